@@ -1,0 +1,67 @@
+# Everything to build, test and show mcmw. `make` lists the targets.
+#
+# Needed: Linux, Go and, for the targets that install what is missing, apt.
+
+SHELL := /bin/bash -euo pipefail
+.DEFAULT_GOAL := help
+.PHONY: help deps build demo test check lint fmt race long fuzz bench docker clean
+
+# Tools, run by `go run` at exactly these versions.
+GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# How long `make fuzz` and `make test` run each fuzz target.
+FUZZTIME ?= 60s
+# More flags for `mcmwlab bench`, such as BENCHFLAGS=--quick.
+BENCHFLAGS ?=
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)'
+
+help: ## list the targets
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 15
+
+deps: ## install by apt (and, for Python, pip) what tests and bench need and is missing
+	@.ci/deps
+
+build: ## build static binaries, bin/mcmw and bin/mcmwlab
+	@mkdir -p bin
+	$(GOBUILD) -o bin/ ./cmd/...
+
+demo: ## show mcmw at work: three memcached, mcmw, load, and a live page
+	@.ci/deps memcached
+	@$(MAKE) --no-print-directory build
+	bin/mcmw demo
+
+test: deps lint ## all tests: race detector, long behaviour tests, fuzzing (some 30 minutes)
+	@FUZZTIME=$(FUZZTIME) .ci/test race long fuzz
+
+check: lint ## the quick round while working: lint and the short tests, without race detector
+	go test ./...
+
+lint: ## gofumpt, go vet and staticcheck
+	@unformatted=$$(go run $(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then \
+		echo "not formatted as gofumpt does (make fmt):"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go run $(STATICCHECK) ./...
+
+fmt: ## format the code
+	go run $(GOFUMPT) -w .
+
+race: deps ## the tests under the race detector
+	@.ci/test race
+
+long: deps ## the long behaviour tests: order, mix-up, differential, clients, memory
+	@.ci/test long
+
+fuzz: ## run every fuzz target for FUZZTIME (default 60s)
+	@FUZZTIME=$(FUZZTIME) .ci/test fuzz
+
+bench: deps build ## compare with twemproxy and write docs/performance.md (some 20 minutes, on a quiet machine)
+	bin/mcmwlab bench --markdown docs/performance.md $(BENCHFLAGS)
+
+docker: ## build the container image mcmw:VERSION
+	docker build --build-arg VERSION=$(VERSION) -t mcmw:$(VERSION) .
+
+clean: ## remove what was built
+	rm -rf bin
