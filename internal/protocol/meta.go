@@ -1,0 +1,146 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/base64"
+)
+
+// MetaRequest is what routing and replication need to know of a meta command.
+type MetaRequest struct {
+	// Verb is the second letter of mg, ms, md, ma, me.
+	Verb byte
+	// Key is the key as the server will see it: decoded if it was sent in base64.
+	Key []byte
+	// Base64: the key was sent encoded (flag b).
+	Base64 bool
+	// Quiet: the nominal reply is to be left out (flag q).
+	Quiet bool
+	// Compare: the command works only on the item with a given cas (flag C).
+	Compare bool
+	// Invalidate: flag I.
+	Invalidate bool
+	// Token: the item's cas is returned (flag c).
+	Token bool
+	// Changes: an mg that changes the item: its expiry (T), making it (N), or winning its renewal (R).
+	Changes bool
+}
+
+// Writes reports whether the command has to reach every replica.
+func (m *MetaRequest) Writes() bool {
+	return m.Verb == 's' || m.Verb == 'd' || m.Verb == 'a' || (m.Verb == 'g' && m.Changes)
+}
+
+// ParseMeta reads the flags of r, a Meta request with a key. decoded is where a base64 key is decoded to.
+func ParseMeta(r *Request, decoded []byte) MetaRequest {
+	m := MetaRequest{Verb: r.Arg[1], Key: r.Keys}
+	for rest := metaFlags(r.Head); len(rest) > 0; {
+		var word []byte
+		word, rest = cutWord(rest)
+		if len(word) == 0 {
+			break
+		}
+		switch word[0] {
+		case 'b':
+			m.Base64 = true
+			key := grow(decoded, base64.StdEncoding.DecodedLen(len(r.Keys)))
+			if n, err := base64.StdEncoding.Decode(key, r.Keys); err == nil {
+				m.Key = key[:n]
+			}
+		case 'q':
+			m.Quiet = true
+		case 'C':
+			m.Compare = true
+		case 'I':
+			m.Invalidate = true
+		case 'c':
+			m.Token = true
+		case 'T', 'N', 'R':
+			m.Changes = true
+		}
+	}
+	return m
+}
+
+// grow returns b with at least n bytes.
+func grow(b []byte, n int) []byte {
+	if cap(b) < n {
+		return make([]byte, n)
+	}
+	return b[:n]
+}
+
+// metaFlags returns what follows the key, and the size of an ms, in a meta command's line.
+func metaFlags(head []byte) []byte {
+	verb, rest := cutWord(head)
+	_, rest = cutWord(rest)
+	if string(verb) == "ms" {
+		_, rest = cutWord(rest)
+	}
+	return rest
+}
+
+// cutWord returns the first word of s and what follows it.
+func cutWord(s []byte) (word, rest []byte) {
+	for len(s) > 0 && s[0] == ' ' {
+		s = s[1:]
+	}
+	end := bytes.IndexByte(s, ' ')
+	if end < 0 {
+		end = len(s)
+	}
+	return s[:end], s[end:]
+}
+
+// AppendMeta appends the meta command line head, with its line end, without the flags in drop.
+func AppendMeta(dst, head []byte, drop string) []byte {
+	flags := metaFlags(head)
+	dst = append(dst, head[:len(head)-len(flags)]...)
+	for len(flags) > 0 {
+		var word []byte
+		word, flags = cutWord(flags)
+		if len(word) > 0 && bytes.IndexByte([]byte(drop), word[0]) < 0 {
+			dst = append(append(dst, ' '), word...)
+		}
+	}
+	return append(dst, CRLF...)
+}
+
+// MetaNominal reports whether code, the first two bytes of a reply to verb, is left out in quiet mode.
+func MetaNominal(verb byte, code []byte) bool {
+	switch verb {
+	case 'g':
+		return string(code) == "EN"
+	case 's', 'd':
+		return string(code) == "HD"
+	case 'a':
+		return string(code) == "HD" || string(code) == "VA"
+	}
+	return false
+}
+
+// MetaAlike reports whether two replies to one meta command say the same of the item: code, value, and whether it is stale
+// (X), won (W) or being renewed by another (Z). What servers count each for itself (cas, time, hits) may differ.
+func MetaAlike(a, b []byte) bool {
+	lineA, dataA, _ := bytes.Cut(a, []byte(CRLF))
+	lineB, dataB, _ := bytes.Cut(b, []byte(CRLF))
+	codeA, flagsA := cutWord(lineA)
+	codeB, flagsB := cutWord(lineB)
+	return bytes.Equal(codeA, codeB) && bytes.Equal(dataA, dataB) && itemState(flagsA) == itemState(flagsB)
+}
+
+// itemState returns which of the flags W, X and Z stand in a reply.
+func itemState(flags []byte) (state uint8) {
+	for len(flags) > 0 {
+		var word []byte
+		word, flags = cutWord(flags)
+		switch string(word) {
+		case "W":
+			state |= 1
+		case "X":
+			state |= 2
+		case "Z":
+			state |= 4
+		}
+	}
+	return state
+}

@@ -1,0 +1,162 @@
+package protocol
+
+import (
+	"bytes"
+	"errors"
+)
+
+// ReplyKind is what one element of a server's reply is: a VALUE or VA with its data, or a line.
+type ReplyKind uint8
+
+// The kinds.
+const (
+	ReplyValue       ReplyKind = iota // VALUE <key> <flags> <bytes> [<cas>] and the data
+	ReplyEnd                          // END
+	ReplyStored                       // STORED
+	ReplyNotStored                    // NOT_STORED
+	ReplyExists                       // EXISTS
+	ReplyNotFound                     // NOT_FOUND
+	ReplyDeleted                      // DELETED
+	ReplyTouched                      // TOUCHED
+	ReplyOK                           // OK
+	ReplyReset                        // RESET
+	ReplyNumber                       // the result of incr and decr
+	ReplyVersion                      // VERSION <text>
+	ReplyStat                         // STAT, ITEM or PREFIX: an element of a list closed by END
+	ReplyMetaValue                    // VA <bytes> <flags> and the data
+	ReplyMetaLine                     // HD, EN, NF, NS, EX, ME
+	ReplyMetaNoop                     // MN
+	ReplyError                        // ERROR
+	ReplyClientError                  // CLIENT_ERROR <text>
+	ReplyServerError                  // SERVER_ERROR <text>
+	ReplyText                         // any other line, as the administration commands answer
+)
+
+// IsError reports whether k is one of the three error lines.
+func (k ReplyKind) IsError() bool { return k >= ReplyError && k <= ReplyServerError }
+
+// Reply is one element of a server's reply. Key points into the buffer it was decoded from.
+type Reply struct {
+	Kind ReplyKind
+	// Key is the key of a VALUE.
+	Key []byte
+}
+
+// ErrReply: the bytes are no reply of a memcached server. Where the next one starts can't be known, so the connection
+// they came from has to be closed.
+var ErrReply = errors.New("not a memcached reply")
+
+const (
+	// maxReplyLine bounds a line of a reply, bytes. The longest that memcached sends are in `stats` and stay below 4 KiB.
+	maxReplyLine = 64 << 10
+	// maxReplyData bounds the data of one item, bytes: memcached's own limit for -I.
+	maxReplyData = 1 << 30
+)
+
+var lineKinds = map[string]ReplyKind{
+	"END": ReplyEnd, "STORED": ReplyStored, "NOT_STORED": ReplyNotStored, "EXISTS": ReplyExists,
+	"NOT_FOUND": ReplyNotFound, "DELETED": ReplyDeleted, "TOUCHED": ReplyTouched, "OK": ReplyOK, "RESET": ReplyReset,
+	"VERSION": ReplyVersion, "STAT": ReplyStat, "ITEM": ReplyStat, "PREFIX": ReplyStat,
+	"HD": ReplyMetaLine, "EN": ReplyMetaLine, "NF": ReplyMetaLine, "NS": ReplyMetaLine, "EX": ReplyMetaLine,
+	"ME": ReplyMetaLine, "MN": ReplyMetaNoop,
+	"ERROR": ReplyError, "ERROR:": ReplyError, "CLIENT_ERROR": ReplyClientError, "SERVER_ERROR": ReplyServerError,
+}
+
+// DecodeReply decodes the reply element at the front of buf into r and returns the bytes it takes. With 0 it is
+// unfinished, and need is the number of bytes it is known to take, 0 if that isn't known yet.
+func DecodeReply(buf []byte, r *Reply) (n, need int, err error) {
+	eol := bytes.IndexByte(buf, '\n')
+	if eol < 0 {
+		if len(buf) > maxReplyLine {
+			return 0, 0, ErrReply
+		}
+		return 0, 0, nil
+	}
+	if eol < 1 || buf[eol-1] != '\r' {
+		return 0, 0, ErrReply
+	}
+	line := buf[:eol-1]
+	if len(line) > 6 && string(line[:6]) == "VALUE " {
+		key, size, ok := valueLine(line[6:])
+		if !ok {
+			return 0, 0, ErrReply
+		}
+		r.Kind, r.Key = ReplyValue, key
+		return withData(buf, eol+1, size)
+	}
+	if len(line) > 3 && string(line[:3]) == "VA " {
+		size, ok := dataSize(firstWord(line[3:]))
+		if !ok {
+			return 0, 0, ErrReply
+		}
+		r.Kind, r.Key = ReplyMetaValue, nil
+		return withData(buf, eol+1, size)
+	}
+	r.Key = nil
+	word := firstWord(line)
+	kind, known := lineKinds[string(word)]
+	if !known {
+		kind = ReplyText
+		// decr pads a number that got shorter with blanks.
+		if isDigits(word) && len(bytes.TrimRight(line[len(word):], " ")) == 0 {
+			kind = ReplyNumber
+		}
+	}
+	r.Kind = kind
+	return eol + 1, 0, nil
+}
+
+// withData completes an element whose line takes line bytes and announces size bytes of data.
+func withData(buf []byte, line, size int) (n, need int, err error) {
+	total := line + size + 2
+	if len(buf) < total {
+		return 0, total, nil
+	}
+	if buf[total-2] != '\r' || buf[total-1] != '\n' {
+		return 0, 0, ErrReply
+	}
+	return total, 0, nil
+}
+
+// valueLine splits "<key> <flags> <bytes>[ <cas>]".
+func valueLine(s []byte) (key []byte, size int, ok bool) {
+	key = firstWord(s)
+	if len(key) == 0 || len(key) == len(s) {
+		return nil, 0, false
+	}
+	s = s[len(key)+1:]
+	flags := firstWord(s)
+	if len(flags) == 0 || len(flags) == len(s) {
+		return nil, 0, false
+	}
+	size, ok = dataSize(firstWord(s[len(flags)+1:]))
+	return key, size, ok
+}
+
+func firstWord(s []byte) []byte {
+	if i := bytes.IndexByte(s, ' '); i >= 0 {
+		return s[:i]
+	}
+	return s
+}
+
+// dataSize parses the size of a data block.
+func dataSize(s []byte) (size int, ok bool) {
+	if !isDigits(s) || len(s) > len("1073741824") {
+		return 0, false
+	}
+	for _, c := range s {
+		size = size*10 + int(c-'0')
+	}
+	return size, size <= maxReplyData
+}
+
+// isDigits reports whether s is a decimal number without a sign.
+func isDigits(s []byte) bool {
+	for _, c := range s {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return len(s) > 0
+}

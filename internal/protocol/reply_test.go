@@ -1,0 +1,89 @@
+package protocol
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAReplyElementIsRecognised(t *testing.T) {
+	for in, want := range map[string]ReplyKind{
+		"VALUE k 0 3\r\nabc\r\n": ReplyValue, "VALUE k 0 0 12\r\n\r\n": ReplyValue, "VALUE k 0 4\r\n\r\n\r\n\r\n": ReplyValue,
+		"END\r\n": ReplyEnd, "STORED\r\n": ReplyStored, "NOT_STORED\r\n": ReplyNotStored, "EXISTS\r\n": ReplyExists,
+		"NOT_FOUND\r\n": ReplyNotFound, "DELETED\r\n": ReplyDeleted, "TOUCHED\r\n": ReplyTouched, "OK\r\n": ReplyOK,
+		"RESET\r\n": ReplyReset, "12\r\n": ReplyNumber, "9  \r\n": ReplyNumber, "VERSION 1.6.18\r\n": ReplyVersion,
+		"STAT a b\r\n": ReplyStat, "ITEM a [1 b; 0 s]\r\n": ReplyStat, "PREFIX a get 1\r\n": ReplyStat,
+		"VA 2 f0\r\nab\r\n": ReplyMetaValue, "HD\r\n": ReplyMetaLine, "EN\r\n": ReplyMetaLine, "ME k a=b\r\n": ReplyMetaLine,
+		"MN\r\n": ReplyMetaNoop, "ERROR\r\n": ReplyError, "CLIENT_ERROR x\r\n": ReplyClientError,
+		"SERVER_ERROR out of memory\r\n": ReplyServerError, "BUSY currently\r\n": ReplyText, "\r\n": ReplyText,
+	} {
+		var r Reply
+		n, _, err := DecodeReply([]byte(in), &r)
+		require.NoError(t, err, in)
+		assert.Equal(t, len(in), n, in)
+		assert.Equal(t, want, r.Kind, in)
+	}
+}
+
+func TestBytesThatAreNoReplyAreAnError(t *testing.T) {
+	for _, in := range []string{
+		"STORED\n", "\n", "VALUE k 0 3\r\nabcde", "VALUE k 0 x\r\n", "VALUE k 0\r\n", "VALUE k\r\n", "VALUE  0 1\r\n",
+		"VALUE k 0 99999999999\r\n", "VALUE k 0 -1\r\n", "VA x\r\n", strings.Repeat("x", 70000),
+	} {
+		var r Reply
+		n, _, err := DecodeReply([]byte(in), &r)
+		assert.Equal(t, ErrReply, err, in)
+		assert.Zero(t, n)
+	}
+}
+
+func TestDecodingAReplyAllocatesNothing(t *testing.T) {
+	var r Reply
+	for _, in := range []string{"VALUE k 0 3\r\nabc\r\n", "END\r\n", "STORED\r\n", "123\r\n"} {
+		buf := []byte(in)
+		assert.Zero(t, testing.AllocsPerRun(100, func() { _, _, _ = DecodeReply(buf, &r) }), in)
+	}
+}
+
+func FuzzDecodeReply(f *testing.F) {
+	for _, s := range []string{
+		"VALUE k 0 3\r\nabc\r\nEND\r\n", "VALUE k 0 3 5\r\nabc\r\n", "END\r\n", "STORED\r\n", "12\r\n", "SERVER_ERROR x\r\n", "STAT a b\r\n",
+		"VA 2 k\r\nab\r\n", "MN\r\n", "VALUE k 0 1073741824\r\n", "VALUE k 0 3\r\nab", "\r\n", "x",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		var r, again Reply
+		n, need, err := DecodeReply(in, &r)
+		if err != nil || n == 0 {
+			assert.Zero(t, n)
+			assert.True(t, need == 0 || need > len(in), "need %d of %d bytes", need, len(in))
+			return
+		}
+		require.LessOrEqual(t, n, len(in))
+		m, _, err := DecodeReply(in[:n], &again)
+		require.NoError(t, err)
+		assert.Equal(t, n, m)
+		assert.Equal(t, r, again)
+		m, _, err = DecodeReply(in[:n-1], &again)
+		require.NoError(t, err)
+		assert.Zero(t, m)
+	})
+}
+
+func BenchmarkDecodeReply(b *testing.B) {
+	for name, in := range map[string]string{
+		"value-64": "VALUE memtier-1234567 0 64\r\n" + strings.Repeat("x", 64) + "\r\n", "end": "END\r\n", "stored": "STORED\r\n",
+	} {
+		b.Run(name, func(b *testing.B) {
+			buf := []byte(in)
+			var r Reply
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _, _ = DecodeReply(buf, &r)
+			}
+		})
+	}
+}
