@@ -1,0 +1,93 @@
+// Package wire moves bytes between buffers and stream sockets without copying them and without allocating.
+package wire
+
+// copyBelow is the size, bytes, up to which a piece is copied next to the piece before it rather than referenced: an entry
+// of a writev costs about as much as moving this many bytes.
+const copyBelow = 256
+
+// Gather collects the pieces of one write in order. It belongs to one goroutine.
+type Gather struct {
+	pieces  [][]byte
+	scratch []byte // copied pieces; grows to the largest write
+	size    int
+}
+
+// Add appends p. A large piece is referenced and must stay unchanged until Reset; a small one is copied.
+func (g *Gather) Add(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	g.size += len(p)
+	if n := len(g.pieces); n > 0 && follows(g.pieces[n-1], p) {
+		last := g.pieces[n-1]
+		g.pieces[n-1] = last[:len(last)+len(p)]
+		return
+	}
+	if len(p) > copyBelow {
+		g.pieces = append(g.pieces, p)
+		return
+	}
+	start := len(g.scratch)
+	g.scratch = append(g.scratch, p...)
+	g.addScratch(start)
+}
+
+// AddString appends a copy of s.
+func (g *Gather) AddString(s string) {
+	if s == "" {
+		return
+	}
+	g.size += len(s)
+	start := len(g.scratch)
+	g.scratch = append(g.scratch, s...)
+	g.addScratch(start)
+}
+
+// addScratch appends what was put into scratch from start on.
+func (g *Gather) addScratch(start int) {
+	p := g.scratch[start:]
+	if n := len(g.pieces); n > 0 && follows(g.pieces[n-1], p) {
+		last := g.pieces[n-1]
+		g.pieces[n-1] = last[:len(last)+len(p)]
+		return
+	}
+	g.pieces = append(g.pieces, p)
+}
+
+// follows reports whether p stands in memory right behind last, within the same array.
+func follows(last, p []byte) bool {
+	return cap(last)-len(last) >= len(p) && &last[:len(last)+1][len(last)] == &p[0]
+}
+
+// Len returns the number of bytes collected.
+func (g *Gather) Len() int { return g.size }
+
+// Pieces returns the pieces, to be written in order; they are g's until Reset.
+func (g *Gather) Pieces() [][]byte { return g.pieces }
+
+// AppendFrom appends to dst a copy of everything behind the first skip bytes.
+func (g *Gather) AppendFrom(dst []byte, skip int) []byte {
+	for _, p := range g.pieces {
+		if skip >= len(p) {
+			skip -= len(p)
+			continue
+		}
+		dst = append(dst, p[skip:]...)
+		skip = 0
+	}
+	return dst
+}
+
+// keepScratch is the scratch, bytes, that survives a Reset; what a rare huge request made larger is given back.
+const keepScratch = 256 << 10
+
+// Reset empties g and lets go of every piece.
+func (g *Gather) Reset() {
+	clear(g.pieces)
+	g.pieces = g.pieces[:0]
+	g.size = 0
+	if cap(g.scratch) > keepScratch {
+		g.scratch = nil
+	}
+	g.scratch = g.scratch[:0]
+}

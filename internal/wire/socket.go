@@ -1,0 +1,240 @@
+package wire
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Socket is a connected stream socket (TCP or unix). One goroutine may read while another writes; neither direction may be
+// used by two goroutines at once. Reading and writing allocate nothing.
+type Socket struct {
+	conn net.Conn
+	raw  syscall.RawConn
+
+	// Owned by the reading goroutine; arguments and results of the callback, which is made once so that a read
+	// allocates no closure.
+	readable func(fd uintptr) bool
+	into     []byte
+	lend     Lender
+	readN    int
+	readErr  error
+	peek     func(fd uintptr)
+	peeked   [1]byte
+	closed   bool
+
+	// Owned by the writing goroutine, likewise.
+	writable func(fd uintptr) bool
+	pieces   [][]byte
+	iovs     []unix.Iovec
+	wait     bool
+	wroteN   int
+	writeErr error
+}
+
+// Lender gives a reader memory at the moment there is something to read, so that an idle connection holds none.
+type Lender interface {
+	// Lend returns where to read to; never empty.
+	Lend() []byte
+	// TakeBack says that nothing was read into what Lend returned.
+	TakeBack()
+}
+
+// NewSocket takes over c, which must be a *net.TCPConn or *net.UnixConn.
+func NewSocket(c net.Conn) (*Socket, error) {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return nil, fmt.Errorf("%T is not a stream socket", c)
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	s := &Socket{conn: c, raw: raw}
+	s.readable = s.onReadable
+	s.peek = s.onPeek
+	s.writable = s.onWritable
+	return s, nil
+}
+
+// Read waits for bytes and reads what fits into p. At the end of the stream it returns io.EOF.
+func (s *Socket) Read(p []byte) (int, error) {
+	s.into = p
+	return s.read()
+}
+
+// ReadLent waits for bytes, asks l where to put them, and reads. At the end of the stream it returns io.EOF; after any
+// error l has its memory back.
+func (s *Socket) ReadLent(l Lender) (int, error) {
+	s.lend = l
+	n, err := s.read()
+	s.lend = nil
+	return n, err
+}
+
+func (s *Socket) read() (int, error) {
+	err := s.raw.Read(s.readable)
+	s.into = nil
+	if err == nil {
+		err = s.readErr
+	}
+	if err != nil {
+		return 0, err
+	}
+	return s.readN, nil
+}
+
+// onReadable reads once; false makes the runtime wait for the socket to become readable.
+func (s *Socket) onReadable(fd uintptr) bool {
+	p := s.into
+	if s.lend != nil {
+		p = s.lend.Lend()
+	}
+	var n int
+	var err error
+	for {
+		n, err = syscall.Read(int(fd), p)
+		if err != syscall.EINTR {
+			break
+		}
+	}
+	if n > 0 {
+		s.readN, s.readErr = n, nil
+		return true
+	}
+	if s.lend != nil {
+		s.lend.TakeBack()
+	}
+	if err == syscall.EAGAIN {
+		return false
+	}
+	if err == nil {
+		err = io.EOF
+	}
+	s.readN, s.readErr = 0, err
+	return true
+}
+
+// TryWrite writes as much of g as the socket takes without waiting.
+func (s *Socket) TryWrite(g *Gather) (int, error) { return s.write(g.Pieces(), false) }
+
+// WriteRest writes p, waiting as long as the write deadline allows.
+func (s *Socket) WriteRest(p []byte) error {
+	one := [1][]byte{p}
+	_, err := s.write(one[:], true)
+	return err
+}
+
+func (s *Socket) write(pieces [][]byte, wait bool) (int, error) {
+	s.pieces, s.wait, s.wroteN, s.writeErr = pieces, wait, 0, nil
+	err := s.raw.Write(s.writable)
+	s.pieces = nil
+	if err == nil {
+		err = s.writeErr
+	}
+	return s.wroteN, err
+}
+
+// maxIovs bounds the entries of one writev: Linux's UIO_MAXIOV.
+const maxIovs = 1024
+
+// onWritable writes until everything is out or the socket is full; false makes the runtime wait for room.
+func (s *Socket) onWritable(fd uintptr) bool {
+	skip := s.wroteN
+	first := 0
+	for first < len(s.pieces) && skip >= len(s.pieces[first]) {
+		skip -= len(s.pieces[first])
+		first++
+	}
+	for first < len(s.pieces) {
+		n, err := s.writeSome(int(fd), s.pieces[first:], skip)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err == syscall.EAGAIN:
+			return !s.wait
+		case err != nil:
+			s.writeErr = err
+			return true
+		}
+		s.wroteN += n
+		skip += n
+		for first < len(s.pieces) && skip >= len(s.pieces[first]) {
+			skip -= len(s.pieces[first])
+			first++
+		}
+	}
+	return true
+}
+
+// writeSome makes one system call for pieces without the first skip bytes of the first.
+func (s *Socket) writeSome(fd int, pieces [][]byte, skip int) (int, error) {
+	if len(pieces) == 1 {
+		return syscall.Write(fd, pieces[0][skip:])
+	}
+	s.iovs = s.iovs[:0]
+	for i, p := range pieces {
+		if i == maxIovs {
+			break
+		}
+		p = p[skip:]
+		skip = 0
+		iov := unix.Iovec{Base: &p[0]}
+		iov.SetLen(len(p))
+		s.iovs = append(s.iovs, iov)
+	}
+	n, _, errno := syscall.Syscall(syscall.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&s.iovs[0])), uintptr(len(s.iovs)))
+	clear(s.iovs)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+// ReadNow reads what has arrived into p without waiting; 0 and no error means that nothing has.
+func (s *Socket) ReadNow(p []byte) (int, error) {
+	var n int
+	var err error
+	cerr := s.raw.Control(func(fd uintptr) { n, err = syscall.Read(int(fd), p) })
+	switch {
+	case cerr != nil:
+		return 0, cerr
+	case err == syscall.EAGAIN || err == syscall.EINTR:
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Closed reports whether the peer has closed the connection or sent bytes nobody asked for, without waiting: either way it
+// is of no further use to someone who has no reply outstanding.
+func (s *Socket) Closed() bool {
+	err := s.raw.Control(s.peek)
+	return s.closed || err != nil
+}
+
+func (s *Socket) onPeek(fd uintptr) {
+	_, _, errno := syscall.Syscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&s.peeked[0])), 1,
+		unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+	s.closed = errno != syscall.EAGAIN
+}
+
+// SetReadDeadline bounds waiting in Read; the zero time removes the bound.
+func (s *Socket) SetReadDeadline(t time.Time) error { return s.conn.SetReadDeadline(t) }
+
+// SetWriteDeadline bounds waiting in WriteRest; the zero time removes the bound.
+func (s *Socket) SetWriteDeadline(t time.Time) error { return s.conn.SetWriteDeadline(t) }
+
+// Close closes the socket; reads and writes that wait return an error.
+func (s *Socket) Close() error { return s.conn.Close() }
+
+// RemoteAddr returns the peer's address.
+func (s *Socket) RemoteAddr() net.Addr { return s.conn.RemoteAddr() }

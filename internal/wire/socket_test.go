@@ -1,0 +1,156 @@
+package wire
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// pair returns the two ends of a connection, the first as a Socket.
+func pair(t *testing.T, network string) (*Socket, net.Conn) {
+	t.Helper()
+	addr := "127.0.0.1:0"
+	if network == "unix" {
+		addr = filepath.Join(t.TempDir(), "s")
+	}
+	l, err := net.Listen(network, addr)
+	require.NoError(t, err)
+	defer l.Close()
+	there, err := net.Dial(network, l.Addr().String())
+	require.NoError(t, err)
+	here, err := l.Accept()
+	require.NoError(t, err)
+	s, err := NewSocket(here)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = s.Close()
+		_ = there.Close()
+	})
+	return s, there
+}
+
+func networks(t *testing.T, test func(t *testing.T, s *Socket, peer net.Conn)) {
+	for _, network := range []string{"tcp", "unix"} {
+		t.Run(network, func(t *testing.T) {
+			s, peer := pair(t, network)
+			test(t, s, peer)
+		})
+	}
+}
+
+// lender counts what is lent.
+type lender struct {
+	buf            []byte
+	lent, returned int
+}
+
+func (l *lender) Lend() []byte { l.lent++; return l.buf }
+func (l *lender) TakeBack()    { l.returned++ }
+
+func TestWhatTheSocketDoesNotTakeIsWrittenWhenThereIsRoom(t *testing.T) {
+	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
+		var g Gather
+		want := make([]byte, 0, 16<<20)
+		for i := range 4096 {
+			piece := bytes.Repeat([]byte{byte(i)}, 4096)
+			g.Add(piece)
+			want = append(want, piece...)
+		}
+		n, err := s.TryWrite(&g)
+		require.NoError(t, err)
+		require.Greater(t, n, 0)
+		require.Less(t, n, len(want), "nobody reads: it can't all have been taken")
+		written := make(chan error)
+		go func() { written <- s.WriteRest(g.AppendFrom(nil, n)) }()
+		got := make([]byte, len(want))
+		_, err = io.ReadFull(peer, got)
+		require.NoError(t, err)
+		require.NoError(t, <-written)
+		require.True(t, bytes.Equal(want, got))
+	})
+}
+
+func TestAReaderHoldsNoMemoryWhileItWaits(t *testing.T) {
+	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
+		l := &lender{buf: make([]byte, 100)}
+		require.NoError(t, s.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
+		_, err := s.ReadLent(l)
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		assert.Equal(t, l.lent, l.returned)
+		require.NoError(t, s.SetReadDeadline(time.Time{}))
+		_, err = peer.Write([]byte("abc"))
+		require.NoError(t, err)
+		n, err := s.ReadLent(l)
+		require.NoError(t, err)
+		assert.Equal(t, "abc", string(l.buf[:n]))
+		assert.Equal(t, l.lent-1, l.returned)
+		require.NoError(t, peer.Close())
+		_, err = s.ReadLent(l)
+		assert.ErrorIs(t, err, io.EOF)
+		assert.Equal(t, l.lent-1, l.returned)
+	})
+}
+
+func TestReadingNowDoesNotWait(t *testing.T) {
+	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
+		buf := make([]byte, 10)
+		n, err := s.ReadNow(buf)
+		require.NoError(t, err)
+		assert.Zero(t, n)
+		_, err = peer.Write([]byte("x"))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { n, err = s.ReadNow(buf); return n == 1 }, 5*time.Second, time.Millisecond)
+		require.NoError(t, peer.Close())
+		require.Eventually(t, func() bool { _, err = s.ReadNow(buf); return err == io.EOF }, 5*time.Second, time.Millisecond)
+	})
+}
+
+func TestAConnectionThatThePeerClosedOrSpokeOnUnaskedIsOfNoUse(t *testing.T) {
+	for name, spoil := range map[string]func(net.Conn){
+		"closed": func(c net.Conn) { _ = c.Close() },
+		"spoke":  func(c net.Conn) { _, _ = c.Write([]byte("x")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
+				assert.False(t, s.Closed())
+				spoil(peer)
+				require.Eventually(t, s.Closed, 5*time.Second, time.Millisecond)
+			})
+		})
+	}
+}
+
+func TestReadingAndWritingAllocateNothing(t *testing.T) {
+	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
+		go func() { _, _ = io.Copy(peer, peer) }()
+		var g Gather
+		buf, large := make([]byte, 8192), make([]byte, 1000)
+		allocs := testing.AllocsPerRun(200, func() {
+			g.AddString("head")
+			g.Add(large)
+			g.AddString("tail")
+			n, err := s.TryWrite(&g)
+			if err != nil || n != g.Len() {
+				t.Errorf("wrote %d of %d: %v", n, g.Len(), err)
+			}
+			for got := 0; got < n; {
+				m, err := s.Read(buf)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got += m
+			}
+			g.Reset()
+			s.Closed()
+		})
+		assert.Zero(t, allocs)
+	})
+}
