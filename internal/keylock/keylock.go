@@ -1,0 +1,99 @@
+// Package keylock gives the writes of one key one order across the workers of a pool.
+//
+// Keys fall into stripes. A worker that writes a key to several servers holds its stripe from before the first write until
+// every server has answered; so no other worker's write of that key, and no read, is under way on some of the servers
+// while it is. Different keys share a stripe rarely (one in Stripes) and then only wait for each other.
+//
+// A worker must not wait for a stripe while it holds another, except in ascending order (LockAll): it tries, and what it
+// can't have it serves in its next round, when it holds nothing. That alone rules out deadlock.
+package keylock
+
+import (
+	"hash/maphash"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Stripes is the number of stripes. With 64 writes under way, the chance that one of them shares a stripe with a given key
+// is under 1 %.
+const Stripes = 8192
+
+// Table is the stripes of one middleware.
+type Table struct {
+	seed   maphash.Seed
+	owners [Stripes]atomic.Int32 // 0: free, else the holder
+	// waiting is the number of waiters. A waiter counts itself before it looks at the owner a last time, and an unlocker
+	// looks at the count after it cleared the owner: one of the two sees the other.
+	waiting atomic.Int32
+
+	// mu guards the moment between a waiter's last look and its sleep. Nothing else happens while it is held.
+	mu    sync.Mutex
+	freed *sync.Cond // some stripe, of those that are waited for, was given back
+}
+
+// New returns a table of free stripes.
+func New() *Table {
+	t := &Table{seed: maphash.MakeSeed()}
+	t.freed = sync.NewCond(&t.mu)
+	return t
+}
+
+// Stripe returns the stripe of key.
+func (t *Table) Stripe(key []byte) uint32 { return uint32(maphash.Bytes(t.seed, key) % Stripes) }
+
+// Held reports whether another than owner holds stripe.
+func (t *Table) Held(stripe uint32, owner int32) bool {
+	o := t.owners[stripe].Load()
+	return o != 0 && o != owner
+}
+
+// Try takes stripe for owner, a number above 0, without waiting. held: owner has it now; taken: it had not before, so
+// that it must Unlock it.
+func (t *Table) Try(stripe uint32, owner int32) (held, taken bool) {
+	if t.owners[stripe].CompareAndSwap(0, owner) {
+		return true, true
+	}
+	return t.owners[stripe].Load() == owner, false
+}
+
+// Unlock gives stripe back and wakes who waits.
+func (t *Table) Unlock(stripe uint32) {
+	t.owners[stripe].Store(0)
+	if t.waiting.Load() == 0 {
+		return
+	}
+	t.mu.Lock()
+	t.freed.Broadcast()
+	t.mu.Unlock()
+}
+
+// Await waits until nobody but owner holds stripe. It may be taken again by the time Await returns.
+func (t *Table) Await(stripe uint32, owner int32) {
+	if !t.Held(stripe, owner) {
+		return
+	}
+	t.waiting.Add(1)
+	t.mu.Lock()
+	for t.Held(stripe, owner) {
+		t.freed.Wait()
+	}
+	t.mu.Unlock()
+	t.waiting.Add(-1)
+}
+
+// LockAll takes the stripes, which it sorts, waiting for each; the caller must hold none. It returns those to be given
+// back, each once.
+func (t *Table) LockAll(stripes []uint32, owner int32) []uint32 {
+	slices.Sort(stripes)
+	stripes = slices.Compact(stripes)
+	for _, s := range stripes {
+		for {
+			if held, _ := t.Try(s, owner); held {
+				break
+			}
+			t.Await(s, owner)
+		}
+	}
+	return stripes
+}

@@ -1,0 +1,51 @@
+package queue
+
+import "mcmw/internal/request"
+
+// Lanes are the queues before the workers: one that all share, or several, each served by workers of its own. A burst
+// stands in the queue of its next request; where the requests of a burst belong to several, it goes from one to the
+// other, so that the order within a connection stays what it is.
+type Lanes struct {
+	queues []*Queue
+	// choose sets the lane of every request of a burst; called by the burst's reader. nil: all are lane 0.
+	choose func(b *request.Burst)
+}
+
+// NewLanes returns n queues for at most capacity bursts each. choose sets the lane of each request, from 0 to n-1, of a
+// burst whose requests are all new; nil leaves them at 0.
+func NewLanes(n, capacity int, choose func(b *request.Burst)) *Lanes {
+	l := &Lanes{choose: choose}
+	for range n {
+		l.queues = append(l.queues, New(capacity))
+	}
+	return l
+}
+
+// Queue returns the queue of lane i.
+func (l *Lanes) Queue(i int) *Queue { return l.queues[i] }
+
+// Put appends a burst from the net stage to the queue of its next request, and waits while that is full. The burst then
+// belongs to the worker that takes it.
+func (l *Lanes) Put(b *request.Burst) {
+	if l.choose != nil && b.Next == 0 {
+		l.choose(b)
+	}
+	l.next(b).Put(b)
+}
+
+// Pass moves a burst from one worker to the queue of its next request, without waiting: workers that wait for each
+// other's queues might wait for ever.
+func (l *Lanes) Pass(b *request.Burst) {
+	if q := l.next(b); !q.TryPut(b) {
+		go q.Put(b)
+	}
+}
+
+func (l *Lanes) next(b *request.Burst) *Queue { return l.queues[b.Requests[b.Next].Lane] }
+
+// Close lets the workers end once their queues are empty. No Put or Pass may follow.
+func (l *Lanes) Close() {
+	for _, q := range l.queues {
+		q.Close()
+	}
+}

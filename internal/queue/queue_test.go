@@ -1,0 +1,82 @@
+package queue
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/request"
+)
+
+// burst returns a burst whose requests belong to lanes.
+func burst(lanes ...int32) *request.Burst {
+	b := request.GetBurst()
+	for _, lane := range lanes {
+		b.Requests = append(b.Requests, request.Request{Lane: lane})
+	}
+	return b
+}
+
+func TestBurstsComeOutInOrderAndTheRestAfterClosing(t *testing.T) {
+	q := New(3)
+	first, second := burst(0), burst(0)
+	q.Put(first)
+	q.Put(second)
+	assert.Equal(t, 2, q.Len())
+	q.Close()
+	b, ok := q.Take()
+	assert.True(t, ok && b == first)
+	b, ok = q.TryTake()
+	assert.True(t, ok && b == second)
+	_, ok = q.TryTake()
+	assert.False(t, ok)
+	_, ok = q.Take()
+	assert.False(t, ok)
+}
+
+func TestAFullQueueTakesNoMore(t *testing.T) {
+	q := New(1)
+	require.True(t, q.TryPut(burst(0)))
+	require.False(t, q.TryPut(burst(0)))
+	waiting := make(chan struct{})
+	late := burst(0)
+	go func() {
+		q.Put(late)
+		close(waiting)
+	}()
+	q.Take()
+	<-waiting
+	b, _ := q.Take()
+	assert.Same(t, late, b)
+}
+
+func TestABurstGoesFromLaneToLaneUntilItIsThrough(t *testing.T) {
+	chosen := 0
+	l := NewLanes(3, 1, func(*request.Burst) { chosen++ })
+	b := burst(1, 1, 2, 0)
+	l.Put(b)
+	got, _ := l.Queue(1).Take()
+	require.Same(t, b, got)
+	b.Next = 2
+	l.Pass(b)
+	got, _ = l.Queue(2).Take()
+	require.Same(t, b, got)
+	// A full queue holds up nobody who passes a burst on.
+	other := burst(0)
+	l.Put(other)
+	b.Next = 3
+	l.Pass(b)
+	got, _ = l.Queue(0).Take()
+	require.Same(t, other, got)
+	got, _ = l.Queue(0).Take()
+	require.Same(t, b, got)
+	b.Next = 1
+	l.Put(b) // back from a slow client: its lanes are chosen
+	assert.Equal(t, 2, chosen)
+	l.Close()
+	_, ok := l.Queue(1).Take()
+	assert.True(t, ok)
+	_, ok = l.Queue(1).Take()
+	assert.False(t, ok)
+}

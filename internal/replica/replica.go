@@ -1,0 +1,171 @@
+// Package replica decides what a client is told about a write that went to several servers, and which of them have to be
+// repaired. It is pure.
+package replica
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Ack says how many replicas must have given an answer for it to be the client's.
+type Ack uint8
+
+// The acknowledgement modes.
+const (
+	AckAll    Ack = iota // every replica
+	AckQuorum            // more than half
+	AckAny               // one
+)
+
+var ackNames = []string{"all", "quorum", "any"}
+
+// String returns the mode's name, as ParseAck takes it.
+func (a Ack) String() string {
+	if int(a) < len(ackNames) {
+		return ackNames[a]
+	}
+	return fmt.Sprintf("Ack(%d)", a)
+}
+
+// AckNames returns the names that ParseAck takes.
+func AckNames() []string { return append([]string(nil), ackNames...) }
+
+// ParseAck returns the mode called s.
+func ParseAck(s string) (Ack, error) {
+	for i, name := range ackNames {
+		if s == name {
+			return Ack(i), nil
+		}
+	}
+	return 0, fmt.Errorf("ack %q is unknown; accepted: %s", s, strings.Join(ackNames, ", "))
+}
+
+// Needed returns how many of n replicas must agree.
+func (a Ack) Needed(n int) int {
+	switch a {
+	case AckQuorum:
+		return n/2 + 1
+	case AckAny:
+		return 1
+	}
+	return n
+}
+
+// Outcome is what one replica made of a write.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Success Outcome = iota // done: STORED, DELETED, TOUCHED, a number, HD
+	Refused                // its condition did not hold: NOT_STORED, EXISTS, NOT_FOUND, NS, EX, NF
+	Failed                 // the server answered with an error line
+	Silent                 // no answer: not reachable, connection lost, timed out
+)
+
+// Answer is one replica's answer to a write.
+type Answer struct {
+	Outcome Outcome
+	// Group is the same for answers that say the same.
+	Group int
+	// Arrived orders the answers by the time they came.
+	Arrived int
+}
+
+// Decide returns which answer the client gets, and appends to repair the replicas that have to be repaired, by deleting
+// the key there, so that a later read misses rather than lies:
+//
+//   - the success that most replicas gave, if Ack.Needed of them did; else the refusal, if Needed of them gave the same;
+//     else the error, if all of them gave the same. Replicas that answered anything else, or nothing, are repaired.
+//   - else the last answer that is no success. If it is a refusal, replicas that answered otherwise are repaired. If it
+//     stands for replicas that gave no answer while the others agree, those alone are repaired: the write may count as
+//     done, as any write whose acknowledgement was lost. Otherwise what holds is not known, and all are repaired.
+func Decide(ack Ack, answers []Answer, repair []int) (chosen int, repaired []int) {
+	needed := ack.Needed(len(answers))
+	chosen = largest(answers, Success, needed)
+	if chosen < 0 {
+		chosen = largest(answers, Refused, needed)
+	}
+	if chosen < 0 {
+		chosen = largest(answers, Failed, len(answers))
+	}
+	if chosen >= 0 {
+		return chosen, others(answers, answers[chosen].Group, repair)
+	}
+	chosen = last(answers)
+	switch answers[chosen].Outcome {
+	case Refused, Success:
+		return chosen, others(answers, answers[chosen].Group, repair)
+	case Silent:
+		if definite, agreed := agreement(answers); agreed {
+			return chosen, others(answers, definite, repair)
+		}
+	}
+	for i := range answers {
+		repair = append(repair, i)
+	}
+	return chosen, repair
+}
+
+// largest returns the first member of the largest group with outcome o, -1 if it has fewer than needed.
+func largest(answers []Answer, o Outcome, needed int) int {
+	best, size := -1, needed-1
+	for i, a := range answers {
+		if a.Outcome != o {
+			continue
+		}
+		n := 0
+		for _, b := range answers {
+			if b.Outcome == o && b.Group == a.Group {
+				n++
+			}
+		}
+		if n > size {
+			best, size = i, n
+		}
+	}
+	return best
+}
+
+// last returns the answer that came last of those that are no success, or of all if there is none.
+func last(answers []Answer) int {
+	best := -1
+	for i, a := range answers {
+		if a.Outcome != Success && (best < 0 || a.Arrived > answers[best].Arrived) {
+			best = i
+		}
+	}
+	if best >= 0 {
+		return best
+	}
+	best = 0
+	for i, a := range answers {
+		if a.Arrived > answers[best].Arrived {
+			best = i
+		}
+	}
+	return best
+}
+
+// agreement returns the group of the replicas that answered, if there are any, if they agree, and if none failed.
+func agreement(answers []Answer) (group int, agreed bool) {
+	for _, a := range answers {
+		switch {
+		case a.Outcome == Silent:
+		case a.Outcome == Failed, agreed && a.Group != group:
+			return 0, false
+		default:
+			group, agreed = a.Group, true
+		}
+	}
+	return group, agreed
+}
+
+// others appends the replicas that did not answer as group did.
+func others(answers []Answer, group int, repair []int) []int {
+	for i, a := range answers {
+		if a.Group != group || a.Outcome == Silent {
+			repair = append(repair, i)
+		}
+	}
+	return repair
+}

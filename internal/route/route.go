@@ -1,0 +1,175 @@
+// Package route decides which servers hold a key. It is pure: no sockets, no clocks, no metrics.
+//
+// Servers stand on a ring of points (ketama). A key hashes to a place on the ring; the server of the next point is its
+// primary, the following distinct servers hold its other replicas. Which points and which hash are options, because a
+// move from another proxy or client keeps the cache warm only if every key stays where it is:
+//
+//	who placed the keys so far                                          ring                   hash
+//	twemproxy, distribution ketama (its default)                        twemproxy              as its "hash" (default fnv1a_64)
+//	libmemcached, MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED, or any weight > 1 libmemcached-weighted  md5
+//	libmemcached, MEMCACHED_BEHAVIOR_KETAMA or DISTRIBUTION_CONSISTENT  libmemcached           as its "hash" (default one_at_a_time)
+//
+// libmemcached sets no hash by KETAMA alone: MEMCACHED_BEHAVIOR_HASH decides, and it hashes the points of its unweighted
+// ring as well as the keys. Where a weight > 1 turned its ring into the weighted one without KETAMA_WEIGHTED, the keys
+// keep the hash of MEMCACHED_BEHAVIOR_HASH, too.
+//
+// The default is twemproxy's default, fnv1a_64 on twemproxy's ring: it is the proxy mcmw most often takes over from, its
+// points are well spread and the hash costs about a nanosecond per byte.
+package route
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Server is one memcached server as the operator names it.
+type Server struct {
+	// Name is what is hashed and what metrics, logs and errors call the server. It stays when the address changes.
+	Name string
+	// Addr is what is dialled: "host:port" or "unix:/path".
+	Addr string
+	// Weight is the server's share of the ring relative to the others; 0 means 1.
+	Weight int
+}
+
+// Options say how keys are placed and read. The zero value is replicas all, twemproxy's default placement, and reads by
+// ReadDefault.
+type Options struct {
+	// Replicas is the number of servers that hold a key; 0 means all.
+	Replicas int
+	// Ring says which ketama puts the servers on the ring.
+	Ring RingKind
+	// Hash is the hash of the key (and, with RingLibmemcached, of the servers' points).
+	Hash HashKind
+	// HashTag is two characters as twemproxy's hash_tag: where a key has text between the first of the first character
+	// and the next of the second, that text alone is hashed. "" hashes whole keys.
+	HashTag string
+	// Read says which replica serves a read.
+	Read ReadPolicy
+}
+
+// Router answers which servers hold a key. It never changes and is safe for concurrent use.
+type Router struct {
+	servers []Server
+	n       int // replicas, resolved
+	read    ReadPolicy
+	hash    HashKind
+	tagged  bool
+	tag     [2]byte
+	ring    ring
+}
+
+// New returns the Router for servers. The order of servers gives the indexes that the Router answers with.
+func New(servers []Server, o Options) (*Router, error) {
+	if err := o.validate(servers); err != nil {
+		return nil, err
+	}
+	r := &Router{servers: slices.Clone(servers), n: o.Replicas, read: o.Read, hash: o.Hash}
+	if r.n == 0 {
+		r.n = len(servers)
+	}
+	if r.read == ReadDefault {
+		r.read = ReadPrimary
+		if r.n == len(servers) {
+			r.read = ReadRoundRobin
+		}
+	}
+	if o.HashTag != "" {
+		r.tagged, r.tag = true, [2]byte{o.HashTag[0], o.HashTag[1]}
+	}
+	if len(servers) > 1 {
+		r.ring = newRing(o.Ring.points(servers, o.Hash), len(servers), r.n)
+	}
+	return r, nil
+}
+
+func (o Options) validate(servers []Server) error {
+	if len(servers) == 0 {
+		return fmt.Errorf("route: no servers given; accepted: at least one")
+	}
+	if len(servers) > maxServers {
+		return fmt.Errorf("route: %d servers given; accepted: 1 to %d", len(servers), maxServers)
+	}
+	if o.Ring >= RingKind(len(ringNames)) {
+		return fmt.Errorf("route: ring %d is unknown; accepted: %s", o.Ring, ringNames.list())
+	}
+	if o.Hash >= HashKind(len(hashNames)) {
+		return fmt.Errorf("route: hash %d is unknown; accepted: %s", o.Hash, hashNames.list())
+	}
+	if o.Read >= ReadPolicy(len(readNames)) {
+		return fmt.Errorf("route: read policy %d is unknown; accepted: %s", o.Read, readNames.list())
+	}
+	if o.HashTag != "" && len(o.HashTag) != 2 {
+		return fmt.Errorf("route: hash tag %q has %d bytes; accepted: two, as in {}, or none", o.HashTag, len(o.HashTag))
+	}
+	if o.Replicas < 0 || o.Replicas > len(servers) {
+		return fmt.Errorf("route: %d replicas of %d servers; accepted: 1 to %d, or 0 for all", o.Replicas, len(servers), len(servers))
+	}
+	names := make(map[string]int, len(servers)) // what is hashed -> index
+	for i, s := range servers {
+		switch {
+		case s.Name == "":
+			return fmt.Errorf("route: server %d (address %q) has an empty name; accepted: any other, all distinct", i+1, s.Addr)
+		case s.Weight < 0 || s.Weight > maxWeight:
+			return fmt.Errorf("route: server %q has weight %d; accepted: 1 to %d, or 0 for 1", s.Name, s.Weight, maxWeight)
+		case s.Weight > 1 && o.Ring == RingLibmemcached:
+			return fmt.Errorf("route: server %q has weight %d, but ring %s has no weights; accepted: weight 1, or ring %s",
+				s.Name, s.Weight, RingLibmemcached, RingLibmemcachedWeighted)
+		}
+		id := o.Ring.identity(s.Name)
+		if j, ok := names[id]; ok {
+			if servers[j].Name == s.Name {
+				return fmt.Errorf("route: servers %d and %d are both named %q; accepted: distinct names", j+1, i+1, s.Name)
+			}
+			return fmt.Errorf("route: servers %q and %q have the same place on the ring (%q is hashed for both); accepted: distinct names",
+				servers[j].Name, s.Name, id)
+		}
+		names[id] = i
+	}
+	return nil
+}
+
+// Primary returns the index of the server a key lives on first. It allocates nothing.
+func (r *Router) Primary(key []byte) int {
+	if len(r.servers) == 1 {
+		return 0
+	}
+	return int(r.ring.holders(r.hash.sum(r.hashed(key)))[0])
+}
+
+// Replicas appends to dst the indexes of the N servers that hold a key, all distinct, in the order of the ring: the
+// primary first. It allocates nothing where dst has room.
+func (r *Router) Replicas(key []byte, dst []int) []int {
+	if len(r.servers) == 1 {
+		return append(dst, 0)
+	}
+	for _, s := range r.ring.holders(r.hash.sum(r.hashed(key))) {
+		dst = append(dst, int(s))
+	}
+	return dst
+}
+
+// N returns the number of servers that hold a key.
+func (r *Router) N() int { return r.n }
+
+// Servers returns the servers in the order they were given. The caller must not change them.
+func (r *Router) Servers() []Server { return r.servers }
+
+// Read returns the read policy, resolved: never ReadDefault.
+func (r *Router) Read() ReadPolicy { return r.read }
+
+// hashed returns the part of key that is hashed.
+func (r *Router) hashed(key []byte) []byte {
+	if !r.tagged {
+		return key
+	}
+	open := slices.Index(key, r.tag[0])
+	if open < 0 {
+		return key
+	}
+	inner := key[open+1:]
+	if end := slices.Index(inner, r.tag[1]); end > 0 {
+		return inner[:end]
+	}
+	return key
+}

@@ -1,0 +1,96 @@
+package route
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// vectors are the placements another program made; testdata/README.md says how they were obtained.
+type vectors struct {
+	Program string
+	Cases   []struct {
+		Name    string
+		Ring    RingKind
+		Hash    HashKind
+		HashTag string `json:"hash_tag"`
+		Servers []Server
+		// Owners has one digit per key of keys.json: the index of the server that program put it on.
+		Owners string
+	}
+}
+
+func TestEveryKeyLivesWhereTheOtherProgramPutIt(t *testing.T) {
+	var keys []string
+	readJSON(t, "keys.json", &keys)
+	require.GreaterOrEqual(t, len(keys), 600)
+	for file, cases := range map[string]int{"twemproxy.json": 25, "libmemcached.json": 23} {
+		var v vectors
+		readJSON(t, file, &v)
+		require.Len(t, v.Cases, cases, file)
+		for _, c := range v.Cases {
+			t.Run(v.Program+"/"+c.Name, func(t *testing.T) {
+				r := router(t, c.Servers, Options{Replicas: 1, Ring: c.Ring, Hash: c.Hash, HashTag: c.HashTag})
+				require.Len(t, c.Owners, len(keys))
+				differ := 0
+				for i, key := range keys {
+					if got, want := r.Primary([]byte(key)), int(c.Owners[i]-'0'); got != want {
+						if differ++; differ == 1 {
+							t.Errorf("key %q: got server %d (%s), %s put it on %d (%s)",
+								key, got, c.Servers[got].Name, v.Program, want, c.Servers[want].Name)
+						}
+					}
+				}
+				require.Zero(t, differ, "keys placed elsewhere, of %d", len(keys))
+			})
+		}
+	}
+}
+
+func readJSON(t *testing.T, name string, into any) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, into), name)
+}
+
+// Two servers are added to three: as many keys move as the other program moved, only to the new ones, and, with a hash
+// that spreads them, no more than their share.
+func TestAddingServersMovesAsManyKeysAsTheOtherProgramMoves(t *testing.T) {
+	var keys []string
+	readJSON(t, "keys.json", &keys)
+	for file, names := range map[string][2]string{
+		"libmemcached.json": {"KETAMA, md5, three servers on the default port", "KETAMA, md5, five servers on the default port"},
+		"twemproxy.json":    {"defaults, three servers on the default port", "five servers on the default port"},
+	} {
+		var v vectors
+		readJSON(t, file, &v)
+		var owners [2]string
+		var routers [2]*Router
+		for _, c := range v.Cases {
+			for i, name := range names {
+				if c.Name == name {
+					owners[i] = c.Owners
+					routers[i] = router(t, c.Servers, Options{Replicas: 1, Ring: c.Ring, Hash: c.Hash})
+				}
+			}
+		}
+		theirs, ours := 0, 0
+		for i, key := range keys {
+			if owners[0][i] != owners[1][i] {
+				theirs++
+			}
+			if before, after := routers[0].Primary([]byte(key)), routers[1].Primary([]byte(key)); before != after {
+				ours++
+				require.GreaterOrEqual(t, after, 3, "key %q moved between old servers", key)
+			}
+		}
+		require.Equal(t, theirs, ours, v.Program)
+		if routers[0].hash == HashMD5 { // fnv1a_64 leaves keys that are alike close together, so that shares are uneven
+			require.InDelta(t, 2.0/5, float64(ours)/float64(len(keys)), 0.1, "the share of two servers of five")
+		}
+	}
+}
