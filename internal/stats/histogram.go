@@ -1,0 +1,120 @@
+package stats
+
+import (
+	"fmt"
+	"time"
+)
+
+// Histogram is how often times fell into each bucket (see Bound), and their sum. It is a value read from recorders; the
+// zero value is empty. Methods do not change it.
+type Histogram struct {
+	counts []uint64 // NumBuckets, or nil when empty
+	count  uint64
+	sum    uint64 // ns
+}
+
+// Count returns the number of recorded times.
+func (h *Histogram) Count() uint64 { return h.count }
+
+// Sum returns the sum of the recorded times, ns.
+func (h *Histogram) Sum() uint64 { return h.sum }
+
+// Mean returns the mean of the recorded times, ns; 0 when there are none.
+func (h *Histogram) Mean() float64 {
+	if h.count == 0 {
+		return 0
+	}
+	return float64(h.sum) / float64(h.count)
+}
+
+// Max returns an upper bound of the recorded times, ns: the upper boundary of the highest bucket in use, or the lower
+// one when that bucket has no upper boundary; 0 when there are none.
+func (h *Histogram) Max() int64 {
+	for i := len(h.counts) - 1; i >= 0; i-- {
+		if h.counts[i] != 0 {
+			return Bound(min(i+1, NumBuckets-1))
+		}
+	}
+	return 0
+}
+
+// Quantile returns the time, ns, below which the share q (0..1) of the recorded times lies, by linear interpolation in
+// the bucket where that share is reached. Beyond the last boundary it returns that boundary; 0 when nothing was recorded.
+func (h *Histogram) Quantile(q float64) float64 {
+	if h.count == 0 {
+		return 0
+	}
+	rank := min(max(q, 0), 1) * float64(h.count)
+	below := 0.0
+	for i, n := range h.counts {
+		if n == 0 {
+			continue
+		}
+		if below+float64(n) >= rank {
+			low := float64(Bound(i))
+			if i == NumBuckets-1 {
+				return low
+			}
+			return low + (float64(Bound(i+1))-low)*(rank-below)/float64(n)
+		}
+		below += float64(n)
+	}
+	return float64(h.Max())
+}
+
+// AtMost returns how many of the recorded times lie below the boundary bound, ns. It is exact when bound is a bucket
+// boundary; otherwise the bucket around bound is left out.
+func (h *Histogram) AtMost(bound int64) uint64 {
+	var n uint64
+	for i, c := range h.counts {
+		if i == NumBuckets-1 || Bound(i+1) > bound {
+			break
+		}
+		n += c
+	}
+	return n
+}
+
+// Linear returns exact counts for steps of equal width from 0 to 200 ms, counts[i] being the times from i*step to
+// (i+1)*step, and the number of times beyond the last step. The step must be a multiple of 100 us, at most 200 ms.
+func (h *Histogram) Linear(step time.Duration) (counts []uint64, beyond uint64, err error) {
+	if step <= 0 || int64(step)%coarseStep != 0 || int64(step) > coarseEnd {
+		return nil, 0, fmt.Errorf("histogram step %v: want a multiple of %v up to %v",
+			step, time.Duration(coarseStep), time.Duration(coarseEnd))
+	}
+	counts = make([]uint64, coarseEnd/int64(step))
+	for i, n := range h.counts {
+		if s := Bound(i) / int64(step); s < int64(len(counts)) {
+			counts[s] += n
+		} else {
+			beyond += n
+		}
+	}
+	return counts, beyond, nil
+}
+
+// Plus returns the times of h and other together.
+func (h *Histogram) Plus(other *Histogram) Histogram {
+	sum := Histogram{count: h.count + other.count, sum: h.sum + other.sum}
+	if h.counts != nil || other.counts != nil {
+		sum.counts = make([]uint64, NumBuckets)
+		copy(sum.counts, h.counts)
+		for i, n := range other.counts {
+			sum.counts[i] += n
+		}
+	}
+	return sum
+}
+
+// Sub returns the times recorded after prev, an earlier reading of the same recorders.
+func (h *Histogram) Sub(prev *Histogram) Histogram {
+	diff := Histogram{count: h.count - prev.count, sum: h.sum - prev.sum}
+	if diff.count != 0 {
+		diff.counts = make([]uint64, NumBuckets)
+		copy(diff.counts, h.counts)
+		for i, n := range prev.counts {
+			diff.counts[i] -= n
+		}
+	}
+	return diff
+}

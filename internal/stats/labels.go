@@ -1,0 +1,100 @@
+package stats
+
+import "mcmw/internal/protocol"
+
+// Class is a group of commands that do alike work and share a response time histogram.
+type Class uint8
+
+// The classes.
+const (
+	ClassGet        Class = iota // a retrieval of one key
+	ClassMultiGet                // a retrieval of several keys
+	ClassSet                     // set, add, replace, append, prepend, cas
+	ClassDelete                  // delete
+	ClassArithmetic              // incr, decr
+	ClassTouch                   // touch
+	ClassOther                   // everything else
+	NumClasses
+)
+
+var classNames = [NumClasses]string{"get", "multi_get", "set", "delete", "arithmetic", "touch", "other"}
+
+// String returns the class's metric label value.
+func (c Class) String() string { return classNames[c] }
+
+// ClassOf returns the class of a request for the given number of keys.
+func ClassOf(c protocol.Command, keys int) Class {
+	switch {
+	case c.IsRetrieval() && keys > 1:
+		return ClassMultiGet
+	case c.IsRetrieval():
+		return ClassGet
+	case c.IsStorage():
+		return ClassSet
+	case c == protocol.Delete:
+		return ClassDelete
+	case c == protocol.Incr || c == protocol.Decr:
+		return ClassArithmetic
+	case c == protocol.Touch:
+		return ClassTouch
+	default:
+		return ClassOther
+	}
+}
+
+// CanEnd reports whether a request for c can end with r. The combinations that can are metrics from the start, at 0.
+func CanEnd(c protocol.Command, r Result) bool {
+	switch r {
+	case ResultOK:
+		return c != protocol.Invalid
+	case ResultMiss:
+		return c.IsRetrieval() || c == protocol.Meta
+	case ResultPartial:
+		return c.IsRetrieval()
+	case ResultNotStored:
+		return c.IsKeyed() && !c.IsRetrieval() || c == protocol.Meta
+	default:
+		return c != protocol.Quit
+	}
+}
+
+// Reason is why a server failed a request or a connection, a closed list.
+type Reason uint8
+
+// The reasons of server errors.
+const (
+	ReasonConnect  Reason = iota // the connection could not be made: refused, unreachable, name not resolved
+	ReasonTimeout                // no reply within the time allowed
+	ReasonReset                  // the server closed or reset the connection
+	ReasonProtocol               // the reply was not what the protocol allows here
+	ReasonReply                  // the server itself answered SERVER_ERROR
+	ReasonDown                   // the server is known to be down; no attempt was made
+	ReasonOther                  // any other failure of reading or writing
+	NumReasons
+)
+
+var reasonNames = [NumReasons]string{"connect", "timeout", "reset", "protocol", "reply", "down", "other"}
+
+// String returns the reason's metric label value.
+func (r Reason) String() string { return reasonNames[r] }
+
+// CloseReason is why a client's connection ended, a closed list.
+type CloseReason uint8
+
+// The reasons of closed connections.
+const (
+	CloseClient   CloseReason = iota // the client closed it
+	CloseQuit                        // the client sent quit
+	CloseProtocol                    // what the client sent leaves no way to stay in sync, or exceeds a limit
+	CloseError                       // reading or writing failed
+	CloseShutdown                    // the middleware is stopping
+	CloseRefused                     // there were as many connections as allowed
+	CloseIdle                        // nothing came for longer than allowed
+	CloseSlow                        // the client did not read its replies
+	NumCloseReasons
+)
+
+var closeNames = [NumCloseReasons]string{"client", "quit", "protocol", "error", "shutdown", "refused", "idle", "slow"}
+
+// String returns the reason's metric label value.
+func (r CloseReason) String() string { return closeNames[r] }

@@ -1,0 +1,68 @@
+package stats
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/protocol"
+)
+
+func TestASummaryHoldsTheRatesAndMeansOfItsWindow(t *testing.T) {
+	r := New(Options{Servers: []string{"a", "b"}, Workers: 4, Queues: []Queue{{Name: "shared", Capacity: 8, Length: func() int { return 5 }}}})
+	w := r.Worker(2)
+	w.Request(protocol.Get, ResultServerError, 1, 0, timesOf(time.Second, 0, 0, 0, 0)) // before the window
+	before := r.Snapshot()
+
+	us := time.Microsecond
+	for range 100 {
+		w.Request(protocol.Get, ResultPartial, 4, 3, timesOf(us, 20*us, 3*us, 40*us, 5*us))
+		w.Server(0, int64(40*us))
+	}
+	w.Request(protocol.Set, ResultServerError, 1, 0, timesOf(us, 20*us, 3*us, 40*us, 5*us))
+	w.ServerError(1, ReasonTimeout)
+	w.Round(101, 0, int64(time.Second))
+	w.Bytes(1000, 3000)
+	after := r.Snapshot()
+	after.At = before.At + int64(2*time.Second)
+
+	s := after.Sub(before).Summary()
+	require.EqualValues(t, 101, s.Count)
+	require.InDelta(t, 50.5, s.Rate, 1e-9)
+	require.InDelta(t, 0.5, s.Errors, 1e-9)
+	require.InDelta(t, 200, s.Keys, 1e-9)
+	require.InDelta(t, 50, s.Misses, 1e-9)
+	require.InDelta(t, 500, s.Received, 1e-9)
+	require.InDelta(t, 1500, s.Sent, 1e-9)
+	require.InDelta(t, 101, s.Batch, 1e-9)
+	require.InDelta(t, 101*20e-6/2, s.Waiting, 1e-9)
+	require.Equal(t, 5, s.Bursts)
+	require.InDelta(t, 0.5, s.Busy, 1e-9)
+	require.InDelta(t, 69e3, s.Mean, 1e-6)
+	require.InDelta(t, 69.5e3, s.P50, 510)
+	require.InDelta(t, 69.9e3, s.P90, 510)
+	require.InDelta(t, 70e3, s.P99, 510)
+	require.InDelta(t, 70e3, s.P999, 510)
+	require.Equal(t, [NumStages]float64{1e3, 20e3, 3e3, 40e3, 5e3}, s.Stages)
+	require.InDelta(t, 50, s.Classes[ClassMultiGet].Rate, 1e-9)
+	require.InDelta(t, 0.5, s.Classes[ClassSet].Rate, 1e-9)
+	require.InDelta(t, 50, s.Servers[0].Rate, 1e-9)
+	require.InDelta(t, 40e3, s.Servers[0].Mean, 1e-6)
+	require.InDelta(t, 41e3, s.Servers[0].P99, 10e3)
+	require.InDelta(t, 0.5, s.Servers[1].Errors, 1e-9)
+}
+
+func TestWorkersAreNeverMoreThanAllBusy(t *testing.T) {
+	r := New(Options{Workers: 2})
+	before := r.Snapshot()
+	r.Worker(0).Round(1, 0, int64(time.Hour)) // a round that began long before the window
+	after := r.Snapshot()
+	after.At = before.At + int64(time.Second)
+	require.InDelta(t, 2, after.Sub(before).Summary().Busy, 1e-9)
+}
+
+func TestAWindowWithoutLengthHasFiniteRates(t *testing.T) {
+	s := New(Options{Workers: 1}).Snapshot()
+	require.Zero(t, s.Sub(s).Summary().Rate)
+}
