@@ -1,0 +1,234 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"mcmw/internal/stats"
+	"mcmw/internal/wire"
+)
+
+// Conn is one worker's connection to one server, made when it is needed and again after a failure. A worker works in
+// rounds: it adds requests to Out, flushes once, fills and parses until every reply is there, and ends the round. What was
+// parsed stays valid until the round ends.
+type Conn struct {
+	// Out collects the round's requests.
+	Out wire.Gather
+
+	// Static after construction.
+	server  *Server
+	timeout time.Duration
+
+	// Owned by the worker.
+	sock     *wire.Socket // nil while there is no connection
+	deadline int64        // of reads, ns as stats.Now; 0: none set
+	lastUse  int64        // end of the last round, ns as stats.Now
+
+	// in[start:end] holds bytes that were read: replies up to pos are parsed, those before start belong to replies that
+	// are complete. Growing replaces the array, and complete replies keep the old one.
+	in              []byte
+	start, pos, end int
+
+	// writing: the goroutine that writes what the socket did not take at once -> the worker; nil if there is none.
+	writing chan error
+}
+
+// NewConn returns a connection of one worker to s, not yet connected. A reply may take timeout.
+func NewConn(s *Server, timeout time.Duration) *Conn {
+	return &Conn{server: s, timeout: timeout}
+}
+
+const (
+	// readSize is the initial size of the read buffer, bytes.
+	readSize = 32 << 10
+	// keepRead is how large a read buffer may stay between rounds, bytes: a round's worth of values of ordinary size.
+	// What larger values need is given back after each round.
+	keepRead = 2 << 20
+	// checkIdle is for how long a connection may have been unused before it is looked at whether the server closed it,
+	// ns. Under load no connection is ever unused that long.
+	checkIdle = int64(5 * time.Millisecond)
+)
+
+// Error is a failure of a server, as a client and the log see it.
+type Error struct {
+	Server string
+	Reason stats.Reason
+	Err    error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Server, e.Err) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+func (c *Conn) fail(reason stats.Reason, err error) *Error {
+	return &Error{Server: c.server.Name, Reason: reason, Err: err}
+}
+
+// Connect makes sure that there is a connection. While the server is down it fails at once.
+func (c *Conn) Connect(ctx context.Context) *Error {
+	if c.Out.Len() > 0 {
+		return nil // in use: requests of the round are waiting to be sent
+	}
+	if c.server.Down() {
+		c.Close()
+		return c.fail(stats.ReasonDown, c.server.errDown())
+	}
+	now := stats.Now()
+	if c.sock != nil {
+		if now-c.lastUse < checkIdle || !c.sock.Closed() {
+			return nil
+		}
+		c.Close()
+	}
+	nc, err := c.server.Dial(ctx)
+	if err == nil {
+		c.sock, err = wire.NewSocket(nc)
+	}
+	if err != nil {
+		err = plain(err)
+		c.server.Failed(err)
+		return c.fail(stats.ReasonConnect, err)
+	}
+	c.deadline = 0
+	c.lastUse = now
+	return nil
+}
+
+// plain strips what net adds around an error: addresses and operation names say nothing to a client that the server's
+// name doesn't.
+func plain(err error) error {
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return fmt.Errorf("name %s: %s", dns.Name, dns.Err)
+	}
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return errors.New("connection timed out")
+	}
+	var errno syscall.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return err
+}
+
+// Flush writes what Out holds. It never waits: what the socket doesn't take is written while the worker reads, because a
+// server that waits for its replies to be read reads no requests.
+func (c *Conn) Flush() *Error {
+	n, err := c.sock.TryWrite(&c.Out)
+	if err != nil {
+		return c.fail(stats.ReasonReset, plain(err))
+	}
+	if n < c.Out.Len() {
+		rest := c.Out.AppendFrom(nil, n)
+		sock, done := c.sock, make(chan error, 1)
+		c.writing = done
+		go func() { done <- sock.WriteRest(rest) }()
+	}
+	c.Out.Reset()
+	return nil
+}
+
+// Unparsed returns the bytes that were read and not yet taken.
+func (c *Conn) Unparsed() []byte { return c.in[c.pos:c.end] }
+
+// Take marks the next n unparsed bytes as parsed.
+func (c *Conn) Take(n int) { c.pos += n }
+
+// Reply returns the bytes taken since the last Reply; they stay valid until EndRound.
+func (c *Conn) Reply() []byte {
+	r := c.in[c.start:c.pos:c.pos]
+	c.start = c.pos
+	return r
+}
+
+// Parsed returns the number of bytes taken since the last Reply.
+func (c *Conn) Parsed() int { return c.pos - c.start }
+
+// Fill waits for bytes and reads them behind the unparsed ones. need is the number of unparsed bytes that are known to be
+// coming, 0 if unknown. It waits until deadline, ns as stats.Now.
+func (c *Conn) Fill(need int, deadline int64) *Error {
+	c.makeRoom(need)
+	// Moving a deadline costs a timer operation. One that is at most a tenth of the timeout too early is left where it is.
+	if c.deadline > deadline || c.deadline < deadline-int64(c.timeout)/10 {
+		c.deadline = deadline
+		if err := c.sock.SetReadDeadline(time.Now().Add(time.Duration(deadline - stats.Now()))); err != nil {
+			return c.fail(stats.ReasonOther, plain(err))
+		}
+	}
+	n, err := c.sock.Read(c.in[c.end:])
+	switch {
+	case err == nil:
+		c.end += n
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return c.fail(stats.ReasonTimeout, errors.New("no reply in time"))
+	case errors.Is(err, io.EOF):
+		return c.fail(stats.ReasonReset, errors.New("connection closed by the server"))
+	default:
+		return c.fail(stats.ReasonReset, plain(err))
+	}
+}
+
+// makeRoom lets in hold at least one more byte, and need unparsed bytes in one piece with the reply they belong to.
+func (c *Conn) makeRoom(need int) {
+	if c.end < len(c.in) && c.pos+need <= len(c.in) {
+		return
+	}
+	// Twice what there was, so that after a few rounds a whole round fits and nothing is allocated any more.
+	held := c.end - c.start
+	size := max(readSize, min(2*len(c.in), keepRead), 2*held, c.pos-c.start+need)
+	in := make([]byte, size)
+	copy(in, c.in[c.start:c.end])
+	c.in = in
+	c.pos -= c.start
+	c.start, c.end = 0, held
+}
+
+// EndRound ends a round in which every reply was parsed: what Reply returned becomes invalid. Bytes that nobody asked for
+// are an error: the connection must not be used again.
+func (c *Conn) EndRound(now int64) *Error {
+	if c.writing != nil {
+		err := <-c.writing
+		c.writing = nil
+		if err != nil {
+			return c.fail(stats.ReasonReset, plain(err))
+		}
+	}
+	if c.pos != c.end {
+		return c.fail(stats.ReasonProtocol, errors.New("bytes that answer no request"))
+	}
+	if c.end > 0 {
+		c.server.Answered()
+		c.lastUse = now
+	}
+	c.start, c.pos, c.end = 0, 0, 0
+	if len(c.in) > keepRead {
+		c.in = nil
+	}
+	return nil
+}
+
+// Close closes the connection, if there is one; the next Connect makes a new one.
+func (c *Conn) Close() {
+	if c.sock == nil {
+		return
+	}
+	_ = c.sock.Close()
+	if c.writing != nil {
+		<-c.writing
+		c.writing = nil
+	}
+	c.sock = nil
+	c.Out.Reset()
+	// Replies that are complete keep the old array until the round ends.
+	c.in = nil
+	c.start, c.pos, c.end = 0, 0, 0
+}

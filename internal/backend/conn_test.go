@@ -1,0 +1,106 @@
+package backend_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/mctest"
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+)
+
+func newServer(addr string, o backend.Options) *backend.Server {
+	o.ConnectTimeout, o.Log = time.Second, slog.New(slog.DiscardHandler)
+	if o.FailureLimit == 0 {
+		o.FailureLimit = 3
+	}
+	o.MissedMemory = 1 << 20
+	return backend.NewServer(route.Server{Name: "a", Addr: addr}, o)
+}
+
+func TestAConnectionWithRequestsPlannedIsNotGivenUp(t *testing.T) {
+	s := newServer(mctest.StartMemcached(t).Addr(), backend.Options{FailureLimit: 1})
+	c := backend.NewConn(s, time.Second)
+	require.Nil(t, c.Connect(context.Background()))
+	c.Out.AddString("version\r\n")
+	s.Failed(assert.AnError) // by another worker's connection: the server is down
+	require.True(t, s.Down())
+	require.Nil(t, c.Connect(context.Background()))
+	require.Nil(t, c.Flush())
+	require.Nil(t, c.Fill(0, stats.Now()+int64(time.Second)))
+	assert.Contains(t, string(c.Unparsed()), "VERSION ")
+	err := c.Connect(context.Background())
+	require.NotNil(t, err)
+	assert.Equal(t, stats.ReasonDown, err.Reason)
+}
+
+// A server that answers every second probe stays out of service.
+func TestAServerThatAnswersEverySecondProbeStaysDown(t *testing.T) {
+	probes := make(chan int, 100)
+	n := 0
+	script := mctest.StartScript(t, func(p *mctest.Peer) {
+		n++ // connections come one after the other
+		probes <- n
+		if n%2 == 1 {
+			p.Reset()
+			return
+		}
+		p.Answer(func(string) string { return "VERSION 1\r\n" })
+	})
+	s := newServer(script.Addr(), backend.Options{FailureLimit: 1})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Keep(ctx)
+	}()
+	s.Failed(assert.AnError)
+	for range 8 {
+		<-probes
+		assert.True(t, s.Down())
+	}
+	cancel()
+	<-ended
+	for _, tr := range s.Health().Transitions {
+		if tr.To == backend.Up.String() {
+			assert.Zero(t, tr.Count)
+		}
+	}
+}
+
+func TestAServerComesBackAfterItAnsweredAndForgotWhatItMissed(t *testing.T) {
+	m := mctest.StartMemcached(t)
+	s := newServer(m.Addr(), backend.Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Keep(ctx)
+	}()
+	c := backend.NewConn(s, time.Second)
+	require.Nil(t, c.Connect(ctx))
+	c.Out.AddString("set k 0 0 1\r\nx\r\nset other 0 0 1\r\nx\r\n")
+	require.Nil(t, c.Flush())
+	for len(c.Unparsed()) < 16 {
+		require.Nil(t, c.Fill(0, stats.Now()+int64(time.Second)))
+	}
+	s.Missed([]byte("k"), assert.AnError)
+	s.Missed([]byte("binary \r\n key"), assert.AnError)
+	require.Eventually(t, s.Readable, 10*time.Second, time.Millisecond)
+	_, ok := m.Get("k")
+	assert.False(t, ok)
+	_, ok = m.Get("other")
+	assert.True(t, ok)
+	s.MissedAll(assert.AnError)
+	require.Eventually(t, s.Readable, 10*time.Second, time.Millisecond)
+	_, ok = m.Get("other")
+	assert.False(t, ok, "it was flushed")
+	cancel()
+	<-ended
+}

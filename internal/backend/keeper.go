@@ -1,0 +1,253 @@
+package backend
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// Pauses between probes of a server that is down: they grow by half, and each is varied by up to a fifth, so that many
+	// middlewares do not probe in step. The longest keeps the return to service under a second.
+	probeMin = 50 * time.Millisecond
+	probeMax = 400 * time.Millisecond
+	// readmitAfter is the number of probes in a row that a server which was down must answer: one that answers every
+	// second probe stays down.
+	readmitAfter = 3
+	// invalidateBatch is the number of deletions sent before their replies are read.
+	invalidateBatch = 500
+)
+
+// Keep brings the server back into service whenever it left it, until ctx is done. One goroutine per server.
+func (s *Server) Keep(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		}
+		for !s.Readable() {
+			if !s.recover(ctx) {
+				return
+			}
+		}
+	}
+}
+
+// recover probes until the server answers, and rejoins it; false means that ctx is done.
+func (s *Server) recover(ctx context.Context) bool {
+	pause, answered := probeMin, 0
+	for {
+		needed := 1
+		if s.Down() {
+			needed = readmitAfter
+		}
+		p, err := s.dialProbe(ctx)
+		if err == nil {
+			if err = p.version(); err == nil {
+				answered++
+			}
+			if err == nil && answered >= needed {
+				err = s.rejoin(p)
+			}
+			p.close()
+		}
+		switch {
+		case err == nil && s.Readable():
+			return true
+		case err == nil:
+			pause = probeMin
+		default:
+			answered = 0
+			s.Failed(plain(err))
+			pause = min(pause*3/2, probeMax)
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(time.Duration(float64(pause) * (0.8 + 0.4*rand.Float64()))):
+		}
+	}
+}
+
+// rejoin removes what the server holds out of date, and puts it up if it missed nothing meanwhile.
+func (s *Server) rejoin(p *probe) error {
+	s.mu.Lock()
+	taken := s.missed.take()
+	wasDown, since := State(s.state.Load()) == Down, s.since
+	s.mu.Unlock()
+	if err := s.clean(p, taken, wasDown, since); err != nil {
+		s.mu.Lock()
+		s.missed.putBack(taken)
+		s.mu.Unlock()
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures.Store(0)
+	switch {
+	case s.missed.nothing():
+		s.change(Up, nil)
+	case wasDown:
+		// It answers, and is written to from now on; what it missed while it was being cleaned is next.
+		s.change(Stale, s.why)
+	}
+	return nil
+}
+
+// clean does what Rejoin says about what the server missed.
+func (s *Server) clean(p *probe, m missed, wasDown bool, since time.Time) error {
+	switch {
+	case s.options.Rejoin == RejoinTrust:
+		return nil
+	case s.options.Rejoin == RejoinInvalidate && !m.all:
+		return p.invalidate(m)
+	}
+	// A server that was started after it went down is empty: nothing was written to it since.
+	if wasDown {
+		started, err := p.started()
+		if err != nil {
+			return err
+		}
+		if started.After(since) {
+			s.options.Log.Info("a server was restarted and is empty", "server", s.Name, "started", started)
+			return nil
+		}
+	}
+	s.options.Log.Warn("a server is flushed before it serves reads again", "server", s.Name, "rejoin", s.options.Rejoin.String())
+	return p.flush()
+}
+
+// probe is a connection of the keeper. Every exchange has to end within timeout.
+type probe struct {
+	conn    net.Conn
+	r       *bufio.Reader
+	timeout time.Duration
+}
+
+func (s *Server) dialProbe(ctx context.Context) (*probe, error) {
+	c, err := s.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &probe{conn: c, r: bufio.NewReader(c), timeout: s.options.ConnectTimeout}, nil
+}
+
+func (p *probe) close() { _ = p.conn.Close() }
+
+// send writes a request, and starts the time for its reply.
+func (p *probe) send(request string) error {
+	if err := p.conn.SetDeadline(time.Now().Add(p.timeout)); err != nil {
+		return err
+	}
+	_, err := p.conn.Write([]byte(request))
+	return err
+}
+
+// line reads a line of a reply.
+func (p *probe) line() (string, error) {
+	line, err := p.r.ReadString('\n')
+	return strings.TrimRight(line, "\r\n"), err
+}
+
+// expect sends request and wants one line that begins with one of prefixes.
+func (p *probe) expect(request string, prefixes ...string) error {
+	if err := p.send(request); err != nil {
+		return err
+	}
+	return p.want(prefixes...)
+}
+
+func (p *probe) want(prefixes ...string) error {
+	line, err := p.line()
+	if err != nil {
+		return err
+	}
+	for _, prefix := range prefixes {
+		if strings.HasPrefix(line, prefix) {
+			return nil
+		}
+	}
+	return fmt.Errorf("unexpected reply %q to a probe", line)
+}
+
+func (p *probe) version() error { return p.expect("version\r\n", "VERSION ") }
+
+func (p *probe) flush() error { return p.expect("flush_all\r\n", "OK") }
+
+// started returns when the server was started at the earliest, by its own account: uptime is in whole seconds.
+func (p *probe) started() (time.Time, error) {
+	if err := p.send("stats\r\n"); err != nil {
+		return time.Time{}, err
+	}
+	uptime := -1
+	for {
+		line, err := p.line()
+		if err != nil {
+			return time.Time{}, err
+		}
+		if line == "END" {
+			break
+		}
+		if value, ok := strings.CutPrefix(line, "STAT uptime "); ok {
+			if uptime, err = strconv.Atoi(value); err != nil {
+				return time.Time{}, fmt.Errorf("unexpected uptime %q", value)
+			}
+		}
+	}
+	if uptime < 0 {
+		return time.Time{}, errors.New("stats without uptime")
+	}
+	return time.Now().Add(-time.Duration(uptime+2) * time.Second), nil
+}
+
+// invalidate deletes the keys of m.
+func (p *probe) invalidate(m missed) error {
+	var b strings.Builder
+	pending := 0
+	exchange := func() error {
+		if err := p.send(b.String()); err != nil {
+			return err
+		}
+		for ; pending > 0; pending-- {
+			if err := p.want("DELETED", "NOT_FOUND", "HD", "NF"); err != nil {
+				return err
+			}
+		}
+		b.Reset()
+		return nil
+	}
+	for key := range m.keys {
+		if plainKey(key) {
+			b.WriteString("delete " + key + "\r\n")
+		} else {
+			b.WriteString("md " + base64.StdEncoding.EncodeToString([]byte(key)) + " b\r\n")
+		}
+		if pending++; pending == invalidateBatch {
+			if err := exchange(); err != nil {
+				return err
+			}
+		}
+	}
+	if pending == 0 {
+		return nil
+	}
+	return exchange()
+}
+
+// plainKey reports whether key can stand in a classic command.
+func plainKey(key string) bool {
+	for i := range len(key) {
+		if key[i] <= ' ' {
+			return false
+		}
+	}
+	return key != ""
+}

@@ -1,0 +1,71 @@
+package backend
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"mcmw/internal/stats"
+)
+
+// work measures how much a server has to do, for reads that go where least is. Any goroutine may use it.
+type work struct {
+	// outstanding is the number of calls that workers have planned for the server and that are not answered.
+	outstanding atomic.Int64
+	// cost is a moving average of what one call takes, ns; 0: not known. Writers may overwrite each other's samples.
+	cost atomic.Int64
+	// costAt is when cost was last measured, ns as stats.Now.
+	costAt atomic.Int64
+	// progress is when the server last answered a call, or got one while it had none, ns as stats.Now.
+	progress atomic.Int64
+}
+
+// costHalves is the time in which a cost that is not measured again counts half, ns: a server that nobody asks because it
+// was slow is tried again.
+const costHalves = int64(time.Second)
+
+// Begin counts a call that is sent at now, ns as stats.Now.
+func (w *work) Begin(now int64) {
+	if w.outstanding.Add(1) == 1 {
+		w.progress.Store(now)
+	}
+}
+
+// End counts a call that was answered, or given up, at now, ns as stats.Now.
+func (w *work) End(now int64) {
+	w.outstanding.Add(-1)
+	w.progress.Store(now)
+}
+
+// Took records that a call took ns. With atMost it took that or less: the reply had been waiting to be read.
+func (w *work) Took(ns int64, atMost bool) {
+	cost := w.cost.Load()
+	if atMost && cost != 0 && ns >= cost {
+		return
+	}
+	switch {
+	case cost == 0:
+		cost = ns
+	case ns > 4*cost:
+		cost += (ns - cost) / 2 // it became slow: know it soon
+	default:
+		cost += (ns - cost) / 8
+	}
+	w.cost.Store(max(cost, 1))
+	w.costAt.Store(stats.Now())
+}
+
+// Load returns how long the server would take for the calls under way, waiting further ones and one more, ns. Costs
+// count in powers of two, so that servers alike are told apart by their calls alone.
+func (w *work) Load(waiting int) int64 {
+	calls := w.outstanding.Load() + int64(waiting)
+	cost := w.cost.Load()
+	if calls == 0 {
+		// Only one call at a time is risked on a server that was slow.
+		cost >>= min(max(stats.Now()-w.costAt.Load(), 0)/costHalves, 62)
+	} else {
+		// It takes at least as long as it has owed a reply.
+		cost = max(cost, stats.Now()-w.progress.Load())
+	}
+	return (calls + 1) << max(bits.Len64(uint64(cost))-1, 0)
+}

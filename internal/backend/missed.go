@@ -1,0 +1,88 @@
+package backend
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Rejoin says what happens to what a server missed before it may serve reads again.
+type Rejoin uint8
+
+// The policies.
+const (
+	RejoinInvalidate Rejoin = iota // the keys it missed are deleted on it; it is flushed if they are not all known
+	RejoinFlush                    // it is flushed
+	RejoinTrust                    // nothing: what it holds is served
+)
+
+var rejoinNames = []string{"invalidate", "flush", "trust"}
+
+// String returns the policy's name, as ParseRejoin takes it.
+func (r Rejoin) String() string { return rejoinNames[r] }
+
+// RejoinNames returns the names that ParseRejoin takes.
+func RejoinNames() []string { return append([]string(nil), rejoinNames...) }
+
+// ParseRejoin returns the policy called s.
+func ParseRejoin(s string) (Rejoin, error) {
+	for i, name := range rejoinNames {
+		if s == name {
+			return Rejoin(i), nil
+		}
+	}
+	return 0, fmt.Errorf("rejoin %q is unknown; accepted: %s", s, strings.Join(rejoinNames, ", "))
+}
+
+// keyOverhead is what remembering a key takes besides its bytes, roughly: the map's share and the string's header.
+const keyOverhead = 64
+
+// missed is what a server may hold out of date.
+type missed struct {
+	limit int // bytes
+	keys  map[string]struct{}
+	size  int  // bytes
+	all   bool // keys are not all known
+}
+
+func (m *missed) add(key []byte) {
+	if m.all {
+		return
+	}
+	if _, ok := m.keys[string(key)]; ok {
+		return
+	}
+	m.size += len(key) + keyOverhead
+	if m.size > m.limit {
+		m.addAll()
+		return
+	}
+	if m.keys == nil {
+		m.keys = make(map[string]struct{})
+	}
+	m.keys[string(key)] = struct{}{}
+}
+
+func (m *missed) addAll() {
+	m.all, m.keys, m.size = true, nil, 0
+}
+
+// take empties m and returns what it held.
+func (m *missed) take() missed {
+	taken := *m
+	*m = missed{limit: m.limit}
+	return taken
+}
+
+// putBack adds what was taken and could not be dealt with.
+func (m *missed) putBack(taken missed) {
+	if taken.all {
+		m.addAll()
+		return
+	}
+	for key := range taken.keys {
+		m.add([]byte(key))
+	}
+}
+
+// nothing reports whether nothing is out of date.
+func (m *missed) nothing() bool { return !m.all && len(m.keys) == 0 }
