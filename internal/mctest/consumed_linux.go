@@ -1,0 +1,38 @@
+package mctest
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// AwaitRead waits until the other side of a unix socket connection has read everything written to it. A test that
+// splits a request anywhere uses it to be sure that the receiver saw the parts in reads of their own. On Linux the
+// output queue of a unix socket holds what the peer has not read; TCP tells no such thing.
+func AwaitRead(conn net.Conn, timeout time.Duration) error {
+	uc, ok := conn.(*net.UnixConn)
+	if !ok {
+		return fmt.Errorf("only a unix socket tells whether its peer has read, not a %T", conn)
+	}
+	raw, err := uc.SyscallConn()
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(timeout)
+	for pause := time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
+		var waiting int
+		var ioctl error
+		if err := raw.Control(func(fd uintptr) { waiting, ioctl = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }); err != nil {
+			return err
+		}
+		if ioctl != nil || waiting == 0 {
+			return ioctl
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("after %v the peer has still not read %d bytes of buffer", timeout, waiting)
+		}
+		time.Sleep(pause)
+	}
+}

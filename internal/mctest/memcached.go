@@ -1,0 +1,286 @@
+package mctest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startTimeout bounds how long a memcached may take to start. It is generous: the machine may be busy.
+const startTimeout = 20 * time.Second
+
+// Server is a real memcached process on loopback or on a unix socket. It ends with the test that started it.
+// Its methods belong to the test's goroutine.
+type Server struct {
+	t    testing.TB
+	args []string // as given to StartMemcached
+	unix string   // path of its unix socket, "" for TCP
+	addr string
+	cmd  *exec.Cmd
+	done chan error // carries the result of Wait, once
+	log  *syncBuffer
+}
+
+// StartMemcached starts a memcached from PATH with args added to its command line, waits until it accepts connections,
+// and stops it when the test ends. It listens on a free loopback port, or on a unix socket when args hold "-s path".
+// The test fails when there is no memcached to start.
+func StartMemcached(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := &Server{t: t, args: args}
+	for i, a := range args {
+		if a == "-s" && i+1 < len(args) {
+			s.unix = args[i+1]
+		}
+	}
+	s.start("-1")
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// StartMemcacheds starts n servers as StartMemcached does.
+func StartMemcacheds(t testing.TB, n int, args ...string) []*Server {
+	t.Helper()
+	servers := make([]*Server, n)
+	for i := range servers {
+		servers[i] = StartMemcached(t, args...)
+	}
+	return servers
+}
+
+// Addr is where the server listens: "host:port", or "unix:/path".
+func (s *Server) Addr() string { return s.addr }
+
+// Pid is the process id of the running server.
+func (s *Server) Pid() int { return s.cmd.Process.Pid }
+
+// Stop kills the process and waits until it is gone: a cache has nothing to save, and SIGTERM is obeyed only at
+// memcached's next tick, up to a second later. Stopping a stopped server does nothing.
+func (s *Server) Stop() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	<-s.done
+	s.cmd = nil
+}
+
+// Restart ends the process and starts an empty one at the same address.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Stop()
+	s.Start()
+}
+
+// Start starts a stopped server again, empty, at the address it had.
+func (s *Server) Start() {
+	s.t.Helper()
+	if s.cmd != nil {
+		s.t.Fatalf("memcached at %s is running already", s.addr)
+	}
+	port := s.addr[strings.LastIndexByte(s.addr, ':')+1:]
+	s.start(port)
+}
+
+// Freeze suspends the process: the kernel still accepts connections for it, but nothing is answered until Thaw.
+func (s *Server) Freeze() {
+	s.t.Helper()
+	s.signal(syscall.SIGSTOP)
+	deadline := time.Now().Add(startTimeout)
+	for !s.stopped() {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("memcached %d still runs %v after SIGSTOP", s.Pid(), startTimeout)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Thaw lets a frozen process go on.
+func (s *Server) Thaw() {
+	s.t.Helper()
+	s.signal(syscall.SIGCONT)
+}
+
+// Stats returns what the server answers to "stats args...", by name. It asks on a connection of its own.
+func (s *Server) Stats(args ...string) map[string]string {
+	s.t.Helper()
+	c := MustDial(s.t, s.addr)
+	defer c.Close()
+	reply := c.MustDo(s.t, strings.Join(append([]string{"stats"}, args...), " ")+"\r\n")
+	stats := make(map[string]string)
+	for line := range strings.Lines(reply) {
+		if fields := strings.SplitN(strings.TrimRight(line, "\r\n"), " ", 3); len(fields) == 3 && fields[0] == "STAT" {
+			stats[fields[1]] = fields[2]
+		}
+	}
+	return stats
+}
+
+// Stat returns one number of the server's general statistics.
+func (s *Server) Stat(name string) int64 {
+	s.t.Helper()
+	text, ok := s.Stats()[name]
+	if !ok {
+		s.t.Fatalf("memcached at %s has no statistic %q", s.addr, name)
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		s.t.Fatalf("memcached at %s: statistic %q is %q, not a number", s.addr, name, text)
+	}
+	return n
+}
+
+// Get returns the value the server itself holds for key, asked on a connection of its own.
+func (s *Server) Get(key string) (value string, ok bool) {
+	s.t.Helper()
+	c := MustDial(s.t, s.addr)
+	defer c.Close()
+	items, err := ParseValues(c.MustDo(s.t, "get "+key+"\r\n"))
+	if err != nil {
+		s.t.Fatalf("memcached at %s, get %s: %v", s.addr, key, err)
+	}
+	if len(items) == 0 {
+		return "", false
+	}
+	return items[0].Value, true
+}
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatalf("memcached %d: %v: %v", s.Pid(), sig, err)
+	}
+}
+
+// stopped reports whether every thread of the process is suspended: the signal reaches them one by one.
+func (s *Server) stopped() bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.Pid()))
+	if err != nil || len(threads) == 0 {
+		return false
+	}
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		if err != nil {
+			return false
+		}
+		// The state follows the name, which stands in parentheses and may hold anything.
+		if _, state, ok := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " "); !ok || state[0] != 'T' {
+			return false
+		}
+	}
+	return true
+}
+
+// start runs memcached on port ("-1": a free one of the kernel's choice) and waits until it answers.
+func (s *Server) start(port string) {
+	s.t.Helper()
+	binary, err := exec.LookPath("memcached")
+	if err != nil {
+		s.t.Fatalf("this test needs a real memcached and found none in PATH (%v); install it, on Debian: apt-get install memcached", err)
+	}
+	dir, err := os.MkdirTemp("", "mctest")
+	if err != nil {
+		s.t.Fatalf("memcached: %v", err)
+	}
+	defer os.RemoveAll(dir)
+	portFile := filepath.Join(dir, "port")
+
+	args := []string{"-U", "0"}
+	if os.Geteuid() == 0 {
+		args = append(args, "-u", "root")
+	}
+	if s.unix == "" {
+		args = append(args, "-l", "127.0.0.1", "-p", port)
+	}
+	s.log = &syncBuffer{}
+	s.cmd = exec.Command(binary, append(args, s.args...)...)
+	s.cmd.Env = append(os.Environ(), "MEMCACHED_PORT_FILENAME="+portFile)
+	s.cmd.Stderr = s.log
+	// A test binary that is killed runs no cleanup; its servers must not outlive it.
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatalf("memcached: %v", err)
+	}
+	done := make(chan error, 1)
+	s.done = done
+	go func(cmd *exec.Cmd) { done <- cmd.Wait() }(s.cmd)
+
+	deadline := time.Now().Add(startTimeout)
+	for {
+		err := s.answers(portFile)
+		if err == nil {
+			return
+		}
+		select {
+		case exit := <-s.done:
+			s.cmd = nil
+			s.t.Fatalf("memcached %s ended at start: %v\n%s", strings.Join(s.args, " "), exit, s.log)
+		case <-time.After(5 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("memcached %s did not answer within %v: %v\n%s", strings.Join(s.args, " "), startTimeout, err, s.log)
+		}
+	}
+}
+
+// answers learns the address of a starting server and asks it for its version.
+func (s *Server) answers(portFile string) error {
+	if s.unix != "" {
+		s.addr = "unix:" + s.unix
+	} else {
+		text, err := os.ReadFile(portFile)
+		if err != nil {
+			return err
+		}
+		_, port, ok := strings.Cut(strings.TrimSpace(string(text)), ": ")
+		if !ok {
+			return fmt.Errorf("unexpected content of its port file: %q", text)
+		}
+		s.addr = "127.0.0.1:" + port
+	}
+	c, err := Dial(s.addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	reply, err := c.Do("version\r\n")
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(reply, "VERSION ") {
+		return errors.New("its answer to version is " + strconv.Quote(reply))
+	}
+	return nil
+}
+
+// syncBuffer keeps what a process writes to stderr, readable while it runs.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+// maxLog is how much of a process's stderr is kept, bytes: "verbosity 2" makes memcached write without end.
+const maxLog = 64 << 10
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if room := maxLog - b.buf.Len(); room > 0 {
+		b.buf.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -1,0 +1,122 @@
+// Package mwtest starts the whole middleware inside a test. It is apart from mctest so that the tests of the packages the
+// middleware is made of can use mctest.
+package mwtest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+)
+
+// stopTimeout bounds how long the middleware may take to become ready, and to end once its context is done. It only turns
+// a hang into a failure.
+const stopTimeout = 60 * time.Second
+
+// MW is a running middleware. It ends with the test that started it.
+type MW struct {
+	*middleware.Middleware
+
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when Run returned
+	err    error         // of Run; read after ended
+}
+
+// Start runs a middleware with options o and waits until it is ready. Where o leaves Listen empty it listens on a free
+// loopback port. The test fails if Run returns an error, then or when the test ends.
+func Start(t testing.TB, o middleware.Options) *MW {
+	t.Helper()
+	m := Begin(t, o)
+	select {
+	case <-m.Ready():
+	case <-m.ended:
+		t.Fatalf("the middleware ended before it was ready: %v", m.err)
+	case <-time.After(stopTimeout):
+		t.Fatalf("the middleware was not ready within %v", stopTimeout)
+	}
+	return m
+}
+
+// Begin is Start without waiting: the middleware listens, but its servers may not be there.
+func Begin(t testing.TB, o middleware.Options) *MW {
+	t.Helper()
+	if len(o.Listen) == 0 {
+		o.Listen = []string{"127.0.0.1:0"}
+	}
+	inner, err := middleware.New(o)
+	if err != nil {
+		t.Fatalf("middleware: %v", err)
+	}
+	if err := inner.Listen(); err != nil {
+		t.Fatalf("middleware: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &MW{Middleware: inner, cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(m.ended)
+		m.err = inner.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		if err := m.Stop(); err != nil {
+			t.Errorf("the middleware ended with: %v", err)
+		}
+	})
+	return m
+}
+
+// Cancel ends the context that Run got. It does not wait.
+func (m *MW) Cancel() { m.cancel() }
+
+// Ended is closed when Run has returned.
+func (m *MW) Ended() <-chan struct{} { return m.ended }
+
+// Stop cancels Run's context, waits until Run returned and returns its error.
+func (m *MW) Stop() error {
+	m.cancel()
+	select {
+	case <-m.ended:
+		return m.err
+	case <-time.After(stopTimeout):
+		return fmt.Errorf("the middleware did not end within %v", stopTimeout)
+	}
+}
+
+// Addr is the first address it listens on, as mctest.Dial wants it.
+func (m *MW) Addr() string { return m.AddrOf(0) }
+
+// AddrOf is the address number i it listens on, in the order of Options.Listen.
+func (m *MW) AddrOf(i int) string {
+	addr := m.Addrs()[i]
+	if addr.Network() == "unix" {
+		return "unix:" + addr.String()
+	}
+	return addr.String()
+}
+
+// Dial connects a client to the first address. The connection is closed when the test ends.
+func (m *MW) Dial(t testing.TB) *mctest.Client {
+	t.Helper()
+	return mctest.MustDial(t, m.Addr())
+}
+
+// Servers names real servers for Options.Servers: server-1, server-2 and so on.
+func Servers(servers ...*mctest.Server) []route.Server {
+	addrs := make([]string, len(servers))
+	for i, s := range servers {
+		addrs[i] = s.Addr()
+	}
+	return Named(addrs...)
+}
+
+// Named names addresses for Options.Servers: server-1, server-2 and so on.
+func Named(addrs ...string) []route.Server {
+	named := make([]route.Server, len(addrs))
+	for i, addr := range addrs {
+		named[i] = route.Server{Name: fmt.Sprintf("server-%d", i+1), Addr: addr}
+	}
+	return named
+}

@@ -1,0 +1,150 @@
+package mctest
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Script is a server of which the test writes every byte. It ends with the test, together with its connections.
+type Script struct {
+	t      testing.TB
+	listen net.Listener
+	wg     sync.WaitGroup
+	mu     sync.Mutex
+	open   map[net.Conn]bool // guarded by mu
+	closed bool              // guarded by mu
+}
+
+// Peer is one connection accepted by a Script. It belongs to the goroutine that serves it.
+type Peer struct {
+	// N counts the connections of the script in the order of their acceptance, from 0.
+	N int
+
+	t    testing.TB
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+// StartScript listens on a free loopback port and runs serve for every connection, each in a goroutine of its own. The
+// connection is closed when serve returns.
+func StartScript(t testing.TB, serve func(p *Peer)) *Script {
+	t.Helper()
+	listen, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("scripted server: %v", err)
+	}
+	s := &Script{t: t, listen: listen, open: make(map[net.Conn]bool)}
+	s.wg.Go(func() {
+		for n := 0; ; n++ {
+			conn, err := listen.Accept()
+			if err != nil {
+				return
+			}
+			if !s.add(conn) {
+				conn.Close()
+				return
+			}
+			p := &Peer{N: n, t: t, conn: conn, r: bufio.NewReader(conn)}
+			s.wg.Go(func() {
+				defer s.remove(conn)
+				serve(p)
+			})
+		}
+	})
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// Addr is where the server listens.
+func (s *Script) Addr() string { return s.listen.Addr().String() }
+
+// Stop closes the listener and every connection and waits for the goroutines that serve them.
+func (s *Script) Stop() {
+	s.listen.Close()
+	s.mu.Lock()
+	s.closed = true
+	for conn := range s.open {
+		conn.Close()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+func (s *Script) add(conn net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.open[conn] = true
+	return true
+}
+
+func (s *Script) remove(conn net.Conn) {
+	conn.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, conn)
+}
+
+// Expect reads as many bytes as want has and reports whether they are want. Anything else fails the test, except that
+// the other side closed before the first byte.
+func (p *Peer) Expect(want string) bool {
+	got := make([]byte, len(want))
+	n, err := io.ReadFull(p.r, got)
+	if n == 0 && err != nil {
+		return false
+	}
+	if string(got[:n]) != want {
+		p.t.Errorf("scripted server, connection %d: received %q, expected %q", p.N, shorten(string(got[:n])), shorten(want))
+		return false
+	}
+	return true
+}
+
+// Line reads one line, without its CR LF; ok is false when the other side has closed.
+func (p *Peer) Line() (line string, ok bool) {
+	line, err := p.r.ReadString('\n')
+	return strings.TrimRight(line, "\r\n"), err == nil
+}
+
+// Send writes bytes. A connection that the other side closed meanwhile is no failure: the next read tells.
+func (p *Peer) Send(bytes string) { _, _ = io.WriteString(p.conn, bytes) }
+
+// SendBytewise writes bytes one at a time.
+func (p *Peer) SendBytewise(bytes string) {
+	for i := range len(bytes) {
+		if _, err := p.conn.Write([]byte{bytes[i]}); err != nil {
+			return
+		}
+	}
+}
+
+// Stall reads and ignores everything until the other side closes: a server that accepts and never answers.
+func (p *Peer) Stall() { _, _ = io.Copy(io.Discard, p.r) }
+
+// Reset ends the connection with a reset instead of an orderly end.
+func (p *Peer) Reset() {
+	if tcp, ok := p.conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	p.conn.Close()
+}
+
+// Answer reads command lines until the other side closes and sends what reply returns for each. Data blocks arrive as
+// lines of their own: a reply of "" sends nothing.
+func (p *Peer) Answer(reply func(line string) string) {
+	for {
+		line, ok := p.Line()
+		if !ok {
+			return
+		}
+		if answer := reply(line); answer != "" {
+			p.Send(answer)
+		}
+	}
+}
