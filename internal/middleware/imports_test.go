@@ -1,0 +1,251 @@
+package middleware_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// dataPath holds the packages a request's bytes pass through, by layer: a package imports those of lower layers alone.
+// The net stage and the workers share a layer, so neither knows the other: they meet in the queue and in the request.
+var dataPath = [][]string{
+	{"protocol", "wire", "route", "replica", "keylock"},
+	{"stats"},
+	{"request", "backend"},
+	{"queue"},
+	{"netstage", "worker"},
+	{"middleware"},
+}
+
+// importRule forbids packages to import others. A name stands for a package and for everything below it.
+type importRule struct {
+	from, never []string
+	// direct: what is imported through other packages doesn't count, as the clock that fmt imports.
+	direct bool
+	why    string
+}
+
+// above are the packages around the data path: they know it, and it works without them.
+var above = append(internal("admin", "config", "lab", "tools"), "mcmw/cmd")
+
+var importRules = []importRule{
+	{
+		from: internal(slices.Concat(dataPath...)...), never: above,
+		why: "the data path works without what configures, shows and measures it",
+	},
+	{
+		from: internal(slices.Concat(dataPath...)...), never: []string{"github.com/prometheus", "net/http", "github.com/spf13", "go.yaml.in"},
+		why: "the data path counts by itself and is configured by its Options",
+	},
+	{
+		from: internal("protocol", "route", "replica", "keylock"), never: []string{"os", "syscall", "time", "log/slog", "net/http"}, direct: true,
+		why: "it is pure: no sockets, clocks, files or logs",
+	},
+	{
+		from: internal("protocol", "replica", "keylock", "stats", "request", "queue"), never: []string{"net"}, direct: true,
+		why: "sockets belong to wire and to the stages at either end",
+	},
+	{
+		from: internal("admin"), never: internal("config", "lab", "middleware", "netstage", "queue", "worker", "backend"),
+		why: "it shows statistics and steers nothing",
+	},
+	{
+		from: internal("lab"), never: internal("admin", "config"),
+		why: "it measures programs from outside",
+	},
+	{
+		from: append(internal("middleware"), above...), never: append(internal("mctest"), "testing", "github.com/stretchr", "github.com/bradfitz", "go.uber.org/goleak"),
+		why: "test doubles and test libraries stay out of the programs",
+	},
+}
+
+// mustImport are the edges by which the program is put together.
+var mustImport = map[string][]string{
+	"mcmw/cmd/mcmw": internal("config", "middleware", "admin"),
+}
+
+// internal returns the paths of the module's packages with these names.
+func internal(names ...string) []string {
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = "mcmw/internal/" + name
+	}
+	return paths
+}
+
+// importGraph holds the direct imports of each package, without those of its tests.
+type importGraph map[string][]string
+
+// chain returns how from comes to import target or a package below it, from first; nil if it doesn't.
+func (g importGraph) chain(from, target string, direct bool) []string {
+	seen := map[string]bool{from: true}
+	for paths := [][]string{{from}}; len(paths) > 0; paths = paths[1:] {
+		path := paths[0]
+		for _, next := range g[path[len(path)-1]] {
+			if seen[next] {
+				continue
+			}
+			seen[next] = true
+			longer := append(slices.Clip(path), next)
+			if within(next, target) {
+				return longer
+			}
+			if !direct {
+				paths = append(paths, longer)
+			}
+		}
+	}
+	return nil
+}
+
+// within reports whether pkg is folder or below it. Packages of the standard library, such as net/http, are not below
+// others.
+func within(pkg, folder string) bool {
+	host, _, _ := strings.Cut(folder, "/")
+	standard := host != "mcmw" && !strings.Contains(host, ".")
+	return pkg == folder || (!standard && strings.HasPrefix(pkg, folder+"/"))
+}
+
+// withinAny reports whether pkg is one of folders or below one.
+func withinAny(pkg string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool { return within(pkg, folder) })
+}
+
+// importViolations returns what in g is against the rules, one line each.
+func importViolations(g importGraph) (violations []string) {
+	var packages []string
+	for pkg := range g {
+		packages = append(packages, pkg)
+	}
+	slices.Sort(packages)
+	complain := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
+
+	layer := map[string]int{}
+	for n, names := range dataPath {
+		for _, path := range internal(names...) {
+			layer[path] = n
+			if _, ok := g[path]; !ok {
+				complain("%s is in the table of layers and not in the module", path)
+			}
+		}
+	}
+	for _, pkg := range packages {
+		mine, known := layer[pkg]
+		if !known {
+			if within(pkg, "mcmw") && !withinAny(pkg, above) && !withinAny(pkg, append(internal("mctest"), "mcmw/docs")) {
+				complain("%s has no place in the table of layers", pkg)
+			}
+			continue
+		}
+		for _, imported := range g[pkg] {
+			if theirs, ok := layer[imported]; ok && theirs >= mine {
+				complain("%s imports %s, which is not in a lower layer", pkg, imported)
+			}
+		}
+	}
+	for _, rule := range importRules {
+		for _, pkg := range packages {
+			if !withinAny(pkg, rule.from) {
+				continue
+			}
+			for _, never := range rule.never {
+				if chain := g.chain(pkg, never, rule.direct); chain != nil && !within(pkg, never) {
+					complain("%s: %s", strings.Join(chain, " imports "), rule.why)
+				}
+			}
+		}
+	}
+	for pkg, wanted := range mustImport {
+		for _, target := range wanted {
+			if !slices.Contains(g[pkg], target) {
+				complain("%s does not import %s", pkg, target)
+			}
+		}
+	}
+	return violations
+}
+
+// moduleImports returns the imports of the module's packages and of everything they need.
+func moduleImports(t *testing.T) importGraph {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Imports", "./...")
+	cmd.Dir = "../.."
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "go list: %s", &stderr)
+	g := importGraph{}
+	decoder := json.NewDecoder(bytes.NewReader(out))
+	for {
+		var pkg struct {
+			ImportPath string
+			Imports    []string
+		}
+		err := decoder.Decode(&pkg)
+		if errors.Is(err, io.EOF) {
+			return g
+		}
+		require.NoError(t, err)
+		g[pkg.ImportPath] = pkg.Imports
+	}
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	g := moduleImports(t)
+	require.Contains(t, g, "mcmw/internal/middleware", "go list found the module's packages")
+	for _, violation := range importViolations(g) {
+		t.Error(violation)
+	}
+}
+
+func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
+	graph := moduleImports(t)
+	for _, tc := range []struct{ from, to, complaint string }{
+		{"mcmw/internal/netstage", "mcmw/internal/worker", "mcmw/internal/netstage imports mcmw/internal/worker, which is not in a lower layer"},
+		{"mcmw/internal/worker", "mcmw/internal/netstage", "mcmw/internal/worker imports mcmw/internal/netstage, which is not in a lower layer"},
+		{"mcmw/internal/request", "mcmw/internal/queue", "mcmw/internal/request imports mcmw/internal/queue, which is not in a lower layer"},
+		{"mcmw/internal/wire", "mcmw/internal/protocol", "mcmw/internal/wire imports mcmw/internal/protocol, which is not in a lower layer"},
+		{"mcmw/internal/backend", "mcmw/internal/config", "mcmw/internal/backend imports mcmw/internal/config: the data path works without"},
+		{"mcmw/internal/middleware", "mcmw/internal/admin", "mcmw/internal/middleware imports mcmw/internal/admin: the data path works without"},
+		{"mcmw/internal/worker", "mcmw/internal/lab/load", "mcmw/internal/worker imports mcmw/internal/lab/load: the data path works without"},
+		{"mcmw/internal/stats", "mcmw/internal/tools/testsum", "mcmw/internal/stats imports mcmw/internal/tools/testsum: the data path works without"},
+		{"mcmw/internal/protocol", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/protocol imports github.com/prometheus/client_golang/prometheus: the data path counts by itself"},
+		{"mcmw/internal/request", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/request imports github.com/prometheus/client_golang/prometheus: the data path counts"},
+		{"mcmw/internal/route", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/route imports github.com/prometheus/client_golang/prometheus: the data path counts"},
+		{"mcmw/internal/keylock", "go.yaml.in/yaml/v3", "mcmw/internal/keylock imports go.yaml.in/yaml/v3: the data path counts"},
+		{"mcmw/internal/protocol", "net", "mcmw/internal/protocol imports net: sockets belong to wire"},
+		{"mcmw/internal/replica", "time", "mcmw/internal/replica imports time: it is pure"},
+		{"mcmw/internal/admin", "mcmw/internal/worker", "mcmw/internal/admin imports mcmw/internal/worker: it shows statistics"},
+		{"mcmw/internal/lab/bench", "mcmw/internal/config", "mcmw/internal/lab/bench imports mcmw/internal/config: it measures"},
+		{"mcmw/internal/config", "mcmw/internal/mctest", "mcmw/cmd/mcmw imports mcmw/internal/config imports mcmw/internal/mctest: test doubles"},
+		{"mcmw/internal/middleware", "github.com/stretchr/testify/require", "mcmw/internal/middleware imports github.com/stretchr/testify/require: test doubles"},
+		{"mcmw/internal/new", "fmt", "mcmw/internal/new has no place in the table of layers"},
+	} {
+		t.Run(tc.from+" imports "+tc.to, func(t *testing.T) {
+			broken := importGraph{}
+			for pkg, imports := range graph {
+				broken[pkg] = imports
+			}
+			broken[tc.from] = append(slices.Clip(broken[tc.from]), tc.to)
+			found := importViolations(broken)
+			require.True(t, slices.ContainsFunc(found, func(v string) bool { return strings.HasPrefix(v, tc.complaint) }),
+				"expected %q among:\n%s", tc.complaint, strings.Join(found, "\n"))
+		})
+	}
+	t.Run("mcmw/cmd/mcmw without admin", func(t *testing.T) {
+		broken := importGraph{}
+		for pkg, imports := range graph {
+			broken[pkg] = imports
+		}
+		broken["mcmw/cmd/mcmw"] = internal("config", "middleware")
+		require.Contains(t, importViolations(broken), "mcmw/cmd/mcmw does not import mcmw/internal/admin")
+	})
+}

@@ -1,0 +1,117 @@
+package middleware
+
+import (
+	"sync/atomic"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/protocol"
+	"mcmw/internal/queue"
+	"mcmw/internal/request"
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+)
+
+// Pool says how the workers are organised.
+type Pool uint8
+
+const (
+	// PoolShared is one queue that all workers share.
+	PoolShared Pool = iota
+	// PoolPerServer gives every server a read queue with Workers workers of its own, and a write queue with one writer,
+	// which sends all the writes that wait before it reads their replies. Reads of one server don't wait for another.
+	PoolPerServer
+)
+
+// With PoolPerServer, server s has two lanes.
+func readLane(s int) int  { return 2 * s }
+func writeLane(s int) int { return 2*s + 1 }
+
+// newLanes returns the queues of the pool, and describes them for the statistics.
+func (o *Options) newLanes(router *route.Router, servers []*backend.Server) (*queue.Lanes, []stats.Queue) {
+	if o.Pool == PoolShared {
+		lanes := queue.NewLanes(1, o.Queue, nil)
+		return lanes, []stats.Queue{{Name: "shared", Capacity: o.Queue, Length: lanes.Queue(0).Len}}
+	}
+	c := &laneChooser{router: router, servers: servers}
+	lanes := queue.NewLanes(2*len(servers), o.Queue, c.choose)
+	c.lanes = lanes
+	described := make([]stats.Queue, 2*len(servers))
+	for s, server := range servers {
+		described[readLane(s)] = stats.Queue{Name: server.Name + "/read", Capacity: o.Queue, Length: lanes.Queue(readLane(s)).Len}
+		described[writeLane(s)] = stats.Queue{Name: server.Name + "/write", Capacity: o.Queue, Length: lanes.Queue(writeLane(s)).Len}
+	}
+	return lanes, described
+}
+
+// laneChooser sends each request to a lane of PoolPerServer: a write to its key's first server, so that all writes of a key
+// have one writer; a read to the server that is to answer it; what needs no particular server follows the request before
+// it. Safe for concurrent use.
+type laneChooser struct {
+	router  *route.Router
+	servers []*backend.Server
+	lanes   *queue.Lanes
+	turn    atomic.Uint32
+}
+
+func (c *laneChooser) choose(b *request.Burst) {
+	lane := -1
+	for i := range b.Requests {
+		r := &b.Requests[i]
+		if needed := c.lane(r); needed >= 0 {
+			lane = needed
+		} else if lane < 0 {
+			lane = readLane(c.next())
+		}
+		r.Lane = int32(lane)
+	}
+}
+
+// next returns the servers in turn.
+func (c *laneChooser) next() int { return int(c.turn.Add(1) % uint32(len(c.servers))) }
+
+// lane returns the lane that r needs, -1 if any will do.
+func (c *laneChooser) lane(r *request.Request) int {
+	switch {
+	case r.NumKeys == 0 || (r.Answer != "" && !r.HasEffect()):
+		return -1
+	case r.Command == protocol.Meta:
+		m := protocol.ParseMeta(&r.Request, nil)
+		switch {
+		case m.Writes():
+			return writeLane(c.router.Primary(m.Key))
+		case m.Token || m.Verb == 'e':
+			return readLane(c.router.Primary(m.Key))
+		}
+		return readLane(c.reader(m.Key))
+	}
+	key := protocol.FirstKey(r.Keys)
+	switch r.Command {
+	case protocol.Get:
+		return readLane(c.reader(key))
+	case protocol.Gets:
+		return readLane(c.router.Primary(key))
+	}
+	return writeLane(c.router.Primary(key))
+}
+
+// load returns what server s has to do, the reads that wait for its workers included.
+func (c *laneChooser) load(s int) int64 { return c.servers[s].Load(c.lanes.Queue(readLane(s)).Len()) }
+
+// reader returns the server to read key from.
+func (c *laneChooser) reader(key []byte) int {
+	if c.router.Read() == route.ReadPrimary || c.router.N() == 1 {
+		return c.router.Primary(key)
+	}
+	var room [16]int
+	holders := c.router.Replicas(key, room[:0])
+	first := c.next() % len(holders)
+	best := holders[first]
+	if c.router.Read() == route.ReadLeastBusy {
+		for k := range holders {
+			if s := holders[(first+k)%len(holders)]; c.load(s) < c.load(best) {
+				best = s
+			}
+		}
+	}
+	return best
+}

@@ -1,0 +1,253 @@
+package middleware
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/keylock"
+	"mcmw/internal/netstage"
+	"mcmw/internal/queue"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+	"mcmw/internal/worker"
+)
+
+// Middleware is one middleware. New makes it, Listen binds its addresses, Run serves; each is called once, in this order.
+type Middleware struct {
+	// Static after construction.
+	options  Options
+	registry *stats.Registry
+	lanes    *queue.Lanes
+	stage    *netstage.Stage
+	servers  []*backend.Server
+	workers  []*worker.Worker
+	ready    chan struct{} // closed when clients are accepted
+
+	serving   atomic.Bool
+	listeners []net.Listener // owned by Listen, then by Run
+}
+
+// DefaultWorkers is the size of the pool when none is given: one worker per processor, and at least two, so that one
+// plans and answers while another waits for its servers.
+func DefaultWorkers() int { return max(2, runtime.GOMAXPROCS(0)) }
+
+// withDefaults returns o without zero fields.
+func (o Options) withDefaults() Options {
+	o.Workers = cmp.Or(o.Workers, DefaultWorkers())
+	o.Depth = cmp.Or(o.Depth, DefaultDepth)
+	o.Queue = cmp.Or(o.Queue, DefaultQueue)
+	o.FailureLimit = cmp.Or(o.FailureLimit, DefaultFailureLimit)
+	o.MissedMemory = cmp.Or(o.MissedMemory, DefaultMissedMemory)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
+	o.MaxOutput = cmp.Or(o.MaxOutput, DefaultMaxOutput)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Limits = o.Limits.WithDefaults()
+	return o
+}
+
+// validate reports the first option that is out of range.
+func (o *Options) validate() error {
+	if len(o.Listen) == 0 {
+		return errors.New("no listen address given; accepted: at least one host:port or unix:/path")
+	}
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"workers", int64(o.Workers)},
+		{"depth", int64(o.Depth)},
+		{"queue", int64(o.Queue)},
+		{"timeout", int64(o.Timeout)},
+		{"connect timeout", int64(o.ConnectTimeout)},
+		{"drain timeout", int64(o.DrainTimeout)},
+		{"failure limit", int64(o.FailureLimit)},
+		{"missed memory", int64(o.MissedMemory)},
+		{"max output", int64(o.MaxOutput)},
+		{"write timeout", int64(o.WriteTimeout)},
+	} {
+		if f.value < 1 {
+			return fmt.Errorf("%s is %d; accepted: 1 or more", f.name, f.value)
+		}
+	}
+	return nil
+}
+
+// New returns a middleware that is not yet connected to anything. It fails if the options are out of range.
+func New(o Options) (*Middleware, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	router, err := route.New(o.Servers, o.Placement)
+	if err != nil {
+		return nil, err
+	}
+	if o.Ack == replica.AckQuorum && router.N() == 1 {
+		return nil, errors.New("ack quorum with one replica; accepted: ack all, or two replicas and more")
+	}
+	m := &Middleware{options: o, ready: make(chan struct{})}
+	names := make([]string, len(o.Servers))
+	for i, s := range o.Servers {
+		names[i] = s.Name
+		m.servers = append(m.servers, backend.NewServer(s, backend.Options{
+			ConnectTimeout: o.ConnectTimeout, FailureLimit: o.FailureLimit, Rejoin: o.Rejoin, MissedMemory: o.MissedMemory, Log: o.Log,
+		}))
+	}
+	var queues []stats.Queue
+	m.lanes, queues = o.newLanes(router, m.servers)
+	size := o.Workers
+	if o.Pool == PoolPerServer {
+		size = len(m.servers) * (o.Workers + 1)
+	}
+	m.registry = stats.New(stats.Options{
+		Servers: names, Workers: size, Queues: queues, Health: func(i int) stats.Health { return m.servers[i].Health() },
+	})
+	m.stage = netstage.New(netstage.Options{
+		Limits: o.Limits, MaxConnections: o.MaxConnections, IdleTimeout: o.IdleTimeout, MaxOutput: o.MaxOutput,
+		WriteTimeout: o.WriteTimeout, Queue: m.lanes, Net: m.registry.Net(), Log: o.Log,
+	})
+	m.newWorkers(worker.Options{
+		Lanes: m.lanes, Router: router, Locks: keylock.New(), Ack: o.Ack, Servers: m.servers, Sharded: o.Sharded,
+		Depth: o.Depth, Timeout: o.Timeout, GetErrorMiss: o.GetErrorMiss, StatsText: m.appendStats, Log: o.Log,
+	})
+	return m, nil
+}
+
+// newWorkers makes the workers of the pool. A per-server writer takes all that waits, whatever the readers' depth: it is
+// asynchronous.
+func (m *Middleware) newWorkers(o worker.Options) {
+	add := func(o worker.Options, lane, home int) {
+		i := len(m.workers)
+		m.workers = append(m.workers, worker.New(o, i, lane, home, m.registry.Worker(i)))
+	}
+	if m.options.Pool == PoolShared {
+		for range m.options.Workers {
+			add(o, 0, -1)
+		}
+		return
+	}
+	writer := o
+	writer.Depth = max(o.Depth, DefaultDepth)
+	for s := range m.servers {
+		for range m.options.Workers {
+			add(o, readLane(s), s)
+		}
+		add(writer, writeLane(s), -1)
+	}
+}
+
+// Listen binds all listen addresses, or none: its error names the address that could not be had. Clients are accepted
+// once Run has reached all servers.
+func (m *Middleware) Listen() error {
+	for _, addr := range m.options.Listen {
+		l, err := listen(addr)
+		if err != nil {
+			m.closeListeners()
+			return fmt.Errorf("listen on %s: %w", addr, err)
+		}
+		m.listeners = append(m.listeners, l)
+	}
+	return nil
+}
+
+// listen binds addr. A unix socket that nobody listens on any more is replaced.
+func listen(addr string) (net.Listener, error) {
+	network, address := backend.Network(addr)
+	l, err := net.Listen(network, address)
+	if err == nil || network != "unix" || !errors.Is(err, syscall.EADDRINUSE) {
+		return l, err
+	}
+	if c, dialErr := net.Dial(network, address); dialErr == nil {
+		_ = c.Close()
+		return nil, err
+	} else if !errors.Is(dialErr, syscall.ECONNREFUSED) {
+		return nil, err
+	}
+	if err := os.Remove(address); err != nil {
+		return nil, err
+	}
+	return net.Listen(network, address)
+}
+
+func (m *Middleware) closeListeners() {
+	for _, l := range m.listeners {
+		_ = l.Close()
+	}
+}
+
+// Addrs returns the bound addresses, in the order of Options.Listen.
+func (m *Middleware) Addrs() []net.Addr {
+	addrs := make([]net.Addr, len(m.listeners))
+	for i, l := range m.listeners {
+		addrs[i] = l.Addr()
+	}
+	return addrs
+}
+
+// Ready returns a channel that is closed when all servers were reached once and clients are accepted.
+func (m *Middleware) Ready() <-chan struct{} { return m.ready }
+
+// IsReady reports whether clients are accepted: not before Ready, and not while draining.
+func (m *Middleware) IsReady() bool { return m.serving.Load() }
+
+// Stats returns the statistics, which may be read at any time.
+func (m *Middleware) Stats() *stats.Registry { return m.registry }
+
+// Run serves until ctx is done, then drains and returns nil. It returns when no goroutine of the middleware is left.
+func (m *Middleware) Run(ctx context.Context) error {
+	defer m.closeListeners()
+	// The workers outlive ctx: what is in flight then is still served.
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	if !m.awaitServers(ctx) {
+		return nil
+	}
+	var workers, accepting, keepers sync.WaitGroup
+	defer keepers.Wait()
+	defer stopWork()
+	for _, s := range m.servers {
+		keepers.Go(func() { s.Keep(work) })
+	}
+	for _, w := range m.workers {
+		for _, err := range w.Connect(work) {
+			m.options.Log.Warn("a server failed", "server", err.Server, "reason", err.Reason.String(), "error", err.Err)
+		}
+		workers.Go(func() { w.Run(work) })
+	}
+	keepers.Go(func() { m.stage.CloseIdle(work) })
+	for _, l := range m.listeners {
+		accepting.Go(func() { m.stage.Serve(l) })
+	}
+	m.serving.Store(true)
+	close(m.ready)
+
+	<-ctx.Done()
+	m.serving.Store(false)
+	m.closeListeners()
+	accepting.Wait()
+	drain, stopDrain := context.WithTimeout(work, m.options.DrainTimeout)
+	defer stopDrain()
+	m.options.Log.Info("draining", "connections", m.registry.Snapshot().Open(), "timeout", m.options.DrainTimeout)
+	if cut := m.stage.Drain(drain); cut > 0 {
+		m.options.Log.Warn("client connections were cut at the end of the drain timeout", "connections", cut)
+	}
+	m.lanes.Close()
+	workers.Wait()
+	return nil
+}

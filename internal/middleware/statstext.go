@@ -1,0 +1,69 @@
+package middleware
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/stats"
+)
+
+// appendStats appends what `stats` answers: memcached's names where the middleware has the figure, its own with mcmw_ in
+// front, and END.
+func (m *Middleware) appendStats(dst []byte) []byte {
+	s := m.registry.Snapshot()
+	add := func(name string, value any) { dst = fmt.Appendf(dst, "STAT %s %v\r\n", name, value) }
+	count := func(commands ...protocol.Command) (n uint64) {
+		for _, c := range commands {
+			for _, k := range s.Requests[c] {
+				n += k
+			}
+		}
+		return n
+	}
+	add("pid", os.Getpid())
+	add("uptime", s.Uptime/int64(time.Second))
+	add("time", time.Now().Unix())
+	add("version", "mcmw-"+m.options.Version)
+	add("curr_connections", s.Open())
+	add("total_connections", s.Opened)
+	add("cmd_get", s.Keys)
+	add("cmd_set", count(protocol.Set, protocol.Add, protocol.Replace, protocol.Append, protocol.Prepend, protocol.Cas))
+	add("cmd_flush", count(protocol.FlushAll))
+	add("cmd_touch", count(protocol.Touch))
+	add("cmd_meta", count(protocol.Meta))
+	add("get_hits", s.Keys-s.Misses)
+	add("get_misses", s.Misses)
+	add("bytes_read", s.FromClients)
+	add("bytes_written", s.ToClients)
+	add("threads", s.Workers)
+	add("mcmw_requests", s.Total())
+	add("mcmw_depth", m.options.Depth)
+	add("mcmw_workers_busy", s.WorkersBusy)
+	add("mcmw_queue_length", s.QueueLength)
+	add("mcmw_queue_capacity", s.QueueCapacity)
+	all := s.All()
+	for _, q := range []struct {
+		name string
+		q    float64
+	}{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}} {
+		add("mcmw_response_"+q.name+"_us", fmt.Sprintf("%.1f", all.Quantile(q.q)/1e3))
+	}
+	for stage := range stats.NumStages {
+		add("mcmw_stage_"+stage.String()+"_mean_us", fmt.Sprintf("%.1f", s.Stages[stage].Mean()/1e3))
+	}
+	for _, server := range s.Servers {
+		var errors uint64
+		for _, n := range server.Errors {
+			errors += n
+		}
+		add("mcmw_server:"+server.Name+":requests", server.Times.Count())
+		add("mcmw_server:"+server.Name+":mean_us", fmt.Sprintf("%.1f", server.Times.Mean()/1e3))
+		add("mcmw_server:"+server.Name+":errors", errors)
+		add("mcmw_server:"+server.Name+":repairs", server.Repairs)
+		add("mcmw_server:"+server.Name+":state", server.Health.State)
+		add("mcmw_server:"+server.Name+":missed_keys", server.Health.Missed)
+	}
+	return append(dst, protocol.TextEnd...)
+}

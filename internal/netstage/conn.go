@@ -1,0 +1,328 @@
+package netstage
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/request"
+	"mcmw/internal/stats"
+	"mcmw/internal/wire"
+)
+
+// conn is one client connection.
+type conn struct {
+	// Static after construction.
+	stage *Stage
+	sock  *wire.Socket
+	// answered: the owner of this connection's burst -> its reader; one token when the burst is answered. Capacity 1, so
+	// that the sender never waits; never closed.
+	answered chan struct{}
+
+	// Owned by the reader goroutine.
+	buf      *request.Buffer // what was read and is not yet in a burst; nil while there is nothing
+	filled   int             // bytes of buf in use
+	need     int             // bytes buf must hold before decoding makes sense; 0: unknown
+	skip     int             // bytes to come that belong to a refused value
+	held     *request.Burst  // ends with the request whose value is being skipped, and waits for the end of that
+	underway bool            // a burst is on the queue or with a worker
+
+	// active is when something was last read, ns as stats.Now; written by the reader.
+	active atomic.Int64
+	// busy: a burst is on the queue or with a worker; written by the reader before, and by who answers it after.
+	busy atomic.Bool
+	// reason, if not 0, is one more than the stats.CloseReason for which someone else than the reader ends the connection.
+	reason atomic.Int32
+	// broken is set by whoever writes when the client is gone; replies are dropped from then on.
+	broken atomic.Bool
+	// draining is set by the stage; the reader closes at the next moment without a request.
+	draining atomic.Bool
+}
+
+func newConn(s *Stage, nc net.Conn) (*conn, error) {
+	sock, err := wire.NewSocket(nc)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{stage: s, sock: sock, answered: make(chan struct{}, 1)}
+	c.active.Store(stats.Now())
+	return c, nil
+}
+
+// run reads until the connection ends, and leaves nothing behind.
+func (c *conn) run() {
+	reason := c.read()
+	c.awaitAnswer()
+	if cut := c.reason.Load(); cut != 0 {
+		reason = stats.CloseReason(cut - 1)
+	}
+	if c.held != nil {
+		c.held.Release()
+	}
+	if c.buf != nil {
+		c.buf.Release()
+	}
+	_ = c.sock.Close()
+	c.stage.ended(c, reason)
+}
+
+// read turns bytes into bursts until the connection is to be closed, and returns why.
+func (c *conn) read() stats.CloseReason {
+	for {
+		n, err := c.sock.ReadLent(c)
+		if errors.Is(err, os.ErrDeadlineExceeded) && c.draining.Load() {
+			return c.lastRequests()
+		}
+		if err != nil {
+			return reasonOf(err)
+		}
+		c.filled += n
+		if reason, closing := c.queueAll(); closing {
+			return reason
+		}
+	}
+}
+
+// queueAll queues all complete requests that were read: one burst, or two where the first had to wait for the end of a
+// refused value.
+func (c *conn) queueAll() (reason stats.CloseReason, closing bool) {
+	created := stats.Now()
+	c.active.Store(created)
+	held := c.held != nil
+	reason, closing = c.queueRequests(created)
+	if held && c.held == nil && c.filled > 0 {
+		return c.queueRequests(created)
+	}
+	return reason, closing
+}
+
+func reasonOf(err error) stats.CloseReason {
+	if errors.Is(err, io.EOF) {
+		return stats.CloseClient
+	}
+	return stats.CloseError
+}
+
+// lastRequests serves what the client has sent by now, and the rest of a request of which a part has arrived.
+func (c *conn) lastRequests() stats.CloseReason {
+	for {
+		n, err := c.sock.ReadNow(c.Lend())
+		if n == 0 {
+			c.TakeBack()
+		}
+		if err == nil && n == 0 {
+			if c.filled == 0 && c.skip == 0 {
+				return stats.CloseShutdown
+			}
+			// Drain cuts the connection when its time is over.
+			_ = c.sock.SetReadDeadline(time.Time{})
+			n, err = c.sock.ReadLent(c)
+		}
+		if err != nil {
+			return reasonOf(err)
+		}
+		c.filled += n
+		if reason, closing := c.queueAll(); closing {
+			return reason
+		}
+	}
+}
+
+// Lend implements wire.Lender.
+func (c *conn) Lend() []byte {
+	if c.buf == nil {
+		c.buf = request.GetBuffer(request.ReadSize)
+	}
+	return c.buf.B[c.filled:]
+}
+
+// TakeBack implements wire.Lender.
+func (c *conn) TakeBack() {
+	if c.filled == 0 {
+		c.buf.Release()
+		c.buf = nil
+	}
+}
+
+// queueRequests decodes what was read and queues the complete requests as one burst. closing means that nothing further
+// is to be read.
+func (c *conn) queueRequests(created int64) (reason stats.CloseReason, closing bool) {
+	if c.filled < c.need {
+		return 0, false
+	}
+	b := c.held
+	c.held = nil
+	if b == nil {
+		b = request.GetBurst()
+		b.Client = c
+	}
+	before := len(b.Requests)
+	used, reason, closing := c.decode(b, created)
+	switch {
+	case len(b.Requests) == 0:
+		b.Release()
+		c.keep(used)
+		return reason, closing
+	case before > 0:
+		c.keep(used)
+	default:
+		b.Buffer = c.buf
+		c.take(used)
+	}
+	if c.skip > 0 {
+		c.held = b
+		return reason, closing
+	}
+	c.awaitAnswer()
+	enqueued := stats.Now()
+	for i := range b.Requests {
+		b.Requests[i].Enqueued = enqueued
+	}
+	c.underway = true
+	c.busy.Store(true)
+	c.stage.options.Queue.Put(b)
+	return reason, closing
+}
+
+// decode appends the complete requests to b and returns the bytes they and skipped values took. A burst that was held ends
+// where its value does.
+func (c *conn) decode(b *request.Burst, created int64) (used int, reason stats.CloseReason, closing bool) {
+	c.need = 0
+	if c.skip > 0 {
+		used = min(c.skip, c.filled)
+		c.skip -= used
+		return used, 0, false
+	}
+	for used < c.filled {
+		b.Requests = append(b.Requests, request.Request{})
+		r := &b.Requests[len(b.Requests)-1]
+		n, need, err := c.stage.options.Limits.Decode(c.buf.B[used:c.filled], &r.Request)
+		if n == 0 {
+			b.Requests = b.Requests[:len(b.Requests)-1]
+			c.need = need
+			return used, stats.CloseProtocol, err != nil
+		}
+		used += n
+		r.Created = created
+		if r.Command == protocol.Quit {
+			return used, stats.CloseQuit, true
+		}
+		if r.Skip > 0 {
+			skipped := min(r.Skip, c.filled-used)
+			used += skipped
+			c.skip = r.Skip - skipped
+		}
+	}
+	return used, 0, false
+}
+
+// keep drops the first used bytes of buf, in which there was no request, and makes room for the rest of one.
+func (c *conn) keep(used int) {
+	switch {
+	case used == c.filled:
+		c.filled = 0
+		c.TakeBack()
+	case used > 0 || c.need > len(c.buf.B) || c.filled == len(c.buf.B):
+		old := c.buf
+		c.take(used)
+		old.Release()
+	}
+}
+
+// take gives buf away, and moves what stands behind its first used bytes, the beginning of a request, to a new one that
+// has room for all of it.
+func (c *conn) take(used int) {
+	rest := c.buf.B[used:c.filled]
+	c.buf, c.filled = nil, 0
+	if len(rest) == 0 {
+		return
+	}
+	c.buf = request.GetBuffer(max(c.need, 2*len(rest), request.ReadSize))
+	c.filled = copy(c.buf.B, rest)
+}
+
+// awaitAnswer waits until no burst is under way.
+func (c *conn) awaitAnswer() {
+	if c.underway {
+		<-c.answered
+		c.underway = false
+	}
+}
+
+// drain makes the reader look at draining; called by the stage.
+func (c *conn) drain() {
+	c.draining.Store(true)
+	_ = c.sock.SetReadDeadline(time.Unix(1, 0))
+}
+
+// Reply implements request.Client.
+func (c *conn) Reply(g *wire.Gather) int {
+	if c.broken.Load() {
+		return g.Len()
+	}
+	n, err := c.sock.TryWrite(g)
+	if err != nil {
+		c.fail()
+		return g.Len()
+	}
+	return n
+}
+
+// fail notes that the client is gone, and makes the reader notice.
+func (c *conn) fail() {
+	c.broken.Store(true)
+	_ = c.sock.SetReadDeadline(time.Unix(1, 0))
+}
+
+// Finish implements request.Client.
+func (c *conn) Finish() {
+	c.busy.Store(false)
+	c.answered <- struct{}{}
+}
+
+// Stall implements request.Client.
+func (c *conn) Stall(rest []byte, unanswered *request.Burst) {
+	go func() {
+		err := c.writeRest(rest)
+		if err != nil {
+			c.broken.Store(true)
+			c.cut(stats.CloseSlow)
+		}
+		switch {
+		case unanswered == nil:
+		case err == nil:
+			c.stage.options.Queue.Put(unanswered)
+			return
+		default:
+			unanswered.Release()
+		}
+		c.Finish()
+	}()
+}
+
+// errSlow: the client left more replies unread than allowed.
+var errSlow = errors.New("too many unread replies")
+
+// writeRest writes what a client was too slow to take, within the limits for that.
+func (c *conn) writeRest(rest []byte) error {
+	if len(rest) > c.stage.options.MaxOutput {
+		return errSlow
+	}
+	if err := c.sock.SetWriteDeadline(time.Now().Add(c.stage.options.WriteTimeout)); err != nil {
+		return err
+	}
+	if err := c.sock.WriteRest(rest); err != nil {
+		return err
+	}
+	return c.sock.SetWriteDeadline(time.Time{})
+}
+
+// cut makes the reader end the connection, for reason.
+func (c *conn) cut(reason stats.CloseReason) {
+	c.reason.Store(int32(reason) + 1)
+	_ = c.sock.SetReadDeadline(time.Unix(1, 0))
+}

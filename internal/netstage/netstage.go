@@ -1,0 +1,182 @@
+// Package netstage is the first stage of a request's path: it accepts client connections and reads them, one goroutine
+// each. A reader turns what one read brought into a burst of requests, stamps them, and puts the burst on the queue.
+//
+// A connection has at most one burst under way (see request.Burst). Until it is answered the reader may read and decode
+// the next one, but not queue it.
+package netstage
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/queue"
+	"mcmw/internal/stats"
+	"mcmw/internal/wire"
+)
+
+// Options are what a Stage needs; all fields are required, but for those whose zero value has a meaning.
+type Options struct {
+	Limits protocol.Limits // without zero fields
+	// MaxConnections is how many clients may be connected; one more gets an error and is closed. 0: no limit.
+	MaxConnections int
+	// IdleTimeout is after how long a connection on which nothing came is closed. 0: never.
+	IdleTimeout time.Duration
+	// MaxOutput is how many bytes of replies may wait for a client that does not read; with more it is closed.
+	MaxOutput int
+	// WriteTimeout is how long such a client may take to read them.
+	WriteTimeout time.Duration
+	Queue        *queue.Lanes
+	Net          *stats.Net
+	Log          *slog.Logger
+}
+
+// Stage owns the client connections.
+type Stage struct {
+	options Options
+	readers sync.WaitGroup
+
+	// mu guards the fields below; nothing is waited for while it is held.
+	mu       sync.Mutex
+	conns    map[*conn]struct{}
+	draining bool
+	refused  int64 // ns as stats.Now: when the last log line about refused clients was written
+}
+
+// New returns a Stage without connections.
+func New(o Options) *Stage {
+	return &Stage{options: o, conns: make(map[*conn]struct{})}
+}
+
+// Pauses after a failed accept: file descriptors that ran out come back when other connections end.
+const (
+	acceptPauseMin = 5 * time.Millisecond
+	acceptPauseMax = time.Second
+)
+
+// Serve accepts connections from l until l is closed.
+func (s *Stage) Serve(l net.Listener) {
+	pause := acceptPauseMin
+	for {
+		c, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			s.options.Log.Warn("a client connection could not be accepted", "listen", l.Addr().String(), "error", err, "pause", pause)
+			time.Sleep(pause)
+			pause = min(2*pause, acceptPauseMax)
+			continue
+		}
+		pause = acceptPauseMin
+		if err := s.start(c); err != nil {
+			s.options.Log.Warn("a client connection could not be used", "client", c.RemoteAddr().String(), "error", err)
+			_ = c.Close()
+		}
+	}
+}
+
+// start begins to read nc.
+func (s *Stage) start(nc net.Conn) error {
+	c, err := newConn(s, nc)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return nc.Close()
+	}
+	s.options.Net.Opened()
+	if limit := s.options.MaxConnections; limit > 0 && len(s.conns) >= limit {
+		s.refuse(c)
+		return nil
+	}
+	s.conns[c] = struct{}{}
+	s.readers.Add(1)
+	go c.run()
+	return nil
+}
+
+// refusedEvery is the least time between two log lines about refused clients, ns.
+const refusedEvery = int64(time.Second)
+
+// refuse tells a client that there are too many; mu is held.
+func (s *Stage) refuse(c *conn) {
+	var g wire.Gather
+	g.AddString("SERVER_ERROR too many connections\r\n")
+	_, _ = c.sock.TryWrite(&g)
+	_ = c.sock.Close()
+	s.options.Net.Closed(stats.CloseRefused)
+	if now := stats.Now(); s.refused == 0 || now-s.refused > refusedEvery {
+		s.refused = now
+		s.options.Log.Warn("a client was refused: there are as many connections as allowed", "connections", len(s.conns))
+	}
+}
+
+// CloseIdle closes connections that are idle for longer than allowed, until ctx ends.
+func (s *Stage) CloseIdle(ctx context.Context) {
+	if s.options.IdleTimeout == 0 {
+		return
+	}
+	// A connection is closed at most a quarter too late.
+	tick := time.NewTicker(max(s.options.IdleTimeout/4, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		since := stats.Now() - int64(s.options.IdleTimeout)
+		s.mu.Lock()
+		for c := range s.conns {
+			if !c.busy.Load() && c.active.Load() < since {
+				c.cut(stats.CloseIdle)
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// ended is called by the reader of c as its last act.
+func (s *Stage) ended(c *conn, reason stats.CloseReason) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+	s.options.Net.Closed(reason)
+	s.readers.Done()
+}
+
+// Drain closes every connection once what its client has sent is answered, and returns when none is left. When ctx ends
+// first the remaining connections are cut, and their number is returned.
+func (s *Stage) Drain(ctx context.Context) (cut int) {
+	s.mu.Lock()
+	s.draining = true
+	for c := range s.conns {
+		c.drain()
+	}
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		s.readers.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return 0
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	cut = len(s.conns)
+	for c := range s.conns {
+		_ = c.sock.Close()
+	}
+	s.mu.Unlock()
+	<-done
+	return cut
+}

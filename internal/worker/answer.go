@@ -1,0 +1,257 @@
+package worker
+
+import (
+	"bytes"
+	"strings"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/stats"
+)
+
+// answerReady answers the clients whose part of the round is complete.
+func (w *Worker) answerReady() {
+	for _, p := range w.ready {
+		w.answer(&w.parts[p])
+	}
+	w.ready = w.ready[:0]
+}
+
+// answer writes the replies of a part with one write, and lets the connection go on if its burst is through.
+func (w *Worker) answer(p *part) {
+	w.out.Reset()
+	received := 0
+	for i := p.first; i < p.last; i++ {
+		r := &w.requests[i]
+		received += len(r.Raw)
+		w.assemble(r)
+	}
+	if size := w.out.Len(); size > 0 {
+		if n := p.burst.Client.Reply(&w.out); n < size {
+			p.stalled = true
+			p.rest = w.out.AppendFrom(nil, n)
+		}
+	}
+	replied := stats.Now()
+	for i := p.first; i < p.last; i++ {
+		r := &w.requests[i]
+		r.Replied = replied
+		result, hits := w.result(r)
+		w.record.Request(r.Command, result, r.NumKeys, hits, &r.Times)
+	}
+	w.record.Bytes(received, w.out.Len())
+	if p.burst.Answered() && !p.stalled {
+		p.burst.Client.Finish()
+	}
+}
+
+// assemble adds the reply of r to the output.
+func (w *Worker) assemble(r *pending) {
+	calls := w.calls[r.first:r.last]
+	switch {
+	case r.NoReply || r.Command == protocol.Quit:
+	case r.Answer != "":
+		w.out.AddString(r.Answer)
+	case r.text != "":
+		w.out.AddString(r.text)
+	case r.Command == protocol.Stats && len(calls) == 0:
+		start := len(w.lines)
+		w.lines = w.options.StatsText(w.lines)
+		w.out.Add(w.lines[start:])
+	case r.Command == protocol.Stats && len(calls) > 1:
+		w.assembleStats(calls)
+	case r.Command.IsRetrieval():
+		w.assembleValues(r, calls)
+	case r.Command == protocol.Meta || r.Command == protocol.Admin:
+		w.assembleMeta(r, w.reply(r, calls))
+	default:
+		w.out.Add(w.reply(r, calls).reply)
+	}
+}
+
+// reply returns the call whose reply is the client's.
+func (w *Worker) reply(r *pending, calls []call) *call {
+	if r.chosen >= 0 {
+		return &w.calls[r.chosen]
+	}
+	return lastError(calls)
+}
+
+// lastError returns the call that answered with an error last, the first call if none did.
+func lastError(calls []call) *call {
+	chosen := &calls[0]
+	for i := range calls {
+		c := &calls[i]
+		if c.kind.IsError() && (!chosen.kind.IsError() || c.arrived > chosen.arrived) {
+			chosen = c
+		}
+	}
+	return chosen
+}
+
+// assembleMeta adds c's reply to a meta or administration command. What its quiet mode leaves out the server did, if it was asked in that
+// mode; of several replicas each was asked for its reply.
+func (w *Worker) assembleMeta(r *pending, c *call) {
+	switch {
+	case c.failed && w.options.GetErrorMiss && r.meta.Verb == 'g' && !r.meta.Writes():
+		if !r.meta.Quiet {
+			w.out.AddString("EN\r\n")
+		}
+	case c.barrier && !c.failed:
+		w.out.Add(bytes.TrimSuffix(c.reply, []byte(protocol.TextMetaNoop)))
+	case r.meta.Quiet && !c.failed && protocol.MetaNominal(r.meta.Verb, c.reply[:2]):
+	default:
+		w.out.Add(c.reply)
+	}
+}
+
+// assembleValues adds the VALUEs of all calls in the order of the request, then END, or the error of a server that
+// failed: its keys must not look like misses.
+func (w *Worker) assembleValues(r *pending, calls []call) {
+	if len(calls) == 1 && !(calls[0].failed && w.options.GetErrorMiss) {
+		w.out.Add(calls[0].reply)
+		return
+	}
+	var failure []byte
+	for i := range calls {
+		if calls[i].kind.IsError() && !(calls[i].failed && w.options.GetErrorMiss) {
+			failure = calls[i].reply
+		}
+	}
+	if r.keyCalls >= 0 {
+		w.mergeValues(r)
+	} else {
+		for i := range calls {
+			c := &calls[i]
+			if c.kind == protocol.ReplyEnd {
+				w.out.Add(c.reply[:len(c.reply)-len(protocol.TextEnd)])
+			}
+		}
+	}
+	if failure != nil {
+		w.out.Add(failure)
+		return
+	}
+	w.out.AddString(protocol.TextEnd)
+}
+
+// mergeValues adds the VALUEs of calls whose keys were spread over the servers.
+func (w *Worker) mergeValues(r *pending) {
+	for _, n := range w.keyCalls[r.keyCalls : int(r.keyCalls)+r.NumKeys] {
+		c := &w.calls[^n]
+		ordinal := c.asked
+		c.asked++
+		if c.kind != protocol.ReplyEnd || c.added == c.found {
+			continue
+		}
+		it := w.items[c.item+c.added]
+		if it.ordinal != ordinal {
+			continue
+		}
+		w.out.Add(c.reply[it.start:it.end])
+		c.added++
+	}
+}
+
+// assembleStats adds the servers' statistics, each name with the server's name before it. Servers that answer with one
+// and the same line are answered with that.
+func (w *Worker) assembleStats(calls []call) {
+	lists := false
+	for i := range calls {
+		lists = lists || calls[i].kind == protocol.ReplyEnd
+	}
+	if !lists {
+		w.out.Add(lastError(calls).reply)
+		return
+	}
+	start := len(w.lines)
+	for i := range calls {
+		c := &calls[i]
+		if c.kind != protocol.ReplyEnd {
+			w.lines = append(append(w.lines, "STAT "...), w.options.Servers[c.server].Name...)
+			w.lines = append(append(w.lines, ":error "...), c.reply...)
+			continue
+		}
+		for rest := c.reply[:len(c.reply)-len(protocol.TextEnd)]; len(rest) > 0; {
+			var line []byte
+			line, rest = rest[:bytes.IndexByte(rest, '\n')+1], rest[bytes.IndexByte(rest, '\n')+1:]
+			word, tail, _ := bytes.Cut(line, []byte(" "))
+			w.lines = append(append(w.lines, word...), ' ')
+			w.lines = append(append(w.lines, w.options.Servers[c.server].Name...), ':')
+			w.lines = append(w.lines, tail...)
+		}
+	}
+	w.lines = append(w.lines, protocol.TextEnd...)
+	w.out.Add(w.lines[start:])
+}
+
+// result classifies how r ended, and counts the keys that were found.
+func (w *Worker) result(r *pending) (result stats.Result, hits int) {
+	calls := w.calls[r.first:r.last]
+	if text := r.Answer + r.text; text != "" {
+		return textResult(text), 0
+	}
+	if len(calls) == 0 && r.chosen < 0 {
+		return stats.ResultOK, 0
+	}
+	if !r.Command.IsRetrieval() {
+		return w.replyResult(r, w.reply(r, calls)), 0
+	}
+	worst := stats.ResultOK
+	for i := range calls {
+		if calls[i].hidden {
+			continue
+		}
+		hits += int(calls[i].found)
+		if calls[i].kind.IsError() {
+			worst = kindResult(calls[i].kind)
+		}
+	}
+	switch {
+	case worst != stats.ResultOK:
+		return worst, hits
+	case hits == 0:
+		return stats.ResultMiss, 0
+	case hits < r.NumKeys:
+		return stats.ResultPartial, hits
+	}
+	return stats.ResultOK, hits
+}
+
+// replyResult classifies the reply to anything but a retrieval.
+func (w *Worker) replyResult(r *pending, c *call) stats.Result {
+	if r.Command != protocol.Meta || c.kind.IsError() || len(c.reply) < 2 {
+		return kindResult(c.kind)
+	}
+	switch string(c.reply[:2]) {
+	case "EN":
+		return stats.ResultMiss
+	case "NF", "NS", "EX":
+		return stats.ResultNotStored
+	}
+	return stats.ResultOK
+}
+
+func kindResult(k protocol.ReplyKind) stats.Result {
+	switch k {
+	case protocol.ReplyNotStored, protocol.ReplyExists, protocol.ReplyNotFound:
+		return stats.ResultNotStored
+	case protocol.ReplyError, protocol.ReplyClientError:
+		return stats.ResultClientError
+	case protocol.ReplyServerError:
+		return stats.ResultServerError
+	}
+	return stats.ResultOK
+}
+
+// textResult classifies an answer that was made here.
+func textResult(text string) stats.Result {
+	switch {
+	case strings.HasPrefix(text, "SERVER_ERROR"):
+		return stats.ResultServerError
+	case strings.HasPrefix(text, "CLIENT_ERROR"), strings.HasPrefix(text, "ERROR"):
+		return stats.ResultClientError
+	case text == protocol.TextEnd:
+		return stats.ResultMiss
+	}
+	return stats.ResultOK
+}

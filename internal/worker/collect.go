@@ -1,0 +1,247 @@
+package worker
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"time"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/protocol"
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+)
+
+// item is one VALUE of a reply that is merged with others.
+type item struct {
+	start, end int32 // in the call's reply
+	ordinal    int32 // which of the call's keys
+}
+
+// collect reads until every call has its reply, server by server, and answers clients as their requests complete. While it
+// reads from one server the others' replies wait in the kernel.
+func (w *Worker) collect() {
+	w.sortServers()
+	for _, s := range w.order {
+		conn := w.conns[s]
+		until, waited, calls := int64(0), w.sent, int64(len(w.waiting(s)))
+		for len(w.waiting(s)) > 0 {
+			need, err := w.parse(s, conn)
+			if err == nil && len(w.waiting(s)) > 0 {
+				w.answerReady()
+				if until == 0 {
+					until = w.deadline(s)
+				}
+				begin := stats.Now()
+				err = conn.Fill(need, until)
+				waited = begin
+			}
+			if err != nil {
+				w.serverFailed(s, err)
+				calls = 0
+			}
+		}
+		if calls > 0 && w.measures() {
+			now := stats.Now()
+			w.options.Servers[s].Took((now-w.sent)/calls, now-waited < hadWaited)
+		}
+		w.fifo[s], w.head[s] = w.fifo[s][:0], 0
+	}
+}
+
+// hadWaited is how long a read takes at most, ns, that found the reply there.
+const hadWaited = int64(20 * time.Microsecond)
+
+// sortServers sets the order in which the servers' replies are read. The wait for one is in the times of those behind it:
+// so the first changes from round to round, and where reads go by what the servers have to do, whoever has least is
+// before the others.
+func (w *Worker) sortServers() {
+	w.first = (w.first + 1) % len(w.conns)
+	w.order = w.order[:0]
+	for k := range w.conns {
+		s := (w.first + k) % len(w.conns)
+		if len(w.waiting(s)) == 0 {
+			continue
+		}
+		at := len(w.order)
+		if w.measures() {
+			w.loads[s] = w.options.Servers[s].Load(0)
+			for at > 0 && w.loads[s] < w.loads[w.order[at-1]] {
+				at--
+			}
+		}
+		w.order = slices.Insert(w.order, at, s)
+	}
+}
+
+// measures reports whether what a call takes on each server is needed.
+func (w *Worker) measures() bool { return w.options.Router.Read() == route.ReadLeastBusy }
+
+// waiting returns the calls that wait for a reply of server s.
+func (w *Worker) waiting(s int) []int32 { return w.fifo[s][w.head[s]:] }
+
+// deadline returns until when to wait for server s, ns: the timeout counts from when the requests were sent. If all that
+// wait are reads of which other servers have copies, half of it is left for asking those. A server that is read after
+// another took all of the time gets a quarter, for what it has answered long since.
+func (w *Worker) deadline(s int) int64 {
+	timeout := int64(w.options.Timeout)
+	allowed := timeout / 2
+	for _, n := range w.waiting(s) {
+		r := &w.requests[w.calls[n].request]
+		if w.options.Router.N() == 1 || r.step != stepSend || !r.readsOnly() {
+			allowed = timeout
+			break
+		}
+	}
+	return max(w.sent+allowed, stats.Now()+timeout/4)
+}
+
+var errUnexpected = errors.New("a reply that does not fit the request")
+
+// parse hands the replies that conn has read to their calls. need is the number of bytes that the next one is known to
+// take, 0 if unknown.
+func (w *Worker) parse(s int, conn *backend.Conn) (need int, failure *backend.Error) {
+	now := stats.Now()
+	for len(w.waiting(s)) > 0 {
+		c := &w.calls[w.waiting(s)[0]]
+		var rep protocol.Reply
+		n, need, err := protocol.DecodeReply(conn.Unparsed(), &rep)
+		if err == nil && n == 0 {
+			return need, nil
+		}
+		if err != nil {
+			return 0, &backend.Error{Server: w.options.Servers[s].Name, Reason: stats.ReasonProtocol, Err: err}
+		}
+		conn.Take(n)
+		last, ok := w.accept(c, &rep, conn.Parsed()-n, conn.Parsed())
+		if !ok {
+			return 0, &backend.Error{Server: w.options.Servers[s].Name, Reason: stats.ReasonProtocol, Err: errUnexpected}
+		}
+		if !last {
+			continue
+		}
+		c.kind = rep.Kind
+		c.reply = conn.Reply()
+		w.arrivals++
+		c.arrived = w.arrivals
+		if c.kind == protocol.ReplyServerError {
+			w.record.ServerError(s, stats.ReasonReply)
+		}
+		w.record.Server(s, now-w.sent)
+		w.options.Servers[s].End(now)
+		w.head[s]++
+		w.requests[c.request].Received = now
+		w.arrived(c.request)
+	}
+	return 0, nil
+}
+
+// accept checks that an element, the bytes start..end of the call's reply, may stand where it does. last means that it
+// ends the reply.
+func (w *Worker) accept(c *call, rep *protocol.Reply, start, end int) (last, ok bool) {
+	k := rep.Kind
+	switch {
+	case c.command == protocol.Admin:
+		return k == protocol.ReplyMetaNoop, k != protocol.ReplyValue && k != protocol.ReplyMetaValue
+	case c.command == protocol.Meta:
+		fits := k == protocol.ReplyMetaLine || k == protocol.ReplyMetaValue || k.IsError()
+		if c.barrier {
+			return k == protocol.ReplyMetaNoop, fits || k == protocol.ReplyMetaNoop
+		}
+		return true, fits
+	case k.IsError():
+		return true, true
+	case c.command.IsRetrieval():
+		if k != protocol.ReplyValue {
+			return true, k == protocol.ReplyEnd
+		}
+		return false, w.acceptValue(c, rep.Key, start, end)
+	case c.command == protocol.Stats:
+		list := k == protocol.ReplyStat
+		return !list, list || k == protocol.ReplyEnd || (start == 0 && (k == protocol.ReplyReset || k == protocol.ReplyOK))
+	}
+	return true, lineFits(c.command, k)
+}
+
+// acceptValue notes a VALUE. Its key must be the next of the call's keys, or a later one if those between are missing.
+func (w *Worker) acceptValue(c *call, key []byte, start, end int) bool {
+	for c.cursor < len(c.keys) {
+		word, rest := nextWord(c.keys[c.cursor:])
+		c.cursor = len(c.keys) - len(rest)
+		c.ordinal++
+		if !bytes.Equal(word, key) {
+			continue
+		}
+		if w.requests[c.request].keyCalls >= 0 {
+			c.note(w, item{start: int32(start), end: int32(end), ordinal: c.ordinal - 1})
+		}
+		c.found++
+		return true
+	}
+	return false
+}
+
+// note appends it to the call's items.
+func (c *call) note(w *Worker, it item) {
+	if c.item < 0 {
+		c.item = int32(len(w.items))
+	}
+	w.items = append(w.items, it)
+}
+
+// lineFits reports whether a line of kind k answers command.
+func lineFits(command protocol.Command, k protocol.ReplyKind) bool {
+	switch command {
+	case protocol.Set, protocol.Add, protocol.Replace, protocol.Append, protocol.Prepend:
+		return k == protocol.ReplyStored || k == protocol.ReplyNotStored
+	case protocol.Cas:
+		return k == protocol.ReplyStored || k == protocol.ReplyNotStored || k == protocol.ReplyExists || k == protocol.ReplyNotFound
+	case protocol.Delete:
+		return k == protocol.ReplyDeleted || k == protocol.ReplyNotFound
+	case protocol.Incr, protocol.Decr:
+		return k == protocol.ReplyNumber || k == protocol.ReplyNotFound
+	case protocol.Touch:
+		return k == protocol.ReplyTouched || k == protocol.ReplyNotFound
+	case protocol.FlushAll, protocol.Verbosity:
+		return k == protocol.ReplyOK
+	case protocol.Version:
+		return k == protocol.ReplyVersion
+	}
+	return false
+}
+
+// serverFailed fails every call that waits for server s, and closes the connection: a late reply must not meet another
+// request.
+func (w *Worker) serverFailed(s int, err *backend.Error) {
+	w.options.Log.Warn("a server failed", "server", err.Server, "reason", err.Reason.String(), "error", err.Err, "requests", len(w.waiting(s)))
+	w.record.ServerError(s, err.Reason)
+	w.options.Servers[s].Failed(err.Err)
+	w.conns[s].Close()
+	now := stats.Now()
+	for _, n := range w.waiting(s) {
+		c := &w.calls[n]
+		w.fail(c, err)
+		w.options.Servers[s].End(now)
+		w.requests[c.request].Received = now
+		w.arrived(c.request)
+	}
+	w.fifo[s], w.head[s] = w.fifo[s][:0], 0
+}
+
+// arrived counts down what requests[i] waits for, and takes it on when that was the last.
+func (w *Worker) arrived(i int32) {
+	r := &w.requests[i]
+	r.left--
+	if r.left > 0 {
+		return
+	}
+	if w.settle(r) {
+		w.followUp = append(w.followUp, i)
+		return
+	}
+	p := &w.parts[r.part]
+	p.left--
+	if p.left == 0 {
+		w.ready = append(w.ready, r.part)
+	}
+}

@@ -1,0 +1,146 @@
+package worker_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/replica"
+)
+
+// awaitState waits until server i of m is in state.
+func awaitState(t *testing.T, m *mwtest.MW, i int, state backend.State) {
+	t.Helper()
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[i].Health.State == state.String() },
+		20*time.Second, 5*time.Millisecond, "server %d never became %s", i, state)
+}
+
+func TestKillingAReplicaFailsNoRead(t *testing.T) {
+	m, servers := replicas(t, 3, middleware.Options{Sharded: true, Ack: replica.AckAny})
+	c := dial(t, m.Addrs()[0].String())
+	for i := range 100 {
+		c.ask(fmt.Sprintf("set key%d 0 0 1\r\nx\r\n", i), 1)
+	}
+	for round := range 20 {
+		if round == 3 {
+			servers[1].Stop()
+		}
+		for i := range 100 {
+			assert.Equal(t, fmt.Sprintf("VALUE key%d 0 1\r\nx\r\nEND\r\n", i), c.ask(fmt.Sprintf("get key%d\r\n", i), 3))
+		}
+		assert.Equal(t, 13, strings.Count(c.ask("get key1 key2 key3 key4 key5 key6\r\n", 13), "\r\n"))
+		assert.Equal(t, "VA 1\r\nx\r\n", c.ask("mg key7 v\r\n", 2))
+	}
+	awaitState(t, m, 1, backend.Down)
+}
+
+func TestAWriteThatAReplicaMissedIsAnsweredByAckAndTheReplicaNamed(t *testing.T) {
+	for ack, want := range map[replica.Ack]string{replica.AckAll: "SERVER_ERROR ", replica.AckQuorum: "STORED\r\n", replica.AckAny: "STORED\r\n"} {
+		t.Run(ack.String(), func(t *testing.T) {
+			m, servers := replicas(t, 3, middleware.Options{Ack: ack})
+			c := dial(t, m.Addrs()[0].String())
+			servers[2].Stop()
+			for i := range 10 {
+				reply := c.ask(fmt.Sprintf("set key%d 0 0 1\r\nx\r\n", i), 1)
+				assert.Contains(t, reply, want)
+				if ack == replica.AckAll {
+					assert.Contains(t, reply, servers[2].Addr())
+				}
+				assert.Equal(t, fmt.Sprintf("VALUE key%d 0 1\r\nx\r\nEND\r\n", i), c.ask(fmt.Sprintf("get key%d\r\n", i), 3))
+			}
+		})
+	}
+}
+
+func TestAServerServesNothingThatItMissed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		options middleware.Options
+		outage  func(s *mctest.Server) (end func())
+		flushed bool
+	}{
+		"frozen, its missed keys are deleted": {middleware.Options{}, func(s *mctest.Server) func() { s.Freeze(); return s.Thaw }, false},
+		"frozen, more missed than remembered": {middleware.Options{MissedMemory: 200}, func(s *mctest.Server) func() { s.Freeze(); return s.Thaw }, true},
+		"frozen, to be flushed":               {middleware.Options{Rejoin: backend.RejoinFlush}, func(s *mctest.Server) func() { s.Freeze(); return s.Thaw }, true},
+		"restarted":                           {middleware.Options{}, func(s *mctest.Server) func() { s.Stop(); return s.Start }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.options.Ack, tc.options.Timeout = replica.AckAny, 200*time.Millisecond
+			tc.options.ConnectTimeout = 200 * time.Millisecond
+			m, servers := replicas(t, 3, tc.options)
+			c := dial(t, m.Addrs()[0].String())
+			for i := range 20 {
+				c.ask(fmt.Sprintf("set key%d 0 0 3\r\nold\r\n", i), 1)
+			}
+			end := tc.outage(servers[1])
+			for i := range 10 {
+				require.Equal(t, "STORED\r\n", c.ask(fmt.Sprintf("set key%d 0 0 3\r\nnew\r\n", i), 1))
+			}
+			c.ask("delete key10\r\n", 1)
+			awaitState(t, m, 1, backend.Down)
+			end()
+			awaitState(t, m, 1, backend.Up)
+			for range 6 {
+				for i := range 10 {
+					// A miss is honest, an old value is not.
+					reply := c.ask(fmt.Sprintf("get key%d\r\n", i), 1)
+					if reply != "END\r\n" {
+						assert.Equal(t, "new\r\nEND\r\n", c.ask("", 2))
+					}
+				}
+				assert.Equal(t, "END\r\n", c.ask("get key10\r\n", 1))
+			}
+			if tc.flushed {
+				assert.Empty(t, get(t, servers[1], "key15"))
+			} else {
+				assert.Equal(t, "old", get(t, servers[1], "key15"), "what it did not miss is kept")
+			}
+		})
+	}
+}
+
+func TestAServerThatIsDownFailsAtOnce(t *testing.T) {
+	m, servers := replicas(t, 1, middleware.Options{Timeout: 100 * time.Millisecond, ConnectTimeout: 100 * time.Millisecond})
+	c := dial(t, m.Addrs()[0].String())
+	servers[0].Freeze()
+	for m.Stats().Snapshot().Servers[0].Health.State != backend.Down.String() {
+		assert.Contains(t, c.ask("get k\r\n", 1), "SERVER_ERROR "+servers[0].Addr())
+	}
+	before := m.Stats().Snapshot().Servers[0]
+	reply := c.ask("get k\r\n", 1)
+	assert.Contains(t, reply, "down since")
+	servers[0].Thaw()
+	awaitState(t, m, 0, backend.Up)
+	assert.Equal(t, "END\r\n", c.ask("get k\r\n", 1))
+	assert.NotEmpty(t, before.Health.Why)
+}
+
+func TestAReadThatNoServerAnswersIsAMissIfAskedFor(t *testing.T) {
+	m, servers := replicas(t, 2, middleware.Options{GetErrorMiss: true})
+	c := dial(t, m.Addrs()[0].String())
+	c.ask("set k 0 0 1\r\nx\r\n", 1)
+	servers[0].Stop()
+	servers[1].Stop()
+	assert.Equal(t, "END\r\n", c.ask("get k\r\n", 1))
+	assert.Equal(t, "END\r\n", c.ask("get k k2 k3\r\n", 1))
+	assert.Equal(t, "EN\r\nMN\r\n", c.ask("mg k v\r\nmg k v q\r\nmn\r\n", 2))
+	assert.Contains(t, c.ask("set k 0 0 1\r\nx\r\n", 1), "SERVER_ERROR")
+}
+
+func TestARestartedServerCostsNoRead(t *testing.T) {
+	m, servers := replicas(t, 1, middleware.Options{})
+	c := dial(t, m.Addrs()[0].String())
+	c.ask("set k 0 0 1\r\nx\r\n", 1)
+	for range 5 {
+		servers[0].Restart()
+		assert.Equal(t, "END\r\n", c.ask("get k\r\n", 1))
+		assert.Equal(t, "STORED\r\n", c.ask("set k 0 0 1\r\nx\r\n", 1))
+	}
+}

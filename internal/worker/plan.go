@@ -1,0 +1,162 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/protocol"
+	"mcmw/internal/stats"
+)
+
+// call is one request to one server.
+type call struct {
+	request int32
+	server  int32
+	command protocol.Command // what kind of reply is due
+	// hidden: the reply is no part of the client's, unless it is an error.
+	hidden bool
+	// barrier: an mn follows the request, and its reply ends this one.
+	barrier bool
+
+	// Of a retrieval (and of a touch that goes with one): the keys in the order asked, and how far VALUEs have come in them.
+	keys    []byte
+	cursor  int   // offset of the next key in keys
+	ordinal int32 // number of the next key
+	found   int32 // VALUEs so far
+	item    int32 // items[item:item+found], if the request's keys were spread by placement
+	asked   int32 // of merging: keys that were looked for in this call
+	added   int32 // of merging: VALUEs that were added to the reply
+
+	// The reply: all its bytes, and the kind of its last element, which for a list is what ends it.
+	reply  []byte
+	kind   protocol.ReplyKind
+	failed bool // reply is an error made here, because the server gave none
+	reason stats.Reason
+	// arrived orders the replies of a round by the time they came.
+	arrived int
+}
+
+// plan decides which servers requests[i] needs, and adds the calls to their connections' output. It reports whether the
+// rest of the burst has to wait for the next round.
+func (w *Worker) plan(ctx context.Context, i int32) (barrier bool) {
+	r := &w.requests[i]
+	switch {
+	case r.Answer != "" && !r.HasEffect():
+	case r.Answer != "" && !r.Command.IsRetrieval():
+		w.planDeletion(ctx, i)
+	case r.Command.IsRetrieval():
+		w.planRetrieval(ctx, i)
+	case r.Command.IsKeyed():
+		return w.planWrite(ctx, i)
+	case r.Command == protocol.Meta:
+		return w.planMeta(ctx, i)
+	default:
+		w.planControl(ctx, i)
+	}
+	return false
+}
+
+// open adds a call of requests[i], for keys, to server s, and returns the connection to add the call's bytes to; nil if
+// the server can't be reached, in which case the call has failed already.
+func (w *Worker) open(ctx context.Context, i int32, s int, command protocol.Command, keys []byte) (*call, *backend.Conn) {
+	n := int32(len(w.calls))
+	w.calls = append(w.calls, call{request: i, server: int32(s), command: command, keys: keys, item: -1})
+	r := &w.requests[i]
+	r.last = n + 1
+	c := &w.calls[n]
+	conn := w.conns[s]
+	if err := conn.Connect(ctx); err != nil {
+		w.fail(c, err)
+		w.record.ServerError(s, err.Reason)
+		return c, nil
+	}
+	r.left++
+	w.options.Servers[s].Begin(w.dequeued)
+	w.fifo[s] = append(w.fifo[s], n)
+	return c, conn
+}
+
+// fail makes an error of err the call's reply.
+func (w *Worker) fail(c *call, err *backend.Error) {
+	w.arrivals++
+	c.arrived = w.arrivals
+	c.failed, c.found, c.reason = true, 0, err.Reason
+	c.kind = protocol.ReplyServerError
+	c.reply = fmt.Appendf(nil, "SERVER_ERROR %v\r\n", err)
+	w.noteMissed(c, err)
+}
+
+// noteMissed remembers for the server of a failed call the keys whose latest write it may not have got.
+func (w *Worker) noteMissed(c *call, err *backend.Error) {
+	r := &w.requests[c.request]
+	s := w.options.Servers[c.server]
+	switch {
+	case r.Command == protocol.FlushAll:
+		s.MissedAll(err.Err)
+	case r.Command == protocol.Get || r.Command == protocol.Gets:
+	case r.Command.IsRetrieval():
+		for rest := c.keys; len(rest) > 0; {
+			var key []byte
+			key, rest = nextWord(rest)
+			if len(key) > 0 {
+				s.Missed(key, err.Err)
+			}
+		}
+	case r.Command.IsKeyed() || (r.Command == protocol.Meta && r.meta.Writes()):
+		s.Missed(r.key(), err.Err)
+	}
+}
+
+// forward sends requests[i] to server s as it is, but so that the end of its reply can be told: a classic command always
+// asks for a reply; an administration command and a quiet meta command, which may have none, are followed by an mn; where
+// replicas are to be compared a quiet meta command asks for its reply as well.
+func (w *Worker) forward(ctx context.Context, i int32, s int) {
+	r := &w.requests[i]
+	c, conn := w.open(ctx, i, s, r.Command, r.Keys)
+	c.barrier = r.Command == protocol.Admin || (r.meta.Quiet && !(r.replicated() && w.options.Router.N() > 1))
+	switch {
+	case conn == nil:
+	case r.NoReply:
+		conn.Out.Add(r.Head)
+		conn.Out.AddString(protocol.CRLF)
+		conn.Out.Add(r.Data)
+	case c.barrier:
+		conn.Out.Add(r.Raw)
+		conn.Out.AddString("mn\r\n")
+	case r.meta.Quiet:
+		start := len(w.lines)
+		w.lines = protocol.AppendMeta(w.lines, r.Head, "q")
+		conn.Out.Add(w.lines[start:])
+		conn.Out.Add(r.Data)
+	default:
+		conn.Out.Add(r.Raw)
+	}
+}
+
+// planControl plans what works on servers rather than keys.
+func (w *Worker) planControl(ctx context.Context, i int32) {
+	r := &w.requests[i]
+	switch r.Command {
+	case protocol.FlushAll, protocol.Verbosity:
+		w.forwardToAll(ctx, i)
+	case protocol.Stats:
+		if r.Arg != nil {
+			w.forwardToAll(ctx, i)
+		}
+	case protocol.Version:
+		w.forward(ctx, i, 0)
+	case protocol.Admin:
+		if len(w.conns) > 1 {
+			r.text = fmt.Sprintf("CLIENT_ERROR %s is for one server and not available through mcmw in front of %d\r\n", r.Arg, len(w.conns))
+			return
+		}
+		w.forward(ctx, i, 0)
+	}
+}
+
+func (w *Worker) forwardToAll(ctx context.Context, i int32) {
+	for s := range w.conns {
+		w.forward(ctx, i, s)
+	}
+}

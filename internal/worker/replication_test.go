@@ -1,0 +1,290 @@
+package worker_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+// client is a connection that sends a line (and data) and reads reply lines.
+type client struct {
+	t testing.TB
+	c net.Conn
+	r *bufio.Reader
+}
+
+func dial(t testing.TB, addr string) *client {
+	t.Helper()
+	network := "tcp"
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		network, addr = "unix", path
+	}
+	c, err := net.Dial(network, addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute))) // a missing reply is a failure, not a hang
+	return &client{t: t, c: c, r: bufio.NewReader(c)}
+}
+
+// ask sends request and returns as many lines of the reply.
+func (c *client) ask(request string, lines int) string {
+	c.t.Helper()
+	_, err := c.c.Write([]byte(request))
+	require.NoError(c.t, err)
+	var b strings.Builder
+	for range lines {
+		line, err := c.r.ReadString('\n')
+		require.NoError(c.t, err)
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// replicas starts n memcached servers and a middleware that replicates to all of them.
+func replicas(t testing.TB, n int, o middleware.Options) (m *mwtest.MW, servers []*mctest.Server) {
+	t.Helper()
+	for range n {
+		s := mctest.StartMemcached(t)
+		servers = append(servers, s)
+		o.Servers = append(o.Servers, route.Server{Name: s.Addr(), Addr: s.Addr()})
+	}
+	return mwtest.Start(t, o), servers
+}
+
+func get(t testing.TB, s *mctest.Server, key string) string {
+	t.Helper()
+	c := dial(t, s.Addr())
+	head := c.ask("get "+key+"\r\n", 1)
+	if head == "END\r\n" {
+		return ""
+	}
+	value := c.ask("", 2)
+	return strings.TrimSuffix(value, "\r\nEND\r\n")
+}
+
+func TestReplicasThatDisagreeAreRepairedByDeletion(t *testing.T) {
+	for _, tc := range []struct {
+		name, before string // before runs on the first server of the list alone
+		request      string
+		all, any     string   // the client's answer
+		left         []string // on the three servers with ack all
+	}{
+		{"an incr finds the key evicted on one", "delete k\r\n", "incr k 1\r\n", "NOT_FOUND\r\n", "6\r\n", []string{"", "", ""}},
+		{"an add stores on one", "delete k\r\n", "add k 0 0 1\r\nx\r\n", "NOT_STORED\r\n", "STORED\r\n", []string{"", "5", "5"}},
+		{"a touch finds the key evicted on one", "delete k\r\n", "touch k 0\r\n", "NOT_FOUND\r\n", "TOUCHED\r\n", []string{"", "", ""}},
+		{"a delete finds the key evicted on one", "delete k\r\n", "delete k\r\n", "DELETED\r\n", "DELETED\r\n", []string{"", "", ""}},
+		{"an incr meets another value on one", "set k 0 0 1\r\n7\r\n", "incr k 1\r\n", "8\r\n6\r\n", "6\r\n", nil},
+		{"an incr meets text on one", "set k 0 0 1\r\nx\r\n", "incr k 1\r\n", "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n", "6\r\n", []string{"", "", ""}},
+		{"an ma finds the key evicted on one", "delete k\r\n", "ma k v\r\n", "NF\r\n", "VA 1\r\n6\r\n", []string{"", "", ""}},
+		{"an ms in mode add stores on one", "delete k\r\n", "ms k 1 ME\r\nx\r\n", "NS\r\n", "HD\r\n", []string{"", "5", "5"}},
+		{"an md finds the key evicted on one", "delete k\r\n", "md k\r\n", "HD\r\n", "HD\r\n", []string{"", "", ""}},
+	} {
+		for _, ack := range []replica.Ack{replica.AckAll, replica.AckAny} {
+			t.Run(tc.name+", ack "+ack.String(), func(t *testing.T) {
+				m, servers := replicas(t, 3, middleware.Options{Ack: ack})
+				c := dial(t, m.Addrs()[0].String())
+				require.Equal(t, "STORED\r\n", c.ask("set k 0 0 1\r\n5\r\n", 1))
+				dial(t, servers[0].Addr()).ask(tc.before, 1)
+				want := tc.any
+				if ack == replica.AckAll {
+					want = tc.all
+				}
+				if tc.left == nil && ack == replica.AckAll {
+					// Which value is answered depends on which came last; the others are gone.
+					got := c.ask(tc.request, 1)
+					assert.Contains(t, want, got)
+				} else {
+					assert.Equal(t, want, c.ask(tc.request, strings.Count(want, "\n")))
+				}
+				if tc.left != nil && ack == replica.AckAll {
+					for i, s := range servers {
+						assert.Equal(t, tc.left[i], get(t, s, "k"), "server %d", i)
+					}
+				}
+				values := map[string]bool{}
+				for _, s := range servers {
+					if v := get(t, s, "k"); v != "" {
+						values[v] = true
+					}
+				}
+				assert.LessOrEqual(t, len(values), 1, "replicas hold different values: %v", values)
+			})
+		}
+	}
+}
+
+// pools runs a test with the workers organised either way.
+func pools(t *testing.T, test func(t *testing.T, o middleware.Options)) {
+	t.Run("shared", func(t *testing.T) { test(t, middleware.Options{Workers: 4}) })
+	t.Run("per server", func(t *testing.T) { test(t, middleware.Options{Workers: 2, Pool: middleware.PoolPerServer}) })
+}
+
+func TestACasIsComparedOnceAndCopied(t *testing.T) { pools(t, testCasIsCopied) }
+
+func testCasIsCopied(t *testing.T, o middleware.Options) {
+	m, servers := replicas(t, 3, o)
+	c := dial(t, m.Addrs()[0].String())
+	for i := range 20 {
+		key := fmt.Sprintf("k%d", i)
+		c.ask("set "+key+" 7 0 1\r\na\r\n", 1)
+		head := c.ask("gets "+key+"\r\n", 3)
+		token := strings.Fields(head)[4]
+		assert.Equal(t, "STORED\r\n", c.ask("cas "+key+" 8 0 1 "+token+"\r\nb\r\n", 1))
+		assert.Equal(t, "EXISTS\r\n", c.ask("cas "+key+" 9 0 1 "+token+"\r\nc\r\n", 1))
+		// What follows in the same burst sees it, on whatever server.
+		head = c.ask("gets "+key+"\r\n", 3)
+		token = strings.Fields(head)[4]
+		reply := c.ask("cas "+key+" 1 0 1 "+token+" noreply\r\nd\r\n"+strings.Repeat("get "+key+"\r\n", 3), 9)
+		assert.Equal(t, strings.Repeat("VALUE "+key+" 1 1\r\nd\r\nEND\r\n", 3), reply)
+		for _, s := range servers {
+			assert.Equal(t, "d", get(t, s, key))
+		}
+	}
+}
+
+func TestMetaCommandsWorkOverReplicas(t *testing.T) { pools(t, testMetaOverReplicas) }
+
+func testMetaOverReplicas(t *testing.T, o middleware.Options) {
+	m, servers := replicas(t, 3, o)
+	c := dial(t, m.Addrs()[0].String())
+	assert.Equal(t, "HD\r\n", c.ask("ms k 2 T0 F5\r\nab\r\n", 1))
+	assert.Equal(t, "VA 2 f5 kk\r\nab\r\n", c.ask("mg k v f k\r\n", 2))
+	assert.Equal(t, "EN\r\n", c.ask("mg none v\r\n", 1))
+	assert.Equal(t, "HD Oabc\r\n", c.ask("ms k 1 MA Oabc\r\nc\r\n", 1))
+	for _, s := range servers {
+		assert.Equal(t, "abc", get(t, s, "k"))
+	}
+	// Quiet: misses, and stores that worked, leave nothing behind; mn says where the burst ends.
+	assert.Equal(t, "VA 3\r\nabc\r\nMN\r\n", c.ask("mg none v q\r\nms k2 1 q\r\nx\r\nmd k2 q\r\nmg k v q\r\nmn\r\n", 3))
+	// A conditional store is compared on one server and copied.
+	token := strings.TrimPrefix(strings.TrimSpace(c.ask("mg k c\r\n", 1)), "HD c")
+	assert.Equal(t, "EX\r\n", c.ask("ms k 1 C1\r\nz\r\n", 1))
+	assert.Equal(t, "HD\r\n", c.ask("ms k 1 C"+token+"\r\nz\r\n", 1))
+	for _, s := range servers {
+		assert.Equal(t, "z", get(t, s, "k"))
+	}
+	// Keys in base64 are the same keys.
+	assert.Equal(t, "HD\r\n", c.ask("ms azY= 1 b\r\nw\r\n", 1))
+	for _, s := range servers {
+		assert.Equal(t, "w", get(t, s, "k6"))
+	}
+	// A vivifying mg makes the item everywhere, and one client wins.
+	assert.Contains(t, c.ask("mg viv N30 v\r\n", 2), "W")
+	assert.Contains(t, c.ask("mg viv N30 v\r\n", 2), "Z")
+	assert.Equal(t, "VA 1\r\n1\r\n", c.ask("ma n N0 J1 v\r\n", 2))
+	assert.Equal(t, "VA 1\r\n4\r\n", c.ask("ma n D3 v\r\n", 2))
+	for _, s := range servers {
+		assert.Equal(t, "4", get(t, s, "n"))
+	}
+	assert.Equal(t, "CLIENT_ERROR invalid flag\r\n", c.ask("mg k !\r\n", 1))
+	assert.Equal(t, "ERROR\r\n", c.ask("mg\r\n", 1))
+}
+
+func TestConcurrentWritesOfOneKeyLeaveAllReplicasEqual(t *testing.T) {
+	for name, o := range map[string]middleware.Options{
+		"shared, depth 1":      {Workers: 8, Depth: 1},
+		"shared, depth 32":     {Workers: 8, Depth: 32},
+		"per server, depth 1":  {Workers: 2, Depth: 1, Pool: middleware.PoolPerServer},
+		"per server, depth 32": {Workers: 2, Depth: 32, Pool: middleware.PoolPerServer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, servers := replicas(t, 3, o)
+			const keys, writers = 200, 16
+			var wg sync.WaitGroup
+			for w := range writers {
+				c := dial(t, m.Addrs()[0].String())
+				wg.Go(func() {
+					for k := range keys {
+						for n := range 3 {
+							value := fmt.Sprintf("writer-%d-%d", w, n)
+							c.ask(fmt.Sprintf("set key%d 0 0 %d\r\n%s\r\n", k, len(value), value), 1)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			differ := 0
+			for k := range keys {
+				first := get(t, servers[0], fmt.Sprintf("key%d", k))
+				assert.NotEmpty(t, first)
+				for _, s := range servers[1:] {
+					if get(t, s, fmt.Sprintf("key%d", k)) != first {
+						differ++
+					}
+				}
+			}
+			assert.Zero(t, differ)
+		})
+	}
+}
+
+func TestReadModifyWriteOverReplicasLosesNoIncrement(t *testing.T) { pools(t, testReadModifyWrite) }
+
+func testReadModifyWrite(t *testing.T, o middleware.Options) {
+	m, servers := replicas(t, 3, o)
+	c := dial(t, m.Addrs()[0].String())
+	c.ask("set counter 0 0 1\r\n0\r\n", 1)
+	c.ask("set incr 0 0 1\r\n0\r\n", 1)
+	const clients, rounds = 50, 10
+	var wg sync.WaitGroup
+	for range clients {
+		c := dial(t, m.Addrs()[0].String())
+		wg.Go(func() {
+			for range rounds {
+				c.ask("incr incr 1\r\n", 1)
+				for {
+					reply := c.ask("gets counter\r\n", 3)
+					var value int
+					fields := strings.Fields(reply)
+					_, _ = fmt.Sscan(fields[5], &value)
+					next := fmt.Sprint(value + 1)
+					if c.ask(fmt.Sprintf("cas counter 0 0 %d %s\r\n%s\r\n", len(next), fields[4], next), 1) == "STORED\r\n" {
+						break
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, s := range servers {
+		assert.Equal(t, fmt.Sprint(clients*rounds), get(t, s, "counter"))
+		assert.Equal(t, fmt.Sprint(clients*rounds), strings.TrimSpace(get(t, s, "incr")))
+	}
+}
+
+// memcached drops the replies to what came before a retrieval that it refuses for a long key; behind the middleware these
+// belong to other clients.
+func TestARefusedRetrievalCostsNobodyElseAReply(t *testing.T) {
+	m, _ := replicas(t, 1, middleware.Options{Workers: 1, Depth: 64})
+	long := strings.Repeat("k", 251)
+	var wg sync.WaitGroup
+	for i := range 16 {
+		c := dial(t, m.Addrs()[0].String())
+		wg.Go(func() {
+			key := fmt.Sprintf("key%d", i)
+			c.ask("set "+key+" 0 0 1\r\nx\r\n", 1)
+			for range 50 {
+				if i%2 == 0 {
+					assert.Equal(t, "CLIENT_ERROR bad command line format\r\n", c.ask("gat 0 "+key+" "+long+"\r\n", 1))
+					assert.Equal(t, "CLIENT_ERROR bad command line format\r\n", c.ask("get "+key+" "+long+"\r\n", 1))
+				} else {
+					assert.Equal(t, "VALUE "+key+" 0 1\r\nx\r\nEND\r\n", c.ask("get "+key+"\r\n", 3))
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,297 @@
+// Package worker is the pool that serves the queue. A worker works in rounds: it takes up to depth waiting requests, plans
+// which servers they need, sends one write per server, collects the replies, and answers each client with one write.
+//
+// A worker owns one connection to every server, and is the only one to use them. All requests of a round that go to one
+// server travel over one connection in the order they were planned, and a burst is planned in the client's order; so a
+// request sees the effects of the earlier ones of its connection.
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/keylock"
+	"mcmw/internal/protocol"
+	"mcmw/internal/queue"
+	"mcmw/internal/replica"
+	"mcmw/internal/request"
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+	"mcmw/internal/wire"
+)
+
+// Options are what the workers of a pool share; all fields are required.
+type Options struct {
+	Lanes   *queue.Lanes
+	Router  *route.Router
+	Locks   *keylock.Table
+	Ack     replica.Ack
+	Servers []*backend.Server // in the router's order
+	Sharded bool              // split multi-gets over all servers that hold their keys
+	Depth   int               // requests a worker takes at a time
+	Timeout time.Duration     // for the replies a request needs
+	// GetErrorMiss: a read that no server could answer is a miss rather than an error.
+	GetErrorMiss bool
+	// StatsText writes the middleware's own statistics, as `stats` answers them.
+	StatsText func(dst []byte) []byte
+	Log       *slog.Logger
+}
+
+// Worker is one member of the pool. Everything in it belongs to the goroutine that calls Run.
+type Worker struct {
+	options Options
+	queue   *queue.Queue
+	lane    int32 // of queue
+	home    int   // the server whose reads the queue holds; -1: any
+	owner   int32 // of key locks: the worker's number, from 1
+	record  *stats.Worker
+	conns   []*backend.Conn // by server
+	turn    int             // counts the parts that read, to spread them over the servers
+	first   int             // the server whose replies are read first
+	exclude []bool          // by server: not to be read from, while a read is planned again; nil otherwise
+	quarrel limiter         // of the log line about replicas that disagree
+
+	// The round. All slices keep their memory from round to round.
+	dequeued int64 // ns
+	sent     int64 // ns
+	parts    []part
+	requests []pending
+	calls    []call
+	fifo     [][]int32 // by server: calls in the order sent
+	head     []int     // by server: the first in fifo that waits for its reply
+	items    []item
+	ready    []int32 // parts that are complete and not answered yet
+	followUp []int32 // requests whose step is done and that need another
+	arrivals int     // replies so far
+	locks    map[uint32]stripe
+	backlog  []*request.Burst // to be served before what is in the queue
+	later    []*request.Burst // to be served in the next round
+
+	reads partReads // of the part that is being planned
+
+	// Scratch of planning and answering.
+	lines    []byte
+	keyCalls []int32
+	holders  []int
+	servers  []int
+	all      []int   // every server
+	loads    []int64 // by server: what it had to do when the part's reads were planned
+	order    []int   // the servers in the order their replies are read
+	failed   []bool
+	stripes  []uint32
+	answers  []replica.Answer
+	answered []int32 // the calls that answers stand for
+	repairs  []int
+	out      wire.Gather
+}
+
+// part is what a round serves of one burst.
+type part struct {
+	burst       *request.Burst
+	first, last int32 // requests[first:last]
+	left        int32 // requests that are not complete
+	stalled     bool  // the client didn't take the whole reply
+	rest        []byte
+}
+
+// pending is a request in service.
+type pending struct {
+	*request.Request
+	part        int32
+	first, last int32 // calls[first:last], of the current step
+	left        int32 // calls without a reply; one more until everything is sent
+	keyCalls    int32 // keyCalls[keyCalls+i] is the call that asks for key i; -1: calls hold consecutive keys
+	meta        protocol.MetaRequest
+	stripe      uint32 // of the key of a replicated write
+	step        step
+	// Of a read that is planned again: the calls of the first attempt.
+	retryFirst, retryLast int32
+	// chosen is the call whose reply is the client's; -1 while that is open.
+	chosen int32
+	// repair holds the servers that the repair step deletes the key on: repairs[repair:repairEnd].
+	repair, repairEnd int32
+	// text, if not empty, is the reply, whatever the calls bring.
+	text string
+}
+
+// New returns worker i of a middleware, which serves lane; record is its recorder. home is the server whose reads the lane
+// holds, -1 if it is no such lane.
+func New(o Options, i, lane, home int, record *stats.Worker) *Worker {
+	w := &Worker{
+		options: o, queue: o.Lanes.Queue(lane), lane: int32(lane), home: home, owner: int32(i + 1), record: record, turn: i,
+		fifo: make([][]int32, len(o.Servers)), head: make([]int, len(o.Servers)), locks: make(map[uint32]stripe),
+		loads: make([]int64, len(o.Servers)), failed: make([]bool, len(o.Servers)),
+	}
+	for i, s := range o.Servers {
+		w.all = append(w.all, i)
+		w.conns = append(w.conns, backend.NewConn(s, o.Timeout))
+	}
+	return w
+}
+
+// Connect connects to the servers that the worker will need most, and returns the failures.
+func (w *Worker) Connect(ctx context.Context) []*backend.Error {
+	var failed []*backend.Error
+	for s, c := range w.conns {
+		if w.home >= 0 && s != w.home {
+			continue
+		}
+		if err := c.Connect(ctx); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return failed
+}
+
+// Run serves the queue until it is closed and empty. When ctx ends, connecting to servers is given up.
+func (w *Worker) Run(ctx context.Context) {
+	for w.take(ctx) {
+		w.serve(ctx)
+		w.endRound()
+	}
+	for _, c := range w.conns {
+		c.Close()
+	}
+}
+
+// take starts a round: what the last round left of its bursts, then what waits in the queue, up to depth requests. It
+// waits for the first burst; false means that the queue is closed and empty.
+func (w *Worker) take(ctx context.Context) bool {
+	w.backlog, w.later = w.later, w.backlog[:0]
+	if len(w.backlog) == 0 {
+		b, ok := w.queue.Take()
+		if !ok {
+			return false
+		}
+		w.backlog = append(w.backlog, b)
+	}
+	w.record.Begin()
+	w.dequeued = stats.Now()
+	for _, b := range w.backlog {
+		if len(w.requests) == w.options.Depth {
+			w.later = append(w.later, b)
+			continue
+		}
+		w.add(ctx, b)
+	}
+	for len(w.requests) < w.options.Depth {
+		b, ok := w.queue.TryTake()
+		if !ok {
+			break
+		}
+		w.add(ctx, b)
+	}
+	return true
+}
+
+// add plans the next requests of b, as many as the depth leaves room for and the key locks allow.
+func (w *Worker) add(ctx context.Context, b *request.Burst) {
+	p := int32(len(w.parts))
+	first := int32(len(w.requests))
+	w.reads = partReads{}
+	for !b.Answered() && b.Requests[b.Next].Lane == w.lane && len(w.requests) < w.options.Depth {
+		i := int32(len(w.requests))
+		r := &b.Requests[b.Next]
+		w.requests = append(w.requests, pending{
+			Request: r, part: p, keyCalls: -1, chosen: -1, left: 1,
+			first: int32(len(w.calls)), last: int32(len(w.calls)),
+		})
+		if !w.admit(i) {
+			w.requests = w.requests[:i]
+			break
+		}
+		b.Next++
+		r.Dequeued = w.dequeued
+		if w.plan(ctx, i) {
+			break
+		}
+	}
+	last := int32(len(w.requests))
+	if first == last {
+		w.later = append(w.later, b)
+		return
+	}
+	w.parts = append(w.parts, part{burst: b, first: first, last: last, left: last - first})
+}
+
+// serve sends the round's calls, collects their replies and answers the clients.
+func (w *Worker) serve(ctx context.Context) {
+	w.flush()
+	w.sent = stats.Now()
+	for i := range w.requests {
+		r := &w.requests[i]
+		r.Sent, r.Received = w.sent, w.sent
+		w.arrived(int32(i))
+	}
+	w.collect()
+	for len(w.followUp) > 0 {
+		again := w.followUp
+		w.followUp = nil
+		// A repair comes after what is copied in the same pass: what it deletes must stay deleted.
+		for _, repairs := range []bool{false, true} {
+			for _, i := range again {
+				if (w.requests[i].step == stepRepair) == repairs {
+					w.planStep(ctx, i)
+				}
+			}
+		}
+		w.flush()
+		for _, i := range again {
+			w.arrived(i)
+		}
+		w.collect()
+	}
+	w.answerReady()
+}
+
+// flush writes to every server what was planned for it.
+func (w *Worker) flush() {
+	for s, c := range w.conns {
+		if c.Out.Len() == 0 {
+			continue
+		}
+		if err := c.Flush(); err != nil {
+			w.serverFailed(s, err)
+		}
+	}
+}
+
+// endRound lets go of everything the round used.
+func (w *Worker) endRound() {
+	now := stats.Now()
+	for s, c := range w.conns {
+		if err := c.EndRound(now); err != nil {
+			w.serverFailed(s, err)
+		}
+	}
+	w.unlock()
+	served := len(w.requests)
+	for i := range w.parts {
+		p := &w.parts[i]
+		b := p.burst
+		answered := b.Answered()
+		switch {
+		case p.stalled && answered:
+			b.Client.Stall(p.rest, nil)
+		case p.stalled:
+			b.Client.Stall(p.rest, b)
+		case !answered && b.Requests[b.Next].Lane == w.lane:
+			w.later = append(w.later, b)
+		case !answered:
+			w.options.Lanes.Pass(b)
+		}
+		if answered {
+			b.Release()
+		}
+	}
+	clear(w.parts)
+	clear(w.requests)
+	clear(w.calls)
+	w.parts, w.requests, w.calls, w.items = w.parts[:0], w.requests[:0], w.calls[:0], w.items[:0]
+	w.keyCalls, w.repairs = w.keyCalls[:0], w.repairs[:0]
+	w.lines = w.lines[:0]
+	w.arrivals = 0
+	w.record.Round(served, w.dequeued, stats.Now())
+}
