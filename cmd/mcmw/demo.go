@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/admin"
+	"mcmw/internal/lab/load"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+)
+
+// demoDrain bounds how long the middleware waits for requests in flight at the end.
+const demoDrain = time.Second
+
+func newDemoCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "demo",
+		Short: "Try it: three memcached servers, the middleware, a load and a live page",
+		Long: fmt.Sprintf("Start %d memcached servers on free ports, the middleware before them and a load of its own, and show what\n"+
+			"happens, here and on a live page, until interrupted. Nothing is left behind.", demoServers),
+		Example: "  mcmw demo\n" +
+			"  mcmw demo --clients 128 --workers 8 --depth 1\n" +
+			"  mcmw demo --replicas 1 --sharded --duration 30s",
+		Args: cobra.NoArgs,
+	}
+	o := addDemoFlags(command)
+	command.RunE = func(cmd *cobra.Command, _ []string) error {
+		return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}
+	return command
+}
+
+// demo is a running demo: everything that the table shows.
+type demo struct {
+	options  *demoOptions
+	fleet    *demoFleet
+	m        *middleware.Middleware
+	capacity int    // of the queue, bursts
+	clients  string // address for clients
+	page     string // URL of the live page, "" for none
+	load     *load.Generator
+	begin    atomic.Pointer[stats.Snapshot] // when the load began, its keys being stored; nil before
+}
+
+// run runs a demo until ctx is done, the time is over, or something fails. It starts the servers first, then the
+// middleware, then the load, and ends them in reverse.
+func (o *demoOptions) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	binary, err := findMemcached()
+	if err != nil {
+		return err
+	}
+	v := newView(stdout)
+	log := v.logger(stderr)
+	d := &demo{options: o}
+	if d.fleet, err = startFleet(ctx, binary, log); err != nil {
+		return endedEarly(ctx, err)
+	}
+	defer d.fleet.stop()
+
+	d.m, err = middleware.New(middleware.Options{
+		Listen:       []string{"127.0.0.1:0"},
+		Servers:      d.fleet.route(),
+		Placement:    route.Options{Replicas: int(o.replicas)},
+		Sharded:      o.sharded,
+		Workers:      o.workers,
+		Depth:        o.depth,
+		DrainTimeout: demoDrain,
+		Version:      version,
+		Log:          log,
+	})
+	if err != nil {
+		return err
+	}
+	if err := d.m.Listen(); err != nil {
+		return err
+	}
+	d.clients, d.capacity = d.m.Addrs()[0].String(), d.m.Stats().Snapshot().QueueCapacity
+	if o.admin != "" {
+		stopAdmin, err := d.startAdmin(log)
+		if err != nil {
+			return err
+		}
+		defer stopAdmin()
+	}
+	stopMiddleware := inBackground(d.m.Run)
+	defer func() { err = errors.Join(err, stopMiddleware()) }()
+	select {
+	case <-d.m.Ready():
+	case <-ctx.Done():
+		return nil
+	}
+	result, err := d.runLoad(ctx, v)
+	if err != nil {
+		return endedEarly(ctx, err)
+	}
+	v.finish(summaryOf(d, d.m.Stats().Snapshot().Sub(d.begin.Load()), result))
+	return nil
+}
+
+// endedEarly returns err, or nil when it only says that ctx was done.
+func endedEarly(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return nil
+	}
+	return err
+}
+
+// inBackground runs f until the function it returns is called, which returns f's error.
+func inBackground(f func(context.Context) error) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f(ctx) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+func (d *demo) startAdmin(log *slog.Logger) (stop func(), err error) {
+	server := admin.New(admin.Options{
+		Addr: d.options.admin, Registry: d.m.Stats(), Ready: d.m.IsReady, Version: version, Log: log,
+	})
+	if err := server.Listen(); err != nil {
+		return nil, fmt.Errorf("%w; --admin takes another one", err)
+	}
+	d.page = "http://" + server.Addr().String() + "/"
+	stopServing := inBackground(server.Serve)
+	return func() {
+		if err := stopServing(); err != nil {
+			log.Error("the live page has failed", "error", err)
+		}
+	}, nil
+}
+
+// runLoad makes the load until ctx is done, the time is over, or no server is left, and shows what happens meanwhile.
+func (d *demo) runLoad(ctx context.Context, v *view) (*load.Result, error) {
+	o := d.options
+	var err error
+	d.load, err = load.New(load.Options{
+		Targets:     []string{d.clients},
+		Connections: o.clients,
+		Sets:        o.ratio.sets,
+		Gets:        o.ratio.gets,
+		KeysPerGet:  o.keysPerGet(),
+		ValueSize:   o.valueSize,
+		KeyPrefix:   "demo-",
+		KeyMin:      1,
+		KeyMax:      o.keys(),
+		Populate:    true,
+		Duration:    o.duration,
+		OnBegin:     func() { d.begin.Store(d.m.Stats().Snapshot()) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	type outcome struct {
+		result *load.Result
+		err    error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		result, err := d.load.Run(ctx)
+		ended <- outcome{result, err}
+	}()
+
+	v.begin(d)
+	refresh := time.NewTicker(v.period())
+	defer refresh.Stop()
+	before := d.m.Stats().Snapshot()
+	alive := demoServers
+	for {
+		select {
+		case <-refresh.C:
+			now := d.m.Stats().Snapshot()
+			v.show(d, now.Sub(before).Summary(), d.progress())
+			before = now
+		case <-d.fleet.lost:
+			if alive--; alive == 0 {
+				cancel(errors.New("all memcached servers have ended"))
+			}
+		case end := <-ended:
+			if alive == 0 {
+				return end.result, context.Cause(ctx)
+			}
+			return end.result, end.err
+		}
+	}
+}
+
+// progress says how far the demo is.
+func (d *demo) progress() string {
+	live, begin := d.load.Live(), d.begin.Load()
+	switch {
+	case live.State == load.Populating:
+		return fmt.Sprintf("storing the keys: %s of %s", whole(float64(live.Populated)), whole(float64(d.options.keys())))
+	case begin == nil:
+		return live.State.String()
+	}
+	text := fmt.Sprintf("%.0f s", time.Duration(stats.Now()-begin.At).Seconds())
+	if d.options.duration > 0 {
+		text += fmt.Sprintf(" of %v", d.options.duration)
+	}
+	return text
+}

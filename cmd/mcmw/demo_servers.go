@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"mcmw/internal/route"
+)
+
+const (
+	// demoServers is how many memcached servers a demo has.
+	demoServers = 3
+	// demoMemory is the memory of each of them, MiB.
+	demoMemory = 64
+	// demoStartTimeout is how long one of them may take to say where it listens; long, for a busy machine.
+	demoStartTimeout = 20 * time.Second
+)
+
+// demoServer is one memcached process that this one has started.
+type demoServer struct {
+	name string
+	addr string
+	cmd  *exec.Cmd
+
+	output bytes.Buffer  // its standard error; valid once ended is closed
+	ended  chan struct{} // closed when the process has ended
+}
+
+// demoFleet is the memcached servers of a demo.
+type demoFleet struct {
+	servers  []*demoServer
+	stopping atomic.Bool
+	lost     chan *demoServer // those that ended by themselves; has room for all of them
+}
+
+// findMemcached returns the path of the memcached program.
+func findMemcached() (string, error) {
+	path, err := exec.LookPath("memcached")
+	if err != nil {
+		return "", fmt.Errorf("the demo starts %d memcached servers, but there is no memcached in PATH; "+
+			"install it: apt-get install memcached", demoServers)
+	}
+	return path, nil
+}
+
+// startFleet starts the servers on free ports of loopback and returns when all of them listen. When it fails none is left.
+func startFleet(ctx context.Context, binary string, log *slog.Logger) (*demoFleet, error) {
+	dir, err := os.MkdirTemp("", "mcmw-demo")
+	if err != nil {
+		return nil, fmt.Errorf("a directory in which memcached says which port it got: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	f := &demoFleet{lost: make(chan *demoServer, demoServers)}
+	for i := range demoServers {
+		s := &demoServer{name: "memcached-" + strconv.Itoa(i+1), ended: make(chan struct{})}
+		if err := s.start(ctx, binary, filepath.Join(dir, s.name)); err != nil {
+			f.stop()
+			return nil, err
+		}
+		f.servers = append(f.servers, s)
+		go f.watch(s, log)
+	}
+	return f, nil
+}
+
+// start starts the process and waits until it has written the port it listens on to the file portFile.
+func (s *demoServer) start(ctx context.Context, binary, portFile string) error {
+	args := []string{"-l", "127.0.0.1", "-p", "-1", "-U", "0", "-m", strconv.Itoa(demoMemory)}
+	if os.Geteuid() == 0 {
+		args = append(args, "-u", "root") // it refuses to run as root without being told to
+	}
+	s.cmd = exec.Command(binary, args...)
+	s.cmd.Env = append(os.Environ(), "MEMCACHED_PORT_FILENAME="+portFile)
+	s.cmd.Stderr = &s.output
+	// A group of its own: Ctrl-C reaches this process alone, which ends things in order. And it does not outlive this one.
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+
+	started := make(chan error, 1)
+	go func() {
+		// The parent whose death would kill it is this thread, which therefore stays until the end.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = s.cmd.Wait() // ProcessState says how it ended
+			close(s.ended)
+		}
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("start %s: %w", s.name, err)
+	}
+	timeout := time.After(demoStartTimeout)
+	for {
+		text, err := os.ReadFile(portFile)
+		if _, port, found := strings.Cut(strings.TrimSpace(string(text)), ": "); err == nil && found {
+			s.addr = "127.0.0.1:" + port
+			return nil
+		}
+		select {
+		case <-s.ended:
+			return fmt.Errorf("%s has ended at its start: %s; it said: %s", s.name, s.cmd.ProcessState, &s.output)
+		case <-ctx.Done():
+			s.kill()
+			return context.Cause(ctx)
+		case <-timeout:
+			s.kill()
+			return fmt.Errorf("%s does not listen after %v; it said: %s", s.name, demoStartTimeout, &s.output)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// kill ends the process and waits for its end. A cache has nothing to save, and it is slow to obey a SIGTERM.
+func (s *demoServer) kill() {
+	_ = s.cmd.Process.Kill()
+	<-s.ended
+}
+
+// hasEnded reports whether the process has ended.
+func (s *demoServer) hasEnded() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// watch reports s if it ends by itself.
+func (f *demoFleet) watch(s *demoServer, log *slog.Logger) {
+	<-s.ended
+	if !f.stopping.Load() {
+		log.Warn("a memcached server has ended by itself", "server", s.name, "pid", s.cmd.Process.Pid,
+			"exit", s.cmd.ProcessState)
+		f.lost <- s
+	}
+}
+
+// stop ends all servers.
+func (f *demoFleet) stop() {
+	f.stopping.Store(true)
+	for _, s := range f.servers {
+		s.kill()
+	}
+}
+
+// route returns the servers as the middleware takes them.
+func (f *demoFleet) route() []route.Server {
+	list := make([]route.Server, len(f.servers))
+	for i, s := range f.servers {
+		list[i] = route.Server{Name: s.name, Addr: s.addr}
+	}
+	return list
+}

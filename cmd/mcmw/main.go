@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/config"
+)
+
+// version is set by the linker: -X main.version=...
+var version = "dev"
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2 // the flags, the environment or the configuration file are not accepted
+)
+
+func main() {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		die(<-signals)
+	}()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// die ends the process as s does by default.
+func die(s os.Signal) {
+	signal.Reset(s)
+	_ = syscall.Kill(os.Getpid(), s.(syscall.Signal))
+}
+
+// run executes the command line args and returns the exit code. It takes the environment from the process. When ctx is
+// done, what is running finishes in order.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRootCommand()
+	accepted := false // flags and arguments were; errors after that are not the command line's
+	root.PersistentPreRun = func(*cobra.Command, []string) { accepted = true }
+	root.SetArgs(config.JoinToggles(args))
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" {
+			fmt.Fprintf(stderr, "mcmw: %s\n", line)
+		}
+	}
+	if _, refused := errors.AsType[config.Problems](err); refused {
+		return exitUsage
+	}
+	if !accepted {
+		fmt.Fprintf(stderr, "mcmw: %s --help lists what is accepted\n", command.CommandPath())
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "mcmw",
+		Short:         "A middleware between memcached clients and memcached servers",
+		Long:          "mcmw speaks memcached's protocol to clients as one server would, and places their keys on many servers.",
+		Version:       version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return config.ExplainFlagError(err) })
+	root.AddCommand(newServeCommand(), newConfigCommand(), newDemoCommand(), newVersionCommand())
+	return root
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/config"
+)
+
+// runMain makes the test binary behave as mcmw itself: the tests of signals start it so.
+const runMain = "TEST_RUNS_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runMain) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// output is a writer that one goroutine fills while another reads it.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// execute runs the command line to its end.
+func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestACommandLineThatIsNotAcceptedExitsWithTwoAndSaysWhatIs(t *testing.T) {
+	for args, message := range map[string]string{
+		"srve":                     "mcmw: unknown command \"srve\" for \"mcmw\"\nmcmw: Did you mean this?\nmcmw: serve\nmcmw: mcmw --help lists what is accepted\n",
+		"config chekc":             "mcmw: unknown command \"chekc\" for \"mcmw config\"\nmcmw: mcmw config --help lists what is accepted\n",
+		"serve --wrokers 3":        "mcmw: unknown flag: --wrokers; did you mean --workers?\nmcmw: mcmw serve --help lists what is accepted\n",
+		"serve --port 3":           "mcmw: unknown flag: --port; did you mean --listen-port?\nmcmw: mcmw serve --help lists what is accepted\n",
+		"serve -t":                 "mcmw: flag needs an argument: 't' in -t\nmcmw: mcmw serve --help lists what is accepted\n",
+		"version -o yaml":          "mcmw: invalid argument \"yaml\" for \"-o, --output\" flag: accepted: text, json\nmcmw: mcmw version --help lists what is accepted\n",
+		"version now":              "mcmw: unknown command \"now\" for \"mcmw version\"\nmcmw: mcmw version --help lists what is accepted\n",
+		"serve -m a --depth 0":     "mcmw: flag --depth: \"0\" is too small; accepted: 1 to 4096 requests\n",
+		"serve -m a:x --depth two": "mcmw: flag -m, --servers: \"a:x\" has the port \"x\"; a port is a number from 1 to 65535; accepted: ",
+		"config check -m a -t -1":  "mcmw: flag -t, --workers: \"-1\" is too small; accepted: 0 to 1024; 0 or auto: chosen at start\n",
+		"config print --queue 0":   "mcmw: flag --queue: \"0\" is too small; accepted: 1 to 1048576 bursts\n",
+		"serve a":                  "mcmw: flag arguments: \"a\" is unexpected; accepted: servers, after -m or --servers with the first of them\n",
+	} {
+		code, stdout, stderr := execute(t, strings.Fields(args)...)
+		require.Equal(t, exitUsage, code, args)
+		require.Empty(t, stdout, args)
+		require.Contains(t, stderr, message, args)
+	}
+}
+
+func TestABadVariableStopsServeWithExitCodeTwo(t *testing.T) {
+	t.Setenv("MCMW_TIMEOUT", "1")
+	code, _, stderr := execute(t, "serve", "-m", "a")
+	require.Equal(t, exitUsage, code)
+	require.Equal(t, "mcmw: env MCMW_TIMEOUT: \"1\" has no unit; accepted: 1ms to 1h, with the unit: us, ms, s, m, h\n", stderr)
+}
+
+func TestConfigCheckReportsAllErrorsOfTheFileAtOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("mcmw.yaml", []byte("servers: [a]\ndepth: 0\nwrokers: 3\nqueue: x\n"), 0o600))
+	code, stdout, stderr := execute(t, "config", "check", "--config", "mcmw.yaml", "--procs", "-1")
+	require.Equal(t, exitUsage, code)
+	require.Empty(t, stdout)
+	require.Equal(t, `mcmw: mcmw.yaml:3: unknown key "wrokers"; did you mean "workers"?
+mcmw: mcmw.yaml:2: depth: "0" is too small; accepted: 1 to 4096 requests
+mcmw: mcmw.yaml:4: queue: "x" is not a whole number; accepted: 1 to 1048576 bursts
+mcmw: flag --procs: "-1" is too small; accepted: 0 to 1024; 0 or auto: chosen at start
+`, stderr)
+}
+
+func TestConfigCheckSaysOKAndWarnsOfSlips(t *testing.T) {
+	t.Setenv("MCMW_SERVER", "a")
+	code, stdout, stderr := execute(t, "config", "check", "-m", "a")
+	require.Equal(t, exitOK, code)
+	require.Equal(t, "OK\n", stdout)
+	require.Equal(t, "mcmw: warning: environment variable MCMW_SERVER is no option; did you mean MCMW_SERVERS?\n", stderr)
+}
+
+func TestConfigPrintWritesAFileThatConfigCheckAccepts(t *testing.T) {
+	t.Chdir(t.TempDir())
+	code, stdout, _ := execute(t, "config", "print", "-t", "64", "-m", "a", "b", "--show-origin")
+	require.Equal(t, exitOK, code)
+	require.Contains(t, stdout, "\nworkers: 64 # flag -t, --workers\n")
+	require.Contains(t, stdout, "\nservers: # flag -m, --servers\n  - a\n  - b\n")
+	require.NoError(t, os.WriteFile("mcmw.yaml", []byte(stdout), 0o600))
+	code, again, stderr := execute(t, "config", "check", "--config", "mcmw.yaml")
+	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, "OK\n", again)
+}
+
+func TestConfigDocsWritesTheDocumentation(t *testing.T) {
+	code, stdout, _ := execute(t, "config", "docs")
+	require.Equal(t, exitOK, code)
+	require.Equal(t, config.Documentation(), stdout)
+	path := t.TempDir() + "/configuration.md"
+	code, stdout, _ = execute(t, "config", "docs", "--write", path)
+	require.Equal(t, exitOK, code)
+	require.Empty(t, stdout)
+	written, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, config.Documentation(), string(written))
+}
+
+func TestVersionAnswersAsTextAndAsJSON(t *testing.T) {
+	code, stdout, _ := execute(t, "version")
+	require.Equal(t, exitOK, code)
+	require.Regexp(t, `^mcmw \S+ go1\.\S+ \S+/\S+\n$`, stdout)
+
+	code, stdout, _ = execute(t, "version", "-o", "json")
+	require.Equal(t, exitOK, code)
+	var info versionInfo
+	require.NoError(t, json.Unmarshal([]byte(stdout), &info))
+	require.Equal(t, currentVersion(), info)
+	require.Equal(t, version, info.Version)
+}
+
+func TestTheShellCompletesOptionsAndTheirValues(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		code, stdout, _ := execute(t, "completion", shell)
+		require.Equal(t, exitOK, code)
+		require.Contains(t, stdout, "mcmw")
+	}
+	for args, want := range map[string]string{
+		"serve --ring ":     "twemproxy\nlibmemcached\nlibmemcached-weighted\n:4\n",
+		"serve --sharded=":  "true\nfalse\n:4\n",
+		"serve --workers ":  ":4\n", // no file names
+		"serve --config ":   ":0\n", // file names
+		"version --output ": "text\njson\n:4\n",
+	} {
+		_, stdout, _ := execute(t, append([]string{"__complete"}, strings.Split(args, " ")...)...)
+		require.Equal(t, want, stdout, args)
+	}
+}
+
+func TestEveryCommandHasHelp(t *testing.T) {
+	for _, args := range []string{"", "--help", "serve --help", "config", "config check --help", "config print --help", "version --help"} {
+		code, stdout, stderr := execute(t, strings.Fields(args)...)
+		require.Equal(t, exitOK, code, args)
+		require.Contains(t, stdout, "Usage:", args)
+		require.Empty(t, stderr, args)
+	}
+}
+
+// started is a run of the command in a goroutine of the test.
+type started struct {
+	stderr *output
+	stop   context.CancelFunc
+	code   chan int // the exit code, once
+}
+
+// start runs the command line until stop is called, or the test ends.
+func start(t *testing.T, args ...string) *started {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &started{stderr: &output{}, stop: cancel, code: make(chan int, 1)}
+	go func() { s.code <- run(ctx, args, &output{}, s.stderr) }()
+	t.Cleanup(cancel)
+	return s
+}

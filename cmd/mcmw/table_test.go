@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/load"
+	"mcmw/internal/stats"
+)
+
+// shownDemo is a demo as the table sees it, one of whose servers has ended.
+func shownDemo() *demo {
+	ended := make(chan struct{})
+	close(ended)
+	runs := make(chan struct{})
+	return &demo{
+		options:  &demoOptions{clients: 64, workers: 4, valueSize: 32, ratio: ratio{1, 9}},
+		capacity: 1024,
+		clients:  "127.0.0.1:40001",
+		page:     "http://127.0.0.1:9150/",
+		fleet: &demoFleet{servers: []*demoServer{
+			{name: "memcached-1", addr: "127.0.0.1:40002", ended: runs},
+			{name: "memcached-2", addr: "127.0.0.1:40003", ended: ended},
+		}},
+	}
+}
+
+var shownSummary = stats.Summary{
+	Count: 12345, Rate: 12345.4, Errors: 3, Keys: 10000, Misses: 100, Batch: 2.34, Waiting: 4.56, Bursts: 3, Busy: 1.26,
+	Mean: 400e3, P50: 300e3, P90: 999.6e3, P99: 12.3e6, P999: 1.5e9,
+	Stages:  [stats.NumStages]float64{2e3, 98e3, 50e3, 200e3, 50e3},
+	Servers: []stats.Load{{Rate: 12345, Mean: 150e3, P99: 1e6}, {Errors: 7}},
+}
+
+func TestTheTableShowsTheNumbersOfTheSecond(t *testing.T) {
+	var lines []string
+	for _, line := range tableOf(shownDemo(), shownSummary, []float64{0, 50, 100}, "7 s of 30s") {
+		lines = append(lines, strings.TrimRight(cut(line, 1000, false), " "))
+	}
+	want := `mcmw demo  3 servers, 4 workers, 64 clients, values of 32 bytes, SET:GET 1:9
+  live page      http://127.0.0.1:9150/
+  clients        127.0.0.1:40001  (yours may connect too)
+
+  throughput     12,345 requests/s  ▁▄█
+  response time  p50 300 µs   p90 1.00 ms   p99 12.3 ms   p99.9 1.50 s   mean 400 µs
+    net           2.00 µs   0 %  ▎
+    queue         98.0 µs  24 %  █████████▊
+    worker        50.0 µs  12 %  █████
+    server         200 µs  50 %  ████████████████████
+    reply         50.0 µs  12 %  █████
+  queue          4.6 requests waiting, 3 of 1,024 places taken
+  workers        1.3 of 4 busy, 2.3 requests per round
+  keys           10,000/s looked up, 99.0 % found
+  failed         3 requests/s
+
+  server        address            requests/s      mean       p99  failures/s
+  memcached-1   127.0.0.1:40002        12,345    150 µs   1.00 ms           0
+  memcached-2   127.0.0.1:40003             0         –         –       ended
+
+  7 s of 30s; Ctrl-C ends it`
+	require.Equal(t, want, strings.Join(lines, "\n"))
+}
+
+func TestTheTableOfAnIdleSecondHasNoTimes(t *testing.T) {
+	text := strings.Join(tableOf(shownDemo(), stats.Summary{Servers: make([]stats.Load, 2)}, []float64{0}, "1 s"), "\n")
+	require.NotContains(t, text, "NaN")
+	require.NotContains(t, text, "µs")
+	require.Contains(t, text, "none looked up")
+}
+
+func TestElsewhereThanOnATerminalALineTellsTheSame(t *testing.T) {
+	var out bytes.Buffer
+	v := newView(&out)
+	require.Equal(t, linePeriod, v.period())
+	v.begin(shownDemo())
+	v.show(shownDemo(), shownSummary, "5 s")
+	require.Equal(t, "mcmw demo: 3 servers, 4 workers, 64 clients, values of 32 bytes, SET:GET 1:9; clients may connect to 127.0.0.1:40001; "+
+		"live page http://127.0.0.1:9150/\n"+
+		"5 s: 12,345 requests/s, mean 400 µs, p50 300 µs, p99 12.3 ms; 4.6 waiting, 1.3 of 4 workers busy, 3 failed/s\n", out.String())
+}
+
+func TestTheSummaryTellsWhatClientsAndMiddlewareSaw(t *testing.T) {
+	r := stats.New(stats.Options{Servers: []string{"a", "b"}, Workers: 1})
+	before := r.Snapshot()
+	for range 1500 {
+		r.Worker(0).Server(0, int64(150*time.Microsecond))
+	}
+	window := r.Snapshot().Sub(before)
+	lines := summaryOf(shownDemo(), window, &load.Result{
+		Elapsed:      12340 * time.Millisecond,
+		Total:        load.CommandResult{Requests: 123456, OpsPerSec: 10004.6, Failures: 2, Latency: load.Latency{Mean: 1500 * time.Microsecond, P50: time.Millisecond}},
+		FirstFailure: "SERVER_ERROR memcached-2: connection refused",
+	})
+	text := strings.Join(lines, "\n")
+	require.Contains(t, text, "123,456 requests in 12.3 s: 10,005/s; 2 failed\n")
+	require.Contains(t, text, "as the clients saw it: mean 1.50 ms, p50 1.00 ms,")
+	require.Contains(t, text, "memcached-1: 1,500 requests, mean 150 µs, p99 160 µs\n")
+	require.Contains(t, text, "the first failure: SERVER_ERROR memcached-2: connection refused")
+}
+
+func TestATableIsDrawnOverTheOneBefore(t *testing.T) {
+	var out bytes.Buffer
+	v := newView(&out)
+	v.draw([]string{"one", "two", "three"}, 80, 24)
+	require.Equal(t, "one\x1b[K\ntwo\x1b[K\nthree\x1b[K\n\x1b[J", out.String())
+	out.Reset()
+	v.draw([]string{"uno", "due"}, 80, 24)
+	require.Equal(t, "\x1b[3A\runo\x1b[K\ndue\x1b[K\n\x1b[J", out.String())
+	out.Reset()
+	v.draw([]string{"un", "deux", "trois"}, 2, 3)
+	require.Equal(t, "\x1b[2A\run\x1b[K\nde\x1b[K\n\x1b[J", out.String(), "what does not fit is cut")
+	out.Reset()
+	v.draw([]string{"x"}, 2, 0)
+	require.Equal(t, "\x1b[2A\r\x1b[J", out.String())
+}
+
+func TestCuttingKeepsColorsAndCountsColumns(t *testing.T) {
+	line := bold + "µ━" + plain + "abc"
+	require.Equal(t, bold+"µ━"+plain+"a", cut(line, 3, true))
+	require.Equal(t, "µ━a", cut(line, 3, false))
+	require.Equal(t, bold+plain, cut(line, 0, true), "colors are reset also where nothing is left")
+}
+
+func TestALogLineThatRepeatsIsShownOnce(t *testing.T) {
+	var out, stderr bytes.Buffer
+	log := newView(&out).logger(&stderr)
+	for range 3 {
+		log.Warn("a server failed", "server", "b", "error", errors.New("refused"))
+		log.Info("nothing to worry about")
+	}
+	log.Warn("a server failed", "server", "c", "error", errors.New("refused"))
+	require.Equal(t, "msg=\"a server failed\" server=b error=refused\nmsg=\"a server failed\" server=c error=refused\n", stderr.String())
+	require.Empty(t, out.String())
+}
+
+func TestOnATerminalTheNewestLogLinesAreKeptForTheTable(t *testing.T) {
+	v := &view{out: new(bytes.Buffer), terminal: os.Stdout}
+	var stderr bytes.Buffer
+	log := v.logger(&stderr)
+	for i := range maxNotices + 2 {
+		log.Warn("failed", slog.Int("n", i))
+	}
+	require.Empty(t, stderr.String())
+	require.Len(t, v.notices, maxNotices)
+	require.Equal(t, "msg=failed n=2", v.notices[0])
+}
+
+func TestNumbersAreSpelledForPeople(t *testing.T) {
+	for ns, want := range map[float64]string{
+		0: "–", 12: "0.01 µs", 1234: "1.23 µs", 9996: "10.0 µs", 99_960: "100 µs", 999_499: "999 µs", 999_500: "1.00 ms",
+		12_345_678: "12.3 ms", 999_500_000: "1.00 s", 123_400_000_000: "123 s",
+	} {
+		require.Equal(t, want, spell(ns), "%v ns", ns)
+	}
+	for v, want := range map[float64]string{0: "0", 0.6: "1", 999: "999", 1000: "1,000", 1234567.4: "1,234,567"} {
+		require.Equal(t, want, whole(v))
+	}
+	require.Equal(t, "", bar(0))
+	require.Equal(t, "▏", bar(1.0/shareWidth/8))
+	require.Equal(t, strings.Repeat("█", shareWidth), bar(7))
+	require.Equal(t, "▁▁", sparks([]float64{0, 0}))
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"mcmw/internal/lab/load"
+	"mcmw/internal/stats"
+)
+
+const (
+	trendLength = 40 // seconds of throughput drawn
+	shareWidth  = 40 // columns that stand for all of the response time
+)
+
+// The colors of a terminal; the stages have those of the live page.
+const (
+	plain = "\x1b[0m"
+	bold  = "\x1b[1m"
+	faint = "\x1b[2m"
+	red   = "\x1b[31m"
+)
+
+var stageColors = [stats.NumStages]string{"\x1b[90m", "\x1b[33m", "\x1b[34m", "\x1b[32m", "\x1b[35m"}
+
+// tableOf returns the lines of the table.
+func tableOf(d *demo, s stats.Summary, trend []float64, progress string) []string {
+	lines := []string{bold + "mcmw demo" + plain + "  " + d.options.String()}
+	row := func(label, format string, args ...any) {
+		lines = append(lines, faint+fmt.Sprintf("  %-15s", label)+plain+fmt.Sprintf(format, args...))
+	}
+	if d.page != "" {
+		row("live page", "%s", d.page)
+	}
+	row("clients", "%s  %s", d.clients, faint+"(yours may connect too)"+plain)
+	lines = append(lines, "")
+
+	row("throughput", bold+"%s"+plain+" requests/s  %s", whole(s.Rate), sparks(trend))
+	row("response time", "p50 "+bold+"%s"+plain+"   p90 %s   p99 %s   p99.9 %s   mean %s",
+		spell(s.P50), spell(s.P90), spell(s.P99), spell(s.P999), spell(s.Mean))
+	for i, mean := range s.Stages {
+		share := 0.0
+		if s.Mean > 0 {
+			share = mean / s.Mean
+		}
+		row("  "+stats.Stage(i).String(), "%8s %3.0f %%  %s", spell(mean), share*100, stageColors[i]+bar(share)+plain)
+	}
+	row("queue", "%.1f requests waiting, %d of %s places taken", s.Waiting, s.Bursts, whole(float64(d.capacity)))
+	row("workers", "%.1f of %d busy, %.1f requests per round", s.Busy, d.options.workers, s.Batch)
+	found := "none looked up"
+	if s.Keys > 0 {
+		found = fmt.Sprintf("%s/s looked up, %.1f %% found", whole(s.Keys), (1-s.Misses/s.Keys)*100)
+	}
+	row("keys", "%s", found)
+	failed := "none"
+	if s.Errors > 0 {
+		failed = red + whole(s.Errors) + " requests/s" + plain
+	}
+	row("failed", "%s", failed)
+	lines = append(lines, "")
+
+	lines = append(lines, faint+fmt.Sprintf("  %-13s %-17s %11s %9s %9s %11s", "server", "address", "requests/s", "mean", "p99", "failures/s")+plain)
+	for i, server := range d.fleet.servers {
+		load := s.Servers[i]
+		state := fmt.Sprintf("%11s", whole(load.Errors))
+		if server.hasEnded() {
+			state = red + "      ended" + plain
+		}
+		lines = append(lines, fmt.Sprintf("  %-13s %-17s %11s %9s %9s %s", server.name, server.addr, whole(load.Rate), spell(load.Mean),
+			spell(load.P99), state))
+	}
+	return append(lines, "", faint+"  "+progress+"; Ctrl-C ends it"+plain)
+}
+
+// introOf returns what stands above the lines of lineOf.
+func introOf(d *demo) string {
+	text := "mcmw demo: " + d.options.String() + "; clients may connect to " + d.clients
+	if d.page != "" {
+		text += "; live page " + d.page
+	}
+	return text
+}
+
+// lineOf returns what happened in a line.
+func lineOf(d *demo, s stats.Summary, progress string) string {
+	return fmt.Sprintf("%s: %s requests/s, mean %s, p50 %s, p99 %s; %.1f waiting, %.1f of %d workers busy, %s failed/s",
+		progress, whole(s.Rate), spell(s.Mean), spell(s.P50), spell(s.P99), s.Waiting, s.Busy, d.options.workers, whole(s.Errors))
+}
+
+// summaryOf returns the last words: the whole run as the middleware and as its clients saw it.
+func summaryOf(d *demo, w *stats.Snapshot, r *load.Result) []string {
+	s := w.Summary()
+	stages := make([]string, stats.NumStages)
+	for i, mean := range s.Stages {
+		stages[i] = fmt.Sprintf("%s in %s", spell(mean), stats.Stage(i))
+	}
+	seen := r.Total.Latency
+	lines := []string{
+		fmt.Sprintf("%s requests in %.1f s: %s/s; %s failed", whole(float64(r.Total.Requests)), r.Elapsed.Seconds(),
+			whole(r.Total.OpsPerSec), whole(float64(r.Total.Failures))),
+		fmt.Sprintf("response time as the clients saw it: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell(float64(seen.Mean)),
+			spell(float64(seen.P50)), spell(float64(seen.P90)), spell(float64(seen.P99)), spell(float64(seen.P999))),
+		fmt.Sprintf("response time within mcmw: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell(s.Mean), spell(s.P50), spell(s.P90),
+			spell(s.P99), spell(s.P999)),
+		fmt.Sprintf("of its mean: %s", strings.Join(stages, ", ")),
+	}
+	for i, server := range d.fleet.servers {
+		times := &w.Servers[i].Times
+		lines = append(lines, fmt.Sprintf("%s: %s requests, mean %s, p99 %s", server.name, whole(float64(times.Count())),
+			spell(times.Mean()), spell(times.Quantile(0.99))))
+	}
+	if r.FirstFailure != "" {
+		lines = append(lines, "the first failure: "+r.FirstFailure)
+	}
+	return lines
+}
+
+// spell returns a time of ns nanoseconds with three digits and its unit; 0 is no time.
+func spell(ns float64) string {
+	if ns == 0 {
+		return "–"
+	}
+	for _, u := range []struct {
+		name string
+		ns   float64
+	}{{"µs", 1e3}, {"ms", 1e6}} {
+		if v := ns / u.ns; v < 999.5 {
+			return digits(v) + " " + u.name
+		}
+	}
+	return digits(ns/1e9) + " s"
+}
+
+// digits returns v with about three digits.
+func digits(v float64) string {
+	switch {
+	case v >= 99.95:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 9.995:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.2f", v)
+	}
+}
+
+// whole returns v as a whole number with its thousands apart.
+func whole(v float64) string {
+	text := fmt.Sprintf("%.0f", v)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// bar returns a bar for a share, 0 to 1, of shareWidth columns, to an eighth of a column.
+func bar(share float64) string {
+	eighths := int(math.Round(min(max(share, 0), 1) * shareWidth * 8))
+	text := strings.Repeat("█", eighths/8)
+	if rest := eighths % 8; rest > 0 {
+		text += string([]rune("▏▎▍▌▋▊▉")[rest-1])
+	}
+	return text
+}
+
+// sparks draws values as a line of columns, of which the greatest value's is the highest.
+func sparks(values []float64) string {
+	steps := []rune("▁▂▃▄▅▆▇█")
+	greatest := 0.0
+	for _, v := range values {
+		greatest = max(greatest, v)
+	}
+	var b strings.Builder
+	for _, v := range values {
+		i := 0
+		if greatest > 0 {
+			i = int(v / greatest * float64(len(steps)-1))
+		}
+		b.WriteRune(steps[i])
+	}
+	return b.String()
+}

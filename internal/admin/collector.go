@@ -1,0 +1,184 @@
+package admin
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/stats"
+)
+
+// metricBounds are the upper bounds of the exported histograms' buckets. All are boundaries of stats.Histogram, so that
+// the exported counts are exact.
+var metricBounds = []time.Duration{
+	10 * time.Microsecond, 20 * time.Microsecond, 50 * time.Microsecond,
+	100 * time.Microsecond, 200 * time.Microsecond, 300 * time.Microsecond, 500 * time.Microsecond, 750 * time.Microsecond,
+	time.Millisecond, 1500 * time.Microsecond, 2 * time.Millisecond, 3 * time.Millisecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2500 * time.Millisecond, 10 * time.Second,
+}
+
+// Collector exports a stats.Registry as Prometheus metrics, from one Snapshot per scrape:
+//
+//	mcmw_build_info{version,goversion}            1
+//	mcmw_requests_total{command,result}           answered requests
+//	mcmw_request_duration_seconds{command}        response time by class of command
+//	mcmw_request_stage_duration_seconds{stage}    its five parts
+//	mcmw_keys_total, mcmw_key_misses_total        keys of retrievals, and those not found
+//	mcmw_server_duration_seconds{server}          one server's part of a request, from the write to its reply
+//	mcmw_server_errors_total{server,reason}       failures of a server
+//	mcmw_server_state{server,state}               1 for the state it is in
+//	mcmw_server_transitions_total{server,state}   how often it came to the state
+//	mcmw_server_missed_keys{server}               keys whose latest write it may not have got
+//	mcmw_repairs_total{server}                    keys deleted because a write was answered otherwise
+//	mcmw_queue_length, mcmw_queue_capacity{queue} bursts
+//	mcmw_workers, mcmw_workers_busy               workers
+//	mcmw_worker_busy_seconds_total                busy time, sum over the workers
+//	mcmw_worker_rounds_total                      rounds of the workers
+//	mcmw_worker_round_requests_total              requests served in them
+//	mcmw_connections                              open client connections
+//	mcmw_connections_opened_total
+//	mcmw_connections_closed_total{reason}
+//	mcmw_received_bytes_total, mcmw_sent_bytes_total  from and to clients
+type Collector struct {
+	registry *stats.Registry
+
+	buildInfo                         prometheus.Metric
+	requests, duration, stageDuration *prometheus.Desc
+	keys, misses                      *prometheus.Desc
+	serverDuration, serverErrors      *prometheus.Desc
+	repairs, missed, state, changes   *prometheus.Desc
+	queueLength, queueCapacity        *prometheus.Desc
+	workers, busy, busySeconds        *prometheus.Desc
+	rounds, roundRequests             *prometheus.Desc
+	connections, opened, closed       *prometheus.Desc
+	received, sent                    *prometheus.Desc
+	buildInfoDesc                     *prometheus.Desc
+}
+
+// NewCollector returns a Collector of r.
+func NewCollector(r *stats.Registry, version string) *Collector {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("mcmw_"+name, help, labels, nil)
+	}
+	c := &Collector{
+		registry:       r,
+		buildInfoDesc:  desc("build_info", "The program's version and that of Go; always 1.", "version", "goversion"),
+		requests:       desc("requests_total", "Answered requests.", "command", "result"),
+		duration:       desc("request_duration_seconds", "Response time, from the read that completed a request until its reply was handed to the socket, by class of command.", "command"),
+		stageDuration:  desc("request_stage_duration_seconds", "The part of the response time spent in each stage.", "stage"),
+		keys:           desc("keys_total", "Keys asked for by retrievals."),
+		misses:         desc("key_misses_total", "Keys asked for by retrievals and not found."),
+		serverDuration: desc("server_duration_seconds", "One server's part of a request, from the write to the server until its reply was read.", "server"),
+		serverErrors:   desc("server_errors_total", "Failures of a server.", "server", "reason"),
+		missed:         desc("server_missed_keys", "Keys whose latest write the server may not have got.", "server"),
+		state:          desc("server_state", "1 for the state the server is in.", "server", "state"),
+		changes:        desc("server_transitions_total", "How often the server came to the state.", "server", "state"),
+		repairs: desc("repairs_total",
+			"Keys deleted on a server because it did not have the state that a write to several replicas was answered with.", "server"),
+		queueLength:   desc("queue_length", "Bursts waiting in the queue (a burst is all requests that one read of a connection brought).", "queue"),
+		queueCapacity: desc("queue_capacity", "Bursts the queue can hold.", "queue"),
+		workers:       desc("workers", "Workers."),
+		busy:          desc("workers_busy", "Workers that are serving requests."),
+		busySeconds:   desc("worker_busy_seconds_total", "Time spent serving requests, sum over the workers."),
+		rounds:        desc("worker_rounds_total", "Rounds of the workers; in each a worker serves the requests it took from the queue."),
+		roundRequests: desc("worker_round_requests_total", "Requests served in the workers' rounds."),
+		connections:   desc("connections", "Open client connections."),
+		opened:        desc("connections_opened_total", "Client connections accepted."),
+		closed:        desc("connections_closed_total", "Client connections that ended.", "reason"),
+		received:      desc("received_bytes_total", "Bytes of requests received from clients."),
+		sent:          desc("sent_bytes_total", "Bytes of replies sent to clients."),
+	}
+	c.buildInfo = prometheus.MustNewConstMetric(c.buildInfoDesc, prometheus.GaugeValue, 1, version, runtime.Version())
+	return c
+}
+
+// Describe sends the descriptions of all metrics.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		c.buildInfoDesc, c.requests, c.duration, c.stageDuration, c.keys, c.misses, c.serverDuration, c.serverErrors, c.repairs, c.missed, c.state, c.changes,
+		c.queueLength, c.queueCapacity, c.workers, c.busy, c.busySeconds, c.rounds, c.roundRequests,
+		c.connections, c.opened, c.closed, c.received, c.sent,
+	} {
+		out <- d
+	}
+}
+
+// Collect sends the values of one Snapshot.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	s := c.registry.Snapshot()
+	counter := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	histogram := func(d *prometheus.Desc, h *stats.Histogram, label string) {
+		out <- prometheus.MustNewConstHistogram(d, h.Count(), seconds(h.Sum()), buckets(h), label)
+	}
+
+	out <- c.buildInfo
+	for i := range s.Requests {
+		for j, n := range s.Requests[i] {
+			command, result := protocol.Command(i), stats.Result(j)
+			if n > 0 || stats.CanEnd(command, result) {
+				counter(c.requests, float64(n), command.String(), result.String())
+			}
+		}
+	}
+	for i := range s.Response {
+		histogram(c.duration, &s.Response[i], stats.Class(i).String())
+	}
+	for i := range s.Stages {
+		histogram(c.stageDuration, &s.Stages[i], stats.Stage(i).String())
+	}
+	counter(c.keys, float64(s.Keys))
+	counter(c.misses, float64(s.Misses))
+	for i := range s.Servers {
+		server := &s.Servers[i]
+		histogram(c.serverDuration, &server.Times, server.Name)
+		counter(c.repairs, float64(server.Repairs), server.Name)
+		gauge(c.missed, float64(server.Health.Missed), server.Name)
+		for _, t := range server.Health.Transitions {
+			in := 0.0
+			if t.To == server.Health.State {
+				in = 1
+			}
+			gauge(c.state, in, server.Name, t.To)
+			counter(c.changes, float64(t.Count), server.Name, t.To)
+		}
+		for r, n := range server.Errors {
+			counter(c.serverErrors, float64(n), server.Name, stats.Reason(r).String())
+		}
+	}
+	for _, q := range s.Queues {
+		gauge(c.queueLength, float64(q.Length), q.Name)
+		gauge(c.queueCapacity, float64(q.Capacity), q.Name)
+	}
+	gauge(c.workers, float64(s.Workers))
+	gauge(c.busy, float64(s.WorkersBusy))
+	counter(c.busySeconds, seconds(s.BusyTime))
+	counter(c.rounds, float64(s.Rounds))
+	counter(c.roundRequests, float64(s.RoundRequests))
+	gauge(c.connections, float64(s.Open()))
+	counter(c.opened, float64(s.Opened))
+	for r, n := range s.Closed {
+		counter(c.closed, float64(n), stats.CloseReason(r).String())
+	}
+	counter(c.received, float64(s.FromClients))
+	counter(c.sent, float64(s.ToClients))
+}
+
+// buckets returns the cumulative counts at metricBounds, by bound in seconds.
+func buckets(h *stats.Histogram) map[float64]uint64 {
+	m := make(map[float64]uint64, len(metricBounds))
+	for _, b := range metricBounds {
+		m[b.Seconds()] = h.AtMost(int64(b))
+	}
+	return m
+}
+
+func seconds(ns uint64) float64 { return float64(ns) / float64(time.Second) }

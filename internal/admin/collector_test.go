@@ -1,0 +1,229 @@
+package admin
+
+import (
+	"fmt"
+	"runtime"
+	"sort"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/stats"
+)
+
+// gather returns all exported values by name and labels; histograms as their count, sum and buckets.
+func gather(t *testing.T, c prometheus.Collector) map[string]float64 {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	require.NoError(t, r.Register(c))
+	families, err := r.Gather()
+	require.NoError(t, err)
+	values := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+			}
+			sort.Strings(labels)
+			name := func(suffix string, more ...string) string {
+				all := strings.Join(append(labels, more...), ",")
+				if all != "" {
+					all = "{" + all + "}"
+				}
+				return f.GetName() + suffix + all
+			}
+			switch {
+			case m.GetHistogram() != nil:
+				h := m.GetHistogram()
+				values[name("_count")] = float64(h.GetSampleCount())
+				values[name("_sum")] = h.GetSampleSum()
+				for _, b := range h.GetBucket() {
+					values[name("_bucket", fmt.Sprintf("le=%q", fmt.Sprint(b.GetUpperBound())))] = float64(b.GetCumulativeCount())
+				}
+			case m.GetCounter() != nil:
+				values[name("")] = m.GetCounter().GetValue()
+			default:
+				values[name("")] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	return values
+}
+
+// TestEveryMetricMovesWithWhatItCounts records one thing at a time and compares all values before and after: those named
+// have moved as told, and no others.
+func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
+	waiting := 0
+	health := stats.Health{State: "up", Transitions: []stats.Transition{{To: "up"}, {To: "down"}}}
+	registry := stats.New(stats.Options{
+		Servers: []string{"a", "b"}, Workers: 2, Health: func(i int) stats.Health { return []stats.Health{{}, health}[i] }, Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
+	})
+	collector := NewCollector(registry, "v1.2.3")
+	w := registry.Worker(1)
+
+	// moved adds to want what one more time does to a histogram.
+	moved := func(want map[string]float64, name, label string, d time.Duration) {
+		want[name+"_count{"+label+"}"]++
+		want[name+"_sum{"+label+"}"] += d.Seconds()
+		for _, b := range metricBounds {
+			if d < b {
+				want[fmt.Sprintf("%s_bucket{%s,le=%q}", name, label, fmt.Sprint(b.Seconds()))]++
+			}
+		}
+	}
+	requestTimes := times(30*time.Microsecond, 400*time.Microsecond, 70*time.Microsecond, 2200*time.Microsecond, time.Millisecond)
+	request := func(command, result, class string, more map[string]float64) map[string]float64 {
+		want := map[string]float64{fmt.Sprintf("mcmw_requests_total{command=%q,result=%q}", command, result): 1}
+		moved(want, "mcmw_request_duration_seconds", fmt.Sprintf("command=%q", class), 3700*time.Microsecond)
+		for s := range stats.NumStages {
+			moved(want, "mcmw_request_stage_duration_seconds", fmt.Sprintf("stage=%q", s), time.Duration(requestTimes.Of(s)))
+		}
+		for name, v := range more {
+			want[name] = v
+		}
+		return want
+	}
+	server := map[string]float64{}
+	moved(server, "mcmw_server_duration_seconds", `server="b"`, 7*time.Millisecond)
+
+	for _, c := range []struct {
+		name   string
+		record func()
+		want   map[string]float64
+	}{
+		{
+			"a multi-get that found some keys",
+			func() { w.Request(protocol.Get, stats.ResultPartial, 5, 3, requestTimes) },
+			request("get", "partial", "multi_get", map[string]float64{"mcmw_keys_total": 5, "mcmw_key_misses_total": 2}),
+		},
+		{
+			"a stored value",
+			func() { w.Request(protocol.Cas, stats.ResultOK, 1, 0, requestTimes) },
+			request("cas", "ok", "set", nil),
+		},
+		{
+			"a command that failed",
+			func() { w.Request(protocol.Incr, stats.ResultServerError, 1, 0, requestTimes) },
+			request("incr", "server_error", "arithmetic", nil),
+		},
+		{"a server's part", func() { w.Server(1, int64(7*time.Millisecond)) }, server},
+		{
+			"a server's failure",
+			func() { w.ServerError(0, stats.ReasonReset) },
+			map[string]float64{`mcmw_server_errors_total{reason="reset",server="a"}`: 1},
+		},
+		{
+			"a server that goes down",
+			func() {
+				health.State, health.Transitions = "down", []stats.Transition{{To: "up"}, {To: "down", Count: 1}}
+			},
+			map[string]float64{
+				`mcmw_server_state{server="b",state="up"}`: -1, `mcmw_server_state{server="b",state="down"}`: 1,
+				`mcmw_server_transitions_total{server="b",state="down"}`: 1,
+			},
+		},
+		{"a missed key", func() { health.Missed = 1 }, map[string]float64{`mcmw_server_missed_keys{server="b"}`: 1}},
+		{"a repair", func() { w.Repair(1) }, map[string]float64{`mcmw_repairs_total{server="b"}`: 1}},
+		{"bursts that wait", func() { waiting = 3 }, map[string]float64{`mcmw_queue_length{queue="shared"}`: 3}},
+		{"a worker that begins", func() { w.Begin() }, map[string]float64{"mcmw_workers_busy": 1}},
+		{
+			"a round's end",
+			func() { w.Round(4, 0, int64(time.Second)) },
+			map[string]float64{
+				"mcmw_workers_busy": -1, "mcmw_worker_busy_seconds_total": 1,
+				"mcmw_worker_rounds_total": 1, "mcmw_worker_round_requests_total": 4,
+			},
+		},
+		{
+			"a connection opened",
+			func() { registry.Net().Opened() },
+			map[string]float64{"mcmw_connections": 1, "mcmw_connections_opened_total": 1},
+		},
+		{
+			"a connection closed",
+			func() { registry.Net().Closed(stats.CloseProtocol) },
+			map[string]float64{"mcmw_connections": -1, `mcmw_connections_closed_total{reason="protocol"}`: 1},
+		},
+		{
+			"bytes",
+			func() { w.Bytes(100, 2000) },
+			map[string]float64{"mcmw_received_bytes_total": 100, "mcmw_sent_bytes_total": 2000},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := gather(t, collector)
+			c.record()
+			after := gather(t, collector)
+			require.Len(t, after, len(before), "no metric appears only once it has a value")
+			for name, v := range after {
+				require.InDelta(t, c.want[name], v-before[name], 1e-9, name)
+			}
+			for name := range c.want {
+				require.Contains(t, after, name)
+			}
+		})
+	}
+
+	constant := gather(t, collector)
+	require.EqualValues(t, 64, constant[`mcmw_queue_capacity{queue="shared"}`])
+	require.EqualValues(t, 2, constant["mcmw_workers"])
+	require.EqualValues(t, 1, constant[fmt.Sprintf(`mcmw_build_info{goversion=%q,version="v1.2.3"}`, runtime.Version())])
+}
+
+func TestEveryPossibleCombinationOfCommandAndResultExistsFromTheStart(t *testing.T) {
+	values := gather(t, NewCollector(stats.New(stats.Options{Servers: []string{"a"}, Workers: 1}), "v1"))
+	for c := range protocol.NumCommands {
+		for r := range stats.NumResults {
+			name := fmt.Sprintf("mcmw_requests_total{command=%q,result=%q}", c, r)
+			_, exists := values[name]
+			require.Equal(t, stats.CanEnd(c, r), exists, name)
+		}
+	}
+	for r := range stats.NumReasons {
+		require.Contains(t, values, fmt.Sprintf("mcmw_server_errors_total{reason=%q,server=\"a\"}", r))
+	}
+	for r := range stats.NumCloseReasons {
+		require.Contains(t, values, fmt.Sprintf("mcmw_connections_closed_total{reason=%q}", r))
+	}
+}
+
+func TestACombinationThatShouldNotHappenIsCountedAllTheSame(t *testing.T) {
+	require.False(t, stats.CanEnd(protocol.Set, stats.ResultMiss))
+	r := stats.New(stats.Options{Workers: 1})
+	r.Worker(0).Request(protocol.Set, stats.ResultMiss, 1, 0, &stats.Times{})
+	require.EqualValues(t, 1, gather(t, NewCollector(r, "v1"))[`mcmw_requests_total{command="set",result="miss"}`])
+}
+
+func TestTheMetricsFollowPrometheusNaming(t *testing.T) {
+	problems, err := testutil.CollectAndLint(NewCollector(stats.New(stats.Options{Servers: []string{"a"}, Workers: 1}), "v1"))
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestTheExportedBucketsAreBoundariesOfTheHistogram(t *testing.T) {
+	boundaries := map[int64]bool{}
+	for i := range stats.NumBuckets {
+		boundaries[stats.Bound(i)] = true
+	}
+	for i, b := range metricBounds {
+		require.True(t, boundaries[int64(b)], "%v is no boundary", b)
+		if i > 0 {
+			require.Greater(t, b, metricBounds[i-1])
+		}
+	}
+}
+
+func TestTheMetricsPageHasTheRuntimesMetricsToo(t *testing.T) {
+	_, url := serve(t, Options{})
+	status, _, body := get(t, "GET", url+"/metrics")
+	require.Equal(t, 200, status)
+	for _, name := range []string{"mcmw_build_info{", "go_goroutines ", "process_resident_memory_bytes "} {
+		require.Contains(t, body, "\n"+name)
+	}
+}

@@ -1,0 +1,136 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"mcmw/internal/stats"
+)
+
+// historyLength is how many points are kept: two minutes.
+const historyLength = 120
+
+// history keeps the last two minutes as one point per tick.
+type history struct {
+	mu sync.Mutex // guards everything below; nothing is computed, written or encoded while it is held
+
+	points   [historyLength]point // the point with sequence number n is at (n-1) % historyLength
+	sequence int64                // of the newest point; 0 when there is none
+	latest   *stats.Snapshot      // the cumulative snapshot at the newest point; not changed once it is here
+}
+
+// point is what happened during one tick.
+type point struct {
+	Sequence int64  `json:"seq"`
+	Time     int64  `json:"time"` // its end, ms since 1970
+	Open     uint64 `json:"open"` // client connections at its end
+	stats.Summary
+}
+
+func newHistory(first *stats.Snapshot) *history { return &history{latest: first} }
+
+// add appends the point between the latest snapshot and s, which was taken at now. It is called by one goroutine.
+func (h *history) add(now time.Time, s *stats.Snapshot) {
+	h.mu.Lock()
+	prev, sequence := h.latest, h.sequence+1
+	h.mu.Unlock()
+
+	p := point{Sequence: sequence, Time: now.UnixMilli(), Open: s.Open(), Summary: s.Sub(prev).Summary()}
+
+	h.mu.Lock()
+	h.points[(sequence-1)%historyLength] = p
+	h.sequence, h.latest = sequence, s
+	h.mu.Unlock()
+}
+
+// after returns the points with sequence numbers above n, oldest first, and the latest snapshot.
+func (h *history) after(n int64) ([]point, *stats.Snapshot) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	points := []point{}
+	for i := max(n, h.sequence-historyLength, 0) + 1; i <= h.sequence; i++ {
+		points = append(points, h.points[(i-1)%historyLength])
+	}
+	return points, h.latest
+}
+
+// report is the answer of /api/stats.
+type report struct {
+	Version  string         `json:"version"`
+	Ready    bool           `json:"ready"`
+	Started  int64          `json:"started"` // identifies the process: with another one, sequence numbers start again
+	Uptime   float64        `json:"uptime"`  // seconds
+	Tick     float64        `json:"tick"`    // seconds between points
+	Length   int            `json:"length"`  // points kept
+	Workers  int            `json:"workers"`
+	Capacity int            `json:"queueCapacity"` // bursts
+	Requests uint64         `json:"requests"`      // since the start
+	Opened   uint64         `json:"opened"`        // client connections since the start
+	Stages   []string       `json:"stages"`        // the names that belong to the points' arrays
+	Classes  []string       `json:"classes"`
+	Servers  []string       `json:"servers"`
+	Health   []serverHealth `json:"health"` // by server
+	Points   []point        `json:"points"`
+}
+
+// serverHealth is the state of a server at the last tick.
+type serverHealth struct {
+	State  string  `json:"state"`
+	For    float64 `json:"for"` // seconds
+	Why    string  `json:"why"`
+	Missed int     `json:"missed"` // keys
+}
+
+// serveStats answers with the points of the last two minutes, or, with ?after=N, those of them that followed point N.
+func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
+	var after int64
+	if v := r.FormValue("after"); v != "" {
+		var err error
+		if after, err = strconv.ParseInt(v, 10, 64); err != nil || after < 0 {
+			http.Error(w, fmt.Sprintf("after=%.40q: want the sequence number of a point, 0 or more", v), http.StatusBadRequest)
+			return
+		}
+	}
+	points, latest := s.history.after(after)
+	answer := report{
+		Version:  s.options.Version,
+		Ready:    s.options.Ready(),
+		Started:  s.started.UnixMilli(),
+		Uptime:   float64(latest.Uptime) / float64(time.Second),
+		Tick:     tick.Seconds(),
+		Length:   historyLength,
+		Workers:  latest.Workers,
+		Capacity: latest.QueueCapacity,
+		Requests: latest.Total(),
+		Opened:   latest.Opened,
+		Stages:   names[stats.Stage](int(stats.NumStages)),
+		Classes:  names[stats.Class](int(stats.NumClasses)),
+		Servers:  make([]string, len(latest.Servers)),
+		Health:   make([]serverHealth, len(latest.Servers)),
+		Points:   points,
+	}
+	for i := range latest.Servers {
+		answer.Servers[i] = latest.Servers[i].Name
+		h := latest.Servers[i].Health
+		answer.Health[i] = serverHealth{State: h.State, For: time.Since(h.Since).Seconds(), Why: h.Why, Missed: h.Missed}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(answer) // an error means that the browser has gone
+}
+
+// names returns the names of the first n values of a label type.
+func names[T interface {
+	~uint8
+	fmt.Stringer
+}](n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = T(i).String()
+	}
+	return list
+}

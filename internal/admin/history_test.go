@@ -1,0 +1,95 @@
+package admin
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/stats"
+)
+
+func times(net, queue, worker, server, reply time.Duration) *stats.Times {
+	t := &stats.Times{Enqueued: int64(net)}
+	t.Dequeued = t.Enqueued + int64(queue)
+	t.Sent = t.Dequeued + int64(worker)
+	t.Received = t.Sent + int64(server)
+	t.Replied = t.Received + int64(reply)
+	return t
+}
+
+// snapshotAt returns a snapshot that was taken at the given time.
+func snapshotAt(r *stats.Registry, at time.Duration) *stats.Snapshot {
+	s := r.Snapshot()
+	s.At = int64(at)
+	return s
+}
+
+func TestAPointHoldsWhatHappenedSinceTheOneBefore(t *testing.T) {
+	r := stats.New(stats.Options{Servers: []string{"a"}, Workers: 1})
+	request := func() {
+		r.Worker(0).Request(protocol.Get, stats.ResultOK, 1, 1, times(1, 2, 3, 4, 5))
+		r.Net().Opened()
+	}
+	request()
+	h := newHistory(snapshotAt(r, 10*time.Second))
+	for i := range 3 {
+		for range i {
+			request()
+		}
+		h.add(time.UnixMilli(int64(1700000000000+i)), snapshotAt(r, time.Duration(12+2*i)*time.Second))
+	}
+
+	points, latest := h.after(0)
+	require.Len(t, points, 3)
+	for i, p := range points {
+		require.EqualValues(t, i+1, p.Sequence)
+		require.EqualValues(t, 1700000000000+i, p.Time)
+		require.EqualValues(t, i, p.Count)
+		require.InDelta(t, float64(i)/2, p.Rate, 1e-9)
+	}
+	require.EqualValues(t, 4, points[2].Open, "gauges are those of the point's end")
+	require.Equal(t, int64(16*time.Second), latest.At)
+}
+
+func TestASecondWithoutRequestsIsAPointOfZeros(t *testing.T) {
+	r := stats.New(stats.Options{Servers: []string{"a"}, Workers: 1})
+	h := newHistory(snapshotAt(r, 0))
+	h.add(time.UnixMilli(1), snapshotAt(r, time.Second))
+	points, _ := h.after(0)
+	require.Equal(t, []point{{Sequence: 1, Time: 1, Summary: stats.Summary{Servers: make([]stats.Load, 1)}}}, points)
+}
+
+func TestTheHistoryKeepsTheNewestTwoMinutesInOrder(t *testing.T) {
+	r := stats.New(stats.Options{Workers: 1})
+	h := newHistory(snapshotAt(r, 0))
+	empty, _ := h.after(0)
+	require.NotNil(t, empty, "no points are an empty list, not null")
+	const added = 2*historyLength + 7
+	for i := 1; i <= added; i++ {
+		h.add(time.UnixMilli(int64(i)), snapshotAt(r, time.Duration(i)*time.Second))
+	}
+	for _, c := range []struct {
+		after int64
+		first int64
+		count int
+	}{
+		{0, added - historyLength + 1, historyLength},
+		{added - historyLength - 1, added - historyLength + 1, historyLength},
+		{added - historyLength, added - historyLength + 1, historyLength},
+		{added - 5, added - 4, 5},
+		{added - 1, added, 1},
+	} {
+		points, _ := h.after(c.after)
+		require.Len(t, points, c.count, "after %d", c.after)
+		for i, p := range points {
+			require.Equal(t, c.first+int64(i), p.Sequence, "after %d", c.after)
+			require.Equal(t, p.Sequence, p.Time)
+		}
+	}
+	for _, after := range []int64{added, added + 1} {
+		points, _ := h.after(after)
+		require.Empty(t, points)
+	}
+}

@@ -1,0 +1,165 @@
+// ---- The page: what is asked for, and what is shown of it.
+
+let stats = null; // the newest answer of /api/stats
+let points = []; // of the last two minutes, oldest first
+let lost = null; // since when there was no answer
+
+const byId = (id) => document.getElementById(id);
+const css = (name) => `var(--${name})`;
+const served = (p, v) => (p.count > 0 ? v : null); // times mean nothing in a second without requests
+
+function serverSeries(value) {
+  return () => (stats?.servers ?? []).map((name, i) => ({
+    name, color: css(`s${i % 8}`), value: (p) => (p.servers[i] ? value(p.servers[i]) : null),
+  }));
+}
+
+const area = byId("charts");
+new Chart(area, {
+  title: "Throughput", unit: "requests per second", kind: "area", empty: "no requests yet",
+  series: () => [{ name: "requests", color: css("worker"), value: (p) => p.rate }],
+});
+new Chart(area, {
+  title: "Response time", unit: "percentiles, logarithmic scale", kind: "line", log: true, format: duration, empty: "no requests yet",
+  series: () => [["p50", "p50"], ["p90", "p90"], ["p99", "p99"], ["p99.9", "p999"]].map(([name, key]) => (
+    { name, color: css(key), value: (p) => served(p, p[key]) })),
+});
+new Chart(area, {
+  title: "Where the time goes", unit: "mean time per request in each stage", kind: "stack", wide: true, height: 230, format: duration,
+  sum: "response time", empty: "no requests yet",
+  series: () => (stats?.stages ?? []).map((name, i) => ({ name, color: css(name), value: (p) => served(p, p.stages[i]) })),
+});
+new Chart(area, {
+  title: "Queue", unit: "requests waiting, mean", kind: "area", least: 1, empty: "nothing waits",
+  series: () => [{ name: "waiting", color: css("queue"), value: (p) => p.waiting }],
+});
+new Chart(area, {
+  title: "Busy workers", unit: "mean", kind: "area", least: 1, empty: "all workers are idle",
+  series: () => [{ name: "busy", color: css("worker"), value: (p) => p.busy }],
+  limit: () => (stats ? { value: stats.workers, text: `${stats.workers} workers` } : null),
+});
+new Chart(area, {
+  title: "Load of the servers", unit: "requests per second", kind: "stack", sum: "all servers", empty: "no requests yet",
+  series: serverSeries((s) => s.rate),
+});
+new Chart(area, {
+  title: "Time of the servers", unit: "mean, from the write to the reply", kind: "line", format: duration, empty: "no requests yet",
+  series: serverSeries((s) => (s.rate > 0 ? s.mean : null)),
+});
+
+function redraw() {
+  for (const c of charts) c.draw(points, stats?.length ?? 120);
+}
+
+function clock(seconds) {
+  const s = Math.floor(seconds);
+  const [d, h, m] = [Math.floor(s / 86400), Math.floor(s / 3600) % 24, Math.floor(s / 60) % 60];
+  if (d) return `${d} d ${h} h`;
+  if (h) return `${h} h ${m} min`;
+  return m ? `${m} min ${s % 60} s` : `${s} s`;
+}
+
+function tile(title, value, unit, more, bad) {
+  return el("div", { class: "tile" }, el("h2", {}, title),
+    el("div", { class: bad ? "value bad" : "value" }, value, el("small", {}, unit)), el("div", { class: "more" }, more));
+}
+
+function tiles(p) {
+  const [median, unit] = p.count ? duration(p.p50).split(" ") : ["–", ""];
+  const looked = p.keys > 0;
+  byId("tiles").replaceChildren(
+    tile("Throughput", count(p.rate), "/s", `${bytes(p.in + p.out)}/s in and out`),
+    tile("Response time, median", median, unit, p.count ? `p99 ${duration(p.p99)}` : "no requests"),
+    tile("Hit ratio", looked ? ((1 - p.misses / p.keys) * 100).toFixed(1) : "–", looked ? "%" : "",
+      looked ? `${count(p.keys)} keys/s looked up` : "no key looked up"),
+    tile("Waiting in the queue", count(p.waiting), p.waiting === 1 ? "request" : "requests",
+      `${p.bursts} of ${count(stats.queueCapacity)} places taken`),
+    tile("Busy workers", p.busy.toFixed(1), `of ${stats.workers}`, p.batch ? `${digits(p.batch)} requests per round` : "idle"),
+    tile("Failed requests", count(p.errors), "/s", p.errors > 0 ? "answered SERVER_ERROR" : "none", p.errors > 0),
+  );
+}
+
+function table(id, headings, rows, empty) {
+  const head = el("tr", {}, ...headings.map((h) => el("th", h === "share" ? { class: "share" } : {}, h)));
+  const none = el("tr", {}, el("td", { class: "none", colspan: headings.length }, empty));
+  byId(id).replaceChildren(el("thead", {}, head), el("tbody", {}, ...(rows.length ? rows : [none])));
+}
+
+function row(name, color, load, total, ...more) {
+  const bar = el("i", load.rate > 0 ? {} : { hidden: "" });
+  bar.style.width = `${total ? (100 * load.rate) / total : 0}%`;
+  bar.style.background = color;
+  const time = (v) => el("td", {}, load.rate ? duration(v) : "–");
+  return el("tr", {}, el("td", {}, swatch(color), name), el("td", { class: "share" }, el("div", {}, bar)),
+    el("td", {}, whole(load.rate)), time(load.mean), time(load.p99), ...more);
+}
+
+// health is the cell that says what state a server is in; why, and what it missed, shows on pointing at it.
+function health(h) {
+  if (!h?.state) return el("td", {}, "–");
+  if (h.state === "up") return el("td", {}, "up");
+  const missed = h.missed ? `; ${whole(h.missed)} keys whose latest write it missed` : "";
+  return el("td", { class: "bad", title: h.why + missed }, `${h.state} for ${clock(h.for)}`);
+}
+
+function tables(p) {
+  const sum = (loads) => loads.reduce((a, l) => a + l.rate, 0);
+  table("servers", ["server", "share", "requests/s", "mean", "p99", "failures/s", "state"], p.servers.map((l, i) => row(
+    stats.servers[i], css(`s${i % 8}`), l, sum(p.servers),
+    el("td", l.errors ? { class: "bad" } : {}, whole(l.errors)), health(stats.health[i]))), "no servers");
+  const used = stats.classes.map((name, i) => ({ name, i })).filter(({ i }) => points.some((q) => q.classes[i].rate > 0));
+  table("commands", ["command", "share", "requests/s", "mean", "p99"], used.map(({ name, i }) => row(
+    name.replace("_", "-"), css("worker"), p.classes[i], sum(p.classes))), "no requests yet");
+}
+
+function header() {
+  const state = byId("state"), notice = byId("notice");
+  const [text, tone] = lost ? ["disconnected", "bad"] : stats.ready ? ["serving", "good"] : ["not ready", "warn"];
+  state.textContent = text;
+  state.className = `state ${tone}`;
+  notice.hidden = !lost && stats.ready;
+  notice.className = lost ? "notice bad" : "notice";
+  notice.textContent = lost
+    ? `No answer from mcmw since ${lost.toLocaleTimeString()}. Trying again every second` + (stats ? "; below are the last numbers it sent." : ".")
+    : "mcmw serves no clients now: either it has not reached all memcached servers yet, or it is shutting down.";
+  byId("main").className = lost ? "stale" : "";
+  if (!stats) return;
+  byId("version").textContent = stats.version;
+  const facts = {
+    up: clock(stats.uptime), servers: stats.servers.length, workers: stats.workers,
+    connections: count(points.at(-1)?.open ?? 0), "requests so far": count(stats.requests),
+  };
+  byId("facts").replaceChildren(...Object.entries(facts).map(([k, v]) => el("div", {}, el("dt", {}, k), el("dd", {}, String(v)))));
+}
+
+async function refresh() {
+  let wait = 1000;
+  try {
+    const answer = await fetch(`/api/stats?after=${points.at(-1)?.seq ?? 0}`, { cache: "no-store", signal: AbortSignal.timeout(3000) });
+    if (!answer.ok) throw new Error(answer.statusText);
+    const next = await answer.json();
+    if (stats && next.started !== stats.started) { // another process: its points begin anew
+      points = [];
+      stats = null;
+      lost = null;
+      return setTimeout(refresh, 0);
+    }
+    if (stats && !next.points.length) wait = 150; // just before its tick
+    stats = next;
+    lost = null;
+    points = points.concat(next.points);
+    points = points.filter((p) => p.seq > points.at(-1).seq - stats.length);
+  } catch {
+    lost ??= new Date();
+  }
+  header();
+  if (stats && points.length) {
+    tiles(points.at(-1));
+    tables(points.at(-1));
+  }
+  redraw();
+  setTimeout(refresh, wait);
+}
+
+new ResizeObserver(redraw).observe(area);
+refresh();

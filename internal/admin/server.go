@@ -1,0 +1,160 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"mcmw/internal/stats"
+)
+
+const (
+	tick            = time.Second      // the distance of the live page's points
+	readTimeout     = 10 * time.Second // a whole request; they have no bodies
+	writeTimeout    = 2 * time.Minute  // a whole reply; a CPU profile takes the seconds that were asked for
+	idleTimeout     = 2 * time.Minute  // between requests of one connection
+	shutdownTimeout = time.Second      // for replies on their way when Serve ends
+	maxHeaderBytes  = 16 << 10
+)
+
+// Options is everything a Server is made from.
+type Options struct {
+	// Addr is where to listen, "host:port" (port 0: any free one).
+	Addr string
+	// Registry is where the numbers come from.
+	Registry *stats.Registry
+	// Ready reports whether clients are served; nil means always. It is called from any goroutine.
+	Ready func() bool
+	// Alive reports whether the process works; nil means always. It is called from any goroutine.
+	Alive func() bool
+	// Version is the program's version.
+	Version string
+	// Log receives what an operator should know; nil discards it.
+	Log *slog.Logger
+}
+
+// Server is the admin HTTP server.
+type Server struct {
+	options  Options
+	history  *history
+	started  time.Time
+	listener net.Listener // set by Listen
+}
+
+// New returns a Server that does not listen yet.
+func New(o Options) *Server {
+	always := func() bool { return true }
+	if o.Ready == nil {
+		o.Ready = always
+	}
+	if o.Alive == nil {
+		o.Alive = always
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Server{options: o, started: time.Now(), history: newHistory(o.Registry.Snapshot())}
+}
+
+// Listen binds the address.
+func (s *Server) Listen() error {
+	l, err := net.Listen("tcp", s.options.Addr)
+	if err != nil {
+		return fmt.Errorf("admin address %q: %w", s.options.Addr, err)
+	}
+	s.listener = l
+	return nil
+}
+
+// Addr returns the address that Listen has bound.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Serve answers requests until ctx is done, and then returns nil. Listen must have succeeded. Both goroutines it starts,
+// the one that serves and the one that adds a point to the history every second, have ended when it returns.
+func (s *Server) Serve(ctx context.Context) error {
+	server := &http.Server{
+		Handler:        s.handler(),
+		ReadTimeout:    readTimeout,
+		WriteTimeout:   writeTimeout,
+		IdleTimeout:    idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog:       slog.NewLogLogger(s.options.Log.Handler(), slog.LevelWarn),
+	}
+	failed := make(chan error, 1) // server goroutine -> here, exactly one value
+	go func() { failed <- server.Serve(s.listener) }()
+
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case now := <-ticker.C:
+			s.history.add(now, s.options.Registry.Snapshot())
+		case err := <-failed:
+			return fmt.Errorf("admin server on %v: %w", s.Addr(), err)
+		case <-ctx.Done():
+			grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+			defer cancel()
+			if err := server.Shutdown(grace); errors.Is(err, context.DeadlineExceeded) {
+				server.Close()
+			}
+			<-failed
+			return nil
+		}
+	}
+}
+
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", servePage)
+	mux.HandleFunc("GET /livez", health(s.options.Alive, "not alive: the middleware has stopped working"))
+	mux.HandleFunc("GET /readyz", health(s.options.Ready,
+		"not ready: either not all memcached servers have been reached yet, or the middleware is shutting down"))
+	mux.HandleFunc("GET /api/stats", s.serveStats)
+
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(
+		NewCollector(s.options.Registry, s.options.Version),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{
+		ErrorLog:      slog.NewLogLogger(s.options.Log.Handler(), slog.LevelWarn),
+		ErrorHandling: promhttp.HTTPErrorOnError,
+	}))
+
+	if a, ok := s.Addr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	} else {
+		mux.HandleFunc("GET /debug/pprof/", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "profiles are served only when the admin address is a loopback address, such as 127.0.0.1:9150",
+				http.StatusForbidden)
+		})
+	}
+	return mux
+}
+
+// health answers 200 while ok holds, else 503 with the reason.
+func health(ok func() bool, reason string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		if !ok() {
+			http.Error(w, reason, http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		fmt.Fprintln(w, "ok")
+	}
+}

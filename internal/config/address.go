@@ -1,0 +1,131 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+const unixPrefix = "unix:"
+
+// maxUnixPath is the longest path of a unix socket, bytes: Linux's sun_path holds 108 with the closing zero.
+const maxUnixPath = 107
+
+// parseUnix checks an address that starts with "unix:". Its path has none of the characters that part the text forms of
+// lists and servers.
+func parseUnix(text string) error {
+	switch path := strings.TrimPrefix(text, unixPrefix); {
+	case path == "":
+		return errors.New("has no path after the prefix unix")
+	case len(path) > maxUnixPath:
+		return fmt.Errorf("has a path of %d bytes; a unix socket's path has at most %d", len(path), maxUnixPath)
+	default:
+		for _, r := range path {
+			if r <= ' ' || r == ',' || r == '*' {
+				return fmt.Errorf("has %q in its path; no space, comma or * may stand there", r)
+			}
+		}
+	}
+	return nil
+}
+
+// splitAddress splits "host", "host:port", "[v6]:port" or a bare IPv6 address. The port is "" where none is written.
+func splitAddress(text string) (host, port string, err error) {
+	if ip, ipErr := netip.ParseAddr(text); ipErr == nil {
+		return ip.String(), "", nil
+	}
+	switch strings.Count(text, ":") {
+	case 0:
+		host = text
+	case 1:
+		host, port, _ = strings.Cut(text, ":")
+		if port == "" {
+			return "", "", errors.New("has no port after the colon")
+		}
+	default:
+		inner, rest, closed := strings.Cut(strings.TrimPrefix(text, "["), "]")
+		if !strings.HasPrefix(text, "[") || !closed {
+			return "", "", errors.New("has more than one colon; an IPv6 address with a port is written [address]:port")
+		}
+		if _, ipErr := netip.ParseAddr(inner); ipErr != nil {
+			return "", "", fmt.Errorf("has %q in brackets, which is not an IPv6 address", inner)
+		}
+		host = inner
+		if rest != "" {
+			if !strings.HasPrefix(rest, ":") || rest == ":" {
+				return "", "", errors.New("has no :port after the bracket")
+			}
+			port = rest[1:]
+		}
+		return host, port, nil
+	}
+	return host, port, checkHost(host)
+}
+
+// checkHost refuses what is neither a host name nor an IPv4 address. The empty host is the caller's to judge.
+func checkHost(host string) error {
+	for _, r := range host {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '.', r == '_':
+		default:
+			return fmt.Errorf("has %q in its host name; letters, digits, '-', '_' and '.' may stand there", r)
+		}
+	}
+	return nil
+}
+
+// parsePort returns the port that text names, at least least.
+func parsePort(text string, least int) (int, error) {
+	port, err := strconv.Atoi(text)
+	if err != nil || port < least || port > 65535 {
+		return 0, fmt.Errorf("has the port %q; a port is a number from %d to 65535", text, least)
+	}
+	return port, nil
+}
+
+// parseListen checks one address to listen on, as the operator wrote it.
+func parseListen(text string) error {
+	if strings.HasPrefix(text, unixPrefix) {
+		return parseUnix(text)
+	}
+	if text == "" {
+		return errors.New("is empty")
+	}
+	_, port, err := splitAddress(text)
+	if err != nil || port == "" {
+		return err
+	}
+	_, err = parsePort(port, 0)
+	return err
+}
+
+// completeListen returns the address with the port that holds where none is written. The text has passed parseListen.
+func completeListen(text string, defaultPort int) string {
+	if strings.HasPrefix(text, unixPrefix) {
+		return text
+	}
+	host, port, _ := splitAddress(text)
+	if port == "" {
+		port = strconv.Itoa(defaultPort)
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// parseAdmin checks the address of the admin server.
+func parseAdmin(text string) error {
+	if strings.HasPrefix(text, unixPrefix) {
+		return errors.New("is a unix socket; the admin server speaks HTTP over TCP only")
+	}
+	_, port, err := splitAddress(text)
+	if err != nil {
+		return err
+	}
+	if port == "" {
+		return errors.New("has no port")
+	}
+	_, err = parsePort(port, 0)
+	return err
+}

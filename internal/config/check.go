@@ -1,0 +1,141 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+// longestHead is the most bytes that a set command's line has besides its key: the command, flags, expiry, length and
+// cas id at their longest, and noreply.
+const longestHead = 80
+
+// checks are the rules across options. Each runs when none of its options was refused by itself.
+var checks = []struct {
+	options []string
+	check   func(c *Config) Problems
+}{
+	{[]string{"listen", "listen-port"}, (*Config).checkListen},
+	{[]string{optionServers}, (*Config).checkServers},
+	{[]string{optionServers, "listen", "listen-port"}, (*Config).checkLoop},
+	{[]string{optionServers, "replicas"}, (*Config).checkReplicas},
+	{[]string{optionServers, "replicas", "ack"}, (*Config).checkAck},
+	{[]string{optionServers, "ring", "hash", "hash-tag"}, (*Config).checkPlacement},
+	{[]string{"admin", "listen", "listen-port"}, (*Config).checkAdmin},
+	{[]string{"max-key", "max-line", "max-multiget-line"}, (*Config).checkLimits},
+}
+
+// check returns what is wrong with the options taken together.
+func (c *Config) check() Problems {
+	var problems Problems
+	for _, rule := range checks {
+		if !slices.ContainsFunc(rule.options, func(name string) bool { return c.refused[name] }) {
+			problems = append(problems, rule.check(c)...)
+		}
+	}
+	return problems
+}
+
+// takesFreePort says whether addr lets the system choose the port: such addresses never collide.
+func takesFreePort(addr string) bool {
+	return !strings.HasPrefix(addr, unixPrefix) && strings.HasSuffix(addr, ":0")
+}
+
+func (c *Config) checkListen() Problems {
+	addrs := c.ListenAddrs()
+	if len(addrs) == 0 {
+		return Problems{c.problem("listen", "an empty list; accepted: at least one of %s", addresses{}.accepts())}
+	}
+	var problems Problems
+	for i, a := range addrs {
+		if slices.Contains(addrs[:i], a) && !takesFreePort(a) {
+			problems = append(problems, c.problem("listen", "%q is given twice", a))
+		}
+	}
+	return problems
+}
+
+func (c *Config) checkServers() Problems {
+	if len(c.Servers) == 0 {
+		return Problems{c.problem(optionServers, "none given; accepted: at least one of %s, by -m, --servers, %s or the file",
+			serverForms, Find(optionServers).Env())}
+	}
+	var problems Problems
+	first := make(map[string]string) // the name of the server that has an address
+	for _, s := range c.Servers {
+		if name, ok := first[s.Addr]; ok {
+			problems = append(problems, c.problem(optionServers, "%q and %q both have the address %s; accepted: every address once",
+				name, s.Name, s.Addr))
+			continue
+		}
+		first[s.Addr] = s.Name
+	}
+	return problems
+}
+
+// checkLoop refuses a server that is the middleware itself.
+func (c *Config) checkLoop() Problems {
+	var problems Problems
+	addrs := c.ListenAddrs()
+	for _, s := range c.Servers {
+		if slices.Contains(addrs, s.Addr) {
+			problems = append(problems, c.problem(optionServers, "%q is an address mcmw itself listens on", s.Addr))
+		}
+	}
+	return problems
+}
+
+func (c *Config) checkReplicas() Problems {
+	if n := len(c.Servers); n > 0 && c.Replicas > n {
+		return Problems{c.problem("replicas", "\"%d\" is more than there are servers (%d); accepted: all, or 1 to %d", c.Replicas, n, n)}
+	}
+	return nil
+}
+
+// checkAck refuses a majority of one replica: it promises what it can't keep.
+func (c *Config) checkAck() Problems {
+	n := len(c.Servers)
+	if c.Replicas > 0 {
+		n = c.Replicas
+	}
+	if n == 1 && c.Ack == replica.AckQuorum {
+		return Problems{c.problem("ack", "\"quorum\" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas")}
+	}
+	return nil
+}
+
+// checkPlacement asks the router itself about what only it knows: names that hash alike, weights on a ring without.
+func (c *Config) checkPlacement() Problems {
+	if len(c.Servers) == 0 {
+		return nil
+	}
+	placement := c.Placement()
+	placement.Replicas = 0
+	if _, err := route.New(c.Servers, placement); err != nil {
+		return Problems{c.problem(optionServers, "%s", strings.TrimPrefix(err.Error(), "route: "))}
+	}
+	return nil
+}
+
+func (c *Config) checkAdmin() Problems {
+	if slices.Contains(c.ListenAddrs(), c.Admin) && !takesFreePort(c.Admin) {
+		return Problems{c.problem("admin", "%q is an address for clients; accepted: another one, or off", c.Admin)}
+	}
+	return nil
+}
+
+func (c *Config) checkLimits() Problems {
+	l := c.Limits
+	var problems Problems
+	if least := l.MaxKey + longestHead; l.MaxLine < least {
+		problems = append(problems, c.problem("max-line", "\"%s\" is too small for max-key; accepted: at least %d, %d more than max-key",
+			formatSize(l.MaxLine), least, longestHead))
+	}
+	if l.MaxMultiGetLine < l.MaxLine {
+		problems = append(problems, c.problem("max-multiget-line", "\"%s\" is too small; accepted: at least max-line, %s",
+			formatSize(l.MaxMultiGetLine), formatSize(l.MaxLine)))
+	}
+	return problems
+}

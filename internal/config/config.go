@@ -1,0 +1,106 @@
+package config
+
+import (
+	"log/slog"
+	"time"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/middleware"
+	"mcmw/internal/protocol"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+// Config is the value of every option. The table in options.go says what each means and what it may be.
+type Config struct {
+	File string // the YAML file read, "" none
+
+	Listen     []string // as written; ListenAddrs completes them
+	ListenPort int
+
+	Servers  []route.Server
+	Replicas int // 0: all
+	Read     route.ReadPolicy
+	Ack      replica.Ack
+
+	GetErrorMiss bool
+	FailureLimit int
+	Rejoin       backend.Rejoin
+	MissedMemory int // bytes
+
+	Sharded bool
+	Ring    route.RingKind
+	Hash    route.HashKind
+	HashTag string
+
+	Workers int // 0: chosen at start
+	Depth   int
+	Queue   int // bursts
+	Pool    string
+	Procs   int // GOMAXPROCS; 0: the Go runtime's choice
+
+	MaxConnections int           // 0: no limit
+	IdleTimeout    time.Duration // 0: never
+	MaxOutput      int           // bytes
+	WriteTimeout   time.Duration
+
+	Timeout        time.Duration
+	ConnectTimeout time.Duration
+	DrainTimeout   time.Duration
+
+	Limits protocol.Limits // bytes
+
+	Admin     string // "" off
+	LogLevel  slog.Level
+	LogFormat string
+
+	// Warnings are what looks like a mistake but may be meant, one line each.
+	Warnings []string
+
+	origins map[string]Origin // by option name; an option that is not in it has its default
+	refused map[string]bool   // options of which a source gave a value that was refused
+}
+
+// Origin says where the value of the option called name came from.
+func (c *Config) Origin(name string) Origin { return c.origins[name] }
+
+// ListenAddrs returns the addresses to listen on, each with its port.
+func (c *Config) ListenAddrs() []string {
+	addrs := make([]string, len(c.Listen))
+	for i, a := range c.Listen {
+		addrs[i] = completeListen(a, c.ListenPort)
+	}
+	return addrs
+}
+
+// Placement returns what the router is made from.
+func (c *Config) Placement() route.Options {
+	return route.Options{Replicas: c.Replicas, Ring: c.Ring, Hash: c.Hash, HashTag: c.HashTag, Read: c.Read}
+}
+
+// Middleware returns what the middleware is made from, but for the version and the log, which are the command's.
+func (c *Config) Middleware() middleware.Options {
+	return middleware.Options{
+		Listen:         c.ListenAddrs(),
+		Servers:        c.Servers,
+		Placement:      c.Placement(),
+		Ack:            c.Ack,
+		GetErrorMiss:   c.GetErrorMiss,
+		FailureLimit:   c.FailureLimit,
+		Rejoin:         c.Rejoin,
+		MissedMemory:   c.MissedMemory,
+		Sharded:        c.Sharded,
+		Pool:           pools[c.Pool],
+		Workers:        c.Workers,
+		Depth:          c.Depth,
+		Queue:          c.Queue,
+		MaxConnections: c.MaxConnections,
+		IdleTimeout:    c.IdleTimeout,
+		MaxOutput:      c.MaxOutput,
+		WriteTimeout:   c.WriteTimeout,
+		Timeout:        c.Timeout,
+		ConnectTimeout: c.ConnectTimeout,
+		DrainTimeout:   c.DrainTimeout,
+		Limits:         c.Limits,
+	}
+}

@@ -1,0 +1,291 @@
+package config_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/config"
+	"mcmw/internal/middleware"
+	"mcmw/internal/protocol"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+// sources are the texts of the three sources. A file is written as mcmw.yaml in the test's working directory.
+type sources struct {
+	args []string
+	env  []string
+	yaml string
+}
+
+// parsed returns what the command hands to Load.
+func (s sources) parsed(t *testing.T) config.Sources {
+	t.Helper()
+	fs := pflag.NewFlagSet("mcmw", pflag.ContinueOnError)
+	flags := config.AddFlags(fs)
+	args := s.args
+	if s.yaml != "" {
+		t.Chdir(t.TempDir())
+		require.NoError(t, os.WriteFile("mcmw.yaml", []byte(s.yaml), 0o600))
+		args = append([]string{"--config", "mcmw.yaml"}, args...)
+	}
+	require.NoError(t, fs.Parse(config.JoinToggles(args)))
+	flags.SetArguments(fs.Args())
+	return config.Sources{Flags: flags, Env: s.env}
+}
+
+func (s sources) load(t *testing.T) *config.Config {
+	t.Helper()
+	c, err := config.Load(s.parsed(t))
+	require.NoError(t, err)
+	return c
+}
+
+// literal returns the regular expression that matches s alone.
+func literal(s string) string { return regexp.QuoteMeta(s) }
+
+// yamlQuote returns s as a YAML text that no rule of YAML changes.
+func yamlQuote(s string) string { return strconv.Quote(s) }
+
+func TestTheReportsShortFormWorksLiterally(t *testing.T) {
+	const line = "-l 127.0.0.1 -p 11311 -t 64 -s true -m 127.0.0.1:11211 127.0.0.1:11212"
+	c := sources{args: strings.Fields(line)}.load(t)
+	require.Equal(t, []string{"127.0.0.1:11311"}, c.ListenAddrs())
+	require.Equal(t, 64, c.Workers)
+	require.True(t, c.Sharded)
+	require.Equal(t, []route.Server{
+		{Name: "127.0.0.1:11211", Addr: "127.0.0.1:11211", Weight: 1},
+		{Name: "127.0.0.1:11212", Addr: "127.0.0.1:11212", Weight: 1},
+	}, c.Servers)
+}
+
+func TestATogglesValueMayFollowItInAnyForm(t *testing.T) {
+	for args, want := range map[string]bool{
+		"-m a":                      false,
+		"-s -m a":                   true,
+		"-s true -m a":              true,
+		"-s false -m a":             false,
+		"-s=true -m a":              true,
+		"-s=no -m a":                false,
+		"--sharded -m a":            true,
+		"--sharded TRUE -m a":       true,
+		"--sharded off -m a":        false,
+		"-m a b --sharded":          true,
+		"--sharded --sharded=0 -ma": false,
+	} {
+		require.Equal(t, want, sources{args: strings.Fields(args)}.load(t).Sharded, args)
+	}
+}
+
+func TestNothingAfterTwoDashesIsAToggle(t *testing.T) {
+	args := []string{"-m", "a", "--", "-s", "true"}
+	require.Equal(t, args, config.JoinToggles(args))
+}
+
+func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
+	c := sources{args: []string{"-m", "a"}}.load(t)
+	require.Equal(t, middleware.Options{
+		Listen:         []string{"127.0.0.1:11311"},
+		Servers:        []route.Server{{Name: "a", Addr: "a:11211", Weight: 1}},
+		Depth:          middleware.DefaultDepth,
+		Queue:          middleware.DefaultQueue,
+		FailureLimit:   middleware.DefaultFailureLimit,
+		MissedMemory:   middleware.DefaultMissedMemory,
+		MaxOutput:      middleware.DefaultMaxOutput,
+		WriteTimeout:   middleware.DefaultWriteTimeout,
+		Timeout:        middleware.DefaultTimeout,
+		ConnectTimeout: middleware.DefaultConnectTimeout,
+		DrainTimeout:   middleware.DefaultDrainTimeout,
+		Limits:         protocol.Limits{}.WithDefaults(),
+	}, c.Middleware())
+	require.Equal(t, "127.0.0.1:9150", c.Admin)
+}
+
+func TestEveryOptionReachesTheMiddleware(t *testing.T) {
+	c := sources{yaml: `
+listen: [0.0.0.0:1, "unix:/run/m.sock", "::1"]
+listen-port: 2
+servers: [a, b*2, c]
+replicas: 2
+ack: any
+max-connections: 10
+idle-timeout: 11s
+max-output: 12m
+write-timeout: 13s
+get-error: miss
+failure-limit: 9
+rejoin: flush
+missed-memory: 5m
+pool: per-server
+read: least-busy
+sharded: true
+ring: libmemcached-weighted
+hash: md5
+hash-tag: "{}"
+workers: 3
+depth: 4
+queue: 5
+timeout: 6s
+connect-timeout: 7ms
+drain-timeout: 1m30s
+max-key: 8
+max-value: 2m
+max-line: 3k
+max-multiget-line: 4k
+`}.load(t)
+	require.Equal(t, middleware.Options{
+		Listen: []string{"0.0.0.0:1", "unix:/run/m.sock", "[::1]:2"},
+		Servers: []route.Server{
+			{Name: "a", Addr: "a:11211", Weight: 1}, {Name: "b", Addr: "b:11211", Weight: 2}, {Name: "c", Addr: "c:11211", Weight: 1},
+		},
+		Placement: route.Options{
+			Replicas: 2, Ring: route.RingLibmemcachedWeighted, Hash: route.HashMD5, HashTag: "{}", Read: route.ReadLeastBusy,
+		},
+		Ack:            replica.AckAny,
+		GetErrorMiss:   true,
+		FailureLimit:   9,
+		Rejoin:         backend.RejoinFlush,
+		MissedMemory:   5 << 20,
+		MaxConnections: 10,
+		IdleTimeout:    11 * time.Second,
+		MaxOutput:      12 << 20,
+		WriteTimeout:   13 * time.Second,
+		Sharded:        true,
+		Pool:           middleware.PoolPerServer,
+		Workers:        3,
+		Depth:          4,
+		Queue:          5,
+		Timeout:        6 * time.Second,
+		ConnectTimeout: 7 * time.Millisecond,
+		DrainTimeout:   90 * time.Second,
+		Limits:         protocol.Limits{MaxKey: 8, MaxValue: 2 << 20, MaxLine: 3 << 10, MaxMultiGetLine: 4 << 10},
+	}, c.Middleware())
+}
+
+func TestFlagsOverrideTheEnvironmentWhichOverridesTheFile(t *testing.T) {
+	s := sources{
+		args: []string{"--workers", "4", "-m", "flag1", "flag2"},
+		env:  []string{"MCMW_WORKERS=3", "MCMW_DEPTH=3", "MCMW_SERVERS=env"},
+		yaml: "workers: 2\ndepth: 2\nqueue: 2\nservers: [file1, file2, file3]\n",
+	}
+	c := s.load(t)
+	require.Equal(t, []int{4, 3, 2}, []int{c.Workers, c.Depth, c.Queue})
+	require.Len(t, c.Servers, 2)
+	require.Equal(t, time.Second, c.Timeout)
+	for name, origin := range map[string]string{
+		"workers": "flag -t, --workers",
+		"depth":   "env MCMW_DEPTH",
+		"queue":   "mcmw.yaml:3",
+		"servers": "flag -m, --servers",
+		"timeout": "default",
+		"config":  "flag --config",
+	} {
+		require.Equal(t, origin, c.Origin(name).String(), name)
+	}
+}
+
+func TestTheFileMayBeNamedByTheEnvironment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "other.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("servers: a\n"), 0o600))
+	c := sources{env: []string{"MCMW_CONFIG=" + path}}.load(t)
+	require.Equal(t, path+":1", c.Origin("servers").String())
+}
+
+func TestAnEmptyVariableCountsAsNotSet(t *testing.T) {
+	c := sources{args: []string{"-m", "a"}, env: []string{"MCMW_WORKERS=", "MCMW_ADMIN="}}.load(t)
+	require.Equal(t, 0, c.Workers)
+	require.Equal(t, "127.0.0.1:9150", c.Admin)
+}
+
+func TestTheAdminServerCanBeTurnedOff(t *testing.T) {
+	for _, s := range []sources{
+		{args: []string{"-m", "a", "--admin", ""}},
+		{args: []string{"-m", "a", "--admin=off"}},
+		{args: []string{"-m", "a"}, env: []string{"MCMW_ADMIN=off"}},
+		{args: []string{"-m", "a"}, yaml: "admin: off\n"},
+		{args: []string{"-m", "a"}, yaml: "admin: \"\"\n"},
+	} {
+		require.Empty(t, s.load(t).Admin)
+	}
+}
+
+// Kubernetes gives containers MCMW_PORT=tcp://... and MCMW_SERVICE_HOST for a service called mcmw.
+func TestVariablesOfOthersAreLeftAloneAndSlipsAreWarnedAbout(t *testing.T) {
+	c := sources{args: []string{"-m", "a"}, env: []string{
+		"MCMW_PORT=tcp://10.0.0.1:11311", "MCMW_SERVICE_HOST=10.0.0.1", "MCMW_SERVICE_PORT=11311", "MCMW_PORT_11311_TCP_PORT=11311",
+		"MCMW_WROKERS=3", "HOME=/root",
+	}}.load(t)
+	require.Equal(t, []string{"environment variable MCMW_WROKERS is no option; did you mean MCMW_WORKERS?"}, c.Warnings)
+}
+
+func TestPrintedConfigurationsAreReadToTheSame(t *testing.T) {
+	for name, s := range map[string]sources{
+		"defaults": {args: []string{"-m", "a"}},
+		"all set": {args: strings.Fields("-l unix:/tmp/x,:0 --replicas 1 --read primary -s --ring libmemcached --hash crc32a --hash-tag {} " +
+			"-t 8 --depth 1 --queue 9 --timeout 1ms --connect-timeout 1h --drain-timeout 90s --max-key 300 --max-value 2m " +
+			"--max-line 4k --max-multiget-line 1g --admin off --log-level debug --log-format json --procs 2 " +
+			"-m null=unix:/x [::1]:1 true c:1:1")},
+		"mappings": {yaml: "servers: [{name: x, address: 'y:1', weight: 3}, {address: z}]\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := s.load(t)
+			for _, origins := range []bool{false, true} {
+				var text bytes.Buffer
+				require.NoError(t, before.Write(&text, origins))
+				after := sources{yaml: text.String()}.load(t)
+				require.Equal(t, before.Middleware(), after.Middleware(), text.String())
+				for _, values := range [][]any{
+					{before.Admin, after.Admin},
+					{before.LogLevel, after.LogLevel},
+					{before.LogFormat, after.LogFormat},
+					{before.Procs, after.Procs},
+					{before.Pool, after.Pool},
+				} {
+					require.Equal(t, values[0], values[1])
+				}
+			}
+		})
+	}
+}
+
+func TestOriginsStandBesideTheValues(t *testing.T) {
+	c := sources{
+		args: []string{"-t", "64"},
+		env:  []string{"MCMW_QUEUE=4096"},
+		yaml: "\nservers:\n  - a\n  - b\ndepth: 1\n",
+	}.load(t)
+	var text bytes.Buffer
+	require.NoError(t, c.Write(&text, true))
+	require.Contains(t, text.String(), "# mcmw.yaml (flag --config)\n")
+	require.Contains(t, text.String(), "\nservers: # mcmw.yaml:2\n  - a\n  - b\n")
+	require.Contains(t, text.String(), "\nworkers: 64 # flag -t, --workers\n")
+	require.Contains(t, text.String(), "\ndepth: 1 # mcmw.yaml:5\n")
+	require.Contains(t, text.String(), "\nqueue: 4096 # env MCMW_QUEUE\n")
+	require.Contains(t, text.String(), "\nreplicas: all # default\n")
+}
+
+func TestAConfigurationWithoutServersCanBePrintedButNotLoaded(t *testing.T) {
+	c, err := config.Read(sources{}.parsed(t))
+	require.NoError(t, err)
+	var text bytes.Buffer
+	require.NoError(t, c.Write(&text, true))
+	require.Contains(t, text.String(), "\nservers: [] # default\n")
+	_, err = config.Load(sources{}.parsed(t))
+	require.ErrorContains(t, err, "servers: none given; accepted: at least one of")
+}
+
+func TestTheDocumentationIsUpToDate(t *testing.T) {
+	written, err := os.ReadFile("../../docs/configuration.md")
+	require.NoError(t, err)
+	require.Equal(t, config.Documentation(), string(written), "run: go generate ./internal/config")
+}

@@ -1,0 +1,136 @@
+package config
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Flags is what the command line said, unchecked: Load checks it together with the other sources.
+type Flags struct {
+	values    []*flagValue
+	arguments []string
+}
+
+// flagValue collects the texts that one flag was given, in order.
+type flagValue struct {
+	option *Option
+	texts  []string
+}
+
+// Set implements pflag.Value. It never fails.
+func (v *flagValue) Set(text string) error {
+	v.texts = append(v.texts, text)
+	return nil
+}
+
+// String implements pflag.Value.
+func (v *flagValue) String() string {
+	if v.texts == nil {
+		return v.option.Default
+	}
+	return strings.Join(v.texts, ",")
+}
+
+// Type implements pflag.Value: it is what stands for the value in the help. pflag knows "bool" as a flag without value.
+func (v *flagValue) Type() string {
+	if _, ok := v.option.kind.(toggle); ok {
+		return "bool"
+	}
+	return v.option.kind.placeholder()
+}
+
+// AddFlags defines every option's flag on fs and returns what will hold their values once fs has parsed.
+func AddFlags(fs *pflag.FlagSet) *Flags {
+	f := &Flags{}
+	for i := range Options {
+		o := &Options[i]
+		v := &flagValue{option: o}
+		f.values = append(f.values, v)
+		flag := fs.VarPF(v, o.Name, o.Short, o.usage())
+		if _, ok := o.kind.(toggle); ok {
+			flag.NoOptDefVal = toggleWords[0]
+		}
+	}
+	return f
+}
+
+// SetArguments takes the arguments that are no flags: in the form `-m first second third`, servers after the first.
+func (f *Flags) SetArguments(args []string) { f.arguments = args }
+
+// settings returns what was given, in the table's order.
+func (f *Flags) settings() ([]setting, Problems) {
+	var settings []setting
+	var problems Problems
+	for _, v := range f.values {
+		texts := v.texts
+		if v.option.Name == optionServers {
+			if len(texts) > 0 {
+				texts = append(slices.Clone(texts), f.arguments...)
+			} else {
+				problems = unexpected(f.arguments)
+			}
+		}
+		if len(texts) == 0 {
+			continue
+		}
+		s := setting{option: v.option, origin: Origin{sourceFlag, v.option.flags()}}
+		for _, text := range texts {
+			s.values = append(s.values, v.option.split(text, s.origin)...)
+		}
+		settings = append(settings, s)
+	}
+	return settings, problems
+}
+
+func unexpected(args []string) Problems {
+	var problems Problems
+	for _, a := range args {
+		problems = append(problems, Problem{
+			Origin: Origin{sourceFlag, "arguments"},
+			Text:   quote(a) + " is unexpected; accepted: servers, after -m or --servers with the first of them",
+		})
+	}
+	return problems
+}
+
+// JoinToggles rewrites "-s true" into "-s=true", for every flag that means true when it stands alone: the flag parser
+// would take the word after it for an argument. Everything else, and what follows "--", stays as it is.
+func JoinToggles(args []string) []string {
+	var names []string
+	for i := range Options {
+		if _, ok := Options[i].kind.(toggle); ok {
+			names = append(names, "--"+Options[i].Name)
+			if Options[i].Short != "" {
+				names = append(names, "-"+Options[i].Short)
+			}
+		}
+	}
+	var joined []string
+	for i := 0; i < len(args); i++ {
+		switch {
+		case args[i] == "--":
+			return append(joined, args[i:]...)
+		case slices.Contains(names, args[i]) && i+1 < len(args) && slices.Contains(toggleWords, strings.ToLower(args[i+1])):
+			joined = append(joined, args[i]+"="+args[i+1])
+			i++
+		default:
+			joined = append(joined, args[i])
+		}
+	}
+	return joined
+}
+
+// ExplainFlagError adds to the flag parser's error the flag that was probably meant.
+func ExplainFlagError(err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		var names []string
+		for i := range Options {
+			names = append(names, "--"+Options[i].Name)
+		}
+		return errors.New(err.Error() + didYouMean("--"+unknown.GetSpecifiedName(), names))
+	}
+	return err
+}

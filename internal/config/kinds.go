@@ -1,0 +1,327 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/route"
+)
+
+// given is one value as a source wrote it: a text, or, for a server in the YAML file, a mapping.
+type given struct {
+	text    string
+	mapping *yaml.Node // nil for a text
+	origin  Origin
+}
+
+// kind is the type of an option: how its value is read, checked and written.
+type kind interface {
+	// placeholder stands for the value in a flag's help.
+	placeholder() string
+	// accepts says which values are accepted; it ends the sentence "...; accepted:".
+	accepts() string
+	// set reads v into c. The error says what is wrong with the text, and starts with a verb.
+	set(c *Config, v given) error
+	// get returns the value as it stands in the YAML file: an int, bool, string or []string.
+	get(c *Config) any
+}
+
+// list is a kind of several values: set is called once for each, after reset. The others take exactly one.
+type list interface {
+	kind
+	reset(c *Config)
+}
+
+// count is a whole number. Where word is set, it stands for 0.
+type count struct {
+	field    func(*Config) *int
+	min, max int
+	word     string
+	unit     string
+}
+
+func (k count) placeholder() string {
+	if k.word != "" {
+		return k.word + "|N"
+	}
+	return "N"
+}
+
+func (k count) accepts() string {
+	text := fmt.Sprintf("%d to %d", k.min, k.max)
+	if k.unit != "" {
+		text += " " + k.unit
+	}
+	switch {
+	case k.word != "" && k.min == 0:
+		return fmt.Sprintf("%s; 0 or %s: chosen at start", text, k.word)
+	case k.word != "":
+		return k.word + ", or " + text
+	}
+	return text
+}
+
+func (k count) set(c *Config, v given) error {
+	if k.word != "" && v.text == k.word {
+		*k.field(c) = 0
+		return nil
+	}
+	n, err := strconv.Atoi(v.text)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return errors.New("is out of range")
+	case err != nil:
+		return errors.New("is not a whole number")
+	case n < k.min:
+		return errors.New("is too small")
+	case n > k.max:
+		return errors.New("is too large")
+	}
+	*k.field(c) = n
+	return nil
+}
+
+func (k count) get(c *Config) any {
+	if n := *k.field(c); n != 0 || k.word == "" {
+		return n
+	}
+	return k.word
+}
+
+// size is a number of bytes, as memcached's -I takes it: 1048576, 1024k, 1m.
+type size struct {
+	field    func(*Config) *int
+	min, max int
+}
+
+const sizeSuffixes = "kmg" // each 1,024 times the one before
+
+func (k size) placeholder() string { return "SIZE" }
+
+func (k size) accepts() string {
+	return fmt.Sprintf("%s to %s bytes; k, m and g multiply by 1024", formatSize(k.min), formatSize(k.max))
+}
+
+func (k size) set(c *Config, v given) error {
+	digits, factor := strings.ToLower(v.text), 1
+	if i := len(digits) - 1; i > 0 {
+		if power := strings.IndexByte(sizeSuffixes, digits[i]); power >= 0 {
+			digits, factor = digits[:i], 1<<(10*(power+1))
+		}
+	}
+	n, err := strconv.Atoi(digits)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return errors.New("is out of range")
+	case err != nil:
+		return errors.New("is not a size")
+	case n > k.max/factor:
+		return errors.New("is too large")
+	case n*factor < k.min:
+		return errors.New("is too small")
+	}
+	*k.field(c) = n * factor
+	return nil
+}
+
+func (k size) get(c *Config) any {
+	text := formatSize(*k.field(c))
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	return text
+}
+
+// formatSize writes n with the largest suffix that is exact.
+func formatSize(n int) string {
+	for power := len(sizeSuffixes); power > 0; power-- {
+		if unit := 1 << (10 * power); n != 0 && n%unit == 0 {
+			return strconv.Itoa(n/unit) + sizeSuffixes[power-1:power]
+		}
+	}
+	return strconv.Itoa(n)
+}
+
+// duration is a time with its unit, as time.ParseDuration reads it.
+type duration struct {
+	field    func(*Config) *time.Duration
+	min, max time.Duration
+}
+
+func (k duration) placeholder() string { return "TIME" }
+
+func (k duration) accepts() string {
+	return fmt.Sprintf("%s to %s, with the unit: us, ms, s, m, h", formatDuration(k.min), formatDuration(k.max))
+}
+
+func (k duration) set(c *Config, v given) error {
+	d, err := time.ParseDuration(v.text)
+	if err != nil {
+		if _, numErr := strconv.ParseFloat(v.text, 64); numErr == nil {
+			return errors.New("has no unit")
+		}
+		return errors.New("is not a duration")
+	}
+	switch {
+	case d < k.min:
+		return errors.New("is too short")
+	case d > k.max:
+		return errors.New("is too long")
+	}
+	*k.field(c) = d
+	return nil
+}
+
+func (k duration) get(c *Config) any { return formatDuration(*k.field(c)) }
+
+// formatDuration writes d without the zero units that Duration.String ends in: 1h, not 1h0m0s.
+func formatDuration(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = strings.TrimSuffix(text, zero[1:])
+		}
+	}
+	return text
+}
+
+// toggle is true or false. As a flag alone it means true.
+type toggle struct {
+	field func(*Config) *bool
+}
+
+// toggleWords are the accepted texts, in pairs: one that means true, one that means false.
+var toggleWords = []string{"true", "false", "yes", "no", "on", "off", "1", "0"}
+
+func (k toggle) placeholder() string { return "true|false" }
+func (k toggle) accepts() string     { return strings.Join(toggleWords, ", ") }
+
+func (k toggle) set(c *Config, v given) error {
+	i := slices.Index(toggleWords, strings.ToLower(v.text))
+	if i < 0 {
+		return errors.New("is neither true nor false")
+	}
+	*k.field(c) = i%2 == 0
+	return nil
+}
+
+func (k toggle) get(c *Config) any { return *k.field(c) }
+
+// widestPlaceholder keeps the column of the flags narrow, bytes.
+const widestPlaceholder = 24
+
+// choice is one of a closed list of words.
+type choice struct {
+	words  []string
+	choose func(c *Config, word string)
+	chosen func(c *Config) string
+}
+
+func (k choice) placeholder() string {
+	if all := strings.Join(k.words, "|"); len(all) <= widestPlaceholder {
+		return all
+	}
+	return "NAME"
+}
+
+func (k choice) accepts() string { return strings.Join(k.words, ", ") }
+
+func (k choice) set(c *Config, v given) error {
+	if !slices.Contains(k.words, v.text) {
+		return errors.New("is unknown" + didYouMean(v.text, k.words))
+	}
+	k.choose(c, v.text)
+	return nil
+}
+
+func (k choice) get(c *Config) any { return k.chosen(c) }
+
+// text is any string that check lets pass. Where off is set, that word and the empty text turn the option off: "".
+type text struct {
+	field func(*Config) *string
+	name  string
+	what  string // what is accepted
+	off   string
+	check func(string) error
+}
+
+func (k text) placeholder() string { return k.name }
+
+func (k text) accepts() string {
+	if k.off != "" {
+		return k.what + ", or " + k.off
+	}
+	return k.what
+}
+
+func (k text) set(c *Config, v given) error {
+	if k.off != "" && (v.text == k.off || v.text == "") {
+		*k.field(c) = ""
+		return nil
+	}
+	if err := k.check(v.text); err != nil {
+		return err
+	}
+	*k.field(c) = v.text
+	return nil
+}
+
+func (k text) get(c *Config) any {
+	if s := *k.field(c); s != "" || k.off == "" {
+		return s
+	}
+	return k.off
+}
+
+// addresses is the list of addresses to listen on.
+type addresses struct{}
+
+func (addresses) placeholder() string { return "ADDRESS,..." }
+func (addresses) accepts() string     { return "host, host:port, [ipv6]:port or unix:/path" }
+func (addresses) reset(c *Config)     { c.Listen = nil }
+func (addresses) get(c *Config) any   { return c.Listen }
+
+func (addresses) set(c *Config, v given) error {
+	if err := parseListen(v.text); err != nil {
+		return err
+	}
+	if slices.Contains(c.Listen, v.text) {
+		return errors.New("is given twice")
+	}
+	c.Listen = append(c.Listen, v.text)
+	return nil
+}
+
+// servers is the list of memcached servers.
+type servers struct{}
+
+func (servers) placeholder() string { return "SERVER,..." }
+func (servers) accepts() string     { return serverForms }
+func (servers) reset(c *Config)     { c.Servers = nil }
+
+func (servers) set(c *Config, v given) error {
+	parse := func() (route.Server, error) { return parseServer(v.text) }
+	if v.mapping != nil {
+		parse = func() (route.Server, error) { return parseServerMapping(v.mapping) }
+	}
+	s, err := parse()
+	if err != nil {
+		return err
+	}
+	c.Servers = append(c.Servers, s)
+	return nil
+}
+
+func (servers) get(c *Config) any {
+	texts := make([]string, len(c.Servers))
+	for i, s := range c.Servers {
+		texts[i] = formatServer(s)
+	}
+	return texts
+}

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Sources are where the configuration comes from, besides the file they name.
+type Sources struct {
+	Flags *Flags
+	// Env are the environment's entries, as os.Environ returns them.
+	Env []string
+}
+
+// setting is what one source says about one option.
+type setting struct {
+	option *Option
+	values []given
+	origin Origin
+}
+
+// Load reads all sources and checks the options together. The error is Problems: everything that is wrong.
+func Load(s Sources) (*Config, error) {
+	c, problems := read(s)
+	problems = append(problems, c.check()...)
+	if err := problems.asError(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Read is Load without the checks that need several options: it accepts a configuration that is not complete yet.
+func Read(s Sources) (*Config, error) {
+	c, problems := read(s)
+	if err := problems.asError(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// read returns what the sources say, and what was wrong with it. A refused value leaves the option as it was.
+func read(s Sources) (*Config, Problems) {
+	c := newDefault()
+	c.Warnings = envWarnings(s.Env)
+	fromEnv := envSettings(s.Env)
+	fromFlags, flagProblems := s.Flags.settings()
+
+	for _, given := range [][]setting{fromEnv, fromFlags} {
+		for _, one := range given {
+			if one.option.Name == optionConfig {
+				one.option.set(c, one.values, one.origin)
+			}
+		}
+	}
+	var fromFile []setting
+	var problems Problems
+	if c.File != "" {
+		fromFile, problems = readFile(c.File, c.Origin(optionConfig))
+	}
+	for _, given := range [][]setting{fromFile, fromEnv, fromFlags} {
+		for _, one := range given {
+			problems = append(problems, one.option.set(c, one.values, one.origin)...)
+		}
+	}
+	return c, append(problems, flagProblems...)
+}
+
+// newDefault returns the Config that no source said anything about.
+func newDefault() *Config {
+	c := &Config{origins: make(map[string]Origin), refused: make(map[string]bool)}
+	for i := range Options {
+		o := &Options[i]
+		if o.Default == "" {
+			continue
+		}
+		if problems := o.set(c, o.split(o.Default, Origin{}), Origin{}); problems != nil {
+			panic("config: the table's default is refused: " + problems.Error())
+		}
+	}
+	return c
+}
+
+// quote returns s in quotes, as all messages have what was given.
+func quote(s string) string { return strconv.Quote(s) }
+
+// problem returns a Problem with the value of the option called name.
+func (c *Config) problem(name, format string, args ...any) Problem {
+	return Problem{Origin: c.Origin(name), Option: name, Text: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,81 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/route"
+)
+
+func TestAServerIsReadInEveryForm(t *testing.T) {
+	for text, want := range map[string]route.Server{
+		"cache1":                      {Name: "cache1", Addr: "cache1:11211", Weight: 1},
+		"cache1:1":                    {Name: "cache1:1", Addr: "cache1:1", Weight: 1},
+		"cache1*3":                    {Name: "cache1", Addr: "cache1:11211", Weight: 3},
+		"cache-1.example.com:11211*3": {Name: "cache-1.example.com:11211", Addr: "cache-1.example.com:11211", Weight: 3},
+		"blue=10.0.0.1":               {Name: "blue", Addr: "10.0.0.1:11211", Weight: 1},
+		"blue=10.0.0.1:5*7":           {Name: "blue", Addr: "10.0.0.1:5", Weight: 7},
+		"::1":                         {Name: "::1", Addr: "[::1]:11211", Weight: 1},
+		"[::1]":                       {Name: "[::1]", Addr: "[::1]:11211", Weight: 1},
+		"[::1]:5*2":                   {Name: "[::1]:5", Addr: "[::1]:5", Weight: 2},
+		"six=fe80::1:2":               {Name: "six", Addr: "[fe80::1:2]:11211", Weight: 1},
+		"unix:/run/mc.sock":           {Name: "unix:/run/mc.sock", Addr: "unix:/run/mc.sock", Weight: 1},
+		"sock=unix:/run/a=b*2":        {Name: "sock", Addr: "unix:/run/a=b", Weight: 2},
+		"10.0.0.1:11211:1":            {Name: "10.0.0.1:11211", Addr: "10.0.0.1:11211", Weight: 1},
+		"10.0.0.1:11211:3 blue":       {Name: "blue", Addr: "10.0.0.1:11211", Weight: 3},
+		"/run/mc.sock:2":              {Name: "unix:/run/mc.sock", Addr: "unix:/run/mc.sock", Weight: 2},
+		"/run/mc.sock:2  blue":        {Name: "blue", Addr: "unix:/run/mc.sock", Weight: 2},
+	} {
+		for _, s := range []sources{
+			{args: []string{"--servers", text}},
+			{args: []string{"-m", text}},
+			{env: []string{"MCMW_SERVERS=" + text}},
+			{yaml: "servers: " + yamlQuote(text)},
+			{yaml: "servers:\n  - " + yamlQuote(text)},
+		} {
+			require.Equal(t, []route.Server{want}, s.load(t).Servers, text)
+		}
+	}
+}
+
+func TestAListOfServersMayBeGivenInParts(t *testing.T) {
+	want := []string{"a:11211", "b:11211", "c:11211", "d:11211"}
+	for _, s := range []sources{
+		{args: strings.Fields("-m a b c d")},
+		{args: strings.Fields("-m a,b c,d")},
+		{args: strings.Fields("--servers a --servers b,c -m d")},
+		{args: strings.Fields("-m a -t 3 b c d")},
+		{args: []string{"-m", "a, b ,c,d"}},
+		{env: []string{"MCMW_SERVERS=a,b,c,d"}},
+		{yaml: "servers: a,b,c,d"},
+		{yaml: "servers: [a, b, {address: c}, {address: \"d:11211\", name: x}]"},
+	} {
+		var addrs []string
+		for _, server := range s.load(t).Servers {
+			addrs = append(addrs, server.Addr)
+		}
+		require.Equal(t, want, addrs)
+	}
+}
+
+func TestAServersMappingIsStrict(t *testing.T) {
+	for text, message := range map[string]string{
+		"{name: a}":                       `the mapping has no key "address"; accepted: `,
+		"{adress: a}":                     `the mapping has the unknown key "adress"; did you mean address?; accepted: `,
+		"{address: a, address: b}":        `the mapping has the key "address" twice; accepted: `,
+		"{address: [a]}":                  `the mapping has no text for the key "address"; accepted: `,
+		"{address: }":                     `the mapping has no text for the key "address"; accepted: `,
+		"{address: a, weight: 0}":         `the mapping has the weight "0"; a weight is a number from 1 to 1000000; accepted: `,
+		"{address: 'a:x'}":                `the mapping has the port "x"; a port is a number from 1 to 65535; accepted: `,
+		"{address: a, name: 'b c'}":       `the mapping has ' ' in its name; printable ASCII without space, comma, = and * may stand there; accepted: `,
+		"{address: 'unix:/a b', name: x}": `the mapping has ' ' in its path; no space, comma or * may stand there; accepted: `,
+		"{address: 'unix:/a*b', name: x}": `the mapping has '*' in its path; no space, comma or * may stand there; accepted: `,
+		"{address: 'unix:/a=b'}":          `the mapping has '=' in its name; printable ASCII without space, comma, = and * may stand there; accepted: `,
+	} {
+		lines := refused(t, sources{yaml: "servers:\n  - ok\n  - " + text})
+		require.Len(t, lines, 1)
+		require.Regexp(t, "^"+literal("mcmw.yaml:3: servers: "+message), lines[0])
+	}
+}

@@ -1,0 +1,70 @@
+package config
+
+import "strings"
+
+// leastPart is the least length, bytes, at which a part of a name is taken to mean the name.
+const leastPart = 4
+
+// suggest returns the candidate that given most likely means: a slip of it or a part of it. "" when there is none.
+func suggest(given string, candidates []string) string {
+	if c := nearest(given, candidates); c != "" {
+		return c
+	}
+	given = plain(given)
+	for _, c := range candidates {
+		if len(given) >= leastPart && strings.Contains(plain(c), given) {
+			return c
+		}
+	}
+	return ""
+}
+
+// nearest returns the candidate that given is most likely a slip of: at most one edit in three letters. "" when there
+// is none.
+func nearest(given string, candidates []string) string {
+	given = plain(given)
+	best, least := "", len(given)/3+1
+	for _, c := range candidates {
+		if d := distance(given, plain(c)); d < least {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+// didYouMean returns suggest's answer as the end of a sentence, or "".
+func didYouMean(given string, candidates []string) string {
+	if s := suggest(given, candidates); s != "" {
+		return "; did you mean " + s + "?"
+	}
+	return ""
+}
+
+// plain maps the spellings of one name onto each other: max_value, maxValue, MAX-VALUE.
+func plain(name string) string {
+	return strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(name))
+}
+
+// distance is the least number of inserted, deleted, replaced or swapped neighbouring bytes that turns a into b.
+func distance(a, b string) int {
+	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
