@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/lab/bench"
+)
+
+// benchFlags are the flags of `mcmwlab bench`.
+type benchFlags struct {
+	variants []string
+	quick    bool
+	duration time.Duration
+	warmUp   time.Duration
+	jsonOut  string
+	markdown string
+	quiet    bool
+	options  bench.Options
+}
+
+func newBenchCommand(args []string, stderr io.Writer) *cobra.Command {
+	var f benchFlags
+	o := &f.options
+	o.Command = strings.Join(append([]string{"mcmwlab"}, args...), " ")
+	var names []string
+	for _, w := range bench.Workloads() {
+		names = append(names, w.Name)
+	}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Compare mcmw with twemproxy, or with variants of itself",
+		Long: `Compare mcmw with twemproxy (nutcracker), with the memcached servers themselves, and with variants of mcmw.
+Starts three memcached and each system on free ports of 127.0.0.1, measures the systems in turn, and prints
+medians and the median ratios to a baseline with their spread. Leave the machine alone meanwhile.`,
+		Example: `  mcmwlab bench --markdown docs/performance.md
+  mcmwlab bench --quick --only mixed-64,pipelined
+  mcmwlab bench --systems mcmw,new --variant new=/tmp/mcmw-new --variant procs1=,--procs=1`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.complete(cmd)
+			return f.run(cmd.Context(), cmd.OutOrStdout(), stderr)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.Mcmw, "mcmw", "", "path of the mcmw binary (default: mcmw beside this program)")
+	flags.StringArrayVar(&f.variants, "variant", nil, "name=path[,flag...]: another mcmw to compare, with flags for its serve; an empty path: the same binary; repeatable")
+	flags.StringSliceVar(&o.Systems, "systems", nil, "systems to measure, of direct, twemproxy, mcmw and variants (default all)")
+	flags.StringVar(&o.Baseline, "baseline", "", "system that ratios are taken to (default twemproxy if it is measured)")
+	flags.StringSliceVar(&o.Workloads, "only", nil, "workloads to measure, of "+strings.Join(names, ", ")+" (default all)")
+	flags.IntVar(&o.Rounds, "rounds", bench.DefaultRounds, "how often everything is measured")
+	flags.Var((*seconds)(&f.duration), "test-time", "length of a measurement: seconds, or a duration (default 3)")
+	flags.Var((*seconds)(&f.warmUp), "warm-up", "what runs before each measurement (default 1)")
+	flags.BoolVar(&f.quick, "quick", false, "3 rounds of 1 s, unless other flags say otherwise")
+	flags.IntVarP(&o.Threads, "threads", "t", 1, "threads of the load generator")
+	flags.StringVar(&f.jsonOut, "json-out-file", "", "write the report as JSON to this file, - for standard output")
+	flags.StringVar(&f.markdown, "markdown", "", "write the report as a Markdown page to this file")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
+	return cmd
+}
+
+// complete fills in what depends on other flags.
+func (f *benchFlags) complete(cmd *cobra.Command) {
+	o := &f.options
+	o.Duration, o.WarmUp = f.duration, f.warmUp
+	if f.quick {
+		if !cmd.Flags().Changed("rounds") {
+			o.Rounds = 3
+		}
+		if o.Duration == 0 {
+			o.Duration = time.Second
+		}
+	}
+	if o.Mcmw == "" {
+		o.Mcmw = "mcmw"
+		if self, err := os.Executable(); err == nil {
+			o.Mcmw = filepath.Join(filepath.Dir(self), "mcmw")
+		}
+	}
+}
+
+// run makes the benchmark and writes its report, also the partial one of a benchmark that failed or was interrupted.
+func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
+	o := f.options
+	if o.Rounds < 1 {
+		return usageError{fmt.Errorf("--rounds %d: expected at least 1", o.Rounds)}
+	}
+	for _, text := range f.variants {
+		v, err := bench.ParseVariant(text, o.Mcmw)
+		if err != nil {
+			return usageError{err}
+		}
+		o.Variants = append(o.Variants, v)
+	}
+	p := newProgress(stderr)
+	if !f.quiet {
+		o.Progress = func(step bench.Progress) { showStep(p, step) }
+	}
+	b, err := bench.New(o)
+	if err != nil {
+		return usageError{err}
+	}
+	report, err := b.Run(ctx)
+	p.clear()
+	if report == nil {
+		return err
+	}
+	if writeErr := f.write(report, stdout); writeErr != nil && err == nil {
+		err = writeErr
+	}
+	return err
+}
+
+// write puts the report where it is wanted. A page of results stands for whole benchmarks only.
+func (f *benchFlags) write(report *bench.Report, stdout io.Writer) error {
+	if f.jsonOut != "-" {
+		if err := report.WriteText(stdout); err != nil {
+			return err
+		}
+	}
+	if f.jsonOut != "" {
+		if err := writeJSON(f.jsonOut, stdout, report); err != nil {
+			return err
+		}
+	}
+	if f.markdown == "" || report.Problem != "" {
+		return nil
+	}
+	var page bytes.Buffer
+	if err := report.WriteMarkdown(&page); err != nil {
+		return err
+	}
+	return os.WriteFile(f.markdown, page.Bytes(), 0o644)
+}
+
+// showStep shows what a measurement brought, and what is next: on a terminal as a line that changes.
+func showStep(p *progress, step bench.Progress) {
+	left := fmt.Sprintf("about %v left", step.Left.Round(time.Second))
+	if m := step.Last; m != nil {
+		p.clear()
+		line := fmt.Sprintf("%3d of %d: round %d, %-10s %-10s %7.0f ops/s, p99 %.3f ms", step.Done, step.All, m.Round, m.Workload,
+			m.System, m.OpsPerSec, m.Latency.P99.Seconds()*1e3)
+		if m.PeakMemory > 0 {
+			line += fmt.Sprintf(", %.2f us CPU per request", float64(m.CPUPerRequest)/1e3)
+		}
+		if !p.terminal {
+			line += "; " + left
+		}
+		fmt.Fprintln(p.out, line)
+	}
+	if step.Next != "" && (p.terminal || step.Last == nil) {
+		p.show(step.Next + "; " + left)
+	}
+}

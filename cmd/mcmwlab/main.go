@@ -1,0 +1,69 @@
+// Command mcmwlab is the lab: it puts load on memcached servers and middlewares, and compares them.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitFailed = 1 // the run failed
+	exitUsage  = 2 // the command line is wrong
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal ends a run early and prints its result; from then on another one kills.
+	context.AfterFunc(ctx, stop)
+	os.Exit(exitCode(run(ctx, os.Args[1:], os.Stdout, os.Stderr), os.Stderr))
+}
+
+// run is the whole program. Results go to stdout, progress and errors to stderr.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	root := &cobra.Command{
+		Use:           "mcmwlab",
+		Short:         "Put load on memcached servers and middlewares, and compare them",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("unknown command %q (see mcmwlab --help)", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
+	})
+	root.AddCommand(newLoadCommand(stderr), newBenchCommand(args, stderr))
+	return root.ExecuteContext(ctx)
+}
+
+// usageError is a command line that can't be run.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// exitCode prints err, if there is one, and returns the code to exit with.
+func exitCode(err error, stderr io.Writer) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "mcmwlab: %v\n", err)
+	if usage := (usageError{}); errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFailed
+}

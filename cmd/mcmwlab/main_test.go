@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/bench"
+	"mcmw/internal/lab/load"
+	"mcmw/internal/mctest"
+)
+
+// lab runs the program and returns what it wrote.
+func lab(ctx context.Context, args ...string) (stdout, stderr string, err error) {
+	var out, errs bytes.Buffer
+	err = run(ctx, args, &out, &errs)
+	return out.String(), errs.String(), err
+}
+
+func TestLoadPrintsATableAndWritesJSON(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	host, port, err := net.SplitHostPort(server.Addr())
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "result.json")
+	stdout, stderr, err := lab(context.Background(), "load", "-s", host, "-p", port, "-c", "3", "-t", "2", "--ratio", "1:3", "--pipeline", "4",
+		"-d", "100", "--key-minimum", "10", "--key-maximum", "19", "--key-prefix", "mine-", "--multi-key-get", "2", "-n", "40",
+		"--populate", "--data-verify", "--json-out-file", file)
+	require.NoError(t, err)
+	for _, want := range []string{
+		"6 connections, 2 threads, pipeline 4, SET:GET 1:3, 2 keys per GET, values of 100 bytes, 10 keys",
+		"p99.9 ms", "SET", "GET", "total", "generator: ",
+	} {
+		assert.Contains(t, stdout, want)
+	}
+	assert.Empty(t, stderr)
+	var result load.Result
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &result))
+	assert.EqualValues(t, 240, result.Total.Requests)
+	assert.EqualValues(t, 60, result.Commands["SET"].Requests)
+	assert.EqualValues(t, 360, result.Total.Hits)
+	assert.NotEmpty(t, server.Stat("curr_items"))
+	value, ok := server.Get("mine-10")
+	assert.True(t, ok)
+	assert.Len(t, value, 100)
+}
+
+func TestLoadWritesNothingButJSONToStandardOutputWhenAsked(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "memcached.sock")
+	mctest.StartMemcached(t, "-s", socket)
+	stdout, _, err := lab(context.Background(), "load", "-S", socket, "-c", "1", "-n", "10", "--json-out-file", "-")
+	require.NoError(t, err)
+	var result load.Result
+	require.NoError(t, json.Unmarshal([]byte(stdout), &result))
+	assert.Equal(t, []string{"unix:" + socket}, result.Targets)
+	assert.EqualValues(t, 10, result.Total.Requests)
+}
+
+// watched lets a test see what is written while the program runs.
+type watched struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+func (w *watched) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
+}
+
+func TestAnInterruptedLoadPrintsWhatItHas(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		for server := mctest.MustDial(t, server.Addr()); ; time.Sleep(5 * time.Millisecond) {
+			reply, err := server.Do("stats\r\n")
+			if err != nil || !strings.Contains(reply, "STAT cmd_get 0\r\n") {
+				cancel()
+				return
+			}
+		}
+	}()
+	stdout, _, err := lab(ctx, "load", "--target", server.Addr(), "-c", "2", "--test-time", "1h")
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "(interrupted)")
+	assert.Contains(t, stdout, "total")
+}
+
+func TestALoadThatFailsPrintsWhatItHasAndTheReason(t *testing.T) {
+	server := mctest.StartScript(t, func(p *mctest.Peer) {
+		p.Line()
+		p.Send("END\r\n")
+		p.Line()
+		p.Send("NONSENSE\r\n")
+		p.Stall()
+	})
+	stdout, _, err := lab(context.Background(), "load", "--target", server.Addr(), "-c", "1", "--ratio", "0:1")
+	assert.EqualError(t, err, "target "+server.Addr()+`: not a reply to GET: "NONSENSE\r\n"`)
+	assert.Contains(t, stdout, "total         1")
+	var shown bytes.Buffer
+	assert.Equal(t, exitFailed, exitCode(err, &shown))
+	assert.Equal(t, "mcmwlab: "+err.Error()+"\n", shown.String())
+}
+
+func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
+	for line, want := range map[string]string{
+		"load --clients 0":                     "--clients 0: expected at least 1",
+		"load --clients many":                  `invalid argument "many" for "-c, --clients"`,
+		"load --port 70000":                    "--port 70000: expected 1 to 65535",
+		"load --ratio 1":                       `--ratio "1": expected SETs:GETs such as 1:9`,
+		"load --ratio 0:0":                     `--ratio "0:0"`,
+		"load --test-time soon":                "expected seconds or a duration such as 1m30s",
+		"load --test-time -3":                  "expected seconds or a duration such as 1m30s",
+		"load --warm-up 1 -n 5":                "a warm-up of 1s with 5 requests per connection",
+		"load --no-such-flag":                  "unknown flag: --no-such-flag (see mcmwlab load --help)",
+		"load 127.0.0.1":                       `mcmwlab load takes flags only, got "127.0.0.1"`,
+		"bench --rounds 0":                     "--rounds 0: expected at least 1",
+		"bench --variant new":                  `variant "new": expected name=path`,
+		"bench --only get-5k":                  `workload "get-5k": expected one of get-4k`,
+		"bench --systems direct,haproxy":       `system "haproxy": expected one of direct`,
+		"bench --systems mcmw --mcmw /no/mcmw": "build it first",
+		"dance":                                `unknown command "dance"`,
+	} {
+		stdout, _, err := lab(context.Background(), strings.Fields(line)...)
+		assert.ErrorContains(t, err, want, line)
+		assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)), line)
+		assert.Empty(t, stdout, line)
+	}
+	assert.Zero(t, exitCode(nil, nil))
+}
+
+func TestTimesAreSecondsOrDurations(t *testing.T) {
+	for text, want := range map[string]time.Duration{"10": 10 * time.Second, "0.25": 250 * time.Millisecond, "1m30s": 90 * time.Second} {
+		var s seconds
+		require.NoError(t, s.Set(text))
+		assert.Equal(t, want, time.Duration(s))
+	}
+}
+
+func TestBenchPrintsWritesAndShowsProgress(t *testing.T) {
+	dir := t.TempDir()
+	jsonFile, page := filepath.Join(dir, "bench.json"), filepath.Join(dir, "performance.md")
+	stdout, stderr, err := lab(context.Background(), "bench", "--systems", "direct,twemproxy", "--only", "mixed-1", "--rounds", "2",
+		"--test-time", "0.1", "--warm-up", "0.01", "--json-out-file", jsonFile, "--markdown", page)
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "direct / twemproxy: throughput ")
+	var report bench.Report
+	text, err := os.ReadFile(jsonFile)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &report))
+	assert.Len(t, report.Measurements, 4)
+	markdown, err := os.ReadFile(page)
+	require.NoError(t, err)
+	assert.Contains(t, string(markdown), "    mcmwlab bench --systems direct,twemproxy --only mixed-1 --rounds 2")
+	assert.Contains(t, string(markdown), "| direct / twemproxy | ")
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	require.Len(t, lines, 5)
+	assert.Regexp(t, `^round 1 of 2, mixed-1, direct; about \d+s left$`, lines[0])
+	assert.Regexp(t, `^  4 of 4: round 2, mixed-1 +direct +\d+ ops/s, p99 [\d.]+ ms; about 0s left$`, lines[4])
+}
+
+func TestAnInterruptedBenchLeavesThePageAlone(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "performance.md")
+	require.NoError(t, os.WriteFile(page, []byte("what was measured before"), 0o644))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var out bytes.Buffer
+	var progress watched
+	go func() {
+		for !strings.Contains(progress.String(), "  1 of 1000: ") {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	err := run(ctx, strings.Fields("bench --systems direct --only mixed-1 --rounds 1000 --test-time 0.05 --warm-up 0.01 --markdown "+page), &out, &progress)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Contains(t, out.String(), "the benchmark ended before its time")
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	assert.Equal(t, "what was measured before", string(text))
+}
+
+func TestProgressSaysHowFarALoadIs(t *testing.T) {
+	o := load.Options{Targets: []string{"a", "b"}, KeyMin: 1, KeyMax: 100, Duration: 10 * time.Second}
+	assert.Equal(t, "populating: 150 of 200 keys", loadLine(load.Live{State: load.Populating, Populated: 150}, o))
+	assert.Equal(t, "warming up: 12 requests", loadLine(load.Live{State: load.WarmingUp, Requests: 12}, o))
+	window := load.Window{Index: 2, OpsPerSec: 1234.5, Latency: load.Latency{Mean: 1500 * time.Microsecond, P99: 2 * time.Millisecond}}
+	assert.Equal(t, "second 3 of 10: 1234 ops/s, mean 1.500 ms, p99 2.000 ms; 5000 requests, 3 misses, 1 errors",
+		loadLine(load.Live{State: load.Recording, Requests: 5000, Misses: 3, Failures: 1, Latest: &window}, o))
+}

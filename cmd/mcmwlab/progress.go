@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"mcmw/internal/lab/load"
+)
+
+const (
+	// refreshTerminal is how often the progress line of a terminal changes.
+	refreshTerminal = 500 * time.Millisecond
+	// refreshPlain is how often a line is written where lines stay.
+	refreshPlain = 5 * time.Second
+)
+
+// progress shows one line that changes on a terminal and whole lines elsewhere.
+type progress struct {
+	out      io.Writer
+	terminal bool
+	shown    bool // a line stands on the terminal
+}
+
+func newProgress(out io.Writer) *progress {
+	file, ok := out.(*os.File)
+	return &progress{out: out, terminal: ok && term.IsTerminal(int(file.Fd()))}
+}
+
+// refresh is how often to show something new.
+func (p *progress) refresh() time.Duration {
+	if p.terminal {
+		return refreshTerminal
+	}
+	return refreshPlain
+}
+
+// show writes the line, on a terminal over the one before.
+func (p *progress) show(line string) {
+	if !p.terminal {
+		fmt.Fprintln(p.out, line)
+		return
+	}
+	fmt.Fprintf(p.out, "\r\x1b[K%s", line)
+	p.shown = true
+}
+
+// clear takes the line away.
+func (p *progress) clear() {
+	if p.shown {
+		fmt.Fprint(p.out, "\r\x1b[K")
+		p.shown = false
+	}
+}
+
+// showLoad shows how a run goes until the returned function is called.
+func showLoad(out io.Writer, g *load.Generator, o load.Options) (stop func()) {
+	p := newProgress(out)
+	done := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		ticker := time.NewTicker(p.refresh())
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				p.clear()
+				return
+			case <-ticker.C:
+				p.show(loadLine(g.Live(), o))
+			}
+		}
+	})
+	return func() {
+		close(done)
+		ended.Wait()
+	}
+}
+
+// loadLine says in a line how a run goes.
+func loadLine(l load.Live, o load.Options) string {
+	switch {
+	case l.State == load.Populating:
+		return fmt.Sprintf("populating: %d of %d keys", l.Populated, (o.KeyMax-o.KeyMin+1)*uint64(len(o.Targets)))
+	case l.Latest == nil:
+		return fmt.Sprintf("%s: %d requests", l.State, l.Requests)
+	}
+	line := fmt.Sprintf("second %d", l.Latest.Index+1)
+	if o.Duration > 0 {
+		line += fmt.Sprintf(" of %.0f", o.Duration.Seconds())
+	}
+	return line + fmt.Sprintf(": %.0f ops/s, mean %.3f ms, p99 %.3f ms; %d requests, %d misses, %d errors",
+		l.Latest.OpsPerSec, l.Latest.Latency.Mean.Seconds()*1e3, l.Latest.Latency.P99.Seconds()*1e3, l.Requests, l.Misses, l.Failures)
+}

@@ -1,0 +1,307 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"mcmw/internal/stats"
+)
+
+// drainTimeout is how long replies are waited for after the context has ended.
+const drainTimeout = time.Second
+
+// phase tells the threads where the run is.
+type phase struct {
+	// static once the threads run, ns of stats.Now
+	begin int64 // of recording
+	end   int64 // of sending
+
+	// atomic, set by Run
+	stop    atomic.Bool // send no more
+	abandon atomic.Bool // wait for no more replies
+}
+
+// isOver reports whether no more requests are to be sent.
+func (p *phase) isOver(now int64) bool { return now >= p.end || p.stop.Load() }
+
+// abandoned reports whether replies are not to be waited for.
+func (p *phase) abandoned() bool { return p.abandon.Load() }
+
+// State is what a generator is doing.
+type State int32
+
+// The states, in their order.
+const (
+	Idle State = iota
+	Populating
+	Connecting
+	WarmingUp
+	Recording
+	Ended
+)
+
+var stateNames = [...]string{"idle", "populating", "connecting", "warming up", "recording", "ended"}
+
+// String returns the state in words.
+func (s State) String() string { return stateNames[s] }
+
+// Generator makes the load that its options describe, once.
+type Generator struct {
+	// static after construction
+	o       Options
+	enc     *encoder
+	threads []*thread
+	phase   phase
+	windows chan *window // threads -> Run: windows that are over; never closed
+	spare   chan *window // Run -> threads: windows to use again
+
+	// atomic
+	used      atomic.Bool
+	state     atomic.Int32
+	populated atomic.Uint64
+	latest    atomic.Pointer[Window]
+}
+
+// New checks the options and prepares a generator; nothing is connected yet.
+func New(o Options) (*Generator, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	g := &Generator{
+		o:       o,
+		enc:     newEncoder(&o),
+		windows: make(chan *window, o.Threads),
+		spare:   make(chan *window, o.Threads),
+	}
+	for range o.Threads {
+		g.threads = append(g.threads, newThread(&g.o, g.enc, &g.phase, g.windows, g.spare))
+	}
+	return g, nil
+}
+
+// Live is what can be seen of a run while it goes on.
+type Live struct {
+	State     State
+	Populated uint64 // keys stored before the load, over all targets
+	// Totals since the load began, warm-up included; a few milliseconds old.
+	Requests, Hits, Misses, Failures, BytesIn, BytesOut uint64
+	// Latest is the last whole second of the recording; nil before there is one.
+	Latest *Window
+}
+
+// Live may be called at any time from any goroutine.
+func (g *Generator) Live() Live {
+	l := Live{
+		State:     State(g.state.Load()),
+		Populated: g.populated.Load(),
+		Latest:    g.latest.Load(),
+	}
+	for _, t := range g.threads {
+		l.Requests += t.live.requests.Load()
+		hits := t.live.hits.Load()
+		l.Hits += hits
+		l.Misses += max(t.live.keys.Load(), hits) - hits
+		l.Failures += t.live.failures.Load()
+		l.BytesIn += t.live.in.Load()
+		l.BytesOut += t.live.out.Load()
+	}
+	return l
+}
+
+// Run makes the load and returns what it measured. When ctx ends, sending stops, replies are waited for up to a second and
+// the result so far is returned, without an error. At an error the result, if recording had begun, is what was measured up
+// to it. Run can be called once.
+func (g *Generator) Run(ctx context.Context) (*Result, error) {
+	if g.used.Swap(true) {
+		return nil, errors.New("a generator runs once: make another")
+	}
+	defer g.state.Store(int32(Ended))
+	defer func() {
+		for _, t := range g.threads {
+			t.close()
+		}
+	}()
+	if g.o.Populate {
+		g.state.Store(int32(Populating))
+		if err := g.populate(ctx); err != nil {
+			return nil, err
+		}
+	}
+	g.state.Store(int32(Connecting))
+	if err := g.connect(ctx); err != nil {
+		return nil, err
+	}
+	started := time.Now()
+	g.phase.begin = stats.Now() + int64(g.o.WarmUp)
+	g.phase.end = math.MaxInt64
+	if g.o.Duration > 0 {
+		g.phase.end = g.phase.begin + int64(g.o.Duration)
+	}
+	g.state.Store(int32(WarmingUp))
+	if needed := g.o.Threads + 2; g.o.HoldProcessors && runtime.GOMAXPROCS(0) < needed {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(needed))
+	}
+	windows, used, err := g.drive(ctx)
+	if State(g.state.Load()) != Recording {
+		if err == nil {
+			err = fmt.Errorf("the run ended before its warm-up of %v was over: nothing was recorded", g.o.WarmUp)
+		}
+		return nil, err
+	}
+	result := g.result(windows, used)
+	result.Started = started.Add(g.o.WarmUp)
+	result.Interrupted = ctx.Err() != nil
+	return result, err
+}
+
+// connect opens all connections and deals them out to the threads.
+func (g *Generator) connect(ctx context.Context) error {
+	for id := range g.o.Connections {
+		fd, err := dial(ctx, g.o.Targets[id%len(g.o.Targets)], g.o.ConnectTimeout)
+		if err != nil {
+			return fmt.Errorf("connection %d of %d: %w", id+1, g.o.Connections, err)
+		}
+		t := g.threads[id%len(g.threads)]
+		t.conns = append(t.conns, newConn(&g.o, g.enc, id, fd))
+	}
+	for _, t := range g.threads {
+		if err := t.open(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drive runs the threads to their end and returns the time series, what recording consumed and the first error.
+func (g *Generator) drive(ctx context.Context) (windows []Window, used usage, first error) {
+	var before usage
+	beginRecording := func() {
+		if State(g.state.Swap(int32(Recording))) == Recording {
+			return
+		}
+		if g.o.OnBegin != nil {
+			g.o.OnBegin()
+		}
+		var err error
+		if before, err = processUsage(); first == nil {
+			first = err
+		}
+	}
+	if g.o.WarmUp == 0 {
+		beginRecording()
+	}
+	ended := make(chan error, len(g.threads)) // threads -> drive: one result each
+	for _, t := range g.threads {
+		go func() { ended <- t.run() }()
+	}
+	all := newSeries(len(g.threads))
+	begin := time.NewTimer(time.Duration(g.phase.begin - stats.Now()))
+	defer begin.Stop()
+	cancelled := ctx.Done()
+	var drained <-chan time.Time
+	for running := len(g.threads); running > 0; {
+		select {
+		case <-begin.C:
+			beginRecording()
+		case w := <-g.windows:
+			g.collect(all, w)
+		case err := <-ended:
+			running--
+			if err != nil {
+				if first == nil {
+					first = err
+				}
+				g.phase.abandon.Store(true)
+			}
+		case <-cancelled:
+			cancelled = nil
+			g.phase.stop.Store(true)
+			timer := time.NewTimer(drainTimeout)
+			defer timer.Stop()
+			drained = timer.C
+		case <-drained:
+			g.phase.abandon.Store(true)
+		}
+	}
+	for len(g.windows) > 0 {
+		g.collect(all, <-g.windows)
+	}
+	if first == nil && stats.Now() >= g.phase.begin {
+		beginRecording() // a recording so short that its end came in before its beginning
+	}
+	if State(g.state.Load()) == Recording {
+		after, err := processUsage()
+		if first == nil {
+			first = err
+		}
+		used = after.minus(before)
+		if g.o.OnEnd != nil {
+			g.o.OnEnd()
+		}
+	}
+	return all.finish(), used, first
+}
+
+// collect adds a thread's window to the series and gives it back for use.
+func (g *Generator) collect(all *series, w *window) {
+	if all.add(w) {
+		latest := all.windows[len(all.windows)-1]
+		g.latest.Store(&latest)
+	}
+	select {
+	case g.spare <- w:
+	default:
+	}
+}
+
+// result puts together what the threads recorded; they have ended.
+func (g *Generator) result(windows []Window, used usage) *Result {
+	r := &Result{
+		Targets:     g.o.Targets,
+		Threads:     g.o.Threads,
+		Connections: g.o.Connections,
+		Pipeline:    g.o.Pipeline,
+		Sets:        g.o.Sets,
+		Gets:        g.o.Gets,
+		KeysPerGet:  g.o.KeysPerGet,
+		ValueSize:   g.o.ValueSize,
+		Keys:        g.o.keyCount(),
+		Seed:        g.o.Seed,
+		Commands:    make(map[string]CommandResult),
+		Windows:     windows,
+	}
+	var total counts
+	var last int64
+	all := newHistogram()
+	for _, t := range g.threads {
+		last = max(last, t.lastReply)
+		r.BytesIn += t.traffic.in - t.trafficFrom.in
+		r.BytesOut += t.traffic.out - t.trafficFrom.out
+		if r.FirstFailure == "" {
+			r.FirstFailure = t.firstFailure
+		}
+	}
+	r.Elapsed = time.Duration(max(last-g.phase.begin, 0))
+	for c := range numCommands {
+		var of counts
+		latencies := newHistogram()
+		for _, t := range g.threads {
+			of = of.plus(t.commands[c].minus(t.before[c]))
+			latencies.Merge(t.latencies[c])
+		}
+		if of.requests > 0 {
+			r.Commands[c.String()] = summariseCommand(latencies, of, r.Elapsed)
+		}
+		total = total.plus(of)
+		all.Merge(latencies)
+	}
+	r.Total = summariseCommand(all, total, r.Elapsed)
+	r.Generator = summariseUsage(used, g.o.Threads, r.Elapsed)
+	return r
+}

@@ -1,0 +1,367 @@
+package load_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/load"
+	"mcmw/internal/mctest"
+)
+
+// run makes the load and fails the test if it can't be made or doesn't end.
+func run(t *testing.T, o load.Options) *load.Result {
+	t.Helper()
+	result, err := tryRun(t, o)
+	require.NoError(t, err)
+	return result
+}
+
+func tryRun(t *testing.T, o load.Options) (*load.Result, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	g, err := load.New(o)
+	require.NoError(t, err)
+	result, err := g.Run(ctx)
+	require.NoError(t, ctx.Err(), "the run was to end by itself")
+	return result, err
+}
+
+func TestEveryRequestOfEveryKindIsAnsweredAndCounted(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "memcached.sock")
+	server, unixServer := mctest.StartMemcached(t), mctest.StartMemcached(t, "-s", socket)
+	for _, tt := range []struct {
+		name string
+		o    load.Options
+		sets uint64 // of the requests of all connections
+	}{
+		{"one connection", load.Options{Requests: 1000}, 100},
+		{"only sets", load.Options{Sets: 1, Connections: 3, Requests: 100}, 300},
+		{"only gets", load.Options{Gets: 1, Connections: 3, Requests: 100}, 0},
+		{"several threads, pipelined", load.Options{Threads: 3, Connections: 10, Pipeline: 16, Requests: 1000}, 1000},
+		{"a pipeline longer than the run", load.Options{Pipeline: 64, Requests: 10}, 1},
+		{"multi-gets", load.Options{Connections: 4, KeysPerGet: 10, Pipeline: 4, Requests: 500}, 200},
+		{"values greater than a socket buffer", load.Options{Connections: 4, Pipeline: 8, Sets: 1, Gets: 1, ValueSize: 900_000, KeyMin: 1, KeyMax: 20, Requests: 40}, 80},
+		{"values shorter than a key", load.Options{ValueSize: 3, Requests: 100}, 10},
+		{"a unix socket", load.Options{Targets: []string{unixServer.Addr()}, Connections: 4, Pipeline: 2, Requests: 100}, 40},
+		{"keeping processors", load.Options{Threads: 3, Connections: 7, Pipeline: 3, HoldProcessors: true, Requests: 500}, 350},
+		{"several targets", load.Options{Targets: []string{server.Addr(), unixServer.Addr()}, Connections: 5, Requests: 100}, 50},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := tt.o
+			if o.Targets == nil {
+				o.Targets = []string{server.Addr()}
+			}
+			if o.KeyMax == 0 {
+				o.KeyMin, o.KeyMax = 1, 200
+			}
+			o.Populate, o.Verify = true, true
+			r := run(t, o)
+			requests := uint64(max(o.Connections, 1) * o.Requests)
+			gets := requests - tt.sets
+			assert.Equal(t, requests, r.Total.Requests)
+			assert.Equal(t, tt.sets, r.Commands["SET"].Requests)
+			assert.Equal(t, gets, r.Commands["GET"].Requests)
+			assert.Equal(t, gets*uint64(max(o.KeysPerGet, 1)), r.Total.Hits)
+			assert.Zero(t, r.Total.Misses)
+			assert.Zero(t, r.Total.Failures)
+			assert.False(t, r.Interrupted)
+			var inWindows uint64
+			for _, w := range r.Windows {
+				inWindows += w.Requests
+			}
+			assert.Equal(t, requests, inWindows)
+			assert.Greater(t, r.BytesOut, requests)
+			assert.Greater(t, r.BytesIn, requests)
+			assert.Positive(t, r.Elapsed)
+			assert.Positive(t, r.Generator.CPU())
+			l := r.Total.Latency
+			assert.Positive(t, l.Min)
+			for _, ascending := range [][2]time.Duration{{l.Min, l.P50}, {l.P50, l.P90}, {l.P90, l.P99}, {l.P99, l.P999}, {l.P999, l.Max}, {l.Min, l.Mean}, {l.Mean, l.Max}} {
+				assert.LessOrEqual(t, ascending[0], ascending[1], "%+v", l)
+			}
+			assert.LessOrEqual(t, l.Max, r.Elapsed+r.Elapsed/100)
+		})
+	}
+}
+
+func TestProcessorsThatARunAddedAreGivenBack(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	var during int
+	run(t, load.Options{
+		Targets: []string{server.Addr()}, Threads: 4, HoldProcessors: true, Duration: 10 * time.Millisecond,
+		OnBegin: func() { during = runtime.GOMAXPROCS(0) },
+	})
+	assert.Equal(t, 6, during)
+	assert.Equal(t, 2, runtime.GOMAXPROCS(0))
+}
+
+func TestWhatTheServerCountedIsWhatTheResultSays(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	r := run(t, load.Options{
+		Targets: []string{server.Addr()}, Threads: 2, Connections: 8, Pipeline: 4, KeysPerGet: 3, Requests: 1000,
+		KeyMin: 1, KeyMax: 5000,
+	})
+	assert.EqualValues(t, server.Stat("cmd_set"), r.Commands["SET"].Requests)
+	assert.EqualValues(t, server.Stat("get_hits"), r.Total.Hits)
+	assert.EqualValues(t, server.Stat("get_misses"), r.Total.Misses)
+	assert.Positive(t, r.Total.Misses, "nothing was populated")
+	assert.EqualValues(t, r.Commands["GET"].Requests*3, r.Total.Hits+r.Total.Misses)
+}
+
+func TestTheSameSeedMakesTheSameRequests(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	o := load.Options{Targets: []string{server.Addr()}, Connections: 1, Requests: 2000, KeyMin: 1, KeyMax: 1000}
+	hits := func(seed uint64) uint64 {
+		mctest.MustDial(t, server.Addr()).MustDo(t, "flush_all\r\n")
+		o.Seed = seed
+		return run(t, o).Total.Hits
+	}
+	first := hits(1)
+	assert.Positive(t, first)
+	assert.Equal(t, first, hits(1))
+	assert.NotEqual(t, first, hits(2))
+}
+
+func TestEveryConnectionHasKeysOfItsOwn(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	o := load.Options{Targets: []string{server.Addr()}, Connections: 50, Sets: 1, Requests: 1, KeyMin: 1, KeyMax: 1 << 40}
+	run(t, o)
+	assert.EqualValues(t, 50, server.Stat("curr_items"))
+}
+
+func TestARunEndsWithItsDurationAndLeavesOutTheWarmUp(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	var began, ended atomic.Int32
+	var countedBefore int64
+	o := load.Options{
+		Targets: []string{server.Addr()}, Threads: 2, Connections: 4,
+		WarmUp: 300 * time.Millisecond, Duration: 1200 * time.Millisecond, Populate: true,
+	}
+	o.OnBegin = func() { began.Add(1); countedBefore = server.Stat("get_hits") }
+	o.OnEnd = func() { ended.Add(1) }
+	r := run(t, o)
+	assert.EqualValues(t, 1, began.Load())
+	assert.EqualValues(t, 1, ended.Load())
+	assert.Positive(t, countedBefore, "there was a warm-up")
+	assert.Less(t, int64(r.Total.Hits), server.Stat("get_hits"), "what came before isn't in the result")
+	assert.Positive(t, r.Total.Hits)
+	require.Len(t, r.Windows, 2)
+	assert.Equal(t, time.Second, r.Windows[0].Length)
+	assert.Equal(t, r.Elapsed-time.Second, r.Windows[1].Length)
+}
+
+func TestARunWithoutLimitGoesOnUntilItsContextEnds(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	g, err := load.New(load.Options{Targets: []string{server.Addr()}, Connections: 4, Pipeline: 8})
+	require.NoError(t, err)
+	assert.Equal(t, load.Idle, g.Live().State)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	var r *load.Result
+	go func() {
+		defer close(done)
+		r, err = g.Run(ctx)
+	}()
+	require.Eventually(t, func() bool { return g.Live().Latest != nil }, 30*time.Second, 10*time.Millisecond)
+	live := g.Live()
+	assert.Equal(t, load.Recording, live.State)
+	assert.Positive(t, live.Requests)
+	assert.Positive(t, live.BytesIn)
+	assert.Equal(t, time.Second, live.Latest.Length)
+	cancel()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the run goes on after its context ended")
+	}
+	require.NoError(t, err)
+	assert.True(t, r.Interrupted)
+	assert.GreaterOrEqual(t, r.Total.Requests, live.Requests)
+	assert.Equal(t, load.Ended, g.Live().State)
+	_, err = g.Run(context.Background())
+	assert.ErrorContains(t, err, "runs once")
+}
+
+func TestARunThatIsInterruptedBeforeItRecordsSaysSo(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	g, err := load.New(load.Options{Targets: []string{server.Addr()}, WarmUp: time.Hour})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		for g.Live().Requests == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	_, err = g.Run(ctx)
+	assert.EqualError(t, err, "the run ended before its warm-up of 1h0m0s was over: nothing was recorded")
+}
+
+func TestErrorRepliesAreCountedAndTheLoadGoesOn(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	r := run(t, load.Options{Targets: []string{server.Addr()}, Sets: 1, Gets: 1, ValueSize: 2 << 20, Connections: 2, Pipeline: 4, Requests: 20})
+	assert.EqualValues(t, 40, r.Total.Requests)
+	assert.EqualValues(t, 20, r.Commands["SET"].Failures)
+	assert.Equal(t, "SERVER_ERROR object too large for cache", r.FirstFailure)
+	assert.Zero(t, r.Commands["GET"].Failures)
+	assert.EqualValues(t, 20, r.Commands["GET"].Misses)
+}
+
+// script starts a server that answers the first request by reply and nothing after it.
+func script(t *testing.T, reply string) string {
+	return mctest.StartScript(t, func(p *mctest.Peer) {
+		if _, ok := p.Line(); ok {
+			p.Send(reply)
+			p.Stall()
+		}
+	}).Addr()
+}
+
+func TestATargetThatMisbehavesEndsTheRunWithAClearError(t *testing.T) {
+	nobody := mctest.StartScript(t, func(*mctest.Peer) {})
+	nobody.Stop()
+	for _, tt := range []struct {
+		name   string
+		target string
+		want   string
+	}{
+		{"refuses", nobody.Addr(), "connection 1 of 1: target " + nobody.Addr() + ": dial tcp " + nobody.Addr() + ": connect: connection refused"},
+		{"no such socket", "unix:/nonexistent/socket", "target unix:/nonexistent/socket: dial unix /nonexistent/socket: connect: no such file or directory"},
+		{"says nothing", script(t, ""), "no reply to GET for 200ms (1 requests outstanding on that connection)"},
+		{"stops in a value", script(t, "VALUE memtier-7 0 10\r\nmemti"), "no reply to GET for 200ms"},
+		{"answers something else", script(t, "HTTP/1.1 400 Bad Request\r\n"), `not a reply to GET: "HTTP/1.1 400 Bad Request\r\n"`},
+		{"answers twice", script(t, "END\r\nEND\r\n"), "no request"},
+		{"sends a broken value line", script(t, "VALUE memtier-7 0\r\n"), "expected VALUE <key> <flags> <bytes>"},
+		{"sends a value longer than it says", script(t, "VALUE memtier-7 0 3\r\nmemtier\r\nEND\r\n"), "doesn't end where its length says"},
+		{"sends another key", script(t, "VALUE memtier-8 0 3\r\nmem\r\nEND\r\n"), `wrong key: asked for memtier-7, got the value of "memtier-8"`},
+		{"sends another value", script(t, "VALUE memtier-7 0 9\r\nmemtier-8\r\nEND\r\n"), "wrong value for key memtier-7 (9 bytes): from byte 0 on"},
+		{"sends a key twice", script(t, "VALUE memtier-7 0 1\r\nm\r\nVALUE memtier-7 0 1\r\nm\r\nEND\r\n"), "2 values for 1 keys of a GET"},
+		{"ends the connection", mctest.StartScript(t, func(p *mctest.Peer) { p.Line() }).Addr(), "the connection broke with 1 requests unanswered: end of file"},
+		{"resets the connection", mctest.StartScript(t, func(p *mctest.Peer) { p.Line(); p.Reset() }).Addr(), "the connection broke with 1 requests unanswered: connection reset by peer"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := tryRun(t, load.Options{
+				Targets: []string{tt.target}, Gets: 1, KeyMin: 7, KeyMax: 7, Requests: 2, Verify: true, Timeout: 200 * time.Millisecond,
+			})
+			require.Error(t, err)
+			assert.ErrorContains(t, err, tt.want)
+			assert.Equal(t, strings.Count(err.Error(), "\n"), 0, "one error, one line")
+			assert.ErrorContains(t, err, tt.target)
+		})
+	}
+}
+
+func TestAnErrorOfOneConnectionKeepsTheResultOfTheOthers(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	bad := mctest.StartScript(t, func(p *mctest.Peer) {
+		for range 5 {
+			p.Line()
+			p.Send("END\r\n")
+		}
+	})
+	r, err := tryRun(t, load.Options{
+		Targets: []string{server.Addr(), bad.Addr()}, Threads: 2, Connections: 2, Gets: 1, Duration: time.Hour,
+	})
+	assert.ErrorContains(t, err, "target "+bad.Addr()+": the connection broke with 1 requests unanswered")
+	require.NotNil(t, r)
+	assert.GreaterOrEqual(t, r.Total.Requests, uint64(5))
+	assert.Less(t, r.Generator.CPU(), time.Hour)
+}
+
+func TestAServerThatStallsAtTheEndDoesNotHoldTheRunUp(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	g, err := load.New(load.Options{Targets: []string{server.Addr()}, Connections: 4})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		for g.Live().Requests == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		server.Freeze()
+		cancel()
+	}()
+	r, err := g.Run(ctx)
+	server.Thaw()
+	require.NoError(t, err)
+	assert.True(t, r.Interrupted)
+}
+
+func TestPopulateEndsWithItsContext(t *testing.T) {
+	silent := mctest.StartScript(t, func(p *mctest.Peer) { p.Stall() })
+	g, err := load.New(load.Options{Targets: []string{silent.Addr()}, Populate: true, Timeout: time.Hour})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err = g.Run(ctx)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.ErrorContains(t, err, silent.Addr())
+}
+
+func TestPopulateNamesTheKeyThatCouldNotBeStored(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	_, err := tryRun(t, load.Options{Targets: []string{server.Addr()}, Populate: true, ValueSize: 2 << 20, Requests: 1})
+	assert.EqualError(t, err, fmt.Sprintf(
+		`populating: target %s: storing key memtier-1: expected STORED, got "SERVER_ERROR object too large for cache\r\n"`, server.Addr()))
+}
+
+func TestNothingIsLeftOpenAfterARun(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	open := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		return len(entries)
+	}
+	o := load.Options{Targets: []string{server.Addr()}, Threads: 2, Connections: 20, Requests: 10, Populate: true}
+	run(t, o)
+	before := open()
+	for range 3 {
+		run(t, o)
+	}
+	assert.Equal(t, before, open())
+}
+
+func TestOptionsOutOfRangeAreRefusedWithWhatIsAccepted(t *testing.T) {
+	target := []string{"127.0.0.1:11211"}
+	for want, o := range map[string]load.Options{
+		"no target: expected at least one":                      {},
+		`target "unix:": expected host:port or unix:/path`:      {Targets: []string{"unix:"}},
+		"threads -1: expected 1 to 1024":                        {Targets: target, Threads: -1, Connections: 1},
+		"expected at least one for each of the 4 threads":       {Targets: target, Threads: 4, Connections: 2},
+		"pipeline -2: expected 1 to 65536":                      {Targets: target, Pipeline: -2},
+		"SETs of the ratio -1":                                  {Targets: target, Sets: -1},
+		"keys 9 to 3: the greatest is less than the smallest":   {Targets: target, KeyMin: 9, KeyMax: 3},
+		"key prefix of 250 bytes: a key would be 255 bytes":     {Targets: target, KeyPrefix: strings.Repeat("k", 250)},
+		`key prefix "a b": a key can hold neither spaces`:       {Targets: target, KeyPrefix: "a b"},
+		"value size -4: expected 1 to":                          {Targets: target, ValueSize: -4},
+		"duration -1s: it can't be negative":                    {Targets: target, Duration: -time.Second},
+		"a warm-up of 1s with 5 requests per connection":        {Targets: target, WarmUp: time.Second, Requests: 5},
+		"greatest key 18446744073709551615: expected at most 9": {Targets: target, KeyMax: 1<<64 - 1},
+	} {
+		_, err := load.New(o)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err := load.New(load.Options{Threads: -1, Connections: -1})
+	assert.ErrorContains(t, err, "no target")
+	assert.ErrorContains(t, err, "threads -1", "all that is wrong is said at once")
+}
+
+func TestARunOfNoTimeStillSendsOneRequestPerConnection(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	r := run(t, load.Options{Targets: []string{server.Addr()}, Threads: 2, Connections: 10, Duration: time.Nanosecond})
+	assert.EqualValues(t, 10, r.Total.Requests)
+}

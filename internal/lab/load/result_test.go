@@ -1,0 +1,31 @@
+package load
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestTheLimitIsWhateverKeptTheThreadsFromSleeping(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		cpu     time.Duration
+		waited  time.Duration
+		threads int
+		want    Limit
+	}{
+		{"asleep half the time", 500 * time.Millisecond, 0, 1, LimitNone},
+		{"running all the time", 990 * time.Millisecond, 0, 1, LimitGenerator},
+		{"one of two threads' worth", 990 * time.Millisecond, 0, 2, LimitNone},
+		{"both threads", 1980 * time.Millisecond, 0, 2, LimitGenerator},
+		{"kept from a core", 500 * time.Millisecond, 480 * time.Millisecond, 1, LimitMachine},
+		{"more waiting than time", 500 * time.Millisecond, 3 * time.Second, 1, LimitMachine},
+	} {
+		got := summariseUsage(usage{user: tt.cpu / 4, system: tt.cpu - tt.cpu/4, waited: tt.waited}, tt.threads, time.Second)
+		assert.Equal(t, tt.want, got.Limit, tt.name)
+		assert.LessOrEqual(t, got.BusyOrWaiting, 1.0, tt.name)
+		assert.Equal(t, tt.cpu, got.CPU(), tt.name)
+	}
+	assert.Zero(t, summariseUsage(usage{}, 1, 0).Busy, "no time, no share")
+}

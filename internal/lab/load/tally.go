@@ -1,0 +1,77 @@
+package load
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Geometry of the latency histograms, ns: any latency up to an hour, to three decimal digits.
+const (
+	maxLatency    = int64(time.Hour)
+	latencyDigits = 3
+)
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, maxLatency, latencyDigits) }
+
+// record adds a latency to a histogram; one beyond its range counts as the greatest it can hold.
+func record(h *hdrhistogram.Histogram, latency int64) {
+	// The only error is a value out of range, which this value isn't.
+	_ = h.RecordValue(min(max(latency, 1), maxLatency))
+}
+
+// counts is what happened to the requests of one command.
+type counts struct {
+	requests uint64 // complete replies, errors included
+	keys     uint64 // asked for, in requests that were not answered by an error
+	hits     uint64 // of keys
+	failures uint64 // replies that are an error text
+	latency  int64  // sum over requests, ns
+}
+
+// minus returns c less what it was at an earlier time.
+func (c counts) minus(earlier counts) counts {
+	return counts{
+		requests: c.requests - earlier.requests,
+		keys:     c.keys - earlier.keys,
+		hits:     c.hits - earlier.hits,
+		failures: c.failures - earlier.failures,
+		latency:  c.latency - earlier.latency,
+	}
+}
+
+// plus returns the sum of c and d.
+func (c counts) plus(d counts) counts {
+	return counts{
+		requests: c.requests + d.requests,
+		keys:     c.keys + d.keys,
+		hits:     c.hits + d.hits,
+		failures: c.failures + d.failures,
+		latency:  c.latency + d.latency,
+	}
+}
+
+// traffic counts the bytes of the sockets.
+type traffic struct {
+	in, out uint64
+}
+
+// liveCounts is what a thread lets others see while it runs: its totals since the start, published once in a while.
+type liveCounts struct {
+	requests, keys, hits, failures, in, out atomic.Uint64
+}
+
+// publish is called by the thread alone.
+func (l *liveCounts) publish(commands *[numCommands]counts, t traffic) {
+	var total counts
+	for _, c := range commands {
+		total = total.plus(c)
+	}
+	l.requests.Store(total.requests)
+	l.keys.Store(total.keys)
+	l.hits.Store(total.hits)
+	l.failures.Store(total.failures)
+	l.in.Store(t.in)
+	l.out.Store(t.out)
+}

@@ -1,0 +1,361 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/sys/unix"
+
+	"mcmw/internal/stats"
+)
+
+const (
+	// readSize is how much one read can bring, bytes: 16 pipelined values of 4 KiB, or a few dozen keys of a multi-get, at once.
+	readSize = 256 << 10
+	// maxBurst is how many bytes of requests are built before they are written; what the pipeline still lacks follows.
+	maxBurst = 1 << 20
+	// maxEvents is how many connections one epoll_wait reports.
+	maxEvents = 512
+	// maxSleep bounds how late a thread notices that the run ends or that a reply is overdue, ms.
+	maxSleep = 100
+	// publishEvery is how old the published counters get while there is traffic, ns.
+	publishEvery = int64(time.Millisecond)
+)
+
+// thread is one epoll loop with the connections it owns: a goroutine that only ever waits for them. It isn't locked to an
+// operating system thread: the Go scheduler interrupts every goroutine after 10 ms, and takes two changes of thread
+// to resume a locked one, which is milliseconds when the cores are busy.
+type thread struct {
+	// static after construction
+	o       *Options
+	enc     *encoder
+	phase   *phase
+	conns   []*conn
+	epoll   int
+	windows chan<- *window // thread -> Run: windows that are over; Run never closes it and always reads it
+	spare   <-chan *window // Run -> thread: used ones
+	live    liveCounts     // written by the loop, read by anyone
+
+	// owned by the loop; Run reads them after it
+	commands     [numCommands]counts // since the start
+	traffic      traffic             // since the start
+	before       [numCommands]counts // what commands was as recording began
+	trafficFrom  traffic             // what traffic was then
+	latencies    [numCommands]*hdrhistogram.Histogram
+	lastReply    int64  // ns of stats.Now
+	firstFailure string // text of the first error reply
+
+	// owned by the loop
+	in, out   []byte
+	drawn     []uint64
+	events    []unix.EpollEvent
+	active    int // connections that wait for replies
+	recording bool
+	sending   bool
+	window    *window
+	published int64 // ns
+	checked   int64 // when overdue replies were looked for last, ns
+}
+
+func newThread(o *Options, enc *encoder, p *phase, windows chan<- *window, spare <-chan *window) *thread {
+	t := &thread{
+		o:       o,
+		enc:     enc,
+		phase:   p,
+		epoll:   -1,
+		windows: windows,
+		spare:   spare,
+		in:      make([]byte, readSize),
+		out:     make([]byte, 0, 64<<10),
+		drawn:   make([]uint64, o.KeysPerGet),
+		events:  make([]unix.EpollEvent, maxEvents),
+		window:  newWindow(),
+	}
+	for c := range t.latencies {
+		t.latencies[c] = newHistogram()
+	}
+	return t
+}
+
+// open makes the thread's epoll instance and puts its connections in.
+func (t *thread) open() (err error) {
+	if t.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return fmt.Errorf("epoll: %w", err)
+	}
+	for i := range t.conns {
+		if err := t.watch(i, unix.EPOLL_CTL_ADD, unix.EPOLLIN); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close closes the connections and the epoll instance.
+func (t *thread) close() {
+	for _, c := range t.conns {
+		unix.Close(c.fd)
+	}
+	if t.epoll >= 0 {
+		unix.Close(t.epoll)
+	}
+	t.conns, t.epoll = nil, -1
+}
+
+// watch changes what epoll reports of connection i.
+func (t *thread) watch(i, operation int, events uint32) error {
+	event := unix.EpollEvent{Events: events, Fd: int32(i)}
+	if err := unix.EpollCtl(t.epoll, operation, t.conns[i].fd, &event); err != nil {
+		return fmt.Errorf("target %s: epoll_ctl: %w", t.conns[i].target, err)
+	}
+	return nil
+}
+
+// run makes the thread's share of the load. What was recorded is complete when it returns, also with an error.
+func (t *thread) run() error {
+	err := t.loop()
+	t.end()
+	return err
+}
+
+// loop returns when every connection has all its replies, when the run is abandoned or at an error.
+func (t *thread) loop() error {
+	t.sending = true
+	now := stats.Now()
+	t.checked = now
+	t.lastReply = now
+	t.beginIfDue(now)
+	// Whether the time is over is not looked at yet: however late a busy machine lets a thread begin, every connection
+	// sends something.
+	for i, c := range t.conns {
+		t.active++
+		if err := t.fill(i, c); err != nil {
+			return err
+		}
+	}
+	wait := unix.EpollWait
+	if t.o.HoldProcessors {
+		wait = epollWaitHolding
+	}
+	for t.active > 0 && !t.phase.abandoned() {
+		n, err := wait(t.epoll, t.events, maxSleep)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("epoll_wait: %w", err)
+		}
+		now = stats.Now()
+		t.advance(now)
+		if err := t.overdue(now); err != nil {
+			return err
+		}
+		for _, event := range t.events[:max(n, 0)] {
+			if err := t.serve(int(event.Fd), event.Events); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// advance does what is due by the clock: begin to record, end a window, stop sending, publish.
+func (t *thread) advance(now int64) {
+	t.beginIfDue(now)
+	for t.recording && now >= t.phase.begin+int64(t.window.index+1)*int64(windowLength) {
+		t.window.length = windowLength
+		t.passWindow()
+	}
+	if t.sending && t.phase.isOver(now) {
+		t.sending = false
+	}
+	if now-t.published >= publishEvery {
+		t.published = now
+		t.live.publish(&t.commands, t.traffic)
+	}
+}
+
+// beginIfDue begins to record when it is time.
+func (t *thread) beginIfDue(now int64) {
+	if !t.recording && now >= t.phase.begin {
+		t.recording = true
+		t.before, t.trafficFrom = t.commands, t.traffic
+	}
+}
+
+// end stops recording: the last reply is there, or will not come any more.
+func (t *thread) end() {
+	t.live.publish(&t.commands, t.traffic)
+	if !t.recording {
+		return
+	}
+	t.window.length = time.Duration(max(t.lastReply-t.phase.begin-int64(t.window.index)*int64(windowLength), 0))
+	t.window.last = true
+	t.passWindow()
+}
+
+// passWindow hands the window over and takes up the next.
+func (t *thread) passWindow() {
+	next := t.window.index + 1
+	t.windows <- t.window
+	select {
+	case t.window = <-t.spare:
+	default:
+		t.window = newWindow()
+	}
+	t.window.reset(next)
+}
+
+// overdue returns an error if a request has been waiting for its reply for too long. It looks once in a while.
+func (t *thread) overdue(now int64) error {
+	if now-t.checked < min(int64(time.Second), int64(t.o.Timeout)/4) {
+		return nil
+	}
+	t.checked = now
+	for _, c := range t.conns {
+		if c.inFlight > 0 && now-c.oldest().sent > int64(t.o.Timeout) {
+			return fmt.Errorf("target %s: no reply to %s for %v (%d requests outstanding on that connection)",
+				c.target, c.oldest().command, t.o.Timeout, c.inFlight)
+		}
+	}
+	return nil
+}
+
+// serve does what an event on connection i asks for.
+func (t *thread) serve(i int, events uint32) error {
+	c := t.conns[i]
+	if events&unix.EPOLLOUT != 0 && c.waiting {
+		if err := t.flush(i, c); err != nil {
+			return err
+		}
+	}
+	if events&^unix.EPOLLOUT != 0 {
+		if err := t.receive(c); err != nil {
+			return err
+		}
+	}
+	return t.fill(i, c)
+}
+
+// fill sends what the connection's pipeline lacks. A connection that waits for nothing afterwards is done.
+func (t *thread) fill(i int, c *conn) error {
+	if t.sending && !c.waiting {
+		first := c.inFlight
+		out := t.out[:0]
+		for c.inFlight < len(c.ring) && c.left != 0 && len(out) < maxBurst {
+			out = c.appendRequest(out, t.o, t.enc, t.drawn)
+		}
+		t.out = out
+		if len(out) > 0 {
+			now := stats.Now()
+			for r := first; r < c.inFlight; r++ {
+				c.ring[c.slot(r)].sent = now
+			}
+			if err := t.send(i, c, out); err != nil {
+				return err
+			}
+		}
+	}
+	if c.inFlight == 0 {
+		t.active--
+		return t.watch(i, unix.EPOLL_CTL_DEL, 0)
+	}
+	return nil
+}
+
+// send writes a burst; what the socket doesn't take is kept until it does.
+func (t *thread) send(i int, c *conn, burst []byte) error {
+	n, err := write(c.fd, burst)
+	if err != nil && !errors.Is(err, unix.EAGAIN) {
+		return c.broken(err)
+	}
+	t.traffic.out += uint64(n)
+	if n == len(burst) {
+		return nil
+	}
+	c.rest = append(c.rest[:0], burst[n:]...)
+	c.waiting = true
+	return t.watch(i, unix.EPOLL_CTL_MOD, unix.EPOLLIN|unix.EPOLLOUT)
+}
+
+// flush writes what the socket didn't take before.
+func (t *thread) flush(i int, c *conn) error {
+	n, err := write(c.fd, c.rest)
+	if err != nil && !errors.Is(err, unix.EAGAIN) {
+		return c.broken(err)
+	}
+	t.traffic.out += uint64(n)
+	c.rest = c.rest[:copy(c.rest, c.rest[n:])]
+	if len(c.rest) > 0 {
+		return nil
+	}
+	c.waiting = false
+	return t.watch(i, unix.EPOLL_CTL_MOD, unix.EPOLLIN)
+}
+
+// receive reads what there is and takes the replies in it.
+func (t *thread) receive(c *conn) error {
+	n, err := read(c.fd, t.in)
+	now := stats.Now()
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+		return nil
+	case err != nil:
+		return c.broken(err)
+	case n == 0:
+		return c.broken(errors.New("end of file"))
+	}
+	t.traffic.in += uint64(n)
+	for buf := t.in[:n]; len(buf) > 0; {
+		if c.inFlight == 0 {
+			return fmt.Errorf("target %s: bytes that answer no request: %s", c.target, excerpt(buf))
+		}
+		oldest := c.oldest()
+		if c.scan.check != nil && oldest.command == get {
+			c.scan.check.beginReply(c.askedOldest(t.o))
+		}
+		taken, done, err := c.scan.next(buf, oldest.command)
+		if err != nil {
+			return fmt.Errorf("target %s: %w", c.target, err)
+		}
+		buf = buf[taken:]
+		if done {
+			if err := t.replied(c, oldest, now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// replied counts the oldest request of c, whose reply is complete.
+func (t *thread) replied(c *conn, r *request, now int64) error {
+	reply := &c.scan.reply
+	asked := 0
+	if r.command == get {
+		asked = t.o.KeysPerGet
+	}
+	if reply.values > asked {
+		return fmt.Errorf("target %s: %d values for %d keys of a %s", c.target, reply.values, asked, r.command)
+	}
+	latency := now - r.sent
+	one := counts{requests: 1, keys: uint64(asked), hits: uint64(reply.values), latency: latency}
+	if reply.failed != nil {
+		one.keys, one.hits, one.failures = 0, 0, 1
+		if t.firstFailure == "" {
+			t.firstFailure = string(reply.failed)
+		}
+	}
+	t.commands[r.command] = t.commands[r.command].plus(one)
+	t.lastReply = now
+	if t.recording {
+		record(t.latencies[r.command], latency)
+		record(t.window.latencies, latency)
+		t.window.total = t.window.total.plus(one)
+	}
+	c.drop()
+	return nil
+}
+
+// broken names the target of a connection that failed and what was lost with it.
+func (c *conn) broken(err error) error {
+	return fmt.Errorf("target %s: the connection broke with %d requests unanswered: %w", c.target, c.inFlight, err)
+}
