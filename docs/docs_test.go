@@ -1,0 +1,135 @@
+// Package docs holds the documentation to what the code is.
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pages are the documents a person reads, relative to this directory.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pattern := range []string{"../*.md", "*.md"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, file := range files {
+			texts[file] = read(t, file)
+		}
+	}
+	require.Contains(t, texts, "../README.md")
+	require.Contains(t, texts, "architecture.md")
+	return texts
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return string(b)
+}
+
+func TestEveryLinkLeadsToAFileAndEveryFragmentToAHeading(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)]+)\)`)
+	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
+	found := 0
+	for page, text := range pages(t) {
+		for _, match := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(match[1], "://") {
+				continue
+			}
+			found++
+			file, fragment, _ := strings.Cut(match[1], "#")
+			target := filepath.Join(filepath.Dir(page), file)
+			require.FileExists(t, target, "%s links to %s", page, match[1])
+			if fragment == "" {
+				continue
+			}
+			var anchors []string
+			for _, h := range heading.FindAllStringSubmatch(read(t, target), -1) {
+				anchors = append(anchors, strings.ReplaceAll(strings.ToLower(h[1]), " ", "-"))
+			}
+			require.Contains(t, anchors, fragment, "%s links to %s", page, match[1])
+		}
+	}
+	require.NotZero(t, found)
+}
+
+func TestEveryMakeTargetThatIsNamedExists(t *testing.T) {
+	named := regexp.MustCompile("(?:`|    )make ([a-z]+)")
+	makefile := read(t, "../Makefile")
+	found := 0
+	for page, text := range pages(t) {
+		for _, match := range named.FindAllStringSubmatch(text, -1) {
+			found++
+			require.Regexp(t, `(?m)^`+match[1]+`:`, makefile, "%s names make %s", page, match[1])
+		}
+	}
+	require.NotZero(t, found)
+}
+
+// The drawing is kept where the stages are assembled; the pages repeat it.
+func TestTheDrawingIsTheOneOfTheMiddleware(t *testing.T) {
+	var drawing strings.Builder
+	for line := range strings.Lines(read(t, "../internal/middleware/doc.go")) {
+		switch rest, drawn := strings.CutPrefix(line, "//\t"); {
+		case drawn:
+			drawing.WriteString("    " + rest)
+		case drawing.Len() > 0 && line == "//\n":
+			drawing.WriteString("\n")
+		case drawing.Len() > 0:
+			want := strings.TrimRight(drawing.String(), "\n") + "\n"
+			require.Contains(t, want, "reader goroutine")
+			for _, page := range []string{"../README.md", "architecture.md"} {
+				require.True(t, strings.Contains(read(t, page), want), "%s lacks this drawing:\n%s", page, want)
+			}
+			return
+		}
+	}
+	t.Fatal("internal/middleware/doc.go has no drawing")
+}
+
+func TestThePackageMapIsComplete(t *testing.T) {
+	dirs := map[string]bool{}
+	for _, root := range []string{"cmd", "internal"} {
+		require.NoError(t, fs.WalkDir(os.DirFS(".."), root, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+				dirs[filepath.Dir(path)] = true
+			}
+			return err
+		}))
+	}
+	text := read(t, "architecture.md")
+	for dir := range dirs {
+		if !strings.HasPrefix(dir, "internal/mctest/") {
+			require.True(t, strings.Contains(text, "\n| `"+dir+"` |"), "package %s is not in the map", dir)
+		}
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:cmd|internal)/[^`]*)` \\|").FindAllStringSubmatch(text, -1) {
+		require.True(t, dirs[row[1]], "the map has %s, which is no package", row[1])
+	}
+}
+
+func TestEveryServeCommandIsAccepted(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "mcmw")
+	out, err := exec.Command("go", "build", "-o", binary, "../cmd/mcmw").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	command := regexp.MustCompile(`(?m)^ +(?:bin/)?mcmw serve (.*)$`)
+	found := 0
+	for page, text := range pages(t) {
+		for _, match := range command.FindAllStringSubmatch(text, -1) {
+			found++
+			check := exec.Command(binary, append([]string{"config", "check"}, strings.Fields(match[1])...)...)
+			out, err := check.CombinedOutput()
+			require.NoError(t, err, "%s: mcmw serve %s: %s", page, match[1], out)
+		}
+	}
+	require.GreaterOrEqual(t, found, 3)
+}

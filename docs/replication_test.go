@@ -1,0 +1,367 @@
+package docs
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+// What the table abbreviates.
+const (
+	errorLine   = "SERVER_ERROR out of memory storing object" // error
+	notANumber  = "CLIENT_ERROR cannot increment or decrement non-numeric value"
+	clientError = "CLIENT_ERROR"
+	value       = "VALUE k 0 1, x" // VALUE, as a server answers it before END; k is the key
+)
+
+// A situation is what the table says of one way in which three servers answer a request.
+type situation struct {
+	request string // as the table has it, without the key
+	// answers are those of the key's first, second and third server. nothing: it closes the connection; -: it is not asked.
+	answers []string
+	cells   [3]string // by acknowledgement mode
+}
+
+// situations reads the rows of the table: those whose third column has several servers' answers.
+func situations(t *testing.T) []situation {
+	t.Helper()
+	var list []situation
+	for line := range strings.Lines(read(t, "replication.md")) {
+		columns := strings.Split(strings.ReplaceAll(strings.TrimSpace(line), "`", ""), "|")
+		if len(columns) != 8 || !strings.Contains(columns[3], " · ") {
+			continue
+		}
+		for i := range columns {
+			columns[i] = strings.TrimSpace(columns[i])
+		}
+		s := situation{request: columns[1], answers: strings.Split(columns[3], " · "), cells: [3]string(columns[4:7])}
+		require.Len(t, s.answers, 3, line)
+		list = append(list, s)
+	}
+	return list
+}
+
+// scripted is three servers that answer what the situation at hand says.
+type scripted struct {
+	key string
+
+	mu      sync.Mutex
+	request string // guarded by mu: the situation's
+	// answers are guarded by mu: by server, what the next request is answered; "" when that is done.
+	answers [3]string
+	// repairs are guarded by mu: by server, what it was asked for afterwards, to get rid of what it must not hold.
+	repairs [3]string
+}
+
+func (s *scripted) prepare(request string, answers []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.request, s.answers, s.repairs = request, [3]string(answers), [3]string{}
+	for i, answer := range answers {
+		if answer == "-" {
+			s.answers[i] = ""
+		}
+	}
+}
+
+// repaired returns, by server, what it was asked for after its answer, once every server was asked that was to be.
+func (s *scripted) repaired(t *testing.T) [3]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	assert.Equal(t, [3]string{}, s.answers, "answers that nobody asked for")
+	return s.repairs
+}
+
+// next returns the answer of server i to a command line, "" for a closed connection.
+func (s *scripted) next(i int, verb string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer, rest, _ := strings.Cut(s.answers[i], " then ")
+	switch {
+	case verb == "version": // a probe of a server that failed
+		return "VERSION 1.6.18"
+	case verb == "delete" && (answer == "" || s.request != verb):
+		s.repairs[i] = "deleted"
+		return "DELETED"
+	case verb == "flush_all" && (answer == "" || s.request != verb):
+		s.repairs[i] = "flushed"
+		return "OK"
+	}
+	s.answers[i] = rest
+	switch answer {
+	case "nothing":
+		return ""
+	case "error":
+		return errorLine
+	case clientError:
+		return notANumber
+	case "VALUE":
+		answer = strings.Replace(value, " k ", " "+s.key+" ", 1) + ", END"
+	}
+	return strings.ReplaceAll(answer, ", ", "\r\n")
+}
+
+// serve is the life of one connection to server i.
+func (s *scripted) serve(i int, p *mctest.Peer) {
+	for {
+		line, ok := p.Line()
+		if !ok {
+			return
+		}
+		words := strings.Fields(line)
+		switch words[0] {
+		case "set", "add", "cas", "append", "ms":
+			if _, ok := p.Line(); !ok {
+				return
+			}
+		}
+		answer := s.next(i, words[0])
+		if answer == "" {
+			return
+		}
+		p.Send(answer + "\r\n")
+	}
+}
+
+// wire makes the request of a situation out of its name in the table. data: a data block follows.
+func wire(t *testing.T, request, key string) (line string, data bool) {
+	t.Helper()
+	switch request {
+	case "set", "add", "append":
+		return request + " " + key + " 0 0 1", true
+	case "cas":
+		return "cas " + key + " 0 0 1 7", true
+	case "ms":
+		return "ms " + key + " 1", true
+	case "ms C":
+		return "ms " + key + " 1 C7", true
+	case "delete", "md":
+		return request + " " + key, false
+	case "incr":
+		return "incr " + key + " 1", false
+	case "ma v":
+		return "ma " + key + " v", false
+	case "touch":
+		return "touch " + key + " 60", false
+	case "gat":
+		return "gat 60 " + key, false
+	case "mg T":
+		return "mg " + key + " T60", false
+	case "flush_all":
+		return "flush_all", false
+	}
+	t.Fatalf("the table has the request %q, which this test does not know", request)
+	return "", false
+}
+
+// failure is how a reply begins that mcmw makes for a server that gave none.
+var failure = regexp.MustCompile(`SERVER_ERROR server-(\d): .*`)
+
+// outcome writes what happened as the table does. It must not name a server that did answer, and must leave all servers
+// that the key was not deleted on with the same state.
+func outcome(t *testing.T, s situation, key, reply string, repaired [3]string) string {
+	if match := failure.FindStringSubmatch(reply); match != nil {
+		i := int(match[1][0] - '1')
+		assert.Contains(t, s.answers[i], "nothing", "%s, answered %s: %q", s.request, s.answers, reply)
+	}
+	reply = failure.ReplaceAllString(strings.TrimSuffix(reply, "\r\n"), "no answer")
+	reply = strings.NewReplacer(errorLine, "error", notANumber, clientError, "\r\n", ", ", " "+key+" ", " k ").Replace(reply)
+	reply = strings.TrimSuffix(strings.Replace(reply, value, "VALUE", 1), ", END")
+	assert.LessOrEqual(t, len(states(s, repaired)), 1, "%s, answered %s, leaves %v", s.request, s.answers, states(s, repaired))
+	for _, repair := range []string{"deleted", "flushed"} {
+		var servers []string
+		for i := range repaired {
+			if repaired[i] == repair {
+				servers = append(servers, fmt.Sprint(i+1))
+			}
+		}
+		if servers != nil {
+			reply += "; " + repair + " on " + strings.Join(servers, ", ")
+		}
+	}
+	return reply
+}
+
+// states returns the different states, by what they answered, of the servers that were not repaired.
+func states(s situation, repaired [3]string) map[string]bool {
+	list := map[string]bool{}
+	for i, answer := range s.answers {
+		switch {
+		case repaired[i] != "", answer == "-":
+		case s.request == "delete", s.request == "md":
+			list["not there"] = true
+		case s.request == "gat", s.request == "flush_all":
+			// These know no repair; what they leave is said below the table.
+		default:
+			list[answer] = true
+		}
+	}
+	return list
+}
+
+// options takes a cell apart: what may happen, by what came last.
+func options(cell string) []string { return strings.Split(cell, " or ") }
+
+func TestTheTableOfReplicatedWritesIsWhatHappens(t *testing.T) {
+	script := &scripted{}
+	var addrs []string
+	for i := range 3 {
+		addrs = append(addrs, mctest.StartScript(t, func(p *mctest.Peer) { script.serve(i, p) }).Addr())
+	}
+	servers := mwtest.Named(addrs...)
+	key := keyOnServersInOrder(t, servers)
+	script.key = key
+	list := situations(t)
+	requests := map[string]int{}
+	for k, name := range replica.AckNames() {
+		ack, err := replica.ParseAck(name)
+		require.NoError(t, err)
+		m := mwtest.Start(t, middleware.Options{Servers: servers, Ack: ack, Workers: 1, FailureLimit: 1 << 20})
+		c := m.Dial(t)
+		for _, s := range list {
+			requests[s.request]++
+			line, block := wire(t, s.request, key)
+			data := "\r\n"
+			if block {
+				data = "\r\nx\r\n"
+			}
+			// What comes last is decided by which server is read first, which changes from request to request.
+			want := options(s.cells[k])
+			seen := map[string]bool{}
+			for n := 0; n < 3 || (n < 100 && len(seen) < len(want)); n++ {
+				script.prepare(s.request, s.answers)
+				reply := c.MustDo(t, line+data)
+				awaitUp(t, m)
+				seen[outcome(t, s, key, reply, script.repaired(t))] = true
+			}
+			assert.ElementsMatch(t, want, slices.Collect(maps.Keys(seen)), "%s, answered %s, ack %s", s.request, strings.Join(s.answers, " · "), name)
+			if silent, ok := noreply(s.request, line); ok {
+				script.prepare(s.request, s.answers)
+				// What is no command is answered by mcmw itself, in its turn.
+				require.Equal(t, "ERROR\r\n", c.MustDo(t, silent+data+"nonsense\r\n"), "a request without reply was answered")
+				awaitUp(t, m)
+				assert.Contains(t, repairsOf(want), repairsOf([]string{outcome(t, s, key, "", script.repaired(t))})[0], "%s, answered %s, ack %s", silent, s.answers, name)
+			}
+		}
+	}
+	for _, request := range []string{"set", "add", "append", "delete", "incr", "touch", "cas", "gat", "ms", "ms C", "md", "ma v", "mg T", "flush_all"} {
+		assert.GreaterOrEqual(t, requests[request], 3*3, "the table says little of %s", request)
+	}
+}
+
+// awaitUp waits until every server serves reads: what it must not hold is gone then.
+func awaitUp(t *testing.T, m *mwtest.MW) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		for _, s := range m.Stats().Snapshot().Servers {
+			if s.Health.State != backend.Up.String() {
+				return false
+			}
+		}
+		return true
+	}, mctest.DefaultTimeout, time.Millisecond)
+}
+
+// noreply returns a classic command without its reply; false if it can't go without.
+func noreply(request, line string) (string, bool) {
+	switch request {
+	case "set", "add", "append", "cas", "delete", "incr", "touch", "flush_all":
+		return line + " noreply", true
+	}
+	return "", false
+}
+
+// repairsOf returns what of each outcome concerns repairs.
+func repairsOf(outcomes []string) []string {
+	list := make([]string, len(outcomes))
+	for i, text := range outcomes {
+		_, list[i], _ = strings.Cut(text, "; ")
+	}
+	return list
+}
+
+// keyOnServersInOrder returns a key whose first server is the first, and so on.
+func keyOnServersInOrder(t *testing.T, servers []route.Server) string {
+	t.Helper()
+	router, err := route.New(servers, route.Options{})
+	require.NoError(t, err)
+	for i := range 1000 {
+		key := fmt.Sprintf("%d-key", i)
+		if slices.Equal(router.Replicas([]byte(key), nil), []int{0, 1, 2}) {
+			return key
+		}
+	}
+	t.Fatal("no key lives on the servers in their order")
+	return ""
+}
+
+// The page shows this reply; what is asked of the server that failed is not there, and not said to be missing.
+func TestAMultiGetNamesTheServerThatFailedAsThePageShows(t *testing.T) {
+	var addrs []string
+	for i := range 3 {
+		addrs = append(addrs, mctest.StartScript(t, func(p *mctest.Peer) {
+			p.Answer(func(line string) string {
+				if i == 1 {
+					p.Reset()
+					return ""
+				}
+				var b strings.Builder
+				for _, key := range strings.Fields(line)[1:] {
+					fmt.Fprintf(&b, "VALUE %s 0 1\r\nx\r\n", key)
+				}
+				return b.String() + "END\r\n"
+			})
+		}).Addr())
+	}
+	servers := mwtest.Named(addrs...)
+	router, err := route.New(servers, route.Options{})
+	require.NoError(t, err)
+	m := mwtest.Start(t, middleware.Options{Servers: servers, Placement: route.Options{Replicas: 1}, Workers: 1})
+	request := regexp.MustCompile(`\n    get (.*)\n((?:    .*\n)*)`).FindStringSubmatch(read(t, "replication.md"))
+	require.NotNil(t, request, "the page shows no multi-get")
+	homes := map[int]bool{}
+	for _, key := range strings.Fields(request[1]) {
+		homes[router.Primary([]byte(key))] = true
+	}
+	require.True(t, homes[1] && len(homes) > 1, "the keys of the page have their homes on %v", homes)
+	reply := m.Dial(t).MustDo(t, "get "+request[1]+"\r\n")
+	assert.Equal(t, strings.ReplaceAll(request[2], "    ", ""), strings.ReplaceAll(reply, "\r\n", "\n"))
+}
+
+func TestAStaleItemIsWonOncePerServerThatIsReadUnlessThePrimaryIs(t *testing.T) {
+	for _, tc := range []struct {
+		read route.ReadPolicy
+		won  int
+	}{{route.ReadRoundRobin, 3}, {route.ReadPrimary, 1}} {
+		m := mwtest.Start(t, middleware.Options{
+			Servers: mwtest.Servers(mctest.StartMemcacheds(t, 3)...), Placement: route.Options{Read: tc.read}, Workers: 1,
+		})
+		c := m.Dial(t)
+		c.MustDo(t, "ms k 1\r\nx\r\n")
+		require.Equal(t, "HD\r\n", c.MustDo(t, "md k I T60\r\n"))
+		won := 0
+		for range 12 {
+			reply := c.MustDo(t, "mg k s\r\n")
+			require.Contains(t, reply, " X")
+			if strings.Contains(reply, " W") {
+				won++
+			}
+		}
+		assert.Equal(t, tc.won, won, "read %s", tc.read)
+	}
+}
