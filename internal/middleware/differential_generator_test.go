@@ -21,7 +21,8 @@ import (
 //     shorter, only while no unsent reply refers to the item;
 //   - more than 2,048 bytes without a line end within values: behind a wrong length they are read as lines, and the limit
 //     for these holds only while no line end has been read;
-//   - arithmetic on values of white space alone: strtoull reads on into whatever the memory behind them holds;
+//   - arithmetic on values of white space alone: strtoull reads on into whatever the memory behind them holds; and on
+//     numbers of 2^63 and more, behind which it looks for a minus sign in the same way;
 //   - lru_crawler crawl, enable and disable, slabs reassign: the answer depends on what another thread is doing;
 //   - watch and lru_crawler metadump: they turn the connection into a stream of what other threads do;
 //   - extstore and refresh_certs: whether they exist depends on how memcached was built.
@@ -260,7 +261,7 @@ func (g *generator) value(key string) string {
 // small returns up to 40 bytes, and a number for the keys that arithmetic is done on.
 func (g *generator) small(key string) string {
 	if strings.HasPrefix(key, "n") && !g.rarely(8) {
-		return g.one("0", "1", "9", "10", "99", "100", "18446744073709551615", "18446744073709551614", "12 ", " 5", "007", "-3", "5x")
+		return g.one("0", "1", "9", "10", "99", "100", "999999999", "4294967296", "12 ", " 5", "007", "-3", "5x")
 	}
 	if g.rarely(6) {
 		return g.one("END\r\n", "\r\nx", "x\r\nSTORED\r\n", "VALUE a 0 1\r\nx\r\nEND", "get a\r\n", "set b 0 0 1\r\nz\r\n", "\x00", "a\x00b",
@@ -293,7 +294,7 @@ func (g *generator) binary(n int) string {
 
 func (g *generator) arithmetic() step {
 	key := g.one("n1", "n1", "n2", "n2", g.key())
-	delta := g.one("1", "1", "2", "9", "90", "1000", "18446744073709551615", "0")
+	delta := g.one("1", "1", "2", "9", "90", "1000", "100000000000000000", "0")
 	if g.rarely(6) {
 		delta = g.one("-1", "x", "1x", "18446744073709551616", "1.5", "+1", "\t1", "noreply", "-0")
 	}
@@ -393,7 +394,7 @@ func (g *generator) flags(plain, others string) string {
 		case 'C':
 			b.WriteString(g.one("0", "1", "x", "-1", ""))
 		case 'J', 'D':
-			b.WriteString(g.one("0", "1", "99", "18446744073709551615", "x", ""))
+			b.WriteString(g.one("0", "1", "99", "100000000000000000", "x", ""))
 		case 'M':
 			b.WriteString(g.one("E", "A", "P", "R", "S", "I", "D", "+", "-", "x", "", "xx"))
 		}

@@ -7,12 +7,12 @@ import "mcmw/internal/request"
 // other, so that the order within a connection stays what it is.
 type Lanes struct {
 	queues []*Queue
-	// choose sets the lane of every request of a burst; called by the burst's reader. nil: all are lane 0.
+	// choose sets the lane of every request of a burst; called by whoever puts it. nil: all are lane 0.
 	choose func(b *request.Burst)
 }
 
-// NewLanes returns n queues for at most capacity bursts each. choose sets the lane of each request, from 0 to n-1, of a
-// burst whose requests are all new; nil leaves them at 0.
+// NewLanes returns n queues for at most capacity bursts each. choose sets the lane of each request of a burst, from 0 to
+// n-1; nil means lane 0.
 func NewLanes(n, capacity int, choose func(b *request.Burst)) *Lanes {
 	l := &Lanes{choose: choose}
 	for range n {
@@ -27,8 +27,14 @@ func (l *Lanes) Queue(i int) *Queue { return l.queues[i] }
 // Put appends a burst from the net stage to the queue of its next request, and waits while that is full. The burst then
 // belongs to the worker that takes it.
 func (l *Lanes) Put(b *request.Burst) {
-	if l.choose != nil && b.Next == 0 {
+	switch {
+	case l.choose != nil:
 		l.choose(b)
+	case b.Next > 0:
+		// Back from a slow client; a worker, perhaps of other lanes, may have sent the rest elsewhere.
+		for i := b.Next; i < len(b.Requests); i++ {
+			b.Requests[i].Lane = 0
+		}
 	}
 	l.next(b).Put(b)
 }

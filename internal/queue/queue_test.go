@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -72,11 +73,41 @@ func TestABurstGoesFromLaneToLaneUntilItIsThrough(t *testing.T) {
 	got, _ = l.Queue(0).Take()
 	require.Same(t, b, got)
 	b.Next = 1
-	l.Put(b) // back from a slow client: its lanes are chosen
-	assert.Equal(t, 2, chosen)
+	l.Put(b) // back from a slow client: its lanes are chosen again, for they may have changed
+	assert.Equal(t, 3, chosen)
 	l.Close()
 	_, ok := l.Queue(1).Take()
 	assert.True(t, ok)
 	_, ok = l.Queue(1).Take()
 	assert.False(t, ok)
+}
+
+func TestARestBackFromASlowClientStartsInTheFirstLane(t *testing.T) {
+	l := NewLanes(3, 2, nil)
+	b := burst(0, 2, 2)
+	b.Next = 1
+	l.Put(b)
+	got, _ := l.Queue(0).TryTake()
+	assert.Same(t, b, got)
+	assert.Equal(t, int32(0), b.Requests[2].Lane)
+}
+
+func TestLanesAreExchangedOnceEveryBurstHasLeft(t *testing.T) {
+	former, next := NewLanes(1, 1, nil), NewLanes(1, 1, nil)
+	e := NewEntrance(former)
+	e.Put(burst(0))
+	var left atomic.Bool
+	exchanged := make(chan bool)
+	go e.Exchange(func() *Lanes {
+		exchanged <- left.Load()
+		return next
+	})
+	former.Queue(0).Take()
+	left.Store(true)
+	e.Leave()
+	assert.True(t, <-exchanged)
+	e.Put(burst(0))
+	assert.Zero(t, former.Queue(0).Len())
+	assert.Equal(t, 1, next.Queue(0).Len())
+	e.Leave()
 }

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -13,6 +14,9 @@ type Options struct {
 	Health func(i int) Health
 	// Workers is the number of workers.
 	Workers int
+	// Recorders is the number of recorders, one for everyone who ever works at the same time: the workers, and those who
+	// stand in for them. At least Workers.
+	Recorders int
 	// Queues are the queues before the workers.
 	Queues []Queue
 }
@@ -42,24 +46,80 @@ type Queue struct {
 	Length func() int
 }
 
+// keepRemoved is how many removed servers' counts are kept, for the case that a server of the same name comes again.
+const keepRemoved = 64
+
 // Registry holds the recorders of one middleware.
 type Registry struct {
+	net   Net
+	start int64 // Now
+
+	// mu guards what Change replaces. Workers don't take it: none works during Change.
+	mu      sync.RWMutex
 	options Options
 	workers []*Worker
-	net     Net
-	start   int64 // Now
+	removed []removedServer // the earliest first
+}
+
+// removedServer holds the counts of a server that is not there any more.
+type removedServer struct {
+	name    string
+	workers []*serverRecorder
 }
 
 // New returns a Registry in which everything is 0.
 func New(o Options) *Registry {
-	r := &Registry{options: o, workers: make([]*Worker, o.Workers), start: Now()}
-	for i := range r.workers {
-		r.workers[i] = &Worker{servers: make([]serverRecorder, len(o.Servers))}
-	}
+	r := &Registry{start: Now()}
+	r.Change(o)
 	return r
 }
 
-// Worker returns the recorder of worker i, which alone may write to it.
+// Change makes r count for other servers, workers and queues. No worker may be at work meanwhile. Nothing that was counted
+// is lost: a server goes on with the counts of the one that had its name.
+func (r *Registry) Change(o Options) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := map[string][]*serverRecorder{}
+	for _, s := range r.removed {
+		known[s.name] = s.workers
+	}
+	for i, name := range r.options.Servers {
+		var of []*serverRecorder
+		for _, w := range r.workers {
+			of = append(of, w.servers[i])
+		}
+		known[name] = of
+		r.removed = append(r.removed, removedServer{name, of})
+	}
+	there := map[string]bool{}
+	for _, name := range o.Servers {
+		there[name] = true
+	}
+	kept := r.removed[:0]
+	for _, s := range r.removed {
+		if !there[s.name] {
+			kept = append(kept, s)
+		}
+	}
+	r.removed = kept[max(0, len(kept)-keepRemoved):]
+	for len(r.workers) < max(o.Workers, o.Recorders) {
+		r.workers = append(r.workers, new(Worker))
+	}
+	for i, w := range r.workers {
+		servers := make([]*serverRecorder, len(o.Servers))
+		for s, name := range o.Servers {
+			if of := known[name]; i < len(of) {
+				servers[s] = of[i]
+			} else {
+				servers[s] = new(serverRecorder)
+			}
+		}
+		w.servers = servers
+	}
+	r.options = o
+}
+
+// Worker returns recorder i, which one worker at a time may write to.
 func (r *Registry) Worker(i int) *Worker { return r.workers[i] }
 
 // Net returns the counters of the client connections.

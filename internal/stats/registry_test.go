@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -276,4 +277,44 @@ func BenchmarkSnapshot(b *testing.B) {
 	for b.Loop() {
 		r.Snapshot()
 	}
+}
+
+func TestChangingServersAndWorkersLosesNoCount(t *testing.T) {
+	r := New(Options{Servers: []string{"a", "b"}, Workers: 2})
+	record := func(worker, server int) {
+		r.Worker(worker).Request(protocol.Get, ResultOK, 1, 1, timesOf(1, 1, 1, 1, 1))
+		r.Worker(worker).Server(server, 1000)
+	}
+	counts := func() map[string]uint64 {
+		of := map[string]uint64{}
+		for _, s := range r.Snapshot().Servers {
+			of[s.Name] = s.Times.Count()
+		}
+		return of
+	}
+	record(0, 0)
+	record(1, 1)
+	before := r.Snapshot()
+
+	r.Change(Options{Servers: []string{"c", "b"}, Workers: 1, Recorders: 3})
+	require.Equal(t, map[string]uint64{"c": 0, "b": 1}, counts())
+	record(2, 1)
+	record(2, 0)
+	s := r.Snapshot()
+	require.EqualValues(t, 4, s.Total(), "what former workers counted")
+	require.Equal(t, 1, s.Workers)
+	window := s.Sub(before)
+	require.EqualValues(t, 1, window.Servers[0].Times.Count(), "c is new")
+	require.EqualValues(t, 1, window.Servers[1].Times.Count(), "b had another place")
+
+	r.Change(Options{Servers: []string{"a", "c"}, Workers: 4})
+	require.Equal(t, map[string]uint64{"a": 1, "c": 1}, counts(), "a goes on where it stopped")
+	record(3, 0)
+	require.Equal(t, map[string]uint64{"a": 2, "c": 1}, counts())
+
+	for i := range keepRemoved + 1 {
+		r.Change(Options{Servers: []string{fmt.Sprint(i)}})
+	}
+	r.Change(Options{Servers: []string{"a"}})
+	require.Equal(t, map[string]uint64{"a": 0}, counts(), "forgotten after many others")
 }

@@ -52,12 +52,14 @@ type ServerSnapshot struct {
 
 // Snapshot returns the sums over all recorders as of now.
 func (r *Registry) Snapshot() *Snapshot {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
 	now := Now()
 	s := &Snapshot{
 		At:      now,
 		Uptime:  now - r.start,
 		Servers: make([]ServerSnapshot, len(r.options.Servers)),
-		Workers: len(r.workers),
+		Workers: r.options.Workers,
 		Queues:  make([]QueueSnapshot, len(r.options.Queues)),
 	}
 	for i, q := range r.options.Queues {
@@ -113,6 +115,16 @@ func (s *Snapshot) All() Histogram {
 	return all
 }
 
+// server returns the counts of the server called name; zero if there is none.
+func (s *Snapshot) server(name string) *ServerSnapshot {
+	for i := range s.Servers {
+		if s.Servers[i].Name == name {
+			return &s.Servers[i]
+		}
+	}
+	return &ServerSnapshot{}
+}
+
 // Sub returns what happened between prev, an earlier snapshot of the same Registry, and s.
 func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	d := *s
@@ -130,7 +142,8 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	}
 	d.Servers = make([]ServerSnapshot, len(s.Servers))
 	for i := range d.Servers {
-		now, before := &s.Servers[i], &prev.Servers[i]
+		now := &s.Servers[i]
+		before := prev.server(now.Name)
 		d.Servers[i] = ServerSnapshot{
 			Name: now.Name, Times: now.Times.Sub(&before.Times), Errors: now.Errors, Repairs: now.Repairs - before.Repairs, Health: now.Health,
 		}

@@ -17,9 +17,9 @@ type Worker struct {
 	requests [protocol.NumCommands][NumResults]atomic.Uint64
 	response [NumClasses]recorder
 	stages   [NumStages]recorder
-	servers  []serverRecorder
-	keys     atomic.Uint64 // keys asked for by retrievals
-	misses   atomic.Uint64 // of them not found
+	servers  []*serverRecorder // replaced by Registry.Change
+	keys     atomic.Uint64     // keys asked for by retrievals
+	misses   atomic.Uint64     // of them not found
 
 	busy          atomic.Bool
 	rounds        atomic.Uint64

@@ -1,0 +1,37 @@
+package queue
+
+import (
+	"sync"
+
+	"mcmw/internal/request"
+)
+
+// Entrance is where bursts come in: into the lanes that are served now, which can be exchanged for others while clients
+// are connected.
+type Entrance struct {
+	// served is held, shared, for every burst from Put to Leave. Who holds it alone knows that no burst is with the lanes
+	// or their workers.
+	served sync.RWMutex
+	lanes  *Lanes // guarded by served
+}
+
+// NewEntrance returns the entrance to lanes.
+func NewEntrance(lanes *Lanes) *Entrance { return &Entrance{lanes: lanes} }
+
+// Put queues b. It waits while the queue is full, and while the lanes are being exchanged.
+func (e *Entrance) Put(b *request.Burst) {
+	e.served.RLock()
+	e.lanes.Put(b)
+}
+
+// Leave says that a burst that was Put is with the lanes and their workers no more: it is answered, or goes on with its
+// client, which will Put it again.
+func (e *Entrance) Leave() { e.served.RUnlock() }
+
+// Exchange waits until every burst has left and replaces the lanes by those that next returns; no burst comes in
+// meanwhile. next is called with the former lanes empty.
+func (e *Entrance) Exchange(next func() *Lanes) {
+	e.served.Lock()
+	defer e.served.Unlock()
+	e.lanes = next()
+}
