@@ -22,11 +22,12 @@ type Conn struct {
 	Out wire.Gather
 
 	// Static after construction.
-	server  *Server
-	timeout time.Duration
+	server *Server
+	slack  int64 // ns by which a read deadline may be too early
 
 	// Owned by the worker.
 	sock     *wire.Socket // nil while there is no connection
+	move     int32        // of Server.moves: the address it was made to
 	deadline int64        // of reads, ns as stats.Now; 0: none set
 	lastUse  int64        // end of the last round, ns as stats.Now
 
@@ -39,9 +40,10 @@ type Conn struct {
 	writing chan error
 }
 
-// NewConn returns a connection of one worker to s, not yet connected. A reply may take timeout.
-func NewConn(s *Server, timeout time.Duration) *Conn {
-	return &Conn{server: s, timeout: timeout}
+// NewConn returns a connection of one worker to s, not yet connected. Fill may wait up to a tenth of patience less than it
+// is asked to.
+func NewConn(s *Server, patience time.Duration) *Conn {
+	return &Conn{server: s, slack: int64(patience) / 10}
 }
 
 const (
@@ -71,26 +73,32 @@ func (c *Conn) fail(reason stats.Reason, err error) *Error {
 	return &Error{Server: c.server.Name, Reason: reason, Err: err}
 }
 
-// Connect makes sure that there is a connection. While the server is down it fails at once.
-func (c *Conn) Connect(ctx context.Context) *Error {
+// Refuse returns the failure of a request that must not be sent to the server in the state it is in.
+func (c *Conn) Refuse() *Error { return c.fail(stats.ReasonDown, c.server.errState()) }
+
+// Connect makes sure that there is a connection. While the server is down it fails at once. If connecting takes longer
+// than patience, stalled is called, once, and Connect waits on; without patience it is not.
+func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func()) *Error {
 	if c.Out.Len() > 0 {
 		return nil // in use: requests of the round are waiting to be sent
 	}
 	if c.server.Down() {
 		c.Close()
-		return c.fail(stats.ReasonDown, c.server.errDown())
+		return c.Refuse()
 	}
 	now := stats.Now()
+	move := c.server.moves.Load()
 	if c.sock != nil {
-		if now-c.lastUse < checkIdle || !c.sock.Closed() {
+		if move == c.move && (now-c.lastUse < checkIdle || !c.sock.Closed()) {
 			return nil
 		}
 		c.Close()
 	}
-	nc, err := c.server.Dial(ctx)
+	nc, err := c.dial(ctx, patience, stalled)
 	if err == nil {
 		c.sock, err = wire.NewSocket(nc)
 	}
+	c.move = move
 	if err != nil {
 		err = plain(err)
 		c.server.Failed(err)
@@ -99,6 +107,32 @@ func (c *Conn) Connect(ctx context.Context) *Error {
 	c.deadline = 0
 	c.lastUse = now
 	return nil
+}
+
+// dial connects, and calls stalled when that takes longer than patience.
+func (c *Conn) dial(ctx context.Context, patience time.Duration, stalled func()) (net.Conn, error) {
+	if patience <= 0 {
+		return c.server.Dial(ctx)
+	}
+	type dialled struct {
+		conn net.Conn
+		err  error
+	}
+	done := make(chan dialled, 1)
+	go func() {
+		conn, err := c.server.Dial(ctx)
+		done <- dialled{conn, err}
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case d := <-done:
+		return d.conn, d.err
+	case <-timer.C:
+	}
+	stalled()
+	d := <-done
+	return d.conn, d.err
 }
 
 // plain strips what net adds around an error: addresses and operation names say nothing to a client that the server's
@@ -153,29 +187,32 @@ func (c *Conn) Reply() []byte {
 func (c *Conn) Parsed() int { return c.pos - c.start }
 
 // Fill waits for bytes and reads them behind the unparsed ones. need is the number of unparsed bytes that are known to be
-// coming, 0 if unknown. It waits until deadline, ns as stats.Now.
-func (c *Conn) Fill(need int, deadline int64) *Error {
+// coming, 0 if unknown. It waits until deadline, ns as stats.Now; arrived is false if nothing came until then.
+func (c *Conn) Fill(need int, deadline int64) (arrived bool, failure *Error) {
 	c.makeRoom(need)
-	// Moving a deadline costs a timer operation. One that is at most a tenth of the timeout too early is left where it is.
-	if c.deadline > deadline || c.deadline < deadline-int64(c.timeout)/10 {
+	// Moving a deadline costs a timer operation. One that is a little too early is left where it is.
+	if c.deadline > deadline || c.deadline < deadline-c.slack {
 		c.deadline = deadline
 		if err := c.sock.SetReadDeadline(time.Now().Add(time.Duration(deadline - stats.Now()))); err != nil {
-			return c.fail(stats.ReasonOther, plain(err))
+			return false, c.fail(stats.ReasonOther, plain(err))
 		}
 	}
 	n, err := c.sock.Read(c.in[c.end:])
 	switch {
 	case err == nil:
 		c.end += n
-		return nil
+		return true, nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return c.fail(stats.ReasonTimeout, errors.New("no reply in time"))
+		return false, nil
 	case errors.Is(err, io.EOF):
-		return c.fail(stats.ReasonReset, errors.New("connection closed by the server"))
+		return false, c.fail(stats.ReasonReset, errors.New("connection closed by the server"))
 	default:
-		return c.fail(stats.ReasonReset, plain(err))
+		return false, c.fail(stats.ReasonReset, plain(err))
 	}
 }
+
+// TimedOut returns the failure of requests whose replies did not come in time.
+func (c *Conn) TimedOut() *Error { return c.fail(stats.ReasonTimeout, errors.New("no reply in time")) }
 
 // makeRoom lets in hold at least one more byte, and need unparsed bytes in one piece with the reply they belong to.
 func (c *Conn) makeRoom(need int) {

@@ -3,6 +3,7 @@ package backend_test
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,22 +21,24 @@ func newServer(addr string, o backend.Options) *backend.Server {
 	if o.FailureLimit == 0 {
 		o.FailureLimit = 3
 	}
-	o.MissedMemory = 1 << 20
+	o.MissedMemory, o.Troubled = 1<<20, new(atomic.Int32)
 	return backend.NewServer(route.Server{Name: "a", Addr: addr}, o)
 }
 
 func TestAConnectionWithRequestsPlannedIsNotGivenUp(t *testing.T) {
 	s := newServer(mctest.StartMemcached(t).Addr(), backend.Options{FailureLimit: 1})
 	c := backend.NewConn(s, time.Second)
-	require.Nil(t, c.Connect(context.Background()))
+	require.Nil(t, c.Connect(context.Background(), 0, nil))
 	c.Out.AddString("version\r\n")
 	s.Failed(assert.AnError) // by another worker's connection: the server is down
 	require.True(t, s.Down())
-	require.Nil(t, c.Connect(context.Background()))
+	require.Nil(t, c.Connect(context.Background(), 0, nil))
 	require.Nil(t, c.Flush())
-	require.Nil(t, c.Fill(0, stats.Now()+int64(time.Second)))
+	arrived, failure := c.Fill(0, stats.Now()+int64(time.Second))
+	require.Nil(t, failure)
+	require.True(t, arrived)
 	assert.Contains(t, string(c.Unparsed()), "VERSION ")
-	err := c.Connect(context.Background())
+	err := c.Connect(context.Background(), 0, nil)
 	require.NotNil(t, err)
 	assert.Equal(t, stats.ReasonDown, err.Reason)
 }
@@ -84,11 +87,13 @@ func TestAServerComesBackAfterItAnsweredAndForgotWhatItMissed(t *testing.T) {
 		s.Keep(ctx)
 	}()
 	c := backend.NewConn(s, time.Second)
-	require.Nil(t, c.Connect(ctx))
+	require.Nil(t, c.Connect(ctx, 0, nil))
 	c.Out.AddString("set k 0 0 1\r\nx\r\nset other 0 0 1\r\nx\r\n")
 	require.Nil(t, c.Flush())
 	for len(c.Unparsed()) < 16 {
-		require.Nil(t, c.Fill(0, stats.Now()+int64(time.Second)))
+		arrived, failure := c.Fill(0, stats.Now()+int64(time.Second))
+		require.Nil(t, failure)
+		require.True(t, arrived)
 	}
 	s.Missed([]byte("k"), assert.AnError)
 	s.Missed([]byte("binary \r\n key"), assert.AnError)

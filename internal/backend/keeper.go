@@ -105,9 +105,9 @@ func (s *Server) rejoin(p *probe) error {
 // clean does what Rejoin says about what the server missed.
 func (s *Server) clean(p *probe, m missed, wasDown bool, since time.Time) error {
 	switch {
-	case s.options.Rejoin == RejoinTrust:
+	case s.options.Load().Rejoin == RejoinTrust:
 		return nil
-	case s.options.Rejoin == RejoinInvalidate && !m.all:
+	case s.options.Load().Rejoin == RejoinInvalidate && !m.all:
 		return p.invalidate(m)
 	}
 	// A server that was started after it went down is empty: nothing was written to it since.
@@ -117,11 +117,11 @@ func (s *Server) clean(p *probe, m missed, wasDown bool, since time.Time) error 
 			return err
 		}
 		if started.After(since) {
-			s.options.Log.Info("a server was restarted and is empty", "server", s.Name, "started", started)
+			s.options.Load().Log.Info("a server was restarted and is empty", "server", s.Name, "started", started)
 			return nil
 		}
 	}
-	s.options.Log.Warn("a server is flushed before it serves reads again", "server", s.Name, "rejoin", s.options.Rejoin.String())
+	s.options.Load().Log.Warn("a server is flushed before it serves reads again", "server", s.Name, "rejoin", s.options.Load().Rejoin.String())
 	return p.flush()
 }
 
@@ -137,7 +137,7 @@ func (s *Server) dialProbe(ctx context.Context) (*probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &probe{conn: c, r: bufio.NewReader(c), timeout: s.options.ConnectTimeout}, nil
+	return &probe{conn: c, r: bufio.NewReader(c), timeout: s.options.Load().ConnectTimeout}, nil
 }
 
 func (p *probe) close() { _ = p.conn.Close() }

@@ -27,7 +27,10 @@ type Options struct {
 	Rejoin Rejoin
 	// MissedMemory bounds what is remembered of the writes that a server missed, bytes; beyond it the server is flushed.
 	MissedMemory int
-	Log          *slog.Logger
+	// Troubled counts the servers of a middleware that are stale or suspect: while it is 0, no request needs to be looked at
+	// for whether one of its servers is. Shared by the servers; required.
+	Troubled *atomic.Int32
+	Log      *slog.Logger
 }
 
 // State is a server's health.
@@ -50,26 +53,76 @@ func (s State) String() string { return stateNames[s] }
 // Server is one memcached server, shared by the workers and its keeper.
 type Server struct {
 	// Static after construction.
-	route.Server
-	options Options
+	Name string
 	// wake: whoever takes the server out of service -> its keeper. Capacity 1; never closed.
 	wake chan struct{}
 
 	work
+	options  atomic.Pointer[Options]
 	state    atomic.Int32
 	failures atomic.Int32 // consecutive
+	// suspect: it owes a reply for so long that who can goes another way; until it answers or is down.
+	suspect atomic.Bool
+	// moves counts the changes of addr: a connection made before the last one is of no use.
+	moves atomic.Int32
 
-	// mu guards the fields below, and every change of state. Nothing is waited for while it is held.
+	// mu guards the fields below, and every change of state and suspect. Nothing is waited for while it is held.
 	mu          sync.Mutex
+	addr        string
 	since       time.Time // of the state
 	why         error     // what ended the last time it was up
 	transitions [NumStates]uint64
+	stalls      uint64        // times it became suspect
+	changed     chan struct{} // closed at the next change of state; nil while nobody waits for it
 	missed      missed
+	troubled    bool // counted in Options.Troubled
 }
 
 // NewServer returns the server that s names, up.
 func NewServer(s route.Server, o Options) *Server {
-	return &Server{Server: s, options: o, wake: make(chan struct{}, 1), since: time.Now(), missed: missed{limit: o.MissedMemory}}
+	server := &Server{Name: s.Name, addr: s.Addr, wake: make(chan struct{}, 1), since: time.Now(), missed: missed{limit: o.MissedMemory}}
+	server.options.Store(&o)
+	return server
+}
+
+// Addr returns what is dialled now.
+func (s *Server) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addr
+}
+
+// Tune replaces the options, but for Troubled.
+func (s *Server) Tune(o Options) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.Troubled = s.options.Load().Troubled
+	s.options.Store(&o)
+	s.missed.limit = o.MissedMemory
+}
+
+// Move makes addr what is dialled. Connections to the former address are not used again, and since nobody knows what a
+// server there holds, it serves no read until its keeper has seen to that.
+func (s *Server) Move(addr string) {
+	s.mu.Lock()
+	former := s.addr
+	s.addr = addr
+	s.mu.Unlock()
+	if former == addr {
+		return
+	}
+	s.moves.Add(1)
+	s.failures.Store(0)
+	s.options.Load().Log.Info("a server has another address", "server", s.Name, "was", former, "address", addr)
+	s.MissedAll(errors.New("moved to " + addr))
+}
+
+// Remove ends what the server counts for among the others.
+func (s *Server) Remove() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.suspect.Store(false)
+	s.trouble(false)
 }
 
 // Readable reports whether the server may serve reads.
@@ -78,11 +131,68 @@ func (s *Server) Readable() bool { return State(s.state.Load()) == Up }
 // Down reports whether the server fails at once.
 func (s *Server) Down() bool { return State(s.state.Load()) == Down }
 
+// Suspected reports whether the server owes a reply for longer than usual.
+func (s *Server) Suspected() bool { return s.suspect.Load() }
+
+// Stale reports whether the server may hold keys that missed a write, and will be up once it does not any more.
+func (s *Server) Stale() bool { return State(s.state.Load()) == Stale }
+
+// Suspect says that the server owes a reply for longer than usual.
+func (s *Server) Suspect() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.suspect.Load() || State(s.state.Load()) == Down {
+		return
+	}
+	s.suspect.Store(true)
+	s.stalls++
+	s.trouble(true)
+	s.options.Load().Log.Warn("a server does not answer; only what needs it waits for it", "server", s.Name)
+}
+
+// trouble keeps Options.Troubled; mu is held.
+func (s *Server) trouble(troubled bool) {
+	if troubled == s.troubled {
+		return
+	}
+	s.troubled = troubled
+	if troubled {
+		s.options.Load().Troubled.Add(1)
+	} else {
+		s.options.Load().Troubled.Add(-1)
+	}
+}
+
+// AwaitReadable waits while the server is stale, until the deadline at most.
+func (s *Server) AwaitReadable(ctx context.Context, deadline time.Time) {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	for {
+		s.mu.Lock()
+		if State(s.state.Load()) != Stale {
+			s.mu.Unlock()
+			return
+		}
+		if s.changed == nil {
+			s.changed = make(chan struct{})
+		}
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Health returns what an operator wants to know of the server's state.
 func (s *Server) Health() stats.Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := stats.Health{State: State(s.state.Load()).String(), Since: s.since, Missed: len(s.missed.keys)}
+	h := stats.Health{State: State(s.state.Load()).String(), Since: s.since, Missed: len(s.missed.keys), Stalls: s.stalls}
 	for i, n := range s.transitions {
 		h.Transitions = append(h.Transitions, stats.Transition{To: State(i).String(), Count: n})
 	}
@@ -94,7 +204,7 @@ func (s *Server) Health() stats.Health {
 
 // Failed counts a failure of a connection, or of connecting.
 func (s *Server) Failed(err error) {
-	if int(s.failures.Add(1)) < s.options.FailureLimit {
+	if int(s.failures.Add(1)) < s.options.Load().FailureLimit {
 		return
 	}
 	s.mu.Lock()
@@ -102,10 +212,19 @@ func (s *Server) Failed(err error) {
 	s.change(Down, err)
 }
 
-// Answered ends a run of failures.
+// Answered ends a run of failures, and suspicion.
 func (s *Server) Answered() {
 	if s.failures.Load() != 0 {
 		s.failures.Store(0)
+	}
+	if !s.suspect.Load() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.suspect.Swap(false) {
+		s.trouble(State(s.state.Load()) == Stale)
+		s.options.Load().Log.Info("a server answers again", "server", s.Name)
 	}
 }
 
@@ -141,33 +260,42 @@ func (s *Server) change(to State, why error) {
 	}
 	s.state.Store(int32(to))
 	s.transitions[to]++
+	if to == Down {
+		s.suspect.Store(false) // what needs it fails at once
+	}
+	s.trouble(to == Stale || s.suspect.Load())
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
 	lasted := now.Sub(s.since)
 	s.since = now
 	if to == Up {
-		s.options.Log.Info("a server is up", "server", s.Name, "was", from.String(), "for", lasted.Round(time.Millisecond))
+		s.options.Load().Log.Info("a server is up", "server", s.Name, "was", from.String(), "for", lasted.Round(time.Millisecond))
 		return
 	}
-	s.options.Log.Warn("a server is "+to.String(), "server", s.Name, "was", from.String(), "why", why)
+	s.options.Load().Log.Warn("a server is "+to.String(), "server", s.Name, "was", from.String(), "why", why)
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// errDown is the failure of a request that needed a server which is down.
-func (s *Server) errDown() error {
+// errState is the failure of a request that needed a server which is down, or stale.
+func (s *Server) errState() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	state := State(s.state.Load())
 	if s.why == nil {
-		return errors.New("down")
+		return errors.New(state.String())
 	}
-	return fmt.Errorf("down since %s: %w", s.since.UTC().Format(time.TimeOnly), s.why)
+	return fmt.Errorf("%s since %s: %w", state, s.since.UTC().Format(time.TimeOnly), s.why)
 }
 
 // Dial connects to the server's current address.
 func (s *Server) Dial(ctx context.Context) (net.Conn, error) {
-	d := net.Dialer{Timeout: s.options.ConnectTimeout}
-	network, addr := Network(s.Addr)
+	d := net.Dialer{Timeout: s.options.Load().ConnectTimeout}
+	network, addr := Network(s.Addr())
 	return d.DialContext(ctx, network, addr)
 }
 

@@ -27,14 +27,18 @@ type Table struct {
 	// looks at the count after it cleared the owner: one of the two sees the other.
 	waiting atomic.Int32
 
-	// mu guards the moment between a waiter's last look and its sleep. Nothing else happens while it is held.
-	mu    sync.Mutex
-	freed *sync.Cond // some stripe, of those that are waited for, was given back
+	// mu guards the moment between a waiter's last look and its sleep, and parked. Nothing else happens while it is held.
+	mu     sync.Mutex
+	freed  *sync.Cond    // some stripe, of those that are waited for, was given back, or its holder parked
+	parked map[int32]int // holders that keep their stripes for long -> the server that they wait for
 }
+
+// Free is what Await and LockAll return where nobody holds what was asked for.
+const Free = -1
 
 // New returns a table of free stripes.
 func New() *Table {
-	t := &Table{seed: maphash.MakeSeed()}
+	t := &Table{seed: maphash.MakeSeed(), parked: map[int32]int{}}
 	t.freed = sync.NewCond(&t.mu)
 	return t
 }
@@ -68,32 +72,58 @@ func (t *Table) Unlock(stripe uint32) {
 	t.mu.Unlock()
 }
 
-// Await waits until nobody but owner holds stripe. It may be taken again by the time Await returns.
-func (t *Table) Await(stripe uint32, owner int32) {
-	if !t.Held(stripe, owner) {
-		return
-	}
-	t.waiting.Add(1)
+// Park says that owner will hold its stripes for long, because server does not answer: who is not patient does not wait for
+// them any more.
+func (t *Table) Park(owner int32, server int) {
 	t.mu.Lock()
-	for t.Held(stripe, owner) {
-		t.freed.Wait()
-	}
-	t.mu.Unlock()
-	t.waiting.Add(-1)
+	defer t.mu.Unlock()
+	t.parked[owner] = server
+	t.freed.Broadcast()
 }
 
-// LockAll takes the stripes, which it sorts, waiting for each; the caller must hold none. It returns those to be given
-// back, each once.
-func (t *Table) LockAll(stripes []uint32, owner int32) []uint32 {
+// Unpark takes Park back, once owner holds nothing.
+func (t *Table) Unpark(owner int32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.parked, owner)
+}
+
+// Await waits until nobody but owner holds stripe and returns Free; it may be taken again by then. Without patience it does
+// not wait for a holder that is parked, and returns the server that one waits for.
+func (t *Table) Await(stripe uint32, owner int32, patient bool) (server int) {
+	if !t.Held(stripe, owner) {
+		return Free
+	}
+	t.waiting.Add(1)
+	defer t.waiting.Add(-1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for t.Held(stripe, owner) {
+		if server, parked := t.parked[t.owners[stripe].Load()]; parked && !patient {
+			return server
+		}
+		t.freed.Wait()
+	}
+	return Free
+}
+
+// LockAll takes the stripes, which it sorts, waiting for each as Await does; the caller must hold none. It returns those to
+// be given back, each once; none if it does not wait for a holder, whose server it returns instead of Free.
+func (t *Table) LockAll(stripes []uint32, owner int32, patient bool) (taken []uint32, server int) {
 	slices.Sort(stripes)
 	stripes = slices.Compact(stripes)
-	for _, s := range stripes {
+	for n, s := range stripes {
 		for {
 			if held, _ := t.Try(s, owner); held {
 				break
 			}
-			t.Await(s, owner)
+			if server := t.Await(s, owner, patient); server != Free {
+				for _, back := range stripes[:n] {
+					t.Unlock(back)
+				}
+				return nil, server
+			}
 		}
 	}
-	return stripes
+	return stripes, Free
 }

@@ -30,7 +30,7 @@ func TestAWaiterGoesOnWhenTheStripeIsGivenBack(t *testing.T) {
 		l.Try(7, 1)
 		through := false
 		go func() {
-			l.Await(7, 2)
+			l.Await(7, 2, true)
 			through = true
 		}()
 		synctest.Wait()
@@ -49,7 +49,7 @@ func TestWorkersThatTakeManyStripesExcludeEachOtherAndEnd(t *testing.T) {
 	for owner := int32(1); owner <= 8; owner++ {
 		wg.Go(func() {
 			for round := range 500 {
-				stripes := l.LockAll([]uint32{uint32(round % 8), uint32((round * 3) % 8), uint32((round + int(owner)) % 8)}, owner)
+				stripes, _ := l.LockAll([]uint32{uint32(round % 8), uint32((round * 3) % 8), uint32((round + int(owner)) % 8)}, owner, true)
 				for _, s := range stripes {
 					counters[s]++
 				}
@@ -86,4 +86,29 @@ func BenchmarkTryAndUnlock(b *testing.B) {
 		l.Try(s, 1)
 		l.Unlock(s)
 	}
+}
+
+func TestWhoIsNotPatientDoesNotWaitForAHolderThatIsParked(t *testing.T) {
+	l := New()
+	l.Try(7, 1)
+	waited := make(chan int)
+	go func() { waited <- l.Await(7, 2, false) }()
+	patient := make(chan int)
+	go func() { patient <- l.Await(7, 3, true) }()
+	l.Park(1, 5)
+	assert.Equal(t, 5, <-waited)
+
+	taken, server := l.LockAll([]uint32{9, 7, 3}, 2, false)
+	assert.Empty(t, taken)
+	assert.Equal(t, 5, server)
+	held, _ := l.Try(3, 4)
+	assert.True(t, held, "what was taken before it is given back")
+
+	l.Unlock(7)
+	assert.Equal(t, Free, <-patient)
+	l.Unpark(1)
+	l.Try(7, 1)
+	go func() { waited <- l.Await(7, 2, false) }()
+	l.Unlock(7)
+	assert.Equal(t, Free, <-waited)
 }

@@ -14,18 +14,24 @@ const (
 	awaitReport = 2 * time.Second
 )
 
-// awaitServers returns true once every server was reached, false if ctx ends before.
+// awaitServers waits until each server was reached once; false means that ctx was done before. If the servers change
+// meanwhile, it waits for the new ones.
 func (m *Middleware) awaitServers(ctx context.Context) bool {
-	for i, s := range m.servers {
-		if !m.awaitServer(ctx, s, len(m.servers)-i) {
-			return false
+	for {
+		p := m.pool.Load()
+		for i, s := range p.servers {
+			if !m.awaitServer(ctx, p, s, len(p.servers)-i) {
+				return false
+			}
+		}
+		if m.pool.Load() == p {
+			return true
 		}
 	}
-	return true
 }
 
-// awaitServer tries to reach s until it answers a connection; missing is how many servers are not known to be there.
-func (m *Middleware) awaitServer(ctx context.Context, s *backend.Server, missing int) bool {
+// awaitServer waits for server s of p, unless p is replaced.
+func (m *Middleware) awaitServer(ctx context.Context, p *pool, s *backend.Server, missing int) bool {
 	begin := time.Now()
 	var reported time.Time
 	for {
@@ -33,16 +39,19 @@ func (m *Middleware) awaitServer(ctx context.Context, s *backend.Server, missing
 		if err == nil {
 			_ = c.Close()
 			if !reported.IsZero() {
-				m.options.Log.Info("server reached", "server", s.Name, "after", time.Since(begin).Round(time.Millisecond))
+				p.options.Log.Info("server reached", "server", s.Name, "after", time.Since(begin).Round(time.Millisecond))
 			}
 			return true
 		}
 		if ctx.Err() != nil {
 			return false
 		}
+		if m.pool.Load() != p {
+			return true
+		}
 		if time.Since(reported) >= awaitReport {
 			reported = time.Now()
-			m.options.Log.Info("waiting for a server", "server", s.Name, "address", s.Addr, "error", err,
+			p.options.Log.Info("waiting for a server", "server", s.Name, "address", s.Addr(), "error", err,
 				"waited", time.Since(begin).Round(time.Second), "not_reached", missing)
 		}
 		select {

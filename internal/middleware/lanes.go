@@ -26,14 +26,23 @@ const (
 func readLane(s int) int  { return 2 * s }
 func writeLane(s int) int { return 2*s + 1 }
 
-// newLanes returns the queues of the pool, and describes them for the statistics.
-func (o *Options) newLanes(router *route.Router, servers []*backend.Server) (*queue.Lanes, []stats.Queue) {
+// detourLanes is the first of the lanes, one per server, for requests that need a server in trouble.
+func (o *Options) detourLanes(servers int) int32 {
 	if o.Pool == PoolShared {
-		lanes := queue.NewLanes(1, o.Queue, nil)
+		return 1
+	}
+	return int32(2 * servers)
+}
+
+// newLanes returns the queues of the pool, and describes those for the statistics that requests take usually.
+func (o *Options) newLanes(router *route.Router, servers []*backend.Server) (*queue.Lanes, []stats.Queue) {
+	n := int(o.detourLanes(len(servers))) + len(servers)
+	if o.Pool == PoolShared {
+		lanes := queue.NewLanes(n, o.Queue, nil)
 		return lanes, []stats.Queue{{Name: "shared", Capacity: o.Queue, Length: lanes.Queue(0).Len}}
 	}
 	c := &laneChooser{router: router, servers: servers}
-	lanes := queue.NewLanes(2*len(servers), o.Queue, c.choose)
+	lanes := queue.NewLanes(n, o.Queue, c.choose)
 	c.lanes = lanes
 	described := make([]stats.Queue, 2*len(servers))
 	for s, server := range servers {

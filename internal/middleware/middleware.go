@@ -17,25 +17,30 @@ import (
 	"mcmw/internal/keylock"
 	"mcmw/internal/netstage"
 	"mcmw/internal/queue"
-	"mcmw/internal/replica"
-	"mcmw/internal/route"
 	"mcmw/internal/stats"
-	"mcmw/internal/worker"
 )
 
 // Middleware is one middleware. New makes it, Listen binds its addresses, Run serves; each is called once, in this order.
+// Apply may be called at any time.
 type Middleware struct {
-	// Static after construction.
-	options  Options
-	registry *stats.Registry
-	lanes    *queue.Lanes
-	stage    *netstage.Stage
-	servers  []*backend.Server
-	workers  []*worker.Worker
-	ready    chan struct{} // closed when clients are accepted
+	shared
 
+	// Static after construction.
+	stage *netstage.Stage
+	ready chan struct{} // closed when clients are accepted
+
+	// pool serves, or will; replaced by Apply.
+	pool      atomic.Pointer[pool]
 	serving   atomic.Bool
 	listeners []net.Listener // owned by Listen, then by Run
+	keepers   sync.WaitGroup // goroutines that end with work
+
+	// applying guards the fields below, and is held for as long as Apply takes.
+	applying sync.Mutex
+	options  Options
+	work     context.Context // of what serves; nil before Run has reached the servers
+	keeping  map[*backend.Server]context.CancelFunc
+	stopping bool
 }
 
 // DefaultWorkers is the size of the pool when none is given: one worker per processor, and at least two, so that one
@@ -50,6 +55,7 @@ func (o Options) withDefaults() Options {
 	o.FailureLimit = cmp.Or(o.FailureLimit, DefaultFailureLimit)
 	o.MissedMemory = cmp.Or(o.MissedMemory, DefaultMissedMemory)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.StallAfter = cmp.Or(o.StallAfter, DefaultStallAfter)
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
 	o.MaxOutput = cmp.Or(o.MaxOutput, DefaultMaxOutput)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
@@ -94,62 +100,22 @@ func New(o Options) (*Middleware, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	router, err := route.New(o.Servers, o.Placement)
+	router, err := o.route()
 	if err != nil {
 		return nil, err
 	}
-	if o.Ack == replica.AckQuorum && router.N() == 1 {
-		return nil, errors.New("ack quorum with one replica; accepted: ack all, or two replicas and more")
-	}
-	m := &Middleware{options: o, ready: make(chan struct{})}
-	names := make([]string, len(o.Servers))
-	for i, s := range o.Servers {
-		names[i] = s.Name
-		m.servers = append(m.servers, backend.NewServer(s, backend.Options{
-			ConnectTimeout: o.ConnectTimeout, FailureLimit: o.FailureLimit, Rejoin: o.Rejoin, MissedMemory: o.MissedMemory, Log: o.Log,
-		}))
-	}
-	var queues []stats.Queue
-	m.lanes, queues = o.newLanes(router, m.servers)
-	size := o.Workers
-	if o.Pool == PoolPerServer {
-		size = len(m.servers) * (o.Workers + 1)
-	}
-	m.registry = stats.New(stats.Options{
-		Servers: names, Workers: size, Queues: queues, Health: func(i int) stats.Health { return m.servers[i].Health() },
-	})
+	m := &Middleware{options: o, ready: make(chan struct{}), keeping: map[*backend.Server]context.CancelFunc{}}
+	m.locks = keylock.New()
+	servers, _ := m.serversFor(o, nil)
+	p := newPool(o, router, servers)
+	m.pool.Store(p)
+	m.registry = stats.New(p.statistics())
+	m.entrance = queue.NewEntrance(p.lanes)
 	m.stage = netstage.New(netstage.Options{
 		Limits: o.Limits, MaxConnections: o.MaxConnections, IdleTimeout: o.IdleTimeout, MaxOutput: o.MaxOutput,
-		WriteTimeout: o.WriteTimeout, Queue: m.lanes, Net: m.registry.Net(), Log: o.Log,
-	})
-	m.newWorkers(worker.Options{
-		Lanes: m.lanes, Router: router, Locks: keylock.New(), Ack: o.Ack, Servers: m.servers, Sharded: o.Sharded,
-		Depth: o.Depth, Timeout: o.Timeout, GetErrorMiss: o.GetErrorMiss, StatsText: m.appendStats, Log: o.Log,
+		WriteTimeout: o.WriteTimeout, Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
 	})
 	return m, nil
-}
-
-// newWorkers makes the workers of the pool. A per-server writer takes all that waits, whatever the readers' depth: it is
-// asynchronous.
-func (m *Middleware) newWorkers(o worker.Options) {
-	add := func(o worker.Options, lane, home int) {
-		i := len(m.workers)
-		m.workers = append(m.workers, worker.New(o, i, lane, home, m.registry.Worker(i)))
-	}
-	if m.options.Pool == PoolShared {
-		for range m.options.Workers {
-			add(o, 0, -1)
-		}
-		return
-	}
-	writer := o
-	writer.Depth = max(o.Depth, DefaultDepth)
-	for s := range m.servers {
-		for range m.options.Workers {
-			add(o, readLane(s), s)
-		}
-		add(writer, writeLane(s), -1)
-	}
 }
 
 // Listen binds all listen addresses, or none: its error names the address that could not be had. Clients are accepted
@@ -214,23 +180,13 @@ func (m *Middleware) Run(ctx context.Context) error {
 	defer m.closeListeners()
 	// The workers outlive ctx: what is in flight then is still served.
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer m.keepers.Wait()
 	defer stopWork()
 	if !m.awaitServers(ctx) {
 		return nil
 	}
-	var workers, accepting, keepers sync.WaitGroup
-	defer keepers.Wait()
-	defer stopWork()
-	for _, s := range m.servers {
-		keepers.Go(func() { s.Keep(work) })
-	}
-	for _, w := range m.workers {
-		for _, err := range w.Connect(work) {
-			m.options.Log.Warn("a server failed", "server", err.Server, "reason", err.Reason.String(), "error", err.Err)
-		}
-		workers.Go(func() { w.Run(work) })
-	}
-	keepers.Go(func() { m.stage.CloseIdle(work) })
+	m.begin(work)
+	var accepting sync.WaitGroup
 	for _, l := range m.listeners {
 		accepting.Go(func() { m.stage.Serve(l) })
 	}
@@ -241,13 +197,31 @@ func (m *Middleware) Run(ctx context.Context) error {
 	m.serving.Store(false)
 	m.closeListeners()
 	accepting.Wait()
-	drain, stopDrain := context.WithTimeout(work, m.options.DrainTimeout)
+	m.applying.Lock()
+	m.stopping = true
+	m.applying.Unlock()
+	p := m.pool.Load()
+	drain, stopDrain := context.WithTimeout(work, p.options.DrainTimeout)
 	defer stopDrain()
-	m.options.Log.Info("draining", "connections", m.registry.Snapshot().Open(), "timeout", m.options.DrainTimeout)
+	p.options.Log.Info("draining", "connections", m.registry.Snapshot().Open(), "timeout", p.options.DrainTimeout)
 	if cut := m.stage.Drain(drain); cut > 0 {
-		m.options.Log.Warn("client connections were cut at the end of the drain timeout", "connections", cut)
+		p.options.Log.Warn("client connections were cut at the end of the drain timeout", "connections", cut)
 	}
-	m.lanes.Close()
-	workers.Wait()
+	p.stop()
 	return nil
+}
+
+// begin starts what serves; it ends when work does.
+func (m *Middleware) begin(work context.Context) {
+	m.applying.Lock()
+	defer m.applying.Unlock()
+	m.work = work
+	p := m.pool.Load()
+	for _, s := range p.servers {
+		m.keep(s)
+	}
+	p.man(&m.shared, m.appendStats)
+	p.connect(work)
+	p.start(work, m.registry)
+	m.keepers.Go(func() { m.stage.CloseIdle(work) })
 }

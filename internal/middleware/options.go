@@ -44,6 +44,9 @@ type Options struct {
 	// Timeout is how long a worker waits for the replies a request needs; 0 means DefaultTimeout. A read that can be
 	// answered by several servers is tried on a second after half of it.
 	Timeout time.Duration
+	// StallAfter is how long a server may owe a reply before requests that don't need it stop waiting for it: it is suspect
+	// until it answers. At most a quarter of Timeout; 0 means DefaultStallAfter; below 0: never.
+	StallAfter time.Duration
 	// ConnectTimeout is how long connecting to a server may take; 0 means DefaultConnectTimeout.
 	ConnectTimeout time.Duration
 	// MaxConnections is how many clients may be connected; 0: no limit.
@@ -72,8 +75,12 @@ const (
 	DefaultMissedMemory   = 64 << 20
 	DefaultQueue          = 1024
 	DefaultTimeout        = time.Second
+	DefaultStallAfter     = 100 * time.Millisecond
 	DefaultConnectTimeout = time.Second
 	DefaultDrainTimeout   = 10 * time.Second
 	DefaultMaxOutput      = 64 << 20
 	DefaultWriteTimeout   = 30 * time.Second
 )
+
+// stallAfter returns StallAfter as the workers take it: 0 for never.
+func (o *Options) stallAfter() time.Duration { return max(0, min(o.StallAfter, o.Timeout/4)) }

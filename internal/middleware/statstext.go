@@ -25,7 +25,7 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 	add("pid", os.Getpid())
 	add("uptime", s.Uptime/int64(time.Second))
 	add("time", time.Now().Unix())
-	add("version", "mcmw-"+m.options.Version)
+	add("version", "mcmw-"+m.pool.Load().options.Version)
 	add("curr_connections", s.Open())
 	add("total_connections", s.Opened)
 	add("cmd_get", s.Keys)
@@ -39,7 +39,7 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 	add("bytes_written", s.ToClients)
 	add("threads", s.Workers)
 	add("mcmw_requests", s.Total())
-	add("mcmw_depth", m.options.Depth)
+	add("mcmw_depth", m.pool.Load().options.Depth)
 	add("mcmw_workers_busy", s.WorkersBusy)
 	add("mcmw_queue_length", s.QueueLength)
 	add("mcmw_queue_capacity", s.QueueCapacity)
@@ -64,6 +64,7 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 		add("mcmw_server:"+server.Name+":repairs", server.Repairs)
 		add("mcmw_server:"+server.Name+":state", server.Health.State)
 		add("mcmw_server:"+server.Name+":missed_keys", server.Health.Missed)
+		add("mcmw_server:"+server.Name+":stalls", server.Health.Stalls)
 	}
 	return append(dst, protocol.TextEnd...)
 }

@@ -30,7 +30,7 @@ type Options struct {
 	MaxOutput int
 	// WriteTimeout is how long such a client may take to read them.
 	WriteTimeout time.Duration
-	Queue        *queue.Lanes
+	Queue        *queue.Entrance
 	Net          *stats.Net
 	Log          *slog.Logger
 }

@@ -27,6 +27,7 @@ type Health struct {
 	Since       time.Time
 	Why         string // "" while it is up
 	Missed      int    // keys whose latest write it may not have got
+	Stalls      uint64 // times it owed a reply for longer than usual
 	Transitions []Transition
 }
 

@@ -40,6 +40,7 @@ func (w *Worker) answer(p *part) {
 	}
 	w.record.Bytes(received, w.out.Len())
 	if p.burst.Answered() && !p.stalled {
+		w.options.Entrance.Leave()
 		p.burst.Client.Finish()
 	}
 }

@@ -19,34 +19,57 @@ type item struct {
 }
 
 // collect reads until every call has its reply, server by server, and answers clients as their requests complete. While it
-// reads from one server the others' replies wait in the kernel.
+// reads from one server the others' replies wait in the kernel; one that stalls is read again behind the others.
 func (w *Worker) collect() {
 	w.sortServers()
-	for _, s := range w.order {
-		conn := w.conns[s]
-		until, waited, calls := int64(0), w.sent, int64(len(w.waiting(s)))
-		for len(w.waiting(s)) > 0 {
-			need, err := w.parse(s, conn)
-			if err == nil && len(w.waiting(s)) > 0 {
-				w.answerReady()
-				if until == 0 {
-					until = w.deadline(s)
-				}
-				begin := stats.Now()
-				err = conn.Fill(need, until)
-				waited = begin
-			}
-			if err != nil {
-				w.serverFailed(s, err)
-				calls = 0
-			}
+	servers := len(w.order)
+	for k := 0; k < len(w.order); k++ {
+		s := w.order[k]
+		if w.collectFrom(s, k < servers) {
+			w.stalled(s)
+			w.order = append(w.order, s)
 		}
-		if calls > 0 && w.measures() {
-			now := stats.Now()
-			w.options.Servers[s].Took((now-w.sent)/calls, now-waited < hadWaited)
-		}
-		w.fifo[s], w.head[s] = w.fifo[s][:0], 0
 	}
+}
+
+// collectFrom reads the replies of server s. hasty: it does not wait for the deadline of a server that stalls, but returns
+// true.
+func (w *Worker) collectFrom(s int, hasty bool) (stalled bool) {
+	conn := w.conns[s]
+	until, waited, calls := int64(0), w.sent, int64(len(w.waiting(s)))
+	for len(w.waiting(s)) > 0 {
+		need, err := w.parse(s, conn)
+		if err == nil && len(w.waiting(s)) > 0 {
+			w.answerReady()
+			begin := stats.Now()
+			if until == 0 {
+				until = w.deadline(s)
+			}
+			wait := until
+			if hasty && w.options.StallAfter > 0 {
+				wait = min(until, begin+int64(w.options.StallAfter))
+			}
+			var arrived bool
+			arrived, err = conn.Fill(need, wait)
+			if !arrived && err == nil {
+				if wait < until {
+					return true
+				}
+				err = conn.TimedOut()
+			}
+			waited = begin
+		}
+		if err != nil {
+			w.serverFailed(s, err)
+			calls = 0
+		}
+	}
+	if calls > 0 && w.measures() {
+		now := stats.Now()
+		w.options.Servers[s].Took((now-w.sent)/calls, now-waited < hadWaited)
+	}
+	w.fifo[s], w.head[s] = w.fifo[s][:0], 0
+	return false
 }
 
 // hadWaited is how long a read takes at most, ns, that found the reply there.
@@ -82,7 +105,8 @@ func (w *Worker) waiting(s int) []int32 { return w.fifo[s][w.head[s]:] }
 
 // deadline returns until when to wait for server s, ns: the timeout counts from when the requests were sent. If all that
 // wait are reads of which other servers have copies, half of it is left for asking those. A server that is read after
-// another took all of the time gets a quarter, for what it has answered long since.
+// another took all of the time gets a quarter, for what it has answered long since. What has waited on a detour before gets
+// less, so that it is answered in time.
 func (w *Worker) deadline(s int) int64 {
 	timeout := int64(w.options.Timeout)
 	allowed := timeout / 2
@@ -92,6 +116,13 @@ func (w *Worker) deadline(s int) int64 {
 			allowed = timeout
 			break
 		}
+	}
+	if w.patient {
+		earliest := w.sent
+		for _, n := range w.waiting(s) {
+			earliest = min(earliest, w.requests[w.calls[n].request].Enqueued)
+		}
+		return max(earliest+allowed, stats.Now()+timeout/20)
 	}
 	return max(w.sent+allowed, stats.Now()+timeout/4)
 }
@@ -238,6 +269,10 @@ func (w *Worker) arrived(i int32) {
 	if w.settle(r) {
 		w.followUp = append(w.followUp, i)
 		return
+	}
+	r.done = true
+	if w.parked {
+		w.releaseDone(r)
 	}
 	p := &w.parts[r.part]
 	p.left--

@@ -3,6 +3,7 @@ package worker
 import (
 	"mcmw/internal/keylock"
 	"mcmw/internal/protocol"
+	"mcmw/internal/request"
 )
 
 // stripe is what a worker notes of a key lock it holds.
@@ -14,12 +15,10 @@ type stripe struct {
 
 // admit takes the key locks that requests[i], the last of the round, needs: a replicated write holds its key's stripe until
 // the round ends; a replicated read only waits until no other worker does. It waits only if nothing else is in the
-// round; otherwise false means that the request has to be served in the next.
-func (w *Worker) admit(i int32) bool {
+// round; otherwise false means that the request has to be served in the next, or on the detour of the server that the
+// lock's holder waits for.
+func (w *Worker) admit(b *request.Burst, i int32) bool {
 	r := &w.requests[i]
-	if r.Command == protocol.Meta && r.NumKeys > 0 {
-		r.meta = protocol.ParseMeta(&r.Request.Request, nil)
-	}
 	if w.options.Router.N() == 1 || (r.Answer != "" && !r.HasEffect()) {
 		return true
 	}
@@ -28,17 +27,17 @@ func (w *Worker) admit(i int32) bool {
 	}
 	switch {
 	case r.Command == protocol.FlushAll:
-		return w.admitFlush(i)
+		return w.admitFlush(b, i)
 	case r.Command == protocol.Get || r.Command == protocol.Gets:
-		return w.admitRead(i, r.Keys)
+		return w.admitRead(b, i, r.Keys)
 	case r.Command == protocol.Gat || r.Command == protocol.Gats:
-		return w.admitTouches(i)
+		return w.admitTouches(b, i)
 	case r.Command.IsKeyed():
-		return w.admitWrite(i, r.Keys)
+		return w.admitWrite(b, i, r.Keys)
 	case r.Command == protocol.Meta && r.NumKeys > 0 && r.meta.Writes():
-		return w.admitWrite(i, r.meta.Key)
+		return w.admitWrite(b, i, r.meta.Key)
 	case r.Command == protocol.Meta && r.NumKeys > 0:
-		return w.admitStripe(i, w.options.Locks.Stripe(r.meta.Key))
+		return w.admitStripe(b, i, w.options.Locks.Stripe(r.meta.Key))
 	}
 	return true
 }
@@ -48,7 +47,7 @@ func (r *pending) conditional() bool {
 	return r.Command == protocol.Cas || (r.Command == protocol.Meta && r.meta.Compare && r.meta.Writes())
 }
 
-func (w *Worker) admitWrite(i int32, key []byte) bool {
+func (w *Worker) admitWrite(b *request.Burst, i int32, key []byte) bool {
 	r := &w.requests[i]
 	r.stripe = w.options.Locks.Stripe(key)
 	s, mine := w.locks[r.stripe]
@@ -57,29 +56,33 @@ func (w *Worker) admitWrite(i int32, key []byte) bool {
 		return false
 	case mine:
 	case i == 0:
-		w.options.Locks.LockAll(append(w.stripes[:0], r.stripe), w.owner)
+		if _, server := w.options.Locks.LockAll(append(w.stripes[:0], r.stripe), w.owner, w.patient); server != keylock.Free {
+			w.redirect(b, server)
+			return false
+		}
 	default:
 		if held, _ := w.options.Locks.Try(r.stripe, w.owner); !held {
 			return false
 		}
 	}
+	r.locked = true
 	w.locks[r.stripe] = stripe{writes: s.writes + 1, exclusive: r.conditional()}
 	return true
 }
 
 // admitRead waits for the writes of all keys that are under way when it looks.
-func (w *Worker) admitRead(i int32, keys []byte) bool {
+func (w *Worker) admitRead(b *request.Burst, i int32, keys []byte) bool {
 	for rest := keys; len(rest) > 0; {
 		var key []byte
 		key, rest = nextWord(rest)
-		if len(key) > 0 && !w.admitStripe(i, w.options.Locks.Stripe(key)) {
+		if len(key) > 0 && !w.admitStripe(b, i, w.options.Locks.Stripe(key)) {
 			return false
 		}
 	}
 	return true
 }
 
-func (w *Worker) admitStripe(i int32, s uint32) bool {
+func (w *Worker) admitStripe(b *request.Burst, i int32, s uint32) bool {
 	if !w.options.Locks.Held(s, w.owner) {
 		// A write of several steps of this round is on some of the servers only.
 		return !w.locks[s].exclusive
@@ -87,12 +90,15 @@ func (w *Worker) admitStripe(i int32, s uint32) bool {
 	if i > 0 {
 		return false
 	}
-	w.options.Locks.Await(s, w.owner)
+	if server := w.options.Locks.Await(s, w.owner, w.patient); server != keylock.Free {
+		w.redirect(b, server)
+		return false
+	}
 	return true
 }
 
 // admitTouches takes the stripes of all keys of a gat.
-func (w *Worker) admitTouches(i int32) bool {
+func (w *Worker) admitTouches(b *request.Burst, i int32) bool {
 	w.stripes = w.stripes[:0]
 	for rest := w.requests[i].Keys; len(rest) > 0; {
 		var key []byte
@@ -101,11 +107,11 @@ func (w *Worker) admitTouches(i int32) bool {
 			w.stripes = append(w.stripes, w.options.Locks.Stripe(key))
 		}
 	}
-	return w.admitAll(i, w.stripes)
+	return w.admitAll(b, i, w.stripes)
 }
 
 // admitFlush takes every stripe: no write may reach one server before a flush_all and another after it.
-func (w *Worker) admitFlush(i int32) bool {
+func (w *Worker) admitFlush(b *request.Burst, i int32) bool {
 	if i > 0 {
 		return false
 	}
@@ -113,13 +119,18 @@ func (w *Worker) admitFlush(i int32) bool {
 	for s := range uint32(keylock.Stripes) {
 		w.stripes = append(w.stripes, s)
 	}
-	return w.admitAll(i, w.stripes)
+	return w.admitAll(b, i, w.stripes)
 }
 
 // admitAll takes several stripes, or none.
-func (w *Worker) admitAll(i int32, stripes []uint32) bool {
+func (w *Worker) admitAll(b *request.Burst, i int32, stripes []uint32) bool {
 	if i == 0 {
-		for _, s := range w.options.Locks.LockAll(stripes, w.owner) {
+		taken, server := w.options.Locks.LockAll(stripes, w.owner, w.patient)
+		if server != keylock.Free {
+			w.redirect(b, server)
+			return false
+		}
+		for _, s := range taken {
 			w.locks[s] = stripe{writes: 1}
 		}
 		return true

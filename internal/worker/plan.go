@@ -66,7 +66,8 @@ func (w *Worker) open(ctx context.Context, i int32, s int, command protocol.Comm
 	r.last = n + 1
 	c := &w.calls[n]
 	conn := w.conns[s]
-	if err := conn.Connect(ctx); err != nil {
+	err := w.connect(ctx, r, s, command)
+	if err != nil {
 		w.fail(c, err)
 		w.record.ServerError(s, err.Reason)
 		return c, nil
@@ -75,6 +76,19 @@ func (w *Worker) open(ctx context.Context, i int32, s int, command protocol.Comm
 	w.options.Servers[s].Begin(w.dequeued)
 	w.fifo[s] = append(w.fifo[s], n)
 	return c, conn
+}
+
+// connect makes sure that there is a connection to server s for a call of r. A server that may hold keys which missed a write
+// is asked for none.
+func (w *Worker) connect(ctx context.Context, r *pending, s int, command protocol.Command) *backend.Error {
+	reads := command.IsRetrieval() || r.step == stepCompare || (command == protocol.Meta && r.NumKeys > 0 && !r.meta.Writes())
+	if reads && w.options.Servers[s].Stale() {
+		return w.conns[s].Refuse()
+	}
+	if w.patient {
+		return w.conns[s].Connect(ctx, 0, nil)
+	}
+	return w.conns[s].Connect(ctx, w.options.StallAfter, w.onStall[s])
 }
 
 // fail makes an error of err the call's reply.

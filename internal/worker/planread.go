@@ -38,17 +38,17 @@ func (w *Worker) mayRead(s int) bool {
 	return w.options.Servers[s].Readable() && (w.exclude == nil || !w.exclude[s])
 }
 
-// readable returns the servers a read may go to, all of them if there is none.
-func (w *Worker) readable() []int {
-	w.servers = w.servers[:0]
-	for s := range w.conns {
-		if w.mayRead(s) {
-			w.servers = append(w.servers, s)
+// readable returns those of servers that a read may go to; only if there is no other, those that are suspect.
+func (w *Worker) readable(servers []int) []int {
+	for _, suspects := range []bool{false, true} {
+		w.servers = w.servers[:0]
+		for _, s := range servers {
+			if w.mayRead(s) && (suspects || !w.options.Servers[s].Suspected()) {
+				w.servers = append(w.servers, s)
+			}
 		}
-	}
-	if len(w.servers) == 0 {
-		for s := range w.conns {
-			w.servers = append(w.servers, s)
+		if len(w.servers) > 0 {
+			break
 		}
 	}
 	return w.servers
@@ -79,7 +79,10 @@ func (w *Worker) firstServer(key []byte) int {
 func (w *Worker) planEvenly(ctx context.Context, i int32) {
 	r := &w.requests[i]
 	chosen := w.choose().server
-	servers := w.readable()
+	servers := w.readable(w.all)
+	if len(servers) == 0 {
+		servers = w.all
+	}
 	runs := min(len(servers), r.NumKeys)
 	first := max(slices.Index(servers, chosen), 0)
 	rest := r.Keys

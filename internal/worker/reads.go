@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"slices"
+
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
 )
@@ -67,20 +69,13 @@ func (w *Worker) choose() *partReads {
 	return p
 }
 
-// best returns which of servers a read goes to: the worker's own, where it has one; else, of those that may be read, the
-// one in turn, or the least busy, in turn among equals; of all of them if none may.
+// best returns which of servers a read goes to: the worker's own, where it has one; else, of those that are readable, the
+// one in turn, or the least busy, in turn among equals; of all of them if none is.
 func (w *Worker) best(servers []int, turn int) int {
-	w.servers = w.servers[:0]
-	for _, s := range servers {
-		if !w.mayRead(s) {
-			continue
-		}
-		if s == w.home {
-			return s
-		}
-		w.servers = append(w.servers, s)
+	if !w.patient && slices.Contains(servers, w.home) && w.mayRead(w.home) && !w.options.Servers[w.home].Suspected() {
+		return w.home
 	}
-	if len(w.servers) == 0 {
+	if len(w.readable(servers)) == 0 {
 		return servers[turn%len(servers)]
 	}
 	best := w.servers[turn%len(w.servers)]

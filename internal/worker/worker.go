@@ -9,6 +9,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"mcmw/internal/backend"
@@ -32,6 +33,16 @@ type Options struct {
 	Sharded bool              // split multi-gets over all servers that hold their keys
 	Depth   int               // requests a worker takes at a time
 	Timeout time.Duration     // for the replies a request needs
+	// StallAfter is how long a server may owe a reply before who can goes another way; 0: as long as Timeout.
+	StallAfter time.Duration
+	// Entrance is told when a burst leaves the lanes.
+	Entrance *queue.Entrance
+	// Crew is the workers of the lane.
+	Crew *Crew
+	// Detours is the first of the lanes, one per server, for what needs a server in trouble.
+	Detours int32
+	// Troubled counts the servers that are suspect or stale.
+	Troubled *atomic.Int32
 	// GetErrorMiss: a read that no server could answer is a miss rather than an error.
 	GetErrorMiss bool
 	// StatsText writes the middleware's own statistics, as `stats` answers them.
@@ -44,10 +55,14 @@ type Worker struct {
 	options Options
 	queue   *queue.Queue
 	lane    int32 // of queue
-	home    int   // the server whose reads the queue holds; -1: any
+	home    int   // the server whose reads, or whose detour, the queue holds; -1: any
 	owner   int32 // of key locks: the worker's number, from 1
+	patient bool  // serves a detour: it waits for servers and locks, others must not
+	placed  bool  // has a place in the crew; always true of a patient one
+	parked  bool  // the round waits for a server that stalls
 	record  *stats.Worker
 	conns   []*backend.Conn // by server
+	onStall []func()        // by server: calls stalled
 	turn    int             // counts the parts that read, to spread them over the servers
 	first   int             // the server whose replies are read first
 	exclude []bool          // by server: not to be read from, while a read is planned again; nil otherwise
@@ -105,6 +120,8 @@ type pending struct {
 	keyCalls    int32 // keyCalls[keyCalls+i] is the call that asks for key i; -1: calls hold consecutive keys
 	meta        protocol.MetaRequest
 	stripe      uint32 // of the key of a replicated write
+	locked      bool   // the stripe is held for this write
+	done        bool   // no further step follows
 	step        step
 	// Of a read that is planned again: the calls of the first attempt.
 	retryFirst, retryLast int32
@@ -116,40 +133,71 @@ type pending struct {
 	text string
 }
 
-// New returns worker i of a middleware, which serves lane; record is its recorder. home is the server whose reads the lane
-// holds, -1 if it is no such lane.
-func New(o Options, i, lane, home int, record *stats.Worker) *Worker {
+// Member says which part in the pool a worker has.
+type Member struct {
+	Number int // from 0, of all workers that share Options.Locks
+	Lane   int
+	// Home is the server whose reads the lane holds, or whose detour it is; -1 if it is no such lane.
+	Home    int
+	Patient bool // it serves a detour
+	StandIn bool // it has no place in the crew at first
+}
+
+// New returns a worker.
+func New(o Options, m Member) *Worker {
 	w := &Worker{
-		options: o, queue: o.Lanes.Queue(lane), lane: int32(lane), home: home, owner: int32(i + 1), record: record, turn: i,
+		options: o, queue: o.Lanes.Queue(m.Lane), lane: int32(m.Lane), home: m.Home, owner: int32(m.Number + 1), patient: m.Patient,
+		placed: !m.StandIn, turn: m.Number,
 		fifo: make([][]int32, len(o.Servers)), head: make([]int, len(o.Servers)), locks: make(map[uint32]stripe),
 		loads: make([]int64, len(o.Servers)), failed: make([]bool, len(o.Servers)),
 	}
+	patience := o.Timeout
+	if o.StallAfter > 0 {
+		patience = min(patience, o.StallAfter)
+	}
 	for i, s := range o.Servers {
 		w.all = append(w.all, i)
-		w.conns = append(w.conns, backend.NewConn(s, o.Timeout))
+		w.conns = append(w.conns, backend.NewConn(s, patience))
+		w.onStall = append(w.onStall, func() { w.stalled(i) })
 	}
 	return w
 }
 
-// Connect connects to the servers that the worker will need most, and returns the failures.
+// Connect connects to the servers that the worker will need most, none if it may never be needed, and returns the
+// failures.
 func (w *Worker) Connect(ctx context.Context) []*backend.Error {
+	if w.patient || !w.placed {
+		return nil
+	}
 	var failed []*backend.Error
 	for s, c := range w.conns {
 		if w.home >= 0 && s != w.home {
 			continue
 		}
-		if err := c.Connect(ctx); err != nil {
+		if err := c.Connect(ctx, 0, nil); err != nil {
 			failed = append(failed, err)
 		}
 	}
 	return failed
 }
 
-// Run serves the queue until it is closed and empty. When ctx ends, connecting to servers is given up.
-func (w *Worker) Run(ctx context.Context) {
-	for w.take(ctx) {
+// Run serves the queue until it is closed and empty, and counts in record. When ctx ends, connecting to servers is given
+// up.
+func (w *Worker) Run(ctx context.Context, record *stats.Worker) {
+	w.record = record
+	for {
+		if !w.placed {
+			w.options.Crew.take()
+			w.placed = true
+		}
+		if !w.take(ctx) {
+			break
+		}
 		w.serve(ctx)
 		w.endRound()
+	}
+	if !w.patient {
+		w.options.Crew.leave() // to one who will see that the queue is closed, too
 	}
 	for _, c := range w.conns {
 		c.Close()
@@ -176,7 +224,7 @@ func (w *Worker) take(ctx context.Context) bool {
 		}
 		w.add(ctx, b)
 	}
-	for len(w.requests) < w.options.Depth {
+	for len(w.requests) < w.options.Depth && w.placed {
 		b, ok := w.queue.TryTake()
 		if !ok {
 			break
@@ -186,7 +234,8 @@ func (w *Worker) take(ctx context.Context) bool {
 	return true
 }
 
-// add plans the next requests of b, as many as the depth leaves room for and the key locks allow.
+// add plans the next requests of b, as many as the depth leaves room for and the key locks allow, up to one that another
+// lane has to serve.
 func (w *Worker) add(ctx context.Context, b *request.Burst) {
 	p := int32(len(w.parts))
 	first := int32(len(w.requests))
@@ -198,22 +247,38 @@ func (w *Worker) add(ctx context.Context, b *request.Burst) {
 			Request: r, part: p, keyCalls: -1, chosen: -1, left: 1,
 			first: int32(len(w.calls)), last: int32(len(w.calls)),
 		})
-		if !w.admit(i) {
+		if r.Command == protocol.Meta && r.NumKeys > 0 {
+			w.requests[i].meta = protocol.ParseMeta(&r.Request, nil)
+		}
+		expired := w.expire(i)
+		if w.patient && !expired {
+			w.awaitReadable(ctx, i)
+		}
+		if !expired && (w.detour(b, i) || !w.admit(b, i)) {
 			w.requests = w.requests[:i]
 			break
 		}
 		b.Next++
 		r.Dequeued = w.dequeued
-		if w.plan(ctx, i) {
+		if !expired && w.plan(ctx, i) {
 			break
 		}
 	}
 	last := int32(len(w.requests))
 	if first == last {
-		w.later = append(w.later, b)
+		w.leaveFor(b)
 		return
 	}
 	w.parts = append(w.parts, part{burst: b, first: first, last: last, left: last - first})
+}
+
+// leaveFor puts the rest of b where its next request is served: in the worker's next round, or in another lane.
+func (w *Worker) leaveFor(b *request.Burst) {
+	if b.Requests[b.Next].Lane == w.lane && w.placed {
+		w.later = append(w.later, b)
+	} else {
+		w.options.Lanes.Pass(b)
+	}
 }
 
 // serve sends the round's calls, collects their replies and answers the clients.
@@ -267,6 +332,7 @@ func (w *Worker) endRound() {
 		}
 	}
 	w.unlock()
+	w.unpark()
 	served := len(w.requests)
 	for i := range w.parts {
 		p := &w.parts[i]
@@ -274,13 +340,13 @@ func (w *Worker) endRound() {
 		answered := b.Answered()
 		switch {
 		case p.stalled && answered:
+			w.options.Entrance.Leave()
 			b.Client.Stall(p.rest, nil)
 		case p.stalled:
+			w.options.Entrance.Leave()
 			b.Client.Stall(p.rest, b)
-		case !answered && b.Requests[b.Next].Lane == w.lane:
-			w.later = append(w.later, b)
 		case !answered:
-			w.options.Lanes.Pass(b)
+			w.leaveFor(b)
 		}
 		if answered {
 			b.Release()
@@ -293,5 +359,8 @@ func (w *Worker) endRound() {
 	w.keyCalls, w.repairs = w.keyCalls[:0], w.repairs[:0]
 	w.lines = w.lines[:0]
 	w.arrivals = 0
+	if !w.placed {
+		w.passOn()
+	}
 	w.record.Round(served, w.dequeued, stats.Now())
 }

@@ -1,0 +1,131 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/queue"
+	"mcmw/internal/route"
+)
+
+// Apply makes the middleware serve with other options while clients are connected: servers come, go, get other names,
+// weights or addresses, and the tunables change. No request fails for it. A server that only has another address costs the
+// requests that are with its former one; anything else is exchanged between two requests of every connection: what came
+// before is served as it was, and what comes after waits for that.
+//
+// A server that joins, or has another address, may hold anything, and serves no read until Options.Rejoin is done; one that
+// has another name but the address of one that left goes on with what it holds.
+//
+// What cannot change while clients are served (Listen) is an error, as are options that New would refuse; then nothing
+// changes. ctx bounds connecting to the servers, not the exchange, which takes up to Timeout if a server does not answer.
+// Version and Log stay.
+func (m *Middleware) Apply(ctx context.Context, o Options) error {
+	m.applying.Lock()
+	defer m.applying.Unlock()
+	if m.stopping {
+		return errors.New("the middleware is stopping")
+	}
+	o.Version, o.Log = m.options.Version, m.options.Log
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return err
+	}
+	router, err := o.route()
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(o.Listen, m.options.Listen) {
+		return fmt.Errorf("the listen addresses cannot change while clients are served (%v, not %v); restart instead", m.options.Listen, o.Listen)
+	}
+	former := m.pool.Load()
+	servers, joined := m.serversFor(o, former.servers)
+	readdressed := onlyAddresses(m.options, o)
+	m.options = o
+	if readdressed {
+		return nil
+	}
+	next := newPool(o, router, servers)
+	if m.work == nil {
+		m.pool.Store(next)
+		m.entrance.Exchange(func() *queue.Lanes { return next.lanes })
+		m.registry.Change(next.statistics())
+		return nil
+	}
+	for _, s := range joined {
+		m.keep(s)
+	}
+	next.man(&m.shared, m.appendStats)
+	next.connect(ctx)
+	for _, s := range joined {
+		s.AwaitReadable(ctx, time.Now().Add(o.ConnectTimeout))
+	}
+	m.entrance.Exchange(func() *queue.Lanes {
+		former.stop()
+		m.registry.Change(next.statistics())
+		m.pool.Store(next)
+		next.start(m.work, m.registry)
+		return next.lanes
+	})
+	for _, s := range former.servers {
+		if !slices.Contains(servers, s) {
+			m.release(s)
+		}
+	}
+	return nil
+}
+
+// onlyAddresses reports whether b differs from a in the addresses of servers at most.
+func onlyAddresses(a, b Options) bool {
+	alike := slices.EqualFunc(a.Servers, b.Servers, func(s, t route.Server) bool { return s.Name == t.Name && s.Weight == t.Weight })
+	a.Servers, b.Servers = nil, nil
+	return alike && reflect.DeepEqual(a, b)
+}
+
+// serversFor returns the servers of o, in its order: those of former that have their names, and those that join.
+func (m *Middleware) serversFor(o Options, former []*backend.Server) (servers, joined []*backend.Server) {
+	named := map[string]*backend.Server{}
+	for _, s := range former {
+		named[s.Name] = s
+	}
+	stays := map[string]bool{}
+	for _, s := range o.Servers {
+		stays[s.Name] = true
+	}
+	for _, wanted := range o.Servers {
+		if s := named[wanted.Name]; s != nil {
+			s.Tune(o.backend(&m.troubled))
+			s.Move(wanted.Addr)
+			servers = append(servers, s)
+			continue
+		}
+		s := backend.NewServer(wanted, o.backend(&m.troubled))
+		renamed := slices.ContainsFunc(former, func(f *backend.Server) bool {
+			return !stays[f.Name] && f.Addr() == wanted.Addr && f.Readable()
+		})
+		if m.work != nil && !renamed {
+			s.MissedAll(errors.New("joined"))
+		}
+		servers = append(servers, s)
+		joined = append(joined, s)
+	}
+	return servers, joined
+}
+
+// keep starts the keeper of s; applying is held.
+func (m *Middleware) keep(s *backend.Server) {
+	ctx, cancel := context.WithCancel(m.work)
+	m.keeping[s] = cancel
+	m.keepers.Go(func() { s.Keep(ctx) })
+}
+
+// release ends what was begun for s, which has left; applying is held.
+func (m *Middleware) release(s *backend.Server) {
+	m.keeping[s]()
+	delete(m.keeping, s)
+	s.Remove()
+}

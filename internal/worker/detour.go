@@ -1,0 +1,187 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/request"
+	"mcmw/internal/stats"
+)
+
+// A server that stalls must not hold up requests that don't need it. A worker that waits for one longer than
+// Options.StallAfter declares it suspect, passes on what it has not begun, and gives its place in the crew to another
+// (stalled). From then on requests that need the server are passed on to its detour (detour), a lane with one patient
+// worker of its own, until the server answers or is down. Reads that wait for a server to be clean of what it missed go
+// the same way.
+
+// detour passes the rest of b, of which requests[i] is next, on to another lane if that needs a server in trouble; false
+// means that it may be planned here.
+func (w *Worker) detour(b *request.Burst, i int32) bool {
+	if w.patient || w.options.Troubled.Load() == 0 {
+		return false
+	}
+	s := w.troubled(&w.requests[i])
+	if s < 0 {
+		return false
+	}
+	w.redirect(b, s)
+	return true
+}
+
+// redirect sets the lane of b's next request to the detour of server s.
+func (w *Worker) redirect(b *request.Burst, s int) {
+	b.Requests[b.Next].Lane = w.options.Detours + int32(s)
+}
+
+// troubled returns a server in trouble without which r can't be served, -1 if there is none.
+func (w *Worker) troubled(r *pending) int {
+	switch {
+	case r.Answer != "" && !r.HasEffect():
+		return -1
+	case r.Command == protocol.FlushAll, r.Command == protocol.Verbosity, r.Command == protocol.Stats && r.Arg != nil:
+		return w.suspectOf(w.all)
+	case r.Command == protocol.Version, r.Command == protocol.Admin, r.Command == protocol.Meta && r.NumKeys == 0:
+		return w.suspectOf(w.all[:1])
+	case r.Command == protocol.Meta:
+		return w.troubledKey(r, r.meta.Key)
+	case r.Command.IsRetrieval():
+		for rest := r.Keys; len(rest) > 0; {
+			var key []byte
+			key, rest = nextWord(rest)
+			if len(key) == 0 {
+				break
+			}
+			if s := w.troubledKey(r, key); s >= 0 {
+				return s
+			}
+		}
+	case r.Command.IsKeyed():
+		return w.troubledKey(r, r.Keys)
+	}
+	return -1
+}
+
+// troubledKey returns a server in trouble without which key can't be served as r wants it, -1 if there is none.
+func (w *Worker) troubledKey(r *pending, key []byte) int {
+	w.holders = w.options.Router.Replicas(key, w.holders[:0])
+	if !r.readsOnly() || r.Command == protocol.Gat || r.Command == protocol.Gats {
+		if s := w.suspectOf(w.holders); s >= 0 {
+			return s
+		}
+	}
+	if !w.mustRead(r) {
+		return -1
+	}
+	first, stale := -1, -1
+	for _, s := range w.holders {
+		server := w.options.Servers[s]
+		switch {
+		case server.Readable():
+			if !server.Suspected() && (first < 0 || w.readKind(r) == readAny || w.readKind(r) == readSplit) {
+				return -1
+			}
+			if first < 0 {
+				first = s
+			}
+		case stale < 0 && server.Stale():
+			stale = s
+		}
+	}
+	if first >= 0 {
+		return first
+	}
+	return stale
+}
+
+// mustRead reports whether r depends on what a server holds: a read, or what compares a cas.
+func (w *Worker) mustRead(r *pending) bool { return r.readsOnly() || r.conditional() }
+
+// suspectOf returns the first of servers that is suspect, -1 if none is.
+func (w *Worker) suspectOf(servers []int) int {
+	for _, s := range servers {
+		if w.options.Servers[s].Suspected() {
+			return s
+		}
+	}
+	return -1
+}
+
+// awaitReadable waits, on a detour, until a server that requests[i] has to be read from is clean of what it missed.
+func (w *Worker) awaitReadable(ctx context.Context, i int32) {
+	r := &w.requests[i]
+	if !w.mustRead(r) || w.options.Troubled.Load() == 0 {
+		return
+	}
+	if s := w.troubled(r); s >= 0 && w.options.Servers[s].Stale() {
+		w.options.Servers[s].AwaitReadable(ctx, time.Now().Add(w.untilExpiry(r)))
+	}
+}
+
+// untilExpiry returns how much of the time that r may take is left.
+func (w *Worker) untilExpiry(r *pending) time.Duration {
+	return w.options.Timeout - time.Duration(stats.Now()-r.Enqueued)
+}
+
+// expire answers a request that has waited on a detour for as long as it may take, and reports whether it has.
+func (w *Worker) expire(i int32) bool {
+	r := &w.requests[i]
+	if !w.patient || w.untilExpiry(r) > 0 || (r.Answer != "" && !r.HasEffect()) {
+		return false
+	}
+	switch {
+	case !w.options.GetErrorMiss || !r.readsOnly():
+		r.text = fmt.Sprintf("SERVER_ERROR %s: no reply in time\r\n", w.options.Servers[w.home].Name)
+	case r.Command != protocol.Meta:
+		r.text = protocol.TextEnd
+	case r.meta.Verb == 'g' && !r.meta.Quiet:
+		r.text = "EN\r\n"
+	}
+	return true
+}
+
+// stalled is called once the worker has waited too long for server s: who can goes another way from now on, the requests
+// that the round has not begun go to others, and so does the worker's place.
+func (w *Worker) stalled(s int) {
+	w.options.Servers[s].Suspect()
+	w.passOn()
+	if w.parked {
+		return
+	}
+	w.parked = true
+	w.options.Locks.Park(w.owner, s)
+	for i := range w.requests {
+		w.releaseDone(&w.requests[i])
+	}
+	if !w.patient {
+		w.placed = false
+		w.options.Crew.leave()
+	}
+}
+
+// passOn leaves to others what the worker would serve in its next round.
+func (w *Worker) passOn() {
+	for _, b := range w.later {
+		w.options.Lanes.Pass(b)
+	}
+	clear(w.later)
+	w.later = w.later[:0]
+}
+
+// releaseDone gives the key lock of a write back that is through, before the round is.
+func (w *Worker) releaseDone(r *pending) {
+	if r.left > 0 || !r.done || !r.locked {
+		return
+	}
+	r.locked = false
+	w.release(r.stripe)
+}
+
+// unpark ends what stalled began, at the end of the round.
+func (w *Worker) unpark() {
+	if w.parked {
+		w.parked = false
+		w.options.Locks.Unpark(w.owner)
+	}
+}
