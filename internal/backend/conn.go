@@ -214,6 +214,9 @@ func (c *Conn) Fill(need int, deadline int64) (arrived bool, failure *Error) {
 // TimedOut returns the failure of requests whose replies did not come in time.
 func (c *Conn) TimedOut() *Error { return c.fail(stats.ReasonTimeout, errors.New("no reply in time")) }
 
+// Stalled returns the failure of reads that other servers are asked for, because this one owes replies for too long.
+func (c *Conn) Stalled() *Error { return c.fail(stats.ReasonTimeout, errors.New("stalled")) }
+
 // makeRoom lets in hold at least one more byte, and need unparsed bytes in one piece with the reply they belong to.
 func (c *Conn) makeRoom(need int) {
 	if c.end < len(c.in) && c.pos+need <= len(c.in) {
@@ -253,12 +256,13 @@ func (c *Conn) EndRound(now int64) *Error {
 	return nil
 }
 
-// Close closes the connection, if there is one; the next Connect makes a new one.
+// Close closes the connection, if there is one; the next Connect makes a new one. Requests that are not sent yet are not
+// sent later: the server might be clean of what it missed by then, and would get an old write.
 func (c *Conn) Close() {
 	if c.sock == nil {
 		return
 	}
-	_ = c.sock.Close()
+	_ = c.sock.Abort()
 	if c.writing != nil {
 		<-c.writing
 		c.writing = nil

@@ -21,11 +21,15 @@ const (
 	// readmitAfter is the number of probes in a row that a server which was down must answer: one that answers every
 	// second probe stays down.
 	readmitAfter = 3
+	// cleanAfter is the same for one that is stale: by the second answer it has served what it had got before the first, so
+	// that no write which was given up comes behind its deletion.
+	cleanAfter = 2
 	// invalidateBatch is the number of deletions sent before their replies are read.
 	invalidateBatch = 500
 )
 
-// Keep brings the server back into service whenever it left it, until ctx is done. One goroutine per server.
+// Keep brings the server back into service whenever it left it, and sees whether a suspect answers, until ctx is done. One
+// goroutine per server.
 func (s *Server) Keep(ctx context.Context) {
 	for {
 		select {
@@ -33,7 +37,7 @@ func (s *Server) Keep(ctx context.Context) {
 			return
 		case <-s.wake:
 		}
-		for !s.Readable() {
+		for !s.Readable() || s.Suspected() {
 			if !s.recover(ctx) {
 				return
 			}
@@ -45,7 +49,7 @@ func (s *Server) Keep(ctx context.Context) {
 func (s *Server) recover(ctx context.Context) bool {
 	pause, answered := probeMin, 0
 	for {
-		needed := 1
+		needed := cleanAfter
 		if s.Down() {
 			needed = readmitAfter
 		}
@@ -54,13 +58,17 @@ func (s *Server) recover(ctx context.Context) bool {
 			if err = p.version(); err == nil {
 				answered++
 			}
-			if err == nil && answered >= needed {
+			switch {
+			case err != nil:
+			case s.Readable():
+				s.Answered()
+			case answered >= needed:
 				err = s.rejoin(p)
 			}
 			p.close()
 		}
 		switch {
-		case err == nil && s.Readable():
+		case s.Readable() && !s.Suspected():
 			return true
 		case err == nil:
 			pause = probeMin

@@ -148,6 +148,15 @@ func (s *Server) Suspect() {
 	s.stalls++
 	s.trouble(true)
 	s.options.Load().Log.Warn("a server does not answer; only what needs it waits for it", "server", s.Name)
+	s.callKeeper()
+}
+
+// callKeeper wakes the keeper.
+func (s *Server) callKeeper() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
 }
 
 // trouble keeps Options.Troubled; mu is held.
@@ -275,10 +284,7 @@ func (s *Server) change(to State, why error) {
 		return
 	}
 	s.options.Load().Log.Warn("a server is "+to.String(), "server", s.Name, "was", from.String(), "why", why)
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.callKeeper()
 }
 
 // errState is the failure of a request that needed a server which is down, or stale.

@@ -236,5 +236,13 @@ func (s *Socket) SetWriteDeadline(t time.Time) error { return s.conn.SetWriteDea
 // Close closes the socket; reads and writes that wait return an error.
 func (s *Socket) Close() error { return s.conn.Close() }
 
+// Abort closes a TCP socket so that nothing which is still to be sent arrives later: the peer gets a reset.
+func (s *Socket) Abort() error {
+	if l, ok := s.conn.(interface{ SetLinger(sec int) error }); ok {
+		_ = l.SetLinger(0)
+	}
+	return s.conn.Close()
+}
+
 // RemoteAddr returns the peer's address.
 func (s *Socket) RemoteAddr() net.Addr { return s.conn.RemoteAddr() }

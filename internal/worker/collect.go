@@ -18,18 +18,48 @@ type item struct {
 	ordinal    int32 // which of the call's keys
 }
 
-// collect reads until every call has its reply, server by server, and answers clients as their requests complete. While it
-// reads from one server the others' replies wait in the kernel; one that stalls is read again behind the others.
-func (w *Worker) collect() {
+// collect reads the calls' replies, server by server, and answers clients as their requests complete. While it reads from
+// one server the others' replies wait in the kernel. hasty: one that stalls is left alone, for a later, patient collect;
+// otherwise every call has its reply then.
+func (w *Worker) collect(hasty bool) {
 	w.sortServers()
-	servers := len(w.order)
-	for k := 0; k < len(w.order); k++ {
-		s := w.order[k]
-		if w.collectFrom(s, k < servers) {
+	for _, s := range w.order {
+		if w.collectFrom(s, hasty) {
 			w.stalled(s)
-			w.order = append(w.order, s)
+			w.abandon(s)
 		}
 	}
+}
+
+// abandon gives the reads that wait for server s, which stalls, to other servers that can answer them. If nothing else
+// waits for it, the connection is given up.
+func (w *Worker) abandon(s int) {
+	needed := false
+	stalled := w.conns[s].Stalled()
+	for _, n := range w.waiting(s) {
+		c := &w.calls[n]
+		r := &w.requests[c.request]
+		if c.failed || c.hidden || !r.readsOnly() || r.step != stepSend || w.options.Router.N() == 1 {
+			needed = needed || !c.failed
+			continue
+		}
+		w.fail(c, stalled)
+		w.record.ServerError(s, stalled.Reason)
+		w.arrived(c.request)
+	}
+	if !needed {
+		w.giveUp(s)
+	}
+}
+
+// giveUp closes the connection to server s, for which no call waits that has not failed.
+func (w *Worker) giveUp(s int) {
+	w.conns[s].Close()
+	now := stats.Now()
+	for range w.waiting(s) {
+		w.options.Servers[s].End(now)
+	}
+	w.fifo[s], w.head[s] = w.fifo[s][:0], 0
 }
 
 // collectFrom reads the replies of server s. hasty: it does not wait for the deadline of a server that stalls, but returns
@@ -151,6 +181,12 @@ func (w *Worker) parse(s int, conn *backend.Conn) (need int, failure *backend.Er
 		if !last {
 			continue
 		}
+		if c.failed {
+			conn.Reply() // nobody waits for it any more
+			w.options.Servers[s].End(now)
+			w.head[s]++
+			continue
+		}
 		c.kind = rep.Kind
 		c.reply = conn.Reply()
 		w.arrivals++
@@ -203,6 +239,9 @@ func (w *Worker) acceptValue(c *call, key []byte, start, end int) bool {
 		if !bytes.Equal(word, key) {
 			continue
 		}
+		if c.failed {
+			return true // nobody waits for it any more
+		}
 		if w.requests[c.request].keyCalls >= 0 {
 			c.note(w, item{start: int32(start), end: int32(end), ordinal: c.ordinal - 1})
 		}
@@ -247,16 +286,17 @@ func (w *Worker) serverFailed(s int, err *backend.Error) {
 	w.options.Log.Warn("a server failed", "server", err.Server, "reason", err.Reason.String(), "error", err.Err, "requests", len(w.waiting(s)))
 	w.record.ServerError(s, err.Reason)
 	w.options.Servers[s].Failed(err.Err)
-	w.conns[s].Close()
 	now := stats.Now()
 	for _, n := range w.waiting(s) {
 		c := &w.calls[n]
+		if c.failed {
+			continue // a read that was given to another server
+		}
 		w.fail(c, err)
-		w.options.Servers[s].End(now)
 		w.requests[c.request].Received = now
 		w.arrived(c.request)
 	}
-	w.fifo[s], w.head[s] = w.fifo[s][:0], 0
+	w.giveUp(s)
 }
 
 // arrived counts down what requests[i] waits for, and takes it on when that was the last.

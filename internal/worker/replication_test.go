@@ -39,9 +39,12 @@ func dial(t testing.TB, addr string) *client {
 	return &client{t: t, c: c, r: bufio.NewReader(c)}
 }
 
-// ask sends request and returns as many lines of the reply.
-func (c *client) ask(request string, lines int) string {
+// ask sends request, which args complete, and returns as many lines of the reply.
+func (c *client) ask(request string, lines int, args ...any) string {
 	c.t.Helper()
+	if len(args) > 0 {
+		request = fmt.Sprintf(request, args...)
+	}
 	_, err := c.c.Write([]byte(request))
 	require.NoError(c.t, err)
 	var b strings.Builder

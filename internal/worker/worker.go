@@ -290,7 +290,27 @@ func (w *Worker) serve(ctx context.Context) {
 		r.Sent, r.Received = w.sent, w.sent
 		w.arrived(int32(i))
 	}
-	w.collect()
+	w.collect(true)
+	w.further(ctx)
+	for w.waits() {
+		w.collect(false)
+		w.further(ctx)
+	}
+	w.answerReady()
+}
+
+// waits reports whether calls wait for servers that stalled.
+func (w *Worker) waits() bool {
+	for s := range w.conns {
+		if len(w.waiting(s)) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// further takes requests through their next steps, until none has one or all that have wait for a server that stalls.
+func (w *Worker) further(ctx context.Context) {
 	for len(w.followUp) > 0 {
 		again := w.followUp
 		w.followUp = nil
@@ -306,9 +326,8 @@ func (w *Worker) serve(ctx context.Context) {
 		for _, i := range again {
 			w.arrived(i)
 		}
-		w.collect()
+		w.collect(true)
 	}
-	w.answerReady()
 }
 
 // flush writes to every server what was planned for it.

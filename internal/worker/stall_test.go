@@ -1,0 +1,168 @@
+package worker_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+)
+
+// keysOf returns n keys whose first server is server s of m.
+func keysOf(t *testing.T, o middleware.Options, m *mwtest.MW, servers []*mctest.Server, s, n int) []string {
+	t.Helper()
+	var named []route.Server
+	for _, server := range servers {
+		named = append(named, route.Server{Name: server.Addr(), Addr: server.Addr()})
+	}
+	router, err := route.New(named, o.Placement)
+	require.NoError(t, err)
+	var keys []string
+	for i := 0; len(keys) < n; i++ {
+		if key := fmt.Sprintf("%d-key", i); router.Primary([]byte(key)) == s {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// arrangements are the pools in which a stalled server must not hold up others.
+var arrangements = map[string]middleware.Options{
+	"one worker":             {Workers: 1, Depth: 8},
+	"synchronous workers":    {Workers: 3, Depth: 1},
+	"a pool for each server": {Pool: middleware.PoolPerServer, Workers: 1},
+}
+
+func TestRequestsThatDoNotNeedAStalledServerDoNotWaitForIt(t *testing.T) {
+	for name, o := range arrangements {
+		t.Run(name, func(t *testing.T) {
+			// Nobody can wait for the timeout and pass.
+			o.Timeout, o.StallAfter = 10*time.Minute, 20*time.Millisecond
+			o.Placement.Replicas = 1
+			m, servers := replicas(t, 3, o)
+			addr := m.Addrs()[0].String()
+			frozen := keysOf(t, o, m, servers, 1, 12)
+			others := append(keysOf(t, o, m, servers, 0, 5), keysOf(t, o, m, servers, 2, 5)...)
+			c := dial(t, addr)
+			for _, key := range append(append([]string(nil), frozen...), others...) {
+				require.Equal(t, "STORED\r\n", c.ask(fmt.Sprintf("set %s 0 0 1\r\nx\r\n", key), 1))
+			}
+
+			servers[1].Freeze()
+			var waiting []*client
+			for i, key := range frozen {
+				w := dial(t, addr)
+				waiting = append(waiting, w)
+				// What needs the server, in every way, with something behind it that does not.
+				w.ask([]string{"get %s\r\n", "set %s 0 0 1\r\nx\r\n", "mg %s v\r\n", "gat 0 %s\r\n", "delete %s\r\n", "get " + others[0] + " %s\r\n"}[i%6], 0, key)
+			}
+			for range 20 {
+				for _, key := range others {
+					assert.Equal(t, "VALUE "+key+" 0 1\r\nx\r\nEND\r\n", c.ask("get %s\r\n", 3, key))
+					assert.Equal(t, "STORED\r\n", c.ask("set %s 0 0 1\r\nx\r\n", 1, key))
+				}
+				assert.Equal(t, "VALUE "+others[0]+" 0 1\r\nx\r\nVALUE "+others[7]+" 0 1\r\nx\r\nEND\r\n", c.ask("get "+others[0]+" %s\r\n", 5, others[7]))
+			}
+			assert.NotZero(t, m.Stats().Snapshot().Servers[1].Health.Stalls)
+
+			servers[1].Thaw()
+			for i, w := range waiting {
+				key := frozen[i]
+				want := []string{"VALUE " + key + " 0 1\r\nx\r\nEND\r\n", "STORED\r\n", "VA 1\r\nx\r\n", "VALUE " + key + " 0 1\r\nx\r\nEND\r\n", "DELETED\r\n",
+					"VALUE " + others[0] + " 0 1\r\nx\r\nVALUE " + key + " 0 1\r\nx\r\nEND\r\n"}[i%6]
+				assert.Equal(t, want, w.ask("", []int{3, 1, 2, 3, 1, 5}[i%6]), "what waited for %s", key)
+				assert.Equal(t, "VALUE "+others[1]+" 0 1\r\nx\r\nEND\r\n", w.ask("get %s\r\n", 3, others[1]))
+			}
+			for _, key := range frozen {
+				assert.Equal(t, "STORED\r\n", c.ask("set %s 0 0 1\r\nx\r\n", 1, key))
+			}
+		})
+	}
+}
+
+func TestAStalledReplicaHoldsUpItsWritesAlone(t *testing.T) {
+	for name, o := range arrangements {
+		t.Run(name, func(t *testing.T) {
+			o.Timeout, o.StallAfter = 10*time.Minute, 20*time.Millisecond
+			m, servers := replicas(t, 3, o)
+			addr := m.Addrs()[0].String()
+			c := dial(t, addr)
+			for i := range 20 {
+				require.Equal(t, "STORED\r\n", c.ask("set %d-key 0 0 1\r\nx\r\n", 1, i))
+			}
+			servers[1].Freeze()
+			var writers []*client
+			for i := range 8 {
+				w := dial(t, addr)
+				writers = append(writers, w)
+				w.ask([]string{"set %d-key 0 0 1\r\ny\r\n", "touch %d-key 0\r\n"}[i%2], 0, i)
+			}
+			// Reads of other keys are answered by the other replicas.
+			for range 30 {
+				for i := 10; i < 20; i++ {
+					assert.Equal(t, fmt.Sprintf("VALUE %d-key 0 1\r\nx\r\nEND\r\n", i), c.ask("get %d-key\r\n", 3, i))
+				}
+			}
+			servers[1].Thaw()
+			for i, w := range writers {
+				assert.Equal(t, []string{"STORED\r\n", "TOUCHED\r\n"}[i%2], w.ask("", 1))
+			}
+			for i := range 20 {
+				want := "x"
+				if i < 8 && i%2 == 0 {
+					want = "y"
+				}
+				for _, s := range servers {
+					assert.Equal(t, want, get(t, s, fmt.Sprintf("%d-key", i)))
+				}
+			}
+		})
+	}
+}
+
+func TestWhatNeedsAStalledServerIsAnsweredAtItsDeadlineAndThenAtOnce(t *testing.T) {
+	o := middleware.Options{Workers: 2, Timeout: 200 * time.Millisecond, StallAfter: 20 * time.Millisecond, ConnectTimeout: 200 * time.Millisecond}
+	o.Placement.Replicas = 1
+	m, servers := replicas(t, 2, o)
+	keys := keysOf(t, o, m, servers, 1, 30)
+	c := dial(t, m.Addrs()[0].String())
+	for _, key := range keys {
+		c.ask("set %s 0 0 3\r\nold\r\n", 1, key)
+	}
+	servers[1].Freeze()
+	var waiting []*client
+	for i, key := range keys {
+		w := dial(t, m.Addrs()[0].String())
+		waiting = append(waiting, w)
+		w.ask([]string{"get %s\r\n", "set %s 0 0 3\r\nnew\r\n"}[i%2], 0, key)
+	}
+	for _, w := range waiting {
+		assert.Contains(t, w.ask("", 1), "SERVER_ERROR "+servers[1].Addr())
+	}
+	for i := 0; m.Stats().Snapshot().Servers[1].Health.State != "down"; i++ {
+		assert.Contains(t, c.ask("get %s\r\n", 1, keys[0]), "SERVER_ERROR "+servers[1].Addr())
+		require.Less(t, i, 100)
+	}
+	servers[1].Thaw()
+	for i, key := range keys {
+		reply := ""
+		for reply = c.ask("get %s\r\n", 1, key); reply != "END\r\n"; reply = c.ask("get %s\r\n", 1, key) {
+			if reply[:5] == "VALUE" {
+				reply = c.ask("", 2)
+				break
+			}
+		}
+		// A write that was given up may be there or not; what it was to replace must not.
+		if i%2 == 1 {
+			assert.NotEqual(t, "old\r\nEND\r\n", reply, key)
+		} else {
+			assert.Equal(t, "old\r\nEND\r\n", reply, key)
+		}
+	}
+}
