@@ -75,14 +75,24 @@ type Server struct {
 	stalls      uint64        // times it became suspect
 	changed     chan struct{} // closed at the next change of state; nil while nobody waits for it
 	missed      missed
-	troubled    bool // counted in Options.Troubled
+	left        missed // keys that live elsewhere now and were written there: see LeaveBehind
+	troubled    bool   // counted in Options.Troubled
 }
 
 // NewServer returns the server that s names, up.
 func NewServer(s route.Server, o Options) *Server {
-	server := &Server{Name: s.Name, addr: s.Addr, wake: make(chan struct{}, 1), since: time.Now(), missed: missed{limit: o.MissedMemory}}
+	server := &Server{Name: s.Name, addr: s.Addr, wake: make(chan struct{}, 1), since: time.Now(), missed: missed{limit: o.MissedMemory}, left: missed{limit: o.MissedMemory}}
 	server.options.Store(&o)
 	return server
+}
+
+// Rename returns the server under another name, up, with what it has left behind.
+func (s *Server) Rename(to route.Server, o Options) *Server {
+	renamed := NewServer(to, o)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	renamed.left = s.left
+	return renamed
 }
 
 // Addr returns what is dialled now.
@@ -98,7 +108,7 @@ func (s *Server) Tune(o Options) {
 	defer s.mu.Unlock()
 	o.Troubled = s.options.Load().Troubled
 	s.options.Store(&o)
-	s.missed.limit = o.MissedMemory
+	s.missed.limit, s.left.limit = o.MissedMemory, o.MissedMemory
 }
 
 // Move makes addr what is dialled. Connections to the former address are not used again, and since nobody knows what a
@@ -254,6 +264,34 @@ func (s *Server) MissedAll(err error) {
 	s.missed.addAll()
 	if State(s.state.Load()) == Up {
 		s.change(Stale, err)
+	}
+}
+
+// LeaveBehind notes that key is written on other servers, which hold it now, while this one may have its value of before:
+// nobody asks it for the key until it holds it again.
+func (s *Server) LeaveBehind(key []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left.add(key)
+}
+
+// LeaveAllBehind says that any key may be one that LeaveBehind would have noted.
+func (s *Server) LeaveAllBehind() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left.addAll()
+}
+
+// Reclaim says that the server may hold again what it left behind: what was written elsewhere meanwhile it has missed.
+func (s *Server) Reclaim() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left.nothing() {
+		return
+	}
+	s.missed.putBack(s.left.take())
+	if State(s.state.Load()) == Up {
+		s.change(Stale, errors.New("keys come back that were written elsewhere"))
 	}
 }
 

@@ -43,13 +43,15 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 		return fmt.Errorf("the listen addresses cannot change while clients are served (%v, not %v); restart instead", m.options.Listen, o.Listen)
 	}
 	former := m.pool.Load()
-	servers, joined := m.serversFor(o, former.servers)
+	servers, joined, now := m.serversFor(o, former.servers)
 	readdressed := onlyAddresses(m.options, o)
 	m.options = o
 	if readdressed {
 		return nil
 	}
 	next := newPool(o, router, servers)
+	moved := !slices.Equal(former.options.Servers, o.Servers) || former.options.Placement != o.Placement
+	next.inherit(former, now, moved)
 	if m.work == nil {
 		m.pool.Store(next)
 		m.entrance.Exchange(func() *queue.Lanes { return next.lanes })
@@ -66,6 +68,11 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	}
 	m.entrance.Exchange(func() *queue.Lanes {
 		former.stop()
+		if moved {
+			for _, s := range servers {
+				s.Reclaim()
+			}
+		}
 		m.registry.Change(next.statistics())
 		m.pool.Store(next)
 		next.start(m.work, m.registry)
@@ -86,34 +93,39 @@ func onlyAddresses(a, b Options) bool {
 	return alike && reflect.DeepEqual(a, b)
 }
 
-// serversFor returns the servers of o, in its order: those of former that have their names, and those that join.
-func (m *Middleware) serversFor(o Options, former []*backend.Server) (servers, joined []*backend.Server) {
-	named := map[string]*backend.Server{}
+// serversFor returns the servers of o, in its order; those of them that join; and what each of former is now, if it stays.
+func (m *Middleware) serversFor(o Options, former []*backend.Server) (servers, joined []*backend.Server, now map[*backend.Server]*backend.Server) {
+	named, leaving := map[string]*backend.Server{}, map[string]*backend.Server{} // by name, and by address
 	for _, s := range former {
-		named[s.Name] = s
-	}
-	stays := map[string]bool{}
-	for _, s := range o.Servers {
-		stays[s.Name] = true
+		named[s.Name], leaving[s.Addr()] = s, s
 	}
 	for _, wanted := range o.Servers {
 		if s := named[wanted.Name]; s != nil {
+			delete(leaving, s.Addr())
+		}
+	}
+	now = map[*backend.Server]*backend.Server{}
+	for _, wanted := range o.Servers {
+		s := named[wanted.Name]
+		switch renamed := leaving[wanted.Addr]; {
+		case s != nil:
 			s.Tune(o.backend(&m.troubled))
 			s.Move(wanted.Addr)
-			servers = append(servers, s)
-			continue
-		}
-		s := backend.NewServer(wanted, o.backend(&m.troubled))
-		renamed := slices.ContainsFunc(former, func(f *backend.Server) bool {
-			return !stays[f.Name] && f.Addr() == wanted.Addr && f.Readable()
-		})
-		if m.work != nil && !renamed {
-			s.MissedAll(errors.New("joined"))
+			now[s] = s
+		case renamed != nil && renamed.Readable():
+			s = renamed.Rename(wanted, o.backend(&m.troubled))
+			joined = append(joined, s)
+			now[renamed] = s
+		default:
+			s = backend.NewServer(wanted, o.backend(&m.troubled))
+			joined = append(joined, s)
+			if m.work != nil {
+				s.MissedAll(errors.New("joined"))
+			}
 		}
 		servers = append(servers, s)
-		joined = append(joined, s)
 	}
-	return servers, joined
+	return servers, joined, now
 }
 
 // keep starts the keeper of s; applying is held.

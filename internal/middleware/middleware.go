@@ -106,7 +106,7 @@ func New(o Options) (*Middleware, error) {
 	}
 	m := &Middleware{options: o, ready: make(chan struct{}), keeping: map[*backend.Server]context.CancelFunc{}}
 	m.locks = keylock.New()
-	servers, _ := m.serversFor(o, nil)
+	servers, _, _ := m.serversFor(o, nil)
 	p := newPool(o, router, servers)
 	m.pool.Store(p)
 	m.registry = stats.New(p.statistics())

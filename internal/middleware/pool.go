@@ -23,8 +23,18 @@ type pool struct {
 	lanes   *queue.Lanes
 	queues  []stats.Queue
 	workers []*worker.Worker
+	formers []former       // the latest first
 	running sync.WaitGroup // the workers' goroutines
 }
+
+// former is a placement that was, with the servers it knew as they are now; nil: gone.
+type former struct {
+	router  *route.Router
+	servers []*backend.Server
+}
+
+// keepFormers is how many former placements are kept. What was placed by still earlier ones is not known any more.
+const keepFormers = 8
 
 // shared is what outlives a pool and its workers use.
 type shared struct {
@@ -60,6 +70,30 @@ func newPool(o Options, router *route.Router, servers []*backend.Server) *pool {
 	p := &pool{options: o, router: router, servers: servers}
 	p.lanes, p.queues = o.newLanes(router, servers)
 	return p
+}
+
+// inherit takes over what of, the pool before, knows of former placements; moved: its own is one now, too. now says what
+// its servers are now.
+func (p *pool) inherit(of *pool, now map[*backend.Server]*backend.Server, moved bool) {
+	if p.options.Rejoin == backend.RejoinTrust {
+		return
+	}
+	formers := of.formers
+	if moved {
+		formers = append([]former{{of.router, of.servers}}, formers...)
+	}
+	for i, f := range formers {
+		servers := make([]*backend.Server, len(f.servers))
+		for k, s := range f.servers {
+			servers[k] = now[s]
+			if servers[k] != nil && i >= keepFormers {
+				servers[k].LeaveAllBehind()
+			}
+		}
+		if i < keepFormers {
+			p.formers = append(p.formers, former{f.router, servers})
+		}
+	}
 }
 
 // members lists the workers of the pool by what they are for: those of each queue, as many to stand in for them, and one
@@ -110,6 +144,9 @@ func (p *pool) man(s *shared, statsText func([]byte) []byte) {
 		Troubled: &s.troubled, Detours: p.options.detourLanes(len(p.servers)), Sharded: p.options.Sharded,
 		Timeout: p.options.Timeout, StallAfter: p.options.stallAfter(), GetErrorMiss: p.options.GetErrorMiss,
 		StatsText: statsText, Log: p.options.Log,
+	}
+	for _, f := range p.formers {
+		o.Formers = append(o.Formers, worker.Former{Router: f.router, Servers: f.servers})
 	}
 	crews := map[int]*worker.Crew{}
 	for _, m := range p.members() {

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"mcmw/internal/backend"
 	"mcmw/internal/protocol"
@@ -41,6 +42,9 @@ type call struct {
 // rest of the burst has to wait for the next round.
 func (w *Worker) plan(ctx context.Context, i int32) (barrier bool) {
 	r := &w.requests[i]
+	if len(w.options.Formers) > 0 && r.changes() {
+		w.leaveBehind(r.key())
+	}
 	switch {
 	case r.Answer != "" && !r.HasEffect():
 	case r.Answer != "" && !r.Command.IsRetrieval():
@@ -55,6 +59,29 @@ func (w *Worker) plan(ctx context.Context, i int32) (barrier bool) {
 		w.planControl(ctx, i)
 	}
 	return false
+}
+
+// changes reports whether r may leave other values of its key than there were.
+func (r *pending) changes() bool {
+	if r.Command == protocol.Meta {
+		return r.NumKeys > 0 && r.meta.Writes()
+	}
+	return r.Command.IsKeyed() && !r.Command.IsRetrieval() && (r.Answer == "" || r.HasEffect())
+}
+
+// leaveBehind tells the servers that held key before, and don't now, that it is written.
+func (w *Worker) leaveBehind(key []byte) {
+	holders := w.options.Router.Replicas(key, w.holders[:0])
+	var room [16]int
+	for _, f := range w.options.Formers {
+		for _, k := range f.Router.Replicas(key, room[:0]) {
+			s := f.Servers[k]
+			if s != nil && !slices.ContainsFunc(holders, func(h int) bool { return w.options.Servers[h] == s }) {
+				s.LeaveBehind(key)
+			}
+		}
+	}
+	w.holders = holders
 }
 
 // open adds a call of requests[i], for keys, to server s, and returns the connection to add the call's bytes to; nil if

@@ -43,11 +43,20 @@ type Options struct {
 	Detours int32
 	// Troubled counts the servers that are suspect or stale.
 	Troubled *atomic.Int32
+	// Formers are the placements that were, the servers in their routers' order, nil where they are gone: such a server may
+	// hold old values of keys that live elsewhere now, and must be told of their writes.
+	Formers []Former
 	// GetErrorMiss: a read that no server could answer is a miss rather than an error.
 	GetErrorMiss bool
 	// StatsText writes the middleware's own statistics, as `stats` answers them.
 	StatsText func(dst []byte) []byte
 	Log       *slog.Logger
+}
+
+// Former is a placement of keys that was.
+type Former struct {
+	Router  *route.Router
+	Servers []*backend.Server
 }
 
 // Worker is one member of the pool. Everything in it belongs to the goroutine that calls Run.
