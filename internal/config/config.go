@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -45,6 +46,7 @@ type Config struct {
 	WriteTimeout   time.Duration
 
 	Timeout        time.Duration
+	StallAfter     time.Duration // 0: never
 	ConnectTimeout time.Duration
 	DrainTimeout   time.Duration
 
@@ -99,6 +101,7 @@ func (c *Config) Middleware() middleware.Options {
 		MaxOutput:      c.MaxOutput,
 		WriteTimeout:   c.WriteTimeout,
 		Timeout:        c.Timeout,
+		StallAfter:     cmp.Or(c.StallAfter, -1),
 		ConnectTimeout: c.ConnectTimeout,
 		DrainTimeout:   c.DrainTimeout,
 		Limits:         c.Limits,

@@ -104,6 +104,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 		MaxOutput:      middleware.DefaultMaxOutput,
 		WriteTimeout:   middleware.DefaultWriteTimeout,
 		Timeout:        middleware.DefaultTimeout,
+		StallAfter:     middleware.DefaultStallAfter,
 		ConnectTimeout: middleware.DefaultConnectTimeout,
 		DrainTimeout:   middleware.DefaultDrainTimeout,
 		Limits:         protocol.Limits{}.WithDefaults(),
@@ -136,6 +137,7 @@ workers: 3
 depth: 4
 queue: 5
 timeout: 6s
+stall-after: 65ms
 connect-timeout: 7ms
 drain-timeout: 1m30s
 max-key: 8
@@ -166,6 +168,7 @@ max-multiget-line: 4k
 		Depth:          4,
 		Queue:          5,
 		Timeout:        6 * time.Second,
+		StallAfter:     65 * time.Millisecond,
 		ConnectTimeout: 7 * time.Millisecond,
 		DrainTimeout:   90 * time.Second,
 		Limits:         protocol.Limits{MaxKey: 8, MaxValue: 2 << 20, MaxLine: 3 << 10, MaxMultiGetLine: 4 << 10},
@@ -232,7 +235,7 @@ func TestPrintedConfigurationsAreReadToTheSame(t *testing.T) {
 	for name, s := range map[string]sources{
 		"defaults": {args: []string{"-m", "a"}},
 		"all set": {args: strings.Fields("-l unix:/tmp/x,:0 --replicas 1 --read primary -s --ring libmemcached --hash crc32a --hash-tag {} " +
-			"-t 8 --depth 1 --queue 9 --timeout 1ms --connect-timeout 1h --drain-timeout 90s --max-key 300 --max-value 2m " +
+			"-t 8 --depth 1 --queue 9 --timeout 1ms --stall-after 2ms --connect-timeout 1h --drain-timeout 90s --max-key 300 --max-value 2m " +
 			"--max-line 4k --max-multiget-line 1g --admin off --log-level debug --log-format json --procs 2 " +
 			"-m null=unix:/x [::1]:1 true c:1:1")},
 		"mappings": {yaml: "servers: [{name: x, address: 'y:1', weight: 3}, {address: z}]\n"},

@@ -225,6 +225,11 @@ var Options = []Option{
 		Help: "how long to wait for a server's reply",
 	},
 	{
+		Name: "stall-after", Default: formatDuration(middleware.DefaultStallAfter), Group: groupTimes,
+		kind: duration{func(c *Config) *time.Duration { return &c.StallAfter }, 0, maxTime},
+		Help: "how long a server may owe a reply before only what needs it waits for it, at most a quarter of timeout; 0s: never",
+	},
+	{
 		Name: "connect-timeout", Default: formatDuration(middleware.DefaultConnectTimeout), Group: groupTimes,
 		kind: duration{func(c *Config) *time.Duration { return &c.ConnectTimeout }, time.Millisecond, maxTime},
 		Help: "how long connecting to a server may take",

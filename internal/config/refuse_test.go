@@ -70,6 +70,7 @@ var badValues = []struct {
 	{"timeout", "soon", `"soon" is not a duration; accepted: 1ms to 1h`},
 	{"timeout", "999us", `"999us" is too short; accepted: 1ms to 1h`},
 	{"timeout", "-1s", `"-1s" is too short; accepted: 1ms to 1h`},
+	{"stall-after", "-1ms", `"-1ms" is too short; accepted: 0s to 1h`},
 	{"connect-timeout", "61m", `"61m" is too long; accepted: 1ms to 1h`},
 	{"drain-timeout", "0s", `"0s" is too short; accepted: 1ms to 1h`},
 	{"max-key", "0", `"0" is too small; accepted: 1 to 8k bytes; k, m and g multiply by 1024`},

@@ -63,6 +63,12 @@
 // read that a server fails is planned again on the key's other servers, in a second step of the same round and within
 // the same timeout; of several keys only those that no server answers are reported, as an error and never as misses.
 //
+// A server that owes a reply for longer than Options.StallAfter is suspect, until it answers or is down. The worker that found
+// out gives the reads that wait for it to other servers, gives back the key locks of what is through, passes on what it
+// has not begun, and lets a stand-in take its place in the lane, so that the lane is served by as many as before. What
+// needs a suspect goes to its detour, a lane with one patient worker, which is answered at the request's deadline at the
+// latest; so does what needs a key lock that waits for a suspect, and a read that has to wait until a server is clean.
+//
 // # Pools
 //
 // With PoolShared all workers serve one queue. With PoolPerServer every server has a read queue with workers of its own and
@@ -73,7 +79,16 @@
 //
 // A client that does not read its replies costs no worker: what its socket doesn't take is handed to a goroutine of the
 // connection, which puts the rest of the burst back on the queue once the client has read. A worker waits for nothing but
-// its servers.
+// its servers, and key locks that others hold while they wait for theirs.
+//
+// # Other options while clients are served
+//
+// Apply makes a new pool: router, queues, workers with connections. The entrance to the queues (queue.Entrance) knows every
+// burst between being queued and leaving the workers; once none is there, and before the next is let in, the new
+// pool takes the place of the old one. So no two requests are ever served by two placements at once. The servers' state, the
+// key locks and the counts stay. A server that joins is cleaned before it serves reads. Of a key that moves, the
+// servers that held it are told when it is written elsewhere (backend.Server.LeaveBehind), and drop it before they may
+// hold it again. A server that only has another address needs none of that: its connections are made anew.
 //
 // # Start and stop
 //
