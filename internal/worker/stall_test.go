@@ -133,7 +133,7 @@ func TestWhatNeedsAStalledServerIsAnsweredAtItsDeadlineAndThenAtOnce(t *testing.
 	keys := keysOf(t, o, m, servers, 1, 30)
 	c := dial(t, m.Addrs()[0].String())
 	for _, key := range keys {
-		c.ask("set %s 0 0 3\r\nold\r\n", 1, key)
+		store(c, key, "old")
 	}
 	servers[1].Freeze()
 	var waiting []*client
