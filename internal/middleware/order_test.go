@@ -41,8 +41,12 @@ type orderCase struct {
 	workers, depth int
 	read           route.ReadPolicy
 	sharded        bool
+	stallAfter     time.Duration // so short that servers are suspect all the time; 0: the default
 	requests       int
 }
+
+// hasty is a limit for stalls that servers under load exceed all the time.
+const hasty = 200 * time.Microsecond
 
 func (o orderCase) String() string {
 	s := fmt.Sprintf("replicas %d, workers %d, depth %d, read %v", o.replicas, o.workers, o.depth, o.read)
@@ -54,6 +58,9 @@ func (o orderCase) String() string {
 	}
 	if o.pool == middleware.PoolPerServer {
 		s += ", pool per-server"
+	}
+	if o.stallAfter > 0 {
+		s += ", suspects"
 	}
 	return s
 }
@@ -77,6 +84,11 @@ func orderCases(total int) []orderCase {
 			orderCase{pool: middleware.PoolPerServer, replicas: 1, workers: 2, depth: depth, read: route.ReadPrimary},
 			orderCase{pool: middleware.PoolPerServer, workers: 2, depth: depth, read: route.ReadRoundRobin, sharded: true},
 			orderCase{pool: middleware.PoolPerServer, workers: 8, depth: depth, read: route.ReadLeastBusy},
+			orderCase{stallAfter: hasty, workers: 4, depth: depth, read: route.ReadRoundRobin},
+			orderCase{stallAfter: hasty, workers: 4, depth: depth, read: route.ReadLeastBusy, sharded: true},
+			orderCase{stallAfter: hasty, replicas: 2, workers: 4, depth: depth, read: route.ReadPrimary},
+			orderCase{stallAfter: hasty, replicas: 1, workers: 2, depth: depth, read: route.ReadPrimary},
+			orderCase{stallAfter: hasty, pool: middleware.PoolPerServer, workers: 2, depth: depth, read: route.ReadRoundRobin},
 		)
 	}
 	weight := func(c orderCase) float64 {
@@ -148,7 +160,7 @@ func startOrderRun(t *testing.T, c orderCase, servers []*mctest.Server, number i
 		Pool: c.pool, Servers: mwtest.Servers(servers...), Sharded: c.sharded, Workers: c.workers, Depth: c.depth,
 		Placement: route.Options{Replicas: c.replicas, Read: c.read},
 		// A busy machine is no failure.
-		Timeout: orderPatience, ConnectTimeout: orderPatience,
+		Timeout: orderPatience, ConnectTimeout: orderPatience, StallAfter: c.stallAfter,
 	}}
 	r.m = mwtest.Start(t, r.options)
 	for i := range r.shared.values {
@@ -176,8 +188,15 @@ func (r *orderRun) do(t *testing.T) (requests int) {
 	before := measureMemory(t)
 	r.phase(t, r.requests-r.requests/5)
 	growth := measureMemory(t).heap - before.heap
+	workers := r.workers
+	if r.stallAfter > 0 {
+		workers += r.workers + orderServers // stand-ins, and who serves the detours
+		if r.pool == middleware.PoolPerServer {
+			workers *= 2 * orderServers
+		}
+	}
 	if long() {
-		require.Less(t, growth, heapSlack+int64(r.workers)*heapSlackOfWorker, "bytes by which the heap in use grew")
+		require.Less(t, growth, heapSlack+int64(workers)*heapSlackOfWorker, "bytes by which the heap in use grew")
 	}
 	for _, c := range r.clients {
 		requests += c.sent
@@ -229,9 +248,16 @@ func (r *orderRun) finish(t *testing.T) {
 	require.NoError(t, r.m.Stop())
 	s := r.m.Stats().Snapshot()
 	assert.Equal(t, sent+sharedCounters, int(s.Total()), "requests that the middleware counted")
+	stalls := uint64(0)
 	for _, server := range s.Servers {
+		stalls += server.Health.Stalls
 		assert.Zero(t, server.Repairs, "repairs on %s, although no server failed", server.Name)
-		assert.Zero(t, server.Errors, "errors of %s", server.Name)
+		if r.stallAfter == 0 {
+			assert.Zero(t, server.Errors, "errors of %s", server.Name)
+		}
+	}
+	if r.stallAfter > 0 {
+		assert.NotZero(t, stalls, "servers that were suspect")
 	}
 	r.requireState(t)
 }

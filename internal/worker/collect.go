@@ -31,15 +31,15 @@ func (w *Worker) collect(hasty bool) {
 	}
 }
 
-// abandon gives the reads that wait for server s, which stalls, to other servers that can answer them. If nothing else
-// waits for it, the connection is given up.
+// abandon gives the reads that wait for server s, which stalls, to other servers that can answer them. If nothing else waits
+// for it, the connection is given up.
 func (w *Worker) abandon(s int) {
 	needed := false
 	stalled := w.conns[s].Stalled()
 	for _, n := range w.waiting(s) {
 		c := &w.calls[n]
 		r := &w.requests[c.request]
-		if c.failed || c.hidden || !r.readsOnly() || r.step != stepSend || w.options.Router.N() == 1 {
+		if c.failed || r.step != stepSend || w.options.Router.N() == 1 || !w.movable(c.request) {
 			needed = needed || !c.failed
 			continue
 		}
@@ -50,6 +50,21 @@ func (w *Worker) abandon(s int) {
 	if !needed {
 		w.giveUp(s)
 	}
+}
+
+// movable reports whether requests[i] is a read that can be asked of another server now: it must not see what the requests
+// behind it in its burst write, which other servers may have done already. A gat is a write, and a cas the first server's.
+func (w *Worker) movable(i int32) bool {
+	r := &w.requests[i]
+	if !r.readsOnly() || r.touches() || r.readsFirst() {
+		return false
+	}
+	for j := i + 1; j < int32(len(w.requests)) && w.requests[j].part == r.part; j++ {
+		if behind := &w.requests[j]; !behind.readsOnly() || behind.touches() {
+			return false
+		}
+	}
+	return true
 }
 
 // giveUp closes the connection to server s, for which no call waits that has not failed.

@@ -66,7 +66,7 @@ func (w *Worker) troubled(r *pending) int {
 // troubledKey returns a server in trouble without which key can't be served as r wants it, -1 if there is none.
 func (w *Worker) troubledKey(r *pending, key []byte) int {
 	w.holders = w.options.Router.Replicas(key, w.holders[:0])
-	if !r.readsOnly() || r.Command == protocol.Gat || r.Command == protocol.Gats {
+	if !r.readsOnly() || r.touches() {
 		if s := w.suspectOf(w.holders); s >= 0 {
 			return s
 		}

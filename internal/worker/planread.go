@@ -146,7 +146,7 @@ func (w *Worker) planByPlacement(ctx context.Context, i int32) {
 		}
 		w.keyCalls = append(w.keyCalls, s)
 	}
-	touching := r.Command == protocol.Gat || r.Command == protocol.Gats
+	touching := r.touches()
 	if common >= 0 && r.Answer == "" && (!touching || len(r.Head) <= maxTouchLine) {
 		w.forward(ctx, i, int(common))
 		w.keyCalls = w.keyCalls[:base]
@@ -176,7 +176,7 @@ func (w *Worker) readServer(command protocol.Command, key []byte) int {
 // of each key, the call that asks for it as its complement.
 func (w *Worker) planKeysOf(ctx context.Context, i int32, s int, placed []int32) {
 	r := &w.requests[i]
-	touching := r.Command == protocol.Gat || r.Command == protocol.Gats
+	touching := r.touches()
 	start, keys := len(w.lines), 0
 	rest := r.Keys
 	for k := range placed {

@@ -65,7 +65,7 @@ func (w *Worker) planMeta(ctx context.Context, i int32) (barrier bool) {
 	case r.meta.Writes():
 		return w.planWrite(ctx, i)
 	// A cas is the first server's, and so is what me shows of an item.
-	case r.meta.Token || r.meta.Verb == 'e':
+	case r.readsFirst():
 		w.forward(ctx, i, w.firstServer(r.meta.Key))
 	case w.options.Router.N() == len(w.conns) && w.options.Router.Read() != route.ReadPrimary:
 		w.forward(ctx, i, w.choose().server)

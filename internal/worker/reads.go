@@ -40,7 +40,7 @@ func (p *partReads) admit(k readKind) bool {
 func (w *Worker) readKind(r *pending) readKind {
 	router := w.options.Router
 	switch {
-	case r.Command == protocol.Gets || (r.Command == protocol.Meta && r.readsOnly() && (r.meta.Token || r.meta.Verb == 'e')):
+	case r.readsFirst():
 		return readFirst
 	case r.Command != protocol.Get && (r.Command != protocol.Meta || !r.readsOnly()):
 		return readNone
@@ -50,6 +50,11 @@ func (w *Worker) readKind(r *pending) readKind {
 		return readSplit
 	}
 	return readAny
+}
+
+// readsFirst reports whether r reads what only a key's first server knows: its cas, or what me shows.
+func (r *pending) readsFirst() bool {
+	return r.Command == protocol.Gets || (r.Command == protocol.Meta && r.readsOnly() && (r.meta.Token || r.meta.Verb == 'e'))
 }
 
 // choose fixes the part's turn and server at its first read.

@@ -61,6 +61,9 @@ func (r *pending) readsOnly() bool {
 	return r.Command.IsRetrieval() || (r.Command == protocol.Meta && r.NumKeys > 0 && !r.meta.Writes())
 }
 
+// touches reports whether r is a retrieval that is a write as well.
+func (r *pending) touches() bool { return r.Command == protocol.Gat || r.Command == protocol.Gats }
+
 // replicated reports whether r is a write whose replicas must agree.
 func (r *pending) replicated() bool {
 	if r.Answer != "" {
