@@ -57,7 +57,11 @@ func arrangements() []arrangement {
 			}
 		}
 	}
-	return list
+	return append(list, arrangement{
+		name:     "suspects, depth 32, replicas 3 of 3",
+		options:  middleware.Options{Workers: 8, StallAfter: hasty, Timeout: stopPatience},
+		replicas: 3,
+	})
 }
 
 // barrier lets a number of goroutines go on only when all have come. Once broken it holds nobody any more.

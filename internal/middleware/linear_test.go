@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -406,6 +407,9 @@ func testLinearizable(t *testing.T, burst int) {
 			Pool:      rapid.SampledFrom([]middleware.Pool{middleware.PoolShared, middleware.PoolPerServer}).Draw(r, "pool"),
 			Workers:   rapid.IntRange(1, 8).Draw(r, "workers"),
 			Depth:     rapid.SampledFrom([]int{1, 2, 32}).Draw(r, "depth"),
+			// The second makes suspects of servers that are merely busy.
+			StallAfter: rapid.SampledFrom([]time.Duration{middleware.DefaultStallAfter, hasty / 4}).Draw(r, "stall after"),
+			Timeout:    stopPatience,
 		}
 		bursts := rapid.SliceOfN(rapid.SliceOfN(rapid.SliceOfN(requests(), 1, burst), 1, 6), 2, 4).Draw(r, "clients")
 		router, err := route.New(o.Servers, o.Placement)
