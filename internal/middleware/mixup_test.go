@@ -342,9 +342,9 @@ func TestNoReplyHoldsAnotherKeysBytesWhileServersBreakOff(t *testing.T) {
 			t.Logf("%d replies checked under %d faults", replies, injected)
 			c := m.Dial(t)
 			poll(t, "the servers are well again, the middleware isn't", func() bool {
-				return c.MustDo(t, "set k 0 0 1\r\nx\r\n") == "STORED\r\n"
+				// What the server missed of k is deleted there, perhaps behind this set.
+				return c.MustDo(t, "set k 0 0 1\r\nx\r\n") == "STORED\r\n" && c.MustDo(t, "get k\r\n") == "VALUE k 0 1\r\nx\r\nEND\r\n"
 			})
-			require.Equal(t, "VALUE k 0 1\r\nx\r\nEND\r\n", c.MustDo(t, "get k\r\n"))
 		})
 	}
 }
