@@ -7,9 +7,20 @@ const copyBelow = 256
 
 // Gather collects the pieces of one write in order. It belongs to one goroutine.
 type Gather struct {
+	// KeepUnits makes NextUnit count: for a peer that wants to know in TLS records where units end.
+	KeepUnits bool
+
 	pieces  [][]byte
 	scratch []byte // copied pieces; grows to the largest write
 	size    int
+	units   []int // ends of units, behind which others follow
+}
+
+// NextUnit says that what was added last ends a unit: a request.
+func (g *Gather) NextUnit() {
+	if g.KeepUnits {
+		g.units = append(g.units, g.size)
+	}
 }
 
 // Add appends p. A large piece is referenced and must stay unchanged until Reset; a small one is copied.
@@ -85,6 +96,7 @@ const keepScratch = 256 << 10
 func (g *Gather) Reset() {
 	clear(g.pieces)
 	g.pieces = g.pieces[:0]
+	g.units = g.units[:0]
 	g.size = 0
 	if cap(g.scratch) > keepScratch {
 		g.scratch = nil

@@ -11,19 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Socket is a connected stream socket (TCP or unix). One goroutine may read while another writes; neither direction may be
-// used by two goroutines at once. Reading and writing allocate nothing.
+// Socket is a connected stream socket (TCP or unix), with TLS or without. One goroutine may read while another writes;
+// neither direction may be used by two goroutines at once. Reading and writing allocate nothing (of TLS, what crypto/tls
+// does not).
 type Socket struct {
-	conn net.Conn
-	raw  syscall.RawConn
+	conn   net.Conn
+	raw    syscall.RawConn
+	secure *secure // nil for a connection without TLS
 
-	// Owned by the reading goroutine; arguments and results of the callback, which is made once so that a read
+	// Owned by the reading goroutine; arguments and results of the callbacks, which are made once so that a read
 	// allocates no closure.
 	readable func(fd uintptr) bool
 	into     []byte
 	lend     Lender
 	readN    int
 	readErr  error
+	arrived  func(fd uintptr)
 	peek     func(fd uintptr)
 	peeked   [1]byte
 	closed   bool
@@ -57,6 +60,7 @@ func NewSocket(c net.Conn) (*Socket, error) {
 	}
 	s := &Socket{conn: c, raw: raw}
 	s.readable = s.onReadable
+	s.arrived = s.onArrived
 	s.peek = s.onPeek
 	s.writable = s.onWritable
 	return s, nil
@@ -64,6 +68,9 @@ func NewSocket(c net.Conn) (*Socket, error) {
 
 // Read waits for bytes and reads what fits into p. At the end of the stream it returns io.EOF.
 func (s *Socket) Read(p []byte) (int, error) {
+	if s.secure != nil {
+		return s.secure.read(p)
+	}
 	s.into = p
 	return s.read()
 }
@@ -71,6 +78,9 @@ func (s *Socket) Read(p []byte) (int, error) {
 // ReadLent waits for bytes, asks l where to put them, and reads. At the end of the stream it returns io.EOF; after any
 // error l has its memory back.
 func (s *Socket) ReadLent(l Lender) (int, error) {
+	if s.secure != nil {
+		return s.secure.readLent(l)
+	}
 	s.lend = l
 	n, err := s.read()
 	s.lend = nil
@@ -121,10 +131,19 @@ func (s *Socket) onReadable(fd uintptr) bool {
 }
 
 // TryWrite writes as much of g as the socket takes without waiting.
-func (s *Socket) TryWrite(g *Gather) (int, error) { return s.write(g.Pieces(), false) }
+func (s *Socket) TryWrite(g *Gather) (int, error) {
+	if s.secure != nil {
+		return s.secure.tryWrite(g)
+	}
+	return s.write(g.Pieces(), false)
+}
 
-// WriteRest writes p, waiting as long as the write deadline allows.
+// WriteRest writes p, waiting as long as the write deadline allows. Behind a TryWrite that did not write everything, p is
+// all that is left of it.
 func (s *Socket) WriteRest(p []byte) error {
+	if s.secure != nil {
+		return s.secure.writeRest(p)
+	}
 	one := [1][]byte{p}
 	_, err := s.write(one[:], true)
 	return err
@@ -198,25 +217,42 @@ func (s *Socket) writeSome(fd int, pieces [][]byte, skip int) (int, error) {
 
 // ReadNow reads what has arrived into p without waiting; 0 and no error means that nothing has.
 func (s *Socket) ReadNow(p []byte) (int, error) {
-	var n int
-	var err error
-	cerr := s.raw.Control(func(fd uintptr) { n, err = syscall.Read(int(fd), p) })
-	switch {
-	case cerr != nil:
-		return 0, cerr
-	case err == syscall.EAGAIN || err == syscall.EINTR:
-		return 0, nil
-	case err != nil:
-		return 0, err
-	case n == 0:
-		return 0, io.EOF
+	if s.secure != nil {
+		return s.secure.readNow(p)
 	}
-	return n, nil
+	return s.readRaw(p)
+}
+
+// readRaw reads of the socket itself what has arrived.
+func (s *Socket) readRaw(p []byte) (int, error) {
+	s.into = p
+	err := s.raw.Control(s.arrived)
+	s.into = nil
+	if err != nil {
+		return 0, err
+	}
+	return s.readN, s.readErr
+}
+
+func (s *Socket) onArrived(fd uintptr) {
+	n, err := syscall.Read(int(fd), s.into)
+	switch {
+	case err == syscall.EAGAIN || err == syscall.EINTR:
+		n, err = 0, nil
+	case err != nil:
+		n = 0
+	case n == 0:
+		err = io.EOF
+	}
+	s.readN, s.readErr = n, err
 }
 
 // Closed reports whether the peer has closed the connection or sent bytes nobody asked for, without waiting: either way it
 // is of no further use to someone who has no reply outstanding.
 func (s *Socket) Closed() bool {
+	if s.secure != nil {
+		return s.secure.closed()
+	}
 	err := s.raw.Control(s.peek)
 	return s.closed || err != nil
 }
@@ -234,7 +270,12 @@ func (s *Socket) SetReadDeadline(t time.Time) error { return s.conn.SetReadDeadl
 func (s *Socket) SetWriteDeadline(t time.Time) error { return s.conn.SetWriteDeadline(t) }
 
 // Close closes the socket; reads and writes that wait return an error.
-func (s *Socket) Close() error { return s.conn.Close() }
+func (s *Socket) Close() error {
+	if s.secure != nil {
+		s.secure.finish()
+	}
+	return s.conn.Close()
+}
 
 // Abort closes a TCP socket so that nothing which is still to be sent arrives later: the peer gets a reset.
 func (s *Socket) Abort() error {

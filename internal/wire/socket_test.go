@@ -2,7 +2,13 @@ package wire
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,8 +19,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pair returns the two ends of a connection, the first as a Socket.
-func pair(t *testing.T, network string) (*Socket, net.Conn) {
+// pair returns the two ends of a connection, the first as a Socket. The network "tls" is TCP with TLS.
+func pair(t testing.TB, network string) (*Socket, net.Conn) {
+	t.Helper()
+	if network != "tls" {
+		return rawPair(t, network)
+	}
+	s, there := rawPair(t, "tcp")
+	server, client := certificate(t)
+	s.UseTLS(server, false)
+	peer := tls.Client(there, client)
+	shaken := make(chan error)
+	go func() { shaken <- peer.Handshake() }()
+	require.NoError(t, s.Handshake())
+	require.NoError(t, <-shaken)
+	return s, peer
+}
+
+func rawPair(t testing.TB, network string) (*Socket, net.Conn) {
 	t.Helper()
 	addr := "127.0.0.1:0"
 	if network == "unix" {
@@ -36,8 +58,31 @@ func pair(t *testing.T, network string) (*Socket, net.Conn) {
 	return s, there
 }
 
+// certificate returns configurations of a server with a certificate of its own, and of a client that trusts it.
+func certificate(t testing.TB) (server, client *tls.Config) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{"test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	roots.AddCert(leaf)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, DynamicRecordSizingDisabled: true},
+		&tls.Config{RootCAs: roots, ServerName: "test"}
+}
+
 func networks(t *testing.T, test func(t *testing.T, s *Socket, peer net.Conn)) {
-	for _, network := range []string{"tcp", "unix"} {
+	over(t, []string{"tcp", "unix", "tls"}, test)
+}
+
+func over(t *testing.T, networks []string, test func(t *testing.T, s *Socket, peer net.Conn)) {
+	for _, network := range networks {
 		t.Run(network, func(t *testing.T) {
 			s, peer := pair(t, network)
 			test(t, s, peer)
@@ -127,8 +172,9 @@ func TestAConnectionThatThePeerClosedOrSpokeOnUnaskedIsOfNoUse(t *testing.T) {
 	}
 }
 
+// crypto/tls allocates a few bytes per record that it reads.
 func TestReadingAndWritingAllocateNothing(t *testing.T) {
-	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
+	over(t, []string{"tcp", "unix"}, func(t *testing.T, s *Socket, peer net.Conn) {
 		go func() { _, _ = io.Copy(peer, peer) }()
 		var g Gather
 		buf, large := make([]byte, 8192), make([]byte, 1000)
