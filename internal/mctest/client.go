@@ -3,6 +3,7 @@ package mctest
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -67,6 +68,37 @@ func MustDial(t testing.TB, addr string) *Client {
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// DialTLS is Dial with TLS.
+func DialTLS(addr string, config *tls.Config) (*Client, error) {
+	network, address := Network(addr)
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: DefaultTimeout}, network, address, config)
+	if err != nil {
+		return nil, err
+	}
+	return NewClient(conn), nil
+}
+
+// MustDialTLS is MustDial with TLS.
+func MustDialTLS(t testing.TB, addr string, config *tls.Config) *Client {
+	t.Helper()
+	c, err := DialTLS(addr, config)
+	if err != nil {
+		t.Fatalf("connecting to %s with TLS: %v", addr, err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Authenticate says who the client is, as memcached's --auth-file wants it.
+func (c *Client) Authenticate(user, password string) error {
+	text := user + " " + password
+	reply, err := c.Do(fmt.Sprintf("set login 0 0 %d\r\n%s\r\n", len(text), text))
+	if err == nil && reply != "STORED\r\n" {
+		err = fmt.Errorf("authentication was answered %q", reply)
+	}
+	return err
 }
 
 // Close closes the connection.

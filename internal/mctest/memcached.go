@@ -2,6 +2,7 @@ package mctest
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -24,6 +25,8 @@ type Server struct {
 	t    testing.TB
 	args []string // as given to StartMemcached
 	unix string   // path of its unix socket, "" for TCP
+	tls  bool     // it speaks TLS
+	auth string   // its file of passwords, "" none
 	addr string
 	cmd  *exec.Cmd
 	done chan error // carries the result of Wait, once
@@ -31,14 +34,20 @@ type Server struct {
 }
 
 // StartMemcached starts a memcached from PATH with args added to its command line, waits until it accepts connections,
-// and stops it when the test ends. It listens on a free loopback port, or on a unix socket when args hold "-s path".
-// The test fails when there is no memcached to start.
+// and stops it when the test ends. It listens on a free loopback port, or on a unix socket when args hold "-s path". What
+// args say of TLS ("-Z") and of passwords ("-Y file") holds for the questions that a Server asks it, too. The test fails when there is no memcached to start.
 func StartMemcached(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := &Server{t: t, args: args}
 	for i, a := range args {
-		if a == "-s" && i+1 < len(args) {
+		switch {
+		case a == "-Z":
+			s.tls = true
+		case i+1 == len(args):
+		case a == "-s":
 			s.unix = args[i+1]
+		case a == "-Y":
+			s.auth = args[i+1]
 		}
 	}
 	s.start("-1")
@@ -112,7 +121,7 @@ func (s *Server) Thaw() {
 // Stats returns what the server answers to "stats args...", by name. It asks on a connection of its own.
 func (s *Server) Stats(args ...string) map[string]string {
 	s.t.Helper()
-	c := MustDial(s.t, s.addr)
+	c := s.mustConnect()
 	defer c.Close()
 	reply := c.MustDo(s.t, strings.Join(append([]string{"stats"}, args...), " ")+"\r\n")
 	stats := make(map[string]string)
@@ -141,7 +150,7 @@ func (s *Server) Stat(name string) int64 {
 // Get returns the value the server itself holds for key, asked on a connection of its own.
 func (s *Server) Get(key string) (value string, ok bool) {
 	s.t.Helper()
-	c := MustDial(s.t, s.addr)
+	c := s.mustConnect()
 	defer c.Close()
 	items, err := ParseValues(c.MustDo(s.t, "get "+key+"\r\n"))
 	if err != nil {
@@ -151,6 +160,39 @@ func (s *Server) Get(key string) (value string, ok bool) {
 		return "", false
 	}
 	return items[0].Value, true
+}
+
+// connect returns a connection on which the server answers.
+func (s *Server) connect() (*Client, error) {
+	c, err := Dial(s.addr)
+	if err != nil {
+		return nil, err
+	}
+	if s.tls {
+		c = NewClient(tls.Client(c.Conn, &tls.Config{InsecureSkipVerify: true}))
+	}
+	if s.auth == "" {
+		return c, nil
+	}
+	file, err := os.ReadFile(s.auth)
+	if err == nil {
+		user, password, _ := strings.Cut(strings.SplitN(string(file), "\n", 2)[0], ":")
+		err = c.Authenticate(user, password)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (s *Server) mustConnect() *Client {
+	s.t.Helper()
+	c, err := s.connect()
+	if err != nil {
+		s.t.Fatalf("connecting to memcached at %s: %v", s.addr, err)
+	}
+	return c
 }
 
 func (s *Server) signal(sig syscall.Signal) {
@@ -246,7 +288,7 @@ func (s *Server) answers(portFile string) error {
 		}
 		s.addr = "127.0.0.1:" + port
 	}
-	c, err := Dial(s.addr)
+	c, err := s.connect()
 	if err != nil {
 		return err
 	}

@@ -77,10 +77,7 @@ func TestUnitsShareARecordOnlyWhenItHoldsThemWhole(t *testing.T) {
 	s.UseTLS(server, false)
 	look := &spy{Conn: there}
 	peer := tls.Client(look, client)
-	shaken := make(chan error)
-	go func() { shaken <- peer.Handshake() }()
-	require.NoError(t, s.Handshake())
-	require.NoError(t, <-shaken)
+	shakeHands(t, s, peer)
 	_, err := s.ReadNow(make([]byte, 1))
 	require.NoError(t, err)
 	look.seen = nil
@@ -145,11 +142,9 @@ func TestTicketsBehindTheHandshakeAreNoReasonToCallAConnectionClosed(t *testing.
 	server, client := certificate(t)
 	client.ClientSessionCache = tls.NewLRUClientSessionCache(1) // else none is sent
 	here.UseTLS(client, true)
+	server.ClientAuth = tls.RequestClientCert // else it comes with the server's first bytes
 	peer := tls.Server(there, server)
-	shaken := make(chan error)
-	go func() { shaken <- peer.Handshake() }()
-	require.NoError(t, here.Handshake())
-	require.NoError(t, <-shaken)
+	shakeHands(t, here, peer)
 	require.Eventually(t, func() bool { return !socketEmpty(here) }, 5*time.Second, time.Millisecond, "no ticket has come")
 	assert.False(t, here.Closed())
 	assert.True(t, socketEmpty(here), "the ticket was read")
@@ -170,10 +165,7 @@ func TestAnInterruptedReadOfASessionGoesOnWhereItStopped(t *testing.T) {
 	s.UseTLS(server, false)
 	record := &chopper{Conn: there}
 	peer := tls.Client(record, client)
-	shaken := make(chan error)
-	go func() { shaken <- peer.Handshake() }()
-	require.NoError(t, s.Handshake())
-	require.NoError(t, <-shaken)
+	shakeHands(t, s, peer)
 	record.hold = true
 	_, err := peer.Write([]byte("abc"))
 	require.NoError(t, err)

@@ -2,13 +2,8 @@ package wire
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
 )
 
 // pair returns the two ends of a connection, the first as a Socket. The network "tls" is TCP with TLS.
@@ -29,11 +26,16 @@ func pair(t testing.TB, network string) (*Socket, net.Conn) {
 	server, client := certificate(t)
 	s.UseTLS(server, false)
 	peer := tls.Client(there, client)
+	shakeHands(t, s, peer)
+	return s, peer
+}
+
+func shakeHands(t testing.TB, s *Socket, peer *tls.Conn) {
+	t.Helper()
 	shaken := make(chan error)
 	go func() { shaken <- peer.Handshake() }()
 	require.NoError(t, s.Handshake())
 	require.NoError(t, <-shaken)
-	return s, peer
 }
 
 func rawPair(t testing.TB, network string) (*Socket, net.Conn) {
@@ -58,23 +60,13 @@ func rawPair(t testing.TB, network string) (*Socket, net.Conn) {
 	return s, there
 }
 
-// certificate returns configurations of a server with a certificate of its own, and of a client that trusts it.
+// certificate returns configurations of a server, and of a client that trusts it.
 func certificate(t testing.TB) (server, client *tls.Config) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{"test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	leaf, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	roots := x509.NewCertPool()
-	roots.AddCert(leaf)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, DynamicRecordSizingDisabled: true},
-		&tls.Config{RootCAs: roots, ServerName: "test"}
+	ca := mctest.NewCA(t)
+	server = ca.Server()
+	server.DynamicRecordSizingDisabled = true
+	return server, ca.Client("", "")
 }
 
 func networks(t *testing.T, test func(t *testing.T, s *Socket, peer net.Conn)) {

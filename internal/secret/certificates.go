@@ -1,0 +1,152 @@
+package secret
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+)
+
+// ServerFiles are the PEM files of a TLS server; the zero value means no TLS.
+type ServerFiles struct {
+	// Cert is the certificate chain that the server shows, Key its private key.
+	Cert, Key string
+	// ClientCA, if not "", makes clients show a certificate that one of these has signed.
+	ClientCA string
+}
+
+// ClientFiles are the PEM files of a TLS client.
+type ClientFiles struct {
+	// CA are the authorities whose certificates a server may show; "" means the system's.
+	CA string
+	// Cert and Key are what the client shows to a server that asks; both may be "".
+	Cert, Key string
+	// Name is what a server's certificate must be for; "" means the host that is dialled.
+	Name string
+}
+
+// base returns what the configurations of both sides have in common. Records are as large as they may be: memcached's
+// peers wait for whole replies, not for first bytes.
+func base() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, DynamicRecordSizingDisabled: true}
+}
+
+// ServerTLS returns a configuration that shows each client what the files hold at that time. The error is a *FileError.
+func ServerTLS(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
+	paths := []string{files.Cert, files.Key}
+	if files.ClientCA != "" {
+		paths = append(paths, files.ClientCA)
+	}
+	f, err := follow("certificate shown to clients", paths, log, func(contents [][]byte) (*tls.Config, error) {
+		c := base()
+		// A resumed session would skip the check of a certificate that meanwhile is not accepted any more.
+		c.SessionTicketsDisabled = true
+		pair, err := keyPair(files.Cert, files.Key, contents[0], contents[1])
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{pair}
+		if files.ClientCA != "" {
+			c.ClientAuth = tls.RequireAndVerifyClientCert
+			if c.ClientCAs, err = pool(files.ClientCA, contents[2]); err != nil {
+				return nil, err
+			}
+		}
+		return c, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := base()
+	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return f.get(), nil }
+	return c, nil
+}
+
+// ClientTLS returns a function that returns a configuration for a connection to host, from what the files hold at that
+// time. The error is a *FileError.
+func ClientTLS(files ClientFiles, log *slog.Logger) (func(host string) *tls.Config, error) {
+	var paths []string
+	if files.CA != "" {
+		paths = append(paths, files.CA)
+	}
+	if files.Cert != "" {
+		paths = append(paths, files.Cert, files.Key)
+	}
+	f, err := follow("certificates for connections to servers", paths, log, func(contents [][]byte) (*tls.Config, error) {
+		c := base()
+		var err error
+		if files.CA != "" {
+			if c.RootCAs, err = pool(files.CA, contents[0]); err != nil {
+				return nil, err
+			}
+			contents = contents[1:]
+		}
+		if files.Cert != "" {
+			pair, err := keyPair(files.Cert, files.Key, contents[0], contents[1])
+			if err != nil {
+				return nil, err
+			}
+			c.Certificates = []tls.Certificate{pair}
+		}
+		return c, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return func(host string) *tls.Config {
+		c := f.get().Clone()
+		if c.ServerName = files.Name; c.ServerName == "" {
+			c.ServerName = host
+		}
+		return c
+	}, nil
+}
+
+// keyPair reads a certificate chain and its key.
+func keyPair(certPath, keyPath string, cert, key []byte) (tls.Certificate, error) {
+	if _, err := certificates(cert); err != nil {
+		return tls.Certificate{}, &FileError{certPath, err}
+	}
+	if !bytes.Contains(key, []byte("PRIVATE KEY-----")) {
+		return tls.Certificate{}, &FileError{keyPath, errors.New("holds no private key in PEM form")}
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return tls.Certificate{}, &FileError{keyPath, fmt.Errorf("is not the key of %s: %w", certPath, err)}
+	}
+	return pair, nil
+}
+
+func pool(path string, contents []byte) (*x509.CertPool, error) {
+	all, err := certificates(contents)
+	if err != nil {
+		return nil, &FileError{path, err}
+	}
+	p := x509.NewCertPool()
+	for _, c := range all {
+		p.AddCert(c)
+	}
+	return p, nil
+}
+
+// certificates returns the certificates in contents, at least one.
+func certificates(contents []byte) ([]*x509.Certificate, error) {
+	var all []*x509.Certificate
+	for block, rest := pem.Decode(contents); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d: %w", len(all)+1, err)
+		}
+		all = append(all, c)
+	}
+	if all == nil {
+		return nil, errors.New("holds no certificate in PEM form")
+	}
+	return all, nil
+}

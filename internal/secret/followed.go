@@ -1,0 +1,130 @@
+// Package secret is what is read from files that others renew while the program runs: certificates with their keys, names
+// with their passwords. A file is looked at when its contents are needed, at most once per second. Contents that are not
+// accepted change nothing: what was read before stays in force, and the log says why.
+//
+// Contents never appear in an error or in the log.
+package secret
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// checkEvery is the least time between two looks at the files.
+const checkEvery = time.Second
+
+// FileError is what is wrong with a file.
+type FileError struct {
+	Path string
+	Err  error
+}
+
+func (e *FileError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err) }
+
+// Unwrap returns the cause.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// followed is a value made from files, and made anew when their contents change. Its methods may be called from any
+// goroutine.
+type followed[T any] struct {
+	// Static after construction.
+	what  string // for the log
+	paths []string
+	parse func(contents [][]byte) (*T, error)
+	log   *slog.Logger
+	since time.Time
+
+	current atomic.Pointer[T]
+	checked atomic.Int64 // when the files were last looked at, ns after since
+
+	// mu guards the field below. It is held while the files are read; who can't have it takes the current value.
+	mu   sync.Mutex
+	seen [sha256.Size]byte // the contents, or the error, that were found last
+}
+
+// follow reads the files and makes the value. The error is a *FileError.
+func follow[T any](what string, paths []string, log *slog.Logger, parse func([][]byte) (*T, error)) (*followed[T], error) {
+	f := &followed[T]{what: what, paths: paths, parse: parse, log: log, since: time.Now()}
+	contents, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	value, err := parse(contents)
+	if err != nil {
+		return nil, err
+	}
+	f.current.Store(value)
+	f.seen = digest(contents)
+	return f, nil
+}
+
+// get returns the value as of the files' contents a moment ago.
+func (f *followed[T]) get() *T {
+	now := int64(time.Since(f.since))
+	if now-f.checked.Load() >= int64(checkEvery) && f.mu.TryLock() {
+		f.look()
+		f.checked.Store(now)
+		f.mu.Unlock()
+	}
+	return f.current.Load()
+}
+
+// look makes the value anew if the contents have changed; mu is held. Contents are compared rather than times: they are
+// short, and a file may be replaced by another of the same age and size.
+func (f *followed[T]) look() {
+	contents, err := f.read()
+	seen := digest(contents)
+	if err != nil {
+		seen = digest([][]byte{[]byte(err.Error())})
+	}
+	if seen == f.seen {
+		return
+	}
+	f.seen = seen
+	var value *T
+	if err == nil {
+		value, err = f.parse(contents)
+	}
+	if err != nil {
+		f.log.Warn("changed files are not accepted; what was read before stays in force", "what", f.what, "error", err)
+		return
+	}
+	f.current.Store(value)
+	f.log.Info("changed files were read", "what", f.what, "files", f.paths)
+}
+
+func (f *followed[T]) read() ([][]byte, error) {
+	contents := make([][]byte, len(f.paths))
+	for i, path := range f.paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, &FileError{path, unwrapped(err)}
+		}
+		contents[i] = b
+	}
+	return contents, nil
+}
+
+// unwrapped returns err without the path that os adds.
+func unwrapped(err error) error {
+	if e, ok := err.(*os.PathError); ok {
+		return e.Err
+	}
+	return err
+}
+
+func digest(contents [][]byte) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	for _, b := range contents {
+		_ = binary.Write(h, binary.LittleEndian, int64(len(b)))
+		h.Write(b)
+	}
+	h.Sum(sum[:0])
+	return sum
+}

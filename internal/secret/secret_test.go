@@ -1,0 +1,250 @@
+package secret
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+)
+
+func write(t *testing.T, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(b)
+}
+
+// shown returns the serial number of the certificate that a server with config shows.
+func shown(t *testing.T, config *tls.Config) string {
+	t.Helper()
+	c, err := config.GetConfigForClient(nil)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(c.Certificates[0].Certificate[0])
+	require.NoError(t, err)
+	return leaf.SerialNumber.String()
+}
+
+// pass lets the time pass after which files are looked at again. Time is a bubble's.
+func pass() { time.Sleep(checkEvery) }
+
+func TestACertificateIsReadAgainWhenItsFilesChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		ca := mctest.NewCA(t)
+		cert, key := ca.Issue()
+		config, err := ServerTLS(ServerFiles{Cert: cert, Key: key}, slog.New(slog.NewTextHandler(&log, nil)))
+		require.NoError(t, err)
+		first := shown(t, config)
+		pass()
+		require.Equal(t, first, shown(t, config))
+		require.Empty(t, log.String())
+
+		other, otherKey := ca.Issue()
+		require.NoError(t, os.WriteFile(cert, []byte(read(t, other)), 0o600))
+		pass()
+		require.Equal(t, first, shown(t, config), "certificate and key do not fit")
+		require.Equal(t, 1, strings.Count(log.String(), "not accepted"))
+		pass()
+		require.Equal(t, first, shown(t, config))
+		require.Equal(t, 1, strings.Count(log.String(), "not accepted"), "the same fault is logged once")
+		require.NotContains(t, log.String(), "-----")
+
+		require.NoError(t, os.WriteFile(key, []byte(read(t, otherKey)), 0o600))
+		require.Equal(t, first, shown(t, config), "not looked at again within the second")
+		pass()
+		second := shown(t, config)
+		require.NotEqual(t, first, second)
+
+		require.NoError(t, os.Remove(cert))
+		pass()
+		require.Equal(t, second, shown(t, config))
+		require.Equal(t, 2, strings.Count(log.String(), "not accepted"))
+	})
+}
+
+// Kubernetes renews a secret by pointing a symbolic link to another directory.
+func TestACertificateBehindASymbolicLinkIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ca, dir := mctest.NewCA(t), t.TempDir()
+		for _, version := range []string{"1", "2"} {
+			require.NoError(t, os.Mkdir(filepath.Join(dir, version), 0o700))
+			ca.IssueTo(filepath.Join(dir, version, "tls.crt"), filepath.Join(dir, version, "tls.key"))
+		}
+		data := filepath.Join(dir, "data")
+		require.NoError(t, os.Symlink("1", data))
+		for _, name := range []string{"tls.crt", "tls.key"} {
+			require.NoError(t, os.Symlink(filepath.Join("data", name), filepath.Join(dir, name)))
+		}
+		config, err := ServerTLS(ServerFiles{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}, slog.New(slog.DiscardHandler))
+		require.NoError(t, err)
+		first := shown(t, config)
+		require.NoError(t, os.Symlink("2", data+".new"))
+		require.NoError(t, os.Rename(data+".new", data))
+		pass()
+		require.NotEqual(t, first, shown(t, config))
+	})
+}
+
+func TestAConfigurationForServersHasWhatTheFilesAndTheHostSay(t *testing.T) {
+	ca := mctest.NewCA(t)
+	cert, key := ca.Issue()
+	get, err := ClientTLS(ClientFiles{CA: ca.File, Cert: cert, Key: key}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	c := get("cache1")
+	assert.Equal(t, "cache1", c.ServerName)
+	assert.NotNil(t, c.RootCAs)
+	assert.Len(t, c.Certificates, 1)
+	assert.EqualValues(t, tls.VersionTLS12, c.MinVersion)
+	get, err = ClientTLS(ClientFiles{Name: "memcached"}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	c = get("cache1")
+	assert.Equal(t, "memcached", c.ServerName)
+	assert.Nil(t, c.RootCAs, "the system's")
+}
+
+func TestBadFilesAreNamedWithTheirFault(t *testing.T) {
+	ca := mctest.NewCA(t)
+	cert, key := ca.Issue()
+	_, foreign := ca.Issue()
+	missing := filepath.Join(t.TempDir(), "missing")
+	empty := write(t, "")
+	notPEM := write(t, "certificate\n")
+	broken := write(t, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+	for name, tc := range map[string]struct {
+		files    ServerFiles
+		at, text string
+	}{
+		"no certificate":           {ServerFiles{Cert: missing, Key: key}, missing, "no such file or directory"},
+		"no key":                   {ServerFiles{Cert: cert, Key: missing}, missing, "no such file or directory"},
+		"a directory":              {ServerFiles{Cert: filepath.Dir(cert), Key: key}, filepath.Dir(cert), "is a directory"},
+		"an empty file":            {ServerFiles{Cert: empty, Key: key}, empty, "holds no certificate in PEM form"},
+		"text":                     {ServerFiles{Cert: notPEM, Key: key}, notPEM, "holds no certificate in PEM form"},
+		"a key for a certificate":  {ServerFiles{Cert: key, Key: key}, key, "holds no certificate in PEM form"},
+		"a broken certificate":     {ServerFiles{Cert: broken, Key: key}, broken, "certificate 1: x509: malformed certificate"},
+		"a certificate for a key":  {ServerFiles{Cert: cert, Key: cert}, cert, "holds no private key in PEM form"},
+		"a key of another":         {ServerFiles{Cert: cert, Key: foreign}, foreign, "is not the key of " + cert + ": tls: private key does not match public key"},
+		"an authority that is not": {ServerFiles{Cert: cert, Key: key, ClientCA: key}, key, "holds no certificate in PEM form"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ServerTLS(tc.files, slog.New(slog.DiscardHandler))
+			var at *FileError
+			require.ErrorAs(t, err, &at)
+			assert.Equal(t, tc.at, at.Path)
+			assert.Equal(t, tc.text, at.Err.Error())
+		})
+	}
+	_, err := ClientTLS(ClientFiles{CA: notPEM}, slog.New(slog.DiscardHandler))
+	require.EqualError(t, err, notPEM+": holds no certificate in PEM form")
+	_, err = ClientTLS(ClientFiles{CA: ca.File, Cert: cert, Key: foreign}, slog.New(slog.DiscardHandler))
+	require.ErrorContains(t, err, foreign+": is not the key of "+cert)
+}
+
+func TestOnlyNamesWithTheirOwnPasswordsAreAllowed(t *testing.T) {
+	allow, err := Users(write(t, "anna:secret\r\nbert:a:b\nc:d"), slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	for given, want := range map[[2]string]bool{
+		{"anna", "secret"}:  true,
+		{"bert", "a:b"}:     true,
+		{"c", "d"}:          true,
+		{"anna", "a:b"}:     false,
+		{"anna", "secre"}:   false,
+		{"anna", "secrets"}: false,
+		{"annas", "ecret"}:  false,
+		{"", ""}:            false,
+	} {
+		assert.Equal(t, want, allow([]byte(given[0]), []byte(given[1])), "%q", given)
+	}
+}
+
+func TestPasswordsAreReadAgainWhenTheFileChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		path := write(t, "anna:old\n")
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		allow, err := Users(path, logger)
+		require.NoError(t, err)
+		login, err := Login(path, logger)
+		require.NoError(t, err)
+		for _, text := range []string{"anna:new\n", "anna\n", "anna:newer\n"} {
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+			pass()
+			_, password, ok := strings.Cut(strings.TrimSpace(text), ":")
+			if !ok {
+				password = "new" // what was accepted last
+			}
+			assert.True(t, allow([]byte("anna"), []byte(password)), text)
+			assert.False(t, allow([]byte("anna"), []byte("old")))
+			_, given := login()
+			assert.Equal(t, password, given)
+		}
+		assert.Contains(t, log.String(), "line 1 is not of the form user:password")
+		for _, secret := range []string{"anna", "old", "new"} {
+			assert.NotContains(t, strings.ReplaceAll(log.String(), path, ""), secret)
+		}
+	})
+}
+
+func TestBadPasswordFilesAreRefusedWithoutQuotingThem(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                      "is empty; lines user:password are wanted",
+		"hidden\n":                              "line 1 is not of the form user:password",
+		"a:b\n\nc:d\n":                          "line 2 is not of the form user:password",
+		":hidden\n":                             "line 1 has no name before the colon",
+		"hidden:\r\n":                           "line 1 has no password behind the colon",
+		"a:hid den\n":                           "line 1 has a blank, a carriage return or a zero byte in it, which no client can send",
+		"hid den:a\n":                           "line 1 has a blank, a carriage return or a zero byte in it, which no client can send",
+		"a:" + strings.Repeat("x", 254) + "\n":  "line 1 has 257 bytes; memcached reads 255",
+		"a:b\nc:d\n" + "e:" + "hid\x00den" + "": "line 3 has a blank, a carriage return or a zero byte in it, which no client can send",
+	} {
+		path := write(t, text)
+		_, err := Users(path, slog.New(slog.DiscardHandler))
+		require.EqualError(t, err, path+": "+want)
+	}
+	path := write(t, "a:b\nc:d\n")
+	_, err := Login(path, slog.New(slog.DiscardHandler))
+	require.EqualError(t, err, path+": has 2 lines; one user:password is wanted")
+}
+
+func TestManyMayAskWhileTheFileChanges(t *testing.T) {
+	path := write(t, "user:1")
+	f, err := follow("numbers", []string{path}, slog.New(slog.DiscardHandler), func(contents [][]byte) (*string, error) {
+		s := string(contents[0])
+		return &s, nil
+	})
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 200 {
+				f.checked.Store(-int64(checkEvery))
+				assert.True(t, strings.HasPrefix(*f.get(), "user:"))
+				if i == 0 {
+					next := filepath.Join(filepath.Dir(path), "next")
+					assert.NoError(t, os.WriteFile(next, fmt.Appendf(nil, "user:%d", i), 0o600))
+					assert.NoError(t, os.Rename(next, path))
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
