@@ -80,6 +80,7 @@ func (c *Conn) Refuse() *Error { return c.fail(stats.ReasonDown, c.server.errSta
 // than patience, stalled is called, once, and Connect waits on; without patience it is not.
 func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func()) *Error {
 	if c.Out.Len() > 0 {
+		c.Out.NextUnit()
 		return nil // in use: requests of the round are waiting to be sent
 	}
 	if c.server.Down() {
@@ -94,50 +95,55 @@ func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func
 		}
 		c.Close()
 	}
-	nc, err := c.dial(ctx, patience, stalled)
-	if err == nil {
-		c.sock, err = wire.NewSocket(nc)
-	}
+	sock, err := c.dial(ctx, patience, stalled)
 	c.move = move
 	if err != nil {
 		err = plain(err)
 		c.server.Failed(err)
 		return c.fail(stats.ReasonConnect, err)
 	}
+	c.sock = sock
+	c.Out.KeepUnits = sock.Secure()
 	c.deadline = 0
 	c.lastUse = now
 	return nil
 }
 
 // dial connects, and calls stalled when that takes longer than patience.
-func (c *Conn) dial(ctx context.Context, patience time.Duration, stalled func()) (net.Conn, error) {
+func (c *Conn) dial(ctx context.Context, patience time.Duration, stalled func()) (*wire.Socket, error) {
 	if patience <= 0 {
 		return c.server.Dial(ctx)
 	}
 	type dialled struct {
-		conn net.Conn
+		sock *wire.Socket
 		err  error
 	}
 	done := make(chan dialled, 1)
 	go func() {
-		conn, err := c.server.Dial(ctx)
-		done <- dialled{conn, err}
+		sock, err := c.server.Dial(ctx)
+		done <- dialled{sock, err}
 	}()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case d := <-done:
-		return d.conn, d.err
+		return d.sock, d.err
 	case <-timer.C:
 	}
 	stalled()
 	d := <-done
-	return d.conn, d.err
+	return d.sock, d.err
 }
 
 // plain strips what net adds around an error: addresses and operation names say nothing to a client that the server's
 // name doesn't.
 func plain(err error) error {
+	if step := stepError(""); errors.As(err, &step) {
+		return err
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("connection closed by the server")
+	}
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
 		return fmt.Errorf("name %s: %s", dns.Name, dns.Err)
@@ -204,8 +210,6 @@ func (c *Conn) Fill(need int, deadline int64) (arrived bool, failure *Error) {
 		return true, nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return false, nil
-	case errors.Is(err, io.EOF):
-		return false, c.fail(stats.ReasonReset, errors.New("connection closed by the server"))
 	default:
 		return false, c.fail(stats.ReasonReset, plain(err))
 	}

@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"strconv"
 	"strings"
 	"time"
+
+	"mcmw/internal/wire"
 )
 
 const (
@@ -24,8 +25,10 @@ const (
 	// cleanAfter is the same for one that is stale: by the second answer it has served what it had got before the first, so
 	// that no write which was given up comes behind its deletion.
 	cleanAfter = 2
-	// invalidateBatch is the number of deletions sent before their replies are read.
+	// invalidateBatch is the number of deletions sent before their replies are read, invalidateBytes how long they may be: one
+	// TLS record, for the reason that wire has to keep requests whole in it.
 	invalidateBatch = 500
+	invalidateBytes = 16 << 10
 )
 
 // Keep brings the server back into service whenever it left it, and sees whether a suspect answers, until ctx is done. One
@@ -135,28 +138,27 @@ func (s *Server) clean(p *probe, m missed, wasDown bool, since time.Time) error 
 
 // probe is a connection of the keeper. Every exchange has to end within timeout.
 type probe struct {
-	conn    net.Conn
+	sock    *wire.Socket
 	r       *bufio.Reader
 	timeout time.Duration
 }
 
 func (s *Server) dialProbe(ctx context.Context) (*probe, error) {
-	c, err := s.Dial(ctx)
+	sock, err := s.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &probe{conn: c, r: bufio.NewReader(c), timeout: s.options.Load().ConnectTimeout}, nil
+	return &probe{sock: sock, r: bufio.NewReader(sock), timeout: s.options.Load().ConnectTimeout}, nil
 }
 
-func (p *probe) close() { _ = p.conn.Close() }
+func (p *probe) close() { _ = p.sock.Close() }
 
 // send writes a request, and starts the time for its reply.
 func (p *probe) send(request string) error {
-	if err := p.conn.SetDeadline(time.Now().Add(p.timeout)); err != nil {
+	if err := setDeadlines(p.sock, time.Now().Add(p.timeout)); err != nil {
 		return err
 	}
-	_, err := p.conn.Write([]byte(request))
-	return err
+	return p.sock.WriteRest([]byte(request))
 }
 
 // line reads a line of a reply.
@@ -233,16 +235,17 @@ func (p *probe) invalidate(m missed) error {
 		return nil
 	}
 	for key := range m.keys {
-		if plainKey(key) {
-			b.WriteString("delete " + key + "\r\n")
-		} else {
-			b.WriteString("md " + base64.StdEncoding.EncodeToString([]byte(key)) + " b\r\n")
+		line := "delete " + key + "\r\n"
+		if !plainKey(key) {
+			line = "md " + base64.StdEncoding.EncodeToString([]byte(key)) + " b\r\n"
 		}
-		if pending++; pending == invalidateBatch {
+		if pending == invalidateBatch || b.Len()+len(line) > invalidateBytes {
 			if err := exchange(); err != nil {
 				return err
 			}
 		}
+		b.WriteString(line)
+		pending++
 	}
 	if pending == 0 {
 		return nil

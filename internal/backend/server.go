@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +28,8 @@ type Options struct {
 	// Troubled counts the servers of a middleware that are stale or suspect: while it is 0, no request needs to be looked at
 	// for whether one of its servers is. Shared by the servers; required.
 	Troubled *atomic.Int32
-	Log      *slog.Logger
+	Access
+	Log *slog.Logger
 }
 
 // State is a server's health.
@@ -334,19 +333,4 @@ func (s *Server) errState() error {
 		return errors.New(state.String())
 	}
 	return fmt.Errorf("%s since %s: %w", state, s.since.UTC().Format(time.TimeOnly), s.why)
-}
-
-// Dial connects to the server's current address.
-func (s *Server) Dial(ctx context.Context) (net.Conn, error) {
-	d := net.Dialer{Timeout: s.options.Load().ConnectTimeout}
-	network, addr := Network(s.Addr())
-	return d.DialContext(ctx, network, addr)
-}
-
-// Network splits an address into what net.Dial and net.Listen want: "unix:/path" names a unix socket, all else is TCP.
-func Network(addr string) (network, address string) {
-	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
-		return "unix", path
-	}
-	return "tcp", addr
 }

@@ -122,10 +122,7 @@ func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 	if eol > 1 && line[eol-1] == '\r' {
 		line = line[:eol-1]
 	}
-	// memcached handles the line as a C string.
-	if nul := bytes.IndexByte(line, 0); nul >= 0 {
-		line = line[:nul]
-	}
+	line = cString(line)
 	*r = Request{Raw: buf[:n], Head: line}
 	// The commonest request by far is a get of one or more keys.
 	if len(line) > 4 && line[0] == 'g' && line[1] == 'e' && line[2] == 't' && line[3] == ' ' {

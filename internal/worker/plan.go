@@ -167,6 +167,7 @@ func (w *Worker) forward(ctx context.Context, i int32, s int) {
 		conn.Out.Add(r.Data)
 	case c.barrier:
 		conn.Out.Add(r.Raw)
+		conn.Out.NextUnit()
 		conn.Out.AddString("mn\r\n")
 	case r.meta.Quiet:
 		start := len(w.lines)

@@ -1,0 +1,130 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/wire"
+)
+
+// Access says how connections to servers are made; the zero value is plain TCP.
+type Access struct {
+	// TLS, if not nil, returns the configuration of a connection to host. Unix sockets have no TLS.
+	TLS func(host string) *tls.Config
+	// Login, if not nil, returns what a connection says first of all.
+	Login func() (user, password string)
+}
+
+// Dial connects to the server's current address: a connection that is ready for requests. TLS and authentication are part
+// of connecting, and of the time for it.
+func (s *Server) Dial(ctx context.Context) (*wire.Socket, error) {
+	o := s.options.Load()
+	deadline := time.Now().Add(o.ConnectTimeout)
+	d := net.Dialer{Deadline: deadline}
+	network, addr := Network(s.Addr())
+	c, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	sock, err := wire.NewSocket(c)
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	if o.TLS == nil && o.Login == nil {
+		return sock, nil
+	}
+	if err := o.Access.open(ctx, sock, network, addr, deadline); err != nil {
+		_ = sock.Close()
+		return nil, err
+	}
+	return sock, nil
+}
+
+// open makes sock, connected to addr, ready for requests.
+func (a *Access) open(ctx context.Context, sock *wire.Socket, network, addr string, deadline time.Time) error {
+	if err := setDeadlines(sock, deadline); err != nil {
+		return err
+	}
+	// The end of ctx interrupts what waits.
+	stop := context.AfterFunc(ctx, func() { _ = setDeadlines(sock, time.Unix(1, 0)) })
+	defer stop()
+	if a.TLS != nil && network != "unix" {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			return err
+		}
+		sock.UseTLS(a.TLS(host), true)
+		if err := sock.Handshake(); err != nil {
+			return stepFailed("TLS", err)
+		}
+	}
+	if a.Login != nil {
+		if err := login(sock, a.Login); err != nil {
+			return stepFailed("authentication", err)
+		}
+	}
+	if !stop() {
+		return ctx.Err()
+	}
+	return setDeadlines(sock, time.Time{})
+}
+
+// stepError is the failure of a step of connecting behind the first; it says all that matters.
+type stepError string
+
+func (e stepError) Error() string { return string(e) }
+
+func stepFailed(step string, err error) error {
+	return stepError(step + ": " + strings.TrimPrefix(plain(err).Error(), "tls: "))
+}
+
+func setDeadlines(sock *wire.Socket, t time.Time) error {
+	if err := sock.SetReadDeadline(t); err != nil {
+		return err
+	}
+	return sock.SetWriteDeadline(t)
+}
+
+// maxLoginReply bounds the answer to a login, bytes.
+const maxLoginReply = 1024
+
+// login says who is connecting. A server that wants no password takes it for a set, of a value that has expired already.
+func login(sock *wire.Socket, credentials func() (user, password string)) error {
+	user, password := credentials()
+	if err := sock.WriteRest(protocol.AppendLogin(nil, user, password)); err != nil {
+		return err
+	}
+	var reply []byte
+	for !bytes.HasSuffix(reply, []byte(protocol.CRLF)) {
+		if len(reply) == maxLoginReply {
+			return errors.New("unexpected reply")
+		}
+		buf := make([]byte, maxLoginReply-len(reply))
+		n, err := sock.Read(buf)
+		if err != nil {
+			return err
+		}
+		reply = append(reply, buf[:n]...)
+	}
+	if string(reply) == protocol.TextStored {
+		return nil
+	}
+	line, _, _ := strings.Cut(string(reply), protocol.CRLF)
+	return fmt.Errorf("refused with %q", line)
+}
+
+// Network splits an address into what net.Dial and net.Listen want: "unix:/path" names a unix socket, all else is TCP.
+func Network(addr string) (network, address string) {
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		return "unix", path
+	}
+	return "tcp", addr
+}

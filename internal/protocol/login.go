@@ -1,0 +1,103 @@
+package protocol
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+)
+
+// Login is what a client of a server with --auth-file sends before anything else is served to it: a set, of any key, with
+// the value "user password". Its slices point into the buffer it was decoded from.
+type Login struct {
+	// Answer, if not empty, is the reply: it is no login that could be right.
+	Answer string
+	// User and Password are what the client says it is.
+	User, Password []byte
+}
+
+// memcached's texts about logins.
+const (
+	TextStored          = "STORED\r\n"
+	TextUnauthenticated = "CLIENT_ERROR unauthenticated\r\n"
+	TextLoginFailed     = "CLIENT_ERROR authentication failure\r\n"
+	textLoginFormat     = "CLIENT_ERROR bad authentication token format\r\n"
+	textLoginEnd        = "CLIENT_ERROR bad command line termination\r\n"
+)
+
+// ErrLoginTooLarge: memcached reads a login into a buffer of fixed size, and closes the connection of one that does not fit.
+var ErrLoginTooLarge = errors.New("login too large")
+
+const (
+	// maxLoginLine is after how many bytes without a line end memcached closes the connection.
+	maxLoginLine = 2048
+	// maxLoginValue is the most that memcached's buffer, READ_BUFFER_SIZE, takes of a login behind its line, bytes.
+	maxLoginValue = 16 << 10
+)
+
+// DecodeLogin decodes what stands at the front of buf, sent by a client that has not authenticated, into r and returns the
+// bytes it takes. With 0 it is unfinished, and need is the total number of bytes it is known to take, 0 if that isn't known
+// yet. An error means that the connection must be closed.
+func DecodeLogin(buf []byte, r *Login) (n, need int, err error) {
+	*r = Login{}
+	if len(buf) < 2 {
+		return 0, 0, nil
+	}
+	eol := bytes.IndexByte(buf, '\n')
+	switch {
+	case eol < 0 && len(buf) > maxLoginLine:
+		return 0, 0, ErrLineTooLong
+	case eol < 0:
+		return 0, 0, nil
+	}
+	n = eol + 1
+	var t tokens
+	t.split(cString(buf[:eol]))
+	if t.n < 6 || string(t.word[0]) != "set" {
+		r.Answer = TextUnauthenticated
+		return n, 0, nil
+	}
+	number, ok := parseUint64(t.word[4])
+	if !ok {
+		r.Answer = TextUnauthenticated
+		return n, 0, nil
+	}
+	size := int(uint32(number)) // memcached drops the rest
+	if size+2 > maxLoginValue {
+		return 0, 0, ErrLoginTooLarge
+	}
+	total := n + size + 2
+	if len(buf) < total {
+		return 0, total, nil
+	}
+	value := buf[n:total]
+	if string(value[size:]) != CRLF {
+		r.Answer = textLoginEnd
+		return total, 0, nil
+	}
+	t.split(cString(value[:size]))
+	if t.n < 3 {
+		r.Answer = textLoginFormat
+		return total, 0, nil
+	}
+	r.User, r.Password = t.word[0], t.word[1]
+	return total, 0, nil
+}
+
+// cString returns b up to its first zero byte, as memcached sees it.
+func cString(b []byte) []byte {
+	if nul := bytes.IndexByte(b, 0); nul >= 0 {
+		return b[:nul]
+	}
+	return b
+}
+
+// AppendLogin appends a login. A server that wants none takes it for a set; what it stores then is of an unlikely key, and has
+// expired already, so that nobody can get it.
+func AppendLogin(dst []byte, user, password string) []byte {
+	dst = append(dst, "set mcmw-login 0 -1 "...)
+	dst = strconv.AppendInt(dst, int64(len(user)+1+len(password)), 10)
+	for _, s := range []string{CRLF, user, " ", password, CRLF} {
+		dst = append(dst, s...)
+	}
+	return dst
+}
