@@ -42,6 +42,7 @@ var metricBounds = []time.Duration{
 //	mcmw_connections                              open client connections
 //	mcmw_connections_opened_total
 //	mcmw_connections_closed_total{reason}
+//	mcmw_login_failures_total                     wrong names and passwords
 //	mcmw_received_bytes_total, mcmw_sent_bytes_total  from and to clients
 type Collector struct {
 	registry *stats.Registry
@@ -55,6 +56,7 @@ type Collector struct {
 	workers, busy, busySeconds        *prometheus.Desc
 	rounds, roundRequests             *prometheus.Desc
 	connections, opened, closed       *prometheus.Desc
+	loginFailures                     *prometheus.Desc
 	received, sent                    *prometheus.Desc
 	buildInfoDesc                     *prometheus.Desc
 }
@@ -89,6 +91,7 @@ func NewCollector(r *stats.Registry, version string) *Collector {
 		connections:   desc("connections", "Open client connections."),
 		opened:        desc("connections_opened_total", "Client connections accepted."),
 		closed:        desc("connections_closed_total", "Client connections that ended.", "reason"),
+		loginFailures: desc("login_failures_total", "Wrong names and passwords that clients gave."),
 		received:      desc("received_bytes_total", "Bytes of requests received from clients."),
 		sent:          desc("sent_bytes_total", "Bytes of replies sent to clients."),
 	}
@@ -101,7 +104,7 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.buildInfoDesc, c.requests, c.duration, c.stageDuration, c.keys, c.misses, c.serverDuration, c.serverErrors, c.repairs, c.missed, c.state, c.changes,
 		c.queueLength, c.queueCapacity, c.workers, c.busy, c.busySeconds, c.rounds, c.roundRequests,
-		c.connections, c.opened, c.closed, c.received, c.sent,
+		c.connections, c.opened, c.closed, c.loginFailures, c.received, c.sent,
 	} {
 		out <- d
 	}
@@ -168,6 +171,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	for r, n := range s.Closed {
 		counter(c.closed, float64(n), stats.CloseReason(r).String())
 	}
+	counter(c.loginFailures, float64(s.LoginsFailed))
 	counter(c.received, float64(s.FromClients))
 	counter(c.sent, float64(s.ToClients))
 }

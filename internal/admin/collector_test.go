@@ -146,6 +146,11 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 			map[string]float64{"mcmw_connections": 1, "mcmw_connections_opened_total": 1},
 		},
 		{
+			"a wrong password",
+			func() { registry.Net().LoginFailed() },
+			map[string]float64{"mcmw_login_failures_total": 1},
+		},
+		{
 			"a connection closed",
 			func() { registry.Net().Closed(stats.CloseProtocol) },
 			map[string]float64{"mcmw_connections": -1, `mcmw_connections_closed_total{reason="protocol"}`: 1},

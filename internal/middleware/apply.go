@@ -42,6 +42,9 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if !slices.Equal(o.Listen, m.options.Listen) {
 		return fmt.Errorf("the listen addresses cannot change while clients are served (%v, not %v); restart instead", m.options.Listen, o.Listen)
 	}
+	if o.Security != m.options.Security {
+		return errors.New("TLS and authentication cannot change while clients are served, but for the contents of their files; restart instead")
+	}
 	former := m.pool.Load()
 	servers, joined, now := m.serversFor(o, former.servers)
 	readdressed := onlyAddresses(m.options, o)
@@ -109,15 +112,15 @@ func (m *Middleware) serversFor(o Options, former []*backend.Server) (servers, j
 		s := named[wanted.Name]
 		switch renamed := leaving[wanted.Addr]; {
 		case s != nil:
-			s.Tune(o.backend(&m.troubled))
+			s.Tune(o.backend(&m.shared))
 			s.Move(wanted.Addr)
 			now[s] = s
 		case renamed != nil && renamed.Readable():
-			s = renamed.Rename(wanted, o.backend(&m.troubled))
+			s = renamed.Rename(wanted, o.backend(&m.shared))
 			joined = append(joined, s)
 			now[renamed] = s
 		default:
-			s = backend.NewServer(wanted, o.backend(&m.troubled))
+			s = backend.NewServer(wanted, o.backend(&m.shared))
 			joined = append(joined, s)
 			if m.work != nil {
 				s.MissedAll(errors.New("joined"))

@@ -32,7 +32,7 @@ type Middleware struct {
 	// pool serves, or will; replaced by Apply.
 	pool      atomic.Pointer[pool]
 	serving   atomic.Bool
-	listeners []net.Listener // owned by Listen, then by Run
+	listeners []listener     // owned by Listen, then by Run
 	keepers   sync.WaitGroup // goroutines that end with work
 
 	// applying guards the fields below, and is held for as long as Apply takes.
@@ -60,6 +60,7 @@ func (o Options) withDefaults() Options {
 	o.MaxOutput = cmp.Or(o.MaxOutput, DefaultMaxOutput)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
+	o.Security.HandshakeTimeout = cmp.Or(o.Security.HandshakeTimeout, DefaultHandshakeTimeout)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -91,7 +92,7 @@ func (o *Options) validate() error {
 			return fmt.Errorf("%s is %d; accepted: 1 or more", f.name, f.value)
 		}
 	}
-	return nil
+	return o.Security.validate(o.Listen)
 }
 
 // New returns a middleware that is not yet connected to anything. It fails if the options are out of range.
@@ -106,6 +107,9 @@ func New(o Options) (*Middleware, error) {
 	}
 	m := &Middleware{options: o, ready: make(chan struct{}), keeping: map[*backend.Server]context.CancelFunc{}}
 	m.locks = keylock.New()
+	if m.access, err = o.Security.open(o.Log); err != nil {
+		return nil, err
+	}
 	servers, _, _ := m.serversFor(o, nil)
 	p := newPool(o, router, servers)
 	m.pool.Store(p)
@@ -113,7 +117,8 @@ func New(o Options) (*Middleware, error) {
 	m.entrance = queue.NewEntrance(p.lanes)
 	m.stage = netstage.New(netstage.Options{
 		Limits: o.Limits, MaxConnections: o.MaxConnections, IdleTimeout: o.IdleTimeout, MaxOutput: o.MaxOutput,
-		WriteTimeout: o.WriteTimeout, Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
+		WriteTimeout: o.WriteTimeout, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout, Allow: m.access.allow,
+		Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
 	})
 	return m, nil
 }
@@ -122,14 +127,21 @@ func New(o Options) (*Middleware, error) {
 // once Run has reached all servers.
 func (m *Middleware) Listen() error {
 	for _, addr := range m.options.Listen {
-		l, err := listen(addr)
+		address, secure := m.options.Security.secured(addr)
+		l, err := listen(address)
 		if err != nil {
 			m.closeListeners()
 			return fmt.Errorf("listen on %s: %w", addr, err)
 		}
-		m.listeners = append(m.listeners, l)
+		m.listeners = append(m.listeners, listener{l, secure})
 	}
 	return nil
+}
+
+// listener is a bound address, where clients speak TLS or not.
+type listener struct {
+	net.Listener
+	secure bool
 }
 
 // listen binds addr. A unix socket that nobody listens on any more is replaced.
@@ -188,7 +200,7 @@ func (m *Middleware) Run(ctx context.Context) error {
 	m.begin(work)
 	var accepting sync.WaitGroup
 	for _, l := range m.listeners {
-		accepting.Go(func() { m.stage.Serve(l) })
+		accepting.Go(func() { m.stage.Serve(l, l.secure) })
 	}
 	m.serving.Store(true)
 	close(m.ready)

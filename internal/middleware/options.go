@@ -12,7 +12,8 @@ import (
 
 // Options is everything a Middleware is made from. The zero value of a field means what its comment says.
 type Options struct {
-	// Listen is where clients connect: "host:port" (port 0: any free one) or "unix:/path". At least one.
+	// Listen is where clients connect: "host:port" (port 0: any free one) or "unix:/path". At least one. With Security.TLS a
+	// TCP address speaks TLS unless "notls:" stands in front of it.
 	Listen []string
 	// Servers are the memcached servers, in order. At least one.
 	Servers []route.Server
@@ -60,6 +61,8 @@ type Options struct {
 	WriteTimeout time.Duration
 	// DrainTimeout is how long Run waits for requests in flight after its context is done; 0 means DefaultDrainTimeout.
 	DrainTimeout time.Duration
+	// Security is about TLS and passwords.
+	Security Security
 	// Limits bound what a client may send; zero fields mean memcached's defaults.
 	Limits protocol.Limits
 	// Version is what `stats` reports as mcmw's version.

@@ -41,6 +41,7 @@ type shared struct {
 	registry *stats.Registry
 	entrance *queue.Entrance
 	locks    *keylock.Table
+	access   access
 	// troubled counts the servers that are suspect or stale.
 	troubled atomic.Int32
 }
@@ -58,10 +59,10 @@ func (o *Options) route() (*route.Router, error) {
 }
 
 // backend returns what the servers of o share.
-func (o *Options) backend(troubled *atomic.Int32) backend.Options {
+func (o *Options) backend(s *shared) backend.Options {
 	return backend.Options{
 		ConnectTimeout: o.ConnectTimeout, FailureLimit: o.FailureLimit, Rejoin: o.Rejoin, MissedMemory: o.MissedMemory,
-		Troubled: troubled, Log: o.Log,
+		Troubled: &s.troubled, Access: s.access.servers, Log: o.Log,
 	}
 }
 

@@ -30,6 +30,7 @@ type conn struct {
 	skip     int             // bytes to come that belong to a refused value
 	held     *request.Burst  // ends with the request whose value is being skipped, and waits for the end of that
 	underway bool            // a burst is on the queue or with a worker
+	stranger bool            // it has to give a name and a password first
 
 	// active is when something was last read, ns as stats.Now; written by the reader.
 	active atomic.Int64
@@ -48,14 +49,20 @@ func newConn(s *Stage, nc net.Conn) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{stage: s, sock: sock, answered: make(chan struct{}, 1)}
+	c := &conn{stage: s, sock: sock, answered: make(chan struct{}, 1), stranger: s.options.Allow != nil}
 	c.active.Store(stats.Now())
 	return c, nil
 }
 
 // run reads until the connection ends, and leaves nothing behind.
 func (c *conn) run() {
-	reason := c.read()
+	reason, ok := stats.CloseReason(0), true
+	if c.sock.Secure() {
+		reason, ok = c.handshake()
+	}
+	if ok {
+		reason = c.read()
+	}
 	c.awaitAnswer()
 	if cut := c.reason.Load(); cut != 0 {
 		reason = stats.CloseReason(cut - 1)
@@ -92,6 +99,11 @@ func (c *conn) read() stats.CloseReason {
 func (c *conn) queueAll() (reason stats.CloseReason, closing bool) {
 	created := stats.Now()
 	c.active.Store(created)
+	if c.stranger {
+		if reason, closing = c.login(); closing || c.stranger || c.filled == 0 {
+			return reason, closing
+		}
+	}
 	held := c.held != nil
 	reason, closing = c.queueRequests(created)
 	if held && c.held == nil && c.filled > 0 {

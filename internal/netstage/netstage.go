@@ -7,6 +7,7 @@ package netstage
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -30,9 +31,15 @@ type Options struct {
 	MaxOutput int
 	// WriteTimeout is how long such a client may take to read them.
 	WriteTimeout time.Duration
-	Queue        *queue.Entrance
-	Net          *stats.Net
-	Log          *slog.Logger
+	// TLS is for the listeners that speak it; nil if none does.
+	TLS *tls.Config
+	// HandshakeTimeout is how long a client may take to make a TLS session.
+	HandshakeTimeout time.Duration
+	// Allow says whether a client that gives this name and password is served; nil: all are, and give none.
+	Allow func(user, password []byte) bool
+	Queue *queue.Entrance
+	Net   *stats.Net
+	Log   *slog.Logger
 }
 
 // Stage owns the client connections.
@@ -45,6 +52,8 @@ type Stage struct {
 	conns    map[*conn]struct{}
 	draining bool
 	refused  int64 // ns as stats.Now: when the last log line about refused clients was written
+	// Of the log lines about clients that failed.
+	handshakes, logins limiter
 }
 
 // New returns a Stage without connections.
@@ -58,8 +67,8 @@ const (
 	acceptPauseMax = time.Second
 )
 
-// Serve accepts connections from l until l is closed.
-func (s *Stage) Serve(l net.Listener) {
+// Serve accepts connections from l until l is closed, with TLS or without.
+func (s *Stage) Serve(l net.Listener, secure bool) {
 	pause := acceptPauseMin
 	for {
 		c, err := l.Accept()
@@ -73,7 +82,7 @@ func (s *Stage) Serve(l net.Listener) {
 			continue
 		}
 		pause = acceptPauseMin
-		if err := s.start(c); err != nil {
+		if err := s.start(c, secure); err != nil {
 			s.options.Log.Warn("a client connection could not be used", "client", c.RemoteAddr().String(), "error", err)
 			_ = c.Close()
 		}
@@ -81,10 +90,13 @@ func (s *Stage) Serve(l net.Listener) {
 }
 
 // start begins to read nc.
-func (s *Stage) start(nc net.Conn) error {
+func (s *Stage) start(nc net.Conn, secure bool) error {
 	c, err := newConn(s, nc)
 	if err != nil {
 		return err
+	}
+	if secure {
+		c.sock.UseTLS(s.options.TLS, false)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,11 +117,13 @@ func (s *Stage) start(nc net.Conn) error {
 // refusedEvery is the least time between two log lines about refused clients, ns.
 const refusedEvery = int64(time.Second)
 
-// refuse tells a client that there are too many; mu is held.
+// refuse tells a client that there are too many, unless that would take a TLS session; mu is held.
 func (s *Stage) refuse(c *conn) {
-	var g wire.Gather
-	g.AddString("SERVER_ERROR too many connections\r\n")
-	_, _ = c.sock.TryWrite(&g)
+	if !c.sock.Secure() {
+		var g wire.Gather
+		g.AddString("SERVER_ERROR too many connections\r\n")
+		_, _ = c.sock.TryWrite(&g)
+	}
 	_ = c.sock.Close()
 	s.options.Net.Closed(stats.CloseRefused)
 	if now := stats.Now(); s.refused == 0 || now-s.refused > refusedEvery {

@@ -91,10 +91,11 @@ const (
 	CloseRefused                     // there were as many connections as allowed
 	CloseIdle                        // nothing came for longer than allowed
 	CloseSlow                        // the client did not read its replies
+	CloseHandshake                   // there was no TLS session within the time for it
 	NumCloseReasons
 )
 
-var closeNames = [NumCloseReasons]string{"client", "quit", "protocol", "error", "shutdown", "refused", "idle", "slow"}
+var closeNames = [NumCloseReasons]string{"client", "quit", "protocol", "error", "shutdown", "refused", "idle", "slow", "handshake"}
 
 // String returns the reason's metric label value.
 func (r CloseReason) String() string { return closeNames[r] }

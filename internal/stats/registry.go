@@ -130,6 +130,7 @@ func (r *Registry) Net() *Net { return &r.net }
 type Net struct {
 	opened atomic.Uint64
 	closed [NumCloseReasons]atomic.Uint64
+	logins atomic.Uint64 // failed
 }
 
 // Opened counts an accepted connection.
@@ -137,3 +138,6 @@ func (n *Net) Opened() { n.opened.Add(1) }
 
 // Closed counts a connection that ended; once for each one opened.
 func (n *Net) Closed(reason CloseReason) { n.closed[reason].Add(1) }
+
+// LoginFailed counts a client that gave a wrong name or password.
+func (n *Net) LoginFailed() { n.logins.Add(1) }

@@ -23,6 +23,8 @@ type Snapshot struct {
 
 	Opened uint64 // client connections
 	Closed [NumCloseReasons]uint64
+	// LoginsFailed counts the wrong names and passwords that clients gave.
+	LoginsFailed uint64
 
 	// Gauges: the values at the moment At, in a window those of its end.
 	Workers       int
@@ -83,6 +85,7 @@ func (r *Registry) Snapshot() *Snapshot {
 		s.Closed[i] = r.net.closed[i].Load()
 	}
 	s.Opened = r.net.opened.Load()
+	s.LoginsFailed = r.net.logins.Load()
 	return s
 }
 
@@ -159,6 +162,7 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	d.FromClients -= prev.FromClients
 	d.ToClients -= prev.ToClients
 	d.Opened -= prev.Opened
+	d.LoginsFailed -= prev.LoginsFailed
 	for i := range d.Closed {
 		d.Closed[i] -= prev.Closed[i]
 	}

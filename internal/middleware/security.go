@@ -1,0 +1,98 @@
+package middleware
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/secret"
+)
+
+// Security is with whom the middleware speaks, and how nobody else listens. The zero value trusts the network. Its files are
+// read again when they change.
+type Security struct {
+	// TLS are the files for the clients' connections; without Cert clients have no TLS.
+	TLS secret.ServerFiles
+	// HandshakeTimeout is how long a client may take to make a TLS session; 0 means DefaultHandshakeTimeout.
+	HandshakeTimeout time.Duration
+	// AuthFile has the names and passwords of clients, one of which each client has to give before it is served; "": none.
+	AuthFile string
+	// ServerTLS makes connections to servers TLS connections, with the files ServerFiles.
+	ServerTLS   bool
+	ServerFiles secret.ClientFiles
+	// ServerAuthFile has the name and the password for the servers; "": none.
+	ServerAuthFile string
+}
+
+// DefaultHandshakeTimeout is that of Security.
+const DefaultHandshakeTimeout = 10 * time.Second
+
+// noTLS in front of a listen address excepts it from TLS, as in memcached.
+const noTLS = "notls:"
+
+// access is what Security comes to.
+type access struct {
+	tls     *tls.Config                      // of listeners; nil without TLS
+	allow   func(user, password []byte) bool // nil: all clients are served
+	servers backend.Access
+}
+
+// open reads the files.
+func (s Security) open(log *slog.Logger) (a access, err error) {
+	if s.TLS.Cert != "" {
+		if a.tls, err = secret.ServerTLS(s.TLS, log); err != nil {
+			return a, err
+		}
+	}
+	if s.AuthFile != "" {
+		if a.allow, err = secret.Users(s.AuthFile, log); err != nil {
+			return a, err
+		}
+	}
+	if s.ServerTLS {
+		if a.servers.TLS, err = secret.ClientTLS(s.ServerFiles, log); err != nil {
+			return a, err
+		}
+	}
+	if s.ServerAuthFile != "" {
+		a.servers.Login, err = secret.Login(s.ServerAuthFile, log)
+	}
+	return a, err
+}
+
+// Check reports what New would find wrong with the files: a *secret.FileError.
+func (s Security) Check() error {
+	_, err := s.open(slog.New(slog.DiscardHandler))
+	return err
+}
+
+// secured splits a listen address into the address and whether clients speak TLS there: on TCP, unless it says otherwise.
+func (s Security) secured(addr string) (address string, secure bool) {
+	address, plain := strings.CutPrefix(addr, noTLS)
+	network, _ := backend.Network(address)
+	return address, s.TLS.Cert != "" && !plain && network == "tcp"
+}
+
+// validate reports the first option that is out of range or has no meaning without another.
+func (s Security) validate(listen []string) error {
+	switch {
+	case s.HandshakeTimeout < 1:
+		return fmt.Errorf("handshake timeout is %d; accepted: 1 or more", s.HandshakeTimeout)
+	case (s.TLS.Cert == "") != (s.TLS.Key == ""), (s.ServerFiles.Cert == "") != (s.ServerFiles.Key == ""):
+		return errors.New("a certificate without its key, or a key without its certificate")
+	case s.TLS.ClientCA != "" && s.TLS.Cert == "":
+		return errors.New("authorities for clients' certificates without a certificate for TLS")
+	case s.ServerFiles != secret.ClientFiles{} && !s.ServerTLS:
+		return errors.New("certificates for connections to servers without TLS there")
+	}
+	for _, addr := range listen {
+		if s.TLS.Cert == "" && strings.HasPrefix(addr, noTLS) {
+			return fmt.Errorf("listen address %s excepted from TLS, and there is none", addr)
+		}
+	}
+	return nil
+}

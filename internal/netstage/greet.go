@@ -1,0 +1,125 @@
+package netstage
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/stats"
+	"mcmw/internal/wire"
+)
+
+// refusalEvery is the least time between two log lines about clients that were refused for one reason, ns.
+const refusalEvery = int64(time.Second)
+
+// limiter lets one log line through in that time, and counts those it does not. The stage's mu guards it.
+type limiter struct {
+	next       int64 // ns as stats.Now
+	suppressed int
+}
+
+// pass reports whether a line may be logged now, and how many were not since the last.
+func (l *limiter) pass() (suppressed int, ok bool) {
+	now := stats.Now()
+	if now < l.next {
+		l.suppressed++
+		return 0, false
+	}
+	suppressed = l.suppressed
+	*l = limiter{next: now + refusalEvery}
+	return suppressed, true
+}
+
+// handshake makes the TLS session of c; false means that there is none, and why the connection is closed.
+func (c *conn) handshake() (stats.CloseReason, bool) {
+	deadline := time.Now().Add(c.stage.options.HandshakeTimeout)
+	_ = c.sock.SetWriteDeadline(deadline)
+	_ = c.sock.SetReadDeadline(deadline)
+	// Whoever wants to end the connection says so before it moves the deadline: here or there it is seen.
+	if c.draining.Load() {
+		return stats.CloseShutdown, false
+	}
+	if c.reason.Load() != 0 {
+		return stats.CloseHandshake, false
+	}
+	err := c.sock.Handshake()
+	if err == nil {
+		_ = c.sock.SetWriteDeadline(time.Time{})
+		_ = c.sock.SetReadDeadline(time.Time{})
+	}
+	switch {
+	case c.draining.Load():
+		return stats.CloseShutdown, false
+	case err == nil:
+		return 0, c.reason.Load() == 0
+	case errors.Is(err, io.EOF):
+		return stats.CloseClient, false // as who only looks whether somebody listens
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = errors.New("not finished in time")
+	}
+	c.stage.refusedHandshake(c, err)
+	return stats.CloseHandshake, false
+}
+
+func (s *Stage) refusedHandshake(c *conn, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if suppressed, ok := s.handshakes.pass(); ok {
+		s.options.Log.Warn("a client failed the TLS handshake", "client", c.sock.RemoteAddr().String(), "error", err, "not_logged", suppressed)
+	}
+}
+
+// login answers what a client sends that has not authenticated, as memcached does, until it has. closing means that nothing
+// further is to be read.
+func (c *conn) login() (reason stats.CloseReason, closing bool) {
+	if c.filled < c.need {
+		return 0, false
+	}
+	var g wire.Gather
+	used := 0
+	c.need = 0
+	for c.stranger {
+		var l protocol.Login
+		n, need, err := protocol.DecodeLogin(c.buf.B[used:c.filled], &l)
+		if n == 0 {
+			c.need = need
+			reason, closing = stats.CloseProtocol, err != nil
+			break
+		}
+		used += n
+		switch {
+		case l.Answer != "":
+			g.AddString(l.Answer)
+		case c.stage.options.Allow(l.User, l.Password):
+			g.AddString(protocol.TextStored)
+			c.stranger = false
+		default:
+			g.AddString(protocol.TextLoginFailed)
+			c.stage.refusedLogin(c)
+		}
+	}
+	c.keep(used)
+	if g.Len() == 0 {
+		return reason, closing
+	}
+	// No burst is under way: the reader may write itself.
+	n, err := c.sock.TryWrite(&g)
+	switch {
+	case err != nil:
+		return stats.CloseError, true
+	case n < g.Len() && c.writeRest(g.AppendFrom(nil, n)) != nil:
+		return stats.CloseSlow, true
+	}
+	return reason, closing
+}
+
+func (s *Stage) refusedLogin(c *conn) {
+	s.options.Net.LoginFailed()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if suppressed, ok := s.logins.pass(); ok {
+		s.options.Log.Warn("a client gave a wrong name or password", "client", c.sock.RemoteAddr().String(), "not_logged", suppressed)
+	}
+}
