@@ -23,10 +23,10 @@ const startTimeout = 20 * time.Second
 // Its methods belong to the test's goroutine.
 type Server struct {
 	t    testing.TB
-	args []string // as given to StartMemcached
-	unix string   // path of its unix socket, "" for TCP
-	tls  bool     // it speaks TLS
-	auth string   // its file of passwords, "" none
+	args []string    // as given to StartMemcached
+	unix string      // path of its unix socket, "" for TCP
+	tls  *tls.Config // of its clients; nil without TLS
+	auth string      // its file of passwords, "" none
 	addr string
 	cmd  *exec.Cmd
 	done chan error // carries the result of Wait, once
@@ -34,19 +34,21 @@ type Server struct {
 }
 
 // StartMemcached starts a memcached from PATH with args added to its command line, waits until it accepts connections,
-// and stops it when the test ends. It listens on a free loopback port, or on a unix socket when args hold "-s path". What
-// args say of TLS ("-Z") and of passwords ("-Y file") holds for the questions that a Server asks it, too. The test fails when there is no memcached to start.
+// and stops it when the test ends. It listens on a free loopback port, or on a unix socket when args hold "-s path". When
+// args hold "-Y file" a Server gives the first password there. The test fails when there is no memcached to start.
 func StartMemcached(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, args: args}
-	for i, a := range args {
-		switch {
-		case a == "-Z":
-			s.tls = true
-		case i+1 == len(args):
-		case a == "-s":
+	return startMemcached(t, nil, args)
+}
+
+func startMemcached(t testing.TB, config *tls.Config, args []string) *Server {
+	t.Helper()
+	s := &Server{t: t, args: args, tls: config}
+	for i, a := range args[:max(len(args)-1, 0)] {
+		switch a {
+		case "-s":
 			s.unix = args[i+1]
-		case a == "-Y":
+		case "-Y":
 			s.auth = args[i+1]
 		}
 	}
@@ -168,8 +170,8 @@ func (s *Server) connect() (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.tls {
-		c = NewClient(tls.Client(c.Conn, &tls.Config{InsecureSkipVerify: true}))
+	if s.tls != nil {
+		c = NewClient(tls.Client(c.Conn, s.tls))
 	}
 	if s.auth == "" {
 		return c, nil

@@ -1,0 +1,295 @@
+package backend_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/mctest"
+	"mcmw/internal/secret"
+	"mcmw/internal/stats"
+	"mcmw/internal/wire"
+)
+
+// patience is how long a test waits for what should not take long; it only turns a hang into a failure.
+const patience = 20 * time.Second
+
+// trusting returns access with TLS to servers whose certificates ca has signed.
+func trusting(t *testing.T, files secret.ClientFiles) backend.Access {
+	t.Helper()
+	config, err := secret.ClientTLS(files, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	return backend.Access{TLS: config}
+}
+
+func says(user, password string) func() (string, string) {
+	return func() (string, string) { return user, password }
+}
+
+// connected returns a connection to addr.
+func connected(t *testing.T, addr string, a backend.Access) (*backend.Conn, *backend.Error) {
+	t.Helper()
+	c := backend.NewConn(newServer(addr, backend.Options{Access: a}), time.Second)
+	err := c.Connect(context.Background(), 0, nil)
+	t.Cleanup(c.Close)
+	return c, err
+}
+
+// exchange sends request and returns the reply, which ends with end.
+func exchange(t *testing.T, c *backend.Conn, request, end string) string {
+	t.Helper()
+	require.Nil(t, c.Connect(context.Background(), 0, nil))
+	c.Out.AddString(request)
+	require.Nil(t, c.Flush())
+	for !strings.HasSuffix(string(c.Unparsed()), end) {
+		_, err := c.Fill(0, stats.Now()+int64(patience))
+		require.Nil(t, err)
+	}
+	c.Take(len(c.Unparsed()))
+	reply := string(c.Reply())
+	require.Nil(t, c.EndRound(stats.Now()))
+	return reply
+}
+
+func TestAServerIsSpokenToWithTLS(t *testing.T) {
+	ca := mctest.NewCA(t)
+	for name, server := range map[string]*mctest.Server{
+		"TLS 1.3":              mctest.StartMemcachedTLS(t, ca),
+		"a client certificate": mctest.StartMemcachedTLS(t, ca, "-o", "ssl_ca_cert="+ca.File, "-o", "ssl_verify_mode=2"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := secret.ClientFiles{CA: ca.File}
+			files.Cert, files.Key = ca.Issue("mcmw")
+			c, err := connected(t, server.Addr(), trusting(t, files))
+			require.Nil(t, err)
+			value := strings.Repeat("v", 100_000)
+			assert.Equal(t, "STORED\r\n", exchange(t, c, "set k 0 0 100000\r\n"+value+"\r\n", "\r\n"))
+			assert.Equal(t, "VALUE k 0 100000\r\n"+value+"\r\nEND\r\n", exchange(t, c, "get k\r\n", "END\r\n"))
+		})
+	}
+}
+
+// The session tickets of TLS 1.3 wait unread in a connection that is idle.
+func TestAnIdleSessionIsKept(t *testing.T) {
+	ca := mctest.NewCA(t)
+	server := mctest.StartMemcachedTLS(t, ca)
+	tickets := func(host string) *tls.Config {
+		c := ca.Client("", "")
+		c.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+		return c
+	}
+	c, err := connected(t, server.Addr(), backend.Access{TLS: tickets})
+	require.Nil(t, err)
+	before := server.Stat("total_connections")
+	for range 5 {
+		time.Sleep(10 * time.Millisecond) // longer than a connection is trusted without a look at it
+		exchange(t, c, "version\r\n", "\r\n")
+	}
+	assert.Equal(t, before+1, server.Stat("total_connections"), "none but the connection that asks")
+}
+
+func TestASessionThatTheServerEndedIsMadeAgain(t *testing.T) {
+	ca := mctest.NewCA(t)
+	server := mctest.StartMemcachedTLS(t, ca)
+	c, err := connected(t, server.Addr(), trusting(t, secret.ClientFiles{CA: ca.File}))
+	require.Nil(t, err)
+	exchange(t, c, "version\r\n", "\r\n")
+	server.Restart()
+	time.Sleep(10 * time.Millisecond) // longer than a connection is trusted without a look at it
+	assert.Contains(t, exchange(t, c, "version\r\n", "\r\n"), "VERSION")
+}
+
+func TestAServerThatIsNotTheOneMeantIsRefusedAndNamed(t *testing.T) {
+	ca, other := mctest.NewCA(t), mctest.NewCA(t)
+	secure, plain := mctest.StartMemcachedTLS(t, ca), mctest.StartMemcached(t)
+	picky := mctest.StartMemcachedTLS(t, ca, "-o", "ssl_ca_cert="+ca.File, "-o", "ssl_verify_mode=2")
+	silent := mctest.StartScript(t, (*mctest.Peer).Stall)
+	for name, tc := range map[string]struct {
+		addr  string
+		files secret.ClientFiles
+		want  string
+	}{
+		"another authority":       {secure.Addr(), secret.ClientFiles{CA: other.File}, "a: TLS: failed to verify certificate: x509: certificate signed by unknown authority"},
+		"another name":            {secure.Addr(), secret.ClientFiles{CA: ca.File, Name: "cache1"}, "a: TLS: failed to verify certificate: x509: certificate is valid for localhost, not cache1"},
+		"no TLS there":            {plain.Addr(), secret.ClientFiles{CA: ca.File}, "a: TLS: "},
+		"nothing comes":           {silent.Addr(), secret.ClientFiles{CA: ca.File}, "a: TLS: connection timed out"},
+		"a certificate is wanted": {picky.Addr(), secret.ClientFiles{CA: ca.File}, "a: remote error: tls: certificate required"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := connected(t, tc.addr, trusting(t, tc.files))
+			if err == nil {
+				// With TLS 1.3 it is told behind the handshake.
+				c.Out.AddString("version\r\n")
+				if err = c.Flush(); err == nil {
+					_, err = c.Fill(0, stats.Now()+int64(patience))
+				}
+			}
+			require.NotNil(t, err)
+			assert.Contains(t, err.Error(), tc.want)
+		})
+	}
+}
+
+func TestAServerIsToldWhoIsConnecting(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "passwords")
+	require.NoError(t, os.WriteFile(file, []byte("mcmw:secret\n"), 0o600))
+	ca := mctest.NewCA(t)
+	both := trusting(t, secret.ClientFiles{CA: ca.File})
+	both.Login = says("mcmw", "secret")
+	for name, tc := range map[string]struct {
+		server *mctest.Server
+		access backend.Access
+	}{
+		"plain": {mctest.StartMemcached(t, "-Y", file), backend.Access{Login: says("mcmw", "secret")}},
+		"TLS":   {mctest.StartMemcachedTLS(t, ca, "-Y", file), both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := connected(t, tc.server.Addr(), tc.access)
+			require.Nil(t, err)
+			assert.Equal(t, "END\r\n", exchange(t, c, "get k\r\n", "\r\n"))
+			wrong := tc.access
+			wrong.Login = says("mcmw", "guessed")
+			_, err = connected(t, tc.server.Addr(), wrong)
+			require.NotNil(t, err)
+			assert.Equal(t, `a: authentication: refused with "CLIENT_ERROR authentication failure"`, err.Error())
+			assert.Equal(t, stats.ReasonConnect, err.Reason)
+		})
+	}
+}
+
+func TestAPasswordGivenToAServerThatWantsNoneCannotBeReadThere(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	c, err := connected(t, server.Addr(), backend.Access{Login: says("mcmw", "secret")})
+	require.Nil(t, err)
+	assert.Equal(t, "END\r\n", exchange(t, c, "get mcmw-login\r\n", "\r\n"))
+}
+
+func TestALoginThatIsNotAnsweredWellIsAFailureAndNoHang(t *testing.T) {
+	for name, tc := range map[string]struct {
+		serve func(p *mctest.Peer)
+		want  string
+	}{
+		"never":       {(*mctest.Peer).Stall, "authentication: connection timed out"},
+		"closed":      {func(p *mctest.Peer) { p.Line() }, "authentication: connection "}, // ended or reset
+		"without end": {func(p *mctest.Peer) { p.Send(strings.Repeat("x", 5000)); p.Stall() }, "authentication: unexpected reply"},
+		"too much":    {func(p *mctest.Peer) { p.Send("STORED\r\nSTORED\r\n"); p.Stall() }, `authentication: refused with "STORED"`},
+		"an error":    {func(p *mctest.Peer) { p.Send("ERROR\r\n"); p.Stall() }, `authentication: refused with "ERROR"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := mctest.StartScript(t, tc.serve)
+			_, err := connected(t, script.Addr(), backend.Access{Login: says("mcmw", "secret")})
+			require.NotNil(t, err)
+			assert.Contains(t, err.Error(), "a: "+tc.want)
+			assert.NotContains(t, err.Error(), "secret")
+		})
+	}
+}
+
+func TestTheEndOfTheContextInterruptsAHandshake(t *testing.T) {
+	accepted := make(chan struct{}, 1)
+	silent := mctest.StartScript(t, func(p *mctest.Peer) {
+		accepted <- struct{}{}
+		p.Stall()
+	})
+	ca := mctest.NewCA(t)
+	s := newServer(silent.Addr(), backend.Options{Access: trusting(t, secret.ClientFiles{CA: ca.File})})
+	s.Tune(backend.Options{ConnectTimeout: time.Hour, FailureLimit: 3, Access: trusting(t, secret.ClientFiles{CA: ca.File}), Log: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() {
+		_, err := s.Dial(ctx)
+		ended <- err
+	}()
+	<-accepted
+	cancel()
+	select {
+	case err := <-ended:
+		require.Error(t, err)
+	case <-time.After(patience):
+		require.Fail(t, "the handshake goes on")
+	}
+}
+
+func TestAUnixSocketHasNoTLS(t *testing.T) {
+	server := mctest.StartMemcached(t, "-s", filepath.Join(t.TempDir(), "s"))
+	c, err := connected(t, server.Addr(), trusting(t, secret.ClientFiles{CA: mctest.NewCA(t).File}))
+	require.Nil(t, err)
+	assert.Contains(t, exchange(t, c, "version\r\n", "\r\n"), "VERSION")
+}
+
+// The keeper's probes take the same way as workers; what they delete may be more than a TLS record holds.
+func TestAServerWithTLSAndAPasswordComesBack(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "passwords")
+	require.NoError(t, os.WriteFile(file, []byte("mcmw:secret\n"), 0o600))
+	ca := mctest.NewCA(t)
+	server := mctest.StartMemcachedTLS(t, ca, "-Y", file)
+	access := trusting(t, secret.ClientFiles{CA: ca.File})
+	access.Login = says("mcmw", "secret")
+	s := newServer(server.Addr(), backend.Options{Access: access})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Keep(ctx)
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	c := backend.NewConn(s, time.Second)
+	defer c.Close()
+	exchange(t, c, "set other 0 0 1\r\nx\r\n", "\r\n")
+	for i := range 400 {
+		key := fmt.Sprintf("%s%d", strings.Repeat("k", 200), i)
+		exchange(t, c, "set "+key+" 0 0 1\r\nx\r\n", "\r\n")
+		s.Missed([]byte(key), assert.AnError)
+	}
+	require.Eventually(t, s.Readable, patience, time.Millisecond)
+	_, ok := server.Get(strings.Repeat("k", 200) + "7")
+	assert.False(t, ok)
+	_, ok = server.Get("other")
+	assert.True(t, ok)
+}
+
+// BenchmarkConnect is what a connection costs to make.
+func BenchmarkConnect(b *testing.B) {
+	ca := mctest.NewCA(b)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(b, err)
+	defer l.Close()
+	config := ca.Server()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				s, err := wire.NewSocket(c)
+				if err != nil {
+					return
+				}
+				s.UseTLS(config, false)
+				_ = s.Handshake()
+			}()
+		}
+	}()
+	s := newServer(l.Addr().String(), backend.Options{Access: backend.Access{TLS: func(string) *tls.Config { return ca.Client("", "") }}})
+	for b.Loop() {
+		sock, err := s.Dial(context.Background())
+		require.NoError(b, err)
+		_ = sock.Close()
+	}
+}

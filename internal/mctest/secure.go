@@ -1,0 +1,21 @@
+package mctest
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// StartMemcachedTLS is StartMemcached of a server that speaks TLS, with a new certificate of ca. The test is skipped where
+// memcached was built without TLS.
+func StartMemcachedTLS(t testing.TB, ca *CA, args ...string) *Server {
+	t.Helper()
+	// It exits with an error of its own after it has printed its help.
+	help, _ := exec.Command("memcached", "-h").Output()
+	if !strings.Contains(string(help), "--enable-ssl") {
+		t.Skip("memcached was built without TLS")
+	}
+	cert, key := ca.Issue()
+	args = append([]string{"-Z", "-o", "ssl_chain_cert=" + cert, "-o", "ssl_key=" + key}, args...)
+	return startMemcached(t, ca.Client(ca.Issue("mctest")), args)
+}
