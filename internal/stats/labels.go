@@ -83,15 +83,15 @@ type CloseReason uint8
 
 // The reasons of closed connections.
 const (
-	CloseClient   CloseReason = iota // the client closed it
-	CloseQuit                        // the client sent quit
-	CloseProtocol                    // what the client sent leaves no way to stay in sync, or exceeds a limit
-	CloseError                       // reading or writing failed
-	CloseShutdown                    // the middleware is stopping
-	CloseRefused                     // there were as many connections as allowed
-	CloseIdle                        // nothing came for longer than allowed
-	CloseSlow                        // the client did not read its replies
-	CloseHandshake                   // there was no TLS session within the time for it
+	CloseClient    CloseReason = iota // the client closed it
+	CloseQuit                         // the client sent quit
+	CloseProtocol                     // what the client sent leaves no way to stay in sync, or exceeds a limit
+	CloseError                        // reading or writing failed
+	CloseShutdown                     // the middleware is stopping
+	CloseRefused                      // there were as many connections as allowed
+	CloseIdle                         // nothing came for longer than allowed
+	CloseSlow                         // the client did not read its replies
+	CloseHandshake                    // there was no TLS session within the time for it
 	NumCloseReasons
 )
 
