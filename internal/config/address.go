@@ -11,6 +11,9 @@ import (
 
 const unixPrefix = "unix:"
 
+// noTLSPrefix excepts an address to listen on from TLS. It is memcached's.
+const noTLSPrefix = "notls:"
+
 // maxUnixPath is the longest path of a unix socket, bytes: Linux's sun_path holds 108 with the closing zero.
 const maxUnixPath = 107
 
@@ -88,6 +91,12 @@ func parsePort(text string, least int) (int, error) {
 
 // parseListen checks one address to listen on, as the operator wrote it.
 func parseListen(text string) error {
+	if address, ok := strings.CutPrefix(text, noTLSPrefix); ok {
+		text = address
+		if strings.HasPrefix(text, unixPrefix) {
+			return errors.New("is a unix socket, which never has TLS")
+		}
+	}
 	if strings.HasPrefix(text, unixPrefix) {
 		return parseUnix(text)
 	}
@@ -104,6 +113,9 @@ func parseListen(text string) error {
 
 // completeListen returns the address with the port that holds where none is written. The text has passed parseListen.
 func completeListen(text string, defaultPort int) string {
+	if address, ok := strings.CutPrefix(text, noTLSPrefix); ok {
+		return noTLSPrefix + completeListen(address, defaultPort)
+	}
 	if strings.HasPrefix(text, unixPrefix) {
 		return text
 	}

@@ -24,6 +24,7 @@ var checks = []struct {
 	{[]string{optionServers, "replicas", "ack"}, (*Config).checkAck},
 	{[]string{optionServers, "ring", "hash", "hash-tag"}, (*Config).checkPlacement},
 	{[]string{"admin", "listen", "listen-port"}, (*Config).checkAdmin},
+	{securityOptions, (*Config).checkSecurity},
 	{[]string{"max-key", "max-line", "max-multiget-line"}, (*Config).checkLimits},
 }
 
@@ -44,7 +45,7 @@ func takesFreePort(addr string) bool {
 }
 
 func (c *Config) checkListen() Problems {
-	addrs := c.ListenAddrs()
+	addrs := c.listenPlaces()
 	if len(addrs) == 0 {
 		return Problems{c.problem("listen", "an empty list; accepted: at least one of %s", addresses{}.accepts())}
 	}
@@ -78,7 +79,7 @@ func (c *Config) checkServers() Problems {
 // checkLoop refuses a server that is the middleware itself.
 func (c *Config) checkLoop() Problems {
 	var problems Problems
-	addrs := c.ListenAddrs()
+	addrs := c.listenPlaces()
 	for _, s := range c.Servers {
 		if slices.Contains(addrs, s.Addr) {
 			problems = append(problems, c.problem(optionServers, "%q is an address mcmw itself listens on", s.Addr))
@@ -120,7 +121,7 @@ func (c *Config) checkPlacement() Problems {
 }
 
 func (c *Config) checkAdmin() Problems {
-	if slices.Contains(c.ListenAddrs(), c.Admin) && !takesFreePort(c.Admin) {
+	if slices.Contains(c.listenPlaces(), c.Admin) && !takesFreePort(c.Admin) {
 		return Problems{c.problem("admin", "%q is an address for clients; accepted: another one, or off", c.Admin)}
 	}
 	return nil

@@ -52,6 +52,8 @@ type Config struct {
 
 	Limits protocol.Limits // bytes
 
+	Security middleware.Security
+
 	Admin     string // "" off
 	LogLevel  slog.Level
 	LogFormat string
@@ -105,5 +107,6 @@ func (c *Config) Middleware() middleware.Options {
 		ConnectTimeout: c.ConnectTimeout,
 		DrainTimeout:   c.DrainTimeout,
 		Limits:         c.Limits,
+		Security:       c.Security,
 	}
 }

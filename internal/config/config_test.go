@@ -108,6 +108,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 		ConnectTimeout: middleware.DefaultConnectTimeout,
 		DrainTimeout:   middleware.DefaultDrainTimeout,
 		Limits:         protocol.Limits{}.WithDefaults(),
+		Security:       middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.Middleware())
 	require.Equal(t, "127.0.0.1:9150", c.Admin)
 }
@@ -172,6 +173,7 @@ max-multiget-line: 4k
 		ConnectTimeout: 7 * time.Millisecond,
 		DrainTimeout:   90 * time.Second,
 		Limits:         protocol.Limits{MaxKey: 8, MaxValue: 2 << 20, MaxLine: 3 << 10, MaxMultiGetLine: 4 << 10},
+		Security:       middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.Middleware())
 }
 

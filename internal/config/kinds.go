@@ -279,13 +279,21 @@ func (k text) get(c *Config) any {
 	return k.off
 }
 
+const filePlaceholder = "FILE"
+
+// file is the path of a file, or none.
+func file(field func(*Config) *string) text {
+	return text{field: field, name: filePlaceholder, what: "the path of a file", off: "none", check: func(string) error { return nil }}
+}
+
 // addresses is the list of addresses to listen on.
 type addresses struct{}
 
 func (addresses) placeholder() string { return "ADDRESS,..." }
 func (addresses) accepts() string     { return "host, host:port, [ipv6]:port or unix:/path" }
-func (addresses) reset(c *Config)     { c.Listen = nil }
-func (addresses) get(c *Config) any   { return c.Listen }
+
+func (addresses) reset(c *Config)   { c.Listen = nil }
+func (addresses) get(c *Config) any { return c.Listen }
 
 func (addresses) set(c *Config, v given) error {
 	if err := parseListen(v.text); err != nil {

@@ -37,6 +37,7 @@ const (
 	groupWorkers = "Queue and workers"
 	groupTimes   = "Timeouts"
 	groupLimits  = "Limits"
+	groupSecure  = "TLS and authentication"
 	groupProcess = "Process, logs and administration"
 )
 
@@ -74,7 +75,7 @@ var logLevels = []string{"debug", "info", "warn", "error"}
 var Options = []Option{
 	{
 		Name: "listen", Short: "l", Default: "127.0.0.1", Group: groupClients, kind: addresses{},
-		Help: "addresses on which clients connect; one without a port has listen-port",
+		Help: "addresses on which clients connect; one without a port has listen-port; with tls-cert one without notls: in front has TLS",
 	},
 	{
 		Name: "listen-port", Short: "p", Default: "11311", Group: groupClients,
@@ -262,6 +263,56 @@ var Options = []Option{
 	},
 
 	{
+		Name: "tls-cert", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.TLS.Cert }),
+		Help: "certificate chain in PEM form; clients then speak TLS on every TCP listen address without notls:",
+	},
+	{
+		Name: "tls-key", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.TLS.Key }),
+		Help: "private key of tls-cert",
+	},
+	{
+		Name: "tls-client-ca", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.TLS.ClientCA }),
+		Help: "authorities, one of which must have signed the certificate that every client then has to show",
+	},
+	{
+		Name: "handshake-timeout", Default: formatDuration(middleware.DefaultHandshakeTimeout), Group: groupSecure,
+		kind: duration{func(c *Config) *time.Duration { return &c.Security.HandshakeTimeout }, time.Millisecond, maxTime},
+		Help: "how long a client may take to make a TLS session, before it is closed",
+	},
+	{
+		Name: "auth-file", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.AuthFile }),
+		Help: "lines user:password; clients are served once they have given one, as by memcached with --auth-file",
+	},
+	{
+		Name: optionServerTLS, Default: "false", Group: groupSecure, kind: toggle{func(c *Config) *bool { return &c.Security.ServerTLS }},
+		Help: "speak TLS to the servers (but for unix sockets)",
+	},
+	{
+		Name: "server-tls-ca", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.ServerFiles.CA }),
+		Help: "authorities, one of which must have signed a server's certificate; none: those of the system",
+	},
+	{
+		Name: "server-tls-cert", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.ServerFiles.Cert }),
+		Help: "certificate to show to servers that ask for one",
+	},
+	{
+		Name: "server-tls-key", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.ServerFiles.Key }),
+		Help: "private key of server-tls-cert",
+	},
+	{
+		Name: "server-tls-name", Default: "none", Group: groupSecure,
+		kind: text{
+			field: func(c *Config) *string { return &c.Security.ServerFiles.Name }, name: "HOST", what: "a host name or an IP address", off: "none",
+			check: checkServerTLSName,
+		},
+		Help: "what the servers' certificates must be for; none: the host of each server's address",
+	},
+	{
+		Name: "server-auth-file", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.ServerAuthFile }),
+		Help: "one line user:password, to give to the servers",
+	},
+
+	{
 		Name: "admin", Default: "127.0.0.1:9150", Group: groupProcess,
 		kind: text{
 			field: func(c *Config) *string { return &c.Admin }, name: "ADDRESS", what: "host:port", off: "off",
@@ -294,10 +345,7 @@ var Options = []Option{
 	},
 	{
 		Name: optionConfig, Default: "none", Group: groupProcess,
-		kind: text{
-			field: func(c *Config) *string { return &c.File }, name: "FILE", what: "the path of a file", off: "none",
-			check: func(string) error { return nil },
-		},
+		kind: file(func(c *Config) *string { return &c.File }),
 		Help: "YAML file to read options from",
 	},
 }
@@ -337,7 +385,10 @@ func (o *Option) Words() []string {
 }
 
 // TakesFile says whether the value is the path of a file. It serves shell completion.
-func (o *Option) TakesFile() bool { return o.Name == optionConfig }
+func (o *Option) TakesFile() bool {
+	t, ok := o.kind.(text)
+	return ok && t.name == filePlaceholder
+}
 
 // inFile says whether the option may stand in the file.
 func (o *Option) inFile() bool { return o.Name != optionConfig }

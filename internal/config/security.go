@@ -1,0 +1,87 @@
+package config
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+
+	"mcmw/internal/secret"
+)
+
+const optionServerTLS = "server-tls"
+
+// securityOptions are those that checkSecurity looks at.
+var securityOptions = []string{
+	"listen", "tls-cert", "tls-key", "tls-client-ca", "auth-file", optionServerTLS, "server-tls-ca", "server-tls-cert", "server-tls-key",
+	"server-tls-name", "server-auth-file",
+}
+
+// listenPlaces returns the addresses to listen on, without what is said of TLS there.
+func (c *Config) listenPlaces() []string {
+	places := c.ListenAddrs()
+	for i, a := range places {
+		places[i] = strings.TrimPrefix(a, noTLSPrefix)
+	}
+	return places
+}
+
+// checkSecurity refuses options that miss another, and files that cannot be used.
+func (c *Config) checkSecurity() Problems {
+	s := &c.Security
+	var problems Problems
+	for _, need := range []struct {
+		option, value   string // what is given
+		missing, needed string // what it needs
+	}{
+		{"tls-cert", s.TLS.Cert, s.TLS.Key, "tls-key"},
+		{"tls-key", s.TLS.Key, s.TLS.Cert, "tls-cert"},
+		{"tls-client-ca", s.TLS.ClientCA, s.TLS.Cert, "tls-cert"},
+		{"server-tls-cert", s.ServerFiles.Cert, s.ServerFiles.Key, "server-tls-key"},
+		{"server-tls-key", s.ServerFiles.Key, s.ServerFiles.Cert, "server-tls-cert"},
+	} {
+		unused := strings.HasPrefix(need.option, optionServerTLS) && !s.ServerTLS // which is what is said of it
+		if need.value != "" && need.missing == "" && !unused {
+			problems = append(problems, c.problem(need.option, "%q needs %s, which is not given", need.value, need.needed))
+		}
+	}
+	for _, o := range []struct{ option, value string }{
+		{"server-tls-ca", s.ServerFiles.CA},
+		{"server-tls-cert", s.ServerFiles.Cert},
+		{"server-tls-key", s.ServerFiles.Key},
+		{"server-tls-name", s.ServerFiles.Name},
+	} {
+		if o.value != "" && !s.ServerTLS {
+			problems = append(problems, c.problem(o.option, "%q has no meaning without %s", o.value, optionServerTLS))
+		}
+	}
+	for _, a := range c.Listen {
+		if strings.HasPrefix(a, noTLSPrefix) && s.TLS.Cert == "" {
+			problems = append(problems, c.problem("listen", "%q needs tls-cert, which is not given: without it no address has TLS", a))
+		}
+	}
+	if problems != nil {
+		return problems
+	}
+	err := s.Check()
+	at, ok := errors.AsType[*secret.FileError](err)
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		return Problems{{Text: err.Error()}}
+	}
+	for _, name := range securityOptions {
+		if path, ok := Find(name).kind.get(c).(string); ok && path == at.Path {
+			return Problems{c.problem(name, "%q: %s", at.Path, at.Err)}
+		}
+	}
+	return Problems{{Text: err.Error()}}
+}
+
+// checkServerTLSName accepts what may stand in a certificate.
+func checkServerTLSName(name string) error {
+	if _, err := netip.ParseAddr(name); err == nil {
+		return nil
+	}
+	return checkHost(name)
+}

@@ -1,0 +1,96 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/config"
+	"mcmw/internal/mctest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/secret"
+)
+
+// inDir writes files with their contents to a new directory and makes it the current one.
+func inDir(t *testing.T, files map[string]string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for name, text := range files {
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+}
+
+// issue writes ca.pem, cert.pem and key.pem to the current directory.
+func issue(t *testing.T) {
+	t.Helper()
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	ca := mctest.NewCA(t)
+	ca.IssueTo(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+	require.NoError(t, os.Symlink(ca.File, "ca.pem"))
+}
+
+func TestEveryOptionOfSecurityReachesTheMiddleware(t *testing.T) {
+	inDir(t, map[string]string{"users": "a:b\n", "login": "c:d\n"})
+	issue(t)
+	c := sources{args: []string{
+		"-m", "a", "-l", "0.0.0.0,notls:127.0.0.1,notls:[::1]:3,unix:/run/m.sock", "-p", "2",
+		"--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-client-ca", "ca.pem", "--handshake-timeout", "7s", "--auth-file", "users",
+		"--server-tls", "--server-tls-ca", "ca.pem", "--server-tls-cert", "cert.pem", "--server-tls-key", "key.pem",
+		"--server-tls-name", "memcached", "--server-auth-file", "login",
+	}}.load(t)
+	require.Equal(t, middleware.Security{
+		TLS:              secret.ServerFiles{Cert: "cert.pem", Key: "key.pem", ClientCA: "ca.pem"},
+		HandshakeTimeout: 7 * time.Second,
+		AuthFile:         "users",
+		ServerTLS:        true,
+		ServerFiles:      secret.ClientFiles{CA: "ca.pem", Cert: "cert.pem", Key: "key.pem", Name: "memcached"},
+		ServerAuthFile:   "login",
+	}, c.Middleware().Security)
+	require.Equal(t, []string{"0.0.0.0:2", "notls:127.0.0.1:2", "notls:[::1]:3", "unix:/run/m.sock"}, c.Middleware().Listen)
+}
+
+func TestFilesThatCannotBeUsedAreNamedWithTheirOption(t *testing.T) {
+	inDir(t, map[string]string{"empty": "", "text": "hidden\n", "two": "a:b\nc:d\n"})
+	issue(t)
+	tls := []string{"-m", "a", "--tls-cert", "cert.pem", "--tls-key", "key.pem"}
+	server := []string{"-m", "a", "--server-tls"}
+	for message, args := range map[string][]string{
+		`flag --tls-cert: "empty": holds no certificate in PEM form`:                               append(tls, "--tls-cert", "empty"),
+		`flag --tls-cert: "key.pem": holds no certificate in PEM form`:                             append(tls, "--tls-cert", "key.pem"),
+		`flag --tls-key: "nowhere": no such file or directory`:                                     append(tls, "--tls-key", "nowhere"),
+		`flag --tls-key: "text": holds no private key in PEM form`:                                 append(tls, "--tls-key", "text"),
+		`flag --tls-client-ca: "empty": holds no certificate in PEM form`:                          append(tls, "--tls-client-ca", "empty"),
+		`flag --server-tls-ca: "empty": holds no certificate in PEM form`:                          append(server, "--server-tls-ca", "empty"),
+		`flag --server-tls-cert: "cert.pem" needs server-tls-key, which is not given`:              append(server, "--server-tls-cert", "cert.pem"),
+		`flag --server-tls-key: "empty": holds no private key in PEM form`:                         append(server, "--server-tls-cert", "cert.pem", "--server-tls-key", "empty"),
+		`flag --auth-file: "text": line 1 is not of the form user:password`:                        {"-m", "a", "--auth-file", "text"},
+		`flag --auth-file: "empty": is empty; lines user:password are wanted`:                      {"-m", "a", "--auth-file", "empty"},
+		`flag --auth-file: ".": is a directory`:                                                    {"-m", "a", "--auth-file", "."},
+		`flag --server-auth-file: "two": has 2 lines; one user:password is wanted`:                 {"-m", "a", "--server-auth-file", "two"},
+		`flag -l, --listen: "127.0.0.1:11311" is given twice`:                                      append(tls, "-l", "127.0.0.1", "-l", "notls:127.0.0.1"),
+		`flag -m, --servers: "127.0.0.1:11311" is an address mcmw itself listens on`:               append(tls[2:], "-l", "notls:127.0.0.1", "-m", "127.0.0.1:11311"),
+		`flag --admin: "127.0.0.1:11311" is an address for clients; accepted: another one, or off`: append(tls, "-l", "notls:127.0.0.1", "--admin", "127.0.0.1:11311"),
+	} {
+		require.Equal(t, []string{message}, refused(t, sources{args: args}))
+	}
+}
+
+func TestThePrintedConfigurationHasPathsAndNoContents(t *testing.T) {
+	inDir(t, map[string]string{"users": "anna:hidden\n"})
+	c := sources{args: []string{"-m", "a", "--auth-file", "users"}}.load(t)
+	var text strings.Builder
+	require.NoError(t, c.Write(&text, true))
+	require.Contains(t, text.String(), "auth-file: users #")
+	require.NotContains(t, text.String(), "hidden")
+	require.NotContains(t, text.String(), "anna")
+}
+
+func TestTheAdminServerIsOnLoopbackUnlessAskedOtherwise(t *testing.T) {
+	require.Equal(t, "127.0.0.1:9150", config.Find("admin").Default)
+	require.Equal(t, "127.0.0.1", config.Find("listen").Default)
+}
