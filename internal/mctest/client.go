@@ -200,8 +200,9 @@ func (c *Client) Line() (string, error) {
 	return strings.TrimSuffix(line, "\r\n"), err
 }
 
-// Rest reads until the other side closes and returns what it still sent. A reset is an end as well.
+// Rest reads until the other side closes, returns what it still sent, and closes as well. A reset is an end, too.
 func (c *Client) Rest() (string, error) {
+	defer c.Conn.Close()
 	if err := c.Conn.SetReadDeadline(time.Now().Add(c.Timeout)); err != nil {
 		return "", err
 	}

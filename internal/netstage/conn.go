@@ -70,8 +70,9 @@ func (c *conn) run() {
 	if c.held != nil {
 		c.held.Release()
 	}
-	if c.buf != nil {
-		c.buf.Release()
+	c.forget()
+	if lingers[reason] && !c.broken.Load() {
+		c.linger()
 	}
 	_ = c.sock.Close()
 	c.stage.ended(c, reason)
@@ -119,7 +120,8 @@ func reasonOf(err error) stats.CloseReason {
 	return stats.CloseError
 }
 
-// lastRequests serves what the client has sent by now, and the rest of a request of which a part has arrived.
+// lastRequests serves what the client sends until it has all its replies, and the rest of a request of which a part has
+// arrived.
 func (c *conn) lastRequests() stats.CloseReason {
 	for {
 		n, err := c.sock.ReadNow(c.Lend())
@@ -127,6 +129,10 @@ func (c *conn) lastRequests() stats.CloseReason {
 			c.TakeBack()
 		}
 		if err == nil && n == 0 {
+			if c.underway {
+				c.awaitAnswer()
+				continue
+			}
 			if c.filled == 0 && c.skip == 0 {
 				return stats.CloseShutdown
 			}

@@ -17,7 +17,6 @@ import (
 	"mcmw/internal/protocol"
 	"mcmw/internal/queue"
 	"mcmw/internal/stats"
-	"mcmw/internal/wire"
 )
 
 // Options are what a Stage needs; all fields are required, but for those whose zero value has a meaning.
@@ -45,11 +44,12 @@ type Options struct {
 // Stage owns the client connections.
 type Stage struct {
 	options Options
-	readers sync.WaitGroup
+	readers sync.WaitGroup // one for each connection
 
 	// mu guards the fields below; nothing is waited for while it is held.
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
+	refusing map[*conn]struct{} // connections above MaxConnections, until they are closed
 	draining bool
 	refused  int64 // ns as stats.Now: when the last log line about refused clients was written
 	// Of the log lines about clients that failed.
@@ -58,7 +58,7 @@ type Stage struct {
 
 // New returns a Stage without connections.
 func New(o Options) *Stage {
-	return &Stage{options: o, conns: make(map[*conn]struct{})}
+	return &Stage{options: o, conns: make(map[*conn]struct{}), refusing: make(map[*conn]struct{})}
 }
 
 // Pauses after a failed accept: file descriptors that ran out come back when other connections end.
@@ -114,24 +114,6 @@ func (s *Stage) start(nc net.Conn, secure bool) error {
 	return nil
 }
 
-// refusedEvery is the least time between two log lines about refused clients, ns.
-const refusedEvery = int64(time.Second)
-
-// refuse tells a client that there are too many, unless that would take a TLS session; mu is held.
-func (s *Stage) refuse(c *conn) {
-	if !c.sock.Secure() {
-		var g wire.Gather
-		g.AddString("SERVER_ERROR too many connections\r\n")
-		_, _ = c.sock.TryWrite(&g)
-	}
-	_ = c.sock.Close()
-	s.options.Net.Closed(stats.CloseRefused)
-	if now := stats.Now(); s.refused == 0 || now-s.refused > refusedEvery {
-		s.refused = now
-		s.options.Log.Warn("a client was refused: there are as many connections as allowed", "connections", len(s.conns))
-	}
-}
-
 // CloseIdle closes connections that are idle for longer than allowed, until ctx ends.
 func (s *Stage) CloseIdle(ctx context.Context) {
 	if s.options.IdleTimeout == 0 {
@@ -167,7 +149,7 @@ func (s *Stage) ended(c *conn, reason stats.CloseReason) {
 }
 
 // Drain closes every connection once what its client has sent is answered, and returns when none is left. When ctx ends
-// first the remaining connections are cut, and their number is returned.
+// first the remaining connections are reset, and their number is returned.
 func (s *Stage) Drain(ctx context.Context) (cut int) {
 	s.mu.Lock()
 	s.draining = true
@@ -187,8 +169,12 @@ func (s *Stage) Drain(ctx context.Context) (cut int) {
 	}
 	s.mu.Lock()
 	cut = len(s.conns)
+	// A reset: an orderly end would tell a client that what is not answered was not done.
 	for c := range s.conns {
-		_ = c.sock.Close()
+		_ = c.sock.Abort()
+	}
+	for c := range s.refusing {
+		_ = c.sock.Abort()
 	}
 	s.mu.Unlock()
 	<-done

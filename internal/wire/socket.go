@@ -269,6 +269,25 @@ func (s *Socket) SetReadDeadline(t time.Time) error { return s.conn.SetReadDeadl
 // SetWriteDeadline bounds waiting in WriteRest; the zero time removes the bound.
 func (s *Socket) SetWriteDeadline(t time.Time) error { return s.conn.SetWriteDeadline(t) }
 
+// CloseWrite ends the stream of bytes to the peer behind what was written; reading goes on.
+func (s *Socket) CloseWrite() error {
+	if s.secure != nil {
+		s.secure.finish()
+	}
+	return s.conn.(interface{ CloseWrite() error }).CloseWrite()
+}
+
+// Unsent returns how much of what was written, its end included, the peer has not yet acknowledged (of a unix socket: has not
+// yet read), 0 for a connection that is broken.
+func (s *Socket) Unsent() int {
+	var n int
+	var err error
+	if cerr := s.raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }); cerr != nil || err != nil {
+		return 0
+	}
+	return n
+}
+
 // Close closes the socket; reads and writes that wait return an error.
 func (s *Socket) Close() error {
 	if s.secure != nil {

@@ -1,0 +1,58 @@
+package netstage
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"mcmw/internal/stats"
+)
+
+// lingers are the reasons for which mcmw is the first to end a connection of a client that may still be sending or reading.
+var lingers = [stats.NumCloseReasons]bool{
+	stats.CloseQuit: true, stats.CloseProtocol: true, stats.CloseShutdown: true, stats.CloseRefused: true, stats.CloseIdle: true,
+}
+
+const (
+	// lingerTime is how long a client that was heard of lately may take to close its side.
+	lingerTime = int64(time.Second)
+	// Pauses between two looks at what the client has acknowledged.
+	lingerPauseMin = time.Millisecond
+	lingerPauseMax = 64 * time.Millisecond
+)
+
+// linger ends a connection so that no reply is lost on it. A socket that is closed while it holds bytes nobody read, or that
+// gets some later, answers with a reset, and the client loses the replies that are still on their way. So the stream to
+// the client ends first; what the client sends is dropped until it closes its side, or has everything and is silent.
+// The client may take WriteTimeout to read its replies.
+func (c *conn) linger() {
+	if c.sock.CloseWrite() != nil {
+		return
+	}
+	begin := stats.Now()
+	until, limit := c.active.Load()+lingerTime, begin+int64(c.stage.options.WriteTimeout)
+	for pause := lingerPauseMin; ; pause = min(2*pause, lingerPauseMax) {
+		_ = c.sock.SetReadDeadline(time.Now().Add(pause))
+		_, err := c.sock.ReadLent(c)
+		switch {
+		case err == nil:
+			until = begin + lingerTime
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			c.forget()
+			return
+		}
+		if now := stats.Now(); now > limit || (now > until && c.sock.Unsent() == 0) {
+			c.forget()
+			return
+		}
+	}
+}
+
+// forget lets go of what was read and is not in a burst.
+func (c *conn) forget() {
+	if c.buf != nil {
+		c.buf.Release()
+		c.buf = nil
+	}
+	c.filled = 0
+}

@@ -1,0 +1,48 @@
+package netstage
+
+import (
+	"time"
+
+	"mcmw/internal/stats"
+	"mcmw/internal/wire"
+)
+
+// maxRefusing is how many refused clients are waited for at a time: one that stays to read its refusal does so for the time
+// of a round trip. Beyond it a connection is closed at once, and the refusal may be lost.
+const maxRefusing = 128
+
+// refusedEvery is the least time between two log lines about refused clients, ns.
+const refusedEvery = int64(time.Second)
+
+// refuse tells a client that there are too many; mu is held.
+func (s *Stage) refuse(c *conn) {
+	s.options.Net.Closed(stats.CloseRefused)
+	if now := stats.Now(); s.refused == 0 || now-s.refused > refusedEvery {
+		s.refused = now
+		s.options.Log.Warn("a client was refused: there are as many connections as allowed", "connections", len(s.conns))
+	}
+	if len(s.refusing) == maxRefusing {
+		c.sayRefused()
+		_ = c.sock.Close()
+		return
+	}
+	s.refusing[c] = struct{}{}
+	s.readers.Go(func() {
+		c.sayRefused()
+		c.linger()
+		_ = c.sock.Close()
+		s.mu.Lock()
+		delete(s.refusing, c)
+		s.mu.Unlock()
+	})
+}
+
+// sayRefused says so, unless that would take a TLS session.
+func (c *conn) sayRefused() {
+	if c.sock.Secure() {
+		return
+	}
+	var g wire.Gather
+	g.AddString("SERVER_ERROR too many connections\r\n")
+	_, _ = c.sock.TryWrite(&g)
+}
