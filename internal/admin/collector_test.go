@@ -156,6 +156,13 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 			map[string]float64{"mcmw_connections": -1, `mcmw_connections_closed_total{reason="protocol"}`: 1},
 		},
 		{
+			"a request that is shed",
+			func() { registry.Net().Shed(protocol.Set); registry.Net().Bytes(10, 20) },
+			map[string]float64{
+				`mcmw_requests_total{command="set",result="shed"}`: 1, "mcmw_received_bytes_total": 10, "mcmw_sent_bytes_total": 20,
+			},
+		},
+		{
 			"bytes",
 			func() { w.Bytes(100, 2000) },
 			map[string]float64{"mcmw_received_bytes_total": 100, "mcmw_sent_bytes_total": 2000},

@@ -37,6 +37,7 @@ type Config struct {
 	Workers int // 0: chosen at start
 	Depth   int
 	Queue   int // bursts
+	Shed    bool
 	Pool    string
 	Procs   int // GOMAXPROCS; 0: the Go runtime's choice
 
@@ -98,6 +99,7 @@ func (c *Config) Middleware() middleware.Options {
 		Workers:        c.Workers,
 		Depth:          c.Depth,
 		Queue:          c.Queue,
+		Shed:           c.Shed,
 		MaxConnections: c.MaxConnections,
 		IdleTimeout:    c.IdleTimeout,
 		MaxOutput:      c.MaxOutput,

@@ -66,6 +66,11 @@ const (
 
 const poolShared = "shared"
 
+const (
+	queueBlock = "block"
+	queueShed  = "shed"
+)
+
 // pools are the values of the option pool.
 var pools = map[string]middleware.Pool{poolShared: middleware.PoolShared, "per-server": middleware.PoolPerServer}
 
@@ -209,6 +214,15 @@ var Options = []Option{
 		Name: "queue", Default: strconv.Itoa(middleware.DefaultQueue), Group: groupWorkers,
 		kind: count{field: func(c *Config) *int { return &c.Queue }, min: 1, max: maxQueue, unit: "bursts"},
 		Help: "capacity of the queue before the workers; a burst is what one read of a connection brought",
+	},
+	{
+		Name: "queue-full", Default: queueBlock, Group: groupWorkers,
+		kind: choice{
+			words:  []string{queueBlock, queueShed},
+			choose: func(c *Config, w string) { c.Shed = w == queueShed },
+			chosen: func(c *Config) string { return map[bool]string{false: queueBlock, true: queueShed}[c.Shed] },
+		},
+		Help: "what happens to a burst for which the queue has no room: its client waits, or gets a SERVER_ERROR for each request, of which nothing is done",
 	},
 	{
 		Name: "pool", Default: poolShared, Group: groupWorkers,

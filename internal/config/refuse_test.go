@@ -56,6 +56,7 @@ var badValues = []struct {
 	{"depth", "4097", `"4097" is too large; accepted: 1 to 4096 requests`},
 	{"queue", "0", `"0" is too small; accepted: 1 to 1048576 bursts`},
 	{"queue", "1048577", `"1048577" is too large; accepted: 1 to 1048576 bursts`},
+	{"queue-full", "drop", `"drop" is unknown; accepted: block, shed`},
 	{"get-error", "hit", `"hit" is unknown; accepted: error, miss`},
 	{"failure-limit", "0", `"0" is too small; accepted: 1 to 1000`},
 	{"rejoin", "maybe", `"maybe" is unknown; accepted: invalidate, flush, trust`},

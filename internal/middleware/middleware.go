@@ -118,7 +118,7 @@ func New(o Options) (*Middleware, error) {
 	m.stage = netstage.New(netstage.Options{
 		Limits: o.Limits, MaxConnections: o.MaxConnections, IdleTimeout: o.IdleTimeout, MaxOutput: o.MaxOutput,
 		WriteTimeout: o.WriteTimeout, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout, Allow: m.access.allow,
-		Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
+		Shed: o.Shed, Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
 	})
 	return m, nil
 }

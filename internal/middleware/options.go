@@ -33,6 +33,9 @@ type Options struct {
 	// Queue is the capacity of each bounded queue, in bursts (all requests that one read of a connection brought);
 	// 0 means DefaultQueue.
 	Queue int
+	// Shed answers a burst for which its queue has no room with errors, and does nothing of it. Otherwise its connection is
+	// not read any further until there is room.
+	Shed bool
 	// FailureLimit is the number of consecutive failures after which a server is down; 0 means DefaultFailureLimit.
 	FailureLimit int
 	// Rejoin says what happens to what a server missed before it serves reads again.

@@ -16,8 +16,10 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 	add := func(name string, value any) { dst = fmt.Appendf(dst, "STAT %s %v\r\n", name, value) }
 	count := func(commands ...protocol.Command) (n uint64) {
 		for _, c := range commands {
-			for _, k := range s.Requests[c] {
-				n += k
+			for r, k := range s.Requests[c] {
+				if stats.Result(r) != stats.ResultShed {
+					n += k
+				}
 			}
 		}
 		return n
@@ -40,6 +42,7 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 	add("bytes_written", s.ToClients)
 	add("threads", s.Workers)
 	add("mcmw_requests", s.Total())
+	add("mcmw_shed", s.Shed())
 	add("mcmw_depth", m.pool.Load().options.Depth)
 	add("mcmw_workers_busy", s.WorkersBusy)
 	add("mcmw_queue_length", s.QueueLength)

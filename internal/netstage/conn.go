@@ -202,7 +202,12 @@ func (c *conn) queueRequests(created int64) (reason stats.CloseReason, closing b
 	}
 	c.underway = true
 	c.busy.Store(true)
-	c.stage.options.Queue.Put(b)
+	switch {
+	case !c.stage.options.Shed:
+		c.stage.options.Queue.Put(b)
+	case !c.stage.options.Queue.TryPut(b):
+		c.shed(b)
+	}
 	return reason, closing
 }
 

@@ -36,6 +36,8 @@ type Options struct {
 	HandshakeTimeout time.Duration
 	// Allow says whether a client that gives this name and password is served; nil: all are, and give none.
 	Allow func(user, password []byte) bool
+	// Shed answers what the queue has no room for with errors instead of waiting.
+	Shed  bool
 	Queue *queue.Entrance
 	Net   *stats.Net
 	Log   *slog.Logger

@@ -24,6 +24,16 @@ func (e *Entrance) Put(b *request.Burst) {
 	e.lanes.Put(b)
 }
 
+// TryPut is Put, unless the queue is full: then the burst stays the caller's.
+func (e *Entrance) TryPut(b *request.Burst) bool {
+	e.served.RLock()
+	if e.lanes.TryPut(b) {
+		return true
+	}
+	e.served.RUnlock()
+	return false
+}
+
 // Leave says that a burst that was Put is with the lanes and their workers no more: it is answered, or goes on with its
 // client, which will Put it again.
 func (e *Entrance) Leave() { e.served.RUnlock() }

@@ -26,7 +26,13 @@ func (l *Lanes) Queue(i int) *Queue { return l.queues[i] }
 
 // Put appends a burst from the net stage to the queue of its next request, and waits while that is full. The burst then
 // belongs to the worker that takes it.
-func (l *Lanes) Put(b *request.Burst) {
+func (l *Lanes) Put(b *request.Burst) { l.enter(b).Put(b) }
+
+// TryPut is Put, unless the queue is full: then the burst stays the caller's.
+func (l *Lanes) TryPut(b *request.Burst) bool { return l.enter(b).TryPut(b) }
+
+// enter returns the queue of b's next request, and chooses its requests' lanes.
+func (l *Lanes) enter(b *request.Burst) *Queue {
 	switch {
 	case l.choose != nil:
 		l.choose(b)
@@ -36,7 +42,7 @@ func (l *Lanes) Put(b *request.Burst) {
 			b.Requests[i].Lane = 0
 		}
 	}
-	l.next(b).Put(b)
+	return l.next(b)
 }
 
 // Pass moves a burst from one worker to the queue of its next request, without waiting: workers that wait for each

@@ -75,6 +75,8 @@ func TestABurstGoesFromLaneToLaneUntilItIsThrough(t *testing.T) {
 	b.Next = 1
 	l.Put(b) // back from a slow client: its lanes are chosen again, for they may have changed
 	assert.Equal(t, 3, chosen)
+	require.False(t, l.TryPut(burst(1)), "the queue is full")
+	require.True(t, l.TryPut(burst(2)))
 	l.Close()
 	_, ok := l.Queue(1).Take()
 	assert.True(t, ok)

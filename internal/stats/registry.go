@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"mcmw/internal/protocol"
 )
 
 // Options say what a Registry counts for.
@@ -126,11 +128,15 @@ func (r *Registry) Worker(i int) *Worker { return r.workers[i] }
 // Net returns the counters of the client connections.
 func (r *Registry) Net() *Net { return &r.net }
 
-// Net counts client connections. Its methods may be called from any goroutine.
+// Net counts client connections, and the requests that come no further than the net stage. Its methods may be called from any
+// goroutine.
 type Net struct {
-	opened atomic.Uint64
-	closed [NumCloseReasons]atomic.Uint64
-	logins atomic.Uint64 // failed
+	opened      atomic.Uint64
+	closed      [NumCloseReasons]atomic.Uint64
+	logins      atomic.Uint64 // failed
+	shed        [protocol.NumCommands]atomic.Uint64
+	fromClients atomic.Uint64 // bytes of what was shed
+	toClients   atomic.Uint64 // bytes it was answered with
 }
 
 // Opened counts an accepted connection.
@@ -141,3 +147,26 @@ func (n *Net) Closed(reason CloseReason) { n.closed[reason].Add(1) }
 
 // LoginFailed counts a client that gave a wrong name or password.
 func (n *Net) LoginFailed() { n.logins.Add(1) }
+
+// Shed counts a request that was answered without being queued. It has no response time, which would flatter those of the
+// others.
+func (n *Net) Shed(c protocol.Command) { n.shed[c].Add(1) }
+
+// Bytes counts the bytes of requests that were shed, and of their replies.
+func (n *Net) Bytes(fromClients, toClients int) {
+	n.fromClients.Add(uint64(fromClients))
+	n.toClients.Add(uint64(toClients))
+}
+
+func (n *Net) addTo(s *Snapshot) {
+	for i := range n.closed { // closed before opened: Open is never negative
+		s.Closed[i] = n.closed[i].Load()
+	}
+	s.Opened = n.opened.Load()
+	s.LoginsFailed = n.logins.Load()
+	for c := range n.shed {
+		s.Requests[c][ResultShed] += n.shed[c].Load()
+	}
+	s.FromClients += n.fromClients.Load()
+	s.ToClients += n.toClients.Load()
+}

@@ -81,11 +81,7 @@ func (r *Registry) Snapshot() *Snapshot {
 	for _, w := range r.workers {
 		w.addTo(s)
 	}
-	for i := range r.net.closed { // closed before opened: Open is never negative
-		s.Closed[i] = r.net.closed[i].Load()
-	}
-	s.Opened = r.net.opened.Load()
-	s.LoginsFailed = r.net.logins.Load()
+	r.net.addTo(s)
 	return s
 }
 
@@ -96,6 +92,14 @@ func (s *Snapshot) Open() uint64 {
 		open -= n
 	}
 	return open
+}
+
+// Shed returns the number of requests that the queue had no room for.
+func (s *Snapshot) Shed() (n uint64) {
+	for c := range s.Requests {
+		n += s.Requests[c][ResultShed]
+	}
+	return n
 }
 
 // Total returns the number of answered requests.

@@ -31,10 +31,11 @@ const (
 	ResultNotStored                 // NOT_STORED, EXISTS, NOT_FOUND: the command's condition did not hold
 	ResultClientError               // ERROR or CLIENT_ERROR
 	ResultServerError               // SERVER_ERROR
+	ResultShed                      // the queue had no room for it: answered with an error, without any effect
 	NumResults
 )
 
-var resultNames = [NumResults]string{"ok", "miss", "partial", "not_stored", "client_error", "server_error"}
+var resultNames = [NumResults]string{"ok", "miss", "partial", "not_stored", "client_error", "server_error", "shed"}
 
 // String returns the result's metric label value.
 func (r Result) String() string { return resultNames[r] }
