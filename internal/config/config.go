@@ -45,6 +45,7 @@ type Config struct {
 	IdleTimeout    time.Duration // 0: never
 	MaxOutput      int           // bytes
 	WriteTimeout   time.Duration
+	ClientMemory   int // bytes
 
 	Timeout        time.Duration
 	StallAfter     time.Duration // 0: never
@@ -104,6 +105,7 @@ func (c *Config) Middleware() middleware.Options {
 		IdleTimeout:    c.IdleTimeout,
 		MaxOutput:      c.MaxOutput,
 		WriteTimeout:   c.WriteTimeout,
+		ClientMemory:   c.ClientMemory,
 		Timeout:        c.Timeout,
 		StallAfter:     cmp.Or(c.StallAfter, -1),
 		ConnectTimeout: c.ConnectTimeout,

@@ -103,6 +103,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 		MissedMemory:   middleware.DefaultMissedMemory,
 		MaxOutput:      middleware.DefaultMaxOutput,
 		WriteTimeout:   middleware.DefaultWriteTimeout,
+		ClientMemory:   middleware.DefaultClientMemory,
 		Timeout:        middleware.DefaultTimeout,
 		StallAfter:     middleware.DefaultStallAfter,
 		ConnectTimeout: middleware.DefaultConnectTimeout,
@@ -124,6 +125,7 @@ max-connections: 10
 idle-timeout: 11s
 max-output: 12m
 write-timeout: 13s
+client-memory: 14m
 get-error: miss
 failure-limit: 9
 rejoin: flush
@@ -137,6 +139,7 @@ hash-tag: "{}"
 workers: 3
 depth: 4
 queue: 5
+queue-full: shed
 timeout: 6s
 stall-after: 65ms
 connect-timeout: 7ms
@@ -163,11 +166,13 @@ max-multiget-line: 4k
 		IdleTimeout:    11 * time.Second,
 		MaxOutput:      12 << 20,
 		WriteTimeout:   13 * time.Second,
+		ClientMemory:   14 << 20,
 		Sharded:        true,
 		Pool:           middleware.PoolPerServer,
 		Workers:        3,
 		Depth:          4,
 		Queue:          5,
+		Shed:           true,
 		Timeout:        6 * time.Second,
 		StallAfter:     65 * time.Millisecond,
 		ConnectTimeout: 7 * time.Millisecond,

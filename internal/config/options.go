@@ -107,6 +107,11 @@ var Options = []Option{
 		kind: duration{func(c *Config) *time.Duration { return &c.WriteTimeout }, time.Millisecond, maxTime},
 		Help: "how long a client may take to read replies that wait for it, before it is closed",
 	},
+	{
+		Name: "client-memory", Default: formatSize(middleware.DefaultClientMemory), Group: groupClients,
+		kind: size{func(c *Config) *int { return &c.ClientMemory }, 1 << 20, 1 << 40},
+		Help: "memory, over all clients, for requests larger than 16k, and as much again for replies that clients do not read",
+	},
 
 	{
 		Name: optionServers, Short: "m", Group: groupServers, kind: servers{},

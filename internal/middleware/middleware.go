@@ -59,6 +59,7 @@ func (o Options) withDefaults() Options {
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
 	o.MaxOutput = cmp.Or(o.MaxOutput, DefaultMaxOutput)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
+	o.ClientMemory = cmp.Or(o.ClientMemory, DefaultClientMemory)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
 	o.Security.HandshakeTimeout = cmp.Or(o.Security.HandshakeTimeout, DefaultHandshakeTimeout)
 	if o.Log == nil {
@@ -87,6 +88,7 @@ func (o *Options) validate() error {
 		{"missed memory", int64(o.MissedMemory)},
 		{"max output", int64(o.MaxOutput)},
 		{"write timeout", int64(o.WriteTimeout)},
+		{"client memory", int64(o.ClientMemory)},
 	} {
 		if f.value < 1 {
 			return fmt.Errorf("%s is %d; accepted: 1 or more", f.name, f.value)
@@ -118,7 +120,7 @@ func New(o Options) (*Middleware, error) {
 	m.stage = netstage.New(netstage.Options{
 		Limits: o.Limits, MaxConnections: o.MaxConnections, IdleTimeout: o.IdleTimeout, MaxOutput: o.MaxOutput,
 		WriteTimeout: o.WriteTimeout, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout, Allow: m.access.allow,
-		Shed: o.Shed, Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
+		Shed: o.Shed, Memory: o.ClientMemory, Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
 	})
 	return m, nil
 }

@@ -62,6 +62,9 @@ type Options struct {
 	MaxOutput int
 	// WriteTimeout is how long such a client may take; 0 means DefaultWriteTimeout.
 	WriteTimeout time.Duration
+	// ClientMemory bounds, over all clients, what requests larger than 16 KiB take, bytes; and as much again what clients have
+	// not read of their replies. 0 means DefaultClientMemory.
+	ClientMemory int
 	// DrainTimeout is how long Run waits for requests in flight after its context is done; 0 means DefaultDrainTimeout.
 	DrainTimeout time.Duration
 	// Security is about TLS and passwords.
@@ -86,6 +89,7 @@ const (
 	DefaultDrainTimeout   = 10 * time.Second
 	DefaultMaxOutput      = 64 << 20
 	DefaultWriteTimeout   = 30 * time.Second
+	DefaultClientMemory   = 1 << 30
 )
 
 // stallAfter returns StallAfter as the workers take it: 0 for never.

@@ -25,6 +25,7 @@ type conn struct {
 
 	// Owned by the reader goroutine.
 	buf      *request.Buffer // what was read and is not yet in a burst; nil while there is nothing
+	lent     *request.Buffer // what is being read into: buf, or what takes its place if anything arrives
 	filled   int             // bytes of buf in use
 	need     int             // bytes buf must hold before decoding makes sense; 0: unknown
 	skip     int             // bytes to come that belong to a refused value
@@ -71,6 +72,9 @@ func (c *conn) run() {
 		c.held.Release()
 	}
 	c.forget()
+	if reason == stats.CloseMemory {
+		c.say("SERVER_ERROR out of memory reading request\r\n")
+	}
 	if lingers[reason] && !c.broken.Load() {
 		c.linger()
 	}
@@ -81,22 +85,21 @@ func (c *conn) run() {
 // read turns bytes into bursts until the connection is to be closed, and returns why.
 func (c *conn) read() stats.CloseReason {
 	for {
-		n, err := c.sock.ReadLent(c)
+		err := c.receive()
 		if errors.Is(err, os.ErrDeadlineExceeded) && c.draining.Load() {
 			return c.lastRequests()
 		}
 		if err != nil {
 			return reasonOf(err)
 		}
-		c.filled += n
 		if reason, closing := c.queueAll(); closing {
 			return reason
 		}
 	}
 }
 
-// queueAll queues all complete requests that were read: one burst, or two where the first had to wait for the end of a
-// refused value.
+// queueAll queues all complete requests that were read: one burst, or several where there are too many for one or the first had
+// to wait for the end of a refused value.
 func (c *conn) queueAll() (reason stats.CloseReason, closing bool) {
 	created := stats.Now()
 	c.active.Store(created)
@@ -105,17 +108,20 @@ func (c *conn) queueAll() (reason stats.CloseReason, closing bool) {
 			return reason, closing
 		}
 	}
-	held := c.held != nil
-	reason, closing = c.queueRequests(created)
-	if held && c.held == nil && c.filled > 0 {
-		return c.queueRequests(created)
+	for {
+		more, reason, closing := c.queueRequests(created)
+		if closing || !more || c.filled == 0 {
+			return reason, closing
+		}
 	}
-	return reason, closing
 }
 
 func reasonOf(err error) stats.CloseReason {
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
 		return stats.CloseClient
+	case errors.Is(err, errNoMemory):
+		return stats.CloseMemory
 	}
 	return stats.CloseError
 }
@@ -124,10 +130,7 @@ func reasonOf(err error) stats.CloseReason {
 // arrived.
 func (c *conn) lastRequests() stats.CloseReason {
 	for {
-		n, err := c.sock.ReadNow(c.Lend())
-		if n == 0 {
-			c.TakeBack()
-		}
+		n, err := c.receiveNow()
 		if err == nil && n == 0 {
 			if c.underway {
 				c.awaitAnswer()
@@ -138,40 +141,25 @@ func (c *conn) lastRequests() stats.CloseReason {
 			}
 			// Drain cuts the connection when its time is over.
 			_ = c.sock.SetReadDeadline(time.Time{})
-			n, err = c.sock.ReadLent(c)
+			err = c.receive()
 		}
 		if err != nil {
 			return reasonOf(err)
 		}
-		c.filled += n
 		if reason, closing := c.queueAll(); closing {
 			return reason
 		}
 	}
 }
 
-// Lend implements wire.Lender.
-func (c *conn) Lend() []byte {
-	if c.buf == nil {
-		c.buf = request.GetBuffer(request.ReadSize)
-	}
-	return c.buf.B[c.filled:]
-}
-
-// TakeBack implements wire.Lender.
-func (c *conn) TakeBack() {
-	if c.filled == 0 {
-		c.buf.Release()
-		c.buf = nil
-	}
-}
-
-// queueRequests decodes what was read and queues the complete requests as one burst. closing means that nothing further
-// is to be read.
-func (c *conn) queueRequests(created int64) (reason stats.CloseReason, closing bool) {
+// queueRequests decodes what was read and queues the complete requests as one burst. more means that there may be others behind
+// them, closing that nothing further is to be read.
+func (c *conn) queueRequests(created int64) (more bool, reason stats.CloseReason, closing bool) {
 	if c.filled < c.need {
-		return 0, false
+		c.keep(0)
+		return false, 0, false
 	}
+	more = c.held != nil
 	b := c.held
 	c.held = nil
 	if b == nil {
@@ -180,11 +168,12 @@ func (c *conn) queueRequests(created int64) (reason stats.CloseReason, closing b
 	}
 	before := len(b.Requests)
 	used, reason, closing := c.decode(b, created)
+	more = more || len(b.Requests) == request.MaxBurst
 	switch {
 	case len(b.Requests) == 0:
 		b.Release()
 		c.keep(used)
-		return reason, closing
+		return false, reason, closing
 	case before > 0:
 		c.keep(used)
 	default:
@@ -193,7 +182,7 @@ func (c *conn) queueRequests(created int64) (reason stats.CloseReason, closing b
 	}
 	if c.skip > 0 {
 		c.held = b
-		return reason, closing
+		return false, reason, closing
 	}
 	c.awaitAnswer()
 	enqueued := stats.Now()
@@ -208,10 +197,10 @@ func (c *conn) queueRequests(created int64) (reason stats.CloseReason, closing b
 	case !c.stage.options.Queue.TryPut(b):
 		c.shed(b)
 	}
-	return reason, closing
+	return more, reason, closing
 }
 
-// decode appends the complete requests to b and returns the bytes they and skipped values took. A burst that was held ends
+// decode appends complete requests to b until it is full, and returns the bytes they and skipped values took. A burst that was held ends
 // where its value does.
 func (c *conn) decode(b *request.Burst, created int64) (used int, reason stats.CloseReason, closing bool) {
 	c.need = 0
@@ -220,7 +209,7 @@ func (c *conn) decode(b *request.Burst, created int64) (used int, reason stats.C
 		c.skip -= used
 		return used, 0, false
 	}
-	for used < c.filled {
+	for used < c.filled && len(b.Requests) < request.MaxBurst {
 		b.Requests = append(b.Requests, request.Request{})
 		r := &b.Requests[len(b.Requests)-1]
 		n, need, err := c.stage.options.Limits.Decode(c.buf.B[used:c.filled], &r.Request)
@@ -241,31 +230,6 @@ func (c *conn) decode(b *request.Burst, created int64) (used int, reason stats.C
 		}
 	}
 	return used, 0, false
-}
-
-// keep drops the first used bytes of buf, in which there was no request, and makes room for the rest of one.
-func (c *conn) keep(used int) {
-	switch {
-	case used == c.filled:
-		c.filled = 0
-		c.TakeBack()
-	case used > 0 || c.need > len(c.buf.B) || c.filled == len(c.buf.B):
-		old := c.buf
-		c.take(used)
-		old.Release()
-	}
-}
-
-// take gives buf away, and moves what stands behind its first used bytes, the beginning of a request, to a new one that
-// has room for all of it.
-func (c *conn) take(used int) {
-	rest := c.buf.B[used:c.filled]
-	c.buf, c.filled = nil, 0
-	if len(rest) == 0 {
-		return
-	}
-	c.buf = request.GetBuffer(max(c.need, 2*len(rest), request.ReadSize))
-	c.filled = copy(c.buf.B, rest)
 }
 
 // awaitAnswer waits until no burst is under way.
@@ -327,14 +291,16 @@ func (c *conn) Stall(rest []byte, unanswered *request.Burst) {
 	}()
 }
 
-// errSlow: the client left more replies unread than allowed.
+// errSlow: the client left more replies unread than allowed, alone or together with others.
 var errSlow = errors.New("too many unread replies")
 
 // writeRest writes what a client was too slow to take, within the limits for that.
 func (c *conn) writeRest(rest []byte) error {
-	if len(rest) > c.stage.options.MaxOutput {
+	size := int64(len(rest))
+	if len(rest) > c.stage.options.MaxOutput || !c.stage.output.TryTake(size) {
 		return errSlow
 	}
+	defer c.stage.output.Give(size)
 	if err := c.sock.SetWriteDeadline(time.Now().Add(c.stage.options.WriteTimeout)); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 // lingers are the reasons for which mcmw is the first to end a connection of a client that may still be sending or reading.
 var lingers = [stats.NumCloseReasons]bool{
 	stats.CloseQuit: true, stats.CloseProtocol: true, stats.CloseShutdown: true, stats.CloseRefused: true, stats.CloseIdle: true,
+	stats.CloseMemory: true,
 }
 
 const (
@@ -33,26 +34,16 @@ func (c *conn) linger() {
 	until, limit := c.active.Load()+lingerTime, begin+int64(c.stage.options.WriteTimeout)
 	for pause := lingerPauseMin; ; pause = min(2*pause, lingerPauseMax) {
 		_ = c.sock.SetReadDeadline(time.Now().Add(pause))
-		_, err := c.sock.ReadLent(c)
+		err := c.receive()
+		c.forget()
 		switch {
 		case err == nil:
 			until = begin + lingerTime
 		case !errors.Is(err, os.ErrDeadlineExceeded):
-			c.forget()
 			return
 		}
 		if now := stats.Now(); now > limit || (now > until && c.sock.Unsent() == 0) {
-			c.forget()
 			return
 		}
 	}
-}
-
-// forget lets go of what was read and is not in a burst.
-func (c *conn) forget() {
-	if c.buf != nil {
-		c.buf.Release()
-		c.buf = nil
-	}
-	c.filled = 0
 }

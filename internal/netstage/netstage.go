@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"mcmw/internal/budget"
 	"mcmw/internal/protocol"
 	"mcmw/internal/queue"
 	"mcmw/internal/stats"
@@ -37,16 +38,22 @@ type Options struct {
 	// Allow says whether a client that gives this name and password is served; nil: all are, and give none.
 	Allow func(user, password []byte) bool
 	// Shed answers what the queue has no room for with errors instead of waiting.
-	Shed  bool
-	Queue *queue.Entrance
-	Net   *stats.Net
-	Log   *slog.Logger
+	Shed bool
+	// Memory bounds, over all connections, what requests larger than request.ReadSize take, bytes; and as much again what slow
+	// clients have not read.
+	Memory int
+	Queue  *queue.Entrance
+	Net    *stats.Net
+	Log    *slog.Logger
 }
 
 // Stage owns the client connections.
 type Stage struct {
 	options Options
 	readers sync.WaitGroup // one for each connection
+	input   *budget.Budget // bytes of buffers above request.ReadSize
+	output  *budget.Budget // bytes of replies that wait for slow clients
+	cut     chan struct{}  // closed when Drain stops waiting
 
 	// mu guards the fields below; nothing is waited for while it is held.
 	mu       sync.Mutex
@@ -60,8 +67,14 @@ type Stage struct {
 
 // New returns a Stage without connections.
 func New(o Options) *Stage {
-	return &Stage{options: o, conns: make(map[*conn]struct{}), refusing: make(map[*conn]struct{})}
+	return &Stage{
+		options: o, input: budget.New(int64(o.Memory)), output: budget.New(int64(o.Memory)), cut: make(chan struct{}),
+		conns: make(map[*conn]struct{}), refusing: make(map[*conn]struct{}),
+	}
 }
+
+// Memory returns what large requests, and replies that slow clients have not read, take of Options.Memory, bytes.
+func (s *Stage) Memory() (requests, replies int64) { return s.input.Used(), s.output.Used() }
 
 // Pauses after a failed accept: file descriptors that ran out come back when other connections end.
 const (
@@ -169,6 +182,7 @@ func (s *Stage) Drain(ctx context.Context) (cut int) {
 		return 0
 	case <-ctx.Done():
 	}
+	close(s.cut)
 	s.mu.Lock()
 	cut = len(s.conns)
 	// A reset: an orderly end would tell a client that what is not answered was not done.

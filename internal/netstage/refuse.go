@@ -7,6 +7,8 @@ import (
 	"mcmw/internal/wire"
 )
 
+const textRefused = "SERVER_ERROR too many connections\r\n"
+
 // maxRefusing is how many refused clients are waited for at a time: one that stays to read its refusal does so for the time
 // of a round trip. Beyond it a connection is closed at once, and the refusal may be lost.
 const maxRefusing = 128
@@ -39,10 +41,14 @@ func (s *Stage) refuse(c *conn) {
 
 // sayRefused says so, unless that would take a TLS session.
 func (c *conn) sayRefused() {
-	if c.sock.Secure() {
-		return
+	if !c.sock.Secure() {
+		c.say(textRefused)
 	}
+}
+
+// say tells the client why its connection is being closed; all of its requests are answered.
+func (c *conn) say(why string) {
 	var g wire.Gather
-	g.AddString("SERVER_ERROR too many connections\r\n")
+	g.AddString(why)
 	_, _ = c.sock.TryWrite(&g)
 }

@@ -1,19 +1,28 @@
 package request
 
-import "sync"
+import (
+	"sync"
+
+	"mcmw/internal/budget"
+)
 
 // Buffer is pooled memory that client bytes are read into. It has one owner at a time: the reader of a connection until the
 // burst that points into it is put on the queue, then that burst, until Release.
 type Buffer struct {
 	B     []byte
-	class int8 // index into bufferSizes; -1: too large to be kept
+	class int8           // index into bufferSizes; -1: too large to be kept
+	from  *budget.Budget // what its size was taken from; nil: it is not counted
 }
 
 // ReadSize is what a connection reads into, bytes: a 4 KiB value with its command line arrives with one read.
 const ReadSize = 16 << 10
 
+// StubSize is what the beginning of a request is kept in while its rest is not there, if it fits, bytes: all of a command line
+// but for the keys of a long multi-get, or a small value.
+const StubSize = 1 << 10
+
 // bufferSizes are the pooled sizes, bytes. The largest holds the largest value memcached takes by default.
-var bufferSizes = [...]int{ReadSize, 64 << 10, 256 << 10, 1<<20 + 16<<10}
+var bufferSizes = [...]int{StubSize, ReadSize, 64 << 10, 256 << 10, 1<<20 + 16<<10}
 
 var bufferPools [len(bufferSizes)]sync.Pool
 
@@ -31,8 +40,25 @@ func GetBuffer(size int) *Buffer {
 	return &Buffer{B: make([]byte, size), class: -1}
 }
 
+// BufferSize returns the size of the buffer that GetBuffer returns.
+func BufferSize(size int) int {
+	for _, n := range bufferSizes {
+		if size <= n {
+			return n
+		}
+	}
+	return size
+}
+
+// Counted says that b's size was taken from the budget, to which Release gives it back.
+func (b *Buffer) Counted(from *budget.Budget) { b.from = from }
+
 // Release gives b back; nobody may use it or anything that points into it afterwards.
 func (b *Buffer) Release() {
+	if b.from != nil {
+		b.from.Give(int64(len(b.B)))
+		b.from = nil
+	}
 	if b.class >= 0 {
 		bufferPools[b.class].Put(b)
 	}

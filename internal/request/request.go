@@ -17,7 +17,8 @@ type Request struct {
 	Lane int32
 }
 
-// Burst is one element of the queue: all complete requests that a read of one connection brought, in the client's order.
+// Burst is one element of the queue: the complete requests that a read of one connection brought, in the client's order, up
+// to MaxBurst of them.
 //
 // Ownership: the reader of the connection fills a burst and gives it up by putting it on the queue; the worker that takes
 // it owns it, its requests and its buffer until Release. A connection has at most one burst between Put and Done. That
@@ -47,8 +48,9 @@ var bursts = sync.Pool{New: func() any { return new(Burst) }}
 // GetBurst returns an empty burst.
 func GetBurst() *Burst { return bursts.Get().(*Burst) }
 
-// keepRequests is how many requests the memory of a pooled burst may hold: what 64 KiB of short gets amount to.
-const keepRequests = 4096
+// MaxBurst is how many requests a burst holds. They take up to a hundred times the memory of their bytes, which bounds what a
+// client can make of one read.
+const MaxBurst = 256
 
 // Answered reports whether every request of b was taken by a worker.
 func (b *Burst) Answered() bool { return b.Next == len(b.Requests) }
@@ -59,10 +61,6 @@ func (b *Burst) Release() {
 		b.Buffer.Release()
 	}
 	clear(b.Requests)
-	requests := b.Requests[:0]
-	if cap(requests) > keepRequests {
-		requests = nil
-	}
-	*b = Burst{Requests: requests}
+	*b = Burst{Requests: b.Requests[:0]}
 	bursts.Put(b)
 }

@@ -92,10 +92,11 @@ const (
 	CloseIdle                         // nothing came for longer than allowed
 	CloseSlow                         // the client did not read its replies
 	CloseHandshake                    // there was no TLS session within the time for it
+	CloseMemory                       // there was no memory for its large request
 	NumCloseReasons
 )
 
-var closeNames = [NumCloseReasons]string{"client", "quit", "protocol", "error", "shutdown", "refused", "idle", "slow", "handshake"}
+var closeNames = [NumCloseReasons]string{"client", "quit", "protocol", "error", "shutdown", "refused", "idle", "slow", "handshake", "memory"}
 
 // String returns the reason's metric label value.
 func (r CloseReason) String() string { return closeNames[r] }
