@@ -43,6 +43,7 @@ var metricBounds = []time.Duration{
 //	mcmw_connections_opened_total
 //	mcmw_connections_closed_total{reason}
 //	mcmw_login_failures_total                     wrong names and passwords
+//	mcmw_client_memory_bytes{of}                  what clients' large requests, and replies they have not read, take
 //	mcmw_received_bytes_total, mcmw_sent_bytes_total  from and to clients
 type Collector struct {
 	registry *stats.Registry
@@ -57,7 +58,7 @@ type Collector struct {
 	rounds, roundRequests             *prometheus.Desc
 	connections, opened, closed       *prometheus.Desc
 	loginFailures                     *prometheus.Desc
-	received, sent                    *prometheus.Desc
+	received, sent, memory            *prometheus.Desc
 	buildInfoDesc                     *prometheus.Desc
 }
 
@@ -92,6 +93,7 @@ func NewCollector(r *stats.Registry, version string) *Collector {
 		opened:        desc("connections_opened_total", "Client connections accepted."),
 		closed:        desc("connections_closed_total", "Client connections that ended.", "reason"),
 		loginFailures: desc("login_failures_total", "Wrong names and passwords that clients gave."),
+		memory:        desc("client_memory_bytes", "Memory of clients' large requests, and of replies that clients have not read.", "of"),
 		received:      desc("received_bytes_total", "Bytes of requests received from clients."),
 		sent:          desc("sent_bytes_total", "Bytes of replies sent to clients."),
 	}
@@ -104,7 +106,7 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.buildInfoDesc, c.requests, c.duration, c.stageDuration, c.keys, c.misses, c.serverDuration, c.serverErrors, c.repairs, c.missed, c.state, c.changes,
 		c.queueLength, c.queueCapacity, c.workers, c.busy, c.busySeconds, c.rounds, c.roundRequests,
-		c.connections, c.opened, c.closed, c.loginFailures, c.received, c.sent,
+		c.connections, c.opened, c.closed, c.loginFailures, c.memory, c.received, c.sent,
 	} {
 		out <- d
 	}
@@ -172,6 +174,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		counter(c.closed, float64(n), stats.CloseReason(r).String())
 	}
 	counter(c.loginFailures, float64(s.LoginsFailed))
+	gauge(c.memory, float64(s.RequestMemory), "requests")
+	gauge(c.memory, float64(s.ReplyMemory), "replies")
 	counter(c.received, float64(s.FromClients))
 	counter(c.sent, float64(s.ToClients))
 }

@@ -59,11 +59,12 @@ func gather(t *testing.T, c prometheus.Collector) map[string]float64 {
 // TestEveryMetricMovesWithWhatItCounts records one thing at a time and compares all values before and after: those named
 // have moved as told, and no others.
 func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
-	waiting := 0
+	waiting, unread := 0, int64(0)
 	health := stats.Health{State: "up", Transitions: []stats.Transition{{To: "up"}, {To: "down"}}}
 	registry := stats.New(stats.Options{
 		Servers: []string{"a", "b"}, Workers: 2, Health: func(i int) stats.Health { return []stats.Health{{}, health}[i] }, Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
 	})
+	registry.Net().Memory(func() (requests, replies int64) { return 2 * unread, unread })
 	collector := NewCollector(registry, "v1.2.3")
 	w := registry.Worker(1)
 
@@ -131,6 +132,10 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 		{"a missed key", func() { health.Missed = 1 }, map[string]float64{`mcmw_server_missed_keys{server="b"}`: 1}},
 		{"a repair", func() { w.Repair(1) }, map[string]float64{`mcmw_repairs_total{server="b"}`: 1}},
 		{"bursts that wait", func() { waiting = 3 }, map[string]float64{`mcmw_queue_length{queue="shared"}`: 3}},
+		{
+			"memory that clients take", func() { unread = 5 },
+			map[string]float64{`mcmw_client_memory_bytes{of="requests"}`: 10, `mcmw_client_memory_bytes{of="replies"}`: 5},
+		},
 		{"a worker that begins", func() { w.Begin() }, map[string]float64{"mcmw_workers_busy": 1}},
 		{
 			"a round's end",

@@ -9,7 +9,7 @@ import (
 
 // memoryPatience is how long a connection waits for the memory of a large request before it is closed. Others give theirs back
 // when they are served; this is for those who don't, because their clients are slow to send what they announced.
-const memoryPatience = 10 * time.Second
+var memoryPatience = 10 * time.Second
 
 // errNoMemory: other clients' large requests hold all the memory there is for them.
 var errNoMemory = errors.New("no memory for a large request")

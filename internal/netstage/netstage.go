@@ -67,14 +67,16 @@ type Stage struct {
 
 // New returns a Stage without connections.
 func New(o Options) *Stage {
-	return &Stage{
+	s := &Stage{
 		options: o, input: budget.New(int64(o.Memory)), output: budget.New(int64(o.Memory)), cut: make(chan struct{}),
 		conns: make(map[*conn]struct{}), refusing: make(map[*conn]struct{}),
 	}
+	o.Net.Memory(s.memory)
+	return s
 }
 
-// Memory returns what large requests, and replies that slow clients have not read, take of Options.Memory, bytes.
-func (s *Stage) Memory() (requests, replies int64) { return s.input.Used(), s.output.Used() }
+// memory returns what large requests, and replies that slow clients have not read, take of Options.Memory, bytes.
+func (s *Stage) memory() (requests, replies int64) { return s.input.Used(), s.output.Used() }
 
 // Pauses after a failed accept: file descriptors that ran out come back when other connections end.
 const (

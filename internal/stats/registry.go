@@ -137,7 +137,13 @@ type Net struct {
 	shed        [protocol.NumCommands]atomic.Uint64
 	fromClients atomic.Uint64 // bytes of what was shed
 	toClients   atomic.Uint64 // bytes it was answered with
+	// memory returns what clients' large requests, and the replies they have not read, take, bytes; nil means 0. Static once set.
+	memory func() (requests, replies int64)
 }
+
+// Memory sets what is asked for the memory that clients take, bytes: by large requests, and by replies they have not read. It is
+// called before the first Snapshot, and f from any goroutine.
+func (n *Net) Memory(f func() (requests, replies int64)) { n.memory = f }
 
 // Opened counts an accepted connection.
 func (n *Net) Opened() { n.opened.Add(1) }
@@ -166,6 +172,9 @@ func (n *Net) addTo(s *Snapshot) {
 	s.LoginsFailed = n.logins.Load()
 	for c := range n.shed {
 		s.Requests[c][ResultShed] += n.shed[c].Load()
+	}
+	if n.memory != nil {
+		s.RequestMemory, s.ReplyMemory = n.memory()
 	}
 	s.FromClients += n.fromClients.Load()
 	s.ToClients += n.toClients.Load()

@@ -32,6 +32,8 @@ type Snapshot struct {
 	QueueLength   int // bursts, in all queues
 	QueueCapacity int // bursts, of all queues
 	Queues        []QueueSnapshot
+	RequestMemory int64 // bytes: what clients' large requests take
+	ReplyMemory   int64 // bytes: what replies take that clients have not read
 }
 
 // QueueSnapshot is the state of one queue at the moment of a Snapshot.

@@ -1,0 +1,11 @@
+package netstage
+
+import "time"
+
+// SetMemoryPatience changes how long a large request waits for memory, until the returned function is called. No stage may be
+// running meanwhile.
+func SetMemoryPatience(d time.Duration) (restore func()) {
+	before := memoryPatience
+	memoryPatience = d
+	return func() { memoryPatience = before }
+}

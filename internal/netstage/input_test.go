@@ -1,0 +1,135 @@
+package netstage_test
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/netstage"
+	"mcmw/internal/request"
+	"mcmw/internal/stats"
+)
+
+func TestMoreRequestsThanABurstHoldsAreAnsweredInOrder(t *testing.T) {
+	for name, o := range map[string]middleware.Options{
+		"one at a time":     {Workers: 1, Depth: 1},
+		"pipelined":         {Workers: 4, Depth: 4096},
+		"queue for one":     {Workers: 4, Queue: 1},
+		"a pool per server": {Pool: middleware.PoolPerServer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := start(t, o).Dial(t)
+			require.Equal(t, "STORED\r\n", c.MustDo(t, "set n 0 0 1\r\n0\r\n"))
+			const n = 5*request.MaxBurst + 1
+			// One read brings them all, and a refused value in their middle.
+			large := fmt.Sprintf("set large 0 0 2000000\r\n%s\r\n", strings.Repeat("\n", 2_000_000))
+			incrs := strings.Repeat("incr n 1\r\n", n)
+			go func() { _ = c.Send([]byte(incrs + large + incrs + strings.Repeat("\n", n))) }()
+			for i := range 2*n + 1 {
+				want := strconv.Itoa(i+1) + "\r\n"
+				switch {
+				case i == n:
+					want = "SERVER_ERROR object too large for cache\r\n"
+				case i > n:
+					want = strconv.Itoa(i) + "\r\n"
+				}
+				require.Equal(t, want, c.MustReply(t))
+			}
+			for range n {
+				require.Equal(t, "ERROR\r\n", c.MustReply(t))
+			}
+		})
+	}
+}
+
+// largest is the size of a value that memcached just takes. A buffer for its set is of 1 MiB and 16 KiB.
+const largest = 1<<20 - 1000
+
+func setLargest(key string) string {
+	return fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, largest, strings.Repeat(key, largest))
+}
+
+// startPart sends a part of a large set that needs a large buffer.
+func startPart(t *testing.T, m *mwtest.MW, key string) *mctest.Client {
+	t.Helper()
+	c := m.Dial(t)
+	require.NoError(t, c.Send([]byte(setLargest(key)[:20_000])))
+	return c
+}
+
+func requestMemory(m *mwtest.MW) int64 { return m.Stats().Snapshot().RequestMemory }
+
+func TestALargeRequestWaitsUntilOthersGiveTheirMemoryBack(t *testing.T) {
+	m := start(t, middleware.Options{ClientMemory: 2 << 20})
+	a := startPart(t, m, "a")
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, 20*time.Second, time.Millisecond)
+	b := m.Dial(t)
+	sent := make(chan error, 1)
+	go func() { sent <- b.Send([]byte(setLargest("b") + setLargest("b") + "get absent\r\n")) }()
+	c := m.Dial(t)
+	for range 100 {
+		require.Equal(t, "STORED\r\n", c.MustDo(t, "set small 0 0 10000\r\n"+strings.Repeat("x", 10_000)+"\r\n"))
+	}
+	require.Less(t, requestMemory(m), int64(2<<20))
+	require.NoError(t, a.Send([]byte(setLargest("a")[20_000:])))
+	require.Equal(t, "STORED\r\n", a.MustReply(t))
+	for _, want := range []string{"STORED\r\n", "STORED\r\n", "END\r\n"} {
+		require.Equal(t, want, b.MustReply(t))
+	}
+	require.NoError(t, <-sent)
+	for _, key := range []string{"a", "b"} {
+		require.Equal(t, fmt.Sprintf("VALUE %s 0 %d\r\n%s\r\nEND\r\n", key, largest, strings.Repeat(key, largest)), c.MustDo(t, "get "+key+"\r\n"))
+	}
+	require.Eventually(t, func() bool { return requestMemory(m) == 0 }, 20*time.Second, time.Millisecond)
+}
+
+func TestAClientThatFindsNoMemoryIsToldSoAndTheOthersGoOn(t *testing.T) {
+	defer netstage.SetMemoryPatience(10 * time.Millisecond)()
+	m := start(t, middleware.Options{ClientMemory: 1 << 20})
+	a := startPart(t, m, "a")
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, 20*time.Second, time.Millisecond)
+	b := m.Dial(t)
+	go func() { _ = b.Send([]byte("get absent\r\n" + setLargest("b"))) }()
+	rest, err := b.Rest()
+	require.NoError(t, err)
+	require.Equal(t, "END\r\nSERVER_ERROR out of memory reading request\r\n", rest)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseMemory) == 1 }, 20*time.Second, time.Millisecond)
+	require.Equal(t, "END\r\n", m.Dial(t).MustDo(t, "get b\r\n"))
+	require.NoError(t, a.Send([]byte(setLargest("a")[20_000:])))
+	require.Equal(t, "STORED\r\n", a.MustReply(t), "the memory is for whoever had it first")
+}
+
+func TestADrainEndsForThoseWhoWaitForMemory(t *testing.T) {
+	m := start(t, middleware.Options{ClientMemory: 1 << 20, DrainTimeout: 100 * time.Millisecond})
+	for _, key := range []string{"a", "b", "c"} {
+		startPart(t, m, key)
+	}
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, 20*time.Second, time.Millisecond)
+	require.NoError(t, m.Stop())
+	require.Zero(t, requestMemory(m))
+}
+
+func TestSlowReadersTogetherAreBounded(t *testing.T) {
+	const memory, slow = 8 << 20, 16
+	m := start(t, middleware.Options{Workers: 1, ClientMemory: memory})
+	c := m.Dial(t)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, setLargest("k")))
+	for range slow {
+		_, err := io.WriteString(connectNarrow(t, m), strings.Repeat("get k\r\n", 7))
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool {
+		assert.LessOrEqual(t, m.Stats().Snapshot().ReplyMemory, int64(memory))
+		return closed(m, stats.CloseSlow) > 0
+	}, 20*time.Second, time.Millisecond)
+	require.Equal(t, "END\r\n", c.MustDo(t, "get absent\r\n"))
+}
