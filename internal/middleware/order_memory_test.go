@@ -35,7 +35,7 @@ func measureMemory(t *testing.T) memoryUse {
 	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return memoryUse{heap: int64(m.HeapAlloc), resident: residentMemory(t, os.Getpid())}
+	return memoryUse{heap: int64(m.HeapAlloc), resident: processMemory(t, os.Getpid(), "VmRSS")}
 }
 
 // memoryPipeline is the number of requests in a pipeline of the test of memory; long ones are cheap.

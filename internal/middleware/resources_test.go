@@ -1,30 +1,23 @@
 package middleware_test
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
-	"mcmw/internal/route"
 )
 
 // exchangeLoop sends the same bytes and expects the same bytes n times, without allocating.
@@ -193,42 +186,6 @@ func checkAllocations(t *testing.T, m *mwtest.MW, load warmLoad) {
 	require.Less(t, made, requests*mostPer+once)
 }
 
-// serverOfChild is the environment variable by which the test binary, started by a test, becomes a middleware in front of
-// the server that it names.
-const serverOfChild = "MCMW_TEST_SERVER"
-
-func TestMain(m *testing.M) {
-	if server := os.Getenv(serverOfChild); server != "" {
-		if err := serveForParent(server); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// serveForParent runs a middleware, says where it listens, and ends when the parent closes stdin.
-func serveForParent(server string) error {
-	m, err := middleware.New(middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: []route.Server{{Name: "server", Addr: server}}, Workers: 2,
-	})
-	if err != nil {
-		return err
-	}
-	if err := m.Listen(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		<-m.Ready()
-		fmt.Printf("listening on %s\n", m.Addrs()[0])
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		cancel()
-	}()
-	return m.Run(ctx)
-}
-
 func TestAnIdleConnectionCostsLittle(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector needs memory of its own")
@@ -238,35 +195,14 @@ func TestAnIdleConnectionCostsLittle(t *testing.T) {
 		most        = 8 << 10 // bytes each
 		files       = connections + 1000
 	)
-	var limit unix.Rlimit
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
-	if limit.Cur < files {
-		limit.Cur = min(files, limit.Max)
-		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
-	}
-	require.GreaterOrEqual(t, limit.Cur, uint64(files), "this test needs %d open files; raise the limit (ulimit -n)", files)
-
-	server := mctest.StartMemcached(t)
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), serverOfChild+"="+server.Addr())
-	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	stdin, err := child.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := child.StdoutPipe()
-	require.NoError(t, err)
-	child.Stderr = os.Stderr
-	require.NoError(t, child.Start())
-	lines := bufio.NewReader(stdout)
-	line, err := lines.ReadString('\n')
-	require.NoError(t, err)
-	addr, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
-	require.True(t, ok, "the child said %q", line)
+	allowFiles(t, files)
+	child := startChild(t, middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t)), Workers: 2})
 
 	// What the first connections bring into being is not theirs.
-	warm := dialAndUse(t, addr, 100)
-	before := residentMemory(t, child.Process.Pid)
-	conns := dialAndUse(t, addr, connections)
-	after := residentMemory(t, child.Process.Pid)
+	warm := dialAndUse(t, child.addrs[0], 100)
+	before := child.memory(t)
+	conns := dialAndUse(t, child.addrs[0], connections)
+	after := child.memory(t)
 	each := (after - before) / connections
 	t.Logf("%d idle connections, each having made one request: resident memory %d KiB before, %d KiB after, %d bytes each",
 		connections, before>>10, after>>10, each)
@@ -280,26 +216,7 @@ func TestAnIdleConnectionCostsLittle(t *testing.T) {
 	for _, c := range append(warm, conns...) {
 		c.Close()
 	}
-	require.NoError(t, stdin.Close())
-	rest, err := io.ReadAll(lines)
-	require.NoError(t, err)
-	require.NoError(t, child.Wait(), "%s", rest)
-}
-
-// residentMemory returns how much memory a process has, bytes.
-func residentMemory(t *testing.T, pid int) int64 {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	require.NoError(t, err)
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			require.NoError(t, err)
-			return kib << 10
-		}
-	}
-	t.Fatalf("/proc/%d/status says nothing about VmRSS", pid)
-	return 0
+	child.stop(t)
 }
 
 // dialAndUse opens n connections and makes a request on each.

@@ -28,7 +28,7 @@ func startFull(t *testing.T, o middleware.Options) *full {
 	t.Helper()
 	f := &full{proxy: mctest.StartProxy(t, mctest.StartMemcached(t).Addr())}
 	o.Servers = mwtest.Named(f.proxy.Addr())
-	o.Workers, o.Depth, o.Queue, o.Timeout, o.Shed = 1, 1, 1, 2*time.Minute, true
+	o.Workers, o.Depth, o.Queue, o.Timeout, o.StallAfter, o.Shed = 1, 1, 1, 2*time.Minute, -1, true
 	f.MW = mwtest.Start(t, o)
 	f.proxy.Inject(mctest.Fault{Stall: true})
 	t.Cleanup(func() { f.proxy.Inject(mctest.Fault{}) })
