@@ -195,7 +195,7 @@ func TestAnIdleConnectionCostsLittle(t *testing.T) {
 		most        = 8 << 10 // bytes each
 		files       = connections + 1000
 	)
-	allowFiles(t, files)
+	require.Equal(t, files, allowedFiles(t, files), "this test needs %d open files; raise the limit (ulimit -n)", files)
 	child := startChild(t, middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t)), Workers: 2})
 
 	// What the first connections bring into being is not theirs.
