@@ -90,7 +90,7 @@ var Options = []Option{
 	{
 		Name: "max-connections", Default: "unlimited", Group: groupClients,
 		kind: count{field: func(c *Config) *int { return &c.MaxConnections }, min: 1, max: 1 << 20, word: "unlimited"},
-		Help: "how many clients may be connected; one more gets a SERVER_ERROR and is closed",
+		Help: "how many clients may be connected; one more gets a SERVER_ERROR and is closed; unlimited is what the limit on open files leaves beside the servers",
 	},
 	{
 		Name: "idle-timeout", Default: formatDuration(0), Group: groupClients,

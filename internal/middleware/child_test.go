@@ -74,12 +74,18 @@ type child struct {
 // startChild starts a middleware; where o has no Listen it has one address. The options must be such that JSON carries them.
 func startChild(t *testing.T, o middleware.Options) *child {
 	t.Helper()
+	return startChildBy(t, exec.Command(os.Args[0]), o)
+}
+
+// startChildBy is startChild by a command that ends up as this program.
+func startChildBy(t *testing.T, cmd *exec.Cmd, o middleware.Options) *child {
+	t.Helper()
 	if len(o.Listen) == 0 {
 		o.Listen = []string{"127.0.0.1:0"}
 	}
 	options, err := json.Marshal(o)
 	require.NoError(t, err)
-	c := &child{cmd: exec.Command(os.Args[0])}
+	c := &child{cmd: cmd}
 	c.cmd.Env = append(os.Environ(), optionsOfChild+"="+string(options))
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdin, err := c.cmd.StdinPipe()

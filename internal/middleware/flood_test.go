@@ -2,6 +2,8 @@ package middleware_test
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -169,6 +171,30 @@ func TestAFloodAboveTheMostConnectionsIsRefused(t *testing.T) {
 	awaitStat(t, observer, "curr_connections", most)
 	stop()
 	require.Equal(t, flood+most, stat(t, observer, "total_connections"))
+}
+
+func TestAFloodLeavesTheFilesThatTheServersNeed(t *testing.T) {
+	const files, flood = 400, 500
+	server := mctest.StartMemcached(t)
+	limited := exec.Command("bash", "-c", fmt.Sprintf("ulimit -n %d && exec %q", files, os.Args[0]))
+	child := startChildBy(t, limited, middleware.Options{Servers: mwtest.Servers(server), Workers: 2, FailureLimit: 1000})
+	addr := child.addrs[0]
+	observer := mctest.MustDial(t, addr)
+	require.Equal(t, "END\r\n", observer.MustDo(t, "get absent\r\n"))
+	clients := make([]*mctest.Client, flood)
+	inParallel(t, flood, func(i int) (err error) {
+		clients[i], err = dialFrom(addr, i)
+		return err
+	})
+	require.Eventually(t, func() bool { return stat(t, observer, "total_connections") == flood+1 }, stopPatience, pollPause, "none waits for a file")
+	require.Less(t, child.files(t), files)
+	server.Restart()
+	require.Eventually(t, func() bool { return observer.MustDo(t, "set k 0 0 1\r\nv\r\n") == "STORED\r\n" }, stopPatience, pollPause)
+	for _, c := range clients {
+		c.Close()
+	}
+	observer.Close()
+	child.stop(t)
 }
 
 func TestWithoutFilesForMoreConnectionsTheOthersGoOnAndAcceptingResumes(t *testing.T) {

@@ -118,7 +118,7 @@ func New(o Options) (*Middleware, error) {
 	m.registry = stats.New(p.statistics())
 	m.entrance = queue.NewEntrance(p.lanes)
 	m.stage = netstage.New(netstage.Options{
-		Limits: o.Limits, MaxConnections: o.MaxConnections, IdleTimeout: o.IdleTimeout, MaxOutput: o.MaxOutput,
+		Limits: o.Limits, MaxConnections: o.maxConnections(p), IdleTimeout: o.IdleTimeout, MaxOutput: o.MaxOutput,
 		WriteTimeout: o.WriteTimeout, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout, Allow: m.access.allow,
 		Shed: o.Shed, Memory: o.ClientMemory, Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
 	})

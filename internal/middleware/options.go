@@ -53,7 +53,7 @@ type Options struct {
 	StallAfter time.Duration
 	// ConnectTimeout is how long connecting to a server may take; 0 means DefaultConnectTimeout.
 	ConnectTimeout time.Duration
-	// MaxConnections is how many clients may be connected; 0: no limit.
+	// MaxConnections is how many clients may be connected; 0: as many as the limit on open files leaves room for.
 	MaxConnections int
 	// IdleTimeout is after how long without a request a client is closed; 0: never.
 	IdleTimeout time.Duration

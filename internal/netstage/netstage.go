@@ -84,16 +84,23 @@ const (
 	acceptPauseMax = time.Second
 )
 
+// logEvery is the least time between two log lines about clients that are refused, or cannot be accepted, ns.
+const logEvery = int64(time.Second)
+
 // Serve accepts connections from l until l is closed, with TLS or without.
 func (s *Stage) Serve(l net.Listener, secure bool) {
 	pause := acceptPauseMin
+	var reported time.Time
 	for {
 		c, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
-			s.options.Log.Warn("a client connection could not be accepted", "listen", l.Addr().String(), "error", err, "pause", pause)
+			if time.Since(reported) > time.Duration(logEvery) {
+				reported = time.Now()
+				s.options.Log.Warn("a client connection could not be accepted", "listen", l.Addr().String(), "error", err)
+			}
 			time.Sleep(pause)
 			pause = min(2*pause, acceptPauseMax)
 			continue

@@ -1,8 +1,6 @@
 package netstage
 
 import (
-	"time"
-
 	"mcmw/internal/stats"
 	"mcmw/internal/wire"
 )
@@ -13,13 +11,10 @@ const textRefused = "SERVER_ERROR too many connections\r\n"
 // of a round trip. Beyond it a connection is closed at once, and the refusal may be lost.
 const maxRefusing = 128
 
-// refusedEvery is the least time between two log lines about refused clients, ns.
-const refusedEvery = int64(time.Second)
-
 // refuse tells a client that there are too many; mu is held.
 func (s *Stage) refuse(c *conn) {
 	s.options.Net.Closed(stats.CloseRefused)
-	if now := stats.Now(); s.refused == 0 || now-s.refused > refusedEvery {
+	if now := stats.Now(); s.refused == 0 || now-s.refused > logEvery {
 		s.refused = now
 		s.options.Log.Warn("a client was refused: there are as many connections as allowed", "connections", len(s.conns))
 	}
