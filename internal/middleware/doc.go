@@ -15,8 +15,8 @@
 //
 // # What travels
 //
-// All complete requests that one read of a connection brought are a burst, the element of the queue. The reader reads into
-// a pooled buffer, and the requests of the burst point into it; a request's bytes are written to the servers from there
+// The complete requests that one read of a connection brought, up to 256, are a burst, the element of the queue. The reader
+// reads into a pooled buffer, and the requests of the burst point into it; a request's bytes are written to the servers from there
 // and not copied in between (pieces of up to 256 bytes are, next to each other, because that is cheaper than another entry
 // of a writev). The buffer belongs to the reader until the burst is queued, then to the worker that takes it, which gives
 // it back at the end of its round. A server's reply is read into the worker's buffer for that server and written to the
@@ -90,9 +90,15 @@
 // servers that held it are told when it is written elsewhere (backend.Server.LeaveBehind), and drop it before they may
 // hold it again. A server that only has another address needs none of that: its connections are made anew.
 //
+// # Memory
+//
+// What clients can take is bounded: a connection has one burst under way and one that was read meanwhile; buffers above
+// 16 KiB, and replies that slow clients have not read, are counted over all connections (Options.ClientMemory). A reader
+// that finds no memory for a large request waits; no complete request waits with it.
+//
 // # Start and stop
 //
 // Run waits until every server was reached, starts the workers, then accepts. It stops in the order of the data: the
-// listeners close, the readers end when what their clients sent is answered, the queue closes, the workers end when it is
-// empty and close their connections.
+// listeners close, the readers end when what their clients sent is answered and received, the queue closes, the workers
+// end when it is empty and close their connections.
 package middleware

@@ -233,7 +233,7 @@ func memoryBound(connections, clientMemory int) int64 {
 func TestOverloadTakesBoundedMemoryAndEveryReplyIsRight(t *testing.T) {
 	const (
 		connections  = 100
-		value        = 300_000
+		value        = 100_000
 		clientMemory = 16 << 20
 	)
 	length := time.Second
