@@ -108,13 +108,14 @@ func (w *Worker) suspectOf(servers []int) int {
 	return -1
 }
 
-// awaitReadable waits, on a detour, until a server that requests[i] has to be read from is clean of what it missed.
+// awaitReadable waits, on a detour, until the servers that requests[i] has to be read from are clean of what they missed.
 func (w *Worker) awaitReadable(ctx context.Context, i int32) {
 	r := &w.requests[i]
 	if !w.mustRead(r) || w.options.Troubled.Load() == 0 {
 		return
 	}
-	if s := w.troubled(r); s >= 0 && w.options.Servers[s].Stale() {
+	// One after the other: the keys of a retrieval may be on several.
+	for s := w.troubled(r); s >= 0 && w.options.Servers[s].Stale() && w.untilExpiry(r) > 0 && ctx.Err() == nil; s = w.troubled(r) {
 		w.options.Servers[s].AwaitReadable(ctx, time.Now().Add(w.untilExpiry(r)))
 	}
 }
