@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +27,7 @@ type Server struct {
 	t    testing.TB
 	args []string    // as given to StartMemcached
 	unix string      // path of its unix socket, "" for TCP
+	host string      // address it listens on
 	tls  *tls.Config // of its clients; nil without TLS
 	auth string      // its file of passwords, "" none
 	addr string
@@ -34,8 +37,9 @@ type Server struct {
 }
 
 // StartMemcached starts a memcached from PATH with args added to its command line, waits until it accepts connections,
-// and stops it when the test ends. It listens on a free loopback port, or on a unix socket when args hold "-s path". When
-// args hold "-Y file" a Server gives the first password there. The test fails when there is no memcached to start.
+// and stops it when the test ends. It listens on a free port of 127.0.0.1, of the address in args after "-l", or on a unix
+// socket when args hold "-s path". When args hold "-Y file" a Server gives the first password there. The test fails when there
+// is no memcached to start.
 func StartMemcached(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return startMemcached(t, nil, args)
@@ -43,11 +47,13 @@ func StartMemcached(t testing.TB, args ...string) *Server {
 
 func startMemcached(t testing.TB, config *tls.Config, args []string) *Server {
 	t.Helper()
-	s := &Server{t: t, args: args, tls: config}
+	s := &Server{t: t, args: args, tls: config, host: "127.0.0.1"}
 	for i, a := range args[:max(len(args)-1, 0)] {
 		switch a {
 		case "-s":
 			s.unix = args[i+1]
+		case "-l":
+			s.host = args[i+1]
 		case "-Y":
 			s.auth = args[i+1]
 		}
@@ -242,7 +248,10 @@ func (s *Server) start(port string) {
 		args = append(args, "-u", "root")
 	}
 	if s.unix == "" {
-		args = append(args, "-l", "127.0.0.1", "-p", port)
+		args = append(args, "-p", port)
+		if !slices.Contains(s.args, "-l") {
+			args = append(args, "-l", s.host)
+		}
 	}
 	s.log = &syncBuffer{}
 	s.cmd = exec.Command(binary, append(args, s.args...)...)
@@ -288,7 +297,7 @@ func (s *Server) answers(portFile string) error {
 		if !ok {
 			return fmt.Errorf("unexpected content of its port file: %q", text)
 		}
-		s.addr = "127.0.0.1:" + port
+		s.addr = net.JoinHostPort(s.host, port)
 	}
 	c, err := s.connect()
 	if err != nil {

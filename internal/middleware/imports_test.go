@@ -34,7 +34,7 @@ type importRule struct {
 }
 
 // above are the packages around the data path: they know it, and it works without them.
-var above = append(internal("admin", "config", "lab", "tools"), "mcmw/cmd")
+var above = append(internal("admin", "config", "discover", "lab", "tools"), "mcmw/cmd")
 
 var importRules = []importRule{
 	{
@@ -58,6 +58,10 @@ var importRules = []importRule{
 		why: "it shows statistics and steers nothing",
 	},
 	{
+		from: internal("discover"), never: internal("admin", "config", "lab", "middleware", "netstage", "queue", "worker", "backend"),
+		why: "it finds servers and steers nothing",
+	},
+	{
 		from: internal("lab"), never: internal("admin", "config"),
 		why: "it measures programs from outside",
 	},
@@ -69,7 +73,7 @@ var importRules = []importRule{
 
 // mustImport are the edges by which the program is put together.
 var mustImport = map[string][]string{
-	"mcmw/cmd/mcmw": internal("config", "middleware", "admin"),
+	"mcmw/cmd/mcmw": internal("config", "discover", "middleware", "admin"),
 }
 
 // internal returns the paths of the module's packages with these names.
@@ -224,6 +228,8 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 		{"mcmw/internal/protocol", "net", "mcmw/internal/protocol imports net: sockets belong to wire"},
 		{"mcmw/internal/replica", "time", "mcmw/internal/replica imports time: it is pure"},
 		{"mcmw/internal/admin", "mcmw/internal/worker", "mcmw/internal/admin imports mcmw/internal/worker: it shows statistics"},
+		{"mcmw/internal/discover", "mcmw/internal/middleware", "mcmw/internal/discover imports mcmw/internal/middleware: it finds servers"},
+		{"mcmw/internal/worker", "mcmw/internal/discover", "mcmw/internal/worker imports mcmw/internal/discover: the data path works without"},
 		{"mcmw/internal/lab/bench", "mcmw/internal/config", "mcmw/internal/lab/bench imports mcmw/internal/config: it measures"},
 		{"mcmw/internal/config", "mcmw/internal/mctest", "mcmw/cmd/mcmw imports mcmw/internal/config imports mcmw/internal/mctest: test doubles"},
 		{"mcmw/internal/middleware", "github.com/stretchr/testify/require", "mcmw/internal/middleware imports github.com/stretchr/testify/require: test doubles"},
@@ -245,7 +251,7 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 		for pkg, imports := range graph {
 			broken[pkg] = imports
 		}
-		broken["mcmw/cmd/mcmw"] = internal("config", "middleware")
+		broken["mcmw/cmd/mcmw"] = internal("config", "discover", "middleware")
 		require.Contains(t, importViolations(broken), "mcmw/cmd/mcmw does not import mcmw/internal/admin")
 	})
 }

@@ -1,0 +1,84 @@
+package discover
+
+import (
+	"fmt"
+	"slices"
+
+	"mcmw/internal/route"
+)
+
+// Changes is how one list of servers differs from another, by the servers' names.
+type Changes struct {
+	Added, Removed []string
+	Renamed        []string // "old -> new": another name at the same address; its keys move as if it were another server
+	Moved          []string // "name: old -> new": another address under the same name; no key moves
+	Reweighted     []string // "name: old -> new"
+}
+
+// Compare returns how the list now differs from old. The order of servers does not matter.
+func Compare(old, now []route.Server) Changes {
+	var c Changes
+	find := func(list []route.Server, same func(route.Server) bool) (route.Server, bool) {
+		if i := slices.IndexFunc(list, same); i >= 0 {
+			return list[i], true
+		}
+		return route.Server{}, false
+	}
+	named := func(name string) func(route.Server) bool {
+		return func(s route.Server) bool { return s.Name == name }
+	}
+	for _, s := range now {
+		before, ok := find(old, named(s.Name))
+		if !ok {
+			// At its address may have been a server that is not in the list any more.
+			before, ok = find(old, func(o route.Server) bool {
+				_, stays := find(now, named(o.Name))
+				return o.Addr == s.Addr && !stays
+			})
+			if !ok {
+				c.Added = append(c.Added, s.Name)
+				continue
+			}
+			c.Renamed = append(c.Renamed, before.Name+" -> "+s.Name)
+		}
+		if before.Addr != s.Addr {
+			c.Moved = append(c.Moved, s.Name+": "+before.Addr+" -> "+s.Addr)
+		}
+		if from, to := max(1, before.Weight), max(1, s.Weight); from != to {
+			c.Reweighted = append(c.Reweighted, fmt.Sprintf("%s: %d -> %d", s.Name, from, to))
+		}
+	}
+	for _, s := range old {
+		_, stays := find(now, named(s.Name))
+		_, renamed := find(now, func(o route.Server) bool {
+			_, known := find(old, named(o.Name))
+			return o.Addr == s.Addr && !known
+		})
+		if !stays && !renamed {
+			c.Removed = append(c.Removed, s.Name)
+		}
+	}
+	return c
+}
+
+// ChangeList is one kind of change.
+type ChangeList struct {
+	What    string // "added", "removed" and so on
+	Servers []string
+}
+
+// Lists returns all kinds of changes.
+func (c Changes) Lists() []ChangeList {
+	return []ChangeList{
+		{"added", c.Added},
+		{"removed", c.Removed},
+		{"renamed", c.Renamed},
+		{"moved", c.Moved},
+		{"reweighted", c.Reweighted},
+	}
+}
+
+// Any reports whether there are any changes.
+func (c Changes) Any() bool {
+	return slices.ContainsFunc(c.Lists(), func(l ChangeList) bool { return len(l.Servers) > 0 })
+}

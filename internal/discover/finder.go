@@ -1,0 +1,257 @@
+package discover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+)
+
+// Defaults of Lookups and of the time between two of them.
+const (
+	// DefaultInterval is how long an address of a server may be out of date. The records' times to live can't be seen: the
+	// resolver of the net package keeps them to itself.
+	DefaultInterval = 5 * time.Second
+	// DefaultRemoveAfter is a minute of answers at the default interval: longer than a pod takes to restart.
+	DefaultRemoveAfter = 12
+)
+
+// Lookups is what a Finder is asked for.
+type Lookups struct {
+	// Specs are the entries of the configured list, in order.
+	Specs []Spec
+	// Resolver is the address of the DNS server to ask, "" for the system's.
+	Resolver string
+	// RemoveAfter is how many answers in a row must lack a server before it is removed; 0 means DefaultRemoveAfter.
+	RemoveAfter int
+}
+
+// Any reports whether there is anything to look up.
+func (l Lookups) Any() bool {
+	return slices.ContainsFunc(l.Specs, func(s Spec) bool { return s.Lookup != Static })
+}
+
+// Options is everything a Finder is made from.
+type Options struct {
+	// NewResolver makes the Resolver that asks the DNS server at an address; nil means the function of this name.
+	NewResolver func(addr string) Resolver
+	// Counts is where lookups are counted; nil means nowhere.
+	Counts *stats.Control
+	// Log receives what an operator should know; nil discards it.
+	Log *slog.Logger
+}
+
+// Finder finds the servers of a list, and remembers the last good answer for each of its names. Its methods belong to
+// one goroutine.
+type Finder struct {
+	options Options
+	answers map[question]*answer
+}
+
+// question is what is asked of the DNS for an entry.
+type question struct {
+	lookup Lookup
+	name   string
+}
+
+// answer is what is known of a question.
+type answer struct {
+	targets []target // the last good list, sorted by name; those that the last answer lacked included
+	trouble string   // what was wrong with the last lookup, as far as it is worth a line in the log; "" nothing
+}
+
+// NewFinder returns a Finder that knows nothing yet.
+func NewFinder(o Options) *Finder {
+	if o.NewResolver == nil {
+		o.NewResolver = NewResolver
+	}
+	if o.Counts == nil {
+		o.Counts = new(stats.Control)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Finder{options: o, answers: make(map[question]*answer)}
+}
+
+// Jitter returns d changed by up to a tenth, at random, so that many middlewares do not ask at once.
+func Jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
+}
+
+// Find looks everything up and returns the servers: in the order of the entries, those of one entry by name. An entry that
+// has no answer now has its last one; where there never was one, for the whole entry or for one of its records at the
+// first time, Find fails.
+func (f *Finder) Find(ctx context.Context, l Lookups) ([]route.Server, error) {
+	if l.RemoveAfter == 0 {
+		l.RemoveAfter = DefaultRemoveAfter
+	}
+	failed := f.ask(ctx, l)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f.release(l)
+
+	var servers []route.Server
+	var errs []error
+	for _, s := range l.Specs {
+		found := []route.Server{s.Server}
+		if q, ok := s.question(); ok {
+			if len(f.answers[q].targets) == 0 {
+				errs = append(errs, fmt.Errorf("%s%s: %w", s.Lookup, s.Server.Addr, cmp.Or(failed[q], errEmpty)))
+			}
+			found = s.servers(f.answers[q].targets)
+		}
+		for _, server := range found {
+			if !slices.ContainsFunc(servers, func(o route.Server) bool { return o.Name == server.Name && o.Addr == server.Addr }) {
+				servers = append(servers, server)
+			}
+		}
+	}
+	return servers, errors.Join(errs...)
+}
+
+// Forget drops what is known of entries that are not among l's.
+func (f *Finder) Forget(l Lookups) {
+	maps.DeleteFunc(f.answers, func(q question, _ *answer) bool {
+		return !slices.ContainsFunc(l.Specs, func(s Spec) bool { asked, _ := s.question(); return asked == q })
+	})
+}
+
+// question returns what is to be asked for s, false if nothing is.
+func (s Spec) question() (question, bool) {
+	return question{s.Lookup, s.Server.Addr}, s.Lookup != Static
+}
+
+// ask looks up what l needs, all at the same time, updates the answers, and returns why lookups failed.
+func (f *Finder) ask(ctx context.Context, l Lookups) map[question]error {
+	type result struct {
+		found      []target
+		unresolved map[string]error
+		err        error
+	}
+	resolver := f.options.NewResolver(l.Resolver)
+	results := make(map[question]*result)
+	var asking sync.WaitGroup
+	for _, s := range l.Specs {
+		q, ok := s.question()
+		if !ok || results[q] != nil {
+			continue
+		}
+		if f.answers[q] == nil {
+			f.answers[q] = new(answer)
+		}
+		r, known := new(result), f.answers[q].targets
+		results[q] = r
+		asking.Go(func() { r.found, r.unresolved, r.err = lookUp(ctx, resolver, q, known) })
+	}
+	asking.Wait()
+	failed := make(map[question]error)
+	if ctx.Err() != nil {
+		return failed // nothing was learned
+	}
+	for q, r := range results {
+		a := f.answers[q]
+		failed[q] = r.err
+		if r.err == nil && len(r.unresolved) > 0 && len(a.targets) == 0 {
+			failed[q] = joinHosts(r.unresolved)
+		}
+		f.options.Counts.LookedUp(outcome(failed[q]))
+		f.report(q, a, r.err, r.unresolved)
+		if failed[q] == nil {
+			a.update(r.found, l.RemoveAfter)
+		}
+	}
+	return failed
+}
+
+func outcome(err error) stats.LookupResult {
+	switch {
+	case err == nil:
+		return stats.LookupOK
+	case errors.Is(err, errEmpty):
+		return stats.LookupEmpty
+	}
+	return stats.LookupFailed
+}
+
+// joinHosts returns the errors of hosts as one.
+func joinHosts(errs map[string]error) error {
+	var all []error
+	for _, host := range slices.Sorted(maps.Keys(errs)) {
+		all = append(all, errs[host])
+	}
+	return errors.Join(all...)
+}
+
+// report logs that a lookup went wrong, or right again, when that has changed. What is wrong before there is a list is for
+// the caller of Find to tell.
+func (f *Finder) report(q question, a *answer, err error, unresolved map[string]error) {
+	trouble := ""
+	switch {
+	case err != nil:
+		trouble = "a name cannot be looked up; its servers stay"
+		if errors.Is(err, errEmpty) {
+			trouble = "a name has no records any more; its servers stay"
+		}
+	case len(unresolved) > 0:
+		err = joinHosts(unresolved)
+		trouble = "records have no address: known servers stay where they are, new ones wait: " +
+			strings.Join(slices.Sorted(maps.Keys(unresolved)), ", ")
+	}
+	if len(a.targets) == 0 || trouble == a.trouble {
+		return
+	}
+	a.trouble = trouble
+	name := q.lookup.String() + q.name
+	if trouble == "" {
+		f.options.Log.Info("a name is found again", "name", name)
+		return
+	}
+	f.options.Log.Warn(trouble, "name", name, "servers", len(a.targets), "error", err)
+}
+
+// update takes a good answer. Servers that it lacks stay until removeAfter answers in a row have lacked them.
+func (a *answer) update(found []target, removeAfter int) {
+	next := slices.DeleteFunc(found, func(t target) bool { return t.addr == "" })
+	for _, old := range a.targets {
+		if slices.ContainsFunc(next, func(t target) bool { return t.name == old.name }) {
+			continue
+		}
+		if old.absent++; old.absent < removeAfter {
+			next = append(next, old)
+		}
+	}
+	slices.SortFunc(next, func(a, b target) int { return strings.Compare(a.name, b.name) })
+	a.targets = next
+}
+
+// release removes servers that answers lack and whose address now is another's.
+func (f *Finder) release(l Lookups) {
+	taken := make(map[string]bool)
+	for _, s := range l.Specs {
+		q, ok := s.question()
+		if !ok {
+			taken[s.Server.Addr] = true
+			continue
+		}
+		for _, t := range f.answers[q].targets {
+			if t.absent == 0 {
+				taken[t.addr] = true
+			}
+		}
+	}
+	for _, a := range f.answers {
+		a.targets = slices.DeleteFunc(a.targets, func(t target) bool { return t.absent > 0 && taken[t.addr] })
+	}
+}

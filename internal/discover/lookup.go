@@ -1,0 +1,202 @@
+package discover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Resolver asks the DNS. *net.Resolver is one.
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
+}
+
+// NewResolver returns a Resolver that asks the DNS server at addr ("host:port"), or, where addr is "", the system's.
+func NewResolver(addr string) Resolver {
+	r := &net.Resolver{PreferGo: true}
+	if addr == "" {
+		return r
+	}
+	var d net.Dialer
+	r.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return d.DialContext(ctx, network, addr)
+	}
+	return otherServer{r, addr}
+}
+
+// otherServer is a resolver that asks another server than the system's. The net package's errors name the latter.
+type otherServer struct {
+	*net.Resolver
+	addr string
+}
+
+func (o otherServer) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	addrs, err := o.Resolver.LookupNetIP(ctx, network, host)
+	return addrs, o.correct(err)
+}
+
+func (o otherServer) LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error) {
+	name, records, err := o.Resolver.LookupSRV(ctx, service, proto, name)
+	return name, records, o.correct(err)
+}
+
+// correct returns err with the name of the server that was asked.
+func (o otherServer) correct(err error) error {
+	if e, ok := errors.AsType[*net.DNSError](err); ok && e.Server != "" {
+		e.Server = o.addr
+	}
+	return err
+}
+
+const (
+	// lookupTimeout bounds what is asked for one entry, all addresses of its records included. It is what resolv.conf
+	// allows one server for one question.
+	lookupTimeout = 5 * time.Second
+	// lookupsAtOnce bounds how many questions one entry asks at a time.
+	lookupsAtOnce = 16
+)
+
+// target is a server as the DNS tells of it.
+type target struct {
+	name   string // unique within the answer
+	addr   string // "" when the name of a record's host could not be resolved
+	weight int    // of the record, relative to the others; 1 for an address
+	absent int    // how many answers in a row have lacked it
+}
+
+// errEmpty says that a lookup found nothing.
+var errEmpty = errors.New("no records")
+
+// lookUp asks for what is found at q, sorted by name. known are the targets of the answers before. An error says that there is
+// no answer; errors of single records come in unresolved, by the records' hosts.
+func lookUp(ctx context.Context, r Resolver, q question, known []target) (found []target, unresolved map[string]error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	if q.lookup == Service {
+		found, unresolved, err = lookUpService(ctx, r, q, known)
+	} else {
+		found, err = lookUpAddresses(ctx, r, q)
+	}
+	switch e, ok := errors.AsType[*net.DNSError](err); {
+	case ok && e.IsNotFound:
+		return nil, nil, fmt.Errorf("%w: %w", errEmpty, err)
+	case err != nil:
+		return nil, nil, err
+	case len(found) == 0:
+		return nil, nil, errEmpty
+	}
+	slices.SortFunc(found, func(a, b target) int { return cmp.Compare(a.name, b.name) })
+	return slices.CompactFunc(found, func(a, b target) bool { return a == b }), unresolved, nil
+}
+
+func lookUpAddresses(ctx context.Context, r Resolver, q question) ([]target, error) {
+	host, port, err := net.SplitHostPort(q.name)
+	if err != nil {
+		return nil, err
+	}
+	addrs, err := r.LookupNetIP(ctx, networks[q.lookup], host)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]target, len(addrs))
+	for i, a := range addrs {
+		addr := net.JoinHostPort(a.Unmap().String(), port)
+		found[i] = target{name: addr, addr: addr, weight: 1}
+	}
+	return found, nil
+}
+
+// lookUpService asks for the records, then for the addresses of their hosts.
+func lookUpService(ctx context.Context, r Resolver, q question, known []target) ([]target, map[string]error, error) {
+	_, records, err := r.LookupSRV(ctx, "", "", q.name)
+	if err != nil {
+		return nil, nil, err
+	}
+	records = preferred(records)
+	found := make([]target, len(records))
+	failed := make([]error, len(records))
+	var asking sync.WaitGroup
+	slots := make(chan struct{}, lookupsAtOnce)
+	for i, record := range records {
+		asking.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			found[i], failed[i] = locate(ctx, r, q, record, known)
+		})
+	}
+	asking.Wait()
+	unresolved := make(map[string]error)
+	for i, err := range failed {
+		if err != nil {
+			unresolved[canonical(records[i].Target)] = err
+		}
+	}
+	for i, weight := range weights(records) {
+		found[i].weight = weight
+	}
+	return found, unresolved, nil
+}
+
+// locate returns the target of record. Of a host with several addresses it takes the one that is known, else the first.
+func locate(ctx context.Context, r Resolver, q question, record *net.SRV, known []target) (target, error) {
+	host := canonical(record.Target)
+	t := target{name: recordName(q.name, host, record.Port)}
+	last := ""
+	if i := slices.IndexFunc(known, func(k target) bool { return k.name == t.name }); i >= 0 {
+		last = known[i].addr
+	}
+	addrs, err := r.LookupNetIP(ctx, "ip", record.Target)
+	if err != nil || len(addrs) == 0 {
+		t.addr = last
+		return t, cmp.Or(err, errEmpty)
+	}
+	for i := range addrs {
+		addrs[i] = addrs[i].Unmap()
+	}
+	slices.SortFunc(addrs, netip.Addr.Compare) // IPv4 before IPv6
+	for i, a := range addrs {
+		if addr := net.JoinHostPort(a.String(), strconv.Itoa(int(record.Port))); i == 0 || addr == last {
+			t.addr = addr
+		}
+	}
+	return t, nil
+}
+
+// preferred returns the records with the best priority. The others are for when these can't be reached; a server that
+// is only sometimes asked holds old values.
+func preferred(records []*net.SRV) []*net.SRV {
+	if len(records) == 0 {
+		return nil
+	}
+	best := slices.MinFunc(records, func(a, b *net.SRV) int { return cmp.Compare(a.Priority, b.Priority) }).Priority
+	return slices.DeleteFunc(slices.Clone(records), func(r *net.SRV) bool { return r.Priority != best })
+}
+
+// weights returns the records' weights in their smallest whole numbers: a DNS server that gives each of n records 100/n,
+// as that of Kubernetes does, says that they are equal, and it should not matter how many they are. A record without weight
+// counts as one with the least.
+func weights(records []*net.SRV) []int {
+	list := make([]int, len(records))
+	divisor := 0
+	for i, r := range records {
+		list[i] = int(r.Weight)
+		for a, b := divisor, list[i]; ; a, b = b, a%b {
+			if b == 0 {
+				divisor = a
+				break
+			}
+		}
+	}
+	for i := range list {
+		list[i] = max(1, list[i]/max(1, divisor))
+	}
+	return list
+}

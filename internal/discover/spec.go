@@ -1,0 +1,88 @@
+package discover
+
+import (
+	"net"
+	"strconv"
+	"strings"
+
+	"mcmw/internal/route"
+)
+
+// Lookup says how an entry of the configured list becomes servers.
+type Lookup uint8
+
+// The lookups. The texts of all but Static are what an entry begins with.
+const (
+	Static     Lookup = iota // the entry is the server
+	Addresses                // every address of a name is a server
+	Addresses4               // every IPv4 address
+	Addresses6               // every IPv6 address
+	Service                  // every SRV record is a server
+	numLookups
+)
+
+var lookupPrefixes = [numLookups]string{"", "dns+", "dns4+", "dns6+", "srv+"}
+
+// networks are what the resolver calls the kinds of addresses.
+var networks = [numLookups]string{Addresses: "ip", Addresses4: "ip4", Addresses6: "ip6"}
+
+// String returns what an entry with this lookup begins with, "" for Static.
+func (l Lookup) String() string { return lookupPrefixes[l] }
+
+// CutLookup returns how address is to be looked up, and what is looked up.
+func CutLookup(address string) (Lookup, string) {
+	for l := Addresses; l < numLookups; l++ {
+		if name, ok := strings.CutPrefix(address, l.String()); ok {
+			return l, name
+		}
+	}
+	return Static, address
+}
+
+// RecordWeight as the weight of a Service gives every server the weight of its SRV record, relative to the others.
+const RecordWeight = -1
+
+// Spec is one entry of the configured list of servers. Specs are equal when they mean the same.
+type Spec struct {
+	Lookup Lookup
+	// Server is the server of a Static entry. Otherwise Addr is the name that is looked up ("host:port", of a Service
+	// "_service._proto.host"), Weight is the weight of each server found, and Name, if any, is put before their names.
+	Server route.Server
+}
+
+// servers returns the servers that were found for s.
+func (s Spec) servers(found []target) []route.Server {
+	list := make([]route.Server, len(found))
+	for i, t := range found {
+		list[i] = route.Server{Name: t.name, Addr: t.addr, Weight: s.Server.Weight}
+		if s.Server.Name != "" {
+			list[i].Name = s.Server.Name + "/" + t.name
+		}
+		if s.Server.Weight == RecordWeight {
+			list[i].Weight = t.weight
+		}
+	}
+	return list
+}
+
+// defaultPort is memcached's: it needs no place in a name.
+const defaultPort = 11211
+
+// recordName returns what the server of an SRV record is called; service is the name that was asked for.
+func recordName(service, host string, port uint16) string {
+	name := host
+	// The domain without the labels of service and protocol. It may have been completed by a search domain.
+	_, domain, _ := strings.Cut(service, ".")
+	_, domain, _ = strings.Cut(domain, ".")
+	domain = canonical(domain)
+	if label, rest, _ := strings.Cut(host, "."); rest == domain || strings.HasPrefix(rest, domain+".") {
+		name = label
+	}
+	if port != defaultPort {
+		name = net.JoinHostPort(name, strconv.Itoa(int(port)))
+	}
+	return name
+}
+
+// canonical returns the one spelling of a DNS name that means the same as name.
+func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
