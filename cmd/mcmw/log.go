@@ -10,8 +10,8 @@ import (
 	"mcmw/internal/config"
 )
 
-// newLogger returns the log that c asks for, written to w.
-func newLogger(w io.Writer, c *config.Config) *slog.Logger {
+// newLogger returns the log that c asks for, written to w, and its level, which may be changed.
+func newLogger(w io.Writer, c *config.Config) (*slog.Logger, *slog.LevelVar) {
 	format := c.LogFormat
 	if format != config.LogText && format != config.LogJSON {
 		format = config.LogJSON
@@ -19,11 +19,13 @@ func newLogger(w io.Writer, c *config.Config) *slog.Logger {
 			format = config.LogText
 		}
 	}
-	options := &slog.HandlerOptions{Level: c.LogLevel}
+	level := new(slog.LevelVar)
+	level.Set(c.LogLevel)
+	options := &slog.HandlerOptions{Level: level}
 	if format == config.LogJSON {
-		return slog.New(slog.NewJSONHandler(w, options))
+		return slog.New(slog.NewJSONHandler(w, options)), level
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(slog.NewTextHandler(w, options)), level
 }
 
 func isTerminal(w io.Writer) bool {

@@ -61,6 +61,7 @@ func TestACommandLineThatIsNotAcceptedExitsWithTwoAndSaysWhatIs(t *testing.T) {
 		"version now":              "mcmw: unknown command \"now\" for \"mcmw version\"\nmcmw: mcmw version --help lists what is accepted\n",
 		"serve -m a --depth 0":     "mcmw: flag --depth: \"0\" is too small; accepted: 1 to 4096 requests\n",
 		"serve -m a:x --depth two": "mcmw: flag -m, --servers: \"a:x\" has the port \"x\"; a port is a number from 1 to 65535; accepted: ",
+		"serve -m srv+cache":       "mcmw: flag -m, --servers: \"srv+cache\" is not of the form srv+_service._proto.host; accepted: ",
 		"config check -m a -t -1":  "mcmw: flag -t, --workers: \"-1\" is too small; accepted: 0 to 1024; 0 or auto: chosen at start\n",
 		"config print --queue 0":   "mcmw: flag --queue: \"0\" is too small; accepted: 1 to 1048576 bursts\n",
 		"serve a":                  "mcmw: flag arguments: \"a\" is unexpected; accepted: servers, after -m or --servers with the first of them\n",

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"math"
+	"net"
 	"os"
+	"os/signal"
 	"runtime"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,7 +26,8 @@ func newServeCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve [flags] [-m server server...]",
 		Short: "Serve memcached clients",
-		Long: "Serve memcached clients until SIGTERM or SIGINT, then finish what is in flight and exit. A second signal exits at once.\n\n" +
+		Long: "Serve memcached clients until SIGTERM or SIGINT, then finish what is in flight and exit. A second signal exits at once.\n" +
+			"SIGHUP, or a change of the configuration file, reads the configuration again and changes what serves.\n\n" +
 			"Every flag can also be an environment variable (--max-value: MCMW_MAX_VALUE) or a line of the file --config\n" +
 			"(max-value: 1m). Flags override the environment, which overrides the file. `mcmw config print --show-origin` shows\n" +
 			"what holds and why.",
@@ -31,11 +38,17 @@ func newServeCommand() *cobra.Command {
 	flags := addOptions(command)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		flags.SetArguments(args)
-		c, err := config.Load(config.Sources{Flags: flags, Env: os.Environ()})
+		load := func() (*config.Config, error) {
+			return config.Load(config.Sources{Flags: flags, Env: os.Environ()})
+		}
+		hangup := make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP)
+		defer signal.Stop(hangup)
+		k, err := newControl(load, hangup, cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
-		return serve(cmd.Context(), c, newLogger(cmd.ErrOrStderr(), c))
+		return serve(cmd.Context(), k)
 	}
 	return command
 }
@@ -53,21 +66,25 @@ func procs(asked, available int, inEnvironment bool) int {
 	return (available + 1) / 2
 }
 
-// serve runs the middleware until ctx is done and it has drained. The admin server starts first and ends last: it tells
-// why clients are not served yet, and that they are not any more.
-func serve(ctx context.Context, c *config.Config, log *slog.Logger) error {
-	for _, warning := range c.Warnings {
-		log.Warn(warning)
+// serve runs the middleware that k has the configuration of until ctx is done and it has drained. The admin server starts
+// first and ends last: it tells why clients are not served yet, and that they are not any more.
+func serve(ctx context.Context, k *control) error {
+	for _, warning := range k.config.Warnings {
+		k.log.Warn(warning)
 	}
-	runtime.GOMAXPROCS(procs(c.Procs, runtime.GOMAXPROCS(0), os.Getenv("GOMAXPROCS") != ""))
-	options := c.Middleware()
-	options.Version, options.Log = version, log
-	m, err := middleware.New(options)
+	runtime.GOMAXPROCS(procs(k.config.Procs, runtime.GOMAXPROCS(0), os.Getenv("GOMAXPROCS") != ""))
+	adminListener, found, err := findServers(ctx, k)
+	if err != nil || !found {
+		return err
+	}
+	m, err := middleware.New(k.options(k.config, k.servers))
 	if err != nil {
 		return err
 	}
-	if c.Admin != "" {
-		stopAdmin, err := startAdmin(c.Admin, m, log)
+	if k.config.Admin != "" {
+		stopAdmin, err := startAdmin(admin.Options{
+			Addr: k.config.Admin, Listener: adminListener, Registry: m.Stats(), Control: k.counts, Ready: m.IsReady, Version: version, Log: k.log,
+		})
 		if err != nil {
 			return err
 		}
@@ -77,33 +94,50 @@ func serve(ctx context.Context, c *config.Config, log *slog.Logger) error {
 		return err
 	}
 
-	ended := make(chan struct{})
-	defer close(ended)
-	go func() {
-		select {
-		case <-m.Ready():
-			logReady(c, m, log)
-		case <-ended:
-		}
-	}()
+	controlling, stopControl := context.WithCancel(ctx)
+	var controller sync.WaitGroup
+	defer controller.Wait()
+	defer stopControl()
+	controller.Go(func() { k.run(controlling, m, func() { logReady(k, m) }) })
 	err = m.Run(ctx)
-	logEnd(m.Stats().Snapshot(), log)
+	logEnd(m.Stats().Snapshot(), k.log)
 	return err
 }
 
-// startAdmin starts the admin server of m on addr. The function it returns stops it and waits for its end.
-func startAdmin(addr string, m *middleware.Middleware, log *slog.Logger) (stop func(), err error) {
-	server := admin.New(admin.Options{Addr: addr, Registry: m.Stats(), Ready: m.IsReady, Version: version, Log: log})
+// findServers waits until k knows its servers; found is false if ctx ends before. When there are names to look up the admin
+// server's address is answered meanwhile, and returned bound.
+func findServers(ctx context.Context, k *control) (l net.Listener, found bool, err error) {
+	if k.config.Admin == "" || !k.config.Lookups().Any() {
+		return nil, k.awaitServers(ctx), nil
+	}
+	starting, err := admin.Start(k.config.Admin, "the names of the memcached servers have not been found yet", k.log)
+	if err != nil {
+		return nil, false, err
+	}
+	k.log.Info("admin server listens", "address", starting.Addr().String())
+	found = k.awaitServers(ctx)
+	l, err = starting.Stop()
+	if !found || err != nil {
+		return nil, false, errors.Join(err, l.Close())
+	}
+	return l, true, nil
+}
+
+// startAdmin starts the admin server. The function it returns stops it and waits for its end.
+func startAdmin(o admin.Options) (stop func(), err error) {
+	server := admin.New(o)
 	if err := server.Listen(); err != nil {
 		return nil, err
 	}
-	log.Info("admin server listens", "address", server.Addr().String())
+	if o.Listener == nil {
+		o.Log.Info("admin server listens", "address", server.Addr().String())
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		if err := server.Serve(ctx); err != nil {
-			log.Error("the admin server has ended; clients are served on", "error", err)
+			o.Log.Error("the admin server has ended; clients are served on", "error", err)
 		}
 	}()
 	return func() {
@@ -113,20 +147,16 @@ func startAdmin(addr string, m *middleware.Middleware, log *slog.Logger) (stop f
 }
 
 // logReady says what is served from where, once all servers have been reached.
-func logReady(c *config.Config, m *middleware.Middleware, log *slog.Logger) {
+func logReady(k *control, m *middleware.Middleware) {
 	var listen, servers []string
 	for _, a := range m.Addrs() {
 		listen = append(listen, a.String())
 	}
-	for _, s := range c.Servers {
+	for _, s := range k.servers {
 		servers = append(servers, s.Name)
 	}
-	replicas := c.Replicas
-	if replicas == 0 {
-		replicas = len(c.Servers)
-	}
-	log.Info("ready", "listen", listen, "servers", servers, "workers", m.Stats().Snapshot().Workers, "depth", c.Depth,
-		"replicas", replicas, "sharded", c.Sharded, "version", version)
+	k.log.Info("ready", "listen", listen, "servers", servers, "workers", m.Stats().Snapshot().Workers, "depth", k.config.Depth,
+		"replicas", cmp.Or(k.config.Replicas, len(k.servers)), "sharded", k.config.Sharded, "version", version)
 }
 
 // logEnd writes the last statistics.

@@ -254,14 +254,15 @@ func TestTheLogIsTextOnATerminalAndJSONElsewhere(t *testing.T) {
 		{terminal, "json", &slog.JSONHandler{}},
 		{file, "text", &slog.TextHandler{}},
 	} {
-		require.IsType(t, c.want, newLogger(c.to, &config.Config{LogFormat: c.format}).Handler())
+		logger, _ := newLogger(c.to, &config.Config{LogFormat: c.format})
+		require.IsType(t, c.want, logger.Handler())
 	}
 }
 
 func TestTheLogHasNothingBelowItsLevel(t *testing.T) {
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
 		var log output
-		logger := newLogger(&log, &config.Config{LogLevel: level})
+		logger, _ := newLogger(&log, &config.Config{LogLevel: level})
 		logger.Log(t.Context(), level-1, "below")
 		logger.Log(t.Context(), level, "at")
 		require.NotContains(t, log.String(), "below")

@@ -30,6 +30,10 @@ const (
 type Options struct {
 	// Addr is where to listen, "host:port" (port 0: any free one).
 	Addr string
+	// Listener is bound already, as Starting.Stop returns it; nil means that Listen binds Addr.
+	Listener net.Listener
+	// Control is where the numbers about the configuration come from; nil leaves them out.
+	Control *stats.Control
 	// Registry is where the numbers come from.
 	Registry *stats.Registry
 	// Ready reports whether clients are served; nil means always. It is called from any goroutine.
@@ -67,12 +71,13 @@ func New(o Options) *Server {
 
 // Listen binds the address.
 func (s *Server) Listen() error {
-	l, err := net.Listen("tcp", s.options.Addr)
-	if err != nil {
-		return fmt.Errorf("admin address %q: %w", s.options.Addr, err)
+	s.listener = s.options.Listener
+	if s.listener != nil {
+		return nil
 	}
-	s.listener = l
-	return nil
+	var err error
+	s.listener, err = listen(s.options.Addr)
+	return err
 }
 
 // Addr returns the address that Listen has bound.
@@ -126,6 +131,9 @@ func (s *Server) handler() http.Handler {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	if s.options.Control != nil {
+		metrics.MustRegister(NewControlCollector(s.options.Control))
+	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(s.options.Log.Handler(), slog.LevelWarn),
 		ErrorHandling: promhttp.HTTPErrorOnError,

@@ -141,3 +141,13 @@ func parseAdmin(text string) error {
 	_, err = parsePort(port, 0)
 	return err
 }
+
+// parseResolver checks the address of a DNS server.
+func parseResolver(text string) error {
+	addr, err := netip.ParseAddrPort(text)
+	if err != nil {
+		return errors.New("is not an IP address with a port")
+	}
+	_, err = parsePort(strconv.Itoa(int(addr.Port())), 1)
+	return err
+}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcmw/internal/discover"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
 )
@@ -28,8 +29,16 @@ var checks = []struct {
 	{[]string{"max-key", "max-line", "max-multiget-line"}, (*Config).checkLimits},
 }
 
-// check returns what is wrong with the options taken together.
+// check returns what is wrong with the options taken together, as far as it can be told before names are looked up.
 func (c *Config) check() Problems {
+	c.known, c.complete = nil, true
+	for _, s := range c.Servers {
+		if s.Lookup == discover.Static {
+			c.known = append(c.known, s.Server)
+		} else {
+			c.complete = false
+		}
+	}
 	var problems Problems
 	for _, rule := range checks {
 		if !slices.ContainsFunc(rule.options, func(name string) bool { return c.refused[name] }) {
@@ -37,6 +46,19 @@ func (c *Config) check() Problems {
 		}
 	}
 	return problems
+}
+
+// CheckServers returns what is wrong with the options when servers are what was found. The error is Problems.
+func (c *Config) CheckServers(servers []route.Server) error {
+	d := *c
+	d.known, d.complete = servers, true
+	var problems Problems
+	for _, rule := range checks {
+		if slices.Contains(rule.options, optionServers) {
+			problems = append(problems, rule.check(&d)...)
+		}
+	}
+	return problems.asError()
 }
 
 // takesFreePort says whether addr lets the system choose the port: such addresses never collide.
@@ -64,8 +86,15 @@ func (c *Config) checkServers() Problems {
 			serverForms, Find(optionServers).Env())}
 	}
 	var problems Problems
+	for i, s := range c.Servers {
+		if s.Lookup != discover.Static && slices.ContainsFunc(c.Servers[:i], func(o discover.Spec) bool {
+			return o.Lookup == s.Lookup && o.Server.Addr == s.Server.Addr
+		}) {
+			problems = append(problems, c.problem(optionServers, "%q is given twice", s.Lookup.String()+s.Server.Addr))
+		}
+	}
 	first := make(map[string]string) // the name of the server that has an address
-	for _, s := range c.Servers {
+	for _, s := range c.known {
 		if name, ok := first[s.Addr]; ok {
 			problems = append(problems, c.problem(optionServers, "%q and %q both have the address %s; accepted: every address once",
 				name, s.Name, s.Addr))
@@ -80,7 +109,7 @@ func (c *Config) checkServers() Problems {
 func (c *Config) checkLoop() Problems {
 	var problems Problems
 	addrs := c.listenPlaces()
-	for _, s := range c.Servers {
+	for _, s := range c.known {
 		if slices.Contains(addrs, s.Addr) {
 			problems = append(problems, c.problem(optionServers, "%q is an address mcmw itself listens on", s.Addr))
 		}
@@ -89,7 +118,7 @@ func (c *Config) checkLoop() Problems {
 }
 
 func (c *Config) checkReplicas() Problems {
-	if n := len(c.Servers); n > 0 && c.Replicas > n {
+	if n := len(c.known); c.complete && n > 0 && c.Replicas > n {
 		return Problems{c.problem("replicas", "\"%d\" is more than there are servers (%d); accepted: all, or 1 to %d", c.Replicas, n, n)}
 	}
 	return nil
@@ -97,11 +126,11 @@ func (c *Config) checkReplicas() Problems {
 
 // checkAck refuses a majority of one replica: it promises what it can't keep.
 func (c *Config) checkAck() Problems {
-	n := len(c.Servers)
+	n := len(c.known)
 	if c.Replicas > 0 {
 		n = c.Replicas
 	}
-	if n == 1 && c.Ack == replica.AckQuorum {
+	if n == 1 && c.Ack == replica.AckQuorum && (c.complete || c.Replicas == 1) {
 		return Problems{c.problem("ack", "\"quorum\" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas")}
 	}
 	return nil
@@ -109,12 +138,12 @@ func (c *Config) checkAck() Problems {
 
 // checkPlacement asks the router itself about what only it knows: names that hash alike, weights on a ring without.
 func (c *Config) checkPlacement() Problems {
-	if len(c.Servers) == 0 {
+	if len(c.known) == 0 {
 		return nil
 	}
 	placement := c.Placement()
 	placement.Replicas = 0
-	if _, err := route.New(c.Servers, placement); err != nil {
+	if _, err := route.New(c.known, placement); err != nil {
 		return Problems{c.problem(optionServers, "%s", strings.TrimPrefix(err.Error(), "route: "))}
 	}
 	return nil

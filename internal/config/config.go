@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/discover"
 	"mcmw/internal/middleware"
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
@@ -19,7 +20,7 @@ type Config struct {
 	Listen     []string // as written; ListenAddrs completes them
 	ListenPort int
 
-	Servers  []route.Server
+	Servers  []discover.Spec
 	Replicas int // 0: all
 	Read     route.ReadPolicy
 	Ack      replica.Ack
@@ -33,6 +34,10 @@ type Config struct {
 	Ring    route.RingKind
 	Hash    route.HashKind
 	HashTag string
+
+	ResolveInterval time.Duration
+	RemoveAfter     int    // answers
+	Resolver        string // "" the system's
 
 	Workers int // 0: chosen at start
 	Depth   int
@@ -60,10 +65,17 @@ type Config struct {
 	LogLevel  slog.Level
 	LogFormat string
 
+	WatchInterval time.Duration // 0: never
+
 	// Warnings are what looks like a mistake but may be meant, one line each.
 	Warnings []string
 
+	// known are the servers that are known, all of them if complete: the rest are names that have not been looked up.
+	known    []route.Server
+	complete bool
+
 	origins map[string]Origin // by option name; an option that is not in it has its default
+	unread  bool              // nothing in the file could be read: what it would have given is not missing
 	refused map[string]bool   // options of which a source gave a value that was refused
 }
 
@@ -84,11 +96,17 @@ func (c *Config) Placement() route.Options {
 	return route.Options{Replicas: c.Replicas, Ring: c.Ring, Hash: c.Hash, HashTag: c.HashTag, Read: c.Read}
 }
 
-// Middleware returns what the middleware is made from, but for the version and the log, which are the command's.
+// Lookups returns what servers are found from.
+func (c *Config) Lookups() discover.Lookups {
+	return discover.Lookups{Specs: c.Servers, Resolver: c.Resolver, RemoveAfter: c.RemoveAfter}
+}
+
+// Middleware returns what the middleware is made from, but for the version and the log, which are the command's, and for the
+// servers that have to be looked up.
 func (c *Config) Middleware() middleware.Options {
 	return middleware.Options{
 		Listen:         c.ListenAddrs(),
-		Servers:        c.Servers,
+		Servers:        c.known,
 		Placement:      c.Placement(),
 		Ack:            c.Ack,
 		GetErrorMiss:   c.GetErrorMiss,

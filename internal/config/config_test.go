@@ -66,7 +66,7 @@ func TestTheReportsShortFormWorksLiterally(t *testing.T) {
 	require.Equal(t, []route.Server{
 		{Name: "127.0.0.1:11211", Addr: "127.0.0.1:11211", Weight: 1},
 		{Name: "127.0.0.1:11212", Addr: "127.0.0.1:11212", Weight: 1},
-	}, c.Servers)
+	}, c.Middleware().Servers)
 }
 
 func TestATogglesValueMayFollowItInAnyForm(t *testing.T) {
@@ -245,6 +245,8 @@ func TestPrintedConfigurationsAreReadToTheSame(t *testing.T) {
 			"-t 8 --depth 1 --queue 9 --timeout 1ms --stall-after 2ms --connect-timeout 1h --drain-timeout 90s --max-key 300 --max-value 2m " +
 			"--max-line 4k --max-multiget-line 1g --admin off --log-level debug --log-format json --procs 2 " +
 			"-m null=unix:/x [::1]:1 true c:1:1")},
+		"names to look up": {args: strings.Fields("-m a*2 dns+cache blue=dns4+cache.example.*3 dns6+x:1 srv+_a._b.c*record " +
+			"green=srv+_a._b.d --resolver [::1]:53 --resolve-interval 1m --remove-after 1 --watch-interval 0s")},
 		"mappings": {yaml: "servers: [{name: x, address: 'y:1', weight: 3}, {address: z}]\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -260,6 +262,9 @@ func TestPrintedConfigurationsAreReadToTheSame(t *testing.T) {
 					{before.LogFormat, after.LogFormat},
 					{before.Procs, after.Procs},
 					{before.Pool, after.Pool},
+					{before.Lookups(), after.Lookups()},
+					{before.ResolveInterval, after.ResolveInterval},
+					{before.WatchInterval, after.WatchInterval},
 				} {
 					require.Equal(t, values[0], values[1])
 				}

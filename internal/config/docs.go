@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-const docsHead = `# Configuration
+var docsHead = `# Configuration
 
 <!-- Made from the table of options in internal/config by "go generate ./internal/config". Edit it there. -->
 
@@ -34,6 +34,19 @@ The last one ends every line with where its value comes from:
 
 Shell completion: ` + "`source <(mcmw completion bash)`" + ` (also zsh, fish and powershell).
 
+## While mcmw runs
+
+SIGHUP, or a change of the file, has everything read again as at the start: flags and environment are what they were, the file is what it
+is now. What is accepted is put in force as a whole, under load, and the log says what changed. What is not accepted changes
+nothing: the log has the message that the start would have had. These options may change while mcmw runs: ` + "`" + strings.Join(live, "`, `") + "`" + `.
+A file that changes another one changes nothing, either. The file counts as changed when what its path leads to is another
+file, or has another size or time of writing, also by way of a symbolic link (a ConfigMap of Kubernetes), for two looks in
+a row (` + "`watch-interval`" + `), so that a file that is still being written is not read.
+
+` + "`stats`" + ` has the counts and a hash of the configuration in lines that start with ` + "`mcmw_config`" + `, ` + "`/metrics`" + ` in
+` + "`mcmw_config_reloads_total{result}`" + ` and ` + "`mcmw_config_info{hash,servers}`" + `: middlewares in front of the same servers should have
+the same hashes. Addresses of mcmw itself, its log and the like do not count.
+
 ## The short form
 
     mcmw serve -l 127.0.0.1 -p 11311 -t 64 -s true -m 127.0.0.1:11211 127.0.0.1:11212
@@ -51,9 +64,12 @@ the servers: arguments after the first are further servers.
 | ` + "`[::1]:11212`" + ` | [::1]:11212 | [::1]:11212 | 1 |
 | ` + "`unix:/run/memcached.sock`" + ` | unix:/run/memcached.sock | the socket | 1 |
 | ` + "`10.0.0.1:11211:1 blue`" + ` (twemproxy) | blue | 10.0.0.1:11211 | 1 |
+| ` + "`dns+cache:11212*3`" + ` | each address of the name | the same, port 11212 | 3 |
+| ` + "`srv+_memcache._tcp.memcached.ns.svc`" + ` | the host of each SRV record, shortened | the host's, the record's port | 1 |
 
 The name is what keys are hashed to, and what logs, metrics and errors say. Give servers names of their own if their
-addresses may change: keys stay where they are as long as the names do. In the file the list may hold texts or mappings:
+addresses may change: keys stay where they are as long as the names do. [servers.md](servers.md) says how servers are found by
+names of the DNS, and what moves when they change. In the file the list may hold texts or mappings:
 
     servers:
       - cache1:11211

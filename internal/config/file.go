@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"mcmw/internal/route"
+	"mcmw/internal/discover"
 )
 
 // readFile returns what the YAML file at path says, in the file's order. origin is where the path came from.
@@ -109,32 +109,32 @@ func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, er
 var serverKeys = []string{"name", "address", "weight"}
 
 // parseServerMapping reads a server that the file gives as {name, address, weight}.
-func parseServerMapping(n *yaml.Node) (route.Server, error) {
+func parseServerMapping(n *yaml.Node) (discover.Spec, error) {
 	fields := make(map[string]string)
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i].Value, resolve(n.Content[i+1])
 		_, twice := fields[key]
 		switch {
 		case !slices.Contains(serverKeys, key):
-			return route.Server{}, fmt.Errorf("has the unknown key %q%s", key, didYouMean(key, serverKeys))
+			return discover.Spec{}, fmt.Errorf("has the unknown key %q%s", key, didYouMean(key, serverKeys))
 		case twice:
-			return route.Server{}, fmt.Errorf("has the key %q twice", key)
+			return discover.Spec{}, fmt.Errorf("has the key %q twice", key)
 		case value.Kind != yaml.ScalarNode || isNull(value) || value.Value == "":
-			return route.Server{}, fmt.Errorf("has no text for the key %q", key)
+			return discover.Spec{}, fmt.Errorf("has no text for the key %q", key)
 		}
 		fields[key] = value.Value
 	}
 	if fields["address"] == "" {
-		return route.Server{}, errors.New("has no key \"address\"")
+		return discover.Spec{}, errors.New("has no key \"address\"")
 	}
 	weight := 1
 	if text, ok := fields["weight"]; ok {
 		var err error
 		if weight, err = parseWeight(text); err != nil {
-			return route.Server{}, err
+			return discover.Spec{}, err
 		}
 	}
-	return makeServer(fields["name"], fields["address"], weight)
+	return makeSpec(fields["name"], fields["address"], weight)
 }
 
 func unknownKey(key string) string {

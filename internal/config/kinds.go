@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"mcmw/internal/route"
+	"mcmw/internal/discover"
 )
 
 // given is one value as a source wrote it: a text, or, for a server in the YAML file, a mapping.
@@ -314,9 +314,9 @@ func (servers) accepts() string     { return serverForms }
 func (servers) reset(c *Config)     { c.Servers = nil }
 
 func (servers) set(c *Config, v given) error {
-	parse := func() (route.Server, error) { return parseServer(v.text) }
+	parse := func() (discover.Spec, error) { return parseServer(v.text) }
 	if v.mapping != nil {
-		parse = func() (route.Server, error) { return parseServerMapping(v.mapping) }
+		parse = func() (discover.Spec, error) { return parseServerMapping(v.mapping) }
 	}
 	s, err := parse()
 	if err != nil {

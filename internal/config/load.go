@@ -22,7 +22,9 @@ type setting struct {
 // Load reads all sources and checks the options together. The error is Problems: everything that is wrong.
 func Load(s Sources) (*Config, error) {
 	c, problems := read(s)
-	problems = append(problems, c.check()...)
+	if !c.unread {
+		problems = append(problems, c.check()...)
+	}
 	if err := problems.asError(); err != nil {
 		return nil, err
 	}
@@ -56,6 +58,7 @@ func read(s Sources) (*Config, Problems) {
 	var problems Problems
 	if c.File != "" {
 		fromFile, problems = readFile(c.File, c.Origin(optionConfig))
+		c.unread = fromFile == nil && problems != nil
 	}
 	for _, given := range [][]setting{fromFile, fromEnv, fromFlags} {
 		for _, one := range given {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/discover"
 	"mcmw/internal/middleware"
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
@@ -63,6 +64,9 @@ const (
 	LogText = "text"
 	LogJSON = "json"
 )
+
+// wordSystem stands for the system's name servers.
+const wordSystem = "system"
 
 const poolShared = "shared"
 
@@ -203,6 +207,24 @@ var Options = []Option{
 			},
 		},
 		Help: "hash only the part of a key between these two characters",
+	},
+	{
+		Name: "resolve-interval", Default: formatDuration(discover.DefaultInterval), Group: groupServers,
+		kind: duration{func(c *Config) *time.Duration { return &c.ResolveInterval }, 100 * time.Millisecond, maxTime},
+		Help: "how often names of servers (dns+ and srv+) are looked up again, give or take a tenth",
+	},
+	{
+		Name: "remove-after", Default: strconv.Itoa(discover.DefaultRemoveAfter), Group: groupServers,
+		kind: count{field: func(c *Config) *int { return &c.RemoveAfter }, min: 1, max: 1_000_000, unit: "answers"},
+		Help: "how many answers of the DNS in a row must lack a server before it is removed",
+	},
+	{
+		Name: "resolver", Default: wordSystem, Group: groupServers,
+		kind: text{
+			field: func(c *Config) *string { return &c.Resolver }, name: "ADDRESS", what: "ip:port", off: wordSystem,
+			check: parseResolver,
+		},
+		Help: "DNS server that is asked for dns+ and srv+ names; system is those of /etc/resolv.conf",
 	},
 
 	{
@@ -361,6 +383,11 @@ var Options = []Option{
 		Name: "procs", Default: "auto", Group: groupProcess,
 		kind: count{field: func(c *Config) *int { return &c.Procs }, min: 0, max: 1024, word: "auto"},
 		Help: "how many processors to use at a time (GOMAXPROCS); auto is half of those there are",
+	},
+	{
+		Name: "watch-interval", Default: formatDuration(time.Second), Group: groupProcess,
+		kind: duration{func(c *Config) *time.Duration { return &c.WatchInterval }, 0, maxTime},
+		Help: "how often the configuration file is looked at, to read it again when it has changed; 0s is only at SIGHUP",
 	},
 	{
 		Name: optionConfig, Default: "none", Group: groupProcess,

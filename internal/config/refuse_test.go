@@ -39,6 +39,33 @@ var badValues = []struct {
 	{"servers", "n\x01=a", `"n\x01=a" has '\x01' in its name; printable ASCII without space, comma, = and * may stand there; accepted: `},
 	{"servers", "a b", `"a b" has a space in it, but is not twemproxy's "host:port:weight name"; accepted: `},
 	{"servers", "unix:/a b", `"unix:/a b" has the weight "/a"; `},
+	{"servers", "dns+", `"dns+" has no host; accepted: `},
+	{"servers", "dns+:5", `"dns+:5" has no host; accepted: `},
+	{"servers", "dns+.", `"dns+." has no host; accepted: `},
+	{"servers", "dns+a:x", `"dns+a:x" has the port "x"; a port is a number from 1 to 65535; accepted: `},
+	{"servers", "dns+a:0", `"dns+a:0" has the port "0"; a port is a number from 1 to 65535; accepted: `},
+	{"servers", "dns+a..b", `"dns+a..b" has the label "" in the name to look up; a label has 1 to 63 bytes; accepted: `},
+	{"servers", "dns+" + strings.Repeat("a", 64), `"dns+` + strings.Repeat("a", 64) + `" has the label "` + strings.Repeat("a", 64) + `" in the name to look up; `},
+	{"servers", "dns+" + strings.Repeat("a.", 128), `"dns+` + strings.Repeat("a.", 128) + `" has a name of 255 bytes to look up; it may have 253; accepted: `},
+	{"servers", "dns4+10.0.0.1:5", `"dns4+10.0.0.1:5" has the address 10.0.0.1 where a name to look up belongs; accepted: `},
+	{"servers", "dns+[::1]:5", `"dns+[::1]:5" has the address ::1 where a name to look up belongs; accepted: `},
+	{"servers", "dns+unix:/x", `"dns+unix:/x" is a unix socket, which has no name to look up; accepted: `},
+	{"servers", "dns+a/b", `"dns+a/b" has '/' in its host name; `},
+	{"servers", "dns+a*record", `"dns+a*record" has the weight "record", which only srv+ has; accepted: `},
+	{"servers", "a*record", `"a*record" has the weight "record", which only srv+ has; accepted: `},
+	{"servers", "srv+_a._b.c:5", `"srv+_a._b.c:5" has a port; SRV records have their own; accepted: `},
+	{"servers", "srv+a", `"srv+a" is not of the form srv+_service._proto.host; accepted: `},
+	{"servers", "srv+_a.b.c", `"srv+_a.b.c" is not of the form srv+_service._proto.host; accepted: `},
+	{"servers", "srv+_a._b.", `"srv+_a._b." is not of the form srv+_service._proto.host; accepted: `},
+	{"servers", "srv+_a._b", `"srv+_a._b" is not of the form srv+_service._proto.host; accepted: `},
+	{"servers", "srv+_a._b.c/d", `"srv+_a._b.c/d" has '/' in its host name; `},
+	{"servers", "srv+_a._b.c*0", `"srv+_a._b.c*0" has the weight "0"; `},
+	{"resolve-interval", "99ms", `"99ms" is too short; accepted: 100ms to 1h, with the unit: us, ms, s, m, h`},
+	{"remove-after", "0", `"0" is too small; accepted: 1 to 1000000 answers`},
+	{"resolver", "10.0.0.10", `"10.0.0.10" is not an IP address with a port; accepted: ip:port, or system`},
+	{"resolver", "dns:53", `"dns:53" is not an IP address with a port; accepted: ip:port, or system`},
+	{"resolver", "10.0.0.10:0", `"10.0.0.10:0" has the port "0"; a port is a number from 1 to 65535; accepted: ip:port, or system`},
+	{"watch-interval", "-1s", `"-1s" is too short; accepted: 0s to 1h`},
 	{"replicas", "0", `"0" is too small; accepted: all, or 1 to 500`},
 	{"replicas", "501", `"501" is too large; accepted: all, or 1 to 500`},
 	{"replicas", "some", `"some" is not a whole number; accepted: all, or 1 to 500`},
@@ -208,6 +235,8 @@ func TestAMissingFileIsNamed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.Equal(t, []string{"flag --config: cannot read the file: open nowhere.yaml: no such file or directory"},
 		refused(t, sources{args: []string{"-m", "a", "--config", "nowhere.yaml"}}))
+	require.Equal(t, []string{"flag --config: cannot read the file: open nowhere.yaml: no such file or directory"},
+		refused(t, sources{args: []string{"--config", "nowhere.yaml"}}), "the servers may stand in it")
 	require.Equal(t, []string{"env MCMW_CONFIG: cannot read the file: open nowhere.yaml: no such file or directory"},
 		refused(t, sources{args: []string{"-m", "a"}, env: []string{"MCMW_CONFIG=nowhere.yaml"}}))
 }
@@ -218,7 +247,8 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 		message string
 	}{
 		{nil, "servers: none given; accepted: at least one of [name=]host[:port][*weight], [name=]unix:/path[*weight], " +
-			"or twemproxy's host:port:weight [name], by -m, --servers, MCMW_SERVERS or the file"},
+			"twemproxy's host:port:weight [name], or names to look up: [name=]dns+host[:port][*weight] (also dns4+ and dns6+), " +
+			"[name=]srv+_service._proto.host[*weight|*record], by -m, --servers, MCMW_SERVERS or the file"},
 		{[]string{"a"}, `flag arguments: "a" is unexpected; accepted: servers, after -m or --servers with the first of them`},
 		{[]string{"-m", "a", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas`},
 		{[]string{"-m", "a", "-m", "b", "--replicas", "1", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more`},
@@ -226,6 +256,9 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 		{[]string{"-m", "a", "b=a:11211"}, `flag -m, --servers: "a" and "b" both have the address a:11211; accepted: every address once`},
 		{[]string{"-m", "x=a", "x=b"}, `flag -m, --servers: servers 1 and 2 are both named "x"; accepted: distinct names`},
 		{[]string{"-m", "a*2", "b", "--ring", "libmemcached"}, `flag -m, --servers: server "a" has weight 2, but ring libmemcached has no weights`},
+		{[]string{"-m", "dns+a,dns+a*2"}, `flag -m, --servers: "dns+a:11211" is given twice`},
+		{[]string{"-m", "a", "dns+b", "a*2"}, `flag -m, --servers: "a" and "a" both have the address a:11211; accepted: every address once`},
+		{[]string{"-m", "dns+a", "--replicas", "1", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more`},
 		{[]string{"-m", "127.0.0.1:11311"}, `flag -m, --servers: "127.0.0.1:11311" is an address mcmw itself listens on`},
 		{[]string{"-m", "a", "-l", "127.0.0.1,127.0.0.1:11311"}, `flag -l, --listen: "127.0.0.1:11311" is given twice`},
 		{[]string{"-m", "a", "-l", "127.0.0.1", "-p", "9150"}, `admin: "127.0.0.1:9150" is an address for clients; accepted: another one, or off`},

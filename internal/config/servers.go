@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 
+	"mcmw/internal/discover"
 	"mcmw/internal/route"
 )
 
@@ -20,10 +22,15 @@ const (
 	maxServerName = 255
 )
 
-const serverForms = "[name=]host[:port][*weight], [name=]unix:/path[*weight], or twemproxy's host:port:weight [name]"
+const serverForms = "[name=]host[:port][*weight], [name=]unix:/path[*weight], twemproxy's host:port:weight [name], " +
+	"or names to look up: [name=]dns+host[:port][*weight] (also dns4+ and dns6+), [name=]srv+_service._proto.host[*weight|*record]"
 
-// parseServer reads one server from its text form. Its name is the address as written unless the text gives one.
-func parseServer(text string) (route.Server, error) {
+// wordRecord is the weight that means that of each SRV record.
+const wordRecord = "record"
+
+// parseServer reads one entry of the list of servers from its text form. A server's name is the address as written unless
+// the text gives one.
+func parseServer(text string) (discover.Spec, error) {
 	if address, name, ok := strings.Cut(strings.TrimSpace(text), " "); ok {
 		return parseTwemproxy(address, strings.TrimSpace(name))
 	}
@@ -32,7 +39,7 @@ func parseServer(text string) (route.Server, error) {
 		if before, after, ok := strings.Cut(text, "="); ok {
 			name, rest = before, after
 			if name == "" {
-				return route.Server{}, errors.New("has no name before the =")
+				return discover.Spec{}, errors.New("has no name before the =")
 			}
 		}
 	}
@@ -40,14 +47,14 @@ func parseServer(text string) (route.Server, error) {
 	if i := strings.LastIndexByte(rest, '*'); i >= 0 {
 		var err error
 		if weight, err = parseWeight(rest[i+1:]); err != nil {
-			return route.Server{}, err
+			return discover.Spec{}, err
 		}
 		rest = rest[:i]
 	}
 	if name == "" && isTwemproxy(rest) {
 		return parseTwemproxy(text, "")
 	}
-	return makeServer(name, rest, weight)
+	return makeSpec(name, rest, weight)
 }
 
 // isTwemproxy tells host:port:weight and /path:weight from the other forms: no other has two colons outside an IPv6
@@ -61,23 +68,27 @@ func isTwemproxy(text string) bool {
 
 // parseTwemproxy reads a server as it stands in twemproxy's configuration: "host:port:weight" or "/path:weight", and
 // a name, which may be "".
-func parseTwemproxy(text, name string) (route.Server, error) {
+func parseTwemproxy(text, name string) (discover.Spec, error) {
 	i := strings.LastIndexByte(text, ':')
 	if i < 0 {
-		return route.Server{}, errors.New("has a space in it, but is not twemproxy's \"host:port:weight name\"")
+		return discover.Spec{}, errors.New("has a space in it, but is not twemproxy's \"host:port:weight name\"")
 	}
 	weight, err := parseWeight(text[i+1:])
 	if err != nil {
-		return route.Server{}, err
+		return discover.Spec{}, err
 	}
 	address := text[:i]
 	if strings.HasPrefix(address, "/") {
 		address = unixPrefix + address
 	}
-	return makeServer(name, address, weight)
+	return makeSpec(name, address, weight)
 }
 
+// parseWeight reads a weight: a number, or the word that stands for discover.RecordWeight.
 func parseWeight(text string) (int, error) {
+	if text == wordRecord {
+		return discover.RecordWeight, nil
+	}
 	weight, err := strconv.Atoi(text)
 	if err != nil || weight < 1 || weight > maxWeight {
 		return 0, fmt.Errorf("has the weight %q; a weight is a number from 1 to %d", text, maxWeight)
@@ -85,33 +96,87 @@ func parseWeight(text string) (int, error) {
 	return weight, nil
 }
 
-// makeServer checks the parts of a server, however they were written, and completes its address.
-func makeServer(name, address string, weight int) (route.Server, error) {
-	s := route.Server{Name: name, Addr: address, Weight: weight}
-	if s.Name == "" {
-		s.Name = address
+// makeSpec checks the parts of an entry, however they were written, and completes its address.
+func makeSpec(name, address string, weight int) (discover.Spec, error) {
+	lookup, host := discover.CutLookup(address)
+	if weight == discover.RecordWeight && lookup != discover.Service {
+		return discover.Spec{}, fmt.Errorf("has the weight %q, which only %s has", wordRecord, discover.Service)
 	}
-	if strings.HasPrefix(address, unixPrefix) {
-		if err := parseUnix(address); err != nil {
-			return route.Server{}, err
+	s := discover.Spec{Lookup: lookup, Server: route.Server{Name: name, Addr: host, Weight: weight}}
+	if lookup == discover.Static && name == "" {
+		s.Server.Name = address
+	}
+	if err := checkServerName(s.Server.Name); err != nil {
+		return discover.Spec{}, err
+	}
+	switch {
+	case lookup == discover.Service:
+		return s, checkService(host)
+	case strings.HasPrefix(host, unixPrefix):
+		if lookup != discover.Static {
+			return discover.Spec{}, errors.New("is a unix socket, which has no name to look up")
 		}
-		return s, checkServerName(s.Name)
+		return s, parseUnix(host)
 	}
-	host, port, err := splitAddress(address)
+	host, port, err := splitAddress(host)
 	if err != nil {
-		return route.Server{}, err
-	}
-	if host == "" {
-		return route.Server{}, errors.New("has no host")
+		return discover.Spec{}, err
 	}
 	if port == "" {
 		port = strconv.Itoa(DefaultServerPort)
 	}
 	if _, err := parsePort(port, 1); err != nil {
-		return route.Server{}, err
+		return discover.Spec{}, err
 	}
-	s.Addr = net.JoinHostPort(host, port)
-	return s, checkServerName(s.Name)
+	s.Server.Addr = net.JoinHostPort(host, port)
+	if lookup != discover.Static {
+		return s, checkLookedUp(host)
+	}
+	if host == "" {
+		return discover.Spec{}, errors.New("has no host")
+	}
+	return s, nil
+}
+
+// The longest name of the DNS, and the longest of its labels, bytes.
+const (
+	maxDNSName  = 253
+	maxDNSLabel = 63
+)
+
+// checkLookedUp refuses a host name that can't be looked up.
+func checkLookedUp(host string) error {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return fmt.Errorf("has the address %s where a name to look up belongs", host)
+	}
+	if err := checkHost(host); err != nil {
+		return err
+	}
+	name := strings.TrimSuffix(host, ".")
+	if name == "" {
+		return errors.New("has no host")
+	}
+	if len(name) > maxDNSName {
+		return fmt.Errorf("has a name of %d bytes to look up; it may have %d", len(name), maxDNSName)
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > maxDNSLabel {
+			return fmt.Errorf("has the label %q in the name to look up; a label has 1 to %d bytes", label, maxDNSLabel)
+		}
+	}
+	return nil
+}
+
+// checkService refuses what is not the name of SRV records.
+func checkService(name string) error {
+	if strings.Contains(name, ":") {
+		return errors.New("has a port; SRV records have their own")
+	}
+	labels := strings.SplitN(strings.TrimSuffix(name, "."), ".", 3)
+	if len(labels) < 3 || len(labels[0]) < 2 || labels[0][0] != '_' || len(labels[1]) < 2 || labels[1][0] != '_' {
+		return errors.New("is not of the form srv+_service._proto.host")
+	}
+	return checkLookedUp(name)
 }
 
 func checkServerName(name string) error {
@@ -127,13 +192,20 @@ func checkServerName(name string) error {
 }
 
 // formatServer is the inverse of parseServer, in its shortest form.
-func formatServer(s route.Server) string {
-	text := s.Name
-	if short, err := parseServer(s.Name); err != nil || short.Addr != s.Addr {
-		text = s.Name + "=" + s.Addr
+func formatServer(s discover.Spec) string {
+	address := s.Lookup.String() + s.Server.Addr
+	text := address
+	if s.Lookup == discover.Static {
+		text = s.Server.Name
 	}
-	if s.Weight > 1 {
-		text += "*" + strconv.Itoa(s.Weight)
+	if short, err := parseServer(text); s.Server.Name != "" && (err != nil || short.Server.Addr != s.Server.Addr || short.Server.Name != s.Server.Name) {
+		text = s.Server.Name + "=" + address
+	}
+	switch {
+	case s.Server.Weight == discover.RecordWeight:
+		text += "*" + wordRecord
+	case s.Server.Weight > 1:
+		text += "*" + strconv.Itoa(s.Server.Weight)
 	}
 	return text
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/discover"
 	"mcmw/internal/route"
 )
 
@@ -35,9 +36,37 @@ func TestAServerIsReadInEveryForm(t *testing.T) {
 			{yaml: "servers: " + yamlQuote(text)},
 			{yaml: "servers:\n  - " + yamlQuote(text)},
 		} {
-			require.Equal(t, []route.Server{want}, s.load(t).Servers, text)
+			require.Equal(t, []route.Server{want}, s.load(t).Middleware().Servers, text)
 		}
 	}
+}
+
+func TestANameToLookUpIsReadInEveryForm(t *testing.T) {
+	for text, want := range map[string]discover.Spec{
+		"dns+cache":            {Lookup: discover.Addresses, Server: route.Server{Addr: "cache:11211", Weight: 1}},
+		"dns+cache:5*3":        {Lookup: discover.Addresses, Server: route.Server{Addr: "cache:5", Weight: 3}},
+		"dns4+cache.ns.svc.":   {Lookup: discover.Addresses4, Server: route.Server{Addr: "cache.ns.svc.:11211", Weight: 1}},
+		"dns6+cache:5":         {Lookup: discover.Addresses6, Server: route.Server{Addr: "cache:5", Weight: 1}},
+		"blue=dns+cache":       {Lookup: discover.Addresses, Server: route.Server{Name: "blue", Addr: "cache:11211", Weight: 1}},
+		"dns+cache:5:3 blue":   {Lookup: discover.Addresses, Server: route.Server{Name: "blue", Addr: "cache:5", Weight: 3}},
+		"srv+_a._tcp.cache":    {Lookup: discover.Service, Server: route.Server{Addr: "_a._tcp.cache", Weight: 1}},
+		"srv+_a._tcp.c.d.*2":   {Lookup: discover.Service, Server: route.Server{Addr: "_a._tcp.c.d.", Weight: 2}},
+		"srv+_a._b.c*record":   {Lookup: discover.Service, Server: route.Server{Addr: "_a._b.c", Weight: discover.RecordWeight}},
+		"blue=srv+_a._tcp.c*2": {Lookup: discover.Service, Server: route.Server{Name: "blue", Addr: "_a._tcp.c", Weight: 2}},
+	} {
+		for _, s := range []sources{
+			{args: []string{"-m", text}},
+			{env: []string{"MCMW_SERVERS=" + text}},
+			{yaml: "servers:\n  - " + yamlQuote(text)},
+		} {
+			c := s.load(t)
+			require.Equal(t, []discover.Spec{want}, c.Lookups().Specs, text)
+			require.Empty(t, c.Middleware().Servers, text)
+		}
+	}
+	mapping := sources{yaml: "servers: [{name: blue, address: srv+_a._tcp.c, weight: record}]"}
+	require.Equal(t, []discover.Spec{{Lookup: discover.Service, Server: route.Server{Name: "blue", Addr: "_a._tcp.c", Weight: discover.RecordWeight}}},
+		mapping.load(t).Lookups().Specs)
 }
 
 func TestAListOfServersMayBeGivenInParts(t *testing.T) {
@@ -53,7 +82,7 @@ func TestAListOfServersMayBeGivenInParts(t *testing.T) {
 		{yaml: "servers: [a, b, {address: c}, {address: \"d:11211\", name: x}]"},
 	} {
 		var addrs []string
-		for _, server := range s.load(t).Servers {
+		for _, server := range s.load(t).Middleware().Servers {
 			addrs = append(addrs, server.Addr)
 		}
 		require.Equal(t, want, addrs)

@@ -8,6 +8,7 @@ import (
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
+	"mcmw/internal/stats"
 )
 
 // Options is everything a Middleware is made from. The zero value of a field means what its comment says.
@@ -71,6 +72,8 @@ type Options struct {
 	Security Security
 	// Limits bound what a client may send; zero fields mean memcached's defaults.
 	Limits protocol.Limits
+	// Control is what `stats` reports of the configuration; nil leaves it out.
+	Control *stats.Control
 	// Version is what `stats` reports as mcmw's version.
 	Version string
 	// Log receives what an operator should know; nil discards it.

@@ -72,5 +72,18 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 		add("mcmw_server:"+server.Name+":missed_keys", server.Health.Missed)
 		add("mcmw_server:"+server.Name+":stalls", server.Health.Stalls)
 	}
+	if control := m.pool.Load().options.Control; control != nil {
+		c := control.Snapshot()
+		add("mcmw_config_hash", c.Options)
+		add("mcmw_config_servers_hash", c.Servers)
+		for i, n := range c.Reloads {
+			add("mcmw_config_reloads_"+stats.ReloadResult(i).String(), n)
+		}
+		for i, n := range c.Lookups {
+			add("mcmw_server_lookups_"+stats.LookupResult(i).String(), n)
+		}
+		add("mcmw_server_list_updates_applied", c.Updates[stats.ReloadApplied])
+		add("mcmw_server_list_updates_refused", c.Updates[stats.ReloadRefused])
+	}
 	return append(dst, protocol.TextEnd...)
 }

@@ -1,0 +1,456 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/config"
+	"mcmw/internal/discover"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+)
+
+// applied is an applier that remembers.
+type applied struct {
+	mu      sync.Mutex // guards the fields below
+	options []middleware.Options
+	err     error // what Apply returns
+}
+
+func (a *applied) Apply(_ context.Context, o middleware.Options) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.err == nil {
+		a.options = append(a.options, o)
+	}
+	return a.err
+}
+
+func (*applied) Ready() <-chan struct{} { return nil }
+
+func (a *applied) all() []middleware.Options {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.options)
+}
+
+func (a *applied) fail(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.err = err
+}
+
+// addressBook is a resolver of one name's addresses.
+type addressBook struct {
+	mu    sync.Mutex // guards the fields below
+	addrs []string
+	err   error
+}
+
+func (b *addressBook) set(err error, addrs ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.addrs, b.err = addrs, err
+}
+
+func (b *addressBook) LookupNetIP(context.Context, string, string) (addrs []netip.Addr, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, a := range b.addrs {
+		addrs = append(addrs, netip.MustParseAddr(a))
+	}
+	return addrs, b.err
+}
+
+func (*addressBook) LookupSRV(context.Context, string, string, string) (string, []*net.SRV, error) {
+	return "", nil, errors.ErrUnsupported
+}
+
+// rig is a control with all around it, in a bubble of testing/synctest.
+type rig struct {
+	*control
+	file   string // the configuration file
+	hangup chan os.Signal
+	m      applied
+	dns    addressBook
+	out    output
+}
+
+// newRig returns a control of a middleware with this configuration file.
+func newRig(t *testing.T, yaml string, args ...string) *rig {
+	t.Helper()
+	r := &rig{file: filepath.Join(t.TempDir(), "mcmw.yaml"), hangup: make(chan os.Signal, 1)}
+	r.write(t, yaml)
+	load := func() (*config.Config, error) {
+		fs := pflag.NewFlagSet("mcmw", pflag.ContinueOnError)
+		flags := config.AddFlags(fs)
+		require.NoError(t, fs.Parse(append([]string{"--config", r.file}, args...)))
+		return config.Load(config.Sources{Flags: flags})
+	}
+	var err error
+	r.control, err = newControl(load, r.hangup, &r.out)
+	require.NoError(t, err)
+	r.finder = discover.NewFinder(discover.Options{
+		NewResolver: func(string) discover.Resolver { return &r.dns }, Counts: r.counts, Log: r.log,
+	})
+	return r
+}
+
+// write puts text in the place of the file at once, as editors and config maps do.
+func (r *rig) write(t *testing.T, text string) {
+	t.Helper()
+	next := r.file + ".next"
+	require.NoError(t, os.WriteFile(next, []byte(text), 0o600))
+	require.NoError(t, os.Rename(next, r.file))
+}
+
+// run lets the control run until the test's bubble ends.
+func (r *rig) run(t *testing.T) {
+	t.Helper()
+	require.True(t, r.awaitServers(t.Context()))
+	go r.control.run(t.Context(), &r.m, nil)
+	synctest.Wait()
+}
+
+// sighup sends the signal and waits until it has been served.
+func (r *rig) sighup() {
+	r.hangup <- syscall.SIGHUP
+	synctest.Wait()
+}
+
+// logged returns the log since the last call, each line's message and what belongs to it, without the time.
+func (r *rig) logged(t *testing.T) (lines []string) {
+	t.Helper()
+	r.out.mu.Lock()
+	defer r.out.mu.Unlock()
+	for line := range strings.Lines(r.out.text.String()) {
+		var fields map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &fields))
+		delete(fields, "time")
+		var text strings.Builder
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false) // as the log does
+		require.NoError(t, encoder.Encode(fields))
+		lines = append(lines, strings.TrimSpace(text.String()))
+	}
+	r.out.text.Reset()
+	return lines
+}
+
+func (r *rig) reloads() [stats.NumReloadResults]uint64 { return r.counts.Snapshot().Reloads }
+
+// pass lets time go by.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestSIGHUPPutsInForceWhatTheFileSaysNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [a, b, c=c:1]\ndepth: 1\nwatch-interval: 0s\n", "--queue", "9")
+		r.run(t)
+		before := r.counts.Snapshot().Identity
+		r.write(t, "servers: [a*2, d, c=c:2]\ndepth: 2\nqueue: 8\nwatch-interval: 0s\n")
+		pass(time.Hour)
+		require.Empty(t, r.m.all(), "without a signal")
+
+		r.sighup()
+		all := r.m.all()
+		require.Len(t, all, 1)
+		require.Equal(t, 2, all[0].Depth)
+		require.Equal(t, 9, all[0].Queue, "a flag overrides the file as at the start")
+		require.Equal(t, []route.Server{
+			{Name: "a", Addr: "a:11211", Weight: 2}, {Name: "d", Addr: "d:11211", Weight: 1}, {Name: "c", Addr: "c:2", Weight: 1},
+		}, all[0].Servers)
+		require.Same(t, r.counts, all[0].Control)
+		require.Same(t, r.log, all[0].Log)
+		require.Equal(t, []string{
+			`{"changes":["servers: a,b,c=c:1 -> a*2,d,c=c:2","depth: 1 -> 2"],"level":"INFO","msg":"the configuration was read again","why":"SIGHUP"}`,
+			`{"added":["d"],"level":"INFO","moved":["c: c:1 -> c:2"],"msg":"the servers have changed","removed":["b"],"reweighted":["a: 1 -> 2"]}`,
+		}, r.logged(t))
+		require.EqualValues(t, [stats.NumReloadResults]uint64{stats.ReloadApplied: 1}, r.reloads())
+		after := r.counts.Snapshot().Identity
+		require.NotEqual(t, before.Options, after.Options)
+		require.NotEqual(t, before.Servers, after.Servers)
+	})
+}
+
+func TestSIGHUPWithoutAChangeSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [a]\nwatch-interval: 0s\n")
+		r.run(t)
+		r.sighup()
+		require.Empty(t, r.m.all())
+		require.Equal(t, []string{`{"level":"INFO","msg":"the configuration was read again and says what holds already","why":"SIGHUP"}`}, r.logged(t))
+		require.EqualValues(t, [stats.NumReloadResults]uint64{stats.ReloadUnchanged: 1}, r.reloads())
+	})
+}
+
+func TestAChangedFileIsReadOnceItRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [a]\n")
+		r.run(t)
+		pass(time.Minute)
+		require.Empty(t, r.logged(t))
+		require.Zero(t, r.reloads(), "the file did not change")
+
+		text := "servers: [a]\ndepth: 1\n"
+		for range 20 { // somebody is writing
+			text += "# and on\n"
+			r.write(t, text)
+			pass(time.Second)
+			require.Empty(t, r.m.all())
+		}
+		pass(2 * time.Second)
+		require.Len(t, r.m.all(), 1)
+		require.Equal(t, []string{
+			`{"changes":["depth: 32 -> 1"],"level":"INFO","msg":"the configuration was read again","why":"the file has changed"}`,
+		}, r.logged(t))
+
+		r.write(t, text+"# nothing new\n")
+		pass(time.Minute)
+		require.Len(t, r.m.all(), 1)
+		require.Empty(t, r.logged(t))
+		require.EqualValues(t, [stats.NumReloadResults]uint64{stats.ReloadApplied: 1}, r.reloads())
+	})
+}
+
+// A volume of a ConfigMap has the files in a directory with a changing name; "..data" leads to it, and each file's name by way of
+// "..data" to the file.
+func TestAConfigMapsSwapIsAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		version := func(name, text string) {
+			require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name, "mcmw.yaml"), []byte(text), 0o600))
+			require.NoError(t, os.Symlink(name, filepath.Join(dir, "..data_tmp")))
+			require.NoError(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+		}
+		version("..1", "servers: [a]\n")
+		r := newRig(t, "servers: [x]\n")
+		require.NoError(t, os.Remove(r.file))
+		require.NoError(t, os.Symlink(filepath.Join(dir, "..data", "mcmw.yaml"), r.file))
+		r.run(t)
+		pass(time.Minute)
+		require.Len(t, r.m.all(), 1)
+		version("..2", "servers: [b]\n")
+		pass(3 * time.Second)
+		require.Len(t, r.m.all(), 2)
+		require.Equal(t, "b", r.m.all()[1].Servers[0].Name)
+	})
+}
+
+func TestAFileThatIsNotAcceptedIsRefusedWithTheTextOfTheStartAndChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [a]\nworkers: 3\n")
+		r.run(t)
+		before := r.counts.Snapshot().Identity
+		refused := func(problem string) string {
+			text, err := json.Marshal(problem)
+			require.NoError(t, err)
+			return `{"level":"ERROR","msg":"the configuration that was read again is refused; the old one holds","problem":` + string(text) +
+				`,"why":"the file has changed"}`
+		}
+		for text, problems := range map[string][]string{
+			"servers: [a]\ndepth: 0\nwrokers: 2\n": {
+				r.file + `:3: unknown key "wrokers"; did you mean "workers"?`,
+				r.file + `:2: depth: "0" is too small; accepted: 1 to 4096 requests`,
+			},
+			"servers: [a, b]\nreplicas: 3\n": {r.file + `:2: replicas: "3" is more than there are servers (2); accepted: all, or 1 to 2`},
+			"servers: [a]\nprocs: 1\ndepth: 1\n": {
+				r.file + `:2: procs: "1" cannot take the place of "auto" while mcmw runs; accepted: a restart`,
+			},
+		} {
+			count := r.reloads()[stats.ReloadRefused]
+			r.write(t, text)
+			pass(3 * time.Second)
+			var want []string
+			for _, p := range problems {
+				want = append(want, refused(p))
+			}
+			require.Equal(t, want, r.logged(t))
+			require.Equal(t, count+1, r.reloads()[stats.ReloadRefused])
+			pass(time.Minute)
+			require.Empty(t, r.logged(t), "it is told once")
+		}
+		require.NoError(t, os.Remove(r.file))
+		pass(3 * time.Second)
+		require.Equal(t, []string{refused("flag --config: cannot read the file: open " + r.file + ": no such file or directory")}, r.logged(t))
+		require.Empty(t, r.m.all())
+		require.Equal(t, before, r.counts.Snapshot().Identity)
+
+		r.write(t, "servers: [a]\nworkers: 4\n")
+		pass(3 * time.Second)
+		require.Len(t, r.m.all(), 1)
+		require.Equal(t, 4, r.m.all()[0].Workers)
+	})
+}
+
+func TestWhatTheMiddlewareDoesNotTakeIsRefusedAsAWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [a]\nlog-level: info\n")
+		r.run(t)
+		r.m.fail(errors.New("not today"))
+		r.write(t, "servers: [b]\nlog-level: debug\n")
+		r.sighup()
+		require.Equal(t, []string{
+			`{"level":"ERROR","msg":"the configuration that was read again is refused; the old one holds","problem":"not today","why":"SIGHUP"}`,
+		}, r.logged(t))
+		require.Equal(t, slog.LevelInfo, r.level.Level())
+
+		r.m.fail(nil)
+		r.sighup()
+		require.Len(t, r.m.all(), 1)
+		require.Equal(t, slog.LevelDebug, r.level.Level())
+		require.EqualValues(t, [stats.NumReloadResults]uint64{stats.ReloadApplied: 1, stats.ReloadRefused: 1}, r.reloads())
+	})
+}
+
+func TestAListThatHasChangedIsPutInForceAndNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [fixed, \"dns+cache:1\"]\nremove-after: 3\n")
+		r.dns.set(nil, "10.0.0.2", "10.0.0.1")
+		r.run(t)
+		for range 10 { // the order does not matter, and no answer is none
+			r.dns.set(nil, "10.0.0.1", "10.0.0.2")
+			pass(6 * time.Second)
+			r.dns.set(&net.DNSError{Err: "server misbehaving"})
+			pass(6 * time.Second)
+			r.dns.set(nil)
+			pass(6 * time.Second)
+			r.dns.set(nil, "10.0.0.2") // flapping
+			pass(6 * time.Second)
+		}
+		require.Empty(t, r.m.all())
+		r.dns.set(nil, "10.0.0.1", "10.0.0.2")
+		pass(6 * time.Second)
+		r.logged(t)
+
+		r.dns.set(nil, "10.0.0.2", "10.0.0.3")
+		pass(6 * time.Second)
+		pass(30 * time.Second)
+		names := func(o middleware.Options) (list []string) {
+			for _, s := range o.Servers {
+				list = append(list, s.Name)
+			}
+			return list
+		}
+		all := r.m.all()
+		require.Len(t, all, 2)
+		require.Equal(t, []string{"fixed", "10.0.0.1:1", "10.0.0.2:1", "10.0.0.3:1"}, names(all[0]))
+		require.Equal(t, []string{"fixed", "10.0.0.2:1", "10.0.0.3:1"}, names(all[1]))
+		require.Equal(t, []string{
+			`{"added":["10.0.0.3:1"],"level":"INFO","msg":"the servers have changed"}`,
+			`{"level":"INFO","msg":"the servers have changed","removed":["10.0.0.1:1"]}`,
+		}, r.logged(t))
+		require.EqualValues(t, [stats.NumReloadResults]uint64{stats.ReloadApplied: 2}, r.counts.Snapshot().Updates)
+		require.Zero(t, r.reloads())
+	})
+}
+
+func TestAListThatIsNotAcceptedIsToldOnceAndTheOldOneStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [\"x=10.0.0.9:1\", \"dns+cache:1\"]\n")
+		r.dns.set(nil, "10.0.0.1")
+		r.run(t)
+		refused := func(problem string) []string {
+			text, err := json.Marshal(problem)
+			require.NoError(t, err)
+			return []string{`{"level":"ERROR","msg":"the servers that were found are refused; those there are stay","problem":` + string(text) + `}`}
+		}
+		r.dns.set(nil, "10.0.0.1", "10.0.0.9")
+		pass(time.Minute)
+		require.Equal(t, refused(r.file+`:1: servers: "x" and "10.0.0.9:1" both have the address 10.0.0.9:1; accepted: every address once`), r.logged(t))
+		require.Empty(t, r.m.all())
+
+		r.m.fail(errors.New("not today"))
+		r.dns.set(nil, "10.0.0.1", "10.0.0.2")
+		pass(time.Minute)
+		require.Equal(t, refused("not today"), r.logged(t))
+		require.EqualValues(t, 2, r.counts.Snapshot().Updates[stats.ReloadRefused])
+
+		r.m.fail(nil)
+		pass(6 * time.Second)
+		require.Len(t, r.m.all(), 1, "it is tried again")
+	})
+}
+
+func TestSIGHUPLooksNamesUpNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [\"dns+cache:1\"]\nresolve-interval: 1h\n")
+		r.dns.set(nil, "10.0.0.1")
+		r.run(t)
+		r.dns.set(nil, "10.0.0.1", "10.0.0.2")
+		pass(time.Minute)
+		require.Empty(t, r.m.all())
+		r.sighup()
+		require.Len(t, r.m.all(), 1)
+		require.Equal(t, []string{
+			`{"level":"INFO","msg":"the configuration was read again","why":"SIGHUP"}`,
+			`{"added":["10.0.0.2:1"],"level":"INFO","msg":"the servers have changed"}`,
+		}, r.logged(t))
+	})
+}
+
+func TestANewNameThatIsNotFoundIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [a]\n")
+		r.run(t)
+		r.dns.set(&net.DNSError{Err: "server misbehaving", Name: "cache"})
+		r.write(t, "servers: [a, dns+cache]\n")
+		r.sighup()
+		require.Equal(t, []string{
+			`{"level":"ERROR","msg":"the configuration that was read again is refused; the old one holds",` +
+				`"problem":"dns+cache:11211: lookup cache: server misbehaving","why":"SIGHUP"}`,
+		}, r.logged(t))
+		require.Empty(t, r.m.all())
+	})
+}
+
+func TestTheStartWaitsForNamesWithProgressLinesAndTakesANewConfigurationMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [dns+cache]\nreplicas: 2\n")
+		found := make(chan bool)
+		go func() { found <- r.awaitServers(t.Context()) }()
+		pass(5 * time.Second)
+		waiting := r.logged(t)
+		require.Len(t, waiting, 3, "every two seconds")
+		require.Equal(t, `{"error":"dns+cache:11211: no records","level":"INFO","msg":"waiting for the names of servers","waited":0}`, waiting[0])
+
+		r.dns.set(nil, "10.0.0.1")
+		pass(2 * time.Second)
+		require.Contains(t, r.logged(t)[0], `is more than there are servers (1); accepted: all, or 1 to 1`)
+
+		r.write(t, "servers: [dns+cache]\nreplicas: 1\n")
+		require.True(t, <-found)
+		require.Equal(t, 1, r.config.Replicas)
+		require.Equal(t, "10.0.0.1:11211", r.servers[0].Name)
+		require.Contains(t, r.logged(t), `{"changes":["replicas: 2 -> 1"],"level":"INFO","msg":"the configuration was read again","why":"the file has changed"}`)
+	})
+}
+
+func TestTheWaitForNamesEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [dns+cache]\n")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.False(t, r.awaitServers(ctx))
+	})
+}

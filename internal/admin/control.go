@@ -1,0 +1,58 @@
+package admin
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mcmw/internal/stats"
+)
+
+// ControlCollector exports a stats.Control as Prometheus metrics:
+//
+//	mcmw_config_reloads_total{result}           times the configuration was read again
+//	mcmw_config_info{hash,servers}           1; short hashes, the same where the configuration is
+//	mcmw_server_lookups_total{result}           lookups of names under which servers are found
+//	mcmw_server_list_updates_total{result}      changed lists of servers that lookups brought
+type ControlCollector struct {
+	control *stats.Control
+
+	reloads, info, lookups, updates *prometheus.Desc
+}
+
+// NewControlCollector returns a ControlCollector of c.
+func NewControlCollector(c *stats.Control) *ControlCollector {
+	return &ControlCollector{
+		control: c,
+		reloads: prometheus.NewDesc("mcmw_config_reloads_total",
+			"How often the configuration was read again, by what came of it.", []string{"result"}, nil),
+		info: prometheus.NewDesc("mcmw_config_info",
+			"Short hashes of the options and of the list of servers that hold; always 1.", []string{"hash", "servers"}, nil),
+		lookups: prometheus.NewDesc("mcmw_server_lookups_total", "Lookups of names under which servers are found.", []string{"result"}, nil),
+		updates: prometheus.NewDesc("mcmw_server_list_updates_total",
+			"Changed lists of servers that lookups of names brought, by what came of them.", []string{"result"}, nil),
+	}
+}
+
+// Describe sends the descriptions of all metrics.
+func (c *ControlCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.reloads, c.info, c.lookups, c.updates} {
+		out <- d
+	}
+}
+
+// Collect sends the values of one snapshot.
+func (c *ControlCollector) Collect(out chan<- prometheus.Metric) {
+	s := c.control.Snapshot()
+	counter := func(d *prometheus.Desc, n uint64, label string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), label)
+	}
+	out <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1, s.Options, s.Servers)
+	for i, n := range s.Reloads {
+		counter(c.reloads, n, stats.ReloadResult(i).String())
+	}
+	for i, n := range s.Lookups {
+		counter(c.lookups, n, stats.LookupResult(i).String())
+	}
+	for _, r := range []stats.ReloadResult{stats.ReloadApplied, stats.ReloadRefused} {
+		counter(c.updates, s.Updates[r], r.String())
+	}
+}

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// live are the options whose values may change while mcmw runs. The others hold until it ends; so does a new one until it is
+// known to be put in force.
+var live = []string{
+	optionServers, "replicas", "read", "ack", "get-error", "failure-limit", "rejoin", "missed-memory", "sharded", "ring", "hash", "hash-tag",
+	"resolve-interval", "remove-after", "resolver",
+	"workers", "depth", "queue", "pool",
+	"timeout", "stall-after", "connect-timeout", "drain-timeout",
+	"log-level", "watch-interval",
+}
+
+// local are the options in which middlewares in front of the same servers may well differ.
+var local = []string{"listen", "listen-port", "admin", "log-level", "log-format", "procs", "watch-interval"}
+
+// Live says whether the value may change while mcmw runs.
+func (o *Option) Live() bool { return slices.Contains(live, o.Name) }
+
+// Change is an option whose value is not what it was.
+type Change struct {
+	Option   string
+	From, To string // as the file would have them, lists between commas
+}
+
+// String returns the change in one line.
+func (c Change) String() string { return fmt.Sprintf("%s: %s -> %s", c.Option, c.From, c.To) }
+
+// Changes returns the options whose values differ from those in old, in the table's order.
+func (c *Config) Changes(old *Config) []Change {
+	var changes []Change
+	for i := range Options {
+		o := &Options[i]
+		if from, to := o.kind.get(old), o.kind.get(c); !reflect.DeepEqual(from, to) {
+			changes = append(changes, Change{o.Name, valueText(from), valueText(to)})
+		}
+	}
+	return changes
+}
+
+// valueText returns a value of kind.get as one text.
+func valueText(v any) string {
+	if list, ok := v.([]string); ok {
+		return strings.Join(list, ",")
+	}
+	return fmt.Sprint(v)
+}
+
+// CheckReload returns what keeps c from taking the place of old while mcmw runs. The error is Problems.
+func (c *Config) CheckReload(old *Config) error {
+	var problems Problems
+	for _, change := range c.Changes(old) {
+		if !Find(change.Option).Live() {
+			problems = append(problems, c.problem(change.Option, "%q cannot take the place of %q while mcmw runs; accepted: a restart",
+				change.To, change.From))
+		}
+	}
+	return problems.asError()
+}
+
+// fingerprintLength is how many hexadecimal digits tell configurations apart.
+const fingerprintLength = 12
+
+// Fingerprint returns a short text that is the same for equal configurations, wherever their values come from. Local options
+// don't count.
+func (c *Config) Fingerprint() string {
+	var values []any
+	for i := range Options {
+		if o := &Options[i]; !slices.Contains(local, o.Name) && o.inFile() {
+			values = append(values, o.Name, o.kind.get(c))
+		}
+	}
+	return Fingerprint(values...)
+}
+
+// Fingerprint returns a short text that is the same for equal values.
+func Fingerprint(values ...any) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", values))
+	return hex.EncodeToString(sum[:])[:fingerprintLength]
+}
