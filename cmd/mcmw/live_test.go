@@ -1,0 +1,81 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/config"
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+)
+
+// otherValues has for every option that may change while mcmw runs a value that is not its default. It is put in force in
+// front of three servers, with two replicas.
+var otherValues = map[string]string{
+	"servers":          "", // the test drops one
+	"replicas":         "1",
+	"read":             "least-busy",
+	"ack":              "any",
+	"get-error":        "miss",
+	"failure-limit":    "7",
+	"rejoin":           "flush",
+	"missed-memory":    "1m",
+	"sharded":          "true",
+	"ring":             "libmemcached",
+	"hash":             "md5",
+	"hash-tag":         "{}",
+	"resolve-interval": "1h",
+	"remove-after":     "1",
+	"resolver":         "127.0.0.1:1",
+	"workers":          "3",
+	"depth":            "3",
+	"queue":            "3",
+	"pool":             "per-server",
+	"timeout":          "3s",
+	"stall-after":      "3ms",
+	"connect-timeout":  "3s",
+	"drain-timeout":    "3s",
+	"log-level":        "debug",
+	"watch-interval":   "1h",
+}
+
+func TestEveryOptionThatMayChangeIsTakenByTheMiddleware(t *testing.T) {
+	var addrs []string
+	for _, s := range mctest.StartMemcacheds(t, 3) {
+		addrs = append(addrs, s.Addr())
+	}
+	load := func(servers []string, more ...string) *config.Config {
+		fs := pflag.NewFlagSet("mcmw", pflag.ContinueOnError)
+		flags := config.AddFlags(fs)
+		require.NoError(t, fs.Parse(append([]string{"--listen", "127.0.0.1:0", "--replicas", "2"}, more...)))
+		for _, s := range servers {
+			require.NoError(t, fs.Set("servers", s))
+		}
+		c, err := config.Load(config.Sources{Flags: flags})
+		require.NoError(t, err)
+		return c
+	}
+	start := load(addrs)
+	m := mwtest.Start(t, start.Middleware())
+	client := mctest.MustDial(t, m.Addrs()[0].String())
+	for _, o := range config.Options {
+		if !o.Live() {
+			continue
+		}
+		value, ok := otherValues[o.Name]
+		require.True(t, ok, "no value is tested for %s", o.Name)
+		c := start
+		if o.Name == "servers" {
+			c = load(addrs[:2])
+		} else {
+			c = load(addrs, "--"+o.Name+"="+value)
+		}
+		require.NotEmpty(t, c.Changes(start), o.Name)
+		require.NoError(t, c.CheckReload(start), o.Name)
+		require.NoError(t, m.Apply(t.Context(), c.Middleware()), o.Name)
+		require.Equal(t, "STORED\r\n", client.MustDo(t, "set k 0 0 1\r\nv\r\n"), o.Name)
+		require.NoError(t, m.Apply(t.Context(), start.Middleware()), o.Name)
+	}
+}

@@ -1,0 +1,398 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+)
+
+// writers is a load of several connections, each with one request at a time, which knows what is the right answer to each.
+type writers struct {
+	stop  atomic.Bool
+	done  []atomic.Int64 // rounds, by connection
+	ended sync.WaitGroup
+
+	mu     sync.Mutex // guards everything below
+	errors []string   // answers that are no values, STORED or misses
+	wrong  []string   // values that are not those that were stored
+}
+
+// startWriters begins a load on addr, which ends with the test.
+func startWriters(t *testing.T, addr string) *writers {
+	t.Helper()
+	w := &writers{done: make([]atomic.Int64, 4)}
+	for i := range w.done {
+		client := mctest.MustDial(t, addr)
+		client.Timeout = patience
+		w.ended.Go(func() { w.write(client, i) })
+	}
+	t.Cleanup(w.end)
+	return w
+}
+
+func (w *writers) end() {
+	w.stop.Store(true)
+	w.ended.Wait()
+}
+
+// failed notes an answer that should not be.
+func (w *writers) failed(list *[]string, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*list = append(*list, fmt.Sprintf(format, args...))
+}
+
+// write stores new values under a few keys of its own, again and again, and reads what it has just stored and what it stored
+// before. It is the only one to write them, so a value that is not the last is wrong; a miss is none, for keys move.
+func (w *writers) write(client *mctest.Client, number int) {
+	const keys, several = 50, 6
+	key := func(i int) string { return fmt.Sprintf("key-%d-%d", (number+i)%keys, number) }
+	last := map[string]string{} // by key; without what an error has left unknown
+	for i := 0; !w.stop.Load(); i++ {
+		value := strings.Repeat(strconv.Itoa(i), 1+i%7)
+		reply, err := client.Do(fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key(i), len(value), value))
+		switch {
+		case err != nil:
+			w.failed(&w.errors, "set: %v", err)
+			return
+		case reply == "STORED\r\n":
+			last[key(i)] = value
+		default:
+			w.failed(&w.errors, "set: %q", reply)
+			delete(last, key(i))
+		}
+		asked := make([]string, several)
+		for j := range asked {
+			asked[j] = key(i + keys - j*7)
+		}
+		for _, line := range []string{"get " + key(i), "get " + strings.Join(asked, " ")} {
+			reply, err := client.Do(line + "\r\n")
+			if err != nil {
+				w.failed(&w.errors, "get: %v", err)
+				return
+			}
+			items, err := mctest.ParseValues(reply)
+			if err != nil {
+				w.failed(&w.errors, "get: %q", reply)
+			}
+			for _, item := range items {
+				want, known := last[item.Key]
+				if known && item.Value != want || !slices.Contains(asked, item.Key) {
+					w.failed(&w.wrong, "%s: %q, not %q", item.Key, item.Value, want)
+				}
+			}
+		}
+		w.done[number].Add(1)
+	}
+}
+
+// proceed waits until every connection has done some more.
+func (w *writers) proceed(t *testing.T) {
+	t.Helper()
+	for i := range w.done {
+		before := w.done[i].Load()
+		require.Eventually(t, func() bool { return w.done[i].Load() >= before+20 }, patience, time.Millisecond,
+			"connection %d does not go on; errors: %v", i, w.errors)
+	}
+}
+
+// results ends the load and returns what went wrong.
+func (w *writers) results(t *testing.T) (errors, wrong []string) {
+	t.Helper()
+	w.proceed(t)
+	w.end()
+	return w.errors, w.wrong
+}
+
+// awaitLog waits until the log has text.
+func awaitLog(t *testing.T, log *output, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), text) }, patience, time.Millisecond, "no %q in:\n%s", text, log)
+}
+
+func TestServersComeAndGoUnderLoadWithoutAnError(t *testing.T) {
+	for name, placement := range map[string]string{
+		"replicated": "replicas: all\n",
+		"two of all": "replicas: 2\nsharded: true\n",
+		"sharded":    "replicas: 1\nsharded: true\n",
+		"per server": "replicas: 1\nsharded: true\npool: per-server\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var addrs []any
+			for _, s := range mctest.StartMemcacheds(t, 5) {
+				addrs = append(addrs, s.Addr())
+			}
+			file := filepath.Join(t.TempDir(), "mcmw.yaml")
+			write := func(servers string) {
+				text := fmt.Sprintf("listen-port: 0\nadmin: 127.0.0.1:0\nworkers: 2\nwatch-interval: 0s\ntimeout: 20s\nconnect-timeout: 20s\n"+
+					placement+"servers: ["+servers+"]\n", addrs...)
+				require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+			}
+			write("a=%[1]s, b=%[2]s, c=%[3]s")
+			p := startProcess(t, "serve", "--config", file)
+			w := startWriters(t, awaitEntry(t, p.stderr, "ready").Listen[0])
+			for _, step := range []struct{ servers, log string }{
+				{"a=%[1]s, b=%[2]s, c=%[3]s, d=%[4]s", `"added":["d"]`},
+				{"a=%[1]s, b=%[2]s, d=%[4]s", `"removed":["c"]`},
+				{"a=%[1]s, b=%[2]s*3, d=%[4]s", `"reweighted":["b: 1 -> 3"]`},
+				{"x=%[1]s, b=%[2]s*3, d=%[4]s", `"renamed":["a -> x"]`},
+				{"a=%[1]s, b=%[2]s*3, d=%[4]s", `"renamed":["x -> a"]`},
+				{"d=%[4]s, b=%[2]s, e=%[5]s", `"added":["e"],"removed":["a"],"reweighted":["b: 3 -> 1"]`},
+				{"a=%[1]s, b=%[2]s, c=%[3]s", `"added":["a","c"],"removed":["d","e"]`},
+			} {
+				w.proceed(t)
+				write(step.servers)
+				require.NoError(t, p.Process.Signal(syscall.SIGHUP))
+				awaitLog(t, p.stderr, step.log)
+			}
+			errors, wrong := w.results(t)
+			require.Empty(t, wrong)
+			require.Empty(t, errors)
+
+			admin := awaitEntry(t, p.stderr, "admin server listens").Address
+			metrics := body(t, "http://"+admin+"/metrics")
+			require.Contains(t, metrics, "mcmw_config_reloads_total{result=\"applied\"} 7\n")
+			require.Contains(t, metrics, "mcmw_config_reloads_total{result=\"refused\"} 0\n")
+		})
+	}
+}
+
+func TestAConfigurationThatIsRefusedUnderLoadChangesNothing(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	file := filepath.Join(t.TempDir(), "mcmw.yaml")
+	write := func(more string) {
+		next := file + ".next"
+		text := "listen: 127.0.0.1:0\nadmin: off\nwatch-interval: 10ms\nservers: [" + server.Addr() + "]\n"
+		require.NoError(t, os.WriteFile(next, []byte(text+more), 0o600))
+		require.NoError(t, os.Rename(next, file))
+	}
+	write("")
+	p := startProcess(t, "serve", "--config", file)
+	address := awaitEntry(t, p.stderr, "ready").Listen[0]
+	w := startWriters(t, address)
+	w.proceed(t)
+	write("depth: 0\n")
+	awaitLog(t, p.stderr, `mcmw.yaml:5: depth: \"0\" is too small; accepted: 1 to 4096 requests"`)
+	write("procs: 7\n")
+	awaitLog(t, p.stderr, `mcmw.yaml:5: procs: \"7\" cannot take the place of \"auto\" while mcmw runs; accepted: a restart"`)
+
+	stats := func() map[string]string {
+		values := map[string]string{}
+		for line := range strings.Lines(mctest.MustDial(t, address).MustDo(t, "stats\r\n")) {
+			if fields := strings.Fields(line); len(fields) == 3 {
+				values[fields[1]] = fields[2]
+			}
+		}
+		return values
+	}
+	before := stats()
+	require.Equal(t, "0", before["mcmw_config_reloads_applied"])
+	require.Equal(t, "2", before["mcmw_config_reloads_refused"])
+	require.Equal(t, "32", before["mcmw_depth"])
+
+	write("depth: 7\n")
+	awaitLog(t, p.stderr, `"changes":["depth: 32 -> 7"]`)
+	after := stats()
+	require.Equal(t, "7", after["mcmw_depth"])
+	require.Equal(t, "1", after["mcmw_config_reloads_applied"])
+	require.NotEqual(t, before["mcmw_config_hash"], after["mcmw_config_hash"])
+	require.Equal(t, before["mcmw_config_servers_hash"], after["mcmw_config_servers_hash"])
+	errors, wrong := w.results(t)
+	require.Empty(t, wrong)
+	require.Empty(t, errors)
+}
+
+// body returns what a GET of url answers.
+func body(t *testing.T, url string) string {
+	t.Helper()
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get(url)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// statefulSet is memcached servers under the names of a StatefulSet's pods, all with the same port, and their name server.
+type statefulSet struct {
+	*mctest.DNS
+	port int
+	pods []*mctest.Server // by number; nil is no such pod
+}
+
+const (
+	setService = "_memcache._tcp.memcached.ns.svc.cluster.local"
+	setDomain  = "memcached.ns.svc.cluster.local"
+)
+
+func (s *statefulSet) host(pod int) string { return fmt.Sprintf("memcached-%d.%s", pod, setDomain) }
+
+// name returns what a pod's server is called.
+func (s *statefulSet) name(pod int) string { return fmt.Sprintf("memcached-%d:%d", pod, s.port) }
+
+// startSet starts a set with n pods, each with an address of its own.
+func startSet(t *testing.T, n int) *statefulSet {
+	t.Helper()
+	s := &statefulSet{DNS: mctest.StartDNS(t)}
+	for i := range n {
+		s.start(t, i, fmt.Sprintf("127.0.1.%d", i+1))
+	}
+	s.publish()
+	return s
+}
+
+// start starts a pod at an address; the name server knows it at once, and its record from the next publish on.
+func (s *statefulSet) start(t *testing.T, pod int, address string) {
+	t.Helper()
+	port := "-1" // any for the first
+	if s.port != 0 {
+		port = strconv.Itoa(s.port)
+	}
+	server := mctest.StartMemcached(t, "-l", address, "-p", port)
+	_, text, err := net.SplitHostPort(server.Addr())
+	require.NoError(t, err)
+	s.port, err = strconv.Atoi(text)
+	require.NoError(t, err)
+	s.pods = append(s.pods[:min(pod, len(s.pods))], append([]*mctest.Server{server}, s.pods[min(pod+1, len(s.pods)):]...)...)
+	s.SetAddrs(s.host(pod), address)
+}
+
+// publish gives the service the records of the pods with these numbers, without any of all.
+func (s *statefulSet) publish(pods ...int) {
+	if len(pods) == 0 {
+		for i := range s.pods {
+			pods = append(pods, i)
+		}
+	}
+	var targets []mctest.Target
+	for _, i := range pods {
+		targets = append(targets, mctest.Target{Host: s.host(i), Port: s.port, Weight: 100 / len(pods)})
+	}
+	s.SetSRV(setService, targets...)
+}
+
+// serve starts mcmw with the set's servers and returns it with its address for clients.
+func (s *statefulSet) serve(t *testing.T, args ...string) (p *process, address string) {
+	t.Helper()
+	p = startProcess(t, append([]string{
+		"serve", "-p", "0", "--admin", "off", "-t", "2", "--resolver", s.Addr(), "--resolve-interval", "100ms", "--remove-after", "5",
+		"--timeout", "20s", "--connect-timeout", "20s",
+		"-m", "srv+" + setService + ".",
+	}, args...)...)
+	return p, awaitEntry(t, p.stderr, "ready").Listen[0]
+}
+
+func TestAPodThatMovesCostsOnlyTheRequestsItHas(t *testing.T) {
+	for name, args := range map[string][]string{
+		"replicated": nil,
+		"sharded":    {"--replicas", "1", "--sharded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startSet(t, 3)
+			p, address := s.serve(t, args...)
+			require.Equal(t, []string{s.name(0), s.name(1), s.name(2)}, awaitEntry(t, p.stderr, "ready").Servers)
+			w := startWriters(t, address)
+			w.proceed(t)
+
+			old := s.pods[1]
+			s.start(t, 1, "127.0.2.2")
+			awaitLog(t, p.stderr, fmt.Sprintf(`"moved":["%[1]s: 127.0.1.2:%[2]d -> 127.0.2.2:%[2]d"]`, s.name(1), s.port))
+			w.proceed(t)
+			old.Stop() // nobody talks to it any more
+			w.proceed(t)
+			stored := s.pods[1].Stat("cmd_set")
+			require.Eventually(t, func() bool { return s.pods[1].Stat("cmd_set") > stored }, patience, time.Millisecond, "the new address is in use")
+
+			errors, wrong := w.results(t)
+			require.Empty(t, wrong)
+			for _, e := range errors {
+				require.Contains(t, e, s.name(1), "only what was with the pod that moved may fail")
+			}
+			require.LessOrEqual(t, len(errors), len(w.done), "one request of each connection at most")
+		})
+	}
+}
+
+func TestWithoutADNSNothingChanges(t *testing.T) {
+	s := startSet(t, 3)
+	p, address := s.serve(t, "--replicas", "1", "--sharded")
+	w := startWriters(t, address)
+	w.proceed(t)
+	s.Fail("")
+	awaitLog(t, p.stderr, `"msg":"a name cannot be looked up; its servers stay"`)
+	asked := s.Asked(setService)
+	require.Eventually(t, func() bool { return s.Asked(setService) > asked+10 }, patience, time.Millisecond)
+	w.proceed(t)
+	s.Heal()
+	awaitLog(t, p.stderr, `"msg":"a name is found again"`)
+	s.SetSRV(setService)
+	awaitLog(t, p.stderr, `"msg":"a name has no records any more; its servers stay"`)
+	errors, wrong := w.results(t)
+	require.Empty(t, wrong)
+	require.Empty(t, errors)
+	require.NotContains(t, p.stderr.String(), "the servers have changed")
+}
+
+func TestAStatefulSetGrowsAndShrinksUnderLoad(t *testing.T) {
+	s := startSet(t, 2)
+	p, address := s.serve(t, "--replicas", "1", "--sharded")
+	w := startWriters(t, address)
+	w.proceed(t)
+	s.start(t, 2, "127.0.1.3")
+	s.publish()
+	awaitLog(t, p.stderr, fmt.Sprintf(`"added":[%q]`, s.name(2)))
+	w.proceed(t)
+	s.publish(1, 2)
+	awaitLog(t, p.stderr, fmt.Sprintf(`"removed":[%q]`, s.name(0)))
+	errors, wrong := w.results(t)
+	require.Empty(t, wrong)
+	require.Empty(t, errors)
+}
+
+func TestServeWaitsForNamesAndSaysSo(t *testing.T) {
+	s := startSet(t, 1)
+	s.Fail("")
+	p := startProcess(t, "serve", "-p", "0", "--admin", "127.0.0.1:0", "--resolver", s.Addr(), "-m", "srv+"+setService+".")
+	admin := "http://" + awaitEntry(t, p.stderr, "admin server listens").Address
+	awaitLog(t, p.stderr, `"msg":"waiting for the names of servers","error":"srv+`+setService+`.: lookup `+setService+`. on `+s.Addr()+`: server misbehaving"`)
+	require.Equal(t, http.StatusOK, status(t, admin+"/livez"))
+	require.Equal(t, "not ready: the names of the memcached servers have not been found yet\n", body(t, admin+"/readyz"))
+	s.Heal()
+	ready := awaitEntry(t, p.stderr, "ready")
+	require.Equal(t, []string{s.name(0)}, ready.Servers)
+	require.Equal(t, "STORED\r\n", mctest.MustDial(t, ready.Listen[0]).MustDo(t, "set k 0 0 1\r\nv\r\n"))
+	require.Equal(t, http.StatusOK, status(t, admin+"/readyz"))
+	require.Contains(t, body(t, admin+"/metrics"), "mcmw_server_lookups_total{result=\"ok\"}")
+}
+
+func TestTheStartTakesANewAddressOfAServerItWaitsFor(t *testing.T) {
+	s := startSet(t, 2)
+	s.pods[1].Stop()
+	p := startProcess(t, "serve", "-p", "0", "--admin", "off", "--resolver", s.Addr(), "--resolve-interval", "100ms", "-m", "srv+"+setService+".")
+	require.Equal(t, s.name(1), awaitEntry(t, p.stderr, "waiting for a server").Server)
+	s.start(t, 1, "127.0.2.2")
+	awaitEntry(t, p.stderr, "ready")
+}
+
+func TestASignalWhileNamesAreAwaitedEnds(t *testing.T) {
+	p := startProcess(t, "serve", "-p", "0", "--admin", "127.0.0.1:0", "--resolver", mctest.StartDNS(t).Addr(), "-m", "dns+nowhere.test.")
+	awaitLog(t, p.stderr, "waiting for the names of servers")
+	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, p.exit(t))
+}
