@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -18,6 +19,10 @@ import (
 const runMain = "TEST_RUNS_MAIN"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(dropRights) != "" {
+		fmt.Fprintln(os.Stderr, withoutRights())
+		os.Exit(exitUnable)
+	}
 	if os.Getenv(runMain) != "" {
 		main()
 	}
@@ -64,7 +69,9 @@ func TestACommandLineThatIsNotAcceptedExitsWithTwoAndSaysWhatIs(t *testing.T) {
 		"serve -m srv+cache":       "mcmw: flag -m, --servers: \"srv+cache\" is not of the form srv+_service._proto.host; accepted: ",
 		"config check -m a -t -1":  "mcmw: flag -t, --workers: \"-1\" is too small; accepted: 0 to 1024; 0 or auto: chosen at start\n",
 		"config print --queue 0":   "mcmw: flag --queue: \"0\" is too small; accepted: 1 to 1048576 bursts\n",
-		"serve a":                  "mcmw: flag arguments: \"a\" is unexpected; accepted: servers, after -m or --servers with the first of them\n",
+		"config check -m a --tls-cert nowhere --tls-key nowhere": "mcmw: flag --tls-cert: \"nowhere\": no such file or directory\n",
+		"serve -m a --auth-file .":                               "mcmw: flag --auth-file: \".\": is a directory\n",
+		"serve a":                                                "mcmw: flag arguments: \"a\" is unexpected; accepted: servers, after -m or --servers with the first of them\n",
 	} {
 		code, stdout, stderr := execute(t, strings.Fields(args)...)
 		require.Equal(t, exitUsage, code, args)

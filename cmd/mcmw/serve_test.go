@@ -40,17 +40,20 @@ type entry struct {
 // awaitEntry waits for the first line of the log whose message is msg.
 func awaitEntry(t *testing.T, log *output, msg string) (found entry) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		for line := range strings.Lines(log.String()) {
-			var e entry
-			if json.Unmarshal([]byte(line), &e) == nil && e.Msg == msg {
-				found = e
-				return true
-			}
-		}
-		return false
+	require.Eventually(t, func() (ok bool) {
+		found, ok = findEntry(log, msg)
+		return ok
 	}, patience, time.Millisecond, "no log line %q in:\n%s", msg, log)
 	return found
+}
+
+func findEntry(log *output, msg string) (found entry, ok bool) {
+	for line := range strings.Lines(log.String()) {
+		if json.Unmarshal([]byte(line), &found) == nil && found.Msg == msg {
+			return found, true
+		}
+	}
+	return entry{}, false
 }
 
 // exitCode waits for the end of s.
@@ -154,10 +157,22 @@ type process struct {
 
 func startProcess(t *testing.T, args ...string) *process {
 	t.Helper()
+	p := prepareProcess(args...)
+	require.NoError(t, p.Start())
+	p.await(t)
+	return p
+}
+
+func prepareProcess(args ...string) *process {
 	p := &process{Cmd: exec.Command(os.Args[0], args...), stderr: &output{}, done: make(chan error, 1)}
 	p.Env = append(os.Environ(), runMain+"=1")
 	p.Cmd.Stderr = p.stderr
-	require.NoError(t, p.Start())
+	return p
+}
+
+// await waits for the process, and kills it at the end of the test.
+func (p *process) await(t *testing.T) {
+	t.Helper()
 	waited := make(chan struct{})
 	go func() {
 		p.done <- p.Wait()
@@ -167,7 +182,6 @@ func startProcess(t *testing.T, args ...string) *process {
 		_ = p.Process.Kill()
 		<-waited
 	})
-	return p
 }
 
 func (p *process) exit(t *testing.T) error {
