@@ -75,6 +75,7 @@ func (s *Stage) refusedHandshake(c *conn, err error) {
 // further is to be read.
 func (c *conn) login() (reason stats.CloseReason, closing bool) {
 	if c.filled < c.need {
+		c.keep(0)
 		return 0, false
 	}
 	var g wire.Gather

@@ -24,6 +24,7 @@ type secure struct {
 	conn *tls.Conn
 
 	// Owned by the reading goroutine.
+	made     bool // the handshake succeeded; until then, and if it failed, a read brings the bytes as they come
 	patience patience
 	first    [1]byte
 
@@ -78,7 +79,7 @@ func (nothing) Timeout() bool   { return false }
 func (nothing) Temporary() bool { return true }
 
 // UseTLS makes s speak TLS from its first byte on, as the client or the server of the connection. It is called before any
-// other goroutine knows s; Handshake has to follow.
+// other goroutine knows s; Handshake has to come before anything is written.
 func (s *Socket) UseTLS(config *tls.Config, client bool) {
 	t := &secure{sock: s}
 	if client {
@@ -101,7 +102,16 @@ func (s *Socket) Handshake() error {
 	if _, flushErr := t.flush(err == nil); err == nil {
 		err = flushErr
 	}
+	t.made = err == nil
 	return err
+}
+
+// session returns the TLS session of s, nil while there is none.
+func (s *Socket) session() *secure {
+	if s.secure == nil || !s.secure.made {
+		return nil
+	}
+	return s.secure
 }
 
 // Secure reports whether s speaks TLS.

@@ -233,6 +233,21 @@ func TestAHandshakeEndsAtItsDeadline(t *testing.T) {
 	require.ErrorIs(t, s.Handshake(), os.ErrDeadlineExceeded)
 }
 
+// A connection that is refused, or of which the handshake failed, may be read to its end, which makes no session.
+func TestWithoutASessionAReadBringsTheBytesAsTheyCome(t *testing.T) {
+	s, peer := rawPair(t, "tcp")
+	server, client := certificate(t)
+	s.UseTLS(server, false)
+	require.NoError(t, s.CloseWrite())
+	shaken := make(chan error)
+	go func() { shaken <- tls.Client(peer, client).Handshake() }()
+	l := &lender{buf: make([]byte, 1<<16)}
+	n, err := s.ReadLent(l)
+	require.NoError(t, err)
+	assert.Equal(t, []byte{22, 3, 1}, l.buf[:min(n, 3)], "a record of a handshake")
+	require.ErrorIs(t, <-shaken, io.EOF)
+}
+
 func TestAClientThatDoesNotSpeakTLSIsToldSo(t *testing.T) {
 	s, peer := rawPair(t, "tcp")
 	server, _ := certificate(t)

@@ -68,8 +68,8 @@ func NewSocket(c net.Conn) (*Socket, error) {
 
 // Read waits for bytes and reads what fits into p. At the end of the stream it returns io.EOF.
 func (s *Socket) Read(p []byte) (int, error) {
-	if s.secure != nil {
-		return s.secure.read(p)
+	if t := s.session(); t != nil {
+		return t.read(p)
 	}
 	s.into = p
 	return s.read()
@@ -78,8 +78,8 @@ func (s *Socket) Read(p []byte) (int, error) {
 // ReadLent waits for bytes, asks l where to put them, and reads. At the end of the stream it returns io.EOF; after any
 // error l has its memory back.
 func (s *Socket) ReadLent(l Lender) (int, error) {
-	if s.secure != nil {
-		return s.secure.readLent(l)
+	if t := s.session(); t != nil {
+		return t.readLent(l)
 	}
 	s.lend = l
 	n, err := s.read()
@@ -217,8 +217,8 @@ func (s *Socket) writeSome(fd int, pieces [][]byte, skip int) (int, error) {
 
 // ReadNow reads what has arrived into p without waiting; 0 and no error means that nothing has.
 func (s *Socket) ReadNow(p []byte) (int, error) {
-	if s.secure != nil {
-		return s.secure.readNow(p)
+	if t := s.session(); t != nil {
+		return t.readNow(p)
 	}
 	return s.readRaw(p)
 }
@@ -250,8 +250,8 @@ func (s *Socket) onArrived(fd uintptr) {
 // Closed reports whether the peer has closed the connection or sent bytes nobody asked for, without waiting: either way it
 // is of no further use to someone who has no reply outstanding.
 func (s *Socket) Closed() bool {
-	if s.secure != nil {
-		return s.secure.closed()
+	if t := s.session(); t != nil {
+		return t.closed()
 	}
 	err := s.raw.Control(s.peek)
 	return s.closed || err != nil
