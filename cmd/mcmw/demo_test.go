@@ -98,7 +98,9 @@ func awaitRequests(t *testing.T, stdout *output) string {
 func TestADemoRunsItsTimeAndSaysWhatHappened(t *testing.T) {
 	stdout, stderr, _, ended := startDemo(t, "--duration", "1s", "--workers", "3", "--value-size", "100", "--replicas", "1", "--sharded")
 	require.Equal(t, exitOK, <-ended, stderr)
-	require.Empty(t, stderr.String())
+	for line := range strings.Lines(stderr.String()) {
+		require.Contains(t, line, "answer", "more than that a server was slow, on a busy machine")
+	}
 	text := stdout.String()
 	require.Regexp(t, pageAddress, text)
 	require.Contains(t, text, "mcmw demo: 3 servers, 3 workers, 4 clients, values of 100 bytes, SET:GET 1:9, 12 keys per GET, "+

@@ -120,11 +120,12 @@ func TestAServerThatIsNotTheOneMeantIsRefusedAndNamed(t *testing.T) {
 		files secret.ClientFiles
 		want  string
 	}{
-		"another authority":       {secure.Addr(), secret.ClientFiles{CA: other.File}, "a: TLS: failed to verify certificate: x509: certificate signed by unknown authority"},
-		"another name":            {secure.Addr(), secret.ClientFiles{CA: ca.File, Name: "cache1"}, "a: TLS: failed to verify certificate: x509: certificate is valid for localhost, not cache1"},
-		"no TLS there":            {plain.Addr(), secret.ClientFiles{CA: ca.File}, "a: TLS: "},
-		"nothing comes":           {silent.Addr(), secret.ClientFiles{CA: ca.File}, "a: TLS: connection timed out"},
-		"a certificate is wanted": {picky.Addr(), secret.ClientFiles{CA: ca.File}, "a: remote error: tls: certificate required"},
+		"another authority": {secure.Addr(), secret.ClientFiles{CA: other.File}, "a: TLS: failed to verify certificate: x509: certificate signed by unknown authority"},
+		"another name":      {secure.Addr(), secret.ClientFiles{CA: ca.File, Name: "cache1"}, "a: TLS: failed to verify certificate: x509: certificate is valid for localhost, not cache1"},
+		"no TLS there":      {plain.Addr(), secret.ClientFiles{CA: ca.File}, "a: TLS: "},
+		"nothing comes":     {silent.Addr(), secret.ClientFiles{CA: ca.File}, "a: TLS: connection timed out"},
+		"a certificate is wanted": {picky.Addr(), secret.ClientFiles{CA: ca.File}, // The reset may come before what was said was read.
+			"a: (remote error: tls: certificate required|connection reset by peer)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := connected(t, tc.addr, trusting(t, tc.files))
@@ -136,7 +137,7 @@ func TestAServerThatIsNotTheOneMeantIsRefusedAndNamed(t *testing.T) {
 				}
 			}
 			require.NotNil(t, err)
-			assert.Contains(t, err.Error(), tc.want)
+			assert.Regexp(t, tc.want, err.Error())
 		})
 	}
 }

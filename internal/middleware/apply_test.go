@@ -140,7 +140,9 @@ func TestServersComeGoAndAreRenamedAndReweightedUnderLoadWithoutAnError(t *testi
 
 func TestAServerWithAnotherAddressIsUsedThereAndServesNothingItHeld(t *testing.T) {
 	servers := mctest.StartMemcacheds(t, 3)
-	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(servers[:2]...), Placement: route.Options{Replicas: 1}}
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(servers[:2]...), Placement: route.Options{Replicas: 1}, StallAfter: -1,
+	}
 	m := mwtest.Start(t, o)
 	c := m.Dial(t)
 	keys := numbered(40)

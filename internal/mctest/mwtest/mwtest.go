@@ -3,6 +3,7 @@
 package mwtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
@@ -41,9 +42,11 @@ func Start(t testing.TB, o middleware.Options) *MW {
 	return m
 }
 
-// Begin is Start without waiting: the middleware listens, but its servers may not be there.
+// Begin is Start without waiting: the middleware listens, but its servers may not be there. Unless o says when a server is
+// suspect none is: on a busy machine any server owes a reply for long now and then.
 func Begin(t testing.TB, o middleware.Options) *MW {
 	t.Helper()
+	o.StallAfter = cmp.Or(o.StallAfter, -1)
 	if len(o.Listen) == 0 {
 		o.Listen = []string{"127.0.0.1:0"}
 	}
