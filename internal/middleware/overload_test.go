@@ -85,10 +85,10 @@ type caller struct {
 
 const callWindow = 4
 
-func newCaller(t *testing.T, addr string, i, value int) *caller {
+func newCaller(t *testing.T, addr, key string, i, value int) *caller {
 	t.Helper()
 	return &caller{
-		key: fmt.Sprintf("caller-%d", i), conn: mctest.MustDial(t, addr), rnd: rand.New(rand.NewPCG(uint64(i), 1)), value: value,
+		key: fmt.Sprintf("%s-%d", key, i), conn: mctest.MustDial(t, addr), rnd: rand.New(rand.NewPCG(uint64(i), 1)), value: value,
 		window: make(chan struct{}, callWindow), sent: make(chan int, callWindow), due: make(chan time.Time, callWindow),
 	}
 }
@@ -183,12 +183,13 @@ func (o offered) quantile(q float64) time.Duration {
 	return o.responses[int(q*float64(len(o.responses)-1))].Round(100 * time.Microsecond)
 }
 
-// offer lets n callers together make rate requests a second, as many as they can for 0.
-func offer(t *testing.T, addr string, n, value int, rate float64, length time.Duration) (o offered) {
+// offer lets n callers, with keys of their own that begin with key, together make rate requests a second, as many as they can
+// for 0.
+func offer(t *testing.T, addr, key string, n, value int, rate float64, length time.Duration) (o offered) {
 	t.Helper()
 	callers := make([]*caller, n)
 	for i := range callers {
-		callers[i] = newCaller(t, addr, i, value)
+		callers[i] = newCaller(t, addr, key, i, value)
 	}
 	var interval time.Duration
 	if rate > 0 {
@@ -244,21 +245,21 @@ func TestOverloadTakesBoundedMemoryAndEveryReplyIsRight(t *testing.T) {
 		t.Run(map[bool]string{false: "block", true: "shed"}[shed], func(t *testing.T) {
 			child := startChild(t, middleware.Options{
 				Servers: mwtest.Named(startFar(t, 2*time.Millisecond)), Workers: 2, Depth: 1, Queue: 32, Shed: shed,
-				ClientMemory: clientMemory, Timeout: time.Minute, StallAfter: -1,
+				ClientMemory: clientMemory,
 			})
 			addr := child.addrs[0]
 			before := child.memory(t)
-			sustained := offer(t, addr, 4, value, 0, length)
+			sustained := offer(t, addr, "sustained", 4, value, 0, length)
 			rate := float64(sustained.served) / length.Seconds()
 			require.Positive(t, rate)
-			normal := offer(t, addr, 4, value, rate/4, length)
+			normal := offer(t, addr, "normal", 4, value, rate/4, length)
 			ended, recovered := make(chan time.Time, 1), make(chan time.Time, 1)
 			timer := time.AfterFunc(length, func() {
 				ended <- time.Now()
 				recovered <- recovery(t, addr, 2*normal.quantile(0.99))
 			})
 			defer timer.Stop()
-			over := offer(t, addr, connections, value, 10*rate, length)
+			over := offer(t, addr, "over", connections, value, 10*rate, length)
 			after := (<-recovered).Sub(<-ended).Round(time.Millisecond)
 			most := child.mostMemory(t) - before
 			t.Logf("sustainable: %.0f requests a second", rate)
@@ -327,7 +328,7 @@ func TestManyClientsWithLargeValuesTakeBoundedMemory(t *testing.T) {
 	)
 	server := mctest.StartMemcached(t, "-m", "64")
 	child := startChild(t, middleware.Options{
-		Servers: mwtest.Servers(server), Workers: 1, Depth: 1, Queue: 1024, ClientMemory: clientMemory, Timeout: time.Minute, StallAfter: -1,
+		Servers: mwtest.Servers(server), Workers: 1, Depth: 1, Queue: 1024, ClientMemory: clientMemory,
 	})
 	before := child.memory(t)
 	server.Freeze()

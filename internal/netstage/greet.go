@@ -11,7 +11,7 @@ import (
 	"mcmw/internal/wire"
 )
 
-// refusalEvery is the least time between two log lines about clients that were refused for one reason, ns.
+// refusalEvery is the least time between two log lines about clients that were refused, or not accepted, for one reason, ns.
 const refusalEvery = int64(time.Second)
 
 // limiter lets one log line through in that time, and counts those it does not. The stage's mu guards it.

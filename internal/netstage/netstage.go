@@ -60,9 +60,8 @@ type Stage struct {
 	conns    map[*conn]struct{}
 	refusing map[*conn]struct{} // connections above MaxConnections, until they are closed
 	draining bool
-	refused  int64 // ns as stats.Now: when the last log line about refused clients was written
 	// Of the log lines about clients that failed.
-	handshakes, logins limiter
+	crowd, handshakes, logins limiter
 }
 
 // New returns a Stage without connections.
@@ -84,9 +83,6 @@ const (
 	acceptPauseMax = time.Second
 )
 
-// logEvery is the least time between two log lines about clients that are refused, or cannot be accepted, ns.
-const logEvery = int64(time.Second)
-
 // Serve accepts connections from l until l is closed, with TLS or without.
 func (s *Stage) Serve(l net.Listener, secure bool) {
 	pause := acceptPauseMin
@@ -97,7 +93,7 @@ func (s *Stage) Serve(l net.Listener, secure bool) {
 			return
 		}
 		if err != nil {
-			if time.Since(reported) > time.Duration(logEvery) {
+			if time.Since(reported) > time.Duration(refusalEvery) {
 				reported = time.Now()
 				s.options.Log.Warn("a client connection could not be accepted", "listen", l.Addr().String(), "error", err)
 			}

@@ -14,9 +14,8 @@ const maxRefusing = 128
 // refuse tells a client that there are too many; mu is held.
 func (s *Stage) refuse(c *conn) {
 	s.options.Net.Closed(stats.CloseRefused)
-	if now := stats.Now(); s.refused == 0 || now-s.refused > logEvery {
-		s.refused = now
-		s.options.Log.Warn("a client was refused: there are as many connections as allowed", "connections", len(s.conns))
+	if suppressed, ok := s.crowd.pass(); ok {
+		s.options.Log.Warn("a client was refused: there are as many connections as allowed", "connections", len(s.conns), "not_logged", suppressed)
 	}
 	if len(s.refusing) == maxRefusing {
 		c.sayRefused()
