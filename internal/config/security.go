@@ -2,9 +2,11 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 
+	"mcmw/internal/discover"
 	"mcmw/internal/secret"
 )
 
@@ -61,6 +63,12 @@ func (c *Config) checkSecurity() Problems {
 	}
 	if problems != nil {
 		return problems
+	}
+	for _, server := range c.Servers {
+		if s.ServerTLS && s.ServerFiles.Name == "" && server.Lookup != discover.Static {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s without server-tls-name: the servers of %s%s are dialled by IP addresses, and their certificates must be for those",
+				optionServerTLS, server.Lookup, server.Server.Addr))
+		}
 	}
 	err := s.Check()
 	at, ok := errors.AsType[*secret.FileError](err)

@@ -80,6 +80,14 @@ func TestFilesThatCannotBeUsedAreNamedWithTheirOption(t *testing.T) {
 	}
 }
 
+func TestServersThatAreLookedUpNeedANameForTheirCertificates(t *testing.T) {
+	args := []string{"-m", "a", "dns+cache.local", "--server-tls"}
+	require.Equal(t, []string{
+		"server-tls without server-tls-name: the servers of dns+cache.local:11211 are dialled by IP addresses, and their certificates must be for those",
+	}, sources{args: args}.load(t).Warnings)
+	require.Empty(t, sources{args: append(args, "--server-tls-name", "cache.local")}.load(t).Warnings)
+}
+
 func TestThePrintedConfigurationHasPathsAndNoContents(t *testing.T) {
 	inDir(t, map[string]string{"users": "anna:hidden\n"})
 	c := sources{args: []string{"-m", "a", "--auth-file", "users"}}.load(t)
