@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"mcmw/internal/faulty"
 )
 
 // DefaultTimeout is how long a Client waits for bytes before it gives up. It only turns a hang into a failure.
@@ -114,12 +116,7 @@ func (c *Client) CloseWrite() error {
 }
 
 // Reset closes the connection so that the other side sees a reset, not an end.
-func (c *Client) Reset() error {
-	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	return c.Conn.Close()
-}
+func (c *Client) Reset() error { return faulty.Reset(c.Conn) }
 
 // Send writes p.
 func (c *Client) Send(p []byte) error {

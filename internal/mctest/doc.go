@@ -1,8 +1,8 @@
 // Package mctest is what the tests put around the middleware: real memcached processes, servers that misbehave on
 // purpose, connections that fail, and a client that sends any bytes and reads exactly one reply.
 //
-// Only tests import it. It imports nothing else of this module, so that the tests of every package may use it; what
-// starts the middleware itself is in its subpackage mwtest.
+// Only tests import it. It imports nothing else of this module but package faulty, so that the tests of every package may
+// use it; what starts the middleware itself is in its subpackage mwtest.
 //
 // Three sizes of double:
 //

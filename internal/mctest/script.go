@@ -5,19 +5,13 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"testing"
+
+	"mcmw/internal/faulty"
 )
 
 // Script is a server of which the test writes every byte. It ends with the test, together with its connections.
-type Script struct {
-	t      testing.TB
-	listen net.Listener
-	wg     sync.WaitGroup
-	mu     sync.Mutex
-	open   map[net.Conn]bool // guarded by mu
-	closed bool              // guarded by mu
-}
+type Script struct{ *faulty.Server }
 
 // Peer is one connection accepted by a Script. It belongs to the goroutine that serves it.
 type Peer struct {
@@ -33,62 +27,14 @@ type Peer struct {
 // connection is closed when serve returns.
 func StartScript(t testing.TB, serve func(p *Peer)) *Script {
 	t.Helper()
-	listen, err := net.Listen("tcp", "127.0.0.1:0")
+	server, err := faulty.Start(func(n int, conn net.Conn) {
+		serve(&Peer{N: n, t: t, conn: conn, r: bufio.NewReader(conn)})
+	})
 	if err != nil {
 		t.Fatalf("scripted server: %v", err)
 	}
-	s := &Script{t: t, listen: listen, open: make(map[net.Conn]bool)}
-	s.wg.Go(func() {
-		for n := 0; ; n++ {
-			conn, err := listen.Accept()
-			if err != nil {
-				return
-			}
-			if !s.add(conn) {
-				conn.Close()
-				return
-			}
-			p := &Peer{N: n, t: t, conn: conn, r: bufio.NewReader(conn)}
-			s.wg.Go(func() {
-				defer s.remove(conn)
-				serve(p)
-			})
-		}
-	})
-	t.Cleanup(s.Stop)
-	return s
-}
-
-// Addr is where the server listens.
-func (s *Script) Addr() string { return s.listen.Addr().String() }
-
-// Stop closes the listener and every connection and waits for the goroutines that serve them.
-func (s *Script) Stop() {
-	s.listen.Close()
-	s.mu.Lock()
-	s.closed = true
-	for conn := range s.open {
-		conn.Close()
-	}
-	s.mu.Unlock()
-	s.wg.Wait()
-}
-
-func (s *Script) add(conn net.Conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.open[conn] = true
-	return true
-}
-
-func (s *Script) remove(conn net.Conn) {
-	conn.Close()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.open, conn)
+	t.Cleanup(server.Stop)
+	return &Script{server}
 }
 
 // Expect reads as many bytes as want has and reports whether they are want. Anything else fails the test, except that
@@ -128,12 +74,7 @@ func (p *Peer) SendBytewise(bytes string) {
 func (p *Peer) Stall() { _, _ = io.Copy(io.Discard, p.r) }
 
 // Reset ends the connection with a reset instead of an orderly end.
-func (p *Peer) Reset() {
-	if tcp, ok := p.conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	p.conn.Close()
-}
+func (p *Peer) Reset() { _ = faulty.Reset(p.conn) }
 
 // Answer reads command lines until the other side closes and sends what reply returns for each. Data blocks arrive as
 // lines of their own: a reply of "" sends nothing.

@@ -34,7 +34,7 @@ type importRule struct {
 }
 
 // above are the packages around the data path: they know it, and it works without them.
-var above = append(internal("admin", "config", "discover", "lab", "tools"), "mcmw/cmd")
+var above = append(internal("admin", "config", "discover", "faulty", "lab", "tools"), "mcmw/cmd")
 
 var importRules = []importRule{
 	{

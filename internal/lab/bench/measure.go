@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mcmw/internal/lab/load"
+	"mcmw/internal/lab/process"
 )
 
 // Measurement is what one system did in one round under one workload. Durations are nanoseconds in JSON.
@@ -46,8 +47,8 @@ func (r *runner) measure(ctx context.Context, w Workload, s system, round int) (
 	o := w.load
 	o.Targets = addresses(r.servers)
 	if running != nil {
-		defer running.stop(syscall.SIGTERM)
-		o.Targets = []string{running.addr}
+		defer running.Stop(syscall.SIGTERM)
+		o.Targets = []string{running.Addr}
 	}
 	// The same for all systems of a round, another for every round.
 	o.Seed = uint64(round)
@@ -69,7 +70,7 @@ func (r *runner) measure(ctx context.Context, w Workload, s system, round int) (
 	case ctx.Err() != nil:
 		return m, context.Cause(ctx)
 	case err != nil && running != nil:
-		return m, errors.Join(err, running.ended())
+		return m, errors.Join(err, running.Ended())
 	case err != nil:
 		return m, err
 	case beforeErr != nil || afterErr != nil:
@@ -78,7 +79,7 @@ func (r *runner) measure(ctx context.Context, w Workload, s system, round int) (
 		return m, errors.New("not one request was answered")
 	}
 	if running != nil {
-		if m.PeakMemory, err = peakMemory(running.pid()); err != nil {
+		if m.PeakMemory, err = peakMemory(running.Pid()); err != nil {
 			return m, err
 		}
 	}
@@ -100,13 +101,13 @@ func (r *runner) measure(ctx context.Context, w Workload, s system, round int) (
 }
 
 // startSystem starts the process of a system; there is none for direct.
-func (r *runner) startSystem(ctx context.Context, w Workload, s system) (*process, error) {
+func (r *runner) startSystem(ctx context.Context, w Workload, s system) (*process.Process, error) {
 	servers := addresses(r.servers)
 	switch s.kind {
 	case kindTwemproxy:
-		return launch(ctx, s.name, func(port int) (*exec.Cmd, error) { return twemproxyCommand(s.path, r.dir, servers, port) })
+		return process.Launch(ctx, s.name, process.Loopback, func(port int) (*exec.Cmd, error) { return twemproxyCommand(s.path, r.dir, servers, port) })
 	case kindMcmw:
-		return launch(ctx, s.name, func(port int) (*exec.Cmd, error) { return mcmwCommand(s, w.Replicas, servers, port) })
+		return process.Launch(ctx, s.name, process.Loopback, func(port int) (*exec.Cmd, error) { return mcmwCommand(s, w.Replicas, servers, port) })
 	default:
 		return nil, nil
 	}
@@ -122,29 +123,29 @@ func (c cpuTimes) minus(earlier cpuTimes) cpuTimes {
 }
 
 // cpuTimes reads the times of now; running is nil for direct.
-func (r *runner) cpuTimes(running *process) (c cpuTimes, err error) {
+func (r *runner) cpuTimes(running *process.Process) (c cpuTimes, err error) {
 	if c.machine, err = machineCPU(); err != nil {
 		return c, err
 	}
 	if running != nil {
-		if c.system, err = processCPU(running.pid()); err != nil {
-			return c, fmt.Errorf("%s: %w", running.name, err)
+		if c.system, err = processCPU(running.Pid()); err != nil {
+			return c, fmt.Errorf("%s: %w", running.Name, err)
 		}
 	}
 	for _, server := range r.servers {
-		used, err := processCPU(server.pid())
+		used, err := processCPU(server.Pid())
 		if err != nil {
-			return c, fmt.Errorf("%s: %w", server.name, err)
+			return c, fmt.Errorf("%s: %w", server.Name, err)
 		}
 		c.servers += used
 	}
 	return c, nil
 }
 
-func addresses(processes []*process) []string {
+func addresses(processes []*process.Process) []string {
 	var addrs []string
 	for _, p := range processes {
-		addrs = append(addrs, p.addr)
+		addrs = append(addrs, p.Addr)
 	}
 	return addrs
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"mcmw/internal/lab/process"
 )
 
 // serverCount is the number of memcached servers behind every system.
@@ -28,7 +30,7 @@ type Progress struct {
 type runner struct {
 	*Benchmark
 	dir     string // for files of the systems
-	servers []*process
+	servers []*process.Process
 }
 
 // Run measures everything. When it fails or ctx ends on the way, the report holds what was measured until then, and is nil
@@ -42,12 +44,12 @@ func (b *Benchmark) Run(ctx context.Context) (_ *Report, err error) {
 	defer func() {
 		for _, server := range r.servers {
 			// A cache has nothing to save, and it obeys other signals only at its next tick.
-			server.stop(syscall.SIGKILL)
+			server.Stop(syscall.SIGKILL)
 		}
 	}()
 	for i := range serverCount {
-		server, err := launch(ctx, fmt.Sprintf("memcached %d", i+1), func(port int) (*exec.Cmd, error) {
-			return memcachedCommand(b.memcached, port)
+		server, err := process.Launch(ctx, fmt.Sprintf("memcached %d", i+1), process.Loopback, func(port int) (*exec.Cmd, error) {
+			return process.Memcached(b.memcached, process.Loopback, port, memcachedArgs...), nil
 		})
 		if err != nil {
 			return nil, err
@@ -129,7 +131,7 @@ func (b *Benchmark) versions() []Version {
 
 // versionOf returns the first line that a program says about its version.
 func versionOf(path, argument string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), process.ReadyTimeout)
 	defer cancel()
 	// Not every program exits with success after it has told; the text is what counts.
 	text, err := exec.CommandContext(ctx, path, argument).CombinedOutput()

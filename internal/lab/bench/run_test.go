@@ -218,36 +218,6 @@ func TestMcmwGetsItsVariantsFlagsLast(t *testing.T) {
 	}, cmd.Args)
 }
 
-func TestSettingsOfTheEnvironmentDoNotReachWhatIsMeasured(t *testing.T) {
-	t.Setenv("MCMW_DEPTH", "1")
-	t.Setenv("OTHER_SETTING", "1")
-	p, err := start("env", 1, exec.Command("env"))
-	require.NoError(t, err)
-	<-p.done
-	assert.NotContains(t, p.log.String()+strings.Join(p.cmd.Env, " "), "MCMW_DEPTH")
-	assert.Contains(t, p.cmd.Env, "OTHER_SETTING=1")
-}
-
-func TestAProgramThatIgnoresTheSignalIsKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for the time in which a program may end by itself")
-	}
-	p, err := start("stubborn", 1, exec.Command("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"))
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return p.log.String() == "ready" }, 10*time.Second, time.Millisecond)
-	p.stop(unix.SIGTERM)
-	assert.Contains(t, p.cmd.ProcessState.String(), "killed")
-}
-
-func TestTheTailKeepsTheEnd(t *testing.T) {
-	var log tail
-	for i := range 1000 {
-		fmt.Fprintf(&log, "line %d\n", i)
-	}
-	assert.True(t, strings.HasSuffix(log.String(), "line 998\nline 999"))
-	assert.LessOrEqual(t, len(log.String()), maxLog)
-}
-
 func TestTheCPUTimeOfAProcessIsThatOfAllItsThreads(t *testing.T) {
 	own := func() time.Duration {
 		var r unix.Rusage

@@ -1,0 +1,165 @@
+package faulty
+
+import (
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// dialTimeout bounds how long a Proxy waits for its server to accept; the server may be on a busy machine.
+const dialTimeout = 15 * time.Second
+
+// Proxy stands between a client and a real server. Its methods may be called from any goroutine.
+type Proxy struct {
+	server *Server
+	target string
+
+	mu    sync.Mutex
+	fault Fault         // guarded by mu
+	alter chan struct{} // guarded by mu; closed and replaced when fault changes
+}
+
+// Fault is what a Proxy does to the bytes of the server's replies, on every connection.
+type Fault struct {
+	// Stall holds the replies back until the fault is lifted.
+	Stall bool
+	// Delay holds every chunk of reply bytes back for so long.
+	Delay time.Duration
+	// Double sends every chunk of reply bytes twice, in one write.
+	Double bool
+	// Bytewise sends reply bytes one at a time.
+	Bytewise bool
+	// Cut, if above 0, lets this many reply bytes of a connection pass, counted from the moment the fault is set, and
+	// then ends the connection.
+	Cut int
+	// Reset makes Cut end the connection with a reset.
+	Reset bool
+	// Refuse ends new connections at once.
+	Refuse bool
+}
+
+// StartProxy puts a proxy in front of the server at target, "host:port" or "unix:/path", which may be restarted behind it.
+func StartProxy(target string) (*Proxy, error) {
+	p := &Proxy{target: target, alter: make(chan struct{})}
+	server, err := Start(func(_ int, conn net.Conn) { p.serve(conn) })
+	if err != nil {
+		return nil, err
+	}
+	p.server = server
+	return p, nil
+}
+
+// Addr is where the proxy listens.
+func (p *Proxy) Addr() string { return p.server.Addr() }
+
+// Stop ends the proxy and every connection through it.
+func (p *Proxy) Stop() { p.server.Stop() }
+
+// Inject sets what goes wrong from now on; the zero Fault lifts it.
+func (p *Proxy) Inject(f Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault = f
+	close(p.alter)
+	p.alter = make(chan struct{})
+}
+
+func (p *Proxy) current() (Fault, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fault, p.alter
+}
+
+func (p *Proxy) serve(client net.Conn) {
+	if f, _ := p.current(); f.Refuse {
+		_ = Reset(client)
+		return
+	}
+	network, address := "tcp", p.target
+	if path, ok := strings.CutPrefix(p.target, "unix:"); ok {
+		network, address = "unix", path
+	}
+	server, err := net.DialTimeout(network, address, dialTimeout)
+	if err != nil {
+		_ = Reset(client)
+		return
+	}
+	gone := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(gone)
+		defer server.Close()
+		_, _ = io.Copy(server, client)
+	})
+	p.replies(client, server, gone)
+	client.Close()
+	server.Close()
+	wg.Wait()
+}
+
+// replies passes the server's bytes on to the client, through the faults. It returns when either side is gone.
+func (p *Proxy) replies(client, server net.Conn, gone <-chan struct{}) {
+	buf := make([]byte, 64<<10)
+	var era <-chan struct{} // the fault that left was counted under
+	left := 0
+	for {
+		n, err := server.Read(buf)
+		chunk := buf[:n]
+		f, alter := p.current()
+		if n > 0 && f.Delay > 0 && !pause(f.Delay, alter, gone) {
+			return
+		}
+		for f.Stall && n > 0 {
+			select {
+			case <-alter:
+			case <-gone:
+				return
+			}
+			f, alter = p.current()
+		}
+		if alter != era {
+			era, left = alter, f.Cut
+		}
+		cut := f.Cut > 0 && len(chunk) >= left
+		if cut {
+			chunk = chunk[:left]
+		}
+		left -= len(chunk)
+		if f.Double {
+			chunk = append(chunk[:len(chunk):len(chunk)], chunk...)
+		}
+		step := max(len(chunk), 1)
+		if f.Bytewise {
+			step = 1
+		}
+		for i := 0; i < len(chunk); i += step {
+			if _, werr := client.Write(chunk[i:min(i+step, len(chunk))]); werr != nil {
+				return
+			}
+		}
+		if cut {
+			if f.Reset {
+				_ = Reset(client)
+			}
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// pause waits for d, less if the fault changes; false means that the client has gone.
+func pause(d time.Duration, alter, gone <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-alter:
+	case <-gone:
+		return false
+	}
+	return true
+}

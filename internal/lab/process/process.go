@@ -1,0 +1,228 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// ReadyTimeout bounds how long a program may take to start, on a busy machine.
+	ReadyTimeout = 20 * time.Second
+	// stopTimeout is how long a program may take to end by itself before it is killed.
+	stopTimeout = 5 * time.Second
+	// startAttempts is how often a program is started on another port when it ends at once: between finding a free port
+	// and listening on it, another process can take it.
+	startAttempts = 3
+	// maxLog is how much of the end of a program's output is kept for error texts, bytes.
+	maxLog = 2 << 10
+	// Loopback is where programs listen that are not told otherwise.
+	Loopback = "127.0.0.1"
+)
+
+// Process is a program that this one started and ends.
+type Process struct {
+	Name string
+	Addr string // where it serves, host:port
+
+	cmd  *exec.Cmd
+	log  *tail
+	done chan struct{} // closed when it has ended
+}
+
+// Launch starts a program on a free port of host and waits until it answers there.
+func Launch(ctx context.Context, name, host string, command func(port int) (*exec.Cmd, error)) (*Process, error) {
+	for attempt := 1; ; attempt++ {
+		port, err := FreePort(host)
+		if err != nil {
+			return nil, err
+		}
+		cmd, err := command(port)
+		if err != nil {
+			return nil, err
+		}
+		p, err := Start(name, net.JoinHostPort(host, strconv.Itoa(port)), cmd)
+		if err != nil {
+			return nil, err
+		}
+		err = p.AwaitReady(ctx)
+		if err == nil {
+			return p, nil
+		}
+		p.Stop(syscall.SIGKILL)
+		if attempt == startAttempts || !errors.As(err, new(endedError)) {
+			return nil, err
+		}
+	}
+}
+
+// Start starts a program that is to serve on addr. The end of its output is kept; a writer that cmd has for its standard
+// output or error gets it as well.
+func Start(name, addr string, cmd *exec.Cmd) (*Process, error) {
+	p := &Process{Name: name, Addr: addr, cmd: cmd, log: &tail{}, done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = p.log.and(cmd.Stdout), p.log.and(cmd.Stderr)
+	// Settings of the person who measures are not to change what is measured.
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "MCMW_") {
+			cmd.Env = append(cmd.Env, variable)
+		}
+	}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	// A group of its own, so that an interrupt at the terminal doesn't reach it: it is ended in order. And whatever happens
+	// to this process, it doesn't stay behind.
+	cmd.SysProcAttr.Setpgid = true
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	go func() {
+		_ = cmd.Wait() // how it ended is in cmd.ProcessState
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// endedError is a program that ended by itself.
+type endedError struct{ error }
+
+// Ended returns an error if the program has ended.
+func (p *Process) Ended() error {
+	select {
+	case <-p.done:
+		return endedError{fmt.Errorf("%s ended by itself: %s; its last output:\n%s", p.Name, p.cmd.ProcessState, p.log)}
+	default:
+		return nil
+	}
+}
+
+// AwaitReady waits until the program answers a request.
+func (p *Process) AwaitReady(ctx context.Context) error {
+	late := time.NewTimer(ReadyTimeout)
+	defer late.Stop()
+	for {
+		if err := answers(p.Addr); err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return p.Ended()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-late.C:
+			return fmt.Errorf("%s doesn't answer on %s after %v; its last output:\n%s", p.Name, p.Addr, ReadyTimeout, p.log)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// answers asks for a key that isn't there, which any server and proxy can answer once it works.
+func answers(addr string) error {
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
+	if _, err := conn.Write([]byte("get mcmwlab-is-it-ready\r\n")); err != nil {
+		return err
+	}
+	reply := make([]byte, 64)
+	n, err := conn.Read(reply)
+	if err != nil {
+		return err
+	}
+	if string(reply[:n]) != "END\r\n" {
+		return fmt.Errorf("unexpected answer %q", reply[:n])
+	}
+	return nil
+}
+
+// Stop sends a signal, waits until the program has ended and kills it if that takes too long.
+func (p *Process) Stop(signal syscall.Signal) {
+	_ = p.Signal(signal)
+	select {
+	case <-p.done:
+	case <-time.After(stopTimeout):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+}
+
+// Signal sends a signal. It can't reach another process of the same id: os.Process refuses to signal one that was waited
+// for.
+func (p *Process) Signal(signal syscall.Signal) error { return p.cmd.Process.Signal(signal) }
+
+// Pid returns the id of the process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// ExitCode returns what the program ended with; -1 while it runs, or when a signal ended it.
+func (p *Process) ExitCode() int {
+	if p.Ended() == nil {
+		return -1
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// FreePort returns a TCP port of host that nobody listens on.
+func FreePort(host string) (int, error) {
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return 0, fmt.Errorf("looking for a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
+
+// Memcached returns how the memcached at path is started on an address, with further arguments.
+func Memcached(path, host string, port int, args ...string) *exec.Cmd {
+	base := []string{"-l", host, "-p", strconv.Itoa(port), "-U", "0"}
+	if os.Geteuid() == 0 {
+		base = append(base, "-u", "root") // it refuses to be root unless told to
+	}
+	return exec.Command(path, append(base, args...)...)
+}
+
+// tail keeps the end of what a program writes.
+type tail struct {
+	mu  sync.Mutex
+	end []byte // guarded by mu
+}
+
+// and returns a writer to t and to w, if there is one.
+func (t *tail) and(w io.Writer) io.Writer {
+	if w == nil {
+		return t
+	}
+	return io.MultiWriter(t, w)
+}
+
+// Write takes everything.
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end = append(t.end, p...)
+	if surplus := len(t.end) - maxLog; surplus > 0 {
+		t.end = t.end[:copy(t.end, t.end[surplus:])]
+	}
+	return len(p), nil
+}
+
+// String returns what was written last.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.end))
+}
