@@ -80,11 +80,16 @@ func (f *benchFlags) complete(cmd *cobra.Command) {
 		}
 	}
 	if o.Mcmw == "" {
-		o.Mcmw = "mcmw"
-		if self, err := os.Executable(); err == nil {
-			o.Mcmw = filepath.Join(filepath.Dir(self), "mcmw")
-		}
+		o.Mcmw = besideThis("mcmw")
 	}
+}
+
+// besideThis returns the path of the program of a name in the directory of this one.
+func besideThis(name string) string {
+	if self, err := os.Executable(); err == nil {
+		return filepath.Join(filepath.Dir(self), name)
+	}
+	return name
 }
 
 // run makes the benchmark and writes its report, also the partial one of a benchmark that failed or was interrupted.

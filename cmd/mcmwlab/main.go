@@ -1,4 +1,5 @@
-// Command mcmwlab is the lab: it puts load on memcached servers and middlewares, and compares them.
+// Command mcmwlab is the lab: it puts load on memcached servers and middlewares, compares them, and lets servers
+// fail under load.
 package main
 
 import (
@@ -47,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newLoadCommand(stderr), newBenchCommand(args, stderr))
+	root.AddCommand(newLoadCommand(stderr), newBenchCommand(args, stderr), newFaultsCommand(args, stderr), newSoakCommand(args, stderr))
 	return root.ExecuteContext(ctx)
 }
 

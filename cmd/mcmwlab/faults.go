@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/lab/faults"
+)
+
+// faultFlags are the flags of `mcmwlab faults` and `mcmwlab soak`.
+type faultFlags struct {
+	list     bool
+	duration time.Duration
+	jsonOut  string
+	markdown string
+	quiet    bool
+	options  faults.Options
+}
+
+// common adds the flags that both commands have.
+func (f *faultFlags) common(cmd *cobra.Command, args []string, section string) {
+	f.options.Command = strings.Join(append([]string{"mcmwlab"}, args...), " ")
+	flags := cmd.Flags()
+	flags.StringVar(&f.options.Mcmw, "mcmw", "", "path of the mcmw binary (default: mcmw beside this program)")
+	flags.Uint64Var(&f.options.Seed, "seed", 0, "another seed makes another sequence of requests and faults (default: one of its own, which is shown)")
+	flags.StringVar(&f.jsonOut, "json-out-file", "", "write the report as JSON to this file, - for standard output")
+	flags.StringVar(&f.markdown, "markdown", "", "write the report into this Markdown page, between its lines <!-- "+section+" --> and <!-- end of "+section+" -->")
+	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
+}
+
+func newFaultsCommand(args []string, stderr io.Writer) *cobra.Command {
+	var f faultFlags
+	cmd := &cobra.Command{
+		Use:   "faults",
+		Short: "Let servers fail in every way while mcmw serves a verified load",
+		Long: `Run mcmw in front of real memcached servers under an open-loop load whose every value is checked, let the servers
+fail in one way after the other, and report what clients noticed. The exit code is 1 if a promise was broken: a
+wrong or stale value, a lost answer, an error where there may be none, a leak, a server that did not come back.
+Partitions need root (network namespaces) and are skipped otherwise.`,
+		Example: `  mcmwlab faults --markdown docs/reliability.md
+  mcmwlab faults --only kill-any,freeze-one`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.list {
+				for _, s := range faults.Scenarios() {
+					fmt.Fprintf(cmd.OutOrStdout(), "%-14s %s; mcmw serve %s\n", s.Name, s.Title, strings.Join(s.Args, " "))
+				}
+				return nil
+			}
+			return f.run(cmd.Context(), "faults", cmd.OutOrStdout(), stderr, func(o faults.Options) (runner, error) { return faults.New(o) })
+		},
+	}
+	f.common(cmd, args, "faults")
+	cmd.Flags().StringSliceVar(&f.options.Only, "only", nil, "scenarios to run (default all)")
+	cmd.Flags().BoolVar(&f.options.Quick, "quick", false, "leave out the scenarios that are variants of others")
+	cmd.Flags().BoolVar(&f.list, "list", false, "list the scenarios and run none")
+	return cmd
+}
+
+func newSoakCommand(args []string, stderr io.Writer) *cobra.Command {
+	var f faultFlags
+	cmd := &cobra.Command{
+		Use:   "soak",
+		Short: "Let random servers fail in random ways for a long time",
+		Long: `Run mcmw as "mcmwlab faults" does, for as long as asked for, and let random servers fail in random ways, one after the
+other. The exit code is 1 if a promise was broken: a wrong or stale value, a lost answer, a leak.`,
+		Example: `  mcmwlab soak --duration 1h --markdown docs/reliability.md`,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.run(cmd.Context(), "soak", cmd.OutOrStdout(), stderr, func(o faults.Options) (runner, error) {
+				return faults.NewSoak(o, f.duration)
+			})
+		},
+	}
+	f.common(cmd, args, "soak")
+	f.duration = faults.DefaultSoak
+	cmd.Flags().Var((*seconds)(&f.duration), "duration", "for how long: seconds, or a duration such as 90m")
+	return cmd
+}
+
+// runner is a suite or a soak.
+type runner interface {
+	Run(ctx context.Context) (*faults.Report, error)
+}
+
+// run makes a runner, lets it run and writes its report, also the partial one of a run that failed or was interrupted.
+func (f *faultFlags) run(ctx context.Context, section string, stdout, stderr io.Writer, make func(faults.Options) (runner, error)) error {
+	o := f.options
+	if o.Mcmw == "" {
+		o.Mcmw = besideThis("mcmw")
+	}
+	if o.Seed == 0 {
+		o.Seed = uint64(time.Now().UnixNano())
+	}
+	if !f.quiet {
+		fmt.Fprintf(stderr, "seed %d\n", o.Seed)
+		o.Progress = func(line string) { fmt.Fprintln(stderr, line) }
+	}
+	r, err := make(o)
+	if err != nil {
+		return usageError{err}
+	}
+	report, err := r.Run(ctx)
+	if writeErr := f.write(report, section, err == nil, stdout); err == nil {
+		err = writeErr
+	}
+	if broken := report.Broken(); broken > 0 && err == nil {
+		err = fmt.Errorf("promises were broken in %d of %d runs", broken, len(report.Results))
+	}
+	return err
+}
+
+// write puts the report where it is wanted. A page of results stands for whole runs only.
+func (f *faultFlags) write(report *faults.Report, section string, whole bool, stdout io.Writer) error {
+	var text bytes.Buffer
+	if err := report.WriteMarkdown(&text); err != nil {
+		return err
+	}
+	if f.jsonOut != "-" {
+		if _, err := stdout.Write(text.Bytes()); err != nil {
+			return err
+		}
+	}
+	if f.jsonOut != "" {
+		if err := writeJSON(f.jsonOut, stdout, report); err != nil {
+			return err
+		}
+	}
+	if f.markdown == "" || !whole {
+		return nil
+	}
+	page, err := os.ReadFile(f.markdown)
+	if err != nil {
+		return err
+	}
+	if page, err = replaceSection(page, section, text.Bytes()); err != nil {
+		return fmt.Errorf("%s: %w", f.markdown, err)
+	}
+	return os.WriteFile(f.markdown, page, 0o644)
+}
+
+// replaceSection puts text between the lines of page that mark the section.
+func replaceSection(page []byte, section string, text []byte) ([]byte, error) {
+	begin, end := "<!-- "+section+" -->\n", "<!-- end of "+section+" -->"
+	before, rest, ok := bytes.Cut(page, []byte(begin))
+	_, after, ok2 := bytes.Cut(rest, []byte(end))
+	if !ok || !ok2 {
+		return nil, errors.New("there are no lines " + strings.TrimSpace(begin) + " and " + end)
+	}
+	return slices.Concat(before, []byte(begin), text, []byte(end), after), nil
+}

@@ -1,0 +1,327 @@
+package faults
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// keysPerClient is how many keys a connection writes.
+	keysPerClient = 24
+	// maxKeys is the most keys of one get.
+	maxKeys = 8
+	// maxOutstanding bounds the requests of a connection that wait for their answers; more than are due within any answer's
+	// time.
+	maxOutstanding = 1 << 15
+	// answerWithin is in how much time every answer has come, whatever has failed: far beyond all timeouts of the middleware
+	// on a machine that is busy. What comes later is lost.
+	answerWithin = 30 * time.Second
+	// redialPause is waited between attempts to connect.
+	redialPause = 20 * time.Millisecond
+)
+
+// op is one request.
+type op struct {
+	kind   kind
+	group  int
+	due    time.Time
+	keys   []*record
+	floors []uint64 // of a get, by key
+	seq    uint64   // of a write
+}
+
+// String names the request for a description.
+func (o *op) String() string {
+	text := [...]string{"get", "set", "delete"}[o.kind]
+	for _, r := range o.keys {
+		text += " " + r.key
+	}
+	if !o.kind.isRead() {
+		text += fmt.Sprintf(" (write %d)", o.seq)
+	}
+	return text
+}
+
+// client is one connection that sends requests when they are due, answered or not, and judges the answers. When the
+// connection ends it makes another, and writes other keys from then on: of requests that were on their way nobody knows
+// when they take effect.
+type client struct {
+	id     int
+	group  int // of connections
+	addr   string
+	period time.Duration
+	rng    *rand.Rand
+	keys   *keyspace
+	tally  *tally
+	quit   <-chan struct{} // closed when no more requests are to be sent
+}
+
+// run sends until quit is closed, and returns when every answer is there or lost.
+func (c *client) run(start time.Time) {
+	// Connections are spread over the period.
+	next := start.Add(time.Duration(c.rng.Int64N(int64(c.period))))
+	for generation := 0; ; generation++ {
+		conn := c.dial()
+		if conn == nil {
+			return
+		}
+		own := c.keys.renew(c.id, generation)
+		next = c.converse(conn, own, next)
+		select {
+		case <-c.quit:
+			return
+		default:
+		}
+	}
+}
+
+// dial connects, until it succeeds or quit is closed.
+func (c *client) dial() net.Conn {
+	for {
+		conn, err := net.DialTimeout("tcp", c.addr, answerWithin)
+		if err == nil {
+			return conn
+		}
+		select {
+		case <-c.quit:
+			return nil
+		case <-time.After(redialPause):
+		}
+	}
+}
+
+// converse sends and judges on one connection until quit or its end. It returns when the next request is due.
+func (c *client) converse(conn net.Conn, own []*record, next time.Time) time.Time {
+	defer conn.Close()
+	sent := make(chan *op, maxOutstanding) // sender -> receiver; closed by the sender
+	broken := make(chan struct{})          // closed by the receiver when the connection is of no more use
+	var receiver sync.WaitGroup
+	receiver.Go(func() {
+		defer close(broken)
+		c.receive(conn, sent)
+	})
+	defer func() {
+		close(sent)
+		receiver.Wait()
+		for o := range sent {
+			c.tally.count(outcome{op: o, lost: true, failure: "the connection had ended"})
+		}
+	}()
+	timer := time.NewTimer(time.Until(next))
+	defer timer.Stop()
+	var out []byte
+	for {
+		select {
+		case <-c.quit:
+			return next
+		case <-broken:
+			return next
+		case <-timer.C:
+		}
+		out = out[:0]
+		for now := time.Now(); !next.After(now); next = next.Add(c.period) {
+			o := c.draw(own, next)
+			out = o.append(out)
+			select {
+			case sent <- o:
+			case <-broken:
+				c.tally.count(outcome{op: o, lost: true, failure: "the connection had ended"})
+				return next.Add(c.period)
+			}
+		}
+		// An error shows at the receiver too.
+		_ = conn.SetWriteDeadline(time.Now().Add(answerWithin))
+		_, _ = conn.Write(out)
+		timer.Reset(time.Until(next))
+	}
+}
+
+// draw makes the next request: at first every key is written once; then seven in ten are reads, some of them of several
+// keys.
+func (c *client) draw(own []*record, due time.Time) *op {
+	o := &op{group: c.group, due: due}
+	populated := own[len(own)-1].issued.Load() > 0
+	if !populated || c.rng.IntN(10) < 3 {
+		r := own[c.rng.IntN(len(own))]
+		if !populated {
+			r = own[slices.IndexFunc(own, func(r *record) bool { return r.issued.Load() == 0 })]
+		}
+		o.kind, o.keys, o.seq = set, []*record{r}, r.issued.Add(1)
+		if deletes(o.seq) {
+			o.kind = del
+		}
+		return o
+	}
+	n := 1
+	if c.rng.IntN(4) == 0 {
+		n = 2 + c.rng.IntN(maxKeys-1)
+	}
+	for range n {
+		r := c.keys.draw(c.group, c.rng)
+		if slices.Contains(o.keys, r) {
+			continue
+		}
+		o.keys = append(o.keys, r)
+		o.floors = append(o.floors, r.floor())
+	}
+	return o
+}
+
+// append appends the request's bytes.
+func (o *op) append(b []byte) []byte {
+	switch o.kind {
+	case set:
+		value := appendValue(nil, o.keys[0].key, o.seq)
+		b = fmt.Appendf(b, "set %s 0 0 %d\r\n", o.keys[0].key, len(value))
+		return append(append(b, value...), '\r', '\n')
+	case del:
+		return fmt.Appendf(b, "delete %s\r\n", o.keys[0].key)
+	}
+	b = append(b, "get"...)
+	for _, r := range o.keys {
+		b = append(append(b, ' '), r.key...)
+	}
+	return append(b, '\r', '\n')
+}
+
+// receive reads and judges the answers in the order of the requests. The first that does not come ends the connection.
+func (c *client) receive(conn net.Conn, sent <-chan *op) {
+	// The sender notices when it finds the receiver gone.
+	defer conn.Close()
+	r := &reader{Reader: bufio.NewReaderSize(conn, 64<<10)}
+	for o := range sent {
+		_ = conn.SetReadDeadline(o.due.Add(answerWithin))
+		result := r.answer(o)
+		c.tally.count(result)
+		if result.lost {
+			return
+		}
+	}
+}
+
+// answer reads the answer to o and judges it.
+func (r *reader) answer(o *op) outcome {
+	result := outcome{op: o}
+	err := error(nil)
+	if o.kind.isRead() {
+		err = r.values(o, &result)
+	} else {
+		err = r.line(o, &result)
+	}
+	result.took = time.Since(o.due)
+	if err != nil {
+		result.lost, result.failure = true, err.Error()
+		if bad := new(badReply); errors.As(err, &bad) {
+			// Whose these bytes are nobody knows.
+			result.wrong = append(result.wrong, fmt.Sprintf("wrong: %s was answered by %s", o, bad.text))
+		}
+	}
+	return result
+}
+
+// badReply is bytes that don't answer the request.
+type badReply struct{ text string }
+
+func (e *badReply) Error() string { return "not an answer: " + e.text }
+
+// reader reads answers.
+type reader struct {
+	*bufio.Reader
+	value, scratch []byte
+}
+
+// isError reports whether a line says that the request failed.
+func isError(line []byte) bool {
+	return bytes.HasPrefix(line, []byte("SERVER_ERROR ")) || bytes.HasPrefix(line, []byte("CLIENT_ERROR ")) || string(line) == "ERROR"
+}
+
+// next reads a line without its end.
+func (r *reader) next() ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if err != nil {
+		return nil, err
+	}
+	body, ok := bytes.CutSuffix(line, []byte("\r\n"))
+	if !ok {
+		return nil, &badReply{strconv.Quote(string(line))}
+	}
+	return body, nil
+}
+
+// line reads the answer to a write.
+func (r *reader) line(o *op, result *outcome) error {
+	line, err := r.next()
+	if err != nil {
+		return err
+	}
+	text := string(line)
+	switch {
+	case isError(line):
+		result.failure = text
+		return nil
+	case o.kind == set && text == "STORED", o.kind == del && (text == "DELETED" || text == "NOT_FOUND"):
+		o.keys[0].acked.Store(o.seq)
+		return nil
+	}
+	return &badReply{strconv.Quote(text)}
+}
+
+// values reads the answer to a get.
+func (r *reader) values(o *op, result *outcome) error {
+	at, found := 0, 0 // the first key that may come next; keys that had a value
+	for {
+		line, err := r.next()
+		if err != nil {
+			return err
+		}
+		switch {
+		case string(line) == "END":
+			result.misses = len(o.keys) - found
+			return nil
+		case isError(line):
+			result.failure = string(line)
+			return nil
+		}
+		fields := bytes.Fields(line)
+		if len(fields) != 4 || string(fields[0]) != "VALUE" {
+			return &badReply{strconv.Quote(string(line))}
+		}
+		size, err := strconv.Atoi(string(fields[3]))
+		if err != nil || size < 0 || size > 1<<20 {
+			return &badReply{strconv.Quote(string(line))}
+		}
+		key := string(fields[1])
+		for at < len(o.keys) && o.keys[at].key != key {
+			at++
+		}
+		if at == len(o.keys) {
+			return &badReply{"the value of " + key + ", not asked for or not in this order"}
+		}
+		r.value = slices.Grow(r.value[:0], size+2)[:size+2]
+		if _, err := io.ReadFull(r, r.value); err != nil {
+			return err
+		}
+		if string(r.value[size:]) != "\r\n" {
+			return &badReply{fmt.Sprintf("a value of %s longer than the %d bytes it should have", key, size)}
+		}
+		record, value := o.keys[at], r.value[:size]
+		r.scratch = slices.Grow(r.scratch[:0], size)
+		switch record.judge(value, o.floors[at], r.scratch) {
+		case wrong:
+			result.wrong = append(result.wrong, fmt.Sprintf("wrong: %s of %d writes holds %.60q (%d bytes)", key, record.issued.Load(), value, size))
+		case stale:
+			result.stale = append(result.stale, fmt.Sprintf("stale: %s returned %.40q when write %d had been acknowledged or read", key, value, o.floors[at]))
+		}
+		at++
+		found++
+	}
+}

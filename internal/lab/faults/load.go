@@ -1,0 +1,127 @@
+package faults
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// keyspace is the keys of all clients.
+type keyspace struct {
+	prefix string
+	owners []owner
+	// place returns the server that holds a key, -1 where that doesn't matter.
+	place func(key string) int
+	// accept reports whether a client of a group may have keys on a server.
+	accept func(group, server int) bool
+
+	mu  sync.Mutex
+	all []*record // guarded by mu: all that there ever were
+}
+
+// owner is the keys of one client.
+type owner struct {
+	group   int
+	current atomic.Pointer[[]*record]
+}
+
+// newKeyspace returns the keys of as many clients as groups has entries.
+func newKeyspace(prefix string, groups []int, place func(key string) int, accept func(group, server int) bool) *keyspace {
+	k := &keyspace{prefix: prefix, owners: make([]owner, len(groups)), place: place, accept: accept}
+	for i, g := range groups {
+		k.owners[i].group = g
+		k.renew(i, -1)
+	}
+	return k
+}
+
+// renew gives client id new keys.
+func (k *keyspace) renew(id, generation int) []*record {
+	var own []*record
+	for n := 0; len(own) < keysPerClient; n++ {
+		key := fmt.Sprintf("%s%d.%d-%d", k.prefix, id, generation+1, n)
+		server := k.place(key)
+		if k.accept(k.owners[id].group, server) {
+			own = append(own, &record{key: key, server: server})
+		}
+	}
+	k.owners[id].current.Store(&own)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all = append(k.all, own...)
+	return own
+}
+
+// draw returns any key of any client of the group.
+func (k *keyspace) draw(group int, rng *rand.Rand) *record {
+	for {
+		o := &k.owners[rng.IntN(len(k.owners))]
+		if o.group == group {
+			own := *o.current.Load()
+			return own[rng.IntN(len(own))]
+		}
+	}
+}
+
+// load is the requests of all clients.
+type load struct {
+	keys  *keyspace
+	tally *tally
+	quit  chan struct{}
+	wg    sync.WaitGroup
+}
+
+// startLoad lets clients send rate requests a second together.
+func startLoad(addr string, rate int, keys *keyspace, seed uint64) *load {
+	start := time.Now()
+	l := &load{keys: keys, tally: newTally(start), quit: make(chan struct{})}
+	clients := len(keys.owners)
+	for id := range clients {
+		c := &client{
+			id: id, group: keys.owners[id].group, addr: addr, period: time.Second * time.Duration(clients) / time.Duration(rate),
+			rng: rand.New(rand.NewPCG(seed, uint64(id))), keys: keys, tally: l.tally, quit: l.quit,
+		}
+		l.wg.Go(func() { c.run(start) })
+	}
+	return l
+}
+
+// stop sends no more, and waits for the answers.
+func (l *load) stop() {
+	close(l.quit)
+	l.wg.Wait()
+}
+
+// audit reads every key from addr, rounds times, and judges what it gets. Nobody writes meanwhile.
+func (l *load) audit(ctx context.Context, addr string, rounds int) error {
+	dialer := net.Dialer{Timeout: answerWithin}
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	r := &reader{Reader: bufio.NewReaderSize(conn, 64<<10)}
+	for range rounds {
+		for _, one := range l.keys.all {
+			o := &op{due: time.Now(), keys: []*record{one}, floors: []uint64{one.floor()}}
+			if err := conn.SetDeadline(o.due.Add(answerWithin)); err != nil {
+				return err
+			}
+			if _, err := conn.Write(o.append(nil)); err != nil {
+				return err
+			}
+			result := r.answer(o)
+			l.tally.count(result)
+			if result.lost {
+				return fmt.Errorf("%s: %s", o, result.failure)
+			}
+		}
+	}
+	return nil
+}

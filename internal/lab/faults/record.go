@@ -1,0 +1,84 @@
+package faults
+
+import (
+	"bytes"
+	"strconv"
+	"sync/atomic"
+)
+
+// record is what is known of one key. One connection alone writes the key, one write after the other, numbered from 1;
+// anyone may read it. So a read is judged exactly, and without a lock.
+type record struct {
+	key    string
+	server int // that holds it, where keys are grouped by their server; -1 otherwise
+
+	issued atomic.Uint64 // number of the last write sent
+	acked  atomic.Uint64 // number of the last write that succeeded
+	seen   atomic.Uint64 // greatest number that a read has returned
+}
+
+// deletes reports whether write seq deletes the key; the others set it.
+func deletes(seq uint64) bool { return seq%8 == 7 }
+
+// appendValue appends what write seq stores under key: key, number, and both again up to a size that depends on the
+// number. Most are short; some take several reads and writes.
+func appendValue(b []byte, key string, seq uint64) []byte {
+	start := len(b)
+	b = append(append(b, key...), '|')
+	b = append(strconv.AppendUint(b, seq, 10), '|')
+	head := len(b) - start
+	size := head + int(seq*37%300)
+	if seq%50 == 0 {
+		size = 20_000
+	}
+	for len(b)-start < size {
+		b = append(b, b[start:start+min(head, size-(len(b)-start))]...)
+	}
+	return b
+}
+
+// numberOf returns which write of key stored value, comparing all of it; false: none did.
+func numberOf(key string, value, scratch []byte) (seq uint64, ok bool) {
+	rest, found := bytes.CutPrefix(value, []byte(key+"|"))
+	if !found {
+		return 0, false
+	}
+	digits, _, found := bytes.Cut(rest, []byte("|"))
+	if !found {
+		return 0, false
+	}
+	seq, err := strconv.ParseUint(string(digits), 10, 64)
+	if err != nil || !bytes.Equal(appendValue(scratch[:0], key, seq), value) {
+		return 0, false
+	}
+	return seq, true
+}
+
+// verdict is what is to be said of a value that a read returned.
+type verdict uint8
+
+const (
+	right verdict = iota
+	wrong         // nobody wrote it under this key
+	stale         // older than a write that was acknowledged, or than what a read returned, before this read was sent
+)
+
+// floor is the number of the write that a read sent now must not go behind.
+func (r *record) floor() uint64 { return max(r.acked.Load(), r.seen.Load()) }
+
+// judge judges the value that a read of the key returned, which was sent when floor was the floor.
+func (r *record) judge(value []byte, floor uint64, scratch []byte) verdict {
+	seq, ok := numberOf(r.key, value, scratch)
+	switch {
+	case !ok || seq == 0 || seq > r.issued.Load() || deletes(seq):
+		return wrong
+	case seq < floor:
+		return stale
+	}
+	for {
+		old := r.seen.Load()
+		if seq <= old || r.seen.CompareAndSwap(old, seq) {
+			return right
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package faults
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report is what scenarios came to.
+type Report struct {
+	Command string    `json:"command"`
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended"`
+	Results []*Result `json:"results"`
+}
+
+// Broken counts the results in which a promise was broken.
+func (r *Report) Broken() int {
+	n := 0
+	for _, result := range r.Results {
+		if len(result.Broken) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// line says in a line what came of a scenario.
+func (r *Result) line() string {
+	if r.Skipped != "" {
+		return "skipped: " + r.Skipped
+	}
+	text := fmt.Sprintf("%d reads, %d failed; %d writes, %d failed; slowest %s; detected after %s, recovered after %s; %d wrong, %d stale, %d lost",
+		r.Reads.Sent, r.Reads.Failed, r.Writes.Sent, r.Writes.Failed, milliseconds(max(r.Reads.Slowest, r.Writes.Slowest)),
+		r.detected(), milliseconds(r.Recovered), r.Wrong, r.Stale, r.Reads.Lost+r.Writes.Lost)
+	for _, broken := range r.Broken {
+		text += "\n  BROKEN: " + broken
+	}
+	return text
+}
+
+func (r *Result) detected() string {
+	if r.Detected == nil {
+		return "-"
+	}
+	return milliseconds(*r.Detected)
+}
+
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%.0f ms", d.Seconds()*1e3) }
+
+// WriteMarkdown writes the tables.
+func (r *Report) WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Measured on %s by\n\n    %s\n\n", r.Started.UTC().Format("2 January 2006, 15:04 MST"), r.Command)
+	row(&b, "scenario", "what happens; mcmw serve with", "reads, failed", "writes, failed", "slowest answer", "detected after", "recovered after",
+		"wrong", "stale, of these after recovery", "lost", "goroutines", "heap MiB")
+	row(&b, slices.Repeat([]string{"---"}, 12)...)
+	for _, s := range r.Results {
+		what := s.Title + "; `" + strings.Join(s.Args, " ") + "`"
+		if s.Skipped != "" {
+			row(&b, s.Scenario, what, "skipped: "+s.Skipped, "", "", "", "", "", "", "", "", "")
+			continue
+		}
+		row(&b, s.Scenario, what,
+			fmt.Sprintf("%d, %d", s.Reads.Sent, s.Reads.Failed), fmt.Sprintf("%d, %d", s.Writes.Sent, s.Writes.Failed),
+			milliseconds(max(s.Reads.Slowest, s.Writes.Slowest)), s.detected(), milliseconds(s.Recovered),
+			fmt.Sprint(s.Wrong), fmt.Sprintf("%d, %d", s.Stale, s.StaleAfterRecovery), fmt.Sprint(s.Reads.Lost+s.Writes.Lost),
+			fmt.Sprintf("%d, %d", s.Before.Goroutines, s.After.Goroutines),
+			fmt.Sprintf("%.1f, %.1f", mebibytes(s.Before.Heap), mebibytes(s.After.Heap)))
+	}
+	r.writeErrors(&b)
+	r.writeGroups(&b)
+	for _, s := range r.Results {
+		for _, broken := range s.Broken {
+			fmt.Fprintf(&b, "\nBROKEN in %s: %s\n", s.Scenario, broken)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// mostErrors is how many errors of a scenario are listed.
+const mostErrors = 4
+
+func (r *Report) writeErrors(b *strings.Builder) {
+	b.WriteString("\nThe errors that requests failed with, the most frequent of each scenario:\n\n")
+	row(b, "scenario", "times", "SERVER_ERROR")
+	row(b, "---", "---", "---")
+	for _, s := range r.Results {
+		for _, e := range s.Errors[:min(mostErrors, len(s.Errors))] {
+			row(b, s.Scenario, fmt.Sprint(e.Count), "`"+e.Text+"`")
+		}
+	}
+}
+
+func (r *Report) writeGroups(b *strings.Builder) {
+	b.WriteString("\nSuccessful answers before and during the fault, and p99 of the response times of requests that were due then, by connections that need the failing server and\nothers:\n\n")
+	row(b, "scenario", "connections that", "before: successes/s", "p99 ms", "during: successes/s", "p99 ms", "successes during / before", "p99 during / before")
+	row(b, slices.Repeat([]string{"---"}, 8)...)
+	for _, s := range r.Results {
+		for _, g := range s.Groups {
+			row(b, s.Scenario, g.Name, fmt.Sprintf("%.0f", g.Before.PerSecond), fmt.Sprintf("%.2f", g.Before.P99.Seconds()*1e3),
+				fmt.Sprintf("%.0f", g.During.PerSecond), fmt.Sprintf("%.2f", g.During.P99.Seconds()*1e3),
+				fmt.Sprintf("%.2f", g.During.PerSecond/g.Before.PerSecond),
+				fmt.Sprintf("%.1f", float64(g.During.P99)/float64(g.Before.P99)))
+		}
+	}
+}
+
+func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
+
+// row writes a row of a table.
+func row(w io.Writer, cells ...string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }

@@ -1,0 +1,358 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"mcmw/internal/route"
+)
+
+// Options say what to run. The zero value of a field means what its comment says.
+type Options struct {
+	// Mcmw is the path of the binary.
+	Mcmw string
+	// Only are the names of the scenarios to run; empty means all.
+	Only []string
+	// Quick leaves out the long ones, unless they are named in Only.
+	Quick bool
+	// Seed makes another sequence of requests, and of faults in a soak.
+	Seed uint64
+	// Command is the command line that runs this, for the report.
+	Command string
+	// Progress, when set, is told what begins and what has ended.
+	Progress func(string)
+}
+
+const (
+	// clients and rate are the load: connections, and requests a second of all together. It leaves a machine of two
+	// processors half idle.
+	clients = 32
+	rate    = 3000
+	// warmUp is for how long the load runs once before anything is measured, so that all buffers exist.
+	warmUp = 700 * time.Millisecond
+	// heapSlack is how much more the heap may hold afterwards than before, bytes: the pools of buffers, which the garbage
+	// collector empties in its own time.
+	heapSlack = 32 << 20
+)
+
+// Result is what came of a scenario. Durations are nanoseconds in JSON.
+type Result struct {
+	Scenario string   `json:"scenario"`
+	Title    string   `json:"title"`
+	Args     []string `json:"args"`
+	// Skipped is why it was not run, "" if it was.
+	Skipped string `json:"skipped,omitempty"`
+
+	Reads  Counts       `json:"reads"`
+	Writes Counts       `json:"writes"`
+	Errors []ErrorCount `json:"errors"`
+	Misses uint64       `json:"misses"`
+	Wrong  uint64       `json:"wrong_values"`
+	// Stale values over all, and of those the ones that were read after the fault had ended.
+	Stale              uint64 `json:"stale_values"`
+	StaleAfterRecovery uint64 `json:"stale_values_after_recovery"`
+	// Detected is from the beginning of the fault until a server was no longer taken as up; nil if that never came.
+	Detected *time.Duration `json:"detected_after_ns"`
+	// Recovered is from the end of the fault until all servers were up and no request failed any more.
+	Recovered time.Duration `json:"recovered_after_ns"`
+	Before    Footprint     `json:"before"`
+	After     Footprint     `json:"after"`
+	Groups    []Group       `json:"groups,omitempty"`
+	// Broken are the promises that were broken.
+	Broken []string `json:"broken,omitempty"`
+}
+
+// Group is what connections had that need the failing server, or don't.
+type Group struct {
+	Name   string      `json:"name"`
+	Before Performance `json:"before"`
+	During Performance `json:"during"`
+}
+
+// Performance is of one phase.
+type Performance struct {
+	PerSecond float64       `json:"successes_per_s"` // that came in it
+	P99       time.Duration `json:"p99_ns"`          // of the answers that were due in it
+}
+
+// Suite runs scenarios.
+type Suite struct {
+	Options
+	programs  Programs
+	scenarios []Scenario
+}
+
+// New checks the options and looks for the programs.
+func New(o Options) (*Suite, error) {
+	programs, err := o.programs()
+	if err != nil {
+		return nil, err
+	}
+	s := &Suite{Options: o, programs: programs}
+	all := Scenarios()
+	for _, name := range o.Only {
+		i := slices.IndexFunc(all, func(s Scenario) bool { return s.Name == name })
+		if i < 0 {
+			var names []string
+			for _, s := range all {
+				names = append(names, s.Name)
+			}
+			return nil, fmt.Errorf("scenario %q: expected one of %s", name, strings.Join(names, ", "))
+		}
+		s.scenarios = append(s.scenarios, all[i])
+	}
+	if len(o.Only) == 0 {
+		s.scenarios = slices.DeleteFunc(all, func(s Scenario) bool { return o.Quick && s.Long })
+	}
+	return s, nil
+}
+
+func (o Options) programs() (p Programs, err error) {
+	if p.Mcmw, err = exec.LookPath(o.Mcmw); err != nil {
+		return p, fmt.Errorf("mcmw %q: %w; build it first (make build)", o.Mcmw, err)
+	}
+	if p.Memcached, err = exec.LookPath("memcached"); err != nil {
+		return p, fmt.Errorf("%w; install it, on Debian: apt-get install memcached", err)
+	}
+	return p, nil
+}
+
+// tell reports progress.
+func (o Options) tell(format string, args ...any) {
+	if o.Progress != nil {
+		o.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// Run runs all scenarios. When one can't be run or ctx ends, the report holds those before. No process is left when it
+// returns.
+func (s *Suite) Run(ctx context.Context) (*Report, error) {
+	report := &Report{Command: s.Command, Started: time.Now()}
+	defer func() { report.Ended = time.Now() }()
+	for i, scenario := range s.scenarios {
+		s.tell("%d of %d: %s: %s", i+1, len(s.scenarios), scenario.Name, scenario.Title)
+		result, err := s.run(ctx, scenario)
+		if err != nil {
+			return report, fmt.Errorf("scenario %s: %w", scenario.Name, err)
+		}
+		report.Results = append(report.Results, result)
+		s.tell("  %s", result.line())
+	}
+	return report, nil
+}
+
+// run runs one scenario.
+func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error) {
+	result = &Result{Scenario: c.Name, Title: c.Title, Args: c.Args}
+	sys, err := startSystem(ctx, s.programs, c.settings)
+	if skip := (errNoNamespace{}); errors.As(err, &skip) {
+		result.Skipped = skip.Error()
+		return result, nil
+	}
+	if skip := (errNoClock{}); errors.As(err, &skip) {
+		result.Skipped = skip.Error()
+		return result, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	stopped := false
+	defer func() {
+		if !stopped {
+			_ = sys.stop()
+		}
+	}()
+	if result.Before, err = s.warm(ctx, sys); err != nil {
+		return nil, err
+	}
+	keys, err := s.keys(sys, c.groups)
+	if err != nil {
+		return nil, err
+	}
+	l := startLoad(sys.mcmw.Addr, rate, keys, s.Seed)
+	began, healed, err := s.happen(ctx, sys, c, l)
+	l.stop()
+	if err != nil {
+		return nil, errors.Join(err, sys.mcmw.Ended())
+	}
+	result.finish(ctx, sys, l, began, healed)
+	if c.groups {
+		result.Groups = l.tally.groupsOf(began, healed)
+	}
+	stopped = true
+	if err := sys.stop(); err != nil {
+		result.breaks("%v", err)
+	}
+	result.judge(l.tally, c)
+	return result, ctx.Err()
+}
+
+// happen runs the timeline, and returns when the fault began and when it had ended.
+func (s *Suite) happen(ctx context.Context, sys *system, c Scenario, l *load) (began, healed time.Time, err error) {
+	if err := sleep(ctx, calm); err != nil {
+		return began, healed, err
+	}
+	began = l.tally.begin(during)
+	if err := c.fault(ctx, sys); err != nil {
+		return began, healed, err
+	}
+	if c.heal != nil {
+		if err := sleep(ctx, c.lasts); err != nil {
+			return began, healed, err
+		}
+		if err := c.heal(ctx, sys); err != nil {
+			return began, healed, err
+		}
+	}
+	healed = l.tally.begin(after)
+	return began, healed, sleep(ctx, c.then)
+}
+
+// warm puts the load on the system for a moment, and measures what the middleware occupies without clients then.
+func (s *Suite) warm(ctx context.Context, sys *system) (Footprint, error) {
+	keys, err := s.keys(sys, false)
+	if err != nil {
+		return Footprint{}, err
+	}
+	l := startLoad(sys.mcmw.Addr, rate, keys, s.Seed)
+	err = sleep(ctx, warmUp)
+	l.stop()
+	if err != nil {
+		return Footprint{}, err
+	}
+	return sys.admin.idle(ctx)
+}
+
+// keys returns new keys for all clients; with groups, every second client has keys of the victim alone, and the others
+// have none of those.
+func (s *Suite) keys(sys *system, grouped bool) (*keyspace, error) {
+	groups := make([]int, clients)
+	prefix := fmt.Sprintf("f%d-", sys.spaces)
+	sys.spaces++
+	if !grouped {
+		return newKeyspace(prefix, groups, func(string) int { return -1 }, func(int, int) bool { return true }), nil
+	}
+	var servers []route.Server
+	for _, server := range sys.servers {
+		servers = append(servers, route.Server{Name: server.name, Addr: server.addr(), Weight: 1})
+	}
+	router, err := route.New(servers, route.Options{Replicas: 1})
+	if err != nil {
+		return nil, err
+	}
+	for i := range groups {
+		groups[i] = i % 2
+	}
+	return newKeyspace(prefix, groups, func(key string) int { return router.Primary([]byte(key)) },
+		func(group, server int) bool { return (group == 1) == (server == victim) }), nil
+}
+
+// breaks notes a promise that was broken.
+func (r *Result) breaks(format string, args ...any) {
+	r.Broken = append(r.Broken, fmt.Sprintf(format, args...))
+}
+
+// finish looks at the system after the load has ended: whether it has recovered, what can be read now, and what it occupies.
+func (r *Result) finish(ctx context.Context, sys *system, l *load, began, healed time.Time) {
+	if err := sys.awaitUp(ctx); err != nil {
+		r.breaks("%v", err)
+		return
+	}
+	// What any server would answer now, by way of the middleware and asked itself.
+	if err := l.audit(ctx, sys.mcmw.Addr, 2*len(sys.servers)); err != nil {
+		r.breaks("reading everything at the end: %v", err)
+	}
+	for _, server := range sys.servers {
+		if err := l.audit(ctx, server.own(), 1); err != nil {
+			r.breaks("reading everything from %s at the end: %v", server.name, err)
+		}
+	}
+	var err error
+	if r.After, err = sys.admin.settled(ctx, r.Before.Goroutines); err != nil {
+		r.breaks("%v", err)
+	}
+	if at, ok := sys.events.left(began); ok {
+		d := at.Sub(began)
+		r.Detected = &d
+	}
+	if at, ok := sys.events.returned(healed); ok {
+		r.Recovered = at.Sub(healed)
+	}
+	l.tally.mu.Lock()
+	defer l.tally.mu.Unlock()
+	r.Recovered = max(r.Recovered, l.tally.lastFault.Sub(healed), 0)
+}
+
+// judge takes over the counts, and says which promises were broken.
+func (r *Result) judge(t *tally, c Scenario) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for p := range numPhases {
+		r.Reads.add(t.reads[p])
+		r.Writes.add(t.writes[p])
+		r.Stale += t.stale[p]
+	}
+	r.StaleAfterRecovery = t.stale[after]
+	r.Misses, r.Wrong, r.Errors = t.misses, t.wrong, t.errorCounts()
+	r.invariants(t.examples)
+	for _, class := range []struct {
+		what    string
+		errors  map[string]uint64
+		allowed string
+	}{{"read", t.failed[0], c.reads}, {"write", t.failed[1], c.writes}} {
+		for _, text := range slices.Sorted(maps.Keys(class.errors)) {
+			if class.allowed == "" || !regexp.MustCompile(class.allowed).MatchString(text) {
+				r.breaks("a %s failed %d times with %q", class.what, class.errors[text], text)
+			}
+		}
+	}
+}
+
+// invariants says what may never be.
+func (r *Result) invariants(examples []string) {
+	if lost := r.Reads.Lost + r.Writes.Lost; lost > 0 {
+		r.breaks("%d requests were not answered", lost)
+	}
+	if r.Wrong > 0 {
+		r.breaks("%d wrong values were read", r.Wrong)
+	}
+	if r.Stale > 0 {
+		r.breaks("%d stale values were read", r.Stale)
+	}
+	r.Broken = append(r.Broken, examples...)
+	if r.After.Goroutines > r.Before.Goroutines {
+		r.breaks("goroutines: %d before, %d after", r.Before.Goroutines, r.After.Goroutines)
+	}
+	if r.After.Heap > r.Before.Heap+heapSlack {
+		r.breaks("heap: %d bytes before, %d after", r.Before.Heap, r.After.Heap)
+	}
+}
+
+// groupsOf returns what the groups of connections had.
+func (t *tally) groupsOf(began, healed time.Time) []Group {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	performance := func(group int, p phase, d time.Duration) Performance {
+		h := t.groups[group][p]
+		return Performance{
+			PerSecond: float64(t.answered[group][p]) / d.Seconds(),
+			P99:       time.Duration(h.ValueAtQuantile(99)) * time.Microsecond,
+		}
+	}
+	var groups []Group
+	for g, name := range []string{"don't need the server", "need the server"} {
+		groups = append(groups, Group{
+			Name:   name,
+			Before: performance(g, before, began.Sub(t.phases[0].from)),
+			During: performance(g, during, healed.Sub(began)),
+		})
+	}
+	return groups
+}

@@ -1,0 +1,261 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mcmw/internal/faulty"
+)
+
+// Scenario is a system, what happens to it and what may come of that. Wrong and stale values, lost answers, leaks and a server
+// that does not come back may never be.
+type Scenario struct {
+	Name string
+	// Title says what happens.
+	Title string
+	// Args are of `mcmw serve`.
+	Args []string
+	// Long is left out of a quick suite.
+	Long bool
+
+	settings settings
+	// fault begins what happens and heal ends it, after lasts. heal may be nil: then it ends by itself.
+	fault, heal func(context.Context, *system) error
+	lasts       time.Duration
+	// then is for how long the load goes on afterwards.
+	then time.Duration
+	// reads and writes are regular expressions for the errors that may be answers; "" allows none.
+	reads, writes string
+	// groups: a second group of connections uses the keys of the server that fails, and the first none of them.
+	groups bool
+}
+
+const (
+	// calm is for how long nothing happens at first.
+	calm = 1500 * time.Millisecond
+	// usually is how long a fault lasts, and the load goes on afterwards, where nothing speaks for another time.
+	usually = 3 * time.Second
+)
+
+// Of a system of three servers: errors that name the victim, and such that name any.
+const (
+	byVictim = `^server-2: `
+	byAny    = `^server-[123]: `
+)
+
+// What systems consist of.
+var (
+	plain   = settings{servers: 3}
+	proxied = settings{servers: 3, proxies: true}
+	spaced  = settings{servers: 3, spaced: true}
+	clocked = settings{servers: 3, clock: true}
+)
+
+// Replication and acknowledgement, as `mcmw serve` takes them.
+var (
+	ackAny      = []string{"--replicas", "all", "--ack", "any", "--sharded"}
+	ackQuorum   = []string{"--replicas", "all", "--ack", "quorum"}
+	ackAll      = []string{"--replicas", "all", "--ack", "all"}
+	twoOfThree  = []string{"--replicas", "2", "--ack", "any", "--sharded"}
+	oneReplica  = []string{"--replicas", "1", "--sharded"}
+	flushOnJoin = []string{"--replicas", "all", "--ack", "any", "--rejoin", "flush"}
+)
+
+// Scenarios returns all, in their order.
+func Scenarios() []Scenario {
+	list := []Scenario{
+		{Name: "kill-any", Title: "a server is killed and started again", Args: ackAny, fault: kill, heal: start, settings: plain},
+		{Name: "kill-quorum", Title: "a server is killed and started again", Args: ackQuorum, fault: kill, heal: start, Long: true, settings: plain},
+		{Name: "kill-all", Title: "a server is killed and started again", Args: ackAll, fault: kill, heal: start, writes: byVictim, Long: true, settings: plain},
+		{Name: "kill-two", Title: "a server is killed and started again", Args: twoOfThree, fault: kill, heal: start, settings: plain},
+		{Name: "kill-one", Title: "a server is killed and started again", Args: oneReplica, fault: kill, heal: start, reads: byVictim, writes: byVictim, groups: true, settings: plain},
+		{Name: "kill-pool", Title: "a server is killed and started again", Args: with(ackAny, "--pool", "per-server"), fault: kill, heal: start, Long: true, settings: plain},
+		{Name: "kill-flush", Title: "a server is killed and started again; rejoin flush", Args: flushOnJoin, fault: kill, heal: start, Long: true, settings: plain},
+		{Name: "kill-each", Title: "all servers are killed and started again", Args: ackAny, fault: each(kill1), heal: each(start1), reads: byAny, writes: byAny, Long: true, settings: plain},
+		{Name: "restart", Title: "a server is restarted at once, five times", Args: ackQuorum, fault: restarts, reads: byAny, writes: byAny, settings: plain},
+		{Name: "freeze", Title: "a server is suspended (SIGSTOP)", Args: ackAny, fault: freeze, heal: thaw, settings: plain},
+		{Name: "freeze-one", Title: "a server is suspended (SIGSTOP)", Args: oneReplica, fault: freeze, heal: thaw, reads: byVictim, writes: byVictim, groups: true, settings: plain},
+		{Name: "freeze-pool", Title: "a server is suspended (SIGSTOP)", Args: with(oneReplica, "--pool", "per-server"), fault: freeze, heal: thaw, reads: byVictim, writes: byVictim, groups: true, Long: true, settings: plain},
+		{Name: "freeze-short", Title: "a server is suspended for a little longer than the timeout of 200 ms, five times", Args: with(ackAny, "--timeout", "200ms"), fault: freezes(300*time.Millisecond, 5), settings: plain},
+		{Name: "freeze-all", Title: "all servers are suspended", Args: ackAny, fault: each((*system).freeze), heal: each((*system).thaw), reads: byAny, writes: byAny, Long: true, settings: plain},
+		{Name: "flap", Title: "a server is suspended and let go on, 100 ms each", Args: with(ackAny, "--timeout", "50ms"), fault: freezes(100*time.Millisecond, 15), reads: byAny, writes: byAny, Long: true, settings: plain},
+		{Name: "reset", Title: "a server's connections are reset in the middle of replies", Args: ackAny, fault: inject(faulty.Fault{Cut: 3000, Reset: true}), heal: lift, settings: proxied},
+		{Name: "reset-all", Title: "all servers' connections are reset in the middle of replies", Args: ackAny, fault: injectAll(faulty.Fault{Cut: 3000, Reset: true}), heal: liftAll, reads: byAny, writes: byAny, Long: true, settings: proxied},
+		{Name: "truncate", Title: "a server's connections end in the middle of replies", Args: oneReplica, fault: inject(faulty.Fault{Cut: 2000}), heal: lift, reads: byVictim, writes: byVictim, settings: proxied},
+		{Name: "double", Title: "a server sends every reply twice", Args: twoOfThree, fault: inject(faulty.Fault{Double: true}), heal: lift, settings: proxied},
+		{Name: "bytewise", Title: "a server's replies come byte by byte", Args: oneReplica, fault: inject(faulty.Fault{Bytewise: true}), heal: lift, Long: true, settings: proxied},
+		{Name: "slow", Title: "a server answers 100 ms late", Args: oneReplica, fault: inject(faulty.Fault{Delay: 100 * time.Millisecond}), heal: lift, reads: byVictim, writes: byVictim, groups: true, Long: true, settings: proxied},
+		{Name: "refuse", Title: "a server ends every connection at once", Args: ackAny, fault: inject(faulty.Fault{Refuse: true, Cut: 1, Reset: true}), heal: lift, Long: true, settings: proxied},
+		{Name: "partition", Title: "packets to and from a server are lost", Args: ackAny, fault: partition, heal: heal, lasts: 4 * time.Second, then: 8 * time.Second, settings: spaced},
+		{Name: "descriptors", Title: "more clients come than there are file descriptors", Args: ackAny, fault: exhaust, settings: plain},
+		{Name: "clock", Title: "a server is killed; the wall clock jumps a day forward, two days back; the server is started again", Args: flushOnJoin, fault: jump, heal: start, settings: clocked},
+	}
+	for i := range list {
+		s := &list[i]
+		s.settings.args = s.Args
+		if s.lasts == 0 {
+			s.lasts = usually
+		}
+		if s.then == 0 {
+			s.then = usually
+		}
+	}
+	return list
+}
+
+// with returns args with more behind them.
+func with(args []string, more ...string) []string { return append(args[:len(args):len(args)], more...) }
+
+func kill(_ context.Context, s *system) error { return kill1(s, victim) }
+
+func kill1(s *system, i int) error {
+	s.kill(i)
+	return nil
+}
+
+func start(ctx context.Context, s *system) error { return s.startServer(ctx, victim) }
+
+func start1(s *system, i int) error { return s.startServer(context.Background(), i) }
+
+func freeze(_ context.Context, s *system) error { return s.freeze(victim) }
+
+func thaw(_ context.Context, s *system) error { return s.thaw(victim) }
+
+// each does something to every server.
+func each(do func(s *system, i int) error) func(context.Context, *system) error {
+	return func(_ context.Context, s *system) error {
+		var errs []error
+		for i := range s.servers {
+			errs = append(errs, do(s, i))
+		}
+		return errors.Join(errs...)
+	}
+}
+
+// restarts kills the victim and starts it again at once.
+func restarts(ctx context.Context, s *system) error {
+	for range 5 {
+		s.kill(victim)
+		if err := s.startServer(ctx, victim); err != nil {
+			return err
+		}
+		if err := sleep(ctx, 300*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// freezes suspends the victim for a time and lets it go on as long, so many times.
+func freezes(d time.Duration, times int) func(context.Context, *system) error {
+	return func(ctx context.Context, s *system) error {
+		for range times {
+			if err := s.freeze(victim); err != nil {
+				return err
+			}
+			err := sleep(ctx, d)
+			if err := errors.Join(err, s.thaw(victim)); err != nil {
+				return err
+			}
+			if err := sleep(ctx, d); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// inject lets the victim's proxy do harm.
+func inject(f faulty.Fault) func(context.Context, *system) error {
+	return func(_ context.Context, s *system) error {
+		s.servers[victim].proxy.Inject(f)
+		return nil
+	}
+}
+
+var lift = inject(faulty.Fault{})
+
+// injectAll lets every proxy do harm.
+func injectAll(f faulty.Fault) func(context.Context, *system) error {
+	return func(_ context.Context, s *system) error {
+		for _, server := range s.servers {
+			server.proxy.Inject(f)
+		}
+		return nil
+	}
+}
+
+var liftAll = injectAll(faulty.Fault{})
+
+func partition(ctx context.Context, s *system) error { return s.servers[victim].space.partition(ctx) }
+
+func heal(ctx context.Context, s *system) error { return s.servers[victim].space.heal(ctx) }
+
+// spareDescriptors is how many more the middleware may open when they are short, and crowd how many clients then come.
+const (
+	spareDescriptors = 8
+	crowd            = 100
+)
+
+// exhaust bounds the middleware's open files to a few more than there are, lets many clients come, and go, and asks for a
+// key on a connection that is made afterwards.
+func exhaust(ctx context.Context, s *system) error {
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.mcmw.Pid()))
+	if err != nil {
+		return err
+	}
+	var old unix.Rlimit
+	limit := unix.Rlimit{Cur: uint64(len(open) + spareDescriptors), Max: uint64(len(open) + spareDescriptors)}
+	if err := unix.Prlimit(s.mcmw.Pid(), unix.RLIMIT_NOFILE, &limit, &old); err != nil {
+		return err
+	}
+	var conns []net.Conn
+	leave := func() {
+		for _, conn := range conns {
+			conn.Close()
+		}
+	}
+	defer leave()
+	for range crowd {
+		conn, err := net.Dial("tcp", s.mcmw.Addr)
+		if err != nil {
+			return err
+		}
+		conns = append(conns, conn)
+	}
+	if err := sleep(ctx, 2*time.Second); err != nil {
+		return err
+	}
+	leave()
+	return s.mcmw.AwaitReady(ctx)
+}
+
+// jump kills the victim and sets the middleware's wall clock forward, and back.
+func jump(ctx context.Context, s *system) error {
+	const day = 24 * time.Hour
+	s.kill(victim)
+	for _, d := range []time.Duration{day, -day} {
+		if err := errors.Join(sleep(ctx, time.Second), s.clock.set(d)); err != nil {
+			return err
+		}
+	}
+	return sleep(ctx, time.Second)
+}
+
+// sleep waits, less if ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

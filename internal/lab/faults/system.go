@@ -1,0 +1,227 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"mcmw/internal/faulty"
+	"mcmw/internal/lab/process"
+)
+
+// Programs are the paths of what is run.
+type Programs struct {
+	Mcmw, Memcached string
+}
+
+// settings say what a system consists of.
+type settings struct {
+	servers int
+	args    []string // of `mcmw serve`
+	proxies bool     // a faulty proxy stands before every server
+	spaced  bool     // the server that is to fail is in a network namespace of its own
+	clock   bool     // mcmw's wall clock can be set
+}
+
+// victim is the server that fails where one does.
+const victim = 1
+
+// server is one memcached, and what stands before it.
+type server struct {
+	name  string
+	host  string
+	port  int
+	proc  *process.Process // nil while there is none
+	space *namespace       // nil: none
+	proxy *faulty.Proxy    // nil: none
+}
+
+// addr is where mcmw finds the server.
+func (s *server) addr() string {
+	if s.proxy != nil {
+		return s.proxy.Addr()
+	}
+	return s.own()
+}
+
+// own is where the server itself listens.
+func (s *server) own() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }
+
+// system is a middleware with its servers, all of them processes.
+type system struct {
+	programs Programs
+	settings settings
+	servers  []*server
+	mcmw     *process.Process
+	admin    admin
+	events   *events
+	clock    *wallClock // nil unless it can be set
+	spaces   int        // of keys that were in use
+}
+
+// startSystem starts the servers and the middleware. Of what could be started stop ends everything.
+func startSystem(ctx context.Context, programs Programs, o settings) (_ *system, err error) {
+	s := &system{programs: programs, settings: o, events: newEvents()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.stop())
+		}
+	}()
+	for i := range o.servers {
+		// Addresses of their own: a port that a dead server leaves can't be taken by an outgoing connection.
+		server := &server{name: fmt.Sprintf("server-%d", i+1), host: fmt.Sprintf("127.0.0.%d", i+2)}
+		s.servers = append(s.servers, server)
+		if o.spaced && i == victim {
+			if server.space, err = newNamespace(ctx); err != nil {
+				return s, err
+			}
+			server.host = server.space.address
+		}
+		if err := s.startServer(ctx, i); err != nil {
+			return s, err
+		}
+		if o.proxies {
+			if server.proxy, err = faulty.StartProxy(server.own()); err != nil {
+				return s, err
+			}
+		}
+	}
+	return s, s.startMcmw(ctx)
+}
+
+// startServer starts server i, empty; not the first time at the address it had.
+func (s *system) startServer(ctx context.Context, i int) error {
+	server := s.servers[i]
+	command := func(port int) *exec.Cmd {
+		cmd := process.Memcached(s.programs.Memcached, server.host, port, "-t", "2", "-m", "64")
+		if server.space != nil {
+			cmd = server.space.command(cmd)
+		}
+		return cmd
+	}
+	var err error
+	switch {
+	case server.port != 0:
+		if server.proc, err = process.Start(server.name, server.own(), command(server.port)); err != nil {
+			return err
+		}
+	case server.space != nil:
+		server.port = 11211 // nobody else is there
+		if server.proc, err = process.Start(server.name, server.own(), command(server.port)); err != nil {
+			return err
+		}
+	default:
+		server.proc, err = process.Launch(ctx, server.name, server.host, func(port int) (*exec.Cmd, error) {
+			server.port = port
+			return command(port), nil
+		})
+		return err
+	}
+	return server.proc.AwaitReady(ctx)
+}
+
+// startMcmw starts the middleware and waits until it serves.
+func (s *system) startMcmw(ctx context.Context) error {
+	var names []string
+	for _, server := range s.servers {
+		names = append(names, server.name+"="+server.addr())
+	}
+	adminPort, err := process.FreePort(process.Loopback)
+	if err != nil {
+		return err
+	}
+	port, err := process.FreePort(process.Loopback)
+	if err != nil {
+		return err
+	}
+	s.admin = admin{net.JoinHostPort(process.Loopback, strconv.Itoa(adminPort))}
+	addr := net.JoinHostPort(process.Loopback, strconv.Itoa(port))
+	cmd := exec.Command(s.programs.Mcmw, append([]string{
+		"serve", "--listen", addr, "--servers", strings.Join(names, ","), "--admin", s.admin.addr, "--log-format", "json",
+	}, s.settings.args...)...)
+	cmd.Stderr = s.events
+	start := process.Start
+	if s.settings.clock {
+		start = func(name, addr string, cmd *exec.Cmd) (*process.Process, error) {
+			p, clock, err := startWithClock(name, addr, cmd)
+			s.clock = clock
+			return p, err
+		}
+	}
+	if s.mcmw, err = start("mcmw", addr, cmd); err != nil {
+		return err
+	}
+	return s.mcmw.AwaitReady(ctx)
+}
+
+// stop ends everything, and returns an error if the middleware had ended before or did not end in order.
+func (s *system) stop() (err error) {
+	for i, server := range s.servers {
+		if server.proc != nil {
+			s.kill(i)
+		}
+	}
+	if s.mcmw != nil {
+		err = s.mcmw.Ended()
+		s.mcmw.Stop(syscall.SIGTERM)
+		if code := s.mcmw.ExitCode(); err == nil && code != 0 {
+			err = fmt.Errorf("mcmw exited with code %d at SIGTERM", code)
+		}
+	}
+	if s.clock != nil {
+		s.clock.close()
+	}
+	for _, server := range s.servers {
+		if server.proxy != nil {
+			server.proxy.Stop()
+		}
+		if server.space != nil {
+			err = errors.Join(err, server.space.remove())
+		}
+	}
+	return err
+}
+
+// kill ends server i at once; a cache has nothing to save.
+func (s *system) kill(i int) {
+	s.servers[i].proc.Stop(syscall.SIGKILL)
+	s.servers[i].proc = nil
+}
+
+// freeze suspends server i: its kernel still accepts connections, but nothing is answered.
+func (s *system) freeze(i int) error { return s.servers[i].proc.Signal(syscall.SIGSTOP) }
+
+// thaw lets a frozen server go on.
+func (s *system) thaw(i int) error { return s.servers[i].proc.Signal(syscall.SIGCONT) }
+
+// awaitUp waits until the middleware has every server up.
+func (s *system) awaitUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	for {
+		m, err := s.admin.metrics(ctx)
+		if err != nil {
+			return errors.Join(s.mcmw.Ended(), err)
+		}
+		var missing []string
+		for _, server := range s.servers {
+			if m[fmt.Sprintf("mcmw_server_state{server=%q,state=\"up\"}", server.name)] != 1 {
+				missing = append(missing, server.name)
+			}
+		}
+		if len(missing) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%v after the end of the fault not yet up: %s", answerWithin, strings.Join(missing, ", "))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

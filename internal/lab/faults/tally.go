@@ -1,0 +1,199 @@
+package faults
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// kind is what a request asks for.
+type kind uint8
+
+const (
+	get kind = iota
+	set
+	del
+)
+
+// isRead reports whether k changes nothing.
+func (k kind) isRead() bool { return k == get }
+
+// Counts are the outcomes of requests.
+type Counts struct {
+	Sent      uint64 `json:"sent"`
+	Succeeded uint64 `json:"succeeded"`
+	Failed    uint64 `json:"failed"`
+	// Lost requests got no answer at all: the connection ended before, or nothing came within the time in which an answer
+	// must come whatever has failed.
+	Lost uint64 `json:"lost"`
+	// Slowest is the longest time from when a request was due to its answer.
+	Slowest time.Duration `json:"slowest_ns"`
+}
+
+func (c *Counts) add(o Counts) {
+	c.Sent += o.Sent
+	c.Succeeded += o.Succeeded
+	c.Failed += o.Failed
+	c.Lost += o.Lost
+	c.Slowest = max(c.Slowest, o.Slowest)
+}
+
+// phase is a part of a scenario's timeline.
+type phase int
+
+const (
+	before phase = iota // nothing has happened yet
+	during              // from the fault to its end
+	after
+	numPhases
+)
+
+// tally counts what became of requests. Every connection writes to the same one.
+type tally struct {
+	mu        sync.Mutex // guards all below; held for a few additions
+	phases    []boundary
+	reads     [numPhases]Counts
+	writes    [numPhases]Counts
+	groups    [2][numPhases]*hdrhistogram.Histogram // response times by group of connections, us
+	answered  [2][numPhases]uint64                   // successes by group, and by the phase in which they came
+	misses    uint64
+	wrong     uint64
+	stale     [numPhases]uint64
+	examples  []string // of what must not happen
+	failed    [2]map[string]uint64 // error texts of reads, and of writes
+	lastFault time.Time // when the last request that failed had been due
+}
+
+// boundary says from when on a phase lasts.
+type boundary struct {
+	from  time.Time
+	phase phase
+}
+
+const (
+	// maxExamples is how many descriptions of broken promises are kept.
+	maxExamples = 10
+	// longest and figures are the range of the histograms: us, and significant figures.
+	longest = int64(120 * time.Second / time.Microsecond)
+	figures = 3
+)
+
+func newTally(start time.Time) *tally {
+	t := &tally{phases: []boundary{{start, before}}, failed: [2]map[string]uint64{{}, {}}}
+	for g := range t.groups {
+		for p := range t.groups[g] {
+			t.groups[g][p] = hdrhistogram.New(1, longest, figures)
+		}
+	}
+	return t
+}
+
+// begin says that phase p begins now.
+func (t *tally) begin(p phase) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	t.phases = append(t.phases, boundary{now, p})
+	return now
+}
+
+// phaseOf returns the phase of a request that was due at a time; mu is held.
+func (t *tally) phaseOf(due time.Time) phase {
+	for i := len(t.phases) - 1; i > 0; i-- {
+		if !due.Before(t.phases[i].from) {
+			return t.phases[i].phase
+		}
+	}
+	return t.phases[0].phase
+}
+
+// outcome is what became of one request.
+type outcome struct {
+	op      *op
+	lost    bool
+	failure string // the error line, "" for success
+	misses  int
+	wrong   []string // descriptions
+	stale   []string
+	took    time.Duration // from when it was due
+}
+
+// count adds a request.
+func (t *tally) count(o outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.phaseOf(o.op.due)
+	c, failed := &t.writes[p], t.failed[1]
+	if o.op.kind.isRead() {
+		c, failed = &t.reads[p], t.failed[0]
+	}
+	c.Sent++
+	switch {
+	case o.lost:
+		c.Lost++
+		t.example("lost: " + o.op.String() + ": " + o.failure)
+	case o.failure != "":
+		c.Failed++
+		failed[classOf(o.failure)]++
+		if o.op.due.After(t.lastFault) {
+			t.lastFault = o.op.due
+		}
+	default:
+		c.Succeeded++
+		t.answered[o.op.group][t.phaseOf(o.op.due.Add(o.took))]++
+	}
+	if !o.lost {
+		c.Slowest = max(c.Slowest, o.took)
+		_ = t.groups[o.op.group][p].RecordValue(min(max(o.took.Microseconds(), 1), longest))
+	}
+	t.misses += uint64(o.misses)
+	t.wrong += uint64(len(o.wrong))
+	t.stale[p] += uint64(len(o.stale))
+	for _, text := range slices.Concat(o.wrong, o.stale) {
+		t.example(text)
+	}
+}
+
+// example keeps text if there are not enough yet; mu is held.
+func (t *tally) example(text string) {
+	if len(t.examples) < maxExamples {
+		t.examples = append(t.examples, text)
+	}
+}
+
+// Times and addresses would make every error its own class.
+var (
+	clockTime = regexp.MustCompile(`down since \d\d:\d\d:\d\d`)
+	leadWords = regexp.MustCompile(`^SERVER_ERROR `)
+)
+
+// classOf returns the error line without what differs from one time to the next.
+func classOf(failure string) string {
+	return clockTime.ReplaceAllString(leadWords.ReplaceAllString(strings.TrimSpace(failure), ""), "down")
+}
+
+// ErrorCount is how often an error was the answer.
+type ErrorCount struct {
+	Text  string `json:"text"`
+	Count uint64 `json:"count"`
+}
+
+// errorCounts returns the errors, the most frequent first; mu is held.
+func (t *tally) errorCounts() []ErrorCount {
+	all := maps.Clone(t.failed[0])
+	for text, n := range t.failed[1] {
+		all[text] += n
+	}
+	var counts []ErrorCount
+	for _, text := range slices.Sorted(maps.Keys(all)) {
+		counts = append(counts, ErrorCount{text, all[text]})
+	}
+	slices.SortStableFunc(counts, func(a, b ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
+	return counts
+}

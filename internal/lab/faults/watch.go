@@ -1,0 +1,181 @@
+package faults
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// event is a change of a server's state, as the middleware logged it.
+type event struct {
+	at     time.Time // of reading it
+	server string
+	up     bool
+}
+
+// events takes the middleware's log, in JSON, and keeps the changes of servers' states.
+type events struct {
+	mu   sync.Mutex
+	rest []byte  // guarded by mu: an unfinished line
+	list []event // guarded by mu
+}
+
+func newEvents() *events { return &events{} }
+
+// Write takes everything.
+func (e *events) Write(p []byte) (int, error) {
+	now := time.Now()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.rest = append(e.rest, p...)
+	for {
+		line, rest, ok := bytes.Cut(e.rest, []byte("\n"))
+		if !ok {
+			return len(p), nil
+		}
+		var entry struct{ Msg, Server string }
+		if json.Unmarshal(line, &entry) == nil {
+			switch entry.Msg {
+			case "a server is up":
+				e.list = append(e.list, event{now, entry.Server, true})
+			case "a server is stale", "a server is down":
+				e.list = append(e.list, event{now, entry.Server, false})
+			}
+		}
+		e.rest = append(e.rest[:0], rest...)
+	}
+}
+
+// left returns when a server first left the state up after from; false if none did.
+func (e *events) left(from time.Time) (time.Time, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, v := range e.list {
+		if !v.up && v.at.After(from) {
+			return v.at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// returned returns when a server last came up after from; false if none did.
+func (e *events) returned(from time.Time) (time.Time, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := len(e.list) - 1; i >= 0; i-- {
+		if v := e.list[i]; v.up && v.at.After(from) {
+			return v.at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// admin is a middleware's admin server.
+type admin struct{ addr string }
+
+// client keeps no connection, which would count among the middleware's goroutines.
+var httpClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: answerWithin}
+
+// get hands the body of a page to read.
+func (a admin) get(ctx context.Context, path string, read func(io.Reader) error) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.addr+path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := httpClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("admin server: %s: %s", path, response.Status)
+	}
+	return read(response.Body)
+}
+
+// metrics returns every metric by its name and labels, as they are written.
+func (a admin) metrics(ctx context.Context) (map[string]float64, error) {
+	values := make(map[string]float64)
+	err := a.get(ctx, "/metrics", func(body io.Reader) error {
+		lines := bufio.NewScanner(body)
+		for lines.Scan() {
+			at := strings.LastIndexByte(lines.Text(), ' ')
+			if at < 0 || strings.HasPrefix(lines.Text(), "#") {
+				continue
+			}
+			value, err := strconv.ParseFloat(lines.Text()[at+1:], 64)
+			if err != nil {
+				return fmt.Errorf("metrics: %q: %w", lines.Text(), err)
+			}
+			values[lines.Text()[:at]] = value
+		}
+		return lines.Err()
+	})
+	return values, err
+}
+
+// Footprint is what the middleware occupies while it has no clients.
+type Footprint struct {
+	Goroutines int   `json:"goroutines"`
+	Heap       int64 `json:"heap_bytes"`     // after a garbage collection
+	Resident   int64 `json:"resident_bytes"` // of the process
+}
+
+// footprint collects garbage and measures.
+func (a admin) footprint(ctx context.Context) (Footprint, error) {
+	err := a.get(ctx, "/debug/pprof/heap?gc=1", func(body io.Reader) error {
+		_, err := io.Copy(io.Discard, body)
+		return err
+	})
+	if err != nil {
+		return Footprint{}, err
+	}
+	m, err := a.metrics(ctx)
+	return Footprint{
+		Goroutines: int(m["go_goroutines"]), Heap: int64(m["go_memstats_heap_alloc_bytes"]),
+		Resident: int64(m["process_resident_memory_bytes"]),
+	}, err
+}
+
+// settled measures until no more goroutines run than most, or until an answer's time is over, and returns the last.
+func (a admin) settled(ctx context.Context, most int) (Footprint, error) {
+	deadline := time.Now().Add(answerWithin)
+	for {
+		f, err := a.footprint(ctx)
+		if err != nil || f.Goroutines <= most || time.Now().After(deadline) {
+			return f, err
+		}
+		select {
+		case <-ctx.Done():
+			return f, context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// idle waits until the middleware has no clients, and measures.
+func (a admin) idle(ctx context.Context) (Footprint, error) {
+	deadline := time.Now().Add(answerWithin)
+	for {
+		m, err := a.metrics(ctx)
+		if err != nil {
+			return Footprint{}, err
+		}
+		if m["mcmw_connections"] == 0 || time.Now().After(deadline) {
+			return a.footprint(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return Footprint{}, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
