@@ -13,13 +13,14 @@ import (
 	"syscall"
 )
 
-// namespace is a network namespace with one address, reached over a pair of virtual interfaces. It needs root and the
-// program ip.
+// namespace is a network namespace with one address, reached through a second one that forwards packets, or loses them
+// and sends nobody an error. It needs root and the program ip.
 type namespace struct {
-	name    string // of the namespace, and of its end of the pair
-	outside string // the other end
+	name    string // of the namespace, and of its interface
+	router  string // of the one that forwards, and of its interface to the inner one
+	outside string // interface on this side; that of the router has the same with an r behind it
 	address string
-	shaped  bool // packets are dropped by the traffic control of the kernel, not by taking an interface down
+	here    string // address of outside
 }
 
 // namespacePrefix begins the names of all namespaces and interfaces; the process id follows.
@@ -41,26 +42,35 @@ func newNamespace(ctx context.Context) (*namespace, error) {
 	}
 	removeOrphans(ctx)
 	n := int(namespaces.Add(1))
-	// A network of four addresses out of those for tests of network devices (RFC 2544).
-	net := fmt.Sprintf("198.18.%d.", os.Getpid()%250+1)
-	low := n % 60 * 4
-	inside, outside := net+strconv.Itoa(low+2), net+strconv.Itoa(low+1)
+	// Two networks of four addresses out of those for tests of network devices (RFC 2544).
+	network := fmt.Sprintf("198.18.%d.", os.Getpid()%250+1)
+	address := func(i int) string { return network + strconv.Itoa(n%30*8+i) }
 	name := fmt.Sprintf("%s%d-%d", namespacePrefix, os.Getpid(), n)
-	s := &namespace{name: name, outside: name + "o", address: inside}
-	if err := run(ctx, "ip netns add "+s.name); err != nil {
-		return nil, errNoNamespace{err}
-	}
+	s := &namespace{name: name + "s", router: name + "r", outside: name + "o", address: address(6), here: address(1)}
 	for _, command := range []string{
-		"ip link add " + s.outside + " type veth peer name " + s.name + " netns " + s.name,
-		"ip addr add " + outside + "/30 dev " + s.outside,
+		"ip netns add " + s.name,
+		"ip netns add " + s.router,
+		"ip link add " + s.outside + " type veth peer name " + s.outside + " netns " + s.router,
+		"ip addr add " + s.here + "/30 dev " + s.outside,
 		"ip link set " + s.outside + " up",
-		"ip -n " + s.name + " addr add " + inside + "/30 dev " + s.name,
+		"ip -n " + s.router + " addr add " + address(2) + "/30 dev " + s.outside,
+		"ip -n " + s.router + " link set " + s.outside + " up",
+		"ip link add " + s.router + " netns " + s.router + " type veth peer name " + s.name + " netns " + s.name,
+		"ip -n " + s.router + " addr add " + address(5) + "/30 dev " + s.router,
+		"ip -n " + s.router + " link set " + s.router + " up",
+		"ip -n " + s.name + " addr add " + s.address + "/30 dev " + s.name,
 		"ip -n " + s.name + " link set " + s.name + " up",
-		"ip -n " + s.name + " link set lo up",
+		"ip -n " + s.name + " route add default via " + address(5),
+		"ip route add " + s.address + "/32 via " + address(2),
 	} {
 		if err := run(ctx, command); err != nil {
-			return nil, errors.Join(errNoNamespace{err}, s.remove())
+			return nil, errNoNamespace{errors.Join(err, s.remove())}
 		}
+	}
+	forward := exec.CommandContext(ctx, "ip", "netns", "exec", s.router, "tee", "/proc/sys/net/ipv4/ip_forward")
+	forward.Stdin = strings.NewReader("1")
+	if err := forward.Run(); err != nil {
+		return nil, errNoNamespace{errors.Join(fmt.Errorf("%s: %w", forward, err), s.remove())}
 	}
 	return s, nil
 }
@@ -70,39 +80,26 @@ func (s *namespace) command(cmd *exec.Cmd) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", s.name, cmd.Path}, cmd.Args[1:]...)...)
 }
 
-// partition drops every packet in both directions, and sends nobody an error: by netem, or by a token bucket too small for
-// any packet where the kernel has no netem, or by taking the interface down where it has neither.
-func (s *namespace) partition(ctx context.Context) error {
-	for _, qdisc := range []string{"netem loss 100%", "tbf rate 8bit burst 1 latency 1ms"} {
-		if run(ctx, "tc qdisc add dev "+s.outside+" root "+qdisc) != nil {
-			continue
-		}
-		if err := run(ctx, "tc -n "+s.name+" qdisc add dev "+s.name+" root "+qdisc); err != nil {
-			return err
-		}
-		s.shaped = true
-		return nil
-	}
-	return run(ctx, "ip -n "+s.name+" link set "+s.name+" down")
-}
+// partition loses every packet in both directions, silently.
+func (s *namespace) partition(ctx context.Context) error { return s.blackholes(ctx, "add") }
 
 // heal ends the partition.
-func (s *namespace) heal(ctx context.Context) error {
-	if !s.shaped {
-		return run(ctx, "ip -n "+s.name+" link set "+s.name+" up")
-	}
-	s.shaped = false
+func (s *namespace) heal(ctx context.Context) error { return s.blackholes(ctx, "del") }
+
+func (s *namespace) blackholes(ctx context.Context, verb string) error {
 	return errors.Join(
-		run(ctx, "tc qdisc del dev "+s.outside+" root"),
-		run(ctx, "tc -n "+s.name+" qdisc del dev "+s.name+" root"))
+		run(ctx, "ip -n "+s.router+" route "+verb+" blackhole "+s.address+"/32"),
+		run(ctx, "ip -n "+s.router+" route "+verb+" blackhole "+s.here+"/32"))
 }
 
-// remove ends the namespace; its interfaces go with it.
+// remove ends the namespaces; their interfaces and routes go with them.
 func (s *namespace) remove() error {
 	// Also after an interrupt.
+	ctx := context.Background()
 	return errors.Join(
-		ignoreMissing(run(context.Background(), "ip link del "+s.outside)),
-		run(context.Background(), "ip netns del "+s.name))
+		ignoreMissing(run(ctx, "ip link del "+s.outside)),
+		ignoreMissing(run(ctx, "ip netns del "+s.router)),
+		ignoreMissing(run(ctx, "ip netns del "+s.name)))
 }
 
 // removeOrphans removes namespaces whose makers are gone.
@@ -118,7 +115,7 @@ func removeOrphans(ctx context.Context) {
 		if !ok || err != nil || !strings.HasPrefix(name, namespacePrefix) || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			continue
 		}
-		_ = (&namespace{name: name, outside: name + "o"}).remove()
+		_ = run(ctx, "ip netns del "+name)
 	}
 }
 
@@ -132,9 +129,9 @@ func run(ctx context.Context, line string) error {
 	return nil
 }
 
-// ignoreMissing returns err, unless it says that a device isn't there.
+// ignoreMissing returns err, unless it says that what is to be removed isn't there.
 func ignoreMissing(err error) error {
-	if err != nil && strings.Contains(err.Error(), "Cannot find device") {
+	if err != nil && (strings.Contains(err.Error(), "Cannot find device") || strings.Contains(err.Error(), "No such file")) {
 		return nil
 	}
 	return err
