@@ -260,6 +260,17 @@ func (c *Conn) EndRound(now int64) *Error {
 	return nil
 }
 
+// Retire gives up a connection on which writes are under way: the server is clean of what it missed only once these have
+// taken effect, or can't any more, which its keeper sees to. That they are missed must be noted afterwards.
+func (c *Conn) Retire() {
+	// What is still being written is not to arrive at all.
+	if c.sock == nil || c.writing != nil || c.sock.Retire() != nil || !c.server.retire(c.sock) {
+		c.Close()
+		return
+	}
+	c.forget()
+}
+
 // Close closes the connection, if there is one; the next Connect makes a new one. Requests that are not sent yet are not
 // sent later: the server might be clean of what it missed by then, and would get an old write.
 func (c *Conn) Close() {
@@ -271,6 +282,11 @@ func (c *Conn) Close() {
 		<-c.writing
 		c.writing = nil
 	}
+	c.forget()
+}
+
+// forget ends the use of a socket.
+func (c *Conn) forget() {
 	c.sock = nil
 	c.Out.Reset()
 	// Replies that are complete keep the old array until the round ends.

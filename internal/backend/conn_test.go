@@ -109,3 +109,49 @@ func TestAServerComesBackAfterItAnsweredAndForgotWhatItMissed(t *testing.T) {
 	cancel()
 	<-ended
 }
+
+// A server that was suspended holds requests of connections that were given up, and may serve new connections before them.
+func TestWhatWasMissedIsDeletedOnlyWhenTheWriteThatWasGivenUpIsDone(t *testing.T) {
+	deleted := make(chan struct{})
+	order := make(chan string, 2)
+	script := mctest.StartScript(t, func(p *mctest.Peer) {
+		if p.N > 0 {
+			p.Answer(func(line string) string {
+				if line == "delete k" {
+					order <- "deletion"
+					close(deleted)
+					return "NOT_FOUND\r\n"
+				}
+				return "VERSION 1\r\n"
+			})
+			return
+		}
+		p.Stall() // until it is given up
+		select {
+		case <-deleted:
+		case <-time.After(500 * time.Millisecond): // time enough to delete too early
+		}
+		order <- "write"
+	})
+	s := newServer(script.Addr(), backend.Options{})
+	c := backend.NewConn(s, time.Second)
+	require.Nil(t, c.Connect(context.Background(), 0, nil))
+	c.Out.AddString("set k 0 0 1\r\nx\r\n")
+	require.Nil(t, c.Flush())
+	c.Retire()
+	s.Missed([]byte("k"), assert.AnError)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Keep(ctx)
+	}()
+	require.Eventually(t, s.Readable, mctest.DefaultTimeout, time.Millisecond)
+	cancel()
+	<-ended
+	assert.Equal(t, "write", <-order)
+	assert.Equal(t, "deletion", <-order)
+
+	require.Nil(t, c.Connect(context.Background(), 0, nil))
+	c.Retire() // there is no keeper any more: it is closed
+}

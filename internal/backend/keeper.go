@@ -34,6 +34,12 @@ const (
 // Keep brings the server back into service whenever it left it, and sees whether a suspect answers, until ctx is done. One
 // goroutine per server.
 func (s *Server) Keep(ctx context.Context) {
+	defer func() {
+		s.mu.Lock()
+		s.keeperless = true
+		s.mu.Unlock()
+		s.settle(0)
+	}()
 	for {
 		select {
 		case <-ctx.Done():
@@ -90,6 +96,7 @@ func (s *Server) recover(ctx context.Context) bool {
 
 // rejoin removes what the server holds out of date, and puts it up if it missed nothing meanwhile.
 func (s *Server) rejoin(p *probe) error {
+	s.settle(p.timeout)
 	s.mu.Lock()
 	taken := s.missed.take()
 	wasDown, since := State(s.state.Load()) == Down, s.since

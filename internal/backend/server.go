@@ -13,6 +13,7 @@ import (
 
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
+	"mcmw/internal/wire"
 )
 
 // Options are what the servers of a middleware share.
@@ -76,7 +77,14 @@ type Server struct {
 	missed      missed
 	left        missed // keys that live elsewhere now and were written there: see LeaveBehind
 	troubled    bool   // counted in Options.Troubled
+	// retired are connections on which writes were under way when they were given up; the keeper takes them. keeperless: there
+	// is no keeper any more.
+	retired    []*wire.Socket
+	keeperless bool
 }
+
+// maxRetired bounds the connections that wait for a server's keeper. What is beyond is closed at once.
+const maxRetired = 256
 
 // NewServer returns the server that s names, up.
 func NewServer(s route.Server, o Options) *Server {
@@ -322,6 +330,29 @@ func (s *Server) change(to State, why error) {
 	}
 	s.options.Load().Log.Warn("a server is "+to.String(), "server", s.Name, "was", from.String(), "why", why)
 	s.callKeeper()
+}
+
+// retire leaves a retired socket to the keeper; false means that the caller has to close it.
+func (s *Server) retire(sock *wire.Socket) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.keeperless || len(s.retired) == maxRetired {
+		return false
+	}
+	s.retired = append(s.retired, sock)
+	return true
+}
+
+// settle waits until nothing that was sent on given up connections takes effect any more, for as long as timeout.
+func (s *Server) settle(timeout time.Duration) {
+	s.mu.Lock()
+	retired := s.retired
+	s.retired = nil
+	s.mu.Unlock()
+	deadline := time.Now().Add(timeout)
+	for _, sock := range retired {
+		sock.Settle(deadline)
+	}
 }
 
 // errState is the failure of a request that needed a server which is down, or stale.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -191,4 +192,39 @@ func TestReadingAndWritingAllocateNothing(t *testing.T) {
 		})
 		assert.Zero(t, allocs)
 	})
+}
+
+func TestARetiredSocketIsSettledWhenThePeerHasDoneItsPart(t *testing.T) {
+	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
+		require.NoError(t, s.WriteRest([]byte("last words")))
+		require.NoError(t, s.Retire())
+		read := make(chan string, 1)
+		go func() {
+			all, err := io.ReadAll(peer)
+			assert.NoError(t, err)
+			read <- string(all)
+			_, _ = peer.Write([]byte("heard"))
+			_ = peer.Close()
+		}()
+		s.Settle(time.Now().Add(time.Minute))
+		select {
+		case all := <-read:
+			assert.Equal(t, "last words", all)
+		default:
+			assert.Fail(t, "settled before the peer had read")
+		}
+	})
+}
+
+func TestWhatDidNotArriveOnARetiredSocketIsWithdrawn(t *testing.T) {
+	s, peer := pair(t, "tcp")
+	var g Gather
+	g.Add(make([]byte, 64<<20))
+	sent, err := s.TryWrite(&g)
+	require.NoError(t, err)
+	require.NoError(t, s.Retire())
+	s.Settle(time.Now().Add(time.Minute)) // doesn't wait: the peer reads nothing
+	got, err := io.Copy(io.Discard, peer)
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+	assert.Less(t, got, int64(sent))
 }

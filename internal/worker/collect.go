@@ -301,6 +301,10 @@ func (w *Worker) serverFailed(s int, err *backend.Error) {
 	w.options.Log.Warn("a server failed", "server", err.Server, "reason", err.Reason.String(), "error", err.Err, "requests", len(w.waiting(s)))
 	w.record.ServerError(s, err.Reason)
 	w.options.Servers[s].Failed(err.Err)
+	// Before a write is noted as missed: what is left of it on the connection must not come behind its deletion.
+	if slices.ContainsFunc(w.waiting(s), func(n int32) bool { return w.changes(&w.calls[n]) }) {
+		w.conns[s].Retire()
+	}
 	now := stats.Now()
 	for _, n := range w.waiting(s) {
 		c := &w.calls[n]

@@ -131,14 +131,26 @@ func (w *Worker) fail(c *call, err *backend.Error) {
 	w.noteMissed(c, err)
 }
 
+// changes reports whether c may change what its server holds.
+func (w *Worker) changes(c *call) bool {
+	r := &w.requests[c.request]
+	switch {
+	case r.Command == protocol.Get || r.Command == protocol.Gets:
+		return false
+	case r.Command == protocol.Meta:
+		return r.meta.Writes()
+	}
+	return r.Command == protocol.FlushAll || r.Command.IsKeyed() || r.Command.IsRetrieval()
+}
+
 // noteMissed remembers for the server of a failed call the keys whose latest write it may not have got.
 func (w *Worker) noteMissed(c *call, err *backend.Error) {
 	r := &w.requests[c.request]
 	s := w.options.Servers[c.server]
 	switch {
+	case !w.changes(c):
 	case r.Command == protocol.FlushAll:
 		s.MissedAll(err.Err)
-	case r.Command == protocol.Get || r.Command == protocol.Gets:
 	case r.Command.IsRetrieval():
 		for rest := c.keys; len(rest) > 0; {
 			var key []byte
@@ -147,7 +159,7 @@ func (w *Worker) noteMissed(c *call, err *backend.Error) {
 				s.Missed(key, err.Err)
 			}
 		}
-	case r.Command.IsKeyed() || (r.Command == protocol.Meta && r.meta.Writes()):
+	default:
 		s.Missed(r.key(), err.Err)
 	}
 }

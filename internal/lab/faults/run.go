@@ -304,12 +304,12 @@ func (r *Result) judge(t *tally, c Scenario) {
 	r.invariants(t.examples)
 	for _, class := range []struct {
 		what    string
-		errors  map[string]uint64
+		errors  map[string]*ErrorCount
 		allowed string
-	}{{"read", t.failed[0], c.reads}, {"write", t.failed[1], c.writes}} {
+	}{{"reads", t.failed[0], c.reads}, {"writes", t.failed[1], c.writes}} {
 		for _, text := range slices.Sorted(maps.Keys(class.errors)) {
 			if class.allowed == "" || !regexp.MustCompile(class.allowed).MatchString(text) {
-				r.breaks("a %s failed %d times with %q", class.what, class.errors[text], text)
+				r.breaks("%d %s failed with %q, first %s", class.errors[text].Count, class.what, text, class.errors[text].First)
 			}
 		}
 	}

@@ -66,7 +66,7 @@ type tally struct {
 	wrong     uint64
 	stale     [numPhases]uint64
 	examples  []string // of what must not happen
-	failed    [2]map[string]uint64 // error texts of reads, and of writes
+	failed    [2]map[string]*ErrorCount // by error text, of reads and of writes
 	lastFault time.Time // when the last request that failed had been due
 }
 
@@ -85,7 +85,7 @@ const (
 )
 
 func newTally(start time.Time) *tally {
-	t := &tally{phases: []boundary{{start, before}}, failed: [2]map[string]uint64{{}, {}}}
+	t := &tally{phases: []boundary{{start, before}}, failed: [2]map[string]*ErrorCount{{}, {}}}
 	for g := range t.groups {
 		for p := range t.groups[g] {
 			t.groups[g][p] = hdrhistogram.New(1, longest, figures)
@@ -140,7 +140,11 @@ func (t *tally) count(o outcome) {
 		t.example("lost: " + o.op.String() + ": " + o.failure)
 	case o.failure != "":
 		c.Failed++
-		failed[classOf(o.failure)]++
+		class := classOf(o.failure)
+		if failed[class] == nil {
+			failed[class] = &ErrorCount{Text: class, First: o.op.String()}
+		}
+		failed[class].Count++
 		if o.op.due.After(t.lastFault) {
 			t.lastFault = o.op.due
 		}
@@ -182,17 +186,20 @@ func classOf(failure string) string {
 type ErrorCount struct {
 	Text  string `json:"text"`
 	Count uint64 `json:"count"`
+	First string `json:"first"` // request it was the answer to
 }
 
 // errorCounts returns the errors, the most frequent first; mu is held.
 func (t *tally) errorCounts() []ErrorCount {
-	all := maps.Clone(t.failed[0])
-	for text, n := range t.failed[1] {
-		all[text] += n
-	}
 	var counts []ErrorCount
-	for _, text := range slices.Sorted(maps.Keys(all)) {
-		counts = append(counts, ErrorCount{text, all[text]})
+	for _, failed := range t.failed {
+		for _, text := range slices.Sorted(maps.Keys(failed)) {
+			if i := slices.IndexFunc(counts, func(c ErrorCount) bool { return c.Text == text }); i >= 0 {
+				counts[i].Count += failed[text].Count
+				continue
+			}
+			counts = append(counts, *failed[text])
+		}
 	}
 	slices.SortStableFunc(counts, func(a, b ErrorCount) int { return cmp.Compare(b.Count, a.Count) })
 	return counts
