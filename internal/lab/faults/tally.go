@@ -61,13 +61,13 @@ type tally struct {
 	reads     [numPhases]Counts
 	writes    [numPhases]Counts
 	groups    [2][numPhases]*hdrhistogram.Histogram // response times by group of connections, us
-	answered  [2][numPhases]uint64                   // successes by group, and by the phase in which they came
+	answered  [2][numPhases]uint64                  // successes by group, and by the phase in which they came
 	misses    uint64
 	wrong     uint64
 	stale     [numPhases]uint64
-	examples  []string // of what must not happen
+	examples  []string                  // of what must not happen
 	failed    [2]map[string]*ErrorCount // by error text, of reads and of writes
-	lastFault time.Time // when the last request that failed had been due
+	lastFault time.Time                 // when the last request that failed had been due
 }
 
 // boundary says from when on a phase lasts.
