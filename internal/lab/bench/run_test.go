@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,16 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mcmw/internal/lab/load"
+	"mcmw/internal/mctest"
 )
-
-// buildMcmw builds the middleware and returns the path of the binary.
-func buildMcmw(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "mcmw")
-	output, err := exec.Command("go", "build", "-o", path, "mcmw/cmd/mcmw").CombinedOutput()
-	require.NoError(t, err, "%s", output)
-	return path
-}
 
 // children returns the command names of this process's children.
 func children(t *testing.T) []string {
@@ -55,7 +46,7 @@ func tryRun(ctx context.Context, t *testing.T, o Options) (*Report, error) {
 }
 
 func TestABenchmarkMeasuresEverySystemInEveryRoundAndLeavesNothingBehind(t *testing.T) {
-	mcmw := buildMcmw(t)
+	mcmw := mctest.Build(t, "mcmw/cmd/mcmw")
 	var steps []Progress
 	report, err := tryRun(context.Background(), t, Options{
 		Mcmw:      mcmw,

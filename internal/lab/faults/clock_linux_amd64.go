@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"mcmw/internal/lab/process"
 )
 
@@ -55,18 +53,20 @@ func startWithClock(name, addr string, cmd *exec.Cmd) (*process.Process, *wallCl
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
-	p, err := process.Start(name, addr, cmd)
-	if err != nil {
-		return nil, nil, err
-	}
 	var clock *wallClock
-	// Waits until it stands, and leaves it to the process's own Wait to take note of its end.
-	if err = unix.Waitid(unix.P_PID, p.Pid(), nil, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil); err == nil {
-		clock, err = newWallClock(p.Pid())
-	}
-	if detachErr := syscall.PtraceDetach(p.Pid()); err == nil && detachErr != nil {
-		err = fmt.Errorf("letting %s go: %w", name, detachErr)
-	}
+	p, err := process.StartPrepared(name, addr, cmd, func(pid int) (err error) {
+		var status syscall.WaitStatus
+		if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil {
+			return err
+		}
+		if !status.Stopped() {
+			return fmt.Errorf("it did not stop before its first instruction, but has status %#x", status)
+		}
+		if clock, err = newWallClock(pid); err != nil {
+			return err
+		}
+		return syscall.PtraceDetach(pid)
+	})
 	return p, clock, err
 }
 

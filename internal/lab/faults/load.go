@@ -117,8 +117,8 @@ func (l *load) audit(ctx context.Context, addr string, rounds int) error {
 				return err
 			}
 			result := r.answer(o)
-			l.tally.count(result)
-			if result.lost {
+			l.tally.audit(result)
+			if result.failure != "" {
 				return fmt.Errorf("%s: %s", o, result.failure)
 			}
 		}

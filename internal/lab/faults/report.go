@@ -16,11 +16,11 @@ type Report struct {
 	Results []*Result `json:"results"`
 }
 
-// Broken counts the results in which a promise was broken.
+// Broken counts the results in which a promise was broken or something unexpected happened.
 func (r *Report) Broken() int {
 	n := 0
 	for _, result := range r.Results {
-		if len(result.Broken) > 0 {
+		if len(result.Broken)+len(result.Unexpected) > 0 {
 			n++
 		}
 	}
@@ -37,6 +37,9 @@ func (r *Result) line() string {
 		r.detected(), milliseconds(r.Recovered), r.Wrong, r.Stale, r.Reads.Lost+r.Writes.Lost)
 	for _, broken := range r.Broken {
 		text += "\n  BROKEN: " + broken
+	}
+	for _, unexpected := range r.Unexpected {
+		text += "\n  UNEXPECTED: " + unexpected
 	}
 	return text
 }
@@ -76,6 +79,9 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		for _, broken := range s.Broken {
 			fmt.Fprintf(&b, "\nBROKEN in %s: %s\n", s.Scenario, broken)
 		}
+		for _, unexpected := range s.Unexpected {
+			fmt.Fprintf(&b, "\nUNEXPECTED in %s: %s\n", s.Scenario, unexpected)
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -85,6 +91,9 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 const mostErrors = 4
 
 func (r *Report) writeErrors(b *strings.Builder) {
+	if !slices.ContainsFunc(r.Results, func(s *Result) bool { return len(s.Errors) > 0 }) {
+		return
+	}
 	b.WriteString("\nThe errors that requests failed with, the most frequent of each scenario:\n\n")
 	row(b, "scenario", "times", "SERVER_ERROR")
 	row(b, "---", "---", "---")
@@ -96,8 +105,12 @@ func (r *Report) writeErrors(b *strings.Builder) {
 }
 
 func (r *Report) writeGroups(b *strings.Builder) {
-	b.WriteString("\nSuccessful answers before and during the fault, and p99 of the response times of requests that were due then, by connections that need the failing server and\nothers:\n\n")
-	row(b, "scenario", "connections that", "before: successes/s", "p99 ms", "during: successes/s", "p99 ms", "successes during / before", "p99 during / before")
+	if !slices.ContainsFunc(r.Results, func(s *Result) bool { return len(s.Groups) > 0 }) {
+		return
+	}
+	b.WriteString("\nOther requests go on: successes before and during the fault, and the p99 of the response times of what was due then, for\n" +
+		"connections that use keys of the failing server and for those that use none.\n\n")
+	row(b, "scenario", "keys of the server", "before: successes/s", "p99 ms", "during: successes/s", "p99 ms", "successes during / before", "p99 during / before")
 	row(b, slices.Repeat([]string{"---"}, 8)...)
 	for _, s := range r.Results {
 		for _, g := range s.Groups {

@@ -13,8 +13,7 @@ import (
 	"mcmw/internal/faulty"
 )
 
-// Scenario is a system, what happens to it and what may come of that. Wrong and stale values, lost answers, leaks and a server
-// that does not come back may never be.
+// Scenario is a system, what happens to it and which errors are to be expected of that.
 type Scenario struct {
 	Name string
 	// Title says what happens.
@@ -30,7 +29,7 @@ type Scenario struct {
 	lasts       time.Duration
 	// then is for how long the load goes on afterwards.
 	then time.Duration
-	// reads and writes are regular expressions for the errors that may be answers; "" allows none.
+	// reads and writes are regular expressions for the errors that are to be expected; "" for none.
 	reads, writes string
 	// groups: a second group of connections uses the keys of the server that fails, and the first none of them.
 	groups bool
@@ -73,12 +72,12 @@ func Scenarios() []Scenario {
 		{Name: "kill-any", Title: "a server is killed and started again", Args: ackAny, fault: kill, heal: start, settings: plain},
 		{Name: "kill-quorum", Title: "a server is killed and started again", Args: ackQuorum, fault: kill, heal: start, Long: true, settings: plain},
 		{Name: "kill-all", Title: "a server is killed and started again", Args: ackAll, fault: kill, heal: start, writes: byVictim, Long: true, settings: plain},
-		{Name: "kill-two", Title: "a server is killed and started again", Args: twoOfThree, fault: kill, heal: start, settings: plain},
+		{Name: "kill-two", Title: "a server is killed and started again", Args: twoOfThree, fault: kill, heal: start, Long: true, settings: plain},
 		{Name: "kill-one", Title: "a server is killed and started again", Args: oneReplica, fault: kill, heal: start, reads: byVictim, writes: byVictim, groups: true, settings: plain},
 		{Name: "kill-pool", Title: "a server is killed and started again", Args: with(ackAny, "--pool", "per-server"), fault: kill, heal: start, Long: true, settings: plain},
 		{Name: "kill-flush", Title: "a server is killed and started again; rejoin flush", Args: flushOnJoin, fault: kill, heal: start, Long: true, settings: plain},
 		{Name: "kill-each", Title: "all servers are killed and started again", Args: ackAny, fault: each(kill1), heal: each(start1), reads: byAny, writes: byAny, Long: true, settings: plain},
-		{Name: "restart", Title: "a server is restarted at once, five times", Args: ackQuorum, fault: restarts, reads: byAny, writes: byAny, settings: plain},
+		{Name: "restart", Title: "a server is restarted at once, five times", Args: ackQuorum, fault: restarts, reads: byAny, writes: byAny, Long: true, settings: plain},
 		{Name: "freeze", Title: "a server is suspended (SIGSTOP)", Args: ackAny, fault: freeze, heal: thaw, settings: plain},
 		{Name: "freeze-one", Title: "a server is suspended (SIGSTOP)", Args: oneReplica, fault: freeze, heal: thaw, reads: byVictim, writes: byVictim, groups: true, settings: plain},
 		{Name: "freeze-pool", Title: "a server is suspended (SIGSTOP)", Args: with(oneReplica, "--pool", "per-server"), fault: freeze, heal: thaw, reads: byVictim, writes: byVictim, groups: true, Long: true, settings: plain},
@@ -87,8 +86,8 @@ func Scenarios() []Scenario {
 		{Name: "flap", Title: "a server is suspended and let go on, 100 ms each", Args: with(ackAny, "--timeout", "50ms"), fault: freezes(100*time.Millisecond, 15), reads: byAny, writes: byAny, Long: true, settings: plain},
 		{Name: "reset", Title: "a server's connections are reset in the middle of replies", Args: ackAny, fault: inject(faulty.Fault{Cut: 3000, Reset: true}), heal: lift, settings: proxied},
 		{Name: "reset-all", Title: "all servers' connections are reset in the middle of replies", Args: ackAny, fault: injectAll(faulty.Fault{Cut: 3000, Reset: true}), heal: liftAll, reads: byAny, writes: byAny, Long: true, settings: proxied},
-		{Name: "truncate", Title: "a server's connections end in the middle of replies", Args: oneReplica, fault: inject(faulty.Fault{Cut: 2000}), heal: lift, reads: byVictim, writes: byVictim, settings: proxied},
-		{Name: "double", Title: "a server sends every reply twice", Args: twoOfThree, fault: inject(faulty.Fault{Double: true}), heal: lift, settings: proxied},
+		{Name: "truncate", Title: "a server's connections end in the middle of replies", Args: oneReplica, fault: inject(faulty.Fault{Cut: 2000}), heal: lift, reads: byVictim, writes: byVictim, Long: true, settings: proxied},
+		{Name: "double", Title: "a server sends every reply twice", Args: twoOfThree, fault: inject(faulty.Fault{Double: true}), heal: lift, Long: true, settings: proxied},
 		{Name: "bytewise", Title: "a server's replies come byte by byte", Args: oneReplica, fault: inject(faulty.Fault{Bytewise: true}), heal: lift, Long: true, settings: proxied},
 		{Name: "slow", Title: "a server answers 100 ms late", Args: oneReplica, fault: inject(faulty.Fault{Delay: 100 * time.Millisecond}), heal: lift, reads: byVictim, writes: byVictim, groups: true, Long: true, settings: proxied},
 		{Name: "refuse", Title: "a server ends every connection at once", Args: ackAny, fault: inject(faulty.Fault{Refuse: true, Cut: 1, Reset: true}), heal: lift, Long: true, settings: proxied},

@@ -63,6 +63,7 @@ type tally struct {
 	groups    [2][numPhases]*hdrhistogram.Histogram // response times by group of connections, us
 	answered  [2][numPhases]uint64                  // successes by group, and by the phase in which they came
 	misses    uint64
+	audited   uint64
 	wrong     uint64
 	stale     [numPhases]uint64
 	examples  []string                  // of what must not happen
@@ -157,6 +158,19 @@ func (t *tally) count(o outcome) {
 		_ = t.groups[o.op.group][p].RecordValue(min(max(o.took.Microseconds(), 1), longest))
 	}
 	t.misses += uint64(o.misses)
+	t.judge(o, p)
+}
+
+// audit adds what was read when nothing was to be measured any more.
+func (t *tally) audit(o outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.audited++
+	t.judge(o, after)
+}
+
+// judge adds the values that should not have been read; mu is held.
+func (t *tally) judge(o outcome, p phase) {
 	t.wrong += uint64(len(o.wrong))
 	t.stale[p] += uint64(len(o.stale))
 	for _, text := range slices.Concat(o.wrong, o.stale) {
@@ -173,13 +187,13 @@ func (t *tally) example(text string) {
 
 // Times and addresses would make every error its own class.
 var (
-	clockTime = regexp.MustCompile(`down since \d\d:\d\d:\d\d`)
+	clockTime = regexp.MustCompile(` since \d\d:\d\d:\d\d`)
 	leadWords = regexp.MustCompile(`^SERVER_ERROR `)
 )
 
 // classOf returns the error line without what differs from one time to the next.
 func classOf(failure string) string {
-	return clockTime.ReplaceAllString(leadWords.ReplaceAllString(strings.TrimSpace(failure), ""), "down")
+	return clockTime.ReplaceAllString(leadWords.ReplaceAllString(strings.TrimSpace(failure), ""), "")
 }
 
 // ErrorCount is how often an error was the answer.

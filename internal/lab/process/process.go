@@ -68,6 +68,12 @@ func Launch(ctx context.Context, name, host string, command func(port int) (*exe
 // Start starts a program that is to serve on addr. The end of its output is kept; a writer that cmd has for its standard
 // output or error gets it as well.
 func Start(name, addr string, cmd *exec.Cmd) (*Process, error) {
+	return StartPrepared(name, addr, cmd, func(int) error { return nil })
+}
+
+// StartPrepared starts a program as Start does, and calls prepare with its process id before anybody waits for its end. If that
+// fails the program is killed.
+func StartPrepared(name, addr string, cmd *exec.Cmd, prepare func(pid int) error) (*Process, error) {
 	p := &Process{Name: name, Addr: addr, cmd: cmd, log: &tail{}, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.log.and(cmd.Stdout), p.log.and(cmd.Stderr)
 	// Settings of the person who measures are not to change what is measured.
@@ -84,6 +90,11 @@ func Start(name, addr string, cmd *exec.Cmd) (*Process, error) {
 	cmd.SysProcAttr.Setpgid = true
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	if err := prepare(cmd.Process.Pid); err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	go func() {

@@ -1,0 +1,162 @@
+package faults
+
+import (
+	"bufio"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAValueTellsItsKeyAndItsWriteAndHasToBeWhole(t *testing.T) {
+	for _, seq := range []uint64{1, 2, 49, 50, 299} {
+		value := appendValue(nil, "key-1", seq)
+		got, ok := numberOf("key-1", value, nil)
+		assert.True(t, ok)
+		assert.Equal(t, seq, got)
+		for name, other := range map[string][]byte{
+			"cut":              value[:len(value)-1],
+			"longer":           append(value[:len(value):len(value)], 'x'),
+			"of another key":   appendValue(nil, "key-2", seq),
+			"with another end": append(value[:len(value)-1:len(value)-1], 'x'),
+			"empty":            nil,
+			"nonsense":         []byte("key-1|many|"),
+		} {
+			_, ok := numberOf("key-1", other, nil)
+			assert.False(t, ok, name)
+		}
+	}
+	assert.Len(t, appendValue(nil, "k", 50), 20_000)
+}
+
+func TestAReadIsJudgedByWhatWasAcknowledgedAndReadBeforeItWasSent(t *testing.T) {
+	r := &record{key: "k"}
+	judge := func(seq, floor uint64) verdict { return r.judge(appendValue(nil, "k", seq), floor, nil) }
+	r.issued.Store(10)
+	r.acked.Store(4)
+	assert.EqualValues(t, 4, r.floor())
+	assert.Equal(t, right, judge(4, 4))
+	assert.Equal(t, right, judge(9, 4), "a write that was sent may hold before it is acknowledged")
+	assert.Equal(t, stale, judge(3, 4))
+	assert.EqualValues(t, 9, r.floor(), "what was read once stays read")
+	assert.Equal(t, stale, judge(8, r.floor()))
+	assert.Equal(t, right, judge(8, 4), "this read was sent before")
+	assert.Equal(t, wrong, judge(11, 4), "nobody has sent this write")
+	assert.Equal(t, wrong, judge(7, 4), "this write deletes")
+	assert.Equal(t, wrong, r.judge(appendValue(nil, "l", 4), 4, nil))
+}
+
+func TestAnswersThatDoNotFitTheRequestAreWrong(t *testing.T) {
+	a, b := &record{key: "a"}, &record{key: "b"}
+	for _, r := range []*record{a, b} {
+		r.issued.Store(20)
+		r.acked.Store(1)
+	}
+	value := func(r *record, seq uint64) string {
+		v := appendValue(nil, r.key, seq)
+		return "VALUE " + r.key + " 0 " + strconv.Itoa(len(v)) + "\r\n" + string(v) + "\r\n"
+	}
+	read := op{keys: []*record{a, b}, floors: []uint64{1, 1}}
+	write := op{kind: set, keys: []*record{a}, seq: 20}
+	deletion := op{kind: del, keys: []*record{a}, seq: 15}
+	for name, tc := range map[string]struct {
+		op                   op
+		answer               string
+		lost                 bool
+		wrong, stale, misses int
+		failure              string
+	}{
+		"both keys":             {op: read, answer: value(a, 2) + value(b, 3) + "END\r\n"},
+		"one key":               {op: read, answer: value(b, 3) + "END\r\n", misses: 1},
+		"none":                  {op: read, answer: "END\r\n", misses: 2},
+		"an error":              {op: read, answer: "SERVER_ERROR x\r\n", failure: "SERVER_ERROR x"},
+		"a value and an error":  {op: read, answer: value(a, 2) + "SERVER_ERROR x\r\n", failure: "SERVER_ERROR x"},
+		"one is old":            {op: read, answer: value(a, 0) + "END\r\n", wrong: 1, misses: 1},
+		"the other's value":     {op: read, answer: strings.Replace(value(a, 2), "VALUE a", "VALUE b", 1) + "END\r\n", wrong: 1, misses: 1},
+		"the other order":       {op: read, answer: value(b, 2) + value(a, 2) + "END\r\n", wrong: 1, lost: true},
+		"twice":                 {op: read, answer: value(a, 2) + value(a, 2) + "END\r\n", wrong: 1, lost: true},
+		"not a retrieval's":     {op: read, answer: "STORED\r\n", wrong: 1, lost: true},
+		"half a line":           {op: read, answer: "VALUE a", lost: true},
+		"no end of the line":    {op: read, answer: "END\n", wrong: 1, lost: true},
+		"stored":                {op: write, answer: "STORED\r\n"},
+		"not a write's":         {op: write, answer: "DELETED\r\n", wrong: 1, lost: true},
+		"a client's fault":      {op: write, answer: "CLIENT_ERROR x\r\n", failure: "CLIENT_ERROR x"},
+		"deleted":               {op: deletion, answer: "DELETED\r\n"},
+		"nothing to delete":     {op: deletion, answer: "NOT_FOUND\r\n"},
+		"a longer value":        {op: read, answer: strings.Replace(value(a, 2), "\r\n", "\r\nx", 1) + "END\r\n", wrong: 1, lost: true},
+		"the connection's end":  {op: write, lost: true},
+		"an older value is old": {op: op{keys: []*record{a}, floors: []uint64{5}}, answer: value(a, 4) + "END\r\n", stale: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.op.due = time.Now()
+			o := (&reader{Reader: bufio.NewReader(strings.NewReader(tc.answer))}).answer(&tc.op)
+			assert.Equal(t, tc.lost, o.lost, o.failure)
+			assert.Len(t, o.wrong, tc.wrong)
+			assert.Len(t, o.stale, tc.stale)
+			assert.Equal(t, tc.misses, o.misses)
+			if !tc.lost {
+				assert.Equal(t, tc.failure, o.failure)
+			}
+		})
+	}
+	assert.Contains(t, []uint64{15, 20}, a.acked.Load(), "whichever came last")
+}
+
+func TestErrorsAreClassedWithoutTheirTimes(t *testing.T) {
+	assert.Equal(t, "server-2: down: connection refused", classOf("SERVER_ERROR server-2: down since 10:11:12: connection refused"))
+	assert.Equal(t, "server-2: stale: no reply in time", classOf("SERVER_ERROR server-2: stale since 10:11:12: no reply in time"))
+	assert.Equal(t, "CLIENT_ERROR bad data chunk", classOf("CLIENT_ERROR bad data chunk"))
+}
+
+func TestRequestsAreCountedInThePhaseInWhichTheyWereDue(t *testing.T) {
+	start := time.Now()
+	c := newTally(start)
+	began := c.begin(during)
+	c.begin(after)
+	r := &record{key: "a"}
+	count := func(k kind, due time.Time, failure string, took time.Duration) {
+		c.count(outcome{op: &op{kind: k, due: due, keys: []*record{r}}, failure: failure, took: took})
+	}
+	count(get, start, "", time.Second)
+	count(get, began, "SERVER_ERROR x", time.Millisecond)
+	count(set, began, "SERVER_ERROR x", 0)
+	c.count(outcome{op: &op{kind: set, due: time.Now(), keys: []*record{r}}, lost: true, failure: "EOF"})
+	c.audit(outcome{op: &op{keys: []*record{r}}, stale: []string{"stale: a"}})
+
+	assert.Equal(t, Counts{Sent: 1, Succeeded: 1, Slowest: time.Second}, c.reads[before])
+	assert.Equal(t, Counts{Sent: 1, Failed: 1, Slowest: time.Millisecond}, c.reads[during])
+	assert.EqualValues(t, 1, c.writes[during].Failed)
+	assert.EqualValues(t, 1, c.writes[after].Lost)
+	assert.Equal(t, [2][numPhases]uint64{{after: 1}}, c.answered, "it was due before the fault and came afterwards")
+	assert.Equal(t, began, c.lastFault)
+	assert.EqualValues(t, 1, c.stale[after])
+	assert.Equal(t, []string{"lost: set a (write 0): EOF", "stale: a"}, c.examples)
+	require.Equal(t, []ErrorCount{{Text: "x", Count: 2, First: "get a"}}, c.errorCounts())
+}
+
+func TestTheLogTellsWhenAServerIsUp(t *testing.T) {
+	e := newEvents()
+	start := time.Now()
+	for _, part := range []string{
+		`{"time":"x","msg":"a server is stale","ser`, `ver":"server-2"}` + "\n" + `not JSON` + "\n" + `{"msg":"ready"}` + "\n",
+		`{"msg":"a server is up","server":"server-2"}` + "\n",
+	} {
+		n, err := e.Write([]byte(part))
+		require.NoError(t, err)
+		require.Equal(t, len(part), n)
+	}
+	require.Len(t, e.list, 2)
+	left, ok := e.left(start)
+	assert.True(t, ok)
+	assert.Equal(t, e.list[0].at, left)
+	returned, ok := e.returned(start)
+	assert.True(t, ok)
+	assert.Equal(t, e.list[1].at, returned)
+	_, ok = e.left(time.Now())
+	assert.False(t, ok)
+	_, ok = e.returned(time.Now())
+	assert.False(t, ok)
+}

@@ -1,0 +1,198 @@
+package faults
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"mcmw/internal/mctest"
+)
+
+// long reports whether the whole suite is to be run.
+func long() bool { return os.Getenv("MCMW_LONG") != "" }
+
+// soakTime is for how long servers fail in the long round.
+const soakTime = 3 * time.Minute
+
+// requireKept wants that no promise was broken. Unexpected errors are shown: a machine that is busy with other tests may not
+// keep up with the timeouts.
+func requireKept(t *testing.T, report *Report) {
+	t.Helper()
+	for _, r := range report.Results {
+		assert.Empty(t, r.Broken, "%s", r.Scenario)
+		for _, text := range r.Unexpected {
+			t.Logf("%s: %s", r.Scenario, text)
+		}
+	}
+}
+
+// progress shows a run in the test's log.
+func progress(t *testing.T) func(string) { return func(line string) { t.Log(line) } }
+
+func TestEveryPromiseIsKeptWhenServersFail(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	o := Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Only: []string{"kill-any"}, Seed: 1, Progress: progress(t)}
+	if long() {
+		o.Only, o.Quick = nil, true
+	}
+	suite, err := New(o)
+	require.NoError(t, err)
+	report, err := suite.Run(context.Background())
+	require.NoError(t, err)
+	require.Len(t, report.Results, len(suite.scenarios))
+	requireKept(t, report)
+	r := report.Results[0]
+	assert.Positive(t, r.Reads.Succeeded)
+	assert.Positive(t, r.Writes.Succeeded)
+	assert.Positive(t, r.Audited)
+	assert.NotNil(t, r.Detected)
+	assert.Positive(t, r.Before.Goroutines)
+	assert.Positive(t, r.After.Heap)
+}
+
+func TestEveryPromiseIsKeptWhenRandomServersFailInRandomWays(t *testing.T) {
+	if !long() {
+		t.Skip("takes minutes: MCMW_LONG=1 runs it")
+	}
+	defer goleak.VerifyNone(t)
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("MCMW_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("MCMW_SEED=%d", seed)
+	soak, err := NewSoak(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: seed, Progress: progress(t)}, soakTime)
+	require.NoError(t, err)
+	report, err := soak.Run(context.Background())
+	require.NoError(t, err)
+	require.Len(t, report.Results, soakRounds)
+	requireKept(t, report)
+}
+
+// A middleware that trusts what a server holds which missed writes is caught.
+func TestTheJudgeFindsStaleValues(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	suite, err := New(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: 1})
+	require.NoError(t, err)
+	result, err := suite.run(context.Background(), Scenario{
+		Name: "trust", settings: settings{servers: 2, args: []string{"--rejoin", "trust", "--ack", "any"}},
+		fault: freeze, heal: thaw, lasts: usually, then: time.Second, reads: ".", writes: ".",
+	})
+	require.NoError(t, err)
+	assert.Positive(t, result.Stale)
+	assert.Positive(t, result.StaleAfterRecovery)
+	assert.NotEmpty(t, result.Broken)
+	assert.Contains(t, strings.Join(result.Broken, "\n"), "stale values were read")
+}
+
+func TestAnInterruptedSuiteLeavesNothingBehind(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	suite, err := New(Options{
+		Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Only: []string{"partition"},
+		Progress: func(string) { time.AfterFunc(2*time.Second, cancel) },
+	})
+	require.NoError(t, err)
+	report, err := suite.Run(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Empty(t, report.Results)
+	mine := namespacePrefix + strconv.Itoa(os.Getpid()) + "-"
+	links, err := filepath.Glob("/sys/class/net/" + mine + "*")
+	require.NoError(t, err)
+	assert.Empty(t, links)
+	if list, err := exec.Command("ip", "netns", "list").Output(); err == nil {
+		assert.NotContains(t, string(list), mine)
+	}
+}
+
+func TestTheWallClockOfOneProcessCanBeSet(t *testing.T) {
+	var out bytes.Buffer
+	cmd := exec.Command("date", "+%s")
+	cmd.Stdout = &out
+	p, clock, err := startWithClock("date", "127.0.0.1:1", cmd)
+	if err != nil {
+		t.Skip(err)
+	}
+	clock.close()
+	p.Stop(0)
+	now, err := strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
+	require.NoError(t, err)
+	assert.InDelta(t, time.Now().Unix(), now, 60, "nothing was set")
+
+	read, write := io.Pipe()
+	cmd = exec.Command(mctest.Build(t, "mcmw/internal/lab/faults/testdata/clock"))
+	cmd.Stdout = write
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	p, clock, err = startWithClock("clock", "127.0.0.1:1", cmd)
+	require.NoError(t, err)
+	defer clock.close()
+	defer p.Stop(syscall.SIGKILL)
+	lines := bufio.NewScanner(read)
+	require.True(t, lines.Scan())
+	require.Equal(t, "started", lines.Text())
+	require.NoError(t, clock.set(-24*time.Hour))
+	require.NoError(t, stdin.Close())
+	require.True(t, lines.Scan())
+	wall, monotonic, ok := strings.Cut(lines.Text(), " ")
+	require.True(t, ok)
+	jumped, err := time.ParseDuration(wall)
+	require.NoError(t, err)
+	assert.InDelta(t, -24*time.Hour, jumped, float64(time.Minute))
+	elapsed, err := time.ParseDuration(monotonic)
+	require.NoError(t, err)
+	assert.InDelta(t, 0, elapsed, float64(time.Minute), "the monotonic clock goes on")
+}
+
+func TestWrongOptionsAreRefused(t *testing.T) {
+	_, err := New(Options{Mcmw: "/nowhere/mcmw"})
+	assert.ErrorContains(t, err, "build it first")
+	_, err = New(Options{Mcmw: "true", Only: []string{"flood"}})
+	assert.ErrorContains(t, err, `scenario "flood": expected one of kill-any, `)
+	_, err = NewSoak(Options{Mcmw: "true"}, 0)
+	assert.ErrorContains(t, err, "expected more than 0")
+}
+
+func TestTheReportHasARowForEveryScenario(t *testing.T) {
+	detected := 3 * time.Millisecond
+	report := &Report{
+		Command: "mcmwlab faults", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Results: []*Result{
+			{
+				Scenario: "kill", Title: "a server is killed", Args: []string{"--replicas", "all"},
+				Reads: Counts{Sent: 10, Failed: 1, Slowest: time.Second}, Writes: Counts{Sent: 5}, Detected: &detected, Recovered: 400 * time.Millisecond,
+				Errors: []ErrorCount{{Text: "server-2: x", Count: 1}}, Before: Footprint{Goroutines: 16, Heap: 1 << 20}, After: Footprint{Goroutines: 15, Heap: 2 << 20},
+				Groups: []Group{{Name: "none", Before: Performance{100, time.Millisecond}, During: Performance{95, 2 * time.Millisecond}}},
+			},
+			{Scenario: "partition", Title: "packets are lost", Skipped: "no root"},
+			{Scenario: "bad", Broken: []string{"1 stale values were read"}, Unexpected: []string{"2 reads failed"}},
+		},
+	}
+	var b bytes.Buffer
+	require.NoError(t, report.WriteMarkdown(&b))
+	for _, want := range []string{
+		"Measured on 2 January 2026, 03:04 UTC by\n\n    mcmwlab faults\n",
+		"| kill | a server is killed; `--replicas all` | 10, 1 | 5, 0 | 1000 ms | 3 ms | 400 ms | 0 | 0, 0 | 0 | 16, 15 | 1.0, 2.0 |",
+		"| partition | packets are lost; `` | skipped: no root |",
+		"| kill | 1 | `server-2: x` |",
+		"| kill | none | 100 | 1.00 | 95 | 2.00 | 0.95 | 2.0 |",
+		"BROKEN in bad: 1 stale values were read", "UNEXPECTED in bad: 2 reads failed",
+	} {
+		assert.Contains(t, b.String(), want)
+	}
+	assert.Equal(t, 1, report.Broken())
+}
