@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check lint fmt race long fuzz bench docker clean
+.PHONY: help deps build demo test check lint fmt race long fuzz faults soak bench docker clean
 
 # Tools, run by `go run` at exactly these versions.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
@@ -14,6 +14,11 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 60s
 # More flags for `mcmwlab bench`, such as BENCHFLAGS=--quick.
 BENCHFLAGS ?=
+# More flags for `mcmwlab faults`, such as FAULTFLAGS="--only kill-any", and for `mcmwlab soak`, such as SOAKFLAGS="--seed 1".
+FAULTFLAGS ?=
+SOAKFLAGS ?=
+# How long `make soak` lets servers fail.
+DURATION ?= 60m
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)'
@@ -33,8 +38,8 @@ demo: ## show mcmw at work: three memcached, mcmw, load, and a live page
 	@$(MAKE) --no-print-directory build
 	bin/mcmw demo
 
-test: deps lint ## all tests: race detector, long behaviour tests, fuzzing (some 30 minutes)
-	@FUZZTIME=$(FUZZTIME) .ci/test race long fuzz
+test: deps lint ## all tests: race detector, long behaviour tests, faults, fuzzing (some 35 minutes)
+	@FUZZTIME=$(FUZZTIME) .ci/test race long faults fuzz
 
 check: lint ## the quick round while working: lint and the short tests, without race detector
 	go test ./...
@@ -56,6 +61,12 @@ long: deps ## the long behaviour tests: order, mix-up, differential, clients, me
 
 fuzz: ## run every fuzz target for FUZZTIME (default 60s)
 	@FUZZTIME=$(FUZZTIME) .ci/test fuzz
+
+faults: deps build ## let servers fail under a verified load and write docs/reliability.md (some 6 minutes)
+	bin/mcmwlab faults --markdown docs/reliability.md $(FAULTFLAGS)
+
+soak: deps build ## the same with random faults for DURATION (default 60m)
+	bin/mcmwlab soak --duration $(DURATION) --markdown docs/reliability.md $(SOAKFLAGS)
 
 bench: deps build ## compare with twemproxy and write docs/performance.md (some 20 minutes, on a quiet machine)
 	bin/mcmwlab bench --markdown docs/performance.md $(BENCHFLAGS)

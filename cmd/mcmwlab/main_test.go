@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/lab/bench"
+	"mcmw/internal/lab/faults"
 	"mcmw/internal/lab/load"
 	"mcmw/internal/mctest"
 )
@@ -137,6 +138,10 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"bench --only get-5k":                  `workload "get-5k": expected one of get-4k`,
 		"bench --systems direct,haproxy":       `system "haproxy": expected one of direct`,
 		"bench --systems mcmw --mcmw /no/mcmw": "build it first",
+		"faults --only flood --mcmw true":      `scenario "flood": expected one of kill-any`,
+		"faults --mcmw /no/mcmw":               "build it first",
+		"soak --duration 0 --mcmw true":        "duration 0s: expected more than 0",
+		"soak now":                             `mcmwlab soak takes flags only, got "now"`,
 		"dance":                                `unknown command "dance"`,
 	} {
 		stdout, _, err := lab(context.Background(), strings.Fields(line)...)
@@ -205,4 +210,50 @@ func TestProgressSaysHowFarALoadIs(t *testing.T) {
 	window := load.Window{Index: 2, OpsPerSec: 1234.5, Latency: load.Latency{Mean: 1500 * time.Microsecond, P99: 2 * time.Millisecond}}
 	assert.Equal(t, "second 3 of 10: 1234 ops/s, mean 1.500 ms, p99 2.000 ms; 5000 requests, 3 misses, 1 errors",
 		loadLine(load.Live{State: load.Recording, Requests: 5000, Misses: 3, Failures: 1, Latest: &window}, o))
+}
+
+func TestFaultsListsRunsAndWritesItsSection(t *testing.T) {
+	stdout, _, err := lab(context.Background(), "faults", "--list")
+	require.NoError(t, err)
+	for _, s := range faults.Scenarios() {
+		assert.Contains(t, stdout, s.Name+" ")
+	}
+	dir := t.TempDir()
+	page, jsonFile := filepath.Join(dir, "page.md"), filepath.Join(dir, "faults.json")
+	require.NoError(t, os.WriteFile(page, []byte("before\n<!-- faults -->\nold\n<!-- end of faults -->\nafter\n"), 0o644))
+	stdout, stderr, err := lab(context.Background(), "faults", "--mcmw", mctest.Build(t, "mcmw/cmd/mcmw"), "--only", "bytewise", "--seed", "3",
+		"--json-out-file", jsonFile, "--markdown", page)
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "| bytewise |")
+	assert.Contains(t, stderr, "seed 3\n1 of 1: bytewise: ")
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	assert.Regexp(t, `(?s)^before\n<!-- faults -->\nMeasured on .*\| bytewise \|.*<!-- end of faults -->\nafter\n$`, string(text))
+	assert.NotContains(t, string(text), "old")
+	var report faults.Report
+	text, err = os.ReadFile(jsonFile)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &report))
+	require.Len(t, report.Results, 1)
+	assert.Empty(t, report.Results[0].Broken)
+	assert.Positive(t, report.Results[0].Reads.Succeeded)
+
+	_, err = replaceSection([]byte("no such lines"), "faults", nil)
+	assert.ErrorContains(t, err, "there are no lines <!-- faults --> and <!-- end of faults -->")
+}
+
+func TestASoakThatIsInterruptedReportsTheRoundsThatEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var out bytes.Buffer
+	var progress watched
+	go func() {
+		for !strings.Contains(progress.String(), "round 1 of 4: server-") {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	err := run(ctx, []string{"soak", "--mcmw", mctest.Build(t, "mcmw/cmd/mcmw"), "--duration", "1h"}, &out, &progress)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Contains(t, out.String(), "    mcmwlab soak --mcmw ")
 }

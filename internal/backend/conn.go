@@ -264,7 +264,7 @@ func (c *Conn) EndRound(now int64) *Error {
 // taken effect, or can't any more, which its keeper sees to. That they are missed must be noted afterwards.
 func (c *Conn) Retire() {
 	// What is still being written is not to arrive at all.
-	if c.sock == nil || c.writing != nil || c.sock.Retire() != nil || !c.server.retire(c.sock) {
+	if c.sock == nil || c.writing != nil || c.sock.CloseWrite() != nil || !c.server.retire(c.sock) {
 		c.Close()
 		return
 	}

@@ -343,15 +343,19 @@ func (s *Server) retire(sock *wire.Socket) bool {
 	return true
 }
 
+// arrivalTime is how long what was sent on a given up connection may take to be acknowledged by a server that answers probes:
+// more than a kernel delays an acknowledgement (40 ms). What it does not have by then was lost on the way.
+const arrivalTime = 100 * time.Millisecond
+
 // settle waits until nothing that was sent on given up connections takes effect any more, for as long as timeout.
 func (s *Server) settle(timeout time.Duration) {
 	s.mu.Lock()
 	retired := s.retired
 	s.retired = nil
 	s.mu.Unlock()
-	deadline := time.Now().Add(timeout)
+	now := time.Now()
 	for _, sock := range retired {
-		sock.Settle(deadline)
+		sock.Settle(now.Add(min(arrivalTime, timeout)), now.Add(timeout))
 	}
 }
 

@@ -304,33 +304,30 @@ func (s *Socket) Abort() error {
 	return s.conn.Close()
 }
 
-// Retire announces that nothing more is sent. What was sent may still be on its way, or wait for the peer to do it.
-func (s *Socket) Retire() error {
-	half, ok := s.conn.(interface{ CloseWrite() error })
-	if !ok {
-		return fmt.Errorf("a %T has no half to close", s.conn)
+// Settle closes a socket after CloseWrite so that nothing which was sent on it takes effect any more once Settle has returned. What
+// the peer's kernel has not acknowledged until arrived is withdrawn; what it has, the peer has done when it closes the
+// connection, which is waited for until done. Nobody may be reading.
+func (s *Socket) Settle(arrived, done time.Time) {
+	for s.undelivered() {
+		if !time.Now().Before(arrived) {
+			_ = s.Abort()
+			return
+		}
+		time.Sleep(settlePause)
 	}
-	return half.CloseWrite()
-}
-
-// Settle closes a retired socket so that nothing which was sent on it takes effect any more once Settle has returned: what has
-// not arrived is withdrawn, and what has arrived the peer has done when it closes the connection, which is waited for until
-// the deadline.
-func (s *Socket) Settle(deadline time.Time) {
-	if !s.undelivered() && s.conn.SetReadDeadline(deadline) == nil {
+	if s.conn.SetReadDeadline(done) == nil {
 		_, _ = io.Copy(io.Discard, s.conn)
 	}
 	_ = s.Abort()
 }
 
-// undelivered reports whether the peer's kernel has not acknowledged all that was sent. What a unix socket takes is there.
+// settlePause is waited between looks at whether everything was acknowledged, which nothing tells.
+const settlePause = 2 * time.Millisecond
+
+// undelivered reports whether the peer's kernel has yet to acknowledge bytes. What a unix socket takes is there.
 func (s *Socket) undelivered() bool {
-	if _, ok := s.conn.(*net.TCPConn); !ok {
-		return false
-	}
-	waiting := 0
-	err := s.raw.Control(func(fd uintptr) { waiting, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
-	return err == nil && waiting > 1 // the end that Retire has sent counts as one
+	_, tcp := s.conn.(*net.TCPConn)
+	return tcp && s.Unsent() > 1 // the end of the stream counts as one
 }
 
 // RemoteAddr returns the peer's address.

@@ -194,10 +194,10 @@ func TestReadingAndWritingAllocateNothing(t *testing.T) {
 	})
 }
 
-func TestARetiredSocketIsSettledWhenThePeerHasDoneItsPart(t *testing.T) {
+func TestASocketIsSettledWhenThePeerHasDoneItsPart(t *testing.T) {
 	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
 		require.NoError(t, s.WriteRest([]byte("last words")))
-		require.NoError(t, s.Retire())
+		require.NoError(t, s.CloseWrite())
 		read := make(chan string, 1)
 		go func() {
 			all, err := io.ReadAll(peer)
@@ -206,7 +206,8 @@ func TestARetiredSocketIsSettledWhenThePeerHasDoneItsPart(t *testing.T) {
 			_, _ = peer.Write([]byte("heard"))
 			_ = peer.Close()
 		}()
-		s.Settle(time.Now().Add(time.Minute))
+		later := time.Now().Add(time.Minute)
+		s.Settle(later, later)
 		select {
 		case all := <-read:
 			assert.Equal(t, "last words", all)
@@ -216,14 +217,14 @@ func TestARetiredSocketIsSettledWhenThePeerHasDoneItsPart(t *testing.T) {
 	})
 }
 
-func TestWhatDidNotArriveOnARetiredSocketIsWithdrawn(t *testing.T) {
+func TestWhatHasNotArrivedWhenASocketIsSettledIsWithdrawn(t *testing.T) {
 	s, peer := pair(t, "tcp")
 	var g Gather
 	g.Add(make([]byte, 64<<20))
 	sent, err := s.TryWrite(&g)
 	require.NoError(t, err)
-	require.NoError(t, s.Retire())
-	s.Settle(time.Now().Add(time.Minute)) // doesn't wait: the peer reads nothing
+	require.NoError(t, s.CloseWrite())
+	s.Settle(time.Now(), time.Now().Add(time.Minute)) // the peer reads nothing
 	got, err := io.Copy(io.Discard, peer)
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 	assert.Less(t, got, int64(sent))
