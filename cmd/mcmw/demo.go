@@ -15,6 +15,7 @@ import (
 	"mcmw/internal/lab/load"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
+	"mcmw/internal/spell"
 	"mcmw/internal/stats"
 )
 
@@ -203,7 +204,7 @@ func (d *demo) progress() string {
 	live, begin := d.load.Live(), d.begin.Load()
 	switch {
 	case live.State == load.Populating:
-		return fmt.Sprintf("storing the keys: %s of %s", whole(float64(live.Populated)), whole(float64(d.options.keys())))
+		return fmt.Sprintf("storing the keys: %s of %s", spell.Count(float64(live.Populated)), spell.Count(float64(d.options.keys())))
 	case begin == nil:
 		return live.State.String()
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"mcmw/internal/lab/load"
+	"mcmw/internal/spell"
 	"mcmw/internal/stats"
 )
 
@@ -36,26 +37,26 @@ func tableOf(d *demo, s stats.Summary, trend []float64, progress string) []strin
 	row("clients", "%s  %s", d.clients, faint+"(yours may connect too)"+plain)
 	lines = append(lines, "")
 
-	row("throughput", bold+"%s"+plain+" requests/s  %s", whole(s.Rate), sparks(trend))
+	row("throughput", bold+"%s"+plain+" requests/s  %s", spell.Count(s.Rate), sparks(trend))
 	row("response time", "p50 "+bold+"%s"+plain+"   p90 %s   p99 %s   p99.9 %s   mean %s",
-		spell(s.P50), spell(s.P90), spell(s.P99), spell(s.P999), spell(s.Mean))
+		spell.Time(s.P50), spell.Time(s.P90), spell.Time(s.P99), spell.Time(s.P999), spell.Time(s.Mean))
 	for i, mean := range s.Stages {
 		share := 0.0
 		if s.Mean > 0 {
 			share = mean / s.Mean
 		}
-		row("  "+stats.Stage(i).String(), "%8s %3.0f %%  %s", spell(mean), share*100, stageColors[i]+bar(share)+plain)
+		row("  "+stats.Stage(i).String(), "%8s %3.0f %%  %s", spell.Time(mean), share*100, stageColors[i]+bar(share)+plain)
 	}
-	row("queue", "%.1f requests waiting, %d of %s places taken", s.Waiting, s.Bursts, whole(float64(d.capacity)))
+	row("queue", "%.1f requests waiting, %d of %s places taken", s.Waiting, s.Bursts, spell.Count(float64(d.capacity)))
 	row("workers", "%.1f of %d busy, %.1f requests per round", s.Busy, d.options.workers, s.Batch)
 	found := "none looked up"
 	if s.Keys > 0 {
-		found = fmt.Sprintf("%s/s looked up, %.1f %% found", whole(s.Keys), (1-s.Misses/s.Keys)*100)
+		found = fmt.Sprintf("%s/s looked up, %.1f %% found", spell.Count(s.Keys), (1-s.Misses/s.Keys)*100)
 	}
 	row("keys", "%s", found)
 	failed := "none"
 	if s.Errors > 0 {
-		failed = red + whole(s.Errors) + " requests/s" + plain
+		failed = red + spell.Count(s.Errors) + " requests/s" + plain
 	}
 	row("failed", "%s", failed)
 	lines = append(lines, "")
@@ -63,12 +64,12 @@ func tableOf(d *demo, s stats.Summary, trend []float64, progress string) []strin
 	lines = append(lines, faint+fmt.Sprintf("  %-13s %-17s %11s %9s %9s %11s", "server", "address", "requests/s", "mean", "p99", "failures/s")+plain)
 	for i, server := range d.fleet.servers {
 		load := s.Servers[i]
-		state := fmt.Sprintf("%11s", whole(load.Errors))
+		state := fmt.Sprintf("%11s", spell.Count(load.Errors))
 		if server.hasEnded() {
 			state = red + "      ended" + plain
 		}
-		lines = append(lines, fmt.Sprintf("  %-13s %-17s %11s %9s %9s %s", server.name, server.addr, whole(load.Rate), spell(load.Mean),
-			spell(load.P99), state))
+		lines = append(lines, fmt.Sprintf("  %-13s %-17s %11s %9s %9s %s", server.name, server.addr, spell.Count(load.Rate), spell.Time(load.Mean),
+			spell.Time(load.P99), state))
 	}
 	return append(lines, "", faint+"  "+progress+"; Ctrl-C ends it"+plain)
 }
@@ -85,7 +86,7 @@ func introOf(d *demo) string {
 // lineOf returns what happened in a line.
 func lineOf(d *demo, s stats.Summary, progress string) string {
 	return fmt.Sprintf("%s: %s requests/s, mean %s, p50 %s, p99 %s; %.1f waiting, %.1f of %d workers busy, %s failed/s",
-		progress, whole(s.Rate), spell(s.Mean), spell(s.P50), spell(s.P99), s.Waiting, s.Busy, d.options.workers, whole(s.Errors))
+		progress, spell.Count(s.Rate), spell.Time(s.Mean), spell.Time(s.P50), spell.Time(s.P99), s.Waiting, s.Busy, d.options.workers, spell.Count(s.Errors))
 }
 
 // summaryOf returns the last words: the whole run as the middleware and as its clients saw it.
@@ -93,64 +94,27 @@ func summaryOf(d *demo, w *stats.Snapshot, r *load.Result) []string {
 	s := w.Summary()
 	stages := make([]string, stats.NumStages)
 	for i, mean := range s.Stages {
-		stages[i] = fmt.Sprintf("%s in %s", spell(mean), stats.Stage(i))
+		stages[i] = fmt.Sprintf("%s in %s", spell.Time(mean), stats.Stage(i))
 	}
 	seen := r.Total.Latency
 	lines := []string{
-		fmt.Sprintf("%s requests in %.1f s: %s/s; %s failed", whole(float64(r.Total.Requests)), r.Elapsed.Seconds(),
-			whole(r.Total.OpsPerSec), whole(float64(r.Total.Failures))),
-		fmt.Sprintf("response time as the clients saw it: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell(float64(seen.Mean)),
-			spell(float64(seen.P50)), spell(float64(seen.P90)), spell(float64(seen.P99)), spell(float64(seen.P999))),
-		fmt.Sprintf("response time within mcmw: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell(s.Mean), spell(s.P50), spell(s.P90),
-			spell(s.P99), spell(s.P999)),
+		fmt.Sprintf("%s requests in %.1f s: %s/s; %s failed", spell.Count(float64(r.Total.Requests)), r.Elapsed.Seconds(),
+			spell.Count(r.Total.OpsPerSec), spell.Count(float64(r.Total.Failures))),
+		fmt.Sprintf("response time as the clients saw it: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell.Time(float64(seen.Mean)),
+			spell.Time(float64(seen.P50)), spell.Time(float64(seen.P90)), spell.Time(float64(seen.P99)), spell.Time(float64(seen.P999))),
+		fmt.Sprintf("response time within mcmw: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell.Time(s.Mean), spell.Time(s.P50), spell.Time(s.P90),
+			spell.Time(s.P99), spell.Time(s.P999)),
 		fmt.Sprintf("of its mean: %s", strings.Join(stages, ", ")),
 	}
 	for i, server := range d.fleet.servers {
 		times := &w.Servers[i].Times
-		lines = append(lines, fmt.Sprintf("%s: %s requests, mean %s, p99 %s", server.name, whole(float64(times.Count())),
-			spell(times.Mean()), spell(times.Quantile(0.99))))
+		lines = append(lines, fmt.Sprintf("%s: %s requests, mean %s, p99 %s", server.name, spell.Count(float64(times.Count())),
+			spell.Time(times.Mean()), spell.Time(times.Quantile(0.99))))
 	}
 	if r.FirstFailure != "" {
 		lines = append(lines, "the first failure: "+r.FirstFailure)
 	}
 	return lines
-}
-
-// spell returns a time of ns nanoseconds with three digits and its unit; 0 is no time.
-func spell(ns float64) string {
-	if ns == 0 {
-		return "–"
-	}
-	for _, u := range []struct {
-		name string
-		ns   float64
-	}{{"µs", 1e3}, {"ms", 1e6}} {
-		if v := ns / u.ns; v < 999.5 {
-			return digits(v) + " " + u.name
-		}
-	}
-	return digits(ns/1e9) + " s"
-}
-
-// digits returns v with about three digits.
-func digits(v float64) string {
-	switch {
-	case v >= 99.95:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 9.995:
-		return fmt.Sprintf("%.1f", v)
-	default:
-		return fmt.Sprintf("%.2f", v)
-	}
-}
-
-// whole returns v as a whole number with its thousands apart.
-func whole(v float64) string {
-	text := fmt.Sprintf("%.0f", v)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }
 
 // bar returns a bar for a share, 0 to 1, of shareWidth columns, to an eighth of a column.

@@ -1,0 +1,173 @@
+package model
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The values for several places are those of the published tables of Erlang's C formula; the others follow by hand.
+func TestErlangsCIsWhatTheTablesSay(t *testing.T) {
+	for _, c := range []struct {
+		a    float64
+		m    int
+		want float64
+	}{
+		{0, 1, 0}, {0.5, 1, 0.5}, {0.9, 1, 0.9}, {1, 2, 1.0 / 3}, {2, 3, 4.0 / 9}, {4, 5, 0.5541}, {8, 10, 0.4092}, {0, 4, 0},
+	} {
+		require.InDelta(t, c.want, ErlangC(c.a, c.m), 5e-5, "a=%v m=%d", c.a, c.m)
+	}
+	require.InDelta(t, 1, ErlangC(999.999, 1000), 1e-3, "it does not overflow")
+}
+
+func TestTheWaitOfOneWorkerIsThatOfAnMM1Queue(t *testing.T) {
+	// W = rho S / (1 - rho), as in Jain, section 31.2.
+	require.InDelta(t, 0.8*0.01/(1-0.8), WaitMMm(80, 0.01, 1), 1e-12)
+	require.Zero(t, WaitMMm(100, 0.01, 1), "at its limit there is no steady state")
+	require.Zero(t, WaitMMm(0, 0.01, 3))
+	require.InDelta(t, 0.5541*0.1/(5-4), WaitMMm(40, 0.1, 5), 1e-5)
+}
+
+// TestAServersUtilizationIsThatOfTheModelItComesFrom computes the response time by exact mean value analysis for k
+// requests that circulate between one server and nothing else but a delay, and estimates from it.
+func TestAServersUtilizationIsThatOfTheModelItComesFrom(t *testing.T) {
+	const demand, delay = 1e-3, 0.1e-3 // s
+	queue, think := 0.0, 0.02
+	for k := 1.0; k <= 64; k++ {
+		response := demand*(1+queue) + delay
+		x := k / (think + response)
+		queue = x * demand * (1 + queue)
+		if k < 4 {
+			continue
+		}
+		there := x * response
+		estimate := ServerUtilization(response, demand+delay, there, k)
+		if x*demand > 0.98 {
+			require.Greater(t, estimate, Saturated, "%v requests", k)
+		}
+		if x*demand < 0.3 {
+			require.Less(t, estimate, 0.4, "%v requests", k)
+		}
+	}
+}
+
+func TestAServerIsNotBusierThanItIsWaitedFor(t *testing.T) {
+	require.InDelta(t, 0.1/1.08, ServerUtilization(0.010, 0.001, 0.1, 5), 1e-12)
+	require.Zero(t, ServerUtilization(0, 0, 5, 5))
+	require.Zero(t, ServerUtilization(0.02, 0.02, 50, 50), "it is far away, not busy")
+	require.Zero(t, ServerUtilization(Noise, 0, 50, 50), "too short to tell")
+	require.InDelta(t, 1, ServerUtilization(1, 0.001, 50, 1), 0.03)
+}
+
+func TestCapacityAndUtilizationFollowTheUtilizationLaw(t *testing.T) {
+	require.InDelta(t, 400, Capacity(100, 0.25), 1e-12)
+	require.Zero(t, Capacity(100, 0), "not known")
+	require.InDelta(t, 0.5, WorkerUtilization(4, 8, 1), 1e-12)
+	require.InDelta(t, 1, WorkerUtilization(65, 2, 32), 1e-12)
+	require.InDelta(t, 3, Little(6, 2), 1e-12)
+	require.Zero(t, Little(0, 0))
+}
+
+// loaded returns a window of 10 s in which 1,000 requests/s kept half of four workers busy, and what change makes of it.
+func loaded(change func(*Window)) *Report {
+	w := &Window{
+		Seconds: 10, Answered: 10_000, Arrived: 10_000, QueueTime: 5, WorkerTime: 1, ServerTime: 18, ReplyTime: 1,
+		Samples: 1000, SampledQueue: 500, SampledService: 2000, Workers: 4, Depth: 1, Processors: 2, Processor: 4,
+		Servers: []Server{
+			{Name: "a", Calls: 5000, TypicalTime: 5000 * 1.1e-3, Fastest: 1e-3, Waited: 9},
+			{Name: "b", Calls: 5000, TypicalTime: 5000 * 1.2e-3, Fastest: 1e-3, Waited: 9},
+		},
+	}
+	change(w)
+	return Analyse(w)
+}
+
+func TestTheReportNamesThePartThatSaturatesFirst(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		change     func(*Window)
+		bottleneck string
+		saturated  bool
+		capacity   float64
+		useful     int
+		advice     string
+	}{
+		{
+			"light load", func(*Window) {}, "the workers", false, 2000, 3,
+			"Nothing is saturated at 1,000 requests/s: the busiest part, the workers, is at 50 %, and would be the limit at about 2,000 requests/s.",
+		},
+		{
+			"workers taken", func(w *Window) { w.ServerTime, w.QueueTime = 38, 200 }, "the workers", true, 1000, 18,
+			"The workers are the limit: at 1,000 requests/s 100 % of their places are taken, and 20.0 requests wait. " +
+				"More workers than the present 4 would help, until about 18: then server b is the limit, at about 4,500 requests/s.",
+		},
+		{
+			"as many workers as requests", func(w *Window) { w.ServerTime, w.QueueTime = 38, 0.1 }, "the workers", true, 1000, 5,
+			"The workers are the limit: at 1,000 requests/s 100 % of their places are taken, and 0.0 requests wait. " +
+				"More workers than the present 4 would help, until about 5: then every request has one, as many as the clients send now.",
+		},
+		{
+			"slow server", func(w *Window) { w.ServerTime = 38; w.Servers[1].TypicalTime = 5000 * 7e-3; w.Servers[1].Waited = 38 },
+			"server b", true, 1000 * 3.85 / 3.8, 2,
+			"Server b is the limit, at about 1,013 requests/s: its replies take 7.00 ms, and took 1.00 ms when nothing else was to do; " +
+				"3.8 of 4 workers wait for it. More workers would not help (2 would do): a faster server would, or less for it to do.",
+		},
+		{
+			"processor used up", func(w *Window) { w.Processor, w.ServerTime = 19.4, 38 }, "the processor", true, 1000 / 0.97, 2,
+			"The processor is the limit, for the net stage as for the workers: at 1,000 requests/s mcmw uses 1.94 of the 2 it may use. " +
+				"More workers would not help; more processors (--procs) would, or another mcmw.",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := loaded(c.change)
+			require.Equal(t, c.bottleneck, r.Parts[r.Bottleneck].String())
+			require.Equal(t, c.saturated, r.Saturated)
+			require.InDelta(t, c.capacity, r.Capacity, 1e-6)
+			require.Equal(t, c.useful, r.UsefulWorkers)
+			require.Equal(t, c.advice, r.Advice)
+		})
+	}
+}
+
+func TestTheReportComparesSamplesWithLittlesLaw(t *testing.T) {
+	r := loaded(func(*Window) {})
+	require.Equal(t, []Law{{Law: "queue", Measured: 0.5, Predicted: 0.5}, {Law: "service", Measured: 2, Predicted: 2}}, r.Laws)
+	require.InDelta(t, 0.5e6, r.Wait.Measured, 1e-6)
+	// a = 1,000/s times 2 ms, four places: C = 0.1739, W = C S / (m - a).
+	require.InDelta(t, 0.1739*2e-3/2*1e9, r.Wait.Predicted, 100)
+}
+
+func TestWithoutRequestsNothingIsSaid(t *testing.T) {
+	for _, w := range []*Window{{}, {Seconds: 10, Workers: 2, Depth: 1, Processors: 1, Servers: []Server{{Name: "a"}}}} {
+		r := Analyse(w)
+		require.Equal(t, -1, r.Bottleneck)
+		require.Zero(t, r.Capacity)
+		require.Contains(t, r.Advice, "No requests")
+		for _, p := range r.Parts {
+			require.False(t, math.IsNaN(p.Utilization) || math.IsNaN(p.Capacity))
+		}
+	}
+}
+
+func TestWindowsAddUp(t *testing.T) {
+	a := &Window{
+		Seconds: 1, Answered: 2, Arrived: 3, QueueTime: 4, WorkerTime: 5, ServerTime: 6, ReplyTime: 7, Samples: 8, SampledQueue: 9,
+		SampledService: 10, Workers: 1, Processor: 11, Servers: []Server{{Name: "a", Calls: 1, TypicalTime: 2, Fastest: 5, Waited: 3}, {Name: "gone"}},
+	}
+	b := &Window{
+		Seconds: 1, Answered: 2, Arrived: 3, QueueTime: 4, WorkerTime: 5, ServerTime: 6, ReplyTime: 7, Samples: 8, SampledQueue: 9,
+		SampledService: 10, Workers: 6, Depth: 2, Processors: 2, Processor: 11,
+		Servers: []Server{{Name: "new", Calls: 9}, {Name: "a", Calls: 1, TypicalTime: 2, Fastest: 4, Waited: 3}},
+	}
+	var sum Window
+	sum.Add(a)
+	sum.Add(b)
+	require.Equal(t, Window{
+		Seconds: 2, Answered: 4, Arrived: 6, QueueTime: 8, WorkerTime: 10, ServerTime: 12, ReplyTime: 14, Samples: 16, SampledQueue: 18,
+		SampledService: 20, Workers: 6, Depth: 2, Processors: 2, Processor: 22,
+		Servers: []Server{{Name: "new", Calls: 9}, {Name: "a", Calls: 2, TypicalTime: 4, Fastest: 4, Waited: 6}},
+	}, sum)
+	require.Len(t, a.Servers, 2, "what was added is unchanged")
+	require.EqualValues(t, 1, a.Servers[0].Calls)
+}

@@ -1,0 +1,158 @@
+package model
+
+import "math"
+
+// The parts.
+const (
+	PartProcessor = "processor" // shared by the net stage, the workers and the replies
+	PartWorkers   = "workers"
+	PartServer    = "server"
+)
+
+// Saturated is the utilization from which a part counts as used up.
+const Saturated = 0.9
+
+// Report is what the model says of a window. Rates are per second.
+type Report struct {
+	Window   float64 `json:"window"` // s
+	Rate     float64 `json:"rate"`   // answered requests
+	Arrivals float64 `json:"arrivals"`
+	Parts    []Part  `json:"parts"`
+	// Bottleneck is the index in Parts of what saturates first; -1 when there was no load.
+	Bottleneck int `json:"bottleneck"`
+	// Saturated: the bottleneck is used up.
+	Saturated bool `json:"saturated"`
+	// Capacity is the rate of requests at which the bottleneck saturates; 0: not known.
+	Capacity float64 `json:"capacity"`
+	// UsefulWorkers is how many workers can be kept busy before another part saturates; 0: not known.
+	UsefulWorkers int    `json:"usefulWorkers"`
+	Laws          []Law  `json:"laws"`
+	Wait          Wait   `json:"wait"`
+	Advice        string `json:"advice"`
+}
+
+// Part is one part of the middleware.
+type Part struct {
+	Part        string  `json:"part"`
+	Server      string  `json:"server"` // of PartServer
+	Utilization float64 `json:"utilization"`
+	Capacity    float64 `json:"capacity"` // requests per second; 0: not known
+}
+
+// Law compares a mean number of requests, sampled, with what Little's law makes of rate and times.
+type Law struct {
+	Law       string  `json:"law"` // "queue" or "service"
+	Measured  float64 `json:"measured"`
+	Predicted float64 `json:"predicted"`
+}
+
+// Wait compares the mean wait in the queue with that of an M/M/m queue, ns. Clients that each wait for a reply before they
+// send again are no Poisson process: under high load they wait less than it predicts.
+type Wait struct {
+	Measured  float64 `json:"measured"`
+	Predicted float64 `json:"predicted"` // 0: no steady state
+}
+
+// Analyse returns what the model says of w.
+func Analyse(w *Window) *Report {
+	queued, serving := Little(w.QueueTime, w.Seconds), Little(w.WorkerTime+w.ServerTime+w.ReplyTime, w.Seconds)
+	r := &Report{
+		Window: w.Seconds, Rate: ratio(w.Answered, w.Seconds), Arrivals: ratio(w.Arrived, w.Seconds), Bottleneck: -1,
+		Laws: []Law{
+			{Law: "queue", Measured: ratio(w.SampledQueue, w.Samples), Predicted: queued},
+			{Law: "service", Measured: ratio(w.SampledService, w.Samples), Predicted: serving},
+		},
+	}
+	add := func(part, server string, u float64) {
+		r.Parts = append(r.Parts, Part{Part: part, Server: server, Utilization: u, Capacity: Capacity(r.Rate, u)})
+	}
+	add(PartProcessor, "", min(ratio(w.Processor, w.Seconds*float64(w.Processors)), 1))
+	add(PartWorkers, "", WorkerUtilization(serving, w.Workers, w.Depth))
+	for i := range w.Servers {
+		s := &w.Servers[i]
+		add(PartServer, s.Name, ServerUtilization(ratio(s.TypicalTime, s.Calls), s.Fastest, ratio(s.Waited, w.Seconds), serving))
+	}
+	if w.Answered > 0 {
+		places := w.Workers * max(w.Depth, 1)
+		service := ratio(serving, r.Rate)
+		r.Wait = Wait{
+			Measured:  ratio(w.QueueTime, w.Answered) * 1e9,
+			Predicted: WaitMMm(r.Arrivals, service, places) * 1e9,
+		}
+		r.Bottleneck = r.first()
+		limit := &r.Parts[r.Bottleneck]
+		r.Saturated, r.Capacity = limit.Utilization >= Saturated, limit.Capacity
+		r.UsefulWorkers = r.usefulWorkers(w, queued+serving)
+	}
+	r.Advice = r.advice(w, queued)
+	return r
+}
+
+// first returns the index of the part that saturates first. Where several are used up it is the one that makes the others
+// look so: without a processor everything takes longer, and workers that wait for a server are taken.
+func (r *Report) first() int {
+	for _, part := range []string{PartProcessor, PartServer} {
+		if i := r.highest(part); i >= 0 && r.Parts[i].Utilization >= Saturated {
+			return i
+		}
+	}
+	return r.highest("")
+}
+
+// highest returns the index of the part of that kind ("": any) with the highest utilization, -1 if there is none.
+func (r *Report) highest(part string) int {
+	found := -1
+	for i := range r.Parts {
+		p := &r.Parts[i]
+		if (part == "" || p.Part == part) && (found < 0 || p.Utilization > r.Parts[found].Utilization) {
+			found = i
+		}
+	}
+	return found
+}
+
+// next returns the index of the part that would limit if there were workers enough.
+func (r *Report) next() int {
+	found := -1
+	for i := range r.Parts {
+		p := &r.Parts[i]
+		if p.Part != PartWorkers && (found < 0 || p.Utilization > r.Parts[found].Utilization) {
+			found = i
+		}
+	}
+	return found
+}
+
+// rounding is by how much a whole number may have come out too high.
+const rounding = 1e-9
+
+// enough returns how many workers it takes until another part limits: by Little's law they serve X S requests at a time, X
+// being the rate at which that part saturates and S the time a request is in service. Beyond the part's limit S only
+// grows, so for a part at its limit S is taken without the wait for it.
+func (r *Report) enough(w *Window) float64 {
+	limit := &r.Parts[r.next()]
+	service := ratio(w.WorkerTime+w.ServerTime+w.ReplyTime, w.Answered)
+	if limit.Utilization >= Saturated {
+		service = ratio(w.WorkerTime+w.ReplyTime, w.Answered) + w.unloaded()
+	}
+	return math.Ceil(limit.Capacity*service/float64(max(w.Depth, 1)) - rounding)
+}
+
+// usefulWorkers returns how many workers are enough, or as many as there are requests, if these are fewer.
+func (r *Report) usefulWorkers(w *Window, present float64) int {
+	enough := r.enough(w)
+	if enough == 0 {
+		return 0
+	}
+	return max(int(min(enough, math.Ceil(present/float64(max(w.Depth, 1))-rounding))), 1)
+}
+
+// unloaded returns how long a request would wait for its servers if nobody else did, s.
+func (w *Window) unloaded() float64 {
+	var fastest, calls float64
+	for i := range w.Servers {
+		fastest += w.Servers[i].Fastest * w.Servers[i].Calls
+		calls += w.Servers[i].Calls
+	}
+	return ratio(fastest, calls)
+}

@@ -1,0 +1,41 @@
+// Package spell writes numbers for people.
+package spell
+
+import "fmt"
+
+// Time returns a time of ns nanoseconds with three digits and its unit; 0 is no time.
+func Time(ns float64) string {
+	if ns == 0 {
+		return "–"
+	}
+	for _, u := range []struct {
+		name string
+		ns   float64
+	}{{"µs", 1e3}, {"ms", 1e6}} {
+		if v := ns / u.ns; v < 999.5 {
+			return digits(v) + " " + u.name
+		}
+	}
+	return digits(ns/1e9) + " s"
+}
+
+// digits returns v with about three digits.
+func digits(v float64) string {
+	switch {
+	case v >= 99.95:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 9.995:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.2f", v)
+	}
+}
+
+// Count returns v as a whole number with its thousands apart.
+func Count(v float64) string {
+	text := fmt.Sprintf("%.0f", v)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
