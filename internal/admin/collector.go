@@ -10,35 +10,31 @@ import (
 	"mcmw/internal/stats"
 )
 
-// metricBounds are the upper bounds of the exported histograms' buckets. All are boundaries of stats.Histogram, so that
-// the exported counts are exact.
-var metricBounds = []time.Duration{
-	10 * time.Microsecond, 20 * time.Microsecond, 50 * time.Microsecond,
-	100 * time.Microsecond, 200 * time.Microsecond, 300 * time.Microsecond, 500 * time.Microsecond, 750 * time.Microsecond,
-	time.Millisecond, 1500 * time.Microsecond, 2 * time.Millisecond, 3 * time.Millisecond, 5 * time.Millisecond,
-	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
-	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
-	time.Second, 2500 * time.Millisecond, 10 * time.Second,
-}
-
-// Collector exports a stats.Registry as Prometheus metrics, from one Snapshot per scrape:
+// Collector exports a stats.Registry as Prometheus metrics, from one Snapshot per scrape. Times are histograms, classic and
+// native at once:
 //
 //	mcmw_build_info{version,goversion}            1
 //	mcmw_requests_total{command,result}           answered requests
 //	mcmw_request_duration_seconds{command}        response time by class of command
 //	mcmw_request_stage_duration_seconds{stage}    its five parts
 //	mcmw_keys_total, mcmw_key_misses_total        keys of retrievals, and those not found
+//	mcmw_arrivals_total                           requests put on the queue
+//	mcmw_abandoned_requests_total                 of them never served, because their client had gone
 //	mcmw_server_duration_seconds{server}          one server's part of a request, from the write to its reply
 //	mcmw_server_errors_total{server,reason}       failures of a server
 //	mcmw_server_state{server,state}               1 for the state it is in
 //	mcmw_server_transitions_total{server,state}   how often it came to the state
 //	mcmw_server_missed_keys{server}               keys whose latest write it may not have got
 //	mcmw_repairs_total{server}                    keys deleted because a write was answered otherwise
+//	mcmw_worker_wait_seconds_total{server}        time that workers stood still for the server's replies
 //	mcmw_queue_length, mcmw_queue_capacity{queue} bursts
+//	mcmw_queue_requests, mcmw_serving_requests    requests that wait, and that workers have taken and not answered
+//	mcmw_samples_total                            how often the two were sampled
+//	mcmw_sampled_queue_requests_total, mcmw_sampled_serving_requests_total  sums of the samples
 //	mcmw_workers, mcmw_workers_busy               workers
 //	mcmw_worker_busy_seconds_total                busy time, sum over the workers
-//	mcmw_worker_rounds_total                      rounds of the workers
-//	mcmw_worker_round_requests_total              requests served in them
+//	mcmw_worker_round_requests                    requests served in each round
+//	mcmw_request_log_dropped_total                requests for which the request log had no room
 //	mcmw_connections                              open client connections
 //	mcmw_connections_opened_total
 //	mcmw_connections_closed_total{reason}
@@ -47,15 +43,19 @@ var metricBounds = []time.Duration{
 //	mcmw_received_bytes_total, mcmw_sent_bytes_total  from and to clients
 type Collector struct {
 	registry *stats.Registry
+	created  time.Time
 
 	buildInfo                         prometheus.Metric
 	requests, duration, stageDuration *prometheus.Desc
-	keys, misses                      *prometheus.Desc
+	keys, misses, arrivals, abandoned *prometheus.Desc
 	serverDuration, serverErrors      *prometheus.Desc
 	repairs, missed, state, changes   *prometheus.Desc
 	queueLength, queueCapacity        *prometheus.Desc
+	waiting, serving                  *prometheus.Desc
+	samples, sampledWaiting           *prometheus.Desc
+	sampledServing                    *prometheus.Desc
 	workers, busy, busySeconds        *prometheus.Desc
-	rounds, roundRequests             *prometheus.Desc
+	waited, rounds, dropped           *prometheus.Desc
 	connections, opened, closed       *prometheus.Desc
 	loginFailures                     *prometheus.Desc
 	received, sent, memory            *prometheus.Desc
@@ -69,12 +69,15 @@ func NewCollector(r *stats.Registry, version string) *Collector {
 	}
 	c := &Collector{
 		registry:       r,
+		created:        time.Now(),
 		buildInfoDesc:  desc("build_info", "The program's version and that of Go; always 1.", "version", "goversion"),
 		requests:       desc("requests_total", "Answered requests.", "command", "result"),
 		duration:       desc("request_duration_seconds", "Response time, from the read that completed a request until its reply was handed to the socket, by class of command.", "command"),
 		stageDuration:  desc("request_stage_duration_seconds", "The part of the response time spent in each stage.", "stage"),
 		keys:           desc("keys_total", "Keys asked for by retrievals."),
 		misses:         desc("key_misses_total", "Keys asked for by retrievals and not found."),
+		arrivals:       desc("arrivals_total", "Requests that the net stage put on the queue."),
+		abandoned:      desc("abandoned_requests_total", "Requests that had arrived and were never served, because their client had gone."),
 		serverDuration: desc("server_duration_seconds", "One server's part of a request, from the write to the server until its reply was read.", "server"),
 		serverErrors:   desc("server_errors_total", "Failures of a server.", "server", "reason"),
 		missed:         desc("server_missed_keys", "Keys whose latest write the server may not have got.", "server"),
@@ -84,11 +87,19 @@ func NewCollector(r *stats.Registry, version string) *Collector {
 			"Keys deleted on a server because it did not have the state that a write to several replicas was answered with.", "server"),
 		queueLength:   desc("queue_length", "Bursts waiting in the queue (a burst is all requests that one read of a connection brought).", "queue"),
 		queueCapacity: desc("queue_capacity", "Bursts the queue can hold.", "queue"),
+		waiting:       desc("queue_requests", "Requests waiting in the queue."),
+		serving:       desc("serving_requests", "Requests that workers have taken and not answered."),
+		samples:       desc("samples_total", "How often the numbers of requests that wait and are in service were sampled."),
+		sampledWaiting: desc("sampled_queue_requests_total",
+			"Sum of the samples of how many requests wait; its rate divided by that of mcmw_samples_total is their mean number."),
+		sampledServing: desc("sampled_serving_requests_total",
+			"Sum of the samples of how many requests are in service; its rate divided by that of mcmw_samples_total is their mean number."),
 		workers:       desc("workers", "Workers."),
 		busy:          desc("workers_busy", "Workers that are serving requests."),
 		busySeconds:   desc("worker_busy_seconds_total", "Time spent serving requests, sum over the workers."),
-		rounds:        desc("worker_rounds_total", "Rounds of the workers; in each a worker serves the requests it took from the queue."),
-		roundRequests: desc("worker_round_requests_total", "Requests served in the workers' rounds."),
+		waited:        desc("worker_wait_seconds_total", "Time that workers stood still for the server's replies, sum over the workers.", "server"),
+		rounds:        desc("worker_round_requests", "Requests served in each of the workers' rounds."),
+		dropped:       desc("request_log_dropped_total", "Requests for which the request log had no room."),
 		connections:   desc("connections", "Open client connections."),
 		opened:        desc("connections_opened_total", "Client connections accepted."),
 		closed:        desc("connections_closed_total", "Client connections that ended.", "reason"),
@@ -104,8 +115,9 @@ func NewCollector(r *stats.Registry, version string) *Collector {
 // Describe sends the descriptions of all metrics.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.buildInfoDesc, c.requests, c.duration, c.stageDuration, c.keys, c.misses, c.serverDuration, c.serverErrors, c.repairs, c.missed, c.state, c.changes,
-		c.queueLength, c.queueCapacity, c.workers, c.busy, c.busySeconds, c.rounds, c.roundRequests,
+		c.buildInfoDesc, c.requests, c.duration, c.stageDuration, c.keys, c.misses, c.arrivals, c.abandoned, c.serverDuration, c.serverErrors, c.repairs, c.missed, c.state, c.changes,
+		c.queueLength, c.queueCapacity, c.waiting, c.serving, c.samples, c.sampledWaiting, c.sampledServing,
+		c.workers, c.busy, c.busySeconds, c.waited, c.rounds, c.dropped,
 		c.connections, c.opened, c.closed, c.loginFailures, c.memory, c.received, c.sent,
 	} {
 		out <- d
@@ -122,7 +134,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	histogram := func(d *prometheus.Desc, h *stats.Histogram, label string) {
-		out <- prometheus.MustNewConstHistogram(d, h.Count(), seconds(h.Sum()), buckets(h), label)
+		out <- bothHistograms(d, h, c.created, label)
 	}
 
 	out <- c.buildInfo
@@ -142,9 +154,12 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 	counter(c.keys, float64(s.Keys))
 	counter(c.misses, float64(s.Misses))
+	counter(c.arrivals, float64(s.Arrived))
+	counter(c.abandoned, float64(s.Abandoned))
 	for i := range s.Servers {
 		server := &s.Servers[i]
 		histogram(c.serverDuration, &server.Times, server.Name)
+		counter(c.waited, seconds(server.Waited), server.Name)
 		counter(c.repairs, float64(server.Repairs), server.Name)
 		gauge(c.missed, float64(server.Health.Missed), server.Name)
 		for _, t := range server.Health.Transitions {
@@ -163,11 +178,16 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		gauge(c.queueLength, float64(q.Length), q.Name)
 		gauge(c.queueCapacity, float64(q.Capacity), q.Name)
 	}
+	gauge(c.waiting, float64(s.Waiting()))
+	gauge(c.serving, float64(s.Serving()))
+	counter(c.samples, float64(s.Samples))
+	counter(c.sampledWaiting, float64(s.SampledWaiting))
+	counter(c.sampledServing, float64(s.SampledServing))
 	gauge(c.workers, float64(s.Workers))
 	gauge(c.busy, float64(s.WorkersBusy))
 	counter(c.busySeconds, seconds(s.BusyTime))
-	counter(c.rounds, float64(s.Rounds))
-	counter(c.roundRequests, float64(s.RoundRequests))
+	out <- prometheus.MustNewConstHistogram(c.rounds, s.Rounds, float64(s.RoundRequests), batches(s))
+	counter(c.dropped, float64(s.Dropped))
 	gauge(c.connections, float64(s.Open()))
 	counter(c.opened, float64(s.Opened))
 	for r, n := range s.Closed {
@@ -180,11 +200,13 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	counter(c.sent, float64(s.ToClients))
 }
 
-// buckets returns the cumulative counts at metricBounds, by bound in seconds.
-func buckets(h *stats.Histogram) map[float64]uint64 {
-	m := make(map[float64]uint64, len(metricBounds))
-	for _, b := range metricBounds {
-		m[b.Seconds()] = h.AtMost(int64(b))
+// batches returns the cumulative counts of the rounds' sizes, by bound.
+func batches(s *stats.Snapshot) map[float64]uint64 {
+	m := make(map[float64]uint64, stats.NumBatches-1)
+	var below uint64
+	for i, n := range s.Batches[:stats.NumBatches-1] {
+		below += n
+		m[float64(stats.BatchBound(i))] = below
 	}
 	return m
 }

@@ -61,7 +61,9 @@ func gather(t *testing.T, c prometheus.Collector) map[string]float64 {
 func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 	waiting, unread := 0, int64(0)
 	health := stats.Health{State: "up", Transitions: []stats.Transition{{To: "up"}, {To: "down"}}}
+	tap := stats.NewTap(1, 0, false)
 	registry := stats.New(stats.Options{
+		Tap:     tap,
 		Servers: []string{"a", "b"}, Workers: 2, Health: func(i int) stats.Health { return []stats.Health{{}, health}[i] }, Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
 	})
 	registry.Net().Memory(func() (requests, replies int64) { return 2 * unread, unread })
@@ -90,6 +92,16 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 		}
 		return want
 	}
+	// rounds adds to want what one more round of n requests does.
+	rounds := func(n uint64, want map[string]float64) map[string]float64 {
+		for i := range stats.NumBatches - 1 {
+			if b := stats.BatchBound(i); n <= b {
+				want[fmt.Sprintf("mcmw_worker_round_requests_bucket{le=%q}", fmt.Sprint(float64(b)))]++
+			}
+		}
+		return want
+	}
+	later := stats.Now() + int64(time.Hour) // busy time begins when the test is over
 	server := map[string]float64{}
 	moved(server, "mcmw_server_duration_seconds", `server="b"`, 7*time.Millisecond)
 
@@ -113,7 +125,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 			func() { w.Request(protocol.Incr, stats.ResultServerError, 1, 0, requestTimes) },
 			request("incr", "server_error", "arithmetic", nil),
 		},
-		{"a server's part", func() { w.Server(1, int64(7*time.Millisecond)) }, server},
+		{"a server's part", func() { w.Server(1, int64(7*time.Millisecond)); w.Flush() }, server},
 		{
 			"a server's failure",
 			func() { w.ServerError(0, stats.ReasonReset) },
@@ -136,14 +148,32 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 			"memory that clients take", func() { unread = 5 },
 			map[string]float64{`mcmw_client_memory_bytes{of="requests"}`: 10, `mcmw_client_memory_bytes{of="replies"}`: 5},
 		},
-		{"a worker that begins", func() { w.Begin() }, map[string]float64{"mcmw_workers_busy": 1}},
+		{"a worker that begins", func() { w.Begin(later) }, map[string]float64{"mcmw_workers_busy": 1}},
 		{
 			"a round's end",
-			func() { w.Round(4, 0, int64(time.Second)) },
-			map[string]float64{
+			func() { w.Round(4, later+int64(time.Second)) },
+			rounds(4, map[string]float64{
 				"mcmw_workers_busy": -1, "mcmw_worker_busy_seconds_total": 1,
-				"mcmw_worker_rounds_total": 1, "mcmw_worker_round_requests_total": 4,
+				"mcmw_worker_round_requests_count": 1, "mcmw_worker_round_requests_sum": 4,
+			}),
+		},
+		{"time spent waiting for a server", func() { w.Waited(1, int64(time.Second)); w.Flush() }, map[string]float64{`mcmw_worker_wait_seconds_total{server="b"}`: 1}},
+		{"requests that arrive", func() { registry.Net().Arrivals().Add(5) }, map[string]float64{"mcmw_arrivals_total": 5, "mcmw_queue_requests": 5}},
+		{"requests that are taken", func() { w.Take(4) }, map[string]float64{"mcmw_queue_requests": -4, "mcmw_serving_requests": 4 - 3}},
+		{
+			"a sample",
+			registry.Sample,
+			map[string]float64{"mcmw_samples_total": 1, "mcmw_sampled_queue_requests_total": 1, "mcmw_sampled_serving_requests_total": 1},
+		},
+		{"a client that leaves", func() { registry.Net().Abandoned(1) }, map[string]float64{"mcmw_queue_requests": -1, "mcmw_abandoned_requests_total": 1}},
+		{
+			"a request that the request log has no room for",
+			func() {
+				for range cap(tap.Events()) + 1 {
+					w.Log(stats.Event{}, nil)
+				}
 			},
+			map[string]float64{"mcmw_request_log_dropped_total": 1},
 		},
 		{
 			"a connection opened",

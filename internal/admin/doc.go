@@ -5,6 +5,7 @@
 //	/readyz        200 while clients are served, else 503 with the reason
 //	/metrics       Prometheus text format, see Collector
 //	/api/stats     the last two minutes, one point per second, see report
+//	/debug/histogram  exact counts of times in linear steps, see Server.serveHistogram
 //	/debug/pprof/  Go profiles, only when the admin address is a loopback address
 //
 // All numbers come from Snapshots of one stats.Registry; nothing here is on a request's path.

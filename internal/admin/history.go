@@ -8,8 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"mcmw/internal/model"
 	"mcmw/internal/stats"
 )
+
+// modelLength is how many points the model looks back: 10 s.
+const modelLength = 10
 
 // historyLength is how many points are kept: two minutes.
 const historyLength = 120
@@ -18,9 +22,11 @@ const historyLength = 120
 type history struct {
 	mu sync.Mutex // guards everything below; nothing is computed, written or encoded while it is held
 
-	points   [historyLength]point // the point with sequence number n is at (n-1) % historyLength
-	sequence int64                // of the newest point; 0 when there is none
-	latest   *stats.Snapshot      // the cumulative snapshot at the newest point; not changed once it is here
+	points   [historyLength]point      // the point with sequence number n is at (n-1) % historyLength
+	sequence int64                     // of the newest point; 0 when there is none
+	latest   *stats.Snapshot           // the cumulative snapshot at the newest point; not changed once it is here
+	windows  [modelLength]model.Window // of the newest points, by (n-1) % modelLength
+	model    *model.Report             // of the newest points; not changed once it is here
 }
 
 // point is what happened during one tick.
@@ -31,7 +37,9 @@ type point struct {
 	stats.Summary
 }
 
-func newHistory(first *stats.Snapshot) *history { return &history{latest: first} }
+func newHistory(first *stats.Snapshot) *history {
+	return &history{latest: first, model: model.Analyse(modelWindow(first.Sub(first), first))}
+}
 
 // add appends the point between the latest snapshot and s, which was taken at now. It is called by one goroutine.
 func (h *history) add(now time.Time, s *stats.Snapshot) {
@@ -39,12 +47,32 @@ func (h *history) add(now time.Time, s *stats.Snapshot) {
 	prev, sequence := h.latest, h.sequence+1
 	h.mu.Unlock()
 
-	p := point{Sequence: sequence, Time: now.UnixMilli(), Open: s.Open(), Summary: s.Sub(prev).Summary()}
+	window := s.Sub(prev)
+	p := point{Sequence: sequence, Time: now.UnixMilli(), Open: s.Open(), Summary: window.Summary()}
+	report := h.analyse(sequence, window, s)
 
 	h.mu.Lock()
 	h.points[(sequence-1)%historyLength] = p
-	h.sequence, h.latest = sequence, s
+	h.sequence, h.latest, h.model = sequence, s, report
 	h.mu.Unlock()
+}
+
+// analyse returns the model of the points up to sequence, whose window is the newest. It is called by add alone, which
+// alone uses windows.
+func (h *history) analyse(sequence int64, window, total *stats.Snapshot) *model.Report {
+	h.windows[(sequence-1)%modelLength] = *modelWindow(window, total)
+	var sum model.Window
+	for n := max(sequence-modelLength, 0) + 1; n <= sequence; n++ {
+		sum.Add(&h.windows[(n-1)%modelLength])
+	}
+	return model.Analyse(&sum)
+}
+
+// report returns the model of the last 10 s.
+func (h *history) report() *model.Report {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.model
 }
 
 // after returns the points with sequence numbers above n, oldest first, and the latest snapshot.
@@ -74,6 +102,9 @@ type report struct {
 	Classes  []string       `json:"classes"`
 	Servers  []string       `json:"servers"`
 	Health   []serverHealth `json:"health"` // by server
+	Queues   []queueState   `json:"queues"`
+	Bounds   []int64        `json:"bounds"` // ns; of the points' hist
+	Model    *model.Report  `json:"model"`
 	Points   []point        `json:"points"`
 }
 
@@ -83,6 +114,13 @@ type serverHealth struct {
 	For    float64 `json:"for"` // seconds
 	Why    string  `json:"why"`
 	Missed int     `json:"missed"` // keys
+}
+
+// queueState is the state of a queue at the last tick.
+type queueState struct {
+	Name     string `json:"name"`
+	Length   int    `json:"length"`   // bursts
+	Capacity int    `json:"capacity"` // bursts
 }
 
 // serveStats answers with the points of the last two minutes, or, with ?after=N, those of them that followed point N.
@@ -111,7 +149,13 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		Classes:  names[stats.Class](int(stats.NumClasses)),
 		Servers:  make([]string, len(latest.Servers)),
 		Health:   make([]serverHealth, len(latest.Servers)),
+		Queues:   make([]queueState, len(latest.Queues)),
+		Bounds:   stats.HistBounds(),
+		Model:    s.history.report(),
 		Points:   points,
+	}
+	for i, q := range latest.Queues {
+		answer.Queues[i] = queueState(q)
 	}
 	for i := range latest.Servers {
 		answer.Servers[i] = latest.Servers[i].Name

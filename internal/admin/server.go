@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -48,10 +49,11 @@ type Options struct {
 
 // Server is the admin HTTP server.
 type Server struct {
-	options  Options
-	history  *history
-	started  time.Time
-	listener net.Listener // set by Listen
+	options   Options
+	history   *history
+	snapshots snapshots
+	started   time.Time
+	listener  net.Listener // set by Listen
 }
 
 // New returns a Server that does not listen yet.
@@ -66,7 +68,11 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Server{options: o, started: time.Now(), history: newHistory(o.Registry.Snapshot())}
+	now := time.Now()
+	return &Server{
+		options: o, started: now, history: newHistory(o.Registry.Snapshot()),
+		snapshots: snapshots{start: strconv.FormatInt(now.UnixMilli(), 36)},
+	}
 }
 
 // Listen binds the address.
@@ -124,10 +130,12 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /readyz", health(s.options.Ready,
 		"not ready: either not all memcached servers have been reached yet, or the middleware is shutting down"))
 	mux.HandleFunc("GET /api/stats", s.serveStats)
+	mux.HandleFunc("GET /debug/histogram", s.serveHistogram)
 
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(
 		NewCollector(s.options.Registry, s.options.Version),
+		newModelCollector(s.history.report),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)

@@ -30,7 +30,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if m.stopping {
 		return errors.New("the middleware is stopping")
 	}
-	o.Version, o.Log = m.options.Version, m.options.Log
+	o.Version, o.Log, o.Tap = m.options.Version, m.options.Log, m.options.Tap
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
 		return err

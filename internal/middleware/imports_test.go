@@ -34,7 +34,7 @@ type importRule struct {
 }
 
 // above are the packages around the data path: they know it, and it works without them.
-var above = append(internal("admin", "config", "discover", "faulty", "lab", "tools"), "mcmw/cmd")
+var above = append(internal("admin", "config", "discover", "faulty", "lab", "model", "spell", "statlog", "tools"), "mcmw/cmd")
 
 var importRules = []importRule{
 	{
@@ -56,6 +56,10 @@ var importRules = []importRule{
 	{
 		from: internal("admin"), never: internal("config", "lab", "middleware", "netstage", "queue", "worker", "backend"),
 		why: "it shows statistics and steers nothing",
+	},
+	{
+		from: internal("model", "spell"), never: []string{"os", "net", "time", "log/slog"}, direct: true,
+		why: "it computes from what it is given",
 	},
 	{
 		from: internal("discover"), never: internal("admin", "config", "lab", "middleware", "netstage", "queue", "worker", "backend"),

@@ -238,4 +238,5 @@ func (m *Middleware) begin(work context.Context) {
 	p.connect(work)
 	p.start(work, m.registry)
 	m.keepers.Go(func() { m.stage.CloseIdle(work) })
+	m.keepers.Go(func() { m.registry.KeepSampling(work) })
 }

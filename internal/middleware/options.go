@@ -76,6 +76,8 @@ type Options struct {
 	Control *stats.Control
 	// Version is what `stats` reports as mcmw's version.
 	Version string
+	// Tap gets the requests of the request log; nil means that there is none.
+	Tap *stats.Tap
 	// Log receives what an operator should know; nil discards it.
 	Log *slog.Logger
 }

@@ -125,7 +125,7 @@ func (p *pool) members() []worker.Member {
 
 // statistics describes the pool to the registry.
 func (p *pool) statistics() stats.Options {
-	o := stats.Options{Queues: p.queues, Health: func(i int) stats.Health { return p.servers[i].Health() }}
+	o := stats.Options{Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
 	for _, s := range p.servers {
 		o.Servers = append(o.Servers, s.Name)
 	}

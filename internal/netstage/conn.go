@@ -19,6 +19,8 @@ type conn struct {
 	// Static after construction.
 	stage *Stage
 	sock  *wire.Socket
+	// arrivals counts the requests put on the queue, for this connection and some others.
+	arrivals *stats.Arrivals
 	// answered: the owner of this connection's burst -> its reader; one token when the burst is answered. Capacity 1, so
 	// that the sender never waits; never closed.
 	answered chan struct{}
@@ -50,7 +52,7 @@ func newConn(s *Stage, nc net.Conn) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{stage: s, sock: sock, answered: make(chan struct{}, 1), stranger: s.options.Allow != nil}
+	c := &conn{stage: s, sock: sock, arrivals: s.options.Net.Arrivals(), answered: make(chan struct{}, 1), stranger: s.options.Allow != nil}
 	c.active.Store(stats.Now())
 	return c, nil
 }
@@ -191,10 +193,14 @@ func (c *conn) queueRequests(created int64) (more bool, reason stats.CloseReason
 	}
 	c.underway = true
 	c.busy.Store(true)
+	n := len(b.Requests) // b is not the reader's any more once it is put
 	switch {
 	case !c.stage.options.Shed:
+		c.arrivals.Add(n)
 		c.stage.options.Queue.Put(b)
-	case !c.stage.options.Queue.TryPut(b):
+	case c.stage.options.Queue.TryPut(b):
+		c.arrivals.Add(n)
+	default:
 		c.shed(b)
 	}
 	return more, reason, closing
@@ -285,6 +291,7 @@ func (c *conn) Stall(rest []byte, unanswered *request.Burst) {
 			c.stage.options.Queue.Put(unanswered)
 			return
 		default:
+			c.stage.options.Net.Abandoned(len(unanswered.Requests) - unanswered.Next)
 			unanswered.Release()
 		}
 		c.Finish()

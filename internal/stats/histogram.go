@@ -8,9 +8,10 @@ import (
 // Histogram is how often times fell into each bucket (see Bound), and their sum. It is a value read from recorders; the
 // zero value is empty. Methods do not change it.
 type Histogram struct {
-	counts []uint64 // NumBuckets, or nil when empty
-	count  uint64
-	sum    uint64 // ns
+	counts  []uint64 // NumBuckets, or nil when empty
+	count   uint64
+	sum     uint64  // ns
+	squares uint128 // ns²
 }
 
 // Count returns the number of recorded times.
@@ -18,6 +19,9 @@ func (h *Histogram) Count() uint64 { return h.count }
 
 // Sum returns the sum of the recorded times, ns.
 func (h *Histogram) Sum() uint64 { return h.sum }
+
+// Counts returns how many times fell into each bucket; nil when there are none. The caller must not change it.
+func (h *Histogram) Counts() []uint64 { return h.counts }
 
 // Mean returns the mean of the recorded times, ns; 0 when there are none.
 func (h *Histogram) Mean() float64 {
@@ -34,6 +38,18 @@ func (h *Histogram) Max() int64 {
 		if h.counts[i] != 0 {
 			return Bound(min(i+1, NumBuckets-1))
 		}
+	}
+	return 0
+}
+
+// Low returns a lower bound of the rank-th smallest recorded time (from 1), ns: the lower boundary of its bucket; 0 when
+// there are fewer.
+func (h *Histogram) Low(rank uint64) int64 {
+	for i, n := range h.counts {
+		if n >= rank {
+			return Bound(i)
+		}
+		rank -= n
 	}
 	return 0
 }
@@ -75,6 +91,20 @@ func (h *Histogram) AtMost(bound int64) uint64 {
 	return n
 }
 
+// Between returns how many of the recorded times lie below the first of bounds, between each and the next, and beyond the
+// last. Bounds are in ns and ascend; counts are exact when they are bucket boundaries.
+func (h *Histogram) Between(bounds []int64) []uint64 {
+	counts := make([]uint64, len(bounds)+1)
+	at := 0
+	for i, n := range h.counts {
+		for at < len(bounds) && Bound(i) >= bounds[at] {
+			at++
+		}
+		counts[at] += n
+	}
+	return counts
+}
+
 // Linear returns exact counts for steps of equal width from 0 to 200 ms, counts[i] being the times from i*step to
 // (i+1)*step, and the number of times beyond the last step. The step must be a multiple of 100 us, at most 200 ms.
 func (h *Histogram) Linear(step time.Duration) (counts []uint64, beyond uint64, err error) {
@@ -95,7 +125,7 @@ func (h *Histogram) Linear(step time.Duration) (counts []uint64, beyond uint64, 
 
 // Plus returns the times of h and other together.
 func (h *Histogram) Plus(other *Histogram) Histogram {
-	sum := Histogram{count: h.count + other.count, sum: h.sum + other.sum}
+	sum := Histogram{count: h.count + other.count, sum: h.sum + other.sum, squares: h.squares.plus(other.squares)}
 	if h.counts != nil || other.counts != nil {
 		sum.counts = make([]uint64, NumBuckets)
 		copy(sum.counts, h.counts)
@@ -108,7 +138,7 @@ func (h *Histogram) Plus(other *Histogram) Histogram {
 
 // Sub returns the times recorded after prev, an earlier reading of the same recorders.
 func (h *Histogram) Sub(prev *Histogram) Histogram {
-	diff := Histogram{count: h.count - prev.count, sum: h.sum - prev.sum}
+	diff := Histogram{count: h.count - prev.count, sum: h.sum - prev.sum, squares: h.squares.minus(prev.squares)}
 	if diff.count != 0 {
 		diff.counts = make([]uint64, NumBuckets)
 		copy(diff.counts, h.counts)

@@ -1,6 +1,10 @@
 package stats
 
-import "sync/atomic"
+import (
+	"math/bits"
+	"runtime"
+	"sync/atomic"
+)
 
 // pageBuckets is the number of buckets allocated together: 1 KiB of counters. A histogram of 3,000 buckets of which a
 // worker ever touches a few hundred then costs a few KiB instead of 25.
@@ -10,40 +14,82 @@ const numPages = (NumBuckets + pageBuckets - 1) / pageBuckets
 
 type page [pageBuckets]atomic.Uint64
 
-// recorder is the histogram one worker writes. Single writer, any number of readers.
+// recorder is the histogram one worker writes, and the sum of the times' squares; the sum of the times is the owner's.
+// Single writer, any number of readers.
 type recorder struct {
-	pages [numPages]atomic.Pointer[page] // nil until the first time that falls into it
-	sum   atomic.Uint64                  // ns
+	pages   [numPages]atomic.Pointer[page] // nil until the first time that falls into it
+	squares squares
 }
 
-// record counts one time. It allocates only for the first time that falls into a page.
+// record counts a time.
 func (r *recorder) record(ns int64) {
+	r.count(ns, 1)
+	r.squares.add(square(ns, 1))
+}
+
+// count counts n times of ns each, but for their squares. It allocates only for the first time that falls into a page.
+func (r *recorder) count(ns int64, n uint64) {
 	i := bucketOf(ns)
 	p := r.pages[i/pageBuckets].Load()
 	if p == nil {
 		p = new(page)
 		r.pages[i/pageBuckets].Store(p)
 	}
-	p[i%pageBuckets].Add(1)
-	r.sum.Add(uint64(max(ns, 0)))
+	p[i%pageBuckets].Add(n)
 }
 
-// addTo adds what was recorded so far to h.
-func (r *recorder) addTo(h *Histogram) {
-	for i := range r.pages {
-		p := r.pages[i].Load()
-		if p == nil {
-			continue
-		}
-		if h.counts == nil {
-			h.counts = make([]uint64, NumBuckets)
-		}
-		first := i * pageBuckets
-		for j := range min(pageBuckets, NumBuckets-first) {
-			n := p[j].Load()
-			h.counts[first+j] += n
-			h.count += n
-		}
+// uint128 is a sum of squared times, ns²: two minutes of a thousand waiting requests go beyond 64 bits.
+type uint128 struct{ hi, lo uint64 }
+
+func (a uint128) plus(b uint128) uint128 {
+	lo, carry := bits.Add64(a.lo, b.lo, 0)
+	return uint128{a.hi + b.hi + carry, lo}
+}
+
+func (a uint128) minus(b uint128) uint128 {
+	lo, borrow := bits.Sub64(a.lo, b.lo, 0)
+	return uint128{a.hi - b.hi - borrow, lo}
+}
+
+// square returns n times the square of ns; a negative time counts as 0.
+func square(ns int64, n uint64) uint128 {
+	x := uint64(max(ns, 0))
+	hi, lo := bits.Mul64(x, x)
+	over, product := bits.Mul64(lo, n)
+	return uint128{hi*n + over, product}
+}
+
+// squares is a uint128 with a single writer and any number of readers. As long as nothing carries, adding to it is one
+// store.
+type squares struct {
+	lo atomic.Uint64
+	// hi is twice the upper half, and odd while both halves change.
+	hi atomic.Uint64
+}
+
+// add adds v.
+func (s *squares) add(v uint128) {
+	if v == (uint128{}) {
+		return
 	}
-	h.sum += r.sum.Load()
+	sum, carry := bits.Add64(s.lo.Load(), v.lo, 0)
+	hi := v.hi + carry
+	if hi == 0 {
+		s.lo.Store(sum)
+		return
+	}
+	s.hi.Add(1)
+	s.lo.Store(sum)
+	s.hi.Add(2*hi - 1)
+}
+
+func (s *squares) load() uint128 {
+	for {
+		hi := s.hi.Load()
+		lo := s.lo.Load()
+		if hi%2 == 0 && s.hi.Load() == hi {
+			return uint128{hi / 2, lo}
+		}
+		runtime.Gosched()
+	}
 }

@@ -2,10 +2,7 @@ package stats
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"mcmw/internal/protocol"
 )
 
 // Options say what a Registry counts for.
@@ -19,8 +16,12 @@ type Options struct {
 	// Recorders is the number of recorders, one for everyone who ever works at the same time: the workers, and those who
 	// stand in for them. At least Workers.
 	Recorders int
+	// Depth is how many requests a worker serves at a time.
+	Depth int
 	// Queues are the queues before the workers.
 	Queues []Queue
+	// Tap gets the requests of the request log; nil means that there is none.
+	Tap *Tap
 }
 
 // Health is the state of a server.
@@ -54,8 +55,10 @@ const keepRemoved = 64
 
 // Registry holds the recorders of one middleware.
 type Registry struct {
-	net   Net
-	start int64 // Now
+	net     Net
+	samples samples
+	busy    rising // time of all workers, ns
+	start   int64  // Now
 
 	// mu guards what Change replaces. Workers don't take it: none works during Change.
 	mu      sync.RWMutex
@@ -82,6 +85,10 @@ func New(o Options) *Registry {
 func (r *Registry) Change(o Options) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, w := range r.workers { // the journals have servers by their index
+		w.Flush()
+		w.settle()
+	}
 	known := map[string][]*serverRecorder{}
 	for _, s := range r.removed {
 		known[s.name] = s.workers
@@ -106,7 +113,7 @@ func (r *Registry) Change(o Options) {
 	}
 	r.removed = kept[max(0, len(kept)-keepRemoved):]
 	for len(r.workers) < max(o.Workers, o.Recorders) {
-		r.workers = append(r.workers, new(Worker))
+		r.workers = append(r.workers, &Worker{number: len(r.workers)})
 	}
 	for i, w := range r.workers {
 		servers := make([]*serverRecorder, len(o.Servers))
@@ -117,7 +124,7 @@ func (r *Registry) Change(o Options) {
 				servers[s] = new(serverRecorder)
 			}
 		}
-		w.servers = servers
+		w.servers, w.tap = servers, o.Tap
 	}
 	r.options = o
 }
@@ -127,55 +134,3 @@ func (r *Registry) Worker(i int) *Worker { return r.workers[i] }
 
 // Net returns the counters of the client connections.
 func (r *Registry) Net() *Net { return &r.net }
-
-// Net counts client connections, and the requests that come no further than the net stage. Its methods may be called from any
-// goroutine.
-type Net struct {
-	opened      atomic.Uint64
-	closed      [NumCloseReasons]atomic.Uint64
-	logins      atomic.Uint64 // failed
-	shed        [protocol.NumCommands]atomic.Uint64
-	fromClients atomic.Uint64 // bytes of what was shed
-	toClients   atomic.Uint64 // bytes it was answered with
-	// memory returns what clients' large requests, and the replies they have not read, take, bytes; nil means 0. Static once set.
-	memory func() (requests, replies int64)
-}
-
-// Memory sets what is asked for the memory that clients take, bytes: by large requests, and by replies they have not read. It is
-// called before the first Snapshot, and f from any goroutine.
-func (n *Net) Memory(f func() (requests, replies int64)) { n.memory = f }
-
-// Opened counts an accepted connection.
-func (n *Net) Opened() { n.opened.Add(1) }
-
-// Closed counts a connection that ended; once for each one opened.
-func (n *Net) Closed(reason CloseReason) { n.closed[reason].Add(1) }
-
-// LoginFailed counts a client that gave a wrong name or password.
-func (n *Net) LoginFailed() { n.logins.Add(1) }
-
-// Shed counts a request that was answered without being queued. It has no response time, which would flatter those of the
-// others.
-func (n *Net) Shed(c protocol.Command) { n.shed[c].Add(1) }
-
-// Bytes counts the bytes of requests that were shed, and of their replies.
-func (n *Net) Bytes(fromClients, toClients int) {
-	n.fromClients.Add(uint64(fromClients))
-	n.toClients.Add(uint64(toClients))
-}
-
-func (n *Net) addTo(s *Snapshot) {
-	for i := range n.closed { // closed before opened: Open is never negative
-		s.Closed[i] = n.closed[i].Load()
-	}
-	s.Opened = n.opened.Load()
-	s.LoginsFailed = n.logins.Load()
-	for c := range n.shed {
-		s.Requests[c][ResultShed] += n.shed[c].Load()
-	}
-	if n.memory != nil {
-		s.RequestMemory, s.ReplyMemory = n.memory()
-	}
-	s.FromClients += n.fromClients.Load()
-	s.ToClients += n.toClients.Load()
-}

@@ -26,9 +26,14 @@ func timesOf(net, queue, worker, server, reply time.Duration) *Times {
 func TestARequestIsCountedOnceInEveryPlaceItBelongsTo(t *testing.T) {
 	r := New(Options{Servers: []string{"a", "b"}, Workers: 2, Queues: []Queue{{Name: "a/read", Capacity: 5, Length: func() int { return 3 }}, {Name: "a/write", Capacity: 2}}})
 	w := r.Worker(1)
-	w.Begin()
+	begin := Now()
+	w.Begin(begin)
 	w.Request(protocol.Gets, ResultPartial, 5, 3, timesOf(1000, 2000, 3000, 4000, 5000))
 	w.Server(1, 4000)
+	w.Server(0, 10)
+	w.Server(0, 20)
+	w.Waited(1, 700)
+	w.Flush()
 	w.ServerError(0, ReasonTimeout)
 	w.Bytes(10, 20)
 
@@ -44,18 +49,20 @@ func TestARequestIsCountedOnceInEveryPlaceItBelongsTo(t *testing.T) {
 	require.EqualValues(t, 5, s.Keys)
 	require.EqualValues(t, 2, s.Misses)
 	require.Equal(t, "b", s.Servers[1].Name)
-	require.EqualValues(t, 4000, s.Servers[1].Times.Sum())
+	require.EqualValues(t, 700, s.Servers[1].Waited)
 	require.EqualValues(t, 1, s.Servers[0].Errors[ReasonTimeout])
 	require.EqualValues(t, 10, s.FromClients)
 	require.EqualValues(t, 20, s.ToClients)
 	require.Equal(t, []int{2, 1, 3, 7}, []int{s.Workers, s.WorkersBusy, s.QueueLength, s.QueueCapacity})
 
-	w.Round(4, 100, 350)
+	w.Round(4, begin+int64(time.Hour))
 	s = r.Snapshot()
+	require.EqualValues(t, 4000, s.Servers[1].Times.Sum(), "a server's part shows at the round's end")
+	require.EqualValues(t, 30, s.Servers[0].Times.Sum())
 	require.Zero(t, s.WorkersBusy)
 	require.EqualValues(t, 1, s.Rounds)
 	require.EqualValues(t, 4, s.RoundRequests)
-	require.EqualValues(t, 250, s.BusyTime)
+	require.EqualValues(t, time.Hour, s.BusyTime)
 }
 
 func TestTheStagesOfAllRequestsAddUpToTheirResponseTimes(t *testing.T) {
@@ -116,7 +123,8 @@ func TestAWindowHoldsWhatHappenedBetweenTwoSnapshots(t *testing.T) {
 		w.Request(protocol.Get, ResultMiss, 1, 0, timesOf(d, d, d, d, d))
 		w.Server(0, int64(d))
 		w.ServerError(0, ReasonReset)
-		w.Round(1, 0, int64(d))
+		w.Begin(0)
+		w.Round(1, int64(d))
 		w.Bytes(1, 2)
 		r.Net().Opened()
 		r.Net().Closed(CloseQuit)
@@ -171,10 +179,10 @@ func TestSnapshotsTakenWhileWorkersRecordNeverRunBackwards(t *testing.T) {
 			w := r.Worker(i)
 			for j := range each {
 				d := time.Duration(j) * 13 * time.Microsecond
-				w.Begin()
+				w.Begin(0)
 				w.Request(protocol.Get, ResultOK, 1, 1, timesOf(d/4, d, d/8, d*2, d/16))
 				w.Server(j%2, int64(d))
-				w.Round(1, 0, int64(d))
+				w.Round(1, int64(d))
 				r.Net().Opened()
 				r.Net().Closed(CloseClient)
 			}
@@ -205,14 +213,19 @@ func TestSnapshotsTakenWhileWorkersRecordNeverRunBackwards(t *testing.T) {
 func TestRecordingAllocatesNothing(t *testing.T) {
 	r := New(Options{Servers: []string{"a"}, Workers: 1})
 	w := r.Worker(0)
+	arrivals := r.Net().Arrivals()
 	times := timesOf(time.Microsecond, 2*time.Microsecond, 3*time.Microsecond, 4*time.Microsecond, 5*time.Microsecond)
 	allocs := testing.AllocsPerRun(1000, func() {
-		w.Begin()
+		w.Begin(0)
 		w.Request(protocol.Get, ResultOK, 1, 1, times)
 		w.Server(0, 4000)
 		w.ServerError(0, ReasonTimeout)
 		w.Bytes(10, 20)
-		w.Round(1, 0, 100)
+		w.Waited(0, 3000)
+		w.Take(1)
+		arrivals.Add(1)
+		r.Sample()
+		w.Round(1, 100)
 		r.Net().Opened()
 		r.Net().Closed(CloseClient)
 	})
@@ -284,6 +297,7 @@ func TestChangingServersAndWorkersLosesNoCount(t *testing.T) {
 	record := func(worker, server int) {
 		r.Worker(worker).Request(protocol.Get, ResultOK, 1, 1, timesOf(1, 1, 1, 1, 1))
 		r.Worker(worker).Server(server, 1000)
+		r.Worker(worker).Flush()
 	}
 	counts := func() map[string]uint64 {
 		of := map[string]uint64{}

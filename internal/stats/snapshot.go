@@ -1,9 +1,15 @@
 package stats
 
-import "mcmw/internal/protocol"
+import (
+	"runtime"
+	"syscall"
+
+	"mcmw/internal/protocol"
+)
 
 // Snapshot is the sum of all recorders at one moment: cumulative since the start, or, from Sub, what happened in a
-// window. Recording goes on while it is taken, so that counts of requests on their way may differ by those few.
+// window. Of each worker it has what was recorded up to one moment, all of it; the moments of workers, and of what the net
+// stage counts, differ a little.
 type Snapshot struct {
 	At     int64 // when it was taken (Now)
 	Uptime int64 // ns: since the start of the Registry; in a window its length
@@ -11,24 +17,41 @@ type Snapshot struct {
 	Requests [protocol.NumCommands][NumResults]uint64
 	Response [NumClasses]Histogram
 	Stages   [NumStages]Histogram
-	Servers  []ServerSnapshot
-	Keys     uint64 // keys asked for by retrievals
-	Misses   uint64 // of them not found
+	// ClassStages is the time that the requests of each class spent in each stage, ns.
+	ClassStages [NumClasses][NumStages]uint64
+	Servers     []ServerSnapshot
+	Keys        uint64 // keys asked for by retrievals
+	Misses      uint64 // of them not found
 
-	Rounds        uint64 // rounds of the workers
-	RoundRequests uint64 // requests served in them
-	BusyTime      uint64 // ns, sum over the workers
-	FromClients   uint64 // bytes
-	ToClients     uint64 // bytes
+	Arrived   uint64 // requests that the net stage put on the queue
+	Abandoned uint64 // of them not taken by a worker, because their client had gone
+	Taken     uint64 // of them taken by a worker
+	Answered  uint64 // of them answered
+	Dropped   uint64 // requests that the request log had no room for
+
+	Samples        uint64 // how often the numbers of requests that wait and are in service were sampled
+	SampledWaiting uint64 // sum of the samples
+	SampledServing uint64
+
+	Rounds        uint64             // rounds of the workers
+	Batches       [NumBatches]uint64 // rounds by the number of requests served; see BatchBound
+	RoundRequests uint64             // requests served in them
+	BusyTime      uint64             // ns, sum over the workers
+	FromClients   uint64             // bytes
+	ToClients     uint64             // bytes
 
 	Opened uint64 // client connections
 	Closed [NumCloseReasons]uint64
 	// LoginsFailed counts the wrong names and passwords that clients gave.
 	LoginsFailed uint64
 
+	ProcessorTime uint64 // ns that the process, all of it, has used
+
 	// Gauges: the values at the moment At, in a window those of its end.
 	Workers       int
 	WorkersBusy   int
+	Depth         int // requests a worker serves at a time
+	Processors    int // that the process may use
 	QueueLength   int // bursts, in all queues
 	QueueCapacity int // bursts, of all queues
 	Queues        []QueueSnapshot
@@ -48,6 +71,7 @@ type ServerSnapshot struct {
 	Name   string
 	Times  Histogram // one server's part of one request: from the write until its reply was read
 	Errors [NumReasons]uint64
+	Waited uint64 // ns that workers stood still for its replies
 	// Repairs counts the keys deleted here because the server did not have the state that a write was answered with.
 	Repairs uint64
 	// Health is the server's state at the moment of the snapshot.
@@ -63,8 +87,8 @@ func (r *Registry) Snapshot() *Snapshot {
 		At:      now,
 		Uptime:  now - r.start,
 		Servers: make([]ServerSnapshot, len(r.options.Servers)),
-		Workers: r.options.Workers,
-		Queues:  make([]QueueSnapshot, len(r.options.Queues)),
+		Workers: r.options.Workers, Depth: r.options.Depth, Processors: runtime.GOMAXPROCS(0), ProcessorTime: processorTime(),
+		Queues: make([]QueueSnapshot, len(r.options.Queues)),
 	}
 	for i, q := range r.options.Queues {
 		s.Queues[i] = QueueSnapshot{Name: q.Name, Capacity: q.Capacity}
@@ -80,11 +104,26 @@ func (r *Registry) Snapshot() *Snapshot {
 			s.Servers[i].Health = r.options.Health(i)
 		}
 	}
+	s.Samples, s.SampledWaiting, s.SampledServing = r.samples.count.Load(), r.samples.waiting.Load(), r.samples.serving.Load()
+	var scratch reading
 	for _, w := range r.workers {
-		w.addTo(s)
+		w.addTo(s, &scratch)
 	}
-	r.net.addTo(s)
+	s.BusyTime = r.busy.of(s.BusyTime)
+	if r.options.Tap != nil {
+		s.Dropped = r.options.Tap.dropped.Load()
+	}
+	r.net.addTo(s) // after the workers: what arrived is not less than what they took
 	return s
+}
+
+// processorTime returns the processor time that the process has used so far, ns.
+func processorTime() uint64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return uint64(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // Open returns how many client connections are open at the moment of a cumulative snapshot.
@@ -103,6 +142,15 @@ func (s *Snapshot) Shed() (n uint64) {
 	}
 	return n
 }
+
+// Waiting returns how many requests wait in the queue at the moment of a cumulative snapshot.
+func (s *Snapshot) Waiting() uint64 { return less(s.Arrived, s.Abandoned+s.Taken) }
+
+// Serving returns how many requests are in service at the moment of a cumulative snapshot.
+func (s *Snapshot) Serving() uint64 { return less(s.Taken, s.Answered) }
+
+// less returns a - b, and 0 where b, which was read a little earlier or later, is more.
+func less(a, b uint64) uint64 { return a - min(a, b) }
 
 // Total returns the number of answered requests.
 func (s *Snapshot) Total() uint64 {
@@ -149,12 +197,18 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	for i := range d.Stages {
 		d.Stages[i] = s.Stages[i].Sub(&prev.Stages[i])
 	}
+	for c := range d.ClassStages {
+		for i := range d.ClassStages[c] {
+			d.ClassStages[c][i] -= prev.ClassStages[c][i]
+		}
+	}
 	d.Servers = make([]ServerSnapshot, len(s.Servers))
 	for i := range d.Servers {
 		now := &s.Servers[i]
 		before := prev.server(now.Name)
 		d.Servers[i] = ServerSnapshot{
-			Name: now.Name, Times: now.Times.Sub(&before.Times), Errors: now.Errors, Repairs: now.Repairs - before.Repairs, Health: now.Health,
+			Name: now.Name, Times: now.Times.Sub(&before.Times), Waited: now.Waited - before.Waited, Errors: now.Errors,
+			Repairs: now.Repairs - before.Repairs, Health: now.Health,
 		}
 		for r := range d.Servers[i].Errors {
 			d.Servers[i].Errors[r] -= before.Errors[r]
@@ -162,11 +216,23 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	}
 	d.Keys -= prev.Keys
 	d.Misses -= prev.Misses
+	d.Arrived -= prev.Arrived
+	d.Abandoned -= prev.Abandoned
+	d.Taken -= prev.Taken
+	d.Answered -= prev.Answered
+	d.Dropped -= prev.Dropped
+	d.Samples -= prev.Samples
+	d.SampledWaiting -= prev.SampledWaiting
+	d.SampledServing -= prev.SampledServing
+	for i := range d.Batches {
+		d.Batches[i] -= prev.Batches[i]
+	}
 	d.Rounds -= prev.Rounds
 	d.RoundRequests -= prev.RoundRequests
 	d.BusyTime -= prev.BusyTime
 	d.FromClients -= prev.FromClients
 	d.ToClients -= prev.ToClients
+	d.ProcessorTime -= prev.ProcessorTime
 	d.Opened -= prev.Opened
 	d.LoginsFailed -= prev.LoginsFailed
 	for i := range d.Closed {

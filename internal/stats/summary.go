@@ -13,34 +13,66 @@ type Summary struct {
 	Received float64 `json:"in"`      // bytes from clients
 	Sent     float64 `json:"out"`     // bytes to clients
 	Batch    float64 `json:"batch"`   // requests per round of a worker
-	Waiting  float64 `json:"waiting"` // requests waiting in the queue, mean
+	Arrived  float64 `json:"arrived"` // requests put on the queue
+	Waiting  float64 `json:"waiting"` // requests waiting in the queue, mean, by Little's law
+	Queued   float64 `json:"queued"`  // the same, mean of the samples
+	Serving  float64 `json:"serving"` // requests in service, mean of the samples
 	Bursts   int     `json:"bursts"`  // bursts in the queue at the window's end
 	Busy     float64 `json:"busy"`    // busy workers, mean
 
-	Mean    float64            `json:"mean"`
-	P50     float64            `json:"p50"`
-	P90     float64            `json:"p90"`
-	P99     float64            `json:"p99"`
-	P999    float64            `json:"p999"`
-	Stages  [NumStages]float64 `json:"stages"` // mean per request
-	Classes [NumClasses]Load   `json:"classes"`
-	Servers []Load             `json:"servers"`
+	Mean   float64            `json:"mean"`
+	P50    float64            `json:"p50"`
+	P90    float64            `json:"p90"`
+	P99    float64            `json:"p99"`
+	P999   float64            `json:"p999"`
+	Stages [NumStages]float64 `json:"stages"` // mean per request
+	// Hist is how many response times fell between the bounds that HistBounds returns.
+	Hist    []uint64              `json:"hist"`
+	Classes [NumClasses]ClassLoad `json:"classes"`
+	Servers []ServerLoad          `json:"servers"`
 }
 
 // Load is the load of one class of commands or of one server in a window: rates per second and times in ns.
 type Load struct {
 	Rate   float64 `json:"rate"`
 	Mean   float64 `json:"mean"`
+	P50    float64 `json:"p50"`
 	P99    float64 `json:"p99"`
 	Errors float64 `json:"errors"` // failures; of servers only
 }
+
+// ClassLoad is the load of one class of commands.
+type ClassLoad struct {
+	Load
+	Stages [NumStages]float64 `json:"stages"` // mean per request
+}
+
+// ServerLoad is the load of one server.
+type ServerLoad struct {
+	Load
+	Waited float64 `json:"waited"` // workers that stood still for its replies, mean
+}
+
+// HistBounds returns the bounds, ns, between which Summary.Hist counts: ten per decade, from 10 us to 10 s. Hist has one
+// element more, the first being what is below the first bound and the last what is beyond the last.
+func HistBounds() []int64 {
+	var bounds []int64
+	for decade := int64(10 * time.Microsecond); decade < int64(10*time.Second); decade *= 10 {
+		for _, tenths := range []int64{10, 12, 15, 20, 25, 30, 40, 50, 60, 80} {
+			bounds = append(bounds, decade/10*tenths)
+		}
+	}
+	return append(bounds, int64(10*time.Second))
+}
+
+var histBounds = HistBounds()
 
 // Summary summarises a window that Sub has returned.
 func (s *Snapshot) Summary() Summary {
 	elapsed := float64(max(s.Uptime, 1)) / float64(time.Second)
 	rate := func(n uint64) float64 { return float64(n) / elapsed }
 	load := func(h *Histogram, errors uint64) Load {
-		return Load{Rate: rate(h.Count()), Mean: h.Mean(), P99: h.Quantile(0.99), Errors: rate(errors)}
+		return Load{Rate: rate(h.Count()), Mean: h.Mean(), P50: h.Quantile(0.5), P99: h.Quantile(0.99), Errors: rate(errors)}
 	}
 	all := s.All()
 	sum := Summary{
@@ -48,6 +80,7 @@ func (s *Snapshot) Summary() Summary {
 		Rate:     rate(all.Count()),
 		Keys:     rate(s.Keys),
 		Misses:   rate(s.Misses),
+		Arrived:  rate(s.Arrived),
 		Received: rate(s.FromClients),
 		Sent:     rate(s.ToClients),
 		// By Little's law the time all requests spent waiting, divided by the time it was spent in, is how many waited.
@@ -59,7 +92,12 @@ func (s *Snapshot) Summary() Summary {
 		P90:     all.Quantile(0.9),
 		P99:     all.Quantile(0.99),
 		P999:    all.Quantile(0.999),
-		Servers: make([]Load, len(s.Servers)),
+		Hist:    all.Between(histBounds),
+		Servers: make([]ServerLoad, len(s.Servers)),
+	}
+	if s.Samples > 0 {
+		sum.Queued = float64(s.SampledWaiting) / float64(s.Samples)
+		sum.Serving = float64(s.SampledServing) / float64(s.Samples)
 	}
 	if s.Rounds > 0 {
 		sum.Batch = float64(s.RoundRequests) / float64(s.Rounds)
@@ -71,14 +109,21 @@ func (s *Snapshot) Summary() Summary {
 		sum.Stages[i] = s.Stages[i].Mean()
 	}
 	for i := range s.Response {
-		sum.Classes[i] = load(&s.Response[i], 0)
+		c := ClassLoad{Load: load(&s.Response[i], 0)}
+		for stage, total := range s.ClassStages[i] {
+			c.Stages[stage] = float64(total) / float64(max(s.Response[i].Count(), 1))
+		}
+		sum.Classes[i] = c
 	}
 	for i := range s.Servers {
 		var errors uint64
 		for _, n := range s.Servers[i].Errors {
 			errors += n
 		}
-		sum.Servers[i] = load(&s.Servers[i].Times, errors)
+		sum.Servers[i] = ServerLoad{
+			Load:   load(&s.Servers[i].Times, errors),
+			Waited: float64(s.Servers[i].Waited) / float64(time.Second) / elapsed,
+		}
 	}
 	return sum
 }

@@ -22,7 +22,8 @@ func TestASummaryHoldsTheRatesAndMeansOfItsWindow(t *testing.T) {
 	}
 	w.Request(protocol.Set, ResultServerError, 1, 0, timesOf(us, 20*us, 3*us, 40*us, 5*us))
 	w.ServerError(1, ReasonTimeout)
-	w.Round(101, 0, int64(time.Second))
+	w.Begin(0)
+	w.Round(101, int64(time.Second))
 	w.Bytes(1000, 3000)
 	after := r.Snapshot()
 	after.At = before.At + int64(2*time.Second)
@@ -56,7 +57,8 @@ func TestASummaryHoldsTheRatesAndMeansOfItsWindow(t *testing.T) {
 func TestWorkersAreNeverMoreThanAllBusy(t *testing.T) {
 	r := New(Options{Workers: 2})
 	before := r.Snapshot()
-	r.Worker(0).Round(1, 0, int64(time.Hour)) // a round that began long before the window
+	r.Worker(0).Begin(0)
+	r.Worker(0).Round(1, int64(time.Hour)) // a round that began long before the window
 	after := r.Snapshot()
 	after.At = before.At + int64(time.Second)
 	require.InDelta(t, 2, after.Sub(before).Summary().Busy, 1e-9)

@@ -73,3 +73,6 @@ var epoch = time.Now()
 
 // Now returns the monotonic clock in nanoseconds since the start of the process.
 func Now() int64 { return int64(time.Since(epoch)) }
+
+// Wall returns the time of day of a moment that Now returned.
+func Wall(ns int64) time.Time { return epoch.Add(time.Duration(ns)) }

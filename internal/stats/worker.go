@@ -14,25 +14,44 @@ const cacheLine = 128
 type Worker struct {
 	_ [cacheLine]byte
 
-	requests [protocol.NumCommands][NumResults]atomic.Uint64
-	response [NumClasses]recorder
-	stages   [NumStages]recorder
-	servers  []*serverRecorder // replaced by Registry.Change
-	keys     atomic.Uint64     // keys asked for by retrievals
-	misses   atomic.Uint64     // of them not found
+	number int // static after construction
 
-	busy          atomic.Bool
-	rounds        atomic.Uint64
+	// Replaced by Registry.Change.
+	tap     *Tap // nil: there is no request log
+	servers []*serverRecorder
+
+	// Owned by the worker: what is to be written to the journal next, and the entries in use.
+	pending                 answered
+	pendingServer           serverEntry // 0: none
+	newRequests, newServers int
+	unflushed               uint64 // requests that Count has counted since the last Flush
+	unsampled               int    // requests since the last that the request log sampled
+
+	// Atomic: written by the worker alone, read by whoever takes a Snapshot.
+	clock         clock
+	taken         atomic.Uint64 // requests taken from the queue
+	answered      atomic.Uint64 // of them answered
 	roundRequests atomic.Uint64
-	busyTime      atomic.Uint64 // ns
-	fromClients   atomic.Uint64 // bytes
-	toClients     atomic.Uint64 // bytes
+	fromClients   atomic.Uint64             // bytes
+	toClients     atomic.Uint64             // bytes
+	batches       [NumBatches]atomic.Uint64 // rounds
+	journal       journal
+
+	// Atomic, too: what was counted from the journal.
+	requests  [protocol.NumCommands][NumResults]atomic.Uint64
+	response  [NumClasses]recorder
+	stages    [NumStages]recorder
+	stageSums [NumClasses][NumStages]atomic.Uint64 // ns
+	keys      atomic.Uint64                        // keys asked for by retrievals
+	misses    atomic.Uint64                        // of them not found
 
 	_ [cacheLine]byte
 }
 
 type serverRecorder struct {
 	times   recorder
+	sum     atomic.Uint64 // ns
+	waited  atomic.Uint64 // ns
 	errors  [NumReasons]atomic.Uint64
 	repairs atomic.Uint64
 }
@@ -41,22 +60,116 @@ type serverRecorder struct {
 // many keys were asked for and hits how many of them were found; keys of a retrieval that ended with an error are no
 // misses. Other commands' keys are not counted.
 func (w *Worker) Request(c protocol.Command, res Result, keys, hits int, t *Times) {
-	w.requests[c][res].Add(1)
-	w.response[ClassOf(c, keys)].record(t.Response())
+	w.Count(c, res, keys, hits, t)
+	w.Flush()
+}
+
+// Count is Request for one of several requests that are answered together: what it records shows after Flush. It reports
+// whether the request log wants the request.
+func (w *Worker) Count(c protocol.Command, res Result, keys, hits int, t *Times) (wanted bool) {
+	a := answered{n: 1, command: c, result: res, class: ClassOf(c, keys)}
 	for s := range NumStages {
-		w.stages[s].record(t.Of(s))
+		a.stages[s] = max(t.Of(s), 0)
 	}
 	if c.IsRetrieval() {
-		w.keys.Add(uint64(keys))
+		a.keys = uint64(keys)
 		if hits < keys && res < ResultClientError {
-			w.misses.Add(uint64(keys - hits))
+			a.misses = uint64(keys - hits)
 		}
 	}
+	if w.pending.n == 0 || !w.pending.join(&a) {
+		w.writeRequests()
+		w.pending = a
+	}
+	w.unflushed++
+	return w.tap != nil && w.tap.wants(w, t)
+}
+
+// Flush shows what Count, Server and Waited have recorded.
+func (w *Worker) Flush() {
+	w.writeRequests()
+	w.journal.numRequests.Store(uint32(w.newRequests))
+	w.answered.Add(w.unflushed)
+	w.unflushed = 0
+	w.flushServers()
+}
+
+func (w *Worker) flushServers() {
+	w.writeServer()
+	w.journal.numServers.Store(uint32(w.newServers))
+}
+
+// writeRequests writes what is pending to the journal.
+func (w *Worker) writeRequests() {
+	switch a := &w.pending; {
+	case a.n == 0:
+		return
+	case !a.fits():
+		w.journal.version.Add(1)
+		w.count(a)
+		w.journal.version.Add(1)
+	default:
+		if w.newRequests == journalRoom || (w.newRequests >= journalRequests && w.journal.readers.Load() == 0) {
+			w.settle()
+		}
+		w.journal.requests[w.newRequests].store(a)
+		w.newRequests++
+	}
+	w.pending.n = 0
+}
+
+// writeServer writes what is pending to the journal.
+func (w *Worker) writeServer() {
+	if w.pendingServer == 0 {
+		return
+	}
+	if w.newServers == journalServers {
+		w.settle()
+	}
+	w.journal.servers[w.newServers].Store(uint64(w.pendingServer))
+	w.newServers++
+	w.pendingServer = 0
+}
+
+// settle counts what is in the journal, and empties it.
+func (w *Worker) settle() {
+	j := &w.journal
+	j.version.Add(1)
+	w.settleRequests(j.requests[:w.newRequests])
+	for i := range w.newServers {
+		e := serverEntry(j.servers[i].Load())
+		s := w.servers[e.server()]
+		if e.waited() {
+			s.waited.Add(uint64(e.ns()))
+			continue
+		}
+		s.times.count(e.ns(), e.n())
+		s.times.squares.add(square(e.ns(), e.n()))
+		s.sum.Add(uint64(e.ns()) * e.n())
+	}
+	w.newRequests, w.newServers = 0, 0
+	j.numRequests.Store(0)
+	j.numServers.Store(0)
+	j.version.Add(1)
 }
 
 // Server records one server's part of one request, ns: from the write to the server until its reply was read.
-// The server is its index in Options.Servers.
-func (w *Worker) Server(server int, ns int64) { w.servers[server].times.record(ns) }
+// The server is its index in Options.Servers. It shows after Flush or Round.
+func (w *Worker) Server(server int, ns int64) {
+	e := newServerEntry(server, ns)
+	if w.pendingServer.alike(e) && w.pendingServer.n() < maxServerTimes {
+		w.pendingServer += oneServerTime
+		return
+	}
+	w.writeServer()
+	w.pendingServer = e
+}
+
+// Waited records that the worker stood still for ns because of a server's reply. It shows after Flush or Round.
+func (w *Worker) Waited(server int, ns int64) {
+	w.writeServer()
+	w.pendingServer = newServerEntry(server, ns) | serverWaited
+}
 
 // ServerError counts a failure of a server.
 func (w *Worker) ServerError(server int, reason Reason) { w.servers[server].errors[reason].Add(1) }
@@ -64,51 +177,22 @@ func (w *Worker) ServerError(server int, reason Reason) { w.servers[server].erro
 // Repair counts a key that is deleted on a server because it did not have the state that a write was answered with.
 func (w *Worker) Repair(server int) { w.servers[server].repairs.Add(1) }
 
-// Begin marks the worker as busy: it has taken requests from the queue.
-func (w *Worker) Begin() { w.busy.Store(true) }
+// Begin marks the worker as busy from now (Now): it has taken something from the queue.
+func (w *Worker) Begin(now int64) { w.clock.begin(now) }
 
-// Round marks the worker as idle and records the round that ends: how many requests it served, and when it began and
-// ended (Now).
-func (w *Worker) Round(requests int, begin, end int64) {
-	w.busy.Store(false)
-	w.rounds.Add(1)
+// Take counts requests that leave the queue: they are in service until Count counts them.
+func (w *Worker) Take(requests int) { w.taken.Add(uint64(requests)) }
+
+// Round marks the worker as idle from now (Now) and records the round that ends: how many requests it served.
+func (w *Worker) Round(requests int, now int64) {
+	w.flushServers()
+	w.clock.end(now)
+	w.batches[batchOf(requests)].Add(1)
 	w.roundRequests.Add(uint64(requests))
-	w.busyTime.Add(uint64(max(end-begin, 0)))
 }
 
 // Bytes counts the bytes of requests taken from clients and of replies handed to them.
 func (w *Worker) Bytes(fromClients, toClients int) {
 	w.fromClients.Add(uint64(fromClients))
 	w.toClients.Add(uint64(toClients))
-}
-
-func (w *Worker) addTo(s *Snapshot) {
-	for c := range w.requests {
-		for r := range w.requests[c] {
-			s.Requests[c][r] += w.requests[c][r].Load()
-		}
-	}
-	for c := range w.response {
-		w.response[c].addTo(&s.Response[c])
-	}
-	for i := range w.stages {
-		w.stages[i].addTo(&s.Stages[i])
-	}
-	for i := range w.servers {
-		w.servers[i].times.addTo(&s.Servers[i].Times)
-		s.Servers[i].Repairs += w.servers[i].repairs.Load()
-		for r := range w.servers[i].errors {
-			s.Servers[i].Errors[r] += w.servers[i].errors[r].Load()
-		}
-	}
-	s.Keys += w.keys.Load()
-	s.Misses += w.misses.Load()
-	if w.busy.Load() {
-		s.WorkersBusy++
-	}
-	s.Rounds += w.rounds.Load()
-	s.RoundRequests += w.roundRequests.Load()
-	s.BusyTime += w.busyTime.Load()
-	s.FromClients += w.fromClients.Load()
-	s.ToClients += w.toClients.Load()
 }

@@ -36,13 +36,32 @@ func (w *Worker) answer(p *part) {
 		r := &w.requests[i]
 		r.Replied = replied
 		result, hits := w.result(r)
-		w.record.Request(r.Command, result, r.NumKeys, hits, &r.Times)
+		if w.record.Count(r.Command, result, r.NumKeys, hits, &r.Times) {
+			w.log(r, result, hits)
+		}
 	}
+	w.record.Flush()
 	w.record.Bytes(received, w.out.Len())
 	if p.burst.Answered() && !p.stalled {
 		w.options.Entrance.Leave()
 		p.burst.Client.Finish()
 	}
+}
+
+// log hands r to the request log.
+func (w *Worker) log(r *pending, result stats.Result, hits int) {
+	calls := w.calls[r.first:r.last]
+	e := stats.Event{
+		Times: r.Times, Command: r.Command, Result: result, Keys: r.NumKeys, Hits: hits, Bytes: len(r.Raw), Calls: len(calls),
+	}
+	if len(calls) > 0 {
+		e.Server = w.options.Servers[calls[0].server].Name
+	}
+	key := protocol.FirstKey(r.Keys)
+	if r.Command == protocol.Meta {
+		key = r.meta.Key
+	}
+	w.record.Log(e, key)
 }
 
 // assemble adds the reply of r to the output.

@@ -81,28 +81,29 @@ func (w *Worker) giveUp(s int) {
 // true.
 func (w *Worker) collectFrom(s int, hasty bool) (stalled bool) {
 	conn := w.conns[s]
-	until, waited, calls := int64(0), w.sent, int64(len(w.waiting(s)))
+	until, waited, now, calls := int64(0), w.sent, stats.Now(), int64(len(w.waiting(s)))
 	for len(w.waiting(s)) > 0 {
-		need, err := w.parse(s, conn)
+		need, err := w.parse(s, conn, now)
 		if err == nil && len(w.waiting(s)) > 0 {
 			w.answerReady()
-			begin := stats.Now()
+			waited = stats.Now()
 			if until == 0 {
 				until = w.deadline(s)
 			}
 			wait := until
 			if hasty && w.options.StallAfter > 0 {
-				wait = min(until, begin+int64(w.options.StallAfter))
+				wait = min(until, waited+int64(w.options.StallAfter))
 			}
 			var arrived bool
 			arrived, err = conn.Fill(need, wait)
+			now = stats.Now()
+			w.record.Waited(s, now-waited)
 			if !arrived && err == nil {
 				if wait < until {
 					return true
 				}
 				err = conn.TimedOut()
 			}
-			waited = begin
 		}
 		if err != nil {
 			w.serverFailed(s, err)
@@ -110,7 +111,7 @@ func (w *Worker) collectFrom(s int, hasty bool) (stalled bool) {
 		}
 	}
 	if calls > 0 && w.measures() {
-		now := stats.Now()
+		now = stats.Now()
 		w.options.Servers[s].Took((now-w.sent)/calls, now-waited < hadWaited)
 	}
 	w.fifo[s], w.head[s] = w.fifo[s][:0], 0
@@ -174,10 +175,9 @@ func (w *Worker) deadline(s int) int64 {
 
 var errUnexpected = errors.New("a reply that does not fit the request")
 
-// parse hands the replies that conn has read to their calls. need is the number of bytes that the next one is known to
+// parse hands the replies that conn has read by now to their calls. need is the number of bytes that the next one is known to
 // take, 0 if unknown.
-func (w *Worker) parse(s int, conn *backend.Conn) (need int, failure *backend.Error) {
-	now := stats.Now()
+func (w *Worker) parse(s int, conn *backend.Conn, now int64) (need int, failure *backend.Error) {
 	for len(w.waiting(s)) > 0 {
 		c := &w.calls[w.waiting(s)[0]]
 		var rep protocol.Reply

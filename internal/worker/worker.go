@@ -224,8 +224,8 @@ func (w *Worker) take(ctx context.Context) bool {
 		}
 		w.backlog = append(w.backlog, b)
 	}
-	w.record.Begin()
 	w.dequeued = stats.Now()
+	w.record.Begin(w.dequeued)
 	for _, b := range w.backlog {
 		if len(w.requests) == w.options.Depth {
 			w.later = append(w.later, b)
@@ -278,6 +278,7 @@ func (w *Worker) add(ctx context.Context, b *request.Burst) {
 		w.leaveFor(b)
 		return
 	}
+	w.record.Take(int(last - first))
 	w.parts = append(w.parts, part{burst: b, first: first, last: last, left: last - first})
 }
 
@@ -390,5 +391,5 @@ func (w *Worker) endRound() {
 	if !w.placed {
 		w.passOn()
 	}
-	w.record.Round(served, w.dequeued, stats.Now())
+	w.record.Round(served, stats.Now())
 }

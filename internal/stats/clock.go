@@ -1,0 +1,44 @@
+package stats
+
+import "sync/atomic"
+
+// clock is the time a worker has been busy, rounds under way included. Single writer, any number of readers. At the end of a
+// round they may read what the worker takes to record that end too much.
+type clock struct {
+	// state is, times two, the busy time so far while the worker is idle, and that less the moment it began while it is
+	// busy, ns; the lowest bit says which.
+	state atomic.Int64
+}
+
+func (c *clock) begin(now int64) { c.state.Store((c.state.Load()>>1-now)<<1 | 1) }
+func (c *clock) end(now int64)   { c.state.Store((c.state.Load()>>1 + now) << 1) }
+
+// read returns the busy time up to now, ns, and whether the worker is busy.
+func (c *clock) read() (ns uint64, busy bool) {
+	for {
+		state := c.state.Load()
+		if state&1 == 0 {
+			return uint64(state >> 1), false
+		}
+		now := Now()
+		if c.state.Load() == state {
+			return uint64(max(state>>1+now, 0)), true
+		}
+	}
+}
+
+// rising is a value that is read as what it was before where it would fall.
+type rising struct{ highest atomic.Uint64 }
+
+// of returns v, or the highest value so far if that is more.
+func (r *rising) of(v uint64) uint64 {
+	for {
+		highest := r.highest.Load()
+		if v <= highest {
+			return highest
+		}
+		if r.highest.CompareAndSwap(highest, v) {
+			return v
+		}
+	}
+}

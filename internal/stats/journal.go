@@ -1,0 +1,139 @@
+package stats
+
+import (
+	"sync/atomic"
+
+	"mcmw/internal/protocol"
+)
+
+// journal holds what a worker has recorded last, one entry behind the other. A request belongs into some thirty counters
+// that lie far apart in memory, where by the next request other programs' data is in the processor's caches; so the
+// worker writes one entry, and when the journal is full it counts all entries at once. Who reads the counters reads the
+// journal, too.
+type journal struct {
+	requests [journalRoom]entry
+	servers  [journalServers]atomic.Uint64 // see serverEntry
+	// How many entries count. Those behind are being written.
+	numRequests, numServers atomic.Uint32
+	// version is odd while entries become counts, and changes with it.
+	version atomic.Uint64
+	// readers is how many are reading: the journal is not emptied then as long as there is room.
+	readers atomic.Int32
+}
+
+const (
+	// journalRequests entries of 32 bytes are a small part of a processor's fastest cache. Each stands for requests that
+	// are alike: those of one burst share most of their moments.
+	journalRequests = 64
+	// journalRoom is for the entries that come while somebody reads.
+	journalRoom = 4 * journalRequests
+	// journalServers leaves room for a request's calls to some servers.
+	journalServers = 3 * journalRoom
+)
+
+// entry is n requests that are alike:
+//
+//	0  net   << 32 | queue      stages, ns
+//	1  worker << 32 | server
+//	2  reply << 32 | n << 22 | command << 16 | result << 8 | class
+//	3  keys  << 32 | misses      of all of them
+type entry [4]atomic.Uint64
+
+// maxEntryTime is the longest time of a stage that an entry can hold, ns: 4.3 s.
+const maxEntryTime = int64(1<<32 - 1)
+
+const (
+	// maxEntryKeys is the greatest number of keys that an entry can hold.
+	maxEntryKeys = 1<<32 - 1
+	// maxEntryRequests is the greatest number of requests that an entry can hold.
+	maxEntryRequests = 1<<10 - 1
+)
+
+// The commands have six bits.
+var _ [1<<6 - protocol.NumCommands]struct{}
+
+// answered is n requests that are alike, as their entry holds them.
+type answered struct {
+	n       uint64 // 0: none
+	command protocol.Command
+	result  Result
+	class   Class
+	stages  [NumStages]int64 // ns
+	keys    uint64           // of retrievals, all of them
+	misses  uint64
+}
+
+// join adds the requests of b to those of a, if these are alike and an entry can hold all. It reports whether it did.
+func (a *answered) join(b *answered) bool {
+	if a.stages != b.stages || a.command != b.command || a.result != b.result || a.class != b.class ||
+		a.n+b.n > maxEntryRequests || a.keys+b.keys > maxEntryKeys {
+		return false
+	}
+	a.n += b.n
+	a.keys += b.keys
+	a.misses += b.misses
+	return true
+}
+
+// response returns the response time, ns.
+func (a *answered) response() int64 {
+	var sum int64
+	for _, ns := range a.stages {
+		sum += ns
+	}
+	return sum
+}
+
+// fits reports whether an entry can hold a.
+func (a *answered) fits() bool {
+	for _, ns := range a.stages {
+		if ns > maxEntryTime {
+			return false
+		}
+	}
+	return a.keys <= maxEntryKeys
+}
+
+func (e *entry) store(a *answered) {
+	e[0].Store(uint64(a.stages[StageNet])<<32 | uint64(a.stages[StageQueue]))
+	e[1].Store(uint64(a.stages[StageWorker])<<32 | uint64(a.stages[StageServer]))
+	e[2].Store(uint64(a.stages[StageReply])<<32 | a.n<<22 | uint64(a.command)<<16 | uint64(a.result)<<8 | uint64(a.class))
+	e[3].Store(a.keys<<32 | a.misses)
+}
+
+func (e *entry) load() (a answered) {
+	const low = 1<<32 - 1
+	times, more, kind, keys := e[0].Load(), e[1].Load(), e[2].Load(), e[3].Load()
+	a.stages = [NumStages]int64{int64(times >> 32), int64(times & low), int64(more >> 32), int64(more & low), int64(kind >> 32)}
+	a.n = kind >> 22 & maxEntryRequests
+	a.command, a.result, a.class = protocol.Command(kind>>16&(1<<6-1)), Result(kind>>8), Class(kind)
+	a.keys, a.misses = keys>>32, keys&low
+	return a
+}
+
+// serverEntry is a time that has to do with a server, n times: that of its calls, or one that the worker stood still for it.
+//
+//	waited << 63 | server << 53 | n << 43 | ns
+type serverEntry uint64
+
+const (
+	// maxServerTime is the longest time that an entry can hold, ns: two hours.
+	maxServerTime = int64(1<<43 - 1)
+	// maxServerTimes is the greatest number of times that an entry can hold.
+	maxServerTimes = 1<<10 - 1
+	// oneServerTime is what n is counted in.
+	oneServerTime = serverEntry(1 << 43)
+	serverWaited  = serverEntry(1 << 63)
+)
+
+func newServerEntry(server int, ns int64) serverEntry {
+	return serverEntry(server)<<53 | oneServerTime | serverEntry(min(max(ns, 0), maxServerTime))
+}
+
+func (e serverEntry) server() int  { return int(e >> 53 & (1<<10 - 1)) }
+func (e serverEntry) n() uint64    { return uint64(e >> 43 & maxServerTimes) }
+func (e serverEntry) ns() int64    { return int64(e) & maxServerTime }
+func (e serverEntry) waited() bool { return e&serverWaited != 0 }
+
+// alike reports whether e and o differ in n alone.
+func (e serverEntry) alike(o serverEntry) bool { return (e^o)&^(maxServerTimes<<43) == 0 }

@@ -1,0 +1,72 @@
+package stats
+
+import (
+	"math"
+	"math/big"
+)
+
+// Moments are the number, mean and spread of some times, as the statistics log writes them for a window. Those of several
+// windows are merged by Merge.
+type Moments struct {
+	N    uint64
+	Mean float64 // ns
+	// M2 is the sum of the squared differences from the mean, ns²; divided by N-1 it is the sample variance.
+	M2 float64
+}
+
+// Moments returns what Welford's method would give for the recorded times. It is computed from their sum and the sum of
+// their squares, which are kept as whole numbers, so that it is exact but for the last rounding, in whatever order and by
+// however many workers the times were recorded.
+//
+//	M2 = sum of x² - (sum of x)² / n
+func (h *Histogram) Moments() Moments {
+	if h.count == 0 {
+		return Moments{}
+	}
+	m := Moments{N: h.count, Mean: h.Mean()}
+	n := new(big.Int).SetUint64(h.count)
+	squares := h.Squares()
+	sum := new(big.Int).SetUint64(h.sum)
+	squares.Mul(squares, n).Sub(squares, sum.Mul(sum, sum))
+	m.M2, _ = new(big.Rat).SetFrac(squares, n).Float64()
+	// While requests are recorded the sums may differ by one of them.
+	m.M2 = max(m.M2, 0)
+	return m
+}
+
+// Squares returns the sum of the squares of the recorded times, ns².
+func (h *Histogram) Squares() *big.Int {
+	squares := new(big.Int).SetUint64(h.squares.hi)
+	return squares.Lsh(squares, 64).Add(squares, new(big.Int).SetUint64(h.squares.lo))
+}
+
+// Add adds the time x, ns, by Welford's method: B. P. Welford, "Note on a method for calculating corrected sums of squares
+// and products", Technometrics 4 (1962).
+func (m *Moments) Add(x float64) {
+	m.N++
+	d := x - m.Mean
+	m.Mean += d / float64(m.N)
+	m.M2 += d * (x - m.Mean)
+}
+
+// Merge returns the moments of the times of m and o together: T. F. Chan, G. H. Golub and R. J. LeVeque, "Updating formulae
+// and a pairwise algorithm for computing sample variances", 1979.
+func (m Moments) Merge(o Moments) Moments {
+	switch {
+	case m.N == 0:
+		return o
+	case o.N == 0:
+		return m
+	}
+	a, b := float64(m.N), float64(o.N)
+	d := o.Mean - m.Mean
+	return Moments{N: m.N + o.N, Mean: m.Mean + d*b/(a+b), M2: m.M2 + o.M2 + d*d*a*b/(a+b)}
+}
+
+// StdDev returns the sample standard deviation, ns; 0 with less than two times.
+func (m Moments) StdDev() float64 {
+	if m.N < 2 {
+		return 0
+	}
+	return math.Sqrt(m.M2 / float64(m.N-1))
+}

@@ -1,0 +1,136 @@
+package stats
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestMomentsAreWhatWelfordsMethodGives(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 7))
+	for name, next := range map[string]func() int64{
+		"spread":              func() int64 { return int64(random.ExpFloat64() * 1e6) },
+		"nearly all alike":    func() int64 { return 3_600_000_000_000 + random.Int64N(3) },
+		"one and the same":    func() int64 { return 12345 },
+		"squares over 64 bit": func() int64 { return random.Int64N(1 << 45) },
+	} {
+		var r recorder
+		var h Histogram
+		var welford Moments
+		for range 5000 {
+			x := next()
+			n := uint64(1 + random.IntN(3))
+			r.count(x, n)
+			r.squares.add(square(x, n))
+			h.sum += uint64(x) * n
+			for range n {
+				welford.Add(float64(x))
+			}
+		}
+		readAll(&h, &r)
+		m := h.Moments()
+		require.Equal(t, welford.N, m.N, name)
+		require.InEpsilon(t, welford.Mean, m.Mean, 1e-12, name)
+		require.InDelta(t, welford.M2, m.M2, 1e-3*welford.M2, name) // Welford rounds at every step
+	}
+}
+
+// The values are those of Welford's example in the reports: 1 to 5 have the mean 3 and the sample variance 2.5.
+func TestMomentsOfASmallSampleAreKnown(t *testing.T) {
+	h := histogramOf(1, 2, 3, 4, 5)
+	require.Equal(t, Moments{N: 5, Mean: 3, M2: 10}, h.Moments())
+	require.InDelta(t, math.Sqrt(2.5), h.Moments().StdDev(), 1e-15)
+	var empty Histogram
+	require.Equal(t, Moments{}, empty.Moments())
+	require.Zero(t, empty.Moments().StdDev())
+}
+
+func TestMergedMomentsAreThoseOfAllTimes(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 9))
+	var all, merged Moments
+	for range 20 {
+		var part Moments
+		for range random.IntN(100) {
+			x := random.ExpFloat64() * 1e5
+			part.Add(x)
+			all.Add(x)
+		}
+		merged = merged.Merge(part)
+	}
+	require.Equal(t, all.N, merged.N)
+	require.InEpsilon(t, all.Mean, merged.Mean, 1e-12)
+	require.InEpsilon(t, all.M2, merged.M2, 1e-12)
+}
+
+func TestSquaresAddUpBeyond64Bits(t *testing.T) {
+	var s squares
+	want := new(big.Int)
+	random := rand.New(rand.NewPCG(3, 3))
+	for range 10_000 {
+		x, n := random.Int64N(1<<(1+random.IntN(50))), uint64(1+random.IntN(40))
+		s.add(square(x, n))
+		square := new(big.Int).Mul(big.NewInt(x), big.NewInt(x))
+		want.Add(want, square.Mul(square, new(big.Int).SetUint64(n)))
+	}
+	h := Histogram{squares: s.load()}
+	require.Equal(t, want.String(), h.Squares().String())
+	require.Greater(t, want.BitLen(), 70)
+	s.add(square(-5, 1))
+	require.Equal(t, h.squares, s.load(), "a negative time counts as 0")
+}
+
+func TestSquaresAreReadWholeWhileTheyCarry(t *testing.T) {
+	var s squares
+	const x = int64(1) << 40 // every square carries
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for range 50_000 {
+			s.add(square(x, 1))
+		}
+	})
+	prev := uint128{}
+	for prev.hi < 50_000<<16 {
+		v := s.load()
+		require.Zero(t, v.lo)
+		require.Zero(t, v.hi%(1<<16))
+		require.GreaterOrEqual(t, v.hi, prev.hi)
+		prev = v
+	}
+	writer.Wait()
+}
+
+func TestBusyTimeGrowsDuringARoundAndNeverRunsBackwards(t *testing.T) {
+	r := New(Options{Workers: 1})
+	require.Zero(t, r.Snapshot().BusyTime)
+	var worker sync.WaitGroup
+	done := make(chan struct{})
+	worker.Go(func() {
+		w := r.Worker(0)
+		for range 20_000 {
+			w.Begin(Now())
+			w.Round(1, Now())
+		}
+		w.Begin(Now() - int64(time.Hour))
+		close(done)
+	})
+	var prev uint64
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		s := r.Snapshot()
+		require.GreaterOrEqual(t, s.BusyTime, prev)
+		prev = s.BusyTime
+	}
+	worker.Wait()
+	s := r.Snapshot()
+	require.Equal(t, 1, s.WorkersBusy)
+	require.Greater(t, s.BusyTime, uint64(time.Hour), "the round under way counts")
+}

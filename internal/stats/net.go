@@ -1,0 +1,91 @@
+package stats
+
+import (
+	"sync/atomic"
+
+	"mcmw/internal/protocol"
+)
+
+// arrivalShards is over how many counters the connections are spread, so that their readers seldom write to the same.
+const arrivalShards = 16
+
+// Net counts client connections, the requests they put on the queue, and those that come no further than the net stage. Its
+// methods may be called from any goroutine.
+type Net struct {
+	opened      atomic.Uint64
+	closed      [NumCloseReasons]atomic.Uint64
+	logins      atomic.Uint64 // failed
+	shed        [protocol.NumCommands]atomic.Uint64
+	fromClients atomic.Uint64 // bytes of what was shed
+	toClients   atomic.Uint64 // bytes it was answered with
+	// memory returns what clients' large requests, and the replies they have not read, take, bytes; nil means 0. Static once set.
+	memory func() (requests, replies int64)
+
+	abandoned atomic.Uint64
+	next      atomic.Uint32 // the shard of the next connection
+	shards    [arrivalShards]Arrivals
+}
+
+// Arrivals counts the requests that some connections put on the queue.
+type Arrivals struct {
+	n atomic.Uint64
+	_ [cacheLine - 8]byte
+}
+
+// Add counts requests that are put on the queue now, or wait for room in it.
+func (a *Arrivals) Add(requests int) { a.n.Add(uint64(requests)) }
+
+// Memory sets what is asked for the memory that clients take, bytes: by large requests, and by replies they have not read. It is
+// called before the first Snapshot, and f from any goroutine.
+func (n *Net) Memory(f func() (requests, replies int64)) { n.memory = f }
+
+// Opened counts an accepted connection.
+func (n *Net) Opened() { n.opened.Add(1) }
+
+// Closed counts a connection that ended; once for each one opened.
+func (n *Net) Closed(reason CloseReason) { n.closed[reason].Add(1) }
+
+// LoginFailed counts a client that gave a wrong name or password.
+func (n *Net) LoginFailed() { n.logins.Add(1) }
+
+// Shed counts a request that was answered without being queued. It has no response time, which would flatter those of the
+// others.
+func (n *Net) Shed(c protocol.Command) { n.shed[c].Add(1) }
+
+// Bytes counts the bytes of requests that were shed, and of their replies.
+func (n *Net) Bytes(fromClients, toClients int) {
+	n.fromClients.Add(uint64(fromClients))
+	n.toClients.Add(uint64(toClients))
+}
+
+func (n *Net) addTo(s *Snapshot) {
+	for i := range n.closed { // closed before opened: Open is never negative
+		s.Closed[i] = n.closed[i].Load()
+	}
+	s.Opened = n.opened.Load()
+	s.LoginsFailed = n.logins.Load()
+	for c := range n.shed {
+		s.Requests[c][ResultShed] += n.shed[c].Load()
+	}
+	if n.memory != nil {
+		s.RequestMemory, s.ReplyMemory = n.memory()
+	}
+	s.FromClients += n.fromClients.Load()
+	s.ToClients += n.toClients.Load()
+	s.Arrived, s.Abandoned = n.arrived()
+}
+
+// Arrivals returns the counter for one more connection.
+func (n *Net) Arrivals() *Arrivals { return &n.shards[n.next.Add(1)%arrivalShards] }
+
+// Abandoned counts requests that had arrived and that no worker will take: their client is gone.
+func (n *Net) Abandoned(requests int) { n.abandoned.Add(uint64(requests)) }
+
+// arrived returns how many requests were put on the queue, and how many of them no worker will take.
+func (n *Net) arrived() (all, abandoned uint64) {
+	abandoned = n.abandoned.Load()
+	for i := range n.shards {
+		all += n.shards[i].n.Load()
+	}
+	return all, abandoned
+}

@@ -1,0 +1,64 @@
+package stats
+
+// settleRequests counts entries of the journal.
+func (w *Worker) settleRequests(entries []entry) {
+	var some [journalRequests]answered
+	for len(entries) > 0 {
+		n := min(len(entries), len(some))
+		for i := range n {
+			some[i] = entries[i].load()
+		}
+		w.countAll(some[:n])
+		entries = entries[n:]
+	}
+}
+
+// count counts a request that the journal cannot hold.
+func (w *Worker) count(a *answered) { w.countAll([]answered{*a}) }
+
+// countAll counts requests, counter by counter.
+func (w *Worker) countAll(all []answered) {
+	var keys, misses uint64
+	var sums [NumClasses][NumStages]uint64
+	var squares [NumClasses]uint128
+	for i := range all {
+		a := &all[i]
+		response := a.response()
+		w.requests[a.command][a.result].Add(a.n)
+		w.response[a.class].count(response, a.n)
+		squares[a.class] = squares[a.class].plus(square(response, a.n))
+		keys += a.keys
+		misses += a.misses
+	}
+	for c := range squares {
+		w.response[c].squares.add(squares[c])
+	}
+	for s := range NumStages {
+		var squares uint128
+		for first := 0; first < len(all); {
+			// Requests of one round share moments also where they are not alike.
+			ns, n, next := all[first].stages[s], uint64(0), first
+			for ; next < len(all) && all[next].stages[s] == ns; next++ {
+				sums[all[next].class][s] += uint64(ns) * all[next].n
+				n += all[next].n
+			}
+			w.stages[s].count(ns, n)
+			squares = squares.plus(square(ns, n))
+			first = next
+		}
+		w.stages[s].squares.add(squares)
+	}
+	for c := range sums {
+		for s, sum := range sums[c] {
+			if sum > 0 {
+				w.stageSums[c][s].Add(sum)
+			}
+		}
+	}
+	if keys > 0 {
+		w.keys.Add(keys)
+	}
+	if misses > 0 {
+		w.misses.Add(misses)
+	}
+}

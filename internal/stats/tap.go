@@ -1,0 +1,87 @@
+package stats
+
+import (
+	"sync/atomic"
+	"time"
+
+	"mcmw/internal/protocol"
+)
+
+const (
+	// tapCapacity is how many requests may wait to be written to the request log: what a slow worker pool answers in the
+	// time a disk takes to write a block.
+	tapCapacity = 1024
+	// maxLoggedKey is how much of a key goes to the request log, bytes: memcached's longest by default.
+	maxLoggedKey = 250
+)
+
+// Tap leads requests from the workers to the request log: every N-th one of each worker, and those that took long. A
+// worker never waits for the log; what finds no room is counted as dropped.
+type Tap struct {
+	// Static after construction.
+	every int   // 0: none is sampled
+	slow  int64 // ns; 0: none is slow
+	keys  bool
+
+	// workers -> the writer of the request log. Capacity in requests; never closed.
+	events  chan Event
+	dropped atomic.Uint64
+}
+
+// Event is one request of the request log.
+type Event struct {
+	Times
+	Command protocol.Command
+	Result  Result
+	Class   Class
+	Worker  int
+	Keys    int // that were asked for, or written to
+	Hits    int
+	Bytes   int    // of the request
+	Calls   int    // requests to servers it took
+	Server  string // of the first of them; "" none
+
+	key    [maxLoggedKey]byte
+	keyLen int // 0: not logged
+}
+
+// Key returns the request's first key, up to 250 bytes of it; empty unless keys are logged.
+func (e *Event) Key() string { return string(e.key[:e.keyLen]) }
+
+// NewTap returns a Tap for every N-th request (0: none) and those that take slow or longer (0: none). keys says whether
+// their keys are logged.
+func NewTap(every int, slow time.Duration, keys bool) *Tap {
+	return &Tap{every: every, slow: int64(slow), keys: keys, events: make(chan Event, tapCapacity)}
+}
+
+// Events returns what the workers log.
+func (t *Tap) Events() <-chan Event { return t.events }
+
+// Slow reports whether a request is in the log because it took long.
+func (t *Tap) Slow(e *Event) bool { return t.slow > 0 && e.Response() >= t.slow }
+
+// wants reports whether the log wants a request of w.
+func (t *Tap) wants(w *Worker, times *Times) bool {
+	if t.every > 0 {
+		w.unsampled++
+		if w.unsampled >= t.every {
+			w.unsampled = 0
+			return true
+		}
+	}
+	return t.slow > 0 && times.Response() >= t.slow
+}
+
+// Log hands a request that Count wanted to the request log. key is its first key.
+func (w *Worker) Log(e Event, key []byte) {
+	e.Worker = w.number
+	e.Class = ClassOf(e.Command, e.Keys)
+	if w.tap.keys {
+		e.keyLen = copy(e.key[:], key)
+	}
+	select {
+	case w.tap.events <- e:
+	default:
+		w.tap.dropped.Add(1)
+	}
+}
