@@ -77,7 +77,9 @@ func serve(ctx context.Context, k *control) error {
 	if err != nil || !found {
 		return err
 	}
-	m, err := middleware.New(k.options(k.config, k.servers))
+	options := k.options(k.config, k.servers)
+	options.Tap = newTap(k.config)
+	m, err := middleware.New(options)
 	if err != nil {
 		return err
 	}
@@ -90,6 +92,11 @@ func serve(ctx context.Context, k *control) error {
 		}
 		defer stopAdmin()
 	}
+	stopLogs, err := startLogs(k.config, m.Stats(), options.Tap, k.log)
+	if err != nil {
+		return err
+	}
+	defer stopLogs()
 	if err := m.Listen(); err != nil {
 		return err
 	}

@@ -59,6 +59,13 @@ type Config struct {
 
 	Limits protocol.Limits // bytes
 
+	StatsFile   string // "" none
+	StatsWindow time.Duration
+	Sample      int           // one of every so many requests is logged; 0: none
+	Slow        time.Duration // 0: no request is slow
+	RequestLog  string        // "" the log
+	LogKeys     bool
+
 	Security middleware.Security
 
 	Admin     string // "" off

@@ -54,6 +54,8 @@ const (
 	maxReplicas = 500
 	// maxKeyLimit leaves room for servers that were built with a longer KEY_MAX_LENGTH.
 	maxKeyLimit = 8 << 10
+	// maxSample leaves some requests a day of a million per second.
+	maxSample = 1_000_000_000
 	// maxTime is beyond any wait that still makes sense.
 	maxTime = time.Hour
 )
@@ -360,6 +362,34 @@ var Options = []Option{
 			check: parseAdmin,
 		},
 		Help: "address of the admin server: /livez, /readyz, /metrics and the live page",
+	},
+	{
+		Name: "stats-file", Default: "none", Group: groupProcess, kind: file(func(c *Config) *string { return &c.StatsFile }),
+		Help: "file to append the statistics log to: JSON lines, one per window and a summary at the end",
+	},
+	{
+		Name: "stats-window", Default: formatDuration(5 * time.Second), Group: groupProcess,
+		kind: duration{func(c *Config) *time.Duration { return &c.StatsWindow }, 100 * time.Millisecond, maxTime},
+		Help: "length of the statistics log's windows",
+	},
+	{
+		Name: "sample", Default: fractionOff, Group: groupProcess,
+		kind: fraction{func(c *Config) *int { return &c.Sample }, maxSample},
+		Help: "log one of every N requests of each worker, with all its moments",
+	},
+	{
+		Name: "slow", Default: formatDuration(0), Group: groupProcess,
+		kind: duration{func(c *Config) *time.Duration { return &c.Slow }, 0, maxTime},
+		Help: "log requests whose response time is at least this; 0s: none",
+	},
+	{
+		Name: "request-log", Default: "none", Group: groupProcess, kind: file(func(c *Config) *string { return &c.RequestLog }),
+		Help: "file to append logged requests to, as JSON lines; with none they go to the log",
+	},
+	{
+		Name: "log-keys", Default: "false", Group: groupProcess,
+		kind: toggle{func(c *Config) *bool { return &c.LogKeys }},
+		Help: "log the first key of logged requests, too",
 	},
 	{
 		Name: "log-level", Default: "info", Group: groupProcess,

@@ -20,7 +20,10 @@ var live = []string{
 }
 
 // local are the options in which middlewares in front of the same servers may well differ.
-var local = []string{"listen", "listen-port", "admin", "log-level", "log-format", "procs", "watch-interval"}
+var local = []string{
+	"listen", "listen-port", "admin", "log-level", "log-format", "procs", "watch-interval",
+	"stats-file", "stats-window", "sample", "slow", "request-log", "log-keys",
+}
 
 // Live says whether the value may change while mcmw runs.
 func (o *Option) Live() bool { return slices.Contains(live, o.Name) }

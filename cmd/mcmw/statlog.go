@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+
+	"mcmw/internal/config"
+	"mcmw/internal/statlog"
+	"mcmw/internal/stats"
+)
+
+// newTap returns what leads to the request log, nil if c asks for none.
+func newTap(c *config.Config) *stats.Tap {
+	if c.Sample == 0 && c.Slow == 0 {
+		return nil
+	}
+	return stats.NewTap(c.Sample, c.Slow, c.LogKeys)
+}
+
+// startLogs starts the statistics log and the request log that c asks for. The function it returns ends them: it writes
+// what is still to be written. tap is nil if there is no request log.
+func startLogs(c *config.Config, r *stats.Registry, tap *stats.Tap, log *slog.Logger) (stop func(), err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var files []*os.File
+	var writers sync.WaitGroup
+	stop = func() {
+		cancel()
+		writers.Wait()
+		for _, f := range files {
+			if err := f.Close(); err != nil {
+				log.Error("a log file could not be closed", "file", f.Name(), "error", err)
+			}
+		}
+	}
+	open := func(path string) (*os.File, error) {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+		if err == nil {
+			files = append(files, f)
+		}
+		return f, err
+	}
+	start := func(what string, run func(context.Context) error) {
+		writers.Go(func() {
+			if err := run(ctx); err != nil {
+				log.Error("the "+what+" has ended; clients are served on", "error", err)
+			}
+		})
+	}
+	if c.StatsFile != "" {
+		f, err := open(c.StatsFile)
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("statistics log: %w", err)
+		}
+		windows, err := statlog.NewWindows(f, r, c.StatsWindow, version)
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("statistics log: %w", err)
+		}
+		start("statistics log", windows.Run)
+	}
+	switch {
+	case tap == nil:
+	case c.RequestLog != "":
+		f, err := open(c.RequestLog)
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("request log: %w", err)
+		}
+		start("request log", func(ctx context.Context) error { return statlog.WriteRequests(ctx, tap, f) })
+	default:
+		start("request log", func(ctx context.Context) error { return statlog.LogRequests(ctx, tap, log) })
+	}
+	return stop, nil
+}

@@ -1,0 +1,182 @@
+package statlog
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"math/big"
+	"time"
+
+	"mcmw/internal/stats"
+)
+
+// step is the width of the histogram's steps: that of the reports.
+const step = 100 * time.Microsecond
+
+// start is the first line of a run.
+type start struct {
+	Type    string   `json:"type"` // "start"
+	Time    int64    `json:"time"` // ms since 1970
+	Version string   `json:"version"`
+	Window  float64  `json:"window"` // s
+	Workers int      `json:"workers"`
+	Depth   int      `json:"depth"`
+	Servers []string `json:"servers"`
+}
+
+// window is what happened between two moments: in one window, or, as the last line of a run, in all of them.
+type window struct {
+	Type    string  `json:"type"`   // "window" or "summary"
+	Number  int     `json:"number"` // of the window, from 1; of the summary how many there were
+	From    int64   `json:"from"`   // ms since 1970
+	Until   int64   `json:"until"`
+	Seconds float64 `json:"seconds"`
+
+	Requests     uint64  `json:"requests"` // answered
+	Throughput   float64 `json:"throughput"`
+	Arrivals     uint64  `json:"arrivals"` // put on the queue
+	ArrivalRate  float64 `json:"arrivalRate"`
+	ServerErrors uint64  `json:"serverErrors"` // requests answered SERVER_ERROR
+	Keys         uint64  `json:"keys"`
+	Misses       uint64  `json:"misses"`
+
+	Queue   sampled `json:"queue"`   // requests that waited
+	Service sampled `json:"service"` // requests in service
+	Busy    float64 `json:"busy"`    // workers, mean
+
+	// Times are by name: response, response:CLASS, the five stages, server:NAME. What did not happen is left out.
+	Times     map[string]times `json:"times"`
+	Histogram histogram        `json:"histogram"` // of the response times
+}
+
+// sampled is a number that was sampled in the window.
+type sampled struct {
+	Samples uint64  `json:"samples"`
+	Sum     uint64  `json:"sum"`
+	Mean    float64 `json:"mean"`
+}
+
+func sampledOf(samples, sum uint64) sampled {
+	return sampled{Samples: samples, Sum: sum, Mean: float64(sum) / float64(max(samples, 1))}
+}
+
+// times are the moments of some times, ns. N, Sum and Squares are exact; Mean and M2 follow from them.
+type times struct {
+	N       uint64   `json:"n"`
+	Mean    float64  `json:"mean"`
+	M2      float64  `json:"m2"`
+	Sum     uint64   `json:"sum"`
+	Squares *big.Int `json:"squares"`
+}
+
+// histogram has the steps in which there were times, as pairs of a step and its count: step i holds the times from i*step.
+type histogram struct {
+	Step   int64       `json:"step"` // ns
+	Counts [][2]uint64 `json:"counts"`
+	Beyond uint64      `json:"beyond"` // times of 200 ms and more
+}
+
+// Windows writes the statistics log.
+type Windows struct {
+	registry *stats.Registry
+	length   time.Duration
+	out      *json.Encoder
+
+	first, last       *stats.Snapshot // cumulative
+	firstTime, latest time.Time       // when they were taken
+	number            int
+}
+
+// NewWindows writes the first line of a run to out, and returns the log whose first window begins now. A window is length
+// long.
+func NewWindows(out io.Writer, r *stats.Registry, length time.Duration, version string) (*Windows, error) {
+	w := &Windows{registry: r, length: length, out: json.NewEncoder(out), first: r.Snapshot(), firstTime: time.Now()}
+	w.last, w.latest = w.first, w.firstTime
+	line := start{
+		Type: "start", Time: w.firstTime.UnixMilli(), Version: version, Window: length.Seconds(),
+		Workers: w.first.Workers, Depth: w.first.Depth, Servers: []string{},
+	}
+	for i := range w.first.Servers {
+		line.Servers = append(line.Servers, w.first.Servers[i].Name)
+	}
+	return w, w.out.Encode(line)
+}
+
+// Run writes a line for each window until ctx is done, then one for the rest and the summary. It ends early if a line
+// cannot be written.
+func (w *Windows) Run(ctx context.Context) error {
+	tick := time.NewTicker(w.length)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := w.window(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return w.end()
+		}
+	}
+}
+
+// window writes what happened since the last window.
+func (w *Windows) window() error {
+	s, now := w.registry.Snapshot(), time.Now()
+	w.number++
+	line := w.line("window", s.Sub(w.last), w.latest, now)
+	w.last, w.latest = s, now
+	return w.out.Encode(line)
+}
+
+// end writes the last window, and the summary of all of them.
+func (w *Windows) end() error {
+	if err := w.window(); err != nil {
+		return err
+	}
+	return w.out.Encode(w.line("summary", w.last.Sub(w.first), w.firstTime, w.latest))
+}
+
+// line returns the line for s, which is a difference of snapshots.
+func (w *Windows) line(kind string, s *stats.Snapshot, from, until time.Time) *window {
+	seconds := max(float64(s.Uptime), 1) / float64(time.Second)
+	all := s.All()
+	l := &window{
+		Type: kind, Number: w.number, From: from.UnixMilli(), Until: until.UnixMilli(), Seconds: seconds,
+		Requests: all.Count(), Throughput: float64(all.Count()) / seconds,
+		Arrivals: s.Arrived, ArrivalRate: float64(s.Arrived) / seconds,
+		Keys: s.Keys, Misses: s.Misses,
+		Queue: sampledOf(s.Samples, s.SampledWaiting), Service: sampledOf(s.Samples, s.SampledServing),
+		Busy:  float64(s.BusyTime) / float64(time.Second) / seconds,
+		Times: map[string]times{},
+	}
+	for c := range s.Requests {
+		l.ServerErrors += s.Requests[c][stats.ResultServerError]
+	}
+	add := func(name string, h *stats.Histogram) {
+		if h.Count() > 0 {
+			m := h.Moments()
+			l.Times[name] = times{N: m.N, Mean: m.Mean, M2: m.M2, Sum: h.Sum(), Squares: h.Squares()}
+		}
+	}
+	add("response", &all)
+	for c := range stats.NumClasses {
+		add("response:"+c.String(), &s.Response[c])
+	}
+	for i := range stats.NumStages {
+		add(i.String(), &s.Stages[i])
+	}
+	for i := range s.Servers {
+		add("server:"+s.Servers[i].Name, &s.Servers[i].Times)
+	}
+	counts, beyond, err := all.Linear(step)
+	if err != nil {
+		panic(err) // step is not one that histograms have
+	}
+	l.Histogram = histogram{Step: int64(step), Counts: [][2]uint64{}, Beyond: beyond}
+	for i, n := range counts {
+		if n > 0 {
+			l.Histogram.Counts = append(l.Histogram.Counts, [2]uint64{uint64(i), n})
+		}
+	}
+	return l
+}
