@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/model"
+	"mcmw/internal/spell"
+)
+
+// adviseTimeout bounds how long a running middleware may take to answer.
+const adviseTimeout = 10 * time.Second
+
+func newAdviseCommand() *cobra.Command {
+	var output string
+	command := &cobra.Command{
+		Use:   "advise URL",
+		Short: "Say what limits a running middleware",
+		Long: "Say which part of a running middleware saturates first, at which load, and what would help, from what it measured in the\n" +
+			"last 10 s. URL is its admin address. docs/observability.md says how it is computed.",
+		Example: "  mcmw advise http://127.0.0.1:9150\n  mcmw advise 127.0.0.1:9150 -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			report, err := fetchModel(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				encoder := json.NewEncoder(cmd.OutOrStdout())
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(report)
+			}
+			return writeAdvice(cmd.OutOrStdout(), report)
+		},
+	}
+	oneOf(command, &output, "output", "o", "form of the answer", "text", "json")
+	return command
+}
+
+// fetchModel asks the middleware whose admin address is url.
+func fetchModel(ctx context.Context, url string) (*model.Report, error) {
+	if !strings.Contains(url, "://") {
+		url = "http://" + url
+	}
+	ctx, cancel := context.WithTimeout(ctx, adviseTimeout)
+	defer cancel()
+	// No point has this number: the model alone is wanted.
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/api/stats?after=1000000000000", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s", url, response.Status)
+	}
+	var answer struct{ Model *model.Report }
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Model == nil {
+		return nil, fmt.Errorf("%s does not answer as mcmw's admin server does", url)
+	}
+	return answer.Model, nil
+}
+
+// writeAdvice writes the sentence and the numbers it stands on.
+func writeAdvice(w io.Writer, r *model.Report) error {
+	fmt.Fprintf(w, "%s\n\nOver %.0f s: %s requests/s answered, %s/s arrived.\n\n", r.Advice, r.Window, spell.Count(r.Rate), spell.Count(r.Arrivals))
+	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(columns, "part\tin use\tsaturates at")
+	for i := range r.Parts {
+		p := &r.Parts[i]
+		at := "not known"
+		if p.Capacity > 0 {
+			at = spell.Count(p.Capacity) + " requests/s"
+		}
+		fmt.Fprintf(columns, "%s\t%.0f %%\t%s\n", p, 100*p.Utilization, at)
+	}
+	fmt.Fprintln(columns, "\nLittle's law\tsampled\trate x time")
+	for _, l := range r.Laws {
+		fmt.Fprintf(columns, "requests in %s\t%.2f\t%.2f\n", l.Law, l.Measured, l.Predicted)
+	}
+	if err := columns.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nWait in the queue: %s; of an M/M/m queue: %s\n", spell.Time(r.Wait.Measured), spell.Time(r.Wait.Predicted))
+	return err
+}

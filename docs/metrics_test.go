@@ -1,0 +1,76 @@
+package docs
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/admin"
+	"mcmw/internal/stats"
+)
+
+// metricsPage returns what /metrics answers.
+func metricsPage(t *testing.T) string {
+	t.Helper()
+	s := admin.New(admin.Options{Addr: "127.0.0.1:0", Control: new(stats.Control), Registry: stats.New(stats.Options{
+		Servers: []string{"a"}, Workers: 1, Queues: []stats.Queue{{Name: "shared"}},
+		Health: func(int) stats.Health {
+			return stats.Health{State: "up", Transitions: []stats.Transition{{To: "up"}}}
+		},
+	})})
+	require.NoError(t, s.Listen())
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	defer func() {
+		cancel()
+		require.NoError(t, <-ended)
+	}()
+	response, err := http.Get("http://" + s.Addr().String() + "/metrics")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return string(page)
+}
+
+func TestEveryMetricIsInTheTableWithItsTypeAndLabels(t *testing.T) {
+	page := metricsPage(t)
+	exported := map[string]string{} // name -> type and labels, as the table has them
+	for _, line := range regexp.MustCompile(`(?m)^# TYPE (mcmw_\S+) (\S+)$`).FindAllStringSubmatch(page, -1) {
+		name, kind := line[1], line[2]
+		series := regexp.MustCompile(`(?m)^` + name + `(?:_bucket)?(?:\{(.*)\})? `).FindStringSubmatch(page)
+		require.NotNil(t, series, name)
+		var labels []string
+		for _, l := range regexp.MustCompile(`(\w+)="`).FindAllStringSubmatch(series[1], -1) {
+			if l[1] != "le" {
+				labels = append(labels, l[1])
+			}
+		}
+		exported[name] = kind + " " + strings.Join(labels, " ")
+	}
+	documented := map[string]string{}
+	row := regexp.MustCompile("(?m)^\\| `(mcmw_\\w+)` \\| (\\w+) \\| ?([\\w, ]*?) ?\\| ")
+	for _, line := range row.FindAllStringSubmatch(read(t, "observability.md"), -1) {
+		documented[line[1]] = line[2] + " " + strings.ReplaceAll(line[3], ",", "")
+	}
+	require.Greater(t, len(exported), 30)
+	for name, what := range exported {
+		require.ElementsMatch(t, strings.Fields(what), strings.Fields(documented[name]), "%s in the table", name)
+	}
+	require.Len(t, documented, len(exported), "the table has metrics that do not exist")
+}
+
+func TestTheMetricsPageIsCleanForPromlint(t *testing.T) {
+	problems, err := promlint.New(strings.NewReader(metricsPage(t))).Lint()
+	require.NoError(t, err)
+	for _, p := range problems {
+		require.NotContains(t, p.Metric, "mcmw_", p.Text)
+	}
+}
