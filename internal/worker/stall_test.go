@@ -74,8 +74,10 @@ func TestRequestsThatDoNotNeedAStalledServerDoNotWaitForIt(t *testing.T) {
 			servers[1].Thaw()
 			for i, w := range waiting {
 				key := frozen[i]
-				want := []string{"VALUE " + key + " 0 1\r\nx\r\nEND\r\n", "STORED\r\n", "VA 1\r\nx\r\n", "VALUE " + key + " 0 1\r\nx\r\nEND\r\n", "DELETED\r\n",
-					"VALUE " + others[0] + " 0 1\r\nx\r\nVALUE " + key + " 0 1\r\nx\r\nEND\r\n"}[i%6]
+				want := []string{
+					"VALUE " + key + " 0 1\r\nx\r\nEND\r\n", "STORED\r\n", "VA 1\r\nx\r\n", "VALUE " + key + " 0 1\r\nx\r\nEND\r\n", "DELETED\r\n",
+					"VALUE " + others[0] + " 0 1\r\nx\r\nVALUE " + key + " 0 1\r\nx\r\nEND\r\n",
+				}[i%6]
 				assert.Equal(t, want, w.ask("", []int{3, 1, 2, 3, 1, 5}[i%6]), "what waited for %s", key)
 				assert.Equal(t, "VALUE "+others[1]+" 0 1\r\nx\r\nEND\r\n", w.ask("get %s\r\n", 3, others[1]))
 			}
