@@ -246,12 +246,46 @@ func (s *statefulSet) host(pod int) string { return fmt.Sprintf("memcached-%d.%s
 // name returns what a pod's server is called.
 func (s *statefulSet) name(pod int) string { return fmt.Sprintf("memcached-%d:%d", pod, s.port) }
 
+// setAddresses is how many addresses there are for the pods of a set.
+const setAddresses = 10
+
+// setAddress returns address number i of those for pods. Other processes that run this test have others.
+func setAddress(i int) string {
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d", 64+pid%64, pid/64%256, 1+i)
+}
+
+// commonPort returns a port that is free at all addresses for pods.
+func commonPort(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		var listeners []net.Listener
+		port := 0
+		for i := range setAddresses {
+			l, err := net.Listen("tcp", net.JoinHostPort(setAddress(i), strconv.Itoa(port)))
+			if err != nil {
+				break
+			}
+			listeners = append(listeners, l)
+			port = l.Addr().(*net.TCPAddr).Port
+		}
+		for _, l := range listeners {
+			require.NoError(t, l.Close())
+		}
+		if len(listeners) == setAddresses {
+			return port
+		}
+	}
+	require.FailNow(t, "no port is free at all addresses")
+	return 0
+}
+
 // startSet starts a set with n pods, each with an address of its own.
 func startSet(t *testing.T, n int) *statefulSet {
 	t.Helper()
-	s := &statefulSet{DNS: mctest.StartDNS(t)}
+	s := &statefulSet{DNS: mctest.StartDNS(t), port: commonPort(t)}
 	for i := range n {
-		s.start(t, i, fmt.Sprintf("127.0.1.%d", i+1))
+		s.start(t, i, setAddress(i))
 	}
 	s.publish()
 	return s
@@ -260,15 +294,7 @@ func startSet(t *testing.T, n int) *statefulSet {
 // start starts a pod at an address; the name server knows it at once, and its record from the next publish on.
 func (s *statefulSet) start(t *testing.T, pod int, address string) {
 	t.Helper()
-	port := "-1" // any for the first
-	if s.port != 0 {
-		port = strconv.Itoa(s.port)
-	}
-	server := mctest.StartMemcached(t, "-l", address, "-p", port)
-	_, text, err := net.SplitHostPort(server.Addr())
-	require.NoError(t, err)
-	s.port, err = strconv.Atoi(text)
-	require.NoError(t, err)
+	server := mctest.StartMemcached(t, "-l", address, "-p", strconv.Itoa(s.port))
 	s.pods = append(s.pods[:min(pod, len(s.pods))], append([]*mctest.Server{server}, s.pods[min(pod+1, len(s.pods)):]...)...)
 	s.SetAddrs(s.host(pod), address)
 }
@@ -311,8 +337,8 @@ func TestAPodThatMovesCostsOnlyTheRequestsItHas(t *testing.T) {
 			w.proceed(t)
 
 			old := s.pods[1]
-			s.start(t, 1, "127.0.2.2")
-			awaitLog(t, p.stderr, fmt.Sprintf(`"moved":["%[1]s: 127.0.1.2:%[2]d -> 127.0.2.2:%[2]d"]`, s.name(1), s.port))
+			s.start(t, 1, setAddress(7))
+			awaitLog(t, p.stderr, fmt.Sprintf(`"moved":["%s: %s -> %s"]`, s.name(1), old.Addr(), s.pods[1].Addr()))
 			w.proceed(t)
 			old.Stop() // nobody talks to it any more
 			w.proceed(t)
@@ -354,7 +380,7 @@ func TestAStatefulSetGrowsAndShrinksUnderLoad(t *testing.T) {
 	p, address := s.serve(t, "--replicas", "1", "--sharded")
 	w := startWriters(t, address)
 	w.proceed(t)
-	s.start(t, 2, "127.0.1.3")
+	s.start(t, 2, setAddress(2))
 	s.publish()
 	awaitLog(t, p.stderr, fmt.Sprintf(`"added":[%q]`, s.name(2)))
 	w.proceed(t)
@@ -386,7 +412,7 @@ func TestTheStartTakesANewAddressOfAServerItWaitsFor(t *testing.T) {
 	s.pods[1].Stop()
 	p := startProcess(t, "serve", "-p", "0", "--admin", "off", "--resolver", s.Addr(), "--resolve-interval", "100ms", "-m", "srv+"+setService+".")
 	require.Equal(t, s.name(1), awaitEntry(t, p.stderr, "waiting for a server").Server)
-	s.start(t, 1, "127.0.2.2")
+	s.start(t, 1, setAddress(7))
 	awaitEntry(t, p.stderr, "ready")
 }
 
