@@ -125,10 +125,15 @@ func (w *Worker) untilExpiry(r *pending) time.Duration {
 	return w.options.Timeout - time.Duration(stats.Now()-r.Enqueued)
 }
 
-// expire answers a request that has waited on a detour for as long as it may take, and reports whether it has.
-func (w *Worker) expire(i int32) bool {
+// expire ends the patience with a request that has waited on a detour for as long as it may take: where its keys have other
+// servers it is planned, and only the suspects fail it; otherwise it is answered here, and true returned.
+func (w *Worker) expire(i int32) (answered bool) {
 	r := &w.requests[i]
 	if !w.patient || w.untilExpiry(r) > 0 || (r.Answer != "" && !r.HasEffect()) {
+		return false
+	}
+	if w.options.Router.N() > 1 && r.NumKeys > 0 {
+		r.expired = true
 		return false
 	}
 	switch {

@@ -112,6 +112,9 @@ func (w *Worker) connect(ctx context.Context, r *pending, s int, command protoco
 	if reads && w.options.Servers[s].Stale() {
 		return w.conns[s].Refuse()
 	}
+	if r.expired && w.options.Servers[s].Suspected() {
+		return w.conns[s].TimedOut()
+	}
 	if len(w.waiting(s)) > 0 {
 		return nil // in use: it owes replies
 	}

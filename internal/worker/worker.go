@@ -131,6 +131,7 @@ type pending struct {
 	stripe      uint32 // of the key of a replicated write
 	locked      bool   // the stripe is held for this write
 	done        bool   // no further step follows
+	expired     bool   // there is no time left to wait for a suspect
 	step        step
 	// Of a read that is planned again: the calls of the first attempt.
 	retryFirst, retryLast int32
@@ -259,17 +260,17 @@ func (w *Worker) add(ctx context.Context, b *request.Burst) {
 		if r.Command == protocol.Meta && r.NumKeys > 0 {
 			w.requests[i].meta = protocol.ParseMeta(&r.Request, nil)
 		}
-		expired := w.expire(i)
-		if w.patient && !expired {
+		answered := w.expire(i)
+		if w.patient && !answered {
 			w.awaitReadable(ctx, i)
 		}
-		if !expired && (w.detour(b, i) || !w.admit(b, i)) {
+		if !answered && (w.detour(b, i) || !w.admit(b, i)) {
 			w.requests = w.requests[:i]
 			break
 		}
 		b.Next++
 		r.Dequeued = w.dequeued
-		if !expired && w.plan(ctx, i) {
+		if !answered && w.plan(ctx, i) {
 			break
 		}
 	}
