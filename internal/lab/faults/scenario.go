@@ -56,6 +56,7 @@ var (
 	proxied = settings{servers: 3, proxies: true}
 	spaced  = settings{servers: 3, spaced: true}
 	clocked = settings{servers: 3, clock: true}
+	named   = settings{servers: 3, named: true}
 )
 
 // Replication and acknowledgement, as `mcmw serve` takes them.
@@ -95,6 +96,7 @@ func Scenarios() []Scenario {
 		{Name: "refuse", Title: "a server ends every connection at once", Args: ackAny, fault: inject(faulty.Fault{Refuse: true, Cut: 1, Reset: true}), heal: lift, Long: true, settings: proxied},
 		{Name: "partition", Title: "packets to and from a server are lost", Args: ackAny, fault: partition, heal: heal, lasts: 4 * time.Second, then: 8 * time.Second, writes: expired, settings: spaced},
 		{Name: "descriptors", Title: "more clients come than there are file descriptors", Args: ackAny, fault: exhaust, settings: plain},
+		{Name: "names", Title: "the name server fails, works again, and has another address for a server, which is killed 1 s later at its former one", Args: with(ackAny, "--resolve-interval", "200ms"), fault: move, Long: true, settings: named},
 		{Name: "clock", Title: "a server is killed; the wall clock jumps a day forward, two days back; the server is started again", Args: flushOnJoin, fault: jump, heal: start, settings: clocked},
 	}
 	for i := range list {
@@ -235,6 +237,20 @@ func exhaust(ctx context.Context, s *system) error {
 	}
 	leave()
 	return s.mcmw.AwaitReady(ctx)
+}
+
+// move lets the name server fail for a while, moves the victim to another address, and later kills what it has left behind.
+func move(ctx context.Context, s *system) error {
+	s.dns.Fail("")
+	if err := sleep(ctx, time.Second); err != nil {
+		return err
+	}
+	s.dns.Heal()
+	if err := errors.Join(sleep(ctx, 500*time.Millisecond), s.move(ctx), sleep(ctx, time.Second)); err != nil {
+		return err
+	}
+	s.endFormer()
+	return nil
 }
 
 // jump kills the victim and sets the middleware's wall clock forward, and back.

@@ -27,7 +27,14 @@ type settings struct {
 	proxies bool     // a faulty proxy stands before every server
 	spaced  bool     // the server that is to fail is in a network namespace of its own
 	clock   bool     // mcmw's wall clock can be set
+	named   bool     // mcmw finds the servers by SRV records
 }
+
+// zone is the name under which servers are found, and its name below which they are.
+const (
+	zone    = "cache.test"
+	service = "_memcache._tcp." + zone
+)
 
 // victim is the server that fails where one does.
 const victim = 1
@@ -61,8 +68,10 @@ type system struct {
 	mcmw     *process.Process
 	admin    admin
 	events   *events
-	clock    *wallClock // nil unless it can be set
-	spaces   int        // of keys that were in use
+	clock    *wallClock       // nil unless it can be set
+	dns      *faulty.DNS      // nil unless servers are named
+	former   *process.Process // of the victim, at the address it had before; nil if there is none
+	spaces   int              // of keys that were in use
 }
 
 // startSystem starts the servers and the middleware. Of what could be started stop ends everything.
@@ -92,7 +101,46 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 			}
 		}
 	}
+	if o.named {
+		if s.dns, err = faulty.StartDNS(); err != nil {
+			return s, err
+		}
+		s.publish()
+	}
 	return s, s.startMcmw(ctx)
+}
+
+// publish tells the name server where the servers are.
+func (s *system) publish() {
+	var targets []faulty.Target
+	for i, server := range s.servers {
+		host := fmt.Sprintf("server-%d.%s", i+1, zone)
+		// As mcmw calls it.
+		server.name = fmt.Sprintf("server-%d:%d", i+1, server.port)
+		s.dns.SetAddrs(host, server.host)
+		targets = append(targets, faulty.Target{Host: host, Port: server.port})
+	}
+	s.dns.SetSRV(service, targets...)
+}
+
+// move starts another server in place of the victim, at another address, and tells the name server so. The former one goes on.
+func (s *system) move(ctx context.Context) error {
+	server := s.servers[victim]
+	s.former = server.proc
+	server.host = fmt.Sprintf("127.0.0.%d", len(s.servers)+2)
+	if err := s.startServer(ctx, victim); err != nil {
+		return err
+	}
+	s.publish()
+	return nil
+}
+
+// endFormer ends the server that the victim has left behind.
+func (s *system) endFormer() {
+	if s.former != nil {
+		s.former.Stop(syscall.SIGKILL)
+		s.former = nil
+	}
 }
 
 // startServer starts server i, empty; not the first time at the address it had.
@@ -142,9 +190,15 @@ func (s *system) startMcmw(ctx context.Context) error {
 	}
 	s.admin = admin{net.JoinHostPort(process.Loopback, strconv.Itoa(adminPort))}
 	addr := net.JoinHostPort(process.Loopback, strconv.Itoa(port))
+	if s.dns != nil {
+		names = []string{"srv+" + service + "."}
+	}
 	cmd := exec.Command(s.programs.Mcmw, append([]string{
 		"serve", "--listen", addr, "--servers", strings.Join(names, ","), "--admin", s.admin.addr, "--log-format", "json",
 	}, s.settings.args...)...)
+	if s.dns != nil {
+		cmd.Args = append(cmd.Args, "--resolver", s.dns.Addr())
+	}
 	cmd.Stderr = s.events
 	start := process.Start
 	if s.settings.clock {
@@ -167,6 +221,7 @@ func (s *system) stop() (err error) {
 			s.kill(i)
 		}
 	}
+	s.endFormer()
 	if s.mcmw != nil {
 		err = s.mcmw.Ended()
 		s.mcmw.Stop(syscall.SIGTERM)
@@ -176,6 +231,9 @@ func (s *system) stop() (err error) {
 	}
 	if s.clock != nil {
 		s.clock.close()
+	}
+	if s.dns != nil {
+		s.dns.Stop()
 	}
 	for _, server := range s.servers {
 		if server.proxy != nil {

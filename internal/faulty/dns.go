@@ -1,0 +1,170 @@
+package faulty
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// DNS is a name server on loopback, over UDP. It knows the names it was told, and answers that others don't exist. Its methods
+// may be called from any goroutine.
+type DNS struct {
+	conn  net.PacketConn
+	ended chan struct{} // closed when nobody serves any more
+
+	mu    sync.Mutex // guards the fields below
+	addrs map[string][]netip.Addr
+	srv   map[string][]dnsmessage.SRVResource
+	rcode map[string]dnsmessage.RCode // what is answered instead; "" is every name
+	asked map[string]int
+}
+
+// StartDNS starts a name server that knows no name.
+func StartDNS() (*DNS, error) {
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	d := &DNS{
+		conn: conn, ended: make(chan struct{}), addrs: make(map[string][]netip.Addr), srv: make(map[string][]dnsmessage.SRVResource),
+		rcode: make(map[string]dnsmessage.RCode), asked: make(map[string]int),
+	}
+	go func() {
+		defer close(d.ended)
+		d.serve()
+	}()
+	return d, nil
+}
+
+// Stop ends the server.
+func (d *DNS) Stop() {
+	_ = d.conn.Close()
+	<-d.ended
+}
+
+// Addr is where the server answers: "host:port".
+func (d *DNS) Addr() string { return d.conn.LocalAddr().String() }
+
+// SetAddrs gives name these addresses, IPv4 or IPv6, in place of those it had. Without any it does not exist.
+func (d *DNS) SetAddrs(name string, addrs ...string) {
+	parsed := make([]netip.Addr, len(addrs))
+	for i, a := range addrs {
+		parsed[i] = netip.MustParseAddr(a)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.addrs[key(name)] = parsed
+}
+
+// Target is a record that leads to a server: its host's name and port.
+type Target struct {
+	Host             string
+	Port             int
+	Priority, Weight int
+}
+
+// SetSRV gives name these SRV records in place of those it had. Without any it does not exist.
+func (d *DNS) SetSRV(name string, targets ...Target) {
+	records := make([]dnsmessage.SRVResource, len(targets))
+	for i, t := range targets {
+		records[i] = dnsmessage.SRVResource{
+			Target: dnsmessage.MustNewName(key(t.Host) + "."), Port: uint16(t.Port), Priority: uint16(t.Priority), Weight: uint16(t.Weight),
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.srv[key(name)] = records
+}
+
+// Fail answers questions for name ("": any) with SERVFAIL, until Heal.
+func (d *DNS) Fail(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rcode[key(name)] = dnsmessage.RCodeServerFailure
+}
+
+// Heal ends what Fail began, for all names.
+func (d *DNS) Heal() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.rcode)
+}
+
+// Asked returns how many questions for name have been answered.
+func (d *DNS) Asked(name string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked[key(name)]
+}
+
+// key returns the spelling under which a name is stored.
+func key(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+
+func (d *DNS) serve() {
+	buffer := make([]byte, 1500)
+	for {
+		n, from, err := d.conn.ReadFrom(buffer)
+		if err != nil {
+			return // closed
+		}
+		var query dnsmessage.Message
+		if err := query.Unpack(buffer[:n]); err != nil || len(query.Questions) != 1 {
+			continue
+		}
+		message := d.answer(query)
+		reply, err := message.Pack()
+		if err != nil {
+			continue // a name that can't be written: whoever asks hears nothing
+		}
+		_, _ = d.conn.WriteTo(reply, from)
+	}
+}
+
+// answer returns the reply to query, which has one question.
+func (d *DNS) answer(query dnsmessage.Message) dnsmessage.Message {
+	q := query.Questions[0]
+	name := key(q.Name.String())
+	reply := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true, RecursionDesired: query.RecursionDesired, RecursionAvailable: true},
+		Questions: query.Questions,
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked[name]++
+	for _, failing := range []string{"", name} {
+		if code, ok := d.rcode[failing]; ok {
+			reply.RCode = code
+			return reply
+		}
+	}
+	if len(d.addrs[name]) == 0 && len(d.srv[name]) == 0 {
+		reply.RCode = dnsmessage.RCodeNameError
+		return reply
+	}
+	add := func(body dnsmessage.ResourceBody) {
+		header := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: 1}
+		reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: header, Body: body})
+	}
+	switch q.Type {
+	case dnsmessage.TypeA:
+		for _, a := range d.addrs[name] {
+			if a.Is4() {
+				add(&dnsmessage.AResource{A: a.As4()})
+			}
+		}
+	case dnsmessage.TypeAAAA:
+		for _, a := range d.addrs[name] {
+			if a.Is6() {
+				add(&dnsmessage.AAAAResource{AAAA: a.As16()})
+			}
+		}
+	case dnsmessage.TypeSRV:
+		for _, r := range d.srv[name] {
+			add(&r)
+		}
+	}
+	return reply
+}
