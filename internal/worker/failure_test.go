@@ -53,6 +53,19 @@ func TestKillingAReplicaFailsNoRead(t *testing.T) {
 	awaitState(t, m, 1, backend.Down)
 }
 
+func TestAReadIsTriedOnEveryReplicaThatIsLeft(t *testing.T) {
+	m, servers := replicas(t, 3, middleware.Options{Workers: 1, FailureLimit: 1_000_000})
+	c := dial(t, m.Addrs()[0].String())
+	for i := range 10 {
+		c.ask("set key%d 0 0 1\r\nx\r\n", 1, i)
+	}
+	servers[0].Stop()
+	servers[2].Stop()
+	for i := range 60 {
+		assert.Equal(t, fmt.Sprintf("VALUE key%d 0 1\r\nx\r\nEND\r\n", i%10), c.ask("get key%d\r\n", 3, i%10))
+	}
+}
+
 func TestAWriteThatAReplicaMissedIsAnsweredByAckAndTheReplicaNamed(t *testing.T) {
 	for ack, want := range map[replica.Ack]string{replica.AckAll: "SERVER_ERROR ", replica.AckQuorum: "STORED\r\n", replica.AckAny: "STORED\r\n"} {
 		t.Run(ack.String(), func(t *testing.T) {

@@ -130,8 +130,8 @@ func (w *Worker) planStep(ctx context.Context, i int32) {
 func (w *Worker) planRetry(ctx context.Context, i int32) {
 	r := &w.requests[i]
 	clear(w.failed)
-	for _, c := range w.calls[r.retryFirst:r.retryLast] {
-		if c.failed {
+	for k := r.retryFirst; k < r.retryLast; k++ {
+		if c := &w.calls[k]; c.request == i && c.failed {
 			w.failed[c.server] = true
 		}
 	}

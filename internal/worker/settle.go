@@ -12,10 +12,13 @@ import (
 // settle decides how a request goes on whose step is done: true means that it needs another, which planStep plans.
 func (w *Worker) settle(r *pending) (again bool) {
 	switch r.step {
-	case stepSend:
+	case stepSend, stepRetry:
 		if w.retries(r) {
-			r.step = stepRetry
-			r.retryFirst, r.retryLast = r.first, r.last
+			if r.step == stepSend {
+				r.step, r.retryFirst = stepRetry, r.first
+			}
+			r.retries++
+			r.retryLast = r.last
 			return true
 		}
 		if r.last-r.first < 2 || !r.replicated() {
@@ -40,10 +43,10 @@ func (w *Worker) settle(r *pending) (again bool) {
 	return false
 }
 
-// retries reports whether r is a read that a server failed and another may answer; or the same one, if it closed the
-// connection, as a server that was restarted does.
+// retries reports whether r is a read that a server failed and another may answer, which was not asked yet; or the same one,
+// if it closed the connection, as a server that was restarted does.
 func (w *Worker) retries(r *pending) bool {
-	if r.Answer != "" || !r.readsOnly() {
+	if r.Answer != "" || !r.readsOnly() || r.retries >= max(1, w.options.Router.N()-1) {
 		return false
 	}
 	for n := r.first; n < r.last; n++ {

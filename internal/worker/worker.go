@@ -133,7 +133,9 @@ type pending struct {
 	done        bool   // no further step follows
 	expired     bool   // there is no time left to wait for a suspect
 	step        step
-	// Of a read that is planned again: the calls of the first attempt.
+	// Of a read that is planned again: how often it was, and where the calls of the attempts before are, other requests' among
+	// them.
+	retries               int
 	retryFirst, retryLast int32
 	// chosen is the call whose reply is the client's; -1 while that is open.
 	chosen int32
