@@ -3,12 +3,8 @@ package faults
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"mcmw/internal/faulty"
 )
@@ -57,6 +53,7 @@ var (
 	spaced  = settings{servers: 3, spaced: true}
 	clocked = settings{servers: 3, clock: true}
 	named   = settings{servers: 3, named: true}
+	scarce  = settings{servers: 3, files: fewFiles}
 )
 
 // Replication and acknowledgement, as `mcmw serve` takes them.
@@ -76,7 +73,7 @@ func Scenarios() []Scenario {
 		{Name: "kill-quorum", Title: "a server is killed and started again", Args: ackQuorum, fault: kill, heal: start, Long: true, settings: plain},
 		{Name: "kill-all", Title: "a server is killed and started again", Args: ackAll, fault: kill, heal: start, writes: byVictim, Long: true, settings: plain},
 		{Name: "kill-two", Title: "a server is killed and started again", Args: twoOfThree, fault: kill, heal: start, Long: true, settings: plain},
-		{Name: "kill-one", Title: "a server is killed and started again", Args: oneReplica, fault: kill, heal: start, reads: byVictim, writes: byVictim, groups: true, settings: plain},
+		{Name: "kill-one", Title: "a server is killed and started again", Args: oneReplica, fault: kill, heal: start, reads: byVictim, writes: byVictim, groups: true, Long: true, settings: plain},
 		{Name: "kill-pool", Title: "a server is killed and started again", Args: with(ackAny, "--pool", "per-server"), fault: kill, heal: start, Long: true, settings: plain},
 		{Name: "kill-flush", Title: "a server is killed and started again; rejoin flush", Args: flushOnJoin, fault: kill, heal: start, Long: true, settings: plain},
 		{Name: "kill-each", Title: "all servers are killed and started again", Args: ackAny, fault: each(kill1), heal: each(start1), reads: byAny, writes: byAny, Long: true, settings: plain},
@@ -95,7 +92,7 @@ func Scenarios() []Scenario {
 		{Name: "slow", Title: "a server answers 100 ms late", Args: oneReplica, fault: inject(faulty.Fault{Delay: 100 * time.Millisecond}), heal: lift, reads: byVictim, writes: byVictim, groups: true, Long: true, settings: proxied},
 		{Name: "refuse", Title: "a server ends every connection at once", Args: ackAny, fault: inject(faulty.Fault{Refuse: true, Cut: 1, Reset: true}), heal: lift, Long: true, settings: proxied},
 		{Name: "partition", Title: "packets to and from a server are lost", Args: ackAny, fault: partition, heal: heal, lasts: 4 * time.Second, then: 8 * time.Second, writes: expired, settings: spaced},
-		{Name: "descriptors", Title: "more clients come than there are file descriptors", Args: ackAny, fault: exhaust, settings: plain},
+		{Name: "descriptors", Title: "more clients come than there are file descriptors", Args: ackAny, fault: exhaust, settings: scarce},
 		{Name: "names", Title: "the name server fails, works again, and has another address for a server, which is killed 1 s later at its former one", Args: with(ackAny, "--resolve-interval", "200ms"), fault: move, Long: true, settings: named},
 		{Name: "clock", Title: "a server is killed; the wall clock jumps a day forward, two days back; the server is started again", Args: flushOnJoin, fault: jump, heal: start, settings: clocked},
 	}
@@ -200,24 +197,14 @@ func partition(ctx context.Context, s *system) error { return s.servers[victim].
 
 func heal(ctx context.Context, s *system) error { return s.servers[victim].space.heal(ctx) }
 
-// spareDescriptors is how many more the middleware may open when they are short, and crowd how many clients then come.
+// fewFiles is how many files mcmw may open where they are short, and crowd how many clients then come besides those of the load.
 const (
-	spareDescriptors = 8
-	crowd            = 100
+	fewFiles = 256
+	crowd    = 400
 )
 
-// exhaust bounds the middleware's open files to a few more than there are, lets many clients come, and go, and asks for a
-// key on a connection that is made afterwards.
+// exhaust lets more clients come than mcmw may open files, and leave again, and then wants an answer on a new connection.
 func exhaust(ctx context.Context, s *system) error {
-	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.mcmw.Pid()))
-	if err != nil {
-		return err
-	}
-	var old unix.Rlimit
-	limit := unix.Rlimit{Cur: uint64(len(open) + spareDescriptors), Max: uint64(len(open) + spareDescriptors)}
-	if err := unix.Prlimit(s.mcmw.Pid(), unix.RLIMIT_NOFILE, &limit, &old); err != nil {
-		return err
-	}
 	var conns []net.Conn
 	leave := func() {
 		for _, conn := range conns {

@@ -28,6 +28,7 @@ type settings struct {
 	spaced  bool     // the server that is to fail is in a network namespace of its own
 	clock   bool     // mcmw's wall clock can be set
 	named   bool     // mcmw finds the servers by SRV records
+	files   int      // that mcmw may open; 0: as many as this process may
 }
 
 // zone is the name under which servers are found, and its name below which they are.
@@ -198,6 +199,9 @@ func (s *system) startMcmw(ctx context.Context) error {
 	}, s.settings.args...)...)
 	if s.dns != nil {
 		cmd.Args = append(cmd.Args, "--resolver", s.dns.Addr())
+	}
+	if s.settings.files > 0 {
+		cmd = exec.Command("prlimit", append([]string{fmt.Sprintf("--nofile=%d", s.settings.files)}, cmd.Args...)...)
 	}
 	cmd.Stderr = s.events
 	start := process.Start
