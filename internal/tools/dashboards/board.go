@@ -1,0 +1,94 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/grafana/grafana-foundation-sdk/go/cog"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+)
+
+// board is a dashboard: rows of panels.
+type board struct {
+	name        string // of its file, and of its address in Grafana
+	title       string
+	description string
+	from        string // how far it looks back
+	refresh     string
+	variables   []variable // more than data source, job and instance
+	rows        []row
+}
+
+// row is a titled row of panels.
+type row struct {
+	title  string
+	panels []panel
+}
+
+// variable is a variable whose values are those of a label.
+type variable struct {
+	name, title, metric, label string
+}
+
+// boards are all dashboards.
+func boards() []board {
+	return []board{overview(), saturation(), servers(), experiment()}
+}
+
+// json returns the dashboard as Grafana imports it.
+func (b board) json() ([]byte, error) {
+	builder := dashboard.NewDashboardBuilder(b.title).
+		Uid(b.name).
+		Description(b.description).
+		Tags([]string{"mcmw"}).
+		Readonly().
+		Tooltip(dashboard.DashboardCursorSyncCrosshair).
+		Time("now-"+b.from, "now").
+		Refresh(b.refresh).
+		Link(dashboard.NewDashboardLinkBuilder("mcmw").Type(dashboard.DashboardLinkTypeDashboards).Tags([]string{"mcmw"}).
+			IncludeVars(true).KeepTime(true)).
+		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus")).
+		WithVariable(choice(variable{"job", "Job", "mcmw_build_info", "job"})).
+		WithVariable(choice(variable{"instance", "Instance", `mcmw_build_info{job=~"$job"}`, "instance"}))
+	for _, v := range b.variables {
+		builder.WithVariable(choice(v))
+	}
+	for _, r := range b.rows {
+		builder.WithRow(dashboard.NewRowBuilder(r.title))
+		for _, p := range r.panels {
+			builder.WithPanel(p)
+		}
+	}
+	built, err := builder.Build()
+	if err != nil {
+		return nil, err
+	}
+	for i := range built.Panels {
+		id := uint32(i + 1)
+		if p := built.Panels[i].Panel; p != nil {
+			p.Id = &id
+		} else {
+			built.Panels[i].RowPanel.Id = id
+		}
+	}
+	text, err := json.MarshalIndent(built, "", "  ")
+	return append(text, '\n'), err
+}
+
+// choice makes a variable that may stand for any number of values, all of them at first.
+func choice(v variable) *dashboard.QueryVariableBuilder {
+	return dashboard.NewQueryVariableBuilder(v.name).
+		Label(v.title).
+		Datasource(source).
+		Query(dashboard.StringOrMap{String: cog.ToPtr("label_values(" + v.metric + ", " + v.label + ")")}).
+		Refresh(dashboard.VariableRefreshOnTimeRangeChanged).
+		Sort(dashboard.VariableSortAlphabeticalAsc).
+		Multi(true).IncludeAll(true).AllValue(".+").
+		Current(dashboard.VariableOption{
+			Text:  dashboard.StringOrArrayOfString{ArrayOfString: []string{"All"}},
+			Value: dashboard.StringOrArrayOfString{ArrayOfString: []string{"$__all"}},
+		})
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,122 @@
+package main
+
+// sampled is the mean of a number of requests that is sampled all the time.
+func sampled(by, name string) string {
+	return perSecond(by, "mcmw_sampled_"+name+"_requests_total") + " / " + perSecond(by, "mcmw_samples_total")
+}
+
+var (
+	// load is the share of the capacity that is in use.
+	load        = over("max", of("mcmw_model_utilization_ratio"))
+	utilization = query{over("max part, server", of("mcmw_model_utilization_ratio")), "{{part}} {{server}}"}
+	capacity    = over("sum", of("mcmw_model_capacity_requests_per_second")+" > 0")
+	bottleneck  = over("max part, server", of("mcmw_model_bottleneck"))
+)
+
+// saturation answers how much more the middleware can take, and what will stop it: utilization, saturation, errors.
+func saturation() board {
+	return board{
+		name: "mcmw-saturation", title: "mcmw / Saturation", from: "1h", refresh: "10s",
+		description: "Utilization, saturation and errors of the parts of mcmw: processor, workers, queue, servers, connections.",
+		rows: []row{
+			{"Now", []panel{
+				{
+					kind: number, title: "Busiest part", unit: "percentunit", width: quarter, marks: badAt(0.7, 0.9), queries: []query{{load, ""}},
+					description: "Utilization of the part that is nearest to its limit, over the last 10 s.",
+				},
+				{
+					kind: number, title: "Bottleneck", unit: "none", width: quarter,
+					queries:     []query{{bottleneck + " == 1", "{{part}} {{server}}"}},
+					description: "1 for the part that saturates first as the load grows: the processor, the workers, or a server. Nothing without load.",
+				},
+				{
+					kind: number, title: "Capacity", unit: "reqps", width: quarter, queries: []query{{capacity, ""}},
+					description: "The offered load at which mcmw saturates, by the model; nothing without load.",
+				},
+				{
+					kind: number, title: "Workers, and how many are of use", unit: "none", width: quarter,
+					queries: []query{
+						{over("sum", of("mcmw_workers")), "there are"},
+						{over("sum", of("mcmw_model_useful_workers")), "of use"},
+					},
+					description: "More workers than are of use do not help: another part is the limit then. 0: not known, for want of load.",
+				},
+			}},
+			{"Utilization", []panel{
+				{
+					kind: lines, title: "Utilization by part", unit: "percentunit", width: half, queries: []query{utilization},
+					description: "Share of its capacity that each part uses, over the last 10 s, by the model; the highest of all mcmw.",
+				},
+				{
+					kind: lines, title: "Load and capacity", unit: "reqps", width: half,
+					queries: []query{
+						{perSecond("", "mcmw_arrivals_total"), "offered"},
+						{answered(""), "answered"},
+						{capacity, "capacity"},
+					},
+					description: "Requests per second offered and answered, and at which rate the first part saturates, by the model.",
+				},
+				{
+					kind: lines, title: "Busy workers", unit: "percentunit", width: third,
+					queries:     []query{{perSecond("instance", "mcmw_worker_busy_seconds_total") + " / " + over("sum instance", of("mcmw_workers")), "{{instance}}"}},
+					description: "Share of the workers that serve requests, measured.",
+				},
+				{
+					kind: lines, title: "Processors used", unit: "short", width: third,
+					queries:     []query{{perSecond("instance", "process_cpu_seconds_total"), "{{instance}}"}},
+					description: "Processors that mcmw keeps busy.",
+				},
+				{
+					kind: lines, title: "Requests per round", unit: "short", width: third,
+					queries:     []query{{classicMean("instance", "mcmw_worker_round_requests"), "{{instance}}"}},
+					description: "Mean number of requests that a worker takes at a time, at most --depth. It grows with the load.",
+				},
+			}},
+			{"Saturation", []panel{
+				{
+					kind: lines, title: "Requests waiting and in service", unit: "short", width: half,
+					queries:     []query{{sampled("", "queue"), "waiting"}, {sampled("", "serving"), "in service"}},
+					description: "Mean numbers, sampled every 10 ms.",
+				},
+				{
+					kind: lines, title: "Queues", unit: "percentunit", width: half,
+					queries:     []query{{over("max queue", of("mcmw_queue_length")+" / "+of("mcmw_queue_capacity")), "{{queue}}"}},
+					description: "Share of its places that are taken, of the fullest of all mcmw. At 100 % mcmw reads no more from its clients, or sheds.",
+				},
+				{
+					kind: lines, title: "Time in the queue", unit: "s", width: half, log: true,
+					queries: []query{
+						{quantile(0.5, "", "mcmw_request_stage_duration_seconds", `stage="queue"`), "p50"},
+						{quantile(0.99, "", "mcmw_request_stage_duration_seconds", `stage="queue"`), "p99"},
+					},
+					description: "What requests wait for a worker.",
+				},
+				{
+					kind: stack, title: "What workers wait for", unit: "short", width: half,
+					queries:     []query{{perSecond("server", "mcmw_worker_wait_seconds_total"), "{{server}}"}},
+					description: "Mean number of workers that stand still until a server replies.",
+				},
+			}},
+			{"Errors and the process", []panel{
+				{
+					kind: lines, title: "Connections ended by mcmw", unit: "short", width: third,
+					queries:     []query{{perSecond("reason", "mcmw_connections_closed_total", `reason!~"client|quit"`), "{{reason}}"}},
+					description: "Per second. refused: as many were open as allowed; slow: the client did not read its replies; protocol: nothing sensible could follow; idle: nothing came for longer than allowed.",
+				},
+				{
+					kind: lines, title: "Not served, not logged", unit: "short", width: third,
+					queries: []query{
+						{perSecond("", "mcmw_abandoned_requests_total"), "client gone"},
+						{perSecond("", "mcmw_request_log_dropped_total"), "log line dropped"},
+					},
+					description: "Per second: requests whose client had gone before a worker took them, and lines of the request log for which the disk was too slow.",
+				},
+				{
+					kind: lines, title: "Memory", unit: "bytes", width: third,
+					queries:     []query{{of("process_resident_memory_bytes"), "{{instance}}"}},
+					description: "Resident memory.",
+				},
+			}},
+		},
+	}
+}

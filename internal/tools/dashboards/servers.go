@@ -1,0 +1,94 @@
+package main
+
+const serverTime = "mcmw_server_duration_seconds"
+
+// chosen selects the servers that the dashboard's variable names.
+const chosen = `server=~"$server"`
+
+var serverLoad = count("server", serverTime, chosen)
+
+// servers compares the memcached servers: load, time, state, and what there is to repair.
+func servers() board {
+	byServer := func(expr string) []query { return []query{{expr, "{{server}}"}} }
+	return board{
+		name: "mcmw-servers", title: "mcmw / Servers", from: "1h", refresh: "10s",
+		description: "The memcached servers as mcmw sees them: load, time, failures, state and replicas to be repaired.",
+		variables:   []variable{{"server", "Server", `mcmw_server_state{job=~"$job",instance=~"$instance"}`, "server"}},
+		rows: []row{
+			{"State", []panel{
+				{
+					kind: states, title: "State of the servers", unit: "none", width: half,
+					queries: []query{{
+						over("max server", of("mcmw_server_state", `state="stale"`, chosen)+" or 2 * "+of("mcmw_server_state", `state="down"`, chosen)), "{{server}}",
+					}},
+					values:      map[string]mark{"0": {text: "up", color: good}, "1": {text: "stale", color: warn}, "2": {text: "down", color: bad}},
+					description: "The worst that one of the mcmw sees. stale: it missed writes and serves no reads until they are deleted on it; down: it failed several times in a row.",
+				},
+				{
+					kind: lines, title: "Failures", unit: "short", width: half,
+					queries:     []query{{perSecond("server, reason", "mcmw_server_errors_total", chosen) + " > 0", "{{server}} {{reason}}"}},
+					description: "Failures per second by reason; nothing when there are none. down: the server is known to be down, and no attempt was made.",
+				},
+			}},
+			{"Load and skew", []panel{
+				{
+					kind: stack, title: "Requests", unit: "reqps", width: half, queries: byServer(serverLoad),
+					description: "Requests, or parts of them, per second that each server served.",
+				},
+				{
+					kind: lines, title: "Skew of the load", unit: "short", width: half,
+					queries:     byServer("(" + serverLoad + ") / scalar(avg(" + serverLoad + "))"),
+					description: "Each server's load as a multiple of the mean: 1 when all have the same. Placement by hash is uneven where few keys are hot.",
+				},
+				{
+					kind: lines, title: "Utilization", unit: "percentunit", width: half,
+					queries:     byServer(over("max server", of("mcmw_model_utilization_ratio", `part="server"`, chosen))),
+					description: "Share of the server's capacity that is in use, estimated from its response times, over the last 10 s.",
+				},
+				{
+					kind: stack, title: "Workers waiting for it", unit: "short", width: half,
+					queries:     byServer(perSecond("server", "mcmw_worker_wait_seconds_total", chosen)),
+					description: "Mean number of workers that stand still until the server replies.",
+				},
+			}},
+			{"Time", []panel{
+				{
+					kind: lines, title: "Mean time", unit: "s", width: half, queries: byServer(mean("server", serverTime, chosen)),
+					description: "From the write to the server until its reply was read.",
+				},
+				{
+					kind: lines, title: "p99 of the time", unit: "s", width: half, log: true, queries: byServer(quantile(0.99, "server", serverTime, chosen)),
+					description: "99 % of its requests took no longer.",
+				},
+				{
+					kind: lines, title: "Slowest beside the mean of all", unit: "short", width: half,
+					queries: []query{{
+						"max(" + mean("server", serverTime, chosen) + ") / avg(" + mean("server", serverTime, chosen) + ")", "slowest / mean",
+					}},
+					description: "Mean time of the slowest server as a multiple of the mean over the servers. A multi-get that is spread over servers takes as long as the slowest.",
+				},
+				{
+					kind: heat, title: "Times of the servers", unit: "s", width: half, queries: []query{{buckets(serverTime, chosen), ""}},
+					description: "Requests per second by the time that the server took.",
+				},
+			}},
+			{"Replicas", []panel{
+				{
+					kind: lines, title: "Missed keys pending", unit: "short", width: third,
+					queries:     byServer(over("sum server", of("mcmw_server_missed_keys", chosen))),
+					description: "Keys whose latest write the server may not have got. They are deleted on it before it serves reads again.",
+				},
+				{
+					kind: lines, title: "Repairs", unit: "short", width: third,
+					queries:     byServer(perSecond("server", "mcmw_repairs_total", chosen)),
+					description: "Keys deleted per second on the server because it did not have what a write to several replicas was answered with.",
+				},
+				{
+					kind: lines, title: "Changes of state", unit: "short", width: third,
+					queries:     []query{{over("sum server, state", "increase("+of("mcmw_server_transitions_total", chosen)+"[$__rate_interval])"), "{{server}} {{state}}"}},
+					description: "How often the server came to the state.",
+				},
+			}},
+		},
+	}
+}
