@@ -1,0 +1,124 @@
+package promtest
+
+import (
+	"context"
+	"math"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/discovery/targetgroup"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/scrape"
+	"github.com/prometheus/prometheus/util/teststorage"
+	"github.com/stretchr/testify/require"
+)
+
+// engine is the current Prometheus as a library: it scrapes, evaluates the rules, and answers.
+type engine struct {
+	storage *teststorage.TestStorage
+	promql  *promql.Engine
+}
+
+// scraped configures one target. Native histograms are stored, and no classic ones.
+const scraped = `
+global: {scrape_interval: 1s, scrape_timeout: 1s, scrape_native_histograms: true}
+scrape_configs: [{job_name: cache, static_configs: [{targets: ["unused"]}]}]
+`
+
+// startEngine scrapes target every second, and evaluates the rules, until the test ends.
+func startEngine(t *testing.T, target string) *engine {
+	t.Helper()
+	e := &engine{
+		storage: teststorage.New(t),
+		promql:  promql.NewEngine(promql.EngineOpts{MaxSamples: 1e7, Timeout: patience, Parser: grammar}),
+	}
+	scraper, err := scrape.NewManager(nil, promslog.NewNopLogger(), nil, nil, e.storage, prometheus.NewRegistry())
+	require.NoError(t, err)
+	c, err := config.Load(scraped, promslog.NewNopLogger())
+	require.NoError(t, err)
+	require.NoError(t, scraper.ApplyConfig(c))
+	targets := make(chan map[string][]*targetgroup.Group, 1)
+	targets <- map[string][]*targetgroup.Group{"cache": {{
+		Source: "test", Targets: []model.LabelSet{{model.AddressLabel: model.LabelValue(target)}},
+	}}}
+	runUntilEnd(t, func() { _ = scraper.Run(targets) }, scraper.Stop)
+
+	evaluator := rules.NewManager(&rules.ManagerOptions{
+		ExternalURL: &url.URL{},
+		QueryFunc:   rules.EngineQueryFunc(e.promql, e.storage),
+		NotifyFunc:  func(context.Context, string, ...*rules.Alert) {},
+		Appendable:  e.storage, Queryable: e.storage,
+		Logger: promslog.NewNopLogger(), Registerer: prometheus.NewRegistry(),
+	})
+	require.NoError(t, evaluator.Update(time.Second, ruleFiles, labels.EmptyLabels(), "", nil))
+	runUntilEnd(t, evaluator.Run, evaluator.Stop)
+	return e
+}
+
+// runUntilEnd runs run until the test ends and stop is called.
+func runUntilEnd(t *testing.T, run, stop func()) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		run()
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+}
+
+// ask returns the values of an expression, now.
+func (e *engine) ask(expr string) (promql.Vector, error) {
+	q, err := e.promql.NewInstantQuery(context.Background(), e.storage, nil, expr, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	defer q.Close()
+	result := q.Exec(context.Background())
+	if result.Err != nil {
+		return nil, result.Err
+	}
+	vector, err := result.Vector()
+	for i := range vector {
+		if vector[i].H != nil {
+			vector[i].H = vector[i].H.Copy() // it is the query's, which is closed
+		}
+	}
+	return vector, err
+}
+
+// answered reports whether there is a value that is one.
+func (e *engine) answered(expr string) (bool, error) {
+	vector, err := e.ask(expr)
+	for _, s := range vector {
+		if s.H != nil || !math.IsNaN(s.F) {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+func TestEveryExpressionHasDataInTheCurrentEngineWithNativeHistograms(t *testing.T) {
+	e := startEngine(t, startLoaded(t))
+	requireAnswers(t, e.answered)
+
+	vector, err := e.ask("sum(rate(mcmw_request_duration_seconds[1m]))")
+	require.NoError(t, err)
+	require.Len(t, vector, 1)
+	require.NotNil(t, vector[0].H, "response times are stored as native histograms")
+	vector, err = e.ask(`{__name__=~"mcmw_request.*_duration_seconds_bucket"}`)
+	require.NoError(t, err)
+	require.Empty(t, vector, "classic histograms are stored too, so the expressions may have used those")
+
+	vector, err = e.ask(`ALERTS{alertstate="firing"}`)
+	require.NoError(t, err)
+	require.Empty(t, vector, "an alert fires although nothing is wrong")
+}

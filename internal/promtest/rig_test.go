@@ -1,0 +1,108 @@
+package promtest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/load"
+	"mcmw/internal/mctest"
+)
+
+// patience only turns a hang into a failure: the machine may be busy.
+const patience = 2 * time.Minute
+
+// root is the directory of mcmw's own module.
+const root = "../.."
+
+// startLoaded starts three memcached, mcmw before them and a load, all until the test ends, and returns mcmw's admin address.
+func startLoaded(t *testing.T) (admin string) {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "mcmw")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/mcmw")
+	build.Dir = root
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "go build: %s", out)
+
+	args := []string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "4", "--sharded", "--log-format", "json", "--servers"}
+	for _, s := range mctest.StartMemcacheds(t, 3) {
+		args = append(args, s.Addr())
+	}
+	listen, admin := startProgram(t, binary, args...)
+	startLoad(t, listen)
+	return admin
+}
+
+// startProgram runs mcmw until the test ends and returns where it listens.
+func startProgram(t *testing.T, binary string, args ...string) (listen, admin string) {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	found, ended := make(chan struct{}), make(chan struct{})
+	var log []byte
+	go func() {
+		defer close(ended)
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			var entry struct {
+				Msg, Address string
+				Listen       []string
+			}
+			if json.Unmarshal(lines.Bytes(), &entry) == nil && listen == "" {
+				switch entry.Msg {
+				case "admin server listens":
+					admin = entry.Address
+				case "ready":
+					listen = entry.Listen[0]
+					close(found)
+				}
+			}
+			log = append(append(log, lines.Bytes()...), '\n')
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		<-ended
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("mcmw wrote:\n%s", log)
+		}
+	})
+	select {
+	case <-found:
+	case <-ended:
+		require.FailNow(t, "mcmw has ended", "%s", log)
+	case <-time.After(patience):
+		require.FailNow(t, "mcmw does not become ready")
+	}
+	return listen, admin
+}
+
+// startLoad sends requests of several kinds until the test ends.
+func startLoad(t *testing.T, target string) {
+	t.Helper()
+	// All keys are there but those that are asked for and never stored.
+	g, err := load.New(load.Options{
+		Targets: []string{target}, Connections: 16, Sets: 1, Gets: 9, KeysPerGet: 3, KeyMin: 1, KeyMax: 1000, Populate: true,
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := g.Run(ctx)
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
