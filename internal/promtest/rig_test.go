@@ -90,9 +90,8 @@ func startProgram(t *testing.T, binary string, args ...string) (listen, admin st
 // startLoad sends requests of several kinds until the test ends.
 func startLoad(t *testing.T, target string) {
 	t.Helper()
-	// All keys are there but those that are asked for and never stored.
 	g, err := load.New(load.Options{
-		Targets: []string{target}, Connections: 16, Sets: 1, Gets: 9, KeysPerGet: 3, KeyMin: 1, KeyMax: 1000, Populate: true,
+		Targets: []string{target}, Connections: 2, Sets: 1, Gets: 9, KeysPerGet: 3, KeyMin: 1, KeyMax: 1000, Populate: true,
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -26,8 +26,8 @@ func servers() board {
 				},
 				{
 					kind: lines, title: "Failures", unit: "short", width: half,
-					queries:     []query{{perSecond("server, reason", "mcmw_server_errors_total", chosen) + " > 0", "{{server}} {{reason}}"}},
-					description: "Failures per second by reason; nothing when there are none. down: the server is known to be down, and no attempt was made.",
+					queries:     []query{{perSecond("server", "mcmw_server_errors_total", chosen), "{{server}}"}},
+					description: "Failures per second, of any kind: no connection, no reply in time, a reset, a reply that is none, an error that the server itself reports.",
 				},
 			}},
 			{"Load and skew", []panel{
