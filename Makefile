@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check lint fmt race long fuzz faults soak bench docker clean
+.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench docker clean
 
 # Tools, run by `go run` at exactly these versions.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
@@ -38,8 +38,8 @@ demo: ## show mcmw at work: three memcached, mcmw, load, and a live page
 	@$(MAKE) --no-print-directory build
 	bin/mcmw demo
 
-test: deps lint ## all tests: race detector, long behaviour tests, faults, fuzzing (some 35 minutes)
-	@FUZZTIME=$(FUZZTIME) .ci/test race long faults fuzz
+test: deps lint ## all tests: race detector, long behaviour tests, faults, fuzzing, Prometheus (some 40 minutes)
+	@FUZZTIME=$(FUZZTIME) .ci/test race long faults fuzz prometheus
 
 check: lint ## the quick round while working: lint and the short tests, without race detector
 	go test ./...
@@ -49,6 +49,8 @@ lint: ## gofumpt, go vet and staticcheck
 		echo "not formatted as gofumpt does (make fmt):"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	go run $(STATICCHECK) ./...
+	go -C internal/tools/dashboards vet ./...
+	go -C internal/promtest vet ./...
 
 fmt: ## format the code
 	go run $(GOFUMPT) -w .
@@ -67,6 +69,9 @@ faults: deps build ## let servers fail under a verified load and write docs/reli
 
 soak: deps build ## the same with random faults for DURATION (default 60m)
 	bin/mcmwlab soak --duration $(DURATION) --markdown docs/reliability.md $(SOAKFLAGS)
+
+prometheus: deps ## dashboards, rules and alerts, asked of a Prometheus that scrapes mcmw
+	@.ci/test prometheus
 
 bench: deps build ## compare with twemproxy and write docs/performance.md (some 20 minutes, on a quiet machine)
 	bin/mcmwlab bench --markdown docs/performance.md $(BENCHFLAGS)
