@@ -5,13 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"mcmw/internal/admin"
 	"mcmw/internal/model"
 	"mcmw/internal/spell"
 )
@@ -29,10 +28,13 @@ func newAdviseCommand() *cobra.Command {
 		Example: "  mcmw advise http://127.0.0.1:9150\n  mcmw advise 127.0.0.1:9150 -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			report, err := fetchModel(cmd.Context(), args[0])
+			ctx, cancel := context.WithTimeout(cmd.Context(), adviseTimeout)
+			defer cancel()
+			answer, err := admin.Fetch(ctx, args[0], admin.NoPoints)
 			if err != nil {
 				return err
 			}
+			report := answer.Model
 			if output == "json" {
 				encoder := json.NewEncoder(cmd.OutOrStdout())
 				encoder.SetIndent("", "  ")
@@ -43,33 +45,6 @@ func newAdviseCommand() *cobra.Command {
 	}
 	oneOf(command, &output, "output", "o", "form of the answer", "text", "json")
 	return command
-}
-
-// fetchModel asks the middleware whose admin address is url.
-func fetchModel(ctx context.Context, url string) (*model.Report, error) {
-	if !strings.Contains(url, "://") {
-		url = "http://" + url
-	}
-	ctx, cancel := context.WithTimeout(ctx, adviseTimeout)
-	defer cancel()
-	// No point has this number: the model alone is wanted.
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/api/stats?after=1000000000000", nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %s", url, response.Status)
-	}
-	var answer struct{ Model *model.Report }
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Model == nil {
-		return nil, fmt.Errorf("%s does not answer as mcmw's admin server does", url)
-	}
-	return answer.Model, nil
 }
 
 // writeAdvice writes the sentence and the numbers it stands on.

@@ -4,6 +4,7 @@
 //	mcmw config check   say whether the configuration is accepted
 //	mcmw config print   write the configuration, with --show-origin where each value comes from
 //	mcmw demo           try it: three servers, the middleware, a load and a live page
+//	mcmw top            watch a running middleware
 //	mcmw advise         say what limits a running middleware
 //	mcmw version        say which version this is
 //	mcmw completion     write a shell's completion script

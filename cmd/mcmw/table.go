@@ -1,18 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
-
-	"golang.org/x/term"
 
 	"mcmw/internal/stats"
 )
@@ -22,18 +17,14 @@ const (
 	tablePeriod = time.Second
 	linePeriod  = 5 * time.Second
 
-	tableWidth = 100 // columns; a narrower terminal cuts the lines
-	maxNotices = 3   // log lines kept below the table
+	maxNotices = 3 // log lines kept below the table
 )
 
 // view shows a demo: as a table drawn over itself on a terminal, as a line now and then elsewhere. Its methods other than
 // Write belong to one goroutine.
 type view struct {
-	out      io.Writer
-	terminal *os.File // nil when out is none
-	colors   bool
-	drawn    int       // lines of the table on the terminal
-	trend    []float64 // throughput of the last seconds
+	*screen
+	trend []float64 // throughput of the last seconds
 
 	mu      sync.Mutex // guards what follows
 	stderr  io.Writer  // where log lines go without a terminal
@@ -41,12 +32,7 @@ type view struct {
 }
 
 func newView(out io.Writer) *view {
-	v := &view{out: out}
-	if isTerminal(out) {
-		v.terminal = out.(*os.File)
-		v.colors = os.Getenv("NO_COLOR") == ""
-	}
-	return v
+	return &view{screen: newScreen(out)}
 }
 
 // period is how often to show something new.
@@ -101,34 +87,12 @@ func (v *view) show(d *demo, s stats.Summary, progress string) {
 		fmt.Fprintln(v.out, lineOf(d, s, progress))
 		return
 	}
-	v.trend = append(v.trend, s.Rate)
-	v.trend = v.trend[max(0, len(v.trend)-trendLength):]
+	v.trend = lengthened(v.trend, s.Rate)
 	v.mu.Lock()
 	notices := append([]string{}, v.notices...)
 	v.mu.Unlock()
 
-	lines := append(tableOf(d, s, v.trend, progress), notices...)
-	width, height, err := term.GetSize(int(v.terminal.Fd()))
-	if err != nil {
-		width, height = tableWidth, len(lines)+1
-	}
-	v.draw(lines, width, height)
-}
-
-// draw draws the lines over those drawn before. What does not fit into width and height is cut: a line that wraps or
-// scrolls away could not be drawn over.
-func (v *view) draw(lines []string, width, height int) {
-	var b bytes.Buffer
-	if v.drawn > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA\r", v.drawn)
-	}
-	v.drawn = max(min(len(lines), height-1), 0)
-	for _, line := range lines[:v.drawn] {
-		b.WriteString(cut(line, width, v.colors))
-		b.WriteString("\x1b[K\n")
-	}
-	b.WriteString("\x1b[J")
-	_, _ = v.out.Write(b.Bytes()) // a terminal that is gone has hung up, which ends the process
+	v.screen.show(append(tableOf(d, s, v.trend, progress), notices...))
 }
 
 // finish writes the last words below what is there.
@@ -139,26 +103,4 @@ func (v *view) finish(lines []string) {
 	for _, line := range lines {
 		fmt.Fprintln(v.out, line)
 	}
-}
-
-// cut returns the first width columns of line, which may hold color sequences; these are left out without colors.
-func cut(line string, width int, colors bool) string {
-	var b strings.Builder
-	columns := 0
-	for len(line) > 0 {
-		if strings.HasPrefix(line, "\x1b[") {
-			end := strings.IndexByte(line, 'm') + 1
-			if colors {
-				b.WriteString(line[:end])
-			}
-			line = line[end:]
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(line)
-		if columns++; columns <= width {
-			b.WriteRune(r)
-		}
-		line = line[size:]
-	}
-	return b.String()
 }

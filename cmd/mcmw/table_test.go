@@ -49,7 +49,7 @@ func TestTheTableShowsTheNumbersOfTheSecond(t *testing.T) {
   clients        127.0.0.1:40001  (yours may connect too)
 
   throughput     12,345 requests/s  ▁▄█
-  response time  p50 300 µs   p90 1.00 ms   p99 12.3 ms   p99.9 1.50 s   mean 400 µs
+  response time  p50 300 µs  p90 1.00 ms  p99 12.3 ms  p99.9 1.50 s  mean 400 µs
     net           2.00 µs   0 %  ▎
     queue         98.0 µs  24 %  █████████▊
     worker        50.0 µs  12 %  █████
@@ -142,7 +142,7 @@ func TestALogLineThatRepeatsIsShownOnce(t *testing.T) {
 }
 
 func TestOnATerminalTheNewestLogLinesAreKeptForTheTable(t *testing.T) {
-	v := &view{out: new(bytes.Buffer), terminal: os.Stdout}
+	v := &view{screen: &screen{out: new(bytes.Buffer), terminal: os.Stdout}}
 	var stderr bytes.Buffer
 	log := v.logger(&stderr)
 	for i := range maxNotices + 2 {

@@ -25,43 +25,64 @@ const (
 
 var stageColors = [stats.NumStages]string{"\x1b[90m", "\x1b[33m", "\x1b[34m", "\x1b[32m", "\x1b[35m"}
 
-// tableOf returns the lines of the table.
-func tableOf(d *demo, s stats.Summary, trend []float64, progress string) []string {
-	lines := []string{bold + "mcmw demo" + plain + "  " + d.options.String()}
-	row := func(label, format string, args ...any) {
-		lines = append(lines, faint+fmt.Sprintf("  %-15s", label)+plain+fmt.Sprintf(format, args...))
-	}
-	if d.page != "" {
-		row("live page", "%s", d.page)
-	}
-	row("clients", "%s  %s", d.clients, faint+"(yours may connect too)"+plain)
-	lines = append(lines, "")
+// rowOf returns a line of a table: what it is about, and what there is to say.
+func rowOf(label, format string, args ...any) string {
+	return faint + fmt.Sprintf("  %-15s", label) + plain + fmt.Sprintf(format, args...)
+}
 
-	row("throughput", bold+"%s"+plain+" requests/s  %s", spell.Count(s.Rate), sparks(trend))
-	row("response time", "p50 "+bold+"%s"+plain+"   p90 %s   p99 %s   p99.9 %s   mean %s",
-		spell.Time(s.P50), spell.Time(s.P90), spell.Time(s.P99), spell.Time(s.P999), spell.Time(s.Mean))
+// secondOf returns the lines that tell of a second: throughput, response time, stages, queue, workers, keys and failures.
+// workers and capacity, of the queue, are how many there are.
+func secondOf(s *stats.Summary, trend []float64, workers, capacity int) []string {
+	lines := []string{
+		rowOf("throughput", bold+"%s"+plain+" requests/s  %s", spell.Count(s.Rate), sparks(trend)),
+		rowOf("response time", "p50 "+bold+"%s"+plain+"  p90 %s  p99 %s  p99.9 %s  mean %s",
+			spell.Time(s.P50), spell.Time(s.P90), spell.Time(s.P99), spell.Time(s.P999), spell.Time(s.Mean)),
+	}
 	for i, mean := range s.Stages {
 		share := 0.0
 		if s.Mean > 0 {
 			share = mean / s.Mean
 		}
-		row("  "+stats.Stage(i).String(), "%8s %3.0f %%  %s", spell.Time(mean), share*100, stageColors[i]+bar(share)+plain)
+		lines = append(lines, rowOf("  "+stats.Stage(i).String(), "%8s %3.0f %%  %s", spell.Time(mean), share*100, stageColors[i]+bar(share)+plain))
 	}
-	row("queue", "%.1f requests waiting, %d of %s places taken", s.Waiting, s.Bursts, spell.Count(float64(d.capacity)))
-	row("workers", "%.1f of %d busy, %.1f requests per round", s.Busy, d.options.workers, s.Batch)
 	found := "none looked up"
 	if s.Keys > 0 {
 		found = fmt.Sprintf("%s/s looked up, %.1f %% found", spell.Count(s.Keys), (1-s.Misses/s.Keys)*100)
 	}
-	row("keys", "%s", found)
 	failed := "none"
 	if s.Errors > 0 {
 		failed = red + spell.Count(s.Errors) + " requests/s" + plain
 	}
-	row("failed", "%s", failed)
-	lines = append(lines, "")
+	return append(lines,
+		rowOf("queue", "%.1f requests waiting, %d of %s places taken", s.Waiting, s.Bursts, spell.Count(float64(capacity))),
+		rowOf("workers", "%.1f of %d busy, %.1f requests per round", s.Busy, workers, s.Batch),
+		rowOf("keys", "%s", found),
+		rowOf("failed", "%s", failed),
+	)
+}
 
-	lines = append(lines, faint+fmt.Sprintf("  %-13s %-17s %11s %9s %9s %11s", "server", "address", "requests/s", "mean", "p99", "failures/s")+plain)
+// lineOfSecond tells of a second in a line.
+func lineOfSecond(s *stats.Summary, workers int) string {
+	return fmt.Sprintf("%s requests/s, mean %s, p50 %s, p99 %s; %.1f waiting, %.1f of %d workers busy, %s failed/s",
+		spell.Count(s.Rate), spell.Time(s.Mean), spell.Time(s.P50), spell.Time(s.P99), s.Waiting, s.Busy, workers, spell.Count(s.Errors))
+}
+
+// lengthened returns trend with v at its end, and no more of its beginning than is drawn.
+func lengthened(trend []float64, v float64) []float64 {
+	trend = append(trend, v)
+	return trend[max(0, len(trend)-trendLength):]
+}
+
+// tableOf returns the lines of the demo's table.
+func tableOf(d *demo, s stats.Summary, trend []float64, progress string) []string {
+	lines := []string{bold + "mcmw demo" + plain + "  " + d.options.String()}
+	if d.page != "" {
+		lines = append(lines, rowOf("live page", "%s", d.page))
+	}
+	lines = append(lines, rowOf("clients", "%s  %s", d.clients, faint+"(yours may connect too)"+plain), "")
+	lines = append(lines, secondOf(&s, trend, d.options.workers, d.capacity)...)
+	lines = append(lines, "",
+		faint+fmt.Sprintf("  %-13s %-17s %11s %9s %9s %11s", "server", "address", "requests/s", "mean", "p99", "failures/s")+plain)
 	for i, server := range d.fleet.servers {
 		load := s.Servers[i]
 		state := fmt.Sprintf("%11s", spell.Count(load.Errors))
@@ -85,8 +106,7 @@ func introOf(d *demo) string {
 
 // lineOf returns what happened in a line.
 func lineOf(d *demo, s stats.Summary, progress string) string {
-	return fmt.Sprintf("%s: %s requests/s, mean %s, p50 %s, p99 %s; %.1f waiting, %.1f of %d workers busy, %s failed/s",
-		progress, spell.Count(s.Rate), spell.Time(s.Mean), spell.Time(s.P50), spell.Time(s.P99), s.Waiting, s.Busy, d.options.workers, spell.Count(s.Errors))
+	return progress + ": " + lineOfSecond(&s, d.options.workers)
 }
 
 // summaryOf returns the last words: the whole run as the middleware and as its clients saw it.

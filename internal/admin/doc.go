@@ -4,7 +4,7 @@
 //	/livez         200 while the process works
 //	/readyz        200 while clients are served, else 503 with the reason
 //	/metrics       Prometheus text format, see Collector
-//	/api/stats     the last two minutes, one point per second, see report
+//	/api/stats     the last two minutes, one point per second, see Report
 //	/debug/histogram  exact counts of times in linear steps, see Server.serveHistogram
 //	/debug/pprof/  Go profiles, only when the admin address is a loopback address
 //

@@ -22,15 +22,15 @@ const historyLength = 120
 type history struct {
 	mu sync.Mutex // guards everything below; nothing is computed, written or encoded while it is held
 
-	points   [historyLength]point      // the point with sequence number n is at (n-1) % historyLength
+	points   [historyLength]Point      // the point with sequence number n is at (n-1) % historyLength
 	sequence int64                     // of the newest point; 0 when there is none
 	latest   *stats.Snapshot           // the cumulative snapshot at the newest point; not changed once it is here
 	windows  [modelLength]model.Window // of the newest points, by (n-1) % modelLength
 	model    *model.Report             // of the newest points; not changed once it is here
 }
 
-// point is what happened during one tick.
-type point struct {
+// Point is what happened during one tick.
+type Point struct {
 	Sequence int64  `json:"seq"`
 	Time     int64  `json:"time"` // its end, ms since 1970
 	Open     uint64 `json:"open"` // client connections at its end
@@ -48,7 +48,7 @@ func (h *history) add(now time.Time, s *stats.Snapshot) {
 	h.mu.Unlock()
 
 	window := s.Sub(prev)
-	p := point{Sequence: sequence, Time: now.UnixMilli(), Open: s.Open(), Summary: window.Summary()}
+	p := Point{Sequence: sequence, Time: now.UnixMilli(), Open: s.Open(), Summary: window.Summary()}
 	report := h.analyse(sequence, window, s)
 
 	h.mu.Lock()
@@ -76,18 +76,18 @@ func (h *history) report() *model.Report {
 }
 
 // after returns the points with sequence numbers above n, oldest first, and the latest snapshot.
-func (h *history) after(n int64) ([]point, *stats.Snapshot) {
+func (h *history) after(n int64) ([]Point, *stats.Snapshot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	points := []point{}
+	points := []Point{}
 	for i := max(n, h.sequence-historyLength, 0) + 1; i <= h.sequence; i++ {
 		points = append(points, h.points[(i-1)%historyLength])
 	}
 	return points, h.latest
 }
 
-// report is the answer of /api/stats.
-type report struct {
+// Report is the answer of /api/stats.
+type Report struct {
 	Version  string         `json:"version"`
 	Ready    bool           `json:"ready"`
 	Started  int64          `json:"started"` // identifies the process: with another one, sequence numbers start again
@@ -101,23 +101,23 @@ type report struct {
 	Stages   []string       `json:"stages"`        // the names that belong to the points' arrays
 	Classes  []string       `json:"classes"`
 	Servers  []string       `json:"servers"`
-	Health   []serverHealth `json:"health"` // by server
-	Queues   []queueState   `json:"queues"`
+	Health   []ServerHealth `json:"health"` // by server
+	Queues   []QueueState   `json:"queues"`
 	Bounds   []int64        `json:"bounds"` // ns; of the points' hist
 	Model    *model.Report  `json:"model"`
-	Points   []point        `json:"points"`
+	Points   []Point        `json:"points"`
 }
 
-// serverHealth is the state of a server at the last tick.
-type serverHealth struct {
+// ServerHealth is the state of a server at the last tick.
+type ServerHealth struct {
 	State  string  `json:"state"`
 	For    float64 `json:"for"` // seconds
 	Why    string  `json:"why"`
 	Missed int     `json:"missed"` // keys
 }
 
-// queueState is the state of a queue at the last tick.
-type queueState struct {
+// QueueState is the state of a queue at the last tick.
+type QueueState struct {
 	Name     string `json:"name"`
 	Length   int    `json:"length"`   // bursts
 	Capacity int    `json:"capacity"` // bursts
@@ -134,7 +134,7 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	points, latest := s.history.after(after)
-	answer := report{
+	answer := Report{
 		Version:  s.options.Version,
 		Ready:    s.options.Ready(),
 		Started:  s.started.UnixMilli(),
@@ -148,19 +148,19 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		Stages:   names[stats.Stage](int(stats.NumStages)),
 		Classes:  names[stats.Class](int(stats.NumClasses)),
 		Servers:  make([]string, len(latest.Servers)),
-		Health:   make([]serverHealth, len(latest.Servers)),
-		Queues:   make([]queueState, len(latest.Queues)),
+		Health:   make([]ServerHealth, len(latest.Servers)),
+		Queues:   make([]QueueState, len(latest.Queues)),
 		Bounds:   stats.HistBounds(),
 		Model:    s.history.report(),
 		Points:   points,
 	}
 	for i, q := range latest.Queues {
-		answer.Queues[i] = queueState(q)
+		answer.Queues[i] = QueueState(q)
 	}
 	for i := range latest.Servers {
 		answer.Servers[i] = latest.Servers[i].Name
 		h := latest.Servers[i].Health
-		answer.Health[i] = serverHealth{State: h.State, For: time.Since(h.Since).Seconds(), Why: h.Why, Missed: h.Missed}
+		answer.Health[i] = ServerHealth{State: h.State, For: time.Since(h.Since).Seconds(), Why: h.Why, Missed: h.Missed}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

@@ -58,7 +58,7 @@ func TestASecondWithoutRequestsIsAPointOfZeros(t *testing.T) {
 	h := newHistory(snapshotAt(r, 0))
 	h.add(time.UnixMilli(1), snapshotAt(r, time.Second))
 	points, _ := h.after(0)
-	require.Equal(t, []point{{Sequence: 1, Time: 1, Summary: stats.Summary{
+	require.Equal(t, []Point{{Sequence: 1, Time: 1, Summary: stats.Summary{
 		Hist: make([]uint64, len(stats.HistBounds())+1), Servers: make([]stats.ServerLoad, 1),
 	}}}, points)
 }

@@ -88,7 +88,7 @@ func TestTheAPICarriesTheModelHistogramsAndQueues(t *testing.T) {
 	s.history.add(time.UnixMilli(1), registry.Snapshot())
 
 	r := statsOf(t, url+"/api/stats")
-	require.Equal(t, []queueState{{"a/read", 4, 9}, {"a/write", 0, 8}}, r.Queues)
+	require.Equal(t, []QueueState{{"a/read", 4, 9}, {"a/write", 0, 8}}, r.Queues)
 	require.NotNil(t, r.Model)
 	require.NotEmpty(t, r.Model.Advice)
 	p := r.Points[0]

@@ -153,12 +153,12 @@ func TestThePageLoadsNothingFromElsewhere(t *testing.T) {
 }
 
 // statsOf returns the decoded answer of /api/stats.
-func statsOf(t *testing.T, url string) report {
+func statsOf(t *testing.T, url string) Report {
 	t.Helper()
 	status, header, body := get(t, "GET", url)
 	require.Equal(t, http.StatusOK, status, body)
 	require.Equal(t, "application/json", header.Get("Content-Type"))
-	var r report
+	var r Report
 	require.NoError(t, json.Unmarshal([]byte(body), &r))
 	return r
 }

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/admin"
+)
+
+const (
+	topPeriod  = time.Second            // how often the middleware is asked: it has a new point every second
+	topSoon    = 150 * time.Millisecond // when to ask again that had no new point
+	topTimeout = 3 * time.Second        // for an answer
+)
+
+// The sequences that show and hide the terminal's other screen, which leaves what was on it as it was.
+const (
+	enterScreen = "\x1b[?1049h\x1b[?25l"
+	leaveScreen = "\x1b[?25h\x1b[?1049l"
+)
+
+func newTopCommand() *cobra.Command {
+	var count int
+	command := &cobra.Command{
+		Use:   "top URL",
+		Short: "Watch a running middleware",
+		Long: "Show what a running middleware does, second by second: throughput, percentiles, stages, queue, workers and servers. URL is its\n" +
+			"admin address. q or Ctrl-C ends it. Elsewhere than on a terminal every second is a line.",
+		Example: "  mcmw top http://127.0.0.1:9150\n  mcmw top 127.0.0.1:9150 --count 10 | tee log",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			base, err := admin.BaseURL(args[0])
+			if err != nil {
+				return err
+			}
+			m := &watched{url: base, left: count}
+			return m.run(cmd.Context(), os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	command.Flags().IntVarP(&count, "count", "n", 0, "end after so many seconds were shown; 0: when told to")
+	return command
+}
+
+// watched is a middleware that is being watched. It belongs to one goroutine.
+type watched struct {
+	url    string
+	left   int           // seconds that are still to be shown; 0: no end
+	report *admin.Report // the newest answer that had points; nil before
+	trend  []float64     // throughput of the last seconds
+	lost   error         // why there is no answer; nil while there is
+	since  time.Time     // since when
+	told   bool          // that there is none was printed
+}
+
+// run shows the middleware until ctx is done, a key ends it, or as much was shown as asked for.
+func (m *watched) run(ctx context.Context, stdin *os.File, stdout, stderr io.Writer) error {
+	s := newScreen(stdout)
+	if s.terminal == nil {
+		m.watch(ctx, func(points []admin.Point) { m.print(stdout, stderr, points) }, nil)
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if isTerminal(stdin) {
+		restore, err := watchKeys(stdin, cancel)
+		if err != nil {
+			return err
+		}
+		defer restore()
+	}
+	s.whole = true
+	fmt.Fprint(stdout, enterScreen)
+	defer fmt.Fprint(stdout, leaveScreen)
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	defer signal.Stop(resized)
+	draw := func([]admin.Point) {
+		width, _ := s.size(0)
+		s.show(m.lines(width))
+	}
+	draw(nil)
+	m.watch(ctx, draw, resized)
+	return nil
+}
+
+// watch asks again and again until ctx is done or enough was shown, and calls show with what is new. After a value from
+// resized it shows the same again.
+func (m *watched) watch(ctx context.Context, show func(news []admin.Point), resized <-chan os.Signal) {
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-resized:
+			show(nil)
+		case <-next.C:
+			news, wait := m.ask(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if m.left > 0 && len(news) >= m.left {
+				show(news[:m.left])
+				return
+			}
+			m.left = max(m.left-len(news), 0)
+			show(news)
+			next.Reset(wait)
+		}
+	}
+}
+
+// ask asks for the points that came since it did before, and returns them and when to ask again. At first, it is the newest
+// alone.
+func (m *watched) ask(ctx context.Context) (news []admin.Point, wait time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, topTimeout)
+	defer cancel()
+	var after int64
+	if m.report != nil {
+		after = m.newest().Sequence
+	}
+	report, err := admin.Fetch(ctx, m.url, after)
+	if err != nil {
+		if m.lost == nil {
+			m.since = time.Now()
+		}
+		m.lost = err
+		return nil, topPeriod
+	}
+	m.lost = nil
+	if m.report != nil && report.Started != m.report.Started { // another process: its points begin anew
+		m.report, m.trend = nil, nil
+		return nil, 0
+	}
+	if len(report.Points) == 0 {
+		return nil, topSoon
+	}
+	for i := range report.Points {
+		m.trend = lengthened(m.trend, report.Points[i].Rate)
+	}
+	news = report.Points
+	if m.report == nil {
+		news = news[len(news)-1:]
+	}
+	m.report = report
+	return news, topPeriod
+}
+
+// newest returns the newest point.
+func (m *watched) newest() *admin.Point { return &m.report.Points[len(m.report.Points)-1] }
+
+// print writes a line for every point; that there is no answer, and that there is one again, goes to stderr once.
+func (m *watched) print(stdout, stderr io.Writer, points []admin.Point) {
+	if m.lost != nil && !m.told {
+		fmt.Fprintf(stderr, "%s; trying again\n", m.lost)
+	}
+	m.told = m.lost != nil
+	for i := range points {
+		fmt.Fprintln(stdout, m.line(&points[i]))
+	}
+}

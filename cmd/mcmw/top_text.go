@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"mcmw/internal/admin"
+	"mcmw/internal/model"
+	"mcmw/internal/spell"
+	"mcmw/internal/stats"
+)
+
+// adviceWidth is how long the lines of the advice are at most, columns.
+const adviceWidth = 110
+
+const yellow = "\x1b[33m"
+
+// lines returns the view of what is known of the middleware, for a terminal of the given width.
+func (m *watched) lines(width int) []string {
+	title := bold + "mcmw top" + plain + "  " + m.url
+	if m.report == nil {
+		return []string{title, "", "  " + m.stateOf(), "", faint + "  q ends it" + plain}
+	}
+	r, p := m.report, m.newest()
+	uptime := (time.Duration(r.Uptime) * time.Second).String()
+	lines := []string{
+		title + faint + "  " + r.Version + ", up " + uptime + "; q ends it" + plain,
+		rowOf("state", "%s; %d connections, %s requests so far", m.stateOf(), p.Open, spell.Count(float64(r.Requests))),
+		"",
+	}
+	lines = append(lines, secondOf(&p.Summary, m.trend, r.Workers, r.Capacity)...)
+	lines = append(lines, rowOf("spread", "%s", spreadOf(p.Hist, r.Bounds)), rowOf("in use", "%s", inUseOf(r.Model)), "")
+	lines = append(lines, serversOf(r, p)...)
+	lines = append(lines, "")
+	for _, line := range wrapped(r.Model.Advice, min(width, adviceWidth)-2) {
+		lines = append(lines, "  "+line)
+	}
+	return append(append(lines, ""), commandsOf(r, p)...)
+}
+
+// stateOf says whether the middleware answers and serves.
+func (m *watched) stateOf() string {
+	switch {
+	case m.lost != nil:
+		return fmt.Sprintf("%sno answer since %s%s: %v; trying again", red, m.since.Format(time.TimeOnly), plain, m.lost)
+	case m.report == nil:
+		return "asking"
+	case !m.report.Ready:
+		return yellow + "not ready" + plain
+	}
+	return "serving"
+}
+
+// line tells of a point in a line.
+func (m *watched) line(p *admin.Point) string {
+	text := time.UnixMilli(p.Time).Format(time.TimeOnly) + ": " + lineOfSecond(&p.Summary, m.report.Workers)
+	for i, h := range m.report.Health {
+		if h.State != "up" {
+			text += "; " + m.report.Servers[i] + " is " + h.State
+		}
+	}
+	return text
+}
+
+// spreadOf draws how the response times of a second are spread, between the bounds that enclose them all.
+func spreadOf(hist []uint64, bounds []int64) string {
+	first, last := -1, 0
+	for i, n := range hist {
+		if n > 0 && first < 0 {
+			first = i
+		}
+		if n > 0 {
+			last = i
+		}
+	}
+	if first < 0 {
+		return "–"
+	}
+	counts := make([]float64, 0, len(hist))
+	for _, n := range hist[first : last+1] {
+		counts = append(counts, float64(n))
+	}
+	from, to := "0", "more"
+	if first > 0 {
+		from = spell.Time(float64(bounds[first-1]))
+	}
+	if last < len(bounds) {
+		to = spell.Time(float64(bounds[last]))
+	}
+	return from + " " + sparks(counts) + " " + to
+}
+
+// inUseOf says how much of the parts that are not servers is in use, and at which load the first part saturates.
+func inUseOf(r *model.Report) string {
+	var parts []string
+	for i := range r.Parts {
+		p := &r.Parts[i]
+		if p.Part == model.PartServer {
+			continue
+		}
+		text := fmt.Sprintf("%s %.0f %%", strings.TrimPrefix(p.String(), "the "), 100*p.Utilization)
+		if p.Utilization >= model.Saturated {
+			text = red + text + plain
+		}
+		parts = append(parts, text)
+	}
+	if r.Capacity > 0 {
+		parts = append(parts, fmt.Sprintf("the limit is %s at %s requests/s", &r.Parts[r.Bottleneck], spell.Count(r.Capacity)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// serversOf returns the table of the servers.
+func serversOf(r *admin.Report, p *admin.Point) []string {
+	use := map[string]float64{}
+	for _, part := range r.Model.Parts {
+		if part.Part == model.PartServer {
+			use[part.Server] = part.Utilization
+		}
+	}
+	name := nameWidth("server", r.Servers)
+	lines := []string{faint + fmt.Sprintf("  %-*s %11s %7s %9s %9s %8s %9s  %s", name, "server", "requests/s", "in use", "mean", "p99", "waiting", "failed/s", "state") + plain}
+	for i, server := range r.Servers {
+		state := r.Health[i].State
+		if state != "up" {
+			state = red + fmt.Sprintf("%s for %v", state, (time.Duration(r.Health[i].For)*time.Second)) + plain
+		}
+		if i >= len(p.Servers) {
+			continue // the server is new
+		}
+		s := &p.Servers[i]
+		lines = append(lines, fmt.Sprintf("  %-*s %11s %5.0f %% %9s %9s %8.1f %9s  %s", name, shortened(server, name), spell.Count(s.Rate), 100*use[server],
+			spell.Time(s.Mean), spell.Time(s.P99), s.Waited, spell.Count(s.Errors), state))
+	}
+	return lines
+}
+
+// commandsOf returns the table of the classes of commands that were used in the second.
+func commandsOf(r *admin.Report, p *admin.Point) []string {
+	lines := []string{faint + fmt.Sprintf("  %-13s %11s %9s %9s %9s  %s", "command", "requests/s", "mean", "p50", "p99", "where the time goes") + plain}
+	for i, class := range r.Classes {
+		if i >= len(p.Classes) || p.Classes[i].Rate == 0 {
+			continue
+		}
+		c := &p.Classes[i]
+		lines = append(lines, fmt.Sprintf("  %-13s %11s %9s %9s %9s  %s", class, spell.Count(c.Rate), spell.Time(c.Mean), spell.Time(c.P50), spell.Time(c.P99), stackOf(c)))
+	}
+	if len(lines) == 1 {
+		return nil
+	}
+	return lines
+}
+
+// stackOf draws the shares of the stages of a class of commands, next to each other.
+func stackOf(c *stats.ClassLoad) string {
+	const width = 24
+	var b strings.Builder
+	sum, drawn := 0.0, 0
+	for i, mean := range c.Stages {
+		sum += mean
+		end := int(sum/max(c.Mean, 1)*width + 0.5)
+		if n := min(end, width) - drawn; n > 0 {
+			b.WriteString(stageColors[i] + strings.Repeat("█", n))
+			drawn += n
+		}
+	}
+	return b.String() + plain
+}
+
+const longestName = 28 // columns of a name; longer ones lose their beginning
+
+func nameWidth(heading string, names []string) int {
+	width := len(heading)
+	for _, name := range names {
+		width = max(width, utf8.RuneCountInString(name))
+	}
+	return min(width, longestName)
+}
+
+// shortened returns the end of name, which tells more than its beginning, in at most width columns.
+func shortened(name string, width int) string {
+	runes := []rune(name)
+	if len(runes) <= width {
+		return name
+	}
+	return "…" + string(runes[len(runes)-width+1:])
+}
+
+// wrapped breaks text into lines of at most width columns, between words.
+func wrapped(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}

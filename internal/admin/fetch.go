@@ -1,0 +1,56 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// NoPoints, as what to fetch points after, asks for everything but points: none has such a number.
+const NoPoints int64 = 1e12
+
+// BaseURL returns the URL of an admin server given as one, or as "host:port".
+func BaseURL(text string) (string, error) {
+	base := text
+	if !strings.Contains(base, "://") {
+		base = "http://" + base
+	}
+	u, err := url.Parse(base)
+	if err != nil || u.Hostname() == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return "", fmt.Errorf("%q is no admin address: want host:port, or a URL such as http://127.0.0.1:9150", text)
+	}
+	return strings.TrimSuffix(base, "/"), nil
+}
+
+// Fetch asks the admin server at address, as BaseURL takes it, for its report, with the points that followed point number
+// after.
+func Fetch(ctx context.Context, address string, after int64) (*Report, error) {
+	base, err := BaseURL(address)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/api/stats?after=%d", base, after), nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // it repeats the address, as asked for
+		}
+		return nil, fmt.Errorf("%s: %w", base, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s", base, response.Status)
+	}
+	report := &Report{}
+	if err := json.NewDecoder(response.Body).Decode(report); err != nil || report.Model == nil {
+		return nil, fmt.Errorf("%s does not answer as mcmw's admin server does", base)
+	}
+	return report, nil
+}
