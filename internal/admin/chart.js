@@ -90,7 +90,6 @@ let pointedChart = null;
 //   log          a logarithmic scale
 //   least        the scale reaches at least to this value
 //   limit        function -> {value, text}: a dashed line, drawn when it is near the values
-//   wide         the chart takes a whole row
 //   sum          the name of a stack's sum
 //   empty        what is said when there is nothing to draw
 class Chart {
@@ -101,7 +100,7 @@ class Chart {
     this.note = el("div", { class: "empty", hidden: "" }, this.empty);
     this.keys = el("ul", { class: "keys" });
     this.plot = el("div", { class: "plot" }, this.svg, this.note, this.tip);
-    parent.append(el("article", { class: this.wide ? "card wide" : "card" },
+    parent.append(el("article", { class: "card" },
       el("h2", {}, this.title, el("span", {}, this.unit)), this.plot, this.keys));
     this.plot.addEventListener("pointermove", (e) => this.point(e));
     this.plot.addEventListener("pointerdown", (e) => this.point(e));
@@ -212,7 +211,7 @@ class Chart {
     const text = (s) => { const v = p ? s.value(p) : null; return v === null ? "–" : this.format(v); };
     const total = p && this.sum ? series.reduce((a, s) => a + (s.value(p) ?? 0), 0) : null;
     this.keys.replaceChildren(...series.map((s) => el("li", {}, swatch(s.color), s.name, el("b", {}, text(s)))));
-    if (total && this.wide) this.keys.append(el("li", { class: "sum" }, this.sum, el("b", {}, this.format(total))));
+    if (total) this.keys.append(el("li", { class: "sum" }, this.sum, el("b", {}, this.format(total))));
     const here = pointed !== null && p && p.seq === pointed;
     this.tip.hidden = !(here && pointedChart === this);
     if (!here) return;
@@ -230,6 +229,87 @@ class Chart {
     const leftSide = x(p) > (this.left + this.right) / 2;
     this.tip.style.left = leftSide ? "" : `${x(p) + 12}px`;
     this.tip.style.right = leftSide ? `${this.plot.clientWidth - x(p) + 12}px` : "";
+  }
+}
+
+// ---- A histogram: how often each range of a logarithmic scale was met.
+
+// Histogram draws how many response times fell between bounds. Options: title, unit, empty as Chart's, and
+//   bounds  function -> upper bounds, ascending, ns; the last count is of what is beyond
+//   marks   function -> [{name, value}]: dashed lines
+class Histogram {
+  constructor(parent, options) {
+    Object.assign(this, { height: 190, shown: null }, options);
+    this.svg = svg("svg", { role: "img", "aria-label": `${this.title}, ${this.unit}`, height: this.height });
+    this.tip = el("div", { class: "tip", hidden: "" });
+    this.note = el("div", { class: "empty", hidden: "" }, this.empty);
+    this.keys = el("ul", { class: "keys" });
+    this.plot = el("div", { class: "plot" }, this.svg, this.note, this.tip);
+    parent.append(el("article", { class: "card" }, el("h2", {}, this.title, el("span", {}, this.unit)), this.plot, this.keys));
+    for (const event of ["pointermove", "pointerdown"]) this.plot.addEventListener(event, (e) => this.point(e));
+    this.plot.addEventListener("pointerleave", () => { this.shown = null; redraw(); });
+  }
+
+  point(event) {
+    if (!this.step) return;
+    const x = event.clientX - this.svg.getBoundingClientRect().left;
+    this.shown = Math.min(Math.max(Math.floor((x - this.left) / this.step), 0), this.counts.length - 1);
+    redraw();
+  }
+
+  // draw shows counts; counts[i] is how many were below bounds[i] and not below the bound before it.
+  draw(counts) {
+    const bounds = this.bounds();
+    const total = counts.reduce((a, b) => a + b, 0);
+    this.svg.replaceChildren();
+    this.note.hidden = total > 0;
+    this.step = 0;
+    // A range on either side of what was met, or, when nothing was, a whole decade of them.
+    const from = total ? Math.max(counts.findIndex((n) => n > 0) - 1, 0) : 0;
+    const to = total ? Math.min(counts.findLastIndex((n) => n > 0) + 1, counts.length - 1) : Math.min(20, counts.length - 1);
+    this.counts = counts.slice(from, to + 1);
+    if (this.counts.length < 2) return;
+    const width = this.plot.clientWidth;
+    Object.assign(this, { left: 52, right: width - 6, top: 8, bottom: this.height - 22 });
+    this.step = (this.right - this.left) / this.counts.length;
+    const ticks = linearTicks(total ? Math.max(...this.counts) / total : 1);
+    const y = (share) => this.bottom - (share / ticks.at(-1)) * (this.bottom - this.top);
+    const percent = (v) => trim((v * 100).toFixed(v < 0.01 ? 2 : 1)) + " %";
+    const x = (i) => this.left + i * this.step; // where range i begins
+    for (const t of ticks) {
+      this.svg.append(
+        svg("line", { class: t === 0 ? "axis" : "grid", x1: this.left, x2: this.right, y1: y(t), y2: y(t) }),
+        svg("text", { x: this.left - 7, y: y(t) + 3.5, "text-anchor": "end" }, percent(t)));
+    }
+    let free = -Infinity; // where the last label ends
+    for (let i = 1; i < this.counts.length; i++) {
+      const bound = bounds[from + i - 1], leading = bound / 10 ** Math.floor(Math.log10(bound) + 1e-9);
+      if (![1, 2, 5].some((d) => Math.abs(leading - d) < 1e-6)) continue;
+      const at = x(i);
+      this.svg.append(svg("line", { class: "axis", x1: at, x2: at, y1: this.bottom, y2: this.bottom + 4 }));
+      if (at - free < 52 || at > this.right - 20) continue;
+      this.svg.append(svg("text", { x: at, y: this.bottom + 17, "text-anchor": "middle" }, round(duration)(bound)));
+      free = at;
+    }
+    this.counts.forEach((n, i) => {
+      if (!n) return;
+      const height = Math.max(this.bottom - y(n / total), 1);
+      this.svg.append(svg("rect", {
+        x: x(i) + 0.5, y: this.bottom - height, width: Math.max(this.step - 1, 0.5), height, fill: css("worker"),
+        opacity: this.shown === null || this.shown === i ? 1 : 0.55,
+      }));
+    });
+    const range = (i) => `${from + i > 0 ? duration(bounds[from + i - 1]) : "0"} – ${from + i < bounds.length ? duration(bounds[from + i]) : "more"}`;
+    this.keys.replaceChildren(el("li", {}, `${count(total)} requests`), ...(total ? this.marks() : []).map((m) => el("li", {}, m.name, el("b", {}, duration(m.value)))));
+    this.tip.hidden = this.shown === null || !total || this.shown >= this.counts.length;
+    if (this.tip.hidden) return;
+    const i = this.shown;
+    const below = counts.slice(0, from + i + 1).reduce((a, b) => a + b, 0);
+    this.tip.replaceChildren(el("time", {}, range(i)), el("div", {}, "requests", el("b", {}, whole(this.counts[i]))),
+      el("div", {}, "of all", el("b", {}, percent(this.counts[i] / total))), el("div", {}, "not slower", el("b", {}, percent(below / total))));
+    const leftSide = x(i) > (this.left + this.right) / 2;
+    this.tip.style.left = leftSide ? "" : `${x(i + 1) + 8}px`;
+    this.tip.style.right = leftSide ? `${width - x(i) + 8}px` : "";
   }
 }
 

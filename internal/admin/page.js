@@ -3,6 +3,7 @@
 let stats = null; // the newest answer of /api/stats
 let points = []; // of the last two minutes, oldest first
 let lost = null; // since when there was no answer
+const spreadSeconds = 30; // what the histogram looks back
 
 const byId = (id) => document.getElementById(id);
 const css = (name) => `var(--${name})`;
@@ -24,8 +25,13 @@ new Chart(area, {
   series: () => [["p50", "p50"], ["p90", "p90"], ["p99", "p99"], ["p99.9", "p999"]].map(([name, key]) => (
     { name, color: css(key), value: (p) => served(p, p[key]) })),
 });
+const spread = new Histogram(area, {
+  title: "Spread of the response time", unit: `the last ${spreadSeconds} seconds, logarithmic scale`, empty: "no requests yet",
+  bounds: () => stats?.bounds ?? [],
+  marks: () => ["p50", "p99"].map((name) => ({ name, value: points.at(-1)[name] })).filter((m) => m.value > 0),
+});
 new Chart(area, {
-  title: "Where the time goes", unit: "mean time per request in each stage", kind: "stack", wide: true, height: 230, format: duration,
+  title: "Where the time goes", unit: "mean time per request in each stage", kind: "stack", format: duration,
   sum: "response time", empty: "no requests yet",
   series: () => (stats?.stages ?? []).map((name, i) => ({ name, color: css(name), value: (p) => served(p, p.stages[i]) })),
 });
@@ -49,6 +55,8 @@ new Chart(area, {
 
 function redraw() {
   for (const c of charts) c.draw(points, stats?.length ?? 120);
+  const recent = points.slice(-spreadSeconds);
+  spread.draw((stats?.bounds ?? []).concat(0).map((_, i) => recent.reduce((sum, p) => sum + p.hist[i], 0)));
 }
 
 function clock(seconds) {
@@ -80,18 +88,32 @@ function tiles(p) {
 }
 
 function table(id, headings, rows, empty) {
-  const head = el("tr", {}, ...headings.map((h) => el("th", h === "share" ? { class: "share" } : {}, h)));
+  const head = el("tr", {}, ...headings.map((h) => el("th", h === "share" || h === "stages" ? { class: h } : {}, h === "stages" ? "where the time goes" : h)));
   const none = el("tr", {}, el("td", { class: "none", colspan: headings.length }, empty));
   byId(id).replaceChildren(el("thead", {}, head), el("tbody", {}, ...(rows.length ? rows : [none])));
 }
 
-function row(name, color, load, total, ...more) {
+// row is a row of a table of loads: first stands behind the name, more at the end.
+function row(name, color, load, total, first, ...more) {
   const bar = el("i", load.rate > 0 ? {} : { hidden: "" });
   bar.style.width = `${total ? (100 * load.rate) / total : 0}%`;
   bar.style.background = color;
   const time = (v) => el("td", {}, load.rate ? duration(v) : "–");
-  return el("tr", {}, el("td", {}, swatch(color), name), el("td", { class: "share" }, el("div", {}, bar)),
+  return el("tr", {}, el("td", {}, swatch(color), name), ...first, el("td", { class: "share" }, el("div", {}, bar)),
     el("td", {}, whole(load.rate)), time(load.mean), time(load.p99), ...more);
+}
+
+// stageBar is the cell that says in which stages a command's time goes; how much, in each, shows on pointing at it.
+function stageBar(load) {
+  const sum = load.stages.reduce((a, b) => a + b, 0);
+  const parts = load.stages.map((v, i) => {
+    const part = el("i", {});
+    part.style.width = `${sum ? (100 * v) / sum : 0}%`;
+    part.style.background = css(stats.stages[i]);
+    return part;
+  });
+  const text = load.stages.map((v, i) => `${stats.stages[i]} ${duration(v)}`).join(", ");
+  return el("td", { class: "stages" }, el("div", sum ? { role: "img", title: text, "aria-label": text } : {}, ...parts));
 }
 
 // health is the cell that says what state a server is in; why, and what it missed, shows on pointing at it.
@@ -104,12 +126,33 @@ function health(h) {
 
 function tables(p) {
   const sum = (loads) => loads.reduce((a, l) => a + l.rate, 0);
-  table("servers", ["server", "share", "requests/s", "mean", "p99", "failures/s", "state"], p.servers.map((l, i) => row(
-    stats.servers[i], css(`s${i % 8}`), l, sum(p.servers),
-    el("td", l.errors ? { class: "bad" } : {}, whole(l.errors)), health(stats.health[i]))), "no servers");
+  const use = (name) => stats.model.parts.find((q) => q.part === "server" && q.server === name)?.utilization ?? 0;
+  table("servers", ["server", "state", "share", "requests/s", "mean", "p99", "in use", "waiting", "failed/s"], p.servers.map((l, i) => row(
+    stats.servers[i], css(`s${i % 8}`), l, sum(p.servers), [health(stats.health[i])],
+    el("td", {}, percent(use(stats.servers[i]))), el("td", {}, l.waited.toFixed(1)),
+    el("td", l.errors ? { class: "bad" } : {}, whole(l.errors)))), "no servers");
   const used = stats.classes.map((name, i) => ({ name, i })).filter(({ i }) => points.some((q) => q.classes[i].rate > 0));
-  table("commands", ["command", "share", "requests/s", "mean", "p99"], used.map(({ name, i }) => row(
-    name.replace("_", "-"), css("worker"), p.classes[i], sum(p.classes))), "no requests yet");
+  table("commands", ["command", "share", "requests/s", "mean", "p99", "stages"], used.map(({ name, i }) => row(
+    name.replace("_", "-"), css("worker"), p.classes[i], sum(p.classes), [], stageBar(p.classes[i]))), "no requests yet");
+}
+
+const percent = (v) => `${Math.round(v * 100)} %`;
+
+// limits shows what the model says: how much of each part is in use, and which one is the limit.
+function limits() {
+  const model = stats.model;
+  const called = (p) => (p.part === "server" ? p.server : p.part);
+  byId("advice").textContent = model.advice;
+  byId("parts").replaceChildren(...model.parts.map((p, i) => {
+    const bar = el("i", {});
+    bar.style.width = `${100 * p.utilization}%`;
+    const tone = p.utilization >= 0.9 ? "bad" : p.utilization >= 0.7 ? "warn" : "good";
+    return el("li", i === model.bottleneck ? { class: "first" } : {}, el("span", {}, called(p)), el("div", { class: `meter ${tone}` }, bar),
+      el("b", {}, percent(p.utilization)), el("span", { class: "more" }, p.capacity ? `limit ${count(p.capacity)}/s` : ""));
+  }));
+  const laws = model.laws.map((l) => [`Requests in ${l.law}`, digits(l.measured), digits(l.predicted)]);
+  const wait = model.wait.measured ? [["Wait in the queue", duration(model.wait.measured), model.wait.predicted ? duration(model.wait.predicted) : "–"]] : [];
+  table("laws", ["", "measured", "predicted"], laws.concat(wait).map((cells) => el("tr", {}, ...cells.map((c) => el("td", {}, c)))), "");
 }
 
 function header() {
@@ -156,6 +199,7 @@ async function refresh() {
   if (stats && points.length) {
     tiles(points.at(-1));
     tables(points.at(-1));
+    limits();
   }
   redraw();
   setTimeout(refresh, wait);
