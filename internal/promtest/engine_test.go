@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/discovery/targetgroup"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/scrape"
 	"github.com/prometheus/prometheus/util/teststorage"
@@ -106,6 +108,33 @@ func (e *engine) answered(expr string) (bool, error) {
 	return false, err
 }
 
+// wrongLabels complains of labels that are summed by although no series has them: the sum would have data all the same.
+func (e *engine) wrongLabels(t *testing.T, expr parser.Expr) (all []string) {
+	t.Helper()
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		sum, ok := node.(*parser.AggregateExpr)
+		if !ok || sum.Without {
+			return nil
+		}
+		var summed promql.Vector // every series that the sum is made of, whatever is filtered later
+		parser.Inspect(sum.Expr, func(node parser.Node, _ []parser.Node) error {
+			if s, ok := node.(*parser.VectorSelector); ok {
+				vector, err := e.ask(s.String())
+				require.NoError(t, err)
+				summed = append(summed, vector...)
+			}
+			return nil
+		})
+		for _, label := range sum.Grouping {
+			if len(summed) > 0 && !slices.ContainsFunc(summed, func(s promql.Sample) bool { return s.Metric.Has(label) }) {
+				all = append(all, "no series has the label "+label+": "+sum.String())
+			}
+		}
+		return nil
+	})
+	return all
+}
+
 func TestEveryExpressionHasDataInTheCurrentEngineWithNativeHistograms(t *testing.T) {
 	e := startEngine(t, startLoaded(t))
 	requireAnswers(t, e.answered)
@@ -117,6 +146,17 @@ func TestEveryExpressionHasDataInTheCurrentEngineWithNativeHistograms(t *testing
 	vector, err = e.ask(`{__name__=~"mcmw_request.*_duration_seconds_bucket"}`)
 	require.NoError(t, err)
 	require.Empty(t, vector, "classic histograms are stored too, so the expressions may have used those")
+
+	for _, q := range questions(t) {
+		expr, err := grammar.ParseExpr(q.expr)
+		require.NoError(t, err)
+		for _, wrong := range e.wrongLabels(t, expr) {
+			t.Errorf("%s: %s", q.from, wrong)
+		}
+	}
+	expr, err := grammar.ParseExpr("sum by (job, serve) (mcmw_server_state)")
+	require.NoError(t, err)
+	require.Len(t, e.wrongLabels(t, expr), 1)
 
 	vector, err = e.ask(`ALERTS{alertstate="firing"}`)
 	require.NoError(t, err)
