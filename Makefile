@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench docker clean
+.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-stats docker clean
 
 # Tools, run by `go run` at exactly these versions.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
@@ -24,7 +24,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)'
 
 help: ## list the targets
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 15
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 deps: ## install by apt (and, for Python, pip) what tests and bench need and is missing
 	@.ci/deps
@@ -75,6 +75,10 @@ prometheus: deps ## dashboards, rules and alerts, asked of a Prometheus that scr
 
 bench: deps build ## compare with twemproxy and write docs/performance.md (some 20 minutes, on a quiet machine)
 	bin/mcmwlab bench --markdown docs/performance.md $(BENCHFLAGS)
+
+bench-stats: deps build ## what recording costs: mcmw against a build that records nothing
+	go build -trimpath -tags nostats -o bin/mcmw-nostats ./cmd/mcmw
+	bin/mcmwlab bench --systems nostats,mcmw --baseline nostats --variant nostats=bin/mcmw-nostats --only mixed-64,pipelined $(BENCHFLAGS)
 
 docker: ## build the container image mcmw:VERSION
 	docker build --build-arg VERSION=$(VERSION) -t mcmw:$(VERSION) .

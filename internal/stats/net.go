@@ -33,7 +33,11 @@ type Arrivals struct {
 }
 
 // Add counts requests that are put on the queue now, or wait for room in it.
-func (a *Arrivals) Add(requests int) { a.n.Add(uint64(requests)) }
+func (a *Arrivals) Add(requests int) {
+	if recording {
+		a.n.Add(uint64(requests))
+	}
+}
 
 // Memory sets what is asked for the memory that clients take, bytes: by large requests, and by replies they have not read. It is
 // called before the first Snapshot, and f from any goroutine.

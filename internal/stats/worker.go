@@ -67,6 +67,9 @@ func (w *Worker) Request(c protocol.Command, res Result, keys, hits int, t *Time
 // Count is Request for one of several requests that are answered together: what it records shows after Flush. It reports
 // whether the request log wants the request.
 func (w *Worker) Count(c protocol.Command, res Result, keys, hits int, t *Times) (wanted bool) {
+	if !recording {
+		return false
+	}
 	a := answered{n: 1, command: c, result: res, class: ClassOf(c, keys)}
 	for s := range NumStages {
 		a.stages[s] = max(t.Of(s), 0)
@@ -87,6 +90,9 @@ func (w *Worker) Count(c protocol.Command, res Result, keys, hits int, t *Times)
 
 // Flush shows what Count, Server and Waited have recorded.
 func (w *Worker) Flush() {
+	if !recording {
+		return
+	}
 	w.writeRequests()
 	w.journal.numRequests.Store(uint32(w.newRequests))
 	w.answered.Add(w.unflushed)
@@ -156,6 +162,9 @@ func (w *Worker) settle() {
 // Server records one server's part of one request, ns: from the write to the server until its reply was read.
 // The server is its index in Options.Servers. It shows after Flush or Round.
 func (w *Worker) Server(server int, ns int64) {
+	if !recording {
+		return
+	}
 	e := newServerEntry(server, ns)
 	if w.pendingServer.alike(e) && w.pendingServer.n() < maxServerTimes {
 		w.pendingServer += oneServerTime
@@ -167,6 +176,9 @@ func (w *Worker) Server(server int, ns int64) {
 
 // Waited records that the worker stood still for ns because of a server's reply. It shows after Flush or Round.
 func (w *Worker) Waited(server int, ns int64) {
+	if !recording {
+		return
+	}
 	w.writeServer()
 	w.pendingServer = newServerEntry(server, ns) | serverWaited
 }
@@ -178,13 +190,24 @@ func (w *Worker) ServerError(server int, reason Reason) { w.servers[server].erro
 func (w *Worker) Repair(server int) { w.servers[server].repairs.Add(1) }
 
 // Begin marks the worker as busy from now (Now): it has taken something from the queue.
-func (w *Worker) Begin(now int64) { w.clock.begin(now) }
+func (w *Worker) Begin(now int64) {
+	if recording {
+		w.clock.begin(now)
+	}
+}
 
 // Take counts requests that leave the queue: they are in service until Count counts them.
-func (w *Worker) Take(requests int) { w.taken.Add(uint64(requests)) }
+func (w *Worker) Take(requests int) {
+	if recording {
+		w.taken.Add(uint64(requests))
+	}
+}
 
 // Round marks the worker as idle from now (Now) and records the round that ends: how many requests it served.
 func (w *Worker) Round(requests int, now int64) {
+	if !recording {
+		return
+	}
 	w.flushServers()
 	w.clock.end(now)
 	w.batches[batchOf(requests)].Add(1)
@@ -193,6 +216,9 @@ func (w *Worker) Round(requests int, now int64) {
 
 // Bytes counts the bytes of requests taken from clients and of replies handed to them.
 func (w *Worker) Bytes(fromClients, toClients int) {
+	if !recording {
+		return
+	}
 	w.fromClients.Add(uint64(fromClients))
 	w.toClients.Add(uint64(toClients))
 }
