@@ -65,7 +65,6 @@ type mark struct {
 // The colors of the stages and of good and bad, those of the live page.
 var (
 	stageColors = map[string]string{"net": "#8f9db1", "queue": "#e5a03a", "worker": "#4a80dc", "server": "#2c9f78", "reply": "#a56fd0"}
-	goodAt      = func(limit float64) []mark { return []mark{{color: bad}, {from: limit, color: good}} }
 	badAt       = func(warning, limit float64) []mark {
 		return []mark{{color: good}, {from: warning, color: warn}, {from: limit, color: bad}}
 	}
