@@ -2,7 +2,6 @@ package promtest
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -144,6 +143,6 @@ func requireAnswers(t *testing.T, ask func(expr string) (answered bool, err erro
 		}
 	}
 	for _, q := range slices.SortedFunc(maps.Keys(open), func(a, b question) int { return strings.Compare(a.from, b.from) }) {
-		t.Error(fmt.Sprintf("%s has no data: %s", q.from, q.expr))
+		t.Errorf("%s has no data: %s", q.from, q.expr)
 	}
 }
