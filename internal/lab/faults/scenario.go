@@ -78,6 +78,7 @@ func Scenarios() []Scenario {
 		{Name: "restart", Title: "a server is restarted at once, five times", Args: ackQuorum, fault: restarts, reads: byAny, writes: byAny, Long: true, settings: plain},
 		{Name: "freeze", Title: "a server is suspended (SIGSTOP)", Args: ackAny, fault: freeze, heal: thaw, settings: plain},
 		{Name: "freeze-one", Title: "a server is suspended (SIGSTOP)", Args: oneReplica, fault: freeze, heal: thaw, reads: byVictim, writes: byVictim, groups: true, settings: plain},
+		{Name: "freeze-soon", Title: "a server is suspended (SIGSTOP)", Args: with(oneReplica, "--stall-after", "10ms"), fault: freeze, heal: thaw, reads: byVictim, writes: byVictim, groups: true, Long: true, settings: plain},
 		{Name: "freeze-pool", Title: "a server is suspended (SIGSTOP)", Args: with(oneReplica, "--pool", "per-server"), fault: freeze, heal: thaw, reads: byVictim, writes: byVictim, groups: true, Long: true, settings: plain},
 		{Name: "freeze-short", Title: "a server is suspended for a little longer than the timeout of 200 ms, five times", Args: with(ackAny, "--timeout", "200ms"), fault: freezes(300*time.Millisecond, 5), settings: plain},
 		{Name: "freeze-all", Title: "all servers are suspended", Args: ackAny, fault: each((*system).freeze), heal: each((*system).thaw), reads: byAny, writes: byAny, Long: true, settings: plain},
