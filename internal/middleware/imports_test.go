@@ -17,6 +17,7 @@ import (
 // dataPath holds the packages a request's bytes pass through, by layer: a package imports those of lower layers alone.
 // The net stage and the workers share a layer, so neither knows the other: they meet in the queue and in the request.
 var dataPath = [][]string{
+	{"nonblock"},
 	{"protocol", "wire", "route", "replica", "keylock", "budget", "secret"},
 	{"stats"},
 	{"request", "backend"},

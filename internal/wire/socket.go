@@ -6,9 +6,10 @@ import (
 	"net"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"mcmw/internal/nonblock"
 )
 
 // Socket is a connected stream socket (TCP or unix), with TLS or without. One goroutine may read while another writes;
@@ -28,7 +29,6 @@ type Socket struct {
 	readErr  error
 	arrived  func(fd uintptr)
 	peek     func(fd uintptr)
-	peeked   [1]byte
 	closed   bool
 
 	// Owned by the writing goroutine, likewise.
@@ -105,14 +105,7 @@ func (s *Socket) onReadable(fd uintptr) bool {
 	if s.lend != nil {
 		p = s.lend.Lend()
 	}
-	var n int
-	var err error
-	for {
-		n, err = syscall.Read(int(fd), p)
-		if err != syscall.EINTR {
-			break
-		}
-	}
+	n, err := nonblock.Read(int(fd), p)
 	if n > 0 {
 		s.readN, s.readErr = n, nil
 		return true
@@ -120,7 +113,7 @@ func (s *Socket) onReadable(fd uintptr) bool {
 	if s.lend != nil {
 		s.lend.TakeBack()
 	}
-	if err == syscall.EAGAIN {
+	if err == unix.EAGAIN {
 		return false
 	}
 	if err == nil {
@@ -173,9 +166,7 @@ func (s *Socket) onWritable(fd uintptr) bool {
 	for first < len(s.pieces) {
 		n, err := s.writeSome(int(fd), s.pieces[first:], skip)
 		switch {
-		case err == syscall.EINTR:
-			continue
-		case err == syscall.EAGAIN:
+		case err == unix.EAGAIN:
 			return !s.wait
 		case err != nil:
 			s.writeErr = err
@@ -194,7 +185,7 @@ func (s *Socket) onWritable(fd uintptr) bool {
 // writeSome makes one system call for pieces without the first skip bytes of the first.
 func (s *Socket) writeSome(fd int, pieces [][]byte, skip int) (int, error) {
 	if len(pieces) == 1 {
-		return syscall.Write(fd, pieces[0][skip:])
+		return nonblock.Write(fd, pieces[0][skip:])
 	}
 	s.iovs = s.iovs[:0]
 	for i, p := range pieces {
@@ -207,12 +198,9 @@ func (s *Socket) writeSome(fd int, pieces [][]byte, skip int) (int, error) {
 		iov.SetLen(len(p))
 		s.iovs = append(s.iovs, iov)
 	}
-	n, _, errno := syscall.Syscall(syscall.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&s.iovs[0])), uintptr(len(s.iovs)))
+	n, err := nonblock.Writev(fd, s.iovs)
 	clear(s.iovs)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), nil
+	return n, err
 }
 
 // ReadNow reads what has arrived into p without waiting; 0 and no error means that nothing has.
@@ -235,9 +223,9 @@ func (s *Socket) readRaw(p []byte) (int, error) {
 }
 
 func (s *Socket) onArrived(fd uintptr) {
-	n, err := syscall.Read(int(fd), s.into)
+	n, err := nonblock.Read(int(fd), s.into)
 	switch {
-	case err == syscall.EAGAIN || err == syscall.EINTR:
+	case err == unix.EAGAIN:
 		n, err = 0, nil
 	case err != nil:
 		n = 0
@@ -258,9 +246,8 @@ func (s *Socket) Closed() bool {
 }
 
 func (s *Socket) onPeek(fd uintptr) {
-	_, _, errno := syscall.Syscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&s.peeked[0])), 1,
-		unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
-	s.closed = errno != syscall.EAGAIN
+	_, err := nonblock.Peek(int(fd))
+	s.closed = err != unix.EAGAIN
 }
 
 // SetReadDeadline bounds waiting in Read; the zero time removes the bound.
