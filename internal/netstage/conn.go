@@ -34,6 +34,10 @@ type conn struct {
 	held     *request.Burst  // ends with the request whose value is being skipped, and waits for the end of that
 	underway bool            // a burst is on the queue or with a worker
 	stranger bool            // it has to give a name and a password first
+	once     bool            // only what comes next is read, and not decoded
+	replies  bool            // what was read last has a reply: if the client is gone, writing that tells
+	closing  bool            // nothing further is to be read, for
+	ending   stats.CloseReason
 
 	// active is when something was last read, ns as stats.Now; written by the reader.
 	active atomic.Int64
@@ -87,15 +91,14 @@ func (c *conn) run() {
 // read turns bytes into bursts until the connection is to be closed, and returns why.
 func (c *conn) read() stats.CloseReason {
 	for {
-		err := c.receive()
-		if errors.Is(err, os.ErrDeadlineExceeded) && c.draining.Load() {
+		err := c.sock.ReadLent(c)
+		switch {
+		case c.closing:
+			return c.ending
+		case errors.Is(err, os.ErrDeadlineExceeded) && c.draining.Load():
 			return c.lastRequests()
-		}
-		if err != nil {
+		case err != nil:
 			return reasonOf(err)
-		}
-		if reason, closing := c.queueAll(); closing {
-			return reason
 		}
 	}
 }
@@ -190,6 +193,7 @@ func (c *conn) queueRequests(created int64) (more bool, reason stats.CloseReason
 	enqueued := stats.Now()
 	for i := range b.Requests {
 		b.Requests[i].Enqueued = enqueued
+		c.replies = c.replies || b.Requests[i].Replies()
 	}
 	c.underway = true
 	c.busy.Store(true)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"mcmw/internal/request"
+	"mcmw/internal/stats"
+	"mcmw/internal/wire"
 )
 
 // memoryPatience is how long a connection waits for the memory of a large request before it is closed. Others give theirs back
@@ -14,15 +16,14 @@ var memoryPatience = 10 * time.Second
 // errNoMemory: other clients' large requests hold all the memory there is for them.
 var errNoMemory = errors.New("no memory for a large request")
 
-// receive waits for bytes and reads them behind those in buf.
+// receive waits for bytes and reads them behind those in buf, once.
 func (c *conn) receive() error {
 	if !c.makeRoom() {
 		return errNoMemory
 	}
-	n, err := c.sock.ReadLent(c)
-	if err == nil {
-		c.arrived(n)
-	}
+	c.once = true
+	err := c.sock.ReadLent(c)
+	c.once = false
 	return err
 }
 
@@ -63,6 +64,32 @@ func (c *conn) TakeBack() {
 		c.lent.Release()
 	}
 	c.lent = nil
+}
+
+// Filled implements wire.Lender.
+func (c *conn) Filled(n int) wire.Next {
+	c.arrived(n)
+	if c.once {
+		return wire.Enough
+	}
+	c.replies = false
+	c.ending, c.closing = c.queueAll()
+	if !c.closing && !c.makeRoom() {
+		c.ending, c.closing = stats.CloseMemory, true
+	}
+	switch {
+	case c.closing || c.disturbed():
+		return wire.Enough
+	case c.replies && c.filled == 0 && c.skip == 0:
+		return wire.MoreLater
+	}
+	return wire.More
+}
+
+// disturbed reports whether the read deadline was moved for the reader to notice something. Where there is always more to read it
+// would not.
+func (c *conn) disturbed() bool {
+	return c.draining.Load() || c.broken.Load() || c.reason.Load() != 0
 }
 
 // arrived takes over the buffer that n bytes were read into.

@@ -24,6 +24,31 @@ func Read(fd int, p []byte) (int, error) {
 	}
 }
 
+// ReadTCP is Read of a TCP socket that was prepared by TellMore, and tells whether there is more to read: more bytes, or the end of
+// the stream, but not a reset. If not, what comes next will make the socket readable anew.
+func ReadTCP(fd int, p []byte) (n int, more bool, err error) {
+	var told struct {
+		header unix.Cmsghdr
+		inq    int32
+		_      int32
+	}
+	iov := unix.Iovec{Base: unsafe.SliceData(p)}
+	iov.SetLen(len(p))
+	for {
+		message := unix.Msghdr{Iov: &iov, Control: (*byte)(unsafe.Pointer(&told))}
+		message.SetIovlen(1)
+		message.SetControllen(int(unsafe.Sizeof(told)))
+		got, _, errno := unix.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&message)), 0)
+		if errno != unix.EINTR {
+			n, err = result(got, errno)
+			return n, told.header.Type != unix.TCP_CM_INQ || told.inq != 0, err
+		}
+	}
+}
+
+// TellMore prepares a socket for ReadTCP, and reports whether that can be: it is a TCP socket and the kernel is Linux 4.18 or later.
+func TellMore(fd int) bool { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_INQ, 1) == nil }
+
 // Write writes to fd as much of p as there is room for. EAGAIN: there is none.
 func Write(fd int, p []byte) (int, error) {
 	for {

@@ -45,6 +45,17 @@ func (r *Request) HasEffect() bool {
 	return false
 }
 
+// Replies reports whether r is certain to be replied to; false if that depends.
+func (r *Request) Replies() bool {
+	switch r.Command {
+	case Meta:
+		return !bytes.Contains(r.Head, []byte(" q"))
+	case Admin:
+		return false
+	}
+	return !r.NoReply
+}
+
 // Errors after which a client connection is closed, as memcached does.
 var (
 	// ErrLineTooLong: no line end within Limits.MaxLine bytes.

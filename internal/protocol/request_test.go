@@ -242,3 +242,16 @@ func BenchmarkDecodeRequest(b *testing.B) {
 		})
 	}
 }
+
+func TestARequestIsCertainOfAReplyUnlessItMayBeQuiet(t *testing.T) {
+	for line, want := range map[string]bool{
+		"get k\r\n": true, "set k 0 0 1\r\nx\r\n": true, "set k 0 0 1 noreply\r\nx\r\n": false, "delete k noreply\r\n": false,
+		"mg k v\r\n": true, "mg k v q\r\n": false, "mn\r\n": true, "slabs reassign 1 2\r\n": false, "nonsense\r\n": true,
+	} {
+		var r Request
+		n, _, err := limits().Decode([]byte(line), &r)
+		require.NoError(t, err)
+		require.Equal(t, len(line), n)
+		assert.Equal(t, want, r.Replies(), line)
+	}
+}

@@ -124,14 +124,18 @@ func (t *secure) read(p []byte) (int, error) {
 }
 
 // readLent is Socket.ReadLent: the first byte is waited for in memory of its own.
-func (t *secure) readLent(l Lender) (int, error) {
-	n, err := t.conn.Read(t.first[:])
-	if n == 0 {
-		return 0, err
+func (t *secure) readLent(l Lender) error {
+	for {
+		n, err := t.conn.Read(t.first[:])
+		if n == 0 {
+			return err
+		}
+		p := l.Lend()
+		p[0] = t.first[0]
+		if n, _ = t.more(p, n, err); l.Filled(n) == Enough {
+			return nil
+		}
 	}
-	p := l.Lend()
-	p[0] = t.first[0]
-	return t.more(p, n, err)
 }
 
 // more adds to the n bytes in p what has been read of the socket already. An error of the session comes again with the next

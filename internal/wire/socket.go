@@ -24,7 +24,8 @@ type Socket struct {
 	// allocates no closure.
 	readable func(fd uintptr) bool
 	into     []byte
-	lend     Lender
+	lender   Lender
+	tells    telling
 	readN    int
 	readErr  error
 	arrived  func(fd uintptr)
@@ -46,7 +47,31 @@ type Lender interface {
 	Lend() []byte
 	// TakeBack says that nothing was read into what Lend returned.
 	TakeBack()
+	// Filled says that n bytes were, and returns how to go on.
+	Filled(n int) Next
 }
+
+// Next is how a reader goes on.
+type Next uint8
+
+const (
+	// Enough ends reading.
+	Enough Next = iota
+	// More reads on.
+	More
+	// MoreLater reads on, and need not notice now that the connection is broken, because a write will follow that does. It
+	// saves a system call: behind a read that told that it took all there was, nothing is looked for.
+	MoreLater
+)
+
+// telling is whether a socket tells with what it reads if there is more.
+type telling uint8
+
+const (
+	unknown telling = iota
+	tells
+	silent
+)
 
 // NewSocket takes over c, which must be a *net.TCPConn or *net.UnixConn.
 func NewSocket(c net.Conn) (*Socket, error) {
@@ -75,16 +100,16 @@ func (s *Socket) Read(p []byte) (int, error) {
 	return s.read()
 }
 
-// ReadLent waits for bytes, asks l where to put them, and reads. At the end of the stream it returns io.EOF; after any
-// error l has its memory back.
-func (s *Socket) ReadLent(l Lender) (int, error) {
+// ReadLent waits for bytes, asks l where to put them, and reads, again and again, until l has enough; l may wait for something else
+// meanwhile. At the end of the stream it returns io.EOF; after any error l has its memory back.
+func (s *Socket) ReadLent(l Lender) error {
 	if t := s.session(); t != nil {
 		return t.readLent(l)
 	}
-	s.lend = l
-	n, err := s.read()
-	s.lend = nil
-	return n, err
+	s.lender = l
+	_, err := s.read()
+	s.lender = nil
+	return err
 }
 
 func (s *Socket) read() (int, error) {
@@ -99,28 +124,60 @@ func (s *Socket) read() (int, error) {
 	return s.readN, nil
 }
 
-// onReadable reads once; false makes the runtime wait for the socket to become readable.
+// onReadable reads; false makes the runtime wait for the socket to become readable.
 func (s *Socket) onReadable(fd uintptr) bool {
-	p := s.into
-	if s.lend != nil {
-		p = s.lend.Lend()
+	if s.lender != nil {
+		return s.readLent(int(fd))
 	}
-	n, err := nonblock.Read(int(fd), p)
-	if n > 0 {
-		s.readN, s.readErr = n, nil
-		return true
-	}
-	if s.lend != nil {
-		s.lend.TakeBack()
-	}
-	if err == unix.EAGAIN {
+	n, err := nonblock.Read(int(fd), s.into)
+	return s.hasRead(n, err)
+}
+
+// hasRead notes how a read ended, and reports whether it did.
+func (s *Socket) hasRead(n int, err error) bool {
+	switch {
+	case err == unix.EAGAIN:
 		return false
-	}
-	if err == nil {
+	case err == nil && n == 0:
 		err = io.EOF
 	}
-	s.readN, s.readErr = 0, err
+	s.readN, s.readErr = n, err
 	return true
+}
+
+// readLent reads for the lender until it has enough, or nothing more is there.
+func (s *Socket) readLent(fd int) bool {
+	if s.tells == unknown {
+		s.tells = silent
+		if nonblock.TellMore(fd) {
+			s.tells = tells
+		}
+	}
+	for {
+		n, more, err := s.readOnce(fd, s.lender.Lend())
+		if n <= 0 {
+			s.lender.TakeBack()
+			return s.hasRead(0, err)
+		}
+		switch s.lender.Filled(n) {
+		case Enough:
+			return s.hasRead(n, nil)
+		case MoreLater:
+			// The end of the stream counts as more, a reset does not. What comes from now on wakes the reader.
+			if !more {
+				return false
+			}
+		}
+	}
+}
+
+// readOnce reads once; more reports whether there may be more.
+func (s *Socket) readOnce(fd int, p []byte) (n int, more bool, err error) {
+	if s.tells == tells {
+		return nonblock.ReadTCP(fd, p)
+	}
+	n, err = nonblock.Read(fd, p)
+	return n, true, err
 }
 
 // TryWrite writes as much of g as the socket takes without waiting.

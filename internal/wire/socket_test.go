@@ -87,10 +87,20 @@ func over(t *testing.T, networks []string, test func(t *testing.T, s *Socket, pe
 type lender struct {
 	buf            []byte
 	lent, returned int
+	n              int              // bytes in buf
+	filled         func(n int) Next // nil: once is enough
 }
 
 func (l *lender) Lend() []byte { l.lent++; return l.buf }
 func (l *lender) TakeBack()    { l.returned++ }
+
+func (l *lender) Filled(n int) Next {
+	l.n = n
+	if l.filled == nil {
+		return Enough
+	}
+	return l.filled(n)
+}
 
 func TestWhatTheSocketDoesNotTakeIsWrittenWhenThereIsRoom(t *testing.T) {
 	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
@@ -119,20 +129,75 @@ func TestAReaderHoldsNoMemoryWhileItWaits(t *testing.T) {
 	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
 		l := &lender{buf: make([]byte, 100)}
 		require.NoError(t, s.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
-		_, err := s.ReadLent(l)
-		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.ErrorIs(t, s.ReadLent(l), os.ErrDeadlineExceeded)
 		assert.Equal(t, l.lent, l.returned)
 		require.NoError(t, s.SetReadDeadline(time.Time{}))
-		_, err = peer.Write([]byte("abc"))
+		_, err := peer.Write([]byte("abc"))
 		require.NoError(t, err)
-		n, err := s.ReadLent(l)
-		require.NoError(t, err)
-		assert.Equal(t, "abc", string(l.buf[:n]))
+		require.NoError(t, s.ReadLent(l))
+		assert.Equal(t, "abc", string(l.buf[:l.n]))
 		assert.Equal(t, l.lent-1, l.returned)
 		require.NoError(t, peer.Close())
-		_, err = s.ReadLent(l)
-		assert.ErrorIs(t, err, io.EOF)
+		assert.ErrorIs(t, s.ReadLent(l), io.EOF)
 		assert.Equal(t, l.lent-1, l.returned)
+	})
+}
+
+func TestAReaderGoesOnUntilItHasEnough(t *testing.T) {
+	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
+		// Each answer makes the peer send the next; some come in two parts, the second while the first is being handled.
+		var got []byte
+		l := &lender{buf: make([]byte, 2)}
+		l.filled = func(n int) Next {
+			got = append(got, l.buf[:n]...)
+			if len(got) >= 600 {
+				return Enough
+			}
+			_, err := peer.Write([]byte("abc"))
+			require.NoError(t, err)
+			return MoreLater
+		}
+		_, err := peer.Write([]byte("abc"))
+		require.NoError(t, err)
+		require.NoError(t, s.ReadLent(l))
+		assert.GreaterOrEqual(t, len(got), 600)
+	})
+}
+
+// Behind a read that told there is no more, nothing is looked for: an end that came with the last bytes, or while they are being
+// handled, must not be missed.
+func TestAnEndThatComesWithTheLastBytesIsSeen(t *testing.T) {
+	for _, with := range []string{"before", "during"} {
+		t.Run(with, func(t *testing.T) {
+			over(t, []string{"tcp", "unix"}, func(t *testing.T, s *Socket, peer net.Conn) {
+				end := func() { require.NoError(t, peer.(interface{ CloseWrite() error }).CloseWrite()) }
+				_, err := peer.Write([]byte("abc"))
+				require.NoError(t, err)
+				if with == "before" {
+					end()
+				}
+				l := &lender{buf: make([]byte, 100)}
+				l.filled = func(int) Next {
+					if with == "during" {
+						end()
+					}
+					return MoreLater
+				}
+				require.ErrorIs(t, s.ReadLent(l), io.EOF)
+				assert.Equal(t, 3, l.n)
+			})
+		})
+	}
+}
+
+func TestAResetThatComesWithTheLastBytesIsSeenByWhoLooks(t *testing.T) {
+	over(t, []string{"tcp"}, func(t *testing.T, s *Socket, peer net.Conn) {
+		_, err := peer.Write([]byte("abc"))
+		require.NoError(t, err)
+		require.NoError(t, peer.(*net.TCPConn).SetLinger(0))
+		require.NoError(t, peer.Close())
+		l := &lender{buf: make([]byte, 100), filled: func(int) Next { return More }}
+		require.Error(t, s.ReadLent(l))
 	})
 }
 
