@@ -1,0 +1,198 @@
+package record
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Define makes metrics known to the record that Describe doesn't know. What is known already stays as it is.
+func (r *Record) Define(metrics ...Metric) error {
+	return r.transact(func(tx *sql.Tx) error {
+		for _, m := range metrics {
+			if err := define(tx, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func define(tx *sql.Tx, m Metric) error {
+	_, err := tx.Exec("INSERT INTO metrics (name, unit, help) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", m.Name, m.Unit, m.Help)
+	return err
+}
+
+// Add stores a run with all that it holds, in one transaction. A value that isn't finite (the mean of no requests) is not known,
+// and is left out. A run with the number of another, or a second complete one of the same point and repetition, is refused
+// with ErrExists; a metric that neither Describe knows nor was defined is an error.
+func (r *Record) Add(run Run) error {
+	if run.State != Complete && run.State != Failed {
+		return fmt.Errorf("run of point %d, repetition %d: state %q: expected %q or %q", run.Point, run.Repetition, run.State, Complete, Failed)
+	}
+	return r.transact(func(tx *sql.Tx) error {
+		if run.ID == 0 {
+			if err := tx.QueryRow(nextID).Scan(&run.ID); err != nil {
+				return err
+			}
+		}
+		if err := refuseSecond(tx, run); err != nil {
+			return err
+		}
+		if err := defineUsed(tx, run); err != nil {
+			return err
+		}
+		return insert(tx, run)
+	})
+}
+
+// refuseSecond finds out whether the run is there already.
+func refuseSecond(tx *sql.Tx, run Run) error {
+	var n int
+	if err := tx.QueryRow("SELECT count(*) FROM runs WHERE id = ?", run.ID).Scan(&n); err != nil {
+		return err
+	}
+	if n > 0 {
+		return fmt.Errorf("run %d: %w", run.ID, ErrExists)
+	}
+	if run.State != Complete {
+		return nil
+	}
+	err := tx.QueryRow("SELECT count(*) FROM runs WHERE point = ? AND repetition = ? AND state = ?", run.Point, run.Repetition, string(Complete)).Scan(&n)
+	if err == nil && n > 0 {
+		err = fmt.Errorf("complete run of point %d, repetition %d: %w", run.Point, run.Repetition, ErrExists)
+	}
+	return err
+}
+
+// defineUsed makes sure that every metric of the run is in the table of metrics.
+func defineUsed(tx *sql.Tx, run Run) error {
+	used := map[string]bool{}
+	for _, v := range run.Results {
+		used[v.Metric] = true
+	}
+	for _, w := range slices.Concat(run.Windows, run.HostSamples) {
+		used[w.Metric] = true
+	}
+	for _, b := range run.Histograms {
+		used[b.Metric] = true
+	}
+	for name := range used {
+		if m, ok := Describe(name); ok {
+			if err := define(tx, m); err != nil {
+				return err
+			}
+			continue
+		}
+		var n int
+		if err := tx.QueryRow("SELECT count(*) FROM metrics WHERE name = ?", name).Scan(&n); err != nil {
+			return err
+		}
+		if n == 0 {
+			return fmt.Errorf("run %d: metric %q is not known: define it with its unit", run.ID, name)
+		}
+	}
+	return nil
+}
+
+func insert(tx *sql.Tx, run Run) error {
+	_, err := tx.Exec("INSERT INTO runs (id, point, repetition, position, started, seconds, state, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		run.ID, run.Point, run.Repetition, run.Position, run.Started.Format(time.RFC3339Nano), run.Seconds, string(run.State), run.Error)
+	if err != nil {
+		return err
+	}
+	in := inserter{tx: tx, run: run.ID}
+	for name, level := range run.Factors {
+		in.row("factors (run, name, level)", name, level)
+	}
+	for _, v := range run.Results {
+		if finite(v.Value) {
+			in.row("results (run, source, metric, value)", v.Source, v.Metric, v.Value)
+		}
+	}
+	for table, windows := range map[string][]Window{"windows": run.Windows, "host_samples": run.HostSamples} {
+		for _, w := range windows {
+			if finite(w.Value) {
+				in.row(table+" (run, source, start, seconds, metric, value)", w.Source, w.Start, w.Seconds, w.Metric, w.Value)
+			}
+		}
+	}
+	for _, b := range run.Histograms {
+		if b.Count > math.MaxInt64 || math.IsNaN(b.Lower) || math.IsNaN(b.Upper) || b.Lower > b.Upper {
+			in.err = cmp.Or(in.err, fmt.Errorf("%s of %s: bin from %v to %v with %d values: expected lower <= upper", b.Metric, b.Source, b.Lower, b.Upper, b.Count))
+			break
+		}
+		in.row("histograms (run, source, metric, command, lower, upper, count)", b.Source, b.Metric, b.Command, b.Lower, b.Upper, int64(b.Count))
+	}
+	for _, w := range run.Warnings {
+		in.row("warnings (run, code, message)", w.Code, w.Message)
+	}
+	if in.err != nil {
+		return fmt.Errorf("run %d: %w", run.ID, in.err)
+	}
+	return nil
+}
+
+// SetWarnings replaces the warnings of a run, or with run 0 those of the whole set.
+func (r *Record) SetWarnings(run int64, warnings []Warning) error {
+	return r.transact(func(tx *sql.Tx) error {
+		var id any // NULL for the set
+		if run != 0 {
+			id = run
+		}
+		if _, err := tx.Exec("DELETE FROM warnings WHERE run IS ?", id); err != nil {
+			return err
+		}
+		in := inserter{tx: tx, run: id}
+		for _, w := range warnings {
+			in.row("warnings (run, code, message)", w.Code, w.Message)
+		}
+		return in.err
+	})
+}
+
+// transact runs f in a transaction, which is there whole or not at all.
+func (r *Record) transact(f func(*sql.Tx) error) error {
+	tx, err := r.db.BeginTx(context.Background(), nil)
+	if err != nil {
+		return explain(r.dir, err)
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit there is nothing to undo
+	if err := f(tx); err != nil {
+		return explain(r.dir, err)
+	}
+	return explain(r.dir, tx.Commit())
+}
+
+// inserter inserts rows of one run. It keeps the first error.
+type inserter struct {
+	tx        *sql.Tx
+	run       any
+	table     string
+	statement *sql.Stmt
+	err       error
+}
+
+// row inserts the run and the values. The statement is prepared again only when the table changes.
+func (in *inserter) row(table string, values ...any) {
+	if in.err != nil {
+		return
+	}
+	if table != in.table {
+		marks := "?"
+		for range values {
+			marks += ", ?"
+		}
+		in.table = table
+		if in.statement, in.err = in.tx.Prepare("INSERT INTO " + table + " VALUES (" + marks + ")"); in.err != nil {
+			return
+		}
+	}
+	_, in.err = in.statement.Exec(append([]any{in.run}, values...)...)
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
