@@ -21,7 +21,8 @@ type Histogram []Bin
 const edgeTolerance = 1e-9
 
 func sameEdge(a, b float64) bool {
-	return a == b || math.Abs(a-b) <= edgeTolerance*max(math.Abs(a), math.Abs(b))
+	largest := max(math.Abs(a), math.Abs(b))
+	return a == b || (!math.IsInf(largest, 1) && math.Abs(a-b) <= edgeTolerance*largest)
 }
 
 // MergeHistograms adds up histograms over the same bins: windows, threads, repetitions. A bin that is missing in one counts as
