@@ -14,7 +14,7 @@ func (r *Record) Runs(ctx context.Context) ([]Run, error) {
 	if err != nil {
 		return nil, explain(r.dir, err)
 	}
-	defer tx.Rollback() //nolint:errcheck // nothing was written
+	defer tx.Rollback() // nothing was written
 	runs, err := readRuns(ctx, tx)
 	return runs, explain(r.dir, err)
 }

@@ -19,7 +19,7 @@ import (
 // What can be wrong with a record. The errors returned wrap these and say where.
 var (
 	ErrNoRecord = errors.New("this is no record of mcmwlab")
-	ErrExists   = errors.New("there is something already, and a record never replaces anything")
+	ErrExists   = errors.New("there is something already, which is never replaced")
 	ErrFull     = errors.New("the disk is full")
 	ErrReadOnly = errors.New("it can't be written")
 )

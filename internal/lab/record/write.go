@@ -161,7 +161,7 @@ func (r *Record) transact(f func(*sql.Tx) error) error {
 	if err != nil {
 		return explain(r.dir, err)
 	}
-	defer tx.Rollback() //nolint:errcheck // after Commit there is nothing to undo
+	defer tx.Rollback() // after Commit there is nothing to undo
 	if err := f(tx); err != nil {
 		return explain(r.dir, err)
 	}

@@ -1,0 +1,119 @@
+package record
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Point is one combination of factor levels with its runs, in the order of their repetitions.
+type Point struct {
+	Factors map[string]string
+	Runs    []Run // all, failed ones too
+}
+
+// Points groups runs by their levels of all factors, in the order in which the runs come.
+func Points(runs []Run) []Point {
+	var points []Point
+	places := map[string]int{}
+	for _, run := range runs {
+		key := Label(run.Factors, slices.Sorted(maps.Keys(run.Factors)))
+		i, ok := places[key]
+		if !ok {
+			i = len(points)
+			places[key] = i
+			points = append(points, Point{Factors: run.Factors})
+		}
+		points[i].Runs = append(points[i].Runs, run)
+	}
+	return points
+}
+
+// Complete returns the point's complete runs.
+func (p Point) Complete() []Run {
+	var complete []Run
+	for _, run := range p.Runs {
+		if run.State == Complete {
+			complete = append(complete, run)
+		}
+	}
+	return complete
+}
+
+// Values returns what a metric came to at a source in the complete runs in which it is known.
+func (p Point) Values(source, metric string) []float64 {
+	var values []float64
+	for _, run := range p.Complete() {
+		if v, ok := run.Value(source, metric); ok {
+			values = append(values, v)
+		}
+	}
+	return values
+}
+
+// Varying returns the names of the factors that don't have the same level in all runs, in alphabetical order. A factor that
+// some runs don't have varies.
+func Varying(runs []Run) []string {
+	var varying []string
+	seen := map[string]bool{}
+	for _, run := range runs {
+		for name, level := range run.Factors {
+			if seen[name] {
+				continue
+			}
+			if slices.ContainsFunc(runs, func(other Run) bool { l, ok := other.Factors[name]; return !ok || l != level }) {
+				varying = append(varying, name)
+			}
+			seen[name] = true
+		}
+	}
+	slices.Sort(varying)
+	return varying
+}
+
+// Constant returns the factors that have the same level in all runs.
+func Constant(runs []Run) map[string]string {
+	constant := map[string]string{}
+	if len(runs) == 0 {
+		return constant
+	}
+	maps.Copy(constant, runs[0].Factors)
+	for _, name := range Varying(runs) {
+		delete(constant, name)
+	}
+	return constant
+}
+
+// Label writes the levels of the named factors for people: "workers=64, connections=96". A factor that isn't there is left out.
+func Label(factors map[string]string, names []string) string {
+	var parts []string
+	for _, name := range names {
+		if level, ok := factors[name]; ok {
+			parts = append(parts, name+"="+level)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// CompareLevels orders the levels of a factor as people do: numbers by size and before words, words by the alphabet.
+func CompareLevels(a, b string) int {
+	x, errX := strconv.ParseFloat(a, 64)
+	y, errY := strconv.ParseFloat(b, 64)
+	switch {
+	case errX == nil && errY == nil:
+		return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
+	case errX == nil:
+		return -1
+	case errY == nil:
+		return 1
+	}
+	return cmp.Compare(a, b)
+}
+
+// Number returns the level of a factor as a number, and whether it is one.
+func (r Run) Number(factor string) (float64, bool) {
+	x, err := strconv.ParseFloat(r.Factors[factor], 64)
+	return x, err == nil
+}
