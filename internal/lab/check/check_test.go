@@ -1,0 +1,255 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/record"
+)
+
+// good is a run that violates nothing: 64 clients of one middleware in front of three servers, 1:9, all replicas, 10 s.
+func good() record.Run {
+	run := record.Run{
+		State:   record.Complete,
+		Seconds: 10,
+		Factors: map[string]string{"connections": "64", "pipeline": "1", "servers": "3", "replicas": "all", "ratio": "1:9", "workers": "8"},
+	}
+	set(&run, "client", "throughput", 8000)
+	set(&run, "client", "response_time_mean", 0.008)
+	set(&run, "client", "hits", 72_000)
+	set(&run, "client", "misses", 0)
+	set(&run, "client", "errors", 0)
+	set(&run, "client:0", "saturated", 0)
+	for _, source := range []string{"middleware", "middleware:0"} {
+		set(&run, source, "throughput", 8010)
+		set(&run, source, "throughput_set", 801)
+		set(&run, source, "response_time_mean", 0.0070)
+		set(&run, source, "stage_net_mean", 0.0001)
+		set(&run, source, "stage_queue_mean", 0.0050)
+		set(&run, source, "stage_worker_mean", 0.0001)
+		set(&run, source, "stage_server_mean", 0.0015)
+		set(&run, source, "stage_reply_mean", 0.0003)
+		set(&run, source, "queue_length_mean", 39)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		set(&run, "server:"+name, "throughput", 801+7209/3)
+	}
+	set(&run, "path", "round_trip_time_mean", 0.001)
+	for second := range 10 {
+		run.Windows = append(run.Windows,
+			record.Window{Source: "client", Start: float64(second), Seconds: 1, Metric: "throughput", Value: 8000 + 100*float64(second%2)},
+			record.Window{Source: "client", Start: float64(second), Seconds: 1, Metric: "response_time_mean", Value: 0.008})
+	}
+	return run
+}
+
+// set gives a result a value.
+func set(run *record.Run, source, metric string, value float64) {
+	unset(run, source, metric)
+	run.Results = append(run.Results, record.Value{Source: source, Metric: metric, Value: value})
+}
+
+// unset takes a result away.
+func unset(run *record.Run, source, metric string) {
+	var kept []record.Value
+	for _, v := range run.Results {
+		if v.Source != source || v.Metric != metric {
+			kept = append(kept, v)
+		}
+	}
+	run.Results = kept
+}
+
+// windows replaces the values of the windows of a metric.
+func windows(run *record.Run, metric string, value func(second int) float64) {
+	for i := range run.Windows {
+		if w := &run.Windows[i]; w.Metric == metric {
+			w.Value = value(int(w.Start))
+		}
+	}
+}
+
+func TestAGoodRunViolatesNothing(t *testing.T) { require.Empty(t, Run(good(), nil)) }
+
+func TestEachCheckFindsWhatViolatesIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*record.Run)
+		code   string // empty: no warning
+		want   string // in the message
+	}{
+		"failed":                   {func(r *record.Run) { r.State, r.Error = record.Failed, "memcached died" }, RunFailed, "the run failed: memcached died"},
+		"response time of clients": {func(r *record.Run) { set(r, "client", "response_time_mean", 0.0070) }, InteractiveLaw, "differs by -12.5 %"},
+		"just within the law":      {func(r *record.Run) { set(r, "client", "response_time_mean", 0.00761) }, "", ""},
+		"just outside of it":       {func(r *record.Run) { set(r, "client", "response_time_mean", 0.00759) }, InteractiveLaw, "7.59 ms"},
+		"think time is left out":   {func(r *record.Run) { r.Factors["think_time"] = "4ms"; unset(r, "path", "round_trip_time_mean") }, InteractiveLaw, "a think time of 4.00 ms"},
+		"think time measured": {func(r *record.Run) {
+			set(r, "client", "think_time_mean", 0.004)
+			unset(r, "path", "round_trip_time_mean")
+		}, InteractiveLaw, "a think time of 4.00 ms"},
+		"pipeline":                   {func(r *record.Run) { r.Factors["pipeline"] = "2"; unset(r, "path", "round_trip_time_mean") }, InteractiveLaw, "128 requests"},
+		"open loop":                  {func(r *record.Run) { r.Factors["rate"] = "1000"; set(r, "client", "response_time_mean", 1) }, "", ""},
+		"middleware sees too little": {func(r *record.Run) { set(r, "middleware", "response_time_mean", 0.0048) }, InteractiveLawInner, "2.19 ms are spent outside"},
+		"middleware sees too much": {func(r *record.Run) {
+			set(r, "middleware", "response_time_mean", 0.0090)
+			set(r, "middleware:0", "stage_server_mean", 0.0015)
+		}, InteractiveLawInner, "2.01 ms more than there is time for"},
+		"no round-trip time": {func(r *record.Run) {
+			unset(r, "path", "round_trip_time_mean")
+			set(r, "middleware", "response_time_mean", 1)
+		}, "", ""},
+		"queue length": {func(r *record.Run) { set(r, "middleware:0", "queue_length_mean", 30) }, LittleQueue, "middleware:0: the queue's mean length was 30.0; by Little's law 8,010 requests/s that wait 5.00 ms make 40.1"},
+		"queue of hardly anything": {func(r *record.Run) {
+			set(r, "middleware:0", "stage_queue_mean", 1e-5)
+			set(r, "middleware:0", "response_time_mean", 0.00201)
+			set(r, "middleware:0", "queue_length_mean", 0.5)
+		}, "", ""},
+		"stages": {func(r *record.Run) { set(r, "middleware:0", "stage_server_mean", 0.0025) }, StageSum, "middleware:0: the stages add up to 8.00 ms, the response time is 7.00 ms"},
+		"one stage is not known": {func(r *record.Run) {
+			unset(r, "middleware:0", "stage_net_mean")
+			set(r, "middleware:0", "stage_server_mean", 0.0025)
+		}, "", ""},
+		"clients count less": {func(r *record.Run) {
+			set(r, "client", "throughput", 7700)
+			set(r, "client", "response_time_mean", 64/7700.)
+		}, FlowClient, "the clients counted 7,700 requests/s, the middlewares 8,010: -3.9 %"},
+		"a server gets less":          {func(r *record.Run) { set(r, "server:b", "throughput", 2500) }, FlowServers, "10.0 % of them sets to 3 servers each, there should be 9,612"},
+		"fewer replicas":              {func(r *record.Run) { r.Factors["replicas"] = "1" }, FlowServers, "sets to 1 servers each, there should be 8,010"},
+		"share by the clients' ratio": {func(r *record.Run) { unset(r, "middleware", "throughput_set"); r.Factors["ratio"] = "1:1" }, FlowServers, "50.0 % of them sets"},
+		"multi-gets in parts":         {func(r *record.Run) { r.Factors["keys_per_get"] = "6"; set(r, "server:b", "throughput", 9000) }, "", ""},
+		"more than all their keys":    {func(r *record.Run) { r.Factors["keys_per_get"] = "2"; set(r, "server:b", "throughput", 15_000) }, FlowServers, "there should be 9,612 to 16,821"},
+		"throughput drifts":           {func(r *record.Run) { windows(r, "throughput", func(s int) float64 { return 8000 + 60*float64(s) }) }, NotStationary, "the throughput (client) rises by 6.5 %"},
+		"response time drifts": {func(r *record.Run) {
+			windows(r, "response_time_mean", func(s int) float64 { return 0.008 - 1e-4*float64(s) })
+		}, NotStationary, "the mean response time (client) falls by 11.9 %"},
+		"a drift that is small": {func(r *record.Run) { windows(r, "throughput", func(s int) float64 { return 8000 + 10*float64(s) }) }, "", ""},
+		"a ramp that was asked for": {func(r *record.Run) {
+			r.Factors["rate"] = "ramp:1000:9000"
+			windows(r, "throughput", func(s int) float64 { return 1000 * float64(s+1) })
+		}, "", ""},
+		"a stall": {func(r *record.Run) {
+			windows(r, "throughput", func(s int) float64 { return 8000 * float64(min(1, (s-4)*(s-4))) })
+		}, WindowVariation, "over 10 windows is 35.1 %"},
+		"few requests scatter": {func(r *record.Run) {
+			windows(r, "throughput", func(s int) float64 { return []float64{10, 14, 8, 11, 13}[s%5] })
+		}, "", ""},
+		"generator":         {func(r *record.Run) { set(r, "client:0", "saturated", 1) }, GeneratorSaturated, "(client:0)"},
+		"misses":            {func(r *record.Run) { set(r, "client", "misses", 1000) }, Misses, "1,000 of 73,000 keys were missed (1.4 %)"},
+		"hardly any misses": {func(r *record.Run) { set(r, "client", "misses", 72) }, "", ""},
+		"one error":         {func(r *record.Run) { set(r, "client", "errors", 1) }, Errors, "1 requests were answered with an error, or not at all"},
+		"nothing is known":  {func(r *record.Run) { r.Results, r.Windows, r.Factors = nil, nil, nil }, "", ""},
+		"nothing was done": {func(r *record.Run) {
+			r.Results = []record.Value{{Source: "client", Metric: "throughput"}, {Source: "client", Metric: "response_time_mean"}, {Source: "middleware", Metric: "throughput"}}
+		}, "", ""},
+		"all are other names": {func(r *record.Run) { r.Factors["ratio"], r.Factors["connections"] = "many", "all" }, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := good()
+			c.change(&run)
+			found := Run(run, nil)
+			if c.code == "" {
+				require.Empty(t, found)
+				return
+			}
+			require.Len(t, found, 1, "%v", found)
+			require.Equal(t, c.code, found[0].Code)
+			require.Contains(t, found[0].Message, c.want)
+		})
+	}
+}
+
+func TestTheRoundTripTimeOfTheSetIsUsedWhereARunHasNone(t *testing.T) {
+	run := good()
+	unset(&run, "path", "round_trip_time_mean")
+	set(&run, "middleware", "response_time_mean", 0.0048)
+	found := Run(run, []record.Value{{Source: "path", Metric: "round_trip_time_mean", Value: 0.001}})
+	require.Len(t, found, 1)
+	require.Equal(t, InteractiveLawInner, found[0].Code)
+}
+
+// The 2016 report on queueing models, tables 12 and 13: 198 clients, throughput in requests/s, response time in ms as measured.
+func TestTheReportsRunsFollowTheInteractiveLaw(t *testing.T) {
+	for _, row := range [][2]float64{
+		{16281, 12.255}, {16069, 12.500}, {15470, 12.934}, {15157, 13.206}, {14406, 14.017}, {14149, 14.118}, {13696, 14.655}, {12920, 15.564}, {12637, 15.854},
+	} {
+		for _, think := range []string{"0", "0.0002175"} {
+			run := record.Run{State: record.Complete, Factors: map[string]string{"connections": "198", "think_time": think}}
+			set(&run, "client", "throughput", row[0])
+			set(&run, "client", "response_time_mean", row[1]/1e3)
+			require.Empty(t, Run(run, nil), "%v, think time %s", row, think)
+		}
+	}
+}
+
+func TestASetIsHeldToItsRepetitions(t *testing.T) {
+	run := func(workers string, throughput float64) record.Run {
+		r := record.Run{State: record.Complete, Factors: map[string]string{"workers": workers, "depth": "1"}}
+		set(&r, "client", "throughput", throughput)
+		set(&r, "middleware", "throughput", 100*throughput*throughput)
+		return r
+	}
+	failed := run("64", 7000)
+	failed.State = record.Failed
+	require.Empty(t, Set([]record.Run{run("8", 5000), run("8", 5100), run("64", 7000), run("64", 7100), run("64", 7200)}))
+	require.Equal(t, []record.Warning{
+		{Code: RepetitionVariation, Message: "workers=8: the coefficient of variation of the throughput (client) over 2 repetitions is 12.9 %"},
+		{Code: TooFewRepetitions, Message: "workers=64: 1 complete runs: no interval can be given"},
+	}, Set([]record.Run{run("8", 5000), run("8", 6000), run("64", 7000), failed}))
+	require.Equal(t, "the only point: 1 complete runs: no interval can be given", Set([]record.Run{run("8", 1)})[0].Message)
+	noClients := []record.Run{run("8", 1), run("8", 2)}
+	for i := range noClients {
+		unset(&noClients[i], "client", "throughput")
+	}
+	require.Contains(t, Set(noClients)[0].Message, "throughput (middleware)")
+	require.Empty(t, Set(nil))
+}
+
+func TestTheWarningsOfARecordAreReplaced(t *testing.T) {
+	r, err := record.Create(filepath.Join(t.TempDir(), "exp"), record.Manifest{Path: []record.Value{{Source: "path", Metric: "round_trip_time_mean", Value: 0.001}}})
+	require.NoError(t, err)
+	defer r.Close()
+	run := good()
+	run.Results = append(run.Results, record.Value{Source: "client", Metric: "errors", Value: 5})
+	unset(&run, "client", "errors")
+	set(&run, "client", "errors", 5)
+	windows(&run, "throughput", func(s int) float64 { return 8000 + 60*float64(s) })
+	run.Warnings = []record.Warning{{Code: "old", Message: "from an earlier version"}}
+	require.NoError(t, r.Add(run))
+	for range 2 {
+		n, err := Record(context.Background(), r)
+		require.NoError(t, err)
+		require.Equal(t, 3, n)
+		runs, err := r.Runs(context.Background())
+		require.NoError(t, err)
+		require.Len(t, runs[0].Warnings, 2)
+		require.Equal(t, NotStationary, runs[0].Warnings[0].Code, "the windows were read")
+		require.Equal(t, Errors, runs[0].Warnings[1].Code)
+		set, err := r.Warnings(context.Background())
+		require.NoError(t, err)
+		require.Len(t, set, 1)
+	}
+}
+
+func TestEveryCodeIsInTheListAndInTheDocumentation(t *testing.T) {
+	source, err := os.ReadFile("codes.go")
+	require.NoError(t, err)
+	page, err := os.ReadFile("../../../docs/checks.md")
+	require.NoError(t, err)
+	declared := 0
+	for line := range strings.Lines(string(source)) {
+		if _, value, ok := strings.Cut(line, "= \""); ok {
+			declared++
+			code := strings.TrimSuffix(strings.TrimSpace(value), `"`)
+			require.Contains(t, string(page), fmt.Sprintf("| `%s` |", code))
+		}
+	}
+	require.Len(t, Codes, declared)
+	for _, code := range Codes {
+		require.Contains(t, string(page), "| `"+code.Name+"` | "+code.Help+" |")
+	}
+}

@@ -1,0 +1,310 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mcmw/internal/lab/record"
+	"mcmw/internal/spell"
+)
+
+// Run makes all checks of one run. Its windows are used if they are there. path is the round-trip time measured before the set
+// (Manifest.Path); what the run itself has of the path goes first.
+func Run(run record.Run, path []record.Value) []record.Warning {
+	if run.State == record.Failed {
+		return []record.Warning{{Code: RunFailed, Message: "the run failed: " + run.Error}}
+	}
+	var warnings []record.Warning
+	for _, check := range []func(record.Run) []record.Warning{
+		interactiveLaw,
+		func(run record.Run) []record.Warning { return interactiveLawInner(run, path) },
+		littleQueue,
+		stageSum,
+		flowClient,
+		flowServers,
+		stationary,
+		windowVariation,
+		generatorSaturated,
+		misses,
+		failures,
+	} {
+		warnings = append(warnings, check(run)...)
+	}
+	return warnings
+}
+
+// warn returns one warning.
+func warn(code, format string, args ...any) []record.Warning {
+	return []record.Warning{{Code: code, Message: fmt.Sprintf(format, args...)}}
+}
+
+// population returns N, the number of requests that a closed loop's clients keep outstanding or think about; false for an open
+// loop, where the law of a closed system has no N.
+func population(run record.Run) (n float64, ok bool) {
+	if openLoop(run) {
+		return 0, false
+	}
+	connections, ok := run.Number("connections")
+	if !ok {
+		return 0, false
+	}
+	if pipeline, ok := run.Number("pipeline"); ok {
+		connections *= pipeline
+	}
+	return connections, connections > 0
+}
+
+// openLoop reports whether requests arrived by a schedule.
+func openLoop(run record.Run) bool {
+	rate, ok := run.Factors["rate"]
+	return ok && rate != "" && rate != "0" && rate != "closed"
+}
+
+// steadyRate reports whether the load was meant to be the same all the time.
+func steadyRate(run record.Run) bool {
+	_, number := run.Number("rate")
+	return number || !openLoop(run)
+}
+
+// thinkTime returns Z of the clients, s: as they measured it, or else as they were told; 0 if nothing is known of one.
+func thinkTime(run record.Run) float64 {
+	if z, ok := run.Value(record.SourceClient, "think_time_mean"); ok {
+		return z
+	}
+	if z, ok := run.Number("think_time"); ok {
+		return z
+	}
+	if d, err := time.ParseDuration(run.Factors["think_time"]); err == nil {
+		return d.Seconds()
+	}
+	return 0
+}
+
+// interactiveLaw holds the clients to the interactive response time law (Jain, section 33.4),
+//
+//	R = N/X - Z
+func interactiveLaw(run record.Run) []record.Warning {
+	n, closed := population(run)
+	x, ok := run.Value(record.SourceClient, "throughput")
+	r, ok2 := run.Value(record.SourceClient, "response_time_mean")
+	if !closed || !ok || !ok2 || x <= 0 {
+		return nil
+	}
+	z := thinkTime(run)
+	expected := n/x - z
+	if math.Abs(r-expected) <= maxInteractive*max(r, expected) {
+		return nil
+	}
+	return warn(InteractiveLaw, "the clients measured a mean response time of %s; by the interactive law %v requests at %s/s with a think time of %s take %s, which differs by %s",
+		duration(r), n, spell.Count(x), duration(z), duration(expected), percent((r-expected)/expected))
+}
+
+// interactiveLawInner holds the middlewares to the same law. To them a client is in its think time while its reply
+// and its next request are on their way, so that Z is the round-trip time on top of the clients' (the 2018 report, section 4).
+func interactiveLawInner(run record.Run, path []record.Value) []record.Warning {
+	n, closed := population(run)
+	x, ok := run.Value(record.SourceMiddleware, "throughput")
+	r, ok2 := run.Value(record.SourceMiddleware, "response_time_mean")
+	if !closed || !ok || !ok2 || x <= 0 {
+		return nil
+	}
+	trip, ok := run.Value(record.SourcePath, "round_trip_time_mean")
+	if !ok {
+		if trip, ok = record.Find(path, record.SourcePath, "round_trip_time_mean"); !ok {
+			return nil
+		}
+	}
+	z := thinkTime(run) + trip
+	expected := n/x - z
+	if math.Abs(r-expected) <= maxInteractiveInner*n/x+trip {
+		return nil
+	}
+	difference := duration(expected-r) + " are spent outside the middlewares, or are not measured"
+	if r > expected {
+		difference = duration(r-expected) + " more than there is time for: the round-trip or the think time is overestimated"
+	}
+	return warn(InteractiveLawInner, "the middlewares measured a mean response time of %s; by the interactive law %v requests at %s/s with %s between reply and next request take %s: %s",
+		duration(r), n, spell.Count(x), duration(z), duration(expected), difference)
+}
+
+// parts returns the sources of a kind one by one, such as middleware:0 and middleware:1; if there are none, the kind
+// itself.
+func parts(run record.Run, kind string) []string {
+	var sources []string
+	for _, v := range run.Results {
+		if strings.HasPrefix(v.Source, kind+":") && !slices.Contains(sources, v.Source) {
+			sources = append(sources, v.Source)
+		}
+	}
+	if sources == nil {
+		sources = []string{kind}
+	}
+	return sources
+}
+
+// littleQueue holds each middleware's queue to Little's law (Jain, section 30.3): the mean number in it is the throughput
+// times the mean time in it.
+func littleQueue(run record.Run) []record.Warning {
+	var warnings []record.Warning
+	for _, source := range parts(run, record.SourceMiddleware) {
+		x, ok := run.Value(source, "throughput")
+		w, ok2 := run.Value(source, "stage_queue_mean")
+		length, ok3 := run.Value(source, "queue_length_mean")
+		if !ok || !ok2 || !ok3 {
+			continue
+		}
+		expected := x * w
+		if math.Abs(length-expected) > maxLittle*max(length, expected)+minQueue {
+			warnings = append(warnings, warn(LittleQueue, "%s: the queue's mean length was %.1f; by Little's law %s requests/s that wait %s make %.1f",
+				source, length, spell.Count(x), duration(w), expected)...)
+		}
+	}
+	return warnings
+}
+
+// stageSum holds each middleware's stages to their sum.
+func stageSum(run record.Run) []record.Warning {
+	var warnings []record.Warning
+	for _, source := range parts(run, record.SourceMiddleware) {
+		r, ok := run.Value(source, "response_time_mean")
+		sum := 0.0
+		for _, stage := range record.Stages {
+			mean, known := run.Value(source, stage)
+			ok = ok && known
+			sum += mean
+		}
+		if ok && math.Abs(sum-r) > maxStages*r+minStages {
+			warnings = append(warnings, warn(StageSum, "%s: the stages add up to %s, the response time is %s", source, duration(sum), duration(r))...)
+		}
+	}
+	return warnings
+}
+
+// flowClient holds clients and middlewares to flow balance: what comes back is what was answered.
+func flowClient(run record.Run) []record.Warning {
+	clients, ok := run.Value(record.SourceClient, "throughput")
+	middlewares, ok2 := run.Value(record.SourceMiddleware, "throughput")
+	if !ok || !ok2 || !apart(clients, middlewares, middlewares) {
+		return nil
+	}
+	return warn(FlowClient, "the clients counted %s requests/s, the middlewares %s: %s",
+		spell.Count(clients), spell.Count(middlewares), percent((clients-middlewares)/middlewares))
+}
+
+// apart reports whether a flow is not between least and most, but for the tolerance.
+func apart(flow, least, most float64) bool {
+	return flow < least*(1-maxFlow) || flow > most*(1+maxFlow)
+}
+
+// flowServers holds the servers to what the middlewares send on: a set goes to all replicas of its key, a get to one
+// server, a multi-get to at least one and at most as many as it has keys.
+func flowServers(run record.Run) []record.Warning {
+	x, ok := run.Value(record.SourceMiddleware, "throughput")
+	if !ok || x <= 0 {
+		return nil
+	}
+	servers, count := 0.0, 0
+	for _, v := range run.Results {
+		if strings.HasPrefix(v.Source, record.SourceServer) && v.Metric == "throughput" {
+			servers += v.Value
+			count++
+		}
+	}
+	sets, known := writeShare(run)
+	replicas, known2 := replicas(run, count)
+	if count == 0 || !known || !known2 {
+		return nil
+	}
+	least := x * (sets*replicas + (1 - sets))
+	most := least
+	if keys, ok := run.Number("keys_per_get"); ok && keys > 1 {
+		most = x * (sets*replicas + (1-sets)*keys)
+	}
+	if !apart(servers, least, most) {
+		return nil
+	}
+	expected := spell.Count(least)
+	if most > least {
+		expected += " to " + spell.Count(most)
+	}
+	return warn(FlowServers, "the servers counted %s requests/s; of the middlewares' %s, %s of them sets to %v servers each, there should be %s",
+		spell.Count(servers), spell.Count(x), percent(sets), replicas, expected)
+}
+
+// writeShare returns which part of the requests are sets: as the middlewares counted, or else as the clients were told.
+func writeShare(run record.Run) (share float64, ok bool) {
+	x, _ := run.Value(record.SourceMiddleware, "throughput")
+	if sets, ok := run.Value(record.SourceMiddleware, "throughput_set"); ok {
+		return sets / x, true
+	}
+	before, after, _ := strings.Cut(run.Factors["ratio"], ":")
+	sets, err := strconv.ParseFloat(before, 64)
+	gets, err2 := strconv.ParseFloat(after, 64)
+	if err != nil || err2 != nil || sets+gets <= 0 {
+		return 0, false
+	}
+	return sets / (sets + gets), true
+}
+
+// replicas returns to how many of the servers a set goes.
+func replicas(run record.Run, servers int) (n float64, ok bool) {
+	n, ok = run.Number("replicas")
+	if ok && n >= 1 {
+		return min(n, float64(servers)), true
+	}
+	// Every server holds every key, unless something else is said.
+	all := run.Factors["replicas"] == "all" || run.Factors["replicas"] == ""
+	return float64(servers), all
+}
+
+// generatorSaturated asks the load processes whether they were the limit.
+func generatorSaturated(run record.Run) []record.Warning {
+	var busy []string
+	for _, v := range run.Results {
+		if v.Metric == "saturated" && v.Value != 0 && (v.Source == record.SourceClient || strings.HasPrefix(v.Source, record.SourceClient+":")) {
+			busy = append(busy, v.Source)
+		}
+	}
+	if busy == nil {
+		return nil
+	}
+	return warn(GeneratorSaturated, "the load generator or its machine was the limit (%s): what was measured is not the system", strings.Join(busy, ", "))
+}
+
+// misses counts the keys that were not there.
+func misses(run record.Run) []record.Warning {
+	missed, ok := run.Value(record.SourceClient, "misses")
+	hits, ok2 := run.Value(record.SourceClient, "hits")
+	if !ok || !ok2 || missed <= maxMisses*(missed+hits) {
+		return nil
+	}
+	return warn(Misses, "%s of %s keys were missed (%s): populate the servers first, or give them more memory",
+		spell.Count(missed), spell.Count(missed+hits), percent(missed/(missed+hits)))
+}
+
+// failures counts the requests that failed.
+func failures(run record.Run) []record.Warning {
+	n, ok := run.Value(record.SourceClient, "errors")
+	if !ok || n <= 0 {
+		return nil
+	}
+	return warn(Errors, "%s requests were answered with an error, or not at all", spell.Count(n))
+}
+
+// duration writes seconds for people.
+func duration(seconds float64) string {
+	if seconds < 0 {
+		return "-" + spell.Time(-seconds*1e9)
+	}
+	if seconds == 0 {
+		return "0 s"
+	}
+	return spell.Time(seconds * 1e9)
+}
+
+// percent writes a ratio for people.
+func percent(ratio float64) string { return fmt.Sprintf("%.1f %%", 100*ratio) }
