@@ -1,0 +1,199 @@
+package compare
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/sample"
+)
+
+// Options say what to compare.
+type Options struct {
+	Source     string   // whose metrics; empty: the clients'
+	Metrics    []string // empty: DefaultMetrics
+	Confidence float64  // of intervals; 0: DefaultConfidence
+}
+
+// DefaultConfidence is that of the intervals if nothing else is said.
+const DefaultConfidence = 0.95
+
+// DefaultMetrics are compared if nothing else is said.
+var DefaultMetrics = []string{"throughput", "response_time_mean", "response_time_p50", "response_time_p99"}
+
+// Comparison is what two records say about each other.
+type Comparison struct {
+	Source     string  `json:"source"`
+	Confidence float64 `json:"confidence"`
+	// Differs are the factors that are constant in both, with different levels: [A's, B's]. They are what was changed.
+	Differs map[string][2]string `json:"differs,omitempty"`
+	Points  []Point              `json:"points"`
+	// OnlyA and OnlyB are the points without a counterpart, by their labels.
+	OnlyA []string `json:"only_a,omitempty"`
+	OnlyB []string `json:"only_b,omitempty"`
+}
+
+// Point is one point in both records.
+type Point struct {
+	Label    string            `json:"label"` // by the factors that vary
+	Factors  map[string]string `json:"factors"`
+	Metrics  []Metric          `json:"metrics"`
+	Warnings Warnings          `json:"warnings"`
+}
+
+// Warnings counts the violated checks of the runs of a point.
+type Warnings struct {
+	A int `json:"a"`
+	B int `json:"b"`
+}
+
+// Metric is one metric of a point in both records.
+type Metric struct {
+	Name string `json:"name"`
+	A    Sample `json:"a"`
+	B    Sample `json:"b"`
+	// Change is the ratio of the means less 1; not known where a mean is missing or A's is 0.
+	Change         Number         `json:"change"`
+	ChangeInterval NumberInterval `json:"change_interval"`
+	// Effect is Hedges' g; WelchP and RankP are the probabilities of at least so large a difference where there is none, by Welch's
+	// test of means and by Mann and Whitney's of ranks.
+	Effect Number `json:"effect_size"`
+	WelchP Number `json:"welch_p"`
+	RankP  Number `json:"rank_p"`
+}
+
+// Sample is what a metric came to in the repetitions of a point.
+type Sample struct {
+	Values   []float64      `json:"values"` // in the metric's unit
+	Mean     Number         `json:"mean"`
+	StdDev   Number         `json:"stddev"`
+	Interval NumberInterval `json:"interval"` // of the mean
+}
+
+// Significant reports whether the interval of the change is known and doesn't contain 0.
+func (m Metric) Significant() bool {
+	return m.ChangeInterval.Known() && !sample.Interval(m.ChangeInterval).Contains(0)
+}
+
+// New compares the runs of two records. Points match if they have the same levels of every factor that varies in either record and that
+// both have.
+func New(a, b []record.Run, o Options) *Comparison {
+	if o.Source == "" {
+		o.Source = record.SourceClient
+	}
+	if len(o.Metrics) == 0 {
+		o.Metrics = DefaultMetrics
+	}
+	if o.Confidence == 0 {
+		o.Confidence = DefaultConfidence
+	}
+	c := &Comparison{Source: o.Source, Confidence: o.Confidence, Differs: map[string][2]string{}}
+	constantA, constantB := record.Constant(a), record.Constant(b)
+	for name, level := range constantA {
+		if other, ok := constantB[name]; ok && other != level {
+			c.Differs[name] = [2]string{level, other}
+		}
+	}
+	keys := keyFactors(a, b)
+	pointsA, pointsB := group(a, keys), group(b, keys)
+	labels := slices.Sorted(maps.Keys(pointsA))
+	slices.SortStableFunc(labels, func(x, y string) int {
+		for _, name := range keys {
+			if order := record.CompareLevels(pointsA[x].Factors[name], pointsA[y].Factors[name]); order != 0 {
+				return order
+			}
+		}
+		return 0
+	})
+	for _, label := range labels {
+		before := pointsA[label]
+		after, ok := pointsB[label]
+		if !ok {
+			c.OnlyA = append(c.OnlyA, label)
+			continue
+		}
+		p := Point{Label: label, Factors: before.Factors, Warnings: Warnings{countWarnings(before), countWarnings(after)}}
+		for _, metric := range o.Metrics {
+			first, second := before.Values(o.Source, metric), after.Values(o.Source, metric)
+			if first != nil || second != nil {
+				p.Metrics = append(p.Metrics, compareSamples(metric, first, second, o.Confidence))
+			}
+		}
+		c.Points = append(c.Points, p)
+	}
+	for _, label := range slices.Sorted(maps.Keys(pointsB)) {
+		if _, ok := pointsA[label]; !ok {
+			c.OnlyB = append(c.OnlyB, label)
+		}
+	}
+	return c
+}
+
+// keyFactors returns the factors by which points match.
+func keyFactors(a, b []record.Run) []string {
+	var keys []string
+	for _, name := range slices.Concat(record.Varying(a), record.Varying(b)) {
+		if !slices.Contains(keys, name) && has(a, name) && has(b, name) {
+			keys = append(keys, name)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func has(runs []record.Run, factor string) bool {
+	return slices.ContainsFunc(runs, func(run record.Run) bool { _, ok := run.Factors[factor]; return ok })
+}
+
+// group returns the points by their label. What differs only in factors that aren't keys is one point.
+func group(runs []record.Run, keys []string) map[string]record.Point {
+	points := map[string]record.Point{}
+	for _, run := range runs {
+		label := record.Label(run.Factors, keys)
+		p := points[label]
+		if p.Factors == nil {
+			p.Factors = map[string]string{}
+			for _, name := range keys {
+				if level, ok := run.Factors[name]; ok {
+					p.Factors[name] = level
+				}
+			}
+		}
+		p.Runs = append(p.Runs, run)
+		points[label] = p
+	}
+	return points
+}
+
+func countWarnings(p record.Point) int {
+	n := 0
+	for _, run := range p.Runs {
+		n += len(run.Warnings)
+	}
+	return n
+}
+
+func compareSamples(name string, first, second []float64, confidence float64) Metric {
+	a, b := sample.Of(first), sample.Of(second)
+	m := Metric{Name: name, A: newSample(first, confidence), B: newSample(second, confidence), Change: Number(math.NaN())}
+	if len(first) > 0 && len(second) > 0 && a.Mean != 0 {
+		m.Change = Number(b.Mean/a.Mean - 1)
+	}
+	ratio := sample.RatioInterval(a, b, confidence)
+	m.ChangeInterval = NumberInterval{ratio.Low - 1, ratio.High - 1}
+	m.Effect = Number(sample.EffectSize(a, b))
+	m.WelchP = Number(sample.Welch(a, b, confidence).P)
+	_, p := sample.MannWhitney(first, second)
+	m.RankP = Number(p)
+	return m
+}
+
+func newSample(values []float64, confidence float64) Sample {
+	m := sample.Of(values)
+	s := Sample{Values: values, Mean: Number(m.Mean), StdDev: Number(m.StdDev()), Interval: NumberInterval(sample.MeanInterval(m, confidence))}
+	if len(values) == 0 {
+		s.Mean = Number(math.NaN())
+	}
+	return s
+}

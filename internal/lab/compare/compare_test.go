@@ -1,0 +1,174 @@
+package compare
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/record"
+)
+
+// runs makes runs of a point, one per throughput; the response time is 64 requests' by the interactive law.
+func runs(factors map[string]string, throughputs ...float64) []record.Run {
+	var runs []record.Run
+	for i, x := range throughputs {
+		runs = append(runs, record.Run{Repetition: i, State: record.Complete, Factors: factors, Results: []record.Value{
+			{Source: "client", Metric: "throughput", Value: x},
+			{Source: "client", Metric: "response_time_mean", Value: 64 / x},
+			{Source: "client", Metric: "errors", Value: 0},
+		}})
+	}
+	return runs
+}
+
+func levels(pairs ...string) map[string]string {
+	factors := map[string]string{}
+	for _, pair := range pairs {
+		name, level, _ := strings.Cut(pair, "=")
+		factors[name] = level
+	}
+	return factors
+}
+
+// twoRecords are two points in both records, and one in each that the other doesn't have.
+func twoRecords() (a, b []record.Run) {
+	a = append(a, runs(levels("workers=64", "pool=shared", "depth=1"), 9000, 9100, 8950)...)
+	a = append(a, runs(levels("workers=8", "pool=shared", "depth=1"), 5000, 5010, 4990)...)
+	a = append(a, runs(levels("workers=128", "pool=shared", "depth=1"), 9500)...)
+	b = append(b, runs(levels("workers=8", "pool=per-server", "depth=1"), 4500, 4490, 4530)...)
+	b = append(b, runs(levels("workers=64", "pool=per-server", "depth=1"), 9050, 9000, 9120)...)
+	b = append(b, runs(levels("workers=16", "pool=per-server", "depth=1"), 7000)...)
+	b[0].Warnings = []record.Warning{{Code: "misses"}}
+	return a, b
+}
+
+func TestPointsAreMatchedByTheirFactors(t *testing.T) {
+	a, b := twoRecords()
+	c := New(a, b, Options{})
+	require.Equal(t, map[string][2]string{"pool": {"shared", "per-server"}}, c.Differs)
+	require.Len(t, c.Points, 2)
+	require.Equal(t, "workers=8", c.Points[0].Label, "numbers in their order")
+	require.Equal(t, "workers=64", c.Points[1].Label)
+	require.Equal(t, []string{"workers=128"}, c.OnlyA)
+	require.Equal(t, []string{"workers=16"}, c.OnlyB)
+	require.Equal(t, Warnings{0, 1}, c.Points[0].Warnings)
+	slower, same := c.Points[0].Metrics[0], c.Points[1].Metrics[0]
+	require.Equal(t, "throughput", slower.Name)
+	require.InDelta(t, -0.0987, float64(slower.Change), 1e-4)
+	require.True(t, slower.Significant())
+	require.Less(t, float64(slower.WelchP), 0.001)
+	require.InDelta(t, 0.1, float64(slower.RankP), 1e-12)
+	require.Less(t, float64(slower.Effect), -10.0)
+	require.False(t, same.Significant())
+}
+
+func TestAFactorThatOnlyOneRecordHasDoesNotKeepPointsApart(t *testing.T) {
+	c := New(runs(levels("workers=8"), 1, 2), append(runs(levels("workers=8", "rate=1"), 1, 2), runs(levels("workers=8", "rate=2"), 3)...), Options{})
+	require.Len(t, c.Points, 1)
+	require.Len(t, c.Points[0].Metrics[0].B.Values, 3)
+	require.Empty(t, c.Points[0].Label)
+}
+
+func TestTheTextIsAsItShouldBe(t *testing.T) {
+	a, b := twoRecords()
+	var text strings.Builder
+	require.NoError(t, New(a, b, Options{}).WriteText(&text, "before", "after"))
+	golden(t, "testdata/compare.txt", text.String())
+	text.Reset()
+	require.NoError(t, New(a, nil, Options{}).WriteText(&text, "before", "nothing"))
+	require.Contains(t, text.String(), "The records have no point in common.")
+}
+
+// golden compares with a file. UPDATE_GOLDEN=1 writes it.
+func golden(t *testing.T, path, text string) {
+	t.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), text)
+}
+
+func TestWhatIsNotKnownIsNullInJSON(t *testing.T) {
+	c := New(runs(levels("workers=8"), 100), runs(levels("workers=8"), 110), Options{Metrics: []string{"throughput", "misses"}})
+	text, err := json.Marshal(c)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"source": "client", "confidence": 0.95, "points": [{"label": "", "factors": {}, "warnings": {"a": 0, "b": 0}, "metrics": [{
+		"name": "throughput",
+		"a": {"values": [100], "mean": 100, "stddev": null, "interval": [null, null]},
+		"b": {"values": [110], "mean": 110, "stddev": null, "interval": [null, null]},
+		"change": 0.10000000000000009, "change_interval": [null, null], "effect_size": null, "welch_p": null, "rank_p": 1}]}]}`, string(text))
+}
+
+func TestConditionsAreJudged(t *testing.T) {
+	a, b := twoRecords()
+	a, b = a[:6], b[:6] // the points that both have
+	single := New(runs(levels(), 100), runs(levels(), 50), Options{})
+	c := New(a, b, Options{Metrics: []string{"throughput", "response_time_mean", "errors", "misses"}})
+	for text, want := range map[string]struct {
+		c         *Comparison
+		met, open int
+	}{
+		"throughput < -5%":          {c, 1, 0},
+		"throughput < -15%":         {c, 0, 0},
+		"throughput<=-5e0 %":        {c, 1, 0},
+		"throughput > 0.1%":         {c, 0, 0}, // the one that rose did so by chance
+		"response_time_mean > 5%":   {c, 1, 0},
+		"response_time_mean > 8ms":  {c, 1, 0},
+		"response_time_mean > 1s":   {c, 0, 0},
+		"response_time_mean > 8e-3": {c, 1, 0},
+		"throughput < 4600":         {c, 1, 0},
+		"errors > 0":                {c, 0, 0},
+		"errors >= 0":               {c, 2, 0},
+		"misses > 0":                {c, 0, 2},
+		"throughput < -10%":         {single, 0, 1},
+		"throughput < 60":           {single, 1, 0},
+	} {
+		condition, err := ParseCondition(text)
+		require.NoError(t, err, text)
+		v := want.c.Judge(condition)
+		require.Len(t, v.Met, want.met, "%s: %v", text, v)
+		require.Len(t, v.Open, want.open, "%s: %v", text, v)
+	}
+	condition, err := ParseCondition("throughput < -5%")
+	require.NoError(t, err)
+	full, other := twoRecords()
+	v := New(full, other, Options{}).Judge(condition)
+	require.Equal(t, []string{"workers=128: only one of the records has this point", "workers=16: only one of the records has this point"}, v.Open)
+	require.Equal(t, []string{"workers=8: change -9.9 % [-10.7, -9.0]"}, v.Met)
+}
+
+func TestAConditionThatIsNoneIsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                      "expected METRIC",
+		"throughput":            "expected METRIC",
+		"throughput = 5":        "expected METRIC",
+		"throughput < five":     "expected METRIC",
+		"throughput < 1.2.3":    `number "1.2.3"`,
+		"troughput < -5%":       `metric "troughput" is not known`,
+		"throughput < 5ms":      "throughput is in 1/s, not a time",
+		"throughput < -5% or x": "expected METRIC",
+	} {
+		_, err := ParseCondition(text)
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+func FuzzParseCondition(f *testing.F) {
+	for _, text := range []string{"throughput < -5%", "response_time_p99>=2ms", "errors > 0", "misses < 1e3"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := ParseCondition(text)
+		if err != nil {
+			return
+		}
+		if _, known := record.Describe(c.Metric); !known || c.holds(c.Threshold) != c.OrEqual {
+			t.Fatalf("%q: %+v", text, c)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mcmw/internal/lab/record"
+)
+
+// Condition is a statement about one metric of every point, such as "throughput < -5%" or "errors > 0".
+type Condition struct {
+	Text      string
+	Metric    string
+	Above     bool    // > or >=; else < or <=
+	OrEqual   bool    // <= or >=
+	Threshold float64 // a ratio if Relative, else in the metric's unit
+	Relative  bool    // about the change from A to B, else about B alone
+}
+
+var conditionForm = regexp.MustCompile(`^\s*([a-z][a-z0-9_]*)\s*(<=|>=|<|>)\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(%|s|ms|us)?\s*$`)
+
+// ParseCondition reads METRIC OPERATOR NUMBER, where the number is a change with a percent sign, or else a value of B in
+// the metric's unit; times may have s, ms or us.
+func ParseCondition(text string) (Condition, error) {
+	parts := conditionForm.FindStringSubmatch(text)
+	if parts == nil {
+		return Condition{}, fmt.Errorf("%q: expected METRIC, <, <=, > or >=, and a number: with %% a change, such as 'throughput < -5%%', "+
+			"without it a value of the second record, such as 'errors > 0' or 'response_time_p99 > 2ms'", text)
+	}
+	metric, known := record.Describe(parts[1])
+	if !known {
+		return Condition{}, fmt.Errorf("%q: metric %q is not known", text, parts[1])
+	}
+	number, err := strconv.ParseFloat(parts[3], 64)
+	if err != nil {
+		return Condition{}, fmt.Errorf("%q: number %q: expected one such as -5 or 0.01", text, parts[3])
+	}
+	c := Condition{Text: strings.TrimSpace(text), Metric: parts[1], Above: parts[2][0] == '>', OrEqual: strings.HasSuffix(parts[2], "="), Threshold: number}
+	switch unit := parts[4]; {
+	case unit == "%":
+		c.Relative = true
+		c.Threshold /= 100
+	case unit != "" && metric.Unit != record.Seconds:
+		return Condition{}, fmt.Errorf("%q: %s is in %s, not a time", text, metric.Name, metric.Unit)
+	case unit == "ms":
+		c.Threshold /= 1e3
+	case unit == "us":
+		c.Threshold /= 1e6
+	}
+	return c, nil
+}
+
+// holds reports whether x meets the condition.
+func (c Condition) holds(x float64) bool {
+	switch {
+	case c.OrEqual && x == c.Threshold:
+		return true
+	case c.Above:
+		return x > c.Threshold
+	}
+	return x < c.Threshold
+}
+
+// Verdict is what a condition came to.
+type Verdict struct {
+	// Met says at which points the condition is met, Open at which that can't be told, both with the numbers.
+	Met, Open []string
+}
+
+// Judge finds out where the condition is met.
+//
+// A change meets it if the estimate does and the change is significant, that is its interval doesn't contain 0: a change that may
+// as well be chance fails nobody's build. Where repetitions are too few for an interval it is open whether it is met, as it is
+// where a record doesn't have the metric or the point. A value of B meets it if the mean does.
+func (c *Comparison) Judge(condition Condition) Verdict {
+	var v Verdict
+	for _, p := range c.Points {
+		i := slices.IndexFunc(p.Metrics, func(m Metric) bool { return m.Name == condition.Metric })
+		if i < 0 {
+			v.Open = append(v.Open, fmt.Sprintf("%s: neither record has %s of %s", name(p.Label), condition.Metric, c.Source))
+			continue
+		}
+		m := p.Metrics[i]
+		x := float64(m.B.Mean)
+		text := "mean " + number(m.Name, m.B.Mean)
+		if condition.Relative {
+			x = float64(m.Change)
+			text = "change " + change(m)
+		}
+		text = name(p.Label) + ": " + text
+		switch {
+		case math.IsNaN(x):
+			v.Open = append(v.Open, text)
+		case !condition.holds(x):
+		case !condition.Relative || m.Significant():
+			v.Met = append(v.Met, text)
+		case !m.ChangeInterval.Known():
+			v.Open = append(v.Open, text+": too few repetitions to tell it from chance")
+		}
+	}
+	for _, label := range slices.Concat(c.OnlyA, c.OnlyB) {
+		v.Open = append(v.Open, name(label)+": only one of the records has this point")
+	}
+	return v
+}

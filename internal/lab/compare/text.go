@@ -1,0 +1,143 @@
+package compare
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"mcmw/internal/lab/record"
+	"mcmw/internal/spell"
+)
+
+// WriteText writes the comparison for people: one table per metric, a line per point. nameA and nameB say what the
+// records are called.
+func (c *Comparison) WriteText(w io.Writer, nameA, nameB string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "A: %s\nB: %s\n", nameA, nameB)
+	for _, factor := range slices.Sorted(maps.Keys(c.Differs)) {
+		fmt.Fprintf(&b, "%s: %s -> %s\n", factor, c.Differs[factor][0], c.Differs[factor][1])
+	}
+	for _, metric := range c.metrics() {
+		m, _ := record.Describe(metric)
+		fmt.Fprintf(&b, "\n%s of %s: %s\n", metric, c.Source, m.Help)
+		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, "point\tA\tB\tchange\teffect\tp (Welch)\tp (ranks)")
+		for _, p := range c.Points {
+			i := slices.IndexFunc(p.Metrics, func(m Metric) bool { return m.Name == metric })
+			if i < 0 {
+				continue
+			}
+			m := p.Metrics[i]
+			marks := ""
+			if p.Warnings.A > 0 || p.Warnings.B > 0 {
+				marks = fmt.Sprintf("\t! warnings: %d in A, %d in B", p.Warnings.A, p.Warnings.B)
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s%s\n", name(p.Label), of(m.Name, m.A), of(m.Name, m.B), change(m),
+				effect(m.Effect), probability(m.WelchP), probability(m.RankP), marks)
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	if len(c.Points) > 0 {
+		fmt.Fprintf(&b, "\n± and [..] are %.0f %% confidence intervals over the repetitions; ~: the interval contains no change.\n", 100*c.Confidence)
+	} else {
+		b.WriteString("\nThe records have no point in common.\n")
+	}
+	for _, only := range []struct {
+		who    string
+		labels []string
+	}{{"A", c.OnlyA}, {"B", c.OnlyB}} {
+		for _, label := range only.labels {
+			fmt.Fprintf(&b, "only in %s: %s\n", only.who, name(label))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// metrics returns the names of the metrics that any point has, in their order.
+func (c *Comparison) metrics() []string {
+	var names []string
+	for _, p := range c.Points {
+		for _, m := range p.Metrics {
+			if !slices.Contains(names, m.Name) {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	return names
+}
+
+// name is what a point is called.
+func name(label string) string {
+	if label == "" {
+		return "all runs"
+	}
+	return label
+}
+
+// of writes a sample: "12,345/s ±1.2 % (3)".
+func of(metric string, s Sample) string {
+	if len(s.Values) == 0 {
+		return "not known"
+	}
+	text := number(metric, s.Mean)
+	if s.Interval.Known() && s.Mean != 0 {
+		text += fmt.Sprintf(" ±%.1f %%", 50*(s.Interval.High-s.Interval.Low)/abs(float64(s.Mean)))
+	}
+	return text + fmt.Sprintf(" (%d)", len(s.Values))
+}
+
+func abs(x float64) float64 { return max(x, -x) }
+
+// change writes a change: "-5.2 % [-6.0, -4.4]", with ~ where it is not significant.
+func change(m Metric) string {
+	if !m.Change.Known() {
+		return "not known"
+	}
+	text := fmt.Sprintf("%+.1f %%", 100*float64(m.Change))
+	if !m.ChangeInterval.Known() {
+		return text + " [too few]"
+	}
+	text += fmt.Sprintf(" [%+.1f, %+.1f]", 100*m.ChangeInterval.Low, 100*m.ChangeInterval.High)
+	if !m.Significant() {
+		text += " ~"
+	}
+	return text
+}
+
+// number writes a value of a metric with its unit.
+func number(metric string, x Number) string {
+	if !x.Known() {
+		return "not known"
+	}
+	m, _ := record.Describe(metric)
+	switch m.Unit {
+	case record.Seconds:
+		return spell.Time(1e9 * float64(x))
+	case record.OperationsPerSecond:
+		return spell.Count(float64(x)) + "/s"
+	}
+	return fmt.Sprintf("%.4g", float64(x))
+}
+
+func effect(x Number) string {
+	if !x.Known() {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f", float64(x))
+}
+
+func probability(p Number) string {
+	switch {
+	case !p.Known():
+		return "-"
+	case p < 0.001:
+		return "<0.001"
+	}
+	return fmt.Sprintf("%.3f", float64(p))
+}
