@@ -18,6 +18,8 @@ import (
 const (
 	exitFailed = 1 // the run failed
 	exitUsage  = 2 // the command line is wrong
+	exitMet    = 3 // compare: a condition of --fail-if is met
+	exitOpen   = 4 // compare: no condition is met, but of one it can't be told
 )
 
 func main() {
@@ -48,7 +50,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newLoadCommand(stderr), newBenchCommand(args, stderr), newFaultsCommand(args, stderr), newSoakCommand(args, stderr))
+	root.AddCommand(newLoadCommand(stderr), newBenchCommand(args, stderr), newFaultsCommand(args, stderr), newSoakCommand(args, stderr),
+		newShowCommand(), newCompareCommand(), newExportCommand())
 	return root.ExecuteContext(ctx)
 }
 
@@ -63,6 +66,9 @@ func exitCode(err error, stderr io.Writer) int {
 		return 0
 	}
 	fmt.Fprintf(stderr, "mcmwlab: %v\n", err)
+	if judged := (conditionError{}); errors.As(err, &judged) {
+		return judged.code
+	}
 	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
 	}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/lab/compare"
+	"mcmw/internal/lab/record"
+)
+
+// compareFlags are the flags of `mcmwlab compare`.
+type compareFlags struct {
+	failIf  []string
+	json    bool
+	options compare.Options
+}
+
+func newCompareCommand() *cobra.Command {
+	var f compareFlags
+	cmd := &cobra.Command{
+		Use:   "compare A B",
+		Short: "Put two records side by side, and judge the change",
+		Long: `Put two records side by side: the points that both have, matched by the factors that vary, with confidence intervals over
+the repetitions, the change of the means with its interval (Fieller), the effect size (Hedges' g), and the probabilities of so large a
+difference by chance (Welch's test of means, Mann and Whitney's test of ranks).
+
+--fail-if takes conditions for scripts: METRIC, an operator of < <= > >=, and a number. With % it is about the change from A
+to B, and met only by a change that the interval tells from chance; without, about B's mean, in the metric's unit (times may
+have s, ms or us). The exit code is
+
+  0  no condition is met
+  1  the records can't be compared, or something else failed
+  2  the command line is wrong
+  3  a condition is met at one point at least
+  4  none is met, but of one it can't be told: too few repetitions, a metric or a point that one record doesn't have`,
+		Example: `  mcmwlab compare results/before results/after
+  mcmwlab compare results/before results/after --fail-if 'throughput < -5%' --fail-if 'response_time_p99 > 10%' --fail-if 'errors > 0'`,
+		Args: exactRecords(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args[0], args[1], cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.failIf, "fail-if", nil, "a condition such as 'throughput < -5%'; repeatable")
+	flags.StringSliceVar(&f.options.Metrics, "metrics", compare.DefaultMetrics, "what to compare, besides the metrics of conditions")
+	flags.StringVar(&f.options.Source, "source", record.SourceClient, "whose metrics: client, middleware, server:NAME, ...")
+	flags.Float64Var(&f.options.Confidence, "confidence", compare.DefaultConfidence, "of the intervals")
+	flags.BoolVar(&f.json, "json", false, "write JSON")
+	return cmd
+}
+
+// run compares, writes the comparison, and judges it.
+func (f *compareFlags) run(ctx context.Context, a, b string, stdout io.Writer) error {
+	if c := f.options.Confidence; !(c > 0 && c < 1) {
+		return usageError{fmt.Errorf("--confidence %v: expected more than 0 and less than 1, such as 0.95", c)}
+	}
+	var conditions []compare.Condition
+	for _, text := range f.failIf {
+		condition, err := compare.ParseCondition(text)
+		if err != nil {
+			return usageError{fmt.Errorf("--fail-if %w", err)}
+		}
+		conditions = append(conditions, condition)
+	}
+	runsA, err := readRuns(ctx, a)
+	if err != nil {
+		return err
+	}
+	runsB, err := readRuns(ctx, b)
+	if err != nil {
+		return err
+	}
+	o := f.options
+	o.Metrics = withConditions(o.Metrics, conditions)
+	c := compare.New(runsA, runsB, o)
+	if f.json {
+		encoder := json.NewEncoder(stdout)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(c)
+	} else {
+		err = c.WriteText(stdout, a, b)
+	}
+	if err != nil {
+		return err
+	}
+	if len(c.Points) == 0 {
+		return fmt.Errorf("%s and %s have no point in common: expected runs with the same levels of the factors that vary", a, b)
+	}
+	return judge(c, conditions)
+}
+
+// withConditions returns the metrics, and those of conditions that are not among them.
+func withConditions(metrics []string, conditions []compare.Condition) []string {
+	all := make([]string, 0, len(metrics)+len(conditions))
+	seen := map[string]bool{}
+	add := func(name string) {
+		if !seen[name] {
+			all = append(all, name)
+		}
+		seen[name] = true
+	}
+	for _, name := range metrics {
+		add(name)
+	}
+	for _, c := range conditions {
+		add(c.Metric)
+	}
+	return all
+}
+
+func readRuns(ctx context.Context, dir string) ([]record.Run, error) {
+	r, err := record.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return r.Runs(ctx)
+}
+
+// conditionError says which conditions are met or open.
+type conditionError struct {
+	code int
+	text string
+}
+
+func (e conditionError) Error() string { return e.text }
+
+// judge returns an error if a condition is met, or if of one it can't be told.
+func judge(c *compare.Comparison, conditions []compare.Condition) error {
+	var met, open []string
+	for _, condition := range conditions {
+		v := c.Judge(condition)
+		for _, where := range v.Met {
+			met = append(met, "met: "+condition.Text+": "+where)
+		}
+		for _, where := range v.Open {
+			open = append(open, "can't be told: "+condition.Text+": "+where)
+		}
+	}
+	switch {
+	case met != nil:
+		return conditionError{exitMet, strings.Join(append(met, open...), "\n  ")}
+	case open != nil:
+		return conditionError{exitOpen, strings.Join(open, "\n  ")}
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/lab/check"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/sample"
+	"mcmw/internal/spell"
+)
+
+// exactRecords wants so many directories of records as arguments.
+func exactRecords(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usageError{fmt.Errorf("%s: %d arguments: expected %d, the directories of records (see %s --help)", cmd.CommandPath(), len(args), n, cmd.CommandPath())}
+		}
+		return nil
+	}
+}
+
+func newShowCommand() *cobra.Command {
+	var again bool
+	cmd := &cobra.Command{
+		Use:   "show RECORD",
+		Short: "Show the runs of a record with their results and warnings",
+		Long: `Show what an experiment measured: every run, every point with confidence intervals over its repetitions, and the
+warnings of the checks (docs/checks.md).`,
+		Example: `  mcmwlab show results/baseline
+  mcmwlab show --check results/baseline`,
+		Args: exactRecords(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := record.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			if again {
+				if _, err := check.Record(cmd.Context(), r); err != nil {
+					return err
+				}
+			}
+			return showRecord(cmd.Context(), r, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().BoolVar(&again, "check", false, "make the checks first, and store the warnings in the record in place of earlier ones")
+	return cmd
+}
+
+// showRecord writes a record for people.
+func showRecord(ctx context.Context, r *record.Record, w io.Writer) error {
+	runs, err := r.Runs(ctx)
+	if err != nil {
+		return err
+	}
+	warnings, err := r.Warnings(ctx)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	describe(&b, r.Manifest(), runs)
+	if len(runs) > 0 {
+		source := resultSource(runs)
+		fmt.Fprintf(&b, "\nRuns, as the %s saw them (! has warnings):\n", source)
+		if err := writeRuns(&b, runs, source); err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "\nPoints: means over complete runs, with %.0f %% confidence intervals:\n", 100*confidence)
+		if err := writePoints(&b, runs, source); err != nil {
+			return err
+		}
+	}
+	writeWarnings(&b, runs, warnings)
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+// describe writes what the record is of.
+func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
+	fmt.Fprintf(b, "%s: %s\n", m.Name, m.Title)
+	if m.Imported != "" {
+		fmt.Fprintf(b, "imported from %s\n", m.Imported)
+	}
+	made := m.Created.UTC().Format("2006-01-02 15:04 UTC")
+	if m.Testbed != "" {
+		made += " on testbed " + m.Testbed
+	}
+	if m.Host.CPU != "" {
+		made += fmt.Sprintf(", %s, %d cores", m.Host.CPU, m.Host.Cores)
+	}
+	fmt.Fprintln(b, made)
+	constant := record.Constant(runs)
+	var names []string
+	for name := range constant {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) > 0 {
+		fmt.Fprintln(b, record.Label(constant, names))
+	}
+	failed := 0
+	for _, run := range runs {
+		if run.State == record.Failed {
+			failed++
+		}
+	}
+	fmt.Fprintf(b, "%d runs, %d of them failed\n", len(runs), failed)
+}
+
+// confidence is that of the intervals shown.
+const confidence = 0.95
+
+// resultSource returns whose results to show: the clients', or the middlewares' where no client reports.
+func resultSource(runs []record.Run) string {
+	for _, run := range runs {
+		if _, ok := run.Value(record.SourceClient, "throughput"); ok {
+			return record.SourceClient
+		}
+	}
+	for _, run := range runs {
+		if _, ok := run.Value(record.SourceMiddleware, "throughput"); ok {
+			return record.SourceMiddleware
+		}
+	}
+	return record.SourceClient
+}
+
+// shownMetrics are the columns of the tables.
+var shownMetrics = []struct {
+	title, name string
+	format      func(float64) string
+}{
+	{"ops/s", "throughput", spell.Count},
+	{"mean", "response_time_mean", seconds3},
+	{"p50", "response_time_p50", seconds3},
+	{"p99", "response_time_p99", seconds3},
+	{"p99.9", "response_time_p999", seconds3},
+	{"misses", "misses", spell.Count},
+	{"errors", "errors", spell.Count},
+}
+
+// seconds3 writes seconds with three digits.
+func seconds3(s float64) string { return spell.Time(s * 1e9) }
+
+func writeRuns(b *strings.Builder, runs []record.Run, source string) error {
+	varying := record.Varying(runs)
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(table, "run\t", strings.Join(varying, "\t"), "\trepetition\tseconds\t")
+	for _, m := range shownMetrics {
+		fmt.Fprint(table, m.title, "\t")
+	}
+	fmt.Fprintln(table)
+	for _, run := range runs {
+		fmt.Fprintf(table, "%d\t", run.ID)
+		for _, name := range varying {
+			fmt.Fprint(table, run.Factors[name], "\t")
+		}
+		if len(varying) == 0 {
+			fmt.Fprint(table, "\t")
+		}
+		fmt.Fprintf(table, "%d\t%.4g\t", run.Repetition, run.Seconds)
+		for _, m := range shownMetrics {
+			if x, ok := run.Value(source, m.name); ok {
+				fmt.Fprint(table, m.format(x))
+			}
+			fmt.Fprint(table, "\t")
+		}
+		mark := ""
+		if run.State == record.Failed {
+			mark = " failed"
+		} else if len(run.Warnings) > 0 {
+			mark = " !"
+		}
+		fmt.Fprintln(table, mark)
+	}
+	return table.Flush()
+}
+
+func writePoints(b *strings.Builder, runs []record.Run, source string) error {
+	varying := record.Varying(runs)
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(table, strings.Join(varying, "\t"), "\truns\t")
+	for _, m := range shownMetrics {
+		fmt.Fprint(table, m.title, "\t")
+	}
+	fmt.Fprintln(table)
+	for _, point := range record.Points(runs) {
+		for _, name := range varying {
+			fmt.Fprint(table, point.Factors[name], "\t")
+		}
+		if len(varying) == 0 {
+			fmt.Fprint(table, "\t")
+		}
+		fmt.Fprintf(table, "%d\t", len(point.Complete()))
+		for _, m := range shownMetrics {
+			if values := point.Values(source, m.name); len(values) > 0 {
+				moments := sample.Of(values)
+				fmt.Fprint(table, m.format(moments.Mean))
+				if interval := sample.MeanInterval(moments, confidence); interval.Known() && moments.Mean != 0 {
+					fmt.Fprintf(table, " ±%.1f %%", 100*interval.HalfWidth()/moments.Mean)
+				}
+			}
+			fmt.Fprint(table, "\t")
+		}
+		fmt.Fprintln(table)
+	}
+	return table.Flush()
+}
+
+func writeWarnings(b *strings.Builder, runs []record.Run, set []record.Warning) {
+	written := false
+	write := func(who string, w record.Warning) {
+		if !written {
+			fmt.Fprint(b, "\nWarnings:\n")
+			written = true
+		}
+		fmt.Fprintf(b, "  %s: %s: %s\n", who, w.Code, w.Message)
+	}
+	for _, w := range set {
+		write("set", w)
+	}
+	for _, run := range runs {
+		for _, w := range run.Warnings {
+			write(fmt.Sprintf("run %d", run.ID), w)
+		}
+		if run.State == record.Failed && len(run.Warnings) == 0 {
+			write(fmt.Sprintf("run %d", run.ID), record.Warning{Code: check.RunFailed, Message: run.Error})
+		}
+	}
+	if !written {
+		fmt.Fprint(b, "\nNo warnings.\n")
+	}
+}
+
+func newExportCommand() *cobra.Command {
+	var format, output string
+	cmd := &cobra.Command{
+		Use:   "export RECORD",
+		Short: "Write the tables of a record as files",
+		Long: `Write every table of a record as a file TABLE.FORMAT (docs/record.md describes the tables). Files that exist are not
+replaced.`,
+		Example: `  mcmwlab export results/baseline --format csv --output /tmp/baseline`,
+		Args:    exactRecords(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains(record.Formats, format) {
+				return usageError{fmt.Errorf("--format %q: expected one of %s", format, strings.Join(record.Formats, ", "))}
+			}
+			r, err := record.Open(args[0])
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			if output == "" {
+				output = filepath.Join(args[0], "export")
+			}
+			if err := r.Export(cmd.Context(), output, format); err != nil {
+				return err
+			}
+			for _, table := range record.Tables {
+				fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(output, table+"."+format))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", record.CSV, "of "+strings.Join(record.Formats, ", "))
+	cmd.Flags().StringVarP(&output, "output", "o", "", "directory to write to (default: export in the record)")
+	return cmd
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/record"
+)
+
+// newTestRecord makes a record of two points, of 8 and 64 workers, with these throughputs in their repetitions.
+func newTestRecord(t *testing.T, throughputs ...[]float64) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "record")
+	r, err := record.Create(dir, record.Manifest{Name: "workers", Title: "what workers bring", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Testbed: "local"})
+	require.NoError(t, err)
+	defer r.Close()
+	for point, values := range throughputs {
+		for repetition, x := range values {
+			require.NoError(t, r.Add(record.Run{
+				Point: point, Repetition: repetition, State: record.Complete, Seconds: 60,
+				Factors: map[string]string{"workers": []string{"8", "64"}[point], "connections": "96"},
+				Results: []record.Value{
+					{Source: "client", Metric: "throughput", Value: x},
+					{Source: "client", Metric: "response_time_mean", Value: 96 / x},
+					{Source: "client", Metric: "errors", Value: 0},
+				},
+			}))
+		}
+	}
+	return dir
+}
+
+func TestShowHasRunsPointsAndWarnings(t *testing.T) {
+	dir := newTestRecord(t, []float64{5000, 5010, 4990}, []float64{9000, 12_000})
+	stdout, _, err := lab(context.Background(), "show", dir)
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "workers: what workers bring\n2026-01-02 03:04 UTC on testbed local\nconnections=96\n5 runs, 0 of them failed\n")
+	assert.Contains(t, stdout, "No warnings.")
+
+	stdout, _, err = lab(context.Background(), "show", "--check", dir)
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "5,000 ±0.5 %")
+	assert.Contains(t, stdout, "set: repetition_variation: workers=64: the coefficient of variation of the throughput (client) over 2 repetitions is 20.2 %")
+	again, _, err := lab(context.Background(), "show", dir)
+	require.NoError(t, err)
+	assert.Equal(t, stdout, again, "the warnings are in the record")
+}
+
+func TestShowNamesRunsThatFailed(t *testing.T) {
+	dir := newTestRecord(t)
+	r, err := record.Open(dir)
+	require.NoError(t, err)
+	require.NoError(t, r.Add(record.Run{State: record.Failed, Error: "server a ended: signal: killed"}))
+	require.NoError(t, r.Close())
+	stdout, _, err := lab(context.Background(), "show", dir)
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "1 runs, 1 of them failed")
+	assert.Contains(t, stdout, "run 1: run_failed: server a ended: signal: killed")
+}
+
+func TestExportWritesTheTablesAndNamesThem(t *testing.T) {
+	dir := newTestRecord(t, []float64{1})
+	stdout, _, err := lab(context.Background(), "export", dir)
+	require.NoError(t, err)
+	files := strings.Fields(stdout)
+	require.Len(t, files, len(record.Tables))
+	for _, file := range files {
+		require.FileExists(t, file)
+	}
+	_, _, err = lab(context.Background(), "export", dir)
+	require.ErrorIs(t, err, record.ErrExists)
+	_, _, err = lab(context.Background(), "export", dir, "--format", "parquet")
+	require.ErrorContains(t, err, `--format "parquet": expected one of csv, json, jsonl`)
+}
+
+func TestCompareEndsWithTheCodeOfWhatItFound(t *testing.T) {
+	before := newTestRecord(t, []float64{5000, 5010, 4990}, []float64{9000, 9050, 9020})
+	slower := newTestRecord(t, []float64{4500, 4490, 4530}, []float64{9000, 9010, 9040})
+	single := newTestRecord(t, []float64{3000}, []float64{9000})
+	for name, c := range map[string]struct {
+		args   []string
+		code   int
+		stderr string
+	}{
+		"no condition":        {[]string{before, slower}, 0, ""},
+		"met":                 {[]string{before, slower, "--fail-if", "throughput < -5%"}, exitMet, "met: throughput < -5%: workers=8: change -9.9 %"},
+		"not met":             {[]string{before, slower, "--fail-if", "throughput < -15%", "--fail-if", "errors > 0"}, 0, ""},
+		"one of two met":      {[]string{before, slower, "--fail-if", "errors > 0", "--fail-if", "response_time_mean > 5%"}, exitMet, "met: response_time_mean > 5%: workers=8"},
+		"too few repetitions": {[]string{before, single, "--fail-if", "throughput < -5%"}, exitOpen, "can't be told: throughput < -5%: workers=8: change -40.0 % [too few]"},
+		"metric is missing":   {[]string{before, slower, "--fail-if", "misses > 0"}, exitOpen, "neither record has misses of client"},
+		"no such condition":   {[]string{before, slower, "--fail-if", "slower"}, exitUsage, "expected METRIC"},
+		"no such confidence":  {[]string{before, slower, "--confidence", "95"}, exitUsage, "--confidence 95: expected more than 0 and less than 1"},
+		"one record":          {[]string{before}, exitUsage, "1 arguments: expected 2"},
+		"no record":           {[]string{before, t.TempDir()}, exitFailed, "this is no record of mcmwlab"},
+		"nothing in common":   {[]string{before, newTestRecord(t)}, exitFailed, "have no point in common"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := lab(context.Background(), append([]string{"compare"}, c.args...)...)
+			var stderr bytes.Buffer
+			require.Equal(t, c.code, exitCode(err, &stderr), "%v", err)
+			require.Contains(t, stderr.String(), c.stderr)
+		})
+	}
+}
+
+func TestCompareWritesTablesOrJSON(t *testing.T) {
+	before, after := newTestRecord(t, []float64{5000, 5010}), newTestRecord(t, []float64{5100, 5110})
+	stdout, _, err := lab(context.Background(), "compare", before, after)
+	require.NoError(t, err)
+	require.Contains(t, stdout, fmt.Sprintf("A: %s\nB: %s\n", before, after))
+	require.Contains(t, stdout, "+2.0 %")
+	stdout, _, err = lab(context.Background(), "compare", "--json", before, after)
+	require.NoError(t, err)
+	var c struct {
+		Points []struct{ Metrics []struct{ Change float64 } }
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
+	require.InDelta(t, 0.02, c.Points[0].Metrics[0].Change, 1e-4)
+}
