@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,8 +79,7 @@ func readManifest(dir string) (Manifest, error) {
 	if err != nil {
 		return m, err
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	if err := decoder.Decode(&m); err != nil {
+	if err := json.Unmarshal(text, &m); err != nil {
 		return m, fmt.Errorf("%s: %w: %w", path, ErrNoRecord, err)
 	}
 	return m, nil

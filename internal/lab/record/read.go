@@ -28,26 +28,45 @@ func readRuns(ctx context.Context, tx *sql.Tx) ([]Run, error) {
 	for i := range runs {
 		byID[runs[i].ID] = &runs[i]
 	}
+	// of returns the run that a row belongs to.
+	of := func(what string, id int64) (*Run, error) {
+		if run := byID[id]; run != nil {
+			return run, nil
+		}
+		return nil, fmt.Errorf("%s has a row of run %d, which is not there", what, id)
+	}
 	factors, err := collect(ctx, tx, scanFactor, "SELECT run, name, level FROM factors")
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range factors {
-		byID[f.run].Factors[f.name] = f.level
+		run, err := of("factors", f.run)
+		if err != nil {
+			return nil, err
+		}
+		run.Factors[f.name] = f.level
 	}
 	results, err := collect(ctx, tx, scanResult, "SELECT run, source, metric, value FROM results ORDER BY run, source, metric")
 	if err != nil {
 		return nil, err
 	}
 	for _, v := range results {
-		byID[v.run].Results = append(byID[v.run].Results, v.Value)
+		run, err := of("results", v.run)
+		if err != nil {
+			return nil, err
+		}
+		run.Results = append(run.Results, v.Value)
 	}
 	warnings, err := collect(ctx, tx, scanWarning, "SELECT run, code, message FROM warnings WHERE run IS NOT NULL ORDER BY rowid")
 	if err != nil {
 		return nil, err
 	}
 	for _, w := range warnings {
-		byID[w.run].Warnings = append(byID[w.run].Warnings, w.Warning)
+		run, err := of("warnings", w.run)
+		if err != nil {
+			return nil, err
+		}
+		run.Warnings = append(run.Warnings, w.Warning)
 	}
 	return runs, nil
 }

@@ -1,11 +1,18 @@
 package record
 
 import (
+	"bufio"
 	"context"
+	"database/sql"
+	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -190,7 +197,7 @@ func TestWhatIsNoRecordIsAnError(t *testing.T) {
 		"no manifest":  {func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, manifestName))) }, "there is no manifest.json in it"},
 		"half a manifest": {func(t *testing.T, dir string) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, manifestName), []byte(`{"name": "ex`), 0o644))
-		}, "manifest.json: this is no record of mcmwlab: unexpected EOF"},
+		}, "manifest.json: this is no record of mcmwlab: unexpected end of JSON input"},
 		"no database":       {func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, databaseName))) }, "there is no record.db in it"},
 		"an empty database": {func(t *testing.T, dir string) { require.NoError(t, os.Truncate(filepath.Join(dir, databaseName), 0)) }, "record.db is another program's"},
 		"another file": {func(t *testing.T, dir string) {
@@ -208,6 +215,156 @@ func TestWhatIsNoRecordIsAnError(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 		})
 	}
+}
+
+func TestRowsOfARunThatIsNotThereAreAnError(t *testing.T) {
+	for _, table := range []string{"factors VALUES (5, 'workers', '8')", "results VALUES (5, 'client', 'throughput', 1)", "warnings VALUES (5, 'misses', '')"} {
+		r := newRecord(t)
+		require.NoError(t, r.Add(wholeRun()))
+		other, err := sql.Open("sqlite", filepath.Join(r.Dir(), databaseName)) // which holds nobody to foreign keys
+		require.NoError(t, err)
+		_, err = other.Exec("INSERT INTO " + table)
+		require.NoError(t, err)
+		require.NoError(t, other.Close())
+		_, err = r.Runs(context.Background())
+		require.ErrorContains(t, err, "of run 5, which is not there")
+	}
+}
+
+func TestAValueOfAnotherTypeIsAnError(t *testing.T) {
+	r := newRecord(t)
+	require.NoError(t, r.Add(wholeRun()))
+	_, err := r.db.Exec("UPDATE results SET value = 'fast'")
+	require.NoError(t, err)
+	_, err = r.Runs(context.Background())
+	require.ErrorContains(t, err, "fast")
+	_, err = r.db.Exec("UPDATE histograms SET count = -1")
+	require.NoError(t, err)
+	_, err = r.Histograms(7)
+	require.Error(t, err)
+}
+
+func TestErrorsOfTheSystemAreSaidInWords(t *testing.T) {
+	for _, c := range []struct{ err, want error }{
+		{syscall.ENOSPC, ErrFull},
+		{syscall.EDQUOT, ErrFull},
+		{syscall.EROFS, ErrReadOnly},
+		{syscall.EACCES, ErrReadOnly},
+		{syscall.ENOTEMPTY, ErrExists},
+	} {
+		err := explain("results/a", &os.PathError{Op: "write", Path: "x", Err: c.err})
+		require.ErrorIs(t, err, c.want)
+		require.ErrorContains(t, err, "results/a: ")
+	}
+	require.NoError(t, explain("results/a", nil))
+}
+
+// unprivileged runs f as somebody who may write only where everybody may. Root may write anywhere, so for root it is
+// somebody else in the eyes of the file system, on a thread that ends with f.
+func unprivileged(f func()) {
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		if os.Geteuid() == 0 {
+			runtime.LockOSThread() // never unlocked
+			if err := syscall.Setfsuid(65534); err != nil {
+				panic(err)
+			}
+		}
+		f()
+	})
+	ended.Wait()
+}
+
+func TestADirectoryThatMayNotBeWrittenIsSaidSoAndCanBeRead(t *testing.T) {
+	parent := t.TempDir()
+	require.NoError(t, os.Chmod(filepath.Dir(parent), 0o755)) // which TempDir keeps from others
+	dir := filepath.Join(parent, "exp")
+	r, err := Create(dir, Manifest{})
+	require.NoError(t, err)
+	require.NoError(t, r.Add(wholeRun()))
+	require.NoError(t, r.Close())
+	for path, mode := range map[string]os.FileMode{parent: 0o555, dir: 0o555, filepath.Join(dir, databaseName): 0o444, filepath.Join(dir, rawName): 0o555} {
+		require.NoError(t, os.Chmod(path, mode))
+		defer func() { require.NoError(t, os.Chmod(path, 0o755)) }()
+	}
+	var created, opened, added, raw error
+	var runs []Run
+	unprivileged(func() {
+		_, created = Create(filepath.Join(parent, "new"), Manifest{})
+		if r, opened = Open(dir); opened != nil {
+			return
+		}
+		defer r.Close()
+		runs, _ = r.Runs(context.Background())
+		added = r.Add(Run{State: Complete})
+		_, raw = r.RawDir(1)
+	})
+	require.NoError(t, opened)
+	require.ErrorIs(t, created, ErrReadOnly)
+	require.ErrorIs(t, added, ErrReadOnly)
+	require.ErrorIs(t, raw, ErrReadOnly)
+	require.ErrorContains(t, added, dir)
+	require.Len(t, runs, 1)
+}
+
+// TestAKilledProcessLeavesWholeRuns kills a process that adds runs one after the other, at no moment in particular.
+func TestAKilledProcessLeavesWholeRuns(t *testing.T) {
+	run := wholeRun()
+	run.ID = 0
+	for second := range 500 {
+		run.Windows = append(run.Windows, Window{SourceMiddleware, float64(second), 1, "throughput", 1})
+	}
+	if dir := os.Getenv("RECORD_TEST_ADD"); dir != "" {
+		r, err := Open(dir)
+		require.NoError(t, err)
+		for {
+			run.Point++
+			require.NoError(t, r.Add(run))
+			fmt.Println("added", run.Point)
+		}
+	}
+	r := newRecord(t)
+	child := exec.Command(os.Args[0], "-test.run=^TestAKilledProcessLeavesWholeRuns$")
+	child.Env = append(os.Environ(), "RECORD_TEST_ADD="+r.Dir())
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	added := 0
+	for lines := bufio.NewScanner(out); added < 5 && lines.Scan(); {
+		added++
+	}
+	require.NoError(t, child.Process.Kill())
+	_ = child.Wait() // killed
+	require.Equal(t, 5, added)
+	runs, err := r.Runs(context.Background())
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(runs), added)
+	for _, got := range runs {
+		windows, err := r.Windows(got.ID)
+		require.NoError(t, err)
+		require.Len(t, windows, len(run.Windows))
+		require.Len(t, got.Warnings, len(run.Warnings))
+	}
+	run.Point = 1000
+	require.NoError(t, r.Add(run), "and more can be added")
+}
+
+func FuzzReadManifest(f *testing.F) {
+	f.Add([]byte(`{"name": "a", "created": "2026-01-02T03:04:05Z", "host": {"cores": 2}, "path": [{"source": "path", "metric": "bandwidth", "value": 1e9}]}`))
+	f.Add([]byte(`{"created": 5}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, manifestName), text, 0o644))
+		m, err := readManifest(dir)
+		if err != nil {
+			require.ErrorIs(t, err, ErrNoRecord)
+			return
+		}
+		require.NoError(t, writeManifest(dir, m))
+		again, err := readManifest(dir)
+		require.NoError(t, err)
+		require.Equal(t, m, again)
+	})
 }
 
 func TestANewerRecordIsRefused(t *testing.T) {
