@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -75,6 +77,9 @@ func (f *compareFlags) run(ctx context.Context, a, b string, stdout io.Writer) e
 	if err != nil {
 		return err
 	}
+	if err := f.checkNames(slices.Concat(runsA, runsB)); err != nil {
+		return usageError{err}
+	}
 	o := f.options
 	o.Metrics = withConditions(o.Metrics, conditions)
 	c := compare.New(runsA, runsB, o)
@@ -92,6 +97,26 @@ func (f *compareFlags) run(ctx context.Context, a, b string, stdout io.Writer) e
 		return fmt.Errorf("%s and %s have no point in common: expected runs with the same levels of the factors that vary", a, b)
 	}
 	return judge(c, conditions)
+}
+
+// checkNames refuses a source that no run has, and a metric that neither the lab knows nor a run has.
+func (f *compareFlags) checkNames(runs []record.Run) error {
+	sources, metrics := map[string]bool{}, map[string]bool{}
+	for _, run := range runs {
+		for _, v := range run.Results {
+			sources[v.Source] = true
+			metrics[v.Metric] = true
+		}
+	}
+	if !sources[f.options.Source] && len(sources) > 0 {
+		return fmt.Errorf("--source %q: the records have %s", f.options.Source, strings.Join(slices.Sorted(maps.Keys(sources)), ", "))
+	}
+	for _, name := range f.options.Metrics {
+		if _, known := record.Describe(name); !known && !metrics[name] {
+			return fmt.Errorf("--metrics %q: the records have %s", name, strings.Join(slices.Sorted(maps.Keys(metrics)), ", "))
+		}
+	}
+	return nil
 }
 
 // withConditions returns the metrics, and those of conditions that are not among them.

@@ -133,11 +133,13 @@ func resultSource(runs []record.Run) string {
 	return record.SourceClient
 }
 
-// shownMetrics are the columns of the tables.
-var shownMetrics = []struct {
+// shownMetric is a column of the tables.
+type shownMetric struct {
 	title, name string
 	format      func(float64) string
-}{
+}
+
+var shownMetrics = []shownMetric{
 	{"ops/s", "throughput", spell.Count},
 	{"mean", "response_time_mean", seconds3},
 	{"p50", "response_time_p50", seconds3},
@@ -147,14 +149,25 @@ var shownMetrics = []struct {
 	{"errors", "errors", spell.Count},
 }
 
+// knownMetrics returns those of shownMetrics that any run has.
+func knownMetrics(runs []record.Run, source string) []shownMetric {
+	var known []shownMetric
+	for _, m := range shownMetrics {
+		if slices.ContainsFunc(runs, func(run record.Run) bool { _, ok := run.Value(source, m.name); return ok }) {
+			known = append(known, m)
+		}
+	}
+	return known
+}
+
 // seconds3 writes seconds with three digits.
 func seconds3(s float64) string { return spell.Time(s * 1e9) }
 
 func writeRuns(b *strings.Builder, runs []record.Run, source string) error {
-	varying := record.Varying(runs)
+	varying, metrics := record.Varying(runs), knownMetrics(runs, source)
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(table, "run\t", strings.Join(varying, "\t"), "\trepetition\tseconds\t")
-	for _, m := range shownMetrics {
+	for _, m := range metrics {
 		fmt.Fprint(table, m.title, "\t")
 	}
 	fmt.Fprintln(table)
@@ -167,7 +180,7 @@ func writeRuns(b *strings.Builder, runs []record.Run, source string) error {
 			fmt.Fprint(table, "\t")
 		}
 		fmt.Fprintf(table, "%d\t%.4g\t", run.Repetition, run.Seconds)
-		for _, m := range shownMetrics {
+		for _, m := range metrics {
 			if x, ok := run.Value(source, m.name); ok {
 				fmt.Fprint(table, m.format(x))
 			}
@@ -185,10 +198,10 @@ func writeRuns(b *strings.Builder, runs []record.Run, source string) error {
 }
 
 func writePoints(b *strings.Builder, runs []record.Run, source string) error {
-	varying := record.Varying(runs)
+	varying, metrics := record.Varying(runs), knownMetrics(runs, source)
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(table, strings.Join(varying, "\t"), "\truns\t")
-	for _, m := range shownMetrics {
+	for _, m := range metrics {
 		fmt.Fprint(table, m.title, "\t")
 	}
 	fmt.Fprintln(table)
@@ -200,7 +213,7 @@ func writePoints(b *strings.Builder, runs []record.Run, source string) error {
 			fmt.Fprint(table, "\t")
 		}
 		fmt.Fprintf(table, "%d\t", len(point.Complete()))
-		for _, m := range shownMetrics {
+		for _, m := range metrics {
 			if values := point.Values(source, m.name); len(values) > 0 {
 				moments := sample.Of(values)
 				fmt.Fprint(table, m.format(moments.Mean))
@@ -209,6 +222,9 @@ func writePoints(b *strings.Builder, runs []record.Run, source string) error {
 				}
 			}
 			fmt.Fprint(table, "\t")
+		}
+		if slices.ContainsFunc(point.Complete(), func(run record.Run) bool { return len(run.Warnings) > 0 }) {
+			fmt.Fprint(table, " !")
 		}
 		fmt.Fprintln(table)
 	}

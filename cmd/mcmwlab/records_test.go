@@ -50,6 +50,7 @@ func TestShowHasRunsPointsAndWarnings(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "5,000 ±0.5 %")
 	assert.Contains(t, stdout, "set: repetition_variation: workers=64: the coefficient of variation of the throughput (client) over 2 repetitions is 20.2 %")
+	assert.NotContains(t, stdout, "p99", "a column of what nobody measured")
 	again, _, err := lab(context.Background(), "show", dir)
 	require.NoError(t, err)
 	assert.Equal(t, stdout, again, "the warnings are in the record")
@@ -99,6 +100,8 @@ func TestCompareEndsWithTheCodeOfWhatItFound(t *testing.T) {
 		"metric is missing":   {[]string{before, slower, "--fail-if", "misses > 0"}, exitOpen, "neither record has misses of client"},
 		"no such condition":   {[]string{before, slower, "--fail-if", "slower"}, exitUsage, "expected METRIC"},
 		"no such confidence":  {[]string{before, slower, "--confidence", "95"}, exitUsage, "--confidence 95: expected more than 0 and less than 1"},
+		"no such source":      {[]string{before, slower, "--source", "clients"}, exitUsage, `--source "clients": the records have client`},
+		"no such metric":      {[]string{before, slower, "--metrics", "troughput"}, exitUsage, `--metrics "troughput": the records have errors, response_time_mean, throughput`},
 		"one record":          {[]string{before}, exitUsage, "1 arguments: expected 2"},
 		"no record":           {[]string{before, t.TempDir()}, exitFailed, "this is no record of mcmwlab"},
 		"nothing in common":   {[]string{before, newTestRecord(t)}, exitFailed, "have no point in common"},

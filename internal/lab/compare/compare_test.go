@@ -2,6 +2,7 @@ package compare
 
 import (
 	"encoding/json"
+	"flag"
 	"os"
 	"strings"
 	"testing"
@@ -82,10 +83,12 @@ func TestTheTextIsAsItShouldBe(t *testing.T) {
 	require.Contains(t, text.String(), "The records have no point in common.")
 }
 
-// golden compares with a file. UPDATE_GOLDEN=1 writes it.
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// golden compares with a file.
 func golden(t *testing.T, path, text string) {
 	t.Helper()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
+	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	want, err := os.ReadFile(path)
