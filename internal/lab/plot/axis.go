@@ -1,0 +1,200 @@
+package plot
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/plot"
+)
+
+// Axis is one axis of a chart.
+type Axis struct {
+	Label string // without the unit
+	Unit  Unit
+	// FromZero lets the axis begin at 0 where values are not negative.
+	FromZero bool
+	// Log has equal ratios take equal room; what is not positive is not drawn.
+	Log bool
+	// Categories names the positions 0, 1, ...; without them the axis is one of numbers.
+	Categories []string
+	// At puts the numbers of a numeric axis here rather than at round values, where there is room for them.
+	At []float64
+	// Min and Max widen the axis to these values where they differ from each other.
+	Min, Max float64
+}
+
+// span is a range of values that grows; empty until something is in it.
+type span struct{ min, max float64 }
+
+func emptySpan() span { return span{math.Inf(1), math.Inf(-1)} }
+
+// add widens s to the values that are numbers.
+func (s *span) add(values ...float64) {
+	for _, v := range values {
+		if finite(v) {
+			s.min, s.max = math.Min(s.min, v), math.Max(s.max, v)
+		}
+	}
+}
+
+func (s span) empty() bool { return s.min > s.max }
+
+// finite reports whether v can be drawn: it is a number, and the room between two such is one, too.
+func finite(v float64) bool { return math.Abs(v) <= 1e300 }
+
+// headroom is the part of an axis that is left free beyond the values.
+const headroom = 0.05
+
+// frame returns the axis's range around the values in seen, of which logarithmic axes are told the least that is positive.
+func (a Axis) frame(seen span, leastPositive float64) (low, high float64, log bool) {
+	if len(a.Categories) > 0 {
+		return -0.5, float64(len(a.Categories)) - 0.5, false
+	}
+	if a.Min < a.Max {
+		seen.add(a.Min, a.Max)
+	}
+	if seen.empty() {
+		return 0, 1, false
+	}
+	low, high = seen.min, seen.max
+	if a.Log && leastPositive > 0 && finite(leastPositive) {
+		low = math.Max(1e-300, math.Min(leastPositive, high))
+		high = math.Max(low, high)
+		if low == high {
+			return low / 2, high * 2, true
+		}
+		room := math.Pow(high/low, headroom/2)
+		return low / room, high * room, true
+	}
+	if a.FromZero && low > 0 {
+		low = 0
+	}
+	if low == high {
+		room := math.Max(math.Abs(low)/2, 1e-12)
+		if low == 0 {
+			room = 1
+		}
+		return low - room*boolTo(low != 0 || !a.FromZero), high + room, false
+	}
+	room := (high - low) * headroom
+	if low != 0 || !a.FromZero {
+		low -= room
+	}
+	return low, high + room, false
+}
+
+func boolTo(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// ticks are the numbers of an axis: a plot.Ticker.
+type ticks struct {
+	axis  Axis
+	log   bool
+	scale scale
+	count int // about so many
+}
+
+// Ticks returns the ticks of an axis from low to high.
+func (t ticks) Ticks(low, high float64) []plot.Tick {
+	var out []plot.Tick
+	switch {
+	case len(t.axis.Categories) > 0:
+		for i, name := range t.axis.Categories {
+			out = append(out, plot.Tick{Value: float64(i), Label: name})
+		}
+	case t.log:
+		out = t.logTicks(low, high)
+	case len(t.axis.At) > 0:
+		for _, v := range spaced(t.axis.At, (high-low)/float64(2*t.count)) {
+			out = append(out, plot.Tick{Value: v, Label: strconv.FormatFloat(v/t.scale.factor, 'g', 4, 64)})
+		}
+	default:
+		out = t.round(low, high)
+	}
+	return out
+}
+
+// round returns ticks at multiples of 1, 2 or 5 times a power of ten.
+func (t ticks) round(low, high float64) (out []plot.Tick) {
+	low, high = low/t.scale.factor, high/t.scale.factor
+	step := niceStep((high - low) / float64(t.count))
+	decimals := int(math.Max(0, -math.Floor(math.Log10(step)+1e-9)))
+	first := math.Ceil(low/step - 1e-9)
+	for i := range 4 * t.count {
+		v := (first + float64(i)) * step
+		if v > high+step*1e-9 {
+			break
+		}
+		out = append(out, plot.Tick{Value: v * t.scale.factor, Label: strconv.FormatFloat(v+0, 'f', decimals, 64)})
+	}
+	return out
+}
+
+// logTicks returns ticks at the powers of ten, with few of them at 2 and 5 times these, too.
+func (t ticks) logTicks(low, high float64) (out []plot.Tick) {
+	decades := math.Log10(high / low)
+	factors := []float64{1, 2, 5}
+	if decades > 3 {
+		factors = factors[:1]
+	}
+	every := int(math.Max(1, math.Ceil(decades/float64(t.count+2))))
+	from, to := int(math.Floor(math.Log10(low/t.scale.factor))), int(math.Ceil(math.Log10(high/t.scale.factor)))
+	for power := from; power <= to; power++ {
+		for _, f := range factors {
+			v := f * math.Pow10(power)
+			if v*t.scale.factor < low || v*t.scale.factor > high {
+				continue
+			}
+			label := strconv.FormatFloat(v, 'f', max(0, -power), 64)
+			if power < -4 || power > 6 {
+				label = strconv.FormatFloat(v, 'g', 4, 64)
+			}
+			if power%every != 0 {
+				label = ""
+			}
+			out = append(out, plot.Tick{Value: v * t.scale.factor, Label: label})
+		}
+	}
+	if len(out) == 0 {
+		return t.round(low, high)
+	}
+	return out
+}
+
+// niceStep returns the least of 1, 2 or 5 times a power of ten that is not below v.
+func niceStep(v float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, f := range []float64{1, 2, 5} {
+		if f*power >= v*(1-1e-9) {
+			return f * power
+		}
+	}
+	return 10 * power
+}
+
+// spaced returns the values, ascending, without those that come nearer than gap to the one before; the last one stays.
+func spaced(values []float64, gap float64) (kept []float64) {
+	values = slices.Compact(slices.Sorted(slices.Values(values)))
+	values = slices.DeleteFunc(values, func(v float64) bool { return !finite(v) })
+	for _, v := range values {
+		if len(kept) == 0 || v-kept[len(kept)-1] >= gap {
+			kept = append(kept, v)
+		}
+	}
+	if n := len(values); n > 0 && kept[len(kept)-1] != values[n-1] {
+		kept[len(kept)-1] = values[n-1]
+	}
+	return kept
+}
+
+// logScale gives equal ratios equal room; what is not positive lies at the low end.
+type logScale struct{}
+
+func (logScale) Normalize(low, high, v float64) float64 {
+	return math.Log(math.Max(v, low)/low) / math.Log(high/low)
+}

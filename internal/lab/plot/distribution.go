@@ -1,0 +1,140 @@
+package plot
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Bin is a class of a histogram: how much lies from Lower to Upper.
+type Bin struct {
+	Lower, Upper, Count float64
+	// Low and High are the error bar of Count, as of a Point.
+	Low, High float64
+}
+
+// Histogram is the bins of a distribution, as filled steps. The bins are ascending and do not overlap.
+type Histogram struct {
+	Name   string
+	Bins   []Bin
+	Series int
+}
+
+func (h Histogram) extent(x, y *span) {
+	for _, b := range h.Bins {
+		if finite(b.Lower) && finite(b.Upper) && finite(b.Count) {
+			x.add(b.Lower, b.Upper)
+			y.add(0, b.Count)
+			if p := Between(0, b.Count, b.Low, b.High); p.bar() {
+				y.add(b.High)
+			}
+		}
+	}
+}
+
+func (h Histogram) positive() leastPositive {
+	least := leastPositive{math.Inf(1), math.Inf(1)}
+	for _, b := range h.Bins {
+		if b.Lower > 0 {
+			least.x = math.Min(least.x, b.Lower)
+		}
+		if b.Count > 0 {
+			least.y = math.Min(least.y, b.Count)
+		}
+	}
+	return least
+}
+
+func (h Histogram) draw(p pen) {
+	var outline []vg.Point
+	t := seriesTone(h.Series)
+	flush := func() {
+		if len(outline) == 0 {
+			return
+		}
+		last := outline[len(outline)-1]
+		outline = append(outline, vg.Point{X: last.X, Y: p.Min.Y})
+		p.FillPolygon(t.fade(0.18), p.ClipPolygonXY(outline))
+		style := draw.LineStyle{Color: t, Width: 1.25, Dashes: dashes[h.Series%len(dashes)]}
+		p.StrokeLines(style, p.ClipLinesXY(outline)...)
+		outline = nil
+	}
+	end := math.NaN()
+	for _, b := range h.Bins {
+		if !p.sees(b.Lower, b.Count) || !p.sees(b.Upper, b.Count) {
+			continue
+		}
+		if !(math.Abs(b.Lower-end) <= 1e-9*math.Abs(end)) {
+			flush()
+			outline = append(outline, vg.Point{X: p.x(b.Lower), Y: p.Min.Y})
+		}
+		outline = append(outline, p.point(b.Lower, b.Count), p.point(b.Upper, b.Count))
+		end = b.Upper
+	}
+	flush()
+	for _, b := range h.Bins {
+		if middle := Between((b.Lower+b.Upper)/2, b.Count, b.Low, b.High); middle.bar() && p.sees(middle.X, middle.Y) {
+			drawErrorBar(p, t, p.x(middle.X), middle.Low, middle.High)
+		}
+	}
+}
+
+func (h Histogram) entries() []entry {
+	return []entry{{name: h.Name, sample: func(c draw.Canvas) {
+		fill(c, seriesTone(h.Series).fade(0.18))
+		style := draw.LineStyle{Color: seriesTone(h.Series), Width: 1.25, Dashes: dashes[h.Series%len(dashes)]}
+		c.StrokeLines(style, []vg.Point{{X: c.Min.X, Y: c.Max.Y}, c.Max})
+	}}}
+}
+
+// CDF returns the points of the cumulative distribution of bins, 0..1, at their upper edges; for a Line with the look
+// Trace. No bins with a count give none.
+func CDF(bins []Bin) []Point {
+	bins = slices.SortedFunc(slices.Values(bins), func(a, b Bin) int { return cmp.Compare(a.Upper, b.Upper) })
+	total := 0.0
+	for _, b := range bins {
+		total += b.Count
+	}
+	if !(total > 0) {
+		return nil
+	}
+	points := []Point{At(bins[0].Lower, 0)}
+	below := 0.0
+	for _, b := range bins {
+		below += b.Count
+		points = append(points, At(b.Upper, below/total))
+	}
+	return points
+}
+
+// QQ returns the points of a normal quantile-quantile plot of the values: the standard normal quantile of (i - 0.5)/n
+// against the i-th smallest value (Jain, "The Art of Computer Systems Performance Analysis", section 12.10).
+func QQ(values []float64) []Point {
+	values = slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return !finite(v) })
+	slices.Sort(values)
+	points := make([]Point, len(values))
+	for i, v := range values {
+		points[i] = At(distuv.UnitNormal.Quantile((float64(i)+0.5)/float64(len(values))), v)
+	}
+	return points
+}
+
+// QQLine returns the ends of the line that a normal distribution's points lie on: through the first and third quartile
+// of the points, as from QQ. Less than two points have none.
+func QQLine(points []Point) []Point {
+	n := len(points)
+	if n < 2 {
+		return nil
+	}
+	first, third := points[n/4], points[min(n-1, n-1-n/4)]
+	if third.X == first.X {
+		return nil
+	}
+	slope := (third.Y - first.Y) / (third.X - first.X)
+	at := func(x float64) Point { return At(x, first.Y+slope*(x-first.X)) }
+	return []Point{at(points[0].X), at(points[n-1].X)}
+}

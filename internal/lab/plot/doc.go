@@ -1,0 +1,20 @@
+// Package plot draws the lab's figures as SVG: lines with error bars and limits, stacked and grouped bars,
+// percentile bars, histograms, traces, CDFs and Q-Q plots.
+//
+//	figure := plot.Figure{Title: "Throughput", Panels: []plot.Chart{{
+//		X: plot.Axis{Label: "clients", FromZero: true},
+//		Y: plot.Axis{Label: "throughput", Unit: plot.OpsPerSecond, FromZero: true},
+//		Marks: []plot.Mark{
+//			plot.Line{Name: "8 workers", Points: []plot.Point{plot.At(6, 2357), plot.Between(12, 4520, 4480, 4560)}},
+//			plot.Limit{Name: "bandwidth", Y: 9000},
+//		},
+//	}}}
+//	os.WriteFile("throughput.svg", figure.SVG(), 0o644)
+//
+// Values are in base units (seconds, bytes, operations per second, ratios 0..1); the axes choose the SI prefix. What is
+// no number is not drawn. The same figure always gives the same bytes. A series is told from others by colour, by its
+// marker and by its dashes, so that neither a colour-blind reader nor black-and-white paper loses it.
+//
+// A figure follows the reader's colour scheme: the colours of the light one are attributes of the shapes, those of the
+// dark one are in [Style], which Figure.SVG puts into the file. Chart.Inline leaves it out, for a page that has it once.
+package plot

@@ -1,0 +1,72 @@
+package plot
+
+import (
+	"fmt"
+	"image/color"
+	"strings"
+)
+
+// tone is a colour by what it is for, in both schemes.
+type tone struct {
+	class       string // in the SVG
+	light, dark uint32 // 0xRRGGBB
+	opacity     float64
+}
+
+var (
+	ink     = tone{class: "ink", light: 0x1f2328, dark: 0xe6e9ec, opacity: 1} // text
+	faint   = tone{class: "fnt", light: 0x59636e, dark: 0x9aa4ae, opacity: 1} // axes, numbers on them, limits
+	grid    = tone{class: "grd", light: 0xdde1e6, dark: 0x343a41, opacity: 1}
+	surface = tone{class: "srf", light: 0xffffff, dark: 0x16191d, opacity: 1} // behind everything
+)
+
+// series are the colours that tell series apart, in the order of use. Each stands out from the surface, and they stay
+// apart for the usual kinds of colour blindness (the tests compute both). A search found them that began at the
+// set of Okabe and Ito, "Color Universal Design" (2008), and kept the least such distance as large as it could.
+var series = []tone{
+	{class: "s0", light: 0x0048da, dark: 0x5f9ef7},
+	{class: "s1", light: 0xd66200, dark: 0xfa8d4e},
+	{class: "s2", light: 0x0b7550, dark: 0x1ad49b},
+	{class: "s3", light: 0xaf4595, dark: 0xec8cc8},
+	{class: "s4", light: 0x634000, dark: 0xe7c61d},
+	{class: "s5", light: 0x3b2f91, dark: 0x8470fa},
+	{class: "s6", light: 0x5999cf, dark: 0xc2b9ff},
+	{class: "s7", light: 0x3f3a40, dark: 0x909090},
+}
+
+// seriesTone returns the colour of the series with this number.
+func seriesTone(number int) tone {
+	t := series[((number%len(series))+len(series))%len(series)]
+	t.opacity = 1
+	return t
+}
+
+// fade returns t, to be seen through.
+func (t tone) fade(opacity float64) tone {
+	t.opacity = opacity
+	return t
+}
+
+// RGBA makes a tone a color.Color, that of the light scheme.
+func (t tone) RGBA() (r, g, b, a uint32) {
+	return color.RGBA{R: uint8(t.light >> 16), G: uint8(t.light >> 8), B: uint8(t.light), A: 0xff}.RGBA()
+}
+
+// toneOf returns the tone that c is, ink for what isn't one.
+func toneOf(c color.Color) tone {
+	if t, ok := c.(tone); ok {
+		return t
+	}
+	return ink
+}
+
+// Style is the style sheet that gives figures their dark scheme: on screens, where the reader prefers it.
+func Style() string {
+	var b strings.Builder
+	b.WriteString("@media screen and (prefers-color-scheme:dark){")
+	for _, t := range append([]tone{ink, faint, grid, surface}, series...) {
+		fmt.Fprintf(&b, ".mp .%s{fill:#%06x}.mp .%s-l{stroke:#%06x}", t.class, t.dark, t.class, t.dark)
+	}
+	b.WriteString("}")
+	return b.String()
+}

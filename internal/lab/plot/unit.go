@@ -1,0 +1,121 @@
+package plot
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Unit is what an axis counts, in base units.
+type Unit struct {
+	name   string
+	scales []scale // from small to large; none: as is
+}
+
+// scale is a prefix: so many base units are one of it.
+type scale struct {
+	factor float64
+	symbol string
+}
+
+var (
+	// None is a plain number.
+	None = Unit{}
+	// Seconds is a time.
+	Seconds = Unit{name: "s", scales: []scale{{1e-9, "ns"}, {1e-6, "µs"}, {1e-3, "ms"}, {1, "s"}}}
+	// OpsPerSecond is a rate of operations.
+	OpsPerSecond = Unit{name: "ops/s", scales: []scale{{1, "ops/s"}, {1e3, "kops/s"}, {1e6, "Mops/s"}}}
+	// Bytes is an amount of data.
+	Bytes = Unit{name: "B", scales: []scale{{1, "B"}, {1e3, "kB"}, {1e6, "MB"}, {1e9, "GB"}}}
+	// BytesPerSecond is a bandwidth.
+	BytesPerSecond = Unit{name: "B/s", scales: []scale{{1, "B/s"}, {1e3, "kB/s"}, {1e6, "MB/s"}, {1e9, "GB/s"}}}
+	// Ratio is a share, 0..1, shown in per cent.
+	Ratio = Unit{name: "%", scales: []scale{{0.01, "%"}}}
+	// Cores is processor time per time.
+	Cores = Unit{name: "cores"}
+	// Requests is a number of requests.
+	Requests = Unit{name: "requests"}
+)
+
+// UnitOf returns the unit with the name that metrics have it under: seconds, operations_per_second, bytes,
+// bytes_per_second, ratio, cores, requests and their usual symbols. Any other name is a plain number's.
+func UnitOf(name string) Unit {
+	switch name {
+	case "s", "second", "seconds":
+		return Seconds
+	case "ops/s", "op/s", "operations/s", "operations per second", "operations_per_second":
+		return OpsPerSecond
+	case "B", "byte", "bytes":
+		return Bytes
+	case "B/s", "bytes/s", "bytes per second", "bytes_per_second":
+		return BytesPerSecond
+	case "ratio", "%":
+		return Ratio
+	case "cores":
+		return Cores
+	case "requests":
+		return Requests
+	default:
+		return None
+	}
+}
+
+// scaleFor returns the prefix that keeps numbers up to greatest short.
+func (u Unit) scaleFor(greatest float64) scale {
+	if len(u.scales) == 0 {
+		return scale{factor: 1, symbol: u.name}
+	}
+	best := u.scales[0]
+	if u.name == Seconds.name && greatest == 0 {
+		return u.scales[len(u.scales)-1]
+	}
+	for _, s := range u.scales {
+		if greatest >= s.factor*0.9999 {
+			best = s
+		}
+	}
+	return best
+}
+
+// Format returns a value with three digits and its unit.
+func (u Unit) Format(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return "–"
+	}
+	s := u.scaleFor(math.Abs(v))
+	text := digits(v / s.factor)
+	if s.symbol == "" {
+		return text
+	}
+	return text + " " + s.symbol
+}
+
+// digits returns v with about three digits.
+func digits(v float64) string {
+	switch size := math.Abs(v); {
+	case size == 0:
+		return "0"
+	case size >= 1e6 || size < 1e-3:
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	case size >= 99.95:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case size >= 9.995:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	case size >= 0.9995:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	default:
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+}
+
+// withUnit returns a label with the unit of its numbers behind it.
+func withUnit(label, symbol string) string {
+	switch {
+	case symbol == "":
+		return label
+	case label == "":
+		return symbol
+	default:
+		return strings.TrimSpace(label) + " (" + symbol + ")"
+	}
+}
