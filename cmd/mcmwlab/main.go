@@ -50,8 +50,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newLoadCommand(stderr), newBenchCommand(args, stderr), newFaultsCommand(args, stderr), newSoakCommand(args, stderr),
-		newShowCommand(), newCompareCommand(), newExportCommand())
+	root.AddCommand(
+		newLoadCommand(stderr),
+		newBenchCommand(args, stderr),
+		newFaultsCommand(args, stderr),
+		newSoakCommand(args, stderr),
+		newShowCommand(),
+		newCompareCommand(),
+		newExportCommand(),
+		newReportCommand(),
+	)
 	return root.ExecuteContext(ctx)
 }
 

@@ -36,7 +36,7 @@ type Chart struct {
 	Marks []Mark
 }
 
-// Mark is something drawn in a chart: Line, Limit, Area, Bars, Histogram, Boxes.
+// Mark is something drawn in a chart: Line, Limit, Ring, Area, Bars, Histogram, Boxes.
 type Mark interface {
 	// extent adds the values that must be seen. Marks that lie on positions of categories add these.
 	extent(x, y *span)

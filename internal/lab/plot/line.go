@@ -220,6 +220,41 @@ func (l Limit) entries() []entry {
 	}}}
 }
 
+// Ring marks one point of a series.
+type Ring struct {
+	Name   string
+	X, Y   float64
+	Series int
+}
+
+func (r Ring) extent(x, y *span) {
+	if finite(r.X) && finite(r.Y) {
+		x.add(r.X)
+		y.add(r.Y)
+	}
+}
+
+func (r Ring) drawAt(c draw.Canvas, at vg.Point) {
+	var p vg.Path
+	p.Move(vg.Point{X: at.X + ringRadius, Y: at.Y})
+	p.Arc(at, ringRadius, 0, 2*math.Pi)
+	p.Close()
+	c.SetLineStyle(draw.LineStyle{Color: seriesTone(r.Series), Width: 1.5})
+	c.Stroke(p)
+}
+
+const ringRadius = 7
+
+func (r Ring) draw(p pen) {
+	if p.sees(r.X, r.Y) {
+		r.drawAt(p.Canvas, p.point(r.X, r.Y))
+	}
+}
+
+func (r Ring) entries() []entry {
+	return []entry{{name: r.Name, sample: func(c draw.Canvas) { r.drawAt(c, c.Center()) }}}
+}
+
 // Area fills what is between the Low and the High of its points: an interval around a line.
 type Area struct {
 	Name   string

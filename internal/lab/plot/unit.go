@@ -33,28 +33,23 @@ var (
 	Ratio = Unit{name: "%", scales: []scale{{0.01, "%"}}}
 	// Cores is processor time per time.
 	Cores = Unit{name: "cores"}
-	// Requests is a number of requests.
-	Requests = Unit{name: "requests"}
 )
 
-// UnitOf returns the unit with the name that metrics have it under: seconds, operations_per_second, bytes,
-// bytes_per_second, ratio, cores, requests and their usual symbols. Any other name is a plain number's.
-func UnitOf(name string) Unit {
-	switch name {
-	case "s", "second", "seconds":
+// UnitOf returns the unit that records call by this symbol: s, B, B/s, 1/s, ratio, cores. Any other is a plain number's.
+func UnitOf(symbol string) Unit {
+	switch symbol {
+	case "s":
 		return Seconds
-	case "ops/s", "op/s", "operations/s", "operations per second", "operations_per_second":
+	case "1/s":
 		return OpsPerSecond
-	case "B", "byte", "bytes":
+	case "B":
 		return Bytes
-	case "B/s", "bytes/s", "bytes per second", "bytes_per_second":
+	case "B/s":
 		return BytesPerSecond
-	case "ratio", "%":
+	case "ratio":
 		return Ratio
 	case "cores":
 		return Cores
-	case "requests":
-		return Requests
 	default:
 		return None
 	}

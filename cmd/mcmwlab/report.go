@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/report"
+)
+
+// reportFlags are the flags of `mcmwlab report`.
+type reportFlags struct {
+	out        string
+	figures    []string
+	tables     []string
+	formats    []string
+	selections []string
+	confidence float64
+	list       bool
+	view       report.View
+}
+
+func newReportCommand() *cobra.Command {
+	var f reportFlags
+	cmd := &cobra.Command{
+		Use:   "report RECORD",
+		Short: "Make a page, figures and tables of a record of experiments",
+		Long: `Make a page, figures and tables of a record: index.html, which needs nothing else, and every figure as an SVG file. The
+factors that vary are given to the x axis, to the lines and to the panels of the figures; flags choose others.
+docs/report.md describes every figure and table, and how saturation and bottleneck are found.`,
+		Example: `  mcmwlab report results/sweep
+  mcmwlab report results/sweep --figure throughput --out -> throughput.svg
+  mcmwlab report results/sweep --table maximum --format latex
+  mcmwlab report results/sweep --x keys_per_get --series sharded --select workers=8`,
+		Args: oneRecord,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.out, "out", "o", "", "directory to write to (default RECORD/report); - writes one figure or table to standard output")
+	flags.StringArrayVar(&f.figures, "figure", nil, "write this figure alone; may be repeated (--list lists them)")
+	flags.StringArrayVar(&f.tables, "table", nil, "print this table alone; may be repeated")
+	flags.StringSliceVar(&f.formats, "format", nil, "html, markdown or latex; several with commas (default html, of single tables markdown)")
+	flags.StringVar(&f.view.X, "x", "", "factor of the x axis")
+	flags.StringVar(&f.view.Series, "series", "", "factor whose levels are lines")
+	flags.StringSliceVar(&f.view.Panels, "panels", nil, "factors whose levels are panels")
+	flags.StringArrayVar(&f.selections, "select", nil, "FACTOR=LEVEL: use the runs with this level alone; may be repeated")
+	flags.StringVar(&f.view.Command, "command", "", "count requests of one kind alone: get, set or multiget")
+	flags.Float64Var(&f.confidence, "confidence", report.DefaultConfidence, "confidence of the intervals, 0..1")
+	flags.BoolVar(&f.list, "list", false, "list the figures and tables that the record has what it takes for")
+	return cmd
+}
+
+// oneRecord wants the directory of a record as the only argument.
+func oneRecord(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usageError{fmt.Errorf("%s takes the directory of one record, got %d arguments (see %s --help)", cmd.CommandPath(), len(args), cmd.CommandPath())}
+	}
+	return nil
+}
+
+// run makes what is asked for of the record in args.
+func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) error {
+	wanted, err := f.check()
+	if err != nil {
+		return usageError{err}
+	}
+	r, err := record.Open(args[0])
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	d, err := report.Read(ctx, r, f.confidence, wanted)
+	if err != nil {
+		return err
+	}
+	d.Dir = args[0]
+	v, err := d.Choose(f.view)
+	if err != nil {
+		return err
+	}
+	out := f.out
+	if out == "" {
+		out = filepath.Join(args[0], "report")
+	}
+	switch {
+	case f.list:
+		return list(d, v, stdout)
+	case len(f.figures)+len(f.tables) > 0:
+		return f.some(d, v, out, stdout)
+	default:
+		return f.all(d, v, out, stdout)
+	}
+}
+
+// check returns the selection that the flags mean, and refuses what can't be meant.
+func (f *reportFlags) check() (wanted map[string]string, err error) {
+	if !(f.confidence > 0 && f.confidence < 1) {
+		return nil, fmt.Errorf("--confidence %v: expected more than 0 and less than 1, such as 0.95", f.confidence)
+	}
+	if f.view.Command != "" && !slices.Contains(record.Commands, f.view.Command) {
+		return nil, fmt.Errorf("--command %q: expected one of %s", f.view.Command, strings.Join(record.Commands, ", "))
+	}
+	for _, format := range f.formats {
+		if !report.HasFormat(format) {
+			return nil, fmt.Errorf("--format %q: expected one of %s", format, strings.Join(report.Formats, ", "))
+		}
+	}
+	for _, name := range f.figures {
+		if !slices.Contains(report.FigureNames(), name) {
+			return nil, fmt.Errorf("--figure %q: expected one of %s", name, strings.Join(report.FigureNames(), ", "))
+		}
+	}
+	for _, name := range f.tables {
+		if !slices.Contains(report.TableNames(), name) {
+			return nil, fmt.Errorf("--table %q: expected one of %s", name, strings.Join(report.TableNames(), ", "))
+		}
+	}
+	if f.out == "-" && len(f.figures)+len(f.tables) != 1 {
+		return nil, fmt.Errorf("--out -: expected exactly one --figure or --table with it")
+	}
+	wanted = map[string]string{}
+	for _, s := range f.selections {
+		factor, level, ok := strings.Cut(s, "=")
+		if !ok || factor == "" {
+			return nil, fmt.Errorf("--select %q: expected FACTOR=LEVEL such as workers=64", s)
+		}
+		if old, twice := wanted[factor]; twice && old != level {
+			return nil, fmt.Errorf("--select %q: %s=%s is selected already, and no run has both", s, factor, old)
+		}
+		wanted[factor] = level
+	}
+	return wanted, nil
+}
+
+// list prints what can be made.
+func list(d *report.Data, v report.View, stdout io.Writer) error {
+	figures, err := d.Figures(v, nil)
+	if err != nil {
+		return err
+	}
+	tables, err := d.Tables(v, nil)
+	if err != nil {
+		return err
+	}
+	for _, fig := range figures {
+		fmt.Fprintf(stdout, "%-8s%-22s%s\n", "figure", fig.Name, fig.Title)
+	}
+	for _, t := range tables {
+		fmt.Fprintf(stdout, "%-8s%-22s%s\n", "table", t.Name, t.Title)
+	}
+	return nil
+}
+
+// some writes the figures that were asked for to files or standard output, and prints the tables.
+func (f *reportFlags) some(d *report.Data, v report.View, out string, stdout io.Writer) error {
+	if len(f.figures) > 0 {
+		figures, err := d.Figures(v, f.figures)
+		if err != nil {
+			return err
+		}
+		if out == "-" {
+			_, err := stdout.Write(figures[0].SVG())
+			return err
+		}
+		if err := writeFigures(figures, out, stdout); err != nil {
+			return err
+		}
+	}
+	if len(f.tables) == 0 {
+		return nil
+	}
+	tables, err := d.Tables(v, f.tables)
+	if err != nil {
+		return err
+	}
+	format := "markdown"
+	if len(f.formats) > 0 {
+		format = f.formats[0]
+	}
+	return (&report.Report{Title: "Tables of " + d.Dir, Tables: tables, Rule: report.Rule()}).WriteTables(stdout, format)
+}
+
+// writeFigures writes every figure to its file in the directory, and says so.
+func writeFigures(figures []report.Figure, out string, stdout io.Writer) error {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	for _, fig := range figures {
+		path := filepath.Join(out, fig.File())
+		if err := os.WriteFile(path, fig.SVG(), 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintln(stdout, path)
+		if fig.Warnings != "" {
+			fmt.Fprintf(stdout, "  warning: %s\n", fig.Warnings)
+		}
+	}
+	return nil
+}
+
+// fileNames are what the formats' files are called.
+var fileNames = map[string]string{"html": "index.html", "markdown": "report.md", "latex": "tables.tex"}
+
+// all writes the report in every format asked for, with all figures beside it.
+func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.Writer) error {
+	r, err := d.Report(v)
+	if err != nil {
+		return err
+	}
+	if err := writeFigures(r.Figures, out, io.Discard); err != nil {
+		return err
+	}
+	formats := f.formats
+	if len(formats) == 0 {
+		formats = []string{"html"}
+	}
+	for _, format := range formats {
+		path := filepath.Join(out, fileNames[format])
+		if err := writeReport(r, path, format); err != nil {
+			return err
+		}
+		fmt.Fprintln(stdout, path)
+	}
+	for _, finding := range r.Findings {
+		fmt.Fprintln(stdout, finding)
+	}
+	if r.Warnings != "" {
+		fmt.Fprintf(stdout, "Warning: %s.\n", r.Warnings)
+	}
+	return nil
+}
+
+// writeReport writes the report to the file at path.
+func writeReport(r *report.Report, path, format string) (err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := file.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	return r.Write(file, format)
+}

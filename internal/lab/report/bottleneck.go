@@ -1,0 +1,164 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mcmw/internal/lab/plot"
+	"mcmw/internal/lab/record"
+)
+
+// Busy is the utilization from which a component counts as used up. Queues in front of a component that is busy nine tenths of
+// the time are already nine requests long in the mean (M/M/1: rho/(1 - rho)).
+const Busy = 0.9
+
+// Component is a part of the system that can be used up.
+type Component struct {
+	Name string
+	// Utilization is 0..1.
+	Utilization Estimate
+	// rank orders causes: what comes first makes what comes after it look busy. Without a processor workers wait for it, without
+	// bandwidth servers seem slow.
+	rank int
+}
+
+// Bottleneck is what limits a point.
+type Bottleneck struct {
+	// Name of the component; "" if none is at least Busy.
+	Name       string
+	Components []Component // all that are known
+	Words      string
+}
+
+// components returns the utilization of what was measured at a point.
+func (d *Data) components(p Point) []Component {
+	var all []Component
+	add := func(rank int, name string, f func(record.Run) (float64, bool)) {
+		if e := p.derive(f); e.OK() {
+			all = append(all, Component{Name: name, Utilization: e, rank: rank})
+		}
+	}
+	add(0, "load generator", func(r record.Run) (float64, bool) {
+		v, ok := r.Value(record.SourceClient, "saturated")
+		return v, ok && v > 0
+	})
+	add(1, "bandwidth of the path", func(r record.Run) (float64, bool) {
+		limit, ok := d.bandwidthLimit(r)
+		x, okX := r.Value(record.SourceClient, "throughput")
+		return x / limit, ok && okX
+	})
+	add(2, "processor of the host", func(r record.Run) (float64, bool) {
+		idle, ok := d.hostMean(r, "cpu_idle")
+		return 1 - idle, ok
+	})
+	for _, s := range sources([]Point{p}, record.SourceServer, "seconds_cpu") {
+		add(3, "processor of "+strings.TrimPrefix(s, record.SourceServer), func(r record.Run) (float64, bool) {
+			threads, ok := levelNumber(r.Factors["server_threads"])
+			cpu, okC := r.Value(s, "seconds_cpu")
+			return cpu / r.Seconds / threads, ok && okC && threads > 0 && r.Seconds > 0
+		})
+	}
+	add(4, "workers", func(r record.Run) (float64, bool) {
+		busy, ok := r.Value(record.SourceMiddleware, "busy_workers_mean")
+		workers, okW := levelNumber(r.Factors["workers"])
+		if middlewares, known := levelNumber(r.Factors["middlewares"]); known && middlewares > 0 {
+			workers *= middlewares
+		}
+		return busy / workers, ok && okW && workers > 0
+	})
+	return all
+}
+
+// hostMean returns the mean of a host's samples over a run: as a result where it is one, else over the samples.
+func (d *Data) hostMean(r record.Run, metric string) (float64, bool) {
+	if v, ok := r.Value(record.SourceHost, metric); ok {
+		return v, true
+	}
+	samples, err := d.samples(r.ID)
+	sum, seconds := 0.0, 0.0
+	for _, s := range samples {
+		if s.Source == record.SourceHost && s.Metric == metric {
+			sum += s.Value * s.Seconds
+			seconds += s.Seconds
+		}
+	}
+	return sum / seconds, err == nil && seconds > 0
+}
+
+// limit finds what limits a point: of the components that are at least Busy the one that explains the others.
+func (d *Data) limit(p Point) Bottleneck {
+	b := Bottleneck{Components: d.components(p)}
+	if len(b.Components) == 0 {
+		b.Words = "what limits it was not measured"
+		return b
+	}
+	byCause := slices.SortedStableFunc(slices.Values(b.Components), func(x, y Component) int { return cmp.Compare(x.rank, y.rank) })
+	for _, c := range byCause {
+		if c.Utilization.Mean >= Busy {
+			b.Name = c.Name
+			break
+		}
+	}
+	share := func(c Component) string { return fmt.Sprintf("%s, %s", c.Name, plot.Ratio.Format(c.Utilization.Mean)) }
+	if b.Name == "" {
+		most := slices.MaxFunc(b.Components, func(x, y Component) int { return cmp.Compare(x.Utilization.Mean, y.Utilization.Mean) })
+		b.Words = fmt.Sprintf("no component is in use for %.0f %% of the time; most used: %s", 100*Busy, share(most))
+		return b
+	}
+	var parts []string
+	for _, c := range byCause {
+		if c.Utilization.Mean >= Busy {
+			parts = append(parts, share(c))
+		}
+	}
+	b.Words = "limited by the " + strings.Join(parts, "; with it the ")
+	if b.Name == "load generator" {
+		b.Words = "limited by the load generator, not by what was measured"
+	}
+	if b.Name == "workers" {
+		if part := p.derive(waitingShare); part.OK() {
+			b.Words += fmt.Sprintf("; of their time %s is waiting for servers", plot.Ratio.Format(part.Mean))
+		}
+	}
+	return b
+}
+
+// waitingShare returns the part of a worker's time that it waits for servers.
+func waitingShare(r record.Run) (float64, bool) {
+	total := 0.0
+	for _, stage := range []string{"stage_worker_mean", "stage_server_mean", "stage_reply_mean"} {
+		v, ok := r.Value(record.SourceMiddleware, stage)
+		if !ok {
+			return 0, false
+		}
+		total += v
+	}
+	server, _ := r.Value(record.SourceMiddleware, "stage_server_mean")
+	return server / total, total > 0
+}
+
+// Analysis is the saturation of every line of every panel.
+type Analysis struct {
+	Panels []Panel
+	// Saturations has those of each panel's lines.
+	Saturations [][]Saturation
+}
+
+// Analyse finds where the lines of the view saturate, and why.
+func (d *Data) Analyse(v View) Analysis {
+	a := Analysis{Panels: d.Panels(v)}
+	for _, panel := range a.Panels {
+		var of []Saturation
+		for _, line := range panel.Lines {
+			s := saturate(line, v.throughputSource(line.Points[0]), v.metric("throughput"))
+			if p, ok := s.Point(); ok {
+				s.Bottleneck = d.limit(p)
+			}
+			of = append(of, s)
+		}
+		a.Saturations = append(a.Saturations, of)
+	}
+	return a
+}

@@ -1,0 +1,83 @@
+package report_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/record"
+)
+
+func TestTheBottleneckIsTheCauseNotWhatWaitsForIt(t *testing.T) {
+	base := func() record.Run {
+		return record.Run{
+			State: record.Complete, Seconds: 10,
+			Factors: map[string]string{"connections": "64", "workers": "8", "middlewares": "2", "server_threads": "2"},
+			Results: []record.Value{{Source: "client", Metric: "throughput", Value: 1000}},
+		}
+	}
+	value := func(source, metric string, v float64) record.Value {
+		return record.Value{Source: source, Metric: metric, Value: v}
+	}
+	busy := value("middleware", "busy_workers_mean", 15.8)
+	for name, tc := range map[string]struct {
+		results []record.Value
+		idle    float64
+		want    string
+	}{
+		"nothing measured": {nil, -1, "what limits it was not measured"},
+		"idle":             {[]record.Value{value("middleware", "busy_workers_mean", 4)}, -1, "no component is in use for 90 % of the time; most used: workers, 25.0 %"},
+		"workers that wait": {
+			[]record.Value{busy, value("middleware", "stage_worker_mean", 1e-4), value("middleware", "stage_server_mean", 8e-4), value("middleware", "stage_reply_mean", 1e-4)},
+			-1,
+			"limited by the workers, 98.8 %; of their time 80.0 % is waiting for servers",
+		},
+		"server":    {[]record.Value{busy, value("server:one", "seconds_cpu", 19.5)}, -1, "limited by the processor of one, 97.5 %; with it the workers, 98.8 %"},
+		"host":      {[]record.Value{busy}, 0.02, "limited by the processor of the host, 98.0 %; with it the workers, 98.8 %"},
+		"bandwidth": {[]record.Value{busy, value("client", "bytes_read", 9.5e6), value("client", "requests", 10000), value("path", "bandwidth", 1e6)}, 0.02, "limited by the bandwidth of the path, 95.0 %"},
+		"generator": {[]record.Value{busy, value("client", "saturated", 1)}, 0.02, "limited by the load generator, not by what was measured"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "limits"})
+			require.NoError(t, err)
+			defer r.Close()
+			run := base()
+			run.Results = append(run.Results, tc.results...)
+			if tc.idle >= 0 {
+				run.HostSamples = []record.Window{{Source: "host", Seconds: 1, Metric: "cpu_idle", Value: tc.idle}}
+			}
+			require.NoError(t, r.Add(run))
+			d, v := read(t, r, nil)
+			got := d.Analyse(v).Saturations[0][0].Bottleneck.Words
+			require.True(t, strings.HasPrefix(got, tc.want), "got %q, want %q", got, tc.want)
+		})
+	}
+}
+
+func TestALineThatStillGrowsIsNotCalledSaturated(t *testing.T) {
+	for name, tc := range map[string]struct {
+		throughput []float64
+		want       string
+	}{
+		"growing": {[]float64{100, 200, 300}, "not saturated: the throughput still grew by more than 6 % up to the highest load, 300 ops/s at clients = 3"},
+		"flat":    {[]float64{100, 200, 205}, "saturated at clients = 2 (200 ops/s), the least load within 6 % of the highest throughput (205 ops/s at 3)"},
+		"falling": {[]float64{100, 200, 150}, "saturated at clients = 2 (200 ops/s), the least load within 6 % of the highest throughput; over-saturated at the highest load: the throughput falls"},
+		"one":     {[]float64{100}, "100 ops/s at clients = 1; one load was measured, so nothing can be said about saturation"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "lines"})
+			require.NoError(t, err)
+			defer r.Close()
+			for i, x := range tc.throughput {
+				require.NoError(t, r.Add(record.Run{
+					Point: i, State: record.Complete, Factors: map[string]string{"connections": string(rune('1' + i))},
+					Results: []record.Value{{Source: "client", Metric: "throughput", Value: x}},
+				}))
+			}
+			d, v := read(t, r, nil)
+			require.Equal(t, tc.want, d.Analyse(v).Saturations[0][0].Words(v))
+		})
+	}
+}

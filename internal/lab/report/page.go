@@ -1,0 +1,177 @@
+package report
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+
+	"mcmw/internal/lab/plot"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// Report is everything that can be made of a record.
+type Report struct {
+	Title, Subtitle string
+	Figures         []Figure
+	Tables          []Table
+	// Findings says for every line where it saturates and what limits it.
+	Findings []string
+	// Rule is how that was decided.
+	Rule string
+	// Warnings are as of a Figure, over all runs.
+	Warnings string
+}
+
+// Report draws all figures and makes all tables of a view.
+func (d *Data) Report(v View) (*Report, error) {
+	figures, err := d.Figures(v, nil)
+	if err != nil {
+		return nil, err
+	}
+	tables, err := d.Tables(v, nil)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Title: d.Manifest.Title, Figures: figures, Tables: tables, Warnings: d.Caution(d.Points), Rule: Rule()}
+	if r.Title == "" {
+		r.Title = d.Manifest.Name
+	}
+	total := len(runs(d.Points))
+	r.Subtitle = fmt.Sprintf("%d points, %d runs", len(d.Points), total)
+	if len(d.Failed) > 0 {
+		r.Subtitle += fmt.Sprintf(", %d more failed", len(d.Failed))
+		r.Warnings = join(r.Warnings, fmt.Sprintf("%d runs failed and are not used", len(d.Failed)))
+	}
+	if !d.Manifest.Created.IsZero() {
+		r.Subtitle += "; record of " + d.Manifest.Created.UTC().Format("2006-01-02")
+	}
+	a := &artist{d: d, v: v, analysis: d.Analyse(v)}
+	a.each(func(panel Panel, l Line, s Saturation) {
+		r.Findings = append(r.Findings, a.finding(panel, l, s))
+	})
+	return r, nil
+}
+
+// finding says where a line saturates and what limits it.
+func (a *artist) finding(panel Panel, l Line, s Saturation) string {
+	name := join(panel.Name, l.Name)
+	if name != "" {
+		name += ": "
+	}
+	text := name + s.Words(a.v)
+	if s.Bottleneck.Words != "" {
+		text += "; " + s.Bottleneck.Words
+	}
+	return capital(text) + "."
+}
+
+// Rule says how points of saturation and bottlenecks are found.
+func Rule() string {
+	return fmt.Sprintf("The point of saturation is the least load whose throughput is within %.0f %% of the highest of its line; if that is the highest load and the throughput grew by more "+
+		"than %.0f %% up to it, the system is not saturated. A component limits a point if it is in use for at least %.0f %% of the time; of several the first counts of: load generator, "+
+		"bandwidth of the path, processor of the host, processor of a server, workers; what comes earlier makes what comes later wait.", 100*Near, 100*Near, 100*Busy)
+}
+
+// Inline returns the panels of the figure as elements of a page.
+func (f Figure) Inline() []template.HTML {
+	elements := make([]template.HTML, len(f.Panels))
+	for i, panel := range f.Panels {
+		elements[i] = template.HTML(panel.Inline(join(f.Title, panel.Title))) //nolint:gosec // plot escapes the texts
+	}
+	return elements
+}
+
+// WriteHTML writes the report as one page that needs nothing else.
+func (r *Report) WriteHTML(w io.Writer) error {
+	return pageTemplate.Execute(w, struct {
+		*Report
+		Style template.CSS
+	}{r, template.CSS(plot.Style())})
+}
+
+// WriteMarkdown writes the findings, the figures as links to their files beside it, and the tables.
+func (r *Report) WriteMarkdown(w io.Writer) error {
+	if _, err := fmt.Fprintf(w, "# %s\n\n%s.\n\n", r.Title, r.Subtitle); err != nil {
+		return err
+	}
+	if r.Warnings != "" {
+		if _, err := fmt.Fprintf(w, "**Warning:** %s.\n\n", r.Warnings); err != nil {
+			return err
+		}
+	}
+	for _, f := range r.Findings {
+		if _, err := fmt.Fprintf(w, "- %s\n", f); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintf(w, "\n%s\n\n", r.Rule); err != nil {
+		return err
+	}
+	for _, f := range r.Figures {
+		warning := ""
+		if f.Warnings != "" {
+			warning = "**Warning:** " + f.Warnings + ".\n\n"
+		}
+		if _, err := fmt.Fprintf(w, "## %s\n\n![%s](%s)\n\n%s\n\n%sMade by `%s`.\n\n", f.Title, f.Title, f.File(), f.Caption, warning, f.Command); err != nil {
+			return err
+		}
+	}
+	for _, t := range r.Tables {
+		if err := t.WriteMarkdown(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// File is the name of the figure's file.
+func (f Figure) File() string { return f.Name + ".svg" }
+
+// WriteLaTeX writes the tables, to be included in a document.
+func (r *Report) WriteLaTeX(w io.Writer) error {
+	for _, t := range r.Tables {
+		if err := t.WriteLaTeX(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Formats are the formats that a report can be written in.
+var Formats = []string{"html", "markdown", "latex"}
+
+// Write writes the report in a format of Formats.
+func (r *Report) Write(w io.Writer, format string) error {
+	switch format {
+	case "html":
+		return r.WriteHTML(w)
+	case "markdown":
+		return r.WriteMarkdown(w)
+	case "latex":
+		return r.WriteLaTeX(w)
+	default:
+		return fmt.Errorf("format %q: expected one of %v", format, Formats)
+	}
+}
+
+// HasFormat reports whether a report can be written in a format.
+func HasFormat(format string) bool { return slices.Contains(Formats, format) }
+
+// WriteTables writes the tables alone in a format of Formats.
+func (r *Report) WriteTables(w io.Writer, format string) error {
+	if format == "markdown" {
+		for _, t := range r.Tables {
+			if err := t.WriteMarkdown(w); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return r.Write(w, format)
+}

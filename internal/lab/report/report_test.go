@@ -1,0 +1,232 @@
+package report_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/report"
+)
+
+var (
+	update = flag.Bool("update", false, "write the golden files anew")
+	keep   = flag.String("record", "", "leave a large synthetic record in this directory, to look at its report")
+)
+
+func TestASyntheticRecordCanBeLookedAt(t *testing.T) {
+	if *keep == "" {
+		t.Skip("-record DIR makes one")
+	}
+	r := synthetic{
+		clients: []int{6, 12, 24, 48, 72, 96, 144, 192}, workers: []int{8, 16, 32, 64}, ratios: []string{"1:0", "0:1"},
+		repetitions: 3, second: 20, warn: true,
+	}.write(t, *keep)
+	require.NoError(t, r.Close())
+}
+
+// small returns a record with little of everything.
+func small(t testing.TB) *record.Record {
+	r := synthetic{clients: []int{6, 24, 96}, workers: []int{8, 32}, ratios: []string{"1:0"}, repetitions: 3, second: 4, warn: true}.write(t, filepath.Join(t.TempDir(), "sweep"))
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	return r
+}
+
+// read returns the data of a record, and the view that fits it.
+func read(t testing.TB, r *record.Record, wanted map[string]string) (*report.Data, report.View) {
+	d, err := report.Read(context.Background(), r, 0.95, wanted)
+	require.NoError(t, err)
+	d.Dir = "results/sweep"
+	v, err := d.Choose(report.View{})
+	require.NoError(t, err)
+	return d, v
+}
+
+func TestTheReportOfARecordIsWhatItWas(t *testing.T) {
+	d, v := read(t, small(t), nil)
+	r, err := d.Report(v)
+	require.NoError(t, err)
+	for format, name := range map[string]string{"markdown": "report.md", "latex": "tables.tex"} {
+		var got bytes.Buffer
+		require.NoError(t, r.Write(&got, format))
+		golden := filepath.Join("testdata", name)
+		if *update {
+			require.NoError(t, os.WriteFile(golden, got.Bytes(), 0o644))
+		}
+		want, err := os.ReadFile(golden)
+		require.NoError(t, err)
+		require.Equal(t, string(want), got.String(), "-update writes it anew: then read it")
+	}
+}
+
+func TestThePageNeedsNothingElseAndIsWellFormed(t *testing.T) {
+	d, v := read(t, small(t), nil)
+	r, err := d.Report(v)
+	require.NoError(t, err)
+	var page bytes.Buffer
+	require.NoError(t, r.WriteHTML(&page))
+	text := page.String()
+	require.Empty(t, regexp.MustCompile(`(src|href)="[^#]`).FindAllString(text, -1), "nothing is loaded from elsewhere")
+	require.NotContains(t, text, "@import")
+	require.NotContains(t, text, "url(")
+	require.NotContains(t, text, "ZgotmplZ", "html/template refused nothing")
+	require.NotContains(t, text, "NaN")
+	for _, name := range report.FigureNames() {
+		require.Contains(t, text, `<h2 id="`+name+`">`, "the record has what it takes for every figure")
+		require.Contains(t, text, "mcmwlab report results/sweep --figure "+name)
+	}
+	for _, name := range report.TableNames() {
+		require.Contains(t, text, `<h2 id="`+name+`">`)
+	}
+	for _, svg := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1) {
+		decoder := xml.NewDecoder(strings.NewReader(svg))
+		for {
+			_, err := decoder.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err)
+		}
+	}
+}
+
+func TestFactorsAreGivenToAxisLinesAndPanels(t *testing.T) {
+	r := synthetic{clients: []int{6, 24}, workers: []int{8, 32}, ratios: []string{"1:0", "0:1"}, repetitions: 1, second: 1}.write(t, filepath.Join(t.TempDir(), "sweep"))
+	defer r.Close()
+	d, v := read(t, r, nil)
+	require.Equal(t, report.View{X: "connections", Series: "workers", Panels: []string{"ratio"}}, v, "clients always change with connections")
+	panels := d.Panels(v)
+	require.Len(t, panels, 2)
+	require.Equal(t, "SET:GET 0:1", panels[0].Name)
+	require.Equal(t, "32 workers", panels[0].Lines[1].Name)
+	require.Equal(t, "24", panels[0].Lines[1].Points[1].Levels["connections"])
+
+	chosen, err := d.Choose(report.View{X: "workers", Series: "ratio"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"connections"}, chosen.Panels)
+	require.Equal(t, "6 clients", d.Panels(chosen)[0].Name)
+	figures, err := d.Figures(chosen, []string{"throughput"})
+	require.NoError(t, err)
+	require.Equal(t, "mcmwlab report results/sweep --figure throughput --x workers --series ratio", figures[0].Command)
+
+	_, err = d.Choose(report.View{X: "worker"})
+	require.ErrorContains(t, err, `there is no factor "worker": expected one of clients, connections,`)
+	_, err = d.Figures(v, []string{"thruput"})
+	require.ErrorContains(t, err, `there is no figure "thruput": expected one of throughput,`)
+}
+
+func TestWarningsAreShownWhereverTheirRunsAreUsed(t *testing.T) {
+	r := small(t)
+	require.NoError(t, r.SetWarnings(0, []record.Warning{{Code: "repetitions_vary", Message: "by 30 %"}}))
+	require.NoError(t, r.Add(record.Run{Point: 99, State: record.Failed, Error: "memcached died", Factors: map[string]string{"workers": "8"}}))
+	d, v := read(t, r, nil)
+	want := "3 of the 18 runs behind it violate checks: interactive_law (3); the set violates repetitions_vary"
+	rep, err := d.Report(v)
+	require.NoError(t, err)
+	require.Equal(t, want+", 1 runs failed and are not used", rep.Warnings)
+	for _, f := range rep.Figures {
+		require.Equal(t, want, f.Warnings, f.Name)
+	}
+	var page bytes.Buffer
+	require.NoError(t, rep.WriteHTML(&page))
+	require.Contains(t, page.String(), "memcached died (not used)")
+	require.Contains(t, page.String(), "24 ⚠", "the point is marked in tables")
+
+	clean, v := read(t, r, map[string]string{"connections": "6"})
+	figures, err := clean.Figures(v, []string{"throughput"})
+	require.NoError(t, err)
+	require.Equal(t, "the set violates repetitions_vary", figures[0].Warnings, "runs that are left out don't count")
+	require.Contains(t, figures[0].Command, "--select connections=6")
+}
+
+func TestSelectionsThatFitNoRunSayWhatThereIs(t *testing.T) {
+	r := small(t)
+	for _, tc := range []struct{ factor, level, want string }{
+		{"worker", "8", `there is no factor "worker": expected one of`},
+		{"workers", "9", `factor workers has no level "9": expected one of 8, 32`},
+	} {
+		_, err := report.Read(context.Background(), r, 0.95, map[string]string{tc.factor: tc.level})
+		require.ErrorContains(t, err, tc.want)
+	}
+}
+
+func TestARecordWithoutCompleteRunsIsAnError(t *testing.T) {
+	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "none"})
+	require.NoError(t, err)
+	defer r.Close()
+	_, err = report.Read(context.Background(), r, 0.95, nil)
+	require.ErrorContains(t, err, "there are no runs in it")
+	require.NoError(t, r.Add(record.Run{State: record.Failed, Error: "no memcached"}))
+	_, err = report.Read(context.Background(), r, 0.95, nil)
+	require.ErrorContains(t, err, "the first of 1 that failed: no memcached")
+}
+
+func TestARecordWithLittleInItMakesAReport(t *testing.T) {
+	for name, run := range map[string]record.Run{
+		"nothing":         {State: record.Complete},
+		"no factors":      {State: record.Complete, Seconds: 1, Results: []record.Value{{Source: "client", Metric: "throughput", Value: 5}}},
+		"middleware only": {State: record.Complete, Seconds: 1, Factors: map[string]string{"workers": "8"}, Results: []record.Value{{Source: "middleware", Metric: "throughput", Value: 5}}},
+		"zeros":           {State: record.Complete, Factors: map[string]string{"connections": "0"}, Results: []record.Value{{Source: "client", Metric: "throughput"}, {Source: "client", Metric: "response_time_mean"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: name})
+			require.NoError(t, err)
+			defer r.Close()
+			require.NoError(t, r.Add(run))
+			d, v := read(t, r, nil)
+			rep, err := d.Report(v)
+			require.NoError(t, err)
+			for _, format := range report.Formats {
+				var out bytes.Buffer
+				require.NoError(t, rep.Write(&out, format))
+				require.NotContains(t, out.String(), "NaN")
+			}
+		})
+	}
+}
+
+// lambda is what the 2018 report measured, table 5 of its section 7: arrival rates by workers and clients; the last column is the
+// highest throughput of the workers' line, mu, at some higher load.
+var lambda = map[int][]float64{
+	8:  {2357, 4520, 5562, 6262, 6244, 6173, 6320, 6385},
+	16: {2367, 4335, 5699, 7664, 8103, 8201, 8266, 8313},
+	32: {2397, 4456, 5708, 7975, 9267, 10155, 10420, 10504},
+	64: {2405, 4312, 5738, 8027, 9339, 10300, 11210, 11848},
+}
+
+func TestTheRuleFindsThePointsOfSaturationThatWereChosenByEye(t *testing.T) {
+	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "2018"})
+	require.NoError(t, err)
+	defer r.Close()
+	clients := []int{6, 12, 24, 48, 72, 96, 144, 192}
+	for workers, row := range lambda {
+		for i, x := range row {
+			require.NoError(t, r.Add(record.Run{
+				Point: workers*100 + i, State: record.Complete, Seconds: 60,
+				Factors: map[string]string{"workers": fmt.Sprint(workers), "connections": fmt.Sprint(clients[i])},
+				Results: []record.Value{{Source: "client", Metric: "throughput", Value: x}},
+			}))
+		}
+	}
+	d, v := read(t, r, nil)
+	a := d.Analyse(v)
+	// Section 4.2 of that report: 48, 72, 96 and 144 clients.
+	for i, want := range []string{"48", "72", "96", "144"} {
+		p, ok := a.Saturations[0][i].Point()
+		require.True(t, ok)
+		require.Equal(t, want, p.Levels["connections"], a.Panels[0].Lines[i].Name)
+		require.False(t, a.Saturations[0][i].Growing)
+		require.Contains(t, a.Saturations[0][i].Words(v), "saturated at clients = "+want)
+	}
+}

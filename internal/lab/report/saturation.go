@@ -1,0 +1,95 @@
+package report
+
+import (
+	"fmt"
+
+	"mcmw/internal/lab/plot"
+	"mcmw/internal/lab/record"
+)
+
+// Near is how much less than the highest throughput counts as having reached it: 6 %. With it the rule finds the points of saturation
+// that the 2018 report chose by eye for 8, 16, 32 and 64 workers in its section 4.2 (48, 72, 96 and 144 clients, table 5).
+const Near = 0.06
+
+// Saturation is where a line's throughput stops growing.
+type Saturation struct {
+	Line    Line
+	Index   int // of the point of saturation in Line.Points; -1: no throughput is known
+	Highest int // of the point with the highest throughput
+	// Growing: it is the last point, and its throughput is more than Near above that of the one before; the maximum
+	// may lie beyond.
+	Growing bool
+	// Falling: after the highest throughput it falls by more than Near: the system is over-saturated there.
+	Falling    bool
+	Throughput Estimate // at the point
+	Bottleneck Bottleneck
+}
+
+// saturate finds the point of saturation of a line by its throughput at a source: the least load at which the throughput is within
+// Near of the highest of the line. Beyond it more load brings a longer response time and hardly more throughput.
+func saturate(l Line, source, metric string) Saturation {
+	s := Saturation{Line: l, Index: -1, Highest: -1}
+	x := make([]Estimate, len(l.Points))
+	for i, p := range l.Points {
+		if x[i] = p.Estimate(source, metric); x[i].OK() && (s.Highest < 0 || x[i].Mean > x[s.Highest].Mean) {
+			s.Highest = i
+		}
+	}
+	if s.Highest < 0 {
+		return s
+	}
+	for i := range x {
+		if x[i].OK() && x[i].Mean >= (1-Near)*x[s.Highest].Mean {
+			s.Index, s.Throughput = i, x[i]
+			break
+		}
+	}
+	last := len(x) - 1
+	s.Growing = s.Index == last && (last == 0 || x[last].Mean > x[last-1].Mean*(1+Near))
+	s.Falling = x[last].OK() && x[last].Mean < (1-Near)*x[s.Highest].Mean
+	return s
+}
+
+// Point returns the point of saturation.
+func (s Saturation) Point() (Point, bool) {
+	if s.Index < 0 {
+		return Point{}, false
+	}
+	return s.Line.Points[s.Index], true
+}
+
+// Words says where the line saturates, and how that was decided.
+func (s Saturation) Words(v View) string {
+	p, ok := s.Point()
+	if !ok {
+		return "no throughput was measured"
+	}
+	at := "at the only point"
+	if v.X != "" {
+		at = fmt.Sprintf("at %s = %s", label(v.X), p.Levels[v.X])
+	}
+	reached := plot.OpsPerSecond.Format(s.Throughput.Mean)
+	if len(s.Line.Points) == 1 {
+		return fmt.Sprintf("%s %s; one load was measured, so nothing can be said about saturation", reached, at)
+	}
+	if s.Growing {
+		return fmt.Sprintf("not saturated: the throughput still grew by more than %.0f %% up to the highest load, %s %s", 100*Near, reached, at)
+	}
+	text := fmt.Sprintf("saturated %s (%s), the least load within %.0f %% of the highest throughput", at, reached, 100*Near)
+	if s.Highest != s.Index {
+		highest := s.Line.Points[s.Highest]
+		text += fmt.Sprintf(" (%s at %s)", plot.OpsPerSecond.Format(highest.Estimate(v.throughputSource(highest), v.metric("throughput")).Mean), highest.Levels[v.X])
+	}
+	if s.Falling {
+		text += "; over-saturated at the highest load: the throughput falls"
+	}
+	return text
+}
+
+// throughputSource returns who measured the throughput: the clients, or the middlewares where the clients did not.
+func (v View) throughputSource(p Point) string {
+	if p.Estimate(record.SourceClient, v.metric("throughput")).OK() {
+		return record.SourceClient
+	}
+	return record.SourceMiddleware
+}

@@ -1,0 +1,180 @@
+package report_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/record"
+)
+
+// synthetic describes a record that a closed network of queues could have left: a delay of one round trip, then a queue with
+// so many workers, whose service takes the longer the more of them are busy, up to what the bandwidth allows.
+type synthetic struct {
+	clients, workers    []int
+	ratios              []string
+	repetitions, second int // repetitions of so many seconds
+	warn                bool
+}
+
+const (
+	trip      = 1.2e-3  // s
+	bandwidth = 12.45e6 // B/s
+	valueSize = 4096    // bytes
+)
+
+// state is what the network comes to.
+type state struct{ throughput, response, queue, server, queueLength, busy float64 }
+
+// solve solves the network by mean value analysis with load-dependent service (M. Reiser, S. Lavenberg, "Mean-value analysis of
+// closed multichain queuing networks", Journal of the ACM 27, 1980): rate(j) is that of the station with j requests in it.
+func solve(clients int, think float64, workers int, rate func(j int) float64) state {
+	p := []float64{1} // probabilities of j requests at the station
+	var x, r float64
+	for n := 1; n <= clients; n++ {
+		r = 0
+		for j := 1; j <= n; j++ {
+			r += float64(j) / rate(j) * p[j-1]
+		}
+		x = float64(n) / (think + r)
+		next := make([]float64, n+1)
+		sum := 0.0
+		for j := 1; j <= n; j++ {
+			next[j] = x / rate(j) * p[j-1]
+			sum += next[j]
+		}
+		next[0] = math.Max(0, 1-sum)
+		p = next
+	}
+	s := state{throughput: x, response: r}
+	for j, pj := range p {
+		s.busy += pj * float64(min(j, workers))
+		s.queueLength += pj * float64(max(0, j-workers))
+	}
+	s.queue = s.queueLength / x
+	s.server = r - s.queue
+	return s
+}
+
+// write makes the record in dir.
+func (s synthetic) write(t testing.TB, dir string) *record.Record {
+	r, err := record.Create(dir, record.Manifest{
+		Name: "synthetic", Title: "A synthetic sweep", Created: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Command: []string{"mcmwlab", "run", "experiments/synthetic sweep.yaml"},
+		Testbed: "computed", Versions: map[string]string{"memcached": "1.6.38", "mcmw": "test"}, Host: record.Host{CPU: "none", Cores: 8, Memory: 16 << 30, Kernel: "Linux 6.1"},
+		Path: []record.Value{{Source: record.SourcePath, Metric: "round_trip_time_mean", Value: trip}, {Source: record.SourcePath, Metric: "bandwidth", Value: bandwidth}},
+	})
+	require.NoError(t, err)
+	random := rand.New(rand.NewPCG(1, 2))
+	point := 0
+	for _, ratio := range s.ratios {
+		for _, workers := range s.workers {
+			for _, clients := range s.clients {
+				for repetition := range s.repetitions {
+					run := s.run(random, ratio, workers, clients, repetition)
+					run.Point, run.Repetition = point, repetition
+					if s.warn && point == 1 {
+						run.Warnings = []record.Warning{{Code: "interactive_law", Message: "the response time differs by 12 % from N/X - Z"}}
+					}
+					require.NoError(t, r.Add(run))
+				}
+				point++
+			}
+		}
+	}
+	return r
+}
+
+func (s synthetic) run(random *rand.Rand, ratio string, workers, clients, repetition int) record.Run {
+	noisy := func(v, by float64) float64 { return v * (1 + by*random.NormFloat64()) }
+	reads := ratio == "0:1"
+	rate := func(j int) float64 {
+		j = min(j, workers)
+		x := float64(j) / (0.9e-3 + 0.07e-3*float64(j))
+		if reads {
+			x = math.Min(x, bandwidth/(valueSize+40))
+		}
+		return x
+	}
+	st := solve(clients, trip, workers, rate)
+	f := noisy(1, 0.012)
+	x, seconds := st.throughput*f, float64(s.second)
+	response := float64(clients)/x - trip
+	net, worker, reply := 0.02e-3, 0.05e-3, 0.01e-3
+	server := st.server/f - net - worker - reply
+	queue := max(0, response-server-net-worker-reply)
+	read, written := 60.0, float64(valueSize+40)
+	if reads {
+		read, written = written, 40
+	}
+	run := record.Run{
+		State: record.Complete, Seconds: seconds, Started: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		Factors: map[string]string{
+			"connections": fmt.Sprint(clients), "clients": fmt.Sprint(clients), "workers": fmt.Sprint(workers), "ratio": ratio, "servers": "2", "middlewares": "1", "pipeline": "1",
+			"value_size": fmt.Sprint(valueSize), "server_threads": "1", "think_time": "0s", "rate": "0",
+		},
+	}
+	add := func(source, metric string, v float64) {
+		run.Results = append(run.Results, record.Value{Source: source, Metric: metric, Value: v})
+	}
+	client := float64(clients) / noisy(x, 0.002)
+	add("client", "throughput", x)
+	add("client", "requests", x*seconds)
+	add("client", "response_time_mean", client)
+	add("client", "bytes_read", read*x*seconds)
+	add("client", "bytes_written", written*x*seconds)
+	add("client", "errors", 0)
+	if reads {
+		add("client", "hits", x*seconds)
+		add("client", "misses", 0)
+	}
+	add("client", "saturated", 0)
+	add("middleware", "throughput", noisy(x, 0.003))
+	add("middleware", "response_time_mean", response)
+	for metric, v := range map[string]float64{
+		"stage_net_mean": net, "stage_queue_mean": queue, "stage_worker_mean": worker, "stage_server_mean": server, "stage_reply_mean": reply,
+		"queue_length_mean": x * queue, "busy_workers_mean": min(float64(workers), x*(response-queue-net)),
+	} {
+		add("middleware", metric, v)
+	}
+	for i, name := range []string{"server:one", "server:two"} {
+		add(name, "service_time_mean", server*(0.8+0.15*float64(i)))
+		add(name, "seconds_cpu", seconds*x/14000*(0.8+0.1*float64(i)))
+		add(name, "throughput", x)
+	}
+	for second := range s.second {
+		at := float64(second)
+		run.Windows = append(
+			run.Windows,
+			record.Window{Source: "client", Start: at, Seconds: 1, Metric: "throughput", Value: noisy(x, 0.03)},
+			record.Window{Source: "client", Start: at, Seconds: 1, Metric: "response_time_mean", Value: noisy(client, 0.03)},
+		)
+		busy := min(0.85, 0.1+x/20000)
+		for metric, part := range map[string]float64{"cpu_user": 0.3, "cpu_system": 0.5, "cpu_softirq": 0.17, "cpu_irq": 0.02, "cpu_iowait": 0.01} {
+			run.HostSamples = append(run.HostSamples, record.Window{Source: "host", Start: at, Seconds: 1, Metric: metric, Value: busy * part})
+		}
+		run.HostSamples = append(run.HostSamples, record.Window{Source: "host", Start: at, Seconds: 1, Metric: "cpu_idle", Value: 1 - busy})
+	}
+	for source, mean := range map[string]float64{"client": client, "middleware": response} {
+		run.Histograms = append(run.Histograms, gamma(source, mean, x*seconds, random)...)
+	}
+	return run
+}
+
+// gamma returns the bins, 100 us wide, of an Erlang distribution of order 4 with a mean.
+func gamma(source string, mean, requests float64, random *rand.Rand) (bins []record.Bin) {
+	const width, order = 1e-4, 4.0
+	for lower := 0.0; lower < 5*mean; lower += width {
+		z := (lower + width/2) * order / mean
+		density := z * z * z * math.Exp(-z) / 6 * order / mean
+		count := requests * density * width
+		if n := count + math.Sqrt(count)*random.NormFloat64(); n >= 1 {
+			command := "set"
+			bins = append(bins, record.Bin{Source: source, Metric: "response_time", Command: command, Lower: lower, Upper: lower + width, Count: uint64(n)})
+		}
+	}
+	return bins
+}

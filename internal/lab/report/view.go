@@ -1,0 +1,214 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// View says which factors are which part of a figure.
+type View struct {
+	X      string   // along the x axis
+	Series string   // one line for each level; "": one line
+	Panels []string // one panel for each combination of levels
+	// Command counts requests of one kind alone: get, set or multiget; "": all.
+	Command string
+}
+
+// Panel is the points of one panel.
+type Panel struct {
+	Name  string // the levels that it stands for; "" if there is one panel
+	Lines []Line
+}
+
+// Line is the points of one series by ascending x.
+type Line struct {
+	Name   string // such as "64 workers"; "" if there is one line
+	Level  string // of the series' factor
+	Number int    // of the series, the same in every panel
+	Points []Point
+}
+
+// axisOrder is which factors make the best x axis, best first; others come after these.
+var axisOrder = []string{"connections", "clients", "rate", "keys_per_get", "value_size", "servers", "workers", "depth", "pipeline", "ratio"}
+
+// seriesOrder is the same for the lines.
+var seriesOrder = []string{"workers", "depth", "middlewares", "servers", "replicas", "sharded", "pool"}
+
+// labels are the names of factors for people, where these differ.
+var labels = map[string]string{
+	"connections": "clients", "keys_per_get": "keys per GET", "value_size": "value size (B)",
+	"think_time": "think time (s)", "rate": "rate (ops/s)", "ratio": "SET:GET ratio", "key_pattern": "key pattern",
+}
+
+// label returns a factor's name for people.
+func label(factor string) string {
+	if l, ok := labels[factor]; ok {
+		return l
+	}
+	return strings.ReplaceAll(factor, "_", " ")
+}
+
+// levelName returns "64 workers", "ratio 1:9", "sharded".
+func levelName(factor, level string) string {
+	switch {
+	case level == "":
+		return "no " + label(factor)
+	case level == "true":
+		return label(factor)
+	case level == "false":
+		return "not " + label(factor)
+	case factor == "connections":
+		return levelName("clients", level)
+	case factor == "workers" || factor == "servers" || factor == "middlewares" || factor == "replicas" || factor == "clients":
+		if level == "1" {
+			return level + " " + strings.TrimSuffix(factor, "s")
+		}
+		return level + " " + factor
+	default:
+		return strings.TrimSuffix(strings.TrimSuffix(label(factor), " ratio"), " (B)") + " " + level
+	}
+}
+
+// Varied returns the factors with more than one level. Of those that always change together only the first in the order of
+// preference counts: connections, say, where it is a multiple of clients.
+func (d *Data) Varied() []string {
+	var varied []string
+	for _, f := range byPreference(factors(d.Points), axisOrder) {
+		if len(levels(d.Points, f)) > 1 && !slices.ContainsFunc(varied, func(other string) bool { return sameFactor(d.Points, f, other) }) {
+			varied = append(varied, f)
+		}
+	}
+	return varied
+}
+
+// byPreference returns names with those of order first.
+func byPreference(names, order []string) []string {
+	var out []string
+	for _, name := range order {
+		if slices.Contains(names, name) {
+			out = append(out, name)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(order, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// sameFactor reports whether the levels of a and b belong together one by one.
+func sameFactor(points []Point, a, b string) bool {
+	there, back := map[string]string{}, map[string]string{}
+	for _, p := range points {
+		la, lb := p.Levels[a], p.Levels[b]
+		if old, ok := there[la]; ok && old != lb {
+			return false
+		}
+		if old, ok := back[lb]; ok && old != la {
+			return false
+		}
+		there[la], back[lb] = lb, la
+	}
+	return true
+}
+
+// Choose completes a view: what it leaves open is chosen by the factors of the record. A factor that does not exist is an error.
+func (d *Data) Choose(v View) (View, error) {
+	all := factors(d.Points)
+	for _, f := range append([]string{v.X, v.Series}, v.Panels...) {
+		if f != "" && !slices.Contains(all, f) {
+			return v, fmt.Errorf("there is no factor %q: expected one of %s", f, strings.Join(all, ", "))
+		}
+	}
+	rest := slices.DeleteFunc(d.Varied(), func(f string) bool {
+		return slices.ContainsFunc(append([]string{v.X, v.Series}, v.Panels...), func(used string) bool { return used != "" && sameFactor(d.Points, f, used) })
+	})
+	take := func(order []string) string {
+		ordered := byPreference(rest, order)
+		if len(ordered) == 0 {
+			return ""
+		}
+		rest = slices.DeleteFunc(rest, func(f string) bool { return f == ordered[0] })
+		return ordered[0]
+	}
+	if v.X == "" {
+		v.X = take(axisOrder)
+	}
+	if v.X == "" && len(all) > 0 {
+		v.X = byPreference(all, axisOrder)[0]
+	}
+	if v.Series == "" {
+		v.Series = take(seriesOrder)
+	}
+	v.Panels = append(slices.Clone(v.Panels), rest...)
+	return v, nil
+}
+
+// Panels returns the points of the data as the view arranges them.
+func (d *Data) Panels(v View) []Panel {
+	var panels []Panel
+	places := map[string]int{}
+	series := levels(d.Points, v.Series)
+	for _, p := range d.arranged(v) {
+		var names []string
+		for _, f := range v.Panels {
+			names = append(names, levelName(f, p.Levels[f]))
+		}
+		name := strings.Join(names, ", ")
+		at, ok := places[name]
+		if !ok {
+			at = len(panels)
+			places[name] = at
+			panels = append(panels, Panel{Name: name})
+		}
+		level := p.Levels[v.Series]
+		lines := &panels[at].Lines
+		if n := len(*lines); n == 0 || (*lines)[n-1].Level != level {
+			l := Line{Level: level, Number: slices.Index(series, level)}
+			if v.Series != "" && len(series) > 1 {
+				l.Name = levelName(v.Series, level)
+			}
+			*lines = append(*lines, l)
+		}
+		last := &(*lines)[len(*lines)-1]
+		last.Points = append(last.Points, p)
+	}
+	return panels
+}
+
+// arranged returns the points sorted by panel, series and x.
+func (d *Data) arranged(v View) []Point {
+	order := append(slices.Clone(v.Panels), v.Series, v.X)
+	ranks := make([]map[string]int, len(order))
+	for i, f := range order {
+		ranks[i] = map[string]int{}
+		for rank, level := range levels(d.Points, f) {
+			ranks[i][level] = rank
+		}
+	}
+	points := slices.Clone(d.Points)
+	slices.SortStableFunc(points, func(a, b Point) int {
+		for i, f := range order {
+			if c := ranks[i][a.Levels[f]] - ranks[i][b.Levels[f]]; c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
+	return points
+}
+
+// numeric reports whether all levels of the x axis are numbers.
+func (d *Data) numeric(v View) bool {
+	return !slices.ContainsFunc(levels(d.Points, v.X), func(l string) bool { _, ok := levelNumber(l); return !ok })
+}
+
+// place returns where a point lies on the x axis: the number of its level, or the place of that among the levels.
+func (d *Data) place(v View, p Point) float64 {
+	if n, ok := p.Number(v.X); ok && d.numeric(v) {
+		return n
+	}
+	return float64(slices.Index(levels(d.Points, v.X), p.Levels[v.X]))
+}
