@@ -72,15 +72,17 @@ func (b Bars) positive() leastPositive {
 }
 
 func (b Bars) draw(p pen) {
+	var errors []Point
 	b.each(func(l Layer, _ int, left, right, bottom, top float64, point Point) {
 		low, high := p.y(math.Max(bottom, p.base)), p.y(top)
 		if math.Abs(float64(high-low)) > 0.01 {
 			drawBox(p, seriesTone(l.Series), p.x(left), p.x(right), low, high)
 		}
 		if point.bar() && !b.Stacked {
-			drawErrorBar(p, ink, (p.x(left)+p.x(right))/2, point.Low, point.High)
+			errors = append(errors, Between((left+right)/2, point.Y, point.Low, point.High))
 		}
 	})
+	drawErrorBars(p, ink, errors)
 }
 
 // drawBox fills a box, with a little of the surface around it.
@@ -161,7 +163,7 @@ func (b Boxes) draw(p pen) {
 			p.StrokeLine2(draw.LineStyle{Color: t, Width: 2.5}, l, p.y(v.P50), r, p.y(v.P50))
 		}
 		if p.sees(1, v.Mean) {
-			p.DrawGlyph(draw.GlyphStyle{Color: ink, Radius: 2.5, Shape: diamond{}}, vg.Point{X: middle, Y: p.y(v.Mean)})
+			p.DrawGlyph(draw.GlyphStyle{Color: ink, Radius: min(2.5, (r-l)/6), Shape: diamond{}}, vg.Point{X: middle, Y: p.y(v.Mean)})
 		}
 	}
 }

@@ -76,12 +76,17 @@ func (h Histogram) draw(p pen) {
 		end = b.Upper
 	}
 	flush()
-	for _, b := range h.Bins {
-		if middle := Between((b.Lower+b.Upper)/2, b.Count, b.Low, b.High); middle.bar() && p.sees(middle.X, middle.Y) {
-			drawErrorBar(p, t, p.x(middle.X), middle.Low, middle.High)
+	if len(h.Bins) <= mostBars {
+		var errors []Point
+		for _, b := range h.Bins {
+			errors = append(errors, Between((b.Lower+b.Upper)/2, b.Count, b.Low, b.High))
 		}
+		drawErrorBars(p, t, errors)
 	}
 }
+
+// mostBars is up to how many bins have error bars: those of more would cover each other.
+const mostBars = 60
 
 func (h Histogram) entries() []entry {
 	return []entry{{name: h.Name, sample: func(c draw.Canvas) {

@@ -137,26 +137,33 @@ func (l Line) draw(p pen) {
 			}
 		}
 	}
+	drawErrorBars(p, seriesTone(l.Series), l.Points)
 	for _, point := range l.Points {
-		if !p.sees(point.X, point.Y) {
-			continue
-		}
-		if point.bar() {
-			drawErrorBar(p, seriesTone(l.Series), p.x(point.X), point.Low, point.High)
-		}
-		if l.marked() {
+		if l.marked() && p.sees(point.X, point.Y) {
 			p.DrawGlyph(l.glyph(), p.point(point.X, point.Y))
 		}
 	}
 }
 
-// drawErrorBar draws an error bar with its caps.
-func drawErrorBar(p pen, t tone, x vg.Length, low, high float64) {
-	style := draw.LineStyle{Color: t, Width: 1.25}
-	bottom, top := max(p.y(low), p.Min.Y), min(p.y(high), p.Max.Y)
-	p.StrokeLine2(style, x, bottom, x, top)
-	for _, y := range []vg.Length{bottom, top} {
-		p.StrokeLine2(style, x-3.5, y, x+3.5, y)
+// drawErrorBars draws the error bars of the points that have them, with their caps.
+func drawErrorBars(p pen, t tone, points []Point) {
+	const cap = 3.5
+	var path vg.Path
+	for _, point := range points {
+		if !p.sees(point.X, point.Y) || !point.bar() {
+			continue
+		}
+		x, bottom, top := p.x(point.X), max(p.y(point.Low), p.Min.Y), min(p.y(point.High), p.Max.Y)
+		path.Move(vg.Point{X: x, Y: bottom})
+		path.Line(vg.Point{X: x, Y: top})
+		for _, y := range []vg.Length{bottom, top} {
+			path.Move(vg.Point{X: x - cap, Y: y})
+			path.Line(vg.Point{X: x + cap, Y: y})
+		}
+	}
+	if len(path) > 0 {
+		p.SetLineStyle(draw.LineStyle{Color: t, Width: 1.25})
+		p.Stroke(path)
 	}
 }
 

@@ -14,6 +14,10 @@ import (
 // the time are already nine requests long in the mean (M/M/1: rho/(1 - rho)).
 const Busy = 0.9
 
+// Impossible is the utilization above which a component can't be what limits: what it was said to have was wrong. Measuring a path and
+// counting its bytes differ by the bytes of headers and acknowledgements, a few per cent.
+const Impossible = 1.15
+
 // Component is a part of the system that can be used up.
 type Component struct {
 	Name string
@@ -95,23 +99,24 @@ func (d *Data) limit(p Point) Bottleneck {
 		return b
 	}
 	byCause := slices.SortedStableFunc(slices.Values(b.Components), func(x, y Component) int { return cmp.Compare(x.rank, y.rank) })
+	var busy []Component
 	for _, c := range byCause {
-		if c.Utilization.Mean >= Busy {
-			b.Name = c.Name
-			break
+		if c.Utilization.Mean >= Busy && c.Utilization.Mean <= Impossible {
+			busy = append(busy, c)
 		}
+	}
+	if len(busy) > 0 {
+		b.Name = busy[0].Name
 	}
 	share := func(c Component) string { return fmt.Sprintf("%s, %s", c.Name, plot.Ratio.Format(c.Utilization.Mean)) }
 	if b.Name == "" {
 		most := slices.MaxFunc(b.Components, func(x, y Component) int { return cmp.Compare(x.Utilization.Mean, y.Utilization.Mean) })
-		b.Words = fmt.Sprintf("no component is in use for %.0f %% of the time; most used: %s", 100*Busy, share(most))
+		b.Words = fmt.Sprintf("no component is in use for %.0f %% of the time; most used: %s", 100*Busy, share(most)) + doubts(byCause)
 		return b
 	}
 	var parts []string
-	for _, c := range byCause {
-		if c.Utilization.Mean >= Busy {
-			parts = append(parts, share(c))
-		}
+	for _, c := range busy {
+		parts = append(parts, share(c))
 	}
 	b.Words = "limited by the " + strings.Join(parts, "; with it the ")
 	if b.Name == "load generator" {
@@ -122,7 +127,18 @@ func (d *Data) limit(p Point) Bottleneck {
 			b.Words += fmt.Sprintf("; of their time %s is waiting for servers", plot.Ratio.Format(part.Mean))
 		}
 	}
+	b.Words += doubts(byCause)
 	return b
+}
+
+// doubts names what is in use for more than there is of it.
+func doubts(all []Component) (text string) {
+	for _, c := range all {
+		if c.Utilization.Mean > Impossible {
+			text += fmt.Sprintf("; the %s comes to %s, so how much there is of it was not measured right, and it is left out", c.Name, plot.Ratio.Format(c.Utilization.Mean))
+		}
+	}
+	return text
 }
 
 // waitingShare returns the part of a worker's time that it waits for servers.
@@ -153,8 +169,8 @@ func (d *Data) Analyse(v View) Analysis {
 		var of []Saturation
 		for _, line := range panel.Lines {
 			s := saturate(line, v.throughputSource(line.Points[0]), v.metric("throughput"))
-			if p, ok := s.Point(); ok {
-				s.Bottleneck = d.limit(p)
+			if s.Highest >= 0 {
+				s.Bottleneck = d.limit(line.Points[s.Highest])
 			}
 			of = append(of, s)
 		}

@@ -76,7 +76,7 @@ func (d *Data) Figures(v View, names []string) ([]Figure, error) {
 			}
 			continue
 		}
-		f := Figure{Name: k.name, Caption: k.caption + d.errorBars(k.name), Command: d.Command(v, "figure", k.name), Warnings: d.Caution(d.Points)}
+		f := Figure{Name: k.name, Caption: k.caption + d.errorBars(k.name), Command: d.Command(v, "figure", k.name), Warnings: d.Caution(a.behind(k.name))}
 		f.Title = k.title
 		f.Panels = charts
 		figures = append(figures, f)
@@ -87,6 +87,23 @@ func (d *Data) Figures(v View, names []string) ([]Figure, error) {
 		}
 	}
 	return figures, nil
+}
+
+// ofSaturation are the figures and tables that show points of saturation alone.
+var ofSaturation = []string{"histogram", "cdf", "trace", "trace-response-time", "breakdown"}
+
+// behind returns the points that a figure or a table shows.
+func (a *artist) behind(name string) []Point {
+	if !slices.Contains(ofSaturation, name) {
+		return a.d.Points
+	}
+	var points []Point
+	a.each(func(_ Panel, _ Line, s Saturation) {
+		if p, ok := s.Point(); ok {
+			points = append(points, p)
+		}
+	})
+	return points
 }
 
 // errorBars says what the error bars of a figure are.

@@ -34,10 +34,11 @@ func TestTheBottleneckIsTheCauseNotWhatWaitsForIt(t *testing.T) {
 			-1,
 			"limited by the workers, 98.8 %; of their time 80.0 % is waiting for servers",
 		},
-		"server":    {[]record.Value{busy, value("server:one", "seconds_cpu", 19.5)}, -1, "limited by the processor of one, 97.5 %; with it the workers, 98.8 %"},
-		"host":      {[]record.Value{busy}, 0.02, "limited by the processor of the host, 98.0 %; with it the workers, 98.8 %"},
-		"bandwidth": {[]record.Value{busy, value("client", "bytes_read", 9.5e6), value("client", "requests", 10000), value("path", "bandwidth", 1e6)}, 0.02, "limited by the bandwidth of the path, 95.0 %"},
-		"generator": {[]record.Value{busy, value("client", "saturated", 1)}, 0.02, "limited by the load generator, not by what was measured"},
+		"server":             {[]record.Value{busy, value("server:one", "seconds_cpu", 19.5)}, -1, "limited by the processor of one, 97.5 %; with it the workers, 98.8 %"},
+		"host":               {[]record.Value{busy}, 0.02, "limited by the processor of the host, 98.0 %; with it the workers, 98.8 %"},
+		"bandwidth":          {[]record.Value{busy, value("client", "bytes_read", 9.5e6), value("client", "requests", 10000), value("path", "bandwidth", 1e6)}, 0.02, "limited by the bandwidth of the path, 95.0 %"},
+		"more than there is": {[]record.Value{busy, value("client", "bytes_read", 25e6), value("client", "requests", 10000), value("path", "bandwidth", 1e6)}, -1, "limited by the workers, 98.8 %; the bandwidth of the path comes to 250 %, so"},
+		"generator":          {[]record.Value{busy, value("client", "saturated", 1)}, 0.02, "limited by the load generator, not by what was measured"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "limits"})

@@ -22,6 +22,8 @@ type Saturation struct {
 	// Falling: after the highest throughput it falls by more than Near: the system is over-saturated there.
 	Falling    bool
 	Throughput Estimate // at the point
+	// Bottleneck is what limits the point with the highest throughput: at the point of saturation, which comes earlier, what limits is
+	// not yet used up.
 	Bottleneck Bottleneck
 }
 

@@ -106,9 +106,10 @@ func (s synthetic) run(random *rand.Rand, ratio string, workers, clients, repeti
 	net, worker, reply := 0.02e-3, 0.05e-3, 0.01e-3
 	server := st.server/f - net - worker - reply
 	queue := max(0, response-server-net-worker-reply)
-	read, written := 60.0, float64(valueSize+40)
+	read, written := 8.0, 400.0
+	command := "set"
 	if reads {
-		read, written = written, 40
+		read, written, command = valueSize+40, 40, "get"
 	}
 	run := record.Run{
 		State: record.Complete, Seconds: seconds, Started: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
@@ -159,20 +160,19 @@ func (s synthetic) run(random *rand.Rand, ratio string, workers, clients, repeti
 		run.HostSamples = append(run.HostSamples, record.Window{Source: "host", Start: at, Seconds: 1, Metric: "cpu_idle", Value: 1 - busy})
 	}
 	for source, mean := range map[string]float64{"client": client, "middleware": response} {
-		run.Histograms = append(run.Histograms, gamma(source, mean, x*seconds, random)...)
+		run.Histograms = append(run.Histograms, gamma(source, command, mean, x*seconds, random)...)
 	}
 	return run
 }
 
 // gamma returns the bins, 100 us wide, of an Erlang distribution of order 4 with a mean.
-func gamma(source string, mean, requests float64, random *rand.Rand) (bins []record.Bin) {
+func gamma(source, command string, mean, requests float64, random *rand.Rand) (bins []record.Bin) {
 	const width, order = 1e-4, 4.0
 	for lower := 0.0; lower < 5*mean; lower += width {
 		z := (lower + width/2) * order / mean
 		density := z * z * z * math.Exp(-z) / 6 * order / mean
 		count := requests * density * width
 		if n := count + math.Sqrt(count)*random.NormFloat64(); n >= 1 {
-			command := "set"
 			bins = append(bins, record.Bin{Source: source, Metric: "response_time", Command: command, Lower: lower, Upper: lower + width, Count: uint64(n)})
 		}
 	}

@@ -56,7 +56,7 @@ func (d *Data) Tables(v View, names []string) ([]Table, error) {
 		}
 		t.Name, t.Title, t.Command = k.name, k.title, d.Command(v, "table", k.name)
 		if k.name != "warnings" && k.name != "configuration" {
-			t.Warnings = d.Caution(d.Points)
+			t.Warnings = d.Caution(a.behind(k.name))
 		}
 		tables = append(tables, t)
 	}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"encoding/xml"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/record"
+)
+
+// sweep makes a record of a sweep over clients, and returns its directory.
+func sweep(t *testing.T) string {
+	dir := filepath.Join(t.TempDir(), "sweep")
+	r, err := record.Create(dir, record.Manifest{Name: "sweep"})
+	require.NoError(t, err)
+	for i, clients := range []int{8, 16, 32} {
+		x := float64(4000 - 16000/clients)
+		require.NoError(t, r.Add(record.Run{
+			Point: i, State: record.Complete, Seconds: 10, Factors: map[string]string{"connections": strconv.Itoa(clients), "workers": "8"},
+			Results: []record.Value{
+				{Source: "client", Metric: "throughput", Value: x},
+				{Source: "client", Metric: "response_time_mean", Value: float64(clients) / x},
+			},
+		}))
+	}
+	require.NoError(t, r.Close())
+	return dir
+}
+
+func TestReportWritesAPageAndFigures(t *testing.T) {
+	dir := sweep(t)
+	stdout, stderr, err := lab(context.Background(), "report", dir, "--format", "html,markdown,latex")
+	require.NoError(t, err)
+	assert.Empty(t, stderr)
+	assert.Contains(t, stdout, "Not saturated: the throughput still grew")
+	for _, name := range []string{"index.html", "report.md", "tables.tex", "throughput.svg", "response-time.svg"} {
+		text, err := os.ReadFile(filepath.Join(dir, "report", name))
+		require.NoError(t, err)
+		assert.NotEmpty(t, text)
+	}
+	_, err = os.Stat(filepath.Join(dir, "report", "stages.svg"))
+	assert.ErrorIs(t, err, os.ErrNotExist, "there is nothing about stages in the record")
+}
+
+func TestReportWritesOneFigureOrTable(t *testing.T) {
+	dir := sweep(t)
+	figure, _, err := lab(context.Background(), "report", dir, "--figure", "throughput", "--out", "-")
+	require.NoError(t, err)
+	require.NoError(t, xml.Unmarshal([]byte(figure), new(struct{ XMLName xml.Name })))
+	out := t.TempDir()
+	stdout, _, err := lab(context.Background(), "report", dir, "--figure", "throughput", "--out", out)
+	require.NoError(t, err)
+	assert.Equal(t, filepath.Join(out, "throughput.svg")+"\n", stdout)
+	again, err := os.ReadFile(filepath.Join(out, "throughput.svg"))
+	require.NoError(t, err)
+	assert.Equal(t, figure, string(again))
+
+	stdout, _, err = lab(context.Background(), "report", dir, "--table", "law")
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "### Interactive response time law\n\n| clients | throughput |")
+	stdout, _, err = lab(context.Background(), "report", dir, "--table", "law", "--format", "latex")
+	require.NoError(t, err)
+	assert.Contains(t, stdout, `\begin{tabular}{rrrrrr}`)
+	stdout, _, err = lab(context.Background(), "report", dir, "--list")
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "figure  throughput            Throughput\n")
+	assert.NotContains(t, stdout, "stages")
+}
+
+func TestReportSaysWhatItCantMake(t *testing.T) {
+	dir := sweep(t)
+	notWritable := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(notWritable, nil, 0o644))
+	for _, tc := range []struct {
+		args []string
+		want string
+		code int
+	}{
+		{[]string{"report"}, "takes the directory of one record, got 0 arguments", exitUsage},
+		{[]string{"report", dir, "--figure", "thruput"}, `--figure "thruput": expected one of throughput, response-time,`, exitUsage},
+		{[]string{"report", dir, "--table", "laws"}, `--table "laws": expected one of configuration,`, exitUsage},
+		{[]string{"report", dir, "--format", "pdf"}, `--format "pdf": expected one of html, markdown, latex`, exitUsage},
+		{[]string{"report", dir, "--confidence", "95"}, "--confidence 95: expected more than 0 and less than 1", exitUsage},
+		{[]string{"report", dir, "--select", "workers"}, `--select "workers": expected FACTOR=LEVEL`, exitUsage},
+		{[]string{"report", dir, "--select", "workers=8", "--select", "workers=16"}, `workers=8 is selected already`, exitUsage},
+		{[]string{"report", dir, "--command", "delete"}, `--command "delete": expected one of get, set, multiget`, exitUsage},
+		{[]string{"report", dir, "--out", "-"}, "--out -: expected exactly one --figure or --table", exitUsage},
+		{[]string{"report", dir, "--select", "workers=9"}, `factor workers has no level "9": expected one of 8`, exitFailed},
+		{[]string{"report", dir, "--x", "worker"}, `there is no factor "worker": expected one of connections, workers`, exitFailed},
+		{[]string{"report", dir, "--figure", "stages"}, "figure stages: the record has not what it shows", exitFailed},
+		{[]string{"report", t.TempDir()}, "no record", exitFailed},
+		{[]string{"report", dir, "--out", filepath.Join(notWritable, "report")}, "not a directory", exitFailed},
+	} {
+		_, _, err := lab(context.Background(), tc.args...)
+		require.ErrorContains(t, err, tc.want)
+		assert.Equal(t, tc.code, exitCode(err, io.Discard), tc.args)
+	}
+}
