@@ -138,9 +138,7 @@ func (r *rig) sighup() {
 // logged returns the log since the last call, each line's message and what belongs to it, without the time.
 func (r *rig) logged(t *testing.T) (lines []string) {
 	t.Helper()
-	r.out.mu.Lock()
-	defer r.out.mu.Unlock()
-	for line := range strings.Lines(r.out.text.String()) {
+	for line := range strings.Lines(r.out.Take()) {
 		var fields map[string]any
 		require.NoError(t, json.Unmarshal([]byte(line), &fields))
 		delete(fields, "time")
@@ -150,7 +148,6 @@ func (r *rig) logged(t *testing.T) (lines []string) {
 		require.NoError(t, encoder.Encode(fields))
 		lines = append(lines, strings.TrimSpace(text.String()))
 	}
-	r.out.text.Reset()
 	return lines
 }
 

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/config"
+	"mcmw/internal/mctest"
 )
 
 // runMain makes the test binary behave as mcmw itself: the tests of signals start it so.
@@ -30,22 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 // output is a writer that one goroutine fills while another reads it.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
+type output = mctest.Output
 
 // execute runs the command line to its end.
 func execute(t *testing.T, args ...string) (code int, stdout, stderr string) {

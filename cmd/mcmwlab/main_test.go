@@ -21,6 +21,9 @@ import (
 	"mcmw/internal/mctest"
 )
 
+// patience is how long a test waits for what should not take long; it only turns a hang into a failure.
+const patience = time.Minute
+
 // lab runs the program and returns what it wrote.
 func lab(ctx context.Context, args ...string) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
@@ -68,39 +71,36 @@ func TestLoadWritesNothingButJSONToStandardOutputWhenAsked(t *testing.T) {
 	assert.EqualValues(t, 10, result.Total.Requests)
 }
 
-// watched lets a test see what is written while the program runs.
-type watched struct {
-	mu   sync.Mutex
-	text strings.Builder // guarded by mu
-}
-
-func (w *watched) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-func (w *watched) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
+// cancelOnce ends the run when happened is closed. A run that should have been ended and was not is ended by its own context
+// after a while, which is another error.
+func cancelOnce(t *testing.T, happened <-chan struct{}) context.Context {
+	t.Helper()
+	limited, stop := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithCancel(limited)
+	t.Cleanup(stop)
+	go func() {
+		select {
+		case <-happened:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx
 }
 
 func TestAnInterruptedLoadPrintsWhatItHas(t *testing.T) {
-	server := mctest.StartMemcached(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		for server := mctest.MustDial(t, server.Addr()); ; time.Sleep(5 * time.Millisecond) {
-			reply, err := server.Do("stats\r\n")
-			if err != nil || !strings.Contains(reply, "STAT cmd_get 0\r\n") {
-				cancel()
-				return
-			}
-		}
-	}()
-	stdout, _, err := lab(ctx, "load", "--target", server.Addr(), "-c", "2", "--test-time", "1h")
+	asked := make(chan struct{})
+	var first sync.Once
+	server := mctest.StartScript(t, func(p *mctest.Peer) {
+		p.Answer(func(string) string {
+			first.Do(func() { close(asked) })
+			return "END\r\n"
+		})
+	})
+	ctx := cancelOnce(t, asked)
+	stdout, _, err := lab(ctx, "load", "--target", server.Addr(), "-c", "2", "--ratio", "0:1", "--test-time", "1h")
 	require.NoError(t, err)
+	require.ErrorIs(t, ctx.Err(), context.Canceled)
 	assert.Contains(t, stdout, "(interrupted)")
 	assert.Contains(t, stdout, "total")
 }
@@ -185,16 +185,9 @@ func TestBenchPrintsWritesAndShowsProgress(t *testing.T) {
 func TestAnInterruptedBenchLeavesThePageAlone(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "performance.md")
 	require.NoError(t, os.WriteFile(page, []byte("what was measured before"), 0o644))
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	var out bytes.Buffer
-	var progress watched
-	go func() {
-		for !strings.Contains(progress.String(), "  1 of 1000: ") {
-			time.Sleep(time.Millisecond)
-		}
-		cancel()
-	}()
+	var progress mctest.Output
+	ctx := cancelOnce(t, progress.Written("  1 of 1000: "))
 	err := run(ctx, strings.Fields("bench --systems direct --only mixed-1 --rounds 1000 --test-time 0.05 --warm-up 0.01 --markdown "+page), &out, &progress)
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Contains(t, out.String(), "the benchmark ended before its time")
@@ -246,16 +239,9 @@ func TestFaultsListsRunsAndWritesItsSection(t *testing.T) {
 }
 
 func TestASoakThatIsInterruptedReportsTheRoundsThatEnded(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	var out bytes.Buffer
-	var progress watched
-	go func() {
-		for !strings.Contains(progress.String(), "round 1 of 4: server-") {
-			time.Sleep(time.Millisecond)
-		}
-		cancel()
-	}()
+	var progress mctest.Output
+	ctx := cancelOnce(t, progress.Written("round 1 of 4: server-"))
 	err := run(ctx, []string{"soak", "--mcmw", mctest.Build(t, "mcmw/cmd/mcmw"), "--duration", "1h"}, &out, &progress)
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Contains(t, out.String(), "    mcmwlab soak --mcmw ")

@@ -133,6 +133,38 @@ func TestALightLoadSaturatesNothing(t *testing.T) {
 	require.Greater(t, r.Capacity, 2*r.Rate)
 }
 
+// milestones counts and tells when a number is reached. One goroutine waits.
+type milestones struct {
+	mu    sync.Mutex // guards the fields below
+	count uint64
+	next  uint64
+	there chan struct{} // closed when count is next; nil: nobody waits
+}
+
+func (m *milestones) add() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.count++
+	m.tell()
+}
+
+// reached returns a channel that is closed when n were counted.
+func (m *milestones) reached(n uint64) <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	there := make(chan struct{})
+	m.next, m.there = n, there
+	m.tell()
+	return there
+}
+
+func (m *milestones) tell() {
+	if m.there != nil && m.count >= m.next {
+		close(m.there)
+		m.there = nil
+	}
+}
+
 // TestLittlesLawHoldsWithin2Percent compares the samples with rate times time while the load is steady: as many requests
 // as there are clients, of which as many are in service as there are workers.
 func TestLittlesLawHoldsWithin2Percent(t *testing.T) {
@@ -141,6 +173,7 @@ func TestLittlesLawHoldsWithin2Percent(t *testing.T) {
 	m := mwtest.Start(t, o)
 	var stop atomic.Bool
 	var load sync.WaitGroup
+	var answered milestones
 	for range 40 {
 		client := m.Dial(t)
 		load.Go(func() {
@@ -149,16 +182,17 @@ func TestLittlesLawHoldsWithin2Percent(t *testing.T) {
 					t.Error(err)
 					return
 				}
+				answered.add()
 			}
 		})
 	}
 	after := func(n uint64) *stats.Snapshot {
-		for {
-			if s := m.Stats().Snapshot(); s.Answered >= n {
-				return s
-			}
-			time.Sleep(stats.SamplePeriod)
+		select {
+		case <-answered.reached(n):
+		case <-time.After(2 * time.Minute):
+			require.Fail(t, "the load stands still", "%d requests should have been answered", n)
 		}
+		return m.Stats().Snapshot()
 	}
 	defer load.Wait()
 	defer stop.Store(true)

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,7 +32,7 @@ type Server struct {
 	addr string
 	cmd  *exec.Cmd
 	done chan error // carries the result of Wait, once
-	log  *syncBuffer
+	log  *Output    // its stderr
 }
 
 // StartMemcached starts a memcached from PATH with args added to its command line, waits until it accepts connections,
@@ -253,7 +252,7 @@ func (s *Server) start(port string) {
 			args = append(args, "-l", s.host)
 		}
 	}
-	s.log = &syncBuffer{}
+	s.log = &Output{Limit: maxLog}
 	s.cmd = exec.Command(binary, append(args, s.args...)...)
 	s.cmd.Env = append(os.Environ(), "MEMCACHED_PORT_FILENAME="+portFile)
 	s.cmd.Stderr = s.log
@@ -314,26 +313,5 @@ func (s *Server) answers(portFile string) error {
 	return nil
 }
 
-// syncBuffer keeps what a process writes to stderr, readable while it runs.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer // guarded by mu
-}
-
 // maxLog is how much of a process's stderr is kept, bytes: "verbosity 2" makes memcached write without end.
 const maxLog = 64 << 10
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if room := maxLog - b.buf.Len(); room > 0 {
-		b.buf.Write(p[:min(room, len(p))])
-	}
-	return len(p), nil
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}

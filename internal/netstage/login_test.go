@@ -129,7 +129,7 @@ func TestNothingOfAStrangerReachesAServer(t *testing.T) {
 }
 
 func TestWrongPasswordsAreCountedAndLoggedWithoutThem(t *testing.T) {
-	var log safeBuffer
+	var log mctest.Output
 	o := middleware.Options{Log: slog.New(slog.NewTextHandler(&log, nil))}
 	o.Security.AuthFile = passwords(t, users)
 	m := start(t, o)

@@ -2,13 +2,11 @@ package netstage_test
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,24 +25,6 @@ func withTLS(t *testing.T, o middleware.Options) (middleware.Options, *tls.Confi
 	ca := mctest.NewCA(t)
 	o.Security.TLS.Cert, o.Security.TLS.Key = ca.Issue()
 	return o, ca.Client("", "")
-}
-
-// safeBuffer is a log that may be read while it is written.
-type safeBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer // guarded by mu
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 func TestClientsSpeakTLSAndOthersDoNot(t *testing.T) {
@@ -68,7 +48,7 @@ func TestClientsSpeakTLSAndOthersDoNot(t *testing.T) {
 }
 
 func TestAClientWithoutTLSIsClosedCountedAndLogged(t *testing.T) {
-	var log safeBuffer
+	var log mctest.Output
 	o, _ := withTLS(t, middleware.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	m := start(t, o)
 	for range 20 {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -194,19 +195,59 @@ func TestARunWithoutLimitGoesOnUntilItsContextEnds(t *testing.T) {
 	assert.ErrorContains(t, err, "runs once")
 }
 
-func TestARunThatIsInterruptedBeforeItRecordsSaysSo(t *testing.T) {
-	server := mctest.StartMemcached(t)
-	g, err := load.New(load.Options{Targets: []string{server.Addr()}, WarmUp: time.Hour})
-	require.NoError(t, err)
+// silentAfter starts a server that answers the first n gets of every connection and no more, and says when it has stopped
+// answering one.
+func silentAfter(t *testing.T, n int) (address string, silent <-chan struct{}) {
+	stopped := make(chan struct{})
+	var first sync.Once
+	return mctest.StartScript(t, func(p *mctest.Peer) {
+		for range n {
+			if _, ok := p.Line(); !ok {
+				return
+			}
+			p.Send("END\r\n")
+		}
+		if _, ok := p.Line(); ok {
+			first.Do(func() { close(stopped) })
+			p.Stall()
+		}
+	}).Addr(), stopped
+}
+
+// runUntil runs the load until happened is closed.
+func runUntil(t *testing.T, g *load.Generator, happened <-chan struct{}) (*load.Result, error) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	type outcome struct {
+		result *load.Result
+		err    error
+	}
+	ended := make(chan outcome, 1)
 	go func() {
-		for g.Live().Requests == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		cancel()
+		result, err := g.Run(ctx)
+		ended <- outcome{result, err}
 	}()
-	_, err = g.Run(ctx)
+	limit := time.After(time.Minute)
+	for {
+		select {
+		case <-happened:
+			cancel()
+			happened = nil
+		case o := <-ended:
+			require.Nil(t, happened, "the run ended by itself")
+			return o.result, o.err
+		case <-limit:
+			t.Fatal("the run did not end, or what was to end it did not happen")
+		}
+	}
+}
+
+func TestARunThatIsInterruptedBeforeItRecordsSaysSo(t *testing.T) {
+	address, silent := silentAfter(t, 3)
+	g, err := load.New(load.Options{Targets: []string{address}, Gets: 1, WarmUp: time.Hour})
+	require.NoError(t, err)
+	_, err = runUntil(t, g, silent)
 	assert.EqualError(t, err, "the run ended before its warm-up of 1h0m0s was over: nothing was recorded")
 }
 
@@ -283,20 +324,10 @@ func TestAnErrorOfOneConnectionKeepsTheResultOfTheOthers(t *testing.T) {
 }
 
 func TestAServerThatStallsAtTheEndDoesNotHoldTheRunUp(t *testing.T) {
-	server := mctest.StartMemcached(t)
-	g, err := load.New(load.Options{Targets: []string{server.Addr()}, Connections: 4})
+	address, silent := silentAfter(t, 3)
+	g, err := load.New(load.Options{Targets: []string{address}, Connections: 4, Gets: 1})
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		for g.Live().Requests == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		server.Freeze()
-		cancel()
-	}()
-	r, err := g.Run(ctx)
-	server.Thaw()
+	r, err := runUntil(t, g, silent)
 	require.NoError(t, err)
 	assert.True(t, r.Interrupted)
 }

@@ -1,0 +1,73 @@
+package mctest
+
+import (
+	"strings"
+	"sync"
+)
+
+// Output keeps what a program writes, to be read and waited for while the program runs. The zero value is ready and
+// keeps everything.
+type Output struct {
+	// Limit is how much is kept, bytes; 0: all. It is set before the first write.
+	Limit int
+
+	mu     sync.Mutex // guards the fields below
+	text   []byte
+	awaits []await
+}
+
+// await is a text that somebody waits for.
+type await struct {
+	text    string
+	written chan struct{} // closed once it was written
+}
+
+// Write takes everything.
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	kept := p
+	if o.Limit > 0 {
+		kept = p[:min(max(o.Limit-len(o.text), 0), len(p))]
+	}
+	o.text = append(o.text, kept...)
+	waiting := o.awaits[:0]
+	for _, a := range o.awaits {
+		if strings.Contains(string(o.text), a.text) {
+			close(a.written)
+		} else {
+			waiting = append(waiting, a)
+		}
+	}
+	o.awaits = waiting
+	return len(p), nil
+}
+
+// String returns what was written and kept.
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(o.text)
+}
+
+// Written returns a channel that is closed once text has been written, in one piece or in several.
+func (o *Output) Written(text string) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	a := await{text: text, written: make(chan struct{})}
+	if strings.Contains(string(o.text), text) {
+		close(a.written)
+	} else {
+		o.awaits = append(o.awaits, a)
+	}
+	return a.written
+}
+
+// Take returns what was written since the last Take and forgets it; who waits for a text waits for one written later.
+func (o *Output) Take() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text := string(o.text)
+	o.text = o.text[:0]
+	return text
+}
