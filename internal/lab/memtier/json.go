@@ -1,0 +1,374 @@
+package memtier
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseJSON reads what memtier writes with --json-out-file. Numbers that are none (memtier writes nan where nothing was
+// measured, which is not JSON) are taken as missing.
+func ParseJSON(r io.Reader) (*Output, error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	var file map[string]json.RawMessage
+	if err := json.Unmarshal(withoutNaN(text), &file); err != nil {
+		return nil, fmt.Errorf("%w: expected the JSON of memtier_benchmark", err)
+	}
+	out := &Output{Configuration: map[string]string{}}
+	if err := out.settings(file); err != nil {
+		return nil, err
+	}
+	for title, section := range file {
+		if !isResult(title) {
+			continue
+		}
+		result, err := parseResult(title, section)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", title, err)
+		}
+		out.Results = append(out.Results, result)
+	}
+	if len(out.Results) == 0 {
+		return nil, errors.New(`no result of memtier_benchmark found: expected an object "ALL STATS"`)
+	}
+	// Best, worst, average, as in the text.
+	slices.SortFunc(out.Results, func(a, b Result) int {
+		return slices.Index(titles, kindOf(a.Title)) - slices.Index(titles, kindOf(b.Title))
+	})
+	return out, nil
+}
+
+// titles are the beginnings of what memtier calls its results, in its order.
+var titles = []string{"ALL STATS", "BEST RUN", "WORST RUN", "AGGREGATED"}
+
+// kindOf returns the beginning by which title is a result, "" if it is none.
+func kindOf(title string) string {
+	for _, kind := range titles {
+		if strings.HasPrefix(title, kind) {
+			return kind
+		}
+	}
+	return ""
+}
+
+func isResult(title string) bool { return kindOf(title) != "" }
+
+// settings reads "configuration" and "run information".
+func (o *Output) settings(file map[string]json.RawMessage) error {
+	var configuration map[string]any
+	if raw, ok := file["configuration"]; ok {
+		if err := json.Unmarshal(raw, &configuration); err != nil {
+			return fmt.Errorf(`"configuration": %w`, err)
+		}
+	}
+	for name, value := range configuration {
+		switch value := value.(type) {
+		case nil:
+		case string:
+			o.Configuration[name] = value
+		case float64:
+			o.Configuration[name] = strconv.FormatFloat(value, 'f', -1, 64)
+		default:
+			return fmt.Errorf(`"configuration": %s is neither text nor a number`, name)
+		}
+	}
+	var information struct {
+		Threads     float64 `json:"Threads"`
+		Connections float64 `json:"Connections per thread"`
+		Seconds     float64 `json:"Seconds"`
+		Requests    float64 `json:"Requests per client"`
+	}
+	if raw, ok := file["run information"]; ok {
+		if err := json.Unmarshal(raw, &information); err != nil {
+			return fmt.Errorf(`"run information": %w`, err)
+		}
+	}
+	for _, count := range []float64{information.Threads, information.Connections, information.Seconds, information.Requests} {
+		if count < 0 || count > math.MaxInt32 {
+			return fmt.Errorf(`"run information": %v: expected 0 to %d`, count, math.MaxInt32)
+		}
+	}
+	o.Threads, o.Connections = int(information.Threads), int(information.Connections)
+	o.Duration, o.RequestsPerConnection = information.Seconds, int(information.Requests)
+	return nil
+}
+
+// jsonRow is memtier's object of a row.
+type jsonRow struct {
+	Count      *float64 `json:"Count"`
+	Throughput *float64 `json:"Ops/sec"`
+	Hits       *float64 `json:"Hits/sec"`
+	Misses     *float64 `json:"Misses/sec"`
+	Errors     *float64 `json:"Connection Errors"`
+	Latency    *float64 `json:"Latency"`
+	Mean       *float64 `json:"Average Latency"`
+	Min        *float64 `json:"Min Latency"`
+	Max        *float64 `json:"Max Latency"`
+	Kilobytes  *float64 `json:"KB/sec"`
+	Received   *float64 `json:"KB/sec RX"`
+	Sent       *float64 `json:"KB/sec TX"`
+
+	Series      map[string]map[string]*float64 `json:"Time-Serie"`
+	Percentiles map[string]json.RawMessage     `json:"Percentile Latencies"`
+}
+
+// parseResult reads a result: rows are objects, distributions are arrays, and "Runtime" is neither.
+func parseResult(title string, section json.RawMessage) (Result, error) {
+	result := Result{Title: title, Distributions: map[string][]Quantile{}}
+	names, members, err := membersOf(section)
+	if err != nil {
+		return result, err
+	}
+	for _, name := range names {
+		raw := members[name]
+		switch {
+		case name == "Runtime":
+			if err := result.runtime(raw); err != nil {
+				return result, fmt.Errorf("%q: %w", name, err)
+			}
+		case bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")):
+			distribution, err := parseDistribution(raw)
+			if err != nil {
+				return result, fmt.Errorf("%q: %w", name, err)
+			}
+			result.Distributions[name] = distribution
+		case bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")):
+			row, err := parseRow(name, raw)
+			if err != nil {
+				return result, fmt.Errorf("%q: %w", name, err)
+			}
+			result.Rows = append(result.Rows, row)
+		}
+	}
+	if len(result.Rows) == 0 {
+		return result, errors.New(`no rows: expected objects such as "Sets" and "Totals"`)
+	}
+	return result, nil
+}
+
+// membersOf returns the members of a JSON object and their names in the order of the text.
+func membersOf(object json.RawMessage) (names []string, members map[string]json.RawMessage, err error) {
+	if err := json.Unmarshal(object, &members); err != nil {
+		return nil, nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	if _, err := decoder.Token(); err != nil {
+		return nil, nil, err
+	}
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return nil, nil, err
+		}
+		if name, ok := token.(string); ok && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		var skipped json.RawMessage
+		if err := decoder.Decode(&skipped); err != nil {
+			return nil, nil, err
+		}
+	}
+	return names, members, nil
+}
+
+// runtime reads when the run was.
+func (r *Result) runtime(raw json.RawMessage) error {
+	var runtime struct {
+		Start       int64  `json:"Start time"`
+		Finish      int64  `json:"Finish time"`
+		Unit        string `json:"Time unit"`
+		Interrupted string `json:"Interrupted"`
+	}
+	if err := json.Unmarshal(raw, &runtime); err != nil {
+		return err
+	}
+	if runtime.Unit != "" && runtime.Unit != "MILLISECONDS" {
+		return fmt.Errorf("time unit %q: expected MILLISECONDS", runtime.Unit)
+	}
+	r.Interrupted = runtime.Interrupted == "true"
+	if runtime.Start > 0 {
+		r.Start, r.Finish = time.UnixMilli(runtime.Start), time.UnixMilli(runtime.Finish)
+	}
+	return nil
+}
+
+// parseRow reads the object of a row.
+func parseRow(name string, raw json.RawMessage) (Row, error) {
+	row := emptyRow(name)
+	var object jsonRow
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return row, err
+	}
+	var err error
+	if row.Count, err = count(object.Count); err != nil {
+		return row, fmt.Errorf("count: %w", err)
+	}
+	if row.Errors, err = count(object.Errors); err != nil {
+		return row, fmt.Errorf("connection errors: %w", err)
+	}
+	if object.Mean == nil {
+		object.Mean = object.Latency
+	}
+	row.Throughput, row.Hits, row.Misses = scaled(object.Throughput, 1), scaled(object.Hits, 1), scaled(object.Misses, 1)
+	row.Mean, row.Min, row.Max = scaled(object.Mean, 1e-3), scaled(object.Min, 1e-3), scaled(object.Max, 1e-3)
+	row.Bytes, row.Received, row.Sent = scaled(object.Kilobytes, bytesPerKB), scaled(object.Received, bytesPerKB), scaled(object.Sent, bytesPerKB)
+	if err := row.percentiles(object.Percentiles); err != nil {
+		return row, fmt.Errorf("percentile latencies: %w", err)
+	}
+	for second, values := range object.Series {
+		s, err := parseSecond(second, values)
+		if err != nil {
+			return row, fmt.Errorf("Time-Serie %q: %w", second, err)
+		}
+		row.Seconds = append(row.Seconds, s)
+	}
+	slices.SortFunc(row.Seconds, func(a, b Second) int { return cmp.Compare(a.Start, b.Start) })
+	return row, nil
+}
+
+// percentiles reads "p99.90" and the like, and the histogram beside them.
+func (r *Row) percentiles(members map[string]json.RawMessage) error {
+	for name, raw := range members {
+		if name == "Histogram log format" {
+			var log struct {
+				Histogram string `json:"Compressed Histogram"`
+			}
+			if err := json.Unmarshal(raw, &log); err != nil {
+				return err
+			}
+			if log.Histogram == "" {
+				continue
+			}
+			bins, err := decodeHistogram(log.Histogram)
+			if err != nil {
+				return err
+			}
+			r.Histogram = bins
+			continue
+		}
+		share, ok := percentileName(name)
+		if !ok {
+			continue
+		}
+		var milliseconds *float64
+		if err := json.Unmarshal(raw, &milliseconds); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		r.Percentiles = append(r.Percentiles, Quantile{Share: share, Seconds: scaled(milliseconds, 1e-3)})
+	}
+	sortQuantiles(r.Percentiles)
+	return nil
+}
+
+// parseSecond reads a member of a time series.
+func parseSecond(name string, values map[string]*float64) (Second, error) {
+	s := Second{Mean: scaled(values["Average Latency"], 1e-3), Min: scaled(values["Min Latency"], 1e-3), Max: scaled(values["Max Latency"], 1e-3)}
+	start, err := strconv.ParseUint(name, 10, 31)
+	if err != nil {
+		return s, errors.New("expected the number of a second")
+	}
+	s.Start = float64(start)
+	for field, target := range map[string]*uint64{
+		"Count": &s.Count, "Bytes RX": &s.Received, "Bytes TX": &s.Sent, "Hits": &s.Hits, "Misses": &s.Misses, "Connection Errors": &s.ConnErrors,
+	} {
+		if *target, err = count(values[field]); err != nil {
+			return s, fmt.Errorf("%s: %w", field, err)
+		}
+	}
+	for field, value := range values {
+		if share, ok := percentileName(field); ok {
+			s.Percentiles = append(s.Percentiles, Quantile{Share: share, Seconds: scaled(value, 1e-3)})
+		}
+	}
+	sortQuantiles(s.Percentiles)
+	return s, nil
+}
+
+// parseDistribution reads the array of a cumulative distribution.
+func parseDistribution(raw json.RawMessage) ([]Quantile, error) {
+	var steps []struct {
+		Milliseconds *float64 `json:"<=msec"`
+		Percent      *float64 `json:"percent"`
+	}
+	if err := json.Unmarshal(raw, &steps); err != nil {
+		return nil, err
+	}
+	var quantiles []Quantile
+	for _, step := range steps {
+		q := Quantile{Share: scaled(step.Percent, 0.01), Seconds: scaled(step.Milliseconds, 1e-3)}
+		if err := checkRising(quantiles, q); err != nil {
+			return nil, err
+		}
+		quantiles = append(quantiles, q)
+	}
+	return quantiles, nil
+}
+
+func sortQuantiles(quantiles []Quantile) {
+	slices.SortFunc(quantiles, func(a, b Quantile) int { return cmp.Compare(a.Share, b.Share) })
+}
+
+// scaled returns the value times unit, NaN for a missing one.
+func scaled(value *float64, unit float64) float64 {
+	if value == nil {
+		return math.NaN()
+	}
+	return *value * unit
+}
+
+// count reads a number of things, 0 for a missing one.
+func count(value *float64) (uint64, error) {
+	if value == nil {
+		return 0, nil
+	}
+	if *value < 0 || *value > 1<<53 || *value != math.Trunc(*value) {
+		return 0, fmt.Errorf("%v: expected a whole number from 0", *value)
+	}
+	return uint64(*value), nil
+}
+
+// withoutNaN returns text with nan, -nan, inf and -inf outside of strings replaced by null.
+func withoutNaN(text []byte) []byte {
+	var out []byte
+	inString := false
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if inString {
+			if c == '\\' && i+1 < len(text) {
+				out = append(out, c, text[i+1])
+				i++
+				continue
+			}
+			inString = c != '"'
+		} else if c == '"' {
+			inString = true
+		} else if rest, ok := cutNaN(text[i:]); ok {
+			out = append(out, "null"...)
+			i = len(text) - len(rest) - 1
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// cutNaN cuts a number that is none off the beginning of text.
+func cutNaN(text []byte) (rest []byte, ok bool) {
+	for _, word := range []string{"-nan", "nan", "-inf", "inf"} {
+		if rest, ok = bytes.CutPrefix(text, []byte(word)); ok {
+			return rest, true
+		}
+	}
+	return text, false
+}
