@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,54 +12,111 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"mcmw/internal/lab/load"
 )
 
 // loadFlags are the flags of `mcmwlab load`. Those that memtier_benchmark has too are called as there.
 type loadFlags struct {
-	server     string
-	port       int
-	unixSocket string
-	targets    []string
-	clients    int
-	ratio      string
-	testTime   time.Duration
-	jsonOut    string
-	quiet      bool
-	options    load.Options
+	server       string
+	port         int
+	unixSocket   string
+	targets      []string
+	protocol     string
+	authenticate string
+	clients      int
+	ratio        string
+	testTime     time.Duration
+
+	rate         string
+	arrivals     string
+	perClient    float64
+	thinkPattern string
+
+	sizeRange        string
+	sizeList         string
+	sizePattern      string
+	sizeDistribution string
+	keyPattern       string
+	expiryRange      string
+
+	outputs loadOutputs
+	quiet   bool
+	driver  driverFlags
+	options load.Options
 }
 
-func newLoadCommand(stderr io.Writer) *cobra.Command {
+func newLoadCommand(args []string, stderr io.Writer) *cobra.Command {
 	var f loadFlags
-	o := &f.options
 	cmd := &cobra.Command{
 		Use:   "load",
-		Short: "Put a closed-loop load on a server and measure it",
-		Long: `Put a closed-loop load on a server and measure it: each connection keeps --pipeline requests outstanding and sends the
-next as soon as a reply is complete. The latency of a request runs from the write that sends it to the read that
-brings the end of its reply. The first interrupt ends the run and prints what was measured.`,
+		Short: "Put a load on a server and measure it",
+		Long: `Put a load on a server and measure it.
+
+Closed loop (the default): each connection keeps --pipeline requests outstanding and sends the next as soon as a reply is
+complete, or --think-time later. The latency of a request runs from the write that sends it to the read that brings the
+end of its reply.
+
+Open loop (--rate or --rate-limiting): requests are due at times that do not depend on replies. The latency of a request
+runs from when it was due; its service time, from its write, is shown beside it, and how late requests were sent.
+
+The first interrupt ends the run and prints what was measured. docs/load.md explains every flag.`,
 		Example: `  mcmwlab load -s 127.0.0.1 -p 11311 -c 64 --ratio 1:9 -d 64 --test-time 10 --populate
-  mcmwlab load --target 127.0.0.1:11211 --target 127.0.0.1:11212 -c 16 --pipeline 16 --requests 100000`,
+  mcmwlab load --target 127.0.0.1:11211 --target 127.0.0.1:11212 -c 16 --pipeline 16 --requests 100000
+  mcmwlab load -p 11311 --rate ramp:1000-50000/30s --arrivals poisson --key-pattern Z:Z --test-time 30 --csv-out-file load.csv`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(cmd.Context(), cmd.OutOrStdout(), stderr)
+			return f.run(cmd, stderr)
 		},
 	}
-	flags := cmd.Flags()
+	f.define(cmd.Flags())
+	cmd.AddCommand(newAgreementCommand(args, stderr))
+	return cmd
+}
+
+// define declares the flags.
+func (f *loadFlags) define(flags *pflag.FlagSet) {
+	o := &f.options
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		// Other names that people use.
+		switch name {
+		case "host":
+			name = "server"
+		case "json-out":
+			name = "json-out-file"
+		}
+		return pflag.NormalizedName(name)
+	})
 	flags.StringVarP(&f.server, "server", "s", "127.0.0.1", "address of the server")
 	flags.IntVarP(&f.port, "port", "p", 11211, "port of the server")
 	flags.StringVarP(&f.unixSocket, "unix-socket", "S", "", "path of a unix socket to use instead of server and port")
 	flags.StringArrayVar(&f.targets, "target", nil, "host:port or unix:/path; repeated: the connections are spread over all; instead of the flags above")
+	flags.StringVarP(&f.protocol, "protocol", "P", "memcache_text", "memcache_text, memcache_meta or redis")
+	flags.StringVarP(&f.authenticate, "authenticate", "a", "", "USER:PASSWORD to log in with; @FILE reads them from a file")
 	flags.IntVarP(&f.clients, "clients", "c", 50, "connections per thread")
 	flags.IntVarP(&o.Threads, "threads", "t", 1, "threads, one epoll loop each")
-	flags.StringVar(&f.ratio, "ratio", "1:9", "SET:GET ratio")
-	flags.IntVar(&o.Pipeline, "pipeline", 1, "requests that each connection keeps outstanding")
+	flags.IntVar(&o.Pipeline, "pipeline", 1, "requests that each connection keeps outstanding; in an open loop the most it sends without a reply (default 64)")
+	flags.Var((*seconds)(&o.ThinkTime), "think-time", "closed loop: time between a reply and the next request")
+	flags.StringVar(&f.thinkPattern, "think-pattern", "constant", "constant or exponential think times")
+	flags.StringVar(&f.rate, "rate", "", "open loop: requests per second over all connections, as 20000, ramp:1000-20000/30s, steps:1000,2000/10s or burst:1000,20000/10s,500ms")
+	flags.Float64Var(&f.perClient, "rate-limiting", 0, "open loop: constant requests per second of each connection")
+	flags.StringVar(&f.arrivals, "arrivals", "even", "even or poisson: times between the requests of an open loop")
+	flags.StringVar(&f.ratio, "ratio", "1:9", "SET:GET or SET:GET:MULTIGET ratio of requests")
+	flags.IntVar(&o.KeysPerGet, "multi-key-get", 1, "keys per GET; per MULTIGET (default 10) if the ratio has them")
 	flags.IntVarP(&o.ValueSize, "data-size", "d", load.DefaultValueSize, "size of the values, bytes")
+	flags.StringVar(&f.sizeRange, "data-size-range", "", "MIN-MAX: sizes are drawn evenly from that range, or as the flags below say")
+	flags.StringVar(&f.sizePattern, "data-size-pattern", "R", "R: sizes of the range at random; S: from the least for the first key to the greatest for the last")
+	flags.StringVar(&f.sizeDistribution, "data-size-distribution", "", "exponential:MEAN, normal:MEAN,DEVIATION, lognormal:MEAN,DEVIATION or pareto:LOCATION,SCALE,SHAPE, within the range")
+	flags.StringVar(&f.sizeList, "data-size-list", "", "SIZE:WEIGHT,...: sizes are drawn by their weights")
+	flags.StringVar(&f.expiryRange, "expiry-range", "", "MIN-MAX: values expire after so many seconds, evenly drawn")
 	flags.Uint64Var(&o.KeyMin, "key-minimum", 1, "number of the first key")
 	flags.Uint64Var(&o.KeyMax, "key-maximum", load.DefaultKeys, "number of the last key")
 	flags.StringVar(&o.KeyPrefix, "key-prefix", load.DefaultKeyPrefix, "what all keys begin with")
-	flags.IntVar(&o.KeysPerGet, "multi-key-get", 1, "keys per GET")
+	flags.StringVar(&f.keyPattern, "key-pattern", "R:R", "keys of SETs:GETs: R uniform, S sequential, P sequential in a range per connection, G Gaussian, Z Zipf")
+	flags.Float64Var(&o.KeyStdDev, "key-stddev", 0, "standard deviation of Gaussian keys (default a sixth of the range)")
+	flags.Float64Var(&o.KeyMedian, "key-median", 0, "middle of Gaussian keys (default that of the range)")
+	flags.Float64Var(&o.ZipfExponent, "key-zipf-exp", 1, "exponent of Zipf keys")
 	flags.Var((*seconds)(&f.testTime), "test-time", "how long to record: seconds, or a duration such as 1m30s (default 10 unless --requests is given)")
 	flags.Var((*seconds)(&o.WarmUp), "warm-up", "how long to run before recording begins")
 	flags.IntVarP(&o.Requests, "requests", "n", 0, "requests per connection; 0: no limit")
@@ -68,38 +125,49 @@ brings the end of its reply. The first interrupt ends the run and prints what wa
 	flags.Uint64Var(&o.Seed, "seed", 0, "another seed makes another sequence of requests")
 	flags.Var((*seconds)(&o.Timeout), "timeout", "how long a request may stay unanswered before the run fails (default 10)")
 	flags.Var((*seconds)(&o.ConnectTimeout), "connection-timeout", "how long connecting may take (default 5)")
-	flags.StringVar(&f.jsonOut, "json-out-file", "", "write the result as JSON to this file, - for standard output")
+	f.outputs.define(flags)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
-	return cmd
+	f.driver.define(flags)
 }
 
 // run makes the load and prints its result, also the partial one of a run that failed.
-func (f *loadFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
-	o, err := f.complete()
+func (f *loadFlags) run(cmd *cobra.Command, stderr io.Writer) error {
+	o, err := f.complete(cmd.Flags())
 	if err != nil {
 		return usageError{err}
 	}
-	g, err := load.New(o)
-	if err != nil {
+	if err := f.outputs.check(); err != nil {
 		return usageError{err}
 	}
-	stop := func() {}
-	if !f.quiet {
-		stop = showLoad(stderr, g, o)
-	}
-	result, err := g.Run(ctx)
-	stop()
+	result, err := f.measure(cmd.Context(), o, stderr)
 	if result != nil {
-		if printErr := f.print(result, stdout); printErr != nil && err == nil {
+		if printErr := f.outputs.write(result, cmd.OutOrStdout()); printErr != nil && err == nil {
 			err = printErr
 		}
 	}
 	return err
 }
 
+// measure makes the load with the driver that was chosen.
+func (f *loadFlags) measure(ctx context.Context, o load.Options, stderr io.Writer) (*load.Result, error) {
+	if f.driver.name == driverMemtier {
+		return f.driver.runMemtier(ctx, o, f.quiet, stderr)
+	}
+	g, err := load.New(o)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	stop := func() {}
+	if !f.quiet {
+		stop = showLoad(stderr, g, o)
+	}
+	defer stop()
+	return g.Run(ctx)
+}
+
 // complete returns the options that the flags mean.
-func (f *loadFlags) complete() (load.Options, error) {
-	o := f.options
+func (f *loadFlags) complete(flags *pflag.FlagSet) (o load.Options, err error) {
+	o = f.options
 	switch {
 	case len(f.targets) > 0:
 		o.Targets = f.targets
@@ -126,53 +194,143 @@ func (f *loadFlags) complete() (load.Options, error) {
 	}
 	o.Connections = f.clients * o.Threads
 	o.HoldProcessors = true
-	var err error
-	if o.Sets, o.Gets, err = parseRatio(f.ratio); err != nil {
+	if o.Protocol, err = load.ParseProtocol(f.protocol); err != nil {
+		return o, fmt.Errorf("--protocol: %w", err)
+	}
+	if o.User, o.Password, err = parseCredentials(f.authenticate); err != nil {
+		return o, err
+	}
+	if o.Sets, o.Gets, o.MultiGets, err = parseRatio(f.ratio); err != nil {
+		return o, err
+	}
+	if o.MultiGets > 0 && !flags.Changed("multi-key-get") {
+		o.KeysPerGet = load.DefaultMultiGetKeys
+	}
+	if err := f.completeTimes(flags, &o); err != nil {
+		return o, err
+	}
+	if err := f.completeDraws(flags, &o); err != nil {
 		return o, err
 	}
 	o.Duration = f.testTime
 	if o.Duration == 0 && o.Requests == 0 {
 		o.Duration = 10 * time.Second
 	}
-	return o, nil
+	return o, f.driver.check()
 }
 
-// print writes the result as text, and as JSON where that is asked for.
-func (f *loadFlags) print(result *load.Result, stdout io.Writer) error {
-	if f.jsonOut != "-" {
-		if err := result.WriteText(stdout); err != nil {
-			return err
-		}
+// completeTimes sets when requests are sent.
+func (f *loadFlags) completeTimes(flags *pflag.FlagSet, o *load.Options) (err error) {
+	switch f.thinkPattern {
+	case "constant":
+	case "exponential":
+		o.ThinkRandom = true
+	default:
+		return fmt.Errorf("--think-pattern %q: expected constant or exponential", f.thinkPattern)
 	}
-	if f.jsonOut == "" {
+	switch {
+	case f.rate != "" && f.perClient != 0:
+		return errors.New("--rate and --rate-limiting: expected one of them, the rate of all connections or of each")
+	case f.rate != "":
+		if o.Schedule, err = load.ParseSchedule(f.rate); err != nil {
+			return fmt.Errorf("--rate: %w", err)
+		}
+	case f.perClient != 0:
+		o.Schedule = load.Constant(f.perClient * float64(o.Connections))
+	case flags.Changed("arrivals"):
+		return errors.New("--arrivals: it says how the requests of an open loop arrive; expected --rate, too")
+	default:
 		return nil
 	}
-	return writeJSON(f.jsonOut, stdout, result)
+	switch f.arrivals {
+	case "even":
+	case "poisson":
+		o.Schedule.Poisson = true
+	default:
+		return fmt.Errorf("--arrivals %q: expected even or poisson", f.arrivals)
+	}
+	if !flags.Changed("pipeline") {
+		o.Pipeline = load.DefaultOpenPipeline
+	}
+	return nil
 }
 
-// writeJSON writes v to the file at path, to stdout for "-".
-func writeJSON(path string, stdout io.Writer, v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
+// completeDraws sets how keys, sizes and expiries are drawn.
+func (f *loadFlags) completeDraws(flags *pflag.FlagSet, o *load.Options) (err error) {
+	if o.SetKeys, o.GetKeys, err = load.ParseKeyPattern(f.keyPattern); err != nil {
+		return fmt.Errorf("--key-pattern: %w", err)
 	}
-	text = append(text, '\n')
-	if path == "-" {
-		_, err = stdout.Write(text)
-		return err
+	if o.ZipfExponent == 0 {
+		return errors.New("--key-zipf-exp 0: expected more than 0 and less than 5; R draws all keys equally likely")
 	}
-	return os.WriteFile(path, text, 0o644)
+	if f.sizeRange != "" {
+		if o.Sizes.Min, o.Sizes.Max, err = load.ParseSizeRange(f.sizeRange); err != nil {
+			return fmt.Errorf("--data-size-range: %w", err)
+		}
+	}
+	switch f.sizePattern {
+	case "R":
+	case "S":
+		o.Sizes.ByKey = true
+	default:
+		return fmt.Errorf("--data-size-pattern %q: expected R or S", f.sizePattern)
+	}
+	if f.sizeDistribution != "" {
+		if o.Sizes.Distribution, err = load.ParseDistribution(f.sizeDistribution); err != nil {
+			return fmt.Errorf("--data-size-distribution: %w", err)
+		}
+		if f.sizeRange == "" {
+			o.Sizes.Min, o.Sizes.Max = 1, load.MaxItem
+		}
+	}
+	if f.sizeList != "" {
+		if o.Sizes.List, err = load.ParseSizeList(f.sizeList); err != nil {
+			return fmt.Errorf("--data-size-list: %w", err)
+		}
+	}
+	if flags.Changed("data-size") && (f.sizeRange != "" || f.sizeList != "" || f.sizeDistribution != "") {
+		return errors.New("--data-size: values have that size, or those of --data-size-range, --data-size-list or --data-size-distribution; expected one of them")
+	}
+	if f.expiryRange != "" {
+		if o.ExpiryMin, o.ExpiryMax, err = load.ParseSizeRange(f.expiryRange); err != nil {
+			return fmt.Errorf("--expiry-range: %w", err)
+		}
+	}
+	return nil
 }
 
-// parseRatio reads "SETs:GETs".
-func parseRatio(text string) (sets, gets int, err error) {
-	before, after, ok := strings.Cut(text, ":")
-	sets, err1 := strconv.Atoi(before)
-	gets, err2 := strconv.Atoi(after)
-	if !ok || err1 != nil || err2 != nil || sets < 0 || gets < 0 || sets+gets == 0 {
-		return 0, 0, fmt.Errorf("--ratio %q: expected SETs:GETs such as 1:9, not both 0", text)
+// parseCredentials reads "USER:PASSWORD", or "PASSWORD" alone, or either from the first line of @FILE.
+func parseCredentials(text string) (user, password string, err error) {
+	if path, ok := strings.CutPrefix(text, "@"); ok {
+		file, err := os.ReadFile(path)
+		if err != nil {
+			return "", "", fmt.Errorf("--authenticate: %w", err)
+		}
+		text, _, _ = strings.Cut(string(file), "\n")
+		text = strings.TrimRight(text, "\r")
+		if text == "" {
+			return "", "", fmt.Errorf("--authenticate: the first line of %s is empty: expected USER:PASSWORD", path)
+		}
 	}
-	return sets, gets, nil
+	if user, password, ok := strings.Cut(text, ":"); ok {
+		return user, password, nil
+	}
+	return "", text, nil
+}
+
+// parseRatio reads "SETs:GETs" or "SETs:GETs:multi-GETs".
+func parseRatio(text string) (sets, gets, multiGets int, err error) {
+	parts := strings.Split(text, ":")
+	var numbers [3]int
+	ok := len(parts) == 2 || len(parts) == 3
+	for i := 0; ok && i < len(parts); i++ {
+		numbers[i], err = strconv.Atoi(parts[i])
+		ok = err == nil && numbers[i] >= 0
+	}
+	if !ok || numbers == [3]int{} {
+		return 0, 0, 0, fmt.Errorf("--ratio %q: expected SETs:GETs such as 1:9, or SETs:GETs:MULTIGETs, not all 0", text)
+	}
+	return numbers[0], numbers[1], numbers[2], nil
 }
 
 // seconds is a duration flag that also takes a bare number, of seconds.

@@ -59,6 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		newCompareCommand(),
 		newExportCommand(),
 		newReportCommand(),
+		newLoadCommand(args, stderr),
 	)
 	return root.ExecuteContext(ctx)
 }

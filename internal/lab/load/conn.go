@@ -1,26 +1,41 @@
 package load
 
-import (
-	"math/bits"
-	"math/rand/v2"
-)
+import "math/rand/v2"
 
 // request is one that waits for its reply.
 type request struct {
 	sent    int64 // just before the write that handed it to the socket, ns of stats.Now
+	due     int64 // when it was to be sent by the schedule; sent, in a closed loop
+	keys    int32 // of a retrieval
 	command command
+}
+
+// workload is what every connection draws its requests from. It is immutable.
+type workload struct {
+	o     *Options
+	enc   *encoder
+	keys  *keySpace
+	sizes *sizer
+}
+
+func newWorkload(o *Options) *workload {
+	return &workload{o: o, enc: newEncoder(o), keys: newKeySpace(o), sizes: newSizer(o)}
 }
 
 // conn is one connection of the load. Its thread owns it.
 type conn struct {
 	// static
+	id     int // number in the load
+	index  int // among the connections of its thread
 	fd     int
 	target string
 
 	// what is sent next
-	rng   rand.PCG
-	cycle int // position in the cycle of SETs and GETs
-	left  int // requests that may still be sent; negative: no limit
+	rng      rand.PCG
+	cycle    int // position in the cycle of SETs, GETs and multi-GETs
+	left     int // requests that may still be sent; negative: no limit
+	set, get keyState
+	pace     pace // with a schedule or a think time
 
 	// ring of the requests that wait for replies, oldest at head
 	ring     []request
@@ -32,32 +47,32 @@ type conn struct {
 	scan    scanner
 	rest    []byte // of a burst, not taken by the socket yet
 	waiting bool   // the socket takes no more: epoll reports when it does
+	watched bool   // epoll reports on it
 }
 
-// newConn prepares connection number id of a load. Connections of one load have the same options and encoder.
-func newConn(o *Options, enc *encoder, id, fd int) *conn {
+// newConn prepares connection number id of a load. Connections of one load have the same workload.
+func newConn(w *workload, id, fd int) *conn {
+	o := w.o
 	c := &conn{
+		id:     id,
 		fd:     fd,
 		target: o.Targets[id%len(o.Targets)],
 		rng:    *rand.NewPCG(o.Seed, uint64(id)),
-		cycle:  id % (o.Sets + o.Gets),
+		cycle:  id % o.cycle(),
 		left:   -1,
+		set:    w.keys.state(o.SetKeys, id),
+		get:    w.keys.state(o.GetKeys, id),
 		ring:   make([]request, o.Pipeline),
+		scan:   scanner{protocol: o.Protocol},
 	}
 	if o.Requests > 0 {
 		c.left = o.Requests
 	}
 	if o.Verify {
 		c.keys = make([]uint64, o.Pipeline*o.KeysPerGet)
-		c.scan.check = &checker{enc: enc}
+		c.scan.check = &checker{enc: w.enc}
 	}
 	return c
-}
-
-// key draws the number of a key, all equally likely.
-func (c *conn) key(o *Options) uint64 {
-	offset, _ := bits.Mul64(c.rng.Uint64(), o.keyCount())
-	return o.KeyMin + offset
 }
 
 // slot returns the place in the ring of the i-th request after the oldest.
@@ -70,28 +85,47 @@ func (c *conn) slot(i int) int {
 
 // appendRequest appends the connection's next request to b and puts it into the ring, which must have room. The caller
 // stamps when it is sent. drawn is scratch space for the keys of a GET.
-func (c *conn) appendRequest(b []byte, o *Options, enc *encoder, drawn []uint64) []byte {
+func (c *conn) appendRequest(b []byte, w *workload, drawn []uint64) []byte {
+	o := w.o
 	slot := c.slot(c.inFlight)
 	c.inFlight++
 	if c.left > 0 {
 		c.left--
 	}
 	cycle := c.cycle
-	if c.cycle++; c.cycle == o.Sets+o.Gets {
+	if c.cycle++; c.cycle == o.cycle() {
 		c.cycle = 0
+	}
+	r := &c.ring[slot]
+	if cycle < o.Sets {
+		r.command, r.keys = set, 0
+		return w.appendSet(b, w.keys.draw(o.SetKeys, &c.set, &c.rng), &c.rng)
 	}
 	if c.keys != nil {
 		drawn = c.keys[slot*o.KeysPerGet : (slot+1)*o.KeysPerGet]
 	}
-	if cycle < o.Sets {
-		c.ring[slot].command = set
-		return enc.appendSet(b, c.key(o))
+	r.command = get
+	switch {
+	case o.MultiGets == 0:
+	case cycle < o.Sets+o.Gets:
+		drawn = drawn[:1]
+	default:
+		r.command = multiGet
 	}
-	c.ring[slot].command = get
+	r.keys = int32(len(drawn))
 	for i := range drawn {
-		drawn[i] = c.key(o)
+		drawn[i] = w.keys.draw(o.GetKeys, &c.get, &c.rng)
 	}
-	return enc.appendGet(b, drawn)
+	return w.enc.appendGet(b, drawn)
+}
+
+// appendSet appends a request that stores a value under a key; its size and its expiry are drawn.
+func (w *workload) appendSet(b []byte, key uint64, rng *rand.PCG) []byte {
+	size, expiry := w.sizes.draw(key, rng), 0
+	if w.o.ExpiryMax > 0 {
+		expiry = w.o.ExpiryMin + int(uniform(rng)*float64(w.o.ExpiryMax-w.o.ExpiryMin+1))
+	}
+	return w.enc.appendSet(b, key, size, expiry)
 }
 
 // oldest returns the request whose reply comes next; there must be one.
@@ -99,7 +133,7 @@ func (c *conn) oldest() *request { return &c.ring[c.head] }
 
 // askedOldest returns the keys of the oldest request; only with Verify.
 func (c *conn) askedOldest(o *Options) []uint64 {
-	return c.keys[c.head*o.KeysPerGet : (c.head+1)*o.KeysPerGet]
+	return c.keys[c.head*o.KeysPerGet:][:c.oldest().keys]
 }
 
 // drop takes the oldest request out of the ring.

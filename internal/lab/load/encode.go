@@ -2,8 +2,37 @@ package load
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 )
+
+// Protocol is what the target speaks.
+type Protocol uint8
+
+// The protocols.
+const (
+	Classic Protocol = iota // memcached's text protocol: set, get
+	Meta                    // memcached's meta commands: ms, mg
+	RESP                    // Redis: SET, GET, MGET
+)
+
+var protocolNames = [...]string{Classic: "memcache_text", Meta: "memcache_meta", RESP: "redis"}
+
+// String returns the name that ParseProtocol reads.
+func (p Protocol) String() string { return protocolNames[p] }
+
+// ParseProtocol reads the name of a protocol, memtier's where there is one.
+func ParseProtocol(text string) (Protocol, error) {
+	switch text {
+	case "memcache_text", "classic":
+		return Classic, nil
+	case "memcache_meta", "meta":
+		return Meta, nil
+	case "redis", "resp2":
+		return RESP, nil
+	}
+	return 0, fmt.Errorf("protocol %q: expected memcache_text, memcache_meta or redis", text)
+}
 
 // command is what a request of the load asks for.
 type command uint8
@@ -12,33 +41,35 @@ type command uint8
 const (
 	set command = iota
 	get
+	multiGet // a GET of several keys where the ratio has both kinds; otherwise these are GETs, too
 	numCommands
 )
 
-var commandNames = [numCommands]string{"SET", "GET"}
+var commandNames = [numCommands]string{"SET", "GET", "MULTIGET"}
 
 // String returns the command's name in results.
 func (c command) String() string { return commandNames[c] }
 
 // encoder writes requests and knows what every value must be. It is immutable after construction.
 type encoder struct {
-	prefix  string
-	size    int    // of a value, bytes
-	setTail []byte // what follows the key on the line of a set
-	filler  []byte // what follows the key and the colon in a value
+	protocol Protocol
+	prefix   string
+	setTail  []byte // classic: what follows the key on the line of a set whose value has the fixed size and doesn't expire
+	size     int    // that size; 0: values have different sizes, or expire
+	filler   []byte // what follows the key and the colon in a value
 }
 
 func newEncoder(o *Options) *encoder {
-	filler := make([]byte, o.ValueSize)
-	for i := range filler {
-		filler[i] = 'a' + byte(i%26)
+	sizer := newSizer(o)
+	e := &encoder{protocol: o.Protocol, prefix: o.KeyPrefix, filler: make([]byte, sizer.most())}
+	for i := range e.filler {
+		e.filler[i] = 'a' + byte(i%26)
 	}
-	return &encoder{
-		prefix:  o.KeyPrefix,
-		size:    o.ValueSize,
-		setTail: []byte(" 0 0 " + strconv.Itoa(o.ValueSize) + "\r\n"),
-		filler:  filler,
+	if sizer.fixed > 0 && o.ExpiryMax == 0 {
+		e.size = sizer.fixed
+		e.setTail = []byte(" 0 0 " + strconv.Itoa(e.size) + "\r\n")
 	}
+	return e
 }
 
 // appendKey appends the text of a key.
@@ -46,30 +77,121 @@ func (e *encoder) appendKey(b []byte, key uint64) []byte {
 	return strconv.AppendUint(append(b, e.prefix...), key, 10)
 }
 
-// appendValue appends the value of a key: its text, a colon and the filler, cut to the size of values.
-func (e *encoder) appendValue(b []byte, key uint64) []byte {
+// appendValue appends the value of a key: its text, a colon and the filler, cut to size.
+func (e *encoder) appendValue(b []byte, key uint64, size int) []byte {
 	start := len(b)
 	b = append(e.appendKey(b, key), ':')
-	if length := len(b) - start; length < e.size {
-		return append(b, e.filler[:e.size-length]...)
+	if length := len(b) - start; length < size {
+		return append(b, e.filler[:size-length]...)
 	}
-	return b[:start+e.size]
+	return b[:start+size]
 }
 
-// appendSet appends a request that stores the value of a key.
-func (e *encoder) appendSet(b []byte, key uint64) []byte {
-	b = append(b, "set "...)
-	b = append(e.appendKey(b, key), e.setTail...)
-	return append(e.appendValue(b, key), '\r', '\n')
+// appendSet appends a request that stores the value of a key with a size, to expire after so many seconds; 0: never.
+func (e *encoder) appendSet(b []byte, key uint64, size, expiry int) []byte {
+	switch e.protocol {
+	case Classic:
+		b = append(b, "set "...)
+		b = e.appendKey(b, key)
+		if e.size > 0 {
+			b = append(b, e.setTail...)
+		} else {
+			b = strconv.AppendInt(append(b, " 0 "...), int64(expiry), 10)
+			b = strconv.AppendInt(append(b, ' '), int64(size), 10)
+			b = append(b, '\r', '\n')
+		}
+	case Meta:
+		b = append(b, "ms "...)
+		b = strconv.AppendInt(append(e.appendKey(b, key), ' '), int64(size), 10)
+		if expiry > 0 {
+			b = strconv.AppendInt(append(b, " T"...), int64(expiry), 10)
+		}
+		b = append(b, '\r', '\n')
+	case RESP:
+		if expiry > 0 {
+			b = append(b, "*5\r\n$3\r\nSET\r\n"...)
+		} else {
+			b = append(b, "*3\r\n$3\r\nSET\r\n"...)
+		}
+		b = e.appendBulkKey(b, key)
+		b = appendLength(b, '$', size)
+	}
+	b = append(e.appendValue(b, key, size), '\r', '\n')
+	if e.protocol == RESP && expiry > 0 {
+		b = append(b, "$2\r\nEX\r\n"...)
+		b = appendLength(b, '$', digits(uint64(expiry)))
+		b = append(strconv.AppendInt(b, int64(expiry), 10), '\r', '\n')
+	}
+	return b
 }
 
 // appendGet appends a request for the values of keys.
 func (e *encoder) appendGet(b []byte, keys []uint64) []byte {
-	b = append(b, "get"...)
-	for _, key := range keys {
-		b = e.appendKey(append(b, ' '), key)
+	switch e.protocol {
+	case Meta:
+		if len(keys) == 1 {
+			return append(e.appendKey(append(b, "mg "...), keys[0]), " k v\r\n"...)
+		}
+		// Misses are quiet; the answer to mn says that all are there.
+		for _, key := range keys {
+			b = append(e.appendKey(append(b, "mg "...), key), " k v q\r\n"...)
+		}
+		return append(b, "mn\r\n"...)
+	case RESP:
+		if len(keys) == 1 {
+			return e.appendBulkKey(append(b, "*2\r\n$3\r\nGET\r\n"...), keys[0])
+		}
+		b = append(appendLength(b, '*', len(keys)+1), "$4\r\nMGET\r\n"...)
+		for _, key := range keys {
+			b = e.appendBulkKey(b, key)
+		}
+		return b
+	default:
+		b = append(b, "get"...)
+		for _, key := range keys {
+			b = e.appendKey(append(b, ' '), key)
+		}
+		return append(b, '\r', '\n')
 	}
-	return append(b, '\r', '\n')
+}
+
+// appendBulkKey appends a key as a bulk string.
+func (e *encoder) appendBulkKey(b []byte, key uint64) []byte {
+	b = appendLength(b, '$', len(e.prefix)+digits(key))
+	return append(e.appendKey(b, key), '\r', '\n')
+}
+
+// appendLength appends the line that begins an array or a bulk string.
+func appendLength(b []byte, kind byte, n int) []byte {
+	return append(strconv.AppendInt(append(b, kind), int64(n), 10), '\r', '\n')
+}
+
+// digits returns how many decimal digits n has.
+func digits(n uint64) int {
+	count := 1
+	for ; n >= 10; n /= 10 {
+		count++
+	}
+	return count
+}
+
+// appendLogin appends what says who we are, on a new connection; SETs and GETs follow once it is answered like a SET.
+func appendLogin(b []byte, p Protocol, user, password string) []byte {
+	if p == RESP {
+		parts := []string{"AUTH", user, password}
+		if user == "" {
+			parts = []string{"AUTH", password}
+		}
+		b = appendLength(b, '*', len(parts))
+		for _, part := range parts {
+			b = append(append(appendLength(b, '$', len(part)), part...), '\r', '\n')
+		}
+		return b
+	}
+	// memcached takes the first set of a connection for the user's name and password; its key doesn't matter.
+	token := user + " " + password
+	b = strconv.AppendInt(append(b, "set auth 0 0 "...), int64(len(token)), 10)
+	return append(append(append(b, '\r', '\n'), token...), '\r', '\n')
 }
 
 // parseKey returns the number of a key from its text.

@@ -54,7 +54,7 @@ func (s State) String() string { return stateNames[s] }
 type Generator struct {
 	// static after construction
 	o       Options
-	enc     *encoder
+	work    *workload
 	threads []*thread
 	phase   phase
 	windows chan *window // threads -> Run: windows that are over; never closed
@@ -69,18 +69,18 @@ type Generator struct {
 
 // New checks the options and prepares a generator; nothing is connected yet.
 func New(o Options) (*Generator, error) {
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
+	o, err := o.Complete()
+	if err != nil {
 		return nil, err
 	}
 	g := &Generator{
 		o:       o,
-		enc:     newEncoder(&o),
 		windows: make(chan *window, o.Threads),
 		spare:   make(chan *window, o.Threads),
 	}
+	g.work = newWorkload(&g.o)
 	for range o.Threads {
-		g.threads = append(g.threads, newThread(&g.o, g.enc, &g.phase, g.windows, g.spare))
+		g.threads = append(g.threads, newThread(g.work, &g.phase, g.windows, g.spare))
 	}
 	return g, nil
 }
@@ -147,14 +147,14 @@ func (g *Generator) Run(ctx context.Context) (*Result, error) {
 	if needed := g.o.Threads + 2; g.o.HoldProcessors && runtime.GOMAXPROCS(0) < needed {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(needed))
 	}
-	windows, used, err := g.drive(ctx)
+	all, used, err := g.drive(ctx)
 	if State(g.state.Load()) != Recording {
 		if err == nil {
 			err = fmt.Errorf("the run ended before its warm-up of %v was over: nothing was recorded", g.o.WarmUp)
 		}
 		return nil, err
 	}
-	result := g.result(windows, used)
+	result := g.result(all, used)
 	result.Started = started.Add(g.o.WarmUp)
 	result.Interrupted = ctx.Err() != nil
 	return result, err
@@ -163,12 +163,12 @@ func (g *Generator) Run(ctx context.Context) (*Result, error) {
 // connect opens all connections and deals them out to the threads.
 func (g *Generator) connect(ctx context.Context) error {
 	for id := range g.o.Connections {
-		fd, err := dial(ctx, g.o.Targets[id%len(g.o.Targets)], g.o.ConnectTimeout)
+		fd, err := dial(ctx, &g.o, g.o.Targets[id%len(g.o.Targets)])
 		if err != nil {
 			return fmt.Errorf("connection %d of %d: %w", id+1, g.o.Connections, err)
 		}
 		t := g.threads[id%len(g.threads)]
-		t.conns = append(t.conns, newConn(&g.o, g.enc, id, fd))
+		t.conns = append(t.conns, newConn(g.work, id, fd))
 	}
 	for _, t := range g.threads {
 		if err := t.open(); err != nil {
@@ -179,7 +179,7 @@ func (g *Generator) connect(ctx context.Context) error {
 }
 
 // drive runs the threads to their end and returns the time series, what recording consumed and the first error.
-func (g *Generator) drive(ctx context.Context) (windows []Window, used usage, first error) {
+func (g *Generator) drive(ctx context.Context) (all *series, used usage, first error) {
 	var before usage
 	beginRecording := func() {
 		if State(g.state.Swap(int32(Recording))) == Recording {
@@ -200,7 +200,7 @@ func (g *Generator) drive(ctx context.Context) (windows []Window, used usage, fi
 	for _, t := range g.threads {
 		go func() { ended <- t.run() }()
 	}
-	all := newSeries(len(g.threads))
+	all = newSeries(&g.o, len(g.threads))
 	begin := time.NewTimer(time.Duration(g.phase.begin - stats.Now()))
 	defer begin.Stop()
 	cancelled := ctx.Done()
@@ -245,7 +245,8 @@ func (g *Generator) drive(ctx context.Context) (windows []Window, used usage, fi
 			g.o.OnEnd()
 		}
 	}
-	return all.finish(), used, first
+	all.finish()
+	return all, used, first
 }
 
 // collect adds a thread's window to the series and gives it back for use.
@@ -261,26 +262,14 @@ func (g *Generator) collect(all *series, w *window) {
 }
 
 // result puts together what the threads recorded; they have ended.
-func (g *Generator) result(windows []Window, used usage) *Result {
-	r := &Result{
-		Targets:     g.o.Targets,
-		Threads:     g.o.Threads,
-		Connections: g.o.Connections,
-		Pipeline:    g.o.Pipeline,
-		Sets:        g.o.Sets,
-		Gets:        g.o.Gets,
-		KeysPerGet:  g.o.KeysPerGet,
-		ValueSize:   g.o.ValueSize,
-		Keys:        g.o.keyCount(),
-		Seed:        g.o.Seed,
-		Commands:    make(map[string]CommandResult),
-		Windows:     windows,
-	}
-	var total counts
+func (g *Generator) result(all *series, used usage) *Result {
+	r := Describe(&g.o)
+	r.Windows = all.windows
 	var last int64
-	all := newHistogram()
+	var unsent uint64
 	for _, t := range g.threads {
 		last = max(last, t.lastReply)
+		unsent += t.unsent
 		r.BytesIn += t.traffic.in - t.trafficFrom.in
 		r.BytesOut += t.traffic.out - t.trafficFrom.out
 		if r.FirstFailure == "" {
@@ -288,20 +277,50 @@ func (g *Generator) result(windows []Window, used usage) *Result {
 		}
 	}
 	r.Elapsed = time.Duration(max(last-g.phase.begin, 0))
-	for c := range numCommands {
-		var of counts
-		latencies := newHistogram()
-		for _, t := range g.threads {
-			of = of.plus(t.commands[c].minus(t.before[c]))
-			latencies.Merge(t.latencies[c])
+	all.sum.fill(r)
+	if all.sum.slip != nil {
+		r.Pace = &PaceResult{Slip: *summariseIf(all.sum.slip, 0), OwnSlip: *summariseIf(all.sum.ownSlip, 0), Unsent: unsent}
+		if g.o.Schedule != nil {
+			r.Pace.Scheduled = g.o.scheduled(r.Elapsed)
 		}
-		if of.requests > 0 {
-			r.Commands[c.String()] = summariseCommand(latencies, of, r.Elapsed)
-		}
-		total = total.plus(of)
-		all.Merge(latencies)
 	}
-	r.Total = summariseCommand(all, total, r.Elapsed)
 	r.Generator = summariseUsage(used, g.o.Threads, r.Elapsed)
+	r.judgePace()
+	return r
+}
+
+// Describe returns a result that says what the load is, whose defaults are filled in, and holds nothing.
+func Describe(o *Options) *Result {
+	r := &Result{
+		Targets:     o.Targets,
+		Threads:     o.Threads,
+		Connections: o.Connections,
+		Pipeline:    o.Pipeline,
+		Protocol:    o.Protocol.String(),
+		ThinkTime:   o.ThinkTime,
+		ThinkRandom: o.ThinkRandom,
+		Sets:        o.Sets,
+		Gets:        o.Gets,
+		MultiGets:   o.MultiGets,
+		KeysPerGet:  o.KeysPerGet,
+		ValueSize:   o.ValueSize,
+		ValueSizes:  o.Sizes.String(),
+		KeyPattern:  string([]byte{byte(o.SetKeys), ':', byte(o.GetKeys)}),
+		Keys:        o.keyCount(),
+		ExpiryMin:   o.ExpiryMin,
+		ExpiryMax:   o.ExpiryMax,
+		Seed:        o.Seed,
+		Driver:      DriverOwn,
+		Commands:    make(map[string]CommandResult),
+	}
+	if !o.Sizes.fixed() {
+		r.ValueSize = 0
+	}
+	if o.Schedule != nil {
+		r.Rate, r.Arrivals = o.Schedule.String(), "even"
+		if o.Schedule.Poisson {
+			r.Arrivals = "poisson"
+		}
+	}
 	return r
 }

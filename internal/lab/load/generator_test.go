@@ -347,7 +347,7 @@ func TestPopulateNamesTheKeyThatCouldNotBeStored(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	_, err := tryRun(t, load.Options{Targets: []string{server.Addr()}, Populate: true, ValueSize: 2 << 20, Requests: 1})
 	assert.EqualError(t, err, fmt.Sprintf(
-		`populating: target %s: storing key memtier-1: expected STORED, got "SERVER_ERROR object too large for cache\r\n"`, server.Addr()))
+		`populating: target %s: storing key memtier-1: the target answers "SERVER_ERROR object too large for cache"`, server.Addr()))
 }
 
 func TestNothingIsLeftOpenAfterARun(t *testing.T) {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -19,19 +20,42 @@ type Options struct {
 	Threads int
 	// Connections is the number of connections over all threads; 0 means one per thread.
 	Connections int
-	// Pipeline is how many requests each connection keeps outstanding; 0 means 1.
+	// Pipeline is how many requests each connection keeps outstanding, in an open loop the most that it sends without a
+	// reply; 0 means 1, with a Schedule DefaultOpenPipeline.
 	Pipeline int
 
-	// Sets and Gets are the ratio of SET to GET requests; both 0 means 1:9.
-	Sets, Gets int
-	// KeysPerGet is the number of keys of a GET; 0 means 1.
+	// Protocol is what the targets speak; the zero value is memcached's text protocol.
+	Protocol Protocol
+	// User and Password are given on every new connection, if Password isn't empty.
+	User, Password string
+
+	// ThinkTime is how long a connection waits between a reply and the next request, in each place of its pipeline: the mean of
+	// an exponential distribution with ThinkRandom, else always the same. 0: it doesn't wait.
+	ThinkTime   time.Duration
+	ThinkRandom bool
+	// Schedule makes an open loop: requests are due when it says, over all connections, whatever has become of those
+	// before. Latency then counts from there. nil: a closed loop.
+	Schedule *Schedule
+
+	// Sets, Gets and MultiGets are the ratio of requests; all 0 means 1:9:0.
+	Sets, Gets, MultiGets int
+	// KeysPerGet is the number of keys of a multi-GET; with MultiGets 0, of a GET. 0 means 1, or 10 with MultiGets.
 	KeysPerGet int
-	// ValueSize is the size of the values, bytes; 0 means DefaultValueSize.
+	// ValueSize is the size of the values, bytes; 0 means DefaultValueSize. Sizes makes values of different sizes.
 	ValueSize int
+	Sizes     Sizes
+	// ExpiryMin and ExpiryMax are after how many seconds values expire, evenly drawn; both 0 means never.
+	ExpiryMin, ExpiryMax int
 	// KeyPrefix is what every key begins with, followed by a decimal number; "" means DefaultKeyPrefix.
 	KeyPrefix string
 	// KeyMin and KeyMax are the smallest and the greatest number of a key; both 0 means 1 to DefaultKeys.
 	KeyMin, KeyMax uint64
+	// SetKeys and GetKeys say which keys are taken; 0 means Uniform.
+	SetKeys, GetKeys KeyPattern
+	// KeyMedian and KeyStdDev are the parameters of Gaussian; 0 means the middle of the keys, and a sixth of their number.
+	KeyMedian, KeyStdDev float64
+	// ZipfExponent is the parameter of Zipf; 0 means 1.
+	ZipfExponent float64
 	// Seed makes another sequence of requests. Each connection's own sequence is the same for the same seed.
 	Seed uint64
 
@@ -64,9 +88,13 @@ type Options struct {
 
 // Defaults of Options.
 const (
-	DefaultValueSize      = 32
-	DefaultKeyPrefix      = "memtier-"
-	DefaultKeys           = 10_000
+	DefaultValueSize    = 32
+	DefaultKeyPrefix    = "memtier-"
+	DefaultKeys         = 10_000
+	DefaultOpenPipeline = 64
+	DefaultMultiGetKeys = 10
+	// MaxItem is what memcached stores by default: an item of 1 MiB, less a key and memcached's own part of it.
+	MaxItem               = 1<<20 - 1024
 	DefaultTimeout        = 10 * time.Second
 	DefaultConnectTimeout = 5 * time.Second
 )
@@ -78,7 +106,15 @@ const (
 	maxPipeline    = 1 << 16
 	maxKeysPerGet  = 1 << 16
 	maxValueSize   = 1 << 30
+	maxExpiry      = 1 << 31 // memcached takes numbers above 30 days for a date
+	maxZipf        = 5       // as memtier's
 )
+
+// Complete returns o with its defaults filled in, or everything that is wrong with it.
+func (o Options) Complete() (Options, error) {
+	o = o.withDefaults()
+	return o, o.validate()
+}
 
 // withDefaults returns o with every zero field set to what it means.
 func (o Options) withDefaults() Options {
@@ -90,13 +126,22 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Pipeline == 0 {
 		o.Pipeline = 1
+		if o.Schedule != nil {
+			o.Pipeline = DefaultOpenPipeline
+		}
 	}
-	if o.Sets == 0 && o.Gets == 0 {
+	if o.Sets == 0 && o.Gets == 0 && o.MultiGets == 0 {
 		o.Sets, o.Gets = 1, 9
 	}
 	if o.KeysPerGet == 0 {
 		o.KeysPerGet = 1
+		if o.MultiGets > 0 {
+			o.KeysPerGet = DefaultMultiGetKeys
+		}
 	}
+	o.SetKeys = cmp.Or(o.SetKeys, Uniform)
+	o.GetKeys = cmp.Or(o.GetKeys, Uniform)
+	o.ZipfExponent = cmp.Or(o.ZipfExponent, 1)
 	if o.ValueSize == 0 {
 		o.ValueSize = DefaultValueSize
 	}
@@ -140,7 +185,10 @@ func (o Options) validate() error {
 	between("pipeline", o.Pipeline, 1, maxPipeline)
 	between("SETs of the ratio", o.Sets, 0, 1<<20)
 	between("GETs of the ratio", o.Gets, 0, 1<<20)
+	between("multi-GETs of the ratio", o.MultiGets, 0, 1<<20)
 	between("keys per GET", o.KeysPerGet, 1, maxKeysPerGet)
+	between("greatest expiry", o.ExpiryMax, 0, maxExpiry)
+	between("smallest expiry", o.ExpiryMin, min(o.ExpiryMax, 1), o.ExpiryMax)
 	between("value size", o.ValueSize, 1, maxValueSize)
 	between("requests per connection", o.Requests, 0, 1<<62)
 	if o.KeyMax > math.MaxInt64 {
@@ -156,6 +204,7 @@ func (o Options) validate() error {
 	if at := strings.IndexFunc(o.KeyPrefix, func(r rune) bool { return r <= ' ' || r == 0x7f }); at >= 0 {
 		problems = append(problems, fmt.Errorf("key prefix %q: a key can hold neither spaces nor control characters", o.KeyPrefix))
 	}
+	problems = append(problems, o.validateChoices()...)
 	if o.Requests > 0 && o.WarmUp > 0 {
 		problems = append(problems, fmt.Errorf("a warm-up of %v with %d requests per connection: they could be sent before it is "+
 			"over; give a duration instead", o.WarmUp, o.Requests))
@@ -168,6 +217,7 @@ func (o Options) validate() error {
 		{"duration", o.Duration},
 		{"timeout", o.Timeout},
 		{"connect timeout", o.ConnectTimeout},
+		{"think time", o.ThinkTime},
 	} {
 		if d.value < 0 {
 			problems = append(problems, fmt.Errorf("%s %v: it can't be negative", d.name, d.value))
@@ -175,6 +225,56 @@ func (o Options) validate() error {
 	}
 	return errors.Join(problems...)
 }
+
+// validateChoices reports what is wrong with how keys, sizes and times are drawn.
+func (o Options) validateChoices() (problems []error) {
+	if int(o.Protocol) >= len(protocolNames) {
+		problems = append(problems, fmt.Errorf("protocol %d: expected Classic, Meta or RESP", o.Protocol))
+	}
+	if strings.ContainsAny(o.User+o.Password, " \r\n") && o.Protocol != RESP {
+		problems = append(problems, errors.New("user and password: memcached separates them by a space, so they can hold no spaces or line ends"))
+	}
+	for _, pattern := range []KeyPattern{o.SetKeys, o.GetKeys} {
+		if !pattern.valid() {
+			problems = append(problems, fmt.Errorf("key pattern %q: expected R, S, P, G or Z", string(rune(pattern))))
+		}
+	}
+	if o.KeyMedian != 0 && !(o.KeyMedian >= float64(o.KeyMin) && o.KeyMedian <= float64(o.KeyMax)) {
+		problems = append(problems, fmt.Errorf("median key %v: expected one of the keys %d to %d", o.KeyMedian, o.KeyMin, o.KeyMax))
+	}
+	if !(o.KeyStdDev >= 0 && o.KeyStdDev <= math.MaxInt64) {
+		problems = append(problems, fmt.Errorf("standard deviation of the keys %v: expected more than 0", o.KeyStdDev))
+	}
+	if !(o.ZipfExponent > 0 && o.ZipfExponent < maxZipf) {
+		problems = append(problems, fmt.Errorf("exponent of Zipf's distribution %v: expected more than 0 and less than %d", o.ZipfExponent, maxZipf))
+	}
+	if err := o.Sizes.validate(); err != nil {
+		problems = append(problems, err)
+	}
+	if o.Schedule != nil {
+		if err := o.Schedule.validate(); err != nil {
+			problems = append(problems, err)
+		}
+		if o.ThinkTime > 0 {
+			problems = append(problems, errors.New("a think time and a schedule: the one is for closed loops, the other for open ones"))
+		}
+	}
+	return problems
+}
+
+// paced reports whether requests are sent at times, not as soon as there is room in the pipeline.
+func (o *Options) paced() bool { return o.Schedule != nil || o.ThinkTime > 0 }
+
+// scheduled returns how many requests are due in so much of the recording; none are after its end.
+func (o *Options) scheduled(elapsed time.Duration) float64 {
+	if o.Duration > 0 {
+		elapsed = min(elapsed, o.Duration)
+	}
+	return o.Schedule.Count(elapsed.Seconds())
+}
+
+// cycle returns after how many requests of a connection their kinds repeat.
+func (o *Options) cycle() int { return o.Sets + o.Gets + o.MultiGets }
 
 // keyCount returns how many different keys there are.
 func (o Options) keyCount() uint64 { return o.KeyMax - o.KeyMin + 1 }

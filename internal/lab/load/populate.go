@@ -1,9 +1,10 @@
 package load
 
 import (
-	"bufio"
 	"context"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net"
 	"time"
 )
@@ -14,7 +15,18 @@ const (
 	populateBatch = 64
 	// populateBytes bounds the batch of large values.
 	populateBytes = 1 << 20
+	// populateSeed is the number of a sequence of draws that no connection has.
+	populateSeed = math.MaxUint64
 )
+
+// Populate stores every key of a load once on every target, without the load.
+func Populate(ctx context.Context, o Options) error {
+	g, err := New(o)
+	if err != nil {
+		return err
+	}
+	return g.populate(ctx)
+}
 
 // populate stores every key once on every target.
 func (g *Generator) populate(ctx context.Context) error {
@@ -27,22 +39,22 @@ func (g *Generator) populate(ctx context.Context) error {
 }
 
 func (g *Generator) populateTarget(ctx context.Context, target string) error {
-	dialer := net.Dialer{Timeout: g.o.ConnectTimeout}
-	nw, address := network(target)
-	conn, err := dialer.DialContext(ctx, nw, address)
+	conn, err := connect(ctx, &g.o, target)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	replies := bufio.NewReader(conn)
+	replies := replyReader{conn: conn, scan: scanner{protocol: g.o.Protocol}, buf: make([]byte, 0, 4096)}
+	// What is drawn of the values doesn't depend on what the connections draw.
+	rng := rand.NewPCG(g.o.Seed, populateSeed)
 	var out []byte
 	for first := g.o.KeyMin; first <= g.o.KeyMax; {
 		out = out[:0]
 		next := first
 		for ; next <= g.o.KeyMax && next-first < populateBatch && len(out) < populateBytes; next++ {
-			out = g.enc.appendSet(out, next)
+			out = g.work.appendSet(out, next, rng)
 		}
 		conn.SetDeadline(time.Now().Add(g.o.Timeout))
 		if ctx.Err() != nil {
@@ -52,17 +64,45 @@ func (g *Generator) populateTarget(ctx context.Context, target string) error {
 			return populateError(ctx, err)
 		}
 		for ; first < next; first++ {
-			line, err := replies.ReadString('\n')
-			if err != nil {
-				return populateError(ctx, err)
-			}
-			if line != string(storedLine) {
-				return fmt.Errorf("storing key %s: expected STORED, got %s", g.enc.appendKey(nil, first), excerpt([]byte(line)))
+			if err := replies.stored(); err != nil {
+				return fmt.Errorf("storing key %s: %w", g.work.enc.appendKey(nil, first), populateError(ctx, err))
 			}
 			g.populated.Add(1)
 		}
 	}
 	return nil
+}
+
+// replyReader reads the replies to SETs one by one.
+type replyReader struct {
+	conn net.Conn
+	scan scanner
+	buf  []byte // read, not scanned yet
+}
+
+// stored returns an error unless the next reply says that a value was stored.
+func (r *replyReader) stored() error {
+	for {
+		if len(r.buf) == 0 {
+			n, err := r.conn.Read(r.buf[:cap(r.buf)])
+			if err != nil {
+				return err
+			}
+			r.buf = r.buf[:n]
+		}
+		taken, done, err := r.scan.next(r.buf, set)
+		if err != nil {
+			return err
+		}
+		r.buf = append(r.buf[:0], r.buf[taken:]...)
+		if !done {
+			continue
+		}
+		if failed := r.scan.reply.failed; failed != nil {
+			return fmt.Errorf("the target answers %s", excerpt(failed))
+		}
+		return nil
+	}
 }
 
 // populateError returns the end of ctx rather than the deadline by which it interrupted the connection.

@@ -6,6 +6,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
+// DriverOwn is the driver of the results of this package.
+const DriverOwn = "mcmwlab"
+
 // Result is what a run measured. Durations are nanoseconds in JSON.
 type Result struct {
 	Started     time.Time     `json:"started"`    // of the recording
@@ -16,22 +19,35 @@ type Result struct {
 	Threads     int      `json:"threads"`
 	Connections int      `json:"connections"`
 	Pipeline    int      `json:"pipeline"`
-	Sets        int      `json:"sets"`
-	Gets        int      `json:"gets"`
-	KeysPerGet  int      `json:"keys_per_get"`
-	ValueSize   int      `json:"value_size"`
-	Keys        uint64   `json:"keys"`
-	Seed        uint64   `json:"seed"`
+	Protocol    string   `json:"protocol"`
+	// ThinkTime is 0 in an open loop, and Rate and Arrivals are "" in a closed one.
+	ThinkTime   time.Duration `json:"think_time_ns"`
+	ThinkRandom bool          `json:"think_random"` // exponential
+	Rate        string        `json:"rate"`         // as ParseSchedule reads it
+	Arrivals    string        `json:"arrivals"`     // "even" or "poisson"
+	Sets        int           `json:"sets"`
+	Gets        int           `json:"gets"`
+	MultiGets   int           `json:"multi_gets"`
+	KeysPerGet  int           `json:"keys_per_get"`
+	ValueSize   int           `json:"value_size"`            // bytes; 0: ValueSizes says it
+	ValueSizes  string        `json:"value_sizes,omitempty"` // in words
+	KeyPattern  string        `json:"key_pattern"`           // SETs:GETs, memtier's letters
+	Keys        uint64        `json:"keys"`
+	ExpiryMin   int           `json:"expiry_min_s"`
+	ExpiryMax   int           `json:"expiry_max_s"` // 0: nothing expires
+	Seed        uint64        `json:"seed"`
+	Driver      string        `json:"driver"` // what made the load
 
 	Total    CommandResult            `json:"total"`
-	Commands map[string]CommandResult `json:"commands"` // "SET", "GET"; what wasn't sent is absent
+	Commands map[string]CommandResult `json:"commands"` // "SET", "GET", "MULTIGET"; what wasn't sent is absent
 
 	BytesIn      uint64 `json:"bytes_in"`
 	BytesOut     uint64 `json:"bytes_out"`
 	FirstFailure string `json:"first_failure,omitempty"` // text of an error reply
 
-	Generator Usage    `json:"generator"`
-	Windows   []Window `json:"windows"`
+	Pace      *PaceResult `json:"pace,omitempty"` // nil in a closed loop without think time
+	Generator Usage       `json:"generator"`
+	Windows   []Window    `json:"windows"` // one by second
 }
 
 // CommandResult is what happened to the requests of one command.
@@ -41,7 +57,26 @@ type CommandResult struct {
 	Hits      uint64  `json:"hits"`   // keys that were found
 	Misses    uint64  `json:"misses"` // keys that were not
 	Failures  uint64  `json:"failures"`
-	Latency   Latency `json:"latency"`
+	// Latency counts from when a request was due in an open loop, else from its write.
+	Latency Latency `json:"latency"`
+	// Service counts from the write, in an open loop; else it is nil.
+	Service *Latency `json:"service,omitempty"`
+	// Histogram holds the latencies and ServiceHistogram the service times of the run; nil in windows.
+	Histogram        *Histogram `json:"histogram,omitempty"`
+	ServiceHistogram *Histogram `json:"service_histogram,omitempty"`
+}
+
+// PaceResult says how well the generator kept to the times at which requests were to be sent.
+type PaceResult struct {
+	// Slip is the time from when a request was due to its write. It includes the wait for room in the pipeline of its
+	// connection, which is the target's doing.
+	Slip Latency `json:"slip"`
+	// OwnSlip counts from when the connection had room: it is the generator's doing.
+	OwnSlip Latency `json:"own_slip"`
+	// Scheduled is how many requests were due while the load was recorded; 0 in a closed loop.
+	Scheduled float64 `json:"scheduled"`
+	// Unsent is how many requests were due before the end and not sent, for lack of room in the pipeline. They are in no latency.
+	Unsent uint64 `json:"unsent"`
 }
 
 // Latency summarises a distribution; all zero without a request. The mean is exact, the others to three digits.
@@ -79,7 +114,13 @@ const (
 	LimitGenerator Limit = "generator"
 	// LimitMachine: the threads hardly ever slept because they were running or waiting for a core that others used.
 	LimitMachine Limit = "machine"
+	// LimitSchedule: requests were sent late although their connections were free: the latencies hold the generator's own delay.
+	LimitSchedule Limit = "schedule"
 )
+
+// lateBound is the 99th percentile of the generator's own slip from which on the schedule counts as not kept, unless half
+// of the responses took longer still.
+const lateBound = time.Millisecond
 
 // saturated is the share of the time from which on a thread counts as one that hardly ever sleeps.
 const saturated = 0.95
@@ -91,17 +132,36 @@ type Window struct {
 	Requests  uint64        `json:"requests"`
 	OpsPerSec float64       `json:"ops_per_s"`
 	Failures  uint64        `json:"failures"`
+	Hits      uint64        `json:"hits"`
+	Misses    uint64        `json:"misses"`
 	Latency   Latency       `json:"latency"`
+	// Service, Slip and Scheduled are as in CommandResult and PaceResult.
+	Service   *Latency                 `json:"service,omitempty"`
+	Slip      *Latency                 `json:"slip,omitempty"`
+	Scheduled float64                  `json:"scheduled,omitempty"`
+	Commands  map[string]CommandResult `json:"commands"`
 }
 
-// summarise returns the latencies of the requests that c counts and h holds.
-func summarise(h *hdrhistogram.Histogram, c counts) Latency {
-	if c.requests == 0 {
+// summariseIf returns the summary of what h holds, nil if it is nil. The sum of the values may be 0: not known.
+func summariseIf(h *hdrhistogram.Histogram, sum int64) *Latency {
+	if h == nil {
+		return nil
+	}
+	l := summarise(h, uint64(h.TotalCount()), sum)
+	if sum == 0 && h.TotalCount() > 0 {
+		l.Mean = time.Duration(h.Mean())
+	}
+	return &l
+}
+
+// summarise returns the latencies of so many requests, whose sum is given and which h holds.
+func summarise(h *hdrhistogram.Histogram, requests uint64, sum int64) Latency {
+	if requests == 0 {
 		return Latency{}
 	}
 	at := func(percentile float64) time.Duration { return time.Duration(h.ValueAtPercentile(percentile)) }
 	return Latency{
-		Mean: time.Duration(c.latency / int64(c.requests)),
+		Mean: time.Duration(sum / int64(requests)),
 		Min:  time.Duration(h.Min()),
 		P50:  at(50),
 		P90:  at(90),
@@ -119,8 +179,13 @@ func summariseCommand(h *hdrhistogram.Histogram, c counts, elapsed time.Duration
 		Hits:      c.hits,
 		Misses:    c.keys - c.hits,
 		Failures:  c.failures,
-		Latency:   summarise(h, c),
+		Latency:   summarise(h, c.requests, c.latency),
 	}
+}
+
+// UsageOf says what a generator of so many threads used over the elapsed time; how long it waited for cores isn't known.
+func UsageOf(user, system time.Duration, threads int, elapsed time.Duration) Usage {
+	return summariseUsage(usage{user: user, system: system}, threads, elapsed)
 }
 
 // summariseUsage says what was used over the elapsed time and whether that was the limit of so many threads.
@@ -139,6 +204,13 @@ func summariseUsage(u usage, threads int, elapsed time.Duration) Usage {
 		s.Limit = LimitMachine
 	}
 	return s
+}
+
+// judgePace lets the generator be the limit if it was not, but kept its schedule badly.
+func (r *Result) judgePace() {
+	if r.Pace != nil && r.Generator.Limit == LimitNone && r.Pace.OwnSlip.P99 >= max(lateBound, r.Total.Latency.P50) {
+		r.Generator.Limit = LimitSchedule
+	}
 }
 
 // CPU returns the generator's time on a core.

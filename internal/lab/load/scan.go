@@ -20,13 +20,20 @@ type reply struct {
 // scanner finds the ends of replies in the bytes of one connection, wherever reads have split them. It keeps no bytes
 // but the beginning of a line that was cut off. The zero value is ready.
 type scanner struct {
-	check *checker // compares keys and values; nil: nobody does
+	protocol Protocol
+	keys     int      // of the request whose reply is read; the thread sets it, but for Classic, where it doesn't matter
+	check    *checker // compares keys and values; nil: nobody does
 
 	line     []byte // the beginning of a line that was cut off
 	block    int    // bytes of a data block and its line end still to come
+	left     int    // replies end with so many data blocks more, this one included; 0: they end with a line
 	reply    reply  // what the current reply has said so far
 	complete bool   // the current reply is complete, the next byte begins another
+	begun    bool   // there was a byte
 }
+
+// atStart reports whether the next byte begins a reply.
+func (s *scanner) atStart() bool { return s.complete || !s.begun }
 
 // next reads on in the reply to a request of command c and returns how many bytes of buf it took and whether the reply is
 // complete; s.reply is then what it said. It takes all of buf unless the reply is complete. An error means that the
@@ -35,11 +42,16 @@ func (s *scanner) next(buf []byte, c command) (n int, done bool, err error) {
 	if s.complete {
 		s.complete, s.reply = false, reply{}
 	}
+	s.begun = true
 	for n < len(buf) {
 		if s.block > 0 {
 			taken, err := s.data(buf[n:])
 			if n += taken; err != nil {
 				return n, false, err
+			}
+			if s.block == 0 && s.left > 0 && s.endOfElement() {
+				s.complete = true
+				return n, true, nil
 			}
 			continue
 		}
@@ -77,7 +89,13 @@ var (
 
 // endOfLine takes a whole line of a reply to c, its end included, and reports whether it closes the reply.
 func (s *scanner) endOfLine(line []byte, c command) (done bool, err error) {
-	if c == get {
+	switch s.protocol {
+	case Meta:
+		return s.metaLine(line, c)
+	case RESP:
+		return s.respLine(line, c)
+	}
+	if c != set {
 		if bytes.HasPrefix(line, valuePrefix) {
 			return false, s.value(line)
 		}
@@ -87,6 +105,11 @@ func (s *scanner) endOfLine(line []byte, c command) (done bool, err error) {
 	} else if bytes.Equal(line, storedLine) {
 		return true, nil
 	}
+	return s.failure(line, c)
+}
+
+// failure takes a line that can only be an error reply; one is the end of a reply.
+func (s *scanner) failure(line []byte, c command) (done bool, err error) {
 	for _, failure := range failures {
 		if bytes.HasPrefix(line, failure) && bytes.HasSuffix(line, lineEnd) {
 			s.reply.failed = line[:len(line)-len(lineEnd)]
@@ -117,15 +140,30 @@ func (s *scanner) value(line []byte) error {
 	if !ok || len(after) != 1 {
 		return malformed(line)
 	}
+	return s.beginBlock(line, key, size)
+}
+
+// beginBlock expects a data block next, the value of a key; nil: of the key whose turn it is.
+func (s *scanner) beginBlock(line, key []byte, size uint64) error {
 	if size > maxReplyValue {
 		return fmt.Errorf("a value of %d bytes: %s", size, excerpt(line))
 	}
 	s.reply.values++
 	s.block = int(size) + len(lineEnd)
-	if s.check != nil {
-		return s.check.beginValue(key, int(size))
+	if s.check == nil {
+		return nil
 	}
-	return nil
+	if key == nil {
+		s.check.beginNext(int(size))
+		return nil
+	}
+	return s.check.beginValue(key, int(size))
+}
+
+// endOfElement counts an element of a reply that ends with its last, and reports whether that was it.
+func (s *scanner) endOfElement() bool {
+	s.left--
+	return s.left == 0
 }
 
 // data takes what buf holds of the data block and of the line end after it.
@@ -206,6 +244,15 @@ func (k *checker) beginValue(text []byte, size int) error {
 	}
 	return fmt.Errorf("wrong key: asked for %s, got the value of %s", k.askedText(), excerpt(text))
 }
+
+// beginNext begins the value of the next key asked for: the reply doesn't name it.
+func (k *checker) beginNext(size int) {
+	k.key, k.size, k.at = k.enc.appendKey(k.key[:0], k.asked[k.next]), size, 0
+	k.next++
+}
+
+// skip passes over a key that has no value.
+func (k *checker) skip() { k.next++ }
 
 // data checks the next bytes of the current value.
 func (k *checker) data(part []byte) error {

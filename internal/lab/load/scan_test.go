@@ -87,7 +87,7 @@ func TestScanningAllocatesNothing(t *testing.T) {
 	keys := []uint64{3, 1, 4, 1, 5, 9, 2, 6, 5, 3}
 	var replies []byte
 	for _, key := range keys {
-		replies = fmt.Appendf(replies, "VALUE %s 0 4096\r\n%s\r\n", enc.appendKey(nil, key), enc.appendValue(nil, key))
+		replies = fmt.Appendf(replies, "VALUE %s 0 4096\r\n%s\r\n", enc.appendKey(nil, key), enc.appendValue(nil, key, 4096))
 	}
 	replies = append(replies, "END\r\n"...)
 	s := scanner{check: &checker{enc: enc}}
@@ -111,7 +111,7 @@ func TestAValueIsTheOneOfItsKeyWhateverItsSize(t *testing.T) {
 	enc := newEncoder(&o)
 	for size := 1; size <= 300; size++ {
 		sized := Options{ValueSize: size}.withDefaults()
-		value := newEncoder(&sized).appendValue(nil, 42)
+		value := newEncoder(&sized).appendValue(nil, 42, size)
 		require.Len(t, value, size)
 		for at := range value {
 			assert.True(t, enc.valueAt([]byte("memtier-42"), value[at:], at), "size %d from %d on", size, at)

@@ -24,11 +24,36 @@ func write(fd int, b []byte) (int, error) {
 
 // epollWaitHolding waits as unix.EpollWait does, but keeps the processor of the Go scheduler: no other goroutine runs on
 // it meanwhile. The scheduler takes it back, for a collection say, by a signal, which ends the wait with EINTR.
-func epollWaitHolding(epoll int, events []unix.EpollEvent, milliseconds int) (int, error) {
+func epollWaitHolding(epoll int, events []unix.EpollEvent, milliseconds int64) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epoll), uintptr(unsafe.Pointer(unsafe.SliceData(events))),
 		uintptr(len(events)), uintptr(milliseconds), 0, 0)
 	return result(n, errno)
 }
+
+// epollWait is unix.EpollWait with the type of the others.
+func epollWait(epoll int, events []unix.EpollEvent, milliseconds int64) (int, error) {
+	return unix.EpollWait(epoll, events, int(milliseconds))
+}
+
+// epollWaitNanos waits up to ns nanoseconds. It needs Linux 5.11.
+func epollWaitNanos(epoll int, events []unix.EpollEvent, ns int64) (int, error) {
+	timeout := unix.NsecToTimespec(ns)
+	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll), uintptr(unsafe.Pointer(unsafe.SliceData(events))),
+		uintptr(len(events)), uintptr(unsafe.Pointer(&timeout)), 0, 0)
+	return result(n, errno)
+}
+
+// epollWaitNanosHolding waits as epollWaitNanos does, but keeps the processor as epollWaitHolding does.
+func epollWaitNanosHolding(epoll int, events []unix.EpollEvent, ns int64) (int, error) {
+	timeout := unix.NsecToTimespec(ns)
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll), uintptr(unsafe.Pointer(unsafe.SliceData(events))),
+		uintptr(len(events)), uintptr(unsafe.Pointer(&timeout)), 0, 0)
+	return result(n, errno)
+}
+
+// sharpenTimers lets the present thread of the operating system sleep to the microsecond: by default the kernel may wake it
+// 50 us late, to save power. It is a hint: a kernel that refuses it makes the schedule slip, which is measured.
+func sharpenTimers() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
 
 func result(n uintptr, errno unix.Errno) (int, error) {
 	if errno != 0 {

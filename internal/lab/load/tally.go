@@ -41,6 +41,9 @@ func (c counts) minus(earlier counts) counts {
 	}
 }
 
+// add counts d, too.
+func (c *counts) add(d counts) { *c = c.plus(d) }
+
 // plus returns the sum of c and d.
 func (c counts) plus(d counts) counts {
 	return counts{

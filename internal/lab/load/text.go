@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -11,9 +12,8 @@ import (
 // WriteText writes the result for people: what ran, a table by command, and what the generator itself consumed.
 func (r *Result) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d connections, %d threads, pipeline %d, SET:GET %d:%d, %d keys per GET, values of %d bytes, %d keys, %.3f s%s\n\n",
-		strings.Join(r.Targets, ", "), r.Connections, r.Threads, r.Pipeline, r.Sets, r.Gets, r.KeysPerGet, r.ValueSize, r.Keys,
-		r.Elapsed.Seconds(), map[bool]string{true: " (interrupted)"}[r.Interrupted])
+	fmt.Fprintf(&b, "%s: %d connections, %d threads, pipeline %d, %s, %d keys, %.3f s%s\n\n", strings.Join(r.Targets, ", "), r.Connections,
+		r.Threads, r.Pipeline, r.workload(), r.Keys, r.Elapsed.Seconds(), map[bool]string{true: " (interrupted)"}[r.Interrupted])
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "\trequests\tops/s\thits\tmisses\terrors\tmean ms\tp50 ms\tp99 ms\tp99.9 ms\tmax ms\t")
 	row := func(name string, c CommandResult) {
@@ -26,15 +26,55 @@ func (r *Result) WriteText(w io.Writer) error {
 		}
 	}
 	row("total", r.Total)
+	if service := r.Total.Service; service != nil {
+		fmt.Fprintf(table, "of which service\t\t\t\t\t\t%s\t%s\t%s\t%s\t%s\t\n", millis(service.Mean), millis(service.P50), millis(service.P99),
+			millis(service.P999), millis(service.Max))
+	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	if r.FirstFailure != "" {
 		fmt.Fprintf(&b, "\nfirst error: %s\n", r.FirstFailure)
 	}
+	if r.Pace != nil {
+		fmt.Fprintf(&b, "\nschedule: %s\n", r.Pace)
+	}
 	fmt.Fprintf(&b, "\ngenerator: %s\n", r.Generator)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// workload says what was asked for and how.
+func (r *Result) workload() string {
+	ratio, names := []string{strconv.Itoa(r.Sets), strconv.Itoa(r.Gets)}, "SET:GET"
+	if r.MultiGets > 0 {
+		ratio, names = append(ratio, strconv.Itoa(r.MultiGets)), "SET:GET:MULTIGET"
+	}
+	sizes := fmt.Sprintf("values of %d bytes", r.ValueSize)
+	if r.ValueSizes != "" {
+		sizes = "values of " + r.ValueSizes + " bytes"
+	}
+	text := fmt.Sprintf("%s %s, %d keys per GET, %s", names, strings.Join(ratio, ":"), r.KeysPerGet, sizes)
+	if r.MultiGets > 0 {
+		text = strings.Replace(text, "keys per GET", "keys per MULTIGET", 1)
+	}
+	switch {
+	case r.Rate != "":
+		return "open loop, " + r.Rate + " requests/s, " + r.Arrivals + " arrivals, " + text
+	case r.ThinkTime > 0:
+		return fmt.Sprintf("think time %v, %s", r.ThinkTime, text)
+	}
+	return text
+}
+
+// String says in a line how well the schedule was kept.
+func (p *PaceResult) String() string {
+	text := fmt.Sprintf("requests were sent %s ms after they were due on average (p99 %s, max %s ms), of which %s ms (p99 %s, max %s ms) were the generator's own",
+		millis(p.Slip.Mean), millis(p.Slip.P99), millis(p.Slip.Max), millis(p.OwnSlip.Mean), millis(p.OwnSlip.P99), millis(p.OwnSlip.Max))
+	if p.Unsent > 0 {
+		text += fmt.Sprintf("; %d WERE DUE AND COULD NOT BE SENT: the target did not keep up, and the response times leave them out", p.Unsent)
+	}
+	return text
 }
 
 // String says in a line what the generator consumed and whether it was the limit.
@@ -42,6 +82,7 @@ func (u Usage) String() string {
 	verdict := map[Limit]string{
 		LimitNone:      "it was not the limit",
 		LimitGenerator: "IT WAS THE LIMIT: more threads would make more load",
+		LimitSchedule:  "IT WAS LATE: response times hold its own delay",
 		LimitMachine:   "IT WAS HELD BACK: it waited for cores that others used",
 	}[u.Limit]
 	return fmt.Sprintf("%.2f s CPU (%.2f s user, %.2f s system), its threads ran %.0f %% of the time, or %.0f %% with waiting for a core: %s",

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/sys/unix"
 
 	"mcmw/internal/stats"
@@ -30,8 +29,11 @@ const (
 type thread struct {
 	// static after construction
 	o       *Options
-	enc     *encoder
+	work    *workload
 	phase   *phase
+	pacer   *pacer       // nil: requests are sent as soon as there is room in the pipeline
+	now     func() int64 // stats.Now
+	wait    func(epoll int, events []unix.EpollEvent, ns int64) (int, error)
 	conns   []*conn
 	epoll   int
 	windows chan<- *window // thread -> Run: windows that are over; Run never closes it and always reads it
@@ -41,17 +43,17 @@ type thread struct {
 	// owned by the loop; Run reads them after it
 	commands     [numCommands]counts // since the start
 	traffic      traffic             // since the start
-	before       [numCommands]counts // what commands was as recording began
 	trafficFrom  traffic             // what traffic was then
-	latencies    [numCommands]*hdrhistogram.Histogram
-	lastReply    int64  // ns of stats.Now
-	firstFailure string // text of the first error reply
+	lastReply    int64               // ns of stats.Now
+	unsent       uint64              // requests that were due and could not be sent
+	firstFailure string              // text of the first error reply
 
 	// owned by the loop
 	in, out   []byte
 	drawn     []uint64
 	events    []unix.EpollEvent
-	active    int // connections that wait for replies
+	agenda    agenda // connections that are to send at a time; with a pacer
+	active    int    // connections that are not done
 	recording bool
 	sending   bool
 	window    *window
@@ -59,10 +61,12 @@ type thread struct {
 	checked   int64 // when overdue replies were looked for last, ns
 }
 
-func newThread(o *Options, enc *encoder, p *phase, windows chan<- *window, spare <-chan *window) *thread {
+func newThread(w *workload, p *phase, windows chan<- *window, spare <-chan *window) *thread {
+	o := w.o
 	t := &thread{
 		o:       o,
-		enc:     enc,
+		work:    w,
+		now:     stats.Now,
 		phase:   p,
 		epoll:   -1,
 		windows: windows,
@@ -71,10 +75,17 @@ func newThread(o *Options, enc *encoder, p *phase, windows chan<- *window, spare
 		out:     make([]byte, 0, 64<<10),
 		drawn:   make([]uint64, o.KeysPerGet),
 		events:  make([]unix.EpollEvent, maxEvents),
-		window:  newWindow(),
+		window:  newWindow(o),
 	}
-	for c := range t.latencies {
-		t.latencies[c] = newHistogram()
+	switch {
+	case o.paced() && o.HoldProcessors:
+		t.wait = epollWaitNanosHolding
+	case o.paced():
+		t.wait = epollWaitNanos
+	case o.HoldProcessors:
+		t.wait = epollWaitHolding
+	default:
+		t.wait = epollWait
 	}
 	return t
 }
@@ -84,10 +95,12 @@ func (t *thread) open() (err error) {
 	if t.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("epoll: %w", err)
 	}
-	for i := range t.conns {
-		if err := t.watch(i, unix.EPOLL_CTL_ADD, unix.EPOLLIN); err != nil {
+	for i, c := range t.conns {
+		c.index = i
+		if err := t.watch(c, unix.EPOLL_CTL_ADD, unix.EPOLLIN); err != nil {
 			return err
 		}
+		c.watched = true
 	}
 	return nil
 }
@@ -103,13 +116,19 @@ func (t *thread) close() {
 	t.conns, t.epoll = nil, -1
 }
 
-// watch changes what epoll reports of connection i.
-func (t *thread) watch(i, operation int, events uint32) error {
-	event := unix.EpollEvent{Events: events, Fd: int32(i)}
-	if err := unix.EpollCtl(t.epoll, operation, t.conns[i].fd, &event); err != nil {
-		return fmt.Errorf("target %s: epoll_ctl: %w", t.conns[i].target, err)
+// watch changes what epoll reports of a connection.
+func (t *thread) watch(c *conn, operation int, events uint32) error {
+	event := unix.EpollEvent{Events: events, Fd: int32(c.index)}
+	if err := unix.EpollCtl(t.epoll, operation, c.fd, &event); err != nil {
+		return fmt.Errorf("target %s: epoll_ctl: %w", c.target, err)
 	}
 	return nil
+}
+
+// unwatch ends what epoll reports of a connection that is done.
+func (t *thread) unwatch(c *conn) error {
+	c.watched = false
+	return t.watch(c, unix.EPOLL_CTL_DEL, 0)
 }
 
 // run makes the thread's share of the load. What was recorded is complete when it returns, also with an error.
@@ -122,34 +141,46 @@ func (t *thread) run() error {
 // loop returns when every connection has all its replies, when the run is abandoned or at an error.
 func (t *thread) loop() error {
 	t.sending = true
-	now := stats.Now()
+	now := t.now()
 	t.checked = now
 	t.lastReply = now
 	t.beginIfDue(now)
-	// Whether the time is over is not looked at yet: however late a busy machine lets a thread begin, every connection
-	// sends something.
-	for i, c := range t.conns {
+	if t.o.paced() {
+		t.pacer = &pacer{o: t.o, begin: t.phase.begin}
+		t.startPace()
+		sharpenTimers()
+	}
+	// Whether the time is over is not looked at yet: however late a busy machine lets a thread begin, every connection of a
+	// closed loop sends something.
+	for _, c := range t.conns {
 		t.active++
-		if err := t.fill(i, c); err != nil {
+		if err := t.fill(c); err != nil {
 			return err
 		}
 	}
-	wait := unix.EpollWait
-	if t.o.HoldProcessors {
-		wait = epollWaitHolding
-	}
+	longest := int64(maxSleep)
 	for t.active > 0 && !t.phase.abandoned() {
-		n, err := wait(t.epoll, t.events, maxSleep)
+		if t.pacer != nil {
+			longest = t.untilDue()
+		}
+		n, err := t.wait(t.epoll, t.events, longest)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("epoll_wait: %w", err)
 		}
-		now = stats.Now()
-		t.advance(now)
+		now = t.now()
+		if t.pacer != nil {
+			if err := t.sendDue(now); err != nil {
+				return err
+			}
+		}
+		if err := t.advance(now); err != nil {
+			return err
+		}
 		if err := t.overdue(now); err != nil {
 			return err
 		}
 		for _, event := range t.events[:max(n, 0)] {
-			if err := t.serve(int(event.Fd), event.Events); err != nil {
+			if err := t.serve(t.conns[event.Fd], event.Events); err != nil {
 				return err
 			}
 		}
@@ -158,26 +189,27 @@ func (t *thread) loop() error {
 }
 
 // advance does what is due by the clock: begin to record, end a window, stop sending, publish.
-func (t *thread) advance(now int64) {
+func (t *thread) advance(now int64) error {
 	t.beginIfDue(now)
 	for t.recording && now >= t.phase.begin+int64(t.window.index+1)*int64(windowLength) {
 		t.window.length = windowLength
 		t.passWindow()
 	}
-	if t.sending && t.phase.isOver(now) {
-		t.sending = false
-	}
 	if now-t.published >= publishEvery {
 		t.published = now
 		t.live.publish(&t.commands, t.traffic)
 	}
+	if t.sending && t.phase.isOver(now) {
+		return t.stopSending(now)
+	}
+	return nil
 }
 
 // beginIfDue begins to record when it is time.
 func (t *thread) beginIfDue(now int64) {
 	if !t.recording && now >= t.phase.begin {
 		t.recording = true
-		t.before, t.trafficFrom = t.commands, t.traffic
+		t.trafficFrom = t.traffic
 	}
 }
 
@@ -199,7 +231,7 @@ func (t *thread) passWindow() {
 	select {
 	case t.window = <-t.spare:
 	default:
-		t.window = newWindow()
+		t.window = newWindow(t.o)
 	}
 	t.window.reset(next)
 }
@@ -219,11 +251,13 @@ func (t *thread) overdue(now int64) error {
 	return nil
 }
 
-// serve does what an event on connection i asks for.
-func (t *thread) serve(i int, events uint32) error {
-	c := t.conns[i]
+// serve does what an event on a connection asks for.
+func (t *thread) serve(c *conn, events uint32) error {
+	if !c.watched {
+		return nil // it was done with before its event's turn came
+	}
 	if events&unix.EPOLLOUT != 0 && c.waiting {
-		if err := t.flush(i, c); err != nil {
+		if err := t.flush(c); err != nil {
 			return err
 		}
 	}
@@ -232,37 +266,41 @@ func (t *thread) serve(i int, events uint32) error {
 			return err
 		}
 	}
-	return t.fill(i, c)
+	return t.fill(c)
 }
 
 // fill sends what the connection's pipeline lacks. A connection that waits for nothing afterwards is done.
-func (t *thread) fill(i int, c *conn) error {
+func (t *thread) fill(c *conn) error {
+	if t.pacer != nil {
+		return t.fillPaced(c, t.now())
+	}
 	if t.sending && !c.waiting {
 		first := c.inFlight
 		out := t.out[:0]
 		for c.inFlight < len(c.ring) && c.left != 0 && len(out) < maxBurst {
-			out = c.appendRequest(out, t.o, t.enc, t.drawn)
+			out = c.appendRequest(out, t.work, t.drawn)
 		}
 		t.out = out
 		if len(out) > 0 {
-			now := stats.Now()
-			for r := first; r < c.inFlight; r++ {
-				c.ring[c.slot(r)].sent = now
+			now := t.now()
+			for i := first; i < c.inFlight; i++ {
+				r := &c.ring[c.slot(i)]
+				r.sent, r.due = now, now
 			}
-			if err := t.send(i, c, out); err != nil {
+			if err := t.send(c, out); err != nil {
 				return err
 			}
 		}
 	}
 	if c.inFlight == 0 {
 		t.active--
-		return t.watch(i, unix.EPOLL_CTL_DEL, 0)
+		return t.unwatch(c)
 	}
 	return nil
 }
 
 // send writes a burst; what the socket doesn't take is kept until it does.
-func (t *thread) send(i int, c *conn, burst []byte) error {
+func (t *thread) send(c *conn, burst []byte) error {
 	n, err := write(c.fd, burst)
 	if err != nil && !errors.Is(err, unix.EAGAIN) {
 		return c.broken(err)
@@ -273,11 +311,11 @@ func (t *thread) send(i int, c *conn, burst []byte) error {
 	}
 	c.rest = append(c.rest[:0], burst[n:]...)
 	c.waiting = true
-	return t.watch(i, unix.EPOLL_CTL_MOD, unix.EPOLLIN|unix.EPOLLOUT)
+	return t.watch(c, unix.EPOLL_CTL_MOD, unix.EPOLLIN|unix.EPOLLOUT)
 }
 
 // flush writes what the socket didn't take before.
-func (t *thread) flush(i int, c *conn) error {
+func (t *thread) flush(c *conn) error {
 	n, err := write(c.fd, c.rest)
 	if err != nil && !errors.Is(err, unix.EAGAIN) {
 		return c.broken(err)
@@ -288,13 +326,16 @@ func (t *thread) flush(i int, c *conn) error {
 		return nil
 	}
 	c.waiting = false
-	return t.watch(i, unix.EPOLL_CTL_MOD, unix.EPOLLIN)
+	if t.pacer != nil {
+		c.pace.free = t.now()
+	}
+	return t.watch(c, unix.EPOLL_CTL_MOD, unix.EPOLLIN)
 }
 
 // receive reads what there is and takes the replies in it.
 func (t *thread) receive(c *conn) error {
 	n, err := read(c.fd, t.in)
-	now := stats.Now()
+	now := t.now()
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 		return nil
@@ -309,8 +350,11 @@ func (t *thread) receive(c *conn) error {
 			return fmt.Errorf("target %s: bytes that answer no request: %s", c.target, excerpt(buf))
 		}
 		oldest := c.oldest()
-		if c.scan.check != nil && oldest.command == get {
-			c.scan.check.beginReply(c.askedOldest(t.o))
+		if c.scan.atStart() {
+			c.scan.keys = int(oldest.keys)
+			if c.scan.check != nil && oldest.command != set {
+				c.scan.check.beginReply(c.askedOldest(t.o))
+			}
 		}
 		taken, done, err := c.scan.next(buf, oldest.command)
 		if err != nil {
@@ -329,14 +373,11 @@ func (t *thread) receive(c *conn) error {
 // replied counts the oldest request of c, whose reply is complete.
 func (t *thread) replied(c *conn, r *request, now int64) error {
 	reply := &c.scan.reply
-	asked := 0
-	if r.command == get {
-		asked = t.o.KeysPerGet
-	}
+	asked := int(r.keys)
 	if reply.values > asked {
 		return fmt.Errorf("target %s: %d values for %d keys of a %s", c.target, reply.values, asked, r.command)
 	}
-	latency := now - r.sent
+	latency := now - r.due
 	one := counts{requests: 1, keys: uint64(asked), hits: uint64(reply.values), latency: latency}
 	if reply.failed != nil {
 		one.keys, one.hits, one.failures = 0, 0, 1
@@ -344,14 +385,21 @@ func (t *thread) replied(c *conn, r *request, now int64) error {
 			t.firstFailure = string(reply.failed)
 		}
 	}
-	t.commands[r.command] = t.commands[r.command].plus(one)
+	t.commands[r.command].add(one)
 	t.lastReply = now
 	if t.recording {
-		record(t.latencies[r.command], latency)
-		record(t.window.latencies, latency)
-		t.window.total = t.window.total.plus(one)
+		t.window.commands[r.command].add(one)
+		record(t.window.latencies[r.command], latency)
+		if t.window.services[r.command] != nil {
+			t.window.service[r.command] += now - r.sent
+			record(t.window.services[r.command], now-r.sent)
+		}
 	}
+	wasFull := c.inFlight == len(c.ring)
 	c.drop()
+	if t.pacer != nil {
+		t.pacer.replied(c, now, wasFull)
+	}
 	return nil
 }
 

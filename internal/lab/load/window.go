@@ -15,24 +15,99 @@ const maxWindows = 24 * 60 * 60
 // window is what one thread saw in one window. It goes from the thread to Run and back, to be used again; whoever holds it
 // owns it.
 type window struct {
-	index     int // since recording began
-	length    time.Duration
-	last      bool // the thread hands over no more
-	total     counts
-	latencies *hdrhistogram.Histogram
+	index  int // since recording began
+	length time.Duration
+	last   bool // the thread hands over no more
+	tallies
 }
 
-func newWindow() *window { return &window{latencies: newHistogram()} }
+// tallies is what happened to requests, by command.
+type tallies struct {
+	commands  [numCommands]counts
+	latencies [numCommands]*hdrhistogram.Histogram // nil for a command that the load doesn't have
+	service   [numCommands]int64                   // sum over requests, ns; in an open loop
+	services  [numCommands]*hdrhistogram.Histogram // from the write to the reply; nil in a closed loop
+	slip      *hdrhistogram.Histogram              // from when a request was due to its write; nil unless the load is paced
+	ownSlip   *hdrhistogram.Histogram              // what of that was the generator's doing
+}
+
+func newTallies(o *Options) (t tallies) {
+	for c, part := range [numCommands]int{set: o.Sets, get: o.Gets, multiGet: o.MultiGets} {
+		if part == 0 {
+			continue
+		}
+		t.latencies[c] = newHistogram()
+		if o.Schedule != nil {
+			t.services[c] = newHistogram()
+		}
+	}
+	if o.paced() {
+		t.slip, t.ownSlip = newHistogram(), newHistogram()
+	}
+	return t
+}
+
+// merge adds what other holds, which has the same histograms.
+func (t *tallies) merge(other *tallies) {
+	for c := range t.commands {
+		t.commands[c].add(other.commands[c])
+		t.service[c] += other.service[c]
+	}
+	each := other.histograms()
+	for i, h := range t.histograms() {
+		if h != nil && each[i].TotalCount() > 0 {
+			h.Merge(each[i])
+		}
+	}
+}
+
+// histograms returns all of them, also those that are nil, in a fixed order.
+func (t *tallies) histograms() []*hdrhistogram.Histogram {
+	return append(append(t.latencies[:len(t.latencies):len(t.latencies)], t.services[:]...), t.slip, t.ownSlip)
+}
+
+// reset makes all of them 0.
+func (t *tallies) reset() {
+	t.commands, t.service = [numCommands]counts{}, [numCommands]int64{}
+	for _, h := range t.histograms() {
+		if h != nil && h.TotalCount() > 0 {
+			h.Reset()
+		}
+	}
+}
+
+// total returns the tallies of all commands together: counts, latencies, and service times if there are.
+func (t *tallies) total() (of counts, latencies *hdrhistogram.Histogram, service int64, services *hdrhistogram.Histogram) {
+	latencies, services = newHistogram(), newHistogram()
+	for c := range t.commands {
+		of.add(t.commands[c])
+		service += t.service[c]
+		if t.latencies[c] != nil {
+			latencies.Merge(t.latencies[c])
+		}
+		if t.services[c] != nil {
+			services.Merge(t.services[c])
+		}
+	}
+	if t.slip == nil || services.TotalCount() == 0 {
+		services = nil
+	}
+	return of, latencies, service, services
+}
+
+func newWindow(o *Options) *window { return &window{tallies: newTallies(o)} }
 
 // reset makes w a fresh window.
 func (w *window) reset(index int) {
-	w.latencies.Reset()
-	*w = window{index: index, latencies: w.latencies}
+	w.tallies.reset()
+	*w = window{index: index, tallies: w.tallies}
 }
 
 // series puts the windows of all threads together. Run owns it.
 type series struct {
+	o       *Options
 	threads int
+	sum     tallies // of all windows
 	open    map[int]*openWindow
 	ended   []int // index of the last window of every thread that has ended
 	windows []Window
@@ -44,22 +119,21 @@ type openWindow struct {
 	reports int
 }
 
-func newSeries(threads int) *series {
-	return &series{threads: threads, open: make(map[int]*openWindow)}
+func newSeries(o *Options, threads int) *series {
+	return &series{o: o, threads: threads, sum: newTallies(o), open: make(map[int]*openWindow)}
 }
 
 // add takes in what a thread saw and reports whether a window is complete that wasn't before.
 func (s *series) add(w *window) (complete bool) {
 	o := s.open[w.index]
 	if o == nil {
-		o = &openWindow{window: *newWindow()}
+		o = &openWindow{window: *newWindow(s.o)}
 		o.index = w.index
 		s.open[w.index] = o
 	}
 	o.reports++
 	o.length = max(o.length, w.length)
-	o.total = o.total.plus(w.total)
-	o.latencies.Merge(w.latencies)
+	o.merge(&w.tallies)
 	if w.last {
 		s.ended = append(s.ended, w.index)
 	}
@@ -96,14 +170,58 @@ func (s *series) close(o *openWindow) {
 	if len(s.windows) == maxWindows {
 		s.windows = append(s.windows[:0], s.windows[1:]...)
 	}
-	s.windows = append(s.windows, Window{
-		Index:     o.index,
-		Length:    o.length,
-		Requests:  o.total.requests,
-		Failures:  o.total.failures,
-		OpsPerSec: perSecond(o.total.requests, o.length),
-		Latency:   summarise(o.latencies, o.total),
-	})
+	s.sum.merge(&o.tallies)
+	s.windows = append(s.windows, o.summary(s.o))
+}
+
+// summary returns what is kept of a window.
+func (w *window) summary(o *Options) Window {
+	of, latencies, service, services := w.total()
+	r := Window{
+		Index:     w.index,
+		Length:    w.length,
+		Requests:  of.requests,
+		Failures:  of.failures,
+		Hits:      of.hits,
+		Misses:    of.keys - of.hits,
+		OpsPerSec: perSecond(of.requests, w.length),
+		Latency:   summarise(latencies, of.requests, of.latency),
+		Service:   summariseIf(services, service),
+		Slip:      summariseIf(w.slip, 0),
+		Commands:  make(map[string]CommandResult),
+	}
+	for c := range numCommands {
+		if w.commands[c].requests > 0 {
+			r.Commands[c.String()] = w.command(c, w.length)
+		}
+	}
+	if o.Schedule != nil {
+		from := time.Duration(w.index) * windowLength
+		r.Scheduled = o.scheduled(from+w.length) - o.scheduled(from)
+	}
+	return r
+}
+
+// fill puts the tallies of a run, whose length is known, into its result.
+func (t *tallies) fill(r *Result) {
+	for c := range numCommands {
+		if t.commands[c].requests > 0 {
+			of := t.command(c, r.Elapsed)
+			of.Histogram, of.ServiceHistogram = newHistogramOf(t.latencies[c]), newHistogramOf(t.services[c])
+			r.Commands[c.String()] = of
+		}
+	}
+	of, latencies, service, services := t.total()
+	r.Total = summariseCommand(latencies, of, r.Elapsed)
+	r.Total.Service = summariseIf(services, service)
+	r.Total.Histogram, r.Total.ServiceHistogram = newHistogramOf(latencies), newHistogramOf(services)
+}
+
+// command returns the result of one command over a time.
+func (t *tallies) command(c command, elapsed time.Duration) CommandResult {
+	r := summariseCommand(t.latencies[c], t.commands[c], elapsed)
+	r.Service = summariseIf(t.services[c], t.service[c])
+	return r
 }
 
 // finish closes what is still open: the threads have ended, some maybe by an error.

@@ -7,17 +7,19 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+var oneCommand = Options{Gets: 1}
+
 // reported makes a window of one thread with one request of that latency.
 func reported(index int, latency, length time.Duration, last bool) *window {
-	w := newWindow()
+	w := newWindow(&oneCommand)
 	w.index, w.length, w.last = index, length, last
-	w.total = counts{requests: 1, latency: int64(latency)}
-	record(w.latencies, int64(latency))
+	w.commands[get] = counts{requests: 1, latency: int64(latency)}
+	record(w.latencies[get], int64(latency))
 	return w
 }
 
 func TestAWindowIsCompleteWhenEveryThreadHasReportedItOrHasEnded(t *testing.T) {
-	s := newSeries(3)
+	s := newSeries(&oneCommand, 3)
 	add := func(index int, last bool) bool {
 		return s.add(reported(index, time.Millisecond, time.Second, last))
 	}
@@ -39,7 +41,7 @@ func TestAWindowIsCompleteWhenEveryThreadHasReportedItOrHasEnded(t *testing.T) {
 }
 
 func TestWindowsThatAThreadFailedToReportAreClosedAtTheEnd(t *testing.T) {
-	s := newSeries(2)
+	s := newSeries(&oneCommand, 2)
 	s.add(reported(1, 4*time.Millisecond, time.Second, false))
 	s.add(reported(0, 2*time.Millisecond, time.Second, false))
 	s.add(reported(0, 6*time.Millisecond, time.Second, false))
@@ -53,7 +55,7 @@ func TestWindowsThatAThreadFailedToReportAreClosedAtTheEnd(t *testing.T) {
 }
 
 func TestTheSeriesOfARunWithoutEndKeepsTheLastDay(t *testing.T) {
-	s := newSeries(1)
+	s := newSeries(&oneCommand, 1)
 	s.windows = make([]Window, maxWindows)
 	for i := range s.windows {
 		s.windows[i].Index = i

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"mcmw/internal/lab/load"
+)
+
+// loadOutputs says where the result of a load goes.
+type loadOutputs struct {
+	text, json, csv, hdrPrefix string
+}
+
+func (l *loadOutputs) define(flags *pflag.FlagSet) {
+	flags.StringVarP(&l.text, "out-file", "o", "", "write the text to this file instead of standard output")
+	flags.StringVar(&l.json, "json-out-file", "", "write the result as JSON to this file, - for standard output")
+	flags.StringVar(&l.csv, "csv-out-file", "", "write the time series, a line by second and command, to this file")
+	flags.StringVar(&l.hdrPrefix, "hdr-file-prefix", "", "write the histogram of each command to PREFIX_<COMMAND>_command_run_1.hgrm (log) and .txt (percentiles), and of all to PREFIX_FULL_RUN_1")
+}
+
+// check looks whether the files can be written before there is anything to lose.
+func (l *loadOutputs) check() error {
+	for _, path := range []string{l.text, l.json, l.csv, l.hdrPrefix} {
+		if path == "" || path == "-" {
+			continue
+		}
+		if info, err := os.Stat(filepath.Dir(path)); err != nil {
+			return fmt.Errorf("%s can't be written: %w", path, err)
+		} else if !info.IsDir() {
+			return fmt.Errorf("%s can't be written: %s is no directory", path, filepath.Dir(path))
+		}
+	}
+	return nil
+}
+
+// write writes the result wherever it is asked for.
+func (l *loadOutputs) write(r *load.Result, stdout io.Writer) error {
+	switch {
+	case l.text != "":
+		if err := writeFile(l.text, r.WriteText); err != nil {
+			return err
+		}
+	case l.json != "-":
+		if err := r.WriteText(stdout); err != nil {
+			return err
+		}
+	}
+	if l.json != "" {
+		if err := writeJSON(l.json, stdout, r); err != nil {
+			return err
+		}
+	}
+	if l.csv != "" {
+		if err := writeFile(l.csv, r.WriteCSV); err != nil {
+			return err
+		}
+	}
+	if l.hdrPrefix == "" {
+		return nil
+	}
+	if err := l.writeHistogram(r, "FULL_RUN_1", "FULL RUN", r.Total.Histogram); err != nil {
+		return err
+	}
+	for name, of := range r.Commands {
+		if err := l.writeHistogram(r, name+"_command_run_1", name+" command", of.Histogram); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeHistogram writes the two files of a histogram.
+func (l *loadOutputs) writeHistogram(r *load.Result, name, title string, h *load.Histogram) error {
+	if h == nil {
+		return nil
+	}
+	path := l.hdrPrefix + "_" + name
+	if err := writeFile(path+".txt", h.WritePercentiles); err != nil {
+		return err
+	}
+	return writeFile(path+".hgrm", func(w io.Writer) error { return h.WriteLog(w, title, r.Started, r.Elapsed) })
+}
+
+// writeFile writes a file whole or says why not.
+func writeFile(path string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, b.Bytes(), 0o644)
+}
+
+// writeJSON writes v to the file at path, to stdout for "-".
+func writeJSON(path string, stdout io.Writer, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if path == "-" {
+		_, err = stdout.Write(text)
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}

@@ -1,0 +1,328 @@
+package driver
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"mcmw/internal/lab/load"
+	"mcmw/internal/lab/memtier"
+)
+
+// Name is the driver of the results of memtier_benchmark.
+const Name = "memtier"
+
+// program is what memtier_benchmark is called in PATH.
+const program = "memtier_benchmark"
+
+const (
+	// stopTimeout is how long memtier may take to end and write its results when it is interrupted.
+	stopTimeout = 5 * time.Second
+	// maxMessage is how much of memtier's last words an error repeats, bytes.
+	maxMessage = 500
+)
+
+// Memtier runs memtier_benchmark.
+type Memtier struct {
+	// Path is the program's; "" looks for memtier_benchmark in PATH.
+	Path string
+}
+
+// find returns the program's path.
+func (m Memtier) find() (string, error) {
+	path, err := exec.LookPath(cmp.Or(m.Path, program))
+	if err != nil {
+		return "", fmt.Errorf("memtier_benchmark: %w; install it (https://github.com/redis/memtier_benchmark), or say where it is with --memtier", err)
+	}
+	return path, nil
+}
+
+// Version returns what the program says of itself.
+func (m Memtier) Version(ctx context.Context) (string, error) {
+	path, err := m.find()
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("%s --version: %w", path, err)
+	}
+	first, _, _ := strings.Cut(string(out), "\n")
+	return strings.TrimSpace(first), nil
+}
+
+// Arguments returns memtier's flags for a load, whose defaults are filled in. What memtier can't do is an error that names it.
+func Arguments(o load.Options) ([]string, error) {
+	var problems []error
+	no := func(is bool, what string) {
+		if is {
+			problems = append(problems, errors.New("memtier_benchmark can't have "+what))
+		}
+	}
+	no(len(o.Targets) != 1, "several targets")
+	no(o.Protocol == load.Meta, "memcached's meta protocol")
+	no(o.Password != "", "a login here: its command line is everybody's to see")
+	no(o.ThinkTime > 0, "a think time")
+	no(o.MultiGets > 0, "GETs beside multi-GETs")
+	no(o.Sizes.Distribution.Kind != "", "value sizes by a distribution")
+	no(o.Verify, "values verified during the load")
+	no(o.WarmUp > 0, "a warm-up")
+	no(o.Duration%time.Second != 0, "a part of a second as its time")
+	no(o.Connections%o.Threads != 0, "threads with different numbers of connections")
+	perConnection := 0.0
+	if s := o.Schedule; s != nil {
+		constant := len(s.Pieces) == 1 && s.Pieces[0].From == s.Pieces[0].To && !s.Poisson
+		no(!constant, "a rate that changes, or Poisson arrivals")
+		if constant {
+			perConnection = s.Pieces[0].From / float64(o.Connections)
+			no(perConnection != math.Floor(perConnection) || perConnection < 1, "a rate that is no whole number of requests per second and connection")
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	args := []string{"--hide-histogram", "--distinct-client-seed"}
+	add := func(name string, value any) { args = append(args, fmt.Sprintf("--%s=%v", name, value)) }
+	if path, ok := strings.CutPrefix(o.Targets[0], "unix:"); ok {
+		add("unix-socket", path)
+	} else {
+		host, port, err := net.SplitHostPort(o.Targets[0])
+		if err != nil {
+			return nil, fmt.Errorf("target %s: %w", o.Targets[0], err)
+		}
+		add("server", host)
+		add("port", port)
+	}
+	add("protocol", o.Protocol)
+	add("threads", o.Threads)
+	add("clients", o.Connections/o.Threads)
+	add("pipeline", o.Pipeline)
+	// memtier counts keys in its ratio, and a multi-GET ends where the ratio's GETs do.
+	add("ratio", fmt.Sprintf("%d:%d", o.Sets, o.Gets*o.KeysPerGet))
+	if o.KeysPerGet > 1 {
+		add("multi-key-get", o.KeysPerGet)
+	}
+	switch z := o.Sizes; {
+	case len(z.List) > 0:
+		var items []string
+		for _, item := range z.List {
+			items = append(items, fmt.Sprintf("%d:%.0f", item.Size, item.Weight))
+		}
+		add("data-size-list", strings.Join(items, ","))
+	case z.Max > 0:
+		add("data-size-range", fmt.Sprintf("%d-%d", z.Min, z.Max))
+		if z.ByKey {
+			add("data-size-pattern", "S")
+		}
+	default:
+		add("data-size", o.ValueSize)
+	}
+	if o.ExpiryMax > 0 {
+		add("expiry-range", fmt.Sprintf("%d-%d", o.ExpiryMin, o.ExpiryMax))
+	}
+	add("key-prefix", o.KeyPrefix)
+	add("key-minimum", o.KeyMin)
+	add("key-maximum", o.KeyMax)
+	add("key-pattern", fmt.Sprintf("%c:%c", o.SetKeys, o.GetKeys))
+	if o.KeyStdDev > 0 {
+		add("key-stddev", o.KeyStdDev)
+	}
+	if o.KeyMedian > 0 {
+		add("key-median", o.KeyMedian)
+	}
+	if o.SetKeys == load.Zipf || o.GetKeys == load.Zipf {
+		add("key-zipf-exp", o.ZipfExponent)
+	}
+	if o.Duration > 0 {
+		add("test-time", int(o.Duration/time.Second))
+	} else {
+		add("requests", o.Requests)
+	}
+	if perConnection > 0 {
+		add("rate-limiting", perConnection)
+	}
+	return args, nil
+}
+
+// Run makes the load and returns what memtier measured. It is populated by package load, if that is asked for. Memtier's
+// response times count from the write in an open loop, too. Its CPU time is that of its whole process, from its start on.
+// When ctx ends memtier is interrupted, and the result is that of the time until then.
+func (m Memtier) Run(ctx context.Context, o load.Options) (*load.Result, error) {
+	o, err := o.Complete()
+	if err != nil {
+		return nil, err
+	}
+	args, err := Arguments(o)
+	if err != nil {
+		return nil, err
+	}
+	path, err := m.find()
+	if err != nil {
+		return nil, err
+	}
+	if o.Populate {
+		if err := load.Populate(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := os.MkdirTemp("", "mcmwlab-memtier")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "result.json")
+	cmd := exec.CommandContext(ctx, path, append(args, "--json-out-file="+file)...)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = stopTimeout
+	runErr := cmd.Run()
+	if runErr != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("%s: %w: %s", path, runErr, lastWords(said.Bytes()))
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s wrote no result: %s", path, lastWords(said.Bytes()))
+	}
+	out, err := memtier.ParseJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("the result of %s: %w", path, err)
+	}
+	r, err := resultOf(o, out.Overall())
+	if err != nil {
+		return nil, fmt.Errorf("the result of %s: %w", path, err)
+	}
+	r.Interrupted = r.Interrupted || ctx.Err() != nil
+	r.Generator = load.UsageOf(cmd.ProcessState.UserTime(), cmd.ProcessState.SystemTime(), o.Threads, r.Elapsed)
+	return r, nil
+}
+
+// lastWords returns the end of what memtier said, without its progress.
+func lastWords(said []byte) string {
+	text := strings.TrimSpace(string(said[max(len(said)-maxMessage, 0):]))
+	if at := strings.LastIndexByte(text, '\r'); at >= 0 {
+		text = text[at+1:]
+	}
+	return strconv.Quote(text)
+}
+
+// resultOf returns memtier's result as one of package load.
+func resultOf(o load.Options, from *memtier.Result) (*load.Result, error) {
+	r := load.Describe(&o)
+	r.Driver = Name
+	r.Started = from.Start
+	r.Interrupted = from.Interrupted
+	totals, ok := from.Row("Totals")
+	if !ok {
+		return nil, errors.New("it has no row Totals")
+	}
+	r.Elapsed = from.Finish.Sub(from.Start)
+	if totals.Throughput > 0 {
+		// memtier's times are whole milliseconds; its rates are divided by what it measured.
+		r.Elapsed = cmp.Or(r.Elapsed, time.Duration(float64(totals.Count)/totals.Throughput*1e9))
+	}
+	r.Total = commandOf(totals, r.Elapsed)
+	r.BytesIn = uint64(finite(totals.Received) * r.Elapsed.Seconds())
+	r.BytesOut = uint64(finite(totals.Sent) * r.Elapsed.Seconds())
+	names := map[string]string{"Sets": "SET", "Gets": "GET"}
+	for _, row := range from.Rows {
+		if name, known := names[row.Name]; known && row.Count > 0 {
+			r.Commands[name] = commandOf(row, r.Elapsed)
+			r.Windows = addSeconds(r.Windows, name, row.Seconds)
+		}
+	}
+	fillWindows(r.Windows, totals)
+	return r, nil
+}
+
+// commandOf returns what a row says.
+func commandOf(row memtier.Row, elapsed time.Duration) load.CommandResult {
+	c := load.CommandResult{
+		Requests:  row.Count,
+		OpsPerSec: finite(row.Throughput),
+		Hits:      uint64(math.Round(finite(row.Hits) * elapsed.Seconds())),
+		Misses:    uint64(math.Round(finite(row.Misses) * elapsed.Seconds())),
+		Failures:  row.Errors,
+		Latency:   latencyOf(row.Mean, row.Min, row.Max, row.Percentiles),
+	}
+	var values []int64
+	var counts []uint64
+	for _, bin := range row.Histogram {
+		values = append(values, int64(math.Round((bin.Lower+bin.Upper)/2*1e9)))
+		counts = append(counts, bin.Count)
+	}
+	if len(values) > 0 {
+		c.Histogram = load.NewHistogram(values, counts)
+		h := c.Histogram.HDR()
+		at := func(percentile float64) time.Duration { return time.Duration(h.ValueAtPercentile(percentile)) }
+		c.Latency.P50, c.Latency.P90, c.Latency.P99, c.Latency.P999 = at(50), at(90), at(99), at(99.9)
+	}
+	return c
+}
+
+// latencyOf returns a summary of seconds; percentiles that memtier doesn't have stay 0.
+func latencyOf(mean, least, most float64, percentiles []memtier.Quantile) load.Latency {
+	ns := func(seconds float64) time.Duration { return time.Duration(math.Round(finite(seconds) * 1e9)) }
+	l := load.Latency{Mean: ns(mean), Min: ns(least), Max: ns(most)}
+	for _, q := range percentiles {
+		switch math.Round(q.Share*1e4) / 1e4 {
+		case 0.5:
+			l.P50 = ns(q.Seconds)
+		case 0.9:
+			l.P90 = ns(q.Seconds)
+		case 0.99:
+			l.P99 = ns(q.Seconds)
+		case 0.999:
+			l.P999 = ns(q.Seconds)
+		}
+	}
+	return l
+}
+
+// addSeconds puts the seconds of a command into the windows.
+func addSeconds(windows []load.Window, name string, seconds []memtier.Second) []load.Window {
+	for _, s := range seconds {
+		index := int(s.Start)
+		for len(windows) <= index {
+			windows = append(windows, load.Window{Index: len(windows), Length: time.Second, Commands: make(map[string]load.CommandResult)})
+		}
+		w := &windows[index]
+		w.Commands[name] = load.CommandResult{
+			Requests: s.Count, OpsPerSec: float64(s.Count), Hits: s.Hits, Misses: s.Misses,
+			Latency: latencyOf(s.Mean, s.Min, s.Max, s.Percentiles),
+		}
+		w.Requests += s.Count
+		w.Hits += s.Hits
+		w.Misses += s.Misses
+		w.OpsPerSec = float64(w.Requests)
+	}
+	return windows
+}
+
+// fillWindows puts the latencies of all commands together into the windows. Memtier's totals have them.
+func fillWindows(windows []load.Window, totals memtier.Row) {
+	for _, s := range totals.Seconds {
+		if index := int(s.Start); index < len(windows) {
+			windows[index].Latency = latencyOf(s.Mean, s.Min, s.Max, s.Percentiles)
+		}
+	}
+}
+
+// finite returns x, 0 for a number that memtier doesn't have.
+func finite(x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0
+	}
+	return x
+}

@@ -1,0 +1,69 @@
+package load
+
+import (
+	"encoding/csv"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// csvHeader names the columns of the time series. Times are in seconds.
+var csvHeader = []string{
+	"second", "length_s", "command", "requests", "ops_per_s", "hits", "misses", "errors", "mean_s", "min_s", "p50_s", "p90_s", "p99_s", "p999_s", "max_s",
+	"service_mean_s", "service_p99_s", "slip_mean_s", "slip_p99_s", "scheduled",
+}
+
+// WriteCSV writes the time series: for every second a line by command and one, "total", of all together. What a load doesn't
+// have is empty: service times and the scheduled number of requests in a closed loop, the slip without a schedule or think
+// time and of single commands.
+func (r *Result) WriteCSV(w io.Writer) error {
+	table := csv.NewWriter(w)
+	if err := table.Write(csvHeader); err != nil {
+		return err
+	}
+	for _, window := range r.Windows {
+		for c := range numCommands {
+			if of, sent := window.Commands[c.String()]; sent {
+				if err := table.Write(window.csvLine(c.String(), of, false)); err != nil {
+					return err
+				}
+			}
+		}
+		all := CommandResult{
+			Requests: window.Requests, OpsPerSec: window.OpsPerSec, Hits: window.Hits, Misses: window.Misses, Failures: window.Failures,
+			Latency: window.Latency, Service: window.Service,
+		}
+		if err := table.Write(window.csvLine("total", all, r.Rate != "")); err != nil {
+			return err
+		}
+	}
+	table.Flush()
+	return table.Error()
+}
+
+// csvLine returns the fields of what happened to a command, or to all with "total".
+func (w *Window) csvLine(name string, of CommandResult, scheduled bool) []string {
+	count := func(n uint64) string { return strconv.FormatUint(n, 10) }
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	seconds := func(d time.Duration) string { return number(d.Seconds()) }
+	meanAndP99 := func(l *Latency) []string {
+		if l == nil {
+			return []string{"", ""}
+		}
+		return []string{seconds(l.Mean), seconds(l.P99)}
+	}
+	var slip *Latency
+	due := ""
+	if name == "total" {
+		slip = w.Slip
+		if scheduled {
+			due = number(w.Scheduled)
+		}
+	}
+	l := of.Latency
+	return slices.Concat([]string{
+		strconv.Itoa(w.Index), seconds(w.Length), name, count(of.Requests), number(of.OpsPerSec), count(of.Hits), count(of.Misses), count(of.Failures),
+		seconds(l.Mean), seconds(l.Min), seconds(l.P50), seconds(l.P90), seconds(l.P99), seconds(l.P999), seconds(l.Max),
+	}, meanAndP99(of.Service), meanAndP99(slip), []string{due})
+}

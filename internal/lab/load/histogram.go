@@ -1,0 +1,93 @@
+package load
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Histogram is an HDR histogram in JSON: the buckets that aren't empty. Bucket i holds the values from From[i] to less than
+// To[i], ns. The width of a bucket is a power of 2 and at most a 1024th of its values.
+type Histogram struct {
+	From   []int64  `json:"from_ns"`
+	To     []int64  `json:"to_ns"`
+	Counts []uint64 `json:"counts"`
+}
+
+// newHistogramOf returns what h holds; nil for nil.
+func newHistogramOf(h *hdrhistogram.Histogram) *Histogram {
+	if h == nil {
+		return nil
+	}
+	r := &Histogram{From: []int64{}, To: []int64{}, Counts: []uint64{}}
+	for _, bar := range h.Distribution() {
+		if bar.Count > 0 {
+			r.From = append(r.From, bar.From)
+			r.To = append(r.To, bar.To+1)
+			r.Counts = append(r.Counts, uint64(bar.Count))
+		}
+	}
+	return r
+}
+
+// NewHistogram returns a histogram of values in ns that all fall into buckets of that geometry: value i occurs counts[i] times.
+func NewHistogram(values []int64, counts []uint64) *Histogram {
+	h := newHistogram()
+	for i, value := range values {
+		_ = h.RecordValues(min(max(value, 1), maxLatency), int64(counts[i]))
+	}
+	return newHistogramOf(h)
+}
+
+// HDR returns the histogram with the operations of its kind; values are ns.
+func (h *Histogram) HDR() *hdrhistogram.Histogram {
+	r := newHistogram()
+	for i, from := range h.From {
+		_ = r.RecordValues(min(max(from, 1), maxLatency), int64(h.Counts[i]))
+	}
+	return r
+}
+
+// Count returns how many values it holds.
+func (h *Histogram) Count() (n uint64) {
+	for _, count := range h.Counts {
+		n += count
+	}
+	return n
+}
+
+// percentileTicks is how many lines a percentile file has for every halving of the distance to 100 %, as memtier's have.
+const percentileTicks = 5
+
+// WritePercentiles writes the percentiles as HdrHistogram's tools do, in ms: "Value Percentile TotalCount 1/(1-Percentile)".
+func (h *Histogram) WritePercentiles(w io.Writer) error {
+	_, err := h.HDR().PercentilesPrint(w, percentileTicks, float64(time.Millisecond))
+	return err
+}
+
+// WriteLog writes a histogram log of one interval as memtier_benchmark does: values in us, and the end of the interval where
+// format 1.2 has its length.
+func (h *Histogram) WriteLog(w io.Writer, title string, started time.Time, elapsed time.Duration) error {
+	micros := hdrhistogram.New(1, maxLatency/int64(time.Microsecond), latencyDigits)
+	for i, from := range h.From {
+		// The middle of a bucket, so that rounding down doesn't make values smaller on average.
+		value := (from + h.To[i]) / 2 / int64(time.Microsecond)
+		if err := micros.RecordValues(value, int64(h.Counts[i])); err != nil {
+			return err
+		}
+	}
+	encoded, err := micros.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+	if err != nil {
+		return err
+	}
+	start, end := float64(started.UnixMilli())/1e3, float64(started.Add(elapsed).UnixMilli())/1e3
+	_, err = fmt.Fprintf(w, `#[%s HDR latency histogram results]
+#[Histogram log format version 1.2]
+#[StartTime: %.3f (seconds since epoch), %s]
+"StartTimestamp","EndTimestamp","Interval_Max","Interval_Compressed_Histogram"
+%.3f,%.3f,%.1f,%s
+`, title, start, started.UTC().Format(time.RFC1123), start, end, float64(micros.Max()), encoded)
+	return err
+}

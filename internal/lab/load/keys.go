@@ -1,0 +1,180 @@
+package load
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+)
+
+// KeyPattern says which keys requests ask for. The letters are those of memtier_benchmark.
+type KeyPattern byte
+
+// The patterns.
+const (
+	// Uniform draws all keys equally likely.
+	Uniform KeyPattern = 'R'
+	// Sequential takes one key after the other, every connection from the first on.
+	Sequential KeyPattern = 'S'
+	// Parallel takes one key after the other, every connection a range of its own.
+	Parallel KeyPattern = 'P'
+	// Gaussian draws from a normal distribution around KeyMedian.
+	Gaussian KeyPattern = 'G'
+	// Zipf draws the key of rank k, KeyMin being the first, with a probability proportional to 1/k^ZipfExponent.
+	Zipf KeyPattern = 'Z'
+)
+
+// keySpace draws keys. It is immutable; what a connection must remember is in its keyState.
+type keySpace struct {
+	first, count uint64
+	connections  int
+	median, dev  float64
+	zipf         *zipf // nil unless it is drawn from
+}
+
+// keyState is where a connection is in the sequence of its keys, one for SETs and one for GETs, as with memtier.
+type keyState struct {
+	next, first, count uint64 // of sequential keys: the next, and the range
+}
+
+func newKeySpace(o *Options) *keySpace {
+	k := &keySpace{first: o.KeyMin, count: o.keyCount(), connections: o.Connections, median: o.KeyMedian, dev: o.KeyStdDev}
+	if k.median == 0 {
+		k.median = float64(o.KeyMin) + float64(k.count-1)/2
+	}
+	if k.dev == 0 {
+		k.dev = float64(k.count) / 6
+	}
+	if o.SetKeys == Zipf || o.GetKeys == Zipf {
+		k.zipf = newZipf(k.count, o.ZipfExponent)
+	}
+	return k
+}
+
+// state returns where connection id begins.
+func (k *keySpace) state(p KeyPattern, id int) keyState {
+	s := keyState{first: k.first, count: k.count}
+	if p == Parallel {
+		// Ranges whose lengths differ by at most one; with more connections than keys some share a key.
+		n := uint64(k.connections)
+		from, _ := bits.Div64(mul(k.count, uint64(id), n))
+		to, _ := bits.Div64(mul(k.count, uint64(id)+1, n))
+		s.first, s.count = k.first+min(from, k.count-1), max(to-from, 1)
+	}
+	s.next = s.first
+	return s
+}
+
+// mul returns the arguments of Div64 for a*b/c, where b is at most c.
+func mul(a, b, c uint64) (hi, lo, divisor uint64) {
+	hi, lo = bits.Mul64(a, b)
+	if hi >= c { // b is c
+		return 0, a, 1
+	}
+	return hi, lo, c
+}
+
+// draw returns the next key.
+func (k *keySpace) draw(p KeyPattern, s *keyState, rng *rand.PCG) uint64 {
+	switch p {
+	case Sequential, Parallel:
+		key := s.next
+		if s.next++; s.next == s.first+s.count {
+			s.next = s.first
+		}
+		return key
+	case Gaussian:
+		for {
+			x := math.Round(k.median + k.dev*rand.New(rng).NormFloat64())
+			if x >= float64(k.first) && x <= float64(k.first+k.count-1) {
+				return min(uint64(x), k.first+k.count-1)
+			}
+		}
+	case Zipf:
+		return k.first + k.zipf.draw(rng) - 1
+	default:
+		offset, _ := bits.Mul64(rng.Uint64(), k.count)
+		return k.first + offset
+	}
+}
+
+// uniform returns a number in [0, 1).
+func uniform(rng *rand.PCG) float64 { return float64(rng.Uint64()>>11) / (1 << 53) }
+
+// zipf draws ranks k from 1 to n with probabilities proportional to k^-s, s > 0, by rejection-inversion (W. Hörmann,
+// G. Derflinger: Rejection-inversion to generate variates from monotone discrete distributions, ACM TOMACS 6(3), 1996):
+// it inverts the integral of the hat x^-s and rejects where the hat is above the distribution, in constant time
+// whatever n is. With
+//
+//	H(x) = (x^(1-s) - 1) / (1-s), log x for s = 1; H^-1(u) = (1 + u(1-s))^(1/(1-s)), e^u for s = 1
+//
+// u is drawn between H(n+1/2) and H(3/2)-1, k is H^-1(u) rounded, and it is taken if u >= H(k+1/2) - k^-s.
+type zipf struct {
+	n         float64
+	s         float64
+	low, high float64 // of u
+	sure      float64 // k - x up to which k is taken without a look: 2 - H^-1(H(5/2) - 2^-s)
+}
+
+func newZipf(n uint64, s float64) *zipf {
+	z := &zipf{n: float64(n), s: s}
+	z.low = z.integral(1.5) - 1
+	z.high = z.integral(z.n + 0.5)
+	z.sure = 2 - z.inverse(z.integral(2.5)-math.Pow(2, -s))
+	return z
+}
+
+func (z *zipf) integral(x float64) float64 {
+	log := math.Log(x)
+	return log * expm1Over((1-z.s)*log)
+}
+
+func (z *zipf) inverse(u float64) float64 {
+	t := max(u*(1-z.s), -1)
+	return math.Exp(u * log1pOver(t))
+}
+
+// draw returns a rank.
+func (z *zipf) draw(rng *rand.PCG) uint64 {
+	for {
+		u := z.high + uniform(rng)*(z.low-z.high)
+		x := z.inverse(u)
+		k := min(max(math.Floor(x+0.5), 1), z.n)
+		if k-x <= z.sure || u >= z.integral(k+0.5)-math.Exp(-math.Log(k)*z.s) {
+			return uint64(k)
+		}
+	}
+}
+
+// expm1Over is (e^x - 1)/x, also where x is small.
+func expm1Over(x float64) float64 {
+	if math.Abs(x) > 1e-8 {
+		return math.Expm1(x) / x
+	}
+	return 1 + x/2*(1+x/3)
+}
+
+// log1pOver is log(1+x)/x, also where x is small.
+func log1pOver(x float64) float64 {
+	if math.Abs(x) > 1e-8 {
+		return math.Log1p(x) / x
+	}
+	return 1 - x*(1/2.0-x/3)
+}
+
+// ParseKeyPattern reads memtier's "SETs:GETs", two letters of R, S, P, G and Z.
+func ParseKeyPattern(text string) (sets, gets KeyPattern, err error) {
+	if len(text) == 3 && text[1] == ':' && KeyPattern(text[0]).valid() && KeyPattern(text[2]).valid() {
+		return KeyPattern(text[0]), KeyPattern(text[2]), nil
+	}
+	return 0, 0, fmt.Errorf("key pattern %q: expected two letters such as R:Z, of SETs and of GETs: R (uniform), S (sequential), "+
+		"P (sequential, connections in ranges of their own), G (Gaussian) or Z (Zipf)", text)
+}
+
+func (p KeyPattern) valid() bool {
+	switch p {
+	case Uniform, Sequential, Parallel, Gaussian, Zipf:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,254 @@
+package load
+
+import (
+	"container/heap"
+	"math"
+	"slices"
+)
+
+// notDue is the time of a request that isn't due at any time, ns of stats.Now.
+const notDue = math.MaxInt64
+
+// pace is when a connection's requests are due. The zero value is for a closed loop without think time, which never asks.
+type pace struct {
+	due  int64 // of the next request, ns of stats.Now; notDue: none
+	free int64 // since when the connection could have sent it, ns: it had room in its pipeline and the socket took bytes
+	at   int   // index in the thread's agenda; negative: not in it
+
+	n     float64 // the Schedule's number of the next request
+	ready []int64 // with think time: when the free places of the pipeline have thought, ascending, without the one of due
+}
+
+// pacer says when requests are due. It is immutable; what differs by connection is in its pace.
+type pacer struct {
+	o     *Options
+	begin int64 // of the recording, ns of stats.Now
+}
+
+// start sets when the first request of a connection is due.
+func (p *pacer) start(c *conn) {
+	c.pace.at = -1
+	n := float64(p.o.Connections)
+	if p.o.Schedule == nil {
+		// The customers begin as if they had been thinking for a while: not all at once.
+		for slot := range c.ring {
+			wait := p.think(c)
+			if !p.o.ThinkRandom {
+				wait = int64(float64(wait) * (float64(slot) + float64(c.id)/n) / float64(len(c.ring)))
+			}
+			c.pace.ready = append(c.pace.ready, p.begin-int64(p.o.WarmUp)+wait)
+		}
+		slices.Sort(c.pace.ready)
+		p.advance(c)
+		return
+	}
+	c.pace.n = p.o.Schedule.Count(-p.o.WarmUp.Seconds())
+	if p.o.Schedule.Poisson {
+		c.pace.n += n * p.exponential(c)
+	} else {
+		c.pace.n += float64(c.id)
+	}
+	c.pace.due = p.time(c.pace.n)
+}
+
+// advance sets when the request after the one of c.pace.due is due. Even arrivals deal the requests out to the connections
+// in turn; a Poisson process is the sum of the connections' own.
+func (p *pacer) advance(c *conn) {
+	s := p.o.Schedule
+	switch {
+	case s == nil:
+		c.pace.due = notDue
+		if len(c.pace.ready) > 0 {
+			c.pace.due = c.pace.ready[0]
+			c.pace.ready = c.pace.ready[:copy(c.pace.ready, c.pace.ready[1:])]
+		}
+		return
+	case s.Poisson:
+		c.pace.n += float64(p.o.Connections) * p.exponential(c)
+	default:
+		c.pace.n += float64(p.o.Connections)
+	}
+	c.pace.due = p.time(c.pace.n)
+}
+
+// time returns when request n of the schedule is due, ns of stats.Now.
+func (p *pacer) time(n float64) int64 {
+	ns := p.o.Schedule.Due(n) * 1e9
+	if ns >= math.MaxInt64/2 {
+		return notDue
+	}
+	return p.begin + int64(ns)
+}
+
+// replied takes note of a reply that came at now; was says whether the pipeline was full until then.
+func (p *pacer) replied(c *conn, now int64, wasFull bool) {
+	if wasFull {
+		c.pace.free = now
+	}
+	if p.o.Schedule != nil {
+		return
+	}
+	ready := now + p.think(c)
+	if c.pace.due > ready {
+		ready, c.pace.due = c.pace.due, ready
+	}
+	if ready != notDue {
+		at, _ := slices.BinarySearch(c.pace.ready, ready)
+		c.pace.ready = slices.Insert(c.pace.ready, at, ready)
+	}
+}
+
+// think draws a think time, ns.
+func (p *pacer) think(c *conn) int64 {
+	if p.o.ThinkRandom {
+		return int64(float64(p.o.ThinkTime) * p.exponential(c))
+	}
+	return int64(p.o.ThinkTime)
+}
+
+// exponential draws from the exponential distribution of mean 1.
+func (p *pacer) exponential(c *conn) float64 { return -math.Log1p(-uniform(&c.rng)) }
+
+// agenda holds the connections that are to send, the earliest first.
+type agenda []*conn
+
+// Len, Less, Swap, Push and Pop are those of heap.Interface.
+func (a agenda) Len() int           { return len(a) }
+func (a agenda) Less(i, j int) bool { return a[i].pace.due < a[j].pace.due }
+func (a agenda) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].pace.at, a[j].pace.at = i, j
+}
+
+// Push appends a *conn.
+func (a *agenda) Push(x any) {
+	c := x.(*conn)
+	c.pace.at = len(*a)
+	*a = append(*a, c)
+}
+
+// Pop takes the last off.
+func (a *agenda) Pop() any {
+	last := len(*a) - 1
+	c := (*a)[last]
+	(*a)[last] = nil
+	*a = (*a)[:last]
+	c.pace.at = -1
+	return c
+}
+
+// set puts a connection where its due time belongs, or takes it out.
+func (a *agenda) set(c *conn, in bool) {
+	switch {
+	case in && c.pace.at >= 0:
+		heap.Fix(a, c.pace.at)
+	case in:
+		heap.Push(a, c)
+	case c.pace.at >= 0:
+		heap.Remove(a, c.pace.at)
+	}
+}
+
+// startPace sets when the connections send first.
+func (t *thread) startPace() {
+	for _, c := range t.conns {
+		t.pacer.start(c)
+	}
+}
+
+// sendDue sends what has come due; requests that are due from the end of sending on are not for this run.
+func (t *thread) sendDue(now int64) error {
+	for t.sending && len(t.agenda) > 0 && t.agenda[0].pace.due <= min(now, t.phase.end-1) {
+		if err := t.fillPaced(t.agenda[0], now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillPaced sends what is due on a connection as far as it may, and puts it on the agenda again or, if it waits for
+// replies, takes it off. A connection that waits for nothing and has nothing to send any more is done.
+func (t *thread) fillPaced(c *conn, now int64) error {
+	limit := min(now, t.phase.end-1)
+	for t.sending && t.canSend(c) && c.pace.due <= limit {
+		first := c.inFlight
+		out := t.out[:0]
+		for t.canSend(c) && c.pace.due <= limit && len(out) < maxBurst {
+			slot := c.slot(c.inFlight)
+			out = c.appendRequest(out, t.work, t.drawn)
+			c.ring[slot].due = c.pace.due
+			t.pacer.advance(c)
+		}
+		t.out = out
+		sent := t.now()
+		for i := first; i < c.inFlight; i++ {
+			r := &c.ring[c.slot(i)]
+			r.sent = sent
+			t.slipped(r, c.pace.free)
+			if t.o.Schedule == nil {
+				r.due = sent // a think time that lasted longer is no response time
+			}
+		}
+		if err := t.send(c, out); err != nil {
+			return err
+		}
+	}
+	t.agenda.set(c, t.sending && t.canSend(c) && c.pace.due != notDue)
+	if c.inFlight == 0 && (!t.sending || c.left == 0 || c.pace.due == notDue) {
+		t.agenda.set(c, false)
+		t.active--
+		return t.unwatch(c)
+	}
+	return nil
+}
+
+// canSend reports whether a connection may send a request, due or not.
+func (t *thread) canSend(c *conn) bool { return !c.waiting && c.inFlight < len(c.ring) && c.left != 0 }
+
+// slipped records how late a request was sent: after it was due, and of that what was the generator's doing, after the
+// connection was free, too.
+func (t *thread) slipped(r *request, free int64) {
+	if !t.recording {
+		return
+	}
+	record(t.window.slip, r.sent-r.due)
+	record(t.window.ownSlip, r.sent-max(r.due, free))
+}
+
+// stopSending ends the sending; what was due and could not be sent is counted.
+func (t *thread) stopSending(now int64) error {
+	t.sending = false
+	if t.pacer == nil {
+		return nil
+	}
+	// A load at times lasts as long as it was to, also when there was nothing to do at the end.
+	t.lastReply = max(t.lastReply, min(now, t.phase.end))
+	limit := min(now, t.phase.end-1)
+	for _, c := range t.conns {
+		if t.o.Schedule != nil {
+			for left := c.left; left != 0 && c.pace.due <= limit; left-- {
+				t.unsent++
+				t.pacer.advance(c)
+			}
+		}
+		if c.watched {
+			if err := t.fillPaced(c, now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// untilDue returns for how long a thread may wait for replies, ns, until something is due.
+func (t *thread) untilDue() int64 {
+	wait := int64(maxSleep) * 1e6
+	if !t.sending {
+		return wait
+	}
+	now := t.now()
+	if len(t.agenda) > 0 {
+		wait = min(wait, t.agenda[0].pace.due-now)
+	}
+	return max(min(wait, t.phase.end-now), 0)
+}

@@ -1,0 +1,287 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Schedule says when the requests of an open loop are due, whatever has become of those before. It is a rate over time,
+// piecewise linear: straight pieces one after the other. Times count from the beginning of the recording.
+//
+// With the rate r(t) in requests per second, the number of requests due up to the time t is
+//
+//	N(t) = integral of r(u) du, u from 0 to t
+//
+// and request number n is due at the time T(n) = N^-1(n), its inverse. A piece that begins at the rate a and changes
+// by the slope k = (b-a)/d over its length d has N(t) = a t + k t^2/2, so that
+//
+//	T(n) = 2n / (a + sqrt(a^2 + 2 k n))
+//
+// which is the root of the quadratic equation in the form that doesn't cancel for small k. With even arrivals n is 0, 1, 2,
+// ...; with Poisson arrivals n is the sum of exponential variables of mean 1, which makes an (inhomogeneous) Poisson
+// process of the rate r(t) out of one of the rate 1 (Cinlar's inversion).
+type Schedule struct {
+	// Pieces follow each other. At least one has a rate above 0.
+	Pieces []Piece
+	// Repeat begins again after the last piece; otherwise its last rate stays.
+	Repeat bool
+	// Poisson has random times between arrivals, independent and exponential at a constant rate; otherwise they are even.
+	Poisson bool
+}
+
+// Piece is a stretch of time over which the rate changes linearly.
+type Piece struct {
+	Length   time.Duration `json:"length_ns"`
+	From, To float64       // requests per second over all connections
+}
+
+// never is the time of what is due at no time, s.
+var never = math.Inf(1)
+
+// count is N at the end of the piece.
+func (p Piece) count() float64 { return (p.From + p.To) / 2 * p.Length.Seconds() }
+
+// due is T within the piece, s from its beginning; n is from 0 to p.count().
+func (p Piece) due(n float64) float64 {
+	if n <= 0 {
+		return 0
+	}
+	slope := (p.To - p.From) / p.Length.Seconds()
+	// Below zero by rounding at most: at the end of a piece that falls to a rate of 0.
+	root := math.Sqrt(max(p.From*p.From+2*slope*n, 0))
+	return min(2*n/(p.From+root), p.Length.Seconds())
+}
+
+// Due returns T(n), seconds from the beginning of the recording, +Inf if the rate falls to 0 before. Before the recording,
+// at n below 0, the rate is that of its beginning.
+func (s *Schedule) Due(n float64) float64 {
+	if n < 0 {
+		if rate := s.Pieces[0].From; rate > 0 {
+			return n / rate
+		}
+		return math.Inf(-1)
+	}
+	start := 0.0
+	if s.Repeat {
+		each, length := s.sums()
+		rounds := math.Floor(n / each)
+		start = rounds * length
+		n -= rounds * each
+	}
+	for _, p := range s.Pieces {
+		if count := p.count(); n > count {
+			n -= count
+			start += p.Length.Seconds()
+			continue
+		}
+		if p.From == 0 && p.To == 0 {
+			start += p.Length.Seconds()
+			continue // n is 0: the next piece with a rate has it
+		}
+		return start + p.due(n)
+	}
+	if last := s.Pieces[len(s.Pieces)-1].To; last > 0 && !s.Repeat {
+		return start + n/last
+	}
+	if s.Repeat {
+		return start // the rounding of the last request of a round: it is due as the next begins
+	}
+	return never
+}
+
+// Count returns N(t), t in seconds from the beginning of the recording.
+func (s *Schedule) Count(t float64) float64 {
+	if t < 0 {
+		return s.Pieces[0].From * t
+	}
+	var n float64
+	if s.Repeat {
+		each, length := s.sums()
+		rounds := math.Floor(t / length)
+		n = rounds * each
+		t -= rounds * length
+	}
+	for _, p := range s.Pieces {
+		length := p.Length.Seconds()
+		if t < length {
+			return n + p.From*t + (p.To-p.From)/length*t*t/2
+		}
+		n += p.count()
+		t -= length
+	}
+	if s.Repeat {
+		return n
+	}
+	return n + s.Pieces[len(s.Pieces)-1].To*t
+}
+
+// sums returns the requests and the seconds of all pieces together.
+func (s *Schedule) sums() (count, length float64) {
+	for _, p := range s.Pieces {
+		count += p.count()
+		length += p.Length.Seconds()
+	}
+	return count, length
+}
+
+// Constant returns a schedule of one rate, requests per second.
+func Constant(rate float64) *Schedule {
+	return &Schedule{Pieces: []Piece{{Length: time.Second, From: rate, To: rate}}}
+}
+
+// validate reports what is wrong with s.
+func (s *Schedule) validate() error {
+	if len(s.Pieces) == 0 {
+		return errors.New("a schedule without a rate")
+	}
+	var most float64
+	for i, p := range s.Pieces {
+		if p.Length <= 0 {
+			return fmt.Errorf("piece %d of the schedule: a length of %v: expected more than 0", i+1, p.Length)
+		}
+		for _, rate := range []float64{p.From, p.To} {
+			if !(rate >= 0 && rate <= maxRate) {
+				return fmt.Errorf("piece %d of the schedule: a rate of %v requests per second: expected 0 to %.0f", i+1, rate, maxRate)
+			}
+			most = max(most, rate)
+		}
+	}
+	if most == 0 {
+		return errors.New("a schedule whose rate is always 0")
+	}
+	return nil
+}
+
+// maxRate bounds a typing mistake, requests per second.
+const maxRate = 1e9
+
+// ParseSchedule reads the rate of an open loop, requests per second over all connections:
+//
+//	20000                               constant
+//	ramp:1000-20000/30s                 from one rate to another over that time; the last stays
+//	steps:1000,2000,4000/10s            each rate for that time; the last stays
+//	burst:1000,20000/10s,500ms          the first rate, and every 10 s the second for 500 ms
+func ParseSchedule(text string) (*Schedule, error) {
+	kind, rest, ok := strings.Cut(text, ":")
+	if !ok {
+		kind, rest = "constant", text
+	}
+	var s *Schedule
+	var err error
+	switch kind {
+	case "constant":
+		var rate float64
+		if rate, err = parseRate(rest); err == nil {
+			s = Constant(rate)
+		}
+	case "ramp":
+		s, err = parseRamp(rest)
+	case "steps":
+		s, err = parseSteps(rest)
+	case "burst":
+		s, err = parseBurst(rest)
+	default:
+		err = errors.New("an unknown kind")
+	}
+	if err == nil {
+		err = s.validate()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rate %q: %w; expected a rate such as 20000, ramp:1000-20000/30s, steps:1000,2000/10s or burst:1000,20000/10s,500ms",
+			text, err)
+	}
+	return s, nil
+}
+
+func parseRate(text string) (float64, error) {
+	rate, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no number of requests per second", text)
+	}
+	return rate, nil
+}
+
+// parseRates reads rates up to the "/" and returns what follows it.
+func parseRates(text, separator string) (rates []float64, rest string, err error) {
+	list, rest, ok := strings.Cut(text, "/")
+	if !ok {
+		return nil, "", errors.New("a time is missing after a /")
+	}
+	for _, item := range strings.Split(list, separator) {
+		rate, err := parseRate(item)
+		if err != nil {
+			return nil, "", err
+		}
+		rates = append(rates, rate)
+	}
+	return rates, rest, nil
+}
+
+func parseRamp(text string) (*Schedule, error) {
+	rates, rest, err := parseRates(text, "-")
+	if err != nil {
+		return nil, err
+	}
+	length, err := time.ParseDuration(rest)
+	if err != nil || len(rates) != 2 {
+		return nil, errors.New("a ramp is two rates and a time")
+	}
+	return &Schedule{Pieces: []Piece{{length, rates[0], rates[1]}}}, nil
+}
+
+func parseSteps(text string) (*Schedule, error) {
+	rates, rest, err := parseRates(text, ",")
+	if err != nil {
+		return nil, err
+	}
+	length, err := time.ParseDuration(rest)
+	if err != nil {
+		return nil, errors.New("steps are rates and the time of each")
+	}
+	s := &Schedule{}
+	for _, rate := range rates {
+		s.Pieces = append(s.Pieces, Piece{length, rate, rate})
+	}
+	return s, nil
+}
+
+func parseBurst(text string) (*Schedule, error) {
+	rates, rest, err := parseRates(text, ",")
+	if err != nil {
+		return nil, err
+	}
+	every, lasting, _ := strings.Cut(rest, ",")
+	period, err1 := time.ParseDuration(every)
+	length, err2 := time.ParseDuration(lasting)
+	if err1 != nil || err2 != nil || len(rates) != 2 {
+		return nil, errors.New("bursts are two rates, the time from one burst to the next, and the length of each")
+	}
+	if length >= period {
+		return nil, fmt.Errorf("bursts of %v every %v leave no time between them", length, period)
+	}
+	return &Schedule{Repeat: true, Pieces: []Piece{{period - length, rates[0], rates[0]}, {length, rates[1], rates[1]}}}, nil
+}
+
+// String returns the schedule as ParseSchedule reads it, for the shapes that it knows.
+func (s *Schedule) String() string {
+	number := func(rate float64) string { return strconv.FormatFloat(rate, 'f', -1, 64) }
+	first, last := s.Pieces[0], s.Pieces[len(s.Pieces)-1]
+	switch {
+	case s.Repeat && len(s.Pieces) == 2:
+		return fmt.Sprintf("burst:%s,%s/%v,%v", number(first.From), number(last.From), first.Length+last.Length, last.Length)
+	case len(s.Pieces) > 1:
+		var rates []string
+		for _, p := range s.Pieces {
+			rates = append(rates, number(p.From))
+		}
+		return fmt.Sprintf("steps:%s/%v", strings.Join(rates, ","), first.Length)
+	case first.From != first.To:
+		return fmt.Sprintf("ramp:%s-%s/%v", number(first.From), number(first.To), first.Length)
+	default:
+		return number(first.From)
+	}
+}
