@@ -119,7 +119,7 @@ const (
 )
 
 // lateBound is the 99th percentile of the generator's own slip from which on the schedule counts as not kept, unless half
-// of the responses took longer still.
+// of the requests took the target longer still.
 const lateBound = time.Millisecond
 
 // saturated is the share of the time from which on a thread counts as one that hardly ever sleeps.
@@ -208,7 +208,14 @@ func summariseUsage(u usage, threads int, elapsed time.Duration) Usage {
 
 // judgePace lets the generator be the limit if it was not, but kept its schedule badly.
 func (r *Result) judgePace() {
-	if r.Pace != nil && r.Generator.Limit == LimitNone && r.Pace.OwnSlip.P99 >= max(lateBound, r.Total.Latency.P50) {
+	if r.Pace == nil || r.Generator.Limit != LimitNone {
+		return
+	}
+	service := r.Total.Latency
+	if r.Total.Service != nil {
+		service = *r.Total.Service
+	}
+	if r.Pace.OwnSlip.P99 >= max(lateBound, service.P50) {
 		r.Generator.Limit = LimitSchedule
 	}
 }

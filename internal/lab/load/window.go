@@ -235,5 +235,9 @@ func (s *series) finish() []Window {
 		}
 		s.close(s.open[oldest])
 	}
+	// A load that ends with a second has no part of the next.
+	if last := len(s.windows) - 1; last > 0 && s.windows[last].Length == 0 && s.windows[last].Requests == 0 {
+		s.windows = s.windows[:last]
+	}
 	return s.windows
 }
