@@ -75,6 +75,9 @@ soak: deps build ## the same with random faults for DURATION (default 60m)
 prometheus: deps ## dashboards, rules and alerts, asked of a Prometheus that scrapes mcmw
 	@.ci/test prometheus
 
+load-agreement: deps build ## compare the load generator with memtier_benchmark, in PATH, and write docs/load.md (3 minutes, on a quiet machine)
+	bin/mcmwlab load agreement --markdown docs/load.md $(LOADFLAGS)
+
 bench: deps build ## compare with twemproxy and write docs/performance.md (some 20 minutes, on a quiet machine)
 	bin/mcmwlab bench --markdown docs/performance.md $(BENCHFLAGS)
 

@@ -18,6 +18,7 @@ import (
 	"mcmw/internal/lab/bench"
 	"mcmw/internal/lab/faults"
 	"mcmw/internal/lab/load"
+	"mcmw/internal/lab/memtier"
 	"mcmw/internal/mctest"
 )
 
@@ -69,6 +70,73 @@ func TestLoadWritesNothingButJSONToStandardOutputWhenAsked(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &result))
 	assert.Equal(t, []string{"unix:" + socket}, result.Targets)
 	assert.EqualValues(t, 10, result.Total.Requests)
+}
+
+func TestAnOpenLoopWritesEveryKindOfOutput(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	stdout, _, err := lab(context.Background(), "load", "--target", server.Addr(), "-c", "2", "--rate-limiting", "200", "--arrivals", "poisson",
+		"--test-time", "0.2", "--populate", "--key-pattern", "S:Z", "--key-maximum", "50", "--data-size-list", "10:1,20:1", "--ratio", "1:2:1", "--protocol", "memcache_meta",
+		"--out-file", in("text"), "--json-out", in("json"), "--csv-out-file", in("csv"), "--hdr-file-prefix", in("hdr"))
+	require.NoError(t, err)
+	assert.Empty(t, stdout)
+	text, err := os.ReadFile(in("text"))
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "pipeline 64, open loop, 400 requests/s, poisson arrivals, SET:GET:MULTIGET 1:2:1, 10 keys per MULTIGET, values of list 10:1,20:1 bytes")
+	assert.Contains(t, string(text), "schedule: requests were sent ")
+	var result load.Result
+	text, err = os.ReadFile(in("json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &result))
+	assert.Equal(t, "poisson", result.Arrivals)
+	assert.Equal(t, "S:Z", result.KeyPattern)
+	assert.NotNil(t, result.Pace)
+	text, err = os.ReadFile(in("csv"))
+	require.NoError(t, err)
+	assert.True(t, strings.HasPrefix(string(text), "second,length_s,command,requests,"))
+	for name, of := range map[string]load.CommandResult{"FULL_RUN_1": result.Total, "GET_command_run_1": result.Commands["GET"]} {
+		log, err := os.Open(in("hdr_" + name + ".hgrm"))
+		require.NoError(t, err)
+		defer log.Close()
+		intervals, err := memtier.ParseLog(log)
+		require.NoError(t, err)
+		var count uint64
+		for _, bin := range intervals[0].Histogram {
+			count += bin.Count
+		}
+		assert.Equal(t, of.Requests, count)
+		table, err := os.Open(in("hdr_" + name + ".txt"))
+		require.NoError(t, err)
+		defer table.Close()
+		percentiles, err := memtier.ParsePercentiles(table)
+		require.NoError(t, err)
+		assert.Equal(t, of.Requests, percentiles.Total)
+		assert.InEpsilon(t, of.Latency.Max.Seconds(), percentiles.Max, 0.001)
+	}
+}
+
+func TestMemtierMakesTheLoadWhereItIsInstalled(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	sample, err := filepath.Abs("../../internal/lab/memtier/testdata/get.json")
+	require.NoError(t, err)
+	program := filepath.Join(t.TempDir(), "memtier_benchmark")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nfor a; do case $a in --json-out-file=*) cp "+sample+" ${a#*=};; esac; done\n"), 0o755))
+	stdout, stderr, err := lab(context.Background(), "load", "--target", server.Addr(), "--driver", "memtier", "--memtier", program, "-c", "4", "--test-time", "5")
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "4 connections, 1 threads, pipeline 1, SET:GET 1:9")
+	assert.Contains(t, stdout, "GET ")
+	assert.Equal(t, "memtier_benchmark runs for 5s\n", stderr)
+}
+
+func TestCredentialsAreGivenOrInAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "login")
+	require.NoError(t, os.WriteFile(file, []byte("me:se:cret\r\nothers:x\n"), 0o600))
+	for text, want := range map[string][2]string{"": {"", ""}, "secret": {"", "secret"}, "me:secret": {"me", "secret"}, "@" + file: {"me", "se:cret"}} {
+		user, password, err := parseCredentials(text)
+		require.NoError(t, err)
+		assert.Equal(t, want, [2]string{user, password})
+	}
 }
 
 // cancelOnce ends the run when happened is closed. A run that should have been ended and was not is ended by its own context
@@ -123,26 +191,49 @@ func TestALoadThatFailsPrintsWhatItHasAndTheReason(t *testing.T) {
 
 func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 	for line, want := range map[string]string{
-		"load --clients 0":                     "--clients 0: expected at least 1",
-		"load --clients many":                  `invalid argument "many" for "-c, --clients"`,
-		"load --port 70000":                    "--port 70000: expected 1 to 65535",
-		"load --ratio 1":                       `--ratio "1": expected SETs:GETs such as 1:9`,
-		"load --ratio 0:0":                     `--ratio "0:0"`,
-		"load --test-time soon":                "expected seconds or a duration such as 1m30s",
-		"load --test-time -3":                  "expected seconds or a duration such as 1m30s",
-		"load --warm-up 1 -n 5":                "a warm-up of 1s with 5 requests per connection",
-		"load --no-such-flag":                  "unknown flag: --no-such-flag (see mcmwlab load --help)",
-		"load 127.0.0.1":                       `mcmwlab load takes flags only, got "127.0.0.1"`,
-		"bench --rounds 0":                     "--rounds 0: expected at least 1",
-		"bench --variant new":                  `variant "new": expected name=path`,
-		"bench --only get-5k":                  `workload "get-5k": expected one of get-4k`,
-		"bench --systems direct,haproxy":       `system "haproxy": expected one of direct`,
-		"bench --systems mcmw --mcmw /no/mcmw": "build it first",
-		"faults --only flood --mcmw true":      `scenario "flood": expected one of kill-any`,
-		"faults --mcmw /no/mcmw":               "build it first",
-		"soak --duration 0 --mcmw true":        "duration 0s: expected more than 0",
-		"soak now":                             `mcmwlab soak takes flags only, got "now"`,
-		"dance":                                `unknown command "dance"`,
+		"load --clients 0":                       "--clients 0: expected at least 1",
+		"load --clients many":                    `invalid argument "many" for "-c, --clients"`,
+		"load --port 70000":                      "--port 70000: expected 1 to 65535",
+		"load --ratio 1":                         `--ratio "1": expected SETs:GETs such as 1:9`,
+		"load --ratio 0:0":                       `--ratio "0:0"`,
+		"load --test-time soon":                  "expected seconds or a duration such as 1m30s",
+		"load --test-time -3":                    "expected seconds or a duration such as 1m30s",
+		"load --warm-up 1 -n 5":                  "a warm-up of 1s with 5 requests per connection",
+		"load --ratio 1:2:3:4":                   `--ratio "1:2:3:4": expected SETs:GETs`,
+		"load --rate fast":                       `--rate: rate "fast": "fast" is no number`,
+		"load --rate 5 --rate-limiting 5":        "--rate and --rate-limiting: expected one of them",
+		"load --rate 5 --arrivals late":          `--arrivals "late": expected even or poisson`,
+		"load --arrivals poisson":                "expected --rate, too",
+		"load --rate 5 --think-time 1":           "the one is for closed loops, the other for open ones",
+		"load --think-pattern deep":              `--think-pattern "deep": expected constant or exponential`,
+		"load --protocol memcache_binary":        `protocol "memcache_binary": expected memcache_text, memcache_meta or redis`,
+		"load --key-pattern Q:R":                 `--key-pattern: key pattern "Q:R": expected two letters`,
+		"load --key-zipf-exp 0":                  "--key-zipf-exp 0: expected more than 0",
+		"load --data-size-range 9":               `--data-size-range: range "9": expected MIN-MAX`,
+		"load --data-size-list 9":                `--data-size-list: list of sizes "9": expected SIZE:WEIGHT`,
+		"load --data-size-pattern X":             `--data-size-pattern "X": expected R or S`,
+		"load --data-size-distribution normal:1": `distribution "normal:1": expected exponential:MEAN`,
+		"load -d 5 --data-size-range 1-9":        "--data-size: values have that size, or those of",
+		"load --expiry-range 0-9":                "smallest expiry 0: expected 1 to 9",
+		"load --authenticate @/no/file":          "--authenticate: open /no/file",
+		"load --csv-out-file /no/dir/x":          "/no/dir/x can't be written",
+		"load --driver wrk":                      `--driver "wrk": expected mcmwlab or memtier`,
+		"load --driver memtier --think-time 1":   "memtier_benchmark can't have a think time",
+		"load agreement --rounds 0":              "--rounds 0: expected at least 1",
+		"load agreement --test-time 0.5":         "memtier_benchmark takes whole seconds",
+		"load agreement --memtier /no/memtier":   "memtier_benchmark: exec",
+		"load --no-such-flag":                    "unknown flag: --no-such-flag (see mcmwlab load --help)",
+		"load 127.0.0.1":                         `mcmwlab load takes flags only, got "127.0.0.1"`,
+		"bench --rounds 0":                       "--rounds 0: expected at least 1",
+		"bench --variant new":                    `variant "new": expected name=path`,
+		"bench --only get-5k":                    `workload "get-5k": expected one of get-4k`,
+		"bench --systems direct,haproxy":         `system "haproxy": expected one of direct`,
+		"bench --systems mcmw --mcmw /no/mcmw":   "build it first",
+		"faults --only flood --mcmw true":        `scenario "flood": expected one of kill-any`,
+		"faults --mcmw /no/mcmw":                 "build it first",
+		"soak --duration 0 --mcmw true":          "duration 0s: expected more than 0",
+		"soak now":                               `mcmwlab soak takes flags only, got "now"`,
+		"dance":                                  `unknown command "dance"`,
 	} {
 		stdout, _, err := lab(context.Background(), strings.Fields(line)...)
 		assert.ErrorContains(t, err, want, line)

@@ -12,29 +12,35 @@ import (
 	"slices"
 	"time"
 
+	"mcmw/internal/faulty"
 	"mcmw/internal/lab/load"
 )
 
 // Case is a closed-loop load that both generators make.
 type Case struct {
 	Name string
-	load load.Options
+	// delay is how long replies are held back on their way, as by a network: then the path and not a generator's processor
+	// time says how many requests there can be. 0: the generators are connected to the memcached.
+	delay time.Duration
+	load  load.Options
 }
 
 // Cases returns the loads that are compared, all of one thread and with keys that are stored before.
 func Cases() []Case {
+	const path = 5 * time.Millisecond
 	return []Case{
-		{"SET:GET 1:9, 64 B, 50 connections", load.Options{Connections: 50, Sets: 1, Gets: 9, ValueSize: 64}},
-		{"SET:GET 1:1, 1 KiB, 50 connections", load.Options{Connections: 50, Sets: 1, Gets: 1, ValueSize: 1024}},
-		{"GET, 4 KiB, 50 connections", load.Options{Connections: 50, Gets: 1, ValueSize: 4096}},
-		{"SET:GET 1:9, 64 B, 16 connections, pipeline 8", load.Options{Connections: 16, Pipeline: 8, Sets: 1, Gets: 9, ValueSize: 64}},
-		{"SET:GET 1:9, 64 B, 1 connection", load.Options{Connections: 1, Sets: 1, Gets: 9, ValueSize: 64}},
+		{"SET:GET 1:9, 64 B, 50 connections, path of 5 ms", path, load.Options{Connections: 50, Sets: 1, Gets: 9, ValueSize: 64}},
+		{"SET:GET 1:1, 1 KiB, 50 connections, path of 5 ms", path, load.Options{Connections: 50, Sets: 1, Gets: 1, ValueSize: 1024}},
+		{"GET, 4 KiB, 20 connections, path of 5 ms", path, load.Options{Connections: 20, Gets: 1, ValueSize: 4096}},
+		{"SET:GET 1:9, 64 B, 10 connections, pipeline 8, path of 5 ms", path, load.Options{Connections: 10, Pipeline: 8, Sets: 1, Gets: 9, ValueSize: 64}},
+		{"SET:GET 1:9, 64 B, 50 connections", 0, load.Options{Connections: 50, Sets: 1, Gets: 9, ValueSize: 64}},
 	}
 }
 
 // CompareOptions says how the generators are compared.
 type CompareOptions struct {
 	Target  string // host:port of the memcached
+	Cases   []Case // what to compare; none means Cases()
 	Mcmwlab string // path of mcmwlab
 	Memtier Memtier
 	Rounds  int
@@ -46,12 +52,15 @@ type CompareOptions struct {
 
 // Comparison is what was measured of a case, by round.
 type Comparison struct {
-	Case          string `json:"case"`
-	Own, Memtier  []Sample
-	OwnSaturated  int `json:"own_saturated"` // rounds in which our generator was the limit
-	OwnHeldBack   int `json:"own_held_back"` // rounds in which it waited for cores
-	OwnMisses     uint64
-	MemtierMisses uint64
+	Case         string   `json:"case"`
+	Own          []Sample `json:"own"`
+	Memtier      []Sample `json:"memtier"`
+	OwnSaturated int      `json:"own_saturated"` // rounds in which our generator was the limit
+	OwnHeldBack  int      `json:"own_held_back"` // rounds in which it waited for cores
+	// MemtierSaturated counts the rounds in which memtier was the limit.
+	MemtierSaturated int    `json:"memtier_saturated"`
+	OwnMisses        uint64 `json:"own_misses"`
+	MemtierMisses    uint64 `json:"memtier_misses"`
 }
 
 // Sample is what one generator measured in one round: throughput in requests per second, times in seconds.
@@ -65,11 +74,14 @@ type Sample struct {
 // the next the other way round. An error that came after whole rounds leaves these in the result.
 func Compare(ctx context.Context, o CompareOptions) ([]Comparison, error) {
 	var all []Comparison
-	for _, c := range Cases() {
+	if len(o.Cases) == 0 {
+		o.Cases = Cases()
+	}
+	for _, c := range o.Cases {
 		all = append(all, Comparison{Case: c.Name})
 	}
 	for round := range o.Rounds {
-		for i, c := range Cases() {
+		for i, c := range o.Cases {
 			own, theirs, err := o.round(ctx, c, round, &all[i])
 			if err != nil {
 				return all, fmt.Errorf("round %d, %s: %w", round+1, c.Name, err)
@@ -83,6 +95,16 @@ func Compare(ctx context.Context, o CompareOptions) ([]Comparison, error) {
 // round measures a case with both.
 func (o *CompareOptions) round(ctx context.Context, c Case, round int, into *Comparison) (own, theirs Sample, err error) {
 	l := c.load
+	target := o.Target
+	if c.delay > 0 {
+		path, err := faulty.StartProxy(target)
+		if err != nil {
+			return own, theirs, err
+		}
+		defer path.Stop()
+		path.Inject(faulty.Fault{Delay: c.delay})
+		target = path.Addr()
+	}
 	l.Targets, l.Duration, l.Seed = []string{o.Target}, o.Duration, uint64(round)
 	if l, err = l.Complete(); err != nil {
 		return own, theirs, err
@@ -90,6 +112,7 @@ func (o *CompareOptions) round(ctx context.Context, c Case, round int, into *Com
 	if err := load.Populate(ctx, l); err != nil {
 		return own, theirs, err
 	}
+	l.Targets = []string{target}
 	first, second := Name, load.DriverOwn
 	if round%2 == 1 {
 		first, second = second, first
@@ -104,6 +127,9 @@ func (o *CompareOptions) round(ctx context.Context, c Case, round int, into *Com
 				return own, theirs, err
 			}
 			theirs, into.MemtierMisses = sampleOf(r, r.Generator.CPU()), into.MemtierMisses+r.Total.Misses
+			if r.Generator.Limit == load.LimitGenerator {
+				into.MemtierSaturated++
+			}
 			continue
 		}
 		r, cpu, err := runOwn(ctx, o.Mcmwlab, l)
@@ -182,7 +208,7 @@ func (c *Comparison) Agrees(within float64) (results, cost bool) {
 // WriteMarkdown writes the table: medians, and in brackets the least and the greatest ratio of a round.
 func WriteMarkdown(w io.Writer, all []Comparison, within float64) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "| load | ops/s ours | memtier | ratio | mean ms ours | memtier | ratio | CPU us per request ours | memtier | ratio | within %.0f %% | limited by |\n", 100*within)
+	fmt.Fprintf(&b, "| load | ops/s ours | memtier | ratio | mean ms ours | memtier | ratio | CPU us per request ours | memtier | ratio | within %.0f %% | generators as the limit |\n", 100*within)
 	fmt.Fprintln(&b, "|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, c := range all {
 		if len(c.Own) == 0 {
@@ -204,9 +230,10 @@ func WriteMarkdown(w io.Writer, all []Comparison, within float64) error {
 		if !cost {
 			verdict += ", at more CPU"
 		}
-		limit := "target"
-		if c.OwnSaturated > 0 || c.OwnHeldBack > 0 {
-			limit = fmt.Sprintf("generator in %d, machine in %d of %d rounds", c.OwnSaturated, c.OwnHeldBack, len(c.Own))
+		limit := "-"
+		if c.OwnSaturated > 0 || c.OwnHeldBack > 0 || c.MemtierSaturated > 0 {
+			limit = fmt.Sprintf("of %d rounds, memtier was the limit in %d, ours in %d; it waited for cores in %d", len(c.Own), c.MemtierSaturated,
+				c.OwnSaturated, c.OwnHeldBack)
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", c.Case, cells(throughput, 1, 0), cells(mean, 1e3, 3), cells(cpu, 1e6, 2), verdict, limit)
 	}

@@ -2,10 +2,12 @@ package load_test
 
 import (
 	"context"
+	"encoding/csv"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -94,6 +96,156 @@ func TestEveryRequestOfEveryKindIsAnsweredAndCounted(t *testing.T) {
 			assert.LessOrEqual(t, l.Max, r.Elapsed+r.Elapsed/100)
 		})
 	}
+}
+
+// redis starts a server of the few commands of Redis that a load has, which keeps values in memory.
+func redis(t *testing.T, password string) string {
+	var mu sync.Mutex
+	values := make(map[string]string) // guarded by mu
+	return mctest.StartScript(t, func(p *mctest.Peer) {
+		// read returns the arguments of the next command.
+		read := func() (arguments []string, ok bool) {
+			line, ok := p.Line()
+			if !ok {
+				return nil, false
+			}
+			n, err := strconv.Atoi(strings.TrimPrefix(line, "*"))
+			if !assert.NoError(t, err, line) {
+				return nil, false
+			}
+			for range n {
+				length, _ := p.Line()
+				argument, ok := p.Line()
+				if !ok || !assert.Equal(t, length, "$"+strconv.Itoa(len(argument))) {
+					return nil, false
+				}
+				arguments = append(arguments, argument)
+			}
+			return arguments, true
+		}
+		bulk := func(key string) string {
+			mu.Lock()
+			defer mu.Unlock()
+			value, ok := values[key]
+			if !ok {
+				return "$-1\r\n"
+			}
+			return fmt.Sprintf("$%d\r\n%s\r\n", len(value), value)
+		}
+		known := password == ""
+		for {
+			arguments, ok := read()
+			if !ok {
+				return
+			}
+			switch {
+			case arguments[0] == "AUTH" && arguments[len(arguments)-1] == password:
+				known = true
+				p.Send("+OK\r\n")
+			case !known:
+				p.Send("-NOAUTH Authentication required.\r\n")
+			case arguments[0] == "SET":
+				mu.Lock()
+				values[arguments[1]] = arguments[2]
+				mu.Unlock()
+				p.Send("+OK\r\n")
+			case arguments[0] == "GET":
+				p.Send(bulk(arguments[1]))
+			case arguments[0] == "MGET":
+				reply := fmt.Sprintf("*%d\r\n", len(arguments)-1)
+				for _, key := range arguments[1:] {
+					reply += bulk(key)
+				}
+				p.Send(reply)
+			default:
+				p.Send("-ERR unknown command\r\n")
+			}
+		}
+	}).Addr()
+}
+
+func TestEveryProtocolGetsAndSetsVerifiedValues(t *testing.T) {
+	memcached := mctest.StartMemcached(t).Addr()
+	for protocol, target := range map[load.Protocol]string{load.Classic: memcached, load.Meta: memcached, load.RESP: redis(t, "")} {
+		t.Run(protocol.String(), func(t *testing.T) {
+			o := load.Options{
+				Protocol: protocol, Targets: []string{target}, Threads: 2, Connections: 4, Pipeline: 5, Requests: 300, KeyMin: 1, KeyMax: 200,
+				KeyPrefix: protocol.String() + "-", Sets: 1, Gets: 3, MultiGets: 2, Verify: true, ExpiryMin: 100, ExpiryMax: 200,
+				Sizes: load.Sizes{Min: 1, Max: 3000}, SetKeys: load.Zipf, GetKeys: load.Gaussian,
+			}
+			empty := run(t, o)
+			assert.Positive(t, empty.Total.Misses, "nothing was populated")
+			o.Populate, o.SetKeys = true, load.Sequential
+			r := run(t, o)
+			assert.EqualValues(t, 1200, r.Total.Requests)
+			assert.Zero(t, r.Total.Failures)
+			assert.Zero(t, r.Total.Misses)
+			assert.EqualValues(t, 200, r.Commands["SET"].Requests)
+			assert.EqualValues(t, 600, r.Commands["GET"].Hits)
+			assert.EqualValues(t, 400, r.Commands["MULTIGET"].Requests)
+			assert.EqualValues(t, 4000, r.Commands["MULTIGET"].Hits)
+			assert.EqualValues(t, 400, r.Commands["MULTIGET"].Histogram.Count())
+			assert.EqualValues(t, 1200, r.Total.Histogram.Count())
+			assert.Equal(t, protocol.String(), r.Protocol)
+		})
+	}
+}
+
+func TestValuesExpireWhenTheyWereSetTo(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	for _, protocol := range []load.Protocol{load.Classic, load.Meta} {
+		o := load.Options{Protocol: protocol, Targets: []string{server.Addr()}, Sets: 1, Requests: 1, ExpiryMin: 500, ExpiryMax: 500, KeyMin: 7, KeyMax: 7}
+		run(t, o)
+		reply := mctest.MustDial(t, server.Addr()).MustDo(t, "mg memtier-7 t\r\n")
+		assert.Regexp(t, `^HD t(500|499|49\d)\r\n$`, reply)
+	}
+}
+
+func TestALoadLogsIn(t *testing.T) {
+	passwords := filepath.Join(t.TempDir(), "passwords")
+	require.NoError(t, os.WriteFile(passwords, []byte("user:secret\n"), 0o600))
+	memcached := mctest.StartMemcached(t, "-Y", passwords).Addr()
+	for protocol, target := range map[load.Protocol]string{load.Classic: memcached, load.RESP: redis(t, "secret")} {
+		o := load.Options{Protocol: protocol, Targets: []string{target}, Connections: 3, Requests: 20, User: "user", Password: "secret", Populate: true, KeyMin: 1, KeyMax: 10}
+		r := run(t, o)
+		assert.Zero(t, r.Total.Failures)
+		assert.Zero(t, r.Total.Misses)
+		o.Password = "wrong"
+		_, err := tryRun(t, o)
+		assert.ErrorContains(t, err, "populating: target "+target+": logging in: the target answers ")
+		o.Populate = false
+		_, err = tryRun(t, o)
+		assert.ErrorContains(t, err, "connection 1 of 3: target "+target+": logging in: the target answers ")
+	}
+}
+
+func TestAnOpenLoopOfRealTimeSendsWhatWasDue(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	s := load.Constant(2000)
+	r := run(t, load.Options{
+		Targets: []string{server.Addr()}, Threads: 2, Connections: 6, Schedule: s, WarmUp: 50 * time.Millisecond, Duration: 500 * time.Millisecond, HoldProcessors: true,
+	})
+	require.NotNil(t, r.Pace)
+	assert.InDelta(t, 1000, r.Pace.Scheduled, 1e-6)
+	// However busy the machine is, nothing is sent that is not due, and nothing that is due is left out without being counted.
+	// Replies to what was sent in the warm-up may be recorded.
+	assert.InDelta(t, 1000, float64(r.Total.Requests+r.Pace.Unsent), 100)
+	assert.GreaterOrEqual(t, r.Total.Latency.Mean, r.Total.Service.Mean)
+	assert.GreaterOrEqual(t, r.Elapsed, 500*time.Millisecond)
+	assert.Equal(t, "2000", r.Rate)
+	assert.Equal(t, "even", r.Arrivals)
+	var text, table strings.Builder
+	require.NoError(t, r.WriteText(&text))
+	assert.Contains(t, text.String(), "open loop, 2000 requests/s, even arrivals, SET:GET 1:9")
+	assert.Contains(t, text.String(), "of which service")
+	assert.Contains(t, text.String(), "requests were sent ")
+	require.NoError(t, r.WriteCSV(&table))
+	rows, err := csv.NewReader(strings.NewReader(table.String())).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 4)
+	assert.Equal(t, []string{"0", "SET", "GET", "total"}, []string{rows[1][0], rows[1][2], rows[2][2], rows[3][2]})
+	assert.Equal(t, []string{"", "", ""}, rows[2][17:], "slip and schedule are not by command")
+	assert.NotContains(t, rows[3], "")
 }
 
 func TestProcessorsThatARunAddedAreGivenBack(t *testing.T) {
@@ -381,6 +533,19 @@ func TestOptionsOutOfRangeAreRefusedWithWhatIsAccepted(t *testing.T) {
 		"value size -4: expected 1 to":                          {Targets: target, ValueSize: -4},
 		"duration -1s: it can't be negative":                    {Targets: target, Duration: -time.Second},
 		"a warm-up of 1s with 5 requests per connection":        {Targets: target, WarmUp: time.Second, Requests: 5},
+		"value sizes 9 to 3: expected 1 to":                     {Targets: target, Sizes: load.Sizes{Min: 9, Max: 3}},
+		"by a list: it can't be combined":                       {Targets: target, Sizes: load.Sizes{Min: 1, Max: 3, List: []load.WeightedSize{{1, 1}}}},
+		"expected a range of sizes, too":                        {Targets: target, Sizes: load.Sizes{ByKey: true}},
+		"value size 0 with the weight 1":                        {Targets: target, Sizes: load.Sizes{List: []load.WeightedSize{{0, 1}}}},
+		"expected a weight above 0":                             {Targets: target, Sizes: load.Sizes{List: []load.WeightedSize{{5, 0}}}},
+		"expected a spread above 0":                             {Targets: target, Sizes: load.Sizes{Min: 1, Max: 3, Distribution: load.Distribution{Kind: "normal", A: 2}}},
+		`key pattern "X": expected R, S, P, G or Z`:             {Targets: target, GetKeys: 'X'},
+		"median key 99: expected one of the keys 1000 to 10000": {Targets: target, KeyMedian: 99, KeyMin: 1000, KeyMax: 10000},
+		"exponent of Zipf's distribution -1":                    {Targets: target, ZipfExponent: -1},
+		"smallest expiry 9: expected 1 to 5":                    {Targets: target, ExpiryMin: 9, ExpiryMax: 5},
+		"the one is for closed loops":                           {Targets: target, ThinkTime: 1, Schedule: load.Constant(1)},
+		"a schedule without a rate":                             {Targets: target, Schedule: &load.Schedule{}},
+		"they can hold no spaces":                               {Targets: target, Password: "a b"},
 		"greatest key 18446744073709551615: expected at most 9": {Targets: target, KeyMax: 1<<64 - 1},
 	} {
 		_, err := load.New(o)

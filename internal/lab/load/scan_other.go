@@ -7,7 +7,7 @@ import (
 
 var (
 	metaStored  = []byte("HD")
-	metaMiss    = []byte("EN\r\n")
+	metaMiss    = []byte("EN") // some releases repeat the key behind it
 	metaAllSent = []byte("MN\r\n")
 	metaValue   = []byte("VA ")
 	respOK      = []byte("+OK\r\n")
@@ -32,7 +32,7 @@ func (s *scanner) metaLine(line []byte, c command) (done bool, err error) {
 			s.left = 1
 		}
 		return false, s.beginBlock(line, rest[1:len(rest)-len(lineEnd)], size)
-	case s.keys > 1 && bytes.Equal(line, metaAllSent), s.keys == 1 && bytes.Equal(line, metaMiss):
+	case s.keys > 1 && bytes.Equal(line, metaAllSent), s.keys == 1 && bytes.HasPrefix(line, metaMiss) && bytes.HasSuffix(line, lineEnd) && line[len(metaMiss)] <= ' ':
 		return true, nil
 	}
 	done, err = s.failure(line, c)

@@ -11,7 +11,11 @@ import (
 
 // scanned is what a scanner made of some bytes, as text.
 func scanned(input []byte, commands func(i int) command, split func(rest int) int) string {
-	var s scanner
+	return scannedBy(scanner{}, input, commands, split)
+}
+
+// scannedBy is scanned by a scanner that knows its protocol and the number of keys of a request.
+func scannedBy(s scanner, input []byte, commands func(i int) command, split func(rest int) int) string {
 	var said strings.Builder
 	for i := 0; len(input) > 0; {
 		part := input[:min(max(split(len(input)), 1), len(input))]
@@ -81,6 +85,87 @@ func TestRepliesAreFoundWhereverReadsHaveSplitThem(t *testing.T) {
 	}
 }
 
+func TestRepliesOfOtherProtocolsAreFoundWhereverReadsHaveSplitThem(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		protocol Protocol
+		keys     int
+		input    string
+		command  command
+		want     string
+	}{
+		{"ms", Meta, 0, "HD\r\nHD\r\n", set, `0 values, failed ""; 0 values, failed ""; `},
+		{"mg", Meta, 1, "VA 5 kmemtier-1\r\nhello\r\nEN\r\n", get, `1 values, failed ""; 0 values, failed ""; `},
+		{"a miss that repeats the key", Meta, 1, "EN kmemtier-1\r\nEN\r\n", get, `0 values, failed ""; 0 values, failed ""; `},
+		{"what begins like a miss", Meta, 1, "END\r\n", get, "broken"},
+		{"mg of an empty value", Meta, 1, "VA 0 kk\r\n\r\n", get, `1 values, failed ""; `},
+		{"quiet mg", Meta, 3, "VA 1 ka\r\nx\r\nVA 4 kb\r\nMN\r\n\r\nMN\r\n", get, `2 values, failed ""; `},
+		{"quiet mg, all misses", Meta, 3, "MN\r\nMN\r\n", get, `0 values, failed ""; 0 values, failed ""; `},
+		{"mg refused", Meta, 1, "SERVER_ERROR out of memory\r\nEN\r\n", get, `0 values, failed "SERVER_ERROR out of memory"; 0 values, failed ""; `},
+		{"one of several refused", Meta, 3, "VA 1 ka\r\nx\r\nSERVER_ERROR no\r\nMN\r\n", get, `1 values, failed "SERVER_ERROR no"; `},
+		{"ms refused", Meta, 0, "SERVER_ERROR object too large for cache\r\n", set, `0 values, failed "SERVER_ERROR object too large for cache"; `},
+		{"a VA without key", Meta, 1, "VA 5\r\nhello\r\n", get, "broken"},
+		{"a VA with other flags", Meta, 1, "VA 5 t9\r\nhello\r\n", get, "broken"},
+		{"a miss among quiet mg", Meta, 2, "EN\r\n", get, "broken"},
+		{"a classic reply", Meta, 1, "END\r\n", get, "broken"},
+		{"HD to mg", Meta, 1, "HD\r\n", get, "broken"},
+		{"SET", RESP, 0, "+OK\r\n-ERR no\r\n+OK\r\n", set, `0 values, failed ""; 0 values, failed "-ERR no"; 0 values, failed ""; `},
+		{"GET", RESP, 1, "$5\r\nhello\r\n$-1\r\n$0\r\n\r\n", get, `1 values, failed ""; 0 values, failed ""; 1 values, failed ""; `},
+		{"a value that looks like a reply", RESP, 1, "$5\r\n+OK\r\n\r\n", get, `1 values, failed ""; `},
+		{"MGET", RESP, 3, "*3\r\n$1\r\na\r\n$-1\r\n$2\r\nbc\r\n*3\r\n$-1\r\n$-1\r\n$-1\r\n", get, `2 values, failed ""; 0 values, failed ""; `},
+		{"MGET refused", RESP, 2, "-MOVED 1 host\r\n*2\r\n$-1\r\n$-1\r\n", get, `0 values, failed "-MOVED 1 host"; 0 values, failed ""; `},
+		{"an array of another length", RESP, 3, "*2\r\n$-1\r\n$-1\r\n", get, "broken"},
+		{"an array to GET", RESP, 1, "*1\r\n$-1\r\n", get, "broken"},
+		{"a value to SET", RESP, 0, "$1\r\na\r\n", set, "broken"},
+		{"a negative length", RESP, 1, "$-2\r\n", get, "broken"},
+		{"a length beyond all values", RESP, 1, "$9999999999\r\n", get, "broken"},
+		{"an error within an array", RESP, 2, "*2\r\n-ERR\r\n", get, "broken"},
+		{"an empty line", RESP, 2, "\r\n", get, "broken"},
+		{"a line end alone", RESP, 1, "\n", get, "broken"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := scanner{protocol: tt.protocol, keys: tt.keys}
+			commands := func(int) command { return tt.command }
+			assert.Equal(t, tt.want, scannedBy(s, []byte(tt.input), commands, whole))
+			for size := 1; size <= min(len(tt.input), 40); size++ {
+				require.Equal(t, tt.want, scannedBy(s, []byte(tt.input), commands, func(int) int { return size }), "in pieces of %d bytes", size)
+			}
+		})
+	}
+}
+
+func TestRequestsAreWrittenAsTheirProtocolHasThem(t *testing.T) {
+	for protocol, want := range map[Protocol][5]string{
+		Classic: {
+			"set k-7 0 0 6\r\nk-7:ab\r\n", "set k-7 0 60 6\r\nk-7:ab\r\n", "get k-7\r\n", "get k-7 k-12\r\n",
+			"set auth 0 0 8\r\nu secret\r\n",
+		},
+		Meta: {
+			"ms k-7 6\r\nk-7:ab\r\n", "ms k-7 6 T60\r\nk-7:ab\r\n", "mg k-7 k v\r\n", "mg k-7 k v q\r\nmg k-12 k v q\r\nmn\r\n",
+			"set auth 0 0 8\r\nu secret\r\n",
+		},
+		RESP: {
+			"*3\r\n$3\r\nSET\r\n$3\r\nk-7\r\n$6\r\nk-7:ab\r\n", "*5\r\n$3\r\nSET\r\n$3\r\nk-7\r\n$6\r\nk-7:ab\r\n$2\r\nEX\r\n$2\r\n60\r\n",
+			"*2\r\n$3\r\nGET\r\n$3\r\nk-7\r\n", "*3\r\n$4\r\nMGET\r\n$3\r\nk-7\r\n$4\r\nk-12\r\n",
+			"*3\r\n$4\r\nAUTH\r\n$1\r\nu\r\n$6\r\nsecret\r\n",
+		},
+	} {
+		o := Options{Protocol: protocol, KeyPrefix: "k-", ValueSize: 6}.withDefaults()
+		expiring := o
+		expiring.ExpiryMin, expiring.ExpiryMax = 60, 60
+		e := newEncoder(&o)
+		assert.Equal(t, want, [5]string{
+			string(e.appendSet(nil, 7, 6, 0)), string(newEncoder(&expiring).appendSet(nil, 7, 6, 60)),
+			string(e.appendGet(nil, []uint64{7})), string(e.appendGet(nil, []uint64{7, 12})),
+			string(appendLogin(nil, protocol, "u", "secret")),
+		})
+		again, err := ParseProtocol(protocol.String())
+		require.NoError(t, err)
+		assert.Equal(t, protocol, again)
+	}
+	assert.Equal(t, "*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n", string(appendLogin(nil, RESP, "", "secret")))
+}
+
 func TestScanningAllocatesNothing(t *testing.T) {
 	o := Options{ValueSize: 4096, KeysPerGet: 10}.withDefaults()
 	enc := newEncoder(&o)
@@ -120,6 +205,47 @@ func TestAValueIsTheOneOfItsKeyWhateverItsSize(t *testing.T) {
 			assert.False(t, enc.valueAt([]byte("memtier-42"), changed, 0), "size %d, byte %d changed", size, at)
 		}
 	}
+}
+
+func FuzzOtherProtocols(f *testing.F) {
+	for _, seed := range []string{
+		"VA 5 kmemtier-1\r\nhello\r\nEN\r\n", "VA 1 ka\r\nx\r\nSERVER_ERROR no\r\nMN\r\n", "HD\r\nNS\r\n",
+		"*3\r\n$1\r\na\r\n$-1\r\n$2\r\nbc\r\n+OK\r\n-ERR\r\n", "*99999999999\r\n", "$-1\r\n$9\r\nmemtier-1\r\n",
+	} {
+		for _, keys := range []uint8{1, 3} {
+			f.Add([]byte(seed), uint8(3), keys, true)
+			f.Add([]byte(seed), uint8(1), keys, false)
+		}
+	}
+	f.Fuzz(func(t *testing.T, input []byte, size, keys uint8, resp bool) {
+		o := Options{}.withDefaults()
+		asked := []uint64{1, 2, 3}[:keys%3+1]
+		check := &checker{enc: newEncoder(&o)}
+		check.beginReply(asked)
+		s := scanner{protocol: Meta, keys: len(asked), check: check}
+		if resp {
+			s.protocol = RESP
+		}
+		// One reply: the thread says anew what was asked for before the next.
+		first := func(s scanner, size int) (said string) {
+			for rest := input; len(rest) > 0; {
+				n, done, err := s.next(rest[:min(max(size, 1), len(rest))], get)
+				switch {
+				case err != nil:
+					return "broken"
+				case done:
+					return fmt.Sprintf("%d values, failed %q", s.reply.values, s.reply.failed)
+				}
+				rest = rest[n:]
+			}
+			return "incomplete"
+		}
+		atOnce := first(s, len(input))
+		check.beginReply(asked)
+		if inPieces := first(s, int(size)); inPieces != atOnce {
+			t.Fatalf("in pieces of %d bytes: %s; at once: %s", size, inPieces, atOnce)
+		}
+	})
 }
 
 func FuzzScanner(f *testing.F) {
