@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
 	})
 	root.AddCommand(
-		newLoadCommand(stderr),
+		newLoadCommand(args, stderr),
 		newBenchCommand(args, stderr),
 		newFaultsCommand(args, stderr),
 		newSoakCommand(args, stderr),
