@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-stats docker clean
+.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats docker clean
 
 # Tools, run by `go run` at exactly these versions.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
@@ -78,8 +78,11 @@ prometheus: deps ## dashboards, rules and alerts, asked of a Prometheus that scr
 load-agreement: deps build ## compare the load generator with memtier_benchmark, in PATH, and write docs/load.md (3 minutes, on a quiet machine)
 	bin/mcmwlab load agreement --markdown docs/load.md $(LOADFLAGS)
 
-bench: deps build ## compare with twemproxy and write docs/performance.md (some 20 minutes, on a quiet machine)
-	bin/mcmwlab bench --markdown docs/performance.md $(BENCHFLAGS)
+bench: deps build ## compare with twemproxy and write docs/performance.md (some 40 minutes, on a quiet machine)
+	bin/mcmwlab bench --markdown docs/performance.md --figures docs/figures --json-out-file bin/bench.json --curves connections,offered-load $(BENCHFLAGS)
+
+bench-scale: deps build ## how the cost grows: write docs/scaling.md (some 10 minutes, on a quiet machine)
+	bin/mcmwlab scale --markdown docs/scaling.md --figures docs/figures --json-out-file bin/scale.json $(BENCHFLAGS)
 
 bench-stats: deps build ## what recording costs: mcmw against a build that records nothing
 	go build -trimpath -tags nostats -o bin/mcmw-nostats ./cmd/mcmw

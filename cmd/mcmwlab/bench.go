@@ -23,6 +23,7 @@ type benchFlags struct {
 	warmUp   time.Duration
 	jsonOut  string
 	markdown string
+	figures  string
 	quiet    bool
 	options  bench.Options
 }
@@ -30,20 +31,61 @@ type benchFlags struct {
 func newBenchCommand(args []string, stderr io.Writer) *cobra.Command {
 	var f benchFlags
 	o := &f.options
-	o.Command = strings.Join(append([]string{"mcmwlab"}, args...), " ")
 	var names []string
 	for _, w := range bench.Workloads() {
 		names = append(names, w.Name)
 	}
-	cmd := &cobra.Command{
-		Use:   "bench",
-		Short: "Compare mcmw with twemproxy, or with variants of itself",
-		Long: `Compare mcmw with twemproxy (nutcracker), with the memcached servers themselves, and with variants of mcmw.
+	curves, _ := bench.Curves()
+	cmd := f.command(args, stderr)
+	cmd.Use = "bench"
+	cmd.Short = "Compare mcmw with twemproxy, or with variants of itself"
+	cmd.Long = `Compare mcmw with twemproxy (nutcracker), with the memcached servers themselves, and with variants of mcmw.
 Starts three memcached and each system on free ports of 127.0.0.1, measures the systems in turn, and prints
-medians and the median ratios to a baseline with their spread. Leave the machine alone meanwhile.`,
-		Example: `  mcmwlab bench --markdown docs/performance.md
+medians and the median ratios to a baseline with their spread. Leave the machine alone meanwhile.`
+	cmd.Example = `  mcmwlab bench --markdown docs/performance.md --figures docs/figures --curves connections,offered-load
   mcmwlab bench --quick --only mixed-64,pipelined
-  mcmwlab bench --systems mcmw,new --variant new=/tmp/mcmw-new --variant procs1=,--procs=1`,
+  mcmwlab bench --systems mcmw,new --variant new=/tmp/mcmw-new --variant procs1=,--procs=1`
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.variants, "variant", nil, "name=path[,flag...]: another mcmw to compare, with flags for its serve; an empty path: the same binary; repeatable")
+	flags.StringSliceVar(&o.Systems, "systems", nil, "systems to measure, of direct, twemproxy, mcmw and variants (default all)")
+	flags.StringVar(&o.Baseline, "baseline", "", "system that ratios are taken to (default twemproxy if it is measured)")
+	flags.StringSliceVar(&o.Workloads, "only", nil, "workloads to measure, of "+strings.Join(names, ", ")+" (default all)")
+	flags.StringSliceVar(&o.Curves, "curves", nil, "curves to measure as well, of "+strings.Join(curves, ", ")+" (default none)")
+	flags.IntVar(&o.Rounds, "rounds", bench.DefaultRounds, "how often everything is measured")
+	return cmd
+}
+
+// scaleRounds and scaleTime are what `mcmwlab scale` does unless it is told otherwise.
+const (
+	scaleRounds = 3
+	scaleTime   = time.Second
+)
+
+func newScaleCommand(args []string, stderr io.Writer) *cobra.Command {
+	var f benchFlags
+	o := &f.options
+	o.CurvesOnly, o.Systems = true, []string{bench.Mcmw}
+	f.duration, f.warmUp = scaleTime, scaleTime/2
+	_, curves := bench.Curves()
+	cmd := f.command(args, stderr)
+	cmd.Use = "scale"
+	cmd.Short = "Measure how mcmw's cost grows with connections, values, keys, servers and workers"
+	cmd.Long = `Measure how mcmw's throughput, CPU per request and response time change with the number of connections, the size of
+the values, the keys of a multi-get, the servers, the workers and their depth, and the processors, and say by which law
+the cost grows. Leave the machine alone meanwhile.`
+	cmd.Example = `  mcmwlab scale --markdown docs/scaling.md --figures docs/figures
+  mcmwlab scale --only value-size,keys-per-get`
+	flags := cmd.Flags()
+	flags.StringSliceVar(&o.Curves, "only", curves, "curves to measure")
+	flags.IntVar(&o.Rounds, "rounds", scaleRounds, "how often everything is measured")
+	return cmd
+}
+
+// command returns a command with the flags that all comparisons have.
+func (f *benchFlags) command(args []string, stderr io.Writer) *cobra.Command {
+	o := &f.options
+	o.Command = strings.Join(append([]string{"mcmwlab"}, args...), " ")
+	cmd := &cobra.Command{
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.complete(cmd)
@@ -52,17 +94,13 @@ medians and the median ratios to a baseline with their spread. Leave the machine
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.Mcmw, "mcmw", "", "path of the mcmw binary (default: mcmw beside this program)")
-	flags.StringArrayVar(&f.variants, "variant", nil, "name=path[,flag...]: another mcmw to compare, with flags for its serve; an empty path: the same binary; repeatable")
-	flags.StringSliceVar(&o.Systems, "systems", nil, "systems to measure, of direct, twemproxy, mcmw and variants (default all)")
-	flags.StringVar(&o.Baseline, "baseline", "", "system that ratios are taken to (default twemproxy if it is measured)")
-	flags.StringSliceVar(&o.Workloads, "only", nil, "workloads to measure, of "+strings.Join(names, ", ")+" (default all)")
-	flags.IntVar(&o.Rounds, "rounds", bench.DefaultRounds, "how often everything is measured")
-	flags.Var((*seconds)(&f.duration), "test-time", "length of a measurement: seconds, or a duration (default 3)")
-	flags.Var((*seconds)(&f.warmUp), "warm-up", "what runs before each measurement (default 1)")
+	flags.Var((*seconds)(&f.duration), "test-time", "length of a measurement: seconds, or a duration (default 3, of scale 1)")
+	flags.Var((*seconds)(&f.warmUp), "warm-up", "what runs before each measurement (default 1, of scale 0.5)")
 	flags.BoolVar(&f.quick, "quick", false, "3 rounds of 1 s, unless other flags say otherwise")
 	flags.IntVarP(&o.Threads, "threads", "t", 1, "threads of the load generator")
 	flags.StringVar(&f.jsonOut, "json-out-file", "", "write the report as JSON to this file, - for standard output")
 	flags.StringVar(&f.markdown, "markdown", "", "write the report as a Markdown page to this file")
+	flags.StringVar(&f.figures, "figures", "", "write the figures as SVG files to this directory; a page of --markdown shows them")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	return cmd
 }
@@ -136,11 +174,26 @@ func (f *benchFlags) write(report *bench.Report, stdout io.Writer) error {
 			return err
 		}
 	}
-	if f.markdown == "" || report.Problem != "" {
+	if report.Problem != "" {
 		return nil
 	}
+	if f.figures != "" {
+		if err := report.WriteFigures(f.figures); err != nil {
+			return err
+		}
+	}
+	if f.markdown == "" {
+		return nil
+	}
+	figures := ""
+	if f.figures != "" {
+		var err error
+		if figures, err = filepath.Rel(filepath.Dir(f.markdown), f.figures); err != nil {
+			return fmt.Errorf("--figures %s: %w", f.figures, err)
+		}
+	}
 	var page bytes.Buffer
-	if err := report.WriteMarkdown(&page); err != nil {
+	if err := report.WriteMarkdown(&page, figures); err != nil {
 		return err
 	}
 	return os.WriteFile(f.markdown, page.Bytes(), 0o644)

@@ -53,6 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.AddCommand(
 		newLoadCommand(args, stderr),
 		newBenchCommand(args, stderr),
+		newScaleCommand(args, stderr),
 		newFaultsCommand(args, stderr),
 		newSoakCommand(args, stderr),
 		newShowCommand(),

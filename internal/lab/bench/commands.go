@@ -13,8 +13,8 @@ import (
 	"mcmw/internal/lab/process"
 )
 
-// memcachedArgs are one thread, and memory for every key of every workload.
-var memcachedArgs = []string{"-t", "1", "-m", "512", "-c", "4096"}
+// memcachedArgs are one thread, and memory for every key of every workload, and for values of 1 MiB.
+var memcachedArgs = []string{"-t", "1", "-m", "512", "-c", "16384", "-I", "2m"}
 
 // twemproxyCommand writes a configuration into dir and returns how nutcracker is started with it.
 func twemproxyCommand(path, dir string, servers []string, port int) (*exec.Cmd, error) {
@@ -43,10 +43,11 @@ func twemproxyCommand(path, dir string, servers []string, port int) (*exec.Cmd, 
 }
 
 // mcmwCommand returns how mcmw is started.
-func mcmwCommand(s system, replicas string, servers []string, port int) (*exec.Cmd, error) {
+func mcmwCommand(s system, w Workload, servers []string, port int) (*exec.Cmd, error) {
 	args := []string{
 		"serve", "--listen", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "--servers", strings.Join(servers, ","),
-		"--replicas", replicas, "--sharded", "--admin", "",
+		"--replicas", w.Replicas, "--sharded", "--admin", "",
 	}
-	return exec.Command(s.path, append(args, s.args...)...), nil
+	args = append(append(args, w.args...), s.args...)
+	return exec.Command(s.path, args...), nil
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ type Measurement struct {
 	Workload string `json:"workload"`
 	System   string `json:"system"`
 	Round    int    `json:"round"` // from 1 on
+	// X is the place on a curve, whose name Workload is; 0 of a workload.
+	X float64 `json:"x,omitempty"`
 
 	OpsPerSec float64      `json:"ops_per_s"`
 	Latency   load.Latency `json:"latency"`
@@ -45,7 +48,8 @@ func (r *runner) measure(ctx context.Context, w Workload, s system, round int) (
 		return m, err
 	}
 	o := w.load
-	o.Targets = addresses(r.servers)
+	servers := r.servers[:cmp.Or(w.servers, serverCount)]
+	o.Targets = addresses(servers)
 	if running != nil {
 		defer running.Stop(syscall.SIGTERM)
 		o.Targets = []string{running.Addr}
@@ -59,8 +63,8 @@ func (r *runner) measure(ctx context.Context, w Workload, s system, round int) (
 
 	var before, after cpuTimes
 	var beforeErr, afterErr error
-	o.OnBegin = func() { before, beforeErr = r.cpuTimes(running) }
-	o.OnEnd = func() { after, afterErr = r.cpuTimes(running) }
+	o.OnBegin = func() { before, beforeErr = cpuTimesOf(running, servers) }
+	o.OnEnd = func() { after, afterErr = cpuTimesOf(running, servers) }
 	g, err := load.New(o)
 	if err != nil {
 		return m, err
@@ -102,12 +106,12 @@ func (r *runner) measure(ctx context.Context, w Workload, s system, round int) (
 
 // startSystem starts the process of a system; there is none for direct.
 func (r *runner) startSystem(ctx context.Context, w Workload, s system) (*process.Process, error) {
-	servers := addresses(r.servers)
+	servers := addresses(r.servers[:cmp.Or(w.servers, serverCount)])
 	switch s.kind {
 	case kindTwemproxy:
 		return process.Launch(ctx, s.name, process.Loopback, func(port int) (*exec.Cmd, error) { return twemproxyCommand(s.path, r.dir, servers, port) })
 	case kindMcmw:
-		return process.Launch(ctx, s.name, process.Loopback, func(port int) (*exec.Cmd, error) { return mcmwCommand(s, w.Replicas, servers, port) })
+		return process.Launch(ctx, s.name, process.Loopback, func(port int) (*exec.Cmd, error) { return mcmwCommand(s, w, servers, port) })
 	default:
 		return nil, nil
 	}
@@ -122,8 +126,8 @@ func (c cpuTimes) minus(earlier cpuTimes) cpuTimes {
 	return cpuTimes{system: c.system - earlier.system, servers: c.servers - earlier.servers, machine: c.machine - earlier.machine}
 }
 
-// cpuTimes reads the times of now; running is nil for direct.
-func (r *runner) cpuTimes(running *process.Process) (c cpuTimes, err error) {
+// cpuTimesOf reads the times of now; running is nil for direct.
+func cpuTimesOf(running *process.Process, servers []*process.Process) (c cpuTimes, err error) {
 	if c.machine, err = machineCPU(); err != nil {
 		return c, err
 	}
@@ -132,7 +136,7 @@ func (r *runner) cpuTimes(running *process.Process) (c cpuTimes, err error) {
 			return c, fmt.Errorf("%s: %w", running.Name, err)
 		}
 	}
-	for _, server := range r.servers {
+	for _, server := range servers {
 		used, err := processCPU(server.Pid())
 		if err != nil {
 			return c, fmt.Errorf("%s: %w", server.Name, err)

@@ -19,8 +19,11 @@ type Options struct {
 	Systems []string
 	// Baseline is the system that ratios are taken to; "" means twemproxy, or the first system if that isn't measured.
 	Baseline string
-	// Workloads are the names of the workloads; empty means all.
-	Workloads []string
+	// Workloads are the names of the workloads; empty means all, unless there are Curves alone.
+	Workloads  []string
+	CurvesOnly bool
+	// Curves are the names of the curves; empty means none.
+	Curves []string
 
 	// Rounds is how often everything is measured; 0 means DefaultRounds.
 	Rounds int
@@ -93,6 +96,7 @@ type Benchmark struct {
 	memcached string // path
 	systems   []system
 	workloads []Workload
+	curves    []Curve
 }
 
 // New fills in defaults and finds the programs; the error says everything that is wrong.
@@ -120,7 +124,11 @@ func New(o Options) (*Benchmark, error) {
 	if o.WarmUp < 0 || o.Duration < 0 {
 		fail(fmt.Errorf("warm-up %v, duration %v: they can't be negative", o.WarmUp, o.Duration))
 	}
-	b.workloads, err = selectWorkloads(o.Workloads)
+	if !o.CurvesOnly {
+		b.workloads, err = selectWorkloads(o.Workloads)
+		fail(err)
+	}
+	b.curves, err = selectCurves(o.Curves, o.Mcmw)
 	fail(err)
 	b.memcached, err = look("memcached", "memcached")
 	fail(err)
@@ -195,6 +203,9 @@ func (b *Benchmark) measurements() int {
 	n := 0
 	for _, w := range b.workloads {
 		n += b.Rounds * len(b.systemsFor(w))
+	}
+	for _, c := range b.curves {
+		n += b.Rounds * len(b.linesOf(c)) * len(c.points(nil))
 	}
 	return n
 }

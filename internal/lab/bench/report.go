@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -29,6 +30,23 @@ func (r *Report) WriteText(w io.Writer) error {
 		for _, ratio := range s.Ratios {
 			fmt.Fprintf(&b, "  %s / %s: throughput %s, CPU per request %s, p50 %s, p99 %s\n", ratio.System, ratio.To,
 				ratio.Throughput, ratio.CPUPerRequest, ratio.P50, ratio.P99)
+			if ratio.Verdict != nil {
+				fmt.Fprintf(&b, "  goal: %s: %s\n", ratio.Verdict.Goal, ratio.Verdict)
+			}
+		}
+	}
+	for _, c := range r.Curves {
+		fmt.Fprintf(&b, "\n%s (%s)\n", c.Curve.Title, c.Curve.Name)
+		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+		writeRow(table, "\t%s\t\n", "\t", c.header())
+		for _, row := range c.rows() {
+			writeRow(table, "\t%s\t\n", "\t", row)
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+		for _, sentence := range c.sentences() {
+			fmt.Fprintf(&b, "  %s\n", sentence)
 		}
 	}
 	for i, warning := range r.Warnings() {
@@ -41,13 +59,17 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// WriteMarkdown writes the report as a page that stands by itself.
-func (r *Report) WriteMarkdown(w io.Writer) error {
+// WriteMarkdown writes the report as a page that stands by itself. figures is where WriteFigures put the figures, as seen from the
+// page; "" leaves them out.
+func (r *Report) WriteMarkdown(w io.Writer, figures string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, `# Performance
+	title, what := "Performance", "mcmw beside twemproxy (Debian's nutcracker), both in front of the same memcached servers with one thread each, on one\nmachine with the load generator."
+	if len(r.Workloads) == 0 {
+		title, what = "How the cost grows", "What mcmw does and costs, as what it serves grows: in front of memcached servers with one thread each, on one machine with the\nload generator."
+	}
+	fmt.Fprintf(&b, `# %s
 
-mcmw beside twemproxy (Debian's nutcracker), both in front of the same %d memcached servers with one thread each, on one
-machine with the load generator. This page is written by
+%s This page is written by
 
     %s
 
@@ -55,38 +77,31 @@ and holds what was measured on %s (%s).
 
 - Machine: %s, %d cores, %s of memory, %s.
 - Load generator: one process of its own, %d thread(s), built with %s; its CPU is shown below.
-`, serverCount, r.Command, r.Started.UTC().Format("2 January 2006, 15:04 MST"), r.extent(), r.Machine.CPU, r.Machine.Cores,
+`, title, what, r.Command, r.Started.UTC().Format("2 January 2006, 15:04 MST"), r.extent(), r.Machine.CPU, r.Machine.Cores,
 		r.Machine.Memory, r.Machine.Kernel, r.Threads, r.Machine.Go)
 	for _, version := range r.Versions {
 		fmt.Fprintf(&b, "- %s\n", version)
 	}
-	fmt.Fprintf(&b, `
+	b.WriteString(`
 Everything shares the machine's cores: absolute figures say little about another machine, and only ratios of figures of
 one round are compared. Systems take turns within a round, each as a fresh process, with every key stored through it
-before. In brackets: the least and the greatest ratio of a round.
-
-## Ratios
-
-Above 1, more throughput; below 1, less CPU per request and a shorter response time.
-
+before. In brackets, and as bars in the figures: the least and the greatest of a round.
 `)
-	writeMarkdownHead(&b, []string{"workload", "", "throughput", "CPU per request", "p50", "p99"})
-	for _, s := range r.Workloads {
-		for _, ratio := range s.Ratios {
-			writeRow(&b, "| %s |\n", " | ", []string{
-				s.Workload.Title, ratio.System + " / " + ratio.To, ratio.Throughput.String(), ratio.CPUPerRequest.String(),
-				ratio.P50.String(), ratio.P99.String(),
-			})
-		}
+	if len(r.Workloads) > 0 {
+		r.writeWorkloads(&b, figures)
 	}
-	b.WriteString("\n## Medians\n\n" +
-		"CPU is user and system time divided by requests: that of the system itself, of the three servers together, and of the load\n" +
-		"generator. The generator is said to have run, or to have run or waited for a core, for a share of the time: from\n" +
-		"95 % on it, or the machine, was the limit. \"direct\" is the generator connected to the servers with nothing in between.\n\n")
-	writeMarkdownHead(&b, append([]string{"workload"}, medianHeader...))
-	for _, s := range r.Workloads {
-		for _, system := range s.Systems {
-			writeRow(&b, "| %s |\n", " | ", append([]string{s.Workload.Title}, system.cells()...))
+	for _, c := range r.Curves {
+		fmt.Fprintf(&b, "\n## %s: %s\n\n", c.Curve.Name, c.Curve.Title)
+		if figures != "" {
+			fmt.Fprintf(&b, "![Throughput, CPU per request and 99th percentile over %s](%s/%s.svg)\n\n", c.Curve.X, figures, c.Curve.Name)
+		}
+		for _, sentence := range c.sentences() {
+			fmt.Fprintf(&b, "- %s\n", sentence)
+		}
+		b.WriteString("\n")
+		writeMarkdownHead(&b, c.header())
+		for _, row := range c.rows() {
+			writeRow(&b, "| %s |\n", " | ", row)
 		}
 	}
 	if warnings := r.Warnings(); len(warnings) > 0 {
@@ -97,6 +112,97 @@ Above 1, more throughput; below 1, less CPU per request and a shorter response t
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeWorkloads writes what was measured under the workloads.
+func (r *Report) writeWorkloads(b *strings.Builder, figures string) {
+	b.WriteString("\n## Ratios\n\nAbove 1, more throughput; below 1, less CPU per request and a shorter response time.\n\n")
+	writeMarkdownHead(b, []string{"workload", "", "throughput", "CPU per request", "p50", "p99", "goal", "verdict"})
+	for _, s := range r.Workloads {
+		for _, ratio := range s.Ratios {
+			writeRow(b, "| %s |\n", " | ", []string{
+				s.Workload.Title, ratio.System + " / " + ratio.To, ratio.Throughput.String(), ratio.CPUPerRequest.String(),
+				ratio.P50.String(), ratio.P99.String(), goalText(ratio.Verdict), ratio.Verdict.String(),
+			})
+		}
+	}
+	if figures != "" {
+		fmt.Fprintf(b, "\n![CPU per request under each workload](%s/%s.svg)\n", figures, cpuFigureName)
+	}
+	b.WriteString("\n## Medians\n\n" +
+		"CPU is user and system time divided by requests: that of the system itself, of the servers together, and of the load\n" +
+		"generator. The generator is said to have run, or to have run or waited for a core, for a share of the time: from\n" +
+		"95 % on it, or the machine, was the limit. \"direct\" is the generator connected to the servers with nothing in between.\n\n")
+	writeMarkdownHead(b, append([]string{"workload"}, medianHeader...))
+	for _, s := range r.Workloads {
+		for _, system := range s.Systems {
+			writeRow(b, "| %s |\n", " | ", append([]string{s.Workload.Title}, system.cells()...))
+		}
+	}
+}
+
+// header names the columns of the curve's table.
+func (s CurveSummary) header() []string {
+	return []string{s.Curve.X, "system", "ops/s", "CPU us", "p50 ms", "p99 ms", "memory MiB", "generator the limit"}
+}
+
+// rows returns the curve's table, ordered by the quantity.
+func (s CurveSummary) rows() [][]string {
+	var rows [][]string
+	for i := range s.longest() {
+		for _, line := range s.Lines {
+			if i >= len(line.Points) {
+				continue
+			}
+			p := line.Points[i]
+			memory := "-"
+			if p.PeakMemory.Median > 0 {
+				memory = fmt.Sprintf("%.1f", p.PeakMemory.Median/(1<<20))
+			}
+			rows = append(rows, []string{
+				s.Curve.at(p.X), line.System, fmt.Sprintf("%.0f (%.0f to %.0f)", p.OpsPerSec.Median, p.OpsPerSec.Min, p.OpsPerSec.Max),
+				fmt.Sprintf("%.2f (%.2f to %.2f)", 1e6*p.CPUPerRequest.Median, 1e6*p.CPUPerRequest.Min, 1e6*p.CPUPerRequest.Max),
+				fmt.Sprintf("%.3f", 1e3*p.P50.Median), fmt.Sprintf("%.3f (%.3f to %.3f)", 1e3*p.P99.Median, 1e3*p.P99.Min, 1e3*p.P99.Max),
+				memory, fmt.Sprintf("%d of %d", p.GeneratorLimited, p.Rounds),
+			})
+		}
+	}
+	return rows
+}
+
+// longest returns the number of points of the line that has most.
+func (s CurveSummary) longest() int {
+	n := 0
+	for _, line := range s.Lines {
+		n = max(n, len(line.Points))
+	}
+	return n
+}
+
+// sentences says of each line where its throughput is highest, and how its cost grows.
+func (s CurveSummary) sentences() []string {
+	var sentences []string
+	for _, line := range s.Lines {
+		best := slices.MaxFunc(line.Points, func(a, b CurvePoint) int { return cmp.Compare(a.OpsPerSec.Median, b.OpsPerSec.Median) })
+		knee := line.Points[slices.IndexFunc(line.Points, func(p CurvePoint) bool { return p.OpsPerSec.Median >= kneeShare*best.OpsPerSec.Median })]
+		text := fmt.Sprintf("%s: throughput is highest at %s, %.0f ops/s, and within %.0f %% of that from %s on", line.System,
+			s.Curve.at(best.X), best.OpsPerSec.Median, 100*(1-kneeShare), s.Curve.at(knee.X))
+		if line.Growth != "" {
+			text += "; CPU per request is " + line.Growth
+		}
+		sentences = append(sentences, text+".")
+	}
+	return sentences
+}
+
+// kneeShare is the share of the highest throughput from which on a curve has reached its knee.
+const kneeShare = 0.9
+
+func goalText(v *Verdict) string {
+	if v == nil {
+		return "-"
+	}
+	return v.Goal.String()
 }
 
 // setting says where and how the measurements were made.

@@ -47,7 +47,7 @@ func (b *Benchmark) Run(ctx context.Context) (_ *Report, err error) {
 			server.Stop(syscall.SIGKILL)
 		}
 	}()
-	for i := range serverCount {
+	for i := range b.mostServers() {
 		server, err := process.Launch(ctx, fmt.Sprintf("memcached %d", i+1), process.Loopback, func(port int) (*exec.Cmd, error) {
 			return process.Memcached(b.memcached, process.Loopback, port, memcachedArgs...), nil
 		})
@@ -67,52 +67,77 @@ func (b *Benchmark) Run(ctx context.Context) (_ *Report, err error) {
 		Threads:  b.generatorThreads(),
 		Baseline: b.Baseline,
 	}
-	err = r.rounds(ctx, report)
+	pace := newPace(b)
+	err = r.rounds(ctx, report, pace)
+	for _, c := range b.curves {
+		if err == nil {
+			err = r.curve(ctx, c, report, pace)
+		}
+	}
+	pace.next("")
 	report.Ended = time.Now()
 	if len(report.Measurements) == 0 {
 		return nil, err
 	}
 	report.Workloads = summarise(b.workloads, systemNames(b.systems), b.Baseline, report.Measurements)
+	for _, c := range b.curves {
+		report.Curves = append(report.Curves, summariseCurve(c, b.linesOf(c), report.Measurements))
+	}
 	if err != nil {
 		report.Problem = err.Error()
 	}
 	return report, err
 }
 
-// rounds measures everything in turn: in every round every workload, and under every workload every system, each time
+// rounds measures all workloads in turn: in every round every workload, and under every workload every system, each time
 // beginning with another one.
-func (r *runner) rounds(ctx context.Context, report *Report) error {
-	progress := Progress{All: r.measurements()}
-	began := time.Now()
-	tell := func(next string) {
-		each := r.WarmUp + r.Duration + 500*time.Millisecond // a guess, for lack of experience
-		if progress.Done > 0 {
-			each = time.Since(began) / time.Duration(progress.Done)
-		}
-		progress.Left = each * time.Duration(progress.All-progress.Done)
-		progress.Next = next
-		if r.Progress != nil {
-			r.Progress(progress)
-		}
-	}
+func (r *runner) rounds(ctx context.Context, report *Report, pace *pace) error {
 	for round := 1; round <= r.Rounds; round++ {
 		for _, w := range r.workloads {
 			systems := r.systemsFor(w)
 			for i := range systems {
 				s := systems[(i+round-1)%len(systems)]
-				tell(fmt.Sprintf("round %d of %d, %s, %s", round, r.Rounds, w.Name, s.name))
+				pace.next(fmt.Sprintf("round %d of %d, %s, %s", round, r.Rounds, w.Name, s.name))
 				m, err := r.measure(ctx, w, s, round)
 				if err != nil {
 					return fmt.Errorf("round %d, workload %s, system %s: %w", round, w.Name, s.name, err)
 				}
 				report.Measurements = append(report.Measurements, m)
-				progress.Done++
-				progress.Last = &m
+				pace.done(&m)
 			}
 		}
 	}
-	tell("")
 	return nil
+}
+
+// pace tells how far a benchmark is.
+type pace struct {
+	tell     func(Progress)
+	progress Progress
+	began    time.Time
+	each     time.Duration // of a measurement: a guess, until there is experience
+}
+
+func newPace(b *Benchmark) *pace {
+	p := &pace{tell: b.Progress, progress: Progress{All: b.measurements()}, began: time.Now(), each: b.WarmUp + b.Duration + 500*time.Millisecond}
+	if p.tell == nil {
+		p.tell = func(Progress) {}
+	}
+	return p
+}
+
+// next says what begins, "" at the end.
+func (p *pace) next(what string) {
+	p.progress.Next = what
+	p.progress.Left = p.each * time.Duration(p.progress.All-p.progress.Done)
+	p.tell(p.progress)
+}
+
+// done counts a measurement.
+func (p *pace) done(m *Measurement) {
+	p.progress.Done++
+	p.progress.Last = m
+	p.each = time.Since(p.began) / time.Duration(p.progress.Done)
 }
 
 // versions asks every program for its version.

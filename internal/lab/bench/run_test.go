@@ -201,7 +201,7 @@ func TestTwemproxyGetsTheConfigurationThatTheComparisonStates(t *testing.T) {
 }
 
 func TestMcmwGetsItsVariantsFlagsLast(t *testing.T) {
-	cmd, err := mcmwCommand(system{path: "mcmw", args: []string{"--depth=1"}}, "all", []string{"127.0.0.1:1", "127.0.0.1:2"}, 3)
+	cmd, err := mcmwCommand(system{path: "mcmw", args: []string{"--depth=1"}}, Workload{Replicas: "all"}, []string{"127.0.0.1:1", "127.0.0.1:2"}, 3)
 	require.NoError(t, err)
 	assert.Equal(t, []string{
 		"mcmw", "serve", "--listen", "127.0.0.1:3", "--servers", "127.0.0.1:1,127.0.0.1:2", "--replicas", "all", "--sharded",

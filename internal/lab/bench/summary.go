@@ -23,6 +23,7 @@ type Report struct {
 	Problem string `json:"problem,omitempty"`
 
 	Workloads    []WorkloadSummary `json:"workloads"`
+	Curves       []CurveSummary    `json:"curves,omitempty"`
 	Measurements []Measurement     `json:"measurements"` // in the order in which they were made
 }
 
@@ -71,6 +72,8 @@ type Ratio struct {
 	CPUPerRequest Spread `json:"cpu_per_request"` // no rounds where one of the two has no process of its own
 	P50           Spread `json:"p50"`
 	P99           Spread `json:"p99"`
+	// Verdict is nil where there is no goal.
+	Verdict *Verdict `json:"verdict,omitempty"`
 }
 
 // Spread is a median with the least and the greatest value; all 0 without a round.
@@ -128,6 +131,9 @@ func summarise(workloads []Workload, systems []string, baseline string, all []Me
 			if variant := !slices.Contains([]string{Direct, Twemproxy, Mcmw, baseline}, s); variant && baseline != Mcmw {
 				summary.Ratios = append(summary.Ratios, ratio(s, Mcmw, of)...)
 			}
+		}
+		for i := range summary.Ratios {
+			summary.Ratios[i].Verdict = w.Goal.verdict(summary.Ratios[i])
 		}
 		summaries = append(summaries, summary)
 	}

@@ -120,7 +120,19 @@ func sampleReport() *Report {
 			all[i].OtherCores = 0.25
 		}
 	}
+	var curves []CurveSummary
+	for _, c := range append(comparing()[:1], scaling("mcmw")[1]) {
+		var along []Measurement
+		for _, x := range []float64{1, 64, 1024} {
+			m := measured(c.Name, Mcmw, 1, 50000/(1+x/1000), time.Duration(10_000+20*x), time.Duration(1e6+x*1000))
+			m.X = x
+			m.PeakMemory = 15 << 20
+			along = append(along, m)
+		}
+		curves = append(curves, summariseCurve(c, []system{{name: Mcmw}}, along))
+	}
 	return &Report{
+		Curves:   curves,
 		Started:  time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
 		Ended:    time.Date(2026, 2, 3, 4, 35, 6, 0, time.UTC),
 		Command:  "mcmwlab bench --rounds 3",
@@ -135,7 +147,7 @@ func sampleReport() *Report {
 func TestReportsLookAsTheyShould(t *testing.T) {
 	for path, write := range map[string]func(*Report, *bytes.Buffer) error{
 		"testdata/report.txt": func(r *Report, b *bytes.Buffer) error { return r.WriteText(b) },
-		"testdata/report.md":  func(r *Report, b *bytes.Buffer) error { return r.WriteMarkdown(b) },
+		"testdata/report.md":  func(r *Report, b *bytes.Buffer) error { return r.WriteMarkdown(b, "figures") },
 	} {
 		var got bytes.Buffer
 		require.NoError(t, write(sampleReport(), &got))
