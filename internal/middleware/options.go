@@ -84,7 +84,7 @@ type Options struct {
 
 // Defaults of Options.
 const (
-	DefaultDepth          = 32
+	DefaultDepth          = 128
 	DefaultFailureLimit   = 3
 	DefaultMissedMemory   = 64 << 20
 	DefaultQueue          = 1024

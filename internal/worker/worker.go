@@ -9,6 +9,7 @@ package worker
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -224,6 +225,10 @@ func (w *Worker) take(ctx context.Context) bool {
 		b, ok := w.queue.Take()
 		if !ok {
 			return false
+		}
+		if w.options.Depth > 1 {
+			// Readers that have something to put come first: what they bring is in this round, not in one of its own.
+			runtime.Gosched()
 		}
 		w.backlog = append(w.backlog, b)
 	}
