@@ -59,8 +59,12 @@ var importRules = []importRule{
 		why: "it shows statistics and steers nothing",
 	},
 	{
-		from: internal("model", "spell"), never: []string{"os", "net", "time", "log/slog"}, direct: true,
+		from: internal("model", "spell", "lab/sample"), never: []string{"os", "net", "time", "log/slog"}, direct: true,
 		why: "it computes from what it is given",
+	},
+	{
+		from: internal("lab/check", "lab/compare"), never: []string{"os", "net", "log/slog", "database/sql"}, direct: true,
+		why: "it judges what a record holds, wherever that came from",
 	},
 	{
 		from: internal("discover"), never: internal("admin", "config", "lab", "middleware", "netstage", "queue", "worker", "backend"),
@@ -236,6 +240,8 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 		{"mcmw/internal/discover", "mcmw/internal/middleware", "mcmw/internal/discover imports mcmw/internal/middleware: it finds servers"},
 		{"mcmw/internal/worker", "mcmw/internal/discover", "mcmw/internal/worker imports mcmw/internal/discover: the data path works without"},
 		{"mcmw/internal/lab/bench", "mcmw/internal/config", "mcmw/internal/lab/bench imports mcmw/internal/config: it measures"},
+		{"mcmw/internal/lab/sample", "os", "mcmw/internal/lab/sample imports os: it computes"},
+		{"mcmw/internal/lab/check", "database/sql", "mcmw/internal/lab/check imports database/sql: it judges"},
 		{"mcmw/internal/config", "mcmw/internal/mctest", "mcmw/cmd/mcmw imports mcmw/internal/config imports mcmw/internal/mctest: test doubles"},
 		{"mcmw/internal/middleware", "github.com/stretchr/testify/require", "mcmw/internal/middleware imports github.com/stretchr/testify/require: test doubles"},
 		{"mcmw/internal/new", "fmt", "mcmw/internal/new has no place in the table of layers"},
