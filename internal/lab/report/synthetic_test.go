@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -159,9 +160,7 @@ func (s synthetic) run(random *rand.Rand, ratio string, workers, clients, repeti
 		}
 		run.HostSamples = append(run.HostSamples, record.Window{Source: "host", Start: at, Seconds: 1, Metric: "cpu_idle", Value: 1 - busy})
 	}
-	for source, mean := range map[string]float64{"client": client, "middleware": response} {
-		run.Histograms = append(run.Histograms, gamma(source, command, mean, x*seconds, random)...)
-	}
+	run.Histograms = slices.Concat(gamma("client", command, client, x*seconds, random), gamma("middleware", command, response, x*seconds, random))
 	return run
 }
 

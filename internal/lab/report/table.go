@@ -34,7 +34,7 @@ func words(name string) Column { return Column{Name: name, Text: true} }
 // WriteMarkdown writes the table as Markdown.
 func (t Table) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
-	escape := strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`").Replace
+	escape := strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", together, " ").Replace
 	fmt.Fprintf(&b, "### %s\n\n", escape(t.Title))
 	line := func(cells []string) {
 		for _, c := range cells {
@@ -78,7 +78,7 @@ func (t Table) notes() []string {
 
 // latexEscapes is what LaTeX takes for commands, and the signs that its default fonts have not.
 var latexEscapes = strings.NewReplacer(`\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "$", `\$`, "#", `\#`, "_", `\_`, "{", `\{`, "}", `\}`, "~", `\textasciitilde{}`,
-	"^", `\textasciicircum{}`, "–", "--", "±", `$\pm$`, "µ", `$\mu$`, "≥", `$\geq$`, "≤", `$\leq$`, "<", `$<$`, ">", `$>$`, "⚠", "!", "…", `\dots{}`, "×", `$\times$`)
+	"^", `\textasciicircum{}`, "–", "--", "±", `$\pm$`, "µ", `$\mu$`, "≥", `$\geq$`, "≤", `$\leq$`, "<", `$<$`, ">", `$>$`, "⚠", "!", "…", `\dots{}`, together, "~", "×", `$\times$`)
 
 // WriteLaTeX writes the table as a LaTeX table; it needs no package.
 func (t Table) WriteLaTeX(w io.Writer) error {

@@ -68,12 +68,18 @@ func shownAs(e Estimate, u plot.Unit) string {
 	if !e.OK() {
 		return "–"
 	}
-	text := u.Format(e.Mean)
+	text := whole(u.Format(e.Mean))
 	if e.Interval.Known() && e.Mean != 0 {
-		text += fmt.Sprintf(" ± %s", relativeWidth(e))
+		text += " " + whole("± "+relativeWidth(e))
 	}
 	return text
 }
+
+// together is a space at which no line is broken.
+const together = "\u00a0"
+
+// whole returns a text of which no part goes to the next line.
+func whole(text string) string { return strings.ReplaceAll(text, " ", together) }
 
 // relativeWidth returns half the width of an interval in per cent of the mean.
 func relativeWidth(e Estimate) string {
@@ -106,6 +112,9 @@ func (a *artist) configuration() Table {
 	add("experiment", join(m.Name, m.Title))
 	for _, f := range byPreference(factors(a.d.Points), axisOrder) {
 		all := levels(a.d.Points, f)
+		if i := slices.IndexFunc(t.Rows, func(row []string) bool { return row[0] == label(f) }); i >= 0 && sameFactor(a.d.Points, f, "connections") {
+			continue // clients are what connections are, by another name
+		}
 		value := strings.Join(all, ", ")
 		if len(all) > 1 {
 			value = "[" + value + "]"
