@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"mcmw/internal/spell"
 )
 
 const envPrefix = "MCMW_"
@@ -40,7 +42,7 @@ func envWarnings(environ []string) []string {
 		if !ok {
 			continue
 		}
-		if near := nearest(short, names); near != "" && near != short {
+		if near := spell.Nearest(short, names); near != "" && near != short {
 			warnings = append(warnings, fmt.Sprintf("environment variable %s is no option; did you mean %s?", name, envPrefix+near))
 		}
 	}

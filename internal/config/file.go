@@ -1,18 +1,17 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
 
 	"mcmw/internal/discover"
+	"mcmw/internal/spell"
+	"mcmw/internal/strictyaml"
 )
 
 // readFile returns what the YAML file at path says, in the file's order. origin is where the path came from.
@@ -28,34 +27,23 @@ func readFile(path string, origin Origin) ([]setting, Problems) {
 func fileSettings(name string, content []byte) ([]setting, Problems) {
 	at := func(n *yaml.Node) Origin { return Origin{sourceFile, name + ":" + strconv.Itoa(n.Line)} }
 
-	var document, next yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(content))
-	switch err := decoder.Decode(&document); {
-	case errors.Is(err, io.EOF):
+	root, err := strictyaml.Mapping(content, "option: value")
+	if problem, ok := errors.AsType[*strictyaml.Problem](err); ok {
+		where := name
+		if problem.Line > 0 {
+			where += ":" + strconv.Itoa(problem.Line)
+		}
+		return nil, Problems{{Origin: Origin{sourceFile, where}, Text: problem.Text}}
+	}
+	if root == nil {
 		return nil, nil
-	case err != nil:
-		return nil, Problems{syntaxProblem(name, err)}
-	}
-	switch err := decoder.Decode(&next); {
-	case errors.Is(err, io.EOF):
-	case err != nil:
-		return nil, Problems{syntaxProblem(name, err)}
-	default:
-		return nil, Problems{{Origin: at(&next), Text: "a second YAML document; accepted: one"}}
-	}
-	root := resolve(document.Content[0])
-	if isNull(root) {
-		return nil, nil
-	}
-	if root.Kind != yaml.MappingNode {
-		return nil, Problems{{Origin: at(root), Text: "not a mapping; accepted: lines of the form \"option: value\""}}
 	}
 
 	var settings []setting
 	var problems Problems
 	lines := make(map[string]int) // the line on which a key stands
 	for i := 0; i < len(root.Content); i += 2 {
-		key, value := root.Content[i], resolve(root.Content[i+1])
+		key, value := root.Content[i], strictyaml.Resolve(root.Content[i+1])
 		origin := at(key)
 		o := Find(key.Value)
 		switch first := lines[key.Value]; {
@@ -81,7 +69,7 @@ func fileSettings(name string, content []byte) ([]setting, Problems) {
 func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, error) {
 	_, isServers := o.kind.(servers)
 	switch {
-	case isNull(n):
+	case strictyaml.IsNull(n):
 		return nil, fmt.Errorf("no value; accepted: %s", o.Accepts())
 	case n.Kind == yaml.ScalarNode:
 		return o.split(n.Value, at(n)), nil
@@ -92,11 +80,11 @@ func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, er
 	}
 	var values []given
 	for _, element := range n.Content {
-		e := resolve(element)
+		e := strictyaml.Resolve(element)
 		switch {
 		case e.Kind == yaml.MappingNode && isServers:
 			values = append(values, given{mapping: e, origin: at(e)})
-		case e.Kind == yaml.ScalarNode && !isNull(e):
+		case e.Kind == yaml.ScalarNode && !strictyaml.IsNull(e):
 			values = append(values, given{text: e.Value, origin: at(e)})
 		default:
 			return nil, fmt.Errorf("element %d of the list is not a text; accepted: %s", len(values)+1, o.Accepts())
@@ -112,14 +100,14 @@ var serverKeys = []string{"name", "address", "weight"}
 func parseServerMapping(n *yaml.Node) (discover.Spec, error) {
 	fields := make(map[string]string)
 	for i := 0; i < len(n.Content); i += 2 {
-		key, value := n.Content[i].Value, resolve(n.Content[i+1])
+		key, value := n.Content[i].Value, strictyaml.Resolve(n.Content[i+1])
 		_, twice := fields[key]
 		switch {
 		case !slices.Contains(serverKeys, key):
-			return discover.Spec{}, fmt.Errorf("has the unknown key %q%s", key, didYouMean(key, serverKeys))
+			return discover.Spec{}, fmt.Errorf("has the unknown key %q%s", key, spell.DidYouMean(key, serverKeys))
 		case twice:
 			return discover.Spec{}, fmt.Errorf("has the key %q twice", key)
-		case value.Kind != yaml.ScalarNode || isNull(value) || value.Value == "":
+		case value.Kind != yaml.ScalarNode || strictyaml.IsNull(value) || value.Value == "":
 			return discover.Spec{}, fmt.Errorf("has no text for the key %q", key)
 		}
 		fields[key] = value.Value
@@ -147,31 +135,8 @@ func unknownKey(key string) string {
 			names = append(names, Options[i].Name)
 		}
 	}
-	if s := suggest(key, names); s != "" {
+	if s := spell.Suggest(key, names); s != "" {
 		return fmt.Sprintf("unknown key %q; did you mean %q?", key, s)
 	}
 	return fmt.Sprintf("unknown key %q; `mcmw config print` lists all", key)
-}
-
-// resolve returns the node that an alias stands for.
-func resolve(n *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.AliasNode {
-		return n.Alias
-	}
-	return n
-}
-
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
-
-// yamlError is the form of the YAML library's syntax errors.
-var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
-
-func syntaxProblem(name string, err error) Problem {
-	where, text := name, err.Error()
-	if m := yamlError.FindStringSubmatch(text); m != nil {
-		if text = m[2]; m[1] != "" {
-			where += ":" + m[1]
-		}
-	}
-	return Problem{Origin: Origin{sourceFile, where}, Text: "not YAML: " + text}
 }

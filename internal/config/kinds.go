@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mcmw/internal/discover"
+	"mcmw/internal/spell"
 )
 
 // given is one value as a source wrote it: a text, or, for a server in the YAML file, a mapping.
@@ -234,7 +235,7 @@ func (k choice) accepts() string { return strings.Join(k.words, ", ") }
 
 func (k choice) set(c *Config, v given) error {
 	if !slices.Contains(k.words, v.text) {
-		return errors.New("is unknown" + didYouMean(v.text, k.words))
+		return errors.New("is unknown" + spell.DidYouMean(v.text, k.words))
 	}
 	k.choose(c, v.text)
 	return nil

@@ -1,4 +1,4 @@
-// Package spell writes numbers for people.
+// Package spell writes numbers for people, and finds the name that a misspelt one means.
 package spell
 
 import "fmt"

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"mcmw/internal/lab/kernel"
 	"mcmw/internal/lab/load"
 	"mcmw/internal/lab/process"
 )
@@ -83,7 +84,7 @@ func (r *runner) measure(ctx context.Context, w Workload, s system, round int) (
 		return m, errors.New("not one request was answered")
 	}
 	if running != nil {
-		if m.PeakMemory, err = peakMemory(running.Pid()); err != nil {
+		if m.PeakMemory, err = kernel.PeakMemory(running.Pid()); err != nil {
 			return m, err
 		}
 	}
@@ -128,16 +129,18 @@ func (c cpuTimes) minus(earlier cpuTimes) cpuTimes {
 
 // cpuTimesOf reads the times of now; running is nil for direct.
 func cpuTimesOf(running *process.Process, servers []*process.Process) (c cpuTimes, err error) {
-	if c.machine, err = machineCPU(); err != nil {
+	host, err := kernel.HostCPU()
+	if err != nil {
 		return c, err
 	}
+	c.machine = host.Busy()
 	if running != nil {
-		if c.system, err = processCPU(running.Pid()); err != nil {
+		if c.system, err = kernel.ProcessCPU(running.Pid()); err != nil {
 			return c, fmt.Errorf("%s: %w", running.Name, err)
 		}
 	}
 	for _, server := range servers {
-		used, err := processCPU(server.Pid())
+		used, err := kernel.ProcessCPU(server.Pid())
 		if err != nil {
 			return c, fmt.Errorf("%s: %w", server.Name, err)
 		}

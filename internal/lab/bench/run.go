@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"mcmw/internal/lab/kernel"
 	"mcmw/internal/lab/process"
 )
 
@@ -59,7 +60,7 @@ func (b *Benchmark) Run(ctx context.Context) (_ *Report, err error) {
 	report := &Report{
 		Started:  time.Now(),
 		Command:  b.Command,
-		Machine:  thisMachine(),
+		Machine:  kernel.ThisMachine(),
 		Versions: b.versions(),
 		Rounds:   b.Rounds,
 		WarmUp:   b.WarmUp,

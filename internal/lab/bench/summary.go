@@ -5,20 +5,22 @@ import (
 	"time"
 
 	"mcmw/internal/lab/load"
+
+	"mcmw/internal/lab/kernel"
 )
 
 // Report is what a benchmark measured. Durations are nanoseconds in JSON.
 type Report struct {
-	Started  time.Time     `json:"started"`
-	Ended    time.Time     `json:"ended"`
-	Command  string        `json:"command"`
-	Machine  Machine       `json:"machine"`
-	Versions []Version     `json:"versions"`
-	Rounds   int           `json:"rounds"`
-	WarmUp   time.Duration `json:"warm_up_ns"`
-	Duration time.Duration `json:"duration_ns"`
-	Threads  int           `json:"generator_threads"`
-	Baseline string        `json:"baseline"`
+	Started  time.Time      `json:"started"`
+	Ended    time.Time      `json:"ended"`
+	Command  string         `json:"command"`
+	Machine  kernel.Machine `json:"machine"`
+	Versions []Version      `json:"versions"`
+	Rounds   int            `json:"rounds"`
+	WarmUp   time.Duration  `json:"warm_up_ns"`
+	Duration time.Duration  `json:"duration_ns"`
+	Threads  int            `json:"generator_threads"`
+	Baseline string         `json:"baseline"`
 	// Problem is why the benchmark ended before its time; "" if it didn't.
 	Problem string `json:"problem,omitempty"`
 

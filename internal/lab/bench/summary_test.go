@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/lab/kernel"
 	"mcmw/internal/lab/load"
 )
 
@@ -136,7 +137,7 @@ func sampleReport() *Report {
 		Started:  time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC),
 		Ended:    time.Date(2026, 2, 3, 4, 35, 6, 0, time.UTC),
 		Command:  "mcmwlab bench --rounds 3",
-		Machine:  Machine{CPU: "Example CPU", Cores: 2, Memory: "16.0 GiB", Kernel: "Linux 6.1 x86_64", Go: "go1.26"},
+		Machine:  kernel.Machine{CPU: "Example CPU", Cores: 2, Memory: "16.0 GiB", Kernel: "Linux 6.1 x86_64", Go: "go1.26"},
 		Versions: []Version{{Name: "memcached", Text: "memcached 1.6.18"}, {Name: "twemproxy", Text: "nutcracker-0.5.0"}, {Name: "procs1", Text: "mcmw 1.0", Args: []string{"--procs=1"}}},
 		Rounds:   3, WarmUp: time.Second, Duration: 3 * time.Second, Threads: 1, Baseline: Twemproxy,
 		Workloads:    summarise(workloads, []string{Direct, Twemproxy, Mcmw, "procs1"}, Twemproxy, all),

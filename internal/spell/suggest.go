@@ -1,13 +1,13 @@
-package config
+package spell
 
 import "strings"
 
 // leastPart is the least length, bytes, at which a part of a name is taken to mean the name.
 const leastPart = 4
 
-// suggest returns the candidate that given most likely means: a slip of it or a part of it. "" when there is none.
-func suggest(given string, candidates []string) string {
-	if c := nearest(given, candidates); c != "" {
+// Suggest returns the candidate that given most likely means: a slip of it or a part of it. "" when there is none.
+func Suggest(given string, candidates []string) string {
+	if c := Nearest(given, candidates); c != "" {
 		return c
 	}
 	given = plain(given)
@@ -19,9 +19,9 @@ func suggest(given string, candidates []string) string {
 	return ""
 }
 
-// nearest returns the candidate that given is most likely a slip of: at most one edit in three letters. "" when there
+// Nearest returns the candidate that given is most likely a slip of: at most one edit in three letters. "" when there
 // is none.
-func nearest(given string, candidates []string) string {
+func Nearest(given string, candidates []string) string {
 	given = plain(given)
 	best, least := "", len(given)/3+1
 	for _, c := range candidates {
@@ -32,9 +32,9 @@ func nearest(given string, candidates []string) string {
 	return best
 }
 
-// didYouMean returns suggest's answer as the end of a sentence, or "".
-func didYouMean(given string, candidates []string) string {
-	if s := suggest(given, candidates); s != "" {
+// DidYouMean returns Suggest's answer as the end of a sentence, or "".
+func DidYouMean(given string, candidates []string) string {
+	if s := Suggest(given, candidates); s != "" {
 		return "; did you mean " + s + "?"
 	}
 	return ""

@@ -1,0 +1,65 @@
+package kernel
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestTheCPUTimeOfAProcessIsThatOfAllItsThreads(t *testing.T) {
+	own := func() time.Duration {
+		var r unix.Rusage
+		require.NoError(t, unix.Getrusage(unix.RUSAGE_SELF, &r))
+		return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	}
+	before := own()
+	got, err := ProcessCPU(os.Getpid())
+	require.NoError(t, err)
+	after := own()
+	assert.GreaterOrEqual(t, got, before-2*time.Microsecond, "getrusage cuts to microseconds")
+	// getrusage scales user and system time to what the scheduler says, a moment earlier.
+	assert.LessOrEqual(t, got, after+tick)
+
+	_, err = ProcessCPU(1 << 22)
+	assert.ErrorContains(t, err, "CPU time of process 4194304")
+	first, err := HostCPU()
+	require.NoError(t, err)
+	assert.Positive(t, first.Busy())
+	memory, err := PeakMemory(os.Getpid())
+	require.NoError(t, err)
+	assert.Greater(t, memory, int64(1<<20))
+}
+
+func TestTheHostsTimeIsReadByCategory(t *testing.T) {
+	got, err := parseCPU("cpu  100 20 30 4000 5 6 7 8 9 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
+	require.NoError(t, err)
+	ms := time.Millisecond
+	assert.Equal(t, CPU{User: 1200 * ms, System: 300 * ms, Idle: 40 * time.Second, IOWait: 50 * ms, IRQ: 60 * ms, SoftIRQ: 70 * ms, Steal: 80 * ms}, got)
+	assert.Equal(t, 1710*ms, got.Busy())
+	assert.Equal(t, 41760*ms, got.Total())
+	assert.Equal(t, CPU{User: 200 * ms, Idle: time.Second}, CPU{User: 500 * ms, Idle: 3 * time.Second}.Minus(CPU{User: 300 * ms, Idle: 2 * time.Second}))
+	for _, broken := range []string{"", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2 3", "cpu a b c d e f g h"} {
+		_, err := parseCPU(broken)
+		assert.ErrorContains(t, err, "/proc/stat: ", broken)
+	}
+}
+
+func TestTheNetworkCountersAreThoseOfAllInterfaces(t *testing.T) {
+	got, err := parseNetwork(`Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo: 1000 1 0 0 0 0 0 0 1000 1 0 0 0 0 0 0
+  eth0:2000 1 0 0 0 0 0 0 30 1 0 0 0 0 0 0
+`)
+	require.NoError(t, err)
+	assert.Equal(t, Network{Received: 3000, Sent: 1030}, got)
+	for _, broken := range []string{"lo: 1 2 3", "lo: a 1 0 0 0 0 0 0 1", "lo: 1 1 0 0 0 0 0 0 b"} {
+		_, err := parseNetwork(broken)
+		assert.ErrorContains(t, err, "/proc/net/dev: ", broken)
+	}
+	_, err = HostNetwork()
+	require.NoError(t, err)
+}

@@ -1,0 +1,80 @@
+// Package strictyaml reads a YAML text that people write to the node it consists of, so that whatever is wrong with it can be
+// said with its line.
+package strictyaml
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Problem is a text that is not what was expected.
+type Problem struct {
+	Line int // from 1; 0 if the problem has none
+	Text string
+}
+
+// Error returns the problem with its line.
+func (p *Problem) Error() string {
+	if p.Line == 0 {
+		return p.Text
+	}
+	return fmt.Sprintf("line %d: %s", p.Line, p.Text)
+}
+
+// Mapping returns the mapping that content consists of; nil if content holds nothing. The error is a *Problem: content is not
+// YAML, holds more than one document, or something else than a mapping, of which form says how its lines look.
+func Mapping(content []byte, form string) (*yaml.Node, error) {
+	var document, next yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	switch err := decoder.Decode(&document); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		return nil, syntax(err)
+	}
+	switch err := decoder.Decode(&next); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		return nil, syntax(err)
+	default:
+		return nil, &Problem{next.Line, "a second YAML document; accepted: one"}
+	}
+	root := Resolve(document.Content[0])
+	if IsNull(root) {
+		return nil, nil
+	}
+	if root.Kind != yaml.MappingNode {
+		return nil, &Problem{root.Line, fmt.Sprintf("not a mapping; accepted: lines of the form %q", form)}
+	}
+	return root, nil
+}
+
+// Resolve returns the node that an alias stands for, and any other node itself.
+func Resolve(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// IsNull reports whether n is no value.
+func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// yamlError is the form of the YAML library's syntax errors.
+var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
+
+func syntax(err error) *Problem {
+	p := &Problem{Text: err.Error()}
+	if m := yamlError.FindStringSubmatch(p.Text); m != nil {
+		p.Text = m[2]
+		p.Line, _ = strconv.Atoi(m[1]) // without a line it is 0
+	}
+	p.Text = "not YAML: " + p.Text
+	return p
+}
