@@ -13,8 +13,8 @@ import (
 // step is the width of the histogram's steps: that of the reports.
 const step = 100 * time.Microsecond
 
-// start is the first line of a run.
-type start struct {
+// Start is the first line of a run.
+type Start struct {
 	Type    string   `json:"type"` // "start"
 	Time    int64    `json:"time"` // ms since 1970
 	Version string   `json:"version"`
@@ -24,8 +24,8 @@ type start struct {
 	Servers []string `json:"servers"`
 }
 
-// window is what happened between two moments: in one window, or, as the last line of a run, in all of them.
-type window struct {
+// Window is what happened between two moments: in one window, or, as the last line of a run, in all of them.
+type Window struct {
 	Type    string  `json:"type"`   // "window" or "summary"
 	Number  int     `json:"number"` // of the window, from 1; of the summary how many there were
 	From    int64   `json:"from"`   // ms since 1970
@@ -40,28 +40,34 @@ type window struct {
 	Keys         uint64  `json:"keys"`
 	Misses       uint64  `json:"misses"`
 
-	Queue   sampled `json:"queue"`   // requests that waited
-	Service sampled `json:"service"` // requests in service
+	Queue   Sampled `json:"queue"`   // requests that waited
+	Service Sampled `json:"service"` // requests in service
 	Busy    float64 `json:"busy"`    // workers, mean
 
 	// Times are by name: response, response:CLASS, the five stages, server:NAME. What did not happen is left out.
-	Times     map[string]times `json:"times"`
-	Histogram histogram        `json:"histogram"` // of the response times
+	Times     map[string]Times `json:"times"`
+	Histogram Histogram        `json:"histogram"` // of the response times
+	// Distributions are the response times of each class at the resolution at which they are recorded: for every bucket that counted
+	// something its lower and upper bound, ns, and its count. A class without requests is left out.
+	Distributions map[string][][3]int64 `json:"distributions"`
 }
 
-// sampled is a number that was sampled in the window.
-type sampled struct {
+// Unbounded is the upper bound of a bucket that has none.
+const Unbounded = -1
+
+// Sampled is a number that was sampled in the window.
+type Sampled struct {
 	Samples uint64  `json:"samples"`
 	Sum     uint64  `json:"sum"`
 	Mean    float64 `json:"mean"`
 }
 
-func sampledOf(samples, sum uint64) sampled {
-	return sampled{Samples: samples, Sum: sum, Mean: float64(sum) / float64(max(samples, 1))}
+func sampledOf(samples, sum uint64) Sampled {
+	return Sampled{Samples: samples, Sum: sum, Mean: float64(sum) / float64(max(samples, 1))}
 }
 
-// times are the moments of some times, ns. N, Sum and Squares are exact; Mean and M2 follow from them.
-type times struct {
+// Times are the moments of some times, ns. N, Sum and Squares are exact; Mean and M2 follow from them.
+type Times struct {
 	N       uint64   `json:"n"`
 	Mean    float64  `json:"mean"`
 	M2      float64  `json:"m2"`
@@ -69,8 +75,8 @@ type times struct {
 	Squares *big.Int `json:"squares"`
 }
 
-// histogram has the steps in which there were times, as pairs of a step and its count: step i holds the times from i*step.
-type histogram struct {
+// Histogram has the steps in which there were times, as pairs of a step and its count: step i holds the times from i*step.
+type Histogram struct {
 	Step   int64       `json:"step"` // ns
 	Counts [][2]uint64 `json:"counts"`
 	Beyond uint64      `json:"beyond"` // times of 200 ms and more
@@ -92,7 +98,7 @@ type Windows struct {
 func NewWindows(out io.Writer, r *stats.Registry, length time.Duration, version string) (*Windows, error) {
 	w := &Windows{registry: r, length: length, out: json.NewEncoder(out), first: r.Snapshot(), firstTime: time.Now()}
 	w.last, w.latest = w.first, w.firstTime
-	line := start{
+	line := Start{
 		Type: "start", Time: w.firstTime.UnixMilli(), Version: version, Window: length.Seconds(),
 		Workers: w.first.Workers, Depth: w.first.Depth, Servers: []string{},
 	}
@@ -137,17 +143,17 @@ func (w *Windows) end() error {
 }
 
 // line returns the line for s, which is a difference of snapshots.
-func (w *Windows) line(kind string, s *stats.Snapshot, from, until time.Time) *window {
+func (w *Windows) line(kind string, s *stats.Snapshot, from, until time.Time) *Window {
 	seconds := max(float64(s.Uptime), 1) / float64(time.Second)
 	all := s.All()
-	l := &window{
+	l := &Window{
 		Type: kind, Number: w.number, From: from.UnixMilli(), Until: until.UnixMilli(), Seconds: seconds,
 		Requests: all.Count(), Throughput: float64(all.Count()) / seconds,
 		Arrivals: s.Arrived, ArrivalRate: float64(s.Arrived) / seconds,
 		Keys: s.Keys, Misses: s.Misses,
 		Queue: sampledOf(s.Samples, s.SampledWaiting), Service: sampledOf(s.Samples, s.SampledServing),
 		Busy:  float64(s.BusyTime) / float64(time.Second) / seconds,
-		Times: map[string]times{},
+		Times: map[string]Times{}, Distributions: map[string][][3]int64{},
 	}
 	for c := range s.Requests {
 		l.ServerErrors += s.Requests[c][stats.ResultServerError]
@@ -155,12 +161,15 @@ func (w *Windows) line(kind string, s *stats.Snapshot, from, until time.Time) *w
 	add := func(name string, h *stats.Histogram) {
 		if h.Count() > 0 {
 			m := h.Moments()
-			l.Times[name] = times{N: m.N, Mean: m.Mean, M2: m.M2, Sum: h.Sum(), Squares: h.Squares()}
+			l.Times[name] = Times{N: m.N, Mean: m.Mean, M2: m.M2, Sum: h.Sum(), Squares: h.Squares()}
 		}
 	}
 	add("response", &all)
 	for c := range stats.NumClasses {
 		add("response:"+c.String(), &s.Response[c])
+		if bins := binsOf(&s.Response[c]); len(bins) > 0 {
+			l.Distributions[c.String()] = bins
+		}
 	}
 	for i := range stats.NumStages {
 		add(i.String(), &s.Stages[i])
@@ -172,11 +181,26 @@ func (w *Windows) line(kind string, s *stats.Snapshot, from, until time.Time) *w
 	if err != nil {
 		panic(err) // step is not one that histograms have
 	}
-	l.Histogram = histogram{Step: int64(step), Counts: [][2]uint64{}, Beyond: beyond}
+	l.Histogram = Histogram{Step: int64(step), Counts: [][2]uint64{}, Beyond: beyond}
 	for i, n := range counts {
 		if n > 0 {
 			l.Histogram.Counts = append(l.Histogram.Counts, [2]uint64{uint64(i), n})
 		}
 	}
 	return l
+}
+
+// binsOf returns the buckets of h that counted something.
+func binsOf(h *stats.Histogram) (bins [][3]int64) {
+	for i, n := range h.Counts() {
+		if n == 0 {
+			continue
+		}
+		upper := int64(Unbounded)
+		if i+1 < stats.NumBuckets {
+			upper = stats.Bound(i + 1)
+		}
+		bins = append(bins, [3]int64{stats.Bound(i), upper, int64(n)})
+	}
+	return bins
 }

@@ -18,13 +18,13 @@ import (
 )
 
 // decode returns the lines of a log: the start, the windows and the summary.
-func decode(t *testing.T, log string) (first start, windows []window, summary window) {
+func decode(t *testing.T, log string) (first Start, windows []Window, summary Window) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	require.GreaterOrEqual(t, len(lines), 3, log)
 	require.NoError(t, json.Unmarshal([]byte(lines[0]), &first))
 	for i, line := range lines[1:] {
-		var w window
+		var w Window
 		require.NoError(t, json.Unmarshal([]byte(line), &w))
 		if i == len(lines)-2 {
 			require.Equal(t, "summary", w.Type)
@@ -84,9 +84,10 @@ func TestTheWindowsMergeExactlyToTheSummary(t *testing.T) {
 	require.InEpsilon(t, welford.M2, summary.Times["response"].M2, 1e-12)
 	require.EqualValues(t, 10, summary.Queue.Samples)
 
-	merged := map[string]times{}
+	merged := map[string]Times{}
 	moments := map[string]stats.Moments{}
 	counts := map[uint64]uint64{}
+	distributed := map[string]uint64{} // by class
 	var requests, beyond uint64
 	for i, w := range windows {
 		if i > 0 {
@@ -96,6 +97,12 @@ func TestTheWindowsMergeExactlyToTheSummary(t *testing.T) {
 		beyond += w.Histogram.Beyond
 		for _, c := range w.Histogram.Counts {
 			counts[c[0]] += c[1]
+		}
+		for class, bins := range w.Distributions {
+			for _, b := range bins {
+				require.Less(t, b[0], b[1])
+				distributed[class] += uint64(b[2])
+			}
 		}
 		for name, part := range w.Times {
 			sum := merged[name]
@@ -118,6 +125,10 @@ func TestTheWindowsMergeExactlyToTheSummary(t *testing.T) {
 	require.Contains(t, merged, "response:delete")
 	require.Contains(t, merged, "queue")
 	require.Contains(t, merged, "server:b")
+	require.Len(t, distributed, 3)
+	for class, n := range distributed {
+		require.Equal(t, merged["response:"+class].N, n, class)
+	}
 	var stages uint64
 	for name, want := range summary.Times {
 		require.Equal(t, want.N, merged[name].N, name)
@@ -145,7 +156,19 @@ func TestARunWritesItsLastWindowAndTheSummaryWhenItEnds(t *testing.T) {
 	require.Len(t, windows, 1)
 	require.EqualValues(t, 1, windows[0].ServerErrors)
 	require.Equal(t, windows[0].Times, summary.Times)
-	require.Equal(t, histogram{Step: 100_000, Counts: [][2]uint64{{10, 1}}}, summary.Histogram)
+	require.Equal(t, Histogram{Step: 100_000, Counts: [][2]uint64{{10, 1}}}, summary.Histogram)
+	require.Equal(t, map[string][][3]int64{"multi_get": {{1_000_000, 1_010_000, 1}}}, summary.Distributions)
+}
+
+func TestATimeBeyondAllBucketsHasNoUpperBound(t *testing.T) {
+	r := stats.New(stats.Options{Workers: 1})
+	var out bytes.Buffer
+	log, err := NewWindows(&out, r, time.Hour, "v1")
+	require.NoError(t, err)
+	r.Worker(0).Request(protocol.Set, stats.ResultOK, 1, 0, &stats.Times{Replied: int64(time.Hour)})
+	require.NoError(t, log.end())
+	_, windows, _ := decode(t, out.String())
+	require.Equal(t, map[string][][3]int64{"set": {{102_400_000_000, Unbounded, 1}}}, windows[0].Distributions)
 }
 
 func TestAnIdleWindowHasNoTimes(t *testing.T) {

@@ -116,6 +116,16 @@ func parseNetwork(text string) (n Network, err error) {
 	return n, nil
 }
 
+// Memory returns how much memory the machine has, bytes.
+func Memory() (uint64, error) {
+	kib, err := field("/proc/meminfo", "MemTotal")
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(strings.TrimSuffix(kib, " kB"), 10, 64)
+	return n << 10, err
+}
+
 // PeakMemory returns the most memory that a process has had resident, bytes.
 func PeakMemory(pid int) (int64, error) {
 	kib, err := field(fmt.Sprintf("/proc/%d/status", pid), "VmHWM")
@@ -158,10 +168,8 @@ func ThisMachine() Machine {
 	if cpu, err := field("/proc/cpuinfo", "model name"); err == nil {
 		m.CPU = cpu
 	}
-	if memory, err := field("/proc/meminfo", "MemTotal"); err == nil {
-		if kib, err := strconv.ParseFloat(strings.TrimSuffix(memory, " kB"), 64); err == nil {
-			m.Memory = fmt.Sprintf("%.1f GiB", kib/(1<<20))
-		}
+	if memory, err := Memory(); err == nil {
+		m.Memory = fmt.Sprintf("%.1f GiB", float64(memory)/(1<<30))
 	}
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {

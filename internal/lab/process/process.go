@@ -66,7 +66,7 @@ func Launch(ctx context.Context, name, host string, command func(port int) (*exe
 }
 
 // Start starts a program that is to serve on addr. The end of its output is kept; a writer that cmd has for its standard
-// output or error gets it as well.
+// error gets that as well, and one for its standard output gets that instead.
 func Start(name, addr string, cmd *exec.Cmd) (*Process, error) {
 	return StartPrepared(name, addr, cmd, func(int) error { return nil })
 }
@@ -75,7 +75,9 @@ func Start(name, addr string, cmd *exec.Cmd) (*Process, error) {
 // fails the program is killed.
 func StartPrepared(name, addr string, cmd *exec.Cmd, prepare func(pid int) error) (*Process, error) {
 	p := &Process{Name: name, Addr: addr, cmd: cmd, log: &tail{}, done: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = p.log.and(cmd.Stdout), p.log.and(cmd.Stderr)
+	if cmd.Stderr = p.log.and(cmd.Stderr); cmd.Stdout == nil {
+		cmd.Stdout = p.log
+	}
 	// Settings of the person who measures are not to change what is measured.
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "MCMW_") {
@@ -117,12 +119,15 @@ func (p *Process) Ended() error {
 	}
 }
 
+// Done returns a channel that is closed when the program has ended, and what it wrote has been handed on.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
 // AwaitReady waits until the program answers a request.
 func (p *Process) AwaitReady(ctx context.Context) error {
 	late := time.NewTimer(ReadyTimeout)
 	defer late.Stop()
 	for {
-		if err := answers(p.Addr); err == nil {
+		if err := Answers(p.Addr); err == nil {
 			return nil
 		}
 		select {
@@ -137,8 +142,8 @@ func (p *Process) AwaitReady(ctx context.Context) error {
 	}
 }
 
-// answers asks for a key that isn't there, which any server and proxy can answer once it works.
-func answers(addr string) error {
+// Answers asks for a key that isn't there, which any server and proxy can answer once it works.
+func Answers(addr string) error {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
 		return err

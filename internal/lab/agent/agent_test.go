@@ -1,0 +1,120 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// stopWriter ends what writes to it after a number of writes.
+type stopWriter struct {
+	bytes.Buffer
+	left int
+	stop func()
+}
+
+func (w *stopWriter) Write(p []byte) (int, error) {
+	if w.left--; w.left == 0 {
+		w.stop()
+	}
+	return w.Buffer.Write(p)
+}
+
+func TestSamplesAreCountersOfTheHostAndTheProcesses(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	out := &stopWriter{left: 3, stop: cancel}
+	require.NoError(t, Sample(ctx, out, map[string]int{"this": os.Getpid(), "gone": 1 << 22}, time.Millisecond))
+	readings, err := ReadSamples(&out.Buffer)
+	require.NoError(t, err)
+	require.Len(t, readings, 3)
+	for i, r := range readings {
+		assert.Positive(t, r.CPU.Total())
+		assert.Positive(t, r.Processes["this"])
+		assert.NotContains(t, r.Processes, "gone")
+		if i > 0 {
+			assert.True(t, r.At.After(readings[i-1].At))
+			assert.GreaterOrEqual(t, r.Processes["this"], readings[i-1].Processes["this"])
+		}
+	}
+}
+
+func TestALastSampleThatIsCutOffIsLeftOut(t *testing.T) {
+	whole := `{"at":"2026-01-01T00:00:00Z","cpu":{"user":1.5}}` + "\n"
+	later := strings.Replace(whole, "00Z", "01Z", 1)
+	readings, err := ReadSamples(strings.NewReader(whole + later + `{"at":"2026-01-01T00:00:02Z","cp`))
+	require.NoError(t, err)
+	require.Len(t, readings, 2)
+	assert.InDelta(t, 1.5, readings[1].CPU.User, 0)
+
+	readings, err = ReadSamples(strings.NewReader(later + whole))
+	require.NoError(t, err)
+	assert.Len(t, readings, 1, "a clock that was set back makes no negative lengths")
+
+	_, err = ReadSamples(strings.NewReader("nonsense\n" + whole))
+	assert.ErrorContains(t, err, "samples of a host: line 1: ")
+}
+
+func FuzzSamplesOfAnyTextAreReadOrRefused(f *testing.F) {
+	f.Add([]byte(`{"at":"2026-01-01T00:00:00Z","cpu":{"user":1.5},"processes":{"a":1}}` + "\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		readings, err := ReadSamples(bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		for i := 1; i < len(readings); i++ {
+			require.True(t, readings[i].At.After(readings[i-1].At))
+		}
+	})
+}
+
+func TestAPathIsMeasuredAgainstItsServer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- ServePath(ctx, listener) }()
+	p, err := MeasurePath(context.Background(), listener.Addr().String(), 20*time.Millisecond)
+	require.NoError(t, err)
+	assert.Positive(t, p.RoundTripMin)
+	assert.LessOrEqual(t, p.RoundTripMin, p.RoundTripMean)
+	assert.LessOrEqual(t, p.RoundTripMin, p.RoundTripP99)
+	assert.Positive(t, p.Upload)
+	assert.Positive(t, p.Download)
+	cancel()
+	require.NoError(t, <-ended)
+	_, err = MeasurePath(context.Background(), listener.Addr().String(), time.Millisecond)
+	assert.ErrorContains(t, err, "measuring the path to "+listener.Addr().String())
+}
+
+func TestAPathServerThatGoesAwayIsAnError(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	_, err = MeasurePath(context.Background(), listener.Addr().String(), time.Millisecond)
+	assert.ErrorContains(t, err, "measuring the path to ")
+}
+
+func TestAHostIsDescribed(t *testing.T) {
+	h := Describe()
+	assert.Positive(t, h.Cores)
+	assert.Positive(t, h.Memory)
+	assert.NotEmpty(t, h.Kernel)
+	assert.NotEmpty(t, h.Settings["somaxconn"])
+}

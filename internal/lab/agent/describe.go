@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"mcmw/internal/lab/kernel"
+	"mcmw/internal/lab/record"
+)
+
+// settingFiles are the files of the kernel that hold settings measurements depend on.
+var settingFiles = []string{
+	"/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+	"/sys/devices/system/cpu/smt/control",
+	"/sys/kernel/mm/transparent_hugepage/enabled",
+	"/proc/sys/net/core/somaxconn",
+	"/proc/sys/net/ipv4/tcp_congestion_control",
+	"/proc/sys/net/ipv4/tcp_slow_start_after_idle",
+}
+
+// Describe says what kind of host this is, as far as its kernel tells.
+func Describe() record.Host {
+	m := kernel.ThisMachine()
+	h := record.Host{Kernel: m.Kernel, CPU: m.CPU, Cores: m.Cores, GoVersion: m.Go, Settings: map[string]string{}}
+	h.Hostname, _ = os.Hostname()
+	h.Memory, _ = kernel.Memory()
+	h.OS = distribution()
+	for _, file := range settingFiles {
+		if text, err := os.ReadFile(file); err == nil {
+			h.Settings[filepath.Base(file)] = strings.TrimSpace(string(text))
+		}
+	}
+	return h
+}
+
+// distribution returns the name of the Linux distribution; "" if it doesn't say.
+func distribution() string {
+	text, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {
+			return strings.Trim(name, `"`)
+		}
+	}
+	return ""
+}

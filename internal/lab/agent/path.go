@@ -1,0 +1,202 @@
+package agent
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A connection to a path server begins with one of these bytes.
+const (
+	wantEcho     = 'e' // every byte comes back
+	wantUpload   = 'u' // bytes are read until the client ends its half; then their number comes back, 8 bytes, big endian
+	wantDownload = 'd' // bytes are sent until the client closes
+)
+
+const (
+	pingSize   = 64  // bytes: a small request or reply
+	pings      = 500 // after the first few, which warm the path up
+	warmPings  = 20
+	bulkBuffer = 256 << 10
+	// pathTimeout bounds a connection of a path server and of its client beyond the time that is measured.
+	pathTimeout = 30 * time.Second
+)
+
+// ServePath answers measurements of the path to this host until ctx ends.
+func ServePath(ctx context.Context, listener net.Listener) error {
+	var connections sync.WaitGroup
+	defer connections.Wait()
+	stop := context.AfterFunc(ctx, func() { listener.Close() })
+	defer stop()
+	for {
+		conn, err := listener.Accept()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("path server on %v: %w", listener.Addr(), err)
+		}
+		connections.Go(func() {
+			defer conn.Close()
+			stop := context.AfterFunc(ctx, func() { conn.Close() })
+			defer stop()
+			_ = servePath(conn) // a client that goes away has what it wanted, or says itself what it missed
+		})
+	}
+}
+
+func servePath(conn net.Conn) error {
+	if err := conn.SetDeadline(time.Now().Add(pathTimeout)); err != nil {
+		return err
+	}
+	kind := make([]byte, 1)
+	if _, err := io.ReadFull(conn, kind); err != nil {
+		return err
+	}
+	switch kind[0] {
+	case wantEcho:
+		buffer := make([]byte, pingSize)
+		for {
+			n, err := conn.Read(buffer)
+			if err != nil {
+				return err
+			}
+			if _, err := conn.Write(buffer[:n]); err != nil {
+				return err
+			}
+		}
+	case wantUpload:
+		n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, conn, make([]byte, bulkBuffer))
+		if err != nil {
+			return err
+		}
+		return binary.Write(conn, binary.BigEndian, n)
+	case wantDownload:
+		buffer := make([]byte, bulkBuffer)
+		for {
+			if _, err := conn.Write(buffer); err != nil {
+				return err
+			}
+		}
+	}
+	return fmt.Errorf("unknown measurement %q", kind)
+}
+
+// Path is what a path between two hosts is like without other load.
+type Path struct {
+	// RoundTrip are the times of small messages that come back: mean, least and 99th percentile, seconds.
+	RoundTripMean float64 `json:"round_trip_mean"`
+	RoundTripMin  float64 `json:"round_trip_min"`
+	RoundTripP99  float64 `json:"round_trip_p99"`
+	// Upload and Download are what one connection carries towards the server and from it, bytes per second.
+	Upload   float64 `json:"upload"`
+	Download float64 `json:"download"`
+}
+
+// MeasurePath measures the path from this host to a path server: round trips, and for bulk each way the bandwidth.
+func MeasurePath(ctx context.Context, address string, bulk time.Duration) (p Path, err error) {
+	steps := []func(net.Conn) error{
+		p.roundTrips,
+		func(conn net.Conn) error { return p.upload(conn, bulk) },
+		func(conn net.Conn) error { return p.download(conn, bulk) },
+	}
+	for _, measure := range steps {
+		if err := withConnection(ctx, address, bulk, measure); err != nil {
+			return p, fmt.Errorf("measuring the path to %s: %w", address, err)
+		}
+	}
+	return p, nil
+}
+
+func withConnection(ctx context.Context, address string, bulk time.Duration, measure func(net.Conn) error) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	if err := conn.SetDeadline(time.Now().Add(bulk + pathTimeout)); err != nil {
+		return err
+	}
+	return measure(conn)
+}
+
+func (p *Path) roundTrips(conn net.Conn) error {
+	if _, err := conn.Write([]byte{wantEcho}); err != nil {
+		return err
+	}
+	message := make([]byte, pingSize)
+	times := make([]float64, 0, pings)
+	for i := range warmPings + pings {
+		began := time.Now()
+		if _, err := conn.Write(message); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(conn, message); err != nil {
+			return err
+		}
+		if i >= warmPings {
+			times = append(times, time.Since(began).Seconds())
+		}
+	}
+	slices.Sort(times)
+	var sum float64
+	for _, t := range times {
+		sum += t
+	}
+	p.RoundTripMean, p.RoundTripMin, p.RoundTripP99 = sum/pings, times[0], times[pings*99/100]
+	return nil
+}
+
+func (p *Path) upload(conn net.Conn, length time.Duration) error {
+	if _, err := conn.Write([]byte{wantUpload}); err != nil {
+		return err
+	}
+	buffer := make([]byte, bulkBuffer)
+	began := time.Now()
+	for time.Since(began) < length {
+		if _, err := conn.Write(buffer); err != nil {
+			return err
+		}
+	}
+	if half, ok := conn.(interface{ CloseWrite() error }); ok {
+		if err := half.CloseWrite(); err != nil {
+			return err
+		}
+	}
+	// What the server has read, not what the buffers on the way have taken.
+	var arrived uint64
+	if err := binary.Read(conn, binary.BigEndian, &arrived); err != nil {
+		return err
+	}
+	p.Upload = float64(arrived) / time.Since(began).Seconds()
+	return nil
+}
+
+func (p *Path) download(conn net.Conn, length time.Duration) error {
+	if _, err := conn.Write([]byte{wantDownload}); err != nil {
+		return err
+	}
+	buffer := make([]byte, bulkBuffer)
+	var arrived uint64
+	began := time.Now()
+	for time.Since(began) < length {
+		n, err := conn.Read(buffer)
+		arrived += uint64(n)
+		if errors.Is(err, io.EOF) {
+			return io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return err
+		}
+	}
+	p.Download = float64(arrived) / time.Since(began).Seconds()
+	return nil
+}

@@ -1,0 +1,402 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/spell"
+	"mcmw/internal/strictyaml"
+)
+
+// Problem is one thing that is wrong with a file.
+type Problem struct {
+	Line int    // from 1; 0 if it is about the file as a whole
+	Key  string // where in the file, such as run.duration; "" for the file as a whole
+	Text string // what was given and what is accepted
+}
+
+// Problems is everything that is wrong with a file, in the order of its lines. It is never empty when returned as an error.
+type Problems struct {
+	File string
+	List []Problem
+}
+
+// Error returns a line for each problem.
+func (p *Problems) Error() string {
+	lines := make([]string, len(p.List))
+	for i, problem := range p.List {
+		where := p.File
+		if problem.Line > 0 {
+			where += ":" + strconv.Itoa(problem.Line)
+		}
+		if problem.Key != "" {
+			where += ": " + problem.Key
+		}
+		lines[i] = where + ": " + problem.Text
+	}
+	return strings.Join(lines, "\n")
+}
+
+const (
+	// maxPoints bounds a typing mistake, not a wish.
+	maxPoints      = 100_000
+	maxRepetitions = 10_000
+	maxTitle       = 200
+)
+
+// nameForm is what the name of an experiment is like: it names a directory.
+var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+// Parse reads an experiment. file is what errors call it. With quick, what the file says under quick replaces what it says
+// elsewhere. The error is *Problems.
+func Parse(file string, text []byte, quick bool) (*Experiment, error) {
+	d := &decoder{}
+	e := d.experiment(text, quick)
+	if len(d.problems) > 0 {
+		slices.SortStableFunc(d.problems, func(a, b Problem) int { return a.Line - b.Line })
+		return nil, &Problems{file, slices.Compact(d.problems)}
+	}
+	e.Text = text
+	return e, nil
+}
+
+// decoder collects the problems of one file.
+type decoder struct {
+	problems []Problem
+}
+
+func (d *decoder) problem(n *yaml.Node, key, format string, args ...any) {
+	line := 0
+	if n != nil {
+		line = n.Line
+	}
+	d.problems = append(d.problems, Problem{line, key, fmt.Sprintf(format, args...)})
+}
+
+// file is what stands in a file, before it is put together.
+type file struct {
+	constants   Values
+	factors     []Factor
+	factorsAt   *yaml.Node
+	fraction    []string
+	fractionAt  *yaml.Node
+	points      []Values
+	pointsAt    []*yaml.Node
+	repeats     *yaml.Node
+	stop        *yaml.Node
+	constantsAt map[string]*yaml.Node
+}
+
+func (d *decoder) experiment(text []byte, quick bool) *Experiment {
+	e := &Experiment{
+		Testbed: "local", Order: Interleaved, Repetitions: 3,
+		Phases: Phases{Populate: true, Restart: true, WarmUp: 2 * time.Second, Duration: 10 * time.Second},
+	}
+	root, err := strictyaml.Mapping(text, "name: value")
+	if problem, ok := errors.AsType[*strictyaml.Problem](err); ok {
+		d.problems = append(d.problems, Problem{Line: problem.Line, Text: problem.Text})
+		return nil
+	}
+	if root == nil {
+		d.problem(nil, "", "it holds nothing; expected an experiment, such as those in experiments/")
+		return nil
+	}
+	if quick {
+		if root = d.quicken(root); root == nil {
+			return nil
+		}
+	}
+	f := &file{constants: Values{}, constantsAt: map[string]*yaml.Node{}}
+	seen := d.mapping(root, "", map[string]func(key string, n *yaml.Node){
+		"name": func(key string, n *yaml.Node) {
+			e.Name = d.scalar(n, key, "lower-case letters, digits, . _ -, at most 64", nameForm.MatchString)
+		},
+		"title": func(key string, n *yaml.Node) {
+			e.Title = d.scalar(n, key, "a line of at most 200 characters", func(s string) bool { return len(s) <= maxTitle && !strings.Contains(s, "\n") })
+		},
+		"testbed":   func(key string, n *yaml.Node) { d.testbed(n, key, e) },
+		"constants": func(key string, n *yaml.Node) { f.constants = d.values(n, key, f.constantsAt) },
+		"factors":   func(key string, n *yaml.Node) { f.factors, f.factorsAt = d.factors(n, key), n },
+		"fraction": func(key string, n *yaml.Node) {
+			f.fraction, f.fractionAt = d.texts(n, key, "equations such as c = a*b"), n
+		},
+		"points": func(key string, n *yaml.Node) {
+			for _, element := range d.list(n, key, "mappings of settings to values") {
+				f.points = append(f.points, d.values(element, key, map[string]*yaml.Node{}))
+				f.pointsAt = append(f.pointsAt, element)
+			}
+		},
+		"order": func(key string, n *yaml.Node) { e.Order = Order(d.word(n, key, orders)) },
+		"seed": func(key string, n *yaml.Node) {
+			e.Seed, _ = strconv.ParseUint(d.scalar(n, key, "a whole number from 0", func(s string) bool {
+				_, err := strconv.ParseUint(s, 10, 63)
+				return err == nil
+			}), 10, 63)
+		},
+		"repetitions": func(key string, n *yaml.Node) { e.Repetitions, f.repeats = d.whole(n, key, 1, maxRepetitions), n },
+		"run":         func(key string, n *yaml.Node) { d.phases(n, key, &e.Phases) },
+		"stop":        func(key string, n *yaml.Node) { e.Stop, f.stop = d.stop(n, key), n },
+		"quick":       func(key string, n *yaml.Node) {}, // see quicken; the profile is checked by reading the file with it
+	})
+	if !seen["name"] {
+		d.problem(nil, "", "no name; expected a line such as name: quick")
+	}
+	switch {
+	case f.stop != nil && f.repeats != nil && f.repeats.Line > 0:
+		d.problem(f.repeats, "repetitions", "given together with stop, which says itself how many there are (at_least, at_most); expected one of them")
+	case f.stop != nil && e.Order == Random:
+		d.problem(f.stop, "stop", "the order random needs to know all runs before the first; expected order interleaved or listed with a stop rule")
+	}
+	if len(d.problems) == 0 {
+		d.design(e, f)
+	}
+	return e
+}
+
+// quicken returns the file with what it says under quick put in place. nil after a problem.
+func (d *decoder) quicken(root *yaml.Node) *yaml.Node {
+	profile := child(root, "quick")
+	if profile == nil {
+		d.problem(root, "", "it has no quick profile; expected the key quick, with what is otherwise in quick runs")
+		return nil
+	}
+	if profile.Kind != yaml.MappingNode {
+		d.problem(profile, "quick", "not a mapping; expected what is otherwise in quick runs, such as repetitions: 1")
+		return nil
+	}
+	for i := 0; i < len(profile.Content); i += 2 {
+		switch key := profile.Content[i]; key.Value {
+		case "name", "quick":
+			d.problem(key, "quick."+key.Value, "it cannot be otherwise in quick runs")
+			return nil
+		}
+	}
+	return overlay(root, profile)
+}
+
+// overlay returns the mapping base with what top says instead: mappings are merged, everything else is replaced. A factor takes the
+// place of a constant and the other way round, a stop rule that of repetitions, and listed points that of factors.
+func overlay(base, top *yaml.Node) *yaml.Node {
+	merged := *base
+	merged.Content = slices.Clone(base.Content)
+	remove := func(m *yaml.Node, key string) {
+		for i := 0; i < len(m.Content); i += 2 {
+			if m.Content[i].Value == key {
+				m.Content = slices.Delete(slices.Clone(m.Content), i, i+2)
+				return
+			}
+		}
+	}
+	for i := 0; i < len(top.Content); i += 2 {
+		key, value := top.Content[i], strictyaml.Resolve(top.Content[i+1])
+		if old := child(&merged, key.Value); old != nil && old.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode {
+			value = overlay(old, value)
+		}
+		for _, other := range insteadOf[key.Value] {
+			remove(&merged, other)
+		}
+		if at := slices.IndexFunc(merged.Content, func(n *yaml.Node) bool { return n.Value == key.Value }); at >= 0 && at%2 == 0 {
+			merged.Content[at+1] = value
+		} else {
+			merged.Content = append(merged.Content, key, value)
+		}
+	}
+	return &merged
+}
+
+// insteadOf says which keys a key of the quick profile takes the place of, beside itself.
+var insteadOf = map[string][]string{"repetitions": {"stop"}, "stop": {"repetitions"}, "points": {"factors", "fraction"}}
+
+// child returns the value of a key of a mapping; nil if there is none.
+func child(n *yaml.Node, key string) *yaml.Node {
+	for i := 0; i < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return strictyaml.Resolve(n.Content[i+1])
+		}
+	}
+	return nil
+}
+
+func (d *decoder) testbed(n *yaml.Node, key string, e *Experiment) {
+	if n.Kind == yaml.ScalarNode {
+		e.Testbed = d.word(n, key, testbeds)
+		return
+	}
+	d.mapping(n, key, map[string]func(string, *yaml.Node){
+		"kind": func(key string, n *yaml.Node) { e.Testbed = d.word(n, key, testbeds) },
+		"cpus": func(key string, n *yaml.Node) {
+			e.CPUs = map[string][]int{}
+			read := func(role string) func(string, *yaml.Node) {
+				return func(key string, n *yaml.Node) {
+					for _, element := range d.list(n, key, "numbers of processors, from 0") {
+						e.CPUs[role] = append(e.CPUs[role], d.whole(element, key, 0, 1023))
+					}
+				}
+			}
+			d.mapping(n, key, map[string]func(string, *yaml.Node){"server": read("server"), "middleware": read("middleware"), "load": read("load")})
+		},
+	})
+}
+
+// testbeds are the kinds of testbeds there are.
+var testbeds = []string{"local"}
+
+// values reads settings and their values; at gets where each stands.
+func (d *decoder) values(n *yaml.Node, key string, at map[string]*yaml.Node) Values {
+	v := Values{}
+	d.settings(n, key, func(s *Setting, key string, n *yaml.Node) {
+		v[s.Name] = d.level(n, key, s)
+		at[s.Name] = n
+	})
+	return v
+}
+
+func (d *decoder) factors(n *yaml.Node, key string) (factors []Factor) {
+	d.settings(n, key, func(s *Setting, key string, n *yaml.Node) {
+		f := Factor{Name: s.Name}
+		for _, element := range d.list(n, key, "levels: "+s.accepts) {
+			level := d.level(element, key, s)
+			if slices.Contains(f.Levels, level) {
+				d.problem(element, key, "the level %q is given twice", level)
+			}
+			f.Levels = append(f.Levels, level)
+		}
+		factors = append(factors, f)
+	})
+	return factors
+}
+
+// settings reads a mapping whose keys are settings.
+func (d *decoder) settings(n *yaml.Node, key string, read func(s *Setting, key string, n *yaml.Node)) {
+	fields := make(map[string]func(string, *yaml.Node), len(Settings))
+	for i := range Settings {
+		fields[Settings[i].Name] = func(key string, n *yaml.Node) { read(&Settings[i], key, n) }
+	}
+	d.mapping(n, key, fields)
+}
+
+// level reads a value of a setting.
+func (d *decoder) level(n *yaml.Node, key string, s *Setting) string {
+	return d.scalar(n, key, s.accepts, func(text string) bool { return s.check(text) == nil })
+}
+
+func (d *decoder) phases(n *yaml.Node, key string, p *Phases) {
+	duration := func(low time.Duration, to *time.Duration) func(string, *yaml.Node) {
+		return func(key string, n *yaml.Node) {
+			accepts := "a duration such as 10s"
+			if low > 0 {
+				accepts += ", at least " + low.String()
+			}
+			*to, _ = parseTime(d.scalar(n, key, accepts, func(s string) bool {
+				v, err := parseTime(s)
+				return err == nil && v >= low
+			}))
+		}
+	}
+	d.mapping(n, key, map[string]func(string, *yaml.Node){
+		"populate":  func(key string, n *yaml.Node) { p.Populate = d.word(n, key, []string{"true", "false"}) == "true" },
+		"restart":   func(key string, n *yaml.Node) { p.Restart = d.word(n, key, []string{"true", "false"}) == "true" },
+		"warm_up":   duration(0, &p.WarmUp),
+		"duration":  duration(minDuration, &p.Duration),
+		"cool_down": duration(0, &p.CoolDown),
+	})
+}
+
+// minDuration is the least that can be measured: a few of the middleware's shortest windows.
+const minDuration = 500 * time.Millisecond
+
+// mapping reads the keys of a mapping with fields and returns which it has.
+func (d *decoder) mapping(n *yaml.Node, at string, fields map[string]func(key string, n *yaml.Node)) map[string]bool {
+	seen := map[string]bool{}
+	var names []string
+	for name := range fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if n.Kind != yaml.MappingNode {
+		d.problem(n, at, "not a mapping; expected keys of %s", strings.Join(names, ", "))
+		return seen
+	}
+	for i := 0; i < len(n.Content); i += 2 {
+		key, value := n.Content[i], strictyaml.Resolve(n.Content[i+1])
+		path := strings.TrimPrefix(at+"."+key.Value, ".")
+		read, ok := fields[key.Value]
+		switch {
+		case !ok && spell.Suggest(key.Value, names) != "":
+			d.problem(key, at, "unknown key %q%s", key.Value, spell.DidYouMean(key.Value, names))
+		case !ok:
+			d.problem(key, at, "unknown key %q; expected one of %s", key.Value, strings.Join(names, ", "))
+		case seen[key.Value]:
+			d.problem(key, path, "given twice")
+		case strictyaml.IsNull(value):
+			d.problem(key, path, "no value")
+		default:
+			read(path, value)
+		}
+		seen[key.Value] = true
+	}
+	return seen
+}
+
+// list returns the elements of a list that isn't empty.
+func (d *decoder) list(n *yaml.Node, key, accepts string) (elements []*yaml.Node) {
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		d.problem(n, key, "expected a list, such as [a, b], of %s", accepts)
+		return nil
+	}
+	for _, element := range n.Content {
+		elements = append(elements, strictyaml.Resolve(element))
+	}
+	return elements
+}
+
+func (d *decoder) texts(n *yaml.Node, key, accepts string) (texts []string) {
+	for _, element := range d.list(n, key, accepts) {
+		texts = append(texts, d.scalar(element, key, accepts, func(string) bool { return true }))
+	}
+	return texts
+}
+
+// scalar returns a text that fits; "" after a problem.
+func (d *decoder) scalar(n *yaml.Node, key, accepts string, fits func(string) bool) string {
+	switch {
+	case n.Kind != yaml.ScalarNode || strictyaml.IsNull(n):
+		d.problem(n, key, "expected one value: %s", accepts)
+	case !fits(n.Value):
+		d.problem(n, key, "%.60q; expected %s", n.Value, accepts)
+	default:
+		return n.Value
+	}
+	return ""
+}
+
+// word returns one of the words; "" after a problem.
+func (d *decoder) word(n *yaml.Node, key string, words []string) string {
+	accepts := strings.Join(words, ", ")
+	if n.Kind == yaml.ScalarNode {
+		accepts += spell.DidYouMean(n.Value, words)
+	}
+	return d.scalar(n, key, "one of "+accepts, func(s string) bool { return slices.Contains(words, s) })
+}
+
+// whole returns a whole number; 0 after a problem.
+func (d *decoder) whole(n *yaml.Node, key string, low, high int) int {
+	number, _ := strconv.Atoi(d.scalar(n, key, fmt.Sprintf("a whole number from %d to %d", low, high), func(s string) bool { return checkWhole(s, low, high) == nil }))
+	return number
+}
+
+// number returns a number; 0 after a problem.
+func (d *decoder) number(n *yaml.Node, key string, low, high float64) float64 {
+	number, _ := strconv.ParseFloat(d.scalar(n, key, fmt.Sprintf("a number more than %g and less than %g", low, high), func(s string) bool {
+		v, err := strconv.ParseFloat(s, 64)
+		return err == nil && v > low && v < high
+	}), 64)
+	return number
+}

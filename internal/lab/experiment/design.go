@@ -1,0 +1,159 @@
+package experiment
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// design makes the points from what the file says.
+func (d *decoder) design(e *Experiment, f *file) {
+	base := Values{}
+	for _, s := range Settings {
+		base[s.Name] = s.Default
+	}
+	maps.Copy(base, f.constants)
+	for _, factor := range f.factors {
+		if n, ok := f.constantsAt[factor.Name]; ok {
+			d.problem(n, "constants."+factor.Name, "it is a factor, too; expected one of them")
+		}
+	}
+	switch {
+	case len(f.points) > 0 && len(f.factors) > 0:
+		d.problem(f.factorsAt, "factors", "given together with points; expected one of them")
+	case f.fractionAt != nil && len(f.factors) == 0:
+		d.problem(f.fractionAt, "fraction", "given without factors")
+	case len(f.points) > 0:
+		for i, values := range f.points {
+			point := maps.Clone(base)
+			maps.Copy(point, values)
+			if slices.ContainsFunc(e.Points, func(p Point) bool { return maps.Equal(p.Values, point) }) {
+				d.problem(f.pointsAt[i], "points", "the point is given twice")
+			}
+			e.Points = append(e.Points, Point{Number: i, Values: point})
+			if err := point.check(); err != nil {
+				d.problem(f.pointsAt[i], "points", "%s", oneLine(err))
+			}
+		}
+	default:
+		e.Factors = f.factors
+		combinations, err := combine(f.factors, f.fraction)
+		if err != nil {
+			at, key := f.fractionAt, "fraction"
+			if at == nil {
+				at, key = f.factorsAt, "factors"
+			}
+			d.problem(at, key, "%s", err)
+			return
+		}
+		for i, levels := range combinations {
+			point := maps.Clone(base)
+			for j, level := range levels {
+				point[f.factors[j].Name] = level
+			}
+			e.Points = append(e.Points, Point{Number: i, Values: point})
+		}
+	}
+	e.setVaried()
+	if len(f.points) > 0 {
+		return
+	}
+	for _, p := range e.Points {
+		if err := p.Values.check(); err != nil {
+			d.problem(f.factorsAt, "factors", "%s: %s", p, oneLine(err))
+		}
+	}
+}
+
+// oneLine returns a joined error in one line.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// combine returns the combinations of levels: of a full factorial design, the first factor changing slowest, or, with the equations
+// of a fraction, those of its combinations that fulfil them.
+//
+// An equation "c = a*b" says that the level of c follows from those of a and b: with -1 for the first level of a factor and +1 for
+// the second, x_c = x_a x_b. With p equations a design of 2^k points has 2^(k-p) (Jain, chapter 19).
+func combine(factors []Factor, equations []string) ([][]string, error) {
+	sizes, err := parseEquations(factors, equations)
+	if err != nil {
+		return nil, err
+	}
+	total := 1
+	for i, f := range factors {
+		if sizes[i] != nil {
+			continue
+		}
+		if total *= len(f.Levels); total > maxPoints {
+			return nil, fmt.Errorf("more than %d points; expected fewer levels", maxPoints)
+		}
+	}
+	combinations := make([][]string, total)
+	for n := range combinations {
+		index := make([]int, len(factors))
+		rest := n
+		for i := len(factors) - 1; i >= 0; i-- {
+			if sizes[i] == nil {
+				index[i] = rest % len(factors[i].Levels)
+				rest /= len(factors[i].Levels)
+			}
+		}
+		for i, sources := range sizes {
+			if sources == nil {
+				continue
+			}
+			// The product of signs is +1 if the number of -1 among them is even.
+			index[i] = 1
+			for _, s := range sources {
+				index[i] ^= 1 - index[s]
+			}
+		}
+		levels := make([]string, len(factors))
+		for i, f := range factors {
+			levels[i] = f.Levels[index[i]]
+		}
+		combinations[n] = levels
+	}
+	return combinations, nil
+}
+
+// parseEquations returns for every factor the factors whose product it is; nil for one that is free.
+func parseEquations(factors []Factor, equations []string) ([][]int, error) {
+	products := make([][]int, len(factors))
+	find := func(name string) int {
+		return slices.IndexFunc(factors, func(f Factor) bool { return f.Name == strings.TrimSpace(name) })
+	}
+	for _, equation := range equations {
+		left, right, ok := strings.Cut(equation, "=")
+		product := find(left)
+		if !ok || product < 0 {
+			return nil, fmt.Errorf("%.60q: expected FACTOR = FACTOR*FACTOR..., of the factors", equation)
+		}
+		if products[product] != nil {
+			return nil, fmt.Errorf("%.60q: %s has an equation already", equation, factors[product].Name)
+		}
+		for _, name := range strings.Split(right, "*") {
+			source := find(name)
+			if source < 0 || source == product || slices.Contains(products[product], source) {
+				return nil, fmt.Errorf("%.60q: expected a product of other factors, each once", equation)
+			}
+			products[product] = append(products[product], source)
+		}
+	}
+	for i, product := range products {
+		for _, source := range product {
+			if products[source] != nil {
+				return nil, fmt.Errorf("%s is the product of %s, which has an equation itself; expected factors without one",
+					factors[i].Name, factors[source].Name)
+			}
+		}
+	}
+	if len(equations) > 0 {
+		for _, f := range factors {
+			if len(f.Levels) != 2 {
+				return nil, fmt.Errorf("%s has %d levels; expected two of every factor", f.Name, len(f.Levels))
+			}
+		}
+	}
+	return products, nil
+}

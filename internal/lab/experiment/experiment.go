@@ -1,0 +1,110 @@
+package experiment
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Experiment is what a file describes.
+type Experiment struct {
+	Name, Title string
+	Testbed     string
+	// CPUs are the processors that the programs of a role may use; a role without an entry may use all. Roles are those of
+	// package testbed: server, middleware, load.
+	CPUs map[string][]int
+
+	Factors []Factor // what varies; empty for a listed design, whose points say it themselves
+	Points  []Point
+	Order   Order
+	Seed    uint64 // of the order and of the load
+	Phases  Phases
+	// Repetitions is how often each point is measured, unless Stop says when it is enough.
+	Repetitions int
+	Stop        *Stop
+
+	Text []byte // the file as it was
+}
+
+// Factor is a setting that varies.
+type Factor struct {
+	Name   string
+	Levels []string
+}
+
+// Point is one combination of levels.
+type Point struct {
+	Number int // from 0
+	Values Values
+	// Varied are the settings whose values tell the points of the experiment apart, in the file's order.
+	Varied []string
+}
+
+// String returns what tells the point from others: "clients=8 workers=16".
+func (p Point) String() string {
+	if len(p.Varied) == 0 {
+		return "the only point"
+	}
+	parts := make([]string, len(p.Varied))
+	for i, name := range p.Varied {
+		parts[i] = name + "=" + p.Values[name]
+	}
+	return strings.Join(parts, " ")
+}
+
+// Phases are what a run consists of.
+type Phases struct {
+	// Populate stores every key once before the load.
+	Populate bool
+	// Restart starts servers and middlewares for every run; else those of the run before are used again if they fit the point.
+	Restart  bool
+	WarmUp   time.Duration // load that isn't measured
+	Duration time.Duration // load that is measured
+	CoolDown time.Duration // rest before the next run
+}
+
+// overhead is a guess at what starting, connecting and populating take, for want of experience.
+const overhead = 1500 * time.Millisecond
+
+// Time returns about how long a run takes.
+func (p Phases) Time() time.Duration { return p.WarmUp + p.Duration + p.CoolDown + overhead }
+
+// Order says in which order the runs are made.
+type Order string
+
+// The orders.
+const (
+	// Interleaved: every round measures each point once, each round in another random order. What changes slowly on the
+	// machine then affects all points alike.
+	Interleaved Order = "interleaved"
+	// Random: all runs in one random order.
+	Random Order = "random"
+	// Listed: as in the file, all repetitions of a point after each other.
+	Listed Order = "listed"
+)
+
+var orders = []string{string(Interleaved), string(Random), string(Listed)}
+
+// Runs returns how many runs there are at least and at most.
+func (e *Experiment) Runs() (least, most int) {
+	least, most = e.limits()
+	return len(e.Points) * least, len(e.Points) * most
+}
+
+// setVaried says of all points which settings tell them apart.
+func (e *Experiment) setVaried() {
+	var varied []string
+	for _, f := range e.Factors {
+		varied = append(varied, f.Name)
+	}
+	if len(e.Factors) == 0 && len(e.Points) > 0 {
+		for _, s := range Settings {
+			if slices.ContainsFunc(e.Points, func(p Point) bool { return p.Values[s.Name] != e.Points[0].Values[s.Name] }) {
+				varied = append(varied, s.Name)
+			}
+		}
+	}
+	for i := range e.Points {
+		e.Points[i].Varied = varied
+	}
+}

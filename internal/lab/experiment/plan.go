@@ -1,0 +1,94 @@
+package experiment
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// WritePlan says in words what the experiment does.
+func (e *Experiment) WritePlan(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	title := e.Name
+	if e.Title != "" {
+		title += ": " + e.Title
+	}
+	line("experiment", "%s", title)
+	line("testbed", "%s%s", e.Testbed, e.pinned())
+	for i, f := range e.Factors {
+		name := ""
+		if i == 0 {
+			name = "factors"
+		}
+		line(name, "%s: %s", f.Name, strings.Join(f.Levels, ", "))
+	}
+	if constants := e.constants(); constants != "" {
+		line("constants", "%s", constants)
+	}
+	line("points", "%d", len(e.Points))
+	if e.Stop != nil {
+		line("repetitions", "%s", e.Stop)
+	} else {
+		line("repetitions", "%d", e.Repetitions)
+	}
+	line("order", "%s, seed %d", e.Order, e.Seed)
+	line("each run", "%s", e.Phases)
+	least, most := e.Runs()
+	if least == most {
+		line("runs", "%d, about %s", least, about(least, e.Phases))
+	} else {
+		line("runs", "%d to %d, about %s to %s", least, most, about(least, e.Phases), about(most, e.Phases))
+	}
+	return t.Flush()
+}
+
+func about(runs int, p Phases) time.Duration {
+	return (time.Duration(runs) * p.Time()).Round(time.Second)
+}
+
+// String returns the phases in their order.
+func (p Phases) String() string {
+	var parts []string
+	if p.Restart {
+		parts = append(parts, "start")
+	}
+	if p.Populate {
+		parts = append(parts, "populate")
+	}
+	parts = append(parts, fmt.Sprintf("warm up %v", p.WarmUp), fmt.Sprintf("measure %v", p.Duration))
+	if p.CoolDown > 0 {
+		parts = append(parts, fmt.Sprintf("cool down %v", p.CoolDown))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// constants returns the settings that are the same at all points and not at their defaults.
+func (e *Experiment) constants() string {
+	var parts []string
+	for _, s := range Settings {
+		same := true
+		for _, p := range e.Points {
+			same = same && p.Values[s.Name] == e.Points[0].Values[s.Name]
+		}
+		if value := e.Points[0].Values[s.Name]; same && value != s.Default {
+			parts = append(parts, s.Name+" "+value)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (e *Experiment) pinned() string {
+	var parts []string
+	for _, role := range []string{"server", "middleware", "load"} {
+		if cpus := e.CPUs[role]; len(cpus) > 0 {
+			parts = append(parts, fmt.Sprintf("%s on processors %s", role, strings.Trim(strings.ReplaceAll(fmt.Sprint(cpus), " ", ","), "[]")))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(parts, ", ")
+}

@@ -1,0 +1,106 @@
+package experiment
+
+import (
+	"math/rand/v2"
+)
+
+// Slot is a place in the order of the runs.
+type Slot struct {
+	Position   int // from 0, in the order of the runs
+	Point      *Point
+	Repetition int // from 0
+}
+
+// Schedule gives the slots of an experiment in their order.
+type Schedule struct {
+	e *Experiment
+	// measured returns the values of the stop rule's metric in a point's repetitions before that one.
+	measured func(point, before int) []float64
+
+	queue      []Slot
+	position   int
+	round      int // how many were begun
+	point, rep int // listed: the next to be given
+}
+
+// Schedule returns the slots from the first. measured is asked only if there is a stop rule, and may then depend on the runs of
+// the slots that were given before.
+func (e *Experiment) Schedule(measured func(point, before int) []float64) *Schedule {
+	return &Schedule{e: e, measured: measured}
+}
+
+// Next returns the next slot; false if there is none.
+func (s *Schedule) Next() (Slot, bool) {
+	for len(s.queue) == 0 {
+		if !s.refill() {
+			return Slot{}, false
+		}
+	}
+	slot := s.queue[0]
+	s.queue = s.queue[1:]
+	slot.Position = s.position
+	s.position++
+	return slot, true
+}
+
+// refill puts further slots into the queue; false if there are none.
+func (s *Schedule) refill() bool {
+	e := s.e
+	_, most := e.limits()
+	switch e.Order {
+	case Listed:
+		if s.point < len(e.Points) && s.rep < most && s.wants(&e.Points[s.point], s.rep) {
+			s.queue = append(s.queue, Slot{Point: &e.Points[s.point], Repetition: s.rep})
+			s.rep++
+			return true
+		}
+		s.point++
+		s.rep = 0
+		return s.point < len(e.Points)
+	case Random:
+		if s.round > 0 {
+			return false
+		}
+		s.round = 1
+		for r := range most {
+			for i := range e.Points {
+				s.queue = append(s.queue, Slot{Point: &e.Points[i], Repetition: r})
+			}
+		}
+		s.shuffle(0)
+	default:
+		if s.round == most {
+			return false
+		}
+		for i := range e.Points {
+			if s.wants(&e.Points[i], s.round) {
+				s.queue = append(s.queue, Slot{Point: &e.Points[i], Repetition: s.round})
+			}
+		}
+		s.shuffle(uint64(s.round))
+		s.round++
+	}
+	return true
+}
+
+// shuffle puts the queue into an order that depends on the seed and the round alone.
+func (s *Schedule) shuffle(round uint64) {
+	random := rand.New(rand.NewPCG(s.e.Seed, round))
+	random.Shuffle(len(s.queue), func(i, j int) { s.queue[i], s.queue[j] = s.queue[j], s.queue[i] })
+}
+
+// limits returns how often a point is measured at least and at most.
+func (e *Experiment) limits() (least, most int) {
+	if e.Stop == nil {
+		return e.Repetitions, e.Repetitions
+	}
+	return e.Stop.AtLeast, e.Stop.AtMost
+}
+
+// wants reports whether a point is to have that repetition.
+func (s *Schedule) wants(p *Point, repetition int) bool {
+	if least, _ := s.e.limits(); repetition < least {
+		return true
+	}
+	return !s.e.Stop.Satisfied(s.measured(p.Number, repetition))
+}

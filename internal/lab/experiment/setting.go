@@ -1,0 +1,211 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Setting is something of the system or of its load that an experiment can vary or hold.
+type Setting struct {
+	Name    string
+	Default string
+	Help    string
+	accepts string
+	check   func(text string) error
+}
+
+// Accepts says in words which values the setting takes.
+func (s *Setting) Accepts() string { return s.accepts }
+
+// The settings' names.
+const (
+	Servers       = "servers"
+	ServerThreads = "server_threads"
+	ServerMemory  = "server_memory"
+	ServerFlags   = "server_flags"
+
+	Middlewares     = "middlewares"
+	Workers         = "workers"
+	Depth           = "depth"
+	Replicas        = "replicas"
+	Sharded         = "sharded"
+	Pool            = "pool"
+	MiddlewareFlags = "middleware_flags"
+
+	Clients       = "clients"
+	LoadProcesses = "load_processes"
+	LoadThreads   = "load_threads"
+	Pipeline      = "pipeline"
+	Ratio         = "ratio"
+	KeysPerGet    = "keys_per_get"
+	ValueSize     = "value_size"
+	Keys          = "keys"
+	KeyPattern    = "key_pattern"
+	ThinkTime     = "think_time"
+	Rate          = "rate"
+	LoadFlags     = "load_flags"
+)
+
+// Settings are all of them, along the path of a request from its end.
+var Settings = []Setting{
+	whole(Servers, "1", 1, 256, "memcached servers"),
+	whole(ServerThreads, "1", 1, 1024, "threads of each server (memcached -t)"),
+	whole(ServerMemory, "256", 1, 1<<20, "memory of each server for items, MiB (memcached -m)"),
+	flags(ServerFlags, "further flags of each memcached"),
+	whole(Middlewares, "1", 0, 256, "mcmw before the servers; 0: the load goes to the servers"),
+	whole(Workers, "64", 1, 1<<16, "workers of each mcmw (--workers)"),
+	whole(Depth, "1", 1, 1<<16, "requests that a worker takes at a time (--depth); with 1 it is that of the queueing models"),
+	{
+		Name: Replicas, Default: "all", Help: "servers that hold each key (--replicas)", accepts: "all, or a number from 1",
+		check: func(text string) error {
+			if text == "all" {
+				return nil
+			}
+			return checkWhole(text, 1, 256)
+		},
+	},
+	words(Sharded, "false", "whether multi-gets are split over the servers (--sharded)", "true", "false"),
+	words(Pool, "shared", "whether all servers share workers and queue (--pool)", "shared", "per-server"),
+	flags(MiddlewareFlags, "further flags of each `mcmw serve`"),
+	whole(Clients, "8", 1, 1<<20, "connections, over all load processes; with a pipeline of 1 each is one client of a closed loop"),
+	whole(LoadProcesses, "1", 1, 256, "processes that the clients are spread over"),
+	whole(LoadThreads, "1", 1, 1024, "threads of each load process"),
+	whole(Pipeline, "1", 1, 1<<16, "requests that each client keeps outstanding"),
+	{Name: Ratio, Default: "1:9", Help: "SET:GET", accepts: "SETs:GETs such as 1:9, not both 0", check: checkRatio},
+	whole(KeysPerGet, "1", 1, 1<<16, "keys of each GET"),
+	whole(ValueSize, "64", 1, 1<<30, "size of the values, bytes"),
+	whole(Keys, "10000", 1, 1<<40, "different keys"),
+	{Name: KeyPattern, Default: "R:R", Help: "how keys are drawn for SETs and GETs (mcmwlab load --key-pattern)", accepts: "two letters such as R:R", check: checkPattern},
+	{Name: ThinkTime, Default: "0s", Help: "pause of a client between a reply and its next request", accepts: "a duration such as 5ms", check: checkTime},
+	whole(Rate, "0", 0, 1<<40, "requests per second that all clients together send by a schedule; 0: a closed loop"),
+	flags(LoadFlags, "further flags of each `mcmwlab load`"),
+}
+
+// Find returns the setting of a name; nil if there is none.
+func Find(name string) *Setting {
+	if i := slices.IndexFunc(Settings, func(s Setting) bool { return s.Name == name }); i >= 0 {
+		return &Settings[i]
+	}
+	return nil
+}
+
+// settingNames returns the names of all settings.
+func settingNames() (names []string) {
+	for _, s := range Settings {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Values are the values of all settings, by name.
+type Values map[string]string
+
+// Int returns a setting that is a whole number; the values have been checked.
+func (v Values) Int(name string) int {
+	n, _ := strconv.Atoi(v[name])
+	return n
+}
+
+// Is reports whether a setting has a value other than its default.
+func (v Values) Is(name string) bool { return v[name] != Find(name).Default }
+
+// Flags returns the flags that a setting of flags consists of.
+func (v Values) Flags(name string) []string { return strings.Fields(v[name]) }
+
+// check returns what is wrong with the values taken together.
+func (v Values) check() error {
+	var problems []error
+	fail := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	if n := v.Int(Replicas); n > v.Int(Servers) {
+		fail("replicas %d is more than there are servers (%d)", n, v.Int(Servers))
+	}
+	if c, p, t := v.Int(Clients), v.Int(LoadProcesses), v.Int(LoadThreads); c%(p*t) != 0 {
+		fail("clients %d: expected a multiple of the %d threads (load_processes %d, load_threads %d)", c, p*t, p, t)
+	}
+	if v.Int(KeysPerGet) > v.Int(Keys) {
+		fail("keys_per_get %d is more than there are keys (%d)", v.Int(KeysPerGet), v.Int(Keys))
+	}
+	return errors.Join(problems...)
+}
+
+func whole(name, standard string, low, high int, help string) Setting {
+	return Setting{
+		Name: name, Default: standard, Help: help, accepts: fmt.Sprintf("a whole number from %d to %d", low, high),
+		check: func(text string) error { return checkWhole(text, low, high) },
+	}
+}
+
+func words(name, standard, help string, accepted ...string) Setting {
+	return Setting{
+		Name: name, Default: standard, Help: help, accepts: strings.Join(accepted, " or "),
+		check: func(text string) error {
+			if !slices.Contains(accepted, text) {
+				return errUnfit
+			}
+			return nil
+		},
+	}
+}
+
+func flags(name, help string) Setting {
+	return Setting{
+		Name: name, Help: help, accepts: "flags apart by spaces, such as --a=1 --b=2",
+		check: func(text string) error {
+			if text != "" && !strings.HasPrefix(text, "-") {
+				return errUnfit
+			}
+			return nil
+		},
+	}
+}
+
+// errUnfit is a value that its setting doesn't take.
+var errUnfit = errors.New("unfit")
+
+func checkWhole(text string, low, high int) error {
+	if n, err := strconv.Atoi(text); err != nil || n < low || n > high {
+		return errUnfit
+	}
+	return nil
+}
+
+func checkRatio(text string) error {
+	before, after, ok := strings.Cut(text, ":")
+	sets, err1 := strconv.ParseUint(before, 10, 20)
+	gets, err2 := strconv.ParseUint(after, 10, 20)
+	if !ok || err1 != nil || err2 != nil || sets+gets == 0 {
+		return errUnfit
+	}
+	return nil
+}
+
+func checkPattern(text string) error {
+	if len(text) != 3 || text[1] != ':' {
+		return errUnfit
+	}
+	return nil
+}
+
+func checkTime(text string) error {
+	_, err := parseTime(text)
+	return err
+}
+
+// parseTime reads a duration or a number of seconds.
+func parseTime(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if seconds, numberErr := strconv.ParseFloat(text, 64); numberErr == nil && seconds < maxTime.Seconds() {
+		d, err = time.Duration(seconds*float64(time.Second)), nil
+	}
+	if err != nil || d < 0 || d > maxTime {
+		return 0, errUnfit
+	}
+	return d, nil
+}
+
+// maxTime bounds durations: a typing mistake, not a wish.
+const maxTime = 7 * 24 * time.Hour

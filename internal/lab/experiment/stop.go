@@ -1,0 +1,67 @@
+package experiment
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/lab/record"
+)
+
+// Stop says when a point has been measured often enough: when one of its conditions holds, or after AtMost repetitions.
+type Stop struct {
+	Source, Metric string // whose values the repetitions are compared by
+	// Within is half the width of the confidence interval of the mean, as a part of the mean; 0: no such condition.
+	Within     float64
+	Confidence float64
+	// Variation is the coefficient of variation; 0: no such condition.
+	Variation       float64
+	AtLeast, AtMost int // repetitions
+}
+
+// Satisfied reports whether the values of the repetitions so far are enough.
+func (s *Stop) Satisfied(values []float64) bool {
+	return false
+}
+
+// String returns the rule in words.
+func (s *Stop) String() string {
+	var conditions []string
+	if s.Within > 0 {
+		conditions = append(conditions, fmt.Sprintf("the %g %% confidence interval of its mean is within %g %%", s.Confidence*100, s.Within*100))
+	}
+	if s.Variation > 0 {
+		conditions = append(conditions, fmt.Sprintf("its coefficient of variation is below %g %%", s.Variation*100))
+	}
+	return fmt.Sprintf("%d to %d repetitions, until of %s %s %s", s.AtLeast, s.AtMost, s.Source, s.Metric, strings.Join(conditions, " or "))
+}
+
+func (d *decoder) stop(n *yaml.Node, key string) *Stop {
+	s := &Stop{Source: record.SourceClient, Metric: "throughput", Confidence: 0.95, AtLeast: 3, AtMost: 10}
+	seen := d.mapping(n, key, map[string]func(string, *yaml.Node){
+		"metric": func(key string, n *yaml.Node) {
+			text := d.scalar(n, key, "a source and a metric such as client.throughput or middleware.response_time_mean", func(text string) bool {
+				_, metric, ok := strings.Cut(text, ".")
+				_, known := record.Describe(metric)
+				return ok && known
+			})
+			s.Source, s.Metric, _ = strings.Cut(text, ".")
+		},
+		"within":     func(key string, n *yaml.Node) { s.Within = d.number(n, key, 0, 1) },
+		"confidence": func(key string, n *yaml.Node) { s.Confidence = d.number(n, key, 0, 1) },
+		"variation":  func(key string, n *yaml.Node) { s.Variation = d.number(n, key, 0, 1) },
+		"at_least":   func(key string, n *yaml.Node) { s.AtLeast = d.whole(n, key, 2, maxRepetitions) },
+		"at_most":    func(key string, n *yaml.Node) { s.AtMost = d.whole(n, key, 2, maxRepetitions) },
+	})
+	switch {
+	case n.Kind != yaml.MappingNode:
+	case !seen["within"] && !seen["variation"]:
+		d.problem(n, key, "no condition; expected within, variation or both, such as within: 0.05")
+	case s.AtMost < s.AtLeast:
+		d.problem(n, key, "at_most %d is less than at_least %d", s.AtMost, s.AtLeast)
+	case seen["confidence"] && !seen["within"]:
+		d.problem(n, key, "confidence says nothing without within")
+	}
+	return s
+}
