@@ -1,0 +1,408 @@
+package testbed
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/load"
+)
+
+const (
+	// loadAllowance is what load may take beyond its warm-up and duration: to connect, and to get its last replies.
+	loadAllowance = 60 * time.Second
+	// populateTimeout bounds the storing of all keys.
+	populateTimeout = 30 * time.Minute
+	// statisticsAllowance is how long the last window of a middleware's statistics is waited for beyond its length.
+	statisticsAllowance = 5 * time.Second
+)
+
+// deployment is servers and middlewares on hosts.
+type deployment struct {
+	t           *onHosts
+	servers     []member
+	middlewares []member
+}
+
+// member is one server or middleware.
+type member struct {
+	Process
+	name    string // its source in records, such as "server:s1"
+	host    string
+	address string
+	log     *stream // of a middleware
+}
+
+// serverName returns what the i-th server is called, from 0.
+func serverName(i int) string { return "s" + strconv.Itoa(i+1) }
+
+func (d *deployment) start(ctx context.Context, v experiment.Values) error {
+	for i := range v.Int(experiment.Servers) {
+		m, err := d.startMember(ctx, Server, i, "server:"+serverName(i), func(host string, port int) Program {
+			return Program{Path: d.t.programs.Memcached, Args: memcachedArgs(v, host, port)}
+		})
+		if err != nil {
+			return err
+		}
+		d.servers = append(d.servers, m)
+	}
+	if err := d.await(ctx, d.servers); err != nil {
+		return err
+	}
+	for i := range v.Int(experiment.Middlewares) {
+		log := newStream()
+		m, err := d.startMember(ctx, Middleware, i, "middleware:"+strconv.Itoa(i), func(host string, port int) Program {
+			return Program{Path: d.t.programs.Mcmw, Args: d.mcmwArgs(v, host, port), Stdout: log}
+		})
+		if err != nil {
+			return err
+		}
+		m.log = log
+		d.middlewares = append(d.middlewares, m)
+	}
+	return d.await(ctx, d.middlewares)
+}
+
+func (d *deployment) startMember(ctx context.Context, role Role, index int, name string, program func(host string, port int) Program) (member, error) {
+	host, err := d.t.hosts.Host(role, index)
+	if err != nil {
+		return member{}, err
+	}
+	port, err := host.FreePort(ctx)
+	if err != nil {
+		return member{}, err
+	}
+	p := program(host.Address(), port)
+	p.Name = name
+	process, err := d.t.start(ctx, role, index, p)
+	if err != nil {
+		return member{}, err
+	}
+	return member{Process: process, name: name, host: host.Name(), address: net.JoinHostPort(host.Address(), strconv.Itoa(port))}, nil
+}
+
+// await waits until members answer, or one of all has ended.
+func (d *deployment) await(ctx context.Context, members []member) error {
+	var addresses []string
+	for _, m := range members {
+		addresses = append(addresses, m.address)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := d.watch(cancel)
+	defer stop()
+	return d.t.await(ctx, addresses)
+}
+
+// watch cancels with the reason when a server or middleware ends, until stop is called.
+func (d *deployment) watch(cancel context.CancelCauseFunc) (stop func()) {
+	done := make(chan struct{})
+	var watchers sync.WaitGroup
+	for _, m := range d.all() {
+		watchers.Go(func() {
+			select {
+			case <-m.Done():
+				cancel(m.Ended())
+			case <-done:
+			}
+		})
+	}
+	return func() {
+		close(done)
+		watchers.Wait()
+	}
+}
+
+func (d *deployment) all() []member {
+	return append(d.servers[:len(d.servers):len(d.servers)], d.middlewares...)
+}
+
+// ended returns an error for every program that has ended.
+func (d *deployment) ended() error {
+	var problems []error
+	for _, m := range d.all() {
+		problems = append(problems, m.Ended())
+	}
+	return errors.Join(problems...)
+}
+
+// Stop ends the middlewares, then the servers.
+func (d *deployment) Stop() {
+	var stopping sync.WaitGroup
+	for _, m := range d.middlewares {
+		stopping.Go(func() { m.Stop(syscall.SIGTERM) })
+	}
+	stopping.Wait()
+	for _, m := range d.servers {
+		// A cache has nothing to save, and it obeys other signals only at its next tick.
+		stopping.Go(func() { m.Stop(syscall.SIGKILL) })
+	}
+	stopping.Wait()
+}
+
+// targets returns what load is put on: the middlewares, or the servers if there are none.
+func (d *deployment) targets() (targets []string) {
+	members := d.middlewares
+	if len(members) == 0 {
+		members = d.servers
+	}
+	for _, m := range members {
+		targets = append(targets, m.address)
+	}
+	return targets
+}
+
+// memcachedArgs are the arguments of a server.
+func memcachedArgs(v experiment.Values, host string, port int) []string {
+	// Every worker has a connection to every server, a detour or two beside; without middlewares the clients have.
+	connections := v.Int(experiment.Clients) + v.Int(experiment.Middlewares)*v.Int(experiment.Workers)*2 + 1024
+	return append([]string{
+		"-l", host, "-p", strconv.Itoa(port), "-U", "0",
+		"-u", "root", // it refuses to be root unless told to, and ignores this otherwise
+		"-t", v[experiment.ServerThreads], "-m", v[experiment.ServerMemory], "-c", strconv.Itoa(connections),
+	}, v.Flags(experiment.ServerFlags)...)
+}
+
+// mcmwArgs are the arguments of a middleware.
+func (d *deployment) mcmwArgs(v experiment.Values, host string, port int) []string {
+	var servers []string
+	for i, m := range d.servers {
+		servers = append(servers, serverName(i)+"="+m.address)
+	}
+	return append([]string{
+		"serve", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--servers", strings.Join(servers, ","),
+		"--workers", v[experiment.Workers], "--depth", v[experiment.Depth], "--replicas", v[experiment.Replicas],
+		"--sharded=" + v[experiment.Sharded], "--pool", v[experiment.Pool], "--admin", "off", "--log-level", "warn",
+		"--stats-file", "/dev/stdout", "--stats-window", statisticsWindow.String(),
+	}, v.Flags(experiment.MiddlewareFlags)...)
+}
+
+// statisticsWindow is the length of the middlewares' windows. Those that lie inside the measured window are used: with a second, a
+// run of a second could have none.
+const statisticsWindow = 200 * time.Millisecond
+
+// loadArgs are the arguments of a load process beside its timing.
+func loadArgs(v experiment.Values, targets []string) []string {
+	args := []string{"load", "--quiet", "--json-out-file", "-"}
+	for _, target := range targets {
+		args = append(args, "--target", target)
+	}
+	args = append(args, "--data-size", v[experiment.ValueSize], "--key-minimum", "1", "--key-maximum", v[experiment.Keys])
+	return append(args, v.Flags(experiment.LoadFlags)...)
+}
+
+// Populate stores every key once: through one middleware, which places it, or on every server if there is none.
+func (d *deployment) Populate(ctx context.Context, v experiment.Values) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, populateTimeout, fmt.Errorf("storing %s keys takes longer than %v", v[experiment.Keys], populateTimeout))
+	defer cancel()
+	targets := d.targets()
+	if len(d.middlewares) > 0 {
+		targets = targets[:1]
+	}
+	args := append(loadArgs(v, targets), "--clients", strconv.Itoa(len(targets)), "--populate", "--ratio", "0:1", "--requests", "1")
+	p, err := d.t.start(ctx, Load, 0, Program{Name: "populating load", Path: d.t.programs.Mcmwlab, Args: args, Stdout: new(bytes.Buffer)})
+	if err != nil {
+		return err
+	}
+	return d.failure(ctx, awaitEnd(ctx, p))
+}
+
+// failure returns why something failed: if a server or middleware has ended, because of that.
+func (d *deployment) failure(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ended := d.ended(); ended != nil && ctx.Err() == nil {
+		return ended
+	}
+	return err
+}
+
+// Measure starts the load processes and the samplers, waits for the load's end, and collects what was written.
+func (d *deployment) Measure(ctx context.Context, m Measurement) (*Outputs, error) {
+	limit := m.WarmUp + m.Duration + loadAllowance
+	ctx, cancelLate := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the load has not ended %v after its time", loadAllowance))
+	defer cancelLate()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := d.watch(cancel)
+	defer stop()
+
+	for _, mw := range d.middlewares {
+		mw.log.restart()
+	}
+	run := &run{d: d}
+	defer run.stop()
+	err := run.start(ctx, m)
+	if err == nil {
+		err = run.await(ctx)
+	}
+	if err == nil {
+		run.awaitStatistics(ctx)
+	}
+	run.stop()
+	return run.outputs(), err
+}
+
+// run is one measurement under way.
+type run struct {
+	d        *deployment
+	loads    []member
+	results  []*bytes.Buffer // of the loads
+	samplers []Process
+	samples  map[string]*bytes.Buffer // by host
+}
+
+func (r *run) start(ctx context.Context, m Measurement) error {
+	v := m.Values
+	targets := r.d.targets()
+	processes, threads := v.Int(experiment.LoadProcesses), v.Int(experiment.LoadThreads)
+	for i := range processes {
+		// Every process begins with another target, so that few clients are spread, too.
+		begin := i * (v.Int(experiment.Clients) / processes) % len(targets)
+		args := append(loadArgs(v, append(targets[begin:len(targets):len(targets)], targets[:begin]...)),
+			"--clients", strconv.Itoa(v.Int(experiment.Clients)/(processes*threads)), "--threads", strconv.Itoa(threads),
+			"--pipeline", v[experiment.Pipeline], "--ratio", v[experiment.Ratio], "--multi-key-get", v[experiment.KeysPerGet],
+			"--warm-up", m.WarmUp.String(), "--test-time", m.Duration.String(), "--seed", strconv.FormatUint(m.Seed+uint64(i), 10))
+		args = append(args, openLoad(v, processes)...)
+		host, err := r.d.t.hosts.Host(Load, i)
+		if err != nil {
+			return err
+		}
+		name, out := "client:"+strconv.Itoa(i), new(bytes.Buffer)
+		p, err := r.d.t.start(ctx, Load, i, Program{Name: name, Path: r.d.t.programs.Mcmwlab, Args: args, Stdout: out})
+		if err != nil {
+			return err
+		}
+		r.loads = append(r.loads, member{Process: p, name: name, host: host.Name()})
+		r.results = append(r.results, out)
+	}
+	return r.startSamplers(ctx)
+}
+
+// openLoad returns the flags for what isn't at its default.
+func openLoad(v experiment.Values, processes int) (args []string) {
+	if v.Is(experiment.KeyPattern) {
+		args = append(args, "--key-pattern", v[experiment.KeyPattern])
+	}
+	if v.Is(experiment.ThinkTime) {
+		args = append(args, "--think-time", v[experiment.ThinkTime])
+	}
+	if v.Is(experiment.Rate) {
+		args = append(args, "--rate", strconv.FormatFloat(float64(v.Int(experiment.Rate))/float64(processes), 'f', -1, 64))
+	}
+	return args
+}
+
+// startSamplers starts a sampler on each host that something of the run is on.
+func (r *run) startSamplers(ctx context.Context) error {
+	r.samples = map[string]*bytes.Buffer{}
+	watched := map[string][]string{} // flags by host
+	members := append(r.d.all(), r.loads...)
+	for _, m := range members {
+		watched[m.host] = append(watched[m.host], "--process", fmt.Sprintf("%s=%d", m.name, m.Pid()))
+	}
+	at := map[string]struct {
+		role  Role
+		index int
+	}{}
+	for _, of := range []struct {
+		role    Role
+		members []member
+	}{{Server, r.d.servers}, {Middleware, r.d.middlewares}, {Load, r.loads}} {
+		for i, m := range of.members {
+			at[m.host] = struct {
+				role  Role
+				index int
+			}{of.role, i}
+		}
+	}
+	for name, flags := range watched {
+		host, err := r.d.t.hosts.Host(at[name].role, at[name].index)
+		if err != nil {
+			return err
+		}
+		out := new(bytes.Buffer)
+		p, err := host.Start(ctx, Program{
+			Name: "sampler of " + name, Path: r.d.t.programs.Mcmwlab, Stdout: out,
+			Args: append([]string{"agent", "sample"}, flags...),
+		})
+		if err != nil {
+			return err
+		}
+		r.samplers = append(r.samplers, p)
+		r.samples[name] = out
+	}
+	return nil
+}
+
+// await waits until all load has ended. The first that fails ends the others.
+func (r *run) await(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var waiting sync.WaitGroup
+	for _, l := range r.loads {
+		waiting.Go(func() {
+			if err := awaitEnd(ctx, l); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	waiting.Wait()
+	if ctx.Err() == nil {
+		return nil
+	}
+	return r.d.failure(context.WithoutCancel(ctx), context.Cause(ctx))
+}
+
+// awaitStatistics waits until every middleware has written a window that ends after the load.
+func (r *run) awaitStatistics(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, statisticsWindow+statisticsAllowance)
+	defer cancel()
+	var end time.Time
+	for _, out := range r.results {
+		var result load.Result
+		if json.Unmarshal(out.Bytes(), &result) == nil {
+			if e := result.Started.Add(result.Elapsed); e.After(end) {
+				end = e
+			}
+		}
+	}
+	for _, m := range r.d.middlewares {
+		m.log.await(ctx, end)
+	}
+}
+
+// stop ends what is still running of the run.
+func (r *run) stop() {
+	for _, l := range r.loads {
+		l.Stop(syscall.SIGTERM)
+	}
+	for _, s := range r.samplers {
+		s.Stop(syscall.SIGTERM)
+	}
+}
+
+// outputs returns what was written; all of the run has ended.
+func (r *run) outputs() *Outputs {
+	o := &Outputs{Hosts: map[string][]byte{}}
+	for _, out := range r.results {
+		o.Loads = append(o.Loads, out.Bytes())
+	}
+	for _, m := range r.d.middlewares {
+		o.Middlewares = append(o.Middlewares, m.log.text())
+	}
+	for host, out := range r.samples {
+		o.Hosts[host] = out.Bytes()
+	}
+	return o
+}

@@ -1,0 +1,76 @@
+// Package testbed runs what an experiment measures: memcached servers, middlewares and load.
+//
+//	Testbed    a place to measure in: this machine, and further kinds
+//	Deployment servers and middlewares that run there, as one point of an experiment wants them
+//	Outputs    what all programs of one run wrote, as it came; package collect makes a run of the record of it
+//
+// A testbed whose places are hosts (machines, network namespaces, pods) that programs can be started on need only say what its
+// hosts are: OnHosts does everything else with programs whose results come by their standard output, so that no file has to be
+// fetched from a host. The load's result is JSON, the middlewares' statistics are the statistics log (`mcmw serve --stats-file
+// /dev/stdout`), the hosts' counters are the lines of `mcmwlab agent sample`.
+//
+// The statistics log, not /metrics or /debug/histogram, because nobody has to ask for it in time: it has windows of the whole run at
+// the resolution at which times are recorded, of which those inside the measured window are picked afterwards; and because it needs no
+// connection from the lab to the middleware. The clocks of several hosts must agree to a fraction of a window.
+package testbed
+
+import (
+	"context"
+	"time"
+
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/record"
+)
+
+// Role is what a program is in an experiment.
+type Role string
+
+// The roles.
+const (
+	Server     Role = "server"
+	Middleware Role = "middleware"
+	Load       Role = "load"
+)
+
+// Testbed is a place to measure in. It is used by one goroutine.
+type Testbed interface {
+	// Describe says what takes part: the programs' versions and the host that matters most.
+	Describe(ctx context.Context) (Description, error)
+	// MeasurePath measures the path between the load and what it is put on, without load.
+	MeasurePath(ctx context.Context) ([]record.Value, error)
+	// Deploy starts servers and middlewares as v wants them, and returns when they answer.
+	Deploy(ctx context.Context, v experiment.Values) (Deployment, error)
+	// Close gives up what the testbed holds. Its deployments have been stopped.
+	Close() error
+}
+
+// Description is what a testbed consists of.
+type Description struct {
+	Versions map[string]string
+	Host     record.Host
+}
+
+// Deployment is servers and middlewares that run. It is used by one goroutine.
+type Deployment interface {
+	// Populate stores every key of v once.
+	Populate(ctx context.Context, v experiment.Values) error
+	// Measure puts load on the deployment and returns what all programs wrote, also when it fails.
+	Measure(ctx context.Context, m Measurement) (*Outputs, error)
+	// Stop ends all programs and returns when they have ended.
+	Stop()
+}
+
+// Measurement is what load to make.
+type Measurement struct {
+	Values           experiment.Values
+	WarmUp, Duration time.Duration
+	Seed             uint64
+}
+
+// Outputs are what the programs of one run wrote, as it came.
+type Outputs struct {
+	// Loads are the results of the load processes, JSON; Middlewares the statistics logs for the time of the run, JSON lines.
+	Loads, Middlewares [][]byte
+	// Hosts are the samples by the names of the hosts, JSON lines.
+	Hosts map[string][]byte
+}
