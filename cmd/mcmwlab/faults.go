@@ -57,7 +57,7 @@ Partitions need root (network namespaces) and are skipped otherwise.`,
 				}
 				return nil
 			}
-			return f.run(cmd.Context(), "faults", cmd.OutOrStdout(), stderr, func(o faults.Options) (runner, error) { return faults.New(o) })
+			return f.run(cmd.Context(), "faults", cmd.OutOrStdout(), stderr, func(o faults.Options) (faultRunner, error) { return faults.New(o) })
 		},
 	}
 	f.common(cmd, args, "faults")
@@ -77,7 +77,7 @@ other. The exit code is 1 if a promise was broken: a wrong or stale value, a los
 		Example: `  mcmwlab soak --duration 1h --markdown docs/reliability.md`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.run(cmd.Context(), "soak", cmd.OutOrStdout(), stderr, func(o faults.Options) (runner, error) {
+			return f.run(cmd.Context(), "soak", cmd.OutOrStdout(), stderr, func(o faults.Options) (faultRunner, error) {
 				return faults.NewSoak(o, f.duration)
 			})
 		},
@@ -88,13 +88,13 @@ other. The exit code is 1 if a promise was broken: a wrong or stale value, a los
 	return cmd
 }
 
-// runner is a suite or a soak.
-type runner interface {
+// faultRunner is a suite or a soak.
+type faultRunner interface {
 	Run(ctx context.Context) (*faults.Report, error)
 }
 
-// run makes a runner, lets it run and writes its report, also the partial one of a run that failed or was interrupted.
-func (f *faultFlags) run(ctx context.Context, section string, stdout, stderr io.Writer, make func(faults.Options) (runner, error)) error {
+// run makes a faultRunner, lets it run and writes its report, also the partial one of a run that failed or was interrupted.
+func (f *faultFlags) run(ctx context.Context, section string, stdout, stderr io.Writer, make func(faults.Options) (faultRunner, error)) error {
 	o := f.options
 	if o.Mcmw == "" {
 		o.Mcmw = besideThis("mcmw")

@@ -1,5 +1,5 @@
-// Command mcmwlab is the lab: it puts load on memcached servers and middlewares, compares them, and lets servers
-// fail under load.
+// Command mcmwlab is the lab: it puts load on memcached servers and middlewares, runs experiments with them, compares them, and lets
+// servers fail under load.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,9 @@ const (
 	exitMet    = 3 // compare: a condition of --fail-if is met
 	exitOpen   = 4 // compare: no condition is met, but of one it can't be told
 )
+
+// version is set by the linker.
+var version = "unknown"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -60,7 +64,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		newCompareCommand(),
 		newExportCommand(),
 		newReportCommand(),
-		newLoadCommand(args, stderr),
+		newLoadCommand(stderr),
+		newCheckCommand(),
+		newRunCommand(args, stderr),
+		newAgentCommand(),
+		newVersionCommand(),
 	)
 	return root.ExecuteContext(ctx)
 }
@@ -83,4 +91,16 @@ func exitCode(err error, stderr io.Writer) int {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Say which version this is",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "mcmwlab %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
 }

@@ -67,6 +67,12 @@ func Parse(file string, text []byte, quick bool) (*Experiment, error) {
 	return e, nil
 }
 
+// HasQuick reports whether a file that Parse has read has a quick profile.
+func HasQuick(text []byte) bool {
+	root, err := strictyaml.Mapping(text, "")
+	return err == nil && root != nil && child(root, "quick") != nil
+}
+
 // decoder collects the problems of one file.
 type decoder struct {
 	problems []Problem

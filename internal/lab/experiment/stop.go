@@ -2,11 +2,13 @@ package experiment
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/sample"
 )
 
 // Stop says when a point has been measured often enough: when one of its conditions holds, or after AtMost repetitions.
@@ -22,7 +24,16 @@ type Stop struct {
 
 // Satisfied reports whether the values of the repetitions so far are enough.
 func (s *Stop) Satisfied(values []float64) bool {
-	return false
+	if len(values) < s.AtLeast {
+		return false
+	}
+	m := sample.Of(values)
+	if s.Within > 0 {
+		if i := sample.MeanInterval(m, s.Confidence); i.Known() && i.HalfWidth() <= s.Within*math.Abs(m.Mean) {
+			return true
+		}
+	}
+	return s.Variation > 0 && m.Variation() < s.Variation
 }
 
 // String returns the rule in words.

@@ -22,6 +22,8 @@ const (
 	loadAllowance = 60 * time.Second
 	// populateTimeout bounds the storing of all keys.
 	populateTimeout = 30 * time.Minute
+	// noticeAllowance is how long the end of a server is waited for that may be why load has failed.
+	noticeAllowance = 300 * time.Millisecond
 	// statisticsAllowance is how long the last window of a middleware's statistics is waited for beyond its length.
 	statisticsAllowance = 5 * time.Second
 )
@@ -164,7 +166,7 @@ func (d *deployment) targets() (targets []string) {
 // memcachedArgs are the arguments of a server.
 func memcachedArgs(v experiment.Values, host string, port int) []string {
 	// Every worker has a connection to every server, a detour or two beside; without middlewares the clients have.
-	connections := v.Int(experiment.Clients) + v.Int(experiment.Middlewares)*v.Int(experiment.Workers)*2 + 1024
+	connections := v.Int(experiment.Clients) + v.Int(experiment.Middlewares)*v.Int(experiment.Workers)*2 + 4096
 	return append([]string{
 		"-l", host, "-p", strconv.Itoa(port), "-U", "0",
 		"-u", "root", // it refuses to be root unless told to, and ignores this otherwise
@@ -216,12 +218,23 @@ func (d *deployment) Populate(ctx context.Context, v experiment.Values) error {
 	return d.failure(ctx, awaitEnd(ctx, p))
 }
 
-// failure returns why something failed: if a server or middleware has ended, because of that.
+// failure returns why something failed: if a server or middleware has ended, because of that. Load can notice that its connections
+// have broken before it is known that their other end has ended.
 func (d *deployment) failure(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
 	}
-	if ended := d.ended(); ended != nil && ctx.Err() == nil {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := d.watch(func(error) { cancel() })
+	defer stop()
+	moment := time.NewTimer(noticeAllowance)
+	defer moment.Stop()
+	select {
+	case <-ctx.Done():
+	case <-moment.C:
+	}
+	if ended := d.ended(); ended != nil {
 		return ended
 	}
 	return err

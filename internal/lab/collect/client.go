@@ -1,0 +1,124 @@
+package collect
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"mcmw/internal/lab/load"
+	"mcmw/internal/lab/record"
+)
+
+// clients adds what the load processes measured.
+func (c *collector) clients(loads []load.Result) {
+	for i := range loads {
+		if len(loads) > 1 {
+			c.client(numbered(record.SourceClient, i), loads[i:i+1])
+		}
+	}
+	c.client(record.SourceClient, loads)
+}
+
+// commandOf returns what a record calls a command of a load.
+func commandOf(name string, keysPerGet int) string {
+	if name == "GET" && keysPerGet > 1 {
+		return "multiget"
+	}
+	return strings.ToLower(name)
+}
+
+// client adds results and windows of load processes that worked at the same time.
+func (c *collector) client(source string, loads []load.Result) {
+	total := make([]load.CommandResult, len(loads))
+	var cpu, read, written float64
+	saturated := 0.0
+	names := map[string]bool{}
+	for i, l := range loads {
+		total[i] = l.Total
+		cpu += l.Generator.CPU().Seconds()
+		read += float64(l.BytesIn)
+		written += float64(l.BytesOut)
+		if l.Generator.Limit != load.LimitNone {
+			saturated = 1
+		}
+		for name := range l.Commands {
+			names[name] = true
+		}
+	}
+	c.requests(source, "", total)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		of := make([]load.CommandResult, len(loads))
+		for i, l := range loads {
+			of[i] = l.Commands[name]
+		}
+		c.requests(source, commandOf(name, loads[0].KeysPerGet), of)
+	}
+	c.result(source, "seconds_cpu", cpu)
+	c.result(source, "bytes_read", read)
+	c.result(source, "bytes_written", written)
+	c.result(source, "saturated", saturated)
+	c.clientSeries(source, loads)
+}
+
+// requests adds the results of one command, or of all ("").
+func (c *collector) requests(source, command string, each []load.CommandResult) {
+	var rate, n, hits, misses, failures, latency float64
+	for _, r := range each {
+		rate += r.OpsPerSec
+		n += float64(r.Requests)
+		hits += float64(r.Hits)
+		misses += float64(r.Misses)
+		failures += float64(r.Failures)
+		latency += r.Latency.Mean.Seconds() * float64(r.Requests)
+	}
+	give := func(metric string, value float64) { c.result(source, suffixed(metric, command), value) }
+	give("throughput", rate)
+	give("requests", n)
+	give("hits", hits)
+	give("misses", misses)
+	give("errors", failures)
+	if n == 0 {
+		return
+	}
+	give("response_time_mean", latency/n)
+	if len(each) == 1 {
+		l := each[0].Latency
+		for metric, d := range map[string]time.Duration{
+			"response_time_min": l.Min, "response_time_p50": l.P50, "response_time_p90": l.P90, "response_time_p99": l.P99,
+			"response_time_p999": l.P999, "response_time_max": l.Max,
+		} {
+			give(metric, d.Seconds())
+		}
+	}
+}
+
+// clientSeries adds the windows of load processes: the seconds that all of them have.
+func (c *collector) clientSeries(source string, loads []load.Result) {
+	for second := range len(loads[0].Windows) {
+		var rate, n, latency, failures float64
+		start, seconds := 0.0, 0.0
+		complete := true
+		for _, l := range loads {
+			if second >= len(l.Windows) || l.Windows[second].Length <= 0 {
+				complete = false
+				break
+			}
+			w := l.Windows[second]
+			rate += w.OpsPerSec
+			n += float64(w.Requests)
+			latency += w.Latency.Mean.Seconds() * float64(w.Requests)
+			failures += float64(w.Failures)
+			start += (c.measured.from(l.Started) + float64(w.Index)) / float64(len(loads))
+			seconds = max(seconds, w.Length.Seconds())
+		}
+		if !complete {
+			break
+		}
+		c.window(source, start, seconds, "throughput", rate)
+		c.window(source, start, seconds, "errors", failures)
+		if n > 0 {
+			c.window(source, start, seconds, "response_time_mean", latency/n)
+		}
+	}
+}

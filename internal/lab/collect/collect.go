@@ -1,0 +1,136 @@
+package collect
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"mcmw/internal/lab/agent"
+	"mcmw/internal/lab/load"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/testbed"
+	"mcmw/internal/statlog"
+)
+
+// span is a stretch of time.
+type span struct {
+	begin, end time.Time
+}
+
+func (s span) seconds() float64 { return s.end.Sub(s.begin).Seconds() }
+
+// from returns how long after the beginning of the span t is, seconds.
+func (s span) from(t time.Time) float64 { return t.Sub(s.begin).Seconds() }
+
+// maxSeconds bounds the times that outputs may hold, so that broken ones make no numbers out of range: a year.
+const maxSeconds = 366 * 24 * 3600
+
+// Run puts the measurements of a run into r: when it was, results, windows, histograms and samples.
+func Run(o *testbed.Outputs, r *record.Run) error {
+	loads, err := readLoads(o.Loads)
+	if err != nil {
+		return err
+	}
+	measured := span{loads[0].Started, loads[0].Started.Add(loads[0].Elapsed)}
+	for _, l := range loads[1:] {
+		if l.Started.After(measured.begin) {
+			measured.begin = l.Started
+		}
+		if end := l.Started.Add(l.Elapsed); end.Before(measured.end) {
+			measured.end = end
+		}
+	}
+	if s := measured.seconds(); s <= 0 || s > maxSeconds {
+		return fmt.Errorf("the load processes have measured no time together: from %v to %v", measured.begin, measured.end)
+	}
+	r.Started, r.Seconds = measured.begin.UTC(), measured.seconds()
+	c := &collector{run: r, measured: measured}
+	c.clients(loads)
+	var middlewares [][]statlog.Window
+	for i, text := range o.Middlewares {
+		windows, err := readLog(text, measured)
+		if err != nil {
+			return fmt.Errorf("statistics log of middleware:%d: %w", i, err)
+		}
+		middlewares = append(middlewares, windows)
+	}
+	c.middlewares(middlewares)
+	hosts := slices.Sorted(maps.Keys(o.Hosts))
+	for _, name := range hosts {
+		readings, err := agent.ReadSamples(bytes.NewReader(o.Hosts[name]))
+		if err != nil {
+			return fmt.Errorf("host %s: %w", name, err)
+		}
+		source := record.SourceHost
+		if len(hosts) > 1 {
+			source += ":" + name
+		}
+		c.host(source, readings)
+	}
+	return nil
+}
+
+func readLoads(texts [][]byte) (loads []load.Result, err error) {
+	for i, text := range texts {
+		var l load.Result
+		if err := json.Unmarshal(text, &l); err != nil {
+			return nil, fmt.Errorf("result of client:%d: %w", i, err)
+		}
+		if l.Elapsed < 0 || l.Elapsed.Seconds() > maxSeconds {
+			return nil, fmt.Errorf("result of client:%d: it has measured for %v", i, l.Elapsed)
+		}
+		loads = append(loads, l)
+	}
+	if len(loads) == 0 {
+		return nil, errors.New("there is no result of a load process")
+	}
+	return loads, nil
+}
+
+// readLog returns the windows of a statistics log that lie inside the measured window.
+func readLog(text []byte, measured span) (windows []statlog.Window, err error) {
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		var w statlog.Window
+		if err := json.Unmarshal(line, &w); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		from, until := time.UnixMilli(w.From), time.UnixMilli(w.Until)
+		if w.Type == "window" && w.Seconds > 0 && w.Seconds <= maxSeconds && !from.Before(measured.begin) && !until.After(measured.end) {
+			windows = append(windows, w)
+		}
+	}
+	return windows, nil
+}
+
+// collector adds to a run.
+type collector struct {
+	run      *record.Run
+	measured span
+}
+
+func (c *collector) result(source, metric string, value float64) {
+	c.run.Results = append(c.run.Results, record.Value{Source: source, Metric: metric, Value: value})
+}
+
+func (c *collector) window(source string, start, seconds float64, metric string, value float64) {
+	c.run.Windows = append(c.run.Windows, record.Window{Source: source, Start: start, Seconds: seconds, Metric: metric, Value: value})
+}
+
+func numbered(source string, i int) string { return source + ":" + strconv.Itoa(i) }
+
+func suffixed(metric, command string) string {
+	if command == "" {
+		return metric
+	}
+	return metric + "_" + command
+}

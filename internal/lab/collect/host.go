@@ -1,0 +1,96 @@
+package collect
+
+import (
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"mcmw/internal/lab/agent"
+	"mcmw/internal/lab/record"
+)
+
+// host adds what a host's samples say: its counters in windows, and the processor time of processes over the measured window.
+func (c *collector) host(source string, readings []agent.Reading) {
+	for i := 1; i < len(readings); i++ {
+		before, after := readings[i-1], readings[i]
+		middle := before.At.Add(after.At.Sub(before.At) / 2)
+		if middle.Before(c.measured.begin) || middle.After(c.measured.end) {
+			continue
+		}
+		c.hostWindow(source, before, after)
+	}
+	if len(readings) == 0 {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(readings[len(readings)-1].Processes)) {
+		if strings.HasPrefix(name, record.SourceClient+":") {
+			continue // the load says itself what it has used while it measured
+		}
+		used := usedBy(readings, name, c.measured.end) - usedBy(readings, name, c.measured.begin)
+		c.result(name, "seconds_cpu", max(used, 0))
+		if strings.HasPrefix(name, record.SourceMiddleware+":") {
+			c.addTo(record.SourceMiddleware, "seconds_cpu", max(used, 0))
+		}
+	}
+}
+
+func (c *collector) hostWindow(source string, before, after agent.Reading) {
+	start, seconds := c.measured.from(before.At), after.At.Sub(before.At).Seconds()
+	add := func(source, metric string, value float64) {
+		c.run.HostSamples = append(c.run.HostSamples, record.Window{Source: source, Start: start, Seconds: seconds, Metric: metric, Value: value})
+	}
+	if total := after.CPU.Total() - before.CPU.Total(); total > 0 {
+		for _, category := range []struct {
+			metric string
+			of     func(agent.CPU) float64
+		}{
+			{"cpu_user", func(c agent.CPU) float64 { return c.User }},
+			{"cpu_system", func(c agent.CPU) float64 { return c.System }},
+			{"cpu_softirq", func(c agent.CPU) float64 { return c.SoftIRQ }},
+			{"cpu_irq", func(c agent.CPU) float64 { return c.IRQ }},
+			{"cpu_iowait", func(c agent.CPU) float64 { return c.IOWait }},
+			{"cpu_steal", func(c agent.CPU) float64 { return c.Steal }},
+			{"cpu_idle", func(c agent.CPU) float64 { return c.Idle }},
+		} {
+			// The kernel may correct idle and waiting times downwards.
+			add(source, category.metric, max(category.of(after.CPU)-category.of(before.CPU), 0)/total)
+		}
+	}
+	add(source, "net_rx_bytes", grown(before.Received, after.Received)/seconds)
+	add(source, "net_tx_bytes", grown(before.Sent, after.Sent)/seconds)
+	for _, name := range slices.Sorted(maps.Keys(after.Processes)) {
+		if earlier, ok := before.Processes[name]; ok {
+			add(name, "process_cpu", max(after.Processes[name]-earlier, 0)/seconds)
+		}
+	}
+}
+
+// grown returns by how much a counter has grown; 0 if it was set back.
+func grown(before, after uint64) float64 { return float64(max(after, before) - before) }
+
+// usedBy returns the processor time that a process had used at a moment, seconds, interpolated between readings.
+func usedBy(readings []agent.Reading, name string, at time.Time) float64 {
+	after := sort.Search(len(readings), func(i int) bool { return !readings[i].At.Before(at) })
+	switch after {
+	case 0:
+		return readings[0].Processes[name]
+	case len(readings):
+		return readings[len(readings)-1].Processes[name]
+	}
+	a, b := readings[after-1], readings[after]
+	share := at.Sub(a.At).Seconds() / b.At.Sub(a.At).Seconds()
+	return a.Processes[name] + share*(b.Processes[name]-a.Processes[name])
+}
+
+// addTo adds to a result.
+func (c *collector) addTo(source, metric string, value float64) {
+	for i := range c.run.Results {
+		if r := &c.run.Results[i]; r.Source == source && r.Metric == metric {
+			r.Value += value
+			return
+		}
+	}
+	c.result(source, metric, value)
+}

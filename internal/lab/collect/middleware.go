@@ -1,0 +1,232 @@
+package collect
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"mcmw/internal/lab/record"
+	"mcmw/internal/statlog"
+)
+
+// commands are the commands of records by the classes of the statistics log. Other classes have no metrics of their own.
+var commands = map[string]string{"get": "get", "multi_get": "multiget", "set": "set"}
+
+// stages are the metrics of records by the stages of the statistics log.
+var stages = map[string]string{
+	"net": "stage_net_mean", "queue": "stage_queue_mean", "worker": "stage_worker_mean", "server": "stage_server_mean", "reply": "stage_reply_mean",
+}
+
+// sum is a number of times and their sum, seconds.
+type sum struct {
+	n, seconds float64
+}
+
+func (s sum) mean() float64 { return s.seconds / s.n }
+
+// counted is what some windows of the statistics log come to together.
+type counted struct {
+	seconds         float64 // length of one middleware's windows
+	requests        float64
+	errors          float64
+	keys, misses    float64
+	busy            float64 // worker seconds
+	waited, samples float64 // sampled queue
+	times           map[string]sum
+	bins            map[string]map[[2]int64]uint64 // by class and bounds
+}
+
+func newCounted() *counted {
+	return &counted{times: map[string]sum{}, bins: map[string]map[[2]int64]uint64{}}
+}
+
+// add adds a window that follows those so far.
+func (c *counted) add(w *statlog.Window) {
+	c.seconds += w.Seconds
+	c.requests += float64(w.Requests)
+	c.errors += float64(w.ServerErrors)
+	c.keys += float64(w.Keys)
+	c.misses += float64(w.Misses)
+	c.busy += w.Busy * w.Seconds
+	c.waited += float64(w.Queue.Sum)
+	c.samples += float64(w.Queue.Samples)
+	for name, t := range w.Times {
+		s := c.times[name]
+		c.times[name] = sum{s.n + float64(t.N), s.seconds + float64(t.Sum)/1e9}
+	}
+	for class, bins := range w.Distributions {
+		if c.bins[class] == nil {
+			c.bins[class] = map[[2]int64]uint64{}
+		}
+		for _, b := range bins {
+			if b[0] >= 0 && (b[1] > b[0] || b[1] == statlog.Unbounded) && b[2] > 0 {
+				c.bins[class][[2]int64{b[0], b[1]}] += uint64(b[2])
+			}
+		}
+	}
+}
+
+// metrics calls give for every metric of a middleware over the windows.
+func (c *counted) metrics(give func(metric string, value float64)) {
+	give("throughput", c.requests/c.seconds)
+	give("busy_workers_mean", c.busy/c.seconds)
+	if c.samples > 0 {
+		give("queue_length_mean", c.waited/c.samples)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.times)) {
+		t := c.times[name]
+		class, isClass := strings.CutPrefix(name, "response:")
+		switch {
+		case t.n == 0:
+		case name == "response":
+			give("response_time_mean", t.mean())
+		case stages[name] != "":
+			give(stages[name], t.mean())
+		case isClass && commands[class] != "":
+			give("throughput_"+commands[class], t.n/c.seconds)
+			give("response_time_mean_"+commands[class], t.mean())
+		}
+	}
+}
+
+// serverMetrics calls give for the metrics of every server, as the middleware sees them.
+func (c *counted) serverMetrics(give func(source, metric string, value float64)) {
+	for _, name := range slices.Sorted(maps.Keys(c.times)) {
+		if t := c.times[name]; strings.HasPrefix(name, record.SourceServer) && t.n > 0 {
+			give(name, "throughput", t.n/c.seconds)
+			give(name, "service_time_mean", t.mean())
+		}
+	}
+}
+
+// beside returns what middlewares that work at the same time come to together.
+func beside(all []*counted) *counted {
+	total := newCounted()
+	for _, c := range all {
+		if c.seconds == 0 {
+			continue
+		}
+		// Rates are those of all together: what each counts is taken for the same length.
+		scale := 1.0
+		if total.seconds == 0 {
+			total.seconds = c.seconds
+		} else {
+			scale = total.seconds / c.seconds
+		}
+		total.requests += c.requests * scale
+		total.errors += c.errors
+		total.keys += c.keys
+		total.misses += c.misses
+		total.busy += c.busy * scale
+		if c.samples > 0 {
+			// The queues' lengths add up.
+			total.waited, total.samples = total.waited/max(total.samples, 1)+c.waited/c.samples, 1
+		}
+		for name, t := range c.times {
+			s := total.times[name]
+			total.times[name] = sum{s.n + t.n*scale, s.seconds + t.seconds*scale}
+		}
+		for class, bins := range c.bins {
+			if total.bins[class] == nil {
+				total.bins[class] = map[[2]int64]uint64{}
+			}
+			for bounds, n := range bins {
+				total.bins[class][bounds] += n
+			}
+		}
+	}
+	return total
+}
+
+// middlewares adds what the middlewares measured: windows of each one's statistics log.
+func (c *collector) middlewares(logs [][]statlog.Window) {
+	var each []*counted
+	for i, windows := range logs {
+		total := newCounted()
+		for j := range windows {
+			total.add(&windows[j])
+		}
+		each = append(each, total)
+		if len(logs) > 1 {
+			c.middleware(numbered(record.SourceMiddleware, i), total)
+		}
+	}
+	total := beside(each)
+	if total.seconds == 0 {
+		return
+	}
+	c.middleware(record.SourceMiddleware, total)
+	total.serverMetrics(c.result)
+	for i := range logs {
+		if len(logs) > 1 {
+			c.series(numbered(record.SourceMiddleware, i), logs[i:i+1])
+		}
+	}
+	c.series(record.SourceMiddleware, logs)
+}
+
+func (c *collector) middleware(source string, total *counted) {
+	if total.seconds == 0 {
+		return
+	}
+	total.metrics(func(metric string, value float64) { c.result(source, metric, value) })
+	c.result(source, "requests", total.requests)
+	c.result(source, "errors", total.errors)
+	c.result(source, "misses", total.misses)
+	c.result(source, "hits", max(total.keys-total.misses, 0))
+	for _, class := range slices.Sorted(maps.Keys(total.bins)) {
+		if commands[class] == "" {
+			continue
+		}
+		bins := total.bins[class]
+		for _, bounds := range slices.SortedFunc(maps.Keys(bins), func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) }) {
+			upper := float64(bounds[1]) / 1e9
+			if bounds[1] == statlog.Unbounded {
+				upper = math.Inf(1)
+			}
+			c.run.Histograms = append(c.run.Histograms, record.Bin{
+				Source: source, Metric: "response_time", Command: commands[class], Lower: float64(bounds[0]) / 1e9, Upper: upper, Count: bins[bounds],
+			})
+		}
+	}
+}
+
+// seriesLength is the length of the record's windows: those of the statistics log are put together to it.
+const seriesLength = time.Second
+
+// series adds windows of about a second of middlewares that work at the same time. The servers' are added with those of all.
+func (c *collector) series(source string, logs [][]statlog.Window) {
+	grouped := make([]map[int][]statlog.Window, len(logs)) // by second since the measured window began
+	last := -1
+	for i, windows := range logs {
+		grouped[i] = map[int][]statlog.Window{}
+		for _, w := range windows {
+			second := int(c.measured.from(time.UnixMilli(w.From)) / seriesLength.Seconds())
+			grouped[i][second] = append(grouped[i][second], w)
+			last = max(last, second)
+		}
+	}
+	for second := range last + 1 {
+		var each []*counted
+		start, complete := math.Inf(1), true
+		for i := range logs {
+			total := newCounted()
+			for _, w := range grouped[i][second] {
+				total.add(&w)
+				start = min(start, c.measured.from(time.UnixMilli(w.From)))
+			}
+			complete = complete && total.seconds > 0
+			each = append(each, total)
+		}
+		if !complete {
+			continue // a middleware that was held up for longer than a second has no window that begins in it
+		}
+		total := beside(each)
+		total.metrics(func(metric string, value float64) { c.window(source, start, total.seconds, metric, value) })
+		if source == record.SourceMiddleware {
+			total.serverMetrics(func(server, metric string, value float64) { c.window(server, start, total.seconds, metric, value) })
+		}
+	}
+}
