@@ -2,21 +2,20 @@ package agent
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 
 	"mcmw/internal/lab/kernel"
 	"mcmw/internal/lab/record"
 )
 
-// settingFiles are the files of the kernel that hold settings measurements depend on.
-var settingFiles = []string{
-	"/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-	"/sys/devices/system/cpu/smt/control",
-	"/sys/kernel/mm/transparent_hugepage/enabled",
-	"/proc/sys/net/core/somaxconn",
-	"/proc/sys/net/ipv4/tcp_congestion_control",
-	"/proc/sys/net/ipv4/tcp_slow_start_after_idle",
+// settingFiles are the files of the kernel that hold settings measurements depend on, by what they are called here.
+var settingFiles = map[string]string{
+	"frequency_governor":        "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+	"simultaneous_threads":      "/sys/devices/system/cpu/smt/control",
+	"transparent_huge_pages":    "/sys/kernel/mm/transparent_hugepage/enabled",
+	"somaxconn":                 "/proc/sys/net/core/somaxconn",
+	"tcp_congestion_control":    "/proc/sys/net/ipv4/tcp_congestion_control",
+	"tcp_slow_start_after_idle": "/proc/sys/net/ipv4/tcp_slow_start_after_idle",
 }
 
 // Describe says what kind of host this is, as far as its kernel tells.
@@ -26,9 +25,9 @@ func Describe() record.Host {
 	h.Hostname, _ = os.Hostname()
 	h.Memory, _ = kernel.Memory()
 	h.OS = distribution()
-	for _, file := range settingFiles {
+	for name, file := range settingFiles {
 		if text, err := os.ReadFile(file); err == nil {
-			h.Settings[filepath.Base(file)] = strings.TrimSpace(string(text))
+			h.Settings[name] = strings.TrimSpace(string(text))
 		}
 	}
 	return h

@@ -93,6 +93,9 @@ func (c *collector) requests(source, command string, each []load.CommandResult) 
 	}
 }
 
+// shortestWindow is the least length of a window of the series: the last of a load may hold no more than its last replies.
+const shortestWindow = 100 * time.Millisecond
+
 // clientSeries adds the windows of load processes: the seconds that all of them have.
 func (c *collector) clientSeries(source string, loads []load.Result) {
 	for second := range len(loads[0].Windows) {
@@ -100,7 +103,7 @@ func (c *collector) clientSeries(source string, loads []load.Result) {
 		start, seconds := 0.0, 0.0
 		complete := true
 		for _, l := range loads {
-			if second >= len(l.Windows) || l.Windows[second].Length <= 0 {
+			if second >= len(l.Windows) || l.Windows[second].Length < shortestWindow {
 				complete = false
 				break
 			}

@@ -51,7 +51,7 @@ func Run(o *testbed.Outputs, r *record.Run) error {
 	r.Started, r.Seconds = measured.begin.UTC(), measured.seconds()
 	c := &collector{run: r, measured: measured}
 	c.clients(loads)
-	var middlewares [][]statlog.Window
+	var middlewares [][]logged
 	for i, text := range o.Middlewares {
 		windows, err := readLog(text, measured)
 		if err != nil {
@@ -92,8 +92,15 @@ func readLoads(texts [][]byte) (loads []load.Result, err error) {
 	return loads, nil
 }
 
-// readLog returns the windows of a statistics log that lie inside the measured window.
-func readLog(text []byte, measured span) (windows []statlog.Window, err error) {
+// logged is a window of a statistics log that the measured window has a share of.
+type logged struct {
+	statlog.Window
+	share float64 // 0 to 1
+	start float64 // of that share, seconds from the beginning of the measured window
+}
+
+// readLog returns the windows of a statistics log that lie inside the measured window, whole or in part.
+func readLog(text []byte, measured span) (windows []logged, err error) {
 	n := 0
 	for line := range bytes.Lines(text) {
 		n++
@@ -104,9 +111,13 @@ func readLog(text []byte, measured span) (windows []statlog.Window, err error) {
 		if err := json.Unmarshal(line, &w); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		from, until := time.UnixMilli(w.From), time.UnixMilli(w.Until)
-		if w.Type == "window" && w.Seconds > 0 && w.Seconds <= maxSeconds && !from.Before(measured.begin) && !until.After(measured.end) {
-			windows = append(windows, w)
+		if w.Type != "window" || w.Seconds <= 0 || w.Seconds > maxSeconds {
+			continue
+		}
+		from := measured.from(time.UnixMilli(w.From))
+		start, end := max(from, 0), min(from+w.Seconds, measured.seconds())
+		if end > start {
+			windows = append(windows, logged{w, min((end-start)/w.Seconds, 1), start})
 		}
 	}
 	return windows, nil

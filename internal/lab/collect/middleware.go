@@ -26,7 +26,7 @@ type sum struct {
 
 func (s sum) mean() float64 { return s.seconds / s.n }
 
-// counted is what some windows of the statistics log come to together.
+// counted is what some windows of the statistics log come to together. Shares of windows make parts of requests.
 type counted struct {
 	seconds         float64 // length of one middleware's windows
 	requests        float64
@@ -42,19 +42,22 @@ func newCounted() *counted {
 	return &counted{times: map[string]sum{}, bins: map[string]map[[2]int64]uint64{}}
 }
 
-// add adds a window that follows those so far.
-func (c *counted) add(w *statlog.Window) {
-	c.seconds += w.Seconds
-	c.requests += float64(w.Requests)
-	c.errors += float64(w.ServerErrors)
-	c.keys += float64(w.Keys)
-	c.misses += float64(w.Misses)
-	c.busy += w.Busy * w.Seconds
-	c.waited += float64(w.Queue.Sum)
-	c.samples += float64(w.Queue.Samples)
+// add adds the share of a window that follows those so far. Bins can't be divided: they count if most of the window does.
+func (c *counted) add(w *logged) {
+	c.seconds += w.share * w.Seconds
+	c.requests += w.share * float64(w.Requests)
+	c.errors += w.share * float64(w.ServerErrors)
+	c.keys += w.share * float64(w.Keys)
+	c.misses += w.share * float64(w.Misses)
+	c.busy += w.share * w.Busy * w.Seconds
+	c.waited += w.share * float64(w.Queue.Sum)
+	c.samples += w.share * float64(w.Queue.Samples)
 	for name, t := range w.Times {
 		s := c.times[name]
-		c.times[name] = sum{s.n + float64(t.N), s.seconds + float64(t.Sum)/1e9}
+		c.times[name] = sum{s.n + w.share*float64(t.N), s.seconds + w.share*float64(t.Sum)/1e9}
+	}
+	if w.share < 0.5 {
+		return
 	}
 	for class, bins := range w.Distributions {
 		if c.bins[class] == nil {
@@ -141,7 +144,7 @@ func beside(all []*counted) *counted {
 }
 
 // middlewares adds what the middlewares measured: windows of each one's statistics log.
-func (c *collector) middlewares(logs [][]statlog.Window) {
+func (c *collector) middlewares(logs [][]logged) {
 	var each []*counted
 	for i, windows := range logs {
 		total := newCounted()
@@ -197,13 +200,13 @@ func (c *collector) middleware(source string, total *counted) {
 const seriesLength = time.Second
 
 // series adds windows of about a second of middlewares that work at the same time. The servers' are added with those of all.
-func (c *collector) series(source string, logs [][]statlog.Window) {
-	grouped := make([]map[int][]statlog.Window, len(logs)) // by second since the measured window began
+func (c *collector) series(source string, logs [][]logged) {
+	grouped := make([]map[int][]logged, len(logs)) // by second since the measured window began
 	last := -1
 	for i, windows := range logs {
-		grouped[i] = map[int][]statlog.Window{}
+		grouped[i] = map[int][]logged{}
 		for _, w := range windows {
-			second := int(c.measured.from(time.UnixMilli(w.From)) / seriesLength.Seconds())
+			second := int(w.start / seriesLength.Seconds())
 			grouped[i][second] = append(grouped[i][second], w)
 			last = max(last, second)
 		}
@@ -215,7 +218,7 @@ func (c *collector) series(source string, logs [][]statlog.Window) {
 			total := newCounted()
 			for _, w := range grouped[i][second] {
 				total.add(&w)
-				start = min(start, c.measured.from(time.UnixMilli(w.From)))
+				start = min(start, w.start)
 			}
 			complete = complete && total.seconds > 0
 			each = append(each, total)

@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -69,7 +70,7 @@ func (p Phases) String() string {
 func (e *Experiment) constants() string {
 	var parts []string
 	for _, s := range Settings {
-		same := true
+		same := !slices.Contains(e.Points[0].Varied, s.Name)
 		for _, p := range e.Points {
 			same = same && p.Values[s.Name] == e.Points[0].Values[s.Name]
 		}

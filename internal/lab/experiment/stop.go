@@ -45,7 +45,7 @@ func (s *Stop) String() string {
 	if s.Variation > 0 {
 		conditions = append(conditions, fmt.Sprintf("its coefficient of variation is below %g %%", s.Variation*100))
 	}
-	return fmt.Sprintf("%d to %d repetitions, until of %s %s %s", s.AtLeast, s.AtMost, s.Source, s.Metric, strings.Join(conditions, " or "))
+	return fmt.Sprintf("%d to %d, until of %s %s %s", s.AtLeast, s.AtMost, s.Source, s.Metric, strings.Join(conditions, " or "))
 }
 
 func (d *decoder) stop(n *yaml.Node, key string) *Stop {
