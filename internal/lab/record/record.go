@@ -58,8 +58,8 @@ func Create(dir string, m Manifest) (*Record, error) {
 	if err := fill(partial, m); err != nil {
 		return nil, errors.Join(explain(dir, err), os.RemoveAll(partial))
 	}
-	// Only an empty directory is replaced by this.
-	if err := os.Rename(partial, dir); err != nil {
+	// The system call replaces an empty directory and no other; os.Rename refuses that one, too.
+	if err := syscall.Rename(partial, dir); err != nil {
 		return nil, errors.Join(explain(dir, err), os.RemoveAll(partial))
 	}
 	return Open(dir)

@@ -93,6 +93,13 @@ func TestRunsComeInTheOrderOfPointsAndRepetitions(t *testing.T) {
 	require.Equal(t, []int64{3, 2, 1, 4}, ids, "numbers are given in the order of adding")
 }
 
+func TestAnEmptyDirectoryBecomesARecord(t *testing.T) {
+	dir := t.TempDir()
+	r, err := Create(dir, Manifest{Name: "here"})
+	require.NoError(t, err)
+	require.NoError(t, r.Close())
+}
+
 func TestNothingIsEverReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "exp")
 	r, err := Create(dir, Manifest{Name: "first"})
