@@ -1,0 +1,391 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/load"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/testbed"
+)
+
+// fakeBed is a testbed whose runs take no time.
+type fakeBed struct {
+	deployed, running, populated int
+	measured                     []string // what was measured, as "workers=1 seed"
+	// fail returns what the n-th measurement (from 1) comes to; nil: all succeed.
+	fail func(n int) error
+	// rate is the throughput of a point; nil: 100.
+	rate func(v experiment.Values, n int) float64
+}
+
+func (b *fakeBed) Describe(context.Context) (testbed.Description, error) {
+	return testbed.Description{Versions: map[string]string{"mcmw": "v1"}, Host: record.Host{Hostname: "fake"}}, nil
+}
+
+func (b *fakeBed) MeasurePath(context.Context) ([]record.Value, error) {
+	return []record.Value{{Source: record.SourcePath, Metric: "bandwidth", Value: 1e9}}, nil
+}
+
+func (b *fakeBed) Deploy(context.Context, experiment.Values) (testbed.Deployment, error) {
+	b.deployed++
+	b.running++
+	return &fakeDeployment{b}, nil
+}
+
+func (b *fakeBed) Close() error { return nil }
+
+type fakeDeployment struct{ bed *fakeBed }
+
+func (d *fakeDeployment) Populate(context.Context, experiment.Values) error {
+	d.bed.populated++
+	return nil
+}
+
+func (d *fakeDeployment) Measure(ctx context.Context, m testbed.Measurement) (*testbed.Outputs, error) {
+	b := d.bed
+	b.measured = append(b.measured, fmt.Sprintf("workers=%s seed=%d", m.Values[experiment.Workers], m.Seed))
+	n := len(b.measured)
+	outputs := &testbed.Outputs{Loads: [][]byte{[]byte("half a res")}, Hosts: map[string][]byte{"fake": nil}}
+	if b.fail != nil {
+		if err := b.fail(n); err != nil {
+			return outputs, err
+		}
+	}
+	if ctx.Err() != nil {
+		return outputs, context.Cause(ctx)
+	}
+	rate := 100.0
+	if b.rate != nil {
+		rate = b.rate(m.Values, n)
+	}
+	text, err := json.Marshal(load.Result{
+		Started: time.Unix(int64(1000*n), 0), Elapsed: time.Second, Connections: 1,
+		Total: load.CommandResult{Requests: uint64(rate), OpsPerSec: rate, Latency: load.Latency{Mean: time.Millisecond}},
+	})
+	outputs.Loads = [][]byte{text}
+	return outputs, err
+}
+
+func (d *fakeDeployment) Stop() { d.bed.running-- }
+
+// read returns an experiment.
+func read(t *testing.T, text string) *experiment.Experiment {
+	t.Helper()
+	e, err := experiment.Parse("exp.yaml", []byte(text), false)
+	require.NoError(t, err)
+	return e
+}
+
+const sixRuns = "name: six\nfactors: {workers: [1, 2, 3]}\nrepetitions: 2\nrun: {duration: 1s}\n"
+
+// runsIn returns the runs of the record in a directory.
+func runsIn(t *testing.T, dir string) []record.Run {
+	t.Helper()
+	r, err := record.Open(dir)
+	require.NoError(t, err)
+	defer r.Close()
+	runs, err := r.Runs(context.Background())
+	require.NoError(t, err)
+	return runs
+}
+
+// completeSet returns which runs of the record are complete, with their positions.
+func completeSet(t *testing.T, dir string) map[[2]int]int {
+	t.Helper()
+	set := map[[2]int]int{}
+	for _, run := range runsIn(t, dir) {
+		if run.State == record.Complete {
+			set[[2]int{run.Point, run.Repetition}] = run.Position
+		}
+	}
+	return set
+}
+
+func TestEveryRunIsMadeAndRecorded(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "record")
+	bed := &fakeBed{}
+	var lines []Progress
+	summary, err := Run(context.Background(), Options{
+		Experiment: read(t, sixRuns), Testbed: bed, Dir: dir, Command: []string{"mcmwlab", "run"},
+		Check: func(run record.Run) []record.Warning {
+			return []record.Warning{{Code: "looked", Message: run.Factors["workers"]}}
+		},
+		CheckSet: func(runs []record.Run) []record.Warning {
+			return []record.Warning{{Code: "all", Message: fmt.Sprint(len(runs))}}
+		},
+		Progress: func(p Progress) { lines = append(lines, p) },
+	})
+	require.NoError(t, err)
+	assert.Equal(t, Summary{Complete: 6}, summary)
+	assert.Equal(t, []int{6, 6, 0}, []int{bed.deployed, bed.populated, bed.running})
+	runs := runsIn(t, dir)
+	require.Len(t, runs, 6)
+	for i, run := range runs {
+		assert.Equal(t, []int{i / 2, i % 2}, []int{run.Point, run.Repetition})
+		assert.Equal(t, fmt.Sprint(i/2+1), run.Factors["workers"])
+		assert.Equal(t, "8", run.Factors["connections"])
+		assert.Equal(t, []record.Warning{{Code: "looked", Message: run.Factors["workers"]}}, run.Warnings)
+		x, ok := run.Value(record.SourceClient, "throughput")
+		assert.True(t, ok)
+		assert.InDelta(t, 100, x, 0)
+		assert.FileExists(t, filepath.Join(dir, "raw", fmt.Sprint(run.ID), "client-0.json"))
+	}
+	r, err := record.Open(dir)
+	require.NoError(t, err)
+	defer r.Close()
+	m := r.Manifest()
+	assert.Equal(t, []string{"six", sixRuns, "v1", "fake", "local"}, []string{m.Name, m.Experiment, m.Versions["mcmw"], m.Host.Hostname, m.Testbed})
+	assert.NotEmpty(t, m.Path)
+	warnings, err := r.Warnings(context.Background())
+	require.NoError(t, err)
+	assert.Equal(t, []record.Warning{{Code: "all", Message: "6"}}, warnings)
+
+	require.Len(t, lines, 7)
+	assert.Nil(t, lines[0].Last)
+	assert.Equal(t, 0, lines[0].Next.Position)
+	assert.Equal(t, 3, lines[3].Done)
+	assert.Positive(t, lines[3].Left)
+	assert.Nil(t, lines[6].Next)
+	assert.Zero(t, lines[6].Left)
+}
+
+func TestRepetitionsHaveOtherSeedsAndPointsTheSame(t *testing.T) {
+	bed := &fakeBed{}
+	_, err := Run(context.Background(), Options{Experiment: read(t, sixRuns+"seed: 1\norder: listed\n"), Testbed: bed, Dir: t.TempDir()})
+	require.NoError(t, err)
+	assert.Equal(t, []string{
+		"workers=1 seed=4294967296", "workers=1 seed=4294967552", "workers=2 seed=4294967296",
+		"workers=2 seed=4294967552", "workers=3 seed=4294967296", "workers=3 seed=4294967552",
+	}, bed.measured)
+}
+
+func TestWithoutRestartADeploymentServesThePointsThatItFits(t *testing.T) {
+	bed := &fakeBed{}
+	text := "name: kept\nfactors: {workers: [1, 2], clients: [1, 2]}\nrepetitions: 1\norder: listed\nrun: {duration: 1s, restart: false}\n"
+	_, err := Run(context.Background(), Options{Experiment: read(t, text), Testbed: bed, Dir: t.TempDir()})
+	require.NoError(t, err)
+	assert.Equal(t, []int{2, 2, 0}, []int{bed.deployed, bed.populated, bed.running})
+}
+
+func TestAnExperimentThatIsInterruptedAnywhereIsResumedToTheSameRuns(t *testing.T) {
+	whole := t.TempDir()
+	_, err := Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: whole})
+	require.NoError(t, err)
+	want := completeSet(t, whole)
+	require.Len(t, want, 6)
+	for interrupt := 1; interrupt <= 6; interrupt++ {
+		dir := t.TempDir()
+		ctx, cancel := context.WithCancel(context.Background())
+		bed := &fakeBed{fail: func(n int) error {
+			if n == interrupt {
+				cancel()
+			}
+			return nil
+		}}
+		summary, err := Run(ctx, Options{Experiment: read(t, sixRuns), Testbed: bed, Dir: dir})
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, interrupt-1, summary.Complete)
+		assert.Zero(t, bed.running, "all programs have ended")
+		assert.Len(t, runsIn(t, dir), interrupt-1, "an interrupted run isn't a failed one")
+
+		summary, err = Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: dir, Resume: true})
+		require.NoError(t, err)
+		assert.Equal(t, Summary{Complete: 6, Skipped: interrupt - 1}, summary)
+		assert.Equal(t, want, completeSet(t, dir))
+	}
+}
+
+func TestAStopRuleDecidesTheSameAfterAResume(t *testing.T) {
+	text := "name: stop\nfactors: {workers: [1, 2]}\nseed: 3\nstop: {within: 0.05, at_least: 2, at_most: 6}\nrun: {duration: 1s}\n"
+	rate := func(v experiment.Values, _ int) float64 {
+		if v[experiment.Workers] == "1" {
+			return 100
+		}
+		return 0
+	}
+	varying := func(v experiment.Values, n int) float64 {
+		if v[experiment.Workers] == "2" {
+			return 100 + float64(n%7)*40
+		}
+		return rate(v, n)
+	}
+	whole := t.TempDir()
+	_, err := Run(context.Background(), Options{Experiment: read(t, text), Testbed: &fakeBed{rate: varying}, Dir: whole})
+	require.NoError(t, err)
+	want := completeSet(t, whole)
+	require.Len(t, want, 8, "two of the point that is steady, six of the other")
+
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err = Run(ctx, Options{Experiment: read(t, text), Testbed: &fakeBed{rate: varying, fail: func(n int) error {
+		if n == 6 {
+			cancel()
+		}
+		return nil
+	}}, Dir: dir})
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = Run(context.Background(), Options{Experiment: read(t, text), Testbed: &fakeBed{rate: varying}, Dir: dir, Resume: true})
+	require.NoError(t, err)
+	assert.Equal(t, want, completeSet(t, dir))
+}
+
+func TestARunThatFailsIsRecordedWithTheReasonAndMadeAgain(t *testing.T) {
+	dir := t.TempDir()
+	bed := &fakeBed{fail: func(n int) error {
+		if n == 2 {
+			return errors.New("server:s1 ended by itself: signal: killed")
+		}
+		return nil
+	}}
+	summary, err := Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: bed, Dir: dir})
+	require.EqualError(t, err, "1 of 6 runs failed; make them again with --resume")
+	assert.Equal(t, Summary{Complete: 5, Failed: 1}, summary)
+	assert.Zero(t, bed.running)
+	var failed []record.Run
+	for _, run := range runsIn(t, dir) {
+		if run.State == record.Failed {
+			failed = append(failed, run)
+		}
+	}
+	require.Len(t, failed, 1)
+	assert.Equal(t, "server:s1 ended by itself: signal: killed", failed[0].Error)
+	raw, err := os.ReadFile(filepath.Join(dir, "raw", fmt.Sprint(failed[0].ID), "client-0.json"))
+	require.NoError(t, err)
+	assert.Equal(t, "half a res", string(raw), "what there is of a failed run is kept")
+
+	summary, err = Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: dir, Resume: true})
+	require.NoError(t, err)
+	assert.Equal(t, Summary{Complete: 6, Skipped: 5}, summary)
+	assert.Len(t, runsIn(t, dir), 7, "the failed one stays")
+}
+
+func TestAnExperimentThatOnlyFailsEnds(t *testing.T) {
+	bed := &fakeBed{fail: func(int) error { return errors.New("no such option") }}
+	summary, err := Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: bed, Dir: t.TempDir()})
+	require.EqualError(t, err, "3 runs in a row have failed, the last because: no such option")
+	assert.Equal(t, Summary{Failed: 3}, summary)
+	assert.Zero(t, bed.running)
+}
+
+func TestOutputsThatCannotBeReadFailTheRun(t *testing.T) {
+	bed := &brokenBed{}
+	dir := t.TempDir()
+	_, err := Run(context.Background(), Options{Experiment: read(t, "name: a\nrepetitions: 1\n"), Testbed: bed, Dir: dir})
+	require.Error(t, err)
+	runs := runsIn(t, dir)
+	require.Len(t, runs, 1)
+	assert.Contains(t, runs[0].Error, "result of client:0: ")
+}
+
+// brokenBed is a testbed whose load writes nonsense.
+type brokenBed struct{ fakeBed }
+
+func (b *brokenBed) Deploy(context.Context, experiment.Values) (testbed.Deployment, error) {
+	return &brokenDeployment{fakeDeployment{&b.fakeBed}}, nil
+}
+
+type brokenDeployment struct{ fakeDeployment }
+
+func (*brokenDeployment) Measure(context.Context, testbed.Measurement) (*testbed.Outputs, error) {
+	return &testbed.Outputs{Loads: [][]byte{[]byte("nonsense")}}, nil
+}
+
+func TestNothingIsOverwritten(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: dir}
+	_, err := Run(context.Background(), o)
+	require.NoError(t, err)
+	_, err = Run(context.Background(), o)
+	require.ErrorIs(t, err, record.ErrExists)
+	require.ErrorContains(t, err, "--resume goes on with what is there")
+
+	o.Resume = true
+	other := o
+	other.Experiment = read(t, sixRuns+"# changed\n")
+	_, err = Run(context.Background(), other)
+	require.ErrorContains(t, err, "it is a record of another experiment (six), or its file was changed since")
+	other = o
+	other.Quick = true
+	_, err = Run(context.Background(), other)
+	require.ErrorContains(t, err, "it was begun with another choice of --quick")
+	other = o
+	other.Dir = t.TempDir()
+	_, err = Run(context.Background(), other)
+	require.ErrorIs(t, err, record.ErrNoRecord)
+
+	bed := &fakeBed{}
+	o.Testbed = bed
+	summary, err := Run(context.Background(), o)
+	require.NoError(t, err)
+	assert.Equal(t, Summary{Complete: 6, Skipped: 6}, summary)
+	assert.Empty(t, bed.measured)
+}
+
+func TestTwoDoNotRunIntoOneRecord(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Experiment: read(t, sixRuns), Dir: dir}
+	var second error
+	o.Testbed = &fakeBed{fail: func(n int) error {
+		if n == 1 {
+			_, second = Run(context.Background(), Options{Experiment: o.Experiment, Testbed: &fakeBed{}, Dir: dir, Resume: true})
+		}
+		return nil
+	}}
+	_, err := Run(context.Background(), o)
+	require.NoError(t, err)
+	require.ErrorContains(t, second, "another mcmwlab runs into this record")
+}
+
+func TestARecordThatCannotBeWrittenEndsTheExperimentAtOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "record")
+	bed := &fakeBed{}
+	bed.fail = func(n int) error {
+		if n == 2 { // a file where the raw outputs go stands for a disk that takes no more
+			require.NoError(t, os.RemoveAll(filepath.Join(dir, "raw")))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "raw"), nil, 0o644))
+		}
+		return nil
+	}
+	summary, err := Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: bed, Dir: dir})
+	require.ErrorContains(t, err, filepath.Join(dir, "raw"))
+	assert.Equal(t, Summary{Complete: 1}, summary)
+	assert.Len(t, bed.measured, 2)
+	assert.Zero(t, bed.running)
+	assert.Len(t, completeSet(t, dir), 1, "what was there stays")
+
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o644))
+	_, err = Run(context.Background(), Options{Experiment: read(t, sixRuns), Testbed: &fakeBed{}, Dir: filepath.Join(file, "record")})
+	require.ErrorContains(t, err, file)
+}
+
+func TestWhatIsLeftOfAKilledRunIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	text := "name: a\nrepetitions: 2\nrun: {duration: 1s}\n"
+	ctx, cancel := context.WithCancel(context.Background())
+	_, err := Run(ctx, Options{Experiment: read(t, text), Testbed: &fakeBed{fail: func(n int) error {
+		if n == 2 {
+			cancel()
+		}
+		return nil
+	}}, Dir: dir})
+	require.ErrorIs(t, err, context.Canceled)
+	left := filepath.Join(dir, "raw", "2", "middleware-9.jsonl")
+	require.NoError(t, os.MkdirAll(filepath.Dir(left), 0o755))
+	require.NoError(t, os.WriteFile(left, nil, 0o644))
+	_, err = Run(context.Background(), Options{Experiment: read(t, text), Testbed: &fakeBed{}, Dir: dir, Resume: true})
+	require.NoError(t, err)
+	assert.NoFileExists(t, left)
+	assert.FileExists(t, filepath.Join(dir, "raw", "2", "client-0.json"))
+}
