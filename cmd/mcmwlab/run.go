@@ -76,7 +76,11 @@ func (f *runFlags) run(ctx context.Context, file string, command []string, stdou
 	p.clear()
 	err = errors.Join(err, bed.Close())
 	if summary.Complete+summary.Failed > 0 {
-		line := fmt.Sprintf("%s: %d runs complete", f.out, summary.Complete)
+		noun := "runs"
+		if summary.Complete == 1 {
+			noun = "run"
+		}
+		line := fmt.Sprintf("%s: %d %s complete", f.out, summary.Complete, noun)
 		if summary.Skipped > 0 {
 			line += fmt.Sprintf(", of them %d from before", summary.Skipped)
 		}

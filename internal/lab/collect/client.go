@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"mcmw/internal/lab/load"
 	"mcmw/internal/lab/record"
 )
@@ -20,9 +22,9 @@ func (c *collector) clients(loads []load.Result) {
 	c.client(record.SourceClient, loads)
 }
 
-// commandOf returns what a record calls a command of a load.
-func commandOf(name string, keysPerGet int) string {
-	if name == "GET" && keysPerGet > 1 {
+// commandOf returns what a record calls a command of a load. Where the ratio has no multi-gets of their own, GETs may be such.
+func commandOf(name string, l load.Result) string {
+	if name == "GET" && l.MultiGets == 0 && l.KeysPerGet > 1 {
 		return "multiget"
 	}
 	return strings.ToLower(name)
@@ -52,12 +54,15 @@ func (c *collector) client(source string, loads []load.Result) {
 		for i, l := range loads {
 			of[i] = l.Commands[name]
 		}
-		c.requests(source, commandOf(name, loads[0].KeysPerGet), of)
+		command := commandOf(name, loads[0])
+		c.requests(source, command, of)
+		c.bins(source, command, of)
 	}
 	c.result(source, "seconds_cpu", cpu)
 	c.result(source, "bytes_read", read)
 	c.result(source, "bytes_written", written)
 	c.result(source, "saturated", saturated)
+	c.result(source, "think_time_mean", loads[0].ThinkTime.Seconds())
 	c.clientSeries(source, loads)
 }
 
@@ -82,15 +87,50 @@ func (c *collector) requests(source, command string, each []load.CommandResult) 
 		return
 	}
 	give("response_time_mean", latency/n)
-	if len(each) == 1 {
-		l := each[0].Latency
-		for metric, d := range map[string]time.Duration{
-			"response_time_min": l.Min, "response_time_p50": l.P50, "response_time_p90": l.P90, "response_time_p99": l.P99,
-			"response_time_p999": l.P999, "response_time_max": l.Max,
-		} {
-			give(metric, d.Seconds())
+	h := merged(each)
+	if h == nil {
+		return // the driver of the load keeps no histogram
+	}
+	at := func(percentile float64) float64 { return float64(h.ValueAtPercentile(percentile)) / 1e9 }
+	give("response_time_stddev", h.StdDev()/1e9)
+	give("response_time_min", float64(h.Min())/1e9)
+	give("response_time_p50", at(50))
+	give("response_time_p90", at(90))
+	give("response_time_p95", at(95))
+	give("response_time_p99", at(99))
+	give("response_time_p999", at(99.9))
+	give("response_time_max", float64(h.Max())/1e9)
+}
+
+// merged returns the latencies of all, ns; nil if some have no histogram.
+func merged(each []load.CommandResult) *hdrhistogram.Histogram {
+	var all *hdrhistogram.Histogram
+	for _, r := range each {
+		switch {
+		case r.Requests == 0:
+		case r.Histogram == nil:
+			return nil
+		case all == nil:
+			all = r.Histogram.HDR()
+		default:
+			all.Merge(r.Histogram.HDR())
 		}
 	}
+	return all
+}
+
+// bins adds the histograms of a command.
+func (c *collector) bins(source, command string, each []load.CommandResult) {
+	counts := map[[2]int64]uint64{}
+	for _, r := range each {
+		if r.Histogram == nil {
+			continue
+		}
+		for i, from := range r.Histogram.From {
+			counts[[2]int64{from, r.Histogram.To[i]}] += r.Histogram.Counts[i]
+		}
+	}
+	c.histogram(source, command, counts)
 }
 
 // shortestWindow is the least length of a window of the series: the last of a load may hold no more than its last replies.

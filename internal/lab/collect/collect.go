@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -84,12 +85,40 @@ func readLoads(texts [][]byte) (loads []load.Result, err error) {
 		if l.Elapsed < 0 || l.Elapsed.Seconds() > maxSeconds {
 			return nil, fmt.Errorf("result of client:%d: it has measured for %v", i, l.Elapsed)
 		}
+		if err := checkHistograms(l); err != nil {
+			return nil, fmt.Errorf("result of client:%d: %w", i, err)
+		}
 		loads = append(loads, l)
 	}
 	if len(loads) == 0 {
 		return nil, errors.New("there is no result of a load process")
 	}
 	return loads, nil
+}
+
+// checkHistograms refuses histograms that aren't any.
+func checkHistograms(l load.Result) error {
+	for name, r := range l.Commands {
+		if err := checkHistogram(r.Histogram); err != nil {
+			return fmt.Errorf("histogram of %s: %w", name, err)
+		}
+	}
+	return checkHistogram(l.Total.Histogram)
+}
+
+func checkHistogram(h *load.Histogram) error {
+	if h == nil {
+		return nil
+	}
+	if len(h.From) != len(h.To) || len(h.From) != len(h.Counts) {
+		return fmt.Errorf("%d lower bounds, %d upper bounds and %d counts", len(h.From), len(h.To), len(h.Counts))
+	}
+	for i, from := range h.From {
+		if from < 0 || h.To[i] <= from || h.Counts[i] > math.MaxInt64 {
+			return fmt.Errorf("bin %d: %d values from %d to %d ns", i, h.Counts[i], from, h.To[i])
+		}
+	}
+	return nil
 }
 
 // logged is a window of a statistics log that the measured window has a share of.
@@ -135,6 +164,20 @@ func (c *collector) result(source, metric string, value float64) {
 
 func (c *collector) window(source string, start, seconds float64, metric string, value float64) {
 	c.run.Windows = append(c.run.Windows, record.Window{Source: source, Start: start, Seconds: seconds, Metric: metric, Value: value})
+}
+
+// histogram adds the response times of a command. counts are by the bounds of the bins, ns; an upper bound may be
+// statlog.Unbounded.
+func (c *collector) histogram(source, command string, counts map[[2]int64]uint64) {
+	for _, bounds := range slices.SortedFunc(maps.Keys(counts), func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) }) {
+		upper := float64(bounds[1]) / 1e9
+		if bounds[1] == statlog.Unbounded {
+			upper = math.Inf(1)
+		}
+		c.run.Histograms = append(c.run.Histograms, record.Bin{
+			Source: source, Metric: "response_time", Command: command, Lower: float64(bounds[0]) / 1e9, Upper: upper, Count: counts[bounds],
+		})
+	}
 }
 
 func numbered(source string, i int) string { return source + ":" + strconv.Itoa(i) }

@@ -183,16 +183,7 @@ func (c *collector) middleware(source string, total *counted) {
 		if commands[class] == "" {
 			continue
 		}
-		bins := total.bins[class]
-		for _, bounds := range slices.SortedFunc(maps.Keys(bins), func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) }) {
-			upper := float64(bounds[1]) / 1e9
-			if bounds[1] == statlog.Unbounded {
-				upper = math.Inf(1)
-			}
-			c.run.Histograms = append(c.run.Histograms, record.Bin{
-				Source: source, Metric: "response_time", Command: commands[class], Lower: float64(bounds[0]) / 1e9, Upper: upper, Count: bins[bounds],
-			})
-		}
+		c.histogram(source, commands[class], total.bins[class])
 	}
 }
 

@@ -74,12 +74,12 @@ var Settings = []Setting{
 	whole(Clients, "8", 1, 1<<20, "connections, over all load processes; with a pipeline of 1 each is one client of a closed loop"),
 	whole(LoadProcesses, "1", 1, 256, "processes that the clients are spread over"),
 	whole(LoadThreads, "1", 1, 1024, "threads of each load process"),
-	whole(Pipeline, "1", 1, 1<<16, "requests that each client keeps outstanding"),
-	{Name: Ratio, Default: "1:9", Help: "SET:GET", accepts: "SETs:GETs such as 1:9, not both 0", check: checkRatio},
-	whole(KeysPerGet, "1", 1, 1<<16, "keys of each GET"),
+	whole(Pipeline, "1", 1, 1<<16, "requests that each client keeps outstanding; in an open loop, unless 1, the most it sends without a reply"),
+	{Name: Ratio, Default: "1:9", Help: "SET:GET or SET:GET:MULTIGET", accepts: "SETs:GETs such as 1:9 or SETs:GETs:MULTIGETs such as 1:8:1, not all 0", check: checkRatio},
+	whole(KeysPerGet, "1", 1, 1<<16, "keys of each GET; of each MULTIGET if the ratio has them"),
 	whole(ValueSize, "64", 1, 1<<30, "size of the values, bytes"),
 	whole(Keys, "10000", 1, 1<<40, "different keys"),
-	{Name: KeyPattern, Default: "R:R", Help: "how keys are drawn for SETs and GETs (mcmwlab load --key-pattern)", accepts: "two letters such as R:R", check: checkPattern},
+	{Name: KeyPattern, Default: "R:R", Help: "how keys are drawn for SETs and GETs (mcmwlab load --key-pattern)", accepts: "two letters of R, S, P, G, Z such as R:Z", check: checkPattern},
 	{Name: ThinkTime, Default: "0s", Help: "pause of a client between a reply and its next request", accepts: "a duration such as 5ms", check: checkTime},
 	whole(Rate, "0", 0, 1<<40, "requests per second that all clients together send by a schedule; 0: a closed loop"),
 	flags(LoadFlags, "further flags of each `mcmwlab load`"),
@@ -174,17 +174,24 @@ func checkWhole(text string, low, high int) error {
 }
 
 func checkRatio(text string) error {
-	before, after, ok := strings.Cut(text, ":")
-	sets, err1 := strconv.ParseUint(before, 10, 20)
-	gets, err2 := strconv.ParseUint(after, 10, 20)
-	if !ok || err1 != nil || err2 != nil || sets+gets == 0 {
+	parts := strings.Split(text, ":")
+	var sum uint64
+	for _, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 20)
+		if err != nil {
+			return errUnfit
+		}
+		sum += n
+	}
+	if len(parts) < 2 || len(parts) > 3 || sum == 0 {
 		return errUnfit
 	}
 	return nil
 }
 
 func checkPattern(text string) error {
-	if len(text) != 3 || text[1] != ':' {
+	const letters = "RSPGZ"
+	if len(text) != 3 || text[1] != ':' || !strings.Contains(letters, text[:1]) || !strings.Contains(letters, text[2:]) {
 		return errUnfit
 	}
 	return nil

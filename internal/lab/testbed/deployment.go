@@ -284,9 +284,9 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 		begin := i * (v.Int(experiment.Clients) / processes) % len(targets)
 		args := append(loadArgs(v, append(targets[begin:len(targets):len(targets)], targets[:begin]...)),
 			"--clients", strconv.Itoa(v.Int(experiment.Clients)/(processes*threads)), "--threads", strconv.Itoa(threads),
-			"--pipeline", v[experiment.Pipeline], "--ratio", v[experiment.Ratio], "--multi-key-get", v[experiment.KeysPerGet],
+			"--ratio", v[experiment.Ratio], "--multi-key-get", v[experiment.KeysPerGet],
 			"--warm-up", m.WarmUp.String(), "--test-time", m.Duration.String(), "--seed", strconv.FormatUint(m.Seed+uint64(i), 10))
-		args = append(args, openLoad(v, processes)...)
+		args = append(args, furtherLoadArgs(v, processes)...)
 		host, err := r.d.t.hosts.Host(Load, i)
 		if err != nil {
 			return err
@@ -302,8 +302,11 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 	return r.startSamplers(ctx)
 }
 
-// openLoad returns the flags for what isn't at its default.
-func openLoad(v experiment.Values, processes int) (args []string) {
+// furtherLoadArgs are the flags for what isn't at its default, which may mean another thing in an open loop.
+func furtherLoadArgs(v experiment.Values, processes int) (args []string) {
+	if v.Is(experiment.Pipeline) {
+		args = append(args, "--pipeline", v[experiment.Pipeline])
+	}
 	if v.Is(experiment.KeyPattern) {
 		args = append(args, "--key-pattern", v[experiment.KeyPattern])
 	}

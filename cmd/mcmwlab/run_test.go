@@ -1,0 +1,260 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/record"
+	"mcmw/internal/mctest"
+)
+
+// asProgram makes the tests' binary behave as mcmwlab: experiments start it on their hosts.
+const asProgram = "TEST_BINARY_AS_MCMWLAB"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	if err := os.Setenv(asProgram, "1"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// experimentFile writes an experiment of four short runs with more lines, and returns its path.
+func experimentFile(t *testing.T, lines ...string) string {
+	t.Helper()
+	text := append([]string{
+		"name: short", "factors: {workers: [1, 2], clients: [2, 4]}", "repetitions: 1", "constants: {keys: 50}", "run: {warm_up: 100ms, duration: 500ms}",
+	}, lines...)
+	path := filepath.Join(t.TempDir(), "short.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Join(text, "\n")), 0o644))
+	return path
+}
+
+// recorded returns the runs of a record.
+func recorded(t *testing.T, dir string) []record.Run {
+	t.Helper()
+	r, err := record.Open(dir)
+	require.NoError(t, err)
+	defer r.Close()
+	runs, err := r.Runs(context.Background())
+	require.NoError(t, err)
+	return runs
+}
+
+func TestAnExperimentIsRunAndRecorded(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "record")
+	file := experimentFile(t, "testbed: {cpus: {load: [0]}}")
+	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--mcmw", mctest.Build(t, "mcmw/cmd/mcmw"))
+	require.NoError(t, err, stderr)
+	assert.Equal(t, dir+": 4 runs complete\n", stdout)
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	require.Len(t, lines, 5)
+	assert.Regexp(t, `^run 1 of 4: workers=\d clients=\d, repetition 1; about \d+s left$`, lines[0])
+	assert.Regexp(t, `^  1 of 4: workers=\d clients=\d, repetition 1: \d+ ops/s, mean [\d.]+ ms.*; about \d+s left$`, lines[1])
+	assert.Regexp(t, `^  4 of 4: workers=\d clients=\d, repetition 1: \d+ ops/s, mean [\d.]+ ms`, lines[4])
+
+	r, err := record.Open(dir)
+	require.NoError(t, err)
+	defer r.Close()
+	m := r.Manifest()
+	assert.Equal(t, []string{"mcmwlab", "run", file, "--out", dir}, m.Command[:5])
+	assert.Contains(t, m.Versions["memcached"], "memcached 1.")
+	assert.NotEmpty(t, m.Host.CPU)
+	for _, metric := range []string{"round_trip_time_mean", "bandwidth"} {
+		v, ok := record.Find(m.Path, record.SourcePath, metric)
+		assert.True(t, ok && v > 0, metric)
+	}
+	runs := recorded(t, dir)
+	require.Len(t, runs, 4)
+	for _, run := range runs {
+		require.Equal(t, record.Complete, run.State, run.Error)
+		for _, of := range [][2]string{
+			{"client", "throughput"},
+			{"client", "response_time_p99"},
+			{"client", "throughput_set"},
+			{"middleware", "throughput"},
+			{"middleware", "stage_server_mean"},
+			{"middleware", "queue_length_mean"},
+			{"middleware", "busy_workers_mean"},
+			{"server:s1", "service_time_mean"},
+			{"server:s1", "seconds_cpu"},
+			{"middleware", "seconds_cpu"},
+		} {
+			v, ok := run.Value(of[0], of[1])
+			assert.True(t, ok && v >= 0, "%v", of)
+		}
+		misses, _ := run.Value("client", "misses")
+		assert.Zero(t, misses, "the keys were stored before")
+		windows, err := r.Windows(run.ID)
+		require.NoError(t, err)
+		assert.NotEmpty(t, windows)
+		bins, err := r.Histograms(run.ID)
+		require.NoError(t, err)
+		assert.NotEmpty(t, bins)
+		files, err := filepath.Glob(filepath.Join(dir, "raw", "1", "*"))
+		require.NoError(t, err)
+		assert.Len(t, files, 3)
+	}
+}
+
+func TestAnExperimentWithoutMiddlewareLoadsTheServers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "record")
+	path := filepath.Join(t.TempDir(), "direct.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(`name: direct
+constants: {middlewares: 0, servers: 2, clients: 8, load_processes: 2, load_threads: 2, keys: 50, keys_per_get: 3}
+repetitions: 1
+run: {warm_up: 0s, duration: 500ms}
+`), 0o644))
+	_, stderr, err := lab(context.Background(), "run", path, "--out", dir, "--mcmw", "true", "--quiet")
+	require.NoError(t, err)
+	assert.Empty(t, stderr)
+	runs := recorded(t, dir)
+	require.Len(t, runs, 1)
+	run := runs[0]
+	for _, source := range []string{"client", "client:0", "client:1"} {
+		v, ok := run.Value(source, "throughput_multiget")
+		assert.True(t, ok && v > 0, source)
+	}
+	misses, _ := run.Value("client", "misses")
+	assert.Zero(t, misses, "the keys were stored on both servers")
+	_, ok := run.Value("middleware", "throughput")
+	assert.False(t, ok)
+}
+
+func TestAnExperimentThatIsInterruptedSaysHowToGoOn(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "record")
+	file := experimentFile(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var out bytes.Buffer
+	errs := new(mctest.Output)
+	go func() {
+		<-errs.Written("  1 of 4: ")
+		cancel()
+	}()
+	args := []string{"run", file, "--out", dir, "--mcmw", mctest.Build(t, "mcmw/cmd/mcmw")}
+	err := run(ctx, args, &out, errs)
+	require.EqualError(t, err, "interrupted; go on with: mcmwlab "+strings.Join(args, " ")+" --resume")
+	assert.Equal(t, dir+": 1 run complete\n", out.String())
+	require.Len(t, recorded(t, dir), 1)
+
+	stdout, _, err := lab(context.Background(), append(args, "--resume")...)
+	require.NoError(t, err)
+	assert.Equal(t, dir+": 4 runs complete, of them 1 from before\n", stdout)
+	_, _, err = lab(context.Background(), args...)
+	assert.ErrorIs(t, err, record.ErrExists)
+}
+
+func TestAnExperimentThatIsKilledIsResumedAndLeavesNothingRunning(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "record")
+	mcmw := mctest.Build(t, "mcmw/cmd/mcmw")
+	file := experimentFile(t)
+	args := []string{"run", file, "--out", dir, "--mcmw", mcmw}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self, args...)
+	progress := new(mctest.Output)
+	cmd.Stderr = progress
+	require.NoError(t, cmd.Start())
+	done := make(chan struct{}) // closed when the process has ended
+	go func() {
+		defer close(done)
+		_ = cmd.Wait()
+	}()
+	select {
+	case <-progress.Written("  2 of 4: "):
+	case <-done:
+	}
+	require.NoError(t, cmd.Process.Kill(), progress)
+	<-done
+	require.Len(t, recorded(t, dir), 2)
+
+	stdout, stderr, err := lab(context.Background(), append(args, "--resume")...)
+	require.NoError(t, err, stderr)
+	assert.Equal(t, dir+": 4 runs complete, of them 2 from before\n", stdout)
+	seen := map[[2]int]bool{}
+	for _, run := range recorded(t, dir) {
+		assert.Equal(t, record.Complete, run.State)
+		seen[[2]int{run.Point, run.Repetition}] = true
+	}
+	assert.Len(t, seen, 4)
+	// The kernel ends the children with their parent; none of them may hold the binary that is to be removed with the test.
+	running, err := exec.Command("pgrep", "-f", mcmw).Output()
+	assert.Empty(t, string(running), err)
+}
+
+func TestAServerThatDiesInARunFailsItWithTheReason(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "dying-memcached")
+	require.NoError(t, os.WriteFile(script, []byte(`#!/bin/sh
+case "$1" in --version) exec memcached --version;; esac
+memcached "$@" &
+sleep 1
+kill -KILL $!
+echo the cache is gone >&2
+exit 7
+`), 0o755))
+	dir := filepath.Join(t.TempDir(), "record")
+	file := experimentFile(t, "order: listed")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, bytes.Replace(text, []byte("duration: 500ms"), []byte("duration: 30s"), 1), 0o644))
+	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--mcmw", mctest.Build(t, "mcmw/cmd/mcmw"), "--memcached", script)
+	require.ErrorContains(t, err, "3 runs in a row have failed, the last because: server:s1 ended by itself: exit status 7; its last output:\nthe cache is gone")
+	assert.Contains(t, stderr, "FAILED: server:s1 ended by itself: exit status 7")
+	assert.Equal(t, dir+": 0 runs complete; 3 failed\n", stdout)
+	runs := recorded(t, dir)
+	require.Len(t, runs, 3)
+	for _, run := range runs {
+		assert.Equal(t, record.Failed, run.State)
+		assert.Contains(t, run.Error, "server:s1 ended by itself: exit status 7")
+	}
+}
+
+func TestCheckSaysWhatIsWrongOrWhatWillBeDone(t *testing.T) {
+	stdout, _, err := lab(context.Background(), "check", "../../experiments/sweep.yaml")
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "points       28\n")
+	assert.Contains(t, stdout, "\nwith --quick\nexperiment   sweep: ")
+	stdout, _, err = lab(context.Background(), "check", "../../experiments/sweep.yaml", "--quick")
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "points       16\n")
+	assert.NotContains(t, stdout, "with --quick")
+
+	file := experimentFile(t, "prefix: 3", "sead: 4")
+	_, _, err = lab(context.Background(), "check", file)
+	require.EqualError(t, err, file+":6: unknown key \"prefix\"; expected one of constants, factors, fraction, name, order, points, quick, repetitions, run, seed, stop, testbed, title\n"+
+		file+":7: unknown key \"sead\"; did you mean seed?")
+	assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)))
+	file = experimentFile(t, "quick: {repetitions: 0}")
+	_, _, err = lab(context.Background(), "check", file)
+	require.ErrorContains(t, err, "with its quick profile:\n"+file+":6: repetitions: \"0\"")
+	assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)))
+}
+
+func TestAgentsAnswerAndRefuse(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	_, _, err := lab(context.Background(), "agent", "await", server.Addr())
+	require.NoError(t, err)
+	_, _, err = lab(context.Background(), "agent", "await", "--for", "0.02", "127.0.0.1:1")
+	require.ErrorContains(t, err, "127.0.0.1:1 doesn't answer: ")
+	_, _, err = lab(context.Background(), "agent", "sample", "--process", "server")
+	require.ErrorContains(t, err, `--process "server": expected NAME=ID`)
+	_, _, err = lab(context.Background(), "agent", "sample", "--interval", "0")
+	require.ErrorContains(t, err, "--interval 0s: expected at least 1ms")
+	_, _, err = lab(context.Background(), "agent", "path-server", "--listen", "nowhere:port")
+	require.Error(t, err)
+	stdout, _, err := lab(context.Background(), "version")
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "mcmwlab ")
+}
