@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mcmw/internal/lab/check"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/runner"
 	"mcmw/internal/lab/testbed"
@@ -68,7 +69,7 @@ func (f *runFlags) run(ctx context.Context, file string, command []string, stdou
 	}
 	bed := testbed.OnHosts(testbed.Local(), programs, e.CPUs)
 	p := newProgress(stderr)
-	o := runner.Options{Experiment: e, Testbed: bed, Dir: f.out, Resume: f.resume, Quick: f.quickly, Command: command}
+	o := runner.Options{Experiment: e, Testbed: bed, Dir: f.out, Resume: f.resume, Quick: f.quickly, Command: command, Check: check.Run, CheckSet: check.Set}
 	if !f.quiet {
 		o.Progress = func(step runner.Progress) { showRun(p, step) }
 	}

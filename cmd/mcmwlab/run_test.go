@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -27,7 +29,34 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv(asProgram, "1"); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	var err error
+	if builds, err = os.MkdirTemp("", "mcmwlab-test"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(builds)
+	os.Exit(code)
+}
+
+// builds is where the tests keep the programs that they build.
+var builds string
+
+// builtMcmw is the path of mcmw, built once.
+var builtMcmw = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(builds, "mcmw")
+	output, err := exec.Command("go", "build", "-o", path, "mcmw/cmd/mcmw").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("building mcmw: %w\n%s", err, output)
+	}
+	return path, err
+})
+
+// mcmwPath returns the path of mcmw.
+func mcmwPath(t *testing.T) string {
+	t.Helper()
+	path, err := builtMcmw()
+	require.NoError(t, err)
+	return path
 }
 
 // experimentFile writes an experiment of four short runs with more lines, and returns its path.
@@ -55,7 +84,7 @@ func recorded(t *testing.T, dir string) []record.Run {
 func TestAnExperimentIsRunAndRecorded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
 	file := experimentFile(t, "testbed: {cpus: {load: [0]}}")
-	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--mcmw", mctest.Build(t, "mcmw/cmd/mcmw"))
+	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--mcmw", mcmwPath(t))
 	require.NoError(t, err, stderr)
 	assert.Equal(t, dir+": 4 runs complete\n", stdout)
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
@@ -143,7 +172,7 @@ func TestAnExperimentThatIsInterruptedSaysHowToGoOn(t *testing.T) {
 		<-errs.Written("  1 of 4: ")
 		cancel()
 	}()
-	args := []string{"run", file, "--out", dir, "--mcmw", mctest.Build(t, "mcmw/cmd/mcmw")}
+	args := []string{"run", file, "--out", dir, "--mcmw", mcmwPath(t)}
 	err := run(ctx, args, &out, errs)
 	require.EqualError(t, err, "interrupted; go on with: mcmwlab "+strings.Join(args, " ")+" --resume")
 	assert.Equal(t, dir+": 1 run complete\n", out.String())
@@ -158,7 +187,7 @@ func TestAnExperimentThatIsInterruptedSaysHowToGoOn(t *testing.T) {
 
 func TestAnExperimentThatIsKilledIsResumedAndLeavesNothingRunning(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
-	mcmw := mctest.Build(t, "mcmw/cmd/mcmw")
+	mcmw := mcmwPath(t)
 	file := experimentFile(t)
 	args := []string{"run", file, "--out", dir, "--mcmw", mcmw}
 	self, err := os.Executable()
@@ -189,8 +218,8 @@ func TestAnExperimentThatIsKilledIsResumedAndLeavesNothingRunning(t *testing.T) 
 		seen[[2]int{run.Point, run.Repetition}] = true
 	}
 	assert.Len(t, seen, 4)
-	// The kernel ends the children with their parent; none of them may hold the binary that is to be removed with the test.
-	running, err := exec.Command("pgrep", "-f", mcmw).Output()
+	// The kernel ends the children with their parent.
+	running, err := exec.Command("pgrep", "-f", mcmw+" serve").Output()
 	assert.Empty(t, string(running), err)
 }
 
@@ -209,7 +238,7 @@ exit 7
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(file, bytes.Replace(text, []byte("duration: 500ms"), []byte("duration: 30s"), 1), 0o644))
-	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--mcmw", mctest.Build(t, "mcmw/cmd/mcmw"), "--memcached", script)
+	stdout, stderr, err := lab(context.Background(), "run", file, "--out", dir, "--mcmw", mcmwPath(t), "--memcached", script)
 	require.ErrorContains(t, err, "3 runs in a row have failed, the last because: server:s1 ended by itself: exit status 7; its last output:\nthe cache is gone")
 	assert.Contains(t, stderr, "FAILED: server:s1 ended by itself: exit status 7")
 	assert.Equal(t, dir+": 0 runs complete; 3 failed\n", stdout)
