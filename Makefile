@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats docker clean
+.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats lab-quick docker clean
 
 # Tools, run by `go run` at exactly these versions.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
@@ -87,6 +87,15 @@ bench-scale: deps build ## how the cost grows: write docs/scaling.md (some 10 mi
 bench-stats: deps build ## what recording costs: mcmw against a build that records nothing
 	go build -trimpath -tags nostats -o bin/mcmw-nostats ./cmd/mcmw
 	bin/mcmwlab bench --systems nostats,mcmw --baseline nostats --variant nostats=bin/mcmw-nostats --only mixed-64,pipelined $(BENCHFLAGS)
+
+lab-quick: ## an experiment of two factors on this machine, checked and reported (under 3 minutes)
+	@.ci/deps memcached
+	@$(MAKE) --no-print-directory build
+	bin/mcmwlab check experiments/quick.yaml
+	record=results/quick-$$(date -u +%Y%m%d-%H%M%S); \
+	bin/mcmwlab run experiments/quick.yaml --out "$$record"; \
+	bin/mcmwlab show "$$record"; \
+	bin/mcmwlab report "$$record" --out "$$record/report"
 
 docker: ## build the container image mcmw:VERSION
 	docker build --build-arg VERSION=$(VERSION) -t mcmw:$(VERSION) .

@@ -63,7 +63,7 @@ func TestEveryLinkLeadsToAFileAndEveryFragmentToAHeading(t *testing.T) {
 }
 
 func TestEveryMakeTargetThatIsNamedExists(t *testing.T) {
-	named := regexp.MustCompile("(?:`|    )make ([a-z]+)")
+	named := regexp.MustCompile("(?m)(?:`|^    )make ([a-z][a-z-]*)")
 	makefile := read(t, "../Makefile")
 	found := 0
 	for page, text := range pages(t) {

@@ -14,12 +14,9 @@ type Setting struct {
 	Name    string
 	Default string
 	Help    string
-	accepts string
+	accepts string // in words
 	check   func(text string) error
 }
-
-// Accepts says in words which values the setting takes.
-func (s *Setting) Accepts() string { return s.accepts }
 
 // The settings' names.
 const (
@@ -83,6 +80,16 @@ var Settings = []Setting{
 	{Name: ThinkTime, Default: "0s", Help: "pause of a client between a reply and its next request", accepts: "a duration such as 5ms", check: checkTime},
 	whole(Rate, "0", 0, 1<<40, "requests per second that all clients together send by a schedule; 0: a closed loop"),
 	flags(LoadFlags, "further flags of each `mcmwlab load`"),
+}
+
+// Table returns the settings as a Markdown table.
+func Table() string {
+	var rows strings.Builder
+	rows.WriteString("| setting | default | accepted | meaning |\n|---|---|---|---|\n")
+	for _, s := range Settings {
+		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", s.Name, s.Default, s.accepts, s.Help)
+	}
+	return rows.String()
 }
 
 // Find returns the setting of a name; nil if there is none.

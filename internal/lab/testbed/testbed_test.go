@@ -1,0 +1,102 @@
+package testbed
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"mcmw/internal/lab/experiment"
+)
+
+func TestAStreamKeepsWholeLinesAndSaysHowFarTheyReach(t *testing.T) {
+	s := newStream()
+	line := func(until int) string { return fmt.Sprintf(`{"type":"window","until":%d}`+"\n", until) }
+	write := func(text string) {
+		n, err := s.Write([]byte(text))
+		require.NoError(t, err)
+		require.Equal(t, len(text), n)
+	}
+	write(line(1000)[:10])
+	assert.Empty(t, s.text())
+	write(line(1000)[10:] + line(2000)[:3])
+	assert.Equal(t, line(1000), string(s.text()))
+	reached := make(chan struct{}) // closed when the stream has come to the time
+	go func() {
+		defer close(reached)
+		s.await(context.Background(), time.UnixMilli(2000))
+	}()
+	write(line(2000)[3:])
+	<-reached
+	s.restart()
+	assert.Empty(t, s.text())
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	s.await(ctx, time.UnixMilli(1<<50))
+}
+
+func TestAProgramMayUseTheProcessorsOfItsRole(t *testing.T) {
+	var before, after unix.CPUSet
+	require.NoError(t, unix.SchedGetaffinity(0, &before))
+	var out bytes.Buffer
+	p, err := Local().(local).Start(context.Background(), Program{Name: "nproc", Path: "nproc", CPUs: []int{0}, Stdout: &out})
+	require.NoError(t, err)
+	require.NoError(t, awaitEnd(context.Background(), p))
+	assert.Equal(t, "1\n", out.String())
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	require.NoError(t, unix.SchedGetaffinity(0, &after))
+	assert.Equal(t, before, after)
+
+	_, err = Local().(local).Start(context.Background(), Program{Name: "nproc", Path: "nproc", CPUs: []int{1000}})
+	assert.ErrorContains(t, err, "processors [1000]: invalid argument; there are ")
+}
+
+func TestHowAProgramEndedIsSaid(t *testing.T) {
+	start := func(script string) Process {
+		p, err := local{}.Start(context.Background(), Program{Name: "script", Path: "sh", Args: []string{"-c", script}})
+		require.NoError(t, err)
+		return p
+	}
+	require.NoError(t, awaitEnd(context.Background(), start("exit 0")))
+	require.EqualError(t, awaitEnd(context.Background(), start("echo reason >&2; exit 3")),
+		"script ended by itself: exit status 3; its last output:\nreason")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("enough"))
+	p := start("sleep 1000")
+	require.EqualError(t, awaitEnd(ctx, p), "enough")
+	<-p.Done()
+}
+
+func TestProgramsGetWhatThePointSays(t *testing.T) {
+	v := experiment.Values{}
+	for _, s := range experiment.Settings {
+		v[s.Name] = s.Default
+	}
+	v[experiment.ServerFlags], v[experiment.Workers], v[experiment.Sharded] = "-o modern", "9", "true"
+	v[experiment.ThinkTime], v[experiment.Rate], v[experiment.Pipeline], v[experiment.KeyPattern] = "5ms", "3000", "4", "Z:Z"
+	assert.Contains(t, strings.Join(memcachedArgs(v, "10.0.0.1", 7), " "), "-l 10.0.0.1 -p 7 -U 0 -u root -t 1 -m 256 -c 4122 -o modern")
+	d := &deployment{servers: []member{{address: "a:1"}, {address: "b:2"}}}
+	mcmw := strings.Join(d.mcmwArgs(v, "c", 3), " ")
+	assert.Contains(t, mcmw, "--listen c:3 --servers s1=a:1,s2=b:2 --workers 9 --depth 1 --replicas all --sharded=true --pool shared")
+	assert.Contains(t, mcmw, "--stats-file /dev/stdout --stats-window 200ms")
+	assert.Equal(t, []string{"a:1", "b:2"}, d.targets(), "without middlewares the load goes to the servers")
+	assert.Equal(t, "--pipeline 4 --key-pattern Z:Z --think-time 5ms --rate 1500", strings.Join(furtherLoadArgs(v, 2), " "))
+}
+
+func TestAProgramThatCannotBeStartedIsNamed(t *testing.T) {
+	bed := OnHosts(Local(), Programs{Memcached: "/nowhere/memcached", Mcmw: "true", Mcmwlab: "true"}, nil)
+	_, err := bed.Describe(context.Background())
+	require.ErrorContains(t, err, "asking memcached for its version: ")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, bed.Close())
+}
