@@ -64,7 +64,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		newCompareCommand(),
 		newExportCommand(),
 		newReportCommand(),
-		newLoadCommand(args, stderr),
 		newCheckCommand(),
 		newRunCommand(args, stderr),
 		newAgentCommand(),

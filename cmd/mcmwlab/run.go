@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,11 +78,7 @@ func (f *runFlags) run(ctx context.Context, file string, command []string, stdou
 	p.clear()
 	err = errors.Join(err, bed.Close())
 	if summary.Complete+summary.Failed > 0 {
-		noun := "runs"
-		if summary.Complete == 1 {
-			noun = "run"
-		}
-		line := fmt.Sprintf("%s: %d %s complete", f.out, summary.Complete, noun)
+		line := fmt.Sprintf("%s: %s complete", f.out, count(summary.Complete, "run"))
 		if summary.Skipped > 0 {
 			line += fmt.Sprintf(", of them %d from before", summary.Skipped)
 		}
@@ -157,7 +154,19 @@ func outcome(run *record.Run) string {
 		text += fmt.Sprintf(", mean %.3f ms", r*1e3)
 	}
 	if n := len(run.Warnings); n > 0 {
-		text += fmt.Sprintf("; %d warnings (%s)", n, run.Warnings[0].Code)
+		var codes []string
+		for _, w := range run.Warnings {
+			codes = append(codes, w.Code)
+		}
+		text += fmt.Sprintf("; %s (%s)", count(n, "warning"), strings.Join(slices.Compact(codes), ", "))
 	}
 	return text
+}
+
+// count returns a number of things.
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }

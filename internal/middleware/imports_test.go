@@ -67,6 +67,10 @@ var importRules = []importRule{
 		why: "it judges what a record holds, wherever that came from",
 	},
 	{
+		from: internal("lab/experiment", "lab/collect"), never: []string{"os", "os/exec", "net", "log/slog"}, direct: true,
+		why: "it computes from what it is given",
+	},
+	{
 		from: internal("discover"), never: internal("admin", "config", "lab", "middleware", "netstage", "queue", "worker", "backend"),
 		why: "it finds servers and steers nothing",
 	},
@@ -238,6 +242,7 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 		{"mcmw/internal/replica", "time", "mcmw/internal/replica imports time: it is pure"},
 		{"mcmw/internal/admin", "mcmw/internal/worker", "mcmw/internal/admin imports mcmw/internal/worker: it shows statistics"},
 		{"mcmw/internal/discover", "mcmw/internal/middleware", "mcmw/internal/discover imports mcmw/internal/middleware: it finds servers"},
+		{"mcmw/internal/lab/collect", "os", "mcmw/internal/lab/collect imports os: it computes"},
 		{"mcmw/internal/worker", "mcmw/internal/discover", "mcmw/internal/worker imports mcmw/internal/discover: the data path works without"},
 		{"mcmw/internal/lab/bench", "mcmw/internal/config", "mcmw/internal/lab/bench imports mcmw/internal/config: it measures"},
 		{"mcmw/internal/lab/sample", "os", "mcmw/internal/lab/sample imports os: it computes"},

@@ -100,14 +100,6 @@ func Find(name string) *Setting {
 	return nil
 }
 
-// settingNames returns the names of all settings.
-func settingNames() (names []string) {
-	for _, s := range Settings {
-		names = append(names, s.Name)
-	}
-	return names
-}
-
 // Values are the values of all settings, by name.
 type Values map[string]string
 
