@@ -126,7 +126,7 @@ func (o *CompareOptions) round(ctx context.Context, c Case, round int, into *Com
 			if err != nil {
 				return own, theirs, err
 			}
-			theirs, into.MemtierMisses = sampleOf(r, r.Generator.CPU()), into.MemtierMisses+r.Total.Misses
+			theirs, into.MemtierMisses = sampleOf(r, r.Generator.CPU(), o.Duration), into.MemtierMisses+r.Total.Misses
 			if r.Generator.Limit == load.LimitGenerator {
 				into.MemtierSaturated++
 			}
@@ -136,7 +136,7 @@ func (o *CompareOptions) round(ctx context.Context, c Case, round int, into *Com
 		if err != nil {
 			return own, theirs, err
 		}
-		own, into.OwnMisses = sampleOf(r, cpu), into.OwnMisses+r.Total.Misses
+		own, into.OwnMisses = sampleOf(r, cpu, o.Duration), into.OwnMisses+r.Total.Misses
 		switch r.Generator.Limit {
 		case load.LimitGenerator:
 			into.OwnSaturated++
@@ -147,8 +147,15 @@ func (o *CompareOptions) round(ctx context.Context, c Case, round int, into *Com
 	return own, theirs, ctx.Err()
 }
 
-func sampleOf(r *load.Result, cpu time.Duration) Sample {
-	s := Sample{Throughput: r.Total.OpsPerSec, Mean: r.Total.Latency.Mean.Seconds()}
+// sampleOf returns what a result of so many whole seconds says. Requests are counted by the second: memtier often idles for a
+// second at its end, in which each connection sends its last request, and divides by that time, too.
+func sampleOf(r *load.Result, cpu, duration time.Duration) Sample {
+	s := Sample{Mean: r.Total.Latency.Mean.Seconds()}
+	for _, w := range r.Windows {
+		if time.Duration(w.Index)*time.Second < duration {
+			s.Throughput += float64(w.Requests) / duration.Seconds()
+		}
+	}
 	if r.Total.Requests > 0 {
 		s.CPUPerRequest = cpu.Seconds() / float64(r.Total.Requests)
 	}

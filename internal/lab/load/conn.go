@@ -16,10 +16,11 @@ type workload struct {
 	enc   *encoder
 	keys  *keySpace
 	sizes *sizer
+	cycle int // after how many requests of a connection their kinds repeat
 }
 
 func newWorkload(o *Options) *workload {
-	return &workload{o: o, enc: newEncoder(o), keys: newKeySpace(o), sizes: newSizer(o)}
+	return &workload{o: o, enc: newEncoder(o), keys: newKeySpace(o), sizes: newSizer(o), cycle: o.cycle()}
 }
 
 // conn is one connection of the load. Its thread owns it.
@@ -58,7 +59,7 @@ func newConn(w *workload, id, fd int) *conn {
 		fd:     fd,
 		target: o.Targets[id%len(o.Targets)],
 		rng:    *rand.NewPCG(o.Seed, uint64(id)),
-		cycle:  id % o.cycle(),
+		cycle:  id % w.cycle,
 		left:   -1,
 		set:    w.keys.state(o.SetKeys, id),
 		get:    w.keys.state(o.GetKeys, id),
@@ -93,7 +94,7 @@ func (c *conn) appendRequest(b []byte, w *workload, drawn []uint64) []byte {
 		c.left--
 	}
 	cycle := c.cycle
-	if c.cycle++; c.cycle == o.cycle() {
+	if c.cycle++; c.cycle == w.cycle {
 		c.cycle = 0
 	}
 	r := &c.ring[slot]
@@ -121,6 +122,9 @@ func (c *conn) appendRequest(b []byte, w *workload, drawn []uint64) []byte {
 
 // appendSet appends a request that stores a value under a key; its size and its expiry are drawn.
 func (w *workload) appendSet(b []byte, key uint64, rng *rand.PCG) []byte {
+	if size := w.enc.size; size > 0 {
+		return w.enc.appendSet(b, key, size, 0)
+	}
 	size, expiry := w.sizes.draw(key, rng), 0
 	if w.o.ExpiryMax > 0 {
 		expiry = w.o.ExpiryMin + int(uniform(rng)*float64(w.o.ExpiryMax-w.o.ExpiryMin+1))

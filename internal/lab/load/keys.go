@@ -76,6 +76,15 @@ func mul(a, b, c uint64) (hi, lo, divisor uint64) {
 
 // draw returns the next key.
 func (k *keySpace) draw(p KeyPattern, s *keyState, rng *rand.PCG) uint64 {
+	if p != Uniform {
+		return k.drawUneven(p, s, rng)
+	}
+	offset, _ := bits.Mul64(rng.Uint64(), k.count)
+	return k.first + offset
+}
+
+// drawUneven returns the next key of another pattern than Uniform.
+func (k *keySpace) drawUneven(p KeyPattern, s *keyState, rng *rand.PCG) uint64 {
 	switch p {
 	case Sequential, Parallel:
 		key := s.next
@@ -90,11 +99,8 @@ func (k *keySpace) draw(p KeyPattern, s *keyState, rng *rand.PCG) uint64 {
 				return min(uint64(x), k.first+k.count-1)
 			}
 		}
-	case Zipf:
-		return k.first + k.zipf.draw(rng) - 1
 	default:
-		offset, _ := bits.Mul64(rng.Uint64(), k.count)
-		return k.first + offset
+		return k.first + k.zipf.draw(rng) - 1
 	}
 }
 

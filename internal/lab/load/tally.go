@@ -30,29 +30,13 @@ type counts struct {
 	latency  int64  // sum over requests, ns
 }
 
-// minus returns c less what it was at an earlier time.
-func (c counts) minus(earlier counts) counts {
-	return counts{
-		requests: c.requests - earlier.requests,
-		keys:     c.keys - earlier.keys,
-		hits:     c.hits - earlier.hits,
-		failures: c.failures - earlier.failures,
-		latency:  c.latency - earlier.latency,
-	}
-}
-
 // add counts d, too.
-func (c *counts) add(d counts) { *c = c.plus(d) }
-
-// plus returns the sum of c and d.
-func (c counts) plus(d counts) counts {
-	return counts{
-		requests: c.requests + d.requests,
-		keys:     c.keys + d.keys,
-		hits:     c.hits + d.hits,
-		failures: c.failures + d.failures,
-		latency:  c.latency + d.latency,
-	}
+func (c *counts) add(d *counts) {
+	c.requests += d.requests
+	c.keys += d.keys
+	c.hits += d.hits
+	c.failures += d.failures
+	c.latency += d.latency
 }
 
 // traffic counts the bytes of the sockets.
@@ -68,8 +52,8 @@ type liveCounts struct {
 // publish is called by the thread alone.
 func (l *liveCounts) publish(commands *[numCommands]counts, t traffic) {
 	var total counts
-	for _, c := range commands {
-		total = total.plus(c)
+	for i := range commands {
+		total.add(&commands[i])
 	}
 	l.requests.Store(total.requests)
 	l.keys.Store(total.keys)

@@ -385,10 +385,10 @@ func (t *thread) replied(c *conn, r *request, now int64) error {
 			t.firstFailure = string(reply.failed)
 		}
 	}
-	t.commands[r.command].add(one)
+	t.commands[r.command].add(&one)
 	t.lastReply = now
 	if t.recording {
-		t.window.commands[r.command].add(one)
+		t.window.commands[r.command].add(&one)
 		record(t.window.latencies[r.command], latency)
 		if t.window.services[r.command] != nil {
 			t.window.service[r.command] += now - r.sent

@@ -50,7 +50,7 @@ func newTallies(o *Options) (t tallies) {
 // merge adds what other holds, which has the same histograms.
 func (t *tallies) merge(other *tallies) {
 	for c := range t.commands {
-		t.commands[c].add(other.commands[c])
+		t.commands[c].add(&other.commands[c])
 		t.service[c] += other.service[c]
 	}
 	each := other.histograms()
@@ -80,7 +80,7 @@ func (t *tallies) reset() {
 func (t *tallies) total() (of counts, latencies *hdrhistogram.Histogram, service int64, services *hdrhistogram.Histogram) {
 	latencies, services = newHistogram(), newHistogram()
 	for c := range t.commands {
-		of.add(t.commands[c])
+		of.add(&t.commands[c])
 		service += t.service[c]
 		if t.latencies[c] != nil {
 			latencies.Merge(t.latencies[c])
