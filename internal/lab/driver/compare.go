@@ -156,6 +156,9 @@ func sampleOf(r *load.Result, cpu, duration time.Duration) Sample {
 			s.Throughput += float64(w.Requests) / duration.Seconds()
 		}
 	}
+	if len(r.Windows) == 0 {
+		s.Throughput = r.Total.OpsPerSec
+	}
 	if r.Total.Requests > 0 {
 		s.CPUPerRequest = cpu.Seconds() / float64(r.Total.Requests)
 	}

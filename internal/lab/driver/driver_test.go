@@ -169,7 +169,7 @@ func TestTheGeneratorsAreMeasuredInTurn(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	var order []string
 	all, err := Compare(t.Context(), CompareOptions{
-		Target: server.Addr(), Mcmwlab: mctest.Build(t, "mcmw/cmd/mcmwlab"), Memtier: fake(t, "cp "+sample(t, "mixed-3runs.json")+" $json"),
+		Target: server.Addr(), Mcmwlab: mctest.Build(t, "mcmw/cmd/mcmwlab"), Memtier: fake(t, "cp "+sample(t, "get.json")+" $json"),
 		Rounds: 2, Duration: time.Second, Cases: Cases()[:1],
 		Progress: func(round int, name, generator string) { order = append(order, fmt.Sprint(round, " ", generator)) },
 	})
@@ -206,4 +206,18 @@ func TestAgreementIsJudgedByMedians(t *testing.T) {
 	require.NoError(t, WriteMarkdown(&table, []Comparison{c, {Case: "not measured"}}, 0.03))
 	assert.Contains(t, table.String(), "| a load | 103 | 100 | 1.020 (1.000 to 5.000) | 10.000 | 10.000 | 1.000 (0.200 to 1.000) | 2.00 | 4.00 | 0.500 (0.500 to 2.250) | yes | - |")
 	assert.NotContains(t, table.String(), "not measured")
+}
+
+func TestThroughputIsCountedOverWholeSeconds(t *testing.T) {
+	// The third second is memtier's idle one, in which each connection sends its last request.
+	r := &load.Result{
+		Windows: []load.Window{{Index: 0, Requests: 1000}, {Index: 1, Requests: 2000}, {Index: 2, Requests: 10}},
+		Total:   load.CommandResult{Requests: 3010, OpsPerSec: 1003, Latency: load.Latency{Mean: time.Millisecond}},
+	}
+	s := sampleOf(r, 301*time.Millisecond, 2*time.Second)
+	assert.InDelta(t, 1500, s.Throughput, 1e-9)
+	assert.InDelta(t, 1e-3, s.Mean, 1e-12)
+	assert.InDelta(t, 100e-6, s.CPUPerRequest, 1e-12)
+	r.Windows = nil
+	assert.InDelta(t, 1003, sampleOf(r, 0, 2*time.Second).Throughput, 1e-9, "an output without a time series")
 }
