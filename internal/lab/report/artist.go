@@ -41,7 +41,11 @@ func point(x float64, e Estimate) plot.Point {
 	if !e.OK() {
 		return plot.At(x, math.NaN())
 	}
-	return plot.Between(x, e.Mean, e.Interval.Low, e.Interval.High)
+	low := e.Interval.Low
+	if e.Mean >= 0 {
+		low = math.Max(0, low) // nothing that is drawn here can be negative
+	}
+	return plot.Between(x, e.Mean, low, e.Interval.High)
 }
 
 // line returns what f estimates at the points of l.

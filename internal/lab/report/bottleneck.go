@@ -44,10 +44,9 @@ func (d *Data) components(p Point) []Component {
 			all = append(all, Component{Name: name, Utilization: e, rank: rank})
 		}
 	}
-	add(0, "load generator", func(r record.Run) (float64, bool) {
-		v, ok := r.Value(record.SourceClient, "saturated")
-		return v, ok && v > 0
-	})
+	if e := p.Estimate(record.SourceClient, "saturated"); e.Mean > 0 {
+		all = append(all, Component{Name: "load generator", Utilization: e, rank: 0})
+	}
 	add(1, "bandwidth of the path", func(r record.Run) (float64, bool) {
 		limit, ok := d.bandwidthLimit(r)
 		x, okX := r.Value(record.SourceClient, "throughput")

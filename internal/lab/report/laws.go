@@ -53,28 +53,39 @@ func lawResponseTime(run record.Run, source string) (float64, bool) {
 }
 
 // path returns what was measured of the path: of the run, or of the set.
-func (d *Data) path(run record.Run, metric string) (float64, bool) {
-	if v, ok := run.Value(record.SourcePath, metric); ok {
+func (d *Data) path(run record.Run, source, metric string) (float64, bool) {
+	if v, ok := run.Value(source, metric); ok {
 		return v, true
 	}
-	return record.Find(d.Manifest.Path, record.SourcePath, metric)
+	return record.Find(d.Manifest.Path, source, metric)
 }
 
-// bytesPerRequest returns the bytes of a request and its reply in the direction that carries more.
-func bytesPerRequest(run record.Run) (float64, bool) {
-	read, okR := run.Value(record.SourceClient, "bytes_read")
-	written, okW := run.Value(record.SourceClient, "bytes_written")
+// The directions of the path, where its bandwidth was measured in each.
+const (
+	pathOfRequests = record.SourcePath + ":requests"
+	pathOfReplies  = record.SourcePath + ":replies"
+)
+
+// bandwidthLimit returns the throughput at which the path is full in the direction that is full first. Where the directions
+// were not measured each, both have the bandwidth of the path.
+func (d *Data) bandwidthLimit(run record.Run) (limit float64, known bool) {
 	requests, ok := run.Value(record.SourceClient, "requests")
 	if !ok {
 		requests, ok = run.Value(record.SourceClient, "throughput")
 		requests *= run.Seconds
 	}
-	return max(read, written) / requests, ok && (okR || okW) && requests > 0 && max(read, written) > 0
-}
-
-// bandwidthLimit returns the throughput at which the path is full in the direction that carries more.
-func (d *Data) bandwidthLimit(run record.Run) (float64, bool) {
-	bandwidth, ok := d.path(run, "bandwidth")
-	each, okB := bytesPerRequest(run)
-	return bandwidth / each, ok && okB && bandwidth > 0
+	if !ok || requests <= 0 {
+		return 0, false
+	}
+	for _, way := range []struct{ source, bytes string }{{pathOfRequests, "bytes_written"}, {pathOfReplies, "bytes_read"}} {
+		bandwidth, ok := d.path(run, way.source, "bandwidth")
+		if !ok {
+			bandwidth, ok = d.path(run, record.SourcePath, "bandwidth")
+		}
+		bytes, okB := run.Value(record.SourceClient, way.bytes)
+		if full := bandwidth / (bytes / requests); ok && okB && bandwidth > 0 && bytes > 0 && (!known || full < limit) {
+			limit, known = full, true
+		}
+	}
+	return limit, known
 }

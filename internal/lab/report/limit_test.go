@@ -34,9 +34,15 @@ func TestTheBottleneckIsTheCauseNotWhatWaitsForIt(t *testing.T) {
 			-1,
 			"limited by the workers, 98.8 %; of their time 80.0 % is waiting for servers",
 		},
-		"server":             {[]record.Value{busy, value("server:one", "seconds_cpu", 19.5)}, -1, "limited by the processor of one, 97.5 %; with it the workers, 98.8 %"},
-		"host":               {[]record.Value{busy}, 0.02, "limited by the processor of the host, 98.0 %; with it the workers, 98.8 %"},
-		"bandwidth":          {[]record.Value{busy, value("client", "bytes_read", 9.5e6), value("client", "requests", 10000), value("path", "bandwidth", 1e6)}, 0.02, "limited by the bandwidth of the path, 95.0 %"},
+		"server":    {[]record.Value{busy, value("server:one", "seconds_cpu", 19.5)}, -1, "limited by the processor of one, 97.5 %; with it the workers, 98.8 %"},
+		"host":      {[]record.Value{busy}, 0.02, "limited by the processor of the host, 98.0 %; with it the workers, 98.8 %"},
+		"bandwidth": {[]record.Value{busy, value("client", "bytes_read", 9.5e6), value("client", "requests", 10000), value("path", "bandwidth", 1e6)}, 0.02, "limited by the bandwidth of the path, 95.0 %"},
+		"bandwidth of one direction": {
+			[]record.Value{
+				value("client", "bytes_read", 1e6), value("client", "bytes_written", 8e6), value("client", "requests", 10000),
+				value("path:requests", "bandwidth", 1e6), value("path:replies", "bandwidth", 4e5),
+			}, -1, "no component is in use for 90 % of the time; most used: bandwidth of the path, 80.0 %",
+		},
 		"more than there is": {[]record.Value{busy, value("client", "bytes_read", 25e6), value("client", "requests", 10000), value("path", "bandwidth", 1e6)}, -1, "limited by the workers, 98.8 %; the bandwidth of the path comes to 250 %, so"},
 		"generator":          {[]record.Value{busy, value("client", "saturated", 1)}, 0.02, "limited by the load generator, not by what was measured"},
 	} {

@@ -136,7 +136,7 @@ func (a *artist) configuration() Table {
 	add("measured for", plot.Seconds.Format(seconds.Mean))
 	for _, v := range m.Path {
 		described, _ := record.Describe(v.Metric)
-		add("path: "+strings.ReplaceAll(v.Metric, "_", " "), plot.UnitOf(described.Unit).Format(v.Value))
+		add(v.Source+": "+strings.ReplaceAll(v.Metric, "_", " "), plot.UnitOf(described.Unit).Format(v.Value))
 	}
 	add("testbed", m.Testbed)
 	add("imported from", m.Imported)
@@ -217,7 +217,7 @@ func (a *artist) maximum() Table {
 			return
 		}
 		derived := p.derive(func(r record.Run) (float64, bool) {
-			trip, _ := a.d.path(r, "round_trip_time_mean")
+			trip, _ := a.d.path(r, record.SourcePath, "round_trip_time_mean")
 			return lawThroughput(r, record.SourceMiddleware, trip)
 		})
 		missed := p.derive(func(r record.Run) (float64, bool) {
