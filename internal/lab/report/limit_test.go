@@ -88,3 +88,17 @@ func TestALineThatStillGrowsIsNotCalledSaturated(t *testing.T) {
 		})
 	}
 }
+
+func TestOneSaturatedRepetitionOfThreeDoesNotMakeTheGeneratorTheLimit(t *testing.T) {
+	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "generator"})
+	require.NoError(t, err)
+	defer r.Close()
+	for repetition, saturated := range []float64{0, 1, 0} {
+		require.NoError(t, r.Add(record.Run{
+			Repetition: repetition, State: record.Complete, Factors: map[string]string{"connections": "8"},
+			Results: []record.Value{{Source: "client", Metric: "throughput", Value: 1000}, {Source: "client", Metric: "saturated", Value: saturated}},
+		}))
+	}
+	d, v := read(t, r, nil)
+	require.Equal(t, "no component is in use for 90 % of the time; most used: load generator, 33.3 %", d.Analyse(v).Saturations[0][0].Bottleneck.Words)
+}
