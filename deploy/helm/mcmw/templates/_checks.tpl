@@ -1,0 +1,93 @@
+{{- /* What the schema can't say. Each message names the keys and what is expected of them. */ -}}
+{{- define "mcmw.checks" -}}
+{{- $v := .Values -}}
+{{- $needed := add $v.drain.preStopSleepSeconds $v.drain.timeoutSeconds 2 -}}
+{{- if gt (int $needed) (int $v.drain.gracePeriodSeconds) -}}
+{{- fail (printf "drain.gracePeriodSeconds is %d: the kubelet would kill mcmw while it drains; expected at least %d, which is drain.preStopSleepSeconds (%d), drain.timeoutSeconds (%d) and 2 to end"
+  (int $v.drain.gracePeriodSeconds) (int $needed) (int $v.drain.preStopSleepSeconds) (int $v.drain.timeoutSeconds)) -}}
+{{- end -}}
+{{- if and $v.memcached.enabled $v.servers -}}
+{{- fail "servers is set, and memcached.enabled is true: set memcached.enabled=false to use your own servers, or leave servers empty" -}}
+{{- end -}}
+{{- if not (or $v.memcached.enabled $v.servers) -}}
+{{- fail "memcached.enabled is false and servers is empty: mcmw needs servers, such as servers={cache1:11211,cache2:11211}" -}}
+{{- end -}}
+{{- if and (eq $v.kind "DaemonSet") (or $v.autoscaling.enabled $v.keda.enabled) -}}
+{{- fail "kind is DaemonSet, whose number of pods is that of the nodes: autoscaling.enabled and keda.enabled need kind=Deployment" -}}
+{{- end -}}
+{{- if and $v.autoscaling.enabled $v.keda.enabled -}}
+{{- fail "autoscaling.enabled and keda.enabled are both true: KEDA makes a HorizontalPodAutoscaler of its own; expected one of them" -}}
+{{- end -}}
+{{- if and $v.keda.enabled (not $v.keda.prometheusAddress) (not $v.keda.triggers) -}}
+{{- fail "keda.enabled is true and nothing triggers: expected keda.prometheusAddress or keda.triggers" -}}
+{{- end -}}
+{{- if and $v.autoscaling.enabled (not $v.autoscaling.targetCPUUtilization) (not $v.autoscaling.queue.enabled) (not $v.autoscaling.metrics) -}}
+{{- fail "autoscaling.enabled is true and there is nothing to scale by: expected autoscaling.targetCPUUtilization, autoscaling.queue.enabled or autoscaling.metrics" -}}
+{{- end -}}
+{{- range $name := list "autoscaling" "keda" -}}
+{{- $scaling := index $v $name -}}
+{{- if and $scaling.enabled (gt (int $scaling.minReplicas) (int $scaling.maxReplicas)) -}}
+{{- fail (printf "%s.minReplicas is %d and %s.maxReplicas is %d: expected at most as many" $name (int $scaling.minReplicas) $name (int $scaling.maxReplicas)) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $v.autoscaling.enabled $v.autoscaling.targetCPUUtilization (not (dig "requests" "cpu" "" $v.resources)) -}}
+{{- fail "autoscaling.targetCPUUtilization is a part of resources.requests.cpu, which is not set" -}}
+{{- end -}}
+{{- if and $v.metrics.serviceMonitor.enabled $v.metrics.podMonitor.enabled -}}
+{{- fail "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled are both true: every pod would be scraped twice; expected one of them" -}}
+{{- end -}}
+{{- if and (eq (int $v.updateStrategy.maxUnavailable) 0) (eq (int $v.updateStrategy.maxSurge) 0) -}}
+{{- fail "updateStrategy.maxUnavailable and updateStrategy.maxSurge are both 0: no pod could ever be replaced" -}}
+{{- end -}}
+{{- if and $v.tls.clientCA (not $v.tls.secretName) -}}
+{{- fail "tls.clientCA is true and tls.secretName is empty: expected the Secret that has ca.crt" -}}
+{{- end -}}
+{{- if and $v.serverTLS.clientCertificate (not $v.serverTLS.secretName) -}}
+{{- fail "serverTLS.clientCertificate is true and serverTLS.secretName is empty: expected the Secret that has tls.crt and tls.key" -}}
+{{- end -}}
+{{- if and $v.memcached.enabled (ne (not $v.serverTLS.enabled) (not $v.memcached.tls.secretName)) -}}
+{{- fail "memcached.tls.secretName and serverTLS.enabled belong together: the chart's servers speak TLS with both or with none" -}}
+{{- end -}}
+{{- if $v.memcached.enabled -}}
+{{- $limit := include "mcmw.bytes" (dig "limits" "memory" "" $v.memcached.resources) | int64 -}}
+{{- $least := mul (add $v.memcached.memoryMiB 16) 1048576 -}}
+{{- if and $limit (lt $limit $least) -}}
+{{- fail (printf "memcached.resources.limits.memory is %v: memcached would be killed before it is full; expected at least %dMi, which is memcached.memoryMiB and 16 more" $v.memcached.resources.limits.memory (int (add $v.memcached.memoryMiB 16))) -}}
+{{- end -}}
+{{- end -}}
+{{- /* Names that the cluster, or Helm's server-side apply, refuses to have twice. */ -}}
+{{- $managed := dict "MCMW_LISTEN" "service.port" "MCMW_LISTEN_PORT" "service.port" "MCMW_ADMIN" "adminPort" "MCMW_CONFIG" "config" "MCMW_DRAIN_TIMEOUT" "drain.timeoutSeconds" "MCMW_SERVERS" "servers" -}}
+{{- range $v.extraEnv -}}
+{{- if hasKey $managed .name -}}
+{{- fail (printf "extraEnv has %s, which the chart sets: use %s" .name (index $managed .name)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $v.extraArgs -}}
+{{- $flag := first (splitList "=" (toString .)) -}}
+{{- range $name := list "listen" "listen-port" "admin" "config" "drain-timeout" "servers" -}}
+{{- if eq $flag (printf "--%s" $name) -}}
+{{- fail (printf "extraArgs has %s, which the chart sets: use %s" $flag (index $managed (printf "MCMW_%s" ($name | upper | replace "-" "_")))) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- include "mcmw.unique" (list "extraEnv" "name" $v.extraEnv (list)) -}}
+{{- include "mcmw.unique" (list "extraVolumes" "name" $v.extraVolumes (include "mcmw.volumes" . | fromYamlArray)) -}}
+{{- include "mcmw.unique" (list "extraVolumeMounts" "mountPath" $v.extraVolumeMounts (list)) -}}
+{{- include "mcmw.unique" (list "extraContainers" "name" $v.extraContainers (list (dict "name" "mcmw"))) -}}
+{{- include "mcmw.unique" (list "loadgen.jobs" "name" $v.loadgen.jobs (list)) -}}
+{{- end -}}
+
+{{- /* Refuses entries of one name. Takes (list KEY FIELD ENTRIES TAKEN). */ -}}
+{{- define "mcmw.unique" -}}
+{{- $key := index . 0 -}}
+{{- $field := index . 1 -}}
+{{- $seen := dict -}}
+{{- range index . 3 -}}{{- $_ := set $seen (get . $field) true -}}{{- end -}}
+{{- range index . 2 -}}
+{{- $name := get . $field -}}
+{{- if hasKey $seen $name -}}
+{{- fail (printf "%s has the %s %q, which is there already; expected another one" $key $field $name) -}}
+{{- end -}}
+{{- $_ := set $seen $name true -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,107 @@
+{{- /* The options of mcmw that it changes while it runs: internal/config says which, and a test compares. */ -}}
+{{- define "mcmw.liveOptions" -}}
+servers replicas read ack get-error failure-limit rejoin missed-memory sharded ring hash hash-tag resolve-interval remove-after resolver workers depth queue pool
+timeout stall-after connect-timeout drain-timeout log-level watch-interval
+{{- end -}}
+
+{{- /* The file that mcmw follows. */ -}}
+{{- define "mcmw.file" -}}
+{{- $servers := .Values.servers -}}
+{{- if .Values.memcached.enabled -}}
+{{- $servers = list (printf "srv+_memcache._tcp.%s" (include "mcmw.memcachedHost" .)) -}}
+{{- end -}}
+{{- $file := dict "servers" $servers "drain-timeout" (printf "%ds" (int .Values.drain.timeoutSeconds)) -}}
+{{- $live := splitList " " (include "mcmw.liveOptions" . | replace "\n" " ") -}}
+{{- range $name, $value := .Values.config -}}
+{{- if has $name $live -}}{{- $_ := set $file $name $value -}}{{- end -}}
+{{- end -}}
+{{- toYaml $file -}}
+{{- end -}}
+
+{{- /* The variables of mcmw's container, by their names: everything that holds until a pod ends. */ -}}
+{{- define "mcmw.env" -}}
+{{- $env := dict
+  "MCMW_CONFIG" (dict "value" "/etc/mcmw/config/mcmw.yaml")
+  "MCMW_LISTEN" (dict "value" ":11311")
+  "MCMW_ADMIN" (dict "value" (printf ":%d" (int .Values.adminPort)))
+-}}
+{{- $limits := default dict .Values.resources.limits -}}
+{{- $memory := include "mcmw.bytes" $limits.memory | int64 -}}
+{{- if $memory -}}
+{{- $_ := set $env "GOMEMLIMIT" (dict "value" (mulf $memory 0.9 | floor | int64 | toString)) -}}
+{{- $_ := set $env "MCMW_CLIENT_MEMORY" (dict "value" (max 1048576 (div $memory 8) | toString)) -}}
+{{- end -}}
+{{- if $limits.cpu -}}
+{{- $_ := set $env "GOMAXPROCS" (dict "valueFrom" (dict "resourceFieldRef" (dict "resource" "limits.cpu" "containerName" "mcmw"))) -}}
+{{- end -}}
+{{- with .Values.tls -}}
+{{- if .secretName -}}
+{{- $_ := set $env "MCMW_TLS_CERT" (dict "value" "/etc/mcmw/tls/tls.crt") -}}
+{{- $_ := set $env "MCMW_TLS_KEY" (dict "value" "/etc/mcmw/tls/tls.key") -}}
+{{- if .clientCA -}}{{- $_ := set $env "MCMW_TLS_CLIENT_CA" (dict "value" "/etc/mcmw/tls/ca.crt") -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.auth.secretName -}}{{- $_ := set $env "MCMW_AUTH_FILE" (dict "value" "/etc/mcmw/auth/users") -}}{{- end -}}
+{{- with .Values.serverTLS -}}
+{{- if .enabled -}}
+{{- $_ := set $env "MCMW_SERVER_TLS" (dict "value" "true") -}}
+{{- if and .secretName .ca -}}{{- $_ := set $env "MCMW_SERVER_TLS_CA" (dict "value" "/etc/mcmw/server-tls/ca.crt") -}}{{- end -}}
+{{- if and .secretName .clientCertificate -}}
+{{- $_ := set $env "MCMW_SERVER_TLS_CERT" (dict "value" "/etc/mcmw/server-tls/tls.crt") -}}
+{{- $_ := set $env "MCMW_SERVER_TLS_KEY" (dict "value" "/etc/mcmw/server-tls/tls.key") -}}
+{{- end -}}
+{{- $name := .name -}}
+{{- if $.Values.memcached.enabled -}}{{- $name = default (include "mcmw.memcachedHost" $) $name -}}{{- end -}}
+{{- if $name -}}{{- $_ := set $env "MCMW_SERVER_TLS_NAME" (dict "value" $name) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.serverAuth.secretName -}}{{- $_ := set $env "MCMW_SERVER_AUTH_FILE" (dict "value" "/etc/mcmw/server-auth/user") -}}{{- end -}}
+{{- $live := splitList " " (include "mcmw.liveOptions" . | replace "\n" " ") -}}
+{{- range $name, $value := .Values.config -}}
+{{- if not (has $name $live) -}}
+{{- $_ := set $env (printf "MCMW_%s" ($name | upper | replace "-" "_")) (dict "value" (include "mcmw.text" $value)) -}}
+{{- end -}}
+{{- end -}}
+{{- if hasKey .Values.config "procs" -}}{{- $_ := unset $env "GOMAXPROCS" -}}{{- end -}}
+{{- range .Values.extraEnv -}}
+{{- $_ := set $env .name (omit . "name") -}}
+{{- end -}}
+{{- range $name := keys $env | sortAlpha }}
+- {{ merge (dict "name" $name) (index $env $name) | toYaml | nindent 2 | trim }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The Secrets and the ConfigMap as volumes, by their names. */ -}}
+{{- define "mcmw.volumes" -}}
+- name: config
+  configMap:
+    name: {{ include "mcmw.fullname" . }}
+{{- with .Values.tls.secretName }}
+- name: tls
+  secret: {secretName: {{ . | quote }}, defaultMode: 0440}
+{{- end }}
+{{- with .Values.auth }}
+{{- if .secretName }}
+- name: auth
+  secret:
+    secretName: {{ .secretName | quote }}
+    defaultMode: 0440
+    items: [{key: {{ .key | quote }}, path: users}]
+{{- end }}
+{{- end }}
+{{- with .Values.serverTLS }}
+{{- if and .enabled .secretName }}
+- name: server-tls
+  secret: {secretName: {{ .secretName | quote }}, defaultMode: 0440}
+{{- end }}
+{{- end }}
+{{- with .Values.serverAuth }}
+{{- if .secretName }}
+- name: server-auth
+  secret:
+    secretName: {{ .secretName | quote }}
+    defaultMode: 0440
+    items: [{key: {{ .key | quote }}, path: user}]
+{{- end }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,134 @@
+{{- /* Names. */ -}}
+{{- define "mcmw.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 48 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 48 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 48 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "mcmw.memcachedName" -}}{{ include "mcmw.fullname" . }}-memcached{{- end -}}
+{{- define "mcmw.loadgenName" -}}{{ include "mcmw.fullname" . }}-loadgen{{- end -}}
+{{- define "mcmw.metricsName" -}}{{ include "mcmw.fullname" . }}-metrics{{- end -}}
+
+{{- define "mcmw.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "mcmw.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* The names by which clients and the chart's servers are found, within the cluster. */ -}}
+{{- define "mcmw.host" -}}{{ include "mcmw.fullname" . }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}{{- end -}}
+{{- define "mcmw.memcachedHost" -}}{{ include "mcmw.memcachedName" . }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}{{- end -}}
+
+{{- /* Labels. Takes (list $ COMPONENT). The selector's never change: those of a Deployment and a StatefulSet can't. */ -}}
+{{- define "mcmw.selector" -}}
+{{- $root := first . -}}
+app.kubernetes.io/name: {{ default $root.Chart.Name $root.Values.nameOverride | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ last . }}
+{{- end -}}
+
+{{- define "mcmw.labels" -}}
+{{- $root := first . -}}
+{{- $own := include "mcmw.selector" . | fromYaml -}}
+{{- $_ := set $own "app.kubernetes.io/managed-by" $root.Release.Service -}}
+{{- $_ := set $own "app.kubernetes.io/version" ($root.Chart.AppVersion | toString) -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
+{{- toYaml (merge $own $root.Values.commonLabels) -}}
+{{- end -}}
+
+{{- /* Metadata of an object. Takes (list $ NAME COMPONENT LABELS ANNOTATIONS NAMESPACE). */ -}}
+{{- define "mcmw.metadata" -}}
+{{- $root := index . 0 -}}
+name: {{ index . 1 }}
+namespace: {{ default $root.Release.Namespace (index . 5) }}
+labels:
+  {{- toYaml (merge (include "mcmw.labels" (list $root (index . 2)) | fromYaml) (index . 3)) | nindent 2 }}
+{{- with merge (dict) (index . 4) $root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* Metadata of a pod. Takes (list $ COMPONENT LABELS ANNOTATIONS). Without the chart's version: that alone need not replace pods. */ -}}
+{{- define "mcmw.podMetadata" -}}
+{{- $root := index . 0 -}}
+labels:
+  {{- toYaml (merge (include "mcmw.selector" (list $root (index . 1)) | fromYaml) (index . 2) $root.Values.commonLabels) | nindent 2 }}
+{{- with merge (dict) (index . 3) $root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* An image. Takes (list IMAGE DEFAULTREPOSITORY DEFAULTTAG). */ -}}
+{{- define "mcmw.image" -}}
+{{- $image := index . 0 -}}
+{{- $repository := default (index . 1) $image.repository -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $repository $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $repository (default (index . 2) $image.tag | toString) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Where the pods of a component go. Takes (list $ COMPONENT VALUES). */ -}}
+{{- define "mcmw.placement" -}}
+{{- $values := index . 2 -}}
+{{- $selector := include "mcmw.selector" (list (index . 0) (index . 1)) | fromYaml -}}
+{{- with $values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.topologySpread }}
+topologySpreadConstraints:
+  {{- range . }}
+  - {{ toYaml (merge (dict) . (dict "labelSelector" (dict "matchLabels" $selector))) | nindent 4 | trim }}
+  {{- end }}
+{{- end }}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{- /* A quantity of memory in bytes; 0 for none. */ -}}
+{{- define "mcmw.bytes" -}}
+{{- $text := . | toString -}}
+{{- if not . -}}
+0
+{{- else if not (regexMatch "^[0-9]+([.][0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$" $text) -}}
+{{- fail (printf "%q is no quantity of memory the chart can compute with; expected a number of bytes, or one with Ki, Mi, Gi, Ti, k, M, G or T, such as 512Mi" $text) -}}
+{{- else -}}
+{{- $number := regexFind "^[0-9.]+" $text | float64 -}}
+{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
+{{- mulf $number (index $units (regexFind "[A-Za-z]*$" $text)) | floor | int64 -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* An option's value as text: Helm reads numbers as floating point. */ -}}
+{{- define "mcmw.text" -}}
+{{- if kindIs "string" . -}}{{ . }}{{- else if kindIs "slice" . -}}{{ join "," . }}{{- else -}}{{ toJson . }}{{- end -}}
+{{- end -}}
+
+{{- /* Peers of a network policy that are the pods of a component. Takes (list $ COMPONENT). */ -}}
+{{- define "mcmw.pods" -}}
+- podSelector:
+    matchLabels:
+      {{- include "mcmw.selector" . | nindent 6 }}
+{{- end -}}
