@@ -81,6 +81,6 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return config.ExplainFlagError(err) })
-	root.AddCommand(newServeCommand(), newConfigCommand(), newDemoCommand(), newTopCommand(), newAdviseCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newConfigCommand(), newDemoCommand(), newTopCommand(), newAdviseCommand(), newPingCommand(), newVersionCommand())
 	return root
 }

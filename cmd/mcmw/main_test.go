@@ -150,7 +150,7 @@ func TestTheShellCompletesOptionsAndTheirValues(t *testing.T) {
 }
 
 func TestEveryCommandHasHelp(t *testing.T) {
-	for _, args := range []string{"", "--help", "serve --help", "config", "config check --help", "config print --help", "version --help"} {
+	for _, args := range []string{"", "--help", "serve --help", "config", "config check --help", "config print --help", "ping --help", "version --help"} {
 		code, stdout, stderr := execute(t, strings.Fields(args)...)
 		require.Equal(t, exitOK, code, args)
 		require.Contains(t, stdout, "Usage:", args)

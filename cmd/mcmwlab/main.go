@@ -68,6 +68,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		newRunCommand(args, stderr),
 		newAgentCommand(),
 		newVersionCommand(),
+		newWaitCommand(),
 	)
 	return root.ExecuteContext(ctx)
 }

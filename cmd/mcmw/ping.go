@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/route"
+	"mcmw/internal/secret"
+	"mcmw/internal/spell"
+)
+
+const (
+	// pingTimeout bounds connecting, and each exchange.
+	pingTimeout = 5 * time.Second
+	// pingPause is the time between two attempts.
+	pingPause = 500 * time.Millisecond
+	// pingExpires has a value that could not be deleted disappear, seconds.
+	pingExpires = 60
+)
+
+// pingOptions are the flags of `mcmw ping`.
+type pingOptions struct {
+	patience time.Duration
+	tls      bool
+	files    secret.ClientFiles
+	authFile string
+}
+
+func newPingCommand() *cobra.Command {
+	var o pingOptions
+	command := &cobra.Command{
+		Use:   "ping ADDRESS",
+		Short: "Set, get and delete a value through a memcached or a middleware",
+		Long: "Set, get and delete a value of its own at ADDRESS, host:port or unix:/path, as a client would. The exit code says whether every reply was\n" +
+			"the expected one: for tests of an installation, where there may be no other client.",
+		Example: "  mcmw ping 127.0.0.1:11311\n  mcmw ping cache:11311 --for 30s --tls-ca ca.crt --auth-file user",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.tls = o.tls || o.files != secret.ClientFiles{}
+			return ping(cmd.Context(), args[0], o, cmd.OutOrStdout())
+		},
+	}
+	flags := command.Flags()
+	flags.DurationVar(&o.patience, "for", 0, "try again for this long until it works")
+	flags.BoolVar(&o.tls, "tls", false, "speak TLS")
+	flags.StringVar(&o.files.CA, "tls-ca", "", "file of the authorities, one of which must have signed the certificate; by default those of the system")
+	flags.StringVar(&o.files.Cert, "tls-cert", "", "file of the certificate to show")
+	flags.StringVar(&o.files.Key, "tls-key", "", "file of its private key")
+	flags.StringVar(&o.files.Name, "tls-name", "", "what the certificate must be for; by default the host of ADDRESS")
+	flags.StringVar(&o.authFile, "auth-file", "", "file of one line user:password, to be said first")
+	command.MarkFlagsRequiredTogether("tls-cert", "tls-key")
+	return command
+}
+
+// ping tries the exchange until it works or o.patience is over, and writes to w what it did.
+func ping(ctx context.Context, address string, o pingOptions, w io.Writer) error {
+	if network, host := backend.Network(address); network == "tcp" {
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			return fmt.Errorf("%q is no address: expected host:port or unix:/path", address)
+		}
+	}
+	var access backend.Access
+	var err error
+	if o.tls {
+		if access.TLS, err = secret.ClientTLS(o.files, slog.New(slog.DiscardHandler)); err != nil {
+			return err
+		}
+	}
+	if o.authFile != "" {
+		if access.Login, err = secret.Login(o.authFile, slog.New(slog.DiscardHandler)); err != nil {
+			return err
+		}
+	}
+	server := backend.NewServer(route.Server{Name: address, Addr: address}, backend.Options{
+		ConnectTimeout: pingTimeout, Troubled: new(atomic.Int32), Access: access, Log: slog.New(slog.DiscardHandler),
+	})
+	for begin := time.Now(); ; {
+		attempt := time.Now()
+		err := exchange(ctx, server)
+		if err == nil {
+			_, err = fmt.Fprintf(w, "%s: set, got and deleted a value in %s\n", address, spell.Time(float64(time.Since(attempt))))
+			return err
+		}
+		if ctx.Err() != nil || time.Since(begin) >= o.patience {
+			return fmt.Errorf("%s: %w", address, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pingPause):
+		}
+	}
+}
+
+// exchange sets, gets and deletes a value over a connection of its own.
+func exchange(ctx context.Context, server *backend.Server) error {
+	sock, err := server.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sock.Close() }()
+	if err := errors.Join(sock.SetReadDeadline(time.Now().Add(pingTimeout)), sock.SetWriteDeadline(time.Now().Add(pingTimeout))); err != nil {
+		return err
+	}
+	key, value := "mcmw-ping-"+rand.Text(), rand.Text()
+	replies := bufio.NewReader(sock)
+	for _, step := range []struct{ request, reply string }{
+		{fmt.Sprintf("set %s 0 %d %d\r\n%s\r\n", key, pingExpires, len(value), value), "STORED\r\n"},
+		{fmt.Sprintf("get %s\r\n", key), fmt.Sprintf("VALUE %s 0 %d\r\n%s\r\nEND\r\n", key, len(value), value)},
+		{fmt.Sprintf("delete %s\r\n", key), "DELETED\r\n"},
+	} {
+		if err := sock.WriteRest([]byte(step.request)); err != nil {
+			return err
+		}
+		for expected := range strings.Lines(step.reply) {
+			command, _, _ := strings.Cut(step.request, " ")
+			line, err := replies.ReadString('\n')
+			if err != nil {
+				return fmt.Errorf("no reply to %s: %w", command, err)
+			}
+			if line != expected {
+				return fmt.Errorf("unexpected reply to %s: %q; expected %q", command, strings.TrimSpace(line), strings.TrimSpace(expected))
+			}
+		}
+	}
+	return nil
+}
