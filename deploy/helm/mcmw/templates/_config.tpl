@@ -1,9 +1,3 @@
-{{- /* The options of mcmw that it changes while it runs: internal/config says which, and a test compares. */ -}}
-{{- define "mcmw.liveOptions" -}}
-servers replicas read ack get-error failure-limit rejoin missed-memory sharded ring hash hash-tag resolve-interval remove-after resolver workers depth queue pool
-timeout stall-after connect-timeout drain-timeout log-level watch-interval
-{{- end -}}
-
 {{- /* The file that mcmw follows. */ -}}
 {{- define "mcmw.file" -}}
 {{- $servers := .Values.servers -}}
@@ -11,7 +5,7 @@ timeout stall-after connect-timeout drain-timeout log-level watch-interval
 {{- $servers = list (printf "srv+_memcache._tcp.%s" (include "mcmw.memcachedHost" .)) -}}
 {{- end -}}
 {{- $file := dict "servers" $servers "drain-timeout" (printf "%ds" (int .Values.drain.timeoutSeconds)) -}}
-{{- $live := splitList " " (include "mcmw.liveOptions" . | replace "\n" " ") -}}
+{{- $live := splitList " " (include "mcmw.liveOptions" .) -}}
 {{- range $name, $value := .Values.config -}}
 {{- if has $name $live -}}{{- $_ := set $file $name $value -}}{{- end -}}
 {{- end -}}
@@ -56,7 +50,7 @@ timeout stall-after connect-timeout drain-timeout log-level watch-interval
 {{- end -}}
 {{- end -}}
 {{- if .Values.serverAuth.secretName -}}{{- $_ := set $env "MCMW_SERVER_AUTH_FILE" (dict "value" "/etc/mcmw/server-auth/user") -}}{{- end -}}
-{{- $live := splitList " " (include "mcmw.liveOptions" . | replace "\n" " ") -}}
+{{- $live := splitList " " (include "mcmw.liveOptions" .) -}}
 {{- range $name, $value := .Values.config -}}
 {{- if not (has $name $live) -}}
 {{- $_ := set $env (printf "MCMW_%s" ($name | upper | replace "-" "_")) (dict "value" (include "mcmw.text" $value)) -}}

@@ -1,0 +1,102 @@
+// Chart writes what the Helm chart has of other parts of the project, so that none of it is kept by hand twice:
+//
+//	README.md                 the table of values, from values.yaml and its comments
+//	values.schema.json        from values.yaml, its comments, refine.go, and the options of mcmw
+//	templates/_options.tpl    which options mcmw changes while it runs
+//	files/                    dashboards and rules: Helm reads nothing outside a chart
+//
+// It is run by "go generate ./internal/tools/chart".
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"mcmw/internal/config"
+)
+
+//go:generate go run . ../../..
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "chart: expected one argument, the directory of the project")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "chart:", err)
+		os.Exit(1)
+	}
+}
+
+// chartDir is where the chart is, below the project's directory.
+const chartDir = "deploy/helm/mcmw"
+
+// run writes every generated file below root, the project's directory.
+func run(root string) error {
+	files, err := generate(root)
+	if err != nil {
+		return err
+	}
+	for path, contents := range files {
+		path = filepath.Join(root, chartDir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, contents, 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// generate returns the generated files by their paths in the chart.
+func generate(root string) (map[string][]byte, error) {
+	text, err := os.ReadFile(filepath.Join(root, chartDir, "values.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	values, err := parseValues(text)
+	if err != nil {
+		return nil, fmt.Errorf("values.yaml: %w", err)
+	}
+	schema, err := schemaOf(values)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{
+		"README.md":              []byte(readmeOf(values)),
+		"values.schema.json":     schema,
+		"templates/_options.tpl": []byte(liveOptions()),
+	}
+	for _, pattern := range []string{"dashboards/*.json", "rules/alerts.yml", "rules/recording.yml"} {
+		paths, err := fs.Glob(os.DirFS(root), pattern)
+		if err != nil {
+			return nil, err
+		}
+		if len(paths) == 0 {
+			return nil, errors.New("there is no " + pattern)
+		}
+		for _, path := range paths {
+			if files["files/"+path], err = os.ReadFile(filepath.Join(root, path)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return files, nil
+}
+
+// liveOptions returns the template that lists the options that may change while mcmw runs.
+func liveOptions() string {
+	var names []string
+	for i := range config.Options {
+		if o := &config.Options[i]; o.Live() {
+			names = append(names, o.Name)
+		}
+	}
+	return fmt.Sprintf("{{- /* Options that mcmw changes while it runs. Made from internal/config by \"go generate ./internal/tools/chart\". */ -}}\n"+
+		"{{- define \"mcmw.liveOptions\" -}}%s{{- end -}}\n", strings.Join(names, " "))
+}

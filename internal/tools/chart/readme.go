@@ -1,0 +1,48 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+const readmeHead = `# The Helm chart of mcmw
+
+<!-- Made from values.yaml by "go generate ./internal/tools/chart". -->
+
+    helm install mcmw deploy/helm/mcmw
+
+gives two mcmw behind a Service and three memcached of their own. [docs/kubernetes.md](../../../docs/kubernetes.md) says how to install, configure, upgrade and
+watch it; ` + "`values-production.yaml`, `values-minimal.yaml` and `values-azure-asl.yaml`" + ` are sets of values to begin with.
+
+| value | default | meaning |
+|---|---|---|
+`
+
+// longestDefault is the longest default that the table shows, bytes.
+const longestDefault = 60
+
+// readmeOf returns the chart's README.md.
+func readmeOf(values []*value) string {
+	var b strings.Builder
+	b.WriteString(readmeHead)
+	for _, v := range leaves(values) {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", v.Path, defaultText(v), strings.ReplaceAll(v.Comment, "|", `\|`))
+	}
+	return b.String()
+}
+
+// defaultText returns a default as the table shows it.
+func defaultText(v *value) string {
+	var decoded any
+	if err := v.Default.Decode(&decoded); err != nil {
+		return ""
+	}
+	text, err := json.Marshal(decoded)
+	switch {
+	case err != nil, len(text) > longestDefault:
+		return "see values.yaml"
+	default:
+		return "`" + string(text) + "`"
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/config"
+)
+
+// schema is a JSON schema.
+type schema map[string]any
+
+// schemaOf returns values.schema.json: every key of values.yaml with the type of its default, narrowed or widened by refine, and no other key. The
+// error names refinements of keys that don't exist.
+func schemaOf(values []*value) ([]byte, error) {
+	refinements := refine()
+	root := object(values, refinements)
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "Values of the mcmw chart"
+	properties := root["properties"].(map[string]any)
+	properties["global"] = schema{"type": "object", "description": "Helm gives every chart one"}
+	for path := range refinements {
+		return nil, fmt.Errorf("refine.go has %s, which is not in values.yaml", path)
+	}
+	text, err := json.MarshalIndent(root, "", "  ")
+	return append(text, '\n'), err
+}
+
+// object returns the schema of a mapping with exactly these keys, and takes those it refined out of refinements.
+func object(values []*value, refinements map[string]schema) schema {
+	properties := map[string]any{}
+	for _, v := range values {
+		var s schema
+		if v.Children != nil {
+			s = object(v.Children, refinements)
+		} else {
+			s = typeOf(v.Default)
+			if refined, ok := refinements[v.Path]; ok {
+				s = refined
+				delete(refinements, v.Path)
+			}
+			s["description"] = v.Comment
+		}
+		properties[v.Key] = s
+	}
+	return closed(properties)
+}
+
+// closed returns the schema of a mapping without other keys.
+func closed(properties map[string]any, required ...string) schema {
+	s := schema{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	return s
+}
+
+// typeOf returns the schema that a default suggests.
+func typeOf(node *yaml.Node) schema {
+	switch {
+	case node.Kind == yaml.MappingNode:
+		return schema{"type": "object"}
+	case node.Kind == yaml.SequenceNode:
+		return schema{"type": "array"}
+	case node.Tag == "!!bool":
+		return schema{"type": "boolean"}
+	case node.Tag == "!!int":
+		return schema{"type": "integer", "minimum": 0}
+	default:
+		return schema{"type": "string"}
+	}
+}
+
+// managed are the options that the chart makes of values of its own.
+var managed = []string{
+	"listen", "listen-port", "admin", "config", "servers", "drain-timeout", "tls-cert", "tls-key", "tls-client-ca", "auth-file",
+	"server-tls", "server-tls-ca", "server-tls-cert", "server-tls-key", "server-tls-name", "server-auth-file",
+}
+
+// options returns the schema of the value config.
+func options() schema {
+	properties := map[string]any{}
+	for i := range config.Options {
+		o := &config.Options[i]
+		if slices.Contains(managed, o.Name) {
+			continue
+		}
+		types := []string{"string", "integer"}
+		if o.Default == "true" || o.Default == "false" {
+			types = []string{"string", "boolean"}
+		}
+		properties[o.Name] = schema{"type": types, "description": o.Help + "; accepted: " + o.Accepts() + "; default: " + o.Default}
+	}
+	return closed(properties)
+}
