@@ -62,17 +62,20 @@
 {{- fail (printf "extraEnv has %s, which the chart sets: use %s" .name (index $managed .name)) -}}
 {{- end -}}
 {{- end -}}
+{{- $short := dict "-l" "MCMW_LISTEN" "-p" "MCMW_LISTEN_PORT" "-m" "MCMW_SERVERS" -}}
 {{- range $v.extraArgs -}}
 {{- $flag := first (splitList "=" (toString .)) -}}
-{{- range $name := list "listen" "listen-port" "admin" "config" "drain-timeout" "servers" -}}
-{{- if eq $flag (printf "--%s" $name) -}}
-{{- fail (printf "extraArgs has %s, which the chart sets: use %s" $flag (index $managed (printf "MCMW_%s" ($name | upper | replace "-" "_")))) -}}
-{{- end -}}
+{{- $name := printf "MCMW_%s" (trimPrefix "--" $flag | upper | replace "-" "_") -}}
+{{- range $letter, $long := $short -}}{{- if and (hasPrefix $letter $flag) (not (hasPrefix "--" $flag)) -}}{{- $name = $long -}}{{- end -}}{{- end -}}
+{{- if hasKey $managed $name -}}
+{{- fail (printf "extraArgs has %s, which the chart sets: use %s" $flag (index $managed $name)) -}}
 {{- end -}}
 {{- end -}}
 {{- include "mcmw.unique" (list "extraEnv" "name" $v.extraEnv (list)) -}}
 {{- include "mcmw.unique" (list "extraVolumes" "name" $v.extraVolumes (include "mcmw.volumes" . | fromYamlArray)) -}}
-{{- include "mcmw.unique" (list "extraVolumeMounts" "mountPath" $v.extraVolumeMounts (list)) -}}
+{{- $mounts := list -}}
+{{- range include "mcmw.volumes" . | fromYamlArray -}}{{- $mounts = append $mounts (dict "mountPath" (printf "/etc/mcmw/%s" .name)) -}}{{- end -}}
+{{- include "mcmw.unique" (list "extraVolumeMounts" "mountPath" $v.extraVolumeMounts $mounts) -}}
 {{- include "mcmw.unique" (list "extraContainers" "name" $v.extraContainers (list (dict "name" "mcmw"))) -}}
 {{- include "mcmw.unique" (list "loadgen.jobs" "name" $v.loadgen.jobs (list)) -}}
 {{- end -}}

@@ -1,0 +1,133 @@
+package chart
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"mcmw/internal/config"
+	"mcmw/internal/mctest"
+)
+
+// mcmwConfig returns the configuration that mcmw makes of its pod: the environment, and the files that are mounted.
+func mcmwConfig(t *testing.T, o *objects) (*config.Config, error) {
+	t.Helper()
+	p, c := o.proxy(t)
+	root := t.TempDir()
+	ca := mctest.NewCA(t)
+	write := func(path, text string) {
+		path = filepath.Join(root, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	volumes := map[string]corev1.Volume{}
+	for _, v := range p.spec.Volumes {
+		volumes[v.Name] = v
+	}
+	for _, m := range c.VolumeMounts {
+		switch v := volumes[m.Name]; {
+		case v.ConfigMap != nil:
+			for key, text := range named[*corev1.ConfigMap](t, o, v.ConfigMap.Name).Data {
+				write(filepath.Join(m.MountPath, key), text)
+			}
+		case v.Secret != nil && v.Secret.Items != nil:
+			for _, item := range v.Secret.Items {
+				write(filepath.Join(m.MountPath, item.Path), "user:password\n")
+			}
+		case v.Secret != nil: // as cert-manager fills those of type kubernetes.io/tls
+			cert, key := ca.Issue("mcmw")
+			for name, from := range map[string]string{"tls.crt": cert, "tls.key": key, "ca.crt": ca.File} {
+				text, err := os.ReadFile(from)
+				require.NoError(t, err)
+				write(filepath.Join(m.MountPath, name), string(text))
+			}
+		}
+	}
+	var environ []string
+	for name, value := range environment(c) {
+		if strings.HasPrefix(value, "/etc/mcmw/") {
+			value = filepath.Join(root, value)
+		}
+		environ = append(environ, name+"="+value)
+	}
+	return config.Load(config.Sources{Environ: environ})
+}
+
+func TestMcmwAcceptsWhatTheChartConfigures(t *testing.T) {
+	forEach(t, func(t *testing.T, o *objects) {
+		c, err := mcmwConfig(t, o)
+		require.NoError(t, err)
+		p, container := o.proxy(t)
+		assert.Equal(t, []string{":11311"}, c.Listen)
+		assert.NotEmpty(t, c.Servers)
+		// What the kubelet grants is enough for all that it is for.
+		sleep := int64(0)
+		if container.Lifecycle != nil {
+			sleep = container.Lifecycle.PreStop.Sleep.Seconds
+		}
+		assert.Greater(t, *p.spec.TerminationGracePeriodSeconds, sleep+int64(c.DrainTimeout.Seconds()))
+	})
+}
+
+func TestOptionsGetFromTheValuesToMcmw(t *testing.T) {
+	o := render(t, helms["v4"], "--values", "testdata/everything.yaml")
+	c, err := mcmwConfig(t, o)
+	require.NoError(t, err)
+	require.Equal(t, 2, c.Replicas)
+	require.Equal(t, 64, c.Workers)
+	require.True(t, c.Sharded)
+	require.Equal(t, 2<<20, c.MaxValue)
+	require.Equal(t, 1<<20, c.MaxConnections, "Helm reads large numbers as floating point")
+	require.Equal(t, "{}", c.HashTag)
+
+	o = render(t, helms["v4"], "--values", "testdata/daemonset.yaml")
+	_, container := o.proxy(t)
+	require.NotContains(t, environment(container), "GOMAXPROCS", "procs says it")
+	require.NotContains(t, environment(container), "GOMEMLIMIT", "there is no limit")
+}
+
+func TestMemoryAndProcessorsAreMadeFromTheLimits(t *testing.T) {
+	for limit, want := range map[string]struct{ goMemLimit, clientMemory int64 }{
+		"512Mi":      {483183820, 64 << 20},
+		"1.5Gi":      {1449551462, 192 << 20},
+		"1G":         {900000000, 125000000},
+		"4M":         {3600000, 1 << 20},
+		"1000000000": {900000000, 125000000},
+	} {
+		_, c := render(t, helms["v4"], "--set-string", "resources.limits.memory="+limit, "--set", "resources.limits.cpu=1500m").proxy(t)
+		env := environment(c)
+		require.Equal(t, strconv.FormatInt(want.goMemLimit, 10), env["GOMEMLIMIT"], limit)
+		require.Equal(t, strconv.FormatInt(want.clientMemory, 10), env["MCMW_CLIENT_MEMORY"], limit)
+		quantity := resource.MustParse(limit)
+		require.InDelta(t, 0.9*quantity.AsApproximateFloat64(), float64(want.goMemLimit), 1)
+		for _, e := range c.Env {
+			if e.Name == "GOMAXPROCS" {
+				require.Equal(t, "limits.cpu", e.ValueFrom.ResourceFieldRef.Resource)
+			}
+		}
+		require.Contains(t, env, "GOMAXPROCS")
+	}
+}
+
+func TestAVariableOfTheUsersTakesThePlaceOfTheCharts(t *testing.T) {
+	_, c := render(t, helms["v4"], "--values", "testdata/everything.yaml").proxy(t)
+	require.Equal(t, "1GiB", environment(c)["GOMEMLIMIT"])
+}
+
+func TestServersAreFoundByNamesThatStay(t *testing.T) {
+	o := render(t, helms["v4"])
+	c, err := mcmwConfig(t, o)
+	require.NoError(t, err)
+	require.Len(t, c.Servers, 1)
+	service := named[*corev1.Service](t, o, "mcmw-memcached")
+	require.Contains(t, named[*corev1.ConfigMap](t, o, "mcmw").Data["mcmw.yaml"], "srv+_memcache._tcp.mcmw-memcached.cache.svc.cluster.local")
+	require.Equal(t, "memcache", service.Spec.Ports[0].Name, "the service of the SRV record")
+	require.True(t, service.Spec.PublishNotReadyAddresses, "a server that is not ready for a moment keeps its record")
+}

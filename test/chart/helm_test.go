@@ -1,0 +1,127 @@
+package chart
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	chartDir  = "../../deploy/helm/mcmw"
+	release   = "mcmw"
+	namespace = "cache"
+	// kubeVersion is that of the cluster that is rendered for, and of the types in go.mod.
+	kubeVersion = "1.34.0"
+	helmTimeout = time.Minute
+)
+
+// helms are the programs to render with, by their major versions.
+var helms = map[string]*helm{
+	"v3": {path: "helm.sh/helm/v3/cmd/helm"},
+	"v4": {path: "helm.sh/helm/v4/cmd/helm"},
+}
+
+// helm is one of the programs.
+type helm struct {
+	path string // of its package
+
+	build  sync.Once // of the fields below
+	binary string
+	err    error
+}
+
+// program returns the path of the program, which is built if it has changed.
+func (h *helm) program(t *testing.T) string {
+	t.Helper()
+	h.build.Do(func() {
+		var cache string
+		if cache, h.err = os.UserCacheDir(); h.err != nil {
+			return
+		}
+		h.binary = filepath.Join(cache, "mcmw", "chart", strings.ReplaceAll(h.path, "/", "-"))
+		cmd := exec.Command("go", "-C", "helm", "build", "-o", h.binary, h.path)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			h.err = fmt.Errorf("%s: %w\n%s", cmd, err, out)
+		}
+	})
+	require.NoError(t, h.err)
+	return h.binary
+}
+
+// run runs the program without any settings of the user.
+func (h *helm) run(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), helmTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, h.program(t), args...)
+	home := t.TempDir()
+	cmd.Env = append(os.Environ(), "HOME="+home, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG="+filepath.Join(home, "none"))
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+// template renders the chart in directory dir with further arguments, such as --values and --set.
+func (h *helm) template(t *testing.T, dir string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	return h.run(t, append([]string{"template", release, dir, "--namespace", namespace, "--kube-version", kubeVersion}, args...)...)
+}
+
+// render returns the objects of the chart.
+func render(t *testing.T, h *helm, args ...string) *objects {
+	t.Helper()
+	return renderDir(t, h, chartDir, args...)
+}
+
+func renderDir(t *testing.T, h *helm, dir string, args ...string) *objects {
+	t.Helper()
+	stdout, stderr, err := h.template(t, dir, args...)
+	require.NoError(t, err, stderr)
+	require.Empty(t, stderr)
+	return decode(t, stdout)
+}
+
+// refused returns what Helm complains about.
+func refused(t *testing.T, h *helm, args ...string) string {
+	t.Helper()
+	stdout, stderr, err := h.template(t, chartDir, args...)
+	require.Error(t, err, "accepted: %s", args)
+	require.Empty(t, stdout)
+	return stderr
+}
+
+// sets are the sets of values that the chart is to be good with: the arguments for Helm by a name.
+func sets(t *testing.T) map[string][]string {
+	t.Helper()
+	all := map[string][]string{"defaults": nil}
+	for _, pattern := range []string{filepath.Join(chartDir, "values-*.yaml"), "testdata/*.yaml"} {
+		paths, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, paths, pattern)
+		for _, path := range paths {
+			all[strings.TrimSuffix(filepath.Base(path), ".yaml")] = []string{"--values", path}
+		}
+	}
+	return all
+}
+
+// forEach runs a test on what every Helm makes of every set of values.
+func forEach(t *testing.T, test func(t *testing.T, o *objects)) {
+	t.Helper()
+	for set, args := range sets(t) {
+		for version, h := range helms {
+			t.Run(set+"/"+version, func(t *testing.T) { test(t, render(t, h, args...)) })
+		}
+	}
+}

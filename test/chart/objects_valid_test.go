@@ -1,0 +1,212 @@
+package chart
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+	psa "k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+)
+
+func TestPodsAreWithinTheRestrictedPodSecurityStandard(t *testing.T) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	require.NoError(t, err)
+	restricted := psa.LevelVersion{Level: psa.LevelRestricted, Version: psa.MajorMinorVersion(1, 34)}
+	forEach(t, func(t *testing.T, o *objects) {
+		require.NotEmpty(t, o.pods())
+		for _, p := range o.pods() {
+			for _, result := range evaluator.EvaluatePod(restricted, &p.meta, &p.spec) {
+				assert.True(t, result.Allowed, "%s/%s: %s: %s", p.kind, p.owner.GetName(), result.ForbiddenReason, result.ForbiddenDetail)
+			}
+			assert.NotNil(t, p.spec.AutomountServiceAccountToken)
+			assert.False(t, *p.spec.AutomountServiceAccountToken, "a pod that needs no token has one")
+			for _, c := range p.spec.Containers {
+				if c.Name != "tail" { // the container that a test adds
+					assert.True(t, *c.SecurityContext.ReadOnlyRootFilesystem, "%s/%s", p.owner.GetName(), c.Name)
+				}
+			}
+		}
+	})
+}
+
+// twice returns what is in keys more than once.
+func twice(keys ...string) (found []string) {
+	seen := map[string]bool{}
+	for _, key := range keys {
+		if seen[key] {
+			found = append(found, key)
+		}
+		seen[key] = true
+	}
+	return found
+}
+
+// keysOf returns the key of every element.
+func keysOf[T any](all []T, key func(T) string) []string {
+	var keys []string
+	for _, element := range all {
+		keys = append(keys, key(element))
+	}
+	return keys
+}
+
+func TestNothingIsNamedTwice(t *testing.T) {
+	forEach(t, func(t *testing.T, o *objects) {
+		var names []string
+		for _, object := range o.all {
+			meta := object.(metav1.Object)
+			names = append(names, fmt.Sprintf("%s %s/%s", object.GetObjectKind().GroupVersionKind(), meta.GetNamespace(), meta.GetName()))
+			assert.LessOrEqual(t, len(meta.GetName()), validation.DNS1035LabelMaxLength, meta.GetName())
+		}
+		assert.Empty(t, twice(names...), "objects")
+		for _, p := range o.pods() {
+			name := p.owner.GetName()
+			assert.Empty(t, twice(keysOf(p.spec.Volumes, func(v corev1.Volume) string { return v.Name })...), "%s: volumes", name)
+			assert.Empty(t, twice(keysOf(p.spec.Containers, func(c corev1.Container) string { return c.Name })...), "%s: containers", name)
+			assert.Empty(t, twice(keysOf(p.spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) string {
+				return c.TopologyKey + string(c.WhenUnsatisfiable)
+			})...), "%s: topology", name)
+			for _, c := range p.spec.Containers {
+				assert.Empty(t, twice(keysOf(c.Env, func(e corev1.EnvVar) string { return e.Name })...), "%s: env", name)
+				assert.Empty(t, twice(keysOf(c.Ports, func(p corev1.ContainerPort) string { return p.Name })...), "%s: port names", name)
+				assert.Empty(t, twice(keysOf(c.Ports, func(p corev1.ContainerPort) string { return strconv.Itoa(int(p.ContainerPort)) })...), "%s: ports", name)
+				assert.Empty(t, twice(keysOf(c.VolumeMounts, func(m corev1.VolumeMount) string { return m.MountPath })...), "%s: mounts", name)
+				assert.Empty(t, twice(c.Args...), "%s: args", name)
+			}
+		}
+		for _, s := range of[*corev1.Service](o) {
+			assert.Empty(t, twice(keysOf(s.Spec.Ports, func(p corev1.ServicePort) string { return p.Name })...), s.Name)
+			assert.Empty(t, twice(keysOf(s.Spec.Ports, func(p corev1.ServicePort) string { return strconv.Itoa(int(p.Port)) })...), s.Name)
+		}
+	})
+}
+
+func TestEveryMountHasItsVolumeAndEveryImageAnExactVersion(t *testing.T) {
+	forEach(t, func(t *testing.T, o *objects) {
+		for _, p := range o.pods() {
+			volumes := keysOf(p.spec.Volumes, func(v corev1.Volume) string { return v.Name })
+			for _, c := range p.spec.Containers {
+				for _, m := range c.VolumeMounts {
+					assert.Contains(t, volumes, m.Name, p.owner.GetName())
+					assert.Empty(t, m.SubPath, "a file that is mounted by itself never changes")
+				}
+				_, tag, _ := strings.Cut(c.Image[strings.LastIndex(c.Image, "/")+1:], ":")
+				assert.Regexp(t, `[0-9]+\.[0-9]+\.[0-9]+$|^[0-9a-f]{64}$`, tag, c.Image)
+			}
+		}
+	})
+}
+
+// portNames returns the names of the ports of the pods that a selector finds.
+func portNames(o *objects, selector map[string]string) (names []string) {
+	for _, p := range o.pods() {
+		if labels.SelectorFromSet(selector).Matches(labels.Set(p.meta.Labels)) {
+			for _, c := range p.spec.Containers {
+				names = append(names, keysOf(c.Ports, func(p corev1.ContainerPort) string { return p.Name })...)
+			}
+		}
+	}
+	return names
+}
+
+func TestEverySelectorFindsThePodsOfOneOwnerAndTheirPorts(t *testing.T) {
+	forEach(t, func(t *testing.T, o *objects) {
+		one := func(selector *metav1.LabelSelector, what string) {
+			assert.Len(t, o.selected(t, selector), 1, what)
+		}
+		for _, p := range o.pods() {
+			if p.selector != nil {
+				assert.Equal(t, []string{p.kind + "/" + p.owner.GetName()}, o.selected(t, p.selector))
+			}
+			for _, c := range p.spec.TopologySpreadConstraints {
+				assert.Contains(t, o.selected(t, c.LabelSelector), p.kind+"/"+p.owner.GetName(), "a pod is not among those it is spread with")
+			}
+		}
+		for _, s := range of[*corev1.Service](o) {
+			one(&metav1.LabelSelector{MatchLabels: s.Spec.Selector}, s.Name)
+			for _, port := range s.Spec.Ports {
+				assert.Contains(t, portNames(o, s.Spec.Selector), port.TargetPort.StrVal, s.Name)
+			}
+		}
+		for _, b := range of[*policyv1.PodDisruptionBudget](o) {
+			one(b.Spec.Selector, b.Name)
+		}
+		for _, n := range of[*networkingv1.NetworkPolicy](o) {
+			one(&n.Spec.PodSelector, n.Name)
+		}
+		for _, s := range of[*appsv1.StatefulSet](o) {
+			service := named[*corev1.Service](t, o, s.Spec.ServiceName)
+			assert.Equal(t, corev1.ClusterIPNone, service.Spec.ClusterIP)
+		}
+		targets := map[string]string{}
+		for _, h := range of[*autoscalingv2.HorizontalPodAutoscaler](o) {
+			targets[h.Name] = h.Spec.ScaleTargetRef.Name
+		}
+		for _, s := range of[*scaledObject](o) {
+			targets[s.Name] = s.Spec.ScaleTargetRef.Name
+			assert.NotEmpty(t, s.Spec.Triggers)
+		}
+		for _, target := range targets {
+			deployment := named[*appsv1.Deployment](t, o, target)
+			assert.Nil(t, deployment.Spec.Replicas, "an upgrade would undo what the autoscaler did")
+		}
+	})
+}
+
+func TestWhatPrometheusIsToScrapeIsThere(t *testing.T) {
+	h := helms["v4"]
+	o := render(t, h, "--values", "testdata/everything.yaml")
+	monitor := of[*monitoringv1.ServiceMonitor](o)[0]
+	require.Equal(t, "monitoring", monitor.Namespace)
+	require.Equal(t, "prometheus", monitor.Labels["release"])
+	require.Equal(t, []string{namespace}, monitor.Spec.NamespaceSelector.MatchNames)
+	selector, err := metav1.LabelSelectorAsSelector(&monitor.Spec.Selector)
+	require.NoError(t, err)
+	var found []string
+	for _, s := range of[*corev1.Service](o) {
+		if selector.Matches(labels.Set(s.Labels)) {
+			found = append(found, s.Name)
+			require.True(t, s.Spec.PublishNotReadyAddresses, "a pod that drains is watched, too")
+			require.Equal(t, monitor.Spec.Endpoints[0].Port, s.Spec.Ports[0].Name)
+		}
+	}
+	require.Equal(t, []string{"mcmw-proxy-metrics"}, found)
+
+	o = render(t, h, "--values", "testdata/daemonset.yaml")
+	pods := of[*monitoringv1.PodMonitor](o)[0]
+	require.Equal(t, []string{"DaemonSet/mcmw"}, o.selected(t, &pods.Spec.Selector))
+	require.Contains(t, portNames(o, pods.Spec.Selector.MatchLabels), *pods.Spec.PodMetricsEndpoints[0].Port)
+}
+
+func TestHelm3AndHelm4MakeTheSame(t *testing.T) {
+	for set, args := range sets(t) {
+		t.Run(set, func(t *testing.T) {
+			three, four := render(t, helms["v3"], args...), render(t, helms["v4"], args...)
+			require.ElementsMatch(t, three.all, four.all)
+		})
+	}
+}
+
+func TestHelmLintHasNothingToSay(t *testing.T) {
+	for set, args := range sets(t) {
+		for version, h := range helms {
+			t.Run(set+"/"+version, func(t *testing.T) {
+				stdout, stderr, err := h.run(t, append([]string{"lint", "--strict", "--quiet", chartDir, "--kube-version", kubeVersion}, args...)...)
+				require.NoError(t, err, "%s%s", stdout, stderr)
+			})
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package chart
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhatTheChartCannotDoIsRefusedWithTheKeyThatIsWrong(t *testing.T) {
+	for set, message := range map[string]string{
+		// Slips, by the schema.
+		"replica=3":                            `at '': additional properties 'replica' not allowed`,
+		"memcached.replica=3":                  `at '/memcached': additional properties 'replica' not allowed`,
+		"config.wrokers=3":                     `at '/config': additional properties 'wrokers' not allowed`,
+		"config.drain-timeout=3s":              `at '/config': additional properties 'drain-timeout' not allowed`,
+		"metrics.serviceMonitor.enable=true":   `at '/metrics/serviceMonitor': additional properties 'enable' not allowed`,
+		"resources.limit.cpu=1":                `at '/resources': additional properties 'limit' not allowed`,
+		"probes.startup.period=1":              `at '/probes/startup': additional properties 'period' not allowed`,
+		"loadgen.jobs[0].nam=a":                `at '/loadgen/jobs/0': missing property 'name'`,
+		"replicas=three":                       `at '/replicas': got string, want integer`,
+		"replicas=-1":                          `at '/replicas': minimum: got -1, want 0`,
+		"kind=StatefulSet":                     `at '/kind': value must be one of 'Deployment', 'DaemonSet'`,
+		"service.port=70000":                   `at '/service/port': maximum: got 70,000, want 65,535`,
+		"config.sample=false":                  `at '/config/sample': got boolean, want string or integer`,
+		"image.digest=sha256:12":               `at '/image/digest': 'sha256:12' does not match pattern`,
+		"extraEnv[0].value=a":                  `at '/extraEnv/0': missing property 'name'`,
+		"podDisruptionBudget.maxUnavailable=x": `at '/podDisruptionBudget/maxUnavailable': 'x' does not match pattern`,
+		"tolerations[0].kye=a":                 `at '/tolerations/0': additional properties 'kye' not allowed`,
+
+		// What does not go together, by the templates.
+		"drain.timeoutSeconds=24":                                                     "drain.gracePeriodSeconds is 30: the kubelet would kill mcmw while it drains; expected at least 31",
+		"drain.preStopSleepSeconds=9":                                                 "drain.gracePeriodSeconds is 30: the kubelet would kill mcmw while it drains; expected at least 31",
+		"drain.gracePeriodSeconds=26":                                                 "drain.gracePeriodSeconds is 26: the kubelet would kill mcmw while it drains; expected at least 27",
+		"servers={a}":                                                                 "servers is set, and memcached.enabled is true",
+		"memcached.enabled=false":                                                     "memcached.enabled is false and servers is empty",
+		"kind=DaemonSet,keda.enabled=true":                                            "kind is DaemonSet, whose number of pods is that of the nodes",
+		"kind=DaemonSet,autoscaling.enabled=true":                                     "kind is DaemonSet, whose number of pods is that of the nodes",
+		"autoscaling.enabled=true,keda.enabled=true":                                  "autoscaling.enabled and keda.enabled are both true",
+		"keda.enabled=true":                                                           "expected keda.prometheusAddress or keda.triggers",
+		"autoscaling.enabled=true,autoscaling.targetCPUUtilization=0":                 "autoscaling.enabled is true and there is nothing to scale by",
+		"autoscaling.enabled=true,autoscaling.minReplicas=11":                         "autoscaling.minReplicas is 11 and autoscaling.maxReplicas is 10",
+		"autoscaling.enabled=true,resources.requests.cpu=null":                        "autoscaling.targetCPUUtilization is a part of resources.requests.cpu, which is not set",
+		"metrics.serviceMonitor.enabled=true,metrics.podMonitor.enabled=true":         "every pod would be scraped twice",
+		"updateStrategy.maxSurge=0":                                                   "no pod could ever be replaced",
+		"tls.clientCA=true":                                                           "tls.clientCA is true and tls.secretName is empty",
+		"serverTLS.enabled=true":                                                      "memcached.tls.secretName and serverTLS.enabled belong together",
+		"memcached.tls.secretName=a":                                                  "memcached.tls.secretName and serverTLS.enabled belong together",
+		"serverTLS.clientCertificate=true":                                            "serverTLS.clientCertificate is true and serverTLS.secretName is empty",
+		"memcached.memoryMiB=113":                                                     "memcached.resources.limits.memory is 128Mi: memcached would be killed before it is full; expected at least 129Mi",
+		"resources.limits.memory=1Q":                                                  `"1Q" is no quantity of memory the chart can compute with`,
+		"extraEnv[0].name=MCMW_DRAIN_TIMEOUT,extraEnv[0].value=60s":                   "extraEnv has MCMW_DRAIN_TIMEOUT, which the chart sets: use drain.timeoutSeconds",
+		"extraArgs={--drain-timeout=60s}":                                             "extraArgs has --drain-timeout, which the chart sets: use drain.timeoutSeconds",
+		"extraArgs={-m,a}":                                                            "extraArgs has -m, which the chart sets: use servers",
+		"extraEnv[0].name=A,extraEnv[1].name=A":                                       `extraEnv has the name "A", which is there already`,
+		"extraVolumes[0].name=config":                                                 `extraVolumes has the name "config", which is there already`,
+		"extraVolumeMounts[0].name=a,extraVolumeMounts[0].mountPath=/etc/mcmw/config": `extraVolumeMounts has the mountPath "/etc/mcmw/config", which is there already`,
+		"extraContainers[0].name=mcmw":                                                `extraContainers has the name "mcmw", which is there already`,
+		"loadgen.jobs[0].name=a,loadgen.jobs[1].name=a":                               `loadgen.jobs has the name "a", which is there already`,
+	} {
+		for version, h := range helms {
+			t.Run(set+"/"+version, func(t *testing.T) {
+				require.Contains(t, refused(t, h, "--set", set), message)
+			})
+		}
+	}
+}

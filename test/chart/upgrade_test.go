@@ -1,0 +1,95 @@
+package chart
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// laterChart returns a copy of the chart that has another version.
+func laterChart(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "mcmw")
+	require.NoError(t, os.CopyFS(dir, os.DirFS(chartDir)))
+	path := filepath.Join(dir, "Chart.yaml")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	later := strings.Replace(string(text), "\nversion: ", "\nversion: 1", 1)
+	require.NotEqual(t, string(text), later)
+	require.NoError(t, os.WriteFile(path, []byte(later), 0o600))
+	return dir
+}
+
+func TestAnUpgradeKeepsWhatCannotChange(t *testing.T) {
+	for version, h := range helms {
+		t.Run(version, func(t *testing.T) {
+			before := render(t, h, "--set", "loadgen.enabled=true")
+			after := renderDir(t, h, laterChart(t), "--set", "loadgen.enabled=true,replicas=7,image.tag=9.9.9,commonLabels.new=label,podLabels.other=label,"+
+				"podAnnotations.a=b,config.workers=3,config.max-value=2m,memcached.image.tag=1.6.38,memcached.podLabels.x=y,loadgen.podLabels.x=y,service.labels.x=y")
+			d := named[*appsv1.Deployment](t, after, "mcmw")
+			require.NotEqual(t, named[*appsv1.Deployment](t, before, "mcmw").Spec, d.Spec)
+			require.Equal(t, named[*appsv1.Deployment](t, before, "mcmw").Spec.Selector, d.Spec.Selector)
+			for _, name := range []string{"mcmw-memcached", "mcmw-loadgen"} {
+				is, was := named[*appsv1.StatefulSet](t, after, name).Spec, named[*appsv1.StatefulSet](t, before, name).Spec
+				require.NotEqual(t, was.Template, is.Template)
+				// What the API server lets change of a StatefulSet; everything else must be equal.
+				is.Replicas, is.Template, is.UpdateStrategy, is.MinReadySeconds, is.RevisionHistoryLimit = was.Replicas, was.Template, was.UpdateStrategy, was.MinReadySeconds, was.RevisionHistoryLimit
+				require.Equal(t, was, is)
+			}
+			for _, name := range []string{"mcmw", "mcmw-memcached", "mcmw-metrics"} {
+				require.Equal(t, named[*corev1.Service](t, before, name).Spec.Selector, named[*corev1.Service](t, after, name).Spec.Selector)
+			}
+		})
+	}
+}
+
+func TestANewVersionOfTheChartAloneReplacesNoPod(t *testing.T) {
+	before, after := render(t, helms["v4"]), renderDir(t, helms["v4"], laterChart(t))
+	is, _ := after.proxy(t)
+	was, _ := before.proxy(t)
+	require.Equal(t, was.meta, is.meta)
+	require.Equal(t, was.spec, is.spec)
+	require.NotEqual(t, was.owner.GetLabels(), is.owner.GetLabels())
+}
+
+func TestAnOptionChangesTheFileThatIsFollowedOrThePods(t *testing.T) {
+	file := func(o *objects) string { return named[*corev1.ConfigMap](t, o, "mcmw").Data["mcmw.yaml"] }
+	before := render(t, helms["v4"])
+	was, _ := before.proxy(t)
+	for _, tc := range []struct {
+		set        string
+		file, pods bool
+	}{
+		{"config.workers=7", true, false},
+		{"drain.timeoutSeconds=3", true, false},
+		{"config.queue-full=shed", false, true},
+		{"onConfigChange=restart,config.workers=7", true, true},
+		{"service.annotations.a=b", false, false},
+	} {
+		t.Run(tc.set, func(t *testing.T) {
+			after := render(t, helms["v4"], "--set", tc.set)
+			is, _ := after.proxy(t)
+			require.Equal(t, tc.file, file(before) != file(after))
+			equal := was.meta.String() == is.meta.String() && was.spec.String() == is.spec.String()
+			require.Equal(t, tc.pods, !equal)
+		})
+	}
+}
+
+func TestAChangedJobHasAnotherName(t *testing.T) {
+	names := map[string]bool{}
+	for _, set := range []string{"loadgen.jobs[0].args={a}", "loadgen.jobs[0].args={b}", "loadgen.jobs[0].parallelism=2", "loadgen.image.tag=2.0.1"} {
+		o := render(t, helms["v4"], "--set", "loadgen.jobs[0].name=run", "--set", set)
+		for _, p := range o.pods() {
+			if p.kind == "Job" {
+				names[p.owner.GetName()] = true
+			}
+		}
+	}
+	require.Len(t, names, 4)
+}
