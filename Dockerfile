@@ -1,22 +1,33 @@
-# The image is the static binary alone: no shell, no libraries, no root.
+# Images of one static binary each: no shell, no libraries, no root.
 #
 #	make docker
 #	docker run -p 11311:11311 -p 9150:9150 -e MCMW_SERVERS=cache1:11211,cache2:11211 mcmw:VERSION
+#
+# For several architectures: docker buildx build --platform linux/amd64,linux/arm64 .
+# The lab, for load pods: docker build --target mcmwlab -t mcmwlab:VERSION .
 
-FROM golang:1.26 AS build
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG VERSION=unknown
-RUN CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$VERSION" -o /mcmw ./cmd/mcmw
+ARG TARGETOS
+ARG TARGETARCH
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/...
 
-FROM scratch
-COPY --from=build /mcmw /mcmw
+FROM scratch AS mcmwlab
+COPY --from=build /out/mcmwlab /mcmwlab
+USER 65534:65534
+ENTRYPOINT ["/mcmwlab"]
+CMD ["wait"]
+
+FROM scratch AS mcmw
+COPY --from=build /out/mcmw /mcmw
 # nobody
 USER 65534:65534
 # The defaults are loopback addresses, which nobody outside the container could reach.
-ENV MCMW_LISTEN=0.0.0.0 MCMW_ADMIN=0.0.0.0:9150
+ENV MCMW_LISTEN=:11311 MCMW_ADMIN=:9150
 EXPOSE 11311 9150
 ENTRYPOINT ["/mcmw"]
 CMD ["serve"]

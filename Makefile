@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats lab-quick docker clean
+.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats lab-quick chart image docker clean
 
 # Tools, run by `go run` at exactly these versions.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
@@ -23,6 +23,10 @@ DURATION ?= 60m
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)'
 
+# The tag that the chart asks for unless it is told otherwise, and the architectures of `make image`.
+IMAGE_TAG ?= $(shell sed -n 's/^appVersion: //p' deploy/helm/mcmw/Chart.yaml)
+PLATFORMS ?= linux/$(shell go env GOARCH)
+
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
@@ -38,8 +42,8 @@ demo: ## show mcmw at work: three memcached, mcmw, load, and a live page
 	@$(MAKE) --no-print-directory build
 	bin/mcmw demo
 
-test: deps lint ## all tests: race detector, long behaviour tests, faults, fuzzing, Prometheus (some 40 minutes)
-	@FUZZTIME=$(FUZZTIME) .ci/test race long faults fuzz prometheus
+test: deps lint ## all tests: race detector, long behaviour tests, faults, fuzzing, Prometheus, the chart (some 40 minutes)
+	@FUZZTIME=$(FUZZTIME) .ci/test race long faults fuzz prometheus chart
 
 check: lint ## the quick round while working: lint and the short tests, without race detector
 	go test ./...
@@ -53,6 +57,8 @@ lint: ## gofumpt, go vet and staticcheck
 	cd internal/tools/dashboards && go run $(STATICCHECK) ./...
 	go -C internal/promtest vet ./...
 	cd internal/promtest && go run $(STATICCHECK) ./...
+	go -C test/chart vet ./...
+	cd test/chart && go run $(STATICCHECK) ./...
 
 fmt: ## format the code
 	go run $(GOFUMPT) -w .
@@ -83,6 +89,11 @@ bench: deps build ## compare with twemproxy and write docs/performance.md (some 
 
 bench-scale: deps build ## how the cost grows: write docs/scaling.md (some 10 minutes, on a quiet machine)
 	bin/mcmwlab scale --markdown docs/scaling.md --figures docs/figures --json-out-file bin/scale.json $(BENCHFLAGS)
+chart: ## the Helm chart, rendered by Helm 3 and 4 and decoded strictly; no cluster
+	@.ci/test chart
+
+bench: deps build ## compare with twemproxy and write docs/performance.md (some 20 minutes, on a quiet machine)
+	bin/mcmwlab bench --markdown docs/performance.md $(BENCHFLAGS)
 
 bench-stats: deps build ## what recording costs: mcmw against a build that records nothing
 	go build -trimpath -tags nostats -o bin/mcmw-nostats ./cmd/mcmw
@@ -98,7 +109,15 @@ lab-quick: ## an experiment of two factors on this machine, checked and reported
 	bin/mcmwlab report "$$record" --out "$$record/report"
 
 docker: ## build the container image mcmw:VERSION
-	docker build --build-arg VERSION=$(VERSION) -t mcmw:$(VERSION) .
+	docker build --build-arg VERSION=$(VERSION) --target mcmw -t mcmw:$(VERSION) .
+
+image: ## write the images mcmw and mcmwlab as OCI archives, bin/*-image.tar, without Docker and offline
+	@go build -o bin/tools/image ./internal/tools/image
+	@for platform in $(PLATFORMS); do \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/$$platform/ ./cmd/...; done
+	@bin/tools/image -name mcmw:$(IMAGE_TAG) -entrypoint mcmw -cmd serve -env MCMW_LISTEN=:11311 -env MCMW_ADMIN=:9150 \
+		-out bin/mcmw-image.tar $(foreach p,$(PLATFORMS),$(p)=bin/$(p)/mcmw)
+	@bin/tools/image -name mcmwlab:$(IMAGE_TAG) -entrypoint mcmwlab -cmd wait -out bin/mcmwlab-image.tar $(foreach p,$(PLATFORMS),$(p)=bin/$(p)/mcmwlab)
 
 clean: ## remove what was built
 	rm -rf bin

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -57,7 +58,7 @@ func mcmwConfig(t *testing.T, o *objects) (*config.Config, error) {
 		}
 		environ = append(environ, name+"="+value)
 	}
-	return config.Load(config.Sources{Environ: environ})
+	return config.Load(config.Sources{Flags: config.AddFlags(pflag.NewFlagSet("mcmw", pflag.ContinueOnError)), Env: environ})
 }
 
 func TestMcmwAcceptsWhatTheChartConfigures(t *testing.T) {
@@ -83,7 +84,7 @@ func TestOptionsGetFromTheValuesToMcmw(t *testing.T) {
 	require.Equal(t, 2, c.Replicas)
 	require.Equal(t, 64, c.Workers)
 	require.True(t, c.Sharded)
-	require.Equal(t, 2<<20, c.MaxValue)
+	require.Equal(t, 2<<20, c.Limits.MaxValue)
 	require.Equal(t, 1<<20, c.MaxConnections, "Helm reads large numbers as floating point")
 	require.Equal(t, "{}", c.HashTag)
 

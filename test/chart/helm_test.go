@@ -49,7 +49,6 @@ func (h *helm) program(t *testing.T) string {
 		}
 		h.binary = filepath.Join(cache, "mcmw", "chart", strings.ReplaceAll(h.path, "/", "-"))
 		cmd := exec.Command("go", "-C", "helm", "build", "-o", h.binary, h.path)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			h.err = fmt.Errorf("%s: %w\n%s", cmd, err, out)
 		}

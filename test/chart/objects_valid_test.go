@@ -22,7 +22,7 @@ import (
 )
 
 func TestPodsAreWithinTheRestrictedPodSecurityStandard(t *testing.T) {
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks())
 	require.NoError(t, err)
 	restricted := psa.LevelVersion{Level: psa.LevelRestricted, Version: psa.MajorMinorVersion(1, 34)}
 	forEach(t, func(t *testing.T, o *objects) {
@@ -98,6 +98,11 @@ func TestEveryMountHasItsVolumeAndEveryImageAnExactVersion(t *testing.T) {
 	forEach(t, func(t *testing.T, o *objects) {
 		for _, p := range o.pods() {
 			volumes := keysOf(p.spec.Volumes, func(v corev1.Volume) string { return v.Name })
+			for _, v := range p.spec.Volumes {
+				if v.Secret != nil {
+					assert.EqualValues(t, 0o440, *v.Secret.DefaultMode, "%s: who reads it is the pod's group", v.Name)
+				}
+			}
 			for _, c := range p.spec.Containers {
 				for _, m := range c.VolumeMounts {
 					assert.Contains(t, volumes, m.Name, p.owner.GetName())

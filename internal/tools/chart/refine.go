@@ -99,7 +99,7 @@ func refine() map[string]schema {
 		"memcached.memoryMiB":                          integer(1, 1<<30),
 		"memcached.threads":                            integer(1, 1024),
 		"memcached.port":                               port(),
-		"memcached.maxItemSize":                        schema{"type": []string{"string", "integer"}},
+		"memcached.maxItemSize":                        {"type": []string{"string", "integer"}},
 		"memcached.extraArgs":                          strings(),
 		"memcached.podDisruptionBudget.maxUnavailable": evictable(),
 

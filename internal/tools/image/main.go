@@ -1,0 +1,78 @@
+// Image writes a container image of one static binary as an OCI archive, without Docker and without a network:
+//
+//	image -name mcmw:0.1.0 -entrypoint mcmw -cmd serve -env MCMW_LISTEN=:11311 -out mcmw.tar linux/amd64=bin/mcmw [linux/arm64=...]
+//
+// Containerd loads it with `ctr --namespace k8s.io images import`, Podman and Docker (from version 25) with `load`. The same binaries make the same
+// bytes. It is what the Dockerfile makes: a binary that nobody runs, and nothing else.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
+}
+
+// texts is a flag that may be given several times.
+type texts []string
+
+func (t *texts) String() string { return strings.Join(*t, " ") }
+
+func (t *texts) Set(text string) error {
+	*t = append(*t, text)
+	return nil
+}
+
+// run writes the archive and says what it wrote.
+func run(args []string, stdout io.Writer) error {
+	flags := flag.NewFlagSet("image", flag.ContinueOnError)
+	var (
+		name       = flags.String("name", "", "name and tag of the image")
+		entrypoint = flags.String("entrypoint", "", "name of the binary in the image")
+		out        = flags.String("out", "", "file to write")
+		cmd, env   texts
+	)
+	flags.Var(&cmd, "cmd", "argument if none is given; may be repeated")
+	flags.Var(&env, "env", "variable NAME=VALUE; may be repeated")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	switch {
+	case *name == "" || *entrypoint == "" || *out == "":
+		return errors.New("-name, -entrypoint and -out are needed")
+	case flags.NArg() == 0:
+		return errors.New("expected at least one binary, as linux/amd64=FILE")
+	}
+	image := archive{name: *name, entrypoint: *entrypoint, cmd: cmd, env: env}
+	for _, arg := range flags.Args() {
+		platform, path, _ := strings.Cut(arg, "=")
+		system, architecture, ok := strings.Cut(platform, "/")
+		if !ok || path == "" {
+			return fmt.Errorf("%q is no binary: expected SYSTEM/ARCHITECTURE=FILE, such as linux/amd64=bin/mcmw", arg)
+		}
+		contents, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		image.binaries = append(image.binaries, binary{system, architecture, contents})
+	}
+	file, err := os.Create(*out)
+	if err != nil {
+		return err
+	}
+	size, err := image.write(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "%s: %s, %.1f MiB\n", *out, *name, float64(size)/(1<<20))
+	return err
+}
