@@ -21,7 +21,7 @@ func TestWhatTheChartCannotDoIsRefusedWithTheKeyThatIsWrong(t *testing.T) {
 		"replicas=-1":                          `at '/replicas': minimum: got -1, want 0`,
 		"kind=StatefulSet":                     `at '/kind': value must be one of 'Deployment', 'DaemonSet'`,
 		"service.port=70000":                   `at '/service/port': maximum: got 70,000, want 65,535`,
-		"config.sample=false":                  `at '/config/sample': got boolean, want string or integer`,
+		"config.sample=false":                  `at '/config/sample': got boolean, want integer or string`,
 		"image.digest=sha256:12":               `at '/image/digest': 'sha256:12' does not match pattern`,
 		"extraEnv[0].value=a":                  `at '/extraEnv/0': missing property 'name'`,
 		"podDisruptionBudget.maxUnavailable=x": `at '/podDisruptionBudget/maxUnavailable': 'x' does not match pattern`,

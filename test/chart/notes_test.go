@@ -1,0 +1,57 @@
+package chart
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestTheNotesNameWhatThereIs(t *testing.T) {
+	// Helm 3 writes notes only where there is a cluster.
+	h := helms["v4"]
+	for set, args := range sets(t) {
+		t.Run(set, func(t *testing.T) {
+			o := render(t, h, args...)
+			stdout, stderr, err := h.run(t, append([]string{"install", release, chartDir, "--namespace", namespace, "--dry-run=client"}, args...)...)
+			require.NoError(t, err, stderr)
+			_, notes, ok := strings.Cut(stdout, "\nNOTES:\n")
+			require.True(t, ok)
+
+			owner, _ := o.proxy(t)
+			require.Contains(t, notes, "rollout status "+strings.ToLower(owner.kind)+"/"+owner.owner.GetName()+"\n")
+			service := named[*corev1.Service](t, o, owner.owner.GetName())
+			require.Contains(t, notes, "is behind "+service.Name+"."+namespace+".svc.")
+			for _, pod := range regexp.MustCompile(` exec (\S+)-0 `).FindAllStringSubmatch(notes, -1) {
+				named[*appsv1.StatefulSet](t, o, pod[1])
+			}
+			require.Equal(t, strings.Contains(stdout, "kind: StatefulSet\nmetadata:\n  name: "+owner.owner.GetName()+"-loadgen"), strings.Contains(notes, " exec "))
+		})
+	}
+}
+
+func TestWhatScalesIsMeasured(t *testing.T) {
+	documented, err := os.ReadFile("../../docs/observability.md")
+	require.NoError(t, err)
+	var text string
+	for _, h := range of[*autoscalingv2.HorizontalPodAutoscaler](render(t, helms["v4"], "--values", "testdata/everything.yaml")) {
+		for _, m := range h.Spec.Metrics {
+			if m.Pods != nil {
+				text += m.Pods.Metric.Name + " "
+			}
+		}
+	}
+	for _, s := range of[*scaledObject](render(t, helms["v4"], "--values", "testdata/keda.yaml")) {
+		text += s.Spec.Triggers[0].Metadata["query"]
+	}
+	names := regexp.MustCompile(`mcmw_[a-z_]+`).FindAllString(text, -1)
+	require.Subset(t, names, []string{"mcmw_queue_requests", "mcmw_sampled_queue_requests_total", "mcmw_samples_total"})
+	for _, name := range names {
+		require.Contains(t, string(documented), "| `"+name+"` |")
+	}
+}
