@@ -26,8 +26,8 @@ const (
 
 // helms are the programs to render with, by their major versions.
 var helms = map[string]*helm{
-	"v3": {path: "helm.sh/helm/v3/cmd/helm"},
-	"v4": {path: "helm.sh/helm/v4/cmd/helm"},
+	"v3": {path: "helm.sh/helm/v3/cmd/helm", rendered: map[string]string{}},
+	"v4": {path: "helm.sh/helm/v4/cmd/helm", rendered: map[string]string{}},
 }
 
 // helm is one of the programs.
@@ -37,6 +37,8 @@ type helm struct {
 	build  sync.Once // of the fields below
 	binary string
 	err    error
+
+	rendered map[string]string // what Helm made, by its arguments; tests run one after the other
 }
 
 // program returns the path of the program, which is built if it has changed.
@@ -60,9 +62,10 @@ func (h *helm) program(t *testing.T) string {
 // run runs the program without any settings of the user.
 func (h *helm) run(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
+	program := h.program(t)
 	ctx, cancel := context.WithTimeout(t.Context(), helmTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, h.program(t), args...)
+	cmd := exec.CommandContext(ctx, program, args...)
 	home := t.TempDir()
 	cmd.Env = append(os.Environ(), "HOME="+home, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "KUBECONFIG="+filepath.Join(home, "none"))
 	var out, errs bytes.Buffer
@@ -85,10 +88,14 @@ func render(t *testing.T, h *helm, args ...string) *objects {
 
 func renderDir(t *testing.T, h *helm, dir string, args ...string) *objects {
 	t.Helper()
-	stdout, stderr, err := h.template(t, dir, args...)
-	require.NoError(t, err, stderr)
-	require.Empty(t, stderr)
-	return decode(t, stdout)
+	key := strings.Join(append([]string{dir}, args...), "\n")
+	if _, ok := h.rendered[key]; !ok {
+		stdout, stderr, err := h.template(t, dir, args...)
+		require.NoError(t, err, stderr)
+		require.Empty(t, stderr)
+		h.rendered[key] = stdout
+	}
+	return decode(t, h.rendered[key])
 }
 
 // refused returns what Helm complains about.

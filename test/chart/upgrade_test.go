@@ -66,7 +66,7 @@ func TestAnOptionChangesTheFileThatIsFollowedOrThePods(t *testing.T) {
 		file, pods bool
 	}{
 		{"config.workers=7", true, false},
-		{"drain.timeoutSeconds=3", true, false},
+		{"drain.timeoutSeconds=3", false, true}, // with the grace period, which is the pod's
 		{"config.queue-full=shed", false, true},
 		{"onConfigChange=restart,config.workers=7", true, true},
 		{"service.annotations.a=b", false, false},

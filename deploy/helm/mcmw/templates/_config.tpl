@@ -4,7 +4,7 @@
 {{- if .Values.memcached.enabled -}}
 {{- $servers = list (printf "srv+_memcache._tcp.%s" (include "mcmw.memcachedHost" .)) -}}
 {{- end -}}
-{{- $file := dict "servers" $servers "drain-timeout" (printf "%ds" (int .Values.drain.timeoutSeconds)) -}}
+{{- $file := dict "servers" $servers -}}
 {{- $live := splitList " " (include "mcmw.liveOptions" .) -}}
 {{- range $name, $value := .Values.config -}}
 {{- if has $name $live -}}{{- $_ := set $file $name $value -}}{{- end -}}
@@ -12,12 +12,14 @@
 {{- toYaml $file -}}
 {{- end -}}
 
-{{- /* The variables of mcmw's container, by their names: everything that holds until a pod ends. */ -}}
+{{- /* The variables of mcmw's container, by their names: everything that holds until a pod ends. The
+drain timeout is there, too: it belongs to the pod's grace period, and has to change with it. */ -}}
 {{- define "mcmw.env" -}}
 {{- $env := dict
   "MCMW_CONFIG" (dict "value" "/etc/mcmw/config/mcmw.yaml")
   "MCMW_LISTEN" (dict "value" ":11311")
   "MCMW_ADMIN" (dict "value" (printf ":%d" (int .Values.adminPort)))
+  "MCMW_DRAIN_TIMEOUT" (dict "value" (printf "%ds" (int .Values.drain.timeoutSeconds)))
 -}}
 {{- $limits := default dict .Values.resources.limits -}}
 {{- $memory := include "mcmw.bytes" $limits.memory | int64 -}}
