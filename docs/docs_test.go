@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 )
 
 // pages are the documents a person reads, relative to this directory.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"../*.md", "*.md"} {
+	for _, pattern := range []string{"../*.md", "*.md", "../deploy/helm/*/*.md"} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, file := range files {
@@ -73,6 +74,29 @@ func TestEveryMakeTargetThatIsNamedExists(t *testing.T) {
 		}
 	}
 	require.NotZero(t, found)
+}
+
+// A tag of an action can be moved to other code; a commit can't.
+func TestEveryActionOfAWorkflowIsPinnedToACommit(t *testing.T) {
+	workflows, err := filepath.Glob("../.github/workflows/*.yml")
+	require.NoError(t, err)
+	require.NotEmpty(t, workflows)
+	for _, path := range workflows {
+		var workflow struct {
+			Jobs map[string]struct {
+				Steps []struct{ Uses string }
+			}
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(read(t, path)), &workflow), path)
+		for job, j := range workflow.Jobs {
+			require.NotEmpty(t, j.Steps, "%s: %s", path, job)
+			for _, step := range j.Steps {
+				if step.Uses != "" {
+					require.Regexp(t, `^[a-z0-9-]+/[a-z0-9-]+@[0-9a-f]{40}$`, step.Uses, "%s: %s", path, job)
+				}
+			}
+		}
+	}
 }
 
 // The drawing is kept where the stages are assembled; the pages repeat it.
