@@ -68,6 +68,9 @@ var importRules = []importRule{
 	},
 	{
 		from: internal("lab/experiment", "lab/collect"), never: []string{"os", "os/exec", "net", "log/slog"}, direct: true,
+	},
+	{
+		from: internal("lab/factorial", "model", "spell"), never: []string{"os", "net", "time", "log/slog"}, direct: true,
 		why: "it computes from what it is given",
 	},
 	{
