@@ -36,6 +36,7 @@ type importRule struct {
 
 // above are the packages around the data path: they know it, and it works without them.
 var above = append(internal("admin", "config", "discover", "faulty", "lab", "model", "spell", "statlog", "strictyaml", "tools"), "mcmw/cmd")
+var above = append(internal("admin", "config", "discover", "erlang", "faulty", "lab", "model", "spell", "statlog", "tools"), "mcmw/cmd")
 
 var importRules = []importRule{
 	{
@@ -71,6 +72,9 @@ var importRules = []importRule{
 	},
 	{
 		from: internal("lab/factorial", "model", "spell"), never: []string{"os", "net", "time", "log/slog"}, direct: true,
+	},
+	{
+		from: internal("erlang", "lab/factorial", "model", "spell"), never: []string{"os", "net", "time", "log/slog"}, direct: true,
 		why: "it computes from what it is given",
 	},
 	{

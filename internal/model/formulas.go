@@ -1,5 +1,7 @@
 package model
 
+import "mcmw/internal/erlang"
+
 // Little returns the mean number of requests at a part, by Little's law:
 //
 //	N = X R = sum of their times there / T
@@ -48,21 +50,6 @@ func ServerUtilization(r, r0, waiting, k float64) float64 {
 // (Jain, section 33.6). 0 means that it is not known.
 func Capacity(x, u float64) float64 { return ratio(x, u) }
 
-// ErlangC returns the probability that a request finds all m places taken, in an M/M/m queue with traffic a = arrival rate
-// times service time, a < m:
-//
-//	C = (a^m/m!) (m/(m-a)) / (sum of a^k/k! for k = 0..m-1, + (a^m/m!) (m/(m-a)))
-//
-// (Jain, section 31.4; L. Kleinrock, "Queueing Systems" volume 1, section 3.5), computed by the recurrence of Erlang's B,
-// which neither overflows nor cancels: B(0) = 1, B(k) = a B(k-1) / (k + a B(k-1)), C = m B / (m - a (1 - B)).
-func ErlangC(a float64, m int) float64 {
-	b := 1.0
-	for k := 1; k <= m; k++ {
-		b = a * b / (float64(k) + a*b)
-	}
-	return float64(m) * b / (float64(m) - a*(1-b))
-}
-
 // WaitMMm returns the mean wait in the queue, s, of an M/M/m queue: requests arrive at lambda per second and occupy one of m
 // places for service seconds each.
 //
@@ -74,7 +61,7 @@ func WaitMMm(lambda, service float64, m int) float64 {
 	if a >= float64(m) {
 		return 0
 	}
-	return ErlangC(a, m) * service / (float64(m) - a)
+	return erlang.C(a, m) * service / (float64(m) - a)
 }
 
 // ratio returns a/b, and 0 where b is 0.

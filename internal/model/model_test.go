@@ -7,20 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The values for several places are those of the published tables of Erlang's C formula; the others follow by hand.
-func TestErlangsCIsWhatTheTablesSay(t *testing.T) {
-	for _, c := range []struct {
-		a    float64
-		m    int
-		want float64
-	}{
-		{0, 1, 0}, {0.5, 1, 0.5}, {0.9, 1, 0.9}, {1, 2, 1.0 / 3}, {2, 3, 4.0 / 9}, {4, 5, 0.5541}, {8, 10, 0.4092}, {0, 4, 0},
-	} {
-		require.InDelta(t, c.want, ErlangC(c.a, c.m), 5e-5, "a=%v m=%d", c.a, c.m)
-	}
-	require.InDelta(t, 1, ErlangC(999.999, 1000), 1e-3, "it does not overflow")
-}
-
 func TestTheWaitOfOneWorkerIsThatOfAnMM1Queue(t *testing.T) {
 	// W = rho S / (1 - rho), as in Jain, section 31.2.
 	require.InDelta(t, 0.8*0.01/(1-0.8), WaitMMm(80, 0.01, 1), 1e-12)
