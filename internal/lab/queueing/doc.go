@@ -1,0 +1,30 @@
+// Package queueing has the mathematics of queues: single stations, networks, laws and bounds. It is pure: no clock, no
+// randomness, no input or output.
+//
+//	MM1, MMm, MMmK       one station with Poisson arrivals and exponential service: moments, states, percentiles
+//	Network              a closed network of customers that circulate, one class: exact
+//	Multiclass           a closed network with classes: exact for small populations; Bard-Schweitzer and Linearizer beyond
+//	Jackson              an open network
+//	Asymptotic, Balanced what no network of the given demands can be outside of
+//	Throughput, Utilization, Little, ... the operational laws
+//
+// # Symbols
+//
+// They are those of R. Jain, "The Art of Computer Systems Performance Analysis" (1991), chapters 30 to 36, which the
+// comments cite by section: lambda arrival rate; mu service rate of one server; m servers; rho traffic intensity; K places,
+// those in service included; N customers; Z think time; V visits per pass through the system; S service time of a visit;
+// D = V S demand; X throughput; U utilization; Q mean number at a station, waiting and in service; R response time.
+//
+// # Units
+//
+// Any unit of time will do, the same everywhere: rates are per that unit. The lab's commands use seconds.
+//
+// # Accuracy
+//
+// Results are meant to be right to 1e-9 of their value wherever the input determines them so well. Sums are of positive terms:
+// nothing is computed as the difference of two nearly equal numbers, which is what makes the textbook recurrence for stations
+// of several servers return negative throughputs. Numbers that a float64 has no exponent for, as the constants of a
+// network of 1,000 customers, are kept with an exponent of their own.
+//
+// Input that makes no sense, and queues that grow without end, are refused with an error that names the value.
+package queueing

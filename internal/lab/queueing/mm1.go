@@ -1,0 +1,101 @@
+package queueing
+
+import "math"
+
+// MM1 is the queue with Poisson arrivals, exponential service, one server and no bound: Jain, section 31.2 and box 31.1.
+type MM1 struct {
+	Lambda, Mu, Rho float64
+	// Idle is 1 - rho, exact also where rho is close to 1.
+	Idle float64
+}
+
+// NewMM1 returns the queue for an arrival rate and a service rate. It is stable for lambda < mu.
+func NewMM1(lambda, mu float64) (MM1, error) {
+	if err := positive("M/M/1: the arrival rate", lambda); err != nil {
+		return MM1{}, err
+	}
+	if err := positive("M/M/1: the service rate", mu); err != nil {
+		return MM1{}, err
+	}
+	if lambda >= mu {
+		return MM1{}, unstable("M/M/1", lambda, mu, lambda/mu)
+	}
+	return MM1{Lambda: lambda, Mu: mu, Rho: lambda / mu, Idle: (mu - lambda) / mu}, nil
+}
+
+// P returns the probability of n in the system: p(n) = (1-rho) rho^n.
+func (q MM1) P(n int) float64 {
+	if n < 0 {
+		return 0
+	}
+	return q.Idle * math.Pow(q.Rho, float64(n))
+}
+
+// AtLeast returns the probability of n or more in the system: rho^n.
+func (q MM1) AtLeast(n int) float64 { return math.Pow(q.Rho, float64(max(n, 0))) }
+
+// Utilization is the share of time in which the server is busy: U = rho.
+func (q MM1) Utilization() float64 { return q.Rho }
+
+// MeanJobs is the mean number in the system: E[n] = rho/(1-rho).
+func (q MM1) MeanJobs() float64 { return q.Rho / q.Idle }
+
+// VarJobs is the variance of the number in the system: rho/(1-rho)^2.
+func (q MM1) VarJobs() float64 { return q.Rho / (q.Idle * q.Idle) }
+
+// MeanQueue is the mean number that wait: E[nq] = rho^2/(1-rho).
+func (q MM1) MeanQueue() float64 { return q.Rho * q.Rho / q.Idle }
+
+// VarQueue is the variance of the number that wait: rho^2 (1+rho-rho^2)/(1-rho)^2.
+func (q MM1) VarQueue() float64 {
+	return q.Rho * q.Rho * (1 + q.Rho*q.Idle) / (q.Idle * q.Idle)
+}
+
+// MeanService is the mean number in service: E[ns] = rho.
+func (q MM1) MeanService() float64 { return q.Rho }
+
+// MeanResponse is the mean time in the system: E[r] = 1/(mu-lambda).
+func (q MM1) MeanResponse() float64 { return 1 / (q.Mu - q.Lambda) }
+
+// VarResponse is the variance of the time in the system, which is exponential: E[r]^2.
+func (q MM1) VarResponse() float64 { return q.MeanResponse() * q.MeanResponse() }
+
+// MeanWait is the mean time in the queue: E[w] = rho E[r].
+func (q MM1) MeanWait() float64 { return q.Rho * q.MeanResponse() }
+
+// VarWait is the variance of the time in the queue: rho (2-rho) E[r]^2. Box 31.1 prints (1+rho-rho^2) rho^2/(1-rho)^2, which
+// is that of the number in the queue.
+func (q MM1) VarWait() float64 { return q.Rho * (1 + q.Idle) * q.VarResponse() }
+
+// ResponsePercentile returns the time in the system that a share p, 0 to below 1, does not exceed: -E[r] ln(1-p). NaN for
+// another p.
+func (q MM1) ResponsePercentile(p float64) float64 {
+	if share(p) != nil {
+		return math.NaN()
+	}
+	return -q.MeanResponse() * math.Log1p(-p)
+}
+
+// WaitPercentile returns the time in the queue that a share p does not exceed: E[r] ln(rho/(1-p)), 0 at least. NaN where p
+// is no share.
+func (q MM1) WaitPercentile(p float64) float64 {
+	if share(p) != nil {
+		return math.NaN()
+	}
+	return max(0, q.MeanResponse()*math.Log(q.Rho/(1-p)))
+}
+
+// MeanBusyPeriod is the mean length of a busy period: 1/(mu (1-rho)).
+func (q MM1) MeanBusyPeriod() float64 { return q.MeanResponse() }
+
+// VarBusyPeriod is the variance of the length of a busy period: (1+rho)/(mu^2 (1-rho)^3) (Kleinrock, "Queueing Systems"
+// volume 1, section 5.8).
+func (q MM1) VarBusyPeriod() float64 {
+	return (1 + q.Rho) / (q.Mu * q.Mu * q.Idle * q.Idle * q.Idle)
+}
+
+// MeanBusyJobs is the mean number served in a busy period: 1/(1-rho).
+func (q MM1) MeanBusyJobs() float64 { return 1 / q.Idle }
+
+// VarBusyJobs is the variance of the number served in a busy period: rho (1+rho)/(1-rho)^3.
+func (q MM1) VarBusyJobs() float64 { return q.Rho * (1 + q.Rho) / (q.Idle * q.Idle * q.Idle) }
