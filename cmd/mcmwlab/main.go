@@ -69,6 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		newAgentCommand(),
 		newVersionCommand(),
 		newWaitCommand(),
+		newPaperCommand(),
 	)
 	return root.ExecuteContext(ctx)
 }

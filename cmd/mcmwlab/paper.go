@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/lab/paper"
+	"mcmw/internal/lab/table"
+)
+
+// jsonFormat is the format of commands that write tables for programs.
+const jsonFormat = "json"
+
+func newPaperCommand() *cobra.Command {
+	var selection paper.Selection
+	var format string
+	cmd := &cobra.Command{
+		Use:   "paper [NAME]",
+		Short: "Recompute the tables of published reports and show them beside the originals",
+		Long: `Recompute the tables of five published reports on memcached and its middlewares from their own printed or raw data, and
+show the result beside what was printed. Without NAME the reports are listed.
+
+A figure agrees when the recomputed one, rounded, is the printed one, or differs from it by no more than the rounding of
+the printed inputs explains. A law between measured figures holds to the difference that is shown. What differs has the
+reason beside it.`,
+		Example: `  mcmwlab paper
+  mcmwlab paper ribeiro --table 5
+  mcmwlab paper cetin --differences --format markdown`,
+		Args: atMostOne("the name of a report"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runPaper(cmd.OutOrStdout(), args, selection, format)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&selection.Table, "table", "", "show this table only, as printed and recomputed")
+	flags.BoolVar(&selection.All, "all", false, "show the tables as printed, too, and those that nothing can be recomputed of")
+	flags.BoolVar(&selection.Differences, "differences", false, "leave out what agrees")
+	flags.StringVar(&format, "format", "text", "text, markdown, latex, html or json")
+	return cmd
+}
+
+// atMostOne allows one argument, which is called what.
+func atMostOne(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usageError{fmt.Errorf("%s takes %s, got %q (see %s --help)", cmd.CommandPath(), what, args, cmd.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// runPaper shows a report, or lists them.
+func runPaper(out io.Writer, args []string, s paper.Selection, format string) error {
+	if len(args) == 0 {
+		summary, err := paper.Summary()
+		if err != nil {
+			return err
+		}
+		return writeTables(out, format, summary, summary)
+	}
+	report, err := paper.Load(args[0])
+	if err != nil {
+		return usageError{err}
+	}
+	if format == jsonFormat {
+		checks, err := report.Selected(s)
+		if err != nil {
+			return usageError{err}
+		}
+		return writeTables(out, format, checks)
+	}
+	tables, err := report.Render(s)
+	if err != nil {
+		return usageError{err}
+	}
+	return writeTables(out, format, nil, tables...)
+}
+
+// writeTables writes tables in a format, or as JSON what they show.
+func writeTables(out io.Writer, format string, object any, tables ...table.Table) error {
+	if format == jsonFormat {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(object)
+	}
+	f, err := table.ParseFormat(format)
+	if err != nil {
+		return usageError{fmt.Errorf("--format: %w, or %s", err, jsonFormat)}
+	}
+	for _, t := range tables {
+		if err := t.Write(out, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}

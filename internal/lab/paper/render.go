@@ -1,0 +1,183 @@
+package paper
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mcmw/internal/lab/table"
+)
+
+// Selection says what of a report is shown. The zero value is every table that something can be recomputed of.
+type Selection struct {
+	// Table is the name of the only table to show.
+	Table string
+	// All shows, too, the tables as printed, those among them that nothing can be recomputed of.
+	All bool
+	// Differences leaves out what agrees.
+	Differences bool
+}
+
+// Selected returns the checks that s asks for.
+func (r *Report) Selected(s Selection) ([]Check, error) {
+	checks, err := r.Checks()
+	if err != nil {
+		return nil, err
+	}
+	if names := r.tableNames(checks); s.Table != "" && !slices.Contains(names, s.Table) {
+		return nil, fmt.Errorf("report %s has no table %q: expected one of %s", r.Name, s.Table, strings.Join(names, "; "))
+	}
+	return slices.DeleteFunc(checks, func(k Check) bool {
+		return s.Table != "" && k.Table != s.Table || s.Differences && k.Verdict != Differs
+	}), nil
+}
+
+// Render returns the tables of a report beside their recomputation, and what is known to be wrong in it.
+func (r *Report) Render(s Selection) ([]table.Table, error) {
+	checks, err := r.Selected(s)
+	if err != nil {
+		return nil, err
+	}
+	var tables []table.Table
+	for _, name := range r.tableNames(checks) {
+		if s.Table != "" && name != s.Table {
+			continue
+		}
+		original, known := r.find(name)
+		if known && (s.All || s.Table != "") {
+			tables = append(tables, original.asPrinted())
+		}
+		caption := fmt.Sprintf("%s, %s, recomputed", r.Author, title(name))
+		if known {
+			caption += ": " + original.Caption
+		}
+		if t, ok := renderChecks(caption, name, checks); ok {
+			tables = append(tables, t)
+		}
+	}
+	if s.Table == "" && len(r.Errors) > 0 {
+		t := table.Table{Caption: "Known of the report by " + r.Author, Columns: []string{""}}
+		for _, text := range r.Errors {
+			t.Rows = append(t.Rows, []string{text})
+		}
+		tables = append(tables, t)
+	}
+	return tables, nil
+}
+
+// tableNames returns the names of the tables in the report's order, and what else is checked after them.
+func (r *Report) tableNames(checks []Check) []string {
+	var names []string
+	for _, t := range r.Tables {
+		if !slices.Contains(names, t.Name) {
+			names = append(names, t.Name)
+		}
+	}
+	for _, k := range checks {
+		if !slices.Contains(names, k.Table) {
+			names = append(names, k.Table)
+		}
+	}
+	return names
+}
+
+// find returns the table of this name.
+func (r *Report) find(name string) (*Table, bool) {
+	i := slices.IndexFunc(r.Tables, func(t Table) bool { return t.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return &r.Tables[i], true
+}
+
+// title says "table 5" of a name that is a number.
+func title(name string) string {
+	if name[0] >= '0' && name[0] <= '9' || name[0] == 'A' {
+		return "table " + name
+	}
+	return name
+}
+
+// asPrinted returns the table as the report has it.
+func (t *Table) asPrinted() table.Table {
+	out := table.Table{Caption: fmt.Sprintf("%s (section %s): %s, as printed", title(t.Name), t.Section, t.Caption), Columns: []string{""}, Notes: t.Notes}
+	for i, column := range t.Columns {
+		if i < len(t.Units) && len(t.Units) == len(t.Columns) && t.Units[i] != "" && t.Units[i] != "text" {
+			column += " [" + t.Units[i] + "]"
+		}
+		out.Columns = append(out.Columns, column)
+	}
+	if len(t.Units) == 1 && len(t.Columns) != 1 && t.Units[0] != "" {
+		out.Caption += " [" + t.Units[0] + "]"
+	}
+	for _, row := range t.Rows {
+		texts := []string{string(row.Label)}
+		for _, raw := range row.Values {
+			texts = append(texts, textOf(raw))
+		}
+		out.Rows = append(out.Rows, texts)
+	}
+	return out
+}
+
+// renderChecks returns the checks of a table, with their notes below it.
+func renderChecks(caption, name string, checks []Check) (table.Table, bool) {
+	t := table.Table{Caption: caption, Columns: []string{"figure", "printed", "recomputed", "verdict"}, Left: []int{3}}
+	var notes []string
+	for _, k := range checks {
+		if k.Table != name {
+			continue
+		}
+		verdict := string(k.Verdict)
+		if k.Verdict == Holds {
+			verdict += ": " + k.Note
+		} else if k.Note != "" {
+			if !slices.Contains(notes, k.Note) {
+				notes = append(notes, k.Note)
+			}
+			verdict += fmt.Sprintf(" [%d]", slices.Index(notes, k.Note)+1)
+		}
+		t.Rows = append(t.Rows, []string{k.What, k.format(k.Printed, 0), k.format(k.Recomputed, 1), verdict})
+	}
+	for i, note := range notes {
+		t.Notes = append(t.Notes, fmt.Sprintf("[%d] %s", i+1, note))
+	}
+	return t, len(t.Rows) > 0
+}
+
+// format writes a figure with as many decimals as were printed, and so many more.
+func (k Check) format(v float64, more int) string {
+	if k.Unit == 0 {
+		return strconv.FormatFloat(v, 'g', 5, 64)
+	}
+	return strconv.FormatFloat(v, 'f', max(0, int(math.Round(-math.Log10(k.Unit)))+more), 64)
+}
+
+// Summary returns a table of all reports.
+func Summary() (table.Table, error) {
+	t := table.Table{
+		Columns: []string{"name", "report", "tables", "checks", "agree", "hold", "differ"}, Left: []int{1},
+		Notes: []string{"agree: the recomputed figure is the printed one, to its last digit or within the rounding of its inputs; hold: a law between measured figures holds; differ: neither, with a reason."},
+	}
+	for _, name := range Names {
+		r, err := Load(name)
+		if err != nil {
+			return t, err
+		}
+		checks, err := r.Checks()
+		if err != nil {
+			return t, err
+		}
+		count := map[Verdict]int{}
+		for _, k := range checks {
+			count[k.Verdict]++
+		}
+		t.Rows = append(t.Rows, []string{
+			name, r.Author + ": " + r.Title + ", " + r.Where, strconv.Itoa(len(r.Tables)), strconv.Itoa(len(checks)),
+			strconv.Itoa(count[Agrees] + count[Rounding] + count[CutOff]), strconv.Itoa(count[Holds]), strconv.Itoa(count[Differs]),
+		})
+	}
+	return t, nil
+}
