@@ -70,6 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		newVersionCommand(),
 		newWaitCommand(),
 		newPaperCommand(),
+		newFactorialCommand(),
 	)
 	return root.ExecuteContext(ctx)
 }

@@ -177,7 +177,7 @@ func (a *Analysis) estimate(d Design, maxOrder int) {
 		}
 		// The mean of the first cell is taken off, so that the effects of responses that are all equal are exactly 0.
 		for i, cell := range d.Cells {
-			term.Q += float64(sign(cell, e)) * (a.CellMeans[i] - a.CellMeans[0])
+			term.Q += float64(Sign(cell, e)) * (a.CellMeans[i] - a.CellMeans[0])
 		}
 		term.Q /= float64(cells)
 		if e == Mean {
@@ -224,7 +224,7 @@ func (a *Analysis) predict(d Design) {
 		predicted := a.CellMeans[i]
 		for _, term := range a.Terms {
 			if term.Pooled {
-				predicted -= float64(sign(cell, term.Effect)) * term.Q
+				predicted -= float64(Sign(cell, term.Effect)) * term.Q
 			}
 		}
 		for j, y := range cell.Y {

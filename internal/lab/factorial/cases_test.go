@@ -166,7 +166,7 @@ func TestTheModelThatMakesTheResponsesIsPreferred(t *testing.T) {
 	require.NoError(t, err)
 	for i, cell := range additive.Cells {
 		for _, e := range noise {
-			x := func(factor Effect) float64 { return float64(sign(cell, factor)) }
+			x := func(factor Effect) float64 { return float64(Sign(cell, factor)) }
 			additive.Cells[i].Y = append(additive.Cells[i].Y, 100+40*x(1)+30*x(2)+20*x(4)+50*e*x(7))
 			multiplicative.Cells[i].Y = append(multiplicative.Cells[i].Y, math.Exp(4+x(1)+0.5*x(2)+0.3*x(4)+e*x(7)))
 		}

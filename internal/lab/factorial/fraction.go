@@ -53,7 +53,7 @@ func Fraction(factors, generators []string) (Design, error) {
 			cell.Levels[factor] = run >> bit & 1
 		}
 		for factor, word := range generated {
-			cell.Levels[factor] = (1 + word.Sign*sign(cell, word.Effect)) / 2
+			cell.Levels[factor] = (1 + word.Sign*Sign(cell, word.Effect)) / 2
 		}
 		d.Cells = append(d.Cells, cell)
 	}
@@ -84,8 +84,8 @@ func parseGenerator(factors []string, text string) (int, Word, error) {
 	return factor, word, nil
 }
 
-// sign returns the entry of the sign table for e in the cell c: the product of the levels, -1 or +1.
-func sign(c Cell, e Effect) int {
+// Sign returns the entry of the sign table for e in the cell c: the product of the levels, -1 or +1.
+func Sign(c Cell, e Effect) int {
 	low := 0
 	for i, level := range c.Levels {
 		if e&(1<<i) != 0 && level == 0 {
@@ -117,8 +117,8 @@ func definingRelation(d Design) ([]Word, error) {
 	}
 	var words []Word
 	for _, e := range allEffects(k)[1:] {
-		first := sign(d.Cells[0], e)
-		if !slices.ContainsFunc(d.Cells, func(c Cell) bool { return sign(c, e) != first }) {
+		first := Sign(d.Cells[0], e)
+		if !slices.ContainsFunc(d.Cells, func(c Cell) bool { return Sign(c, e) != first }) {
 			words = append(words, Word{Effect: e, Sign: first})
 		}
 	}

@@ -68,7 +68,7 @@ func TestEffectsOfAGeneratedModelAreRecovered(t *testing.T) {
 			for j := range cell.Y {
 				y := noise[j] - mean
 				for n, e := range effects {
-					y += float64(sign(cell, e)) * q[n]
+					y += float64(Sign(cell, e)) * q[n]
 				}
 				if model == Multiplicative {
 					y = math.Exp(y)
@@ -216,7 +216,7 @@ func TestAFractionMixesEffectsAsItsRelationSays(t *testing.T) {
 		for i, cell := range d.Cells {
 			y := 0.0
 			for e, effect := range by {
-				y += float64(sign(cell, e)) * effect
+				y += float64(Sign(cell, e)) * effect
 			}
 			d.Cells[i].Y = []float64{y}
 		}

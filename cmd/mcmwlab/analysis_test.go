@@ -1,0 +1,121 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/record"
+)
+
+// twoByTwo makes a record of two factors, two repetitions.
+func twoByTwo(t *testing.T) string {
+	dir := filepath.Join(t.TempDir(), "record")
+	r, err := record.Create(dir, record.Manifest{Name: "2k", Created: time.Unix(0, 0)})
+	require.NoError(t, err)
+	defer r.Close()
+	for i, y := range []float64{100, 102, 200, 202, 400, 398, 800, 804} {
+		require.NoError(t, r.Add(record.Run{
+			Point: i / 2, Repetition: i % 2, Position: i, Started: time.Unix(int64(i), 0), Seconds: 1, State: record.Complete,
+			Factors: map[string]string{"workers": strconv.Itoa(8 << (i / 2 % 2)), "servers": strconv.Itoa(1 + i/4)},
+			Results: []record.Value{{Source: "client", Metric: "throughput", Value: y}},
+		}))
+	}
+	return dir
+}
+
+func TestFactorialExplainsARecord(t *testing.T) {
+	dir := twoByTwo(t)
+	figures := filepath.Join(t.TempDir(), "figures")
+	out, _, err := lab(t.Context(), "factorial", dir, "--factors", "W,S", "--confidence", "0.9", "--figures", figures)
+	require.NoError(t, err)
+	assert.Contains(t, out, "Effects and allocation of variation, additive model: throughput [ops/s]")
+	assert.Contains(t, out, "W workers: 8 (-1), 16 (+1)")
+	assert.Contains(t, out, "The multiplicative model fits better")
+	for _, name := range []string{"qq.svg", "residuals.svg"} {
+		assert.FileExists(t, filepath.Join(figures, name))
+	}
+
+	out, _, err = lab(t.Context(), "factorial", dir, "--factors", "W,S", "--model", "multiplicative", "--format", "json")
+	require.NoError(t, err)
+	var result struct {
+		Unit     string
+		Analysis struct {
+			Model string
+			Terms []struct {
+				Name        string
+				Multiplier  float64
+				Significant bool
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &result))
+	assert.Equal(t, "1/s", result.Unit)
+	assert.Equal(t, "multiplicative", result.Analysis.Model)
+	assert.InDelta(t, 1.41, result.Analysis.Terms[1].Multiplier, 0.01)
+	assert.False(t, result.Analysis.Terms[3].Significant)
+
+	out, _, err = lab(t.Context(), "factorial", dir, "--factors", "W,S", "--anova", "--format", "html")
+	require.NoError(t, err)
+	assert.Contains(t, out, "<caption>Analysis of variance: throughput [ops/s]</caption>")
+	assert.Contains(t, out, "<svg")
+}
+
+func TestFactorialReadsATableOfRuns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.csv")
+	require.NoError(t, os.WriteFile(path, []byte("workers,throughput\n8,1\n16,2\n8,3\n16,5\n"), 0o644))
+	out, _, err := lab(t.Context(), "factorial", path, "--factors", "workers")
+	require.NoError(t, err)
+	assert.Contains(t, out, "workers: 8 (-1), 16 (+1)")
+}
+
+func TestAnalysesRefuseWhatTheyCannotDo(t *testing.T) {
+	dir := twoByTwo(t)
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"factorial"}, exitUsage, "takes a record or a CSV file"},
+		{[]string{"factorial", dir}, exitUsage, "--factors names nothing"},
+		{[]string{"factorial", dir, "--factors", "W,S", "--format", "word"}, exitUsage, `--format: format "word": expected one of text, markdown, latex, html, or json`},
+		{[]string{"factorial", dir, "--factors", "W,S", "--model", "cubic"}, exitFailed, `model "cubic": expected additive or multiplicative`},
+		{[]string{"factorial", dir, "--factors", "W,S", "--confidence", "2"}, exitFailed, "confidence level 2"},
+		{[]string{"factorial", dir, "--factors", "W"}, exitFailed, "factor servers varies, too (1, 2)"},
+		{[]string{"factorial", dir, "--factors", "W,S", "--anova", "--model", "multiplicative"}, exitUsage, "of the additive model"},
+		{[]string{"factorial", filepath.Join(dir, "nothing"), "--factors", "W,S"}, exitFailed, "nothing"},
+		{[]string{"factorial", filepath.Join(dir, "nothing.csv"), "--factors", "W,S"}, exitFailed, "no such file"},
+		{[]string{"paper", "a", "b"}, exitUsage, "takes the name of a report"},
+		{[]string{"paper", "nobody"}, exitUsage, "expected one of kuechler"},
+		{[]string{"paper", "cetin", "--table", "99"}, exitUsage, `no table "99"`},
+		{[]string{"paper", "--format", "word"}, exitUsage, "--format"},
+	} {
+		_, stderr, err := lab(t.Context(), c.args...)
+		require.Error(t, err, c.args)
+		assert.ErrorContains(t, err, c.want, c.args)
+		assert.Empty(t, stderr)
+		assert.Equal(t, c.code, exitCode(err, io.Discard), c.args)
+	}
+}
+
+func TestPaperListsAndShowsReports(t *testing.T) {
+	out, _, err := lab(t.Context(), "paper")
+	require.NoError(t, err)
+	assert.Contains(t, out, "Küchler")
+	out, _, err = lab(t.Context(), "paper", "cetin", "--differences")
+	require.NoError(t, err)
+	assert.Contains(t, out, "161.1")
+	assert.NotContains(t, out, "agrees")
+	out, _, err = lab(t.Context(), "paper", "ribeiro", "--table", "3", "--format", "json")
+	require.NoError(t, err)
+	var checks []struct{ Verdict string }
+	require.NoError(t, json.Unmarshal([]byte(out), &checks))
+	assert.Len(t, checks, 6)
+}

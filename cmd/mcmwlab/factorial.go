@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/lab/effects"
+	"mcmw/internal/lab/factorial"
+	"mcmw/internal/lab/plot"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/table"
+)
+
+// factorialFlags are the flags of `mcmwlab factorial`.
+type factorialFlags struct {
+	question   effects.Question
+	confidence float64
+	model      string
+	logBase    float64
+	maxOrder   int
+	anova      bool
+	format     string
+	figures    string
+}
+
+func newFactorialCommand() *cobra.Command {
+	var f factorialFlags
+	var aliases []string
+	for _, short := range slices.Sorted(maps.Keys(effects.Aliases)) {
+		aliases = append(aliases, short+" "+effects.Aliases[short])
+	}
+	cmd := &cobra.Command{
+		Use:   "factorial RECORD",
+		Short: "Say which factors of an experiment move a response, by how much, and how surely",
+		Long: `Say which factors of an experiment move a response, by how much, and how surely. RECORD is a record's directory, or a
+CSV file with a line per run and a column for each factor and the response.
+
+Factors of two levels, in a full design or a regular fraction, are analysed by the sign table: effects, shares of the
+variation, confidence intervals, what is confounded, and whether the additive or the multiplicative model fits better.
+Factors of more levels need all combinations, and are analysed by their variance.
+
+Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
+		Example: `  mcmwlab factorial results/2k --response throughput --factors S,M,W
+  mcmwlab factorial results/2k --response response_time_mean --factors S,M,W --confidence 0.9 --model multiplicative --figures figures/
+  mcmwlab factorial results/sweep --factors workers,connections --where middlewares=2`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usageError{fmt.Errorf("%s takes a record or a CSV file, got %q (see %s --help)", cmd.CommandPath(), args, cmd.CommandPath())}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), cmd.OutOrStdout(), args[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.question.Response, "response", "throughput", "metric to explain")
+	flags.StringVar(&f.question.Source, "source", record.SourceClient, "where the metric was measured")
+	flags.StringSliceVar(&f.question.Factors, "factors", nil, "factors, by their names or short names")
+	flags.StringToStringVar(&f.question.Where, "where", nil, "take only runs that have these levels of other factors")
+	flags.StringSliceVar(&f.question.Ignore, "ignore", nil, "factors, or columns of a CSV file, that may vary without being named")
+	flags.IntVar(&f.question.Repetitions, "repetitions", 0, "take the first so many runs of each combination (0: all)")
+	flags.Float64Var(&f.confidence, "confidence", 0.95, "level of the confidence intervals and tests")
+	flags.StringVar(&f.model, "model", string(factorial.Additive), "additive or multiplicative")
+	flags.Float64Var(&f.logBase, "log-base", 0, "base of the logarithms of the multiplicative model (default e)")
+	flags.IntVar(&f.maxOrder, "max-order", 0, "count interactions of more factors as errors (0: keep all)")
+	flags.BoolVar(&f.anova, "anova", false, "analyse the variance of factors of two levels, too")
+	flags.StringVar(&f.format, "format", string(table.Text), "text, markdown, latex, html or json")
+	flags.StringVar(&f.figures, "figures", "", "write the plots of the residuals into this directory, as SVG")
+	return cmd
+}
+
+// run analyses the runs at path.
+func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) error {
+	if len(f.question.Factors) == 0 {
+		return usageError{fmt.Errorf("--factors names nothing: expected factors such as S,M,W")}
+	}
+	if f.format != jsonFormat {
+		if _, err := table.ParseFormat(f.format); err != nil {
+			return usageError{fmt.Errorf("--format: %w, or %s", err, jsonFormat)}
+		}
+	}
+	experiment, err := f.read(ctx, path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if f.format != jsonFormat {
+		experiment = experiment.Shown()
+	}
+	var a *factorial.Analysis
+	var c *factorial.Comparison
+	var v *factorial.Variance
+	var residuals []factorial.Residual
+	var tables []table.Table
+	if experiment.TwoLevel() && !f.anova {
+		options := factorial.Options{Model: factorial.Model(f.model), Confidence: f.confidence, LogBase: f.logBase, MaxOrder: f.maxOrder}
+		if a, err = factorial.Analyze(experiment.Design, options); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if c, err = factorial.Compare(experiment.Design, options); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		residuals = a.Residuals
+		tables = []table.Table{experiment.SignTable(a), experiment.EffectsTable(a)}
+		if confounding, ok := experiment.ConfoundingTable(a); ok {
+			tables = append(tables, confounding)
+		}
+		tables = append(tables, effects.ComparisonTable(c))
+	} else {
+		if f.model != string(factorial.Additive) {
+			return usageError{fmt.Errorf("--model %s: an analysis of variance is of the additive model", f.model)}
+		}
+		if v, err = factorial.Anova(experiment.Design, f.confidence, f.maxOrder); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		residuals = v.Residuals
+		tables = experiment.VarianceTables(v)
+	}
+	name, unit := responseName(experiment, f.model)
+	figures := effects.Figures(residuals, name, unit)
+	if f.figures != "" {
+		if err := writeFigures(f.figures, figures); err != nil {
+			return err
+		}
+	}
+	var object any
+	if f.format == jsonFormat {
+		object = experiment.Object(a, c, v)
+	}
+	if err := writeTables(out, f.format, object, tables...); err != nil {
+		return err
+	}
+	if f.format == string(table.HTML) {
+		return inlineFigures(out, figures)
+	}
+	return nil
+}
+
+// responseName is the response as an axis calls it, and unit what it and its residuals are in.
+func responseName(e *effects.Experiment, model string) (name, unit string) {
+	name = strings.ReplaceAll(e.Response, "_", " ")
+	if model == string(factorial.Multiplicative) {
+		return "logarithm of " + name, ""
+	}
+	return name, e.Unit
+}
+
+// read takes the runs of a record, or the lines of a CSV file, to an experiment.
+func (f *factorialFlags) read(ctx context.Context, path string) (*effects.Experiment, error) {
+	if strings.EqualFold(filepath.Ext(path), ".csv") {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		return effects.FromCSV(file, f.question)
+	}
+	r, err := record.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	runs, err := r.Runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return effects.FromRuns(runs, f.question)
+}
+
+// writeFigures writes figures as NAME.svg into a directory, which is made.
+func writeFigures(dir string, figures map[string]plot.Figure) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		if err := os.WriteFile(filepath.Join(dir, name+".svg"), figures[name].SVG(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inlineFigures writes figures as elements of a page.
+func inlineFigures(out io.Writer, figures map[string]plot.Figure) error {
+	if _, err := fmt.Fprintf(out, "<style>%s</style>\n", plot.Style()); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		figure := figures[name]
+		for _, panel := range figure.Panels {
+			if _, err := fmt.Fprintf(out, "<figure>%s<figcaption>%s</figcaption></figure>\n", panel.Inline(figure.Title), html.EscapeString(figure.Title)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
