@@ -71,6 +71,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		newWaitCommand(),
 		newPaperCommand(),
 		newFactorialCommand(),
+		newImportCommand(args, stderr),
 	)
 	return root.ExecuteContext(ctx)
 }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/lab/foreign"
+	"mcmw/internal/lab/record"
+)
+
+// importFlags are the flags of `mcmwlab import`.
+type importFlags struct {
+	out, format, summary string
+	factors              map[string]string
+	command              []string
+}
+
+func newImportCommand(args []string, stderr io.Writer) *cobra.Command {
+	f := importFlags{command: append([]string{"mcmwlab"}, args...)}
+	cmd := &cobra.Command{
+		Use:   "import PATH...",
+		Short: "Make a record of what other programs measured",
+		Long: `Make a record of what other programs measured. PATH is a file: an output of memtier_benchmark (text or JSON), memaslap or
+dstat, one run each; or a directory of the experiments behind a report of 2018: folders that say the settings
+(nsvr=3/nmw=2), and in them outputs of memtier (cliout1rep2.out), of the middlewares (mwout1rep2.out) and of dstat.
+
+Factors are taken from the outputs, from folders of the path that are called NAME=LEVEL, and from --factor. Files with the
+same factors are repetitions.`,
+		Example: `  mcmwlab import --out results/2ka 2ka
+  mcmwlab import --out results/memtier --factor servers=1 workers=8/run1.json workers=8/run2.json workers=16/run1.json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("%s takes files or a directory (see %s --help)", cmd.CommandPath(), cmd.CommandPath())}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args, cmd.OutOrStdout(), stderr)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.out, "out", "", "directory of the record, which must not be there yet")
+	flags.StringVar(&f.format, "format", "auto", "of files: auto, "+strings.Join(foreign.Formats, ", "))
+	flags.StringToStringVar(&f.factors, "factor", nil, "levels of further factors, such as servers=3")
+	flags.StringVar(&f.summary, "summary", "", "of a directory: write what the report computes from it as JSON to this file, - for standard output")
+	return cmd
+}
+
+// run reads what is at the paths and makes the record.
+func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io.Writer) error {
+	if f.out == "" && f.summary == "" {
+		return usageError{fmt.Errorf("--out is missing: expected the directory of the new record")}
+	}
+	found, imported, err := f.read(ctx, paths, stdout, stderr)
+	if err != nil {
+		return err
+	}
+	if f.out == "" {
+		return nil
+	}
+	manifest := record.Manifest{Name: filepath.Base(f.out), Created: time.Now(), Command: f.command, Imported: imported}
+	if err := foreign.Write(ctx, f.out, manifest, found); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "%d runs imported into %s\n", len(found), f.out)
+	return nil
+}
+
+// read returns the runs at the paths and their format.
+func (f *importFlags) read(ctx context.Context, paths []string, stdout, stderr io.Writer) ([]foreign.Found, string, error) {
+	if info, err := os.Stat(paths[0]); err != nil {
+		return nil, "", err
+	} else if info.IsDir() {
+		if len(paths) > 1 {
+			return nil, "", usageError{fmt.Errorf("%d paths: expected one directory, or files", len(paths))}
+		}
+		return f.tree(ctx, paths[0], stdout)
+	}
+	if f.summary != "" {
+		return nil, "", usageError{fmt.Errorf("--summary: %s is no directory of experiments", paths[0])}
+	}
+	p := newProgress(stderr)
+	defer p.clear()
+	var found []foreign.Found
+	var formats []string
+	for i, path := range paths {
+		if err := ctx.Err(); err != nil {
+			return nil, "", err
+		}
+		if p.terminal {
+			p.show(fmt.Sprintf("reading %d of %d: %s", i+1, len(paths), path))
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, "", err
+		}
+		factors := foreign.PathFactors(path)
+		maps.Copy(factors, f.factors)
+		run, format, err := foreign.ParseFile(text, f.format, factors)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s: %w", path, err)
+		}
+		if info, err := os.Stat(path); err == nil && run.Started.IsZero() {
+			run.Started = info.ModTime()
+		}
+		found = append(found, foreign.Found{Run: run, Root: os.DirFS(filepath.Dir(path)), Files: []string{filepath.Base(path)}})
+		if !strings.Contains(strings.Join(formats, ", "), format) {
+			formats = append(formats, format)
+		}
+	}
+	foreign.Place(found)
+	return found, strings.Join(formats, ", "), nil
+}
+
+// tree returns the runs of a directory of experiments, and writes its summary where that is asked for.
+func (f *importFlags) tree(ctx context.Context, dir string, stdout io.Writer) ([]foreign.Found, string, error) {
+	root := os.DirFS(dir)
+	configurations, err := foreign.ReadTree(ctx, root)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", dir, err)
+	}
+	if f.summary != "" {
+		if err := writeJSON(f.summary, stdout, foreign.Summarize(configurations)); err != nil {
+			return nil, "", err
+		}
+	}
+	found := foreign.TreeRuns(root, configurations)
+	for i := range found {
+		maps.Copy(found[i].Run.Factors, f.factors)
+	}
+	return found, "memtier and middleware outputs of the 2018 report", nil
+}
