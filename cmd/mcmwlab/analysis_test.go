@@ -119,3 +119,61 @@ func TestPaperListsAndShowsReports(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &checks))
 	assert.Len(t, checks, 6)
 }
+
+func TestImportMakesARecordOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	text, err := os.ReadFile("../../internal/lab/foreign/testdata/memaslap.txt")
+	require.NoError(t, err)
+	var paths []string
+	for _, name := range []string{"workers=8/a.txt", "workers=8/b.txt", "workers=16/a.txt"} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, text, 0o644))
+		paths = append(paths, path)
+	}
+	target := filepath.Join(dir, "record")
+	out, _, err := lab(t.Context(), append([]string{"import", "--out", target, "--factor", "servers=3"}, paths...)...)
+	require.NoError(t, err)
+	assert.Contains(t, out, "3 runs imported into "+target)
+	r, err := record.Open(target)
+	require.NoError(t, err)
+	defer r.Close()
+	assert.Equal(t, "memaslap", r.Manifest().Imported)
+	runs, err := r.Runs(t.Context())
+	require.NoError(t, err)
+	require.Len(t, runs, 3)
+	assert.Equal(t, "3", runs[0].Factors["servers"])
+	assert.Equal(t, []int{0, 1}, []int{runs[0].Repetition, runs[1].Repetition})
+	assert.Equal(t, "16", runs[2].Factors["workers"])
+
+	_, _, err = lab(t.Context(), append([]string{"import", "--out", target}, paths...)...)
+	assert.ErrorContains(t, err, "never replaced")
+}
+
+func TestImportRefusesWhatItCannotRead(t *testing.T) {
+	dir := t.TempDir()
+	junk := filepath.Join(dir, "junk.txt")
+	require.NoError(t, os.WriteFile(junk, []byte("junk"), 0o644))
+	target := filepath.Join(dir, "record")
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{nil, exitUsage, "takes files or a directory"},
+		{[]string{junk}, exitUsage, "--out is missing"},
+		{[]string{"--out", target, junk}, exitFailed, "as memtier: no table"},
+		{[]string{"--out", target, "--format", "memaslap", junk}, exitFailed, "as memaslap: no result"},
+		{[]string{"--out", target, "--format", "word", junk}, exitFailed, "expected one of auto"},
+		{[]string{"--out", target, filepath.Join(dir, "nothing")}, exitFailed, "no such file"},
+		{[]string{"--out", target, dir}, exitFailed, "no output found"},
+		{[]string{"--out", target, dir, dir}, exitUsage, "expected one directory"},
+		{[]string{"--summary", "-", junk}, exitUsage, "no directory of experiments"},
+	} {
+		_, _, err := lab(t.Context(), append([]string{"import"}, c.args...)...)
+		require.Error(t, err, c.args)
+		assert.ErrorContains(t, err, c.want, c.args)
+		assert.Equal(t, c.code, exitCode(err, io.Discard), c.args)
+		assert.NoDirExists(t, target)
+	}
+}
