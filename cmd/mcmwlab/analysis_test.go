@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,43 @@ import (
 
 	"mcmw/internal/lab/record"
 )
+
+var update = flag.Bool("update", false, "write the outputs of the commands into docs/analysis.md")
+
+// The page shows commands as "    $ mcmwlab ...", with their output below, both indented.
+func TestTheOutputsInTheDocumentationAreThoseOfTheCommands(t *testing.T) {
+	t.Chdir("../..")
+	const page, prompt, indent = "docs/analysis.md", "    $ mcmwlab ", "    "
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	var made strings.Builder
+	commands := 0
+	lines := strings.SplitAfter(string(text), "\n")
+	for i := 0; i < len(lines); i++ {
+		made.WriteString(lines[i])
+		command, ok := strings.CutPrefix(strings.TrimRight(lines[i], "\n"), prompt)
+		if !ok {
+			continue
+		}
+		commands++
+		out, _, err := lab(t.Context(), strings.Fields(command)...)
+		require.NoError(t, err, command)
+		made.WriteString("\n")
+		for line := range strings.SplitSeq(strings.TrimSpace(out), "\n") {
+			made.WriteString(strings.TrimRight(indent+line, " ") + "\n")
+		}
+		made.WriteString("\n")
+		// The output that stands there ends with the first line that is neither indented nor empty.
+		for i+1 < len(lines) && (strings.HasPrefix(lines[i+1], indent) && !strings.HasPrefix(lines[i+1], prompt) || lines[i+1] == "\n") {
+			i++
+		}
+	}
+	require.Equal(t, 4, commands)
+	if *update {
+		require.NoError(t, os.WriteFile(page, []byte(made.String()), 0o644))
+	}
+	assert.Equal(t, made.String(), string(text), "go test ./cmd/mcmwlab -run Documentation -update writes what is right")
+}
 
 // twoByTwo makes a record of two factors, two repetitions.
 func twoByTwo(t *testing.T) string {

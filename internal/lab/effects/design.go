@@ -93,14 +93,13 @@ func FromRuns(runs []record.Run, q Question) (*Experiment, error) {
 		}
 		return nil, err
 	}
-	if metric, ok := record.Describe(q.Response); ok {
-		e.Unit = metric.Unit
-	}
+	e.Unit = unitOf(q.Response)
 	return e, nil
 }
 
 // FromCSV returns the lines of a table as a design: one line per run, with a head that names the columns. Columns that are
-// neither factors nor the response are factors that must not vary, unless they are called "repetition" or "run".
+// neither factors nor the response are factors that must not vary, unless they are called "repetition" or "run". A column
+// that is called as a metric is in its base unit.
 func FromCSV(r io.Reader, q Question) (*Experiment, error) {
 	lines, err := csv.NewReader(r).ReadAll()
 	if err != nil {
@@ -131,7 +130,18 @@ func FromCSV(r io.Reader, q Question) (*Experiment, error) {
 			seen = append(seen, o)
 		}
 	}
-	return assemble(seen, q)
+	e, err := assemble(seen, q)
+	if err != nil {
+		return nil, err
+	}
+	e.Unit = unitOf(q.Response)
+	return e, nil
+}
+
+// unitOf returns the unit of a metric, nothing for what is none.
+func unitOf(name string) string {
+	metric, _ := record.Describe(name)
+	return metric.Unit
 }
 
 // matches reports whether the levels are those that where asks for.
