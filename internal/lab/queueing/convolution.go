@@ -59,23 +59,26 @@ func (n Network) SolveAll(customers []int) ([]Solution, error) {
 // their own.
 type convolution struct {
 	network Network
-	alone   [][]wide // f of each station
-	others  [][]wide // G without that station
-	all     []wide   // G
+	alone   []*series // f of each station
+	others  []*series // G without that station
+	all     *series   // G
 }
 
-// weights returns f(0), f(1), ..., f(last) of a station.
-func weights(demand float64, rate func(j int) float64, last int) []wide {
+// weights returns f(0), f(1), ..., f(last) of a station with a demand; nil for none.
+func weights(demand float64, rate func(j int) float64, last int) *series {
+	if demand == 0 {
+		return nil
+	}
 	f := make([]wide, last+1)
 	f[0] = widen(1)
 	for n := 1; n <= last; n++ {
 		f[n] = f[n-1].times(demand / rate(n))
 	}
-	return f
+	return newSeries(f)
 }
 
 // delayWeights returns f of the delays with the numbers, and the think time, together.
-func (c *convolution) delayWeights(delays []int, last int) []wide {
+func (c *convolution) delayWeights(delays []int, last int) *series {
 	demand := c.network.Think
 	for _, i := range delays {
 		demand += c.network.Stations[i].demand()
@@ -84,7 +87,7 @@ func (c *convolution) delayWeights(delays []int, last int) []wide {
 }
 
 func newConvolution(n Network, last int) *convolution {
-	c := &convolution{network: n, alone: make([][]wide, len(n.Stations)), others: make([][]wide, len(n.Stations))}
+	c := &convolution{network: n, alone: make([]*series, len(n.Stations)), others: make([]*series, len(n.Stations))}
 	var waiting, delays []int
 	for i := range n.Stations {
 		s := &n.Stations[i]
@@ -99,7 +102,7 @@ func newConvolution(n Network, last int) *convolution {
 		}
 	}
 	// behind[k] is the convolution of the waiting stations from k on, nil for that of none.
-	behind := make([][]wide, len(waiting)+1)
+	behind := make([]*series, len(waiting)+1)
 	for k := len(waiting) - 1; k >= 0; k-- {
 		behind[k] = convolve(c.alone[waiting[k]], behind[k+1], last)
 	}
@@ -121,7 +124,7 @@ func newConvolution(n Network, last int) *convolution {
 func (c *convolution) solution(n int) Solution {
 	s := Solution{N: n, Stations: make([]StationSolution, len(c.network.Stations))}
 	if n > 0 {
-		s.X = c.all[n-1].over(c.all[n])
+		s.X = c.all.at(n - 1).over(c.all.at(n))
 	}
 	for i := range c.network.Stations {
 		s.Stations[i] = c.station(i, n, s.X)
@@ -183,7 +186,7 @@ func (c *convolution) marginal(i, n int) []float64 {
 		return p
 	}
 	for k := range p {
-		p[k] = clamp1(c.alone[i][k].mul(c.others[i][n-k]).over(c.all[n]))
+		p[k] = clamp1(c.alone[i].at(k).mul(c.others[i].at(n - k)).over(c.all.at(n)))
 	}
 	return p
 }

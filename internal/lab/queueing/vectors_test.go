@@ -442,3 +442,51 @@ func TestWhatMakesNoSenseIsNamed(t *testing.T) {
 	_, err = Network{Think: 1}.Solve(-1)
 	fails("number of customers is -1", err)
 }
+
+func (v *networkVector) multiclass(t *testing.T) Multiclass {
+	t.Helper()
+	var m Multiclass
+	for c, n := range v.Populations {
+		m.Classes = append(m.Classes, Class{Customers: n, Think: v.Thinks[c]})
+	}
+	for _, s := range v.Stations {
+		kind, err := ParseKind(s.Kind)
+		require.NoError(t, err)
+		m.Stations = append(m.Stations, ClassStation{Name: s.Name, Kind: kind, Demands: s.Demands, Servers: s.Servers, Rates: s.Rates})
+	}
+	return m
+}
+
+func TestNetworksWithClassesAreWhatTheVectorsSay(t *testing.T) {
+	for _, v := range vectors(t, "multiclass_mva") {
+		t.Run(v.ID, func(t *testing.T) {
+			var in networkVector
+			v.inputs(t, &in)
+			var want struct {
+				X, R     []float64
+				Stations []struct {
+					Name            string
+					Q, U, Residence []float64
+					Total           float64 `json:"U_total"`
+				}
+			}
+			require.NoError(t, json.Unmarshal(v.Expected, &want))
+			got, err := in.multiclass(t).Exact()
+			require.NoError(t, err)
+			for c := range want.X {
+				near(t, want.X[c], got.X[c], 1e-9, "X of class %d", c)
+				near(t, want.R[c], got.R[c], 1e-9, "R of class %d", c)
+			}
+			for i, s := range want.Stations {
+				g := got.Stations[i]
+				require.Equal(t, s.Name, g.Name)
+				near(t, s.Total, g.UTotal, 1e-9, "U of %s", s.Name)
+				for c := range s.Q {
+					near(t, s.Q[c], g.Q[c], 1e-9, "Q of class %d at %s", c, s.Name)
+					near(t, s.U[c], g.U[c], 1e-9, "U of class %d at %s", c, s.Name)
+					near(t, s.Residence[c], g.Residence[c], 1e-9, "residence of class %d at %s", c, s.Name)
+				}
+			}
+		})
+	}
+}

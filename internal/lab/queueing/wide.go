@@ -46,7 +46,7 @@ func (w wide) plus(v wide) wide {
 	case w.e < v.e:
 		w, v = v, w
 	}
-	return wide{w.m + v.m*wideScale(w.e-v.e), w.e}.normal()
+	return wide{w.m + math.Ldexp(v.m, -wideStep*int(w.e-v.e)), w.e}.normal()
 }
 
 // over returns w/v as a float64, for v > 0: 0 or +Inf where it doesn't fit.
@@ -54,43 +54,75 @@ func (w wide) over(v wide) float64 {
 	return math.Ldexp(w.m/v.m, int(w.e-v.e)*wideStep)
 }
 
-// wideScale returns 2^(-512 steps), 0 where that leaves nothing of a mantissa.
-func wideScale(steps int32) float64 {
-	if steps > 2 {
-		return 0
+// series is a sequence of wide numbers above 0 in a form in which convolutions are quick: in runs of the same exponent. nil
+// stands for 1, 0, 0, ..., the convolution of nothing.
+type series struct {
+	m          []float64
+	e          []int32
+	start, end []int // of the run that an element is in; end is the first behind it
+}
+
+// newSeries returns the series of the numbers, which are above 0.
+func newSeries(numbers []wide) *series {
+	n := len(numbers)
+	s := &series{m: make([]float64, n), e: make([]int32, n), start: make([]int, n), end: make([]int, n)}
+	for i, w := range numbers {
+		s.m[i], s.e[i], s.start[i] = w.m, w.e, i
+		if i > 0 && s.e[i-1] == w.e {
+			s.start[i] = s.start[i-1]
+		}
 	}
-	return math.Ldexp(1, -wideStep*int(steps))
+	for i := n - 1; i >= 0; i-- {
+		s.end[i] = i + 1
+		if i < n-1 && s.e[i+1] == s.e[i] {
+			s.end[i] = s.end[i+1]
+		}
+	}
+	return s
+}
+
+// at returns element n.
+func (s *series) at(n int) wide {
+	switch {
+	case s != nil:
+		return wide{s.m[n], s.e[n]}
+	case n == 0:
+		return widen(1)
+	}
+	return wide{}
 }
 
 // dot returns the sum of a[k] b[n-k] for k = 0..n. All terms are positive, so its relative error is n rounding errors at
 // most.
-func dot(a, b []wide, n int) wide {
+func dot(a, b *series, n int) wide {
 	top := int32(math.MinInt32)
-	for k := max(0, n-len(b)+1); k <= min(n, len(a)-1); k++ {
-		if e := a[k].e + b[n-k].e; e > top && a[k].m != 0 && b[n-k].m != 0 {
-			top = e
-		}
+	for k := 0; k <= n; {
+		top = max(top, a.e[k]+b.e[n-k])
+		k = min(a.end[k], n-b.start[n-k]+1)
 	}
-	if top == math.MinInt32 {
-		return wide{}
-	}
-	// A product of mantissas is below 2^512, so 2^500 of them may be added up; what is 2^-1536 of a scale down is lost in rounding.
+	// A product of mantissas is below 2^512, so 2^500 of them may be added up; what is 2^-1536 of the largest scale is lost in
+	// rounding.
 	var sum float64
-	for k := max(0, n-len(b)+1); k <= min(n, len(a)-1); k++ {
-		switch top - a[k].e - b[n-k].e {
-		case 0:
-			sum += a[k].m * b[n-k].m
-		case 1:
-			sum += a[k].m * b[n-k].m * 0x1p-512
-		case 2:
-			sum += a[k].m * b[n-k].m * 0x1p-1024
+	for k := 0; k <= n; {
+		next := min(a.end[k], n-b.start[n-k]+1, n+1)
+		if below := top - a.e[k] - b.e[n-k]; below <= 2 {
+			var part float64
+			left, right := a.m[k:next], b.m[n-next+1:n-k+1]
+			for i, v := range left {
+				part += v * right[len(right)-1-i]
+			}
+			sum += math.Ldexp(part, -wideStep*int(below))
 		}
+		k = next
 	}
 	return wide{sum, top}.normal()
 }
 
-// convolve returns the sums of a[k] b[n-k] for n = 0..last, and a where b is nil, the convolution of nothing.
-func convolve(a, b []wide, last int) []wide {
+// convolve returns the convolution of two series up to element last.
+func convolve(a, b *series, last int) *series {
+	if a == nil {
+		return b
+	}
 	if b == nil {
 		return a
 	}
@@ -98,5 +130,5 @@ func convolve(a, b []wide, last int) []wide {
 	for n := range out {
 		out[n] = dot(a, b, n)
 	}
-	return out
+	return newSeries(out)
 }

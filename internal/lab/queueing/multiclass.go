@@ -1,0 +1,423 @@
+package queueing
+
+import (
+	"fmt"
+	"math"
+)
+
+// Class is a class of customers, which they keep.
+type Class struct {
+	Name      string
+	Customers int     // N of the class
+	Think     float64 // Z of the class
+}
+
+// ClassStation is a station of a network with classes. A Queue or Multi station whose demands differ by class shares its servers
+// among those present; first come, first served needs the same service time for all (Jain, section 32.4).
+type ClassStation struct {
+	Name    string
+	Kind    Kind
+	Demands []float64 // D by class
+	Servers int       // of a Multi station
+	Rates   []float64 // of a LoadDependent station, by the number of customers of all classes; see Station
+}
+
+// Multiclass is a closed network with classes of customers.
+type Multiclass struct {
+	Classes  []Class
+	Stations []ClassStation
+}
+
+// ClassSolution is what is known of a network with classes in its steady state. Slices of numbers are by class; classes
+// without customers have zeros.
+type ClassSolution struct {
+	X, R     []float64 // throughput; response time of a pass, without the think time
+	Stations []ClassStationSolution
+}
+
+// ClassStationSolution is what is known of one station.
+type ClassStationSolution struct {
+	Name         string
+	Q            []float64 // mean number of customers
+	U            []float64 // the class's part of UTotal
+	Residence    []float64 // response time of a pass
+	UTotal       float64   // utilization in the sense of StationSolution.U
+	CustomersAll float64   // sum of Q
+}
+
+// plain returns the station as one without classes, for its rates and checks.
+func (s *ClassStation) plain() Station {
+	return Station{Name: s.Name, Kind: s.Kind, Visits: 1, Servers: s.Servers, Rates: s.Rates}
+}
+
+// check returns an error that names what makes no sense.
+func (m *Multiclass) check() error {
+	if len(m.Classes) == 0 {
+		return fmt.Errorf("there are no classes: expected one at least")
+	}
+	for c, class := range m.Classes {
+		name := m.className(c)
+		if err := atLeast(name+": the number of customers", class.Customers, 0); err != nil {
+			return err
+		}
+		if err := notNegative(name+": the think time", class.Think); err != nil {
+			return err
+		}
+		sum := class.Think
+		for i := range m.Stations {
+			if d := m.Stations[i].Demands; c < len(d) {
+				sum += d[c]
+			}
+		}
+		if class.Customers > 0 && sum == 0 {
+			return fmt.Errorf("%s: the demands and the think time add up to 0: expected a number above 0", name)
+		}
+	}
+	for i := range m.Stations {
+		if err := m.checkStation(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Multiclass) checkStation(i int) error {
+	s := &m.Stations[i]
+	plain := s.plain()
+	if err := plain.check(i); err != nil {
+		return err
+	}
+	if len(s.Demands) != len(m.Classes) {
+		return fmt.Errorf("station %q has %d demands: expected %d, one for each class", s.Name, len(s.Demands), len(m.Classes))
+	}
+	for c, d := range s.Demands {
+		if err := notNegative(fmt.Sprintf("station %q: the demand of %s", s.Name, m.className(c)), d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// className is how errors call a class.
+func (m *Multiclass) className(c int) string {
+	if name := m.Classes[c].Name; name != "" {
+		return fmt.Sprintf("class %q", name)
+	}
+	return fmt.Sprintf("class %d", c+1)
+}
+
+// solution returns the rest that follows from throughputs and mean numbers at the stations; busy is the probability that
+// somebody is at a LoadDependent station.
+func (m *Multiclass) solution(x []float64, q [][]float64, busy []float64) ClassSolution {
+	s := ClassSolution{X: x, R: make([]float64, len(x)), Stations: make([]ClassStationSolution, len(m.Stations))}
+	for i := range m.Stations {
+		station := &m.Stations[i]
+		r := ClassStationSolution{Name: station.Name, Q: q[i], U: make([]float64, len(x)), Residence: make([]float64, len(x))}
+		var sum float64
+		for c := range x {
+			r.CustomersAll += q[i][c]
+			r.U[c] = UtilizationLaw(x[c], station.Demands[c])
+			if station.Kind == Multi {
+				r.U[c] /= float64(station.Servers)
+			}
+			sum += r.U[c]
+			if x[c] > 0 {
+				r.Residence[c] = q[i][c] / x[c]
+				s.R[c] += r.Residence[c]
+			}
+		}
+		r.UTotal = sum
+		if station.Kind != Delay {
+			r.UTotal = clamp1(sum)
+		}
+		if station.Kind == LoadDependent && sum > 0 {
+			r.UTotal = clamp1(busy[i])
+			for c := range r.U {
+				r.U[c] *= r.UTotal / sum
+			}
+		}
+		s.Stations[i] = r
+	}
+	return s
+}
+
+// Limits of the exact solution, a few seconds of work and 200 MB.
+const (
+	maxVectors    = 5_000_000
+	maxVectorWork = 500_000_000
+)
+
+// lattice numbers the vectors of customers by class from 0 to the whole population.
+type lattice struct {
+	size   []int // customers of the class, plus 1
+	stride []int // by which the number grows with one more customer of the class
+	count  int
+}
+
+func (m *Multiclass) lattice() (lattice, error) {
+	l := lattice{count: 1}
+	for _, class := range m.Classes {
+		l.size = append(l.size, class.Customers+1)
+		l.stride = append(l.stride, l.count)
+		if l.count > maxVectors/(class.Customers+1) {
+			return lattice{}, fmt.Errorf("there are more than %d states of the population: expected fewer, or use BardSchweitzer or Linearizer", maxVectors)
+		}
+		l.count *= class.Customers + 1
+	}
+	return l, nil
+}
+
+// walk calls f for the numbers of all vectors in ascending order, with the vector, which f must not keep.
+func (l *lattice) walk(f func(number int, vector []int)) {
+	vector := make([]int, len(l.size))
+	for number := range l.count {
+		f(number, vector)
+		for c := range vector {
+			if vector[c]++; vector[c] < l.size[c] {
+				break
+			}
+			vector[c] = 0
+		}
+	}
+}
+
+// Exact returns the exact solution. It is the convolution of M. Reiser and H. Kobayashi (IBM Journal of Research and Development
+// 19 (1975)): as for one class, with vectors of customers for numbers of them. A station alone has the weight
+//
+//	f(n) = |n|!/(a(1) ... a(|n|)) prod over c of D_c^n_c/n_c!
+//
+// which for a single server and for delays makes recurrences of it, and G(n) normalizes, X_c = G(N-1_c)/G(N). As in SolveAll all terms
+// are positive. The work grows with the product of the classes' populations, for Multi and LoadDependent stations with its
+// square; beyond some seconds of it an error says so.
+func (m Multiclass) Exact() (ClassSolution, error) {
+	if err := m.check(); err != nil {
+		return ClassSolution{}, fmt.Errorf("network with classes: %w", err)
+	}
+	l, err := m.lattice()
+	if err != nil {
+		return ClassSolution{}, fmt.Errorf("network with classes: %w", err)
+	}
+	e := exact{Multiclass: m, lattice: l}
+	if err := e.convolve(); err != nil {
+		return ClassSolution{}, fmt.Errorf("network with classes: %w", err)
+	}
+	return e.solution(), nil
+}
+
+// exact is an exact solution in the making.
+type exact struct {
+	Multiclass
+	lattice
+
+	alone  [][]wide // f of a station of several rates; nil for others
+	others [][]wide // G without that station
+	all    []wide   // G
+}
+
+// delays returns f of all delays and think times together.
+func (e *exact) delays() []wide {
+	demand := make([]float64, len(e.Classes))
+	for c, class := range e.Classes {
+		demand[c] = class.Think
+		for i := range e.Stations {
+			if s := &e.Stations[i]; s.Kind == Delay {
+				demand[c] += s.Demands[c]
+			}
+		}
+	}
+	g := make([]wide, e.count)
+	e.walk(func(number int, vector []int) {
+		g[number] = widen(1)
+		for c, n := range vector {
+			if n > 0 {
+				g[number] = g[number-e.stride[c]].times(demand[c] / float64(n))
+				return
+			}
+		}
+	})
+	return g
+}
+
+// queued returns g with a station of a single server added: G'(n) = G(n) + sum over c of D_c G'(n-1_c).
+func (e *exact) queued(g []wide, demands []float64) []wide {
+	out := make([]wide, e.count)
+	e.walk(func(number int, vector []int) {
+		sum := g[number]
+		for c, n := range vector {
+			if n > 0 && demands[c] > 0 {
+				sum = sum.plus(out[number-e.stride[c]].times(demands[c]))
+			}
+		}
+		out[number] = sum
+	})
+	return out
+}
+
+// weights returns f of a station of several rates: f(n) = (1/a(|n|)) sum over c of D_c f(n-1_c).
+func (e *exact) weights(s *ClassStation) []wide {
+	plain := s.plain()
+	f := make([]wide, e.count)
+	e.walk(func(number int, vector []int) {
+		if number == 0 {
+			f[0] = widen(1)
+			return
+		}
+		total := 0
+		var sum wide
+		for c, n := range vector {
+			if total += n; n > 0 && s.Demands[c] > 0 {
+				sum = sum.plus(f[number-e.stride[c]].times(s.Demands[c]))
+			}
+		}
+		f[number] = sum.times(1 / plain.rate(total))
+	})
+	return f
+}
+
+// support returns how many vectors a station has a weight above 0 for.
+func (e *exact) support(s *ClassStation) int {
+	count := 1
+	for c, d := range s.Demands {
+		if d > 0 {
+			count *= e.size[c]
+		}
+	}
+	return count
+}
+
+// several reports whether the station has several rates, which makes it expensive.
+func (s *ClassStation) several() bool {
+	return s.Kind == LoadDependent || s.Kind == Multi && s.Servers > 1
+}
+
+// combine returns the convolution of g and f, f being above 0 for the classes with demands alone.
+func (e *exact) combine(g, f []wide, demands []float64) []wide {
+	out := make([]wide, e.count)
+	k := make([]int, len(demands))
+	e.walk(func(number int, vector []int) {
+		var sum wide
+		clear(k)
+		for taken := 0; ; {
+			sum = sum.plus(f[taken].mul(g[number-taken]))
+			c := 0
+			for ; c < len(k); c++ {
+				if demands[c] == 0 {
+					continue
+				}
+				if k[c]++; k[c] <= vector[c] {
+					taken += e.stride[c]
+					break
+				}
+				taken -= (k[c] - 1) * e.stride[c]
+				k[c] = 0
+			}
+			if c == len(k) {
+				break
+			}
+		}
+		out[number] = sum
+	})
+	return out
+}
+
+// convolve computes G, and G without each station of several rates.
+func (e *exact) convolve() error {
+	n := len(e.Stations)
+	e.alone, e.others = make([][]wide, n), make([][]wide, n)
+	g := e.delays()
+	var several []int
+	work := 0
+	for i := range e.Stations {
+		switch s := &e.Stations[i]; {
+		case s.several():
+			several = append(several, i)
+			// Each is taken before and behind others, and once with all; a vector has a quarter of the others below it.
+			if work += 3 * e.count / 4 * e.support(s); work > maxVectorWork {
+				return fmt.Errorf("it takes more than %d steps: expected smaller populations, or use BardSchweitzer or Linearizer", maxVectorWork)
+			}
+			e.alone[i] = e.weights(s)
+		case s.Kind != Delay:
+			g = e.queued(g, s.Demands)
+		}
+	}
+	// before[k] has all of the stations before the k-th of several rates, and the rest.
+	before := [][]wide{g}
+	for k, i := range several {
+		before = append(before, e.combine(before[k], e.alone[i], e.Stations[i].Demands))
+	}
+	e.all = before[len(several)]
+	for k, i := range several {
+		others := before[k]
+		for _, j := range several[k+1:] {
+			others = e.combine(others, e.alone[j], e.Stations[j].Demands)
+		}
+		e.others[i] = others
+	}
+	return nil
+}
+
+// solution takes the results from the constants.
+func (e *exact) solution() ClassSolution {
+	last := e.count - 1
+	classes := len(e.Classes)
+	x := make([]float64, classes)
+	for c, class := range e.Classes {
+		if class.Customers > 0 {
+			x[c] = e.all[last-e.stride[c]].over(e.all[last])
+		}
+	}
+	q, busy := make([][]float64, len(e.Stations)), make([]float64, len(e.Stations))
+	for i := range e.Stations {
+		s := &e.Stations[i]
+		q[i] = make([]float64, classes)
+		switch {
+		case s.Kind == Delay:
+			for c := range q[i] {
+				q[i][c] = UtilizationLaw(x[c], s.Demands[c])
+			}
+		case s.several():
+			e.walk(func(number int, vector []int) {
+				p := e.alone[i][number].mul(e.others[i][last-number]).over(e.all[last])
+				if number > 0 {
+					busy[i] += p
+				}
+				for c, n := range vector {
+					q[i][c] += float64(n) * p
+				}
+			})
+		default:
+			// Q_c = sum over n of n_c p(n) = D_c G+(N-1_c)/G(N), where G+ has the station twice.
+			twice := e.queued(e.all, s.Demands)
+			for c, class := range e.Classes {
+				if class.Customers > 0 {
+					q[i][c] = twice[last-e.stride[c]].times(s.Demands[c]).over(e.all[last])
+				}
+			}
+		}
+		for c, class := range e.Classes {
+			q[i][c] = min(q[i][c], float64(class.Customers))
+		}
+	}
+	return e.Multiclass.solution(x, q, busy)
+}
+
+// customers returns the populations as numbers.
+func (m *Multiclass) customers() []float64 {
+	n := make([]float64, len(m.Classes))
+	for c, class := range m.Classes {
+		n[c] = float64(class.Customers)
+	}
+	return n
+}
+
+// converged reports whether all of b are those of a but for what rounding explains.
+func converged(a, b [][]float64) bool {
+	for i := range a {
+		for c := range a[i] {
+			if math.Abs(a[i][c]-b[i][c]) > 1e-12*(1e-3+math.Abs(b[i][c])) {
+				return false
+			}
+		}
+	}
+	return true
+}

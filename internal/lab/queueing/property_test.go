@@ -1,0 +1,340 @@
+package queueing
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"mcmw/internal/erlang"
+)
+
+// same fails unless the values agree to a relative tolerance.
+func same(t require.TestingT, want, got, tolerance float64, what string) {
+	if want == 0 {
+		require.InDelta(t, 0, got, tolerance, what)
+		return
+	}
+	require.InEpsilon(t, want, got, tolerance, what)
+}
+
+func TestOneServerOfManyIsAnMM1Queue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		mu := rapid.Float64Range(0.01, 100).Draw(t, "mu")
+		lambda := mu * rapid.Float64Range(1e-6, 0.9999).Draw(t, "rho")
+		one, err := NewMM1(lambda, mu)
+		require.NoError(t, err)
+		many, err := NewMMm(lambda, mu, 1)
+		require.NoError(t, err)
+		names := []string{
+			"p0", "p_n_1", "p_n_7", "mean_jobs", "mean_jobs_queue", "mean_jobs_service", "mean_response", "mean_wait", "utilization",
+			"prob_at_least_0", "prob_at_least_3", "var_jobs", "var_jobs_queue", "var_response", "var_wait", "response_p50", "response_p99", "wait_p90",
+		}
+		for _, name := range names {
+			want, ok := value(one, name)
+			require.True(t, ok, name)
+			got, _ := value(many, name)
+			if math.Abs(want) < 1e-300 {
+				continue
+			}
+			// A percentile of the wait is the logarithm of a number that may be close to 1.
+			require.InDelta(t, want, got, 1e-9*math.Max(want, one.MeanResponse()), name)
+		}
+	})
+}
+
+func TestAQueueWithRoomForManyBecomesOneWithoutBound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := rapid.IntRange(1, 40).Draw(t, "m")
+		lambda := float64(m) * rapid.Float64Range(0.05, 0.9).Draw(t, "rho")
+		endless, err := NewMMm(lambda, 1, m)
+		require.NoError(t, err)
+		room, err := NewMMmK(lambda, 1, m, m+400)
+		require.NoError(t, err)
+		require.Less(t, room.Blocked(), 1e-15)
+		for name, pair := range map[string][2]float64{
+			"p0": {endless.P(0), room.P(0)}, "mean": {endless.MeanJobs(), room.MeanJobs()}, "variance": {endless.VarJobs(), room.VarJobs()},
+			"variance of the queue": {endless.VarQueue(), room.VarQueue()}, "wait": {endless.MeanWait(), room.MeanWait()},
+			"variance of the wait": {endless.VarWait(), room.VarWait()}, "variance of the response": {endless.VarResponse(), room.VarResponse()},
+			"response": {endless.MeanResponse(), room.MeanResponse()}, "busy": {endless.AtLeast(m), room.AllBusy()},
+		} {
+			same(t, pair[0], pair[1], 1e-9, name)
+		}
+		for _, p := range []float64{0, 0.5, 0.9, 0.99, 0.999} {
+			require.InDelta(t, endless.ResponsePercentile(p), room.ResponsePercentile(p), 1e-8*endless.ResponsePercentile(0.999), "response p%v", p)
+			require.InDelta(t, endless.WaitPercentile(p), room.WaitPercentile(p), 1e-8*endless.ResponsePercentile(0.999), "wait p%v", p)
+		}
+	})
+}
+
+func TestAQueueWithoutRoomToWaitLosesByErlangsB(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := rapid.IntRange(1, 2000).Draw(t, "m")
+		a := float64(m) * rapid.Float64Range(0.01, 4).Draw(t, "rho")
+		q, err := NewMMmK(a, 1, m, m)
+		require.NoError(t, err)
+		require.InDelta(t, erlang.B(a, m), q.Blocked(), 1e-9*q.Blocked()+1e-300)
+		require.Zero(t, q.MeanWait())
+		require.Zero(t, q.WaitPercentile(0.999))
+		require.InEpsilon(t, -math.Log(0.01), q.ResponsePercentile(0.99), 1e-9)
+	})
+}
+
+func TestQueuesKeepTheirDigitsWithTenThousandServersCloseToSaturation(t *testing.T) {
+	for _, c := range []struct {
+		m    int
+		idle float64
+	}{{10_000, 1e-9}, {10_000, 1e-3}, {10_000, 0.3}, {1000, 1e-6}, {1, 1e-9}} {
+		t.Run(fmt.Sprintf("m=%d, rho=1-%v", c.m, c.idle), func(t *testing.T) {
+			lambda := float64(c.m) * (1 - c.idle)
+			q, err := NewMMm(lambda, 1, c.m)
+			require.NoError(t, err)
+			// Erlang's C with 200 bits, from the same input.
+			number := func(v float64) *big.Float { return new(big.Float).SetPrec(200).SetFloat64(v) }
+			a, b := number(lambda), number(1)
+			for k := 1; k <= c.m; k++ {
+				b.Mul(b, a)
+				b.Quo(b, new(big.Float).Add(number(float64(k)), b))
+			}
+			spare := new(big.Float).Sub(number(float64(c.m)), a)
+			all := new(big.Float).Quo(new(big.Float).Mul(number(float64(c.m)), b), new(big.Float).Add(spare, new(big.Float).Mul(a, b)))
+			exact, _ := all.Float64()
+			same(t, exact, q.C, 1e-9, "C")
+			wait, _ := new(big.Float).Quo(all, spare).Float64()
+			same(t, wait, q.MeanWait(), 1e-9, "wait")
+			same(t, q.MeanQueue(), q.Lambda*q.MeanWait(), 1e-9, "Little's law")
+			same(t, 1-q.C, q.None, 1e-6, "complement")
+			sum := q.AtLeast(0)
+			same(t, 1, sum, 1e-9, "sum of the probabilities")
+			require.InDelta(t, 0.99, 1-q.ResponseAbove(q.ResponsePercentile(0.99)), 1e-9)
+		})
+	}
+}
+
+func TestResponseTimesGrowWithLoadAndFallWithServers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := rapid.IntRange(1, 60).Draw(t, "m")
+		rho := rapid.Float64Range(0.05, 0.95).Draw(t, "rho")
+		at := func(lambda float64, m int) MMm {
+			q, err := NewMMm(lambda, 1, m)
+			require.NoError(t, err)
+			return q
+		}
+		q, busier, wider := at(float64(m)*rho, m), at(float64(m)*(rho+0.02), m), at(float64(m)*rho, m+1)
+		require.GreaterOrEqual(t, busier.MeanResponse(), q.MeanResponse())
+		require.GreaterOrEqual(t, busier.ResponsePercentile(0.99), q.ResponsePercentile(0.99)*(1-1e-12))
+		require.LessOrEqual(t, wider.MeanWait(), q.MeanWait())
+		for n := range 2 * m {
+			require.GreaterOrEqual(t, q.AtLeast(n)+1e-15, q.AtLeast(n+1))
+		}
+	})
+}
+
+func TestPercentilesOfWhatIsNoShareAreNoNumbers(t *testing.T) {
+	one, _ := NewMM1(1, 2)
+	many, _ := NewMMm(1, 1, 2)
+	room, _ := NewMMmK(1, 1, 2, 4)
+	for _, p := range []float64{-0.1, 1, 99, math.NaN()} {
+		for _, q := range []interface {
+			ResponsePercentile(p float64) float64
+			WaitPercentile(p float64) float64
+		}{one, many, room} {
+			require.True(t, math.IsNaN(q.ResponsePercentile(p)) && math.IsNaN(q.WaitPercentile(p)))
+		}
+	}
+}
+
+// anyNetwork draws a network; of stations with one server and delays alone if plain.
+func anyNetwork(t *rapid.T, plain bool) Network {
+	n := Network{Think: rapid.SampledFrom([]float64{0, 0, 0.5, 20}).Draw(t, "think")}
+	kinds := []Kind{Queue, Delay, Multi, LoadDependent}
+	if plain {
+		kinds = kinds[:2]
+	}
+	for i := range rapid.IntRange(1, 5).Draw(t, "stations") {
+		s := Station{
+			Name: fmt.Sprintf("s%d", i), Kind: rapid.SampledFrom(kinds).Draw(t, "kind"),
+			Visits: rapid.SampledFrom([]float64{0.25, 0.5, 1, 3}).Draw(t, "visits"), Service: math.Pow(10, rapid.Float64Range(-4, 1).Draw(t, "log service")),
+		}
+		switch s.Kind {
+		case Multi:
+			s.Servers = rapid.IntRange(1, 256).Draw(t, "servers")
+		case LoadDependent:
+			s.Rates = rapid.SliceOfN(rapid.Float64Range(0.05, 10), 1, 20).Draw(t, "rates")
+		}
+		n.Stations = append(n.Stations, s)
+	}
+	return n
+}
+
+func TestLittlesLawHoldsAtEveryStationOfAnyClosedNetwork(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := anyNetwork(t, false)
+		customers := rapid.SampledFrom([]int{1, 2, 7, 63, 300}).Draw(t, "customers")
+		s, err := n.Solve(customers)
+		require.NoError(t, err)
+		same(t, float64(customers), s.X*(s.R+n.Think), 1e-9, "interactive law")
+		limit, _ := n.Capacity(customers)
+		require.LessOrEqual(t, s.X, limit*(1+1e-9))
+		var everywhere float64
+		for i, r := range s.Stations {
+			everywhere += r.Q
+			same(t, r.Q, r.X*r.R, 1e-9, "Little's law")
+			var sum, mean float64
+			for k, p := range r.Marginal {
+				require.False(t, math.IsNaN(p) || p < 0 || p > 1, "p(%d) = %v", k, p)
+				sum += p
+				mean += float64(k) * p
+			}
+			same(t, 1, sum, 1e-9, "sum of the probabilities")
+			same(t, r.Q, mean, 1e-9, "mean of the probabilities")
+			if n.Stations[i].Kind != Delay {
+				require.LessOrEqual(t, r.U, 1.0)
+			}
+			require.GreaterOrEqual(t, r.Residence, 0.0)
+		}
+		same(t, float64(customers), everywhere+s.X*n.Think, 1e-9, "customers are somewhere")
+	})
+}
+
+func TestBoundsContainTheExactSolution(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := anyNetwork(t, true)
+		n.Stations = append(n.Stations, Station{Name: "last", Kind: Queue, Visits: 1, Service: 0.1})
+		customers := rapid.IntRange(1, 200).Draw(t, "customers")
+		s, err := n.Solve(customers)
+		require.NoError(t, err)
+		d, err := n.Demands()
+		require.NoError(t, err)
+		asymptotic, err := d.Asymptotic(customers)
+		require.NoError(t, err)
+		balanced, err := d.Balanced(customers)
+		require.NoError(t, err)
+		loose, err := d.BalancedLazowska(customers)
+		require.NoError(t, err)
+		const slack = 1e-9
+		waiting := float64(customers)/s.X - d.Think
+		for _, b := range []Bounds{asymptotic, balanced, loose} {
+			require.LessOrEqual(t, b.XLow, s.X*(1+slack))
+			require.GreaterOrEqual(t, b.XHigh, s.X*(1-slack))
+			// The response time is a difference, exact to some digits of the whole.
+			require.LessOrEqual(t, b.RLow, waiting+slack*(waiting+d.Think))
+			require.GreaterOrEqual(t, b.RHigh, waiting-slack*(waiting+d.Think))
+		}
+		require.GreaterOrEqual(t, balanced.XLow, asymptotic.XLow*(1-slack))
+		require.LessOrEqual(t, balanced.XHigh, asymptotic.XHigh*(1+slack))
+	})
+}
+
+func TestThroughputGrowsWithCustomersToTheCapacity(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := anyNetwork(t, true)
+		n.Stations = append(n.Stations, Station{Name: "pool", Kind: Multi, Servers: rapid.IntRange(1, 64).Draw(t, "pool"), Visits: 1, Service: 100})
+		counts := []int{1, 2, 3, 10, 50, 200, 600}
+		all, err := n.SolveAll(counts)
+		require.NoError(t, err)
+		for i := 1; i < len(all); i++ {
+			require.GreaterOrEqual(t, all[i].X, all[i-1].X*(1-1e-12))
+			require.GreaterOrEqual(t, all[i].R, all[i-1].R*(1-1e-12))
+		}
+		limit, at := n.Capacity(600)
+		if n.Stations[at].Name == "pool" && n.Think == 0 {
+			require.InEpsilon(t, limit, all[len(all)-1].X, 0.05)
+			require.Equal(t, at, all[len(all)-1].Bottleneck(n))
+		}
+	})
+}
+
+// TestMeanValueAnalysisAgrees solves networks of delays and single servers by the exact recurrence of mean value analysis
+// (Jain, section 34.2), which is stable for these, another way to the same numbers.
+func TestMeanValueAnalysisAgrees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := anyNetwork(t, true)
+		customers := rapid.IntRange(1, 400).Draw(t, "customers")
+		q := make([]float64, len(n.Stations))
+		var x float64
+		for k := 1; k <= customers; k++ {
+			sum := n.Think
+			r := make([]float64, len(q))
+			for i := range q {
+				s := &n.Stations[i]
+				r[i] = s.demand()
+				if s.Kind == Queue {
+					r[i] *= 1 + q[i]
+				}
+				sum += r[i]
+			}
+			x = float64(k) / sum
+			for i := range q {
+				q[i] = x * r[i]
+			}
+		}
+		s, err := n.Solve(customers)
+		require.NoError(t, err)
+		same(t, x, s.X, 1e-9, "throughput")
+		for i := range q {
+			same(t, q[i], s.Stations[i].Q, 1e-9, "mean number")
+		}
+	})
+}
+
+// TestAFullPoolKeepsItsDigits solves a delay and a pool for numbers of customers at which mean value analysis in float64
+// returns negative throughputs, and compares with sums of 300 bits.
+func TestAFullPoolKeepsItsDigits(t *testing.T) {
+	const delay, service = 2.5, 10.0
+	for _, m := range []int{64, 128, 256} {
+		for _, customers := range []int{m + 30, 2 * m, 1000} {
+			number := func(v float64) *big.Float { return new(big.Float).SetPrec(300).SetFloat64(v) }
+			constant := func(n int) *big.Float {
+				sum := number(0)
+				for k := range n + 1 {
+					term := number(1)
+					for j := 1; j <= k; j++ {
+						term.Mul(term, new(big.Float).Quo(number(service), number(float64(min(j, m)))))
+					}
+					for j := 1; j <= n-k; j++ {
+						term.Mul(term, new(big.Float).Quo(number(delay), number(float64(j))))
+					}
+					sum.Add(sum, term)
+				}
+				return sum
+			}
+			exact, _ := new(big.Float).Quo(constant(customers-1), constant(customers)).Float64()
+			n := Network{Stations: []Station{
+				{Name: "net", Kind: Delay, Visits: 1, Service: delay}, {Name: "pool", Kind: Multi, Visits: 1, Service: service, Servers: m},
+			}}
+			s, err := n.Solve(customers)
+			require.NoError(t, err)
+			same(t, exact, s.X, 1e-12, fmt.Sprintf("m=%d N=%d", m, customers))
+		}
+	}
+}
+
+func TestNobodyInANetworkMakesNoThroughput(t *testing.T) {
+	s, err := twoMiddlewares().Solve(0)
+	require.NoError(t, err)
+	require.Zero(t, s.X)
+	require.Zero(t, s.R)
+	for _, r := range s.Stations {
+		require.Zero(t, r.Q)
+		require.Equal(t, 1.0, r.P0)
+	}
+}
+
+func TestAWideNumberHasRoomWhereAFloatHasNone(t *testing.T) {
+	w := widen(1)
+	for range 5000 {
+		w = w.times(1e-30)
+	}
+	v := w.times(3)
+	require.InEpsilon(t, 3, v.over(w), 1e-15)
+	require.InEpsilon(t, 4, v.plus(w).over(w), 1e-15)
+	require.InEpsilon(t, 1, widen(1).plus(w).over(widen(1)), 1e-15)
+	require.Zero(t, w.over(widen(1)))
+	require.Equal(t, widen(1), widen(1).plus(wide{}))
+	require.InEpsilon(t, 1, widen(5e-324).over(widen(5e-324)), 1e-15)
+	require.InEpsilon(t, 1, widen(math.MaxFloat64).over(widen(math.MaxFloat64)), 1e-15)
+}
