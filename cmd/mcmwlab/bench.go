@@ -178,7 +178,7 @@ func (f *benchFlags) write(report *bench.Report, stdout io.Writer) error {
 		return nil
 	}
 	if f.figures != "" {
-		if err := report.WriteFigures(f.figures); err != nil {
+		if err := saveFigures(f.figures, report.Figures()); err != nil {
 			return err
 		}
 	}

@@ -128,7 +128,7 @@ func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) er
 	name, unit := responseName(experiment, f.model)
 	figures := effects.Figures(residuals, name, unit)
 	if f.figures != "" {
-		if err := writeFigures(f.figures, figures); err != nil {
+		if err := saveFigures(f.figures, figures); err != nil {
 			return err
 		}
 	}
@@ -174,19 +174,6 @@ func (f *factorialFlags) read(ctx context.Context, path string) (*effects.Experi
 		return nil, err
 	}
 	return effects.FromRuns(runs, f.question)
-}
-
-// writeFigures writes figures as NAME.svg into a directory, which is made.
-func writeFigures(dir string, figures map[string]plot.Figure) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(figures)) {
-		if err := os.WriteFile(filepath.Join(dir, name+".svg"), figures[name].SVG(), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // inlineFigures writes figures as elements of a page.

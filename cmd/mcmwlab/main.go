@@ -1,5 +1,5 @@
-// Command mcmwlab is the lab: it puts load on memcached servers and middlewares, runs experiments with them, compares them, and lets
-// servers fail under load.
+// Command mcmwlab is the lab: it puts load on memcached servers and middlewares, runs experiments with them, analyses, models and
+// compares what was measured, and lets servers fail under load.
 package main
 
 import (
@@ -72,6 +72,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		newPaperCommand(),
 		newFactorialCommand(),
 		newImportCommand(args, stderr),
+		newModelCommand(),
+		newPredictCommand(),
 	)
 	return root.ExecuteContext(ctx)
 }

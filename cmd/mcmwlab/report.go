@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mcmw/internal/lab/plot"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/report"
 )
@@ -191,20 +192,15 @@ func (f *reportFlags) some(d *report.Data, v report.View, out string, stdout io.
 
 // writeFigures writes every figure to its file in the directory, and says so.
 func writeFigures(figures []report.Figure, out string, stdout io.Writer) error {
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return err
-	}
+	files := make(map[string]plot.Figure)
 	for _, fig := range figures {
-		path := filepath.Join(out, fig.File())
-		if err := os.WriteFile(path, fig.SVG(), 0o644); err != nil {
-			return err
-		}
-		fmt.Fprintln(stdout, path)
+		files[fig.Name] = fig.Figure
+		fmt.Fprintln(stdout, filepath.Join(out, fig.File()))
 		if fig.Warnings != "" {
 			fmt.Fprintf(stdout, "  warning: %s\n", fig.Warnings)
 		}
 	}
-	return nil
+	return saveFigures(out, files)
 }
 
 // fileNames are what the formats' files are called.

@@ -2,8 +2,6 @@ package bench
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -100,10 +98,8 @@ func TestACurveIsMeasuredInEveryRoundAndDrawn(t *testing.T) {
 			assert.Positive(t, p.OpsPerSec.Median)
 		}
 	}
-	dir := filepath.Join(t.TempDir(), "figures")
-	require.NoError(t, report.WriteFigures(dir))
-	svg, err := os.ReadFile(filepath.Join(dir, "servers.svg"))
-	require.NoError(t, err)
-	assert.Contains(t, string(svg), "replicas all")
+	figures := report.Figures()
+	require.Len(t, figures, 1)
+	assert.Contains(t, string(figures["servers"].SVG()), "replicas all")
 	assert.Empty(t, children(t))
 }

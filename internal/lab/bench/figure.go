@@ -1,11 +1,6 @@
 package bench
 
-import (
-	"os"
-	"path/filepath"
-
-	"mcmw/internal/lab/plot"
-)
+import "mcmw/internal/lab/plot"
 
 // Figure returns the curve: throughput, CPU per request and the 99th percentile of the response time over the quantity. Medians
 // over rounds; the bars reach from the least to the greatest.
@@ -62,23 +57,14 @@ func (r *Report) cpuFigure() plot.Figure {
 // cpuFigureName is the name of the file of cpuFigure; those of the curves have the curves' names.
 const cpuFigureName = "cpu-per-request"
 
-// WriteFigures writes the figures of the report as SVG files into dir, which is made if it isn't there.
-func (r *Report) WriteFigures(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	write := func(name string, figure plot.Figure) error {
-		return os.WriteFile(filepath.Join(dir, name+".svg"), figure.SVG(), 0o644)
-	}
+// Figures returns the figures of the report by the names of their files.
+func (r *Report) Figures() map[string]plot.Figure {
+	figures := make(map[string]plot.Figure)
 	if len(r.Workloads) > 0 {
-		if err := write(cpuFigureName, r.cpuFigure()); err != nil {
-			return err
-		}
+		figures[cpuFigureName] = r.cpuFigure()
 	}
 	for _, c := range r.Curves {
-		if err := write(c.Curve.Name, c.Figure()); err != nil {
-			return err
-		}
+		figures[c.Curve.Name] = c.Figure()
 	}
-	return nil
+	return figures
 }

@@ -59,8 +59,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// WriteMarkdown writes the report as a page that stands by itself. figures is where WriteFigures put the figures, as seen from the
-// page; "" leaves them out.
+// WriteMarkdown writes the report as a page that stands by itself. figures is the directory that Figures are in, as
+// seen from the page; "" leaves them out.
 func (r *Report) WriteMarkdown(w io.Writer, figures string) error {
 	var b strings.Builder
 	title, what := "Performance", "mcmw beside twemproxy (Debian's nutcracker), both in front of the same memcached servers with one thread each, on one\nmachine with the load generator."

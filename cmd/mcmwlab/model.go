@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/lab/model"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/table"
+)
+
+// readData takes from the record in a directory what models are made from.
+func readData(ctx context.Context, dir string) (*model.Data, error) {
+	r, err := record.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return model.Read(ctx, r)
+}
+
+// formatNames lists the formats of tables.
+func formatNames() string {
+	var names []string
+	for _, f := range table.Formats {
+		names = append(names, string(f))
+	}
+	return strings.Join(names, ", ")
+}
+
+func newModelCommand() *cobra.Command {
+	var format, figures string
+	cmd := &cobra.Command{
+		Use:   "model RECORD",
+		Short: "Build queueing models from a record and hold them against what was measured",
+		Long: `Build queueing models from the measurements of a record: M/M/1, M/M/m, networks of queues of one class and of several, as
+published reports do, and one of our own whose service times depend on how much is in service. Prints for every point what was
+measured and what each model says, the parameters and where they are from, and how well each point is predicted from the others.`,
+		Example: `  mcmwlab model results/sweep
+  mcmwlab model results/sweep --figures results/figures --format markdown`,
+		Args: oneRecord,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f, err := table.ParseFormat(format)
+			if err != nil {
+				return usageError{fmt.Errorf("--format: %w", err)}
+			}
+			data, err := readData(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			report := model.NewReport(data)
+			if err := report.Write(cmd.OutOrStdout(), f); err != nil {
+				return err
+			}
+			if figures == "" {
+				return nil
+			}
+			return saveFigures(figures, report.Figures())
+		},
+	}
+	cmd.Flags().StringVar(&format, "format", string(table.Text), "how tables are written, of "+formatNames())
+	cmd.Flags().StringVar(&figures, "figures", "", "write figures, measured and predicted, as SVG into this directory")
+	return cmd
+}
+
+// predictFlags are the flags of `mcmwlab predict`.
+type predictFlags struct {
+	change    model.Change
+	roundTrip time.Duration
+	p99       time.Duration
+	rate      float64
+	costs     model.Costs
+	sure      bool
+	most      int
+	format    string
+}
+
+func newPredictCommand() *cobra.Command {
+	var f predictFlags
+	cmd := &cobra.Command{
+		Use:   "predict RECORD",
+		Short: "Say what another setting would bring, or which setting meets a target at least cost",
+		Long: `Say, from the measurements of a record, what throughput and response times another setting would bring, with intervals that hold
+nine of ten points of the record when they are predicted from the others. What no flag changes is as at the record's point with
+the largest throughput. With --target-rate and --target-p99, list the settings that meet the target, the cheapest first.`,
+		Example: `  mcmwlab predict results/sweep --clients 200 --workers 48
+  mcmwlab predict results/sweep --round-trip 100us
+  mcmwlab predict results/sweep --target-rate 20000 --target-p99 5ms --cost-server 2`,
+		Args: oneRecord,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.change.RoundTrip = math.NaN()
+			if cmd.Flags().Changed("round-trip") {
+				f.change.RoundTrip = f.roundTrip.Seconds()
+			}
+			return f.run(cmd.Context(), args[0], cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&f.change.Clients, "clients", 0, "requests outstanding (default: as measured)")
+	flags.IntVar(&f.change.Workers, "workers", 0, "workers of each middleware (default: as measured)")
+	flags.IntVar(&f.change.Middlewares, "middlewares", 0, "middlewares (default: as measured)")
+	flags.IntVar(&f.change.Servers, "servers", 0, "servers (default: as measured)")
+	flags.IntVar(&f.change.Replicas, "replicas", 0, "servers that a write goes to (default: as measured)")
+	flags.DurationVar(&f.roundTrip, "round-trip", 0, "round-trip time between clients and middlewares (default: as measured)")
+	flags.Float64Var(&f.rate, "target-rate", 0, "look for settings that make so many requests per second")
+	flags.DurationVar(&f.p99, "target-p99", 0, "and answer 99 of 100 within this time")
+	flags.Float64Var(&f.costs.Worker, "cost-worker", 0.01, "what a worker costs, in any unit")
+	flags.Float64Var(&f.costs.Middleware, "cost-middleware", 1, "what a middleware costs")
+	flags.Float64Var(&f.costs.Server, "cost-server", 1, "what a server costs")
+	flags.BoolVar(&f.sure, "sure", false, "meet the target at the unfavourable ends of the intervals, too")
+	flags.IntVar(&f.most, "most", 5, "how many settings that meet the target to list")
+	flags.StringVar(&f.format, "format", string(table.Text), "how tables are written, of "+formatNames())
+	return cmd
+}
+
+func (f *predictFlags) run(ctx context.Context, dir string, stdout io.Writer) error {
+	format, err := table.ParseFormat(f.format)
+	if err != nil {
+		return usageError{fmt.Errorf("--format: %w", err)}
+	}
+	target := f.rate != 0 || f.p99 != 0
+	switch {
+	case target && (!(f.rate > 0) || f.p99 <= 0):
+		return usageError{fmt.Errorf("--target-rate %v --target-p99 %v: expected both, above 0", f.rate, f.p99)}
+	case target && f.change.Clients != 0:
+		return usageError{fmt.Errorf("--clients %d with a target: expected one of them, as a target takes the clients that make its rate", f.change.Clients)}
+	case f.most < 1:
+		return usageError{fmt.Errorf("--most %d: expected at least 1", f.most)}
+	}
+	data, err := readData(ctx, dir)
+	if err != nil {
+		return err
+	}
+	p, err := model.NewPredictor(data)
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if target {
+		offers, err := p.Meet(model.Target{Rate: f.rate, P99: f.p99.Seconds()}, f.costs, f.change, f.sure)
+		if err != nil {
+			return err
+		}
+		caption := fmt.Sprintf("%d settings meet %.0f ops/s with a p99 of %v; the cheapest first.", len(offers), f.rate, f.p99)
+		err = model.OffersTable(caption, offers[:min(f.most, len(offers))]).Write(&out, format)
+		if err != nil {
+			return err
+		}
+	} else {
+		forecast, err := p.Predict(f.change)
+		if err != nil {
+			return usageError{err}
+		}
+		if err := p.Table(forecast).Write(&out, format); err != nil {
+			return err
+		}
+	}
+	_, err = out.WriteTo(stdout)
+	return err
+}

@@ -1,0 +1,271 @@
+package model
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/sample"
+)
+
+// Confidence is that of the intervals of what was measured.
+const Confidence = 0.95
+
+// Setting is what a point was measured with.
+type Setting struct {
+	Clients     int // requests outstanding: connections times pipeline
+	Workers     int // of each middleware
+	Middlewares int
+	Depth       int // requests that a worker takes at a time
+	Servers     int
+	Replicas    int // servers that a write goes to
+	// Rest names the levels of other factors that vary within the record.
+	Rest string
+	// PerServer says that each server has its own workers and a writer (--pool per-server).
+	PerServer bool
+}
+
+// AllWorkers is the number of workers of all middlewares.
+func (s Setting) AllWorkers() int { return s.Workers * s.Middlewares }
+
+// Configuration names the setting without its clients.
+func (s Setting) Configuration() string {
+	text := fmt.Sprintf("%d workers", s.AllWorkers())
+	if s.Middlewares > 1 {
+		text = fmt.Sprintf("%d x %d workers", s.Middlewares, s.Workers)
+	}
+	if s.Rest != "" {
+		text += ", " + s.Rest
+	}
+	return text
+}
+
+// Measured is a mean over the repetitions with its confidence interval, which is without ends for a single one.
+type Measured struct {
+	Mean     float64
+	Interval sample.Interval
+}
+
+// Point is what was measured with one setting. Times are seconds, of a request. NaN is not known.
+type Point struct {
+	Setting
+	X, R, P99 Measured // as the clients see it
+	Most      float64  // largest throughput of a run
+	// As the middlewares see it.
+	Arrivals    float64 // throughput
+	Inside      float64 // response time
+	Net         float64 // net stage
+	Wait        float64 // queue stage
+	Service     float64 // worker, server and reply stages: how long a worker has it
+	Busy        float64 // workers that serve, of all middlewares
+	QueueLength float64
+	Think       float64 // of a client between reply and request; 0 where it was not measured
+	Classes     []Class
+}
+
+// Class is what was measured of one kind of request at a point.
+type Class struct {
+	Name            string  // get, set or multiget
+	X, R            float64 // as the clients see it
+	Inside, Net     float64 // response time and net stage, as the middlewares see it
+	Worker          float64 // worker stage
+	Server          float64 // server stage
+	Reply           float64 // reply stage
+	MiddlewareKnown bool
+}
+
+// Data is what models are made from.
+type Data struct {
+	Name      string
+	Points    []Point // by configuration, then clients
+	RoundTrip float64 // of the path without load, s; 0 where it was not measured
+	// Notes are sentences about what is missing or left out.
+	Notes []string
+}
+
+// Configurations returns the names of the configurations in the order of the points.
+func (d *Data) Configurations() []string {
+	var names []string
+	for _, p := range d.Points {
+		if name := p.Configuration(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Sweep returns the points of a configuration.
+func (d *Data) Sweep(configuration string) []Point {
+	var points []Point
+	for _, p := range d.Points {
+		if p.Configuration() == configuration {
+			points = append(points, p)
+		}
+	}
+	return points
+}
+
+// handled are the factors that a Setting has fields for, and those that these are computed from.
+var handled = []string{"clients", "connections", "pipeline", "load_processes", "load_threads", "workers", "middlewares", "depth", "servers", "replicas", "pool", "think_time"}
+
+// Read takes from a record what models are made from.
+func Read(ctx context.Context, r *record.Record) (*Data, error) {
+	runs, err := r.Runs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := r.Manifest()
+	d := &Data{Name: m.Name}
+	if rtt, ok := record.Find(m.Path, record.SourcePath, "round_trip_time_mean"); ok {
+		d.RoundTrip = rtt
+	} else {
+		d.Notes = append(d.Notes, "The round-trip time of the path is not in the record: the networks take it as 0.")
+	}
+	varying := slices.DeleteFunc(record.Varying(runs), func(name string) bool { return slices.Contains(handled, name) })
+	left := map[string]int{}
+	for _, p := range record.Points(runs) {
+		point, why, err := newPoint(p, varying)
+		if err != nil {
+			return nil, fmt.Errorf("record %s: point %s: %w", r.Dir(), record.Label(p.Factors, record.Varying(runs)), err)
+		}
+		if why != "" {
+			left[why]++
+			continue
+		}
+		d.Points = append(d.Points, point)
+	}
+	for _, why := range slices.Sorted(mapsKeys(left)) {
+		d.Notes = append(d.Notes, fmt.Sprintf("%d points are left out: %s.", left[why], why))
+	}
+	if len(d.Points) == 0 {
+		return nil, fmt.Errorf("record %s: there is no point to model: expected complete runs through a middleware, with its stage times (%s)",
+			r.Dir(), strings.Join(d.Notes, " "))
+	}
+	slices.SortStableFunc(d.Points, func(a, b Point) int {
+		if c := a.Middlewares - b.Middlewares; c != 0 {
+			return c
+		}
+		if c := a.Workers - b.Workers; c != 0 {
+			return c
+		}
+		if c := strings.Compare(a.Configuration(), b.Configuration()); c != 0 {
+			return c
+		}
+		return a.Clients - b.Clients
+	})
+	return d, nil
+}
+
+// mapsKeys yields the keys of counts.
+func mapsKeys(counts map[string]int) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range counts {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// newPoint returns the point, or why it can't be modelled.
+func newPoint(p record.Point, varying []string) (Point, string, error) {
+	out := Point{}
+	if p.Factors["middlewares"] == "0" {
+		return out, "they are without a middleware", nil
+	}
+	if len(p.Complete()) == 0 {
+		return out, "none of their runs is complete", nil
+	}
+	var err error
+	if out.Setting, err = newSetting(p.Factors, varying); err != nil {
+		return out, "", err
+	}
+	mean := func(source, metric string) float64 {
+		values := p.Values(source, metric)
+		if len(values) == 0 {
+			return math.NaN()
+		}
+		return sample.Of(values).Mean
+	}
+	measured := func(metric string) Measured {
+		m := sample.Of(p.Values(record.SourceClient, metric))
+		if m.N == 0 {
+			return Measured{Mean: math.NaN()}
+		}
+		return Measured{Mean: m.Mean, Interval: sample.MeanInterval(m, Confidence)}
+	}
+	out.X, out.R, out.P99 = measured("throughput"), measured("response_time_mean"), measured("response_time_p99")
+	for _, x := range p.Values(record.SourceClient, "throughput") {
+		out.Most = max(out.Most, x)
+	}
+	const mw = record.SourceMiddleware
+	out.Arrivals, out.Inside, out.Net, out.Wait = mean(mw, "throughput"), mean(mw, "response_time_mean"), mean(mw, "stage_net_mean"), mean(mw, "stage_queue_mean")
+	out.Service = mean(mw, "stage_worker_mean") + mean(mw, "stage_server_mean") + mean(mw, "stage_reply_mean")
+	out.Busy, out.QueueLength = mean(mw, "busy_workers_mean"), mean(mw, "queue_length_mean")
+	if out.Think = mean(record.SourceClient, "think_time_mean"); math.IsNaN(out.Think) {
+		out.Think = 0
+	}
+	if !(out.X.Mean > 0) || !(out.R.Mean > 0) || !(out.Service > 0) {
+		return out, "throughput, response time or the stages of the middleware are not known", nil
+	}
+	if math.IsNaN(out.Arrivals) {
+		out.Arrivals = out.X.Mean
+	}
+	if math.IsNaN(out.Busy) {
+		// Little's law at the workers.
+		out.Busy = out.Arrivals * out.Service
+	}
+	for _, name := range record.Commands {
+		c := Class{Name: name, X: mean(record.SourceClient, "throughput_"+name), R: mean(record.SourceClient, "response_time_mean_"+name)}
+		if !(c.X > 0) || !(c.R > 0) {
+			continue
+		}
+		c.Inside, c.Net = mean(mw, "response_time_mean_"+name), mean(mw, "stage_net_mean_"+name)
+		c.Worker, c.Server, c.Reply = mean(mw, "stage_worker_mean_"+name), mean(mw, "stage_server_mean_"+name), mean(mw, "stage_reply_mean_"+name)
+		c.MiddlewareKnown = c.Inside > 0 && c.Net >= 0 && c.Worker+c.Server+c.Reply > 0
+		out.Classes = append(out.Classes, c)
+	}
+	return out, "", nil
+}
+
+// newSetting reads the levels of the factors.
+func newSetting(factors map[string]string, varying []string) (Setting, error) {
+	var s Setting
+	var problems []error
+	number := func(name string, otherwise int) int {
+		level, ok := factors[name]
+		if !ok && otherwise > 0 {
+			return otherwise
+		}
+		n, err := strconv.Atoi(level)
+		if err != nil || n < 1 {
+			problems = append(problems, fmt.Errorf("factor %s is %q: expected a whole number above 0", name, level))
+		}
+		return n
+	}
+	clients := "connections"
+	if _, ok := factors[clients]; !ok {
+		clients = "clients"
+	}
+	s.Clients = number(clients, 0) * number("pipeline", 1)
+	s.Workers, s.Middlewares, s.Depth, s.Servers = number("workers", 0), number("middlewares", 1), number("depth", 1), number("servers", 1)
+	s.Replicas = s.Servers
+	if level := factors["replicas"]; level != "" && level != "all" {
+		s.Replicas = min(number("replicas", 1), s.Servers)
+	}
+	s.PerServer = factors["pool"] == "per-server"
+	var rest []string
+	if s.Depth > 1 {
+		rest = append(rest, fmt.Sprintf("depth %d", s.Depth))
+	}
+	for _, name := range varying {
+		rest = append(rest, name+" "+factors[name])
+	}
+	s.Rest = strings.Join(rest, ", ")
+	return s, errors.Join(problems...)
+}

@@ -1,0 +1,331 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Change is what is different from what was measured: the numbers of a setting, 0 for as measured, and the round-trip time between
+// clients and middlewares, NaN for as measured.
+type Change struct {
+	Clients, Workers, Middlewares, Servers, Replicas int
+	RoundTrip                                        float64
+}
+
+// Range is a value and between what it is expected: as far from it as measured points are, nine of ten, that are predicted from the
+// others.
+type Range struct{ Mean, Low, High float64 }
+
+// Forecast is what is expected of a setting.
+type Forecast struct {
+	Setting
+	X, R, P99  Range
+	Bottleneck string
+	// Notes are what it takes for granted beyond the measurements.
+	Notes []string
+}
+
+// Predictor predicts settings that were not measured, by the model of our own.
+type Predictor struct {
+	data  *Data
+	base  Point // that changes are changes of: the configuration's point with the most clients
+	alike []Point
+	own   Own
+	// Relative errors, as absolute values, that nine of ten points don't exceed when they are predicted from the others.
+	errorX, errorR, errorP99 float64
+}
+
+// NewPredictor returns one that changes the settings of a point of the data, by default the one with the largest throughput.
+func NewPredictor(d *Data) (*Predictor, error) {
+	p := &Predictor{data: d, base: d.Points[0]}
+	for _, q := range d.Points {
+		if q.X.Mean > p.base.X.Mean {
+			p.base = q
+		}
+	}
+	p.alike = alike(d.Points, p.base)
+	var err error
+	if p.own, err = FitOwn(p.alike); err != nil {
+		return nil, err
+	}
+	var x, r, tail []float64
+	for i, q := range p.alike {
+		o, err := FitOwn(slices.Delete(slices.Clone(p.alike), i, i+1))
+		if err != nil {
+			return nil, fmt.Errorf("%w; intervals take one more", err)
+		}
+		s, err := o.Solve(q.Clients, q.AllWorkers(), q.Think)
+		if err != nil {
+			return nil, err
+		}
+		x, r = append(x, math.Abs(relative(s.X, q.X.Mean))), append(r, math.Abs(relative(s.R, q.R.Mean)))
+		if q.P99.Mean > 0 {
+			tail = append(tail, math.Abs(relative(s.R*o.Tail, q.P99.Mean)))
+		}
+	}
+	p.errorX, p.errorR, p.errorP99 = nine(x), nine(r), nine(tail)
+	return p, nil
+}
+
+// nine returns what nine of ten values don't exceed, NaN of nothing.
+func nine(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[int(math.Ceil(0.9*float64(len(sorted))))-1]
+}
+
+// Base returns the setting that changes are changes of.
+func (p *Predictor) Base() Setting { return p.base.Setting }
+
+// around returns the range of a value by the relative error of such.
+func around(v, e float64) Range { return Range{Mean: v, Low: v / (1 + e), High: v * (1 + e)} }
+
+// Predict returns what is expected after a change.
+func (p *Predictor) Predict(c Change) (Forecast, error) {
+	f := Forecast{Setting: p.base.Setting}
+	for _, v := range []struct {
+		name  string
+		value int
+		into  *int
+	}{
+		{"clients", c.Clients, &f.Clients},
+		{"workers", c.Workers, &f.Workers},
+		{"middlewares", c.Middlewares, &f.Middlewares},
+		{"servers", c.Servers, &f.Servers},
+		{"replicas", c.Replicas, &f.Replicas},
+	} {
+		if v.value < 0 {
+			return f, fmt.Errorf("%d %s: expected a whole number above 0", v.value, v.name)
+		}
+		if v.value > 0 {
+			*v.into = v.value
+		}
+	}
+	// With every server a replica, another number of servers is one of replicas.
+	if c.Replicas == 0 && p.base.Replicas == p.base.Servers {
+		f.Replicas = f.Servers
+	}
+	if f.Replicas > f.Servers {
+		return f, fmt.Errorf("%d replicas on %d servers: expected as many servers at least", f.Replicas, f.Servers)
+	}
+	own, notes, err := p.changed(&f.Setting, c.RoundTrip)
+	if err != nil {
+		return f, err
+	}
+	s, err := own.Solve(f.Clients, f.AllWorkers(), p.base.Think)
+	if err != nil {
+		return f, err
+	}
+	f.Notes = append(notes, p.beyond(&f.Setting)...)
+	f.X, f.R, f.P99 = around(s.X, p.errorX), around(s.R, p.errorR), around(s.R*own.Tail, p.errorP99)
+	f.Bottleneck = s.Bottleneck
+	return f, nil
+}
+
+// changed returns the model for other servers and another path, and what that takes for granted.
+func (p *Predictor) changed(s *Setting, roundTrip float64) (own Own, notes []string, err error) {
+	own = p.own
+	if s.Servers != p.base.Servers || s.Replicas != p.base.Replicas {
+		measured := slices.DeleteFunc(slices.Clone(p.data.Points), func(q Point) bool {
+			return q.Servers != s.Servers || q.Replicas != s.Replicas || q.Rest != p.base.Rest || q.PerServer != p.base.PerServer
+		})
+		if own, err = FitOwn(measured); err == nil {
+			notes = append(notes, fmt.Sprintf("The record has %d points with %d servers and %d replicas: the model is fitted to them.", len(measured), s.Servers, s.Replicas))
+		} else {
+			own = p.own
+			scale := p.callsPerServer(s) / p.callsPerServer(&p.base.Setting)
+			own.Inside.Contention *= scale
+			own.Inside.Coherence *= scale
+			notes = append(notes, fmt.Sprintf("What workers wait for each other is taken as the servers' work, which changes %.2f times with the calls per server; "+
+				"no point was measured with %d servers and %d replicas.", scale, s.Servers, s.Replicas))
+		}
+	}
+	if !math.IsNaN(roundTrip) {
+		if roundTrip < 0 || math.IsInf(roundTrip, 0) {
+			return own, nil, fmt.Errorf("a round-trip time of %v s: expected a number, 0 or above", roundTrip)
+		}
+		if p.data.RoundTrip == 0 {
+			return own, nil, errors.New("another round-trip time cannot be predicted: the record doesn't have that of its own path")
+		}
+		own.Outside.Alone = max(0, own.Outside.Alone+roundTrip-p.data.RoundTrip)
+		notes = append(notes, fmt.Sprintf("The round-trip time of %s ms between clients and middlewares takes the place of the measured %s ms.", ms(roundTrip), ms(p.data.RoundTrip)))
+	}
+	return own, notes, nil
+}
+
+// callsPerServer returns how many calls a request makes of each server on the mean: one for a read, as many as replicas for a
+// write.
+func (p *Predictor) callsPerServer(s *Setting) float64 {
+	var writes, all float64
+	for _, c := range p.base.Classes {
+		all += c.X
+		if c.Name == "set" {
+			writes = c.X
+		}
+	}
+	calls := 1.0
+	if all > 0 {
+		calls = (all - writes + writes*float64(s.Replicas)) / all
+	}
+	return calls / float64(s.Servers)
+}
+
+// beyond says what is outside of the range of the measurements.
+func (p *Predictor) beyond(s *Setting) []string {
+	var notes []string
+	say := func(what string, value int, of func(Point) int) {
+		low, high := math.MaxInt, 0
+		for _, q := range p.alike {
+			low, high = min(low, of(q)), max(high, of(q))
+		}
+		if value < low || value > high {
+			notes = append(notes, fmt.Sprintf("%d %s are beyond the %d to %d that were measured.", value, what, low, high))
+		}
+	}
+	say("clients", s.Clients, func(q Point) int { return q.Clients })
+	say("workers in all", s.AllWorkers(), func(q Point) int { return q.AllWorkers() })
+	say("middlewares", s.Middlewares, func(q Point) int { return q.Middlewares })
+	return notes
+}
+
+// Target is a rate of requests and the 99th percentile of the response times that must be kept at it.
+type Target struct {
+	Rate float64 // ops/s
+	P99  float64 // s
+}
+
+// Costs are what one of each costs, in any unit.
+type Costs struct{ Worker, Middleware, Server float64 }
+
+// Of returns what a setting costs.
+func (c Costs) Of(s Setting) float64 {
+	return c.Worker*float64(s.AllWorkers()) + c.Middleware*float64(s.Middlewares) + c.Server*float64(s.Servers)
+}
+
+// Offer is a setting that meets a target, and what it costs.
+type Offer struct {
+	Forecast
+	Cost float64
+}
+
+// Meet returns the settings that meet the target, the cheapest first, of those up to twice the middlewares and servers that were
+// measured, with each number of workers that was. Of each it takes the least number of clients that make the rate; if
+// sure, also at the unfavourable ends of the intervals. An error says how close one comes if none does.
+func (p *Predictor) Meet(t Target, costs Costs, change Change, sure bool) ([]Offer, error) {
+	if !(t.Rate > 0) || !(t.P99 > 0) {
+		return nil, fmt.Errorf("a target of %v ops/s and %v s: expected numbers above 0", t.Rate, t.P99)
+	}
+	if !(costs.Worker >= 0 && costs.Middleware >= 0 && costs.Server >= 0) {
+		return nil, fmt.Errorf("costs of %v, %v and %v: expected numbers, 0 or above", costs.Worker, costs.Middleware, costs.Server)
+	}
+	var workers []int
+	middlewares, servers := 1, 1
+	for _, q := range p.alike {
+		if !slices.Contains(workers, q.Workers) {
+			workers = append(workers, q.Workers)
+		}
+		middlewares, servers = max(middlewares, q.Middlewares), max(servers, q.Servers)
+	}
+	choose := func(fixed int, otherwise []int) []int {
+		if fixed > 0 {
+			return []int{fixed}
+		}
+		return otherwise
+	}
+	var offers []Offer
+	nearest := ""
+	best := math.Inf(1)
+	for _, w := range choose(change.Workers, workers) {
+		for _, m := range choose(change.Middlewares, upTo(2*middlewares)) {
+			for _, s := range choose(change.Servers, upTo(2*servers)) {
+				c := change
+				c.Workers, c.Middlewares, c.Servers = w, m, s
+				if c.Replicas > s {
+					continue
+				}
+				f, ok, err := p.carry(c, t.Rate, sure)
+				if err != nil {
+					return nil, err
+				}
+				tail := f.P99.Mean
+				if sure {
+					tail = f.P99.High
+				}
+				if ok && tail <= t.P99 {
+					offers = append(offers, Offer{f, costs.Of(f.Setting)})
+				}
+				// How far it is off, by rate or time, whichever is more.
+				if off := max(t.Rate/f.X.Mean, tail/t.P99); off < best {
+					best, nearest = off, fmt.Sprintf("%s on %d servers makes %s ops/s with %d clients and a p99 of %s ms",
+						f.Configuration(), f.Servers, ops(f.X.Mean), f.Clients, ms(f.P99.Mean))
+				}
+			}
+		}
+	}
+	if len(offers) == 0 {
+		return nil, fmt.Errorf("no setting makes %s ops/s with a p99 below %s ms; the nearest, %s", ops(t.Rate), ms(t.P99), nearest)
+	}
+	slices.SortStableFunc(offers, func(a, b Offer) int {
+		if a.Cost != b.Cost {
+			return int(math.Copysign(1, a.Cost-b.Cost))
+		}
+		return int(math.Copysign(1, a.P99.Mean-b.P99.Mean))
+	})
+	return offers, nil
+}
+
+func upTo(n int) []int {
+	var all []int
+	for i := range n {
+		all = append(all, i+1)
+	}
+	return all
+}
+
+// maxClients is up to where carry looks for a number of clients.
+const maxClients = 1024
+
+// carry returns the forecast with the least number of clients that make a rate, or that of the largest rate and false.
+func (p *Predictor) carry(c Change, rate float64, sure bool) (f Forecast, ok bool, err error) {
+	makes := func(clients int) (Forecast, bool, error) {
+		c.Clients = clients
+		f, err := p.Predict(c)
+		x := f.X.Mean
+		if sure {
+			x = f.X.Low
+		}
+		return f, x >= rate, err
+	}
+	low, high := 0, 1 // low clients are too few
+	for {
+		next, enough, err := makes(high)
+		if err != nil {
+			return next, false, err
+		}
+		if enough {
+			f = next
+			break
+		}
+		if high >= maxClients || next.X.Mean < f.X.Mean {
+			return next, false, nil
+		}
+		f, low, high = next, high, 2*high
+	}
+	for low+1 < high {
+		middle := (low + high) / 2
+		next, enough, err := makes(middle)
+		if err != nil {
+			return next, false, err
+		}
+		if enough {
+			f, high = next, middle
+		} else {
+			low = middle
+		}
+	}
+	return f, true, nil
+}

@@ -1,0 +1,63 @@
+package model
+
+import (
+	"fmt"
+
+	"mcmw/internal/lab/table"
+)
+
+// intervalNote says what the intervals of a Range are.
+const intervalNote = "Intervals: nine of ten points of the record, each predicted from the others, are as close."
+
+// interval writes a range.
+func (r Range) text(number func(float64) string) (value, interval string) {
+	if number(r.Low) == "-" {
+		return number(r.Mean), "-"
+	}
+	return number(r.Mean), number(r.Low) + " to " + number(r.High)
+}
+
+// Table returns a forecast beside what was measured at the setting that it changes.
+func (p *Predictor) Table(f Forecast) table.Table {
+	t := table.Table{
+		Caption: fmt.Sprintf("Predicted from %s: %d clients, %s, %d servers, %d replicas.", p.data.Name, f.Clients, f.Configuration(), f.Servers, f.Replicas),
+		Columns: []string{"", "measured at the base", "predicted", "interval"},
+		Notes: append([]string{
+			fmt.Sprintf("The base has %d clients, %s, %d servers, %d replicas.", p.base.Clients, p.base.Configuration(), p.base.Servers, p.base.Replicas),
+			intervalNote,
+		}, f.Notes...),
+	}
+	row := func(name string, measured float64, r Range, number func(float64) string) {
+		value, interval := r.text(number)
+		t.Rows = append(t.Rows, []string{name, number(measured), value, interval})
+	}
+	row("throughput, ops/s", p.base.X.Mean, f.X, ops)
+	row("response time, ms", p.base.R.Mean, f.R, ms)
+	row("p99, ms", p.base.P99.Mean, f.P99, ms)
+	t.Rows = append(t.Rows, []string{"used most", "", f.Bottleneck})
+	return t
+}
+
+// OffersTable lists settings that meet a target.
+func OffersTable(caption string, offers []Offer) table.Table {
+	t := table.Table{
+		Caption: caption,
+		Columns: []string{"cost", "middlewares", "workers each", "servers", "clients", "ops/s", "interval", "p99 ms", "interval"},
+		Notes:   []string{intervalNote},
+	}
+	seen := map[string]bool{}
+	for _, o := range offers {
+		x, xs := o.X.text(ops)
+		tail, tails := o.P99.text(ms)
+		t.Rows = append(t.Rows, []string{
+			text("%.2f", o.Cost), fmt.Sprint(o.Middlewares), fmt.Sprint(o.Workers), fmt.Sprint(o.Servers), fmt.Sprint(o.Clients), x, xs, tail, tails,
+		})
+		for _, note := range o.Notes {
+			if !seen[note] {
+				seen[note] = true
+				t.Notes = append(t.Notes, note)
+			}
+		}
+	}
+	return t
+}
