@@ -1,9 +1,11 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -70,13 +72,11 @@ type Point struct {
 
 // Class is what was measured of one kind of request at a point.
 type Class struct {
-	Name            string  // get, set or multiget
-	X, R            float64 // as the clients see it
-	Inside, Net     float64 // response time and net stage, as the middlewares see it
-	Worker          float64 // worker stage
-	Server          float64 // server stage
-	Reply           float64 // reply stage
-	MiddlewareKnown bool
+	Name    string  // get, set or multiget; all where commands were not told apart
+	X, R    float64 // as the clients see it
+	Inside  float64 // response time as the middlewares see it
+	Service float64 // Inside less the net and queue stages, which are the same for all commands
+	Worker  float64 // worker stage, of all commands
 }
 
 // Data is what models are made from.
@@ -139,7 +139,7 @@ func Read(ctx context.Context, r *record.Record) (*Data, error) {
 		}
 		d.Points = append(d.Points, point)
 	}
-	for _, why := range slices.Sorted(mapsKeys(left)) {
+	for _, why := range slices.Sorted(maps.Keys(left)) {
 		d.Notes = append(d.Notes, fmt.Sprintf("%d points are left out: %s.", left[why], why))
 	}
 	if len(d.Points) == 0 {
@@ -147,29 +147,11 @@ func Read(ctx context.Context, r *record.Record) (*Data, error) {
 			r.Dir(), strings.Join(d.Notes, " "))
 	}
 	slices.SortStableFunc(d.Points, func(a, b Point) int {
-		if c := a.Middlewares - b.Middlewares; c != 0 {
-			return c
-		}
-		if c := a.Workers - b.Workers; c != 0 {
-			return c
-		}
-		if c := strings.Compare(a.Configuration(), b.Configuration()); c != 0 {
-			return c
-		}
-		return a.Clients - b.Clients
+		return cmp.Or(
+			cmp.Compare(a.Rest, b.Rest), cmp.Compare(a.Middlewares, b.Middlewares), cmp.Compare(a.Workers, b.Workers), cmp.Compare(a.Clients, b.Clients),
+		)
 	})
 	return d, nil
-}
-
-// mapsKeys yields the keys of counts.
-func mapsKeys(counts map[string]int) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range counts {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // newPoint returns the point, or why it can't be modelled.
@@ -220,17 +202,29 @@ func newPoint(p record.Point, varying []string) (Point, string, error) {
 		// Little's law at the workers.
 		out.Busy = out.Arrivals * out.Service
 	}
-	for _, name := range record.Commands {
-		c := Class{Name: name, X: mean(record.SourceClient, "throughput_"+name), R: mean(record.SourceClient, "response_time_mean_"+name)}
-		if !(c.X > 0) || !(c.R > 0) {
-			continue
-		}
-		c.Inside, c.Net = mean(mw, "response_time_mean_"+name), mean(mw, "stage_net_mean_"+name)
-		c.Worker, c.Server, c.Reply = mean(mw, "stage_worker_mean_"+name), mean(mw, "stage_server_mean_"+name), mean(mw, "stage_reply_mean_"+name)
-		c.MiddlewareKnown = c.Inside > 0 && c.Net >= 0 && c.Worker+c.Server+c.Reply > 0
-		out.Classes = append(out.Classes, c)
-	}
+	out.Classes = newClasses(&out, mean)
 	return out, "", nil
+}
+
+// newClasses returns what was measured by command; where nothing was, one class of all.
+func newClasses(p *Point, mean func(source, metric string) float64) []Class {
+	const mw = record.SourceMiddleware
+	worker := mean(mw, "stage_worker_mean")
+	var classes []Class
+	for _, name := range record.Commands {
+		c := Class{
+			Name: name, X: mean(record.SourceClient, "throughput_"+name), R: mean(record.SourceClient, "response_time_mean_"+name),
+			Inside: mean(mw, "response_time_mean_"+name), Worker: worker,
+		}
+		if c.X > 0 && c.R > 0 {
+			c.Service = c.Inside - p.Net - p.Wait
+			classes = append(classes, c)
+		}
+	}
+	if len(classes) == 0 {
+		classes = []Class{{Name: "all", X: p.X.Mean, R: p.R.Mean, Inside: p.Inside, Service: p.Service, Worker: worker}}
+	}
+	return classes
 }
 
 // newSetting reads the levels of the factors.

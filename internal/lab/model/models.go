@@ -69,6 +69,15 @@ func sameConfiguration(points []Point, p Point) []Point {
 	return d.Sweep(p.Configuration())
 }
 
+// capacity returns the largest mean throughput of a point with the configuration of p; 0 if there is none.
+func capacity(points []Point, p Point) float64 {
+	var x float64
+	for _, q := range sameConfiguration(points, p) {
+		x = max(x, q.X.Mean)
+	}
+	return x
+}
+
 // most returns the largest throughput of a run with the configuration of p; 0 if there is none.
 func most(points []Point, p Point) float64 {
 	var x float64
@@ -125,18 +134,19 @@ func fitMMm(_ *Data, points []Point) func(Point) Prediction {
 			X: p.Arrivals, R: q.MeanResponse(), Wait: q.MeanWait(), Queue: q.MeanQueue(),
 			Utilizations: []Station{{"workers", q.Rho}}, Bottleneck: "workers",
 			Parameters: []Parameter{
-				lambda(p), {"m", float64(m), "", "workers of all middlewares"},
+				lambda(p),
+				{"m", float64(m), "", "workers of all middlewares"},
 				{"mu", mu / float64(m), "1/s", "largest client throughput of a run with this configuration, over m"},
 			},
 		}
 	}
 }
 
-// fitClosed has the parameters of M/M/m, and as many customers as there are clients, which do not send more while they wait:
+// fitClosed is M/M/m, mu from the largest mean of a point, with as many customers as there are clients, which do not send more while they wait:
 // the machine repairman's model (Jain, section 32.2).
 func fitClosed(_ *Data, points []Point) func(Point) Prediction {
 	return func(p Point) Prediction {
-		mu, m := most(points, p), p.AllWorkers()
+		mu, m := capacity(points, p), p.AllWorkers()
 		if mu == 0 {
 			return none("no other point has its configuration")
 		}
@@ -146,7 +156,7 @@ func fitClosed(_ *Data, points []Point) func(Point) Prediction {
 		return solve(n, p, []Parameter{
 			{"N", float64(p.Clients), "", "clients"},
 			{"m", float64(m), "", "workers of all middlewares"},
-			{"S", float64(m) / mu, "s", "m over the largest client throughput of a run with this configuration"},
+			{"S", float64(m) / mu, "s", "m over the largest client throughput of a point with this configuration"},
 			{"Z", p.Think, "s", "think time that the clients measured, or none"},
 		}, "workers")
 	}
@@ -238,29 +248,26 @@ func fitNetwork(d *Data, points []Point) func(Point) Prediction {
 // delay, the servers' answers.
 func fitMulticlass(*Data, []Point) func(Point) Prediction {
 	return func(p Point) Prediction {
-		if len(p.Classes) == 0 {
-			return none("the record has no throughputs by command")
-		}
 		customers := split(p.Clients, p.Classes)
 		m := queueing.Multiclass{}
 		var network, receiver, pool, writer, answers []float64
 		var parameters []Parameter
 		for i, c := range p.Classes {
-			if !c.MiddlewareKnown {
-				return none("the record has no stage times by command")
+			if !(c.Service > 0) {
+				return none("the record has no response times of the middleware by command, or they are shorter than their stages")
 			}
 			m.Classes = append(m.Classes, queueing.Class{Name: c.Name, Customers: customers[i], Think: p.Think})
-			network, receiver = append(network, max(0, c.R-c.Inside)), append(receiver, c.Net)
-			service, write, answer := c.Worker+c.Server+c.Reply, 0.0, 0.0
+			network, receiver = append(network, max(0, c.R-c.Inside)), append(receiver, p.Net)
+			service, write, answer := c.Service, 0.0, 0.0
 			if p.PerServer && c.Name == "set" {
-				service, write, answer = 0, c.Worker, c.Server+c.Reply
+				service, write, answer = 0, c.Worker, max(0, c.Service-c.Worker)
 			}
 			pool, writer, answers = append(pool, service), append(writer, write), append(answers, answer)
 			parameters = append(parameters,
 				Parameter{"N " + c.Name, float64(customers[i]), "", "clients by the command's part of the requests"},
 				Parameter{"S network " + c.Name, (c.R - c.Inside) / 2, "s", "half of the client's response time less the middleware's, each way, at the point"},
-				Parameter{"S receiver " + c.Name, c.Net, "s", "net stage, at the point"},
-				Parameter{"S worker " + c.Name, c.Worker + c.Server + c.Reply, "s", "worker, server and reply stages, at the point"})
+				Parameter{"S receiver " + c.Name, p.Net, "s", "net stage, at the point"},
+				Parameter{"S worker " + c.Name, c.Service, "s", "the middleware's response time less net and queue stages, at the point"})
 		}
 		m.Stations = []queueing.ClassStation{{Name: "network", Kind: queueing.Delay, Demands: network}}
 		parts := p.Middlewares

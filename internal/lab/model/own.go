@@ -50,7 +50,9 @@ func FitOwn(points []Point) (Own, error) {
 	if len(inside) < 2 || len(outside) < 2 {
 		return o, fmt.Errorf("the own model is fitted to %d points: expected two at least whose response times are longer than their stages", min(len(inside), len(outside)))
 	}
-	o.Inside, o.Outside = fitCurve(inside), fitCurve(outside)
+	// Without coherence outside: there the number is not bounded by workers, and a curve of the second degree would let
+	// throughput fall without end beyond what was measured.
+	o.Inside, o.Outside = fitCurve(inside, 3), fitCurve(outside, 2)
 	o.Tail = median(tails)
 	return o, nil
 }
@@ -59,13 +61,13 @@ func FitOwn(points []Point) (Own, error) {
 type observation struct{ n, time float64 }
 
 // fitCurve returns the curve without a negative coefficient that has the least sum of squared relative errors: of all choices of
-// coefficients that are not 0, the best of those whose least squares are not negative.
-func fitCurve(observations []observation) Curve {
+// coefficients, of the first so many, that are not 0, the best of those whose least squares are not negative.
+func fitCurve(observations []observation, coefficients int) Curve {
 	basis := func(o observation) [3]float64 {
 		return [3]float64{1 / o.time, (o.n - 1) / o.time, o.n * (o.n - 1) / o.time}
 	}
 	best, least := Curve{}, math.Inf(1)
-	for chosen := 1; chosen < 8; chosen++ {
+	for chosen := 1; chosen < 1<<coefficients; chosen++ {
 		var a [3][3]float64
 		var b [3]float64
 		for _, o := range observations {
@@ -180,7 +182,6 @@ func (o Own) parameters() []Parameter {
 		{"coherence inside", o.Inside.Coherence, "s", inside},
 		{"s0 outside", o.Outside.Alone, "s", outside},
 		{"contention outside", o.Outside.Contention, "s", outside},
-		{"coherence outside", o.Outside.Coherence, "s", outside},
 	}
 }
 
