@@ -248,6 +248,9 @@ func fitNetwork(d *Data, points []Point) func(Point) Prediction {
 // delay, the servers' answers.
 func fitMulticlass(*Data, []Point) func(Point) Prediction {
 	return func(p Point) Prediction {
+		if len(p.Classes) == 0 {
+			return none("what was measured by command is not known")
+		}
 		customers := split(p.Clients, p.Classes)
 		m := queueing.Multiclass{}
 		var network, receiver, pool, writer, answers []float64
@@ -309,7 +312,9 @@ func split(clients int, classes []Class) []int {
 	out := make([]int, len(classes))
 	left, most := clients, 0
 	for i, c := range classes {
-		out[i] = min(left, max(1, int(math.Round(float64(clients)*c.X*c.R/sum))))
+		// Others to come get one at least.
+		room := max(0, left-(len(classes)-1-i))
+		out[i] = min(room, max(1, int(math.Round(float64(clients)*c.X*c.R/sum))))
 		left -= out[i]
 		if out[i] > out[most] {
 			most = i

@@ -32,6 +32,10 @@ func NewReport(d *Data) *Report {
 		mr := ModelReport{Model: m}
 		for i, p := range d.Points {
 			mr.All = append(mr.All, predict(p))
+			if m.AtPoint {
+				mr.LeaveOut = append(mr.LeaveOut, mr.All[i])
+				continue
+			}
 			others := slices.Delete(slices.Clone(d.Points), i, i+1)
 			mr.LeaveOut = append(mr.LeaveOut, m.Fit(d, others)(p))
 		}

@@ -1,0 +1,357 @@
+package model
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"mcmw/internal/lab/queueing"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/sample"
+	"mcmw/internal/lab/table"
+)
+
+// exactly is a value that was measured without error.
+func exactly(v float64) Measured { return Measured{v, sample.Interval{Low: v, High: v}} }
+
+// knownService is a system whose workers take the same time, however many of them serve: what the 2018 report's network says exactly.
+func knownService() *Data {
+	d := &Data{Name: "known", RoundTrip: 2e-3}
+	for _, workers := range []int{8, 32} {
+		for _, clients := range []int{4, 16, 48, 96} {
+			const service, net = 5e-3, 3e-5
+			n := queueing.Network{Stations: []queueing.Station{
+				{Name: "path", Kind: queueing.Delay, Visits: 1, Service: d.RoundTrip},
+				{Name: "net", Kind: queueing.Queue, Visits: 1, Service: net},
+				{Name: "workers", Kind: queueing.Multi, Visits: 1, Service: service, Servers: workers},
+			}}
+			s, err := n.Solve(clients)
+			if err != nil {
+				panic(err)
+			}
+			inside := s.R - d.RoundTrip
+			wait := s.Stations[2].R - service
+			d.Points = append(d.Points, Point{
+				Setting: Setting{Clients: clients, Workers: workers, Middlewares: 1, Depth: 1, Servers: 3, Replicas: 3},
+				X:       exactly(s.X), R: exactly(s.R), P99: exactly(3 * s.R), Most: s.X * 1.02, Arrivals: s.X, Inside: inside, Net: net, Wait: wait,
+				Service: service, Busy: s.Stations[2].Busy, QueueLength: s.Stations[2].Q - s.Stations[2].Busy,
+				Classes: []Class{
+					{Name: "get", X: 0.9 * s.X, R: s.R, Inside: inside, Service: service, Worker: service / 5},
+					{Name: "set", X: 0.1 * s.X, R: s.R, Inside: inside, Service: service, Worker: service / 5},
+				},
+			})
+		}
+	}
+	return d
+}
+
+// sharing is a system whose workers share a server: what our model says exactly.
+func sharing(inside, outside Curve) *Data {
+	d := &Data{Name: "sharing", RoundTrip: 2e-4}
+	for _, workers := range []int{8, 16, 32} {
+		for _, clients := range []int{2, 6, 12, 24, 48, 96} {
+			p, err := Own{Inside: inside, Outside: outside, Tail: 2}.Solve(clients, workers, 0)
+			if err != nil {
+				panic(err)
+			}
+			busy := p.Utilizations[0].Utilization * float64(workers)
+			d.Points = append(d.Points, Point{
+				Setting: Setting{Clients: clients, Workers: workers, Middlewares: 1, Depth: 1, Servers: 3, Replicas: 3},
+				X:       exactly(p.X), R: exactly(p.R), P99: exactly(2 * p.R), Most: p.X, Arrivals: p.X,
+				Net: 1e-6, Wait: p.Wait, Service: busy / p.X, Busy: busy, QueueLength: p.Queue,
+			})
+		}
+	}
+	return d
+}
+
+func reportOf(t *testing.T, d *Data, name string) ModelReport {
+	t.Helper()
+	for _, m := range NewReport(d).Models {
+		if m.Name == name {
+			return m
+		}
+	}
+	t.Fatalf("no model %q", name)
+	return ModelReport{}
+}
+
+func TestTheNetworkPredictsASystemThatIsOne(t *testing.T) {
+	d := knownService()
+	m := reportOf(t, d, "network")
+	for i, p := range d.Points {
+		require.InEpsilon(t, p.X.Mean, m.All[i].X, 1e-9)
+		require.InEpsilon(t, p.R.Mean, m.All[i].R, 1e-9)
+		require.InDelta(t, p.Wait, m.All[i].Wait, 1e-12)
+		require.InEpsilon(t, p.X.Mean, m.LeaveOut[i].X, 1e-9, "and from the other points, too")
+		require.Equal(t, "workers 1", m.All[i].Bottleneck)
+	}
+}
+
+func TestTwoMiddlewaresAreTwoOfEverything(t *testing.T) {
+	d := knownService()
+	for i := range d.Points {
+		d.Points[i].Middlewares, d.Points[i].Workers = 2, d.Points[i].Workers/2
+	}
+	m := reportOf(t, d, "network")
+	require.Len(t, m.All[0].Utilizations, 4)
+	for i, p := range d.Points {
+		require.LessOrEqual(t, m.All[i].X, p.X.Mean*1.001, "two queues of half the workers are no better than one of all, but for the net threads")
+		require.InEpsilon(t, p.X.Mean, m.All[i].X, 0.1)
+	}
+}
+
+func TestClassesThatAreAlikeAreThatNetwork(t *testing.T) {
+	d := knownService()
+	m := reportOf(t, d, "multiclass")
+	for i, p := range d.Points {
+		// Half of what the path takes is given by the response times; the net stage is part of what the middleware sees.
+		require.InEpsilon(t, p.X.Mean, m.All[i].X, 0.02, "%d clients", p.Clients)
+	}
+}
+
+func TestServersWithWorkersOfTheirOwnHaveAWriterEach(t *testing.T) {
+	d := knownService()
+	for i := range d.Points {
+		d.Points[i].PerServer = true
+	}
+	m := reportOf(t, d, "multiclass")
+	var writers int
+	for _, s := range m.All[0].Utilizations {
+		if strings.HasPrefix(s.Name, "writer") {
+			writers++
+		}
+	}
+	require.Equal(t, 3, writers)
+	require.Empty(t, m.All[0].Problem)
+}
+
+func TestOpenModelsHaveTheParametersOfTheReports(t *testing.T) {
+	d := knownService()
+	p := d.Points[3]
+	one, many := reportOf(t, d, "M/M/1").All[3], reportOf(t, d, "M/M/m").All[3]
+	var mu float64
+	for _, q := range d.Points[:4] {
+		mu = max(mu, q.Most)
+	}
+	require.InEpsilon(t, 1/(mu-p.Arrivals), one.R, 1e-9)
+	q, err := queueing.NewMMm(p.Arrivals, mu/8, 8)
+	require.NoError(t, err)
+	require.InEpsilon(t, q.MeanResponse(), many.R, 1e-9)
+	require.Equal(t, "m", many.Parameters[1].Name)
+	require.Contains(t, many.Parameters[2].From, "over m")
+}
+
+func TestAnOpenModelAtItsLimitSaysSo(t *testing.T) {
+	d := knownService()
+	for i := range d.Points {
+		d.Points[i].Most = d.Points[3].Arrivals
+	}
+	m := reportOf(t, d, "M/M/1")
+	require.Equal(t, "no steady state: rho is 1.000", m.All[3].Problem)
+	require.True(t, math.IsNaN(m.All[3].R))
+}
+
+func TestOurModelPredictsWhatSharesAServerAlsoWithFewClients(t *testing.T) {
+	d := sharing(Curve{1e-3, 5e-5, 0}, Curve{1.2e-3, 2e-5, 0})
+	report := NewReport(d)
+	own, network := report.Models[5], report.Models[3]
+	require.Equal(t, "own", own.Name)
+	few := func(p Point) bool { return p.Clients < p.AllWorkers() }
+	mine, theirs := own.Errors(d.Points, few), network.Errors(d.Points, few)
+	require.Less(t, mean(mine.X), 0.03)
+	require.Less(t, mean(mine.R), 0.03)
+	require.Greater(t, mean(theirs.R), 0.1, "the network knows the service time of busy workers alone")
+	require.Less(t, largest(own.Errors(d.Points, func(Point) bool { return true }).X), 0.08)
+}
+
+func TestACurveIsFoundAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := Curve{
+			rapid.Float64Range(1e-5, 1e-2).Draw(t, "alone"), rapid.Float64Range(0, 1e-3).Draw(t, "contention"),
+			rapid.SampledFrom([]float64{0, 1e-7, 1e-5}).Draw(t, "coherence"),
+		}
+		var o []observation
+		for _, n := range []float64{1, 2.5, 7, 16, 40, 64} {
+			o = append(o, observation{n, c.At(n)})
+		}
+		found := fitCurve(o, 3)
+		require.GreaterOrEqual(t, found.Contention, 0.0)
+		for _, n := range []float64{1, 10, 64} {
+			require.InEpsilon(t, c.At(n), found.At(n), 1e-6)
+		}
+	})
+}
+
+func TestACurveNeverHasANegativeCoefficient(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var o []observation
+		for range rapid.IntRange(2, 12).Draw(t, "count") {
+			o = append(o, observation{rapid.Float64Range(1, 100).Draw(t, "n"), rapid.Float64Range(1e-6, 1).Draw(t, "time")})
+		}
+		c := fitCurve(o, 3)
+		require.True(t, c.Alone >= 0 && c.Contention >= 0 && c.Coherence >= 0 && c.At(1) >= 0, "%+v", c)
+	})
+}
+
+func TestClientsAreDividedAmongAllClasses(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var classes []Class
+		for range rapid.IntRange(1, 3).Draw(t, "classes") {
+			classes = append(classes, Class{X: rapid.Float64Range(0.01, 1000).Draw(t, "x"), R: rapid.Float64Range(1e-5, 1).Draw(t, "r")})
+		}
+		clients := rapid.IntRange(1, 300).Draw(t, "clients")
+		sum := 0
+		for _, n := range split(clients, classes) {
+			require.GreaterOrEqual(t, n, 0)
+			if clients >= 2*len(classes) {
+				require.Positive(t, n)
+			}
+			sum += n
+		}
+		require.Equal(t, clients, sum)
+	})
+}
+
+func TestAPredictionFollowsWhatItChanges(t *testing.T) {
+	d := sharing(Curve{1e-3, 5e-5, 0}, Curve{1.2e-3, 2e-5, 0})
+	p, err := NewPredictor(d)
+	require.NoError(t, err)
+	predict := func(c Change) Forecast {
+		f, err := p.Predict(c)
+		require.NoError(t, err)
+		require.True(t, f.X.Low <= f.X.Mean && f.X.Mean <= f.X.High && f.R.Low <= f.R.Mean && f.P99.Mean >= f.R.Mean)
+		return f
+	}
+	measured := Change{RoundTrip: math.NaN()}
+	base := predict(measured)
+	require.InEpsilon(t, p.base.X.Mean, base.X.Mean, 0.05)
+	require.Empty(t, base.Notes)
+	change := func(f func(*Change)) Change {
+		c := measured
+		f(&c)
+		return c
+	}
+	require.Greater(t, predict(change(func(c *Change) { c.Clients = 8 })).R.Mean*2, 1e-3)
+	require.Less(t, predict(change(func(c *Change) { c.Workers = 2 })).X.Mean, base.X.Mean)
+	fewer := predict(change(func(c *Change) { c.Servers = 1 }))
+	require.Less(t, fewer.X.Mean, base.X.Mean)
+	require.Contains(t, fewer.Notes[0], "is taken as the servers' work")
+	faster := predict(change(func(c *Change) { c.RoundTrip = 0; c.Clients = 6 }))
+	require.Greater(t, faster.X.Mean, predict(change(func(c *Change) { c.Clients = 6 })).X.Mean)
+	require.Contains(t, strings.Join(predict(change(func(c *Change) { c.Clients = 500 })).Notes, " "), "500 clients are beyond the 2 to 96 that were measured.")
+	for want, c := range map[string]Change{
+		"-1 workers": {Workers: -1}, "4 replicas on 3 servers": {Replicas: 4}, "round-trip time of -1": {RoundTrip: -1},
+	} {
+		_, err := p.Predict(c)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestTheCheapestSettingThatMeetsATargetIsFound(t *testing.T) {
+	p, err := NewPredictor(sharing(Curve{1e-3, 5e-5, 0}, Curve{1.2e-3, 2e-5, 0}))
+	require.NoError(t, err)
+	costs := Costs{Worker: 0.01, Middleware: 1, Server: 1}
+	free := Change{RoundTrip: math.NaN()}
+	offers, err := p.Meet(Target{Rate: 5000, P99: 20e-3}, costs, free, false)
+	require.NoError(t, err)
+	for i, o := range offers {
+		require.GreaterOrEqual(t, o.X.Mean, 5000.0)
+		require.LessOrEqual(t, o.P99.Mean, 20e-3)
+		require.InEpsilon(t, costs.Of(o.Setting), o.Cost, 1e-12)
+		if i > 0 {
+			require.GreaterOrEqual(t, o.Cost, offers[i-1].Cost)
+		}
+	}
+	sure, err := p.Meet(Target{Rate: 5000, P99: 20e-3}, costs, free, true)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, sure[0].X.Low, 5000.0)
+	require.GreaterOrEqual(t, sure[0].Cost, offers[0].Cost)
+	_, err = p.Meet(Target{Rate: 1e9, P99: 1e-3}, costs, free, false)
+	require.ErrorContains(t, err, "no setting makes 1000000000 ops/s with a p99 below 1.000 ms; the nearest, ")
+	_, err = p.Meet(Target{Rate: 1}, costs, free, false)
+	require.ErrorContains(t, err, "expected numbers above 0")
+}
+
+// someRecord is a record of two runs of each of some numbers of clients.
+func someRecord(t *testing.T, change func(*record.Run)) *record.Record {
+	t.Helper()
+	r, err := record.Create(filepath.Join(t.TempDir(), "record"), record.Manifest{
+		Name: "some", Path: []record.Value{{Source: record.SourcePath, Metric: "round_trip_time_mean", Value: 1e-4}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { r.Close() })
+	for point, clients := range []int{4, 16} {
+		for repetition := range 2 {
+			x := float64(1000*(point+1) + 10*repetition)
+			run := record.Run{
+				Point: point, Repetition: repetition, Position: 2*point + repetition, Started: time.Unix(0, 0).UTC(), Seconds: 1, State: record.Complete,
+				Factors: map[string]string{"clients": "2", "connections": strconv.Itoa(clients), "pipeline": "2", "workers": "8", "middlewares": "2", "servers": "3", "replicas": "all", "value_size": strconv.Itoa(100 * (point / 2))},
+				Results: []record.Value{
+					{Source: "client", Metric: "throughput", Value: x},
+					{Source: "client", Metric: "response_time_mean", Value: 2 * float64(clients) / x},
+					{Source: "client", Metric: "throughput_get", Value: x},
+					{Source: "client", Metric: "response_time_mean_get", Value: 2 * float64(clients) / x},
+					{Source: "client", Metric: "response_time_p99", Value: 0.05},
+					{Source: "middleware", Metric: "throughput", Value: x},
+					{Source: "middleware", Metric: "response_time_mean", Value: 5e-3},
+					{Source: "middleware", Metric: "response_time_mean_get", Value: 5e-3},
+					{Source: "middleware", Metric: "stage_net_mean", Value: 1e-5},
+					{Source: "middleware", Metric: "stage_queue_mean", Value: 1e-3},
+					{Source: "middleware", Metric: "stage_worker_mean", Value: 1e-3},
+					{Source: "middleware", Metric: "stage_server_mean", Value: 2e-3},
+					{Source: "middleware", Metric: "stage_reply_mean", Value: 5e-4},
+				},
+			}
+			change(&run)
+			require.NoError(t, r.Add(run))
+		}
+	}
+	return r
+}
+
+func TestARecordIsReadAsPoints(t *testing.T) {
+	d, err := Read(context.Background(), someRecord(t, func(*record.Run) {}))
+	require.NoError(t, err)
+	require.Len(t, d.Points, 2)
+	p := d.Points[1]
+	require.Equal(t, Setting{Clients: 32, Workers: 8, Middlewares: 2, Depth: 1, Servers: 3, Replicas: 3}, p.Setting)
+	require.Equal(t, "2 x 8 workers", p.Configuration())
+	require.InEpsilon(t, 2005, p.X.Mean, 1e-12)
+	require.InEpsilon(t, 2010, p.Most, 1e-12)
+	require.True(t, p.X.Interval.Contains(2000))
+	require.InEpsilon(t, 3.5e-3, p.Service, 1e-12)
+	require.InEpsilon(t, 2005*3.5e-3, p.Busy, 1e-12, "by Little's law where it was not measured")
+	require.InEpsilon(t, 5e-3-1e-5-1e-3, p.Classes[0].Service, 1e-12)
+	require.InEpsilon(t, 1e-4, d.RoundTrip, 1e-12)
+	require.Empty(t, d.Notes)
+
+	var text strings.Builder
+	require.NoError(t, NewReport(d).Write(&text, table.Text))
+	require.Contains(t, text.String(), "2 x 8 workers: measured and predicted.")
+	require.Contains(t, text.String(), "How well each point is predicted from the others")
+	for name, f := range NewReport(d).Figures() {
+		require.Contains(t, string(f.SVG()), "measured", name)
+	}
+}
+
+func TestWhatCannotBeModelledIsNamed(t *testing.T) {
+	for want, change := range map[string]func(*record.Run){
+		`factor workers is "many"`:                  func(r *record.Run) { r.Factors["workers"] = "many" },
+		`factor connections is "0"`:                 func(r *record.Run) { r.Factors["connections"] = "0" },
+		`factor clients is ""`:                      func(r *record.Run) { delete(r.Factors, "clients"); delete(r.Factors, "connections") },
+		"2 points are left out: they are without":   func(r *record.Run) { r.Factors["middlewares"] = "0" },
+		"2 points are left out: none of their runs": func(r *record.Run) { r.State, r.Error = record.Failed, "it broke" },
+		"throughput, response time or the stages":   func(r *record.Run) { r.Results = r.Results[:6] },
+	} {
+		_, err := Read(context.Background(), someRecord(t, change))
+		require.ErrorContains(t, err, want)
+	}
+}
