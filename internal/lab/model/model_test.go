@@ -278,6 +278,15 @@ func TestTheCheapestSettingThatMeetsATargetIsFound(t *testing.T) {
 	require.ErrorContains(t, err, "no setting makes 1000000000 ops/s with a p99 below 1.000 ms; the nearest, ")
 	_, err = p.Meet(Target{Rate: 1}, costs, free, false)
 	require.ErrorContains(t, err, "expected numbers above 0")
+
+	d := sharing(Curve{1e-3, 5e-5, 0}, Curve{1.2e-3, 2e-5, 0})
+	for i := range d.Points {
+		d.Points[i].P99 = Measured{Mean: math.NaN()}
+	}
+	p, err = NewPredictor(d)
+	require.NoError(t, err)
+	_, err = p.Meet(Target{Rate: 1, P99: 1}, costs, free, false)
+	require.ErrorContains(t, err, "the record has none (response_time_p99 of the clients)")
 }
 
 // someRecord is a record of two runs of each of some numbers of clients.

@@ -219,6 +219,9 @@ func (p *Predictor) Meet(t Target, costs Costs, change Change, sure bool) ([]Off
 	if !(t.Rate > 0) || !(t.P99 > 0) {
 		return nil, fmt.Errorf("a target of %v ops/s and %v s: expected numbers above 0", t.Rate, t.P99)
 	}
+	if math.IsNaN(p.own.Tail) || math.IsNaN(p.errorP99) {
+		return nil, errors.New("a target for the 99th percentile cannot be looked for: the record has none (response_time_p99 of the clients)")
+	}
 	if !(costs.Worker >= 0 && costs.Middleware >= 0 && costs.Server >= 0) {
 		return nil, fmt.Errorf("costs of %v, %v and %v: expected numbers, 0 or above", costs.Worker, costs.Middleware, costs.Server)
 	}

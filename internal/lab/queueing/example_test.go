@@ -1,0 +1,42 @@
+package queueing_test
+
+import (
+	"fmt"
+
+	"mcmw/internal/lab/queueing"
+)
+
+// The network of the 2018 report, figure 29, with one middleware and write-only load; times in milliseconds, hence throughput per
+// millisecond.
+func ExampleNetwork_SolveAll() {
+	n := queueing.Network{Stations: []queueing.Station{
+		{Name: "network to", Kind: queueing.Delay, Visits: 1, Service: 0.916},
+		{Name: "net thread", Kind: queueing.Queue, Visits: 1, Service: 0.029},
+		{Name: "workers", Kind: queueing.Multi, Visits: 1, Service: 5.147, Servers: 64},
+		{Name: "network from", Kind: queueing.Delay, Visits: 1, Service: 0.916},
+	}}
+	solutions, err := n.SolveAll([]int{6, 48, 96, 288})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, s := range solutions {
+		fmt.Printf("%3d clients: %5.0f ops/s, %6.3f ms; workers used %.2f; most used: %s\n",
+			s.N, 1000*s.X, s.R, s.Stations[2].U, n.Stations[s.Bottleneck(n)].Name)
+	}
+	// Output:
+	//   6 clients:   856 ops/s,  7.009 ms; workers used 0.07; most used: workers
+	//  48 clients:  6843 ops/s,  7.015 ms; workers used 0.55; most used: workers
+	//  96 clients: 12418 ops/s,  7.731 ms; workers used 1.00; most used: workers
+	// 288 clients: 12434 ops/s, 23.162 ms; workers used 1.00; most used: workers
+}
+
+func ExampleNewMMm() {
+	q, err := queueing.NewMMm(11_210, 92.5625, 128) // the 2018 report, table 5: 144 clients, 2 x 64 workers
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("rho %.3f, queueing %.3f, response %.2f ms, p99 %.2f ms\n", q.Rho, q.C, 1000*q.MeanResponse(), 1000*q.ResponsePercentile(0.99))
+	// Output: rho 0.946, queueing 0.428, response 11.47 ms, p99 50.51 ms
+}
