@@ -193,16 +193,16 @@ const seriesLength = time.Second
 // series adds windows of about a second of middlewares that work at the same time. The servers' are added with those of all.
 func (c *collector) series(source string, logs [][]logged) {
 	grouped := make([]map[int][]logged, len(logs)) // by second since the measured window began
-	last := -1
+	there := map[int]bool{}
 	for i, windows := range logs {
 		grouped[i] = map[int][]logged{}
 		for _, w := range windows {
 			second := int(w.start / seriesLength.Seconds())
 			grouped[i][second] = append(grouped[i][second], w)
-			last = max(last, second)
+			there[second] = true
 		}
 	}
-	for second := range last + 1 {
+	for _, second := range slices.Sorted(maps.Keys(there)) {
 		var each []*counted
 		start, complete := math.Inf(1), true
 		for i := range logs {
