@@ -40,8 +40,12 @@ func (s *span) add(values ...float64) {
 
 func (s span) empty() bool { return s.min > s.max }
 
-// finite reports whether v can be drawn: it is a number, and the room between two such is one, too.
-func finite(v float64) bool { return math.Abs(v) <= 1e300 }
+// largest is the largest value that is drawn, and its inverse the least positive one on a logarithmic axis: what is computed of two such,
+// differences, ratios and their squares, is a number, too.
+const largest = 1e100
+
+// finite reports whether v can be drawn.
+func finite(v float64) bool { return math.Abs(v) <= largest }
 
 // headroom is the part of an axis that is left free beyond the values.
 const headroom = 0.05
@@ -59,7 +63,7 @@ func (a Axis) frame(seen span, leastPositive float64) (low, high float64, log bo
 	}
 	low, high = seen.min, seen.max
 	if a.Log && leastPositive > 0 && finite(leastPositive) {
-		low = math.Max(1e-300, math.Min(leastPositive, high))
+		low = math.Max(1/largest, math.Min(leastPositive, high))
 		high = math.Max(low, high)
 		if low == high {
 			return low / 2, high * 2, true
@@ -130,10 +134,17 @@ func (t ticks) round(low, high float64) (out []plot.Tick) {
 		if v > high+step*1e-9 {
 			break
 		}
-		out = append(out, plot.Tick{Value: v * t.scale.factor, Label: strconv.FormatFloat(v+0, 'f', decimals, 64)})
+		label := strconv.FormatFloat(v+0, 'f', decimals, 64)
+		if len(label) > longestLabel {
+			label = strconv.FormatFloat(v+0, 'g', 4, 64)
+		}
+		out = append(out, plot.Tick{Value: v * t.scale.factor, Label: label})
 	}
 	return out
 }
+
+// longestLabel is the most characters that a number beside an axis has before it is written with an exponent.
+const longestLabel = 10
 
 // logTicks returns ticks at the powers of ten, with few of them at 2 and 5 times these, too.
 func (t ticks) logTicks(low, high float64) (out []plot.Tick) {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"mcmw/internal/lab/plot"
@@ -50,4 +51,17 @@ func TestAnyValuesMakeAFigure(t *testing.T) {
 		chart := plot.Chart{Title: rapid.String().Draw(t, "title"), X: axis("x"), Y: axis("y"), Marks: []plot.Mark{chosen}}
 		requireXML(t, string(plot.Figure{Panels: []plot.Chart{chart}}.SVG()))
 	})
+}
+
+// The least and the greatest number there is, on a logarithmic axis, once made ticks without end.
+func TestExtremeValuesMakeASmallFigure(t *testing.T) {
+	for _, v := range []float64{5e-324, math.MaxFloat64, 6.7e70, 1e100, 1e-100} {
+		for _, log := range []bool{false, true} {
+			axis := plot.Axis{Log: log, Unit: plot.Seconds}
+			chart := plot.Chart{X: axis, Y: axis, Marks: []plot.Mark{plot.Line{Points: []plot.Point{plot.At(v, v), plot.At(1, 1), plot.At(5e-324, 1e100)}}}}
+			svg := string(plot.Figure{Panels: []plot.Chart{chart}}.SVG())
+			requireXML(t, svg)
+			require.Less(t, len(svg), 100_000)
+		}
+	}
 }
