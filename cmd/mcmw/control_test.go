@@ -218,7 +218,7 @@ func TestAChangedFileIsReadOnceItRests(t *testing.T) {
 		pass(2 * time.Second)
 		require.Len(t, r.m.all(), 1)
 		require.Equal(t, []string{
-			`{"changes":["depth: 32 -> 1"],"level":"INFO","msg":"the configuration was read again","why":"the file has changed"}`,
+			`{"changes":["depth: 128 -> 1"],"level":"INFO","msg":"the configuration was read again","why":"the file has changed"}`,
 		}, r.logged(t))
 
 		r.write(t, text+"# nothing new\n")

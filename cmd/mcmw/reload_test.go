@@ -203,10 +203,10 @@ func TestAConfigurationThatIsRefusedUnderLoadChangesNothing(t *testing.T) {
 	before := stats()
 	require.Equal(t, "0", before["mcmw_config_reloads_applied"])
 	require.Equal(t, "2", before["mcmw_config_reloads_refused"])
-	require.Equal(t, "32", before["mcmw_depth"])
+	require.Equal(t, "128", before["mcmw_depth"])
 
 	write("depth: 7\n")
-	awaitLog(t, p.stderr, `"changes":["depth: 32 -> 7"]`)
+	awaitLog(t, p.stderr, `"changes":["depth: 128 -> 7"]`)
 	after := stats()
 	require.Equal(t, "7", after["mcmw_depth"])
 	require.Equal(t, "1", after["mcmw_config_reloads_applied"])

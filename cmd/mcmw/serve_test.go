@@ -74,7 +74,7 @@ func TestServeServesWithTheReportsShortForm(t *testing.T) {
 	ready := awaitEntry(t, s.stderr, "ready")
 	require.Equal(t, []string{a.Addr(), b.Addr()}, ready.Servers)
 	require.Equal(t, 64, ready.Workers)
-	require.Equal(t, 32, ready.Depth)
+	require.Equal(t, 128, ready.Depth)
 	require.Equal(t, 2, ready.Replicas)
 	require.True(t, ready.Sharded)
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/internal/lab/model"
+	"mcmw/internal/lab/plot"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/table"
 )
@@ -62,7 +63,11 @@ measured and what each model says, the parameters and where they are from, and h
 			if figures == "" {
 				return nil
 			}
-			return saveFigures(figures, report.Figures())
+			files := make(map[string]plot.Figure)
+			for name, figure := range report.Figures() {
+				files["model-"+name] = figure
+			}
+			return saveFigures(figures, files)
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", string(table.Text), "how tables are written, of "+formatNames())

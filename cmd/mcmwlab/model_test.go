@@ -92,7 +92,7 @@ func TestPredictSaysWhatOtherSettingsBring(t *testing.T) {
 func TestModelAndPredictRefuseWhatMakesNoSense(t *testing.T) {
 	dir := sweepRecord(t)
 	for want, args := range map[string][]string{
-		"0 arguments: expected one":             {"model"},
+		"takes the directory of one record, got 0 arguments":             {"model"},
 		`--format: format "pdf"`:                {"model", dir, "--format", "pdf"},
 		"--target-rate 5 --target-p99 0s":       {"predict", dir, "--target-rate", "5"},
 		"--clients 4 with a target":             {"predict", dir, "--target-rate", "5", "--target-p99", "1s", "--clients", "4"},
