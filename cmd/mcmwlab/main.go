@@ -74,6 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		newImportCommand(args, stderr),
 		newModelCommand(),
 		newPredictCommand(),
+		newVerifyCommand(),
 	)
 	return root.ExecuteContext(ctx)
 }

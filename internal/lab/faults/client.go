@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -63,24 +64,42 @@ type client struct {
 	keys   *keyspace
 	tally  *tally
 	quit   <-chan struct{} // closed when no more requests are to be sent
+	// resend: of a connection that ends in an orderly way between two replies, what is not answered was not done (mcmw
+	// promises that), and is sent again on the next one, which goes on with the same keys.
+	resend bool
 }
 
 // run sends until quit is closed, and returns when every answer is there or lost.
 func (c *client) run(start time.Time) {
 	// Connections are spread over the period.
 	next := start.Add(time.Duration(c.rng.Int64N(int64(c.period))))
-	for generation := 0; ; generation++ {
+	var own []*record
+	var again []*op
+	for generation, orderly := 0, false; ; generation++ {
 		conn := c.dial()
 		if conn == nil {
+			for _, o := range again {
+				c.tally.count(outcome{op: o, lost: true, failure: "no connection to send it again"})
+			}
 			return
 		}
-		own := c.keys.renew(c.id, generation)
-		next = c.converse(conn, own, next)
-		select {
-		case <-c.quit:
-			return
-		default:
+		if !orderly {
+			own = c.keys.renew(c.id, generation)
 		}
+		next, again, orderly = c.converse(conn, own, again, next)
+		if c.ending() && len(again) == 0 {
+			return
+		}
+	}
+}
+
+// ending reports whether no more requests are to be sent.
+func (c *client) ending() bool {
+	select {
+	case <-c.quit:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -91,6 +110,9 @@ func (c *client) dial() net.Conn {
 		if err == nil {
 			return conn
 		}
+		if c.resend {
+			c.tally.refuse(err)
+		}
 		select {
 		case <-c.quit:
 			return nil
@@ -99,48 +121,69 @@ func (c *client) dial() net.Conn {
 	}
 }
 
-// converse sends and judges on one connection until quit or its end. It returns when the next request is due.
-func (c *client) converse(conn net.Conn, own []*record, next time.Time) time.Time {
-	defer conn.Close()
+// converse sends and judges on one connection until quit or its end, at first what is to be sent again. It returns when the
+// next request is due, and whether the connection ended in an orderly way, with what is to be sent again in that case.
+func (c *client) converse(conn net.Conn, own []*record, again []*op, next time.Time) (due time.Time, unanswered []*op, orderly bool) {
 	sent := make(chan *op, maxOutstanding) // sender -> receiver; closed by the sender
 	broken := make(chan struct{})          // closed by the receiver when the connection is of no more use
 	var receiver sync.WaitGroup
 	receiver.Go(func() {
 		defer close(broken)
-		c.receive(conn, sent)
+		unanswered, orderly = c.receive(conn, sent)
 	})
-	defer func() {
-		close(sent)
-		receiver.Wait()
-		for o := range sent {
-			c.tally.count(outcome{op: o, lost: true, failure: "the connection had ended"})
-		}
-	}()
+	next, unsent, reset := c.transmit(conn, own, again, next, sent, broken)
+	close(sent)
+	receiver.Wait()
+	conn.Close()
+	for o := range sent {
+		unanswered = append(unanswered, o)
+	}
+	unanswered = append(unanswered, unsent...)
+	if orderly && !reset {
+		c.tally.ended()
+		return next, unanswered, true
+	}
+	for _, o := range unanswered {
+		c.tally.count(outcome{op: o, lost: true, failure: "the connection had ended"})
+	}
+	return next, nil, false
+}
+
+// transmit sends what is to be sent again, and then what is due, until quit or broken is closed. It returns when the next
+// request is due, the requests that the receiver was not told of any more, and whether the connection was reset: who learns it by
+// writing finds an orderly end when reading.
+func (c *client) transmit(conn net.Conn, own []*record, again []*op, next time.Time, sent chan<- *op, broken <-chan struct{}) (due time.Time, unsent []*op, reset bool) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
 	var out []byte
-	for {
-		select {
-		case <-c.quit:
-			return next
-		case <-broken:
-			return next
-		case <-timer.C:
-		}
+	for batch := again; ; {
 		out = out[:0]
-		for now := time.Now(); !next.After(now); next = next.Add(c.period) {
-			o := c.draw(own, next)
+		for i, o := range batch {
 			out = o.append(out)
 			select {
 			case sent <- o:
 			case <-broken:
-				c.tally.count(outcome{op: o, lost: true, failure: "the connection had ended"})
-				return next.Add(c.period)
+				return next, batch[i:], reset
 			}
 		}
-		// An error shows at the receiver too.
+		// Other errors show at the receiver too.
 		_ = conn.SetWriteDeadline(time.Now().Add(answerWithin))
-		_, _ = conn.Write(out)
+		_, err := conn.Write(out)
+		reset = reset || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+		select {
+		case <-c.quit:
+			return next, nil, reset
+		case <-broken:
+			return next, nil, reset
+		case <-timer.C:
+		}
+		if c.ending() {
+			return next, nil, reset
+		}
+		batch = nil
+		for now := time.Now(); !next.After(now); next = next.Add(c.period) {
+			batch = append(batch, c.draw(own, next))
+		}
 		timer.Reset(time.Until(next))
 	}
 }
@@ -193,19 +236,24 @@ func (o *op) append(b []byte) []byte {
 	return append(b, '\r', '\n')
 }
 
-// receive reads and judges the answers in the order of the requests. The first that does not come ends the connection.
-func (c *client) receive(conn net.Conn, sent <-chan *op) {
+// receive reads and judges the answers in the order of the requests. The first that does not come ends the connection; if that
+// was orderly, and to be followed by another, it returns the request without an answer.
+func (c *client) receive(conn net.Conn, sent <-chan *op) (unanswered []*op, orderly bool) {
 	// The sender notices when it finds the receiver gone.
 	defer conn.Close()
 	r := &reader{Reader: bufio.NewReaderSize(conn, 64<<10)}
 	for o := range sent {
 		_ = conn.SetReadDeadline(o.due.Add(answerWithin))
+		if _, err := r.Peek(1); c.resend && errors.Is(err, io.EOF) {
+			return []*op{o}, true
+		}
 		result := r.answer(o)
 		c.tally.count(result)
 		if result.lost {
-			return
+			return nil, false
 		}
 	}
+	return nil, false
 }
 
 // answer reads the answer to o and judges it.

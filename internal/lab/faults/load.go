@@ -76,15 +76,16 @@ type load struct {
 	wg    sync.WaitGroup
 }
 
-// startLoad lets clients send rate requests a second together.
-func startLoad(addr string, rate int, keys *keyspace, seed uint64) *load {
+// startLoad lets clients send rate requests a second together. With resend they send again what was not answered when a
+// connection ended in an orderly way.
+func startLoad(addr string, rate int, keys *keyspace, seed uint64, resend bool) *load {
 	start := time.Now()
 	l := &load{keys: keys, tally: newTally(start), quit: make(chan struct{})}
 	clients := len(keys.owners)
 	for id := range clients {
 		c := &client{
 			id: id, group: keys.owners[id].group, addr: addr, period: time.Second * time.Duration(clients) / time.Duration(rate),
-			rng: rand.New(rand.NewPCG(seed, uint64(id))), keys: keys, tally: l.tally, quit: l.quit,
+			rng: rand.New(rand.NewPCG(seed, uint64(id))), keys: keys, tally: l.tally, quit: l.quit, resend: resend,
 		}
 		l.wg.Go(func() { c.run(start) })
 	}

@@ -180,7 +180,7 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 	if err != nil {
 		return nil, err
 	}
-	l := startLoad(sys.mcmw.Addr, rate, keys, s.Seed)
+	l := startLoad(sys.mcmw.Addr, rate, keys, s.Seed, false)
 	began, healed, err := s.happen(ctx, sys, c, l)
 	l.stop()
 	if err != nil {
@@ -225,7 +225,7 @@ func (s *Suite) warm(ctx context.Context, sys *system) (Footprint, error) {
 	if err != nil {
 		return Footprint{}, err
 	}
-	l := startLoad(sys.mcmw.Addr, rate, keys, s.Seed)
+	l := startLoad(sys.mcmw.Addr, rate, keys, s.Seed, false)
 	err = sleep(ctx, warmUp)
 	l.stop()
 	if err != nil {

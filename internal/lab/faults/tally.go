@@ -69,6 +69,8 @@ type tally struct {
 	examples  []string                  // of what must not happen
 	failed    [2]map[string]*ErrorCount // by error text, of reads and of writes
 	lastFault time.Time                 // when the last request that failed had been due
+	refused   uint64                    // attempts to connect that failed
+	orderly   uint64                    // connections that ended in an orderly way between two replies, under clients that go on
 }
 
 // boundary says from when on a phase lasts.
@@ -159,6 +161,21 @@ func (t *tally) count(o outcome) {
 	}
 	t.misses += uint64(o.misses)
 	t.judge(o, p)
+}
+
+// refuse adds an attempt to connect that failed.
+func (t *tally) refuse(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.refused++
+	t.example("refused: " + err.Error())
+}
+
+// ended adds an orderly end of a connection.
+func (t *tally) ended() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.orderly++
 }
 
 // audit adds what was read when nothing was to be measured any more.

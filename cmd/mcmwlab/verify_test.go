@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/faults"
+	"mcmw/internal/mctest"
+)
+
+func TestVerifyCountsWhatARightServiceAnswered(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	stdout, _, err := lab(context.Background(), "verify", "--target", server.Addr(), "--rate", "2000", "--test-time", "0.3", "--json-out-file", "-")
+	require.NoError(t, err)
+	var v faults.Verified
+	require.NoError(t, json.Unmarshal([]byte(stdout), &v))
+	assert.Positive(t, v.Reads.Succeeded)
+	assert.Positive(t, v.Writes.Succeeded)
+	assert.Positive(t, v.Audited)
+
+	stdout, _, err = lab(context.Background(), "verify", "--target", server.Addr(), "--test-time", "0.1")
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "0 wrong, 0 stale")
+}
+
+func TestVerifyEndsWhenItsInputEnds(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	cmd := newVerifyCommand()
+	input, end := io.Pipe()
+	var out bytes.Buffer
+	cmd.SetIn(input)
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"--target", server.Addr(), "--until-eof", "--rate", "1000"})
+	end.Close()
+	require.NoError(t, cmd.ExecuteContext(context.Background()))
+	assert.Contains(t, out.String(), "reads")
+}
+
+func TestVerifyFailsForAServiceThatResetsConnections(t *testing.T) {
+	server := mctest.StartScript(t, func(p *mctest.Peer) {
+		p.Line()
+		p.Reset()
+	})
+	_, _, err := lab(context.Background(), "verify", "--target", server.Addr(), "--test-time", "0.1", "-c", "1")
+	require.ErrorContains(t, err, "the service did not do what it should")
+}

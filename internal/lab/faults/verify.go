@@ -1,0 +1,135 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"time"
+)
+
+// VerifyOptions say what load to put on a service, and for how long.
+type VerifyOptions struct {
+	Addr    string // host:port
+	Clients int    // connections
+	Rate    int    // requests per second, of all together
+	// Duration is how long requests are sent; 0: until the context ends.
+	Duration time.Duration
+	Seed     uint64 // another seed makes another sequence of requests
+}
+
+// Verified is what a service did under a verified load.
+type Verified struct {
+	Reads  Counts `json:"reads"`
+	Writes Counts `json:"writes"`
+	Misses uint64 `json:"misses"`
+	// Wrong values were never stored under their key; Stale ones were older than one acknowledged or read before.
+	Wrong uint64 `json:"wrong"`
+	Stale uint64 `json:"stale"`
+	// Ended connections ended in an orderly way between two replies. What was not answered on them was sent again on
+	// others, and counts once.
+	Ended uint64 `json:"ended"`
+	// Refused is how many attempts to connect failed.
+	Refused  uint64       `json:"refused"`
+	Audited  uint64       `json:"audited"` // keys read once more in the end
+	Errors   []ErrorCount `json:"errors"`
+	Examples []string     `json:"examples"` // of what should not have happened
+}
+
+// Broken returns what was not as it should be: any request that failed or was lost, any attempt to connect that failed, any
+// wrong or stale value.
+func (v *Verified) Broken() error {
+	var broken []string
+	for _, count := range []struct {
+		n    uint64
+		what string
+	}{
+		{v.Reads.Failed, "reads failed"},
+		{v.Writes.Failed, "writes failed"},
+		{v.Reads.Lost + v.Writes.Lost, "requests lost"},
+		{v.Refused, "connections refused"},
+		{v.Wrong, "values wrong"},
+		{v.Stale, "values stale"},
+	} {
+		if count.n > 0 {
+			broken = append(broken, fmt.Sprintf("%d %s", count.n, count.what))
+		}
+	}
+	if broken == nil {
+		return nil
+	}
+	return errors.New(strings.Join(broken, ", "))
+}
+
+// WriteText writes what happened for people.
+func (v *Verified) WriteText(w io.Writer) error {
+	var b strings.Builder
+	for _, line := range []struct {
+		name string
+		c    Counts
+	}{{"reads", v.Reads}, {"writes", v.Writes}} {
+		fmt.Fprintf(&b, "%-8s %d sent, %d succeeded, %d failed, %d lost; slowest %.1f ms\n", line.name, line.c.Sent, line.c.Succeeded, line.c.Failed, line.c.Lost, line.c.Slowest.Seconds()*1e3)
+	}
+	fmt.Fprintf(&b, "values   %d wrong, %d stale; %d misses; %d keys read once more in the end\n", v.Wrong, v.Stale, v.Misses, v.Audited)
+	fmt.Fprintf(&b, "clients  %d connections ended in an orderly way and were followed by others, %d refused\n", v.Ended, v.Refused)
+	for _, e := range v.Errors {
+		fmt.Fprintf(&b, "error    %d times: %s (first: %s)\n", e.Count, e.Text, e.First)
+	}
+	for _, e := range v.Examples {
+		fmt.Fprintf(&b, "example  %s\n", e)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Verify puts a load on a service whose every answer is judged, and in the end reads every key once more. Its clients connect
+// again when a connection ends, and if that was orderly, between two replies, they send again what was not answered. The end of
+// the context ends the load and is no error.
+func Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
+	if o.Clients < 1 || o.Rate < 1 || o.Rate > maxRate {
+		return nil, fmt.Errorf("%d clients, %d requests per second: expected at least 1, and at most %d requests per second", o.Clients, o.Rate, maxRate)
+	}
+	// What earlier runs left on the servers is not theirs to judge.
+	prefix := fmt.Sprintf("verify-%x-", rand.Uint64())
+	keys := newKeyspace(prefix, make([]int, o.Clients), func(string) int { return -1 }, func(int, int) bool { return true })
+	// Nothing is learned from a service that nobody reaches.
+	conn, err := (&net.Dialer{Timeout: answerWithin}).DialContext(ctx, "tcp", o.Addr)
+	if err != nil {
+		return nil, err
+	}
+	conn.Close()
+	l := startLoad(o.Addr, o.Rate, keys, o.Seed, true)
+	running := ctx
+	if o.Duration > 0 {
+		var cancel context.CancelFunc
+		running, cancel = context.WithTimeout(ctx, o.Duration)
+		defer cancel()
+	}
+	<-running.Done()
+	l.stop()
+	err = l.audit(context.WithoutCancel(ctx), o.Addr, 1)
+	v := l.tally.verified()
+	if err != nil {
+		return v, fmt.Errorf("reading every key once more: %w", err)
+	}
+	return v, nil
+}
+
+// maxRate is the most requests per second that one process sends and judges.
+const maxRate = 100_000
+
+// verified returns what was counted.
+func (t *tally) verified() *Verified {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v := &Verified{Misses: t.misses, Wrong: t.wrong, Ended: t.orderly, Refused: t.refused, Audited: t.audited, Errors: t.errorCounts(), Examples: t.examples}
+	for p := range numPhases {
+		v.Reads.add(t.reads[p])
+		v.Writes.add(t.writes[p])
+		v.Stale += t.stale[p]
+	}
+	return v
+}

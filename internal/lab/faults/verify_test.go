@@ -1,0 +1,163 @@
+package faults
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/faulty"
+)
+
+// leaver is a server whose connections end after some replies.
+type leaver struct {
+	after int                        // how many
+	leave func(conn net.Conn) error // how
+	mu    sync.Mutex
+	items map[string]string // guarded by mu
+	sets  map[string]int    // guarded by mu: how often each value was stored
+}
+
+// start serves on a free port until the test ends.
+func (l *leaver) start(t *testing.T) (addr string) {
+	t.Helper()
+	l.items, l.sets = map[string]string{}, map[string]int{}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var serving sync.WaitGroup
+	t.Cleanup(func() {
+		listener.Close()
+		serving.Wait()
+	})
+	serving.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { l.serve(conn) })
+		}
+	})
+	return listener.Addr().String()
+}
+
+// serve answers a connection's requests until it is to end, and then reads on without doing anything.
+func (l *leaver) serve(conn net.Conn) {
+	defer conn.Close()
+	r := bufio.NewReader(conn)
+	for range l.after {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return
+		}
+		reply, err := l.do(strings.Fields(line), r)
+		if err != nil {
+			return
+		}
+		if _, err := io.WriteString(conn, reply); err != nil {
+			return
+		}
+	}
+	if l.leave(conn) == nil {
+		_, _ = io.Copy(io.Discard, r)
+	}
+}
+
+func (l *leaver) do(words []string, r io.Reader) (reply string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch words[0] {
+	case "set":
+		size, err := strconv.Atoi(words[4])
+		if err != nil {
+			return "", err
+		}
+		value := make([]byte, size+2)
+		if _, err := io.ReadFull(r, value); err != nil {
+			return "", err
+		}
+		l.items[words[1]] = string(value[:size])
+		l.sets[string(value[:size])]++
+		return "STORED\r\n", nil
+	case "delete":
+		delete(l.items, words[1])
+		return "DELETED\r\n", nil
+	}
+	for _, key := range words[1:] {
+		if value, ok := l.items[key]; ok {
+			reply += fmt.Sprintf("VALUE %s 0 %d\r\n%s\r\n", key, len(value), value)
+		}
+	}
+	return reply + "END\r\n", nil
+}
+
+func TestWhatIsNotAnsweredWhenAConnectionEndsInAnOrderlyWayIsSentAgain(t *testing.T) {
+	l := &leaver{after: 30, leave: func(conn net.Conn) error { return conn.(*net.TCPConn).CloseWrite() }}
+	v, err := Verify(context.Background(), VerifyOptions{Addr: l.start(t), Clients: 4, Rate: 4000, Duration: 300 * time.Millisecond, Seed: 1})
+	// The reading of every key in the end needs more replies than a connection gives.
+	require.ErrorContains(t, err, "reading every key once more")
+	require.NoError(t, v.Broken(), "%v", v.Examples)
+	assert.Greater(t, v.Ended, uint64(4))
+	assert.Equal(t, v.Reads.Sent+v.Writes.Sent, v.Reads.Succeeded+v.Writes.Succeeded)
+	for value, n := range l.sets {
+		require.Equal(t, 1, n, "%.40q was stored more than once", value)
+	}
+}
+
+func TestWhatIsNotAnsweredWhenAConnectionIsResetIsLost(t *testing.T) {
+	l := &leaver{after: 30, leave: faulty.Reset}
+	v, _ := Verify(context.Background(), VerifyOptions{Addr: l.start(t), Clients: 4, Rate: 4000, Duration: 300 * time.Millisecond, Seed: 1})
+	require.ErrorContains(t, v.Broken(), "requests lost")
+	assert.Zero(t, v.Ended)
+	assert.Zero(t, v.Wrong+v.Stale)
+}
+
+func TestAConnectionThatIsRefusedIsCounted(t *testing.T) {
+	l := &leaver{after: 30}
+	addr := ""
+	var once sync.Once
+	gone := make(chan struct{})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr = listener.Addr().String()
+	l.items, l.sets = map[string]string{}, map[string]int{}
+	l.leave = func(conn net.Conn) error {
+		once.Do(func() {
+			listener.Close()
+			close(gone)
+		})
+		return conn.(*net.TCPConn).CloseWrite()
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go l.serve(conn)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	v, err := Verify(ctx, VerifyOptions{Addr: addr, Clients: 1, Rate: 1000, Seed: 1})
+	<-gone
+	require.Error(t, err)
+	require.ErrorContains(t, v.Broken(), "connections refused")
+	require.ErrorContains(t, v.Broken(), "requests lost")
+}
+
+func TestAServiceThatNobodyReachesIsAnError(t *testing.T) {
+	_, err := Verify(context.Background(), VerifyOptions{Addr: "127.0.0.1:1", Clients: 1, Rate: 1})
+	require.ErrorContains(t, err, "127.0.0.1:1")
+	_, err = Verify(context.Background(), VerifyOptions{Addr: "127.0.0.1:1", Clients: 1, Rate: 0})
+	require.ErrorContains(t, err, "expected at least 1")
+}
