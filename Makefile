@@ -89,11 +89,9 @@ bench: deps build ## compare with twemproxy and write docs/performance.md (some 
 
 bench-scale: deps build ## how the cost grows: write docs/scaling.md (some 10 minutes, on a quiet machine)
 	bin/mcmwlab scale --markdown docs/scaling.md --figures docs/figures --json-out-file bin/scale.json $(BENCHFLAGS)
+
 chart: ## the Helm chart, rendered by Helm 3 and 4 and decoded strictly; no cluster
 	@.ci/test chart
-
-bench: deps build ## compare with twemproxy and write docs/performance.md (some 20 minutes, on a quiet machine)
-	bin/mcmwlab bench --markdown docs/performance.md $(BENCHFLAGS)
 
 bench-stats: deps build ## what recording costs: mcmw against a build that records nothing
 	go build -trimpath -tags nostats -o bin/mcmw-nostats ./cmd/mcmw

@@ -20,7 +20,7 @@ import (
 
 // leaver is a server whose connections end after some replies.
 type leaver struct {
-	after int                        // how many
+	after int                       // how many
 	leave func(conn net.Conn) error // how
 	mu    sync.Mutex
 	items map[string]string // guarded by mu
