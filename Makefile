@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats lab-quick chart image docker clean
+.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats lab-quick chart image cluster-up cluster-down test-cluster docker clean
 
 # Tools, run by `go run` at exactly these versions.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
@@ -59,6 +59,8 @@ lint: ## gofumpt, go vet and staticcheck
 	cd internal/promtest && go run $(STATICCHECK) ./...
 	go -C test/chart vet ./...
 	cd test/chart && go run $(STATICCHECK) ./...
+	go -C test/cluster vet ./...
+	cd test/cluster && go run $(STATICCHECK) ./...
 
 fmt: ## format the code
 	go run $(GOFUMPT) -w .
@@ -92,6 +94,20 @@ bench-scale: deps build ## how the cost grows: write docs/scaling.md (some 10 mi
 
 chart: ## the Helm chart, rendered by Helm 3 and 4 and decoded strictly; no cluster
 	@.ci/test chart
+
+cluster-up: ## a Kubernetes of one node on this machine, with mcmw's images (as root; ten minutes at first, then half a minute)
+	@.ci/deps cluster
+	go -C test/cluster run . up
+
+cluster-down: ## take that Kubernetes down, and remove everything of it
+	go -C test/cluster run . down
+
+test-cluster: ## install, upgrade, break and scale mcmw on that Kubernetes
+	@.ci/deps cluster
+	@.ci/test cluster
+
+bench: deps build ## compare with twemproxy and write docs/performance.md (some 20 minutes, on a quiet machine)
+	bin/mcmwlab bench --markdown docs/performance.md $(BENCHFLAGS)
 
 bench-stats: deps build ## what recording costs: mcmw against a build that records nothing
 	go build -trimpath -tags nostats -o bin/mcmw-nostats ./cmd/mcmw

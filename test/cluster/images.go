@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"mcmw/test/cluster/image"
+	"mcmw/test/cluster/node"
+)
+
+// tag is that of all images made here. `never pulled` is what they have in common: there is no registry.
+const tag = "dev"
+
+// images are what the tests run, from the programs of the source, of Debian's packages, and of the cache.
+func images(c *node.Cluster, built string) ([]image.Image, error) {
+	memcached, err := exec.LookPath("memcached")
+	if err != nil {
+		return nil, fmt.Errorf("%w: run .ci/deps cluster", err)
+	}
+	prometheus, err := exec.LookPath("prometheus")
+	if err != nil {
+		return nil, fmt.Errorf("%w: run .ci/deps cluster", err)
+	}
+	const nobody = "65534:65534"
+	one := func(name, from, to string) image.Image {
+		return image.Image{Name: "docker.io/library/" + name + ":" + tag, Files: []image.File{{From: from, To: to}}, Entrypoint: []string{to}, User: nobody}
+	}
+	mcmw := one("mcmw", filepath.Join(built, "mcmw"), "/mcmw")
+	mcmw.Cmd, mcmw.Env = []string{"serve"}, []string{"MCMW_LISTEN=0.0.0.0:11311", "MCMW_ADMIN=0.0.0.0:9150"}
+	server := one("memcached", memcached, "/usr/bin/memcached")
+	// As in the official image, the first argument is the program.
+	server.Entrypoint, server.Env, server.User = nil, []string{"PATH=/usr/bin"}, "11211:11211"
+	return []image.Image{
+		mcmw,
+		one("mcmwlab", filepath.Join(built, "mcmwlab"), "/mcmwlab"),
+		server,
+		one("prometheus", prometheus, "/usr/bin/prometheus"),
+		one("prometheus-adapter", c.Program("adapter"), "/adapter"),
+	}, nil
+}
+
+// loadImages builds mcmw from the source and makes its image and those of what it is tested with known to the cluster's node.
+func loadImages(ctx context.Context, c *node.Cluster, progress io.Writer) error {
+	root, err := node.ModuleRoot()
+	if err != nil {
+		return err
+	}
+	built, err := os.MkdirTemp("", "mcmw-images-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(built)
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", built+"/", "./cmd/...")
+	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("compiling mcmw: %w: %s", err, out)
+	}
+	all, err := images(c, built)
+	if err != nil {
+		return err
+	}
+	for _, i := range all {
+		var archive bytes.Buffer
+		if err := i.Write(&archive); err != nil {
+			return fmt.Errorf("the image %s: %w", i.Name, err)
+		}
+		fmt.Fprintf(progress, "image %s, %.1f MB\n", i.Name, float64(archive.Len())/1e6)
+		cmd, err := c.Command(ctx, "ctr", node.ImportArgs()...)
+		if err != nil {
+			return err
+		}
+		cmd.Stdin = &archive
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("importing %s: %w: %s", i.Name, err, out)
+		}
+	}
+	return nil
+}
