@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestARollingUpgradeFailsNoRequest(t *testing.T) {
+	r := install(t, "upgrade")
+	before := r.pods("proxy")
+	v := r.verify()
+	// A value that mcmw cannot change while it runs, so that every pod is replaced.
+	r.helm("upgrade", "mcmw", chart(), "--reuse-values", "--set", "config.max-connections=1000", "--wait", "--timeout", "3m")
+	r.kubectl("rollout", "status", "deployment/mcmw", "--timeout", "3m")
+	r.awaitGone(before)
+	counted := v.stop()
+	require.NoError(t, counted.Broken(), "%v", counted.Examples)
+	assert.GreaterOrEqual(t, counted.Ended, uint64(8), "every connection was made anew at least once")
+}
+
+func TestAValueThatMcmwFollowsChangesWithoutANewPodAndFailsNoRequest(t *testing.T) {
+	r := install(t, "reload")
+	before := r.pods("proxy")
+	v := r.verify()
+	r.helm("upgrade", "mcmw", chart(), "--reuse-values", "--set", "config.workers=7", "--wait", "--timeout", "3m")
+	eventually(t, "the pods have the new value", func() error {
+		for _, p := range r.pods("proxy") {
+			samples, err := r.metrics(p.Metadata.Name)
+			if err != nil {
+				return err
+			}
+			if n := samples["mcmw_workers"]; n != "7" {
+				return fmt.Errorf("%s has %s workers", p.Metadata.Name, n)
+			}
+		}
+		return nil
+	})
+	counted := v.stop()
+	require.NoError(t, counted.Broken(), "%v", counted.Examples)
+	assert.Zero(t, counted.Ended)
+	assert.Equal(t, ids(before), ids(r.pods("proxy")))
+}
+
+func TestAPodOfMcmwThatIsDeletedFailsNoRequest(t *testing.T) {
+	r := install(t, "delete-mcmw")
+	v := r.verify()
+	for _, p := range r.pods("proxy") {
+		r.kubectl("delete", "pod", p.Metadata.Name, "--wait=true")
+		r.kubectl("rollout", "status", "deployment/mcmw", "--timeout", "3m")
+	}
+	counted := v.stop()
+	require.NoError(t, counted.Broken(), "%v", counted.Examples)
+	assert.GreaterOrEqual(t, counted.Ended, uint64(8), "every connection was made anew at least once")
+}
+
+func TestAMemcachedPodThatIsDeletedFailsNoReadAndIsUsedAgainAtItsNewAddress(t *testing.T) {
+	r := install(t, "delete-memcached")
+	before := r.pods("memcached")
+	victim := before[1]
+	v := r.verify()
+	r.kubectl("delete", "pod", victim.Metadata.Name, "--wait=true")
+	r.kubectl("rollout", "status", "statefulset/mcmw-memcached", "--timeout", "3m")
+	after := r.pods("memcached")[1]
+	require.Equal(t, victim.Metadata.Name, after.Metadata.Name)
+	require.NotEqual(t, victim.Status.PodIP, after.Status.PodIP)
+	var used float64
+	eventually(t, "it is up for every mcmw and used again", func() error {
+		now := 0.0
+		for _, p := range r.pods("proxy") {
+			samples, err := r.metrics(p.Metadata.Name)
+			if err != nil {
+				return err
+			}
+			if state := samples[fmt.Sprintf(`mcmw_server_state{server="%s",state="up"}`, victim.Metadata.Name)]; state != "1" {
+				return fmt.Errorf("it is not up for %s", p.Metadata.Name)
+			}
+			count, err := strconv.ParseFloat(samples[fmt.Sprintf(`mcmw_server_duration_seconds_count{server="%s"}`, victim.Metadata.Name)], 64)
+			if err != nil {
+				return err
+			}
+			now += count
+		}
+		if used == 0 {
+			used = now
+		}
+		if now < used+50 {
+			return fmt.Errorf("it had %v requests, now %v", used, now)
+		}
+		return nil
+	})
+	counted := v.stop()
+	assert.Zero(t, counted.Reads.Failed, "%v", counted.Errors)
+	assert.Zero(t, counted.Reads.Lost+counted.Writes.Lost, "%v", counted.Examples)
+	assert.Zero(t, counted.Wrong+counted.Stale, "%v", counted.Examples)
+	assert.Zero(t, counted.Ended+counted.Refused, "no client noticed at its connection")
+}
+
+// awaitGone waits until none of the pods is there any more.
+func (r *release) awaitGone(pods []pod) {
+	r.t.Helper()
+	for _, p := range pods {
+		r.kubectl("wait", "--for=delete", "pod/"+p.Metadata.Name, "--timeout", "2m")
+	}
+}
+
+func ids(pods []pod) (ids []string) {
+	for _, p := range pods {
+		ids = append(ids, p.Metadata.UID)
+	}
+	return ids
+}

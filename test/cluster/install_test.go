@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/load"
+)
+
+func TestAnInstallationIsReadyPassesItsTestServesALoadAndFillsTheDashboards(t *testing.T) {
+	r := install(t, "install")
+	for component, n := range map[string]int{"proxy": 2, "memcached": 3, "loadgen": 1} {
+		pods := r.pods(component)
+		require.Len(t, pods, n, component)
+		for _, p := range pods {
+			assert.True(t, p.ready(), "%s is not ready", p.Metadata.Name)
+		}
+	}
+	r.helm("test", "mcmw", "--timeout", "2m")
+
+	// Debian's Prometheus does not know Kubernetes, but the DNS: the headless Service has the addresses of all pods.
+	r.startPrometheus(fmt.Sprintf("{job_name: mcmw-metrics, dns_sd_configs: [{names: [mcmw-metrics.%s.svc.cluster.local], type: A, port: 9150, refresh_interval: 1s}]}", r.namespace), 2)
+	result := r.load("--threads", "1", "--clients", "4", "--ratio", "1:9", "--data-size", "64", "--multi-key-get", "3", "--populate", "--data-verify", "--test-time", "20")
+	require.Positive(t, result.Total.Requests)
+	require.Zero(t, result.Total.Misses)
+	t.Logf("%.0f requests per second from the load pod", result.Total.OpsPerSec)
+
+	asked := 0
+	for _, q := range dashboardQueries(t) {
+		asked++
+		eventually(t, q, func() error { return r.answers(q) })
+	}
+	t.Logf("%d queries of the dashboards have data", asked)
+}
+
+// load runs mcmwlab load in a load pod.
+func (r *release) load(args ...string) *load.Result {
+	r.t.Helper()
+	out := r.kubectl(append([]string{"exec", "mcmw-loadgen-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw", "--port", "11311", "--json-out-file", "-"}, args...)...)
+	var result load.Result
+	require.NoError(r.t, json.Unmarshal([]byte(out), &result), "%s", out)
+	return &result
+}
+
+// startPrometheus has a Prometheus in the release's namespace scrape every second what a scrape configuration says, in YAML's
+// flow style, until it has as many targets.
+func (r *release) startPrometheus(scraped string, targets int) {
+	r.t.Helper()
+	manifest, err := os.ReadFile("testdata/prometheus.yaml")
+	require.NoError(r.t, err)
+	r.apply(strings.ReplaceAll(string(manifest), "SCRAPED", scraped))
+	r.kubectl("rollout", "status", "deployment/prometheus", "--timeout", "2m")
+	eventually(r.t, "Prometheus scrapes", func() error {
+		return r.answers(fmt.Sprintf(`count(up{job="mcmw-metrics"} == 1) >= %d`, targets))
+	})
+}
+
+// answers returns why Prometheus has no answer to a query, if so.
+func (r *release) answers(query string) error {
+	path := fmt.Sprintf("/api/v1/namespaces/%s/services/prometheus:9090/proxy/api/v1/query?query=%s", r.namespace, url.QueryEscape(query))
+	out, err := r.tryKubectl("get", "--raw", path)
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Status string
+		Data   struct{ Result []json.RawMessage }
+	}
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		return err
+	}
+	if answer.Status != "success" || len(answer.Data.Result) == 0 {
+		return fmt.Errorf("no data: %s: %s", query, out)
+	}
+	return nil
+}
+
+// dashboardQueries returns the queries of all panels of the dashboards, for all jobs, instances and servers.
+func dashboardQueries(t *testing.T) (queries []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "dashboards/*.json"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	variables := strings.NewReplacer("$__rate_interval", "1m", "$job", ".+", "$instance", ".+", "$server", ".+")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var board struct {
+			Panels []struct{ Targets []struct{ Expr string } }
+		}
+		require.NoError(t, json.Unmarshal(text, &board))
+		for _, p := range board.Panels {
+			for _, target := range p.Targets {
+				queries = append(queries, variables.Replace(target.Expr))
+			}
+		}
+	}
+	return queries
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestKeysMoveOnlyByTheirShareWhenMemcachedIsScaled(t *testing.T) {
+	// Each key on one server; one that left the DNS leaves the ring after three answers without it.
+	r := install(t, "scale", "--set", "config.replicas=1", "--set", "config.remove-after=3", "--set", "memcached.minReadySeconds=0")
+	// mcmw begins with the servers that the DNS knows by then; the others join within seconds.
+	r.scaleMemcached(3)
+	pods := ids(r.pods("proxy"))
+	keys := []string{"--clients", "4", "--data-size", "32", "--key-minimum", "1", "--key-maximum", "2000"}
+	populate := append(keys, "--populate", "--ratio", "0:1", "--test-time", "1")
+	// Random keys, many times more than there are, so that each counts about as often.
+	missed := func() float64 {
+		result := r.load(append(keys, "--ratio", "0:1", "--requests", "10000")...)
+		return float64(result.Total.Misses) / float64(result.Total.Misses+result.Total.Hits)
+	}
+	r.load(populate...)
+	require.Zero(t, missed())
+
+	r.scaleMemcached(5)
+	moved := missed()
+	t.Logf("3 -> 5 servers: %.1f %% of the keys moved, two fifths are 40 %%", 100*moved)
+	assert.InDelta(t, 0.4, moved, 0.15, "the keys of two servers of five")
+
+	r.load(populate...)
+	require.Zero(t, missed())
+	r.scaleMemcached(3)
+	moved = missed()
+	t.Logf("5 -> 3 servers: %.1f %% of the keys moved, two fifths are 40 %%", 100*moved)
+	assert.InDelta(t, 0.4, moved, 0.15, "the keys of two servers of five; what was stored there meanwhile is not read where it was before")
+	assert.Equal(t, pods, ids(r.pods("proxy")), "mcmw was not touched")
+}
+
+// scaleMemcached changes the number of servers, and waits until every pod of mcmw has them.
+func (r *release) scaleMemcached(n int) {
+	r.t.Helper()
+	r.kubectl("scale", "statefulset/mcmw-memcached", "--replicas", strconv.Itoa(n))
+	r.kubectl("rollout", "status", "statefulset/mcmw-memcached", "--timeout", "3m")
+	for _, p := range r.pods("proxy") {
+		eventually(r.t, p.Metadata.Name+" has as many servers", func() error {
+			samples, err := r.metrics(p.Metadata.Name)
+			if err != nil {
+				return err
+			}
+			up := 0
+			for name, value := range samples {
+				if strings.HasPrefix(name, "mcmw_server_state{") && strings.Contains(name, `state="up"`) && value == "1" {
+					up++
+				}
+			}
+			if up != n {
+				return fmt.Errorf("%d are up, not %d", up, n)
+			}
+			return nil
+		})
+	}
+}
+
+func TestAutoscalingFollowsTheRequestsThatWait(t *testing.T) {
+	r := install(t, "autoscale",
+		// One synchronous worker each, so that the rest of the load waits.
+		"--set", "config.workers=1", "--set", "config.depth=1",
+		"--set", "autoscaling.enabled=true", "--set", "autoscaling.minReplicas=1", "--set", "autoscaling.maxReplicas=3",
+		"--set", "autoscaling.targetCPUUtilization=0", "--set", "autoscaling.queue.enabled=true", "--set-string", "autoscaling.queue.averageValue=10")
+	// The adapter needs the names of pods, which the DNS does not tell. What is scraped is the first pod, which has all of the load
+	// at first; the autoscaler takes pods without a value for idle ones.
+	first := r.pods("proxy")[0]
+	r.startPrometheus(fmt.Sprintf("{job_name: mcmw-metrics, static_configs: [{targets: ['%s:9150'], labels: {namespace: %s, pod: %s}}]}", first.Status.PodIP, r.namespace, first.Metadata.Name), 1)
+	manifest, err := os.ReadFile("testdata/adapter.yaml")
+	require.NoError(t, err)
+	r.apply(strings.ReplaceAll(string(manifest), "NAMESPACE", r.namespace))
+	t.Cleanup(func() {
+		r.kubectl("delete", "apiservice", "v1beta1.custom.metrics.k8s.io")
+		r.kubectl("delete", "clusterrolebinding,clusterrole", "--selector", "test=autoscale")
+	})
+	r.kubectl("rollout", "status", "deployment/prometheus-adapter", "--timeout", "2m")
+
+	loaded := make(chan error, 1)
+	go func() {
+		_, err := r.tryKubectl("exec", "mcmw-loadgen-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw", "--port", "11311",
+			"--clients", "64", "--ratio", "0:1", "--data-size", "32", "--test-time", "40")
+		loaded <- err
+	}()
+	eventually(t, "the autoscaler has made more pods", func() error {
+		var hpa struct {
+			Status struct {
+				CurrentReplicas, DesiredReplicas int
+				CurrentMetrics                   []struct {
+					Pods struct {
+						Current struct{ AverageValue string }
+					}
+				}
+				Conditions []struct{ Type, Status, Message string }
+			}
+		}
+		if err := json.Unmarshal([]byte(r.kubectl("get", "hpa", "mcmw", "--output", "json")), &hpa); err != nil {
+			return err
+		}
+		if hpa.Status.CurrentReplicas < 2 || len(hpa.Status.CurrentMetrics) == 0 {
+			return fmt.Errorf("%+v", hpa.Status)
+		}
+		t.Logf("%d pods; waiting requests per pod: %s, 10 are aimed at", hpa.Status.CurrentReplicas, hpa.Status.CurrentMetrics[0].Pods.Current.AverageValue)
+		return nil
+	})
+	require.NoError(t, <-loaded, "no request of the load failed while pods came")
+}
