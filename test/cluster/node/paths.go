@@ -69,3 +69,8 @@ const (
 	dnsAddress     = "10.96.0.10"
 	apiServer      = "https://127.0.0.1:6443"
 )
+
+// ImportArgs are the arguments of ctr, inside the cluster, that import the image on its standard input for the kubelet.
+func ImportArgs() []string {
+	return []string{"--address", containerdSocket, "--namespace", "k8s.io", "images", "import", "-"}
+}

@@ -292,8 +292,3 @@ func (s *supervisor) importImages(ctx context.Context) error {
 	}
 	return nil
 }
-
-// ImportArgs are the arguments of ctr, inside the cluster, that import the image on its standard input for the kubelet.
-func ImportArgs() []string {
-	return []string{"--address", containerdSocket, "--namespace", "k8s.io", "images", "import", "-"}
-}

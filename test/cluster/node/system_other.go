@@ -3,11 +3,38 @@
 package node
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os/exec"
 	"runtime"
 )
+
+// ErrRunning is returned by Up for a cluster that is there already.
+var ErrRunning = errors.New("the cluster is running")
 
 // possibleSystem returns why a cluster can't run on this operating system.
 func possibleSystem() error {
 	return fmt.Errorf("a cluster needs Linux, for its containers; this is %s", runtime.GOOS)
 }
+
+// Up says why it can't.
+func (c *Cluster) Up(context.Context, io.Writer) error { return possibleSystem() }
+
+// Down says why there is none.
+func (c *Cluster) Down(context.Context) error { return possibleSystem() }
+
+// Pid returns 0: there is no cluster.
+func (c *Cluster) Pid() int { return 0 }
+
+// Command says why there is no cluster to run it in.
+func (c *Cluster) Command(context.Context, string, ...string) (*exec.Cmd, error) {
+	return nil, possibleSystem()
+}
+
+// Init says why it can't.
+func (c *Cluster) Init() error { return possibleSystem() }
+
+// Supervise says why it can't.
+func (c *Cluster) Supervise(context.Context) error { return possibleSystem() }

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package main
+
+import (
+	"testing"
+
+	"mcmw/test/cluster/node"
+)
+
+func TestAClusterNeedsLinux(t *testing.T) { t.Skip(node.Possible()) }
