@@ -106,9 +106,6 @@ test-cluster: ## install, upgrade, break and scale mcmw on that Kubernetes
 	@.ci/deps cluster
 	@.ci/test cluster
 
-bench: deps build ## compare with twemproxy and write docs/performance.md (some 20 minutes, on a quiet machine)
-	bin/mcmwlab bench --markdown docs/performance.md $(BENCHFLAGS)
-
 bench-stats: deps build ## what recording costs: mcmw against a build that records nothing
 	go build -trimpath -tags nostats -o bin/mcmw-nostats ./cmd/mcmw
 	bin/mcmwlab bench --systems nostats,mcmw --baseline nostats --variant nostats=bin/mcmw-nostats --only mixed-64,pipelined $(BENCHFLAGS)
