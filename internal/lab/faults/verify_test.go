@@ -161,3 +161,11 @@ func TestAServiceThatNobodyReachesIsAnError(t *testing.T) {
 	_, err = Verify(context.Background(), VerifyOptions{Addr: "127.0.0.1:1", Clients: 1, Rate: 0})
 	require.ErrorContains(t, err, "expected at least 1")
 }
+
+func TestALoadThatIsToldToEndBeforeItBeginsIsNoFailure(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	v, err := Verify(ctx, VerifyOptions{Addr: (&leaver{after: 1000}).start(t), Clients: 1, Rate: 10})
+	require.NoError(t, err)
+	assert.NoError(t, v.Broken())
+}
