@@ -86,7 +86,7 @@ prometheus: deps ## dashboards, rules and alerts, asked of a Prometheus that scr
 load-agreement: deps build ## compare the load generator with memtier_benchmark, in PATH, and write docs/load.md (3 minutes, on a quiet machine)
 	bin/mcmwlab load agreement --markdown docs/load.md $(LOADFLAGS)
 
-bench: deps build ## compare with twemproxy and write docs/performance.md (some 40 minutes, on a quiet machine)
+bench: deps build ## compare with twemproxy and write docs/performance.md (some 25 minutes, on a quiet machine)
 	bin/mcmwlab bench --markdown docs/performance.md --figures docs/figures --json-out-file bin/bench.json --curves connections,offered-load $(BENCHFLAGS)
 
 bench-scale: deps build ## how the cost grows: write docs/scaling.md (some 10 minutes, on a quiet machine)

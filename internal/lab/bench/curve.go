@@ -202,17 +202,23 @@ func (b *Benchmark) mostServers() int {
 	return n
 }
 
+// mostCurveRounds is how often a curve is measured at most: its points support each other.
+const mostCurveRounds = 3
+
+func (b *Benchmark) curveRounds() int { return min(b.Rounds, mostCurveRounds) }
+
 // curve measures a curve: in every round every point, and at every point every system, each time beginning with another one.
 func (r *runner) curve(ctx context.Context, c Curve, report *Report, pace *pace) error {
 	lines := r.linesOf(c)
 	points := c.points(report.Measurements)
-	for round := 1; round <= r.Rounds; round++ {
+	rounds := r.curveRounds()
+	for round := 1; round <= rounds; round++ {
 		for _, p := range points {
 			for i := range lines {
 				s := lines[(i+round-1)%len(lines)]
 				w := p.workload
 				w.Name = c.Name
-				pace.next(fmt.Sprintf("round %d of %d, %s at %s, %s", round, r.Rounds, c.Name, c.at(p.x), s.name))
+				pace.next(fmt.Sprintf("round %d of %d, %s at %s, %s", round, rounds, c.Name, c.at(p.x), s.name))
 				m, err := r.measure(ctx, w, s, round)
 				if err != nil {
 					return fmt.Errorf("round %d, %s at %s, %s: %w", round, c.Name, c.at(p.x), s.name, err)

@@ -22,7 +22,7 @@ type Options struct {
 	// Workloads are the names of the workloads; empty means all, unless there are Curves alone.
 	Workloads  []string
 	CurvesOnly bool
-	// Curves are the names of the curves; empty means none.
+	// Curves are the names of the curves; empty means none. They are measured in at most mostCurveRounds rounds.
 	Curves []string
 
 	// Rounds is how often everything is measured; 0 means DefaultRounds.
@@ -205,7 +205,7 @@ func (b *Benchmark) measurements() int {
 		n += b.Rounds * len(b.systemsFor(w))
 	}
 	for _, c := range b.curves {
-		n += b.Rounds * len(b.linesOf(c)) * len(c.points(nil))
+		n += b.curveRounds() * len(b.linesOf(c)) * len(c.points(nil))
 	}
 	return n
 }
