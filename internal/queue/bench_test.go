@@ -1,0 +1,49 @@
+package queue
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// BenchmarkHandOver is what it costs to give a burst to a worker and to learn that it is answered, with as many connections
+// waiting at a time.
+func BenchmarkHandOver(b *testing.B) {
+	for _, connections := range []int{1, 64} {
+		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) {
+			lanes := NewLanes(1, 1024, nil)
+			entrance := NewEntrance(lanes)
+			answered := make([]chan struct{}, connections)
+			for i := range answered {
+				answered[i] = make(chan struct{}, 1)
+			}
+			var worker, readers sync.WaitGroup
+			worker.Go(func() {
+				for {
+					burst, ok := lanes.Queue(0).Take()
+					if !ok {
+						return
+					}
+					entrance.Leave()
+					answered[burst.Next] <- struct{}{}
+				}
+			})
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range connections {
+				readers.Go(func() {
+					own := burst(make([]int32, connections)...)
+					own.Next = i // whose it is
+					for range b.N / connections {
+						entrance.Put(own)
+						<-answered[i]
+					}
+				})
+			}
+			readers.Wait()
+			b.StopTimer()
+			lanes.Close()
+			worker.Wait()
+		})
+	}
+}
