@@ -113,6 +113,11 @@ func install(t *testing.T, namespace string, args ...string) *release {
 	t.Helper()
 	r := prepare(t, namespace)
 	r.helm(append([]string{"install", "mcmw", chart(), "--values", filepath.Join(root, "test/cluster/values.yaml"), "--wait", "--timeout", "3m"}, args...)...)
+	// A pod is ready a moment before the node knows that the Service leads to it.
+	eventually(t, "the service answers", func() error {
+		_, err := r.tryKubectl("exec", "mcmw-loadgen-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw", "--port", "11311", "--clients", "1", "--requests", "1")
+		return err
+	})
 	return r
 }
 
