@@ -22,7 +22,8 @@
 // it back at the end of its round. A server's reply is read into the worker's buffer for that server and written to the
 // client from there.
 //
-// A worker takes up to depth waiting requests at a time: that is a round. It plans them in order, writes once per server,
+// A worker takes up to depth waiting requests at a time: that is a round. If it had to wait for the first, it lets the readers
+// that are ready put theirs before it looks for more, unless the depth is 1. It plans them in order, writes once per server,
 // reads the replies server by server, and answers each client with one write as soon as all of the client's requests of
 // the round are complete. With depth 1 it is the synchronous worker: one request in service. A burst longer than the depth
 // takes several rounds of the same worker.
