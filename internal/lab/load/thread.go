@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mcmw/internal/nonblock"
 	"mcmw/internal/stats"
 )
 
@@ -301,7 +302,7 @@ func (t *thread) fill(c *conn) error {
 
 // send writes a burst; what the socket doesn't take is kept until it does.
 func (t *thread) send(c *conn, burst []byte) error {
-	n, err := write(c.fd, burst)
+	n, err := nonblock.Write(c.fd, burst)
 	if err != nil && !errors.Is(err, unix.EAGAIN) {
 		return c.broken(err)
 	}
@@ -316,7 +317,7 @@ func (t *thread) send(c *conn, burst []byte) error {
 
 // flush writes what the socket didn't take before.
 func (t *thread) flush(c *conn) error {
-	n, err := write(c.fd, c.rest)
+	n, err := nonblock.Write(c.fd, c.rest)
 	if err != nil && !errors.Is(err, unix.EAGAIN) {
 		return c.broken(err)
 	}
@@ -334,7 +335,7 @@ func (t *thread) flush(c *conn) error {
 
 // receive reads what there is and takes the replies in it.
 func (t *thread) receive(c *conn) error {
-	n, err := read(c.fd, t.in)
+	n, err := nonblock.Read(c.fd, t.in)
 	now := t.now()
 	switch {
 	case errors.Is(err, unix.EAGAIN):

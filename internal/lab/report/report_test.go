@@ -20,21 +20,7 @@ import (
 	"mcmw/internal/lab/report"
 )
 
-var (
-	update = flag.Bool("update", false, "write the golden files anew")
-	keep   = flag.String("record", "", "leave a large synthetic record in this directory, to look at its report")
-)
-
-func TestASyntheticRecordCanBeLookedAt(t *testing.T) {
-	if *keep == "" {
-		t.Skip("-record DIR makes one")
-	}
-	r := synthetic{
-		clients: []int{6, 12, 24, 48, 72, 96, 144, 192}, workers: []int{8, 16, 32, 64}, ratios: []string{"1:0", "0:1"},
-		repetitions: 3, second: 20, warn: true,
-	}.write(t, *keep)
-	require.NoError(t, r.Close())
-}
+var update = flag.Bool("update", false, "write the golden files anew")
 
 // small returns a record with little of everything.
 func small(t testing.TB) *record.Record {
