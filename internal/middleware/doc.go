@@ -39,10 +39,10 @@
 //     package keylock) from before it writes until every replica has answered; so no other worker writes the key, or reads
 //     it, while some of the replicas have the write and others not. A worker takes locks without waiting while it has
 //     other requests in service: what it can't have is served in its next round, which waits for it while it holds nothing.
-//     Several writes of one key may be in one round: they go down the same connections in the same order. The
-//     reads that one burst has in a round are of one kind, for which a key has one server, so that a later one misses no
-//     write that an earlier one saw. The shared queue and parallel work on different keys stay; the price is in
-//     docs/replication.md.
+//     Several writes of one key may be in one round: they go down the same connections in the same order. What names a
+//     key that an earlier request of its burst reads is for the next round: a read may have to be asked of another server,
+//     and nothing that it must not see, or that must not miss what it sees, is under way meanwhile. The shared queue and
+//     parallel work on different keys stay; the price is in docs/replication.md.
 //  3. A byte that answers one request never reaches another: a worker matches replies to requests by their order on the
 //     connection, checks that each fits its request (a VALUE must name a key that was asked for), and closes the
 //     connection at a timeout, an unexpected byte, or a byte too many.

@@ -39,7 +39,7 @@ func (w *Worker) abandon(s int) {
 	for _, n := range w.waiting(s) {
 		c := &w.calls[n]
 		r := &w.requests[c.request]
-		if c.failed || r.step != stepSend || w.options.Router.N() == 1 || !w.movable(c.request) {
+		if c.failed || r.step != stepSend || w.options.Router.N() == 1 || !r.movable() {
 			needed = needed || !c.failed
 			continue
 		}
@@ -52,20 +52,8 @@ func (w *Worker) abandon(s int) {
 	}
 }
 
-// movable reports whether requests[i] is a read that can be asked of another server now: it must not see what the requests
-// behind it in its burst write, which other servers may have done already. A gat is a write, and a cas the first server's.
-func (w *Worker) movable(i int32) bool {
-	r := &w.requests[i]
-	if !r.readsOnly() || r.touches() || r.readsFirst() {
-		return false
-	}
-	for j := i + 1; j < int32(len(w.requests)) && w.requests[j].part == r.part; j++ {
-		if behind := &w.requests[j]; !behind.readsOnly() || behind.touches() {
-			return false
-		}
-	}
-	return true
-}
+// movable reports whether r is a read that can be asked of another server now. A gat is a write, and a cas the first server's.
+func (r *pending) movable() bool { return r.reads() && !r.readsFirst() }
 
 // giveUp closes the connection to server s, for which no call waits that has not failed.
 func (w *Worker) giveUp(s int) {

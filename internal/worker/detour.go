@@ -79,7 +79,7 @@ func (w *Worker) troubledKey(r *pending, key []byte) int {
 		server := w.options.Servers[s]
 		switch {
 		case server.Readable():
-			if !server.Suspected() && (first < 0 || w.readKind(r) == readAny || w.readKind(r) == readSplit) {
+			if !server.Suspected() && (first < 0 || w.readsAny(r)) {
 				return -1
 			}
 			if first < 0 {

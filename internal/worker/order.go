@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"slices"
+
 	"mcmw/internal/keylock"
 	"mcmw/internal/protocol"
 	"mcmw/internal/request"
@@ -17,29 +19,59 @@ type stripe struct {
 // the round ends; a replicated read only waits until no other worker does. It waits only if nothing else is in the
 // round; otherwise false means that the request has to be served in the next, or on the detour of the server that the
 // lock's holder waits for.
+//
+// What names a key that an earlier request of the part reads is for the next round, too. A read may have to be asked of another
+// server (planRetry), and would then come behind what follows it in the round: a later read could miss a write of
+// another client that it has seen, and it could see what a later write of its own client has done.
 func (w *Worker) admit(b *request.Burst, i int32) bool {
 	r := &w.requests[i]
 	if w.options.Router.N() == 1 || (r.Answer != "" && !r.HasEffect()) {
 		return true
 	}
-	if kind := w.readKind(r); kind != readNone && !w.reads.admit(kind) {
+	if r.Command == protocol.FlushAll {
+		return w.admitFlush(b, i)
+	}
+	w.stripes = w.stripesOf(r, w.stripes[:0])
+	if slices.ContainsFunc(w.stripes, w.partRead.has) || !w.admitKeys(b, i) {
 		return false
 	}
-	switch {
-	case r.Command == protocol.FlushAll:
-		return w.admitFlush(b, i)
-	case r.Command == protocol.Get || r.Command == protocol.Gets:
-		return w.admitRead(b, i, r.Keys)
-	case r.Command == protocol.Gat || r.Command == protocol.Gats:
-		return w.admitTouches(b, i)
-	case r.Command.IsKeyed():
-		return w.admitWrite(b, i, r.Keys)
-	case r.Command == protocol.Meta && r.NumKeys > 0 && r.meta.Writes():
-		return w.admitWrite(b, i, r.meta.Key)
-	case r.Command == protocol.Meta && r.NumKeys > 0:
-		return w.admitStripe(b, i, w.options.Locks.Stripe(r.meta.Key))
+	if r.reads() && int(b.Next)+1 < len(b.Requests) {
+		for _, s := range w.stripes {
+			w.partRead.add(s)
+		}
 	}
 	return true
+}
+
+// admitKeys takes the key locks in stripes, those of the keys of requests[i], or waits for them.
+func (w *Worker) admitKeys(b *request.Burst, i int32) bool {
+	r := &w.requests[i]
+	switch {
+	case len(w.stripes) == 0:
+		return true
+	case r.reads():
+		return w.admitRead(b, i)
+	case r.touches():
+		return w.admitAll(b, i, w.stripes)
+	}
+	return w.admitWrite(b, i)
+}
+
+// stripesOf appends the stripes of r's keys to stripes.
+func (w *Worker) stripesOf(r *pending, stripes []uint32) []uint32 {
+	switch {
+	case r.Command.IsRetrieval():
+		for rest := r.Keys; len(rest) > 0; {
+			var key []byte
+			key, rest = nextWord(rest)
+			if len(key) > 0 {
+				stripes = append(stripes, w.options.Locks.Stripe(key))
+			}
+		}
+	case r.Command.IsKeyed(), r.Command == protocol.Meta && r.NumKeys > 0:
+		stripes = append(stripes, w.options.Locks.Stripe(r.key()))
+	}
+	return stripes
 }
 
 // conditional reports whether the write depends on a cas that only the key's first server knows: it takes two steps.
@@ -47,16 +79,17 @@ func (r *pending) conditional() bool {
 	return r.Command == protocol.Cas || (r.Command == protocol.Meta && r.meta.Compare && r.meta.Writes())
 }
 
-func (w *Worker) admitWrite(b *request.Burst, i int32, key []byte) bool {
+// admitWrite takes the key lock of a write.
+func (w *Worker) admitWrite(b *request.Burst, i int32) bool {
 	r := &w.requests[i]
-	r.stripe = w.options.Locks.Stripe(key)
+	r.stripe = w.stripes[0]
 	s, mine := w.locks[r.stripe]
 	switch {
 	case mine && s.exclusive:
 		return false
 	case mine:
 	case i == 0:
-		if _, server := w.options.Locks.LockAll(append(w.stripes[:0], r.stripe), w.owner, w.patient); server != keylock.Free {
+		if _, server := w.options.Locks.LockAll(w.stripes, w.owner, w.patient); server != keylock.Free {
 			w.redirect(b, server)
 			return false
 		}
@@ -71,43 +104,24 @@ func (w *Worker) admitWrite(b *request.Burst, i int32, key []byte) bool {
 }
 
 // admitRead waits for the writes of all keys that are under way when it looks.
-func (w *Worker) admitRead(b *request.Burst, i int32, keys []byte) bool {
-	for rest := keys; len(rest) > 0; {
-		var key []byte
-		key, rest = nextWord(rest)
-		if len(key) > 0 && !w.admitStripe(b, i, w.options.Locks.Stripe(key)) {
+func (w *Worker) admitRead(b *request.Burst, i int32) bool {
+	for _, s := range w.stripes {
+		if !w.options.Locks.Held(s, w.owner) {
+			// A write of several steps of this round is on some of the servers only.
+			if w.locks[s].exclusive {
+				return false
+			}
+			continue
+		}
+		if i > 0 {
+			return false
+		}
+		if server := w.options.Locks.Await(s, w.owner, w.patient); server != keylock.Free {
+			w.redirect(b, server)
 			return false
 		}
 	}
 	return true
-}
-
-func (w *Worker) admitStripe(b *request.Burst, i int32, s uint32) bool {
-	if !w.options.Locks.Held(s, w.owner) {
-		// A write of several steps of this round is on some of the servers only.
-		return !w.locks[s].exclusive
-	}
-	if i > 0 {
-		return false
-	}
-	if server := w.options.Locks.Await(s, w.owner, w.patient); server != keylock.Free {
-		w.redirect(b, server)
-		return false
-	}
-	return true
-}
-
-// admitTouches takes the stripes of all keys of a gat.
-func (w *Worker) admitTouches(b *request.Burst, i int32) bool {
-	w.stripes = w.stripes[:0]
-	for rest := w.requests[i].Keys; len(rest) > 0; {
-		var key []byte
-		key, rest = nextWord(rest)
-		if len(key) > 0 {
-			w.stripes = append(w.stripes, w.options.Locks.Stripe(key))
-		}
-	}
-	return w.admitAll(b, i, w.stripes)
 }
 
 // admitFlush takes every stripe: no write may reach one server before a flush_all and another after it.

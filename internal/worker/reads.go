@@ -7,49 +7,16 @@ import (
 	"mcmw/internal/route"
 )
 
-// readKind is how the servers of a replicated read are chosen.
-type readKind uint8
-
-const (
-	readNone  readKind = iota
-	readAny            // any of a key's servers: within a part always the same
-	readFirst          // a key's first server
-	readSplit          // keys are dealt out by their position
-)
-
-// partReads are the reads of the part that is being planned. Two reads of one key in a burst must not go to different
-// servers in one round: the second could miss a write of another client that the first has seen. So the reads of a part
-// are all of one kind, for which a key has one server; a read of another kind waits for the next round.
+// partReads is how the servers of the part's reads are chosen.
 type partReads struct {
-	kind   readKind
 	chosen bool
 	turn   int // of the part, once chosen
 	server int // for reads that every server can answer, once chosen
 }
 
-// admit reports whether a read of kind k may join the part.
-func (p *partReads) admit(k readKind) bool {
-	if p.kind != readNone && (p.kind != k || k == readSplit) {
-		return false
-	}
-	p.kind = k
-	return true
-}
-
-// readKind returns how the servers of r are chosen, readNone if it is no read.
-func (w *Worker) readKind(r *pending) readKind {
-	router := w.options.Router
-	switch {
-	case r.readsFirst():
-		return readFirst
-	case r.Command != protocol.Get && (r.Command != protocol.Meta || !r.readsOnly()):
-		return readNone
-	case router.Read() == route.ReadPrimary:
-		return readFirst
-	case r.Command == protocol.Get && r.NumKeys > 1 && w.options.Sharded && router.N() == len(w.conns):
-		return readSplit
-	}
-	return readAny
+// readsAny reports whether any of a key's servers may answer the read r.
+func (w *Worker) readsAny(r *pending) bool {
+	return r.reads() && !r.readsFirst() && w.options.Router.Read() != route.ReadPrimary
 }
 
 // readsFirst reports whether r reads what only a key's first server knows: its cas, or what me shows.
@@ -64,7 +31,7 @@ func (w *Worker) choose() *partReads {
 		return p
 	}
 	w.turn++
-	*p = partReads{kind: p.kind, chosen: true, turn: w.turn}
+	*p = partReads{chosen: true, turn: w.turn}
 	if w.measures() {
 		for s := range w.loads {
 			w.loads[s] = w.options.Servers[s].Load(0)

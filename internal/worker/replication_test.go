@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -288,6 +289,44 @@ func TestARefusedRetrievalCostsNobodyElseAReply(t *testing.T) {
 				}
 			}
 		})
+	}
+	wg.Wait()
+}
+
+func TestReadsOfAKeyInOneBurstNeverGoBackInTime(t *testing.T) {
+	// Two copies on three servers, which are suspect as soon as they are busy: reads are asked again of others all the time.
+	o := middleware.Options{Workers: 2, Depth: 2, StallAfter: 50 * time.Microsecond, Timeout: time.Minute}
+	o.Placement = route.Options{Replicas: 2, Read: route.ReadRoundRobin}
+	m, servers := replicas(t, 3, o)
+	other, counter := keysOf(t, o, m, servers, 0, 1)[0], keysOf(t, o, m, servers, 1, 1)[0]
+	addr := m.Addrs()[0].String()
+	writer, reader := dial(t, addr), dial(t, addr)
+	store(writer, other, "x")
+	store(writer, counter, "1000")
+
+	var wg sync.WaitGroup
+	var finished atomic.Bool
+	wg.Go(func() {
+		defer finished.Store(true)
+		for i := range 4000 {
+			assert.Equal(t, fmt.Sprintf("%d\r\n", 1001+i), writer.ask("incr %s 1\r\n", 1, counter))
+		}
+	})
+	latest := 0
+	read := func(from int, reply string) {
+		var value int
+		_, err := fmt.Sscanf(reply, "VALUE "+counter+" 0 4\r\n%d\r\n", &value)
+		require.NoError(t, err, "%q", reply)
+		require.GreaterOrEqual(t, value, latest, "read %d of the burst", from)
+		latest = value
+	}
+	for !finished.Load() {
+		reader.ask("get %s %s\r\nget %s\r\nmg %s k v\r\n", 0, other, counter, counter, counter)
+		reader.ask("", 2)
+		read(1, reader.ask("", 3))
+		read(2, reader.ask("", 3))
+		require.Equal(t, "VA 4 k"+counter+"\r\n", reader.ask("", 1))
+		read(3, "VALUE "+counter+" 0 4\r\n"+reader.ask("", 1))
 	}
 	wg.Wait()
 }

@@ -67,6 +67,9 @@ func (r *pending) readsOnly() bool {
 // touches reports whether r is a retrieval that is a write as well.
 func (r *pending) touches() bool { return r.Command == protocol.Gat || r.Command == protocol.Gats }
 
+// reads reports whether r changes nothing.
+func (r *pending) reads() bool { return r.readsOnly() && !r.touches() }
+
 // replicated reports whether r is a write whose replicas must agree.
 func (r *pending) replicated() bool {
 	if r.Answer != "" {

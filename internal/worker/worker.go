@@ -94,7 +94,8 @@ type Worker struct {
 	backlog  []*request.Burst // to be served before what is in the queue
 	later    []*request.Burst // to be served in the next round
 
-	reads partReads // of the part that is being planned
+	reads    partReads // of the part that is being planned
+	partRead stripeSet // the keys that it reads, where requests follow
 
 	// Scratch of planning and answering.
 	lines    []byte
@@ -257,6 +258,7 @@ func (w *Worker) add(ctx context.Context, b *request.Burst) {
 	p := int32(len(w.parts))
 	first := int32(len(w.requests))
 	w.reads = partReads{}
+	w.partRead.clear()
 	for !b.Answered() && b.Requests[b.Next].Lane == w.lane && len(w.requests) < w.options.Depth {
 		i := int32(len(w.requests))
 		r := &b.Requests[b.Next]
