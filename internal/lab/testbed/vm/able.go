@@ -3,7 +3,6 @@ package vm
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -24,12 +23,12 @@ type features struct {
 	memory int64 // bytes
 }
 
-// able finds out what this machine can do. The error says what is missing.
-func able() (f features, err error) {
-	if os.Geteuid() != 0 {
+// able finds out what this machine can do for a user, with control groups as find finds them. The error says what is missing.
+func able(user int, find func() (*cgroup.Tree, error)) (f features, err error) {
+	if user != 0 {
 		return f, errors.New("it makes network namespaces and control groups, which needs root; run it as root, or choose the testbed local")
 	}
-	if f.tree, err = cgroup.Find(); err != nil {
+	if f.tree, err = find(); err != nil {
 		return f, err
 	}
 	if f.netem, err = disciplines(); err != nil {

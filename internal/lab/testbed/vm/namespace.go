@@ -47,6 +47,21 @@ func (n *namespace) do(f func() error) error {
 	})
 }
 
+// congestion is how TCP finds its rate in machines: what Linux does unless told otherwise, hence what the reports' machines did. Another
+// one that this machine may be set to, such as bbr, answers a narrow path in its own way.
+const congestion = "cubic"
+
+// controlCongestion sets it, if this kernel has it.
+func (n *namespace) controlCongestion() error {
+	const file = "/proc/sys/net/ipv4/tcp_congestion_control"
+	return n.do(func() error {
+		if err := os.WriteFile(file, []byte(congestion), 0o644); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("choosing TCP's congestion control: %w", err)
+		}
+		return nil
+	})
+}
+
 // configure calls f with a handle for the interfaces of the namespace.
 func (n *namespace) configure(f func(h *netlink.Handle) error) error {
 	h, err := netlink.NewHandleAt(netns.NsHandle(n.file.Fd()), unix.NETLINK_ROUTE)
