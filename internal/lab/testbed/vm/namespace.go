@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -51,15 +52,21 @@ func (n *namespace) do(f func() error) error {
 // one that this machine may be set to, such as bbr, answers a narrow path in its own way.
 const congestion = "cubic"
 
-// controlCongestion sets it, if this kernel has it.
-func (n *namespace) controlCongestion() error {
-	const file = "/proc/sys/net/ipv4/tcp_congestion_control"
-	return n.do(func() error {
-		if err := os.WriteFile(file, []byte(congestion), 0o644); err != nil && !errors.Is(err, unix.ENOENT) {
-			return fmt.Errorf("choosing TCP's congestion control: %w", err)
+// congestionFile has the congestion control of the namespace of whoever reads it.
+const congestionFile = "/proc/sys/net/ipv4/tcp_congestion_control"
+
+// controlCongestion chooses it, if this machine allows that, and returns what is chosen.
+func (n *namespace) controlCongestion() (chosen string, err error) {
+	err = n.do(func() error {
+		refused := os.WriteFile(congestionFile, []byte(congestion), 0o644)
+		text, err := os.ReadFile(congestionFile)
+		if err != nil {
+			return errors.Join(refused, err)
 		}
+		chosen = strings.TrimSpace(string(text))
 		return nil
 	})
+	return chosen, err
 }
 
 // configure calls f with a handle for the interfaces of the namespace.

@@ -76,7 +76,7 @@ func (v *Hosts) add(name string, address net.IP, like experiment.Machine) (*mach
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(v.network.connect(space, name, address, like), space.controlCongestion()); err != nil {
+	if err := v.network.connect(space, name, address, like); err != nil {
 		return nil, errors.Join(err, space.close())
 	}
 	group, err := v.owner.Make(name, cgroup.Limits{CPUs: like.CPUs, Memory: like.Memory})
