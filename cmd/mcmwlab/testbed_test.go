@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,6 +68,13 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 	r, err := record.Open(dir)
 	require.NoError(t, err)
 	defer r.Close()
+	samples, err := r.HostSamples(runs[0].ID)
+	require.NoError(t, err)
+	// A machine's processors are its own: what it used of 0.8, not what this whole machine did.
+	idle := slices.IndexFunc(samples, func(w record.Window) bool { return w.Source == "host:server-1" && w.Metric == "cpu_idle" })
+	require.NotEqual(t, -1, idle)
+	assert.Positive(t, samples[idle].Value)
+	assert.False(t, slices.ContainsFunc(samples, func(w record.Window) bool { return w.Metric == "cpu_softirq" && w.Value > 0 }))
 	m := r.Manifest()
 	assert.Equal(t, "vm", m.Testbed)
 	require.Len(t, m.Machines, 5)

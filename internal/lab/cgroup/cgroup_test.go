@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -92,6 +93,33 @@ func TestLimitsAreWrittenAsVersion1HasThem(t *testing.T) {
 	require.NoError(t, owner.Close())
 	assert.NoDirExists(t, filepath.Join(cpu, owner.name))
 	assert.NoDirExists(t, filepath.Join(memory, owner.name))
+}
+
+func TestUsedTimeIsReadFromEitherVersion(t *testing.T) {
+	_, cpuLine := mounted(t, "cpu")
+	account, accountLine := mounted(t, "cpuacct")
+	_, memoryLine := mounted(t, "memory")
+	owner, err := fake(t, cpuLine+memoryLine+accountLine).Own()
+	require.NoError(t, err)
+	g, err := owner.Make("a", Limits{CPUs: 1})
+	require.NoError(t, err)
+	require.Len(t, g.Dirs(), 3)
+	_, _, err = Used(g.Dirs())
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, write(filepath.Join(account, owner.name, "a", "cpuacct.usage_user"), "1500\n"))
+	require.NoError(t, write(filepath.Join(account, owner.name, "a", "cpuacct.usage_sys"), "500\n"))
+	user, system, err := Used(g.Dirs())
+	require.NoError(t, err)
+	assert.Equal(t, []time.Duration{1500, 500}, []time.Duration{user, system})
+
+	dir := t.TempDir()
+	require.NoError(t, write(filepath.Join(dir, "cpu.stat"), "usage_usec 5\nuser_usec 3\nsystem_usec 2\n"))
+	user, system, err = Used([]string{dir})
+	require.NoError(t, err)
+	assert.Equal(t, []time.Duration{3 * time.Microsecond, 2 * time.Microsecond}, []time.Duration{user, system})
+	require.NoError(t, write(filepath.Join(dir, "cpu.stat"), "user_usec many\n"))
+	_, _, err = Used([]string{dir})
+	require.ErrorContains(t, err, `parsing "many"`)
 }
 
 func TestAMachineWithoutAControllerIsToldWhatIsMissing(t *testing.T) {
