@@ -186,7 +186,11 @@ func (h hierarchy) handOn(dir string) error {
 	if !h.unified {
 		return nil
 	}
-	return write(filepath.Join(dir, "cgroup.subtree_control"), "+"+strings.Join(h.controllers, " +"))
+	err := write(filepath.Join(dir, "cgroup.subtree_control"), "+"+strings.Join(h.controllers, " +"))
+	if errors.Is(err, unix.EBUSY) {
+		err = fmt.Errorf("%w: it has processes of its own; in a container, mount the host's control groups", err)
+	}
+	return err
 }
 
 // setting is what is written to a file of a group.

@@ -17,12 +17,12 @@ import (
 
 // features is what this machine can do.
 type features struct {
-	tree   *cgroup.Tree
-	netem  bool // packets can be delayed
+	tree  *cgroup.Tree
+	netem bool // packets can be delayed
 	// congestion is how TCP finds its rate in a namespace of this machine.
 	congestion string
-	cpus   int
-	memory int64 // bytes
+	cpus       int
+	memory     int64 // bytes
 }
 
 // able finds out what this machine can do for a user, with control groups as find finds them. The error says what is missing.
