@@ -129,7 +129,7 @@ func TestMachinesAreShownWithWhatTheirNetworkCarries(t *testing.T) {
 		assert.Positive(t, m.Measured.RoundTripMean)
 	}
 	_, _, err = lab(context.Background(), "testbed", "vm", "--bulk", "1h")
-	require.EqualError(t, err, "--bulk 1h0m0s: expected 100ms to 20s")
+	require.EqualError(t, err, "--bulk 1h0m0s: expected 100ms to 10s")
 }
 
 // traces is what a lab with emulated machines consists of, beside itself.

@@ -33,8 +33,12 @@ func (m *machine) FreePort(context.Context) (port int, err error) {
 	return port, err
 }
 
-// SampleFlags make the machine's processor time that of its programs: the kernel's counters inside are those of the machine outside.
+// SampleFlags make the machine's processor time that of its programs, if the kernel counts it: the counters inside are those of the
+// machine outside.
 func (m *machine) SampleFlags() (flags []string) {
+	if _, _, err := cgroup.Used(m.group.Dirs()); err != nil {
+		return nil
+	}
 	for _, dir := range m.group.Dirs() {
 		flags = append(flags, "--group", dir)
 	}
