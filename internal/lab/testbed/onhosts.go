@@ -65,11 +65,11 @@ func output(ctx context.Context, host Host, p Program) ([]byte, error) {
 	defer cancel()
 	var out bytes.Buffer
 	p.Stdout = &out
-	process, err := host.Start(ctx, p)
+	started, err := host.Start(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	if err := awaitEnd(ctx, process); err != nil {
+	if err := awaitEnd(ctx, started); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), nil
