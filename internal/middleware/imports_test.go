@@ -85,6 +85,10 @@ var importRules = []importRule{
 		why: "it measures programs from outside",
 	},
 	{
+		from: append(internal("middleware"), "mcmw/cmd/mcmw"), never: append(internal("lab/cgroup", "lab/testbed"), "github.com/vishvananda"),
+		why: "the middleware makes no machines",
+	},
+	{
 		from: append(internal("middleware"), above...), never: append(internal("mctest"), "testing", "github.com/stretchr", "github.com/bradfitz", "go.uber.org/goleak"),
 		why: "test doubles and test libraries stay out of the programs",
 	},
@@ -255,6 +259,7 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 		{"mcmw/internal/lab/check", "database/sql", "mcmw/internal/lab/check imports database/sql: it judges"},
 		{"mcmw/internal/config", "mcmw/internal/mctest", "mcmw/cmd/mcmw imports mcmw/internal/config imports mcmw/internal/mctest: test doubles"},
 		{"mcmw/internal/middleware", "github.com/stretchr/testify/require", "mcmw/internal/middleware imports github.com/stretchr/testify/require: test doubles"},
+		{"mcmw/internal/admin", "github.com/vishvananda/netlink", "mcmw/cmd/mcmw imports mcmw/internal/admin imports github.com/vishvananda/netlink: the middleware makes no machines"},
 		{"mcmw/internal/new", "fmt", "mcmw/internal/new has no place in the table of layers"},
 	} {
 		t.Run(tc.from+" imports "+tc.to, func(t *testing.T) {

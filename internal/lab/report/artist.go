@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"mcmw/internal/lab/plot"
@@ -136,10 +137,8 @@ func (a *artist) throughput() ([]plot.Chart, error) {
 	y := plot.Axis{Label: "throughput", Unit: plot.OpsPerSecond, FromZero: true}
 	return a.lines(y, a.client("throughput"), func(i int) []plot.Mark {
 		marks := a.law(i, func(r record.Run) (float64, bool) { return lawThroughput(r, record.SourceClient, 0) })
-		var all []Point
 		highest := 0.0
 		for j, l := range a.analysis.Panels[i].Lines {
-			all = append(all, l.Points...)
 			s := a.analysis.Saturations[i][j]
 			if s.Highest >= 0 {
 				highest = max(highest, a.client("throughput")(l.Points[s.Highest]).Mean)
@@ -148,11 +147,52 @@ func (a *artist) throughput() ([]plot.Chart, error) {
 				marks = append(marks, plot.Ring{X: a.d.place(a.v, p), Y: s.Throughput.Mean, Series: l.Number})
 			}
 		}
-		if limit := (Point{Runs: runs(all), confidence: a.d.Confidence}).derive(a.d.bandwidthLimit); a.v.Command == "" && limit.OK() && limit.Mean <= limitRoom*highest {
-			marks = append(marks, plot.Limit{Name: "bandwidth", Y: limit.Mean})
+		if a.v.Command != "" {
+			return marks
+		}
+		name := "bandwidth"
+		for _, limit := range a.bandwidths(a.analysis.Panels[i].Lines) {
+			if limit <= limitRoom*highest {
+				marks = append(marks, plot.Limit{Name: name, Y: limit})
+				name = ""
+			}
 		}
 		return marks
 	}), nil
+}
+
+// sameLimit is how far apart lines' bandwidth limits may be and still be drawn as one.
+const sameLimit = 1.05
+
+// bandwidths returns the bandwidth limits of lines; where they differ, as with other numbers of servers, more than one.
+func (a *artist) bandwidths(lines []Line) (limits []float64) {
+	limit := func(points []Point) (float64, bool) {
+		e := (Point{Runs: runs(points), confidence: a.d.Confidence}).derive(a.d.bandwidthLimit)
+		return e.Mean, e.OK()
+	}
+	type group struct {
+		first  float64
+		points []Point
+	}
+	var groups []group
+	for _, l := range lines {
+		of, known := limit(l.Points)
+		if !known {
+			continue
+		}
+		at := slices.IndexFunc(groups, func(g group) bool { return max(of/g.first, g.first/of) <= sameLimit })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, group{first: of})
+		}
+		groups[at].points = append(groups[at].points, l.Points...)
+	}
+	for _, g := range groups {
+		if of, known := limit(g.points); known {
+			limits = append(limits, of)
+		}
+	}
+	return limits
 }
 
 // runs returns the runs of points.

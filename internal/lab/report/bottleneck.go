@@ -48,10 +48,13 @@ func (d *Data) components(p Point) []Component {
 		all = append(all, Component{Name: "load generator", Utilization: e, rank: 0})
 	}
 	add(1, "bandwidth of the path", func(r record.Run) (float64, bool) {
-		limit, ok := d.bandwidthLimit(r)
+		limit, ok := d.pathLimit(r)
 		x, okX := r.Value(record.SourceClient, "throughput")
 		return x / limit, ok && okX
 	})
+	for _, way := range directions {
+		add(1, way.name, func(r record.Run) (float64, bool) { return d.full(r, way) })
+	}
 	add(2, "processor of the host", func(r record.Run) (float64, bool) {
 		idle, ok := d.hostMean(r, "cpu_idle")
 		return 1 - idle, ok
@@ -79,10 +82,15 @@ func (d *Data) hostMean(r record.Run, metric string) (float64, bool) {
 	if v, ok := r.Value(record.SourceHost, metric); ok {
 		return v, true
 	}
+	return d.sampled(r, record.SourceHost, metric)
+}
+
+// sampled returns the mean of a host's samples over a run.
+func (d *Data) sampled(r record.Run, source, metric string) (float64, bool) {
 	samples, err := d.samples(r.ID)
 	sum, seconds := 0.0, 0.0
 	for _, s := range samples {
-		if s.Source == record.SourceHost && s.Metric == metric {
+		if s.Source == source && s.Metric == metric {
 			sum += s.Value * s.Seconds
 			seconds += s.Seconds
 		}

@@ -30,7 +30,7 @@ type kind struct {
 // kinds is the catalog, in the order of the page.
 var kinds = []kind{
 	{"throughput", "Throughput", "Throughput as the clients measure it. Dashed: what the interactive law says, N/(R + Z), with the measured response time. " +
-		"Dotted: what the bandwidth of the path allows; a ring marks the point of saturation.", (*artist).throughput},
+		"Dotted: what the bandwidth allows; a ring marks the point of saturation.", (*artist).throughput},
 	{"response-time", "Response time", "Mean response time as the clients measure it. Dashed: what the interactive law says, N/X - Z, with the measured throughput.", (*artist).responseTime},
 	{"queue-length", "Queue length", "Mean number of requests in the queues of the middlewares.", (*artist).queueLength},
 	{"queue-time", "Queue time", "Mean time that a request waits in the queue.", (*artist).queueTime},

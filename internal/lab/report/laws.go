@@ -66,9 +66,22 @@ const (
 	pathOfReplies  = record.SourcePath + ":replies"
 )
 
-// bandwidthLimit returns the throughput at which the path is full in the direction that is full first. Where the directions
-// were not measured each, both have the bandwidth of the path.
+// bandwidthLimit returns the throughput that the network allows: of the path between load and middleware, and of every machine's
+// directions where these have limits, what is full first.
 func (d *Data) bandwidthLimit(run record.Run) (limit float64, known bool) {
+	limit, known = d.pathLimit(run)
+	x, ok := run.Value(record.SourceClient, "throughput")
+	for _, way := range directions {
+		if used, okUsed := d.full(run, way); ok && okUsed && used > 0 && (!known || x/used < limit) {
+			limit, known = x/used, true
+		}
+	}
+	return limit, known
+}
+
+// pathLimit returns the throughput at which the path is full in the direction that is full first. Where the directions
+// were not measured each, both have the bandwidth of the path.
+func (d *Data) pathLimit(run record.Run) (limit float64, known bool) {
 	requests, ok := run.Value(record.SourceClient, "requests")
 	if !ok {
 		requests, ok = run.Value(record.SourceClient, "throughput")

@@ -63,6 +63,33 @@ func TestTheBottleneckIsTheCauseNotWhatWaitsForIt(t *testing.T) {
 	}
 }
 
+func TestAMachineThatSendsAllItCanIsWhatLimits(t *testing.T) {
+	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "machines", Machines: []record.Machine{
+		{Name: "server-0", Upload: 1000, Download: 4000},
+		{Name: "server-1", Upload: 1000, Download: 4000},
+		{Name: "load-0"},
+	}})
+	require.NoError(t, err)
+	defer r.Close()
+	sample := func(host, metric string, v float64) record.Window {
+		return record.Window{Source: "host:" + host, Seconds: 1, Metric: metric, Value: v}
+	}
+	require.NoError(t, r.Add(record.Run{
+		State: record.Complete, Seconds: 10, Factors: map[string]string{"connections": "8", "workers": "8", "middlewares": "1"},
+		Results: []record.Value{
+			{Source: "client", Metric: "throughput", Value: 100},
+			{Source: "middleware", Metric: "busy_workers_mean", Value: 8},
+			{Source: "client", Metric: "bytes_read", Value: 1e4},
+			{Source: "client", Metric: "requests", Value: 1000},
+			{Source: "path", Metric: "bandwidth", Value: 1e6},
+		},
+		HostSamples: []record.Window{sample("server-0", "net_tx_bytes", 500), sample("server-1", "net_tx_bytes", 970), sample("load-0", "net_tx_bytes", 1e6)},
+	}))
+	d, v := read(t, r, nil)
+	words := d.Analyse(v).Saturations[0][0].Bottleneck.Words
+	require.True(t, strings.HasPrefix(words, "limited by the upload of the server machines, 97.0 %; with it the workers, 100 %"), words)
+}
+
 func TestALineThatStillGrowsIsNotCalledSaturated(t *testing.T) {
 	for name, tc := range map[string]struct {
 		throughput []float64

@@ -75,7 +75,7 @@ func (a *artist) finding(panel Panel, l Line, s Saturation) string {
 func Rule() string {
 	return fmt.Sprintf("The point of saturation is the least load whose throughput is within %.0f %% of the highest of its line; if that is the highest load and the throughput grew by more "+
 		"than %.0f %% up to it, the system is not saturated. A component limits a line if, at its highest throughput, it is in use for at least %.0f %% of the time; of several the first counts of: load generator, "+
-		"bandwidth of the path, processor of the host, processor of a server, workers; what comes earlier makes what comes later wait.", 100*Near, 100*Near, 100*Busy)
+		"bandwidth of the path, upload and download of machines with limits, processor of the host, processor of a server, workers; what comes earlier makes what comes later wait.", 100*Near, 100*Near, 100*Busy)
 }
 
 // Inline returns the panels of the figure as elements of a page.

@@ -139,6 +139,9 @@ func (a *artist) configuration() Table {
 		add(v.Source+": "+strings.ReplaceAll(v.Metric, "_", " "), plot.UnitOf(described.Unit).Format(v.Value))
 	}
 	add("testbed", m.Testbed)
+	for _, shortfall := range m.Shortfalls {
+		add("testbed falls short", shortfall)
+	}
 	add("imported from", m.Imported)
 	add("host", join(m.Host.CPU, cores(m.Host.Cores), memory(m.Host.Memory), m.Host.OS, m.Host.Kernel))
 	for _, name := range slices.Sorted(maps.Keys(m.Host.Settings)) {

@@ -72,7 +72,7 @@ func TestHowAProgramEndedIsSaid(t *testing.T) {
 		"script ended by itself: exit status 3; its last output:\nreason")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("enough"))
-	p := start("sleep 1000")
+	p := start("exec sleep 1000") // in the place of the shell, which would leave it behind
 	require.EqualError(t, awaitEnd(ctx, p), "enough")
 	<-p.Done()
 }

@@ -1,0 +1,77 @@
+package vm
+
+import (
+	"context"
+	"os/exec"
+	"runtime"
+	"strconv"
+
+	"mcmw/internal/lab/cgroup"
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/process"
+	"mcmw/internal/lab/testbed"
+)
+
+// machine is one emulated machine.
+type machine struct {
+	name    string
+	address string
+	like    experiment.Machine
+	space   *namespace
+	group   *cgroup.Group
+}
+
+func (m *machine) Name() string    { return m.name }
+func (m *machine) Address() string { return m.address }
+
+// FreePort returns a port that nobody in the machine listens on.
+func (m *machine) FreePort(context.Context) (port int, err error) {
+	err = m.space.do(func() error {
+		port, err = process.FreePort(m.address)
+		return err
+	})
+	return port, err
+}
+
+// SampleFlags make the machine's processor time that of its programs, if the kernel counts it: the counters inside are those of the
+// machine outside.
+func (m *machine) SampleFlags() (flags []string) {
+	if _, _, err := cgroup.Used(m.group.Dirs()); err != nil {
+		return nil
+	}
+	for _, dir := range m.group.Dirs() {
+		flags = append(flags, "--group", dir)
+	}
+	cpus := float64(runtime.NumCPU())
+	if m.like.CPUs > 0 {
+		cpus = min(cpus, m.like.CPUs)
+	}
+	return append(flags, "--group-cpus", strconv.FormatFloat(cpus, 'g', -1, 64))
+}
+
+// enter is a script that puts itself into control groups and then becomes the program: so the program has the limits, and knows them,
+// from its first instruction. Its arguments are files to write its process id to, --, and the program with its arguments.
+const enter = `while [ "$1" != -- ]; do echo $$ >"$1" || exit; shift; done; shift; exec "$@"`
+
+// Start starts a program in the machine.
+func (m *machine) Start(_ context.Context, p testbed.Program) (testbed.Process, error) {
+	path, err := exec.LookPath(p.Path)
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{"-c", enter, "sh"}, m.group.ProcessFiles()...)
+	args = append(append(args, "--", path), p.Args...)
+	cmd := exec.Command("/bin/sh", args...)
+	cmd.Stdout = p.Stdout
+	var started *process.Process
+	err = m.space.do(func() error {
+		return testbed.OnProcessors(p.CPUs, func() (err error) {
+			started, err = process.Start(p.Name, "", cmd)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return started, nil
+}
