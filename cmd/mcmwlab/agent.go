@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,8 @@ import (
 
 	"mcmw/internal/lab/agent"
 	"mcmw/internal/lab/process"
+	"mcmw/internal/lab/testbed"
+	"mcmw/internal/lab/testbed/remote"
 )
 
 // newAgentCommand returns the command by which testbeds do on their hosts what isn't load.
@@ -24,7 +27,7 @@ func newAgentCommand() *cobra.Command {
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSampleCommand(), newPathServerCommand(), newPathCommand(), newDescribeCommand(), newAwaitCommand())
+	cmd.AddCommand(newSampleCommand(), newPathServerCommand(), newPathCommand(), newDescribeCommand(), newAwaitCommand(), newServeCommand())
 	return cmd
 }
 
@@ -37,14 +40,18 @@ func newSampleCommand() *cobra.Command {
 		Short: "Write the counters of this host and of processes once a second, until interrupted",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			pids := map[string]int{}
+			usages := map[string]agent.Usage{}
 			for _, text := range processes {
-				at := strings.LastIndexByte(text, '=')
-				pid, err := strconv.Atoi(text[at+1:])
-				if at < 1 || err != nil || pid < 1 {
-					return usageError{fmt.Errorf("--process %q: expected NAME=ID with the id of a process", text)}
+				name, of, _ := strings.Cut(text, "=")
+				pid, err := strconv.Atoi(of)
+				switch {
+				case name != "" && err == nil && pid > 0:
+					usages[name] = agent.UsageOf(pid)
+				case name != "" && strings.HasPrefix(of, "http://"):
+					usages[name] = agent.UsageAt(of)
+				default:
+					return usageError{fmt.Errorf("--process %q: expected NAME=ID with the id of a process, or NAME=http://... with its metrics", text)}
 				}
-				pids[text[:at]] = pid
 			}
 			if interval < time.Millisecond {
 				return usageError{fmt.Errorf("--interval %v: expected at least 1ms", interval)}
@@ -52,11 +59,11 @@ func newSampleCommand() *cobra.Command {
 			if len(watched.Group) > 0 && watched.CPUs <= 0 {
 				return usageError{fmt.Errorf("--group-cpus %g: expected more than 0, the processors that the group may use", watched.CPUs)}
 			}
-			watched.Processes = pids
+			watched.Processes = usages
 			return agent.Sample(cmd.Context(), cmd.OutOrStdout(), watched, interval)
 		},
 	}
-	cmd.Flags().StringArrayVar(&processes, "process", nil, "NAME=ID of a process to watch; repeatable")
+	cmd.Flags().StringArrayVar(&processes, "process", nil, "NAME=ID of a process to watch, or NAME=http://... of its metrics; repeatable")
 	cmd.Flags().StringArrayVar(&watched.Group, "group", nil, "directory of a control group whose processes stand for the host; repeatable, one for each hierarchy")
 	cmd.Flags().Float64Var(&watched.CPUs, "group-cpus", 0, "processors that the group may use")
 	cmd.Flags().Var((*seconds)(&interval), "interval", "time between samples: seconds, or a duration")
@@ -113,6 +120,21 @@ func newDescribeCommand() *cobra.Command {
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(agent.Describe())
+		},
+	}
+}
+
+func newServeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "Start and stop programs as standard input says, until it ends; then nothing of them stays",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			host, err := testbed.Local().Host(testbed.Load, 0)
+			if err != nil {
+				return err
+			}
+			return remote.Serve(cmd.Context(), os.Stdin, cmd.OutOrStdout(), host, version)
 		},
 	}
 }

@@ -10,20 +10,31 @@ import (
 
 	"mcmw/internal/lab/cgroup"
 	"mcmw/internal/lab/faults"
+	"mcmw/internal/lab/testbed/kubernetes"
 )
 
 func newCleanupCommand() *cobra.Command {
-	return &cobra.Command{
+	var cluster bool
+	var kubeContext string
+	cmd := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Remove what labs that were killed have left on this machine",
 		Long: `Say and remove what labs that could not end in order (kill -9, out of memory) have left on this machine: control groups of the
 testbed vm with what still runs in them, and network namespaces of "mcmwlab faults". What belongs to a lab that still runs is left
-alone. The exit code is 0 when nothing is left.`,
+alone. With --kubernetes the same is done with namespaces of the testbed kubernetes in a cluster. The exit code is 0 when nothing is
+left.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cleanup(cmd.Context(), cmd.OutOrStdout())
+			err := cleanup(cmd.Context(), cmd.OutOrStdout())
+			if cluster {
+				err = errors.Join(err, kubernetes.Cleanup(cmd.Context(), kubeContext, cmd.OutOrStdout()))
+			}
+			return err
 		},
 	}
+	cmd.Flags().BoolVar(&cluster, "kubernetes", false, "look at the cluster of kubectl's current context, too")
+	cmd.Flags().StringVar(&kubeContext, "context", "", "another context of kubectl for --kubernetes")
+	return cmd
 }
 
 func cleanup(ctx context.Context, w io.Writer) error {

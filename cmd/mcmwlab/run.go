@@ -15,9 +15,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/internal/lab/check"
+	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/runner"
 	"mcmw/internal/lab/testbed"
+	"mcmw/internal/lab/testbed/kubernetes"
 )
 
 // runFlags are the flags of `mcmwlab run`.
@@ -29,6 +31,8 @@ type runFlags struct {
 	mcmw      string
 	memcached string
 	testbed   string
+	inventory string
+	values    []string
 }
 
 func newRunCommand(args []string, stderr io.Writer) *cobra.Command {
@@ -53,9 +57,11 @@ whatever way, goes on with --resume and makes the runs that are missing or have 
 	flags.BoolVar(&f.resume, "resume", false, "go on with the record that is there")
 	flags.BoolVar(&f.quickly, "quick", false, "run the file's quick profile")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
-	flags.StringVar(&f.testbed, "testbed", "", "kind of testbed to run it on instead of the file's: local, vm (docs/testbeds.md)")
+	flags.StringVar(&f.testbed, "testbed", "", "kind of testbed to run it on instead of the file's: local, vm, ssh, kubernetes (docs/testbeds.md)")
 	flags.StringVar(&f.mcmw, "mcmw", "", "path of the mcmw binary (default: mcmw beside this program)")
 	flags.StringVar(&f.memcached, "memcached", "memcached", "path of the memcached binary, or its name in PATH")
+	flags.StringVar(&f.inventory, "inventory", "", "run on the testbed ssh, on the hosts of this inventory (docs/testbeds.md)")
+	flags.StringArrayVar(&f.values, "values", nil, "run on the testbed kubernetes, with this file of the chart's values; repeatable")
 	return cmd
 }
 
@@ -64,27 +70,24 @@ func (f *runFlags) run(ctx context.Context, file string, command []string, stdou
 	if err != nil {
 		return err
 	}
-	if f.testbed != "" {
-		if err := e.On(f.testbed); err != nil {
-			return usageError{fmt.Errorf("--testbed: %w", err)}
-		}
+	if err := f.elsewhere(e); err != nil {
+		return usageError{err}
 	}
 	if f.out == "" {
 		f.out = filepath.Join("results", e.Name)
 	}
-	programs, err := f.programs()
-	if err != nil {
-		return usageError{err}
+	p := newProgress(stderr)
+	notes := p.out
+	if f.quiet {
+		notes = io.Discard
 	}
-	hosts, err := hostsOf(e)
+	bed, err := f.open(ctx, e, notes)
+	if errors.Is(err, context.Canceled) {
+		return errors.New("interrupted before the first run")
+	}
 	if err != nil {
 		return err
 	}
-	p := newProgress(stderr)
-	if !f.quiet {
-		showShortfalls(p.out, hosts)
-	}
-	bed := testbed.OnHosts(hosts, programs, e.CPUs)
 	o := runner.Options{Experiment: e, Testbed: bed, Dir: f.out, Resume: f.resume, Quick: f.quickly, Command: command, Check: check.Run, CheckSet: check.Set}
 	if !f.quiet {
 		o.Progress = func(step runner.Progress) { showRun(p, step) }
@@ -118,11 +121,38 @@ func resumeCommand(command []string) []string {
 	return append(command[:len(command):len(command)], "--resume")
 }
 
-// programs finds the programs that an experiment needs.
-func (f *runFlags) programs() (p testbed.Programs, err error) {
-	if p.Memcached, err = exec.LookPath(f.memcached); err != nil {
-		return p, fmt.Errorf("%w; install it, on Debian: apt-get install memcached", err)
+// open makes the testbed of an experiment. What is less than was asked for is said to notes.
+func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.Writer) (testbed.Testbed, error) {
+	switch e.Testbed {
+	case experiment.SSHTestbed:
+		return f.openSSH(ctx, e)
+	case experiment.KubernetesTestbed:
+		bed, err := kubernetes.New(e)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return bed, nil
 	}
+	programs, err := f.programs()
+	if err == nil {
+		programs.Memcached, err = exec.LookPath(f.memcached)
+		if err != nil {
+			err = fmt.Errorf("%w; install it, on Debian: apt-get install memcached", err)
+		}
+	}
+	if err != nil {
+		return nil, usageError{err}
+	}
+	hosts, err := hostsOf(e)
+	if err != nil {
+		return nil, err
+	}
+	showShortfalls(notes, hosts)
+	return testbed.OnHosts(hosts, programs, e.CPUs), nil
+}
+
+// programs finds mcmw and mcmwlab.
+func (f *runFlags) programs() (p testbed.Programs, err error) {
 	mcmw := f.mcmw
 	if mcmw == "" {
 		mcmw = besideThis("mcmw")

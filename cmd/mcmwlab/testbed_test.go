@@ -105,7 +105,7 @@ func TestAFileRunsOnTheTestbedThatTheCommandLineSays(t *testing.T) {
 	assert.Empty(t, r.Manifest().Machines)
 
 	_, _, err = lab(context.Background(), "run", file, "--testbed", "moon")
-	require.EqualError(t, err, `--testbed: testbed "moon"; expected one of local, vm`)
+	require.EqualError(t, err, `--testbed: testbed "moon"; expected one of local, vm, ssh, kubernetes`)
 	require.ErrorAs(t, err, &usageError{})
 	needsMachines(t)
 	_, _, err = lab(context.Background(), "run", file, "--out", dir, "--resume", "--mcmw", mcmwPath(t))

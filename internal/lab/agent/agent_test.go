@@ -3,7 +3,10 @@ package agent
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,7 +35,7 @@ func TestSamplesAreCountersOfTheHostAndTheProcesses(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	out := &stopWriter{left: 3, stop: cancel}
-	require.NoError(t, Sample(ctx, out, Watched{Processes: map[string]int{"this": os.Getpid(), "gone": 1 << 22}}, time.Millisecond))
+	require.NoError(t, Sample(ctx, out, Watched{Processes: map[string]Usage{"this": UsageOf(os.Getpid()), "gone": UsageOf(1 << 22)}}, time.Millisecond))
 	readings, err := ReadSamples(&out.Buffer)
 	require.NoError(t, err)
 	require.Len(t, readings, 3)
@@ -135,4 +138,26 @@ func TestAHostIsDescribed(t *testing.T) {
 	assert.Positive(t, h.Memory)
 	assert.NotEmpty(t, h.Kernel)
 	assert.NotEmpty(t, h.Settings["somaxconn"])
+}
+
+func TestTheProcessorTimeOfAProcessElsewhereIsReadFromItsMetrics(t *testing.T) {
+	answer := "# HELP process_cpu_seconds_total Total time.\nprocess_cpu_seconds_total 12.5\nprocess_open_fds 9\n"
+	code := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer server.Close()
+	used, err := UsageAt(server.URL)()
+	require.NoError(t, err)
+	assert.InDelta(t, 12.5, used, 0)
+	answer = "up 1\n"
+	_, err = UsageAt(server.URL)()
+	require.ErrorContains(t, err, "has no process_cpu_seconds_total")
+	code = http.StatusNotFound
+	_, err = UsageAt(server.URL)()
+	require.ErrorContains(t, err, "answers 404")
+	server.Close()
+	_, err = UsageAt(server.URL)()
+	require.Error(t, err)
 }

@@ -41,8 +41,8 @@ func (c CPU) Total() float64 {
 
 // Watched is what is sampled.
 type Watched struct {
-	// Processes are the ids of processes by their names.
-	Processes map[string]int
+	// Processes are processes by their names.
+	Processes map[string]Usage
 	// Group are the directories of a control group that stands for the host: CPU is what its processes use of CPUs processors. Empty:
 	// CPU is that of the whole machine.
 	Group []string
@@ -88,9 +88,9 @@ func (of Watched) read(since time.Duration) (Reading, error) {
 		Received: network.Received, Sent: network.Sent,
 		Processes: make(map[string]float64, len(of.Processes)),
 	}
-	for name, pid := range of.Processes {
-		if used, err := kernel.ProcessCPU(pid); err == nil {
-			r.Processes[name] = used.Seconds()
+	for name, usage := range of.Processes {
+		if used, err := usage(); err == nil {
+			r.Processes[name] = used
 		}
 	}
 	return r, nil

@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -102,7 +103,7 @@ type file struct {
 
 func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 	e := &Experiment{
-		Testbed: LocalTestbed, Order: Interleaved, Repetitions: 3,
+		Testbed: LocalTestbed, Order: Interleaved, Repetitions: 3, Kubernetes: Kubernetes{Chart: DefaultChart},
 		Phases: Phases{Populate: true, Restart: true, WarmUp: 2 * time.Second, Duration: 10 * time.Second},
 	}
 	root, err := strictyaml.Mapping(text, "name: value")
@@ -236,8 +237,8 @@ func (d *decoder) testbed(n *yaml.Node, key string, e *Experiment) {
 		e.Testbed = d.word(n, key, testbeds)
 		return
 	}
-	ofVM := map[string]*yaml.Node{} // what only the testbed vm knows
-	d.mapping(n, key, map[string]func(string, *yaml.Node){
+	fields := d.remoteFields(e)
+	maps.Copy(fields, map[string]func(string, *yaml.Node){
 		"kind": func(key string, n *yaml.Node) { e.Testbed = d.word(n, key, testbeds) },
 		"cpus": func(key string, n *yaml.Node) {
 			e.CPUs = map[string][]int{}
@@ -250,14 +251,10 @@ func (d *decoder) testbed(n *yaml.Node, key string, e *Experiment) {
 			}
 			d.mapping(n, key, map[string]func(string, *yaml.Node){"server": read("server"), "middleware": read("middleware"), "load": read("load")})
 		},
-		"hosts": func(key string, n *yaml.Node) { e.Machines, ofVM["hosts"] = d.machines(n, key), n },
-		"delay": func(key string, n *yaml.Node) { e.Delay, ofVM["delay"] = d.delay(n, key), n },
+		"hosts": func(key string, n *yaml.Node) { e.Machines = d.machines(n, key) },
+		"delay": func(key string, n *yaml.Node) { e.Delay = d.delay(n, key) },
 	})
-	for name, n := range ofVM {
-		if e.Testbed != VMTestbed && e.Testbed != "" {
-			d.problem(n, key+"."+name, "it is for kind: %s, and this testbed is %s", VMTestbed, e.Testbed)
-		}
-	}
+	d.checkKind(n, key, d.mapping(n, key, fields), e.Testbed)
 }
 
 // values reads settings and their values; at gets where each stands.

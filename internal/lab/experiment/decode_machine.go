@@ -13,12 +13,14 @@ import (
 
 // The kinds of testbeds.
 const (
-	LocalTestbed = "local" // this machine
-	VMTestbed    = "vm"    // emulated machines on this one
+	LocalTestbed      = "local"      // this machine
+	VMTestbed         = "vm"         // emulated machines on this one
+	SSHTestbed        = "ssh"        // hosts that are reached over ssh
+	KubernetesTestbed = "kubernetes" // a cluster, through the chart
 )
 
 // testbeds are the kinds of testbeds there are.
-var testbeds = []string{LocalTestbed, VMTestbed}
+var testbeds = []string{LocalTestbed, VMTestbed, SSHTestbed, KubernetesTestbed}
 
 const (
 	// maxMachines bounds the machines of a role: each has an address and interfaces.
@@ -45,6 +47,7 @@ func (e *Experiment) On(kind string) error {
 		return fmt.Errorf("testbed %q; expected one of %s%s", kind, strings.Join(testbeds, ", "), spell.DidYouMean(kind, testbeds))
 	}
 	e.Testbed, e.CPUs, e.Machines, e.Delay = kind, nil, nil, 0
+	e.Inventory, e.Kubernetes = "", Kubernetes{Chart: DefaultChart}
 	e.completeMachines()
 	return nil
 }

@@ -16,6 +16,9 @@ type Experiment struct {
 	// Machines are those of the testbed vm, by role; Delay is how long a packet travels from one to another.
 	Machines map[string]Machine
 	Delay    time.Duration
+	// Inventory is the path of the inventory of a testbed over ssh; Kubernetes is how the testbed on a cluster is made.
+	Inventory  string
+	Kubernetes Kubernetes
 
 	Factors []Factor // what varies; empty for a listed design, whose points say it themselves
 	Points  []Point

@@ -50,5 +50,5 @@ func TestAnExperimentCanMoveToAnotherTestbed(t *testing.T) {
 	own := parse(t, "name: own\ntestbed: {kind: vm, delay: 1ms}\n")
 	require.NoError(t, own.On("vm"))
 	assert.Equal(t, time.Millisecond, own.Delay, "it stays where it is")
-	assert.EqualError(t, own.On("moon"), `testbed "moon"; expected one of local, vm`)
+	assert.EqualError(t, own.On("moon"), `testbed "moon"; expected one of local, vm, ssh, kubernetes`)
 }

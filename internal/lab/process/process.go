@@ -91,6 +91,8 @@ func StartPrepared(name, addr string, cmd *exec.Cmd, prepare func(pid int) error
 	// to this process, it doesn't stay behind.
 	cmd.SysProcAttr.Setpgid = true
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	// What a program leaves behind may hold its output open, for which nobody waits any longer then.
+	cmd.WaitDelay = stopTimeout
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
@@ -118,6 +120,9 @@ func (p *Process) Ended() error {
 		return nil
 	}
 }
+
+// Log returns the end of what the program wrote.
+func (p *Process) Log() string { return p.log.String() }
 
 // Done returns a channel that is closed when the program has ended, and what it wrote has been handed on.
 func (p *Process) Done() <-chan struct{} { return p.done }
@@ -166,14 +171,28 @@ func Answers(addr string) error {
 	return nil
 }
 
-// Stop sends a signal, waits until the program has ended and kills it if that takes too long.
+// Stop sends a signal, waits until the program has ended and kills it, with what it has started, if that takes too long.
 func (p *Process) Stop(signal syscall.Signal) {
-	_ = p.Signal(signal)
+	if signal == syscall.SIGKILL {
+		p.kill()
+	} else {
+		_ = p.Signal(signal)
+	}
 	select {
 	case <-p.done:
 	case <-time.After(stopTimeout):
-		_ = p.cmd.Process.Kill()
+		p.kill()
 		<-p.done
+	}
+}
+
+// kill kills the program and what it has started. Until done is closed the id of its group is nobody else's: it runs, or others of the
+// group hold its output, or it ends at this moment.
+func (p *Process) kill() {
+	select {
+	case <-p.done:
+	default:
+		_ = syscall.Kill(-p.Pid(), syscall.SIGKILL)
 	}
 }
 

@@ -2,7 +2,9 @@ package process
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,4 +42,17 @@ func TestTheTailKeepsTheEnd(t *testing.T) {
 	}
 	assert.True(t, strings.HasSuffix(log.String(), "line 998\nline 999"))
 	assert.LessOrEqual(t, len(log.String()), maxLog)
+}
+
+func TestWhatAProgramHasStartedIsKilledWithIt(t *testing.T) {
+	p, err := Start("wrapper", "127.0.0.1:1", exec.Command("sh", "-c", "sleep 1000 & echo $!; wait"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return p.log.String() != "" }, 10*time.Second, time.Millisecond)
+	child, err := strconv.Atoi(p.log.String())
+	require.NoError(t, err)
+	p.Stop(syscall.SIGKILL)
+	require.Eventually(t, func() bool {
+		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)) // empty if it has ended and nobody has noticed yet
+		return err != nil || len(command) == 0
+	}, 10*time.Second, time.Millisecond)
 }

@@ -39,9 +39,10 @@ type deployment struct {
 type member struct {
 	Process
 	name    string // its source in records, such as "server:s1"
-	host    string
+	host    string // "" if it is on none of the testbed's hosts
 	address string
-	log     *stream // of a middleware
+	metrics string // of one that is on none of the hosts: the URL of its metrics, if it has some
+	log     *Log   // of a middleware
 }
 
 // serverName returns what the i-th server is called, from 0.
@@ -61,7 +62,7 @@ func (d *deployment) start(ctx context.Context, v experiment.Values) error {
 		return err
 	}
 	for i := range v.Int(experiment.Middlewares) {
-		log := newStream()
+		log := NewLog()
 		m, err := d.startMember(ctx, Middleware, i, "middleware:"+strconv.Itoa(i), func(host string, port int) Program {
 			return Program{Path: d.t.programs.Mcmw, Args: d.mcmwArgs(v, host, port), Stdout: log}
 		})
@@ -163,14 +164,18 @@ func (d *deployment) targets() (targets []string) {
 	return targets
 }
 
+// ServerConnections returns how many connections a server may get, and more.
+func ServerConnections(v experiment.Values) int {
+	// Every worker has a connection to every server, a detour or two beside; without middlewares the clients have.
+	return v.Int(experiment.Clients) + v.Int(experiment.Middlewares)*v.Int(experiment.Workers)*2 + 4096
+}
+
 // memcachedArgs are the arguments of a server.
 func memcachedArgs(v experiment.Values, host string, port int) []string {
-	// Every worker has a connection to every server, a detour or two beside; without middlewares the clients have.
-	connections := v.Int(experiment.Clients) + v.Int(experiment.Middlewares)*v.Int(experiment.Workers)*2 + 4096
 	return append([]string{
 		"-l", host, "-p", strconv.Itoa(port), "-U", "0",
 		"-u", "root", // it refuses to be root unless told to, and ignores this otherwise
-		"-t", v[experiment.ServerThreads], "-m", v[experiment.ServerMemory], "-c", strconv.Itoa(connections),
+		"-t", v[experiment.ServerThreads], "-m", v[experiment.ServerMemory], "-c", strconv.Itoa(ServerConnections(v)),
 	}, v.Flags(experiment.ServerFlags)...)
 }
 
@@ -184,8 +189,12 @@ func (d *deployment) mcmwArgs(v experiment.Values, host string, port int) []stri
 		"serve", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--servers", strings.Join(servers, ","),
 		"--workers", v[experiment.Workers], "--depth", v[experiment.Depth], "--replicas", v[experiment.Replicas],
 		"--sharded=" + v[experiment.Sharded], "--pool", v[experiment.Pool], "--admin", "off", "--log-level", "warn",
-		"--stats-file", "/dev/stdout", "--stats-window", statisticsWindow.String(),
-	}, v.Flags(experiment.MiddlewareFlags)...)
+	}, append(StatisticsArgs(), v.Flags(experiment.MiddlewareFlags)...)...)
+}
+
+// StatisticsArgs are the arguments of a middleware that have it write the statistics log to its standard output.
+func StatisticsArgs() []string {
+	return []string{"--stats-file", "/dev/stdout", "--stats-window", statisticsWindow.String()}
 }
 
 // statisticsWindow is the length of the middlewares' windows. Those that lie inside the measured window are used: with a second, a
@@ -325,6 +334,12 @@ func (r *run) startSamplers(ctx context.Context) error {
 	watched := map[string][]string{} // flags by host
 	members := append(r.d.all(), r.loads...)
 	for _, m := range members {
+		if m.host == "" {
+			if m.metrics != "" {
+				watched[r.loads[0].host] = append(watched[r.loads[0].host], "--process", m.name+"="+m.metrics)
+			}
+			continue
+		}
 		watched[m.host] = append(watched[m.host], "--process", fmt.Sprintf("%s=%d", m.name, m.Pid()))
 	}
 	at := map[string]struct {

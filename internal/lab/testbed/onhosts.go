@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"mcmw/internal/lab/agent"
 	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/process"
 	"mcmw/internal/lab/record"
@@ -56,11 +57,11 @@ func (t *onHosts) output(ctx context.Context, role Role, name, path string, args
 	if err != nil {
 		return nil, err
 	}
-	return output(ctx, host, Program{Name: name, Path: path, Args: args, CPUs: t.cpus[string(role)]})
+	return Output(ctx, host, Program{Name: name, Path: path, Args: args, CPUs: t.cpus[string(role)]})
 }
 
-// output runs a program on a host to its end and returns what it wrote.
-func output(ctx context.Context, host Host, p Program) ([]byte, error) {
+// Output runs a program that takes a moment on a host, to its end, and returns what it wrote to standard output.
+func Output(ctx context.Context, host Host, p Program) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortTimeout)
 	defer cancel()
 	var out bytes.Buffer
@@ -151,12 +152,17 @@ func (t *onHosts) measurePath(ctx context.Context, source string, from, to Role)
 	if err != nil {
 		return nil, err
 	}
+	return PathValues(source, p), nil
+}
+
+// PathValues are what a record has of a path, at a source.
+func PathValues(source string, p agent.Path) []record.Value {
 	return []record.Value{
 		{Source: source, Metric: "round_trip_time_mean", Value: p.RoundTripMean},
 		{Source: source, Metric: "bandwidth", Value: min(p.Upload, p.Download)},
 		{Source: source + ":requests", Metric: "bandwidth", Value: p.Upload},
 		{Source: source + ":replies", Metric: "bandwidth", Value: p.Download},
-	}, nil
+	}
 }
 
 // Deploy starts servers, then middlewares, and waits until they answer.

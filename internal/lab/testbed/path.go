@@ -36,7 +36,7 @@ func measurePath(ctx context.Context, mcmwlab string, from, to pathEnd, bulk tim
 		return p, err
 	}
 	defer server.Stop(syscall.SIGTERM)
-	text, err := output(ctx, from, Program{
+	text, err := Output(ctx, from, Program{
 		Name: "mcmwlab agent", Path: mcmwlab, Args: []string{"agent", "path", "--to", address, "--bulk", bulk.String()}, CPUs: from.cpus,
 	})
 	if err != nil {

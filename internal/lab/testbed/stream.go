@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// stream takes the statistics log of a middleware as it is written and keeps the lines of the current run.
-type stream struct {
+// Log takes the statistics log of a middleware as it is written and keeps the lines of the current run.
+type Log struct {
 	mu      sync.Mutex    // guards the fields below
 	lines   []byte        // whole lines
 	partial []byte        // the beginning of the next
@@ -17,10 +17,11 @@ type stream struct {
 	changed chan struct{} // closed when until changes
 }
 
-func newStream() *stream { return &stream{changed: make(chan struct{})} }
+// NewLog returns a log that nothing was written to.
+func NewLog() *Log { return &Log{changed: make(chan struct{})} }
 
 // Write takes a part of the log.
-func (s *stream) Write(p []byte) (int, error) {
+func (s *Log) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.partial = append(s.partial, p...)
@@ -35,7 +36,7 @@ func (s *stream) Write(p []byte) (int, error) {
 }
 
 // take keeps a line. mu is held.
-func (s *stream) take(line []byte) {
+func (s *Log) take(line []byte) {
 	s.lines = append(s.lines, line...)
 	var window struct {
 		Until int64 `json:"until"`
@@ -48,21 +49,21 @@ func (s *stream) take(line []byte) {
 }
 
 // restart forgets the lines so far.
-func (s *stream) restart() {
+func (s *Log) restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines = nil
 }
 
 // text returns the lines since the last restart.
-func (s *stream) text() []byte {
+func (s *Log) text() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return bytes.Clone(s.lines)
 }
 
 // await returns when there is a window that ends at that time or later, or when ctx ends.
-func (s *stream) await(ctx context.Context, at time.Time) {
+func (s *Log) await(ctx context.Context, at time.Time) {
 	for {
 		s.mu.Lock()
 		there, changed := !s.until.Before(at), s.changed

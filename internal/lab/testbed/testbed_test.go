@@ -19,7 +19,7 @@ import (
 )
 
 func TestAStreamKeepsWholeLinesAndSaysHowFarTheyReach(t *testing.T) {
-	s := newStream()
+	s := NewLog()
 	line := func(until int) string { return fmt.Sprintf(`{"type":"window","until":%d}`+"\n", until) }
 	write := func(text string) {
 		n, err := s.Write([]byte(text))

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/testbed"
+	"mcmw/internal/lab/testbed/ssh"
+)
+
+// elsewhere moves an experiment to the testbed that the flags name.
+func (f *runFlags) elsewhere(e *experiment.Experiment) error {
+	kind, because := f.testbed, "--testbed"
+	for _, implied := range []struct {
+		kind, flag string
+		given      bool
+	}{{experiment.SSHTestbed, "--inventory", f.inventory != ""}, {experiment.KubernetesTestbed, "--values", len(f.values) > 0}} {
+		switch {
+		case !implied.given:
+		case kind != "" && kind != implied.kind:
+			return fmt.Errorf("%s is of the testbed %s, %s of another; expected one of them", implied.flag, implied.kind, because)
+		default:
+			kind, because = implied.kind, implied.flag
+		}
+	}
+	if kind == "" {
+		return nil
+	}
+	if err := e.On(kind); err != nil {
+		return fmt.Errorf("--testbed: %w", err)
+	}
+	if f.inventory != "" {
+		e.Inventory = f.inventory
+	}
+	if len(f.values) > 0 {
+		e.Kubernetes.Values = f.values
+	}
+	return nil
+}
+
+// openSSH makes the testbed of the hosts of an inventory.
+func (f *runFlags) openSSH(ctx context.Context, e *experiment.Experiment) (testbed.Testbed, error) {
+	if e.Inventory == "" {
+		return nil, usageError{errors.New("the testbed ssh needs hosts; expected --inventory FILE, or testbed: {kind: ssh, inventory: FILE} (docs/testbeds.md)")}
+	}
+	text, err := os.ReadFile(e.Inventory)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("the inventory of the testbed ssh: %w", err)}
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil, err
+	}
+	inventory, err := experiment.ParseInventory(e.Inventory, text, home)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	local, err := f.programs()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	hosts, err := ssh.Open(ctx, inventory, local)
+	if err != nil {
+		return nil, err
+	}
+	return testbed.OnHosts(hosts, ssh.Programs, e.CPUs), nil
+}

@@ -1,0 +1,175 @@
+package experiment
+
+import (
+	"errors"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/strictyaml"
+)
+
+// Inventory is the hosts of a testbed that are reached over ssh.
+type Inventory struct {
+	// Config is the path of a configuration file of ssh in place of the person's own; "" if there is none.
+	Config string
+	Hosts  []InventoryHost
+}
+
+// InventoryHost is a host that is reached over ssh.
+type InventoryHost struct {
+	Name string
+	SSH  string // where its ssh server is, as `ssh` takes it: a host, or an alias of ssh's configuration
+	// Address is where the other hosts reach it, and where its programs listen: an IP address, or a name.
+	Address  string
+	User     string // "": what ssh's configuration says
+	Port     int    // 0: what ssh's configuration says
+	Identity string // path of a private key on this machine; "": what ssh's configuration and agent have
+	Roles    []string
+	// Directory is where the temporary directory for copied programs is made; "": $TMPDIR of the host, or /tmp.
+	Directory string
+	// Programs are the paths of programs on the host by their names: memcached, mcmw, mcmwlab. Those of mcmw and mcmwlab that are
+	// missing are copied there; a memcached that is missing is looked for in the host's PATH.
+	Programs map[string]string
+}
+
+// hostForm is what the name of a host is like: it is part of the names of files and metrics.
+var hostForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// addressForm is what an address or a user is like: no flag of ssh, and nothing that it takes apart.
+var addressForm = regexp.MustCompile(`^[A-Za-z0-9_:\[][A-Za-z0-9._:%\[\]-]{0,252}$`)
+
+// ParseInventory reads an inventory. file is its path: other paths in it are relative to its directory, or to home after "~/". The
+// error is *Problems.
+func ParseInventory(file string, text []byte, home string) (*Inventory, error) {
+	d := &decoder{}
+	inventory := d.inventory(text, func(path string) string {
+		switch rest, ofHome := strings.CutPrefix(path, "~/"); {
+		case ofHome:
+			return filepath.Join(home, rest)
+		case path == "" || filepath.IsAbs(path):
+			return path
+		default:
+			return filepath.Join(filepath.Dir(file), path)
+		}
+	})
+	if len(d.problems) > 0 {
+		slices.SortStableFunc(d.problems, func(a, b Problem) int { return a.Line - b.Line })
+		return nil, &Problems{file, slices.Compact(d.problems)}
+	}
+	return inventory, nil
+}
+
+func (d *decoder) inventory(text []byte, resolve func(path string) string) *Inventory {
+	inventory := &Inventory{}
+	root, err := strictyaml.Mapping(text, "name: value")
+	if problem, ok := errors.AsType[*strictyaml.Problem](err); ok {
+		d.problems = append(d.problems, Problem{Line: problem.Line, Text: problem.Text})
+		return nil
+	}
+	if root == nil {
+		d.problem(nil, "", "it holds nothing; expected an inventory: hosts with their names, addresses and roles (docs/testbeds.md)")
+		return nil
+	}
+	var defaults InventoryHost
+	if n := child(root, "defaults"); n != nil {
+		d.mapping(n, "defaults", d.hostFields(&defaults, resolve))
+	}
+	var elements []*yaml.Node
+	d.mapping(root, "", map[string]func(string, *yaml.Node){
+		"ssh_config": func(key string, n *yaml.Node) { inventory.Config = resolve(d.text(n, key, "the path of a file")) },
+		"defaults":   func(string, *yaml.Node) {}, // read before the hosts
+		"hosts": func(key string, n *yaml.Node) {
+			for _, element := range d.list(n, key, "hosts, each with name, address and roles") {
+				elements = append(elements, element)
+				inventory.Hosts = append(inventory.Hosts, d.host(element, key, defaults, resolve))
+			}
+		},
+	})
+	d.checkHosts(root, inventory.Hosts, elements)
+	return inventory
+}
+
+// hostFields are the keys that a host and the defaults can have.
+func (d *decoder) hostFields(h *InventoryHost, resolve func(path string) string) map[string]func(string, *yaml.Node) {
+	program := func(name string) func(string, *yaml.Node) {
+		return func(key string, n *yaml.Node) {
+			h.Programs[name] = d.text(n, key, "the path of the program on the host")
+		}
+	}
+	return map[string]func(string, *yaml.Node){
+		"user":      func(key string, n *yaml.Node) { h.User = d.scalar(n, key, "a user's name", addressForm.MatchString) },
+		"port":      func(key string, n *yaml.Node) { h.Port = d.whole(n, key, 1, 65535) },
+		"identity":  func(key string, n *yaml.Node) { h.Identity = resolve(d.text(n, key, "the path of a private key")) },
+		"directory": func(key string, n *yaml.Node) { h.Directory = d.text(n, key, "the path of a directory on the host") },
+		"roles": func(key string, n *yaml.Node) {
+			h.Roles = nil
+			for _, element := range d.list(n, key, "roles: "+strings.Join(roles, ", ")) {
+				h.Roles = append(h.Roles, d.word(element, key, roles))
+			}
+		},
+		"programs": func(key string, n *yaml.Node) {
+			given := h.Programs
+			h.Programs = map[string]string{}
+			for name, path := range given {
+				h.Programs[name] = path
+			}
+			d.mapping(n, key, map[string]func(string, *yaml.Node){"memcached": program("memcached"), "mcmw": program("mcmw"), "mcmwlab": program("mcmwlab")})
+		},
+	}
+}
+
+// host reads a host; what it doesn't say is as in the defaults.
+func (d *decoder) host(n *yaml.Node, key string, defaults InventoryHost, resolve func(path string) string) InventoryHost {
+	h := defaults
+	fields := d.hostFields(&h, resolve)
+	fields["name"] = func(key string, n *yaml.Node) {
+		h.Name = d.scalar(n, key, "letters, digits, . _ -, at most 64", hostForm.MatchString)
+	}
+	fields["ssh"] = func(key string, n *yaml.Node) {
+		h.SSH = d.scalar(n, key, "a host, an address or an alias of ssh's configuration; user and port have keys of their own", addressForm.MatchString)
+	}
+	fields["address"] = func(key string, n *yaml.Node) {
+		h.Address = d.scalar(n, key, "an IP address or a name, without a port", addressForm.MatchString)
+	}
+	seen := d.mapping(n, key, fields)
+	for _, required := range []string{"name", "address"} {
+		if n.Kind == yaml.MappingNode && !seen[required] {
+			d.problem(n, key, "a host without %s; expected a line such as - {name: load1, address: 10.0.0.4, roles: [load]}", required)
+		}
+	}
+	if n.Kind == yaml.MappingNode && len(h.Roles) == 0 && !seen["roles"] {
+		d.problem(n, key, "a host without roles; expected a list of %s", strings.Join(roles, ", "))
+	}
+	if h.SSH == "" {
+		h.SSH = h.Name
+	}
+	return h
+}
+
+// checkHosts says what is wrong with the hosts taken together.
+func (d *decoder) checkHosts(root *yaml.Node, hosts []InventoryHost, at []*yaml.Node) {
+	names, covered := map[string]bool{}, map[string]bool{}
+	for i, h := range hosts {
+		if h.Name != "" && names[h.Name] {
+			d.problem(at[i], "hosts", "there are two hosts %q", h.Name)
+		}
+		names[h.Name] = true
+		for _, role := range h.Roles {
+			covered[role] = true
+		}
+	}
+	for _, role := range roles {
+		if !covered[role] && len(d.problems) == 0 {
+			d.problem(root, "hosts", "no host has the role %s; expected at least one of each: %s", role, strings.Join(roles, ", "))
+		}
+	}
+}
+
+// text returns a text that isn't empty.
+func (d *decoder) text(n *yaml.Node, key, accepts string) string {
+	return d.scalar(n, key, accepts, func(s string) bool { return s != "" && !strings.ContainsAny(s, "\n\x00") })
+}

@@ -1,0 +1,60 @@
+package experiment
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Kubernetes says how an experiment runs through the Helm chart.
+type Kubernetes struct {
+	Chart     string   // path of the chart
+	Values    []string // paths of files with values of the chart
+	Context   string   // of kubectl; "": the current one
+	Namespace string   // to be made and removed; "": one with a name of its own
+}
+
+// DefaultChart is where the chart is in the repository.
+const DefaultChart = "deploy/helm/mcmw"
+
+// namespaceForm is what the name of a namespace is like.
+var namespaceForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// kindOfKey says which kind of testbed a key of the testbed belongs to.
+var kindOfKey = map[string]string{
+	"hosts": VMTestbed, "delay": VMTestbed,
+	"inventory": SSHTestbed,
+	"chart":     KubernetesTestbed, "values": KubernetesTestbed, "context": KubernetesTestbed, "namespace": KubernetesTestbed,
+}
+
+// remoteFields are the keys of the testbeds on other machines.
+func (d *decoder) remoteFields(e *Experiment) map[string]func(string, *yaml.Node) {
+	k := &e.Kubernetes
+	return map[string]func(string, *yaml.Node){
+		"inventory": func(key string, n *yaml.Node) { e.Inventory = d.text(n, key, "the path of an inventory of hosts") },
+		"chart":     func(key string, n *yaml.Node) { k.Chart = d.text(n, key, "the path of the chart") },
+		"values": func(key string, n *yaml.Node) {
+			for _, element := range d.list(n, key, "paths of files with values of the chart") {
+				k.Values = append(k.Values, d.text(element, key, "the path of a file"))
+			}
+		},
+		"context": func(key string, n *yaml.Node) { k.Context = d.text(n, key, "a context of kubectl") },
+		"namespace": func(key string, n *yaml.Node) {
+			k.Namespace = d.scalar(n, key, "lower-case letters, digits and -, at most 63", namespaceForm.MatchString)
+		},
+	}
+}
+
+// checkKind refuses keys of a testbed that belong to another kind.
+func (d *decoder) checkKind(n *yaml.Node, key string, seen map[string]bool, kind string) {
+	for _, name := range slices.Sorted(maps.Keys(kindOfKey)) {
+		if of := kindOfKey[name]; seen[name] && kind != "" && kind != of {
+			d.problem(child(n, name), key+"."+name, "it is for kind: %s, and this testbed is %s", of, kind)
+		}
+	}
+	if seen["cpus"] && kind == KubernetesTestbed {
+		d.problem(child(n, "cpus"), key+".cpus", "the cluster says which processors pods use; expected requests and limits in the values")
+	}
+}

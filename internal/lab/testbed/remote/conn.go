@@ -1,0 +1,254 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"syscall"
+	"time"
+
+	"mcmw/internal/lab/testbed"
+)
+
+const (
+	// answerTimeout bounds how long a host may take to answer a request, on a busy machine.
+	answerTimeout = 30 * time.Second
+	// stopTimeout is how long a program may take to end once it was told to: the host kills it before.
+	stopTimeout = 20 * time.Second
+)
+
+// Conn is the lab's side of a connection to a host. It is safe for concurrent use.
+type Conn struct {
+	name string // of the host, in errors
+	out  *writer
+	in   io.Closer // of what Conn writes to
+	done chan struct{}
+
+	mu       sync.Mutex         // guards the fields below; nothing is written to the connection while it is held
+	next     int                // the next request's id
+	answers  map[int]chan event // of requests that wait; each gets one
+	programs map[int]*remote    // those that have not ended
+	failure  error              // why the connection ended; nil while it is up
+}
+
+// NewConn makes a connection of what the command writes (in) and reads (out), once the host has said hello. explain returns why the
+// connection has ended, given what reading it has brought; it may wait for the command's end. Closing out has to end in.
+func NewConn(ctx context.Context, name string, in io.Reader, out io.WriteCloser, explain func(error) error) (*Conn, error) {
+	c := &Conn{name: name, out: newWriter(out), in: out, done: make(chan struct{}), next: 1, answers: map[int]chan event{}, programs: map[int]*remote{}}
+	greeted := make(chan *hello, 1)
+	go func() {
+		first := true
+		err := read(in, func(e event) error {
+			if first != (e.Hello != nil) {
+				return errors.New("it answers as no mcmwlab of this version does")
+			}
+			if first {
+				first = false
+				greeted <- e.Hello
+				return nil
+			}
+			return c.take(e)
+		})
+		c.end(explain(err))
+	}()
+	select {
+	case h := <-greeted:
+		if h.Protocol != protocol {
+			c.Close()
+			return nil, fmt.Errorf("%s: mcmwlab there (%s) is another version than this one; expected the same on all hosts", name, h.Version)
+		}
+		return c, nil
+	case <-c.done:
+		return nil, c.failure
+	case <-ctx.Done():
+		c.Close()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// take hands an event to whom it is for.
+func (c *Conn) take(e event) error {
+	c.mu.Lock()
+	p, answer := c.programs[e.ID], c.answers[e.ID]
+	switch {
+	case e.Ended != nil:
+		delete(c.programs, e.ID)
+	case e.Output == nil:
+		delete(c.answers, e.ID)
+		if e.Error != "" {
+			delete(c.programs, e.ID)
+		}
+	}
+	c.mu.Unlock()
+	switch {
+	case e.Output != nil && p != nil && p.stdout != nil:
+		if _, err := p.stdout.Write(e.Output); err != nil {
+			return fmt.Errorf("the output of %s: %w", p.name, err)
+		}
+	case e.Ended != nil && p != nil:
+		p.end(e.Ended.Code, errors.New(e.Ended.Text))
+	case e.Output == nil && e.Ended == nil && answer != nil:
+		answer <- e
+	}
+	return nil
+}
+
+// end says of everything that is under way that the connection has ended.
+func (c *Conn) end(failure error) {
+	c.mu.Lock()
+	c.failure = fmt.Errorf("%s: %w", c.name, failure)
+	programs := c.programs
+	c.programs = nil
+	c.mu.Unlock()
+	for _, p := range programs {
+		p.end(-1, fmt.Errorf("%s: %w", p.name, c.failure))
+	}
+	close(c.done)
+}
+
+// Done returns a channel that is closed when the connection has ended.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Close tells the host that nothing more is wanted, so that it kills what runs there, and returns when the connection has ended.
+func (c *Conn) Close() {
+	_ = c.in.Close() // what matters is that it ends
+	<-c.done
+}
+
+// ask sends a request and returns its answer. p is the program that it starts, if it does.
+func (c *Conn) ask(ctx context.Context, r request, p *remote) (event, error) {
+	answer := make(chan event, 1)
+	c.mu.Lock()
+	if c.programs == nil {
+		c.mu.Unlock()
+		return event{}, c.failure
+	}
+	r.ID = c.next
+	c.next++
+	c.answers[r.ID] = answer
+	if p != nil {
+		p.id = r.ID
+		c.programs[r.ID] = p
+	}
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, fmt.Errorf("%s doesn't answer within %v", c.name, answerTimeout))
+	defer cancel()
+	if err := c.out.write(r); err != nil {
+		// Why is known when the command that reaches the host has ended.
+		select {
+		case <-c.done:
+			return event{}, c.failure
+		case <-ctx.Done():
+			return event{}, fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	select {
+	case e := <-answer:
+		if e.Error != "" {
+			return event{}, fmt.Errorf("%s: %s", c.name, e.Error)
+		}
+		return e, nil
+	case <-c.done:
+		return event{}, c.failure
+	case <-ctx.Done():
+		return event{}, context.Cause(ctx)
+	}
+}
+
+// FreePort returns a port of an address of the host that nobody listens on.
+func (c *Conn) FreePort(ctx context.Context, address string) (int, error) {
+	e, err := c.ask(ctx, request{FreePort: address}, nil)
+	return e.Port, err
+}
+
+// clockProbes is how often a clock is asked: the answer that took least says most.
+const clockProbes = 5
+
+// Clock returns how far the host's clock is ahead of this one's, and how far off that may be.
+func (c *Conn) Clock(ctx context.Context) (ahead, within time.Duration, err error) {
+	within = answerTimeout
+	for range clockProbes {
+		asked := time.Now()
+		e, err := c.ask(ctx, request{Clock: true}, nil)
+		if err != nil {
+			return 0, 0, err
+		}
+		if half := time.Since(asked) / 2; half < within {
+			ahead, within = time.Unix(0, e.Clock).Sub(asked.Add(half)), half
+		}
+	}
+	return ahead, within, nil
+}
+
+// Start starts a program on the host.
+func (c *Conn) Start(ctx context.Context, p testbed.Program) (testbed.Process, error) {
+	started := &remote{conn: c, name: p.Name, stdout: p.Stdout, done: make(chan struct{})}
+	e, err := c.ask(ctx, request{Start: &program{p.Name, p.Path, p.Args, p.CPUs, p.Stdout != nil}}, started)
+	if err != nil {
+		if ctx.Err() != nil {
+			_ = c.out.write(request{ID: started.id, Stop: int(syscall.SIGKILL)}) // in case that it starts after all
+		}
+		return nil, err
+	}
+	started.pid = e.Pid
+	return started, nil
+}
+
+// remote is a program on the host.
+type remote struct {
+	conn   *Conn
+	name   string
+	stdout io.Writer // written by the connection's reader; nil: nobody wants it
+	id     int       // of its request
+	pid    int       // set before it is handed out
+
+	done chan struct{} // closed when it has ended
+	code int           // once done is closed
+	how  error         // likewise
+}
+
+func (p *remote) end(code int, how error) {
+	p.code, p.how = code, how
+	close(p.done)
+}
+
+// Pid returns its id on its host.
+func (p *remote) Pid() int { return p.pid }
+
+// Done returns a channel that is closed when it has ended, or the connection.
+func (p *remote) Done() <-chan struct{} { return p.done }
+
+// Ended returns how it has ended, if it has.
+func (p *remote) Ended() error {
+	select {
+	case <-p.done:
+		return p.how
+	default:
+		return nil
+	}
+}
+
+// ExitCode returns what it ended with; -1 while it runs, when a signal ended it, or the connection has.
+func (p *remote) ExitCode() int {
+	if p.Ended() == nil {
+		return -1
+	}
+	return p.code
+}
+
+// Stop has the host stop it. A host that doesn't answer any more loses its connection, and with it the program.
+func (p *remote) Stop(signal syscall.Signal) {
+	if p.Ended() != nil {
+		return
+	}
+	_ = p.conn.out.write(request{ID: p.id, Stop: int(signal)}) // if the connection is broken its reader ends the program
+	late := time.NewTimer(stopTimeout)
+	defer late.Stop()
+	select {
+	case <-p.done:
+	case <-late.C:
+		p.conn.Close()
+	}
+}

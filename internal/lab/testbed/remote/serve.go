@@ -1,0 +1,151 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"sync"
+	"syscall"
+	"time"
+
+	"mcmw/internal/lab/process"
+	"mcmw/internal/lab/testbed"
+)
+
+// Starter starts programs. A testbed.Host is one.
+type Starter interface {
+	Start(ctx context.Context, p testbed.Program) (testbed.Process, error)
+}
+
+// server is the host's side of a connection.
+type server struct {
+	ctx     context.Context
+	starter Starter
+	out     *writer
+
+	// owned by Serve's loop
+	programs map[int]testbed.Process
+
+	ending sync.WaitGroup // the goroutines that wait for the end of programs
+}
+
+// Serve does what the requests of in say and writes what happens to out. When in ends, or ctx, or out breaks, it kills the programs
+// that still run and returns; then a read of in may still be under way.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, starter Starter, version string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &server{ctx: ctx, starter: starter, out: newWriter(out), programs: map[int]testbed.Process{}}
+	if err := s.out.write(event{Hello: &hello{protocol, version}}); err != nil {
+		return err
+	}
+	requests := make(chan request) // reader -> this loop; never closed
+	go func() {
+		err := read(in, func(r request) error {
+			select {
+			case requests <- r:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		if err == nil {
+			err = io.EOF
+		}
+		cancel(err)
+	}()
+	err := s.loop(requests)
+	for _, p := range s.programs {
+		s.ending.Go(func() { p.Stop(syscall.SIGKILL) })
+	}
+	s.ending.Wait()
+	return err
+}
+
+// loop does what is requested until the connection ends.
+func (s *server) loop(requests <-chan request) error {
+	for {
+		var err error
+		select {
+		case r := <-requests:
+			err = s.serve(r)
+		case <-s.ctx.Done():
+			if err = context.Cause(s.ctx); errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
+				return nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// serve does what a request says. The error is one of the connection.
+func (s *server) serve(r request) error {
+	switch {
+	case r.Start != nil:
+		return s.start(r.ID, r.Start)
+	case r.Stop > 0:
+		if p, ok := s.programs[r.ID]; ok {
+			s.ending.Go(func() { p.Stop(syscall.Signal(r.Stop)) })
+		}
+		return nil
+	case r.FreePort != "":
+		port, err := process.FreePort(r.FreePort)
+		if err != nil {
+			return s.out.write(event{ID: r.ID, Error: err.Error()})
+		}
+		return s.out.write(event{ID: r.ID, Port: port})
+	case r.Clock:
+		return s.out.write(event{ID: r.ID, Clock: time.Now().UnixNano()})
+	default:
+		return fmt.Errorf("request %d asks for nothing that is known here; expected the same mcmwlab on both sides", r.ID)
+	}
+}
+
+// start starts a program and has its output and its end told.
+func (s *server) start(id int, wanted *program) error {
+	if _, ok := s.programs[id]; ok {
+		return s.out.write(event{ID: id, Error: fmt.Sprintf("there is a program %d already", id)})
+	}
+	p := testbed.Program{Name: wanted.Name, Path: wanted.Path, Args: wanted.Args, CPUs: wanted.CPUs}
+	begun := make(chan struct{}) // closed when its start was told, which comes before its output
+	defer close(begun)
+	if wanted.Stdout {
+		p.Stdout = &output{id, begun, s.out}
+	}
+	started, err := s.starter.Start(s.ctx, p)
+	if err != nil {
+		return s.out.write(event{ID: id, Error: err.Error()})
+	}
+	maps.DeleteFunc(s.programs, func(_ int, p testbed.Process) bool { return p.Ended() != nil })
+	s.programs[id] = started
+	s.ending.Go(func() {
+		<-started.Done()
+		<-begun
+		e := &ended{Code: started.ExitCode(), Text: started.Ended().Error()}
+		_ = s.out.write(event{ID: id, Ended: e}) // a connection that is broken ends by its reader, too
+	})
+	return s.out.write(event{ID: id, Pid: started.Pid()})
+}
+
+// output tells what a program writes.
+type output struct {
+	id    int
+	begun <-chan struct{}
+	out   *writer
+}
+
+// Write tells all of p.
+func (o *output) Write(p []byte) (n int, err error) {
+	<-o.begun
+	for n < len(p) {
+		part := p[n:min(n+maxOutput, len(p))]
+		if err := o.out.write(event{ID: o.id, Output: part}); err != nil {
+			return n, err
+		}
+		n += len(part)
+	}
+	return n, nil
+}

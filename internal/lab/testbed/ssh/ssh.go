@@ -1,0 +1,194 @@
+package ssh
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/testbed"
+	"mcmw/internal/lab/testbed/remote"
+)
+
+// maxClockError is how far the clocks of two hosts may be apart: half of a window of the middlewares' statistics, which are matched
+// with the load's by their times.
+const maxClockError = 100 * time.Millisecond
+
+// Programs are what hosts.Start takes as the paths of programs: it knows where each host has them.
+var Programs = testbed.Programs{Memcached: "memcached", Mcmw: "mcmw", Mcmwlab: "mcmwlab"}
+
+// hosts are those of an inventory, connected.
+type hosts struct {
+	all []*host
+	of  map[testbed.Role][]*host
+}
+
+// host is one of them.
+type host struct {
+	experiment.InventoryHost
+	conn  *remote.Conn
+	paths map[string]string // on the host, by Programs
+}
+
+// Open connects to all hosts of an inventory and copies the programs there that they lack. local are their paths on this machine;
+// that of memcached isn't used. The programs of the hosts are Programs.
+func Open(ctx context.Context, inventory *experiment.Inventory, local testbed.Programs) (testbed.Hosts, error) {
+	if _, err := exec.LookPath("ssh"); err != nil {
+		return nil, fmt.Errorf("the testbed ssh needs an ssh client: %w; install it, on Debian: apt-get install openssh-client", err)
+	}
+	binaries, err := toCopy(inventory, local)
+	if err != nil {
+		return nil, err
+	}
+	t := &hosts{of: map[testbed.Role][]*host{}}
+	var connecting sync.WaitGroup
+	problems := make([]error, len(inventory.Hosts))
+	for i, described := range inventory.Hosts {
+		h := &host{InventoryHost: described}
+		t.all = append(t.all, h)
+		for _, role := range described.Roles {
+			t.of[testbed.Role(role)] = append(t.of[testbed.Role(role)], h)
+		}
+		connecting.Go(func() { problems[i] = h.connect(ctx, inventory.Config, binaries) })
+	}
+	connecting.Wait()
+	if ctx.Err() != nil {
+		problems = []error{context.Cause(ctx)}
+	}
+	err = errors.Join(problems...)
+	if err == nil {
+		err = t.checkClocks(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// toCopy reads the programs that some host needs a copy of.
+func toCopy(inventory *experiment.Inventory, local testbed.Programs) (map[string]*binary, error) {
+	binaries := map[string]*binary{}
+	for name, file := range map[string]string{Programs.Mcmw: local.Mcmw, Programs.Mcmwlab: local.Mcmwlab} {
+		if !slices.ContainsFunc(inventory.Hosts, func(h experiment.InventoryHost) bool { return h.Programs[name] == "" }) {
+			continue
+		}
+		b, err := readBinary(name, file)
+		if err != nil {
+			return nil, err
+		}
+		binaries[name] = b
+	}
+	return binaries, nil
+}
+
+// connect makes the connection.
+func (h *host) connect(ctx context.Context, config string, binaries map[string]*binary) (err error) {
+	h.paths = map[string]string{Programs.Memcached: Programs.Memcached}
+	maps.Copy(h.paths, h.InventoryHost.Programs)
+	h.conn, err = remote.Connect(ctx, remote.Command{
+		Host: "host " + h.InventoryHost.Name,
+		Cmd:  command(config, h.InventoryHost),
+		Prepare: func(in *bufio.Reader, out io.Writer) error {
+			s, err := greet(in, out)
+			if err != nil {
+				return err
+			}
+			for _, name := range slices.Sorted(maps.Keys(binaries)) {
+				if h.paths[name] == "" {
+					if h.paths[name], err = s.copy(binaries[name]); err != nil {
+						return err
+					}
+				}
+			}
+			return s.run(h.paths[Programs.Mcmwlab])
+		},
+		Explain: func(code int, stderr string) error { return explain(config, h.InventoryHost, code, stderr) },
+	})
+	return err
+}
+
+// checkClocks refuses hosts whose clocks differ too much.
+func (t *hosts) checkClocks(ctx context.Context) error {
+	clocks := make([]clock, len(t.all))
+	for i, h := range t.all {
+		ahead, within, err := h.conn.Clock(ctx)
+		if err != nil {
+			return err
+		}
+		clocks[i] = clock{h.InventoryHost.Name, ahead, within}
+	}
+	return agree(clocks)
+}
+
+// clock is how far that of a host is ahead of this one's, and how far off that may be.
+type clock struct {
+	host          string
+	ahead, within time.Duration
+}
+
+// agree refuses clocks of which it is certain that they differ too much.
+func agree(clocks []clock) error {
+	for i, a := range clocks {
+		for _, b := range clocks[:i] {
+			if apart := (a.ahead - b.ahead).Abs() - a.within - b.within; apart > maxClockError {
+				return fmt.Errorf("the clocks of the hosts %s and %s are %v apart; expected at most %v: keep them in time, with chrony for instance",
+					b.host, a.host, apart.Round(time.Millisecond), maxClockError)
+			}
+		}
+	}
+	return nil
+}
+
+// Kind returns what the testbed is called.
+func (t *hosts) Kind() string { return "ssh" }
+
+// Host returns the host for a program: those of its role in turn.
+func (t *hosts) Host(role testbed.Role, index int) (testbed.Host, error) {
+	of := t.of[role]
+	if len(of) == 0 {
+		return nil, fmt.Errorf("no host has the role %s", role)
+	}
+	return of[index%len(of)], nil
+}
+
+// Close ends the connections; every host kills what runs there and removes what was copied.
+func (t *hosts) Close() error {
+	var closing sync.WaitGroup
+	for _, h := range t.all {
+		if h.conn != nil {
+			closing.Go(h.conn.Close)
+		}
+	}
+	closing.Wait()
+	return nil
+}
+
+// Name returns the host's name.
+func (h *host) Name() string { return h.InventoryHost.Name }
+
+// Address returns where other hosts reach it.
+func (h *host) Address() string { return h.InventoryHost.Address }
+
+// FreePort returns a port of the host's address that nobody listens on.
+func (h *host) FreePort(ctx context.Context) (int, error) { return h.conn.FreePort(ctx, h.Address()) }
+
+// Start starts a program on the host.
+func (h *host) Start(ctx context.Context, p testbed.Program) (testbed.Process, error) {
+	name := p.Path
+	if path, ok := h.paths[name]; ok {
+		p.Path = path
+	}
+	started, err := h.conn.Start(ctx, p)
+	if err != nil && strings.Contains(err.Error(), "executable file not found") {
+		err = fmt.Errorf("%w; install %s there, or give its path by the key programs of the inventory", err, name)
+	}
+	return started, err
+}

@@ -1,0 +1,95 @@
+package mctest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// SSHD is a real ssh server on loopback, with keys of its own. It ends with the test that started it.
+type SSHD struct {
+	// Config is the path of a client's configuration, in which the server is the host "lab".
+	Config string
+	// KnownHosts, Identity are the client's files.
+	KnownHosts, Identity string
+	// Temp is the directory for temporary files that its sessions are told.
+	Temp string
+	// Port is where it listens, on 127.0.0.1.
+	Port int
+}
+
+// separation is a directory that sshd wants as root.
+const separation = "/run/sshd"
+
+// StartSSHD starts an ssh server that lets the user of the test in; its sessions have the variables of env beside. The test fails
+// when there is no sshd.
+func StartSSHD(t testing.TB, env ...string) *SSHD {
+	t.Helper()
+	program, err := exec.LookPath("sshd")
+	if err != nil {
+		program = "/usr/sbin/sshd" // outside of most people's PATH; it has to be called by its whole path
+	}
+	_, err = os.Stat(program)
+	require.NoError(t, err, "run .ci/deps, or on Debian: apt-get install openssh-server")
+	if os.Geteuid() == 0 {
+		if err := os.Mkdir(separation, 0o755); err == nil {
+			t.Cleanup(func() { os.Remove(separation) })
+		}
+	}
+	dir := t.TempDir()
+	s := &SSHD{
+		Config: filepath.Join(dir, "config"), KnownHosts: filepath.Join(dir, "known_hosts"), Identity: filepath.Join(dir, "id"), Temp: filepath.Join(dir, "temp"),
+	}
+	require.NoError(t, os.Mkdir(s.Temp, 0o755))
+	for _, key := range []string{"host", "id"} {
+		out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", filepath.Join(dir, key)).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	hostKey, err := os.ReadFile(filepath.Join(dir, "host.pub"))
+	require.NoError(t, err)
+	me, err := user.Current()
+	require.NoError(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s.Port = listener.Addr().(*net.TCPAddr).Port
+	require.NoError(t, listener.Close())
+	write := func(path string, lines ...string) {
+		require.NoError(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	}
+	write(s.KnownHosts, fmt.Sprintf("[127.0.0.1]:%d %s", s.Port, hostKey))
+	write(s.Config, "Host lab", "HostName 127.0.0.1", fmt.Sprintf("Port %d", s.Port), "User "+me.Username, "IdentityFile "+s.Identity, "IdentitiesOnly yes",
+		"UserKnownHostsFile "+s.KnownHosts, "GlobalKnownHostsFile none", "StrictHostKeyChecking yes")
+	config := filepath.Join(dir, "sshd_config")
+	write(config, fmt.Sprintf("ListenAddress 127.0.0.1:%d", s.Port), "HostKey "+filepath.Join(dir, "host"), "AuthorizedKeysFile "+s.Identity+".pub",
+		"PidFile none", "StrictModes no", "UsePAM no", "PasswordAuthentication no", "KbdInteractiveAuthentication no", "PermitRootLogin prohibit-password",
+		"MaxStartups 100", "SetEnv "+strings.Join(append(env, "TMPDIR="+s.Temp), " "))
+	cmd := exec.Command(program, "-D", "-e", "-f", config)
+	log := new(Output)
+	cmd.Stderr = log
+	require.NoError(t, cmd.Start())
+	done := make(chan struct{}) // closed when it has ended
+	go func() {
+		defer close(done)
+		_ = cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-done
+	})
+	select {
+	case <-log.Written("Server listening on"):
+	case <-done:
+		require.FailNow(t, "sshd has ended", "%s", log)
+	case <-time.After(startTimeout):
+		require.FailNow(t, "sshd doesn't listen", "%s", log)
+	}
+	return s
+}
