@@ -66,6 +66,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		newReportCommand(),
 		newCheckCommand(),
 		newRunCommand(args, stderr),
+		newTestbedCommand(stderr),
+		newCleanupCommand(),
 		newAgentCommand(),
 		newVersionCommand(),
 		newWaitCommand(),

@@ -28,6 +28,7 @@ type runFlags struct {
 	quiet     bool
 	mcmw      string
 	memcached string
+	testbed   string
 }
 
 func newRunCommand(args []string, stderr io.Writer) *cobra.Command {
@@ -40,6 +41,7 @@ manifest, a database and the raw outputs. A record is never overwritten. An expe
 whatever way, goes on with --resume and makes the runs that are missing or have failed.`,
 		Example: `  mcmwlab run experiments/quick.yaml
   mcmwlab run experiments/sweep.yaml --quick --out results/sweep-quick
+  mcmwlab run experiments/sweep.yaml --testbed vm
   mcmwlab run experiments/sweep.yaml --resume`,
 		Args: oneFile,
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -51,6 +53,7 @@ whatever way, goes on with --resume and makes the runs that are missing or have 
 	flags.BoolVar(&f.resume, "resume", false, "go on with the record that is there")
 	flags.BoolVar(&f.quickly, "quick", false, "run the file's quick profile")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
+	flags.StringVar(&f.testbed, "testbed", "", "kind of testbed to run it on instead of the file's: local, vm (docs/testbeds.md)")
 	flags.StringVar(&f.mcmw, "mcmw", "", "path of the mcmw binary (default: mcmw beside this program)")
 	flags.StringVar(&f.memcached, "memcached", "memcached", "path of the memcached binary, or its name in PATH")
 	return cmd
@@ -61,6 +64,11 @@ func (f *runFlags) run(ctx context.Context, file string, command []string, stdou
 	if err != nil {
 		return err
 	}
+	if f.testbed != "" {
+		if err := e.On(f.testbed); err != nil {
+			return usageError{fmt.Errorf("--testbed: %w", err)}
+		}
+	}
 	if f.out == "" {
 		f.out = filepath.Join("results", e.Name)
 	}
@@ -68,8 +76,15 @@ func (f *runFlags) run(ctx context.Context, file string, command []string, stdou
 	if err != nil {
 		return usageError{err}
 	}
-	bed := testbed.OnHosts(testbed.Local(), programs, e.CPUs)
+	hosts, err := hostsOf(e)
+	if err != nil {
+		return err
+	}
 	p := newProgress(stderr)
+	if !f.quiet {
+		showShortfalls(p.out, hosts)
+	}
+	bed := testbed.OnHosts(hosts, programs, e.CPUs)
 	o := runner.Options{Experiment: e, Testbed: bed, Dir: f.out, Resume: f.resume, Quick: f.quickly, Command: command, Check: check.Run, CheckSet: check.Set}
 	if !f.quiet {
 		o.Progress = func(step runner.Progress) { showRun(p, step) }

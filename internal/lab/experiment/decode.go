@@ -102,7 +102,7 @@ type file struct {
 
 func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 	e := &Experiment{
-		Testbed: "local", Order: Interleaved, Repetitions: 3,
+		Testbed: LocalTestbed, Order: Interleaved, Repetitions: 3,
 		Phases: Phases{Populate: true, Restart: true, WarmUp: 2 * time.Second, Duration: 10 * time.Second},
 	}
 	root, err := strictyaml.Mapping(text, "name: value")
@@ -160,6 +160,7 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 	case f.stop != nil && e.Order == Random:
 		d.problem(f.stop, "stop", "the order random needs to know all runs before the first; expected order interleaved or listed with a stop rule")
 	}
+	e.completeMachines()
 	if len(d.problems) == 0 {
 		d.design(e, f)
 	}
@@ -235,6 +236,7 @@ func (d *decoder) testbed(n *yaml.Node, key string, e *Experiment) {
 		e.Testbed = d.word(n, key, testbeds)
 		return
 	}
+	ofVM := map[string]*yaml.Node{} // what only the testbed vm knows
 	d.mapping(n, key, map[string]func(string, *yaml.Node){
 		"kind": func(key string, n *yaml.Node) { e.Testbed = d.word(n, key, testbeds) },
 		"cpus": func(key string, n *yaml.Node) {
@@ -248,11 +250,15 @@ func (d *decoder) testbed(n *yaml.Node, key string, e *Experiment) {
 			}
 			d.mapping(n, key, map[string]func(string, *yaml.Node){"server": read("server"), "middleware": read("middleware"), "load": read("load")})
 		},
+		"hosts": func(key string, n *yaml.Node) { e.Machines, ofVM["hosts"] = d.machines(n, key), n },
+		"delay": func(key string, n *yaml.Node) { e.Delay, ofVM["delay"] = d.delay(n, key), n },
 	})
+	for name, n := range ofVM {
+		if e.Testbed != VMTestbed && e.Testbed != "" {
+			d.problem(n, key+"."+name, "it is for kind: %s, and this testbed is %s", VMTestbed, e.Testbed)
+		}
+	}
 }
-
-// testbeds are the kinds of testbeds there are.
-var testbeds = []string{"local"}
 
 // values reads settings and their values; at gets where each stands.
 func (d *decoder) values(n *yaml.Node, key string, at map[string]*yaml.Node) Values {

@@ -13,6 +13,9 @@ type Experiment struct {
 	// CPUs are the processors that the programs of a role may use; a role without an entry may use all. Roles are those of
 	// package testbed: server, middleware, load.
 	CPUs map[string][]int
+	// Machines are those of the testbed vm, by role; Delay is how long a packet travels from one to another.
+	Machines map[string]Machine
+	Delay    time.Duration
 
 	Factors []Factor // what varies; empty for a listed design, whose points say it themselves
 	Points  []Point
@@ -25,6 +28,9 @@ type Experiment struct {
 
 	Text []byte // the file as it was
 }
+
+// roles are what the programs of an experiment are to it.
+var roles = []string{"server", "middleware", "load"}
 
 // Factor is a setting that varies.
 type Factor struct {

@@ -18,7 +18,7 @@ func (e *Experiment) WritePlan(w io.Writer) error {
 		title += ": " + e.Title
 	}
 	line("experiment", "%s", title)
-	line("testbed", "%s%s", e.Testbed, e.pinned())
+	line("testbed", "%s%s%s", e.Testbed, e.machines(), e.pinned())
 	for i, f := range e.Factors {
 		name := ""
 		if i == 0 {
@@ -81,9 +81,26 @@ func (e *Experiment) constants() string {
 	return strings.Join(parts, ", ")
 }
 
+// machines returns the machines of the testbed vm.
+func (e *Experiment) machines() string {
+	var parts []string
+	for _, role := range roles {
+		if m, ok := e.Machines[role]; ok {
+			parts = append(parts, role+": "+m.String())
+		}
+	}
+	if e.Delay > 0 {
+		parts = append(parts, fmt.Sprintf("delay %v", e.Delay))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(parts, "; ")
+}
+
 func (e *Experiment) pinned() string {
 	var parts []string
-	for _, role := range []string{"server", "middleware", "load"} {
+	for _, role := range roles {
 		if cpus := e.CPUs[role]; len(cpus) > 0 {
 			parts = append(parts, fmt.Sprintf("%s on processors %s", role, strings.Trim(strings.ReplaceAll(fmt.Sprint(cpus), " ", ","), "[]")))
 		}

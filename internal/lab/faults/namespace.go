@@ -40,7 +40,9 @@ func newNamespace(ctx context.Context) (*namespace, error) {
 	if _, err := exec.LookPath("ip"); err != nil {
 		return nil, errNoNamespace{errors.New("network namespaces need the program ip, on Debian: apt-get install iproute2")}
 	}
-	removeOrphans(ctx)
+	if _, err := RemoveOrphans(ctx); err != nil {
+		return nil, errNoNamespace{err}
+	}
 	n := int(namespaces.Add(1))
 	// Two networks of four addresses out of those for tests of network devices (RFC 2544).
 	network := fmt.Sprintf("198.18.%d.", os.Getpid()%250+1)
@@ -102,21 +104,29 @@ func (s *namespace) remove() error {
 		ignoreMissing(run(ctx, "ip netns del "+s.name)))
 }
 
-// removeOrphans removes namespaces whose makers are gone.
-func removeOrphans(ctx context.Context) {
+// RemoveOrphans removes namespaces whose makers are gone, and returns their names. Without the program ip there are none.
+func RemoveOrphans(ctx context.Context) (removed []string, err error) {
+	if _, err := exec.LookPath("ip"); err != nil {
+		return nil, nil
+	}
 	list, err := exec.CommandContext(ctx, "ip", "netns", "list").Output()
 	if err != nil {
-		return
+		return nil, fmt.Errorf("ip netns list: %w", err)
 	}
 	for line := range strings.Lines(string(list)) {
 		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		digits, _, ok := strings.Cut(strings.TrimPrefix(name, namespacePrefix), "-")
-		pid, err := strconv.Atoi(digits)
-		if !ok || err != nil || !strings.HasPrefix(name, namespacePrefix) || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		pid, convErr := strconv.Atoi(digits)
+		if !ok || convErr != nil || !strings.HasPrefix(name, namespacePrefix) || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			continue
 		}
-		_ = run(ctx, "ip netns del "+name)
+		if delErr := run(ctx, "ip netns del "+name); delErr != nil {
+			err = errors.Join(err, ignoreMissing(delErr))
+			continue
+		}
+		removed = append(removed, name)
 	}
+	return removed, err
 }
 
 // run runs a command line without quotes.

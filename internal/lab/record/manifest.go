@@ -28,10 +28,25 @@ type Manifest struct {
 	// Versions of the programs that took part, by their names.
 	Versions map[string]string `json:"versions,omitempty"`
 	Host     Host              `json:"host"`
+	// Machines are what the testbed's machines were like, if it knows. Shortfalls say in what they were less than was asked for.
+	Machines   []Machine `json:"machines,omitempty"`
+	Shortfalls []string  `json:"shortfalls,omitempty"`
 	// Path is the round-trip time and the bandwidth between clients and servers, measured before the set.
 	Path []Value `json:"path,omitempty"`
 	// Imported is the format that the record was made from, if it was not measured here.
 	Imported string `json:"imported,omitempty"`
+}
+
+// Machine is what one machine of a testbed was like, as asked for. What is 0 was not limited.
+type Machine struct {
+	Name     string  `json:"name"`
+	Preset   string  `json:"preset,omitempty"` // the size that it stands for
+	Address  string  `json:"address,omitempty"`
+	CPUs     float64 `json:"cpus,omitempty"`     // seconds of processor time per second
+	Memory   int64   `json:"memory,omitempty"`   // bytes
+	Upload   float64 `json:"upload,omitempty"`   // payload of TCP from the machine, bytes per second
+	Download float64 `json:"download,omitempty"` // and to it
+	Delay    float64 `json:"delay,omitempty"`    // for which packets travel to another machine, seconds
 }
 
 // Host is the machine that a set ran on.

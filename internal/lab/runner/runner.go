@@ -130,7 +130,7 @@ func (r *runner) create(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	m.Versions, m.Host = description.Versions, description.Host
+	m.Versions, m.Host, m.Machines, m.Shortfalls = description.Versions, description.Host, description.Machines, description.Shortfalls
 	if m.Path, err = r.Testbed.MeasurePath(ctx); err != nil {
 		return err
 	}
@@ -160,6 +160,8 @@ func (r *runner) recall(ctx context.Context) error {
 	switch {
 	case m.Experiment != string(r.Experiment.Text):
 		return fmt.Errorf("%s: it is a record of another experiment (%s), or its file was changed since; expected the file as it was", r.Dir, m.Name)
+	case r.Resume && m.Testbed != r.Experiment.Testbed:
+		return fmt.Errorf("%s: it was begun on the testbed %s, not on %s; expected the same", r.Dir, m.Testbed, r.Experiment.Testbed)
 	case r.Resume && slices.Contains(m.Command, "--quick") != r.Quick:
 		return fmt.Errorf("%s: it was begun with another choice of --quick; expected the same", r.Dir)
 	}

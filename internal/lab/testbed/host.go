@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"syscall"
+
+	"mcmw/internal/lab/record"
 )
 
 // Host is a machine, or what stands for one, that programs can be run on.
@@ -51,6 +53,12 @@ type Hosts interface {
 	Host(role Role, index int) (Host, error)
 	// Close gives up the hosts.
 	Close() error
+}
+
+// Describer is hosts that know what they are made of.
+type Describer interface {
+	// Machines returns what the hosts are like, and in what they fall short of what was asked for, a sentence each.
+	Machines() (machines []record.Machine, shortfalls []string)
 }
 
 // Programs are the paths of the programs on the hosts.

@@ -29,7 +29,7 @@ func (local) Start(_ context.Context, p Program) (Process, error) {
 	cmd := exec.Command(p.Path, p.Args...)
 	cmd.Stdout = p.Stdout
 	var started *process.Process
-	err := onProcessors(p.CPUs, func() (err error) {
+	err := OnProcessors(p.CPUs, func() (err error) {
 		started, err = process.Start(p.Name, "", cmd)
 		return err
 	})
@@ -39,9 +39,9 @@ func (local) Start(_ context.Context, p Program) (Process, error) {
 	return started, nil
 }
 
-// onProcessors calls start on a thread that may use only those processors, which its children inherit before they make threads
+// OnProcessors calls start on a thread that may use only those processors, which its children inherit before they make threads
 // of their own. No processors mean all.
-func onProcessors(cpus []int, start func() error) error {
+func OnProcessors(cpus []int, start func() error) error {
 	if len(cpus) == 0 {
 		return start()
 	}

@@ -4,15 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	"mcmw/internal/lab/agent"
 	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/process"
 	"mcmw/internal/lab/record"
@@ -56,14 +52,24 @@ func (t *onHosts) start(ctx context.Context, role Role, index int, p Program) (P
 
 // output runs a program of a role to its end and returns what it wrote.
 func (t *onHosts) output(ctx context.Context, role Role, name, path string, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, shortTimeout)
-	defer cancel()
-	var out bytes.Buffer
-	p, err := t.start(ctx, role, 0, Program{Name: name, Path: path, Args: args, Stdout: &out})
+	host, err := t.hosts.Host(role, 0)
 	if err != nil {
 		return nil, err
 	}
-	if err := awaitEnd(ctx, p); err != nil {
+	return output(ctx, host, Program{Name: name, Path: path, Args: args, CPUs: t.cpus[string(role)]})
+}
+
+// output runs a program on a host to its end and returns what it wrote.
+func output(ctx context.Context, host Host, p Program) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, shortTimeout)
+	defer cancel()
+	var out bytes.Buffer
+	p.Stdout = &out
+	process, err := host.Start(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := awaitEnd(ctx, process); err != nil {
 		return nil, err
 	}
 	return out.Bytes(), nil
@@ -87,6 +93,9 @@ func awaitEnd(ctx context.Context, p Process) error {
 // Describe asks the programs and the host of the first server.
 func (t *onHosts) Describe(ctx context.Context) (d Description, err error) {
 	d.Versions = map[string]string{}
+	if hosts, ok := t.hosts.(Describer); ok {
+		d.Machines, d.Shortfalls = hosts.Machines()
+	}
 	for _, program := range []struct {
 		role       Role
 		name, path string
@@ -130,27 +139,17 @@ func (t *onHosts) MeasurePath(ctx context.Context) (values []record.Value, err e
 // measurePath measures the path between the first hosts of two roles. The bandwidth is that of the narrower direction; those of the
 // directions have sources of their own.
 func (t *onHosts) measurePath(ctx context.Context, source string, from, to Role) ([]record.Value, error) {
-	target, err := t.hosts.Host(to, 0)
+	var ends [2]pathEnd
+	for i, role := range []Role{from, to} {
+		host, err := t.hosts.Host(role, 0)
+		if err != nil {
+			return nil, err
+		}
+		ends[i] = pathEnd{host, t.cpus[string(role)]}
+	}
+	p, err := measurePath(ctx, t.programs.Mcmwlab, ends[0], ends[1], pathBulk)
 	if err != nil {
 		return nil, err
-	}
-	port, err := target.FreePort(ctx)
-	if err != nil {
-		return nil, err
-	}
-	address := net.JoinHostPort(target.Address(), strconv.Itoa(port))
-	server, err := t.start(ctx, to, 0, Program{Name: "path server", Path: t.programs.Mcmwlab, Args: []string{"agent", "path-server", "--listen", address}})
-	if err != nil {
-		return nil, err
-	}
-	defer server.Stop(syscall.SIGTERM)
-	text, err := t.output(ctx, from, "mcmwlab agent", t.programs.Mcmwlab, "agent", "path", "--to", address, "--bulk", pathBulk.String())
-	if err != nil {
-		return nil, errors.Join(err, server.Ended())
-	}
-	var p agent.Path
-	if err := json.Unmarshal(text, &p); err != nil {
-		return nil, fmt.Errorf("the path from %s to %s: %w", from, to, err)
 	}
 	return []record.Value{
 		{Source: source, Metric: "round_trip_time_mean", Value: p.RoundTripMean},

@@ -48,6 +48,9 @@ type Testbed interface {
 type Description struct {
 	Versions map[string]string
 	Host     record.Host
+	// Machines are what the hosts are like, if the testbed knows; Shortfalls say in what they are less than was asked for.
+	Machines   []record.Machine
+	Shortfalls []string
 }
 
 // Deployment is servers and middlewares that run. It is used by one goroutine.

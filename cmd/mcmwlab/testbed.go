@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/testbed"
+	"mcmw/internal/lab/testbed/vm"
+)
+
+// hostsOf returns the hosts that an experiment runs on. They must be closed.
+func hostsOf(e *experiment.Experiment) (testbed.Hosts, error) {
+	switch e.Testbed {
+	case experiment.VMTestbed:
+		hosts, err := vm.New(e.Machines, e.Delay)
+		if err != nil {
+			return nil, err
+		}
+		return hosts, nil
+	default:
+		return testbed.Local(), nil
+	}
+}
+
+// showShortfalls says in what hosts are less than was asked for.
+func showShortfalls(w io.Writer, hosts testbed.Hosts) {
+	if d, ok := hosts.(testbed.Describer); ok {
+		_, shortfalls := d.Machines()
+		for _, s := range shortfalls {
+			fmt.Fprintln(w, "note:", s)
+		}
+	}
+}
+
+func newTestbedCommand(stderr io.Writer) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "testbed",
+		Short: "Show what testbeds are like",
+		Args:  noArguments,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newTestbedVMCommand(stderr))
+	return cmd
+}
+
+// machinesFlags are the flags of `mcmwlab testbed vm`.
+type machinesFlags struct {
+	quickly, asJSON bool
+	bulk            time.Duration
+}
+
+func newTestbedVMCommand(stderr io.Writer) *cobra.Command {
+	f := machinesFlags{bulk: 2 * time.Second}
+	cmd := &cobra.Command{
+		Use:   "vm [FILE]",
+		Short: "Make emulated machines and measure what their network carries",
+		Long: `Make the machines of an experiment's file, or those of the 2018 report, measure bandwidth and round trips between each of
+them and one more that has no limits, and show that beside what was asked for. It needs root.`,
+		Example: `  mcmwlab testbed vm
+  mcmwlab testbed vm experiments/sweep.yaml --json`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), args, cmd.OutOrStdout(), stderr)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.quickly, "quick", false, "take the file's quick profile")
+	flags.BoolVar(&f.asJSON, "json", false, "write JSON")
+	flags.Var((*seconds)(&f.bulk), "bulk", "how long each direction carries bulk: seconds, or a duration")
+	return cmd
+}
+
+func (f *machinesFlags) run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	if f.bulk < 100*time.Millisecond || f.bulk > 20*time.Second {
+		return usageError{fmt.Errorf("--bulk %v: expected 100ms to 20s", f.bulk)}
+	}
+	e := &experiment.Experiment{}
+	if len(args) > 0 {
+		if e, err = readExperiment(args[0], f.quickly); err != nil {
+			return err
+		}
+	}
+	if err := e.On(experiment.VMTestbed); err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	hosts, err := vm.New(e.Machines, e.Delay)
+	if err != nil {
+		return err
+	}
+	p := newProgress(stderr)
+	c, err := hosts.Calibrate(ctx, program, f.bulk, func(machine string) { p.show("measuring " + machine) })
+	p.clear()
+	if err = errors.Join(err, hosts.Close()); err != nil {
+		return err
+	}
+	if f.asJSON {
+		out := json.NewEncoder(stdout)
+		out.SetIndent("", "  ")
+		return out.Encode(c)
+	}
+	return writeCalibration(stdout, c)
+}
+
+// writeCalibration writes a table of the machines for people.
+func writeCalibration(w io.Writer, c vm.Calibration) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "machine\tsize\tprocessors\tmemory\tupload Mbit/s\tmeasured\t\tdownload Mbit/s\tmeasured\t\tround trip ms")
+	for _, m := range c.Machines {
+		memory := "all"
+		if m.Memory > 0 {
+			memory = fmt.Sprintf("%d MiB", m.Memory>>20)
+		}
+		cpus := "all"
+		if m.CPUs > 0 {
+			cpus = fmt.Sprintf("%g", m.CPUs)
+		}
+		size := m.Preset
+		if size == "" {
+			size = "-"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%.3f\n", m.Name, size, cpus, memory,
+			against(m.Upload, m.Measured.Upload), against(m.Download, m.Measured.Download), m.Measured.RoundTripMean*1e3)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, s := range c.Shortfalls {
+		fmt.Fprintln(w, "note:", s)
+	}
+	return nil
+}
+
+// against returns three cells: a bandwidth that was asked for, one that was measured, bytes per second, and by how much it is off.
+func against(asked, measured float64) string {
+	const megabit = 1e6 / 8
+	if asked == 0 {
+		return fmt.Sprintf("no limit\t%.1f\t", measured/megabit)
+	}
+	return fmt.Sprintf("%.1f\t%.1f\t%+.1f %%", asked/megabit, measured/megabit, 100*(measured/asked-1))
+}

@@ -1,0 +1,127 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/spell"
+)
+
+// The kinds of testbeds.
+const (
+	LocalTestbed = "local" // this machine
+	VMTestbed    = "vm"    // emulated machines on this one
+)
+
+// testbeds are the kinds of testbeds there are.
+var testbeds = []string{LocalTestbed, VMTestbed}
+
+const (
+	// maxMachines bounds the machines of a role: each has an address and interfaces.
+	maxMachines = 200
+	// minBandwidth and maxBandwidth are what the kernel's token buckets are exact for, bytes per second.
+	minBandwidth = 100e3 / 8
+	maxBandwidth = 25e9 / 8
+	// minMemory is what a program needs to start, bytes.
+	minMemory = 16 * mebibyte
+	maxMemory = 1 << 50
+	minCPUs   = 0.01
+	maxCPUs   = 1024
+	// maxDelay is more than the way around the earth takes.
+	maxDelay = 10 * time.Second
+)
+
+// On moves the experiment to another kind of testbed, as if its file had asked for that kind and no more. What the file says about
+// its own kind stays if it is the same.
+func (e *Experiment) On(kind string) error {
+	if kind == e.Testbed {
+		return nil
+	}
+	if !slices.Contains(testbeds, kind) {
+		return fmt.Errorf("testbed %q; expected one of %s%s", kind, strings.Join(testbeds, ", "), spell.DidYouMean(kind, testbeds))
+	}
+	e.Testbed, e.CPUs, e.Machines, e.Delay = kind, nil, nil, 0
+	e.completeMachines()
+	return nil
+}
+
+// completeMachines gives the testbed vm the machines that its file doesn't speak of.
+func (e *Experiment) completeMachines() {
+	if e.Testbed != VMTestbed {
+		return
+	}
+	if e.Machines == nil {
+		e.Machines = map[string]Machine{}
+	}
+	for role, m := range defaultMachines {
+		if _, ok := e.Machines[role]; !ok {
+			e.Machines[role] = m
+		}
+	}
+}
+
+// machines reads the machines by role.
+func (d *decoder) machines(n *yaml.Node, key string) map[string]Machine {
+	machines := map[string]Machine{}
+	fields := map[string]func(string, *yaml.Node){}
+	for role := range defaultMachines {
+		fields[role] = func(key string, n *yaml.Node) { machines[role] = d.machine(n, key) }
+	}
+	d.mapping(n, key, fields)
+	return machines
+}
+
+// machine reads what the machines of a role are like. What is given beside a preset replaces what the preset says.
+func (d *decoder) machine(n *yaml.Node, key string) Machine {
+	m := Machine{Count: 1}
+	if n.Kind == yaml.MappingNode {
+		if name := child(n, "preset"); name != nil {
+			m = preset(d.word(name, key+".preset", presetNames), 1)
+		}
+	}
+	own := func(read func(string, *yaml.Node)) func(string, *yaml.Node) {
+		return func(key string, n *yaml.Node) {
+			m.Preset = ""
+			read(key, n)
+		}
+	}
+	d.mapping(n, key, map[string]func(string, *yaml.Node){
+		"preset": func(string, *yaml.Node) {},
+		"count":  func(key string, n *yaml.Node) { m.Count = d.whole(n, key, 1, maxMachines) },
+		"cpus":   own(func(key string, n *yaml.Node) { m.CPUs = d.number(n, key, minCPUs, maxCPUs) }),
+		"memory": own(func(key string, n *yaml.Node) {
+			m.Memory = int64(d.quantity(n, key, "memory such as 1792MiB or 3.5GiB, at least 16MiB", memories, minMemory, maxMemory))
+		}),
+		"upload":   own(func(key string, n *yaml.Node) { m.Upload = d.bandwidth(n, key) }),
+		"download": own(func(key string, n *yaml.Node) { m.Download = d.bandwidth(n, key) }),
+	})
+	return m
+}
+
+func (d *decoder) bandwidth(n *yaml.Node, key string) float64 {
+	return d.quantity(n, key, "a bandwidth such as 100Mbit or 1Gbit, from 100kbit to 25Gbit", bandwidths, minBandwidth, maxBandwidth)
+}
+
+// quantity returns a number with its unit, in base units; 0 after a problem.
+func (d *decoder) quantity(n *yaml.Node, key, accepts string, units []unit, low, high float64) (v float64) {
+	d.scalar(n, key, accepts, func(text string) bool {
+		var err error
+		v, err = parseQuantity(text, units, high)
+		return err == nil && v >= low
+	})
+	return v
+}
+
+// delay returns a time for which packets travel; 0 after a problem.
+func (d *decoder) delay(n *yaml.Node, key string) (v time.Duration) {
+	d.scalar(n, key, "a duration such as 0.5ms, at most "+maxDelay.String(), func(text string) bool {
+		var err error
+		v, err = parseTime(text)
+		return err == nil && v <= maxDelay
+	})
+	return v
+}

@@ -1,0 +1,117 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"mcmw/internal/lab/cgroup"
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/kernel"
+)
+
+// features is what this machine can do.
+type features struct {
+	tree   *cgroup.Tree
+	netem  bool // packets can be delayed
+	cpus   int
+	memory int64 // bytes
+}
+
+// able finds out what this machine can do. The error says what is missing.
+func able() (f features, err error) {
+	if os.Geteuid() != 0 {
+		return f, errors.New("it makes network namespaces and control groups, which needs root; run it as root, or choose the testbed local")
+	}
+	if f.tree, err = cgroup.Find(); err != nil {
+		return f, err
+	}
+	if f.netem, err = disciplines(); err != nil {
+		return f, err
+	}
+	f.cpus = runtime.NumCPU()
+	memory, err := kernel.Memory()
+	f.memory = int64(memory)
+	return f, err
+}
+
+// disciplines tries the queueing disciplines in a namespace that is thrown away. netem is wanted, a token bucket is needed.
+func disciplines() (netem bool, err error) {
+	space, err := newNamespace()
+	if err != nil {
+		if errors.Is(err, unix.EPERM) {
+			err = fmt.Errorf("%w; in a container it needs the capability SYS_ADMIN", err)
+		}
+		return false, err
+	}
+	defer space.close()
+	err = space.configure(func(h *netlink.Handle) error {
+		if err := shape(h, "lo", 1e6, 0); err != nil {
+			return fmt.Errorf("this kernel has no token bucket (CONFIG_NET_SCH_TBF, module sch_tbf): %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	// A namespace of its own: the first discipline has the place.
+	other, err := newNamespace()
+	if err != nil {
+		return false, err
+	}
+	defer other.close()
+	err = other.configure(func(h *netlink.Handle) error { return shape(h, "lo", 0, time.Millisecond) })
+	return err == nil, nil
+}
+
+// bounded returns a machine without the limits that this machine can't exceed.
+func (f features) bounded(m experiment.Machine) experiment.Machine {
+	if m.CPUs >= float64(f.cpus) {
+		m.CPUs = 0
+	}
+	if m.Memory >= f.memory {
+		m.Memory = 0
+	}
+	return m
+}
+
+// shortfalls says in what machines will be less than was asked for.
+func (f features) shortfalls(machines map[string]experiment.Machine, delay time.Duration) (shortfalls []string) {
+	say := func(format string, args ...any) { shortfalls = append(shortfalls, fmt.Sprintf(format, args...)) }
+	var cpus float64
+	var memory int64
+	for _, role := range roles {
+		m, name := machines[string(role)], string(role)+" machines"
+		if m.Preset != "" {
+			name += " (" + m.Preset + ")"
+		}
+		if m.CPUs > float64(f.cpus) {
+			say("the %s have %d processors instead of %g: this machine has no more", name, f.cpus, m.CPUs)
+		}
+		if m.Memory > f.memory {
+			say("the %s have %s instead of %s of memory: this machine has no more", name, gibibytes(f.memory), gibibytes(m.Memory))
+		}
+		cpus += float64(m.Count) * min(m.CPUs, float64(f.cpus))
+		memory += int64(m.Count) * min(m.Memory, f.memory)
+	}
+	if cpus > float64(f.cpus) {
+		say("the machines together have %g processors, which share the %d of this machine: what needs more than these is slower than on machines of their own", cpus, f.cpus)
+	}
+	if memory > f.memory {
+		say("the machines together have %s of memory, which share the %s of this machine", gibibytes(memory), gibibytes(f.memory))
+	}
+	if delay > 0 && !f.netem {
+		say("packets don't travel for %v: this kernel can't delay them (CONFIG_NET_SCH_NETEM, module sch_netem)", delay)
+	}
+	return shortfalls
+}
+
+func gibibytes(bytes int64) string {
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(bytes)/(1<<30)), ".0") + " GiB"
+}

@@ -1,0 +1,39 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"mcmw/internal/lab/agent"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/testbed"
+)
+
+// Calibration is what machines were asked to be like, beside what their network carries.
+type Calibration struct {
+	Machines   []Calibrated `json:"machines"`
+	Shortfalls []string     `json:"shortfalls,omitempty"`
+}
+
+// Calibrated is one machine. Measured is its path to a machine without limits: Upload is what it sends.
+type Calibrated struct {
+	record.Machine
+	Measured agent.Path `json:"measured"`
+}
+
+// Calibrate measures every machine, one after another. mcmwlab is the path of that program, bulk how long each direction of each
+// carries bulk. next is told the name of the machine before it is measured.
+func (v *Hosts) Calibrate(ctx context.Context, mcmwlab string, bulk time.Duration, next func(machine string)) (c Calibration, err error) {
+	machines, shortfalls := v.Machines()
+	c.Shortfalls = shortfalls
+	for i, m := range v.all() {
+		next(m.name)
+		path, err := testbed.MeasurePath(ctx, mcmwlab, m, v.probe, bulk)
+		if err != nil {
+			return c, fmt.Errorf("measuring %s: %w", m.name, err)
+		}
+		c.Machines = append(c.Machines, Calibrated{machines[i], path})
+	}
+	return c, nil
+}

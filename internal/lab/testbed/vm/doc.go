@@ -1,0 +1,16 @@
+// Package vm emulates machines on this one: hosts of a testbed, each with its own network, bandwidths, processor time and memory.
+//
+//	machine "load-0"             switch                      machine "server-0"
+//	  programs                                                 programs
+//	  eth0 10.0.1.1  ----------  load-0 -- bridge -- server-0  ----------  eth0 10.0.3.1
+//	    upload ->                <- download                                 <- upload
+//	    [netem] TBF                  TBF                                         TBF [netem]
+//
+// A machine is a network namespace. Its interface is one end of a virtual cable, whose other end is a port of a bridge in a namespace
+// of its own. A token bucket at the machine's end bounds what it sends, one at the port what it receives. Programs are started inside,
+// in a control group that bounds their processor time and memory.
+//
+// Namespaces have no names: this process holds them by descriptors, programs by being in them. When this process ends, however it
+// does, its programs are killed (package process), and namespaces, cables, bridge and queueing disciplines are gone with the last of
+// them. Control groups stay behind when it is killed; package cgroup knows them by their names and removes them.
+package vm

@@ -1,0 +1,59 @@
+package vm
+
+import (
+	"context"
+	"os/exec"
+
+	"mcmw/internal/lab/cgroup"
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/process"
+	"mcmw/internal/lab/testbed"
+)
+
+// machine is one emulated machine.
+type machine struct {
+	name    string
+	address string
+	like    experiment.Machine
+	space   *namespace
+	group   *cgroup.Group
+}
+
+func (m *machine) Name() string    { return m.name }
+func (m *machine) Address() string { return m.address }
+
+// FreePort returns a port that nobody in the machine listens on.
+func (m *machine) FreePort(context.Context) (port int, err error) {
+	err = m.space.do(func() error {
+		port, err = process.FreePort(m.address)
+		return err
+	})
+	return port, err
+}
+
+// enter is a script that puts itself into control groups and then becomes the program: so the program has the limits, and knows them,
+// from its first instruction. Its arguments are files to write its process id to, --, and the program with its arguments.
+const enter = `while [ "$1" != -- ]; do echo $$ >"$1" || exit; shift; done; shift; exec "$@"`
+
+// Start starts a program in the machine.
+func (m *machine) Start(_ context.Context, p testbed.Program) (testbed.Process, error) {
+	path, err := exec.LookPath(p.Path)
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{"-c", enter, "sh"}, m.group.ProcessFiles()...)
+	args = append(append(args, "--", path), p.Args...)
+	cmd := exec.Command("/bin/sh", args...)
+	cmd.Stdout = p.Stdout
+	var started *process.Process
+	err = m.space.do(func() error {
+		return testbed.OnProcessors(p.CPUs, func() (err error) {
+			started, err = process.Start(p.Name, "", cmd)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return started, nil
+}

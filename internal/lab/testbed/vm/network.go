@@ -1,0 +1,89 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"mcmw/internal/lab/experiment"
+)
+
+// network is the bridge that machines are connected to.
+type network struct {
+	space *namespace
+	delay time.Duration // 0 as well if the kernel can't
+}
+
+const (
+	bridgeName = "bridge"
+	// cardName is what a machine calls its interface.
+	cardName = "eth0"
+	// prefix of the machines' addresses, 10.0.0.0/16. Nobody outside the namespaces sees them.
+	prefixBits = 16
+)
+
+// newNetwork makes a bridge without ports.
+func newNetwork(delay time.Duration) (*network, error) {
+	space, err := newNamespace()
+	if err != nil {
+		return nil, err
+	}
+	err = space.configure(func(h *netlink.Handle) error {
+		if err := h.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}}); err != nil {
+			return fmt.Errorf("making a bridge: %w", err)
+		}
+		return up(h, bridgeName)
+	})
+	if err != nil {
+		return nil, errors.Join(err, space.close())
+	}
+	return &network{space, delay}, nil
+}
+
+// connect gives a machine's namespace a cable to the bridge and an address. port is what the end at the bridge is called.
+func (n *network) connect(space *namespace, port string, address net.IP, m experiment.Machine) error {
+	err := n.space.configure(func(h *netlink.Handle) error {
+		bridge, err := h.LinkByName(bridgeName)
+		if err != nil {
+			return fmt.Errorf("the bridge: %w", err)
+		}
+		cable := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: port}, PeerName: cardName, PeerNamespace: netlink.NsFd(space.file.Fd())}
+		if err := h.LinkAdd(cable); err != nil {
+			return fmt.Errorf("making the cable of %s: %w", port, err)
+		}
+		if err := h.LinkSetMaster(cable, bridge); err != nil {
+			return fmt.Errorf("connecting %s to the bridge: %w", port, err)
+		}
+		if err := h.LinkSetGSOMaxSize(cable, gsoSize); err != nil {
+			return fmt.Errorf("bounding the packets to %s: %w", port, err)
+		}
+		if err := shape(h, port, m.Download, 0); err != nil {
+			return err
+		}
+		return up(h, port)
+	})
+	if err != nil {
+		return err
+	}
+	return space.configure(func(h *netlink.Handle) error {
+		card, err := h.LinkByName(cardName)
+		if err != nil {
+			return fmt.Errorf("the interface of %s: %w", port, err)
+		}
+		if err := h.AddrAdd(card, &netlink.Addr{IPNet: &net.IPNet{IP: address, Mask: net.CIDRMask(prefixBits, 32)}}); err != nil {
+			return fmt.Errorf("giving %s the address %v: %w", port, address, err)
+		}
+		if err := h.LinkSetGSOMaxSize(card, gsoSize); err != nil {
+			return fmt.Errorf("bounding the packets of %s: %w", port, err)
+		}
+		if err := shape(h, cardName, m.Upload, n.delay); err != nil {
+			return fmt.Errorf("%s: %w", port, err)
+		}
+		return up(h, cardName)
+	})
+}
+
+func (n *network) close() error { return n.space.close() }

@@ -1,0 +1,136 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"mcmw/internal/lab/cgroup"
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/testbed"
+)
+
+// Hosts are the machines of an experiment.
+type Hosts struct {
+	network    *network
+	owner      *cgroup.Owner
+	machines   map[testbed.Role][]*machine
+	probe      *machine // without limits, to measure the others from
+	shortfalls []string
+}
+
+// roles are those that have machines, with the third part of their addresses. 0 is the probe's.
+var roles = []testbed.Role{testbed.Load, testbed.Middleware, testbed.Server}
+
+// New makes machines by role, whose packets travel for delay. It refuses before anything is made if this machine can't, and first
+// removes what testbeds that were killed have left. Close must be called.
+func New(machines map[string]experiment.Machine, delay time.Duration) (v *Hosts, err error) {
+	features, err := able()
+	if err != nil {
+		return nil, fmt.Errorf("the testbed vm: %w", err)
+	}
+	if _, err := features.tree.Clean(); err != nil {
+		return nil, fmt.Errorf("removing what a lab that was killed has left: %w", err)
+	}
+	v = &Hosts{machines: map[testbed.Role][]*machine{}, shortfalls: features.shortfalls(machines, delay)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("making the testbed vm: %w", err), v.Close())
+			v = nil
+		}
+	}()
+	if !features.netem {
+		delay = 0
+	}
+	if v.network, err = newNetwork(delay); err != nil {
+		return v, err
+	}
+	if v.owner, err = features.tree.Own(); err != nil {
+		return v, err
+	}
+	if v.probe, err = v.add("probe", net.IPv4(10, 0, 0, 1), experiment.Machine{}); err != nil {
+		return v, err
+	}
+	for r, role := range roles {
+		like := machines[string(role)]
+		for i := range like.Count {
+			m, err := v.add(string(role)+"-"+strconv.Itoa(i), net.IPv4(10, 0, byte(r+1), byte(i+1)), features.bounded(like))
+			if err != nil {
+				return v, err
+			}
+			m.like = like
+			v.machines[role] = append(v.machines[role], m)
+		}
+	}
+	return v, nil
+}
+
+// add makes a machine and connects it.
+func (v *Hosts) add(name string, address net.IP, like experiment.Machine) (*machine, error) {
+	space, err := newNamespace()
+	if err != nil {
+		return nil, err
+	}
+	if err := v.network.connect(space, name, address, like); err != nil {
+		return nil, errors.Join(err, space.close())
+	}
+	group, err := v.owner.Make(name, cgroup.Limits{CPUs: like.CPUs, Memory: like.Memory})
+	if err != nil {
+		return nil, errors.Join(err, space.close())
+	}
+	return &machine{name: name, address: address.String(), like: like, space: space, group: group}, nil
+}
+
+// Kind returns vm.
+func (v *Hosts) Kind() string { return experiment.VMTestbed }
+
+// Host returns the machine of a program: those of a role take turns.
+func (v *Hosts) Host(role testbed.Role, index int) (testbed.Host, error) {
+	machines := v.machines[role]
+	if len(machines) == 0 {
+		return nil, fmt.Errorf("the testbed has no machine for %s", role)
+	}
+	return machines[index%len(machines)], nil
+}
+
+// Machines returns what the machines are like and where they fall short of it.
+func (v *Hosts) Machines() (all []record.Machine, shortfalls []string) {
+	for _, m := range v.all() {
+		all = append(all, record.Machine{
+			Name: m.name, Preset: m.like.Preset, Address: m.address, CPUs: m.like.CPUs, Memory: m.like.Memory,
+			Upload: m.like.Upload, Download: m.like.Download, Delay: v.network.delay.Seconds(),
+		})
+	}
+	return all, slices.Clone(v.shortfalls)
+}
+
+// all returns the machines of all roles.
+func (v *Hosts) all() (all []*machine) {
+	for _, role := range roles {
+		all = append(all, v.machines[role]...)
+	}
+	return all
+}
+
+// Close gives the machines up. Their programs have ended.
+func (v *Hosts) Close() (err error) {
+	machines := v.all()
+	if v.probe != nil {
+		machines = append(machines, v.probe)
+	}
+	for _, m := range machines {
+		err = errors.Join(err, m.space.close())
+	}
+	if v.network != nil {
+		err = errors.Join(err, v.network.close())
+	}
+	if v.owner != nil {
+		err = errors.Join(err, v.owner.Close())
+	}
+	v.machines, v.probe, v.network, v.owner = nil, nil, nil, nil
+	return err
+}
