@@ -24,6 +24,9 @@ type Claim struct {
 	Text    string `yaml:"text"`
 	// Machines says that it is about what machines with the report's bandwidths do: records of the testbed local don't decide it.
 	Machines bool `yaml:"machines"`
+	// Delay says that it is about workers that wait for the network: records of testbeds whose packets travel for no time don't
+	// decide it.
+	Delay bool `yaml:"delay"`
 	Rule     Rule `yaml:"rule"`
 }
 

@@ -113,8 +113,15 @@ func (e *view) set(name string) (s *set, why string) {
 		return nil, "there is no record of " + name
 	case e.claim.Machines && s.manifest.Testbed == "local":
 		return nil, fmt.Sprintf("the record of %s was made on the testbed local, whose bandwidths are not those of the report's machines", name)
+	case e.claim.Delay && s.immediate():
+		return nil, fmt.Sprintf("in the record of %s packets travel for no time (this kernel can't delay them), and so workers hardly wait", name)
 	}
 	return s, ""
+}
+
+// immediate reports whether packets travel for no time between emulated machines.
+func (s *set) immediate() bool {
+	return len(s.manifest.Machines) > 0 && !slices.ContainsFunc(s.manifest.Machines, func(m record.Machine) bool { return m.Delay > 0 })
 }
 
 // runs returns the valid runs of a selection, or why there are none to decide with: every point of it needs one.
