@@ -27,7 +27,7 @@ type Claim struct {
 	// Delay says that it is about workers that wait for the network: records of testbeds whose packets travel for no time don't
 	// decide it.
 	Delay bool `yaml:"delay"`
-	Rule     Rule `yaml:"rule"`
+	Rule  Rule `yaml:"rule"`
 }
 
 // Finding is what was found of a claim.
