@@ -30,6 +30,7 @@ func newAgentCommand() *cobra.Command {
 
 func newSampleCommand() *cobra.Command {
 	var processes []string
+	var watched agent.Watched
 	interval := time.Second
 	cmd := &cobra.Command{
 		Use:   "sample",
@@ -48,10 +49,16 @@ func newSampleCommand() *cobra.Command {
 			if interval < time.Millisecond {
 				return usageError{fmt.Errorf("--interval %v: expected at least 1ms", interval)}
 			}
-			return agent.Sample(cmd.Context(), cmd.OutOrStdout(), pids, interval)
+			if len(watched.Group) > 0 && watched.CPUs <= 0 {
+				return usageError{fmt.Errorf("--group-cpus %g: expected more than 0, the processors that the group may use", watched.CPUs)}
+			}
+			watched.Processes = pids
+			return agent.Sample(cmd.Context(), cmd.OutOrStdout(), watched, interval)
 		},
 	}
 	cmd.Flags().StringArrayVar(&processes, "process", nil, "NAME=ID of a process to watch; repeatable")
+	cmd.Flags().StringArrayVar(&watched.Group, "group", nil, "directory of a control group whose processes stand for the host; repeatable, one for each hierarchy")
+	cmd.Flags().Float64Var(&watched.CPUs, "group-cpus", 0, "processors that the group may use")
 	cmd.Flags().Var((*seconds)(&interval), "interval", "time between samples: seconds, or a duration")
 	return cmd
 }

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"mcmw/internal/lab/check"
+	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/sample"
 	"mcmw/internal/spell"
@@ -97,6 +99,7 @@ func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
 		made += fmt.Sprintf(", %s, %d cores", m.Host.CPU, m.Host.Cores)
 	}
 	fmt.Fprintln(b, made)
+	writeMachines(b, m)
 	constant := record.Constant(runs)
 	var names []string
 	for name := range constant {
@@ -113,6 +116,26 @@ func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
 		}
 	}
 	fmt.Fprintf(b, "%d runs, %d of them failed\n", len(runs), failed)
+}
+
+// writeMachines writes what the testbed's machines were like.
+func writeMachines(b *strings.Builder, m record.Manifest) {
+	for _, machine := range m.Machines {
+		like := experiment.Machine{CPUs: machine.CPUs, Memory: machine.Memory, Upload: machine.Upload, Download: machine.Download}.Limits()
+		if machine.Preset != "" {
+			like = machine.Preset + ": " + like
+		}
+		if machine.Delay > 0 {
+			like += fmt.Sprintf(", delay %v", time.Duration(machine.Delay*float64(time.Second)))
+		}
+		if like == "" {
+			like = "no limits"
+		}
+		fmt.Fprintf(b, "%s: %s\n", machine.Name, like)
+	}
+	for _, s := range m.Shortfalls {
+		fmt.Fprintf(b, "note: %s\n", s)
+	}
 }
 
 // confidence is that of the intervals shown.

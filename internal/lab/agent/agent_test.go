@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func TestSamplesAreCountersOfTheHostAndTheProcesses(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	out := &stopWriter{left: 3, stop: cancel}
-	require.NoError(t, Sample(ctx, out, map[string]int{"this": os.Getpid(), "gone": 1 << 22}, time.Millisecond))
+	require.NoError(t, Sample(ctx, out, Watched{Processes: map[string]int{"this": os.Getpid(), "gone": 1 << 22}}, time.Millisecond))
 	readings, err := ReadSamples(&out.Buffer)
 	require.NoError(t, err)
 	require.Len(t, readings, 3)
@@ -44,6 +45,23 @@ func TestSamplesAreCountersOfTheHostAndTheProcesses(t *testing.T) {
 			assert.GreaterOrEqual(t, r.Processes["this"], readings[i-1].Processes["this"])
 		}
 	}
+}
+
+func TestAGroupCanStandForTheHost(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "cpu.stat"), []byte("user_usec 3000000\nsystem_usec 1000000\n"), 0o644))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	out := &stopWriter{left: 2, stop: cancel}
+	require.NoError(t, Sample(ctx, out, Watched{Group: []string{dir}, CPUs: 2}, time.Millisecond))
+	readings, err := ReadSamples(&out.Buffer)
+	require.NoError(t, err)
+	require.Len(t, readings, 2)
+	assert.InDelta(t, 3, readings[1].CPU.User, 1e-9)
+	assert.InDelta(t, 1, readings[1].CPU.System, 1e-9)
+	// What two processors have had of time since, and the group didn't use.
+	assert.Greater(t, readings[1].CPU.Idle, readings[0].CPU.Idle)
+	require.Error(t, Sample(ctx, out, Watched{Group: []string{dir + "/none"}, CPUs: 2}, time.Millisecond))
 }
 
 func TestALastSampleThatIsCutOffIsLeftOut(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"mcmw/internal/lab/cgroup"
 	"mcmw/internal/lab/kernel"
 )
 
@@ -38,14 +39,24 @@ func (c CPU) Total() float64 {
 	return c.User + c.System + c.SoftIRQ + c.IRQ + c.IOWait + c.Idle + c.Steal
 }
 
-// Sample writes a Reading of this host as a JSON line at once, after every interval, and when ctx ends. processes are the ids of
-// the processes to watch by their names.
-func Sample(ctx context.Context, w io.Writer, processes map[string]int, interval time.Duration) error {
+// Watched is what is sampled.
+type Watched struct {
+	// Processes are the ids of processes by their names.
+	Processes map[string]int
+	// Group are the directories of a control group that stands for the host: CPU is what its processes use of CPUs processors. Empty:
+	// CPU is that of the whole machine.
+	Group []string
+	CPUs  float64
+}
+
+// Sample writes a Reading of this host as a JSON line at once, after every interval, and when ctx ends.
+func Sample(ctx context.Context, w io.Writer, watched Watched, interval time.Duration) error {
 	out := json.NewEncoder(w)
+	began := time.Now()
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		r, err := read(processes)
+		r, err := watched.read(time.Since(began))
 		if err != nil {
 			return err
 		}
@@ -62,9 +73,9 @@ func Sample(ctx context.Context, w io.Writer, processes map[string]int, interval
 	}
 }
 
-// read takes a reading of now.
-func read(processes map[string]int) (Reading, error) {
-	cpu, err := kernel.HostCPU()
+// read takes a reading of now, that long after the first.
+func (of Watched) read(since time.Duration) (Reading, error) {
+	cpu, err := of.cpu(since)
 	if err != nil {
 		return Reading{}, err
 	}
@@ -73,20 +84,30 @@ func read(processes map[string]int) (Reading, error) {
 		return Reading{}, err
 	}
 	r := Reading{
-		At: time.Now().UTC(),
-		CPU: CPU{
-			User: cpu.User.Seconds(), System: cpu.System.Seconds(), SoftIRQ: cpu.SoftIRQ.Seconds(), IRQ: cpu.IRQ.Seconds(),
-			IOWait: cpu.IOWait.Seconds(), Idle: cpu.Idle.Seconds(), Steal: cpu.Steal.Seconds(),
-		},
+		At: time.Now().UTC(), CPU: cpu,
 		Received: network.Received, Sent: network.Sent,
-		Processes: make(map[string]float64, len(processes)),
+		Processes: make(map[string]float64, len(of.Processes)),
 	}
-	for name, pid := range processes {
+	for name, pid := range of.Processes {
 		if used, err := kernel.ProcessCPU(pid); err == nil {
 			r.Processes[name] = used.Seconds()
 		}
 	}
 	return r, nil
+}
+
+// cpu returns the times of the host's processors. Those of a group that aren't used are idle, whoever else uses them.
+func (of Watched) cpu(since time.Duration) (CPU, error) {
+	if len(of.Group) > 0 {
+		user, system, err := cgroup.Used(of.Group)
+		idle := of.CPUs*since.Seconds() - (user + system).Seconds()
+		return CPU{User: user.Seconds(), System: system.Seconds(), Idle: idle}, err
+	}
+	c, err := kernel.HostCPU()
+	return CPU{
+		User: c.User.Seconds(), System: c.System.Seconds(), SoftIRQ: c.SoftIRQ.Seconds(), IRQ: c.IRQ.Seconds(),
+		IOWait: c.IOWait.Seconds(), Idle: c.Idle.Seconds(), Steal: c.Steal.Seconds(),
+	}, err
 }
 
 // maxLine is the longest line of readings that is taken, bytes.

@@ -8,6 +8,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,6 +38,9 @@ var ErrNone = errors.New("no control groups")
 
 // controllers are what is needed, as the kernel calls them.
 var controllers = []string{"cpu", "memory"}
+
+// account is the controller of version 1 that counts processor time. In version 2 every group counts it.
+const account = "cpuacct"
 
 // hierarchy is a tree of groups.
 type hierarchy struct {
@@ -77,6 +81,9 @@ func find(mounts string) (*Tree, error) {
 			t.hierarchies = append(t.hierarchies, hierarchy{root: root, unified: unified})
 		}
 		t.hierarchies[at].controllers = append(t.hierarchies[at].controllers, controller)
+	}
+	if root, unified := locate(mounts, account); root != "" && !unified && !slices.ContainsFunc(t.hierarchies, func(h hierarchy) bool { return h.root == root }) {
+		t.hierarchies = append(t.hierarchies, hierarchy{root: root, controllers: []string{account}})
 	}
 	if len(missing) > 0 {
 		return nil, fmt.Errorf("%w with the controller %s are mounted; on most systems they are under /sys/fs/cgroup", ErrNone, strings.Join(missing, " and "))
@@ -211,6 +218,50 @@ func (g *Group) ProcessFiles() (files []string) {
 	}
 	return files
 }
+
+// Used returns the processor time that the processes of a group have used, user and system. dirs are the directories of the group, of
+// which one counts.
+func Used(dirs []string) (user, system time.Duration, err error) {
+	for _, dir := range dirs {
+		if user, system, err = used(dir); !errors.Is(err, fs.ErrNotExist) {
+			return user, system, err
+		}
+	}
+	return 0, 0, fmt.Errorf("processor time of the control group %s: %w", strings.Join(dirs, ", "), cmp.Or(err, fs.ErrNotExist))
+}
+
+// used reads what one directory counts. The error is fs.ErrNotExist if that is no processor time.
+func used(dir string) (user, system time.Duration, err error) {
+	if user, err = readTime(dir, "cpuacct.usage_user", "", time.Nanosecond); err == nil {
+		system, err = readTime(dir, "cpuacct.usage_sys", "", time.Nanosecond)
+		return user, system, err
+	}
+	if user, err = readTime(dir, "cpu.stat", "user_usec", time.Microsecond); err == nil {
+		system, err = readTime(dir, "cpu.stat", "system_usec", time.Microsecond)
+	}
+	return user, system, err
+}
+
+// readTime returns the number that follows a name in a file, or its first one; fs.ErrNotExist if there is none.
+func readTime(dir, file, name string, unit time.Duration) (time.Duration, error) {
+	text, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, name); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", filepath.Join(dir, file), err)
+			}
+			return time.Duration(n) * unit, nil
+		}
+	}
+	return 0, fs.ErrNotExist
+}
+
+// Dirs are the directories of the group.
+func (g *Group) Dirs() []string { return slices.Clone(g.dirs) }
 
 func processFile(dir string) string { return filepath.Join(dir, "cgroup.procs") }
 

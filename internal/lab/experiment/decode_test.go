@@ -96,7 +96,16 @@ exp.yaml:13: order: "interlaced"; expected one of interleaved, random, listed; d
 		"a list":          {"- name\n", `exp.yaml:1: not a mapping; accepted: lines of the form "name: value"`},
 		"no name":         {"seed: 1\n", "exp.yaml: no name; expected a line such as name: quick"},
 		"no value":        {"name:\n", "exp.yaml:1: name: no value\nexp.yaml: no name"},
-		"another testbed": {"name: a\ntestbed: moon\n", `exp.yaml:2: testbed: "moon"; expected one of local`},
+		"another testbed": {"name: a\ntestbed: moon\n", `exp.yaml:2: testbed: "moon"; expected one of local, vm`},
+		"a size":          {"name: a\ntestbed: {kind: vm, hosts: {server: {preset: azure-a5}}}\n", `exp.yaml:2: testbed.hosts.server.preset: "azure-a5"; expected one of azure-a1, azure-a2, azure-a4; did you mean azure-a`},
+		"a bandwidth":     {"name: a\ntestbed: {kind: vm, hosts: {server: {upload: 100}}}\n", `exp.yaml:2: testbed.hosts.server.upload: "100"; expected a bandwidth such as 100Mbit`},
+		"memory":          {"name: a\ntestbed: {kind: vm, hosts: {load: {memory: 1MiB}}}\n", `exp.yaml:2: testbed.hosts.load.memory: "1MiB"; expected memory such as`},
+		"cpus":            {"name: a\ntestbed: {kind: vm, hosts: {load: {cpus: 0}}}\n", `exp.yaml:2: testbed.hosts.load.cpus: "0"; expected a number more than 0.01`},
+		"machines":        {"name: a\ntestbed: {kind: vm, hosts: {load: {count: 201}}}\n", `exp.yaml:2: testbed.hosts.load.count: "201"; expected a whole number from 1 to 200`},
+		"a role":          {"name: a\ntestbed: {kind: vm, hosts: {servers: {count: 2}}}\n", `exp.yaml:2: testbed.hosts: unknown key "servers"; did you mean server?`},
+		"a delay":         {"name: a\ntestbed: {kind: vm, delay: 1h}\n", `exp.yaml:2: testbed.delay: "1h"; expected a duration such as 0.5ms, at most 10s`},
+		"hosts of others": {"name: a\ntestbed: {hosts: {load: {count: 2}}}\n", "exp.yaml:2: testbed.hosts: it is for kind: vm, and this testbed is local"},
+		"a host":          {"name: a\ntestbed: {kind: vm, hosts: {load: azure-a1}}\n", "exp.yaml:2: testbed.hosts.load: not a mapping; expected keys of count, cpus"},
 		"a level twice":   {"name: a\nfactors:\n  workers: [8, 8]\n", `exp.yaml:3: factors.workers: the level "8" is given twice`},
 		"no level":        {"name: a\nfactors:\n  workers: []\n", "exp.yaml:3: factors.workers: expected a list, such as [a, b], of levels: a whole number"},
 		"a level alone":   {"name: a\nfactors:\n  workers: 8\n", "exp.yaml:3: factors.workers: expected a list"},
@@ -232,6 +241,7 @@ func TestTheExperimentsOfTheProjectAreRight(t *testing.T) {
 func FuzzAnyFileIsReadOrRefusedWithLines(f *testing.F) {
 	f.Add([]byte("name: a\nfactors: {clients: [1, 2], workers: [1, 2]}\nfraction: [workers = clients]\nquick: {repetitions: 1}\n"), true)
 	f.Add([]byte("name: a\npoints: [{depth: 1}, {depth: 2}]\nstop: {within: 0.1, at_most: 4}\norder: listed\n"), false)
+	f.Add([]byte("name: a\ntestbed: {kind: vm, delay: 0.5ms, hosts: {server: {preset: azure-a1, upload: 1Gbit, memory: 2GiB, count: 3}}}\n"), false)
 	f.Add([]byte("name: &n a\ntitle: *n\nrun: {<<: {duration: 1s}}\n"), false)
 	f.Fuzz(func(t *testing.T, text []byte, quick bool) {
 		e, err := Parse("f", text, quick)

@@ -354,6 +354,9 @@ func (r *run) startSamplers(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if sampled, ok := host.(Sampled); ok {
+			flags = append(flags, sampled.SampleFlags()...)
+		}
 		out := new(bytes.Buffer)
 		p, err := host.Start(ctx, Program{
 			Name: "sampler of " + name, Path: r.d.t.programs.Mcmwlab, Stdout: out,

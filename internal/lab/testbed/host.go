@@ -20,6 +20,12 @@ type Host interface {
 	Start(ctx context.Context, p Program) (Process, error)
 }
 
+// Sampled is a host whose samples need more than its operating system's counters.
+type Sampled interface {
+	// SampleFlags returns further flags of `mcmwlab agent sample`.
+	SampleFlags() []string
+}
+
 // Program is a program to be run.
 type Program struct {
 	Name string // in errors and samples, such as "middleware:0"

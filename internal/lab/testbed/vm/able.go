@@ -3,7 +3,6 @@ package vm
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -20,19 +19,21 @@ import (
 type features struct {
 	tree   *cgroup.Tree
 	netem  bool // packets can be delayed
+	// congestion is how TCP finds its rate in a namespace of this machine.
+	congestion string
 	cpus   int
 	memory int64 // bytes
 }
 
-// able finds out what this machine can do. The error says what is missing.
-func able() (f features, err error) {
-	if os.Geteuid() != 0 {
+// able finds out what this machine can do for a user, with control groups as find finds them. The error says what is missing.
+func able(user int, find func() (*cgroup.Tree, error)) (f features, err error) {
+	if user != 0 {
 		return f, errors.New("it makes network namespaces and control groups, which needs root; run it as root, or choose the testbed local")
 	}
-	if f.tree, err = cgroup.Find(); err != nil {
+	if f.tree, err = find(); err != nil {
 		return f, err
 	}
-	if f.netem, err = disciplines(); err != nil {
+	if err = f.try(); err != nil {
 		return f, err
 	}
 	f.cpus = runtime.NumCPU()
@@ -41,33 +42,41 @@ func able() (f features, err error) {
 	return f, err
 }
 
-// disciplines tries the queueing disciplines in a namespace that is thrown away. netem is wanted, a token bucket is needed.
-func disciplines() (netem bool, err error) {
+// try tries what is needed of the network, and what is wanted, in a namespace that is thrown away.
+func (f *features) try() error {
 	space, err := newNamespace()
 	if err != nil {
 		if errors.Is(err, unix.EPERM) {
 			err = fmt.Errorf("%w; in a container it needs the capability SYS_ADMIN", err)
 		}
-		return false, err
+		return err
 	}
 	defer space.close()
 	err = space.configure(func(h *netlink.Handle) error {
-		if err := shape(h, "lo", 1e6, 0); err != nil {
-			return fmt.Errorf("this kernel has no token bucket (CONFIG_NET_SCH_TBF, module sch_tbf): %w", err)
+		for _, needed := range []struct {
+			what string
+			try  func() error
+		}{
+			{"bridges (CONFIG_BRIDGE, module bridge)", func() error {
+				return h.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}})
+			}},
+			{"virtual cables (CONFIG_VETH, module veth)", func() error {
+				return h.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: cardName}, PeerName: "port"})
+			}},
+			{"token buckets (CONFIG_NET_SCH_TBF, module sch_tbf)", func() error { return shape(h, "port", 1e6, 0) }},
+		} {
+			if err := needed.try(); err != nil {
+				return fmt.Errorf("this kernel has no %s: %w", needed.what, err)
+			}
 		}
+		f.netem = shape(h, cardName, 0, time.Millisecond) == nil
 		return nil
 	})
 	if err != nil {
-		return false, err
+		return err
 	}
-	// A namespace of its own: the first discipline has the place.
-	other, err := newNamespace()
-	if err != nil {
-		return false, err
-	}
-	defer other.close()
-	err = other.configure(func(h *netlink.Handle) error { return shape(h, "lo", 0, time.Millisecond) })
-	return err == nil, nil
+	f.congestion, err = space.controlCongestion()
+	return err
 }
 
 // bounded returns a machine without the limits that this machine can't exceed.
@@ -108,6 +117,9 @@ func (f features) shortfalls(machines map[string]experiment.Machine, delay time.
 	}
 	if delay > 0 && !f.netem {
 		say("packets don't travel for %v: this kernel can't delay them (CONFIG_NET_SCH_NETEM, module sch_netem)", delay)
+	}
+	if f.congestion != congestion {
+		say("TCP finds its rate by %s instead of %s; to change that: sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno %s\"", f.congestion, congestion, congestion)
 	}
 	return shortfalls
 }

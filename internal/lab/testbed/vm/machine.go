@@ -3,6 +3,8 @@ package vm
 import (
 	"context"
 	"os/exec"
+	"runtime"
+	"strconv"
 
 	"mcmw/internal/lab/cgroup"
 	"mcmw/internal/lab/experiment"
@@ -29,6 +31,18 @@ func (m *machine) FreePort(context.Context) (port int, err error) {
 		return err
 	})
 	return port, err
+}
+
+// SampleFlags make the machine's processor time that of its programs: the kernel's counters inside are those of the machine outside.
+func (m *machine) SampleFlags() (flags []string) {
+	for _, dir := range m.group.Dirs() {
+		flags = append(flags, "--group", dir)
+	}
+	cpus := float64(runtime.NumCPU())
+	if m.like.CPUs > 0 {
+		cpus = min(cpus, m.like.CPUs)
+	}
+	return append(flags, "--group-cpus", strconv.FormatFloat(cpus, 'g', -1, 64))
 }
 
 // enter is a script that puts itself into control groups and then becomes the program: so the program has the limits, and knows them,

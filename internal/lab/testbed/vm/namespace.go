@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -45,6 +46,27 @@ func (n *namespace) do(f func() error) error {
 		}
 		return f()
 	})
+}
+
+// congestion is how TCP finds its rate in machines: what Linux does unless told otherwise, hence what the reports' machines did. Another
+// one that this machine may be set to, such as bbr, answers a narrow path in its own way.
+const congestion = "cubic"
+
+// congestionFile has the congestion control of the namespace of whoever reads it.
+const congestionFile = "/proc/sys/net/ipv4/tcp_congestion_control"
+
+// controlCongestion chooses it, if this machine allows that, and returns what is chosen.
+func (n *namespace) controlCongestion() (chosen string, err error) {
+	err = n.do(func() error {
+		refused := os.WriteFile(congestionFile, []byte(congestion), 0o644)
+		text, err := os.ReadFile(congestionFile)
+		if err != nil {
+			return errors.Join(refused, err)
+		}
+		chosen = strings.TrimSpace(string(text))
+		return nil
+	})
+	return chosen, err
 }
 
 // configure calls f with a handle for the interfaces of the namespace.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -29,7 +30,7 @@ var roles = []testbed.Role{testbed.Load, testbed.Middleware, testbed.Server}
 // New makes machines by role, whose packets travel for delay. It refuses before anything is made if this machine can't, and first
 // removes what testbeds that were killed have left. Close must be called.
 func New(machines map[string]experiment.Machine, delay time.Duration) (v *Hosts, err error) {
-	features, err := able()
+	features, err := able(os.Geteuid(), cgroup.Find)
 	if err != nil {
 		return nil, fmt.Errorf("the testbed vm: %w", err)
 	}

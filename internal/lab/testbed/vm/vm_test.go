@@ -1,0 +1,240 @@
+package vm
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+
+	"mcmw/internal/lab/cgroup"
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/testbed"
+)
+
+// newHosts returns machines that are closed at the test's end.
+func newHosts(t *testing.T, machines map[string]experiment.Machine, delay time.Duration) *Hosts {
+	t.Helper()
+	if _, err := able(os.Geteuid(), cgroup.Find); err != nil {
+		t.Skip(err)
+	}
+	hosts, err := New(machines, delay)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, hosts.Close()) })
+	return hosts
+}
+
+// megabits returns bytes per second.
+func megabits(n float64) float64 { return n * 1e6 / 8 }
+
+// slow is a machine that this one is larger than in everything.
+var slow = experiment.Machine{Count: 1, CPUs: 0.5, Memory: 64 << 20, Upload: megabits(10), Download: megabits(20)}
+
+// buckets returns the token buckets of an interface.
+func buckets(t *testing.T, space *namespace, name string) (found []*netlink.Tbf) {
+	t.Helper()
+	require.NoError(t, space.configure(func(h *netlink.Handle) error {
+		link, err := h.LinkByName(name)
+		if err != nil {
+			return err
+		}
+		assert.EqualValues(t, gsoSize, link.Attrs().GSOMaxSize, name)
+		disciplines, err := h.QdiscList(link)
+		for _, d := range disciplines {
+			if tbf, ok := d.(*netlink.Tbf); ok {
+				found = append(found, tbf)
+			}
+		}
+		return err
+	}))
+	return found
+}
+
+func TestEachDirectionHasABucketOfTheRateThatWasAskedFor(t *testing.T) {
+	hosts := newHosts(t, map[string]experiment.Machine{"server": slow, "load": {Count: 2}}, 0)
+	server := hosts.machines[testbed.Server][0]
+	for _, c := range []struct {
+		name  string
+		found []*netlink.Tbf
+		rate  float64
+	}{
+		{"upload", buckets(t, server.space, cardName), slow.Upload},
+		{"download", buckets(t, hosts.network.space, server.name), slow.Download},
+	} {
+		require.Len(t, c.found, 1, c.name)
+		// What headers take comes on top of the payload.
+		assert.InEpsilon(t, c.rate*1514/1448, c.found[0].Rate, 1e-6, c.name)
+		assert.InEpsilon(t, c.rate*1514/1448*0.5, c.found[0].Limit, 1e-3, c.name)
+	}
+	free := hosts.machines[testbed.Load][1]
+	assert.Empty(t, buckets(t, free.space, cardName))
+	assert.Empty(t, buckets(t, hosts.network.space, free.name))
+}
+
+func TestTheBucketIsSmallAgainstAMeasurementAndLargeEnoughForFrames(t *testing.T) {
+	assert.EqualValues(t, 2*1514, burstFor(1000))
+	assert.EqualValues(t, 25_000, burstFor(12_500_000))
+	assert.EqualValues(t, minQueue, limitFor(1000))
+	assert.EqualValues(t, 6_250_000, limitFor(12_500_000))
+	assert.EqualValues(t, 1514, rateFor(1448))
+}
+
+func TestProgramsOfTwoMachinesReachEachOther(t *testing.T) {
+	hosts := newHosts(t, map[string]experiment.Machine{"server": slow, "load": slow}, 0)
+	server, err := hosts.Host(testbed.Server, 0)
+	require.NoError(t, err)
+	load, err := hosts.Host(testbed.Load, 7)
+	require.NoError(t, err)
+	assert.Equal(t, "load-0", load.Name(), "programs take turns on the machines")
+
+	port, err := server.FreePort(context.Background())
+	require.NoError(t, err)
+	address := net.JoinHostPort(server.Address(), strconv.Itoa(port))
+	var listener net.Listener
+	require.NoError(t, server.(*machine).space.do(func() error {
+		listener, err = net.Listen("tcp", address)
+		return err
+	}))
+	defer listener.Close()
+	go func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			_, _ = io.Copy(conn, conn) // until the other end closes
+			conn.Close()
+		}
+	}()
+	// More than the bucket holds, in pieces larger than a frame.
+	message := bytes.Repeat([]byte("0123456789"), 20_000)
+	var out bytes.Buffer
+	require.NoError(t, load.(*machine).space.do(func() error {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		go func() { _, _ = conn.Write(message) }() // what is missing is seen in what comes back
+		_, err = io.CopyN(&out, conn, int64(len(message)))
+		return err
+	}))
+	assert.Equal(t, message, out.Bytes())
+}
+
+func TestAProgramIsBornIntoTheLimitsOfItsMachine(t *testing.T) {
+	hosts := newHosts(t, map[string]experiment.Machine{"server": slow}, 0)
+	host, err := hosts.Host(testbed.Server, 0)
+	require.NoError(t, err)
+	server := host.(*machine)
+	var out bytes.Buffer
+	p, err := server.Start(context.Background(), testbed.Program{
+		Name: "shell", Path: "sh", Stdout: &out, CPUs: []int{0},
+		Args: []string{"-c", `echo "$0 $1"; cat /proc/self/cgroup /proc/net/dev; cat "$2"/c*`, "a b", "c", server.group.ProcessFiles()[0][:strings.LastIndexByte(server.group.ProcessFiles()[0], '/')]},
+	})
+	require.NoError(t, err)
+	<-p.Done()
+	require.Zero(t, p.ExitCode(), "%v", p.Ended())
+	text := out.String()
+	assert.True(t, strings.HasPrefix(text, "a b c\n"), text)
+	assert.Contains(t, text, "/server-0\n", "its control group")
+	assert.Contains(t, text, "eth0:", "its interface")
+	assert.Contains(t, text, "10000", "half a processor in periods of 20 ms, read back from the kernel")
+
+	_, err = server.Start(context.Background(), testbed.Program{Name: "none", Path: "/nowhere/program"})
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	sleeper, err := server.Start(context.Background(), testbed.Program{Name: "sleep", Path: "sleep", Args: []string{"1000"}})
+	require.NoError(t, err)
+	command, err := os.ReadFile("/proc/" + strconv.Itoa(sleeper.Pid()) + "/comm")
+	require.NoError(t, err)
+	assert.Contains(t, []string{"sleep\n", "sh\n"}, string(command), "its id is the program's")
+	sleeper.Stop(syscall.SIGKILL)
+}
+
+func TestAMachineThatIsTooLargeIsCutAndThatIsSaid(t *testing.T) {
+	f := features{cpus: 2, memory: 8 << 30, congestion: "cubic"}
+	large := experiment.Machine{Preset: "azure-a4", Count: 2, CPUs: 8, Memory: 14 << 30, Upload: 1}
+	assert.Equal(t, experiment.Machine{Preset: "azure-a4", Count: 2, Upload: 1}, f.bounded(large))
+	assert.Equal(t, slow, f.bounded(slow))
+	assert.Equal(t, []string{
+		"the middleware machines (azure-a4) have 2 processors instead of 8: this machine has no more",
+		"the middleware machines (azure-a4) have 8 GiB instead of 14 GiB of memory: this machine has no more",
+		"the machines together have 4.5 processors, which share the 2 of this machine: what needs more than these is slower than on machines of their own",
+		"the machines together have 16.1 GiB of memory, which share the 8 GiB of this machine",
+		"packets don't travel for 1ms: this kernel can't delay them (CONFIG_NET_SCH_NETEM, module sch_netem)",
+	}, f.shortfalls(map[string]experiment.Machine{"middleware": large, "server": slow}, time.Millisecond))
+	assert.Empty(t, f.shortfalls(map[string]experiment.Machine{"server": slow}, 0))
+	f.congestion = "bbr"
+	assert.Equal(t, []string{"TCP finds its rate by bbr instead of cubic; to change that: sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno cubic\""},
+		f.shortfalls(nil, 0))
+}
+
+func TestItIsRefusedWhereItCannotBe(t *testing.T) {
+	_, err := able(1000, cgroup.Find)
+	require.ErrorContains(t, err, "needs root; run it as root, or choose the testbed local")
+	_, err = able(0, func() (*cgroup.Tree, error) { return nil, cgroup.ErrNone })
+	require.ErrorIs(t, err, cgroup.ErrNone)
+}
+
+func TestTheDelayIsThatOfTheKernelOrSaidToBeMissing(t *testing.T) {
+	hosts := newHosts(t, map[string]experiment.Machine{"server": slow}, 3*time.Millisecond)
+	machines, shortfalls := hosts.Machines()
+	server := hosts.machines[testbed.Server][0]
+	delayed := false
+	require.NoError(t, server.space.configure(func(h *netlink.Handle) error {
+		link, err := h.LinkByName(cardName)
+		if err != nil {
+			return err
+		}
+		disciplines, err := h.QdiscList(link)
+		for _, d := range disciplines {
+			_, ok := d.(*netlink.Netem)
+			delayed = delayed || ok
+		}
+		return err
+	}))
+	said := strings.Contains(strings.Join(shortfalls, "\n"), "packets don't travel for 3ms")
+	assert.NotEqual(t, delayed, said)
+	if delayed {
+		assert.InDelta(t, 0.003, machines[0].Delay, 1e-9)
+	} else {
+		assert.Zero(t, machines[0].Delay)
+	}
+	assert.Len(t, buckets(t, server.space, cardName), 1, "the bucket is there in either case")
+}
+
+func TestClosingLeavesNothing(t *testing.T) {
+	spaces := func() (n int) {
+		entries, err := os.ReadDir("/proc/self/fd")
+		require.NoError(t, err)
+		for _, entry := range entries {
+			if to, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil && strings.HasPrefix(to, "net:") {
+				n++
+			}
+		}
+		return n
+	}
+	before := spaces()
+	hosts := newHosts(t, map[string]experiment.Machine{"server": slow, "load": slow}, 0)
+	assert.Equal(t, before+4, spaces(), "two machines, the probe, the bridge")
+	files := hosts.machines[testbed.Server][0].group.ProcessFiles()
+	links, err := net.Interfaces()
+	require.NoError(t, err)
+	for _, link := range links {
+		assert.NotContains(t, []string{bridgeName, "server-0", "load-0"}, link.Name, "all of it is in namespaces of its own")
+	}
+	require.NoError(t, hosts.Close())
+	assert.Equal(t, before, spaces())
+	for _, file := range files {
+		assert.NoFileExists(t, file)
+	}
+	_, err = hosts.Host(testbed.Server, 0)
+	require.EqualError(t, err, "the testbed has no machine for server")
+}
