@@ -124,7 +124,11 @@ func (f *reportFlags) writePaper(ctx context.Context, name string, records []*re
 	if err := writeReport(page, path, "html"); err != nil {
 		return err
 	}
-	for _, t := range reproduce.WriteText(page) {
+	for _, finding := range findings {
+		fmt.Fprintf(stdout, "%-19s %-4s %s\n    %s\n", finding.Verdict, finding.Section, finding.Text, finding.Why)
+	}
+	fmt.Fprintln(stdout)
+	for _, t := range reproduce.Texts(page) {
 		if err := t.Write(stdout, table.Text); err != nil {
 			return err
 		}

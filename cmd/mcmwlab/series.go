@@ -87,7 +87,7 @@ func (f *runFlags) readExperiment(file string) (*experiment.Experiment, error) {
 	e, err := readExperiment(file, f.quickly)
 	if err == nil && f.testbed != "" {
 		if err := e.On(f.testbed); err != nil {
-			return nil, usageError{fmt.Errorf("%s: --testbed: %w", file, err)}
+			return nil, usageError{fmt.Errorf("--testbed: %w", err)}
 		}
 	}
 	return e, err
