@@ -199,6 +199,38 @@ func TestRunsThatCannotBeBelievedDecideNothing(t *testing.T) {
 	}
 }
 
+func TestAnEmulatedMachineMayBeBusyAsLongAsTheOneThatEmulatesItIsNot(t *testing.T) {
+	for name, tc := range map[string]struct {
+		idle []float64 // of emulated machines with a processor each, on a machine with two
+		want claim.Verdict
+	}{
+		"one is busy":   {[]float64{0.01, 0.8}, claim.Confirmed},
+		"both are busy": {[]float64{0.05, 0.05}, claim.NotComparable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			manifest := record.Manifest{Name: "a", Testbed: "vm", Host: record.Host{Cores: 2}}
+			for i := range tc.idle {
+				manifest.Machines = append(manifest.Machines, record.Machine{Name: fmt.Sprint("server-", i), CPUs: 1})
+			}
+			r, err := record.Create(filepath.Join(t.TempDir(), "a"), manifest)
+			require.NoError(t, err)
+			defer r.Close()
+			for i, clients := range []string{"6", "12"} {
+				run := record.Run{
+					Point: i, State: record.Complete, Seconds: 10, Factors: map[string]string{"clients": clients},
+					Results: []record.Value{{Source: "client", Metric: "throughput", Value: 3000}},
+				}
+				for j, idle := range tc.idle {
+					run.HostSamples = append(run.HostSamples, record.Window{Source: fmt.Sprint("host:server-", j), Seconds: 10, Metric: "cpu_idle", Value: idle})
+				}
+				require.NoError(t, r.Add(run))
+			}
+			got := decide(t, "converges: {record: a, metric: client.throughput, over: clients, low: 2900}", r)
+			require.Equal(t, tc.want, got.Verdict, got.Why)
+		})
+	}
+}
+
 func TestRecordsOfThisMachineSayNothingAboutTheReportsMachines(t *testing.T) {
 	claims, err := claim.Parse("c.yaml", []byte("claims:\n  - {id: one, report: kuechler, section: a, text: b, machines: true, rule: {saturates: {record: a, metric: client.throughput, over: clients, low: 1}}}\n"))
 	require.NoError(t, err)
