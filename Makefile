@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats lab-quick chart image cluster-up cluster-down test-cluster docker clean
+.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats lab-quick lab-paper chart image cluster-up cluster-down test-cluster docker clean
 
 # Tools, run by `go run` at exactly these versions.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
@@ -118,6 +118,14 @@ lab-quick: ## an experiment of two factors on this machine, checked and reported
 	bin/mcmwlab run experiments/quick.yaml --out "$$record"; \
 	bin/mcmwlab show "$$record"; \
 	bin/mcmwlab report "$$record" --out "$$record/report"
+
+lab-paper: ## the 2018 report's experiments on emulated machines, in short, and the report beside them (as root; some 25 minutes; goes on where it stopped)
+	@.ci/deps memcached
+	@$(MAKE) --no-print-directory build
+	@status=0; \
+	bin/mcmwlab run experiments/kuechler/*.yaml --quick --out-dir results/paper --resume || status=$$?; \
+	bin/mcmwlab report --paper kuechler results/paper/* --out results/paper-report; \
+	exit $$status
 
 docker: ## build the container image mcmw:VERSION
 	docker build --build-arg VERSION=$(VERSION) --target mcmw -t mcmw:$(VERSION) .

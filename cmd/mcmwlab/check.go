@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,30 +15,73 @@ import (
 func newCheckCommand() *cobra.Command {
 	var quick bool
 	cmd := &cobra.Command{
-		Use:   "check FILE",
-		Short: "Say everything that is wrong with an experiment's file, or what it does",
+		Use:   "check FILE...",
+		Short: "Say everything that is wrong with experiments' files, or what they do",
 		Long: `Read an experiment's file (docs/experiments.md) and say everything that is wrong with it, each with its line and what was
-expected; or, if nothing is, which runs it consists of and how long they take. The exit code is 2 if something is wrong.`,
-		Example: `  mcmwlab check experiments/quick.yaml`,
-		Args:    oneFile,
+expected; or, if nothing is, which runs it consists of and how long they take, of several files also together. The exit code is 2 if
+something is wrong.`,
+		Example: `  mcmwlab check experiments/quick.yaml
+  mcmwlab check --quick experiments/kuechler/*.yaml`,
+		Args: someFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := readExperiment(args[0], quick)
-			if err != nil {
+			var sum plans
+			var problems []error
+			for _, file := range args {
+				problems = append(problems, sum.check(cmd.OutOrStdout(), file, quick))
+			}
+			if err := errors.Join(problems...); err != nil || len(args) == 1 {
 				return err
 			}
-			if err := e.WritePlan(cmd.OutOrStdout()); err != nil || quick || !experiment.HasQuick(e.Text) {
-				return err
-			}
-			q, err := readExperiment(args[0], true)
-			if err != nil {
-				return fmt.Errorf("with its quick profile:\n%w", err)
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), "\nwith --quick")
-			return q.WritePlan(cmd.OutOrStdout())
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "together\n%s", sum)
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&quick, "quick", false, "show the plan of the file's quick profile alone")
 	return cmd
+}
+
+// plans add up what experiments come to.
+type plans struct {
+	runs, quickRuns int
+	time, quickTime time.Duration
+}
+
+// check writes the plan of a file, and that of its quick profile if it has one.
+func (s *plans) check(w io.Writer, file string, quick bool) error {
+	e, err := readExperiment(file, quick)
+	if err != nil {
+		return err
+	}
+	_, runs := e.Runs()
+	s.runs += runs
+	s.time += time.Duration(runs) * e.Phases.Time()
+	if err := e.WritePlan(w); err != nil {
+		return err
+	}
+	if !quick && experiment.HasQuick(e.Text) {
+		q, err := readExperiment(file, true)
+		if err != nil {
+			return fmt.Errorf("with its quick profile:\n%w", err)
+		}
+		_, runs := q.Runs()
+		s.quickRuns += runs
+		s.quickTime += time.Duration(runs) * q.Phases.Time()
+		fmt.Fprintln(w, "\nwith --quick")
+		if err := q.WritePlan(w); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintln(w)
+	return err
+}
+
+// String says how many runs there are at most and how long they take.
+func (s plans) String() string {
+	text := fmt.Sprintf("runs         %d at most, about %v\n", s.runs, s.time.Round(time.Second))
+	if s.quickRuns > 0 {
+		text += fmt.Sprintf("with --quick %d at most, about %v\n", s.quickRuns, s.quickTime.Round(time.Second))
+	}
+	return text
 }
 
 // oneFile accepts one argument.

@@ -119,6 +119,7 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	flags.Float64Var(&o.ZipfExponent, "key-zipf-exp", 1, "exponent of Zipf keys")
 	flags.Var((*seconds)(&f.testTime), "test-time", "how long to record: seconds, or a duration such as 1m30s (default 10 unless --requests is given)")
 	flags.Var((*seconds)(&o.WarmUp), "warm-up", "how long to run before recording begins")
+	flags.Var((*seconds)(&o.CoolDown), "cool-down", "how long to go on after that without recording; then what is outstanding at the end of the recording isn't counted")
 	flags.IntVarP(&o.Requests, "requests", "n", 0, "requests per connection; 0: no limit")
 	flags.BoolVar(&o.Populate, "populate", false, "store every key once before the load begins")
 	flags.BoolVar(&o.Verify, "data-verify", false, "compare every returned value with what was stored under its key")

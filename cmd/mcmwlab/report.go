@@ -25,23 +25,34 @@ type reportFlags struct {
 	selections []string
 	confidence float64
 	list       bool
+	paper      bool
+	claims     string
 	view       report.View
 }
 
 func newReportCommand() *cobra.Command {
 	var f reportFlags
 	cmd := &cobra.Command{
-		Use:   "report RECORD",
+		Use:   "report RECORD | report --paper [NAME] RECORD...",
 		Short: "Make a page, figures and tables of a record of experiments",
 		Long: `Make a page, figures and tables of a record: index.html, which needs nothing else, and every figure as an SVG file. The
 factors that vary are given to the x axis, to the lines and to the panels of the figures; flags choose others.
-docs/report.md describes every figure and table, and how saturation and bottleneck are found.`,
+docs/report.md describes every figure and table, and how saturation and bottleneck are found.
+
+With --paper, set records of a published report's experiments (experiments/NAME/) beside the report: its tables, and its findings with the
+verdict of the records (docs/paper.md). Without NAME, all reports that there are records of.`,
 		Example: `  mcmwlab report results/sweep
   mcmwlab report results/sweep --figure throughput --out -> throughput.svg
   mcmwlab report results/sweep --table maximum --format latex
+  mcmwlab report --paper kuechler results/paper/*
   mcmwlab report results/sweep --x keys_per_get --series sharded --select workers=8`,
-		Args: oneRecord,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.paper {
+				return f.runPaperReport(cmd.Context(), args, cmd.OutOrStdout())
+			}
+			if err := oneRecord(cmd, args); err != nil {
+				return err
+			}
 			return f.run(cmd.Context(), args, cmd.OutOrStdout())
 		},
 	}
@@ -56,6 +67,8 @@ docs/report.md describes every figure and table, and how saturation and bottlene
 	flags.StringArrayVar(&f.selections, "select", nil, "FACTOR=LEVEL: use the runs with this level alone; may be repeated")
 	flags.StringVar(&f.view.Command, "command", "", "count requests of one kind alone: get, set or multiget")
 	flags.Float64Var(&f.confidence, "confidence", report.DefaultConfidence, "confidence of the intervals, 0..1")
+	flags.BoolVar(&f.paper, "paper", false, "set records beside the published reports whose experiments they are of (default --out "+paperOut+")")
+	flags.StringVar(&f.claims, "claims", "", "file with the findings and rules of --paper (default: experiments/claims.yaml, built in)")
 	flags.BoolVar(&f.list, "list", false, "list the figures and tables that the record has what it takes for")
 	return cmd
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +24,7 @@ import (
 // runFlags are the flags of `mcmwlab run`.
 type runFlags struct {
 	out       string
+	outDir    string
 	resume    bool
 	quickly   bool
 	quiet     bool
@@ -38,22 +38,27 @@ type runFlags struct {
 func newRunCommand(args []string, stderr io.Writer) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run FILE",
-		Short: "Run an experiment and keep what it measures in a record",
+		Use:   "run FILE...",
+		Short: "Run experiments and keep what they measure in records",
 		Long: `Run the experiment that a file describes (docs/experiments.md) and keep what it measures in a record: a directory with a
 manifest, a database and the raw outputs. A record is never overwritten. An experiment that was interrupted, in
-whatever way, goes on with --resume and makes the runs that are missing or have failed.`,
+whatever way, goes on with --resume and makes the runs that are missing or have failed.
+
+Several files are run one after the other, each into a record of its own in --out-dir. --resume then begins those, too, that are not
+there yet. An experiment with runs that failed does not keep the next from being run.`,
 		Example: `  mcmwlab run experiments/quick.yaml
   mcmwlab run experiments/sweep.yaml --quick --out results/sweep-quick
   mcmwlab run experiments/sweep.yaml --testbed vm
-  mcmwlab run experiments/sweep.yaml --resume`,
-		Args: oneFile,
+  mcmwlab run experiments/sweep.yaml --resume
+  mcmwlab run experiments/kuechler/*.yaml --quick --out-dir results/paper`,
+		Args: someFiles,
 		RunE: func(cmd *cobra.Command, files []string) error {
-			return f.run(cmd.Context(), files[0], append([]string{"mcmwlab"}, args...), cmd.OutOrStdout(), stderr)
+			return f.run(cmd.Context(), files, append([]string{"mcmwlab"}, args...), cmd.OutOrStdout(), stderr)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.out, "out", "", "directory of the record (default results/NAME, NAME being that of the experiment)")
+	flags.StringVar(&f.outDir, "out-dir", "", "directory of the records, each called as its experiment (default results)")
 	flags.BoolVar(&f.resume, "resume", false, "go on with the record that is there")
 	flags.BoolVar(&f.quickly, "quick", false, "run the file's quick profile")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
@@ -65,38 +70,52 @@ whatever way, goes on with --resume and makes the runs that are missing or have 
 	return cmd
 }
 
-func (f *runFlags) run(ctx context.Context, file string, command []string, stdout, stderr io.Writer) error {
-	e, err := readExperiment(file, f.quickly)
+// run runs the experiments of files one after the other.
+func (f *runFlags) run(ctx context.Context, files []string, command []string, stdout, stderr io.Writer) error {
+	s, err := f.readSeries(ctx, files)
 	if err != nil {
 		return err
 	}
-	if err := f.elsewhere(e); err != nil {
-		return usageError{err}
+	var problems []error
+	for range s.members {
+		began := time.Now()
+		err := f.runMember(ctx, s, command, stdout, stderr)
+		if errors.Is(err, context.Canceled) {
+			return fmt.Errorf("interrupted; go on with: %s", strings.Join(resumeCommand(command), " "))
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s%w", s.name(), err))
+		}
+		s.ended(time.Since(began))
 	}
-	if f.out == "" {
-		f.out = filepath.Join("results", e.Name)
-	}
+	return errors.Join(problems...)
+}
+
+// runMember runs the experiment of a series whose turn it is.
+func (f *runFlags) runMember(ctx context.Context, s *series, command []string, stdout, stderr io.Writer) error {
+	m := s.members[s.now]
+	e := m.experiment
 	p := newProgress(stderr)
 	notes := p.out
 	if f.quiet {
 		notes = io.Discard
 	}
 	bed, err := f.open(ctx, e, notes)
-	if errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) && len(s.members) == 1 {
 		return errors.New("interrupted before the first run")
 	}
 	if err != nil {
 		return err
 	}
-	o := runner.Options{Experiment: e, Testbed: bed, Dir: f.out, Resume: f.resume, Quick: f.quickly, Command: command, Check: check.Run, CheckSet: check.Set}
+	o := runner.Options{Experiment: e, Testbed: bed, Dir: m.dir, Resume: m.resume, Quick: f.quickly, Command: command, Check: check.Run, CheckSet: check.Set}
 	if !f.quiet {
-		o.Progress = func(step runner.Progress) { showRun(p, step) }
+		o.Progress = func(step runner.Progress) { showRun(p, step, s) }
 	}
 	summary, err := runner.Run(ctx, o)
 	p.clear()
 	err = errors.Join(err, bed.Close())
 	if summary.Complete+summary.Failed > 0 {
-		line := fmt.Sprintf("%s: %s complete", f.out, count(summary.Complete, "run"))
+		line := fmt.Sprintf("%s: %s complete", m.dir, count(summary.Complete, "run"))
 		if summary.Skipped > 0 {
 			line += fmt.Sprintf(", of them %d from before", summary.Skipped)
 		}
@@ -104,9 +123,6 @@ func (f *runFlags) run(ctx context.Context, file string, command []string, stdou
 			line += fmt.Sprintf("; %d failed", summary.Failed)
 		}
 		fmt.Fprintln(stdout, line)
-	}
-	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("interrupted; go on with: %s", strings.Join(resumeCommand(command), " "))
 	}
 	return err
 }
@@ -167,22 +183,19 @@ func (f *runFlags) programs() (p testbed.Programs, err error) {
 }
 
 // showRun shows what a run brought, and what is next: on a terminal as a line that changes.
-func showRun(p *progress, step runner.Progress) {
-	left := fmt.Sprintf("about %v left", step.Left.Round(time.Second))
-	if step.Least < step.Most {
-		left = "at most " + left
-	}
+func showRun(p *progress, step runner.Progress, s *series) {
+	left := s.left(step)
 	ended := step.Done + step.Failed
 	if run := step.Last; run != nil {
 		p.clear()
-		line := fmt.Sprintf("%3d of %d: %s, repetition %d: %s", ended, step.Most, step.LastPoint, run.Repetition+1, outcome(run))
+		line := fmt.Sprintf("%s%3d of %d: %s, repetition %d: %s", s.name(), ended, step.Most, step.LastPoint, run.Repetition+1, outcome(run))
 		if !p.terminal && step.Next != nil {
 			line += "; " + left
 		}
 		fmt.Fprintln(p.out, line)
 	}
 	if step.Next != nil && (p.terminal || step.Last == nil) {
-		p.show(fmt.Sprintf("run %d of %d: %s, repetition %d; %s", ended+1, step.Most, step.Next.Point, step.Next.Repetition+1, left))
+		p.show(fmt.Sprintf("%srun %d of %d: %s, repetition %d; %s", s.name(), ended+1, step.Most, step.Next.Point, step.Next.Repetition+1, left))
 	}
 }
 

@@ -68,6 +68,7 @@ func TestALoadIsSaidInMemtiersFlags(t *testing.T) {
 		"value sizes by a distribution":                 {Sizes: load.Sizes{Min: 1, Max: 9, Distribution: load.Distribution{Kind: "exponential", A: 5}}},
 		"values verified during the load":               {Verify: true},
 		"a warm-up":                                     {WarmUp: 1},
+		"a cool-down":                                   {Duration: 1, CoolDown: 1},
 		"a part of a second":                            {Duration: 1500 * time.Millisecond},
 		"threads with different numbers of connections": {Threads: 2, Connections: 3},
 		"a rate that changes":                           {Schedule: poisson},

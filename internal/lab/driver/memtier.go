@@ -78,6 +78,7 @@ func Arguments(o load.Options) ([]string, error) {
 	no(o.Sizes.Distribution.Kind != "", "value sizes by a distribution")
 	no(o.Verify, "values verified during the load")
 	no(o.WarmUp > 0, "a warm-up")
+	no(o.CoolDown > 0, "a cool-down")
 	no(o.Duration%time.Second != 0, "a part of a second as its time")
 	no(o.Connections%o.Threads != 0, "threads with different numbers of connections")
 	perConnection := 0.0

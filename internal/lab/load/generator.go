@@ -18,12 +18,25 @@ const drainTimeout = time.Second
 // phase tells the threads where the run is.
 type phase struct {
 	// static once the threads run, ns of stats.Now
-	begin int64 // of recording
-	end   int64 // of sending
+	begin    int64 // of recording
+	recorded int64 // the end of recording, unless that is when the last reply is there
+	end      int64 // of sending
 
 	// atomic, set by Run
 	stop    atomic.Bool // send no more
 	abandon atomic.Bool // wait for no more replies
+}
+
+// set has recording begin at a time, ns of stats.Now.
+func (p *phase) set(o *Options, begin int64) {
+	p.begin, p.recorded, p.end = begin, math.MaxInt64, math.MaxInt64
+	if o.Duration > 0 {
+		p.end = begin + int64(o.Duration)
+	}
+	if o.CoolDown > 0 {
+		p.recorded = p.end
+		p.end += int64(o.CoolDown)
+	}
 }
 
 // isOver reports whether no more requests are to be sent.
@@ -138,11 +151,7 @@ func (g *Generator) Run(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	started := time.Now()
-	g.phase.begin = stats.Now() + int64(g.o.WarmUp)
-	g.phase.end = math.MaxInt64
-	if g.o.Duration > 0 {
-		g.phase.end = g.phase.begin + int64(g.o.Duration)
-	}
+	g.phase.set(&g.o, stats.Now()+int64(g.o.WarmUp))
 	g.state.Store(int32(WarmingUp))
 	if needed := g.o.Threads + 2; g.o.HoldProcessors && runtime.GOMAXPROCS(0) < needed {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(needed))
@@ -196,6 +205,21 @@ func (g *Generator) drive(ctx context.Context) (all *series, used usage, first e
 	if g.o.WarmUp == 0 {
 		beginRecording()
 	}
+	over := false
+	endRecording := func() {
+		if over || State(g.state.Load()) != Recording {
+			return
+		}
+		over = true
+		after, err := processUsage()
+		if first == nil {
+			first = err
+		}
+		used = after.minus(before)
+		if g.o.OnEnd != nil {
+			g.o.OnEnd()
+		}
+	}
 	ended := make(chan error, len(g.threads)) // threads -> drive: one result each
 	for _, t := range g.threads {
 		go func() { ended <- t.run() }()
@@ -203,12 +227,16 @@ func (g *Generator) drive(ctx context.Context) (all *series, used usage, first e
 	all = newSeries(&g.o, len(g.threads))
 	begin := time.NewTimer(time.Duration(g.phase.begin - stats.Now()))
 	defer begin.Stop()
+	recorded := time.NewTimer(time.Duration(g.phase.recorded - stats.Now()))
+	defer recorded.Stop()
 	cancelled := ctx.Done()
 	var drained <-chan time.Time
 	for running := len(g.threads); running > 0; {
 		select {
 		case <-begin.C:
 			beginRecording()
+		case <-recorded.C:
+			endRecording()
 		case w := <-g.windows:
 			g.collect(all, w)
 		case err := <-ended:
@@ -235,16 +263,7 @@ func (g *Generator) drive(ctx context.Context) (all *series, used usage, first e
 	if first == nil && stats.Now() >= g.phase.begin {
 		beginRecording() // a recording so short that its end came in before its beginning
 	}
-	if State(g.state.Load()) == Recording {
-		after, err := processUsage()
-		if first == nil {
-			first = err
-		}
-		used = after.minus(before)
-		if g.o.OnEnd != nil {
-			g.o.OnEnd()
-		}
-	}
+	endRecording()
 	all.finish()
 	return all, used, first
 }
@@ -270,8 +289,8 @@ func (g *Generator) result(all *series, used usage) *Result {
 	for _, t := range g.threads {
 		last = max(last, t.lastReply)
 		unsent += t.unsent
-		r.BytesIn += t.traffic.in - t.trafficFrom.in
-		r.BytesOut += t.traffic.out - t.trafficFrom.out
+		r.BytesIn += t.trafficTo.in - t.trafficFrom.in
+		r.BytesOut += t.trafficTo.out - t.trafficFrom.out
 		if r.FirstFailure == "" {
 			r.FirstFailure = t.firstFailure
 		}

@@ -315,6 +315,23 @@ func TestARunEndsWithItsDurationAndLeavesOutTheWarmUp(t *testing.T) {
 	assert.Equal(t, r.Elapsed-time.Second, r.Windows[1].Length)
 }
 
+func TestACoolDownIsLoadThatIsNotRecorded(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	var countedAtEnd int64
+	o := load.Options{
+		Targets: []string{server.Addr()}, Threads: 2, Connections: 4, Duration: time.Second, CoolDown: 300 * time.Millisecond, Populate: true,
+	}
+	o.OnEnd = func() { countedAtEnd = server.Stat("get_hits") }
+	r := run(t, o)
+	assert.Equal(t, time.Second, r.Elapsed)
+	require.Len(t, r.Windows, 1)
+	assert.Equal(t, time.Second, r.Windows[0].Length)
+	assert.Equal(t, r.Total.Requests, r.Windows[0].Requests)
+	assert.Positive(t, r.Total.Hits)
+	assert.Greater(t, server.Stat("get_hits"), countedAtEnd, "the load went on")
+	assert.Less(t, int64(r.Total.Hits), server.Stat("get_hits"))
+}
+
 func TestARunWithoutLimitGoesOnUntilItsContextEnds(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	g, err := load.New(load.Options{Targets: []string{server.Addr()}, Connections: 4, Pipeline: 8})
@@ -532,6 +549,7 @@ func TestOptionsOutOfRangeAreRefusedWithWhatIsAccepted(t *testing.T) {
 		`key prefix "a b": a key can hold neither spaces`:       {Targets: target, KeyPrefix: "a b"},
 		"value size -4: expected 1 to":                          {Targets: target, ValueSize: -4},
 		"duration -1s: it can't be negative":                    {Targets: target, Duration: -time.Second},
+		"a cool-down of 1s: it needs a closed loop":             {Targets: target, CoolDown: time.Second},
 		"a warm-up of 1s with 5 requests per connection":        {Targets: target, WarmUp: time.Second, Requests: 5},
 		"value sizes 9 to 3: expected 1 to":                     {Targets: target, Sizes: load.Sizes{Min: 9, Max: 3}},
 		"by a list: it can't be combined":                       {Targets: target, Sizes: load.Sizes{Min: 1, Max: 3, List: []load.WeightedSize{{1, 1}}}},

@@ -73,6 +73,9 @@ type Options struct {
 	WarmUp time.Duration
 	// Duration is how long is recorded; 0 means until Requests are sent or the context ends.
 	Duration time.Duration
+	// CoolDown is how long the load goes on after Duration without being recorded, for other load that has begun a little later and is
+	// still recorded. What is outstanding at the end of Duration is then not counted. It is for closed loops of a Duration.
+	CoolDown time.Duration
 	// Requests is how many requests each connection sends; 0 means no limit.
 	Requests int
 
@@ -81,7 +84,7 @@ type Options struct {
 	// ConnectTimeout is how long connecting may take; 0 means DefaultConnectTimeout.
 	ConnectTimeout time.Duration
 
-	// OnBegin, when set, is called once as recording begins and OnEnd once when the last reply is there, while the
+	// OnBegin, when set, is called once as recording begins and OnEnd once when it ends: when the last reply is there, or at a cool-down, while the
 	// connections are still open. They are for measuring other processes over the same time; the load goes on meanwhile.
 	OnBegin, OnEnd func()
 }
@@ -209,11 +212,15 @@ func (o Options) validate() error {
 		problems = append(problems, fmt.Errorf("a warm-up of %v with %d requests per connection: they could be sent before it is "+
 			"over; give a duration instead", o.WarmUp, o.Requests))
 	}
+	if o.CoolDown > 0 && (o.Duration == 0 || o.Requests > 0 || o.Schedule != nil) {
+		problems = append(problems, fmt.Errorf("a cool-down of %v: it needs a closed loop with a duration, without a number of requests", o.CoolDown))
+	}
 	for _, d := range []struct {
 		name  string
 		value time.Duration
 	}{
 		{"warm-up", o.WarmUp},
+		{"cool-down", o.CoolDown},
 		{"duration", o.Duration},
 		{"timeout", o.Timeout},
 		{"connect timeout", o.ConnectTimeout},

@@ -222,7 +222,9 @@ func (t *thread) stopSending(now int64) error {
 		return nil
 	}
 	// A load at times lasts as long as it was to, also when there was nothing to do at the end.
-	t.lastReply = max(t.lastReply, min(now, t.phase.end))
+	if !t.recorded {
+		t.lastReply = max(t.lastReply, min(now, t.phase.end))
+	}
 	limit := min(now, t.phase.end-1)
 	for _, c := range t.conns {
 		if t.o.Schedule != nil {

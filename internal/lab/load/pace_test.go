@@ -99,10 +99,7 @@ func (w *world) run(o Options) *Result {
 	require.NoError(w.t, err)
 	g := &Generator{o: o, windows: make(chan *window, 1000), spare: make(chan *window)}
 	g.work = newWorkload(&g.o)
-	g.phase.begin, g.phase.end = int64(o.WarmUp), int64(o.WarmUp+o.Duration)
-	if o.Duration == 0 {
-		g.phase.end = math.MaxInt64
-	}
+	g.phase.set(&o, int64(o.WarmUp))
 	th := newThread(g.work, &g.phase, g.windows, g.spare)
 	th.now, th.wait = func() int64 { return w.now }, w.wait
 	g.threads = []*thread{th}

@@ -44,8 +44,9 @@ type thread struct {
 	// owned by the loop; Run reads them after it
 	commands     [numCommands]counts // since the start
 	traffic      traffic             // since the start
-	trafficFrom  traffic             // what traffic was then
-	lastReply    int64               // ns of stats.Now
+	trafficFrom  traffic             // what traffic was as recording began
+	trafficTo    traffic             // and as it ended
+	lastReply    int64               // that is recorded; ns of stats.Now
 	unsent       uint64              // requests that were due and could not be sent
 	firstFailure string              // text of the first error reply
 
@@ -56,6 +57,7 @@ type thread struct {
 	agenda    agenda // connections that are to send at a time; with a pacer
 	active    int    // connections that are not done
 	recording bool
+	recorded  bool // recording is over
 	sending   bool
 	window    *window
 	published int64 // ns
@@ -192,9 +194,13 @@ func (t *thread) loop() error {
 // advance does what is due by the clock: begin to record, end a window, stop sending, publish.
 func (t *thread) advance(now int64) error {
 	t.beginIfDue(now)
-	for t.recording && now >= t.phase.begin+int64(t.window.index+1)*int64(windowLength) {
+	for t.recording && t.windowEnd() <= now && t.windowEnd() < t.phase.recorded {
 		t.window.length = windowLength
 		t.passWindow()
+	}
+	if t.recording && now >= t.phase.recorded {
+		t.lastReply = t.phase.recorded
+		t.finish()
 	}
 	if now-t.published >= publishEvery {
 		t.published = now
@@ -208,18 +214,28 @@ func (t *thread) advance(now int64) error {
 
 // beginIfDue begins to record when it is time.
 func (t *thread) beginIfDue(now int64) {
-	if !t.recording && now >= t.phase.begin {
+	if !t.recording && !t.recorded && now >= t.phase.begin {
 		t.recording = true
 		t.trafficFrom = t.traffic
 	}
 }
 
-// end stops recording: the last reply is there, or will not come any more.
+// windowEnd is when the window is over, ns of stats.Now.
+func (t *thread) windowEnd() int64 {
+	return t.phase.begin + int64(t.window.index+1)*int64(windowLength)
+}
+
+// end stops recording, if a cool-down has not: the last reply is there, or will not come any more.
 func (t *thread) end() {
 	t.live.publish(&t.commands, t.traffic)
-	if !t.recording {
-		return
+	if t.recording {
+		t.finish()
 	}
+}
+
+// finish ends recording at the last reply and hands the last window over.
+func (t *thread) finish() {
+	t.recording, t.recorded, t.trafficTo = false, true, t.traffic
 	t.window.length = time.Duration(max(t.lastReply-t.phase.begin-int64(t.window.index)*int64(windowLength), 0))
 	t.window.last = true
 	t.passWindow()
@@ -387,7 +403,9 @@ func (t *thread) replied(c *conn, r *request, now int64) error {
 		}
 	}
 	t.commands[r.command].add(&one)
-	t.lastReply = now
+	if !t.recorded {
+		t.lastReply = now
+	}
 	if t.recording {
 		t.window.commands[r.command].add(&one)
 		record(t.window.latencies[r.command], latency)

@@ -264,3 +264,22 @@ func textOf(raw json.RawMessage) string {
 	}
 	return string(raw)
 }
+
+// Number returns a number of a table, by row and column from 0: NaN if there is none there, or no such table.
+func (r *Report) Number(name string, row, column int) float64 {
+	t, ok := r.find(name)
+	if !ok || row >= len(t.Rows) || column >= len(t.Rows[row].Values) {
+		return math.NaN()
+	}
+	return numberOf(t.Rows[row].Values[column])
+}
+
+// Text returns the number of this name of the text; NaN if there is none.
+func (r *Report) Text(name string) float64 {
+	for _, f := range r.Figures {
+		if f.Name == name {
+			return numberOf(f.Value)
+		}
+	}
+	return math.NaN()
+}

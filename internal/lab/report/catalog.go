@@ -149,6 +149,15 @@ func (d *Data) Command(v View, what, name string) string {
 // DefaultConfidence is the confidence of intervals where none is asked for.
 const DefaultConfidence = 0.95
 
+// CommandLine returns words as a shell takes them.
+func CommandLine(words []string) string {
+	quotes := make([]string, len(words))
+	for i, word := range words {
+		quotes[i] = quoted(word)
+	}
+	return strings.Join(quotes, " ")
+}
+
 // quoted returns a word as a shell takes it.
 func quoted(word string) string {
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {

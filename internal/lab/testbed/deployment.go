@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +21,9 @@ import (
 const (
 	// loadAllowance is what load may take beyond its warm-up and duration: to connect, and to get its last replies.
 	loadAllowance = 60 * time.Second
+	// loadOverlap is for how long load processes go on after their recording, so that those that began later are not recorded without
+	// them.
+	loadOverlap = 500 * time.Millisecond
 	// populateTimeout bounds the storing of all keys.
 	populateTimeout = 30 * time.Minute
 	// noticeAllowance is how long the end of a server is waited for that may be why load has failed.
@@ -296,6 +300,9 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 			"--ratio", v[experiment.Ratio], "--multi-key-get", v[experiment.KeysPerGet],
 			"--warm-up", m.WarmUp.String(), "--test-time", m.Duration.String(), "--seed", strconv.FormatUint(m.Seed+uint64(i), 10))
 		args = append(args, furtherLoadArgs(v, processes)...)
+		if processes > 1 && !v.Is(experiment.Rate) && !slices.Contains(v.Flags(experiment.LoadFlags), "--driver") {
+			args = append(args, "--cool-down", loadOverlap.String())
+		}
 		host, err := r.d.t.hosts.Host(Load, i)
 		if err != nil {
 			return err

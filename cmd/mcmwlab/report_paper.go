@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mcmw/experiments"
+	"mcmw/internal/lab/claim"
+	"mcmw/internal/lab/paper"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/report"
+	"mcmw/internal/lab/reproduce"
+	"mcmw/internal/lab/table"
+)
+
+// paperOut is where pages of reports go if nothing else is said.
+const paperOut = "results/paper-report"
+
+// runPaperReport sets records beside the reports whose experiments they are of: those of the name that the arguments begin with, or all.
+func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout io.Writer) (err error) {
+	if err := f.checkPaper(); err != nil {
+		return usageError{err}
+	}
+	names, dirs, err := paperArguments(args)
+	if err != nil {
+		return usageError{err}
+	}
+	claims, err := readClaims(f.claims)
+	if err != nil {
+		return usageError{err}
+	}
+	var records []*record.Record
+	defer func() {
+		for _, r := range records {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	var of []string
+	for _, dir := range dirs {
+		r, err := record.Open(dir)
+		if err != nil {
+			return err
+		}
+		records = append(records, r)
+		if name := reproduce.ReportOf(r.Manifest().Name); name != "" && !slices.Contains(of, name) {
+			of = append(of, name)
+		}
+	}
+	if len(of) == 0 {
+		return usageError{fmt.Errorf("none of the records is of a report's experiment; expected records of the files in experiments/%s/", strings.Join(paper.Names, "/, experiments/"))}
+	}
+	if names == nil {
+		names = of
+	}
+	evidence, err := claim.NewEvidence(ctx, records)
+	if err != nil {
+		return usageError{err}
+	}
+	for _, name := range names {
+		mine := slices.DeleteFunc(slices.Clone(claims), func(c claim.Claim) bool { return c.Report != name })
+		if err := f.writePaper(ctx, name, records, claim.Decide(ctx, mine, evidence), dirs, stdout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkPaper refuses flags that are about one record.
+func (f *reportFlags) checkPaper() error {
+	switch {
+	case f.list || len(f.figures)+len(f.tables)+len(f.selections)+len(f.formats) > 0 || f.view.X+f.view.Series+f.view.Command != "" || len(f.view.Panels) > 0:
+		return errors.New("--paper goes with --out and --claims alone: its page has the report's tables; leave it out for figures and tables of one record")
+	case f.out == "-":
+		return errors.New("--out -: expected a directory with --paper; the tables go to standard output anyway")
+	}
+	return nil
+}
+
+// paperArguments tells the name of a report, which may stand first, from directories of records.
+func paperArguments(args []string) (names, dirs []string, err error) {
+	if len(args) > 0 && slices.Contains(paper.Names, args[0]) {
+		names, args = args[:1], args[1:]
+	}
+	if len(args) == 0 {
+		return nil, nil, fmt.Errorf("--paper: no records; expected the name of a report (%s), if not all, and directories of records, such as results/paper/*", strings.Join(paper.Names, ", "))
+	}
+	return names, args, nil
+}
+
+// readClaims reads claims from a file, or those that this program was built with.
+func readClaims(path string) ([]claim.Claim, error) {
+	if path == "" {
+		return claim.Parse("claims.yaml", experiments.Claims)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return claim.Parse(path, text)
+}
+
+// writePaper writes the page of a report and its figures, and prints its tables.
+func (f *reportFlags) writePaper(ctx context.Context, name string, records []*record.Record, findings []claim.Finding, dirs []string, stdout io.Writer) error {
+	s, err := reproduce.Open(ctx, name, records)
+	if err != nil {
+		return err
+	}
+	s.Command = report.CommandLine(append([]string{"mcmwlab", "report", "--paper", name}, dirs...))
+	page, err := s.Page(findings)
+	if err != nil {
+		return err
+	}
+	out := orText(f.out, paperOut)
+	if err := writeFigures(page.Figures, out, io.Discard); err != nil {
+		return err
+	}
+	path := filepath.Join(out, name+".html")
+	if err := writeReport(page, path, "html"); err != nil {
+		return err
+	}
+	for _, finding := range findings {
+		fmt.Fprintf(stdout, "%-19s %-4s %s\n    %s\n", finding.Verdict, finding.Section, finding.Text, finding.Why)
+	}
+	fmt.Fprintln(stdout)
+	for _, t := range reproduce.Texts(page) {
+		if err := t.Write(stdout, table.Text); err != nil {
+			return err
+		}
+	}
+	for _, finding := range page.Findings {
+		fmt.Fprintln(stdout, finding)
+	}
+	_, err = fmt.Fprintln(stdout, path)
+	return err
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/record"
+)
+
+// oneServer makes a record such as kuechler/01-one-server.yaml makes of a server that reads limits, and returns its directory.
+func oneServer(t *testing.T, name string, limit float64) string {
+	dir := filepath.Join(t.TempDir(), name)
+	r, err := record.Create(dir, record.Manifest{Name: name, Title: "One server", Testbed: "vm"})
+	require.NoError(t, err)
+	for i, clients := range []int{6, 72, 192} {
+		for repetition := range 2 {
+			x := limit + float64(repetition)
+			require.NoError(t, r.Add(record.Run{
+				Point: i, Repetition: repetition, State: record.Complete, Seconds: 10,
+				Factors: map[string]string{"clients": strconv.Itoa(clients), "connections": strconv.Itoa(clients), "ratio": "0:1"},
+				Results: []record.Value{
+					{Source: "client", Metric: "throughput", Value: x},
+					{Source: "client", Metric: "response_time_mean", Value: float64(clients) / x},
+				},
+			}))
+		}
+	}
+	require.NoError(t, r.Close())
+	return dir
+}
+
+func TestAReportStandsBesideTheRecordsOfItsExperiments(t *testing.T) {
+	dir, out := oneServer(t, "kuechler-01-one-server", 3010), t.TempDir()
+	stdout, stderr, err := lab(context.Background(), "report", "--paper", "kuechler", dir, "--out", out)
+	require.NoError(t, err)
+	assert.Empty(t, stderr)
+	assert.Contains(t, stdout, "confirmed           2.1  Reads of one server saturate at about 3,000 ops/s")
+	assert.Contains(t, stdout, "there is no record of kuechler-08-multigets")
+	assert.Regexp(t, `one memcached server +2962 +3010`, stdout)
+	assert.Contains(t, stdout, "Of 21 findings of the report 2 are confirmed, 0 are not, and 19 are not comparable here.")
+	page, err := os.ReadFile(filepath.Join(out, "kuechler.html"))
+	require.NoError(t, err)
+	for _, part := range []string{"<svg", "Küchler", "not comparable here", "Again: <code>mcmwlab report --paper kuechler " + dir} {
+		assert.Contains(t, string(page), part)
+	}
+	require.FileExists(t, filepath.Join(out, "kuechler-01-one-server-throughput.svg"))
+}
+
+func TestWithoutANameAllReportsOfTheRecordsAreWritten(t *testing.T) {
+	out := t.TempDir()
+	_, _, err := lab(context.Background(), "report", "--paper", oneServer(t, "kuechler-01-one-server", 2000), oneServer(t, "cetin-01-one-server", 2900), "--out", out)
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(out, "kuechler.html"))
+	require.FileExists(t, filepath.Join(out, "cetin.html"))
+}
+
+func TestRecordsThatCannotStandBesideAReportAreRefused(t *testing.T) {
+	claims := filepath.Join(t.TempDir(), "claims.yaml")
+	require.NoError(t, os.WriteFile(claims, []byte("claims: [{id: a}]\n"), 0o644))
+	record := oneServer(t, "kuechler-01-one-server", 3000)
+	for arguments, want := range map[string]string{
+		"":                              "--paper: no records",
+		"kuechler":                      "--paper: no records",
+		"/no/such/record":               "this is no record of mcmwlab",
+		sweep(t):                        "none of the records is of a report's experiment",
+		record + " " + record:           "are both records of kuechler-01-one-server",
+		record + " --out -":             "--out -: expected a directory",
+		record + " --figure throughput": "--paper goes with --out and --claims alone",
+		record + " --claims /no/such":   "no such file",
+		record + " --claims " + claims:  `report "": expected one of`,
+	} {
+		_, _, err := lab(context.Background(), append([]string{"report", "--paper"}, strings.Fields(arguments)...)...)
+		require.ErrorContains(t, err, want, arguments)
+	}
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/runner"
+)
+
+// series is experiments that are run one after the other. A single one is a series, too.
+type series struct {
+	members []member
+	now     int // the number of the member under way, from 0
+	// spent is what the members before took, and planned what was expected of them.
+	spent, planned time.Duration
+}
+
+// member is one experiment of a series.
+type member struct {
+	experiment *experiment.Experiment
+	dir        string // of its record
+	resume     bool
+	expected   time.Duration // what its missing runs take
+}
+
+// someFiles accepts one argument or more.
+func someFiles(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usageError{fmt.Errorf("%s takes the files of experiments, got none (see %s --help)", cmd.CommandPath(), cmd.CommandPath())}
+	}
+	return nil
+}
+
+// readSeries reads all experiments before the first is run, and says where their records go.
+func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, error) {
+	switch {
+	case f.out != "" && f.outDir != "":
+		return nil, usageError{errors.New("--out and --out-dir: expected one of them")}
+	case f.out != "" && len(files) > 1:
+		return nil, usageError{fmt.Errorf("--out is the directory of one record, and there are %d experiments; expected --out-dir", len(files))}
+	}
+	s := &series{}
+	of := map[string]string{} // files by the names of their experiments
+	var problems []error
+	for _, file := range files {
+		e, err := f.readExperiment(file)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		if other, twice := of[e.Name]; twice {
+			return nil, usageError{fmt.Errorf("%s and %s are both called %s; expected names of their own", other, file, e.Name)}
+		}
+		of[e.Name] = file
+		m := member{experiment: e, dir: f.out, resume: f.resume}
+		if m.dir == "" {
+			m.dir = filepath.Join(orText(f.outDir, "results"), e.Name)
+		}
+		complete, err := completeRuns(ctx, m.dir)
+		switch {
+		case errors.Is(err, record.ErrNoRecord) && f.resumesSeries(files):
+			m.resume = false // it is this experiment's turn now
+		case err == nil && !f.resume:
+			return nil, fmt.Errorf("%s: %w: --resume goes on with what is there", m.dir, record.ErrExists)
+		}
+		_, most := e.Runs()
+		m.expected = time.Duration(max(most-complete, 0)) * e.Phases.Time()
+		s.members = append(s.members, m)
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return s, nil
+}
+
+// readExperiment reads an experiment and takes it to the testbed that is asked for.
+func (f *runFlags) readExperiment(file string) (*experiment.Experiment, error) {
+	e, err := readExperiment(file, f.quickly)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.elsewhere(e); err != nil {
+		return nil, usageError{err}
+	}
+	return e, nil
+}
+
+// resumesSeries reports whether --resume begins what isn't there: with several experiments those that come after the interruption.
+func (f *runFlags) resumesSeries(files []string) bool {
+	return f.resume && (len(files) > 1 || f.outDir != "")
+}
+
+// orText returns text, or what stands for none.
+func orText(text, otherwise string) string {
+	if text == "" {
+		return otherwise
+	}
+	return text
+}
+
+// completeRuns returns how many complete runs the record in a directory has.
+func completeRuns(ctx context.Context, dir string) (n int, err error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return 0, record.ErrNoRecord
+	}
+	r, err := record.Open(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	runs, err := r.Runs(ctx)
+	for _, run := range runs {
+		if run.State == record.Complete {
+			n++
+		}
+	}
+	return n, err
+}
+
+// ended notes what the member under way took, and goes to the next.
+func (s *series) ended(took time.Duration) {
+	s.spent += took
+	s.planned += s.members[s.now].expected
+	s.now++
+}
+
+// name tells which of several experiments is under way.
+func (s *series) name() string {
+	if len(s.members) == 1 {
+		return ""
+	}
+	return fmt.Sprintf("%s (%d of %d): ", s.members[s.now].experiment.Name, s.now+1, len(s.members))
+}
+
+// left says in words how long it takes yet: the member under way, and all.
+func (s *series) left(step runner.Progress) string {
+	text := fmt.Sprintf("about %v left", step.Left.Round(time.Second))
+	if step.Least < step.Most {
+		text = "at most " + text
+	}
+	var later time.Duration
+	for _, m := range s.members[s.now+1:] {
+		later += m.expected
+	}
+	if len(s.members) == 1 {
+		return text
+	}
+	if s.planned > 0 {
+		later = time.Duration(float64(later) * float64(s.spent) / float64(s.planned))
+	}
+	return text + fmt.Sprintf(", %v of all", (step.Left+later).Round(time.Second))
+}

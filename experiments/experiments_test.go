@@ -1,0 +1,63 @@
+package experiments_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/paper"
+)
+
+// suite is the experiments of the report of a name, in both profiles.
+func suite(t *testing.T, name string) (full, quick []*experiment.Experiment) {
+	t.Helper()
+	files, err := filepath.Glob(name + "/*.yaml")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, into := range []struct {
+			to    *[]*experiment.Experiment
+			quick bool
+		}{{&full, false}, {&quick, true}} {
+			e, err := experiment.Parse(file, text, into.quick)
+			require.NoError(t, err)
+			require.Equal(t, name+"-"+strings.TrimSuffix(filepath.Base(file), ".yaml"), e.Name, "the record is found again by its name")
+			*into.to = append(*into.to, e)
+		}
+	}
+	return full, quick
+}
+
+func TestEveryExperimentOfTheReportsCanBeRunInBothProfiles(t *testing.T) {
+	for _, name := range []string{"kuechler", "pungas", "ribeiro", "cetin"} {
+		require.Contains(t, paper.Names, name)
+		full, quick := suite(t, name)
+		require.NotEmpty(t, full)
+		for i := range full {
+			_, many := full[i].Runs()
+			_, few := quick[i].Runs()
+			require.Less(t, time.Duration(few)*quick[i].Phases.Time(), time.Duration(many)*full[i].Phases.Time(), full[i].Name)
+			if full[i].Name != "ribeiro-02-think-time" {
+				require.Equal(t, experiment.VMTestbed, full[i].Testbed, full[i].Name)
+				require.Positive(t, full[i].Delay, full[i].Name)
+			}
+		}
+	}
+}
+
+// What make lab-paper promises.
+func TestTheQuickProfilesOfTheReportOf2018TakeLessThanHalfAnHour(t *testing.T) {
+	_, quick := suite(t, "kuechler")
+	var all time.Duration
+	for _, e := range quick {
+		_, runs := e.Runs()
+		all += time.Duration(runs) * e.Phases.Time()
+	}
+	require.Less(t, all, 30*time.Minute)
+}

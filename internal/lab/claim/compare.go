@@ -1,0 +1,97 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/sample"
+)
+
+// Compare: the ratio of a metric at one point to that at another is in a range, and so is its confidence interval.
+type Compare struct {
+	Metric string `yaml:"metric"`
+	Of     Side   `yaml:"of"`
+	To     Side   `yaml:"to"`
+	Range  `yaml:",inline"`
+	// Confidence is that of the interval, 0.95 if it isn't given.
+	Confidence float64 `yaml:"confidence"`
+}
+
+// Side is a point: the only one of its selection, or the one with the highest throughput of the clients.
+type Side struct {
+	Selection `yaml:",inline"`
+	// Highest says that the selection has several points, of which the one with the highest throughput is meant.
+	Highest bool `yaml:"highest"`
+}
+
+const defaultConfidence = 0.95
+
+func (c *Compare) records() []string { return []string{c.Of.Record, c.To.Record} }
+
+func (c *Compare) check() error {
+	return first("compare", checkMetric(c.Metric), c.Of.check(), c.To.check(), c.Range.check(), checkPart("confidence", orDefault(c.Confidence, defaultConfidence)))
+}
+
+func (c *Compare) decide(_ context.Context, e *view) (Verdict, string) {
+	of, ofName, why := c.Of.point(e)
+	if why != "" {
+		return NotComparable, why
+	}
+	to, toName, why := c.To.point(e)
+	if why != "" {
+		return NotComparable, why
+	}
+	a, okA := moments(of, c.Metric)
+	b, okB := moments(to, c.Metric)
+	if !okA || !okB || b.Mean == 0 {
+		return NotComparable, fmt.Sprintf("%s was not measured at %s or %s", c.Metric, ofName, toName)
+	}
+	write := show(c.Metric)
+	text := fmt.Sprintf("%s at %s to %s at %s: ratio %.3g", write(a.Mean), ofName, write(b.Mean), toName, a.Mean/b.Mean)
+	interval := sample.RatioInterval(b, a, orDefault(c.Confidence, defaultConfidence))
+	if !interval.Known() {
+		return NotComparable, text + ", without a confidence interval: more repetitions are needed"
+	}
+	text += fmt.Sprintf(" (%.3g to %.3g at %.0f %%); expected %s", interval.Low, interval.High, 100*orDefault(c.Confidence, defaultConfidence),
+		c.words(func(v float64) string { return fmt.Sprintf("%.3g", v) }))
+	return judge(c.holds(interval.Low, interval.High), text, e.exhausted(c.Of.Record, of.Runs), e.exhausted(c.To.Record, to.Runs))
+}
+
+// point returns the point that is meant and what to call it.
+func (s Side) point(e *view) (p record.Point, name, why string) {
+	runs, why := e.runs(s.Selection)
+	if why != "" {
+		return p, "", why
+	}
+	points := record.Points(runs)
+	if len(points) > 1 && !s.Highest {
+		return p, "", fmt.Sprintf("%s has several points: %s vary", s.Selection, strings.Join(withoutTwin(record.Varying(runs)), ", "))
+	}
+	most := -1.0
+	for _, candidate := range points {
+		if m, ok := moments(candidate, "client.throughput"); ok && m.Mean > most {
+			p, most = candidate, m.Mean
+		}
+	}
+	if most < 0 {
+		return p, "", fmt.Sprintf("no throughput was measured in %s", s.Selection)
+	}
+	name = s.String()
+	if varying := record.Varying(runs); s.Highest && len(varying) > 0 {
+		levels := record.Label(p.Factors, withoutTwin(varying))
+		name += ", " + levels
+	}
+	return p, name, ""
+}
+
+// withoutTwin leaves connections out where clients say the same.
+func withoutTwin(names []string) (kept []string) {
+	for _, name := range names {
+		if name != "connections" {
+			kept = append(kept, name)
+		}
+	}
+	return kept
+}

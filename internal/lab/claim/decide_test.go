@@ -1,0 +1,274 @@
+package claim_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/claim"
+	"mcmw/internal/lab/record"
+)
+
+// measured is one run of a synthetic record.
+type measured struct {
+	levels   map[string]string
+	values   map[string]float64 // of the clients, by metric
+	warnings []string
+	idle     float64 // part of the processors' time
+	failed   bool
+	inside   map[string]float64 // of the middlewares, by metric
+}
+
+// synthetic makes a record of runs; runs with the same levels are repetitions.
+func synthetic(t *testing.T, name, testbed string, runs []measured) *record.Record {
+	r, err := record.Create(filepath.Join(t.TempDir(), name), record.Manifest{Name: name, Testbed: testbed})
+	require.NoError(t, err)
+	t.Cleanup(func() { r.Close() })
+	repetitions := map[string]int{}
+	numbers := map[string]int{}
+	for _, m := range runs {
+		key := fmt.Sprint(m.levels)
+		if _, ok := numbers[key]; !ok {
+			numbers[key] = len(numbers)
+		}
+		run := record.Run{Point: numbers[key], Repetition: repetitions[key], State: record.Complete, Factors: m.levels, Seconds: 10}
+		repetitions[key]++
+		if m.failed {
+			run.State, run.Error = record.Failed, "it broke"
+		}
+		for metric, v := range m.values {
+			run.Results = append(run.Results, record.Value{Source: record.SourceClient, Metric: metric, Value: v})
+		}
+		for metric, v := range m.inside {
+			run.Results = append(run.Results, record.Value{Source: record.SourceMiddleware, Metric: metric, Value: v})
+		}
+		for _, code := range m.warnings {
+			run.Warnings = append(run.Warnings, record.Warning{Code: code, Message: "it is so"})
+		}
+		run.HostSamples = []record.Window{{Source: "host:vm", Seconds: 10, Metric: "cpu_idle", Value: m.idle}}
+		require.NoError(t, r.Add(run))
+	}
+	return r
+}
+
+// at is a run with a throughput at some levels, of a machine that is half idle.
+func at(throughput float64, levels ...string) measured {
+	m := measured{levels: map[string]string{}, values: map[string]float64{"throughput": throughput}, idle: 0.5}
+	for i := 0; i < len(levels); i += 2 {
+		m.levels[levels[i]] = levels[i+1]
+		if levels[i] == "clients" {
+			m.levels["connections"] = levels[i+1]
+		}
+	}
+	return m
+}
+
+// decide holds one rule against records.
+func decide(t *testing.T, rule string, records ...*record.Record) claim.Finding {
+	claims, err := claim.Parse("c.yaml", []byte(written(rule)))
+	require.NoError(t, err)
+	evidence, err := claim.NewEvidence(t.Context(), records)
+	require.NoError(t, err)
+	return claim.Decide(t.Context(), claims, evidence)[0]
+}
+
+// saturating is a line that reaches 3000 with 12 clients.
+func saturating() []measured {
+	return []measured{
+		at(1500, "clients", "6"), at(1510, "clients", "6"),
+		at(2950, "clients", "12"), at(2960, "clients", "12"),
+		at(2990, "clients", "96"), at(3000, "clients", "96"),
+	}
+}
+
+func TestEachRuleIsConfirmedByWhatItSaysAndByNothingElse(t *testing.T) {
+	line := func(t *testing.T) []*record.Record { return []*record.Record{synthetic(t, "a", "vm", saturating())} }
+	pair := func(t *testing.T) []*record.Record {
+		return []*record.Record{
+			synthetic(t, "a", "vm", saturating()),
+			synthetic(t, "b", "vm", []measured{at(1400, "clients", "6"), at(1500, "clients", "6"), at(1600, "clients", "6")}),
+		}
+	}
+	factorial := func(t *testing.T) []*record.Record {
+		var runs []measured
+		for _, s := range []string{"1", "3"} {
+			for _, w := range []string{"8", "32"} {
+				x := 1000.0
+				if s == "3" {
+					x += 900
+				}
+				if w == "32" {
+					x += 100
+				}
+				runs = append(runs, at(x-5, "servers", s, "workers", w), at(x+5, "servers", s, "workers", w))
+			}
+		}
+		return []*record.Record{synthetic(t, "a", "vm", runs)}
+	}
+	lawful := func(t *testing.T) []*record.Record {
+		runs := saturating()
+		for i := range runs {
+			n := map[string]float64{"6": 6, "12": 12, "96": 96}[runs[i].levels["clients"]]
+			runs[i].values["response_time_mean"] = 1.01 * n / runs[i].values["throughput"]
+		}
+		return []*record.Record{synthetic(t, "kuechler-a", "vm", runs)}
+	}
+	const (
+		converges = "converges: {record: a, metric: client.throughput, over: clients, "
+		saturates = "saturates: {record: a, metric: client.throughput, over: clients, "
+		compare   = "compare: {metric: client.throughput, of: {record: a, highest: true}, to: {record: b}, "
+		share     = "share: {record: a, metric: client.throughput, factors: [S, W], of: S, "
+		order     = "order: {record: a, metric: client.throughput, factors: [S, W], "
+	)
+	for name, tc := range map[string]struct {
+		records func(*testing.T) []*record.Record
+		rule    string
+		want    claim.Verdict
+		why     string
+	}{
+		"converges":                     {line, converges + "low: 2900, high: 3050}", claim.Confirmed, "2955 ops/s to 2995 ops/s at clients 12, 96; expected 2900 ops/s to 3050 ops/s, within 5 %"},
+		"converges elsewhere":           {line, converges + "low: 2990, high: 3050}", claim.NotConfirmed, "2955 ops/s to 2995 ops/s"},
+		"still grows":                   {line, converges + "low: 1000, high: 4000, last: 3}", claim.NotConfirmed, "1505 ops/s to 2995 ops/s at clients 6, 12, 96"},
+		"too few levels":                {line, converges + "low: 1000, last: 4}", claim.NotComparable, "3 levels of clients; 4 are needed"},
+		"saturates":                     {line, saturates + "high: 12}", claim.Confirmed, "saturated from clients 12, 2955 ops/s of 2995 ops/s at most; expected clients at most 12"},
+		"saturates later":               {line, saturates + "low: 24}", claim.NotConfirmed, "saturated from clients 12"},
+		"ratio":                         {pair, compare + "low: 1.2}", claim.Confirmed, "2995 ops/s at a, clients=96 to 1500 ops/s at b: ratio 2"},
+		"another ratio":                 {pair, compare + "high: 1.2}", claim.NotConfirmed, "ratio 2"},
+		"ratio that isn't known enough": {pair, compare + "low: 1.95, high: 2.05}", claim.NotConfirmed, "expected 1.95 to 2.05"},
+		"several points":                {pair, "compare: {metric: client.throughput, of: {record: a}, to: {record: b}, low: 1}", claim.NotComparable, "a has several points: clients vary"},
+		"one repetition":                {line, "compare: {metric: client.throughput, of: {record: a, where: {clients: 6}}, to: {record: a, where: {clients: 7}}, low: 1}", claim.NotComparable, "there are no runs of a (clients=7)"},
+		"share":                         {factorial, share + "low: 0.9}", claim.Confirmed, "S explains 98.8 %, W explains 1.2 %; expected of S at least 90.0 %"},
+		"smaller share":                 {factorial, share + "high: 0.9}", claim.NotConfirmed, "S explains 98.8 %"},
+		"order":                         {factorial, order + "greater: S, than: [W]}", claim.Confirmed, "expected more of S than of W"},
+		"another order":                 {factorial, order + "greater: W, than: [S]}", claim.NotConfirmed, "S explains 98.8 %"},
+		"law":                           {lawful, "law: {within: 0.02}", claim.Confirmed, "in 6 valid runs; expected within 2 %"},
+		"law of the named":              {lawful, "law: {of: [kuechler-a], within: 0.005}", claim.NotConfirmed, "off by at most +0.99 % (run "},
+		"law of others":                 {line, "law: {within: 0.02}", claim.NotComparable, "there is no record of kuechler"},
+		"no record":                     {line, "converges: {record: c, metric: client.throughput, over: clients, low: 1}", claim.NotComparable, "there is no record of c"},
+		"metric not measured":           {line, "converges: {record: a, metric: client.misses, over: clients, low: 1}", claim.NotComparable, "client.misses was not measured in a"},
+		"all":                           {line, "all: [{" + saturates + "high: 12}}, {" + converges + "low: 2900}}]", claim.Confirmed, "at most 12; 2955"},
+		"one of all isn't so":           {line, "all: [{" + saturates + "high: 12}}, {" + converges + "low: 3900}}]", claim.NotConfirmed, ""},
+		"one of all is open":            {line, "all: [{law: {within: 0.1}}, {" + converges + "low: 2900}}]", claim.NotComparable, ""},
+		"one open, one not so":          {line, "all: [{law: {within: 0.1}}, {" + converges + "low: 3900}}]", claim.NotConfirmed, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := decide(t, tc.rule, tc.records(t)...)
+			require.Equal(t, tc.want, got.Verdict, got.Why)
+			require.Contains(t, got.Why, tc.why)
+		})
+	}
+}
+
+func TestEveryLineOfASelectionMustConverge(t *testing.T) {
+	rule := "converges: {record: a, metric: client.throughput, over: clients, low: 2900, high: 3100}"
+	runs := []measured{
+		at(3000, "clients", "6", "workers", "8"), at(3010, "clients", "12", "workers", "8"),
+		at(3000, "clients", "6", "workers", "64"), at(2000, "clients", "12", "workers", "64"),
+	}
+	got := decide(t, rule, synthetic(t, "a", "vm", runs))
+	require.Equal(t, claim.NotConfirmed, got.Verdict)
+	require.Contains(t, got.Why, "workers=64: 2000 ops/s to 3000 ops/s")
+	got = decide(t, "converges: {record: a, where: {workers: 8}, metric: client.throughput, over: clients, low: 2900, high: 3100}", synthetic(t, "a", "vm", runs))
+	require.Equal(t, claim.Confirmed, got.Verdict)
+}
+
+func TestRunsThatCannotBeBelievedDecideNothing(t *testing.T) {
+	const rule = "converges: {record: a, metric: client.throughput, over: clients, low: 2900, high: 3050}"
+	for name, tc := range map[string]struct {
+		spoil func(runs []measured)
+		want  claim.Verdict
+		why   string
+	}{
+		"as they are":             {func([]measured) {}, claim.Confirmed, ""},
+		"one repetition is bad":   {func(r []measured) { r[4].warnings = []string{"errors"}; r[4].values["throughput"] = 1 }, claim.Confirmed, ""},
+		"one repetition failed":   {func(r []measured) { r[4].failed = true }, claim.Confirmed, ""},
+		"all of a point are bad":  {func(r []measured) { r[4].warnings, r[5].failed = []string{"generator_saturated"}, true }, claim.NotComparable, "a has no valid run at clients=96, connections=96 (generator_saturated, run_failed)"},
+		"what is only unsteady":   {func(r []measured) { r[4].warnings = []string{"window_variation"} }, claim.Confirmed, ""},
+		"the processors are used": {func(r []measured) { r[4].idle = 0.05 }, claim.NotComparable, "in use for up to 95 % of the time (1 of 4 runs of a above 90 %)"},
+		"used where it is not":    {func(r []measured) { r[0].idle = 0.05 }, claim.Confirmed, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runs := saturating()
+			tc.spoil(runs)
+			got := decide(t, rule, synthetic(t, "a", "vm", runs))
+			require.Equal(t, tc.want, got.Verdict, got.Why)
+			require.Contains(t, got.Why, tc.why)
+		})
+	}
+}
+
+func TestAnEmulatedMachineMayBeBusyAsLongAsTheOneThatEmulatesItIsNot(t *testing.T) {
+	for name, tc := range map[string]struct {
+		idle []float64 // of emulated machines with a processor each, on a machine with two
+		want claim.Verdict
+	}{
+		"one is busy":   {[]float64{0.01, 0.8}, claim.Confirmed},
+		"both are busy": {[]float64{0.05, 0.05}, claim.NotComparable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			manifest := record.Manifest{Name: "a", Testbed: "vm", Host: record.Host{Cores: 2}}
+			for i := range tc.idle {
+				manifest.Machines = append(manifest.Machines, record.Machine{Name: fmt.Sprint("server-", i), CPUs: 1})
+			}
+			r, err := record.Create(filepath.Join(t.TempDir(), "a"), manifest)
+			require.NoError(t, err)
+			defer r.Close()
+			for i, clients := range []string{"6", "12"} {
+				run := record.Run{
+					Point: i, State: record.Complete, Seconds: 10, Factors: map[string]string{"clients": clients},
+					Results: []record.Value{{Source: "client", Metric: "throughput", Value: 3000}},
+				}
+				for j, idle := range tc.idle {
+					run.HostSamples = append(run.HostSamples, record.Window{Source: fmt.Sprint("host:server-", j), Seconds: 10, Metric: "cpu_idle", Value: idle})
+				}
+				require.NoError(t, r.Add(run))
+			}
+			got := decide(t, "converges: {record: a, metric: client.throughput, over: clients, low: 2900}", r)
+			require.Equal(t, tc.want, got.Verdict, got.Why)
+		})
+	}
+}
+
+func TestRecordsOfThisMachineSayNothingAboutTheReportsMachines(t *testing.T) {
+	claims, err := claim.Parse("c.yaml", []byte("claims:\n  - {id: one, report: kuechler, section: a, text: b, machines: true, rule: {saturates: {record: a, metric: client.throughput, over: clients, low: 1}}}\n"))
+	require.NoError(t, err)
+	for testbed, want := range map[string]claim.Verdict{"local": claim.NotComparable, "vm": claim.Confirmed, "ssh": claim.Confirmed} {
+		evidence, err := claim.NewEvidence(t.Context(), []*record.Record{synthetic(t, "a", testbed, saturating())})
+		require.NoError(t, err)
+		require.Equal(t, want, claim.Decide(t.Context(), claims, evidence)[0].Verdict, testbed)
+	}
+}
+
+func TestTwoRecordsOfOneExperimentAreRefused(t *testing.T) {
+	_, err := claim.NewEvidence(t.Context(), []*record.Record{synthetic(t, "a", "vm", saturating()), synthetic(t, "a", "vm", saturating())})
+	require.ErrorContains(t, err, "are both records of a; expected one of them")
+}
+
+// TestAModelIsJudgedWhereItShouldHold has a system of ten workers that each take 10 ms when all are busy and 4 ms alone, which M/M/m
+// with the highest throughput as its capacity predicts well where as many clients as workers are, and badly with few.
+func TestAModelIsJudgedWhereItShouldHold(t *testing.T) {
+	var runs []measured
+	for _, n := range []int{2, 10, 100} {
+		x := map[int]float64{2: 500, 10: 800, 100: 1000}[n]
+		r := float64(n) / x
+		for _, noise := range []float64{0.99, 1.01} {
+			m := at(x*noise, "clients", fmt.Sprint(n), "workers", "10", "middlewares", "1", "servers", "1", "depth", "1", "pipeline", "1", "replicas", "all")
+			m.values["response_time_mean"] = r / noise
+			m.inside = map[string]float64{
+				"throughput": x * noise, "response_time_mean": r, "stage_net_mean": 0, "stage_queue_mean": max(0, r-0.010), "stage_worker_mean": 1e-4,
+				"stage_server_mean": 0.0098, "stage_reply_mean": 1e-4, "queue_length_mean": max(0, float64(n)-10), "busy_workers_mean": min(float64(n), 10),
+			}
+			runs = append(runs, m)
+		}
+	}
+	const rule = "model: {record: a, name: M/M/m, near: {low: 0.5, high: 1.5}, error: %s}"
+	got := decide(t, fmt.Sprintf(rule, "0.2"), synthetic(t, "a", "vm", runs))
+	require.Equal(t, claim.Confirmed, got.Verdict, got.Why)
+	require.Contains(t, got.Why, "over 1 points with 0.5 to 1.5 clients per worker")
+	got = decide(t, fmt.Sprintf(rule, "0.0001"), synthetic(t, "a", "vm", runs))
+	require.Equal(t, claim.NotConfirmed, got.Verdict, got.Why)
+	got = decide(t, "model: {record: a, name: M/M/m, near: {low: 0.01}, error: 0.1}", synthetic(t, "a", "vm", runs))
+	require.Equal(t, claim.NotComparable, got.Verdict, got.Why)
+}

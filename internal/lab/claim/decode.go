@@ -1,0 +1,196 @@
+package claim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/paper"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/strictyaml"
+)
+
+// idForm is what a claim is called.
+var idForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+
+// maxDepth bounds how deep rules may be nested: a mistake, not a wish.
+const maxDepth = 4
+
+// Parse reads claims. file is what errors call it. Everything that isn't known, given twice or out of range is an error with its line.
+func Parse(file string, text []byte) ([]Claim, error) {
+	root, err := strictyaml.Mapping(text, "claims: [...]")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if root == nil {
+		return nil, fmt.Errorf("%s: it holds nothing; expected claims, such as those of experiments/claims.yaml", file)
+	}
+	var content struct {
+		Claims []Claim `yaml:"claims"`
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&content); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	lines := linesOf(root)
+	if len(content.Claims) == 0 || len(lines) != len(content.Claims) {
+		return nil, fmt.Errorf("%s: no claims; expected the key claims with a list of them", file)
+	}
+	var problems []error
+	seen := map[string]bool{}
+	for i, c := range content.Claims {
+		err := c.check()
+		if err == nil && seen[c.ID] {
+			err = errors.New("the id is given twice")
+		}
+		seen[c.ID] = true
+		if err != nil {
+			problems = append(problems, fmt.Errorf("%s:%d: claim %q: %w", file, lines[i], c.ID, err))
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return content.Claims, nil
+}
+
+// linesOf returns the lines of the elements of the only list.
+func linesOf(root *yaml.Node) (lines []int) {
+	for _, element := range strictyaml.Resolve(root.Content[1]).Content {
+		lines = append(lines, element.Line)
+	}
+	return lines
+}
+
+func (c Claim) check() error {
+	switch {
+	case !idForm.MatchString(c.ID):
+		return fmt.Errorf("id: expected lower-case letters, digits and -, at most 64")
+	case !slices.Contains(paper.Names, c.Report):
+		return fmt.Errorf("report %q: expected one of %s", c.Report, strings.Join(paper.Names, ", "))
+	case c.Section == "":
+		return errors.New("no section; expected where the report says it, such as \"3.3\"")
+	case c.Text == "":
+		return errors.New("no text; expected the claim in words")
+	}
+	return c.Rule.check(0)
+}
+
+// kindNames are the kinds of rules there are.
+const kindNames = "all, converges, saturates, compare, share, order, model, law"
+
+func (r Rule) check(depth int) error {
+	kinds := r.kinds()
+	if len(kinds) != 1 {
+		return fmt.Errorf("a rule of %d kinds; expected exactly one of %s", len(kinds), kindNames)
+	}
+	if depth > maxDepth {
+		return fmt.Errorf("rules nested more than %d deep", maxDepth)
+	}
+	if r.All == nil {
+		return kinds[0].check()
+	}
+	if len(r.All) < 2 {
+		return fmt.Errorf("all: %d rules; expected at least two", len(r.All))
+	}
+	for i, part := range r.All {
+		if err := part.check(depth + 1); err != nil {
+			return fmt.Errorf("all, rule %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// check of several rules: Rule.check has looked at them.
+func (rules every) check() error { return nil }
+
+// recordForm is what the name of an experiment is like.
+var recordForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+func checkRecord(name string) error {
+	if !recordForm.MatchString(name) {
+		return fmt.Errorf("record %q: expected the name of an experiment, such as kuechler-07-writes", name)
+	}
+	return nil
+}
+
+func checkFactor(key, name string) error {
+	if experiment.Find(name) == nil {
+		return fmt.Errorf("%s: %q is no setting of experiments (docs/experiments.md lists them)", key, name)
+	}
+	return nil
+}
+
+func (s Selection) check() error {
+	if err := checkRecord(s.Record); err != nil {
+		return err
+	}
+	for name := range s.Where {
+		if err := checkFactor("where", name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkMetric wants a source and a metric such as client.throughput.
+func checkMetric(text string) error {
+	source, metric, ok := strings.Cut(text, ".")
+	if _, known := record.Describe(metric); !ok || source == "" || !known {
+		return fmt.Errorf("metric %q: expected a source and a metric such as client.throughput", text)
+	}
+	return nil
+}
+
+// Range is the values from Low to High; an end that isn't given is open.
+type Range struct {
+	Low  *float64 `yaml:"low"`
+	High *float64 `yaml:"high"`
+}
+
+func (r Range) check() error {
+	switch {
+	case r.Low == nil && r.High == nil:
+		return errors.New("neither low nor high; expected one of them or both")
+	case r.Low != nil && r.High != nil && !(*r.Low < *r.High):
+		return fmt.Errorf("low %g is not below high %g", *r.Low, *r.High)
+	}
+	for _, end := range []*float64{r.Low, r.High} {
+		if end != nil && (*end-*end != 0) { // infinite, or not a number
+			return fmt.Errorf("%g: expected a number", *end)
+		}
+	}
+	return nil
+}
+
+// holds reports whether the range has all values from low to high.
+func (r Range) holds(low, high float64) bool {
+	return (r.Low == nil || low >= *r.Low) && (r.High == nil || high <= *r.High)
+}
+
+// words writes the range with values written by show.
+func (r Range) words(show func(float64) string) string {
+	switch {
+	case r.High == nil:
+		return "at least " + show(*r.Low)
+	case r.Low == nil:
+		return "at most " + show(*r.High)
+	default:
+		return show(*r.Low) + " to " + show(*r.High)
+	}
+}
+
+// checkPart wants a number between 0 and 1.
+func checkPart(key string, v float64) error {
+	if !(v > 0 && v < 1) {
+		return fmt.Errorf("%s %g: expected more than 0 and less than 1", key, v)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"mcmw/internal/lab/check"
+	"mcmw/internal/lab/record"
+)
+
+// Law: in every run of closed loops R = N/X - Z holds (Jain, section 33.5), with the response time of the clients.
+type Law struct {
+	// Of are the names of experiments; none: all of the claim's report that there are records of.
+	Of []string `yaml:"of"`
+	// Throughput is whose X it is: client, if it isn't given, or middleware.
+	Throughput string `yaml:"throughput"`
+	// Within is the greatest difference, as a part of the response time.
+	Within float64 `yaml:"within"`
+}
+
+func (l *Law) records() []string { return l.Of }
+
+func (l *Law) check() error {
+	var errs []error
+	for _, name := range l.Of {
+		errs = append(errs, checkRecord(name))
+	}
+	if l.source() != record.SourceClient && l.source() != record.SourceMiddleware {
+		errs = append(errs, fmt.Errorf("throughput %q: expected client or middleware", l.Throughput))
+	}
+	return first("law", append(errs, checkPart("within", l.Within))...)
+}
+
+func (l *Law) source() string {
+	if l.Throughput == "" {
+		return record.SourceClient
+	}
+	return l.Throughput
+}
+
+func (l *Law) decide(_ context.Context, e *view) (Verdict, string) {
+	names := l.Of
+	if len(names) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(e.sets)) {
+			if strings.HasPrefix(name, e.claim.Report+"-") {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return NotComparable, "there is no record of " + e.claim.Report
+	}
+	runs, worst, where := 0, 0.0, ""
+	for _, name := range names {
+		set, why := e.set(name)
+		if why != "" {
+			return NotComparable, why
+		}
+		for _, run := range set.runs {
+			// Whether it violates the check of this law is what is asked.
+			if code := defect(run); run.State != record.Complete || code != "" && code != check.InteractiveLaw {
+				continue
+			}
+			error, ok := Interactive(run, l.source())
+			if !ok {
+				continue
+			}
+			runs++
+			if math.Abs(error) > math.Abs(worst) || where == "" {
+				worst, where = error, fmt.Sprintf("run %d of %s", run.ID, name)
+			}
+		}
+	}
+	if runs == 0 {
+		return NotComparable, "no valid run of a closed loop in " + strings.Join(names, ", ")
+	}
+	text := fmt.Sprintf("off by at most %+.2f %% (%s) in %d valid runs; expected within %.3g %%", 100*worst, where, runs, 100*l.Within)
+	return judge(math.Abs(worst) <= l.Within, text)
+}
+
+// Interactive returns by how much the clients' response time is greater than N/X - Z, as a part of it, with X of a source; false
+// for an open loop, or where something was not measured.
+func Interactive(run record.Run, source string) (float64, bool) {
+	n, ok := run.Number("connections")
+	if pipeline, known := run.Number("pipeline"); known {
+		n *= pipeline
+	}
+	if rate, known := run.Number("rate"); known && rate > 0 {
+		return 0, false
+	}
+	think, known := run.Value(record.SourceClient, "think_time_mean")
+	if !known {
+		d, _ := time.ParseDuration(run.Factors["think_time"])
+		think = d.Seconds()
+	}
+	x, okX := run.Value(source, "throughput")
+	r, okR := run.Value(record.SourceClient, "response_time_mean")
+	if !ok || !okX || !okR || x <= 0 || r <= 0 {
+		return 0, false
+	}
+	return (r - (n/x - think)) / r, true
+}
