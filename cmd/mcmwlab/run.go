@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/internal/lab/check"
+	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/runner"
 	"mcmw/internal/lab/testbed"
@@ -28,6 +29,7 @@ type runFlags struct {
 	quiet     bool
 	mcmw      string
 	memcached string
+	redis     string
 }
 
 func newRunCommand(args []string, stderr io.Writer) *cobra.Command {
@@ -53,6 +55,7 @@ whatever way, goes on with --resume and makes the runs that are missing or have 
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	flags.StringVar(&f.mcmw, "mcmw", "", "path of the mcmw binary (default: mcmw beside this program)")
 	flags.StringVar(&f.memcached, "memcached", "memcached", "path of the memcached binary, or its name in PATH")
+	flags.StringVar(&f.redis, "redis", "redis-server", "path of the redis-server binary, or its name in PATH")
 	return cmd
 }
 
@@ -64,7 +67,7 @@ func (f *runFlags) run(ctx context.Context, file string, command []string, stdou
 	if f.out == "" {
 		f.out = filepath.Join("results", e.Name)
 	}
-	programs, err := f.programs()
+	programs, err := f.programs(e)
 	if err != nil {
 		return usageError{err}
 	}
@@ -104,9 +107,20 @@ func resumeCommand(command []string) []string {
 }
 
 // programs finds the programs that an experiment needs.
-func (f *runFlags) programs() (p testbed.Programs, err error) {
-	if p.Memcached, err = exec.LookPath(f.memcached); err != nil {
-		return p, fmt.Errorf("%w; install it, on Debian: apt-get install memcached", err)
+func (f *runFlags) programs(e *experiment.Experiment) (p testbed.Programs, err error) {
+	for _, server := range []struct{ kind, given, pack string }{{experiment.Memcached, f.memcached, "memcached"}, {experiment.Redis, f.redis, "redis-server"}} {
+		if !e.Uses(experiment.Server, server.kind) {
+			continue
+		}
+		path, err := exec.LookPath(server.given)
+		if err != nil {
+			return p, fmt.Errorf("%w; install it, on Debian: apt-get install %s", err, server.pack)
+		}
+		if server.kind == experiment.Redis {
+			p.Redis = path
+		} else {
+			p.Memcached = path
+		}
 	}
 	mcmw := f.mcmw
 	if mcmw == "" {

@@ -91,6 +91,11 @@ func (e *Experiment) Runs() (least, most int) {
 	return len(e.Points) * least, len(e.Points) * most
 }
 
+// Uses reports whether a setting has that value at any point.
+func (e *Experiment) Uses(name, value string) bool {
+	return slices.ContainsFunc(e.Points, func(p Point) bool { return p.Values[name] == value })
+}
+
 // setVaried says of all points which settings tell them apart.
 func (e *Experiment) setVaried() {
 	var varied []string
