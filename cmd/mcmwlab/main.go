@@ -62,6 +62,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		newSoakCommand(args, stderr),
 		newShowCommand(),
 		newCompareCommand(),
+		newCapacityCommand(),
 		newExportCommand(),
 		newReportCommand(),
 		newCheckCommand(),

@@ -22,6 +22,7 @@ type Experiment struct {
 	// Repetitions is how often each point is measured, unless Stop says when it is enough.
 	Repetitions int
 	Stop        *Stop
+	Quality     *Quality // nil: none is said
 
 	Text []byte // the file as it was
 }
@@ -88,7 +89,21 @@ var orders = []string{string(Interleaved), string(Random), string(Listed)}
 // Runs returns how many runs there are at least and at most.
 func (e *Experiment) Runs() (least, most int) {
 	least, most = e.limits()
-	return len(e.Points) * least, len(e.Points) * most
+	points := len(e.Points)
+	if e.Quality != nil && e.Quality.GiveUp > 0 {
+		points = min(points, e.Quality.GiveUp*e.lines())
+	}
+	return points * least, len(e.Points) * most
+}
+
+// lines returns how many lines of points there are that differ in the factor alone that the quality of service is about.
+func (e *Experiment) lines() (n int) {
+	for i, p := range e.Points {
+		if !slices.ContainsFunc(e.Points[:i], func(other Point) bool { return sameBut(p.Values, other.Values, e.Quality.Over) }) {
+			n++
+		}
+	}
+	return n
 }
 
 // Uses reports whether a setting has that value at any point.

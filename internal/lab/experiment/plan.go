@@ -35,6 +35,13 @@ func (e *Experiment) WritePlan(w io.Writer) error {
 	} else {
 		line("repetitions", "%d", e.Repetitions)
 	}
+	if q := e.Quality; q != nil {
+		text := fmt.Sprintf("%s, over %s", q.Rule, q.Over)
+		if q.GiveUp > 0 {
+			text += fmt.Sprintf("; given up after %d levels in a row that break it", q.GiveUp)
+		}
+		line("quality", "%s", text)
+	}
 	line("order", "%s, seed %d", e.Order, e.Seed)
 	line("each run", "%s", e.Phases)
 	least, most := e.Runs()

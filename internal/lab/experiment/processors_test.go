@@ -25,7 +25,7 @@ func TestProcessorsAreNumbersAndRanges(t *testing.T) {
 
 func TestWhatAServerCannotDoIsRefused(t *testing.T) {
 	for constants, want := range map[string]string{
-		"{server: redis}":                                          "server redis with middlewares 1: mcmw speaks memcached's protocol alone; expected middlewares: 0, or server: memcached",
+		"{server: redis}": "server redis with middlewares 1: mcmw speaks memcached's protocol alone; expected middlewares: 0, or server: memcached",
 		"{server: redis, middlewares: 0, group_size: 40}":          "server redis with group_size 40: only memcached has groups; expected server: memcached, or no group_size",
 		"{server: redis, middlewares: 0, server_threads: 129}":     "server redis with server_threads 129: expected at most 128",
 		"{server_persistence: append}":                             "server_persistence append with server memcached: only Redis writes to disk; expected server: redis, or server_persistence: none",

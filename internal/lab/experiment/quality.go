@@ -1,0 +1,95 @@
+package experiment
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/lab/capacity"
+	"mcmw/internal/lab/record"
+)
+
+// Quality is what counts as a good service, and when the load is raised no further.
+type Quality struct {
+	capacity.Rule
+	// GiveUp is after how many levels in a row that break the rule the higher ones are not measured; 0: all are measured.
+	GiveUp int
+}
+
+func (d *decoder) quality(n *yaml.Node, key string) *Quality {
+	q := &Quality{Rule: capacity.DefaultRule()}
+	var limit *yaml.Node
+	d.mapping(n, key, map[string]func(string, *yaml.Node){
+		"metric": func(key string, n *yaml.Node) {
+			text := d.scalar(n, key, "a source and a metric such as client.response_time_p99", func(text string) bool {
+				_, _, err := capacity.SplitMetric(text)
+				return err == nil
+			})
+			q.Source, q.Metric, _ = capacity.SplitMetric(text)
+		},
+		"below": func(_ string, n *yaml.Node) { limit = n },
+		"over": func(key string, n *yaml.Node) {
+			q.Over = d.scalar(n, key, "a setting that varies", func(s string) bool { return Find(s) != nil })
+		},
+		"confidence": func(key string, n *yaml.Node) { q.Confidence = d.number(n, key, 0.5, 1) },
+		"give_up":    func(key string, n *yaml.Node) { q.GiveUp = d.whole(n, key, 0, maxPoints) },
+	})
+	if limit != nil && q.Metric != "" {
+		text := d.scalar(limit, key+".below", "a limit", func(string) bool { return true })
+		var err error
+		if q.Below, err = capacity.ParseLimit(q.Metric, text); err != nil && text != "" {
+			d.problem(limit, key+".below", "%s", err)
+		}
+	}
+	return q
+}
+
+// checkQuality refuses a rule over what doesn't vary.
+func (d *decoder) checkQuality(e *Experiment, n *yaml.Node) {
+	if len(e.Points) == 0 || slices.Contains(e.Points[0].Varied, e.Quality.Over) {
+		return
+	}
+	d.problem(n, "quality", "%s doesn't vary; expected over: one of the factors", e.Quality.Over)
+}
+
+// beyond reports whether a point need not be measured: of the levels below it in its line so many of the highest that were measured break the
+// rule that higher ones are given up. A level breaks it when all its repetitions so far do.
+func (s *Schedule) beyond(p *Point) bool {
+	q := s.e.Quality
+	if q == nil || q.GiveUp == 0 {
+		return false
+	}
+	var below []*Point
+	for i := range s.e.Points {
+		other := &s.e.Points[i]
+		if record.CompareLevels(other.Values[q.Over], p.Values[q.Over]) < 0 && sameBut(other.Values, p.Values, q.Over) {
+			below = append(below, other)
+		}
+	}
+	slices.SortFunc(below, func(a, b *Point) int { return record.CompareLevels(b.Values[q.Over], a.Values[q.Over]) })
+	broken := 0
+	for _, other := range below {
+		_, most := s.e.limits()
+		values := s.measured(q.Source, q.Metric, other.Number, most)
+		if len(values) == 0 {
+			continue // was not measured
+		}
+		if slices.MinFunc(values, cmp.Compare) < q.Below {
+			return false
+		}
+		if broken++; broken == q.GiveUp {
+			return true
+		}
+	}
+	return false
+}
+
+// sameBut reports whether all settings but one have the same values.
+func sameBut(a, b Values, name string) bool {
+	a, b = maps.Clone(a), maps.Clone(b)
+	delete(a, name)
+	delete(b, name)
+	return maps.Equal(a, b)
+}
