@@ -140,7 +140,10 @@ func (f *ruleFlags) add(cmd *cobra.Command) {
 
 // rule returns the rule of the experiment that a record is of, or else the standard one, as the flags change it.
 func (f *ruleFlags) rule(cmd *cobra.Command, m record.Manifest) (capacity.Rule, error) {
-	r, _ := qualityOf(m)
+	r, ok := experiment.QualityOf(m)
+	if !ok {
+		r = capacity.DefaultRule()
+	}
 	changed := cmd.Flags().Changed
 	var err error
 	if changed("metric") {
@@ -162,13 +165,4 @@ func (f *ruleFlags) rule(cmd *cobra.Command, m record.Manifest) (capacity.Rule, 
 		r.Confidence = f.confidence
 	}
 	return r, r.Check()
-}
-
-// qualityOf returns the quality of service that a record's experiment asks for, and whether it does; the standard one otherwise.
-func qualityOf(m record.Manifest) (capacity.Rule, bool) {
-	e, err := experiment.Parse(m.Name, []byte(m.Experiment), slices.Contains(m.Command, "--quick"))
-	if err != nil || e.Quality == nil {
-		return capacity.DefaultRule(), false
-	}
-	return e.Quality.Rule, true
 }

@@ -18,6 +18,15 @@ type Quality struct {
 	GiveUp int
 }
 
+// QualityOf returns the quality of service that the experiment of a record asks for, and whether it does.
+func QualityOf(m record.Manifest) (capacity.Rule, bool) {
+	e, err := Parse(m.Name, []byte(m.Experiment), slices.Contains(m.Command, "--quick"))
+	if err != nil || e.Quality == nil {
+		return capacity.Rule{}, false
+	}
+	return e.Quality.Rule, true
+}
+
 func (d *decoder) quality(n *yaml.Node, key string) *Quality {
 	q := &Quality{Rule: capacity.DefaultRule()}
 	var limit *yaml.Node
@@ -46,9 +55,9 @@ func (d *decoder) quality(n *yaml.Node, key string) *Quality {
 	return q
 }
 
-// checkQuality refuses a rule over what doesn't vary.
+// checkQuality refuses a rule over what doesn't vary. One that names no factor is then a limit alone.
 func (d *decoder) checkQuality(e *Experiment, n *yaml.Node) {
-	if len(e.Points) == 0 || slices.Contains(e.Points[0].Varied, e.Quality.Over) {
+	if len(e.Points) == 0 || slices.Contains(e.Points[0].Varied, e.Quality.Over) || child(n, "over") == nil && e.Quality.GiveUp == 0 {
 		return
 	}
 	d.problem(n, "quality", "%s doesn't vary; expected over: one of the factors", e.Quality.Over)

@@ -22,6 +22,8 @@ type tableKind struct {
 var tableKinds = []tableKind{
 	{"configuration", "Configuration", (*artist).configuration},
 	{"maximum", "Maximum throughput", (*artist).maximum},
+	{"capacity", "Highest load within the quality of service", (*artist).capacities},
+	{"head-to-head", "Head to head", (*artist).versus},
 	{"breakdown", "Where the time goes at the point of saturation", (*artist).breakdown},
 	{"law", "Interactive response time law", (*artist).interactive},
 	{"results", "All points", (*artist).results},
