@@ -63,6 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		newShowCommand(),
 		newCompareCommand(),
 		newCapacityCommand(),
+		newFillCommand(stderr),
 		newExportCommand(),
 		newReportCommand(),
 		newCheckCommand(),

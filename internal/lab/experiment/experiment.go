@@ -91,19 +91,9 @@ func (e *Experiment) Runs() (least, most int) {
 	least, most = e.limits()
 	points := len(e.Points)
 	if e.Quality != nil && e.Quality.GiveUp > 0 {
-		points = min(points, e.Quality.GiveUp*e.lines())
+		points = min(points, e.Quality.GiveUp*len(e.lines()))
 	}
 	return points * least, len(e.Points) * most
-}
-
-// lines returns how many lines of points there are that differ in the factor alone that the quality of service is about.
-func (e *Experiment) lines() (n int) {
-	for i, p := range e.Points {
-		if !slices.ContainsFunc(e.Points[:i], func(other Point) bool { return sameBut(p.Values, other.Values, e.Quality.Over) }) {
-			n++
-		}
-	}
-	return n
 }
 
 // Uses reports whether a setting has that value at any point.

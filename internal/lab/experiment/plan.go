@@ -36,7 +36,10 @@ func (e *Experiment) WritePlan(w io.Writer) error {
 		line("repetitions", "%d", e.Repetitions)
 	}
 	if q := e.Quality; q != nil {
-		text := fmt.Sprintf("%s, over %s", q.Rule, q.Over)
+		text := q.Rule.String()
+		if slices.Contains(e.Points[0].Varied, q.Over) {
+			text += ", over " + q.Over
+		}
 		if q.GiveUp > 0 {
 			text += fmt.Sprintf("; given up after %d levels in a row that break it", q.GiveUp)
 		}

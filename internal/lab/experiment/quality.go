@@ -1,9 +1,8 @@
 package experiment
 
 import (
-	"cmp"
-	"maps"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -70,22 +69,19 @@ func (s *Schedule) beyond(p *Point) bool {
 	if q == nil || q.GiveUp == 0 {
 		return false
 	}
-	var below []*Point
-	for i := range s.e.Points {
-		other := &s.e.Points[i]
-		if record.CompareLevels(other.Values[q.Over], p.Values[q.Over]) < 0 && sameBut(other.Values, p.Values, q.Over) {
-			below = append(below, other)
-		}
+	if s.lines == nil {
+		s.lines = s.e.lines()
 	}
-	slices.SortFunc(below, func(a, b *Point) int { return record.CompareLevels(b.Values[q.Over], a.Values[q.Over]) })
+	_, most := s.e.limits()
+	line := s.lines[lineOf(p.Values, q.Over)]
+	at := slices.Index(line, p)
 	broken := 0
-	for _, other := range below {
-		_, most := s.e.limits()
-		values := s.measured(q.Source, q.Metric, other.Number, most)
+	for _, below := range slices.Backward(line[:at]) {
+		values := s.measured(q.Source, q.Metric, below.Number, most)
 		if len(values) == 0 {
 			continue // was not measured
 		}
-		if slices.MinFunc(values, cmp.Compare) < q.Below {
+		if slices.Min(values) < q.Below {
 			return false
 		}
 		if broken++; broken == q.GiveUp {
@@ -95,10 +91,27 @@ func (s *Schedule) beyond(p *Point) bool {
 	return false
 }
 
-// sameBut reports whether all settings but one have the same values.
-func sameBut(a, b Values, name string) bool {
-	a, b = maps.Clone(a), maps.Clone(b)
-	delete(a, name)
-	delete(b, name)
-	return maps.Equal(a, b)
+// lines returns the points that differ in the factor alone that the quality of service is about, by what they have in common; each line
+// ascends.
+func (e *Experiment) lines() map[string][]*Point {
+	lines := map[string][]*Point{}
+	for i := range e.Points {
+		key := lineOf(e.Points[i].Values, e.Quality.Over)
+		lines[key] = append(lines[key], &e.Points[i])
+	}
+	for _, line := range lines {
+		slices.SortStableFunc(line, func(a, b *Point) int { return record.CompareLevels(a.Values[e.Quality.Over], b.Values[e.Quality.Over]) })
+	}
+	return lines
+}
+
+// lineOf returns what tells the line of a point from others.
+func lineOf(v Values, over string) string {
+	var key strings.Builder
+	for _, s := range Settings {
+		if s.Name != over {
+			key.WriteString(v[s.Name] + "\x00")
+		}
+	}
+	return key.String()
 }

@@ -17,6 +17,8 @@ type Schedule struct {
 	// measured returns the values of a source's metric in a point's repetitions before that one.
 	measured func(source, metric string, point, before int) []float64
 
+	lines map[string][]*Point // of the quality of service, once they are needed
+
 	queue      []Slot
 	position   int
 	round      int // how many were begun
