@@ -70,8 +70,16 @@ func (c *Capacity) above(l Line) string {
 		return fmt.Sprintf("%s break it (%s)", at, shown(c.Rule.Metric, next.Value))
 	default:
 		return fmt.Sprintf("at %s it can't be told (%s, bounds %s to %s)", at, record.Format(c.Rule.Metric, next.Value.Mean),
-			record.Format(c.Rule.Metric, max(*next.Value.Low, 0)), record.Format(c.Rule.Metric, *next.Value.High))
+			bound(c.Rule.Metric, *next.Value.Low), record.Format(c.Rule.Metric, *next.Value.High))
 	}
+}
+
+// bound returns a lower bound; a metric is not below 0.
+func bound(metric string, v float64) string {
+	if v <= 0 {
+		return "0"
+	}
+	return record.Format(metric, v)
 }
 
 // shown returns an estimate with half the distance of its bounds: "1.21 ms ± 3.4 %".

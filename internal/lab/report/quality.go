@@ -43,10 +43,20 @@ func metricUnit(metric string) plot.Unit {
 	return plot.UnitOf(m.Unit)
 }
 
+const (
+	// farBeyond is how many times the limit a value is from which on the limit would be pressed to the bottom of a figure of equal distances.
+	farBeyond = 10
+	// farApart is the same for ratios, the greatest to the least.
+	farApart = 4
+)
+
 // service draws the metric of the quality of service with its limit, and a ring at the highest load within.
 func (a *artist) service() ([]plot.Chart, error) {
 	rule := a.quality()
 	y := plot.Axis{Label: metricName(rule.Metric), Unit: metricUnit(rule.Metric), FromZero: true}
+	for _, p := range a.d.Points {
+		y.Log = y.Log || rule.Below > 0 && a.serviceMetric(p).Mean >= farBeyond*rule.Below
+	}
 	found := a.capacity()
 	return a.lines(y, a.serviceMetric, func(i int) (marks []plot.Mark) {
 		if rule.Below > 0 {
@@ -156,22 +166,27 @@ func (a *artist) headToHead() ([]plot.Chart, error) {
 	if len(pairs) == 0 {
 		return nil, nil
 	}
-	c := plot.Chart{X: a.xAxis(), Y: plot.Axis{Label: fmt.Sprintf("%s / %s", pairs[0].b.Name, pairs[0].a.Name), FromZero: true}, Marks: []plot.Mark{plot.Limit{Y: 1}}}
+	y := plot.Axis{Label: fmt.Sprintf("%s / %s", pairs[0].b.Name, pairs[0].a.Name), FromZero: true}
 	var charts []plot.Chart
 	for _, p := range pairs {
-		one := c
-		one.Title, one.Marks = p.panel.Name, []plot.Mark{plot.Limit{Y: 1}}
+		one := plot.Chart{Title: p.panel.Name, X: a.xAxis(), Y: y, Marks: []plot.Mark{plot.Limit{Y: 1}}}
 		any := false
+		least, greatest := 1.0, 1.0
 		for i, m := range a.measures() {
 			drawn := plot.Line{Name: m.name, Series: i}
 			for _, base := range p.a.Points {
 				if other, ok := a.at(p.b, base.Levels[a.v.X]); ok {
-					drawn.Points = append(drawn.Points, point(a.d.place(a.v, base), ratio(m.of(other), m.of(base), a.d.Confidence)))
+					r := ratio(m.of(other), m.of(base), a.d.Confidence)
+					drawn.Points = append(drawn.Points, point(a.d.place(a.v, base), r))
+					if r.OK() && r.Mean > 0 {
+						least, greatest = min(least, r.Mean), max(greatest, r.Mean)
+					}
 				}
 			}
 			any = any || some(drawn)
 			one.Marks = append(one.Marks, drawn)
 		}
+		one.Y.Log = greatest >= farApart*least
 		if any {
 			charts = append(charts, one)
 		}
