@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats lab-quick lab-paper chart image cluster-up cluster-down test-cluster docker clean
+.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats lab-quick lab-paper lab-servers lab-servers-page chart image cluster-up cluster-down test-cluster docker clean
 
 # Tools, run by `go run` at exactly these versions.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
@@ -126,6 +126,24 @@ lab-paper: ## the 2018 report's experiments on emulated machines, in short, and 
 	bin/mcmwlab run experiments/kuechler/*.yaml --quick --out-dir results/paper --resume || status=$$?; \
 	bin/mcmwlab report --paper kuechler results/paper/* --out results/paper-report; \
 	exit $$status
+
+# Where the records of lab-servers go, and more flags for its runs: LABFLAGS= takes the full profiles, which are a day's work.
+RECORDS ?= results/servers
+LABFLAGS ?= --quick
+
+lab-servers: ## memcached against Redis on this machine: nine experiments and their reports (under 8 minutes, on a quiet machine)
+	@.ci/deps memcached redis-server
+	@$(MAKE) --no-print-directory build
+	@for file in experiments/pavlik/*.yaml; do \
+		record=$(RECORDS)/$$(basename "$$file" .yaml); resume=; \
+		[ ! -e "$$record/manifest.json" ] || resume=--resume; \
+		echo "== $$file"; \
+		bin/mcmwlab run "$$file" --out "$$record" $(LABFLAGS) $$resume; \
+		bin/mcmwlab report "$$record" --out "$$record/report"; \
+	done
+
+lab-servers-page: ## write docs/memcached-and-redis.md from the records of lab-servers
+	bin/mcmwlab fill docs/memcached-and-redis.md
 
 docker: ## build the container image mcmw:VERSION
 	docker build --build-arg VERSION=$(VERSION) --target mcmw -t mcmw:$(VERSION) .

@@ -22,12 +22,12 @@ import (
 func newAgentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "What experiments do on hosts: sample, measure the path, describe, await",
+		Short: "What experiments do on hosts: sample, measure the path, describe, await, pin",
 		Long:  `What "mcmwlab run" does on the hosts of a testbed beside the load. Results are JSON on standard output.`,
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSampleCommand(), newPathServerCommand(), newPathCommand(), newDescribeCommand(), newAwaitCommand(), newServeCommand())
+	cmd.AddCommand(newSampleCommand(), newPathServerCommand(), newPathCommand(), newDescribeCommand(), newAwaitCommand(), newServeCommand(), newPinCommand(), newScratchCommand())
 	return cmd
 }
 
@@ -143,7 +143,7 @@ func newAwaitCommand() *cobra.Command {
 	patience := process.ReadyTimeout
 	cmd := &cobra.Command{
 		Use:   "await HOST:PORT...",
-		Short: "Wait until memcached servers or middlewares answer a request",
+		Short: "Wait until servers or middlewares answer a request",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, addresses []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
@@ -158,4 +158,32 @@ func newAwaitCommand() *cobra.Command {
 	}
 	cmd.Flags().Var((*seconds)(&patience), "for", "how long to wait: seconds, or a duration")
 	return cmd
+}
+
+func newPinCommand() *cobra.Command {
+	var pid, first, threads int
+	cmd := &cobra.Command{
+		Use:   "pin",
+		Short: "Give a server, or each of its threads that serve requests, a processor of its own",
+		Args:  noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			if pid < 1 || first < 0 || threads < 0 {
+				return usageError{fmt.Errorf("--process %d --first %d --threads %d: expected the id of a process, and numbers from 0", pid, first, threads)}
+			}
+			return agent.Pin(pid, first, threads)
+		},
+	}
+	cmd.Flags().IntVar(&pid, "process", 0, "id of the process")
+	cmd.Flags().IntVar(&first, "first", 0, "number of the first processor, of those that this process may use")
+	cmd.Flags().IntVar(&threads, "threads", 0, "threads that serve requests, each of which gets a processor; 0: all threads get one")
+	return cmd
+}
+
+func newScratchCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "scratch",
+		Short: "Make a directory, write its path, and remove it when interrupted",
+		Args:  noArguments,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return agent.Scratch(cmd.Context(), cmd.OutOrStdout()) },
+	}
 }

@@ -62,6 +62,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		newSoakCommand(args, stderr),
 		newShowCommand(),
 		newCompareCommand(),
+		newCapacityCommand(),
+		newFillCommand(stderr),
 		newExportCommand(),
 		newReportCommand(),
 		newCheckCommand(),

@@ -141,8 +141,13 @@ func (f *reportFlags) check() (wanted map[string]string, err error) {
 	if f.out == "-" && len(f.figures)+len(f.tables) != 1 {
 		return nil, fmt.Errorf("--out -: expected exactly one --figure or --table with it")
 	}
+	return parseSelections(f.selections)
+}
+
+// parseSelections returns the levels that the flags select, by factor.
+func parseSelections(selections []string) (wanted map[string]string, err error) {
 	wanted = map[string]string{}
-	for _, s := range f.selections {
+	for _, s := range selections {
 		factor, level, ok := strings.Cut(s, "=")
 		if !ok || factor == "" {
 			return nil, fmt.Errorf("--select %q: expected FACTOR=LEVEL such as workers=64", s)

@@ -33,6 +33,7 @@ type runFlags struct {
 	testbed   string
 	inventory string
 	values    []string
+	redis     string
 }
 
 func newRunCommand(args []string, stderr io.Writer) *cobra.Command {
@@ -67,6 +68,7 @@ there yet. An experiment with runs that failed does not keep the next from being
 	flags.StringVar(&f.memcached, "memcached", "memcached", "path of the memcached binary, or its name in PATH")
 	flags.StringVar(&f.inventory, "inventory", "", "run on the testbed ssh, on the hosts of this inventory (docs/testbeds.md)")
 	flags.StringArrayVar(&f.values, "values", nil, "run on the testbed kubernetes, with this file of the chart's values; repeatable")
+	flags.StringVar(&f.redis, "redis", "redis-server", "path of the redis-server binary, or its name in PATH")
 	return cmd
 }
 
@@ -139,6 +141,10 @@ func resumeCommand(command []string) []string {
 
 // open makes the testbed of an experiment. What is less than was asked for is said to notes.
 func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.Writer) (testbed.Testbed, error) {
+	remote := e.Testbed == experiment.SSHTestbed || e.Testbed == experiment.KubernetesTestbed
+	if remote && e.Uses(experiment.Server, experiment.Redis) {
+		return nil, usageError{fmt.Errorf("server: %s on the testbed %s; expected local or vm, the others have memcached alone", experiment.Redis, e.Testbed)}
+	}
 	switch e.Testbed {
 	case experiment.SSHTestbed:
 		return f.openSSH(ctx, e)
@@ -151,10 +157,7 @@ func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.
 	}
 	programs, err := f.programs()
 	if err == nil {
-		programs.Memcached, err = exec.LookPath(f.memcached)
-		if err != nil {
-			err = fmt.Errorf("%w; install it, on Debian: apt-get install memcached", err)
-		}
+		err = f.servers(e, &programs)
 	}
 	if err != nil {
 		return nil, usageError{err}
@@ -165,6 +168,27 @@ func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.
 	}
 	showShortfalls(notes, hosts)
 	return testbed.OnHosts(hosts, programs, e.CPUs), nil
+}
+
+// servers finds the servers that an experiment needs.
+func (f *runFlags) servers(e *experiment.Experiment, p *testbed.Programs) error {
+	for _, server := range []struct {
+		kind, given, pack string
+		path              *string
+	}{
+		{experiment.Memcached, f.memcached, "memcached", &p.Memcached},
+		{experiment.Redis, f.redis, "redis-server", &p.Redis},
+	} {
+		if !e.Uses(experiment.Server, server.kind) {
+			continue
+		}
+		path, err := exec.LookPath(server.given)
+		if err != nil {
+			return fmt.Errorf("%w; install it, on Debian: apt-get install %s", err, server.pack)
+		}
+		*server.path = path
+	}
+	return nil
 }
 
 // programs finds mcmw and mcmwlab.

@@ -63,7 +63,7 @@ var importRules = []importRule{
 		why: "it computes from what it is given",
 	},
 	{
-		from: internal("lab/check", "lab/compare", "lab/claim", "lab/reproduce"), never: []string{"os", "net", "log/slog", "database/sql"}, direct: true,
+		from: internal("lab/capacity", "lab/check", "lab/compare", "lab/claim", "lab/reproduce"), never: []string{"os", "net", "log/slog", "database/sql"}, direct: true,
 		why: "it judges what a record holds, wherever that came from",
 	},
 	{

@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 
 	"mcmw/internal/lab/record"
-	"mcmw/internal/spell"
 )
 
 // WriteText writes the comparison for people: one table per metric, a line per point. nameA and nameB say what the
@@ -115,14 +114,7 @@ func number(metric string, x Number) string {
 	if !x.Known() {
 		return "not known"
 	}
-	m, _ := record.Describe(metric)
-	switch m.Unit {
-	case record.Seconds:
-		return spell.Time(1e9 * float64(x))
-	case record.OperationsPerSecond:
-		return spell.Count(float64(x)) + "/s"
-	}
-	return fmt.Sprintf("%.4g", float64(x))
+	return record.Format(metric, float64(x))
 }
 
 func effect(x Number) string {

@@ -98,6 +98,7 @@ type file struct {
 	pointsAt    []*yaml.Node
 	repeats     *yaml.Node
 	stop        *yaml.Node
+	quality     *yaml.Node
 	constantsAt map[string]*yaml.Node
 }
 
@@ -150,6 +151,7 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 		"repetitions": func(key string, n *yaml.Node) { e.Repetitions, f.repeats = d.whole(n, key, 1, maxRepetitions), n },
 		"run":         func(key string, n *yaml.Node) { d.phases(n, key, &e.Phases) },
 		"stop":        func(key string, n *yaml.Node) { e.Stop, f.stop = d.stop(n, key), n },
+		"quality":     func(key string, n *yaml.Node) { e.Quality, f.quality = d.quality(n, key), n },
 		"quick":       func(key string, n *yaml.Node) {}, // see quicken; the profile is checked by reading the file with it
 	})
 	if !seen["name"] {
@@ -158,12 +160,17 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 	switch {
 	case f.stop != nil && f.repeats != nil && f.repeats.Line > 0:
 		d.problem(f.repeats, "repetitions", "given together with stop, which says itself how many there are (at_least, at_most); expected one of them")
+	case e.Quality != nil && e.Quality.GiveUp > 0 && e.Order == Random:
+		d.problem(f.quality, "quality.give_up", "the order random needs to know all runs before the first; expected order listed, or interleaved, which gives up after the first round")
 	case f.stop != nil && e.Order == Random:
 		d.problem(f.stop, "stop", "the order random needs to know all runs before the first; expected order interleaved or listed with a stop rule")
 	}
 	e.completeMachines()
 	if len(d.problems) == 0 {
 		d.design(e, f)
+		if e.Quality != nil {
+			d.checkQuality(e, f.quality)
+		}
 	}
 	return e
 }

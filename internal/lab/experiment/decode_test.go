@@ -238,6 +238,26 @@ func TestTheExperimentsOfTheProjectAreRight(t *testing.T) {
 	}
 }
 
+func TestTheExperimentsAfterTheThesisOnServersAreRight(t *testing.T) {
+	files, err := filepath.Glob("../../../experiments/pavlik/*.yaml")
+	require.NoError(t, err)
+	require.Len(t, files, 9)
+	quick := time.Duration(0)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		e, err := Parse(file, text, false)
+		require.NoError(t, err)
+		assert.Equal(t, "pavlik-"+strings.TrimSuffix(filepath.Base(file), ".yaml"), e.Name)
+		require.NotNil(t, e.Quality, "its figures have the limit of 1 ms")
+		e, err = Parse(file, text, true)
+		require.NoError(t, err)
+		_, runs := e.Runs()
+		quick += time.Duration(runs) * (e.Phases.WarmUp + e.Phases.Duration)
+	}
+	assert.Less(t, quick, 7*time.Minute, "with a fifth of a second for the rest of each run, the quick profiles take less than 8 minutes")
+}
+
 func FuzzAnyFileIsReadOrRefusedWithLines(f *testing.F) {
 	f.Add([]byte("name: a\nfactors: {clients: [1, 2], workers: [1, 2]}\nfraction: [workers = clients]\nquick: {repetitions: 1}\n"), true)
 	f.Add([]byte("name: a\npoints: [{depth: 1}, {depth: 2}]\nstop: {within: 0.1, at_most: 4}\norder: listed\n"), false)

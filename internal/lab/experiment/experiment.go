@@ -28,6 +28,7 @@ type Experiment struct {
 	// Repetitions is how often each point is measured, unless Stop says when it is enough.
 	Repetitions int
 	Stop        *Stop
+	Quality     *Quality // nil: none is said
 
 	Text []byte // the file as it was
 }
@@ -97,7 +98,16 @@ var orders = []string{string(Interleaved), string(Random), string(Listed)}
 // Runs returns how many runs there are at least and at most.
 func (e *Experiment) Runs() (least, most int) {
 	least, most = e.limits()
-	return len(e.Points) * least, len(e.Points) * most
+	points := len(e.Points)
+	if e.Quality != nil && e.Quality.GiveUp > 0 {
+		points = min(points, e.Quality.GiveUp*len(e.lines()))
+	}
+	return points * least, len(e.Points) * most
+}
+
+// Uses reports whether a setting has that value at any point.
+func (e *Experiment) Uses(name, value string) bool {
+	return slices.ContainsFunc(e.Points, func(p Point) bool { return p.Values[name] == value })
 }
 
 // setVaried says of all points which settings tell them apart.

@@ -35,6 +35,16 @@ func (e *Experiment) WritePlan(w io.Writer) error {
 	} else {
 		line("repetitions", "%d", e.Repetitions)
 	}
+	if q := e.Quality; q != nil {
+		text := q.Rule.String()
+		if slices.Contains(e.Points[0].Varied, q.Over) {
+			text += ", over " + q.Over
+		}
+		if q.GiveUp > 0 {
+			text += fmt.Sprintf("; given up after %d levels in a row that break it", q.GiveUp)
+		}
+		line("quality", "%s", text)
+	}
 	line("order", "%s, seed %d", e.Order, e.Seed)
 	line("each run", "%s", e.Phases)
 	least, most := e.Runs()

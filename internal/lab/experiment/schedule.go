@@ -14,8 +14,10 @@ type Slot struct {
 // Schedule gives the slots of an experiment in their order.
 type Schedule struct {
 	e *Experiment
-	// measured returns the values of the stop rule's metric in a point's repetitions before that one.
-	measured func(point, before int) []float64
+	// measured returns the values of a source's metric in a point's repetitions before that one.
+	measured func(source, metric string, point, before int) []float64
+
+	lines map[string][]*Point // of the quality of service, once they are needed
 
 	queue      []Slot
 	position   int
@@ -23,9 +25,9 @@ type Schedule struct {
 	point, rep int // listed: the next to be given
 }
 
-// Schedule returns the slots from the first. measured is asked only if there is a stop rule, and may then depend on the runs of
-// the slots that were given before.
-func (e *Experiment) Schedule(measured func(point, before int) []float64) *Schedule {
+// Schedule returns the slots from the first. measured is asked only if there is a stop rule or a quality of service that gives up, and may then
+// depend on the runs of the slots that were given before.
+func (e *Experiment) Schedule(measured func(source, metric string, point, before int) []float64) *Schedule {
 	return &Schedule{e: e, measured: measured}
 }
 
@@ -99,8 +101,11 @@ func (e *Experiment) limits() (least, most int) {
 
 // wants reports whether a point is to have that repetition.
 func (s *Schedule) wants(p *Point, repetition int) bool {
+	if s.beyond(p) {
+		return false
+	}
 	if least, _ := s.e.limits(); repetition < least {
 		return true
 	}
-	return !s.e.Stop.Satisfied(s.measured(p.Number, repetition))
+	return !s.e.Stop.Satisfied(s.measured(s.e.Stop.Source, s.e.Stop.Metric, p.Number, repetition))
 }

@@ -13,7 +13,7 @@ import (
 
 // slots returns all slots of an experiment, as "point/repetition".
 func slots(t require.TestingT, e *Experiment, measured func(point, before int) []float64) (all []string) {
-	s := e.Schedule(measured)
+	s := e.Schedule(func(_, _ string, point, before int) []float64 { return measured(point, before) })
 	for {
 		slot, ok := s.Next()
 		if !ok {

@@ -20,10 +20,15 @@ type Setting struct {
 
 // The settings' names.
 const (
-	Servers       = "servers"
-	ServerThreads = "server_threads"
-	ServerMemory  = "server_memory"
-	ServerFlags   = "server_flags"
+	Server            = "server"
+	Servers           = "servers"
+	ServerThreads     = "server_threads"
+	ServerPinning     = "server_pinning"
+	ServerCPUs        = "server_cpus"
+	ServerMemory      = "server_memory"
+	ServerPersistence = "server_persistence"
+	GroupSize         = "group_size"
+	ServerFlags       = "server_flags"
 
 	Middlewares     = "middlewares"
 	Workers         = "workers"
@@ -31,6 +36,7 @@ const (
 	Replicas        = "replicas"
 	Sharded         = "sharded"
 	Pool            = "pool"
+	MiddlewareCPUs  = "middleware_cpus"
 	MiddlewareFlags = "middleware_flags"
 
 	Clients       = "clients"
@@ -44,15 +50,23 @@ const (
 	KeyPattern    = "key_pattern"
 	ThinkTime     = "think_time"
 	Rate          = "rate"
+	LoadCPUs      = "load_cpus"
 	LoadFlags     = "load_flags"
 )
 
 // Settings are all of them, along the path of a request from its end.
 var Settings = []Setting{
-	whole(Servers, "1", 1, 256, "memcached servers"),
-	whole(ServerThreads, "1", 1, 1024, "threads of each server (memcached -t)"),
-	whole(ServerMemory, "256", 1, 1<<20, "memory of each server for items, MiB (memcached -m)"),
-	flags(ServerFlags, "further flags of each memcached"),
+	words(Server, Memcached, "what the servers are", Memcached, Redis),
+	whole(Servers, "1", 1, 256, "server processes"),
+	whole(ServerThreads, "1", 1, 1024, "threads of each server (memcached -t, Redis io-threads)"),
+	words(ServerPinning, NotPinned, "whether the n-th server process of a host, or each of its threads that serve requests, has a processor of its own as far as there are so many",
+		NotPinned, PinnedProcess, PinnedThread),
+	processors(ServerCPUs, "servers"),
+	whole(ServerMemory, "256", 1, 1<<20, "memory of each server for items, MiB (memcached -m, Redis maxmemory with the policy allkeys-lru)"),
+	words(ServerPersistence, "none", "what Redis writes to disk, in a directory that is removed afterwards: nothing, a snapshot every second with a write, every write (synced every second), "+
+		"every write (synced before its reply)", "none", "snapshot", "append", "append-always"),
+	whole(GroupSize, "20", 1, 1<<20, "requests of a connection that memcached serves before another has its turn (-R)"),
+	flags(ServerFlags, "further flags of each server"),
 	whole(Middlewares, "1", 0, 256, "mcmw before the servers; 0: the load goes to the servers"),
 	whole(Workers, "64", 1, 1<<16, "workers of each mcmw (--workers)"),
 	whole(Depth, "1", 1, 1<<16, "requests that a worker takes at a time (--depth); with 1 it is that of the queueing models"),
@@ -67,6 +81,7 @@ var Settings = []Setting{
 	},
 	words(Sharded, "false", "whether multi-gets are split over the servers (--sharded)", "true", "false"),
 	words(Pool, "shared", "whether all servers share workers and queue (--pool)", "shared", "per-server"),
+	processors(MiddlewareCPUs, "middlewares"),
 	flags(MiddlewareFlags, "further flags of each `mcmw serve`"),
 	whole(Clients, "8", 1, 1<<20, "connections, over all load processes; with a pipeline of 1 each is one client of a closed loop"),
 	whole(LoadProcesses, "1", 1, 256, "processes that the clients are spread over"),
@@ -79,6 +94,7 @@ var Settings = []Setting{
 	{Name: KeyPattern, Default: "R:R", Help: "how keys are drawn for SETs and GETs (mcmwlab load --key-pattern)", accepts: "two letters of R, S, P, G, Z such as R:Z", check: checkPattern},
 	{Name: ThinkTime, Default: "0s", Help: "pause of a client between a reply and its next request", accepts: "a duration such as 5ms", check: checkTime},
 	whole(Rate, "0", 0, 1<<40, "requests per second that all clients together send by a schedule; 0: a closed loop"),
+	processors(LoadCPUs, "load processes"),
 	flags(LoadFlags, "further flags of each `mcmwlab load`"),
 }
 
@@ -127,6 +143,19 @@ func (v Values) check() error {
 	}
 	if v.Int(KeysPerGet) > v.Int(Keys) {
 		fail("keys_per_get %d is more than there are keys (%d)", v.Int(KeysPerGet), v.Int(Keys))
+	}
+	if v[Server] == Redis {
+		if n := v.Int(Middlewares); n > 0 {
+			fail("server redis with middlewares %d: mcmw speaks memcached's protocol alone; expected middlewares: 0, or server: memcached", n)
+		}
+		if v.Is(GroupSize) {
+			fail("server redis with group_size %s: only memcached has groups; expected server: memcached, or no group_size", v[GroupSize])
+		}
+		if n := v.Int(ServerThreads); n > maxRedisThreads {
+			fail("server redis with server_threads %d: expected at most %d", n, maxRedisThreads)
+		}
+	} else if v.Is(ServerPersistence) {
+		fail("server_persistence %s with server %s: only Redis writes to disk; expected server: redis, or server_persistence: none", v[ServerPersistence], v[Server])
 	}
 	return errors.Join(problems...)
 }

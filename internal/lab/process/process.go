@@ -147,7 +147,7 @@ func (p *Process) AwaitReady(ctx context.Context) error {
 	}
 }
 
-// Answers asks for a key that isn't there, which any server and proxy can answer once it works.
+// Answers asks for a key that isn't there, which memcached, Redis and any proxy can answer once they work.
 func Answers(addr string) error {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -165,7 +165,7 @@ func Answers(addr string) error {
 	if err != nil {
 		return err
 	}
-	if string(reply[:n]) != "END\r\n" {
+	if miss := string(reply[:n]); miss != "END\r\n" && miss != "$-1\r\n" { // memcached's, Redis's
 		return fmt.Errorf("unexpected answer %q", reply[:n])
 	}
 	return nil

@@ -1,8 +1,11 @@
 package record
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+
+	"mcmw/internal/spell"
 )
 
 // Units of metrics. A unit is that of the value as it is recorded; showing 0.012 s as 12 ms is for whoever shows it.
@@ -98,4 +101,16 @@ func Describe(name string) (Metric, bool) {
 		}
 	}
 	return Metric{}, false
+}
+
+// Format writes a value of a metric for people, with its unit.
+func Format(metric string, v float64) string {
+	m, _ := Describe(metric)
+	switch m.Unit {
+	case Seconds:
+		return spell.Time(1e9 * v)
+	case OperationsPerSecond:
+		return spell.Count(v) + "/s"
+	}
+	return fmt.Sprintf("%.4g", v)
 }

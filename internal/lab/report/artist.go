@@ -29,8 +29,14 @@ func (a *artist) xAxis() plot.Axis {
 		n, _ := levelNumber(l)
 		axis.At = append(axis.At, n)
 	}
+	if n := len(axis.At); axis.At[0] > 0 && axis.At[n-1]/axis.At[0] >= wide {
+		axis.Log = true
+	}
 	return axis
 }
+
+// wide is how many times the least level the greatest is at least where equal ratios take equal room.
+const wide = 1000
 
 // categories returns the x axis with a place for each level.
 func (a *artist) categories() plot.Axis {

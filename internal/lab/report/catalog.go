@@ -32,6 +32,9 @@ var kinds = []kind{
 	{"throughput", "Throughput", "Throughput as the clients measure it. Dashed: what the interactive law says, N/(R + Z), with the measured response time. " +
 		"Dotted: what the bandwidth allows; a ring marks the point of saturation.", (*artist).throughput},
 	{"response-time", "Response time", "Mean response time as the clients measure it. Dashed: what the interactive law says, N/X - Z, with the measured throughput.", (*artist).responseTime},
+	{"service", "Quality of service", "The metric of the quality of service as the clients measure it, or else the 99th percentile. Dotted: the limit, where the experiment has one; a ring marks the " +
+		"highest load within it.", (*artist).service},
+	{"head-to-head", "Head to head", "How many times the values of one level of the lines' factor those of the other are; dotted: they are equal.", (*artist).headToHead},
 	{"queue-length", "Queue length", "Mean number of requests in the queues of the middlewares.", (*artist).queueLength},
 	{"queue-time", "Queue time", "Mean time that a request waits in the queue.", (*artist).queueTime},
 	{"service-time", "Service time by server", "Mean time from a request to a server until its reply, as the middleware sees it; dashed: until the reply of the last server that the request needs.", (*artist).serviceTime},

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"mcmw/internal/lab/capacity"
+	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/sample"
 )
@@ -25,6 +27,8 @@ type Data struct {
 	Warnings []record.Warning
 	// Confidence is that of the intervals, such as 0.95.
 	Confidence float64
+	// Quality is what the experiment says that a good service is; nil: it says nothing.
+	Quality *capacity.Rule
 
 	wanted     map[string]string // the selection of levels
 	store      *record.Record
@@ -96,6 +100,9 @@ func Read(ctx context.Context, r *record.Record, confidence float64, wanted map[
 	d := &Data{Manifest: r.Manifest(), Dir: r.Dir(), Confidence: confidence, wanted: wanted, store: r, hosts: map[int64][]record.Window{}, histograms: map[int64][]record.Bin{}}
 	if d.Warnings, err = r.Warnings(ctx); err != nil {
 		return nil, err
+	}
+	if rule, ok := experiment.QualityOf(d.Manifest); ok {
+		d.Quality = &rule
 	}
 	if len(runs) == 0 {
 		return nil, fmt.Errorf("%s: there are no runs in it; mcmwlab run makes them", r.Dir())

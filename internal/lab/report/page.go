@@ -55,6 +55,11 @@ func (d *Data) Report(v View) (*Report, error) {
 	a.each(func(panel Panel, l Line, s Saturation) {
 		r.Findings = append(r.Findings, a.finding(panel, l, s))
 	})
+	if c := a.capacity(); c != nil {
+		for _, l := range c.Lines {
+			r.Findings = append(r.Findings, fmt.Sprintf("Highest load with %s: %s.", c.Rule, c.Words(l)))
+		}
+	}
 	return r, nil
 }
 

@@ -74,6 +74,10 @@ func (s Saturation) Words(v View) string {
 	if len(s.Line.Points) == 1 {
 		return fmt.Sprintf("%s %s; one load was measured, so nothing can be said about saturation", reached, at)
 	}
+	if _, load := p.Number(v.X); !load {
+		highest := s.Line.Points[s.Highest]
+		return fmt.Sprintf("the highest throughput is %s, at %s = %s", plot.OpsPerSecond.Format(highest.Estimate(v.throughputSource(highest), v.metric("throughput")).Mean), label(v.X), highest.Levels[v.X])
+	}
 	if s.Growing {
 		return fmt.Sprintf("not saturated: the throughput still grew by more than %.0f %% up to the highest load, %s %s", 100*Near, reached, at)
 	}

@@ -65,7 +65,7 @@ func solve(clients int, think float64, workers int, rate func(j int) float64) st
 func (s synthetic) write(t testing.TB, dir string) *record.Record {
 	r, err := record.Create(dir, record.Manifest{
 		Name: "synthetic", Title: "A synthetic sweep", Created: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Command: []string{"mcmwlab", "run", "experiments/synthetic sweep.yaml"},
-		Testbed: "computed", Versions: map[string]string{"memcached": "1.6.38", "mcmw": "test"}, Host: record.Host{CPU: "none", Cores: 8, Memory: 16 << 30, Kernel: "Linux 6.1"},
+		Experiment: "name: synthetic\nfactors: {clients: [6, 24]}\nquality: {below: 15ms}\n", Testbed: "computed", Versions: map[string]string{"memcached": "1.6.38", "mcmw": "test"}, Host: record.Host{CPU: "none", Cores: 8, Memory: 16 << 30, Kernel: "Linux 6.1"},
 		Path: []record.Value{{Source: record.SourcePath, Metric: "round_trip_time_mean", Value: trip}, {Source: record.SourcePath, Metric: "bandwidth", Value: bandwidth}},
 	})
 	require.NoError(t, err)
@@ -126,6 +126,7 @@ func (s synthetic) run(random *rand.Rand, ratio string, workers, clients, repeti
 	add("client", "throughput", x)
 	add("client", "requests", x*seconds)
 	add("client", "response_time_mean", client)
+	add("client", "response_time_p99", 2.5*client)
 	add("client", "bytes_read", read*x*seconds)
 	add("client", "bytes_written", written*x*seconds)
 	add("client", "errors", 0)

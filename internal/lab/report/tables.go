@@ -22,6 +22,8 @@ type tableKind struct {
 var tableKinds = []tableKind{
 	{"configuration", "Configuration", (*artist).configuration},
 	{"maximum", "Maximum throughput", (*artist).maximum},
+	{"capacity", "Highest load within the quality of service", (*artist).capacities},
+	{"head-to-head", "Head to head", (*artist).versus},
 	{"breakdown", "Where the time goes at the point of saturation", (*artist).breakdown},
 	{"law", "Interactive response time law", (*artist).interactive},
 	{"results", "All points", (*artist).results},
@@ -223,11 +225,6 @@ func (a *artist) maximum() Table {
 			trip, _ := a.d.path(r, record.SourcePath, "round_trip_time_mean")
 			return lawThroughput(r, record.SourceMiddleware, trip)
 		})
-		missed := p.derive(func(r record.Run) (float64, bool) {
-			hits, ok := r.Value(record.SourceClient, "hits")
-			misses, okM := r.Value(record.SourceClient, "misses")
-			return misses / (hits + misses), ok && okM && hits+misses > 0
-		})
 		limit := s.Bottleneck.Name
 		if limit == "" {
 			limit = "–"
@@ -241,7 +238,7 @@ func (a *artist) maximum() Table {
 			shownAs(p.Estimate(record.SourceMiddleware, a.v.metric("stage_queue_mean")), plot.Seconds),
 			shownAs(p.Estimate(record.SourceMiddleware, "queue_length_mean"), plot.None),
 			shownAs(p.Estimate(record.SourceMiddleware, a.v.metric("stage_server_mean")), plot.Seconds),
-			shownAs(missed, plot.Ratio), limit))
+			shownAs(p.derive(missed), plot.Ratio), limit))
 		t.Notes = append(t.Notes, a.finding(panel, l, s))
 	})
 	t.Notes = append(t.Notes, fmt.Sprintf("± is half the width of the %.0f %% confidence interval. Derived: N/(R + Z), with R as the middleware measured it and Z the round-trip time and the think time.", 100*a.d.Confidence))
@@ -314,6 +311,13 @@ func (a *artist) interactive() Table {
 	return t
 }
 
+// missed returns the part of the keys asked for that were not found.
+func missed(r record.Run) (float64, bool) {
+	hits, ok := r.Value(record.SourceClient, "hits")
+	misses, okM := r.Value(record.SourceClient, "misses")
+	return misses / (hits + misses), ok && okM && hits+misses > 0
+}
+
 // results lists every point.
 func (a *artist) results() Table {
 	t := Table{Columns: slices.Concat(a.lineColumns(), []Column{number(label(a.v.X)), number("repetitions"), number("throughput"), number("response time")})}
@@ -321,7 +325,7 @@ func (a *artist) results() Table {
 	for _, percent := range percentiles {
 		t.Columns = append(t.Columns, number(fmt.Sprintf("%.0f %%", percent)))
 	}
-	t.Columns = append(t.Columns, number("queue length"), number("errors"))
+	t.Columns = append(t.Columns, number("queue length"), number("misses"), number("errors"))
 	a.each(func(panel Panel, l Line, _ Saturation) {
 		for _, p := range l.Points {
 			row := append(a.named(panel, l), marked(p.Levels[a.v.X], p), fmt.Sprint(len(p.Runs)),
@@ -334,7 +338,7 @@ func (a *artist) results() Table {
 			if failures.OK() {
 				failed = fmt.Sprintf("%.0f", failures.Mean*failures.N)
 			}
-			t.Rows = append(t.Rows, append(row, shownAs(p.Estimate(record.SourceMiddleware, "queue_length_mean"), plot.None), failed))
+			t.Rows = append(t.Rows, append(row, shownAs(p.Estimate(record.SourceMiddleware, "queue_length_mean"), plot.None), shownAs(p.derive(missed), plot.Ratio), failed))
 		}
 	})
 	t.Notes = []string{fmt.Sprintf("± is half the width of the %.0f %% confidence interval of the mean over the repetitions; errors are the sum over them. ⚠: a run of the point violates a check.", 100*a.d.Confidence)}

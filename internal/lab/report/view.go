@@ -30,10 +30,10 @@ type Line struct {
 }
 
 // axisOrder is which factors make the best x axis, best first; others come after these.
-var axisOrder = []string{"connections", "clients", "rate", "keys_per_get", "value_size", "servers", "workers", "depth", "pipeline", "ratio"}
+var axisOrder = []string{"connections", "clients", "rate", "keys_per_get", "value_size", "servers", "workers", "server_threads", "group_size", "server_persistence", "depth", "pipeline", "key_pattern", "ratio"}
 
 // seriesOrder is the same for the lines.
-var seriesOrder = []string{"workers", "depth", "middlewares", "servers", "replicas", "sharded", "pool"}
+var seriesOrder = []string{"server", "workers", "depth", "middlewares", "servers", "replicas", "sharded", "pool", "server_pinning", "server_memory"}
 
 // labels are the names of factors for people, where these differ.
 var labels = map[string]string{
@@ -54,6 +54,8 @@ func levelName(factor, level string) string {
 	switch {
 	case level == "":
 		return "no " + label(factor)
+	case factor == "server":
+		return level
 	case level == "true":
 		return label(factor)
 	case level == "false":
@@ -132,6 +134,13 @@ func (d *Data) Choose(v View) (View, error) {
 		}
 		rest = slices.DeleteFunc(rest, func(f string) bool { return f == ordered[0] })
 		return ordered[0]
+	}
+	if v.X == "" && d.Quality != nil {
+		// What is raised is the x axis.
+		if at := slices.IndexFunc(rest, func(f string) bool { return sameFactor(d.Points, f, d.Quality.Over) }); at >= 0 {
+			v.X = rest[at]
+			rest = slices.Delete(rest, at, at+1)
+		}
 	}
 	if v.X == "" {
 		v.X = take(axisOrder)

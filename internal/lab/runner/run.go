@@ -90,7 +90,7 @@ var contentSettings = []string{experiment.ValueSize, experiment.Keys}
 var deploymentSettings = func() (names []string) {
 	ofLoad := []string{
 		experiment.Clients, experiment.LoadProcesses, experiment.LoadThreads, experiment.Pipeline, experiment.Ratio, experiment.KeysPerGet,
-		experiment.ValueSize, experiment.Keys, experiment.KeyPattern, experiment.ThinkTime, experiment.Rate, experiment.LoadFlags,
+		experiment.ValueSize, experiment.Keys, experiment.KeyPattern, experiment.ThinkTime, experiment.Rate, experiment.LoadCPUs, experiment.LoadFlags,
 	}
 	for _, s := range experiment.Settings {
 		if !slices.Contains(ofLoad, s.Name) {

@@ -177,14 +177,14 @@ func (r *runner) recall(ctx context.Context) error {
 	return nil
 }
 
-// measured returns the values that the stop rule looks at.
-func (r *runner) measured(point, before int) (values []float64) {
+// measured returns the values of a metric that say how the experiment goes on.
+func (r *runner) measured(source, metric string, point, before int) (values []float64) {
 	for repetition := range before {
 		run, ok := r.complete[key{point, repetition}]
 		if !ok {
 			continue
 		}
-		if v, ok := run.Value(r.Experiment.Stop.Source, r.Experiment.Stop.Metric); ok {
+		if v, ok := run.Value(source, metric); ok {
 			values = append(values, v)
 		}
 	}

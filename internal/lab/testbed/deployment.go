@@ -37,6 +37,7 @@ type deployment struct {
 	t           *onHosts
 	servers     []member
 	middlewares []member
+	scratches   []Process // hold the directories of servers that write to disk
 }
 
 // member is one server or middleware.
@@ -54,9 +55,7 @@ func serverName(i int) string { return "s" + strconv.Itoa(i+1) }
 
 func (d *deployment) start(ctx context.Context, v experiment.Values) error {
 	for i := range v.Int(experiment.Servers) {
-		m, err := d.startMember(ctx, Server, i, "server:"+serverName(i), func(host string, port int) Program {
-			return Program{Path: d.t.programs.Memcached, Args: memcachedArgs(v, host, port)}
-		})
+		m, err := d.startServer(ctx, v, i)
 		if err != nil {
 			return err
 		}
@@ -65,10 +64,13 @@ func (d *deployment) start(ctx context.Context, v experiment.Values) error {
 	if err := d.await(ctx, d.servers); err != nil {
 		return err
 	}
+	if err := d.pinServers(ctx, v); err != nil {
+		return err
+	}
 	for i := range v.Int(experiment.Middlewares) {
 		log := NewLog()
 		m, err := d.startMember(ctx, Middleware, i, "middleware:"+strconv.Itoa(i), func(host string, port int) Program {
-			return Program{Path: d.t.programs.Mcmw, Args: d.mcmwArgs(v, host, port), Stdout: log}
+			return Program{Path: d.t.programs.Mcmw, Args: d.mcmwArgs(v, host, port), Stdout: log, CPUs: v.Processors(experiment.MiddlewareCPUs)}
 		})
 		if err != nil {
 			return err
@@ -149,11 +151,18 @@ func (d *deployment) Stop() {
 		stopping.Go(func() { m.Stop(syscall.SIGTERM) })
 	}
 	stopping.Wait()
+	// A cache has nothing to save, and it obeys other signals only at its next tick. One that writes to disk can have a child that does.
+	signal := syscall.SIGKILL
+	if len(d.scratches) > 0 {
+		signal = syscall.SIGTERM
+	}
 	for _, m := range d.servers {
-		// A cache has nothing to save, and it obeys other signals only at its next tick.
-		stopping.Go(func() { m.Stop(syscall.SIGKILL) })
+		stopping.Go(func() { m.Stop(signal) })
 	}
 	stopping.Wait()
+	for _, s := range d.scratches {
+		s.Stop(syscall.SIGTERM)
+	}
 }
 
 // targets returns what load is put on: the middlewares, or the servers if there are none.
@@ -166,21 +175,6 @@ func (d *deployment) targets() (targets []string) {
 		targets = append(targets, m.address)
 	}
 	return targets
-}
-
-// ServerConnections returns how many connections a server may get, and more.
-func ServerConnections(v experiment.Values) int {
-	// Every worker has a connection to every server, a detour or two beside; without middlewares the clients have.
-	return v.Int(experiment.Clients) + v.Int(experiment.Middlewares)*v.Int(experiment.Workers)*2 + 4096
-}
-
-// memcachedArgs are the arguments of a server.
-func memcachedArgs(v experiment.Values, host string, port int) []string {
-	return append([]string{
-		"-l", host, "-p", strconv.Itoa(port), "-U", "0",
-		"-u", "root", // it refuses to be root unless told to, and ignores this otherwise
-		"-t", v[experiment.ServerThreads], "-m", v[experiment.ServerMemory], "-c", strconv.Itoa(ServerConnections(v)),
-	}, v.Flags(experiment.ServerFlags)...)
 }
 
 // mcmwArgs are the arguments of a middleware.
@@ -208,6 +202,9 @@ const statisticsWindow = 200 * time.Millisecond
 // loadArgs are the arguments of a load process beside its timing.
 func loadArgs(v experiment.Values, targets []string) []string {
 	args := []string{"load", "--quiet", "--json-out-file", "-"}
+	if v[experiment.Server] == experiment.Redis {
+		args = append(args, "--protocol", "redis")
+	}
 	for _, target := range targets {
 		args = append(args, "--target", target)
 	}
@@ -224,7 +221,7 @@ func (d *deployment) Populate(ctx context.Context, v experiment.Values) error {
 		targets = targets[:1]
 	}
 	args := append(loadArgs(v, targets), "--clients", strconv.Itoa(len(targets)), "--populate", "--ratio", "0:1", "--requests", "1")
-	p, err := d.t.start(ctx, Load, 0, Program{Name: "populating load", Path: d.t.programs.Mcmwlab, Args: args, Stdout: new(bytes.Buffer)})
+	p, err := d.t.start(ctx, Load, 0, Program{Name: "populating load", Path: d.t.programs.Mcmwlab, Args: args, Stdout: new(bytes.Buffer), CPUs: v.Processors(experiment.LoadCPUs)})
 	if err != nil {
 		return err
 	}
@@ -308,7 +305,9 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 			return err
 		}
 		name, out := "client:"+strconv.Itoa(i), new(bytes.Buffer)
-		p, err := r.d.t.start(ctx, Load, i, Program{Name: name, Path: r.d.t.programs.Mcmwlab, Args: args, Stdout: out})
+		p, err := r.d.t.start(ctx, Load, i, Program{
+			Name: name, Path: r.d.t.programs.Mcmwlab, Args: args, Stdout: out, CPUs: v.Processors(experiment.LoadCPUs),
+		})
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ type Program struct {
 	Name string // in errors and samples, such as "middleware:0"
 	Path string // on the host
 	Args []string
-	// CPUs are the processors that it may use; empty: all.
+	// CPUs are the processors that it may use; empty: those of its role.
 	CPUs []int
 	// Stdout gets what it writes to standard output; nil: nobody does.
 	Stdout io.Writer
@@ -69,5 +69,6 @@ type Describer interface {
 
 // Programs are the paths of the programs on the hosts.
 type Programs struct {
-	Memcached, Mcmw, Mcmwlab string
+	Memcached, Redis string // "": not needed
+	Mcmw, Mcmwlab    string
 }

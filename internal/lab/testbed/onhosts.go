@@ -47,7 +47,9 @@ func (t *onHosts) start(ctx context.Context, role Role, index int, p Program) (P
 	if err != nil {
 		return nil, err
 	}
-	p.CPUs = t.cpus[string(role)]
+	if len(p.CPUs) == 0 {
+		p.CPUs = t.cpus[string(role)]
+	}
 	return host.Start(ctx, p)
 }
 
@@ -103,9 +105,13 @@ func (t *onHosts) Describe(ctx context.Context) (d Description, err error) {
 		args       []string
 	}{
 		{Server, "memcached", t.programs.Memcached, []string{"--version"}},
+		{Server, "redis", t.programs.Redis, []string{"--version"}},
 		{Middleware, "mcmw", t.programs.Mcmw, []string{"version"}},
 		{Load, "mcmwlab", t.programs.Mcmwlab, []string{"version"}},
 	} {
+		if program.path == "" {
+			continue
+		}
 		text, err := t.output(ctx, program.role, program.name, program.path, program.args...)
 		if err != nil {
 			return d, fmt.Errorf("asking %s for its version: %w", program.name, err)

@@ -85,6 +85,22 @@ func TestProgramsGetWhatThePointSays(t *testing.T) {
 	v[experiment.ServerFlags], v[experiment.Workers], v[experiment.Sharded] = "-o modern", "9", "true"
 	v[experiment.ThinkTime], v[experiment.Rate], v[experiment.Pipeline], v[experiment.KeyPattern] = "5ms", "3000", "4", "Z:Z"
 	assert.Contains(t, strings.Join(memcachedArgs(v, "10.0.0.1", 7), " "), "-l 10.0.0.1 -p 7 -U 0 -u root -t 1 -m 256 -c 4122 -o modern")
+	v[experiment.GroupSize] = "320"
+	assert.Contains(t, strings.Join(memcachedArgs(v, "10.0.0.1", 7), " "), "-R 320 -o modern")
+	v[experiment.ServerFlags] = "--hz 100"
+	redis := strings.Join(redisArgs(v, "10.0.0.1", 7, nowhere), " ")
+	assert.Contains(t, redis, "--bind 10.0.0.1 --port 7 ")
+	assert.Contains(t, redis, "--dir /proc ")
+	assert.Contains(t, redis, "--io-threads 1 --maxclients 4122 --maxmemory 256mb --maxmemory-policy allkeys-lru --save  --appendonly no --hz 100")
+	assert.Equal(t, []string{"load", "--quiet", "--json-out-file", "-", "--target", "a:1"}, loadArgs(v, []string{"a:1"})[:6])
+	for persistence, want := range map[string]string{
+		"snapshot": "--save 1 1 --appendonly no", "append": "--appendonly yes --appendfsync everysec", "append-always": "--appendonly yes --appendfsync always",
+	} {
+		v[experiment.ServerPersistence] = persistence
+		assert.Contains(t, strings.Join(redisArgs(v, "10.0.0.1", 7, "/tmp/x"), " "), want)
+	}
+	v[experiment.Server] = experiment.Redis
+	assert.Contains(t, strings.Join(loadArgs(v, []string{"a:1"}), " "), "--protocol redis --target a:1")
 	d := &deployment{servers: []member{{address: "a:1"}, {address: "b:2"}}}
 	mcmw := strings.Join(d.mcmwArgs(v, "c", 3), " ")
 	assert.Contains(t, mcmw, "--listen c:3 --servers s1=a:1,s2=b:2 --workers 9 --depth 1 --replicas all --sharded=true --pool shared")

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/lab/capacity"
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/table"
+)
+
+// capacityFlags are the flags of `mcmwlab capacity`.
+type capacityFlags struct {
+	rule       ruleFlags
+	by         []string
+	selections []string
+	all        bool
+	format     string
+}
+
+func newCapacityCommand() *cobra.Command {
+	var f capacityFlags
+	cmd := &cobra.Command{
+		Use:   "capacity RECORD",
+		Short: "Find the highest load within a quality of service",
+		Long: `Find how far a factor of a record of experiments, such as the number of clients, goes until the quality of service is no longer good: the
+highest level such that it and all lower ones hold, for each combination of the other factors; the throughput there, and what broke above.
+
+A level holds if no request failed and the upper confidence bound of the metric's mean over the repetitions is below the limit. It breaks if
+requests failed or the lower bound is not below the limit; in between it can't be told.
+
+Without flags the rule is the one in the experiment's file (quality, see docs/experiments.md), or else that 99 % of the requests are answered in less
+than 1 ms, over clients.`,
+		Example: `  mcmwlab capacity results/connections
+  mcmwlab capacity results/connections --metric client.response_time_p999 --below 5ms --over clients --by server --all
+  mcmwlab capacity results/connections --select server=redis --format markdown`,
+		Args: oneRecord,
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
+	}
+	flags := cmd.Flags()
+	f.rule.add(cmd)
+	flags.StringSliceVar(&f.by, "by", nil, "factors whose levels are looked at on their own (default all that vary)")
+	flags.StringArrayVar(&f.selections, "select", nil, "FACTOR=LEVEL: use the runs with this level alone; may be repeated")
+	flags.BoolVar(&f.all, "all", false, "show every load, too")
+	flags.StringVar(&f.format, "format", "text", "text, markdown, latex, html or json")
+	return cmd
+}
+
+// run finds the capacity and writes it.
+func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
+	if f.format != jsonFormat {
+		if _, err := table.ParseFormat(f.format); err != nil {
+			return usageError{fmt.Errorf("--format: %w, or %s", err, jsonFormat)}
+		}
+	}
+	wanted, err := parseSelections(f.selections)
+	if err != nil {
+		return usageError{err}
+	}
+	runs, manifest, err := readRecord(cmd.Context(), dir)
+	if err != nil {
+		return err
+	}
+	rule, err := f.rule.rule(cmd, manifest)
+	if err != nil {
+		return usageError{err}
+	}
+	runs = slices.DeleteFunc(runs, func(run record.Run) bool {
+		for factor, level := range wanted {
+			if run.Factors[factor] != level {
+				return true
+			}
+		}
+		return false
+	})
+	if len(runs) == 0 && len(wanted) > 0 {
+		return usageError{fmt.Errorf("--select %s: no run has that", strings.Join(f.selections, ", "))}
+	}
+	var by []string
+	if cmd.Flags().Changed("by") {
+		by = f.by
+	}
+	c, err := capacity.Find(runs, rule, by)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	return writeCapacity(cmd.OutOrStdout(), c, f.format, f.all)
+}
+
+// writeCapacity writes for people a sentence for every line, too.
+func writeCapacity(w io.Writer, c *capacity.Capacity, format string, all bool) error {
+	if format == jsonFormat {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(c)
+	}
+	if format == string(table.Text) {
+		for _, l := range c.Lines {
+			if _, err := fmt.Fprintln(w, c.Words(l)); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	return writeTables(w, format, nil, c.Tables(all)...)
+}
+
+// readRecord returns the runs of a record, and what it is of.
+func readRecord(ctx context.Context, dir string) ([]record.Run, record.Manifest, error) {
+	r, err := record.Open(dir)
+	if err != nil {
+		return nil, record.Manifest{}, err
+	}
+	defer r.Close()
+	runs, err := r.Runs(ctx)
+	return runs, r.Manifest(), err
+}
+
+// ruleFlags are the flags that say what a good service is.
+type ruleFlags struct {
+	metric, below, over string
+	confidence          float64
+}
+
+func (f *ruleFlags) add(cmd *cobra.Command) {
+	standard := capacity.DefaultRule()
+	flags := cmd.Flags()
+	flags.StringVar(&f.metric, "metric", standard.Source+"."+standard.Metric, "whose metric must be below the limit: SOURCE.METRIC")
+	flags.StringVar(&f.below, "below", "1ms", "the limit")
+	flags.StringVar(&f.over, "over", standard.Over, "the factor that is raised")
+	flags.Float64Var(&f.confidence, "confidence", standard.Confidence, "with which each level must hold (one-sided)")
+}
+
+// rule returns the rule of the experiment that a record is of, or else the standard one, as the flags change it.
+func (f *ruleFlags) rule(cmd *cobra.Command, m record.Manifest) (capacity.Rule, error) {
+	r, ok := experiment.QualityOf(m)
+	if !ok {
+		r = capacity.DefaultRule()
+	}
+	changed := cmd.Flags().Changed
+	var err error
+	if changed("metric") {
+		if r.Source, r.Metric, err = capacity.SplitMetric(f.metric); err != nil {
+			return r, fmt.Errorf("--metric %w", err)
+		}
+	}
+	if changed("below") {
+		if r.Below, err = capacity.ParseLimit(r.Metric, f.below); err != nil {
+			return r, fmt.Errorf("--below %w", err)
+		}
+	} else if changed("metric") {
+		return r, fmt.Errorf("--metric %s: expected --below with its limit", f.metric)
+	}
+	if changed("over") {
+		r.Over = f.over
+	}
+	if changed("confidence") {
+		r.Confidence = f.confidence
+	}
+	return r, r.Check()
+}

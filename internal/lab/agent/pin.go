@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Pin gives a process processors of its own, of those that this process may use: with threads 0 all its threads the one of number first,
+// else each of its threads that serve requests one, from that number on. Numbers beyond the last begin again with the first. That it has
+// not so many such threads is an error.
+func Pin(pid, first, threads int) error {
+	var own unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &own); err != nil {
+		return fmt.Errorf("asking for the processors of this process: %w", err)
+	}
+	var processors []int
+	for cpu := 0; len(processors) < own.Count(); cpu++ {
+		if own.IsSet(cpu) {
+			processors = append(processors, cpu)
+		}
+	}
+	if threads == 0 {
+		return pinAll(pid, processors[first%len(processors)])
+	}
+	tids, err := serving(pid, threads)
+	if err != nil {
+		return err
+	}
+	for i, tid := range tids {
+		if err := pinThread(tid, processors[(first+i)%len(processors)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pinAll gives all threads of a process one processor. It looks for threads until it finds no new ones: what they start has their processor.
+func pinAll(pid, cpu int) error {
+	done := map[int]bool{}
+	for {
+		tids, _, err := threadsOf(pid)
+		if err != nil {
+			return err
+		}
+		before := len(done)
+		for _, tid := range tids {
+			if done[tid] {
+				continue
+			}
+			if err := pinThread(tid, cpu); err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
+				return err
+			}
+			done[tid] = true
+		}
+		if len(done) == before {
+			return nil
+		}
+	}
+}
+
+func pinThread(tid, cpu int) error {
+	var set unix.CPUSet
+	set.Set(cpu)
+	if err := unix.SchedSetaffinity(tid, &set); err != nil {
+		return fmt.Errorf("thread %d on processor %d: %w", tid, cpu, err)
+	}
+	return nil
+}
+
+// serving returns the threads of a process that serve requests, of which there are n: memcached's workers, or of Redis the main thread
+// and those for input and output.
+func serving(pid, n int) (serving []int, err error) {
+	tids, names, err := threadsOf(pid)
+	if err != nil {
+		return nil, err
+	}
+	named := func(prefix string) (found []int) {
+		for i, name := range names {
+			if strings.HasPrefix(name, prefix) {
+				found = append(found, tids[i])
+			}
+		}
+		return found
+	}
+	if serving = named("mc-worker"); len(serving) == 0 {
+		serving = append([]int{pid}, named("io_thd_")...)
+	}
+	if len(serving) != n {
+		slices.Sort(names)
+		return nil, fmt.Errorf("process %d has %d threads that serve requests, expected %d; its threads are %s (memcached names them since 1.6.16, Redis since 6.0)",
+			pid, len(serving), n, strings.Join(slices.Compact(names), ", "))
+	}
+	return serving, nil
+}
+
+// threadsOf returns the threads of a process by their ids, and what they are called.
+func threadsOf(pid int) (tids []int, names []string, err error) {
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for the threads of process %d: %w", pid, err)
+	}
+	for _, e := range entries {
+		if tid, err := strconv.Atoi(e.Name()); err == nil {
+			tids = append(tids, tid)
+		}
+	}
+	slices.Sort(tids)
+	for _, tid := range tids {
+		name, err := os.ReadFile(filepath.Join(dir, strconv.Itoa(tid), "comm"))
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
+			return nil, nil, err
+		}
+		names = append(names, strings.TrimSpace(string(name)))
+	}
+	return tids, names, nil
+}

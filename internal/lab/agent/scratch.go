@@ -1,0 +1,53 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// scratchPrefix is what the names of scratch directories begin with; the id of the process that holds one follows.
+const scratchPrefix = "mcmwlab-scratch-"
+
+// Scratch makes a directory, writes its path as a line, and removes it when ctx ends. It first removes those of processes that were
+// killed before they could.
+func Scratch(ctx context.Context, w io.Writer) (err error) {
+	if err := removeLeft(os.TempDir()); err != nil {
+		return err
+	}
+	dir := filepath.Join(os.TempDir(), scratchPrefix+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if _, err := fmt.Fprintln(w, dir); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// removeLeft removes the scratch directories in a directory whose processes have ended.
+func removeLeft(in string) error {
+	left, err := filepath.Glob(filepath.Join(in, scratchPrefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range left {
+		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), scratchPrefix))
+		if err != nil || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			continue
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package capacity
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/sample"
+)
+
+// Verdict says whether a level is within the quality of service.
+type Verdict string
+
+// The verdicts.
+const (
+	Holds  Verdict = "holds"  // the metric's upper confidence bound is below the limit, and no request failed
+	Breaks Verdict = "breaks" // the lower confidence bound is not, or requests failed
+	Open   Verdict = "open"   // the limit is between the bounds, or there are less than two runs
+)
+
+// Capacity is what a record says about a rule.
+type Capacity struct {
+	Rule  Rule     `json:"rule"`
+	By    []string `json:"by"` // the factors whose levels make the lines
+	Lines []Line   `json:"lines"`
+}
+
+// Line is the levels of the raised factor where all other factors stay the same.
+type Line struct {
+	Factors map[string]string `json:"factors"` // those of By
+	Levels  []Level           `json:"levels"`  // ascending
+	// Highest is the index of the highest level such that it and all lower ones hold; -1: the lowest doesn't hold.
+	Highest int `json:"highest"`
+}
+
+// Level is one load of a line.
+type Level struct {
+	Level      string    `json:"level"` // of the raised factor
+	Runs       int       `json:"runs"`  // complete ones that know the metric
+	Value      Estimated `json:"value"` // of the metric, in its unit
+	Throughput Estimated `json:"throughput"`
+	Failures   float64   `json:"failures"` // requests, over all runs
+	Warnings   int       `json:"warnings"` // violated checks, over all runs
+	Verdict    Verdict   `json:"verdict"`
+}
+
+// Estimated is a mean over runs with its one-sided confidence bounds; these are null, and Known false, with less than two runs.
+type Estimated struct {
+	Mean  float64  `json:"mean"`
+	Low   *float64 `json:"low"`
+	High  *float64 `json:"high"`
+	Known bool     `json:"known"`
+}
+
+// estimate returns the mean of values with bounds that each hold with a confidence: those of the two-sided interval of 2c - 1.
+func estimate(values []float64, confidence float64) Estimated {
+	m := sample.Of(values)
+	e := Estimated{Mean: m.Mean}
+	if i := sample.MeanInterval(m, 2*confidence-1); i.Known() {
+		e.Low, e.High, e.Known = &i.Low, &i.High, true
+	}
+	return e
+}
+
+// Find returns how far the raised factor goes. by are the factors whose levels make the lines; nil takes all that vary on their own. That others
+// vary, too, is an error, as is a factor that doesn't vary or isn't there.
+func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
+	if err := rule.Check(); err != nil {
+		return nil, err
+	}
+	runs = slices.DeleteFunc(slices.Clone(runs), func(r record.Run) bool { return r.State != record.Complete })
+	if len(runs) == 0 {
+		return nil, errors.New("there are no complete runs: mcmwlab run makes them")
+	}
+	varying := record.Varying(runs)
+	if !slices.Contains(varying, rule.Over) {
+		return nil, fmt.Errorf("factor %q doesn't vary: expected one of %s", rule.Over, orNone(varying))
+	}
+	others := slices.DeleteFunc(slices.Clone(varying), func(f string) bool { return f == rule.Over || follows(runs, f, rule.Over) })
+	if by == nil {
+		by = others
+	}
+	for _, f := range by {
+		if !slices.Contains(varying, f) {
+			return nil, fmt.Errorf("factor %q doesn't vary: expected some of %s", f, orNone(others))
+		}
+	}
+	for _, f := range others {
+		if !slices.Contains(by, f) && !slices.ContainsFunc(by, func(b string) bool { return follows(runs, f, b) }) {
+			return nil, fmt.Errorf("factor %s varies, too: expected it among the factors of the lines (%s), or one of its levels selected", f, orNone(by))
+		}
+	}
+	c := &Capacity{Rule: rule, By: by}
+	places := map[string]int{}
+	known := false
+	for _, p := range record.Points(runs) {
+		key := record.Label(p.Factors, by)
+		at, ok := places[key]
+		if !ok {
+			at = len(c.Lines)
+			places[key] = at
+			c.Lines = append(c.Lines, Line{Factors: only(p.Factors, by)})
+		}
+		l := newLevel(p, rule)
+		known = known || l.Runs > 0
+		c.Lines[at].Levels = append(c.Lines[at].Levels, l)
+	}
+	if !known {
+		return nil, fmt.Errorf("no run has %s of %s", rule.Metric, rule.Source)
+	}
+	for i := range c.Lines {
+		c.Lines[i].judge()
+	}
+	slices.SortStableFunc(c.Lines, func(a, b Line) int {
+		for _, f := range by {
+			if order := record.CompareLevels(a.Factors[f], b.Factors[f]); order != 0 {
+				return order
+			}
+		}
+		return 0
+	})
+	return c, nil
+}
+
+// judge sorts the levels and finds the highest.
+func (l *Line) judge() {
+	slices.SortStableFunc(l.Levels, func(a, b Level) int { return record.CompareLevels(a.Level, b.Level) })
+	l.Highest = slices.IndexFunc(l.Levels, func(v Level) bool { return v.Verdict != Holds }) - 1
+	if l.Highest == -2 {
+		l.Highest = len(l.Levels) - 1
+	}
+}
+
+func newLevel(p record.Point, rule Rule) Level {
+	values := p.Values(rule.Source, rule.Metric)
+	l := Level{
+		Level: p.Factors[rule.Over], Runs: len(values), Value: estimate(values, rule.Confidence), Verdict: Open,
+		Throughput: estimate(p.Values(record.SourceClient, "throughput"), rule.Confidence),
+	}
+	for _, failed := range p.Values(record.SourceClient, "errors") {
+		l.Failures += failed
+	}
+	for _, run := range p.Complete() {
+		l.Warnings += len(run.Warnings)
+	}
+	switch v := l.Value; {
+	case l.Failures > 0 || v.Known && *v.Low >= rule.Below:
+		l.Verdict = Breaks
+	case v.Known && *v.High < rule.Below:
+		l.Verdict = Holds
+	}
+	return l
+}
+
+// follows reports whether the level of a factor follows from that of another.
+func follows(runs []record.Run, factor, from string) bool {
+	levels := map[string]string{}
+	for _, run := range runs {
+		level, ok := levels[run.Factors[from]]
+		if ok && level != run.Factors[factor] {
+			return false
+		}
+		levels[run.Factors[from]] = run.Factors[factor]
+	}
+	return true
+}
+
+// only returns the levels of some factors.
+func only(factors map[string]string, names []string) map[string]string {
+	kept := maps.Clone(factors)
+	maps.DeleteFunc(kept, func(name, _ string) bool { return !slices.Contains(names, name) })
+	return kept
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

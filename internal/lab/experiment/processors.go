@@ -1,0 +1,68 @@
+package experiment
+
+import (
+	"strconv"
+	"strings"
+)
+
+// What the servers are.
+const (
+	Memcached = "memcached"
+	Redis     = "redis"
+)
+
+// Levels of ServerPinning.
+const (
+	NotPinned     = "none"
+	PinnedProcess = "process"
+	PinnedThread  = "thread"
+)
+
+const (
+	// maxRedisThreads is the most io-threads that Redis 7 accepts.
+	maxRedisThreads = 128
+	// allProcessors stands for those that the testbed leaves a role.
+	allProcessors = "all"
+	// maxProcessor is the greatest number of a processor that Linux's set of them holds by default.
+	maxProcessor = 1023
+)
+
+// processors returns a setting of the processors that the programs of a role may use.
+func processors(name, who string) Setting {
+	return Setting{
+		Name: name, Default: allProcessors, Help: "processors that the " + who + " may use; all: those that the testbed's `cpus` leave them",
+		accepts: "all, or numbers and ranges such as 0,2-3",
+		check: func(text string) error {
+			_, err := parseProcessors(text)
+			return err
+		},
+	}
+}
+
+// Processors returns the processors that a setting of them names; nil for all.
+func (v Values) Processors(name string) []int {
+	cpus, _ := parseProcessors(v[name]) // has been checked
+	return cpus
+}
+
+// parseProcessors reads "all" as nil, and "0,2-3" as 0, 2, 3.
+func parseProcessors(text string) (cpus []int, err error) {
+	if text == allProcessors {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		low, errLow := strconv.Atoi(from)
+		high, errHigh := strconv.Atoi(to)
+		if errLow != nil || errHigh != nil || low < 0 || high < low || high > maxProcessor {
+			return nil, errUnfit
+		}
+		for cpu := low; cpu <= high; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}

@@ -1,0 +1,117 @@
+package experiment
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/lab/capacity"
+	"mcmw/internal/lab/record"
+)
+
+// Quality is what counts as a good service, and when the load is raised no further.
+type Quality struct {
+	capacity.Rule
+	// GiveUp is after how many levels in a row that break the rule the higher ones are not measured; 0: all are measured.
+	GiveUp int
+}
+
+// QualityOf returns the quality of service that the experiment of a record asks for, and whether it does.
+func QualityOf(m record.Manifest) (capacity.Rule, bool) {
+	e, err := Parse(m.Name, []byte(m.Experiment), slices.Contains(m.Command, "--quick"))
+	if err != nil || e.Quality == nil {
+		return capacity.Rule{}, false
+	}
+	return e.Quality.Rule, true
+}
+
+func (d *decoder) quality(n *yaml.Node, key string) *Quality {
+	q := &Quality{Rule: capacity.DefaultRule()}
+	var limit *yaml.Node
+	d.mapping(n, key, map[string]func(string, *yaml.Node){
+		"metric": func(key string, n *yaml.Node) {
+			text := d.scalar(n, key, "a source and a metric such as client.response_time_p99", func(text string) bool {
+				_, _, err := capacity.SplitMetric(text)
+				return err == nil
+			})
+			q.Source, q.Metric, _ = capacity.SplitMetric(text)
+		},
+		"below": func(_ string, n *yaml.Node) { limit = n },
+		"over": func(key string, n *yaml.Node) {
+			q.Over = d.scalar(n, key, "a setting that varies", func(s string) bool { return Find(s) != nil })
+		},
+		"confidence": func(key string, n *yaml.Node) { q.Confidence = d.number(n, key, 0.5, 1) },
+		"give_up":    func(key string, n *yaml.Node) { q.GiveUp = d.whole(n, key, 0, maxPoints) },
+	})
+	if limit != nil && q.Metric != "" {
+		text := d.scalar(limit, key+".below", "a limit", func(string) bool { return true })
+		var err error
+		if q.Below, err = capacity.ParseLimit(q.Metric, text); err != nil && text != "" {
+			d.problem(limit, key+".below", "%s", err)
+		}
+	}
+	return q
+}
+
+// checkQuality refuses a rule over what doesn't vary. One that names no factor is then a limit alone.
+func (d *decoder) checkQuality(e *Experiment, n *yaml.Node) {
+	if len(e.Points) == 0 || slices.Contains(e.Points[0].Varied, e.Quality.Over) || child(n, "over") == nil && e.Quality.GiveUp == 0 {
+		return
+	}
+	d.problem(n, "quality", "%s doesn't vary; expected over: one of the factors", e.Quality.Over)
+}
+
+// beyond reports whether a point need not be measured: of the levels below it in its line so many of the highest that were measured break the
+// rule that higher ones are given up. A level breaks it when all its repetitions so far do.
+func (s *Schedule) beyond(p *Point) bool {
+	q := s.e.Quality
+	if q == nil || q.GiveUp == 0 {
+		return false
+	}
+	if s.lines == nil {
+		s.lines = s.e.lines()
+	}
+	_, most := s.e.limits()
+	line := s.lines[lineOf(p.Values, q.Over)]
+	at := slices.Index(line, p)
+	broken := 0
+	for _, below := range slices.Backward(line[:at]) {
+		values := s.measured(q.Source, q.Metric, below.Number, most)
+		if len(values) == 0 {
+			continue // was not measured
+		}
+		if slices.Min(values) < q.Below {
+			return false
+		}
+		if broken++; broken == q.GiveUp {
+			return true
+		}
+	}
+	return false
+}
+
+// lines returns the points that differ in the factor alone that the quality of service is about, by what they have in common; each line
+// ascends.
+func (e *Experiment) lines() map[string][]*Point {
+	lines := map[string][]*Point{}
+	for i := range e.Points {
+		key := lineOf(e.Points[i].Values, e.Quality.Over)
+		lines[key] = append(lines[key], &e.Points[i])
+	}
+	for _, line := range lines {
+		slices.SortStableFunc(line, func(a, b *Point) int { return record.CompareLevels(a.Values[e.Quality.Over], b.Values[e.Quality.Over]) })
+	}
+	return lines
+}
+
+// lineOf returns what tells the line of a point from others.
+func lineOf(v Values, over string) string {
+	var key strings.Builder
+	for _, s := range Settings {
+		if s.Name != over {
+			key.WriteString(v[s.Name] + "\x00")
+		}
+	}
+	return key.String()
+}

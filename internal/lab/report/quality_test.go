@@ -1,0 +1,86 @@
+package report_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/report"
+)
+
+// servers makes a record of two servers, of which the second has half the first's throughput and twice its tail, at different sizes.
+func servers(t *testing.T, experiment string) *record.Record {
+	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "servers", Experiment: experiment})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	point := 0
+	for factor, server := range []string{"memcached", "redis"} {
+		for i, size := range []int{2, 512, 524288} {
+			for repetition, noise := range []float64{0.99, 1, 1.01} {
+				require.NoError(t, r.Add(record.Run{
+					Point: point, Repetition: repetition, State: record.Complete, Seconds: 1,
+					Factors: map[string]string{"server": server, "value_size": strconv.Itoa(size), "connections": "8"},
+					Results: []record.Value{
+						{Source: "client", Metric: "throughput", Value: noise * 1000 / float64(factor+1)},
+						{Source: "client", Metric: "response_time_p99", Value: noise * 0.0003 * float64((factor+1)*(i+1))},
+					},
+				}))
+			}
+			point++
+		}
+	}
+	return r
+}
+
+func TestServersStandHeadToHeadWithIntervals(t *testing.T) {
+	d, v := read(t, servers(t, "name: servers\nfactors: {value_size: [2, 512]}\nconstants: {middlewares: 0}\nquality: {below: 1ms}\n"), nil)
+	require.Equal(t, report.View{X: "value_size", Series: "server"}, v)
+	tables, err := d.Tables(v, []string{"head-to-head"})
+	require.NoError(t, err)
+	require.Len(t, tables[0].Rows, 3)
+	row := fmt.Sprint(tables[0].Rows[0])
+	require.Contains(t, row, "1.00\u00a0kops/s")
+	require.Contains(t, row, "500\u00a0ops/s")
+	require.Regexp(t, `0.50.\[0.4\d,.0.51\]`, row)
+	require.Regexp(t, `2.00.\[1.9\d,.2.0\d\]`, row)
+	figures, err := d.Figures(v, []string{"head-to-head", "service"})
+	require.NoError(t, err)
+	require.True(t, figures[0].Panels[0].X.Log, "sizes of several orders of magnitude have a logarithmic axis")
+	require.Equal(t, "redis / memcached", figures[1].Panels[0].Y.Label)
+	require.Contains(t, string(figures[0].SVG()), ">limit<")
+
+	tables, err = d.Tables(v, nil)
+	require.NoError(t, err)
+	for _, table := range tables {
+		require.NotEqual(t, "capacity", table.Name, "no factor was raised until the quality broke")
+	}
+}
+
+func TestTheRaisedFactorIsTheAxisAndItsHighestGoodLevelIsSaid(t *testing.T) {
+	d, v := read(t, servers(t, "name: servers\nfactors: {value_size: [2, 512]}\nconstants: {middlewares: 0}\nquality: {below: 1ms, over: value_size}\n"), nil)
+	require.Equal(t, "value_size", v.X)
+	r, err := d.Report(v)
+	require.NoError(t, err)
+	findings := strings.Join(r.Findings, "\n")
+	require.Contains(t, findings, "Highest load with response_time_p99 < 1.00 ms at client: server=memcached: up to 524288 value_size")
+	require.Contains(t, findings, "server=redis: up to 2 value_size, 500/s ± 1.7 %; 512 value_size break it (1.20 ms ± 1.7 %).")
+	tables, err := d.Tables(v, []string{"capacity"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"redis", "2", "500/s ± 1.7 %", "600 µs ± 1.7 %", "512 value_size break it (1.20 ms ± 1.7 %)"}, tables[0].Rows[1])
+}
+
+func TestWithoutAQualityTheTailHasNoLimit(t *testing.T) {
+	d, v := read(t, servers(t, ""), nil)
+	figures, err := d.Figures(v, []string{"service"})
+	require.NoError(t, err)
+	require.NotContains(t, string(figures[0].SVG()), ">limit<")
+	require.Equal(t, "99th percentile of the response times", figures[0].Panels[0].Y.Label)
+	_, err = report.Read(context.Background(), servers(t, ""), 0.95, map[string]string{"server": "valkey"})
+	require.Error(t, err)
+}

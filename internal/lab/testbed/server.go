@@ -1,0 +1,122 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"mcmw/internal/lab/experiment"
+)
+
+// nowhere is a directory in which nothing can be written, not even by root: where Redis is that is to keep everything in memory.
+const nowhere = "/proc"
+
+// startServer starts the i-th server, from 0.
+func (d *deployment) startServer(ctx context.Context, v experiment.Values, i int) (member, error) {
+	dir := nowhere
+	if v.Is(experiment.ServerPersistence) {
+		var err error
+		if dir, err = d.scratch(ctx, i); err != nil {
+			return member{}, err
+		}
+	}
+	return d.startMember(ctx, Server, i, "server:"+serverName(i), func(host string, port int) Program {
+		p := Program{Path: d.t.programs.Memcached, CPUs: v.Processors(experiment.ServerCPUs)}
+		if v[experiment.Server] == experiment.Redis {
+			p.Path, p.Args = d.t.programs.Redis, redisArgs(v, host, port, dir)
+		} else {
+			p.Args = memcachedArgs(v, host, port)
+		}
+		return p
+	})
+}
+
+// ServerConnections is how many connections a server must accept: every worker has one to every server, a detour or two beside;
+// without middlewares the clients have.
+func ServerConnections(v experiment.Values) int {
+	return v.Int(experiment.Clients) + v.Int(experiment.Middlewares)*v.Int(experiment.Workers)*2 + 4096
+}
+
+// memcachedArgs are the arguments of a memcached.
+func memcachedArgs(v experiment.Values, host string, port int) []string {
+	args := []string{
+		"-l", host, "-p", strconv.Itoa(port), "-U", "0",
+		"-u", "root", // it refuses to be root unless told to, and ignores this otherwise
+		"-t", v[experiment.ServerThreads], "-m", v[experiment.ServerMemory], "-c", strconv.Itoa(ServerConnections(v)),
+	}
+	if v.Is(experiment.GroupSize) {
+		args = append(args, "-R", v[experiment.GroupSize])
+	}
+	return append(args, v.Flags(experiment.ServerFlags)...)
+}
+
+// redisArgs are the arguments of a Redis in a directory: a cache that writes nothing to disk, unless it is told to.
+func redisArgs(v experiment.Values, host string, port int, dir string) []string {
+	args := []string{
+		"--bind", host, "--port", strconv.Itoa(port), "--protected-mode", "no", "--daemonize", "no", "--dir", dir, "--loglevel", "warning",
+		"--io-threads", v[experiment.ServerThreads], "--maxclients", strconv.Itoa(ServerConnections(v)),
+		"--maxmemory", v[experiment.ServerMemory] + "mb", "--maxmemory-policy", "allkeys-lru",
+	}
+	switch v[experiment.ServerPersistence] {
+	case "snapshot":
+		args = append(args, "--save", "1 1", "--appendonly", "no")
+	case "append":
+		args = append(args, "--save", "", "--appendonly", "yes", "--appendfsync", "everysec")
+	case "append-always":
+		args = append(args, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
+	default:
+		args = append(args, "--save", "", "--appendonly", "no")
+	}
+	return append(args, v.Flags(experiment.ServerFlags)...)
+}
+
+// scratch returns a directory for a server to write in. It is removed when the deployment is stopped.
+func (d *deployment) scratch(ctx context.Context, i int) (dir string, err error) {
+	r, w := io.Pipe()
+	p, err := d.t.start(ctx, Server, i, Program{Name: "directory of server:" + serverName(i), Path: d.t.programs.Mcmwlab, Args: []string{"agent", "scratch"}, Stdout: w})
+	if err != nil {
+		return "", err
+	}
+	d.scratches = append(d.scratches, p)
+	go func() {
+		select {
+		case <-p.Done():
+		case <-ctx.Done():
+		}
+		w.CloseWithError(io.ErrUnexpectedEOF)
+	}()
+	if _, err := fmt.Fscanln(r, &dir); err != nil {
+		return "", fmt.Errorf("making a directory for server:%s: %w", serverName(i), err)
+	}
+	return dir, nil
+}
+
+// pinServers gives servers, or their threads, processors of their own. Processors are given out in turn on every host.
+func (d *deployment) pinServers(ctx context.Context, v experiment.Values) error {
+	mode := v[experiment.ServerPinning]
+	if mode == experiment.NotPinned {
+		return nil
+	}
+	given := map[string]int{} // by host
+	for i, m := range d.servers {
+		args := []string{"agent", "pin", "--process", strconv.Itoa(m.Pid()), "--first", strconv.Itoa(given[m.host])}
+		given[m.host]++
+		if mode == experiment.PinnedThread {
+			args = append(args, "--threads", v[experiment.ServerThreads])
+			given[m.host] += v.Int(experiment.ServerThreads) - 1
+		}
+		// The agent may use the processors that the server may use; these are what it gives out.
+		p, err := d.t.start(ctx, Server, i, Program{
+			Name: "mcmwlab " + strings.Join(args[:2], " "), Path: d.t.programs.Mcmwlab, Args: args, CPUs: v.Processors(experiment.ServerCPUs),
+		})
+		if err == nil {
+			err = awaitEnd(ctx, p)
+		}
+		if err != nil {
+			return fmt.Errorf("giving %s processors of its own: %w", m.name, err)
+		}
+	}
+	return nil
+}
