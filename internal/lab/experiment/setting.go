@@ -24,6 +24,7 @@ const (
 	ServerThreads = "server_threads"
 	ServerMemory  = "server_memory"
 	ServerFlags   = "server_flags"
+	ServerDelay   = "server_delay"
 
 	Middlewares     = "middlewares"
 	Workers         = "workers"
@@ -53,6 +54,10 @@ var Settings = []Setting{
 	whole(ServerThreads, "1", 1, 1024, "threads of each server (memcached -t)"),
 	whole(ServerMemory, "256", 1, 1<<20, "memory of each server for items, MiB (memcached -m)"),
 	flags(ServerFlags, "further flags of each memcached"),
+	{
+		Name: ServerDelay, Default: "0s", accepts: "a duration such as 5ms", check: checkTime,
+		Help: "how long a relay before each server holds its replies back: a longer path, which every request takes by itself",
+	},
 	whole(Middlewares, "1", 0, 256, "mcmw before the servers; 0: the load goes to the servers"),
 	whole(Workers, "64", 1, 1<<16, "workers of each mcmw (--workers)"),
 	whole(Depth, "1", 1, 1<<16, "requests that a worker takes at a time (--depth); with 1 it is that of the queueing models"),
@@ -199,6 +204,12 @@ func checkPattern(text string) error {
 func checkTime(text string) error {
 	_, err := parseTime(text)
 	return err
+}
+
+// Duration returns a setting that is a time; the values have been checked.
+func (v Values) Duration(name string) time.Duration {
+	d, _ := parseTime(v[name])
+	return d
 }
 
 // parseTime reads a duration or a number of seconds.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ const (
 type deployment struct {
 	t           *onHosts
 	servers     []member
+	relays      []member // that hold the servers' replies back, if that is wanted
 	middlewares []member
 }
 
@@ -57,6 +59,9 @@ func (d *deployment) start(ctx context.Context, v experiment.Values) error {
 		}
 		d.servers = append(d.servers, m)
 	}
+	if err := d.startRelays(ctx, v.Duration(experiment.ServerDelay)); err != nil {
+		return err
+	}
 	if err := d.await(ctx, d.servers); err != nil {
 		return err
 	}
@@ -72,6 +77,27 @@ func (d *deployment) start(ctx context.Context, v experiment.Values) error {
 		d.middlewares = append(d.middlewares, m)
 	}
 	return d.await(ctx, d.middlewares)
+}
+
+// startRelays starts a relay before every server, which from then on is reached by it. No delay takes none.
+func (d *deployment) startRelays(ctx context.Context, delay time.Duration) error {
+	if delay == 0 {
+		return nil
+	}
+	for i := range d.servers {
+		server := &d.servers[i]
+		m, err := d.startMember(ctx, Server, i, "relay:"+serverName(i), func(host string, port int) Program {
+			return Program{Path: d.t.programs.Mcmwlab, Args: []string{
+				"agent", "delay", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--to", server.address, "--for", delay.String(),
+			}}
+		})
+		if err != nil {
+			return err
+		}
+		d.relays = append(d.relays, m)
+		server.address = m.address
+	}
+	return nil
 }
 
 func (d *deployment) startMember(ctx context.Context, role Role, index int, name string, program func(host string, port int) Program) (member, error) {
@@ -125,7 +151,7 @@ func (d *deployment) watch(cancel context.CancelCauseFunc) (stop func()) {
 }
 
 func (d *deployment) all() []member {
-	return append(d.servers[:len(d.servers):len(d.servers)], d.middlewares...)
+	return slices.Concat(d.servers, d.relays, d.middlewares)
 }
 
 // ended returns an error for every program that has ended.
@@ -144,8 +170,8 @@ func (d *deployment) Stop() {
 		stopping.Go(func() { m.Stop(syscall.SIGTERM) })
 	}
 	stopping.Wait()
-	for _, m := range d.servers {
-		// A cache has nothing to save, and it obeys other signals only at its next tick.
+	for _, m := range slices.Concat(d.relays, d.servers) {
+		// A cache has nothing to save, and it obeys other signals only at its next tick; nor has a relay.
 		stopping.Go(func() { m.Stop(syscall.SIGKILL) })
 	}
 	stopping.Wait()
