@@ -119,7 +119,15 @@ func Read(ctx context.Context, r *record.Record) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := r.Manifest()
+	d, err := FromRuns(r.Manifest(), runs)
+	if err != nil {
+		return nil, fmt.Errorf("record %s: %w", r.Dir(), err)
+	}
+	return d, nil
+}
+
+// FromRuns takes from runs of a record with the manifest what models are made from.
+func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 	d := &Data{Name: m.Name}
 	if rtt, ok := record.Find(m.Path, record.SourcePath, "round_trip_time_mean"); ok {
 		d.RoundTrip = rtt
@@ -131,7 +139,7 @@ func Read(ctx context.Context, r *record.Record) (*Data, error) {
 	for _, p := range record.Points(runs) {
 		point, why, err := newPoint(p, varying)
 		if err != nil {
-			return nil, fmt.Errorf("record %s: point %s: %w", r.Dir(), record.Label(p.Factors, record.Varying(runs)), err)
+			return nil, fmt.Errorf("point %s: %w", record.Label(p.Factors, record.Varying(runs)), err)
 		}
 		if why != "" {
 			left[why]++
@@ -143,8 +151,8 @@ func Read(ctx context.Context, r *record.Record) (*Data, error) {
 		d.Notes = append(d.Notes, fmt.Sprintf("%d points are left out: %s.", left[why], why))
 	}
 	if len(d.Points) == 0 {
-		return nil, fmt.Errorf("record %s: there is no point to model: expected complete runs through a middleware, with its stage times (%s)",
-			r.Dir(), strings.Join(d.Notes, " "))
+		return nil, fmt.Errorf("there is no point to model: expected complete runs through a middleware, with its stage times (%s)",
+			strings.Join(d.Notes, " "))
 	}
 	slices.SortStableFunc(d.Points, func(a, b Point) int {
 		return cmp.Or(

@@ -108,6 +108,27 @@ func TestTwoMiddlewaresAreTwoOfEverything(t *testing.T) {
 	}
 }
 
+func TestTheTimeOutsideOfTheMiddlewareIsMeasuredUnderLoad(t *testing.T) {
+	d := knownService()
+	d.RoundTrip = 0 // as on a path that is short until there is load
+	of, without := reportOf(t, d, "network, clients"), reportOf(t, d, "network")
+	for i, p := range d.Points {
+		require.InEpsilon(t, p.X.Mean, of.LeaveOut[i].X, 1e-6, "%d clients", p.Clients)
+	}
+	require.Greater(t, without.LeaveOut[0].X, 1.3*d.Points[0].X.Mean)
+}
+
+func TestThePredictionOfClassesIsNotFromThePointItself(t *testing.T) {
+	d := knownService()
+	for i := range d.Points[3].Classes {
+		d.Points[3].Classes[i].Service *= 2
+	}
+	m := reportOf(t, d, "multiclass")
+	require.InEpsilon(t, d.Points[3].X.Mean/2, m.All[3].X, 0.02)
+	require.InEpsilon(t, d.Points[3].X.Mean, m.LeaveOut[3].X, 0.02)
+	require.Contains(t, m.LeaveOut[3].Parameters[0].From, "with 48 clients, the nearest that were measured")
+}
+
 func TestClassesThatAreAlikeAreThatNetwork(t *testing.T) {
 	d := knownService()
 	m := reportOf(t, d, "multiclass")
@@ -161,9 +182,7 @@ func TestAnOpenModelAtItsLimitSaysSo(t *testing.T) {
 
 func TestOurModelPredictsWhatSharesAServerAlsoWithFewClients(t *testing.T) {
 	d := sharing(Curve{1e-3, 5e-5, 0}, Curve{1.2e-3, 2e-5, 0})
-	report := NewReport(d)
-	own, network := report.Models[5], report.Models[3]
-	require.Equal(t, "own", own.Name)
+	own, network := reportOf(t, d, "own"), reportOf(t, d, "network")
 	few := func(p Point) bool { return p.Clients < p.AllWorkers() }
 	mine, theirs := own.Errors(d.Points, few), network.Errors(d.Points, few)
 	require.Less(t, mean(mine.X), 0.03)
