@@ -370,6 +370,25 @@ func TestARecordIsReadAsPoints(t *testing.T) {
 	}
 }
 
+func TestARunThatMeasuredTheLoadGeneratorIsLeftOut(t *testing.T) {
+	saturate := func(r *record.Run) {
+		r.Results = append(r.Results, record.Value{Source: "client", Metric: "saturated", Value: 1})
+	}
+	d, err := Read(context.Background(), someRecord(t, func(r *record.Run) {
+		if r.Point == 1 && r.Repetition == 0 {
+			saturate(r)
+		}
+	}))
+	require.NoError(t, err)
+	require.InEpsilon(t, 2010, d.Points[1].X.Mean, 1e-12)
+	require.Contains(t, d.Notes[0], "1 runs in which the load generator")
+
+	d, err = Read(context.Background(), someRecord(t, saturate))
+	require.NoError(t, err)
+	require.InEpsilon(t, 2005, d.Points[1].X.Mean, 1e-12, "a point of such runs alone stays")
+	require.Empty(t, d.Notes)
+}
+
 func TestWhatCannotBeModelledIsNamed(t *testing.T) {
 	for want, change := range map[string]func(*record.Run){
 		`factor workers is "many"`:                  func(r *record.Run) { r.Factors["workers"] = "many" },
