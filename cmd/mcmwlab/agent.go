@@ -22,12 +22,12 @@ import (
 func newAgentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "What experiments do on hosts: sample, measure the path, describe, await, pin",
+		Short: "What experiments do on hosts: sample, measure the path or make it longer, describe, await, pin",
 		Long:  `What "mcmwlab run" does on the hosts of a testbed beside the load. Results are JSON on standard output.`,
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSampleCommand(), newPathServerCommand(), newPathCommand(), newDescribeCommand(), newAwaitCommand(), newServeCommand(), newPinCommand(), newScratchCommand())
+	cmd.AddCommand(newSampleCommand(), newPathServerCommand(), newPathCommand(), newDelayCommand(), newDescribeCommand(), newAwaitCommand(), newServeCommand(), newPinCommand(), newScratchCommand())
 	return cmd
 }
 
@@ -110,6 +110,30 @@ func newPathCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&to, "to", "", "host:port of the path-server")
 	cmd.Flags().Var((*seconds)(&bulk), "bulk", "how long each direction carries bulk: seconds, or a duration")
+	return cmd
+}
+
+func newDelayCommand() *cobra.Command {
+	var address, to string
+	var delay time.Duration
+	cmd := &cobra.Command{
+		Use:   "delay",
+		Short: "Pass connections on to a server and hold its replies back, until interrupted",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, _, err := net.SplitHostPort(to); err != nil {
+				return usageError{fmt.Errorf("--to %q: expected the host:port of a server", to)}
+			}
+			listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", address)
+			if err != nil {
+				return err
+			}
+			return agent.ServeDelay(cmd.Context(), listener, to, delay)
+		},
+	}
+	cmd.Flags().StringVar(&address, "listen", "127.0.0.1:0", "host:port to listen on")
+	cmd.Flags().StringVar(&to, "to", "", "host:port of the server")
+	cmd.Flags().Var((*seconds)(&delay), "for", "how long a reply is held back: seconds, or a duration")
 	return cmd
 }
 

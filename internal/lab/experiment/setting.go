@@ -29,6 +29,7 @@ const (
 	ServerPersistence = "server_persistence"
 	GroupSize         = "group_size"
 	ServerFlags       = "server_flags"
+	ServerDelay       = "server_delay"
 
 	Middlewares     = "middlewares"
 	Workers         = "workers"
@@ -67,6 +68,10 @@ var Settings = []Setting{
 		"every write (synced before its reply)", "none", "snapshot", "append", "append-always"),
 	whole(GroupSize, "20", 1, 1<<20, "requests of a connection that memcached serves before another has its turn (-R)"),
 	flags(ServerFlags, "further flags of each server"),
+	{
+		Name: ServerDelay, Default: "0s", accepts: "a duration such as 5ms", check: checkTime,
+		Help: "how long a relay before each server holds its replies back: a longer path, which every request takes by itself",
+	},
 	whole(Middlewares, "1", 0, 256, "mcmw before the servers; 0: the load goes to the servers"),
 	whole(Workers, "64", 1, 1<<16, "workers of each mcmw (--workers)"),
 	whole(Depth, "1", 1, 1<<16, "requests that a worker takes at a time (--depth); with 1 it is that of the queueing models"),
@@ -228,6 +233,12 @@ func checkPattern(text string) error {
 func checkTime(text string) error {
 	_, err := parseTime(text)
 	return err
+}
+
+// Duration returns a setting that is a time; the values have been checked.
+func (v Values) Duration(name string) time.Duration {
+	d, _ := parseTime(v[name])
+	return d
 }
 
 // parseTime reads a duration or a number of seconds.

@@ -119,7 +119,15 @@ func Read(ctx context.Context, r *record.Record) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := r.Manifest()
+	d, err := FromRuns(r.Manifest(), runs)
+	if err != nil {
+		return nil, fmt.Errorf("record %s: %w", r.Dir(), err)
+	}
+	return d, nil
+}
+
+// FromRuns takes from runs of a record with the manifest what models are made from.
+func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 	d := &Data{Name: m.Name}
 	if rtt, ok := record.Find(m.Path, record.SourcePath, "round_trip_time_mean"); ok {
 		d.RoundTrip = rtt
@@ -128,10 +136,12 @@ func Read(ctx context.Context, r *record.Record) (*Data, error) {
 	}
 	varying := slices.DeleteFunc(record.Varying(runs), func(name string) bool { return slices.Contains(handled, name) })
 	left := map[string]int{}
+	held := 0
 	for _, p := range record.Points(runs) {
+		held += leaveSaturated(&p)
 		point, why, err := newPoint(p, varying)
 		if err != nil {
-			return nil, fmt.Errorf("record %s: point %s: %w", r.Dir(), record.Label(p.Factors, record.Varying(runs)), err)
+			return nil, fmt.Errorf("point %s: %w", record.Label(p.Factors, record.Varying(runs)), err)
 		}
 		if why != "" {
 			left[why]++
@@ -142,9 +152,12 @@ func Read(ctx context.Context, r *record.Record) (*Data, error) {
 	for _, why := range slices.Sorted(maps.Keys(left)) {
 		d.Notes = append(d.Notes, fmt.Sprintf("%d points are left out: %s.", left[why], why))
 	}
+	if held > 0 {
+		d.Notes = append(d.Notes, fmt.Sprintf("%d runs in which the load generator, or the machine under it, was the limit are left out; their points have others.", held))
+	}
 	if len(d.Points) == 0 {
-		return nil, fmt.Errorf("record %s: there is no point to model: expected complete runs through a middleware, with its stage times (%s)",
-			r.Dir(), strings.Join(d.Notes, " "))
+		return nil, fmt.Errorf("there is no point to model: expected complete runs through a middleware, with its stage times (%s)",
+			strings.Join(d.Notes, " "))
 	}
 	slices.SortStableFunc(d.Points, func(a, b Point) int {
 		return cmp.Or(
@@ -152,6 +165,21 @@ func Read(ctx context.Context, r *record.Record) (*Data, error) {
 		)
 	})
 	return d, nil
+}
+
+// leaveSaturated takes from a point the runs that measured the load generator, unless all of them did, and returns how many it took.
+func leaveSaturated(p *record.Point) int {
+	saturated := func(r record.Run) bool {
+		v, ok := r.Value(record.SourceClient, "saturated")
+		return ok && v > 0
+	}
+	sound := slices.DeleteFunc(p.Complete(), saturated)
+	left := len(p.Complete()) - len(sound)
+	if len(sound) == 0 || left == 0 {
+		return 0
+	}
+	p.Runs = sound
+	return left
 }
 
 // newPoint returns the point, or why it can't be modelled.

@@ -108,6 +108,27 @@ func TestTwoMiddlewaresAreTwoOfEverything(t *testing.T) {
 	}
 }
 
+func TestTheTimeOutsideOfTheMiddlewareIsMeasuredUnderLoad(t *testing.T) {
+	d := knownService()
+	d.RoundTrip = 0 // as on a path that is short until there is load
+	of, without := reportOf(t, d, "network, clients"), reportOf(t, d, "network")
+	for i, p := range d.Points {
+		require.InEpsilon(t, p.X.Mean, of.LeaveOut[i].X, 1e-6, "%d clients", p.Clients)
+	}
+	require.Greater(t, without.LeaveOut[0].X, 1.3*d.Points[0].X.Mean)
+}
+
+func TestThePredictionOfClassesIsNotFromThePointItself(t *testing.T) {
+	d := knownService()
+	for i := range d.Points[3].Classes {
+		d.Points[3].Classes[i].Service *= 2
+	}
+	m := reportOf(t, d, "multiclass")
+	require.InEpsilon(t, d.Points[3].X.Mean/2, m.All[3].X, 0.02)
+	require.InEpsilon(t, d.Points[3].X.Mean, m.LeaveOut[3].X, 0.02)
+	require.Contains(t, m.LeaveOut[3].Parameters[0].From, "with 48 clients, the nearest that were measured")
+}
+
 func TestClassesThatAreAlikeAreThatNetwork(t *testing.T) {
 	d := knownService()
 	m := reportOf(t, d, "multiclass")
@@ -161,9 +182,7 @@ func TestAnOpenModelAtItsLimitSaysSo(t *testing.T) {
 
 func TestOurModelPredictsWhatSharesAServerAlsoWithFewClients(t *testing.T) {
 	d := sharing(Curve{1e-3, 5e-5, 0}, Curve{1.2e-3, 2e-5, 0})
-	report := NewReport(d)
-	own, network := report.Models[5], report.Models[3]
-	require.Equal(t, "own", own.Name)
+	own, network := reportOf(t, d, "own"), reportOf(t, d, "network")
 	few := func(p Point) bool { return p.Clients < p.AllWorkers() }
 	mine, theirs := own.Errors(d.Points, few), network.Errors(d.Points, few)
 	require.Less(t, mean(mine.X), 0.03)
@@ -349,6 +368,25 @@ func TestARecordIsReadAsPoints(t *testing.T) {
 	for name, f := range NewReport(d).Figures() {
 		require.Contains(t, string(f.SVG()), "measured", name)
 	}
+}
+
+func TestARunThatMeasuredTheLoadGeneratorIsLeftOut(t *testing.T) {
+	saturate := func(r *record.Run) {
+		r.Results = append(r.Results, record.Value{Source: "client", Metric: "saturated", Value: 1})
+	}
+	d, err := Read(context.Background(), someRecord(t, func(r *record.Run) {
+		if r.Point == 1 && r.Repetition == 0 {
+			saturate(r)
+		}
+	}))
+	require.NoError(t, err)
+	require.InEpsilon(t, 2010, d.Points[1].X.Mean, 1e-12)
+	require.Contains(t, d.Notes[0], "1 runs in which the load generator")
+
+	d, err = Read(context.Background(), someRecord(t, saturate))
+	require.NoError(t, err)
+	require.InEpsilon(t, 2005, d.Points[1].X.Mean, 1e-12, "a point of such runs alone stays")
+	require.Empty(t, d.Notes)
 }
 
 func TestWhatCannotBeModelledIsNamed(t *testing.T) {

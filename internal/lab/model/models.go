@@ -46,11 +46,8 @@ type Model struct {
 	// Open models are given the throughput and predict the response time alone.
 	Open bool
 	// Fit takes the model's parameters from points, which are those of a record or a part of them, and returns what predicts
-	// others. Of the point that is predicted it may use the setting and, if it is Open, the arrival rate; the multiclass model uses the service
-	// times measured there, as its report does, and says so.
+	// others. Of the point that is predicted it may use the setting and, if it is Open, the arrival rate.
 	Fit func(d *Data, points []Point) func(p Point) Prediction
-	// AtPoint says that parameters are measured at the predicted point itself.
-	AtPoint bool
 }
 
 // Models are all models, in the order in which they are shown.
@@ -59,7 +56,8 @@ var Models = []Model{
 	{Name: "M/M/m", Open: true, Fit: fitMMm},
 	{Name: "M/M/m closed", Fit: fitClosed},
 	{Name: "network", Fit: fitNetwork},
-	{Name: "multiclass", Fit: fitMulticlass, AtPoint: true},
+	{Name: "network, clients", Fit: fitNetworkOfClients},
+	{Name: "multiclass", Fit: fitMulticlass},
 	{Name: "own", Fit: fitOwn},
 }
 
@@ -203,74 +201,110 @@ func fullService(points []Point, p Point) (s float64, from string) {
 	return last.Service, fmt.Sprintf("worker, server and reply stages with %d clients, the most that were measured", last.Clients)
 }
 
-// fitNetwork is the 2018 report's section 7.3, figure 29: for each middleware two delays of half a round trip, the net thread as a
-// single server with the measured decoding time, and the workers as one station of many servers with the service time measured
-// when all are busy.
+// fitNetwork is the 2018 report's section 7.3, figure 29: delays of half a round trip to the middlewares and from them, and for each
+// middleware the net thread as a single server with the measured decoding time, and the workers as one station of many servers with the
+// service time measured when all are busy.
 func fitNetwork(d *Data, points []Point) func(Point) Prediction {
 	return func(p Point) Prediction {
-		s, from := fullService(points, p)
-		if !(s > 0) {
-			return none("no other point has its configuration")
-		}
-		var net, weight float64
-		for _, q := range sameConfiguration(points, p) {
-			net, weight = net+q.Net*q.Arrivals, weight+q.Arrivals
-		}
-		net /= weight
-		n := queueing.Network{Think: p.Think}
-		visits := 1 / float64(p.Middlewares)
-		var pools []string
-		for i := range p.Middlewares {
-			pool := fmt.Sprintf("workers %d", i+1)
-			pools = append(pools, pool)
-			n.Stations = append(
-				n.Stations,
-				queueing.Station{Name: "network to", Kind: queueing.Delay, Visits: visits, Service: d.RoundTrip / 2},
-				queueing.Station{Name: fmt.Sprintf("net thread %d", i+1), Kind: queueing.Queue, Visits: visits, Service: net},
-				queueing.Station{Name: pool, Kind: queueing.Multi, Visits: visits, Service: s, Servers: p.Workers},
-				queueing.Station{Name: "network from", Kind: queueing.Delay, Visits: visits, Service: d.RoundTrip / 2},
-			)
-		}
-		return solve(n, p, []Parameter{
-			{"N", float64(p.Clients), "", "clients"},
-			{"S network", d.RoundTrip / 2, "s", "half of the path's round-trip time, each way"},
-			{"S net thread", net, "s", "net stage, over all numbers of clients"},
-			{"S workers", s, "s", from},
-			{"V", visits, "", "one of the middlewares"},
-			{"Z", p.Think, "s", "think time that the clients measured, or none"},
-		}, pools...)
+		return solveNetwork(points, p, []queueing.Station{
+			{Name: "network to", Kind: queueing.Delay, Visits: 1, Service: d.RoundTrip / 2},
+			{Name: "network from", Kind: queueing.Delay, Visits: 1, Service: d.RoundTrip / 2},
+		}, Parameter{"S network", d.RoundTrip / 2, "s", "half of the path's round-trip time, each way"})
 	}
 }
 
-// fitMulticlass is the 2016 report's section 3, figure 7, with the service times measured at the predicted point: the network as delays
-// of half of what the clients' response time exceeds the middleware's by; the receiver as a single server; reads with the server's time
-// as a station of many servers. With workers of one pool writes share it; with a pool per server a write is a single server, the writer, and a
-// delay, the servers' answers.
-func fitMulticlass(*Data, []Point) func(Point) Prediction {
+// fitNetworkOfClients is that network with what the clients' response time exceeds the middleware's by in place of the round-trip time. It
+// is measured under load, so it has the time in which requests and replies wait for the processors of the clients' hosts, or of one host
+// that all share; it grows with the number that is there as a Curve, fitted as in Own.
+func fitNetworkOfClients(_ *Data, points []Point) func(Point) Prediction {
+	fits := map[string]Curve{}
 	return func(p Point) Prediction {
-		if len(p.Classes) == 0 {
+		curve, ok := fits[p.Rest]
+		if !ok {
+			var outside []observation
+			for _, q := range alike(points, p) {
+				if beyond := q.R.Mean - q.Inside; beyond > 0 {
+					outside = append(outside, observation{max(q.X.Mean*beyond, 1), beyond})
+				}
+			}
+			curve = fitCurve(outside, 2)
+			fits[p.Rest] = curve
+		}
+		const from = "fitted to the client's response time less the middleware's, over the number there"
+		return solveNetwork(points, p, []queueing.Station{curve.station("clients and network", p.Clients)},
+			Parameter{"s0 clients", curve.Alone, "s", from}, Parameter{"contention clients", curve.Contention, "s", from})
+	}
+}
+
+// solveNetwork returns the prediction of a network of the stations between clients and middlewares, and of net thread and workers
+// for each middleware.
+func solveNetwork(points []Point, p Point, outside []queueing.Station, parameters ...Parameter) Prediction {
+	s, from := fullService(points, p)
+	if !(s > 0) {
+		return none("no other point has its configuration")
+	}
+	var net, weight float64
+	for _, q := range sameConfiguration(points, p) {
+		net, weight = net+q.Net*q.Arrivals, weight+q.Arrivals
+	}
+	net /= weight
+	n := queueing.Network{Think: p.Think, Stations: outside}
+	visits := 1 / float64(p.Middlewares)
+	var pools []string
+	for i := range p.Middlewares {
+		pool := fmt.Sprintf("workers %d", i+1)
+		pools = append(pools, pool)
+		n.Stations = append(
+			n.Stations,
+			queueing.Station{Name: fmt.Sprintf("net thread %d", i+1), Kind: queueing.Queue, Visits: visits, Service: net},
+			queueing.Station{Name: pool, Kind: queueing.Multi, Visits: visits, Service: s, Servers: p.Workers},
+		)
+	}
+	return solve(n, p, append(
+		append([]Parameter{{"N", float64(p.Clients), "", "clients"}}, parameters...),
+		Parameter{"S net thread", net, "s", "net stage, over all numbers of clients"},
+		Parameter{"S workers", s, "s", from},
+		Parameter{"V", visits, "", "one of the middlewares"},
+		Parameter{"Z", p.Think, "s", "think time that the clients measured, or none"},
+	), pools...)
+}
+
+// fitMulticlass is the 2016 report's section 3, figure 7: the network as delays of half of what the clients' response time exceeds the
+// middleware's by; the receiver as a single server; reads with the server's time as a station of many servers. With workers of one
+// pool writes share it; with a pool per server a write is a single server, the writer, and a delay, the servers' answers.
+//
+// The times are those measured with the configuration at the nearest number of clients. With the predicted point among the points
+// these are its own, which is what the report did, and no prediction; without it they are another point's.
+func fitMulticlass(_ *Data, points []Point) func(Point) Prediction {
+	return func(p Point) Prediction {
+		q, ok := nearest(sameConfiguration(points, p), p.Clients)
+		switch {
+		case !ok:
+			return none("no other point has its configuration")
+		case len(q.Classes) == 0:
 			return none("what was measured by command is not known")
 		}
-		customers := split(p.Clients, p.Classes)
+		at := fmt.Sprintf("with %d clients, the nearest that were measured", q.Clients)
+		customers := split(p.Clients, q.Classes)
 		m := queueing.Multiclass{}
 		var network, receiver, pool, writer, answers []float64
 		var parameters []Parameter
-		for i, c := range p.Classes {
+		for i, c := range q.Classes {
 			if !(c.Service > 0) {
 				return none("the record has no response times of the middleware by command, or they are shorter than their stages")
 			}
 			m.Classes = append(m.Classes, queueing.Class{Name: c.Name, Customers: customers[i], Think: p.Think})
-			network, receiver = append(network, max(0, c.R-c.Inside)), append(receiver, p.Net)
+			network, receiver = append(network, max(0, c.R-c.Inside)), append(receiver, q.Net)
 			service, write, answer := c.Service, 0.0, 0.0
 			if p.PerServer && c.Name == "set" {
 				service, write, answer = 0, c.Worker, max(0, c.Service-c.Worker)
 			}
 			pool, writer, answers = append(pool, service), append(writer, write), append(answers, answer)
 			parameters = append(parameters,
-				Parameter{"N " + c.Name, float64(customers[i]), "", "clients by the command's part of the requests"},
-				Parameter{"S network " + c.Name, (c.R - c.Inside) / 2, "s", "half of the client's response time less the middleware's, each way, at the point"},
-				Parameter{"S receiver " + c.Name, p.Net, "s", "net stage, at the point"},
-				Parameter{"S worker " + c.Name, c.Service, "s", "the middleware's response time less net and queue stages, at the point"})
+				Parameter{"N " + c.Name, float64(customers[i]), "", "clients by the command's part of the requests, " + at},
+				Parameter{"S network " + c.Name, (c.R - c.Inside) / 2, "s", "half of the client's response time less the middleware's, each way, " + at},
+				Parameter{"S receiver " + c.Name, q.Net, "s", "net stage, " + at},
+				Parameter{"S worker " + c.Name, c.Service, "s", "the middleware's response time less net and queue stages, " + at})
 		}
 		m.Stations = []queueing.ClassStation{{Name: "network", Kind: queueing.Delay, Demands: network}}
 		parts := p.Middlewares
@@ -301,6 +335,17 @@ func fitMulticlass(*Data, []Point) func(Point) Prediction {
 		}
 		return solveClasses(m, parameters)
 	}
+}
+
+// nearest returns the point whose number of clients has the ratio to n that is closest to 1.
+func nearest(points []Point, n int) (best Point, ok bool) {
+	far := math.Inf(1)
+	for _, p := range points {
+		if d := math.Abs(math.Log(float64(p.Clients) / float64(n))); d < far {
+			best, far, ok = p, d, true
+		}
+	}
+	return best, ok
 }
 
 // split divides clients by the throughputs of classes, at least one for each while there are enough.

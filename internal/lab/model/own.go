@@ -21,6 +21,19 @@ func (c Curve) At(n float64) float64 {
 	return c.Alone + c.Contention*(n-1) + c.Coherence*n*(n-1)
 }
 
+// least is the shortest time that a station's rate is made of, s: shorter than anything that is measured.
+const least = 1e-9
+
+// station returns the station where each of n customers stays for t(n), for n up to most, and at the rate of that beyond.
+func (c Curve) station(name string, most int) queueing.Station {
+	time := func(n int) float64 { return max(c.At(float64(n)), least) }
+	s := queueing.Station{Name: name, Kind: queueing.LoadDependent, Visits: 1, Service: time(1)}
+	for n := 1; n <= most; n++ {
+		s.Rates = append(s.Rates, float64(n)/time(n)*s.Service)
+	}
+	return s
+}
+
 // Own is our model: a closed network of two stations. Inside are the workers; a request that has one is served in a time that
 // grows with the number of workers that serve, because they share servers and processors. Outside is all else (network, clients, net
 // stage), where a time that grows with the number there passes. Both curves are fitted to all points of a record, so that
@@ -66,7 +79,7 @@ func fitCurve(observations []observation, coefficients int) Curve {
 	basis := func(o observation) [3]float64 {
 		return [3]float64{1 / o.time, (o.n - 1) / o.time, o.n * (o.n - 1) / o.time}
 	}
-	best, least := Curve{}, math.Inf(1)
+	best, lowest := Curve{}, math.Inf(1)
 	for chosen := 1; chosen < 1<<coefficients; chosen++ {
 		var a [3][3]float64
 		var b [3]float64
@@ -99,8 +112,8 @@ func fitCurve(observations []observation, coefficients int) Curve {
 			sum += e * e
 		}
 		// A coefficient more must be worth more than rounding.
-		if sum < least*(1-1e-9) {
-			best, least = Curve{x[0], x[1], x[2]}, sum
+		if sum < lowest*(1-1e-9) {
+			best, lowest = Curve{x[0], x[1], x[2]}, sum
 		}
 	}
 	return best
@@ -143,14 +156,8 @@ func solve3(a [3][3]float64, b [3]float64) (x [3]float64, ok bool) {
 
 // Solve returns the prediction for a number of clients, that think for so long, and of workers of all middlewares.
 func (o Own) Solve(clients, workers int, think float64) (Prediction, error) {
-	inside := queueing.Station{Name: "workers", Kind: queueing.LoadDependent, Visits: 1, Service: o.Inside.At(1)}
-	for b := 1; b <= min(workers, clients); b++ {
-		inside.Rates = append(inside.Rates, float64(b)/o.Inside.At(float64(b))*o.Inside.At(1))
-	}
-	outside := queueing.Station{Name: "clients and network", Kind: queueing.LoadDependent, Visits: 1, Service: o.Outside.At(1)}
-	for n := 1; n <= clients; n++ {
-		outside.Rates = append(outside.Rates, float64(n)/o.Outside.At(float64(n))*o.Outside.At(1))
-	}
+	inside := o.Inside.station("workers", min(workers, clients))
+	outside := o.Outside.station("clients and network", clients)
 	network := queueing.Network{Think: think, Stations: []queueing.Station{inside, outside}}
 	s, err := network.Solve(clients)
 	if err != nil {

@@ -26,18 +26,25 @@ type ModelReport struct {
 
 // NewReport fits all models.
 func NewReport(d *Data) *Report {
+	r := Fitted(d)
+	for j := range r.Models {
+		m := &r.Models[j]
+		for i, p := range d.Points {
+			others := slices.Delete(slices.Clone(d.Points), i, i+1)
+			m.LeaveOut = append(m.LeaveOut, m.Fit(d, others)(p))
+		}
+	}
+	return r
+}
+
+// Fitted fits all models to all points, without the predictions from other points.
+func Fitted(d *Data) *Report {
 	r := &Report{Data: d}
 	for _, m := range Models {
 		predict := m.Fit(d, d.Points)
 		mr := ModelReport{Model: m}
-		for i, p := range d.Points {
+		for _, p := range d.Points {
 			mr.All = append(mr.All, predict(p))
-			if m.AtPoint {
-				mr.LeaveOut = append(mr.LeaveOut, mr.All[i])
-				continue
-			}
-			others := slices.Delete(slices.Clone(d.Points), i, i+1)
-			mr.LeaveOut = append(mr.LeaveOut, m.Fit(d, others)(p))
 		}
 		r.Models = append(r.Models, mr)
 	}
@@ -194,7 +201,7 @@ func (r *Report) comparison() table.Table {
 		Caption: "How well each point is predicted from the others: mean and largest absolute relative error.",
 		Columns: []string{"model", "points", "predicted", "X mean", "X largest", "R mean", "R largest"}, Left: []int{1},
 		Notes: []string{
-			"The open models are given the throughput of the point. The multiclass model uses service times that are measured at the point itself, as its report does, so its errors are not those of a prediction.",
+			"The open models are given the throughput of the point. The multiclass model takes its times from the nearest number of clients: in the tables above from the point itself, as its report does, here from another.",
 		},
 	}
 	t.Notes = append(t.Notes, r.Data.Notes...)
@@ -245,8 +252,14 @@ func (r *Report) Write(w io.Writer, f table.Format) error {
 	return nil
 }
 
-// Figures returns what was measured and predicted over the clients, by the figures' names: throughput, and response times.
-func (r *Report) Figures() map[string]plot.Figure {
+// Figures returns what was measured and predicted over the clients, by the figures' names: throughput and response-time. Without names
+// of models all are in them.
+func (r *Report) Figures(models ...string) map[string]plot.Figure {
+	if len(models) > 0 {
+		chosen := *r
+		chosen.Models = slices.DeleteFunc(slices.Clone(r.Models), func(m ModelReport) bool { return !slices.Contains(models, m.Name) })
+		r = &chosen
+	}
 	return map[string]plot.Figure{
 		"throughput": r.figure("Throughput, measured and predicted", plot.Axis{Label: "throughput", Unit: plot.OpsPerSecond, FromZero: true}, true,
 			func(p Point) Measured { return p.X }, func(p Prediction) float64 { return p.X }),
@@ -262,7 +275,7 @@ func (r *Report) figure(title string, y plot.Axis, closed bool, measured func(Po
 		line := plot.Line{Name: "measured"}
 		lines := make([]plot.Line, len(r.Models))
 		for j, m := range r.Models {
-			lines[j] = plot.Line{Name: m.Name, Look: plot.Computed, Series: j + 1}
+			lines[j] = plot.Line{Name: m.Name, Look: plot.Computed, Series: 1 + slices.IndexFunc(Models, func(o Model) bool { return o.Name == m.Name })}
 		}
 		for i, p := range r.Data.Points {
 			if p.Configuration() != name {

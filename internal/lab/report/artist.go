@@ -14,6 +14,7 @@ type artist struct {
 	d        *Data
 	v        View
 	analysis Analysis
+	models   map[string]plot.Figure // made by modelled when they are first drawn
 }
 
 // xAxis returns the x axis of the view.

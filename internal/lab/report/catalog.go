@@ -49,6 +49,8 @@ var kinds = []kind{
 	{"trace", "Throughput over time", "Throughput in each window of the repetitions, at the point of saturation.", (*artist).traceThroughput},
 	{"trace-response-time", "Response time over time", "Mean response time in each window of the repetitions, at the point of saturation.", (*artist).traceResponseTime},
 	{"relative", "Relative to the least load", "Response time divided by that at the least level of the x axis, for each line.", (*artist).relative},
+	{"model-throughput", "Throughput, measured and modelled", modelCaption, (*artist).modelThroughput},
+	{"model-response-time", "Response time, measured and modelled", modelCaption, (*artist).modelResponseTime},
 	{"scalability", "Scalability", "Highest throughput of each line divided by that of the first; dashed: as it would be in proportion.", (*artist).scalability},
 }
 

@@ -36,6 +36,7 @@ const (
 type deployment struct {
 	t           *onHosts
 	servers     []member
+	relays      []member // that hold the servers' replies back, if that is wanted
 	middlewares []member
 	scratches   []Process // hold the directories of servers that write to disk
 }
@@ -61,6 +62,9 @@ func (d *deployment) start(ctx context.Context, v experiment.Values) error {
 		}
 		d.servers = append(d.servers, m)
 	}
+	if err := d.startRelays(ctx, v.Duration(experiment.ServerDelay)); err != nil {
+		return err
+	}
 	if err := d.await(ctx, d.servers); err != nil {
 		return err
 	}
@@ -79,6 +83,27 @@ func (d *deployment) start(ctx context.Context, v experiment.Values) error {
 		d.middlewares = append(d.middlewares, m)
 	}
 	return d.await(ctx, d.middlewares)
+}
+
+// startRelays starts a relay before every server, which from then on is reached by it. No delay takes none.
+func (d *deployment) startRelays(ctx context.Context, delay time.Duration) error {
+	if delay == 0 {
+		return nil
+	}
+	for i := range d.servers {
+		server := &d.servers[i]
+		m, err := d.startMember(ctx, Server, i, "relay:"+serverName(i), func(host string, port int) Program {
+			return Program{Path: d.t.programs.Mcmwlab, Args: []string{
+				"agent", "delay", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--to", server.address, "--for", delay.String(),
+			}}
+		})
+		if err != nil {
+			return err
+		}
+		d.relays = append(d.relays, m)
+		server.address = m.address
+	}
+	return nil
 }
 
 func (d *deployment) startMember(ctx context.Context, role Role, index int, name string, program func(host string, port int) Program) (member, error) {
@@ -132,7 +157,7 @@ func (d *deployment) watch(cancel context.CancelCauseFunc) (stop func()) {
 }
 
 func (d *deployment) all() []member {
-	return append(d.servers[:len(d.servers):len(d.servers)], d.middlewares...)
+	return slices.Concat(d.servers, d.relays, d.middlewares)
 }
 
 // ended returns an error for every program that has ended.
@@ -155,6 +180,9 @@ func (d *deployment) Stop() {
 	signal := syscall.SIGKILL
 	if len(d.scratches) > 0 {
 		signal = syscall.SIGTERM
+	}
+	for _, m := range d.relays {
+		stopping.Go(func() { m.Stop(syscall.SIGKILL) })
 	}
 	for _, m := range d.servers {
 		stopping.Go(func() { m.Stop(signal) })

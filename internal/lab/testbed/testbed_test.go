@@ -109,6 +109,24 @@ func TestProgramsGetWhatThePointSays(t *testing.T) {
 	assert.Equal(t, "--pipeline 4 --key-pattern Z:Z --think-time 5ms --rate 1500", strings.Join(furtherLoadArgs(v, 2), " "))
 }
 
+func TestServersAtADistanceAreReachedByTheirRelays(t *testing.T) {
+	v := experiment.Values{}
+	for _, s := range experiment.Settings {
+		v[s.Name] = s.Default
+	}
+	d := &deployment{servers: []member{{address: "a:1"}}}
+	require.NoError(t, d.startRelays(context.Background(), v.Duration(experiment.ServerDelay)))
+	assert.Empty(t, d.relays, "without a delay there is none")
+	d.t = OnHosts(Local(), Programs{Mcmwlab: "echo"}, nil).(*onHosts)
+	v[experiment.ServerDelay] = "5ms"
+	require.NoError(t, d.startRelays(context.Background(), v.Duration(experiment.ServerDelay)))
+	defer d.Stop()
+	require.Len(t, d.relays, 1)
+	assert.Equal(t, d.relays[0].address, d.servers[0].address)
+	assert.Equal(t, "relay:s1", d.relays[0].name)
+	d.servers = nil // it has no process
+}
+
 func TestAProgramThatCannotBeStartedIsNamed(t *testing.T) {
 	bed := OnHosts(Local(), Programs{Memcached: "/nowhere/memcached", Mcmw: "true", Mcmwlab: "true"}, nil)
 	_, err := bed.Describe(context.Background())

@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// delayed starts a server that echoes and a relay before it, and returns the relay's address, and what ends it.
+func delayed(t *testing.T, delay time.Duration) (address string, stop func() error) {
+	t.Helper()
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		return l
+	}
+	server, relay := listen(), listen()
+	t.Cleanup(func() { server.Close() })
+	go func() {
+		for {
+			conn, err := server.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				_, _ = io.Copy(conn, conn)
+			}()
+		}
+	}()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- ServeDelay(ctx, relay, server.Addr().String(), delay) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() { assert.NoError(t, stop()) })
+	return relay.Addr().String(), stop
+}
+
+func TestRepliesAreHeldBackWithoutWaitingForEachOther(t *testing.T) {
+	const delay, clients = 20 * time.Millisecond, 50
+	address, _ := delayed(t, delay)
+	began := time.Now()
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() {
+			conn, err := net.Dial("tcp", address)
+			if !assert.NoError(t, err) {
+				return
+			}
+			defer conn.Close()
+			lines := bufio.NewReader(conn)
+			for j := range 3 {
+				want := fmt.Sprintf("%d %d\n", i, j)
+				sent := time.Now()
+				_, err := io.WriteString(conn, want)
+				assert.NoError(t, err)
+				got, err := lines.ReadString('\n')
+				assert.NoError(t, err)
+				assert.Equal(t, want, got)
+				assert.GreaterOrEqual(t, time.Since(sent), delay)
+			}
+		})
+	}
+	all.Wait()
+	assert.Less(t, time.Since(began), clients*delay, "one after the other they would take three times as long")
+}
+
+func TestADelayedReplyKeepsItsBytesAndArrivesAfterTheServerIsGone(t *testing.T) {
+	address, _ := delayed(t, time.Millisecond)
+	conn, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	defer conn.Close()
+	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	go func() {
+		_, _ = conn.Write(sent)
+		_ = conn.(*net.TCPConn).CloseWrite() // the server closes when it has echoed all
+	}()
+	got, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(sent, got))
+}
+
+func TestARelayEndsWithRepliesOnTheirWay(t *testing.T) {
+	address, stop := delayed(t, time.Hour)
+	conn, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "never echoed in time\n")
+	require.NoError(t, err)
+	require.NoError(t, stop())
+	_, err = io.ReadAll(conn)
+	if err != nil {
+		require.ErrorContains(t, err, "reset")
+	}
+}
+
+func TestARelayWithoutAServerClosesItsConnections(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, nobody.Close())
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- ServeDelay(ctx, listener, nobody.Addr().String(), 0) }()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	_, err = conn.Read(make([]byte, 1))
+	require.Error(t, err)
+	cancel()
+	require.NoError(t, <-ended)
+}
