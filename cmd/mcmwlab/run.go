@@ -141,10 +141,6 @@ func resumeCommand(command []string) []string {
 
 // open makes the testbed of an experiment. What is less than was asked for is said to notes.
 func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.Writer) (testbed.Testbed, error) {
-	remote := e.Testbed == experiment.SSHTestbed || e.Testbed == experiment.KubernetesTestbed
-	if remote && e.Uses(experiment.Server, experiment.Redis) {
-		return nil, usageError{fmt.Errorf("server: %s on the testbed %s; expected local or vm, the others have memcached alone", experiment.Redis, e.Testbed)}
-	}
 	switch e.Testbed {
 	case experiment.SSHTestbed:
 		return f.openSSH(ctx, e)
@@ -155,9 +151,10 @@ func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.
 		}
 		return bed, nil
 	}
-	programs, err := f.programs()
+	var programs testbed.Programs
+	err := f.servers(e, &programs)
 	if err == nil {
-		err = f.servers(e, &programs)
+		err = f.programs(&programs)
 	}
 	if err != nil {
 		return nil, usageError{err}
@@ -192,18 +189,16 @@ func (f *runFlags) servers(e *experiment.Experiment, p *testbed.Programs) error 
 }
 
 // programs finds mcmw and mcmwlab.
-func (f *runFlags) programs() (p testbed.Programs, err error) {
+func (f *runFlags) programs(p *testbed.Programs) (err error) {
 	mcmw := f.mcmw
 	if mcmw == "" {
 		mcmw = besideThis("mcmw")
 	}
 	if p.Mcmw, err = exec.LookPath(mcmw); err != nil {
-		return p, fmt.Errorf("mcmw: %w (build it first, or give its path)", err)
+		return fmt.Errorf("mcmw: %w (build it first, or give its path)", err)
 	}
-	if p.Mcmwlab, err = os.Executable(); err != nil {
-		return p, err
-	}
-	return p, nil
+	p.Mcmwlab, err = os.Executable()
+	return err
 }
 
 // showRun shows what a run brought, and what is next: on a terminal as a line that changes.

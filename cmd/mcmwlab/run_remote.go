@@ -46,6 +46,9 @@ func (f *runFlags) openSSH(ctx context.Context, e *experiment.Experiment) (testb
 	if e.Inventory == "" {
 		return nil, usageError{errors.New("the testbed ssh needs hosts; expected --inventory FILE, or testbed: {kind: ssh, inventory: FILE} (docs/testbeds.md)")}
 	}
+	if e.Uses(experiment.Server, experiment.Redis) {
+		return nil, usageError{errors.New("server: redis: the testbed ssh starts memcached alone; expected local or vm")}
+	}
 	text, err := os.ReadFile(e.Inventory)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("the inventory of the testbed ssh: %w", err)}
@@ -58,8 +61,8 @@ func (f *runFlags) openSSH(ctx context.Context, e *experiment.Experiment) (testb
 	if err != nil {
 		return nil, usageError{err}
 	}
-	local, err := f.programs()
-	if err != nil {
+	var local testbed.Programs
+	if err := f.programs(&local); err != nil {
 		return nil, usageError{err}
 	}
 	hosts, err := ssh.Open(ctx, inventory, local)

@@ -226,6 +226,9 @@ func TestTheExperimentsOfTheProjectAreRight(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
+		if filepath.Base(file) == "claims.yaml" {
+			continue // what package claim reads
+		}
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		e, err := Parse(file, text, false)

@@ -48,6 +48,12 @@ type bed struct {
 	made      bool // the namespace
 }
 
+// elsewhere are the settings that the chart has nothing for.
+var elsewhere = []string{
+	experiment.Server, experiment.ServerPersistence, experiment.GroupSize, experiment.ServerPinning, experiment.ServerCPUs,
+	experiment.MiddlewareCPUs, experiment.LoadCPUs, experiment.ServerDelay,
+}
+
 // New returns a testbed on a cluster for the points of an experiment. Nothing is made there before it is used.
 func New(e *experiment.Experiment) (testbed.Testbed, error) {
 	if err := findTools(); err != nil {
@@ -63,6 +69,11 @@ func New(e *experiment.Experiment) (testbed.Testbed, error) {
 		}
 	}
 	for _, p := range e.Points {
+		for _, name := range elsewhere {
+			if p.Values.Is(name) {
+				return nil, fmt.Errorf("%s: %s: the testbed kubernetes has no such setting; expected local or vm", name, p.Values[name])
+			}
+		}
 		if p.Values.Int(experiment.Middlewares) > 0 && strings.Contains(p.Values[experiment.MiddlewareFlags], "--stats-") {
 			return nil, fmt.Errorf("middleware_flags %q: the testbed kubernetes sets the statistics log itself", p.Values[experiment.MiddlewareFlags])
 		}

@@ -62,6 +62,9 @@ func TestWhatCannotBeInstalledIsRefusedBeforeAnythingIsMade(t *testing.T) {
 	e.Kubernetes.Chart = "/nowhere"
 	_, err = New(e)
 	require.ErrorContains(t, err, "/nowhere is no chart: ")
+	_, err = New(reads(t, "constants: {server_delay: 1ms}"))
+	require.ErrorContains(t, err, "server_delay: 1ms: the testbed kubernetes has no such setting; expected local or vm")
+
 	_, err = New(reads(t, "constants: {middleware_flags: --stats-window=1s}"))
 	require.ErrorContains(t, err, "the testbed kubernetes sets the statistics log itself")
 	assert.NoFileExists(t, calls)
