@@ -151,8 +151,11 @@ func TestGroupsOfOwnersThatHaveEndedAreRemovedAndNoOthers(t *testing.T) {
 	_, err = owner.Make("load-0", Limits{})
 	require.NoError(t, err)
 	gone := ended(t)
-	reused := fmt.Sprintf("mcmwlab-%d-1", os.Getpid()) // of an earlier process with this one's id
-	for _, dir := range []string{gone + "/load-0", gone + "/server-0", reused, "system.slice/" + gone, "mcmwlab-x-1"} {
+	namespace, err := pidNamespace()
+	require.NoError(t, err)
+	reused := fmt.Sprintf("mcmwlab-%d-1-%d", os.Getpid(), namespace) // of an earlier process with this one's id
+	foreign := fmt.Sprintf("mcmwlab-%d-1-%d", os.Getpid(), namespace+1)
+	for _, dir := range []string{gone + "/load-0", gone + "/server-0", reused, foreign, "system.slice/" + gone, "mcmwlab-x-1-1"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, dir), 0o755))
 	}
 	found, err := tree.Clean()
@@ -161,13 +164,14 @@ func TestGroupsOfOwnersThatHaveEndedAreRemovedAndNoOthers(t *testing.T) {
 	owners := map[string]int{}
 	for _, left := range found {
 		owners[left.Owner] = len(left.Groups)
-		assert.Equal(t, "mcmwlab-"+strconv.Itoa(left.PID), left.Owner[:strings.LastIndexByte(left.Owner, '-')])
+		assert.True(t, strings.HasPrefix(left.Owner, fmt.Sprintf("mcmwlab-%d-", left.PID)), left.Owner)
 	}
 	assert.Equal(t, map[string]int{gone: 3, reused: 1}, owners)
 	assert.NoDirExists(t, filepath.Join(root, gone))
 	assert.DirExists(t, filepath.Join(root, owner.name, "load-0"))
 	assert.DirExists(t, filepath.Join(root, "system.slice", gone))
-	assert.DirExists(t, filepath.Join(root, "mcmwlab-x-1"))
+	assert.DirExists(t, filepath.Join(root, "mcmwlab-x-1-1"))
+	assert.DirExists(t, filepath.Join(root, foreign), "nobody can tell here whether its owner runs")
 	found, err = tree.Clean()
 	require.NoError(t, err)
 	assert.Empty(t, found)

@@ -15,9 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownerForm is what owners' groups are called: the process by its id and when it was started, in ticks since the machine was. A later
-// process of the same id has another start.
-var ownerForm = regexp.MustCompile(`^mcmwlab-([1-9][0-9]*)-([0-9]+)$`)
+// ownerForm is what owners' groups are called: the process by its id, when it was started, in ticks since the machine was, and the PID
+// namespace that has the id. A later process of the same id has another start; whether one of another namespace runs cannot be
+// told.
+var ownerForm = regexp.MustCompile(`^mcmwlab-([1-9][0-9]*)-([0-9]+)-([0-9]+)$`)
 
 // ownName returns what the groups of a process are below.
 func ownName(pid int) (string, error) {
@@ -25,7 +26,20 @@ func ownName(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("mcmwlab-%d-%s", pid, started), nil
+	namespace, err := pidNamespace()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("mcmwlab-%d-%s-%d", pid, started, namespace), nil
+}
+
+// pidNamespace returns the number of this process's PID namespace.
+func pidNamespace() (number uint64, err error) {
+	var s unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &s); err != nil {
+		return 0, fmt.Errorf("asking for the PID namespace of this process: %w", err)
+	}
+	return s.Ino, nil
 }
 
 // startOf returns when a process was started.
@@ -42,9 +56,16 @@ func startOf(pid int) (string, error) {
 	return fields[19], nil
 }
 
-// runs reports whether the owner of that name still runs.
+// runs reports whether the owner of that name still runs, or may: in another PID namespace.
 func runs(name string) (bool, error) {
 	parts := ownerForm.FindStringSubmatch(name)
+	namespace, err := pidNamespace()
+	if err != nil {
+		return false, err
+	}
+	if parts[3] != strconv.FormatUint(namespace, 10) {
+		return true, nil
+	}
 	pid, err := strconv.Atoi(parts[1])
 	if err != nil {
 		return false, nil // no process has such an id
@@ -58,7 +79,7 @@ func runs(name string) (bool, error) {
 
 // Left is what an owner that has ended left behind.
 type Left struct {
-	Owner string // mcmwlab-PID-START
+	Owner string // mcmwlab-PID-START-NAMESPACE
 	PID   int
 	// Groups are directories, Processes the ids of those that still ran in them.
 	Groups    []string
@@ -66,7 +87,7 @@ type Left struct {
 }
 
 // Clean ends the processes and removes the groups of owners that have ended, and returns what it removed. Those of owners that run
-// are left alone.
+// are left alone, and those of other PID namespaces, such as other containers'.
 func (t *Tree) Clean() (found []Left, err error) {
 	for _, h := range t.hierarchies {
 		entries, readErr := os.ReadDir(h.root)
