@@ -3,6 +3,7 @@ package vm
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -23,6 +24,12 @@ type features struct {
 	congestion string
 	cpus       int
 	memory     int64 // bytes
+}
+
+// Able returns an error that says what this machine or this user is missing to emulate machines.
+func Able() error {
+	_, err := able(os.Geteuid(), cgroup.Find)
+	return err
 }
 
 // able finds out what this machine can do for a user, with control groups as find finds them. The error says what is missing.

@@ -25,7 +25,7 @@ import (
 // newHosts returns machines that are closed at the test's end.
 func newHosts(t *testing.T, machines map[string]experiment.Machine, delay time.Duration) *Hosts {
 	t.Helper()
-	if _, err := able(os.Geteuid(), cgroup.Find); err != nil {
+	if err := Able(); err != nil {
 		t.Skip(err)
 	}
 	hosts, err := New(machines, delay)
