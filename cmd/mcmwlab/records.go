@@ -126,7 +126,7 @@ func writeMachines(b *strings.Builder, m record.Manifest) {
 			like = machine.Preset + ": " + like
 		}
 		if machine.Delay > 0 {
-			like += fmt.Sprintf(", delay %v", time.Duration(machine.Delay*float64(time.Second)))
+			like += fmt.Sprintf(", delay %v by %s", time.Duration(machine.Delay*float64(time.Second)), machine.DelayedBy)
 		}
 		if like == "" {
 			like = "no limits"

@@ -47,6 +47,8 @@ type Machine struct {
 	Upload   float64 `json:"upload,omitempty"`   // payload of TCP from the machine, bytes per second
 	Download float64 `json:"download,omitempty"` // and to it
 	Delay    float64 `json:"delay,omitempty"`    // for which packets travel to another machine, seconds
+	// DelayedBy is what holds them back, if anything does.
+	DelayedBy string `json:"delayed_by,omitempty"`
 }
 
 // Host is the machine that a set ran on.

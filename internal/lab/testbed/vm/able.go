@@ -3,6 +3,7 @@ package vm
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"runtime"
 	"strings"
@@ -18,13 +19,25 @@ import (
 
 // features is what this machine can do.
 type features struct {
-	tree  *cgroup.Tree
-	netem bool // packets can be delayed
+	tree    *cgroup.Tree
+	delayed delayer
 	// congestion is how TCP finds its rate in a namespace of this machine.
 	congestion string
 	cpus       int
 	memory     int64 // bytes
 }
+
+// delayer is what can hold packets back, as records call it.
+type delayer string
+
+const (
+	byNothing delayer = ""
+	byNetem   delayer = "netem"
+	byLine    delayer = "delay line"
+)
+
+// portName is what the port of a bridge is called by which things are tried.
+const portName = "port"
 
 // Able returns an error that says what this machine or this user is missing to emulate machines.
 func Able() error {
@@ -59,31 +72,48 @@ func (f *features) try() error {
 		return err
 	}
 	defer space.close()
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}}
 	err = space.configure(func(h *netlink.Handle) error {
 		for _, needed := range []struct {
 			what string
 			try  func() error
 		}{
 			{"bridges (CONFIG_BRIDGE, module bridge)", func() error {
-				return h.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}})
+				return h.LinkAdd(bridge)
 			}},
 			{"virtual cables (CONFIG_VETH, module veth)", func() error {
-				return h.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: cardName}, PeerName: "port"})
+				cable := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: portName}, PeerName: cardName}
+				return errors.Join(h.LinkAdd(cable), h.LinkSetMaster(cable, bridge))
 			}},
-			{"token buckets (CONFIG_NET_SCH_TBF, module sch_tbf)", func() error { return shape(h, "port", 1e6, 0) }},
+			{"token buckets (CONFIG_NET_SCH_TBF, module sch_tbf)", func() error { return shape(h, portName, 1e6, 0) }},
 		} {
 			if err := needed.try(); err != nil {
 				return fmt.Errorf("this kernel has no %s: %w", needed.what, err)
 			}
 		}
-		f.netem = shape(h, cardName, 0, time.Millisecond) == nil
+		if shape(h, cardName, 0, time.Millisecond) == nil {
+			f.delayed = byNetem
+		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	if f.delayed == byNothing && tryLine(space) == nil {
+		f.delayed = byLine
+	}
 	f.congestion, err = space.controlCongestion()
 	return err
+}
+
+// tryLine connects a delay line to the bridge of a namespace, leads a port to it, and takes it away.
+func tryLine(space *namespace) error {
+	line, err := newDelayLine(space, time.Millisecond)
+	if err != nil {
+		return err
+	}
+	err = space.configure(func(h *netlink.Handle) error { return lead(h, portName, net.HardwareAddr{2, 0, 0, 0, 0, 1}) })
+	return errors.Join(err, line.close())
 }
 
 // bounded returns a machine without the limits that this machine can't exceed.
@@ -122,8 +152,8 @@ func (f features) shortfalls(machines map[string]experiment.Machine, delay time.
 	if memory > f.memory {
 		say("the machines together have %s of memory, which share the %s of this machine", gibibytes(memory), gibibytes(f.memory))
 	}
-	if delay > 0 && !f.netem {
-		say("packets don't travel for %v: this kernel can't delay them (CONFIG_NET_SCH_NETEM, module sch_netem)", delay)
+	if delay > 0 && f.delayed == byNothing {
+		say("packets don't travel for %v: this kernel can't delay them (CONFIG_NET_SCH_NETEM, module sch_netem; or CONFIG_TUN, module tun, and CONFIG_NET_ACT_MIRRED, module act_mirred)", delay)
 	}
 	if f.congestion != congestion {
 		say("TCP finds its rate by %s instead of %s; to change that: sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno %s\"", f.congestion, congestion, congestion)

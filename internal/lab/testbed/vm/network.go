@@ -11,10 +11,13 @@ import (
 	"mcmw/internal/lab/experiment"
 )
 
-// network is the bridge that machines are connected to.
+// network is the bridge that machines are connected to. Packets travel for delay: netem holds them back at each machine or, if there
+// is a line, that does at the bridge.
 type network struct {
-	space *namespace
-	delay time.Duration // 0 as well if the kernel can't
+	space   *namespace
+	delay   time.Duration
+	delayed delayer // byNothing if there is no delay
+	line    *delayLine
 }
 
 const (
@@ -25,22 +28,29 @@ const (
 	prefixBits = 16
 )
 
-// newNetwork makes a bridge without ports.
-func newNetwork(delay time.Duration) (*network, error) {
+// newNetwork makes a bridge without machines.
+func newNetwork(delay time.Duration, delayed delayer) (n *network, err error) {
 	space, err := newNamespace()
 	if err != nil {
 		return nil, err
 	}
+	if delay == 0 || delayed == byNothing {
+		delay, delayed = 0, byNothing
+	}
+	n = &network{space: space, delay: delay, delayed: delayed}
 	err = space.configure(func(h *netlink.Handle) error {
 		if err := h.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}}); err != nil {
 			return fmt.Errorf("making a bridge: %w", err)
 		}
 		return up(h, bridgeName)
 	})
+	if err == nil && delayed == byLine {
+		n.line, err = newDelayLine(space, delay)
+	}
 	if err != nil {
 		return nil, errors.Join(err, space.close())
 	}
-	return &network{space, delay}, nil
+	return n, nil
 }
 
 // connect gives a machine's namespace a cable to the bridge and an address. port is what the end at the bridge is called.
@@ -68,7 +78,8 @@ func (n *network) connect(space *namespace, port string, address net.IP, m exper
 	if err != nil {
 		return err
 	}
-	return space.configure(func(h *netlink.Handle) error {
+	var hardware net.HardwareAddr
+	err = space.configure(func(h *netlink.Handle) error {
 		card, err := h.LinkByName(cardName)
 		if err != nil {
 			return fmt.Errorf("the interface of %s: %w", port, err)
@@ -79,11 +90,30 @@ func (n *network) connect(space *namespace, port string, address net.IP, m exper
 		if err := h.LinkSetGSOMaxSize(card, gsoSize); err != nil {
 			return fmt.Errorf("bounding the packets of %s: %w", port, err)
 		}
-		if err := shape(h, cardName, m.Upload, n.delay); err != nil {
+		hardware = card.Attrs().HardwareAddr
+		held := time.Duration(0)
+		if n.delayed == byNetem {
+			held = n.delay
+		}
+		if err := shape(h, cardName, m.Upload, held); err != nil {
 			return fmt.Errorf("%s: %w", port, err)
 		}
 		return up(h, cardName)
 	})
+	if err != nil || n.line == nil {
+		return err
+	}
+	return n.space.configure(func(h *netlink.Handle) error {
+		if err := lead(h, port, hardware); err != nil {
+			return fmt.Errorf("leading what %s sends to the delay line: %w", port, err)
+		}
+		return nil
+	})
 }
 
-func (n *network) close() error { return n.space.close() }
+func (n *network) close() (err error) {
+	if n.line != nil {
+		err = n.line.close()
+	}
+	return errors.Join(err, n.space.close())
+}

@@ -45,10 +45,7 @@ func New(machines map[string]experiment.Machine, delay time.Duration) (v *Hosts,
 			v = nil
 		}
 	}()
-	if !features.netem {
-		delay = 0
-	}
-	if v.network, err = newNetwork(delay); err != nil {
+	if v.network, err = newNetwork(delay, features.delayed); err != nil {
 		return v, err
 	}
 	if v.owner, err = features.tree.Own(); err != nil {
@@ -104,7 +101,7 @@ func (v *Hosts) Machines() (all []record.Machine, shortfalls []string) {
 	for _, m := range v.all() {
 		all = append(all, record.Machine{
 			Name: m.name, Preset: m.like.Preset, Address: m.address, CPUs: m.like.CPUs, Memory: m.like.Memory,
-			Upload: m.like.Upload, Download: m.like.Download, Delay: v.network.delay.Seconds(),
+			Upload: m.like.Upload, Download: m.like.Download, Delay: v.network.delay.Seconds(), DelayedBy: string(v.network.delayed),
 		})
 	}
 	return all, slices.Clone(v.shortfalls)

@@ -90,22 +90,48 @@ func TestTheBucketIsSmallAgainstAMeasurementAndLargeEnoughForFrames(t *testing.T
 }
 
 func TestProgramsOfTwoMachinesReachEachOther(t *testing.T) {
-	hosts := newHosts(t, map[string]experiment.Machine{"server": slow, "load": slow}, 0)
-	server, err := hosts.Host(testbed.Server, 0)
-	require.NoError(t, err)
-	load, err := hosts.Host(testbed.Load, 7)
-	require.NoError(t, err)
-	assert.Equal(t, "load-0", load.Name(), "programs take turns on the machines")
+	for _, c := range []struct {
+		name  string
+		delay time.Duration
+	}{{"at once", 0}, {"after a while", 2 * time.Millisecond}} {
+		t.Run(c.name, func(t *testing.T) {
+			hosts := newHosts(t, map[string]experiment.Machine{"server": slow, "load": slow, "middleware": slow}, c.delay)
+			server, err := hosts.Host(testbed.Server, 0)
+			require.NoError(t, err)
+			load, err := hosts.Host(testbed.Load, 7)
+			require.NoError(t, err)
+			assert.Equal(t, "load-0", load.Name(), "programs take turns on the machines")
+			conn := dialEcho(t, load.(*machine), server.(*machine))
+			// More than the bucket holds, in pieces larger than a frame.
+			message := bytes.Repeat([]byte("0123456789"), 20_000)
+			go func() { _, _ = conn.Write(message) }() // what is missing is seen in what comes back
+			answer := make([]byte, len(message))
+			_, err = io.ReadFull(conn, answer)
+			require.NoError(t, err)
+			assert.Equal(t, message, answer)
+			third := hosts.machines[testbed.Middleware][0]
+			require.NoError(t, third.space.configure(func(h *netlink.Handle) error {
+				link, err := h.LinkByName(cardName)
+				require.NoError(t, err)
+				assert.Less(t, link.Attrs().Statistics.RxBytes, uint64(10_000), "what is between two machines reaches no third")
+				return nil
+			}))
+		})
+	}
+}
 
-	port, err := server.FreePort(context.Background())
+// dialEcho connects a machine to a program in another one that sends everything back.
+func dialEcho(t *testing.T, from, to *machine) net.Conn {
+	t.Helper()
+	port, err := to.FreePort(context.Background())
 	require.NoError(t, err)
-	address := net.JoinHostPort(server.Address(), strconv.Itoa(port))
+	address := net.JoinHostPort(to.Address(), strconv.Itoa(port))
 	var listener net.Listener
-	require.NoError(t, server.(*machine).space.do(func() error {
+	require.NoError(t, to.space.do(func() error {
 		listener, err = net.Listen("tcp", address)
 		return err
 	}))
-	defer listener.Close()
+	t.Cleanup(func() { listener.Close() })
 	go func() {
 		conn, err := listener.Accept()
 		if err == nil {
@@ -113,20 +139,13 @@ func TestProgramsOfTwoMachinesReachEachOther(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	// More than the bucket holds, in pieces larger than a frame.
-	message := bytes.Repeat([]byte("0123456789"), 20_000)
-	var out bytes.Buffer
-	require.NoError(t, load.(*machine).space.do(func() error {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		go func() { _, _ = conn.Write(message) }() // what is missing is seen in what comes back
-		_, err = io.CopyN(&out, conn, int64(len(message)))
+	var conn net.Conn
+	require.NoError(t, from.space.do(func() error {
+		conn, err = net.Dial("tcp", address)
 		return err
 	}))
-	assert.Equal(t, message, out.Bytes())
+	t.Cleanup(func() { conn.Close() })
+	return conn
 }
 
 func TestAProgramIsBornIntoTheLimitsOfItsMachine(t *testing.T) {
@@ -168,7 +187,7 @@ func TestAMachineThatIsTooLargeIsCutAndThatIsSaid(t *testing.T) {
 		"the middleware machines (azure-a4) have 8 GiB instead of 14 GiB of memory: this machine has no more",
 		"the machines together have 4.5 processors, which share the 2 of this machine: what needs more than these is slower than on machines of their own",
 		"the machines together have 16.1 GiB of memory, which share the 8 GiB of this machine",
-		"packets don't travel for 1ms: this kernel can't delay them (CONFIG_NET_SCH_NETEM, module sch_netem)",
+		"packets don't travel for 1ms: this kernel can't delay them (CONFIG_NET_SCH_NETEM, module sch_netem; or CONFIG_TUN, module tun, and CONFIG_NET_ACT_MIRRED, module act_mirred)",
 	}, f.shortfalls(map[string]experiment.Machine{"middleware": large, "server": slow}, time.Millisecond))
 	assert.Empty(t, f.shortfalls(map[string]experiment.Machine{"server": slow}, 0))
 	f.congestion = "bbr"
@@ -183,31 +202,31 @@ func TestItIsRefusedWhereItCannotBe(t *testing.T) {
 	require.ErrorIs(t, err, cgroup.ErrNone)
 }
 
-func TestTheDelayIsThatOfTheKernelOrSaidToBeMissing(t *testing.T) {
-	hosts := newHosts(t, map[string]experiment.Machine{"server": slow}, 3*time.Millisecond)
+func TestPacketsTravelForTheDelayOrItIsSaidToBeMissing(t *testing.T) {
+	const delay = 3 * time.Millisecond
+	hosts := newHosts(t, map[string]experiment.Machine{"server": slow, "load": slow}, delay)
 	machines, shortfalls := hosts.Machines()
-	server := hosts.machines[testbed.Server][0]
-	delayed := false
-	require.NoError(t, server.space.configure(func(h *netlink.Handle) error {
-		link, err := h.LinkByName(cardName)
-		if err != nil {
-			return err
-		}
-		disciplines, err := h.QdiscList(link)
-		for _, d := range disciplines {
-			_, ok := d.(*netlink.Netem)
-			delayed = delayed || ok
-		}
-		return err
-	}))
-	said := strings.Contains(strings.Join(shortfalls, "\n"), "packets don't travel for 3ms")
-	assert.NotEqual(t, delayed, said)
-	if delayed {
-		assert.InDelta(t, 0.003, machines[0].Delay, 1e-9)
-	} else {
+	load, server := hosts.machines[testbed.Load][0], hosts.machines[testbed.Server][0]
+	assert.Len(t, buckets(t, server.space, cardName), 1, "the bucket is there in any case")
+	if hosts.network.delayed == byNothing {
+		assert.Contains(t, strings.Join(shortfalls, "\n"), "packets don't travel for 3ms")
 		assert.Zero(t, machines[0].Delay)
+		return
 	}
-	assert.Len(t, buckets(t, server.space, cardName), 1, "the bucket is there in either case")
+	assert.InDelta(t, delay.Seconds(), machines[0].Delay, 1e-9)
+	assert.Equal(t, string(hosts.network.delayed), machines[0].DelayedBy)
+	assert.NotContains(t, strings.Join(shortfalls, "\n"), "packets don't travel")
+	conn := dialEcho(t, load, server)
+	shortest := time.Hour
+	for range 10 {
+		sent := time.Now()
+		_, err := conn.Write([]byte("x"))
+		require.NoError(t, err)
+		_, err = io.ReadFull(conn, make([]byte, 1))
+		require.NoError(t, err)
+		shortest = min(shortest, time.Since(sent))
+	}
+	assert.GreaterOrEqual(t, shortest, 2*(delay-grain), "there and back")
 }
 
 func TestClosingLeavesNothing(t *testing.T) {

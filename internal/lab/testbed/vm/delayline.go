@@ -1,0 +1,200 @@
+package vm
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// lineName is what the bridge calls the port of a delay line.
+	lineName = "delay"
+	// grain is how long a delay line rests between two looks while frames travel. It is what their time is uncertain by, and it makes
+	// few wakeups of many packets.
+	grain = 50 * time.Microsecond
+	// mostLate bounds what a delay line takes for the usual time that its thread needs to wake.
+	mostLate = 2 * grain
+	// linePackets is how many packets may wait for a look.
+	linePackets = 10_000
+)
+
+// delayLine holds the packets of all machines back for the same time, in place of netem. It is a port of the bridge whose other end is
+// this program: what a machine sends is redirected to it, before the bridge sees it, and comes to the bridge out of it.
+//
+// A goroutine on a thread of its own owns the descriptor tap and the frames that travel. close ends it.
+type delayLine struct {
+	tap, stop int // descriptors; stop becomes readable when the goroutine shall end
+	delay     time.Duration
+	done      chan struct{}
+	err       error // why it ended, to be read when done is closed
+}
+
+// newDelayLine connects a delay line to the bridge of a namespace and starts it.
+func newDelayLine(space *namespace, delay time.Duration) (l *delayLine, err error) {
+	l = &delayLine{tap: -1, stop: -1, delay: delay, done: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("making a delay line: %w", err), l.release())
+			l = nil
+		}
+	}()
+	if err := space.do(l.open); err != nil {
+		return l, err
+	}
+	if l.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return l, err
+	}
+	err = space.configure(func(h *netlink.Handle) error {
+		bridge, err := h.LinkByName(bridgeName)
+		if err != nil {
+			return fmt.Errorf("the bridge: %w", err)
+		}
+		port, err := h.LinkByName(lineName)
+		if err != nil {
+			return err
+		}
+		// The machines are behind their own ports, although what they send comes out of this one.
+		return errors.Join(h.LinkSetTxQLen(port, linePackets), h.LinkSetMaster(port, bridge), h.LinkSetLearning(port, false), up(h, lineName))
+	})
+	if err != nil {
+		return l, err
+	}
+	go l.run()
+	return l, nil
+}
+
+// open makes the interface, in the namespace of its thread. Packets cross it as they cross a virtual cable: large ones in one piece,
+// without checksums.
+func (l *delayLine) open() (err error) {
+	const device = "/dev/net/tun"
+	if l.tap, err = unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
+		return fmt.Errorf("opening %s (CONFIG_TUN, module tun): %w", device, err)
+	}
+	request, err := unix.NewIfreq(lineName)
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
+	if err := unix.IoctlIfreq(l.tap, unix.TUNSETIFF, request); err != nil {
+		return fmt.Errorf("making the interface %s: %w", lineName, err)
+	}
+	return unix.IoctlSetInt(l.tap, unix.TUNSETOFFLOAD, unix.TUN_F_CSUM|unix.TUN_F_TSO4|unix.TUN_F_TSO6|unix.TUN_F_TSO_ECN)
+}
+
+// lead sends what comes in by a port of the bridge, from the machine with that hardware address, by way of its delay line.
+func lead(h *netlink.Handle, port string, hardware net.HardwareAddr) error {
+	line, err := h.LinkByName(lineName)
+	if err != nil {
+		return err
+	}
+	link, err := h.LinkByName(port)
+	if err != nil {
+		return err
+	}
+	index, root := link.Attrs().Index, netlink.MakeHandle(0xffff, 0)
+	if err := h.QdiscAdd(&netlink.Ingress{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: index, Handle: root, Parent: netlink.HANDLE_INGRESS}}); err != nil {
+		return err
+	}
+	all := netlink.FilterAttrs{LinkIndex: index, Parent: root, Priority: 1, Protocol: unix.ETH_P_ALL}
+	if err := h.FilterAdd(&netlink.U32{FilterAttrs: all, RedirIndex: line.Attrs().Index}); err != nil {
+		return err
+	}
+	// The bridge doesn't see by which port the machine sends, so it is told.
+	return h.NeighSet(&netlink.Neigh{
+		LinkIndex: index, Family: unix.AF_BRIDGE, Flags: netlink.NTF_MASTER, State: netlink.NUD_NOARP, HardwareAddr: hardware,
+	})
+}
+
+// run moves frames until close is called or the interface fails.
+func (l *delayLine) run() {
+	defer close(l.done)
+	runtime.LockOSThread() // for good: the thread ends with the goroutine, as its priority is no other's
+	hurry()
+	var frames travelling
+	var late time.Duration // by which this thread wakes, of late
+	looked := time.Now()
+	for {
+		// A frame that has come since the last look came in the middle of that time, as far as is known.
+		now := time.Now()
+		if err := l.receive(&frames, looked.Add(now.Sub(looked)/2).Add(l.delay)); err != nil {
+			l.err = err
+			return
+		}
+		looked = now
+		for {
+			// The next look is that much later, so that this one is the nearest for what is due in the first half of that time.
+			data := frames.next(now.Add((grain + late) / 2))
+			if data == nil {
+				break
+			}
+			// What the interface doesn't take is lost, as packets are.
+			_, _ = unix.Write(l.tap, data)
+		}
+		wait := []unix.PollFd{{Fd: int32(l.stop), Events: unix.POLLIN}, {Fd: int32(l.tap), Events: unix.POLLIN}}
+		if frames.empty() {
+			_, _ = unix.Ppoll(wait, nil, nil) // interrupted by a signal it looks once more
+			looked = time.Now().Add(-2 * late)
+		} else {
+			rest, start := unix.NsecToTimespec(grain.Nanoseconds()), time.Now()
+			_, _ = unix.Ppoll(wait[:1], &rest, nil)
+			late += (min(max(time.Since(start)-grain, 0), mostLate) - late) / 16
+		}
+		if wait[0].Revents != 0 {
+			return
+		}
+	}
+}
+
+// receive reads all frames that have come.
+func (l *delayLine) receive(frames *travelling, due time.Time) error {
+	for {
+		room := frames.room()
+		if room == nil {
+			return nil // the interface's own queue overflows
+		}
+		n, err := unix.Read(l.tap, room)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN):
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading packets of %s: %w", lineName, err)
+		default:
+			frames.add(n, due)
+		}
+	}
+}
+
+// hurry puts this thread before all programs of the machines, as the kernel's own work on packets is. Where that isn't allowed, or
+// timers stay coarse, packets travel longer when processors are busy, and round trips show it.
+func hurry() {
+	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+	if unix.SchedSetAttr(0, &attr, 0) != nil {
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20)
+	}
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+}
+
+// close ends the line and returns what it failed of.
+func (l *delayLine) close() error {
+	if _, err := unix.Write(l.stop, []byte{1, 0, 0, 0, 0, 0, 0, 0}); err != nil {
+		return fmt.Errorf("ending the delay line: %w", err)
+	}
+	<-l.done
+	return errors.Join(l.err, l.release())
+}
+
+// release closes the descriptors, and with them the interface.
+func (l *delayLine) release() (err error) {
+	for _, fd := range []int{l.tap, l.stop} {
+		if fd >= 0 {
+			err = errors.Join(err, unix.Close(fd))
+		}
+	}
+	return err
+}

@@ -1,0 +1,82 @@
+package vm
+
+import "time"
+
+const (
+	// longest is the longest frame that a delay line reads, bytes: a packet of 64 KiB, and room for the headers before it.
+	longest = 64<<10 + 128
+	// chunkSize and maxChunks bound the memory of frames that travel, bytes: as many as netem's limit, of some 2.5 KiB each.
+	chunkSize = 1 << 20
+	maxChunks = 256
+)
+
+// travelling is a queue of frames in the order of their arrival, which is that of their departure: all travel for the same time. Its
+// memory is used again and again, so that frames make no work for the garbage collector. One goroutine uses it.
+type travelling struct {
+	chunks []*chunk // oldest first; none of them is empty but the last
+	spare  []*chunk
+}
+
+// chunk holds frames one behind another.
+type chunk struct {
+	data   [chunkSize]byte
+	used   int // bytes of data
+	frames []traveller
+	sent   int // how many of the frames have left
+}
+
+// traveller is a frame, data[start:end] of its chunk.
+type traveller struct {
+	start, end int
+	due        time.Time
+}
+
+func (t *travelling) empty() bool {
+	return len(t.chunks) == 0 || len(t.chunks) == 1 && t.chunks[0].sent == len(t.chunks[0].frames)
+}
+
+// room returns where the next frame is to be read to, or nil if as many travel as may. Unless add is called, nothing has happened.
+func (t *travelling) room() []byte {
+	if n := len(t.chunks); n > 0 && chunkSize-t.chunks[n-1].used >= longest {
+		last := t.chunks[n-1]
+		return last.data[last.used : last.used+longest]
+	}
+	if len(t.chunks) == maxChunks {
+		return nil
+	}
+	if len(t.spare) == 0 {
+		t.spare = append(t.spare, new(chunk))
+	}
+	n := len(t.spare)
+	next := t.spare[n-1]
+	t.chunks, t.spare = append(t.chunks, next), t.spare[:n-1]
+	return next.data[:longest]
+}
+
+// add lets the first n bytes of room travel until due, which is not before that of the frame before.
+func (t *travelling) add(n int, due time.Time) {
+	last := t.chunks[len(t.chunks)-1]
+	last.frames = append(last.frames, traveller{last.used, last.used + n, due})
+	last.used += n
+}
+
+// next returns the frame that is due by now and takes it out, or nil. The bytes are valid until the next call of room.
+func (t *travelling) next(now time.Time) []byte {
+	for len(t.chunks) > 0 {
+		first := t.chunks[0]
+		if first.sent < len(first.frames) {
+			f := first.frames[first.sent]
+			if f.due.After(now) {
+				return nil
+			}
+			first.sent++
+			return first.data[f.start:f.end]
+		}
+		first.used, first.sent, first.frames = 0, 0, first.frames[:0]
+		if len(t.chunks) == 1 {
+			return nil
+		}
+		t.chunks, t.spare = append(t.chunks[:0], t.chunks[1:]...), append(t.spare, first)
+	}
+	return nil
+}
