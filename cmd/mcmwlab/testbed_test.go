@@ -71,7 +71,11 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 	idle := slices.IndexFunc(samples, func(w record.Window) bool { return w.Source == "host:server-1" && w.Metric == "cpu_idle" })
 	require.NotEqual(t, -1, idle)
 	assert.Positive(t, samples[idle].Value)
-	assert.False(t, slices.ContainsFunc(samples, func(w record.Window) bool { return w.Metric == "cpu_softirq" && w.Value > 0 }))
+	assert.False(t, slices.ContainsFunc(samples, func(w record.Window) bool {
+		return w.Source != record.SourceHost && w.Metric == "cpu_softirq" && w.Value > 0
+	}))
+	assert.True(t, slices.ContainsFunc(samples, func(w record.Window) bool { return w.Source == record.SourceHost && w.Metric == "cpu_idle" }),
+		"the machine that emulates them is watched, too")
 	m := r.Manifest()
 	assert.Equal(t, "vm", m.Testbed)
 	require.Len(t, m.Machines, 5)

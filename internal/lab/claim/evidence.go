@@ -45,8 +45,8 @@ func NewEvidence(ctx context.Context, records []*record.Record) (*Evidence, erro
 // used is the share of the processors' time from which they are used up: what runs on them waits for them.
 const used = 0.9
 
-// load returns which share of the processors' time was used in a run: of the machine that emulates the others what all of these
-// used together, else of the host that used most.
+// load returns which share of the processors' time was used in a run: of the machine that emulates the hosts, if they are emulated,
+// else of the host that used most.
 func (s *set) load(run record.Run) (float64, error) {
 	if v, ok := s.busy[run.ID]; ok {
 		return v, nil
@@ -68,28 +68,14 @@ func (s *set) load(run record.Run) (float64, error) {
 			continue
 		}
 		share := 1 - idle[source]/seconds[source]
-		if cpus := s.processors(source); cpus > 0 {
-			busy += share * cpus / float64(s.manifest.Host.Cores)
-		} else {
-			busy = max(busy, share)
+		if source == record.SourceHost {
+			busy = share
+			break
 		}
+		busy = max(busy, share)
 	}
 	s.busy[run.ID] = busy
 	return busy, nil
-}
-
-// processors returns how many processors an emulated machine may use, which are those of the host that all are emulated on; 0 for a
-// source that is none.
-func (s *set) processors(source string) float64 {
-	if s.manifest.Host.Cores == 0 {
-		return 0
-	}
-	for _, m := range s.manifest.Machines {
-		if source == record.SourceHost+":"+m.Name {
-			return min(m.CPUs, float64(s.manifest.Host.Cores))
-		}
-	}
-	return 0
 }
 
 // invalid are the checks that make a run worthless for a claim. The others make it less sure, which its interval shows.

@@ -61,18 +61,30 @@ func Run(o *testbed.Outputs, r *record.Run) error {
 		middlewares = append(middlewares, windows)
 	}
 	c.middlewares(middlewares)
-	hosts := slices.Sorted(maps.Keys(o.Hosts))
-	for _, name := range hosts {
-		readings, err := agent.ReadSamples(bytes.NewReader(o.Hosts[name]))
-		if err != nil {
-			return fmt.Errorf("host %s: %w", name, err)
-		}
+	for _, name := range slices.Sorted(maps.Keys(o.Hosts)) {
 		source := record.SourceHost
-		if len(hosts) > 1 {
+		if len(o.Hosts) > 1 || o.Ground != nil {
 			source += ":" + name
 		}
-		c.host(source, readings)
+		if err := c.samples(source, o.Hosts[name]); err != nil {
+			return fmt.Errorf("host %s: %w", name, err)
+		}
 	}
+	if o.Ground != nil {
+		if err := c.samples(record.SourceHost, o.Ground); err != nil {
+			return fmt.Errorf("the machine that emulates the hosts: %w", err)
+		}
+	}
+	return nil
+}
+
+// samples adds what the sampler of a host wrote.
+func (c *collector) samples(source string, text []byte) error {
+	readings, err := agent.ReadSamples(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	c.host(source, readings)
 	return nil
 }
 

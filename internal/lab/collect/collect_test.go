@@ -198,6 +198,7 @@ func TestProgramsBesideEachOtherAddUp(t *testing.T) {
 		Loads:       [][]byte{loadResult(0, 1000, time.Millisecond), loadResult(100*time.Millisecond, 3000, 2*time.Millisecond)},
 		Middlewares: [][]byte{statistics(500, 500, 500, 500, 500), statistics(1500, 1500, 1500, 1500, 1500)},
 		Hosts:       map[string][]byte{"a": samples(4), "b": samples(4)},
+		Ground:      samples(4),
 	}, &r))
 	assert.Equal(t, began.Add(100*time.Millisecond), r.Started, "when all record")
 	assert.InDelta(t, 1.9, r.Seconds, 1e-9)
@@ -216,7 +217,7 @@ func TestProgramsBesideEachOtherAddUp(t *testing.T) {
 	for _, w := range r.HostSamples {
 		sources[w.Source] = true
 	}
-	assert.True(t, sources["host:a"] && sources["host:b"])
+	assert.True(t, sources["host:a"] && sources["host:b"] && sources["host"])
 }
 
 func TestAMultiGetIsAnotherCommand(t *testing.T) {
@@ -229,15 +230,16 @@ func TestAMultiGetIsAnotherCommand(t *testing.T) {
 func TestWhatCannotBeReadIsNamed(t *testing.T) {
 	good := loadResult(0, 1000, time.Millisecond)
 	for want, o := range map[string]*testbed.Outputs{
-		"there is no result of a load process":                          {},
-		"result of client:1: unexpected end of JSON input":              {Loads: [][]byte{good, nil}},
-		"the load processes have measured no time together":             {Loads: [][]byte{good, loadResult(time.Hour, 1, 1)}},
-		"statistics log of middleware:0: line 2: ":                      {Loads: [][]byte{good}, Middlewares: [][]byte{[]byte("\nnonsense\n")}},
-		"host here: samples of a host: line 1: ":                        {Loads: [][]byte{good}, Hosts: map[string][]byte{"here": []byte("nonsense\n{}\n")}},
-		"histogram of GET: 1 lower bounds, 0 upper bounds and 0 counts": {Loads: [][]byte{[]byte(`{"elapsed_ns":5,"commands":{"GET":{"histogram":{"from_ns":[1]}}}}`)}},
-		"bin 0: 1 values from 5 to 5 ns":                                {Loads: [][]byte{[]byte(`{"elapsed_ns":5,"total":{"histogram":{"from_ns":[5],"to_ns":[5],"counts":[1]}}}`)}},
-		"result of client:0: it has measured for -1ns":                  {Loads: [][]byte{[]byte(`{"elapsed_ns":-1}`)}},
-		"result of client:0: json: cannot unmarshal string in":          {Loads: [][]byte{[]byte(`{"elapsed_ns":"x"}`)}},
+		"there is no result of a load process":                             {},
+		"result of client:1: unexpected end of JSON input":                 {Loads: [][]byte{good, nil}},
+		"the load processes have measured no time together":                {Loads: [][]byte{good, loadResult(time.Hour, 1, 1)}},
+		"statistics log of middleware:0: line 2: ":                         {Loads: [][]byte{good}, Middlewares: [][]byte{[]byte("\nnonsense\n")}},
+		"the machine that emulates the hosts: samples of a host: line 1: ": {Loads: [][]byte{good}, Ground: []byte("nonsense\n{}\n")},
+		"host here: samples of a host: line 1: ":                           {Loads: [][]byte{good}, Hosts: map[string][]byte{"here": []byte("nonsense\n{}\n")}},
+		"histogram of GET: 1 lower bounds, 0 upper bounds and 0 counts":    {Loads: [][]byte{[]byte(`{"elapsed_ns":5,"commands":{"GET":{"histogram":{"from_ns":[1]}}}}`)}},
+		"bin 0: 1 values from 5 to 5 ns":                                   {Loads: [][]byte{[]byte(`{"elapsed_ns":5,"total":{"histogram":{"from_ns":[5],"to_ns":[5],"counts":[1]}}}`)}},
+		"result of client:0: it has measured for -1ns":                     {Loads: [][]byte{[]byte(`{"elapsed_ns":-1}`)}},
+		"result of client:0: json: cannot unmarshal string in":             {Loads: [][]byte{[]byte(`{"elapsed_ns":"x"}`)}},
 	} {
 		assert.ErrorContains(t, Run(o, new(record.Run)), want)
 	}

@@ -300,6 +300,9 @@ func (r *runner) writeRaw(id int64, o *testbed.Outputs) error {
 	for name, text := range o.Hosts {
 		write(fmt.Sprintf("host-%s.jsonl", name), text)
 	}
+	if o.Ground != nil {
+		write("host.jsonl", o.Ground)
+	}
 	if err != nil {
 		return fmt.Errorf("keeping the outputs of run %d: %w", id, err)
 	}

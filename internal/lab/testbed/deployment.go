@@ -311,6 +311,7 @@ type run struct {
 	results  []*bytes.Buffer // of the loads
 	samplers []Process
 	samples  map[string]*bytes.Buffer // by host
+	ground   *bytes.Buffer            // of the machine that the hosts are emulated on, if they are
 }
 
 func (r *run) start(ctx context.Context, m Measurement) error {
@@ -362,8 +363,8 @@ func furtherLoadArgs(v experiment.Values, processes int) (args []string) {
 	return args
 }
 
-// startSamplers starts a sampler on each host that something of the run is on.
-func (r *run) startSamplers(ctx context.Context) error {
+// startSamplers starts a sampler on each host that something of the run is on, and on the machine that emulates them.
+func (r *run) startSamplers(ctx context.Context) (err error) {
 	r.samples = map[string]*bytes.Buffer{}
 	watched := map[string][]string{} // flags by host
 	members := append(r.d.all(), r.loads...)
@@ -399,18 +400,28 @@ func (r *run) startSamplers(ctx context.Context) error {
 		if sampled, ok := host.(Sampled); ok {
 			flags = append(flags, sampled.SampleFlags()...)
 		}
-		out := new(bytes.Buffer)
-		p, err := host.Start(ctx, Program{
-			Name: "sampler of " + name, Path: r.d.t.programs.Mcmwlab, Stdout: out,
-			Args: append([]string{"agent", "sample"}, flags...),
-		})
-		if err != nil {
+		if r.samples[name], err = r.startSampler(ctx, host, flags); err != nil {
 			return err
 		}
-		r.samplers = append(r.samplers, p)
-		r.samples[name] = out
 	}
-	return nil
+	if emulator, ok := r.d.t.hosts.(Emulator); ok {
+		r.ground, err = r.startSampler(ctx, emulator.Ground(), nil)
+	}
+	return err
+}
+
+// startSampler starts a sampler and returns where it writes to.
+func (r *run) startSampler(ctx context.Context, host Host, flags []string) (*bytes.Buffer, error) {
+	out := new(bytes.Buffer)
+	p, err := host.Start(ctx, Program{
+		Name: "sampler of " + host.Name(), Path: r.d.t.programs.Mcmwlab, Stdout: out,
+		Args: append([]string{"agent", "sample"}, flags...),
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.samplers = append(r.samplers, p)
+	return out, nil
 }
 
 // await waits until all load has ended. The first that fails ends the others.
@@ -471,6 +482,9 @@ func (r *run) outputs() *Outputs {
 	}
 	for host, out := range r.samples {
 		o.Hosts[host] = out.Bytes()
+	}
+	if r.ground != nil {
+		o.Ground = r.ground.Bytes()
 	}
 	return o
 }

@@ -61,6 +61,12 @@ type Hosts interface {
 	Close() error
 }
 
+// Emulator is hosts that are emulated on one machine, whose processors they share.
+type Emulator interface {
+	// Ground returns that machine.
+	Ground() Host
+}
+
 // Describer is hosts that know what they are made of.
 type Describer interface {
 	// Machines returns what the hosts are like, and in what they fall short of what was asked for, a sentence each.

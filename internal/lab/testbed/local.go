@@ -17,6 +17,9 @@ type local struct{}
 // Local returns this machine as the only host.
 func Local() Hosts { return local{} }
 
+// Here returns this machine as a host.
+func Here() Host { return local{} }
+
 func (local) Kind() string                 { return "local" }
 func (local) Host(Role, int) (Host, error) { return local{}, nil }
 func (local) Close() error                 { return nil }

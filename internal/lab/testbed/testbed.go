@@ -76,4 +76,6 @@ type Outputs struct {
 	Loads, Middlewares [][]byte
 	// Hosts are the samples by the names of the hosts, JSON lines.
 	Hosts map[string][]byte
+	// Ground is the samples of the machine that the hosts are emulated on; nil if they aren't.
+	Ground []byte
 }

@@ -96,6 +96,9 @@ func (v *Hosts) Host(role testbed.Role, index int) (testbed.Host, error) {
 	return machines[index%len(machines)], nil
 }
 
+// Ground returns this machine.
+func (v *Hosts) Ground() testbed.Host { return testbed.Here() }
+
 // Machines returns what the machines are like and where they fall short of it.
 func (v *Hosts) Machines() (all []record.Machine, shortfalls []string) {
 	for _, m := range v.all() {
