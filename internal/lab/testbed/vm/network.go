@@ -3,7 +3,9 @@ package vm
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
 	"time"
 
 	"github.com/vishvananda/netlink"
@@ -38,6 +40,9 @@ func newNetwork(delay time.Duration, delayed delayer) (n *network, err error) {
 		delay, delayed = 0, byNothing
 	}
 	n = &network{space: space, delay: delay, delayed: delayed}
+	if err = space.do(unfiltered); err != nil {
+		return nil, errors.Join(err, space.close())
+	}
 	err = space.configure(func(h *netlink.Handle) error {
 		if err := h.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}}); err != nil {
 			return fmt.Errorf("making a bridge: %w", err)
@@ -51,6 +56,16 @@ func newNetwork(delay time.Duration, delayed delayer) (n *network, err error) {
 		return nil, errors.Join(err, space.close())
 	}
 	return n, nil
+}
+
+// unfiltered keeps this machine's firewall, if it looks at what crosses bridges, away from those of this thread's namespace.
+func unfiltered() error {
+	const file = "/proc/sys/net/bridge/bridge-nf-call-iptables"
+	err := os.WriteFile(file, []byte("0"), 0o644)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it doesn't
+	}
+	return err
 }
 
 // connect gives a machine's namespace a cable to the bridge and an address. port is what the end at the bridge is called.
