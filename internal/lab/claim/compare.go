@@ -35,11 +35,11 @@ func (c *Compare) check() error {
 }
 
 func (c *Compare) decide(_ context.Context, e *view) (Verdict, string) {
-	of, ofName, why := c.Of.point(e)
+	of, ofRuns, ofName, why := c.Of.point(e)
 	if why != "" {
 		return NotComparable, why
 	}
-	to, toName, why := c.To.point(e)
+	to, toRuns, toName, why := c.To.point(e)
 	if why != "" {
 		return NotComparable, why
 	}
@@ -56,18 +56,48 @@ func (c *Compare) decide(_ context.Context, e *view) (Verdict, string) {
 	}
 	text += fmt.Sprintf(" (%.3g to %.3g at %.0f %%); expected %s", interval.Low, interval.High, 100*orDefault(c.Confidence, defaultConfidence),
 		c.words(func(v float64) string { return fmt.Sprintf("%.3g", v) }))
-	return judge(c.holds(interval.Low, interval.High), text, e.exhausted(c.Of.Record, of.Runs), e.exhausted(c.To.Record, to.Runs))
+	holds := c.holds(interval.Low, interval.High)
+	ofExhausted, toExhausted := e.exhausted(c.Of.Record, ofRuns), e.exhausted(c.To.Record, toRuns)
+	if verdict := c.allTheMore(holds, ofExhausted != "", toExhausted != ""); verdict != "" {
+		return verdict, text + ", all the more as " + ofExhausted + toExhausted
+	}
+	return judge(holds, text, ofExhausted, toExhausted)
 }
 
-// point returns the point that is meant and what to call it.
-func (s Side) point(e *view) (p record.Point, name, why string) {
-	runs, why := e.runs(s.Selection)
+// allTheMore returns the verdict if it stands although the processors of one side were used up. Waiting for processors lowers a
+// throughput and lengthens times, and so moves the ratio in a known direction: a rule that holds against it, or that is broken in spite
+// of it, is decided.
+func (c *Compare) allTheMore(holds, ofExhausted, toExhausted bool) Verdict {
+	_, metric, _ := strings.Cut(c.Metric, ".")
+	raised := ofExhausted // whether the ratio is higher than without
+	switch {
+	case ofExhausted == toExhausted || c.Low != nil && c.High != nil:
+		return ""
+	case strings.HasPrefix(metric, "throughput"):
+		raised = !ofExhausted
+	case !strings.HasPrefix(metric, "response_time"):
+		return ""
+	}
+	wanted := c.Low != nil // whether a higher ratio speaks for the finding
+	switch {
+	case holds && raised != wanted:
+		return Confirmed
+	case !holds && raised == wanted:
+		return NotConfirmed
+	default:
+		return ""
+	}
+}
+
+// point returns the point that is meant, the runs that it was found among, and what to call it.
+func (s Side) point(e *view) (p record.Point, runs []record.Run, name, why string) {
+	runs, why = e.runs(s.Selection)
 	if why != "" {
-		return p, "", why
+		return p, nil, "", why
 	}
 	points := record.Points(runs)
 	if len(points) > 1 && !s.Highest {
-		return p, "", fmt.Sprintf("%s has several points: %s vary", s.Selection, strings.Join(withoutTwin(record.Varying(runs)), ", "))
+		return p, nil, "", fmt.Sprintf("%s has several points: %s vary", s.Selection, strings.Join(withoutTwin(record.Varying(runs)), ", "))
 	}
 	most := -1.0
 	for _, candidate := range points {
@@ -76,14 +106,14 @@ func (s Side) point(e *view) (p record.Point, name, why string) {
 		}
 	}
 	if most < 0 {
-		return p, "", fmt.Sprintf("no throughput was measured in %s", s.Selection)
+		return p, nil, "", fmt.Sprintf("no throughput was measured in %s", s.Selection)
 	}
 	name = s.String()
 	if varying := record.Varying(runs); s.Highest && len(varying) > 0 {
 		levels := record.Label(p.Factors, withoutTwin(varying))
 		name += ", " + levels
 	}
-	return p, name, ""
+	return p, runs, name, ""
 }
 
 // withoutTwin leaves connections out where clients say the same.

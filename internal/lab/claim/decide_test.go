@@ -3,6 +3,7 @@ package claim_test
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -195,6 +196,49 @@ func TestRunsThatCannotBeBelievedDecideNothing(t *testing.T) {
 			got := decide(t, rule, synthetic(t, "a", "vm", runs))
 			require.Equal(t, tc.want, got.Verdict, got.Why)
 			require.Contains(t, got.Why, tc.why)
+		})
+	}
+}
+
+func TestARatioIsDecidedAllTheMoreByAPointThatUsedItsProcessorsUp(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rule     string
+		of, to   bool // used up
+		want     claim.Verdict
+		allMore  bool
+		slowerBy float64 // response times of a in place of the throughput, of those of b
+	}{
+		"nobody":                               {"low: 1.5", false, false, claim.Confirmed, false, 0},
+		"higher, though less than it is":       {"low: 1.5", true, false, claim.Confirmed, true, 0},
+		"higher, as the other is less":         {"low: 1.5", false, true, claim.NotComparable, false, 0},
+		"not higher, though the other is less": {"low: 3", false, true, claim.NotConfirmed, true, 0},
+		"not higher, being less itself":        {"low: 3", true, false, claim.NotComparable, false, 0},
+		"lower, though the other is less":      {"high: 3", false, true, claim.Confirmed, true, 0},
+		"lower, being less itself":             {"high: 3", true, false, claim.NotComparable, false, 0},
+		"both":                                 {"low: 1.5", true, true, claim.NotComparable, false, 0},
+		"in a range":                           {"low: 1.5, high: 3", true, false, claim.NotComparable, false, 0},
+		"slower, being slowed itself":          {"low: 1.5", true, false, claim.NotComparable, false, 2},
+		"slower, though the other is slowed":   {"low: 1.5", false, true, claim.Confirmed, true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			point := func(x, r float64, exhausted bool) []measured {
+				runs := []measured{at(0.99*x, "clients", "6"), at(1.01*x, "clients", "6"), at(x, "clients", "6")}
+				for i := range runs {
+					runs[i].values["response_time_mean"] = r * (1 + 0.01*float64(i))
+					if exhausted {
+						runs[i].idle = 0.05
+					}
+				}
+				return runs
+			}
+			metric := "client.throughput"
+			if tc.slowerBy > 0 {
+				metric = "client.response_time_mean"
+			}
+			got := decide(t, "compare: {metric: "+metric+", of: {record: a}, to: {record: b}, "+tc.rule+"}",
+				synthetic(t, "a", "vm", point(2000, tc.slowerBy, tc.of)), synthetic(t, "b", "vm", point(1000, 1, tc.to)))
+			require.Equal(t, tc.want, got.Verdict, got.Why)
+			require.Equal(t, tc.allMore, strings.Contains(got.Why, ", all the more as the processors of the machine"), got.Why)
 		})
 	}
 }
