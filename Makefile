@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats lab-quick lab-paper lab-servers lab-servers-page chart image cluster-up cluster-down test-cluster docker clean
+.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats lab-quick lab-paper lab-paper-page lab-servers lab-servers-page chart image cluster-up cluster-down test-cluster docker clean
 
 # Tools, run by `go run` at exactly these versions.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
@@ -119,13 +119,19 @@ lab-quick: ## an experiment of two factors on this machine, checked and reported
 	bin/mcmwlab show "$$record"; \
 	bin/mcmwlab report "$$record" --out "$$record/report"
 
+# Whose experiments lab-paper runs: kuechler, pungas, ribeiro or cetin.
+PAPER ?= kuechler
+
 lab-paper: ## the 2018 report's experiments on emulated machines, in short, and the report beside them (as root; some 25 minutes; goes on where it stopped)
 	@.ci/deps memcached
 	@$(MAKE) --no-print-directory build
 	@status=0; \
-	bin/mcmwlab run experiments/kuechler/*.yaml --quick --out-dir results/paper --resume || status=$$?; \
-	bin/mcmwlab report --paper kuechler results/paper/* --out results/paper-report; \
+	bin/mcmwlab run experiments/$(PAPER)/*.yaml --quick --out-dir results/paper --resume || status=$$?; \
+	bin/mcmwlab report --paper $(PAPER) results/paper --out results/paper-report; \
 	exit $$status
+
+lab-paper-page: ## write the results in docs/paper.md from the records of lab-paper
+	bin/mcmwlab fill docs/paper.md
 
 # Where the records of lab-servers go, and more flags for its runs: LABFLAGS= takes the full profiles, which are a day's work.
 RECORDS ?= results/servers

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -30,12 +31,12 @@ func exactRecords(n int) cobra.PositionalArgs {
 }
 
 func newShowCommand() *cobra.Command {
-	var again bool
+	var again, every bool
 	cmd := &cobra.Command{
 		Use:   "show RECORD",
 		Short: "Show the runs of a record with their results and warnings",
 		Long: `Show what an experiment measured: every run, every point with confidence intervals over its repetitions, and the
-warnings of the checks (docs/checks.md).`,
+warnings of the checks (docs/checks.md). Of warnings that many runs have, the first ones.`,
 		Example: `  mcmwlab show results/baseline
   mcmwlab show --check results/baseline`,
 		Args: exactRecords(1),
@@ -50,15 +51,16 @@ warnings of the checks (docs/checks.md).`,
 					return err
 				}
 			}
-			return showRecord(cmd.Context(), r, cmd.OutOrStdout())
+			return showRecord(cmd.Context(), r, every, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVar(&again, "check", false, "make the checks first, and store the warnings in the record in place of earlier ones")
+	cmd.Flags().BoolVar(&every, "all-warnings", false, "show every warning of every run")
 	return cmd
 }
 
-// showRecord writes a record for people.
-func showRecord(ctx context.Context, r *record.Record, w io.Writer) error {
+// showRecord writes a record for people, with every warning or the first ones of each kind.
+func showRecord(ctx context.Context, r *record.Record, every bool, w io.Writer) error {
 	runs, err := r.Runs(ctx)
 	if err != nil {
 		return err
@@ -80,7 +82,7 @@ func showRecord(ctx context.Context, r *record.Record, w io.Writer) error {
 			return err
 		}
 	}
-	writeWarnings(&b, runs, warnings)
+	writeWarnings(&b, runs, warnings, every)
 	_, err = io.WriteString(w, b.String())
 	return err
 }
@@ -122,14 +124,14 @@ func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
 func writeMachines(b *strings.Builder, m record.Manifest) {
 	for _, machine := range m.Machines {
 		like := experiment.Machine{CPUs: machine.CPUs, Memory: machine.Memory, Upload: machine.Upload, Download: machine.Download}.Limits()
+		if like == "" {
+			like = "no limits"
+		}
 		if machine.Preset != "" {
 			like = machine.Preset + ": " + like
 		}
 		if machine.Delay > 0 {
 			like += fmt.Sprintf(", delay %v by %s", time.Duration(machine.Delay*float64(time.Second)), machine.DelayedBy)
-		}
-		if like == "" {
-			like = "no limits"
 		}
 		fmt.Fprintf(b, "%s: %s\n", machine.Name, like)
 	}
@@ -254,28 +256,48 @@ func writePoints(b *strings.Builder, runs []record.Run, source string) error {
 	return table.Flush()
 }
 
-func writeWarnings(b *strings.Builder, runs []record.Run, set []record.Warning) {
-	written := false
-	write := func(who string, w record.Warning) {
-		if !written {
-			fmt.Fprint(b, "\nWarnings:\n")
-			written = true
-		}
-		fmt.Fprintf(b, "  %s: %s: %s\n", who, w.Code, w.Message)
-	}
+// shownWarnings is how many warnings of a kind are shown unless all are.
+const shownWarnings = 3
+
+// writeWarnings writes what is wrong with the set and with its runs. Of each code the first ones, and in which other runs it is, unless
+// every warning is wanted.
+func writeWarnings(b *strings.Builder, runs []record.Run, set []record.Warning, every bool) {
+	var lines, codes []string
+	more := map[string][]int64{} // runs with warnings that are not shown, by code
 	for _, w := range set {
-		write("set", w)
+		lines = append(lines, fmt.Sprintf("set: %s: %s", w.Code, w.Message))
 	}
+	shown := map[string]int{}
 	for _, run := range runs {
-		for _, w := range run.Warnings {
-			write(fmt.Sprintf("run %d", run.ID), w)
+		warnings := run.Warnings
+		if run.State == record.Failed && len(warnings) == 0 {
+			warnings = []record.Warning{{Code: check.RunFailed, Message: run.Error}}
 		}
-		if run.State == record.Failed && len(run.Warnings) == 0 {
-			write(fmt.Sprintf("run %d", run.ID), record.Warning{Code: check.RunFailed, Message: run.Error})
+		for _, w := range warnings {
+			if shown[w.Code]++; every || shown[w.Code] <= shownWarnings {
+				lines = append(lines, fmt.Sprintf("run %d: %s: %s", run.ID, w.Code, w.Message))
+				continue
+			}
+			if more[w.Code] == nil {
+				codes = append(codes, w.Code)
+			}
+			more[w.Code] = append(more[w.Code], run.ID)
 		}
 	}
-	if !written {
+	if len(lines) == 0 {
 		fmt.Fprint(b, "\nNo warnings.\n")
+		return
+	}
+	fmt.Fprint(b, "\nWarnings:\n")
+	for _, code := range codes {
+		ids := make([]string, len(more[code]))
+		for i, id := range more[code] {
+			ids[i] = strconv.FormatInt(id, 10)
+		}
+		lines = append(lines, fmt.Sprintf("%s: in %d more, runs %s; --all-warnings shows them", code, len(ids), strings.Join(ids, ", ")))
+	}
+	for _, line := range lines {
+		fmt.Fprintf(b, "  %s\n", line)
 	}
 }
 

@@ -68,6 +68,24 @@ func TestShowNamesRunsThatFailed(t *testing.T) {
 	assert.Contains(t, stdout, "run 1: run_failed: server a ended: signal: killed")
 }
 
+func TestShowHasTheFirstWarningsOfAKindAndTheRunsOfTheOthers(t *testing.T) {
+	dir := newTestRecord(t)
+	r, err := record.Open(dir)
+	require.NoError(t, err)
+	for repetition := range 5 {
+		require.NoError(t, r.Add(record.Run{Repetition: repetition, State: record.Failed, Error: fmt.Sprint("cause ", repetition)}))
+	}
+	require.NoError(t, r.Close())
+	stdout, _, err := lab(context.Background(), "show", dir)
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "  run 3: run_failed: cause 2\n  run_failed: in 2 more, runs 4, 5; --all-warnings shows them\n")
+	assert.NotContains(t, stdout, "cause 3")
+	stdout, _, err = lab(context.Background(), "show", "--all-warnings", dir)
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "  run 5: run_failed: cause 4\n")
+	assert.NotContains(t, stdout, "more, runs")
+}
+
 func TestExportWritesTheTablesAndNamesThem(t *testing.T) {
 	dir := newTestRecord(t, []float64{1})
 	stdout, _, err := lab(context.Background(), "export", dir)

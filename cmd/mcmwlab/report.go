@@ -40,11 +40,12 @@ factors that vary are given to the x axis, to the lines and to the panels of the
 docs/report.md describes every figure and table, and how saturation and bottleneck are found.
 
 With --paper, set records of a published report's experiments (experiments/NAME/) beside the report: its tables, and its findings with the
-verdict of the records (docs/paper.md). Without NAME, all reports that there are records of.`,
+verdict of the records (docs/paper.md). Without NAME, all reports that there are records of. A directory of records stands for all in it.`,
 		Example: `  mcmwlab report results/sweep
   mcmwlab report results/sweep --figure throughput --out -> throughput.svg
   mcmwlab report results/sweep --table maximum --format latex
-  mcmwlab report --paper kuechler results/paper/*
+  mcmwlab report --paper kuechler results/paper
+  mcmwlab report --paper kuechler results/paper --table findings
   mcmwlab report results/sweep --x keys_per_get --series sharded --select workers=8`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.paper {
@@ -123,10 +124,8 @@ func (f *reportFlags) check() (wanted map[string]string, err error) {
 	if f.view.Command != "" && !slices.Contains(record.Commands, f.view.Command) {
 		return nil, fmt.Errorf("--command %q: expected one of %s", f.view.Command, strings.Join(record.Commands, ", "))
 	}
-	for _, format := range f.formats {
-		if !report.HasFormat(format) {
-			return nil, fmt.Errorf("--format %q: expected one of %s", format, strings.Join(report.Formats, ", "))
-		}
+	if err := f.checkOutput(); err != nil {
+		return nil, err
 	}
 	for _, name := range f.figures {
 		if !slices.Contains(report.FigureNames(), name) {
@@ -138,10 +137,20 @@ func (f *reportFlags) check() (wanted map[string]string, err error) {
 			return nil, fmt.Errorf("--table %q: expected one of %s", name, strings.Join(report.TableNames(), ", "))
 		}
 	}
-	if f.out == "-" && len(f.figures)+len(f.tables) != 1 {
-		return nil, fmt.Errorf("--out -: expected exactly one --figure or --table with it")
-	}
 	return parseSelections(f.selections)
+}
+
+// checkOutput refuses what can't be written in one form or another.
+func (f *reportFlags) checkOutput() error {
+	for _, format := range f.formats {
+		if !report.HasFormat(format) {
+			return fmt.Errorf("--format %q: expected one of %s", format, strings.Join(report.Formats, ", "))
+		}
+	}
+	if f.out == "-" && len(f.figures)+len(f.tables) != 1 {
+		return fmt.Errorf("--out -: expected exactly one --figure or --table with it")
+	}
+	return nil
 }
 
 // parseSelections returns the levels that the flags select, by factor.
@@ -179,33 +188,41 @@ func list(d *report.Data, v report.View, stdout io.Writer) error {
 	return nil
 }
 
-// some writes the figures that were asked for to files or standard output, and prints the tables.
-func (f *reportFlags) some(d *report.Data, v report.View, out string, stdout io.Writer) error {
+// some makes the figures and tables that were asked for.
+func (f *reportFlags) some(d *report.Data, v report.View, out string, stdout io.Writer) (err error) {
+	r := &report.Report{Title: "Tables of " + d.Dir, Rule: report.Rule()}
 	if len(f.figures) > 0 {
-		figures, err := d.Figures(v, f.figures)
-		if err != nil {
-			return err
-		}
-		if out == "-" {
-			_, err := stdout.Write(figures[0].SVG())
-			return err
-		}
-		if err := writeFigures(figures, out, stdout); err != nil {
+		if r.Figures, err = d.Figures(v, f.figures); err != nil {
 			return err
 		}
 	}
-	if len(f.tables) == 0 {
-		return nil
+	if len(f.tables) > 0 {
+		if r.Tables, err = d.Tables(v, f.tables); err != nil {
+			return err
+		}
 	}
-	tables, err := d.Tables(v, f.tables)
-	if err != nil {
+	return f.writeSome(r, out, stdout)
+}
+
+// writeSome writes figures to files or standard output, and prints tables.
+func (f *reportFlags) writeSome(r *report.Report, out string, stdout io.Writer) error {
+	if out == "-" && len(r.Figures) > 0 {
+		_, err := stdout.Write(r.Figures[0].SVG())
 		return err
+	}
+	if len(r.Figures) > 0 {
+		if err := writeFigures(r.Figures, out, stdout); err != nil {
+			return err
+		}
+	}
+	if len(r.Tables) == 0 {
+		return nil
 	}
 	format := "markdown"
 	if len(f.formats) > 0 {
 		format = f.formats[0]
 	}
-	return (&report.Report{Title: "Tables of " + d.Dir, Tables: tables, Rule: report.Rule()}).WriteTables(stdout, format)
+	return r.WriteTables(stdout, format)
 }
 
 // writeFigures writes every figure to its file in the directory, and says so.

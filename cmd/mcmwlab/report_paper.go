@@ -35,6 +35,9 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 	if err != nil {
 		return usageError{err}
 	}
+	if dirs, err = recordsIn(dirs); err != nil {
+		return err
+	}
 	var records []*record.Record
 	defer func() {
 		for _, r := range records {
@@ -58,6 +61,9 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 	if names == nil {
 		names = of
 	}
+	if len(f.figures)+len(f.tables) > 0 && len(names) != 1 {
+		return usageError{fmt.Errorf("--figure and --table are of one report; expected its name behind --paper: %s", strings.Join(of, " or "))}
+	}
 	evidence, err := claim.NewEvidence(ctx, records)
 	if err != nil {
 		return usageError{err}
@@ -74,12 +80,63 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 // checkPaper refuses flags that are about one record.
 func (f *reportFlags) checkPaper() error {
 	switch {
-	case f.list || len(f.figures)+len(f.tables)+len(f.selections)+len(f.formats) > 0 || f.view.X+f.view.Series+f.view.Command != "" || len(f.view.Panels) > 0:
-		return errors.New("--paper goes with --out and --claims alone: its page has the report's tables; leave it out for figures and tables of one record")
-	case f.out == "-":
-		return errors.New("--out -: expected a directory with --paper; the tables go to standard output anyway")
+	case f.list || len(f.selections) > 0 || f.view.X+f.view.Series+f.view.Command != "" || len(f.view.Panels) > 0:
+		return errors.New("--paper goes with --out, --figure, --table, --format and --claims: its figures and tables are those of the report; leave it out for those of one record")
+	case len(f.formats) > 0 && len(f.tables) == 0:
+		return errors.New("--format: expected with --paper only beside --table; its page is HTML")
 	}
-	return nil
+	return f.checkOutput()
+}
+
+// recordsIn returns the directories of records, with those in it in place of a directory that is none itself.
+func recordsIn(dirs []string) (records []string, err error) {
+	for _, dir := range dirs {
+		if record.Is(dir) {
+			records = append(records, dir)
+			continue
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("%s: expected the directory of a record, or one of records: %w", dir, err)}
+		}
+		found := false
+		for _, entry := range entries {
+			if path := filepath.Join(dir, entry.Name()); record.Is(path) {
+				records, found = append(records, path), true
+			}
+		}
+		if !found {
+			return nil, usageError{fmt.Errorf("%s: expected the directory of a record, or one of records: there is no record in it", dir)}
+		}
+	}
+	return records, nil
+}
+
+// chosen returns what of a page was asked for.
+func (f *reportFlags) chosen(page *report.Report) (*report.Report, error) {
+	some := &report.Report{Title: page.Title, Rule: page.Rule}
+	var figures, tables []string
+	for _, figure := range page.Figures {
+		figures = append(figures, figure.Name)
+	}
+	for _, t := range page.Tables {
+		tables = append(tables, t.Name)
+	}
+	for _, name := range f.figures {
+		i := slices.Index(figures, name)
+		if i < 0 {
+			return nil, usageError{fmt.Errorf("--figure %q: expected one of %s", name, strings.Join(figures, ", "))}
+		}
+		some.Figures = append(some.Figures, page.Figures[i])
+	}
+	for _, name := range f.tables {
+		i := slices.Index(tables, name)
+		if i < 0 {
+			return nil, usageError{fmt.Errorf("--table %q: expected one of %s", name, strings.Join(tables, ", "))}
+		}
+		some.Tables = append(some.Tables, page.Tables[i])
+	}
+	return some, nil
 }
 
 // paperArguments tells the name of a report, which may stand first, from directories of records.
@@ -88,7 +145,7 @@ func paperArguments(args []string) (names, dirs []string, err error) {
 		names, args = args[:1], args[1:]
 	}
 	if len(args) == 0 {
-		return nil, nil, fmt.Errorf("--paper: no records; expected the name of a report (%s), if not all, and directories of records, such as results/paper/*", strings.Join(paper.Names, ", "))
+		return nil, nil, fmt.Errorf("--paper: no records; expected the name of a report (%s), if not all, and directories of records, such as results/paper", strings.Join(paper.Names, ", "))
 	}
 	return names, args, nil
 }
@@ -117,6 +174,13 @@ func (f *reportFlags) writePaper(ctx context.Context, name string, records []*re
 		return err
 	}
 	out := orText(f.out, paperOut)
+	if len(f.figures)+len(f.tables) > 0 {
+		some, err := f.chosen(page)
+		if err != nil {
+			return err
+		}
+		return f.writeSome(some, out, stdout)
+	}
 	if err := writeFigures(page.Figures, out, io.Discard); err != nil {
 		return err
 	}

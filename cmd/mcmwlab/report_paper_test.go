@@ -61,20 +61,38 @@ func TestWithoutANameAllReportsOfTheRecordsAreWritten(t *testing.T) {
 	require.FileExists(t, filepath.Join(out, "cetin.html"))
 }
 
+func TestAFigureAndATableOfAReportCanBeHadAlone(t *testing.T) {
+	dir, out := oneServer(t, "kuechler-01-one-server", 3010), filepath.Join(t.TempDir(), "out")
+	stdout, _, err := lab(context.Background(), "report", "--paper", "kuechler", filepath.Dir(dir), "--table", "findings", "--out", out)
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "| 2.1 | Reads of one server saturate at about 3,000 ops/s, the upload bandwidth of its machine. | confirmed |", "of all records in a directory")
+	assert.NotContains(t, stdout, "maximum throughput without middleware")
+	stdout, _, err = lab(context.Background(), "report", "--paper", dir, "--figure", "kuechler-01-one-server-throughput", "--out", "-")
+	require.NoError(t, err)
+	assert.True(t, strings.HasPrefix(stdout, "<svg"), stdout[:min(len(stdout), 40)])
+	assert.NoDirExists(t, out)
+}
+
 func TestRecordsThatCannotStandBesideAReportAreRefused(t *testing.T) {
 	claims := filepath.Join(t.TempDir(), "claims.yaml")
 	require.NoError(t, os.WriteFile(claims, []byte("claims: [{id: a}]\n"), 0o644))
-	record := oneServer(t, "kuechler-01-one-server", 3000)
+	claimsDir := filepath.Dir(claims)
+	record, other := oneServer(t, "kuechler-01-one-server", 3000), oneServer(t, "cetin-01-one-server", 3000)
 	for arguments, want := range map[string]string{
 		"":                              "--paper: no records",
 		"kuechler":                      "--paper: no records",
-		"/no/such/record":               "this is no record of mcmwlab",
+		"/no/such/record":               "/no/such/record: expected the directory of a record, or one of records: ",
+		claimsDir:                       "there is no record in it",
 		sweep(t):                        "none of the records is of a report's experiment",
 		record + " " + record:           "are both records of kuechler-01-one-server",
-		record + " --out -":             "--out -: expected a directory",
-		record + " --figure throughput": "--paper goes with --out and --claims alone",
-		record + " --claims /no/such":   "no such file",
-		record + " --claims " + claims:  `report "": expected one of`,
+		record + " --out -":             "--out -: expected exactly one --figure or --table",
+		record + " --figure throughput": `--figure "throughput": expected one of kuechler-01-one-server-throughput, `,
+		record + " --table maximum":     `--table "maximum": expected one of findings, baseline, `,
+		record + " --x clients":         "its figures and tables are those of the report",
+		record + " --format latex":      "--format: expected with --paper only beside --table",
+		record + " " + other + " --table findings": "expected its name behind --paper: kuechler or cetin",
+		record + " --claims /no/such":              "no such file",
+		record + " --claims " + claims:             `report "": expected one of`,
 	} {
 		_, _, err := lab(context.Background(), append([]string{"report", "--paper"}, strings.Fields(arguments)...)...)
 		require.ErrorContains(t, err, want, arguments)

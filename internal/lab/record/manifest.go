@@ -51,6 +51,12 @@ type Machine struct {
 	DelayedBy string `json:"delayed_by,omitempty"`
 }
 
+// Is reports whether a directory is that of a record.
+func Is(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, manifestName))
+	return err == nil && info.Mode().IsRegular()
+}
+
 // Host is the machine that a set ran on.
 type Host struct {
 	Hostname  string `json:"hostname,omitempty"`

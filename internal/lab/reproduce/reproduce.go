@@ -131,7 +131,7 @@ func (s *Source) records() report.Table {
 }
 
 // findingsName is that of the table of findings.
-const findingsName = "findings-table"
+const findingsName = "findings"
 
 // Texts returns a page's tables for a terminal, without that of the findings, whose lines are too long.
 func Texts(r *report.Report) []table.Table {
