@@ -54,7 +54,7 @@ func (s *plans) check(w io.Writer, file string, quick bool) error {
 	}
 	_, runs := e.Runs()
 	s.runs += runs
-	s.time += time.Duration(runs) * e.Phases.Time()
+	s.time += time.Duration(runs) * e.RunTime()
 	if err := e.WritePlan(w); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *plans) check(w io.Writer, file string, quick bool) error {
 		}
 		_, runs := q.Runs()
 		s.quickRuns += runs
-		s.quickTime += time.Duration(runs) * q.Phases.Time()
+		s.quickTime += time.Duration(runs) * q.RunTime()
 		fmt.Fprintln(w, "\nwith --quick")
 		if err := q.WritePlan(w); err != nil {
 			return err

@@ -135,6 +135,9 @@ func writeMachines(b *strings.Builder, m record.Manifest) {
 		}
 		fmt.Fprintf(b, "%s: %s\n", machine.Name, like)
 	}
+	if m.Dilation > 1 {
+		fmt.Fprintf(b, "dilated: one second of these machines took %g of the one that emulated them\n", m.Dilation)
+	}
 	for _, s := range m.Shortfalls {
 		fmt.Fprintf(b, "note: %s\n", s)
 	}

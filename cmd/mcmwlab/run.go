@@ -164,7 +164,7 @@ func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.
 		return nil, err
 	}
 	showShortfalls(notes, hosts)
-	return testbed.OnHosts(hosts, programs, e.CPUs), nil
+	return testbed.Dilate(testbed.OnHosts(hosts, programs, e.CPUs), e.Dilation), nil
 }
 
 // servers finds the servers that an experiment needs.

@@ -73,7 +73,7 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 			return nil, fmt.Errorf("%s: %w: --resume goes on with what is there", m.dir, record.ErrExists)
 		}
 		_, most := e.Runs()
-		m.expected = time.Duration(max(most-complete, 0)) * e.Phases.Time()
+		m.expected = time.Duration(max(most-complete, 0)) * e.RunTime()
 		s.members = append(s.members, m)
 	}
 	if len(problems) > 0 {

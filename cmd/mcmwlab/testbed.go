@@ -21,7 +21,7 @@ import (
 func hostsOf(e *experiment.Experiment) (testbed.Hosts, error) {
 	switch e.Testbed {
 	case experiment.VMTestbed:
-		hosts, err := vm.New(e.Machines, e.Delay)
+		hosts, err := vm.New(e.Machines, e.Delay, e.Dilation)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func (f *machinesFlags) run(ctx context.Context, args []string, stdout, stderr i
 	if f.bulk < minBulk || f.bulk > maxBulk {
 		return usageError{fmt.Errorf("--bulk %v: expected %v to %v", f.bulk, minBulk, maxBulk)}
 	}
-	e := &experiment.Experiment{}
+	e := &experiment.Experiment{Dilation: 1}
 	if len(args) > 0 {
 		if e, err = readExperiment(args[0], f.quickly); err != nil {
 			return err
@@ -103,7 +103,7 @@ func (f *machinesFlags) run(ctx context.Context, args []string, stdout, stderr i
 	if err != nil {
 		return err
 	}
-	hosts, err := vm.New(e.Machines, e.Delay)
+	hosts, err := vm.New(e.Machines, e.Delay, e.Dilation)
 	if err != nil {
 		return err
 	}

@@ -99,6 +99,14 @@ type Path struct {
 	Download float64 `json:"download"`
 }
 
+// Dilated returns what the path is like to hosts for which time passes slower by that factor than for the clock it was measured by.
+func (p Path) Dilated(factor float64) Path {
+	return Path{
+		RoundTripMean: p.RoundTripMean / factor, RoundTripMin: p.RoundTripMin / factor, RoundTripP99: p.RoundTripP99 / factor,
+		Upload: p.Upload * factor, Download: p.Download * factor,
+	}
+}
+
 // MeasurePath measures the path from this host to a path server: round trips, and for bulk each way the bandwidth.
 func MeasurePath(ctx context.Context, address string, bulk time.Duration) (p Path, err error) {
 	steps := []func(net.Conn) error{

@@ -27,8 +27,9 @@ const (
 	// period is that of processor quotas: a group that has used its share waits for the next. It is long against the slices of
 	// the scheduler (5 ms), short against the times that are measured.
 	period = 20 * time.Millisecond
-	// minQuota is the least that the kernel takes.
-	minQuota = time.Millisecond
+	// minQuota is the least that the kernel takes, maxPeriod the longest period. What less than the quota would do for has a longer one.
+	minQuota  = time.Millisecond
+	maxPeriod = time.Second
 	// emptyTimeout bounds how long the processes of a group may take to end that have been killed.
 	emptyTimeout = 5 * time.Second
 )
@@ -198,8 +199,11 @@ type setting struct{ file, value string }
 
 // files returns what limits are written as, in the order in which they are to be written.
 func (h hierarchy) files(l Limits) (settings []setting) {
-	quota := strconv.FormatInt(max(time.Duration(math.Round(l.CPUs*float64(period))), minQuota).Microseconds(), 10)
-	each := strconv.FormatInt(period.Microseconds(), 10)
+	per, of := period, time.Duration(math.Round(l.CPUs*float64(period)))
+	if l.CPUs > 0 && of < minQuota {
+		per, of = min(time.Duration(float64(minQuota)/l.CPUs), maxPeriod), minQuota
+	}
+	quota, each := strconv.FormatInt(of.Microseconds(), 10), strconv.FormatInt(per.Microseconds(), 10)
 	switch bounded := slices.Contains(h.controllers, "cpu") && l.CPUs > 0; {
 	case bounded && h.unified:
 		settings = append(settings, setting{"cpu.max", quota + " " + each})

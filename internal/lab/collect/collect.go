@@ -75,6 +75,9 @@ func Run(o *testbed.Outputs, r *record.Run) error {
 			return fmt.Errorf("the machine that emulates the hosts: %w", err)
 		}
 	}
+	if o.Dilation > 0 {
+		speedUp(r, o.Dilation)
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -218,6 +219,45 @@ func TestProgramsBesideEachOtherAddUp(t *testing.T) {
 		sources[w.Source] = true
 	}
 	assert.True(t, sources["host:a"] && sources["host:b"] && sources["host"])
+}
+
+func TestWhatWasMeasuredInDilatedTimeIsInTheTimeOfTheMachines(t *testing.T) {
+	var r, slow record.Run
+	o := &testbed.Outputs{
+		Loads: [][]byte{loadResult(0, 1000, time.Millisecond)}, Middlewares: [][]byte{statistics(500, 500, 500, 500, 500)}, Hosts: map[string][]byte{"a": samples(4)},
+	}
+	require.NoError(t, Run(o, &r))
+	o.Dilation = 4
+	require.NoError(t, Run(o, &slow))
+	assert.InDelta(t, r.Seconds/4, slow.Seconds, 1e-12)
+	for _, of := range []struct {
+		source, metric string
+		times          float64
+	}{
+		{"client", "throughput", 4},
+		{"client", "response_time_mean", 0.25},
+		{"client", "response_time_p99", 0.25},
+		{"client", "requests", 1},
+		{"middleware", "throughput", 4},
+		{"middleware", "stage_queue_mean", 0.25},
+		{"middleware", "queue_length_mean", 1},
+	} {
+		assert.InEpsilon(t, of.times*value(t, &r, of.source, of.metric), value(t, &slow, of.source, of.metric), 1e-9, of)
+	}
+	require.Len(t, slow.Windows, len(r.Windows))
+	for i, w := range r.Windows {
+		assert.InDelta(t, w.Start/4, slow.Windows[i].Start, 1e-12)
+		assert.InDelta(t, w.Seconds/4, slow.Windows[i].Seconds, 1e-12)
+	}
+	require.NotEmpty(t, r.Histograms)
+	assert.InDelta(t, r.Histograms[0].Upper/4, slow.Histograms[0].Upper, 1e-12)
+	idle := func(run record.Run) record.Window {
+		i := slices.IndexFunc(run.HostSamples, func(w record.Window) bool { return w.Metric == "cpu_idle" })
+		require.GreaterOrEqual(t, i, 0)
+		return run.HostSamples[i]
+	}
+	assert.InDelta(t, idle(r).Value, idle(slow).Value, 1e-12, "a part of the time is one in any time")
+	assert.InDelta(t, idle(r).Seconds/4, idle(slow).Seconds, 1e-12)
 }
 
 func TestAMultiGetIsAnotherCommand(t *testing.T) {

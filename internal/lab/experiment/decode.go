@@ -104,7 +104,7 @@ type file struct {
 
 func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 	e := &Experiment{
-		Testbed: LocalTestbed, Order: Interleaved, Repetitions: 3, Kubernetes: Kubernetes{Chart: DefaultChart},
+		Testbed: LocalTestbed, Dilation: 1, Order: Interleaved, Repetitions: 3, Kubernetes: Kubernetes{Chart: DefaultChart},
 		Phases: Phases{Populate: true, Restart: true, WarmUp: 2 * time.Second, Duration: 10 * time.Second},
 	}
 	root, err := strictyaml.Mapping(text, "name: value")
@@ -168,6 +168,7 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 	e.completeMachines()
 	if len(d.problems) == 0 {
 		d.design(e, f)
+		d.checkDilation(e, child(root, "testbed"))
 		if e.Quality != nil {
 			d.checkQuality(e, f.quality)
 		}
@@ -258,8 +259,9 @@ func (d *decoder) testbed(n *yaml.Node, key string, e *Experiment) {
 			}
 			d.mapping(n, key, map[string]func(string, *yaml.Node){"server": read("server"), "middleware": read("middleware"), "load": read("load")})
 		},
-		"hosts": func(key string, n *yaml.Node) { e.Machines = d.machines(n, key) },
-		"delay": func(key string, n *yaml.Node) { e.Delay = d.delay(n, key) },
+		"hosts":    func(key string, n *yaml.Node) { e.Machines = d.machines(n, key) },
+		"delay":    func(key string, n *yaml.Node) { e.Delay = d.delay(n, key) },
+		"dilation": func(key string, n *yaml.Node) { e.Dilation = d.dilation(n, key) },
 	})
 	d.checkKind(n, key, d.mapping(n, key, fields), e.Testbed)
 }

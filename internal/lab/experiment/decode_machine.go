@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,6 +36,8 @@ const (
 	maxCPUs   = 1024
 	// maxDelay is more than the way around the earth takes.
 	maxDelay = 10 * time.Second
+	// maxDilation makes a minute nearly two hours.
+	maxDilation = 100
 )
 
 // On moves the experiment to another kind of testbed, as if its file had asked for that kind and no more. What the file says about
@@ -46,7 +49,7 @@ func (e *Experiment) On(kind string) error {
 	if !slices.Contains(testbeds, kind) {
 		return fmt.Errorf("testbed %q; expected one of %s%s", kind, strings.Join(testbeds, ", "), spell.DidYouMean(kind, testbeds))
 	}
-	e.Testbed, e.CPUs, e.Machines, e.Delay = kind, nil, nil, 0
+	e.Testbed, e.CPUs, e.Machines, e.Delay, e.Dilation = kind, nil, nil, 0, 1
 	e.Inventory, e.Kubernetes = "", Kubernetes{Chart: DefaultChart}
 	e.completeMachines()
 	return nil
@@ -117,6 +120,27 @@ func (d *decoder) quantity(n *yaml.Node, key, accepts string, units []unit, low,
 		return err == nil && v >= low
 	})
 	return v
+}
+
+// dilation returns how much slower time passes; 1 after a problem.
+func (d *decoder) dilation(n *yaml.Node, key string) float64 {
+	v := 1.0
+	d.scalar(n, key, fmt.Sprintf("a number from 1 to %d", maxDilation), func(text string) bool {
+		read, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(read >= 1 && read <= maxDilation) {
+			return false
+		}
+		v = read
+		return true
+	})
+	return v
+}
+
+// checkDilation refuses what isn't known how to do in dilated time.
+func (d *decoder) checkDilation(e *Experiment, at *yaml.Node) {
+	if e.Dilation > 1 && slices.ContainsFunc(e.Points, func(p Point) bool { return p.Values.Is(Rate) }) {
+		d.problem(at, "testbed.dilation", "given together with rate: load that comes at a rate isn't dilated; expected one of them")
+	}
 }
 
 // delay returns a time for which packets travel; 0 after a problem.

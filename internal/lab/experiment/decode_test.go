@@ -103,6 +103,8 @@ exp.yaml:13: order: "interlaced"; expected one of interleaved, random, listed; d
 		"cpus":            {"name: a\ntestbed: {kind: vm, hosts: {load: {cpus: 0}}}\n", `exp.yaml:2: testbed.hosts.load.cpus: "0"; expected a number more than 0.01`},
 		"machines":        {"name: a\ntestbed: {kind: vm, hosts: {load: {count: 201}}}\n", `exp.yaml:2: testbed.hosts.load.count: "201"; expected a whole number from 1 to 200`},
 		"a role":          {"name: a\ntestbed: {kind: vm, hosts: {servers: {count: 2}}}\n", `exp.yaml:2: testbed.hosts: unknown key "servers"; did you mean server?`},
+		"a dilation":      {"name: a\ntestbed: {kind: vm, dilation: 0.5}\n", `exp.yaml:2: testbed.dilation: "0.5"; expected a number from 1 to 100`},
+		"a dilated rate":  {"name: a\ntestbed: {kind: vm, dilation: 2}\nconstants: {rate: 100}\n", "testbed.dilation: given together with rate"},
 		"a delay":         {"name: a\ntestbed: {kind: vm, delay: 1h}\n", `exp.yaml:2: testbed.delay: "1h"; expected a duration such as 0.5ms, at most 10s`},
 		"hosts of others": {"name: a\ntestbed: {hosts: {load: {count: 2}}}\n", "exp.yaml:2: testbed.hosts: it is for kind: vm, and this testbed is local"},
 		"a host":          {"name: a\ntestbed: {kind: vm, hosts: {load: azure-a1}}\n", "exp.yaml:2: testbed.hosts.load: not a mapping; expected keys of count, cpus"},

@@ -14,8 +14,10 @@ type Experiment struct {
 	// package testbed: server, middleware, load.
 	CPUs map[string][]int
 	// Machines are those of the testbed vm, by role; Delay is how long a packet travels from one to another.
+	// Dilation is how many seconds pass while one passes for them, at least 1; all times and rates of an experiment are theirs.
 	Machines map[string]Machine
 	Delay    time.Duration
+	Dilation float64
 	// Inventory is the path of the inventory of a testbed over ssh; Kubernetes is how the testbed on a cluster is made.
 	Inventory  string
 	Kubernetes Kubernetes
@@ -76,8 +78,15 @@ type Phases struct {
 // overhead is a guess at what starting, connecting and populating take, for want of experience.
 const overhead = 1500 * time.Millisecond
 
-// Time returns about how long a run takes.
-func (p Phases) Time() time.Duration { return p.WarmUp + p.Duration + p.CoolDown + overhead }
+// RunTime returns about how long a run takes.
+func (e *Experiment) RunTime() time.Duration {
+	return Dilated(e.Phases.WarmUp+e.Phases.Duration, e.Dilation) + e.Phases.CoolDown + overhead
+}
+
+// Dilated returns how long something takes that takes d on machines with that dilation.
+func Dilated(d time.Duration, dilation float64) time.Duration {
+	return time.Duration(float64(d) * dilation)
+}
 
 // Order says in which order the runs are made.
 type Order string

@@ -15,6 +15,7 @@ name: machines
 testbed:
   kind: vm
   delay: 0.5ms
+  dilation: 2.5
   hosts:
     load: {cpus: 0.5, memory: 1792MiB, upload: 100Mbit, download: 0.8Gbit, count: 2}
     server: {count: 4, upload: 50Mbit, preset: azure-a1}
@@ -28,7 +29,9 @@ testbed:
 	var out bytes.Buffer
 	require.NoError(t, e.WritePlan(&out))
 	assert.Contains(t, out.String(), "vm; server: 4 of 1 cpus, 1792MiB, upload 50Mbit, download 800Mbit; middleware: 2 azure-a4; "+
-		"load: 2 of 0.5 cpus, 1792MiB, upload 100Mbit, download 800Mbit; delay 500µs\n")
+		"load: 2 of 0.5 cpus, 1792MiB, upload 100Mbit, download 800Mbit; delay 500µs; time 2.5 times slower\n")
+	assert.Contains(t, out.String(), "runs         3, about 1m35s\n", "three times 1.5 s and 2.5 times 12 s")
+	assert.InDelta(t, 2.5, e.Dilation, 0)
 	assert.Equal(t, "1 of no limits", Machine{Count: 1}.String())
 }
 
@@ -46,6 +49,7 @@ func TestAnExperimentCanMoveToAnotherTestbed(t *testing.T) {
 	assert.Nil(t, e.CPUs)
 	require.NoError(t, e.On("local"))
 	assert.Nil(t, e.Machines)
+	assert.InDelta(t, 1, e.Dilation, 0)
 
 	own := parse(t, "name: own\ntestbed: {kind: vm, delay: 1ms}\n")
 	require.NoError(t, own.On("vm"))

@@ -49,15 +49,15 @@ func (e *Experiment) WritePlan(w io.Writer) error {
 	line("each run", "%s", e.Phases)
 	least, most := e.Runs()
 	if least == most {
-		line("runs", "%d, about %s", least, about(least, e.Phases))
+		line("runs", "%d, about %s", least, e.about(least))
 	} else {
-		line("runs", "%d to %d, about %s to %s", least, most, about(least, e.Phases), about(most, e.Phases))
+		line("runs", "%d to %d, about %s to %s", least, most, e.about(least), e.about(most))
 	}
 	return t.Flush()
 }
 
-func about(runs int, p Phases) time.Duration {
-	return (time.Duration(runs) * p.Time()).Round(time.Second)
+func (e *Experiment) about(runs int) time.Duration {
+	return (time.Duration(runs) * e.RunTime()).Round(time.Second)
 }
 
 // String returns the phases in their order.
@@ -101,6 +101,9 @@ func (e *Experiment) machines() string {
 	}
 	if e.Delay > 0 {
 		parts = append(parts, fmt.Sprintf("delay %v", e.Delay))
+	}
+	if e.Dilation > 1 {
+		parts = append(parts, fmt.Sprintf("time %g times slower", e.Dilation))
 	}
 	if len(parts) == 0 {
 		return ""

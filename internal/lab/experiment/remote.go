@@ -24,7 +24,7 @@ var namespaceForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // kindOfKey says which kind of testbed a key of the testbed belongs to.
 var kindOfKey = map[string]string{
-	"hosts": VMTestbed, "delay": VMTestbed,
+	"hosts": VMTestbed, "delay": VMTestbed, "dilation": VMTestbed,
 	"inventory": SSHTestbed,
 	"chart":     KubernetesTestbed, "values": KubernetesTestbed, "context": KubernetesTestbed, "namespace": KubernetesTestbed,
 }

@@ -31,6 +31,8 @@ type Manifest struct {
 	// Machines are what the testbed's machines were like, if it knows. Shortfalls say in what they were less than was asked for.
 	Machines   []Machine `json:"machines,omitempty"`
 	Shortfalls []string  `json:"shortfalls,omitempty"`
+	// Dilation is how many seconds passed while one passed for the machines, if it wasn't one. All times and rates are theirs.
+	Dilation float64 `json:"dilation,omitempty"`
 	// Path is the round-trip time and the bandwidth between clients and servers, measured before the set.
 	Path []Value `json:"path,omitempty"`
 	// Imported is the format that the record was made from, if it was not measured here.

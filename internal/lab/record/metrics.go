@@ -114,3 +114,17 @@ func Format(metric string, v float64) string {
 	}
 	return fmt.Sprintf("%.4g", v)
 }
+
+// PerTime returns by what values of a metric have to be multiplied if time passed so many times slower for what was measured than for
+// the clock that it was measured by: times are shorter, rates higher. A metric that nobody knows is taken for neither.
+func PerTime(name string, dilation float64) float64 {
+	metric, _ := Describe(name)
+	switch metric.Unit {
+	case Seconds:
+		return 1 / dilation
+	case OperationsPerSecond, BytesPerSecond:
+		return dilation
+	default:
+		return 1
+	}
+}

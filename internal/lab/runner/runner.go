@@ -131,6 +131,7 @@ func (r *runner) create(ctx context.Context) (err error) {
 		return err
 	}
 	m.Versions, m.Host, m.Machines, m.Shortfalls = description.Versions, description.Host, description.Machines, description.Shortfalls
+	m.Dilation = description.Dilation
 	if m.Path, err = r.Testbed.MeasurePath(ctx); err != nil {
 		return err
 	}
@@ -238,7 +239,7 @@ func (r *runner) tell(next *experiment.Slot) {
 	if r.Progress == nil {
 		return
 	}
-	each := r.Experiment.Phases.Time()
+	each := r.Experiment.RunTime()
 	if r.made > 0 {
 		each = time.Since(r.began) / time.Duration(r.made)
 	}

@@ -51,6 +51,8 @@ type Description struct {
 	// Machines are what the hosts are like, if the testbed knows; Shortfalls say in what they are less than was asked for.
 	Machines   []record.Machine
 	Shortfalls []string
+	// Dilation is how many seconds pass while one passes for the machines; 0 if it is one.
+	Dilation float64
 }
 
 // Deployment is servers and middlewares that run. It is used by one goroutine.
@@ -78,4 +80,7 @@ type Outputs struct {
 	Hosts map[string][]byte
 	// Ground is the samples of the machine that the hosts are emulated on; nil if they aren't.
 	Ground []byte
+	// Dilation is how many seconds passed while one passed for the machines; 0 if it was one. The clocks of all programs are this
+	// machine's.
+	Dilation float64
 }

@@ -23,8 +23,9 @@ type features struct {
 	delayed delayer
 	// congestion is how TCP finds its rate in a namespace of this machine.
 	congestion string
-	cpus       int
-	memory     int64 // bytes
+	cpus       float64 // of the time of the machines
+	dilated    bool    // that time passes slower
+	memory     int64   // bytes
 }
 
 // delayer is what can hold packets back, as records call it.
@@ -56,7 +57,7 @@ func able(user int, find func() (*cgroup.Tree, error)) (f features, err error) {
 	if err = f.try(); err != nil {
 		return f, err
 	}
-	f.cpus = runtime.NumCPU()
+	f.cpus = float64(runtime.NumCPU())
 	memory, err := kernel.Memory()
 	f.memory = int64(memory)
 	return f, err
@@ -118,7 +119,7 @@ func tryLine(space *namespace) error {
 
 // bounded returns a machine without the limits that this machine can't exceed.
 func (f features) bounded(m experiment.Machine) experiment.Machine {
-	if m.CPUs >= float64(f.cpus) {
+	if m.CPUs >= f.cpus {
 		m.CPUs = 0
 	}
 	if m.Memory >= f.memory {
@@ -137,17 +138,21 @@ func (f features) shortfalls(machines map[string]experiment.Machine, delay time.
 		if m.Preset != "" {
 			name += " (" + m.Preset + ")"
 		}
-		if m.CPUs > float64(f.cpus) {
-			say("the %s have %d processors instead of %g: this machine has no more", name, f.cpus, m.CPUs)
+		if m.CPUs > f.cpus {
+			say("the %s have %g processors instead of %g: this machine has no more", name, f.cpus, m.CPUs)
 		}
 		if m.Memory > f.memory {
 			say("the %s have %s instead of %s of memory: this machine has no more", name, gibibytes(f.memory), gibibytes(m.Memory))
 		}
-		cpus += float64(m.Count) * min(m.CPUs, float64(f.cpus))
+		cpus += float64(m.Count) * min(m.CPUs, f.cpus)
 		memory += int64(m.Count) * min(m.Memory, f.memory)
 	}
-	if cpus > float64(f.cpus) {
-		say("the machines together have %g processors, which share the %d of this machine: what needs more than these is slower than on machines of their own", cpus, f.cpus)
+	if cpus > f.cpus {
+		of := "this machine"
+		if f.dilated {
+			of += " in dilated time"
+		}
+		say("the machines together have %g processors, which share the %g of %s: what needs more than these is slower than on machines of their own", cpus, f.cpus, of)
 	}
 	if memory > f.memory {
 		say("the machines together have %s of memory, which share the %s of this machine", gibibytes(memory), gibibytes(f.memory))

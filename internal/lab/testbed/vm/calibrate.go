@@ -33,7 +33,7 @@ func (v *Hosts) Calibrate(ctx context.Context, mcmwlab string, bulk time.Duratio
 		if err != nil {
 			return c, fmt.Errorf("measuring %s: %w", m.name, err)
 		}
-		c.Machines = append(c.Machines, Calibrated{machines[i], path})
+		c.Machines = append(c.Machines, Calibrated{machines[i], path.Dilated(v.dilation)})
 	}
 	return c, nil
 }

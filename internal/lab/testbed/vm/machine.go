@@ -16,7 +16,8 @@ import (
 type machine struct {
 	name    string
 	address string
-	like    experiment.Machine
+	like    experiment.Machine // as asked for
+	cpus    float64            // of this machine that it may use; 0: all
 	space   *namespace
 	group   *cgroup.Group
 }
@@ -43,8 +44,8 @@ func (m *machine) SampleFlags() (flags []string) {
 		flags = append(flags, "--group", dir)
 	}
 	cpus := float64(runtime.NumCPU())
-	if m.like.CPUs > 0 {
-		cpus = min(cpus, m.like.CPUs)
+	if m.cpus > 0 {
+		cpus = min(cpus, m.cpus)
 	}
 	return append(flags, "--group-cpus", strconv.FormatFloat(cpus, 'g', -1, 64))
 }

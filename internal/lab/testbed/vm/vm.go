@@ -20,6 +20,7 @@ type Hosts struct {
 	network    *network
 	owner      *cgroup.Owner
 	machines   map[testbed.Role][]*machine
+	dilation   float64
 	probe      *machine // without limits, to measure the others from
 	shortfalls []string
 }
@@ -27,14 +28,16 @@ type Hosts struct {
 // roles are those that have machines, with the third part of their addresses. 0 is the probe's.
 var roles = []testbed.Role{testbed.Load, testbed.Middleware, testbed.Server}
 
-// New makes machines by role, whose packets travel for delay. It refuses before anything is made if this machine can't, and first
-// removes what testbeds that were killed have left. Close must be called.
-func New(machines map[string]experiment.Machine, delay time.Duration) (v *Hosts, err error) {
+// New makes machines by role, whose packets travel for delay, in a time that passes slower by the factor dilation, 1 or more, so that
+// this machine seems to them that much faster. It refuses before anything is made if this machine can't, and first removes what
+// testbeds that were killed have left. Close must be called.
+func New(machines map[string]experiment.Machine, delay time.Duration, dilation float64) (v *Hosts, err error) {
 	features, err := able(os.Geteuid(), cgroup.Find)
 	if err != nil {
 		return nil, fmt.Errorf("the testbed vm: %w", err)
 	}
-	v = &Hosts{machines: map[testbed.Role][]*machine{}, shortfalls: features.shortfalls(machines, delay)}
+	features.cpus, features.dilated = features.cpus*dilation, dilation > 1
+	v = &Hosts{machines: map[testbed.Role][]*machine{}, dilation: dilation, shortfalls: features.shortfalls(machines, delay)}
 	if _, err := features.tree.Clean(); err != nil {
 		// It doesn't keep this testbed from being what was asked for, unless it still uses the machine.
 		v.shortfalls = append(v.shortfalls, fmt.Sprintf("what a lab that was killed has left is still there: %v", err))
@@ -45,7 +48,7 @@ func New(machines map[string]experiment.Machine, delay time.Duration) (v *Hosts,
 			v = nil
 		}
 	}()
-	if v.network, err = newNetwork(delay, features.delayed); err != nil {
+	if v.network, err = newNetwork(experiment.Dilated(delay, dilation), features.delayed); err != nil {
 		return v, err
 	}
 	if v.owner, err = features.tree.Own(); err != nil {
@@ -57,7 +60,7 @@ func New(machines map[string]experiment.Machine, delay time.Duration) (v *Hosts,
 	for r, role := range roles {
 		like := machines[string(role)]
 		for i := range like.Count {
-			m, err := v.add(string(role)+"-"+strconv.Itoa(i), net.IPv4(10, 0, byte(r+1), byte(i+1)), features.bounded(like))
+			m, err := v.add(string(role)+"-"+strconv.Itoa(i), net.IPv4(10, 0, byte(r+1), byte(i+1)), slowed(features.bounded(like), dilation))
 			if err != nil {
 				return v, err
 			}
@@ -81,7 +84,13 @@ func (v *Hosts) add(name string, address net.IP, like experiment.Machine) (*mach
 	if err != nil {
 		return nil, errors.Join(err, space.close())
 	}
-	return &machine{name: name, address: address.String(), like: like, space: space, group: group}, nil
+	return &machine{name: name, address: address.String(), cpus: like.CPUs, space: space, group: group}, nil
+}
+
+// slowed returns what a machine in dilated time has of this one.
+func slowed(m experiment.Machine, dilation float64) experiment.Machine {
+	m.CPUs, m.Upload, m.Download = m.CPUs/dilation, m.Upload/dilation, m.Download/dilation
+	return m
 }
 
 // Kind returns vm.
@@ -104,7 +113,7 @@ func (v *Hosts) Machines() (all []record.Machine, shortfalls []string) {
 	for _, m := range v.all() {
 		all = append(all, record.Machine{
 			Name: m.name, Preset: m.like.Preset, Address: m.address, CPUs: m.like.CPUs, Memory: m.like.Memory,
-			Upload: m.like.Upload, Download: m.like.Download, Delay: v.network.delay.Seconds(), DelayedBy: string(v.network.delayed),
+			Upload: m.like.Upload, Download: m.like.Download, Delay: v.network.delay.Seconds() / v.dilation, DelayedBy: string(v.network.delayed),
 		})
 	}
 	return all, slices.Clone(v.shortfalls)

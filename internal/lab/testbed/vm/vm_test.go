@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,10 +26,15 @@ import (
 // newHosts returns machines that are closed at the test's end.
 func newHosts(t *testing.T, machines map[string]experiment.Machine, delay time.Duration) *Hosts {
 	t.Helper()
+	return newDilated(t, machines, delay, 1)
+}
+
+func newDilated(t *testing.T, machines map[string]experiment.Machine, delay time.Duration, dilation float64) *Hosts {
+	t.Helper()
 	if err := Able(); err != nil {
 		t.Skip(err)
 	}
-	hosts, err := New(machines, delay)
+	hosts, err := New(machines, delay, dilation)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, hosts.Close()) })
 	return hosts
@@ -79,6 +85,27 @@ func TestEachDirectionHasABucketOfTheRateThatWasAskedFor(t *testing.T) {
 	free := hosts.machines[testbed.Load][1]
 	assert.Empty(t, buckets(t, free.space, cardName))
 	assert.Empty(t, buckets(t, hosts.network.space, free.name))
+}
+
+func TestInDilatedTimeMachinesHaveAPartOfEverythingAndSeemAsTheyAre(t *testing.T) {
+	large := experiment.Machine{Count: 1, CPUs: float64(2 * runtime.NumCPU()), Upload: megabits(100), Download: megabits(800)}
+	hosts := newDilated(t, map[string]experiment.Machine{"server": slow, "load": large}, time.Millisecond, 4)
+	server, load := hosts.machines[testbed.Server][0], hosts.machines[testbed.Load][0]
+	found := buckets(t, server.space, cardName)
+	require.Len(t, found, 1)
+	assert.InEpsilon(t, slow.Upload/4*1514/1448, found[0].Rate, 1e-6)
+	assert.InDelta(t, slow.CPUs/4, server.cpus, 1e-9)
+	assert.InDelta(t, float64(runtime.NumCPU())/2, load.cpus, 1e-9, "half of this machine seems twice of it")
+	machines, shortfalls := hosts.Machines()
+	assert.InDelta(t, slow.Upload, machines[1].Upload, 1e-9)
+	assert.InDelta(t, slow.CPUs, machines[1].CPUs, 1e-9)
+	for _, s := range shortfalls {
+		assert.NotContains(t, s, "processors", "there are enough")
+	}
+	if hosts.network.delayed != byNothing {
+		assert.Equal(t, 4*time.Millisecond, hosts.network.delay)
+		assert.InDelta(t, 0.001, machines[0].Delay, 1e-9)
+	}
 }
 
 func TestTheBucketIsSmallAgainstAMeasurementAndLargeEnoughForFrames(t *testing.T) {

@@ -1,0 +1,83 @@
+package testbed
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/middleware"
+)
+
+// Dilate returns a testbed whose hosts are slower by a factor than what they stand for, in everything: t has made their bandwidths a
+// part of what was asked for, their delays a multiple. What is asked for and what comes back is in the time of what they stand for, but
+// for the outputs of the programs, which say what they are in.
+//
+// The method is time dilation: D. Gupta et al., To Infinity and Beyond: Time-Warped Network Emulation, NSDI 2006.
+func Dilate(t Testbed, factor float64) Testbed {
+	if factor == 1 {
+		return t
+	}
+	return dilated{t, factor}
+}
+
+type dilated struct {
+	Testbed
+	factor float64
+}
+
+func (t dilated) Describe(ctx context.Context) (Description, error) {
+	d, err := t.Testbed.Describe(ctx)
+	d.Dilation = t.factor
+	return d, err
+}
+
+func (t dilated) MeasurePath(ctx context.Context) ([]record.Value, error) {
+	values, err := t.Testbed.MeasurePath(ctx)
+	for i := range values {
+		values[i].Value *= record.PerTime(values[i].Metric, t.factor)
+	}
+	return values, err
+}
+
+func (t dilated) Deploy(ctx context.Context, v experiment.Values) (Deployment, error) {
+	d, err := t.Testbed.Deploy(ctx, t.values(v))
+	if err != nil {
+		return nil, err
+	}
+	return dilatedDeployment{d, t}, nil
+}
+
+// values returns settings that mean on the testbed what v means. The middleware is as patient as it would be.
+func (t dilated) values(v experiment.Values) experiment.Values {
+	slower := maps.Clone(v)
+	for _, name := range []string{experiment.ThinkTime, experiment.ServerDelay} {
+		slower[name] = experiment.Dilated(v.Duration(name), t.factor).String()
+	}
+	slower[experiment.MiddlewareFlags] = fmt.Sprintf("--timeout %v --stall-after %v %s", experiment.Dilated(middleware.DefaultTimeout, t.factor),
+		experiment.Dilated(middleware.DefaultStallAfter, t.factor), v[experiment.MiddlewareFlags])
+	return slower
+}
+
+type dilatedDeployment struct {
+	Deployment
+	t dilated
+}
+
+func (d dilatedDeployment) Populate(ctx context.Context, v experiment.Values) error {
+	return d.Deployment.Populate(ctx, d.t.values(v))
+}
+
+func (d dilatedDeployment) Measure(ctx context.Context, m Measurement) (*Outputs, error) {
+	m.Values = d.t.values(m.Values)
+	for _, duration := range []*time.Duration{&m.WarmUp, &m.Duration} {
+		*duration = experiment.Dilated(*duration, d.t.factor)
+	}
+	o, err := d.Deployment.Measure(ctx, m)
+	if o != nil {
+		o.Dilation = d.t.factor
+	}
+	return o, err
+}
