@@ -122,7 +122,7 @@ lab-quick: ## an experiment of two factors on this machine, checked and reported
 # Whose experiments lab-paper runs: kuechler, pungas, ribeiro or cetin.
 PAPER ?= kuechler
 
-lab-paper: ## the 2018 report's experiments on emulated machines, in short, and the report beside them (as root; some 25 minutes; goes on where it stopped)
+lab-paper: ## the 2018 report's experiments on emulated machines, in short, and the report beside them (as root; some 35 minutes; goes on where it stopped)
 	@.ci/deps memcached
 	@$(MAKE) --no-print-directory build
 	@status=0; \

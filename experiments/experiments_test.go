@@ -42,7 +42,7 @@ func TestEveryExperimentOfTheReportsCanBeRunInBothProfiles(t *testing.T) {
 		for i := range full {
 			_, many := full[i].Runs()
 			_, few := quick[i].Runs()
-			require.Less(t, time.Duration(few)*quick[i].Phases.Time(), time.Duration(many)*full[i].Phases.Time(), full[i].Name)
+			require.Less(t, time.Duration(few)*quick[i].RunTime(), time.Duration(many)*full[i].RunTime(), full[i].Name)
 			if full[i].Name != "ribeiro-02-think-time" {
 				require.Equal(t, experiment.VMTestbed, full[i].Testbed, full[i].Name)
 				require.Positive(t, full[i].Delay, full[i].Name)
@@ -52,12 +52,12 @@ func TestEveryExperimentOfTheReportsCanBeRunInBothProfiles(t *testing.T) {
 }
 
 // What make lab-paper promises.
-func TestTheQuickProfilesOfTheReportOf2018TakeLessThanHalfAnHour(t *testing.T) {
+func TestTheQuickProfilesOfTheReportOf2018TakeLessThanFortyMinutes(t *testing.T) {
 	_, quick := suite(t, "kuechler")
 	var all time.Duration
 	for _, e := range quick {
 		_, runs := e.Runs()
-		all += time.Duration(runs) * e.Phases.Time()
+		all += time.Duration(runs) * e.RunTime()
 	}
-	require.Less(t, all, 30*time.Minute)
+	require.Less(t, all, 40*time.Minute)
 }

@@ -35,7 +35,8 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 	if err != nil {
 		return usageError{err}
 	}
-	if dirs, err = recordsIn(dirs); err != nil {
+	opened, err := recordsIn(dirs)
+	if err != nil {
 		return err
 	}
 	var records []*record.Record
@@ -45,7 +46,7 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 		}
 	}()
 	var of []string
-	for _, dir := range dirs {
+	for _, dir := range opened {
 		r, err := record.Open(dir)
 		if err != nil {
 			return err

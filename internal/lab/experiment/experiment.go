@@ -80,7 +80,7 @@ const overhead = 1500 * time.Millisecond
 
 // RunTime returns about how long a run takes.
 func (e *Experiment) RunTime() time.Duration {
-	return Dilated(e.Phases.WarmUp+e.Phases.Duration, e.Dilation) + e.Phases.CoolDown + overhead
+	return Dilated(e.Phases.WarmUp+e.Phases.Duration+overhead, e.Dilation) + e.Phases.CoolDown
 }
 
 // Dilated returns how long something takes that takes d on machines with that dilation.

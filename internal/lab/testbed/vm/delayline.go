@@ -174,7 +174,7 @@ func (l *delayLine) receive(frames *travelling, due time.Time) error {
 }
 
 // move is read or write, and rest sleeps for a grain, without telling Go's scheduler: they are short, and at ten thousand rests a second
-// it would use as much processor time again to find out that there is nothing else to do.
+// telling it takes some twentieth of a processor.
 func move(call uintptr, fd int, data []byte) (n int, err unix.Errno) {
 	done, _, err := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)))
 	return int(done), err

@@ -10,6 +10,12 @@
 // of its own. A token bucket at the machine's end bounds what it sends, one at the port what it receives. Programs are started inside,
 // in a control group that bounds their processor time and memory.
 //
+// Packets travel for a while. In kernels without netem a delay line holds them back, one for all machines, on a thread of this process:
+//
+//	from the machine --> load-0 --redirected--> delay --> queue of frames --> delay --> bridge --> server-0 --> to the machine
+//
+// In dilated time machines have a part of what they stand for, and packets travel longer: New does that, testbed.Dilate the rest.
+//
 // Namespaces have no names: this process holds them by descriptors, programs by being in them. When this process ends, however it
 // does, its programs are killed (package process), and namespaces, cables, bridge and queueing disciplines are gone with the last of
 // them. Control groups stay behind when it is killed; package cgroup knows them by their names and removes them.
