@@ -22,7 +22,7 @@ const (
 	// loadAllowance is what load may take beyond its warm-up and duration: to connect, and to get its last replies.
 	loadAllowance = 60 * time.Second
 	// loadOverlap is for how long load processes go on after their recording, so that those that began later are not recorded without
-	// them.
+	// them, and that the middlewares' windows at the end are of load from one end to the other.
 	loadOverlap = 500 * time.Millisecond
 	// populateTimeout bounds the storing of all keys.
 	populateTimeout = 30 * time.Minute
@@ -326,9 +326,7 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 			"--ratio", v[experiment.Ratio], "--multi-key-get", v[experiment.KeysPerGet],
 			"--warm-up", m.WarmUp.String(), "--test-time", m.Duration.String(), "--seed", strconv.FormatUint(m.Seed+uint64(i), 10))
 		args = append(args, furtherLoadArgs(v, processes)...)
-		if processes > 1 && !v.Is(experiment.Rate) && !slices.Contains(v.Flags(experiment.LoadFlags), "--driver") {
-			args = append(args, "--cool-down", loadOverlap.String())
-		}
+		args = append(args, overlapArgs(v)...)
 		host, err := r.d.t.hosts.Host(Load, i)
 		if err != nil {
 			return err
@@ -344,6 +342,14 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 		r.results = append(r.results, out)
 	}
 	return r.startSamplers(ctx)
+}
+
+// overlapArgs make load go on after its recording. Open loops and other load generators can't.
+func overlapArgs(v experiment.Values) []string {
+	if v.Is(experiment.Rate) || slices.Contains(v.Flags(experiment.LoadFlags), "--driver") {
+		return nil
+	}
+	return []string{"--cool-down", loadOverlap.String()}
 }
 
 // furtherLoadArgs are the flags for what isn't at its default, which may mean another thing in an open loop.

@@ -44,6 +44,24 @@ func TestAStreamKeepsWholeLinesAndSaysHowFarTheyReach(t *testing.T) {
 	s.await(ctx, time.UnixMilli(1<<50))
 }
 
+func TestLoadGoesOnAfterItsRecordingSoThatTheLastWindowIsFull(t *testing.T) {
+	for name, tc := range map[string]struct {
+		setting, value string
+		want           []string
+	}{
+		"a process alone":        {experiment.LoadProcesses, "1", []string{"--cool-down", "500ms"}},
+		"several":                {experiment.LoadProcesses, "3", []string{"--cool-down", "500ms"}},
+		"an open loop":           {experiment.Rate, "100", nil},
+		"another load generator": {experiment.LoadFlags, "--driver memtier", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := experiment.Values{experiment.Rate: experiment.Find(experiment.Rate).Default}
+			v[tc.setting] = tc.value
+			assert.Equal(t, tc.want, overlapArgs(v))
+		})
+	}
+}
+
 func TestAProgramMayUseTheProcessorsOfItsRole(t *testing.T) {
 	var before, after unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(0, &before))
