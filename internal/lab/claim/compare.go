@@ -58,7 +58,7 @@ func (c *Compare) decide(_ context.Context, e *view) (Verdict, string) {
 		c.words(func(v float64) string { return fmt.Sprintf("%.3g", v) }))
 	holds := c.holds(interval.Low, interval.High)
 	ofExhausted, toExhausted := e.exhausted(c.Of.Record, ofRuns), e.exhausted(c.To.Record, toRuns)
-	if verdict := c.allTheMore(holds, ofExhausted != "", toExhausted != ""); verdict != "" {
+	if verdict := c.allTheMore(interval, ofExhausted != "", toExhausted != ""); verdict != "" {
 		return verdict, text + ", all the more as " + ofExhausted + toExhausted
 	}
 	return judge(holds, text, ofExhausted, toExhausted)
@@ -66,8 +66,8 @@ func (c *Compare) decide(_ context.Context, e *view) (Verdict, string) {
 
 // allTheMore returns the verdict if it stands although the processors of one side were used up. Waiting for processors lowers a
 // throughput and lengthens times, and so moves the ratio in a known direction: a rule that holds against it, or that is broken in spite
-// of it, is decided.
-func (c *Compare) allTheMore(holds, ofExhausted, toExhausted bool) Verdict {
+// of it by the whole interval, is decided.
+func (c *Compare) allTheMore(interval sample.Interval, ofExhausted, toExhausted bool) Verdict {
 	_, metric, _ := strings.Cut(c.Metric, ".")
 	raised := ofExhausted // whether the ratio is higher than without
 	switch {
@@ -79,10 +79,11 @@ func (c *Compare) allTheMore(holds, ofExhausted, toExhausted bool) Verdict {
 		return ""
 	}
 	wanted := c.Low != nil // whether a higher ratio speaks for the finding
+	broken := wanted && interval.High < *c.Low || !wanted && interval.Low > *c.High
 	switch {
-	case holds && raised != wanted:
+	case c.holds(interval.Low, interval.High) && raised != wanted:
 		return Confirmed
-	case !holds && raised == wanted:
+	case broken && raised == wanted:
 		return NotConfirmed
 	default:
 		return ""

@@ -243,6 +243,16 @@ func TestARatioIsDecidedAllTheMoreByAPointThatUsedItsProcessorsUp(t *testing.T) 
 	}
 }
 
+func TestAnUnsureRatioIsNotDecidedByProcessorsThatWereUsedUp(t *testing.T) {
+	unsure := []measured{at(500, "clients", "6"), at(2000, "clients", "6"), at(3500, "clients", "6")}
+	sure := []measured{at(990, "clients", "6"), at(1000, "clients", "6"), at(1010, "clients", "6")}
+	for i := range unsure {
+		unsure[i].idle = 0.05
+	}
+	got := decide(t, "compare: {metric: client.throughput, of: {record: a}, to: {record: b}, high: 0.95}", synthetic(t, "a", "vm", unsure), synthetic(t, "b", "vm", sure))
+	require.Equal(t, claim.NotComparable, got.Verdict, "the interval reaches into the range: %s", got.Why)
+}
+
 func TestAnEmulatedMachineMayBeBusyAsLongAsTheOneThatEmulatesItIsNot(t *testing.T) {
 	for name, tc := range map[string]struct {
 		idle map[string]float64 // by source
