@@ -74,23 +74,23 @@ long: deps ## the long behaviour tests: order, mix-up, differential, clients, me
 fuzz: ## run every fuzz target for FUZZTIME (default 60s)
 	@FUZZTIME=$(FUZZTIME) .ci/test fuzz
 
-faults: deps build ## let servers fail under a verified load and write docs/reliability.md (some 6 minutes)
-	bin/mcmwlab faults --markdown docs/reliability.md $(FAULTFLAGS)
+faults: deps build ## let servers fail under a verified load and write docs/results/reliability.md (some 6 minutes)
+	bin/mcmwlab faults --markdown docs/results/reliability.md $(FAULTFLAGS)
 
 soak: deps build ## the same with random faults for DURATION (default 60m)
-	bin/mcmwlab soak --duration $(DURATION) --markdown docs/reliability.md $(SOAKFLAGS)
+	bin/mcmwlab soak --duration $(DURATION) --markdown docs/results/reliability.md $(SOAKFLAGS)
 
 prometheus: deps ## dashboards, rules and alerts, asked of a Prometheus that scrapes mcmw
 	@.ci/test prometheus
 
-load-agreement: deps build ## compare the load generator with memtier_benchmark, in PATH, and write docs/load.md (3 minutes, on a quiet machine)
-	bin/mcmwlab load agreement --markdown docs/load.md $(LOADFLAGS)
+load-agreement: deps build ## compare the load generator with memtier_benchmark, in PATH, and write docs/results/load.md (3 minutes, on a quiet machine)
+	bin/mcmwlab load agreement --markdown docs/results/load.md $(LOADFLAGS)
 
-bench: deps build ## compare with twemproxy and write docs/performance.md (some 25 minutes, on a quiet machine)
-	bin/mcmwlab bench --markdown docs/performance.md --figures docs/figures --json-out-file bin/bench.json --curves connections,offered-load $(BENCHFLAGS)
+bench: deps build ## compare with twemproxy and write docs/results/performance.md (some 25 minutes, on a quiet machine)
+	bin/mcmwlab bench --markdown docs/results/performance.md --figures docs/results/figures --json-out-file bin/bench.json --curves connections,offered-load $(BENCHFLAGS)
 
-bench-scale: deps build ## how the cost grows: write docs/scaling.md (some 10 minutes, on a quiet machine)
-	bin/mcmwlab scale --markdown docs/scaling.md --figures docs/figures --json-out-file bin/scale.json $(BENCHFLAGS)
+bench-scale: deps build ## how the cost grows: write docs/results/scaling.md (some 10 minutes, on a quiet machine)
+	bin/mcmwlab scale --markdown docs/results/scaling.md --figures docs/results/figures --json-out-file bin/scale.json $(BENCHFLAGS)
 
 chart: ## the Helm chart, rendered by Helm 3 and 4 and decoded strictly; no cluster
 	@.ci/test chart
@@ -130,8 +130,8 @@ lab-paper: ## the 2018 report's experiments on emulated machines, in short, and 
 	bin/mcmwlab report --paper $(PAPER) results/paper --out results/paper-report; \
 	exit $$status
 
-lab-paper-page: ## write the results in docs/paper.md from the records of lab-paper
-	bin/mcmwlab fill docs/paper.md
+lab-paper-page: ## write the results in docs/results/paper.md from the records of lab-paper
+	bin/mcmwlab fill docs/results/paper.md
 
 # Where the records of lab-servers go, and more flags for its runs: LABFLAGS= takes the full profiles, which are a day's work.
 RECORDS ?= results/servers
@@ -148,8 +148,8 @@ lab-servers: ## memcached against Redis on this machine: nine experiments and th
 		bin/mcmwlab report "$$record" --out "$$record/report"; \
 	done
 
-lab-servers-page: ## write docs/memcached-and-redis.md from the records of lab-servers
-	bin/mcmwlab fill docs/memcached-and-redis.md
+lab-servers-page: ## write docs/results/memcached-and-redis.md from the records of lab-servers
+	bin/mcmwlab fill docs/results/memcached-and-redis.md
 
 docker: ## build the container image mcmw:VERSION
 	docker build --build-arg VERSION=$(VERSION) --target mcmw -t mcmw:$(VERSION) .

@@ -18,7 +18,7 @@ import (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"../*.md", "*.md", "../deploy/helm/*/*.md"} {
+	for _, pattern := range []string{"../*.md", "*.md", "results/*.md", "runbooks/*.md", "../deploy/helm/*/*.md"} {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, file := range files {

@@ -3,7 +3,7 @@ package experiments
 
 import _ "embed"
 
-// Claims are the key findings of the reports with the rules that decide them (docs/paper.md).
+// Claims are the key findings of the reports with the rules that decide them (docs/results/paper.md).
 //
 //go:embed claims.yaml
 var Claims []byte

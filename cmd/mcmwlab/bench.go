@@ -42,7 +42,7 @@ func newBenchCommand(args []string, stderr io.Writer) *cobra.Command {
 	cmd.Long = `Compare mcmw with twemproxy (nutcracker), with the memcached servers themselves, and with variants of mcmw.
 Starts three memcached and each system on free ports of 127.0.0.1, measures the systems in turn, and prints
 medians and the median ratios to a baseline with their spread. Leave the machine alone meanwhile.`
-	cmd.Example = `  mcmwlab bench --markdown docs/performance.md --figures docs/figures --curves connections,offered-load
+	cmd.Example = `  mcmwlab bench --markdown docs/results/performance.md --figures docs/results/figures --curves connections,offered-load
   mcmwlab bench --quick --only mixed-64,pipelined
   mcmwlab bench --systems mcmw,new --variant new=/tmp/mcmw-new --variant procs1=,--procs=1`
 	flags := cmd.Flags()
@@ -73,7 +73,7 @@ func newScaleCommand(args []string, stderr io.Writer) *cobra.Command {
 	cmd.Long = `Measure how mcmw's throughput, CPU per request and response time change with the number of connections, the size of
 the values, the keys of a multi-get, the servers, the workers and their depth, and the processors, and say by which law
 the cost grows. Leave the machine alone meanwhile.`
-	cmd.Example = `  mcmwlab scale --markdown docs/scaling.md --figures docs/figures
+	cmd.Example = `  mcmwlab scale --markdown docs/results/scaling.md --figures docs/results/figures
   mcmwlab scale --only value-size,keys-per-get`
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.Curves, "only", curves, "curves to measure")

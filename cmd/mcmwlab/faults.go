@@ -47,7 +47,7 @@ fail in one way after the other, and report what clients noticed. The exit code 
 stale value, a lost answer, a leak, a server that did not come back; or if there was an error that the fault does not
 lead to, as there may be on a machine that does not keep up.
 Partitions need root (network namespaces) and are skipped otherwise.`,
-		Example: `  mcmwlab faults --markdown docs/reliability.md
+		Example: `  mcmwlab faults --markdown docs/results/reliability.md
   mcmwlab faults --only kill-any,freeze-one`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -74,7 +74,7 @@ func newSoakCommand(args []string, stderr io.Writer) *cobra.Command {
 		Short: "Let random servers fail in random ways for a long time",
 		Long: `Run mcmw as "mcmwlab faults" does, for as long as asked for, and let random servers fail in random ways, one after the
 other. The exit code is 1 if a promise was broken: a wrong or stale value, a lost answer, a leak.`,
-		Example: `  mcmwlab soak --duration 1h --markdown docs/reliability.md`,
+		Example: `  mcmwlab soak --duration 1h --markdown docs/results/reliability.md`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), "soak", cmd.OutOrStdout(), stderr, func(o faults.Options) (faultRunner, error) {

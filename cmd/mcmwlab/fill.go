@@ -39,7 +39,7 @@ func newFillCommand(stderr io.Writer) *cobra.Command {
 The outputs of commands with --format markdown or --table stand as they are, others as text. What a command says is written to a file beside the page
 if > FILE follows it; what the block holds, such as the figure's link, then stays. Commands that read records are accepted: ` + strings.Join(fillable, ", ") + `.
 Their paths are relative to where mcmwlab runs. The page is written when all have succeeded.`,
-		Example: `  mcmwlab fill docs/memcached-and-redis.md`,
+		Example: `  mcmwlab fill docs/results/memcached-and-redis.md`,
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			page, err := os.ReadFile(args[0])

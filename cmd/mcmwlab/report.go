@@ -40,7 +40,7 @@ factors that vary are given to the x axis, to the lines and to the panels of the
 docs/report.md describes every figure and table, and how saturation and bottleneck are found.
 
 With --paper, set records of a published report's experiments (experiments/NAME/) beside the report: its tables, and its findings with the
-verdict of the records (docs/paper.md). Without NAME, all reports that there are records of. A directory of records stands for all in it.`,
+verdict of the records (docs/results/paper.md). Without NAME, all reports that there are records of. A directory of records stands for all in it.`,
 		Example: `  mcmwlab report results/sweep
   mcmwlab report results/sweep --figure throughput --out -> throughput.svg
   mcmwlab report results/sweep --table maximum --format latex

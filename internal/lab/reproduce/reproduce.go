@@ -66,7 +66,7 @@ func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
 		Title:    s.Report.Author + ": " + s.Report.Title + ", beside the same experiments here",
 		Subtitle: s.Report.Where + "; " + s.about(),
 		Rule: "A finding is confirmed if the rule that decides it holds; not confirmed if it doesn't, or not surely; not comparable here if the records can't decide it: because one is " +
-			"missing, its runs violate checks, its machines are not like the report's, or the processors of the machine that emulates all others were used up. docs/paper.md describes the rules.",
+			"missing, its runs violate checks, its machines are not like the report's, or the processors of the machine that emulates all others were used up. docs/results/paper.md describes the rules.",
 	}
 	counts := map[claim.Verdict]int{}
 	for _, f := range findings {
