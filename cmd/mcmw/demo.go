@@ -45,7 +45,7 @@ type demo struct {
 	options  *demoOptions
 	fleet    *demoFleet
 	m        *middleware.Middleware
-	capacity int    // of the queue, bursts
+	capacity int    // of the queue, batches
 	clients  string // address for clients
 	page     string // URL of the live page, "" for none
 	load     *load.Generator

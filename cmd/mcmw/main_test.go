@@ -53,7 +53,7 @@ func TestACommandLineThatIsNotAcceptedExitsWithTwoAndSaysWhatIs(t *testing.T) {
 		"serve -m a:x --depth two": "mcmw: flag -m, --servers: \"a:x\" has the port \"x\"; a port is a number from 1 to 65535; accepted: ",
 		"serve -m srv+cache":       "mcmw: flag -m, --servers: \"srv+cache\" is not of the form srv+_service._proto.host; accepted: ",
 		"config check -m a -t -1":  "mcmw: flag -t, --workers: \"-1\" is too small; accepted: 0 to 1024; 0 or auto: chosen at start\n",
-		"config print --queue 0":   "mcmw: flag --queue: \"0\" is too small; accepted: 1 to 1048576 bursts\n",
+		"config print --queue 0":   "mcmw: flag --queue: \"0\" is too small; accepted: 1 to 1048576 batches\n",
 		"config check -m a --tls-cert nowhere --tls-key nowhere": "mcmw: flag --tls-cert: \"nowhere\": no such file or directory\n",
 		"serve -m a --auth-file .":                               "mcmw: flag --auth-file: \".\": is a directory\n",
 		"serve a":                                                "mcmw: flag arguments: \"a\" is unexpected; accepted: servers, after -m or --servers with the first of them\n",
@@ -80,7 +80,7 @@ func TestConfigCheckReportsAllErrorsOfTheFileAtOnce(t *testing.T) {
 	require.Empty(t, stdout)
 	require.Equal(t, `mcmw: mcmw.yaml:3: unknown key "wrokers"; did you mean "workers"?
 mcmw: mcmw.yaml:2: depth: "0" is too small; accepted: 1 to 4096 requests
-mcmw: mcmw.yaml:4: queue: "x" is not a whole number; accepted: 1 to 1048576 bursts
+mcmw: mcmw.yaml:4: queue: "x" is not a whole number; accepted: 1 to 1048576 batches
 mcmw: flag --procs: "-1" is too small; accepted: 0 to 1024; 0 or auto: chosen at start
 `, stderr)
 }

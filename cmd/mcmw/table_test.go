@@ -33,7 +33,7 @@ func shownDemo() *demo {
 }
 
 var shownSummary = stats.Summary{
-	Count: 12345, Rate: 12345.4, Errors: 3, Keys: 10000, Misses: 100, Batch: 2.34, Waiting: 4.56, Bursts: 3, Busy: 1.26,
+	Count: 12345, Rate: 12345.4, Errors: 3, Keys: 10000, Misses: 100, Batch: 2.34, Waiting: 4.56, Batches: 3, Busy: 1.26,
 	Mean: 400e3, P50: 300e3, P90: 999.6e3, P99: 12.3e6, P999: 1.5e9,
 	Stages:  [stats.NumStages]float64{2e3, 98e3, 50e3, 200e3, 50e3},
 	Servers: []stats.ServerLoad{{Load: stats.Load{Rate: 12345, Mean: 150e3, P99: 1e6}}, {Load: stats.Load{Errors: 7}}},

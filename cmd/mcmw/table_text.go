@@ -54,7 +54,7 @@ func secondOf(s *stats.Summary, trend []float64, workers, capacity int) []string
 		failed = red + spell.Count(s.Errors) + " requests/s" + plain
 	}
 	return append(lines,
-		rowOf("queue", "%.1f requests waiting, %d of %s places taken", s.Waiting, s.Bursts, spell.Count(float64(capacity))),
+		rowOf("queue", "%.1f requests waiting, %d of %s places taken", s.Waiting, s.Batches, spell.Count(float64(capacity))),
 		rowOf("workers", "%.1f of %d busy, %.1f requests per round", s.Busy, workers, s.Batch),
 		rowOf("keys", "%s", found),
 		rowOf("failed", "%s", failed),

@@ -28,7 +28,7 @@ import (
 //	mcmw_server_stalls_total{server}              times it owed a reply for longer than usual
 //	mcmw_repairs_total{server}                    keys deleted because a write was answered otherwise
 //	mcmw_worker_wait_seconds_total{server}        time that workers stood still for the server's replies
-//	mcmw_queue_length, mcmw_queue_capacity{queue} bursts
+//	mcmw_queue_length, mcmw_queue_capacity{queue} batches
 //	mcmw_queue_requests, mcmw_serving_requests    requests that wait, and that workers have taken and not answered
 //	mcmw_samples_total                            how often the two were sampled
 //	mcmw_sampled_queue_requests_total, mcmw_sampled_serving_requests_total  sums of the samples
@@ -89,8 +89,8 @@ func NewCollector(r *stats.Registry, version string) *Collector {
 			"Times the server owed a reply for so long that only what needed it went on waiting for it.", "server"),
 		repairs: desc("repairs_total",
 			"Keys deleted on a server because it did not have the state that a write to several replicas was answered with.", "server"),
-		queueLength:   desc("queue_length", "Bursts waiting in the queue (a burst is all requests that one read of a connection brought).", "queue"),
-		queueCapacity: desc("queue_capacity", "Bursts the queue can hold.", "queue"),
+		queueLength:   desc("queue_length", "Batches waiting in the queue (a batch is all requests that one read of a connection brought).", "queue"),
+		queueCapacity: desc("queue_capacity", "Batches the queue can hold.", "queue"),
 		waiting:       desc("queue_requests", "Requests waiting in the queue."),
 		serving:       desc("serving_requests", "Requests that workers have taken and not answered."),
 		samples:       desc("samples_total", "How often the numbers of requests that wait and are in service were sampled."),
@@ -191,7 +191,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	gauge(c.workers, float64(s.Workers))
 	gauge(c.busy, float64(s.WorkersBusy))
 	counter(c.busySeconds, seconds(s.BusyTime))
-	out <- prometheus.MustNewConstHistogram(c.rounds, s.Rounds, float64(s.RoundRequests), batches(s))
+	out <- prometheus.MustNewConstHistogram(c.rounds, s.Rounds, float64(s.RoundRequests), roundSizes(s))
 	counter(c.dropped, float64(s.Dropped))
 	gauge(c.connections, float64(s.Open()))
 	counter(c.opened, float64(s.Opened))
@@ -205,13 +205,13 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	counter(c.sent, float64(s.ToClients))
 }
 
-// batches returns the cumulative counts of the rounds' sizes, by bound.
-func batches(s *stats.Snapshot) map[float64]uint64 {
-	m := make(map[float64]uint64, stats.NumBatches-1)
+// roundSizes returns the cumulative counts of the rounds' sizes, by bound.
+func roundSizes(s *stats.Snapshot) map[float64]uint64 {
+	m := make(map[float64]uint64, stats.NumRoundSizes-1)
 	var below uint64
-	for i, n := range s.Batches[:stats.NumBatches-1] {
+	for i, n := range s.RoundSizes[:stats.NumRoundSizes-1] {
 		below += n
-		m[float64(stats.BatchBound(i))] = below
+		m[float64(stats.RoundSizeBound(i))] = below
 	}
 	return m
 }

@@ -94,8 +94,8 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 	}
 	// rounds adds to want what one more round of n requests does.
 	rounds := func(n uint64, want map[string]float64) map[string]float64 {
-		for i := range stats.NumBatches - 1 {
-			if b := stats.BatchBound(i); n <= b {
+		for i := range stats.NumRoundSizes - 1 {
+			if b := stats.RoundSizeBound(i); n <= b {
 				want[fmt.Sprintf("mcmw_worker_round_requests_bucket{le=%q}", fmt.Sprint(float64(b)))]++
 			}
 		}
@@ -144,7 +144,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 		{"a missed key", func() { health.Missed = 1 }, map[string]float64{`mcmw_server_missed_keys{server="b"}`: 1}},
 		{"a stall", func() { health.Stalls++ }, map[string]float64{`mcmw_server_stalls_total{server="b"}`: 1}},
 		{"a repair", func() { w.Repair(1) }, map[string]float64{`mcmw_repairs_total{server="b"}`: 1}},
-		{"bursts that wait", func() { waiting = 3 }, map[string]float64{`mcmw_queue_length{queue="shared"}`: 3}},
+		{"batches that wait", func() { waiting = 3 }, map[string]float64{`mcmw_queue_length{queue="shared"}`: 3}},
 		{
 			"memory that clients take", func() { unread = 5 },
 			map[string]float64{`mcmw_client_memory_bytes{of="requests"}`: 10, `mcmw_client_memory_bytes{of="replies"}`: 5},

@@ -95,7 +95,7 @@ type Report struct {
 	Tick     float64        `json:"tick"`    // seconds between points
 	Length   int            `json:"length"`  // points kept
 	Workers  int            `json:"workers"`
-	Capacity int            `json:"queueCapacity"` // bursts
+	Capacity int            `json:"queueCapacity"` // batches
 	Requests uint64         `json:"requests"`      // since the start
 	Opened   uint64         `json:"opened"`        // client connections since the start
 	Stages   []string       `json:"stages"`        // the names that belong to the points' arrays
@@ -119,8 +119,8 @@ type ServerHealth struct {
 // QueueState is the state of a queue at the last tick.
 type QueueState struct {
 	Name     string `json:"name"`
-	Length   int    `json:"length"`   // bursts
-	Capacity int    `json:"capacity"` // bursts
+	Length   int    `json:"length"`   // batches
+	Capacity int    `json:"capacity"` // batches
 }
 
 // serveStats answers with the points of the last two minutes, or, with ?after=N, those of them that followed point N.

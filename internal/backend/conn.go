@@ -261,7 +261,7 @@ func (c *Conn) EndRound(now int64) *Error {
 }
 
 // Retire gives up a connection on which writes are under way: the server is clean of what it missed only once these have
-// taken effect, or can't any more, which its keeper sees to. That they are missed must be noted afterwards.
+// taken effect, or can't any more, which its prober sees to. That they are missed must be noted afterwards.
 func (c *Conn) Retire() {
 	// What is still being written is not to arrive at all.
 	if c.sock == nil || c.writing != nil || c.sock.CloseWrite() != nil || !c.server.retire(c.sock) {

@@ -61,7 +61,7 @@ func TestAServerThatAnswersEverySecondProbeStaysDown(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.Keep(ctx)
+		s.Probe(ctx)
 	}()
 	s.Failed(assert.AnError)
 	for range 8 {
@@ -84,7 +84,7 @@ func TestAServerComesBackAfterItAnsweredAndForgotWhatItMissed(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.Keep(ctx)
+		s.Probe(ctx)
 	}()
 	c := backend.NewConn(s, time.Second)
 	require.Nil(t, c.Connect(ctx, 0, nil))
@@ -144,7 +144,7 @@ func TestWhatWasMissedIsDeletedOnlyWhenTheWriteThatWasGivenUpIsDone(t *testing.T
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.Keep(ctx)
+		s.Probe(ctx)
 	}()
 	require.Eventually(t, s.Readable, mctest.DefaultTimeout, time.Millisecond)
 	cancel()
@@ -153,5 +153,5 @@ func TestWhatWasMissedIsDeletedOnlyWhenTheWriteThatWasGivenUpIsDone(t *testing.T
 	assert.Equal(t, "deletion", <-order)
 
 	require.Nil(t, c.Connect(context.Background(), 0, nil))
-	c.Retire() // there is no keeper any more: it is closed
+	c.Retire() // there is no prober any more: it is closed
 }

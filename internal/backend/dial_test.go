@@ -236,7 +236,7 @@ func TestAUnixSocketHasNoTLS(t *testing.T) {
 	assert.Contains(t, exchange(t, c, "version\r\n", "\r\n"), "VERSION")
 }
 
-// The keeper's probes take the same way as workers; what they delete may be more than a TLS record holds.
+// The prober's probes take the same way as workers; what they delete may be more than a TLS record holds.
 func TestAServerWithTLSAndAPasswordComesBack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "passwords")
 	require.NoError(t, os.WriteFile(file, []byte("mcmw:secret\n"), 0o600))
@@ -249,7 +249,7 @@ func TestAServerWithTLSAndAPasswordComesBack(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.Keep(ctx)
+		s.Probe(ctx)
 	}()
 	defer func() {
 		cancel()

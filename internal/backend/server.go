@@ -37,7 +37,7 @@ type Options struct {
 type State int32
 
 // The states. A server starts up. It becomes stale when it missed a write, and down after FailureLimit consecutive
-// failures; from both it comes back up through its keeper alone, once it answers and holds nothing that it missed.
+// failures; from both it comes back up through its prober alone, once it answers and holds nothing that it missed.
 const (
 	Up    State = iota
 	Stale       // it answers, and is written to; it may hold keys that missed a write, and serves no read
@@ -50,11 +50,11 @@ var stateNames = [NumStates]string{"up", "stale", "down"}
 // String returns the state's name, the same in metrics and logs.
 func (s State) String() string { return stateNames[s] }
 
-// Server is one memcached server, shared by the workers and its keeper.
+// Server is one memcached server, shared by the workers and its prober.
 type Server struct {
 	// Static after construction.
 	Name string
-	// wake: whoever takes the server out of service -> its keeper. Capacity 1; never closed.
+	// wake: whoever takes the server out of service -> its prober. Capacity 1; never closed.
 	wake chan struct{}
 
 	work
@@ -77,13 +77,13 @@ type Server struct {
 	missed      missed
 	left        missed // keys that live elsewhere now and were written there: see LeaveBehind
 	troubled    bool   // counted in Options.Troubled
-	// retired are connections on which writes were under way when they were given up; the keeper takes them. keeperless: there
-	// is no keeper any more.
+	// retired are connections on which writes were under way when they were given up; the prober takes them. proberless: there
+	// is no prober any more.
 	retired    []*wire.Socket
-	keeperless bool
+	proberless bool
 }
 
-// maxRetired bounds the connections that wait for a server's keeper. What is beyond is closed at once.
+// maxRetired bounds the connections that wait for a server's prober. What is beyond is closed at once.
 const maxRetired = 256
 
 // NewServer returns the server that s names, up.
@@ -118,19 +118,19 @@ func (s *Server) Tune(o Options) {
 	s.missed.limit, s.left.limit = o.MissedMemory, o.MissedMemory
 }
 
-// Move makes addr what is dialled. Connections to the former address are not used again, and since nobody knows what a
-// server there holds, it serves no read until its keeper has seen to that.
+// Move makes addr what is dialled. Connections to the previous address are not used again, and since nobody knows what a
+// server there holds, it serves no read until its prober has seen to that.
 func (s *Server) Move(addr string) {
 	s.mu.Lock()
-	former := s.addr
+	previous := s.addr
 	s.addr = addr
 	s.mu.Unlock()
-	if former == addr {
+	if previous == addr {
 		return
 	}
 	s.moves.Add(1)
 	s.failures.Store(0)
-	s.options.Load().Log.Info("a server has another address", "server", s.Name, "was", former, "address", addr)
+	s.options.Load().Log.Info("a server has another address", "server", s.Name, "was", previous, "address", addr)
 	s.MissedAll(errors.New("moved to " + addr))
 }
 
@@ -165,11 +165,11 @@ func (s *Server) Suspect() {
 	s.stalls++
 	s.trouble(true)
 	s.options.Load().Log.Warn("a server does not answer; only what needs it waits for it", "server", s.Name)
-	s.callKeeper()
+	s.wakeProber()
 }
 
-// callKeeper wakes the keeper.
-func (s *Server) callKeeper() {
+// wakeProber wakes the prober.
+func (s *Server) wakeProber() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -302,7 +302,7 @@ func (s *Server) Reclaim() {
 	}
 }
 
-// change sets the state and wakes the keeper; mu is held.
+// change sets the state and wakes the prober; mu is held.
 func (s *Server) change(to State, why error) {
 	from := State(s.state.Load())
 	if from == to {
@@ -329,14 +329,14 @@ func (s *Server) change(to State, why error) {
 		return
 	}
 	s.options.Load().Log.Warn("a server is "+to.String(), "server", s.Name, "was", from.String(), "why", why)
-	s.callKeeper()
+	s.wakeProber()
 }
 
-// retire leaves a retired socket to the keeper; false means that the caller has to close it.
+// retire leaves a retired socket to the prober; false means that the caller has to close it.
 func (s *Server) retire(sock *wire.Socket) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.keeperless || len(s.retired) == maxRetired {
+	if s.proberless || len(s.retired) == maxRetired {
 		return false
 	}
 	s.retired = append(s.retired, sock)

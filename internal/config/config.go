@@ -41,7 +41,7 @@ type Config struct {
 
 	Workers int // 0: chosen at start
 	Depth   int
-	Queue   int // bursts
+	Queue   int // batches
 	Shed    bool
 	Pool    string
 	Procs   int // GOMAXPROCS; 0: the Go runtime's choice

@@ -241,8 +241,8 @@ var Options = []Option{
 	},
 	{
 		Name: "queue", Default: strconv.Itoa(middleware.DefaultQueue), Group: groupWorkers,
-		kind: count{field: func(c *Config) *int { return &c.Queue }, min: 1, max: maxQueue, unit: "bursts"},
-		Help: "capacity of the queue before the workers; a burst is what one read of a connection brought",
+		kind: count{field: func(c *Config) *int { return &c.Queue }, min: 1, max: maxQueue, unit: "batches"},
+		Help: "capacity of the queue before the workers; a batch is what one read of a connection brought",
 	},
 	{
 		Name: "queue-full", Default: queueBlock, Group: groupWorkers,
@@ -251,7 +251,7 @@ var Options = []Option{
 			choose: func(c *Config, w string) { c.Shed = w == queueShed },
 			chosen: func(c *Config) string { return map[bool]string{false: queueBlock, true: queueShed}[c.Shed] },
 		},
-		Help: "what happens to a burst for which the queue has no room: its client waits, or gets a SERVER_ERROR for each request, of which nothing is done",
+		Help: "what happens to a batch for which the queue has no room: its client waits, or gets a SERVER_ERROR for each request, of which nothing is done",
 	},
 	{
 		Name: "pool", Default: poolShared, Group: groupWorkers,

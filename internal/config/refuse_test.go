@@ -81,8 +81,8 @@ var badValues = []struct {
 	{"workers", "4.5", `"4.5" is not a whole number; accepted: `},
 	{"depth", "0", `"0" is too small; accepted: 1 to 4096 requests`},
 	{"depth", "4097", `"4097" is too large; accepted: 1 to 4096 requests`},
-	{"queue", "0", `"0" is too small; accepted: 1 to 1048576 bursts`},
-	{"queue", "1048577", `"1048577" is too large; accepted: 1 to 1048576 bursts`},
+	{"queue", "0", `"0" is too small; accepted: 1 to 1048576 batches`},
+	{"queue", "1048577", `"1048577" is too large; accepted: 1 to 1048576 batches`},
 	{"queue-full", "drop", `"drop" is unknown; accepted: block, shed`},
 	{"get-error", "hit", `"hit" is unknown; accepted: error, miss`},
 	{"failure-limit", "0", `"0" is too small; accepted: 1 to 1000`},
@@ -198,7 +198,7 @@ func TestABadValueIsRefusedAlsoWhereItIsOverridden(t *testing.T) {
 	require.Equal(t, []string{
 		`mcmw.yaml:1: depth: "none" is not a whole number; accepted: 1 to 4096 requests`,
 		`env MCMW_DEPTH: "0" is too small; accepted: 1 to 4096 requests`,
-		`flag --queue: "0" is too small; accepted: 1 to 1048576 bursts`,
+		`flag --queue: "0" is too small; accepted: 1 to 1048576 batches`,
 	}, lines)
 }
 

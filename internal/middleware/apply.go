@@ -15,7 +15,7 @@ import (
 
 // Apply makes the middleware serve with other options while clients are connected: servers come, go, get other names,
 // weights or addresses, and the tunables change. No request fails for it. A server that only has another address costs the
-// requests that are with its former one; anything else is exchanged between two requests of every connection: what came
+// requests that are with its previous one; anything else is exchanged between two requests of every connection: what came
 // before is served as it was, and what comes after waits for that.
 //
 // A server that joins, or has another address, may hold anything, and serves no read until Options.Rejoin is done; one that
@@ -45,16 +45,16 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if o.Security != m.options.Security {
 		return errors.New("TLS and authentication cannot change while clients are served, but for the contents of their files; restart instead")
 	}
-	former := m.pool.Load()
-	servers, joined, now := m.serversFor(o, former.servers)
+	previous := m.pool.Load()
+	servers, joined, now := m.serversFor(o, previous.servers)
 	readdressed := onlyAddresses(m.options, o)
 	m.options = o
 	if readdressed {
 		return nil
 	}
 	next := newPool(o, router, servers)
-	moved := !slices.Equal(former.options.Servers, o.Servers) || former.options.Placement != o.Placement
-	next.inherit(former, now, moved)
+	moved := !slices.Equal(previous.options.Servers, o.Servers) || previous.options.Placement != o.Placement
+	next.inherit(previous, now, moved)
 	if m.work == nil {
 		m.pool.Store(next)
 		m.entrance.Exchange(func() *queue.Lanes { return next.lanes })
@@ -62,15 +62,15 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 		return nil
 	}
 	for _, s := range joined {
-		m.keep(s)
+		m.startProber(s)
 	}
-	next.man(&m.shared, m.appendStats)
+	next.makeWorkers(&m.shared, m.appendStats)
 	next.connect(ctx)
 	for _, s := range joined {
 		s.AwaitReadable(ctx, time.Now().Add(o.ConnectTimeout))
 	}
 	m.entrance.Exchange(func() *queue.Lanes {
-		former.stop()
+		previous.stop()
 		if moved {
 			for _, s := range servers {
 				s.Reclaim()
@@ -81,7 +81,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 		next.start(m.work, m.registry)
 		return next.lanes
 	})
-	for _, s := range former.servers {
+	for _, s := range previous.servers {
 		if !slices.Contains(servers, s) {
 			m.release(s)
 		}
@@ -96,10 +96,10 @@ func onlyAddresses(a, b Options) bool {
 	return alike && reflect.DeepEqual(a, b)
 }
 
-// serversFor returns the servers of o, in its order; those of them that join; and what each of former is now, if it stays.
-func (m *Middleware) serversFor(o Options, former []*backend.Server) (servers, joined []*backend.Server, now map[*backend.Server]*backend.Server) {
+// serversFor returns the servers of o, in its order; those of them that join; and what each of previous is now, if it stays.
+func (m *Middleware) serversFor(o Options, previous []*backend.Server) (servers, joined []*backend.Server, now map[*backend.Server]*backend.Server) {
 	named, leaving := map[string]*backend.Server{}, map[string]*backend.Server{} // by name, and by address
-	for _, s := range former {
+	for _, s := range previous {
 		named[s.Name], leaving[s.Addr()] = s, s
 	}
 	for _, wanted := range o.Servers {
@@ -131,16 +131,16 @@ func (m *Middleware) serversFor(o Options, former []*backend.Server) (servers, j
 	return servers, joined, now
 }
 
-// keep starts the keeper of s; applying is held.
-func (m *Middleware) keep(s *backend.Server) {
+// startProber starts the prober of s; applying is held.
+func (m *Middleware) startProber(s *backend.Server) {
 	ctx, cancel := context.WithCancel(m.work)
-	m.keeping[s] = cancel
-	m.keepers.Go(func() { s.Keep(ctx) })
+	m.stopProber[s] = cancel
+	m.background.Go(func() { s.Probe(ctx) })
 }
 
 // release ends what was begun for s, which has left; applying is held.
 func (m *Middleware) release(s *backend.Server) {
-	m.keeping[s]()
-	delete(m.keeping, s)
+	m.stopProber[s]()
+	delete(m.stopProber, s)
 	s.Remove()
 }

@@ -403,7 +403,7 @@ func TestWritesOfAllKindsAtOnceLeaveReplicasEqual(t *testing.T) {
 }
 
 func TestFlushesAmongTheWritesLeaveReplicasEqual(t *testing.T) {
-	// Small batches: what is compared was written since the last flush.
+	// Small roundSizes: what is compared was written since the last flush.
 	testDivergence(t, min(crowdKeys(30), 200), 10, func(w *writer, key string) (write, error) {
 		switch w.random.IntN(1000) {
 		case 0:

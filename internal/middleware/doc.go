@@ -5,42 +5,42 @@
 //	  conn ------> reader goroutine ---.                           .--> worker --- conn to server 1 ---> memcached
 //	                 read, parse       |     +---------------+     |      plan     conn to server 2 ---> memcached
 //	  conn ------> reader goroutine ---+---> | bounded chan  | ----+      send     conn to server n ---> memcached
-//	                 stamp, enqueue    |     |  of bursts    |     |      collect
+//	                 stamp, enqueue    |     |   of batches  |     |      collect
 //	  conn ------> reader goroutine ---'     +---------------+     '--> worker --- its own connections
 //	    ^                                                                 |
-//	    '------------------------- reply, one write per burst and round --'
+//	    '------------------------- reply, one write per batch and round --'
 //
 //	created          enqueued                     dequeued              sent          received        replied
 //	   |------ net ------|--------- queue -----------|------ worker ------|--- server ----|---- reply ----|
 //
 // # What travels
 //
-// The complete requests that one read of a connection brought, up to 256, are a burst, the element of the queue. The reader
-// reads into a pooled buffer, and the requests of the burst point into it; a request's bytes are written to the servers from there
+// The complete requests that one read of a connection brought, up to 256, are a batch, the element of the queue. The reader
+// reads into a pooled buffer, and the requests of the batch point into it; a request's bytes are written to the servers from there
 // and not copied in between (pieces of up to 256 bytes are, next to each other, because that is cheaper than another entry
-// of a writev). The buffer belongs to the reader until the burst is queued, then to the worker that takes it, which gives
+// of a writev). The buffer belongs to the reader until the batch is queued, then to the worker that takes it, which gives
 // it back at the end of its round. A server's reply is read into the worker's buffer for that server and written to the
 // client from there.
 //
 // A worker takes up to depth waiting requests at a time: that is a round. If it had to wait for the first, it lets the readers
 // that are ready put theirs before it looks for more, unless the depth is 1. It plans them in order, writes once per server,
 // reads the replies server by server, and answers each client with one write as soon as all of the client's requests of
-// the round are complete. With depth 1 it is the synchronous worker: one request in service. A burst longer than the depth
+// the round are complete. With depth 1 it is the synchronous worker: one request in service. A batch longer than the depth
 // takes several rounds of the same worker.
 //
 // # Order
 //
 //  1. Replies come in the order of a connection's requests, and a request sees the effects of the earlier ones: a
-//     connection has at most one burst between being queued and being answered, so that its bursts never overtake each
-//     other, whatever the number of workers. Within a burst the requests to one server travel over one connection in the
+//     connection has at most one batch between being queued and being answered, so that its batches never overtake each
+//     other, whatever the number of workers. Within a batch the requests to one server travel over one connection in the
 //     client's order. A cas with several replicas, which needs two steps, ends its round, so that what follows it in the
-//     burst is sent when both are done.
+//     batch is sent when both are done.
 //  2. The writes of one key are applied in one order on all its replicas. A worker holds the key's lock (a stripe of
 //     package keylock) from before it writes until every replica has answered; so no other worker writes the key, or reads
 //     it, while some of the replicas have the write and others not. A worker takes locks without waiting while it has
 //     other requests in service: what it can't have is served in its next round, which waits for it while it holds nothing.
 //     Several writes of one key may be in one round: they go down the same connections in the same order. What names a
-//     key that an earlier request of its burst reads is for the next round: a read may have to be asked of another server,
+//     key that an earlier request of its batch reads is for the next round: a read may have to be asked of another server,
 //     and nothing that it must not see, or that must not miss what it sees, is under way meanwhile. The shared queue and
 //     parallel work on different keys stay; the price is in docs/replication.md.
 //  3. A byte that answers one request never reaches another: a worker matches replies to requests by their order on the
@@ -58,7 +58,7 @@
 // # Failures
 //
 // A server is up, stale or down (backend.State). A write that a server did not acknowledge makes it stale: it is written to,
-// but serves no read. Failures in a row make it down: requests fail at once, and the ring stays as it is. One keeper
+// but serves no read. Failures in a row make it down: requests fail at once, and the ring stays as it is. One prober
 // goroutine per server brings it back: it probes with growing pauses until the server answers several times in a row,
 // deletes on it the keys whose writes it missed (or flushes it, if they are too many to be remembered), and puts it up. A
 // read that a server fails is planned again on the key's other servers, in a second step of the same round and within
@@ -74,18 +74,18 @@
 //
 // With PoolShared all workers serve one queue. With PoolPerServer every server has a read queue with workers of its own and
 // a write queue with one writer; a write belongs to its key's first server, a read to the server that is to answer it. A
-// burst stands in the queue of its next request and goes from queue to queue until it is answered, so that the order
+// batch stands in the queue of its next request and goes from queue to queue until it is answered, so that the order
 // within its connection is the same. The writer sends all the writes that wait, to all their replicas, before it reads the
 // first reply. A slow server holds up the requests that need it; those of other servers' queues go on.
 //
 // A client that does not read its replies costs no worker: what its socket doesn't take is handed to a goroutine of the
-// connection, which puts the rest of the burst back on the queue once the client has read. A worker waits for nothing but
+// connection, which puts the rest of the batch back on the queue once the client has read. A worker waits for nothing but
 // its servers, and key locks that others hold while they wait for theirs.
 //
 // # Other options while clients are served
 //
 // Apply makes a new pool: router, queues, workers with connections. The entrance to the queues (queue.Entrance) knows every
-// burst between being queued and leaving the workers; once none is there, and before the next is let in, the new
+// batch between being queued and leaving the workers; once none is there, and before the next is let in, the new
 // pool takes the place of the old one. So no two requests are ever served by two placements at once. The servers' state, the
 // key locks and the counts stay. A server that joins is cleaned before it serves reads. Of a key that moves, the
 // servers that held it are told when it is written elsewhere (backend.Server.LeaveBehind), and drop it before they may
@@ -93,7 +93,7 @@
 //
 // # Memory
 //
-// What clients can take is bounded: a connection has one burst under way and one that was read meanwhile; buffers above
+// What clients can take is bounded: a connection has one batch under way and one that was read meanwhile; buffers above
 // 16 KiB, and replies that slow clients have not read, are counted over all connections (Options.ClientMemory). A reader
 // that finds no memory for a large request waits; no complete request waits with it.
 //

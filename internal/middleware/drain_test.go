@@ -48,13 +48,13 @@ func startHeldUp(t *testing.T, o middleware.Options) *heldUp {
 	t.Cleanup(func() { h.proxy.Inject(mctest.Fault{}) })
 	value := strings.Repeat("v", 600)
 	for i, c := range h.clients {
-		var burst, want strings.Builder
+		var batch, want strings.Builder
 		for n := range 50 {
-			fmt.Fprintf(&burst, "incr %d-count 1\r\nset %d-key-%d 0 0 %d noreply\r\n%s\r\nget %d-key-%d\r\n", i, i, n, len(value), value, i, n)
+			fmt.Fprintf(&batch, "incr %d-count 1\r\nset %d-key-%d 0 0 %d noreply\r\n%s\r\nget %d-key-%d\r\n", i, i, n, len(value), value, i, n)
 			fmt.Fprintf(&want, "%d\r\nVALUE %d-key-%d 0 %d\r\n%s\r\nEND\r\n", n+1, i, n, len(value), value)
 		}
 		h.want = append(h.want, want.String())
-		require.NoError(t, c.Send([]byte(burst.String())))
+		require.NoError(t, c.Send([]byte(batch.String())))
 	}
 	require.True(t, h.IsReady())
 	h.Cancel()
@@ -291,12 +291,12 @@ func drainUnderLoad(t *testing.T, m *mwtest.MW, round int) {
 		done.Go(func() {
 			value := fmt.Sprintf("%d-%d", round, id)
 			for n := range warmUp + 1 {
-				var burst, want strings.Builder
+				var batch, want strings.Builder
 				for k := range 1 + (id+n)*7%60 {
-					fmt.Fprintf(&burst, "set %d-%d 0 0 %d\r\n%s\r\nget %d-%d absent\r\n", id, k, len(value), value, id, k)
+					fmt.Fprintf(&batch, "set %d-%d 0 0 %d\r\n%s\r\nget %d-%d absent\r\n", id, k, len(value), value, id, k)
 					fmt.Fprintf(&want, "STORED\r\nVALUE %d-%d 0 %d\r\n%s\r\nEND\r\n", id, k, len(value), value)
 				}
-				err := c.Send([]byte(burst.String()))
+				err := c.Send([]byte(batch.String()))
 				var got string
 				if n < warmUp {
 					for err == nil && len(got) < want.Len() {

@@ -62,7 +62,7 @@ type laneChooser struct {
 	turn    atomic.Uint32
 }
 
-func (c *laneChooser) choose(b *request.Burst) {
+func (c *laneChooser) choose(b *request.Batch) {
 	lane := -1
 	for i := range b.Requests {
 		r := &b.Requests[i]

@@ -63,13 +63,13 @@ func requests() *rapid.Generator[planned] {
 
 // historian is one client of a history.
 type historian struct {
-	number int
-	client *mctest.Client
-	bursts [][]planned
-	keys   []string
-	tokens []string // by key: the last cas seen
-	clock  *atomic.Int64
-	serial *atomic.Int64 // numbers the written values
+	number  int
+	client  *mctest.Client
+	batches [][]planned
+	keys    []string
+	tokens  []string // by key: the last cas seen
+	clock   *atomic.Int64
+	serial  *atomic.Int64 // numbers the written values
 
 	made [][]*operation // by key
 	err  error
@@ -78,14 +78,14 @@ type historian struct {
 // noToken is a cas that no item has.
 const noToken = "18446744073709551614"
 
-// run sends the bursts one after the other, each as one piece, and notes what comes back.
+// run sends the batches one after the other, each as one piece, and notes what comes back.
 func (h *historian) run() {
 	h.tokens = slices.Repeat([]string{noToken}, len(h.keys))
 	h.made = make([][]*operation, len(h.keys))
-	for _, burst := range h.bursts {
+	for _, batch := range h.batches {
 		var text strings.Builder
 		var pending []*sentRequest
-		for _, p := range burst {
+		for _, p := range batch {
 			r := h.compose(p)
 			text.WriteString(r.text)
 			pending = append(pending, r)
@@ -333,21 +333,21 @@ type historyBench struct {
 	serial  atomic.Int64
 }
 
-// record lets clients carry out their bursts on fresh keys, and returns each key's operations; the last are the readings
+// record lets clients carry out their batches on fresh keys, and returns each key's operations; the last are the readings
 // of all its servers.
-func (b *historyBench) record(t *testing.T, m *mwtest.MW, router *route.Router, bursts [][][]planned) (keys []string, history [][]*operation, err error) {
+func (b *historyBench) record(t *testing.T, m *mwtest.MW, router *route.Router, batches [][][]planned) (keys []string, history [][]*operation, err error) {
 	t.Helper()
 	for range historyKeys {
 		keys = append(keys, fmt.Sprintf("%d-key", b.serial.Add(1)))
 	}
 	history = make([][]*operation, historyKeys)
 	var wg sync.WaitGroup
-	clients := make([]*historian, len(bursts))
-	for i := range bursts {
+	clients := make([]*historian, len(batches))
+	for i := range batches {
 		c, err := mctest.Dial(m.Addr())
 		require.NoError(t, err)
 		defer c.Close()
-		clients[i] = &historian{number: i, client: c, bursts: bursts[i], keys: keys, clock: &b.clock, serial: &b.serial}
+		clients[i] = &historian{number: i, client: c, batches: batches[i], keys: keys, clock: &b.clock, serial: &b.serial}
 	}
 	start := newBarrier(len(clients))
 	for _, h := range clients {
@@ -388,9 +388,9 @@ func (b *historyBench) record(t *testing.T, m *mwtest.MW, router *route.Router, 
 	return keys, history, nil
 }
 
-// testLinearizable draws middlewares and what clients do, and checks what they saw. burst is the largest number of requests
+// testLinearizable draws middlewares and what clients do, and checks what they saw. batch is the largest number of requests
 // that a client sends together.
-func testLinearizable(t *testing.T, burst int) {
+func testLinearizable(t *testing.T, batch int) {
 	checks := "15"
 	if long() {
 		checks = "300"
@@ -411,14 +411,14 @@ func testLinearizable(t *testing.T, burst int) {
 			StallAfter: rapid.SampledFrom([]time.Duration{middleware.DefaultStallAfter, hasty / 4}).Draw(r, "stall after"),
 			Timeout:    stopPatience,
 		}
-		bursts := rapid.SliceOfN(rapid.SliceOfN(rapid.SliceOfN(requests(), 1, burst), 1, 6), 2, 4).Draw(r, "clients")
+		batches := rapid.SliceOfN(rapid.SliceOfN(rapid.SliceOfN(requests(), 1, batch), 1, 6), 2, 4).Draw(r, "clients")
 		router, err := route.New(o.Servers, o.Placement)
 		require.NoError(r, err)
 		m := mwtest.Start(t, o)
 		defer func() { require.NoError(r, m.Stop()) }()
 		// What happens is the scheduler's choice as well: every plan gets several chances.
 		for range 10 {
-			keys, history, err := b.record(t, m, router, bursts)
+			keys, history, err := b.record(t, m, router, batches)
 			require.NoError(r, err)
 			histories++
 			for k, key := range keys {

@@ -30,17 +30,17 @@ type Middleware struct {
 	ready chan struct{} // closed when clients are accepted
 
 	// pool serves, or will; replaced by Apply.
-	pool      atomic.Pointer[pool]
-	serving   atomic.Bool
-	listeners []listener     // owned by Listen, then by Run
-	keepers   sync.WaitGroup // goroutines that end with work
+	pool       atomic.Pointer[pool]
+	serving    atomic.Bool
+	listeners  []listener     // owned by Listen, then by Run
+	background sync.WaitGroup // goroutines that end with work
 
 	// applying guards the fields below, and is held for as long as Apply takes.
-	applying sync.Mutex
-	options  Options
-	work     context.Context // of what serves; nil before Run has reached the servers
-	keeping  map[*backend.Server]context.CancelFunc
-	stopping bool
+	applying   sync.Mutex
+	options    Options
+	work       context.Context // of what serves; nil before Run has reached the servers
+	stopProber map[*backend.Server]context.CancelFunc
+	stopping   bool
 }
 
 // DefaultWorkers is the size of the pool when none is given: one worker per processor, and at least two, so that one
@@ -107,7 +107,7 @@ func New(o Options) (*Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Middleware{options: o, ready: make(chan struct{}), keeping: map[*backend.Server]context.CancelFunc{}}
+	m := &Middleware{options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}}
 	m.locks = keylock.New()
 	if m.access, err = o.Security.open(o.Log); err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func (m *Middleware) Run(ctx context.Context) error {
 	defer m.closeListeners()
 	// The workers outlive ctx: what is in flight then is still served.
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
-	defer m.keepers.Wait()
+	defer m.background.Wait()
 	defer stopWork()
 	if !m.awaitServers(ctx) {
 		return nil
@@ -232,11 +232,11 @@ func (m *Middleware) begin(work context.Context) {
 	m.work = work
 	p := m.pool.Load()
 	for _, s := range p.servers {
-		m.keep(s)
+		m.startProber(s)
 	}
-	p.man(&m.shared, m.appendStats)
+	p.makeWorkers(&m.shared, m.appendStats)
 	p.connect(work)
 	p.start(work, m.registry)
-	m.keepers.Go(func() { m.stage.CloseIdle(work) })
-	m.keepers.Go(func() { m.registry.KeepSampling(work) })
+	m.background.Go(func() { m.stage.CloseIdle(work) })
+	m.background.Go(func() { m.registry.KeepSampling(work) })
 }

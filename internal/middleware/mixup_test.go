@@ -70,7 +70,7 @@ func (m *mixupClient) life() error {
 	}
 	defer c.Close()
 	for range m.rng.IntN(6) {
-		if err := m.burst(c, 1+m.rng.IntN(12)); err != nil {
+		if err := m.batch(c, 1+m.rng.IntN(12)); err != nil {
 			return err
 		}
 	}
@@ -98,8 +98,8 @@ func (m *mixupClient) request() request {
 	return r
 }
 
-// burst pipelines n requests and checks their replies.
-func (m *mixupClient) burst(c *mctest.Client, n int) error {
+// batch pipelines n requests and checks their replies.
+func (m *mixupClient) batch(c *mctest.Client, n int) error {
 	requests := make([]request, n)
 	var out strings.Builder
 	for i := range requests {

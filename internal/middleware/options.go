@@ -31,10 +31,10 @@ type Options struct {
 	// Depth is how many waiting requests a worker takes at a time and pipelines to its servers; 1 is the synchronous
 	// worker: one request in service. 0 means DefaultDepth.
 	Depth int
-	// Queue is the capacity of each bounded queue, in bursts (all requests that one read of a connection brought);
+	// Queue is the capacity of each bounded queue, in batches (all requests that one read of a connection brought);
 	// 0 means DefaultQueue.
 	Queue int
-	// Shed answers a burst for which its queue has no room with errors, and does nothing of it. Otherwise its connection is
+	// Shed answers a batch for which its queue has no room with errors, and does nothing of it. Otherwise its connection is
 	// not read any further until there is room.
 	Shed bool
 	// FailureLimit is the number of consecutive failures after which a server is down; 0 means DefaultFailureLimit.

@@ -65,7 +65,7 @@ func startFar(t *testing.T, delay time.Duration) (addr string) {
 	return listen.Addr().String()
 }
 
-// caller is a client that sends requests when they are due, whether or not the former are answered, up to a window; what is due
+// caller is a client that sends requests when they are due, whether or not those before are answered, up to a window; what is due
 // beyond that it gives up. It knows what every reply must be.
 type caller struct {
 	key    string
@@ -222,9 +222,9 @@ func memoryBound(connections, clientMemory int) int64 {
 		collector  = 2        // Go's collector lets the heap grow to twice what is in use
 		connection = 8 << 10  // an idle one
 		buffer     = 16 << 10 // request.ReadSize; what is larger counts as client memory
-		requests   = 64 << 10 // request.MaxBurst of them
-		bursts     = 2        // one under way, one read meanwhile
-		each       = connection + bursts*(buffer+requests)
+		requests   = 64 << 10 // request.MaxBatch of them
+		batches    = 2        // one under way, one read meanwhile
+		each       = connection + batches*(buffer+requests)
 	)
 	return collector * int64(connections*each+2*clientMemory)
 }

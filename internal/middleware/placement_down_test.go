@@ -103,7 +103,7 @@ func TestAServerThatFailsIsNamedAndFailsNobodyElsesRequests(t *testing.T) {
 		f.mend(m)
 		// Each worker finds out for itself that the server is back, after a pause of its own.
 		for i, key := range keys {
-			// What is written while the keeper deletes what the server missed may be deleted with that.
+			// What is written while the prober deletes what the server missed may be deleted with that.
 			for got := "END\r\n"; got == "END\r\n"; {
 				recovers(t, c, fmt.Sprintf("set %s 0 0 6\r\nnew-%02d\r\n", key, i), "STORED\r\n")
 				got = recovers(t, c, "get "+key+"\r\n", fmt.Sprintf("VALUE %s 0 6\r\nnew-%02d\r\nEND\r\n", key, i), "END\r\n")
@@ -133,22 +133,22 @@ func recovers(t *testing.T, c *mctest.Client, command string, want ...string) st
 func tryAll(t *testing.T, m *faulty, c *mctest.Client, keys []string, f fault) {
 	t.Helper()
 	type expected struct{ key, reply, miss string }
-	var burst strings.Builder
+	var batch strings.Builder
 	var replies []expected
 	for i, key := range keys {
 		get := expected{key, fmt.Sprintf("VALUE %s 0 6\r\nold-%02d\r\nEND\r\n", key, i), "END\r\n"}
-		fmt.Fprintf(&burst, "get %s\r\n", key)
+		fmt.Fprintf(&batch, "get %s\r\n", key)
 		replies = append(replies, get)
 		if f.readsOnly {
 			continue
 		}
-		fmt.Fprintf(&burst, "set %[1]s 0 0 6\r\nold-%02[2]d\r\nset %[1]s 0 0 6 noreply\r\nold-%02[2]d\r\nincr %[1]s 1\r\nget %[1]s\r\n", key, i)
+		fmt.Fprintf(&batch, "set %[1]s 0 0 6\r\nold-%02[2]d\r\nset %[1]s 0 0 6 noreply\r\nold-%02[2]d\r\nincr %[1]s 1\r\nget %[1]s\r\n", key, i)
 		replies = append(replies,
 			expected{key, "STORED\r\n", "STORED\r\n"},
 			expected{key, "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n", "NOT_FOUND\r\n"},
 			get)
 	}
-	require.NoError(t, c.Send([]byte(burst.String())))
+	require.NoError(t, c.Send([]byte(batch.String())))
 	for n, want := range replies {
 		got := c.MustReply(t)
 		if got == want.reply {

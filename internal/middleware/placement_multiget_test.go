@@ -123,7 +123,7 @@ func TestAMultiGetIsAnsweredInItsOwnOrderWithDuplicatesAndMisses(t *testing.T) {
 		s := fill(t, c, rng, 200)
 		m.spread(t, s.keys)
 		for range rounds {
-			var burst bytes.Buffer
+			var batch bytes.Buffer
 			var asked [][]string
 			var verbs []string
 			for range 1 + rng.IntN(20) {
@@ -136,16 +136,16 @@ func TestAMultiGetIsAnsweredInItsOwnOrderWithDuplicatesAndMisses(t *testing.T) {
 				}
 				verb := []string{"get", "gets", "gat 0", "gats 0"}[rng.IntN(4)]
 				asked, verbs = append(asked, keys), append(verbs, verb)
-				burst.WriteString(verb)
+				batch.WriteString(verb)
 				for _, key := range keys {
-					burst.WriteString(strings.Repeat(" ", 1+rng.IntN(2)))
-					burst.WriteString(key)
+					batch.WriteString(strings.Repeat(" ", 1+rng.IntN(2)))
+					batch.WriteString(key)
 				}
-				burst.WriteString("\r\n")
+				batch.WriteString("\r\n")
 			}
-			// The replies of a burst may be more than the sockets hold, so they are read while it is written.
+			// The replies of a batch may be more than the sockets hold, so they are read while it is written.
 			sent := make(chan error, 1)
-			go func() { sent <- c.Send(burst.Bytes()) }()
+			go func() { sent <- c.Send(batch.Bytes()) }()
 			for i, keys := range asked {
 				reply := c.MustReply(t)
 				if !strings.HasSuffix(verbs[i], "s 0") && verbs[i] != "gets" {

@@ -139,19 +139,19 @@ func TestEveryReplicaOfAKeyHoldsWhatWasWrittenAndNoOtherServerDoes(t *testing.T)
 		var keys []string
 		var left []copyOf
 		for round := range 20 {
-			var burst strings.Builder
+			var batch strings.Builder
 			replies := 0
 			for n, w := range writes {
 				key := fmt.Sprintf("%d-%d-key", round, n)
 				keys, left = append(keys, key), append(left, w.left)
 				for _, request := range w.requests {
-					fmt.Fprintf(&burst, request, key)
+					fmt.Fprintf(&batch, request, key)
 					if !strings.Contains(request, "noreply") {
 						replies++
 					}
 				}
 			}
-			require.NoError(t, c.Send([]byte(burst.String())))
+			require.NoError(t, c.Send([]byte(batch.String())))
 			for range replies {
 				c.MustReply(t)
 			}

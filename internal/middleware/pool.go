@@ -17,24 +17,24 @@ import (
 
 // pool is what Apply exchanges as a whole: where keys are, the queues, and who serves them.
 type pool struct {
-	options Options
-	router  *route.Router
-	servers []*backend.Server // in the router's order
-	lanes   *queue.Lanes
-	queues  []stats.Queue
-	workers []*worker.Worker
-	formers []former       // the latest first
-	running sync.WaitGroup // the workers' goroutines
+	options  Options
+	router   *route.Router
+	servers  []*backend.Server // in the router's order
+	lanes    *queue.Lanes
+	queues   []stats.Queue
+	workers  []*worker.Worker
+	previous []placement    // the latest first
+	running  sync.WaitGroup // the workers' goroutines
 }
 
-// former is a placement that was, with the servers it knew as they are now; nil: gone.
-type former struct {
+// placement is where keys lived, with the servers it knew as they are now; nil: gone.
+type placement struct {
 	router  *route.Router
 	servers []*backend.Server
 }
 
-// keepFormers is how many former placements are kept. What was placed by still earlier ones is not known any more.
-const keepFormers = 8
+// keepPrevious is how many previous placements are kept. What was placed by still earlier ones is not known any more.
+const keepPrevious = 8
 
 // shared is what outlives a pool and its workers use.
 type shared struct {
@@ -73,26 +73,26 @@ func newPool(o Options, router *route.Router, servers []*backend.Server) *pool {
 	return p
 }
 
-// inherit takes over what of, the pool before, knows of former placements; moved: its own is one now, too. now says what
+// inherit takes over what of, the pool before, knows of previous placements; moved: its own is one now, too. now says what
 // its servers are now.
 func (p *pool) inherit(of *pool, now map[*backend.Server]*backend.Server, moved bool) {
 	if p.options.Rejoin == backend.RejoinTrust {
 		return
 	}
-	formers := of.formers
+	previous := of.previous
 	if moved {
-		formers = append([]former{{of.router, of.servers}}, formers...)
+		previous = append([]placement{{of.router, of.servers}}, previous...)
 	}
-	for i, f := range formers {
+	for i, f := range previous {
 		servers := make([]*backend.Server, len(f.servers))
 		for k, s := range f.servers {
 			servers[k] = now[s]
-			if servers[k] != nil && i >= keepFormers {
+			if servers[k] != nil && i >= keepPrevious {
 				servers[k].LeaveAllBehind()
 			}
 		}
-		if i < keepFormers {
-			p.formers = append(p.formers, former{f.router, servers})
+		if i < keepPrevious {
+			p.previous = append(p.previous, placement{f.router, servers})
 		}
 	}
 }
@@ -101,17 +101,17 @@ func (p *pool) inherit(of *pool, now map[*backend.Server]*backend.Server, moved 
 // for each server's detour.
 func (p *pool) members() []worker.Member {
 	var members []worker.Member
-	crew := func(n, lane, home int) {
+	add := func(n, lane, home int) {
 		for i := range 2 * n {
 			members = append(members, worker.Member{Lane: lane, Home: home, StandIn: i >= n})
 		}
 	}
 	if p.options.Pool == PoolShared {
-		crew(p.options.Workers, 0, -1)
+		add(p.options.Workers, 0, -1)
 	} else {
 		for s := range p.servers {
-			crew(p.options.Workers, readLane(s), s)
-			crew(1, writeLane(s), -1)
+			add(p.options.Workers, readLane(s), s)
+			add(1, writeLane(s), -1)
 		}
 	}
 	for s := range p.servers {
@@ -138,29 +138,29 @@ func (p *pool) statistics() stats.Options {
 	return o
 }
 
-// man makes the workers.
-func (p *pool) man(s *shared, statsText func([]byte) []byte) {
+// makeWorkers makes the workers of the pool; they are not started.
+func (p *pool) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	o := worker.Options{
 		Lanes: p.lanes, Entrance: s.entrance, Router: p.router, Locks: s.locks, Ack: p.options.Ack, Servers: p.servers,
 		Troubled: &s.troubled, Detours: p.options.detourLanes(len(p.servers)), Sharded: p.options.Sharded,
 		Timeout: p.options.Timeout, StallAfter: p.options.stallAfter(), GetErrorMiss: p.options.GetErrorMiss,
 		StatsText: statsText, Log: p.options.Log,
 	}
-	for _, f := range p.formers {
-		o.Formers = append(o.Formers, worker.Former{Router: f.router, Servers: f.servers})
+	for _, f := range p.previous {
+		o.Previous = append(o.Previous, worker.Placement{Router: f.router, Servers: f.servers})
 	}
-	crews := map[int]*worker.Crew{}
+	active := map[int]*worker.Semaphore{}
 	for _, m := range p.members() {
-		o.Depth, o.Crew = p.options.Depth, nil
+		o.Depth, o.Active = p.options.Depth, nil
 		if m.Patient || (p.options.Pool == PoolPerServer && m.Home < 0) {
-			// Who waits for a stalled server serves at once all who do; the writer sends all the writes that wait.
+			// A patient worker serves all the requests that wait for its server in one round, a writer all the writes that wait.
 			o.Depth = max(o.Depth, DefaultDepth)
 		}
 		if !m.Patient {
-			if crews[m.Lane] == nil {
-				crews[m.Lane] = worker.NewCrew(p.options.Workers)
+			if active[m.Lane] == nil {
+				active[m.Lane] = worker.NewSemaphore(p.options.Workers)
 			}
-			o.Crew = crews[m.Lane]
+			o.Active = active[m.Lane]
 		}
 		p.workers = append(p.workers, worker.New(o, m))
 	}
@@ -182,7 +182,7 @@ func (p *pool) start(ctx context.Context, r *stats.Registry) {
 	}
 }
 
-// stop ends the workers once the queues are empty. No burst may come in any more.
+// stop ends the workers once the queues are empty. No batch may come in any more.
 func (p *pool) stop() {
 	p.lanes.Close()
 	p.running.Wait()

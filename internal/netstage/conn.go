@@ -21,27 +21,27 @@ type conn struct {
 	sock  *wire.Socket
 	// arrivals counts the requests put on the queue, for this connection and some others.
 	arrivals *stats.Arrivals
-	// answered: the owner of this connection's burst -> its reader; one token when the burst is answered. Capacity 1, so
+	// answered: the owner of this connection's batch -> its reader; one token when the batch is answered. Capacity 1, so
 	// that the sender never waits; never closed.
 	answered chan struct{}
 
 	// Owned by the reader goroutine.
-	buf      *request.Buffer // what was read and is not yet in a burst; nil while there is nothing
-	lent     *request.Buffer // what is being read into: buf, or what takes its place if anything arrives
-	filled   int             // bytes of buf in use
-	need     int             // bytes buf must hold before decoding makes sense; 0: unknown
-	skip     int             // bytes to come that belong to a refused value
-	held     *request.Burst  // ends with the request whose value is being skipped, and waits for the end of that
-	underway bool            // a burst is on the queue or with a worker
-	stranger bool            // it has to give a name and a password first
-	once     bool            // only what comes next is read, and not decoded
-	replies  bool            // what was read last has a reply: if the client is gone, writing that tells
-	closing  bool            // nothing further is to be read, for
-	ending   stats.CloseReason
+	buf             *request.Buffer // what was read and is not yet in a batch; nil while there is nothing
+	lent            *request.Buffer // what is being read into: buf, or what takes its place if anything arrives
+	filled          int             // bytes of buf in use
+	need            int             // bytes buf must hold before decoding makes sense; 0: unknown
+	skip            int             // bytes to come that belong to a refused value
+	held            *request.Batch  // ends with the request whose value is being skipped, and waits for the end of that
+	underway        bool            // a batch is on the queue or with a worker
+	unauthenticated bool            // it has to give a name and a password first
+	once            bool            // only what comes next is read, and not decoded
+	replies         bool            // what was read last has a reply: if the client is gone, writing that tells
+	closing         bool            // nothing further is to be read, for
+	ending          stats.CloseReason
 
 	// active is when something was last read, ns as stats.Now; written by the reader.
 	active atomic.Int64
-	// busy: a burst is on the queue or with a worker; written by the reader before, and by who answers it after.
+	// busy: a batch is on the queue or with a worker; written by the reader before, and by who answers it after.
 	busy atomic.Bool
 	// reason, if not 0, is one more than the stats.CloseReason for which someone else than the reader ends the connection.
 	reason atomic.Int32
@@ -56,7 +56,7 @@ func newConn(s *Stage, nc net.Conn) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{stage: s, sock: sock, arrivals: s.options.Net.Arrivals(), answered: make(chan struct{}, 1), stranger: s.options.Allow != nil}
+	c := &conn{stage: s, sock: sock, arrivals: s.options.Net.Arrivals(), answered: make(chan struct{}, 1), unauthenticated: s.options.Allow != nil}
 	c.active.Store(stats.Now())
 	return c, nil
 }
@@ -88,7 +88,7 @@ func (c *conn) run() {
 	c.stage.ended(c, reason)
 }
 
-// read turns bytes into bursts until the connection is to be closed, and returns why.
+// read turns bytes into batches until the connection is to be closed, and returns why.
 func (c *conn) read() stats.CloseReason {
 	for {
 		err := c.sock.ReadLent(c)
@@ -103,13 +103,13 @@ func (c *conn) read() stats.CloseReason {
 	}
 }
 
-// queueAll queues all complete requests that were read: one burst, or several where there are too many for one or the first had
+// queueAll queues all complete requests that were read: one batch, or several where there are too many for one or the first had
 // to wait for the end of a refused value.
 func (c *conn) queueAll() (reason stats.CloseReason, closing bool) {
 	created := stats.Now()
 	c.active.Store(created)
-	if c.stranger {
-		if reason, closing = c.login(); closing || c.stranger || c.filled == 0 {
+	if c.unauthenticated {
+		if reason, closing = c.login(); closing || c.unauthenticated || c.filled == 0 {
 			return reason, closing
 		}
 	}
@@ -157,7 +157,7 @@ func (c *conn) lastRequests() stats.CloseReason {
 	}
 }
 
-// queueRequests decodes what was read and queues the complete requests as one burst. more means that there may be others behind
+// queueRequests decodes what was read and queues the complete requests as one batch. more means that there may be others behind
 // them, closing that nothing further is to be read.
 func (c *conn) queueRequests(created int64) (more bool, reason stats.CloseReason, closing bool) {
 	if c.filled < c.need {
@@ -168,12 +168,12 @@ func (c *conn) queueRequests(created int64) (more bool, reason stats.CloseReason
 	b := c.held
 	c.held = nil
 	if b == nil {
-		b = request.GetBurst()
+		b = request.GetBatch()
 		b.Client = c
 	}
 	before := len(b.Requests)
 	used, reason, closing := c.decode(b, created)
-	more = more || len(b.Requests) == request.MaxBurst
+	more = more || len(b.Requests) == request.MaxBatch
 	switch {
 	case len(b.Requests) == 0:
 		b.Release()
@@ -210,16 +210,16 @@ func (c *conn) queueRequests(created int64) (more bool, reason stats.CloseReason
 	return more, reason, closing
 }
 
-// decode appends complete requests to b until it is full, and returns the bytes they and skipped values took. A burst that was held ends
+// decode appends complete requests to b until it is full, and returns the bytes they and skipped values took. A batch that was held ends
 // where its value does.
-func (c *conn) decode(b *request.Burst, created int64) (used int, reason stats.CloseReason, closing bool) {
+func (c *conn) decode(b *request.Batch, created int64) (used int, reason stats.CloseReason, closing bool) {
 	c.need = 0
 	if c.skip > 0 {
 		used = min(c.skip, c.filled)
 		c.skip -= used
 		return used, 0, false
 	}
-	for used < c.filled && len(b.Requests) < request.MaxBurst {
+	for used < c.filled && len(b.Requests) < request.MaxBatch {
 		b.Requests = append(b.Requests, request.Request{})
 		r := &b.Requests[len(b.Requests)-1]
 		n, need, err := c.stage.options.Limits.Decode(c.buf.B[used:c.filled], &r.Request)
@@ -242,7 +242,7 @@ func (c *conn) decode(b *request.Burst, created int64) (used int, reason stats.C
 	return used, 0, false
 }
 
-// awaitAnswer waits until no burst is under way.
+// awaitAnswer waits until no batch is under way.
 func (c *conn) awaitAnswer() {
 	if c.underway {
 		<-c.answered
@@ -282,7 +282,7 @@ func (c *conn) Finish() {
 }
 
 // Stall implements request.Client.
-func (c *conn) Stall(rest []byte, unanswered *request.Burst) {
+func (c *conn) Stall(rest []byte, unanswered *request.Batch) {
 	go func() {
 		err := c.writeRest(rest)
 		if err != nil {

@@ -81,7 +81,7 @@ func (c *conn) login() (reason stats.CloseReason, closing bool) {
 	var g wire.Gather
 	used := 0
 	c.need = 0
-	for c.stranger {
+	for c.unauthenticated {
 		var l protocol.Login
 		n, need, err := protocol.DecodeLogin(c.buf.B[used:c.filled], &l)
 		if n == 0 {
@@ -95,7 +95,7 @@ func (c *conn) login() (reason stats.CloseReason, closing bool) {
 			g.AddString(l.Answer)
 		case c.stage.options.Allow(l.User, l.Password):
 			g.AddString(protocol.TextStored)
-			c.stranger = false
+			c.unauthenticated = false
 		default:
 			g.AddString(protocol.TextLoginFailed)
 			c.stage.refusedLogin(c)
@@ -105,7 +105,7 @@ func (c *conn) login() (reason stats.CloseReason, closing bool) {
 	if g.Len() == 0 {
 		return reason, closing
 	}
-	// No burst is under way: the reader may write itself.
+	// No batch is under way: the reader may write itself.
 	n, err := c.sock.TryWrite(&g)
 	switch {
 	case err != nil:

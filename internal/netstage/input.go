@@ -147,7 +147,7 @@ func (c *conn) take(used int) {
 	c.filled = copy(c.buf.B, rest)
 }
 
-// forget lets go of what was read and is not in a burst.
+// forget lets go of what was read and is not in a batch.
 func (c *conn) forget() {
 	if c.buf != nil {
 		c.buf.Release()

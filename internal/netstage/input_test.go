@@ -19,7 +19,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-func TestMoreRequestsThanABurstHoldsAreAnsweredInOrder(t *testing.T) {
+func TestMoreRequestsThanABatchHoldsAreAnsweredInOrder(t *testing.T) {
 	for name, o := range map[string]middleware.Options{
 		"one at a time":     {Workers: 1, Depth: 1},
 		"pipelined":         {Workers: 4, Depth: 4096},
@@ -29,7 +29,7 @@ func TestMoreRequestsThanABurstHoldsAreAnsweredInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := start(t, o).Dial(t)
 			require.Equal(t, "STORED\r\n", c.MustDo(t, "set n 0 0 1\r\n0\r\n"))
-			const n = 5*request.MaxBurst + 1
+			const n = 5*request.MaxBatch + 1
 			// One read brings them all, and a refused value in their middle.
 			large := fmt.Sprintf("set large 0 0 2000000\r\n%s\r\n", strings.Repeat("\n", 2_000_000))
 			incrs := strings.Repeat("incr n 1\r\n", n)

@@ -48,7 +48,7 @@ func answers(t *testing.T, addr string, texts ...string) string {
 }
 
 // One by one: of refused requests that it reads at once, memcached answers the last alone.
-func TestAStrangerIsAnsweredAsByMemcached(t *testing.T) {
+func TestAnUnauthenticatedClientIsAnsweredAsByMemcached(t *testing.T) {
 	file := passwords(t, users)
 	real := mctest.StartMemcached(t, "-Y", file)
 	var o middleware.Options
@@ -93,7 +93,7 @@ func TestAStrangerIsAnsweredAsByMemcached(t *testing.T) {
 }
 
 // Where the pieces of what a client sends are cut changes no answer.
-func TestAStrangersBytesMayArriveInAnyPieces(t *testing.T) {
+func TestALoginMayArriveInAnyPieces(t *testing.T) {
 	file := passwords(t, users)
 	var o middleware.Options
 	o.Security.AuthFile = file
@@ -116,7 +116,7 @@ func TestAStrangersBytesMayArriveInAnyPieces(t *testing.T) {
 	}
 }
 
-func TestNothingOfAStrangerReachesAServer(t *testing.T) {
+func TestNothingOfAnUnauthenticatedClientReachesAServer(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	o := middleware.Options{Servers: mwtest.Servers(server)}
 	o.Security.AuthFile = passwords(t, users)
@@ -155,8 +155,8 @@ func TestChangedPasswordsHoldForNewLoginsAndNobodyIsCut(t *testing.T) {
 	assert.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"))
 }
 
-// A stranger that asks without end and reads nothing is closed like any slow client.
-func TestAStrangerThatDoesNotReadIsClosed(t *testing.T) {
+// An unauthenticated client that asks without end and reads nothing is closed like any slow client.
+func TestAnUnauthenticatedClientThatDoesNotReadIsClosed(t *testing.T) {
 	o := middleware.Options{WriteTimeout: 50 * time.Millisecond}
 	o.Security.AuthFile = passwords(t, users)
 	m := start(t, o)

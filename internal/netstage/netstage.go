@@ -1,7 +1,7 @@
 // Package netstage is the first stage of a request's path: it accepts client connections and reads them, one goroutine
-// each. A reader turns what one read brought into a burst of requests, stamps them, and puts the burst on the queue.
+// each. A reader turns what one read brought into a batch of requests, stamps them, and puts the batch on the queue.
 //
-// A connection has at most one burst under way (see request.Burst). Until it is answered the reader may read and decode
+// A connection has at most one batch under way (see request.Batch). Until it is answered the reader may read and decode
 // the next one, but not queue it.
 package netstage
 

@@ -11,12 +11,12 @@ import (
 // textShed answers a request that the queue had no room for.
 const textShed = "SERVER_ERROR overloaded: the queue is full, nothing was done\r\n"
 
-// gathers hold the replies of bursts that are shed.
+// gathers hold the replies of batches that are shed.
 var gathers = sync.Pool{New: func() any { return new(wire.Gather) }}
 
-// shed answers all of a burst for which there was no room. Nothing of it reaches a server. The connection's burst before it is
+// shed answers all of a batch for which there was no room. Nothing of it reaches a server. The connection's batch before it is
 // answered, so that the reader may write; a client that does not take the replies is stalled like any other.
-func (c *conn) shed(b *request.Burst) {
+func (c *conn) shed(b *request.Batch) {
 	g := gathers.Get().(*wire.Gather)
 	received := 0
 	for i := range b.Requests {

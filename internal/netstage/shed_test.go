@@ -73,12 +73,12 @@ func TestWhatTheQueueHasNoRoomForIsAnsweredInOrderAndHasNoEffect(t *testing.T) {
 		{"set large 0 0 2000000\r\n" + strings.Repeat("x", 2_000_000) + "\r\n", shedLine},
 		{"version\r\n", shedLine},
 	}
-	var burst, want strings.Builder
+	var batch, want strings.Builder
 	for _, r := range requests {
-		burst.WriteString(r.text)
+		batch.WriteString(r.text)
 		want.WriteString(r.reply)
 	}
-	require.NoError(t, c.Send([]byte(burst.String())))
+	require.NoError(t, c.Send([]byte(batch.String())))
 	var got strings.Builder
 	for got.Len() < want.Len() {
 		got.WriteString(c.MustReply(t))
@@ -87,14 +87,14 @@ func TestWhatTheQueueHasNoRoomForIsAnsweredInOrderAndHasNoEffect(t *testing.T) {
 	s := f.Stats().Snapshot()
 	require.EqualValues(t, len(requests), s.Shed())
 	require.EqualValues(t, 3, s.Requests[protocol.Set][stats.ResultShed])
-	require.EqualValues(t, burst.Len()-2_000_002, s.FromClients, "but for the value that was skipped")
+	require.EqualValues(t, batch.Len()-2_000_002, s.FromClients, "but for the value that was skipped")
 	f.release(t)
 	require.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"), "what was shed did nothing")
 	require.Contains(t, c.MustDo(t, "stats\r\n"), fmt.Sprintf("\r\nSTAT mcmw_shed %d\r\n", len(requests)))
 }
 
-// The queue that counts is that of a burst's first request.
-func TestABurstIsShedWhenTheQueueItEntersIsFull(t *testing.T) {
+// The queue that counts is that of a batch's first request.
+func TestABatchIsShedWhenTheQueueItEntersIsFull(t *testing.T) {
 	f := startFull(t, middleware.Options{Pool: middleware.PoolPerServer})
 	c := f.Dial(t)
 	require.Equal(t, shedLine, c.MustDo(t, "get k\r\nset k 0 0 1 noreply\r\nv\r\n"))

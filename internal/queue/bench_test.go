@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkHandOver is what it costs to give a burst to a worker and to learn that it is answered, with as many connections
+// BenchmarkHandOver is what it costs to give a batch to a worker and to learn that it is answered, with as many connections
 // waiting at a time.
 func BenchmarkHandOver(b *testing.B) {
 	for _, connections := range []int{1, 64} {
@@ -20,19 +20,19 @@ func BenchmarkHandOver(b *testing.B) {
 			var worker, readers sync.WaitGroup
 			worker.Go(func() {
 				for {
-					burst, ok := lanes.Queue(0).Take()
+					batch, ok := lanes.Queue(0).Take()
 					if !ok {
 						return
 					}
 					entrance.Leave()
-					answered[burst.Next] <- struct{}{}
+					answered[batch.Next] <- struct{}{}
 				}
 			})
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range connections {
 				readers.Go(func() {
-					own := burst(make([]int32, connections)...)
+					own := batch(make([]int32, connections)...)
 					own.Next = i // whose it is
 					for range b.N / connections {
 						entrance.Put(own)

@@ -6,10 +6,10 @@ import (
 	"mcmw/internal/request"
 )
 
-// Entrance is where bursts come in: into the lanes that are served now, which can be exchanged for others while clients
+// Entrance is where batches come in: into the lanes that are served now, which can be exchanged for others while clients
 // are connected.
 type Entrance struct {
-	// served is held, shared, for every burst from Put to Leave. Who holds it alone knows that no burst is with the lanes
+	// served is held, shared, for every batch from Put to Leave. Who holds it alone knows that no batch is with the lanes
 	// or their workers.
 	served sync.RWMutex
 	lanes  *Lanes // guarded by served
@@ -19,13 +19,13 @@ type Entrance struct {
 func NewEntrance(lanes *Lanes) *Entrance { return &Entrance{lanes: lanes} }
 
 // Put queues b. It waits while the queue is full, and while the lanes are being exchanged.
-func (e *Entrance) Put(b *request.Burst) {
+func (e *Entrance) Put(b *request.Batch) {
 	e.served.RLock()
 	e.lanes.Put(b)
 }
 
-// TryPut is Put, unless the queue is full: then the burst stays the caller's.
-func (e *Entrance) TryPut(b *request.Burst) bool {
+// TryPut is Put, unless the queue is full: then the batch stays the caller's.
+func (e *Entrance) TryPut(b *request.Batch) bool {
 	e.served.RLock()
 	if e.lanes.TryPut(b) {
 		return true
@@ -34,12 +34,12 @@ func (e *Entrance) TryPut(b *request.Burst) bool {
 	return false
 }
 
-// Leave says that a burst that was Put is with the lanes and their workers no more: it is answered, or goes on with its
+// Leave says that a batch that was Put is with the lanes and their workers no more: it is answered, or goes on with its
 // client, which will Put it again.
 func (e *Entrance) Leave() { e.served.RUnlock() }
 
-// Exchange waits until every burst has left and replaces the lanes by those that next returns; no burst comes in
-// meanwhile. next is called with the former lanes empty.
+// Exchange waits until every batch has left and replaces the lanes by those that next returns; no batch comes in
+// meanwhile. next is called with the previous lanes empty.
 func (e *Entrance) Exchange(next func() *Lanes) {
 	e.served.Lock()
 	defer e.served.Unlock()

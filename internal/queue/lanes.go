@@ -2,18 +2,18 @@ package queue
 
 import "mcmw/internal/request"
 
-// Lanes are the queues before the workers: one that all share, or several, each served by workers of its own. A burst
-// stands in the queue of its next request; where the requests of a burst belong to several, it goes from one to the
+// Lanes are the queues before the workers: one that all share, or several, each served by workers of its own. A batch
+// stands in the queue of its next request; where the requests of a batch belong to several, it goes from one to the
 // other, so that the order within a connection stays what it is.
 type Lanes struct {
 	queues []*Queue
-	// choose sets the lane of every request of a burst; called by whoever puts it. nil: all are lane 0.
-	choose func(b *request.Burst)
+	// choose sets the lane of every request of a batch; called by whoever puts it. nil: all are lane 0.
+	choose func(b *request.Batch)
 }
 
-// NewLanes returns n queues for at most capacity bursts each. choose sets the lane of each request of a burst, from 0 to
+// NewLanes returns n queues for at most capacity batches each. choose sets the lane of each request of a batch, from 0 to
 // n-1; nil means lane 0.
-func NewLanes(n, capacity int, choose func(b *request.Burst)) *Lanes {
+func NewLanes(n, capacity int, choose func(b *request.Batch)) *Lanes {
 	l := &Lanes{choose: choose}
 	for range n {
 		l.queues = append(l.queues, New(capacity))
@@ -24,15 +24,15 @@ func NewLanes(n, capacity int, choose func(b *request.Burst)) *Lanes {
 // Queue returns the queue of lane i.
 func (l *Lanes) Queue(i int) *Queue { return l.queues[i] }
 
-// Put appends a burst from the net stage to the queue of its next request, and waits while that is full. The burst then
+// Put appends a batch from the net stage to the queue of its next request, and waits while that is full. The batch then
 // belongs to the worker that takes it.
-func (l *Lanes) Put(b *request.Burst) { l.enter(b).Put(b) }
+func (l *Lanes) Put(b *request.Batch) { l.enter(b).Put(b) }
 
-// TryPut is Put, unless the queue is full: then the burst stays the caller's.
-func (l *Lanes) TryPut(b *request.Burst) bool { return l.enter(b).TryPut(b) }
+// TryPut is Put, unless the queue is full: then the batch stays the caller's.
+func (l *Lanes) TryPut(b *request.Batch) bool { return l.enter(b).TryPut(b) }
 
 // enter returns the queue of b's next request, and chooses its requests' lanes.
-func (l *Lanes) enter(b *request.Burst) *Queue {
+func (l *Lanes) enter(b *request.Batch) *Queue {
 	switch {
 	case l.choose != nil:
 		l.choose(b)
@@ -45,15 +45,15 @@ func (l *Lanes) enter(b *request.Burst) *Queue {
 	return l.next(b)
 }
 
-// Pass moves a burst from one worker to the queue of its next request, without waiting: workers that wait for each
+// Pass moves a batch from one worker to the queue of its next request, without waiting: workers that wait for each
 // other's queues might wait for ever.
-func (l *Lanes) Pass(b *request.Burst) {
+func (l *Lanes) Pass(b *request.Batch) {
 	if q := l.next(b); !q.TryPut(b) {
 		go q.Put(b)
 	}
 }
 
-func (l *Lanes) next(b *request.Burst) *Queue { return l.queues[b.Requests[b.Next].Lane] }
+func (l *Lanes) next(b *request.Batch) *Queue { return l.queues[b.Requests[b.Next].Lane] }
 
 // Close lets the workers end once their queues are empty. No Put or Pass may follow.
 func (l *Lanes) Close() {

@@ -3,18 +3,18 @@ package queue
 
 import "mcmw/internal/request"
 
-// Queue holds bursts that wait for a worker, first in, first out.
+// Queue holds batches that wait for a worker, first in, first out.
 type Queue struct {
-	// netstage readers (and connections whose client was slow) -> workers. Capacity in bursts. Closed by Close, which the
+	// netstage readers (and connections whose client was slow) -> workers. Capacity in batches. Closed by Close, which the
 	// middleware calls when no reader is left.
-	ch chan *request.Burst
+	ch chan *request.Batch
 }
 
-// New returns a queue for at most capacity bursts.
-func New(capacity int) *Queue { return &Queue{ch: make(chan *request.Burst, capacity)} }
+// New returns a queue for at most capacity batches.
+func New(capacity int) *Queue { return &Queue{ch: make(chan *request.Batch, capacity)} }
 
 // TryPut appends b unless the queue is full.
-func (q *Queue) TryPut(b *request.Burst) bool {
+func (q *Queue) TryPut(b *request.Batch) bool {
 	select {
 	case q.ch <- b:
 		return true
@@ -25,16 +25,16 @@ func (q *Queue) TryPut(b *request.Burst) bool {
 
 // Put appends b, which then belongs to the worker that takes it. While the queue is full it waits: the reader that waits
 // reads nothing from its client, which is the back-pressure.
-func (q *Queue) Put(b *request.Burst) { q.ch <- b }
+func (q *Queue) Put(b *request.Batch) { q.ch <- b }
 
-// Take waits for a burst; false means that the queue is closed and empty.
-func (q *Queue) Take() (*request.Burst, bool) {
+// Take waits for a batch; false means that the queue is closed and empty.
+func (q *Queue) Take() (*request.Batch, bool) {
 	b, ok := <-q.ch
 	return b, ok
 }
 
-// TryTake returns a burst if one waits.
-func (q *Queue) TryTake() (*request.Burst, bool) {
+// TryTake returns a batch if one waits.
+func (q *Queue) TryTake() (*request.Batch, bool) {
 	select {
 	case b, ok := <-q.ch:
 		return b, ok
@@ -46,8 +46,8 @@ func (q *Queue) TryTake() (*request.Burst, bool) {
 // Close lets Take return false once the queue is empty. No Put may follow.
 func (q *Queue) Close() { close(q.ch) }
 
-// Len returns the number of bursts that wait.
+// Len returns the number of batches that wait.
 func (q *Queue) Len() int { return len(q.ch) }
 
-// Cap returns the capacity, bursts.
+// Cap returns the capacity, batches.
 func (q *Queue) Cap() int { return cap(q.ch) }

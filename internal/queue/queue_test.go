@@ -10,18 +10,18 @@ import (
 	"mcmw/internal/request"
 )
 
-// burst returns a burst whose requests belong to lanes.
-func burst(lanes ...int32) *request.Burst {
-	b := request.GetBurst()
+// batch returns a batch whose requests belong to lanes.
+func batch(lanes ...int32) *request.Batch {
+	b := request.GetBatch()
 	for _, lane := range lanes {
 		b.Requests = append(b.Requests, request.Request{Lane: lane})
 	}
 	return b
 }
 
-func TestBurstsComeOutInOrderAndTheRestAfterClosing(t *testing.T) {
+func TestBatchesComeOutInOrderAndTheRestAfterClosing(t *testing.T) {
 	q := New(3)
-	first, second := burst(0), burst(0)
+	first, second := batch(0), batch(0)
 	q.Put(first)
 	q.Put(second)
 	assert.Equal(t, 2, q.Len())
@@ -38,10 +38,10 @@ func TestBurstsComeOutInOrderAndTheRestAfterClosing(t *testing.T) {
 
 func TestAFullQueueTakesNoMore(t *testing.T) {
 	q := New(1)
-	require.True(t, q.TryPut(burst(0)))
-	require.False(t, q.TryPut(burst(0)))
+	require.True(t, q.TryPut(batch(0)))
+	require.False(t, q.TryPut(batch(0)))
 	waiting := make(chan struct{})
-	late := burst(0)
+	late := batch(0)
 	go func() {
 		q.Put(late)
 		close(waiting)
@@ -52,10 +52,10 @@ func TestAFullQueueTakesNoMore(t *testing.T) {
 	assert.Same(t, late, b)
 }
 
-func TestABurstGoesFromLaneToLaneUntilItIsThrough(t *testing.T) {
+func TestABatchGoesFromLaneToLaneUntilItIsThrough(t *testing.T) {
 	chosen := 0
-	l := NewLanes(3, 1, func(*request.Burst) { chosen++ })
-	b := burst(1, 1, 2, 0)
+	l := NewLanes(3, 1, func(*request.Batch) { chosen++ })
+	b := batch(1, 1, 2, 0)
 	l.Put(b)
 	got, _ := l.Queue(1).Take()
 	require.Same(t, b, got)
@@ -63,8 +63,8 @@ func TestABurstGoesFromLaneToLaneUntilItIsThrough(t *testing.T) {
 	l.Pass(b)
 	got, _ = l.Queue(2).Take()
 	require.Same(t, b, got)
-	// A full queue holds up nobody who passes a burst on.
-	other := burst(0)
+	// A full queue holds up nobody who passes a batch on.
+	other := batch(0)
 	l.Put(other)
 	b.Next = 3
 	l.Pass(b)
@@ -75,8 +75,8 @@ func TestABurstGoesFromLaneToLaneUntilItIsThrough(t *testing.T) {
 	b.Next = 1
 	l.Put(b) // back from a slow client: its lanes are chosen again, for they may have changed
 	assert.Equal(t, 3, chosen)
-	require.False(t, l.TryPut(burst(1)), "the queue is full")
-	require.True(t, l.TryPut(burst(2)))
+	require.False(t, l.TryPut(batch(1)), "the queue is full")
+	require.True(t, l.TryPut(batch(2)))
 	l.Close()
 	_, ok := l.Queue(1).Take()
 	assert.True(t, ok)
@@ -86,7 +86,7 @@ func TestABurstGoesFromLaneToLaneUntilItIsThrough(t *testing.T) {
 
 func TestARestBackFromASlowClientStartsInTheFirstLane(t *testing.T) {
 	l := NewLanes(3, 2, nil)
-	b := burst(0, 2, 2)
+	b := batch(0, 2, 2)
 	b.Next = 1
 	l.Put(b)
 	got, _ := l.Queue(0).TryTake()
@@ -94,22 +94,22 @@ func TestARestBackFromASlowClientStartsInTheFirstLane(t *testing.T) {
 	assert.Equal(t, int32(0), b.Requests[2].Lane)
 }
 
-func TestLanesAreExchangedOnceEveryBurstHasLeft(t *testing.T) {
-	former, next := NewLanes(1, 1, nil), NewLanes(1, 1, nil)
-	e := NewEntrance(former)
-	e.Put(burst(0))
+func TestLanesAreExchangedOnceEveryBatchHasLeft(t *testing.T) {
+	previous, next := NewLanes(1, 1, nil), NewLanes(1, 1, nil)
+	e := NewEntrance(previous)
+	e.Put(batch(0))
 	var left atomic.Bool
 	exchanged := make(chan bool)
 	go e.Exchange(func() *Lanes {
 		exchanged <- left.Load()
 		return next
 	})
-	former.Queue(0).Take()
+	previous.Queue(0).Take()
 	left.Store(true)
 	e.Leave()
 	assert.True(t, <-exchanged)
-	e.Put(burst(0))
-	assert.Zero(t, former.Queue(0).Len())
+	e.Put(batch(0))
+	assert.Zero(t, previous.Queue(0).Len())
 	assert.Equal(t, 1, next.Queue(0).Len())
 	e.Leave()
 }

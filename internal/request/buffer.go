@@ -7,7 +7,7 @@ import (
 )
 
 // Buffer is pooled memory that client bytes are read into. It has one owner at a time: the reader of a connection until the
-// burst that points into it is put on the queue, then that burst, until Release.
+// batch that points into it is put on the queue, then that batch, until Release.
 type Buffer struct {
 	B     []byte
 	class int8           // index into bufferSizes; -1: too large to be kept

@@ -1,4 +1,4 @@
-// Package request is what travels from the net stage over the queue to a worker: bursts of requests.
+// Package request is what travels from the net stage over the queue to a worker: batches of requests.
 package request
 
 import (
@@ -17,50 +17,50 @@ type Request struct {
 	Lane int32
 }
 
-// Burst is one element of the queue: the complete requests that a read of one connection brought, in the client's order, up
-// to MaxBurst of them.
+// Batch is one element of the queue: the complete requests that a read of one connection brought, in the client's order, up
+// to MaxBatch of them.
 //
-// Ownership: the reader of the connection fills a burst and gives it up by putting it on the queue; the worker that takes
-// it owns it, its requests and its buffer until Release. A connection has at most one burst between Put and Done. That
+// Ownership: the reader of the connection fills a batch and gives it up by putting it on the queue; the worker that takes
+// it owns it, its requests and its buffer until Release. A connection has at most one batch between Put and Done. That
 // alone keeps its replies in order and lets a request see the effects of earlier ones, whatever the number of workers.
-type Burst struct {
+type Batch struct {
 	Client   Client
 	Buffer   *Buffer // what the requests' slices point into
 	Requests []Request
-	// Next is the first request that no worker has taken yet; a burst longer than a worker's depth is served in rounds.
+	// Next is the first request that no worker has taken yet; a batch longer than a worker's depth is served in rounds.
 	Next int
 }
 
-// Client is the connection that a burst came from, as a worker sees it. All calls come from the burst's owner.
+// Client is the connection that a batch came from, as a worker sees it. All calls come from the batch's owner.
 type Client interface {
 	// Reply writes one round's replies without waiting. It returns how much the socket took.
 	Reply(g *wire.Gather) int
-	// Finish says that the burst is answered: the connection may put the next one on the queue.
+	// Finish says that the batch is answered: the connection may put the next one on the queue.
 	Finish()
 	// Stall hands over the bytes that the socket did not take, because the client is slow to read. Once rest is written the
-	// connection puts unanswered, the remainder of the burst, back on the queue; nil means that the burst is answered. The
+	// connection puts unanswered, the remainder of the batch, back on the queue; nil means that the batch is answered. The
 	// worker goes on with others meanwhile.
-	Stall(rest []byte, unanswered *Burst)
+	Stall(rest []byte, unanswered *Batch)
 }
 
-var bursts = sync.Pool{New: func() any { return new(Burst) }}
+var batches = sync.Pool{New: func() any { return new(Batch) }}
 
-// GetBurst returns an empty burst.
-func GetBurst() *Burst { return bursts.Get().(*Burst) }
+// GetBatch returns an empty batch.
+func GetBatch() *Batch { return batches.Get().(*Batch) }
 
-// MaxBurst is how many requests a burst holds. They take up to a hundred times the memory of their bytes, which bounds what a
+// MaxBatch is how many requests a batch holds. They take up to a hundred times the memory of their bytes, which bounds what a
 // client can make of one read.
-const MaxBurst = 256
+const MaxBatch = 256
 
 // Answered reports whether every request of b was taken by a worker.
-func (b *Burst) Answered() bool { return b.Next == len(b.Requests) }
+func (b *Batch) Answered() bool { return b.Next == len(b.Requests) }
 
 // Release gives b and its buffer back.
-func (b *Burst) Release() {
+func (b *Batch) Release() {
 	if b.Buffer != nil {
 		b.Buffer.Release()
 	}
 	clear(b.Requests)
-	*b = Burst{Requests: b.Requests[:0]}
-	bursts.Put(b)
+	*b = Batch{Requests: b.Requests[:0]}
+	batches.Put(b)
 }

@@ -14,8 +14,8 @@ func TestABufferHoldsWhatItWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestAReleasedBurstForgetsItsRequests(t *testing.T) {
-	b := GetBurst()
+func TestAReleasedBatchForgetsItsRequests(t *testing.T) {
+	b := GetBatch()
 	b.Buffer = GetBuffer(1)
 	b.Requests = append(b.Requests, Request{Lane: 3}, Request{Lane: 4})
 	b.Next = 1

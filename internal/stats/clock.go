@@ -27,11 +27,11 @@ func (c *clock) read() (ns uint64, busy bool) {
 	}
 }
 
-// rising is a value that is read as what it was before where it would fall.
-type rising struct{ highest atomic.Uint64 }
+// monotonic is a value that never decreases: a reading below the highest before it returns that one.
+type monotonic struct{ highest atomic.Uint64 }
 
 // of returns v, or the highest value so far if that is more.
-func (r *rising) of(v uint64) uint64 {
+func (r *monotonic) of(v uint64) uint64 {
 	for {
 		highest := r.highest.Load()
 		if v <= highest {

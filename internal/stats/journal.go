@@ -23,7 +23,7 @@ type journal struct {
 
 const (
 	// journalRequests entries of 32 bytes are a small part of a processor's fastest cache. Each stands for requests that
-	// are alike: those of one burst share most of their moments.
+	// are alike: those of one batch share most of their moments.
 	journalRequests = 64
 	// journalRoom is for the entries that come while somebody reads.
 	journalRoom = 4 * journalRequests

@@ -101,9 +101,9 @@ func (w *Worker) addTo(s *Snapshot, r *reading) {
 	if busy {
 		s.WorkersBusy++
 	}
-	for i := range w.batches {
-		n := w.batches[i].Load()
-		s.Batches[i] += n
+	for i := range w.roundSizes {
+		n := w.roundSizes[i].Load()
+		s.RoundSizes[i] += n
 		s.Rounds += n
 	}
 	s.RoundRequests += w.roundRequests.Load()

@@ -44,9 +44,9 @@ type Transition struct {
 type Queue struct {
 	// Name tells the queue from the others: "shared", or "<server>/read" and "<server>/write".
 	Name string
-	// Capacity is in bursts.
+	// Capacity is in batches.
 	Capacity int
-	// Length returns how many bursts are waiting; nil means always 0. It is called from any goroutine.
+	// Length returns how many batches are waiting; nil means always 0. It is called from any goroutine.
 	Length func() int
 }
 
@@ -57,8 +57,8 @@ const keepRemoved = 64
 type Registry struct {
 	net     Net
 	samples samples
-	busy    rising // time of all workers, ns
-	start   int64  // Now
+	busy    monotonic // time of all workers, ns
+	start   int64     // Now
 
 	// mu guards what Change replaces. Workers don't take it: none works during Change.
 	mu      sync.RWMutex

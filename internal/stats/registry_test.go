@@ -315,7 +315,7 @@ func TestChangingServersAndWorkersLosesNoCount(t *testing.T) {
 	record(2, 1)
 	record(2, 0)
 	s := r.Snapshot()
-	require.EqualValues(t, 4, s.Total(), "what former workers counted")
+	require.EqualValues(t, 4, s.Total(), "what the workers of the previous pool counted")
 	require.Equal(t, 1, s.Workers)
 	window := s.Sub(before)
 	require.EqualValues(t, 1, window.Servers[0].Times.Count(), "c is new")

@@ -76,9 +76,9 @@ func TestRequestsThatAreAnsweredTogetherAreRecordedAsEachAlone(t *testing.T) {
 
 func TestRoundsAreCountedByPowersOfTwo(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 1: 0, 2: 1, 3: 2, 4: 2, 5: 3, 4096: 12, 4097: 13, 1 << 30: 13} {
-		require.Equal(t, want, batchOf(n), "%d requests", n)
-		if want < NumBatches-1 {
-			require.LessOrEqual(t, uint64(n), BatchBound(want))
+		require.Equal(t, want, roundSizeOf(n), "%d requests", n)
+		if want < NumRoundSizes-1 {
+			require.LessOrEqual(t, uint64(n), RoundSizeBound(want))
 		}
 	}
 }

@@ -33,12 +33,12 @@ type Snapshot struct {
 	SampledWaiting uint64 // sum of the samples
 	SampledServing uint64
 
-	Rounds        uint64             // rounds of the workers
-	Batches       [NumBatches]uint64 // rounds by the number of requests served; see BatchBound
-	RoundRequests uint64             // requests served in them
-	BusyTime      uint64             // ns, sum over the workers
-	FromClients   uint64             // bytes
-	ToClients     uint64             // bytes
+	Rounds        uint64                // rounds of the workers
+	RoundSizes    [NumRoundSizes]uint64 // rounds by the number of requests served; see RoundSizeBound
+	RoundRequests uint64                // requests served in them
+	BusyTime      uint64                // ns, sum over the workers
+	FromClients   uint64                // bytes
+	ToClients     uint64                // bytes
 
 	Opened uint64 // client connections
 	Closed [NumCloseReasons]uint64
@@ -52,8 +52,8 @@ type Snapshot struct {
 	WorkersBusy   int
 	Depth         int // requests a worker serves at a time
 	Processors    int // that the process may use
-	QueueLength   int // bursts, in all queues
-	QueueCapacity int // bursts, of all queues
+	QueueLength   int // batches, in all queues
+	QueueCapacity int // batches, of all queues
 	Queues        []QueueSnapshot
 	RequestMemory int64 // bytes: what clients' large requests take
 	ReplyMemory   int64 // bytes: what replies take that clients have not read
@@ -62,8 +62,8 @@ type Snapshot struct {
 // QueueSnapshot is the state of one queue at the moment of a Snapshot.
 type QueueSnapshot struct {
 	Name     string
-	Length   int // bursts
-	Capacity int // bursts
+	Length   int // batches
+	Capacity int // batches
 }
 
 // ServerSnapshot is one server's share of a Snapshot.
@@ -224,8 +224,8 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	d.Samples -= prev.Samples
 	d.SampledWaiting -= prev.SampledWaiting
 	d.SampledServing -= prev.SampledServing
-	for i := range d.Batches {
-		d.Batches[i] -= prev.Batches[i]
+	for i := range d.RoundSizes {
+		d.RoundSizes[i] -= prev.RoundSizes[i]
 	}
 	d.Rounds -= prev.Rounds
 	d.RoundRequests -= prev.RoundRequests

@@ -17,7 +17,7 @@ type Summary struct {
 	Waiting  float64 `json:"waiting"` // requests waiting in the queue, mean, by Little's law
 	Queued   float64 `json:"queued"`  // the same, mean of the samples
 	Serving  float64 `json:"serving"` // requests in service, mean of the samples
-	Bursts   int     `json:"bursts"`  // bursts in the queue at the window's end
+	Batches  int     `json:"bursts"`  // batches in the queue at the window's end
 	Busy     float64 `json:"busy"`    // busy workers, mean
 
 	Mean   float64            `json:"mean"`
@@ -85,7 +85,7 @@ func (s *Snapshot) Summary() Summary {
 		Sent:     rate(s.ToClients),
 		// By Little's law the time all requests spent waiting, divided by the time it was spent in, is how many waited.
 		Waiting: float64(s.Stages[StageQueue].Sum()) / float64(time.Second) / elapsed,
-		Bursts:  s.QueueLength,
+		Batches: s.QueueLength,
 		Busy:    min(float64(s.BusyTime)/float64(time.Second)/elapsed, float64(s.Workers)),
 		Mean:    all.Mean(),
 		P50:     all.Quantile(0.5),

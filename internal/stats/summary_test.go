@@ -38,7 +38,7 @@ func TestASummaryHoldsTheRatesAndMeansOfItsWindow(t *testing.T) {
 	require.InDelta(t, 1500, s.Sent, 1e-9)
 	require.InDelta(t, 101, s.Batch, 1e-9)
 	require.InDelta(t, 101*20e-6/2, s.Waiting, 1e-9)
-	require.Equal(t, 5, s.Bursts)
+	require.Equal(t, 5, s.Batches)
 	require.InDelta(t, 0.5, s.Busy, 1e-9)
 	require.InDelta(t, 69e3, s.Mean, 1e-6)
 	require.InDelta(t, 69.5e3, s.P50, 510)

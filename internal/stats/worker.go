@@ -32,9 +32,9 @@ type Worker struct {
 	taken         atomic.Uint64 // requests taken from the queue
 	answered      atomic.Uint64 // of them answered
 	roundRequests atomic.Uint64
-	fromClients   atomic.Uint64             // bytes
-	toClients     atomic.Uint64             // bytes
-	batches       [NumBatches]atomic.Uint64 // rounds
+	fromClients   atomic.Uint64                // bytes
+	toClients     atomic.Uint64                // bytes
+	roundSizes    [NumRoundSizes]atomic.Uint64 // rounds
 	journal       journal
 
 	// Atomic, too: what was counted from the journal.
@@ -210,7 +210,7 @@ func (w *Worker) Round(requests int, now int64) {
 	}
 	w.flushServers()
 	w.clock.end(now)
-	w.batches[batchOf(requests)].Add(1)
+	w.roundSizes[roundSizeOf(requests)].Add(1)
 	w.roundRequests.Add(uint64(requests))
 }
 

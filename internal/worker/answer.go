@@ -16,7 +16,7 @@ func (w *Worker) answerReady() {
 	w.ready = w.ready[:0]
 }
 
-// answer writes the replies of a part with one write, and lets the connection go on if its burst is through.
+// answer writes the replies of a part with one write, and lets the connection go on if its batch is through.
 func (w *Worker) answer(p *part) {
 	w.out.Reset()
 	received := 0
@@ -26,7 +26,7 @@ func (w *Worker) answer(p *part) {
 		w.assemble(r)
 	}
 	if size := w.out.Len(); size > 0 {
-		if n := p.burst.Client.Reply(&w.out); n < size {
+		if n := p.batch.Client.Reply(&w.out); n < size {
 			p.stalled = true
 			p.rest = w.out.AppendFrom(nil, n)
 		}
@@ -42,9 +42,9 @@ func (w *Worker) answer(p *part) {
 	}
 	w.record.Flush()
 	w.record.Bytes(received, w.out.Len())
-	if p.burst.Answered() && !p.stalled {
+	if p.batch.Answered() && !p.stalled {
 		w.options.Entrance.Leave()
-		p.burst.Client.Finish()
+		p.batch.Client.Finish()
 	}
 }
 

@@ -11,14 +11,14 @@ import (
 )
 
 // A server that stalls must not hold up requests that don't need it. A worker that waits for one longer than
-// Options.StallAfter declares it suspect, passes on what it has not begun, and gives its place in the crew to another
+// Options.StallAfter declares it suspect, passes on what it has not begun, and releases its slot of Options.Active to another
 // (stalled). From then on requests that need the server are passed on to its detour (detour), a lane with one patient
 // worker of its own, until the server answers or is down. Reads that wait for a server to be clean of what it missed go
 // the same way.
 
 // detour passes the rest of b, of which requests[i] is next, on to another lane if that needs a server in trouble; false
 // means that it may be planned here.
-func (w *Worker) detour(b *request.Burst, i int32) bool {
+func (w *Worker) detour(b *request.Batch, i int32) bool {
 	if w.patient || w.options.Troubled.Load() == 0 {
 		return false
 	}
@@ -31,7 +31,7 @@ func (w *Worker) detour(b *request.Burst, i int32) bool {
 }
 
 // redirect sets the lane of b's next request to the detour of server s.
-func (w *Worker) redirect(b *request.Burst, s int) {
+func (w *Worker) redirect(b *request.Batch, s int) {
 	b.Requests[b.Next].Lane = w.options.Detours + int32(s)
 }
 
@@ -161,8 +161,8 @@ func (w *Worker) stalled(s int) {
 		w.releaseDone(&w.requests[i])
 	}
 	if !w.patient {
-		w.placed = false
-		w.options.Crew.leave()
+		w.active = false
+		w.options.Active.release()
 	}
 }
 

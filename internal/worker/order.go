@@ -23,7 +23,7 @@ type stripe struct {
 // What names a key that an earlier request of the part reads is for the next round, too. A read may have to be asked of another
 // server (planRetry), and would then come behind what follows it in the round: a later read could miss a write of
 // another client that it has seen, and it could see what a later write of its own client has done.
-func (w *Worker) admit(b *request.Burst, i int32) bool {
+func (w *Worker) admit(b *request.Batch, i int32) bool {
 	r := &w.requests[i]
 	if w.options.Router.N() == 1 || (r.Answer != "" && !r.HasEffect()) {
 		return true
@@ -44,7 +44,7 @@ func (w *Worker) admit(b *request.Burst, i int32) bool {
 }
 
 // admitKeys takes the key locks in stripes, those of the keys of requests[i], or waits for them.
-func (w *Worker) admitKeys(b *request.Burst, i int32) bool {
+func (w *Worker) admitKeys(b *request.Batch, i int32) bool {
 	r := &w.requests[i]
 	switch {
 	case len(w.stripes) == 0:
@@ -80,7 +80,7 @@ func (r *pending) conditional() bool {
 }
 
 // admitWrite takes the key lock of a write.
-func (w *Worker) admitWrite(b *request.Burst, i int32) bool {
+func (w *Worker) admitWrite(b *request.Batch, i int32) bool {
 	r := &w.requests[i]
 	r.stripe = w.stripes[0]
 	s, mine := w.locks[r.stripe]
@@ -104,7 +104,7 @@ func (w *Worker) admitWrite(b *request.Burst, i int32) bool {
 }
 
 // admitRead waits for the writes of all keys that are under way when it looks.
-func (w *Worker) admitRead(b *request.Burst, i int32) bool {
+func (w *Worker) admitRead(b *request.Batch, i int32) bool {
 	for _, s := range w.stripes {
 		if !w.options.Locks.Held(s, w.owner) {
 			// A write of several steps of this round is on some of the servers only.
@@ -125,7 +125,7 @@ func (w *Worker) admitRead(b *request.Burst, i int32) bool {
 }
 
 // admitFlush takes every stripe: no write may reach one server before a flush_all and another after it.
-func (w *Worker) admitFlush(b *request.Burst, i int32) bool {
+func (w *Worker) admitFlush(b *request.Batch, i int32) bool {
 	if i > 0 {
 		return false
 	}
@@ -137,7 +137,7 @@ func (w *Worker) admitFlush(b *request.Burst, i int32) bool {
 }
 
 // admitAll takes several stripes, or none.
-func (w *Worker) admitAll(b *request.Burst, i int32, stripes []uint32) bool {
+func (w *Worker) admitAll(b *request.Batch, i int32, stripes []uint32) bool {
 	if i == 0 {
 		taken, server := w.options.Locks.LockAll(stripes, w.owner, w.patient)
 		if server != keylock.Free {

@@ -39,10 +39,10 @@ type call struct {
 }
 
 // plan decides which servers requests[i] needs, and adds the calls to their connections' output. It reports whether the
-// rest of the burst has to wait for the next round.
+// rest of the batch has to wait for the next round.
 func (w *Worker) plan(ctx context.Context, i int32) (barrier bool) {
 	r := &w.requests[i]
-	if len(w.options.Formers) > 0 && r.changes() {
+	if len(w.options.Previous) > 0 && r.changes() {
 		w.leaveBehind(r.key())
 	}
 	switch {
@@ -73,7 +73,7 @@ func (r *pending) changes() bool {
 func (w *Worker) leaveBehind(key []byte) {
 	holders := w.options.Router.Replicas(key, w.holders[:0])
 	var room [16]int
-	for _, f := range w.options.Formers {
+	for _, f := range w.options.Previous {
 		for _, k := range f.Router.Replicas(key, room[:0]) {
 			s := f.Servers[k]
 			if s != nil && !slices.ContainsFunc(holders, func(h int) bool { return w.options.Servers[h] == s }) {

@@ -33,7 +33,7 @@ func (r *pending) key() []byte {
 }
 
 // planWrite sends a write to every server that holds the key. A conditional one goes to the first alone at first; it is a
-// barrier, because what follows it in the burst may read what its second step writes.
+// barrier, because what follows it in the batch may read what its second step writes.
 func (w *Worker) planWrite(ctx context.Context, i int32) (barrier bool) {
 	r := &w.requests[i]
 	if len(w.conns) == 1 {

@@ -148,7 +148,7 @@ func testCasIsCopied(t *testing.T, o middleware.Options) {
 		token := strings.Fields(head)[4]
 		assert.Equal(t, "STORED\r\n", c.ask("cas "+key+" 8 0 1 "+token+"\r\nb\r\n", 1))
 		assert.Equal(t, "EXISTS\r\n", c.ask("cas "+key+" 9 0 1 "+token+"\r\nc\r\n", 1))
-		// What follows in the same burst sees it, on whatever server.
+		// What follows in the same batch sees it, on whatever server.
 		head = c.ask("gets "+key+"\r\n", 3)
 		token = strings.Fields(head)[4]
 		reply := c.ask("cas "+key+" 1 0 1 "+token+" noreply\r\nd\r\n"+strings.Repeat("get "+key+"\r\n", 3), 9)
@@ -171,7 +171,7 @@ func testMetaOverReplicas(t *testing.T, o middleware.Options) {
 	for _, s := range servers {
 		assert.Equal(t, "abc", get(t, s, "k"))
 	}
-	// Quiet: misses, and stores that worked, leave nothing behind; mn says where the burst ends.
+	// Quiet: misses, and stores that worked, leave nothing behind; mn says where the batch ends.
 	assert.Equal(t, "VA 3\r\nabc\r\nMN\r\n", c.ask("mg none v q\r\nms k2 1 q\r\nx\r\nmd k2 q\r\nmg k v q\r\nmn\r\n", 3))
 	// A conditional store is compared on one server and copied.
 	token := strings.TrimPrefix(strings.TrimSpace(c.ask("mg k c\r\n", 1)), "HD c")
@@ -293,7 +293,7 @@ func TestARefusedRetrievalCostsNobodyElseAReply(t *testing.T) {
 	wg.Wait()
 }
 
-func TestReadsOfAKeyInOneBurstNeverGoBackInTime(t *testing.T) {
+func TestReadsOfAKeyInOneBatchNeverGoBackInTime(t *testing.T) {
 	// Two copies on three servers, which are suspect as soon as they are busy: reads are asked again of others all the time.
 	o := middleware.Options{Workers: 2, Depth: 2, StallAfter: 50 * time.Microsecond, Timeout: time.Minute}
 	o.Placement = route.Options{Replicas: 2, Read: route.ReadRoundRobin}
@@ -317,7 +317,7 @@ func TestReadsOfAKeyInOneBurstNeverGoBackInTime(t *testing.T) {
 		var value int
 		_, err := fmt.Sscanf(reply, "VALUE "+counter+" 0 4\r\n%d\r\n", &value)
 		require.NoError(t, err, "%q", reply)
-		require.GreaterOrEqual(t, value, latest, "read %d of the burst", from)
+		require.GreaterOrEqual(t, value, latest, "read %d of the batch", from)
 		latest = value
 	}
 	for !finished.Load() {

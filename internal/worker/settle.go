@@ -107,7 +107,7 @@ func (w *Worker) decide(r *pending, first int32) (repair bool) {
 	if len(w.repairs) == from {
 		return false
 	}
-	// A replica that gave no answer is not repaired here: its keeper deletes what it missed before it serves a read.
+	// A replica that gave no answer is not repaired here: its prober deletes what it missed before it serves a read.
 	kept := w.repairs[:from]
 	for _, k := range w.repairs[from:] {
 		if !w.calls[w.answered[k]].failed {
@@ -200,14 +200,14 @@ type limiter struct {
 	suppressed int
 }
 
-// quarrelEvery is the least time between two log lines of a worker about replicas that disagree, ns.
-const quarrelEvery = int64(time.Second)
+// disagreementEvery is the least time between two log lines of a worker about replicas that disagree, ns.
+const disagreementEvery = int64(time.Second)
 
 // note logs that replicas disagree about a write.
 func (w *Worker) note(r *pending) {
 	now := stats.Now()
-	if now < w.quarrel.next {
-		w.quarrel.suppressed++
+	if now < w.disagreement.next {
+		w.disagreement.suppressed++
 		return
 	}
 	replies := make([]string, len(w.answered))
@@ -218,6 +218,6 @@ func (w *Worker) note(r *pending) {
 	}
 	line, _, _ := bytes.Cut(w.calls[r.chosen].reply, []byte(protocol.CRLF))
 	w.options.Log.Warn("replicas disagree; the key is deleted where it does not have the answered state",
-		"command", r.Command.String(), "replies", replies, "answered", string(line), "not_logged", w.quarrel.suppressed)
-	w.quarrel = limiter{next: now + quarrelEvery}
+		"command", r.Command.String(), "replies", replies, "answered", string(line), "not_logged", w.disagreement.suppressed)
+	w.disagreement = limiter{next: now + disagreementEvery}
 }

@@ -2,7 +2,7 @@
 // which servers they need, sends one write per server, collects the replies, and answers each client with one write.
 //
 // A worker owns one connection to every server, and is the only one to use them. All requests of a round that go to one
-// server travel over one connection in the order they were planned, and a burst is planned in the client's order; so a
+// server travel over one connection in the order they were planned, and a batch is planned in the client's order; so a
 // request sees the effects of the earlier ones of its connection.
 package worker
 
@@ -36,17 +36,17 @@ type Options struct {
 	Timeout time.Duration     // for the replies a request needs
 	// StallAfter is how long a server may owe a reply before who can goes another way; 0: as long as Timeout.
 	StallAfter time.Duration
-	// Entrance is told when a burst leaves the lanes.
+	// Entrance is told when a batch leaves the lanes.
 	Entrance *queue.Entrance
-	// Crew is the workers of the lane.
-	Crew *Crew
+	// Active bounds how many workers serve the lane at a time; nil for a patient worker.
+	Active *Semaphore
 	// Detours is the first of the lanes, one per server, for what needs a server in trouble.
 	Detours int32
 	// Troubled counts the servers that are suspect or stale.
 	Troubled *atomic.Int32
-	// Formers are the placements that were, the servers in their routers' order, nil where they are gone: such a server may
+	// Previous are the placements before this one, the servers in their routers' order, nil where they are gone: such a server may
 	// hold old values of keys that live elsewhere now, and must be told of their writes.
-	Formers []Former
+	Previous []Placement
 	// GetErrorMiss: a read that no server could answer is a miss rather than an error.
 	GetErrorMiss bool
 	// StatsText writes the middleware's own statistics, as `stats` answers them.
@@ -54,29 +54,29 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Former is a placement of keys that was.
-type Former struct {
+// Placement is where keys live: a router and its servers.
+type Placement struct {
 	Router  *route.Router
 	Servers []*backend.Server
 }
 
 // Worker is one member of the pool. Everything in it belongs to the goroutine that calls Run.
 type Worker struct {
-	options Options
-	queue   *queue.Queue
-	lane    int32 // of queue
-	home    int   // the server whose reads, or whose detour, the queue holds; -1: any
-	owner   int32 // of key locks: the worker's number, from 1
-	patient bool  // serves a detour: it waits for servers and locks, others must not
-	placed  bool  // has a place in the crew; always true of a patient one
-	parked  bool  // the round waits for a server that stalls
-	record  *stats.Worker
-	conns   []*backend.Conn // by server
-	onStall []func()        // by server: calls stalled
-	turn    int             // counts the parts that read, to spread them over the servers
-	first   int             // the server whose replies are read first
-	exclude []bool          // by server: not to be read from, while a read is planned again; nil otherwise
-	quarrel limiter         // of the log line about replicas that disagree
+	options      Options
+	queue        *queue.Queue
+	lane         int32 // of queue
+	home         int   // the server whose reads, or whose detour, the queue holds; -1: any
+	owner        int32 // of key locks: the worker's number, from 1
+	patient      bool  // serves a detour: it waits for servers and locks, others must not
+	active       bool  // holds a slot of Options.Active; always true of a patient worker
+	parked       bool  // the round waits for a server that stalls
+	record       *stats.Worker
+	conns        []*backend.Conn // by server
+	onStall      []func()        // by server: calls stalled
+	turn         int             // counts the parts that read, to spread them over the servers
+	first        int             // the server whose replies are read first
+	exclude      []bool          // by server: not to be read from, while a read is planned again; nil otherwise
+	disagreement limiter         // of the log line about replicas that disagree
 
 	// The round. All slices keep their memory from round to round.
 	dequeued int64 // ns
@@ -91,8 +91,8 @@ type Worker struct {
 	followUp []int32 // requests whose step is done and that need another
 	arrivals int     // replies so far
 	locks    map[uint32]stripe
-	backlog  []*request.Burst // to be served before what is in the queue
-	later    []*request.Burst // to be served in the next round
+	backlog  []*request.Batch // to be served before what is in the queue
+	later    []*request.Batch // to be served in the next round
 
 	reads    partReads // of the part that is being planned
 	partRead stripeSet // the keys that it reads, where requests follow
@@ -113,9 +113,9 @@ type Worker struct {
 	out      wire.Gather
 }
 
-// part is what a round serves of one burst.
+// part is what a round serves of one batch.
 type part struct {
-	burst       *request.Burst
+	batch       *request.Batch
 	first, last int32 // requests[first:last]
 	left        int32 // requests that are not complete
 	stalled     bool  // the client didn't take the whole reply
@@ -154,14 +154,14 @@ type Member struct {
 	// Home is the server whose reads the lane holds, or whose detour it is; -1 if it is no such lane.
 	Home    int
 	Patient bool // it serves a detour
-	StandIn bool // it has no place in the crew at first
+	StandIn bool // it holds no slot of Options.Active at first
 }
 
 // New returns a worker.
 func New(o Options, m Member) *Worker {
 	w := &Worker{
 		options: o, queue: o.Lanes.Queue(m.Lane), lane: int32(m.Lane), home: m.Home, owner: int32(m.Number + 1), patient: m.Patient,
-		placed: !m.StandIn, turn: m.Number,
+		active: !m.StandIn, turn: m.Number,
 		fifo: make([][]int32, len(o.Servers)), head: make([]int, len(o.Servers)), locks: make(map[uint32]stripe),
 		loads: make([]int64, len(o.Servers)), failed: make([]bool, len(o.Servers)),
 	}
@@ -180,7 +180,7 @@ func New(o Options, m Member) *Worker {
 // Connect connects to the servers that the worker will need most, none if it may never be needed, and returns the
 // failures.
 func (w *Worker) Connect(ctx context.Context) []*backend.Error {
-	if w.patient || !w.placed {
+	if w.patient || !w.active {
 		return nil
 	}
 	var failed []*backend.Error
@@ -200,9 +200,9 @@ func (w *Worker) Connect(ctx context.Context) []*backend.Error {
 func (w *Worker) Run(ctx context.Context, record *stats.Worker) {
 	w.record = record
 	for {
-		if !w.placed {
-			w.options.Crew.take()
-			w.placed = true
+		if !w.active {
+			w.options.Active.acquire()
+			w.active = true
 		}
 		if !w.take(ctx) {
 			break
@@ -211,15 +211,15 @@ func (w *Worker) Run(ctx context.Context, record *stats.Worker) {
 		w.endRound()
 	}
 	if !w.patient {
-		w.options.Crew.leave() // to one who will see that the queue is closed, too
+		w.options.Active.release() // a stand-in then sees that the queue is closed
 	}
 	for _, c := range w.conns {
 		c.Close()
 	}
 }
 
-// take starts a round: what the last round left of its bursts, then what waits in the queue, up to depth requests. It
-// waits for the first burst; false means that the queue is closed and empty.
+// take starts a round: what the last round left of its batches, then what waits in the queue, up to depth requests. It
+// waits for the first batch; false means that the queue is closed and empty.
 func (w *Worker) take(ctx context.Context) bool {
 	w.backlog, w.later = w.later, w.backlog[:0]
 	if len(w.backlog) == 0 {
@@ -242,7 +242,7 @@ func (w *Worker) take(ctx context.Context) bool {
 		}
 		w.add(ctx, b)
 	}
-	for len(w.requests) < w.options.Depth && w.placed {
+	for len(w.requests) < w.options.Depth && w.active {
 		b, ok := w.queue.TryTake()
 		if !ok {
 			break
@@ -254,7 +254,7 @@ func (w *Worker) take(ctx context.Context) bool {
 
 // add plans the next requests of b, as many as the depth leaves room for and the key locks allow, up to one that another
 // lane has to serve.
-func (w *Worker) add(ctx context.Context, b *request.Burst) {
+func (w *Worker) add(ctx context.Context, b *request.Batch) {
 	p := int32(len(w.parts))
 	first := int32(len(w.requests))
 	w.reads = partReads{}
@@ -289,12 +289,12 @@ func (w *Worker) add(ctx context.Context, b *request.Burst) {
 		return
 	}
 	w.record.Take(int(last - first))
-	w.parts = append(w.parts, part{burst: b, first: first, last: last, left: last - first})
+	w.parts = append(w.parts, part{batch: b, first: first, last: last, left: last - first})
 }
 
 // leaveFor puts the rest of b where its next request is served: in the worker's next round, or in another lane.
-func (w *Worker) leaveFor(b *request.Burst) {
-	if b.Requests[b.Next].Lane == w.lane && w.placed {
+func (w *Worker) leaveFor(b *request.Batch) {
+	if b.Requests[b.Next].Lane == w.lane && w.active {
 		w.later = append(w.later, b)
 	} else {
 		w.options.Lanes.Pass(b)
@@ -375,7 +375,7 @@ func (w *Worker) endRound() {
 	served := len(w.requests)
 	for i := range w.parts {
 		p := &w.parts[i]
-		b := p.burst
+		b := p.batch
 		answered := b.Answered()
 		switch {
 		case p.stalled && answered:
@@ -398,7 +398,7 @@ func (w *Worker) endRound() {
 	w.keyCalls, w.repairs = w.keyCalls[:0], w.repairs[:0]
 	w.lines = w.lines[:0]
 	w.arrivals = 0
-	if !w.placed {
+	if !w.active {
 		w.passOn()
 	}
 	w.record.Round(served, stats.Now())

@@ -139,7 +139,7 @@ func (p *Percentiles) row(fields []string) error {
 		return fmt.Errorf("%w: expected numbers", err)
 	}
 	q := Quantile{Share: share, Seconds: milliseconds * 1e-3}
-	if err := checkRising(p.Quantiles, q); err != nil {
+	if err := checkMonotonic(p.Quantiles, q); err != nil {
 		return err
 	}
 	if n := len(p.Counts); n > 0 && total < p.Counts[n-1] {

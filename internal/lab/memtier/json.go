@@ -307,7 +307,7 @@ func parseDistribution(raw json.RawMessage) ([]Quantile, error) {
 	var quantiles []Quantile
 	for _, step := range steps {
 		q := Quantile{Share: scaled(step.Percent, 0.01), Seconds: scaled(step.Milliseconds, 1e-3)}
-		if err := checkRising(quantiles, q); err != nil {
+		if err := checkMonotonic(quantiles, q); err != nil {
 			return nil, err
 		}
 		quantiles = append(quantiles, q)

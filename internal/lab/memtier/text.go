@@ -178,15 +178,15 @@ func (p *textParser) quantile(fields []string) error {
 	}
 	q := Quantile{Share: percent / 100, Seconds: milliseconds * 1e-3}
 	of := p.out.Results[len(p.out.Results)-1].Distributions
-	if err := checkRising(of[fields[0]], q); err != nil {
+	if err := checkMonotonic(of[fields[0]], q); err != nil {
 		return fmt.Errorf("%s: %w", fields[0], err)
 	}
 	of[fields[0]] = append(of[fields[0]], q)
 	return nil
 }
 
-// checkRising refuses a quantile that cannot follow those before it in a cumulative distribution.
-func checkRising(before []Quantile, q Quantile) error {
+// checkMonotonic refuses a quantile that cannot follow those before it in a cumulative distribution.
+func checkMonotonic(before []Quantile, q Quantile) error {
 	// Comparisons that are false for NaN.
 	if !(q.Share >= 0 && q.Share <= 1+1e-9) || !(q.Seconds >= 0) {
 		return fmt.Errorf("%v %% within %v s: expected 0 to 100 %% and a time", 100*q.Share, q.Seconds)

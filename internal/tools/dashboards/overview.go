@@ -86,7 +86,7 @@ func overview() board {
 				},
 				{
 					kind: stack, title: "Where the time goes", unit: "s", width: half, queries: stageMeans, colors: stageColors,
-					description: "Mean time per request in each stage; together they are the mean response time. net: reading and waiting for the connection's previous burst; queue: waiting for a worker; worker: until the last write to a server; server: until the last reply; reply: until it was handed to the socket.",
+					description: "Mean time per request in each stage; together they are the mean response time. net: reading and waiting for the connection's previous batch; queue: waiting for a worker; worker: until the last write to a server; server: until the last reply; reply: until it was handed to the socket.",
 				},
 				{
 					kind: lines, title: "p99 by command", unit: "s", width: half, log: true,

@@ -113,7 +113,9 @@ func tryLine(space *namespace) error {
 	if err != nil {
 		return err
 	}
-	err = space.configure(func(h *netlink.Handle) error { return lead(h, portName, net.HardwareAddr{2, 0, 0, 0, 0, 1}) })
+	err = space.configure(func(h *netlink.Handle) error {
+		return redirectToDelayLine(h, portName, net.HardwareAddr{2, 0, 0, 0, 0, 1})
+	})
 	return errors.Join(err, line.close())
 }
 

@@ -89,8 +89,8 @@ func (l *delayLine) open() (err error) {
 	return unix.IoctlSetInt(l.tap, unix.TUNSETOFFLOAD, unix.TUN_F_CSUM|unix.TUN_F_TSO4|unix.TUN_F_TSO6|unix.TUN_F_TSO_ECN)
 }
 
-// lead sends what comes in by a port of the bridge, from the machine with that hardware address, by way of its delay line.
-func lead(h *netlink.Handle, port string, hardware net.HardwareAddr) error {
+// redirectToDelayLine sends what comes in by a port of the bridge, from the machine with that hardware address, by way of its delay line.
+func redirectToDelayLine(h *netlink.Handle, port string, hardware net.HardwareAddr) error {
 	line, err := h.LinkByName(lineName)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func lead(h *netlink.Handle, port string, hardware net.HardwareAddr) error {
 func (l *delayLine) run() {
 	defer close(l.done)
 	runtime.LockOSThread() // for good: the thread ends with the goroutine, as its priority is no other's
-	hurry()
+	raisePriority()
 	var frames travelling
 	var late time.Duration // by which this thread wakes, of late
 	wait := []unix.PollFd{{Fd: int32(l.wake), Events: unix.POLLIN}, {Fd: int32(l.tap), Events: unix.POLLIN}}
@@ -148,7 +148,7 @@ func (l *delayLine) run() {
 			continue
 		}
 		start := time.Now()
-		rest()
+		nap()
 		late += (min(max(time.Since(start)-grain, 0), mostLate) - late) / 16
 	}
 }
@@ -173,21 +173,21 @@ func (l *delayLine) receive(frames *travelling, due time.Time) error {
 	}
 }
 
-// move is read or write, and rest sleeps for a grain, without telling Go's scheduler: they are short, and at ten thousand rests a second
+// move is read or write, and nap sleeps for a grain, without telling Go's scheduler: they are short, and at ten thousand naps a second
 // telling it takes some twentieth of a processor.
 func move(call uintptr, fd int, data []byte) (n int, err unix.Errno) {
 	done, _, err := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(data))), uintptr(len(data)))
 	return int(done), err
 }
 
-func rest() {
+func nap() {
 	t := unix.NsecToTimespec(grain.Nanoseconds())
 	_, _, _ = unix.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&t)), 0, 0)
 }
 
-// hurry puts this thread before all programs of the machines, as the kernel's own work on packets is. Where that isn't allowed, or
+// raisePriority puts this thread before all programs of the machines, as the kernel's own work on packets is. Where that isn't allowed, or
 // timers stay coarse, packets travel longer when processors are busy, and round trips show it.
-func hurry() {
+func raisePriority() {
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
 	if unix.SchedSetAttr(0, &attr, 0) != nil {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, -20)

@@ -119,7 +119,7 @@ func (n *network) connect(space *namespace, port string, address net.IP, m exper
 		return err
 	}
 	return n.space.configure(func(h *netlink.Handle) error {
-		if err := lead(h, port, hardware); err != nil {
+		if err := redirectToDelayLine(h, port, hardware); err != nil {
 			return fmt.Errorf("leading what %s sends to the delay line: %w", port, err)
 		}
 		return nil

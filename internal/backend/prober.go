@@ -31,12 +31,12 @@ const (
 	invalidateBytes = 16 << 10
 )
 
-// Keep brings the server back into service whenever it left it, and sees whether a suspect answers, until ctx is done. One
+// Probe brings the server back into service whenever it left it, and sees whether a suspect answers, until ctx is done. One
 // goroutine per server.
-func (s *Server) Keep(ctx context.Context) {
+func (s *Server) Probe(ctx context.Context) {
 	defer func() {
 		s.mu.Lock()
-		s.keeperless = true
+		s.proberless = true
 		s.mu.Unlock()
 		s.settle(0)
 	}()
@@ -143,7 +143,7 @@ func (s *Server) clean(p *probe, m missed, wasDown bool, since time.Time) error 
 	return p.flush()
 }
 
-// probe is a connection of the keeper. Every exchange has to end within timeout.
+// probe is a connection of the prober. Every exchange has to end within timeout.
 type probe struct {
 	sock    *wire.Socket
 	r       *bufio.Reader
