@@ -1,0 +1,195 @@
+package behaviour_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/middleware"
+)
+
+// optionsOfChild is the environment variable by which the test binary, started by a test, becomes a middleware with the
+// options that it holds.
+const optionsOfChild = "MCMW_TEST_OPTIONS"
+
+func TestMain(m *testing.M) {
+	if options := os.Getenv(optionsOfChild); options != "" {
+		if err := serveForParent(options); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// serveForParent runs a middleware, says where it listens, and ends when the parent closes stdin.
+func serveForParent(options string) error {
+	var o middleware.Options
+	if err := json.Unmarshal([]byte(options), &o); err != nil {
+		return err
+	}
+	m, err := middleware.New(o)
+	if err != nil {
+		return err
+	}
+	if err := m.Listen(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		<-m.Ready()
+		for _, addr := range m.Addrs() {
+			fmt.Printf("%s ", addr)
+		}
+		fmt.Println()
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	return m.Run(ctx)
+}
+
+// child is a middleware in a process of its own, whose memory and files can be told from the test's.
+type child struct {
+	addrs []string
+	cmd   *exec.Cmd
+	stdin io.Closer
+	out   *bufio.Reader
+}
+
+// startChild starts a middleware; where o has no Listen it has one address. The options must be such that JSON carries them.
+func startChild(t *testing.T, o middleware.Options) *child {
+	t.Helper()
+	return startChildBy(t, exec.Command(os.Args[0]), o)
+}
+
+// startChildBy is startChild by a command that ends up as this program.
+func startChildBy(t *testing.T, cmd *exec.Cmd, o middleware.Options) *child {
+	t.Helper()
+	if len(o.Listen) == 0 {
+		o.Listen = []string{"127.0.0.1:0"}
+	}
+	o.Timeout, o.StallAfter = time.Minute, -1 // a busy machine is no failing server
+	options, err := json.Marshal(o)
+	require.NoError(t, err)
+	c := &child{cmd: cmd}
+	c.cmd.Env = append(os.Environ(), optionsOfChild+"="+string(options))
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stdin, err := c.cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := c.cmd.StdoutPipe()
+	require.NoError(t, err)
+	c.stdin, c.out = stdin, bufio.NewReader(stdout)
+	c.cmd.Stderr = os.Stderr
+	require.NoError(t, c.cmd.Start())
+	t.Cleanup(func() {
+		_ = c.cmd.Process.Kill()
+		_ = c.cmd.Wait()
+	})
+	line, err := c.out.ReadString('\n')
+	require.NoError(t, err)
+	c.addrs = strings.Fields(line)
+	require.Len(t, c.addrs, len(o.Listen), "the child said %q", line)
+	return c
+}
+
+// stop ends the middleware as a signal would, and waits for its process.
+func (c *child) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, c.stdin.Close())
+	rest, err := io.ReadAll(c.out)
+	require.NoError(t, err)
+	require.NoError(t, c.cmd.Wait(), "%s", rest)
+}
+
+// memory returns how much memory the process has, bytes.
+func (c *child) memory(t *testing.T) int64 {
+	t.Helper()
+	return processMemory(t, c.cmd.Process.Pid, "VmRSS")
+}
+
+// mostMemory returns the most memory the process ever had, bytes.
+func (c *child) mostMemory(t *testing.T) int64 {
+	t.Helper()
+	return processMemory(t, c.cmd.Process.Pid, "VmHWM")
+}
+
+// processMemory returns a figure of a process's memory, bytes.
+func processMemory(t *testing.T, pid int, name string) int64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			require.NoError(t, err)
+			return kib << 10
+		}
+	}
+	t.Fatalf("/proc/%d/status says nothing about %s", pid, name)
+	return 0
+}
+
+// files returns how many files the process has open.
+func (c *child) files(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", c.cmd.Process.Pid))
+	require.NoError(t, err)
+	return len(entries)
+}
+
+// stat returns a statistic that the middleware tells a client.
+func stat(t *testing.T, c *mctest.Client, name string) int {
+	t.Helper()
+	_, after, ok := strings.Cut(c.MustDo(t, "stats\r\n"), "STAT "+name+" ")
+	require.True(t, ok, "no statistic %s", name)
+	n, err := strconv.Atoi(after[:strings.Index(after, "\r\n")])
+	require.NoError(t, err)
+	return n
+}
+
+// awaitStat waits until a statistic has a value.
+func awaitStat(t *testing.T, c *mctest.Client, name string, want int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return stat(t, c, name) == want }, stopPatience, 10*time.Millisecond, "%s is never %d", name, want)
+}
+
+// allowedFiles returns how many files this process, and one that it starts, may have open: want, or as many as the machine allows.
+func allowedFiles(t *testing.T, want int) int {
+	t.Helper()
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	if limit.Cur < uint64(want) {
+		raised := unix.Rlimit{Cur: uint64(want), Max: max(uint64(want), limit.Max)}
+		if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) != nil { // only root may raise the upper limit
+			raised = unix.Rlimit{Cur: limit.Max, Max: limit.Max}
+			require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &raised))
+		}
+		limit = raised
+	}
+	return int(min(limit.Cur, uint64(want)))
+}
+
+// dialFrom connects to addr from another loopback address for every few thousand connections: one address has not enough ports.
+func dialFrom(addr string, i int) (*mctest.Client, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i/5000))}, Timeout: mctest.DefaultTimeout}
+	c, err := d.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return mctest.NewClient(c), nil
+}

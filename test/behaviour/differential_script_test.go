@@ -1,0 +1,300 @@
+package behaviour_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// step is one command as it goes over the wire: a line with its line end, and the data block, if any. What stands in it
+// may be broken in any way.
+type step struct {
+	line string
+	data string
+	// casOf, if not "", is the key whose last seen cas id replaces casMark in line. Ids differ from server to server.
+	casOf string
+	// barrier: all replies so far must have arrived before this step is sent.
+	barrier bool
+}
+
+// quote is strconv.Quote, with many times the same character said as such.
+func quote(s string) string {
+	const run = 20
+	for i := range len(s) {
+		n := len(s[i:]) - len(strings.TrimLeft(s[i:], s[i:i+1]))
+		if n < run || s[i] >= 0x80 {
+			continue
+		}
+		text := fmt.Sprintf("%d x %q", n, s[i:i+1])
+		if i > 0 {
+			text = strconv.Quote(s[:i]) + " + " + text
+		}
+		if i+n < len(s) {
+			text += " + " + quote(s[i+n:])
+		}
+		return text
+	}
+	return strconv.Quote(s)
+}
+
+// casMark stands in a step's line where the cas id belongs.
+const casMark = "<cas>"
+
+func (s step) String() string {
+	text := quote(s.line)
+	switch {
+	case len(s.data) > 300:
+		text += fmt.Sprintf(" + %q... (%d bytes, ending in %q)", s.data[:100], len(s.data), s.data[len(s.data)-20:])
+	case s.data != "":
+		text += " + " + quote(s.data)
+	}
+	if s.casOf != "" {
+		text += " with the cas id last seen for " + s.casOf
+	}
+	return text
+}
+
+// effect is what a step does to the framing of its connection, worked out from its bytes in the way memcached reads
+// them. A wrong guess makes the harness wait for its timeout; it cannot hide a difference.
+type effect struct {
+	// alone: memcached drops the replies it has not flushed yet when it meets this line, and which those are depends on
+	// how the bytes happened to arrive; so nothing is pipelined in front of it.
+	alone bool
+	// onePiece: whether memcached accepts the line depends on the pieces it arrives in, so it is sent in one.
+	onePiece bool
+	// closes: it is a line so long and without end that the server closes the connection.
+	closes bool
+	// wants is how many bytes beyond the step's own belong to its data block, 0 for none, below 0 if there are too many.
+	wants int
+}
+
+// maxLine is the number of bytes without a line end after which memcached closes the connection.
+const maxLine = 2048
+
+// ends makes a connection useless: memcached waits for more data than any test sends.
+const ends = 64 << 10
+
+func (s step) effect() effect {
+	var e effect
+	line, ended := strings.CutSuffix(s.line, "\n")
+	// A line that looks like an HTTP request's ends the connection.
+	e.alone = strings.Contains(line, "HTTP/")
+	line = strings.TrimSuffix(line, "\r")
+	words := words(line)
+	if len(line) >= maxLine-1 && !isMultiGet(line) {
+		e.alone, e.onePiece, e.closes = true, true, !ended
+	}
+	if !ended || len(words) == 0 {
+		return e
+	}
+	length := ""
+	switch words[0] {
+	case "quit":
+		e.alone = true
+	case "get", "gets", "bget", "gat", "gats":
+		for _, key := range words[1:] {
+			e.alone = e.alone || len(key) > 250
+		}
+	case "set", "add", "replace", "append", "prepend":
+		if len(words) == 5 || len(words) == 6 {
+			length = words[4]
+		}
+	case "cas":
+		if len(words) == 6 || len(words) == 7 {
+			length = words[4]
+		}
+	case "ms":
+		if len(words) > 2 {
+			length = words[2]
+		}
+	}
+	if n, ok := blockSize(length); ok {
+		e.wants = n + 2 - len(s.data)
+		// memcached holds back what it has to answer until the data is complete.
+		e.alone = e.alone || e.wants > ends
+	}
+	return e
+}
+
+// isMultiGet reports whether a line without end is exempt from maxLine.
+func isMultiGet(line string) bool {
+	text := strings.TrimLeft(line, " ")
+	return len(line)-len(text) <= 100 && (strings.HasPrefix(text, "get ") || strings.HasPrefix(text, "gets "))
+}
+
+// words splits a command line as memcached does: at blanks, up to the first NUL.
+func words(line string) []string {
+	line, _, _ = strings.Cut(line, "\x00")
+	return strings.FieldsFunc(line, func(r rune) bool { return r == ' ' })
+}
+
+// blockSize is how memcached reads the length of a data block: as a 64-bit number of which the low 32 bits count.
+func blockSize(word string) (int, bool) {
+	word = strings.TrimLeft(word, "\t\v\f\r")
+	if i := strings.IndexAny(word, "\t\v\f\r"); i >= 0 {
+		word = word[:i]
+	}
+	n, err := strconv.ParseInt(word, 10, 64)
+	if err != nil || int32(n) < 0 || int32(n) > math.MaxInt32-2 {
+		return 0, false
+	}
+	return int(int32(n)), true
+}
+
+// isShortLived reports whether a line holds a time to live that could end while the test runs: what it stores would be
+// there for one server and gone for the other.
+func isShortLived(line string) bool {
+	for i, word := range words(strings.TrimRight(line, "\r\n")) {
+		// Meta commands give it as a flag.
+		if i > 0 && (word[0] == 'T' || word[0] == 'N' || word[0] == 'R') {
+			word = word[1:]
+		}
+		if n, ok := blockSize(word); ok && n >= 1 && n < 1000 && i > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// reply is one element of a server's reply: a line, and the data that follows it.
+type reply struct{ line, data string }
+
+// splitReplies takes a stream of replies apart. What cannot be taken apart comes as one last line.
+func splitReplies(stream []byte) []reply {
+	var replies []reply
+	for len(stream) > 0 {
+		end := bytes.Index(stream, []byte("\r\n"))
+		if end < 0 {
+			return append(replies, reply{line: string(stream)})
+		}
+		r := reply{line: string(stream[:end])}
+		rest := stream[end+2:]
+		if n, ok := dataLength(r.line); ok {
+			if len(rest) < n+2 {
+				return append(replies, reply{line: string(stream)})
+			}
+			r.data = string(rest[:n+2])
+			rest = rest[n+2:]
+		}
+		replies = append(replies, r)
+		stream = rest
+	}
+	return replies
+}
+
+func dataLength(line string) (int, bool) {
+	fields := strings.Split(line, " ")
+	at := 0
+	switch {
+	case fields[0] == "VALUE" && len(fields) >= 4:
+		at = 3
+	case fields[0] == "VA" && len(fields) >= 2:
+		at = 1
+	default:
+		return 0, false
+	}
+	n, err := strconv.Atoi(fields[at])
+	return n, err == nil && n >= 0
+}
+
+// casIDs pairs the cas ids of two servers: each id of one stands for exactly one of the other.
+type casIDs struct{ there, back map[string]string }
+
+func newCasIDs() *casIDs { return &casIDs{there: map[string]string{}, back: map[string]string{}} }
+
+func (c *casIDs) match(a, b string) bool {
+	knownB, okA := c.there[a]
+	knownA, okB := c.back[b]
+	if !okA && !okB {
+		c.there[a], c.back[b] = b, a
+		return true
+	}
+	return okA && okB && knownB == b && knownA == a
+}
+
+// compareReplies returns "" if two streams are the same replies: byte for byte, except for what two servers can't have in
+// common. Those are their statistics, their version, cas ids (which must correspond), and ages in seconds.
+func compareReplies(direct, other []byte, ids *casIDs) string {
+	a, b := dropStatistics(splitReplies(direct)), dropStatistics(splitReplies(other))
+	for i := range max(len(a), len(b)) {
+		switch {
+		case i >= len(a):
+			return fmt.Sprintf("reply %d is one too many: %q", i+1, cut(b[i].line))
+		case i >= len(b):
+			return fmt.Sprintf("reply %d is missing: %q", i+1, cut(a[i].line))
+		case a[i].data != b[i].data:
+			return fmt.Sprintf("reply %d: the data behind %q and %q differ: %q and %q",
+				i+1, cut(a[i].line), cut(b[i].line), cut(a[i].data), cut(b[i].data))
+		case !sameLine(a[i].line, b[i].line, ids):
+			return fmt.Sprintf("reply %d differs: %q and %q", i+1, cut(a[i].line), cut(b[i].line))
+		}
+	}
+	return ""
+}
+
+// dropStatistics leaves out the elements of statistics lists; the END that closes a list remains.
+func dropStatistics(replies []reply) []reply {
+	kept := replies[:0]
+	for _, r := range replies {
+		if word, _, _ := strings.Cut(r.line, " "); word != "STAT" && word != "ITEM" && word != "PREFIX" {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+func sameLine(a, b string, ids *casIDs) bool {
+	if a == b && !strings.HasPrefix(a, "VALUE ") && !strings.Contains(a, " c") {
+		return true
+	}
+	x, y := strings.Split(a, " "), strings.Split(b, " ")
+	if len(x) != len(y) || x[0] != y[0] {
+		return x[0] == "VERSION" && y[0] == "VERSION"
+	}
+	for i := range x {
+		switch {
+		case x[0] == "VERSION":
+		case x[0] == "VALUE" && i == 4:
+			if !ids.match(x[i], y[i]) {
+				return false
+			}
+		case x[0] == "ME" && i > 1:
+			// exp, la and cas are times and ids; the rest must agree.
+			name, _, _ := strings.Cut(x[i], "=")
+			if other, _, _ := strings.Cut(y[i], "="); name != other {
+				return false
+			}
+			if name != "exp" && name != "la" && name != "cas" && x[i] != y[i] {
+				return false
+			}
+		case (x[0] == "HD" || x[0] == "VA") && i > 0 && isNumberFlag(x[i], 'c') && isNumberFlag(y[i], 'c'):
+			if !ids.match(x[i][1:], y[i][1:]) {
+				return false
+			}
+		case (x[0] == "HD" || x[0] == "VA") && i > 0 &&
+			(isNumberFlag(x[i], 't') && isNumberFlag(y[i], 't') || isNumberFlag(x[i], 'l') && isNumberFlag(y[i], 'l')):
+		case x[i] != y[i]:
+			return false
+		}
+	}
+	return true
+}
+
+// isNumberFlag reports whether a meta flag is letter followed by a number.
+func isNumberFlag(flag string, letter byte) bool {
+	if len(flag) < 2 || flag[0] != letter {
+		return false
+	}
+	return strings.Trim(flag[1:], "0123456789") == ""
+}
+
+// cut shows the end of long replies, where what matters is.
+func cut(s string) string {
+	const most = 200
+	if len(s) <= most {
+		return s
+	}
+	return fmt.Sprintf("%s ... %s (%d bytes)", s[:most/2], s[len(s)-most/2:], len(s))
+}

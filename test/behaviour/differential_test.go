@@ -1,0 +1,158 @@
+package behaviour_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+)
+
+// long reports whether the tests run at full length.
+func long() bool { return os.Getenv("MCMW_LONG") == "1" }
+
+// testSeed returns what the random choices of a test start from: MCMW_SEED if it is set, and prints it.
+func testSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed := rand.Uint64()
+	if text := os.Getenv("MCMW_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err, "MCMW_SEED must be a number from 0 to 18446744073709551615")
+	}
+	t.Logf("seed %d; run again with MCMW_SEED=%d", seed, seed)
+	return seed
+}
+
+// referenceArgs make memcached behave the same in every run: one thread; memory for everything that scripts store; and no
+// thread that holds references to items, on which it depends whether incr and decr write in place.
+var referenceArgs = []string{"-t", "1", "-m", "1024", "-o", "no_lru_maintainer"}
+
+// patience is how long the harness waits for replies. Only scripts that leave a connection waiting take so long.
+const patience = 3 * time.Second
+
+// scriptLength is the number of steps of a generated script.
+const scriptLength = 40
+
+// runDifferential compares until commands steps were run. It stops at the first difference and returns it, reduced; the
+// text is "" if there was none.
+func runDifferential(t *testing.T, p *pair, seed uint64, stream, streams, commands int) (text string, minimal []step) {
+	t.Helper()
+	done, waiting := 0, 0
+	for n := stream; done < commands; n += streams {
+		steps := newGenerator(seed, n).script(scriptLength)
+		d := delivery(n / streams % int(numDeliveries))
+		diff, err := p.compare(steps, d, uint64(n))
+		require.NoError(t, err)
+		if diff != nil {
+			minimal, diff, d = p.minimise(steps, diff, d, uint64(n))
+			return fmt.Sprintf("script %d of seed %d: %s", n, seed, report(minimal, d, diff)), minimal
+		}
+		done += len(steps)
+		if len(steps) > 0 && p.stalled {
+			waiting++
+		}
+	}
+	t.Logf("%d commands compared; %d scripts left a connection waiting", done, waiting)
+	return "", nil
+}
+
+func directTarget(t *testing.T, args ...string) *target {
+	t.Helper()
+	return &target{addr: mctest.StartMemcached(t, args...).Addr(), patience: patience}
+}
+
+func TestTheDifferentialFindsNoDifferenceBetweenTwoMemcacheds(t *testing.T) {
+	seed := testSeed(t)
+	p := &pair{direct: directTarget(t, referenceArgs...), tcp: directTarget(t, referenceArgs...)}
+	commands := 3000
+	if long() {
+		commands = 20_000
+	}
+	text, _ := runDifferential(t, p, seed, 0, 1, commands)
+	require.Empty(t, text)
+}
+
+func TestTheDifferentialReducesADifferenceToTheCommandThatShowsIt(t *testing.T) {
+	// This memcached differs: it refuses flush_all.
+	p := &pair{direct: directTarget(t, referenceArgs...), tcp: directTarget(t, append([]string{"-F"}, referenceArgs...)...)}
+	// Of this seed's scripts the first that differs has a flush_all that wants a reply; one with noreply would show only in
+	// a value that is still there, and need the commands that store and fetch it.
+	const seed = 1
+	text, minimal := runDifferential(t, p, seed, 0, 1, 10_000)
+	require.Contains(t, text, "flush_all not allowed")
+	require.Len(t, minimal, 1, "%s", text)
+}
+
+func TestRepliesEqualMemcachedsByteForByte(t *testing.T) {
+	seed := testSeed(t)
+	commands := 6000
+	if long() {
+		commands = 100_000
+	}
+	settings := []struct {
+		name           string
+		workers, depth int
+		sharded        bool
+	}{
+		{"4 workers, depth 32", 4, 32, false},
+		{"1 worker, depth 1", 1, 1, false},
+		{"64 workers, depth 2, sharded", 64, 2, true},
+	}
+	for i, s := range settings {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			server := mctest.StartMemcached(t, referenceArgs...)
+			m := mwtest.Start(t, middleware.Options{
+				Listen:  []string{"127.0.0.1:0", "unix:" + filepath.Join(t.TempDir(), "mcmw")},
+				Servers: mwtest.Servers(server), Workers: s.workers, Depth: s.depth, Sharded: s.sharded,
+			})
+			p := &pair{
+				direct: directTarget(t, referenceArgs...),
+				tcp:    &target{addr: m.AddrOf(0), patience: patience},
+				unix:   &target{addr: m.AddrOf(1), patience: patience, readsSeen: true},
+			}
+			text, _ := runDifferential(t, p, seed, i, len(settings), commands/len(settings)+1)
+			require.Empty(t, text)
+		})
+	}
+}
+
+func TestARequestMayBeCutAtAnyByte(t *testing.T) {
+	const script = "set a 5 0 6\r\nx\r\ny\r\n\r\nget a b a\r\n" +
+		"set b 0 0 3 noreply\r\nnop\r\nappend b 0 0 2\r\n\r\n\r\ngets b a\r\nset bad 0 0 2\r\nxyz\r\nget  a \r\nnonsense\r\n" +
+		"incr a 1\r\nset n 0 0 1\n7\r\nincr n 3\ndecr n 1 noreply\r\nget n\r\ntouch n 0\r\ndelete n\r\ndelete n noreply\r\n" +
+		"cas a 0 0 1 18446744073709551615\r\nz\r\nverbosity 0\r\nmg a v f O1\r\nms a 2 c\r\nhi\r\nmn\r\ngat 0 a b\r\nget a\r\nquit\r\n"
+	direct := mctest.StartMemcached(t, referenceArgs...)
+	m := mwtest.Start(t, middleware.Options{
+		Listen:  []string{"unix:" + filepath.Join(t.TempDir(), "mcmw")},
+		Servers: mwtest.Servers(mctest.StartMemcached(t, referenceArgs...)), Workers: 4,
+	})
+	answer := func(addr string, parts ...string) []byte {
+		c := mctest.MustDial(t, addr)
+		defer c.Close()
+		for _, part := range parts {
+			require.NoError(t, c.Send([]byte(part)))
+			if len(parts) > 1 {
+				require.NoError(t, mctest.AwaitRead(c.Conn, mctest.DefaultTimeout))
+			}
+		}
+		rest, err := c.Rest()
+		require.NoError(t, err)
+		return []byte(rest)
+	}
+	const clean = "delete a noreply\r\ndelete b noreply\r\ndelete n noreply\r\n"
+	for at := range len(script) {
+		want := answer(direct.Addr(), clean+script)
+		got := answer(m.Addr(), clean+script[:at], script[at:])
+		require.Empty(t, compareReplies(want, got, newCasIDs()), "cut between %q and %q", script[:at], script[at:])
+	}
+}

@@ -1,0 +1,346 @@
+package behaviour_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+)
+
+// heldUp is a middleware that is draining and can't end, because a server owes it replies.
+type heldUp struct {
+	*mwtest.MW
+	server  *mctest.Server
+	proxy   *mctest.Proxy
+	clients []*mctest.Client
+	want    []string // what each client is still owed
+}
+
+// numberOfClients is how many clients are served when the drain begins.
+const numberOfClients = 16
+
+// startHeldUp begins a drain while clients wait for the replies to a pipeline each, which is more than one read brings and
+// less than what a socket takes while nobody reads it.
+func startHeldUp(t *testing.T, o middleware.Options) *heldUp {
+	t.Helper()
+	h := &heldUp{server: mctest.StartMemcached(t)}
+	h.proxy = mctest.StartProxy(t, h.server.Addr())
+	o.Servers = mwtest.Named(h.proxy.Addr())
+	o.Timeout, o.DrainTimeout = 2*stopPatience, 2*stopPatience
+	h.MW = mwtest.Start(t, o)
+	for i := range numberOfClients {
+		c := h.Dial(t)
+		h.clients = append(h.clients, c)
+		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %d-count 0 0 1\r\n0\r\n", i)))
+	}
+	h.proxy.Inject(mctest.Fault{Stall: true})
+	// A test that fails before release would wait for the end of the drain.
+	t.Cleanup(func() { h.proxy.Inject(mctest.Fault{}) })
+	value := strings.Repeat("v", 600)
+	for i, c := range h.clients {
+		var batch, want strings.Builder
+		for n := range 50 {
+			fmt.Fprintf(&batch, "incr %d-count 1\r\nset %d-key-%d 0 0 %d noreply\r\n%s\r\nget %d-key-%d\r\n", i, i, n, len(value), value, i, n)
+			fmt.Fprintf(&want, "%d\r\nVALUE %d-key-%d 0 %d\r\n%s\r\nEND\r\n", n+1, i, n, len(value), value)
+		}
+		h.want = append(h.want, want.String())
+		require.NoError(t, c.Send([]byte(batch.String())))
+	}
+	require.True(t, h.IsReady())
+	h.Cancel()
+	require.Eventually(t, func() bool { return !h.IsReady() }, stopPatience, pollPause, "a draining middleware is not ready")
+	return h
+}
+
+// running fails the test if Run has returned.
+func (h *heldUp) running(t *testing.T) {
+	t.Helper()
+	select {
+	case <-h.Ended():
+		require.FailNow(t, "Run returned while clients waited for their replies")
+	default:
+	}
+}
+
+// release lets the server answer, and checks what the clients receive.
+func (h *heldUp) release(t *testing.T) {
+	t.Helper()
+	h.running(t)
+	h.proxy.Inject(mctest.Fault{})
+	for i, c := range h.clients {
+		got, err := c.Rest()
+		require.NoError(t, err, "client %d", i)
+		require.Equal(t, h.want[i], got, "client %d: all replies, then the end", i)
+	}
+	require.NoError(t, h.Stop())
+}
+
+// forEachPool runs test with each kind of pool, as a synchronous worker and as one that pipelines.
+func forEachPool(t *testing.T, test func(t *testing.T, o middleware.Options)) {
+	t.Helper()
+	for _, o := range []struct {
+		name string
+		middleware.Options
+	}{
+		{"2 workers, depth 32", middleware.Options{Workers: 2, Depth: 32}},
+		{"1 worker, depth 1, queue 1", middleware.Options{Workers: 1, Depth: 1, Queue: 1}},
+		{"pool per-server", middleware.Options{Pool: middleware.PoolPerServer, Workers: 2}},
+	} {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, o.Options)
+		})
+	}
+}
+
+func TestADrainAnswersEveryRequestThatWasSentBeforeItClosesTheConnection(t *testing.T) {
+	forEachPool(t, func(t *testing.T, o middleware.Options) {
+		h := startHeldUp(t, o)
+		h.release(t)
+		for i := range h.clients {
+			// noreply and increments arrived, each once.
+			value, ok := h.server.Get(fmt.Sprintf("%d-count", i))
+			require.True(t, ok)
+			require.Equal(t, "50", value)
+			_, ok = h.server.Get(fmt.Sprintf("%d-key-49", i))
+			require.True(t, ok)
+		}
+	})
+}
+
+func TestADrainClosesIdleConnectionsAndTakesNoNewOnes(t *testing.T) {
+	forEachPool(t, func(t *testing.T, o middleware.Options) {
+		h := startHeldUp(t, o)
+		// The address is free, although the drain goes on.
+		require.Eventually(t, func() bool {
+			c, err := net.Dial("tcp", h.Addr())
+			if err == nil {
+				c.Close()
+			}
+			return err != nil
+		}, stopPatience, pollPause)
+		h.running(t)
+		h.release(t)
+	})
+	t.Run("idle connections", func(t *testing.T) {
+		m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t))})
+		var clients []*mctest.Client
+		for i := range 100 {
+			c := m.Dial(t)
+			clients = append(clients, c)
+			if i%2 == 0 {
+				require.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"))
+			}
+		}
+		require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 100 }, stopPatience, pollPause)
+		m.Cancel()
+		for _, c := range clients {
+			got, err := c.Rest()
+			require.NoError(t, err)
+			require.Empty(t, got)
+		}
+		require.NoError(t, m.Stop())
+		require.Zero(t, m.Stats().Snapshot().Open())
+	})
+}
+
+func TestASuccessorServesTheSameAddressWhileTheOldOneDrains(t *testing.T) {
+	forEachPool(t, func(t *testing.T, o middleware.Options) {
+		h := startHeldUp(t, o)
+		o.Listen = []string{h.Addr()}
+		o.Servers = mwtest.Servers(mctest.StartMemcached(t))
+		var next *middleware.Middleware
+		require.Eventually(t, func() bool {
+			var err error
+			next, err = middleware.New(o)
+			require.NoError(t, err)
+			return next.Listen() == nil
+		}, stopPatience, pollPause, "the address is free as soon as the drain has begun")
+		run(t, next)
+		c := mctest.MustDial(t, h.Addr())
+		require.Equal(t, "END\r\n", c.MustDo(t, "get 0-count\r\n"), "this is another server")
+		h.running(t)
+		h.release(t)
+		require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nv\r\n"))
+	})
+}
+
+// run serves m, which listens, until the test ends.
+func run(t *testing.T, m *middleware.Middleware) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(t.Context()) }() // the test's context ends before its cleanups
+	t.Cleanup(func() { require.NoError(t, <-ended) })
+}
+
+func TestAnAddressCanBeBoundAgainAfterTheDrain(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	socket := filepath.Join(t.TempDir(), "mcmw.sock")
+	o := middleware.Options{Servers: mwtest.Servers(server), Listen: []string{"127.0.0.1:0", "unix:" + socket}}
+	for round := range 3 {
+		m := mwtest.Start(t, o)
+		o.Listen[0] = m.AddrOf(0)
+		for n := range o.Listen {
+			c := mctest.MustDial(t, m.AddrOf(n))
+			require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nv\r\n"), "round %d, %s", round, o.Listen[n])
+		}
+		require.NoError(t, m.Stop())
+		_, err := os.Stat(socket)
+		require.ErrorIs(t, err, os.ErrNotExist, "the socket is removed")
+	}
+}
+
+func TestADrainWaitsForTheRestOfARequestAndAnswersIt(t *testing.T) {
+	forEachPool(t, func(t *testing.T, o middleware.Options) {
+		o.DrainTimeout = stopPatience
+		o.Servers = mwtest.Servers(mctest.StartMemcached(t))
+		m := mwtest.Start(t, o)
+		halves := []struct{ first, rest, reply string }{
+			{"get absent", "1 absent2\r\n", "END\r\n"},
+			{"set a 0 0 5\r\nva", "lue\r\n", "STORED\r\n"},
+			{"set b 0 0 5\r\nvalue\r", "\n", "STORED\r\n"},
+			{"set c 0 0 5 noreply\r\nvalue\r\nge", "t c\r\n", "VALUE c 0 5\r\nvalue\r\nEND\r\n"},
+			{"set d 0 0 2000000\r\nva", strings.Repeat("x", 1_999_998) + "\r\n", "SERVER_ERROR object too large for cache\r\n"},
+		}
+		var clients []*mctest.Client
+		for _, half := range halves {
+			c := m.Dial(t)
+			clients = append(clients, c)
+			require.Equal(t, "END\r\n", c.MustDo(t, "get absent\r\n"), "the connection is accepted")
+			require.NoError(t, c.Send([]byte(half.first)))
+		}
+		m.Cancel()
+		require.Eventually(t, func() bool { return !m.IsReady() }, stopPatience, pollPause)
+		for i, half := range halves {
+			require.NoError(t, clients[i].Send([]byte(half.rest)), "%q", half.first)
+			got, err := clients[i].Rest()
+			require.NoError(t, err, "%q", half.first)
+			require.Equal(t, half.reply, got, "%q", half.first)
+		}
+		require.NoError(t, m.Stop())
+	})
+}
+
+func TestClientsThatDoNotFinishAreCutAtTheDrainTimeout(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		hang func(t *testing.T, c *mctest.Client)
+	}{
+		{"half a request", func(t *testing.T, c *mctest.Client) {
+			require.NoError(t, c.Send([]byte("set k 0 0 10\r\nva")))
+		}},
+		{"half a value that is too large", func(t *testing.T, c *mctest.Client) {
+			require.NoError(t, c.Send([]byte("set k 0 0 10000000\r\nva")))
+		}},
+		{"replies that are not read", func(t *testing.T, c *mctest.Client) {
+			require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1000000\r\n"+strings.Repeat("x", 1_000_000)+"\r\n"))
+			require.NoError(t, c.Send([]byte(strings.Repeat("get k\r\n", 100))))
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			m := mwtest.Start(t, middleware.Options{
+				Servers: mwtest.Servers(mctest.StartMemcached(t)), Workers: 2, DrainTimeout: 100 * time.Millisecond,
+			})
+			bystander := m.Dial(t)
+			tc.hang(t, m.Dial(t))
+			require.Equal(t, "END\r\n", bystander.MustDo(t, "get absent\r\n"), "others are served meanwhile")
+			require.NoError(t, m.Stop())
+			require.Zero(t, m.Stats().Snapshot().Open())
+		})
+	}
+}
+
+func TestADrainUnderLoadLeavesNoReplyWrongAndNoRequestThatWasSentUnanswered(t *testing.T) {
+	rounds := 3
+	if long() {
+		rounds = 40
+	}
+	for _, p := range topologies {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			o, _ := p.options(t, middleware.Options{Workers: 3, DrainTimeout: stopPatience})
+			for round := range rounds {
+				drainUnderLoad(t, mwtest.Start(t, o), round)
+			}
+		})
+	}
+}
+
+// drainUnderLoad lets clients send pipelines without end and cancels at a moment when each of them has written all of one
+// and has not read its replies: these must come whole, before the end of the connection.
+func drainUnderLoad(t *testing.T, m *mwtest.MW, round int) {
+	t.Helper()
+	const clients, warmUp = 24, 5
+	var sent, done sync.WaitGroup
+	sent.Add(clients)
+	cancelled := make(chan struct{})
+	failures := make(chan error, clients)
+	for id := range clients {
+		c := m.Dial(t)
+		done.Go(func() {
+			value := fmt.Sprintf("%d-%d", round, id)
+			for n := range warmUp + 1 {
+				var batch, want strings.Builder
+				for k := range 1 + (id+n)*7%60 {
+					fmt.Fprintf(&batch, "set %d-%d 0 0 %d\r\n%s\r\nget %d-%d absent\r\n", id, k, len(value), value, id, k)
+					fmt.Fprintf(&want, "STORED\r\nVALUE %d-%d 0 %d\r\n%s\r\nEND\r\n", id, k, len(value), value)
+				}
+				err := c.Send([]byte(batch.String()))
+				var got string
+				if n < warmUp {
+					for err == nil && len(got) < want.Len() {
+						var reply string
+						reply, err = c.Reply()
+						got += reply
+					}
+				} else {
+					sent.Done()
+					<-cancelled
+					if err == nil {
+						got, err = c.Rest()
+					}
+				}
+				if err != nil || got != want.String() {
+					failures <- fmt.Errorf("client %d, pipeline %d: %v; got %.1000q, expected %.1000q", id, n, err, got, want.String())
+					if n < warmUp {
+						sent.Done()
+					}
+					return
+				}
+			}
+		})
+	}
+	sent.Wait()
+	m.Cancel()
+	close(cancelled)
+	done.Wait()
+	close(failures)
+	for err := range failures {
+		t.Error(err)
+	}
+	require.NoError(t, m.Stop())
+}
+
+func TestADrainBeforeTheServersAreReachedEndsAtOnce(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	server.Stop()
+	m := mwtest.Begin(t, middleware.Options{Servers: mwtest.Servers(server)})
+	require.False(t, m.IsReady())
+	require.NoError(t, m.Stop())
+	select {
+	case <-m.Ready():
+		require.FailNow(t, "it was never ready")
+	default:
+	}
+}

@@ -1,0 +1,207 @@
+package behaviour_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/protocol"
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+)
+
+// fuzzWorkers is the number of workers of the middlewares that are fuzzed. Idle workers take from the queue in turn, so a client
+// that waits for every reply meets each of them after as many requests.
+const fuzzWorkers = 2
+
+// fuzzPatience bounds every wait of a fuzz run: it only turns a hang into a failure.
+const fuzzPatience = 60 * time.Second
+
+// flushTakes is for how long a flush may take away what was stored after it; one that was ordered for later is waited out.
+const flushTakes = 3 * time.Second
+
+// FuzzConnection sends a client's bytes, any bytes with valid commands among them and in any pieces, and wants of them that
+// what comes back is well-formed, that no server connection suffers, and that a clean client gets right answers afterwards,
+// on every server connection of every worker.
+func FuzzConnection(f *testing.F) {
+	servers := mctest.StartMemcacheds(f, 3)
+	var targets []*mwtest.MW
+	for _, placement := range []route.Options{{}, {Replicas: 1}} {
+		targets = append(targets, mwtest.Start(f, middleware.Options{
+			Servers: mwtest.Servers(servers...), Placement: placement, Sharded: true, Workers: fuzzWorkers, Depth: 4,
+			// Nothing here is about time.
+			Timeout: fuzzPatience, ConnectTimeout: fuzzPatience,
+		}))
+	}
+	for _, seed := range []string{
+		"get a\r\n", "set a 0 0 1\r\nx\r\nget a\r\n", "set a 0 0 5\r\n\xff\x03\x01\x02\x03", "\xff\x01\xff\x02\xff\x03\xff\x04\xff\x05",
+		"get " + strings.Repeat("k ", 300) + "\r\n", "set k 0 0 1048577\r\n", strings.Repeat("x", 3000), "\x80\x00\x00\x00",
+		"mg a v\r\nms b 2\r\nxx\r\nmn\r\n", "flush_all\r\nflush_all 1 noreply\r\nverbosity 2\r\n", "set a 0 0 -1\r\nincr a 1\r\n",
+		"gat 0 a b\r\n", "shutdown\r\nquit\r\n", "cas a 0 0 1 1 noreply\r\nx\r\n", "\xff\x00get a\r\n\xff\x00\r\n\xff\x02",
+	} {
+		f.Add(seed, false, false)
+	}
+	f.Add("get a\r\n", true, true)
+	f.Add("get a\r\nquit\r\n", true, false)
+	generation := 0
+	var flushed time.Time // when a program last had a flush, which memcached carries out by a clock of seconds
+	f.Fuzz(func(t *testing.T, program string, reset, sharded bool) {
+		m := targets[0]
+		if sharded {
+			m = targets[1]
+		}
+		before := serverFailures(m)
+		replies := fuzzClient(t, m, program, reset)
+		requireReplies(t, replies)
+		generation++
+		if strings.Contains(program, "flush_all") {
+			flushed = time.Now()
+		}
+		requireCleanClient(t, m, fmt.Sprintf("clean-%d", generation), time.Since(flushed) < flushTakes)
+		require.Equal(t, before, serverFailures(m), "a client's bytes must not cost a server connection")
+	})
+}
+
+// fuzzClient sends the program, in which a byte of 255 and the one behind it stand for a valid command, or for the end of a write.
+// It returns what came back until the middleware closed; nothing if the client resets the connection.
+func fuzzClient(t *testing.T, m *mwtest.MW, program string, reset bool) []byte {
+	c := m.Dial(t)
+	c.Timeout = fuzzPatience
+	done := make(chan []byte, 1)
+	go func() {
+		rest, err := c.Rest()
+		if err != nil && !reset {
+			t.Errorf("reading what is answered to %q: %v", program, err)
+		}
+		done <- []byte(rest)
+	}()
+	for len(program) > 0 {
+		piece, rest, special := strings.Cut(program, "\xff")
+		if special && rest != "" {
+			piece += fuzzCommand(rest[0])
+			rest = rest[1:]
+		}
+		program = rest
+		if err := c.Send([]byte(piece)); err != nil {
+			// The middleware may close as soon as it can't stay in sync, or is asked to; then the connection is closed here, too.
+			require.True(t, errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed), "%v", err)
+			break
+		}
+	}
+	if reset {
+		if err := c.Reset(); !errors.Is(err, net.ErrClosed) {
+			require.NoError(t, err)
+		}
+		<-done
+		return nil
+	}
+	_ = c.CloseWrite() // may be closed already
+	return <-done
+}
+
+// fuzzCommand is a valid command; some have none.
+func fuzzCommand(n byte) string {
+	key := fmt.Sprintf("k%d", n/16)
+	switch n % 16 {
+	case 1:
+		return "get " + key + "\r\n"
+	case 2:
+		return "set " + key + " 1 0 3\r\nabc\r\n"
+	case 3:
+		return "get k0 k1 k2 k3 k4 k5 k6 k7 " + key + "\r\n"
+	case 4:
+		return "delete " + key + "\r\n"
+	case 5:
+		return "add " + key + " 0 0 2 noreply\r\n12\r\n"
+	case 6:
+		return "incr " + key + " 7\r\n"
+	case 7:
+		return "gets " + key + " k1\r\n"
+	case 8:
+		return "ms " + key + " 2 q\r\nhi\r\nmn\r\n"
+	case 9:
+		return "mg " + key + " k v c\r\n"
+	case 10:
+		return "set " + key + " 0 0 9000\r\n" + strings.Repeat("v", 9000) + "\r\n"
+	case 11:
+		return "append " + key + " 0 0 1\r\nx\r\n"
+	case 12:
+		return "touch " + key + " 0\r\n"
+	case 13:
+		return "stats\r\n"
+	}
+	return ""
+}
+
+// requireReplies checks that replies, which a closed connection may have cut off, are replies.
+func requireReplies(t *testing.T, replies []byte) {
+	for len(replies) > 0 {
+		var r protocol.Reply
+		n, _, err := protocol.DecodeReply(replies, &r)
+		require.NoError(t, err, "%.200q", replies)
+		if n == 0 {
+			return
+		}
+		require.NotEqual(t, protocol.ReplyText, r.Kind, "%.200q", replies[:n])
+		replies = replies[n:]
+	}
+}
+
+// serverFailures counts the failures that cost a connection to a server.
+func serverFailures(m *mwtest.MW) (n uint64) {
+	for _, s := range m.Stats().Snapshot().Servers {
+		for reason, count := range s.Errors {
+			if stats.Reason(reason) != stats.ReasonReply {
+				n += count
+			}
+		}
+	}
+	return n
+}
+
+// requireCleanClient stores and reads keys of its own, which between them are on all servers. If they may be flushed meanwhile,
+// they need not be there; otherwise a flush that was ordered for now is waited out.
+func requireCleanClient(t *testing.T, m *mwtest.MW, prefix string, flushing bool) {
+	c := m.Dial(t)
+	defer c.Close()
+	c.Timeout = fuzzPatience
+	const keys = 8
+	for worker := range fuzzWorkers {
+		deadline := time.Now().Add(fuzzPatience)
+		for try := 0; ; try++ {
+			var get, want bytes.Buffer
+			get.WriteString("get")
+			for i := range keys {
+				key := fmt.Sprintf("%s-%d-%d", prefix, worker, i)
+				value := fmt.Sprintf("value of %s, try %d", key, try)
+				require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %s %d 0 %d\r\n%s\r\n", key, i, len(value), value)))
+				fmt.Fprintf(&get, " %s", key)
+				fmt.Fprintf(&want, "VALUE %s %d %d\r\n%s\r\n", key, i, len(value), value)
+			}
+			reply := c.MustDo(t, get.String()+"\r\n")
+			if reply == want.String()+"END\r\n" {
+				break
+			}
+			items, err := mctest.ParseValues(reply)
+			require.NoError(t, err)
+			for _, item := range items {
+				require.Contains(t, want.String(), fmt.Sprintf("VALUE %s %s %d\r\n%s\r\n", item.Key, item.Flags, len(item.Value), item.Value))
+			}
+			require.Less(t, len(items), keys)
+			if flushing {
+				break
+			}
+			require.True(t, time.Now().Before(deadline), "keys are still missing: %q", reply)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package behaviour_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// operation is one request of a history as far as it concerns one key, with what came back.
+type operation struct {
+	client int
+	// invoked and returned are ticks of one clock for the whole history: before the request was sent and after its reply
+	// was read. returned is never if there was no reply to wait for.
+	invoked, returned int64
+
+	verb   string // of the classic form: get, set, add, replace, append, prepend, cas, delete, incr, decr
+	value  string // of a storing one; of an arithmetic one that makes what is missing, its first value
+	flags  string
+	token  string // the cas that is compared; "" for none
+	delta  uint64
+	made   bool // an arithmetic one makes what is missing
+	result result
+
+	request, reply string // as sent and read, for people
+}
+
+// never is later than every tick.
+const never = int64(1) << 62
+
+// result is what a reply says, in classic words. The zero value is no reply.
+type result struct {
+	word  string // STORED, NOT_STORED, EXISTS, NOT_FOUND, DELETED, VALUE, END, NUMBER, NON_NUMERIC
+	value string
+	flags string // "" where the reply does not tell
+	token string // "" where the reply does not tell
+}
+
+// item is what a sequential memcached holds under the key.
+type item struct {
+	present bool
+	value   string
+	flags   string
+	// version stands for the cas: it is another after every change.
+	version int
+	// tokens are the cas tokens that replies have shown, each with the version it stood for. Never changed, only replaced.
+	tokens []shownToken
+}
+
+type shownToken struct {
+	token   string
+	version int
+}
+
+// fingerprint tells items apart.
+func (it item) fingerprint() string {
+	return fmt.Sprint(it.present, it.value, it.flags, it.version, it.tokens)
+}
+
+// show binds token to the current version. It fails if the token stood for another, or the version had another.
+func (it *item) show(token string) bool {
+	for _, t := range it.tokens {
+		if t.token == token || t.version == it.version {
+			return t.token == token && t.version == it.version
+		}
+	}
+	it.tokens = append(slices.Clip(it.tokens), shownToken{token, it.version})
+	return true
+}
+
+// matches reports whether token is the current version's.
+func (it *item) matches(token string) bool {
+	return slices.Contains(it.tokens, shownToken{token, it.version})
+}
+
+// apply runs op on it. versions is a version no item had. It returns false if a sequential memcached would not have
+// answered as op was.
+func (it item) apply(op *operation, version int) (item, bool) {
+	next, want := it.change(op, version)
+	got := op.result
+	if got.word == "" {
+		return next, true
+	}
+	if got.word != want.word || got.value != want.value || (got.flags != "" && got.flags != want.flags) {
+		return next, false
+	}
+	if got.token != "" && !next.show(got.token) {
+		return next, false
+	}
+	return next, true
+}
+
+// change returns what op makes of it, and the answer.
+func (it item) change(op *operation, version int) (item, result) {
+	next := it
+	next.version = version
+	if op.token != "" {
+		switch {
+		case !it.present:
+			return it, result{word: "NOT_FOUND"}
+		case !it.matches(op.token):
+			return it, result{word: "EXISTS"}
+		}
+	}
+	switch op.verb {
+	case "get":
+		if !it.present {
+			return it, result{word: "END"}
+		}
+		return it, result{word: "VALUE", value: it.value, flags: it.flags}
+	case "add", "replace":
+		if it.present == (op.verb == "add") {
+			return it, result{word: "NOT_STORED"}
+		}
+	case "append", "prepend":
+		if !it.present {
+			return it, result{word: "NOT_STORED"}
+		}
+		next.value = it.value + op.value
+		if op.verb == "prepend" {
+			next.value = op.value + it.value
+		}
+		return next, result{word: "STORED"}
+	case "delete":
+		if !it.present {
+			return it, result{word: "NOT_FOUND"}
+		}
+		next.present, next.value, next.flags = false, "", ""
+		return next, result{word: "DELETED"}
+	case "incr", "decr":
+		return it.count(next, op)
+	}
+	next.present, next.value, next.flags = true, op.value, op.flags
+	return next, result{word: "STORED"}
+}
+
+// count is change for incr and decr; next is it with another version.
+func (it item) count(next item, op *operation) (item, result) {
+	if !it.present {
+		if !op.made {
+			return it, result{word: "NOT_FOUND"}
+		}
+		next.present, next.value, next.flags = true, op.value, "0"
+		return next, result{word: "NUMBER", value: op.value}
+	}
+	n, err := strconv.ParseUint(it.value, 10, 64)
+	if err != nil {
+		return it, result{word: "NON_NUMERIC"}
+	}
+	if op.verb == "incr" {
+		n += op.delta
+	} else {
+		n -= min(n, op.delta)
+	}
+	next.value = strconv.FormatUint(n, 10)
+	return next, result{word: "NUMBER", value: next.value}
+}
+
+// linearizable reports whether the operations, all on one key, can be put into one order in which a sequential memcached
+// would have answered each as it was answered, and in which each stands between its invocation and its return, and behind
+// those its client sent before it. operations are in the order in which each client sent them.
+//
+// It is the search of Wing and Gong: try every operation that may be next; what has been tried is remembered by how far
+// each client's operations are used up and what the item was.
+func linearizable(operations []*operation) bool {
+	s := search{tried: map[string]bool{}}
+	for _, op := range operations {
+		for len(s.clients) <= op.client {
+			s.clients = append(s.clients, nil)
+		}
+		s.clients[op.client] = append(s.clients[op.client], op)
+	}
+	s.earliest = make([][]int64, len(s.clients))
+	for c, list := range s.clients {
+		s.earliest[c] = make([]int64, len(list)+1)
+		s.earliest[c][len(list)] = never
+		for i := len(list) - 1; i >= 0; i-- {
+			s.earliest[c][i] = min(list[i].returned, s.earliest[c][i+1])
+		}
+	}
+	s.used = make([]int, len(s.clients))
+	return s.from(item{}, 1)
+}
+
+type search struct {
+	clients  [][]*operation
+	earliest [][]int64 // [client][i]: the first return of the client's operations from i on
+	used     []int     // by client: operations that have their place
+	tried    map[string]bool
+}
+
+// from reports whether the operations that are left can follow on it.
+func (s *search) from(it item, depth int) bool {
+	mark := fmt.Sprint(s.used) + it.fingerprint()
+	if s.tried[mark] {
+		return false
+	}
+	s.tried[mark] = true
+	horizon, left := never, false
+	for c, n := range s.used {
+		horizon = min(horizon, s.earliest[c][n])
+		left = left || n < len(s.clients[c])
+	}
+	if !left {
+		return true
+	}
+	for c, n := range s.used {
+		if n == len(s.clients[c]) || s.clients[c][n].invoked > horizon {
+			continue
+		}
+		next, ok := it.apply(s.clients[c][n], depth)
+		if !ok {
+			continue
+		}
+		s.used[c]++
+		if s.from(next, depth+1) {
+			return true
+		}
+		s.used[c]--
+	}
+	return false
+}
+
+// describe lists the operations in the order of their invocation.
+func describe(operations []*operation) string {
+	sorted := slices.Clone(operations)
+	slices.SortStableFunc(sorted, func(a, b *operation) int { return int(a.invoked - b.invoked) })
+	var b strings.Builder
+	for _, op := range sorted {
+		returned := fmt.Sprint(op.returned)
+		if op.returned == never {
+			returned = "-"
+		}
+		fmt.Fprintf(&b, "client %d, %d to %s: %q -> %q\n", op.client, op.invoked, returned, op.request, op.reply)
+	}
+	return b.String()
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package behaviour_test
+
+const raceEnabled = false

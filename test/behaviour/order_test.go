@@ -1,0 +1,325 @@
+package behaviour_test
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+)
+
+// Sizes of the order test.
+const (
+	orderConnections = 32
+	orderServers     = 3
+	// orderRequests is the length of the long run, over all cases together; a case with depth 1, where every request has
+	// its own way to the servers and back, gets only depthOneShare of what the others get.
+	orderRequests      = 10_000_000
+	orderRequestsShort = 80_000
+	depthOneShare      = 0.07
+	// By how much the heap in use may grow, bytes, after the first fifth of a case's requests: what the buffers of the
+	// workers and of the connections grow by when more than ever has to fit in. It is no multiple of the requests; the
+	// test of 10 million requests through one middleware has the narrow bound.
+	heapSlack         = 2 << 20
+	heapSlackOfWorker = 192 << 10
+)
+
+// orderCase is one way to set the middleware up.
+type orderCase struct {
+	pool           middleware.Pool
+	replicas       int // 0: all
+	workers, depth int
+	read           route.ReadPolicy
+	sharded        bool
+	stallAfter     time.Duration // so short that servers are suspect all the time; 0: the default
+	requests       int
+}
+
+// hasty is a limit for stalls that servers under load exceed all the time.
+const hasty = 200 * time.Microsecond
+
+func (o orderCase) String() string {
+	s := fmt.Sprintf("replicas %d, workers %d, depth %d, read %v", o.replicas, o.workers, o.depth, o.read)
+	if o.replicas == 0 {
+		s = strings.Replace(s, "replicas 0", "replicas all", 1)
+	}
+	if o.sharded {
+		s += ", sharded"
+	}
+	if o.pool == middleware.PoolPerServer {
+		s += ", pool per-server"
+	}
+	if o.stallAfter > 0 {
+		s += ", suspects"
+	}
+	return s
+}
+
+// orderCases returns all the cases, and shares total requests among them.
+func orderCases(total int) []orderCase {
+	var cases []orderCase
+	for _, depth := range []int{1, 32} {
+		for _, workers := range []int{1, 2, 8, 64} {
+			cases = append(cases, orderCase{replicas: 1, workers: workers, depth: depth, read: route.ReadPrimary})
+			for _, read := range []route.ReadPolicy{route.ReadRoundRobin, route.ReadLeastBusy} {
+				for _, sharded := range []bool{false, true} {
+					cases = append(cases, orderCase{workers: workers, depth: depth, read: read, sharded: sharded})
+				}
+			}
+		}
+		cases = append(cases,
+			orderCase{replicas: 2, workers: 8, depth: depth, read: route.ReadRoundRobin},
+			orderCase{replicas: 2, workers: 8, depth: depth, read: route.ReadLeastBusy},
+			orderCase{workers: 8, depth: depth, read: route.ReadPrimary},
+			orderCase{pool: middleware.PoolPerServer, replicas: 1, workers: 2, depth: depth, read: route.ReadPrimary},
+			orderCase{pool: middleware.PoolPerServer, workers: 2, depth: depth, read: route.ReadRoundRobin, sharded: true},
+			orderCase{pool: middleware.PoolPerServer, workers: 8, depth: depth, read: route.ReadLeastBusy},
+			orderCase{stallAfter: hasty, workers: 4, depth: depth, read: route.ReadRoundRobin},
+			orderCase{stallAfter: hasty, workers: 4, depth: depth, read: route.ReadLeastBusy, sharded: true},
+			orderCase{stallAfter: hasty, replicas: 2, workers: 4, depth: depth, read: route.ReadPrimary},
+			orderCase{stallAfter: hasty, replicas: 1, workers: 2, depth: depth, read: route.ReadPrimary},
+			orderCase{stallAfter: hasty, pool: middleware.PoolPerServer, workers: 2, depth: depth, read: route.ReadRoundRobin},
+		)
+	}
+	weight := func(c orderCase) float64 {
+		if c.depth == 1 {
+			return depthOneShare
+		}
+		return 1
+	}
+	var sum float64
+	for _, c := range cases {
+		sum += weight(c)
+	}
+	for i := range cases {
+		cases[i].requests = int(float64(total)*weight(cases[i])/sum) + 1
+	}
+	return cases
+}
+
+// TestEveryReplyBelongsToItsRequestAndReflectsTheConnectionsOwnWrites sends pipelines of random requests over many
+// connections through every kind of middleware. Each connection has keys of its own, for which every byte of every reply
+// is known, and writes keys that all write, where what it may see is bounded. In the end the servers hold what the models
+// of the connections do, and replicas are equal.
+func TestEveryReplyBelongsToItsRequestAndReflectsTheConnectionsOwnWrites(t *testing.T) {
+	seed := testSeed(t)
+	total := orderRequestsShort
+	if long() {
+		total = orderRequests
+	}
+	servers := mctest.StartMemcacheds(t, orderServers, "-m", "256", "-t", "2")
+	cases := orderCases(total)
+	done := 0
+	var first, last memoryUse // behind a fifth of the requests, and behind all
+	begin := time.Now()
+	for i, c := range cases {
+		t.Run(c.String(), func(t *testing.T) {
+			run := startOrderRun(t, c, servers, i, seed)
+			done += run.do(t)
+			run.finish(t)
+		})
+		if t.Failed() {
+			return
+		}
+		last = measureMemory(t)
+		if done < total/5 {
+			first = last
+		}
+	}
+	t.Logf("%d requests in %v, every reply as expected", done, time.Since(begin).Round(time.Millisecond))
+	t.Logf("between the cases, behind a fifth of the requests and behind all: %v; %v", first, last)
+	if long() {
+		require.Less(t, last.heap-first.heap, int64(1<<20), "bytes of heap that the cases left behind")
+		require.Less(t, last.resident-first.resident, int64(64<<20), "bytes by which the process grew")
+	}
+}
+
+// orderRun is one case under way.
+type orderRun struct {
+	orderCase
+	prefix  string
+	options middleware.Options
+	m       *mwtest.MW
+	servers []*mctest.Server
+	shared  sharedKeys
+	clients []*orderClient
+}
+
+func startOrderRun(t *testing.T, c orderCase, servers []*mctest.Server, number int, seed uint64) *orderRun {
+	r := &orderRun{orderCase: c, servers: servers, prefix: strconv.Itoa(number), options: middleware.Options{
+		Pool: c.pool, Servers: mwtest.Servers(servers...), Sharded: c.sharded, Workers: c.workers, Depth: c.depth,
+		Placement: route.Options{Replicas: c.replicas, Read: c.read},
+		// A busy machine is no failure.
+		Timeout: orderPatience, ConnectTimeout: orderPatience, StallAfter: c.stallAfter,
+	}}
+	r.m = mwtest.Start(t, r.options)
+	for i := range r.shared.values {
+		r.shared.values[i] = spreadName(fmt.Sprintf("%s.s%d", r.prefix, i), i)
+	}
+	admin := r.m.Dial(t)
+	for i := range r.shared.counters {
+		r.shared.counters[i] = spreadName(fmt.Sprintf("%s.n%d", r.prefix, i), i)
+		require.Equal(t, "STORED\r\n", admin.MustDo(t, fmt.Sprintf("set %s 0 0 10\r\n%d\r\n", r.shared.counters[i], counterStart)))
+	}
+	for n := range orderConnections {
+		conn, err := net.Dial("tcp", r.m.Addr())
+		require.NoError(t, err)
+		t.Cleanup(func() { conn.Close() })
+		r.clients = append(r.clients, newOrderClient(conn, r.prefix, n+1, orderConnections, &r.shared, seed+uint64(number)))
+	}
+	return r
+}
+
+// do runs the case: a fifth of its requests, and then, what was needed for the first time being there, the others. It
+// returns the number of requests.
+func (r *orderRun) do(t *testing.T) (requests int) {
+	begin := time.Now()
+	r.phase(t, r.requests/5)
+	before := measureMemory(t)
+	r.phase(t, r.requests-r.requests/5)
+	growth := measureMemory(t).heap - before.heap
+	workers := r.workers
+	if r.stallAfter > 0 {
+		workers += r.workers + orderServers // stand-ins, and who serves the detours
+		if r.pool == middleware.PoolPerServer {
+			workers *= 2 * orderServers
+		}
+	}
+	if long() {
+		require.Less(t, growth, heapSlack+int64(workers)*heapSlackOfWorker, "bytes by which the heap in use grew")
+	}
+	for _, c := range r.clients {
+		requests += c.sent
+	}
+	took := time.Since(begin)
+	t.Logf("%d requests in %v, %.0f/s; the heap in use grew by %d KiB in the last 4 fifths of them",
+		requests, took.Round(time.Millisecond), float64(requests)/took.Seconds(), growth>>10)
+	return requests
+}
+
+// phase lets the connections send about n requests together.
+func (r *orderRun) phase(t *testing.T, n int) {
+	errs := make([]error, len(r.clients))
+	var wg sync.WaitGroup
+	for i, c := range r.clients {
+		wg.Go(func() {
+			if errs[i] = c.run(n/len(r.clients) + 1); errs[i] != nil {
+				c.conn.Close()
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// finish checks what the connections left behind: on every server what it should hold, no repairs, no errors.
+func (r *orderRun) finish(t *testing.T) {
+	sent := 0
+	for _, c := range r.clients {
+		// What was sent without asking for a reply is done once this is answered.
+		b := c.next()
+		for i := range c.own {
+			b.begin()
+			c.get(b, &c.own[i])
+		}
+		require.NoError(t, c.send(b))
+		require.NoError(t, c.verify())
+		require.NoError(t, c.leave())
+		sent += c.sent
+	}
+	// Requests are counted once their replies are out.
+	require.NoError(t, r.m.Stop())
+	s := r.m.Stats().Snapshot()
+	assert.Equal(t, sent+sharedCounters, int(s.Total()), "requests that the middleware counted")
+	stalls := uint64(0)
+	for _, server := range s.Servers {
+		stalls += server.Health.Stalls
+		assert.Zero(t, server.Repairs, "repairs on %s, although no server failed", server.Name)
+		if r.stallAfter == 0 {
+			assert.Zero(t, server.Errors, "errors of %s", server.Name)
+		}
+	}
+	if r.stallAfter > 0 {
+		assert.NotZero(t, stalls, "servers that were suspect")
+	}
+	r.requireState(t)
+}
+
+// requireState asks every server for every key.
+func (r *orderRun) requireState(t *testing.T) {
+	router, err := route.New(r.options.Servers, r.options.Placement)
+	require.NoError(t, err)
+	held := make([]map[string]mctest.Item, len(r.servers))
+	var names []string
+	want := map[string]*ownKey{}
+	for _, c := range r.clients {
+		for i := range c.own {
+			names = append(names, c.own[i].name)
+			want[c.own[i].name] = &c.own[i]
+		}
+	}
+	for i := range sharedCounters {
+		total := uint64(counterStart)
+		for _, c := range r.clients {
+			total += c.increments[i]
+		}
+		k := &ownKey{name: r.shared.counters[i], exists: true, value: strconv.AppendUint(nil, total, 10)}
+		names = append(names, k.name)
+		want[k.name] = k
+	}
+	names = append(names, r.shared.values[:]...)
+	for s, server := range r.servers {
+		c := mctest.MustDial(t, server.Addr())
+		items, err := mctest.ParseValues(c.MustDo(t, "get "+strings.Join(names, " ")+"\r\n"))
+		require.NoError(t, err)
+		held[s] = map[string]mctest.Item{}
+		for _, item := range items {
+			held[s][item.Key] = item
+		}
+		c.Close()
+	}
+	primaries := map[int]int{}
+	for _, name := range names {
+		primaries[router.Primary([]byte(name))]++
+	}
+	require.Len(t, primaries, len(r.servers), "servers that are the first of some key")
+	for _, name := range names {
+		holders := router.Replicas([]byte(name), nil)
+		holds := map[int]bool{}
+		for _, s := range holders {
+			holds[s] = true
+		}
+		first, there := held[holders[0]][name]
+		if k := want[name]; k != nil {
+			require.Equal(t, k.exists, there, "whether %q is on server %d", name, holders[0]+1)
+			if k.exists {
+				require.Equal(t, string(k.value), first.Value, "the value of %q on server %d", name, holders[0]+1)
+				require.Equal(t, strconv.FormatUint(uint64(k.flags), 10), first.Flags, "the flags of %q on server %d", name, holders[0]+1)
+			}
+		}
+		for s := range r.servers {
+			item, ok := held[s][name]
+			require.Equal(t, there && holds[s], ok, "whether %q, which belongs on %v, is on server %d", name, holders, s)
+			if ok {
+				require.Equal(t, first, item, "%q on server %d and on %d", name, holders[0]+1, s+1)
+			}
+		}
+	}
+}

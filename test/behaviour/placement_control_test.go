@@ -1,0 +1,213 @@
+package behaviour_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+)
+
+// ask sends command and returns the lines of its reply, up to the one that ends a list or stands alone.
+func ask(t *testing.T, c *mctest.Client, command string) []string {
+	t.Helper()
+	require.NoError(t, c.Send([]byte(command+"\r\n")))
+	var lines []string
+	for {
+		line, err := c.Line()
+		require.NoError(t, err, "%s, after %q", command, lines)
+		lines = append(lines, line)
+		switch word, _, _ := strings.Cut(line, " "); word {
+		case "STAT", "ITEM", "PREFIX":
+		default:
+			return lines
+		}
+	}
+}
+
+// names returns the lines without their values.
+func names(lines []string) []string {
+	var cut []string
+	for _, line := range lines {
+		words := strings.SplitN(line, " ", 3)
+		cut = append(cut, strings.Join(words[:min(2, len(words))], " "))
+	}
+	return cut
+}
+
+// prefixed returns what several servers that answer so are answered with together.
+func prefixed(answers [][]string) []string {
+	var lines []string
+	for i, answer := range answers {
+		for _, line := range answer[:len(answer)-1] {
+			word, rest, _ := strings.Cut(line, " ")
+			lines = append(lines, fmt.Sprintf("%s server-%d:%s", word, i+1, rest))
+		}
+	}
+	return append(lines, "END")
+}
+
+func TestStatsWithAnArgumentGiveEachServersLinesUnderItsName(t *testing.T) {
+	// With the maintainer cachedump's answer would change as it moves items between the LRU lists.
+	servers := mctest.StartMemcacheds(t, 3, "-o", "no_lru_maintainer")
+	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(servers...), Workers: 2, Placement: route.Options{Replicas: 1}})
+	c := m.Dial(t)
+	var direct []*mctest.Client
+	for _, s := range servers {
+		direct = append(direct, mctest.MustDial(t, s.Addr()))
+	}
+	require.Equal(t, []string{"OK"}, ask(t, c, "stats detail on"))
+	for i := range 100 {
+		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %d:key 0 0 %d\r\n%s\r\n", i, i+1, strings.Repeat("v", i+1))))
+	}
+	for _, tc := range []struct {
+		command string
+		values  bool // the values stay, so they are compared as well
+	}{
+		{"stats settings", true},
+		{"stats sizes", true},
+		{"stats detail dump", true},
+		{"stats cachedump 3 0", true},
+		{"stats items", false},
+		{"stats slabs", false},
+		{"stats conns", false},
+	} {
+		t.Run(tc.command, func(t *testing.T) {
+			var answers [][]string
+			for _, d := range direct {
+				answers = append(answers, ask(t, d, tc.command))
+				require.Greater(t, len(answers[len(answers)-1]), 1, "there is something to compare")
+			}
+			got, want := ask(t, c, tc.command), prefixed(answers)
+			if !tc.values {
+				got, want = names(got), names(want)
+			}
+			require.Equal(t, want, got)
+		})
+	}
+	for _, command := range []string{"stats nonsense", "stats detail", "stats cachedump", "stats reset", "stats detail off"} {
+		t.Run(command+" is answered alike by all, and so once", func(t *testing.T) {
+			require.Equal(t, ask(t, direct[0], command), ask(t, c, command))
+		})
+	}
+	for i, s := range servers {
+		require.Zero(t, s.Stat("cmd_set"), "stats reset reached server %d", i+1)
+	}
+	require.Equal(t, "VALUE 0:key 0 1\r\nv\r\nEND\r\n", c.MustDo(t, "get 0:key\r\n"), "the connection is in sync")
+}
+
+func TestStatsWithAnArgumentAreThoseOfASingleServer(t *testing.T) {
+	m := startPlaced(t, topology{"", 1, 0, false}, middleware.Options{})
+	c := m.Dial(t)
+	direct := mctest.MustDial(t, m.servers[0].Addr())
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nv\r\n"))
+	for _, command := range []string{"stats settings", "stats sizes", "stats nonsense", "stats detail on", "stats detail dump"} {
+		require.Equal(t, ask(t, direct, command), ask(t, c, command), command)
+	}
+	// What it lists changes once, when memcached moves the item to another of its lists.
+	poll(t, "the dump through mcmw stays another", func() bool {
+		return slices.Equal(ask(t, direct, "stats cachedump 1 0"), ask(t, c, "stats cachedump 1 0"))
+	})
+	for _, command := range []string{"stats items", "stats slabs"} {
+		require.Equal(t, names(ask(t, direct, command)), names(ask(t, c, command)), command)
+	}
+}
+
+func TestStatsAreTheMiddlewaresOwnCounters(t *testing.T) {
+	for _, p := range topologies {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			m := startPlaced(t, p, middleware.Options{Workers: 3})
+			c := m.Dial(t)
+			own := func() map[string]string {
+				lines := ask(t, c, "stats")
+				require.Equal(t, "END", lines[len(lines)-1])
+				values := map[string]string{}
+				for _, line := range lines[:len(lines)-1] {
+					words := strings.Split(line, " ")
+					require.Len(t, words, 3, "%q", line)
+					require.NotContains(t, values, words[1], "named twice")
+					values[words[1]] = words[2]
+				}
+				return values
+			}
+			before := own()
+			require.Equal(t, "mcmw-", before["version"])
+			require.Equal(t, "1", before["curr_connections"])
+			require.NoError(t, c.Send([]byte("set k 0 0 1 noreply\r\nv\r\nget k absent\r\ngets k\r\nget absent\r\ntouch k 0\r\nflush_all\r\n")))
+			for range 5 {
+				c.MustReply(t)
+			}
+			after := own()
+			for name, moved := range map[string]int{
+				"cmd_set":           1,
+				"cmd_get":           4,
+				"get_hits":          2,
+				"get_misses":        2,
+				"cmd_touch":         1,
+				"cmd_flush":         1,
+				"mcmw_requests":     7, // those six and the stats before
+				"total_connections": 0,
+				"curr_connections":  0,
+			} {
+				first, err := strconv.Atoi(before[name])
+				require.NoError(t, err, name)
+				second, err := strconv.Atoi(after[name])
+				require.NoError(t, err, name)
+				require.Equal(t, moved, second-first, name)
+			}
+		})
+	}
+}
+
+func TestFlushAllEmptiesEveryServer(t *testing.T) {
+	for _, p := range []topology{topologies[0], topologies[1], topologies[3]} { // a flush_all knows no sharding
+		for _, command := range []string{"flush_all", "flush_all 0", "flush_all noreply", "flush_all 1", "flush_all 1 noreply"} {
+			t.Run(p.name+", "+command, func(t *testing.T) {
+				t.Parallel()
+				m := startPlaced(t, p, middleware.Options{Workers: 2})
+				c := m.Dial(t)
+				keys := numbered(30)
+				m.spread(t, keys)
+				for _, key := range keys {
+					require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\nv\r\n"))
+				}
+				require.NoError(t, c.Send([]byte(command+"\r\n")))
+				if !strings.HasSuffix(command, "noreply") {
+					require.Equal(t, "OK\r\n", c.MustReply(t))
+				}
+				require.True(t, strings.HasPrefix(c.MustDo(t, "version\r\n"), "VERSION "))
+				for i, s := range m.servers {
+					// A second's delay is over within two ticks of the server's clock.
+					require.Eventually(t, func() bool {
+						for _, held := range holds(t, s, keys) {
+							if held != (copyOf{}) {
+								return false
+							}
+						}
+						return true
+					}, stopPatience, pollPause, "server %d", i+1)
+				}
+			})
+		}
+	}
+}
+
+func TestVerbosityReachesEveryServerAndVersionIsTheServers(t *testing.T) {
+	m := startPlaced(t, topology{"", 3, 0, false}, middleware.Options{Workers: 2})
+	c := m.Dial(t)
+	require.Equal(t, mctest.MustDial(t, m.servers[0].Addr()).MustDo(t, "version\r\n"), c.MustDo(t, "version\r\n"))
+	for _, level := range []string{"1", "0"} {
+		require.Equal(t, "OK\r\n", c.MustDo(t, "verbosity "+level+"\r\n"))
+		for i, s := range m.servers {
+			require.Equal(t, level, s.Stats("settings")["verbosity"], "server %d", i+1)
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package behaviour_test
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+// faulty is a middleware whose server 2 is reached through a proxy that can do harm.
+type faulty struct {
+	*placed
+	proxy *mctest.Proxy
+}
+
+// broken is the index of the server that fails in these tests.
+const broken = 1
+
+func startFaulty(t *testing.T, o middleware.Options) *faulty {
+	t.Helper()
+	servers := mctest.StartMemcacheds(t, 3)
+	proxy := mctest.StartProxy(t, servers[broken].Addr())
+	o.Servers = mwtest.Named(servers[0].Addr(), proxy.Addr(), servers[2].Addr())
+	router, err := route.New(o.Servers, o.Placement)
+	require.NoError(t, err)
+	return &faulty{placed: &placed{MW: mwtest.Start(t, o), servers: servers, router: router}, proxy: proxy}
+}
+
+// namesTheServer matches the error that a client gets for what the broken server did not answer.
+var namesTheServer = regexp.MustCompile(`^SERVER_ERROR server-2: [^\r\n]+\r\n$`)
+
+// fault is a way in which server 2 fails.
+type fault struct {
+	name  string
+	begin func(m *faulty)
+	mend  func(m *faulty)
+	// readsOnly: bytes doubled behind a line such as STORED can't be told from the reply to the next request.
+	readsOnly bool
+	// harmless: every reply must be as if nothing had happened.
+	harmless bool
+	// timeout of the middleware, where the fault is one that only a timeout ends; it costs one for every request or two.
+	timeout time.Duration
+}
+
+func inject(f mctest.Fault) func(m *faulty) { return func(m *faulty) { m.proxy.Inject(f) } }
+
+var faults = []fault{
+	{name: "is gone", begin: func(m *faulty) { m.servers[broken].Stop() }, mend: func(m *faulty) { m.servers[broken].Start() }},
+	{name: "refuses", begin: inject(mctest.Fault{Refuse: true, Cut: 1, Reset: true})},
+	{name: "stalls", begin: inject(mctest.Fault{Stall: true}), timeout: 500 * time.Millisecond},
+	{name: "closes amid a reply", begin: inject(mctest.Fault{Cut: 20})},
+	{name: "resets amid a reply", begin: inject(mctest.Fault{Cut: 33, Reset: true})},
+	{name: "answers byte by byte", begin: inject(mctest.Fault{Bytewise: true}), harmless: true},
+	{name: "answers twice", begin: inject(mctest.Fault{Double: true}), readsOnly: true},
+}
+
+// forEachFault runs test with every fault and each kind of pool, keys on one server each.
+func forEachFault(t *testing.T, test func(t *testing.T, m *faulty, f fault)) {
+	t.Helper()
+	for _, f := range faults {
+		for name, pool := range map[string]middleware.Pool{"shared": middleware.PoolShared, "per-server": middleware.PoolPerServer} {
+			t.Run("server 2 "+f.name+", pool "+name, func(t *testing.T) {
+				t.Parallel()
+				f := f // two pools run at once
+				if f.timeout == 0 {
+					f.timeout = stopPatience
+				}
+				if f.mend == nil {
+					f.mend = inject(mctest.Fault{})
+				}
+				test(t, startFaulty(t, middleware.Options{
+					Workers: 2, Pool: pool, Timeout: f.timeout, Placement: route.Options{Replicas: 1},
+				}), f)
+			})
+		}
+	}
+}
+
+func TestAServerThatFailsIsNamedAndFailsNobodyElsesRequests(t *testing.T) {
+	forEachFault(t, func(t *testing.T, m *faulty, f fault) {
+		c := m.Dial(t)
+		keys := numbered(40)
+		if f.timeout < stopPatience {
+			keys = numbered(8)
+		}
+		m.spread(t, keys)
+		for i, key := range keys {
+			require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %s 0 0 6\r\nold-%02d\r\n", key, i)))
+		}
+		f.begin(m)
+		tryAll(t, m, c, keys, f)
+		require.True(t, strings.HasPrefix(c.MustDo(t, "get "+strings.Repeat("k", 251)+"\r\n"), "CLIENT_ERROR"), "the connection is open")
+		f.mend(m)
+		// Each worker finds out for itself that the server is back, after a pause of its own.
+		for i, key := range keys {
+			// What is written while the prober deletes what the server missed may be deleted with that.
+			for got := "END\r\n"; got == "END\r\n"; {
+				recovers(t, c, fmt.Sprintf("set %s 0 0 6\r\nnew-%02d\r\n", key, i), "STORED\r\n")
+				got = recovers(t, c, "get "+key+"\r\n", fmt.Sprintf("VALUE %s 0 6\r\nnew-%02d\r\nEND\r\n", key, i), "END\r\n")
+			}
+		}
+	})
+}
+
+// recovers repeats command until it is answered with one of want, and returns which; until then with nothing but errors
+// that name the server.
+func recovers(t *testing.T, c *mctest.Client, command string, want ...string) string {
+	t.Helper()
+	deadline := time.Now().Add(stopPatience)
+	for {
+		got := c.MustDo(t, command)
+		if slices.Contains(want, got) {
+			return got
+		}
+		require.Regexp(t, namesTheServer, got, "%q: expected %q or", command, want)
+		require.True(t, time.Now().Before(deadline), "%q: the server is not used again", command)
+		time.Sleep(pollPause)
+	}
+}
+
+// tryAll sends one pipeline that reads and writes all keys, and checks every reply: as if nothing had happened, or, of the
+// broken server's keys, an error that names it, or a miss: a key whose write got no answer may be deleted.
+func tryAll(t *testing.T, m *faulty, c *mctest.Client, keys []string, f fault) {
+	t.Helper()
+	type expected struct{ key, reply, miss string }
+	var batch strings.Builder
+	var replies []expected
+	for i, key := range keys {
+		get := expected{key, fmt.Sprintf("VALUE %s 0 6\r\nold-%02d\r\nEND\r\n", key, i), "END\r\n"}
+		fmt.Fprintf(&batch, "get %s\r\n", key)
+		replies = append(replies, get)
+		if f.readsOnly {
+			continue
+		}
+		fmt.Fprintf(&batch, "set %[1]s 0 0 6\r\nold-%02[2]d\r\nset %[1]s 0 0 6 noreply\r\nold-%02[2]d\r\nincr %[1]s 1\r\nget %[1]s\r\n", key, i)
+		replies = append(replies,
+			expected{key, "STORED\r\n", "STORED\r\n"},
+			expected{key, "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n", "NOT_FOUND\r\n"},
+			get)
+	}
+	require.NoError(t, c.Send([]byte(batch.String())))
+	for n, want := range replies {
+		got := c.MustReply(t)
+		if got == want.reply {
+			continue
+		}
+		require.False(t, f.harmless, "reply %d, %s: got %q, expected %q", n, want.key, got, want.reply)
+		require.Equal(t, broken, m.router.Primary([]byte(want.key)), "reply %d, %s: got %q, expected %q", n, want.key, got, want.reply)
+		if got != want.miss {
+			require.Regexp(t, namesTheServer, got, "reply %d, %s: expected %q or", n, want.key, want.reply)
+		}
+	}
+}
+
+func TestAMultiGetOverAServerThatFailsIsNoMiss(t *testing.T) {
+	forEachFault(t, func(t *testing.T, m *faulty, f fault) {
+		c := m.Dial(t)
+		keys := numbered(40)
+		m.spread(t, keys)
+		for i, key := range keys {
+			require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %s 0 0 6\r\nval-%02d\r\n", key, i)))
+		}
+		all := func(skip bool) string {
+			var b strings.Builder
+			for i, key := range keys {
+				if !skip || m.router.Primary([]byte(key)) != broken {
+					fmt.Fprintf(&b, "VALUE %s 0 6\r\nval-%02d\r\n", key, i)
+				}
+			}
+			return b.String()
+		}
+		f.begin(m)
+		for range 3 {
+			got := c.MustDo(t, "get "+strings.Join(keys, " ")+"\r\n")
+			if got == all(false)+"END\r\n" {
+				continue
+			}
+			rest, ok := strings.CutPrefix(got, all(true))
+			require.True(t, ok, "%q", got)
+			require.Regexp(t, namesTheServer, rest)
+		}
+		require.Equal(t, "END\r\n", c.MustDo(t, "get "+keyOf(m.router, 0)+"\r\n"))
+		f.mend(m)
+	})
+}
+
+// keyOf returns a key that lives on server s and that nobody has set.
+func keyOf(router *route.Router, s int) string {
+	for i := 0; ; i++ {
+		if key := fmt.Sprintf("%d-unset", i); router.Primary([]byte(key)) == s {
+			return key
+		}
+	}
+}
+
+func TestAWriteWithOneOfThreeReplicasGoneIsAnsweredByTheAckMode(t *testing.T) {
+	for _, tc := range []struct {
+		ack    replica.Ack
+		stored bool
+	}{{replica.AckAll, false}, {replica.AckQuorum, true}, {replica.AckAny, true}} {
+		t.Run("ack "+tc.ack.String(), func(t *testing.T) {
+			t.Parallel()
+			m := startFaulty(t, middleware.Options{Workers: 2, Ack: tc.ack})
+			c := m.Dial(t)
+			m.servers[broken].Stop()
+			keys := numbered(20)
+			for _, key := range keys {
+				got := c.MustDo(t, "set "+key+" 3 0 1\r\nv\r\n")
+				if tc.stored {
+					require.Equal(t, "STORED\r\n", got)
+				} else {
+					require.Regexp(t, namesTheServer, got)
+				}
+			}
+			for _, s := range []int{0, 2} {
+				copies := holds(t, m.servers[s], keys)
+				require.Equal(t, slices.Repeat([]copyOf{{"v", "3", -1}}, len(keys)), copies, "server %d", s+1)
+			}
+			got := c.MustDo(t, "flush_all\r\n")
+			require.Regexp(t, namesTheServer, got)
+			for _, s := range []int{0, 2} {
+				require.Equal(t, make([]copyOf, len(keys)), holds(t, m.servers[s], keys), "server %d", s+1)
+			}
+			lines := ask(t, c, "stats settings")
+			require.Equal(t, "END", lines[len(lines)-1])
+			text := strings.Join(lines, "\n")
+			require.Contains(t, text, "STAT server-1:maxbytes ")
+			require.Contains(t, text, "STAT server-3:maxbytes ")
+			require.Regexp(t, `(?m)^STAT server-2:error SERVER_ERROR server-2: `, text)
+		})
+	}
+}

@@ -1,0 +1,293 @@
+package behaviour_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+)
+
+// placed is a running middleware of which the test knows where every key belongs.
+type placed struct {
+	*mwtest.MW
+	servers []*mctest.Server
+	router  *route.Router
+}
+
+// startPlaced starts the servers of p and a middleware with options o before them.
+func startPlaced(t *testing.T, p topology, o middleware.Options) *placed {
+	t.Helper()
+	o, servers := p.options(t, o)
+	router, err := route.New(o.Servers, o.Placement)
+	require.NoError(t, err)
+	return &placed{MW: mwtest.Start(t, o), servers: servers, router: router}
+}
+
+// forEachPlacement runs test for every topology with each kind of pool.
+func forEachPlacement(t *testing.T, test func(t *testing.T, m *placed)) {
+	t.Helper()
+	pools := map[string]middleware.Pool{"shared": middleware.PoolShared, "per-server": middleware.PoolPerServer}
+	for _, p := range topologies {
+		for name, pool := range pools {
+			t.Run(p.name+", pool "+name, func(t *testing.T) {
+				t.Parallel()
+				test(t, startPlaced(t, p, middleware.Options{Workers: 3, Pool: pool}))
+			})
+		}
+	}
+}
+
+// numbered returns n keys. Their number comes first, because the default hash, which is twemproxy's, puts keys that differ
+// only in their last bytes on one server.
+func numbered(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%d-key", i)
+	}
+	return keys
+}
+
+// spread checks that every server is the first for some of keys: else they would show nothing about placement.
+func (m *placed) spread(t *testing.T, keys []string) {
+	t.Helper()
+	for s := range m.servers {
+		require.True(t, slices.ContainsFunc(keys, func(key string) bool { return m.router.Primary([]byte(key)) == s }),
+			"none of these keys is server %d's: %q", s+1, keys)
+	}
+}
+
+// cmdGets returns how many keys each server was asked for so far.
+func (m *placed) cmdGets() []int64 {
+	counts := make([]int64, len(m.servers))
+	for i, s := range m.servers {
+		counts[i] = s.Stat("cmd_get")
+	}
+	return counts
+}
+
+// askedSince returns how many keys each server was asked for since cmdGets returned before.
+func (m *placed) askedSince(before []int64) []int64 {
+	counts := m.cmdGets()
+	for i := range counts {
+		counts[i] -= before[i]
+	}
+	return counts
+}
+
+// copyOf is what one server holds of a key; the zero value is nothing.
+type copyOf struct {
+	value, flags string
+	ttl          int // s, -1: no expiry
+}
+
+// holds asks server for its own copies of keys.
+func holds(t *testing.T, server *mctest.Server, keys []string) []copyOf {
+	t.Helper()
+	c := mctest.MustDial(t, server.Addr())
+	defer c.Close()
+	copies := make([]copyOf, len(keys))
+	for i, key := range keys {
+		reply := c.MustDo(t, "mg "+key+" f t v\r\n")
+		if reply == "EN\r\n" {
+			continue
+		}
+		line, value, _ := strings.Cut(reply, "\r\n")
+		fields := strings.Fields(line)
+		require.Len(t, fields, 4, "%q", reply)
+		ttl, err := strconv.Atoi(fields[3][1:])
+		require.NoError(t, err, "%q", reply)
+		copies[i] = copyOf{value: strings.TrimSuffix(value, "\r\n"), flags: fields[2][1:], ttl: ttl}
+	}
+	return copies
+}
+
+// writes are requests that leave a key, %[1]s, with the copy that is told.
+var writes = []struct {
+	requests []string // each with one reply, or none if noreply is in it
+	left     copyOf
+}{
+	{[]string{"set %[1]s 7 0 1\r\na\r\n"}, copyOf{"a", "7", -1}},
+	{[]string{"set %[1]s 7 1000 1 noreply\r\na\r\n"}, copyOf{"a", "7", 1000}},
+	{[]string{"add %[1]s 1 0 2\r\nad\r\n", "add %[1]s 2 0 1\r\nb\r\n"}, copyOf{"ad", "1", -1}},
+	{[]string{"set %[1]s 1 0 1\r\na\r\n", "replace %[1]s 2 0 1\r\nb\r\n"}, copyOf{"b", "2", -1}},
+	{[]string{"set %[1]s 1 0 1\r\na\r\n", "append %[1]s 2 0 1\r\nb\r\n", "prepend %[1]s 3 0 1 noreply\r\nc\r\n"}, copyOf{"cab", "1", -1}},
+	{[]string{"set %[1]s 0 0 2\r\n98\r\n", "incr %[1]s 5\r\n", "decr %[1]s 1 noreply\r\n"}, copyOf{"102", "0", -1}},
+	{[]string{"set %[1]s 3 0 1\r\na\r\n", "touch %[1]s 1000\r\n"}, copyOf{"a", "3", 1000}},
+	{[]string{"set %[1]s 3 0 1\r\na\r\n", "gat 2000 %[1]s\r\n"}, copyOf{"a", "3", 2000}},
+	{[]string{"set %[1]s 3 0 1\r\na\r\n", "gats 2000 %[1]s\r\n"}, copyOf{"a", "3", 2000}},
+	{[]string{"set %[1]s 3 0 1\r\na\r\n", "delete %[1]s\r\n"}, copyOf{}},
+	{[]string{"set %[1]s 3 0 1\r\na\r\n", "delete %[1]s noreply\r\n"}, copyOf{}},
+	{[]string{"set %[1]s 3 0 1\r\na\r\n", "cas %[1]s 4 0 1 1\r\nb\r\n"}, copyOf{"a", "3", -1}},
+	{[]string{"replace %[1]s 0 0 1\r\na\r\n", "append %[1]s 0 0 1\r\na\r\n", "incr %[1]s 1\r\n", "touch %[1]s 1\r\n"}, copyOf{}},
+	{[]string{"ms %[1]s 1 F5 T1000\r\nm\r\n"}, copyOf{"m", "5", 1000}},
+	{[]string{"ms %[1]s 1\r\nm\r\n", "md %[1]s\r\n"}, copyOf{}},
+}
+
+func TestEveryReplicaOfAKeyHoldsWhatWasWrittenAndNoOtherServerDoes(t *testing.T) {
+	forEachPlacement(t, func(t *testing.T, m *placed) {
+		c := m.Dial(t)
+		var keys []string
+		var left []copyOf
+		for round := range 20 {
+			var batch strings.Builder
+			replies := 0
+			for n, w := range writes {
+				key := fmt.Sprintf("%d-%d-key", round, n)
+				keys, left = append(keys, key), append(left, w.left)
+				for _, request := range w.requests {
+					fmt.Fprintf(&batch, request, key)
+					if !strings.Contains(request, "noreply") {
+						replies++
+					}
+				}
+			}
+			require.NoError(t, c.Send([]byte(batch.String())))
+			for range replies {
+				c.MustReply(t)
+			}
+			// A cas that fits, by a token of this connection.
+			key := fmt.Sprintf("%d-cas", round)
+			require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 1 0 1\r\na\r\n"))
+			items, err := mctest.ParseValues(c.MustDo(t, "gets "+key+"\r\n"))
+			require.NoError(t, err)
+			require.Len(t, items, 1)
+			require.Equal(t, "STORED\r\n", c.MustDo(t, "cas "+key+" 2 0 2 "+items[0].Cas+"\r\nbb\r\n"))
+			keys, left = append(keys, key), append(left, copyOf{"bb", "2", -1})
+		}
+		// The last requests may have been noreply.
+		c.MustDo(t, "version\r\n")
+		m.spread(t, keys)
+		for i, server := range m.servers {
+			for k, got := range holds(t, server, keys) {
+				want := copyOf{}
+				if slices.Contains(m.router.Replicas([]byte(keys[k]), nil), i) {
+					want = left[k]
+				}
+				if want.ttl > 0 {
+					// memcached's clock goes on.
+					assert.InDelta(t, want.ttl, got.ttl, 100, "%s on server %d", keys[k], i+1)
+					got.ttl = want.ttl
+				}
+				assert.Equal(t, want, got, "%s on server %d", keys[k], i+1)
+			}
+		}
+	})
+}
+
+func TestTheDefaultReadPolicyReadsWhereTheRouterSays(t *testing.T) {
+	forEachPlacement(t, func(t *testing.T, m *placed) {
+		c := m.Dial(t)
+		keys := numbered(60)
+		m.spread(t, keys)
+		want := make([]int64, len(m.servers))
+		before := m.cmdGets()
+		for _, key := range keys {
+			require.Equal(t, "END\r\n", c.MustDo(t, "get "+key+"\r\n"))
+			want[m.router.Primary([]byte(key))]++
+		}
+		asked := m.askedSince(before)
+		if m.router.Read() == route.ReadPrimary {
+			require.Equal(t, want, asked)
+			return
+		}
+		// Round-robin: each worker goes round by itself, so with three of them the servers differ by at most three.
+		require.EqualValues(t, len(keys), sum(asked))
+		require.LessOrEqual(t, slices.Max(asked)-slices.Min(asked), int64(3), "%v", asked)
+	})
+}
+
+func TestEachReadPolicyReadsFromReplicasOfTheKeyOnly(t *testing.T) {
+	p := topology{"", 3, 2, false}
+	for _, policy := range []route.ReadPolicy{route.ReadRoundRobin, route.ReadPrimary, route.ReadLeastBusy} {
+		t.Run(policy.String(), func(t *testing.T) {
+			t.Parallel()
+			m := startPlaced(t, p, middleware.Options{Workers: 1, Placement: route.Options{Read: policy}})
+			c := m.Dial(t)
+			keys := numbered(10)
+			m.spread(t, keys)
+			for _, key := range keys {
+				before := m.cmdGets()
+				const reads = 20
+				for range reads {
+					c.MustDo(t, "get "+key+"\r\n")
+				}
+				asked := m.askedSince(before)
+				holders := m.router.Replicas([]byte(key), nil)
+				for s, n := range asked {
+					switch {
+					case !slices.Contains(holders, s):
+						require.Zero(t, n, "%s was read from server %d, which does not hold it", key, s+1)
+					case policy == route.ReadRoundRobin:
+						require.EqualValues(t, reads/len(holders), n, "%s: %v", key, asked)
+					case policy == route.ReadPrimary && s == holders[0]:
+						require.EqualValues(t, reads, n, "%s: %v", key, asked)
+					}
+				}
+				require.EqualValues(t, reads, sum(asked), key)
+			}
+		})
+	}
+}
+
+func TestLeastBusyReadsAvoidAServerThatOwesReplies(t *testing.T) {
+	servers := mctest.StartMemcacheds(t, 3)
+	var addrs []string
+	var proxies []*mctest.Proxy
+	for _, s := range servers {
+		proxies = append(proxies, mctest.StartProxy(t, s.Addr()))
+		addrs = append(addrs, proxies[len(proxies)-1].Addr())
+	}
+	m := &placed{servers: servers, MW: mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Named(addrs...), Workers: 4, Timeout: stopPatience, Placement: route.Options{Read: route.ReadLeastBusy},
+	})}
+	proxies[1].Inject(mctest.Fault{Stall: true})
+	// Some get goes to the stalled server, because all are idle and they take turns.
+	var stuck *mctest.Client
+	for range 20 {
+		stuck = m.Dial(t)
+		before := m.cmdGets()
+		require.NoError(t, stuck.Send([]byte("get k\r\n")))
+		var asked []int64
+		require.Eventually(t, func() bool { asked = m.askedSince(before); return sum(asked) == 1 }, stopPatience, pollPause)
+		if asked[1] == 1 {
+			break
+		}
+		require.Equal(t, "END\r\n", stuck.MustReply(t))
+		stuck = nil
+	}
+	require.NotNil(t, stuck, "no get went to server 2")
+	before := m.cmdGets()
+	c := m.Dial(t)
+	for range 60 {
+		require.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"))
+	}
+	asked := m.askedSince(before)
+	require.Zero(t, asked[1])
+	require.EqualValues(t, 60, sum(asked))
+	proxies[1].Inject(mctest.Fault{})
+	require.Equal(t, "END\r\n", stuck.MustReply(t))
+}
+
+func sum(counts []int64) (total int64) {
+	for _, n := range counts {
+		total += n
+	}
+	return total
+}
+
+const (
+	// stopPatience bounds what a test waits for; it only turns a hang into a failure.
+	stopPatience = 30 * time.Second
+	// pollPause is the time between two looks at a condition that is awaited.
+	pollPause = 5 * time.Millisecond
+)

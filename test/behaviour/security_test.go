@@ -1,0 +1,161 @@
+package behaviour_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/secret"
+)
+
+func passwordFile(t *testing.T, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "passwords")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// secured starts a middleware with TLS and passwords on both sides, and returns it with its servers and a client that may
+// use it.
+func secured(t *testing.T, n int, o middleware.Options) (*mwtest.MW, []*mctest.Server, *mctest.Client) {
+	t.Helper()
+	ca := mctest.NewCA(t)
+	servers := make([]*mctest.Server, n)
+	file := passwordFile(t, "mcmw:secret\n")
+	for i := range servers {
+		servers[i] = mctest.StartMemcachedTLS(t, ca, "-Y", file, "-o", "ssl_ca_cert="+ca.File, "-o", "ssl_verify_mode=2")
+	}
+	o.Servers = mwtest.Servers(servers...)
+	cert, key := ca.Issue()
+	o.Security = middleware.Security{
+		TLS:       secret.ServerFiles{Cert: cert, Key: key, ClientCA: ca.File},
+		AuthFile:  passwordFile(t, "app:password\n"),
+		ServerTLS: true, ServerFiles: secret.ClientFiles{CA: ca.File, Cert: cert, Key: key, Name: "localhost"},
+		ServerAuthFile: file,
+	}
+	m := mwtest.Start(t, o)
+	c := mctest.MustDialTLS(t, m.Addr(), ca.Client(ca.Issue("app")))
+	require.NoError(t, c.Authenticate("app", "password"))
+	return m, servers, c
+}
+
+// memcached before 1.6.39 goes to sleep over requests that share a TLS record with the end of a longer one.
+func TestNoServerSleepsOverPipelinedRequestsOfAnySize(t *testing.T) {
+	_, _, c := secured(t, 1, middleware.Options{Timeout: 2 * stopPatience})
+	for _, size := range []int{10, 3_000, 9_000, 16_300, 20_000, 70_000} {
+		value := strings.Repeat("v", size)
+		var requests, want strings.Builder
+		for i := range 60 {
+			fmt.Fprintf(&requests, "set k%d 0 0 %d\r\n%s\r\n", i, size, value)
+			want.WriteString("STORED\r\n")
+			if i%3 == 0 {
+				fmt.Fprintf(&requests, "ms q%d %d q\r\n%s\r\nmg k%d s\r\nget k%d%s\r\n", i, size, value, i, i, strings.Repeat(" missing", 40*(i%7)))
+				fmt.Fprintf(&want, "HD s%d\r\nVALUE k%d 0 %d\r\n%s\r\nEND\r\n", size, i, size, value)
+			}
+		}
+		requests.WriteString("mn\r\n")
+		want.WriteString("MN\r\n")
+		sent := make(chan error)
+		go func() { sent <- c.Send([]byte(requests.String())) }()
+		for rest := want.String(); rest != ""; {
+			reply := c.MustReply(t)
+			require.True(t, strings.HasPrefix(rest, reply), "values of %d bytes: %.100q, expected %.100q", size, reply, rest)
+			rest = rest[len(reply):]
+		}
+		require.NoError(t, <-sent)
+		// mcmw puts a request of its own behind a quiet one.
+		require.Equal(t, "MN\r\n", c.MustDo(t, fmt.Sprintf("ms q %d q\r\n%s\r\nmn\r\n", size, value)))
+	}
+}
+
+func TestAMultiGetLongerThanATLSRecordIsAnswered(t *testing.T) {
+	_, _, c := secured(t, 1, middleware.Options{Timeout: 2 * stopPatience})
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nv\r\n"))
+	for _, keys := range []int{300, 500, 1000, 5000} {
+		line := "get " + strings.Repeat(strings.Repeat("x", 60)+" ", keys) + "k\r\n"
+		require.Equal(t, "VALUE k 0 1\r\nv\r\nEND\r\n", c.MustDo(t, line))
+		require.NoError(t, c.Send([]byte(line+"get k\r\n"+line)))
+		for range 3 {
+			require.Equal(t, "VALUE k 0 1\r\nv\r\nEND\r\n", c.MustReply(t))
+		}
+	}
+}
+
+func TestAServerWithTLSAndAPasswordIsUsedAgainAfterARestart(t *testing.T) {
+	m, servers, c := secured(t, 2, middleware.Options{FailureLimit: 1})
+	servers[0].Stop()
+	require.Eventually(t, func() bool {
+		_, err := c.Do("set k 0 0 1\r\nv\r\n")
+		return err == nil && m.Stats().Snapshot().Servers[0].Health.State == backend.Down.String()
+	}, stopPatience, pollPause)
+	servers[0].Start()
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State == backend.Up.String() }, stopPatience, pollPause)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nw\r\n"))
+	value, ok := servers[0].Get("k")
+	require.True(t, ok)
+	assert.Equal(t, "w", value)
+}
+
+func TestAServerThatRefusesThePasswordIsNamedToTheClient(t *testing.T) {
+	server := mctest.StartMemcached(t, "-Y", passwordFile(t, "mcmw:secret\n"))
+	o := middleware.Options{Servers: mwtest.Servers(server)}
+	o.Security.ServerAuthFile = passwordFile(t, "mcmw:secret\n")
+	m := mwtest.Start(t, o)
+	c := m.Dial(t)
+	require.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"))
+
+	require.NoError(t, os.WriteFile(o.Security.ServerAuthFile, []byte("mcmw:guessed\n"), 0o600))
+	require.Eventually(t, func() bool {
+		server.Restart() // so that connections are made anew
+		reply, err := c.Do("get k\r\n")
+		return err == nil && strings.HasPrefix(reply, "SERVER_ERROR server-1: ") && strings.HasSuffix(reply, "authentication: refused with \"CLIENT_ERROR authentication failure\"\r\n")
+	}, stopPatience, pollPause)
+	require.NoError(t, os.WriteFile(o.Security.ServerAuthFile, []byte("mcmw:secret\n"), 0o600))
+	require.Eventually(t, func() bool {
+		reply, err := c.Do("get k\r\n")
+		return err == nil && reply == "END\r\n"
+	}, stopPatience, pollPause)
+}
+
+func TestSecurityThatCannotWorkIsRefused(t *testing.T) {
+	ca := mctest.NewCA(t)
+	cert, key := ca.Issue()
+	for want, o := range map[string]middleware.Options{
+		"a certificate without its key, or a key without its certificate":       {Security: middleware.Security{TLS: secret.ServerFiles{Cert: cert}}},
+		"authorities for clients' certificates without a certificate for TLS":   {Security: middleware.Security{TLS: secret.ServerFiles{ClientCA: ca.File}}},
+		"certificates for connections to servers without TLS there":             {Security: middleware.Security{ServerFiles: secret.ClientFiles{CA: ca.File}}},
+		"listen address notls:127.0.0.1:0 excepted from TLS, and there is none": {Listen: []string{"notls:127.0.0.1:0"}},
+		key + ": holds no certificate in PEM form":                              {Security: middleware.Security{TLS: secret.ServerFiles{Cert: key, Key: key}}},
+		"nowhere: no such file or directory":                                    {Security: middleware.Security{AuthFile: "nowhere"}},
+		"elsewhere: no such file or directory":                                  {Security: middleware.Security{ServerAuthFile: "elsewhere"}},
+	} {
+		o.Servers = mwtest.Named("127.0.0.1:1")
+		if o.Listen == nil {
+			o.Listen = []string{"127.0.0.1:0"}
+		}
+		_, err := middleware.New(o)
+		require.EqualError(t, err, want)
+	}
+	err := middleware.Security{AuthFile: "nowhere"}.Check()
+	var file *secret.FileError
+	require.True(t, errors.As(err, &file))
+	assert.Equal(t, "nowhere", file.Path)
+}
+
+func TestSecurityStaysWhileClientsAreServed(t *testing.T) {
+	o := middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t)), Listen: []string{"127.0.0.1:0"}}
+	m := mwtest.Start(t, o)
+	o.Security.AuthFile = passwordFile(t, "a:b\n")
+	require.ErrorContains(t, m.Apply(context.Background(), o), "TLS and authentication cannot change while clients are served")
+}
