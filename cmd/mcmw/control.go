@@ -244,6 +244,9 @@ func (k *control) adopt(e event, c *config.Config, servers []route.Server) {
 		k.log.Info("the configuration was read again and says what holds already", "why", reasons[e])
 	}
 	k.report(moved)
+	for _, warning := range c.Warnings {
+		k.log.Warn(warning)
+	}
 	k.level.Set(c.LogLevel) // last: the new level may hide what was said here
 }
 

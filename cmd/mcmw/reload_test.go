@@ -217,6 +217,19 @@ func TestAConfigurationThatIsRefusedUnderLoadChangesNothing(t *testing.T) {
 	require.Empty(t, errors)
 }
 
+func TestFilesOfSecretsThatEverybodyCanReadAreAWarningAtTheStartAndAtAReload(t *testing.T) {
+	users := filepath.Join(t.TempDir(), "users")
+	require.NoError(t, os.WriteFile(users, []byte("a:b\n"), 0o600))
+	require.NoError(t, os.Chmod(users, 0o604))
+	p := startProcess(t, "serve", "-l", "127.0.0.1:0", "--admin", "off", "-m", mctest.StartMemcached(t).Addr(), "--auth-file", users)
+	awaitEntry(t, p.stderr, "ready")
+	require.Contains(t, p.stderr.String(), users+" holds secrets and has mode 0604")
+
+	require.NoError(t, os.Chmod(users, 0o644))
+	require.NoError(t, p.Process.Signal(syscall.SIGHUP))
+	awaitLog(t, p.stderr, users+" holds secrets and has mode 0644")
+}
+
 // body returns what a GET of url answers.
 func body(t *testing.T, url string) string {
 	t.Helper()

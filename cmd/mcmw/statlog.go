@@ -36,7 +36,8 @@ func startLogs(c *config.Config, r *stats.Registry, tap *stats.Tap, log *slog.Lo
 		}
 	}
 	open := func(path string) (*os.File, error) {
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+		// Keys, which --log-keys writes, are not for everybody on the machine.
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
 		if err == nil {
 			files = append(files, f)
 		}

@@ -40,6 +40,11 @@ func TestServeWritesTheStatisticsAndRequestLogsToTheirEnd(t *testing.T) {
 		require.Equal(t, exitOK, s.exitCode(t))
 	}
 
+	for _, path := range []string{statsFile, requestLog} {
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Zero(t, info.Mode().Perm()&0o007, "%s: %v", path, info.Mode())
+	}
 	lines := linesOf(t, statsFile)
 	require.Len(t, lines, 6)
 	for i, kind := range []string{"start", "window", "summary", "start", "window", "summary"} {

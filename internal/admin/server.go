@@ -159,7 +159,7 @@ func (s *Server) handler() http.Handler {
 				http.StatusForbidden)
 		})
 	}
-	return mux
+	return ownHost(s.Addr(), s.options.Addr, mux)
 }
 
 // health answers 200 while ok holds, else 503 with the reason.

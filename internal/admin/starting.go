@@ -31,7 +31,7 @@ func Start(addr, reason string, log *slog.Logger) (*Starting, error) {
 	s := &Starting{
 		listener: l.(*net.TCPListener),
 		server: &http.Server{
-			Handler: mux, ReadTimeout: readTimeout, WriteTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+			Handler: ownHost(l.Addr(), addr, mux), ReadTimeout: readTimeout, WriteTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		},
 		ended: make(chan struct{}),

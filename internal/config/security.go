@@ -70,6 +70,11 @@ func (c *Config) checkSecurity() Problems {
 				optionServerTLS, server.Lookup, server.Server.Addr))
 		}
 	}
+	for _, path := range []string{s.TLS.Key, s.AuthFile, s.ServerFiles.Key, s.ServerAuthFile} {
+		if warning := secret.Exposed(path); warning != "" {
+			c.Warnings = append(c.Warnings, warning)
+		}
+	}
 	err := s.Check()
 	at, ok := errors.AsType[*secret.FileError](err)
 	switch {

@@ -54,6 +54,23 @@ func TestEveryOptionOfSecurityReachesTheMiddleware(t *testing.T) {
 	require.Equal(t, []string{"0.0.0.0:2", "notls:127.0.0.1:2", "notls:[::1]:3", "unix:/run/m.sock"}, c.Middleware().Listen)
 }
 
+func TestFilesOfSecretsThatEverybodyCanReadAreWarnings(t *testing.T) {
+	inDir(t, map[string]string{"users": "a:b\n", "login": "c:d\n"})
+	issue(t)
+	s := sources{args: []string{
+		"-m", "a", "--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-client-ca", "ca.pem", "--auth-file", "users",
+		"--server-tls", "--server-tls-ca", "ca.pem", "--server-tls-cert", "cert.pem", "--server-tls-key", "key.pem", "--server-auth-file", "login",
+	}}
+	require.NoError(t, os.Chmod("cert.pem", 0o644))
+	require.Empty(t, s.load(t).Warnings)
+	for _, path := range []string{"users", "login", "key.pem"} {
+		require.NoError(t, os.Chmod(path, 0o604))
+		warnings := s.load(t).Warnings
+		require.Contains(t, warnings, path+" holds secrets and has mode 0604: every user of this machine can read it; chmod o-rwx takes that away")
+		require.NoError(t, os.Chmod(path, 0o640))
+	}
+}
+
 func TestFilesThatCannotBeUsedAreNamedWithTheirOption(t *testing.T) {
 	inDir(t, map[string]string{"empty": "", "text": "hidden\n", "two": "a:b\nc:d\n"})
 	issue(t)

@@ -40,7 +40,7 @@ func ServerTLS(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
 	if files.ClientCA != "" {
 		paths = append(paths, files.ClientCA)
 	}
-	f, err := follow("certificate shown to clients", paths, log, func(contents [][]byte) (*tls.Config, error) {
+	f, err := follow("certificate shown to clients", paths, []string{files.Key}, log, func(contents [][]byte) (*tls.Config, error) {
 		c := base()
 		// A resumed session would skip the check of a certificate that meanwhile is not accepted any more.
 		c.SessionTicketsDisabled = true
@@ -68,14 +68,15 @@ func ServerTLS(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
 // ClientTLS returns a function that returns a configuration for a connection to host, from what the files hold at that
 // time. The error is a *FileError.
 func ClientTLS(files ClientFiles, log *slog.Logger) (func(host string) *tls.Config, error) {
-	var paths []string
+	var paths, private []string
 	if files.CA != "" {
 		paths = append(paths, files.CA)
 	}
 	if files.Cert != "" {
 		paths = append(paths, files.Cert, files.Key)
+		private = append(private, files.Key)
 	}
-	f, err := follow("certificates for connections to servers", paths, log, func(contents [][]byte) (*tls.Config, error) {
+	f, err := follow("certificates for connections to servers", paths, private, log, func(contents [][]byte) (*tls.Config, error) {
 		c := base()
 		var err error
 		if files.CA != "" {

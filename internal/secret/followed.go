@@ -2,7 +2,8 @@
 // with their passwords. A file is looked at when its contents are needed, at most once per second. Contents that are not
 // accepted change nothing: what was read before stays in force, and the log says why.
 //
-// Contents never appear in an error or in the log.
+// Contents never appear in an error or in the log. A file that is to be kept from others and that every user of the machine may
+// read is a warning when it has changed; at the start Exposed tells.
 package secret
 
 import (
@@ -36,9 +37,11 @@ type followed[T any] struct {
 	// Static after construction.
 	what  string // for the log
 	paths []string
-	parse func(contents [][]byte) (*T, error)
-	log   *slog.Logger
-	since time.Time
+	// private are those of paths that others must not read.
+	private []string
+	parse   func(contents [][]byte) (*T, error)
+	log     *slog.Logger
+	since   time.Time
 
 	current atomic.Pointer[T]
 	checked atomic.Int64 // when the files were last looked at, ns after since
@@ -48,9 +51,9 @@ type followed[T any] struct {
 	seen [sha256.Size]byte // the contents, or the error, that were found last
 }
 
-// follow reads the files and makes the value. The error is a *FileError.
-func follow[T any](what string, paths []string, log *slog.Logger, parse func([][]byte) (*T, error)) (*followed[T], error) {
-	f := &followed[T]{what: what, paths: paths, parse: parse, log: log, since: time.Now()}
+// follow reads the files and makes the value. private are those of paths that others must not read. The error is a *FileError.
+func follow[T any](what string, paths, private []string, log *slog.Logger, parse func([][]byte) (*T, error)) (*followed[T], error) {
+	f := &followed[T]{what: what, paths: paths, private: private, parse: parse, log: log, since: time.Now()}
 	contents, err := f.read()
 	if err != nil {
 		return nil, err
@@ -97,6 +100,20 @@ func (f *followed[T]) look() {
 	}
 	f.current.Store(value)
 	f.log.Info("changed files were read", "what", f.what, "files", f.paths)
+	for _, path := range f.private {
+		if text := Exposed(path); text != "" {
+			f.log.Warn(text)
+		}
+	}
+}
+
+// Exposed returns a warning if the file at path can be read by every user of the machine, "" if not.
+func Exposed(path string) string {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o004 == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s holds secrets and has mode %04o: every user of this machine can read it; chmod o-rwx takes that away", path, info.Mode().Perm())
 }
 
 func (f *followed[T]) read() ([][]byte, error) {

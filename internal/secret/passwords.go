@@ -24,7 +24,7 @@ type entry struct{ user, password string }
 // user:password. The error is a *FileError.
 func Users(path string, log *slog.Logger) (allow func(user, password []byte) bool, err error) {
 	// Names and passwords are not kept, but what they hash to.
-	f, err := follow("names and passwords of clients", []string{path}, log, func(contents [][]byte) (*[][sha256.Size]byte, error) {
+	f, err := follow("names and passwords of clients", []string{path}, []string{path}, log, func(contents [][]byte) (*[][sha256.Size]byte, error) {
 		entries, err := parseEntries(path, contents[0])
 		if err != nil {
 			return nil, err
@@ -51,7 +51,7 @@ func Users(path string, log *slog.Logger) (allow func(user, password []byte) boo
 // Login returns a function that returns the name and the password in the one line of the file at path, as of a moment ago.
 // The error is a *FileError.
 func Login(path string, log *slog.Logger) (func() (user, password string), error) {
-	f, err := follow("name and password for servers", []string{path}, log, func(contents [][]byte) (*entry, error) {
+	f, err := follow("name and password for servers", []string{path}, []string{path}, log, func(contents [][]byte) (*entry, error) {
 		entries, err := parseEntries(path, contents[0])
 		if err == nil && len(entries) > 1 {
 			err = &FileError{path, fmt.Errorf("has %d lines; one user:password is wanted", len(entries))}

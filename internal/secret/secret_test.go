@@ -204,6 +204,56 @@ func TestPasswordsAreReadAgainWhenTheFileChanges(t *testing.T) {
 	})
 }
 
+func TestAChangedFileOfSecretsThatEverybodyCanReadIsAWarning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		ca, passwords := mctest.NewCA(t), write(t, "anna:old\n")
+		cert, key := ca.Issue()
+		for _, path := range []string{ca.File, cert} {
+			require.NoError(t, os.Chmod(path, 0o644)) // no secrets
+		}
+		allow, err := Users(passwords, logger)
+		require.NoError(t, err)
+		login, err := Login(passwords, logger)
+		require.NoError(t, err)
+		server, err := ServerTLS(ServerFiles{Cert: cert, Key: key, ClientCA: ca.File}, logger)
+		require.NoError(t, err)
+		client, err := ClientTLS(ClientFiles{CA: ca.File, Cert: cert, Key: key}, logger)
+		require.NoError(t, err)
+		// renew changes the contents of all files and returns the warnings, once.
+		renew := func(mode os.FileMode) (warnings []string) {
+			log.Reset()
+			pass()
+			require.NoError(t, os.WriteFile(passwords, fmt.Appendf(nil, "anna:%o\n", mode), 0o600))
+			ca.IssueTo(cert, key)
+			for _, path := range []string{passwords, key} {
+				require.NoError(t, os.Chmod(path, mode))
+			}
+			for range 2 {
+				allow(nil, nil)
+				login()
+				shown(t, server)
+				client("")
+				pass()
+			}
+			for line := range strings.Lines(log.String()) {
+				if strings.Contains(line, "level=WARN") {
+					warnings = append(warnings, line)
+				}
+			}
+			return warnings
+		}
+		assert.Empty(t, renew(0o640))
+		warnings := renew(0o644)
+		require.Len(t, warnings, 4)
+		for i, path := range []string{passwords, passwords, key, key} {
+			assert.Contains(t, warnings[i], path+" holds secrets and has mode 0644")
+		}
+		assert.Empty(t, renew(0o600))
+	})
+}
+
 func TestBadPasswordFilesAreRefusedWithoutQuotingThem(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                      "is empty; lines user:password are wanted",
@@ -227,7 +277,7 @@ func TestBadPasswordFilesAreRefusedWithoutQuotingThem(t *testing.T) {
 
 func TestManyMayAskWhileTheFileChanges(t *testing.T) {
 	path := write(t, "user:1")
-	f, err := follow("numbers", []string{path}, slog.New(slog.DiscardHandler), func(contents [][]byte) (*string, error) {
+	f, err := follow("numbers", []string{path}, nil, slog.New(slog.DiscardHandler), func(contents [][]byte) (*string, error) {
 		s := string(contents[0])
 		return &s, nil
 	})

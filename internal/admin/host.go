@@ -1,0 +1,36 @@
+package admin
+
+import (
+	"net"
+	"net/http"
+	"strings"
+)
+
+// ownHost passes on to next what was asked of an admin server on loopback under a name of this machine: localhost, a loopback
+// address, or the host in addr, the address as it was configured. Everything else is refused: a page from elsewhere whose name
+// was made to point to 127.0.0.1 (DNS rebinding) would otherwise read the statistics in the browser of whoever opens it. A
+// server on any other address answers to every name. Requests without a Host are of no browser.
+func ownHost(bound net.Addr, addr string, next http.Handler) http.Handler {
+	if a, ok := bound.(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
+		return next
+	}
+	own, _, _ := net.SplitHostPort(addr)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := hostOf(r.Host)
+		ip := net.ParseIP(host)
+		if host == "" || strings.EqualFold(host, "localhost") || (own != "" && strings.EqualFold(host, own)) || (ip != nil && ip.IsLoopback()) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, "the admin server listens on loopback and answers to localhost, 127.0.0.1 and [::1] only; listen elsewhere to use another name",
+			http.StatusForbidden)
+	})
+}
+
+// hostOf returns the host of a Host header, without a port and without the brackets of an IPv6 address.
+func hostOf(header string) string {
+	if host, _, err := net.SplitHostPort(header); err == nil {
+		return host
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
+}
