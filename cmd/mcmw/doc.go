@@ -6,6 +6,7 @@
 //	mcmw demo           try it: three servers, the middleware, a load and a live page
 //	mcmw top            watch a running middleware
 //	mcmw advise         say what limits a running middleware
+//	mcmw ping           set, get and delete a value through a memcached or a middleware
 //	mcmw version        say which version this is
 //	mcmw completion     write a shell's completion script
 //

@@ -149,6 +149,14 @@ func TestTheShellCompletesOptionsAndTheirValues(t *testing.T) {
 	}
 }
 
+func TestThePackageCommentHasEveryCommand(t *testing.T) {
+	comment, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	for _, command := range newRootCommand().Commands() {
+		require.Contains(t, string(comment), "\n//\tmcmw "+command.Name()+" ")
+	}
+}
+
 func TestEveryCommandHasHelp(t *testing.T) {
 	for _, args := range []string{"", "--help", "serve --help", "config", "config check --help", "config print --help", "ping --help", "version --help"} {
 		code, stdout, stderr := execute(t, strings.Fields(args)...)
