@@ -36,8 +36,9 @@ With --by one record is given, and two levels of one of its factors are put side
 two.
 
 --fail-if takes conditions for scripts: METRIC, an operator of < <= > >=, and a number. With % it is about the change from A
-to B, and met only by a change that the interval tells from chance; without, about B's mean, in the metric's unit (times may
-have s, ms or us). The exit code is
+to B, and met only by a change that is told from chance, with all changes that conditions ask of taken together (Welch's test, adjusted by
+Holm: equal records fail with a probability of 1 - --confidence at most); without, about B's mean, in the metric's unit (times may have s, ms or
+us). The more points, the more repetitions it takes to tell. The exit code is
 
   0  no condition is met
   1  the records can't be compared, or something else failed
@@ -207,8 +208,8 @@ func (e conditionError) Error() string { return e.text }
 // judge returns an error if a condition is met, or if of one it can't be told.
 func judge(c *compare.Comparison, conditions []compare.Condition) error {
 	var met, open []string
-	for _, condition := range conditions {
-		v := c.Judge(condition)
+	for i, v := range c.Judge(conditions) {
+		condition := conditions[i]
 		for _, where := range v.Met {
 			met = append(met, "met: "+condition.Text+": "+where)
 		}

@@ -3,7 +3,9 @@ package compare
 import (
 	"encoding/json"
 	"flag"
+	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -133,16 +135,55 @@ func TestConditionsAreJudged(t *testing.T) {
 	} {
 		condition, err := ParseCondition(text)
 		require.NoError(t, err, text)
-		v := want.c.Judge(condition)
+		v := want.c.Judge([]Condition{condition})[0]
 		require.Len(t, v.Met, want.met, "%s: %v", text, v)
 		require.Len(t, v.Open, want.open, "%s: %v", text, v)
 	}
 	condition, err := ParseCondition("throughput < -5%")
 	require.NoError(t, err)
 	full, other := twoRecords()
-	v := New(full, other, Options{}).Judge(condition)
+	v := New(full, other, Options{}).Judge([]Condition{condition})[0]
 	require.Equal(t, []string{"workers=128: only one of the records has this point", "workers=16: only one of the records has this point"}, v.Open)
 	require.Equal(t, []string{"workers=8: change -9.9 % [-10.7, -9.0]"}, v.Met)
+}
+
+// Records without any difference fail with the probability that is left over by the confidence, not with that of each comparison.
+func TestEqualRecordsWithManyComparisonsSeldomFail(t *testing.T) {
+	const trials, points, repetitions = 400, 12, 4
+	random := rand.New(rand.NewPCG(20, 5))
+	condition, err := ParseCondition("throughput < -0.01%")
+	require.NoError(t, err)
+	other, err := ParseCondition("response_time_mean > 0.01%")
+	require.NoError(t, err)
+	record := func() (all []record.Run) {
+		for i := range points {
+			x := make([]float64, repetitions)
+			for j := range x {
+				x[j] = 1000 + 20*random.NormFloat64()
+			}
+			all = append(all, runs(levels("workers="+strconv.Itoa(i)), x...)...)
+		}
+		return all
+	}
+	failed := 0
+	for range trials {
+		for _, v := range New(record(), record(), Options{}).Judge([]Condition{condition, other}) {
+			if v.Met != nil {
+				failed++
+				break
+			}
+		}
+	}
+	require.LessOrEqual(t, failed, trials*8/100, "of %d", trials)
+
+	worse := New(runs(levels(), 1000, 1010, 990, 1005), runs(levels(), 500, 505, 495, 510), Options{})
+	require.Len(t, worse.Judge([]Condition{condition})[0].Met, 1)
+}
+
+func TestAChangeThatMayBeAnythingIsUnbounded(t *testing.T) {
+	var text strings.Builder
+	require.NoError(t, New(runs(levels(), 10, 100, 1000), runs(levels(), 500, 510, 490), Options{}).WriteText(&text, "A", "B"))
+	require.Contains(t, text.String(), "+35.1 % [unbounded]")
 }
 
 func TestAConditionThatIsNoneIsRefused(t *testing.T) {

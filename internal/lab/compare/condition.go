@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/sample"
 )
 
 // Condition is a statement about one metric of every point, such as "throughput < -5%" or "errors > 0".
@@ -71,20 +72,66 @@ type Verdict struct {
 	Met, Open []string
 }
 
-// Judge finds out where the condition is met.
+// Judge finds out where conditions are met, a verdict for each.
 //
-// A change meets it if the estimate does and the change is significant, that is its interval doesn't contain 0: a change that may
-// as well be chance fails nobody's build. Where repetitions are too few for an interval it is open whether it is met, as it is
-// where a record doesn't have the metric or the point. A value of B meets it if the mean does.
-func (c *Comparison) Judge(condition Condition) Verdict {
+// A change meets its condition if the estimate does and the change is told from chance: Welch's probability, adjusted by Holm for all the
+// changes that the conditions ask of, is below 1 - confidence. So equal records fail some condition with that probability at most, however
+// many points and metrics there are. Where repetitions are too few for a probability it is open whether it is met, as it is
+// where a record doesn't have the metric or the point. A value of B meets its condition if the mean does.
+func (c *Comparison) Judge(conditions []Condition) []Verdict {
+	chance := c.family(conditions)
+	verdicts := make([]Verdict, len(conditions))
+	for i, condition := range conditions {
+		verdicts[i] = c.judge(condition, chance)
+	}
+	return verdicts
+}
+
+// asked is a change that a condition asks of.
+type asked struct {
+	point  int
+	metric string
+}
+
+// metric returns a metric of a point.
+func (p Point) metric(name string) (Metric, bool) {
+	i := slices.IndexFunc(p.Metrics, func(m Metric) bool { return m.Name == name })
+	if i < 0 {
+		return Metric{}, false
+	}
+	return p.Metrics[i], true
+}
+
+// family returns the adjusted probabilities of the changes that conditions ask of. Two conditions about the same change are one.
+func (c *Comparison) family(conditions []Condition) map[asked]float64 {
+	chance := map[asked]float64{}
+	var order []asked
+	var p []float64
+	for i, point := range c.Points {
+		for _, condition := range conditions {
+			key := asked{i, condition.Metric}
+			m, ok := point.metric(condition.Metric)
+			if _, twice := chance[key]; twice || !ok || !condition.Relative {
+				continue
+			}
+			chance[key] = math.NaN()
+			order, p = append(order, key), append(p, float64(m.WelchP))
+		}
+	}
+	for i, adjusted := range sample.Holm(p) {
+		chance[order[i]] = adjusted
+	}
+	return chance
+}
+
+func (c *Comparison) judge(condition Condition, chance map[asked]float64) Verdict {
 	var v Verdict
-	for _, p := range c.Points {
-		i := slices.IndexFunc(p.Metrics, func(m Metric) bool { return m.Name == condition.Metric })
-		if i < 0 {
+	for i, p := range c.Points {
+		m, ok := p.metric(condition.Metric)
+		if !ok {
 			v.Open = append(v.Open, fmt.Sprintf("%s: neither record has %s of %s", name(p.Label), condition.Metric, c.Source))
 			continue
 		}
-		m := p.Metrics[i]
 		x := float64(m.B.Mean)
 		text := "mean " + number(m.Name, m.B.Mean)
 		if condition.Relative {
@@ -92,13 +139,14 @@ func (c *Comparison) Judge(condition Condition) Verdict {
 			text = "change " + change(m)
 		}
 		text = name(p.Label) + ": " + text
+		probability := chance[asked{i, condition.Metric}]
 		switch {
 		case math.IsNaN(x):
 			v.Open = append(v.Open, text)
 		case !condition.holds(x):
-		case !condition.Relative || m.Significant():
+		case !condition.Relative || probability < 1-c.Confidence:
 			v.Met = append(v.Met, text)
-		case !m.ChangeInterval.Known():
+		case math.IsNaN(probability):
 			v.Open = append(v.Open, text+": too few repetitions to tell it from chance")
 		}
 	}

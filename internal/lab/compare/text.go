@@ -25,11 +25,10 @@ func (c *Comparison) WriteText(w io.Writer, nameA, nameB string) error {
 		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "point\tA\tB\tchange\teffect\tp (Welch)\tp (ranks)")
 		for _, p := range c.Points {
-			i := slices.IndexFunc(p.Metrics, func(m Metric) bool { return m.Name == metric })
-			if i < 0 {
+			m, ok := p.metric(metric)
+			if !ok {
 				continue
 			}
-			m := p.Metrics[i]
 			marks := ""
 			if p.Warnings.A > 0 || p.Warnings.B > 0 {
 				marks = fmt.Sprintf("\t! warnings: %d in A, %d in B", p.Warnings.A, p.Warnings.B)
@@ -43,6 +42,9 @@ func (c *Comparison) WriteText(w io.Writer, nameA, nameB string) error {
 	}
 	if len(c.Points) > 0 {
 		fmt.Fprintf(&b, "\n± and [..] are %.0f %% confidence intervals over the repetitions; ~: the interval contains no change.\n", 100*c.Confidence)
+		if n := c.changes(); n > 1 {
+			fmt.Fprintf(&b, "Each for itself: with no difference at all, some %.1f of the %d changes would be without ~.\n", (1-c.Confidence)*float64(n), n)
+		}
 	} else {
 		b.WriteString("\nThe records have no point in common.\n")
 	}
@@ -56,6 +58,18 @@ func (c *Comparison) WriteText(w io.Writer, nameA, nameB string) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// changes returns how many changes have an interval.
+func (c *Comparison) changes() (n int) {
+	for _, p := range c.Points {
+		for _, m := range p.Metrics {
+			if m.ChangeInterval.Known() {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // metrics returns the names of the metrics that any point has, in their order.
@@ -99,8 +113,13 @@ func change(m Metric) string {
 		return "not known"
 	}
 	text := fmt.Sprintf("%+.1f %%", 100*float64(m.Change))
-	if !m.ChangeInterval.Known() {
+	switch {
+	case m.ChangeInterval.Known():
+	case len(m.A.Values) < 2 || len(m.B.Values) < 2:
 		return text + " [too few]"
+	default:
+		// A's mean can't be told from 0, so that the ratio may be anything.
+		return text + " [unbounded]"
 	}
 	text += fmt.Sprintf(" [%+.1f, %+.1f]", 100*m.ChangeInterval.Low, 100*m.ChangeInterval.High)
 	if !m.Significant() {

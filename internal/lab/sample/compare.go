@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -70,6 +71,27 @@ func RatioInterval(first, second Moments, confidence float64) Interval {
 	}
 	root := math.Sqrt(max(b*b-a*c, 0))
 	return Interval{(b - root) / a, (b + root) / a}
+}
+
+// Holm returns the probabilities of several comparisons, adjusted so that with no difference anywhere the chance that ANY of them is below a
+// is at most a, whatever they have to do with each other: sorted, the i-th of m is multiplied by m-i+1, and none is less than one before it.
+// S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6 (1979). A probability that isn't
+// known (NaN) stays so, and doesn't count.
+func Holm(p []float64) []float64 {
+	adjusted := slices.Clone(p)
+	var order []int
+	for i := range p {
+		if !math.IsNaN(p[i]) {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	least := 0.0
+	for i, at := range order {
+		least = max(least, min(1, float64(len(order)-i)*p[at]))
+		adjusted[at] = least
+	}
+	return adjusted
 }
 
 // EffectSize returns Hedges' g, by how many standard deviations the means of two samples differ, second minus first:

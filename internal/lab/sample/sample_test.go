@@ -380,3 +380,12 @@ func TestTheWidthToShowAHistogramWithDividesNoBin(t *testing.T) {
 	require.Equal(t, 1, BinCount(1, 1, 0))
 	require.Equal(t, 1, BinCount(1, 1, 3))
 }
+
+// R's p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") gives 0.03 0.06 0.06 0.02.
+func TestHolmAdjustsAsR(t *testing.T) {
+	require.InDeltaSlice(t, []float64{0.03, 0.06, 0.06, 0.02}, Holm([]float64{0.01, 0.04, 0.03, 0.005}), 1e-12)
+	with := Holm([]float64{0.5, math.NaN(), 0.9})
+	require.InDelta(t, 1, with[0], 1e-12)
+	require.True(t, math.IsNaN(with[1]))
+	require.Empty(t, Holm(nil))
+}
