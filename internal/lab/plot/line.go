@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Point is a value with, where Low < High and Y is between them, an error bar.
+// Point is a value with, where Low < High and Y is between them, an error bar. An end that is infinite is drawn to the end of the axis.
 type Point struct{ X, Y, Low, High float64 }
 
 // At returns a point without an error bar.
@@ -21,7 +21,7 @@ func Within(x, y, error float64) Point { return Between(x, y, y-error, y+error) 
 
 // bar reports whether p has an error bar.
 func (p Point) bar() bool {
-	return finite(p.Low) && finite(p.High) && p.Low < p.High && p.Low <= p.Y && p.Y <= p.High
+	return p.Low < p.High && p.Low <= p.Y && p.Y <= p.High
 }
 
 // Look is how a Line is drawn.
@@ -153,7 +153,13 @@ func drawErrorBars(p pen, t tone, points []Point) {
 		if !p.sees(point.X, point.Y) || !point.bar() {
 			continue
 		}
-		x, bottom, top := p.x(point.X), max(p.y(point.Low), p.Min.Y), min(p.y(point.High), p.Max.Y)
+		x, bottom, top := p.x(point.X), p.Min.Y, p.Max.Y
+		if p.sees(point.X, point.Low) {
+			bottom = max(bottom, p.y(point.Low))
+		}
+		if p.sees(point.X, point.High) {
+			top = min(top, p.y(point.High))
+		}
 		path.Move(vg.Point{X: x, Y: bottom})
 		path.Line(vg.Point{X: x, Y: top})
 		for _, y := range []vg.Length{bottom, top} {

@@ -49,6 +49,9 @@ func point(x float64, e Estimate) plot.Point {
 	if !e.OK() {
 		return plot.At(x, math.NaN())
 	}
+	if e.N < 2 {
+		return plot.At(x, e.Mean)
+	}
 	low := e.Interval.Low
 	if e.Mean >= 0 {
 		low = math.Max(0, low) // nothing that is drawn here can be negative
@@ -150,7 +153,7 @@ func (a *artist) throughput() ([]plot.Chart, error) {
 			if s.Highest >= 0 {
 				highest = max(highest, a.client("throughput")(l.Points[s.Highest]).Mean)
 			}
-			if p, ok := s.Point(); ok && !s.Growing {
+			if p, ok := s.Point(); ok && s.Told() {
 				marks = append(marks, plot.Ring{X: a.d.place(a.v, p), Y: s.Throughput.Mean, Series: l.Number})
 			}
 		}

@@ -18,7 +18,7 @@ func ratio(e, base Estimate, confidence float64) Estimate {
 	if !e.OK() || !base.OK() || base.Mean == 0 {
 		return Estimate{}
 	}
-	r := Estimate{Moments: sample.Moments{N: e.N, Mean: e.Mean / base.Mean}, Interval: sample.RatioInterval(base.Moments, e.Moments, confidence)}
+	r := Estimate{Moments: sample.Moments{N: min(e.N, base.N), Mean: e.Mean / base.Mean}, Interval: sample.RatioInterval(base.Moments, e.Moments, confidence)}
 	if e.Moments == base.Moments {
 		r.Interval = sample.Interval{Low: 1, High: 1}
 	}

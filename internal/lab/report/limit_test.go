@@ -91,13 +91,14 @@ func TestAMachineThatSendsAllItCanIsWhatLimits(t *testing.T) {
 }
 
 func TestALineThatStillGrowsIsNotCalledSaturated(t *testing.T) {
+	const single = "; by single runs, which can't be told from chance"
 	for name, tc := range map[string]struct {
 		throughput []float64
 		want       string
 	}{
-		"growing": {[]float64{100, 200, 300}, "not saturated: the throughput still grew by more than 6 % up to the highest load, 300 ops/s at clients = 3"},
-		"flat":    {[]float64{100, 200, 205}, "saturated at clients = 2 (200 ops/s), the least load within 6 % of the highest throughput (205 ops/s at 3)"},
-		"falling": {[]float64{100, 200, 150}, "saturated at clients = 2 (200 ops/s), the least load within 6 % of the highest throughput; over-saturated at the highest load: the throughput falls"},
+		"growing": {[]float64{100, 200, 300}, "not saturated: the throughput still grew by more than 6 % up to the highest load, 300 ops/s at clients = 3" + single},
+		"flat":    {[]float64{100, 200, 205}, "saturated at clients = 2 (200 ops/s), the least load within 6 % of the highest throughput (205 ops/s at 3)" + single},
+		"falling": {[]float64{100, 200, 150}, "saturated at clients = 2 (200 ops/s), the least load within 6 % of the highest throughput; over-saturated at the highest load: the throughput falls" + single},
 		"one":     {[]float64{100}, "100 ops/s at clients = 1; one load was measured, so nothing can be said about saturation"},
 	} {
 		t.Run(name, func(t *testing.T) {

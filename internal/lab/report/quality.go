@@ -230,7 +230,7 @@ func (a *artist) versus() Table {
 	return t
 }
 
-// shownRatio returns "1.25 [1.20, 1.31]".
+// shownRatio returns "1.25 [1.20, 1.31]", or "1.25 [unbounded]" where the base can't be told from 0, so that the ratio may be anything.
 func shownRatio(e Estimate) string {
 	if !e.OK() {
 		return "–"
@@ -241,6 +241,8 @@ func shownRatio(e Estimate) string {
 		if e.Interval.Contains(1) {
 			text += " ~"
 		}
+	} else if e.N > 1 {
+		text += " [unbounded]"
 	}
 	return whole(text)
 }

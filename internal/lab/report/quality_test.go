@@ -3,6 +3,7 @@ package report_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/lab/plot"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/report"
 )
@@ -83,4 +85,32 @@ func TestWithoutAQualityTheTailHasNoLimit(t *testing.T) {
 	require.Equal(t, "99th percentile of the response times", figures[0].Panels[0].Y.Label)
 	_, err = report.Read(context.Background(), servers(t, ""), 0.95, map[string]string{"server": "valkey"})
 	require.Error(t, err)
+}
+
+func TestARatioThatMayBeAnythingIsNotPrintedAsABareNumber(t *testing.T) {
+	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "unsure"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	for point, of := range []struct {
+		server string
+		values []float64
+	}{{"memcached", []float64{10, 100, 1000}}, {"redis", []float64{500, 510, 490}}} {
+		for repetition, x := range of.values {
+			for clients, times := range map[string]float64{"8": 1, "16": 2} {
+				require.NoError(t, r.Add(record.Run{
+					Point: point*100 + len(clients), Repetition: repetition, State: record.Complete, Seconds: 1,
+					Factors: map[string]string{"server": of.server, "connections": clients},
+					Results: []record.Value{{Source: "client", Metric: "throughput", Value: x * times}},
+				}))
+			}
+		}
+	}
+	d, v := read(t, r, nil)
+	tables, err := d.Tables(v, []string{"head-to-head"})
+	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(tables[0].Rows[0]), "1.35\u00a0[unbounded]")
+	figures, err := d.Figures(v, []string{"head-to-head"})
+	require.NoError(t, err)
+	bars := figures[0].Panels[0].Marks[1].(plot.Line).Points
+	require.True(t, math.IsInf(bars[0].High, 1), "its error bar reaches to the end of the axis: %v", bars)
 }

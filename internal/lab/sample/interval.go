@@ -24,6 +24,10 @@ func (i Interval) HalfWidth() float64 { return (i.High - i.Low) / 2 }
 // Contains reports whether x is in the interval.
 func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 
+// Overlaps reports whether the intervals have a point in common: if they have, what they hold can't be told apart. An interval without ends
+// overlaps every other.
+func (i Interval) Overlaps(o Interval) bool { return i.Low <= o.High && o.Low <= i.High }
+
 // around returns x +- d.
 func around(x, d float64) Interval {
 	if math.IsNaN(d) {
