@@ -201,16 +201,15 @@ func withRequestInFlight(t *testing.T) (p *process, client *mctest.Client, answe
 	t.Helper()
 	asked, answering := make(chan struct{}, 1), make(chan struct{}, 1)
 	server := mctest.StartScript(t, func(peer *mctest.Peer) {
-		if _, ok := peer.Line(); !ok {
-			return
-		}
-		asked <- struct{}{}
-		select {
-		case <-answering:
-			peer.Send("END\r\n")
-			peer.Stall()
-		case <-t.Context().Done():
-		}
+		peer.Answer(func(string) string {
+			asked <- struct{}{}
+			select {
+			case <-answering:
+				return "END\r\n"
+			case <-t.Context().Done():
+				return ""
+			}
+		})
 	})
 	p = startProcess(t, "serve", "-p", "0", "-m", server.Addr(), "--admin", "off", "--timeout", "1h", "--drain-timeout", "1h")
 	client = mctest.MustDial(t, awaitEntry(t, p.stderr, "ready").Listen[0])

@@ -149,6 +149,63 @@ func TestAServerThatIsNotTheOneMeantIsRefusedAndNamed(t *testing.T) {
 	}
 }
 
+func TestAServerThatAnswersOthersOnlyIsNotReached(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "passwords")
+	require.NoError(t, os.WriteFile(file, []byte("mcmw:secret\n"), 0o600))
+	ca := mctest.NewCA(t)
+	locked := mctest.StartMemcached(t, "-Y", file)
+	picky := mctest.StartMemcachedTLS(t, ca, "-o", "ssl_ca_cert="+ca.File, "-o", "ssl_verify_mode=2")
+	secure := mctest.StartMemcachedTLS(t, ca)
+	shown := secret.ClientFiles{CA: ca.File}
+	shown.Cert, shown.Key = ca.Issue("mcmw")
+	foreign := secret.ClientFiles{CA: ca.File}
+	foreign.Cert, foreign.Key = mctest.NewCA(t).Issue("mcmw")
+	for name, tc := range map[string]struct {
+		addr    string
+		access  backend.Access
+		refused string
+	}{
+		"no password":              {locked.Addr(), backend.Access{}, `"CLIENT_ERROR unauthenticated"`},
+		"the password":             {locked.Addr(), backend.Access{Login: says("mcmw", "secret")}, ""},
+		"no certificate":           {picky.Addr(), trusting(t, secret.ClientFiles{CA: ca.File}), "certificate required|connection reset"},
+		"a foreign certificate":    {picky.Addr(), trusting(t, foreign), "unknown certificate authority|certificate required|connection reset"},
+		"the certificate":          {picky.Addr(), trusting(t, shown), ""},
+		"no TLS to a server of it": {secure.Addr(), backend.Access{}, "unexpected reply|connection"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := newServer(tc.addr, backend.Options{Access: tc.access}).Reach(t.Context())
+			if tc.refused == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.Error(t, err)
+			assert.Regexp(t, tc.refused, err.Error())
+		})
+	}
+}
+
+func TestTheEndOfTheContextInterruptsReachingAServer(t *testing.T) {
+	asked := make(chan struct{})
+	silent := mctest.StartScript(t, func(p *mctest.Peer) {
+		p.Line()
+		close(asked)
+		p.Stall()
+	})
+	s := newServer(silent.Addr(), backend.Options{})
+	s.Tune(backend.Options{ConnectTimeout: time.Hour, FailureLimit: 3, Log: slog.New(slog.DiscardHandler)})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Reach(ctx) }()
+	<-asked
+	cancel()
+	select {
+	case err := <-ended:
+		require.Error(t, err)
+	case <-time.After(patience):
+		require.Fail(t, "it waits on")
+	}
+}
+
 func TestAServerIsToldWhoIsConnecting(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "passwords")
 	require.NoError(t, os.WriteFile(file, []byte("mcmw:secret\n"), 0o600))

@@ -150,6 +150,20 @@ type probe struct {
 	timeout time.Duration
 }
 
+// Reach connects and asks for the version: a server that demands a certificate or a password that it was not shown lets a
+// connection be made, and refuses afterwards.
+func (s *Server) Reach(ctx context.Context) error {
+	p, err := s.dialProbe(ctx)
+	if err != nil {
+		return plain(err)
+	}
+	defer p.close()
+	// The end of ctx interrupts what waits.
+	stop := context.AfterFunc(ctx, func() { _ = p.sock.Abort() })
+	defer stop()
+	return plain(p.version())
+}
+
 func (s *Server) dialProbe(ctx context.Context) (*probe, error) {
 	sock, err := s.Dial(ctx)
 	if err != nil {

@@ -77,12 +77,17 @@ func (p *Peer) Stall() { _, _ = io.Copy(io.Discard, p.r) }
 func (p *Peer) Reset() { _ = faulty.Reset(p.conn) }
 
 // Answer reads command lines until the other side closes and sends what reply returns for each. Data blocks arrive as
-// lines of their own: a reply of "" sends nothing.
+// lines of their own: a reply of "" sends nothing. The version, which a middleware asks for before anything else, is told
+// without asking reply.
 func (p *Peer) Answer(reply func(line string) string) {
 	for {
 		line, ok := p.Line()
 		if !ok {
 			return
+		}
+		if line == "version" {
+			p.Send("VERSION scripted\r\n")
+			continue
 		}
 		if answer := reply(line); answer != "" {
 			p.Send(answer)

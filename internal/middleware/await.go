@@ -35,9 +35,8 @@ func (m *Middleware) awaitServer(ctx context.Context, p *pool, s *backend.Server
 	begin := time.Now()
 	var reported time.Time
 	for {
-		c, err := s.Dial(ctx)
+		err := s.Reach(ctx)
 		if err == nil {
-			_ = c.Close()
 			if !reported.IsZero() {
 				p.options.Log.Info("server reached", "server", s.Name, "after", time.Since(begin).Round(time.Millisecond))
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -126,6 +127,20 @@ func TestAServerThatRefusesThePasswordIsNamedToTheClient(t *testing.T) {
 		reply, err := c.Do("get k\r\n")
 		return err == nil && reply == "END\r\n"
 	}, stopPatience, pollPause)
+}
+
+// With TLS 1.3 such a server lets a session be made.
+func TestMcmwIsNotReadyForAServerThatDemandsACertificateItDoesNotHave(t *testing.T) {
+	ca := mctest.NewCA(t)
+	server := mctest.StartMemcachedTLS(t, ca, "-o", "ssl_ca_cert="+ca.File, "-o", "ssl_verify_mode=2")
+	var log mctest.Output
+	o := middleware.Options{Servers: mwtest.Servers(server), Log: slog.New(slog.NewTextHandler(&log, nil))}
+	o.Security.ServerTLS, o.Security.ServerFiles = true, secret.ClientFiles{CA: ca.File, Name: "localhost"}
+	m := mwtest.Begin(t, o)
+	require.Eventually(t, func() bool {
+		return strings.Contains(log.String(), "certificate required") || strings.Contains(log.String(), "connection reset by peer")
+	}, stopPatience, pollPause)
+	require.False(t, m.IsReady())
 }
 
 func TestSecurityThatCannotWorkIsRefused(t *testing.T) {
