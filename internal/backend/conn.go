@@ -221,14 +221,15 @@ func (c *Conn) TimedOut() *Error { return c.fail(stats.ReasonTimeout, errors.New
 // Stalled returns the failure of reads that other servers are asked for, because this one owes replies for too long.
 func (c *Conn) Stalled() *Error { return c.fail(stats.ReasonTimeout, errors.New("stalled")) }
 
-// makeRoom lets in hold at least one more byte, and need unparsed bytes in one piece with the reply they belong to.
+// makeRoom lets in hold at least one more byte, and, if much of them is there, need unparsed bytes in one piece with the reply they
+// belong to: memory is taken for what has come, not for what was announced.
 func (c *Conn) makeRoom(need int) {
-	if c.end < len(c.in) && c.pos+need <= len(c.in) {
+	held := c.end - c.start
+	if c.end < len(c.in) && c.pos+min(need, 4*held) <= len(c.in) {
 		return
 	}
 	// Twice what there was, so that after a few rounds a whole round fits and nothing is allocated any more.
-	held := c.end - c.start
-	size := max(readSize, min(2*len(c.in), keepRead), 2*held, c.pos-c.start+need)
+	size := max(readSize, min(2*len(c.in), keepRead), 2*held, min(c.pos-c.start+need, 4*held))
 	in := make([]byte, size)
 	copy(in, c.in[c.start:c.end])
 	c.in = in

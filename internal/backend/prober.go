@@ -169,7 +169,7 @@ func (s *Server) dialProbe(ctx context.Context) (*probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &probe{sock: sock, r: bufio.NewReader(sock), timeout: s.options.Load().ConnectTimeout}, nil
+	return &probe{sock: sock, r: bufio.NewReaderSize(sock, maxProbeLine), timeout: s.options.Load().ConnectTimeout}, nil
 }
 
 func (p *probe) close() { _ = p.sock.Close() }
@@ -182,10 +182,17 @@ func (p *probe) send(request string) error {
 	return p.sock.WriteRest([]byte(request))
 }
 
+// maxProbeLine bounds a line of a reply to a probe, bytes. The longest that memcached sends are in `stats` and stay below half
+// of it.
+const maxProbeLine = 8 << 10
+
 // line reads a line of a reply.
 func (p *probe) line() (string, error) {
-	line, err := p.r.ReadString('\n')
-	return strings.TrimRight(line, "\r\n"), err
+	line, err := p.r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return "", fmt.Errorf("a line of more than %d bytes in the reply to a probe", maxProbeLine)
+	}
+	return strings.TrimRight(string(line), "\r\n"), err
 }
 
 // expect sends request and wants one line that begins with one of prefixes.

@@ -70,6 +70,15 @@ func (p *Peer) SendBytewise(bytes string) {
 	}
 }
 
+// Flood writes bytes again and again until the other side closes.
+func (p *Peer) Flood(bytes string) {
+	for {
+		if _, err := io.WriteString(p.conn, bytes); err != nil {
+			return
+		}
+	}
+}
+
 // Stall reads and ignores everything until the other side closes: a server that accepts and never answers.
 func (p *Peer) Stall() { _, _ = io.Copy(io.Discard, p.r) }
 

@@ -206,17 +206,20 @@ func (w *Worker) parse(s int, conn *backend.Conn, now int64) (need int, failure 
 	return 0, nil
 }
 
+// maxList bounds the reply to a stats or administration command, bytes: twice what memcached gives `stats cachedump`.
+const maxList = 4 << 20
+
 // accept checks that an element, the bytes start..end of the call's reply, may stand where it does. last means that it
 // ends the reply.
 func (w *Worker) accept(c *call, rep *protocol.Reply, start, end int) (last, ok bool) {
 	k := rep.Kind
 	switch {
 	case c.command == protocol.Admin:
-		return k == protocol.ReplyMetaNoop, k != protocol.ReplyValue && k != protocol.ReplyMetaValue
+		return k == protocol.ReplyMetaNoop, end <= maxList && k != protocol.ReplyValue && k != protocol.ReplyMetaValue
 	case c.command == protocol.Meta:
 		fits := k == protocol.ReplyMetaLine || k == protocol.ReplyMetaValue || k.IsError()
 		if c.barrier {
-			return k == protocol.ReplyMetaNoop, fits || k == protocol.ReplyMetaNoop
+			return k == protocol.ReplyMetaNoop, (fits && start == 0) || k == protocol.ReplyMetaNoop
 		}
 		return true, fits
 	case k.IsError():
@@ -227,7 +230,7 @@ func (w *Worker) accept(c *call, rep *protocol.Reply, start, end int) (last, ok 
 		}
 		return false, w.acceptValue(c, rep.Key, start, end)
 	case c.command == protocol.Stats:
-		list := k == protocol.ReplyStat
+		list := k == protocol.ReplyStat && end <= maxList
 		return !list, list || k == protocol.ReplyEnd || (start == 0 && (k == protocol.ReplyReset || k == protocol.ReplyOK))
 	}
 	return true, lineFits(c.command, k)

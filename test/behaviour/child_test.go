@@ -2,6 +2,7 @@ package behaviour_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -83,7 +84,7 @@ func startChildBy(t *testing.T, cmd *exec.Cmd, o middleware.Options) *child {
 	if len(o.Listen) == 0 {
 		o.Listen = []string{"127.0.0.1:0"}
 	}
-	o.Timeout, o.StallAfter = time.Minute, -1 // a busy machine is no failing server
+	o.Timeout, o.StallAfter = cmp.Or(o.Timeout, time.Minute), -1 // a busy machine is no failing server
 	options, err := json.Marshal(o)
 	require.NoError(t, err)
 	c := &child{cmd: cmd}

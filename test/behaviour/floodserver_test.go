@@ -1,0 +1,59 @@
+package behaviour_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+)
+
+// A server that sends without end, whatever it was asked: the request fails in its time, and what was sent takes no memory.
+func TestAReplyWithoutEndTakesBoundedMemory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector needs memory of its own")
+	}
+	const most = 96 << 20
+	block := strings.Repeat("x", 64<<10)
+	for name, c := range map[string]struct{ request, begin, repeated string }{
+		"a line":                {"get k\r\n", "", block},
+		"the line of an error":  {"set k 0 0 1\r\nx\r\n", "SERVER_ERROR ", block},
+		"statistics":            {"stats items\r\n", "", strings.Repeat("STAT a b\r\n", 5000)},
+		"lines of a crawler":    {"lru_crawler enable\r\n", "", strings.Repeat("OK\r\n", 10000)},
+		"lines before a noop":   {"mg k v q\r\n", "", strings.Repeat("EN\r\n", 10000)},
+		"a value of a gigabyte": {"get k\r\n", "VALUE k 0 1073741824\r\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := mctest.StartScript(t, func(p *mctest.Peer) {
+				if line, ok := p.Line(); !ok {
+					return
+				} else if line == "version" { // the prober's
+					p.Send("VERSION ")
+					p.Flood(block)
+				}
+				p.Send(c.begin)
+				if c.repeated == "" {
+					p.Stall()
+				}
+				p.Flood(c.repeated)
+			})
+			child := startChild(t, middleware.Options{Servers: mwtest.Named(server.Addr()), Timeout: time.Second, FailureLimit: 1})
+			client := mctest.MustDial(t, child.addrs[0])
+			before := child.memory(t)
+			assert.Contains(t, client.MustDo(t, c.request), "SERVER_ERROR ")
+			// The prober meets the same.
+			for range 20 {
+				require.Contains(t, client.MustDo(t, "get k\r\n"), "SERVER_ERROR ")
+				time.Sleep(50 * time.Millisecond)
+			}
+			took := child.mostMemory(t) - before
+			t.Logf("%.1f MiB more than before", float64(took)/(1<<20))
+			assert.Less(t, took, int64(most))
+		})
+	}
+}
