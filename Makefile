@@ -21,7 +21,7 @@ SOAKFLAGS ?=
 DURATION ?= 60m
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)'
+GOBUILD := CGO_ENABLED=0 go build -buildvcs=auto -trimpath -ldflags '-X main.version=$(VERSION)'
 
 # The tag that the chart asks for unless it is told otherwise, and the architectures of `make image`.
 IMAGE_TAG ?= $(shell sed -n 's/^appVersion: //p' deploy/helm/mcmw/Chart.yaml)
@@ -157,7 +157,7 @@ docker: ## build the container image mcmw:VERSION
 image: ## write the images mcmw and mcmwlab as OCI archives, bin/*-image.tar, without Docker and offline
 	@go build -o bin/tools/image ./internal/tools/image
 	@for platform in $(PLATFORMS); do \
-		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/$$platform/ ./cmd/...; done
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -buildvcs=auto -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/$$platform/ ./cmd/...; done
 	@bin/tools/image -name mcmw:$(IMAGE_TAG) -entrypoint mcmw -cmd serve -env MCMW_LISTEN=:11311 -env MCMW_ADMIN=:9150 \
 		-out bin/mcmw-image.tar $(foreach p,$(PLATFORMS),$(p)=bin/$(p)/mcmw)
 	@bin/tools/image -name mcmwlab:$(IMAGE_TAG) -entrypoint mcmwlab -cmd wait -out bin/mcmwlab-image.tar $(foreach p,$(PLATFORMS),$(p)=bin/$(p)/mcmwlab)

@@ -219,7 +219,7 @@ func (k *control) reload(ctx context.Context, m applier, e event) {
 // options returns what the middleware is to run with, but for what belongs to the command.
 func (k *control) options(c *config.Config, servers []route.Server) middleware.Options {
 	o := c.Middleware()
-	o.Servers, o.Control, o.Version, o.Log = servers, k.counts, version, k.log
+	o.Servers, o.Control, o.Version, o.Log = servers, k.counts, build.Version, k.log
 	return o
 }
 

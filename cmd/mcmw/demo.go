@@ -75,7 +75,7 @@ func (o *demoOptions) run(ctx context.Context, stdout, stderr io.Writer) (err er
 		Workers:      o.workers,
 		Depth:        o.depth,
 		DrainTimeout: demoDrain,
-		Version:      version,
+		Version:      build.Version,
 		Log:          log,
 	})
 	if err != nil {
@@ -128,7 +128,7 @@ func inBackground(f func(context.Context) error) (stop func() error) {
 
 func (d *demo) startAdmin(log *slog.Logger) (stop func(), err error) {
 	server := admin.New(admin.Options{
-		Addr: d.options.admin, Registry: d.m.Stats(), Ready: d.m.IsReady, Version: version, Log: log,
+		Addr: d.options.admin, Registry: d.m.Stats(), Ready: d.m.IsReady, Version: build.Version, Log: log,
 	})
 	if err := server.Listen(); err != nil {
 		return nil, fmt.Errorf("%w; --admin takes another one", err)

@@ -12,11 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mcmw/internal/buildinfo"
 	"mcmw/internal/config"
 )
 
 // version is set by the linker: -X main.version=...
-var version = "dev"
+var version string
+
+// build is what is known of this program.
+var build = buildinfo.Read(version)
 
 // Exit codes.
 const (
@@ -76,7 +80,7 @@ func newRootCommand() *cobra.Command {
 		Use:           "mcmw",
 		Short:         "A middleware between memcached clients and memcached servers",
 		Long:          "mcmw speaks memcached's protocol to clients as one server would, and places their keys on many servers.",
-		Version:       version,
+		Version:       build.String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

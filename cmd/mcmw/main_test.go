@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/buildinfo"
 	"mcmw/internal/config"
 	"mcmw/internal/mctest"
 )
@@ -121,14 +122,13 @@ func TestConfigDocsWritesTheDocumentation(t *testing.T) {
 func TestVersionAnswersAsTextAndAsJSON(t *testing.T) {
 	code, stdout, _ := execute(t, "version")
 	require.Equal(t, exitOK, code)
-	require.Regexp(t, `^mcmw \S+ go1\.\S+ \S+/\S+\n$`, stdout)
+	require.Regexp(t, `^mcmw \S+ \(commit \w+(, (un)?modified)?\) go1\.\S+ \S+/\S+\n$`, stdout)
 
 	code, stdout, _ = execute(t, "version", "-o", "json")
 	require.Equal(t, exitOK, code)
-	var info versionInfo
+	var info buildinfo.Info
 	require.NoError(t, json.Unmarshal([]byte(stdout), &info))
-	require.Equal(t, currentVersion(), info)
-	require.Equal(t, version, info.Version)
+	require.Equal(t, build, info)
 }
 
 func TestTheShellCompletesOptionsAndTheirValues(t *testing.T) {

@@ -85,7 +85,7 @@ func serve(ctx context.Context, k *control) error {
 	}
 	if k.config.Admin != "" {
 		stopAdmin, err := startAdmin(admin.Options{
-			Addr: k.config.Admin, Listener: adminListener, Registry: m.Stats(), Control: k.counts, Ready: m.IsReady, Version: version, Log: k.log,
+			Addr: k.config.Admin, Listener: adminListener, Registry: m.Stats(), Control: k.counts, Ready: m.IsReady, Version: build.Version, Log: k.log,
 		})
 		if err != nil {
 			return err
@@ -163,7 +163,7 @@ func logReady(k *control, m *middleware.Middleware) {
 		servers = append(servers, s.Name)
 	}
 	k.log.Info("ready", "listen", listen, "servers", servers, "workers", m.Stats().Snapshot().Workers, "depth", k.config.Depth,
-		"replicas", cmp.Or(k.config.Replicas, len(k.servers)), "sharded", k.config.Sharded, "version", version)
+		"replicas", cmp.Or(k.config.Replicas, len(k.servers)), "sharded", k.config.Sharded, "version", build.Version)
 }
 
 // logEnd writes the last statistics.

@@ -56,7 +56,7 @@ func startLogs(c *config.Config, r *stats.Registry, tap *stats.Tap, log *slog.Lo
 			stop()
 			return nil, fmt.Errorf("statistics log: %w", err)
 		}
-		windows, err := statlog.NewWindows(f, r, c.StatsWindow, version)
+		windows, err := statlog.NewWindows(f, r, c.StatsWindow, build.Version)
 		if err != nil {
 			stop()
 			return nil, fmt.Errorf("statistics log: %w", err)

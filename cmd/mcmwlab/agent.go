@@ -158,7 +158,7 @@ func newServeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return remote.Serve(cmd.Context(), os.Stdin, cmd.OutOrStdout(), host, version)
+			return remote.Serve(cmd.Context(), os.Stdin, cmd.OutOrStdout(), host, build.Version)
 		},
 	}
 }

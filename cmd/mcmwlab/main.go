@@ -9,10 +9,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"mcmw/internal/buildinfo"
 )
 
 // Exit codes.
@@ -23,8 +24,11 @@ const (
 	exitOpen   = 4 // compare: no condition is met, but of one it can't be told
 )
 
-// version is set by the linker.
-var version = "unknown"
+// version is set by the linker: -X main.version=...
+var version string
+
+// build is what is known of this program.
+var build = buildinfo.Read(version)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -106,10 +110,10 @@ func exitCode(err error, stderr io.Writer) int {
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Say which version this is",
+		Short: "Say which version this is, of which commit, and built with which Go",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "mcmwlab %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "mcmwlab %s\n", build)
 			return err
 		},
 	}

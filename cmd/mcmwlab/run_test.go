@@ -285,5 +285,5 @@ func TestAgentsAnswerAndRefuse(t *testing.T) {
 	require.Error(t, err)
 	stdout, _, err := lab(context.Background(), "version")
 	require.NoError(t, err)
-	assert.Contains(t, stdout, "mcmwlab ")
+	assert.Regexp(t, `^mcmwlab \S+ \(commit \w+(, (un)?modified)?\) go1\.\S+ \S+/\S+\n$`, stdout)
 }

@@ -35,7 +35,7 @@ type importRule struct {
 }
 
 // above are the packages around the data path: they know it, and it works without them.
-var above = append(internal("admin", "config", "discover", "erlang", "faulty", "lab", "model", "spell", "statlog", "strictyaml", "tools"), "mcmw/cmd", "mcmw/experiments")
+var above = append(internal("admin", "buildinfo", "config", "discover", "erlang", "faulty", "lab", "model", "spell", "statlog", "strictyaml", "tools"), "mcmw/cmd", "mcmw/experiments")
 
 var importRules = []importRule{
 	{
@@ -71,11 +71,11 @@ var importRules = []importRule{
 		why: "it turns texts into values, and others read the files",
 	},
 	{
-		from: internal("discover"), never: internal("admin", "config", "lab", "middleware", "netstage", "queue", "worker", "backend"),
+		from: internal("discover"), never: internal("admin", "buildinfo", "config", "lab", "middleware", "netstage", "queue", "worker", "backend"),
 		why: "it finds servers and steers nothing",
 	},
 	{
-		from: internal("lab"), never: internal("admin", "config"),
+		from: internal("lab"), never: internal("admin", "buildinfo", "config"),
 		why: "it measures programs from outside",
 	},
 	{

@@ -1,0 +1,72 @@
+// Package buildinfo says which version of a program runs: what the linker was told, what the Go toolchain recorded, or both.
+package buildinfo
+
+import (
+	"fmt"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+)
+
+// Info is what is known of a program. Its JSON is what `mcmw version -o json` writes.
+type Info struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"` // "" if unknown
+	Modified *bool  `json:"modified"`         // whether the tree differed from Commit; nil if unknown
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// described matches what `git describe --always --dirty` ends with: a commit, and whether the tree had changes.
+var described = regexp.MustCompile(`(?:^|-g)([0-9a-f]{7,40})(-dirty)?$`)
+
+// Read returns what is known of this program. version is what the linker was told; "" if nothing.
+func Read(version string) Info {
+	build, _ := debug.ReadBuildInfo()
+	return read(version, build)
+}
+
+// read is Read with what the toolchain recorded, nil if nothing.
+func read(version string, build *debug.BuildInfo) Info {
+	info := Info{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if build != nil {
+		if version == "" && build.Main.Version != "(devel)" {
+			info.Version = build.Main.Version
+		}
+		for _, s := range build.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				info.Commit = s.Value
+			case "vcs.modified":
+				modified := s.Value == "true"
+				info.Modified = &modified
+			}
+		}
+	}
+	// A build without the repository, such as that of a container image, has only what the linker was told.
+	if parts := described.FindStringSubmatch(version); parts != nil && info.Commit == "" {
+		modified := parts[2] != ""
+		info.Commit, info.Modified = parts[1], &modified
+	}
+	if info.Version == "" {
+		info.Version = "unknown"
+	}
+	return info
+}
+
+// String is a line such as "0.1.0 (commit 1a2b3c4, unmodified) go1.26.0 linux/amd64".
+func (i Info) String() string {
+	tree := ""
+	switch {
+	case i.Modified == nil:
+	case *i.Modified:
+		tree = ", modified"
+	default:
+		tree = ", unmodified"
+	}
+	commit := i.Commit
+	if commit == "" {
+		commit = "unknown"
+	}
+	return fmt.Sprintf("%s (commit %s%s) %s %s", i.Version, commit, tree, i.Go, i.Platform)
+}
