@@ -1,4 +1,4 @@
-module mcmw/internal/promtest
+module mcmw/test/prometheus
 
 go 1.26.0
 
