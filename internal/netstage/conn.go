@@ -103,8 +103,8 @@ func (c *conn) read() stats.CloseReason {
 	}
 }
 
-// queueAll queues all complete requests that were read: one batch, or several where there are too many for one or the first had
-// to wait for the end of a refused value.
+// queueAll queues all complete requests that were read: one batch, or several where there are too many for one or one has to wait
+// for the end of a refused value.
 func (c *conn) queueAll() (reason stats.CloseReason, closing bool) {
 	created := stats.Now()
 	c.active.Store(created)
@@ -172,8 +172,8 @@ func (c *conn) queueRequests(created int64) (more bool, reason stats.CloseReason
 		b.Client = c
 	}
 	before := len(b.Requests)
-	used, reason, closing := c.decode(b, created)
-	more = more || len(b.Requests) == request.MaxBatch
+	used, apart, reason, closing := c.decode(b, created)
+	more = more || apart || len(b.Requests) == request.MaxBatch
 	switch {
 	case len(b.Requests) == 0:
 		b.Release()
@@ -211,13 +211,13 @@ func (c *conn) queueRequests(created int64) (more bool, reason stats.CloseReason
 }
 
 // decode appends complete requests to b until it is full, and returns the bytes they and skipped values took. A batch that was held ends
-// where its value does.
-func (c *conn) decode(b *request.Batch, created int64) (used int, reason stats.CloseReason, closing bool) {
+// where its value does. apart: a refused value of which not all is there follows, and does not hold back the requests before it.
+func (c *conn) decode(b *request.Batch, created int64) (used int, apart bool, reason stats.CloseReason, closing bool) {
 	c.need = 0
 	if c.skip > 0 {
 		used = min(c.skip, c.filled)
 		c.skip -= used
-		return used, 0, false
+		return used, false, 0, false
 	}
 	for used < c.filled && len(b.Requests) < request.MaxBatch {
 		b.Requests = append(b.Requests, request.Request{})
@@ -226,12 +226,16 @@ func (c *conn) decode(b *request.Batch, created int64) (used int, reason stats.C
 		if n == 0 {
 			b.Requests = b.Requests[:len(b.Requests)-1]
 			c.need = need
-			return used, stats.CloseProtocol, err != nil
+			return used, false, stats.CloseProtocol, err != nil
+		}
+		if len(b.Requests) > 1 && r.Skip > c.filled-used-n {
+			b.Requests = b.Requests[:len(b.Requests)-1]
+			return used, true, 0, false
 		}
 		used += n
 		r.Created = created
 		if r.Command == protocol.Quit {
-			return used, stats.CloseQuit, true
+			return used, false, stats.CloseQuit, true
 		}
 		if r.Skip > 0 {
 			skipped := min(r.Skip, c.filled-used)
@@ -239,7 +243,7 @@ func (c *conn) decode(b *request.Batch, created int64) (used int, reason stats.C
 			c.skip = r.Skip - skipped
 		}
 	}
-	return used, 0, false
+	return used, false, 0, false
 }
 
 // awaitAnswer waits until no batch is under way.

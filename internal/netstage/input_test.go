@@ -51,6 +51,20 @@ func TestMoreRequestsThanABatchHoldsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
+// As with memcached, the refusal itself comes when the value has.
+func TestARefusedValueDoesNotHoldBackTheRequestsBeforeIt(t *testing.T) {
+	c := start(t, middleware.Options{}).Dial(t)
+	value := strings.Repeat("x", 2_000_000)
+	for _, part := range []int{0, 1000, 1_999_999} {
+		require.NoError(t, c.Send([]byte("set k 0 0 1\r\nx\r\nget k\r\nset large 0 0 2000000\r\n"+value[:part])))
+		require.Equal(t, "STORED\r\n", c.MustReply(t))
+		require.Equal(t, "VALUE k 0 1\r\nx\r\nEND\r\n", c.MustReply(t))
+		require.NoError(t, c.Send([]byte(value[part:]+"\r\nget k\r\n")))
+		require.Equal(t, "SERVER_ERROR object too large for cache\r\n", c.MustReply(t))
+		require.Equal(t, "VALUE k 0 1\r\nx\r\nEND\r\n", c.MustReply(t))
+	}
+}
+
 // largest is the size of a value that memcached just takes. A buffer for its set is of 1 MiB and 16 KiB.
 const largest = 1<<20 - 1000
 
