@@ -9,3 +9,10 @@ func SetMemoryPatience(d time.Duration) (restore func()) {
 	memoryPatience = d
 	return func() { memoryPatience = before }
 }
+
+// SetLoginPause is the same for the time between two logins of an address that is slowed.
+func SetLoginPause(d time.Duration) (restore func()) {
+	before := loginPause
+	loginPause = d
+	return func() { loginPause = before }
+}

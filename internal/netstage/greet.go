@@ -59,16 +59,8 @@ func (c *conn) handshake() (stats.CloseReason, bool) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errors.New("not finished in time")
 	}
-	c.stage.refusedHandshake(c, err)
+	c.stage.warn(c, &c.stage.handshakes, "a client failed the TLS handshake", "error", err)
 	return stats.CloseHandshake, false
-}
-
-func (s *Stage) refusedHandshake(c *conn, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if suppressed, ok := s.handshakes.pass(); ok {
-		s.options.Log.Warn("a client failed the TLS handshake", "client", c.sock.RemoteAddr().String(), "error", err, "not_logged", suppressed)
-	}
 }
 
 // login answers what a client sends that has not authenticated, as memcached does, until it has. closing means that nothing
@@ -93,12 +85,11 @@ func (c *conn) login() (reason stats.CloseReason, closing bool) {
 		switch {
 		case l.Answer != "":
 			g.AddString(l.Answer)
-		case c.stage.options.Allow(l.User, l.Password):
-			g.AddString(protocol.TextStored)
-			c.unauthenticated = false
 		default:
-			g.AddString(protocol.TextLoginFailed)
-			c.stage.refusedLogin(c)
+			g.AddString(c.hear(&l))
+		}
+		if cut := c.reason.Load(); cut != 0 {
+			return stats.CloseReason(cut - 1), true
 		}
 	}
 	c.keep(used)
@@ -116,11 +107,43 @@ func (c *conn) login() (reason stats.CloseReason, closing bool) {
 	return reason, closing
 }
 
-func (s *Stage) refusedLogin(c *conn) {
+// textThrottled answers a login that was not heard.
+const textThrottled = "SERVER_ERROR too many failed logins from this address\r\n"
+
+// hear decides about l, in its turn, and returns the answer. It waits up to maxTurns pauses.
+func (c *conn) hear(l *protocol.Login) (answer string) {
+	s := c.stage
+	addr := throttledAddr(c.sock.RemoteAddr())
+	wait, taken, ok := s.throttle.turn(addr, stats.Now())
+	if ok && wait > 0 {
+		turn := time.NewTimer(wait)
+		defer turn.Stop()
+		select {
+		case <-turn.C:
+		case <-s.closing:
+			ok = false
+		}
+	}
+	switch {
+	case !ok:
+		s.warn(c, &s.slowed, "a login was refused unheard: too many from this address were wrong")
+		return textThrottled
+	case s.options.Allow(l.User, l.Password):
+		s.throttle.succeeded(addr, taken)
+		c.unauthenticated = false
+		return protocol.TextStored
+	}
+	s.throttle.failed(addr, stats.Now(), taken)
 	s.options.Net.LoginFailed()
+	s.warn(c, &s.logins, "a client gave a wrong name or password")
+	return protocol.TextLoginFailed
+}
+
+// warn logs what a client did wrong, as often as l allows.
+func (s *Stage) warn(c *conn, l *limiter, text string, fields ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if suppressed, ok := s.logins.pass(); ok {
-		s.options.Log.Warn("a client gave a wrong name or password", "client", c.sock.RemoteAddr().String(), "not_logged", suppressed)
+	if suppressed, ok := l.pass(); ok {
+		s.options.Log.Warn(text, append([]any{"client", c.sock.RemoteAddr().String(), "not_logged", suppressed}, fields...)...)
 	}
 }

@@ -2,8 +2,10 @@ package netstage_test
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/netstage"
 )
 
 const users = "anna:secret\nbert:pass:word\n"
@@ -133,13 +136,63 @@ func TestWrongPasswordsAreCountedAndLoggedWithoutThem(t *testing.T) {
 	o := middleware.Options{Log: slog.New(slog.NewTextHandler(&log, nil))}
 	o.Security.AuthFile = passwords(t, users)
 	m := start(t, o)
-	answers(t, m.Addr(), strings.Repeat(login("mallory guessed"), 50))
-	assert.EqualValues(t, 50, m.Stats().Snapshot().LoginsFailed)
+	answers(t, m.Addr(), strings.Repeat(login("mallory guessed"), 15))
+	assert.EqualValues(t, 15, m.Stats().Snapshot().LoginsFailed)
 	assert.Equal(t, 1, strings.Count(log.String(), "a client gave a wrong name or password"))
 	for _, secret := range []string{"mallory", "guessed", "anna", "secret"} {
 		assert.NotContains(t, log.String(), secret)
 	}
-	assert.Contains(t, answers(t, m.Addr(), login("anna secret")+"stats\r\n"), "STAT auth_errors 50\r\n")
+	assert.Contains(t, answers(t, m.Addr(), login("anna secret")+"stats\r\n"), "STAT auth_errors 15\r\n")
+}
+
+// From one address many connections guess no faster than one, and right passwords are not told apart; others are served.
+func TestLoginsFromAnAddressThatGuessesAreSlowed(t *testing.T) {
+	defer netstage.SetLoginPause(time.Hour)()
+	var o middleware.Options
+	o.Security.AuthFile = passwords(t, users)
+	m := start(t, o)
+	const refused = "SERVER_ERROR too many failed logins from this address\r\n"
+	assert.Equal(t, strings.Repeat("CLIENT_ERROR authentication failure\r\n", 21), answers(t, m.Addr(), strings.Repeat(login("mallory guessed"), 21)))
+	replies := make(chan string)
+	for range 6 {
+		c := mctest.MustDial(t, m.Addr())
+		c.Timeout = 2 * time.Hour
+		require.NoError(t, c.Send([]byte(login("anna secret"))))
+		go func() {
+			reply, _ := c.Reply()
+			replies <- reply
+		}()
+	}
+	assert.Equal(t, refused, <-replies, "five wait for their turn")
+
+	elsewhere, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).Dial("tcp", m.Addr())
+	require.NoError(t, err)
+	defer elsewhere.Close()
+	_, err = io.WriteString(elsewhere, login("anna secret"))
+	require.NoError(t, err)
+	reply := make([]byte, len("STORED\r\n"))
+	_, err = io.ReadFull(elsewhere, reply)
+	require.NoError(t, err)
+	assert.Equal(t, "STORED\r\n", string(reply))
+	assert.EqualValues(t, 21, m.Stats().Snapshot().LoginsFailed)
+
+	// Who waits holds no drain up.
+	m.Cancel()
+	for range 5 {
+		assert.Equal(t, refused, <-replies)
+	}
+}
+
+func TestALoginThatWaitsIsHeardInItsTurn(t *testing.T) {
+	const pause = 10 * time.Millisecond
+	defer netstage.SetLoginPause(pause)()
+	var o middleware.Options
+	o.Security.AuthFile = passwords(t, users)
+	m := start(t, o)
+	begin := time.Now()
+	assert.Equal(t, strings.Repeat("CLIENT_ERROR authentication failure\r\n", 60)+"STORED\r\n",
+		answers(t, m.Addr(), strings.Repeat(login("mallory guessed"), 60)+login("anna secret")))
+	assert.GreaterOrEqual(t, time.Since(begin), 39*pause)
 }
 
 func TestChangedPasswordsHoldForNewLoginsAndNobodyIsCut(t *testing.T) {

@@ -49,11 +49,13 @@ type Options struct {
 
 // Stage owns the client connections.
 type Stage struct {
-	options Options
-	readers sync.WaitGroup // one for each connection
-	input   *budget.Budget // bytes of buffers above request.ReadSize
-	output  *budget.Budget // bytes of replies that wait for slow clients
-	cut     chan struct{}  // closed when Drain stops waiting
+	options  Options
+	readers  sync.WaitGroup // one for each connection
+	input    *budget.Budget // bytes of buffers above request.ReadSize
+	output   *budget.Budget // bytes of replies that wait for slow clients
+	cut      chan struct{}  // closed when Drain stops waiting
+	closing  chan struct{}  // closed when Drain begins
+	throttle *throttle
 
 	// mu guards the fields below; nothing is waited for while it is held.
 	mu       sync.Mutex
@@ -61,13 +63,14 @@ type Stage struct {
 	refusing map[*conn]struct{} // connections above MaxConnections, until they are closed
 	draining bool
 	// Of the log lines about clients that failed.
-	crowd, handshakes, logins limiter
+	crowd, handshakes, logins, slowed limiter
 }
 
 // New returns a Stage without connections.
 func New(o Options) *Stage {
 	s := &Stage{
 		options: o, input: budget.New(int64(o.Memory)), output: budget.New(int64(o.Memory)), cut: make(chan struct{}),
+		closing: make(chan struct{}), throttle: newThrottle(),
 		conns: make(map[*conn]struct{}), refusing: make(map[*conn]struct{}),
 	}
 	o.Net.Memory(s.memory)
@@ -171,6 +174,7 @@ func (s *Stage) ended(c *conn, reason stats.CloseReason) {
 // Drain closes every connection once what its client has sent is answered, and returns when none is left. When ctx ends
 // first the remaining connections are reset, and their number is returned.
 func (s *Stage) Drain(ctx context.Context) (cut int) {
+	close(s.closing)
 	s.mu.Lock()
 	s.draining = true
 	for c := range s.conns {
