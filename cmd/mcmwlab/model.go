@@ -81,6 +81,7 @@ type predictFlags struct {
 	roundTrip time.Duration
 	p99       time.Duration
 	rate      float64
+	target    bool // whether settings that meet one are looked for
 	costs     model.Costs
 	sure      bool
 	most      int
@@ -93,17 +94,24 @@ func newPredictCommand() *cobra.Command {
 		Use:   "predict RECORD",
 		Short: "Say what another setting would bring, or which setting meets a target at least cost",
 		Long: `Say, from the measurements of a record, what throughput and response times another setting would bring, with intervals that hold
-nine of ten points of the record when they are predicted from the others. What no flag changes is as at the record's point with
+the record's points, and the confidence intervals measured there, when each is predicted from the others (nine of ten of them where there are
+enough). What no flag changes is as at the record's point with
 the largest throughput. With --target-rate and --target-p99, list the settings that meet the target, the cheapest first.`,
 		Example: `  mcmwlab predict results/sweep --clients 200 --workers 48
   mcmwlab predict results/sweep --round-trip 100us
   mcmwlab predict results/sweep --target-rate 20000 --target-p99 5ms --cost-server 2`,
 		Args: oneRecord,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range []string{"clients", "workers", "middlewares", "servers", "replicas"} {
+				if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "0" {
+					return usageError{fmt.Errorf("--%s 0: expected a whole number above 0; without the flag it is as measured", name)}
+				}
+			}
 			f.change.RoundTrip = math.NaN()
 			if cmd.Flags().Changed("round-trip") {
 				f.change.RoundTrip = f.roundTrip.Seconds()
 			}
+			f.target = cmd.Flags().Changed("target-rate") || cmd.Flags().Changed("target-p99")
 			return f.run(cmd.Context(), args[0], cmd.OutOrStdout())
 		},
 	}
@@ -130,11 +138,10 @@ func (f *predictFlags) run(ctx context.Context, dir string, stdout io.Writer) er
 	if err != nil {
 		return usageError{fmt.Errorf("--format: %w", err)}
 	}
-	target := f.rate != 0 || f.p99 != 0
 	switch {
-	case target && (!(f.rate > 0) || f.p99 <= 0):
+	case f.target && (!(f.rate > 0) || f.p99 <= 0):
 		return usageError{fmt.Errorf("--target-rate %v --target-p99 %v: expected both, above 0", f.rate, f.p99)}
-	case target && f.change.Clients != 0:
+	case f.target && f.change.Clients != 0:
 		return usageError{fmt.Errorf("--clients %d with a target: expected one of them, as a target takes the clients that make its rate", f.change.Clients)}
 	case f.most < 1:
 		return usageError{fmt.Errorf("--most %d: expected at least 1", f.most)}
@@ -148,13 +155,13 @@ func (f *predictFlags) run(ctx context.Context, dir string, stdout io.Writer) er
 		return err
 	}
 	var out bytes.Buffer
-	if target {
+	if f.target {
 		offers, err := p.Meet(model.Target{Rate: f.rate, P99: f.p99.Seconds()}, f.costs, f.change, f.sure)
 		if err != nil {
 			return err
 		}
 		caption := fmt.Sprintf("%d settings meet %.0f ops/s with a p99 of %v; the cheapest first.", len(offers), f.rate, f.p99)
-		err = model.OffersTable(caption, offers[:min(f.most, len(offers))]).Write(&out, format)
+		err = p.OffersTable(caption, offers[:min(f.most, len(offers))]).Write(&out, format)
 		if err != nil {
 			return err
 		}

@@ -274,6 +274,34 @@ func TestAPredictionFollowsWhatItChanges(t *testing.T) {
 	}
 }
 
+func TestAPredictionIsNoSurerThanWhatWasMeasured(t *testing.T) {
+	d := sharing(Curve{1e-3, 5e-5, 0}, Curve{1.2e-3, 2e-5, 0})
+	d.Points = d.Points[:6]
+	for i := range d.Points {
+		p := &d.Points[i]
+		p.P99.Interval = sample.Interval{Low: 0.6 * p.P99.Mean, High: 1.4 * p.P99.Mean}
+	}
+	p, err := NewPredictor(d)
+	require.NoError(t, err)
+	f, err := p.Predict(Change{RoundTrip: math.NaN()})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, f.P99.High/f.P99.Mean, 1.38)
+	require.LessOrEqual(t, f.P99.Low/f.P99.Mean, 0.62)
+	notes := strings.Join(p.Table(f).Notes, " ")
+	require.Contains(t, notes, "6 of the record's 6 points")
+	require.NotContains(t, notes, "nine of ten")
+
+	for n, held := range map[int]int{1: 1, 6: 6, 8: 8, 9: 9, 18: 18, 19: 18, 99: 90} {
+		all := make([]distance, n)
+		for i := range all {
+			all[i] = distance{float64(i + 1), 1}
+		}
+		s := spreadOf(all)
+		require.Equal(t, held, s.Held)
+		require.InDelta(t, float64(held), s.above, 0)
+	}
+}
+
 func TestTheCheapestSettingThatMeetsATargetIsFound(t *testing.T) {
 	p, err := NewPredictor(sharing(Curve{1e-3, 5e-5, 0}, Curve{1.2e-3, 2e-5, 0}))
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -14,8 +15,8 @@ type Change struct {
 	RoundTrip                                        float64
 }
 
-// Range is a value and between what it is expected: as far from it as measured points are, nine of ten, that are predicted from the
-// others.
+// Range is a value and between what a measurement of it is expected, by how far measured points are from their predictions from the others
+// (see spread).
 type Range struct{ Mean, Low, High float64 }
 
 // Forecast is what is expected of a setting.
@@ -33,8 +34,8 @@ type Predictor struct {
 	base  Point // that changes are changes of: the configuration's point with the most clients
 	alike []Point
 	own   Own
-	// Relative errors, as absolute values, that nine of ten points don't exceed when they are predicted from the others.
-	errorX, errorR, errorP99 float64
+	// How far points are from their predictions from the others.
+	spreadX, spreadR, spreadP99 spread
 }
 
 // NewPredictor returns one that changes the settings of a point of the data, by default the one with the largest throughput.
@@ -50,7 +51,7 @@ func NewPredictor(d *Data) (*Predictor, error) {
 	if p.own, err = FitOwn(p.alike); err != nil {
 		return nil, err
 	}
-	var x, r, tail []float64
+	var x, r, tail []distance
 	for i, q := range p.alike {
 		o, err := FitOwn(slices.Delete(slices.Clone(p.alike), i, i+1))
 		if err != nil {
@@ -60,29 +61,54 @@ func NewPredictor(d *Data) (*Predictor, error) {
 		if err != nil {
 			return nil, err
 		}
-		x, r = append(x, math.Abs(relative(s.X, q.X.Mean))), append(r, math.Abs(relative(s.R, q.R.Mean)))
+		x, r = append(x, distanceOf(q.X, s.X)), append(r, distanceOf(q.R, s.R))
 		if q.P99.Mean > 0 {
-			tail = append(tail, math.Abs(relative(s.R*o.Tail, q.P99.Mean)))
+			tail = append(tail, distanceOf(q.P99, s.R*o.Tail))
 		}
 	}
-	p.errorX, p.errorR, p.errorP99 = nine(x), nine(r), nine(tail)
+	p.spreadX, p.spreadR, p.spreadP99 = spreadOf(x), spreadOf(r), spreadOf(tail)
 	return p, nil
 }
 
-// nine returns what nine of ten values don't exceed, NaN of nothing.
-func nine(values []float64) float64 {
-	if len(values) == 0 {
-		return math.NaN()
+// distance is how many times what was measured is above its prediction, and below it, at the ends of its confidence interval: where a
+// measurement of it may be. It is at least 1; below is infinite where the interval reaches down to 0.
+type distance struct{ above, below float64 }
+
+func distanceOf(m Measured, predicted float64) distance {
+	low, high := m.Mean, m.Mean
+	if m.Interval.Known() {
+		low, high = max(0, m.Interval.Low), m.Interval.High
 	}
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[int(math.Ceil(0.9*float64(len(sorted))))-1]
+	return distance{max(1, high/predicted), max(1, predicted/low)}
+}
+
+// spread is the distances that hold Held of the Of points that were predicted from the others: enough that another point like them is within
+// in nine cases of ten, where there are points enough to say so (nine), or else all.
+type spread struct {
+	distance
+	Held, Of int
+}
+
+// spreadOf is split-conformal: of n points that could as well have come in another order, the next one is within the k-th smallest distance
+// with probability k/(n+1) (V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World" (2005)). Nothing is known of no points.
+func spreadOf(all []distance) spread {
+	n := len(all)
+	if n == 0 {
+		return spread{distance: distance{math.NaN(), math.NaN()}}
+	}
+	sorted := slices.SortedFunc(slices.Values(all), func(a, b distance) int { return cmp.Compare(max(a.above, a.below), max(b.above, b.below)) })
+	s := spread{Held: min(n, int(math.Ceil(0.9*float64(n+1)))), Of: n}
+	for _, d := range sorted[:s.Held] {
+		s.above, s.below = max(s.above, d.above), max(s.below, d.below)
+	}
+	return s
 }
 
 // Base returns the setting that changes are changes of.
 func (p *Predictor) Base() Setting { return p.base.Setting }
 
-// around returns the range of a value by the relative error of such.
-func around(v, e float64) Range { return Range{Mean: v, Low: v / (1 + e), High: v * (1 + e)} }
+// around returns the range of a value.
+func (s spread) around(v float64) Range { return Range{Mean: v, Low: v / s.below, High: v * s.above} }
 
 // Predict returns what is expected after a change.
 func (p *Predictor) Predict(c Change) (Forecast, error) {
@@ -121,7 +147,7 @@ func (p *Predictor) Predict(c Change) (Forecast, error) {
 		return f, err
 	}
 	f.Notes = append(notes, p.beyond(&f.Setting)...)
-	f.X, f.R, f.P99 = around(s.X, p.errorX), around(s.R, p.errorR), around(s.R*own.Tail, p.errorP99)
+	f.X, f.R, f.P99 = p.spreadX.around(s.X), p.spreadR.around(s.R), p.spreadP99.around(s.R*own.Tail)
 	f.Bottleneck = s.Bottleneck
 	return f, nil
 }
@@ -219,7 +245,7 @@ func (p *Predictor) Meet(t Target, costs Costs, change Change, sure bool) ([]Off
 	if !(t.Rate > 0) || !(t.P99 > 0) {
 		return nil, fmt.Errorf("a target of %v ops/s and %v s: expected numbers above 0", t.Rate, t.P99)
 	}
-	if math.IsNaN(p.own.Tail) || math.IsNaN(p.errorP99) {
+	if math.IsNaN(p.own.Tail) || p.spreadP99.Of == 0 {
 		return nil, errors.New("a target for the 99th percentile cannot be looked for: the record has none (response_time_p99 of the clients)")
 	}
 	if !(costs.Worker >= 0 && costs.Middleware >= 0 && costs.Server >= 0) {

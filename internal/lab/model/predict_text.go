@@ -7,7 +7,10 @@ import (
 )
 
 // intervalNote says what the intervals of a Range are.
-const intervalNote = "Intervals: nine of ten points of the record, each predicted from the others, are as close."
+func (p *Predictor) intervalNote() string {
+	return fmt.Sprintf("Intervals: %d of the record's %d points, each predicted from the others, are within such, with the %.0f %% confidence intervals of what was measured there.",
+		p.spreadX.Held, p.spreadX.Of, 100*Confidence)
+}
 
 // interval writes a range.
 func (r Range) text(number func(float64) string) (value, interval string) {
@@ -24,7 +27,7 @@ func (p *Predictor) Table(f Forecast) table.Table {
 		Columns: []string{"", "measured at the base", "predicted", "interval"},
 		Notes: append([]string{
 			fmt.Sprintf("The base has %d clients, %s, %d servers, %d replicas.", p.base.Clients, p.base.Configuration(), p.base.Servers, p.base.Replicas),
-			intervalNote,
+			p.intervalNote(),
 		}, f.Notes...),
 	}
 	row := func(name string, measured float64, r Range, number func(float64) string) {
@@ -39,11 +42,11 @@ func (p *Predictor) Table(f Forecast) table.Table {
 }
 
 // OffersTable lists settings that meet a target.
-func OffersTable(caption string, offers []Offer) table.Table {
+func (p *Predictor) OffersTable(caption string, offers []Offer) table.Table {
 	t := table.Table{
 		Caption: caption,
 		Columns: []string{"cost", "middlewares", "workers each", "servers", "clients", "ops/s", "interval", "p99 ms", "interval"},
-		Notes:   []string{intervalNote},
+		Notes:   []string{p.intervalNote()},
 	}
 	seen := map[string]bool{}
 	for _, o := range offers {

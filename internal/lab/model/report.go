@@ -282,7 +282,11 @@ func (r *Report) figure(title string, y plot.Axis, closed bool, measured func(Po
 				continue
 			}
 			m := measured(p)
-			line.Points = append(line.Points, plot.Between(float64(p.Clients), m.Mean, max(0, m.Interval.Low), m.Interval.High))
+			at := plot.At(float64(p.Clients), m.Mean)
+			if m.Interval.Known() {
+				at = plot.Between(at.X, m.Mean, max(0, m.Interval.Low), m.Interval.High)
+			}
+			line.Points = append(line.Points, at)
 			for j := range r.Models {
 				lines[j].Points = append(lines[j].Points, plot.At(float64(p.Clients), predicted(r.Models[j].All[i])))
 			}

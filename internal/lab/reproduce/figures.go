@@ -64,7 +64,11 @@ func (s *Source) arrivals() (report.Figure, bool) {
 				printed.Points = append(printed.Points, plot.At(clientsNumber[j], v))
 			}
 			if e := p.Estimate(record.SourceMiddleware, "throughput"); ok && e.OK() {
-				ours.Points = append(ours.Points, plot.Between(clientsNumber[j], e.Mean, e.Interval.Low, e.Interval.High))
+				at := plot.At(clientsNumber[j], e.Mean)
+				if e.Interval.Known() {
+					at = plot.Between(at.X, e.Mean, e.Interval.Low, e.Interval.High)
+				}
+				ours.Points = append(ours.Points, at)
 				any = true
 			}
 		}
