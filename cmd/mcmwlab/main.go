@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,8 @@ const (
 	exitUsage  = 2 // the command line is wrong
 	exitMet    = 3 // compare: a condition of --fail-if is met
 	exitOpen   = 4 // compare: no condition is met, but of one it can't be told
+	// exitInterrupted is what a shell gives a program that Ctrl-C ends, so that scripts end, too.
+	exitInterrupted = 128 + int(syscall.SIGINT)
 )
 
 // version is set by the linker: -X main.version=...
@@ -31,10 +34,27 @@ var version string
 var build = buildinfo.Read(version)
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal ends a run early and prints its result; from then on another one kills.
-	context.AfterFunc(ctx, stop)
-	os.Exit(exitCode(run(ctx, os.Args[1:], os.Stdout, os.Stderr), os.Stderr))
+	os.Exit(program(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// program runs with the process's signals, and returns the code to exit with.
+func program(args []string, stdout, stderr io.Writer) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 1) // signal package -> the goroutine below
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	var interrupted atomic.Bool
+	go func() {
+		// The first signal ends a run early and prints its result; from then on another one kills.
+		interrupted.Store(<-signals == os.Interrupt)
+		signal.Stop(signals)
+		cancel()
+	}()
+	code := exitCode(run(ctx, args, stdout, stderr), stderr)
+	if interrupted.Load() {
+		return exitInterrupted
+	}
+	return code
 }
 
 // run is the whole program. Results go to stdout, progress and errors to stderr.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -171,6 +172,28 @@ func TestAnInterruptedLoadPrintsWhatItHas(t *testing.T) {
 	require.ErrorIs(t, ctx.Err(), context.Canceled)
 	assert.Contains(t, stdout, "(interrupted)")
 	assert.Contains(t, stdout, "total")
+}
+
+func TestALabThatIsInterruptedExitsAsShellsExpectIt(t *testing.T) {
+	asked := make(chan struct{})
+	var first sync.Once
+	server := mctest.StartScript(t, func(p *mctest.Peer) {
+		p.Answer(func(string) string {
+			first.Do(func() { close(asked) })
+			return "END\r\n"
+		})
+	})
+	program, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(program, "load", "--target", server.Addr(), "-c", "2", "--ratio", "0:1", "--test-time", "1h")
+	var stdout bytes.Buffer
+	cmd.Stdout = &stdout
+	require.NoError(t, cmd.Start())
+	<-asked
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.Error(t, cmd.Wait())
+	assert.Equal(t, 130, cmd.ProcessState.ExitCode())
+	assert.Contains(t, stdout.String(), "(interrupted)")
 }
 
 func TestALoadThatFailsPrintsWhatItHasAndTheReason(t *testing.T) {

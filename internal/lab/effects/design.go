@@ -185,6 +185,9 @@ func assemble(seen []observation, q Question) (*Experiment, error) {
 		if err != nil {
 			return nil, err
 		}
+		if twin := twins[f.Name]; asked[twin] && together(seen, f.Name, twin) {
+			return nil, fmt.Errorf("factors %s and %s always change together: name one of them", twin, f.Name)
+		}
 		asked[f.Name] = true
 		e.Factors = append(e.Factors, f)
 		e.Design.Factors = append(e.Design.Factors, short)
@@ -231,12 +234,31 @@ func factorOf(short string, seen []observation) (Factor, error) {
 	return f, nil
 }
 
+// twins are two names for the same thing: where they change together, one of them is the factor.
+var twins = map[string]string{"connections": "clients", "clients": "connections"}
+
+// together reports whether every level of a factor comes with one level of another, and the other way round.
+func together(seen []observation, name, other string) bool {
+	to, from := map[string]string{}, map[string]string{}
+	for _, o := range seen {
+		a, b := o.levels[name], o.levels[other]
+		if known, ok := to[a]; ok && known != b {
+			return false
+		}
+		if known, ok := from[b]; ok && known != a {
+			return false
+		}
+		to[a], from[b] = b, a
+	}
+	return true
+}
+
 // checkOthers refuses factors that vary and are not asked for: their effect would pass for error.
 func checkOthers(seen []observation, asked map[string]bool) error {
 	levels := map[string]map[string]bool{}
 	for _, o := range seen {
 		for name, level := range o.levels {
-			if !asked[name] {
+			if twin := twins[name]; !asked[name] && (!asked[twin] || !together(seen, name, twin)) {
 				if levels[name] == nil {
 					levels[name] = map[string]bool{}
 				}

@@ -280,8 +280,10 @@ func (d *decoder) factors(n *yaml.Node, key string) (factors []Factor) {
 	d.settings(n, key, func(s *Setting, key string, n *yaml.Node) {
 		f := Factor{Name: s.Name}
 		for _, element := range d.list(n, key, "levels: "+s.accepts) {
+			problems := len(d.problems)
 			level := d.level(element, key, s)
-			if slices.Contains(f.Levels, level) {
+			// One that is wrong is "", and said to be wrong already.
+			if len(d.problems) == problems && slices.Contains(f.Levels, level) {
 				d.problem(element, key, "the level %q is given twice", level)
 			}
 			f.Levels = append(f.Levels, level)

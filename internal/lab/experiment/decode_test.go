@@ -282,3 +282,10 @@ func FuzzAnyFileIsReadOrRefusedWithLines(f *testing.F) {
 		require.NoError(t, e.WritePlan(new(bytes.Buffer)))
 	})
 }
+
+func TestLevelsThatAreWrongAreNotCalledTheSame(t *testing.T) {
+	_, err := Parse("exp.yaml", []byte("name: a\nfactors:\n  workers: [many, more]\n"), false)
+	require.ErrorContains(t, err, `"many"`)
+	require.ErrorContains(t, err, `"more"`)
+	require.NotContains(t, err.Error(), "given twice")
+}
