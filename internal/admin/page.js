@@ -26,7 +26,7 @@ new Chart(area, {
     { name, color: css(key), value: (p) => served(p, p[key]) })),
 });
 const spread = new Histogram(area, {
-  title: "Spread of the response time", unit: `the last ${spreadSeconds} seconds, logarithmic scale`, empty: "no requests yet",
+  title: "Distribution of response times", unit: `the last ${spreadSeconds} seconds, logarithmic scale`, empty: "no requests yet",
   bounds: () => stats?.bounds ?? [],
   marks: () => ["p50", "p99"].map((name) => ({ name, value: points.at(-1)[name] })).filter((m) => m.value > 0),
 });
@@ -45,11 +45,11 @@ new Chart(area, {
   limit: () => (stats ? { value: stats.workers, text: `${stats.workers} workers` } : null),
 });
 new Chart(area, {
-  title: "Load of the servers", unit: "requests per second", kind: "stack", sum: "all servers", empty: "no requests yet",
+  title: "Requests per server", unit: "requests per second", kind: "stack", sum: "all servers", empty: "no requests yet",
   series: serverSeries((s) => s.rate),
 });
 new Chart(area, {
-  title: "Time of the servers", unit: "mean, from the write to the reply", kind: "line", format: duration, empty: "no requests yet",
+  title: "Response time per server", unit: "mean, from the write to the reply", kind: "line", format: duration, empty: "no requests yet",
   series: serverSeries((s) => (s.rate > 0 ? s.mean : null)),
 });
 
@@ -82,13 +82,13 @@ function tiles(p) {
       looked ? `${count(p.keys)} keys/s looked up` : "no key looked up"),
     tile("Waiting in the queue", count(p.waiting), p.waiting === 1 ? "request" : "requests",
       `${p.bursts} of ${count(stats.queueCapacity)} places taken`),
-    tile("Busy workers", p.busy.toFixed(1), `of ${stats.workers}`, p.batch ? `${digits(p.batch)} requests per round` : "idle"),
+    tile("Busy workers", p.busy.toFixed(1), `of ${stats.workers}`, p.batch ? `${digits(p.batch)} requests a round` : "idle"),
     tile("Failed requests", count(p.errors), "/s", p.errors > 0 ? "answered SERVER_ERROR" : "none", p.errors > 0),
   );
 }
 
 function table(id, headings, rows, empty) {
-  const head = el("tr", {}, ...headings.map((h) => el("th", h === "share" || h === "stages" ? { class: h } : {}, h === "stages" ? "where the time goes" : h)));
+  const head = el("tr", {}, ...headings.map((h) => el("th", h === "share" || h === "stages" ? { class: h } : {}, h)));
   const none = el("tr", {}, el("td", { class: "none", colspan: headings.length }, empty));
   byId(id).replaceChildren(el("thead", {}, head), el("tbody", {}, ...(rows.length ? rows : [none])));
 }
