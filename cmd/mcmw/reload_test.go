@@ -423,7 +423,7 @@ func TestServeWaitsForNamesAndSaysSo(t *testing.T) {
 func TestTheStartTakesANewAddressOfAServerItWaitsFor(t *testing.T) {
 	s := startSet(t, 2)
 	s.pods[1].Stop()
-	p := startProcess(t, "serve", "-p", "0", "--admin", "off", "--resolver", s.Addr(), "--resolve-interval", "100ms", "-m", "srv+"+setService+".")
+	p := startProcess(t, "serve", "-p", "0", "--admin", "off", "--ready", "all", "--resolver", s.Addr(), "--resolve-interval", "100ms", "-m", "srv+"+setService+".")
 	require.Equal(t, s.name(1), awaitEntry(t, p.stderr, "waiting for a server").Server)
 	s.start(t, 1, setAddress(7))
 	awaitEntry(t, p.stderr, "ready")

@@ -153,7 +153,7 @@ func startAdmin(o admin.Options) (stop func(), err error) {
 	}, nil
 }
 
-// logReady says what is served from where, once all servers have been reached.
+// logReady says what is served from where.
 func logReady(k *control, m *middleware.Middleware) {
 	var listen, servers []string
 	for _, a := range m.Addrs() {

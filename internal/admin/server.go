@@ -128,7 +128,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /{$}", servePage)
 	mux.HandleFunc("GET /livez", health(s.options.Alive, "not alive: the middleware has stopped working"))
 	mux.HandleFunc("GET /readyz", health(s.options.Ready,
-		"not ready: either not all memcached servers have been reached yet, or the middleware is shutting down"))
+		"not ready: either the middleware waits for memcached servers, which its log names, or it is shutting down"))
 	mux.HandleFunc("GET /api/stats", s.serveStats)
 	mux.HandleFunc("GET /debug/histogram", s.serveHistogram)
 

@@ -61,7 +61,7 @@ func TestReadyzAnswersOnlyWhileClientsAreServed(t *testing.T) {
 
 	status, _, body := get(t, "GET", url+"/readyz")
 	require.Equal(t, http.StatusServiceUnavailable, status)
-	require.Contains(t, body, "not all memcached servers have been reached yet")
+	require.Contains(t, body, "waits for memcached servers")
 
 	ready.Store(true)
 	status, header, body := get(t, "GET", url+"/readyz")

@@ -150,18 +150,28 @@ type probe struct {
 	timeout time.Duration
 }
 
-// Reach connects and asks for the version: a server that demands a certificate or a password that it was not shown lets a
-// connection be made, and refuses afterwards.
+// Reach tries to reach the server, once, before it is used: one that does not answer starts down. It asks for the version: a
+// server that demands a certificate or a password that it was not shown lets a connection be made, and refuses afterwards.
 func (s *Server) Reach(ctx context.Context) error {
+	err := plain(s.reach(ctx))
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.change(Down, err)
+	}
+	return err
+}
+
+func (s *Server) reach(ctx context.Context) error {
 	p, err := s.dialProbe(ctx)
 	if err != nil {
-		return plain(err)
+		return err
 	}
 	defer p.close()
 	// The end of ctx interrupts what waits.
 	stop := context.AfterFunc(ctx, func() { _ = p.sock.Abort() })
 	defer stop()
-	return plain(p.version())
+	return p.version()
 }
 
 func (s *Server) dialProbe(ctx context.Context) (*probe, error) {

@@ -26,6 +26,7 @@ type Config struct {
 	Ack      replica.Ack
 
 	GetErrorMiss bool
+	Ready        middleware.Ready
 	FailureLimit int
 	Rejoin       backend.Rejoin
 	MissedMemory int // bytes
@@ -117,6 +118,7 @@ func (c *Config) Middleware() middleware.Options {
 		Placement:      c.Placement(),
 		Ack:            c.Ack,
 		GetErrorMiss:   c.GetErrorMiss,
+		Ready:          c.Ready,
 		FailureLimit:   c.FailureLimit,
 		Rejoin:         c.Rejoin,
 		MissedMemory:   c.MissedMemory,

@@ -127,6 +127,7 @@ max-output: 12m
 write-timeout: 13s
 client-memory: 14m
 get-error: miss
+ready: any
 failure-limit: 9
 rejoin: flush
 missed-memory: 5m
@@ -159,6 +160,7 @@ max-multiget-line: 4k
 		},
 		Ack:            replica.AckAny,
 		GetErrorMiss:   true,
+		Ready:          middleware.ReadyAny,
 		FailureLimit:   9,
 		Rejoin:         backend.RejoinFlush,
 		MissedMemory:   5 << 20,

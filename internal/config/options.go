@@ -156,6 +156,15 @@ var Options = []Option{
 		Help: "what a read is answered with when no server could answer it: a SERVER_ERROR that names one, or a miss",
 	},
 	{
+		Name: "ready", Default: middleware.ReadyKeys.String(), Group: groupServers,
+		kind: choice{
+			words:  middleware.ReadyNames(),
+			choose: func(c *Config, w string) { c.Ready, _ = middleware.ParseReady(w) },
+			chosen: func(c *Config) string { return c.Ready.String() },
+		},
+		Help: "which servers have to be up once before /readyz says so: one for every key, all, or any; clients are served before, too",
+	},
+	{
 		Name: "failure-limit", Default: strconv.Itoa(middleware.DefaultFailureLimit), Group: groupServers,
 		kind: count{field: func(c *Config) *int { return &c.FailureLimit }, min: 1, max: 1000},
 		Help: "consecutive failures after which a server is down: it fails at once, and is probed until it answers again",

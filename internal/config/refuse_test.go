@@ -85,6 +85,7 @@ var badValues = []struct {
 	{"queue", "1048577", `"1048577" is too large; accepted: 1 to 1048576 batches`},
 	{"queue-full", "drop", `"drop" is unknown; accepted: block, shed`},
 	{"get-error", "hit", `"hit" is unknown; accepted: error, miss`},
+	{"ready", "some", `"some" is unknown; accepted: keys, all, any`},
 	{"failure-limit", "0", `"0" is too small; accepted: 1 to 1000`},
 	{"rejoin", "maybe", `"maybe" is unknown; accepted: invalidate, flush, trust`},
 	{"missed-memory", "1", `"1" is too small; accepted: 1k to 16g bytes`},

@@ -2,61 +2,84 @@ package middleware
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
-
-	"mcmw/internal/backend"
 )
+
+// Ready says which servers have to be up once before the middleware is ready. Clients are served before, too.
+type Ready uint8
 
 const (
-	// awaitPause is the time between two attempts to reach a server at the start.
-	awaitPause = 200 * time.Millisecond
-	// awaitReport is the time between two progress lines about the same server.
-	awaitReport = 2 * time.Second
+	ReadyKeys Ready = iota // one of those that hold it, for every key
+	ReadyAll               // all
+	ReadyAny               // one
 )
 
-// awaitServers waits until each server was reached once; false means that ctx was done before. If the servers change
-// meanwhile, it waits for the new ones.
-func (m *Middleware) awaitServers(ctx context.Context) bool {
-	for {
-		p := m.pool.Load()
-		for i, s := range p.servers {
-			if !m.awaitServer(ctx, p, s, len(p.servers)-i) {
-				return false
-			}
-		}
-		if m.pool.Load() == p {
-			return true
-		}
+var readyNames = []string{"keys", "all", "any"}
+
+// String returns the policy's name, as ParseReady takes it.
+func (r Ready) String() string { return readyNames[r] }
+
+// ReadyNames returns the names that ParseReady takes.
+func ReadyNames() []string { return slices.Clone(readyNames) }
+
+// ParseReady returns the policy called s.
+func ParseReady(s string) (Ready, error) {
+	if i := slices.Index(readyNames, s); i >= 0 {
+		return Ready(i), nil
 	}
+	return 0, fmt.Errorf("ready %q is unknown; accepted: %s", s, strings.Join(readyNames, ", "))
 }
 
-// awaitServer waits for server s of p, unless p is replaced.
-func (m *Middleware) awaitServer(ctx context.Context, p *pool, s *backend.Server, missing int) bool {
+const (
+	// readyPause is the time between two looks at the servers' states.
+	readyPause = 20 * time.Millisecond
+	// readyReport is the time between two progress lines about the same server.
+	readyReport = 2 * time.Second
+)
+
+// awaitReady waits until Options.Ready is met, and says from time to time which servers are missing; false means that ctx
+// was done before.
+func (m *Middleware) awaitReady(ctx context.Context) bool {
 	begin := time.Now()
 	var reported time.Time
 	for {
-		err := s.Reach(ctx)
-		if err == nil {
-			if !reported.IsZero() {
-				p.options.Log.Info("server reached", "server", s.Name, "after", time.Since(begin).Round(time.Millisecond))
-			}
+		p := m.pool.Load()
+		if p.meets(p.options.Ready) {
 			return true
 		}
-		if ctx.Err() != nil {
-			return false
-		}
-		if m.pool.Load() != p {
-			return true
-		}
-		if time.Since(reported) >= awaitReport {
+		if time.Since(reported) >= readyReport {
 			reported = time.Now()
-			p.options.Log.Info("waiting for a server", "server", s.Name, "address", s.Addr(), "error", err,
-				"waited", time.Since(begin).Round(time.Second), "not_reached", missing)
+			for _, s := range p.servers {
+				if h := s.Health(); !s.Readable() {
+					p.options.Log.Info("waiting for a server", "server", s.Name, "address", s.Addr(), "state", h.State, "error", h.Why,
+						"waited", time.Since(begin).Round(time.Second), "ready", p.options.Ready.String())
+				}
+			}
 		}
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(awaitPause):
+		case <-time.After(readyPause):
 		}
 	}
+}
+
+// meets reports whether the servers that are up are enough for policy.
+func (p *pool) meets(policy Ready) bool {
+	up := 0
+	for _, s := range p.servers {
+		if s.Readable() {
+			up++
+		}
+	}
+	switch policy {
+	case ReadyAll:
+		return up == len(p.servers)
+	case ReadyAny:
+		return up > 0
+	}
+	return p.router.Covers(func(server int) bool { return p.servers[server].Readable() })
 }

@@ -99,7 +99,8 @@
 //
 // # Start and stop
 //
-// Run waits until every server was reached, starts the workers, then accepts. It stops in the order of the data: the
+// Run tries to reach every server, starts the workers, then accepts; who was not reached is down, and brought into service by
+// its prober. Ready is closed when those that are up are enough for Options.Ready. It stops in the order of the data: the
 // listeners close, the readers end when what their clients sent is answered and received, the queue closes, the workers
 // end when it is empty and close their connections.
 package middleware

@@ -27,7 +27,7 @@ type Middleware struct {
 
 	// Static after construction.
 	stage *netstage.Stage
-	ready chan struct{} // closed when clients are accepted
+	ready chan struct{} // closed when Options.Ready was met for the first time
 
 	// pool serves, or will; replaced by Apply.
 	pool       atomic.Pointer[pool]
@@ -126,7 +126,7 @@ func New(o Options) (*Middleware, error) {
 }
 
 // Listen binds all listen addresses, or none: its error names the address that could not be had. Clients are accepted
-// once Run has reached all servers.
+// once Run has tried to reach all servers.
 func (m *Middleware) Listen() error {
 	for _, addr := range m.options.Listen {
 		address, secure := m.options.Security.secured(addr)
@@ -180,10 +180,11 @@ func (m *Middleware) Addrs() []net.Addr {
 	return addrs
 }
 
-// Ready returns a channel that is closed when all servers were reached once and clients are accepted.
+// Ready returns a channel that is closed when as many servers are up as Options.Ready asks for.
 func (m *Middleware) Ready() <-chan struct{} { return m.ready }
 
-// IsReady reports whether clients are accepted: not before Ready, and not while draining.
+// IsReady reports whether clients should come: not before Ready, and not while draining. That servers fail later changes
+// nothing: every middleware would say so at once.
 func (m *Middleware) IsReady() bool { return m.serving.Load() }
 
 // Stats returns the statistics, which may be read at any time.
@@ -196,16 +197,15 @@ func (m *Middleware) Run(ctx context.Context) error {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer m.background.Wait()
 	defer stopWork()
-	if !m.awaitServers(ctx) {
-		return nil
-	}
 	m.begin(work)
 	var accepting sync.WaitGroup
 	for _, l := range m.listeners {
 		accepting.Go(func() { m.stage.Serve(l, l.secure) })
 	}
-	m.serving.Store(true)
-	close(m.ready)
+	if m.awaitReady(ctx) {
+		m.serving.Store(true)
+		close(m.ready)
+	}
 
 	<-ctx.Done()
 	m.serving.Store(false)
@@ -231,6 +231,11 @@ func (m *Middleware) begin(work context.Context) {
 	defer m.applying.Unlock()
 	m.work = work
 	p := m.pool.Load()
+	var reaching sync.WaitGroup
+	for _, s := range p.servers {
+		reaching.Go(func() { _ = s.Reach(work) })
+	}
+	reaching.Wait()
 	for _, s := range p.servers {
 		m.startProber(s)
 	}

@@ -37,6 +37,8 @@ type Options struct {
 	// Shed answers a batch for which its queue has no room with errors, and does nothing of it. Otherwise its connection is
 	// not read any further until there is room.
 	Shed bool
+	// Ready says which servers have to be up before the middleware is ready.
+	Ready Ready
 	// FailureLimit is the number of consecutive failures after which a server is down; 0 means DefaultFailureLimit.
 	FailureLimit int
 	// Rejoin says what happens to what a server missed before it serves reads again.

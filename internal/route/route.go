@@ -149,6 +149,19 @@ func (r *Router) Replicas(key []byte, dst []int) []int {
 	return dst
 }
 
+// Covers reports whether every key has a holder for which is is true.
+func (r *Router) Covers(is func(server int) bool) bool {
+	if len(r.servers) == 1 {
+		return is(0)
+	}
+	for holders := range slices.Chunk(r.ring.table, r.n) {
+		if !slices.ContainsFunc(holders, func(s uint16) bool { return is(int(s)) }) {
+			return false
+		}
+	}
+	return true
+}
+
 // N returns the number of servers that hold a key.
 func (r *Router) N() int { return r.n }
 

@@ -177,15 +177,15 @@ func New(o Options, m Member) *Worker {
 	return w
 }
 
-// Connect connects to the servers that the worker will need most, none if it may never be needed, and returns the
-// failures.
+// Connect connects to the servers that the worker will need most, but for those that are down; to none if it may never be
+// needed. It returns the failures.
 func (w *Worker) Connect(ctx context.Context) []*backend.Error {
 	if w.patient || !w.active {
 		return nil
 	}
 	var failed []*backend.Error
 	for s, c := range w.conns {
-		if w.home >= 0 && s != w.home {
+		if (w.home >= 0 && s != w.home) || w.options.Servers[s].Down() {
 			continue
 		}
 		if err := c.Connect(ctx, 0, nil); err != nil {
