@@ -322,7 +322,7 @@ func awaitUp(t *testing.T, m *mwtest.MW) {
 			}
 		}
 		return true
-	}, mctest.DefaultTimeout, time.Millisecond)
+	}, mctest.Patience, time.Millisecond)
 }
 
 // noreply returns a classic command without its reply; false if it can't go without.

@@ -26,7 +26,7 @@ func TestAdviseTellsWhatARunningMiddlewareMeasured(t *testing.T) {
 		var code int
 		code, text, _ = execute(t, "advise", admin)
 		return code == exitOK && !strings.HasPrefix(text, "No requests")
-	}, patience, 50*time.Millisecond, "the request is in no window")
+	}, mctest.Patience, 50*time.Millisecond, "the request is in no window")
 	for _, want := range []string{"the processor ", "the workers ", "server 127.0.0.1:", "requests in queue", "M/M/m"} {
 		require.Contains(t, text, want)
 	}

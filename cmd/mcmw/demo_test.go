@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
 )
 
 // demoChildren returns the ids of the memcached processes that demos of this process have running.
@@ -73,7 +75,7 @@ func startDemo(t *testing.T, args ...string) (stdout, stderr *output, interrupt 
 // eventually waits until condition holds.
 func eventually(t *testing.T, condition func() bool, what string) {
 	t.Helper()
-	require.Eventually(t, condition, 30*time.Second, 10*time.Millisecond, what)
+	require.Eventually(t, condition, mctest.Patience, 10*time.Millisecond, what)
 }
 
 var pageAddress = regexp.MustCompile(`live page (http://127\.0\.0\.1:\d+)/\n`)

@@ -120,7 +120,7 @@ func TestClientsThatConnectAgainSeeNoErrorWhenMcmwIsReplacedUnderLoad(t *testing
 	setup.Close()
 	for range replacements {
 		before := server.Stat("incr_hits")
-		require.Eventually(t, func() bool { return server.Stat("incr_hits") > before+5000 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return server.Stat("incr_hits") > before+5000 }, mctest.Patience, time.Millisecond)
 		next, address := begin()
 		current.Store(&address)
 		require.NoError(t, p.Process.Signal(syscall.SIGTERM))

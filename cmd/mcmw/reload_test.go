@@ -38,7 +38,7 @@ func startWriters(t *testing.T, addr string) *writers {
 	w := &writers{done: make([]atomic.Int64, 4)}
 	for i := range w.done {
 		client := mctest.MustDial(t, addr)
-		client.Timeout = patience
+		client.Timeout = mctest.Patience
 		w.ended.Go(func() { w.write(client, i) })
 	}
 	t.Cleanup(w.end)
@@ -106,7 +106,7 @@ func (w *writers) proceed(t *testing.T) {
 	t.Helper()
 	for i := range w.done {
 		before := w.done[i].Load()
-		require.Eventually(t, func() bool { return w.done[i].Load() >= before+20 }, patience, time.Millisecond,
+		require.Eventually(t, func() bool { return w.done[i].Load() >= before+20 }, mctest.Patience, time.Millisecond,
 			"connection %d does not go on; errors: %v", i, w.errors)
 	}
 }
@@ -122,7 +122,7 @@ func (w *writers) results(t *testing.T) (errors, wrong []string) {
 // awaitLog waits until the log has text.
 func awaitLog(t *testing.T, log *output, text string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), text) }, patience, time.Millisecond, "no %q in:\n%s", text, log)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), text) }, mctest.Patience, time.Millisecond, "no %q in:\n%s", text, log)
 }
 
 func TestServersComeAndGoUnderLoadWithoutAnError(t *testing.T) {
@@ -233,7 +233,7 @@ func TestFilesOfSecretsThatEverybodyCanReadAreAWarningAtTheStartAndAtAReload(t *
 // body returns what a GET of url answers.
 func body(t *testing.T, url string) string {
 	t.Helper()
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: mctest.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get(url)
 	require.NoError(t, err)
 	defer response.Body.Close()
@@ -356,7 +356,7 @@ func TestAPodThatMovesCostsOnlyTheRequestsItHas(t *testing.T) {
 			old.Stop() // nobody talks to it any more
 			w.proceed(t)
 			stored := s.pods[1].Stat("cmd_set")
-			require.Eventually(t, func() bool { return s.pods[1].Stat("cmd_set") > stored }, patience, time.Millisecond, "the new address is in use")
+			require.Eventually(t, func() bool { return s.pods[1].Stat("cmd_set") > stored }, mctest.Patience, time.Millisecond, "the new address is in use")
 
 			errors, wrong := w.results(t)
 			require.Empty(t, wrong)
@@ -376,7 +376,7 @@ func TestWithoutADNSNothingChanges(t *testing.T) {
 	s.Fail("")
 	awaitLog(t, p.stderr, `"msg":"a name cannot be looked up; its servers stay"`)
 	asked := s.Asked(setService)
-	require.Eventually(t, func() bool { return s.Asked(setService) > asked+10 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Asked(setService) > asked+10 }, mctest.Patience, time.Millisecond)
 	w.proceed(t)
 	s.Heal()
 	awaitLog(t, p.stderr, `"msg":"a name is found again"`)

@@ -105,7 +105,7 @@ func TestServeNeedsNoRightsAndWritesNoFile(t *testing.T) {
 		var ok bool
 		ready, ok = findEntry(p.stderr, "ready")
 		return ok || len(p.done) > 0
-	}, patience, time.Millisecond)
+	}, mctest.Patience, time.Millisecond)
 	if len(p.done) > 0 {
 		if err := p.exit(t); p.ProcessState.ExitCode() == exitUnable {
 			t.Skipf("%v: %s", err, p.stderr)

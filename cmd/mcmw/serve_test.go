@@ -19,9 +19,6 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// patience is how long the tests wait for what has to happen; it only turns a hang into a failure.
-const patience = 20 * time.Second
-
 // entry is one line of the JSON log.
 type entry struct {
 	Level    string   `json:"level"`
@@ -43,7 +40,7 @@ func awaitEntry(t *testing.T, log *output, msg string) (found entry) {
 	require.Eventually(t, func() (ok bool) {
 		found, ok = findEntry(log, msg)
 		return ok
-	}, patience, time.Millisecond, "no log line %q in:\n%s", msg, log)
+	}, mctest.Patience, time.Millisecond, "no log line %q in:\n%s", msg, log)
 	return found
 }
 
@@ -62,7 +59,7 @@ func (s *started) exitCode(t *testing.T) int {
 	select {
 	case code := <-s.code:
 		return code
-	case <-time.After(patience):
+	case <-time.After(mctest.Patience):
 		require.FailNow(t, "the command does not end", s.stderr.String())
 		return 0
 	}
@@ -139,7 +136,7 @@ func TestTheAdminServerKnowsWhenClientsAreServed(t *testing.T) {
 // status returns the status of a GET of url.
 func status(t *testing.T, url string) int {
 	t.Helper()
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Timeout: mctest.Patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get(url)
 	require.NoError(t, err)
 	_, err = io.Copy(io.Discard, response.Body)
@@ -189,7 +186,7 @@ func (p *process) exit(t *testing.T) error {
 	select {
 	case err := <-p.done:
 		return err
-	case <-time.After(patience):
+	case <-time.After(mctest.Patience):
 		require.FailNow(t, "the process does not end", p.stderr.String())
 		return nil
 	}
@@ -216,7 +213,7 @@ func withRequestInFlight(t *testing.T) (p *process, client *mctest.Client, answe
 	require.NoError(t, client.Send([]byte("get k\r\n")))
 	select {
 	case <-asked:
-	case <-time.After(patience):
+	case <-time.After(mctest.Patience):
 		require.FailNow(t, "the request does not reach the server", p.stderr.String())
 	}
 	return p, client, answering

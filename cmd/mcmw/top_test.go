@@ -198,7 +198,7 @@ func TestTopGivesTheTerminalBackAsItWas(t *testing.T) {
 					}
 				}
 			}()
-			require.Eventually(t, func() bool { return strings.Contains(seen.String(), "throughput") }, patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return strings.Contains(seen.String(), "throughput") }, mctest.Patience, 10*time.Millisecond)
 			during, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)
 			require.NoError(t, err)
 			require.Zero(t, during.Lflag&unix.ECHO, "keys are not shown")
@@ -207,13 +207,13 @@ func TestTopGivesTheTerminalBackAsItWas(t *testing.T) {
 			select {
 			case err := <-ended:
 				require.NoError(t, err)
-			case <-time.After(patience):
+			case <-time.After(mctest.Patience):
 				require.FailNow(t, "top does not end", seen.String())
 			}
 			after, err := unix.IoctlGetTermios(int(program.Fd()), unix.TCGETS)
 			require.NoError(t, err)
 			require.Equal(t, before, after)
-			require.Eventually(t, func() bool { return strings.HasSuffix(seen.String(), leaveScreen) }, patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return strings.HasSuffix(seen.String(), leaveScreen) }, mctest.Patience, 10*time.Millisecond)
 		})
 	}
 }

@@ -23,9 +23,6 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// patience is how long a test waits for what should not take long; it only turns a hang into a failure.
-const patience = time.Minute
-
 // lab runs the program and returns what it wrote.
 func lab(ctx context.Context, args ...string) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
@@ -144,7 +141,7 @@ func TestCredentialsAreGivenOrInAFile(t *testing.T) {
 // after a while, which is another error.
 func cancelOnce(t *testing.T, happened <-chan struct{}) context.Context {
 	t.Helper()
-	limited, stop := context.WithTimeout(context.Background(), patience)
+	limited, stop := context.WithTimeout(context.Background(), mctest.Patience)
 	ctx, cancel := context.WithCancel(limited)
 	t.Cleanup(stop)
 	go func() {

@@ -99,7 +99,7 @@ func TestALabThatIsKilledLeavesNothingOnItsHosts(t *testing.T) {
 	require.NoError(t, cmd.Process.Kill())
 	<-done
 	// The hosts notice by the end of their connections.
-	require.Eventually(t, func() bool { return len(left(t, server)) == 0 && running(server.Temp) == "" }, 30*time.Second, 50*time.Millisecond,
+	require.Eventually(t, func() bool { return len(left(t, server)) == 0 && running(server.Temp) == "" }, mctest.Patience, 50*time.Millisecond,
 		"%v\n%s", left(t, server), running(server.Temp))
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/testbed/vm"
+	"mcmw/internal/mctest"
 )
 
 // needsMachines skips a test where no machines can be emulated.
@@ -256,7 +257,7 @@ func midway(t *testing.T) (*exec.Cmd, traces) {
 			programs[pid] = true
 		}
 		return len(programs) >= 10
-	}, 20*time.Second, 20*time.Millisecond)
+	}, mctest.Patience, 20*time.Millisecond)
 	found := tracesOf(t, cmd.Process.Pid)
 	require.GreaterOrEqual(t, len(found.spaces), 7, "five machines, the probe, the bridge")
 	require.NotEmpty(t, found.groups)
@@ -301,7 +302,7 @@ func TestAKilledLabLeavesNothingThatCleanupDoesNotRemove(t *testing.T) {
 	require.NoError(t, err)
 	assert.Regexp(t, fmt.Sprintf(`(?m)^removed \d+ control groups of the lab that was process %d$`, cmd.Process.Pid), stdout)
 	// The programs die with the lab; the system may take a moment to take them away.
-	require.Eventually(t, func() bool { return len(found.left()) == 0 }, 20*time.Second, 10*time.Millisecond, "%v", found.left())
+	require.Eventually(t, func() bool { return len(found.left()) == 0 }, mctest.Patience, 10*time.Millisecond, "%v", found.left())
 	assert.Empty(t, visibleLinks(t))
 	stdout, _, err = lab(context.Background(), "cleanup")
 	require.NoError(t, err)

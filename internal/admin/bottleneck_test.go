@@ -189,7 +189,7 @@ func TestLittlesLawHoldsWithin2Percent(t *testing.T) {
 	after := func(n uint64) *stats.Snapshot {
 		select {
 		case <-answered.reached(n):
-		case <-time.After(2 * time.Minute):
+		case <-time.After(mctest.Patience):
 			require.Fail(t, "the load stands still", "%d requests should have been answered", n)
 		}
 		return m.Stats().Snapshot()

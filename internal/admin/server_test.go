@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/mctest"
 	"mcmw/internal/protocol"
 	"mcmw/internal/stats"
 )
@@ -201,5 +202,5 @@ func TestTheAPIRefusesAnImpossiblePoint(t *testing.T) {
 func TestPointsAreAddedWhileServing(t *testing.T) {
 	_, url := serve(t, Options{})
 	require.Eventually(t, func() bool { return len(statsOf(t, url+"/api/stats").Points) > 0 },
-		30*time.Second, 20*time.Millisecond)
+		mctest.Patience, 20*time.Millisecond)
 }

@@ -22,9 +22,6 @@ import (
 	"mcmw/internal/wire"
 )
 
-// patience is how long a test waits for what should not take long; it only turns a hang into a failure.
-const patience = 20 * time.Second
-
 // trusting returns access with TLS to servers whose certificates ca has signed.
 func trusting(t *testing.T, files secret.ClientFiles) backend.Access {
 	t.Helper()
@@ -62,7 +59,7 @@ func exchangeUntil(t *testing.T, c *backend.Conn, request, end string, ended int
 	c.Out.AddString(request)
 	require.Nil(t, c.Flush())
 	for !strings.HasSuffix(string(c.Unparsed()), end) {
-		_, err := c.Fill(0, stats.Now()+int64(patience))
+		_, err := c.Fill(0, stats.Now()+int64(mctest.Patience))
 		require.Nil(t, err)
 	}
 	c.Take(len(c.Unparsed()))
@@ -140,7 +137,7 @@ func TestAServerThatIsNotTheOneMeantIsRefusedAndNamed(t *testing.T) {
 				// With TLS 1.3 it is told behind the handshake.
 				c.Out.AddString("version\r\n")
 				if err = c.Flush(); err == nil {
-					_, err = c.Fill(0, stats.Now()+int64(patience))
+					_, err = c.Fill(0, stats.Now()+int64(mctest.Patience))
 				}
 			}
 			require.NotNil(t, err)
@@ -201,7 +198,7 @@ func TestTheEndOfTheContextInterruptsReachingAServer(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.Error(t, err)
-	case <-time.After(patience):
+	case <-time.After(mctest.Patience):
 		require.Fail(t, "it waits on")
 	}
 }
@@ -281,7 +278,7 @@ func TestTheEndOfTheContextInterruptsAHandshake(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.Error(t, err)
-	case <-time.After(patience):
+	case <-time.After(mctest.Patience):
 		require.Fail(t, "the handshake goes on")
 	}
 }
@@ -320,7 +317,7 @@ func TestAServerWithTLSAndAPasswordComesBack(t *testing.T) {
 		exchange(t, c, "set "+key+" 0 0 1\r\nx\r\n", "\r\n")
 		s.Missed([]byte(key), assert.AnError)
 	}
-	require.Eventually(t, s.Readable, patience, time.Millisecond)
+	require.Eventually(t, s.Readable, mctest.Patience, time.Millisecond)
 	_, ok := server.Get(strings.Repeat("k", 200) + "7")
 	assert.False(t, ok)
 	_, ok = server.Get("other")

@@ -17,14 +17,15 @@ import (
 	"mcmw/internal/faulty"
 )
 
-// DefaultTimeout is how long a Client waits for bytes before it gives up. It only turns a hang into a failure.
-const DefaultTimeout = 15 * time.Second
+// Patience bounds everything that tests wait for, and what they let the middleware wait for where time is not what they are about. It only
+// turns a hang into a failure: the machine may be busy with much else.
+const Patience = 2 * time.Minute
 
 // Client is one raw client connection. One goroutine may write while another reads.
 type Client struct {
 	// Conn is the connection itself, for whoever wants to close half of it or set its options.
 	Conn net.Conn
-	// Timeout bounds every read and every write; DefaultTimeout from Dial.
+	// Timeout bounds every read and every write; Patience from Dial.
 	Timeout time.Duration
 
 	r *bufio.Reader
@@ -49,7 +50,7 @@ func Network(addr string) (network, address string) {
 // Dial connects to addr, "host:port" or "unix:/path".
 func Dial(addr string) (*Client, error) {
 	network, address := Network(addr)
-	conn, err := net.DialTimeout(network, address, DefaultTimeout)
+	conn, err := net.DialTimeout(network, address, Patience)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func Dial(addr string) (*Client, error) {
 
 // NewClient makes a client of an open connection.
 func NewClient(conn net.Conn) *Client {
-	return &Client{Conn: conn, Timeout: DefaultTimeout, r: bufio.NewReader(conn)}
+	return &Client{Conn: conn, Timeout: Patience, r: bufio.NewReader(conn)}
 }
 
 // MustDial is Dial for a test, which fails when it cannot connect; the connection is closed when the test ends.
@@ -75,7 +76,7 @@ func MustDial(t testing.TB, addr string) *Client {
 // DialTLS is Dial with TLS.
 func DialTLS(addr string, config *tls.Config) (*Client, error) {
 	network, address := Network(addr)
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: DefaultTimeout}, network, address, config)
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: Patience}, network, address, config)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func TestARealServerListensOnAUnixSocket(t *testing.T) {
 	c := mctest.MustDial(t, s.Addr())
 	require.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"))
 	require.NoError(t, c.Send([]byte("get")))
-	require.NoError(t, mctest.AwaitRead(c.Conn, mctest.DefaultTimeout))
+	require.NoError(t, mctest.AwaitRead(c.Conn, mctest.Patience))
 	require.Equal(t, "END\r\n", c.MustDo(t, " k\r\n"))
 }
 
@@ -56,7 +56,7 @@ func TestAFrozenServerAnswersOnceThawed(t *testing.T) {
 	_, err := c.Do("get k\r\n")
 	require.Error(t, err)
 	s.Thaw()
-	c.Timeout = mctest.DefaultTimeout
+	c.Timeout = mctest.Patience
 	require.Equal(t, "END\r\n", c.MustReply(t))
 }
 
@@ -142,7 +142,7 @@ func TestAProxyPassesBytesOnUntilItIsToldToDoHarm(t *testing.T) {
 	_, err := c.Do("get k\r\n")
 	require.Error(t, err)
 	p.Inject(mctest.Fault{})
-	c.Timeout = mctest.DefaultTimeout
+	c.Timeout = mctest.Patience
 	require.Equal(t, hit, c.MustReply(t))
 
 	for _, reset := range []bool{false, true} {

@@ -17,9 +17,6 @@ import (
 	"time"
 )
 
-// startTimeout bounds how long a memcached may take to start. It is generous: the machine may be busy.
-const startTimeout = 20 * time.Second
-
 // Server is a real memcached process on loopback or on a unix socket. It ends with the test that started it.
 // Its methods belong to the test's goroutine.
 type Server struct {
@@ -110,10 +107,10 @@ func (s *Server) Start() {
 func (s *Server) Freeze() {
 	s.t.Helper()
 	s.signal(syscall.SIGSTOP)
-	deadline := time.Now().Add(startTimeout)
+	deadline := time.Now().Add(Patience)
 	for !s.stopped() {
 		if time.Now().After(deadline) {
-			s.t.Fatalf("memcached %d still runs %v after SIGSTOP", s.Pid(), startTimeout)
+			s.t.Fatalf("memcached %d still runs %v after SIGSTOP", s.Pid(), Patience)
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -265,7 +262,7 @@ func (s *Server) start(port string) {
 	s.done = done
 	go func(cmd *exec.Cmd) { done <- cmd.Wait() }(s.cmd)
 
-	deadline := time.Now().Add(startTimeout)
+	deadline := time.Now().Add(Patience)
 	for {
 		err := s.answers(portFile)
 		if err == nil {
@@ -278,7 +275,7 @@ func (s *Server) start(port string) {
 		case <-time.After(5 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("memcached %s did not answer within %v: %v\n%s", strings.Join(s.args, " "), startTimeout, err, s.log)
+			s.t.Fatalf("memcached %s did not answer within %v: %v\n%s", strings.Join(s.args, " "), Patience, err, s.log)
 		}
 	}
 }

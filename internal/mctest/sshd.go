@@ -88,7 +88,7 @@ func StartSSHD(t testing.TB, env ...string) *SSHD {
 	case <-log.Written("Server listening on"):
 	case <-done:
 		require.FailNow(t, "sshd has ended", "%s", log)
-	case <-time.After(startTimeout):
+	case <-time.After(Patience):
 		require.FailNow(t, "sshd doesn't listen", "%s", log)
 	}
 	return s

@@ -85,7 +85,7 @@ func requestMemory(m *mwtest.MW) int64 { return m.Stats().Snapshot().RequestMemo
 func TestALargeRequestWaitsUntilOthersGiveTheirMemoryBack(t *testing.T) {
 	m := start(t, middleware.Options{ClientMemory: 2 << 20})
 	a := startPart(t, m, "a")
-	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, time.Millisecond)
 	b := m.Dial(t)
 	sent := make(chan error, 1)
 	go func() { sent <- b.Send([]byte(setLargest("b") + setLargest("b") + "get absent\r\n")) }()
@@ -103,20 +103,20 @@ func TestALargeRequestWaitsUntilOthersGiveTheirMemoryBack(t *testing.T) {
 	for _, key := range []string{"a", "b"} {
 		require.Equal(t, fmt.Sprintf("VALUE %s 0 %d\r\n%s\r\nEND\r\n", key, largest, strings.Repeat(key, largest)), c.MustDo(t, "get "+key+"\r\n"))
 	}
-	require.Eventually(t, func() bool { return requestMemory(m) == 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) == 0 }, mctest.Patience, time.Millisecond)
 }
 
 func TestAClientThatFindsNoMemoryIsToldSoAndTheOthersGoOn(t *testing.T) {
 	defer netstage.SetMemoryPatience(10 * time.Millisecond)()
 	m := start(t, middleware.Options{ClientMemory: 1 << 20})
 	a := startPart(t, m, "a")
-	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, time.Millisecond)
 	b := m.Dial(t)
 	go func() { _ = b.Send([]byte("get absent\r\n" + setLargest("b"))) }()
 	rest, err := b.Rest()
 	require.NoError(t, err)
 	require.Equal(t, "END\r\nSERVER_ERROR out of memory reading request\r\n", rest)
-	require.Eventually(t, func() bool { return closed(m, stats.CloseMemory) == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseMemory) == 1 }, mctest.Patience, time.Millisecond)
 	require.Equal(t, "END\r\n", m.Dial(t).MustDo(t, "get b\r\n"))
 	require.NoError(t, a.Send([]byte(setLargest("a")[20_000:])))
 	require.Equal(t, "STORED\r\n", a.MustReply(t), "the memory is for whoever had it first")
@@ -127,7 +127,7 @@ func TestADrainEndsForThoseWhoWaitForMemory(t *testing.T) {
 	for _, key := range []string{"a", "b", "c"} {
 		startPart(t, m, key)
 	}
-	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, time.Millisecond)
 	require.NoError(t, m.Stop())
 	require.Zero(t, requestMemory(m))
 }
@@ -144,6 +144,6 @@ func TestSlowReadersTogetherAreBounded(t *testing.T) {
 	require.Eventually(t, func() bool {
 		assert.LessOrEqual(t, m.Stats().Snapshot().ReplyMemory, int64(memory))
 		return closed(m, stats.CloseSlow) > 0
-	}, 20*time.Second, time.Millisecond)
+	}, mctest.Patience, time.Millisecond)
 	require.Equal(t, "END\r\n", c.MustDo(t, "get absent\r\n"))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/stats"
@@ -63,7 +64,7 @@ func TestNoReplyIsLostWhenMcmwIsTheFirstToClose(t *testing.T) {
 			require.NoError(t, <-sent)
 			require.Equal(t, strings.Repeat(fmt.Sprintf("VALUE k 0 %d\r\n%s\r\nEND\r\n", size, value), gets), string(all))
 			require.NoError(t, narrow.Close())
-			require.Eventually(t, func() bool { return closed(m, end.reason) == 1 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return closed(m, end.reason) == 1 }, mctest.Patience, time.Millisecond)
 		})
 	}
 }
@@ -105,6 +106,6 @@ func TestRefusedClientsThatStayHoldUpNobody(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = refused.Close() })
 	}
-	require.Eventually(t, func() bool { return closed(m, stats.CloseRefused) == clients }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseRefused) == clients }, mctest.Patience, time.Millisecond)
 	assert.Contains(t, ask(t, c, r, "version\r\n"), "VERSION")
 }

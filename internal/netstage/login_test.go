@@ -203,7 +203,7 @@ func TestChangedPasswordsHoldForNewLoginsAndNobodyIsCut(t *testing.T) {
 	c := mctest.MustDial(t, m.Addr())
 	require.NoError(t, c.Authenticate("anna", "secret"))
 	require.NoError(t, os.WriteFile(file, []byte("anna:changed\n"), 0o600))
-	require.Eventually(t, func() bool { return answers(t, m.Addr(), login("anna changed")) == "STORED\r\n" }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return answers(t, m.Addr(), login("anna changed")) == "STORED\r\n" }, mctest.Patience, 10*time.Millisecond)
 	assert.Equal(t, "CLIENT_ERROR authentication failure\r\n", answers(t, m.Addr(), login("anna secret")))
 	assert.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"))
 }
@@ -217,5 +217,5 @@ func TestAnUnauthenticatedClientThatDoesNotReadIsClosed(t *testing.T) {
 	text := []byte(strings.Repeat("mn\r\n", 1<<12))
 	for c.Send(text) == nil {
 	}
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 0 }, mctest.Patience, time.Millisecond)
 }

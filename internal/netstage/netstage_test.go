@@ -65,7 +65,7 @@ func TestOneClientTooManyIsToldSoAndTheOthersGoOn(t *testing.T) {
 	assert.EqualValues(t, 1, closed(m, stats.CloseRefused))
 	assert.Contains(t, ask(t, first, firstReader, "version\r\n"), "VERSION")
 	require.NoError(t, second.Close())
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 1 }, mctest.Patience, time.Millisecond)
 	c, r := connect(t, m)
 	assert.Contains(t, ask(t, c, r, "version\r\n"), "VERSION")
 }
@@ -76,7 +76,7 @@ func TestAnIdleClientIsClosed(t *testing.T) {
 	ask(t, c, r, "version\r\n")
 	_, err := r.ReadByte()
 	require.ErrorIs(t, err, io.EOF)
-	require.Eventually(t, func() bool { return closed(m, stats.CloseIdle) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseIdle) == 1 }, mctest.Patience, time.Millisecond)
 }
 
 func TestAClientThatDoesNotReadIsClosedAndHoldsUpNobody(t *testing.T) {
@@ -95,7 +95,7 @@ func TestAClientThatDoesNotReadIsClosedAndHoldsUpNobody(t *testing.T) {
 			for closed(m, stats.CloseSlow) == 0 {
 				assert.Contains(t, ask(t, c, r, "version\r\n"), "VERSION")
 			}
-			require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 1 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 1 }, mctest.Patience, time.Millisecond)
 		})
 	}
 }
@@ -152,7 +152,7 @@ func TestAClientThatResetsInTheMiddleOfAValueLeavesNothingBehind(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, c.(*net.TCPConn).SetLinger(0))
 	require.NoError(t, c.Close())
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 0 }, mctest.Patience, time.Millisecond)
 	other, reader := connect(t, m)
 	assert.Equal(t, "END\r\n", ask(t, other, reader, "get k\r\n"))
 }

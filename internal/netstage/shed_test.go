@@ -42,7 +42,7 @@ func (f *full) wait(t *testing.T, reached func(s *stats.Snapshot) bool) {
 	t.Helper()
 	c := f.Dial(t)
 	require.NoError(t, c.Send([]byte("get absent\r\n")))
-	require.Eventually(t, func() bool { return reached(f.Stats().Snapshot()) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return reached(f.Stats().Snapshot()) }, mctest.Patience, time.Millisecond)
 	f.waiting = append(f.waiting, c)
 }
 
@@ -122,7 +122,7 @@ func TestAClientThatReadsNoRefusalsIsClosedAsSlow(t *testing.T) {
 		for c.Send(gets) == nil {
 		}
 	}()
-	require.Eventually(t, func() bool { return closed(f.MW, stats.CloseSlow) == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(f.MW, stats.CloseSlow) == 1 }, mctest.Patience, time.Millisecond)
 	f.release(t)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"mcmw/internal/mctest"
 	"mcmw/internal/protocol"
 )
 
@@ -40,7 +41,7 @@ func TestSamplingGoesOnUntilItIsEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var sampler sync.WaitGroup
 	sampler.Go(func() { r.KeepSampling(ctx) })
-	require.Eventually(t, func() bool { return r.Snapshot().Samples >= 3 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Snapshot().Samples >= 3 }, mctest.Patience, time.Millisecond)
 	cancel()
 	sampler.Wait()
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
 )
 
 func TestARecordHoldsWholeUnitsOrAPartOfOne(t *testing.T) {
@@ -145,12 +147,12 @@ func TestTicketsBehindTheHandshakeAreNoReasonToCallAConnectionClosed(t *testing.
 	server.ClientAuth = tls.RequestClientCert // else it comes with the server's first bytes
 	peer := tls.Server(there, server)
 	shakeHands(t, here, peer)
-	require.Eventually(t, func() bool { return !socketEmpty(here) }, 5*time.Second, time.Millisecond, "no ticket has come")
+	require.Eventually(t, func() bool { return !socketEmpty(here) }, mctest.Patience, time.Millisecond, "no ticket has come")
 	assert.False(t, here.Closed())
 	assert.True(t, socketEmpty(here), "the ticket was read")
 	_, err := peer.Write([]byte("x"))
 	require.NoError(t, err)
-	require.Eventually(t, here.Closed, 5*time.Second, time.Millisecond)
+	require.Eventually(t, here.Closed, mctest.Patience, time.Millisecond)
 }
 
 // socketEmpty reports whether nothing is waiting in the raw socket.
@@ -179,7 +181,7 @@ func TestAnInterruptedReadOfASessionGoesOnWhereItStopped(t *testing.T) {
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 		_, err = there.Write([]byte{b})
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return !socketEmpty(s) }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return !socketEmpty(s) }, mctest.Patience, time.Millisecond)
 	}
 	n, err := s.ReadNow(buf)
 	require.NoError(t, err)
@@ -268,7 +270,7 @@ func TestClosingInterruptsASessionThatWrites(t *testing.T) {
 			return false
 		}
 		return true
-	}, 5*time.Second, time.Millisecond)
+	}, mctest.Patience, time.Millisecond)
 	require.NoError(t, s.Close())
 	require.Error(t, <-written)
 }

@@ -20,7 +20,7 @@ import (
 func awaitState(t *testing.T, m *mwtest.MW, i int, state backend.State) {
 	t.Helper()
 	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[i].Health.State == state.String() },
-		20*time.Second, 5*time.Millisecond, "server %d never became %s", i, state)
+		mctest.Patience, 5*time.Millisecond, "server %d never became %s", i, state)
 }
 
 // store repeats a set until it succeeds: on a busy machine a healthy server may miss a short timeout, too.

@@ -81,7 +81,7 @@ func (l *counting) check(c *mctest.Client, key string, want int) {
 func (l *counting) more(n int64) {
 	l.t.Helper()
 	until := l.rounds.Load() + n
-	require.Eventually(l.t, func() bool { return l.rounds.Load() >= until || l.end.Load() }, stopPatience, time.Millisecond)
+	require.Eventually(l.t, func() bool { return l.rounds.Load() >= until || l.end.Load() }, mctest.Patience, time.Millisecond)
 	require.False(l.t, l.end.Load())
 }
 
@@ -123,7 +123,7 @@ func TestServersComeGoAndAreRenamedAndReweightedUnderLoadWithoutAnError(t *testi
 				change("remove", func(o *middleware.Options) { o.Servers = o.Servers[2:] })
 				change("tunables", func(o *middleware.Options) {
 					o.Workers, o.Depth, o.Queue, o.Sharded = 5, 4, 17, true
-					o.Timeout = 10 * time.Second
+					o.Timeout = mctest.Patience
 				})
 				change("the pool", func(o *middleware.Options) { o.Pool = 1 - o.Pool })
 				change("as it was", func(o *middleware.Options) { *o = start; o.Listen, o.Servers = []string{"127.0.0.1:0"}, servers[:3:3] })
@@ -205,7 +205,7 @@ func TestServersMayChangeBeforeTheyAreReached(t *testing.T) {
 	require.NoError(t, m.Apply(context.Background(), o))
 	select {
 	case <-m.Ready():
-	case <-time.After(stopPatience):
+	case <-time.After(mctest.Patience):
 		t.Fatal("it waits for a server that it does not have any more")
 	}
 	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, "set k 0 0 1\r\nx\r\n"))

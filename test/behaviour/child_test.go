@@ -166,7 +166,7 @@ func stat(t *testing.T, c *mctest.Client, name string) int {
 // awaitStat waits until a statistic has a value.
 func awaitStat(t *testing.T, c *mctest.Client, name string, want int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return stat(t, c, name) == want }, stopPatience, 10*time.Millisecond, "%s is never %d", name, want)
+	require.Eventually(t, func() bool { return stat(t, c, name) == want }, mctest.Patience, 10*time.Millisecond, "%s is never %d", name, want)
 }
 
 // allowedFiles returns how many files this process, and one that it starts, may have open: want, or as many as the machine allows.
@@ -187,7 +187,7 @@ func allowedFiles(t *testing.T, want int) int {
 
 // dialFrom connects to addr from another loopback address for every few thousand connections: one address has not enough ports.
 func dialFrom(addr string, i int) (*mctest.Client, error) {
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i/5000))}, Timeout: mctest.DefaultTimeout}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i/5000))}, Timeout: mctest.Patience}
 	c, err := d.Dial("tcp", addr)
 	if err != nil {
 		return nil, err

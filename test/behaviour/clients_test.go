@@ -16,6 +16,8 @@ import (
 
 	"github.com/bradfitz/gomemcache/memcache"
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
 )
 
 // toolTimeout bounds the run of a client program.
@@ -67,7 +69,7 @@ func TestGomemcacheWorks(t *testing.T) {
 			t.Parallel()
 			m, _ := p.start(t)
 			c := memcache.New(m.Addr())
-			c.Timeout = 20 * time.Second
+			c.Timeout = mctest.Patience
 			defer c.Close()
 			require.NoError(t, c.Ping())
 			checkGomemcache(t, c)
@@ -167,7 +169,7 @@ func pythonWithPymemcache(t *testing.T) string {
 	}
 	advice := fmt.Sprintf("%s cannot import pymemcache (%v: %s); make a virtual environment with it (python3 -m venv DIR && DIR/bin/pip install pymemcache) "+
 		"and name its interpreter in MCMW_PYTHON", python, err, bytes.TrimSpace(out))
-	if !long() {
+	if !mctest.Long() {
 		t.Skip(advice)
 	}
 	t.Fatal(advice)

@@ -258,7 +258,7 @@ func (t *target) learn(replies []byte) {
 
 func (t *target) connect() error {
 	network, address := mctest.Network(t.addr)
-	conn, err := net.DialTimeout(network, address, mctest.DefaultTimeout)
+	conn, err := net.DialTimeout(network, address, mctest.Patience)
 	if err != nil {
 		return fmt.Errorf("connecting to %s: %w", t.addr, err)
 	}

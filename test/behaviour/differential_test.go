@@ -2,10 +2,7 @@ package behaviour_test
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -15,22 +12,6 @@ import (
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 )
-
-// long reports whether the tests run at full length.
-func long() bool { return os.Getenv("MCMW_LONG") == "1" }
-
-// testSeed returns what the random choices of a test start from: MCMW_SEED if it is set, and prints it.
-func testSeed(t *testing.T) uint64 {
-	t.Helper()
-	seed := rand.Uint64()
-	if text := os.Getenv("MCMW_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err, "MCMW_SEED must be a number from 0 to 18446744073709551615")
-	}
-	t.Logf("seed %d; run again with MCMW_SEED=%d", seed, seed)
-	return seed
-}
 
 // referenceArgs make memcached behave the same in every run: one thread; memory for everything that scripts store; and no
 // thread that holds references to items, on which it depends whether incr and decr write in place.
@@ -71,10 +52,10 @@ func directTarget(t *testing.T, args ...string) *target {
 }
 
 func TestTheDifferentialFindsNoDifferenceBetweenTwoMemcacheds(t *testing.T) {
-	seed := testSeed(t)
+	seed := mctest.Seed(t)
 	p := &pair{direct: directTarget(t, referenceArgs...), tcp: directTarget(t, referenceArgs...)}
 	commands := 3000
-	if long() {
+	if mctest.Long() {
 		commands = 20_000
 	}
 	text, _ := runDifferential(t, p, seed, 0, 1, commands)
@@ -93,9 +74,9 @@ func TestTheDifferentialReducesADifferenceToTheCommandThatShowsIt(t *testing.T) 
 }
 
 func TestRepliesEqualMemcachedsByteForByte(t *testing.T) {
-	seed := testSeed(t)
+	seed := mctest.Seed(t)
 	commands := 6000
-	if long() {
+	if mctest.Long() {
 		commands = 100_000
 	}
 	settings := []struct {
@@ -142,7 +123,7 @@ func TestARequestMayBeCutAtAnyByte(t *testing.T) {
 		for _, part := range parts {
 			require.NoError(t, c.Send([]byte(part)))
 			if len(parts) > 1 {
-				require.NoError(t, mctest.AwaitRead(c.Conn, mctest.DefaultTimeout))
+				require.NoError(t, mctest.AwaitRead(c.Conn, mctest.Patience))
 			}
 		}
 		rest, err := c.Rest()

@@ -27,7 +27,7 @@ const (
 
 // crowdKeys is the number of keys a crowd writes; short is that of a short run.
 func crowdKeys(short int) int {
-	if long() {
+	if mctest.Long() {
 		return 2000
 	}
 	return short
@@ -59,7 +59,7 @@ func arrangements() []arrangement {
 	}
 	return append(list, arrangement{
 		name:     "suspects, depth 32, replicas 3 of 3",
-		options:  middleware.Options{Workers: 8, StallAfter: hasty, Timeout: stopPatience},
+		options:  middleware.Options{Workers: 8, StallAfter: hasty, Timeout: mctest.Patience},
 		replicas: 3,
 	})
 }
@@ -359,7 +359,7 @@ func differing(t *testing.T, servers []route.Server, placement route.Options, ke
 // testDivergence lets a crowd write keys, and compares the servers each time when a batch of keys is written. With fewer
 // replicas there are fewer keys: less can go wrong.
 func testDivergence(t *testing.T, keys, batch int, compose func(w *writer, key string) (write, error)) {
-	start := testSeed(t)
+	start := mctest.Seed(t)
 	found := 0
 	defer func() { assert.NotZero(t, found, "keys that were present when they were compared") }()
 	for _, a := range arrangements() {

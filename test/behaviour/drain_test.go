@@ -36,7 +36,7 @@ func startHeldUp(t *testing.T, o middleware.Options) *heldUp {
 	h := &heldUp{server: mctest.StartMemcached(t)}
 	h.proxy = mctest.StartProxy(t, h.server.Addr())
 	o.Servers = mwtest.Named(h.proxy.Addr())
-	o.Timeout, o.DrainTimeout = 2*stopPatience, 2*stopPatience
+	o.Timeout, o.DrainTimeout = 2*mctest.Patience, 2*mctest.Patience
 	h.MW = mwtest.Start(t, o)
 	for i := range numberOfClients {
 		c := h.Dial(t)
@@ -58,7 +58,7 @@ func startHeldUp(t *testing.T, o middleware.Options) *heldUp {
 	}
 	require.True(t, h.IsReady())
 	h.Cancel()
-	require.Eventually(t, func() bool { return !h.IsReady() }, stopPatience, pollPause, "a draining middleware is not ready")
+	require.Eventually(t, func() bool { return !h.IsReady() }, mctest.Patience, pollPause, "a draining middleware is not ready")
 	return h
 }
 
@@ -128,7 +128,7 @@ func TestADrainClosesIdleConnectionsAndTakesNoNewOnes(t *testing.T) {
 				c.Close()
 			}
 			return err != nil
-		}, stopPatience, pollPause)
+		}, mctest.Patience, pollPause)
 		h.running(t)
 		h.release(t)
 	})
@@ -142,7 +142,7 @@ func TestADrainClosesIdleConnectionsAndTakesNoNewOnes(t *testing.T) {
 				require.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"))
 			}
 		}
-		require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 100 }, stopPatience, pollPause)
+		require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 100 }, mctest.Patience, pollPause)
 		m.Cancel()
 		for _, c := range clients {
 			got, err := c.Rest()
@@ -165,7 +165,7 @@ func TestASuccessorServesTheSameAddressWhileTheOldOneDrains(t *testing.T) {
 			next, err = middleware.New(o)
 			require.NoError(t, err)
 			return next.Listen() == nil
-		}, stopPatience, pollPause, "the address is free as soon as the drain has begun")
+		}, mctest.Patience, pollPause, "the address is free as soon as the drain has begun")
 		run(t, next)
 		c := mctest.MustDial(t, h.Addr())
 		require.Equal(t, "END\r\n", c.MustDo(t, "get 0-count\r\n"), "this is another server")
@@ -202,7 +202,7 @@ func TestAnAddressCanBeBoundAgainAfterTheDrain(t *testing.T) {
 
 func TestADrainWaitsForTheRestOfARequestAndAnswersIt(t *testing.T) {
 	forEachPool(t, func(t *testing.T, o middleware.Options) {
-		o.DrainTimeout = stopPatience
+		o.DrainTimeout = mctest.Patience
 		o.Servers = mwtest.Servers(mctest.StartMemcached(t))
 		m := mwtest.Start(t, o)
 		halves := []struct{ first, rest, reply string }{
@@ -220,7 +220,7 @@ func TestADrainWaitsForTheRestOfARequestAndAnswersIt(t *testing.T) {
 			require.NoError(t, c.Send([]byte(half.first)))
 		}
 		m.Cancel()
-		require.Eventually(t, func() bool { return !m.IsReady() }, stopPatience, pollPause)
+		require.Eventually(t, func() bool { return !m.IsReady() }, mctest.Patience, pollPause)
 		for i, half := range halves {
 			require.NoError(t, clients[i].Send([]byte(half.rest)), "%q", half.first)
 			got, err := clients[i].Rest()
@@ -263,13 +263,13 @@ func TestClientsThatDoNotFinishAreCutAtTheDrainTimeout(t *testing.T) {
 
 func TestADrainUnderLoadLeavesNoReplyWrongAndNoRequestThatWasSentUnanswered(t *testing.T) {
 	rounds := 3
-	if long() {
+	if mctest.Long() {
 		rounds = 40
 	}
 	for _, p := range topologies {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			o, _ := p.options(t, middleware.Options{Workers: 3, DrainTimeout: stopPatience})
+			o, _ := p.options(t, middleware.Options{Workers: 3, DrainTimeout: mctest.Patience})
 			for round := range rounds {
 				drainUnderLoad(t, mwtest.Start(t, o), round)
 			}

@@ -82,7 +82,7 @@ func bystander(t *testing.T, addr string) (stop func()) {
 
 func TestAFloodOfConnectionsDoesNotTakeTheProcessDown(t *testing.T) {
 	flood := 20_000
-	if raceEnabled {
+	if mctest.Race {
 		flood = 2_000
 	}
 	flood = min(flood, allowedFiles(t, flood+reservedFiles)-reservedFiles)
@@ -114,7 +114,7 @@ func TestAFloodOfConnectionsDoesNotTakeTheProcessDown(t *testing.T) {
 	})
 	each := (child.mostMemory(t) - before) / int64(flood)
 	t.Logf("%d connections, each having made a request: %d bytes of resident memory each", flood, each)
-	if !raceEnabled {
+	if !mctest.Race {
 		require.Less(t, each, int64(16<<10))
 	}
 	inParallel(t, flood, func(i int) error {
@@ -138,7 +138,7 @@ func TestAFloodOfConnectionsDoesNotTakeTheProcessDown(t *testing.T) {
 	})
 	awaitStat(t, observer, "curr_connections", 2)
 	stop()
-	if !raceEnabled {
+	if !mctest.Race {
 		require.Less(t, child.mostMemory(t)-before, int64(flood)*(16<<10), "connections that came and went cost no more than those that stayed")
 	}
 	require.Equal(t, "STORED\r\n", mctest.MustDial(t, addr).MustDo(t, "set k 0 0 1\r\nv\r\n"))
@@ -186,10 +186,10 @@ func TestAFloodLeavesTheFilesThatTheServersNeed(t *testing.T) {
 		clients[i], err = dialFrom(addr, i)
 		return err
 	})
-	require.Eventually(t, func() bool { return stat(t, observer, "total_connections") == flood+1 }, stopPatience, pollPause, "none waits for a file")
+	require.Eventually(t, func() bool { return stat(t, observer, "total_connections") == flood+1 }, mctest.Patience, pollPause, "none waits for a file")
 	require.Less(t, child.files(t), files)
 	server.Restart()
-	require.Eventually(t, func() bool { return observer.MustDo(t, "set k 0 0 1\r\nv\r\n") == "STORED\r\n" }, stopPatience, pollPause)
+	require.Eventually(t, func() bool { return observer.MustDo(t, "set k 0 0 1\r\nv\r\n") == "STORED\r\n" }, mctest.Patience, pollPause)
 	for _, c := range clients {
 		c.Close()
 	}
@@ -210,7 +210,7 @@ func TestWithoutFilesForMoreConnectionsTheOthersGoOnAndAcceptingResumes(t *testi
 		clients[i], err = dialFrom(addr, i) // the kernel accepts them
 		return err
 	})
-	require.Eventually(t, func() bool { return child.files(t) >= files }, stopPatience, pollPause, "the files run out")
+	require.Eventually(t, func() bool { return child.files(t) >= files }, mctest.Patience, pollPause, "the files run out")
 	for range 1000 {
 		require.Equal(t, "END\r\n", observer.MustDo(t, "get absent\r\n"))
 	}
@@ -219,7 +219,7 @@ func TestWithoutFilesForMoreConnectionsTheOthersGoOnAndAcceptingResumes(t *testi
 		c.Close()
 	}
 	c := mctest.MustDial(t, addr)
-	c.Timeout = stopPatience
+	c.Timeout = mctest.Patience
 	require.Equal(t, "END\r\n", c.MustDo(t, "get absent\r\n"))
 	awaitStat(t, observer, "curr_connections", 2+1)
 	c.Close()
@@ -229,7 +229,7 @@ func TestWithoutFilesForMoreConnectionsTheOthersGoOnAndAcceptingResumes(t *testi
 
 func TestClientsThatSendAByteNowAndThenHoldALittleMemoryAndNobodyUp(t *testing.T) {
 	clients := 1000
-	if raceEnabled {
+	if mctest.Race {
 		clients = 200
 	}
 	clients = min(clients, allowedFiles(t, clients+reservedFiles)-reservedFiles)
@@ -260,7 +260,7 @@ func TestClientsThatSendAByteNowAndThenHoldALittleMemoryAndNobodyUp(t *testing.T
 			}
 			each := (child.memory(t) - before) / int64(clients)
 			t.Logf("%d clients, each of which sent %d bytes one by one: %d bytes of resident memory each", clients, tc.sent, each)
-			if !raceEnabled {
+			if !mctest.Race {
 				assert.Less(t, each, tc.most)
 			}
 			stop()

@@ -15,7 +15,7 @@ import (
 
 // A server that sends without end, whatever it was asked: the request fails in its time, and what was sent takes no memory.
 func TestAReplyWithoutEndTakesBoundedMemory(t *testing.T) {
-	if raceEnabled {
+	if mctest.Race {
 		t.Skip("the race detector needs memory of its own")
 	}
 	const most = 96 << 20

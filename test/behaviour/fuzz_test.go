@@ -24,9 +24,6 @@ import (
 // that waits for every reply meets each of them after as many requests.
 const fuzzWorkers = 2
 
-// fuzzPatience bounds every wait of a fuzz run: it only turns a hang into a failure.
-const fuzzPatience = 60 * time.Second
-
 // flushTakes is for how long a flush may take away what was stored after it; one that was ordered for later is waited out.
 const flushTakes = 3 * time.Second
 
@@ -40,7 +37,7 @@ func FuzzConnection(f *testing.F) {
 		targets = append(targets, mwtest.Start(f, middleware.Options{
 			Servers: mwtest.Servers(servers...), Placement: placement, Sharded: true, Workers: fuzzWorkers, Depth: 4,
 			// Nothing here is about time.
-			Timeout: fuzzPatience, ConnectTimeout: fuzzPatience,
+			Timeout: mctest.Patience, ConnectTimeout: mctest.Patience,
 		}))
 	}
 	for _, seed := range []string{
@@ -76,7 +73,7 @@ func FuzzConnection(f *testing.F) {
 // It returns what came back until the middleware closed; nothing if the client resets the connection.
 func fuzzClient(t *testing.T, m *mwtest.MW, program string, reset bool) []byte {
 	c := m.Dial(t)
-	c.Timeout = fuzzPatience
+	c.Timeout = mctest.Patience
 	done := make(chan []byte, 1)
 	go func() {
 		rest, err := c.Rest()
@@ -174,10 +171,10 @@ func serverFailures(m *mwtest.MW) (n uint64) {
 func requireCleanClient(t *testing.T, m *mwtest.MW, prefix string, flushing bool) {
 	c := m.Dial(t)
 	defer c.Close()
-	c.Timeout = fuzzPatience
+	c.Timeout = mctest.Patience
 	const keys = 8
 	for worker := range fuzzWorkers {
-		deadline := time.Now().Add(fuzzPatience)
+		deadline := time.Now().Add(mctest.Patience)
 		for try := 0; ; try++ {
 			var get, want bytes.Buffer
 			get.WriteString("get")

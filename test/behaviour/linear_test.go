@@ -392,7 +392,7 @@ func (b *historyBench) record(t *testing.T, m *mwtest.MW, router *route.Router, 
 // that a client sends together.
 func testLinearizable(t *testing.T, batch int) {
 	checks := "15"
-	if long() {
+	if mctest.Long() {
 		checks = "300"
 	}
 	require.NoError(t, flag.Set("rapid.checks", checks))
@@ -409,7 +409,7 @@ func testLinearizable(t *testing.T, batch int) {
 			Depth:     rapid.SampledFrom([]int{1, 2, 32}).Draw(r, "depth"),
 			// The second makes suspects of servers that are merely busy.
 			StallAfter: rapid.SampledFrom([]time.Duration{middleware.DefaultStallAfter, hasty / 4}).Draw(r, "stall after"),
-			Timeout:    stopPatience,
+			Timeout:    mctest.Patience,
 		}
 		batches := rapid.SliceOfN(rapid.SliceOfN(rapid.SliceOfN(requests(), 1, batch), 1, 6), 2, 4).Draw(r, "clients")
 		router, err := route.New(o.Servers, o.Placement)

@@ -252,7 +252,7 @@ func runMixup(t *testing.T, addr string, seed uint64, lives int, errOK bool) int
 }
 
 func mixupLives() int {
-	if long() {
+	if mctest.Long() {
 		return 10
 	}
 	return 2
@@ -261,15 +261,15 @@ func mixupLives() int {
 // poll waits until condition holds. Unlike require.Eventually it asks in the test's own goroutine, which counts.
 func poll(t *testing.T, otherwise string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(mctest.DefaultTimeout); !condition(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(mctest.Patience); !condition(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("after %v %s", mctest.DefaultTimeout, otherwise)
+			t.Fatalf("after %v %s", mctest.Patience, otherwise)
 		}
 	}
 }
 
 func TestNoReplyHoldsAnotherKeysBytesUnderRandomDisconnects(t *testing.T) {
-	seed := testSeed(t)
+	seed := mctest.Seed(t)
 	for _, p := range topologies {
 		for _, pool := range []middleware.Pool{middleware.PoolShared, middleware.PoolPerServer} {
 			name := "pool shared"
@@ -295,7 +295,7 @@ func TestNoReplyHoldsAnotherKeysBytesUnderRandomDisconnects(t *testing.T) {
 }
 
 func TestNoReplyHoldsAnotherKeysBytesWhileServersBreakOff(t *testing.T) {
-	seed := testSeed(t)
+	seed := mctest.Seed(t)
 	for _, p := range topologies[:4] {
 		t.Run(p.name, func(t *testing.T) {
 			o, servers := p.options(t, middleware.Options{Workers: 8, Timeout: 100 * time.Millisecond})

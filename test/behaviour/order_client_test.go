@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
-)
 
-// orderPatience bounds the wait for a reply. It only turns a hang into a failure.
-const orderPatience = 60 * time.Second
+	"mcmw/internal/mctest"
+)
 
 // orderClient is one connection of the order test: it sends pipelines of random requests and knows what must come back.
 // The exact bytes, where only it uses the keys; else a value that one of the writers wrote, not older than what it wrote,
@@ -125,7 +124,7 @@ func (c *orderClient) next() *batch {
 func (c *orderClient) send(b *batch) error {
 	b.close()
 	c.sent += b.requests
-	if err := c.conn.SetDeadline(time.Now().Add(orderPatience)); err != nil {
+	if err := c.conn.SetDeadline(time.Now().Add(mctest.Patience)); err != nil {
 		return err
 	}
 	rest := b.out

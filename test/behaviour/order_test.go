@@ -27,11 +27,6 @@ const (
 	orderRequests      = 10_000_000
 	orderRequestsShort = 80_000
 	depthOneShare      = 0.07
-	// By how much the heap in use may grow, bytes, after the first fifth of a case's requests: what the buffers of the
-	// workers and of the connections grow by when more than ever has to fit in. It is no multiple of the requests; the
-	// test of 10 million requests through one middleware has the narrow bound.
-	heapSlack         = 2 << 20
-	heapSlackOfWorker = 192 << 10
 )
 
 // orderCase is one way to set the middleware up.
@@ -112,15 +107,15 @@ func orderCases(total int) []orderCase {
 // is known, and writes keys that all write, where what it may see is bounded. In the end the servers hold what the models
 // of the connections do, and replicas are equal.
 func TestEveryReplyBelongsToItsRequestAndReflectsTheConnectionsOwnWrites(t *testing.T) {
-	seed := testSeed(t)
+	seed := mctest.Seed(t)
 	total := orderRequestsShort
-	if long() {
+	if mctest.Long() {
 		total = orderRequests
 	}
 	servers := mctest.StartMemcacheds(t, orderServers, "-m", "256", "-t", "2")
 	cases := orderCases(total)
 	done := 0
-	var first, last memoryUse // behind a fifth of the requests, and behind all
+	var left []memoryUse // behind each case
 	begin := time.Now()
 	for i, c := range cases {
 		t.Run(c.String(), func(t *testing.T) {
@@ -131,14 +126,15 @@ func TestEveryReplyBelongsToItsRequestAndReflectsTheConnectionsOwnWrites(t *test
 		if t.Failed() {
 			return
 		}
-		last = measureMemory(t)
-		if done < total/5 {
-			first = last
+		if mctest.Long() {
+			left = append(left, measureMemory(t))
 		}
 	}
 	t.Logf("%d requests in %v, every reply as expected", done, time.Since(begin).Round(time.Millisecond))
-	t.Logf("between the cases, behind a fifth of the requests and behind all: %v; %v", first, last)
-	if long() {
+	if mctest.Long() {
+		// Cases need more or less while they run. What they leave behind shows where least is left.
+		first, last := leastUse(left[:len(left)/2]), leastUse(left[len(left)/2:])
+		t.Logf("the least that was left behind a case of the first half, and of the second: %v; %v", first, last)
 		require.Less(t, last.heap-first.heap, int64(1<<20), "bytes of heap that the cases left behind")
 		require.Less(t, last.resident-first.resident, int64(64<<20), "bytes by which the process grew")
 	}
@@ -160,7 +156,7 @@ func startOrderRun(t *testing.T, c orderCase, servers []*mctest.Server, number i
 		Pool: c.pool, Servers: mwtest.Servers(servers...), Sharded: c.sharded, Workers: c.workers, Depth: c.depth,
 		Placement: route.Options{Replicas: c.replicas, Read: c.read},
 		// A busy machine is no failure.
-		Timeout: orderPatience, ConnectTimeout: orderPatience, StallAfter: c.stallAfter,
+		Timeout: mctest.Patience, ConnectTimeout: mctest.Patience, StallAfter: c.stallAfter,
 	}}
 	r.m = mwtest.Start(t, r.options)
 	for i := range r.shared.values {
@@ -180,30 +176,24 @@ func startOrderRun(t *testing.T, c orderCase, servers []*mctest.Server, number i
 	return r
 }
 
-// do runs the case: a fifth of its requests, and then, what was needed for the first time being there, the others. It
-// returns the number of requests.
+// do runs the case in rounds, and returns the number of requests.
 func (r *orderRun) do(t *testing.T) (requests int) {
 	begin := time.Now()
-	r.phase(t, r.requests/5)
-	before := measureMemory(t)
-	r.phase(t, r.requests-r.requests/5)
-	growth := measureMemory(t).heap - before.heap
-	workers := r.workers
-	if r.stallAfter > 0 {
-		workers += r.workers + orderServers // stand-ins, and who serves the detours
-		if r.pool == middleware.PoolPerServer {
-			workers *= 2 * orderServers
+	var uses []memoryUse
+	for range memoryRounds {
+		r.phase(t, r.requests/memoryRounds)
+		if mctest.Long() {
+			uses = append(uses, measureMemory(t))
 		}
 	}
-	if long() {
-		require.Less(t, growth, heapSlack+int64(workers)*heapSlackOfWorker, "bytes by which the heap in use grew")
+	if mctest.Long() {
+		requireFlat(t, uses, r.requests/memoryRounds)
 	}
 	for _, c := range r.clients {
 		requests += c.sent
 	}
 	took := time.Since(begin)
-	t.Logf("%d requests in %v, %.0f/s; the heap in use grew by %d KiB in the last 4 fifths of them",
-		requests, took.Round(time.Millisecond), float64(requests)/took.Seconds(), growth>>10)
+	t.Logf("%d requests in %v, %.0f/s", requests, took.Round(time.Millisecond), float64(requests)/took.Seconds())
 	return requests
 }
 

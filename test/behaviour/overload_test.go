@@ -238,7 +238,7 @@ func TestOverloadTakesBoundedMemoryAndEveryReplyIsRight(t *testing.T) {
 		clientMemory = 16 << 20
 	)
 	length := time.Second
-	if long() {
+	if mctest.Long() {
 		length = 3 * time.Second
 	}
 	for _, shed := range []bool{false, true} {
@@ -274,7 +274,7 @@ func TestOverloadTakesBoundedMemoryAndEveryReplyIsRight(t *testing.T) {
 			} else {
 				require.Zero(t, over.shed)
 			}
-			if !raceEnabled {
+			if !mctest.Race {
 				require.Less(t, most, memoryBound(connections, clientMemory))
 			}
 		})
@@ -318,7 +318,7 @@ func recovery(t *testing.T, addr string, normal time.Duration) time.Time {
 
 // Clients that send the largest values without end, and read nothing, all at once.
 func TestManyClientsWithLargeValuesTakeBoundedMemory(t *testing.T) {
-	if raceEnabled {
+	if mctest.Race {
 		t.Skip("the race detector needs memory of its own")
 	}
 	const (
@@ -367,7 +367,7 @@ func TestManyClientsWithLargeValuesTakeBoundedMemory(t *testing.T) {
 		}
 		last, same = now, same+1
 		return same == 10 && now > connections*(16<<10)
-	}, stopPatience, 20*time.Millisecond)
+	}, mctest.Patience, 20*time.Millisecond)
 	stalled := child.mostMemory(t) - before
 	server.Thaw()
 	for range clients {

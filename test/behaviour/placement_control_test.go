@@ -193,7 +193,7 @@ func TestFlushAllEmptiesEveryServer(t *testing.T) {
 							}
 						}
 						return true
-					}, stopPatience, pollPause, "server %d", i+1)
+					}, mctest.Patience, pollPause, "server %d", i+1)
 				}
 			})
 		}

@@ -73,7 +73,7 @@ func forEachFault(t *testing.T, test func(t *testing.T, m *faulty, f fault)) {
 				t.Parallel()
 				f := f // two pools run at once
 				if f.timeout == 0 {
-					f.timeout = stopPatience
+					f.timeout = mctest.Patience
 				}
 				if f.mend == nil {
 					f.mend = inject(mctest.Fault{})
@@ -90,7 +90,7 @@ func TestAServerThatFailsIsNamedAndFailsNobodyElsesRequests(t *testing.T) {
 	forEachFault(t, func(t *testing.T, m *faulty, f fault) {
 		c := m.Dial(t)
 		keys := numbered(40)
-		if f.timeout < stopPatience {
+		if f.timeout < mctest.Patience {
 			keys = numbered(8)
 		}
 		m.spread(t, keys)
@@ -116,7 +116,7 @@ func TestAServerThatFailsIsNamedAndFailsNobodyElsesRequests(t *testing.T) {
 // that name the server.
 func recovers(t *testing.T, c *mctest.Client, command string, want ...string) string {
 	t.Helper()
-	deadline := time.Now().Add(stopPatience)
+	deadline := time.Now().Add(mctest.Patience)
 	for {
 		got := c.MustDo(t, command)
 		if slices.Contains(want, got) {

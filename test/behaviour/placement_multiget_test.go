@@ -112,9 +112,9 @@ func (s *stock) reply(keys []string) []byte {
 }
 
 func TestAMultiGetIsAnsweredInItsOwnOrderWithDuplicatesAndMisses(t *testing.T) {
-	seed := testSeed(t)
+	seed := mctest.Seed(t)
 	rounds := 15
-	if long() {
+	if mctest.Long() {
 		rounds = 300
 	}
 	forEachPlacement(t, func(t *testing.T, m *placed) {

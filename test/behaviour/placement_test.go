@@ -248,7 +248,7 @@ func TestLeastBusyReadsAvoidAServerThatOwesReplies(t *testing.T) {
 		addrs = append(addrs, proxies[len(proxies)-1].Addr())
 	}
 	m := &placed{servers: servers, MW: mwtest.Start(t, middleware.Options{
-		Servers: mwtest.Named(addrs...), Workers: 4, Timeout: stopPatience, Placement: route.Options{Read: route.ReadLeastBusy},
+		Servers: mwtest.Named(addrs...), Workers: 4, Timeout: mctest.Patience, Placement: route.Options{Read: route.ReadLeastBusy},
 	})}
 	proxies[1].Inject(mctest.Fault{Stall: true})
 	// Some get goes to the stalled server, because all are idle and they take turns.
@@ -258,7 +258,7 @@ func TestLeastBusyReadsAvoidAServerThatOwesReplies(t *testing.T) {
 		before := m.cmdGets()
 		require.NoError(t, stuck.Send([]byte("get k\r\n")))
 		var asked []int64
-		require.Eventually(t, func() bool { asked = m.askedSince(before); return sum(asked) == 1 }, stopPatience, pollPause)
+		require.Eventually(t, func() bool { asked = m.askedSince(before); return sum(asked) == 1 }, mctest.Patience, pollPause)
 		if asked[1] == 1 {
 			break
 		}
@@ -286,8 +286,6 @@ func sum(counts []int64) (total int64) {
 }
 
 const (
-	// stopPatience bounds what a test waits for; it only turns a hang into a failure.
-	stopPatience = 30 * time.Second
 	// pollPause is the time between two looks at a condition that is awaited.
 	pollPause = 5 * time.Millisecond
 )

@@ -111,14 +111,14 @@ func warmLoads() []warmLoad {
 }
 
 func TestTheWarmPathAllocatesNothing(t *testing.T) {
-	if raceEnabled {
+	if mctest.Race {
 		t.Skip("the race detector allocates")
 	}
 	for _, p := range []topology{
 		{"one server", 1, 0, false}, {"three servers, replicas all, sharded", 3, 0, true}, {"three servers, replicas 1, sharded", 3, 1, true},
 	} {
 		for _, load := range warmLoads() {
-			if !long() && !load.basic && (p.servers == 1 || p.replicas == 1) {
+			if !mctest.Long() && !load.basic && (p.servers == 1 || p.replicas == 1) {
 				continue
 			}
 			t.Run(p.name+", "+load.name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func checkAllocations(t *testing.T, m *mwtest.MW, load warmLoad) {
 		once = 200
 	)
 	measured := 6000 // requests
-	if long() {
+	if mctest.Long() {
 		measured = 100_000
 	}
 	each := measured / load.requests / connections
@@ -187,7 +187,7 @@ func checkAllocations(t *testing.T, m *mwtest.MW, load warmLoad) {
 }
 
 func TestAnIdleConnectionCostsLittle(t *testing.T) {
-	if raceEnabled {
+	if mctest.Race {
 		t.Skip("the race detector needs memory of its own")
 	}
 	const (

@@ -53,7 +53,7 @@ func secured(t *testing.T, n int, o middleware.Options) (*mwtest.MW, []*mctest.S
 
 // memcached before 1.6.39 goes to sleep over requests that share a TLS record with the end of a longer one.
 func TestNoServerSleepsOverPipelinedRequestsOfAnySize(t *testing.T) {
-	_, _, c := secured(t, 1, middleware.Options{Timeout: 2 * stopPatience})
+	_, _, c := secured(t, 1, middleware.Options{Timeout: 2 * mctest.Patience})
 	for _, size := range []int{10, 3_000, 9_000, 16_300, 20_000, 70_000} {
 		value := strings.Repeat("v", size)
 		var requests, want strings.Builder
@@ -81,7 +81,7 @@ func TestNoServerSleepsOverPipelinedRequestsOfAnySize(t *testing.T) {
 }
 
 func TestAMultiGetLongerThanATLSRecordIsAnswered(t *testing.T) {
-	_, _, c := secured(t, 1, middleware.Options{Timeout: 2 * stopPatience})
+	_, _, c := secured(t, 1, middleware.Options{Timeout: 2 * mctest.Patience})
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nv\r\n"))
 	for _, keys := range []int{300, 500, 1000, 5000} {
 		line := "get " + strings.Repeat(strings.Repeat("x", 60)+" ", keys) + "k\r\n"
@@ -99,9 +99,9 @@ func TestAServerWithTLSAndAPasswordIsUsedAgainAfterARestart(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := c.Do("set k 0 0 1\r\nv\r\n")
 		return err == nil && m.Stats().Snapshot().Servers[0].Health.State == backend.Down.String()
-	}, stopPatience, pollPause)
+	}, mctest.Patience, pollPause)
 	servers[0].Start()
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State == backend.Up.String() }, stopPatience, pollPause)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State == backend.Up.String() }, mctest.Patience, pollPause)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nw\r\n"))
 	value, ok := servers[0].Get("k")
 	require.True(t, ok)
@@ -121,12 +121,12 @@ func TestAServerThatRefusesThePasswordIsNamedToTheClient(t *testing.T) {
 		server.Restart() // so that connections are made anew
 		reply, err := c.Do("get k\r\n")
 		return err == nil && strings.HasPrefix(reply, "SERVER_ERROR server-1: ") && strings.HasSuffix(reply, "authentication: refused with \"CLIENT_ERROR authentication failure\"\r\n")
-	}, stopPatience, pollPause)
+	}, mctest.Patience, pollPause)
 	require.NoError(t, os.WriteFile(o.Security.ServerAuthFile, []byte("mcmw:secret\n"), 0o600))
 	require.Eventually(t, func() bool {
 		reply, err := c.Do("get k\r\n")
 		return err == nil && reply == "END\r\n"
-	}, stopPatience, pollPause)
+	}, mctest.Patience, pollPause)
 }
 
 // With TLS 1.3 such a server lets a session be made.
@@ -139,7 +139,7 @@ func TestMcmwIsNotReadyForAServerThatDemandsACertificateItDoesNotHave(t *testing
 	m := mwtest.Begin(t, o)
 	require.Eventually(t, func() bool {
 		return strings.Contains(log.String(), "certificate required") || strings.Contains(log.String(), "connection reset by peer")
-	}, stopPatience, pollPause)
+	}, mctest.Patience, pollPause)
 	require.False(t, m.IsReady())
 }
 

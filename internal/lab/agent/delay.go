@@ -130,7 +130,7 @@ func put[T any](ctx context.Context, to chan<- T, v T) bool {
 }
 
 // release hands pieces to their connections when they are due, until ctx ends.
-func (d *delayer) release(ctx context.Context, timer *alarm) error {
+func (d *delayer) release(ctx context.Context, timer waiter) error {
 	for {
 		select {
 		case p := <-d.pieces:
@@ -145,6 +145,9 @@ func (d *delayer) release(ctx context.Context, timer *alarm) error {
 		}
 	}
 }
+
+// waiter waits for a time, or returns an error.
+type waiter interface{ wait(time.Duration) error }
 
 // arrive writes pieces that are due to the client until that fails, or until the server sends no more and all are written.
 func arrive(client net.Conn, due <-chan []byte, room <-chan struct{}, gone <-chan struct{}) {

@@ -21,9 +21,6 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// long reports whether the whole suite is to be run.
-func long() bool { return os.Getenv("MCMW_LONG") != "" }
-
 // soakTime is for how long servers fail in the long round.
 const soakTime = 3 * time.Minute
 
@@ -45,7 +42,7 @@ func progress(t *testing.T) func(string) { return func(line string) { t.Log(line
 func TestEveryPromiseIsKeptWhenServersFail(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	o := Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Only: []string{"kill-any"}, Seed: 1, Progress: progress(t)}
-	if long() {
+	if mctest.Long() {
 		o.Only, o.Quick = nil, true
 	}
 	suite, err := New(o)
@@ -64,18 +61,11 @@ func TestEveryPromiseIsKeptWhenServersFail(t *testing.T) {
 }
 
 func TestEveryPromiseIsKeptWhenRandomServersFailInRandomWays(t *testing.T) {
-	if !long() {
+	if !mctest.Long() {
 		t.Skip("takes minutes: MCMW_LONG=1 runs it")
 	}
 	defer goleak.VerifyNone(t)
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("MCMW_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("MCMW_SEED=%d", seed)
-	soak, err := NewSoak(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: seed, Progress: progress(t)}, soakTime)
+	soak, err := NewSoak(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: mctest.Seed(t), Progress: progress(t)}, soakTime)
 	require.NoError(t, err)
 	report, err := soak.Run(context.Background())
 	require.NoError(t, err)

@@ -344,7 +344,7 @@ func TestARunWithoutLimitGoesOnUntilItsContextEnds(t *testing.T) {
 		defer close(done)
 		r, err = g.Run(ctx)
 	}()
-	require.Eventually(t, func() bool { return g.Live().Latest != nil }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return g.Live().Latest != nil }, mctest.Patience, 10*time.Millisecond)
 	live := g.Live()
 	assert.Equal(t, load.Recording, live.State)
 	assert.Positive(t, live.Requests)
@@ -353,7 +353,7 @@ func TestARunWithoutLimitGoesOnUntilItsContextEnds(t *testing.T) {
 	cancel()
 	select {
 	case <-done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(mctest.Patience):
 		t.Fatal("the run goes on after its context ended")
 	}
 	require.NoError(t, err)
@@ -397,7 +397,7 @@ func runUntil(t *testing.T, g *load.Generator, happened <-chan struct{}) (*load.
 		result, err := g.Run(ctx)
 		ended <- outcome{result, err}
 	}()
-	limit := time.After(time.Minute)
+	limit := time.After(mctest.Patience)
 	for {
 		select {
 		case <-happened:

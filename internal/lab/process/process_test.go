@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
 )
 
 func TestSettingsOfTheEnvironmentDoNotReachWhatIsMeasured(t *testing.T) {
@@ -30,7 +32,7 @@ func TestAProgramThatIgnoresTheSignalIsKilled(t *testing.T) {
 	}
 	p, err := Start("stubborn", "127.0.0.1:1", exec.Command("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return p.log.String() == "ready" }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.log.String() == "ready" }, mctest.Patience, time.Millisecond)
 	p.Stop(syscall.SIGTERM)
 	assert.Contains(t, p.cmd.ProcessState.String(), "killed")
 }
@@ -47,12 +49,12 @@ func TestTheTailKeepsTheEnd(t *testing.T) {
 func TestWhatAProgramHasStartedIsKilledWithIt(t *testing.T) {
 	p, err := Start("wrapper", "127.0.0.1:1", exec.Command("sh", "-c", "sleep 1000 & echo $!; wait"))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return p.log.String() != "" }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.log.String() != "" }, mctest.Patience, time.Millisecond)
 	child, err := strconv.Atoi(p.log.String())
 	require.NoError(t, err)
 	p.Stop(syscall.SIGKILL)
 	require.Eventually(t, func() bool {
 		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)) // empty if it has ended and nobody has noticed yet
 		return err != nil || len(command) == 0
-	}, 10*time.Second, time.Millisecond)
+	}, mctest.Patience, time.Millisecond)
 }

@@ -14,10 +14,6 @@ import (
 	"mcmw/internal/route"
 )
 
-// stopTimeout bounds how long the middleware may take to become ready, and to end once its context is done. It only turns
-// a hang into a failure.
-const stopTimeout = 60 * time.Second
-
 // MW is a running middleware. It ends with the test that started it.
 type MW struct {
 	*middleware.Middleware
@@ -36,8 +32,8 @@ func Start(t testing.TB, o middleware.Options) *MW {
 	case <-m.Ready():
 	case <-m.ended:
 		t.Fatalf("the middleware ended before it was ready: %v", m.err)
-	case <-time.After(stopTimeout):
-		t.Fatalf("the middleware was not ready within %v", stopTimeout)
+	case <-time.After(mctest.Patience):
+		t.Fatalf("the middleware was not ready within %v", mctest.Patience)
 	}
 	return m
 }
@@ -83,8 +79,8 @@ func (m *MW) Stop() error {
 	select {
 	case <-m.ended:
 		return m.err
-	case <-time.After(stopTimeout):
-		return fmt.Errorf("the middleware did not end within %v", stopTimeout)
+	case <-time.After(mctest.Patience):
+		return fmt.Errorf("the middleware did not end within %v", mctest.Patience)
 	}
 }
 

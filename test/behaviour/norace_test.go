@@ -1,5 +1,0 @@
-//go:build !race
-
-package behaviour_test
-
-const raceEnabled = false
