@@ -20,7 +20,7 @@ func awaitReady(t *testing.T, m *mwtest.MW) {
 	t.Helper()
 	select {
 	case <-m.Ready():
-	case <-time.After(stopPatience):
+	case <-time.After(mctest.Patience):
 		require.FailNow(t, "never ready")
 	}
 }
@@ -35,7 +35,7 @@ func awaitUp(t *testing.T, m *mwtest.MW) {
 			}
 		}
 		return true
-	}, stopPatience, 5*time.Millisecond, "a server stays away")
+	}, mctest.Patience, 5*time.Millisecond, "a server stays away")
 }
 
 func TestAStartWithAServerAwayServesEveryKeyThatHasAHolder(t *testing.T) {
