@@ -75,7 +75,7 @@ func windows(run *record.Run, metric string, value func(second int) float64) {
 	}
 }
 
-func TestAGoodRunViolatesNothing(t *testing.T) { require.Empty(t, Run(good(), nil)) }
+func TestAGoodRunViolatesNothing(t *testing.T) { require.Empty(t, Run(good(), record.Manifest{})) }
 
 func TestEachCheckFindsWhatViolatesIt(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -151,7 +151,7 @@ func TestEachCheckFindsWhatViolatesIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := good()
 			c.change(&run)
-			found := Run(run, nil)
+			found := Run(run, record.Manifest{})
 			if c.code == "" {
 				require.Empty(t, found)
 				return
@@ -167,7 +167,7 @@ func TestTheRoundTripTimeOfTheSetIsUsedWhereARunHasNone(t *testing.T) {
 	run := good()
 	unset(&run, "path", "round_trip_time_mean")
 	set(&run, "middleware", "response_time_mean", 0.0048)
-	found := Run(run, []record.Value{{Source: "path", Metric: "round_trip_time_mean", Value: 0.001}})
+	found := Run(run, record.Manifest{Path: []record.Value{{Source: "path", Metric: "round_trip_time_mean", Value: 0.001}}})
 	require.Len(t, found, 1)
 	require.Equal(t, InteractiveLawInner, found[0].Code)
 }
@@ -181,7 +181,7 @@ func TestTheReportsRunsFollowTheInteractiveLaw(t *testing.T) {
 			run := record.Run{State: record.Complete, Factors: map[string]string{"connections": "198", "think_time": think}}
 			set(&run, "client", "throughput", row[0])
 			set(&run, "client", "response_time_mean", row[1]/1e3)
-			require.Empty(t, Run(run, nil), "%v, think time %s", row, think)
+			require.Empty(t, Run(run, record.Manifest{}), "%v, think time %s", row, think)
 		}
 	}
 }
@@ -251,5 +251,51 @@ func TestEveryCodeIsInTheListAndInTheDocumentation(t *testing.T) {
 	require.Len(t, Codes, declared)
 	for _, code := range Codes {
 		require.Contains(t, string(page), "| `"+code.Name+"` | "+code.Help+" |")
+	}
+}
+
+// busy gives a run on two processors samples of the host in which they are in use for these shares, and programs that used so many seconds of
+// the 20 there are.
+func busy(user, system, softirq, steal, used float64) record.Run {
+	run := good()
+	for second := range 10 {
+		for metric, share := range map[string]float64{"cpu_user": user, "cpu_system": system, "cpu_softirq": softirq, "cpu_steal": steal, "cpu_idle": 1 - user - system - softirq - steal} {
+			run.HostSamples = append(run.HostSamples, record.Window{Source: "host", Start: float64(second), Seconds: 1, Metric: metric, Value: share})
+		}
+	}
+	for source, share := range map[string]float64{
+		"client": 0.4, "client:0": 0.2, "client:1": 0.2, "middleware": 0.3, "middleware:0": 0.3, "server:a": 0.1, "server:b": 0.1, "server:c": 0.1,
+	} {
+		set(&run, source, "seconds_cpu", share*used)
+	}
+	return run
+}
+
+func TestLoadThatIsNotTheExperimentsIsFound(t *testing.T) {
+	two := record.Manifest{Host: record.Host{Cores: 2}}
+	for name, c := range map[string]struct {
+		run  record.Run
+		want string // in the message; empty: no warning
+	}{
+		"alone":              {busy(0.3, 0.5, 0.1, 0, 15.8), ""},
+		"a compiler beside":  {busy(0.5, 0.4, 0.1, 0, 10), "at least 40.0 % of the processor time in use was not the experiment's: 8.00 s of 20.0 s"},
+		"stolen":             {busy(0.2, 0.3, 0, 0.4, 10), "at least 44.4 %"},
+		"charged interrupts": {busy(0.3, 0.4, 0.2, 0, 18), ""},
+		"an idle experiment": {busy(0.01, 0.01, 0, 0, 0.1), ""},
+	} {
+		found := Run(c.run, two)
+		if c.want == "" {
+			require.Empty(t, found, name)
+			continue
+		}
+		require.Len(t, found, 1, name)
+		require.Equal(t, OtherLoad, found[0].Code)
+		require.Contains(t, found[0].Message, c.want, name)
+	}
+	unknown := busy(0.5, 0.5, 0, 0, 1)
+	unset(&unknown, "server:b", "seconds_cpu")
+	require.Empty(t, Run(unknown, two), "what a server used would pass for foreign")
+	for _, m := range []record.Manifest{{}, {Host: record.Host{Cores: -1}}} {
+		require.Empty(t, Run(busy(0.5, 0.5, 0, 0, 1), m), "how many processors there are is not known")
 	}
 }

@@ -12,16 +12,16 @@ import (
 	"mcmw/internal/spell"
 )
 
-// Run makes all checks of one run. Its windows are used if they are there. path is the round-trip time measured before the set
-// (Manifest.Path); what the run itself has of the path goes first.
-func Run(run record.Run, path []record.Value) []record.Warning {
+// Run makes all checks of one run of a set. Its windows and host samples are used if they are there. Of the set are taken the round-trip time
+// that was measured before (Path; what the run itself has of the path goes first) and the host's processors.
+func Run(run record.Run, set record.Manifest) []record.Warning {
 	if run.State == record.Failed {
 		return []record.Warning{{Code: RunFailed, Message: "the run failed: " + run.Error}}
 	}
 	var warnings []record.Warning
 	for _, check := range []func(record.Run) []record.Warning{
 		interactiveLaw,
-		func(run record.Run) []record.Warning { return interactiveLawInner(run, path) },
+		func(run record.Run) []record.Warning { return interactiveLawInner(run, set.Path) },
 		littleQueue,
 		stageSum,
 		flowClient,
@@ -29,6 +29,7 @@ func Run(run record.Run, path []record.Value) []record.Warning {
 		stationary,
 		windowVariation,
 		generatorSaturated,
+		func(run record.Run) []record.Warning { return foreignLoad(run, set) },
 		misses,
 		failures,
 	} {
@@ -273,6 +274,83 @@ func generatorSaturated(run record.Run) []record.Warning {
 		return nil
 	}
 	return warn(GeneratorSaturated, "the load generator or its machine was the limit (%s): what was measured is not the system", strings.Join(busy, ", "))
+}
+
+// Foreign is the processor time that the experiment's programs didn't use although the processors were busy.
+type Foreign struct {
+	Seconds float64 // of it, over all processors
+	Busy    float64 // in use by anyone, seconds
+	All     float64 // of the processors, idle or not, seconds
+}
+
+// Share is its part of the time in use.
+func (f Foreign) Share() float64 { return f.Seconds / max(f.Busy, f.Seconds) }
+
+// TooMuch reports whether it can have changed what was measured.
+func (f Foreign) TooMuch() bool {
+	return f.Seconds > maxForeign*max(f.Busy, f.Seconds) && f.Seconds > minForeign*f.All
+}
+
+// ForeignLoad compares the time in which the processors of the one host, or of the one that emulates the others, were in use with what the
+// experiment's programs say that they used; false where the run has not both. It is the least that others can have used: the time of interrupts
+// is nobody's, whether or not the kernel charges it to the program that it interrupts.
+func ForeignLoad(run record.Run, set record.Manifest) (f Foreign, ok bool) {
+	used, known := map[string]float64{}, map[string]bool{}
+	for _, v := range run.Results {
+		if v.Metric == "seconds_cpu" {
+			used[v.Source] = v.Value
+			kind, _, part := strings.Cut(v.Source, ":")
+			known[kind] = known[kind] || part
+		}
+	}
+	if _, ok := used[record.SourceClient]; !ok {
+		return f, false
+	}
+	for _, v := range run.Results {
+		if _, ok := used[v.Source]; v.Metric == "throughput" && !ok {
+			return f, false // what it used isn't known, and would pass for foreign
+		}
+	}
+	own := 0.0
+	for source, seconds := range used {
+		// client and middleware are the sums of client:0, middleware:0 and so on, where there are such.
+		if !known[source] {
+			own += seconds
+		}
+	}
+	in, sampled := map[string]float64{}, 0.0
+	for _, w := range run.HostSamples {
+		if w.Source == record.SourceHost {
+			in[w.Metric] += w.Value * w.Seconds
+			if w.Metric == "cpu_idle" {
+				sampled += w.Seconds
+			}
+		}
+	}
+	if sampled <= 0 || run.Seconds <= 0 || set.Host.Cores <= 0 {
+		return f, false
+	}
+	// Samples are shares of all processors; they may begin and end a little off the measured window.
+	f.All = run.Seconds * float64(set.Host.Cores)
+	seconds := func(metrics ...string) (sum float64) {
+		for _, m := range metrics {
+			sum += in[m] / sampled * f.All
+		}
+		return sum
+	}
+	f.Busy = seconds("cpu_user", "cpu_system", "cpu_softirq", "cpu_irq", "cpu_steal")
+	f.Seconds = max(0, seconds("cpu_user", "cpu_system")-own) + seconds("cpu_steal")
+	return f, true
+}
+
+// foreignLoad warns of load that was not the experiment's.
+func foreignLoad(run record.Run, set record.Manifest) []record.Warning {
+	f, ok := ForeignLoad(run, set)
+	if !ok || !f.TooMuch() {
+		return nil
+	}
+	return warn(OtherLoad, "at least %s of the processor time in use was not the experiment's: %s of %s; something else ran on the machine",
+		percent(f.Share()), duration(f.Seconds), duration(f.Busy))
 }
 
 // misses counts the keys that were not there.

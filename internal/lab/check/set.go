@@ -51,7 +51,10 @@ func Record(ctx context.Context, r *record.Record) (warnings int, err error) {
 		if run.Windows, err = r.Windows(run.ID); err != nil {
 			return 0, err
 		}
-		found := Run(run, r.Manifest().Path)
+		if run.HostSamples, err = r.HostSamples(run.ID); err != nil {
+			return 0, err
+		}
+		found := Run(run, r.Manifest())
 		if err := r.SetWarnings(run.ID, found); err != nil {
 			return 0, fmt.Errorf("warnings of run %d: %w", run.ID, err)
 		}

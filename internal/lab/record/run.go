@@ -9,6 +9,7 @@ const (
 	SourceMiddleware = "middleware" // all middlewares together
 	SourceServer     = "server:"    // what the name of a server follows
 	SourceHost       = "host"
+	SourceLab        = "lab"  // the program that runs the experiment, where it emulates the network
 	SourcePath       = "path" // the network between clients and servers, measured before the set
 )
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"mcmw/internal/lab/check"
 	"mcmw/internal/lab/plot"
 )
 
@@ -44,6 +45,7 @@ func (d *Data) Report(v View) (*Report, error) {
 	}
 	total := len(runs(d.Points))
 	r.Subtitle = fmt.Sprintf("%d points, %d runs", len(d.Points), total)
+	r.Warnings = join(d.foreign(), r.Warnings)
 	if len(d.Failed) > 0 {
 		r.Subtitle += fmt.Sprintf(", %d more failed", len(d.Failed))
 		r.Warnings = join(r.Warnings, fmt.Sprintf("%d runs failed and are not used", len(d.Failed)))
@@ -61,6 +63,34 @@ func (d *Data) Report(v View) (*Report, error) {
 		}
 	}
 	return r, nil
+}
+
+// foreign says what part of the processors was used by others than the experiment; "" if that was little, or was not measured.
+func (d *Data) foreign() string {
+	most, in, of := check.Foreign{}, 0, 0
+	for _, run := range runs(d.Points) {
+		samples, err := d.samples(run.ID)
+		if err != nil {
+			continue
+		}
+		run.HostSamples = samples
+		f, ok := check.ForeignLoad(run, d.Manifest)
+		if !ok {
+			continue
+		}
+		of++
+		if !f.TooMuch() {
+			continue
+		}
+		in++
+		if f.Share() > most.Share() || most.Seconds == 0 {
+			most = f
+		}
+	}
+	if in == 0 {
+		return ""
+	}
+	return fmt.Sprintf("up to %s of the processor time in use was not the experiment's: something else ran on the machine in %d of %d runs", plot.Ratio.Format(most.Share()), in, of)
 }
 
 // finding says where a line saturates and what limits it.

@@ -140,6 +140,27 @@ func TestWarningsAreShownWhereverTheirRunsAreUsed(t *testing.T) {
 	require.Contains(t, figures[0].Command, "--select connections=6")
 }
 
+func TestLoadThatIsNotTheExperimentsIsSaidFirst(t *testing.T) {
+	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "disturbed", Host: record.Host{Cores: 2}})
+	require.NoError(t, err)
+	defer r.Close()
+	for repetition, share := range []float64{0.5, 0.9} {
+		run := record.Run{
+			Repetition: repetition, State: record.Complete, Seconds: 10, Factors: map[string]string{"connections": "8"},
+			Results:  []record.Value{{Source: "client", Metric: "throughput", Value: 1000}, {Source: "client", Metric: "seconds_cpu", Value: 4.5}, {Source: "server:a", Metric: "seconds_cpu", Value: 4.5}},
+			Warnings: []record.Warning{{Code: "generator_saturated", Message: "it was"}},
+		}
+		for metric, v := range map[string]float64{"cpu_user": share, "cpu_idle": 1 - share} {
+			run.HostSamples = append(run.HostSamples, record.Window{Source: "host", Seconds: 10, Metric: metric, Value: v})
+		}
+		require.NoError(t, r.Add(run))
+	}
+	d, v := read(t, r, nil)
+	rep, err := d.Report(v)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(rep.Warnings, "up to 50.0 % of the processor time in use was not the experiment's: something else ran on the machine in 1 of 2 runs, 2 of the 2 runs behind it violate checks"), rep.Warnings)
+}
+
 func TestSelectionsThatFitNoRunSayWhatThereIs(t *testing.T) {
 	r := small(t)
 	for _, tc := range []struct{ factor, level, want string }{

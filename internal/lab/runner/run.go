@@ -31,7 +31,7 @@ func (r *runner) run(ctx context.Context, slot experiment.Slot) (record.Run, err
 		r.undeploy()
 		run.State, run.Error = record.Failed, err.Error()
 	} else if r.Check != nil {
-		run.Warnings = r.Check(run, r.record.Manifest().Path)
+		run.Warnings = r.Check(run, r.record.Manifest())
 	}
 	if run.ID, err = r.record.NextID(ctx); err != nil {
 		return run, err

@@ -37,8 +37,8 @@ type Options struct {
 	// Command is the command line, for the record. Quick says whether it asks for the quick profile.
 	Command []string
 	Quick   bool
-	// Check returns what is wrong with a run, path being what was measured before the set; nil: nothing is looked for.
-	Check func(run record.Run, path []record.Value) []record.Warning
+	// Check returns what is wrong with a run of a set; nil: nothing is looked for.
+	Check func(run record.Run, set record.Manifest) []record.Warning
 	// CheckSet does the same with all runs together.
 	CheckSet func([]record.Run) []record.Warning
 	// Progress, when set, is told before every run and after the last.

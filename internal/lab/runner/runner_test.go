@@ -118,8 +118,8 @@ func TestEveryRunIsMadeAndRecorded(t *testing.T) {
 	var lines []Progress
 	summary, err := Run(context.Background(), Options{
 		Experiment: read(t, sixRuns), Testbed: bed, Dir: dir, Command: []string{"mcmwlab", "run"},
-		Check: func(run record.Run, path []record.Value) []record.Warning {
-			assert.NotEmpty(t, path)
+		Check: func(run record.Run, set record.Manifest) []record.Warning {
+			assert.NotEmpty(t, set.Path)
 			return []record.Warning{{Code: "looked", Message: run.Factors["workers"]}}
 		},
 		CheckSet: func(runs []record.Run) []record.Warning {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/load"
+	"mcmw/internal/lab/record"
 )
 
 const (
@@ -411,7 +413,8 @@ func (r *run) startSamplers(ctx context.Context) (err error) {
 		}
 	}
 	if emulator, ok := r.d.t.hosts.(Emulator); ok {
-		r.ground, err = r.startSampler(ctx, emulator.Ground(), nil)
+		// The lab itself delays the packets of emulated machines.
+		r.ground, err = r.startSampler(ctx, emulator.Ground(), []string{"--process", fmt.Sprintf("%s=%d", record.SourceLab, os.Getpid())})
 	}
 	return err
 }
