@@ -14,7 +14,8 @@ type Budget struct {
 	// mu guards the fields below; nothing is waited for while it is held.
 	mu      sync.Mutex
 	used    int64
-	waiting list.List // of *waiter, first come, first served
+	growing list.List // of *waiter, those who hold a part already: served before
+	waiting list.List // the others; in each list first come, first served
 }
 
 type waiter struct {
@@ -32,6 +33,13 @@ func (b *Budget) Used() int64 {
 	return b.used
 }
 
+// Wanted reports whether somebody waits for what others have.
+func (b *Budget) Wanted() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.growing.Len()+b.waiting.Len() > 0
+}
+
 // fits reports whether n can be taken. What is larger than the whole budget can when nothing else is taken.
 func (b *Budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.limit }
 
@@ -39,7 +47,7 @@ func (b *Budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.limit 
 func (b *Budget) TryTake(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.waiting.Len() > 0 || !b.fits(n) {
+	if b.growing.Len()+b.waiting.Len() > 0 || !b.fits(n) {
 		return false
 	}
 	b.used += n
@@ -48,12 +56,20 @@ func (b *Budget) TryTake(n int64) bool {
 
 // Take takes n, and waits for it until patience is over or stop is closed. It reports whether it took it.
 func (b *Budget) Take(n int64, patience time.Duration, stop <-chan struct{}) bool {
-	if b.TryTake(n) {
-		return true
-	}
+	return b.TryTake(n) || b.await(&b.waiting, n, patience, stop)
+}
+
+// Grow is Take for somebody who gives back a smaller part when they have n, and not before. If all of the budget is with such,
+// one at a time gets more than there is: otherwise they would wait for each other for ever.
+func (b *Budget) Grow(n int64, patience time.Duration, stop <-chan struct{}) bool {
+	return b.TryTake(n) || b.await(&b.growing, n, patience, stop)
+}
+
+// await waits in list, one of b's, until n is taken.
+func (b *Budget) await(list *list.List, n int64, patience time.Duration, stop <-chan struct{}) bool {
 	w := &waiter{n: n, granted: make(chan struct{})}
 	b.mu.Lock()
-	e := b.waiting.PushBack(w)
+	e := list.PushBack(w)
 	b.grant()
 	b.mu.Unlock()
 	over := time.NewTimer(patience)
@@ -71,7 +87,7 @@ func (b *Budget) Take(n int64, patience time.Duration, stop <-chan struct{}) boo
 		return true
 	default:
 	}
-	b.waiting.Remove(e)
+	list.Remove(e)
 	b.grant()
 	return false
 }
@@ -86,13 +102,23 @@ func (b *Budget) Give(n int64) {
 
 // grant lets those who wait have what is left, in their order; mu is held.
 func (b *Budget) grant() {
-	for e := b.waiting.Front(); e != nil; e = b.waiting.Front() {
-		w := e.Value.(*waiter)
-		if !b.fits(w.n) {
+	for e := b.growing.Front(); e != nil; e = b.growing.Front() {
+		if b.used > b.limit {
 			return
 		}
-		b.used += w.n
-		b.waiting.Remove(e)
-		close(w.granted)
+		b.let(&b.growing, e)
 	}
+	for e := b.waiting.Front(); e != nil; e = b.waiting.Front() {
+		if !b.fits(e.Value.(*waiter).n) {
+			return
+		}
+		b.let(&b.waiting, e)
+	}
+}
+
+// let gives e of list what it waits for; mu is held.
+func (b *Budget) let(list *list.List, e *list.Element) {
+	w := list.Remove(e).(*waiter)
+	b.used += w.n
+	close(w.granted)
 }

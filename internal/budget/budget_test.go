@@ -55,6 +55,36 @@ func TestThoseWhoWaitAreServedInTheirOrder(t *testing.T) {
 	})
 }
 
+func TestThoseWhoHaveAPartNeverWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := budget.New(10)
+		require.True(t, b.TryTake(5))
+		require.True(t, b.TryTake(5))
+		grown := make(chan struct{}, 2)
+		for range 2 {
+			go func() {
+				require.True(t, b.Grow(8, time.Hour, nil))
+				grown <- struct{}{}
+			}()
+		}
+		go func() { require.True(t, b.Take(1, time.Hour, nil)) }()
+		synctest.Wait()
+		require.Len(t, grown, 1, "one at a time gets more than there is")
+		require.True(t, b.Wanted())
+		b.Give(5) // the smaller part of the first
+		synctest.Wait()
+		require.Len(t, grown, 1)
+		b.Give(8)
+		synctest.Wait()
+		require.Len(t, grown, 2)
+		b.Give(5)
+		b.Give(8)
+		synctest.Wait()
+		require.False(t, b.Wanted())
+		require.EqualValues(t, 1, b.Used())
+	})
+}
+
 func TestWhoGivesUpLetsTheNextOneHaveIt(t *testing.T) {
 	for name, give := range map[string]func(stop chan struct{}){
 		"patience is over": func(chan struct{}) { time.Sleep(time.Second) },

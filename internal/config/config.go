@@ -49,6 +49,7 @@ type Config struct {
 
 	MaxConnections int           // 0: no limit
 	IdleTimeout    time.Duration // 0: never
+	MinRate        int           // bytes per second
 	MaxOutput      int           // bytes
 	WriteTimeout   time.Duration
 	ClientMemory   int // bytes
@@ -130,6 +131,7 @@ func (c *Config) Middleware() middleware.Options {
 		Shed:           c.Shed,
 		MaxConnections: c.MaxConnections,
 		IdleTimeout:    c.IdleTimeout,
+		MinRate:        c.MinRate,
 		MaxOutput:      c.MaxOutput,
 		WriteTimeout:   c.WriteTimeout,
 		ClientMemory:   c.ClientMemory,

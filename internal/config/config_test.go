@@ -101,6 +101,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 		Queue:          middleware.DefaultQueue,
 		FailureLimit:   middleware.DefaultFailureLimit,
 		MissedMemory:   middleware.DefaultMissedMemory,
+		MinRate:        middleware.DefaultMinRate,
 		MaxOutput:      middleware.DefaultMaxOutput,
 		WriteTimeout:   middleware.DefaultWriteTimeout,
 		ClientMemory:   middleware.DefaultClientMemory,
@@ -123,6 +124,7 @@ replicas: 2
 ack: any
 max-connections: 10
 idle-timeout: 11s
+min-rate: 6k
 max-output: 12m
 write-timeout: 13s
 client-memory: 14m
@@ -166,6 +168,7 @@ max-multiget-line: 4k
 		MissedMemory:   5 << 20,
 		MaxConnections: 10,
 		IdleTimeout:    11 * time.Second,
+		MinRate:        6 << 10,
 		MaxOutput:      12 << 20,
 		WriteTimeout:   13 * time.Second,
 		ClientMemory:   14 << 20,

@@ -104,6 +104,11 @@ var Options = []Option{
 		Help: "after how long without a request a client is closed; 0s is never",
 	},
 	{
+		Name: "min-rate", Default: formatSize(middleware.DefaultMinRate), Group: groupClients,
+		kind: size{func(c *Config) *int { return &c.MinRate }, 1, 1 << 30},
+		Help: "bytes per second that a client must send of a request larger than 16k, or of one that takes longer than idle-timeout; one that is slower for ten seconds is closed, for two while others wait for the memory",
+	},
+	{
 		Name: "max-output", Default: formatSize(middleware.DefaultMaxOutput), Group: groupClients,
 		kind: size{func(c *Config) *int { return &c.MaxOutput }, 1 << 10, 16 << 30},
 		Help: "replies that may wait for one client that does not read them, before it is closed",

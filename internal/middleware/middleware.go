@@ -59,6 +59,7 @@ func (o Options) withDefaults() Options {
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
 	o.MaxOutput = cmp.Or(o.MaxOutput, DefaultMaxOutput)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
+	o.MinRate = cmp.Or(o.MinRate, DefaultMinRate)
 	o.ClientMemory = cmp.Or(o.ClientMemory, DefaultClientMemory)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
 	o.Security.HandshakeTimeout = cmp.Or(o.Security.HandshakeTimeout, DefaultHandshakeTimeout)
@@ -118,7 +119,8 @@ func New(o Options) (*Middleware, error) {
 	m.registry = stats.New(p.statistics())
 	m.entrance = queue.NewEntrance(p.lanes)
 	m.stage = netstage.New(netstage.Options{
-		Limits: o.Limits, MaxConnections: o.maxConnections(p), IdleTimeout: o.IdleTimeout, MaxOutput: o.MaxOutput,
+		Limits: o.Limits, MaxConnections: o.maxConnections(p), IdleTimeout: o.IdleTimeout, MinRate: max(0, o.MinRate),
+		MaxOutput:    o.MaxOutput,
 		WriteTimeout: o.WriteTimeout, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout, Allow: m.access.allow,
 		Shed: o.Shed, Memory: o.ClientMemory, Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
 	})
@@ -242,6 +244,6 @@ func (m *Middleware) begin(work context.Context) {
 	p.makeWorkers(&m.shared, m.appendStats)
 	p.connect(work)
 	p.start(work, m.registry)
-	m.background.Go(func() { m.stage.CloseIdle(work) })
+	m.background.Go(func() { m.stage.Watch(work) })
 	m.background.Go(func() { m.registry.KeepSampling(work) })
 }

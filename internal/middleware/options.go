@@ -60,6 +60,9 @@ type Options struct {
 	MaxConnections int
 	// IdleTimeout is after how long without a request a client is closed; 0: never.
 	IdleTimeout time.Duration
+	// MinRate is how many bytes per second a client must send of a request that takes part of ClientMemory, or more time than
+	// IdleTimeout; 0 means DefaultMinRate; below 0: any number.
+	MinRate int
 	// MaxOutput is how many bytes of replies may wait for one client that does not read them, before it is closed; 0 means
 	// DefaultMaxOutput.
 	MaxOutput int
@@ -94,6 +97,7 @@ const (
 	DefaultStallAfter     = 100 * time.Millisecond
 	DefaultConnectTimeout = time.Second
 	DefaultDrainTimeout   = 10 * time.Second
+	DefaultMinRate        = 16 << 10
 	DefaultMaxOutput      = 64 << 20
 	DefaultWriteTimeout   = 30 * time.Second
 	DefaultClientMemory   = 1 << 30

@@ -36,11 +36,18 @@ type conn struct {
 	unauthenticated bool            // it has to give a name and a password first
 	once            bool            // only what comes next is read, and not decoded
 	replies         bool            // what was read last has a reply: if the client is gone, writing that tells
+	fresh           int             // bytes read since the last queueAll
+	queued          bool            // the last queueAll queued something
 	closing         bool            // nothing further is to be read, for
 	ending          stats.CloseReason
 
 	// active is when something was last read, ns as stats.Now; written by the reader.
 	active atomic.Int64
+	// began is when the first bytes came of what was read behind the last complete request, ns as stats.Now, 0 while there is nothing;
+	// came is how many came. Written by the reader.
+	began, came atomic.Int64
+	// waits: the reader waits for memory, and its client for the reader.
+	waits atomic.Bool
 	// busy: a batch is on the queue or with a worker; written by the reader before, and by who answers it after.
 	busy atomic.Bool
 	// reason, if not 0, is one more than the stats.CloseReason for which someone else than the reader ends the connection.
@@ -49,6 +56,10 @@ type conn struct {
 	broken atomic.Bool
 	// draining is set by the stage; the reader closes at the next moment without a request.
 	draining atomic.Bool
+
+	// Owned by Watch: began and came as it saw them last, and for how long too little has come.
+	sawBegan, sawCame int64
+	slow              time.Duration
 }
 
 func newConn(s *Stage, nc net.Conn) (*conn, error) {
@@ -78,11 +89,15 @@ func (c *conn) run() {
 		c.held.Release()
 	}
 	c.forget()
-	if reason == stats.CloseMemory {
+	c.began.Store(0)
+	switch {
+	case reason == stats.CloseMemory:
 		c.say("SERVER_ERROR out of memory reading request\r\n")
+	case reason == stats.CloseSlow && !c.broken.Load():
+		c.say("SERVER_ERROR request came too slowly\r\n")
 	}
 	if lingers[reason] && !c.broken.Load() {
-		c.linger()
+		c.linger(reason == stats.CloseMemory)
 	}
 	_ = c.sock.Close()
 	c.stage.ended(c, reason)
@@ -108,6 +123,7 @@ func (c *conn) read() stats.CloseReason {
 func (c *conn) queueAll() (reason stats.CloseReason, closing bool) {
 	created := stats.Now()
 	c.active.Store(created)
+	c.queued = false
 	if c.unauthenticated {
 		if reason, closing = c.login(); closing || c.unauthenticated || c.filled == 0 {
 			return reason, closing
@@ -151,9 +167,11 @@ func (c *conn) lastRequests() stats.CloseReason {
 		if err != nil {
 			return reasonOf(err)
 		}
-		if reason, closing := c.queueAll(); closing {
+		reason, closing := c.queueAll()
+		if closing {
 			return reason
 		}
+		c.note()
 	}
 }
 
@@ -190,6 +208,7 @@ func (c *conn) queueRequests(created int64) (more bool, reason stats.CloseReason
 		return false, reason, closing
 	}
 	c.awaitAnswer()
+	c.queued = true
 	enqueued := stats.Now()
 	for i := range b.Requests {
 		b.Requests[i].Enqueued = enqueued

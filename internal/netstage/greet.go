@@ -102,6 +102,7 @@ func (c *conn) login() (reason stats.CloseReason, closing bool) {
 	case err != nil:
 		return stats.CloseError, true
 	case n < g.Len() && c.writeRest(g.AppendFrom(nil, n)) != nil:
+		c.broken.Store(true)
 		return stats.CloseSlow, true
 	}
 	return reason, closing

@@ -74,6 +74,7 @@ func (c *conn) Filled(n int) wire.Next {
 	}
 	c.replies = false
 	c.ending, c.closing = c.queueAll()
+	c.note()
 	if !c.closing && !c.makeRoom() {
 		c.ending, c.closing = stats.CloseMemory, true
 	}
@@ -84,6 +85,22 @@ func (c *conn) Filled(n int) wire.Next {
 		return wire.MoreLater
 	}
 	return wire.More
+}
+
+// note keeps began and came, behind queueAll.
+func (c *conn) note() {
+	switch {
+	case c.filled == 0 && c.skip == 0:
+		if c.began.Load() != 0 {
+			c.began.Store(0)
+		}
+	case c.queued || c.began.Load() == 0:
+		c.came.Store(int64(c.filled))
+		c.began.Store(c.active.Load())
+	default:
+		c.came.Add(int64(c.fresh))
+	}
+	c.fresh = 0
 }
 
 // disturbed reports whether the read deadline was moved for the reader to notice something. Where there is always more to read it
@@ -99,17 +116,24 @@ func (c *conn) arrived(n int) {
 	}
 	c.buf, c.lent = c.lent, nil
 	c.filled += n
+	c.fresh += n
 }
 
 // makeRoom replaces a buffer that is full of the beginning of a request by a larger one. Larger ones are bounded over all
-// connections: it waits until there is room for one more, and reports whether there was. A client that announces a large value
-// takes no memory for it before it has sent as much as any client may.
+// connections: it waits until there is room for one more, and reports whether there was. Memory is taken for what has come, not for
+// what was announced: up to four times as much.
 func (c *conn) makeRoom() bool {
 	if c.buf == nil || len(c.buf.B) < request.ReadSize || c.filled < len(c.buf.B) {
 		return true
 	}
-	size := request.BufferSize(max(c.need, 2*len(c.buf.B)))
-	if !c.stage.input.Take(int64(size), memoryPatience, c.stage.cut) {
+	size := request.BufferSize(max(min(c.need, 4*len(c.buf.B)), 2*len(c.buf.B)))
+	take := c.stage.input.Take
+	if c.buf.IsCounted() {
+		take = c.stage.input.Grow
+	}
+	c.waits.Store(true)
+	defer c.waits.Store(false)
+	if !take(int64(size), memoryPatience, c.stage.cut) {
 		return false
 	}
 	larger := request.GetBuffer(size)

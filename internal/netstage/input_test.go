@@ -72,11 +72,14 @@ func setLargest(key string) string {
 	return fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, largest, strings.Repeat(key, largest))
 }
 
+// sentPart is how much of a large set takes a buffer for all of it.
+const sentPart = 300_000
+
 // startPart sends a part of a large set that needs a large buffer.
 func startPart(t *testing.T, m *mwtest.MW, key string) *mctest.Client {
 	t.Helper()
 	c := m.Dial(t)
-	require.NoError(t, c.Send([]byte(setLargest(key)[:20_000])))
+	require.NoError(t, c.Send([]byte(setLargest(key)[:sentPart])))
 	return c
 }
 
@@ -94,7 +97,7 @@ func TestALargeRequestWaitsUntilOthersGiveTheirMemoryBack(t *testing.T) {
 		require.Equal(t, "STORED\r\n", c.MustDo(t, "set small 0 0 10000\r\n"+strings.Repeat("x", 10_000)+"\r\n"))
 	}
 	require.Less(t, requestMemory(m), int64(2<<20))
-	require.NoError(t, a.Send([]byte(setLargest("a")[20_000:])))
+	require.NoError(t, a.Send([]byte(setLargest("a")[sentPart:])))
 	require.Equal(t, "STORED\r\n", a.MustReply(t))
 	for _, want := range []string{"STORED\r\n", "STORED\r\n", "END\r\n"} {
 		require.Equal(t, want, b.MustReply(t))
@@ -118,8 +121,66 @@ func TestAClientThatFindsNoMemoryIsToldSoAndTheOthersGoOn(t *testing.T) {
 	require.Equal(t, "END\r\nSERVER_ERROR out of memory reading request\r\n", rest)
 	require.Eventually(t, func() bool { return closed(m, stats.CloseMemory) == 1 }, mctest.Patience, time.Millisecond)
 	require.Equal(t, "END\r\n", m.Dial(t).MustDo(t, "get b\r\n"))
-	require.NoError(t, a.Send([]byte(setLargest("a")[20_000:])))
+	require.NoError(t, a.Send([]byte(setLargest("a")[sentPart:])))
 	require.Equal(t, "STORED\r\n", a.MustReply(t), "the memory is for whoever had it first")
+}
+
+func TestMemoryIsTakenForWhatHasComeAndNotForWhatWasAnnounced(t *testing.T) {
+	const clients = 64
+	m := start(t, middleware.Options{ClientMemory: 8 << 20})
+	for range clients {
+		require.NoError(t, m.Dial(t).Send([]byte(setLargest("a")[:20_000])))
+	}
+	require.Eventually(t, func() bool { return requestMemory(m) == clients*64<<10 }, 20*time.Second, time.Millisecond)
+	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, setLargest("b")))
+}
+
+func TestWhoIsSlowToSendGivesWayToThoseWhoNeedTheMemory(t *testing.T) {
+	defer netstage.SetWantedPatience(50 * time.Millisecond)()
+	m := start(t, middleware.Options{ClientMemory: 1 << 20})
+	a := startPart(t, m, "a")
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, 20*time.Second, time.Millisecond)
+	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, setLargest("b")))
+	rest, err := a.Rest()
+	require.NoError(t, err)
+	require.Equal(t, "SERVER_ERROR request came too slowly\r\n", rest)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseSlow) == 1 }, 20*time.Second, time.Millisecond)
+}
+
+// drip sends a request of which a byte comes every few milliseconds, as long as it can.
+func drip(c *mctest.Client) {
+	for c.Send([]byte("x")) == nil {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func TestBytesThatDripDoNotKeepAConnectionOpen(t *testing.T) {
+	for name, begin := range map[string]string{"a line": "", "a value": "set k 0 0 1000000\r\n", "a refused value": "set k 0 0 5000000\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			m := start(t, middleware.Options{IdleTimeout: 50 * time.Millisecond})
+			c := m.Dial(t)
+			require.NoError(t, c.Send([]byte(begin)))
+			drip(c)
+			require.Eventually(t, func() bool { return closed(m, stats.CloseIdle) == 1 }, 20*time.Second, time.Millisecond)
+		})
+	}
+}
+
+func TestTheErrorReachesAClientThatIsStillSending(t *testing.T) {
+	defer netstage.SetMemoryPatience(10 * time.Millisecond)()
+	m := start(t, middleware.Options{ClientMemory: 1 << 20})
+	startPart(t, m, "a")
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, 20*time.Second, time.Millisecond)
+	b := m.Dial(t)
+	require.NoError(t, b.Send([]byte(setLargest("b")[:100_000])))
+	for range 40 { // longer than a silent client is waited for
+		require.NoError(t, b.Send([]byte("x")))
+		time.Sleep(50 * time.Millisecond)
+	}
+	require.NoError(t, b.CloseWrite())
+	rest, err := b.Rest()
+	require.NoError(t, err)
+	require.Equal(t, "SERVER_ERROR out of memory reading request\r\n", rest)
 }
 
 func TestADrainEndsForThoseWhoWaitForMemory(t *testing.T) {

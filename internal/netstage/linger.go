@@ -11,7 +11,7 @@ import (
 // lingers are the reasons for which mcmw is the first to end a connection of a client that may still be sending or reading.
 var lingers = [stats.NumCloseReasons]bool{
 	stats.CloseQuit: true, stats.CloseProtocol: true, stats.CloseShutdown: true, stats.CloseRefused: true, stats.CloseIdle: true,
-	stats.CloseMemory: true, stats.CloseHandshake: true,
+	stats.CloseMemory: true, stats.CloseSlow: true, stats.CloseHandshake: true,
 }
 
 const (
@@ -25,8 +25,8 @@ const (
 // linger ends a connection so that no reply is lost on it. A socket that is closed while it holds bytes nobody read, or that
 // gets some later, answers with a reset, and the client loses the replies that are still on their way. So the stream to
 // the client ends first; what the client sends is dropped until it closes its side, or has everything and is silent.
-// The client may take WriteTimeout to read its replies.
-func (c *conn) linger() {
+// The client may take WriteTimeout to read its replies, and with sends also to end what it is sending: many read only then.
+func (c *conn) linger(sends bool) {
 	if c.sock.CloseWrite() != nil {
 		return
 	}
@@ -39,6 +39,9 @@ func (c *conn) linger() {
 		switch {
 		case err == nil:
 			until = begin + lingerTime
+			if sends {
+				until = stats.Now() + lingerTime
+			}
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return
 		}

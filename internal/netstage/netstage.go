@@ -25,8 +25,11 @@ type Options struct {
 	Limits protocol.Limits // without zero fields
 	// MaxConnections is how many clients may be connected; one more gets an error and is closed. 0: no limit.
 	MaxConnections int
-	// IdleTimeout is after how long a connection on which nothing came is closed. 0: never.
+	// IdleTimeout is after how long a connection on which no request came is closed. 0: never.
 	IdleTimeout time.Duration
+	// MinRate is how many bytes per second must come of a request that has begun, if it takes counted memory or IdleTimeout is over.
+	// 0: any number.
+	MinRate int
 	// MaxOutput is how many bytes of replies may wait for a client that does not read; with more it is closed.
 	MaxOutput int
 	// WriteTimeout is how long such a client may take to read them.
@@ -63,7 +66,7 @@ type Stage struct {
 	refusing map[*conn]struct{} // connections above MaxConnections, until they are closed
 	draining bool
 	// Of the log lines about clients that failed.
-	crowd, handshakes, logins, slowed limiter
+	crowd, handshakes, logins, slowed, laggards limiter
 }
 
 // New returns a Stage without connections.
@@ -135,31 +138,6 @@ func (s *Stage) start(nc net.Conn, secure bool) error {
 	s.readers.Add(1)
 	go c.run()
 	return nil
-}
-
-// CloseIdle closes connections that are idle for longer than allowed, until ctx ends.
-func (s *Stage) CloseIdle(ctx context.Context) {
-	if s.options.IdleTimeout == 0 {
-		return
-	}
-	// A connection is closed at most a quarter too late.
-	tick := time.NewTicker(max(s.options.IdleTimeout/4, time.Millisecond))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		since := stats.Now() - int64(s.options.IdleTimeout)
-		s.mu.Lock()
-		for c := range s.conns {
-			if !c.busy.Load() && c.active.Load() < since {
-				c.cut(stats.CloseIdle)
-			}
-		}
-		s.mu.Unlock()
-	}
 }
 
 // ended is called by the reader of c as its last act.

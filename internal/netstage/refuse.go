@@ -25,7 +25,7 @@ func (s *Stage) refuse(c *conn) {
 	s.refusing[c] = struct{}{}
 	s.readers.Go(func() {
 		c.sayRefused()
-		c.linger()
+		c.linger(false)
 		_ = c.sock.Close()
 		s.mu.Lock()
 		delete(s.refusing, c)

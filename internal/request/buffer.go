@@ -53,6 +53,9 @@ func BufferSize(size int) int {
 // Counted says that b's size was taken from the budget, to which Release gives it back.
 func (b *Buffer) Counted(from *budget.Budget) { b.from = from }
 
+// IsCounted reports whether b's size was taken from a budget.
+func (b *Buffer) IsCounted() bool { return b.from != nil }
+
 // Release gives b back; nobody may use it or anything that points into it afterwards.
 func (b *Buffer) Release() {
 	if b.from != nil {

@@ -90,7 +90,7 @@ const (
 	CloseShutdown                     // the middleware is stopping
 	CloseRefused                      // there were as many connections as allowed
 	CloseIdle                         // nothing came for longer than allowed
-	CloseSlow                         // the client did not read its replies
+	CloseSlow                         // the client was too slow to read its replies, or to send a request
 	CloseHandshake                    // there was no TLS session within the time for it
 	CloseMemory                       // there was no memory for its large request
 	NumCloseReasons

@@ -1,0 +1,89 @@
+package netstage
+
+import (
+	"context"
+	"time"
+
+	"mcmw/internal/request"
+	"mcmw/internal/stats"
+)
+
+// For how long less than Options.MinRate may come of a request that takes memory others could have: so long as nobody waits for
+// it, and while somebody does, which must be well below memoryPatience.
+var (
+	slowPatience   = 10 * time.Second
+	wantedPatience = 2 * time.Second
+)
+
+// watchEvery is the longest time between two looks at the connections.
+const watchEvery = time.Second
+
+// Watch closes connections that are idle, or whose clients are slow, for longer than allowed, until ctx ends.
+func (s *Stage) Watch(ctx context.Context) {
+	// A connection is closed at most a quarter too late.
+	every := min(watchEvery, wantedPatience/4)
+	if s.options.IdleTimeout > 0 {
+		every = min(every, max(s.options.IdleTimeout/4, time.Millisecond))
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	last := stats.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		patience := slowPatience
+		if s.input.Wanted() {
+			patience = wantedPatience
+		}
+		now := stats.Now()
+		s.mu.Lock()
+		for c := range s.conns {
+			switch {
+			case c.busy.Load() || c.waits.Load():
+				c.slow = 0
+			case c.idle(now):
+				c.cut(stats.CloseIdle)
+			case c.lags(time.Duration(now-last), patience):
+				c.cut(stats.CloseSlow)
+				if suppressed, ok := s.laggards.pass(); ok {
+					s.options.Log.Warn("a client is closed: its request came too slowly", "client", c.sock.RemoteAddr().String(), "not_logged", suppressed)
+				}
+			}
+		}
+		s.mu.Unlock()
+		last = now
+	}
+}
+
+// idle reports whether no request came for longer than allowed, now. One that is on its way counts if its bytes do not drip.
+func (c *conn) idle(now int64) bool {
+	o := &c.stage.options
+	if o.IdleTimeout == 0 {
+		return false
+	}
+	if began := c.began.Load(); began != 0 && o.MinRate > 0 {
+		took := time.Duration(now - began)
+		return took > o.IdleTimeout && float64(c.came.Load()) < float64(o.MinRate)*took.Seconds()
+	}
+	return c.active.Load() < now-int64(o.IdleTimeout)
+}
+
+// lags reports whether too little has come, for longer than patience, of a request that takes counted memory; the last look was
+// elapsed ago.
+func (c *conn) lags(elapsed, patience time.Duration) bool {
+	began, came := c.began.Load(), c.came.Load()
+	since := came
+	if began == c.sawBegan {
+		since -= c.sawCame
+	}
+	c.sawBegan, c.sawCame = began, came
+	if began == 0 || came < request.ReadSize || float64(since) >= float64(c.stage.options.MinRate)*elapsed.Seconds() {
+		c.slow = 0
+		return false
+	}
+	c.slow += elapsed
+	return c.slow >= patience
+}
