@@ -49,7 +49,7 @@ func TestEveryOptionThatMayChangeIsTakenByTheMiddleware(t *testing.T) {
 	load := func(servers []string, more ...string) *config.Config {
 		fs := pflag.NewFlagSet("mcmw", pflag.ContinueOnError)
 		flags := config.AddFlags(fs)
-		require.NoError(t, fs.Parse(append([]string{"--listen", "127.0.0.1:0", "--replicas", "2"}, more...)))
+		require.NoError(t, fs.Parse(append([]string{"--listen", "127.0.0.1:0", "--replicas", "2", "--ring", "twemproxy"}, more...)))
 		for _, s := range servers {
 			require.NoError(t, fs.Set("servers", s))
 		}

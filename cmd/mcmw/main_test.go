@@ -138,7 +138,7 @@ func TestTheShellCompletesOptionsAndTheirValues(t *testing.T) {
 		require.Contains(t, stdout, "mcmw")
 	}
 	for args, want := range map[string]string{
-		"serve --ring ":     "twemproxy\nlibmemcached\nlibmemcached-weighted\n:4\n",
+		"serve --ring ":     "rendezvous\ntwemproxy\nlibmemcached\nlibmemcached-weighted\n:4\n",
 		"serve --sharded=":  "true\nfalse\n:4\n",
 		"serve --workers ":  ":4\n", // no file names
 		"serve --config ":   ":0\n", // file names

@@ -138,6 +138,10 @@ func (c *Config) checkAck() Problems {
 
 // checkPlacement asks the router itself about what only it knows: names that hash alike, weights on a ring without.
 func (c *Config) checkPlacement() Problems {
+	if c.Ring == route.RingRendezvous && c.Hash != route.HashDefault {
+		return Problems{c.problem("hash", "%q is for a ring of points, and ring is %q; accepted: default, or a ring of %s",
+			c.Hash, c.Ring, strings.Join(route.RingKindNames()[1:], ", "))}
+	}
 	if len(c.known) == 0 {
 		return nil
 	}

@@ -75,7 +75,8 @@ names of the DNS, and what moves when they change. In the file the list may hold
       - cache1:11211
       - {name: blue, address: "10.0.0.1:11212", weight: 3}
 
-To take over from another proxy or client with a warm cache, set ` + "`ring`" + ` and ` + "`hash`" + ` to what placed the keys so far:
+By default keys are placed by rendezvous hashing: every server holds its share of any set of keys within a few per cent. To take over from another proxy or client
+with a warm cache, set ` + "`ring`" + ` and ` + "`hash`" + ` to what placed the keys so far:
 
 | until now | ring | hash |
 |---|---|---|

@@ -194,22 +194,22 @@ var Options = []Option{
 		Help: "split a multi-get over all servers that hold its keys",
 	},
 	{
-		Name: "ring", Default: route.RingTwemproxy.String(), Group: groupServers,
+		Name: "ring", Default: route.RingRendezvous.String(), Group: groupServers,
 		kind: choice{
 			words:  route.RingKindNames(),
 			choose: func(c *Config, w string) { c.Ring, _ = route.ParseRingKind(w) },
 			chosen: func(c *Config) string { return c.Ring.String() },
 		},
-		Help: "whose ketama places the servers on the ring",
+		Help: "how keys are placed on the servers: evenly, by rendezvous hashing, or on the ring of points (ketama) of another program",
 	},
 	{
-		Name: "hash", Default: route.HashFNV1a64.String(), Group: groupServers,
+		Name: "hash", Default: route.HashDefault.String(), Group: groupServers,
 		kind: choice{
 			words:  route.HashKindNames(),
 			choose: func(c *Config, w string) { c.Hash, _ = route.ParseHashKind(w) },
 			chosen: func(c *Config) string { return c.Hash.String() },
 		},
-		Help: "hash of the keys on the ring",
+		Help: "hash of the keys on a ring; default is fnv1a_64, and XXH64 with ring rendezvous",
 	},
 	{
 		Name: "hash-tag", Default: "none", Group: groupServers,

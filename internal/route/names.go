@@ -16,12 +16,14 @@ const (
 	ReadLeastBusy
 )
 
-// RingKind says where the servers' points on the ring come from.
+// RingKind says how a key finds its servers: without a ring, or whose points are on it.
 type RingKind uint8
 
 const (
+	// RingRendezvous is no ring: keys are placed by rendezvous hashing.
+	RingRendezvous RingKind = iota
 	// RingTwemproxy is twemproxy's ketama: about 160 points per server by weight, four from each MD5 of "name-i".
-	RingTwemproxy RingKind = iota
+	RingTwemproxy
 	// RingLibmemcached is libmemcached's unweighted ketama: 100 points per server, each the key hash of "name-i".
 	RingLibmemcached
 	// RingLibmemcachedWeighted is libmemcached's weighted ketama. It equals RingTwemproxy but for unix sockets, whose
@@ -32,10 +34,11 @@ const (
 // HashKind is the hash of a key. The functions are those twemproxy offers, and libmemcached's of the same name.
 type HashKind uint8
 
-// The hashes. HashCRC32 has 15 bits only, as in twemproxy and libmemcached: on a ring it sends nearly every key to one
+// The hashes. HashDefault is FNV1a64 on a ring, twemproxy's default. HashCRC32 has 15 bits only, as in twemproxy and libmemcached: on a ring it sends nearly every key to one
 // server. It is there for those who have their keys so already; HashCRC32a is the whole CRC-32.
 const (
-	HashFNV1a64 HashKind = iota
+	HashDefault HashKind = iota
+	HashFNV1a64
 	HashFNV1x64
 	HashFNV1a32
 	HashFNV1x32
@@ -54,9 +57,9 @@ type names []string
 
 var (
 	readNames = names{"default", "round-robin", "primary", "least-busy"}
-	ringNames = names{"twemproxy", "libmemcached", "libmemcached-weighted"}
+	ringNames = names{"rendezvous", "twemproxy", "libmemcached", "libmemcached-weighted"}
 	hashNames = names{
-		"fnv1a_64", "fnv1_64", "fnv1a_32", "fnv1_32", "one_at_a_time", "md5",
+		"default", "fnv1a_64", "fnv1_64", "fnv1a_32", "fnv1_32", "one_at_a_time", "md5",
 		"crc16", "crc32", "crc32a", "hsieh", "murmur", "jenkins",
 	}
 )
@@ -94,7 +97,7 @@ func ParseReadPolicy(s string) (ReadPolicy, error) {
 	return parse[ReadPolicy](readNames, "read policy", s)
 }
 
-// ParseRingKind returns the ring named s: "twemproxy", "libmemcached" or "libmemcached-weighted".
+// ParseRingKind returns the ring named s: "rendezvous", "twemproxy", "libmemcached" or "libmemcached-weighted".
 func ParseRingKind(s string) (RingKind, error) { return parse[RingKind](ringNames, "ring", s) }
 
 // ParseHashKind returns the hash that twemproxy's configuration names s, such as "fnv1a_64".

@@ -47,8 +47,8 @@ func TestEveryNameIsReadBackAsTheValueItCameFrom(t *testing.T) {
 
 func TestTheZeroValuesAreTheDefaults(t *testing.T) {
 	require.Equal(t, "default", ReadPolicy(0).String())
-	require.Equal(t, "twemproxy", RingKind(0).String())
-	require.Equal(t, "fnv1a_64", HashKind(0).String())
+	require.Equal(t, "rendezvous", RingKind(0).String())
+	require.Equal(t, "default", HashKind(0).String())
 }
 
 func TestAnUnknownValuePrintsItsNumber(t *testing.T) {

@@ -33,9 +33,12 @@ type point struct {
 	server int
 }
 
-// identity is what the ring hashes of a server's name. Ketama leaves out port 11211 and the brackets of IPv6 addresses; to
+// identity is what is hashed of a server's name. Rendezvous hashing takes all of it. Ketama leaves out port 11211 and the brackets of IPv6 addresses; to
 // the path of a unix socket twemproxy adds the colon before a port it has not, and libmemcached port 0.
 func (k RingKind) identity(name string) string {
+	if k == RingRendezvous {
+		return name
+	}
 	if path, ok := strings.CutPrefix(name, "unix:"); ok {
 		if k == RingTwemproxy {
 			return path + ":"

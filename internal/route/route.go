@@ -1,8 +1,11 @@
 // Package route decides which servers hold a key. It is pure: no sockets, no clocks, no metrics.
 //
-// Servers stand on a ring of points (ketama). A key hashes to a place on the ring; the server of the next point is its
-// primary, the following distinct servers hold its other replicas. Which points and which hash are options, because a
-// move from another proxy or client keeps the cache warm only if every key stays where it is:
+// By default keys are placed by rendezvous hashing of the servers' names and the key's XXH64: each server holds an equal share (or one
+// in proportion to its weight), and few keys move when servers come and go.
+//
+// A move from another proxy or client keeps the cache warm only if every key stays where it is. Therefore the rings of points
+// (ketama) of other programs are here, too: a key hashes to a place on the ring; the server of the next point is its primary, the
+// following distinct servers hold its other replicas. Which points and which hash are options:
 //
 //	who placed the keys so far                                          ring                   hash
 //	twemproxy, distribution ketama (its default)                        twemproxy              as its "hash" (default fnv1a_64)
@@ -12,14 +15,13 @@
 // libmemcached sets no hash by KETAMA alone: MEMCACHED_BEHAVIOR_HASH decides, and it hashes the points of its unweighted
 // ring as well as the keys. Where a weight > 1 turned its ring into the weighted one without KETAMA_WEIGHTED, the keys
 // keep the hash of MEMCACHED_BEHAVIOR_HASH, too.
-//
-// The default is twemproxy's default, fnv1a_64 on twemproxy's ring: it is the proxy mcmw most often takes over from, its
-// points are well spread and the hash costs about a nanosecond per byte.
 package route
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // Server is one memcached server as the operator names it.
@@ -32,14 +34,13 @@ type Server struct {
 	Weight int
 }
 
-// Options say how keys are placed and read. The zero value is replicas all, twemproxy's default placement, and reads by
-// ReadDefault.
+// Options say how keys are placed and read. The zero value is replicas all, rendezvous hashing, and reads by ReadDefault.
 type Options struct {
 	// Replicas is the number of servers that hold a key; 0 means all.
 	Replicas int
-	// Ring says which ketama puts the servers on the ring.
+	// Ring says how a key finds its servers: by rendezvous hashing, or on the ring of another program.
 	Ring RingKind
-	// Hash is the hash of the key (and, with RingLibmemcached, of the servers' points).
+	// Hash is the hash of the key on a ring (and, with RingLibmemcached, of the servers' points).
 	Hash HashKind
 	// HashTag is two characters as twemproxy's hash_tag: where a key has text between the first of the first character
 	// and the next of the second, that text alone is hashed. "" hashes whole keys.
@@ -57,6 +58,8 @@ type Router struct {
 	tagged  bool
 	tag     [2]byte
 	ring    ring
+	// rendezvous places the keys; nil: the ring does.
+	rendezvous *rendezvous
 }
 
 // New returns the Router for servers. The order of servers gives the indexes that the Router answers with.
@@ -77,7 +80,10 @@ func New(servers []Server, o Options) (*Router, error) {
 	if o.HashTag != "" {
 		r.tagged, r.tag = true, [2]byte{o.HashTag[0], o.HashTag[1]}
 	}
-	if len(servers) > 1 {
+	switch {
+	case o.Ring == RingRendezvous:
+		r.rendezvous = newRendezvous(servers)
+	case len(servers) > 1:
 		r.ring = newRing(o.Ring.points(servers, o.Hash), len(servers), r.n)
 	}
 	return r, nil
@@ -95,6 +101,10 @@ func (o Options) validate(servers []Server) error {
 	}
 	if o.Hash >= HashKind(len(hashNames)) {
 		return fmt.Errorf("route: hash %d is unknown; accepted: %s", o.Hash, hashNames.list())
+	}
+	if o.Ring == RingRendezvous && o.Hash != HashDefault {
+		return fmt.Errorf("route: hash %s is for a ring of points, and ring is %s; accepted: ring %s, or hash %s",
+			o.Hash, o.Ring, names(ringNames[RingRendezvous+1:]).list(), HashDefault)
 	}
 	if o.Read >= ReadPolicy(len(readNames)) {
 		return fmt.Errorf("route: read policy %d is unknown; accepted: %s", o.Read, readNames.list())
@@ -134,14 +144,19 @@ func (r *Router) Primary(key []byte) int {
 	if len(r.servers) == 1 {
 		return 0
 	}
+	if r.rendezvous != nil {
+		return r.rendezvous.first(xxhash.Sum64(r.hashed(key)))
+	}
 	return int(r.ring.holders(r.hash.sum(r.hashed(key)))[0])
 }
 
-// Replicas appends to dst the indexes of the N servers that hold a key, all distinct, in the order of the ring: the
-// primary first. It allocates nothing where dst has room.
+// Replicas appends to dst the indexes of the N servers that hold a key, all distinct, the primary first. It allocates nothing where dst has room.
 func (r *Router) Replicas(key []byte, dst []int) []int {
 	if len(r.servers) == 1 {
 		return append(dst, 0)
+	}
+	if r.rendezvous != nil {
+		return r.rendezvous.appendTo(dst, xxhash.Sum64(r.hashed(key)), r.n)
 	}
 	for _, s := range r.ring.holders(r.hash.sum(r.hashed(key))) {
 		dst = append(dst, int(s))

@@ -34,7 +34,15 @@ func router(t testing.TB, servers []Server, o Options) *Router {
 	return r
 }
 
-var rings = []RingKind{RingTwemproxy, RingLibmemcached, RingLibmemcachedWeighted}
+var rings = []RingKind{RingRendezvous, RingTwemproxy, RingLibmemcached, RingLibmemcachedWeighted}
+
+// hashOf is a hash that spreads keys well on the ring.
+func hashOf(ring RingKind) HashKind {
+	if ring == RingRendezvous {
+		return HashDefault
+	}
+	return HashMD5
+}
 
 func TestReplicasAreDistinctAndStartWithThePrimary(t *testing.T) {
 	for _, ring := range rings {
@@ -67,7 +75,7 @@ func TestReplicasAreTheNextDistinctServersOfTheRing(t *testing.T) {
 		servers[i].Weight = 1 + 3*i
 	}
 	points := RingTwemproxy.points(servers, HashFNV1a64)
-	r := router(t, servers, Options{Replicas: 4})
+	r := router(t, servers, Options{Replicas: 4, Ring: RingTwemproxy})
 	for _, key := range keys(2000) {
 		hash := HashFNV1a64.sum(key)
 		at := slices.IndexFunc(points, func(p point) bool { return p.value >= hash })
@@ -94,7 +102,7 @@ func TestAHashOnAPointOrPastTheLastFindsItsServer(t *testing.T) {
 func TestAServerTooLightForAPointStillHoldsReplicas(t *testing.T) {
 	servers := cluster(3)
 	servers[0].Weight, servers[1].Weight, servers[2].Weight = 1, 1000, 500
-	r := router(t, servers, Options{})
+	r := router(t, servers, Options{Ring: RingTwemproxy})
 	for _, key := range keys(100) {
 		got := r.Replicas(key, nil)
 		require.Len(t, got, 3)
@@ -105,8 +113,8 @@ func TestAServerTooLightForAPointStillHoldsReplicas(t *testing.T) {
 func TestAKeyMovesOnlyToTheNewServer(t *testing.T) {
 	const total = 20000
 	for _, ring := range rings {
-		before := router(t, cluster(5), Options{Replicas: 1, Ring: ring, Hash: HashMD5})
-		after := router(t, cluster(6), Options{Replicas: 1, Ring: ring, Hash: HashMD5})
+		before := router(t, cluster(5), Options{Replicas: 1, Ring: ring, Hash: hashOf(ring)})
+		after := router(t, cluster(6), Options{Replicas: 1, Ring: ring, Hash: hashOf(ring)})
 		moved := 0
 		for _, key := range keys(total) {
 			if was, is := before.Primary(key), after.Primary(key); was != is {
@@ -131,7 +139,7 @@ func TestAMovedAddressMovesNoKey(t *testing.T) {
 func TestWeightsGiveSharesOfTheKeys(t *testing.T) {
 	servers := cluster(3)
 	servers[0].Weight, servers[1].Weight, servers[2].Weight = 1, 2, 5
-	r := router(t, servers, Options{Replicas: 1, Hash: HashMD5})
+	r := router(t, servers, Options{Replicas: 1, Ring: RingTwemproxy, Hash: HashMD5})
 	const total = 40000
 	var count [3]int
 	for _, key := range keys(total) {
@@ -187,7 +195,7 @@ func TestWhatCannotBePlacedIsRefusedWithWhatIsAccepted(t *testing.T) {
 		}
 		return servers
 	}
-	weighted := func(w int) []Server { return []Server{{Name: "a"}, {Name: "b", Weight: w}} }
+	ofWeight := func(w int) []Server { return []Server{{Name: "a"}, {Name: "b", Weight: w}} }
 	for _, tc := range []struct {
 		name    string
 		servers []Server
@@ -198,14 +206,15 @@ func TestWhatCannotBePlacedIsRefusedWithWhatIsAccepted(t *testing.T) {
 		{"too many servers", cluster(501), Options{}, []string{"501", "1 to 500"}},
 		{"empty name", named("a", ""), Options{}, []string{"server 2", "127.0.0.1:11211", "empty name"}},
 		{"same name", named("a", "b", "a"), Options{}, []string{"servers 1 and 3", `"a"`, "distinct"}},
-		{"same place", named("a", "a:11211"), Options{}, []string{`"a"`, `"a:11211"`, "distinct"}},
-		{"negative weight", weighted(-1), Options{}, []string{`"b"`, "weight -1", "1 to 1000000"}},
-		{"huge weight", weighted(1_000_001), Options{}, []string{`"b"`, "weight 1000001", "1 to 1000000"}},
-		{"weight without weights", weighted(2), Options{Ring: RingLibmemcached}, []string{`"b"`, "weight 2", "libmemcached-weighted"}},
+		{"same place", named("a", "a:11211"), Options{Ring: RingTwemproxy}, []string{`"a"`, `"a:11211"`, "distinct"}},
+		{"negative weight", ofWeight(-1), Options{}, []string{`"b"`, "weight -1", "1 to 1000000"}},
+		{"huge weight", ofWeight(1_000_001), Options{}, []string{`"b"`, "weight 1000001", "1 to 1000000"}},
+		{"weight without weights", ofWeight(2), Options{Ring: RingLibmemcached}, []string{`"b"`, "weight 2", "libmemcached-weighted"}},
 		{"negative replicas", named("a", "b"), Options{Replicas: -1}, []string{"-1 replicas of 2", "1 to 2", "0 for all"}},
 		{"too many replicas", named("a", "b"), Options{Replicas: 3}, []string{"3 replicas of 2", "1 to 2", "0 for all"}},
 		{"hash tag of one", named("a"), Options{HashTag: "{"}, []string{`"{"`, "two"}},
 		{"unknown ring", named("a"), Options{Ring: 77}, []string{"ring 77", "twemproxy, libmemcached"}},
+		{"hash without a ring", named("a"), Options{Hash: HashMD5}, []string{"hash md5", "ring twemproxy, libmemcached", "hash default"}},
 		{"unknown hash", named("a"), Options{Hash: 77}, []string{"hash 77", "fnv1a_64"}},
 		{"unknown read policy", named("a"), Options{Read: 77}, []string{"read policy 77", "round-robin"}},
 	} {
@@ -229,7 +238,11 @@ func TestLookupAllocatesNothing(t *testing.T) {
 	key := []byte("user:1234:profile")
 	dst := make([]int, 0, 5)
 	for hash := range HashKind(len(hashNames)) {
-		r := router(t, cluster(5), Options{Hash: hash, HashTag: "{}"})
+		ring := RingTwemproxy
+		if hash == HashDefault {
+			ring = RingRendezvous
+		}
+		r := router(t, cluster(5), Options{Ring: ring, Hash: hash, HashTag: "{}"})
 		allocs := testing.AllocsPerRun(100, func() {
 			r.Primary(key)
 			dst = r.Replicas(key, dst[:0])
@@ -239,14 +252,16 @@ func TestLookupAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkPrimary(b *testing.B) {
-	for _, n := range []int{1, 3, 100} {
-		b.Run(fmt.Sprintf("servers=%d", n), func(b *testing.B) {
-			r := router(b, cluster(n), Options{Replicas: 1})
-			keys := keys(1024)
-			for i := 0; b.Loop(); i++ {
-				r.Primary(keys[i%len(keys)])
-			}
-		})
+	for _, ring := range []RingKind{RingRendezvous, RingTwemproxy} {
+		for _, n := range []int{1, 3, 50} {
+			b.Run(fmt.Sprintf("ring=%s/servers=%d", ring, n), func(b *testing.B) {
+				r := router(b, cluster(n), Options{Replicas: 1, Ring: ring})
+				keys := keys(1024)
+				for i := 0; b.Loop(); i++ {
+					r.Primary(keys[i%len(keys)])
+				}
+			})
+		}
 	}
 }
 
