@@ -42,6 +42,9 @@ func (o *Options) newLanes(router *route.Router, servers []*backend.Server) (*qu
 		return lanes, []stats.Queue{{Name: "shared", Capacity: o.Queue, Length: lanes.Queue(0).Len}}
 	}
 	c := &laneChooser{router: router, servers: servers}
+	for s := range servers {
+		c.all = append(c.all, s)
+	}
 	lanes := queue.NewLanes(n, o.Queue, c.choose)
 	c.lanes = lanes
 	described := make([]stats.Queue, 2*len(servers))
@@ -58,6 +61,7 @@ func (o *Options) newLanes(router *route.Router, servers []*backend.Server) (*qu
 type laneChooser struct {
 	router  *route.Router
 	servers []*backend.Server
+	all     []int // every server
 	lanes   *queue.Lanes
 	turn    atomic.Uint32
 }
@@ -112,7 +116,10 @@ func (c *laneChooser) reader(key []byte) int {
 		return c.router.Primary(key)
 	}
 	var room [16]int
-	holders := c.router.Replicas(key, room[:0])
+	holders := c.all
+	if c.router.N() < len(holders) {
+		holders = c.router.Replicas(key, room[:0])
+	}
 	first := c.next() % len(holders)
 	best := holders[first]
 	if c.router.Read() == route.ReadLeastBusy {
