@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/lab/check"
 	"mcmw/internal/lab/record"
 )
 
@@ -184,6 +185,10 @@ func TestImportMakesARecordOfFiles(t *testing.T) {
 	assert.Equal(t, "3", runs[0].Factors["servers"])
 	assert.Equal(t, []int{0, 1}, []int{runs[0].Repetition, runs[1].Repetition})
 	assert.Equal(t, "16", runs[2].Factors["workers"])
+	set, err := r.Warnings(t.Context())
+	require.NoError(t, err)
+	require.Len(t, set, 1, "the checks are made as run makes them")
+	assert.Equal(t, check.TooFewRepetitions, set[0].Code)
 
 	_, _, err = lab(t.Context(), append([]string{"import", "--out", target}, paths...)...)
 	assert.ErrorContains(t, err, "never replaced")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mcmw/internal/lab/check"
 	"mcmw/internal/lab/foreign"
 	"mcmw/internal/lab/record"
 )
@@ -70,8 +72,35 @@ func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io
 	if err := foreign.Write(ctx, f.out, manifest, found); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "%d runs imported into %s\n", len(found), f.out)
+	warnings, err := f.check(ctx)
+	if err != nil {
+		return err
+	}
+	failed := 0
+	for _, one := range found {
+		if one.Run.State == record.Failed {
+			failed++
+		}
+	}
+	text := fmt.Sprintf("%d runs imported into %s", len(found), f.out)
+	if failed > 0 {
+		text += fmt.Sprintf("; %d of them failed", failed)
+	}
+	if warnings > 0 {
+		text += "; " + count(warnings, "warning") + ", which mcmwlab show has"
+	}
+	fmt.Fprintln(stdout, text)
 	return nil
+}
+
+// check makes the checks of the new record.
+func (f *importFlags) check(ctx context.Context) (warnings int, err error) {
+	r, err := record.Open(f.out)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return check.Record(ctx, r)
 }
 
 // read returns the runs at the paths and their format.
@@ -104,14 +133,16 @@ func (f *importFlags) read(ctx context.Context, paths []string, stdout, stderr i
 		}
 		factors := foreign.PathFactors(path)
 		maps.Copy(factors, f.factors)
-		run, format, err := foreign.ParseFile(text, f.format, factors)
+		runs, format, err := foreign.ParseFile(text, f.format, factors)
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", path, err)
 		}
-		if info, err := os.Stat(path); err == nil && run.Started.IsZero() {
-			run.Started = info.ModTime()
+		for _, run := range runs {
+			if info, err := os.Stat(path); err == nil && run.Started.IsZero() {
+				run.Started = info.ModTime()
+			}
+			found = append(found, foreign.Found{Run: run, Root: os.DirFS(filepath.Dir(path)), Files: []string{filepath.Base(path)}})
 		}
-		found = append(found, foreign.Found{Run: run, Root: os.DirFS(filepath.Dir(path)), Files: []string{filepath.Base(path)}})
 		if !strings.Contains(strings.Join(formats, ", "), format) {
 			formats = append(formats, format)
 		}

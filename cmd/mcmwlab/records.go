@@ -82,7 +82,14 @@ func showRecord(ctx context.Context, r *record.Record, every bool, w io.Writer) 
 			return err
 		}
 	}
-	writeWarnings(&b, runs, warnings, every)
+	unchecked, err := check.RecordUnchecked(r, runs)
+	if err != nil {
+		return err
+	}
+	writeWarnings(&b, runs, warnings, every, len(unchecked) == 0)
+	if len(unchecked) > 0 {
+		fmt.Fprintf(&b, "Not checked, as it was not measured: %s.\n", strings.Join(unchecked, ", "))
+	}
 	_, err = io.WriteString(w, b.String())
 	return err
 }
@@ -264,7 +271,7 @@ const shownWarnings = 3
 
 // writeWarnings writes what is wrong with the set and with its runs. Of each code the first ones, and in which other runs it is, unless
 // every warning is wanted.
-func writeWarnings(b *strings.Builder, runs []record.Run, set []record.Warning, every bool) {
+func writeWarnings(b *strings.Builder, runs []record.Run, set []record.Warning, every, all bool) {
 	var lines, codes []string
 	more := map[string][]int64{} // runs with warnings that are not shown, by code
 	for _, w := range set {
@@ -288,7 +295,11 @@ func writeWarnings(b *strings.Builder, runs []record.Run, set []record.Warning, 
 		}
 	}
 	if len(lines) == 0 {
-		fmt.Fprint(b, "\nNo warnings.\n")
+		text := "No warnings."
+		if !all {
+			text = "No warnings of the checks that could be made."
+		}
+		fmt.Fprintf(b, "\n%s\n", text)
 		return
 	}
 	fmt.Fprint(b, "\nWarnings:\n")

@@ -44,7 +44,7 @@ func TestShowHasRunsPointsAndWarnings(t *testing.T) {
 	stdout, _, err := lab(context.Background(), "show", dir)
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "workers: what workers bring\n2026-01-02 03:04 UTC on testbed local\nconnections=96\n5 runs, 0 of them failed\n")
-	assert.Contains(t, stdout, "No warnings.")
+	assert.Contains(t, stdout, "No warnings of the checks that could be made.\nNot checked, as it was not measured: not_stationary, window_variation, generator_saturated, foreign_load, misses.\n")
 
 	stdout, _, err = lab(context.Background(), "show", "--check", dir)
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ const (
 	OtherLoad           = "foreign_load"
 	Misses              = "misses"
 	Errors              = "errors"
+	AveragedRuns        = "averaged_runs"
 	RepetitionVariation = "repetition_variation"
 	TooFewRepetitions   = "too_few_repetitions"
 )
@@ -41,6 +42,7 @@ var Codes = []Code{
 	{OtherLoad, false, "others than the experiment used at most 10 % of the processor time in use, or 2 % of what there is"},
 	{Misses, false, "at most 0.1 % of the keys asked for were missed"},
 	{Errors, false, "no request was answered with an error, or not at all"},
+	{AveragedRuns, false, "it is one run, not the average of several"},
 	{RepetitionVariation, true, "the coefficient of variation over the repetitions is at most 5 %"},
 	{TooFewRepetitions, true, "a point has at least 2 complete runs"},
 }

@@ -32,6 +32,7 @@ func Run(run record.Run, set record.Manifest) []record.Warning {
 		func(run record.Run) []record.Warning { return foreignLoad(run, set) },
 		misses,
 		failures,
+		averaged,
 	} {
 		warnings = append(warnings, check(run)...)
 	}
@@ -371,6 +372,15 @@ func failures(run record.Run) []record.Warning {
 		return nil
 	}
 	return warn(Errors, "%s requests were answered with an error, or not at all", spell.Count(n))
+}
+
+// averaged warns of a run that was several when it was imported.
+func averaged(run record.Run) []record.Warning {
+	n, ok := run.Value(record.SourceClient, "runs_averaged")
+	if !ok || n < 2 {
+		return nil
+	}
+	return warn(AveragedRuns, "an average of %v runs, whose spread isn't known; memtier_benchmark prints each with --print-all-runs", n)
 }
 
 // duration writes seconds for people.

@@ -16,39 +16,39 @@ var Formats = []string{"memtier", "memaslap", "dstat"}
 
 // ParseFile returns the run that a file's text is of, and the format, which "auto" finds out: a format whose decoder takes
 // the text.
-func ParseFile(text []byte, format string, factors map[string]string) (record.Run, string, error) {
+func ParseFile(text []byte, format string, factors map[string]string) ([]record.Run, string, error) {
 	formats := []string{format}
 	if format == "auto" {
 		formats = Formats
 	} else if !slices.Contains(Formats, format) {
-		return record.Run{}, "", fmt.Errorf("format %q: expected one of auto, %s", format, strings.Join(Formats, ", "))
+		return nil, "", fmt.Errorf("format %q: expected one of auto, %s", format, strings.Join(Formats, ", "))
 	}
 	var failures []error
 	for _, f := range formats {
-		run, err := parseAs(text, f, factors)
+		runs, err := parseAs(text, f, factors)
 		if err == nil {
-			return run, f, nil
+			return runs, f, nil
 		}
 		failures = append(failures, fmt.Errorf("as %s: %w", f, err))
 	}
-	return record.Run{}, "", errors.Join(failures...)
+	return nil, "", errors.Join(failures...)
 }
 
 // parseAs reads a text of a format.
-func parseAs(text []byte, format string, factors map[string]string) (record.Run, error) {
+func parseAs(text []byte, format string, factors map[string]string) ([]record.Run, error) {
 	switch format {
 	case "memaslap":
 		m, err := ParseMemaslap(bytes.NewReader(text))
 		if err != nil {
-			return record.Run{}, err
+			return nil, err
 		}
-		return MemaslapRun(m, factors), nil
+		return []record.Run{MemaslapRun(m, factors)}, nil
 	case "dstat":
 		samples, err := ParseDstat(bytes.NewReader(text))
 		if err != nil {
-			return record.Run{}, err
+			return nil, err
 		}
-		return DstatRun(samples, factors), nil
+		return []record.Run{DstatRun(samples, factors)}, nil
 	}
 	parse := memtier.ParseText
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
@@ -56,7 +56,7 @@ func parseAs(text []byte, format string, factors map[string]string) (record.Run,
 	}
 	out, err := parse(bytes.NewReader(text))
 	if err != nil {
-		return record.Run{}, err
+		return nil, err
 	}
-	return MemtierRun(out, factors), nil
+	return MemtierRuns(out, factors), nil
 }

@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"math"
@@ -176,7 +177,7 @@ func TestTreesThatAreNoneAreRefused(t *testing.T) {
 	_, err := ReadTree(t.Context(), fstest.MapFS{"a.txt": {}})
 	assert.ErrorContains(t, err, "no output found")
 	_, err = ReadTree(t.Context(), fstest.MapFS{"nmw=1/mwout1rep1.out": {Data: []byte(middlewareText())}})
-	assert.ErrorContains(t, err, "nmw=1: repetition 1 has no output of a client")
+	assert.ErrorContains(t, err, "nmw=1: no repetition has an output of a client")
 	_, err = ReadTree(t.Context(), fstest.MapFS{"nmw=1/mwout1rep1.out": {Data: []byte("STAT START\n")}})
 	assert.ErrorContains(t, err, "nmw=1/mwout1rep1.out: the output ends within STAT")
 }
@@ -286,17 +287,20 @@ func TestMemaslapIsRead(t *testing.T) {
 func TestFormatsOfFilesAreFoundOut(t *testing.T) {
 	memaslap, err := os.ReadFile("testdata/memaslap.txt")
 	require.NoError(t, err)
-	json := `{"configuration":{"ratio":"1:9","multi_key_get":9},"run information":{"Threads":2,"Connections per thread":4,"Seconds":5},
+	text := `{"configuration":{"ratio":"1:9","multi_key_get":9},"run information":{"Threads":2,"Connections per thread":4,"Seconds":5},
 "ALL STATS":{"Runtime":{"Start time":1000,"Finish time":6000,"Time unit":"MILLISECONDS"},
 "Gets":{"Count":50,"Ops/sec":10,"Latency":2,"Misses/sec":1},"Totals":{"Count":50,"Ops/sec":10,"Latency":2,"KB/sec RX":1,"Percentile Latencies":{"p50.00":1.5},"Time-Serie":{"0":{"Count":10,"Average Latency":2}}}}}`
-	for _, c := range []struct{ text, format string }{{clientText(1, 1), "memtier"}, {json, "memtier"}, {string(memaslap), "memaslap"}, {dstatText, "dstat"}} {
+	for _, c := range []struct{ text, format string }{{clientText(1, 1), "memtier"}, {text, "memtier"}, {string(memaslap), "memaslap"}, {dstatText, "dstat"}} {
 		_, format, err := ParseFile([]byte(c.text), "auto", nil)
 		require.NoError(t, err)
 		assert.Equal(t, c.format, format)
 	}
-	run, _, err := ParseFile([]byte(json), "memtier", nil)
+	runs, _, err := ParseFile([]byte(text), "memtier", nil)
 	require.NoError(t, err)
+	require.Len(t, runs, 1)
+	run := runs[0]
 	assert.Equal(t, "9", run.Factors["keys_per_get"])
+	assert.Equal(t, "1:1", run.Factors["ratio"], "memtier's ratio counts keys, ours requests")
 	assert.InDelta(t, 5, run.Seconds, 0)
 	for metric, want := range map[string]float64{"throughput_multiget": 10, "response_time_mean": 0.002, "response_time_p50": 0.0015, "bytes_read": 5 * 1024, "requests": 50} {
 		got, ok := run.Value("client", metric)
@@ -356,4 +360,87 @@ func FuzzParseMemaslap(f *testing.F) {
 		}
 		MemaslapRun(m, nil)
 	})
+}
+
+func TestARatioOfKeysBecomesOneOfRequests(t *testing.T) {
+	for _, c := range []struct{ ratio, keys, want, wantKeys string }{
+		{"1:9", "9", "1:1", "9"},
+		{"1:10", "9", "1:2", "9"}, // nine keys and one
+		{"1:3", "9", "1:1", "3"},  // a GET ends where the ratio's keys do
+		{"0:1", "9", "0:1", "1"},
+		{"0:18", "9", "0:1", "9"},
+		{"1:9", "1", "1:9", "1"},
+		{"1:0", "9", "1:0", "9"},
+		{"", "9", "", "9"},
+	} {
+		factors := map[string]string{"ratio": c.ratio, "keys_per_get": c.keys}
+		inRequests(factors)
+		assert.Equal(t, map[string]string{"ratio": c.want, "keys_per_get": c.wantKeys}, factors, c)
+	}
+}
+
+func TestRunsOfOneOutputStayRuns(t *testing.T) {
+	row := func(title string, start, count int) string {
+		return fmt.Sprintf(`"%s":{"Runtime":{"Start time":%d,"Finish time":%d,"Time unit":"MILLISECONDS"},"Totals":{"Count":%d,"Ops/sec":%d,"Latency":2}}`,
+			title, start, start+5000, count, count/5)
+	}
+	head := `{"configuration":{"ratio":"1:9"},"run information":{"Threads":2,"Connections per thread":4,"Seconds":5},`
+	average := `"AGGREGATED AVERAGE RESULTS (3 runs)":{"Totals":{"Count":600,"Ops/sec":40,"Latency":2}}`
+	all := head + row("BEST RUN RESULTS", 1000, 250) + "," + average + "," + row("RUN #2 RESULTS", 7000, 250) + "," + row("RUN #1 RESULTS", 1000, 200) + "," +
+		row("RUN #3 RESULTS", 13000, 150) + "," + row("WORST RUN RESULTS", 13000, 150) + "}"
+	runs, _, err := ParseFile([]byte(all), "auto", nil)
+	require.NoError(t, err)
+	require.Len(t, runs, 3)
+	for i, want := range []float64{200, 250, 150} {
+		got, _ := runs[i].Value("client", "requests")
+		assert.InDelta(t, want, got, 0)
+		_, averaged := runs[i].Value("client", "runs_averaged")
+		assert.False(t, averaged)
+	}
+	runs, _, err = ParseFile([]byte(head+row("BEST RUN RESULTS", 1, 250)+","+average+"}"), "auto", nil)
+	require.NoError(t, err)
+	require.Len(t, runs, 1)
+	n, _ := runs[0].Value("client", "runs_averaged")
+	assert.InDelta(t, 3, n, 0)
+	requests, _ := runs[0].Value("client", "requests")
+	assert.InDelta(t, 200, requests, 0, "of one run")
+}
+
+func TestRunsWithSilentOrMissingClientsHaveFailed(t *testing.T) {
+	const dir = "2ka/nsvr=3/ncli=1/wrkld=1-0/mgshrd=NA/nmw=2/tmw=8/"
+	for name, c := range map[string]struct {
+		change func(fstest.MapFS)
+		why    string
+	}{
+		"silent": {func(root fstest.MapFS) {
+			for _, client := range []string{"cliout1", "cliout2"} {
+				root[dir+client+"rep2.out"].Data = []byte(clientText(0, 0))
+			}
+		}, "2 of 2 clients measured no request"},
+		"one silent":         {func(root fstest.MapFS) { root[dir+"cliout2rep2.out"].Data = []byte(clientText(0, 0)) }, "1 of 2 clients measured no request"},
+		"one missing":        {func(root fstest.MapFS) { delete(root, dir+"cliout2rep2.out") }, "there are outputs of 1 clients; another repetition has 2"},
+		"all missing":        {func(root fstest.MapFS) { delete(root, dir+"cliout2rep2.out"); delete(root, dir+"cliout1rep2.out") }, "there is no output of a client"},
+		"middleware missing": {func(root fstest.MapFS) { delete(root, dir+"mwout2rep2.out") }, "there are outputs of 1 middlewares; another repetition has 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := smallTree()
+			c.change(root)
+			configurations, err := ReadTree(t.Context(), root)
+			require.NoError(t, err)
+			runs := TreeRuns(root, configurations)
+			require.Len(t, runs, 2)
+			assert.Equal(t, record.Complete, runs[0].Run.State)
+			assert.Equal(t, record.Failed, runs[1].Run.State)
+			assert.Equal(t, c.why, runs[1].Run.Error)
+			s := Summarize(configurations)
+			text, err := json.Marshal(s)
+			require.NoError(t, err, "no number of it is infinite")
+			assert.Contains(t, string(text), `"failed":"`+c.why)
+			assert.Equal(t, 1, s.Configurations[0].Aggregate["client_throughput"].N)
+		})
+	}
+	runs, _, err := ParseFile([]byte(clientText(0, 0)), "auto", nil)
+	require.NoError(t, err)
+	assert.Equal(t, record.Failed, runs[0].State)
+	assert.Equal(t, "memtier measured no request", runs[0].Error)
 }

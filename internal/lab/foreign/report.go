@@ -39,6 +39,8 @@ type RepetitionSummary struct {
 	Client      map[string]any `json:"client"`
 	Trimmed     map[string]any `json:"mw_trim_5_5"`
 	Whole       map[string]any `json:"mw_trim_0_0"`
+	// Failed says why the run doesn't count: it has no numbers then, and is not in the aggregate.
+	Failed string `json:"failed,omitempty"`
 }
 
 // ms turns seconds into milliseconds.
@@ -50,6 +52,10 @@ func Summarize(configurations []Configuration) Summary {
 	for _, c := range configurations {
 		out := ConfigurationSummary{Dir: c.Dir, Params: c.Params, Aggregate: map[string]Spread{}, values: map[string][]float64{}}
 		for _, r := range c.Repetitions {
+			if why := c.failure(r); why != "" {
+				out.Reps = append(out.Reps, RepetitionSummary{Rep: r.Number, ClientFiles: len(r.Clients), Middlewares: len(r.Middlewares), Failed: why})
+				continue
+			}
 			out.Clients = r.connections()
 			out.Reps = append(out.Reps, out.repetition(r))
 		}

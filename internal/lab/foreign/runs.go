@@ -43,6 +43,22 @@ func factorsOf(params map[string]string) map[string]string {
 	return factors
 }
 
+// inRequests writes a ratio of memtier, which counts the keys of GETs, as one of requests, and the keys of a GET as they are: a GET ends where
+// the ratio's keys do. Other ratios stay as they are.
+func inRequests(factors map[string]string) {
+	keys, err := strconv.Atoi(factors["keys_per_get"])
+	sets, gets, ok := strings.Cut(factors["ratio"], ":")
+	wanted, err2 := strconv.Atoi(gets)
+	if err != nil || err2 != nil || !ok || keys < 2 || wanted < 1 {
+		return
+	}
+	factors["ratio"] = fmt.Sprintf("%s:%d", sets, (wanted+keys-1)/keys)
+	if sets == "0" {
+		factors["ratio"] = "0:1"
+	}
+	factors["keys_per_get"] = strconv.Itoa(min(keys, wanted))
+}
+
 // PathFactors returns the factors that the folders of a file's path name, such as workers=8.
 func PathFactors(name string) map[string]string {
 	return factorsOf(paramsOf(path.Dir(filepath.ToSlash(name))))
@@ -63,11 +79,18 @@ func TreeRuns(root fs.FS, configurations []Configuration) []Found {
 		for _, r := range c.Repetitions {
 			run := record.Run{
 				Point: point, Repetition: r.Number - 1, Position: len(all), State: record.Complete,
-				Started: writtenAt(root, r.Files[0]), Seconds: r.Clients[0].Duration, Factors: factorsOf(c.Params),
+				Started: writtenAt(root, r.Files[0]), Factors: factorsOf(c.Params),
 			}
 			for _, name := range []string{"ncli", "icli", "tcli", "vcli", "ttime"} {
 				delete(run.Factors, name)
 			}
+			inRequests(run.Factors)
+			if why := c.failure(r); why != "" {
+				run.State, run.Error = record.Failed, why
+				all = append(all, Found{Run: run, Root: root, Files: r.Files})
+				continue
+			}
+			run.Seconds = r.Clients[0].Duration
 			processes := 0
 			for _, client := range r.Clients {
 				processes += client.Threads
@@ -225,8 +248,22 @@ func addHost(run *record.Run, source string, samples []HostSample) {
 	}
 }
 
-// MemtierRun returns the run that an output of memtier is of.
-func MemtierRun(out *memtier.Output, factors map[string]string) record.Run {
+// MemtierRuns returns the runs that an output of memtier is of. Several that it says the average of alone are one run, which says so.
+func MemtierRuns(out *memtier.Output, factors map[string]string) (runs []record.Run) {
+	results := out.Runs()
+	if len(results) == 0 {
+		results = []*memtier.Result{out.Overall()}
+	}
+	for _, result := range results {
+		one := *out
+		one.Results = []memtier.Result{*result}
+		runs = append(runs, memtierRun(&one, factors))
+	}
+	return runs
+}
+
+// memtierRun returns the run of an output with one result.
+func memtierRun(out *memtier.Output, factors map[string]string) record.Run {
 	run := record.Run{State: record.Complete, Seconds: out.Duration, Factors: map[string]string{
 		"clients": strconv.Itoa(out.Threads), "connections": strconv.Itoa(out.Clients()),
 	}}
@@ -239,9 +276,21 @@ func MemtierRun(out *memtier.Output, factors map[string]string) record.Run {
 			run.Factors[factor] = level
 		}
 	}
+	inRequests(run.Factors)
 	maps.Copy(run.Factors, factors)
-	addClients(&run, []*memtier.Output{out})
 	totals, _ := overall.Row("Totals")
+	switch {
+	case overall.Interrupted:
+		run.State, run.Error = record.Failed, "memtier was interrupted before its end"
+		return run
+	case !(totals.Throughput > 0):
+		run.State, run.Error = record.Failed, "memtier measured no request"
+		return run
+	}
+	addClients(&run, []*memtier.Output{out})
+	if n := overall.Averaged(); n > 1 {
+		result(&run, record.SourceClient, "runs_averaged", float64(n))
+	}
 	for share, name := range percentileNames {
 		// Of all requests memtier's own percentiles are finer than those of its distributions.
 		if v := totals.Percentile(share); !math.IsNaN(v) {
@@ -250,7 +299,7 @@ func MemtierRun(out *memtier.Output, factors map[string]string) record.Run {
 		}
 	}
 	if totals.Count > 0 {
-		result(&run, record.SourceClient, "requests", float64(totals.Count))
+		result(&run, record.SourceClient, "requests", math.Round(float64(totals.Count)/float64(overall.Averaged())))
 		result(&run, record.SourceClient, "errors", float64(totals.Errors))
 	}
 	result(&run, record.SourceClient, "bytes_read", totals.Received*run.Seconds)

@@ -92,14 +92,42 @@ func ReadTree(ctx context.Context, root fs.FS) ([]Configuration, error) {
 	for _, dir := range slices.Sorted(maps.Keys(folders)) {
 		c := folders[dir]
 		slices.SortFunc(c.Repetitions, func(a, b Repetition) int { return a.Number - b.Number })
-		for _, r := range c.Repetitions {
-			if len(r.Clients) == 0 {
-				return nil, fmt.Errorf("%s: repetition %d has no output of a client", dir, r.Number)
-			}
+		if !slices.ContainsFunc(c.Repetitions, func(r Repetition) bool { return len(r.Clients) > 0 }) {
+			return nil, fmt.Errorf("%s: no repetition has an output of a client", dir)
 		}
 		configurations = append(configurations, *c)
 	}
 	return configurations, nil
+}
+
+// failure says why a repetition measured nothing that counts, "" if it did: all clients and middlewares that any repetition has must have
+// answered requests, as a run of ours fails if one of its load processes does.
+func (c *Configuration) failure(r Repetition) string {
+	clients, middlewares := 0, 0
+	for _, other := range c.Repetitions {
+		clients, middlewares = max(clients, len(other.Clients)), max(middlewares, len(other.Middlewares))
+	}
+	switch {
+	case len(r.Clients) == 0:
+		return "there is no output of a client"
+	case len(r.Clients) < clients:
+		return fmt.Sprintf("there are outputs of %d clients; another repetition has %d", len(r.Clients), clients)
+	case len(r.Middlewares) < middlewares:
+		return fmt.Sprintf("there are outputs of %d middlewares; another repetition has %d", len(r.Middlewares), middlewares)
+	}
+	silent := 0
+	for _, client := range r.Clients {
+		if row, ok := client.Overall().Row("Totals"); !ok || !(row.Throughput > 0) {
+			silent++
+		}
+	}
+	if silent > 0 {
+		return fmt.Sprintf("%d of %d clients measured no request", silent, len(r.Clients))
+	}
+	if len(r.Middlewares) > 0 && !(throughputOf(r.Middlewares, trim) > 0) {
+		return fmt.Sprintf("a middleware answered no request but in its first and last %d s", trim)
+	}
+	return ""
 }
 
 // paramsOf reads the settings off a path: what is left and right of the = in each folder's name.

@@ -44,13 +44,13 @@ func ParseJSON(r io.Reader) (*Output, error) {
 	}
 	// Best, worst, average, as in the text.
 	slices.SortFunc(out.Results, func(a, b Result) int {
-		return slices.Index(titles, kindOf(a.Title)) - slices.Index(titles, kindOf(b.Title))
+		return cmp.Or(slices.Index(titles, kindOf(a.Title))-slices.Index(titles, kindOf(b.Title)), len(a.Title)-len(b.Title), strings.Compare(a.Title, b.Title))
 	})
 	return out, nil
 }
 
 // titles are the beginnings of what memtier calls its results, in its order.
-var titles = []string{"ALL STATS", "BEST RUN", "WORST RUN", "AGGREGATED"}
+var titles = []string{"ALL STATS", "RUN #", "BEST RUN", "WORST RUN", "AGGREGATED"}
 
 // kindOf returns the beginning by which title is a result, "" if it is none.
 func kindOf(title string) string {

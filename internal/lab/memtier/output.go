@@ -1,6 +1,7 @@
 package memtier
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -16,7 +17,8 @@ type Output struct {
 	RequestsPerConnection int
 	// Configuration has the settings by memtier's names, "ratio" and "data_size" among them. Text has none.
 	Configuration map[string]string
-	// Results are "ALL STATS" of a single run; of several the best, the worst and the average of all.
+	// Results are "ALL STATS" of a single run; of several "RUN #1" and so on, if memtier was told --print-all-runs, and the best, the worst and
+	// the average of all.
 	Results []Result
 }
 
@@ -31,6 +33,25 @@ func (o *Output) Overall() *Result {
 		}
 	}
 	return &o.Results[0]
+}
+
+// Runs returns the runs one by one; of several that memtier didn't print none.
+func (o *Output) Runs() (runs []*Result) {
+	for i := range o.Results {
+		if r := &o.Results[i]; strings.HasPrefix(r.Title, "RUN #") || len(o.Results) == 1 && r.Averaged() == 1 {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+// Averaged returns of how many runs the result is the average: 1 if it is that of a run.
+func (r *Result) Averaged() int {
+	n := 1
+	if _, err := fmt.Sscanf(r.Title, "AGGREGATED AVERAGE RESULTS (%d runs)", &n); err != nil || n < 1 {
+		return 1
+	}
+	return n
 }
 
 // Result is one table of an output.

@@ -36,6 +36,7 @@ var (
 		{"bytes_read", Bytes, "bytes that the clients received"},
 		{"bytes_written", Bytes, "bytes that the clients sent"},
 		{"saturated", Ratio, "1 if the load generator, or the machine under it, was the limit, not what it measured"},
+		{"runs_averaged", Operations, "runs that an imported one is the average of"},
 		{"seconds_cpu", Seconds, "processor time used in the measured window, user and system"},
 		{"queue_length_mean", Operations, "mean number of requests in the queue"},
 		{"busy_workers_mean", Operations, "mean number of workers that serve a request"},

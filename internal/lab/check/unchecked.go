@@ -1,0 +1,88 @@
+package check
+
+import (
+	"slices"
+	"strings"
+
+	"mcmw/internal/lab/record"
+)
+
+// needs are the checks that a run may not have the measurements for. Those about middlewares are asked only of runs that have such.
+var needs = []struct {
+	code    string
+	can     func(record.Run, record.Manifest) bool
+	through bool // it is about middlewares
+}{
+	{InteractiveLaw, has(record.SourceClient, "throughput", "response_time_mean"), false},
+	{InteractiveLawInner, func(run record.Run, set record.Manifest) bool {
+		_, inRun := run.Value(record.SourcePath, "round_trip_time_mean")
+		_, inSet := record.Find(set.Path, record.SourcePath, "round_trip_time_mean")
+		return (inRun || inSet) && has(record.SourceMiddleware, "throughput", "response_time_mean")(run, set)
+	}, true},
+	{LittleQueue, has(record.SourceMiddleware, "throughput", "stage_queue_mean", "queue_length_mean"), true},
+	{StageSum, has(record.SourceMiddleware, slices.Concat([]string{"response_time_mean"}, record.Stages)...), true},
+	{FlowClient, has(record.SourceMiddleware, "throughput"), true},
+	{FlowServers, func(run record.Run, _ record.Manifest) bool {
+		return slices.ContainsFunc(run.Results, func(v record.Value) bool {
+			return strings.HasPrefix(v.Source, record.SourceServer) && v.Metric == "throughput"
+		})
+	}, true},
+	{NotStationary, steady, false},
+	{WindowVariation, steady, false},
+	{GeneratorSaturated, has(record.SourceClient, "saturated"), false},
+	{OtherLoad, func(run record.Run, set record.Manifest) bool { _, ok := ForeignLoad(run, set); return ok }, false},
+	{Misses, has(record.SourceClient, "hits", "misses"), false},
+	{Errors, has(record.SourceClient, "errors"), false},
+}
+
+// has returns whether a run has metrics of a source.
+func has(source string, metrics ...string) func(record.Run, record.Manifest) bool {
+	return func(run record.Run, _ record.Manifest) bool {
+		return !slices.ContainsFunc(metrics, func(m string) bool { _, ok := run.Value(source, m); return !ok })
+	}
+}
+
+// steady reports whether a run has the windows of a load that was meant to be steady.
+func steady(run record.Run, _ record.Manifest) bool {
+	_, windows := series(run, "throughput")
+	return len(windows) >= minWindows || !steadyRate(run)
+}
+
+// Unchecked returns the codes of the checks that a run doesn't have the measurements for. Its windows and host samples must be there.
+func Unchecked(run record.Run, set record.Manifest) (codes []string) {
+	_, through := run.Value(record.SourceMiddleware, "throughput")
+	for _, n := range needs {
+		if (through || !n.through) && !n.can(run, set) {
+			codes = append(codes, n.code)
+		}
+	}
+	return codes
+}
+
+// RecordUnchecked returns the checks that no run of a record has the measurements for: those of one complete run of each point are looked at.
+func RecordUnchecked(r *record.Record, runs []record.Run) (codes []string, err error) {
+	first := true
+	for _, point := range record.Points(runs) {
+		complete := point.Complete()
+		if len(complete) == 0 {
+			continue
+		}
+		run := complete[0]
+		if run.Windows, err = r.Windows(run.ID); err != nil {
+			return nil, err
+		}
+		if run.HostSamples, err = r.HostSamples(run.ID); err != nil {
+			return nil, err
+		}
+		found := Unchecked(run, r.Manifest())
+		if first {
+			codes, first = found, false
+		} else {
+			codes = slices.DeleteFunc(codes, func(c string) bool { return !slices.Contains(found, c) })
+		}
+		if len(codes) == 0 {
+			break
+		}
+	}
+	return codes, nil
+}
