@@ -54,6 +54,17 @@ func (r *rendezvous) appendTo(dst []int, hash uint64, n int) []int {
 	return dst
 }
 
+// covers reports whether is is true of at least one of any n servers: each n of them hold some key.
+func (r *rendezvous) covers(is func(server int) bool, n int) bool {
+	without := 0
+	for i := range r.seeds {
+		if !is(i) {
+			without++
+		}
+	}
+	return without < n
+}
+
 // below returns the server that comes next after the server last with its score, in the order of falling scores; of equal
 // scores the server listed first comes first.
 func (r *rendezvous) below(hash uint64, score float64, last int) (next int, nextScore float64) {

@@ -169,6 +169,9 @@ func (r *Router) Covers(is func(server int) bool) bool {
 	if len(r.servers) == 1 {
 		return is(0)
 	}
+	if r.rendezvous != nil {
+		return r.rendezvous.covers(is, r.n)
+	}
 	for holders := range slices.Chunk(r.ring.table, r.n) {
 		if !slices.ContainsFunc(holders, func(s uint16) bool { return is(int(s)) }) {
 			return false

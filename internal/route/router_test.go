@@ -277,3 +277,20 @@ func BenchmarkReplicas(b *testing.B) {
 		})
 	}
 }
+
+// What Covers says of all keys is what some thousands of them show.
+func TestEveryKeyHasAHolderUntilAllHoldersOfSomeKeyAreAway(t *testing.T) {
+	for _, ring := range rings {
+		for _, replicas := range []int{1, 2, 4} {
+			r := router(t, cluster(4), Options{Replicas: replicas, Ring: ring, Hash: hashOf(ring)})
+			for away := range 1 << 4 {
+				is := func(server int) bool { return away>>server&1 == 0 }
+				want := true
+				for _, key := range keys(2000) {
+					want = want && slices.ContainsFunc(r.Replicas(key, nil), is)
+				}
+				require.Equal(t, want, r.Covers(is), "ring %s, %d replicas, servers away %04b", ring, replicas, away)
+			}
+		}
+	}
+}
