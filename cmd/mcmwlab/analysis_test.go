@@ -18,12 +18,12 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-var update = flag.Bool("update", false, "write the outputs of the commands into docs/analysis.md")
+var update = flag.Bool("update", false, "write the outputs of the commands into docs/results/analysis.md")
 
 // The page shows commands as "    $ mcmwlab ...", with their output below, both indented.
 func TestTheOutputsInTheDocumentationAreThoseOfTheCommands(t *testing.T) {
 	t.Chdir("../..")
-	const page, prompt, indent = "docs/analysis.md", "    $ mcmwlab ", "    "
+	const page, prompt, indent = "docs/results/analysis.md", "    $ mcmwlab ", "    "
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	var made strings.Builder
