@@ -20,6 +20,9 @@ import (
 type Conn struct {
 	// Out collects the round's requests.
 	Out wire.Gather
+	// Until is when Connect gives up waiting for a connection, ns as stats.Now; 0: when connecting has failed. What is under way
+	// then goes on, for the next Connect.
+	Until int64
 
 	// Static after construction.
 	server *Server
@@ -35,6 +38,9 @@ type Conn struct {
 	// are complete. Growing replaces the array, and complete replies keep the old one.
 	in              []byte
 	start, pos, end int
+
+	// dialling: the goroutine that makes a connection -> the worker; capacity 1; nil if there is none. There is no sock then.
+	dialling chan dialled
 
 	// writing: the goroutine that writes what the socket did not take at once -> the worker; nil if there is none.
 	writing chan error
@@ -84,19 +90,24 @@ func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func
 		return nil // in use: requests of the round are waiting to be sent
 	}
 	if c.server.Down() {
-		c.Close()
+		if c.sock != nil {
+			c.Close()
+		}
 		return c.Refuse()
 	}
 	now := stats.Now()
 	move := c.server.moves.Load()
+	if c.dialling != nil && move != c.move {
+		c.Close()
+	}
 	if c.sock != nil {
 		if move == c.move && (now-c.lastUse < checkIdle || !c.sock.Closed()) {
 			return nil
 		}
 		c.Close()
 	}
-	sock, err := c.dial(ctx, patience, stalled)
 	c.move = move
+	sock, err := c.dial(ctx, patience, stalled)
 	if err != nil {
 		err = plain(err)
 		c.server.Failed(err)
@@ -109,31 +120,46 @@ func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func
 	return nil
 }
 
-// dial connects, and calls stalled when that takes longer than patience.
-func (c *Conn) dial(ctx context.Context, patience time.Duration, stalled func()) (*wire.Socket, error) {
-	if patience <= 0 {
-		return c.server.Dial(ctx)
-	}
-	type dialled struct {
-		sock *wire.Socket
-		err  error
-	}
-	done := make(chan dialled, 1)
-	go func() {
-		sock, err := c.server.Dial(ctx)
-		done <- dialled{sock, err}
-	}()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case d := <-done:
-		return d.sock, d.err
-	case <-timer.C:
-	}
-	stalled()
-	d := <-done
-	return d.sock, d.err
+// dialled is the end of connecting.
+type dialled struct {
+	sock *wire.Socket
+	err  error
 }
+
+// dial connects until Until, and calls stalled when that takes longer than patience.
+func (c *Conn) dial(ctx context.Context, patience time.Duration, stalled func()) (*wire.Socket, error) {
+	if c.dialling == nil {
+		if patience <= 0 && c.Until == 0 {
+			return c.server.Dial(ctx)
+		}
+		done := make(chan dialled, 1)
+		c.dialling = done
+		go func() {
+			sock, err := c.server.Dial(ctx)
+			done <- dialled{sock, err}
+		}()
+	}
+	var late, over <-chan time.Time
+	if patience > 0 {
+		late = time.After(patience)
+	}
+	if c.Until != 0 {
+		over = time.After(time.Duration(c.Until - stats.Now()))
+	}
+	for {
+		select {
+		case d := <-c.dialling:
+			c.dialling = nil
+			return d.sock, d.err
+		case <-late:
+			stalled()
+		case <-over:
+			return nil, errConnectTimeout
+		}
+	}
+}
+
+var errConnectTimeout = errors.New("connection timed out")
 
 // plain strips what net adds around an error: addresses and operation names say nothing to a client that the server's
 // name doesn't.
@@ -150,7 +176,7 @@ func plain(err error) error {
 	}
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
-		return errors.New("connection timed out")
+		return errConnectTimeout
 	}
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
@@ -193,18 +219,33 @@ func (c *Conn) Reply() []byte {
 func (c *Conn) Parsed() int { return c.pos - c.start }
 
 // Fill waits for bytes and reads them behind the unparsed ones. need is the number of unparsed bytes that are known to be
-// coming, 0 if unknown. It waits until deadline, ns as stats.Now; arrived is false if nothing came until then.
+// coming, 0 if unknown. It waits until deadline, ns as stats.Now; arrived is false if nothing came until then, or, if it is over, has
+// come by now.
 func (c *Conn) Fill(need int, deadline int64) (arrived bool, failure *Error) {
 	c.makeRoom(need)
+	over := false
 	// Moving a deadline costs a timer operation. One that is a little too early is left where it is.
 	if c.deadline > deadline || c.deadline < deadline-c.slack {
-		c.deadline = deadline
-		if err := c.sock.SetReadDeadline(time.Now().Add(time.Duration(deadline - stats.Now()))); err != nil {
-			return false, c.fail(stats.ReasonOther, plain(err))
+		left := time.Duration(deadline - stats.Now())
+		if left > 0 {
+			c.deadline = deadline
+			if err := c.sock.SetReadDeadline(time.Now().Add(left)); err != nil {
+				return false, c.fail(stats.ReasonOther, plain(err))
+			}
+		} else {
+			over = true
 		}
 	}
-	n, err := c.sock.Read(c.in[c.end:])
+	var n int
+	var err error
+	if over {
+		n, err = c.sock.ReadNow(c.in[c.end:])
+	} else {
+		n, err = c.sock.Read(c.in[c.end:])
+	}
 	switch {
+	case err == nil && n == 0:
+		return false, nil
 	case err == nil:
 		c.end += n
 		return true, nil
@@ -275,6 +316,14 @@ func (c *Conn) Retire() {
 // Close closes the connection, if there is one; the next Connect makes a new one. Requests that are not sent yet are not
 // sent later: the server might be clean of what it missed by then, and would get an old write.
 func (c *Conn) Close() {
+	if dialling := c.dialling; dialling != nil {
+		c.dialling = nil
+		go func() {
+			if d := <-dialling; d.err == nil {
+				_ = d.sock.Close()
+			}
+		}()
+	}
 	if c.sock == nil {
 		return
 	}

@@ -280,7 +280,7 @@ var Options = []Option{
 	{
 		Name: "timeout", Default: formatDuration(middleware.DefaultTimeout), Group: groupTimes,
 		kind: duration{func(c *Config) *time.Duration { return &c.Timeout }, time.Millisecond, maxTime},
-		Help: "how long to wait for a server's reply",
+		Help: "how long a request may take; the servers get at least three quarters of it, whatever it waited in the queue",
 	},
 	{
 		Name: "stall-after", Default: formatDuration(middleware.DefaultStallAfter), Group: groupTimes,

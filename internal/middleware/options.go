@@ -48,7 +48,7 @@ type Options struct {
 	MissedMemory int
 	// GetErrorMiss answers a read that no server could answer with a miss instead of an error.
 	GetErrorMiss bool
-	// Timeout is how long a worker waits for the replies a request needs; 0 means DefaultTimeout. A read that can be
+	// Timeout is how long a request may take when servers do not answer; 0 means DefaultTimeout. A read that can be
 	// answered by several servers is tried on a second after half of it.
 	Timeout time.Duration
 	// StallAfter is how long a server may owe a reply before requests that don't need it stop waiting for it: it is suspect

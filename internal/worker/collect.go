@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -23,12 +24,33 @@ type item struct {
 // otherwise every call has its reply then.
 func (w *Worker) collect(hasty bool) {
 	w.sortServers()
-	for _, s := range w.order {
-		if w.collectFrom(s, hasty) {
-			w.stalled(s)
-			w.abandon(s)
+	if hasty && w.options.StallAfter > 0 {
+		for _, s := range w.order {
+			if w.collectFrom(s, w.options.StallAfter) {
+				w.stalled(s)
+				w.abandon(s)
+			}
+		}
+		return
+	}
+	// In turns: whoever sends a long reply meanwhile must not wait until the others' time is over.
+	turn := w.oneTurn()
+	for left := len(w.order); left > 0; {
+		left = 0
+		for _, s := range w.order {
+			if len(w.waiting(s)) > 0 && w.collectFrom(s, turn) {
+				left++
+			}
 		}
 	}
+}
+
+// oneTurn returns how long a worker waits for one server before it looks at another.
+func (w *Worker) oneTurn() time.Duration {
+	if w.options.StallAfter > 0 {
+		return w.options.StallAfter
+	}
+	return w.options.Timeout / 16
 }
 
 // abandon gives the reads that wait for server s, which stalls, to other servers that can answer them. If nothing else waits
@@ -65,9 +87,8 @@ func (w *Worker) giveUp(s int) {
 	w.fifo[s], w.head[s] = w.fifo[s][:0], 0
 }
 
-// collectFrom reads the replies of server s. hasty: it does not wait for the deadline of a server that stalls, but returns
-// true.
-func (w *Worker) collectFrom(s int, hasty bool) (stalled bool) {
+// collectFrom reads the replies of server s, until its deadline. It returns true if before that nothing comes for as long as patience.
+func (w *Worker) collectFrom(s int, patience time.Duration) (stalled bool) {
 	conn := w.conns[s]
 	until, waited, now, calls := int64(0), w.sent, stats.Now(), int64(len(w.waiting(s)))
 	for len(w.waiting(s)) > 0 {
@@ -78,10 +99,7 @@ func (w *Worker) collectFrom(s int, hasty bool) (stalled bool) {
 			if until == 0 {
 				until = w.deadline(s)
 			}
-			wait := until
-			if hasty && w.options.StallAfter > 0 {
-				wait = min(until, waited+int64(w.options.StallAfter))
-			}
+			wait := min(until, waited+int64(patience))
 			var arrived bool
 			arrived, err = conn.Fill(need, wait)
 			now = stats.Now()
@@ -137,28 +155,46 @@ func (w *Worker) measures() bool { return w.options.Router.Read() == route.ReadL
 // waiting returns the calls that wait for a reply of server s.
 func (w *Worker) waiting(s int) []int32 { return w.fifo[s][w.head[s]:] }
 
-// deadline returns until when to wait for server s, ns: the timeout counts from when the requests were sent. If all that
-// wait are reads of which other servers have copies, half of it is left for asking those. A server that is read after
-// another took all of the time gets a quarter, for what it has answered long since. What has waited on a detour before gets
-// less, so that it is answered in time.
+// deadline returns until when to wait for server s, ns. Some of the time is kept for what has to follow if it does not answer: half, if
+// all that wait are reads of which other servers have copies, to ask those; a little behind a write of several servers, to copy
+// or repair.
 func (w *Worker) deadline(s int) int64 {
 	timeout := int64(w.options.Timeout)
-	allowed := timeout / 2
+	end, keep, movable := int64(math.MaxInt64), int64(0), true
 	for _, n := range w.waiting(s) {
 		r := &w.requests[w.calls[n].request]
-		if w.options.Router.N() == 1 || r.step != stepSend || !r.readsOnly() {
-			allowed = timeout
-			break
+		end = min(end, w.end(r))
+		switch {
+		case w.options.Router.N() == 1, r.step == stepRepair:
+			movable = false
+		case r.readsOnly():
+			movable = movable && r.retries < w.options.Router.N()-1
+		case r.step == stepCompare:
+			movable, keep = false, timeout/4
+		default:
+			movable, keep = false, max(keep, timeout/reserve)
+		}
+		if w.options.Router.N() == 1 && !w.patient {
+			break // they have one end
 		}
 	}
+	if movable {
+		return w.flushed + max(0, end-w.flushed)/2
+	}
+	return end - keep
+}
+
+// reserve is the part of the timeout that is kept for what follows upon a failure: an eighth.
+const reserve = 8
+
+// end returns when the time that r may take is over, ns. It counts from when its client had sent it. But waiting for a worker and for
+// the locks is not the servers' fault: they get three quarters of the timeout at least, on a detour what is kept for others' failures.
+func (w *Worker) end(r *pending) int64 {
+	timeout := int64(w.options.Timeout)
 	if w.patient {
-		earliest := w.sent
-		for _, n := range w.waiting(s) {
-			earliest = min(earliest, w.requests[w.calls[n].request].Enqueued)
-		}
-		return max(earliest+allowed, stats.Now()+timeout/20)
+		return max(r.Created, w.began-timeout+timeout/reserve) + timeout
 	}
-	return max(w.sent+allowed, stats.Now()+timeout/4)
+	return max(w.earliest, w.began-timeout/4) + timeout
 }
 
 var errUnexpected = errors.New("a reply that does not fit the request")

@@ -120,9 +120,9 @@ func (w *Worker) awaitReadable(ctx context.Context, i int32) {
 	}
 }
 
-// untilExpiry returns how much of the time that r may take is left.
+// untilExpiry returns for how long r may go on waiting until there is too little left of its time to ask a server in trouble.
 func (w *Worker) untilExpiry(r *pending) time.Duration {
-	return w.options.Timeout - time.Duration(stats.Now()-r.Enqueued)
+	return w.options.Timeout - w.options.Timeout/reserve - time.Duration(stats.Now()-r.Created)
 }
 
 // expire ends the patience with a request that has waited on a detour for as long as it may take: where its keys have other

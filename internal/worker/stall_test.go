@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,5 +192,57 @@ func TestAWriteThatWaitsInVainForAStalledReplicaIsAnsweredByTheOthers(t *testing
 			}
 			servers[1].Thaw()
 		})
+	}
+}
+
+// Also of the first requests that find the servers stalled, of those that need several, and of those that come behind others on their
+// connection.
+func TestWithAllServersStalledARequestTakesNoLongerThanTheTimeout(t *testing.T) {
+	requests := []string{
+		"get a\r\n", "get a b c d e f g h\r\n", "gets a\r\n", "gat 0 b\r\n", "mg c v\r\n", "get a\r\nget b\r\n",
+		"set d 0 0 1\r\nx\r\n", "cas e 0 0 1 7\r\nx\r\n", "incr f 1\r\n", "ms g 1\r\nx\r\n", "ma h\r\n", "touch i 0\r\n", "delete j\r\n",
+	}
+	for name, o := range arrangements {
+		for _, copies := range []int{1, 0} {
+			t.Run(fmt.Sprintf("%s, replicas %d", name, copies), func(t *testing.T) {
+				t.Parallel()
+				o.Timeout, o.StallAfter, o.FailureLimit = 4*time.Second, 50*time.Millisecond, 1<<20
+				o.Placement.Replicas, o.Sharded = copies, true
+				m, servers := replicas(t, 3, o)
+				for _, s := range servers {
+					s.Freeze()
+					defer s.Thaw()
+				}
+				var waiting []*client
+				for i := range 2 * len(requests) {
+					c := dial(t, m.Addrs()[0].String())
+					waiting = append(waiting, c)
+					c.ask(requests[i%len(requests)], 0)
+				}
+				// What is slow to run here is so for the timer, too.
+				over := time.After(o.Timeout + o.Timeout/8)
+				answered := make(chan string)
+				go func() {
+					defer close(answered)
+					for i, c := range waiting {
+						for range strings.Count(requests[i%len(requests)], "\r\nget") {
+							c.ask("", 1)
+						}
+						answered <- c.ask("", 1)
+					}
+				}()
+				for n := 0; ; n++ {
+					select {
+					case reply, ok := <-answered:
+						if !ok {
+							return
+						}
+						assert.Contains(t, reply, "SERVER_ERROR ")
+					case <-over:
+						require.Fail(t, "longer than the timeout", "%d of %d requests, of which the next is %q", len(waiting)-n, len(waiting), requests[n%len(requests)])
+					}
+				}
+			})
+		}
 	}
 }

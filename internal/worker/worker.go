@@ -33,7 +33,7 @@ type Options struct {
 	Servers []*backend.Server // in the router's order
 	Sharded bool              // split multi-gets over all servers that hold their keys
 	Depth   int               // requests a worker takes at a time
-	Timeout time.Duration     // for the replies a request needs
+	Timeout time.Duration     // of a request: see Worker.end
 	// StallAfter is how long a server may owe a reply before who can goes another way; 0: as long as Timeout.
 	StallAfter time.Duration
 	// Entrance is told when a batch leaves the lanes.
@@ -80,7 +80,10 @@ type Worker struct {
 
 	// The round. All slices keep their memory from round to round.
 	dequeued int64 // ns
+	earliest int64 // when the first of the requests was created, ns
+	began    int64 // when the first of the requests had the locks it needs, ns
 	sent     int64 // ns
+	flushed  int64 // when the requests' present steps were sent, ns
 	parts    []part
 	requests []pending
 	calls    []call
@@ -165,10 +168,7 @@ func New(o Options, m Member) *Worker {
 		fifo: make([][]int32, len(o.Servers)), head: make([]int, len(o.Servers)), locks: make(map[uint32]stripe),
 		loads: make([]int64, len(o.Servers)), failed: make([]bool, len(o.Servers)),
 	}
-	patience := o.Timeout
-	if o.StallAfter > 0 {
-		patience = min(patience, o.StallAfter)
-	}
+	patience := w.oneTurn()
 	for i, s := range o.Servers {
 		w.all = append(w.all, i)
 		w.conns = append(w.conns, backend.NewConn(s, patience))
@@ -234,6 +234,7 @@ func (w *Worker) take(ctx context.Context) bool {
 		w.backlog = append(w.backlog, b)
 	}
 	w.dequeued = stats.Now()
+	w.earliest, w.began = w.dequeued, w.dequeued
 	w.record.Begin(w.dequeued)
 	for _, b := range w.backlog {
 		if len(w.requests) == w.options.Depth {
@@ -269,6 +270,7 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 		if r.Command == protocol.Meta && r.NumKeys > 0 {
 			w.requests[i].meta = protocol.ParseMeta(&r.Request, nil)
 		}
+		w.earliest = min(w.earliest, r.Created)
 		answered := w.expire(i)
 		if w.patient && !answered {
 			w.awaitReadable(ctx, i)
@@ -276,6 +278,9 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 		if !answered && (w.detour(b, i) || !w.admit(b, i)) {
 			w.requests = w.requests[:i]
 			break
+		}
+		if i == 0 && w.options.Router.N() > 1 {
+			w.began = stats.Now()
 		}
 		b.Next++
 		r.Dequeued = w.dequeued
@@ -305,6 +310,7 @@ func (w *Worker) leaveFor(b *request.Batch) {
 func (w *Worker) serve(ctx context.Context) {
 	w.flush()
 	w.sent = stats.Now()
+	w.flushed = w.sent
 	for i := range w.requests {
 		r := &w.requests[i]
 		r.Sent, r.Received = w.sent, w.sent
@@ -343,6 +349,7 @@ func (w *Worker) further(ctx context.Context) {
 			}
 		}
 		w.flush()
+		w.flushed = stats.Now()
 		for _, i := range again {
 			w.arrived(i)
 		}
