@@ -302,8 +302,8 @@ func (c *Conn) EndRound(now int64) *Error {
 	return nil
 }
 
-// Retire gives up a connection on which writes are under way: the server is clean of what it missed only once these have
-// taken effect, or can't any more, which its prober sees to. That they are missed must be noted afterwards.
+// Retire gives up a connection on which writes are under way and leaves it to the server's prober, which waits until these writes have
+// taken effect or cannot any more: only then may the keys be deleted. The caller notes them as missed afterwards.
 func (c *Conn) Retire() {
 	// What is still being written is not to arrive at all.
 	if c.sock == nil || c.writing != nil || c.sock.CloseWrite() != nil || !c.server.retire(c.sock) {

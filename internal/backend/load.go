@@ -8,7 +8,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// work measures how much a server has to do, for reads that go where least is. Any goroutine may use it.
+// work measures the load of a server, for least-busy reads. Any goroutine may use it.
 type work struct {
 	// outstanding is the number of calls that workers have planned for the server and that are not answered.
 	outstanding atomic.Int64
@@ -20,8 +20,8 @@ type work struct {
 	progress atomic.Int64
 }
 
-// costHalves is the time in which a cost that is not measured again counts half, ns: a server that nobody asks because it
-// was slow is tried again.
+// costHalves is the half-life of a cost that is not measured again, ns: a server that is not asked because it was slow is tried
+// again.
 const costHalves = int64(time.Second)
 
 // Begin counts a call that is sent at now, ns as stats.Now.

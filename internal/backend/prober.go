@@ -23,7 +23,7 @@ const (
 	// second probe stays down.
 	readmitAfter = 3
 	// cleanAfter is the same for one that is stale: by the second answer it has served what it had got before the first, so
-	// that no write which was given up comes behind its deletion.
+	// no abandoned write arrives after the deletion of its key.
 	cleanAfter = 2
 	// invalidateBatch is the number of deletions sent before their replies are read, invalidateBytes how long they may be: one
 	// TLS record, for the reason that wire has to keep requests whole in it.

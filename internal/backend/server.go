@@ -24,10 +24,10 @@ type Options struct {
 	FailureLimit int
 	// Rejoin says what happens to what a server missed before it may serve reads again.
 	Rejoin Rejoin
-	// MissedMemory bounds what is remembered of the writes that a server missed, bytes; beyond it the server is flushed.
+	// MissedMemory bounds the memory for the keys whose writes a server missed, bytes; a server that missed more is flushed.
 	MissedMemory int
-	// Troubled counts the servers of a middleware that are stale or suspect: while it is 0, no request needs to be looked at
-	// for whether one of its servers is. Shared by the servers; required.
+	// Troubled counts the servers of a middleware that are stale or suspect: while it is 0, requests need not be checked for
+	// such a server. Shared by the servers; required.
 	Troubled *atomic.Int32
 	Access
 	Log *slog.Logger
@@ -61,7 +61,7 @@ type Server struct {
 	options  atomic.Pointer[Options]
 	state    atomic.Int32
 	failures atomic.Int32 // consecutive
-	// suspect: it owes a reply for so long that who can goes another way; until it answers or is down.
+	// suspect: it has owed a reply for so long that requests which can use another server do; until it answers or is down.
 	suspect atomic.Bool
 	// moves counts the changes of addr: a connection made before the last one is of no use.
 	moves atomic.Int32
@@ -134,7 +134,7 @@ func (s *Server) Move(addr string) {
 	s.MissedAll(errors.New("moved to " + addr))
 }
 
-// Remove ends what the server counts for among the others.
+// Remove takes the server out of the count of troubled servers: it has left the middleware.
 func (s *Server) Remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +176,7 @@ func (s *Server) wakeProber() {
 	}
 }
 
-// trouble keeps Options.Troubled; mu is held.
+// trouble updates Options.Troubled; mu is held.
 func (s *Server) trouble(troubled bool) {
 	if troubled == s.troubled {
 		return
@@ -274,8 +274,8 @@ func (s *Server) MissedAll(err error) {
 	}
 }
 
-// LeaveBehind notes that key is written on other servers, which hold it now, while this one may have its value of before:
-// nobody asks it for the key until it holds it again.
+// LeaveBehind notes that key was written on the servers that hold it now, while this one may still have the value from before. Nobody
+// reads the key here until this server holds it again.
 func (s *Server) LeaveBehind(key []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

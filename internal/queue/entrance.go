@@ -6,8 +6,7 @@ import (
 	"mcmw/internal/request"
 )
 
-// Entrance is where batches come in: into the lanes that are served now, which can be exchanged for others while clients
-// are connected.
+// Entrance puts batches into the lanes that are served now, which can be exchanged for others while clients are connected.
 type Entrance struct {
 	// served is held, shared, for every batch from Put to Leave. Who holds it alone knows that no batch is with the lanes
 	// or their workers.
@@ -34,8 +33,7 @@ func (e *Entrance) TryPut(b *request.Batch) bool {
 	return false
 }
 
-// Leave says that a batch that was Put is with the lanes and their workers no more: it is answered, or goes on with its
-// client, which will Put it again.
+// Leave says that a batch that was Put has left the lanes and their workers: it is answered, or its client will Put it again.
 func (e *Entrance) Leave() { e.served.RUnlock() }
 
 // Exchange waits until every batch has left and replaces the lanes by those that next returns; no batch comes in

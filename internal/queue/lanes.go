@@ -4,7 +4,7 @@ import "mcmw/internal/request"
 
 // Lanes are the queues before the workers: one that all share, or several, each served by workers of its own. A batch
 // stands in the queue of its next request; where the requests of a batch belong to several, it goes from one to the
-// other, so that the order within a connection stays what it is.
+// other, which keeps the order within a connection.
 type Lanes struct {
 	queues []*Queue
 	// choose sets the lane of every request of a batch; called by whoever puts it. nil: all are lane 0.

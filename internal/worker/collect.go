@@ -20,8 +20,8 @@ type item struct {
 }
 
 // collect reads the calls' replies, server by server, and answers clients as their requests complete. While it reads from
-// one server the others' replies wait in the kernel. hasty: one that stalls is left alone, for a later, patient collect;
-// otherwise every call has its reply then.
+// one server the others' replies wait in the kernel. hasty: a server that stalls is left for a later collect that is not
+// hasty; after that one every call has its reply.
 func (w *Worker) collect(hasty bool) {
 	w.sortServers()
 	if hasty && w.options.StallAfter > 0 {
@@ -53,8 +53,8 @@ func (w *Worker) oneTurn() time.Duration {
 	return w.options.Timeout / 16
 }
 
-// abandon gives the reads that wait for server s, which stalls, to other servers that can answer them. If nothing else waits
-// for it, the connection is given up.
+// abandon retries the reads that wait for server s, which stalls, on other servers that can answer them. If nothing else waits for s,
+// its connection is closed.
 func (w *Worker) abandon(s int) {
 	needed := false
 	stalled := w.conns[s].Stalled()
@@ -74,7 +74,7 @@ func (w *Worker) abandon(s int) {
 	}
 }
 
-// movable reports whether r is a read that can be asked of another server now. A gat is a write, and a cas the first server's.
+// movable reports whether r is a read that another server can answer now. A gat writes, and only the first server knows the cas.
 func (r *pending) movable() bool { return r.reads() && !r.readsFirst() }
 
 // giveUp closes the connection to server s, for which no call waits that has not failed.
@@ -124,12 +124,11 @@ func (w *Worker) collectFrom(s int, patience time.Duration) (stalled bool) {
 	return false
 }
 
-// hadWaited is how long a read takes at most, ns, that found the reply there.
+// hadWaited is the longest that a read takes, ns, if the reply was there already.
 const hadWaited = int64(20 * time.Microsecond)
 
-// sortServers sets the order in which the servers' replies are read. The wait for one is in the times of those behind it:
-// so the first changes from round to round, and where reads go by what the servers have to do, whoever has least is
-// before the others.
+// sortServers sets the order in which the servers' replies are read. The time spent waiting for one server is counted for those read
+// after it; so the first server changes from round to round, and with least-busy reads the least loaded server is read first.
 func (w *Worker) sortServers() {
 	w.first = (w.first + 1) % len(w.conns)
 	w.order = w.order[:0]
@@ -221,7 +220,7 @@ func (w *Worker) parse(s int, conn *backend.Conn, now int64) (need int, failure 
 			continue
 		}
 		if c.failed {
-			conn.Reply() // nobody waits for it any more
+			conn.Reply() // its request has been answered already
 			w.options.Servers[s].End(now)
 			w.head[s]++
 			continue
@@ -282,7 +281,7 @@ func (w *Worker) acceptValue(c *call, key []byte, start, end int) bool {
 			continue
 		}
 		if c.failed {
-			return true // nobody waits for it any more
+			return true // its request has been answered already
 		}
 		if w.requests[c.request].keyCalls >= 0 {
 			c.note(w, item{start: int32(start), end: int32(end), ordinal: c.ordinal - 1})

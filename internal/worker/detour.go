@@ -11,13 +11,13 @@ import (
 )
 
 // A server that stalls must not hold up requests that don't need it. A worker that waits for one longer than
-// Options.StallAfter declares it suspect, passes on what it has not begun, and releases its slot of Options.Active to another
+// Options.StallAfter declares it suspect, passes the requests it has not begun to other workers, and releases its slot of Options.Active to another
 // (stalled). From then on requests that need the server are passed on to its detour (detour), a lane with one patient
 // worker of its own, until the server answers or is down. Reads that wait for a server to be clean of what it missed go
 // the same way.
 
-// detour passes the rest of b, of which requests[i] is next, on to another lane if that needs a server in trouble; false
-// means that it may be planned here.
+// detour redirects the rest of b, which begins with requests[i], if that request needs a server in trouble; false means that the
+// request can be planned here.
 func (w *Worker) detour(b *request.Batch, i int32) bool {
 	if w.patient || w.options.Troubled.Load() == 0 {
 		return false
@@ -125,8 +125,8 @@ func (w *Worker) untilExpiry(r *pending) time.Duration {
 	return w.options.Timeout - w.options.Timeout/reserve - time.Duration(stats.Now()-r.Created)
 }
 
-// expire ends the patience with a request that has waited on a detour for as long as it may take: where its keys have other
-// servers it is planned, and only the suspects fail it; otherwise it is answered here, and true returned.
+// expire looks at a request of a detour whose time is over. Where its keys have other servers it is planned, and only its calls to
+// suspects fail; otherwise it is answered here, and expire returns true.
 func (w *Worker) expire(i int32) (answered bool) {
 	r := &w.requests[i]
 	if !w.patient || w.untilExpiry(r) > 0 || (r.Answer != "" && !r.HasEffect()) {
@@ -147,8 +147,8 @@ func (w *Worker) expire(i int32) (answered bool) {
 	return true
 }
 
-// stalled is called once the worker has waited too long for server s: who can goes another way from now on, the requests
-// that the round has not begun go to others, and so does the worker's place.
+// stalled is called when the worker has waited too long for server s. It declares the server suspect, so that requests which can use
+// another server do; passes the requests that the round has not begun to other workers; and releases the worker's slot.
 func (w *Worker) stalled(s int) {
 	w.options.Servers[s].Suspect()
 	w.passOn()
@@ -166,7 +166,7 @@ func (w *Worker) stalled(s int) {
 	}
 }
 
-// passOn leaves to others what the worker would serve in its next round.
+// passOn gives other workers what this one would serve in its next round.
 func (w *Worker) passOn() {
 	for _, b := range w.later {
 		w.options.Lanes.Pass(b)
@@ -175,7 +175,7 @@ func (w *Worker) passOn() {
 	w.later = w.later[:0]
 }
 
-// releaseDone gives the key lock of a write back that is through, before the round is.
+// releaseDone releases the key lock of a write that is done before the end of the round.
 func (w *Worker) releaseDone(r *pending) {
 	if r.left > 0 || !r.done || !r.locked {
 		return
@@ -184,7 +184,7 @@ func (w *Worker) releaseDone(r *pending) {
 	w.release(r.stripe)
 }
 
-// unpark ends what stalled began, at the end of the round.
+// unpark ends, with the round, the waiting that stalled began.
 func (w *Worker) unpark() {
 	if w.parked {
 		w.parked = false

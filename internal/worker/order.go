@@ -8,10 +8,10 @@ import (
 	"mcmw/internal/request"
 )
 
-// stripe is what a worker notes of a key lock it holds.
+// stripe is a key lock that the worker holds.
 type stripe struct {
 	writes int // of this round
-	// exclusive: a write of several steps is among them; no other write may be planned behind it.
+	// exclusive: one of them takes several steps, so no other write may be planned behind it.
 	exclusive bool
 }
 
@@ -20,7 +20,7 @@ type stripe struct {
 // round; otherwise false means that the request has to be served in the next, or on the detour of the server that the
 // lock's holder waits for.
 //
-// What names a key that an earlier request of the part reads is for the next round, too. A read may have to be asked of another
+// A request that names a key which an earlier request of the part reads waits for the next round, too. A read may have to be asked of another
 // server (planRetry), and would then come behind what follows it in the round: a later read could miss a write of
 // another client that it has seen, and it could see what a later write of its own client has done.
 func (w *Worker) admit(b *request.Batch, i int32) bool {
@@ -107,7 +107,7 @@ func (w *Worker) admitWrite(b *request.Batch, i int32) bool {
 func (w *Worker) admitRead(b *request.Batch, i int32) bool {
 	for _, s := range w.stripes {
 		if !w.options.Locks.Held(s, w.owner) {
-			// A write of several steps of this round is on some of the servers only.
+			// A write of this round that takes several steps has reached only some of the servers.
 			if w.locks[s].exclusive {
 				return false
 			}
@@ -166,7 +166,7 @@ func (w *Worker) admitAll(b *request.Batch, i int32, stripes []uint32) bool {
 	return true
 }
 
-// release takes back one write's claim on stripe s.
+// release ends one write's use of stripe s, and unlocks it after the last.
 func (w *Worker) release(s uint32) {
 	held := w.locks[s]
 	held.writes--
@@ -178,7 +178,7 @@ func (w *Worker) release(s uint32) {
 	w.options.Locks.Unlock(s)
 }
 
-// unlock gives all stripes back at the end of the round.
+// unlock unlocks all stripes at the end of the round.
 func (w *Worker) unlock() {
 	for s := range w.locks {
 		w.options.Locks.Unlock(s)

@@ -61,7 +61,7 @@ func (w *Worker) plan(ctx context.Context, i int32) (barrier bool) {
 	return false
 }
 
-// changes reports whether r may leave other values of its key than there were.
+// changes reports whether r may change the value of its key.
 func (r *pending) changes() bool {
 	if r.Command == protocol.Meta {
 		return r.NumKeys > 0 && r.meta.Writes()
@@ -69,7 +69,7 @@ func (r *pending) changes() bool {
 	return r.Command.IsKeyed() && !r.Command.IsRetrieval() && (r.Answer == "" || r.HasEffect())
 }
 
-// leaveBehind tells the servers that held key before, and don't now, that it is written.
+// leaveBehind tells the servers that held key under a previous placement, and do not now, that it is written.
 func (w *Worker) leaveBehind(key []byte) {
 	holders := w.options.Router.Replicas(key, w.holders[:0])
 	var room [16]int

@@ -125,8 +125,7 @@ func nextWord(s []byte) (word, rest []byte) {
 	return bytes.TrimLeft(s[:end], " "), s[end:]
 }
 
-// planByPlacement asks for every key where it is to be read: one call per server, in the request's order; more for a long
-// gat.
+// planByPlacement plans one call per server for the keys that are read there, in the order of the request; more for a long gat.
 func (w *Worker) planByPlacement(ctx context.Context, i int32) {
 	r := &w.requests[i]
 	base := len(w.keyCalls)
@@ -216,7 +215,7 @@ func (w *Worker) sendLine(ctx context.Context, i int32, s, start, keys int) {
 	}
 }
 
-// planTouches gives the copies of a gat's keys on the servers it does not read from the same expiry.
+// planTouches sets the expiry of a gat's keys on the replicas that it does not read.
 func (w *Worker) planTouches(ctx context.Context, i int32) {
 	r := &w.requests[i]
 	for rest := r.Keys; len(rest) > 0; {

@@ -9,7 +9,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// settle decides how a request goes on whose step is done: true means that it needs another, which planStep plans.
+// settle is called when all calls of a request's step have their replies. It returns true if the request needs a further step, which
+// planStep plans.
 func (w *Worker) settle(r *pending) (again bool) {
 	switch r.step {
 	case stepSend, stepRetry:
@@ -43,8 +44,8 @@ func (w *Worker) settle(r *pending) (again bool) {
 	return false
 }
 
-// retries reports whether r is a read that a server failed and another may answer, which was not asked yet; or the same one,
-// if it closed the connection, as a server that was restarted does.
+// retries reports whether r is a failed read that can be retried: on a server that was not asked yet, or on the same one if it closed
+// the connection, as a server that was restarted does.
 func (w *Worker) retries(r *pending) bool {
 	if r.Answer != "" || !r.readsOnly() || r.retries >= max(1, w.options.Router.N()-1) {
 		return false
@@ -58,8 +59,7 @@ func (w *Worker) retries(r *pending) bool {
 	return false
 }
 
-// readsOnly reports whether r can be asked of another server without doing anything twice that matters; a gat touches
-// twice.
+// readsOnly reports whether r may be repeated on another server without harm. A gat may: it touches twice.
 func (r *pending) readsOnly() bool {
 	return r.Command.IsRetrieval() || (r.Command == protocol.Meta && r.NumKeys > 0 && !r.meta.Writes())
 }
@@ -78,8 +78,8 @@ func (r *pending) replicated() bool {
 	return (r.Command.IsKeyed() && !r.Command.IsRetrieval()) || (r.Command == protocol.Meta && r.meta.Writes())
 }
 
-// decide compares the replicas' answers and chooses the client's. first, unless negative, is the call of the replica that
-// answered in an earlier step. It returns true if replicas have to be repaired.
+// decide compares the replicas' answers and chooses the one that the client gets. first, unless negative, is the call of the replica
+// that answered in an earlier step. It returns true if replicas have to be repaired.
 func (w *Worker) decide(r *pending, first int32) (repair bool) {
 	w.answers, w.answered = w.answers[:0], w.answered[:0]
 	if first >= 0 {
@@ -123,8 +123,8 @@ func (w *Worker) decide(r *pending, first int32) (repair bool) {
 		w.repairs[k] = int(w.calls[w.answered[w.repairs[k]]].server)
 	}
 	if w.locks[r.stripe].writes > 1 {
-		// Writes of this key that follow in the round were sent already: what a deletion removes on one replica must go on
-		// all.
+		// Later writes of this key in the round were sent already. Deleting on one replica could remove such a write there alone, so the
+		// key is deleted on all.
 		w.repairs = w.options.Router.Replicas(r.key(), w.repairs[:from])
 	}
 	r.step = stepRepair
@@ -135,7 +135,7 @@ func (w *Worker) decide(r *pending, first int32) (repair bool) {
 	return true
 }
 
-// preferDeleted lets a deletion be answered by a replica that had the key: it is gone on all of them now.
+// preferDeleted answers a deletion with the reply of a replica that had the key: it is gone on all of them now.
 func (r *pending) preferDeleted(w *Worker) {
 	if !r.deletes() || !notFound(&w.calls[r.chosen]) {
 		return

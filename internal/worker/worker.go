@@ -65,9 +65,9 @@ type Worker struct {
 	options      Options
 	queue        *queue.Queue
 	lane         int32 // of queue
-	home         int   // the server whose reads, or whose detour, the queue holds; -1: any
+	home         int   // the server whose reads, or whose detour, this lane serves; -1: none in particular
 	owner        int32 // of key locks: the worker's number, from 1
-	patient      bool  // serves a detour: it waits for servers and locks, others must not
+	patient      bool  // serves a detour: only such a worker waits for stalled servers and their locks
 	active       bool  // holds a slot of Options.Active; always true of a patient worker
 	parked       bool  // the round waits for a server that stalls
 	record       *stats.Worker
@@ -91,7 +91,7 @@ type Worker struct {
 	head     []int     // by server: the first in fifo that waits for its reply
 	items    []item
 	ready    []int32 // parts that are complete and not answered yet
-	followUp []int32 // requests whose step is done and that need another
+	followUp []int32 // requests whose step is done and which need another
 	arrivals int     // replies so far
 	locks    map[uint32]stripe
 	backlog  []*request.Batch // to be served before what is in the queue
@@ -125,7 +125,7 @@ type part struct {
 	rest        []byte
 }
 
-// pending is a request in service.
+// pending is a request that this round serves.
 type pending struct {
 	*request.Request
 	part        int32
@@ -138,19 +138,19 @@ type pending struct {
 	done        bool   // no further step follows
 	expired     bool   // there is no time left to wait for a suspect
 	step        step
-	// Of a read that is planned again: how often it was, and where the calls of the attempts before are, other requests' among
-	// them.
+	// Of a read that is retried: the number of retries, and the range of calls that holds those of earlier attempts, mixed with other
+	// requests'.
 	retries               int
 	retryFirst, retryLast int32
 	// chosen is the call whose reply is the client's; -1 while that is open.
 	chosen int32
 	// repair holds the servers that the repair step deletes the key on: repairs[repair:repairEnd].
 	repair, repairEnd int32
-	// text, if not empty, is the reply, whatever the calls bring.
+	// text, if not empty, is the reply, whatever the servers answer.
 	text string
 }
 
-// Member says which part in the pool a worker has.
+// Member is a worker's role in the pool.
 type Member struct {
 	Number int // from 0, of all workers that share Options.Locks
 	Lane   int
@@ -228,7 +228,7 @@ func (w *Worker) take(ctx context.Context) bool {
 			return false
 		}
 		if w.options.Depth > 1 {
-			// Readers that have something to put come first: what they bring is in this round, not in one of its own.
+			// Let readers that are ready enqueue first, so that this round serves their batches, too.
 			runtime.Gosched()
 		}
 		w.backlog = append(w.backlog, b)
@@ -297,7 +297,7 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 	w.parts = append(w.parts, part{batch: b, first: first, last: last, left: last - first})
 }
 
-// leaveFor puts the rest of b where its next request is served: in the worker's next round, or in another lane.
+// leaveFor hands the rest of b to whoever serves its next request: this worker's next round, or another lane.
 func (w *Worker) leaveFor(b *request.Batch) {
 	if b.Requests[b.Next].Lane == w.lane && w.active {
 		w.later = append(w.later, b)
@@ -369,7 +369,7 @@ func (w *Worker) flush() {
 	}
 }
 
-// endRound lets go of everything the round used.
+// endRound releases everything that the round used.
 func (w *Worker) endRound() {
 	now := stats.Now()
 	for s, c := range w.conns {
