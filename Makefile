@@ -4,13 +4,16 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats lab-quick lab-paper lab-paper-page lab-servers lab-servers-page chart image cluster-up cluster-down test-cluster docker clean
+.PHONY: help deps build demo test nightly check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats lab-quick lab-paper lab-paper-page lab-servers lab-servers-page chart image cluster-up cluster-down test-cluster docker clean
 
 # Tools, run by `go run` at exactly these versions.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-# How long `make fuzz` and `make test` run each fuzz target.
+# The modules besides the main one that lint looks at; those that need Prometheus and Kubernetes are looked at by `make nightly`.
+MODULES ?= internal/tools/dashboards test/chart
+
+# How long `make fuzz` and `make nightly` run each fuzz target.
 FUZZTIME ?= 60s
 # More flags for `mcmwlab bench`, such as BENCHFLAGS=--quick.
 BENCHFLAGS ?=
@@ -42,8 +45,13 @@ demo: ## show mcmw at work: three memcached, mcmw, load, and a live page
 	@$(MAKE) --no-print-directory build
 	bin/mcmw demo
 
-test: deps lint ## all tests: race detector, long behaviour tests, faults, fuzzing, Prometheus, the chart (some 40 minutes)
-	@FUZZTIME=$(FUZZTIME) .ci/test race long faults fuzz prometheus chart
+test: deps lint ## what a change must pass: lint, race detector, behaviour, fuzzing, the chart (under 10 minutes)
+	@.ci/test race others memory fuzz chart
+
+nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helms, a cluster (some 3 hours; as root)
+	@[ $$(id -u) -ne 0 ] || .ci/deps cluster
+	@$(MAKE) --no-print-directory lint MODULES="$(MODULES) test/prometheus test/cluster"
+	@.ci/test everything memory long faults soak fuzz-all dashboards prometheus charts cluster
 
 check: lint ## the quick round while working: lint and the short tests, without race detector
 	go test ./...
@@ -51,28 +59,21 @@ check: lint ## the quick round while working: lint and the short tests, without 
 lint: ## gofumpt, go vet and staticcheck
 	@unformatted=$$(go run $(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted as gofumpt does (make fmt):"; echo "$$unformatted"; exit 1; fi
-	go vet ./...
-	go run $(STATICCHECK) ./...
-	go -C internal/tools/dashboards vet ./...
-	cd internal/tools/dashboards && go run $(STATICCHECK) ./...
-	go -C test/prometheus vet ./...
-	cd test/prometheus && go run $(STATICCHECK) ./...
-	go -C test/chart vet ./...
-	cd test/chart && go run $(STATICCHECK) ./...
-	go -C test/cluster vet ./...
-	cd test/cluster && go run $(STATICCHECK) ./...
+	@for module in . $(MODULES); do \
+		echo "go vet and staticcheck in $$module"; \
+		go -C $$module vet ./... && (cd $$module && go run $(STATICCHECK) ./...) || exit 1; done
 
 fmt: ## format the code
 	go run $(GOFUMPT) -w .
 
-race: deps ## the tests under the race detector
-	@.ci/test race
+race: deps ## all packages under the race detector
+	@.ci/test everything
 
 long: deps ## the long behaviour tests: order, mix-up, differential, clients, memory
 	@.ci/test long
 
 fuzz: ## run every fuzz target for FUZZTIME (default 60s)
-	@FUZZTIME=$(FUZZTIME) .ci/test fuzz
+	@FUZZTIME=$(FUZZTIME) .ci/test fuzz-all
 
 faults: deps build ## let servers fail under a verified load and write docs/results/reliability.md (some 6 minutes)
 	bin/mcmwlab faults --markdown docs/results/reliability.md $(FAULTFLAGS)
@@ -81,7 +82,7 @@ soak: deps build ## the same with random faults for DURATION (default 60m)
 	bin/mcmwlab soak --duration $(DURATION) --markdown docs/results/reliability.md $(SOAKFLAGS)
 
 prometheus: deps ## dashboards, rules and alerts, asked of a Prometheus that scrapes mcmw
-	@.ci/test prometheus
+	@.ci/test dashboards prometheus
 
 load-agreement: deps build ## compare the load generator with memtier_benchmark, in PATH, and write docs/results/load.md (3 minutes, on a quiet machine)
 	bin/mcmwlab load agreement --markdown docs/results/load.md $(LOADFLAGS)
@@ -93,7 +94,7 @@ bench-scale: deps build ## how the cost grows: write docs/results/scaling.md (so
 	bin/mcmwlab scale --markdown docs/results/scaling.md --figures docs/results/figures --json-out-file bin/scale.json $(BENCHFLAGS)
 
 chart: ## the Helm chart, rendered by Helm 3 and 4 and decoded strictly; no cluster
-	@.ci/test chart
+	@.ci/test charts
 
 cluster-up: ## a Kubernetes of one node on this machine, with mcmw's images (as root; ten minutes at first, then half a minute)
 	@.ci/deps cluster

@@ -268,7 +268,7 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 		{"mcmw/internal/backend", "mcmw/internal/config", "mcmw/internal/backend imports mcmw/internal/config: the data path works without"},
 		{"mcmw/internal/middleware", "mcmw/internal/admin", "mcmw/internal/middleware imports mcmw/internal/admin: the data path works without"},
 		{"mcmw/internal/worker", "mcmw/internal/lab/load", "mcmw/internal/worker imports mcmw/internal/lab/load: the data path works without"},
-		{"mcmw/internal/stats", "mcmw/internal/tools/testsum", "mcmw/internal/stats imports mcmw/internal/tools/testsum: the data path works without"},
+		{"mcmw/internal/stats", "mcmw/internal/tools/image", "mcmw/internal/stats imports mcmw/internal/tools/image: the data path works without"},
 		{"mcmw/internal/protocol", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/protocol imports github.com/prometheus/client_golang/prometheus: the data path counts by itself"},
 		{"mcmw/internal/request", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/request imports github.com/prometheus/client_golang/prometheus: the data path counts"},
 		{"mcmw/internal/route", "github.com/prometheus/client_golang/prometheus", "mcmw/internal/route imports github.com/prometheus/client_golang/prometheus: the data path counts"},

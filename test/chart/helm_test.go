@@ -3,6 +3,7 @@ package chart
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
 )
 
 const (
@@ -24,11 +27,14 @@ const (
 	helmTimeout = time.Minute
 )
 
-// helms are the programs to render with, by their major versions.
-var helms = map[string]*helm{
-	"v3": {path: "helm.sh/helm/v3/cmd/helm", rendered: map[string]string{}},
-	"v4": {path: "helm.sh/helm/v4/cmd/helm", rendered: map[string]string{}},
-}
+// helms are the programs to render with, by their major versions: the newest, and in the long form the one before, too.
+var helms = func() map[string]*helm {
+	all := map[string]*helm{"v4": {path: "helm.sh/helm/v4/cmd/helm", rendered: map[string]string{}}}
+	if mctest.Long() {
+		all["v3"] = &helm{path: "helm.sh/helm/v3/cmd/helm", rendered: map[string]string{}}
+	}
+	return all
+}()
 
 // helm is one of the programs.
 type helm struct {
@@ -41,7 +47,8 @@ type helm struct {
 	rendered map[string]string // what Helm made, by its arguments; tests run one after the other
 }
 
-// program returns the path of the program, which is built if it has changed.
+// program returns the path of the program. It is built once for each list of its requirements, which takes minutes, and kept in the user's
+// cache directory.
 func (h *helm) program(t *testing.T) string {
 	t.Helper()
 	h.build.Do(func() {
@@ -49,11 +56,21 @@ func (h *helm) program(t *testing.T) string {
 		if cache, h.err = os.UserCacheDir(); h.err != nil {
 			return
 		}
-		h.binary = filepath.Join(cache, "mcmw", "chart", strings.ReplaceAll(h.path, "/", "-"))
-		cmd := exec.Command("go", "-C", "helm", "build", "-o", h.binary, h.path)
+		var requirements []byte
+		if requirements, h.err = os.ReadFile("helm/go.sum"); h.err != nil {
+			return
+		}
+		name := fmt.Sprintf("%s-%x", strings.ReplaceAll(h.path, "/", "-"), sha256.Sum256(requirements))
+		h.binary = filepath.Join(cache, "mcmw", "chart", name)
+		if _, err := os.Stat(h.binary); err == nil {
+			return
+		}
+		cmd := exec.Command("go", "-C", "helm", "build", "-o", h.binary+".new", h.path)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			h.err = fmt.Errorf("%s: %w\n%s", cmd, err, out)
+			return
 		}
+		h.err = os.Rename(h.binary+".new", h.binary)
 	})
 	require.NoError(t, h.err)
 	return h.binary

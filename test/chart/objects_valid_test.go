@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	psa "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+
+	"mcmw/internal/mctest"
 )
 
 func TestPodsAreWithinTheRestrictedPodSecurityStandard(t *testing.T) {
@@ -197,6 +199,9 @@ func TestWhatPrometheusIsToScrapeIsThere(t *testing.T) {
 }
 
 func TestHelm3AndHelm4MakeTheSame(t *testing.T) {
+	if !mctest.Long() {
+		t.Skip("takes a second Helm: MCMW_LONG=1 runs it")
+	}
 	for set, args := range sets(t) {
 		t.Run(set, func(t *testing.T) {
 			three, four := render(t, helms["v3"], args...), render(t, helms["v4"], args...)

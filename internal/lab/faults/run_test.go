@@ -3,6 +3,7 @@ package faults
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -21,8 +22,14 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// soakTime is for how long servers fail in the long round.
-const soakTime = 3 * time.Minute
+// soakTime returns for how long random servers fail: MCMW_SOAK, such as 30m, if it is set.
+func soakTime(t *testing.T) time.Duration {
+	t.Helper()
+	text := cmp.Or(os.Getenv("MCMW_SOAK"), "3m")
+	length, err := time.ParseDuration(text)
+	require.NoError(t, err, "MCMW_SOAK")
+	return length
+}
 
 // requireKept wants that no promise was broken. Unexpected errors are shown: a machine that is busy with other tests may not
 // keep up with the timeouts.
@@ -65,7 +72,7 @@ func TestEveryPromiseIsKeptWhenRandomServersFailInRandomWays(t *testing.T) {
 		t.Skip("takes minutes: MCMW_LONG=1 runs it")
 	}
 	defer goleak.VerifyNone(t)
-	soak, err := NewSoak(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: mctest.Seed(t), Progress: progress(t)}, soakTime)
+	soak, err := NewSoak(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: mctest.Seed(t), Progress: progress(t)}, soakTime(t))
 	require.NoError(t, err)
 	report, err := soak.Run(context.Background())
 	require.NoError(t, err)
