@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -73,6 +74,24 @@ func TestTheIndexListsEveryPage(t *testing.T) {
 	for page := range pages(t) {
 		require.True(t, strings.HasPrefix(page, "../") || listed[page], "no index lists %s", page)
 	}
+}
+
+// What is written by hand is read by people: say a thing once, and link to it.
+func TestThePagesWrittenByHandAreShort(t *testing.T) {
+	const most = 25_000
+	words := 0
+	for page, text := range pages(t) {
+		if page != "../README.md" && (strings.HasPrefix(page, "../") || strings.HasPrefix(page, "results/")) {
+			continue
+		}
+		for word := range strings.FieldsSeq(text) {
+			if strings.ContainsFunc(word, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+				words++
+			}
+		}
+	}
+	require.Greater(t, words, most/2, "pages were not found")
+	require.LessOrEqual(t, words, most, "words in README.md and docs/ without docs/results")
 }
 
 func TestEveryMakeTargetThatIsNamedExists(t *testing.T) {
