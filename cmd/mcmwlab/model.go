@@ -98,11 +98,12 @@ the record's points, and the confidence intervals measured there, when each is p
 enough). What no flag changes is as at the record's point with
 the largest throughput. With --target-rate and --target-p99, list the settings that meet the target, the cheapest first.`,
 		Example: `  mcmwlab predict results/sweep --clients 200 --workers 48
+  mcmwlab predict results/sweep --workers 4 --depth 16
   mcmwlab predict results/sweep --round-trip 100us
   mcmwlab predict results/sweep --target-rate 20000 --target-p99 5ms --cost-server 2`,
 		Args: oneRecord,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, name := range []string{"clients", "workers", "middlewares", "servers", "replicas"} {
+			for _, name := range []string{"clients", "workers", "middlewares", "depth", "servers", "replicas"} {
 				if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "0" {
 					return usageError{fmt.Errorf("--%s 0: expected a whole number above 0; without the flag it is as measured", name)}
 				}
@@ -119,6 +120,7 @@ the largest throughput. With --target-rate and --target-p99, list the settings t
 	flags.IntVar(&f.change.Clients, "clients", 0, "requests outstanding (default: as measured)")
 	flags.IntVar(&f.change.Workers, "workers", 0, "workers of each middleware (default: as measured)")
 	flags.IntVar(&f.change.Middlewares, "middlewares", 0, "middlewares (default: as measured)")
+	flags.IntVar(&f.change.Depth, "depth", 0, "requests that a worker takes at a time, simulated from a record of depth 1 (default: as measured)")
 	flags.IntVar(&f.change.Servers, "servers", 0, "servers (default: as measured)")
 	flags.IntVar(&f.change.Replicas, "replicas", 0, "servers that a write goes to (default: as measured)")
 	flags.DurationVar(&f.roundTrip, "round-trip", 0, "round-trip time between clients and middlewares (default: as measured)")

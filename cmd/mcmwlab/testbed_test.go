@@ -28,9 +28,11 @@ import (
 // needsMachines skips a test where no machines can be emulated.
 func needsMachines(t *testing.T) {
 	t.Helper()
-	if err := vm.Able(); err != nil {
+	hosts, err := vm.New(nil, 0, 1)
+	if err != nil {
 		t.Skip(err)
 	}
+	require.NoError(t, hosts.Close())
 }
 
 // onMachines writes an experiment of one run on emulated machines, whose servers are slow, and returns its path.

@@ -35,7 +35,7 @@ type importRule struct {
 }
 
 // above are the packages around the data path: they know it, and it works without them.
-var above = append(internal("admin", "buildinfo", "config", "discover", "erlang", "faulty", "lab", "model", "spell", "statlog", "strictyaml", "tools"), "mcmw/cmd", "mcmw/experiments")
+var above = append(internal("admin", "buildinfo", "config", "discover", "faulty", "lab", "model", "spell", "statlog", "strictyaml", "tools"), "mcmw/cmd", "mcmw/experiments")
 
 var importRules = []importRule{
 	{
@@ -59,7 +59,7 @@ var importRules = []importRule{
 		why: "it shows statistics and steers nothing",
 	},
 	{
-		from: internal("erlang", "model", "spell", "lab/factorial", "lab/sample"), never: []string{"os", "net", "time", "log/slog"}, direct: true,
+		from: internal("model", "spell", "lab/factorial", "lab/sample"), never: []string{"os", "net", "time", "log/slog"}, direct: true,
 		why: "it computes from what it is given",
 	},
 	{

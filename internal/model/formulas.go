@@ -1,7 +1,5 @@
 package model
 
-import "mcmw/internal/erlang"
-
 // Little returns the mean number of requests at a part, by Little's law:
 //
 //	N = X R = sum of their times there / T
@@ -61,7 +59,7 @@ func WaitMMm(lambda, service float64, m int) float64 {
 	if a >= float64(m) {
 		return 0
 	}
-	return erlang.C(a, m) * service / (float64(m) - a)
+	return ErlangC(a, m, 1-a/float64(m)) * service / (float64(m) - a)
 }
 
 // ratio returns a/b, and 0 where b is 0.

@@ -15,6 +15,12 @@ func readAll(h *Histogram, r *recorder) {
 	reading.add()
 }
 
+// record counts a time.
+func (r *recorder) record(ns int64) {
+	r.count(ns, 1)
+	r.squares.add(square(ns, 1))
+}
+
 func histogramOf(times ...time.Duration) Histogram {
 	var r recorder
 	var h Histogram

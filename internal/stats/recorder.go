@@ -21,12 +21,6 @@ type recorder struct {
 	squares squares
 }
 
-// record counts a time.
-func (r *recorder) record(ns int64) {
-	r.count(ns, 1)
-	r.squares.add(square(ns, 1))
-}
-
 // count counts n times of ns each, but for their squares. It allocates only for the first time that falls into a page.
 func (r *recorder) count(ns int64, n uint64) {
 	i := bucketOf(ns)

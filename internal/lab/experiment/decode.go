@@ -279,7 +279,7 @@ func (d *decoder) values(n *yaml.Node, key string, at map[string]*yaml.Node) Val
 func (d *decoder) factors(n *yaml.Node, key string) (factors []Factor) {
 	d.settings(n, key, func(s *Setting, key string, n *yaml.Node) {
 		f := Factor{Name: s.Name}
-		for _, element := range d.list(n, key, "levels: "+s.accepts) {
+		for _, element := range d.list(n, key, "levels: "+s.Accepts) {
 			problems := len(d.problems)
 			level := d.level(element, key, s)
 			// One that is wrong is "", and said to be wrong already.
@@ -304,7 +304,7 @@ func (d *decoder) settings(n *yaml.Node, key string, read func(s *Setting, key s
 
 // level reads a value of a setting.
 func (d *decoder) level(n *yaml.Node, key string, s *Setting) string {
-	return d.scalar(n, key, s.accepts, func(text string) bool { return s.check(text) == nil })
+	return d.scalar(n, key, s.Accepts, func(text string) bool { return s.check(text) == nil })
 }
 
 func (d *decoder) phases(n *yaml.Node, key string, p *Phases) {

@@ -31,7 +31,7 @@ const (
 func processors(name, who string) Setting {
 	return Setting{
 		Name: name, Default: allProcessors, Help: "processors that the " + who + " may use; all: those that the testbed's `cpus` leave them",
-		accepts: "all, or numbers and ranges such as 0,2-3",
+		Accepts: "all, or numbers and ranges such as 0,2-3",
 		check: func(text string) error {
 			_, err := parseProcessors(text)
 			return err

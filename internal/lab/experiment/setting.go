@@ -14,7 +14,7 @@ type Setting struct {
 	Name    string
 	Default string
 	Help    string
-	accepts string // in words
+	Accepts string // in words
 	check   func(text string) error
 }
 
@@ -69,14 +69,14 @@ var Settings = []Setting{
 	whole(GroupSize, "20", 1, 1<<20, "requests of a connection that memcached serves before another has its turn (-R)"),
 	flags(ServerFlags, "further flags of each server"),
 	{
-		Name: ServerDelay, Default: "0s", accepts: "a duration such as 5ms", check: checkTime,
+		Name: ServerDelay, Default: "0s", Accepts: "a duration such as 5ms", check: checkTime,
 		Help: "how long a relay before each server holds its replies back: a longer path, which every request takes by itself",
 	},
 	whole(Middlewares, "1", 0, 256, "mcmw before the servers; 0: the load goes to the servers"),
 	whole(Workers, "64", 1, 1<<16, "workers of each mcmw (--workers)"),
 	whole(Depth, "1", 1, 1<<16, "requests that a worker takes at a time (--depth); with 1 it is that of the queueing models"),
 	{
-		Name: Replicas, Default: "all", Help: "servers that hold each key (--replicas)", accepts: "all, or a number from 1",
+		Name: Replicas, Default: "all", Help: "servers that hold each key (--replicas)", Accepts: "all, or a number from 1",
 		check: func(text string) error {
 			if text == "all" {
 				return nil
@@ -92,25 +92,15 @@ var Settings = []Setting{
 	whole(LoadProcesses, "1", 1, 256, "processes that the clients are spread over"),
 	whole(LoadThreads, "1", 1, 1024, "threads of each load process"),
 	whole(Pipeline, "1", 1, 1<<16, "requests that each client keeps outstanding; in an open loop, unless 1, the most it sends without a reply"),
-	{Name: Ratio, Default: "1:9", Help: "SET:GET or SET:GET:MULTIGET", accepts: "SETs:GETs such as 1:9 or SETs:GETs:MULTIGETs such as 1:8:1, not all 0", check: checkRatio},
+	{Name: Ratio, Default: "1:9", Help: "SET:GET or SET:GET:MULTIGET", Accepts: "SETs:GETs such as 1:9 or SETs:GETs:MULTIGETs such as 1:8:1, not all 0", check: checkRatio},
 	whole(KeysPerGet, "1", 1, 1<<16, "keys of each GET; of each MULTIGET if the ratio has them"),
 	whole(ValueSize, "64", 1, 1<<30, "size of the values, bytes"),
 	whole(Keys, "10000", 1, 1<<40, "different keys"),
-	{Name: KeyPattern, Default: "R:R", Help: "how keys are drawn for SETs and GETs (mcmwlab load --key-pattern)", accepts: "two letters of R, S, P, G, Z such as R:Z", check: checkPattern},
-	{Name: ThinkTime, Default: "0s", Help: "pause of a client between a reply and its next request", accepts: "a duration such as 5ms", check: checkTime},
+	{Name: KeyPattern, Default: "R:R", Help: "how keys are drawn for SETs and GETs (mcmwlab load --key-pattern)", Accepts: "two letters of R, S, P, G, Z such as R:Z", check: checkPattern},
+	{Name: ThinkTime, Default: "0s", Help: "pause of a client between a reply and its next request", Accepts: "a duration such as 5ms", check: checkTime},
 	whole(Rate, "0", 0, 1<<40, "requests per second that all clients together send by a schedule; 0: a closed loop"),
 	processors(LoadCPUs, "load processes"),
 	flags(LoadFlags, "further flags of each `mcmwlab load`"),
-}
-
-// Table returns the settings as a Markdown table.
-func Table() string {
-	var rows strings.Builder
-	rows.WriteString("| setting | default | accepted | meaning |\n|---|---|---|---|\n")
-	for _, s := range Settings {
-		fmt.Fprintf(&rows, "| `%s` | %s | %s | %s |\n", s.Name, s.Default, s.accepts, s.Help)
-	}
-	return rows.String()
 }
 
 // Find returns the setting of a name; nil if there is none.
@@ -167,14 +157,14 @@ func (v Values) check() error {
 
 func whole(name, standard string, low, high int, help string) Setting {
 	return Setting{
-		Name: name, Default: standard, Help: help, accepts: fmt.Sprintf("a whole number from %d to %d", low, high),
+		Name: name, Default: standard, Help: help, Accepts: fmt.Sprintf("a whole number from %d to %d", low, high),
 		check: func(text string) error { return checkWhole(text, low, high) },
 	}
 }
 
 func words(name, standard, help string, accepted ...string) Setting {
 	return Setting{
-		Name: name, Default: standard, Help: help, accepts: strings.Join(accepted, " or "),
+		Name: name, Default: standard, Help: help, Accepts: strings.Join(accepted, " or "),
 		check: func(text string) error {
 			if !slices.Contains(accepted, text) {
 				return errUnfit
@@ -186,7 +176,7 @@ func words(name, standard, help string, accepted ...string) Setting {
 
 func flags(name, help string) Setting {
 	return Setting{
-		Name: name, Help: help, accepts: "flags apart by spaces, such as --a=1 --b=2",
+		Name: name, Help: help, Accepts: "flags apart by spaces, such as --a=1 --b=2",
 		check: func(text string) error {
 			if text != "" && !strings.HasPrefix(text, "-") {
 				return errUnfit

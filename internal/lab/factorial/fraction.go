@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 )
 
 // Word is a product of factors that is the same in every cell of a fractional design: I = Sign * product of Effect. All
@@ -12,76 +11,6 @@ import (
 type Word struct {
 	Effect Effect
 	Sign   int // +1 or -1
-}
-
-// Fraction returns the cells of a 2^(k-p) design, without responses: all combinations of the factors that no generator
-// defines, and in each the levels that the generators give the others. A generator is an equation of single-letter
-// factors, such as "D=ABC" or "E=-AB".
-func Fraction(factors, generators []string) (Design, error) {
-	d := Design{Factors: factors}
-	if len(factors) == 0 || len(factors) > maxFactors {
-		return d, fmt.Errorf("a fractional design of %d factors: expected 1 to %d", len(factors), maxFactors)
-	}
-	generated := make(map[int]Word, len(generators))
-	for _, text := range generators {
-		factor, word, err := parseGenerator(factors, text)
-		if err != nil {
-			return d, err
-		}
-		if _, again := generated[factor]; again {
-			return d, fmt.Errorf("generator %q: factor %s has a generator already", text, factors[factor])
-		}
-		generated[factor] = word
-	}
-	var base []int
-	for i := range factors {
-		if _, ok := generated[i]; !ok {
-			base = append(base, i)
-		}
-	}
-	for factor, word := range generated {
-		for other := range generated {
-			if word.Effect&(1<<other) != 0 {
-				return d, fmt.Errorf("the generator of factor %s uses %s, which has a generator itself: expected factors without one",
-					factors[factor], factors[other])
-			}
-		}
-	}
-	for run := range 1 << len(base) {
-		cell := Cell{Levels: make([]int, len(factors))}
-		for bit, factor := range base {
-			cell.Levels[factor] = run >> bit & 1
-		}
-		for factor, word := range generated {
-			cell.Levels[factor] = (1 + word.Sign*Sign(cell, word.Effect)) / 2
-		}
-		d.Cells = append(d.Cells, cell)
-	}
-	return d, nil
-}
-
-// parseGenerator reads "D=ABC": the number of the factor, and the word on the right.
-func parseGenerator(factors []string, text string) (int, Word, error) {
-	word := Word{Sign: 1}
-	left, right, ok := strings.Cut(strings.ReplaceAll(text, " ", ""), "=")
-	factor := slices.Index(factors, left)
-	if !ok || factor < 0 {
-		return 0, word, fmt.Errorf("generator %q: expected an equation of factors such as D=ABC, with one of %s on the left", text, strings.Join(factors, ", "))
-	}
-	if rest, negative := strings.CutPrefix(right, "-"); negative {
-		right, word.Sign = rest, -1
-	}
-	for _, letter := range right {
-		i := slices.Index(factors, string(letter))
-		if i < 0 || word.Effect&(1<<i) != 0 {
-			return 0, word, fmt.Errorf("generator %q: expected different factors of %s on the right", text, strings.Join(factors, ", "))
-		}
-		word.Effect |= 1 << i
-	}
-	if word.Effect == Mean {
-		return 0, word, fmt.Errorf("generator %q: expected factors on the right", text)
-	}
-	return factor, word, nil
 }
 
 // Sign returns the entry of the sign table for e in the cell c: the product of the levels, -1 or +1.

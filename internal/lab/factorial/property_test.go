@@ -14,8 +14,7 @@ import (
 func drawDesign(t *rapid.T, minimum float64) Design {
 	k := rapid.IntRange(1, 4).Draw(t, "k")
 	r := rapid.IntRange(1, 4).Draw(t, "r")
-	full, err := Fraction([]string{"A", "B", "C", "D"}[:k], nil)
-	require.NoError(t, err)
+	full := fraction([]string{"A", "B", "C", "D"}[:k], nil)
 	for i := range full.Cells {
 		full.Cells[i].Y = rapid.SliceOfN(rapid.Float64Range(minimum, 1e6), r, r).Draw(t, "y")
 	}
@@ -205,8 +204,7 @@ func TestAFractionMixesEffectsAsItsRelationSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		factors := []string{"A", "B", "C", "D", "E"}
 		generators := rapid.SampledFrom([][]string{{"E=ABCD"}, {"E=-ABCD"}, {"D=AB", "E=AC"}, {"D=AB", "E=-BC"}, {"C=AB", "D=-AB", "E=A"}}).Draw(t, "generators")
-		d, err := Fraction(factors, generators)
-		require.NoError(t, err)
+		d := fraction(factors, generators)
 		effects := allEffects(len(factors))
 		q := rapid.SliceOfN(rapid.Float64Range(-100, 100), len(effects), len(effects)).Draw(t, "q")
 		by := make(map[Effect]float64)

@@ -172,8 +172,6 @@ func TestATreeBecomesARecord(t *testing.T) {
 }
 
 func TestTreesThatAreNoneAreRefused(t *testing.T) {
-	assert.False(t, IsTree(fstest.MapFS{"a.txt": {}}))
-	assert.True(t, IsTree(smallTree()))
 	_, err := ReadTree(t.Context(), fstest.MapFS{"a.txt": {}})
 	assert.ErrorContains(t, err, "no output found")
 	_, err = ReadTree(t.Context(), fstest.MapFS{"nmw=1/mwout1rep1.out": {Data: []byte(middlewareText())}})

@@ -39,18 +39,6 @@ type Repetition struct {
 // fileName is what the outputs are called: the instance and the repetition.
 var fileName = regexp.MustCompile(`^(cliout|mwout|dstatout-)([a-z]*)(\d+)rep(\d+)\.out$`)
 
-// IsTree reports whether root has outputs that ReadTree reads.
-func IsTree(root fs.FS) bool {
-	found := errors.New("found")
-	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && fileName.MatchString(entry.Name()) {
-			return found
-		}
-		return nil
-	})
-	return errors.Is(err, found)
-}
-
 // ReadTree reads the experiments of a tree: folders named by settings, such as nsvr=3/nmw=2, and in each the outputs of memtier
 // (cliout1rep2.out: instance 1, repetition 2), of middlewares (mwout1rep2.out) and of dstat (dstatout-mw1rep2.out).
 // Configurations come in the order of their folders' names.

@@ -34,19 +34,8 @@ type CPU struct {
 	User, System, SoftIRQ, IRQ, IOWait, Idle, Steal time.Duration
 }
 
-// Minus returns c less what it was at an earlier time.
-func (c CPU) Minus(earlier CPU) CPU {
-	return CPU{
-		User: c.User - earlier.User, System: c.System - earlier.System, SoftIRQ: c.SoftIRQ - earlier.SoftIRQ, IRQ: c.IRQ - earlier.IRQ,
-		IOWait: c.IOWait - earlier.IOWait, Idle: c.Idle - earlier.Idle, Steal: c.Steal - earlier.Steal,
-	}
-}
-
 // Busy returns the time in which the cores were not idle, that of a hypervisor's other guests included.
 func (c CPU) Busy() time.Duration { return c.User + c.System + c.SoftIRQ + c.IRQ + c.Steal }
-
-// Total returns all of the time.
-func (c CPU) Total() time.Duration { return c.Busy() + c.IOWait + c.Idle }
 
 // HostCPU returns the time since the machine was started.
 func HostCPU() (CPU, error) {

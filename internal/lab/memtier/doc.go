@@ -1,5 +1,5 @@
-// Package memtier reads what memtier_benchmark writes: its text ([ParseText]), its JSON ([ParseJSON]), and its latency
-// histograms, as logs of HdrHistogram ([ParseLog]) and as tables of percentiles ([ParsePercentiles]).
+// Package memtier reads what memtier_benchmark writes: its text ([ParseText]) and its JSON ([ParseJSON]) with the
+// latency histograms in it.
 //
 // Values come in base units: seconds, bytes, operations per second, shares from 0 to 1. memtier's KB are 1024 bytes. What
 // an output doesn't have is NaN, or missing.

@@ -49,27 +49,3 @@ func FuzzParseJSON(f *testing.F) {
 		checkOutput(t, out, err)
 	})
 }
-
-func FuzzParseLog(f *testing.F) {
-	seed(f, "get_FULL_RUN_1.hgrm")
-	f.Fuzz(func(t *testing.T, text []byte) {
-		intervals, err := ParseLog(bytes.NewReader(text))
-		for _, interval := range intervals {
-			require.NoError(t, err)
-			for _, bin := range interval.Histogram {
-				require.Less(t, bin.Lower, bin.Upper)
-				require.NotZero(t, bin.Count)
-			}
-		}
-	})
-}
-
-func FuzzParsePercentiles(f *testing.F) {
-	seed(f, "get_FULL_RUN_1.txt")
-	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := ParsePercentiles(bytes.NewReader(text))
-		if err == nil {
-			require.Len(t, p.Counts, len(p.Quantiles))
-		}
-	})
-}

@@ -168,36 +168,6 @@ func TestNumbersThatAreNoneAreMissing(t *testing.T) {
 	assert.InDelta(t, 1.5, row.Misses, 0)
 }
 
-func TestHistogramLogAndTableAreReadAlike(t *testing.T) {
-	intervals, err := ParseLog(open(t, "get_FULL_RUN_1.hgrm"))
-	require.NoError(t, err)
-	require.Len(t, intervals, 1)
-	assert.InDelta(t, 5.001, intervals[0].End-intervals[0].Start, 1e-6)
-	assert.InDelta(t, 8.095e-3, intervals[0].Max, 1e-12)
-	table, err := ParsePercentiles(open(t, "get_FULL_RUN_1.txt"))
-	require.NoError(t, err)
-	assert.InDelta(t, 0.114e-3, table.Mean, 1e-12)
-	assert.InDelta(t, 0.153e-3, table.StdDev, 1e-12)
-	var total uint64
-	for _, bin := range intervals[0].Histogram {
-		total += bin.Count
-	}
-	assert.Equal(t, table.Total, total)
-	assert.Equal(t, table.Total, table.Counts[len(table.Counts)-1])
-	// The count up to the median is that of the table.
-	var below uint64
-	for _, bin := range intervals[0].Histogram {
-		if below += bin.Count; float64(below) >= 0.5*float64(total) {
-			break
-		}
-	}
-	for i, q := range table.Quantiles {
-		if math.Abs(q.Share-0.5) < 1e-9 {
-			assert.Equal(t, table.Counts[i], below)
-		}
-	}
-}
-
 func TestOutputsThatAreNoneAreRefused(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "no table of memtier_benchmark"},
@@ -225,25 +195,6 @@ func TestOutputsThatAreNoneAreRefused(t *testing.T) {
 		{`{"run information":{"Threads":-1},"ALL STATS":{"Sets":{}}}`, "expected 0 to"},
 	} {
 		_, err := ParseJSON(strings.NewReader(c.text))
-		assert.ErrorContains(t, err, c.want, c.text)
-	}
-	for _, c := range []struct{ text, want string }{
-		{"", "no interval found"},
-		{"1,2,3\n", "line 1: 3 fields"},
-		{"1,x,3,HIST\n", `line 1: "x"`},
-		{"1,2,3,HIST\n", "line 1: histogram"},
-	} {
-		_, err := ParseLog(strings.NewReader(c.text))
-		assert.ErrorContains(t, err, c.want, c.text)
-	}
-	for _, c := range []struct{ text, want string }{
-		{"", "no percentile found"},
-		{"1 2\n", "line 1: 2 columns"},
-		{"a 0.5 7 2\n", "expected numbers"},
-		{"1 0.5 7 2\n2 0.75 6 4\n", "line 2: count 6 comes after 7"},
-		{"#[Mean = x]\n", `"Mean = x"`},
-	} {
-		_, err := ParsePercentiles(strings.NewReader(c.text))
 		assert.ErrorContains(t, err, c.want, c.text)
 	}
 }

@@ -8,5 +8,6 @@
 // customers as there are clients, one the same network with what clients and hosts do measured under load. The last is our own, of
 // service times that depend on how much is in service; see Own.
 //
-// Units are base units: seconds, requests per second, ratios. The mathematics is that of package queueing.
+// Units are base units: seconds, requests per second, ratios. The mathematics is that of package queueing; batches are
+// simulated by package simulate.
 package model

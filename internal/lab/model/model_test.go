@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -300,6 +301,50 @@ func TestAPredictionIsNoSurerThanWhatWasMeasured(t *testing.T) {
 		require.Equal(t, held, s.Held)
 		require.InDelta(t, float64(held), s.above, 0)
 	}
+}
+
+func TestSimulationAndFormulasAgreeWhereThereAreBoth(t *testing.T) {
+	own := Own{Inside: Curve{Alone: 1e-3, Contention: 1e-4, Coherence: 1e-6}, Outside: Curve{Alone: 5e-4, Contention: 2e-5}}
+	for _, c := range []struct {
+		clients, workers int
+		think            float64
+	}{{4, 8, 0}, {64, 8, 0}, {64, 32, 0}, {64, 8, 0.01}} {
+		exact, err := own.Solve(c.clients, c.workers, c.think)
+		require.NoError(t, err)
+		simulated, err := own.Simulate(c.clients, c.workers, 1, c.think)
+		require.NoError(t, err)
+		require.InEpsilon(t, exact.X, simulated.X, 0.01, "%v", c)
+		require.InEpsilon(t, exact.R, simulated.R, 0.03, "%v", c)
+		require.InDelta(t, exact.Queue, simulated.Queue, 0.02*exact.Queue+0.01, "%v", c)
+		require.InEpsilon(t, exact.Utilizations[0].Utilization, simulated.Utilizations[0].Utilization, 0.02, "%v", c)
+		require.Equal(t, exact.Bottleneck, simulated.Bottleneck, "%v", c)
+	}
+}
+
+func TestDepthIsWorthWorkersWhereTheyWaitForServers(t *testing.T) {
+	d := knownService()
+	d.Points = slices.DeleteFunc(d.Points, func(p Point) bool { return p.Workers != 8 })
+	p, err := NewPredictor(d)
+	require.NoError(t, err)
+	at := func(c Change) Forecast {
+		c.RoundTrip = math.NaN()
+		f, err := p.Predict(c)
+		require.NoError(t, err)
+		return f
+	}
+	shallow, deep, wide := at(Change{Clients: 96}), at(Change{Clients: 96, Depth: 4}), at(Change{Clients: 96, Workers: 32})
+	require.Greater(t, deep.X.Mean, 2*shallow.X.Mean)
+	require.Less(t, deep.X.Mean, 1.01*wide.X.Mean, "a batch is as slow as its last request")
+	require.Contains(t, deep.Notes[0], "take up to 4 requests at a time are simulated")
+	require.Contains(t, p.Table(deep).Caption, "8 workers, depth 4")
+
+	for i := range d.Points {
+		d.Points[i].Depth = 2
+	}
+	p, err = NewPredictor(d)
+	require.NoError(t, err)
+	_, err = p.Predict(Change{Depth: 4, RoundTrip: math.NaN()})
+	require.ErrorContains(t, err, "a depth of 4 from measurements with one of 2: expected measurements with a depth of 1")
 }
 
 func TestTheCheapestSettingThatMeetsATargetIsFound(t *testing.T) {

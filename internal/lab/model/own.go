@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"mcmw/internal/lab/queueing"
+	"mcmw/internal/lab/simulate"
 )
 
 // Curve is how a time grows with the number n >= 1 of those that share something:
@@ -163,21 +164,41 @@ func (o Own) Solve(clients, workers int, think float64) (Prediction, error) {
 	if err != nil {
 		return Prediction{}, err
 	}
-	out := Prediction{X: s.X, R: s.R}
-	var busy float64
+	var busy, queue float64
 	for n, p := range s.Stations[0].Marginal {
 		busy += p * float64(min(n, workers))
-		out.Queue += p * float64(max(n-workers, 0))
+		queue += p * float64(max(n-workers, 0))
 	}
-	out.Wait = out.Queue / s.X
+	return o.prediction(clients, workers, s.X, s.R, busy, queue), nil
+}
+
+// Simulate is Solve for workers that take up to depth of the waiting requests at once, for which there is no formula. What a
+// batch takes is what a request takes with as many in service: what batches save is not in it.
+func (o Own) Simulate(clients, workers, depth int, think float64) (Prediction, error) {
+	time := func(c Curve) func(int) float64 {
+		return func(n int) float64 { return max(c.At(float64(n)), least) }
+	}
+	s, err := simulate.Run(simulate.System{
+		Customers: clients, Think: think, Workers: workers, Depth: depth, Inside: time(o.Inside), Outside: time(o.Outside),
+	})
+	if err != nil {
+		return Prediction{}, err
+	}
+	return o.prediction(clients, workers, s.X, float64(clients)/s.X-think, s.Busy, s.Queue), nil
+}
+
+// prediction returns what follows from throughput, response time, and the mean numbers of busy workers and waiting requests.
+func (o Own) prediction(clients, workers int, x, r, busy, queue float64) Prediction {
+	out := Prediction{X: x, R: r, Queue: queue, Wait: queue / x}
 	// How close the clients' side is to the most that it lets through.
+	outside := o.Outside.station("clients and network", clients)
 	most, _ := queueing.Network{Stations: []queueing.Station{outside}}.Capacity(max(clients, 1))
-	out.Utilizations = []Station{{"workers", busy / float64(workers)}, {"clients and network", s.X / most}}
+	out.Utilizations = []Station{{"workers", busy / float64(workers)}, {outside.Name, x / most}}
 	out.Bottleneck = out.Utilizations[0].Name
 	if out.Utilizations[1].Utilization > out.Utilizations[0].Utilization {
 		out.Bottleneck = out.Utilizations[1].Name
 	}
-	return out, nil
+	return out
 }
 
 // parameters returns the model's numbers and where they are from.

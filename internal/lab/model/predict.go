@@ -11,8 +11,8 @@ import (
 // Change is what is different from what was measured: the numbers of a setting, 0 for as measured, and the round-trip time between
 // clients and middlewares, NaN for as measured.
 type Change struct {
-	Clients, Workers, Middlewares, Servers, Replicas int
-	RoundTrip                                        float64
+	Clients, Workers, Middlewares, Depth, Servers, Replicas int
+	RoundTrip                                               float64
 }
 
 // Range is a value and between what a measurement of it is expected, by how far measured points are from their predictions from the others
@@ -104,9 +104,6 @@ func spreadOf(all []distance) spread {
 	return s
 }
 
-// Base returns the setting that changes are changes of.
-func (p *Predictor) Base() Setting { return p.base.Setting }
-
 // around returns the range of a value.
 func (s spread) around(v float64) Range { return Range{Mean: v, Low: v / s.below, High: v * s.above} }
 
@@ -121,6 +118,7 @@ func (p *Predictor) Predict(c Change) (Forecast, error) {
 		{"clients", c.Clients, &f.Clients},
 		{"workers", c.Workers, &f.Workers},
 		{"middlewares", c.Middlewares, &f.Middlewares},
+		{"requests at a time", c.Depth, &f.Depth},
 		{"servers", c.Servers, &f.Servers},
 		{"replicas", c.Replicas, &f.Replicas},
 	} {
@@ -142,7 +140,16 @@ func (p *Predictor) Predict(c Change) (Forecast, error) {
 	if err != nil {
 		return f, err
 	}
-	s, err := own.Solve(f.Clients, f.AllWorkers(), p.base.Think)
+	var s Prediction
+	switch {
+	case f.Depth == p.base.Depth:
+		s, err = own.Solve(f.Clients, f.AllWorkers(), p.base.Think)
+	case p.base.Depth != 1:
+		return f, fmt.Errorf("a depth of %d from measurements with one of %d: expected measurements with a depth of 1", f.Depth, p.base.Depth)
+	default:
+		s, err = own.Simulate(f.Clients, f.AllWorkers(), f.Depth, p.base.Think)
+		notes = append(notes, fmt.Sprintf("Workers that take up to %d requests at a time are simulated; what a batch saves in system calls is not in it.", f.Depth))
+	}
 	if err != nil {
 		return f, err
 	}

@@ -22,8 +22,12 @@ func (r Range) text(number func(float64) string) (value, interval string) {
 
 // Table returns a forecast beside what was measured at the setting that it changes.
 func (p *Predictor) Table(f Forecast) table.Table {
+	configuration := f.Configuration()
+	if f.Depth != p.base.Depth {
+		configuration += fmt.Sprintf(", depth %d", f.Depth)
+	}
 	t := table.Table{
-		Caption: fmt.Sprintf("Predicted from %s: %d clients, %s, %d servers, %d replicas.", p.data.Name, f.Clients, f.Configuration(), f.Servers, f.Replicas),
+		Caption: fmt.Sprintf("Predicted from %s: %d clients, %s, %d servers, %d replicas.", p.data.Name, f.Clients, configuration, f.Servers, f.Replicas),
 		Columns: []string{"", "measured at the base", "predicted", "interval"},
 		Notes: append([]string{
 			fmt.Sprintf("The base has %d clients, %s, %d servers, %d replicas.", p.base.Clients, p.base.Configuration(), p.base.Servers, p.base.Replicas),

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/stat/distuv"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 )
@@ -112,18 +111,6 @@ func CDF(bins []Bin) []Point {
 	for _, b := range bins {
 		below += b.Count
 		points = append(points, At(b.Upper, below/total))
-	}
-	return points
-}
-
-// QQ returns the points of a normal quantile-quantile plot of the values: the standard normal quantile of (i - 0.5)/n
-// against the i-th smallest value (Jain, "The Art of Computer Systems Performance Analysis", section 12.10).
-func QQ(values []float64) []Point {
-	values = slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return !finite(v) })
-	slices.Sort(values)
-	points := make([]Point, len(values))
-	for i, v := range values {
-		points[i] = At(distuv.UnitNormal.Quantile((float64(i)+0.5)/float64(len(values))), v)
 	}
 	return points
 }

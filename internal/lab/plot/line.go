@@ -16,9 +16,6 @@ func At(x, y float64) Point { return Point{X: x, Y: y} }
 // Between returns a point with an error bar from low to high.
 func Between(x, y, low, high float64) Point { return Point{X: x, Y: y, Low: low, High: high} }
 
-// Within returns a point with an error bar that reaches so far in both directions.
-func Within(x, y, error float64) Point { return Between(x, y, y-error, y+error) }
-
 // bar reports whether p has an error bar.
 func (p Point) bar() bool {
 	return p.Low < p.High && p.Low <= p.Y && p.Y <= p.High
@@ -266,42 +263,6 @@ func (r Ring) draw(p pen) {
 
 func (r Ring) entries() []entry {
 	return []entry{{name: r.Name, sample: func(c draw.Canvas) { r.drawAt(c, c.Center()) }}}
-}
-
-// Area fills what is between the Low and the High of its points: an interval around a line.
-type Area struct {
-	Name   string
-	Points []Point
-	Series int
-}
-
-func (a Area) extent(x, y *span) {
-	for _, p := range a.Points {
-		if finite(p.X) && finite(p.Low) && finite(p.High) {
-			x.add(p.X)
-			y.add(p.Low, p.High)
-		}
-	}
-}
-
-func (a Area) tone() tone { return seriesTone(a.Series).fade(0.18) }
-
-func (a Area) draw(p pen) {
-	var upper, lower []vg.Point
-	for _, point := range a.Points {
-		if p.sees(point.X, point.Low) && p.sees(point.X, point.High) {
-			upper = append(upper, p.point(point.X, point.High))
-			lower = append(lower, p.point(point.X, point.Low))
-		}
-	}
-	for i := len(lower) - 1; i >= 0; i-- {
-		upper = append(upper, lower[i])
-	}
-	p.FillPolygon(a.tone(), p.ClipPolygonXY(upper))
-}
-
-func (a Area) entries() []entry {
-	return []entry{{name: a.Name, sample: func(c draw.Canvas) { fill(c, a.tone()) }}}
 }
 
 // hollow is a marker with the surface inside.

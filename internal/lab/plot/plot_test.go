@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func throughput(limit float64) (points []plot.Point) {
 	for _, n := range []float64{6, 12, 24, 48, 72, 96, 144, 192} {
 		x := limit * (1 - math.Exp(-n/limit*250))
-		points = append(points, plot.Within(n, x, x*0.03))
+		points = append(points, plot.Between(n, x, x*0.97, x*1.03))
 	}
 	return points
 }
@@ -52,13 +52,11 @@ func figures() map[string]plot.Figure {
 		stacked.Layers = append(stacked.Layers, l)
 	}
 	var trace, qq []plot.Point
-	var residuals []float64
 	for i := range 60 {
 		trace = append(trace, plot.At(float64(i), 9000+300*math.Sin(float64(i*i))))
-		residuals = append(residuals, math.Sin(float64(i*i))*120)
+		qq = append(qq, plot.At(float64(i)/15-2, math.Asin(float64(i)/30-1)*80))
 	}
 	trace[20].Y = math.NaN()
-	qq = plot.QQ(residuals)
 	workers := []plot.Mark{plot.Limit{Name: "bandwidth", Y: 12500}, plot.Limit{Name: "saturation", X: 96, Vertical: true, Series: 2}}
 	var all []plot.Mark
 	for i, name := range []string{"1", "2", "4", "8", "16", "32", "64", "128"} {
@@ -70,8 +68,8 @@ func figures() map[string]plot.Figure {
 		}
 	}
 	grouped := plot.Bars{Layers: []plot.Layer{
-		{Name: "mean", Values: []plot.Point{plot.Within(0, 2e-3, 1e-4), plot.Within(0, 3e-3, 4e-4)}},
-		{Name: "p99", Values: []plot.Point{plot.Within(0, 7e-3, 5e-4), plot.Within(0, 12e-3, 2e-3)}, Series: 1},
+		{Name: "mean", Values: []plot.Point{plot.Between(0, 2e-3, 2e-3-1e-4, 2e-3+1e-4), plot.Between(0, 3e-3, 3e-3-4e-4, 3e-3+4e-4)}},
+		{Name: "p99", Values: []plot.Point{plot.Between(0, 7e-3, 7e-3-5e-4, 7e-3+5e-4), plot.Between(0, 12e-3, 12e-3-2e-3, 12e-3+2e-3)}, Series: 1},
 	}}
 	boxes := func(slot int, by float64) plot.Boxes {
 		b := plot.Boxes{Name: []string{"sharded", "not sharded"}[slot], Series: slot, Slot: slot, Slots: 2}
@@ -93,7 +91,7 @@ func figures() map[string]plot.Figure {
 		"cdf":       one(plot.Chart{X: time, Y: plot.Axis{Label: "requests answered", Unit: plot.Ratio, FromZero: true}, Marks: []plot.Mark{plot.Line{Name: "client", Points: plot.CDF(latencies(18e-4)), Look: plot.Trace}}}),
 		"qq":        one(plot.Chart{X: plot.Axis{Label: "normal quantile"}, Y: plot.Axis{Label: "residual", Unit: plot.OpsPerSecond}, Marks: []plot.Mark{plot.Line{Points: qq, Look: plot.Dots}, plot.Line{Points: plot.QQLine(qq), Look: plot.Computed, Series: 1}}}),
 		"trace": one(plot.Chart{X: plot.Axis{Label: "time", Unit: plot.Seconds}, Y: rate, Marks: []plot.Mark{
-			plot.Area{Name: "range", Points: []plot.Point{{X: 0, Low: 8500, High: 9500}, {X: 59, Low: 8700, High: 9300}}, Series: 1}, plot.Line{Name: "client", Points: trace, Look: plot.Trace},
+			plot.Line{Name: "client", Points: trace, Look: plot.Trace},
 		}}),
 		"panels": {Title: "two panels", Panels: []plot.Chart{
 			{Title: "write-only", X: clients, Y: rate, Marks: workers},
@@ -176,13 +174,10 @@ func TestCDFReachesOneAndIgnoresNothing(t *testing.T) {
 }
 
 func TestNormalValuesLieOnTheLineOfTheirQQPlot(t *testing.T) {
-	standard := plot.QQ(make([]float64, 101))
-	values := make([]float64, 0, 102)
-	for _, p := range standard {
-		values = append(values, 3+2*p.X)
+	var points []plot.Point
+	for i := range 101 {
+		points = append(points, plot.At(float64(i-50)/20, 3+2*float64(i-50)/20))
 	}
-	points := plot.QQ(append(values, math.NaN()))
-	require.Len(t, points, 101)
 	line := plot.QQLine(points)
 	slope := (line[1].Y - line[0].Y) / (line[1].X - line[0].X)
 	require.InDelta(t, 2, slope, 1e-9)

@@ -29,11 +29,10 @@ func TestAnyValuesMakeAFigure(t *testing.T) {
 		marks := []plot.Mark{
 			plot.Line{Name: "line", Points: points, Look: rapid.SampledFrom([]plot.Look{plot.Measured, plot.Computed, plot.Trace, plot.Dots, plot.Steps}).Draw(t, "look"), Series: max(0, series)},
 			plot.Limit{Name: "limit", Y: value.Draw(t, "limit"), X: value.Draw(t, "limit"), Vertical: rapid.Bool().Draw(t, "vertical"), Series: max(0, series)},
-			plot.Area{Points: points},
 			plot.Bars{Layers: []plot.Layer{{Values: points}, {Values: points, Series: 1}}, Stacked: rapid.Bool().Draw(t, "stacked")},
 			plot.Histogram{Bins: bins},
 			plot.Line{Points: plot.CDF(bins)},
-			plot.Line{Points: plot.QQLine(plot.QQ(values))},
+			plot.Line{Points: plot.QQLine(points)},
 			plot.Boxes{Values: boxes},
 		}
 		axis := func(name string) plot.Axis {

@@ -8,27 +8,11 @@ import (
 // maxIterations is when an approximation is given up; it takes some hundred where it converges.
 const maxIterations = 100_000
 
-// BardSchweitzer returns the approximate solution by which somebody who arrives sees, of its own class, (N-1)/N of those that are
-// there on the mean (Jain, section 34.3; P. J. Schweitzer, "Approximate analysis of multiclass closed networks of queues"
-// (1979); Y. Bard, "Some extensions to multiclass queueing network analysis" (1979)). Its errors are some percent, most at
-// stations close to saturation with few customers. A Multi station is taken as a server m times as fast and a delay for the
-// rest (A. Seidmann, P. J. Schweitzer and S. Shalev-Oren, Large Scale Systems 12 (1987)). LoadDependent stations are refused.
-func (m Multiclass) BardSchweitzer() (ClassSolution, error) {
-	a, err := m.approximation()
-	if err != nil {
-		return ClassSolution{}, err
-	}
-	x, q, err := a.core(m.customers(), nil)
-	if err != nil {
-		return ClassSolution{}, err
-	}
-	return m.solution(x, q, nil), nil
-}
-
 // Linearizer returns the approximate solution that also estimates how the share of each class at each station changes when
 // one customer leaves, by solving the networks without one customer of each class (K. M. Chandy and D. Neuse, "Linearizer: a
 // heuristic algorithm for queueing network models of computing systems", Communications of the ACM 25 (1982)). Its errors are mostly
-// below one percent. Stations are taken as by BardSchweitzer.
+// below one percent. A station of m servers is taken as a server m times as fast and a delay (A. Seidmann).
+// Load-dependent stations are refused.
 func (m Multiclass) Linearizer() (ClassSolution, error) {
 	a, err := m.approximation()
 	if err != nil {

@@ -25,13 +25,3 @@ func BenchmarkTwoMiddlewaresWithAThousandCustomers(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkMMmOfTenThousandServers(b *testing.B) {
-	for b.Loop() {
-		q, err := NewMMm(10_000*(1-1e-9), 1, 10_000)
-		if err != nil {
-			b.Fatal(err)
-		}
-		q.ResponsePercentile(0.99)
-	}
-}

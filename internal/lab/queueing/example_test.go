@@ -37,6 +37,6 @@ func ExampleNewMMm() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("rho %.3f, queueing %.3f, response %.2f ms, p99 %.2f ms\n", q.Rho, q.C, 1000*q.MeanResponse(), 1000*q.ResponsePercentile(0.99))
-	// Output: rho 0.946, queueing 0.428, response 11.47 ms, p99 50.51 ms
+	fmt.Printf("rho %.3f, queueing %.3f, response %.2f ms\n", q.Rho, q.C, 1000*q.MeanResponse())
+	// Output: rho 0.946, queueing 0.428, response 11.47 ms
 }

@@ -33,6 +33,14 @@ func atLeast(name string, n, least int) error {
 	return nil
 }
 
+// atMost returns an error unless n is most or less.
+func atMost(name string, n, most int) error {
+	if n > most {
+		return fmt.Errorf("%s is %d: expected at most %d", name, n, most)
+	}
+	return nil
+}
+
 // share returns an error unless q can be the share of a percentile.
 func share(q float64) error {
 	if !(q >= 0 && q < 1) {
@@ -45,36 +53,6 @@ func share(q float64) error {
 func unstable(model string, lambda, capacity, rho float64) error {
 	return fmt.Errorf("%s: %w: arrivals of %v per unit of time to servers that finish %v at most (rho = %v, expected below 1)",
 		model, ErrUnstable, lambda, capacity, rho)
-}
-
-// quantile returns the r at which survival, which falls from survival(0) <= 1 towards 0, is 1-q: what a share q does not
-// exceed. It is 0 where no more than 1-q exceeds 0. scale is a first guess above 0. NaN where q is no share.
-func quantile(q, scale float64, survival func(r float64) float64) float64 {
-	if share(q) != nil {
-		return math.NaN()
-	}
-	above := 1 - q
-	if survival(0) <= above {
-		return 0
-	}
-	low, high := 0.0, scale
-	for survival(high) > above {
-		low, high = high, 2*high
-	}
-	for {
-		middle := low + (high-low)/2
-		if middle <= low || middle >= high {
-			return high
-		}
-		if survival(middle) > above {
-			low = middle
-		} else {
-			high = middle
-		}
-		if high-low <= 1e-15*high {
-			return high
-		}
-	}
 }
 
 // clamp1 returns u, and 1 where rounding carried a probability or utilization above it.

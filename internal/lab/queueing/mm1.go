@@ -23,33 +23,8 @@ func NewMM1(lambda, mu float64) (MM1, error) {
 	return MM1{Lambda: lambda, Mu: mu, Rho: lambda / mu, Idle: (mu - lambda) / mu}, nil
 }
 
-// P returns the probability of n in the system: p(n) = (1-rho) rho^n.
-func (q MM1) P(n int) float64 {
-	if n < 0 {
-		return 0
-	}
-	return q.Idle * math.Pow(q.Rho, float64(n))
-}
-
-// AtLeast returns the probability of n or more in the system: rho^n.
-func (q MM1) AtLeast(n int) float64 { return math.Pow(q.Rho, float64(max(n, 0))) }
-
-// Utilization is the share of time in which the server is busy: U = rho.
-func (q MM1) Utilization() float64 { return q.Rho }
-
-// MeanJobs is the mean number in the system: E[n] = rho/(1-rho).
-func (q MM1) MeanJobs() float64 { return q.Rho / q.Idle }
-
-// VarJobs is the variance of the number in the system: rho/(1-rho)^2.
-func (q MM1) VarJobs() float64 { return q.Rho / (q.Idle * q.Idle) }
-
 // MeanQueue is the mean number that wait: E[nq] = rho^2/(1-rho).
 func (q MM1) MeanQueue() float64 { return q.Rho * q.Rho / q.Idle }
-
-// VarQueue is the variance of the number that wait: rho^2 (1+rho-rho^2)/(1-rho)^2.
-func (q MM1) VarQueue() float64 {
-	return q.Rho * q.Rho * (1 + q.Rho*q.Idle) / (q.Idle * q.Idle)
-}
 
 // MeanService is the mean number in service: E[ns] = rho.
 func (q MM1) MeanService() float64 { return q.Rho }
@@ -84,18 +59,3 @@ func (q MM1) WaitPercentile(p float64) float64 {
 	}
 	return max(0, q.MeanResponse()*math.Log(q.Rho/(1-p)))
 }
-
-// MeanBusyPeriod is the mean length of a busy period: 1/(mu (1-rho)).
-func (q MM1) MeanBusyPeriod() float64 { return q.MeanResponse() }
-
-// VarBusyPeriod is the variance of the length of a busy period: (1+rho)/(mu^2 (1-rho)^3) (Kleinrock, "Queueing Systems"
-// volume 1, section 5.8).
-func (q MM1) VarBusyPeriod() float64 {
-	return (1 + q.Rho) / (q.Mu * q.Mu * q.Idle * q.Idle * q.Idle)
-}
-
-// MeanBusyJobs is the mean number served in a busy period: 1/(1-rho).
-func (q MM1) MeanBusyJobs() float64 { return 1 / q.Idle }
-
-// VarBusyJobs is the variance of the number served in a busy period: rho (1+rho)/(1-rho)^3.
-func (q MM1) VarBusyJobs() float64 { return q.Rho * (1 + q.Rho) / (q.Idle * q.Idle * q.Idle) }

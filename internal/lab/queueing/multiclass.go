@@ -160,7 +160,7 @@ func (m *Multiclass) lattice() (lattice, error) {
 		l.size = append(l.size, class.Customers+1)
 		l.stride = append(l.stride, l.count)
 		if l.count > maxVectors/(class.Customers+1) {
-			return lattice{}, fmt.Errorf("there are more than %d states of the population: expected fewer, or use BardSchweitzer or Linearizer", maxVectors)
+			return lattice{}, fmt.Errorf("there are more than %d states of the population: expected fewer, or use Linearizer", maxVectors)
 		}
 		l.count *= class.Customers + 1
 	}
@@ -333,7 +333,7 @@ func (e *exact) convolve() error {
 			several = append(several, i)
 			// Each is taken before and behind others, and once with all; a vector has a quarter of the others below it.
 			if work += 3 * e.count / 4 * e.support(s); work > maxVectorWork {
-				return fmt.Errorf("it takes more than %d steps: expected smaller populations, or use BardSchweitzer or Linearizer", maxVectorWork)
+				return fmt.Errorf("it takes more than %d steps: expected smaller populations, or use Linearizer", maxVectorWork)
 			}
 			e.alone[i] = e.weights(s)
 		case s.Kind != Delay:

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"mcmw/internal/lab/sample"
 )
 
 // Point is one combination of factor levels with its runs, in the order of their repetitions.
@@ -118,15 +116,4 @@ func CompareLevels(a, b string) int {
 func (r Run) Number(factor string) (float64, bool) {
 	x, err := strconv.ParseFloat(r.Factors[factor], 64)
 	return x, err == nil
-}
-
-// HistogramOf returns the histogram of a metric at a source, of one command or, for an empty one, of all together.
-func HistogramOf(bins []Bin, source, metric, command string) sample.Histogram {
-	var h sample.Histogram
-	for _, b := range bins {
-		if b.Source == source && b.Metric == metric && b.Command == command {
-			h = append(h, sample.Bin{Lower: b.Lower, Upper: b.Upper, Count: float64(b.Count)})
-		}
-	}
-	return h
 }

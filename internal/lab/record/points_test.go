@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"mcmw/internal/lab/sample"
 )
 
 func TestRunsAreGroupedByTheLevelsOfTheirFactors(t *testing.T) {
@@ -38,11 +36,4 @@ func TestLevelsAreOrderedAsPeopleDo(t *testing.T) {
 	levels := []string{"shared", "128", "8", "none", "64", "1e1", "8.0"}
 	slices.SortFunc(levels, CompareLevels)
 	require.Equal(t, []string{"8", "8.0", "1e1", "64", "128", "none", "shared"}, levels)
-}
-
-func TestAHistogramIsThatOfOneSourceAndCommand(t *testing.T) {
-	bins := append(wholeRun().Histograms, Bin{SourceMiddleware, "response_time", "get", 0, 1, 5}, Bin{SourceClient, "response_time", "", 0, 1, 5})
-	require.Equal(t, sample.Histogram{{Lower: 0, Upper: 1, Count: 5}}, HistogramOf(bins, SourceClient, "response_time", ""))
-	require.Len(t, HistogramOf(bins, SourceClient, "response_time", "get"), 2)
-	require.Empty(t, HistogramOf(bins, SourceClient, "response_time", "set"))
 }

@@ -7,8 +7,7 @@
 //  2. Whether a run was in steady state is asked of its windows (Trend).
 //  3. A run gives one number per metric. The numbers of the repetitions are the sample from which intervals are made
 //     (MeanInterval); windows of one run and requests are not independent of each other, and would make them too narrow.
-//  4. Repetitions tells how many runs an accuracy takes.
-//  5. Two sets of runs are compared by the interval of their difference and ratio (Welch, RatioInterval), by ranks where nothing is known
+//  4. Two sets of runs are compared by the interval of their difference and ratio (Welch, RatioInterval), by ranks where nothing is known
 //     of the distribution (MannWhitney), and by how large the difference is against the spread (EffectSize).
 //
 // What a sample is too small for is NaN, or an interval without ends: never a number that looks like knowledge.

@@ -131,20 +131,6 @@ func (h Histogram) find(p float64) (bin int, within float64) {
 	return last, 1
 }
 
-// Cut collects all from an edge on in one bin without upper end. A bin that the edge is within is divided evenly.
-func (h Histogram) Cut(edge float64) Histogram {
-	var cut Histogram
-	over := 0.0
-	for _, b := range h {
-		below := b.below(edge)
-		over += b.Count - below
-		if below > 0 || (b.Count == 0 && b.Upper <= edge) {
-			cut = append(cut, Bin{b.Lower, min(b.Upper, edge), below})
-		}
-	}
-	return append(cut, Bin{edge, math.Inf(1), over})
-}
-
 // below returns how much of b is below an edge, the values taken to be spread evenly over it; those of a bin without
 // upper end to be at its lower edge.
 func (b Bin) below(edge float64) float64 {
@@ -240,10 +226,5 @@ func (h Histogram) Width() float64 {
 	return resolution * max(1, math.Round(width/resolution))
 }
 
-// BinCount returns how many bins of a width it takes for values from least to most: 1 at least.
-func BinCount(least, most, width float64) int {
-	if !(width > 0) {
-		return 1
-	}
-	return max(1, int(ceil((most-least)/width)))
-}
+// ceil is math.Ceil that takes for whole what is so but for rounding.
+func ceil(x float64) float64 { return math.Ceil(x - 1e-9*max(1, math.Abs(x))) }

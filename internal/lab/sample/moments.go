@@ -71,14 +71,6 @@ func (m Moments) Variance() float64 {
 // StdDev returns s, the square root of Variance.
 func (m Moments) StdDev() float64 { return math.Sqrt(m.Variance()) }
 
-// PopulationStdDev returns the square root of M2/n: of values that are all there are.
-func (m Moments) PopulationStdDev() float64 {
-	if m.N == 0 {
-		return math.NaN()
-	}
-	return math.Sqrt(m.M2 / m.N)
-}
-
 // Variation returns the coefficient of variation, s/|x|: a ratio. It is NaN where the mean is 0 or s is not known.
 func (m Moments) Variation() float64 {
 	if m.Mean == 0 {
@@ -89,12 +81,3 @@ func (m Moments) Variation() float64 {
 
 // StandardError returns the standard deviation of the mean, s/sqrt(n).
 func (m Moments) StandardError() float64 { return m.StdDev() / math.Sqrt(m.N) }
-
-// WeightedMean returns sum(w x)/sum(w): what windows' means are together if the weights are the windows' numbers of
-// requests, and what windows' rates are together if the weights are the windows' lengths. It is NaN without weight.
-func WeightedMean(values, weights []float64) float64 {
-	if len(values) == 0 {
-		return math.NaN()
-	}
-	return stat.Mean(values, weights)
-}

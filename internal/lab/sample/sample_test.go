@@ -75,77 +75,18 @@ func TestTheRanksTestIsScipys(t *testing.T) {
 	near(t, 1, p)
 }
 
-func TestIntervalsOfProportionsAreScipys(t *testing.T) {
-	for _, c := range []struct {
-		k, n, confidence float64
-		want             Interval
-	}{
-		{0, 10, 0.95, Interval{0, 0.27753279986288926}},
-		{3, 20, 0.95, Interval{0.05236874589621662, 0.3604188647407569}},
-		{10, 10, 0.99, Interval{0.6011459066950919, 1}},
-		{7, 1000, 0.90, Interval{0.0037997801834077386, 0.012860687650996135}},
-		{0, 0, 0.95, Interval{0, 1}},
-	} {
-		got := ProportionInterval(c.k, c.n, c.confidence)
-		near(t, c.want.Low, got.Low, c)
-		near(t, c.want.High, got.High, c)
-	}
-}
-
-func TestIntervalsOfQuantilesAreScipys(t *testing.T) {
-	for _, c := range []struct {
-		p    float64
-		n    int
-		want Interval
-	}{
-		{0.5, 10, Interval{2, 9}},
-		{0.9, 50, Interval{41, 50}},
-		{0.99, 20, Interval{19, math.Inf(1)}},
-		{0.5, 3, unknown},
-		{0.5, 0, unknown},
-	} {
-		var values []float64
-		for i := range c.n {
-			values = append(values, float64(i+1))
-		}
-		require.Equal(t, c.want, QuantileInterval(values, c.p, 0.95), c)
-	}
-}
-
-// The example of Jain, section 13.9: a mean of 20 s and s = 5 s, known to 5 % with a confidence of 95 %, take 97 repetitions by the normal
-// distribution; Student's adds two.
-func TestRepetitionsAreThoseOfJainsExample(t *testing.T) {
-	require.Equal(t, 99, Repetitions(Moments{N: 30, Mean: 20, M2: 25 * 29}, 0.05, 0.95))
-	require.Equal(t, 9604, RepetitionsOfProportion(0.5, 0.01, 0.95))
-	m := Of(threeReps)
-	n := Repetitions(m, 0.05, 0.95)
-	need := func(n int) float64 {
-		return StudentQuantile(0.975, float64(n-1)) * m.StdDev() / math.Sqrt(float64(n))
-	}
-	require.LessOrEqual(t, need(n), 0.05*m.Mean)
-	require.Greater(t, need(n-1), 0.05*m.Mean, "one less is not enough")
-	require.Equal(t, 2, Repetitions(Moments{N: 3, Mean: 1}, 0.01, 0.95), "without spread two are enough to say so")
-	require.Zero(t, Repetitions(Moments{N: 2, Mean: 1e-9, M2: 1e9}, 1e-6, 0.95), "more than can be made")
-}
-
 func TestWhatASampleIsTooSmallForIsNotKnown(t *testing.T) {
 	for _, m := range []Moments{{}, {N: 1, Mean: 3}} {
 		require.True(t, math.IsNaN(m.Variance()))
 		require.True(t, math.IsNaN(m.Variation()))
 		require.False(t, MeanInterval(m, 0.95).Known())
-		require.False(t, MeanIntervalLarge(m, 0.95).Known())
 		require.False(t, Welch(m, Of(threeReps), 0.95).Interval.Known())
 		require.False(t, RatioInterval(m, Of(threeReps), 0.95).Known())
 		require.True(t, math.IsNaN(EffectSize(Of(threeReps), m)))
-		require.Zero(t, Repetitions(m, 0.05, 0.95))
 	}
-	require.True(t, math.IsNaN(Moments{}.PopulationStdDev()))
-	require.True(t, math.IsNaN(WeightedMean(nil, nil)))
 	_, p := MannWhitney(nil, threeReps)
 	require.True(t, math.IsNaN(p))
-	for _, quantile := range []func([]float64, float64) float64{Quantile, QuantileNearestRank, QuantileJain} {
-		require.True(t, math.IsNaN(quantile(nil, 0.5)))
-	}
+	require.True(t, math.IsNaN(Quantile(nil, 0.5)))
 	require.False(t, RatioInterval(Of([]float64{-3, 4, 1}), Of(threeReps), 0.95).Known(), "the first may be 0")
 }
 
@@ -235,24 +176,18 @@ func TestMergedWindowsEqualTheDirectComputation(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(1e-4, 10), 2, 300).Draw(t, "values")
 		var merged Moments
-		var means, counts []float64
 		for rest := values; len(rest) > 0; {
 			n := rapid.IntRange(0, len(rest)).Draw(t, "window")
 			part := Of(rest[:n])
 			merged.Merge(part)
-			if n > 0 {
-				means, counts = append(means, part.Mean), append(counts, part.N)
-			}
 			if rest = rest[n:]; n == 0 {
 				merged.Add(rest[0])
-				means, counts = append(means, rest[0]), append(counts, 1)
 				rest = rest[1:]
 			}
 		}
 		direct := Of(values)
 		close12(t, direct.N, merged.N, "n")
 		close12(t, direct.Mean, merged.Mean, "mean")
-		close12(t, direct.Mean, WeightedMean(means, counts), "weighted mean")
 		// M2 is known no better than the squares that it is what remains of.
 		if bound := 1e-12 * (direct.M2 + direct.N*direct.Mean*direct.Mean); math.Abs(direct.M2-merged.M2) > bound {
 			t.Fatalf("M2: got %v, computed directly %v", merged.M2, direct.M2)
@@ -289,7 +224,7 @@ func TestMergedHistogramsEqualTheDirectComputation(t *testing.T) {
 		}
 		slices.Sort(values)
 		for _, p := range []float64{0, 0.25, 0.5, 0.99, 1} {
-			exact := QuantileNearestRank(values, p)
+			exact := values[max(int(ceil(p*float64(len(values)))), 1)-1]
 			if upper := merged.UpperQuantile(p); exact > upper || upper > exact+0.5 {
 				t.Fatalf("p = %v: upper edge %v for the value %v", p, upper, exact)
 			}
@@ -352,7 +287,6 @@ func TestWhatIsInABinWithoutEndIsNotMadeUp(t *testing.T) {
 	rebinned, err := h.Rebin(4)
 	require.NoError(t, err)
 	require.Equal(t, Histogram{{0, 4, 2}, {15, math.Inf(1), 2}}, rebinned)
-	require.Equal(t, Histogram{{0, 0.5, 1}, {0.5, math.Inf(1), 3}}, h.Cut(0.5))
 	for _, width := range []float64{0, -1, math.NaN(), math.Inf(1), 1e-9} {
 		_, err := h.Rebin(width)
 		require.Error(t, err, "%v", width)
@@ -377,8 +311,6 @@ func TestTheWidthToShowAHistogramWithDividesNoBin(t *testing.T) {
 	}
 	near(t, 0.1, h.Width(), "never finer than recorded")
 	near(t, 0, Histogram{{1, 1, 5}}.Width(), "all the same and exact")
-	require.Equal(t, 1, BinCount(1, 1, 0))
-	require.Equal(t, 1, BinCount(1, 1, 3))
 }
 
 // R's p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm") gives 0.03 0.06 0.06 0.02.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -39,12 +38,6 @@ const (
 
 // portName is what the port of a bridge is called by which things are tried.
 const portName = "port"
-
-// Able returns an error that says what this machine or this user is missing to emulate machines.
-func Able() error {
-	_, err := able(os.Geteuid(), cgroup.Find)
-	return err
-}
 
 // able finds out what this machine can do for a user, with control groups as find finds them. The error says what is missing.
 func able(user int, find func() (*cgroup.Tree, error)) (f features, err error) {
