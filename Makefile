@@ -9,6 +9,7 @@ SHELL := /bin/bash -euo pipefail
 # Tools, run by `go run` at exactly these versions.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.52.0
 
 # The modules besides the main one that lint looks at; those that need Prometheus and Kubernetes are looked at by `make nightly`.
 MODULES ?= internal/tools/dashboards test/chart
@@ -56,12 +57,14 @@ nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector every
 check: lint ## the quick round while working: lint and the short tests, without race detector
 	go test ./...
 
-lint: ## gofumpt, go vet and staticcheck
+lint: ## gofumpt, go vet, staticcheck, and no function that no program reaches
 	@unformatted=$$(go run $(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted as gofumpt does (make fmt):"; echo "$$unformatted"; exit 1; fi
 	@for module in . $(MODULES); do \
 		echo "go vet and staticcheck in $$module"; \
 		go -C $$module vet ./... && (cd $$module && go run $(STATICCHECK) ./...) || exit 1; done
+	@echo "deadcode"; unreachable=$$(go run $(DEADCODE) $$(go list ./... | grep -v /internal/mctest)); if [ -n "$$unreachable" ]; then \
+		echo "reached by no program, at most by tests:"; echo "$$unreachable"; exit 1; fi
 
 fmt: ## format the code
 	go run $(GOFUMPT) -w .
