@@ -98,8 +98,6 @@ func (s *scripted) next(i int, verb string) string {
 	defer s.mu.Unlock()
 	answer, rest, _ := strings.Cut(s.answers[i], " then ")
 	switch {
-	case verb == "version": // a probe of a server that failed
-		return "VERSION 1.6.18"
 	case verb == "delete" && (answer == "" || s.request != verb):
 		s.repairs[i] = "deleted"
 		return "DELETED"
@@ -127,6 +125,9 @@ func (s *scripted) serve(i int, p *mctest.Peer) {
 		line, ok := p.Line()
 		if !ok {
 			return
+		}
+		if p.Known(line) {
+			continue
 		}
 		words := strings.Fields(line)
 		switch words[0] {

@@ -26,6 +26,7 @@ import (
 //	mcmw_server_transitions_total{server,state}   how often it came to the state
 //	mcmw_server_missed_keys{server}               keys whose latest write it may not have got
 //	mcmw_server_stalls_total{server}              times it owed a reply for longer than usual
+//	mcmw_server_flushes_total{server}             times it was flushed because it might have held old values
 //	mcmw_repairs_total{server}                    keys deleted because a write was answered otherwise
 //	mcmw_worker_wait_seconds_total{server}        time that workers stood still for the server's replies
 //	mcmw_queue_length, mcmw_queue_capacity{queue} batches
@@ -51,7 +52,7 @@ type Collector struct {
 	keys, misses, arrivals, abandoned *prometheus.Desc
 	serverDuration, serverErrors      *prometheus.Desc
 	repairs, missed, state, changes   *prometheus.Desc
-	stalls                            *prometheus.Desc
+	stalls, flushes                   *prometheus.Desc
 	queueLength, queueCapacity        *prometheus.Desc
 	waiting, serving                  *prometheus.Desc
 	samples, sampledWaiting           *prometheus.Desc
@@ -85,6 +86,7 @@ func NewCollector(r *stats.Registry, version string) *Collector {
 		missed:         desc("server_missed_keys", "Keys whose latest write the server may not have got.", "server"),
 		state:          desc("server_state", "1 for the state the server is in.", "server", "state"),
 		changes:        desc("server_transitions_total", "How often the server came to the state.", "server", "state"),
+		flushes:        desc("server_flushes_total", "Times the server was flushed because it might have held old values.", "server"),
 		stalls: desc("server_stalls_total",
 			"Times the server owed a reply for so long that only what needed it went on waiting for it.", "server"),
 		repairs: desc("repairs_total",
@@ -119,7 +121,7 @@ func NewCollector(r *stats.Registry, version string) *Collector {
 // Describe sends the descriptions of all metrics.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.buildInfoDesc, c.requests, c.duration, c.stageDuration, c.keys, c.misses, c.arrivals, c.abandoned, c.serverDuration, c.serverErrors, c.repairs, c.missed, c.state, c.changes, c.stalls,
+		c.buildInfoDesc, c.requests, c.duration, c.stageDuration, c.keys, c.misses, c.arrivals, c.abandoned, c.serverDuration, c.serverErrors, c.repairs, c.missed, c.state, c.changes, c.stalls, c.flushes,
 		c.queueLength, c.queueCapacity, c.waiting, c.serving, c.samples, c.sampledWaiting, c.sampledServing,
 		c.workers, c.busy, c.busySeconds, c.waited, c.rounds, c.dropped,
 		c.connections, c.opened, c.closed, c.loginFailures, c.memory, c.received, c.sent,
@@ -167,6 +169,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		counter(c.repairs, float64(server.Repairs), server.Name)
 		gauge(c.missed, float64(server.Health.Missed), server.Name)
 		counter(c.stalls, float64(server.Health.Stalls), server.Name)
+		counter(c.flushes, float64(server.Health.Flushes), server.Name)
 		for _, t := range server.Health.Transitions {
 			in := 0.0
 			if t.To == server.Health.State {

@@ -142,6 +142,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 			},
 		},
 		{"a missed key", func() { health.Missed = 1 }, map[string]float64{`mcmw_server_missed_keys{server="b"}`: 1}},
+		{"a flush", func() { health.Flushes++ }, map[string]float64{`mcmw_server_flushes_total{server="b"}`: 1}},
 		{"a stall", func() { health.Stalls++ }, map[string]float64{`mcmw_server_stalls_total{server="b"}`: 1}},
 		{"a repair", func() { w.Repair(1) }, map[string]float64{`mcmw_repairs_total{server="b"}`: 1}},
 		{"batches that wait", func() { waiting = 3 }, map[string]float64{`mcmw_queue_length{queue="shared"}`: 3}},

@@ -3,14 +3,16 @@ package backend
 import (
 	"bufio"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
 
+	"mcmw/internal/marker"
 	"mcmw/internal/wire"
 )
 
@@ -97,6 +99,16 @@ func (s *Server) recover(ctx context.Context) bool {
 // rejoin removes what the server holds out of date, and puts it up if it missed nothing meanwhile.
 func (s *Server) rejoin(p *probe) error {
 	s.settle(p.timeout)
+	records := s.options.Load().Records
+	if records != nil && !s.judged.Load() {
+		look, err := s.look(p)
+		if err != nil {
+			return err
+		}
+		looks := records.Looks()
+		looks[s.Name] = look
+		s.Judge(looks)
+	}
 	s.mu.Lock()
 	taken := s.missed.take()
 	wasDown, since := State(s.state.Load()) == Down, s.since
@@ -110,9 +122,13 @@ func (s *Server) rejoin(p *probe) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failures.Store(0)
+	s.moved = nil
 	switch {
 	case s.missed.nothing():
 		s.change(Up, nil)
+		if records != nil {
+			records.unmark(s)
+		}
 	case wasDown:
 		// It answers, and is written to from now on; what it missed while it was being cleaned is next.
 		s.change(Stale, s.why)
@@ -126,7 +142,13 @@ func (s *Server) clean(p *probe, m missed, wasDown bool, since time.Time) error 
 	case s.options.Load().Rejoin == RejoinTrust:
 		return nil
 	case s.options.Load().Rejoin == RejoinInvalidate && !m.all:
-		return p.invalidate(m)
+		if err := p.invalidate(maps.Keys(m.keys)); err != nil {
+			return err
+		}
+		done, err := s.purge(p)
+		if done || err != nil {
+			return err
+		}
 	}
 	// A server that was started after it went down is empty: nothing was written to it since.
 	if wasDown {
@@ -140,7 +162,16 @@ func (s *Server) clean(p *probe, m missed, wasDown bool, since time.Time) error 
 		}
 	}
 	s.options.Load().Log.Warn("a server is flushed before it serves reads again", "server", s.Name, "rejoin", s.options.Load().Rejoin.String())
-	return p.flush()
+	err := p.flush()
+	if err == nil {
+		s.mu.Lock()
+		s.flushes++
+		s.mu.Unlock()
+	}
+	if records := s.options.Load().Records; records != nil {
+		records.lost(s)
+	}
+	return err
 }
 
 // probe is a connection of the prober. Every exchange has to end within timeout.
@@ -171,7 +202,54 @@ func (s *Server) reach(ctx context.Context) error {
 	// The end of ctx interrupts what waits.
 	stop := context.AfterFunc(ctx, func() { _ = p.sock.Abort() })
 	defer stop()
-	return p.version()
+	if err := p.version(); err != nil {
+		return err
+	}
+	if records := s.options.Load().Records; records != nil {
+		look, err := s.look(p)
+		if err != nil {
+			return err
+		}
+		records.found(s, look)
+	}
+	return nil
+}
+
+// look returns what the server holds of the records. A server that does not know how to keep them has none.
+func (s *Server) look(p *probe) (marker.Look, error) {
+	o := s.options.Load()
+	look, err := p.look(o.Records.names())
+	if _, strange := errors.AsType[unexpected](err); strange {
+		o.Log.Warn("a server can't keep what has to be known after a restart; memcached 1.6 can", "server", s.Name, "error", err)
+		s.recordless.Store(true)
+		return marker.Look{}, nil
+	}
+	return look, err
+}
+
+// Judge decides, from what looks say of the server, which is one of them, what has to be done before it serves reads. Called once.
+func (s *Server) Judge(looks marker.Looks) {
+	o := s.options.Load()
+	doubt := looks.Doubt(s.Name)
+	var moved func(key []byte) bool
+	if newest := looks.Newest(); doubt == "" && newest != nil {
+		var unknown bool
+		if moved, unknown = o.Records.moved(s.Name, newest); unknown {
+			doubt = "it is not known which of its keys were elsewhere"
+		}
+	}
+	switch {
+	case doubt != "":
+		o.Log.Warn("a server may hold old values, and is flushed", "server", s.Name, "why", doubt)
+		s.MissedAll(errors.New(doubt))
+	case moved != nil:
+		o.Log.Info("keys come back to a server that were elsewhere meanwhile, and are deleted there first", "server", s.Name)
+		s.mu.Lock()
+		s.moved = moved
+		s.stale(errors.New("keys come back that were elsewhere"))
+		s.mu.Unlock()
+	}
+	s.judged.Store(true)
 }
 
 func (s *Server) dialProbe(ctx context.Context) (*probe, error) {
@@ -184,9 +262,12 @@ func (s *Server) dialProbe(ctx context.Context) (*probe, error) {
 
 func (p *probe) close() { _ = p.sock.Close() }
 
+// extend starts the time for the next reply.
+func (p *probe) extend() error { return setDeadlines(p.sock, time.Now().Add(p.timeout)) }
+
 // send writes a request, and starts the time for its reply.
 func (p *probe) send(request string) error {
-	if err := setDeadlines(p.sock, time.Now().Add(p.timeout)); err != nil {
+	if err := p.extend(); err != nil {
 		return err
 	}
 	return p.sock.WriteRest([]byte(request))
@@ -223,8 +304,13 @@ func (p *probe) want(prefixes ...string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unexpected reply %q to a probe", line)
+	return unexpected(line)
 }
+
+// unexpected is a reply that does not fit what was sent.
+type unexpected string
+
+func (u unexpected) Error() string { return fmt.Sprintf("unexpected reply %q to a probe", string(u)) }
 
 func (p *probe) version() error { return p.expect("version\r\n", "VERSION ") }
 
@@ -256,39 +342,50 @@ func (p *probe) started() (time.Time, error) {
 	return time.Now().Add(-time.Duration(uptime+2) * time.Second), nil
 }
 
-// invalidate deletes the keys of m.
-func (p *probe) invalidate(m missed) error {
+// pipeline sends requests, many before their replies are read, and calls reply for each of these.
+func (p *probe) pipeline(requests iter.Seq[string], reply func() error) error {
 	var b strings.Builder
 	pending := 0
 	exchange := func() error {
+		if pending == 0 {
+			return nil
+		}
 		if err := p.send(b.String()); err != nil {
 			return err
 		}
 		for ; pending > 0; pending-- {
-			if err := p.want("DELETED", "NOT_FOUND", "HD", "NF"); err != nil {
+			if err := reply(); err != nil {
 				return err
 			}
 		}
 		b.Reset()
 		return nil
 	}
-	for key := range m.keys {
-		line := "delete " + key + "\r\n"
-		if !plainKey(key) {
-			line = "md " + base64.StdEncoding.EncodeToString([]byte(key)) + " b\r\n"
-		}
-		if pending == invalidateBatch || b.Len()+len(line) > invalidateBytes {
+	for request := range requests {
+		if pending == invalidateBatch || b.Len()+len(request) > invalidateBytes {
 			if err := exchange(); err != nil {
 				return err
 			}
 		}
-		b.WriteString(line)
+		b.WriteString(request)
 		pending++
 	}
-	if pending == 0 {
-		return nil
-	}
 	return exchange()
+}
+
+// invalidate deletes keys.
+func (p *probe) invalidate(keys iter.Seq[string]) error {
+	return p.pipeline(func(yield func(string) bool) {
+		for key := range keys {
+			line := "delete " + key + "\r\n"
+			if !plainKey(key) {
+				line = deleteLine(key)
+			}
+			if !yield(line) {
+				return
+			}
+		}
+	}, func() error { return p.want("DELETED", "NOT_FOUND", "HD", "NF") })
 }
 
 // plainKey reports whether key can stand in a classic command.

@@ -29,6 +29,8 @@ type Options struct {
 	// Troubled counts the servers of a middleware that are stale or suspect: while it is 0, requests need not be checked for
 	// such a server. Shared by the servers; required.
 	Troubled *atomic.Int32
+	// Records is what has to be known after a restart; nil: nothing. Shared by the servers.
+	Records *Records
 	Access
 	Log *slog.Logger
 }
@@ -65,6 +67,12 @@ type Server struct {
 	suspect atomic.Bool
 	// moves counts the changes of addr: a connection made before the last one is of no use.
 	moves atomic.Int32
+	// judged: it was looked at since the start, and may be put what others and a later start have to know.
+	judged atomic.Bool
+	// marked: that it missed writes is on as many servers as it takes; kept by Records.
+	marked atomic.Bool
+	// recordless: it does not know the commands that records take.
+	recordless atomic.Bool
 
 	// mu guards the fields below, and every change of state and suspect. Nothing is waited for while it is held.
 	mu          sync.Mutex
@@ -73,10 +81,12 @@ type Server struct {
 	why         error     // what ended the last time it was up
 	transitions [NumStates]uint64
 	stalls      uint64        // times it became suspect
+	flushes     uint64        // times its prober flushed it
 	changed     chan struct{} // closed at the next change of state; nil while nobody waits for it
 	missed      missed
-	left        missed // keys that live elsewhere now and were written there: see LeaveBehind
-	troubled    bool   // counted in Options.Troubled
+	left        missed                // keys that live elsewhere now and were written there: see LeaveBehind
+	moved       func(key []byte) bool // keys to be deleted before it serves reads; nil: none
+	troubled    bool                  // counted in Options.Troubled
 	// retired are connections on which writes were under way when they were given up; the prober takes them. proberless: there
 	// is no prober any more.
 	retired    []*wire.Socket
@@ -99,6 +109,7 @@ func (s *Server) Rename(to route.Server, o Options) *Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	renamed.left = s.left
+	renamed.judged.Store(s.judged.Load())
 	return renamed
 }
 
@@ -131,7 +142,9 @@ func (s *Server) Move(addr string) {
 	s.moves.Add(1)
 	s.failures.Store(0)
 	s.options.Load().Log.Info("a server has another address", "server", s.Name, "was", previous, "address", addr)
-	s.MissedAll(errors.New("moved to " + addr))
+	if s.options.Load().Records == nil || s.judged.Load() { // otherwise it is looked at before it is used anyway
+		s.MissedAll(errors.New("moved to " + addr))
+	}
 }
 
 // Remove takes the server out of the count of troubled servers: it has left the middleware.
@@ -218,7 +231,7 @@ func (s *Server) AwaitReadable(ctx context.Context, deadline time.Time) {
 func (s *Server) Health() stats.Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := stats.Health{State: State(s.state.Load()).String(), Since: s.since, Missed: len(s.missed.keys), Stalls: s.stalls}
+	h := stats.Health{State: State(s.state.Load()).String(), Since: s.since, Missed: len(s.missed.keys), Stalls: s.stalls, Flushes: s.flushes}
 	for i, n := range s.transitions {
 		h.Transitions = append(h.Transitions, stats.Transition{To: State(i).String(), Count: n})
 	}
@@ -259,6 +272,9 @@ func (s *Server) Missed(key []byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.missed.add(key)
+	if r := s.options.Load().Records; r != nil && r.replicated.Load() && !s.marked.Load() {
+		r.mark(s)
+	}
 	if State(s.state.Load()) == Up {
 		s.change(Stale, err)
 	}
@@ -269,8 +285,36 @@ func (s *Server) MissedAll(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.missed.addAll()
+	s.stale(err)
+}
+
+// stale says that the server must not serve reads before something is done about what it holds; mu is held.
+func (s *Server) stale(why error) {
+	if r := s.options.Load().Records; r != nil {
+		r.mark(s)
+	}
 	if State(s.state.Load()) == Up {
-		s.change(Stale, err)
+		s.change(Stale, why)
+	}
+}
+
+// Join says that the server is new among the others, and may hold anything.
+func (s *Server) Join() {
+	s.MissedAll(errors.New("joined"))
+	s.judged.Store(true)
+}
+
+// AwaitMarked waits until that the server missed writes is on so many servers that a restart finds it, or until it can't be.
+func (s *Server) AwaitMarked(ctx context.Context) {
+	if r := s.options.Load().Records; r != nil && !s.marked.Load() {
+		r.Await(ctx, s)
+	}
+}
+
+// Flushed says that a client had the server flushed: it has lost what has to be known after a restart, too.
+func (s *Server) Flushed() {
+	if r := s.options.Load().Records; r != nil {
+		r.lost(s)
 	}
 }
 
@@ -297,9 +341,7 @@ func (s *Server) Reclaim() {
 		return
 	}
 	s.missed.putBack(s.left.take())
-	if State(s.state.Load()) == Up {
-		s.change(Stale, errors.New("keys come back that were written elsewhere"))
-	}
+	s.stale(errors.New("keys come back that were written elsewhere"))
 }
 
 // change sets the state and wakes the prober; mu is held.
@@ -324,6 +366,9 @@ func (s *Server) change(to State, why error) {
 	}
 	lasted := now.Sub(s.since)
 	s.since = now
+	if r := s.options.Load().Records; r != nil && from == Down {
+		r.call(s)
+	}
 	if to == Up {
 		s.options.Load().Log.Info("a server is up", "server", s.Name, "was", from.String(), "for", lasted.Round(time.Millisecond))
 		return

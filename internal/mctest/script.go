@@ -86,20 +86,38 @@ func (p *Peer) Stall() { _, _ = io.Copy(io.Discard, p.r) }
 func (p *Peer) Reset() { _ = faulty.Reset(p.conn) }
 
 // Answer reads command lines until the other side closes and sends what reply returns for each. Data blocks arrive as
-// lines of their own: a reply of "" sends nothing. The version, which a middleware asks for before anything else, is told
-// without asking reply.
+// lines of their own: a reply of "" sends nothing. What Known answers is no line for reply.
 func (p *Peer) Answer(reply func(line string) string) {
 	for {
 		line, ok := p.Line()
 		if !ok {
 			return
 		}
-		if line == "version" {
-			p.Send("VERSION scripted\r\n")
+		if p.Known(line) {
 			continue
 		}
 		if answer := reply(line); answer != "" {
 			p.Send(answer)
 		}
 	}
+}
+
+// Known answers what a middleware sends of itself: it asks for the version and for what earlier ones have left on a server, where
+// there is nothing, and leaves something, which is not kept. False: line is something else.
+func (p *Peer) Known(line string) bool {
+	const key = "bWNtdyB" // how the keys of middlewares begin, in base64
+	switch {
+	case line == "version":
+		p.Send("VERSION scripted\r\n")
+	case strings.HasPrefix(line, "mg "+key):
+		p.Send("EN\r\n")
+	case strings.HasPrefix(line, "ms "+key):
+		p.Line()
+		p.Send("HD\r\n")
+	case strings.HasPrefix(line, "md "+key):
+		p.Send("HD\r\n")
+	default:
+		return false
+	}
+	return true
 }

@@ -61,8 +61,12 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 		m.registry.Change(next.statistics())
 		return nil
 	}
+	m.place(next, moved, append(slices.Clone(servers), previous.servers...))
 	for _, s := range joined {
 		m.startProber(s)
+	}
+	if moved && m.records != nil {
+		m.records.AwaitPlaced(ctx)
 	}
 	next.makeWorkers(&m.shared, m.appendStats)
 	next.connect(ctx)
@@ -75,6 +79,9 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 			for _, s := range servers {
 				s.Reclaim()
 			}
+			if m.records != nil {
+				m.records.AwaitPlaced(ctx) // with the marks of servers that have something to reclaim
+			}
 		}
 		m.registry.Change(next.statistics())
 		m.pool.Store(next)
@@ -86,7 +93,16 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 			m.release(s)
 		}
 	}
+	m.place(next, false, servers)
 	return nil
+}
+
+// place puts the placement of p on servers; changing: it is not in force yet.
+func (m *Middleware) place(p *pool, changing bool, servers []*backend.Server) {
+	if m.records != nil {
+		previous, more := p.history()
+		m.records.Place(p.record(), previous, more, changing, servers)
+	}
 }
 
 // onlyAddresses reports whether b differs from a in the addresses of servers at most.
@@ -123,7 +139,7 @@ func (m *Middleware) serversFor(o Options, previous []*backend.Server) (servers,
 			s = backend.NewServer(wanted, o.backend(&m.shared))
 			joined = append(joined, s)
 			if m.work != nil {
-				s.MissedAll(errors.New("joined"))
+				s.Join()
 			}
 		}
 		servers = append(servers, s)
@@ -136,6 +152,9 @@ func (m *Middleware) startProber(s *backend.Server) {
 	ctx, cancel := context.WithCancel(m.work)
 	m.stopProber[s] = cancel
 	m.background.Go(func() { s.Probe(ctx) })
+	if m.records != nil {
+		m.background.Go(func() { m.records.Keep(ctx, s) })
+	}
 }
 
 // release ends what was begun for s, which has left; applying is held.

@@ -64,6 +64,10 @@
 // read that a server fails is planned again on the key's other servers, in a second step of the same round and within
 // the same timeout; of several keys only those that no server answers are reported, as an error and never as misses.
 //
+// What a later start has to know is on the servers (backend.Records, package marker): which servers missed writes, and where
+// keys were. The worker that answers the first write which a server missed waits until that is on enough of them. At the start, and
+// when it is reached for the first time, a server is judged by what was found: it is trusted, flushed, or keys are deleted on it.
+//
 // A server that owes a reply for longer than Options.StallAfter is suspect, until it answers or is down. The worker that found
 // out gives the reads that wait for it to other servers, gives back the key locks of what is through, passes on what it
 // has not begun, and lets a stand-in take its place in the lane, so that the lane is served by as many as before. What
@@ -99,8 +103,8 @@
 //
 // # Start and stop
 //
-// Run tries to reach every server, starts the workers, then accepts; who was not reached is down, and brought into service by
+// Run tries to reach every server, judges those that it reached, starts the workers, then accepts; who was not reached is down, and brought into service by
 // its prober. Ready is closed when those that are up are enough for Options.Ready. It stops in the order of the data: the
 // listeners close, the readers end when what their clients sent is answered and received, the queue closes, the workers
-// end when it is empty and close their connections.
+// end when it is empty and close their connections; last, the servers are told that nothing is under way any more.
 package middleware

@@ -19,7 +19,7 @@ import (
 var dataPath = [][]string{
 	{"nonblock"},
 	{"protocol", "wire", "route", "replica", "keylock", "budget", "secret"},
-	{"stats"},
+	{"stats", "marker"},
 	{"request", "backend"},
 	{"queue"},
 	{"netstage", "worker"},

@@ -113,6 +113,9 @@ func New(o Options) (*Middleware, error) {
 	if m.access, err = o.Security.open(o.Log); err != nil {
 		return nil, err
 	}
+	if o.Rejoin != backend.RejoinTrust {
+		m.records = backend.NewRecords(o.Log, m.movedKeys)
+	}
 	servers, _, _ := m.serversFor(o, nil)
 	p := newPool(o, router, servers)
 	m.pool.Store(p)
@@ -224,6 +227,7 @@ func (m *Middleware) Run(ctx context.Context) error {
 		p.options.Log.Warn("client connections were cut at the end of the drain timeout", "connections", cut)
 	}
 	p.stop()
+	m.endRecords(work)
 	return nil
 }
 
@@ -233,13 +237,20 @@ func (m *Middleware) begin(work context.Context) {
 	defer m.applying.Unlock()
 	m.work = work
 	p := m.pool.Load()
+	if m.records != nil {
+		m.records.Expect(p.servers)
+	}
 	var reaching sync.WaitGroup
 	for _, s := range p.servers {
 		reaching.Go(func() { _ = s.Reach(work) })
 	}
 	reaching.Wait()
+	m.beginRecords(p)
 	for _, s := range p.servers {
 		m.startProber(s)
+	}
+	if m.records != nil {
+		m.records.AwaitPlaced(work)
 	}
 	p.makeWorkers(&m.shared, m.appendStats)
 	p.connect(work)

@@ -8,6 +8,7 @@ import (
 
 	"mcmw/internal/backend"
 	"mcmw/internal/keylock"
+	"mcmw/internal/marker"
 	"mcmw/internal/queue"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
@@ -24,6 +25,7 @@ type pool struct {
 	queues   []stats.Queue
 	workers  []*worker.Worker
 	previous []placement    // the latest first
+	more     bool           // there were still earlier ones
 	running  sync.WaitGroup // the workers' goroutines
 }
 
@@ -31,6 +33,7 @@ type pool struct {
 type placement struct {
 	router  *route.Router
 	servers []*backend.Server
+	record  marker.Placement
 }
 
 // keepPrevious is how many previous placements are kept. What was placed by still earlier ones is not known any more.
@@ -44,6 +47,7 @@ type shared struct {
 	access   access
 	// troubled counts the servers that are suspect or stale.
 	troubled atomic.Int32
+	records  *backend.Records // nil: none are kept
 }
 
 // route returns the placement that o asks for.
@@ -62,7 +66,7 @@ func (o *Options) route() (*route.Router, error) {
 func (o *Options) backend(s *shared) backend.Options {
 	return backend.Options{
 		ConnectTimeout: o.ConnectTimeout, FailureLimit: o.FailureLimit, Rejoin: o.Rejoin, MissedMemory: o.MissedMemory,
-		Troubled: &s.troubled, Access: s.access.servers, Log: o.Log,
+		Troubled: &s.troubled, Records: s.records, Access: s.access.servers, Log: o.Log,
 	}
 }
 
@@ -81,8 +85,9 @@ func (p *pool) inherit(of *pool, now map[*backend.Server]*backend.Server, moved 
 	}
 	previous := of.previous
 	if moved {
-		previous = append([]placement{{of.router, of.servers}}, previous...)
+		previous = append([]placement{{of.router, of.servers, of.record()}}, previous...)
 	}
+	p.more = of.more || len(previous) > keepPrevious
 	for i, f := range previous {
 		servers := make([]*backend.Server, len(f.servers))
 		for k, s := range f.servers {
@@ -92,7 +97,7 @@ func (p *pool) inherit(of *pool, now map[*backend.Server]*backend.Server, moved 
 			}
 		}
 		if i < keepPrevious {
-			p.previous = append(p.previous, placement{f.router, servers})
+			p.previous = append(p.previous, placement{f.router, servers, f.record})
 		}
 	}
 }

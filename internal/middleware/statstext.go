@@ -71,6 +71,7 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 		add("mcmw_server:"+server.Name+":state", server.Health.State)
 		add("mcmw_server:"+server.Name+":missed_keys", server.Health.Missed)
 		add("mcmw_server:"+server.Name+":stalls", server.Health.Stalls)
+		add("mcmw_server:"+server.Name+":flushes", server.Health.Flushes)
 	}
 	if control := m.pool.Load().options.Control; control != nil {
 		c := control.Snapshot()

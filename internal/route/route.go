@@ -180,6 +180,46 @@ func (r *Router) Covers(is func(server int) bool) bool {
 	return true
 }
 
+// Holds reports whether the server called name holds key.
+func (r *Router) Holds(name string, key []byte) bool {
+	var room [16]int
+	return slices.ContainsFunc(r.Replicas(key, room[:0]), func(s int) bool { return r.servers[s].Name == name })
+}
+
+// Gains reports whether there may be a key that the server called name holds by r, and not by from.
+func (r *Router) Gains(name string, from *Router) bool {
+	named := func(s Server) bool { return s.Name == name }
+	switch {
+	case !slices.ContainsFunc(r.servers, named):
+		return false
+	case !slices.ContainsFunc(from.servers, named):
+		return true
+	case from.n == len(from.servers):
+		return false // it held every key
+	case r.tagged != from.tagged, r.tag != from.tag, (r.rendezvous == nil) != (from.rendezvous == nil), len(r.servers) == 1:
+		return true
+	case r.rendezvous != nil:
+		// What is placed by the best ranks of all goes to another only if one with a better rank is gone.
+		return r.n > from.n || slices.ContainsFunc(from.servers, func(was Server) bool {
+			return !slices.ContainsFunc(r.servers, func(is Server) bool { return is.Name == was.Name && max(is.Weight, 1) == max(was.Weight, 1) })
+		})
+	case r.hash != from.hash:
+		return true
+	}
+	// Between two neighbouring points of either ring the holders are the same by both.
+	holds := func(r *Router, point uint32) bool {
+		return slices.ContainsFunc(r.ring.holders(point), func(s uint16) bool { return r.servers[s].Name == name })
+	}
+	for _, points := range [][]uint32{r.ring.values, from.ring.values} {
+		for _, point := range points {
+			if holds(r, point) && !holds(from, point) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // N returns the number of servers that hold a key.
 func (r *Router) N() int { return r.n }
 

@@ -294,3 +294,36 @@ func TestEveryKeyHasAHolderUntilAllHoldersOfSomeKeyAreAway(t *testing.T) {
 		}
 	}
 }
+
+func TestAServerGainsByAnotherPlacementWhatSomeKeyShows(t *testing.T) {
+	named := func(names ...string) (servers []Server) {
+		for _, n := range names {
+			servers = append(servers, Server{Name: n})
+		}
+		return servers
+	}
+	heavier := named("a", "b", "c")
+	heavier[0].Weight = 5
+	for _, ring := range []RingKind{RingRendezvous, RingTwemproxy} {
+		of := func(servers []Server, replicas int) *Router {
+			return router(t, servers, Options{Replicas: replicas, Ring: ring})
+		}
+		routers := []*Router{
+			of(named("a"), 1), of(named("a", "b"), 1), of(named("a", "b", "c"), 1), of(named("c", "b", "a"), 1), of(named("a", "b", "c"), 2),
+			of(named("a", "b", "c", "d"), 2), of(named("a", "b", "c"), 0), of(heavier, 1),
+		}
+		for i, to := range routers {
+			for j, from := range routers {
+				for _, name := range []string{"a", "b", "c", "d"} {
+					shown := slices.ContainsFunc(keys(10_000), func(key []byte) bool { return to.Holds(name, key) && !from.Holds(name, key) })
+					if gains := to.Gains(name, from); ring == RingTwemproxy || shown {
+						require.Equal(t, shown, gains, "%s: %s, from %d to %d", ring, name, j, i)
+					}
+				}
+			}
+		}
+		require.False(t, of(named("a", "b", "c"), 1).Gains("a", of(named("a", "b"), 1)), "who is joined by another gains nothing")
+	}
+	md5 := router(t, named("a", "b"), Options{Replicas: 1, Ring: RingTwemproxy, Hash: HashMD5})
+	require.True(t, md5.Gains("a", router(t, named("a", "b"), Options{Replicas: 1, Ring: RingTwemproxy})))
+}

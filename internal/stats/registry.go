@@ -31,6 +31,7 @@ type Health struct {
 	Why         string // "" while it is up
 	Missed      int    // keys whose latest write it may not have got
 	Stalls      uint64 // times it owed a reply for longer than usual
+	Flushes     uint64 // times it was flushed because it might have held old values
 	Transitions []Transition
 }
 

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"bytes"
+	"context"
+	"slices"
 	"strings"
 
 	"mcmw/internal/protocol"
@@ -10,10 +12,29 @@ import (
 
 // answerReady answers the clients whose part of the round is complete.
 func (w *Worker) answerReady() {
+	if len(w.ready) > 0 && (len(w.unmarked) > 0 || w.flushAll) {
+		w.awaitMarks()
+	}
 	for _, p := range w.ready {
 		w.answer(&w.parts[p])
 	}
 	w.ready = w.ready[:0]
+}
+
+// awaitMarks waits until a restart would find which servers missed writes that are about to be answered; and that others did
+// before, where a flush_all has removed that.
+func (w *Worker) awaitMarks() {
+	if w.flushAll && slices.ContainsFunc(w.requests, func(r pending) bool { return r.Command == protocol.FlushAll && r.done }) {
+		w.flushAll = false
+		for i, s := range w.options.Servers {
+			s.Flushed()
+			w.unmarked = append(w.unmarked, int32(i))
+		}
+	}
+	for _, s := range w.unmarked {
+		w.options.Servers[s].AwaitMarked(context.Background())
+	}
+	w.unmarked = w.unmarked[:0]
 }
 
 // answer writes the replies of a part with one write, and lets the connection go on if its batch is through.

@@ -154,6 +154,9 @@ func (w *Worker) changes(c *call) bool {
 func (w *Worker) noteMissed(c *call, err *backend.Error) {
 	r := &w.requests[c.request]
 	s := w.options.Servers[c.server]
+	if w.changes(c) {
+		w.unmarked = append(w.unmarked, c.server)
+	}
 	switch {
 	case !w.changes(c):
 	case r.Command == protocol.FlushAll:
@@ -203,6 +206,7 @@ func (w *Worker) planControl(ctx context.Context, i int32) {
 	r := &w.requests[i]
 	switch r.Command {
 	case protocol.FlushAll, protocol.Verbosity:
+		w.flushAll = w.flushAll || r.Command == protocol.FlushAll
 		w.forwardToAll(ctx, i)
 	case protocol.Stats:
 		if r.Arg != nil {

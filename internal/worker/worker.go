@@ -97,6 +97,9 @@ type Worker struct {
 	backlog  []*request.Batch // to be served before what is in the queue
 	later    []*request.Batch // to be served in the next round
 
+	unmarked []int32 // servers that missed writes, and a restart may not find that
+	flushAll bool    // a flush_all is under way
+
 	reads    partReads // of the part that is being planned
 	partRead stripeSet // the keys that it reads, where requests follow
 

@@ -1,0 +1,467 @@
+package backend
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mcmw/internal/marker"
+)
+
+const (
+	// refreshEvery is the time between two puts of what a server holds already, so that it stays among the last that the server
+	// evicts, and comes back after a flush that did not pass here.
+	refreshEvery = 10 * time.Second
+	// putAgain is the time after which a put that failed is tried again.
+	putAgain = time.Second
+	// maxRecord bounds what is read of a record, bytes.
+	maxRecord = 1 << 20
+)
+
+// Records keeps on the servers what a middleware has to know after its next start: the record of the placement, who is
+// running, and who missed writes; see package marker. Shared by the servers of a middleware.
+type Records struct {
+	// Static after construction.
+	log   *slog.Logger
+	moved func(server string, newest *marker.Record) (moved func(key []byte) bool, unknown bool)
+
+	// replicated: keys have several holders, so that others take writes that a server misses.
+	replicated atomic.Bool
+
+	// mu guards the fields below. Nothing is waited for, and no server's mu is taken, while it is held.
+	mu      sync.Mutex
+	servers []string     // whose markers matter; replaced, never changed
+	looks   marker.Looks // what those held that were reached before Begin
+	record  marker.Record
+	running string // what RunningKey holds; "": it is removed
+	begun   bool   // record is known, and put
+	// round counts the changes of what is to be on the servers.
+	round  uint64
+	stale  map[string]uint64 // marked server -> the round since
+	clean  map[string]uint64 // server whose marker is removed -> the round since
+	copies map[*Server]*copyOf
+	// changed is closed when a put has ended, and replaced.
+	changed chan struct{}
+}
+
+// copyOf is what is known of the records on one server.
+type copyOf struct {
+	has   uint64        // it has what was to be there in this round
+	tried uint64        // a put of this round has ended, well or not
+	again bool          // it is to be put though the server has it
+	lost  int           // times the server has lost everything
+	wake  chan struct{} // Records -> Keep of the server; capacity 1; never closed
+}
+
+// NewRecords returns the records of a middleware that has not looked at a server yet. Nothing is put before Begin. moved tells, of
+// a server and the newest record that was found, which keys may be old there because they were elsewhere meanwhile, nil for
+// none; or that this is not known of all of them.
+func NewRecords(log *slog.Logger, moved func(server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool)) *Records {
+	return &Records{
+		log: log, moved: moved, looks: marker.Looks{}, stale: map[string]uint64{}, clean: map[string]uint64{}, copies: map[*Server]*copyOf{},
+		changed: make(chan struct{}),
+	}
+}
+
+// Expect says whose markers matter, before any server is reached.
+func (r *Records) Expect(servers []*Server) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.servers = nil
+	for _, s := range servers {
+		r.servers = append(r.servers, s.Name)
+	}
+}
+
+// Looks returns what was found on the servers that Reach reached.
+func (r *Records) Looks() marker.Looks {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	looks := marker.Looks{}
+	for name, look := range r.looks {
+		looks[name] = look
+	}
+	return looks
+}
+
+// found notes what a server held when it was first reached, before Begin.
+func (r *Records) found(s *Server, look marker.Look) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.looks[s.Name] = look
+}
+
+// Begin starts putting records: running is the middleware's name, "" if that is not to be put; the rest is as for Place. What was
+// marked stays marked.
+func (r *Records) Begin(running string, placement marker.Placement, previous []marker.Placement, more bool, servers []*Server) {
+	looks := r.Looks()
+	newest := looks.Newest()
+	for _, s := range servers {
+		if (newest != nil || running != "") && looks.Suspicion(s.Name) != "" {
+			r.mark(s)
+		}
+	}
+	r.mu.Lock()
+	r.begun, r.running = true, running
+	if newest != nil {
+		r.record = *newest
+	}
+	r.mu.Unlock()
+	r.Place(placement, previous, more, false, servers)
+}
+
+// Place says that placement, which is that of servers, holds from now on; the others are Record's fields.
+func (r *Records) Place(placement marker.Placement, previous []marker.Placement, more, changing bool, servers []*Server) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := r.record
+	if !last.Placement.Equal(&placement) || last.Changing != changing || last.More != more || len(last.Previous) != len(previous) {
+		r.record = marker.Record{Version: last.Version + 1, Placement: placement, Previous: previous, More: more, Changing: changing}
+	}
+	r.servers = nil
+	r.replicated.Store(placement.Replicas > 1)
+	listed := map[*Server]bool{}
+	for _, s := range servers {
+		listed[s] = true
+		r.servers = append(r.servers, s.Name)
+		if r.copies[s] == nil {
+			r.copies[s] = &copyOf{wake: make(chan struct{}, 1)}
+		}
+	}
+	for s := range r.copies {
+		if !listed[s] {
+			delete(r.copies, s)
+			delete(r.stale, s.Name)
+		}
+	}
+	r.advance()
+}
+
+// advance begins a round; mu is held.
+func (r *Records) advance() {
+	r.round++
+	for _, c := range r.copies {
+		c.call()
+	}
+}
+
+func (c *copyOf) call() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// mark says that s may hold old values.
+func (r *Records) mark(s *Server) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stale[s.Name] == 0 {
+		r.advance()
+		r.stale[s.Name] = r.round
+		delete(r.clean, s.Name)
+	}
+}
+
+// unmark says that s holds nothing old any more.
+func (r *Records) unmark(s *Server) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s.marked.Store(false)
+	if r.stale[s.Name] != 0 {
+		r.advance()
+		r.clean[s.Name] = r.round
+		delete(r.stale, s.Name)
+	}
+}
+
+// lost says that s holds no records any more: it was flushed.
+func (r *Records) lost(s *Server) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.copies[s]; c != nil {
+		c.has, c.tried = 0, 0
+		c.lost++
+		r.inForce()
+		c.call()
+	}
+}
+
+// call lets what is to be on s be put, if it is not there.
+func (r *Records) call(s *Server) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.copies[s]; c != nil {
+		c.call()
+	}
+}
+
+// Await waits until the marker of s, if it is marked, is on as many servers as it takes; or until it can't be.
+func (r *Records) Await(ctx context.Context, s *Server) {
+	r.await(ctx, func() (since uint64, what string) { return r.stale[s.Name], "the marker of " + s.Name })
+}
+
+// AwaitPlaced waits until what is to be on the servers now is on as many as it takes; or until it can't be.
+func (r *Records) AwaitPlaced(ctx context.Context) {
+	r.mu.Lock()
+	round := r.round
+	r.mu.Unlock()
+	r.await(ctx, func() (uint64, string) { return round, "the placement" })
+}
+
+// names returns the servers whose markers matter.
+func (r *Records) names() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.servers
+}
+
+// await waits until enough servers have the round that of returns, 0 for none; of is called with mu held.
+func (r *Records) await(ctx context.Context, of func() (uint64, string)) {
+	timeout := time.NewTimer(putAgain)
+	defer timeout.Stop()
+	for {
+		r.mu.Lock()
+		round, what := of()
+		has, open := 0, 0
+		for s, c := range r.copies {
+			switch {
+			case c.has >= round:
+				has++
+			case c.tried < round && s.takesRecords() && !s.Suspected():
+				open++
+			}
+		}
+		needed, changed := marker.Copies(len(r.copies)), r.changed
+		r.mu.Unlock()
+		if round == 0 || has >= needed {
+			return
+		}
+		if open > 0 {
+			select {
+			case <-changed:
+				continue
+			case <-timeout.C:
+			case <-ctx.Done():
+			}
+		}
+		r.log.Warn("too few servers can be reached for what has to be known after a restart; the next start may not know it",
+			"what", what, "on", has, "needed", needed)
+		return
+	}
+}
+
+// Keep puts on s what is to be there, until ctx is done. One goroutine per server.
+func (r *Records) Keep(ctx context.Context, s *Server) {
+	r.mu.Lock()
+	c := r.copies[s]
+	r.mu.Unlock()
+	if c == nil {
+		return
+	}
+	refresh := time.NewTimer(refreshAfter())
+	defer refresh.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.wake:
+		case <-refresh.C:
+			r.mu.Lock()
+			c.again = true
+			r.mu.Unlock()
+		}
+		pause := refreshAfter()
+		if s.takesRecords() && !r.put(ctx, s, c) {
+			pause = putAgain
+		}
+		refresh.Reset(pause)
+	}
+}
+
+func refreshAfter() time.Duration {
+	return time.Duration(float64(refreshEvery) * (0.8 + 0.4*rand.Float64()))
+}
+
+// put brings s up to date; false means that this failed.
+func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
+	for {
+		r.mu.Lock()
+		round, lost := r.round, c.lost
+		if !r.begun || (c.has == round && !c.again) {
+			r.mu.Unlock()
+			return true
+		}
+		c.again = false
+		lines, err := r.lines(s, c.has)
+		r.mu.Unlock()
+		if err == nil {
+			err = s.putLines(ctx, lines)
+		}
+		r.mu.Lock()
+		if c.lost == lost {
+			c.tried = round
+			if err == nil {
+				c.has = round
+			}
+		}
+		r.inForce()
+		close(r.changed)
+		r.changed = make(chan struct{})
+		r.mu.Unlock()
+		if err != nil {
+			if ctx.Err() == nil {
+				r.log.Warn("what has to be known after a restart could not be put on a server", "server", s.Name, "error", plain(err))
+			}
+			return false
+		}
+	}
+}
+
+// inForce tells the servers whose markers are on as many servers as it takes; mu is held.
+func (r *Records) inForce() {
+	for s := range r.copies {
+		since := r.stale[s.Name]
+		has := 0
+		for _, c := range r.copies {
+			if c.has >= since {
+				has++
+			}
+		}
+		s.marked.Store(since != 0 && has >= marker.Copies(len(r.copies)))
+	}
+}
+
+// lines returns the requests that bring a server that has round from up to date: the markers first, the record, which vouches
+// for them, last. mu is held.
+func (r *Records) lines(s *Server, from uint64) (lines []string, err error) {
+	now := time.Now().UTC().Format(time.RFC3339)
+	for name := range r.stale {
+		lines = append(lines, setLine(marker.StaleKey(name), now))
+	}
+	for name, since := range r.clean {
+		if since > from {
+			lines = append(lines, deleteLine(marker.StaleKey(name)))
+		}
+	}
+	if r.running != "" {
+		lines = append(lines, setLine(marker.RunningKey, r.running))
+	}
+	record := r.record
+	record.Server = s.Name
+	b, err := record.Encode()
+	return append(lines, setLine(marker.RecordKey, string(b))), err
+}
+
+// End removes from the servers that a middleware is running.
+func (r *Records) End(ctx context.Context) {
+	r.mu.Lock()
+	var servers []*Server
+	if r.running != "" {
+		for s := range r.copies {
+			servers = append(servers, s)
+		}
+	}
+	r.running = ""
+	r.mu.Unlock()
+	var ending sync.WaitGroup
+	for _, s := range servers {
+		if !s.takesRecords() {
+			continue
+		}
+		ending.Go(func() {
+			if err := s.putLines(ctx, []string{deleteLine(marker.RunningKey)}); err != nil {
+				r.log.Warn("a server could not be told of the end", "server", s.Name, "error", plain(err))
+			}
+		})
+	}
+	ending.Wait()
+}
+
+func encoded(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }
+
+func setLine(key, value string) string {
+	return fmt.Sprintf("ms %s %d b\r\n%s\r\n", encoded(key), len(value), value)
+}
+
+func deleteLine(key string) string { return "md " + encoded(key) + " b\r\n" }
+
+// takesRecords reports whether records can be put on the server now.
+func (s *Server) takesRecords() bool { return !s.Down() && s.judged.Load() && !s.recordless.Load() }
+
+// putLines sends requests whose replies are one line each.
+func (s *Server) putLines(ctx context.Context, lines []string) error {
+	p, err := s.dialProbe(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	stop := context.AfterFunc(ctx, func() { _ = p.sock.Abort() })
+	defer stop()
+	return p.pipeline(slices.Values(lines), func() error { return p.want("HD", "NF") })
+}
+
+// look returns what the server holds of the records; servers are those whose markers matter.
+func (p *probe) look(servers []string) (look marker.Look, err error) {
+	keys := []string{marker.RecordKey, marker.RunningKey}
+	for _, name := range servers {
+		keys = append(keys, marker.StaleKey(name))
+	}
+	request := func(yield func(string) bool) {
+		for _, key := range keys {
+			if !yield("mg " + encoded(key) + " b v\r\n") {
+				return
+			}
+		}
+	}
+	n := -1
+	err = p.pipeline(request, func() error {
+		n++
+		value, err := p.readValue()
+		switch {
+		case err != nil || value == nil:
+			return err
+		case n == 0:
+			look.Record, err = marker.Decode(value)
+			return err
+		case n == 1:
+			look.Running = string(value)
+		default:
+			look.Stale = append(look.Stale, servers[n-2])
+		}
+		return nil
+	})
+	return look, err
+}
+
+// readValue reads the reply to an mg with v.
+func (p *probe) readValue() ([]byte, error) {
+	line, err := p.line()
+	if err != nil || line == "EN" {
+		return nil, err
+	}
+	size, ok := strings.CutPrefix(line, "VA ")
+	size, _, _ = strings.Cut(size, " ")
+	n, err := strconv.Atoi(size)
+	if !ok || err != nil || n < 0 || n > maxRecord {
+		return nil, unexpected(line)
+	}
+	value := make([]byte, n+2)
+	if _, err := io.ReadFull(p.r, value); err != nil {
+		return nil, err
+	}
+	if string(value[n:]) != "\r\n" {
+		return nil, errors.New("a value of another length than the server said")
+	}
+	return value[:n], nil
+}

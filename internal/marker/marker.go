@@ -1,0 +1,197 @@
+// Package marker decides, from what middlewares have left on the servers, which servers may be trusted after a start. It is
+// pure.
+//
+// Each server holds a record: where keys were placed, and since when. A server that missed a write is marked on others
+// before that write is answered: with n servers on Copies(n) of them. Who looks at Witnesses(n) servers that have a record
+// meets one of these copies. A server that has lost its keys, restarted or flushed, has lost its record, too, and is no
+// witness. What can't be told is decided against the server.
+//
+// The keys have a blank in them: classic commands can't name them, and no client comes across one.
+package marker
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mcmw/internal/route"
+)
+
+const (
+	// Prefix is what all keys of middlewares begin with.
+	Prefix = "mcmw "
+	// RecordKey holds the Record.
+	RecordKey = Prefix + "placement"
+	// RunningKey holds the name of the middleware that has written to several replicas and not ended in order.
+	RunningKey = Prefix + "running"
+	stale      = Prefix + "stale "
+	// maxName is the longest name of a server that is part of a key as it is, bytes: encoded, a key may have 250.
+	maxName = 160
+)
+
+// StaleKey returns the key that marks a server.
+func StaleKey(server string) string {
+	if len(server) > maxName {
+		sum := sha256.Sum256([]byte(server))
+		server = hex.EncodeToString(sum[:])
+	}
+	return stale + server
+}
+
+// Placement is what decides which servers hold a key.
+type Placement struct {
+	Servers  []route.Server `json:"servers"` // without addresses
+	Replicas int            `json:"replicas"`
+	Ring     string         `json:"ring"`
+	Hash     string         `json:"hash"`
+	HashTag  string         `json:"hash_tag,omitempty"`
+}
+
+// Of returns the placement that r was made from with o.
+func Of(r *route.Router, o route.Options) Placement {
+	p := Placement{Replicas: r.N(), Ring: o.Ring.String(), Hash: o.Hash.String(), HashTag: o.HashTag}
+	for _, s := range r.Servers() {
+		p.Servers = append(p.Servers, route.Server{Name: s.Name, Weight: max(s.Weight, 1)})
+	}
+	return p
+}
+
+// Router returns the router of the placement.
+func (p *Placement) Router() (*route.Router, error) {
+	o := route.Options{Replicas: p.Replicas, HashTag: p.HashTag}
+	var err error
+	if o.Ring, err = route.ParseRingKind(p.Ring); err != nil {
+		return nil, err
+	}
+	if o.Hash, err = route.ParseHashKind(p.Hash); err != nil {
+		return nil, err
+	}
+	return route.New(p.Servers, o)
+}
+
+// Equal reports whether every key has the same servers, in the same order, by p and q.
+func (p *Placement) Equal(q *Placement) bool {
+	return p.Replicas == q.Replicas && p.Ring == q.Ring && p.Hash == q.Hash && p.HashTag == q.HashTag && slices.Equal(p.Servers, q.Servers)
+}
+
+// has reports whether server is one of the placement's.
+func (p *Placement) has(server string) bool {
+	return slices.ContainsFunc(p.Servers, func(s route.Server) bool { return s.Name == server })
+}
+
+// Record is what a server holds of the placement.
+type Record struct {
+	// Version grows with every change of the placement.
+	Version int64 `json:"version"`
+	// Server is the name of the server that it was put on.
+	Server    string    `json:"server"`
+	Placement Placement `json:"placement"`
+	// Previous are the placements before, the latest first, by which servers may still hold keys; More: and still earlier ones.
+	Previous []Placement `json:"previous,omitempty"`
+	More     bool        `json:"more,omitempty"`
+	// Changing: servers may hold old values of keys that came back to them by Placement.
+	Changing bool `json:"changing,omitempty"`
+}
+
+// Encode returns the record as it is stored.
+func (r *Record) Encode() ([]byte, error) { return json.Marshal(r) }
+
+// Decode returns the record that is stored as b.
+func Decode(b []byte) (*Record, error) {
+	r := new(Record)
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("the record of the placement: %w", err)
+	}
+	if len(r.Placement.Servers) == 0 || r.Placement.Replicas < 1 {
+		return nil, fmt.Errorf("the record of the placement has %d servers and %d replicas", len(r.Placement.Servers), r.Placement.Replicas)
+	}
+	return r, nil
+}
+
+// Look is what a server that answered holds.
+type Look struct {
+	Record  *Record // nil: none
+	Stale   []string
+	Running string
+}
+
+// Copies returns on how many of n servers a marker has to be.
+func Copies(n int) int { return (n + 1) / 2 }
+
+// Witnesses returns how many of n servers have to be looked at for a marker to be met.
+func Witnesses(n int) int { return n/2 + 1 }
+
+// Looks are what the servers held that answered, by name.
+type Looks map[string]Look
+
+// Newest returns the newest record; nil if there is none: no middleware has written to these servers, or they have lost
+// everything since.
+func (l Looks) Newest() *Record {
+	var newest *Record
+	for _, look := range l {
+		if r := look.Record; r != nil && (newest == nil || r.Version > newest.Version) {
+			newest = r
+		}
+	}
+	return newest
+}
+
+// Running returns the name of a middleware that has not ended in order, "" if there is none.
+func (l Looks) Running() string {
+	for _, look := range l {
+		if look.Running != "" {
+			return look.Running
+		}
+	}
+	return ""
+}
+
+// Suspicion returns why server may hold old values whatever it holds itself, "" if nothing says so: it is marked, or too few
+// servers that would know of a marker have been looked at. It holds of servers that did not answer, too.
+func (l Looks) Suspicion(server string) string {
+	newest := l.Newest()
+	if _, looked := l[server]; newest == nil && !looked {
+		return "no server that answered has a record of the placement, and it may have one"
+	}
+	for name, look := range l {
+		if slices.Contains(look.Stale, server) {
+			return "it missed writes, by a marker on " + name
+		}
+	}
+	if newest == nil || newest.Placement.Replicas == 1 {
+		return "" // nobody else has taken its writes
+	}
+	var witnesses []string
+	for name, look := range l {
+		if look.Record != nil && newest.Placement.has(name) {
+			witnesses = append(witnesses, name)
+		}
+	}
+	if n := len(newest.Placement.Servers); len(witnesses) < Witnesses(n) {
+		slices.Sort(witnesses)
+		return fmt.Sprintf("only %d of %d servers could say whether it missed writes (%s)", len(witnesses), n, strings.Join(witnesses, ", "))
+	}
+	return ""
+}
+
+// Doubt returns why server, which is one of l, may hold old values by what it holds itself, or by what others do; "" if it may be
+// trusted with the keys that were its own by the newest record.
+func (l Looks) Doubt(server string) string {
+	newest, own := l.Newest(), l[server].Record
+	switch {
+	case newest == nil:
+		return ""
+	case !newest.Placement.has(server):
+		return "it was not among the servers when it was last heard of them"
+	case own == nil:
+		return "it has no record of the placement, and others have"
+	case own.Server != server:
+		return "it was called " + own.Server
+	case own.Version < newest.Version:
+		return "the placement of keys changed while it was away"
+	}
+	return l.Suspicion(server)
+}

@@ -1,0 +1,325 @@
+package marker
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/route"
+)
+
+func placed(replicas int, servers ...string) Placement {
+	p := Placement{Replicas: replicas, Ring: route.RingTwemproxy.String(), Hash: route.HashFNV1a64.String()}
+	for _, s := range servers {
+		p.Servers = append(p.Servers, route.Server{Name: s, Weight: 1})
+	}
+	return p
+}
+
+func record(version int64, server string, p Placement) *Record {
+	return &Record{Version: version, Server: server, Placement: p}
+}
+
+func TestAServerIsDoubtedUnlessEnoughIsKnown(t *testing.T) {
+	all := placed(3, "a", "b", "c")
+	one := placed(1, "a", "b", "c")
+	pair := placed(2, "a", "b")
+	for _, tc := range []struct {
+		name    string
+		looks   Looks
+		doubted map[string]string
+	}{
+		{"no middleware was here", Looks{"a": {}, "b": {}}, nil},
+		{"all agree", Looks{"a": {Record: record(1, "a", all)}, "b": {Record: record(1, "b", all)}, "c": {Record: record(1, "c", all)}}, nil},
+		{"two of three are enough", Looks{"a": {Record: record(1, "a", all)}, "b": {Record: record(1, "b", all)}}, nil},
+		{"one of three is not", Looks{"a": {Record: record(1, "a", all)}}, map[string]string{"a": "only 1 of 3 servers could say"}},
+		{
+			"who has lost everything is no witness",
+			Looks{"a": {Record: record(1, "a", all)}, "b": {}},
+			map[string]string{"a": "only 1 of 3", "b": "no record"},
+		},
+		{"one of a pair is not enough", Looks{"a": {Record: record(1, "a", pair)}}, map[string]string{"a": "only 1 of 2"}},
+		{
+			"a marker counts wherever it is",
+			Looks{"a": {Record: record(1, "a", all)}, "b": {Record: record(1, "b", all), Stale: []string{"a"}}},
+			map[string]string{"a": "by a marker on b"},
+		},
+		{"where nobody else takes writes one is enough", Looks{"a": {Record: record(1, "a", one)}}, nil},
+		{
+			"an older record was left while it was away",
+			Looks{"a": {Record: record(1, "a", one)}, "b": {Record: record(2, "b", one)}},
+			map[string]string{"a": "changed while it was away"},
+		},
+		{
+			"a server that was none",
+			Looks{"a": {Record: record(1, "a", one)}, "d": {Record: record(1, "d", one)}},
+			map[string]string{"d": "not among the servers"},
+		},
+		{"addresses were exchanged", Looks{"a": {Record: record(1, "b", one)}}, map[string]string{"a": "it was called b"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for server := range tc.looks {
+				why := tc.looks.Doubt(server)
+				if want := tc.doubted[server]; want == "" {
+					assert.Empty(t, why, server)
+				} else {
+					assert.Contains(t, why, want, server)
+				}
+			}
+		})
+	}
+}
+
+func TestARecordIsReadAsItWasWritten(t *testing.T) {
+	r := record(7, "a", placed(2, "a", "b"))
+	r.Previous = []Placement{placed(1, "a")}
+	b, err := r.Encode()
+	require.NoError(t, err)
+	decoded, err := Decode(b)
+	require.NoError(t, err)
+	assert.Equal(t, r, decoded)
+	router, err := decoded.Placement.Router()
+	require.NoError(t, err)
+	back := Of(router, route.Options{Replicas: 2, Ring: route.RingTwemproxy, Hash: route.HashFNV1a64})
+	assert.True(t, back.Equal(&r.Placement))
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"version":1,"server":"a","placement":{"servers":[{"Name":"a"}],"replicas":1,"ring":"twemproxy","hash":"md5"}}`))
+	f.Add([]byte(`{}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if r, err := Decode(b); err == nil {
+			_, _ = r.Placement.Router()
+			_ = Looks{"a": {Record: r}}.Doubt("a")
+		}
+	})
+}
+
+func TestALongNameHasAKeyThatMemcachedTakes(t *testing.T) {
+	long := fmt.Sprintf("%0250d", 1)
+	assert.Less(t, len(StaleKey(long))*4/3+4, 250)
+	assert.NotEqual(t, StaleKey(long), StaleKey(long+"1"))
+	assert.Equal(t, "mcmw stale cache-1", StaleKey("cache-1"))
+}
+
+func TestNamesAreUnique(t *testing.T) {
+	keys := []string{RecordKey, RunningKey, StaleKey("placement")}
+	assert.Len(t, slices.Compact(slices.Sorted(slices.Values(keys))), 3)
+}
+
+// The model: n servers, all of which hold the one key; a middleware that writes it, marks who misses a write, cleans who comes
+// back, and dies at any point; servers that go, come, and restart empty. What a server holds is the number of the write.
+
+type modelServer struct {
+	up     bool
+	value  int // 0: none
+	record bool
+	stale  [3]bool // markers it holds
+}
+
+type modelState struct {
+	n       int
+	servers [3]modelServer
+	// Of the middleware.
+	running  bool
+	readable [3]bool // serves reads
+	judged   [3]bool // looked at since the start
+	marked   [3]bool // to be marked on every server that can be reached
+	// first is the step of a write in progress: how many servers it has been sent to.
+	writing  bool
+	missed   [3]bool // by the write in progress
+	next     int     // number of the next write
+	answered int     // number of the last write that was answered
+}
+
+func (s *modelState) looks() Looks {
+	names := []string{"a", "b", "c"}[:s.n]
+	looks := Looks{}
+	for i, name := range names {
+		if !s.servers[i].up {
+			continue
+		}
+		var look Look
+		if s.servers[i].record {
+			look.Record = record(1, name, placed(s.n, names...))
+		}
+		for k := range s.n {
+			if s.servers[i].stale[k] {
+				look.Stale = append(look.Stale, names[k])
+			}
+		}
+		looks[name] = look
+	}
+	return looks
+}
+
+// put writes markers and the record to server i, as a middleware that runs does whenever it reaches one that it has judged.
+func (s *modelState) put(i int) {
+	if s.running && s.servers[i].up && s.judged[i] {
+		s.servers[i].stale = s.marked
+		s.servers[i].record = true
+	}
+}
+
+// copies counts the servers that hold the marker of k.
+func (s *modelState) copies(k int) (n int) {
+	for i := range s.n {
+		if s.servers[i].up && s.servers[i].stale[k] {
+			n++
+		}
+	}
+	return n
+}
+
+// next states, by what happens.
+func (s modelState) successors(witnesses func(int) int) map[string]modelState {
+	next := map[string]modelState{}
+	add := func(what string, change func(s *modelState)) {
+		c := s
+		change(&c)
+		next[what] = c
+	}
+	if s.running {
+		add("middleware dies", func(c *modelState) {
+			c.running, c.writing = false, false
+			c.readable, c.judged, c.marked, c.missed = [3]bool{}, [3]bool{}, [3]bool{}, [3]bool{}
+		})
+	} else {
+		add("middleware starts", func(c *modelState) { c.start(witnesses) })
+	}
+	for i := range s.n {
+		if s.servers[i].up {
+			add(fmt.Sprint(i, " goes"), func(c *modelState) { c.servers[i].up = false; c.readable[i] = false })
+			add(fmt.Sprint(i, " restarts"), func(c *modelState) { c.servers[i] = modelServer{up: true}; c.put(i) })
+		} else {
+			add(fmt.Sprint(i, " comes"), func(c *modelState) { c.servers[i].up = true })
+		}
+		if s.running && s.servers[i].up && !s.readable[i] && !s.writing {
+			add(fmt.Sprint(i, " rejoins"), func(c *modelState) { c.rejoin(i) })
+		}
+	}
+	if s.running && !s.writing && s.next < 3 {
+		add("write is sent", func(c *modelState) {
+			c.writing = true
+			for i := range c.n {
+				if c.servers[i].up {
+					c.servers[i].value = c.next
+				} else {
+					c.missed[i] = true
+				}
+			}
+		})
+	}
+	if s.writing {
+		add("write is answered", func(c *modelState) {
+			reached := false
+			for i := range c.n {
+				reached = reached || !c.missed[i]
+				c.marked[i] = c.marked[i] || c.missed[i]
+				c.readable[i] = c.readable[i] && !c.missed[i]
+			}
+			for i := range c.n {
+				c.put(i)
+			}
+			c.writing = false
+			for i := range c.n {
+				if c.missed[i] && c.copies(i) < Copies(c.n) {
+					reached = false // fewer copies than it takes: it is answered, and not promised
+				}
+			}
+			if reached {
+				c.answered = c.next
+			}
+			c.missed = [3]bool{}
+			c.next++
+		})
+	}
+	return next
+}
+
+func (s *modelState) start(witnesses func(int) int) {
+	looks := s.looks()
+	names := []string{"a", "b", "c"}
+	s.running = true
+	for i := range s.n {
+		suspicion := looks.Suspicion(names[i]) != ""
+		if witnesses != nil {
+			suspicion = false
+		}
+		s.marked[i] = suspicion
+		if s.servers[i].up {
+			s.judged[i] = true
+			doubt := looks.Doubt(names[i])
+			if witnesses != nil && doubt != "" && len(looks) >= witnesses(s.n) && !slices.ContainsFunc(slices.Collect(maps.Values(looks)), func(l Look) bool { return slices.Contains(l.Stale, names[i]) }) {
+				doubt = ""
+			}
+			s.marked[i] = doubt != ""
+			s.readable[i] = doubt == ""
+		}
+	}
+	for i := range s.n {
+		s.put(i)
+	}
+}
+
+// rejoin cleans a server that is not readable: the prober's work. One that it sees for the first time since the start is judged.
+func (s *modelState) rejoin(i int) {
+	// Whether it is doubted or missed writes of this run, it is emptied: the model has one key.
+	if s.marked[i] || !s.judged[i] {
+		s.servers[i].value = 0
+	}
+	s.judged[i], s.readable[i], s.marked[i] = true, true, false
+	for k := range s.n {
+		s.put(k)
+	}
+}
+
+// explore returns a path to a stale read, nil if there is none.
+func explore(n, depth int, witnesses func(int) int) []string {
+	first := modelState{n: n, next: 2, answered: 1, running: true}
+	for i := range n {
+		first.servers[i] = modelServer{up: true, value: 1, record: true}
+		first.readable[i], first.judged[i] = true, true
+	}
+	type step struct {
+		state modelState
+		path  []string
+	}
+	seen := map[modelState]bool{first: true}
+	for level, queue := 0, []step{{state: first}}; len(queue) > 0 && level < depth; level++ {
+		var next []step
+		for _, at := range queue {
+			for what, s := range at.state.successors(witnesses) {
+				if seen[s] {
+					continue
+				}
+				seen[s] = true
+				path := append(slices.Clone(at.path), what)
+				for i := range n {
+					if v := s.servers[i].value; s.running && !s.writing && s.readable[i] && s.servers[i].up && v != 0 && v < s.answered {
+						return path
+					}
+				}
+				next = append(next, step{s, path})
+			}
+		}
+		queue = next
+	}
+	return nil
+}
+
+func TestNoRestartAtAnyPointServesWhatAnAnsweredWriteReplaced(t *testing.T) {
+	for n := 2; n <= 3; n++ {
+		assert.Nil(t, explore(n, 12, nil), "%d servers", n)
+	}
+}
+
+func TestTheModelNoticesALookAtTooFew(t *testing.T) {
+	for n := 2; n <= 3; n++ {
+		assert.NotNil(t, explore(n, 12, func(n int) int { return Witnesses(n) - 1 }), "%d servers", n)
+	}
+}

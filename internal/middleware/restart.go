@@ -1,0 +1,127 @@
+package middleware
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/marker"
+	"mcmw/internal/route"
+)
+
+// record returns the placement of p as it is put on the servers.
+func (p *pool) record() marker.Placement { return marker.Of(p.router, p.options.Placement) }
+
+// history returns the placements before that of p by which servers may still hold keys, each once, and whether there are more.
+func (p *pool) history() (previous []marker.Placement, more bool) {
+	current := p.record()
+	for _, f := range p.previous {
+		known := func(q marker.Placement) bool { return q.Equal(&f.record) }
+		if !f.record.Equal(&current) && !slices.ContainsFunc(previous, known) {
+			previous = append(previous, f.record)
+		}
+	}
+	return previous, p.more
+}
+
+// beginRecords judges the servers that were reached by what they hold of earlier middlewares, takes over what these knew, and starts
+// keeping records. A single server without any needs none: nothing can be elsewhere.
+func (m *Middleware) beginRecords(p *pool) {
+	if m.records == nil {
+		return
+	}
+	looks := m.records.Looks()
+	newest := looks.Newest()
+	if newest == nil && len(p.servers) == 1 {
+		return
+	}
+	for _, s := range p.servers {
+		if _, reached := looks[s.Name]; reached {
+			s.Judge(looks)
+		}
+	}
+	if newest != nil {
+		p.remember(newest)
+	}
+	previous, more := p.history()
+	running := ""
+	if p.router.N() > 1 {
+		host, _ := os.Hostname()
+		running = fmt.Sprintf("%s %d %s", host, os.Getpid(), time.Now().UTC().Format(time.RFC3339Nano))
+	}
+	m.records.Begin(running, p.record(), previous, more, p.servers)
+}
+
+// endRecords says on the servers that nothing is under way any more.
+func (m *Middleware) endRecords(ctx context.Context) {
+	if m.records == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.pool.Load().options.ConnectTimeout)
+	defer cancel()
+	m.records.End(ctx)
+}
+
+// remember makes the placements of a record previous ones of p.
+func (p *pool) remember(record *marker.Record) {
+	current := p.record()
+	p.more = record.More
+	for _, old := range append([]marker.Placement{record.Placement}, record.Previous...) {
+		router, err := old.Router()
+		if old.Equal(&current) || err != nil {
+			continue
+		}
+		if len(p.previous) == keepPrevious {
+			p.more = true
+			break
+		}
+		f := placement{router: router, record: old}
+		for _, was := range old.Servers {
+			at := slices.IndexFunc(p.servers, func(s *backend.Server) bool { return s.Name == was.Name })
+			if at < 0 {
+				f.servers = append(f.servers, nil)
+			} else {
+				f.servers = append(f.servers, p.servers[at])
+			}
+		}
+		p.previous = append(p.previous, f)
+	}
+	if p.more {
+		for _, s := range p.servers {
+			s.LeaveAllBehind()
+		}
+	}
+}
+
+// movedKeys returns which keys may be old on a server because, since newest was put there, or before, they were elsewhere; nil if
+// there can be none. unknown: it is not known where keys were.
+func (m *Middleware) movedKeys(server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool) {
+	p := m.pool.Load()
+	current := p.record()
+	same := newest.Placement.Equal(&current)
+	if same && !newest.Changing {
+		return nil, false // it was seen to when that became the placement
+	}
+	var were []*route.Router
+	for _, old := range append([]marker.Placement{newest.Placement}, newest.Previous...) {
+		router, err := old.Router()
+		if err != nil {
+			return nil, true
+		}
+		if p.router.Gains(server, router) {
+			were = append(were, router)
+		}
+	}
+	switch {
+	case newest.More:
+		return nil, true
+	case len(were) == 0:
+		return nil, false
+	}
+	return func(key []byte) bool {
+		return p.router.Holds(server, key) && slices.ContainsFunc(were, func(r *route.Router) bool { return !r.Holds(server, key) })
+	}, false
+}

@@ -1,0 +1,201 @@
+package behaviour_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+// kill ends the middleware as kill -9 does.
+func (c *child) kill(t *testing.T) {
+	t.Helper()
+	require.NoError(t, c.cmd.Process.Kill())
+	_ = c.cmd.Wait()
+}
+
+// endings are the ways in which a middleware ends.
+var endings = map[string]func(c *child, t *testing.T){
+	"SIGTERM": func(c *child, t *testing.T) { c.stop(t) },
+	"SIGKILL": func(c *child, t *testing.T) { c.kill(t) },
+}
+
+// store sets keys to value through c, which must say so.
+func store(t *testing.T, c *mctest.Client, keys []string, value string) {
+	t.Helper()
+	for _, key := range keys {
+		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, len(value), value)), key)
+	}
+}
+
+// reads counts what the keys are found to be, each read as often as there are servers.
+func reads(t *testing.T, c *mctest.Client, keys []string, times int) map[string]int {
+	t.Helper()
+	found := map[string]int{}
+	for range times {
+		for _, key := range keys {
+			items, err := mctest.ParseValues(c.MustDo(t, "get "+key+"\r\n"))
+			require.NoError(t, err)
+			if len(items) == 0 {
+				found["miss"]++
+			} else {
+				found[string(items[0].Value)]++
+			}
+		}
+	}
+	return found
+}
+
+func TestARestartForgetsNoWriteThatAServerMissed(t *testing.T) {
+	keys := numbered(100)
+	for _, placed := range []struct{ servers, replicas int }{{3, 3}, {2, 2}, {3, 2}, {4, 3}} {
+		for how, end := range endings {
+			for back, during := range map[string]bool{"comes back before the start": true, "comes back after the start": false} {
+				t.Run(fmt.Sprintf("%d servers, %d replicas, %s, the server %s", placed.servers, placed.replicas, how, back), func(t *testing.T) {
+					t.Parallel()
+					servers := mctest.StartMemcacheds(t, placed.servers)
+					o := middleware.Options{
+						Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: placed.replicas, Read: route.ReadRoundRobin}, Ack: replica.AckAny,
+						FailureLimit: 1,
+					}
+					m := startChild(t, o)
+					store(t, mctest.MustDial(t, m.addrs[0]), keys, "old")
+					// It keeps what it holds, and is not there: no new connection, and none of the old.
+					servers[1].Freeze()
+					m.kill(t)
+					o.ConnectTimeout = 200e6
+					m = startChild(t, o)
+					store(t, mctest.MustDial(t, m.addrs[0]), keys, "new")
+					end(m, t)
+					if during {
+						servers[1].Thaw()
+					}
+					m = startChild(t, o)
+					c := mctest.MustDial(t, m.addrs[0])
+					require.Zero(t, reads(t, c, keys, 3)["old"])
+					servers[1].Thaw()
+					for _, s := range o.Servers {
+						awaitState(t, c, s.Name, "up")
+					}
+					found := reads(t, c, keys, 6)
+					require.Zero(t, found["old"], found)
+					if placed.servers > 2 {
+						require.NotZero(t, found["new"], "what the others hold is served on: %v", found)
+					}
+				})
+			}
+		}
+	}
+}
+
+// awaitState waits until the middleware behind c tells that a server has a state.
+func awaitState(t *testing.T, c *mctest.Client, server, state string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		reply, err := c.Do("stats\r\n")
+		return err == nil && strings.Contains(reply, "STAT mcmw_server:"+server+":state "+state+"\r\n")
+	}, mctest.Patience, pollPause, "%s is never %s", server, state)
+}
+
+func TestARestartForgetsNoChangeOfTheServers(t *testing.T) {
+	keys := numbered(400)
+	for how, end := range endings {
+		for _, lists := range [][3]int{{3, 4, 3}, {4, 3, 4}, {1, 2, 1}, {2, 3, 1}} {
+			for _, replicas := range []int{1, 2, 0} {
+				if replicas == 2 && (lists[0] < 2 || lists[2] < 2) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%v servers, %d replicas, %s", lists, replicas, how), func(t *testing.T) {
+					t.Parallel()
+					servers := mwtest.Servers(mctest.StartMemcacheds(t, 4)...)
+					o := middleware.Options{Placement: route.Options{Replicas: replicas}}
+					for step, value := range []string{"old", "new", "last"} {
+						o.Servers = servers[:lists[step]]
+						m := startChild(t, o)
+						c := mctest.MustDial(t, m.addrs[0])
+						for _, s := range o.Servers {
+							awaitState(t, c, s.Name, "up")
+						}
+						if step == 2 {
+							found := reads(t, c, keys, 4)
+							require.Zero(t, found["old"], found)
+							return
+						}
+						store(t, c, keys, value)
+						end(m, t)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestTheFirstStartFlushesNothing(t *testing.T) {
+	servers := mctest.StartMemcacheds(t, 3)
+	keys := numbered(30)
+	for _, s := range servers {
+		store(t, mctest.MustDial(t, s.Addr()), keys, "warm")
+	}
+	servers[2].Freeze()
+	o := middleware.Options{Servers: mwtest.Servers(servers...), ConnectTimeout: 200e6}
+	m := startChild(t, o)
+	c := mctest.MustDial(t, m.addrs[0])
+	require.Equal(t, map[string]int{"warm": 90}, reads(t, c, keys, 3))
+	servers[2].Thaw()
+	awaitState(t, c, "server-3", "up")
+	m.stop(t)
+	m = startChild(t, o)
+	require.Equal(t, map[string]int{"warm": 90}, reads(t, mctest.MustDial(t, m.addrs[0]), keys, 3), "and a second one neither")
+}
+
+func TestAFlushByAClientTakesNothingAwayThatARestartHasToKnow(t *testing.T) {
+	servers := mctest.StartMemcacheds(t, 3)
+	keys := numbered(50)
+	o := middleware.Options{Servers: mwtest.Servers(servers...), Ack: replica.AckAny, FailureLimit: 1, ConnectTimeout: 200e6}
+	m := startChild(t, o)
+	store(t, mctest.MustDial(t, m.addrs[0]), keys, "old")
+	servers[1].Freeze()
+	m.kill(t)
+	m = startChild(t, o)
+	c := mctest.MustDial(t, m.addrs[0])
+	store(t, c, keys, "new")
+	c.MustDo(t, "flush_all\r\n")
+	m.kill(t)
+	servers[1].Thaw()
+	m = startChild(t, o)
+	c = mctest.MustDial(t, m.addrs[0])
+	require.Equal(t, map[string]int{"miss": 300}, reads(t, c, keys, 6))
+}
+
+func TestARestartKnowsOfAChangeOfTheServersUnderLoad(t *testing.T) {
+	keys := numbered(400)
+	for _, replicas := range []int{1, 2} {
+		servers := mwtest.Servers(mctest.StartMemcacheds(t, 4)...)
+		o := middleware.Options{Servers: servers[:3], Placement: route.Options{Replicas: replicas}}
+		m := startChild(t, o)
+		store(t, mctest.MustDial(t, m.addrs[0]), keys, "old")
+		m.kill(t)
+		listening := o
+		listening.Listen = []string{"127.0.0.1:0"}
+		changing := mwtest.Start(t, listening)
+		listening.Servers = servers
+		require.NoError(t, changing.Apply(t.Context(), listening))
+		store(t, changing.Dial(t), keys, "new")
+		require.NoError(t, changing.Stop())
+		m = startChild(t, o)
+		c := mctest.MustDial(t, m.addrs[0])
+		for _, s := range o.Servers {
+			awaitState(t, c, s.Name, "up")
+		}
+		found := reads(t, c, keys, 2)
+		require.Zero(t, found["old"], found)
+		require.NotZero(t, found["new"], "keys that stayed are served on")
+	}
+}
