@@ -25,7 +25,7 @@ func newVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Put a load on a service and check every answer",
-		Long: `Put an open-loop load on a service and check every answer: each value has to be whole, stored under its key, and no
+		Long: `Put an open-loop load of classic and meta commands on a service and check every answer: each value has to be whole, stored under its key, and no
 older than what was acknowledged or read before. Clients connect again when a connection ends; if it ends in an orderly
 way between two replies, as mcmw's do when it is told to end, they send again what was not answered. In the end every key
 is read once more. The first interrupt ends the load and prints what was counted.

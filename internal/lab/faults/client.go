@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -35,14 +36,26 @@ type op struct {
 	kind   kind
 	group  int
 	due    time.Time
+	form   form
+	opaque uint32 // which meta commands have answered with their replies
 	keys   []*record
 	floors []uint64 // of a get, by key
 	seq    uint64   // of a write
 }
 
+// form is how a request is put.
+type form uint8
+
+const (
+	classic form = iota
+	meta         // one meta command
+	quiet        // meta commands that answer only what is not as usual, and mn
+	numForms
+)
+
 // String names the request for a description.
 func (o *op) String() string {
-	text := [...]string{"get", "set", "delete"}[o.kind]
+	text := [numForms][numKinds]string{{"get", "set", "delete", "incr"}, {"mg", "ms", "md", "ma"}, {"mg q", "ms q", "md q", "ma q"}}[o.form][o.kind]
 	for _, r := range o.keys {
 		text += " " + r.key
 	}
@@ -191,7 +204,7 @@ func (c *client) transmit(conn net.Conn, own []*record, again []*op, next time.T
 // draw makes the next request: at first every key is written once; then seven in ten are reads, some of them of several
 // keys.
 func (c *client) draw(own []*record, due time.Time) *op {
-	o := &op{group: c.group, due: due}
+	o := &op{group: c.group, due: due, form: form(c.rng.IntN(int(numForms))), opaque: c.rng.Uint32()}
 	populated := own[len(own)-1].issued.Load() > 0
 	if !populated || c.rng.IntN(10) < 3 {
 		r := own[c.rng.IntN(len(own))]
@@ -199,13 +212,17 @@ func (c *client) draw(own []*record, due time.Time) *op {
 			r = own[slices.IndexFunc(own, func(r *record) bool { return r.issued.Load() == 0 })]
 		}
 		o.kind, o.keys, o.seq = set, []*record{r}, r.issued.Add(1)
-		if deletes(o.seq) {
+		switch {
+		case r.counts:
+			// Sent twice it would count twice: a quiet one could not be told from one that was not done.
+			o.kind, o.form = count, min(o.form, meta)
+		case deletes(o.seq):
 			o.kind = del
 		}
 		return o
 	}
 	n := 1
-	if c.rng.IntN(4) == 0 {
+	if o.form != meta && c.rng.IntN(4) == 0 {
 		n = 2 + c.rng.IntN(maxKeys-1)
 	}
 	for range n {
@@ -221,19 +238,49 @@ func (c *client) draw(own []*record, due time.Time) *op {
 
 // append appends the request's bytes.
 func (o *op) append(b []byte) []byte {
-	switch o.kind {
-	case set:
+	switch {
+	case o.form != classic:
+		return o.appendMeta(b)
+	case o.kind == set:
 		value := appendValue(nil, o.keys[0].key, o.seq)
-		b = fmt.Appendf(b, "set %s 0 0 %d\r\n", o.keys[0].key, len(value))
+		b = fmt.Appendf(b, "set %s 7 0 %d\r\n", o.keys[0].key, len(value))
 		return append(append(b, value...), '\r', '\n')
-	case del:
+	case o.kind == del:
 		return fmt.Appendf(b, "delete %s\r\n", o.keys[0].key)
+	case o.kind == count:
+		return fmt.Appendf(b, "incr %s 1\r\n", o.keys[0].key)
 	}
 	b = append(b, "get"...)
 	for _, r := range o.keys {
 		b = append(append(b, ' '), r.key...)
 	}
 	return append(b, '\r', '\n')
+}
+
+// appendMeta appends meta commands: one for each key, and mn behind quiet ones.
+func (o *op) appendMeta(b []byte) []byte {
+	flags := fmt.Sprintf("O%d k", o.opaque)
+	if o.form == quiet {
+		flags += " q"
+	}
+	for _, r := range o.keys {
+		switch o.kind {
+		case get:
+			b = fmt.Appendf(b, "mg %s v f %s\r\n", r.key, flags)
+		case set:
+			value := appendValue(nil, r.key, o.seq)
+			b = fmt.Appendf(b, "ms %s %d T0 F7 %s\r\n", r.key, len(value), flags)
+			b = append(append(b, value...), '\r', '\n')
+		case del:
+			b = fmt.Appendf(b, "md %s %s\r\n", r.key, flags)
+		case count:
+			b = fmt.Appendf(b, "ma %s N0 J1 v %s\r\n", r.key, flags)
+		}
+	}
+	if o.form == quiet {
+		b = append(b, "mn\r\n"...)
+	}
+	return b
 }
 
 // receive reads and judges the answers in the order of the requests. The first that does not come ends the connection; if that
@@ -246,8 +293,14 @@ func (c *client) receive(conn net.Conn, sent <-chan *op) (unanswered []*op, orde
 		_ = conn.SetReadDeadline(o.due.Add(answerWithin))
 		if _, err := r.Peek(1); c.resend && errors.Is(err, io.EOF) {
 			return []*op{o}, true
+		} else if err != nil {
+			c.tally.count(outcome{op: o, lost: true, failure: err.Error()})
+			return nil, false
 		}
 		result := r.answer(o)
+		if c.resend && o.form == quiet && result.lost && result.failure == io.EOF.Error() {
+			return []*op{o}, true // between two of its replies: none of its requests harms if it is done twice
+		}
 		c.tally.count(result)
 		if result.lost {
 			return nil, false
@@ -260,9 +313,12 @@ func (c *client) receive(conn net.Conn, sent <-chan *op) (unanswered []*op, orde
 func (r *reader) answer(o *op) outcome {
 	result := outcome{op: o}
 	err := error(nil)
-	if o.kind.isRead() {
+	switch {
+	case o.form != classic:
+		err = r.metaReplies(o, &result)
+	case o.kind.isRead():
 		err = r.values(o, &result)
-	} else {
+	default:
 		err = r.line(o, &result)
 	}
 	result.took = time.Since(o.due)
@@ -319,8 +375,118 @@ func (r *reader) line(o *op, result *outcome) error {
 	case o.kind == set && text == "STORED", o.kind == del && (text == "DELETED" || text == "NOT_FOUND"):
 		o.keys[0].acked.Store(o.seq)
 		return nil
+	case o.kind == count && text == "NOT_FOUND":
+		result.misses = 1
+		return nil
+	case o.kind == count:
+		return o.counted(text)
 	}
 	return &badReply{strconv.Quote(text)}
+}
+
+// counted judges what a counter is said to be: nobody else counts, and no increment is done twice.
+func (o *op) counted(text string) error {
+	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n == 0 || n > o.seq {
+		return &badReply{fmt.Sprintf("%q as the count behind %d increments", text, o.seq)}
+	}
+	return nil
+}
+
+// metaReplies reads the answers to meta commands.
+func (r *reader) metaReplies(o *op, result *outcome) error {
+	at := 0
+	found := 0
+	for {
+		line, err := r.next()
+		if err != nil {
+			return err
+		}
+		text := string(line)
+		key := o.keys[min(at, len(o.keys)-1)].key
+		flags := fmt.Sprintf(" O%d k%s", o.opaque, key)
+		switch {
+		case isError(line):
+			result.failure = text
+			at++
+		case text == "MN" && o.form == quiet:
+			if o.kind.isRead() {
+				result.misses = len(o.keys) - found
+			} else if result.failure == "" {
+				o.keys[0].acked.Store(o.seq)
+			}
+			return nil
+		case o.kind == get && o.form == meta && (text == "EN" || text == "EN"+flags):
+			result.misses = 1
+		case (o.kind == get || o.kind == count) && strings.HasPrefix(text, "VA "):
+			if err := r.metaValue(o, text, &at, result); err != nil {
+				return err
+			}
+			found++
+			at++
+		case o.form == meta && (text == "HD"+flags && (o.kind == set || o.kind == del) || text == "NF"+flags && o.kind == del):
+			o.keys[0].acked.Store(o.seq)
+		default:
+			return &badReply{strconv.Quote(text)}
+		}
+		if o.form == meta {
+			return nil
+		}
+	}
+}
+
+// metaValue reads the value behind head, the line of a VA; of a quiet mg it may be of any key from the one at on.
+func (r *reader) metaValue(o *op, head string, at *int, result *outcome) error {
+	fields := strings.Fields(head)
+	want := []string{"f7", fmt.Sprintf("O%d", o.opaque)}
+	if o.kind == count {
+		want = want[1:]
+	}
+	if len(fields) != len(want)+3 || !slices.Equal(fields[2:2+len(want)], want) {
+		return &badReply{fmt.Sprintf("%q with opaque %d", head, o.opaque)}
+	}
+	size, err := strconv.Atoi(fields[1])
+	if err != nil || size < 0 || size > 1<<20 {
+		return &badReply{strconv.Quote(head)}
+	}
+	key, ok := strings.CutPrefix(fields[len(fields)-1], "k")
+	for *at < len(o.keys) && o.keys[*at].key != key {
+		*at++
+	}
+	if !ok || *at >= len(o.keys) {
+		return &badReply{fmt.Sprintf("%q, not asked for or not in this order", head)}
+	}
+	if err := r.data(key, size); err != nil {
+		return err
+	}
+	if o.kind == count {
+		return o.counted(string(r.value[:size]))
+	}
+	r.judge(o, *at, size, result)
+	return nil
+}
+
+// data reads a value of size bytes into r.value, and its line's end.
+func (r *reader) data(key string, size int) error {
+	r.value = slices.Grow(r.value[:0], size+2)[:size+2]
+	if _, err := io.ReadFull(r, r.value); err != nil {
+		return err
+	}
+	if string(r.value[size:]) != "\r\n" {
+		return &badReply{fmt.Sprintf("a value of %s longer than the %d bytes it should have", key, size)}
+	}
+	return nil
+}
+
+// judge judges the value of size bytes that was read for key number at.
+func (r *reader) judge(o *op, at, size int, result *outcome) {
+	record, value := o.keys[at], r.value[:size]
+	r.scratch = slices.Grow(r.scratch[:0], size)
+	switch record.judge(value, o.floors[at], r.scratch) {
+	case wrong:
+		result.wrong = append(result.wrong, fmt.Sprintf("wrong: %s of %d writes holds %.60q (%d bytes)", record.key, record.issued.Load(), value, size))
+	case stale:
+		result.stale = append(result.stale, fmt.Sprintf("stale: %s returned %.40q when write %d had been acknowledged or read", record.key, value, o.floors[at]))
+	}
 }
 
 // values reads the answer to a get.
@@ -354,21 +520,10 @@ func (r *reader) values(o *op, result *outcome) error {
 		if at == len(o.keys) {
 			return &badReply{"the value of " + key + ", not asked for or not in this order"}
 		}
-		r.value = slices.Grow(r.value[:0], size+2)[:size+2]
-		if _, err := io.ReadFull(r, r.value); err != nil {
+		if err := r.data(key, size); err != nil {
 			return err
 		}
-		if string(r.value[size:]) != "\r\n" {
-			return &badReply{fmt.Sprintf("a value of %s longer than the %d bytes it should have", key, size)}
-		}
-		record, value := o.keys[at], r.value[:size]
-		r.scratch = slices.Grow(r.scratch[:0], size)
-		switch record.judge(value, o.floors[at], r.scratch) {
-		case wrong:
-			result.wrong = append(result.wrong, fmt.Sprintf("wrong: %s of %d writes holds %.60q (%d bytes)", key, record.issued.Load(), value, size))
-		case stale:
-			result.stale = append(result.stale, fmt.Sprintf("stale: %s returned %.40q when write %d had been acknowledged or read", key, value, o.floors[at]))
-		}
+		r.judge(o, at, size, result)
 		at++
 		found++
 	}

@@ -11,6 +11,8 @@ import (
 type record struct {
 	key    string
 	server int // that holds it, where keys are grouped by their server; -1 otherwise
+	// counts: its writes are increments. Nobody reads it, and how often it was incremented is not known for sure after a failure.
+	counts bool
 
 	issued atomic.Uint64 // number of the last write sent
 	acked  atomic.Uint64 // number of the last write that succeeded

@@ -1,17 +1,14 @@
 package faults
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -31,15 +28,12 @@ func soakTime(t *testing.T) time.Duration {
 	return length
 }
 
-// requireKept wants that no promise was broken. Unexpected errors are shown: a machine that is busy with other tests may not
-// keep up with the timeouts.
+// requireKept wants that no promise was broken and that no request failed which the fault does not concern.
 func requireKept(t *testing.T, report *Report) {
 	t.Helper()
 	for _, r := range report.Results {
 		assert.Empty(t, r.Broken, "%s", r.Scenario)
-		for _, text := range r.Unexpected {
-			t.Logf("%s: %s", r.Scenario, text)
-		}
+		assert.Empty(t, r.Unexpected, "%s", r.Scenario)
 	}
 }
 
@@ -114,45 +108,6 @@ func TestAnInterruptedSuiteLeavesNothingBehind(t *testing.T) {
 	if list, err := exec.Command("ip", "netns", "list").Output(); err == nil {
 		assert.NotContains(t, string(list), mine)
 	}
-}
-
-func TestTheWallClockOfOneProcessCanBeSet(t *testing.T) {
-	var out bytes.Buffer
-	cmd := exec.Command("date", "+%s")
-	cmd.Stdout = &out
-	p, clock, err := startWithClock("date", "127.0.0.1:1", cmd)
-	if err != nil {
-		t.Skip(err)
-	}
-	clock.close()
-	p.Stop(0)
-	now, err := strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
-	require.NoError(t, err)
-	assert.InDelta(t, time.Now().Unix(), now, 60, "nothing was set")
-
-	read, write := io.Pipe()
-	cmd = exec.Command(mctest.Build(t, "mcmw/internal/lab/faults/testdata/clock"))
-	cmd.Stdout = write
-	stdin, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	p, clock, err = startWithClock("clock", "127.0.0.1:1", cmd)
-	require.NoError(t, err)
-	defer clock.close()
-	defer p.Stop(syscall.SIGKILL)
-	lines := bufio.NewScanner(read)
-	require.True(t, lines.Scan())
-	require.Equal(t, "started", lines.Text())
-	require.NoError(t, clock.set(-24*time.Hour))
-	require.NoError(t, stdin.Close())
-	require.True(t, lines.Scan())
-	wall, monotonic, ok := strings.Cut(lines.Text(), " ")
-	require.True(t, ok)
-	jumped, err := time.ParseDuration(wall)
-	require.NoError(t, err)
-	assert.InDelta(t, -24*time.Hour, jumped, float64(time.Minute))
-	elapsed, err := time.ParseDuration(monotonic)
-	require.NoError(t, err)
-	assert.InDelta(t, 0, elapsed, float64(time.Minute), "the monotonic clock goes on")
 }
 
 func TestWrongOptionsAreRefused(t *testing.T) {

@@ -49,7 +49,6 @@ var (
 	plain   = settings{servers: 3}
 	proxied = settings{servers: 3, proxies: true}
 	spaced  = settings{servers: 3, spaced: true}
-	clocked = settings{servers: 3, clock: true}
 	named   = settings{servers: 3, named: true}
 	scarce  = settings{servers: 3, files: fewFiles}
 )
@@ -93,7 +92,6 @@ func Scenarios() []Scenario {
 		{Name: "partition", Title: "packets to and from a server are lost", Args: ackAny, fault: partition, heal: heal, lasts: 4 * time.Second, then: 8 * time.Second, settings: spaced},
 		{Name: "descriptors", Title: "more clients come than there are file descriptors", Args: ackAny, fault: exhaust, settings: scarce},
 		{Name: "names", Title: "the name server fails, works again, and has another address for a server, which is killed 1 s later at its former one", Args: with(ackAny, "--resolve-interval", "200ms"), fault: move, Long: true, settings: named},
-		{Name: "clock", Title: "a server is killed; the wall clock jumps a day forward, two days back; the server is started again", Args: flushOnJoin, fault: jump, heal: start, settings: clocked},
 	}
 	for i := range list {
 		s := &list[i]
@@ -237,18 +235,6 @@ func move(ctx context.Context, s *system) error {
 	}
 	s.endFormer()
 	return nil
-}
-
-// jump kills the victim and sets the middleware's wall clock forward, and back.
-func jump(ctx context.Context, s *system) error {
-	const day = 24 * time.Hour
-	s.kill(victim)
-	for _, d := range []time.Duration{day, -day} {
-		if err := errors.Join(sleep(ctx, time.Second), s.clock.set(d)); err != nil {
-			return err
-		}
-	}
-	return sleep(ctx, time.Second)
 }
 
 // sleep waits, less if ctx ends.

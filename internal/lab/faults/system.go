@@ -26,7 +26,6 @@ type settings struct {
 	args    []string // of `mcmw serve`
 	proxies bool     // a faulty proxy stands before every server
 	spaced  bool     // the server that is to fail is in a network namespace of its own
-	clock   bool     // mcmw's wall clock can be set
 	named   bool     // mcmw finds the servers by SRV records
 	files   int      // that mcmw may open; 0: as many as this process may
 }
@@ -69,7 +68,6 @@ type system struct {
 	mcmw     *process.Process
 	admin    admin
 	events   *events
-	clock    *wallClock       // nil unless it can be set
 	dns      *faulty.DNS      // nil unless servers are named
 	former   *process.Process // of the victim, at the address it had before; nil if there is none
 	spaces   int              // of keys that were in use
@@ -204,15 +202,7 @@ func (s *system) startMcmw(ctx context.Context) error {
 		cmd = exec.Command("prlimit", append([]string{fmt.Sprintf("--nofile=%d", s.settings.files)}, cmd.Args...)...)
 	}
 	cmd.Stderr = s.events
-	start := process.Start
-	if s.settings.clock {
-		start = func(name, addr string, cmd *exec.Cmd) (*process.Process, error) {
-			p, clock, err := startWithClock(name, addr, cmd)
-			s.clock = clock
-			return p, err
-		}
-	}
-	if s.mcmw, err = start("mcmw", addr, cmd); err != nil {
+	if s.mcmw, err = process.Start("mcmw", addr, cmd); err != nil {
 		return err
 	}
 	return s.mcmw.AwaitReady(ctx)
@@ -232,9 +222,6 @@ func (s *system) stop() (err error) {
 		if code := s.mcmw.ExitCode(); err == nil && code != 0 {
 			err = fmt.Errorf("mcmw exited with code %d at SIGTERM", code)
 		}
-	}
-	if s.clock != nil {
-		s.clock.close()
 	}
 	if s.dns != nil {
 		s.dns.Stop()

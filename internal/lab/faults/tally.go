@@ -19,6 +19,8 @@ const (
 	get kind = iota
 	set
 	del
+	count // an increment
+	numKinds
 )
 
 // isRead reports whether k changes nothing.

@@ -72,32 +72,72 @@ func (l *leaver) serve(conn net.Conn) {
 	}
 }
 
+// store reads a value of so many bytes and stores it. once: it must not be sent again.
+func (l *leaver) store(key, size string, once bool, r io.Reader) error {
+	n, err := strconv.Atoi(size)
+	if err != nil {
+		return err
+	}
+	value := make([]byte, n+2)
+	if _, err := io.ReadFull(r, value); err != nil {
+		return err
+	}
+	l.items[key] = string(value[:n])
+	if once {
+		l.sets[l.items[key]]++
+	}
+	return nil
+}
+
 func (l *leaver) do(words []string, r io.Reader) (reply string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	quiet := words[len(words)-1] == "q"
+	flags := "" // what is shown of a meta command's own
+	for _, word := range words[1:] {
+		switch {
+		case words[0][0] != 'm':
+		case word[0] == 'O':
+			flags += " " + word
+		case word == "k":
+			flags += " k" + words[1]
+		}
+	}
 	switch words[0] {
 	case "set":
-		size, err := strconv.Atoi(words[4])
-		if err != nil {
-			return "", err
-		}
-		value := make([]byte, size+2)
-		if _, err := io.ReadFull(r, value); err != nil {
-			return "", err
-		}
-		l.items[words[1]] = string(value[:size])
-		l.sets[string(value[:size])]++
-		return "STORED\r\n", nil
+		return "STORED\r\n", l.store(words[1], words[4], true, r)
+	case "ms":
+		reply, err = "HD"+flags+"\r\n", l.store(words[1], words[2], !quiet, r)
 	case "delete":
 		delete(l.items, words[1])
 		return "DELETED\r\n", nil
-	}
-	for _, key := range words[1:] {
-		if value, ok := l.items[key]; ok {
-			reply += fmt.Sprintf("VALUE %s 0 %d\r\n%s\r\n", key, len(value), value)
+	case "md":
+		reply = "HD" + flags + "\r\n"
+		delete(l.items, words[1])
+	case "incr":
+		return "NOT_FOUND\r\n", nil
+	case "ma":
+		return "VA 1" + flags + "\r\n1\r\n", nil
+	case "mn":
+		return "MN\r\n", nil
+	case "mg":
+		value, ok := l.items[words[1]]
+		if ok {
+			return fmt.Sprintf("VA %d f7%s\r\n%s\r\n", len(value), flags, value), nil
 		}
+		reply = "EN\r\n"
+	default:
+		for _, key := range words[1:] {
+			if value, ok := l.items[key]; ok {
+				reply += fmt.Sprintf("VALUE %s 7 %d\r\n%s\r\n", key, len(value), value)
+			}
+		}
+		return reply + "END\r\n", nil
 	}
-	return reply + "END\r\n", nil
+	if quiet {
+		reply = ""
+	}
+	return reply, err
 }
 
 func TestWhatIsNotAnsweredWhenAConnectionEndsInAnOrderlyWayIsSentAgain(t *testing.T) {

@@ -1,4 +1,0 @@
-package faults
-
-// errNoClock is why the wall clock of one process can't be set.
-type errNoClock struct{ error }
