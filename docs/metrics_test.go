@@ -12,18 +12,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/admin"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
 	"mcmw/internal/stats"
 )
 
 // metricsPage returns what /metrics answers.
 func metricsPage(t *testing.T) string {
 	t.Helper()
-	s := admin.New(admin.Options{Addr: "127.0.0.1:0", Control: new(stats.Control), Registry: stats.New(stats.Options{
-		Servers: []string{"a"}, Workers: 1, Queues: []stats.Queue{{Name: "shared"}},
-		Health: func(int) stats.Health {
-			return stats.Health{State: "up", Transitions: []stats.Transition{{To: "up"}}}
-		},
-	})})
+	m, err := middleware.New(middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: []route.Server{{Name: "a", Addr: "127.0.0.1:11211"}}})
+	require.NoError(t, err)
+	s := admin.New(admin.Options{Addr: "127.0.0.1:0", Control: new(stats.Control), Registry: m.Stats()})
 	require.NoError(t, s.Listen())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

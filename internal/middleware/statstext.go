@@ -37,7 +37,7 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 	add("cmd_meta", count(protocol.Meta))
 	add("get_hits", s.Keys-s.Misses)
 	add("get_misses", s.Misses)
-	add("auth_errors", s.LoginsFailed)
+	add("auth_errors", s.Counter("login_failures_total"))
 	add("bytes_read", s.FromClients)
 	add("bytes_written", s.ToClients)
 	add("threads", s.Workers)

@@ -135,7 +135,7 @@ func (c *conn) hear(l *protocol.Login) (answer string) {
 		return protocol.TextStored
 	}
 	s.throttle.failed(addr, stats.Now(), taken)
-	s.options.Net.LoginFailed()
+	s.loginFailures.Add(1)
 	s.warn(c, &s.logins, "a client gave a wrong name or password")
 	return protocol.TextLoginFailed
 }

@@ -128,7 +128,7 @@ func TestNothingOfAnUnauthenticatedClientReachesAServer(t *testing.T) {
 		answers(t, m.Addr(), "set k 0 0 1\r\nx\r\n"+login("anna wrong")+"flush_all\r\n"+login("anna secret")))
 	assert.Zero(t, server.Stat("cmd_set"))
 	assert.Zero(t, server.Stat("cmd_flush"))
-	assert.EqualValues(t, 1, m.Stats().Snapshot().LoginsFailed)
+	assert.EqualValues(t, 1, m.Stats().Snapshot().Counter("login_failures_total"))
 }
 
 func TestWrongPasswordsAreCountedAndLoggedWithoutThem(t *testing.T) {
@@ -137,7 +137,7 @@ func TestWrongPasswordsAreCountedAndLoggedWithoutThem(t *testing.T) {
 	o.Security.AuthFile = passwords(t, users)
 	m := start(t, o)
 	answers(t, m.Addr(), strings.Repeat(login("mallory guessed"), 15))
-	assert.EqualValues(t, 15, m.Stats().Snapshot().LoginsFailed)
+	assert.EqualValues(t, 15, m.Stats().Snapshot().Counter("login_failures_total"))
 	assert.Equal(t, 1, strings.Count(log.String(), "a client gave a wrong name or password"))
 	for _, secret := range []string{"mallory", "guessed", "anna", "secret"} {
 		assert.NotContains(t, log.String(), secret)
@@ -174,7 +174,7 @@ func TestLoginsFromAnAddressThatGuessesAreSlowed(t *testing.T) {
 	_, err = io.ReadFull(elsewhere, reply)
 	require.NoError(t, err)
 	assert.Equal(t, "STORED\r\n", string(reply))
-	assert.EqualValues(t, 21, m.Stats().Snapshot().LoginsFailed)
+	assert.EqualValues(t, 21, m.Stats().Snapshot().Counter("login_failures_total"))
 
 	// Who waits holds no drain up.
 	m.Cancel()

@@ -60,6 +60,8 @@ type Stage struct {
 	closing  chan struct{}  // closed when Drain begins
 	throttle *throttle
 
+	loginFailures *stats.Counter
+
 	// mu guards the fields below; nothing is waited for while it is held.
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
@@ -75,6 +77,7 @@ func New(o Options) *Stage {
 		options: o, input: budget.New(int64(o.Memory)), output: budget.New(int64(o.Memory)), cut: make(chan struct{}),
 		closing: make(chan struct{}), throttle: newThrottle(),
 		conns: make(map[*conn]struct{}), refusing: make(map[*conn]struct{}),
+		loginFailures: o.Net.Counter("login_failures_total", "Wrong names and passwords that clients gave."),
 	}
 	o.Net.Memory(s.memory)
 	return s

@@ -14,13 +14,13 @@ const arrivalShards = 16
 type Net struct {
 	opened      atomic.Uint64
 	closed      [NumCloseReasons]atomic.Uint64
-	logins      atomic.Uint64 // failed
 	shed        [protocol.NumCommands]atomic.Uint64
 	fromClients atomic.Uint64 // bytes of what was shed
 	toClients   atomic.Uint64 // bytes it was answered with
 	// memory returns what clients' large requests, and the replies they have not read, take, bytes; nil means 0. Static once set.
 	memory func() (requests, replies int64)
 
+	counters  counters
 	abandoned atomic.Uint64
 	next      atomic.Uint32 // the shard of the next connection
 	shards    [arrivalShards]Arrivals
@@ -49,8 +49,9 @@ func (n *Net) Opened() { n.opened.Add(1) }
 // Closed counts a connection that ended; once for each one opened.
 func (n *Net) Closed(reason CloseReason) { n.closed[reason].Add(1) }
 
-// LoginFailed counts a client that gave a wrong name or password.
-func (n *Net) LoginFailed() { n.logins.Add(1) }
+// Counter returns the counter that is the metric mcmw_NAME, and makes it at the first call. A stage makes its counters when it is
+// made itself: what is made after the collector of the metrics isn't shown.
+func (n *Net) Counter(name, help string) *Counter { return n.counters.counter(name, help) }
 
 // Shed counts a request that was answered without being queued. It has no response time, which would flatter those of the
 // others.
@@ -67,7 +68,7 @@ func (n *Net) addTo(s *Snapshot) {
 		s.Closed[i] = n.closed[i].Load()
 	}
 	s.Opened = n.opened.Load()
-	s.LoginsFailed = n.logins.Load()
+	s.Counters = n.counters.values()
 	for c := range n.shed {
 		s.Requests[c][ResultShed] += n.shed[c].Load()
 	}

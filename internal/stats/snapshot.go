@@ -2,6 +2,7 @@ package stats
 
 import (
 	"runtime"
+	"slices"
 	"syscall"
 
 	"mcmw/internal/protocol"
@@ -42,8 +43,8 @@ type Snapshot struct {
 
 	Opened uint64 // client connections
 	Closed [NumCloseReasons]uint64
-	// LoginsFailed counts the wrong names and passwords that clients gave.
-	LoginsFailed uint64
+	// Counters are those that stages have made, by name.
+	Counters []CounterValue
 
 	ProcessorTime uint64 // ns that the process, all of it, has used
 
@@ -234,7 +235,10 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	d.ToClients -= prev.ToClients
 	d.ProcessorTime -= prev.ProcessorTime
 	d.Opened -= prev.Opened
-	d.LoginsFailed -= prev.LoginsFailed
+	d.Counters = slices.Clone(s.Counters)
+	for i := range d.Counters {
+		d.Counters[i].Value -= prev.Counter(d.Counters[i].Name)
+	}
 	for i := range d.Closed {
 		d.Closed[i] -= prev.Closed[i]
 	}

@@ -1,0 +1,61 @@
+package stats
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Counter counts something that only grows. It is the metric mcmw_NAME. Its methods may be called from any goroutine.
+type Counter struct {
+	name, help string
+	n          atomic.Uint64
+}
+
+// Add counts n more.
+func (c *Counter) Add(n uint64) { c.n.Add(n) }
+
+// CounterValue is the value of a Counter at one moment.
+type CounterValue struct {
+	Name, Help string
+	Value      uint64
+}
+
+// counters are the Counters of a Registry. The zero value is ready.
+type counters struct {
+	mu  sync.Mutex
+	all []*Counter // by name
+}
+
+// counter returns the Counter of a name, which is made if there is none.
+func (c *counters) counter(name, help string) *Counter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, found := slices.BinarySearchFunc(c.all, name, func(c *Counter, name string) int { return strings.Compare(c.name, name) })
+	if !found {
+		c.all = slices.Insert(c.all, i, &Counter{name: name, help: help})
+	}
+	return c.all[i]
+}
+
+// values returns the values as of now.
+func (c *counters) values() []CounterValue {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	values := make([]CounterValue, len(c.all))
+	for i, counter := range c.all {
+		values[i] = CounterValue{counter.name, counter.help, counter.n.Load()}
+	}
+	return values
+}
+
+// Counter returns the value of the Counter of a name; 0 if there is none.
+func (s *Snapshot) Counter(name string) uint64 {
+	for _, c := range s.Counters {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	return 0
+}
