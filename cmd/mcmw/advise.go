@@ -22,9 +22,9 @@ func newAdviseCommand() *cobra.Command {
 	var output string
 	command := &cobra.Command{
 		Use:   "advise URL",
-		Short: "Say what limits a running middleware",
-		Long: "Say which part of a running middleware saturates first, at which load, and what would help, from what it measured in the\n" +
-			"last 10 s. URL is its admin address. docs/observability.md says how it is computed.",
+		Short: "Find the bottleneck of a running middleware",
+		Long: "Say which part of a running middleware saturates first, at which load, and what would help, from the measurements of\n" +
+			"the last 10 s. URL is its admin address. docs/observability.md explains the computation.",
 		Example: "  mcmw advise http://127.0.0.1:9150\n  mcmw advise 127.0.0.1:9150 -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -24,7 +24,7 @@ func newConfigCommand() *cobra.Command {
 func newConfigCheckCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check [flags] [-m server server...]",
-		Short: "Say whether `mcmw serve` would accept this configuration, or everything that is wrong with it",
+		Short: "Check whether `mcmw serve` would accept this configuration, and list every error",
 		Example: "  mcmw config check --config mcmw.yaml\n" +
 			"  MCMW_WORKERS=64 mcmw config check --servers cache1,cache2",
 	}
@@ -47,11 +47,11 @@ func newConfigCheckCommand() *cobra.Command {
 func newConfigPrintCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "print [flags] [-m server server...]",
-		Short: "Write the configuration that `mcmw serve` would use, as a YAML file",
+		Short: "Print the configuration that `mcmw serve` would use, as YAML",
 		Example: "  mcmw config print > mcmw.yaml\n" +
 			"  mcmw config print --config mcmw.yaml --show-origin",
 	}
-	origins := command.Flags().Bool("show-origin", false, "end each line with where its value comes from")
+	origins := command.Flags().Bool("show-origin", false, "show where each value comes from")
 	flags := addOptions(command)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		flags.SetArguments(args)
@@ -68,7 +68,7 @@ func newConfigPrintCommand() *cobra.Command {
 func newConfigDocsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:    "docs",
-		Short:  "Write the documentation of all options, in Markdown",
+		Short:  "Print the documentation of all options as Markdown",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 	}

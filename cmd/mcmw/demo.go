@@ -25,8 +25,8 @@ const demoDrain = time.Second
 func newDemoCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "demo",
-		Short: "Try it: three memcached servers, the middleware, a load and a live page",
-		Long: fmt.Sprintf("Start %d memcached servers on free ports, the middleware before them and a load of its own, and show what\n"+
+		Short: "Run three memcached servers, the middleware, a load and a live page",
+		Long: fmt.Sprintf("Start %d memcached servers on free ports, the middleware in front of them, and a load, and show what\n"+
 			"happens, here and on a live page, until interrupted. Nothing is left behind.", demoServers),
 		Example: "  mcmw demo\n" +
 			"  mcmw demo --clients 128 --workers 8 --depth 1\n" +

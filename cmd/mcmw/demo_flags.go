@@ -45,7 +45,7 @@ func addDemoFlags(command *cobra.Command) *demoOptions {
 	}
 	number(&o.clients, "clients", 1, 4096, "connections of the load, each with one request at a time")
 	number(&o.workers, "workers", 1, 512, "workers of the middleware")
-	number(&o.depth, "depth", 1, 4096, "requests that a worker takes at a time; 1: a synchronous worker")
+	number(&o.depth, "depth", 1, 4096, "requests that a worker takes at a time; 1: synchronous workers")
 	number(&o.valueSize, "value-size", 1, 1_000_000, "size of the values, bytes")
 	number(&o.multiGet, "multi-get", 0, 1000, fmt.Sprintf("keys per GET; 0: 1, with --sharded %d", demoMultiGet))
 	flags.Var(&checked[ratio]{&o.ratio, parseRatio, "sets:gets"}, "ratio", "SETs to GETs")

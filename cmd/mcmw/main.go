@@ -78,8 +78,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "mcmw",
-		Short:         "A middleware between memcached clients and memcached servers",
-		Long:          "mcmw speaks memcached's protocol to clients as one server would, and places their keys on many servers.",
+		Short:         "A proxy between memcached clients and memcached servers",
+		Long:          "mcmw is a proxy for memcached: clients talk to it as to one server, and it places their keys on many.",
 		Version:       build.String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

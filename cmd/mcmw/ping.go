@@ -42,9 +42,9 @@ func newPingCommand() *cobra.Command {
 	var o pingOptions
 	command := &cobra.Command{
 		Use:   "ping ADDRESS",
-		Short: "Set, get and delete a value through a memcached or a middleware",
-		Long: "Set, get and delete a value of its own at ADDRESS, host:port or unix:/path, as a client would. The exit code says whether every reply was\n" +
-			"the expected one: for tests of an installation, where there may be no other client.",
+		Short: "Set, get and delete a value on a memcached or a middleware",
+		Long: "Set, get and delete a value at ADDRESS (host:port or unix:/path). The exit code is 0 if every reply was the expected one.\n" +
+			"Use it to test an installation.",
 		Example: "  mcmw ping 127.0.0.1:11311\n  mcmw ping cache:11311 --for 30s --tls-ca ca.crt --auth-file user",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -53,13 +53,13 @@ func newPingCommand() *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.DurationVar(&o.patience, "for", 0, "try again for this long until it works")
-	flags.BoolVar(&o.tls, "tls", false, "speak TLS")
-	flags.StringVar(&o.files.CA, "tls-ca", "", "file of the authorities, one of which must have signed the certificate; by default those of the system")
-	flags.StringVar(&o.files.Cert, "tls-cert", "", "file of the certificate to show")
+	flags.DurationVar(&o.patience, "for", 0, "retry until it works, for at most this long")
+	flags.BoolVar(&o.tls, "tls", false, "use TLS")
+	flags.StringVar(&o.files.CA, "tls-ca", "", "file of the trusted certificate authorities (default: those of the system)")
+	flags.StringVar(&o.files.Cert, "tls-cert", "", "file of the client certificate")
 	flags.StringVar(&o.files.Key, "tls-key", "", "file of its private key")
-	flags.StringVar(&o.files.Name, "tls-name", "", "what the certificate must be for; by default the host of ADDRESS")
-	flags.StringVar(&o.authFile, "auth-file", "", "file of one line user:password, to be said first")
+	flags.StringVar(&o.files.Name, "tls-name", "", "name that the server's certificate must be for (default: the host of ADDRESS)")
+	flags.StringVar(&o.authFile, "auth-file", "", "file with a line user:password to log in with")
 	command.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	return command
 }

@@ -27,10 +27,10 @@ func newServeCommand() *cobra.Command {
 		Use:   "serve [flags] [-m server server...]",
 		Short: "Serve memcached clients",
 		Long: "Serve memcached clients until SIGTERM or SIGINT, then finish what is in flight and exit. A second signal exits at once.\n" +
-			"SIGHUP, or a change of the configuration file, reads the configuration again and changes what serves.\n\n" +
-			"Every flag can also be an environment variable (--max-value: MCMW_MAX_VALUE) or a line of the file --config\n" +
+			"SIGHUP, or a change of the configuration file, reloads the configuration without dropping clients.\n\n" +
+			"Every flag can also be set by an environment variable (--max-value: MCMW_MAX_VALUE) or in the file --config\n" +
 			"(max-value: 1m). Flags override the environment, which overrides the file. `mcmw config print --show-origin` shows\n" +
-			"what holds and why.",
+			"the values in force and where they come from.",
 		Example: "  mcmw serve --servers cache1:11211,cache2:11211 --replicas 1\n" +
 			"  mcmw serve -l 127.0.0.1 -p 11311 -t 64 -s true -m 127.0.0.1:11211 127.0.0.1:11212\n" +
 			"  mcmw serve --config mcmw.yaml",

@@ -31,8 +31,8 @@ func newTopCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "top URL",
 		Short: "Watch a running middleware",
-		Long: "Show what a running middleware does, second by second: throughput, percentiles, stages, queue, workers and servers. URL is its\n" +
-			"admin address. q or Ctrl-C ends it. Elsewhere than on a terminal every second is a line.",
+		Long: "Show every second what a running middleware does: throughput, percentiles, stages, queue, workers and servers. URL is its\n" +
+			"admin address. q or Ctrl-C ends it. Without a terminal it prints a line per second.",
 		Example: "  mcmw top http://127.0.0.1:9150\n  mcmw top 127.0.0.1:9150 --count 10 | tee log",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,7 +44,7 @@ func newTopCommand() *cobra.Command {
 			return m.run(cmd.Context(), os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	command.Flags().IntVarP(&count, "count", "n", 0, "end after so many seconds were shown; 0: when told to")
+	command.Flags().IntVarP(&count, "count", "n", 0, "number of seconds to show; 0: until interrupted")
 	return command
 }
 

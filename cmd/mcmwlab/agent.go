@@ -22,8 +22,8 @@ import (
 func newAgentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "What experiments do on hosts: sample, measure the path or make it longer, describe, await, pin",
-		Long:  `What "mcmwlab run" does on the hosts of a testbed beside the load. Results are JSON on standard output.`,
+		Short: "Helpers of experiments on hosts: sample, measure or lengthen the path, describe, await, pin",
+		Long:  `What "mcmwlab run" does on the hosts of a testbed besides the load. Results are JSON on standard output.`,
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -37,7 +37,7 @@ func newSampleCommand() *cobra.Command {
 	interval := time.Second
 	cmd := &cobra.Command{
 		Use:   "sample",
-		Short: "Write the counters of this host and of processes once a second, until interrupted",
+		Short: "Print the counters of this host and of processes once a second, until interrupted",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			usages := map[string]agent.Usage{}
@@ -64,7 +64,7 @@ func newSampleCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVar(&processes, "process", nil, "NAME=ID of a process to watch, or NAME=http://... of its metrics; repeatable")
-	cmd.Flags().StringArrayVar(&watched.Group, "group", nil, "directory of a control group whose processes stand for the host; repeatable, one for each hierarchy")
+	cmd.Flags().StringArrayVar(&watched.Group, "group", nil, "directory of a control group that is sampled as the host; repeatable, one for each hierarchy")
 	cmd.Flags().Float64Var(&watched.CPUs, "group-cpus", 0, "processors that the group may use")
 	cmd.Flags().Var((*seconds)(&interval), "interval", "time between samples: seconds, or a duration")
 	return cmd
@@ -109,7 +109,7 @@ func newPathCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "host:port of the path-server")
-	cmd.Flags().Var((*seconds)(&bulk), "bulk", "how long each direction carries bulk: seconds, or a duration")
+	cmd.Flags().Var((*seconds)(&bulk), "bulk", "how long to measure the bandwidth of each direction: seconds, or a duration")
 	return cmd
 }
 
@@ -133,14 +133,14 @@ func newDelayCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&address, "listen", "127.0.0.1:0", "host:port to listen on")
 	cmd.Flags().StringVar(&to, "to", "", "host:port of the server")
-	cmd.Flags().Var((*seconds)(&delay), "for", "how long a reply is held back: seconds, or a duration")
+	cmd.Flags().Var((*seconds)(&delay), "for", "delay of each reply: seconds, or a duration")
 	return cmd
 }
 
 func newDescribeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "describe",
-		Short: "Say what kind of host this is",
+		Short: "Describe this host",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(agent.Describe())
@@ -151,7 +151,7 @@ func newDescribeCommand() *cobra.Command {
 func newServeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",
-		Short: "Start and stop programs as standard input says, until it ends; then nothing of them stays",
+		Short: "Start and stop programs as standard input says, until it ends; then end all of them",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			host, err := testbed.Local().Host(testbed.Load, 0)
@@ -188,7 +188,7 @@ func newPinCommand() *cobra.Command {
 	var pid, first, threads int
 	cmd := &cobra.Command{
 		Use:   "pin",
-		Short: "Give a server, or each of its threads that serve requests, a processor of its own",
+		Short: "Pin a server, or each of its threads that serve requests, to a processor",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			if pid < 1 || first < 0 || threads < 0 {
@@ -206,7 +206,7 @@ func newPinCommand() *cobra.Command {
 func newScratchCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "scratch",
-		Short: "Make a directory, write its path, and remove it when interrupted",
+		Short: "Make a directory, print its path, and remove it when interrupted",
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return agent.Scratch(cmd.Context(), cmd.OutOrStdout()) },
 	}

@@ -41,17 +41,17 @@ func newBenchCommand(args []string, stderr io.Writer) *cobra.Command {
 	cmd.Short = "Compare mcmw with twemproxy, or with variants of itself"
 	cmd.Long = `Compare mcmw with twemproxy (nutcracker), with the memcached servers themselves, and with variants of mcmw.
 Starts three memcached and each system on free ports of 127.0.0.1, measures the systems in turn, and prints
-medians and the median ratios to a baseline with their spread. Leave the machine alone meanwhile.`
+medians and the median ratios to a baseline with their spread. Leave the machine idle otherwise.`
 	cmd.Example = `  mcmwlab bench --markdown docs/results/performance.md --figures docs/results/figures --curves connections,offered-load
   mcmwlab bench --quick --only mixed-64,pipelined
   mcmwlab bench --systems mcmw,new --variant new=/tmp/mcmw-new --variant procs1=,--procs=1`
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.variants, "variant", nil, "name=path[,flag...]: another mcmw to compare, with flags for its serve; an empty path: the same binary; repeatable")
+	flags.StringArrayVar(&f.variants, "variant", nil, "name=path[,flag...]: another mcmw to compare, with flags of its serve; an empty path means the same binary; repeatable")
 	flags.StringSliceVar(&o.Systems, "systems", nil, "systems to measure, of direct, twemproxy, mcmw and variants (default all)")
-	flags.StringVar(&o.Baseline, "baseline", "", "system that ratios are taken to (default twemproxy if it is measured)")
+	flags.StringVar(&o.Baseline, "baseline", "", "system that ratios refer to (default twemproxy if it is measured)")
 	flags.StringSliceVar(&o.Workloads, "only", nil, "workloads to measure, of "+strings.Join(names, ", ")+" (default all)")
-	flags.StringSliceVar(&o.Curves, "curves", nil, "curves to measure as well, of "+strings.Join(curves, ", ")+" (default none)")
-	flags.IntVar(&o.Rounds, "rounds", bench.DefaultRounds, "how often everything is measured")
+	flags.StringSliceVar(&o.Curves, "curves", nil, "curves to measure, too, of "+strings.Join(curves, ", ")+" (default none)")
+	flags.IntVar(&o.Rounds, "rounds", bench.DefaultRounds, "number of rounds")
 	return cmd
 }
 
@@ -71,13 +71,13 @@ func newScaleCommand(args []string, stderr io.Writer) *cobra.Command {
 	cmd.Use = "scale"
 	cmd.Short = "Measure how mcmw's cost grows with connections, values, keys, servers and workers"
 	cmd.Long = `Measure how mcmw's throughput, CPU per request and response time change with the number of connections, the size of
-the values, the keys of a multi-get, the servers, the workers and their depth, and the processors, and say by which law
-the cost grows. Leave the machine alone meanwhile.`
+the values, the keys of a multi-get, the servers, the workers and their depth, and the processors, and say how
+the cost grows. Leave the machine idle otherwise.`
 	cmd.Example = `  mcmwlab scale --markdown docs/results/scaling.md --figures docs/results/figures
   mcmwlab scale --only value-size,keys-per-get`
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.Curves, "only", curves, "curves to measure")
-	flags.IntVar(&o.Rounds, "rounds", scaleRounds, "how often everything is measured")
+	flags.IntVar(&o.Rounds, "rounds", scaleRounds, "number of rounds")
 	return cmd
 }
 
@@ -95,7 +95,7 @@ func (f *benchFlags) command(args []string, stderr io.Writer) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.Mcmw, "mcmw", "", "path of the mcmw binary (default: mcmw beside this program)")
 	flags.Var((*seconds)(&f.duration), "test-time", "length of a measurement: seconds, or a duration (default 3, of scale 1)")
-	flags.Var((*seconds)(&f.warmUp), "warm-up", "what runs before each measurement (default 1, of scale 0.5)")
+	flags.Var((*seconds)(&f.warmUp), "warm-up", "warm-up before each measurement (default 1, of scale 0.5)")
 	flags.BoolVar(&f.quick, "quick", false, "3 rounds of 1 s, unless other flags say otherwise")
 	flags.IntVarP(&o.Threads, "threads", "t", 1, "threads of the load generator")
 	flags.StringVar(&f.jsonOut, "json-out-file", "", "write the report as JSON to this file, - for standard output")

@@ -30,13 +30,13 @@ func newCapacityCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capacity RECORD",
 		Short: "Find the highest load within a quality of service",
-		Long: `Find how far a factor of a record of experiments, such as the number of clients, goes until the quality of service is no longer good: the
-highest level such that it and all lower ones hold, for each combination of the other factors; the throughput there, and what broke above.
+		Long: `Find how far a factor of a record, such as the number of clients, can be raised within a quality of service: the highest level such that
+it and all lower ones hold, for each combination of the other factors, the throughput there, and what broke above.
 
 A level holds if no request failed and the upper confidence bound of the metric's mean over the repetitions is below the limit. It breaks if
 requests failed or the lower bound is not below the limit; in between it can't be told.
 
-Without flags the rule is the one in the experiment's file (quality, see docs/experiments.md), or else that 99 % of the requests are answered in less
+Without flags the rule is that of the experiment's file (quality, see docs/experiments.md), or else that 99 % of the requests are answered in less
 than 1 ms, over clients.`,
 		Example: `  mcmwlab capacity results/connections
   mcmwlab capacity results/connections --metric client.response_time_p999 --below 5ms --over clients --by server --all
@@ -46,9 +46,9 @@ than 1 ms, over clients.`,
 	}
 	flags := cmd.Flags()
 	f.rule.add(cmd)
-	flags.StringSliceVar(&f.by, "by", nil, "factors whose levels are looked at on their own (default all that vary)")
-	flags.StringArrayVar(&f.selections, "select", nil, "FACTOR=LEVEL: use the runs with this level alone; may be repeated")
-	flags.BoolVar(&f.all, "all", false, "show every load, too")
+	flags.StringSliceVar(&f.by, "by", nil, "factors whose levels are judged separately (default all that vary)")
+	flags.StringArrayVar(&f.selections, "select", nil, "FACTOR=LEVEL: use only runs with this level; repeatable")
+	flags.BoolVar(&f.all, "all", false, "show every level, too")
 	flags.StringVar(&f.format, "format", "text", "text, markdown, latex, html or json")
 	return cmd
 }
@@ -132,10 +132,10 @@ type ruleFlags struct {
 func (f *ruleFlags) add(cmd *cobra.Command) {
 	standard := capacity.DefaultRule()
 	flags := cmd.Flags()
-	flags.StringVar(&f.metric, "metric", standard.Source+"."+standard.Metric, "whose metric must be below the limit: SOURCE.METRIC")
+	flags.StringVar(&f.metric, "metric", standard.Source+"."+standard.Metric, "SOURCE.METRIC that must be below the limit")
 	flags.StringVar(&f.below, "below", "1ms", "the limit")
 	flags.StringVar(&f.over, "over", standard.Over, "the factor that is raised")
-	flags.Float64Var(&f.confidence, "confidence", standard.Confidence, "with which each level must hold (one-sided)")
+	flags.Float64Var(&f.confidence, "confidence", standard.Confidence, "confidence with which each level must hold (one-sided)")
 }
 
 // rule returns the rule of the experiment that a record is of, or else the standard one, as the flags change it.

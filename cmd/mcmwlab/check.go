@@ -16,10 +16,9 @@ func newCheckCommand() *cobra.Command {
 	var quick bool
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
-		Short: "Say everything that is wrong with experiments' files, or what they do",
-		Long: `Read an experiment's file (docs/experiments.md) and say everything that is wrong with it, each with its line and what was
-expected; or, if nothing is, which runs it consists of and how long they take, of several files also together. The exit code is 2 if
-something is wrong.`,
+		Short: "Check experiment files and show what they do",
+		Long: `Check experiment files (docs/experiments.md). List every error with its line and what was expected, or else the runs and how long
+they take, for several files also in total. The exit code is 2 if there are errors.`,
 		Example: `  mcmwlab check experiments/quick.yaml
   mcmwlab check --quick experiments/kuechler/*.yaml`,
 		Args: someFiles,
@@ -36,7 +35,7 @@ something is wrong.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&quick, "quick", false, "show the plan of the file's quick profile alone")
+	cmd.Flags().BoolVar(&quick, "quick", false, "show only the plan of the file's quick profile")
 	return cmd
 }
 

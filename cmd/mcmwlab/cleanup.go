@@ -18,11 +18,10 @@ func newCleanupCommand() *cobra.Command {
 	var kubeContext string
 	cmd := &cobra.Command{
 		Use:   "cleanup",
-		Short: "Remove what labs that were killed have left on this machine",
-		Long: `Say and remove what labs that could not end in order (kill -9, out of memory) have left on this machine: control groups of the
-testbed vm with what still runs in them, and network namespaces of "mcmwlab faults". What belongs to a lab that still runs is left
-alone. With --kubernetes the same is done with namespaces of the testbed kubernetes in a cluster. The exit code is 0 when nothing is
-left.`,
+		Short: "Remove what killed labs left on this machine",
+		Long: `List and remove what killed labs (kill -9, out of memory) left on this machine: control groups of the testbed vm with what still
+runs in them, and network namespaces of "mcmwlab faults". Labs that still run are left alone. --kubernetes also removes
+namespaces of the testbed kubernetes from a cluster. The exit code is 0 when nothing is left.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := cleanup(cmd.Context(), cmd.OutOrStdout())
@@ -32,8 +31,8 @@ left.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&cluster, "kubernetes", false, "look at the cluster of kubectl's current context, too")
-	cmd.Flags().StringVar(&kubeContext, "context", "", "another context of kubectl for --kubernetes")
+	cmd.Flags().BoolVar(&cluster, "kubernetes", false, "clean up the cluster of kubectl's current context, too")
+	cmd.Flags().StringVar(&kubeContext, "context", "", "context of kubectl for --kubernetes (default: the current one)")
 	return cmd
 }
 

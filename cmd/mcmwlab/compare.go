@@ -27,13 +27,12 @@ func newCompareCommand() *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
 		Use:   "compare A B",
-		Short: "Put two records side by side, or two levels of a factor, and judge the change",
-		Long: `Put two records side by side: the points that both have, matched by the factors that vary, with confidence intervals over
+		Short: "Compare two records, or two levels of a factor",
+		Long: `Compare two records: the points that both have, matched by the factors that vary, with confidence intervals over
 the repetitions, the change of the means with its interval (Fieller), the effect size (Hedges' g), and the probabilities of so large a
 difference by chance (Welch's test of means, Mann and Whitney's test of ranks).
 
-With --by one record is given, and two levels of one of its factors are put side by side: --by server, or --by servers=1,4 where it has more than
-two.
+With --by, compare two levels of a factor of one record: --by server, or --by servers=1,4 where it has more than two.
 
 --fail-if takes conditions for scripts: METRIC, an operator of < <= > >=, and a number. With % it is about the change from A
 to B, and met only by a change that is told from chance, with all changes that conditions ask of taken together (Welch's test, adjusted by
@@ -61,10 +60,10 @@ us). The more points, the more repetitions it takes to tell. The exit code is
 	flags := cmd.Flags()
 	flags.StringVar(&f.by, "by", "", "FACTOR, or FACTOR=A,B: compare two levels of one record instead of two records")
 	flags.StringArrayVar(&f.failIf, "fail-if", nil, "a condition such as 'throughput < -5%'; repeatable")
-	flags.StringSliceVar(&f.options.Metrics, "metrics", compare.DefaultMetrics, "what to compare, besides the metrics of conditions")
-	flags.StringVar(&f.options.Source, "source", record.SourceClient, "whose metrics: client, middleware, server:NAME, ...")
-	flags.Float64Var(&f.options.Confidence, "confidence", compare.DefaultConfidence, "of the intervals")
-	flags.BoolVar(&f.json, "json", false, "write JSON")
+	flags.StringSliceVar(&f.options.Metrics, "metrics", compare.DefaultMetrics, "metrics to compare, besides those of conditions")
+	flags.StringVar(&f.options.Source, "source", record.SourceClient, "source of the metrics: client, middleware, server:NAME, ...")
+	flags.Float64Var(&f.options.Confidence, "confidence", compare.DefaultConfidence, "confidence of the intervals")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
 

@@ -32,7 +32,7 @@ type driverFlags struct {
 }
 
 func (d *driverFlags) define(flags *pflag.FlagSet) {
-	flags.StringVar(&d.name, "driver", driverOwn, "what makes the load: mcmwlab, or memtier (memtier_benchmark, if it is installed)")
+	flags.StringVar(&d.name, "driver", driverOwn, "load generator: mcmwlab, or memtier (memtier_benchmark, if installed)")
 	flags.StringVar(&d.memtier.Path, "memtier", "", "path of memtier_benchmark (default: the one in PATH)")
 }
 
@@ -84,7 +84,7 @@ func newAgreementCommand(args []string, stderr io.Writer) *cobra.Command {
 		Short: "Compare this load generator with memtier_benchmark",
 		Long: `Compare this load generator with memtier_benchmark: the same closed loops against the same memcached, in turn, each a process
 of its own. Prints medians of throughput, mean response time and CPU time per request, and the ratios, ours divided
-by memtier's. Starts a memcached of one thread, unless --target says where one is. Leave the machine alone meanwhile.`,
+by memtier's. Starts a memcached of one thread, unless --target names one. Leave the machine idle otherwise.`,
 		Example: `  mcmwlab load agreement --rounds 5 --test-time 3`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -95,9 +95,9 @@ by memtier's. Starts a memcached of one thread, unless --target says where one i
 	flags.StringVar(&o.Target, "target", "", "host:port of a memcached (default: one is started)")
 	flags.StringVar(&o.Memtier.Path, "memtier", "", "path of memtier_benchmark (default: the one in PATH)")
 	flags.StringVar(&o.Mcmwlab, "mcmwlab", "", "path of mcmwlab (default: this program)")
-	flags.IntVar(&o.Rounds, "rounds", 5, "how often everything is measured")
+	flags.IntVar(&o.Rounds, "rounds", 5, "number of rounds")
 	flags.Var((*seconds)(&o.Duration), "test-time", "length of a measurement, whole seconds (default 3)")
-	flags.Float64Var(&f.within, "within", 0.03, "the share by which throughput and mean response time may differ")
+	flags.Float64Var(&f.within, "within", 0.03, "relative difference of throughput and mean response time that is accepted")
 	flags.StringVar(&f.markdown, "markdown", "", "replace what is between <!-- agreement --> and <!-- end of agreement --> in this file")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	return cmd

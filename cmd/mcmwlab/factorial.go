@@ -40,8 +40,8 @@ func newFactorialCommand() *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "factorial RECORD",
-		Short: "Say which factors of an experiment move a response, by how much, and how surely",
-		Long: `Say which factors of an experiment move a response, by how much, and how surely. RECORD is a record's directory, or a
+		Short: "Find which factors of an experiment affect a response, by how much, and how certainly",
+		Long: `Find which factors of an experiment affect a response, by how much, and how certainly. RECORD is a record's directory, or a
 CSV file with a line per run and a column for each factor and the response.
 
 Factors of two levels, in a full design or a regular fraction, are analysed by the sign table: effects, shares of the
@@ -66,14 +66,14 @@ Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 	flags.StringVar(&f.question.Response, "response", "throughput", "metric to explain")
 	flags.StringVar(&f.question.Source, "source", record.SourceClient, "where the metric was measured")
 	flags.StringSliceVar(&f.question.Factors, "factors", nil, "factors, by their names or short names")
-	flags.StringToStringVar(&f.question.Where, "where", nil, "take only runs that have these levels of other factors")
+	flags.StringToStringVar(&f.question.Where, "where", nil, "use only runs with these levels of other factors")
 	flags.StringSliceVar(&f.question.Ignore, "ignore", nil, "factors, or columns of a CSV file, that may vary without being named")
-	flags.IntVar(&f.question.Repetitions, "repetitions", 0, "take the first so many runs of each combination (0: all)")
+	flags.IntVar(&f.question.Repetitions, "repetitions", 0, "use the first N runs of each combination (0: all)")
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "level of the confidence intervals and tests")
 	flags.StringVar(&f.model, "model", string(factorial.Additive), "additive or multiplicative")
 	flags.Float64Var(&f.logBase, "log-base", 0, "base of the logarithms of the multiplicative model (default e)")
-	flags.IntVar(&f.maxOrder, "max-order", 0, "count interactions of more factors as errors (0: keep all)")
-	flags.BoolVar(&f.anova, "anova", false, "analyse the variance of factors of two levels, too")
+	flags.IntVar(&f.maxOrder, "max-order", 0, "count interactions of more factors than this as errors (0: keep all)")
+	flags.BoolVar(&f.anova, "anova", false, "also for factors of two levels: analysis of variance")
 	flags.StringVar(&f.format, "format", string(table.Text), "text, markdown, latex, html or json")
 	flags.StringVar(&f.figures, "figures", "", "write the plots of the residuals into this directory, as SVG")
 	return cmd

@@ -31,7 +31,7 @@ func (f *faultFlags) common(cmd *cobra.Command, args []string, section string) {
 	f.options.Command = strings.Join(append([]string{"mcmwlab"}, args...), " ")
 	flags := cmd.Flags()
 	flags.StringVar(&f.options.Mcmw, "mcmw", "", "path of the mcmw binary (default: mcmw beside this program)")
-	flags.Uint64Var(&f.options.Seed, "seed", 0, "another seed makes another sequence of requests and faults (default: one of its own, which is shown)")
+	flags.Uint64Var(&f.options.Seed, "seed", 0, "seed of the requests and faults (default: random, and shown)")
 	flags.StringVar(&f.jsonOut, "json-out-file", "", "write the report as JSON to this file, - for standard output")
 	flags.StringVar(&f.markdown, "markdown", "", "write the report into this Markdown page, between its lines <!-- "+section+" --> and <!-- end of "+section+" -->")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
@@ -41,11 +41,11 @@ func newFaultsCommand(args []string, stderr io.Writer) *cobra.Command {
 	var f faultFlags
 	cmd := &cobra.Command{
 		Use:   "faults",
-		Short: "Let servers fail in every way while mcmw serves a verified load",
-		Long: `Run mcmw in front of real memcached servers under an open-loop load whose every value is checked, let the servers
+		Short: "Make servers fail in every way under a verified load",
+		Long: `Run mcmw in front of real memcached servers under an open-loop load that checks every value, make the servers
 fail in one way after the other, and report what clients noticed. The exit code is 1 if a promise was broken: a wrong or
 stale value, a lost answer, a leak, a server that did not come back; or if there was an error that the fault does not
-lead to, as there may be on a machine that does not keep up.
+explain, which can happen on an overloaded machine.
 Partitions need root (network namespaces) and are skipped otherwise.`,
 		Example: `  mcmwlab faults --markdown docs/results/reliability.md
   mcmwlab faults --only kill-any,freeze-one`,
@@ -71,8 +71,8 @@ func newSoakCommand(args []string, stderr io.Writer) *cobra.Command {
 	var f faultFlags
 	cmd := &cobra.Command{
 		Use:   "soak",
-		Short: "Let random servers fail in random ways for a long time",
-		Long: `Run mcmw as "mcmwlab faults" does, for as long as asked for, and let random servers fail in random ways, one after the
+		Short: "Make random servers fail in random ways for a long time",
+		Long: `Run mcmw as "mcmwlab faults" does, for a given time, and make random servers fail in random ways, one after the
 other. The exit code is 1 if a promise was broken: a wrong or stale value, a lost answer, a leak.`,
 		Example: `  mcmwlab soak --duration 1h --markdown docs/results/reliability.md`,
 		Args:    noArguments,
@@ -84,7 +84,7 @@ other. The exit code is 1 if a promise was broken: a wrong or stale value, a los
 	}
 	f.common(cmd, args, "soak")
 	f.duration = faults.DefaultSoak
-	cmd.Flags().Var((*seconds)(&f.duration), "duration", "for how long: seconds, or a duration such as 90m")
+	cmd.Flags().Var((*seconds)(&f.duration), "duration", "how long to run: seconds, or a duration such as 90m")
 	return cmd
 }
 

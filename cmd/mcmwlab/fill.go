@@ -30,15 +30,15 @@ func newFillCommand(stderr io.Writer) *cobra.Command {
 	return &cobra.Command{
 		Use:   "fill PAGE",
 		Short: "Fill a Markdown page with the outputs of the commands in it",
-		Long: `Fill a Markdown page with what mcmwlab's commands say. A block begins with a line with its command and ends with a line <!-- end -->:
+		Long: `Fill a Markdown page with the output of mcmwlab's commands. A block begins with a line that has its command and ends with a line <!-- end -->:
 
   <!-- $ mcmwlab capacity results/servers/01-connections --format markdown -->
-  what the command says; replaced
+  the output, which is replaced
   <!-- end -->
 
-The outputs of commands with --format markdown or --table stand as they are, others as text. What a command says is written to a file beside the page
-if > FILE follows it; what the block holds, such as the figure's link, then stays. Commands that read records are accepted: ` + strings.Join(fillable, ", ") + `.
-Their paths are relative to where mcmwlab runs. The page is written when all have succeeded.`,
+Output of --format markdown or --table is inserted as it is, other output as indented text. With > FILE after the command its output goes to a
+file beside the page, and the content of the block, such as the figure's link, stays. These commands are accepted: ` + strings.Join(fillable, ", ") + `.
+Paths are relative to the current directory. The page is written only if all commands succeed.`,
 		Example: `  mcmwlab fill docs/results/memcached-and-redis.md`,
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -29,12 +29,12 @@ func newImportCommand(args []string, stderr io.Writer) *cobra.Command {
 	f := importFlags{command: append([]string{"mcmwlab"}, args...)}
 	cmd := &cobra.Command{
 		Use:   "import PATH...",
-		Short: "Make a record of what other programs measured",
-		Long: `Make a record of what other programs measured. PATH is a file: an output of memtier_benchmark (text or JSON), memaslap or
-dstat, one run each; or a directory of the experiments behind a report of 2018: folders that say the settings
+		Short: "Import other programs' measurements as a record",
+		Long: `Import other programs' measurements as a record. PATH is a file: an output of memtier_benchmark (text or JSON), memaslap or
+dstat, one run each; or a directory of the experiments behind a report of 2018: folders that name the settings
 (nsvr=3/nmw=2), and in them outputs of memtier (cliout1rep2.out), of the middlewares (mwout1rep2.out) and of dstat.
 
-Factors are taken from the outputs, from folders of the path that are called NAME=LEVEL, and from --factor. Files with the
+Factors come from the outputs, from folders named NAME=LEVEL, and from --factor. Files with the
 same factors are repetitions.`,
 		Example: `  mcmwlab import --out results/2ka 2ka
   mcmwlab import --out results/memtier --factor servers=1 workers=8/run1.json workers=8/run2.json workers=16/run1.json`,
@@ -49,10 +49,10 @@ same factors are repetitions.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.out, "out", "", "directory of the record, which must not be there yet")
-	flags.StringVar(&f.format, "format", "auto", "of files: auto, "+strings.Join(foreign.Formats, ", "))
+	flags.StringVar(&f.out, "out", "", "directory of the record, which must not exist")
+	flags.StringVar(&f.format, "format", "auto", "format of the files: auto, "+strings.Join(foreign.Formats, ", "))
 	flags.StringToStringVar(&f.factors, "factor", nil, "levels of further factors, such as servers=3")
-	flags.StringVar(&f.summary, "summary", "", "of a directory: write what the report computes from it as JSON to this file, - for standard output")
+	flags.StringVar(&f.summary, "summary", "", "for a directory: write what the report computes from it as JSON to this file; - is standard output")
 	return cmd
 }
 

@@ -59,7 +59,7 @@ complete, or --think-time later. The latency of a request runs from the write th
 end of its reply.
 
 Open loop (--rate or --rate-limiting): requests are due at times that do not depend on replies. The latency of a request
-runs from when it was due; its service time, from its write, is shown beside it, and how late requests were sent.
+runs from when it was due. Also shown are its service time, from its write, and how late requests were sent.
 
 The first interrupt ends the run and prints what was measured. docs/load.md explains every flag.`,
 		Example: `  mcmwlab load -s 127.0.0.1 -p 11311 -c 64 --ratio 1:9 -d 64 --test-time 10 --populate
@@ -91,7 +91,7 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.server, "server", "s", "127.0.0.1", "address of the server")
 	flags.IntVarP(&f.port, "port", "p", 11211, "port of the server")
 	flags.StringVarP(&f.unixSocket, "unix-socket", "S", "", "path of a unix socket to use instead of server and port")
-	flags.StringArrayVar(&f.targets, "target", nil, "host:port or unix:/path; repeated: the connections are spread over all; instead of the flags above")
+	flags.StringArrayVar(&f.targets, "target", nil, "host:port or unix:/path; repeatable: connections are spread over all targets; replaces --server, --port and --unix-socket")
 	flags.StringVarP(&f.protocol, "protocol", "P", "memcache_text", "memcache_text, memcache_meta or redis")
 	flags.StringVarP(&f.authenticate, "authenticate", "a", "", "USER:PASSWORD to log in with; @FILE reads them from a file")
 	flags.IntVarP(&f.clients, "clients", "c", 50, "connections per thread")
@@ -105,27 +105,27 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.ratio, "ratio", "1:9", "SET:GET or SET:GET:MULTIGET ratio of requests")
 	flags.IntVar(&o.KeysPerGet, "multi-key-get", 1, "keys per GET; per MULTIGET (default 10) if the ratio has them")
 	flags.IntVarP(&o.ValueSize, "data-size", "d", load.DefaultValueSize, "size of the values, bytes")
-	flags.StringVar(&f.sizeRange, "data-size-range", "", "MIN-MAX: sizes are drawn evenly from that range, or as the flags below say")
-	flags.StringVar(&f.sizePattern, "data-size-pattern", "R", "R: sizes of the range at random; S: from the least for the first key to the greatest for the last")
+	flags.StringVar(&f.sizeRange, "data-size-range", "", "MIN-MAX: sizes are drawn evenly from this range, or as --data-size-distribution says")
+	flags.StringVar(&f.sizePattern, "data-size-pattern", "R", "R: random sizes of the range; S: growing from the first key to the last")
 	flags.StringVar(&f.sizeDistribution, "data-size-distribution", "", "exponential:MEAN, normal:MEAN,DEVIATION, lognormal:MEAN,DEVIATION or pareto:LOCATION,SCALE,SHAPE, within the range")
-	flags.StringVar(&f.sizeList, "data-size-list", "", "SIZE:WEIGHT,...: sizes are drawn by their weights")
-	flags.StringVar(&f.expiryRange, "expiry-range", "", "MIN-MAX: values expire after so many seconds, evenly drawn")
+	flags.StringVar(&f.sizeList, "data-size-list", "", "SIZE:WEIGHT,...: sizes drawn by weight")
+	flags.StringVar(&f.expiryRange, "expiry-range", "", "MIN-MAX: values expire after a number of seconds that is drawn evenly from this range")
 	flags.Uint64Var(&o.KeyMin, "key-minimum", 1, "number of the first key")
 	flags.Uint64Var(&o.KeyMax, "key-maximum", load.DefaultKeys, "number of the last key")
-	flags.StringVar(&o.KeyPrefix, "key-prefix", load.DefaultKeyPrefix, "what all keys begin with")
+	flags.StringVar(&o.KeyPrefix, "key-prefix", load.DefaultKeyPrefix, "prefix of all keys")
 	flags.StringVar(&f.keyPattern, "key-pattern", "R:R", "keys of SETs:GETs: R uniform, S sequential, P sequential in a range per connection, G Gaussian, Z Zipf")
 	flags.Float64Var(&o.KeyStdDev, "key-stddev", 0, "standard deviation of Gaussian keys (default a sixth of the range)")
-	flags.Float64Var(&o.KeyMedian, "key-median", 0, "middle of Gaussian keys (default that of the range)")
+	flags.Float64Var(&o.KeyMedian, "key-median", 0, "median of Gaussian keys (default: the middle of the range)")
 	flags.Float64Var(&o.ZipfExponent, "key-zipf-exp", 1, "exponent of Zipf keys")
 	flags.Var((*seconds)(&f.testTime), "test-time", "how long to record: seconds, or a duration such as 1m30s (default 10 unless --requests is given)")
-	flags.Var((*seconds)(&o.WarmUp), "warm-up", "how long to run before recording begins")
-	flags.Var((*seconds)(&o.CoolDown), "cool-down", "how long to go on after that without recording; then what is outstanding at the end of the recording isn't counted")
+	flags.Var((*seconds)(&o.WarmUp), "warm-up", "how long to run before recording")
+	flags.Var((*seconds)(&o.CoolDown), "cool-down", "how long to continue after that without recording; then requests outstanding at the end of the recording do not count")
 	flags.IntVarP(&o.Requests, "requests", "n", 0, "requests per connection; 0: no limit")
 	flags.BoolVar(&o.Populate, "populate", false, "store every key once before the load begins")
 	flags.BoolVar(&o.Verify, "data-verify", false, "compare every returned value with what was stored under its key")
-	flags.Uint64Var(&o.Seed, "seed", 0, "another seed makes another sequence of requests")
-	flags.Var((*seconds)(&o.Timeout), "timeout", "how long a request may stay unanswered before the run fails (default 10)")
-	flags.Var((*seconds)(&o.ConnectTimeout), "connection-timeout", "how long connecting may take (default 5)")
+	flags.Uint64Var(&o.Seed, "seed", 0, "seed of the sequence of requests")
+	flags.Var((*seconds)(&o.Timeout), "timeout", "timeout of a reply, after which the run fails (default 10)")
+	flags.Var((*seconds)(&o.ConnectTimeout), "connection-timeout", "timeout of connecting (default 5)")
 	f.outputs.define(flags)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	f.driver.define(flags)

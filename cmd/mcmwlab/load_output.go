@@ -21,7 +21,7 @@ type loadOutputs struct {
 func (l *loadOutputs) define(flags *pflag.FlagSet) {
 	flags.StringVarP(&l.text, "out-file", "o", "", "write the text to this file instead of standard output")
 	flags.StringVar(&l.json, "json-out-file", "", "write the result as JSON to this file, - for standard output")
-	flags.StringVar(&l.csv, "csv-out-file", "", "write the time series, a line by second and command, to this file")
+	flags.StringVar(&l.csv, "csv-out-file", "", "write the time series, a line per second and command, to this file")
 	flags.StringVar(&l.hdrPrefix, "hdr-file-prefix", "", "write the histogram of each command to PREFIX_<COMMAND>_command_run_1.hgrm (log) and .txt (percentiles), and of all to PREFIX_FULL_RUN_1")
 }
 

@@ -130,7 +130,7 @@ func exitCode(err error, stderr io.Writer) int {
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Say which version this is, of which commit, and built with which Go",
+		Short: "Print version, commit and Go version",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "mcmwlab %s\n", build)

@@ -40,10 +40,10 @@ func newModelCommand() *cobra.Command {
 	var format, figures string
 	cmd := &cobra.Command{
 		Use:   "model RECORD",
-		Short: "Build queueing models from a record and hold them against what was measured",
+		Short: "Fit queueing models to a record and compare them with the measurements",
 		Long: `Build queueing models from the measurements of a record: M/M/1, M/M/m, networks of queues of one class and of several, as
-published reports do, and one of our own whose service times depend on how much is in service. Prints for every point what was
-measured and what each model says, the parameters and where they are from, and how well each point is predicted from the others.`,
+published reports do, and mcmwlab's own, whose service times depend on the number of requests in service. Prints for every point the
+measurement and each model's prediction, the parameters and their sources, and how well each point is predicted from the others.`,
 		Example: `  mcmwlab model results/sweep
   mcmwlab model results/sweep --figures results/figures --format markdown`,
 		Args: oneRecord,
@@ -70,7 +70,7 @@ measured and what each model says, the parameters and where they are from, and h
 			return saveFigures(figures, files)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", string(table.Text), "how tables are written, of "+formatNames())
+	cmd.Flags().StringVar(&format, "format", string(table.Text), "format of the tables: "+formatNames())
 	cmd.Flags().StringVar(&figures, "figures", "", "write figures, measured and predicted, as SVG into this directory")
 	return cmd
 }
@@ -92,10 +92,10 @@ func newPredictCommand() *cobra.Command {
 	var f predictFlags
 	cmd := &cobra.Command{
 		Use:   "predict RECORD",
-		Short: "Say what another setting would bring, or which setting meets a target at least cost",
-		Long: `Say, from the measurements of a record, what throughput and response times another setting would bring, with intervals that hold
+		Short: "Predict the effect of another setting, or find the cheapest setting that meets a target",
+		Long: `Predict, from the measurements of a record, the throughput and response times of another setting, with intervals that hold
 the record's points, and the confidence intervals measured there, when each is predicted from the others (nine of ten of them where there are
-enough). What no flag changes is as at the record's point with
+enough). Settings without a flag are those of the record's point with
 the largest throughput. With --target-rate and --target-p99, list the settings that meet the target, the cheapest first.`,
 		Example: `  mcmwlab predict results/sweep --clients 200 --workers 48
   mcmwlab predict results/sweep --workers 4 --depth 16
@@ -122,16 +122,16 @@ the largest throughput. With --target-rate and --target-p99, list the settings t
 	flags.IntVar(&f.change.Middlewares, "middlewares", 0, "middlewares (default: as measured)")
 	flags.IntVar(&f.change.Depth, "depth", 0, "requests that a worker takes at a time, simulated from a record of depth 1 (default: as measured)")
 	flags.IntVar(&f.change.Servers, "servers", 0, "servers (default: as measured)")
-	flags.IntVar(&f.change.Replicas, "replicas", 0, "servers that a write goes to (default: as measured)")
+	flags.IntVar(&f.change.Replicas, "replicas", 0, "servers that each write goes to (default: as measured)")
 	flags.DurationVar(&f.roundTrip, "round-trip", 0, "round-trip time between clients and middlewares (default: as measured)")
-	flags.Float64Var(&f.rate, "target-rate", 0, "look for settings that make so many requests per second")
-	flags.DurationVar(&f.p99, "target-p99", 0, "and answer 99 of 100 within this time")
-	flags.Float64Var(&f.costs.Worker, "cost-worker", 0.01, "what a worker costs, in any unit")
-	flags.Float64Var(&f.costs.Middleware, "cost-middleware", 1, "what a middleware costs")
-	flags.Float64Var(&f.costs.Server, "cost-server", 1, "what a server costs")
-	flags.BoolVar(&f.sure, "sure", false, "meet the target at the unfavourable ends of the intervals, too")
-	flags.IntVar(&f.most, "most", 5, "how many settings that meet the target to list")
-	flags.StringVar(&f.format, "format", string(table.Text), "how tables are written, of "+formatNames())
+	flags.Float64Var(&f.rate, "target-rate", 0, "find settings that reach this rate, requests per second")
+	flags.DurationVar(&f.p99, "target-p99", 0, "find settings that answer 99 of 100 requests within this time")
+	flags.Float64Var(&f.costs.Worker, "cost-worker", 0.01, "cost of a worker, in any unit")
+	flags.Float64Var(&f.costs.Middleware, "cost-middleware", 1, "cost of a middleware")
+	flags.Float64Var(&f.costs.Server, "cost-server", 1, "cost of a server")
+	flags.BoolVar(&f.sure, "sure", false, "require the target at the unfavourable ends of the intervals, too")
+	flags.IntVar(&f.most, "most", 5, "number of settings to list that meet the target")
+	flags.StringVar(&f.format, "format", string(table.Text), "format of the tables: "+formatNames())
 	return cmd
 }
 

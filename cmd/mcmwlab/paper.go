@@ -19,13 +19,13 @@ func newPaperCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "paper [NAME]",
-		Short: "Recompute the tables of published reports and show them beside the originals",
+		Short: "Recompute the tables of published reports and compare them with the originals",
 		Long: `Recompute the tables of five published reports on memcached and its middlewares from their own printed or raw data, and
 show the result beside what was printed. Without NAME the reports are listed.
 
 A figure agrees when the recomputed one, rounded, is the printed one, or differs from it by no more than the rounding of
-the printed inputs explains. A law between measured figures holds to the difference that is shown. What differs has the
-reason beside it.`,
+the printed inputs explains. A law between measured figures holds to the difference that is shown. Every difference has a
+reason.`,
 		Example: `  mcmwlab paper
   mcmwlab paper ribeiro --table 5
   mcmwlab paper cetin --differences --format markdown`,
@@ -35,8 +35,8 @@ reason beside it.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&selection.Table, "table", "", "show this table only, as printed and recomputed")
-	flags.BoolVar(&selection.All, "all", false, "show the tables as printed, too, and those that nothing can be recomputed of")
+	flags.StringVar(&selection.Table, "table", "", "show only this table, as printed and recomputed")
+	flags.BoolVar(&selection.All, "all", false, "also show the tables as printed, and those that cannot be recomputed")
 	flags.BoolVar(&selection.Differences, "differences", false, "leave out what agrees")
 	flags.StringVar(&format, "format", "text", "text, markdown, latex, html or json")
 	return cmd

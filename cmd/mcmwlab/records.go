@@ -36,7 +36,7 @@ func newShowCommand() *cobra.Command {
 		Use:   "show RECORD",
 		Short: "Show the runs of a record with their results and warnings",
 		Long: `Show what an experiment measured: every run, every point with confidence intervals over its repetitions, and the
-warnings of the checks (docs/checks.md). Of warnings that many runs have, the first ones.`,
+warnings of the checks (docs/checks.md). Of frequent warnings only the first are shown.`,
 		Example: `  mcmwlab show results/baseline
   mcmwlab show --check results/baseline`,
 		Args: exactRecords(1),
@@ -54,7 +54,7 @@ warnings of the checks (docs/checks.md). Of warnings that many runs have, the fi
 			return showRecord(cmd.Context(), r, every, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().BoolVar(&again, "check", false, "make the checks first, and store the warnings in the record in place of earlier ones")
+	cmd.Flags().BoolVar(&again, "check", false, "repeat the checks first, and replace the warnings in the record")
 	cmd.Flags().BoolVar(&every, "all-warnings", false, "show every warning of every run")
 	return cmd
 }

@@ -34,13 +34,13 @@ func newReportCommand() *cobra.Command {
 	var f reportFlags
 	cmd := &cobra.Command{
 		Use:   "report RECORD | report --paper [NAME] RECORD...",
-		Short: "Make a page, figures and tables of a record of experiments",
-		Long: `Make a page, figures and tables of a record: index.html, which needs nothing else, and every figure as an SVG file. The
-factors that vary are given to the x axis, to the lines and to the panels of the figures; flags choose others.
+		Short: "Make a page, figures and tables of a record",
+		Long: `Make a page, figures and tables of a record: a self-contained index.html, and every figure as an SVG file. The
+varying factors are assigned to the x axis, the lines and the panels of the figures; flags override that.
 docs/report.md describes every figure and table, and how saturation and bottleneck are found.
 
-With --paper, set records of a published report's experiments (experiments/NAME/) beside the report: its tables, and its findings with the
-verdict of the records (docs/results/paper.md). Without NAME, all reports that there are records of. A directory of records stands for all in it.`,
+With --paper, compare records of a published report's experiments (experiments/NAME/) with the report: its tables, and its findings with the
+verdict of the records (docs/results/paper.md). Without NAME, all reports that have records. A directory of records stands for all in it.`,
 		Example: `  mcmwlab report results/sweep
   mcmwlab report results/sweep --figure throughput --out -> throughput.svg
   mcmwlab report results/sweep --table maximum --format latex
@@ -59,18 +59,18 @@ verdict of the records (docs/results/paper.md). Without NAME, all reports that t
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.out, "out", "o", "", "directory to write to (default RECORD/report); - writes one figure or table to standard output")
-	flags.StringArrayVar(&f.figures, "figure", nil, "write this figure alone; may be repeated (--list lists them)")
-	flags.StringArrayVar(&f.tables, "table", nil, "print this table alone; may be repeated")
+	flags.StringArrayVar(&f.figures, "figure", nil, "write only this figure; repeatable (--list lists them)")
+	flags.StringArrayVar(&f.tables, "table", nil, "print only this table; repeatable")
 	flags.StringSliceVar(&f.formats, "format", nil, "html, markdown or latex; several with commas (default html, of single tables markdown)")
 	flags.StringVar(&f.view.X, "x", "", "factor of the x axis")
-	flags.StringVar(&f.view.Series, "series", "", "factor whose levels are lines")
-	flags.StringSliceVar(&f.view.Panels, "panels", nil, "factors whose levels are panels")
-	flags.StringArrayVar(&f.selections, "select", nil, "FACTOR=LEVEL: use the runs with this level alone; may be repeated")
-	flags.StringVar(&f.view.Command, "command", "", "count requests of one kind alone: get, set or multiget")
+	flags.StringVar(&f.view.Series, "series", "", "factor for the lines")
+	flags.StringSliceVar(&f.view.Panels, "panels", nil, "factors for the panels")
+	flags.StringArrayVar(&f.selections, "select", nil, "FACTOR=LEVEL: use only runs with this level; repeatable")
+	flags.StringVar(&f.view.Command, "command", "", "count only requests of one kind: get, set or multiget")
 	flags.Float64Var(&f.confidence, "confidence", report.DefaultConfidence, "confidence of the intervals, 0..1")
-	flags.BoolVar(&f.paper, "paper", false, "set records beside the published reports whose experiments they are of (default --out "+paperOut+")")
+	flags.BoolVar(&f.paper, "paper", false, "compare records with the published reports whose experiments they repeat (default --out "+paperOut+")")
 	flags.StringVar(&f.claims, "claims", "", "file with the findings and rules of --paper (default: experiments/claims.yaml, built in)")
-	flags.BoolVar(&f.list, "list", false, "list the figures and tables that the record has what it takes for")
+	flags.BoolVar(&f.list, "list", false, "list the figures and tables that can be made of the record")
 	return cmd
 }
 

@@ -40,13 +40,13 @@ func newRunCommand(args []string, stderr io.Writer) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run FILE...",
-		Short: "Run experiments and keep what they measure in records",
+		Short: "Run experiments and record what they measure",
 		Long: `Run the experiment that a file describes (docs/experiments.md) and keep what it measures in a record: a directory with a
-manifest, a database and the raw outputs. A record is never overwritten. An experiment that was interrupted, in
-whatever way, goes on with --resume and makes the runs that are missing or have failed.
+manifest, a database and the raw outputs. A record is never overwritten. --resume continues an
+interrupted experiment with the runs that are missing or failed.
 
-Several files are run one after the other, each into a record of its own in --out-dir. --resume then begins those, too, that are not
-there yet. An experiment with runs that failed does not keep the next from being run.`,
+Several files run one after the other, each into its own record in --out-dir; --resume also begins those without a record. Failed runs
+of one experiment do not prevent the next.`,
 		Example: `  mcmwlab run experiments/quick.yaml
   mcmwlab run experiments/sweep.yaml --quick --out results/sweep-quick
   mcmwlab run experiments/sweep.yaml --testbed vm
@@ -58,12 +58,12 @@ there yet. An experiment with runs that failed does not keep the next from being
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.out, "out", "", "directory of the record (default results/NAME, NAME being that of the experiment)")
-	flags.StringVar(&f.outDir, "out-dir", "", "directory of the records, each called as its experiment (default results)")
-	flags.BoolVar(&f.resume, "resume", false, "go on with the record that is there")
+	flags.StringVar(&f.out, "out", "", "directory of the record (default results/NAME, with the name of the experiment)")
+	flags.StringVar(&f.outDir, "out-dir", "", "directory of the records, each named like its experiment (default results)")
+	flags.BoolVar(&f.resume, "resume", false, "continue the existing record")
 	flags.BoolVar(&f.quickly, "quick", false, "run the file's quick profile")
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
-	flags.StringVar(&f.testbed, "testbed", "", "kind of testbed to run it on instead of the file's: local, vm, ssh, kubernetes (docs/testbeds.md)")
+	flags.StringVar(&f.testbed, "testbed", "", "testbed to use instead of the file's: local, vm, ssh, kubernetes (docs/testbeds.md)")
 	flags.StringVar(&f.mcmw, "mcmw", "", "path of the mcmw binary (default: mcmw beside this program)")
 	flags.StringVar(&f.memcached, "memcached", "memcached", "path of the memcached binary, or its name in PATH")
 	flags.StringVar(&f.inventory, "inventory", "", "run on the testbed ssh, on the hosts of this inventory (docs/testbeds.md)")

@@ -44,7 +44,7 @@ func showShortfalls(w io.Writer, hosts testbed.Hosts) {
 func newTestbedCommand(stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "testbed",
-		Short: "Show what testbeds are like",
+		Short: "Inspect testbeds",
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -69,9 +69,9 @@ func newTestbedVMCommand(stderr io.Writer) *cobra.Command {
 	f := machinesFlags{bulk: 2 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "vm [FILE]",
-		Short: "Make emulated machines and measure what their network carries",
+		Short: "Make emulated machines and measure their network",
 		Long: `Make the machines of an experiment's file, or those of the 2018 report, measure bandwidth and round trips between each of
-them and one more that has no limits, and show that beside what was asked for. It needs root.`,
+them and one without limits, and compare with what was requested. It needs root.`,
 		Example: `  mcmwlab testbed vm
   mcmwlab testbed vm experiments/sweep.yaml --json`,
 		Args: cobra.MaximumNArgs(1),
@@ -80,9 +80,9 @@ them and one more that has no limits, and show that beside what was asked for. I
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.quickly, "quick", false, "take the file's quick profile")
-	flags.BoolVar(&f.asJSON, "json", false, "write JSON")
-	flags.Var((*seconds)(&f.bulk), "bulk", "how long each direction carries bulk: seconds, or a duration")
+	flags.BoolVar(&f.quickly, "quick", false, "use the file's quick profile")
+	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
+	flags.Var((*seconds)(&f.bulk), "bulk", "how long to measure the bandwidth of each direction: seconds, or a duration")
 	return cmd
 }
 

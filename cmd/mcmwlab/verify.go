@@ -26,12 +26,12 @@ func newVerifyCommand() *cobra.Command {
 		Use:   "verify",
 		Short: "Put a load on a service and check every answer",
 		Long: `Put an open-loop load of classic and meta commands on a service and check every answer: each value has to be whole, stored under its key, and no
-older than what was acknowledged or read before. Clients connect again when a connection ends; if it ends in an orderly
-way between two replies, as mcmw's do when it is told to end, they send again what was not answered. In the end every key
-is read once more. The first interrupt ends the load and prints what was counted.
+older than what was acknowledged or read before. Clients reconnect when a connection ends. If it ends in an orderly
+way between two replies, as mcmw's do at shutdown, they repeat unanswered requests. In the end every key is read
+once more. The first interrupt ends the load and prints what was counted.
 
 The exit code is 1 if any request failed or was lost, any connection was refused, or any value was wrong or stale. The
-service's memory has to hold some thousand keys, and nothing else may write keys that begin with "verify-".`,
+service must have memory for some thousand keys, and nothing else may write keys that begin with "verify-".`,
 		Example: `  mcmwlab verify --target mcmw:11311 --test-time 60
   kubectl exec -i mcmw-loadgen-0 -- /mcmwlab verify --target mcmw:11311 --until-eof`,
 		Args: noArguments,
@@ -42,8 +42,8 @@ service's memory has to hold some thousand keys, and nothing else may write keys
 	flags.IntVarP(&f.options.Clients, "clients", "c", 8, "connections")
 	flags.IntVar(&f.options.Rate, "rate", 400, "requests per second, of all connections together")
 	flags.Var(&f.duration, "test-time", "how long to send requests: seconds, or a duration such as 1m30s; 0: until interrupted")
-	flags.BoolVar(&f.untilEOF, "until-eof", false, "end when standard input ends, and after --test-time at the latest if that is given")
-	flags.Uint64Var(&f.options.Seed, "seed", 0, "another seed makes another sequence of requests")
+	flags.BoolVar(&f.untilEOF, "until-eof", false, "end when standard input ends, or after --test-time if that is given")
+	flags.Uint64Var(&f.options.Seed, "seed", 0, "seed of the sequence of requests")
 	flags.StringVar(&f.jsonOut, "json-out-file", "", "write what was counted as JSON to this file, - for standard output")
 	return cmd
 }

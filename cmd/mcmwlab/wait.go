@@ -6,7 +6,7 @@ import "github.com/spf13/cobra"
 func newWaitCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "wait",
-		Short: "Do nothing until interrupted, in a container in which runs are started later",
+		Short: "Do nothing until interrupted (for containers in which runs are started later)",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			<-cmd.Context().Done()
