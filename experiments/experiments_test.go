@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/experiments"
+	"mcmw/internal/lab/claim"
 	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/paper"
 )
@@ -46,6 +48,24 @@ func TestEveryExperimentOfTheReportsCanBeRunInBothProfiles(t *testing.T) {
 			if full[i].Name != "ribeiro-02-think-time" {
 				require.Equal(t, experiment.VMTestbed, full[i].Testbed, full[i].Name)
 				require.Positive(t, full[i].Delay, full[i].Name)
+			}
+		}
+	}
+}
+
+func TestPacketsTravelForTheSameTimeInAllSuitesOfAReport(t *testing.T) {
+	claims, err := claim.Parse("claims.yaml", experiments.Claims)
+	require.NoError(t, err)
+	travel := map[string]float64{}
+	for _, c := range claims {
+		require.Positive(t, c.Travel, c.ID)
+		travel[c.Report] = c.Travel
+	}
+	for name, seconds := range travel {
+		full, quick := suite(t, name)
+		for _, e := range append(full, quick...) {
+			if e.Testbed == experiment.VMTestbed {
+				require.InDelta(t, seconds, e.Delay.Seconds(), 1e-9, e.Name)
 			}
 		}
 	}

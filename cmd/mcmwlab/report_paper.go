@@ -71,7 +71,11 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 	}
 	for _, name := range names {
 		mine := slices.DeleteFunc(slices.Clone(claims), func(c claim.Claim) bool { return c.Report != name })
-		if err := f.writePaper(ctx, name, records, claim.Decide(ctx, mine, evidence), dirs, stdout); err != nil {
+		travel := 0.0
+		if len(mine) > 0 {
+			travel = mine[0].Travel
+		}
+		if err := f.writePaper(ctx, name, evidence.Records(travel), claim.Decide(ctx, mine, evidence), dirs, stdout); err != nil {
 			return err
 		}
 	}
@@ -190,7 +194,7 @@ func (f *reportFlags) writePaper(ctx context.Context, name string, records []*re
 		return err
 	}
 	for _, finding := range findings {
-		fmt.Fprintf(stdout, "%-19s %-4s %s\n    %s\n", finding.Verdict, finding.Section, finding.Text, finding.Why)
+		fmt.Fprintf(stdout, "%-20s %-4s %s\n    %s\n", finding.Verdict, finding.Section, finding.Text, finding.Why)
 	}
 	fmt.Fprintln(stdout)
 	for _, t := range reproduce.Texts(page) {

@@ -34,6 +34,7 @@ type runFlags struct {
 	inventory string
 	values    []string
 	redis     string
+	delay     time.Duration
 }
 
 func newRunCommand(args []string, stderr io.Writer) *cobra.Command {
@@ -68,6 +69,7 @@ of one experiment do not prevent the next.`,
 	flags.StringVar(&f.memcached, "memcached", "memcached", "path of the memcached binary, or its name in PATH")
 	flags.StringVar(&f.inventory, "inventory", "", "run on the testbed ssh, on the hosts of this inventory (docs/testbeds.md)")
 	flags.StringArrayVar(&f.values, "values", nil, "run on the testbed kubernetes, with this file of the chart's values; repeatable")
+	flags.DurationVar(&f.delay, "delay", 0, "on the testbed vm: how long packets travel instead of what the file says; the record's name then ends in it, as in NAME@0.4ms")
 	flags.StringVar(&f.redis, "redis", "redis-server", "path of the redis-server binary, or its name in PATH")
 	return cmd
 }

@@ -287,3 +287,9 @@ func TestAgentsAnswerAndRefuse(t *testing.T) {
 	require.NoError(t, err)
 	assert.Regexp(t, `^mcmwlab \S+ \(commit \w+(, (un)?modified)?\) go1\.\S+ \S+/\S+\n$`, stdout)
 }
+
+func TestAnotherDelayIsForEmulatedMachines(t *testing.T) {
+	_, _, err := lab(context.Background(), "run", experimentFile(t), "--delay", "0.4ms")
+	require.ErrorContains(t, err, "--delay 400µs: expected more than 0, on the testbed vm;")
+	assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)))
+}

@@ -64,6 +64,9 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 		m := member{experiment: e, dir: f.out, resume: f.resume}
 		if m.dir == "" {
 			m.dir = filepath.Join(orText(f.outDir, "results"), e.Name)
+			if f.delay > 0 {
+				m.dir += fmt.Sprintf("@%gms", 1e3*f.delay.Seconds())
+			}
 		}
 		complete, err := completeRuns(ctx, m.dir)
 		switch {
@@ -90,6 +93,12 @@ func (f *runFlags) readExperiment(file string) (*experiment.Experiment, error) {
 	}
 	if err := f.elsewhere(e); err != nil {
 		return nil, usageError{err}
+	}
+	if f.delay != 0 {
+		if f.delay < 0 || e.Testbed != experiment.VMTestbed {
+			return nil, usageError{fmt.Errorf("--delay %v: expected more than 0, on the testbed vm; %s is for %s", f.delay, file, e.Testbed)}
+		}
+		e.Delay = f.delay
 	}
 	return e, nil
 }

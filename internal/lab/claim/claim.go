@@ -2,7 +2,9 @@ package claim
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 )
 
 // Verdict says what became of a claim.
@@ -10,11 +12,25 @@ type Verdict string
 
 // The verdicts.
 const (
-	Confirmed    Verdict = "confirmed"
-	NotConfirmed Verdict = "not confirmed"
+	Confirmed Verdict = "confirmed"
+	Refuted   Verdict = "refuted"
+	// ByConstruction: the rule holds because the testbed was configured so; nothing else could have come out.
+	ByConstruction Verdict = "by construction"
+	// OtherCause: the rule holds, for another reason than the report's.
+	OtherCause Verdict = "other cause"
+	// DependsOnDelay: the rule holds only for some of the delays that it was decided with.
+	DependsOnDelay Verdict = "depends on the delay"
 	// NotComparable: the records can't decide it; the text says why.
-	NotComparable Verdict = "not comparable here"
+	NotComparable Verdict = "not comparable"
+	// Undecided: the records could, but their intervals are too wide, or levels are missing.
+	Undecided Verdict = "undecided"
 )
+
+// Verdicts are all there are, in the order in which they are counted.
+var Verdicts = []Verdict{Confirmed, Refuted, ByConstruction, OtherCause, DependsOnDelay, NotComparable, Undecided}
+
+// holds reports whether the rule of a claim with this verdict holds.
+func (v Verdict) holds() bool { return v == Confirmed || v == ByConstruction || v == OtherCause }
 
 // Claim is a key finding of a report, and the rule that decides it.
 type Claim struct {
@@ -24,10 +40,17 @@ type Claim struct {
 	Text    string `yaml:"text"`
 	// Machines says that it is about what machines with the report's bandwidths do: records of the testbed local don't decide it.
 	Machines bool `yaml:"machines"`
-	// Delay says that it is about workers that wait for the network: records of testbeds whose packets travel for no time don't
-	// decide it.
+	// Delay says that it is about workers that wait for the network: records whose packets travel for another time than Travel don't
+	// decide it, and it is decided with every delay that there are records of.
 	Delay bool `yaml:"delay"`
-	Rule  Rule `yaml:"rule"`
+	// Construction says from which of the testbed's settings the rule follows; empty: it doesn't.
+	Construction string `yaml:"construction"`
+	// Cause is the report's reason, as a rule; nil: it is not looked at.
+	Cause *Rule `yaml:"cause"`
+	Rule  Rule  `yaml:"rule"`
+
+	// Travel is how long a packet travels in the suites of the report, seconds, one way: the same in all. 0: it isn't said.
+	Travel float64 `yaml:"-"`
 }
 
 // Finding is what was found of a claim.
@@ -38,6 +61,17 @@ type Finding struct {
 	Why string
 	// Records are the names of the experiments whose records the claim needs.
 	Records []string
+	// Over are the verdicts with each delay that all of the records were made with, by growing delay; of claims with Delay alone.
+	Over []At
+}
+
+// At is what a claim comes to with one delay.
+type At struct {
+	Delay   float64 // seconds, one way
+	Verdict Verdict
+	Why     string
+	// Shares of the variation, by factor, and of all interactions together ("interactions"), for rules that are about such; else nil.
+	Shares map[string]float64
 }
 
 // Rule is one of its fields; the others are nil.
@@ -51,6 +85,7 @@ type Rule struct {
 	Order     *Order     `yaml:"order"`
 	Model     *Model     `yaml:"model"`
 	Law       *Law       `yaml:"law"`
+	Limited   *Limited   `yaml:"limited"`
 }
 
 // ruler is a kind of rule.
@@ -88,12 +123,23 @@ func (r Rule) kinds() (all []ruler) {
 	if r.Law != nil {
 		all = append(all, r.Law)
 	}
+	if r.Limited != nil {
+		all = append(all, r.Limited)
+	}
 	return all
+}
+
+// decide decides the one kind that the rule is.
+func (r Rule) decide(ctx context.Context, e *view) (Verdict, string) {
+	return r.kinds()[0].decide(ctx, e)
 }
 
 // Needs returns the names of the experiments whose records the claim needs; none: all there are of its report.
 func (c Claim) Needs() []string {
-	names := c.Rule.kinds()[0].records()
+	names := slices.Clone(c.Rule.kinds()[0].records())
+	if c.Cause != nil {
+		names = append(names, c.Cause.kinds()[0].records()...)
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -102,11 +148,64 @@ func (c Claim) Needs() []string {
 func Decide(ctx context.Context, claims []Claim, e *Evidence) []Finding {
 	findings := make([]Finding, len(claims))
 	for i, c := range claims {
-		f := Finding{Claim: c, Records: c.Needs()}
-		f.Verdict, f.Why = c.Rule.kinds()[0].decide(ctx, &view{Evidence: e, claim: c})
-		findings[i] = f
+		findings[i] = decide(ctx, c, e)
 	}
 	return findings
+}
+
+func decide(ctx context.Context, c Claim, e *Evidence) Finding {
+	f := Finding{Claim: c, Records: c.Needs()}
+	at := func(delay float64) At {
+		v := &view{Evidence: e, claim: c, delay: delay}
+		verdict, why := c.decide(ctx, v)
+		return At{Delay: delay, Verdict: verdict, Why: why, Shares: v.shares}
+	}
+	own := at(c.Travel)
+	f.Verdict, f.Why = own.Verdict, own.Why
+	if !c.Delay || c.Travel == 0 {
+		return f
+	}
+	var holds, fails []string
+	for _, delay := range e.delays(f.Records) {
+		one := at(delay)
+		f.Over = append(f.Over, one)
+		switch {
+		case one.Verdict.holds():
+			holds = append(holds, milliseconds(delay))
+		case one.Verdict == Refuted:
+			fails = append(fails, milliseconds(delay))
+		}
+	}
+	if holds != nil && fails != nil {
+		f.Verdict = DependsOnDelay
+		f.Why = fmt.Sprintf("it holds with %s, not with %s; with %s: %s", strings.Join(holds, ", "), strings.Join(fails, ", "), milliseconds(c.Travel), own.Why)
+	}
+	return f
+}
+
+// milliseconds writes a delay.
+func milliseconds(seconds float64) string { return fmt.Sprintf("%.3g ms", 1e3*seconds) }
+
+// decide decides a claim with the records of one delay.
+func (c Claim) decide(ctx context.Context, v *view) (Verdict, string) {
+	verdict, why := c.Rule.decide(ctx, v)
+	if verdict != Confirmed {
+		return verdict, why
+	}
+	if c.Construction != "" {
+		return ByConstruction, why + "; follows from the testbed: " + c.Construction
+	}
+	if c.Cause == nil {
+		return verdict, why
+	}
+	switch cause, because := c.Cause.decide(ctx, v); cause {
+	case Confirmed:
+		return Confirmed, why + "; " + because
+	case Refuted:
+		return OtherCause, why + "; " + because
+	default:
+		return Undecided, why + "; its cause: " + because
+	}
 }
 
 // every is several rules that must all be confirmed.
@@ -119,12 +218,14 @@ func (rules every) records() (names []string) {
 	return names
 }
 
+// weight orders verdicts of parts: the whole has that of its weightiest part.
+var weight = map[Verdict]int{Confirmed: 0, Undecided: 1, NotComparable: 2, Refuted: 3}
+
 func (rules every) decide(ctx context.Context, e *view) (Verdict, string) {
 	verdict, text := Confirmed, ""
 	for _, r := range rules {
-		v, why := r.kinds()[0].decide(ctx, e)
-		// What can't be compared leaves the whole open, unless another part is refuted.
-		if v == NotConfirmed || v == NotComparable && verdict == Confirmed {
+		v, why := r.decide(ctx, e)
+		if weight[v] > weight[verdict] {
 			verdict = v
 		}
 		if text != "" {

@@ -52,16 +52,18 @@ func (c *Compare) decide(_ context.Context, e *view) (Verdict, string) {
 	text := fmt.Sprintf("%s at %s to %s at %s: ratio %.3g", write(a.Mean), ofName, write(b.Mean), toName, a.Mean/b.Mean)
 	interval := sample.RatioInterval(b, a, orDefault(c.Confidence, defaultConfidence))
 	if !interval.Known() {
-		return NotComparable, text + ", without a confidence interval: more repetitions are needed"
+		return Undecided, text + ", without bounds: more repetitions are needed"
 	}
 	text += fmt.Sprintf(" (%.3g to %.3g at %.0f %%); expected %s", interval.Low, interval.High, 100*orDefault(c.Confidence, defaultConfidence),
 		c.words(func(v float64) string { return fmt.Sprintf("%.3g", v) }))
-	holds := c.holds(interval.Low, interval.High)
+	if capped := c.capped(e, of, to); capped != "" {
+		return NotComparable, text + "; " + capped
+	}
 	ofExhausted, toExhausted := e.exhausted(c.Of.Record, ofRuns), e.exhausted(c.To.Record, toRuns)
 	if verdict := c.allTheMore(interval, ofExhausted != "", toExhausted != ""); verdict != "" {
 		return verdict, text + ", all the more as " + ofExhausted + toExhausted
 	}
-	return judge(holds, text, ofExhausted, toExhausted)
+	return judge(c.covers(interval), text, ofExhausted, toExhausted)
 }
 
 // allTheMore returns the verdict if it stands although the processors of one side were used up. Waiting for processors lowers a
@@ -84,11 +86,32 @@ func (c *Compare) allTheMore(interval sample.Interval, ofExhausted, toExhausted 
 	case c.holds(interval.Low, interval.High) && raised != wanted:
 		return Confirmed
 	case broken && raised == wanted:
-		return NotConfirmed
+		return Refuted
 	default:
 		return ""
 	}
 }
+
+// capped says, if it is so, that the load's own upload limits the throughput on both sides: they are alike whatever is behind it. Where the testbed's
+// settings are what the claim is about, that is no objection.
+func (c *Compare) capped(e *view, of, to record.Point) string {
+	if e.claim.Construction != "" || !strings.HasPrefix(c.Metric, record.SourceClient+".throughput") {
+		return ""
+	}
+	for _, side := range []struct {
+		name  string
+		point record.Point
+	}{{c.Of.Record, of}, {c.To.Record, to}} {
+		limit, why := e.limit(side.name, side.point)
+		if why != "" || limit.Name != loadsUpload {
+			return ""
+		}
+	}
+	return "both are at the " + loadsUpload + ", whatever is behind it"
+}
+
+// loadsUpload is the component of package report by which the load limits itself.
+const loadsUpload = "upload of the load machines"
 
 // point returns the point that is meant, the runs that it was found among, and what to call it.
 func (s Side) point(e *view) (p record.Point, runs []record.Run, name, why string) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/sample"
 )
 
 // Converges: over the last levels of a factor a metric stays in a range and hardly changes, on every line of the selection.
@@ -60,27 +61,43 @@ func (c *Converges) decide(_ context.Context, e *view) (Verdict, string) {
 		return NotComparable, why
 	}
 	last, within := orDefault(c.Last, defaultLast), orDefault(c.Within, defaultWithin)
-	holds := true
+	verdict := Confirmed
 	var texts []string
 	var usedRuns []record.Run
 	for _, l := range lines(runs, c.Over) {
 		if len(l.points) < last {
 			return NotComparable, fmt.Sprintf("%s has %d levels of %s; %d are needed", prefix(c.Record, l.name), len(l.points), c.Over, last)
 		}
-		low, high := math.Inf(1), math.Inf(-1)
+		least, most := sample.Moments{Mean: math.Inf(1)}, sample.Moments{Mean: math.Inf(-1)}
 		for _, p := range l.points[len(l.points)-last:] {
 			m, ok := moments(p, c.Metric)
 			if !ok {
 				return NotComparable, fmt.Sprintf("%s was not measured in %s", c.Metric, c.Record)
 			}
-			low, high = min(low, m.Mean), max(high, m.Mean)
+			verdict = weightier(verdict, c.covers(sample.MeanInterval(m, defaultConfidence)))
+			if m.Mean < least.Mean {
+				least = m
+			}
+			if m.Mean > most.Mean {
+				most = m
+			}
 			usedRuns = append(usedRuns, p.Runs...)
 		}
-		holds = holds && c.holds(low, high) && high-low <= within*math.Abs(low)
-		texts = append(texts, fmt.Sprintf("%s to %s at %s %s", prefix("", l.name)+show(c.Metric)(low), show(c.Metric)(high), c.Over, strings.Join(l.levels[len(l.levels)-last:], ", ")))
+		if most.Mean-least.Mean > within*math.Abs(least.Mean) {
+			verdict = weightier(verdict, apart(least, most))
+		}
+		texts = append(texts, fmt.Sprintf("%s to %s at %s %s", prefix("", l.name)+shown(c.Metric, least), shown(c.Metric, most), c.Over, strings.Join(l.levels[len(l.levels)-last:], ", ")))
 	}
 	text := fmt.Sprintf("%s; expected %s, within %.3g %%", brief(texts), c.words(show(c.Metric)), 100*within)
-	return judge(holds, text, e.exhausted(c.Record, usedRuns))
+	return judge(verdict, text, e.exhausted(c.Record, usedRuns))
+}
+
+// apart says whether intervals tell two means apart, which a rule doesn't want: then it is refuted.
+func apart(a, b sample.Moments) Verdict {
+	if sample.MeanInterval(a, defaultConfidence).Overlaps(sample.MeanInterval(b, defaultConfidence)) {
+		return Undecided
+	}
+	return Refuted
 }
 
 // prefix writes a line's name before something.
@@ -94,18 +111,19 @@ func prefix(what, name string) string {
 	return what + " (" + name + ")"
 }
 
-// shown is how many of a list are written out.
-const shown = 6
+// listed is how many of a list are written out.
+const listed = 6
 
 // brief joins texts, the first few of many.
 func brief(texts []string) string {
-	if len(texts) > shown {
-		texts = append(slices.Clone(texts[:shown]), fmt.Sprintf("and %d more", len(texts)-shown))
+	if len(texts) > listed {
+		texts = append(slices.Clone(texts[:listed]), fmt.Sprintf("and %d more", len(texts)-listed))
 	}
 	return strings.Join(texts, "; ")
 }
 
-// Saturates: the least level of a factor at which a metric is within a part of its highest mean is in a range, on every line.
+// Saturates: the least level of a factor at which a metric is within a part of its highest mean is in a range, on every line. It lies between
+// that of the levels measured at which it is so and the one before: it is in the range if both that level and the one before are not beyond it.
 type Saturates struct {
 	Selection `yaml:",inline"`
 	Metric    string `yaml:"metric"`
@@ -127,38 +145,68 @@ func (s *Saturates) decide(_ context.Context, e *view) (Verdict, string) {
 		return NotComparable, why
 	}
 	within := orDefault(s.Within, defaultWithin)
-	holds := true
+	verdict := Confirmed
 	var texts []string
 	for _, l := range lines(runs, s.Over) {
 		at, text, why := s.knee(l, within)
 		if why != "" {
 			return NotComparable, why
 		}
-		holds = holds && s.holds(at, at)
+		verdict = weightier(verdict, s.between(at))
 		texts = append(texts, prefix("", l.name)+text)
 	}
 	text := fmt.Sprintf("%s; expected %s %s", brief(texts), s.Over, s.words(func(v float64) string { return fmt.Sprint(v) }))
-	return judge(holds, text, e.exhausted(s.Record, runs))
+	return judge(verdict, text, e.exhausted(s.Record, runs))
 }
 
-// knee returns the level from which a line is saturated.
-func (s *Saturates) knee(l line, within float64) (at float64, text, why string) {
-	means := make([]float64, len(l.points))
+// between says whether the range has a level that is above the interval's low end and at most its high end.
+func (s *Saturates) between(at sample.Interval) Verdict {
+	switch {
+	case s.Low != nil && at.High < *s.Low, s.High != nil && at.Low >= *s.High:
+		return Refuted
+	case s.High != nil && at.High > *s.High, s.Low != nil && at.High > *s.Low && at.Low < *s.Low && !math.IsInf(at.Low, -1):
+		return Undecided
+	}
+	return Confirmed
+}
+
+// knee returns between which levels a line becomes saturated: above the first, and at the second at the latest. Levels whose intervals overlap
+// that of the highest mean may be saturated already.
+func (s *Saturates) knee(l line, within float64) (at sample.Interval, text, why string) {
+	means := make([]sample.Moments, len(l.points))
+	highest := 0
 	for i, p := range l.points {
 		m, ok := moments(p, s.Metric)
 		if !ok {
-			return 0, "", fmt.Sprintf("%s was not measured in %s", s.Metric, s.Record)
+			return at, "", fmt.Sprintf("%s was not measured in %s", s.Metric, s.Record)
 		}
-		means[i] = m.Mean
-	}
-	highest := slices.Max(means)
-	i := slices.IndexFunc(means, func(v float64) bool { return v >= (1-within)*highest })
-	at, ok := l.points[i].Runs[0].Number(s.Over)
-	if !ok {
-		return 0, "", fmt.Sprintf("the level %q of %s is no number", l.levels[i], s.Over)
+		if means[i] = m; m.Mean > means[highest].Mean {
+			highest = i
+		}
 	}
 	if len(means) < 2 {
-		return 0, "", fmt.Sprintf("%s has one level of %s; two are needed", prefix(s.Record, l.name), s.Over)
+		return at, "", fmt.Sprintf("%s has one level of %s; two are needed", prefix(s.Record, l.name), s.Over)
 	}
-	return at, fmt.Sprintf("saturated from %s %s, %s of %s at most", s.Over, l.levels[i], show(s.Metric)(means[i]), show(s.Metric)(highest)), ""
+	saturated := slices.IndexFunc(means, func(m sample.Moments) bool { return m.Mean >= (1-within)*means[highest].Mean })
+	before := slices.IndexFunc(means, func(m sample.Moments) bool { return m.N > 1 && apart(m, means[highest]) == Undecided })
+	if before < 0 || before > saturated {
+		before = saturated
+	}
+	at = sample.Interval{Low: math.Inf(-1)}
+	for i, end := range []*float64{&at.Low, &at.High} {
+		level := []int{before - 1, saturated}[i]
+		if level < 0 {
+			continue
+		}
+		number, ok := l.points[level].Runs[0].Number(s.Over)
+		if !ok {
+			return at, "", fmt.Sprintf("the level %q of %s is no number", l.levels[level], s.Over)
+		}
+		*end = number
+	}
+	text = fmt.Sprintf("saturated from %s %s, %s of %s at most", s.Over, l.levels[saturated], shown(s.Metric, means[saturated]), shown(s.Metric, means[highest]))
+	if before > 0 {
+		text += fmt.Sprintf(", surely not at %s", l.levels[before-1])
+	}
+	return at, text, ""
 }

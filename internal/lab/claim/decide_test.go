@@ -3,6 +3,7 @@ package claim_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,9 +79,9 @@ func decide(t *testing.T, rule string, records ...*record.Record) claim.Finding 
 // saturating is a line that reaches 3000 with 12 clients.
 func saturating() []measured {
 	return []measured{
-		at(1500, "clients", "6"), at(1510, "clients", "6"),
-		at(2950, "clients", "12"), at(2960, "clients", "12"),
-		at(2990, "clients", "96"), at(3000, "clients", "96"),
+		at(1504.5, "clients", "6"), at(1505.5, "clients", "6"),
+		at(2954.5, "clients", "12"), at(2955.5, "clients", "12"),
+		at(2994.5, "clients", "96"), at(2995.5, "clients", "96"),
 	}
 }
 
@@ -129,30 +130,34 @@ func TestEachRuleIsConfirmedByWhatItSaysAndByNothingElse(t *testing.T) {
 		want    claim.Verdict
 		why     string
 	}{
-		"converges":                     {line, converges + "low: 2900, high: 3050}", claim.Confirmed, "2955 ops/s to 2995 ops/s at clients 12, 96; expected 2900 ops/s to 3050 ops/s, within 5 %"},
-		"converges elsewhere":           {line, converges + "low: 2990, high: 3050}", claim.NotConfirmed, "2955 ops/s to 2995 ops/s"},
-		"still grows":                   {line, converges + "low: 1000, high: 4000, last: 3}", claim.NotConfirmed, "1505 ops/s to 2995 ops/s at clients 6, 12, 96"},
+		"converges":                     {line, converges + "low: 2900, high: 3050}", claim.Confirmed, "2955 ops/s ± 0.21 % to 2995 ops/s ± 0.21 % at clients 12, 96; expected 2900 ops/s to 3050 ops/s, within 5 %"},
+		"converges elsewhere":           {line, converges + "low: 2990, high: 3050}", claim.Refuted, "2955 ops/s ± 0.21 % to 2995 ops/s ± 0.21 %"},
+		"still grows":                   {line, converges + "low: 1000, high: 4000, last: 3}", claim.Refuted, "1505 ops/s ± 0.42 % to 2995 ops/s ± 0.21 % at clients 6, 12, 96"},
 		"too few levels":                {line, converges + "low: 1000, last: 4}", claim.NotComparable, "3 levels of clients; 4 are needed"},
-		"saturates":                     {line, saturates + "high: 12}", claim.Confirmed, "saturated from clients 12, 2955 ops/s of 2995 ops/s at most; expected clients at most 12"},
-		"saturates later":               {line, saturates + "low: 24}", claim.NotConfirmed, "saturated from clients 12"},
+		"saturates":                     {line, saturates + "high: 12}", claim.Confirmed, "saturated from clients 12, 2955 ops/s ± 0.21 % of 2995 ops/s ± 0.21 % at most, surely not at 6; expected clients at most 12"},
+		"saturates between levels":      {line, saturates + "high: 10}", claim.Undecided, "from clients 12"},
+		"saturates earlier":             {line, saturates + "high: 6}", claim.Refuted, "surely not at 6"},
+		"converges, just":               {line, converges + "low: 2950, high: 3050}", claim.Undecided, "expected 2950 ops/s to 3050 ops/s"},
+		"interactions":                  {factorial, "share: {record: a, metric: client.throughput, factors: [S, W], of: interactions, high: 0.05}", claim.Confirmed, "interactions 0.0 %"},
+		"saturates later":               {line, saturates + "low: 24}", claim.Refuted, "saturated from clients 12"},
 		"ratio":                         {pair, compare + "low: 1.2}", claim.Confirmed, "2995 ops/s at a, clients=96 to 1500 ops/s at b: ratio 2"},
-		"another ratio":                 {pair, compare + "high: 1.2}", claim.NotConfirmed, "ratio 2"},
-		"ratio that isn't known enough": {pair, compare + "low: 1.95, high: 2.05}", claim.NotConfirmed, "expected 1.95 to 2.05"},
+		"another ratio":                 {pair, compare + "high: 1.2}", claim.Refuted, "ratio 2"},
+		"ratio that isn't known enough": {pair, compare + "low: 1.95, high: 2.05}", claim.Undecided, "expected 1.95 to 2.05"},
 		"several points":                {pair, "compare: {metric: client.throughput, of: {record: a}, to: {record: b}, low: 1}", claim.NotComparable, "a has several points: clients vary"},
 		"one repetition":                {line, "compare: {metric: client.throughput, of: {record: a, where: {clients: 6}}, to: {record: a, where: {clients: 7}}, low: 1}", claim.NotComparable, "there are no runs of a (clients=7)"},
-		"share":                         {factorial, share + "low: 0.9}", claim.Confirmed, "S explains 98.8 %, W explains 1.2 %; expected of S at least 90.0 %"},
-		"smaller share":                 {factorial, share + "high: 0.9}", claim.NotConfirmed, "S explains 98.8 %"},
+		"share":                         {factorial, share + "low: 0.9}", claim.Confirmed, "S explains 98.8 %, W explains 1.2 %, interactions 0.0 %; expected of S at least 90.0 %"},
+		"smaller share":                 {factorial, share + "high: 0.9}", claim.Refuted, "S explains 98.8 %"},
 		"order":                         {factorial, order + "greater: S, than: [W]}", claim.Confirmed, "expected more of S than of W"},
-		"another order":                 {factorial, order + "greater: W, than: [S]}", claim.NotConfirmed, "S explains 98.8 %"},
+		"another order":                 {factorial, order + "greater: W, than: [S]}", claim.Refuted, "S explains 98.8 %"},
 		"law":                           {lawful, "law: {within: 0.02}", claim.Confirmed, "in 6 valid runs; expected within 2 %"},
-		"law of the named":              {lawful, "law: {of: [kuechler-a], within: 0.005}", claim.NotConfirmed, "off by at most +0.99 % (run "},
+		"law of the named":              {lawful, "law: {of: [kuechler-a], within: 0.005}", claim.Refuted, "off by at most +0.99 % (run "},
 		"law of others":                 {line, "law: {within: 0.02}", claim.NotComparable, "there is no record of kuechler"},
 		"no record":                     {line, "converges: {record: c, metric: client.throughput, over: clients, low: 1}", claim.NotComparable, "there is no record of c"},
 		"metric not measured":           {line, "converges: {record: a, metric: client.misses, over: clients, low: 1}", claim.NotComparable, "client.misses was not measured in a"},
 		"all":                           {line, "all: [{" + saturates + "high: 12}}, {" + converges + "low: 2900}}]", claim.Confirmed, "at most 12; 2955"},
-		"one of all isn't so":           {line, "all: [{" + saturates + "high: 12}}, {" + converges + "low: 3900}}]", claim.NotConfirmed, ""},
+		"one of all isn't so":           {line, "all: [{" + saturates + "high: 12}}, {" + converges + "low: 3900}}]", claim.Refuted, ""},
 		"one of all is open":            {line, "all: [{law: {within: 0.1}}, {" + converges + "low: 2900}}]", claim.NotComparable, ""},
-		"one open, one not so":          {line, "all: [{law: {within: 0.1}}, {" + converges + "low: 3900}}]", claim.NotConfirmed, ""},
+		"one open, one not so":          {line, "all: [{law: {within: 0.1}}, {" + converges + "low: 3900}}]", claim.Refuted, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := decide(t, tc.rule, tc.records(t)...)
@@ -168,9 +173,10 @@ func TestEveryLineOfASelectionMustConverge(t *testing.T) {
 		at(3000, "clients", "6", "workers", "8"), at(3010, "clients", "12", "workers", "8"),
 		at(3000, "clients", "6", "workers", "64"), at(2000, "clients", "12", "workers", "64"),
 	}
+	runs = slices.Concat(runs, runs)
 	got := decide(t, rule, synthetic(t, "a", "vm", runs))
-	require.Equal(t, claim.NotConfirmed, got.Verdict)
-	require.Contains(t, got.Why, "workers=64: 2000 ops/s to 3000 ops/s")
+	require.Equal(t, claim.Refuted, got.Verdict)
+	require.Contains(t, got.Why, "workers=64: 2000 ops/s ± 0 % to 3000 ops/s ± 0 %")
 	got = decide(t, "converges: {record: a, where: {workers: 8}, metric: client.throughput, over: clients, low: 2900, high: 3100}", synthetic(t, "a", "vm", runs))
 	require.Equal(t, claim.Confirmed, got.Verdict)
 }
@@ -182,16 +188,18 @@ func TestRunsThatCannotBeBelievedDecideNothing(t *testing.T) {
 		want  claim.Verdict
 		why   string
 	}{
-		"as they are":             {func([]measured) {}, claim.Confirmed, ""},
-		"one repetition is bad":   {func(r []measured) { r[4].warnings = []string{"errors"}; r[4].values["throughput"] = 1 }, claim.Confirmed, ""},
-		"one repetition failed":   {func(r []measured) { r[4].failed = true }, claim.Confirmed, ""},
-		"all of a point are bad":  {func(r []measured) { r[4].warnings, r[5].failed = []string{"generator_saturated"}, true }, claim.NotComparable, "a has no valid run at clients=96, connections=96 (generator_saturated, run_failed)"},
+		"as they are":           {func([]measured) {}, claim.Confirmed, ""},
+		"one repetition is bad": {func(r []measured) { r[4].warnings = []string{"errors"}; r[4].values["throughput"] = 1 }, claim.Confirmed, ""},
+		"one repetition failed": {func(r []measured) { r[4].failed = true }, claim.Confirmed, ""},
+		"all of a point are bad": {func(r []measured) {
+			r[4].warnings, r[5].failed, r[6].failed = []string{"generator_saturated"}, true, true
+		}, claim.NotComparable, "a has no valid run at clients=96, connections=96 (generator_saturated, run_failed)"},
 		"what is only unsteady":   {func(r []measured) { r[4].warnings = []string{"window_variation"} }, claim.Confirmed, ""},
-		"the processors are used": {func(r []measured) { r[4].idle = 0.05 }, claim.NotComparable, "in use for up to 95 % of the time (1 of 4 runs of a above 90 %)"},
+		"the processors are used": {func(r []measured) { r[4].idle = 0.05 }, claim.NotComparable, "in use for up to 95 % of the time (1 of 5 runs of a above 90 %)"},
 		"used where it is not":    {func(r []measured) { r[0].idle = 0.05 }, claim.Confirmed, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			runs := saturating()
+			runs := slices.Insert(saturating(), 6, at(2995, "clients", "96"))
 			tc.spoil(runs)
 			got := decide(t, rule, synthetic(t, "a", "vm", runs))
 			require.Equal(t, tc.want, got.Verdict, got.Why)
@@ -211,7 +219,7 @@ func TestARatioIsDecidedAllTheMoreByAPointThatUsedItsProcessorsUp(t *testing.T) 
 		"nobody":                               {"low: 1.5", false, false, claim.Confirmed, false, 0},
 		"higher, though less than it is":       {"low: 1.5", true, false, claim.Confirmed, true, 0},
 		"higher, as the other is less":         {"low: 1.5", false, true, claim.NotComparable, false, 0},
-		"not higher, though the other is less": {"low: 3", false, true, claim.NotConfirmed, true, 0},
+		"not higher, though the other is less": {"low: 3", false, true, claim.Refuted, true, 0},
 		"not higher, being less itself":        {"low: 3", true, false, claim.NotComparable, false, 0},
 		"lower, though the other is less":      {"high: 3", false, true, claim.Confirmed, true, 0},
 		"lower, being less itself":             {"high: 3", true, false, claim.NotComparable, false, 0},
@@ -266,9 +274,9 @@ func TestAnEmulatedMachineMayBeBusyAsLongAsTheOneThatEmulatesItIsNot(t *testing.
 			r, err := record.Create(filepath.Join(t.TempDir(), "a"), record.Manifest{Name: "a", Testbed: "vm"})
 			require.NoError(t, err)
 			defer r.Close()
-			for i, clients := range []string{"6", "12"} {
+			for i, clients := range []string{"6", "12", "6", "12"} {
 				run := record.Run{
-					Point: i, State: record.Complete, Seconds: 10, Factors: map[string]string{"clients": clients},
+					Point: i % 2, Repetition: i / 2, State: record.Complete, Seconds: 10, Factors: map[string]string{"clients": clients},
 					Results: []record.Value{{Source: "client", Metric: "throughput", Value: 3000}},
 				}
 				for source, idle := range tc.idle {
@@ -290,6 +298,90 @@ func TestRecordsOfThisMachineSayNothingAboutTheReportsMachines(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, claim.Decide(t.Context(), claims, evidence)[0].Verdict, testbed)
 	}
+}
+
+// delayed is a record of emulated machines whose packets travel for so many seconds, and in which the load's upload is in use for a share of it.
+func delayed(t *testing.T, name string, delay, upload float64, runs []measured) *record.Record {
+	machines := []record.Machine{{Name: "server-0", Delay: delay}, {Name: "load-0", Delay: delay, Upload: 1e6}}
+	r, err := record.Create(filepath.Join(t.TempDir(), fmt.Sprint(name, delay)), record.Manifest{Name: name, Testbed: "vm", Machines: machines})
+	require.NoError(t, err)
+	t.Cleanup(func() { r.Close() })
+	points := map[string]int{}
+	for i, m := range runs {
+		run := record.Run{Repetition: i, State: record.Complete, Factors: m.levels, Seconds: 10}
+		key := fmt.Sprint(m.levels)
+		if _, ok := points[key]; !ok {
+			points[key] = len(points)
+		}
+		run.Point = points[key]
+		for metric, v := range m.values {
+			run.Results = append(run.Results, record.Value{Source: "client", Metric: metric, Value: v})
+		}
+		run.Results = append(run.Results, record.Value{Source: "middleware", Metric: "busy_workers_mean", Value: 7.9})
+		run.HostSamples = []record.Window{{Source: "host:load-0", Seconds: 10, Metric: "net_tx_bytes", Value: upload * 1e6}, {Source: "host", Seconds: 10, Metric: "cpu_idle", Value: 0.5}}
+		require.NoError(t, r.Add(run))
+	}
+	return r
+}
+
+// about returns runs of one point with about a throughput.
+func about(x float64, levels ...string) []measured {
+	return []measured{at(0.999*x, levels...), at(x, levels...), at(1.001*x, levels...)}
+}
+
+// verdictOf decides a claim with these keys beside its rule, whose packets travel for half a millisecond.
+func verdictOf(t *testing.T, keys string, records ...*record.Record) claim.Finding {
+	t.Helper()
+	claims, err := claim.Parse("c.yaml", []byte("travel: {kuechler: 0.5ms}\nclaims:\n  - {id: one, report: kuechler, section: a, text: b, "+keys+"}\n"))
+	require.NoError(t, err)
+	evidence, err := claim.NewEvidence(t.Context(), records)
+	require.NoError(t, err)
+	return claim.Decide(t.Context(), claims, evidence)[0]
+}
+
+func TestAFindingIsDecidedWithOneDelayAndSaysWhereItDependsOnIt(t *testing.T) {
+	const rule = "delay: true, rule: {compare: {metric: client.throughput, of: {record: a, where: {workers: 64}}, to: {record: a, where: {workers: 8}}, low: 1.5}}"
+	with := func(delay, ratio float64) *record.Record {
+		return delayed(t, "a", delay, 0.1, slices.Concat(about(1000, "workers", "8"), about(1000*ratio, "workers", "64")))
+	}
+	got := verdictOf(t, rule, with(0.4e-3, 1.8))
+	require.Equal(t, claim.NotComparable, got.Verdict)
+	require.Contains(t, got.Why, "made with a delay of 0.4 ms, not of 0.5 ms as all of the report's suites")
+	got = verdictOf(t, rule, with(0.4e-3, 1.8), with(0.5e-3, 1.7), with(0.75e-3, 1.6))
+	require.Equal(t, claim.Confirmed, got.Verdict, got.Why)
+	require.Len(t, got.Over, 3)
+	got = verdictOf(t, rule, with(0.4e-3, 1.2), with(0.5e-3, 1.7), with(0.75e-3, 2))
+	require.Equal(t, claim.DependsOnDelay, got.Verdict)
+	require.Contains(t, got.Why, "it holds with 0.5 ms, 0.75 ms, not with 0.4 ms; with 0.5 ms: ")
+}
+
+func TestWhatFollowsFromTheTestbedOrHasAnotherCauseIsNotCalledConfirmed(t *testing.T) {
+	const rule = "rule: {converges: {record: a, metric: client.throughput, over: clients, low: 2900, high: 3100}}"
+	line := slices.Concat(about(3000, "clients", "6", "workers", "8", "middlewares", "1"), about(3010, "clients", "12", "workers", "8", "middlewares", "1"))
+	free, full := delayed(t, "a", 0.5e-3, 0.1, line), delayed(t, "a", 0.5e-3, 0.97, line)
+	require.Equal(t, claim.Confirmed, verdictOf(t, rule, free).Verdict)
+	got := verdictOf(t, "construction: the upload is so, "+rule, free)
+	require.Equal(t, claim.ByConstruction, got.Verdict)
+	require.Contains(t, got.Why, "follows from the testbed: the upload is so")
+	got = verdictOf(t, "construction: the upload is so, "+strings.Replace(rule, "high: 3100", "high: 2950", 1), free)
+	require.Equal(t, claim.Refuted, got.Verdict, "what is configured, too, can be missed")
+
+	const cause = "cause: {limited: {record: a, highest: true, by: [workers]}}, "
+	got = verdictOf(t, cause+rule, free)
+	require.Equal(t, claim.Confirmed, got.Verdict, got.Why)
+	got = verdictOf(t, cause+rule, full)
+	require.Equal(t, claim.OtherCause, got.Verdict, got.Why)
+	require.Contains(t, got.Why, "limited by the upload of the load machines")
+}
+
+func TestPointsThatTheLoadsUploadCapsAreNotCompared(t *testing.T) {
+	const rule = "rule: {compare: {metric: client.throughput, of: {record: a, where: {workers: 64}}, to: {record: a, where: {workers: 8}}, low: 0.9, high: 1.1}}"
+	alike := slices.Concat(about(1000, "workers", "8"), about(1001, "workers", "64"))
+	require.Equal(t, claim.Confirmed, verdictOf(t, rule, delayed(t, "a", 0.5e-3, 0.2, alike)).Verdict)
+	got := verdictOf(t, rule, delayed(t, "a", 0.5e-3, 0.98, alike))
+	require.Equal(t, claim.NotComparable, got.Verdict)
+	require.Contains(t, got.Why, "both are at the upload of the load machines")
+	require.Equal(t, claim.ByConstruction, verdictOf(t, "construction: that is what it is about, "+rule, delayed(t, "a", 0.5e-3, 0.98, alike)).Verdict)
 }
 
 func TestTwoRecordsOfOneExperimentAreRefused(t *testing.T) {
@@ -319,7 +411,7 @@ func TestAModelIsJudgedWhereItShouldHold(t *testing.T) {
 	require.Equal(t, claim.Confirmed, got.Verdict, got.Why)
 	require.Contains(t, got.Why, "over 1 points with 0.5 to 1.5 clients per worker")
 	got = decide(t, fmt.Sprintf(rule, "0.0001"), synthetic(t, "a", "vm", runs))
-	require.Equal(t, claim.NotConfirmed, got.Verdict, got.Why)
+	require.Equal(t, claim.Refuted, got.Verdict, got.Why)
 	got = decide(t, "model: {record: a, name: M/M/m, near: {low: 0.01}, error: 0.1}", synthetic(t, "a", "vm", runs))
 	require.Equal(t, claim.NotComparable, got.Verdict, got.Why)
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -32,12 +33,18 @@ func Parse(file string, text []byte) ([]Claim, error) {
 		return nil, fmt.Errorf("%s: it holds nothing; expected claims, such as those of experiments/claims.yaml", file)
 	}
 	var content struct {
-		Claims []Claim `yaml:"claims"`
+		// Travel is how long packets travel in the suites of a report, one way.
+		Travel map[string]string `yaml:"travel"`
+		Claims []Claim           `yaml:"claims"`
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&content); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	travel, err := travelTimes(content.Travel)
+	if err != nil {
+		return nil, fmt.Errorf("%s: travel: %w", file, err)
 	}
 	lines := linesOf(root)
 	if len(content.Claims) == 0 || len(lines) != len(content.Claims) {
@@ -46,6 +53,7 @@ func Parse(file string, text []byte) ([]Claim, error) {
 	var problems []error
 	seen := map[string]bool{}
 	for i, c := range content.Claims {
+		content.Claims[i].Travel = travel[c.Report]
 		err := c.check()
 		if err == nil && seen[c.ID] {
 			err = errors.New("the id is given twice")
@@ -61,10 +69,30 @@ func Parse(file string, text []byte) ([]Claim, error) {
 	return content.Claims, nil
 }
 
-// linesOf returns the lines of the elements of the only list.
+// travelTimes reads how long packets travel, by report, in seconds.
+func travelTimes(of map[string]string) (map[string]float64, error) {
+	seconds := map[string]float64{}
+	for name, text := range of {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return nil, fmt.Errorf("%s: %q: expected a duration such as 0.5ms", name, text)
+		}
+		if !slices.Contains(paper.Names, name) {
+			return nil, fmt.Errorf("%s: expected one of %s", name, strings.Join(paper.Names, ", "))
+		}
+		seconds[name] = d.Seconds()
+	}
+	return seconds, nil
+}
+
+// linesOf returns the lines of the elements of the list of claims.
 func linesOf(root *yaml.Node) (lines []int) {
-	for _, element := range strictyaml.Resolve(root.Content[1]).Content {
-		lines = append(lines, element.Line)
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value == "claims" {
+			for _, element := range strictyaml.Resolve(root.Content[i+1]).Content {
+				lines = append(lines, element.Line)
+			}
+		}
 	}
 	return lines
 }
@@ -79,12 +107,19 @@ func (c Claim) check() error {
 		return errors.New("no section; expected where the report says it, such as \"3.3\"")
 	case c.Text == "":
 		return errors.New("no text; expected the claim in words")
+	case c.Construction != "" && c.Cause != nil:
+		return errors.New("construction and cause: expected one of them, as what follows from the testbed has no other cause")
+	}
+	if c.Cause != nil {
+		if err := c.Cause.check(0); err != nil {
+			return fmt.Errorf("cause: %w", err)
+		}
 	}
 	return c.Rule.check(0)
 }
 
 // kindNames are the kinds of rules there are.
-const kindNames = "all, converges, saturates, compare, share, order, model, law"
+const kindNames = "all, converges, saturates, compare, share, order, model, law, limited"
 
 func (r Rule) check(depth int) error {
 	kinds := r.kinds()

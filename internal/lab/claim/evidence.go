@@ -1,9 +1,11 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -12,9 +14,9 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Evidence is the records that claims are held against, by the names of their experiments.
+// Evidence is the records that claims are held against, by the names of their experiments; of one experiment one for each delay.
 type Evidence struct {
-	sets map[string]*set
+	sets map[string][]*set
 }
 
 // set is one record.
@@ -25,21 +27,75 @@ type set struct {
 	busy     map[int64]float64 // by run, as it is read
 }
 
-// NewEvidence reads records, which must stay open while claims are decided. Of one experiment there may be one record.
+// NewEvidence reads records, which must stay open while claims are decided. Of one experiment there may be one record for each delay.
 func NewEvidence(ctx context.Context, records []*record.Record) (*Evidence, error) {
-	e := &Evidence{sets: map[string]*set{}}
+	e := &Evidence{sets: map[string][]*set{}}
 	for _, r := range records {
 		name := r.Manifest().Name
-		if other := e.sets[name]; other != nil {
-			return nil, fmt.Errorf("%s and %s are both records of %s; expected one of them", other.record.Dir(), r.Dir(), name)
+		for _, other := range e.sets[name] {
+			if sameDelay(DelayOf(other.manifest), DelayOf(r.Manifest())) {
+				return nil, fmt.Errorf("%s and %s are both records of %s; expected one of them", other.record.Dir(), r.Dir(), name)
+			}
 		}
 		runs, err := r.Runs(ctx)
 		if err != nil {
 			return nil, err
 		}
-		e.sets[name] = &set{record: r, manifest: r.Manifest(), runs: runs, busy: map[int64]float64{}}
+		e.sets[name] = append(e.sets[name], &set{record: r, manifest: r.Manifest(), runs: runs, busy: map[int64]float64{}})
+	}
+	for _, sets := range e.sets {
+		slices.SortFunc(sets, func(a, b *set) int { return cmp.Compare(DelayOf(a.manifest), DelayOf(b.manifest)) })
 	}
 	return e, nil
+}
+
+// DelayOf returns how long packets travel between the emulated machines of a record, seconds, one way; 0 if they aren't emulated, or
+// can't be delayed.
+func DelayOf(m record.Manifest) (delay float64) {
+	for _, machine := range m.Machines {
+		delay = max(delay, machine.Delay)
+	}
+	return delay
+}
+
+// sameDelay reports whether delays are the same but for rounding.
+func sameDelay(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+
+// pick returns the record of an experiment that was made with a delay; without one, or with several of which none was, the one with the
+// least.
+func (e *Evidence) pick(name string, delay float64) *set {
+	sets := e.sets[name]
+	for _, s := range sets {
+		if sameDelay(DelayOf(s.manifest), delay) {
+			return s
+		}
+	}
+	if len(sets) == 0 {
+		return nil
+	}
+	return sets[0]
+}
+
+// Records returns one record of each experiment: that which was made with a delay, where there is such.
+func (e *Evidence) Records(delay float64) (records []*record.Record) {
+	for _, name := range slices.Sorted(maps.Keys(e.sets)) {
+		records = append(records, e.pick(name, delay).record)
+	}
+	return records
+}
+
+// delays returns the delays with which there are records of all experiments of these names, growing.
+func (e *Evidence) delays(names []string) (delays []float64) {
+	if len(names) == 0 {
+		return nil
+	}
+	for _, first := range e.sets[names[0]] {
+		delay := DelayOf(first.manifest)
+		if delay > 0 && !slices.ContainsFunc(names, func(n string) bool { s := e.pick(n, delay); return s == nil || !sameDelay(DelayOf(s.manifest), delay) }) {
+			delays = append(delays, delay)
+		}
+	}
+	return delays
 }
 
 // used is the share of the processors' time from which they are used up: what runs on them waits for them.
@@ -95,6 +151,9 @@ func defect(run record.Run) string {
 type view struct {
 	*Evidence
 	claim Claim
+	delay float64 // of the records to decide with; 0: that isn't said
+	// shares are what a rule about the variation has found, by factor.
+	shares map[string]float64
 }
 
 // Selection picks the runs of a record that have some levels.
@@ -113,7 +172,7 @@ func (s Selection) String() string {
 
 // set returns the record of a name, or why it can't decide the claim.
 func (e *view) set(name string) (s *set, why string) {
-	s = e.sets[name]
+	s = e.pick(name, e.delay)
 	switch {
 	case s == nil:
 		return nil, "there is no record of " + name
@@ -121,14 +180,14 @@ func (e *view) set(name string) (s *set, why string) {
 		return nil, fmt.Sprintf("the record of %s was made on the testbed local, whose bandwidths are not those of the report's machines", name)
 	case e.claim.Delay && s.immediate():
 		return nil, fmt.Sprintf("in the record of %s packets travel for no time (this kernel can't delay them), and so workers hardly wait", name)
+	case e.claim.Delay && e.delay > 0 && len(s.manifest.Machines) > 0 && !sameDelay(DelayOf(s.manifest), e.delay):
+		return nil, fmt.Sprintf("the record of %s was made with a delay of %s, not of %s as all of the report's suites", name, milliseconds(DelayOf(s.manifest)), milliseconds(e.delay))
 	}
 	return s, ""
 }
 
 // immediate reports whether packets travel for no time between emulated machines.
-func (s *set) immediate() bool {
-	return len(s.manifest.Machines) > 0 && !slices.ContainsFunc(s.manifest.Machines, func(m record.Machine) bool { return m.Delay > 0 })
-}
+func (s *set) immediate() bool { return len(s.manifest.Machines) > 0 && DelayOf(s.manifest) == 0 }
 
 // runs returns the valid runs of a selection, or why there are none to decide with: every point of it needs one.
 func (e *view) runs(s Selection) (runs []record.Run, why string) {
@@ -176,7 +235,7 @@ func (s Selection) has(levels map[string]string) bool {
 
 // exhausted says, if it is so, that some of the runs used up the processors they were made on.
 func (e *view) exhausted(name string, runs []record.Run) string {
-	set := e.sets[name]
+	set := e.pick(name, e.delay)
 	many, most := 0, 0.0
 	for _, run := range runs {
 		load, err := set.load(run)
@@ -194,17 +253,41 @@ func (e *view) exhausted(name string, runs []record.Run) string {
 	return fmt.Sprintf("the processors of the machine were in use for up to %.0f %% of the time (%d of %d runs of %s above %.0f %%)", 100*most, many, len(runs), name, 100*used)
 }
 
-// judge turns what a rule found into a verdict: nothing is decided by runs for which the processors did not do.
-func judge(holds bool, text string, exhausted ...string) (Verdict, string) {
+// judge returns the verdict of a rule: nothing is decided by runs for which the processors did not do.
+func judge(verdict Verdict, text string, exhausted ...string) (Verdict, string) {
 	for _, why := range exhausted {
 		if why != "" {
 			return NotComparable, text + "; " + why
 		}
 	}
+	return verdict, text
+}
+
+// decided returns Confirmed or Refuted.
+func decided(holds bool) Verdict {
 	if holds {
-		return Confirmed, text
+		return Confirmed
 	}
-	return NotConfirmed, text
+	return Refuted
+}
+
+// covers says whether a range has all values that something may have, none of them, or some.
+func (r Range) covers(i sample.Interval) Verdict {
+	switch {
+	case i.Known() && r.holds(i.Low, i.High):
+		return Confirmed
+	case i.Known() && (r.Low != nil && i.High < *r.Low || r.High != nil && i.Low > *r.High):
+		return Refuted
+	}
+	return Undecided
+}
+
+// weightier returns the verdict of two parts together.
+func weightier(a, b Verdict) Verdict {
+	if weight[b] > weight[a] {
+		return b
+	}
+	return a
 }
 
 // line is the points of a selection along one factor, everything else being equal, by growing level.
@@ -247,6 +330,15 @@ func moments(p record.Point, metric string) (sample.Moments, bool) {
 	source, name, _ := strings.Cut(metric, ".")
 	values := p.Values(source, name)
 	return sample.Of(values), len(values) == len(p.Runs)
+}
+
+// shown writes a mean with half of its confidence interval; of a single run without.
+func shown(metric string, m sample.Moments) string {
+	text := show(metric)(m.Mean)
+	if i := sample.MeanInterval(m, defaultConfidence); i.Known() && m.Mean != 0 {
+		text += fmt.Sprintf(" ± %.2g %%", 100*i.HalfWidth()/math.Abs(m.Mean))
+	}
+	return text
 }
 
 // show returns how values of a metric are written.

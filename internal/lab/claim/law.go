@@ -80,7 +80,7 @@ func (l *Law) decide(_ context.Context, e *view) (Verdict, string) {
 		return NotComparable, "no valid run of a closed loop in " + strings.Join(names, ", ")
 	}
 	text := fmt.Sprintf("off by at most %+.2f %% (%s) in %d valid runs; expected within %.3g %%", 100*worst, where, runs, 100*l.Within)
-	return judge(math.Abs(worst) <= l.Within, text)
+	return judge(decided(math.Abs(worst) <= l.Within), text)
 }
 
 // Interactive returns by how much the clients' response time is greater than N/X - Z, as a part of it, with X of a source; false

@@ -41,7 +41,7 @@ func (m *Model) decide(ctx context.Context, e *view) (Verdict, string) {
 	if why != "" {
 		return NotComparable, why
 	}
-	data, err := model.Read(ctx, e.sets[m.Record].record)
+	data, err := model.Read(ctx, e.pick(m.Record, e.delay).record)
 	if err != nil {
 		return NotComparable, err.Error()
 	}
@@ -68,7 +68,7 @@ func (m *Model) decide(ctx context.Context, e *view) (Verdict, string) {
 	a, b := mean(near), mean(far)
 	text := fmt.Sprintf("%s is off by %.0f %% in the mean over %d points with %s clients per worker and by %.0f %% over %d others; expected at most %.0f %%, and more elsewhere",
 		m.Name, 100*a, len(near), m.Near.words(func(v float64) string { return fmt.Sprint(v) }), 100*b, len(far), 100*m.Error)
-	return judge(a <= m.Error && b > a, text, e.exhausted(m.Record, runs))
+	return judge(decided(a <= m.Error && b > a), text, e.exhausted(m.Record, runs))
 }
 
 func mean(values []float64) (sum float64) {

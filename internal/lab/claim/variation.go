@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/factorial"
 	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/sample"
 )
 
 // Design is a full factorial design in a record, whose allocation of variation is asked for.
@@ -43,8 +45,18 @@ func (d Design) check() error {
 	return checkMetric(d.Metric)
 }
 
-// shares returns the part of the variation that each factor and interaction explains, by its name, and what uses up the processors.
-func (d Design) shares(e *view) (shares map[string]float64, exhausted, why string) {
+// part is a share of the variation with its confidence interval: a point where more than two levels leave none to be said.
+type part struct {
+	share    float64
+	interval sample.Interval
+}
+
+// Interactions is what all interactions together are called.
+const Interactions = "interactions"
+
+// parts returns the part of the variation that each factor explains, by its name, and all interactions together, and what uses up the
+// processors.
+func (d Design) parts(e *view) (parts map[string]part, exhausted, why string) {
 	runs, why := e.runs(d.Selection)
 	if why != "" {
 		return nil, "", why
@@ -57,21 +69,67 @@ func (d Design) shares(e *view) (shares map[string]float64, exhausted, why strin
 	of, err := effects.FromRuns(runs, effects.Question{
 		Factors: d.Factors, Response: metric, Source: source, Ignore: []string{"connections", "clients"}, Repetitions: least,
 	})
+	if err == nil {
+		parts, err = partsOf(of)
+	}
 	if err != nil {
 		return nil, "", fmt.Sprintf("%s: %v", d.Selection, err)
 	}
-	analysis, err := factorial.Anova(of.Design, defaultConfidence, 0)
-	if err != nil {
-		return nil, "", fmt.Sprintf("%s: %v", d.Selection, err)
-	}
-	shares = map[string]float64{}
-	for _, s := range analysis.Sources {
-		if s.Variation != s.Variation { // NaN: nothing varies
+	e.shares = map[string]float64{}
+	for name, p := range parts {
+		if p.share != p.share { // NaN: nothing varies
 			return nil, "", fmt.Sprintf("%s of %s does not vary", d.Metric, d.Selection)
 		}
-		shares[s.Name] = s.Variation
+		e.shares[name] = p.share
 	}
-	return shares, e.exhausted(d.Record, runs), ""
+	return parts, e.exhausted(d.Record, runs), ""
+}
+
+// partsOf allocates the variation of a design. The share of an effect q is N q^2/SST; its bounds are those of q's interval, with the other effects
+// as they are.
+func partsOf(of *effects.Experiment) (map[string]part, error) {
+	parts := map[string]part{}
+	others := part{}
+	if !of.TwoLevel() {
+		analysis, err := factorial.Anova(of.Design, defaultConfidence, 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range analysis.Sources {
+			one := part{s.Variation, sample.Interval{Low: s.Variation, High: s.Variation}}
+			if parts[s.Name] = one; !slices.Contains(of.Design.Factors, s.Name) {
+				others.share += s.Variation
+			}
+		}
+		others.interval = sample.Interval{Low: others.share, High: others.share}
+		parts[Interactions] = others
+		return parts, nil
+	}
+	analysis, err := factorial.Analyze(of.Design, factorial.Options{Confidence: defaultConfidence})
+	if err != nil {
+		return nil, err
+	}
+	n := float64(analysis.R * len(analysis.Cells))
+	for _, t := range analysis.Terms {
+		if t.Name == "I" {
+			continue
+		}
+		one := part{t.Variation, sample.Interval{Low: math.Inf(-1), High: math.Inf(1)}}
+		if analysis.DOF > 0 {
+			q, half := math.Abs(t.Q), analysis.HalfWidth
+			of := func(q float64) float64 { return min(1, n*q*q/analysis.SST) }
+			one.interval = sample.Interval{Low: of(max(0, q-half)), High: of(q + half)}
+		}
+		if slices.Contains(of.Design.Factors, t.Name) {
+			parts[t.Name] = one
+			continue
+		}
+		others.share += one.share
+		others.interval.Low += one.interval.Low
+		others.interval.High += one.interval.High
+	}
+	parts[Interactions] = others
+	return parts, nil
 }
 
 // Share: a factor's part of the variation is in a range.
@@ -84,7 +142,7 @@ type Share struct {
 func (s *Share) records() []string { return []string{s.Record} }
 
 func (s *Share) check() error {
-	return first("share", s.Design.check(), s.member("of", s.Of), s.Range.check())
+	return first("share", s.Design.check(), s.memberOrInteractions("of", s.Of), s.Range.check())
 }
 
 // member wants one of the factors.
@@ -95,24 +153,32 @@ func (d Design) member(key, name string) error {
 	return nil
 }
 
+// memberOrInteractions wants one of the factors, or "interactions".
+func (d Design) memberOrInteractions(key, name string) error {
+	if name == Interactions {
+		return nil
+	}
+	return d.member(key, name)
+}
+
 func percent(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
 
 func (s *Share) decide(_ context.Context, e *view) (Verdict, string) {
-	shares, exhausted, why := s.shares(e)
+	parts, exhausted, why := s.parts(e)
 	if why != "" {
 		return NotComparable, why
 	}
-	text := fmt.Sprintf("of the variation of %s, %s; expected of %s %s", s.Metric, s.list(shares), s.Of, s.words(percent))
-	return judge(s.holds(shares[s.Of], shares[s.Of]), text, exhausted)
+	text := fmt.Sprintf("of the variation of %s, %s; expected of %s %s", s.Metric, s.list(parts), s.Of, s.words(percent))
+	return judge(s.covers(parts[s.Of].interval), text, exhausted)
 }
 
 // list writes the shares of the factors.
-func (d Design) list(shares map[string]float64) string {
-	parts := make([]string, len(d.Factors))
+func (d Design) list(parts map[string]part) string {
+	texts := make([]string, len(d.Factors))
 	for i, name := range d.Factors {
-		parts[i] = name + " explains " + percent(shares[name])
+		texts[i] = name + " explains " + percent(parts[name].share)
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(append(texts, "interactions "+percent(parts[Interactions].share)), ", ")
 }
 
 // Order: one factor explains more of the variation than each of others.
@@ -139,11 +205,20 @@ func (o *Order) check() error {
 }
 
 func (o *Order) decide(_ context.Context, e *view) (Verdict, string) {
-	shares, exhausted, why := o.shares(e)
+	parts, exhausted, why := o.parts(e)
 	if why != "" {
 		return NotComparable, why
 	}
-	holds := !slices.ContainsFunc(o.Than, func(name string) bool { return shares[name] >= shares[o.Greater] })
-	text := fmt.Sprintf("of the variation of %s, %s; expected more of %s than of %s", o.Metric, o.list(shares), o.Greater, strings.Join(o.Than, ", "))
-	return judge(holds, text, exhausted)
+	verdict := Confirmed
+	greater := parts[o.Greater]
+	for _, name := range o.Than {
+		switch than := parts[name]; {
+		case !than.interval.Overlaps(greater.interval):
+			verdict = weightier(verdict, decided(greater.share > than.share))
+		default:
+			verdict = weightier(verdict, Undecided)
+		}
+	}
+	text := fmt.Sprintf("of the variation of %s, %s; expected more of %s than of %s", o.Metric, o.list(parts), o.Greater, strings.Join(o.Than, ", "))
+	return judge(verdict, text, exhausted)
 }

@@ -138,6 +138,12 @@ func (d *Data) limit(p Point) Bottleneck {
 	return b
 }
 
+// Limit finds what limits a point of a record, which must stay open meanwhile.
+func Limit(r *record.Record, p record.Point, confidence float64) Bottleneck {
+	d := &Data{Manifest: r.Manifest(), Dir: r.Dir(), Confidence: confidence, store: r, hosts: map[int64][]record.Window{}, histograms: map[int64][]record.Bin{}}
+	return d.limit(Point{Levels: p.Factors, Runs: p.Runs, confidence: confidence})
+}
+
 // doubts names what is in use for more than there is of it.
 func doubts(all []Component) (text string) {
 	for _, c := range all {

@@ -3,6 +3,7 @@ package reproduce
 import (
 	"slices"
 
+	"mcmw/internal/lab/claim"
 	"mcmw/internal/lab/plot"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/report"
@@ -37,6 +38,57 @@ func (s *Source) figures() ([]report.Figure, error) {
 		all = append(all, f)
 	}
 	return all, nil
+}
+
+// delays draws what the findings about the variation come to with each delay that they were decided with, a panel for each.
+func (s *Source) delays(findings []claim.Finding) (report.Figure, bool) {
+	f := report.Figure{
+		Name: "delay", Command: s.Command,
+		Caption: "Parts of the variation that each factor explains, and all interactions together, over how long a packet travels one way. Dotted: what the finding asks for, and the delay of all suites.",
+	}
+	f.Title = "What hangs on the delay"
+	for _, finding := range findings {
+		c := plot.Chart{
+			Title: "section " + finding.Section + ": " + string(finding.Verdict),
+			X:     plot.Axis{Label: "delay", Unit: plot.Seconds}, Y: plot.Axis{Label: "variation explained", Unit: plot.Ratio, FromZero: true, Min: 0, Max: 1},
+		}
+		points := map[string][]plot.Point{}
+		for _, at := range finding.Over {
+			for name, share := range at.Shares {
+				points[name] = append(points[name], plot.At(at.Delay, share))
+			}
+			c.X.At = append(c.X.At, at.Delay)
+		}
+		wanted, shown := variation(finding.Rule)
+		if len(finding.Over) < 2 || len(points) == 0 {
+			continue
+		}
+		for i, name := range shown {
+			c.Marks = append(c.Marks, plot.Line{Name: name, Points: points[name], Series: i})
+		}
+		for _, y := range wanted {
+			c.Marks = append(c.Marks, plot.Limit{Y: y})
+		}
+		c.Marks = append(c.Marks, plot.Limit{X: finding.Travel, Vertical: true})
+		f.Panels = append(f.Panels, c)
+	}
+	return f, len(f.Panels) > 0
+}
+
+// variation returns the thresholds of a rule about the variation, and what of it is drawn.
+func variation(r claim.Rule) (thresholds []float64, names []string) {
+	switch {
+	case r.Share != nil:
+		for _, end := range []*float64{r.Share.Low, r.Share.High} {
+			if end != nil {
+				thresholds = append(thresholds, *end)
+			}
+		}
+		names = r.Share.Factors
+	case r.Order != nil:
+		names = r.Order.Factors
+	}
+	return thresholds, append(slices.Clone(names), claim.Interactions)
 }
 
 // lower begins a title in the middle of a line.

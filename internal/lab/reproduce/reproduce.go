@@ -65,18 +65,28 @@ func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
 	r := &report.Report{
 		Title:    s.Report.Author + ": " + s.Report.Title + ", beside the same experiments here",
 		Subtitle: s.Report.Where + "; " + s.about(),
-		Rule: "A finding is confirmed if the rule that decides it holds; not confirmed if it doesn't, or not surely; not comparable here if the records can't decide it: because one is " +
-			"missing, its runs violate checks, its machines are not like the report's, or the processors of the machine that emulates all others were used up. docs/results/paper.md describes the rules.",
+		Rule: "A finding is confirmed or refuted if the confidence intervals of what decides it leave no doubt, and else undecided. By construction: it follows from how the testbed was configured. Other cause: " +
+			"it holds, but what limits here is not what limited there. Depends on the delay: it holds only for some of the times that packets may have travelled. Not comparable: the records can't decide it: one is " +
+			"missing, its runs violate checks, its machines or their delay are not the report's, the load limits itself, or the processors of the machine that emulates all others were used up. " +
+			"docs/results/paper.md describes the rules.",
 	}
 	counts := map[claim.Verdict]int{}
 	for _, f := range findings {
 		counts[f.Verdict]++
 	}
-	r.Findings = append(r.Findings, fmt.Sprintf("Of %d findings of the report %d are confirmed, %d are not, and %d are not comparable here.",
-		len(findings), counts[claim.Confirmed], counts[claim.NotConfirmed], counts[claim.NotComparable]))
+	var parts []string
+	for _, v := range claim.Verdicts {
+		if n := counts[v]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", v, n))
+		}
+	}
+	r.Findings = append(r.Findings, fmt.Sprintf("Of %d findings of the report: %s.", len(findings), strings.Join(parts, ", ")))
 	var err error
 	if r.Figures, err = s.figures(); err != nil {
 		return nil, err
+	}
+	if f, ok := s.delays(findings); ok {
+		r.Figures = append([]report.Figure{f}, r.Figures...)
 	}
 	r.Tables = append([]report.Table{s.verdicts(findings)}, s.tables()...)
 	r.Tables = append(r.Tables, s.records())

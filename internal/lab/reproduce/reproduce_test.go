@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/lab/claim"
+	"mcmw/internal/lab/plot"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/report"
 	"mcmw/internal/lab/reproduce"
@@ -58,4 +60,25 @@ func TestAnExperimentIsOfTheReportThatItsNameBeginsWith(t *testing.T) {
 	for name, want := range map[string]string{"kuechler-07-writes": "kuechler", "cetin-01-one-server": "cetin", "quick": "", "nobody-1": "", "kuechler": ""} {
 		require.Equal(t, want, reproduce.ReportOf(name), name)
 	}
+}
+
+func TestWhatHangsOnTheDelayIsDrawnWithItsThreshold(t *testing.T) {
+	low := 0.9
+	rule := claim.Rule{Share: &claim.Share{Design: claim.Design{Factors: []string{"S", "W"}}, Of: "S", Range: claim.Range{Low: &low}}}
+	finding := claim.Finding{Claim: claim.Claim{Section: "6", Rule: rule, Travel: 0.5e-3}, Verdict: claim.DependsOnDelay}
+	for _, at := range []struct{ delay, s float64 }{{0.4e-3, 0.96}, {0.5e-3, 0.92}, {0.75e-3, 0.78}} {
+		finding.Over = append(finding.Over, claim.At{Delay: at.delay, Shares: map[string]float64{"S": at.s, "W": 1 - at.s, claim.Interactions: 0}})
+	}
+	s, err := reproduce.Open(t.Context(), "kuechler", nil)
+	require.NoError(t, err)
+	page, err := s.Page([]claim.Finding{finding, {Claim: claim.Claim{Rule: rule}}})
+	require.NoError(t, err)
+	require.Equal(t, "Of 2 findings of the report: depends on the delay 1.", page.Findings[0])
+	require.Equal(t, "delay", page.Figures[0].Name)
+	require.Len(t, page.Figures[0].Panels, 1, "a finding of one delay has none")
+	panel := page.Figures[0].Panels[0]
+	require.Equal(t, "section 6: depends on the delay", panel.Title)
+	require.Equal(t, []plot.Point{plot.At(0.4e-3, 0.96), plot.At(0.5e-3, 0.92), plot.At(0.75e-3, 0.78)}, panel.Marks[0].(plot.Line).Points)
+	require.Contains(t, panel.Marks, plot.Mark(plot.Limit{Y: 0.9}))
+	require.Contains(t, panel.Marks, plot.Mark(plot.Limit{X: 0.5e-3, Vertical: true}))
 }

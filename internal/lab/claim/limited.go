@@ -1,0 +1,54 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/report"
+)
+
+// Limited: what limits a point is one of some components, as the report of a record finds it (package report).
+type Limited struct {
+	Side `yaml:",inline"`
+	// By are components, or what their names begin with, such as "workers" or "processor of".
+	By []string `yaml:"by"`
+}
+
+func (l *Limited) records() []string { return []string{l.Record} }
+
+func (l *Limited) check() error {
+	errs := []error{l.Side.check()}
+	if len(l.By) == 0 {
+		errs = append(errs, errors.New("by: expected at least one component"))
+	}
+	return first("limited", errs...)
+}
+
+func (l *Limited) decide(_ context.Context, e *view) (Verdict, string) {
+	p, runs, name, why := l.point(e)
+	if why != "" {
+		return NotComparable, why
+	}
+	limit, why := e.limit(l.Record, p)
+	if why != "" {
+		return NotComparable, why
+	}
+	text := fmt.Sprintf("%s: %s; the report's cause: %s", name, limit.Words, strings.Join(l.By, " or "))
+	if limit.Name == "" {
+		return Undecided, text
+	}
+	return judge(decided(slices.ContainsFunc(l.By, func(by string) bool { return strings.HasPrefix(limit.Name, by) })), text, e.exhausted(l.Record, runs))
+}
+
+// limit returns what limits a point, or why that can't be said.
+func (e *view) limit(name string, p record.Point) (report.Bottleneck, string) {
+	s, why := e.set(name)
+	if why != "" {
+		return report.Bottleneck{}, why
+	}
+	return report.Limit(s.record, p, defaultConfidence), ""
+}
