@@ -388,12 +388,7 @@ func (p *probe) invalidate(keys iter.Seq[string]) error {
 	}, func() error { return p.want("DELETED", "NOT_FOUND", "HD", "NF") })
 }
 
-// plainKey reports whether key can stand in a classic command.
+// plainKey reports whether key can stand in a classic command and is no word of one.
 func plainKey(key string) bool {
-	for i := range len(key) {
-		if key[i] <= ' ' {
-			return false
-		}
-	}
-	return key != ""
+	return key != "" && key != "noreply" && !strings.ContainsAny(key, " \n\x00")
 }

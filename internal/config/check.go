@@ -9,10 +9,6 @@ import (
 	"mcmw/internal/route"
 )
 
-// longestHead is the most bytes that a set command's line has besides its key: the command, flags, expiry, length and
-// cas id at their longest, and noreply.
-const longestHead = 80
-
 // checks are the rules across options. Each runs when none of its options was refused by itself.
 var checks = []struct {
 	options []string
@@ -163,10 +159,6 @@ func (c *Config) checkAdmin() Problems {
 func (c *Config) checkLimits() Problems {
 	l := c.Limits
 	var problems Problems
-	if least := l.MaxKey + longestHead; l.MaxLine < least {
-		problems = append(problems, c.problem("max-line", "\"%s\" is too small for max-key; accepted: at least %d, %d more than max-key",
-			formatSize(l.MaxLine), least, longestHead))
-	}
 	if l.MaxMultiGetLine < l.MaxLine {
 		problems = append(problems, c.problem("max-multiget-line", "\"%s\" is too small; accepted: at least max-line, %s",
 			formatSize(l.MaxMultiGetLine), formatSize(l.MaxLine)))

@@ -247,7 +247,7 @@ func TestPrintedConfigurationsAreReadToTheSame(t *testing.T) {
 	for name, s := range map[string]sources{
 		"defaults": {args: []string{"-m", "a"}},
 		"all set": {args: strings.Fields("-l unix:/tmp/x,:0 --replicas 1 --read primary -s --ring libmemcached --hash crc32a --hash-tag {} " +
-			"-t 8 --depth 1 --queue 9 --timeout 1ms --stall-after 2ms --connect-timeout 1h --drain-timeout 90s --max-key 300 --max-value 2m " +
+			"-t 8 --depth 1 --queue 9 --timeout 1ms --stall-after 2ms --connect-timeout 1h --drain-timeout 90s --max-key 200 --max-value 2m " +
 			"--max-line 4k --max-multiget-line 1g --admin off --log-level debug --log-format json --procs 2 " +
 			"-m null=unix:/x [::1]:1 true c:1:1")},
 		"names to look up": {args: strings.Fields("-m a*2 dns+cache blue=dns4+cache.example.*3 dns6+x:1 srv+_a._b.c*record " +

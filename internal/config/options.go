@@ -52,8 +52,6 @@ const (
 	maxQueue = 1 << 20
 	// maxReplicas is the most servers package route takes.
 	maxReplicas = 500
-	// maxKeyLimit leaves room for servers that were built with a longer KEY_MAX_LENGTH.
-	maxKeyLimit = 8 << 10
 	// maxSample leaves some requests a day of a million per second.
 	maxSample = 1_000_000_000
 	// maxTime is beyond any wait that still makes sense.
@@ -300,8 +298,8 @@ var Options = []Option{
 
 	{
 		Name: "max-key", Default: formatSize(protocol.DefaultMaxKey), Group: groupLimits,
-		kind: size{func(c *Config) *int { return &c.Limits.MaxKey }, 1, maxKeyLimit},
-		Help: "longest key",
+		kind: size{func(c *Config) *int { return &c.Limits.MaxKey }, 1, protocol.DefaultMaxKey},
+		Help: "longest key; no memcached takes a longer one than 250",
 	},
 	{
 		Name: "max-value", Default: formatSize(protocol.DefaultMaxValue), Group: groupLimits,

@@ -104,8 +104,8 @@ var badValues = []struct {
 	{"stall-after", "-1ms", `"-1ms" is too short; accepted: 0s to 1h`},
 	{"connect-timeout", "61m", `"61m" is too long; accepted: 1ms to 1h`},
 	{"drain-timeout", "0s", `"0s" is too short; accepted: 1ms to 1h`},
-	{"max-key", "0", `"0" is too small; accepted: 1 to 8k bytes; k, m and g multiply by 1024`},
-	{"max-key", "9k", `"9k" is too large; accepted: 1 to 8k bytes`},
+	{"max-key", "0", `"0" is too small; accepted: 1 to 250 bytes; k, m and g multiply by 1024`},
+	{"max-key", "251", `"251" is too large; accepted: 1 to 250 bytes`},
 	{"max-value", "1023", `"1023" is too small; accepted: 1k to 1g bytes`},
 	{"max-value", "1025m", `"1025m" is too large; accepted: 1k to 1g bytes`},
 	{"max-value", "9223372036854775807g", `"9223372036854775807g" is too large; accepted: `},
@@ -272,7 +272,6 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 		{[]string{"-m", "127.0.0.1:11311"}, `flag -m, --servers: "127.0.0.1:11311" is an address mcmw itself listens on`},
 		{[]string{"-m", "a", "-l", "127.0.0.1,127.0.0.1:11311"}, `flag -l, --listen: "127.0.0.1:11311" is given twice`},
 		{[]string{"-m", "a", "-l", "127.0.0.1", "-p", "9150"}, `admin: "127.0.0.1:9150" is an address for clients; accepted: another one, or off`},
-		{[]string{"-m", "a", "--max-key", "4k"}, `max-line: "2k" is too small for max-key; accepted: at least 4176, 80 more than max-key`},
 		{[]string{"-m", "a", "--max-line", "32k", "--max-multiget-line", "16k"}, `flag --max-multiget-line: "16k" is too small; accepted: at least max-line, 32k`},
 	} {
 		lines := refused(t, sources{args: bad.args})

@@ -21,6 +21,7 @@ import (
 // Its methods belong to the test's goroutine.
 type Server struct {
 	t    testing.TB
+	name string      // of the program
 	args []string    // as given to StartMemcached
 	unix string      // path of its unix socket, "" for TCP
 	host string      // address it listens on
@@ -38,12 +39,26 @@ type Server struct {
 // is no memcached to start.
 func StartMemcached(t testing.TB, args ...string) *Server {
 	t.Helper()
-	return startMemcached(t, nil, args)
+	return startMemcached(t, "memcached", nil, args)
 }
 
-func startMemcached(t testing.TB, config *tls.Config, args []string) *Server {
+// NewMemcached names the environment variable that holds the path of a memcached newer than the one in PATH. `.ci/deps` makes one,
+// and `.ci/test` sets the variable.
+const NewMemcached = "MCMW_MEMCACHED_NEW"
+
+// StartNewMemcached is StartMemcached for the memcached that NewMemcached names. A test is skipped where it names none.
+func StartNewMemcached(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s := &Server{t: t, args: args, tls: config, host: "127.0.0.1"}
+	name := os.Getenv(NewMemcached)
+	if name == "" {
+		t.Skipf("%s names no memcached: bash .ci/deps builds one", NewMemcached)
+	}
+	return startMemcached(t, name, nil, args)
+}
+
+func startMemcached(t testing.TB, name string, config *tls.Config, args []string) *Server {
+	t.Helper()
+	s := &Server{t: t, name: name, args: args, tls: config, host: "127.0.0.1"}
 	for i, a := range args[:max(len(args)-1, 0)] {
 		switch a {
 		case "-s":
@@ -228,9 +243,9 @@ func (s *Server) stopped() bool {
 // start runs memcached on port ("-1": a free one of the kernel's choice) and waits until it answers.
 func (s *Server) start(port string) {
 	s.t.Helper()
-	binary, err := exec.LookPath("memcached")
+	binary, err := exec.LookPath(s.name)
 	if err != nil {
-		s.t.Fatalf("this test needs a real memcached and found none in PATH (%v); install it, on Debian: apt-get install memcached", err)
+		s.t.Fatalf("this test needs a real memcached and found none (%v); install it, on Debian: apt-get install memcached", err)
 	}
 	dir, err := os.MkdirTemp("", "mctest")
 	if err != nil {

@@ -17,5 +17,5 @@ func StartMemcachedTLS(t testing.TB, ca *CA, args ...string) *Server {
 	}
 	cert, key := ca.Issue()
 	args = append([]string{"-Z", "-o", "ssl_chain_cert=" + cert, "-o", "ssl_key=" + key}, args...)
-	return startMemcached(t, ca.Client(ca.Issue("mctest")), args)
+	return startMemcached(t, "memcached", ca.Client(ca.Issue("mctest")), args)
 }

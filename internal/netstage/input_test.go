@@ -45,7 +45,7 @@ func TestMoreRequestsThanABatchHoldsAreAnsweredInOrder(t *testing.T) {
 				require.Equal(t, want, c.MustReply(t))
 			}
 			for range n {
-				require.Equal(t, "ERROR\r\n", c.MustReply(t))
+				require.Equal(t, "CLIENT_ERROR bad command line format\r\n", c.MustReply(t))
 			}
 		})
 	}

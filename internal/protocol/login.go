@@ -50,18 +50,14 @@ func DecodeLogin(buf []byte, r *Login) (n, need int, err error) {
 		return 0, 0, nil
 	}
 	n = eol + 1
-	var t tokens
-	t.split(cString(buf[:eol]))
-	if t.n < 6 || string(t.word[0]) != "set" {
+	var w words
+	w.split(cString(bytes.TrimSuffix(buf[:eol], []byte("\r"))))
+	number, ok := w.uint32(4)
+	if !ok || !w.is(0, "set") {
 		r.Answer = TextUnauthenticated
 		return n, 0, nil
 	}
-	number, ok := parseUint64(t.word[4])
-	if !ok {
-		r.Answer = TextUnauthenticated
-		return n, 0, nil
-	}
-	size := int(uint32(number)) // memcached drops the rest
+	size := int(number)
 	if size+2 > maxLoginValue {
 		return 0, 0, ErrLoginTooLarge
 	}
@@ -74,12 +70,12 @@ func DecodeLogin(buf []byte, r *Login) (n, need int, err error) {
 		r.Answer = textLoginEnd
 		return total, 0, nil
 	}
-	t.split(cString(value[:size]))
-	if t.n < 3 {
+	w.split(cString(value[:size]))
+	if w.n < 2 {
 		r.Answer = textLoginFormat
 		return total, 0, nil
 	}
-	r.User, r.Password = t.word[0], t.word[1]
+	r.User, r.Password = w.word[0], w.word[1]
 	return total, 0, nil
 }
 

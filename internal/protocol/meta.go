@@ -1,9 +1,6 @@
 package protocol
 
-import (
-	"bytes"
-	"encoding/base64"
-)
+import "bytes"
 
 // MetaRequest is what routing and replication need to know of a meta command.
 type MetaRequest struct {
@@ -42,8 +39,8 @@ func ParseMeta(r *Request, decoded []byte) MetaRequest {
 		switch word[0] {
 		case 'b':
 			m.Base64 = true
-			key := grow(decoded, base64.StdEncoding.DecodedLen(len(r.Keys)))
-			if n, err := base64.StdEncoding.Decode(key, r.Keys); err == nil {
+			key := grow(decoded, keyEncoding.DecodedLen(len(r.Keys)))
+			if n, err := keyEncoding.Decode(key, r.Keys); err == nil {
 				m.Key = key[:n]
 			}
 		case 'q':

@@ -1,66 +1,51 @@
 package protocol
 
-import (
-	"bytes"
-	"math"
+import "math"
+
+// A number has digits alone, and no more of them than the strictest memcached reads: 1.6.40 and later refuse what strtol takes (signs,
+// white space, what overflows), and then run the value that was to follow as commands. Zeros in front are left out.
+
+const (
+	// longest32 and longest64 are memcached's MCMC_TOKTO32_MAX and MCMC_TOKTO64_MAX: the longest words that it reads as numbers of 32
+	// and of 64 bits.
+	longest32 = 11
+	longest64 = 22
 )
 
-// The functions below accept what memcached's safe_strtol and safe_strtoul family accept, which is what C's strtol does
-// with a token: leading white space, a sign, digits, and whatever follows a white space character.
+// parseUint32 reads a number of 32 bits, and returns its digits.
+func parseUint32(word []byte) (v uint64, digits []byte, ok bool) {
+	return parseNumber(word, longest32, math.MaxUint32)
+}
 
-// isSpace is C's isspace in the "C" locale.
-func isSpace(b byte) bool { return b == ' ' || (b >= '\t' && b <= '\r') }
+// parseUint64 reads a number of 64 bits, and returns its digits.
+func parseUint64(word []byte) (v uint64, digits []byte, ok bool) {
+	return parseNumber(word, longest64, math.MaxUint64)
+}
 
-// scanNumber splits a token into sign and magnitude. ok is false when there are no digits, when something other than white
-// space follows them, or when the magnitude exceeds 64 bits.
-func scanNumber(tok []byte) (magnitude uint64, negative, ok bool) {
-	i := 0
-	for i < len(tok) && isSpace(tok[i]) {
-		i++
+// parseExptime reads a number of 31 bits, or a minus sign and a number without a zero in front, and returns its digits with the
+// sign.
+func parseExptime(word []byte) (digits []byte, ok bool) {
+	if len(word) > 1 && word[0] == '-' && word[1] != '0' {
+		_, _, ok = parseNumber(word[1:], longest32-1, -math.MinInt32)
+		return word, ok
 	}
-	if i < len(tok) && (tok[i] == '-' || tok[i] == '+') {
-		negative = tok[i] == '-'
-		i++
+	_, digits, ok = parseNumber(word, longest32, math.MaxInt32)
+	return digits, ok
+}
+
+func parseNumber(word []byte, longest int, most uint64) (v uint64, digits []byte, ok bool) {
+	if len(word) == 0 || len(word) > longest {
+		return 0, nil, false
 	}
-	first := i
-	for ; i < len(tok) && tok[i] >= '0' && tok[i] <= '9'; i++ {
-		d := uint64(tok[i] - '0')
-		if magnitude > (math.MaxUint64-d)/10 {
-			return 0, false, false
+	for _, c := range word {
+		d := uint64(c - '0')
+		if d > 9 || v > (most-d)/10 {
+			return 0, nil, false
 		}
-		magnitude = magnitude*10 + d
+		v = v*10 + d
 	}
-	if i == first || (i < len(tok) && !isSpace(tok[i])) {
-		return 0, false, false
+	for len(word) > 1 && word[0] == '0' {
+		word = word[1:]
 	}
-	return magnitude, negative, true
-}
-
-// parseInt32 is safe_strtol: a 64-bit number, of which the low 32 bits count.
-func parseInt32(tok []byte) (int32, bool) {
-	m, negative, ok := scanNumber(tok)
-	switch {
-	case !ok:
-		return 0, false
-	case negative && m <= 1<<63:
-		return int32(-m), true
-	case !negative && m < 1<<63:
-		return int32(m), true
-	}
-	return 0, false
-}
-
-// parseUint64 is safe_strtoull and, as only success matters to a caller, safe_strtoul.
-func parseUint64(tok []byte) (uint64, bool) {
-	m, negative, ok := scanNumber(tok)
-	if !ok {
-		return 0, false
-	}
-	if negative {
-		m = -m
-	}
-	if int64(m) < 0 && bytes.IndexByte(tok, '-') >= 0 {
-		return 0, false
-	}
-	return m, true
+	return v, word, true
 }

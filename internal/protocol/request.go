@@ -3,29 +3,30 @@ package protocol
 import (
 	"bytes"
 	"errors"
-	"math"
 )
 
-// Request is one decoded request. Its slices point into the buffer it was decoded from.
+// Request is one decoded request. Its slices point into the buffer it was decoded from, unless its line had to be written anew.
 type Request struct {
 	Command Command
 	// NoReply: the client wants no answer.
 	NoReply bool
+	// Exact: Raw is what goes to a server: Head, CRLF, Data.
+	Exact bool
 	// NumKeys is the number of keys in Keys.
 	NumKeys int
-	// Skip is the number of bytes after the request that belong to a value refused for its size. The reader drops them, and
-	// queues the request when it has: memcached, too, answers only then.
+	// Skip is the number of bytes after the request that belong to a refused value. The reader drops them, and queues the request
+	// when it has: memcached, too, answers only then.
 	Skip int
 	// Raw is the whole request as it was sent: line, line end, data block.
 	Raw []byte
-	// Head is the command line without its end and without the noreply token: with CRLF and Data behind it, it is the
-	// same request, answered.
+	// Head is the command line as it goes to a server, without its end: the words that were understood, one blank between one and
+	// the next, numbers without zeros in front, no noreply. Every memcached reads it as it was read here.
 	Head []byte
-	// Keys reaches from the first byte of the first key to the last of the last, blanks between them.
+	// Keys are the keys, a blank between one and the next.
 	Keys []byte
-	// Arg is the exptime of gat and gats as sent, the name of a stats argument, or the first word of an Admin command.
+	// Arg is the exptime of gat and gats, the name of a stats argument, or the first word of a Meta or an Admin command.
 	Arg []byte
-	// Data is the data block with the two bytes behind it, which should be CRLF.
+	// Data is the data block with the CRLF behind it.
 	Data []byte
 	// Answer, if not empty, is the reply, whatever a server says. Most such requests reach none; see HasEffect.
 	Answer string
@@ -64,59 +65,36 @@ var (
 	ErrHTTP = errors.New("HTTP request on a memcached port")
 )
 
-// memcached's texts.
+// Texts of refusals: memcached's, as the newest has them, and those of what mcmw passes on to no server.
 const (
-	TextError         = "ERROR\r\n"
-	TextEnd           = "END\r\n"
-	TextBadFormat     = "CLIENT_ERROR bad command line format\r\n"
-	TextBadExptime    = "CLIENT_ERROR invalid exptime argument\r\n"
-	TextBadDelta      = "CLIENT_ERROR invalid numeric delta argument\r\n"
-	TextBadDelete     = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n"
-	TextTooLarge      = "SERVER_ERROR object too large for cache\r\n"
-	TextMetaTooLong   = "CLIENT_ERROR options flags too long\r\n"
-	TextNoShutdown    = "ERROR: shutdown not enabled\r\n"
-	TextMetaNoop      = "MN\r\n"
-	TextNoWatch       = "CLIENT_ERROR watch turns a connection into a stream and is not available through mcmw\r\n"
-	TextNoCrawlerDump = "CLIENT_ERROR lru_crawler metadump turns a connection into a stream and is not available through mcmw\r\n"
+	TextError           = "ERROR\r\n"
+	TextEnd             = "END\r\n"
+	TextBadFormat       = "CLIENT_ERROR bad command line format\r\n"
+	TextBadExptime      = "CLIENT_ERROR invalid exptime argument\r\n"
+	TextBadDelta        = "CLIENT_ERROR invalid numeric delta argument\r\n"
+	TextBadChunk        = "CLIENT_ERROR bad data chunk\r\n"
+	TextTooLarge        = "SERVER_ERROR object too large for cache\r\n"
+	TextMetaTooLong     = "CLIENT_ERROR options flags are too long\r\n"
+	TextMetaDuplicate   = "CLIENT_ERROR duplicate flag\r\n"
+	TextMetaUnknown     = "CLIENT_ERROR invalid flag\r\n"
+	TextMetaArithmetic  = "CLIENT_ERROR invalid or duplicate flag\r\n"
+	TextMetaToken       = "CLIENT_ERROR bad token in command line format\r\n"
+	TextMetaInitial     = "CLIENT_ERROR invalid numeric initial value\r\n"
+	TextMetaDelta       = "CLIENT_ERROR invalid numeric delta value\r\n"
+	TextMetaKey         = "CLIENT_ERROR error decoding key\r\n"
+	TextMetaOpaque      = "CLIENT_ERROR opaque token too long\r\n"
+	TextMetaSetMode     = "CLIENT_ERROR invalid mode for ms M token\r\n"
+	TextMetaCountMode   = "CLIENT_ERROR invalid mode for ma M token\r\n"
+	TextMetaNoop        = "MN\r\n"
+	TextNoShutdown      = "SERVER_ERROR: shutdown not enabled\r\n"
+	TextNoWatch         = "CLIENT_ERROR watch turns a connection into a stream and is not available through mcmw\r\n"
+	TextNoCrawlerDump   = "CLIENT_ERROR lru_crawler metadump and mgdump turn a connection into a stream and are not available through mcmw\r\n"
+	TextNoCacheDump     = "CLIENT_ERROR stats cachedump shows keys that may hold line ends and is not available through mcmw\r\n"
+	TextNoBinaryKeyEcho = "CLIENT_ERROR a key that holds a line end can not be shown\r\n"
 )
 
 // CRLF ends every line.
 const CRLF = "\r\n"
-
-// maxTokens is memcached's MAX_TOKENS: the command, its arguments, and a terminal token; what is beyond is one argument.
-const maxTokens = 24
-
-// maxMetaTokens is memcached's MFLAG_MAX_OPT_LENGTH.
-const maxMetaTokens = 20
-
-// tokens are the words of a command line. n counts as memcached does: with a terminal token behind the last word.
-type tokens struct {
-	word [maxTokens][]byte
-	n    int
-}
-
-func (t *tokens) split(line []byte) {
-	t.n = 0
-	for t.n < maxTokens-1 {
-		for len(line) > 0 && line[0] == ' ' {
-			line = line[1:]
-		}
-		if len(line) == 0 {
-			break
-		}
-		end := bytes.IndexByte(line, ' ')
-		if end < 0 {
-			end = len(line)
-		}
-		t.word[t.n] = line[:end]
-		line = line[end:]
-		t.n++
-	}
-	t.n++
-}
-
-// last returns the last word.
-func (t *tokens) last() []byte { return t.word[t.n-2] }
 
 // Decode decodes the request at the front of buf into r and returns the bytes it takes. With 0 the request is unfinished,
 // and need is the total number of bytes it is known to take, 0 if that isn't known yet. A request that memcached refuses
@@ -129,28 +107,35 @@ func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 	}
 	n = eol + 1
 	line := buf[:eol]
-	// A lone "\r\n" keeps its CR, as in memcached; either way it is an ERROR.
-	if eol > 1 && line[eol-1] == '\r' {
+	ended := eol > 0 && line[eol-1] == '\r' // as it has to be; a line feed alone ends a line as well
+	if ended {
 		line = line[:eol-1]
 	}
-	line = cString(line)
 	*r = Request{Raw: buf[:n], Head: line}
+	var size int
+	switch {
+	case n < minLine:
+		size, err = r.refuse(TextBadFormat)
 	// The commonest request by far is a get of one or more keys.
-	if len(line) > 4 && line[0] == 'g' && line[1] == 'e' && line[2] == 't' && line[3] == ' ' {
-		l.decodeGet(r, Get, line[4:])
-		return n, 0, nil
+	case len(line) > 4 && line[0] == 'g' && line[1] == 'e' && line[2] == 't' && line[3] == ' ':
+		size = l.decodeKeys(r, Get, len("get"))
+	default:
+		size, err = l.decodeLine(r, line)
 	}
-	var t tokens
-	t.split(line)
-	size, err := l.decodeLine(r, &t, line)
 	if err != nil {
 		return 0, 0, err
 	}
+	// memcached before 1.6.40 ends a line at a zero byte, later ones don't.
+	if r.Command != Invalid && bytes.IndexByte(line, 0) >= 0 {
+		size, _ = r.refuseBlock(TextBadFormat, size)
+	}
+	r.Exact = ended && !r.NoReply && len(r.Head) == len(line) && (len(line) == 0 || &r.Head[0] == &line[0])
 	if size < 0 {
 		return n, 0, nil
 	}
 	// size is the length of the data block without the CRLF that ends it.
 	if size > l.MaxValue {
+		r.Answer = TextTooLarge
 		r.Skip = size + 2
 		return n, 0, nil
 	}
@@ -158,11 +143,17 @@ func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 	if len(buf) < total {
 		return 0, total, nil
 	}
-	// Whether CRLF ends the data block is for the server to see: memcached takes as many bytes either way, and what it finds
-	// wrong with the flags or the size comes first.
 	r.Raw, r.Data = buf[:total], buf[n:total]
+	if string(r.Data[size:]) != CRLF {
+		_, _ = r.refuse(TextBadChunk)
+	}
 	return total, 0, nil
 }
+
+const wordNoReply = "noreply"
+
+// minLine is how many bytes a command line with its end has at least, for memcached.
+const minLine = 4
 
 // checkUnfinishedLine bounds a line whose end hasn't arrived.
 func (l *Limits) checkUnfinishedLine(buf []byte) error {
@@ -184,45 +175,56 @@ func (l *Limits) checkUnfinishedLine(buf []byte) error {
 
 // decodeLine decodes a command line. It returns the size of the data block that follows without the CRLF that ends it, -1
 // if there is none.
-func (l *Limits) decodeLine(r *Request, t *tokens, line []byte) (size int, err error) {
-	// All commands have at least two bytes.
-	if t.n < 2 || len(t.word[0]) < 2 {
-		return r.refuse(TextError)
+func (l *Limits) decodeLine(r *Request, line []byte) (size int, err error) {
+	var w words
+	w.split(line)
+	if line[0] == ' ' || w.n == 0 {
+		return decodeControl(r, &w) // others begin their lines
 	}
-	switch string(t.word[0]) {
-	case "get", "bget":
-		return l.decodeRetrieval(r, t, line, Get)
+	switch string(w.word[0]) {
+	case "get":
+		return l.decodeKeys(r, Get, len("get")), nil
 	case "gets":
-		return l.decodeRetrieval(r, t, line, Gets)
+		return l.decodeKeys(r, Gets, len("gets")), nil
 	case "gat":
-		return l.decodeRetrieval(r, t, line, Gat)
+		return l.decodeTouching(r, &w, Gat)
 	case "gats":
-		return l.decodeRetrieval(r, t, line, Gats)
+		return l.decodeTouching(r, &w, Gats)
 	case "set":
-		return l.decodeStorage(r, t, Set)
+		return l.decodeStorage(r, &w, Set)
 	case "add":
-		return l.decodeStorage(r, t, Add)
+		return l.decodeStorage(r, &w, Add)
 	case "replace":
-		return l.decodeStorage(r, t, Replace)
+		return l.decodeStorage(r, &w, Replace)
 	case "append":
-		return l.decodeStorage(r, t, Append)
+		return l.decodeStorage(r, &w, Append)
 	case "prepend":
-		return l.decodeStorage(r, t, Prepend)
+		return l.decodeStorage(r, &w, Prepend)
 	case "cas":
-		return l.decodeStorage(r, t, Cas)
+		return l.decodeStorage(r, &w, Cas)
 	case "delete":
-		return l.decodeDelete(r, t)
+		return l.decodeKeyed(r, &w, Delete)
 	case "incr":
-		return l.decodeArithmetic(r, t, Incr)
+		return l.decodeKeyed(r, &w, Incr)
 	case "decr":
-		return l.decodeArithmetic(r, t, Decr)
+		return l.decodeKeyed(r, &w, Decr)
 	case "touch":
-		return l.decodeTouch(r, t)
+		return l.decodeKeyed(r, &w, Touch)
 	case "mg", "md", "ma", "me", "mn", "ms":
-		return l.decodeMeta(r, t)
-	default:
-		return decodeControl(r, t)
+		return l.decodeMeta(r, &w)
+	case "version":
+		r.Command = Version
+		r.Head = w.line(1, line)
+		return -1, nil
+	case "quit":
+		r.Command = Quit
+		return -1, nil
+	case "stats":
+		return decodeStats(r, &w)
+	case "watch":
+		return r.refuse(TextNoWatch)
 	}
+	return decodeControl(r, &w)
 }
 
 // refuse makes r a request that is answered with text and reaches no server.
@@ -232,259 +234,140 @@ func (r *Request) refuse(text string) (int, error) {
 	return -1, nil
 }
 
-// takeNoReply is memcached's set_noreply_maybe: the last word, wherever it stands.
-func (r *Request) takeNoReply(t *tokens) bool {
-	last := t.last()
-	if string(last) != "noreply" {
-		return false
+// refuseBlock is refuse where a data block of a known size follows, if size is not -1: it is no part of the next request.
+func (r *Request) refuseBlock(text string, size int) (int, error) {
+	if size >= 0 {
+		r.Skip = size + 2
 	}
-	r.NoReply = true
-	r.Head = r.Head[:len(r.Head)-tailFrom(r.Head, last)]
-	return true
+	return r.refuse(text)
 }
 
-// tailFrom returns how many bytes of line stand from the start of its last word on.
-func tailFrom(line, last []byte) int {
-	return len(line) - bytes.LastIndex(line, last)
-}
+// takeNoReply notes whether the last word is noreply, wherever it stands.
+func (r *Request) takeNoReply(w *words) { r.NoReply = w.last(wordNoReply) }
 
-// decodeGet decodes the keys of a get or gets; rest is what follows the command.
-func (l *Limits) decodeGet(r *Request, c Command, rest []byte) {
-	rest = bytes.Trim(rest, " ")
-	all := rest
-	r.Command = c
-	r.Keys = all
-	for len(rest) > 0 {
-		end := bytes.IndexByte(rest, ' ')
-		if end < 0 {
-			end = len(rest)
+// decodeKeys decodes the keys of a retrieval, which follow the first lead bytes of r.Head.
+func (l *Limits) decodeKeys(r *Request, c Command, lead int) int {
+	line := r.Head
+	plain, end := true, lead // end: of the last key
+	for at := lead; at < len(line); {
+		if line[at] == ' ' {
+			at++
+			continue
 		}
-		if end > l.MaxKey {
-			if r.NumKeys > 0 {
-				r.Keys = bytes.TrimRight(all[:len(all)-len(rest)], " ")
-				r.Answer = TextBadFormat
-				return
-			}
-			_, _ = r.refuse(TextBadFormat)
-			return
+		size := len(FirstKey(line[at:]))
+		if size > l.MaxKey {
+			r.Answer = TextBadFormat
+			break
 		}
+		plain = plain && at == end+1
 		r.NumKeys++
-		rest = rest[end:]
-		for len(rest) > 0 && rest[0] == ' ' {
-			rest = rest[1:]
+		end = at + size
+		at = end
+	}
+	if r.NumKeys == 0 {
+		_, _ = r.refuse(TextBadFormat)
+		return -1
+	}
+	r.Command = c
+	r.Head = line[:end]
+	if !plain {
+		r.Head = append(make([]byte, 0, end), line[:lead]...)
+		for rest := line[lead:end]; len(rest) > 0; {
+			var key []byte
+			key, rest = cutWord(rest)
+			r.Head = append(append(r.Head, ' '), key...)
 		}
 	}
-	if r.NumKeys > 0 {
-		return
-	}
-	if c == Gat || c == Gats {
-		r.Answer = TextEnd // memcached finds no key to be missing
-		return
-	}
-	_, _ = r.refuse(TextError)
+	r.Keys = r.Head[lead+1:]
+	return -1
 }
 
 // FirstKey returns the first of keys, a Request's Keys.
 func FirstKey(keys []byte) []byte {
-	key, _ := cutWord(keys)
-	return key
+	if end := bytes.IndexByte(keys, ' '); end >= 0 {
+		return keys[:end]
+	}
+	return keys
 }
 
-func (l *Limits) decodeRetrieval(r *Request, t *tokens, line []byte, c Command) (int, error) {
-	if t.n < 3 {
-		return r.refuse(TextError)
+// decodeTouching decodes gat and gats.
+func (l *Limits) decodeTouching(r *Request, w *words, c Command) (int, error) {
+	if w.n < 3 {
+		return r.refuse(TextBadFormat)
 	}
-	rest := after(line, t.word[0])
-	if c == Gat || c == Gats {
-		if _, ok := parseInt32(t.word[1]); !ok {
-			return r.refuse(TextBadExptime)
-		}
-		r.Arg = t.word[1]
-		rest = after(rest, t.word[1])
+	command, exptime := w.word[0], w.word[1]
+	if !w.exptime(1) {
+		return r.refuse(TextBadExptime)
 	}
-	l.decodeGet(r, c, rest)
-	return -1, nil
+	_, rest := cutWord(r.Head)
+	_, rest = cutWord(rest)
+	lead := len(command) + 1 + len(exptime)
+	if len(w.word[1]) != len(exptime) || len(rest)+lead != len(r.Head) {
+		r.Head = bytes.Join([][]byte{command, w.word[1], rest}, []byte(" "))
+		lead = len(command) + 1 + len(w.word[1])
+	}
+	size := l.decodeKeys(r, c, lead)
+	r.Arg = w.word[1]
+	return size, nil
 }
 
-// after returns what follows the first word of line.
-func after(line, word []byte) []byte {
-	for len(line) > 0 && line[0] == ' ' {
-		line = line[1:]
+// decodeStorage decodes what has a data block. That is the next request's in no case but one: its size can't be read.
+func (l *Limits) decodeStorage(r *Request, w *words, c Command) (int, error) {
+	size, ok := w.blockSize(4)
+	if !ok {
+		return r.refuse(TextBadFormat)
 	}
-	return line[len(word):]
-}
-
-func (l *Limits) decodeStorage(r *Request, t *tokens, c Command) (int, error) {
-	want := 6
+	r.takeNoReply(w)
+	_, flagsOK := w.uint32(2)
+	count := 5
 	if c == Cas {
-		want = 7
+		count = 6
 	}
-	if t.n != want && t.n != want+1 {
-		return r.refuse(TextError)
+	if len(w.word[1]) > l.MaxKey || !flagsOK || !w.exptime(3) || (c == Cas && !w.uint64(5)) {
+		return r.refuseBlock(TextBadFormat, size)
 	}
-	r.takeNoReply(t)
-	_, flagsOK := parseUint64(t.word[2])
-	_, exptimeOK := parseInt32(t.word[3])
-	size, sizeOK := parseInt32(t.word[4])
-	casOK := true
-	if c == Cas {
-		_, casOK = parseUint64(t.word[5])
+	r.takeKeyed(w, c, count)
+	return size, nil
+}
+
+// takeKeyed completes a command that has one key, its second word, and count words altogether. memcached looks at none behind them
+// but a noreply.
+func (r *Request) takeKeyed(w *words, c Command, count int) {
+	r.Head = w.line(count, r.Head)
+	r.Command, r.Keys, r.NumKeys = c, w.word[1], 1
+}
+
+// decodeKeyed decodes what has one key and no data block.
+func (l *Limits) decodeKeyed(r *Request, w *words, c Command) (int, error) {
+	count := 3
+	if c == Delete {
+		count = 2
 	}
-	if len(t.word[1]) > l.MaxKey || !flagsOK || !exptimeOK || !sizeOK || !casOK || size < 0 || size > math.MaxInt32-2 {
+	if w.n < count {
 		return r.refuse(TextBadFormat)
 	}
-	r.Command, r.Keys, r.NumKeys = c, t.word[1], 1
-	if int(size) > l.MaxValue {
-		r.Answer = TextTooLarge
-	}
-	return int(size), nil
-}
-
-func (l *Limits) decodeDelete(r *Request, t *tokens) (int, error) {
-	if t.n < 3 || t.n > 5 {
-		return r.refuse(TextError)
-	}
-	if t.n > 3 {
-		zero := string(t.word[2]) == "0"
-		noreply := r.takeNoReply(t)
-		if (t.n == 4 && !zero && !noreply) || (t.n == 5 && !(zero && noreply)) {
-			return r.refuse(TextBadDelete)
-		}
-	}
-	return l.keyed(r, t, Delete)
-}
-
-func (l *Limits) decodeArithmetic(r *Request, t *tokens, c Command) (int, error) {
-	if t.n != 4 && t.n != 5 {
-		return r.refuse(TextError)
-	}
-	r.takeNoReply(t)
-	if len(t.word[1]) <= l.MaxKey {
-		if _, ok := parseUint64(t.word[2]); !ok {
-			return r.refuse(TextBadDelta)
-		}
-	}
-	return l.keyed(r, t, c)
-}
-
-func (l *Limits) decodeTouch(r *Request, t *tokens) (int, error) {
-	if t.n != 4 && t.n != 5 {
-		return r.refuse(TextError)
-	}
-	r.takeNoReply(t)
-	if len(t.word[1]) <= l.MaxKey {
-		if _, ok := parseInt32(t.word[2]); !ok {
-			return r.refuse(TextBadExptime)
-		}
-	}
-	return l.keyed(r, t, Touch)
-}
-
-// keyed completes a command that has one key and no data block.
-func (l *Limits) keyed(r *Request, t *tokens, c Command) (int, error) {
-	if len(t.word[1]) > l.MaxKey {
+	r.takeNoReply(w)
+	switch {
+	case len(w.word[1]) > l.MaxKey:
 		return r.refuse(TextBadFormat)
+	case c == Touch && !w.exptime(2):
+		return r.refuse(TextBadExptime)
+	case (c == Incr || c == Decr) && !w.uint64(2):
+		return r.refuse(TextBadDelta)
 	}
-	r.Command, r.Keys, r.NumKeys = c, t.word[1], 1
-	return -1, nil
-}
-
-// decodeMeta frames a meta command. Only ms has a data block; memcached looks at its size before it looks at the flags.
-func (l *Limits) decodeMeta(r *Request, t *tokens) (int, error) {
-	r.Command = Meta
-	r.Arg = t.word[0]
-	if string(t.word[0]) == "mn" {
-		r.Answer = TextMetaNoop
-		return -1, nil
-	}
-	if t.n >= 3 {
-		r.Keys, r.NumKeys = t.word[1], 1
-	}
-	if string(t.word[0]) != "ms" {
-		return -1, nil
-	}
-	if t.n < 3 {
-		return r.refuse(TextError)
-	}
-	if len(t.word[1]) > l.MaxKey || t.n == 3 {
-		return r.refuse(TextBadFormat)
-	}
-	if t.n > maxMetaTokens {
-		return r.refuse(TextMetaTooLong)
-	}
-	size, ok := parseInt32(t.word[2])
-	if !ok || size < 0 || size > math.MaxInt32-2 {
-		return r.refuse(TextBadFormat)
-	}
-	if int(size) > l.MaxValue {
-		r.Answer = TextTooLarge
-	}
-	return int(size), nil
-}
-
-// decodeControl decodes the commands that work on a server rather than on a key.
-func decodeControl(r *Request, t *tokens) (int, error) {
-	switch string(t.word[0]) {
-	case "flush_all":
-		if t.n > 4 {
-			return r.refuse(TextError)
-		}
-		r.Command = FlushAll
-		bare := 2
-		if r.takeNoReply(t) {
-			bare = 3
-		}
-		if t.n != bare {
-			if _, ok := parseInt32(t.word[1]); !ok {
-				return r.refuse(TextBadExptime)
-			}
-		}
-	case "verbosity":
-		if t.n != 3 && t.n != 4 {
-			return r.refuse(TextError)
-		}
-		r.takeNoReply(t)
-		if _, ok := parseUint64(t.word[1]); !ok {
-			return r.refuse(TextBadFormat)
-		}
-		r.Command = Verbosity
-	case "version":
-		r.Command = Version
-	case "quit":
-		r.Command = Quit
-	case "stats":
-		r.Command = Stats
-		if t.n > 2 {
-			r.Arg = t.word[1]
-		}
-	case "lru_crawler":
-		if t.n == 4 && string(t.word[1]) == "metadump" {
-			return r.refuse(TextNoCrawlerDump)
-		}
-		r.Command, r.Arg = Admin, t.word[0]
-	case "slabs", "lru", "cache_memlimit":
-		r.Command, r.Arg = Admin, t.word[0]
-	case "watch":
-		return r.refuse(TextNoWatch)
-	case "shutdown":
-		return r.refuse(TextNoShutdown)
-	default:
-		if bytes.HasPrefix(t.last(), []byte("HTTP/")) && !dispatchedByFirstByte(t.word[0]) {
-			return -1, ErrHTTP
-		}
-		return r.refuse(TextError)
+	r.takeKeyed(w, c, count)
+	if c == Delete && string(r.Keys) == wordNoReply {
+		r.Head = AppendDelete(nil, r.Keys)
 	}
 	return -1, nil
 }
 
-// dispatchedByFirstByte reports whether memcached answers an unknown word with ERROR before it looks for HTTP: it does so
-// for words that start like its commonest commands.
-func dispatchedByFirstByte(word []byte) bool {
-	switch word[0] {
-	case 'g', 's', 'a', 'c', 'i', 'd', 't':
-		return true
-	case 'm':
-		return len(word) == 2
+// AppendDelete appends the line of a deletion, without its end. memcached from 1.6.40 on takes the key noreply for the word, too, unless
+// another is behind it; a 0 always may be.
+func AppendDelete(dst, key []byte) []byte {
+	dst = append(append(dst, "delete "...), key...)
+	if string(key) == wordNoReply {
+		dst = append(dst, " 0"...)
 	}
-	return false
+	return dst
 }

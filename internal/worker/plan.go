@@ -174,30 +174,32 @@ func (w *Worker) noteMissed(c *call, err *backend.Error) {
 	}
 }
 
-// forward sends requests[i] to server s as it is, but so that the end of its reply can be told: a classic command always
+// forward sends requests[i] to server s as it was understood, but so that the end of its reply can be told: a classic command always
 // asks for a reply; an administration command and a quiet meta command, which may have none, are followed by an mn; where
 // replicas are to be compared a quiet meta command asks for its reply as well.
 func (w *Worker) forward(ctx context.Context, i int32, s int) {
 	r := &w.requests[i]
 	c, conn := w.open(ctx, i, s, r.Command, r.Keys)
 	c.barrier = r.Command == protocol.Admin || (r.meta.Quiet && !(r.replicated() && w.options.Router.N() > 1))
+	if conn == nil {
+		return
+	}
 	switch {
-	case conn == nil:
-	case r.NoReply:
-		conn.Out.Add(r.Head)
-		conn.Out.AddString(protocol.CRLF)
-		conn.Out.Add(r.Data)
-	case c.barrier:
-		conn.Out.Add(r.Raw)
-		conn.Out.NextUnit()
-		conn.Out.AddString("mn\r\n")
-	case r.meta.Quiet:
+	case r.meta.Quiet && !c.barrier:
 		start := len(w.lines)
 		w.lines = protocol.AppendMeta(w.lines, r.Head, "q")
 		conn.Out.Add(w.lines[start:])
 		conn.Out.Add(r.Data)
-	default:
+	case r.Exact:
 		conn.Out.Add(r.Raw)
+	default:
+		conn.Out.Add(r.Head)
+		conn.Out.AddString(protocol.CRLF)
+		conn.Out.Add(r.Data)
+	}
+	if c.barrier {
+		conn.Out.NextUnit()
+		conn.Out.AddString("mn\r\n")
 	}
 }
 

@@ -148,10 +148,7 @@ func (w *Worker) planRetry(ctx context.Context, i int32) {
 // appendAsSet appends the set that stores what the cas with command line head stores.
 func appendAsSet(dst, head []byte) []byte {
 	dst = append(dst, "set"...)
-	words := bytes.Fields(head)
-	for _, word := range words[1:5] {
-		dst = append(append(dst, ' '), word...)
-	}
+	dst = append(dst, head[len("cas"):bytes.LastIndexByte(head, ' ')]...)
 	return append(dst, protocol.CRLF...)
 }
 
@@ -182,7 +179,7 @@ func (w *Worker) deleteKey(ctx context.Context, i int32, s int) {
 		conn.Out.AddString(" b\r\n")
 		return
 	}
-	conn.Out.AddString("delete ")
-	conn.Out.Add(r.Keys)
-	conn.Out.AddString(protocol.CRLF)
+	start := len(w.lines)
+	w.lines = append(protocol.AppendDelete(w.lines, r.Keys), protocol.CRLF...)
+	conn.Out.Add(w.lines[start:])
 }

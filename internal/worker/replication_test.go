@@ -193,8 +193,8 @@ func testMetaOverReplicas(t *testing.T, o middleware.Options) {
 	for _, s := range servers {
 		assert.Equal(t, "4", get(t, s, "n"))
 	}
-	assert.Equal(t, "CLIENT_ERROR invalid flag\r\n", c.ask("mg k !\r\n", 1))
-	assert.Equal(t, "ERROR\r\n", c.ask("mg\r\n", 1))
+	assert.Equal(t, "CLIENT_ERROR invalid flag\r\n", c.ask("mg k Z\r\n", 1))
+	assert.Equal(t, "CLIENT_ERROR bad command line format\r\n", c.ask("mg\r\n", 1))
 }
 
 func TestConcurrentWritesOfOneKeyLeaveAllReplicasEqual(t *testing.T) {

@@ -93,20 +93,16 @@ func (s step) effect() effect {
 	switch words[0] {
 	case "quit":
 		e.alone = true
-	case "get", "gets", "bget", "gat", "gats":
+	case "get", "gets", "gat", "gats":
 		for _, key := range words[1:] {
 			e.alone = e.alone || len(key) > 250
 		}
-	case "set", "add", "replace", "append", "prepend":
-		if len(words) == 5 || len(words) == 6 {
-			length = words[4]
-		}
-	case "cas":
-		if len(words) == 6 || len(words) == 7 {
+	case "set", "add", "replace", "append", "prepend", "cas":
+		if len(words) >= 5 && line[0] != ' ' {
 			length = words[4]
 		}
 	case "ms":
-		if len(words) > 2 {
+		if len(words) > 2 && line[0] != ' ' && !hasOddFlag(words[3:]) {
 			length = words[2]
 		}
 	}
@@ -124,23 +120,25 @@ func isMultiGet(line string) bool {
 	return len(line)-len(text) <= 100 && (strings.HasPrefix(text, "get ") || strings.HasPrefix(text, "gets "))
 }
 
-// words splits a command line as memcached does: at blanks, up to the first NUL.
+// hasOddFlag reports whether a meta flag begins as none can: then memcached looks at nothing else.
+func hasOddFlag(flags []string) bool {
+	for _, f := range flags[:min(len(flags), 20)] {
+		if c := f[0]; (c <= '@' || c >= '{') && (c < '0' || c > '9') {
+			return true
+		}
+	}
+	return false
+}
+
+// words splits a command line as memcached does: at blanks.
 func words(line string) []string {
-	line, _, _ = strings.Cut(line, "\x00")
 	return strings.FieldsFunc(line, func(r rune) bool { return r == ' ' })
 }
 
-// blockSize is how memcached reads the length of a data block: as a 64-bit number of which the low 32 bits count.
+// blockSize is how memcached from 1.6.40 on reads the length of a data block.
 func blockSize(word string) (int, bool) {
-	word = strings.TrimLeft(word, "\t\v\f\r")
-	if i := strings.IndexAny(word, "\t\v\f\r"); i >= 0 {
-		word = word[:i]
-	}
-	n, err := strconv.ParseInt(word, 10, 64)
-	if err != nil || int32(n) < 0 || int32(n) > math.MaxInt32-2 {
-		return 0, false
-	}
-	return int(int32(n)), true
+	n, err := strconv.ParseUint(word, 10, 31)
+	return int(n), err == nil && n <= math.MaxInt32-2 && len(word) <= 11
 }
 
 // isShortLived reports whether a line holds a time to live that could end while the test runs: what it stores would be

@@ -27,9 +27,10 @@ const scriptLength = 40
 // text is "" if there was none.
 func runDifferential(t *testing.T, p *pair, seed uint64, stream, streams, commands int) (text string, minimal []step) {
 	t.Helper()
+	malformed := p.direct.readsStrictly(t)
 	done, waiting := 0, 0
 	for n := stream; done < commands; n += streams {
-		steps := newGenerator(seed, n).script(scriptLength)
+		steps := newGenerator(seed, n, malformed).script(scriptLength)
 		d := delivery(n / streams % int(numDeliveries))
 		diff, err := p.compare(steps, d, uint64(n))
 		require.NoError(t, err)
@@ -49,6 +50,25 @@ func runDifferential(t *testing.T, p *pair, seed uint64, stream, streams, comman
 func directTarget(t *testing.T, args ...string) *target {
 	t.Helper()
 	return &target{addr: mctest.StartMemcached(t, args...).Addr(), patience: patience}
+}
+
+// firstStrict is the release of memcached that took a new parser: the rules of that one for malformed lines are mcmw's.
+const firstStrict = 40
+
+// readsStrictly reports whether the target is a memcached with that parser.
+func (t *target) readsStrictly(tb testing.TB) bool {
+	tb.Helper()
+	version := mctest.MustDial(tb, t.addr).MustDo(tb, "version\r\n")
+	var patch int
+	_, err := fmt.Sscanf(version, "VERSION 1.6.%d", &patch)
+	require.NoError(tb, err)
+	return patch >= firstStrict
+}
+
+// memcacheds runs a test with the memcached in PATH, and with a newer one.
+func memcacheds(t *testing.T, test func(t *testing.T, start func(testing.TB, ...string) *mctest.Server)) {
+	t.Run("memcached", func(t *testing.T) { test(t, mctest.StartMemcached) })
+	t.Run("newer memcached", func(t *testing.T) { test(t, mctest.StartNewMemcached) })
 }
 
 func TestTheDifferentialFindsNoDifferenceBetweenTwoMemcacheds(t *testing.T) {
@@ -73,7 +93,9 @@ func TestTheDifferentialReducesADifferenceToTheCommandThatShowsIt(t *testing.T) 
 	require.Len(t, minimal, 1, "%s", text)
 }
 
-func TestRepliesEqualMemcachedsByteForByte(t *testing.T) {
+func TestRepliesEqualMemcachedsByteForByte(t *testing.T) { memcacheds(t, testRepliesEqual) }
+
+func testRepliesEqual(t *testing.T, start func(testing.TB, ...string) *mctest.Server) {
 	seed := mctest.Seed(t)
 	commands := 6000
 	if mctest.Long() {
@@ -91,13 +113,12 @@ func TestRepliesEqualMemcachedsByteForByte(t *testing.T) {
 	for i, s := range settings {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			server := mctest.StartMemcached(t, referenceArgs...)
 			m := mwtest.Start(t, middleware.Options{
 				Listen:  []string{"127.0.0.1:0", "unix:" + filepath.Join(t.TempDir(), "mcmw")},
-				Servers: mwtest.Servers(server), Workers: s.workers, Depth: s.depth, Sharded: s.sharded,
+				Servers: mwtest.Servers(start(t, referenceArgs...)), Workers: s.workers, Depth: s.depth, Sharded: s.sharded,
 			})
 			p := &pair{
-				direct: directTarget(t, referenceArgs...),
+				direct: &target{addr: start(t, referenceArgs...).Addr(), patience: patience},
 				tcp:    &target{addr: m.AddrOf(0), patience: patience},
 				unix:   &target{addr: m.AddrOf(1), patience: patience, readsSeen: true},
 			}
@@ -107,15 +128,17 @@ func TestRepliesEqualMemcachedsByteForByte(t *testing.T) {
 	}
 }
 
-func TestARequestMayBeCutAtAnyByte(t *testing.T) {
+func TestARequestMayBeCutAtAnyByte(t *testing.T) { memcacheds(t, testCutAtAnyByte) }
+
+func testCutAtAnyByte(t *testing.T, start func(testing.TB, ...string) *mctest.Server) {
 	const script = "set a 5 0 6\r\nx\r\ny\r\n\r\nget a b a\r\n" +
-		"set b 0 0 3 noreply\r\nnop\r\nappend b 0 0 2\r\n\r\n\r\ngets b a\r\nset bad 0 0 2\r\nxyz\r\nget  a \r\nnonsense\r\n" +
+		"set b 0 0 3 noreply\r\nnop\r\nappend b 0 0 2\r\n\r\n\r\ngets b a\r\nset bad 0 0 3\r\nvwxyzget  a \r\nnonsense\r\n" +
 		"incr a 1\r\nset n 0 0 1\n7\r\nincr n 3\ndecr n 1 noreply\r\nget n\r\ntouch n 0\r\ndelete n\r\ndelete n noreply\r\n" +
 		"cas a 0 0 1 18446744073709551615\r\nz\r\nverbosity 0\r\nmg a v f O1\r\nms a 2 c\r\nhi\r\nmn\r\ngat 0 a b\r\nget a\r\nquit\r\n"
-	direct := mctest.StartMemcached(t, referenceArgs...)
+	direct := start(t, referenceArgs...)
 	m := mwtest.Start(t, middleware.Options{
 		Listen:  []string{"unix:" + filepath.Join(t.TempDir(), "mcmw")},
-		Servers: mwtest.Servers(mctest.StartMemcached(t, referenceArgs...)), Workers: 4,
+		Servers: mwtest.Servers(start(t, referenceArgs...)), Workers: 4,
 	})
 	answer := func(addr string, parts ...string) []byte {
 		c := mctest.MustDial(t, addr)

@@ -1,0 +1,105 @@
+package protocol
+
+import (
+	"bytes"
+	"slices"
+)
+
+// decodeControl decodes the commands that work on a server rather than on a key, and what is none at all.
+func decodeControl(r *Request, w *words) (int, error) {
+	r.takeNoReply(w)
+	if w.n == 0 {
+		return r.refuse(TextError)
+	}
+	switch string(w.word[0]) {
+	case "flush_all":
+		count, bare := 1, 1
+		if r.NoReply {
+			bare = 2
+		}
+		if w.n != bare {
+			if !w.exptime(1) {
+				return r.refuse(TextBadExptime)
+			}
+			count = 2
+		}
+		r.Command = FlushAll
+		r.Head = w.line(count, r.Head)
+	case "verbosity":
+		if _, ok := w.uint32(1); !ok {
+			return r.refuse(TextBadFormat)
+		}
+		r.Command = Verbosity
+		r.Head = w.line(2, r.Head)
+	case "slabs", "lru", "lru_crawler", "cache_memlimit":
+		return decodeAdmin(r, w)
+	case "shutdown":
+		return r.refuse(TextNoShutdown)
+	default:
+		if w.n > 1 && bytes.HasPrefix(w.word[w.n-1], []byte("HTTP/")) {
+			return -1, ErrHTTP
+		}
+		return r.refuse(TextError)
+	}
+	return -1, nil
+}
+
+// administration lists the administration commands that are passed on, and what may follow them: every memcached answers these with
+// one line. Newer ones take the beginning of a word for the word, lru_crawler m for lru_crawler metadump, so it has to be whole.
+var administration = map[string][]string{
+	"slabs":       {"reassign", "automove"},
+	"lru":         {"tune", "mode", "temp_ttl"},
+	"lru_crawler": {"enable", "disable", "crawl", "tocrawl", "sleep"},
+}
+
+// decodeAdmin decodes an administration command. What it is given is for the server to judge, if it consists of what numbers and
+// names consist of; that a noreply is among it, too.
+func decodeAdmin(r *Request, w *words) (int, error) {
+	subcommands, has := administration[string(w.word[0])]
+	switch {
+	case w.is(0, "lru_crawler") && (w.is(1, "metadump") || w.is(1, "mgdump")):
+		return r.refuse(TextNoCrawlerDump)
+	case w.n < 2 || has && !slices.Contains(subcommands, string(w.word[1])):
+		return r.refuse(TextError)
+	}
+	for _, word := range w.word[1:w.n] {
+		if bytes.ContainsFunc(word, notOfAName) {
+			return r.refuse(TextError)
+		}
+	}
+	r.Command, r.Arg, r.NoReply = Admin, w.word[0], false
+	r.Head = w.line(w.n, r.Head)
+	return -1, nil
+}
+
+func notOfAName(c rune) bool {
+	return !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '-' || c == '.' || c == ',')
+}
+
+// statistics are the arguments of stats that are passed on: each is answered with a list, or with one line.
+var statistics = []string{
+	"items", "slabs", "sizes", "sizes_enable", "sizes_disable", "settings", "conns", "reset", "extstore", "proxy", "proxyfuncs", "proxybe",
+}
+
+func decodeStats(r *Request, w *words) (int, error) {
+	count := 2
+	switch {
+	case w.n == 1:
+		count = 1
+	case w.is(1, "detail"):
+		// Without a word that it knows, a memcached says which it knows.
+		if w.is(2, "on") || w.is(2, "off") || w.is(2, "dump") {
+			count = 3
+		}
+	case w.is(1, "cachedump"):
+		return r.refuse(TextNoCacheDump)
+	case !slices.Contains(statistics, string(w.word[1])):
+		return r.refuse(TextError)
+	}
+	r.Command = Stats
+	r.Head = w.line(count, r.Head)
+	if count > 1 {
+		r.Arg = w.word[1]
+	}
+	return -1, nil
+}

@@ -1,0 +1,171 @@
+package protocol
+
+import (
+	"bytes"
+	"encoding/base64"
+)
+
+const (
+	// maxMetaWords is how many words a meta command may have: memcached's MFLAG_MAX_OPT_LENGTH less one, since before 1.6.40 one more is
+	// counted, and the value behind a line with too many is run as commands.
+	maxMetaWords = 19
+	// maxOpaque is memcached's MFLAG_MAX_OPAQUE_LENGTH: the longest O flag, its letter included.
+	maxOpaque = 32
+)
+
+// decodeMeta decodes a meta command. Only ms has a data block.
+func (l *Limits) decodeMeta(r *Request, w *words) (int, error) {
+	verb, first := w.word[0][1], 2 // of the flags
+	if verb == 's' {
+		first = 3
+	}
+	switch {
+	case verb == 'n':
+		r.Command, r.Arg, r.Answer = Meta, w.word[0], TextMetaNoop
+		return -1, nil
+	case w.n < first || !areFlags(w, first):
+		return r.refuse(TextBadFormat)
+	}
+	size := -1
+	if verb == 's' {
+		var ok bool
+		if size, ok = w.blockSize(2); !ok {
+			return r.refuse(TextBadFormat)
+		}
+	}
+	if refusal := l.checkMeta(w, verb, first); refusal != "" {
+		return r.refuseBlock(refusal, size)
+	}
+	r.takeKeyed(w, Meta, w.n)
+	r.Arg = w.word[0]
+	return size, nil
+}
+
+// areFlags reports whether the words from first on begin as flags may.
+func areFlags(w *words, first int) bool {
+	for _, word := range w.word[min(first, w.n):w.n] {
+		if c := word[0]; (c <= '@' || c >= '{') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+// checkMeta returns what a meta command is refused with, "" if it isn't, and leaves of its words what memcached looks at.
+func (l *Limits) checkMeta(w *words, verb byte, first int) (refusal string) {
+	switch {
+	case len(w.word[1]) > l.MaxKey:
+		refusal = TextBadFormat
+	case verb == 'e':
+		return checkDebug(w)
+	case w.n > maxMetaWords:
+		refusal = TextMetaTooLong
+	default:
+		refusal = checkFlags(w, first)
+	}
+	if refusal != "" && verb == 'a' {
+		return TextMetaArithmetic
+	}
+	if refusal != "" {
+		return refusal
+	}
+	return checkMode(w, verb, first)
+}
+
+// checkDebug is checkMeta for me, which has one flag, b. memcached from 1.6.40 on sees it only if there is another word behind it.
+func checkDebug(w *words) (refusal string) {
+	if !w.is(2, "b") {
+		w.n = 2
+		return ""
+	}
+	if !w.is(3, "b") || w.n != 4 {
+		w.word[3], w.n, w.plain = w.word[2], 4, false
+	}
+	switch holdsLineFeed, ok := checkKey(w.word[1]); {
+	case !ok:
+		return TextBadFormat
+	case holdsLineFeed:
+		return TextNoBinaryKeyEcho
+	}
+	return ""
+}
+
+// keyEncoding takes one text for one key. memcached skips what is no part of the alphabet; then two texts would be one key.
+var keyEncoding = base64.StdEncoding.Strict()
+
+// checkKey reports whether text is a key in base64, and whether that holds a line feed.
+func checkKey(text []byte) (holdsLineFeed, ok bool) {
+	if bytes.IndexByte(text, '\r') >= 0 { // which the decoder skips
+		return false, false
+	}
+	var key [DefaultMaxKey]byte
+	n, err := keyEncoding.Decode(key[:], text)
+	return bytes.IndexByte(key[:n], '\n') >= 0, err == nil && n > 0
+}
+
+// checkFlags checks flag by flag, as memcached does: what is wrong with the last that has a wrong value counts, unless one is doubled
+// or unknown.
+func checkFlags(w *words, first int) (refusal string) {
+	var seen [2]uint64
+	bad, text := false, TextBadFormat
+	for i := first; i < w.n; i++ {
+		word := w.word[i]
+		letter, value := word[0], word[1:]
+		if seen[letter/64]&(1<<(letter%64)) != 0 {
+			return TextMetaDuplicate
+		}
+		seen[letter/64] |= 1 << (letter % 64)
+		ok, wrong := true, text
+		switch letter {
+		case 'b':
+			_, ok = checkKey(w.word[1])
+			value, wrong = nil, TextMetaKey
+		case 'N', 'T', 'R':
+			value, ok = parseExptime(value)
+			wrong = TextMetaToken
+		case 'C', 'E':
+			_, value, ok = parseUint64(value)
+			wrong = TextMetaToken
+		case 'F':
+			_, value, ok = parseUint32(value)
+		case 'J':
+			_, value, ok = parseUint64(value)
+			wrong = TextMetaInitial
+		case 'D':
+			_, value, ok = parseUint64(value)
+			wrong = TextMetaDelta
+		case 'M':
+			value = value[:min(len(value), 1)]
+		case 'O', 'P', 'L':
+		case 'k', 's', 't', 'c', 'f', 'v', 'l', 'h', 'u', 'q', 'x', 'I':
+			value = nil
+		default:
+			return TextMetaUnknown
+		}
+		if !ok {
+			bad, text = true, wrong
+			continue
+		}
+		w.flag(i, value)
+	}
+	if bad {
+		return text
+	}
+	return ""
+}
+
+// checkMode checks what memcached looks at once it has understood all flags.
+func checkMode(w *words, verb byte, first int) (refusal string) {
+	opaque := ""
+	for _, word := range w.word[first:w.n] {
+		switch {
+		case word[0] == 'O' && len(word) > maxOpaque:
+			opaque = TextMetaOpaque
+		case word[0] == 'M' && verb == 's' && (len(word) < 2 || bytes.IndexByte([]byte("EAPRS"), word[1]) < 0):
+			return TextMetaSetMode
+		case word[0] == 'M' && verb == 'a' && (len(word) < 2 || bytes.IndexByte([]byte("ID+-"), word[1]) < 0):
+			return TextMetaCountMode
+		}
+	}
+	return opaque
+}

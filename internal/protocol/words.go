@@ -1,0 +1,120 @@
+package protocol
+
+import "bytes"
+
+// maxWords is memcached's MCMC_PARSER_MAX_TOKENS less one: how many words of a line it tells apart. What is behind them counts
+// only as keys of a retrieval.
+const maxWords = 23
+
+// words are the first words of a command line, told apart as memcached does: at blanks.
+type words struct {
+	word [maxWords][]byte
+	n    int
+	// plain: what the words are made of stands in the line as it goes to a server, with one blank between one and the next.
+	plain bool
+}
+
+func (w *words) split(line []byte) {
+	w.n, w.plain = 0, true
+	for w.n < maxWords {
+		blanks := 0
+		for blanks < len(line) && line[blanks] == ' ' {
+			blanks++
+		}
+		line = line[blanks:]
+		if len(line) == 0 {
+			return
+		}
+		w.plain = w.plain && blanks == min(w.n, 1)
+		end := bytes.IndexByte(line, ' ')
+		if end < 0 {
+			end = len(line)
+		}
+		w.word[w.n] = line[:end]
+		w.n++
+		line = line[end:]
+	}
+}
+
+// last reports whether the last word is s.
+func (w *words) last(s string) bool { return w.n > 0 && string(w.word[w.n-1]) == s }
+
+// is reports whether there is a word i and it is s.
+func (w *words) is(i int, s string) bool { return i < w.n && string(w.word[i]) == s }
+
+// set puts text in the place of word i.
+func (w *words) set(i int, text []byte) {
+	if len(text) != len(w.word[i]) {
+		w.word[i], w.plain = text, false
+	}
+}
+
+// uint32 reports whether word i is a number of 32 bits, and makes it one without zeros in front.
+func (w *words) uint32(i int) (v uint64, ok bool) {
+	if i >= w.n {
+		return 0, false
+	}
+	v, digits, ok := parseUint32(w.word[i])
+	if ok {
+		w.set(i, digits)
+	}
+	return v, ok
+}
+
+// uint64 does the same for 64 bits.
+func (w *words) uint64(i int) bool {
+	if i >= w.n {
+		return false
+	}
+	_, digits, ok := parseUint64(w.word[i])
+	if ok {
+		w.set(i, digits)
+	}
+	return ok
+}
+
+// exptime does the same for an expiry, which may be negative.
+func (w *words) exptime(i int) bool {
+	if i >= w.n {
+		return false
+	}
+	digits, ok := parseExptime(w.word[i])
+	if ok {
+		w.set(i, digits)
+	}
+	return ok
+}
+
+// blockSize returns the size of a data block that word i gives.
+func (w *words) blockSize(i int) (size int, ok bool) {
+	const most = 1<<31 - 3 // with the CRLF behind it memcached counts in 31 bits
+	v, ok := w.uint32(i)
+	return int(v), ok && v <= most
+}
+
+// flag puts letter and value in the place of the meta flag i.
+func (w *words) flag(i int, value []byte) {
+	if len(value)+1 != len(w.word[i]) {
+		w.set(i, append([]byte{w.word[i][0]}, value...))
+	}
+}
+
+// line returns the first n words with one blank between one and the next: the beginning of from, where they stand like that.
+func (w *words) line(n int, from []byte) []byte {
+	size := n - 1
+	for _, word := range w.word[:n] {
+		size += len(word)
+	}
+	if w.plain {
+		return from[:size]
+	}
+	line := make([]byte, 0, size)
+	for i, word := range w.word[:n] {
+		if i > 0 {
+			line = append(line, ' ')
+		}
+		line = append(line, word...)
+		w.word[i] = line[len(line)-len(word):]
+	}
+	return line
+}
