@@ -9,24 +9,22 @@ var docsHead = `# Configuration
 
 <!-- Made from the table of options in internal/config by "go generate ./internal/config". Edit it there. -->
 
-Every option has three spellings: a flag, an environment variable and a key in a YAML file.
+Every option can be a flag, an environment variable or a key in a YAML file.
 
 | source | example | |
 |---|---|---|
 | flag | ` + "`--max-value 2m`" + ` | overrides everything |
 | environment | ` + "`MCMW_MAX_VALUE=2m`" + ` | overrides the file; an empty variable counts as not set |
-| file | ` + "`max-value: 2m`" + ` | read where ` + "`--config`" + ` or ` + "`MCMW_CONFIG`" + ` says; there is no file otherwise |
-| default | | see the tables below |
+| file | ` + "`max-value: 2m`" + ` | the file of ` + "`--config`" + ` or ` + "`MCMW_CONFIG`" + `; none by default |
 
-A list that a source gives replaces the whole list of the source it overrides. Every value of every source is checked
-at the start, also one that is overridden. What is not accepted, a key the file should not have, or a key it has twice, is
-reported with the place where it stands, what was given and what is accepted, all at once; the exit code is then 2.
+A list replaces the whole list of the source it overrides. Every value of every source is checked at the start, also an
+overridden one. All errors are reported at once, each with its place, the value and what is accepted; the exit code is then 2.
 
     mcmw config check --config mcmw.yaml     # OK, or everything that is wrong
     mcmw config print                        # a complete file with all defaults
     mcmw config print --config mcmw.yaml --show-origin
 
-The last one ends every line with where its value comes from:
+The last one adds to every line where its value comes from:
 
     workers: 64 # flag -t, --workers
     depth: 1 # mcmw.yaml:3
@@ -36,16 +34,16 @@ Shell completion: ` + "`source <(mcmw completion bash)`" + ` (also zsh, fish and
 
 ## While mcmw runs
 
-SIGHUP, or a change of the file, has everything read again as at the start: flags and environment are what they were, the file is what it
-is now. What is accepted is put in force as a whole, under load, and the log says what changed. What is not accepted changes
-nothing: the log has the message that the start would have had. These options may change while mcmw runs: ` + "`" + strings.Join(live, "`, `") + "`" + `.
-A file that changes another one changes nothing, either. The file counts as changed when what its path leads to is another
-file, or has another size or time of writing, also by way of a symbolic link (a ConfigMap of Kubernetes), for two looks in
-a row (` + "`watch-interval`" + `), so that a file that is still being written is not read.
+SIGHUP, or a change of the file, makes mcmw read flags, environment and file again. A valid configuration is put in force as
+a whole, under load, and the log says what changed. An invalid one changes nothing, and the log has the error. These options
+may change while mcmw runs: ` + "`" + strings.Join(live, "`, `") + "`" + `.
+A change of any other option is an error. The file counts as changed when its path leads to another file, size or
+modification time, also through symbolic links (a ConfigMap of Kubernetes), for two checks in a row (` + "`watch-interval`" + `), so
+that a file is not read while it is being written.
 
-` + "`stats`" + ` has the counts and a hash of the configuration in lines that start with ` + "`mcmw_config`" + `, ` + "`/metrics`" + ` in
-` + "`mcmw_config_reloads_total{result}`" + ` and ` + "`mcmw_config_info{hash,servers}`" + `: middlewares in front of the same servers should have
-the same hashes. Addresses of mcmw itself, its log and the like do not count.
+` + "`mcmw_config_reloads_total{result}`" + ` counts reloads. ` + "`mcmw_config_info{hash,servers}`" + ` has hashes of the configuration, without addresses of
+mcmw itself, its log and the like: all mcmw in front of the same servers should have the same hashes. ` + "`stats`" + ` has both in
+lines that start with ` + "`mcmw_config`" + `.
 
 ## The short form
 
@@ -67,18 +65,18 @@ the servers: arguments after the first are further servers.
 | ` + "`dns+cache:11212*3`" + ` | each address of the name | the same, port 11212 | 3 |
 | ` + "`srv+_memcache._tcp.memcached.ns.svc`" + ` | the host of each SRV record, shortened | the host's, the record's port | 1 |
 
-The name is what keys are hashed to, and what logs, metrics and errors say. Give servers names of their own if their
-addresses may change: keys stay where they are as long as the names do. [servers.md](servers.md) says how servers are found by
-names of the DNS, and what moves when they change. In the file the list may hold texts or mappings:
+Keys are hashed to names; logs, metrics and errors show names. Name servers whose addresses may change: keys stay as long as
+the names do. [servers.md](servers.md) explains discovery by DNS, and what moves when servers change. In the file the list may hold
+strings or mappings:
 
     servers:
       - cache1:11211
       - {name: blue, address: "10.0.0.1:11212", weight: 3}
 
 By default keys are placed by rendezvous hashing: every server holds its share of any set of keys within a few per cent. To take over from another proxy or client
-with a warm cache, set ` + "`ring`" + ` and ` + "`hash`" + ` to what placed the keys so far:
+with a warm cache, set ` + "`ring`" + ` and ` + "`hash`" + ` as it placed the keys:
 
-| until now | ring | hash |
+| before | ring | hash |
 |---|---|---|
 | twemproxy, ` + "`distribution: ketama`" + ` | twemproxy | as its ` + "`hash`" + ` (its default is fnv1a_64) |
 | libmemcached, ` + "`KETAMA_WEIGHTED`" + ` | libmemcached-weighted | md5 |
