@@ -145,6 +145,16 @@ var metrics = []metric{
 	}},
 	{"request_log_dropped_total", "Requests for which the request log had no room.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Dropped })},
 
+	{"sweep_running", "Whether the replicas are to be compared, after a middleware was killed: 1 or 0.", nil, holds(func(s *stats.Snapshot) int {
+		if s.Sweep.Running {
+			return 1
+		}
+		return 0
+	})},
+	{"sweep_keys_total", "Keys looked at when replicas were compared.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Keys })},
+	{"sweep_disagreements_total", "Keys of which a copy that differed was deleted when replicas were compared.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Disagreements })},
+	{"sweep_seconds_total", "Time that comparing replicas took, pauses left out.", nil, func(s *stats.Snapshot, to sink) { to.counter(seconds(uint64(s.Sweep.Busy))) }},
+
 	{"connections", "Open client connections.", nil, holds((*stats.Snapshot).Open)},
 	{"connections_opened_total", "Client connections accepted.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Opened })},
 	{"connections_closed_total", "Client connections that ended.", []string{"reason"}, func(s *stats.Snapshot, to sink) {

@@ -16,6 +16,9 @@ import (
 // server that was flushed would.
 const purgeTime = 10 * time.Second
 
+// ErrNoList says that a server does not list its keys: it is older than memcached 1.4.31, or runs without its crawler.
+var ErrNoList = errors.New("the keys are not listed; accepted: memcached with the LRU crawler")
+
 // purge deletes the keys that were elsewhere meanwhile; done is false if the server has to be flushed instead.
 func (s *Server) purge(p *probe) (done bool, err error) {
 	s.mu.Lock()
@@ -76,10 +79,13 @@ func (p *probe) list(each func(key string) error) error {
 			}
 			entry, ok := strings.CutPrefix(line, "key=")
 			if !ok {
-				if first && what == "hash" {
+				if first && what == "hash" && !strings.HasPrefix(line, "BUSY") {
 					break // "all" may be known
 				}
-				return fmt.Errorf("the list of keys: %w", unexpected(line))
+				if strings.HasPrefix(line, "BUSY") {
+					return errors.New("the list of keys: another is being made")
+				}
+				return fmt.Errorf("%w (%s)", ErrNoList, line)
 			}
 			entry, _, _ = strings.Cut(entry, " ")
 			key, err := url.PathUnescape(entry)

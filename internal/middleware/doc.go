@@ -68,6 +68,9 @@
 // keys were. The worker that answers the first write which a server missed waits until that is on enough of them. At the start, and
 // when it is reached for the first time, a server is judged by what was found: it is trusted, flushed, or keys are deleted on it.
 //
+// If the middleware before was killed, replicas may differ for good. A sweep in the background (backend.Sweep) compares them,
+// and deletes what differs under the key's lock.
+//
 // A server that owes a reply for longer than Options.StallAfter is suspect, until it answers or is down. The worker that found
 // out gives the reads that wait for it to other servers, gives back the key locks of what is through, passes on what it
 // has not begun, and lets a stand-in take its place in the lane, so that the lane is served by as many as before. What

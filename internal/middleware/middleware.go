@@ -117,7 +117,7 @@ func New(o Options) (*Middleware, error) {
 		m.records = backend.NewRecords(o.Log, m.movedKeys)
 	}
 	servers, _, _ := m.serversFor(o, nil)
-	p := newPool(o, router, servers)
+	p := newPool(o, router, servers, &m.swept)
 	m.pool.Store(p)
 	m.registry = stats.New(p.statistics())
 	m.entrance = queue.NewEntrance(p.lanes)
@@ -255,6 +255,10 @@ func (m *Middleware) begin(work context.Context) {
 	p.makeWorkers(&m.shared, m.appendStats)
 	p.connect(work)
 	p.start(work, m.registry)
+	if m.unswept.Load() {
+		m.swept.Runs(true)
+		m.background.Go(func() { m.sweep(work) })
+	}
 	m.background.Go(func() { m.stage.Watch(work) })
 	m.background.Go(func() { m.registry.KeepSampling(work) })
 }

@@ -26,6 +26,7 @@ type pool struct {
 	workers  []*worker.Worker
 	previous []placement    // the latest first
 	more     bool           // there were still earlier ones
+	sweep    *stats.Sweep   // of the middleware
 	running  sync.WaitGroup // the workers' goroutines
 }
 
@@ -48,6 +49,9 @@ type shared struct {
 	// troubled counts the servers that are suspect or stale.
 	troubled atomic.Int32
 	records  *backend.Records // nil: none are kept
+	swept    stats.Sweep
+	// unswept: a middleware before has not ended in order, and the replicas have not been compared since.
+	unswept atomic.Bool
 }
 
 // route returns the placement that o asks for.
@@ -71,8 +75,8 @@ func (o *Options) backend(s *shared) backend.Options {
 }
 
 // newPool returns the pool that o asks for, without workers; servers are those of the router, in its order.
-func newPool(o Options, router *route.Router, servers []*backend.Server) *pool {
-	p := &pool{options: o, router: router, servers: servers}
+func newPool(o Options, router *route.Router, servers []*backend.Server, sweep *stats.Sweep) *pool {
+	p := &pool{options: o, router: router, servers: servers, sweep: sweep}
 	p.lanes, p.queues = o.newLanes(router, servers)
 	return p
 }
@@ -130,7 +134,7 @@ func (p *pool) members() []worker.Member {
 
 // statistics describes the pool to the registry.
 func (p *pool) statistics() stats.Options {
-	o := stats.Options{Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
+	o := stats.Options{Sweep: p.sweep, Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
 	for _, s := range p.servers {
 		o.Servers = append(o.Servers, s.Name)
 	}

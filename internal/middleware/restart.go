@@ -50,6 +50,10 @@ func (m *Middleware) beginRecords(p *pool) {
 	running := ""
 	if p.router.N() > 1 {
 		host, _ := os.Hostname()
+		if before := looks.Running(); before != "" {
+			m.unswept.Store(true)
+			p.options.Log.Warn("a middleware before has not ended in order: the replicas are compared", "was", before)
+		}
 		running = fmt.Sprintf("%s %d %s", host, os.Getpid(), time.Now().UTC().Format(time.RFC3339Nano))
 	}
 	m.records.Begin(running, p.record(), previous, more, p.servers)
@@ -57,8 +61,8 @@ func (m *Middleware) beginRecords(p *pool) {
 
 // endRecords says on the servers that nothing is under way any more.
 func (m *Middleware) endRecords(ctx context.Context) {
-	if m.records == nil {
-		return
+	if m.records == nil || m.unswept.Load() {
+		return // who starts next has to compare the replicas
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.pool.Load().options.ConnectTimeout)
 	defer cancel()

@@ -73,6 +73,9 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 		add("mcmw_server:"+server.Name+":stalls", server.Health.Stalls)
 		add("mcmw_server:"+server.Name+":flushes", server.Health.Flushes)
 	}
+	add("mcmw_sweep_running", map[bool]int{true: 1}[s.Sweep.Running])
+	add("mcmw_sweep_keys", s.Sweep.Keys)
+	add("mcmw_sweep_disagreements", s.Sweep.Disagreements)
 	if control := m.pool.Load().options.Control; control != nil {
 		c := control.Snapshot()
 		add("mcmw_config_hash", c.Options)

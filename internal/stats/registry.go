@@ -20,6 +20,8 @@ type Options struct {
 	Depth int
 	// Queues are the queues before the workers.
 	Queues []Queue
+	// Sweep counts the comparisons of the replicas; nil: there are none.
+	Sweep *Sweep
 	// Tap gets the requests of the request log; nil means that there is none.
 	Tap *Tap
 }

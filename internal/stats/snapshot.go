@@ -29,6 +29,7 @@ type Snapshot struct {
 	Taken     uint64 // of them taken by a worker
 	Answered  uint64 // of them answered
 	Dropped   uint64 // requests that the request log had no room for
+	Sweep     SweepSnapshot
 
 	Samples        uint64 // how often the numbers of requests that wait and are in service were sampled
 	SampledWaiting uint64 // sum of the samples
@@ -113,6 +114,9 @@ func (r *Registry) Snapshot() *Snapshot {
 	s.BusyTime = r.busy.of(s.BusyTime)
 	if r.options.Tap != nil {
 		s.Dropped = r.options.Tap.dropped.Load()
+	}
+	if r.options.Sweep != nil {
+		s.Sweep = r.options.Sweep.Snapshot()
 	}
 	r.net.addTo(s) // after the workers: what arrived is not less than what they took
 	return s

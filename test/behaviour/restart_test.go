@@ -3,7 +3,10 @@ package behaviour_test
 import (
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -198,4 +201,58 @@ func TestARestartKnowsOfAChangeOfTheServersUnderLoad(t *testing.T) {
 		require.Zero(t, found["old"], found)
 		require.NotZero(t, found["new"], "keys that stayed are served on")
 	}
+}
+
+// disagreeing returns how many of keys the servers hold different values of.
+func disagreeing(t *testing.T, servers []*mctest.Server, keys []string) (n int) {
+	t.Helper()
+	for _, key := range keys {
+		values := map[string]bool{}
+		for _, s := range servers {
+			if value, ok := s.Get(key); ok {
+				values[value] = true
+			}
+		}
+		if len(values) > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+func TestWhatAMiddlewareThatWasKilledAmidWritesLeavesIsSweptUp(t *testing.T) {
+	servers := mctest.StartMemcacheds(t, 3)
+	keys := numbered(400)
+	o := middleware.Options{Servers: mwtest.Servers(servers...)}
+	most := 0
+	for round := range 20 {
+		m := startChild(t, o)
+		awaitStat(t, mctest.MustDial(t, m.addrs[0]), "mcmw_sweep_running", 0)
+		require.Zero(t, disagreeing(t, servers, keys), "after round %d", round)
+		var ended sync.WaitGroup
+		var written atomic.Int64
+		for n := range 16 {
+			c := mctest.MustDial(t, m.addrs[0])
+			ended.Go(func() {
+				for i := n; ; i += 16 {
+					if _, err := c.Do(fmt.Sprintf("set %s %d 0 12\r\n%04d-%02d-%04d\r\n", keys[i*7%len(keys)], n, round, n, i%10000)); err != nil {
+						return
+					}
+					written.Add(1)
+				}
+			})
+		}
+		require.Eventually(t, func() bool { return written.Load() > 500 }, mctest.Patience, time.Millisecond)
+		m.kill(t)
+		ended.Wait()
+		most = max(most, disagreeing(t, servers, keys))
+	}
+	require.NotZero(t, most, "no kill left anything: the test shows nothing")
+	m := startChild(t, o)
+	awaitStat(t, mctest.MustDial(t, m.addrs[0]), "mcmw_sweep_running", 0)
+	require.Zero(t, disagreeing(t, servers, keys))
+	m.stop(t)
+	m = startChild(t, o)
+	c := mctest.MustDial(t, m.addrs[0])
+	require.Zero(t, stat(t, c, "mcmw_sweep_keys"), "after an end in order there is nothing to compare")
 }

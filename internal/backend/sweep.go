@@ -1,0 +1,298 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mcmw/internal/keylock"
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+)
+
+// Sweep compares the replicas of all keys and deletes those that disagree with a key's first server: what a middleware that was
+// killed amid a write has left, and no living one will meet. It belongs to one goroutine.
+type Sweep struct {
+	Router  *route.Router
+	Servers []*Server // in the router's order
+	// Locks are taken, as Owner, for a key that is deleted: no write of it is under way then.
+	Locks  *keylock.Table
+	Owner  int32
+	Counts *stats.Sweep
+	Log    *slog.Logger
+
+	seed     maphash.Seed
+	probes   []*probe // by server; nil: not connected
+	reported time.Time
+}
+
+const (
+	// sweepBatch is the number of keys that are compared at a time.
+	sweepBatch = 200
+	// sweepRate is the most keys per second that are looked at: some percent of what a memcached serves.
+	sweepRate = 20_000
+	// sweepReport is the time between two lines in the log.
+	sweepReport = 10 * time.Second
+	// sweepTries is how often a key is looked at that changes under the sweep, by another middleware.
+	sweepTries = 5
+)
+
+// errNotUp says that a server can't be compared with others now.
+var errNotUp = errors.New("not up")
+
+// Run sweeps once. nil means that all servers were up and everything was compared.
+func (w *Sweep) Run(ctx context.Context) error {
+	w.seed, w.probes, w.reported = maphash.MakeSeed(), make([]*probe, len(w.Servers)), time.Now()
+	defer w.disconnect()
+	var skipped error
+	for s, server := range w.Servers {
+		if !server.Readable() {
+			skipped = fmt.Errorf("%s: %w", server.Name, errNotUp)
+			continue
+		}
+		if err := w.sweep(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", server.Name, err)
+		}
+	}
+	return skipped
+}
+
+func (w *Sweep) disconnect() {
+	for _, p := range w.probes {
+		if p != nil {
+			p.close()
+		}
+	}
+}
+
+// sweep compares the keys of server s that are not on an earlier server of theirs.
+func (w *Sweep) sweep(ctx context.Context, s int) error {
+	listing, err := w.Servers[s].dialProbe(ctx)
+	if err != nil {
+		return err
+	}
+	defer listing.close()
+	// The end of ctx interrupts what waits.
+	stop := context.AfterFunc(ctx, func() { _ = listing.sock.Abort() })
+	defer stop()
+	keys := make([]string, 0, sweepBatch)
+	compare := func() error {
+		begin := time.Now()
+		err := w.compare(ctx, keys, s)
+		w.Counts.Compared(len(keys), time.Since(begin))
+		pause := time.Duration(len(keys))*time.Second/sweepRate - time.Since(begin)
+		keys = keys[:0]
+		if err == nil && time.Since(w.reported) >= sweepReport {
+			w.reported = time.Now()
+			c := w.Counts.Snapshot()
+			w.Log.Info("the replicas are being compared", "server", w.Servers[s].Name, "keys", c.Keys, "disagreements", c.Disagreements)
+		}
+		if pause > 0 {
+			time.Sleep(pause)
+		}
+		return err
+	}
+	err = listing.list(func(key string) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if keys = append(keys, key); len(keys) < sweepBatch {
+			return nil
+		}
+		return compare()
+	})
+	if err != nil {
+		return err
+	}
+	return compare()
+}
+
+// copyFound is what a server holds of a key.
+type copyFound struct {
+	held bool
+	sum  uint64 // of value and flags
+	cas  uint64
+}
+
+// compare looks at keys, which server s holds, and settles those that differ.
+func (w *Sweep) compare(ctx context.Context, keys []string, s int) error {
+	asked := make([][]int, len(w.Servers)) // by server: keys
+	var room [16]int
+	first := make([]bool, len(keys)) // whether s is the first of the servers that hold the key
+	for k, key := range keys {
+		holders := w.Router.Replicas([]byte(key), room[:0])
+		at := slices.Index(holders, s)
+		first[k] = at == 0
+		for _, h := range holders[:max(at, 0)] {
+			asked[h] = append(asked[h], k)
+		}
+		if at > 0 {
+			first[k] = true // unless one of those has it
+		}
+	}
+	err := w.ask(ctx, keys, asked, func(_, k int, found copyFound) { first[k] = first[k] && !found.held })
+	if err != nil {
+		return err
+	}
+	clear(asked)
+	for k, key := range keys {
+		if !first[k] {
+			continue
+		}
+		holders := w.Router.Replicas([]byte(key), room[:0])
+		for _, h := range holders[slices.Index(holders, s):] {
+			asked[h] = append(asked[h], k)
+		}
+	}
+	sums := make([]copyFound, len(keys))
+	var differ []int
+	err = w.ask(ctx, keys, asked, func(_, k int, found copyFound) {
+		switch {
+		case !found.held:
+		case !sums[k].held:
+			sums[k] = found
+		case sums[k].sum != found.sum && !slices.Contains(differ, k):
+			differ = append(differ, k)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, k := range differ {
+		if err := w.settle(ctx, keys[k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle looks at key while nobody here writes it, and deletes what differs from the first server that holds it.
+func (w *Sweep) settle(ctx context.Context, key string) error {
+	stripe := []uint32{w.Locks.Stripe([]byte(key))}
+	taken, _ := w.Locks.LockAll(stripe, w.Owner, true)
+	defer w.Locks.Unlock(taken[0])
+	holders := w.Router.Replicas([]byte(key), nil)
+	asked := make([][]int, len(w.Servers))
+	for _, h := range holders {
+		asked[h] = []int{0}
+	}
+	keys := []string{key}
+	deleted := false
+	for range sweepTries {
+		found := make([]copyFound, len(w.Servers))
+		if err := w.ask(ctx, keys, asked, func(s, _ int, c copyFound) { found[s] = c }); err != nil {
+			return err
+		}
+		differs := false
+		reference := -1
+		for _, h := range holders {
+			switch {
+			case !found[h].held:
+			case reference < 0:
+				reference = h
+			case found[h].sum != found[reference].sum:
+				differs = true
+				token, flags := metaKey(key)
+				request := fmt.Sprintf("md %s%s C%d\r\n", token, flags, found[h].cas)
+				if err := w.probes[h].expect(request, "HD", "NF", "EX"); err != nil {
+					return err
+				}
+			}
+		}
+		if !differs {
+			break
+		}
+		deleted = true
+	}
+	if deleted {
+		w.Counts.Disagreed()
+	}
+	return nil
+}
+
+// ask looks at the keys that are asked of each server that is up, in the order of the servers, and tells what was found.
+func (w *Sweep) ask(ctx context.Context, keys []string, asked [][]int, tell func(s, k int, found copyFound)) error {
+	for s, list := range asked {
+		server := w.Servers[s]
+		if len(list) == 0 || !server.Readable() {
+			continue
+		}
+		if w.probes[s] == nil {
+			p, err := server.dialProbe(ctx)
+			if err != nil {
+				return err
+			}
+			w.probes[s] = p
+		}
+		p := w.probes[s]
+		at := 0
+		err := p.pipeline(func(yield func(string) bool) {
+			for _, k := range list {
+				token, flags := metaKey(keys[k])
+				if !yield("mg " + token + flags + " v f c u\r\n") {
+					return
+				}
+			}
+		}, func() error {
+			found, err := p.copyFound(w.seed)
+			tell(s, list[at], found)
+			at++
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", server.Name, err)
+		}
+	}
+	return nil
+}
+
+// metaKey returns how key stands in a meta command, and the flag that it needs.
+func metaKey(key string) (token, flags string) {
+	if plainKey(key) {
+		return key, ""
+	}
+	return encoded(key), " b"
+}
+
+// copyFound reads the reply to an mg with v, f and c. The value is not kept, however large it is.
+func (p *probe) copyFound(seed maphash.Seed) (found copyFound, err error) {
+	line, err := p.line()
+	if err != nil || line == "EN" {
+		return found, err
+	}
+	words := strings.Fields(line)
+	if len(words) < 4 || words[0] != "VA" {
+		return found, unexpected(line)
+	}
+	size, err := strconv.ParseInt(words[1], 10, 63)
+	if err != nil {
+		return found, unexpected(line)
+	}
+	var sum maphash.Hash
+	sum.SetSeed(seed)
+	for _, word := range words[2:] {
+		switch word[0] {
+		case 'f':
+			_, _ = sum.WriteString(word)
+		case 'c':
+			if found.cas, err = strconv.ParseUint(word[1:], 10, 64); err != nil {
+				return found, unexpected(line)
+			}
+		}
+	}
+	if _, err := io.CopyN(&sum, p.r, size); err != nil {
+		return found, err
+	}
+	if rest, err := p.line(); err != nil || rest != "" {
+		return found, errors.Join(err, errors.New("a value of another length than the server said"))
+	}
+	found.held, found.sum = true, sum.Sum64()
+	return found, nil
+}
