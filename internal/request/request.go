@@ -1,4 +1,19 @@
 // Package request is what travels from the net stage over the queue to a worker: batches of requests.
+//
+// # Who owns which bytes
+//
+//   - What a read of a client brought is in a pooled buffer, lent to the socket only when there is something to read, so that an
+//     idle connection holds none. Above 16 KiB it counts against the clients' memory. The reader owns it until the batch is queued.
+//   - Then the batch owns it, hence the worker that took the batch: its requests point into the buffer. When the batch is answered, both
+//     go back to their pools.
+//   - The beginning of a request behind the last complete one is the reader's, which copies it to a fresh buffer (of 1 KiB if that is
+//     enough) when it gives the other away.
+//   - Requests to a server are the round's, until its end: large pieces are written from the client's buffer, small ones (up to 256
+//     bytes) are copied next to each other.
+//   - Replies of a server are in the connection's read buffer, which the worker owns until the end of the round; it writes them to clients
+//     from there.
+//   - A reply that a slow client did not take is a goroutine's of that connection, with a copy of the rest, until it is written. Then the
+//     batch goes back on the queue or is answered.
 package request
 
 import (
