@@ -20,6 +20,7 @@ import (
 	"mcmw/internal/middleware"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // What the table abbreviates.
@@ -238,7 +239,7 @@ func TestTheTableOfReplicatedWritesIsWhatHappens(t *testing.T) {
 	for k, name := range replica.AckNames() {
 		ack, err := replica.ParseAck(name)
 		require.NoError(t, err)
-		m := mwtest.Start(t, middleware.Options{Servers: servers, Ack: ack, Workers: 1, FailureLimit: 1 << 20})
+		m := mwtest.Start(t, middleware.Options{Servers: servers, RequestOptions: worker.RequestOptions{Ack: ack}, Workers: 1, ServerOptions: backend.ServerOptions{FailureLimit: 1 << 20}})
 		c := m.Dial(t)
 		for i, s := range list {
 			requests[s.request]++

@@ -17,6 +17,7 @@ import (
 	"mcmw/internal/route"
 	"mcmw/internal/spell"
 	"mcmw/internal/stats"
+	"mcmw/internal/worker"
 )
 
 // demoDrain bounds how long the middleware waits for requests in flight at the end.
@@ -68,15 +69,14 @@ func (o *demoOptions) run(ctx context.Context, stdout, stderr io.Writer) (err er
 	defer d.fleet.stop()
 
 	d.m, err = middleware.New(middleware.Options{
-		Listen:       []string{"127.0.0.1:0"},
-		Servers:      d.fleet.route(),
-		Placement:    route.Options{Replicas: int(o.replicas)},
-		Sharded:      o.sharded,
-		Workers:      o.workers,
-		Depth:        o.depth,
-		DrainTimeout: demoDrain,
-		Version:      build.Version,
-		Log:          log,
+		Listen:         []string{"127.0.0.1:0"},
+		Servers:        d.fleet.route(),
+		Placement:      route.Options{Replicas: int(o.replicas)},
+		RequestOptions: worker.RequestOptions{Sharded: o.sharded, Depth: o.depth},
+		Workers:        o.workers,
+		DrainTimeout:   demoDrain,
+		Version:        build.Version,
+		Log:            log,
 	})
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"mcmw/internal/model"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
+	"mcmw/internal/worker"
 )
 
 // far starts a server that answers every get after delay, however many there are.
@@ -94,7 +95,7 @@ func observe(t *testing.T, o middleware.Options, clients, requests int) *model.R
 
 func oneWorkerEach(workers int, servers ...string) middleware.Options {
 	return middleware.Options{
-		Workers: workers, Depth: 1, Servers: mwtest.Named(servers...), Placement: route.Options{Replicas: 1},
+		Workers: workers, RequestOptions: worker.RequestOptions{Depth: 1}, Servers: mwtest.Named(servers...), Placement: route.Options{Replicas: 1},
 	}
 }
 

@@ -26,7 +26,7 @@ func newServer(addr string, o backend.Options) *backend.Server {
 }
 
 func TestAConnectionWithRequestsPlannedIsNotGivenUp(t *testing.T) {
-	s := newServer(mctest.StartMemcached(t).Addr(), backend.Options{FailureLimit: 1})
+	s := newServer(mctest.StartMemcached(t).Addr(), backend.Options{ServerOptions: backend.ServerOptions{FailureLimit: 1}})
 	c := backend.NewConn(s, time.Second)
 	require.Nil(t, c.Connect(context.Background(), 0, nil))
 	c.Out.AddString("version\r\n")
@@ -56,7 +56,7 @@ func TestAServerThatAnswersEverySecondProbeStaysDown(t *testing.T) {
 		}
 		p.Answer(func(string) string { return "VERSION 1\r\n" })
 	})
-	s := newServer(script.Addr(), backend.Options{FailureLimit: 1})
+	s := newServer(script.Addr(), backend.Options{ServerOptions: backend.ServerOptions{FailureLimit: 1}})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {

@@ -189,7 +189,7 @@ func TestTheEndOfTheContextInterruptsReachingAServer(t *testing.T) {
 		p.Stall()
 	})
 	s := newServer(silent.Addr(), backend.Options{})
-	s.Tune(backend.Options{ConnectTimeout: time.Hour, FailureLimit: 3, Log: slog.New(slog.DiscardHandler)})
+	s.Tune(backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: time.Hour, FailureLimit: 3}, Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Reach(ctx) }()
@@ -266,7 +266,7 @@ func TestTheEndOfTheContextInterruptsAHandshake(t *testing.T) {
 	})
 	ca := mctest.NewCA(t)
 	s := newServer(silent.Addr(), backend.Options{Access: trusting(t, secret.ClientFiles{CA: ca.File})})
-	s.Tune(backend.Options{ConnectTimeout: time.Hour, FailureLimit: 3, Access: trusting(t, secret.ClientFiles{CA: ca.File}), Log: slog.New(slog.DiscardHandler)})
+	s.Tune(backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: time.Hour, FailureLimit: 3}, Access: trusting(t, secret.ClientFiles{CA: ca.File}), Log: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() {

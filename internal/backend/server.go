@@ -16,8 +16,8 @@ import (
 	"mcmw/internal/wire"
 )
 
-// Options are what the servers of a middleware share.
-type Options struct {
+// ServerOptions are what an operator sets about servers. A middleware's Options say what a zero field means.
+type ServerOptions struct {
 	// ConnectTimeout is how long connecting may take, and a probe's reply.
 	ConnectTimeout time.Duration
 	// FailureLimit is the number of consecutive failures after which a server is down.
@@ -26,6 +26,11 @@ type Options struct {
 	Rejoin Rejoin
 	// MissedMemory bounds the memory for the keys whose writes a server missed, bytes; a server that missed more is flushed.
 	MissedMemory int
+}
+
+// Options are what the servers of a middleware share.
+type Options struct {
+	ServerOptions
 	// Troubled counts the servers of a middleware that are stale or suspect: while it is 0, requests need not be checked for
 	// such a server. Shared by the servers; required.
 	Troubled *atomic.Int32

@@ -8,14 +8,18 @@ import (
 	"mcmw/internal/backend"
 	"mcmw/internal/discover"
 	"mcmw/internal/middleware"
-	"mcmw/internal/protocol"
-	"mcmw/internal/replica"
+	"mcmw/internal/netstage"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // Config is the value of every option. The table in options.go says what each means and what it may be.
 type Config struct {
 	File string // the YAML file read, "" none
+
+	netstage.ClientOptions
+	backend.ServerOptions
+	worker.RequestOptions
 
 	Listen     []string // as written; ListenAddrs completes them
 	ListenPort int
@@ -23,15 +27,9 @@ type Config struct {
 	Servers  []discover.Spec
 	Replicas int // 0: all
 	Read     route.ReadPolicy
-	Ack      replica.Ack
 
-	GetErrorMiss bool
-	Ready        middleware.Ready
-	FailureLimit int
-	Rejoin       backend.Rejoin
-	MissedMemory int // bytes
+	Ready middleware.Ready
 
-	Sharded bool
 	Ring    route.RingKind
 	Hash    route.HashKind
 	HashTag string
@@ -41,25 +39,11 @@ type Config struct {
 	Resolver        string // "" the system's
 
 	Workers int // 0: chosen at start
-	Depth   int
 	Queue   int // batches
-	Shed    bool
 	Pool    string
 	Procs   int // GOMAXPROCS; 0: the Go runtime's choice
 
-	MaxConnections int           // 0: no limit
-	IdleTimeout    time.Duration // 0: never
-	MinRate        int           // bytes per second
-	MaxOutput      int           // bytes
-	WriteTimeout   time.Duration
-	ClientMemory   int // bytes
-
-	Timeout        time.Duration
-	StallAfter     time.Duration // 0: never
-	ConnectTimeout time.Duration
-	DrainTimeout   time.Duration
-
-	Limits protocol.Limits // bytes
+	DrainTimeout time.Duration
 
 	StatsFile   string // "" none
 	StatsWindow time.Duration
@@ -113,33 +97,18 @@ func (c *Config) Lookups() discover.Lookups {
 // Middleware returns what the middleware is made from, but for the version and the log, which are the command's, and for the
 // servers that have to be looked up.
 func (c *Config) Middleware() middleware.Options {
+	requests := c.RequestOptions
+	requests.StallAfter = cmp.Or(c.StallAfter, -1) // never
 	return middleware.Options{
-		Listen:         c.ListenAddrs(),
-		Servers:        c.known,
-		Placement:      c.Placement(),
-		Ack:            c.Ack,
-		GetErrorMiss:   c.GetErrorMiss,
-		Ready:          c.Ready,
-		FailureLimit:   c.FailureLimit,
-		Rejoin:         c.Rejoin,
-		MissedMemory:   c.MissedMemory,
-		Sharded:        c.Sharded,
-		Pool:           pools[c.Pool],
-		Workers:        c.Workers,
-		Depth:          c.Depth,
-		Queue:          c.Queue,
-		Shed:           c.Shed,
-		MaxConnections: c.MaxConnections,
-		IdleTimeout:    c.IdleTimeout,
-		MinRate:        c.MinRate,
-		MaxOutput:      c.MaxOutput,
-		WriteTimeout:   c.WriteTimeout,
-		ClientMemory:   c.ClientMemory,
-		Timeout:        c.Timeout,
-		StallAfter:     cmp.Or(c.StallAfter, -1),
-		ConnectTimeout: c.ConnectTimeout,
-		DrainTimeout:   c.DrainTimeout,
-		Limits:         c.Limits,
-		Security:       c.Security,
+		ClientOptions: c.ClientOptions, ServerOptions: c.ServerOptions, RequestOptions: requests,
+		Listen:       c.ListenAddrs(),
+		Servers:      c.known,
+		Placement:    c.Placement(),
+		Ready:        c.Ready,
+		Pool:         pools[c.Pool],
+		Workers:      c.Workers,
+		Queue:        c.Queue,
+		DrainTimeout: c.DrainTimeout,
+		Security:     c.Security,
 	}
 }

@@ -16,9 +16,11 @@ import (
 	"mcmw/internal/backend"
 	"mcmw/internal/config"
 	"mcmw/internal/middleware"
+	"mcmw/internal/netstage"
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // sources are the texts of the three sources. A file is written as mcmw.yaml in the test's working directory.
@@ -97,19 +99,11 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 	require.Equal(t, middleware.Options{
 		Listen:         []string{"127.0.0.1:11311"},
 		Servers:        []route.Server{{Name: "a", Addr: "a:11211", Weight: 1}},
-		Depth:          middleware.DefaultDepth,
+		RequestOptions: worker.RequestOptions{Depth: middleware.DefaultDepth, Timeout: middleware.DefaultTimeout, StallAfter: middleware.DefaultStallAfter},
 		Queue:          middleware.DefaultQueue,
-		FailureLimit:   middleware.DefaultFailureLimit,
-		MissedMemory:   middleware.DefaultMissedMemory,
-		MinRate:        middleware.DefaultMinRate,
-		MaxOutput:      middleware.DefaultMaxOutput,
-		WriteTimeout:   middleware.DefaultWriteTimeout,
-		ClientMemory:   middleware.DefaultClientMemory,
-		Timeout:        middleware.DefaultTimeout,
-		StallAfter:     middleware.DefaultStallAfter,
-		ConnectTimeout: middleware.DefaultConnectTimeout,
+		ServerOptions:  backend.ServerOptions{FailureLimit: middleware.DefaultFailureLimit, MissedMemory: middleware.DefaultMissedMemory, ConnectTimeout: middleware.DefaultConnectTimeout},
+		ClientOptions:  netstage.ClientOptions{MinRate: middleware.DefaultMinRate, MaxOutput: middleware.DefaultMaxOutput, WriteTimeout: middleware.DefaultWriteTimeout, ClientMemory: middleware.DefaultClientMemory, Limits: protocol.Limits{}.WithDefaults()},
 		DrainTimeout:   middleware.DefaultDrainTimeout,
-		Limits:         protocol.Limits{}.WithDefaults(),
 		Security:       middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.Middleware())
 	require.Equal(t, "127.0.0.1:9150", c.Admin)
@@ -160,29 +154,14 @@ max-multiget-line: 4k
 		Placement: route.Options{
 			Replicas: 2, Ring: route.RingLibmemcachedWeighted, Hash: route.HashMD5, HashTag: "{}", Read: route.ReadLeastBusy,
 		},
-		Ack:            replica.AckAny,
-		GetErrorMiss:   true,
+		RequestOptions: worker.RequestOptions{Ack: replica.AckAny, GetErrorMiss: true, Sharded: true, Depth: 4, Timeout: 6 * time.Second, StallAfter: 65 * time.Millisecond},
 		Ready:          middleware.ReadyAny,
-		FailureLimit:   9,
-		Rejoin:         backend.RejoinFlush,
-		MissedMemory:   5 << 20,
-		MaxConnections: 10,
-		IdleTimeout:    11 * time.Second,
-		MinRate:        6 << 10,
-		MaxOutput:      12 << 20,
-		WriteTimeout:   13 * time.Second,
-		ClientMemory:   14 << 20,
-		Sharded:        true,
+		ServerOptions:  backend.ServerOptions{FailureLimit: 9, Rejoin: backend.RejoinFlush, MissedMemory: 5 << 20, ConnectTimeout: 7 * time.Millisecond},
+		ClientOptions:  netstage.ClientOptions{MaxConnections: 10, IdleTimeout: 11 * time.Second, MinRate: 6 << 10, MaxOutput: 12 << 20, WriteTimeout: 13 * time.Second, ClientMemory: 14 << 20, Shed: true, Limits: protocol.Limits{MaxKey: 8, MaxValue: 2 << 20, MaxLine: 3 << 10, MaxMultiGetLine: 4 << 10}},
 		Pool:           middleware.PoolPerServer,
 		Workers:        3,
-		Depth:          4,
 		Queue:          5,
-		Shed:           true,
-		Timeout:        6 * time.Second,
-		StallAfter:     65 * time.Millisecond,
-		ConnectTimeout: 7 * time.Millisecond,
 		DrainTimeout:   90 * time.Second,
-		Limits:         protocol.Limits{MaxKey: 8, MaxValue: 2 << 20, MaxLine: 3 << 10, MaxMultiGetLine: 4 << 10},
 		Security:       middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.Middleware())
 }

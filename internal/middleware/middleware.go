@@ -121,11 +121,11 @@ func New(o Options) (*Middleware, error) {
 	m.pool.Store(p)
 	m.registry = stats.New(p.statistics())
 	m.entrance = queue.NewEntrance(p.lanes)
+	clients := o.ClientOptions
+	clients.MaxConnections = o.maxConnections(p)
 	m.stage = netstage.New(netstage.Options{
-		Limits: o.Limits, MaxConnections: o.maxConnections(p), IdleTimeout: o.IdleTimeout, MinRate: max(0, o.MinRate),
-		MaxOutput:    o.MaxOutput,
-		WriteTimeout: o.WriteTimeout, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout, Allow: m.access.allow,
-		Shed: o.Shed, Memory: o.ClientMemory, Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
+		ClientOptions: clients, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout, Allow: m.access.allow,
+		Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
 	})
 	return m, nil
 }

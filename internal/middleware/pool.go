@@ -69,8 +69,7 @@ func (o *Options) route() (*route.Router, error) {
 // backend returns what the servers of o share.
 func (o *Options) backend(s *shared) backend.Options {
 	return backend.Options{
-		ConnectTimeout: o.ConnectTimeout, FailureLimit: o.FailureLimit, Rejoin: o.Rejoin, MissedMemory: o.MissedMemory,
-		Troubled: &s.troubled, Records: s.records, Access: s.access.servers, Log: o.Log,
+		ServerOptions: o.ServerOptions, Troubled: &s.troubled, Records: s.records, Access: s.access.servers, Log: o.Log,
 	}
 }
 
@@ -150,11 +149,10 @@ func (p *pool) statistics() stats.Options {
 // makeWorkers makes the workers of the pool; they are not started.
 func (p *pool) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	o := worker.Options{
-		Lanes: p.lanes, Entrance: s.entrance, Router: p.router, Locks: s.locks, Ack: p.options.Ack, Servers: p.servers,
-		Troubled: &s.troubled, Detours: p.options.detourLanes(len(p.servers)), Sharded: p.options.Sharded,
-		Timeout: p.options.Timeout, StallAfter: p.options.stallAfter(), GetErrorMiss: p.options.GetErrorMiss,
-		StatsText: statsText, Log: p.options.Log,
+		RequestOptions: p.options.RequestOptions, Lanes: p.lanes, Entrance: s.entrance, Router: p.router, Locks: s.locks,
+		Servers: p.servers, Troubled: &s.troubled, Detours: p.options.detourLanes(len(p.servers)), StatsText: statsText, Log: p.options.Log,
 	}
+	o.StallAfter = p.options.stallAfter()
 	for _, f := range p.previous {
 		o.Previous = append(o.Previous, worker.Placement{Router: f.router, Servers: f.servers})
 	}

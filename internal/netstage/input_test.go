@@ -17,12 +17,13 @@ import (
 	"mcmw/internal/netstage"
 	"mcmw/internal/request"
 	"mcmw/internal/stats"
+	"mcmw/internal/worker"
 )
 
 func TestMoreRequestsThanABatchHoldsAreAnsweredInOrder(t *testing.T) {
 	for name, o := range map[string]middleware.Options{
-		"one at a time":     {Workers: 1, Depth: 1},
-		"pipelined":         {Workers: 4, Depth: 4096},
+		"one at a time":     {Workers: 1, RequestOptions: worker.RequestOptions{Depth: 1}},
+		"pipelined":         {Workers: 4, RequestOptions: worker.RequestOptions{Depth: 4096}},
 		"queue for one":     {Workers: 4, Queue: 1},
 		"a pool per server": {Pool: middleware.PoolPerServer},
 	} {
@@ -86,7 +87,7 @@ func startPart(t *testing.T, m *mwtest.MW, key string) *mctest.Client {
 func requestMemory(m *mwtest.MW) int64 { return m.Stats().Snapshot().RequestMemory }
 
 func TestALargeRequestWaitsUntilOthersGiveTheirMemoryBack(t *testing.T) {
-	m := start(t, middleware.Options{ClientMemory: 2 << 20})
+	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 2 << 20}})
 	a := startPart(t, m, "a")
 	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, time.Millisecond)
 	b := m.Dial(t)
@@ -111,7 +112,7 @@ func TestALargeRequestWaitsUntilOthersGiveTheirMemoryBack(t *testing.T) {
 
 func TestAClientThatFindsNoMemoryIsToldSoAndTheOthersGoOn(t *testing.T) {
 	defer netstage.SetMemoryPatience(10 * time.Millisecond)()
-	m := start(t, middleware.Options{ClientMemory: 1 << 20})
+	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}})
 	a := startPart(t, m, "a")
 	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, time.Millisecond)
 	b := m.Dial(t)
@@ -127,7 +128,7 @@ func TestAClientThatFindsNoMemoryIsToldSoAndTheOthersGoOn(t *testing.T) {
 
 func TestMemoryIsTakenForWhatHasComeAndNotForWhatWasAnnounced(t *testing.T) {
 	const clients = 64
-	m := start(t, middleware.Options{ClientMemory: 8 << 20})
+	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 8 << 20}})
 	for range clients {
 		require.NoError(t, m.Dial(t).Send([]byte(setLargest("a")[:20_000])))
 	}
@@ -137,7 +138,7 @@ func TestMemoryIsTakenForWhatHasComeAndNotForWhatWasAnnounced(t *testing.T) {
 
 func TestWhoIsSlowToSendGivesWayToThoseWhoNeedTheMemory(t *testing.T) {
 	defer netstage.SetWantedPatience(50 * time.Millisecond)()
-	m := start(t, middleware.Options{ClientMemory: 1 << 20})
+	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}})
 	a := startPart(t, m, "a")
 	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, 20*time.Second, time.Millisecond)
 	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, setLargest("b")))
@@ -157,7 +158,7 @@ func drip(c *mctest.Client) {
 func TestBytesThatDripDoNotKeepAConnectionOpen(t *testing.T) {
 	for name, begin := range map[string]string{"a line": "", "a value": "set k 0 0 1000000\r\n", "a refused value": "set k 0 0 5000000\r\n"} {
 		t.Run(name, func(t *testing.T) {
-			m := start(t, middleware.Options{IdleTimeout: 50 * time.Millisecond})
+			m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{IdleTimeout: 50 * time.Millisecond}})
 			c := m.Dial(t)
 			require.NoError(t, c.Send([]byte(begin)))
 			drip(c)
@@ -168,7 +169,7 @@ func TestBytesThatDripDoNotKeepAConnectionOpen(t *testing.T) {
 
 func TestTheErrorReachesAClientThatIsStillSending(t *testing.T) {
 	defer netstage.SetMemoryPatience(10 * time.Millisecond)()
-	m := start(t, middleware.Options{ClientMemory: 1 << 20})
+	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}})
 	startPart(t, m, "a")
 	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, 20*time.Second, time.Millisecond)
 	b := m.Dial(t)
@@ -184,7 +185,7 @@ func TestTheErrorReachesAClientThatIsStillSending(t *testing.T) {
 }
 
 func TestADrainEndsForThoseWhoWaitForMemory(t *testing.T) {
-	m := start(t, middleware.Options{ClientMemory: 1 << 20, DrainTimeout: 100 * time.Millisecond})
+	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}, DrainTimeout: 100 * time.Millisecond})
 	for _, key := range []string{"a", "b", "c"} {
 		startPart(t, m, key)
 	}
@@ -195,7 +196,7 @@ func TestADrainEndsForThoseWhoWaitForMemory(t *testing.T) {
 
 func TestSlowReadersTogetherAreBounded(t *testing.T) {
 	const memory, slow = 8 << 20, 16
-	m := start(t, middleware.Options{Workers: 1, ClientMemory: memory})
+	m := start(t, middleware.Options{Workers: 1, ClientOptions: netstage.ClientOptions{ClientMemory: memory}})
 	c := m.Dial(t)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, setLargest("k")))
 	for range slow {

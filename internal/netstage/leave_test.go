@@ -13,10 +13,11 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/worker"
 )
 
 func TestAClientThatClosesItsHalfGetsTheRepliesToALongPipeline(t *testing.T) {
-	m := start(t, middleware.Options{Workers: 2, Depth: 4})
+	m := start(t, middleware.Options{Workers: 2, RequestOptions: worker.RequestOptions{Depth: 4}})
 	value := strings.Repeat("v", 50_000)
 	c := m.Dial(t)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set k 0 0 %d\r\n%s\r\n", len(value), value)))
@@ -69,7 +70,7 @@ var departures = map[string]func(c *mctest.Client, rnd *rand.Rand){
 
 func TestClientsThatLeaveInTheMiddleLeaveNothingBehind(t *testing.T) {
 	for name, o := range map[string]middleware.Options{
-		"shared":     {Workers: 2, Depth: 4},
+		"shared":     {Workers: 2, RequestOptions: worker.RequestOptions{Depth: 4}},
 		"per server": {Pool: middleware.PoolPerServer, Workers: 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/netstage"
 	"mcmw/internal/stats"
 )
 
@@ -70,7 +71,7 @@ func TestNoReplyIsLostWhenMcmwIsTheFirstToClose(t *testing.T) {
 }
 
 func TestARefusedClientReadsWhyEvenIfItSpeaksFirst(t *testing.T) {
-	m := start(t, middleware.Options{MaxConnections: 1})
+	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{MaxConnections: 1}})
 	c, r := connect(t, m)
 	ask(t, c, r, "version\r\n")
 	const clients = 50
@@ -97,7 +98,7 @@ func TestARefusedClientReadsWhyEvenIfItSpeaksFirst(t *testing.T) {
 
 // A client that neither reads its refusal nor closes is not waited for by the ones behind it.
 func TestRefusedClientsThatStayHoldUpNobody(t *testing.T) {
-	m := start(t, middleware.Options{MaxConnections: 1})
+	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{MaxConnections: 1}})
 	c, r := connect(t, m)
 	ask(t, c, r, "version\r\n")
 	const clients = 400

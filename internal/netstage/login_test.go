@@ -208,7 +208,7 @@ func TestChangedPasswordsHoldForNewLoginsAndNobodyIsCut(t *testing.T) {
 
 // An unauthenticated client that asks without end and reads nothing is closed like any slow client.
 func TestAnUnauthenticatedClientThatDoesNotReadIsClosed(t *testing.T) {
-	o := middleware.Options{WriteTimeout: 50 * time.Millisecond}
+	o := middleware.Options{ClientOptions: netstage.ClientOptions{WriteTimeout: 50 * time.Millisecond}}
 	o.Security.AuthFile = passwords(t, users)
 	m := start(t, o)
 	c := mctest.MustDial(t, m.Addr())

@@ -20,34 +20,41 @@ import (
 	"mcmw/internal/stats"
 )
 
-// Options are what a Stage needs; all fields are required, but for those whose zero value has a meaning.
-type Options struct {
-	Limits protocol.Limits // without zero fields
+// ClientOptions are what an operator sets about clients. A middleware's Options say what a zero field means.
+type ClientOptions struct {
 	// MaxConnections is how many clients may be connected; one more gets an error and is closed. 0: no limit.
 	MaxConnections int
-	// IdleTimeout is after how long a connection on which no request came is closed. 0: never.
+	// IdleTimeout is after how long without a request a client is closed. 0: never.
 	IdleTimeout time.Duration
-	// MinRate is how many bytes per second must come of a request that has begun, if it takes counted memory or IdleTimeout is over.
-	// 0: any number.
+	// MinRate is how many bytes per second a client must send of a request that takes counted memory, or more time than
+	// IdleTimeout. Below 1: any number.
 	MinRate int
-	// MaxOutput is how many bytes of replies may wait for a client that does not read; with more it is closed.
+	// MaxOutput is how many bytes of replies may wait for one client that does not read them; with more it is closed.
 	MaxOutput int
 	// WriteTimeout is how long such a client may take to read them.
 	WriteTimeout time.Duration
+	// ClientMemory bounds, over all clients, what requests larger than request.ReadSize take, bytes; and as much again what
+	// clients have not read of their replies.
+	ClientMemory int
+	// Shed answers a batch for which its queue has no room with errors, and does nothing of it. Otherwise its connection is
+	// not read any further until there is room.
+	Shed bool
+	// Limits bound what a client may send.
+	Limits protocol.Limits
+}
+
+// Options are what a Stage needs; all fields are required, but for those whose zero value has a meaning.
+type Options struct {
+	ClientOptions
 	// TLS is for the listeners that speak it; nil if none does.
 	TLS *tls.Config
 	// HandshakeTimeout is how long a client may take to make a TLS session.
 	HandshakeTimeout time.Duration
 	// Allow says whether a client that gives this name and password is served; nil: all are, and give none.
 	Allow func(user, password []byte) bool
-	// Shed answers what the queue has no room for with errors instead of waiting.
-	Shed bool
-	// Memory bounds, over all connections, what requests larger than request.ReadSize take, bytes; and as much again what slow
-	// clients have not read.
-	Memory int
-	Queue  *queue.Entrance
-	Net    *stats.Net
-	Log    *slog.Logger
+	Queue *queue.Entrance
+	Net   *stats.Net
+	Log   *slog.Logger
 }
 
 // Stage owns the client connections.
@@ -74,7 +81,7 @@ type Stage struct {
 // New returns a Stage without connections.
 func New(o Options) *Stage {
 	s := &Stage{
-		options: o, input: budget.New(int64(o.Memory)), output: budget.New(int64(o.Memory)), cut: make(chan struct{}),
+		options: o, input: budget.New(int64(o.ClientMemory)), output: budget.New(int64(o.ClientMemory)), cut: make(chan struct{}),
 		closing: make(chan struct{}), throttle: newThrottle(),
 		conns: make(map[*conn]struct{}), refusing: make(map[*conn]struct{}),
 		loginFailures: o.Net.Counter("login_failures_total", "Wrong names and passwords that clients gave."),
@@ -83,7 +90,7 @@ func New(o Options) *Stage {
 	return s
 }
 
-// memory returns what large requests, and replies that slow clients have not read, take of Options.Memory, bytes.
+// memory returns what large requests, and replies that slow clients have not read, take of Options.ClientMemory, bytes.
 func (s *Stage) memory() (requests, replies int64) { return s.input.Used(), s.output.Used() }
 
 // Pauses after a failed accept: file descriptors that ran out come back when other connections end.

@@ -14,8 +14,10 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/netstage"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
+	"mcmw/internal/worker"
 )
 
 func start(t *testing.T, o middleware.Options) *mwtest.MW {
@@ -50,7 +52,7 @@ func closed(m *mwtest.MW, reason stats.CloseReason) uint64 {
 }
 
 func TestOneClientTooManyIsToldSoAndTheOthersGoOn(t *testing.T) {
-	m := start(t, middleware.Options{MaxConnections: 2})
+	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{MaxConnections: 2}})
 	first, firstReader := connect(t, m)
 	second, secondReader := connect(t, m)
 	ask(t, first, firstReader, "version\r\n")
@@ -71,7 +73,7 @@ func TestOneClientTooManyIsToldSoAndTheOthersGoOn(t *testing.T) {
 }
 
 func TestAnIdleClientIsClosed(t *testing.T) {
-	m := start(t, middleware.Options{IdleTimeout: 50 * time.Millisecond})
+	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{IdleTimeout: 50 * time.Millisecond}})
 	c, r := connect(t, m)
 	ask(t, c, r, "version\r\n")
 	_, err := r.ReadByte()
@@ -81,8 +83,8 @@ func TestAnIdleClientIsClosed(t *testing.T) {
 
 func TestAClientThatDoesNotReadIsClosedAndHoldsUpNobody(t *testing.T) {
 	for name, o := range map[string]middleware.Options{
-		"more unread than allowed": {Workers: 1, MaxOutput: 1 << 20},
-		"unread for too long":      {Workers: 1, WriteTimeout: 50 * time.Millisecond},
+		"more unread than allowed": {Workers: 1, ClientOptions: netstage.ClientOptions{MaxOutput: 1 << 20}},
+		"unread for too long":      {Workers: 1, ClientOptions: netstage.ClientOptions{WriteTimeout: 50 * time.Millisecond}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := start(t, o)
@@ -101,7 +103,7 @@ func TestAClientThatDoesNotReadIsClosedAndHoldsUpNobody(t *testing.T) {
 }
 
 func TestASlowClientThatReadsInTheEndGetsEverything(t *testing.T) {
-	m := start(t, middleware.Options{Workers: 1, Depth: 4})
+	m := start(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 4}})
 	c, r := connect(t, m)
 	value := strings.Repeat("x", 1<<20-200)
 	assert.Equal(t, "STORED\r\n", ask(t, c, r, "set k 0 0 1048376\r\n"+value+"\r\n"))

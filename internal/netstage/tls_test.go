@@ -15,8 +15,10 @@ import (
 
 	"mcmw/internal/mctest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/netstage"
 	"mcmw/internal/secret"
 	"mcmw/internal/stats"
+	"mcmw/internal/worker"
 )
 
 // withTLS returns o with TLS, and the configuration of a client.
@@ -129,7 +131,7 @@ func TestAHalfClosedSessionGetsItsReplies(t *testing.T) {
 }
 
 func TestASlowClientOfASessionHoldsUpNobodyAndGetsEverything(t *testing.T) {
-	o, client := withTLS(t, middleware.Options{Workers: 1, Depth: 4})
+	o, client := withTLS(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 4}})
 	m := start(t, o)
 	c := mctest.MustDialTLS(t, m.Addr(), client)
 	value := strings.Repeat("x", 1<<20-200)
@@ -147,7 +149,7 @@ func TestASlowClientOfASessionHoldsUpNobodyAndGetsEverything(t *testing.T) {
 }
 
 func TestASessionThatReadsNothingIsClosed(t *testing.T) {
-	o, client := withTLS(t, middleware.Options{Workers: 1, MaxOutput: 1 << 20})
+	o, client := withTLS(t, middleware.Options{Workers: 1, ClientOptions: netstage.ClientOptions{MaxOutput: 1 << 20}})
 	m := start(t, o)
 	c := mctest.MustDialTLS(t, m.Addr(), client)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 524288\r\n"+strings.Repeat("x", 1<<19)+"\r\n"))
@@ -178,7 +180,7 @@ func TestDrainingServesWhatSessionsHaveSentAndWaitsForNoHandshake(t *testing.T) 
 }
 
 func TestARefusedSessionIsClosedWithoutAHandshake(t *testing.T) {
-	o, client := withTLS(t, middleware.Options{MaxConnections: 1})
+	o, client := withTLS(t, middleware.Options{ClientOptions: netstage.ClientOptions{MaxConnections: 1}})
 	m := start(t, o)
 	c := mctest.MustDialTLS(t, m.Addr(), client)
 	require.Contains(t, c.MustDo(t, "version\r\n"), "VERSION")

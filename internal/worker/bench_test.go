@@ -20,6 +20,7 @@ import (
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // benchConnections is the number of clients of the closed loops: each sends when its last reply has come.
@@ -31,7 +32,7 @@ var benchPools = []struct {
 	options middleware.Options
 }{
 	{"shared", middleware.Options{}},
-	{"shared,workers=64,depth=1", middleware.Options{Workers: 64, Depth: 1}},
+	{"shared,workers=64,depth=1", middleware.Options{Workers: 64, RequestOptions: worker.RequestOptions{Depth: 1}}},
 	{"per-server", middleware.Options{Pool: middleware.PoolPerServer}},
 }
 

@@ -14,6 +14,7 @@ import (
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/replica"
+	"mcmw/internal/worker"
 )
 
 // awaitState waits until server i of m is in state.
@@ -35,7 +36,7 @@ func store(c *client, key, value string) {
 }
 
 func TestKillingAReplicaFailsNoRead(t *testing.T) {
-	m, servers := replicas(t, 3, middleware.Options{Sharded: true, Ack: replica.AckAny})
+	m, servers := replicas(t, 3, middleware.Options{RequestOptions: worker.RequestOptions{Sharded: true, Ack: replica.AckAny}})
 	c := dial(t, m.Addrs()[0].String())
 	for i := range 100 {
 		c.ask(fmt.Sprintf("set key%d 0 0 1\r\nx\r\n", i), 1)
@@ -54,7 +55,7 @@ func TestKillingAReplicaFailsNoRead(t *testing.T) {
 }
 
 func TestAReadIsTriedOnEveryReplicaThatIsLeft(t *testing.T) {
-	m, servers := replicas(t, 3, middleware.Options{Workers: 1, FailureLimit: 1_000_000})
+	m, servers := replicas(t, 3, middleware.Options{Workers: 1, ServerOptions: backend.ServerOptions{FailureLimit: 1_000_000}})
 	c := dial(t, m.Addrs()[0].String())
 	for i := range 10 {
 		c.ask("set key%d 0 0 1\r\nx\r\n", 1, i)
@@ -69,7 +70,7 @@ func TestAReadIsTriedOnEveryReplicaThatIsLeft(t *testing.T) {
 func TestAWriteThatAReplicaMissedIsAnsweredByAckAndTheReplicaNamed(t *testing.T) {
 	for ack, want := range map[replica.Ack]string{replica.AckAll: "SERVER_ERROR ", replica.AckQuorum: "STORED\r\n", replica.AckAny: "STORED\r\n"} {
 		t.Run(ack.String(), func(t *testing.T) {
-			m, servers := replicas(t, 3, middleware.Options{Ack: ack})
+			m, servers := replicas(t, 3, middleware.Options{RequestOptions: worker.RequestOptions{Ack: ack}})
 			c := dial(t, m.Addrs()[0].String())
 			servers[2].Stop()
 			for i := range 10 {
@@ -91,8 +92,8 @@ func TestAServerServesNothingThatItMissed(t *testing.T) {
 		flushed bool
 	}{
 		"frozen, its missed keys are deleted": {middleware.Options{}, func(s *mctest.Server) func() { s.Freeze(); return s.Thaw }, false},
-		"frozen, more missed than remembered": {middleware.Options{MissedMemory: 200}, func(s *mctest.Server) func() { s.Freeze(); return s.Thaw }, true},
-		"frozen, to be flushed":               {middleware.Options{Rejoin: backend.RejoinFlush}, func(s *mctest.Server) func() { s.Freeze(); return s.Thaw }, true},
+		"frozen, more missed than remembered": {middleware.Options{ServerOptions: backend.ServerOptions{MissedMemory: 200}}, func(s *mctest.Server) func() { s.Freeze(); return s.Thaw }, true},
+		"frozen, to be flushed":               {middleware.Options{ServerOptions: backend.ServerOptions{Rejoin: backend.RejoinFlush}}, func(s *mctest.Server) func() { s.Freeze(); return s.Thaw }, true},
 		"restarted":                           {middleware.Options{}, func(s *mctest.Server) func() { s.Stop(); return s.Start }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +134,7 @@ func TestAServerServesNothingThatItMissed(t *testing.T) {
 }
 
 func TestAServerThatIsDownFailsAtOnce(t *testing.T) {
-	m, servers := replicas(t, 1, middleware.Options{Timeout: 100 * time.Millisecond, ConnectTimeout: 100 * time.Millisecond})
+	m, servers := replicas(t, 1, middleware.Options{RequestOptions: worker.RequestOptions{Timeout: 100 * time.Millisecond}, ServerOptions: backend.ServerOptions{ConnectTimeout: 100 * time.Millisecond}})
 	c := dial(t, m.Addrs()[0].String())
 	servers[0].Freeze()
 	for m.Stats().Snapshot().Servers[0].Health.State != backend.Down.String() {
@@ -149,7 +150,7 @@ func TestAServerThatIsDownFailsAtOnce(t *testing.T) {
 }
 
 func TestAReadThatNoServerAnswersIsAMissIfAskedFor(t *testing.T) {
-	m, servers := replicas(t, 2, middleware.Options{GetErrorMiss: true})
+	m, servers := replicas(t, 2, middleware.Options{RequestOptions: worker.RequestOptions{GetErrorMiss: true}})
 	c := dial(t, m.Addrs()[0].String())
 	c.ask("set k 0 0 1\r\nx\r\n", 1)
 	servers[0].Stop()

@@ -18,6 +18,7 @@ import (
 	"mcmw/internal/middleware"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // client is a connection that sends a line (and data) and reads reply lines.
@@ -98,7 +99,7 @@ func TestReplicasThatDisagreeAreRepairedByDeletion(t *testing.T) {
 	} {
 		for _, ack := range []replica.Ack{replica.AckAll, replica.AckAny} {
 			t.Run(tc.name+", ack "+ack.String(), func(t *testing.T) {
-				m, servers := replicas(t, 3, middleware.Options{Ack: ack})
+				m, servers := replicas(t, 3, middleware.Options{RequestOptions: worker.RequestOptions{Ack: ack}})
 				c := dial(t, m.Addrs()[0].String())
 				require.Equal(t, "STORED\r\n", c.ask("set k 0 0 1\r\n5\r\n", 1))
 				dial(t, servers[0].Addr()).ask(tc.before, 1)
@@ -199,10 +200,10 @@ func testMetaOverReplicas(t *testing.T, o middleware.Options) {
 
 func TestConcurrentWritesOfOneKeyLeaveAllReplicasEqual(t *testing.T) {
 	for name, o := range map[string]middleware.Options{
-		"shared, depth 1":      {Workers: 8, Depth: 1},
-		"shared, depth 32":     {Workers: 8, Depth: 32},
-		"per server, depth 1":  {Workers: 2, Depth: 1, Pool: middleware.PoolPerServer},
-		"per server, depth 32": {Workers: 2, Depth: 32, Pool: middleware.PoolPerServer},
+		"shared, depth 1":      {Workers: 8, RequestOptions: worker.RequestOptions{Depth: 1}},
+		"shared, depth 32":     {Workers: 8, RequestOptions: worker.RequestOptions{Depth: 32}},
+		"per server, depth 1":  {Workers: 2, RequestOptions: worker.RequestOptions{Depth: 1}, Pool: middleware.PoolPerServer},
+		"per server, depth 32": {Workers: 2, RequestOptions: worker.RequestOptions{Depth: 32}, Pool: middleware.PoolPerServer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, servers := replicas(t, 3, o)
@@ -272,7 +273,7 @@ func testReadModifyWrite(t *testing.T, o middleware.Options) {
 // memcached drops the replies to what came before a retrieval that it refuses for a long key; behind the middleware these
 // belong to other clients.
 func TestARefusedRetrievalCostsNobodyElseAReply(t *testing.T) {
-	m, _ := replicas(t, 1, middleware.Options{Workers: 1, Depth: 64})
+	m, _ := replicas(t, 1, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 64}})
 	long := strings.Repeat("k", 251)
 	var wg sync.WaitGroup
 	for i := range 16 {
@@ -295,7 +296,7 @@ func TestARefusedRetrievalCostsNobodyElseAReply(t *testing.T) {
 
 func TestReadsOfAKeyInOneBatchNeverGoBackInTime(t *testing.T) {
 	// Two copies on three servers, which are suspect as soon as they are busy: reads are asked again of others all the time.
-	o := middleware.Options{Workers: 2, Depth: 2, StallAfter: 50 * time.Microsecond, Timeout: time.Minute}
+	o := middleware.Options{Workers: 2, RequestOptions: worker.RequestOptions{Depth: 2, StallAfter: 50 * time.Microsecond, Timeout: time.Minute}}
 	o.Placement = route.Options{Replicas: 2, Read: route.ReadRoundRobin}
 	m, servers := replicas(t, 3, o)
 	other, counter := keysOf(t, o, m, servers, 0, 1)[0], keysOf(t, o, m, servers, 1, 1)[0]

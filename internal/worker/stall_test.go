@@ -9,11 +9,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // keysOf returns n keys whose first server is server s of m.
@@ -36,8 +38,8 @@ func keysOf(t *testing.T, o middleware.Options, m *mwtest.MW, servers []*mctest.
 
 // arrangements are the pools in which a stalled server must not hold up others.
 var arrangements = map[string]middleware.Options{
-	"one worker":             {Workers: 1, Depth: 8},
-	"synchronous workers":    {Workers: 3, Depth: 1},
+	"one worker":             {Workers: 1, RequestOptions: worker.RequestOptions{Depth: 8}},
+	"synchronous workers":    {Workers: 3, RequestOptions: worker.RequestOptions{Depth: 1}},
 	"a pool for each server": {Pool: middleware.PoolPerServer, Workers: 1},
 }
 
@@ -131,7 +133,7 @@ func TestAStalledReplicaHoldsUpItsWritesAlone(t *testing.T) {
 }
 
 func TestWhatNeedsAStalledServerIsAnsweredAtItsDeadlineAndThenAtOnce(t *testing.T) {
-	o := middleware.Options{Workers: 2, Timeout: 200 * time.Millisecond, StallAfter: 20 * time.Millisecond, ConnectTimeout: 200 * time.Millisecond}
+	o := middleware.Options{Workers: 2, RequestOptions: worker.RequestOptions{Timeout: 200 * time.Millisecond, StallAfter: 20 * time.Millisecond}, ServerOptions: backend.ServerOptions{ConnectTimeout: 200 * time.Millisecond}}
 	o.Placement.Replicas = 1
 	m, servers := replicas(t, 2, o)
 	keys := keysOf(t, o, m, servers, 1, 30)

@@ -24,18 +24,32 @@ import (
 	"mcmw/internal/wire"
 )
 
+// RequestOptions are what an operator sets about how requests are served. A middleware's Options say what a zero field means.
+type RequestOptions struct {
+	// Ack says how many replicas of a key must have given an answer to a write for it to be the client's.
+	Ack replica.Ack
+	// Sharded splits a multi-get over all servers that hold its keys.
+	Sharded bool
+	// Depth is how many waiting requests a worker takes at a time and pipelines to its servers; 1 is the synchronous
+	// worker: one request in service.
+	Depth int
+	// Timeout is how long a request may take when servers do not answer. A read that can be answered by several servers is
+	// tried on a second after half of it.
+	Timeout time.Duration
+	// StallAfter is how long a server may owe a reply before requests that don't need it stop waiting for it: it is suspect
+	// until it answers. 0: never.
+	StallAfter time.Duration
+	// GetErrorMiss answers a read that no server could answer with a miss instead of an error.
+	GetErrorMiss bool
+}
+
 // Options are what the workers of a pool share; all fields are required.
 type Options struct {
+	RequestOptions
 	Lanes   *queue.Lanes
 	Router  *route.Router
 	Locks   *keylock.Table
-	Ack     replica.Ack
 	Servers []*backend.Server // in the router's order
-	Sharded bool              // split multi-gets over all servers that hold their keys
-	Depth   int               // requests a worker takes at a time
-	Timeout time.Duration     // of a request: see Worker.end
-	// StallAfter is how long a server may owe a reply before who can goes another way; 0: as long as Timeout.
-	StallAfter time.Duration
 	// Entrance is told when a batch leaves the lanes.
 	Entrance *queue.Entrance
 	// Active bounds how many workers serve the lane at a time; nil for a patient worker.
@@ -47,8 +61,6 @@ type Options struct {
 	// Previous are the placements before this one, the servers in their routers' order, nil where they are gone: such a server may
 	// hold old values of keys that live elsewhere now, and must be told of their writes.
 	Previous []Placement
-	// GetErrorMiss: a read that no server could answer is a miss rather than an error.
-	GetErrorMiss bool
 	// StatsText writes the middleware's own statistics, as `stats` answers them.
 	StatsText func(dst []byte) []byte
 	Log       *slog.Logger

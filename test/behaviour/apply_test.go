@@ -17,6 +17,7 @@ import (
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // counting are clients that write rising numbers to keys of their own and read them, without a pause, until they are told
@@ -96,7 +97,7 @@ func TestServersComeGoAndAreRenamedAndReweightedUnderLoadWithoutAnError(t *testi
 		"each key on one":     {Placement: route.Options{Replicas: 1}},
 		"each key on two":     {Placement: route.Options{Replicas: 2}},
 		"a pool for each":     {Placement: route.Options{Replicas: 2}, Pool: middleware.PoolPerServer},
-		"synchronous workers": {Depth: 1, Workers: 8},
+		"synchronous workers": {RequestOptions: worker.RequestOptions{Depth: 1}, Workers: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -141,7 +142,7 @@ func TestServersComeGoAndAreRenamedAndReweightedUnderLoadWithoutAnError(t *testi
 func TestAServerWithAnotherAddressIsUsedThereAndServesNothingItHeld(t *testing.T) {
 	servers := mctest.StartMemcacheds(t, 3)
 	o := middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(servers[:2]...), Placement: route.Options{Replicas: 1}, StallAfter: -1,
+		Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(servers[:2]...), Placement: route.Options{Replicas: 1}, RequestOptions: worker.RequestOptions{StallAfter: -1},
 	}
 	m := mwtest.Start(t, o)
 	c := m.Dial(t)

@@ -11,6 +11,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/worker"
 )
 
 // referenceArgs make memcached behave the same in every run: one thread; memory for everything that scripts store; and no
@@ -115,7 +116,7 @@ func testRepliesEqual(t *testing.T, start func(testing.TB, ...string) *mctest.Se
 			t.Parallel()
 			m := mwtest.Start(t, middleware.Options{
 				Listen:  []string{"127.0.0.1:0", "unix:" + filepath.Join(t.TempDir(), "mcmw")},
-				Servers: mwtest.Servers(start(t, referenceArgs...)), Workers: s.workers, Depth: s.depth, Sharded: s.sharded,
+				Servers: mwtest.Servers(start(t, referenceArgs...)), Workers: s.workers, RequestOptions: worker.RequestOptions{Depth: s.depth, Sharded: s.sharded},
 			})
 			p := &pair{
 				direct: &target{addr: start(t, referenceArgs...).Addr(), patience: patience},

@@ -17,6 +17,7 @@ import (
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // A crowd is clients that all write the same key at the same moment, then the next key.
@@ -51,7 +52,7 @@ func arrangements() []arrangement {
 				}
 				list = append(list, arrangement{
 					name:     fmt.Sprintf("%s, depth %d, replicas %d of 3", name, depth, replicas),
-					options:  middleware.Options{Workers: workers, Depth: depth, Pool: pool},
+					options:  middleware.Options{Workers: workers, RequestOptions: worker.RequestOptions{Depth: depth}, Pool: pool},
 					replicas: replicas,
 				})
 			}
@@ -59,7 +60,7 @@ func arrangements() []arrangement {
 	}
 	return append(list, arrangement{
 		name:     "suspects, depth 32, replicas 3 of 3",
-		options:  middleware.Options{Workers: 8, StallAfter: hasty, Timeout: mctest.Patience},
+		options:  middleware.Options{Workers: 8, RequestOptions: worker.RequestOptions{StallAfter: hasty, Timeout: mctest.Patience}},
 		replicas: 3,
 	})
 }

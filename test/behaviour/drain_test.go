@@ -15,6 +15,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/worker"
 )
 
 // heldUp is a middleware that is draining and can't end, because a server owes it replies.
@@ -92,8 +93,8 @@ func forEachPool(t *testing.T, test func(t *testing.T, o middleware.Options)) {
 		name string
 		middleware.Options
 	}{
-		{"2 workers, depth 32", middleware.Options{Workers: 2, Depth: 32}},
-		{"1 worker, depth 1, queue 1", middleware.Options{Workers: 1, Depth: 1, Queue: 1}},
+		{"2 workers, depth 32", middleware.Options{Workers: 2, RequestOptions: worker.RequestOptions{Depth: 32}}},
+		{"1 worker, depth 1, queue 1", middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 1}, Queue: 1}},
 		{"pool per-server", middleware.Options{Pool: middleware.PoolPerServer, Workers: 2}},
 	} {
 		t.Run(o.name, func(t *testing.T) {

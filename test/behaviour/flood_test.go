@@ -12,9 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/netstage"
 )
 
 // dialers is how many goroutines of a test connect at the same time.
@@ -148,7 +150,7 @@ func TestAFloodOfConnectionsDoesNotTakeTheProcessDown(t *testing.T) {
 
 func TestAFloodAboveTheMostConnectionsIsRefused(t *testing.T) {
 	const most, flood = 100, 5_000
-	child := startChild(t, middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t)), Workers: 2, MaxConnections: most})
+	child := startChild(t, middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t)), Workers: 2, ClientOptions: netstage.ClientOptions{MaxConnections: most}})
 	addr := child.addrs[0]
 	observer := mctest.MustDial(t, addr)
 	stop := bystander(t, addr)
@@ -177,7 +179,7 @@ func TestAFloodLeavesTheFilesThatTheServersNeed(t *testing.T) {
 	const files, flood = 400, 500
 	server := mctest.StartMemcached(t)
 	limited := exec.Command("bash", "-c", fmt.Sprintf("ulimit -n %d && exec %q", files, os.Args[0]))
-	child := startChildBy(t, limited, middleware.Options{Servers: mwtest.Servers(server), Workers: 2, FailureLimit: 1000})
+	child := startChildBy(t, limited, middleware.Options{Servers: mwtest.Servers(server), Workers: 2, ServerOptions: backend.ServerOptions{FailureLimit: 1000}})
 	addr := child.addrs[0]
 	observer := mctest.MustDial(t, addr)
 	require.Equal(t, "END\r\n", observer.MustDo(t, "get absent\r\n"))

@@ -8,9 +8,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/worker"
 )
 
 // A server that sends without end, whatever it was asked: the request fails in its time, and what was sent takes no memory.
@@ -42,7 +44,7 @@ func TestAReplyWithoutEndTakesBoundedMemory(t *testing.T) {
 				}
 				p.Flood(c.repeated)
 			})
-			child := startChild(t, middleware.Options{Servers: mwtest.Named(server.Addr()), Timeout: time.Second, FailureLimit: 1})
+			child := startChild(t, middleware.Options{Servers: mwtest.Named(server.Addr()), RequestOptions: worker.RequestOptions{Timeout: time.Second}, ServerOptions: backend.ServerOptions{FailureLimit: 1}})
 			client := mctest.MustDial(t, child.addrs[0])
 			before := child.memory(t)
 			assert.Contains(t, client.MustDo(t, c.request), "SERVER_ERROR ")

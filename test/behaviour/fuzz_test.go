@@ -12,12 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
+	"mcmw/internal/worker"
 )
 
 // fuzzWorkers is the number of workers of the middlewares that are fuzzed. Idle workers take from the queue in turn, so a client
@@ -35,9 +37,9 @@ func FuzzConnection(f *testing.F) {
 	var targets []*mwtest.MW
 	for _, placement := range []route.Options{{}, {Replicas: 1}} {
 		targets = append(targets, mwtest.Start(f, middleware.Options{
-			Servers: mwtest.Servers(servers...), Placement: placement, Sharded: true, Workers: fuzzWorkers, Depth: 4,
+			Servers: mwtest.Servers(servers...), Placement: placement, RequestOptions: worker.RequestOptions{Sharded: true, Depth: 4, Timeout: mctest.Patience}, Workers: fuzzWorkers,
 			// Nothing here is about time.
-			Timeout: mctest.Patience, ConnectTimeout: mctest.Patience,
+			ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience},
 		}))
 	}
 	for _, seed := range []string{

@@ -17,6 +17,7 @@ import (
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // historyKeys is the number of keys of a history; few, so that clients meet.
@@ -401,15 +402,13 @@ func testLinearizable(t *testing.T, batch int) {
 	histories := 0
 	rapid.Check(t, func(r *rapid.T) {
 		o := middleware.Options{
-			Servers:   b.servers,
-			Placement: route.Options{Read: route.ReadRoundRobin, Replicas: rapid.IntRange(2, 3).Draw(r, "replicas")},
-			Sharded:   rapid.Bool().Draw(r, "sharded"),
-			Pool:      rapid.SampledFrom([]middleware.Pool{middleware.PoolShared, middleware.PoolPerServer}).Draw(r, "pool"),
-			Workers:   rapid.IntRange(1, 8).Draw(r, "workers"),
-			Depth:     rapid.SampledFrom([]int{1, 2, 32}).Draw(r, "depth"),
+			Servers:        b.servers,
+			Placement:      route.Options{Read: route.ReadRoundRobin, Replicas: rapid.IntRange(2, 3).Draw(r, "replicas")},
+			RequestOptions: worker.RequestOptions{Sharded: rapid.Bool().Draw(r, "sharded"), Depth: rapid.SampledFrom([]int{1, 2, 32}).Draw(r, "depth"), StallAfter: rapid.SampledFrom([]time.Duration{middleware.DefaultStallAfter, hasty / 4}).Draw(r, "stall after"), Timeout: mctest.Patience},
+			Pool:           rapid.SampledFrom([]middleware.Pool{middleware.PoolShared, middleware.PoolPerServer}).Draw(r, "pool"),
+			Workers:        rapid.IntRange(1, 8).Draw(r, "workers"),
 			// The second makes suspects of servers that are merely busy.
-			StallAfter: rapid.SampledFrom([]time.Duration{middleware.DefaultStallAfter, hasty / 4}).Draw(r, "stall after"),
-			Timeout:    mctest.Patience,
+
 		}
 		batches := rapid.SliceOfN(rapid.SliceOfN(rapid.SliceOfN(requests(), 1, batch), 1, 6), 2, 4).Draw(r, "clients")
 		router, err := route.New(o.Servers, o.Placement)

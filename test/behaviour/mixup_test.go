@@ -17,6 +17,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/worker"
 )
 
 const (
@@ -298,7 +299,7 @@ func TestNoReplyHoldsAnotherKeysBytesWhileServersBreakOff(t *testing.T) {
 	seed := mctest.Seed(t)
 	for _, p := range topologies[:4] {
 		t.Run(p.name, func(t *testing.T) {
-			o, servers := p.options(t, middleware.Options{Workers: 8, Timeout: 100 * time.Millisecond})
+			o, servers := p.options(t, middleware.Options{Workers: 8, RequestOptions: worker.RequestOptions{Timeout: 100 * time.Millisecond}})
 			proxies := make([]*mctest.Proxy, len(servers))
 			for i, s := range servers {
 				proxies[i] = mctest.StartProxy(t, s.Addr())

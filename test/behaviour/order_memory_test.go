@@ -16,6 +16,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/worker"
 )
 
 // memoryUse is what this process uses, bytes.
@@ -87,7 +88,7 @@ func TestMemoryStaysFlatOverManyRequests(t *testing.T) {
 	const connections = 4
 	servers := mctest.StartMemcacheds(t, 3, "-t", "1")
 	m := mwtest.Start(t, middleware.Options{
-		Servers: mwtest.Servers(servers...), Sharded: true, Depth: 2 * memoryPipeline, Timeout: mctest.Patience,
+		Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{Sharded: true, Depth: 2 * memoryPipeline, Timeout: mctest.Patience},
 	})
 
 	// Mostly reads, which are cheaper, and of the writes those that need the servers' replies to be compared.

@@ -12,10 +12,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // Sizes of the order test.
@@ -153,10 +155,10 @@ type orderRun struct {
 
 func startOrderRun(t *testing.T, c orderCase, servers []*mctest.Server, number int, seed uint64) *orderRun {
 	r := &orderRun{orderCase: c, servers: servers, prefix: strconv.Itoa(number), options: middleware.Options{
-		Pool: c.pool, Servers: mwtest.Servers(servers...), Sharded: c.sharded, Workers: c.workers, Depth: c.depth,
+		Pool: c.pool, Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{Sharded: c.sharded, Depth: c.depth, Timeout: mctest.Patience, StallAfter: c.stallAfter}, Workers: c.workers,
 		Placement: route.Options{Replicas: c.replicas, Read: c.read},
 		// A busy machine is no failure.
-		Timeout: mctest.Patience, ConnectTimeout: mctest.Patience, StallAfter: c.stallAfter,
+		ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience},
 	}}
 	r.m = mwtest.Start(t, r.options)
 	for i := range r.shared.values {

@@ -19,6 +19,8 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/netstage"
+	"mcmw/internal/worker"
 )
 
 const shedLine = "SERVER_ERROR overloaded: the queue is full, nothing was done"
@@ -244,8 +246,7 @@ func TestOverloadTakesBoundedMemoryAndEveryReplyIsRight(t *testing.T) {
 	for _, shed := range []bool{false, true} {
 		t.Run(map[bool]string{false: "block", true: "shed"}[shed], func(t *testing.T) {
 			child := startChild(t, middleware.Options{
-				Servers: mwtest.Named(startFar(t, 2*time.Millisecond)), Workers: 2, Depth: 1, Queue: 32, Shed: shed,
-				ClientMemory: clientMemory,
+				Servers: mwtest.Named(startFar(t, 2*time.Millisecond)), Workers: 2, RequestOptions: worker.RequestOptions{Depth: 1}, Queue: 32, ClientOptions: netstage.ClientOptions{Shed: shed, ClientMemory: clientMemory},
 			})
 			addr := child.addrs[0]
 			before := child.memory(t)
@@ -328,7 +329,7 @@ func TestManyClientsWithLargeValuesTakeBoundedMemory(t *testing.T) {
 	)
 	server := mctest.StartMemcached(t, "-m", "64")
 	child := startChild(t, middleware.Options{
-		Servers: mwtest.Servers(server), Workers: 1, Depth: 1, Queue: 1024, ClientMemory: clientMemory,
+		Servers: mwtest.Servers(server), Workers: 1, RequestOptions: worker.RequestOptions{Depth: 1}, Queue: 1024, ClientOptions: netstage.ClientOptions{ClientMemory: clientMemory},
 	})
 	before := child.memory(t)
 	server.Freeze()

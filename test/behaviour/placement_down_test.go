@@ -15,6 +15,7 @@ import (
 	"mcmw/internal/middleware"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // faulty is a middleware whose server 2 is reached through a proxy that can do harm.
@@ -79,7 +80,7 @@ func forEachFault(t *testing.T, test func(t *testing.T, m *faulty, f fault)) {
 					f.mend = inject(mctest.Fault{})
 				}
 				test(t, startFaulty(t, middleware.Options{
-					Workers: 2, Pool: pool, Timeout: f.timeout, Placement: route.Options{Replicas: 1},
+					Workers: 2, Pool: pool, RequestOptions: worker.RequestOptions{Timeout: f.timeout}, Placement: route.Options{Replicas: 1},
 				}), f)
 			})
 		}
@@ -210,7 +211,7 @@ func TestAWriteWithOneOfThreeReplicasGoneIsAnsweredByTheAckMode(t *testing.T) {
 	}{{replica.AckAll, false}, {replica.AckQuorum, true}, {replica.AckAny, true}} {
 		t.Run("ack "+tc.ack.String(), func(t *testing.T) {
 			t.Parallel()
-			m := startFaulty(t, middleware.Options{Workers: 2, Ack: tc.ack})
+			m := startFaulty(t, middleware.Options{Workers: 2, RequestOptions: worker.RequestOptions{Ack: tc.ack}})
 			c := m.Dial(t)
 			m.servers[broken].Stop()
 			keys := numbered(20)

@@ -15,6 +15,7 @@ import (
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // placed is a running middleware of which the test knows where every key belongs.
@@ -248,7 +249,7 @@ func TestLeastBusyReadsAvoidAServerThatOwesReplies(t *testing.T) {
 		addrs = append(addrs, proxies[len(proxies)-1].Addr())
 	}
 	m := &placed{servers: servers, MW: mwtest.Start(t, middleware.Options{
-		Servers: mwtest.Named(addrs...), Workers: 4, Timeout: mctest.Patience, Placement: route.Options{Read: route.ReadLeastBusy},
+		Servers: mwtest.Named(addrs...), Workers: 4, RequestOptions: worker.RequestOptions{Timeout: mctest.Patience}, Placement: route.Options{Read: route.ReadLeastBusy},
 	})}
 	proxies[1].Inject(mctest.Fault{Stall: true})
 	// Some get goes to the stalled server, because all are idle and they take turns.

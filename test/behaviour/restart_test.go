@@ -10,11 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // kill ends the middleware as kill -9 does.
@@ -65,8 +67,8 @@ func TestARestartForgetsNoWriteThatAServerMissed(t *testing.T) {
 					t.Parallel()
 					servers := mctest.StartMemcacheds(t, placed.servers)
 					o := middleware.Options{
-						Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: placed.replicas, Read: route.ReadRoundRobin}, Ack: replica.AckAny,
-						FailureLimit: 1,
+						Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: placed.replicas, Read: route.ReadRoundRobin}, RequestOptions: worker.RequestOptions{Ack: replica.AckAny},
+						ServerOptions: backend.ServerOptions{FailureLimit: 1},
 					}
 					m := startChild(t, o)
 					store(t, mctest.MustDial(t, m.addrs[0]), keys, "old")
@@ -147,7 +149,7 @@ func TestTheFirstStartFlushesNothing(t *testing.T) {
 		store(t, mctest.MustDial(t, s.Addr()), keys, "warm")
 	}
 	servers[2].Freeze()
-	o := middleware.Options{Servers: mwtest.Servers(servers...), ConnectTimeout: 200e6}
+	o := middleware.Options{Servers: mwtest.Servers(servers...), ServerOptions: backend.ServerOptions{ConnectTimeout: 200e6}}
 	m := startChild(t, o)
 	c := mctest.MustDial(t, m.addrs[0])
 	require.Equal(t, map[string]int{"warm": 90}, reads(t, c, keys, 3))
@@ -161,7 +163,7 @@ func TestTheFirstStartFlushesNothing(t *testing.T) {
 func TestAFlushByAClientTakesNothingAwayThatARestartHasToKnow(t *testing.T) {
 	servers := mctest.StartMemcacheds(t, 3)
 	keys := numbered(50)
-	o := middleware.Options{Servers: mwtest.Servers(servers...), Ack: replica.AckAny, FailureLimit: 1, ConnectTimeout: 200e6}
+	o := middleware.Options{Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{Ack: replica.AckAny}, ServerOptions: backend.ServerOptions{FailureLimit: 1, ConnectTimeout: 200e6}}
 	m := startChild(t, o)
 	store(t, mctest.MustDial(t, m.addrs[0]), keys, "old")
 	servers[1].Freeze()

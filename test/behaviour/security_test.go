@@ -18,6 +18,7 @@ import (
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/secret"
+	"mcmw/internal/worker"
 )
 
 func passwordFile(t *testing.T, text string) (path string) {
@@ -53,7 +54,7 @@ func secured(t *testing.T, n int, o middleware.Options) (*mwtest.MW, []*mctest.S
 
 // memcached before 1.6.39 goes to sleep over requests that share a TLS record with the end of a longer one.
 func TestNoServerSleepsOverPipelinedRequestsOfAnySize(t *testing.T) {
-	_, _, c := secured(t, 1, middleware.Options{Timeout: 2 * mctest.Patience})
+	_, _, c := secured(t, 1, middleware.Options{RequestOptions: worker.RequestOptions{Timeout: 2 * mctest.Patience}})
 	for _, size := range []int{10, 3_000, 9_000, 16_300, 20_000, 70_000} {
 		value := strings.Repeat("v", size)
 		var requests, want strings.Builder
@@ -81,7 +82,7 @@ func TestNoServerSleepsOverPipelinedRequestsOfAnySize(t *testing.T) {
 }
 
 func TestAMultiGetLongerThanATLSRecordIsAnswered(t *testing.T) {
-	_, _, c := secured(t, 1, middleware.Options{Timeout: 2 * mctest.Patience})
+	_, _, c := secured(t, 1, middleware.Options{RequestOptions: worker.RequestOptions{Timeout: 2 * mctest.Patience}})
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nv\r\n"))
 	for _, keys := range []int{300, 500, 1000, 5000} {
 		line := "get " + strings.Repeat(strings.Repeat("x", 60)+" ", keys) + "k\r\n"
@@ -94,7 +95,7 @@ func TestAMultiGetLongerThanATLSRecordIsAnswered(t *testing.T) {
 }
 
 func TestAServerWithTLSAndAPasswordIsUsedAgainAfterARestart(t *testing.T) {
-	m, servers, c := secured(t, 2, middleware.Options{FailureLimit: 1})
+	m, servers, c := secured(t, 2, middleware.Options{ServerOptions: backend.ServerOptions{FailureLimit: 1}})
 	servers[0].Stop()
 	require.Eventually(t, func() bool {
 		_, err := c.Do("set k 0 0 1\r\nv\r\n")

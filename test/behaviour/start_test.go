@@ -13,6 +13,7 @@ import (
 	"mcmw/internal/middleware"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // awaitReady waits until m is ready.
@@ -51,7 +52,7 @@ func TestAStartWithAServerAwayServesEveryKeyThatHasAHolder(t *testing.T) {
 				t.Parallel()
 				servers := mctest.StartMemcacheds(t, 3)
 				away.leave(servers[1])
-				m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(servers...), Ack: ack})
+				m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{Ack: ack}})
 				c := m.Dial(t)
 				reply := c.MustDo(t, "set k 0 0 1\r\nv\r\n")
 				if ack == replica.AckAll {
