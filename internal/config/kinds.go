@@ -31,6 +31,8 @@ type kind interface {
 	set(c *Config, v given) error
 	// get returns the value as it stands in the YAML file: an int, bool, string or []string.
 	get(c *Config) any
+	// schema returns a JSON schema of the values that set takes, as far as one can say it.
+	schema() map[string]any
 }
 
 // list is a kind of several values: set is called once for each, after reset. The others take exactly one.

@@ -70,5 +70,5 @@ func TestTheSchemaHasEveryOptionThatTheChartDoesNotMakeOfAnotherValue(t *testing
 	}
 	text, err := json.Marshal(properties["sharded"])
 	require.NoError(t, err)
-	require.Contains(t, string(text), `"type":["string","boolean"]`)
+	require.Contains(t, string(text), `"enum":[true,false,"true","false","yes","no","on","off"]`)
 }

@@ -88,11 +88,9 @@ func options() schema {
 		if slices.Contains(managed, o.Name) {
 			continue
 		}
-		types := []string{"string", "integer"}
-		if o.Default == "true" || o.Default == "false" {
-			types = []string{"string", "boolean"}
-		}
-		properties[o.Name] = schema{"type": types, "description": o.Help + "; accepted: " + o.Accepts() + "; default: " + o.Default}
+		s := schema(o.Schema())
+		s["description"] = o.Help + "; accepted: " + o.Accepts() + "; default: " + o.Default
+		properties[o.Name] = s
 	}
 	return closed(properties)
 }

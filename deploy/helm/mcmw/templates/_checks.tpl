@@ -12,6 +12,10 @@
 {{- if not (or $v.memcached.enabled $v.servers) -}}
 {{- fail "memcached.enabled is false and servers is empty: mcmw needs servers, such as servers={cache1:11211,cache2:11211}" -}}
 {{- end -}}
+{{- $replicas := get $v.config "replicas" | default "all" -}}
+{{- if and $v.memcached.enabled (ne (toString $replicas) "all") (gt (int $replicas) (int $v.memcached.replicas)) -}}
+{{- fail (printf "config.replicas is %d and there are %d servers (memcached.replicas): expected all, or 1 to %d" (int $replicas) (int $v.memcached.replicas) (int $v.memcached.replicas)) -}}
+{{- end -}}
 {{- if and (eq $v.kind "DaemonSet") (or $v.autoscaling.enabled $v.keda.enabled) -}}
 {{- fail "kind is DaemonSet, whose number of pods is that of the nodes: autoscaling.enabled and keda.enabled need kind=Deployment" -}}
 {{- end -}}

@@ -1,0 +1,56 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Schema returns a JSON schema of the option's values as they stand in a YAML file, for files that hold them, such as a chart's values. What
+// it lets pass may still be refused: a schema does not compare values of one unit with those of another.
+func (o *Option) Schema() map[string]any { return o.kind.schema() }
+
+// pattern matches a text that is one of alternatives, each a regular expression.
+func pattern(alternatives ...string) string { return "^(" + strings.Join(alternatives, "|") + ")$" }
+
+func (k count) schema() map[string]any {
+	s := map[string]any{"type": "integer", "minimum": k.min, "maximum": k.max}
+	if k.word != "" {
+		s["type"], s["pattern"] = []string{"integer", "string"}, pattern(k.word)
+	}
+	return s
+}
+
+func (k size) schema() map[string]any {
+	return map[string]any{
+		"type": []string{"integer", "string"}, "minimum": k.min, "maximum": k.max, "pattern": pattern("[0-9]+[kmgKMG]"),
+	}
+}
+
+func (k duration) schema() map[string]any {
+	return map[string]any{"type": "string", "pattern": pattern(`([0-9]+(\.[0-9]+)?(us|ms|s|m|h))+`)}
+}
+
+func (k toggle) schema() map[string]any {
+	values := []any{true, false}
+	for _, word := range toggleWords[:6] {
+		values = append(values, word)
+	}
+	return map[string]any{"enum": values}
+}
+
+func (k choice) schema() map[string]any {
+	return map[string]any{"type": "string", "enum": k.words}
+}
+
+func (k fraction) schema() map[string]any {
+	return map[string]any{"type": "string", "pattern": pattern("1/[1-9][0-9]*", regexp.QuoteMeta(fractionOff))}
+}
+
+func (k text) schema() map[string]any { return map[string]any{"type": "string"} }
+
+func (addresses) schema() map[string]any { return listSchema() }
+func (servers) schema() map[string]any   { return listSchema() }
+
+func listSchema() map[string]any {
+	return map[string]any{"type": []string{"array", "string"}, "items": map[string]any{"type": []string{"string", "object"}}}
+}

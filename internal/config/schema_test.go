@@ -1,0 +1,70 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// allows reports whether a value passes s, of which it knows the keywords that Schema uses.
+func allows(s map[string]any, value any) bool {
+	if values, ok := s["enum"].([]any); ok {
+		return slices.Contains(values, value)
+	}
+	types, ok := s["type"].([]string)
+	if !ok {
+		types = []string{s["type"].(string)}
+	}
+	switch v := value.(type) {
+	case int:
+		return slices.Contains(types, "integer") && v >= s["minimum"].(int) && v <= s["maximum"].(int)
+	case string:
+		if words, ok := s["enum"].([]string); ok {
+			return slices.Contains(words, v)
+		}
+		p, ok := s["pattern"].(string)
+		return slices.Contains(types, "string") && (!ok || regexp.MustCompile(p).MatchString(v))
+	}
+	return false
+}
+
+// Values as an operator may write them. That a size or a time is out of range only the option can tell, as it has a unit.
+func TestTheSchemaOfAnOptionAcceptsWhatTheOptionAccepts(t *testing.T) {
+	samples := []string{
+		"1", "-1", "3", "5", "70000", "99999999999", "0s", "5s", "1m30s", "1.5s", "5 s", "s", "16m", "16mb", "x", "auto", "all", "none", "off", "yes",
+		"any", "quorum", "evrything", "1/3", "1/0", "3/1", "rendezvous", "twemproxy",
+	}
+	outOfRange := regexp.MustCompile("^is (too|out of range)")
+	for i := range Options {
+		o := &Options[i]
+		if _, isList := o.kind.(list); isList {
+			continue
+		}
+		require.True(t, allows(o.Schema(), asInYAML(o.Default)), "%s: its default %s", o.Name, o.Default)
+		hasUnit := false
+		switch o.kind.(type) {
+		case text, toggle:
+			continue
+		case size, duration:
+			hasUnit = true
+		}
+		for _, sample := range samples {
+			err := o.kind.set(&Config{}, given{text: sample})
+			if err != nil && hasUnit && outOfRange.MatchString(err.Error()) {
+				continue
+			}
+			require.Equal(t, err == nil, allows(o.Schema(), asInYAML(sample)), "%s: %q: %v", o.Name, sample, err)
+		}
+	}
+}
+
+// asInYAML returns text as a YAML file has it.
+func asInYAML(text string) any {
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	return text
+}
