@@ -57,6 +57,9 @@ type conn struct {
 	// draining is set by the stage; the reader closes at the next moment without a request.
 	draining atomic.Bool
 
+	isText  bool   // the client speaks the text protocol, as its first byte tells
+	refusal string // what a client that doesn't is told
+
 	// Owned by Watch: began and came as it saw them last, and for how long too little has come.
 	sawBegan, sawCame int64
 	slow              time.Duration
@@ -95,6 +98,8 @@ func (c *conn) run() {
 		c.say("SERVER_ERROR out of memory reading request\r\n")
 	case reason == stats.CloseSlow && !c.broken.Load():
 		c.say("SERVER_ERROR request came too slowly\r\n")
+	case c.refusal != "":
+		c.say(c.refusal)
 	}
 	if lingers[reason] && !c.broken.Load() {
 		c.linger(reason == stats.CloseMemory)
@@ -124,6 +129,11 @@ func (c *conn) queueAll() (reason stats.CloseReason, closing bool) {
 	created := stats.Now()
 	c.active.Store(created)
 	c.queued = false
+	if !c.isText {
+		if reason, closing = c.greet(); closing || !c.isText {
+			return reason, closing
+		}
+	}
 	if c.unauthenticated {
 		if reason, closing = c.login(); closing || c.unauthenticated || c.filled == 0 {
 			return reason, closing

@@ -63,6 +63,22 @@ func (c *conn) handshake() (stats.CloseReason, bool) {
 	return stats.CloseHandshake, false
 }
 
+// greet tells by the first byte which protocol the client speaks, as memcached does. A binary client is told, once its request has a
+// header, that its command is unknown; closing means that nothing further is to be read.
+func (c *conn) greet() (reason stats.CloseReason, closing bool) {
+	switch {
+	case c.buf.B[0] != protocol.BinaryRequest:
+		c.isText = true
+		return 0, false
+	case c.filled < protocol.BinaryHeader:
+		c.need = protocol.BinaryHeader
+		c.keep(0)
+		return 0, false
+	}
+	c.refusal = protocol.RefuseBinary(c.buf.B[:protocol.BinaryHeader])
+	return stats.CloseProtocol, true
+}
+
 // login answers what a client sends that has not authenticated, as memcached does, until it has. closing means that nothing
 // further is to be read.
 func (c *conn) login() (reason stats.CloseReason, closing bool) {

@@ -63,6 +63,12 @@ func (l *Limits) checkMeta(w *words, verb byte, first int) (refusal string) {
 	default:
 		refusal = checkFlags(w, first)
 	}
+	if refusal == "" && verb == 'g' && w.hasFlag('b', first) && w.hasFlag('k', first) {
+		// An item that an mg or ma made has its key shown as it is.
+		if holdsLineFeed, _ := checkKey(w.word[1]); holdsLineFeed {
+			refusal = TextNoBinaryKeyEcho
+		}
+	}
 	if refusal != "" && verb == 'a' {
 		return TextMetaArithmetic
 	}
@@ -70,6 +76,16 @@ func (l *Limits) checkMeta(w *words, verb byte, first int) (refusal string) {
 		return refusal
 	}
 	return checkMode(w, verb, first)
+}
+
+// hasFlag reports whether one of the words from first on is the flag.
+func (w *words) hasFlag(flag byte, first int) bool {
+	for _, word := range w.word[first:w.n] {
+		if word[0] == flag {
+			return true
+		}
+	}
+	return false
 }
 
 // checkDebug is checkMeta for me, which has one flag, b. memcached from 1.6.40 on sees it only if there is another word behind it.

@@ -145,6 +145,7 @@ func TestARefusedRequestCarriesTheNewestMemcachedsTextAndTakesItsDataBlockAlong(
 		{"ma k Mx\r\n", TextMetaCountMode, none},
 		{"me k* b\r\n", TextBadFormat, none},
 		{"me Cg== b\r\n", TextNoBinaryKeyEcho, none},
+		{"mg Cg== v k b\r\n", TextNoBinaryKeyEcho, none},
 		{"get a HTTP/1.1\r\nx", "", none},
 	} {
 		t.Run(tc.in, func(t *testing.T) {

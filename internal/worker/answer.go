@@ -130,16 +130,16 @@ func lastError(calls []call) *call {
 }
 
 // assembleMeta adds c's reply to a meta or administration command. What its quiet mode leaves out the server did, if it was asked in that
-// mode; of several replicas each was asked for its reply.
+// mode; of several replicas each was asked for its reply. memcached before 1.6.40 answers a quiet ma that makes its item.
 func (w *Worker) assembleMeta(r *pending, c *call) {
 	switch {
 	case c.failed && w.options.GetErrorMiss && r.meta.Verb == 'g' && !r.meta.Writes():
 		if !r.meta.Quiet {
 			w.out.AddString("EN\r\n")
 		}
+	case r.meta.Quiet && !c.failed && protocol.MetaNominal(r.meta.Verb, c.reply[:2]):
 	case c.barrier && !c.failed:
 		w.out.Add(bytes.TrimSuffix(c.reply, []byte(protocol.TextMetaNoop)))
-	case r.meta.Quiet && !c.failed && protocol.MetaNominal(r.meta.Verb, c.reply[:2]):
 	default:
 		w.out.Add(c.reply)
 	}
