@@ -14,6 +14,11 @@
 //
 //	from the machine --> load-0 --redirected--> delay --> queue of frames --> delay --> bridge --> server-0 --> to the machine
 //
+// The kernel counts frames, 1514 bytes for 1448 of payload, so a bucket's rate is 1514/1448 times what was asked for. A bucket holds 2 ms of
+// its rate, two frames at least: half a second of bulk is wrong by 0.4 %. Up to half a second of packets wait for a direction; the rest is
+// lost. The kernel hands on packets of at most 16 KiB instead of 64 KiB, for which a slow bucket has no room. Quotas of processors have periods
+// of 20 ms. TCP uses cubic where the machine allows it in namespaces (net.ipv4.tcp_allowed_congestion_control).
+//
 // In dilated time machines have a part of what they stand for, and packets travel longer: New does that, testbed.Dilate the rest.
 //
 // Namespaces have no names: this process holds them by descriptors, programs by being in them. When this process ends, however it
