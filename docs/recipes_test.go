@@ -1,0 +1,83 @@
+package docs
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// recipeProgram prints the counters of a middleware and what the configuration makes of the options.
+const recipeProgram = `package main
+
+import (
+	"fmt"
+
+	"mcmw/internal/config"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+)
+
+func main() {
+	m, err := middleware.New(middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: []route.Server{{Name: "a", Addr: "127.0.0.1:11211"}}})
+	if err != nil {
+		panic(err)
+	}
+	for _, c := range m.Stats().Snapshot().Counters {
+		fmt.Println("counter", c.Name)
+	}
+	for _, o := range config.Options {
+		fmt.Println("option", o.Name, o.Default)
+	}
+}
+`
+
+// The recipes are followed in a copy of the files they change, which the compiler takes in place of them.
+func TestTheRecipesOfCONTRIBUTINGLeadToACounterAndAnOption(t *testing.T) {
+	root, err := filepath.Abs("..")
+	require.NoError(t, err)
+	changed := map[string]string{} // file -> text
+	places := 0
+	for _, block := range regexp.MustCompile("(?s)```diff\n(.*?)```").FindAllStringSubmatch(read(t, "../CONTRIBUTING.md"), -1) {
+		for _, hunk := range strings.Split(block[1], "--- ")[1:] {
+			name, lines, _ := strings.Cut(hunk, "\n")
+			var before, after string
+			for line := range strings.Lines(lines) {
+				after += line[1:]
+				if line[0] == ' ' {
+					before += line[1:]
+				}
+			}
+			path := filepath.Join(root, name)
+			if changed[path] == "" {
+				changed[path] = read(t, path)
+			}
+			require.Equal(t, 1, strings.Count(changed[path], "\n"+before), "%s has these lines once, with nothing between them:\n%s", name, before)
+			changed[path] = strings.Replace(changed[path], "\n"+before, "\n"+after, 1)
+			places++
+		}
+	}
+	require.Equal(t, 3+2, places, "a counter takes three places, an option two")
+
+	changed[filepath.Join(root, "cmd", "recipe", "main.go")] = recipeProgram
+	dir := t.TempDir()
+	replace := map[string]string{}
+	for path, text := range changed {
+		replace[path] = filepath.Join(dir, strings.ReplaceAll(strings.TrimPrefix(path, root), string(filepath.Separator), "_"))
+		require.NoError(t, os.WriteFile(replace[path], []byte(text), 0o600))
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
+	command := exec.Command("go", "run", "-overlay", filepath.Join(dir, "overlay.json"), "mcmw/cmd/recipe")
+	command.Dir = root
+	out, err := command.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "counter refused_logins_total\n")
+	require.Contains(t, string(out), "option keep-alive 15s\n")
+}
