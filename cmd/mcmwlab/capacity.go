@@ -114,7 +114,7 @@ func writeCapacity(w io.Writer, c *capacity.Capacity, format string, all bool) e
 
 // readRecord returns the runs of a record, and what it is of.
 func readRecord(ctx context.Context, dir string) ([]record.Run, record.Manifest, error) {
-	r, err := record.Open(dir)
+	r, err := openRecord(ctx, dir)
 	if err != nil {
 		return nil, record.Manifest{}, err
 	}

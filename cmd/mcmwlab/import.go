@@ -30,7 +30,7 @@ func newImportCommand(args []string, stderr io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import PATH...",
 		Short: "Import other programs' measurements as a record",
-		Long: `Import other programs' measurements as a record. PATH is a file: an output of memtier_benchmark (text or JSON), memaslap or
+		Long: `Import other programs' measurements as a record. PATH is a file: an output of mcmwlab load (JSON), memtier_benchmark (text or JSON), memaslap or
 dstat, one run each; or a directory of the experiments behind a report of 2018: folders that name the settings
 (nsvr=3/nmw=2), and in them outputs of memtier (cliout1rep2.out), of the middlewares (mwout1rep2.out) and of dstat.
 
@@ -127,22 +127,13 @@ func (f *importFlags) read(ctx context.Context, paths []string, stdout, stderr i
 		if p.terminal {
 			p.show(fmt.Sprintf("reading %d of %d: %s", i+1, len(paths), path))
 		}
-		text, err := os.ReadFile(path)
+		factors := foreign.PathFactors(path)
+		maps.Copy(factors, f.factors)
+		runs, format, err := readOutput(path, f.format, factors)
 		if err != nil {
 			return nil, "", err
 		}
-		factors := foreign.PathFactors(path)
-		maps.Copy(factors, f.factors)
-		runs, format, err := foreign.ParseFile(text, f.format, factors)
-		if err != nil {
-			return nil, "", fmt.Errorf("%s: %w", path, err)
-		}
-		for _, run := range runs {
-			if info, err := os.Stat(path); err == nil && run.Started.IsZero() {
-				run.Started = info.ModTime()
-			}
-			found = append(found, foreign.Found{Run: run, Root: os.DirFS(filepath.Dir(path)), Files: []string{filepath.Base(path)}})
-		}
+		found = append(found, runs...)
 		if !strings.Contains(strings.Join(formats, ", "), format) {
 			formats = append(formats, format)
 		}

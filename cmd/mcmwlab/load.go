@@ -41,6 +41,7 @@ type loadFlags struct {
 	keyPattern       string
 	expiryRange      string
 
+	slo     []string
 	outputs loadOutputs
 	quiet   bool
 	driver  driverFlags
@@ -63,6 +64,7 @@ runs from when it was due. Also shown are its service time, from its write, and 
 
 The first interrupt ends the run and prints what was measured. docs/load.md explains every flag.`,
 		Example: `  mcmwlab load -s 127.0.0.1 -p 11311 -c 64 --ratio 1:9 -d 64 --test-time 10 --populate
+  mcmwlab load -p 11311 --rate 20000 --slo 'p99<1ms' --slo 'errors<1'
   mcmwlab load --target 127.0.0.1:11211 --target 127.0.0.1:11212 -c 16 --pipeline 16 --requests 100000
   mcmwlab load -p 11311 --rate ramp:1000-50000/30s --arrivals poisson --key-pattern Z:Z --test-time 30 --csv-out-file load.csv`,
 		Args: noArguments,
@@ -126,6 +128,7 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	flags.Uint64Var(&o.Seed, "seed", 0, "seed of the sequence of requests")
 	flags.Var((*seconds)(&o.Timeout), "timeout", "timeout of a reply, after which the run fails (default 10)")
 	flags.Var((*seconds)(&o.ConnectTimeout), "connection-timeout", "timeout of connecting (default 5)")
+	flags.StringArrayVar(&f.slo, "slo", nil, "what the load must keep to, such as 'p99<1ms', 'throughput>=50000' or 'errors<1', or the exit code is 3; repeatable")
 	f.outputs.define(flags)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	f.driver.define(flags)
@@ -140,13 +143,33 @@ func (f *loadFlags) run(cmd *cobra.Command, stderr io.Writer) error {
 	if err := f.outputs.check(); err != nil {
 		return usageError{err}
 	}
+	var objectives []load.Objective
+	for _, text := range f.slo {
+		objective, err := load.ParseObjective(text)
+		if err != nil {
+			return usageError{fmt.Errorf("--slo %w", err)}
+		}
+		objectives = append(objectives, objective)
+	}
 	result, err := f.measure(cmd.Context(), o, stderr)
 	if result != nil {
 		if printErr := f.outputs.write(result, cmd.OutOrStdout()); printErr != nil && err == nil {
 			err = printErr
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	var missed []string
+	for _, objective := range objectives {
+		if text := objective.Missed(result); text != "" {
+			missed = append(missed, "missed: "+text)
+		}
+	}
+	if missed != nil {
+		return conditionError{exitMet, strings.Join(missed, "\n  ")}
+	}
+	return nil
 }
 
 // measure makes the load with the driver that was chosen.

@@ -21,7 +21,7 @@ import (
 const (
 	exitFailed = 1 // the run failed
 	exitUsage  = 2 // the command line is wrong
-	exitMet    = 3 // compare: a condition of --fail-if is met
+	exitMet    = 3 // compare: a condition of --fail-if is met; load: an objective of --slo is missed
 	exitOpen   = 4 // compare: no condition is met, but of one it can't be told
 	// exitInterrupted is what a shell gives a program that Ctrl-C ends, so that scripts end, too.
 	exitInterrupted = 128 + int(syscall.SIGINT)

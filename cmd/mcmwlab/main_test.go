@@ -187,6 +187,17 @@ func TestALabThatIsInterruptedExitsAsShellsExpectIt(t *testing.T) {
 	assert.Contains(t, stdout.String(), "(interrupted)")
 }
 
+func TestALoadThatMissesItsObjectivesSaysSoWithItsExitCode(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	base := []string{"load", "--target", server.Addr(), "-c", "1", "-n", "20", "--ratio", "1:1", "--populate", "-q"}
+	_, _, err := lab(context.Background(), append(base, "--slo", "errors<1", "--slo", "p99<1h")...)
+	require.NoError(t, err)
+	stdout, _, err := lab(context.Background(), append(base, "--slo", "errors<1", "--slo", "p99<1ns")...)
+	require.ErrorContains(t, err, "missed: p99<1ns: p99 is ")
+	assert.Equal(t, exitMet, exitCode(err, new(bytes.Buffer)))
+	assert.Contains(t, stdout, "total", "the result is printed all the same")
+}
+
 func TestALoadThatFailsPrintsWhatItHasAndTheReason(t *testing.T) {
 	server := mctest.StartScript(t, func(p *mctest.Peer) {
 		p.Line()
@@ -236,6 +247,7 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"load agreement --rounds 0":              "--rounds 0: expected at least 1",
 		"load agreement --test-time 0.5":         "memtier_benchmark takes whole seconds",
 		"load agreement --memtier /no/memtier":   "memtier_benchmark: exec",
+		"load --slo p99=1ms":                     `--slo "p99=1ms": expected such as p99<1ms`,
 		"load --no-such-flag":                    "unknown flag: --no-such-flag (see mcmwlab load --help)",
 		"load 127.0.0.1":                         `mcmwlab load takes flags only, got "127.0.0.1"`,
 		"bench --rounds 0":                       "--rounds 0: expected at least 1",

@@ -41,17 +41,17 @@ warnings of the checks (docs/checks.md). Of frequent warnings only the first are
   mcmwlab show --check results/baseline`,
 		Args: exactRecords(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := record.Open(args[0])
+			r, err := openRecord(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			defer r.Close()
 			if again {
-				if _, err := check.Record(cmd.Context(), r); err != nil {
+				if _, err := check.Record(cmd.Context(), r.Record); err != nil {
 					return err
 				}
 			}
-			return showRecord(cmd.Context(), r, every, cmd.OutOrStdout())
+			return showRecord(cmd.Context(), r.Record, every, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().BoolVar(&again, "check", false, "repeat the checks first, and replace the warnings in the record")

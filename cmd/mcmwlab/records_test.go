@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/lab/record"
+	"mcmw/internal/mctest"
 )
 
 // newTestRecord makes a record of two points, of 8 and 64 workers, with these throughputs in their repetitions.
@@ -146,4 +148,34 @@ func TestCompareWritesTablesOrJSON(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
 	require.InDelta(t, 0.02, c.Points[0].Metrics[0].Change, 1e-4)
+}
+
+func TestWhatALoadWroteAsJSONIsShownComparedAndReported(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	path := func(name string) string { return filepath.Join(dir, name+".json") }
+	for i, name := range []string{"a", "b"} {
+		_, _, err := lab(t.Context(), "load", "--target", server.Addr(), "-c", strconv.Itoa(2*(i+1)), "-n", "200", "--ratio", "1:9", "--populate", "-q", "--json-out-file", path(name))
+		require.NoError(t, err)
+	}
+	stdout, _, err := lab(t.Context(), "show", path("a"))
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "a.json: \nimported from mcmwlab\n")
+	assert.Contains(t, stdout, "clients=2, connections=2")
+	assert.Contains(t, stdout, "1 runs, 0 of them failed")
+	stdout, _, err = lab(t.Context(), "compare", path("a"), path("b"))
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "clients: 2 -> 4")
+	assert.Regexp(t, `all runs +\S+/s \(1\) +\S+/s \(1\) +\S+ % \[too few\]`, stdout)
+	stdout, _, err = lab(t.Context(), "report", path("a"), "--format", "markdown")
+	require.NoError(t, err)
+	assert.FileExists(t, filepath.Join(dir, "a-report", "report.md"), stdout)
+	_, _, err = lab(t.Context(), "import", "--out", filepath.Join(dir, "record"), path("a"), path("b"))
+	require.NoError(t, err)
+	_, _, err = lab(t.Context(), "show", experimentFile(t))
+	require.ErrorContains(t, err, "as mcmwlab: ")
+	left, err := filepath.Glob(filepath.Join(dir, "mcmwlab-record-*"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
 }

@@ -88,12 +88,12 @@ func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) 
 	if err != nil {
 		return usageError{err}
 	}
-	r, err := record.Open(args[0])
+	r, err := openRecord(ctx, args[0])
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	d, err := report.Read(ctx, r, f.confidence, wanted)
+	d, err := report.Read(ctx, r.Record, f.confidence, wanted)
 	if err != nil {
 		return err
 	}
@@ -105,6 +105,9 @@ func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) 
 	out := f.out
 	if out == "" {
 		out = filepath.Join(args[0], "report")
+		if r.temporary != "" {
+			out = strings.TrimSuffix(args[0], filepath.Ext(args[0])) + "-report"
+		}
 	}
 	switch {
 	case f.list:

@@ -4,15 +4,17 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"mcmw/internal/lab/collect"
 	"mcmw/internal/lab/memtier"
 	"mcmw/internal/lab/record"
 )
 
 // Formats are the formats of a file, besides that of a tree.
-var Formats = []string{"memtier", "memaslap", "dstat"}
+var Formats = []string{"mcmwlab", "memtier", "memaslap", "dstat"}
 
 // ParseFile returns the run that a file's text is of, and the format, which "auto" finds out: a format whose decoder takes
 // the text.
@@ -37,6 +39,13 @@ func ParseFile(text []byte, format string, factors map[string]string) ([]record.
 // parseAs reads a text of a format.
 func parseAs(text []byte, format string, factors map[string]string) ([]record.Run, error) {
 	switch format {
+	case "mcmwlab":
+		run, err := collect.LoadRun(text)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(run.Factors, factors)
+		return []record.Run{run}, nil
 	case "memaslap":
 		m, err := ParseMemaslap(bytes.NewReader(text))
 		if err != nil {

@@ -310,7 +310,7 @@ func TestFormatsOfFilesAreFoundOut(t *testing.T) {
 		assert.ErrorContains(t, err, "as "+format+": no ")
 	}
 	_, _, err = ParseFile(nil, "word", nil)
-	assert.ErrorContains(t, err, "expected one of auto, memtier")
+	assert.ErrorContains(t, err, "expected one of auto, mcmwlab, memtier")
 }
 
 func TestFactorsComeFromFolders(t *testing.T) {

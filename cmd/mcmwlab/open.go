@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"mcmw/internal/lab/check"
+	"mcmw/internal/lab/foreign"
+	"mcmw/internal/lab/record"
+)
+
+// opened is a record, or what a load has measured as one.
+type opened struct {
+	*record.Record
+	temporary string // directory of a record made of a file; removed with Close
+}
+
+// openRecord opens the record in a directory, or makes one of a file: the result that mcmwlab load wrote as JSON, or an output that import reads.
+func openRecord(ctx context.Context, path string) (o *opened, err error) {
+	info, err := os.Stat(path)
+	if err != nil || info.IsDir() {
+		r, err := record.Open(path)
+		return &opened{Record: r}, err
+	}
+	found, format, err := readOutput(path, "auto", nil)
+	if err != nil {
+		return nil, err
+	}
+	foreign.Place(found)
+	dir, err := os.MkdirTemp("", "mcmwlab-record-")
+	if err != nil {
+		return nil, err
+	}
+	o = &opened{temporary: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
+	at := filepath.Join(dir, "record")
+	if err := foreign.Write(ctx, at, record.Manifest{Name: filepath.Base(path), Created: found[0].Run.Started.In(time.UTC), Imported: format}, found); err != nil {
+		return nil, err
+	}
+	if o.Record, err = record.Open(at); err != nil {
+		return nil, err
+	}
+	if _, err := check.Record(ctx, o.Record); err != nil {
+		return nil, errors.Join(err, o.Record.Close())
+	}
+	return o, nil
+}
+
+// Close closes the record, and removes one that was made of a file.
+func (o *opened) Close() error {
+	err := o.Record.Close()
+	if o.temporary != "" {
+		err = errors.Join(err, os.RemoveAll(o.temporary))
+	}
+	return err
+}
+
+// readOutput reads the runs in a file.
+func readOutput(path, format string, factors map[string]string) ([]foreign.Found, string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, "", err
+	}
+	runs, format, err := foreign.ParseFile(text, format, factors)
+	if err != nil {
+		return nil, "", fmt.Errorf("%s: %w", path, err)
+	}
+	var found []foreign.Found
+	for _, run := range runs {
+		if info, err := os.Stat(path); err == nil && run.Started.IsZero() {
+			run.Started = info.ModTime()
+		}
+		found = append(found, foreign.Found{Run: run, Root: os.DirFS(filepath.Dir(path)), Files: []string{filepath.Base(path)}})
+	}
+	return found, format, nil
+}

@@ -1,0 +1,49 @@
+package collect
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"mcmw/internal/lab/load"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/testbed"
+)
+
+// LoadRun returns the run that a result of a load, as JSON, is of. One that was interrupted has failed.
+func LoadRun(text []byte) (run record.Run, err error) {
+	var l load.Result
+	if err := json.Unmarshal(text, &l); err != nil {
+		return run, fmt.Errorf("no result of a load: %w: expected what mcmwlab load writes with --json-out-file", err)
+	}
+	if l.Driver == "" || l.Connections < 1 {
+		return run, errors.New("no result of a load: expected what mcmwlab load writes with --json-out-file")
+	}
+	run = record.Run{State: record.Complete, Factors: loadFactors(&l)}
+	if l.Interrupted {
+		run.State, run.Error, run.Started = record.Failed, "the load was interrupted", l.Started
+		return run, nil
+	}
+	err = Run(&testbed.Outputs{Loads: [][]byte{text}}, &run)
+	return run, err
+}
+
+// loadFactors says by the names of an experiment's settings what a load was.
+func loadFactors(l *load.Result) map[string]string {
+	f := map[string]string{
+		"clients": strconv.Itoa(l.Connections), "connections": strconv.Itoa(l.Connections), "load_threads": strconv.Itoa(l.Threads),
+		"pipeline": strconv.Itoa(l.Pipeline), "ratio": fmt.Sprintf("%d:%d", l.Sets, l.Gets), "keys_per_get": strconv.Itoa(l.KeysPerGet),
+		"value_size": strconv.Itoa(l.ValueSize), "key_pattern": l.KeyPattern, "keys": strconv.FormatUint(l.Keys, 10), "think_time": l.ThinkTime.String(),
+	}
+	if l.MultiGets > 0 {
+		f["ratio"] += ":" + strconv.Itoa(l.MultiGets)
+	}
+	if l.ValueSizes != "" {
+		f["value_size"] = l.ValueSizes
+	}
+	if l.Rate != "" {
+		f["rate"], f["arrivals"] = l.Rate, l.Arrivals
+	}
+	return f
+}
