@@ -26,7 +26,7 @@ type compareFlags struct {
 func newCompareCommand() *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
-		Use:   "compare A B",
+		Use:   "compare A B...",
 		Short: "Compare two records, or two levels of a factor",
 		Long: `Compare two records: the points that both have, matched by the factors that vary, with confidence intervals over
 the repetitions, the change of the means with its interval (Fieller), the effect size (Hedges' g), and the probabilities of so large a
@@ -51,7 +51,10 @@ us). The more points, the more repetitions it takes to tell. The exit code is
 			if f.by != "" {
 				return oneRecord(cmd, args)
 			}
-			return exactRecords(2)(cmd, args)
+			if len(args) < 2 {
+				return exactRecords(2)(cmd, args)
+			}
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args, cmd.OutOrStdout())
@@ -80,30 +83,53 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 		}
 		conditions = append(conditions, condition)
 	}
-	a, b, err := f.sides(ctx, records)
+	sides, err := f.sides(ctx, records)
 	if err != nil {
 		return err
 	}
-	if err := f.checkNames(slices.Concat(a.runs, b.runs)); err != nil {
+	var all []record.Run
+	for _, one := range sides {
+		all = append(all, one.runs...)
+	}
+	if err := f.checkNames(all); err != nil {
 		return usageError{err}
 	}
 	o := f.options
 	o.Metrics = withConditions(o.Metrics, conditions)
-	c := compare.New(a.runs, b.runs, o)
+	var comparisons []*compare.Comparison
+	for _, other := range sides[1:] {
+		comparisons = append(comparisons, compare.New(sides[0].runs, other.runs, o))
+	}
+	if err := f.write(stdout, sides, comparisons); err != nil {
+		return err
+	}
+	for i, c := range comparisons {
+		if len(c.Points) == 0 {
+			return fmt.Errorf("%s and %s have no point in common: expected runs with the same levels of the factors that vary", sides[0].name, sides[i+1].name)
+		}
+	}
+	return judge(sides, comparisons, conditions)
+}
+
+// write writes the comparisons of the first side with each of the others, as JSON a list of them if there are several.
+func (f *compareFlags) write(stdout io.Writer, sides []side, comparisons []*compare.Comparison) error {
 	if f.json {
 		encoder := json.NewEncoder(stdout)
 		encoder.SetIndent("", "  ")
-		err = encoder.Encode(c)
-	} else {
-		err = c.WriteText(stdout, a.name, b.name)
+		if len(comparisons) == 1 {
+			return encoder.Encode(comparisons[0])
+		}
+		return encoder.Encode(comparisons)
 	}
-	if err != nil {
-		return err
+	for i, c := range comparisons {
+		if i > 0 {
+			fmt.Fprintln(stdout)
+		}
+		if err := c.WriteText(stdout, sides[0].name, sides[i+1].name); err != nil {
+			return err
+		}
 	}
-	if len(c.Points) == 0 {
-		return fmt.Errorf("%s and %s have no point in common: expected runs with the same levels of the factors that vary", a.name, b.name)
-	}
-	return judge(c, conditions)
+	return nil
 }
 
 // side is what stands on one side of a comparison.
@@ -112,18 +138,20 @@ type side struct {
 	runs []record.Run
 }
 
-// sides returns two records, or the runs of two levels in one.
-func (f *compareFlags) sides(ctx context.Context, records []string) (a, b side, err error) {
-	a.name = records[0]
-	if a.runs, err = readRuns(ctx, a.name); err != nil {
-		return a, b, err
+// sides returns the records, or the runs of two levels in one.
+func (f *compareFlags) sides(ctx context.Context, records []string) (sides []side, err error) {
+	for _, name := range records {
+		runs, err := readRuns(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		sides = append(sides, side{name, runs})
 	}
 	if f.by != "" {
-		return f.levels(a)
+		a, b, err := f.levels(sides[0])
+		return []side{a, b}, err
 	}
-	b.name = records[1]
-	b.runs, err = readRuns(ctx, b.name)
-	return a, b, err
+	return sides, nil
 }
 
 // levels returns the runs of a record with either of the two levels that --by means.
@@ -205,15 +233,20 @@ type conditionError struct {
 func (e conditionError) Error() string { return e.text }
 
 // judge returns an error if a condition is met, or if of one it can't be told.
-func judge(c *compare.Comparison, conditions []compare.Condition) error {
+func judge(sides []side, comparisons []*compare.Comparison, conditions []compare.Condition) error {
 	var met, open []string
-	for i, v := range c.Judge(conditions) {
-		condition := conditions[i]
-		for _, where := range v.Met {
-			met = append(met, "met: "+condition.Text+": "+where)
+	for i, c := range comparisons {
+		with := ""
+		if len(comparisons) > 1 {
+			with = sides[i+1].name + ": "
 		}
-		for _, where := range v.Open {
-			open = append(open, "can't be told: "+condition.Text+": "+where)
+		for j, v := range c.Judge(conditions, len(comparisons)) {
+			for _, where := range v.Met {
+				met = append(met, "met: "+conditions[j].Text+": "+with+where)
+			}
+			for _, where := range v.Open {
+				open = append(open, "can't be told: "+conditions[j].Text+": "+with+where)
+			}
 		}
 	}
 	switch {

@@ -179,3 +179,23 @@ func TestWhatALoadWroteAsJSONIsShownComparedAndReported(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, left)
 }
+
+func TestMoreThanTwoRecordsAreComparedWithTheFirst(t *testing.T) {
+	a := newTestRecord(t, []float64{5000, 5010, 4990}, []float64{9000, 9010, 8990})
+	same := newTestRecord(t, []float64{5001, 5011, 4992}, []float64{9001, 9011, 8991})
+	half := newTestRecord(t, []float64{2500, 2505, 2495}, []float64{4500, 4505, 4495})
+	stdout, _, err := lab(t.Context(), "compare", a, same, half, "--fail-if", "throughput < -5%")
+	assert.Equal(t, exitMet, exitCode(err, new(bytes.Buffer)))
+	assert.ErrorContains(t, err, half+": workers=8: change -50.0 %")
+	assert.NotContains(t, err.Error(), same)
+	assert.Contains(t, stdout, "B: "+same+"\n")
+	assert.Regexp(t, `geometric mean of 2 points: -50.0 % \[-50\.\d, -49\.\d\]\n`, stdout)
+	stdout, _, err = lab(t.Context(), "compare", a, same, half, "--json")
+	require.NoError(t, err)
+	var all []struct {
+		Means []struct{ Change float64 } `json:"geometric_means"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &all))
+	require.Len(t, all, 2)
+	assert.InDelta(t, -0.5, all[1].Means[0].Change, 1e-3)
+}

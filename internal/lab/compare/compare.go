@@ -29,6 +29,8 @@ type Comparison struct {
 	// Differs are the factors that are constant in both, with different levels: [A's, B's]. They are what was changed.
 	Differs map[string][2]string `json:"differs,omitempty"`
 	Points  []Point              `json:"points"`
+	// Means are the changes over all points, of metrics that more than one has.
+	Means []GeometricMean `json:"geometric_means,omitempty"`
 	// OnlyA and OnlyB are the points without a counterpart, by their labels.
 	OnlyA []string `json:"only_a,omitempty"`
 	OnlyB []string `json:"only_b,omitempty"`
@@ -127,6 +129,7 @@ func New(a, b []record.Run, o Options) *Comparison {
 			c.OnlyB = append(c.OnlyB, label)
 		}
 	}
+	c.Means = c.GeometricMeans()
 	return c
 }
 

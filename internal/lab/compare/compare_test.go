@@ -3,8 +3,10 @@ package compare
 import (
 	"encoding/json"
 	"flag"
+	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -135,14 +137,14 @@ func TestConditionsAreJudged(t *testing.T) {
 	} {
 		condition, err := ParseCondition(text)
 		require.NoError(t, err, text)
-		v := want.c.Judge([]Condition{condition})[0]
+		v := want.c.Judge([]Condition{condition}, 1)[0]
 		require.Len(t, v.Met, want.met, "%s: %v", text, v)
 		require.Len(t, v.Open, want.open, "%s: %v", text, v)
 	}
 	condition, err := ParseCondition("throughput < -5%")
 	require.NoError(t, err)
 	full, other := twoRecords()
-	v := New(full, other, Options{}).Judge([]Condition{condition})[0]
+	v := New(full, other, Options{}).Judge([]Condition{condition}, 1)[0]
 	require.Equal(t, []string{"workers=128: only one of the records has this point", "workers=16: only one of the records has this point"}, v.Open)
 	require.Equal(t, []string{"workers=8: change -9.9 % [-10.7, -9.0]"}, v.Met)
 }
@@ -167,7 +169,7 @@ func TestEqualRecordsWithManyComparisonsSeldomFail(t *testing.T) {
 	}
 	failed := 0
 	for range trials {
-		for _, v := range New(record(), record(), Options{}).Judge([]Condition{condition, other}) {
+		for _, v := range New(record(), record(), Options{}).Judge([]Condition{condition, other}, 1) {
 			if v.Met != nil {
 				failed++
 				break
@@ -177,7 +179,21 @@ func TestEqualRecordsWithManyComparisonsSeldomFail(t *testing.T) {
 	require.LessOrEqual(t, failed, trials*8/100, "of %d", trials)
 
 	worse := New(runs(levels(), 1000, 1010, 990, 1005), runs(levels(), 500, 505, 495, 510), Options{})
-	require.Len(t, worse.Judge([]Condition{condition})[0].Met, 1)
+	require.Len(t, worse.Judge([]Condition{condition}, 1)[0].Met, 1)
+}
+
+func TestTheGeometricMeanIsTheInverseTheOtherWayRound(t *testing.T) {
+	a := slices.Concat(runs(levels("workers=8"), 100, 101, 99), runs(levels("workers=64"), 1000, 1010, 990), runs(levels("workers=32"), 0))
+	b := slices.Concat(runs(levels("workers=8"), 200, 202, 198), runs(levels("workers=64"), 500, 505, 495), runs(levels("workers=32"), 5))
+	there, back := New(a, b, Options{}).Means[0], New(b, a, Options{}).Means[0]
+	require.Equal(t, 2, there.Points, "of a point whose metric is 0 there is no ratio")
+	require.InDelta(t, 0, float64(there.Change), 1e-12, "twice and half")
+	require.InDelta(t, 1, (1+there.ChangeInterval.Low)*(1+back.ChangeInterval.High), 1e-9)
+	// Each of the four means has a relative standard error of 0.01/sqrt(3): half of the interval is t[0.975; 8] 0.01 sqrt(4/3)/2.
+	require.InDelta(t, 2.306*0.01*math.Sqrt(4.0/3)/2, math.Log(1+there.ChangeInterval.High), 1e-5)
+	single := New(slices.Concat(runs(levels("workers=8"), 100), runs(levels("workers=64"), 100)), slices.Concat(runs(levels("workers=8"), 110), runs(levels("workers=64"), 110)), Options{}).Means[0]
+	require.InDelta(t, 0.1, float64(single.Change), 1e-12)
+	require.False(t, single.ChangeInterval.Known())
 }
 
 func TestAChangeThatMayBeAnythingIsUnbounded(t *testing.T) {

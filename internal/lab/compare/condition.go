@@ -77,12 +77,13 @@ type Verdict struct {
 // A change meets its condition if the estimate does and the change is told from chance: Welch's probability, adjusted by Holm for all the
 // changes that the conditions ask of, is below 1 - confidence. So equal records fail some condition with that probability at most, however
 // many points and metrics there are. Where repetitions are too few for a probability it is open whether it is met, as it is
-// where a record doesn't have the metric or the point. A value of B meets its condition if the mean does.
-func (c *Comparison) Judge(conditions []Condition) []Verdict {
+// where a record doesn't have the metric or the point. A value of B meets its condition if the mean does. Of several comparisons that are judged
+// together each has its part of what the confidence leaves over.
+func (c *Comparison) Judge(conditions []Condition, together int) []Verdict {
 	chance := c.family(conditions)
 	verdicts := make([]Verdict, len(conditions))
 	for i, condition := range conditions {
-		verdicts[i] = c.judge(condition, chance)
+		verdicts[i] = c.judge(condition, chance, (1-c.Confidence)/float64(together))
 	}
 	return verdicts
 }
@@ -124,7 +125,7 @@ func (c *Comparison) family(conditions []Condition) map[asked]float64 {
 	return chance
 }
 
-func (c *Comparison) judge(condition Condition, chance map[asked]float64) Verdict {
+func (c *Comparison) judge(condition Condition, chance map[asked]float64, most float64) Verdict {
 	var v Verdict
 	for i, p := range c.Points {
 		m, ok := p.metric(condition.Metric)
@@ -144,7 +145,7 @@ func (c *Comparison) judge(condition Condition, chance map[asked]float64) Verdic
 		case math.IsNaN(x):
 			v.Open = append(v.Open, text)
 		case !condition.holds(x):
-		case !condition.Relative || probability < 1-c.Confidence:
+		case !condition.Relative || probability < most:
 			v.Met = append(v.Met, text)
 		case math.IsNaN(probability):
 			v.Open = append(v.Open, text+": too few repetitions to tell it from chance")

@@ -39,6 +39,11 @@ func (c *Comparison) WriteText(w io.Writer, nameA, nameB string) error {
 		if err := table.Flush(); err != nil {
 			return err
 		}
+		for _, g := range c.Means {
+			if g.Metric == metric {
+				fmt.Fprintln(&b, g.text())
+			}
+		}
 	}
 	if len(c.Points) > 0 {
 		fmt.Fprintf(&b, "\n± and [..] are %.0f %% confidence intervals over the repetitions; ~: the interval contains no change.\n", 100*c.Confidence)
@@ -115,7 +120,7 @@ func change(m Metric) string {
 	text := fmt.Sprintf("%+.1f %%", 100*float64(m.Change))
 	switch {
 	case m.ChangeInterval.Known():
-	case len(m.A.Values) < 2 || len(m.B.Values) < 2:
+	case len(m.A.Values) < 2 || len(m.B.Values) < 2: // a mean over points, too, has none of them then
 		return text + " [too few]"
 	default:
 		// A's mean can't be told from 0, so that the ratio may be anything.
