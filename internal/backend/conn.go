@@ -219,36 +219,33 @@ func (c *Conn) Reply() []byte {
 func (c *Conn) Parsed() int { return c.pos - c.start }
 
 // Fill waits for bytes and reads them behind the unparsed ones. need is the number of unparsed bytes that are known to be
-// coming, 0 if unknown. It waits until deadline, ns as stats.Now; arrived is false if nothing came until then, or, if it is over, has
-// come by now.
+// coming, 0 if unknown. It waits until deadline, ns as stats.Now, which is to come; arrived is false if nothing came until then.
 func (c *Conn) Fill(need int, deadline int64) (arrived bool, failure *Error) {
 	c.makeRoom(need)
-	over := false
 	// Moving a deadline costs a timer operation. One that is a little too early is left where it is.
 	if c.deadline > deadline || c.deadline < deadline-c.slack {
-		left := time.Duration(deadline - stats.Now())
-		if left > 0 {
-			c.deadline = deadline
-			if err := c.sock.SetReadDeadline(time.Now().Add(left)); err != nil {
-				return false, c.fail(stats.ReasonOther, plain(err))
-			}
-		} else {
-			over = true
+		c.deadline = deadline
+		if err := c.sock.SetReadDeadline(time.Now().Add(time.Duration(deadline - stats.Now()))); err != nil {
+			return false, c.fail(stats.ReasonOther, plain(err))
 		}
 	}
-	var n int
-	var err error
-	if over {
-		n, err = c.sock.ReadNow(c.in[c.end:])
-	} else {
-		n, err = c.sock.Read(c.in[c.end:])
-	}
+	n, err := c.sock.Read(c.in[c.end:])
+	return c.filled(n, err)
+}
+
+// FillNow is Fill without waiting: arrived is whether bytes have come by now.
+func (c *Conn) FillNow(need int) (arrived bool, failure *Error) {
+	c.makeRoom(need)
+	n, err := c.sock.ReadNow(c.in[c.end:])
+	return c.filled(n, err)
+}
+
+// filled takes the end of a read.
+func (c *Conn) filled(n int, err error) (arrived bool, failure *Error) {
 	switch {
-	case err == nil && n == 0:
-		return false, nil
 	case err == nil:
 		c.end += n
-		return true, nil
+		return n > 0, nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return false, nil
 	default:

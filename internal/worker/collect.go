@@ -101,7 +101,11 @@ func (w *Worker) collectFrom(s int, patience time.Duration) (stalled bool) {
 			}
 			wait := min(until, waited+int64(patience))
 			var arrived bool
-			arrived, err = conn.Fill(need, wait)
+			if wait > waited {
+				arrived, err = conn.Fill(need, wait)
+			} else {
+				arrived, err = conn.FillNow(need) // what others took the time for may have come meanwhile
+			}
 			now = stats.Now()
 			w.record.Waited(s, now-waited)
 			if !arrived && err == nil {
