@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,9 +78,18 @@ type client struct {
 	keys   *keyspace
 	tally  *tally
 	quit   <-chan struct{} // closed when no more requests are to be sent
-	// resend: of a connection that ends in an orderly way between two replies, what is not answered was not done (mcmw
-	// promises that), and is sent again on the next one, which goes on with the same keys.
-	resend bool
+	manners
+}
+
+// textCut is the failure of a request whose connection ended because the service was killed.
+const textCut = "the connection ended"
+
+// ended returns what is to be counted of an outcome: a request that is lost because the service was killed has failed.
+func (c *client) ended(o outcome) outcome {
+	if bad := new(badReply); c.kills && o.lost && !errors.As(o.cause, &bad) && !errors.Is(o.cause, os.ErrDeadlineExceeded) {
+		return outcome{op: o.op, failure: textCut}
+	}
+	return o
 }
 
 // run sends until quit is closed, and returns when every answer is there or lost.
@@ -92,7 +102,7 @@ func (c *client) run(start time.Time) {
 		conn := c.dial()
 		if conn == nil {
 			for _, o := range again {
-				c.tally.count(outcome{op: o, lost: true, failure: "no connection to send it again"})
+				c.tally.count(c.ended(outcome{op: o, lost: true, failure: "no connection to send it again"}))
 			}
 			return
 		}
@@ -123,7 +133,7 @@ func (c *client) dial() net.Conn {
 		if err == nil {
 			return conn
 		}
-		if c.resend {
+		if c.resend && !c.restarts {
 			c.tally.refuse(err)
 		}
 		select {
@@ -157,7 +167,7 @@ func (c *client) converse(conn net.Conn, own []*record, again []*op, next time.T
 		return next, unanswered, true
 	}
 	for _, o := range unanswered {
-		c.tally.count(outcome{op: o, lost: true, failure: "the connection had ended"})
+		c.tally.count(c.ended(outcome{op: o, lost: true, failure: "the connection had ended"}))
 	}
 	return next, nil, false
 }
@@ -294,14 +304,14 @@ func (c *client) receive(conn net.Conn, sent <-chan *op) (unanswered []*op, orde
 		if _, err := r.Peek(1); c.resend && errors.Is(err, io.EOF) {
 			return []*op{o}, true
 		} else if err != nil {
-			c.tally.count(outcome{op: o, lost: true, failure: err.Error()})
+			c.tally.count(c.ended(outcome{op: o, lost: true, failure: err.Error(), cause: err}))
 			return nil, false
 		}
 		result := r.answer(o)
 		if c.resend && o.form == quiet && result.lost && result.failure == io.EOF.Error() {
 			return []*op{o}, true // between two of its replies: none of its requests harms if it is done twice
 		}
-		c.tally.count(result)
+		c.tally.count(c.ended(result))
 		if result.lost {
 			return nil, false
 		}
@@ -323,7 +333,7 @@ func (r *reader) answer(o *op) outcome {
 	}
 	result.took = time.Since(o.due)
 	if err != nil {
-		result.lost, result.failure = true, err.Error()
+		result.lost, result.failure, result.cause = true, err.Error(), err
 		if bad := new(badReply); errors.As(err, &bad) {
 			// Whose these bytes are nobody knows.
 			result.wrong = append(result.wrong, fmt.Sprintf("wrong: %s was answered by %s", o, bad.text))
@@ -425,6 +435,8 @@ func (r *reader) metaReplies(o *op, result *outcome) error {
 			at++
 		case o.form == meta && (text == "HD"+flags && (o.kind == set || o.kind == del) || text == "NF"+flags && o.kind == del):
 			o.keys[0].acked.Store(o.seq)
+		case o.form == quiet && o.kind == del && text == "NF"+flags:
+			// memcached 1.6.18 says so of quiet ones, too.
 		default:
 			return &badReply{strconv.Quote(text)}
 		}

@@ -81,16 +81,26 @@ type load struct {
 	wg    sync.WaitGroup
 }
 
-// startLoad lets clients send rate requests a second together. With resend they send again what was not answered when a
-// connection ended in an orderly way.
-func startLoad(addr string, rate int, keys *keyspace, seed uint64, resend bool) *load {
+// manners are what clients take the end of a connection for.
+type manners struct {
+	// resend: of a connection that ends in an orderly way between two replies, what is not answered was not done (mcmw
+	// promises that), and is sent again on the next one, which goes on with the same keys.
+	resend bool
+	// restarts: the service is restarted, and nobody can connect meanwhile.
+	restarts bool
+	// kills: connections may end anyhow. What was not answered then has failed, and is not lost.
+	kills bool
+}
+
+// startLoad lets clients send rate requests a second together.
+func startLoad(addr string, rate int, keys *keyspace, seed uint64, m manners) *load {
 	start := time.Now()
 	l := &load{keys: keys, tally: newTally(start), quit: make(chan struct{})}
 	clients := len(keys.owners)
 	for id := range clients {
 		c := &client{
 			id: id, group: keys.owners[id].group, addr: addr, period: time.Second * time.Duration(clients) / time.Duration(rate),
-			rng: rand.New(rand.NewPCG(seed, uint64(id))), keys: keys, tally: l.tally, quit: l.quit, resend: resend,
+			rng: rand.New(rand.NewPCG(seed, uint64(id))), keys: keys, tally: l.tally, quit: l.quit, manners: m,
 		}
 		l.wg.Go(func() { c.run(start) })
 	}

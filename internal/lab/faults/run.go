@@ -160,6 +160,10 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 		result.Skipped = skip.Error()
 		return result, nil
 	}
+	if skip := (errNoGroup{}); errors.As(err, &skip) {
+		result.Skipped = skip.Error()
+		return result, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +180,7 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 	if err != nil {
 		return nil, err
 	}
-	l := startLoad(sys.mcmw.Addr, rate, keys, s.Seed, false)
+	l := startLoad(sys.mcmw.Addr, rate, keys, s.Seed, c.manners)
 	began, healed, err := s.happen(ctx, sys, c, l)
 	l.stop()
 	if err != nil {
@@ -191,6 +195,7 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 		result.breaks("%v", err)
 	}
 	result.judge(l.tally, c)
+	result.Broken = append(result.Broken, sys.broken...)
 	return result, ctx.Err()
 }
 
@@ -221,7 +226,7 @@ func (s *Suite) warm(ctx context.Context, sys *system) (Footprint, error) {
 	if err != nil {
 		return Footprint{}, err
 	}
-	l := startLoad(sys.mcmw.Addr, rate, keys, s.Seed, false)
+	l := startLoad(sys.mcmw.Addr, rate, keys, s.Seed, manners{})
 	err = sleep(ctx, warmUp)
 	l.stop()
 	if err != nil {

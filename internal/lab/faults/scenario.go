@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"syscall"
 	"time"
 
 	"mcmw/internal/faulty"
@@ -27,6 +28,7 @@ type Scenario struct {
 	then time.Duration
 	// reads and writes are regular expressions for the errors that are to be expected; "" for none.
 	reads, writes string
+	manners
 	// groups: a second group of connections uses the keys of the server that fails, and the first none of them.
 	groups bool
 }
@@ -51,6 +53,8 @@ var (
 	spaced  = settings{servers: 3, spaced: true}
 	named   = settings{servers: 3, named: true}
 	scarce  = settings{servers: 3, files: fewFiles}
+	lied    = settings{servers: 3, liars: true, memory: podMemory}
+	bounded = settings{servers: 3, memory: podMemory}
 )
 
 // Replication and acknowledgement, as `mcmw serve` takes them.
@@ -93,6 +97,20 @@ func Scenarios() []Scenario {
 		{Name: "descriptors", Title: "more clients come than there are file descriptors", Args: ackAny, fault: exhaust, settings: scarce},
 		{Name: "names", Title: "the name server fails, works again, and has another address for a server, which is killed 1 s later at its former one", Args: with(ackAny, "--resolve-interval", "200ms"), fault: move, Long: true, settings: named},
 	}
+	for _, s := range list {
+		list = append(list, s.withRestart("+term", "mcmw is told to end (SIGTERM)", syscall.SIGTERM), s.withRestart("+kill", "mcmw is killed (SIGKILL)", syscall.SIGKILL))
+	}
+	for _, lie := range faulty.Lies {
+		list = append(list, Scenario{
+			Name: "lie-" + lie.Name, Title: "a server answers " + lie.Title, Args: with(ackAny, "--client-memory", "64m"), fault: lies(&lie), heal: lies(nil),
+			reads: byVictim, writes: byVictim, Long: true, settings: lied,
+		})
+	}
+	for _, a := range attacks {
+		list = append(list, Scenario{
+			Name: "hostile-" + a.name, Title: "clients " + a.title, Args: with(ackAny, "--client-memory", "64m"), fault: a.begin, heal: endAttack, Long: true, settings: bounded,
+		})
+	}
 	for i := range list {
 		s := &list[i]
 		s.settings.args = s.Args
@@ -104,6 +122,40 @@ func Scenarios() []Scenario {
 		}
 	}
 	return list
+}
+
+// withRestart returns s with a middleware that ends by a signal during the fault, and is started again at once. It may begin to serve
+// only when the fault has ended.
+func (s Scenario) withRestart(name, what string, signal syscall.Signal) Scenario {
+	fault, heal := s.fault, s.heal
+	s.fault = func(ctx context.Context, sys *system) error {
+		return errors.Join(fault(ctx, sys), sleep(ctx, restartAfter), sys.relaunchMcmw(signal))
+	}
+	s.heal = func(ctx context.Context, sys *system) error {
+		if heal != nil {
+			if err := heal(ctx, sys); err != nil {
+				return err
+			}
+		}
+		return sys.mcmw.AwaitReady(ctx)
+	}
+	s.Name, s.Title, s.Long = s.Name+name, s.Title+"; meanwhile "+what+" and started again", true
+	s.manners = manners{resend: signal == syscall.SIGTERM, restarts: true, kills: signal == syscall.SIGKILL}
+	if s.kills {
+		s.reads, s.writes = orCut(s.reads), orCut(s.writes)
+	}
+	return s
+}
+
+// restartAfter is how long after the beginning of a fault mcmw is restarted.
+const restartAfter = 700 * time.Millisecond
+
+// orCut returns an expression for what errors expresses, and for ends of connections.
+func orCut(errors string) string {
+	if errors == "" {
+		return "^" + textCut
+	}
+	return errors + "|^" + textCut
 }
 
 // with returns args with more behind them.
@@ -193,6 +245,17 @@ var liftAll = injectAll(faulty.Fault{})
 func partition(ctx context.Context, s *system) error { return s.servers[victim].space.partition(ctx) }
 
 func heal(ctx context.Context, s *system) error { return s.servers[victim].space.heal(ctx) }
+
+// lies lets the victim lie; nil is the truth.
+func lies(l *faulty.Lie) func(context.Context, *system) error {
+	return func(_ context.Context, s *system) error {
+		s.servers[victim].liar.Tell(l)
+		return nil
+	}
+}
+
+// podMemory is what the kernel gives mcmw where others try to take it, bytes: half of what the chart's pod has.
+const podMemory = 256 << 20
 
 // fewFiles is how many files mcmw may open where they are short, and crowd how many clients then come besides those of the load.
 const (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"mcmw/internal/faulty"
+	"mcmw/internal/lab/cgroup"
 	"mcmw/internal/lab/process"
 )
 
@@ -27,6 +29,8 @@ type settings struct {
 	proxies bool     // a faulty proxy stands before every server
 	spaced  bool     // the server that is to fail is in a network namespace of its own
 	named   bool     // mcmw finds the servers by SRV records
+	liars   bool     // a liar stands before every server
+	memory  int64    // that the kernel gives mcmw, bytes; 0: no bound
 	files   int      // that mcmw may open; 0: as many as this process may
 }
 
@@ -47,12 +51,16 @@ type server struct {
 	proc  *process.Process // nil while there is none
 	space *namespace       // nil: none
 	proxy *faulty.Proxy    // nil: none
+	liar  *faulty.Liar     // nil: none
 }
 
 // addr is where mcmw finds the server.
 func (s *server) addr() string {
-	if s.proxy != nil {
+	switch {
+	case s.proxy != nil:
 		return s.proxy.Addr()
+	case s.liar != nil:
+		return s.liar.Addr()
 	}
 	return s.own()
 }
@@ -66,11 +74,16 @@ type system struct {
 	settings settings
 	servers  []*server
 	mcmw     *process.Process
+	listen   string // of mcmw
 	admin    admin
 	events   *events
 	dns      *faulty.DNS      // nil unless servers are named
 	former   *process.Process // of the victim, at the address it had before; nil if there is none
 	spaces   int              // of keys that were in use
+	groups   *cgroup.Owner    // of the group that mcmw is in; nil if it is in none of its own
+	join     func(pid int) error
+	siege    *siege   // an attack that is under way; nil: none
+	broken   []string // promises that a scenario itself saw broken
 }
 
 // startSystem starts the servers and the middleware. Of what could be started stop ends everything.
@@ -100,6 +113,18 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 			}
 		}
 	}
+	for _, server := range s.servers {
+		if o.liars {
+			if server.liar, err = faulty.StartLiar(server.own()); err != nil {
+				return s, err
+			}
+		}
+	}
+	if o.memory > 0 {
+		if err = s.bound(o.memory); err != nil {
+			return s, err
+		}
+	}
 	if o.named {
 		if s.dns, err = faulty.StartDNS(); err != nil {
 			return s, err
@@ -107,6 +132,31 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 		s.publish()
 	}
 	return s, s.startMcmw(ctx)
+}
+
+// errNoGroup is why the kernel can't bound memory.
+type errNoGroup struct{ error }
+
+// bound makes the group that mcmw is to be in.
+func (s *system) bound(memory int64) error {
+	tree, err := cgroup.Find()
+	if err != nil {
+		return errNoGroup{err}
+	}
+	if s.groups, err = tree.Own(); err != nil {
+		return err
+	}
+	group, err := s.groups.Make("mcmw", cgroup.Limits{Memory: memory})
+	if err != nil {
+		return errNoGroup{err}
+	}
+	s.join = func(pid int) (err error) {
+		for _, file := range group.ProcessFiles() {
+			err = errors.Join(err, os.WriteFile(file, []byte(strconv.Itoa(pid)), 0))
+		}
+		return err
+	}
+	return nil
 }
 
 // publish tells the name server where the servers are.
@@ -173,27 +223,37 @@ func (s *system) startServer(ctx context.Context, i int) error {
 	return server.proc.AwaitReady(ctx)
 }
 
+// middlewareHost is where the middleware listens: a port that it leaves for a moment can't be taken by an outgoing connection.
+const middlewareHost = "127.0.0.100"
+
 // startMcmw starts the middleware and waits until it serves.
 func (s *system) startMcmw(ctx context.Context) error {
+	var ports [2]string
+	for i := range ports {
+		port, err := process.FreePort(middlewareHost)
+		if err != nil {
+			return err
+		}
+		ports[i] = net.JoinHostPort(middlewareHost, strconv.Itoa(port))
+	}
+	s.listen, s.admin = ports[0], admin{ports[1]}
+	if err := s.launchMcmw(); err != nil {
+		return err
+	}
+	return s.mcmw.AwaitReady(ctx)
+}
+
+// launchMcmw starts the middleware at its addresses.
+func (s *system) launchMcmw() (err error) {
 	var names []string
 	for _, server := range s.servers {
 		names = append(names, server.name+"="+server.addr())
 	}
-	adminPort, err := process.FreePort(process.Loopback)
-	if err != nil {
-		return err
-	}
-	port, err := process.FreePort(process.Loopback)
-	if err != nil {
-		return err
-	}
-	s.admin = admin{net.JoinHostPort(process.Loopback, strconv.Itoa(adminPort))}
-	addr := net.JoinHostPort(process.Loopback, strconv.Itoa(port))
 	if s.dns != nil {
 		names = []string{"srv+" + service + "."}
 	}
 	cmd := exec.Command(s.programs.Mcmw, append([]string{
-		"serve", "--listen", addr, "--servers", strings.Join(names, ","), "--admin", s.admin.addr, "--log-format", "json",
+		"serve", "--listen", s.listen, "--servers", strings.Join(names, ","), "--admin", s.admin.addr, "--log-format", "json",
 	}, s.settings.args...)...)
 	if s.dns != nil {
 		cmd.Args = append(cmd.Args, "--resolver", s.dns.Addr())
@@ -202,14 +262,31 @@ func (s *system) startMcmw(ctx context.Context) error {
 		cmd = exec.Command("prlimit", append([]string{fmt.Sprintf("--nofile=%d", s.settings.files)}, cmd.Args...)...)
 	}
 	cmd.Stderr = s.events
-	if s.mcmw, err = process.Start("mcmw", addr, cmd); err != nil {
+	join := func(int) error { return nil }
+	if s.join != nil {
+		join = s.join
+	}
+	s.mcmw, err = process.StartPrepared("mcmw", s.listen, cmd, join)
+	return err
+}
+
+// relaunchMcmw ends the middleware by a signal and starts it again, without waiting until it serves.
+func (s *system) relaunchMcmw(signal syscall.Signal) error {
+	if err := s.mcmw.Ended(); err != nil {
 		return err
 	}
-	return s.mcmw.AwaitReady(ctx)
+	s.mcmw.Stop(signal)
+	if code := s.mcmw.ExitCode(); signal == syscall.SIGTERM && code != 0 {
+		s.broken = append(s.broken, fmt.Sprintf("mcmw exited with code %d at SIGTERM", code))
+	}
+	return s.launchMcmw()
 }
 
 // stop ends everything, and returns an error if the middleware had ended before or did not end in order.
 func (s *system) stop() (err error) {
+	if s.siege != nil {
+		s.siege.end()
+	}
 	for i, server := range s.servers {
 		if server.proc != nil {
 			s.kill(i)
@@ -230,9 +307,15 @@ func (s *system) stop() (err error) {
 		if server.proxy != nil {
 			server.proxy.Stop()
 		}
+		if server.liar != nil {
+			server.liar.Stop()
+		}
 		if server.space != nil {
 			err = errors.Join(err, server.space.remove())
 		}
+	}
+	if s.groups != nil {
+		err = errors.Join(err, s.groups.Close())
 	}
 	return err
 }

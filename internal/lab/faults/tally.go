@@ -123,6 +123,7 @@ type outcome struct {
 	op      *op
 	lost    bool
 	failure string // the error line, "" for success
+	cause   error  // why it is lost
 	misses  int
 	wrong   []string // descriptions
 	stale   []string

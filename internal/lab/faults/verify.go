@@ -101,7 +101,7 @@ func Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 		return nil, err
 	}
 	conn.Close()
-	l := startLoad(o.Addr, o.Rate, keys, o.Seed, true)
+	l := startLoad(o.Addr, o.Rate, keys, o.Seed, manners{resend: true})
 	running := ctx
 	if o.Duration > 0 {
 		var cancel context.CancelFunc

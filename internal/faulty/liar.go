@@ -1,0 +1,309 @@
+package faulty
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Liar stands between a client and a real memcached, and now and then answers otherwise than that does. It takes requests one by
+// one, of the text protocol, quiet ones only with mn behind them. Versions and statistics are always true, so that a server that was found
+// lying is used again, and lies again.
+type Liar struct {
+	server *Server
+	target string
+	lie    atomic.Pointer[Lie]
+}
+
+// lieEvery is how many requests of a connection come to one lie.
+const lieEvery = 16
+
+// Lie is a way to answer wrongly.
+type Lie struct {
+	Name, Title string
+	// tell answers in place of the reply. false ends the connection.
+	tell func(x *exchange) bool
+}
+
+// exchange is a request with its reply.
+type exchange struct {
+	client  net.Conn
+	words   []string // of the request's line
+	reply   []byte   // what memcached answered
+	other   []byte   // what it answered to an earlier request of the same command
+	more    func() (reply []byte, ok bool)
+	waiting bool // another request has come
+}
+
+// key is what the request is about.
+func (x *exchange) key() string {
+	if len(x.words) < 2 {
+		return "k"
+	}
+	return x.words[1]
+}
+
+func (x *exchange) send(b []byte) bool {
+	_, err := x.client.Write(b)
+	return err == nil
+}
+
+func (x *exchange) sendText(text string) bool { return x.send([]byte(text)) }
+
+// endless is how much of something that does not end is sent at most, bytes.
+const endless = 1 << 30
+
+// flood sends b again and again.
+func (x *exchange) flood(b []byte) bool {
+	b = bytes.Repeat(b, 1+(64<<10)/len(b))
+	for sent := 0; sent < endless; sent += len(b) {
+		if !x.send(b) {
+			return false
+		}
+	}
+	return false
+}
+
+// usual is what may answer such a request, and is no value.
+func (x *exchange) usual() string {
+	switch x.words[0] {
+	case "get", "gets", "gat", "gats":
+		return "END\r\n"
+	case "set", "add", "cas":
+		return "STORED\r\n"
+	case "delete":
+		return "DELETED\r\n"
+	case "mg":
+		return "EN\r\n"
+	case "ms", "md", "ma":
+		return "HD\r\n"
+	case "mn":
+		return "MN\r\n"
+	}
+	return "NOT_FOUND\r\n"
+}
+
+// unusual is a reply of another kind.
+func (x *exchange) unusual() string {
+	switch x.words[0] {
+	case "get", "gets", "gat", "gats", "mn", "mg":
+		return "STORED\r\n"
+	case "ms", "md":
+		return "VA 1\r\nx\r\n"
+	}
+	return "END\r\n"
+}
+
+// Lies are all that there are.
+var Lies = []Lie{
+	{"extra", "with one reply too many", func(x *exchange) bool { return x.send(append(x.reply, x.usual()...)) }},
+	{"double", "with every reply twice", func(x *exchange) bool { return x.send(append(x.reply, x.reply...)) }},
+	{"early", "before it is asked", func(x *exchange) bool {
+		// Not together with the reply, behind which it would be seen.
+		sent := x.send(x.reply)
+		time.Sleep(time.Millisecond)
+		return sent && x.sendText(x.usual())
+	}},
+	{"kind", "with a reply of another kind", func(x *exchange) bool { return x.sendText(x.unusual()) }},
+	{"value", "a write with a value", func(x *exchange) bool {
+		if len(x.words[0]) == 2 {
+			return x.sendText("VA 3 k" + x.key() + "\r\nlie\r\n")
+		}
+		return x.sendText("VALUE " + x.key() + " 7 3\r\nlie\r\nEND\r\n")
+	}},
+	{"key", "with the value of a key that was not asked for", func(x *exchange) bool {
+		return x.send(bytes.ReplaceAll(x.reply, []byte(x.key()), []byte(x.key()[:len(x.key())-1]+"~")))
+	}},
+	{"other", "with the reply to another request", func(x *exchange) bool {
+		if x.other == nil {
+			return x.send(x.reply)
+		}
+		return x.send(x.other)
+	}},
+	{"swap", "two requests in the wrong order", func(x *exchange) bool {
+		if !x.waiting {
+			return x.send(x.reply)
+		}
+		next, ok := x.more()
+		return ok && x.send(append(next, x.reply...))
+	}},
+	{"size", "with the wrong size of a value", func(x *exchange) bool {
+		head, rest, _ := strings.Cut(string(x.reply), "\r\n")
+		words := strings.Fields(head)
+		at := map[string]int{"VALUE": 3, "VA": 1}[words[0]]
+		if at == 0 {
+			return x.send(x.reply)
+		}
+		size, _ := strconv.Atoi(words[at])
+		words[at] = strconv.Itoa(size + 1)
+		return x.sendText(strings.Join(words, " ") + "\r\n" + rest)
+	}},
+	{"mn", "with an MN too many", func(x *exchange) bool { return x.send(append(x.reply, "MN\r\n"...)) }},
+	{"cut", "with a part of a reply", func(x *exchange) bool { return x.send(x.reply[:len(x.reply)/2]) }},
+	{"close", "with a part of a reply, and the connection's end", func(x *exchange) bool {
+		x.send(x.reply[:len(x.reply)/2])
+		return false
+	}},
+	{"garbage", "with random bytes", func(x *exchange) bool {
+		b := make([]byte, 4<<10)
+		for i := range b {
+			b[i] = byte(rand.Uint32())
+		}
+		return x.send(b)
+	}},
+	{"late", "after a second and a half", func(x *exchange) bool {
+		time.Sleep(1500 * time.Millisecond)
+		return x.send(x.reply)
+	}},
+	{"drip", "byte by byte, 20 in a second", func(x *exchange) bool {
+		for i := range x.reply {
+			if !x.send(x.reply[i : i+1]) {
+				return false
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		return true
+	}},
+	{"line", "with a line that does not end", func(x *exchange) bool { return x.flood([]byte("VALUE")) }},
+	{"list", "with a list that does not end", func(x *exchange) bool {
+		if len(x.words[0]) == 2 {
+			return x.flood([]byte("VA 3 k" + x.key() + "\r\nlie\r\n"))
+		}
+		return x.flood([]byte("VALUE " + x.key() + " 7 3\r\nlie\r\n"))
+	}},
+}
+
+// StartLiar puts a liar, who tells the truth at first, in front of the memcached at target, "host:port", which may be restarted behind
+// it.
+func StartLiar(target string) (*Liar, error) {
+	l := &Liar{target: target}
+	server, err := Start(func(_ int, conn net.Conn) { l.serve(conn) })
+	if err != nil {
+		return nil, err
+	}
+	l.server = server
+	return l, nil
+}
+
+// Addr is where the liar listens.
+func (l *Liar) Addr() string { return l.server.Addr() }
+
+// Stop ends the liar and every connection through it.
+func (l *Liar) Stop() { l.server.Stop() }
+
+// Tell makes every connection lie so from now on; nil is the truth.
+func (l *Liar) Tell(lie *Lie) { l.lie.Store(lie) }
+
+func (l *Liar) serve(client net.Conn) {
+	server, err := net.DialTimeout("tcp", l.target, dialTimeout)
+	if err != nil {
+		_ = Reset(client)
+		return
+	}
+	defer server.Close()
+	requests, replies := bufio.NewReaderSize(client, 64<<10), bufio.NewReaderSize(server, 64<<10)
+	earlier := map[string][]byte{} // the last reply to each command
+	ask := func() (words []string, reply []byte, ok bool) {
+		for {
+			request, words, err := readRequest(requests)
+			if err != nil {
+				return nil, nil, false
+			}
+			if _, err := server.Write(request); err != nil {
+				return nil, nil, false
+			}
+			if last := words[len(words)-1]; last == "noreply" || (len(words[0]) == 2 && words[0] != "mn" && slices.Contains(words[1:], "q")) {
+				continue // its reply, if there is one, is before that of the mn behind it
+			}
+			reply, err := readReply(replies, words)
+			return words, reply, err == nil
+		}
+	}
+	for n := 1; ; n++ {
+		words, reply, ok := ask()
+		if !ok {
+			return
+		}
+		command := words[0]
+		lie := l.lie.Load()
+		if lie == nil || n%lieEvery != 0 || command == "version" || command == "stats" {
+			earlier[command] = reply
+			if _, err := client.Write(reply); err != nil {
+				return
+			}
+			continue
+		}
+		x := &exchange{
+			client: client, words: words, reply: reply, other: earlier[command], waiting: requests.Buffered() > 0,
+			more: func() ([]byte, bool) {
+				_, next, ok := ask()
+				return next, ok
+			},
+		}
+		if !lie.tell(x) {
+			return
+		}
+	}
+}
+
+// readRequest reads a request with its value.
+func readRequest(r *bufio.Reader) (request []byte, words []string, err error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return nil, nil, err
+	}
+	request, words = []byte(line), strings.Fields(line)
+	if len(words) == 0 {
+		return request, []string{"?"}, nil
+	}
+	at := map[string]int{"set": 4, "add": 4, "replace": 4, "append": 4, "prepend": 4, "cas": 4, "ms": 2}[words[0]]
+	if at == 0 || at >= len(words) {
+		return request, words, nil
+	}
+	request, err = appendData(request, r, words[at])
+	return request, words, err
+}
+
+// appendData appends the size bytes, as text, that follow a line, and their line's end.
+func appendData(b []byte, r *bufio.Reader, size string) ([]byte, error) {
+	n, err := strconv.Atoi(size)
+	if err != nil {
+		return b, nil
+	}
+	data := make([]byte, n+2)
+	_, err = io.ReadFull(r, data)
+	return append(b, data...), err
+}
+
+// readReply reads the whole reply to a request.
+func readReply(r *bufio.Reader, request []string) (reply []byte, err error) {
+	ends := map[string]string{"get": "END", "gets": "END", "gat": "END", "gats": "END", "stats": "END", "mn": "MN"}[request[0]]
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return nil, err
+		}
+		reply = append(reply, line...)
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			words = []string{""}
+		}
+		switch {
+		case words[0] == "VALUE" && len(words) > 3:
+			reply, err = appendData(reply, r, words[3])
+		case words[0] == "VA" && len(words) > 1:
+			reply, err = appendData(reply, r, words[1])
+		}
+		isError := words[0] == "ERROR" || words[0] == "CLIENT_ERROR" || words[0] == "SERVER_ERROR"
+		if err != nil || ends == "" || words[0] == ends || (isError && ends == "END") || (ends == "END" && (words[0] == "RESET" || words[0] == "OK")) {
+			return reply, err
+		}
+	}
+}

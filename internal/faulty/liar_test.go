@@ -1,0 +1,57 @@
+package faulty_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/faulty"
+	"mcmw/internal/mctest"
+)
+
+// talk sends as many rows of requests as bring every one of them to a lie, and returns what came until the connection ended, or nothing
+// came for a moment.
+func talk(t *testing.T, addr string) string {
+	t.Helper()
+	c := mctest.MustDial(t, addr)
+
+	for i := range 16 {
+		for _, request := range []string{"set k%d 7 0 3\r\nabc\r\n", "get k%d none\r\n", "ms k%d 3 F7 O1 k\r\nabc\r\n", "mg k%d v f O2 k\r\n", "md k%d q\r\nmg k%[1]d v q\r\nmn\r\n"} {
+			if c.Send(fmt.Appendf(nil, request, i)) != nil {
+				break
+			}
+		}
+	}
+	_ = c.CloseWrite()
+	c.Timeout = 5 * time.Second
+	rest, _ := c.Rest()
+	return rest
+}
+
+func TestALiarTellsTheTruthUntilItIsToLie(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	liar, err := faulty.StartLiar(server.Addr())
+	require.NoError(t, err)
+	defer liar.Stop()
+	truth := talk(t, server.Addr())
+	require.Contains(t, truth, "VALUE k0 7 3\r\nabc\r\nEND\r\nHD O1 kk0\r\nVA 3 f7 O2 kk0\r\nabc\r\nMN\r\n")
+	require.Equal(t, truth, talk(t, liar.Addr()))
+	for _, lie := range faulty.Lies {
+		t.Run(lie.Name, func(t *testing.T) {
+			if lie.Name == "line" || lie.Name == "list" {
+				t.Skip("it does not end")
+			}
+			liar.Tell(&lie)
+			told := talk(t, liar.Addr())
+			// These take their time, or need another client's request behind theirs.
+			if lie.Name != "late" && lie.Name != "drip" {
+				assert.NotEqual(t, truth, told)
+			}
+			liar.Tell(nil)
+			require.Equal(t, truth, talk(t, liar.Addr()))
+		})
+	}
+}

@@ -1,0 +1,177 @@
+package faults
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// attack is what clients do that mean harm. The other clients must not notice.
+type attack struct {
+	name, title string
+	clients     int
+	// use does it on one connection, until that ends; again on another then.
+	use func(conn net.Conn, rng *rand.Rand)
+}
+
+var attacks = []attack{
+	{name: "announce", title: "announce large values and send a little of them", clients: 64, use: func(conn net.Conn, _ *rand.Rand) {
+		fmt.Fprintf(conn, "set hostile 0 0 1000000\r\n%s", strings.Repeat("x", 20_000))
+		drain(conn)
+	}},
+	{name: "drip", title: "send requests byte by byte", clients: 64, use: func(conn net.Conn, _ *rand.Rand) {
+		for i := 0; ; i++ {
+			if _, err := conn.Write([]byte{"get hostile\r\n"[i%13]}); err != nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}},
+	{name: "unread", title: "ask for large values and read none", clients: 16, use: func(conn net.Conn, _ *rand.Rand) {
+		value := strings.Repeat("x", 500_000)
+		fmt.Fprintf(conn, "set hostile 0 0 %d\r\n%s\r\n", len(value), value)
+		gets := []byte(strings.Repeat("get hostile\r\n", 1000))
+		for {
+			if _, err := conn.Write(gets); err != nil {
+				return
+			}
+		}
+	}},
+	{name: "malformed", title: "send lines that are none", clients: 8, use: func(conn net.Conn, rng *rand.Rand) {
+		go drain(conn)
+		for {
+			line := make([]byte, 1+rng.IntN(200))
+			for i := range line {
+				line[i] = byte(rng.Uint32())
+			}
+			words := []string{"get", "set k 0 0", "cas", "ms", "mg", "incr k", "gat", "touch", "stats", "me", "md", "ma", ""}
+			if _, err := fmt.Fprintf(conn, "%s %s\r\n", words[rng.IntN(len(words))], line); err != nil {
+				return
+			}
+		}
+	}},
+	{name: "smuggle", title: "hide commands in values whose sizes can be read in two ways", clients: 8, use: smuggle},
+	{name: "multiget", title: "ask for 20,000 keys at a time", clients: 4, use: func(conn net.Conn, _ *rand.Rand) {
+		line, r := []byte("get"+strings.Repeat(" hostile", 20_000)+"\r\n"), bufio.NewReader(conn)
+		for {
+			if _, err := conn.Write(line); err != nil {
+				return
+			}
+			if _, err := r.ReadString('\n'); err != nil {
+				return
+			}
+		}
+	}},
+	{name: "binary", title: "speak the binary protocol", clients: 16, use: func(conn net.Conn, _ *rand.Rand) {
+		header := append([]byte{0x80, 0x00, 0, 7, 0, 0, 0, 0, 0, 0, 0, 7}, make([]byte, 12)...)
+		_, _ = conn.Write(append(header, "hostile"...))
+		drain(conn)
+	}},
+}
+
+// smuggle sends values whose sizes a server might read otherwise than the middleware, and then take what is in them for a command, whose
+// reply another client would get.
+func smuggle(conn net.Conn, _ *rand.Rand) {
+	r := bufio.NewReader(conn)
+	hidden := "get hidden"
+	for {
+		n := len(hidden)
+		for _, size := range []string{"+%d", "0%d", " %d", "%d.", "0x%x", "%d \x00", "-%d"} {
+			text := fmt.Sprintf(size, n)
+			for _, line := range []string{"set hostile 0 0 " + text, "set hostile 0 0 " + text + " noreply", "ms hostile " + text, "cas hostile 0 0 " + text + " 1", "set hostile +0 -0 " + text} {
+				if _, err := fmt.Fprintf(conn, "%s\r\n%s\r\nmn\r\n", line, hidden); err != nil {
+					return
+				}
+				for reply := ""; reply != "MN\r\n"; {
+					var err error
+					if reply, err = r.ReadString('\n'); err != nil {
+						return
+					}
+				}
+			}
+		}
+		if _, err := fmt.Fprintf(conn, "set hostile 0 0 %d\r\n%s\r\n", 1<<32+n, hidden); err != nil {
+			return
+		}
+	}
+}
+
+func drain(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }
+
+// siege is an attack that is under way.
+type siege struct {
+	attack attack
+	ended  chan struct{} // closed when it is to end
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool // guarded by mu; nil once it is to end
+}
+
+func (a attack) begin(_ context.Context, s *system) error {
+	g := &siege{attack: a, ended: make(chan struct{}), conns: map[net.Conn]bool{}}
+	s.siege = g
+	for i := range a.clients {
+		g.wg.Go(func() { g.run(s.mcmw.Addr, rand.New(rand.NewPCG(1, uint64(i)))) })
+	}
+	return nil
+}
+
+func (g *siege) run(addr string, rng *rand.Rand) {
+	for {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil && g.keep(conn) {
+			g.attack.use(conn, rng)
+			g.drop(conn)
+		}
+		select {
+		case <-g.ended:
+			return
+		case <-time.After(redialPause):
+		}
+	}
+}
+
+// keep notes conn; false means that there are to be no more, and that it is closed.
+func (g *siege) keep(conn net.Conn) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.conns == nil {
+		conn.Close()
+		return false
+	}
+	g.conns[conn] = true
+	return true
+}
+
+func (g *siege) drop(conn net.Conn) {
+	conn.Close()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.conns, conn)
+}
+
+// end ends the attack and waits for it.
+func (g *siege) end() {
+	close(g.ended)
+	g.mu.Lock()
+	for conn := range g.conns {
+		conn.Close()
+	}
+	g.conns = nil
+	g.mu.Unlock()
+	g.wg.Wait()
+}
+
+func endAttack(_ context.Context, s *system) error {
+	g := s.siege
+	s.siege = nil
+	g.end()
+	return nil
+}
