@@ -111,7 +111,7 @@ func TestALargeRequestWaitsUntilOthersGiveTheirMemoryBack(t *testing.T) {
 }
 
 func TestAClientThatFindsNoMemoryIsToldSoAndTheOthersGoOn(t *testing.T) {
-	defer netstage.SetMemoryPatience(10 * time.Millisecond)()
+	t.Cleanup(netstage.SetMemoryPatience(10 * time.Millisecond))
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}})
 	a := startPart(t, m, "a")
 	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, time.Millisecond)
@@ -132,20 +132,20 @@ func TestMemoryIsTakenForWhatHasComeAndNotForWhatWasAnnounced(t *testing.T) {
 	for range clients {
 		require.NoError(t, m.Dial(t).Send([]byte(setLargest("a")[:20_000])))
 	}
-	require.Eventually(t, func() bool { return requestMemory(m) == clients*64<<10 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) == clients*64<<10 }, mctest.Patience, time.Millisecond)
 	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, setLargest("b")))
 }
 
 func TestWhoIsSlowToSendGivesWayToThoseWhoNeedTheMemory(t *testing.T) {
-	defer netstage.SetWantedPatience(50 * time.Millisecond)()
+	t.Cleanup(netstage.SetWantedPatience(50 * time.Millisecond))
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}})
 	a := startPart(t, m, "a")
-	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, time.Millisecond)
 	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, setLargest("b")))
 	rest, err := a.Rest()
 	require.NoError(t, err)
 	require.Equal(t, "SERVER_ERROR request came too slowly\r\n", rest)
-	require.Eventually(t, func() bool { return closed(m, stats.CloseSlow) == 1 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseSlow) == 1 }, mctest.Patience, time.Millisecond)
 }
 
 // drip sends a request of which a byte comes every few milliseconds, as long as it can.
@@ -162,16 +162,16 @@ func TestBytesThatDripDoNotKeepAConnectionOpen(t *testing.T) {
 			c := m.Dial(t)
 			require.NoError(t, c.Send([]byte(begin)))
 			drip(c)
-			require.Eventually(t, func() bool { return closed(m, stats.CloseIdle) == 1 }, 20*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return closed(m, stats.CloseIdle) == 1 }, mctest.Patience, time.Millisecond)
 		})
 	}
 }
 
 func TestTheErrorReachesAClientThatIsStillSending(t *testing.T) {
-	defer netstage.SetMemoryPatience(10 * time.Millisecond)()
+	t.Cleanup(netstage.SetMemoryPatience(10 * time.Millisecond))
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}})
 	startPart(t, m, "a")
-	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, time.Millisecond)
 	b := m.Dial(t)
 	require.NoError(t, b.Send([]byte(setLargest("b")[:100_000])))
 	for range 40 { // longer than a silent client is waited for

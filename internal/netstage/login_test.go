@@ -145,7 +145,7 @@ func TestWrongPasswordsAreCountedAndLoggedWithoutThem(t *testing.T) {
 
 // From one address many connections guess no faster than one, and right passwords are not told apart; others are served.
 func TestLoginsFromAnAddressThatGuessesAreSlowed(t *testing.T) {
-	defer netstage.SetLoginPause(time.Hour)()
+	t.Cleanup(netstage.SetLoginPause(time.Hour))
 	var o middleware.Options
 	o.Security.AuthFile = passwords(t, users)
 	m := start(t, o)
@@ -183,7 +183,7 @@ func TestLoginsFromAnAddressThatGuessesAreSlowed(t *testing.T) {
 
 func TestALoginThatWaitsIsHeardInItsTurn(t *testing.T) {
 	const pause = 10 * time.Millisecond
-	defer netstage.SetLoginPause(pause)()
+	t.Cleanup(netstage.SetLoginPause(pause))
 	var o middleware.Options
 	o.Security.AuthFile = passwords(t, users)
 	m := start(t, o)

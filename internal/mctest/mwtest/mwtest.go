@@ -38,11 +38,20 @@ func Start(t testing.TB, o middleware.Options) *MW {
 	return m
 }
 
-// Begin is Start without waiting: the middleware listens, but its servers may not be there. Unless o says when a server is
-// suspect none is: on a busy machine any server owes a reply for long now and then.
+// patient returns o for a busy machine, where any server owes a reply for long now and then: unless o says when a server is suspect none
+// is, and unless it says how long servers are waited for that is as long as tests are patient.
+func patient(o middleware.Options) middleware.Options {
+	o.StallAfter = cmp.Or(o.StallAfter, -1)
+	o.Timeout = cmp.Or(o.Timeout, mctest.Patience)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, mctest.Patience)
+	return o
+}
+
+// Begin is Start without waiting: the middleware listens, but its servers may not be there. What o leaves open about time is so that a busy
+// machine is no failing server.
 func Begin(t testing.TB, o middleware.Options) *MW {
 	t.Helper()
-	o.StallAfter = cmp.Or(o.StallAfter, -1)
+	o = patient(o)
 	if len(o.Listen) == 0 {
 		o.Listen = []string{"127.0.0.1:0"}
 	}
@@ -65,6 +74,11 @@ func Begin(t testing.TB, o middleware.Options) *MW {
 		}
 	})
 	return m
+}
+
+// Apply changes the options, of which those about time are as Begin has them.
+func (m *MW) Apply(ctx context.Context, o middleware.Options) error {
+	return m.Middleware.Apply(ctx, patient(o))
 }
 
 // Cancel ends the context that Run got. It does not wait.
