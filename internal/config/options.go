@@ -84,52 +84,52 @@ var logLevels = []string{"debug", "info", "warn", "error"}
 var Options = []Option{
 	{
 		Name: "listen", Short: "l", Default: "127.0.0.1", Group: groupClients, kind: addresses{},
-		Help: "addresses on which clients connect; one without a port has listen-port; with tls-cert one without notls: in front has TLS",
+		Help: "addresses to listen on for clients; without a port, listen-port is used; with tls-cert, TCP addresses use TLS unless prefixed with notls:",
 	},
 	{
 		Name: "listen-port", Short: "p", Default: "11311", Group: groupClients,
 		kind: count{field: func(c *Config) *int { return &c.ListenPort }, min: 0, max: 65535},
-		Help: "port of every listen address that names none; 0 takes a free one",
+		Help: "port of listen addresses that have none; 0 picks a free port",
 	},
 	{
 		Name: "max-connections", Default: "unlimited", Group: groupClients,
 		kind: count{field: func(c *Config) *int { return &c.MaxConnections }, min: 1, max: 1 << 20, word: "unlimited"},
-		Help: "how many clients may be connected; one more gets a SERVER_ERROR and is closed; unlimited is what the limit on open files leaves beside the servers",
+		Help: "maximum number of client connections; further ones get a SERVER_ERROR and are closed; unlimited means as many as the limit on open files allows",
 	},
 	{
 		Name: "idle-timeout", Default: formatDuration(0), Group: groupClients,
 		kind: duration{func(c *Config) *time.Duration { return &c.IdleTimeout }, 0, 24 * maxTime},
-		Help: "after how long without a request a client is closed; 0s is never",
+		Help: "close a client connection after this time without a request; 0s: never",
 	},
 	{
 		Name: "min-rate", Default: formatSize(middleware.DefaultMinRate), Group: groupClients,
 		kind: size{func(c *Config) *int { return &c.MinRate }, 1, 1 << 30},
-		Help: "bytes per second that a client must send of a request larger than 16k, or of one that takes longer than idle-timeout; one that is slower for ten seconds is closed, for two while others wait for the memory",
+		Help: "minimum rate, in bytes per second, at which a client must send a request larger than 16k or one that takes longer than idle-timeout; a client that is slower for 10s, or for 2s while others wait for the memory, is closed",
 	},
 	{
 		Name: "max-output", Default: formatSize(middleware.DefaultMaxOutput), Group: groupClients,
 		kind: size{func(c *Config) *int { return &c.MaxOutput }, 1 << 10, 16 << 30},
-		Help: "replies that may wait for one client that does not read them, before it is closed",
+		Help: "maximum size of the replies waiting for one client that does not read them; with more it is closed",
 	},
 	{
 		Name: "write-timeout", Default: formatDuration(middleware.DefaultWriteTimeout), Group: groupClients,
 		kind: duration{func(c *Config) *time.Duration { return &c.WriteTimeout }, time.Millisecond, maxTime},
-		Help: "how long a client may take to read replies that wait for it, before it is closed",
+		Help: "maximum time for a client to read the replies waiting for it; after that it is closed",
 	},
 	{
 		Name: "client-memory", Default: formatSize(middleware.DefaultClientMemory), Group: groupClients,
 		kind: size{func(c *Config) *int { return &c.ClientMemory }, 1 << 20, 1 << 40},
-		Help: "memory, over all clients, for requests larger than 16k, and as much again for replies that clients do not read",
+		Help: "maximum memory, over all clients, for requests larger than 16k; the same again for replies that clients have not read",
 	},
 
 	{
 		Name: optionServers, Short: "m", Group: groupServers, kind: servers{},
-		Help: "memcached servers, in order; after -m further ones may follow as arguments",
+		Help: "memcached servers, in order; more may follow -m as arguments",
 	},
 	{
 		Name: "replicas", Default: "all", Group: groupServers,
 		kind: count{field: func(c *Config) *int { return &c.Replicas }, min: 1, max: maxReplicas, word: "all"},
-		Help: "how many servers hold a key; 1 shards, all replicates everything",
+		Help: "number of servers that hold each key; 1 shards the keys, all replicates every key to every server",
 	},
 	{
 		Name: "read", Default: route.ReadDefault.String(), Group: groupServers,
@@ -138,7 +138,7 @@ var Options = []Option{
 			choose: func(c *Config, w string) { c.Read, _ = route.ParseReadPolicy(w) },
 			chosen: func(c *Config) string { return c.Read.String() },
 		},
-		Help: "which replica serves a read; default is round-robin with replicas all, else primary",
+		Help: "which replica serves a read; default is round-robin with replicas all, primary otherwise",
 	},
 	{
 		Name: "ack", Default: replica.AckAll.String(), Group: groupServers,
@@ -147,7 +147,7 @@ var Options = []Option{
 			choose: func(c *Config, w string) { c.Ack, _ = replica.ParseAck(w) },
 			chosen: func(c *Config) string { return c.Ack.String() },
 		},
-		Help: "how many replicas must have given an answer to a write for it to be the client's",
+		Help: "how many replicas must agree on the answer to a write before the client gets it",
 	},
 	{
 		Name: "get-error", Default: "error", Group: groupServers,
@@ -156,7 +156,7 @@ var Options = []Option{
 			choose: func(c *Config, w string) { c.GetErrorMiss = w == "miss" },
 			chosen: func(c *Config) string { return map[bool]string{false: "error", true: "miss"}[c.GetErrorMiss] },
 		},
-		Help: "what a read is answered with when no server could answer it: a SERVER_ERROR that names one, or a miss",
+		Help: "what a client gets for a read that no server could answer: a SERVER_ERROR that names a server, or a miss",
 	},
 	{
 		Name: "ready", Default: middleware.ReadyKeys.String(), Group: groupServers,
@@ -165,12 +165,12 @@ var Options = []Option{
 			choose: func(c *Config, w string) { c.Ready, _ = middleware.ParseReady(w) },
 			chosen: func(c *Config) string { return c.Ready.String() },
 		},
-		Help: "which servers have to be up once before /readyz says so: one for every key, all, or any; clients are served before, too",
+		Help: "which servers must have been up once before /readyz answers 200: one for every key, all, or any; clients are served before that, too",
 	},
 	{
 		Name: "failure-limit", Default: strconv.Itoa(middleware.DefaultFailureLimit), Group: groupServers,
 		kind: count{field: func(c *Config) *int { return &c.FailureLimit }, min: 1, max: 1000},
-		Help: "consecutive failures after which a server is down: it fails at once, and is probed until it answers again",
+		Help: "number of consecutive failures after which a server is down: requests to it fail immediately, and it is probed until it answers",
 	},
 	{
 		Name: "rejoin", Default: backend.RejoinInvalidate.String(), Group: groupServers,
@@ -179,12 +179,12 @@ var Options = []Option{
 			choose: func(c *Config, w string) { c.Rejoin, _ = backend.ParseRejoin(w) },
 			chosen: func(c *Config) string { return c.Rejoin.String() },
 		},
-		Help: "what happens to the keys a server missed writes of before it serves reads again: deleted, all flushed, or trusted",
+		Help: "before a server that missed writes serves reads again: delete those keys on it, flush it, or trust it as it is",
 	},
 	{
 		Name: "missed-memory", Default: formatSize(middleware.DefaultMissedMemory), Group: groupServers,
 		kind: size{func(c *Config) *int { return &c.MissedMemory }, 1 << 10, 16 << 30},
-		Help: "memory for the keys that one server missed writes of; a server that missed more is flushed",
+		Help: "maximum memory per server for the keys whose writes it missed; a server that missed more is flushed",
 	},
 	{
 		Name: "sharded", Short: "s", Default: "false", Group: groupServers,
@@ -198,7 +198,7 @@ var Options = []Option{
 			choose: func(c *Config, w string) { c.Ring, _ = route.ParseRingKind(w) },
 			chosen: func(c *Config) string { return c.Ring.String() },
 		},
-		Help: "how keys are placed on the servers: evenly, by rendezvous hashing, or on the ring of points (ketama) of another program",
+		Help: "how keys are placed on the servers: evenly by rendezvous hashing, or on the ketama ring of another program",
 	},
 	{
 		Name: "hash", Default: route.HashDefault.String(), Group: groupServers,
@@ -207,7 +207,7 @@ var Options = []Option{
 			choose: func(c *Config, w string) { c.Hash, _ = route.ParseHashKind(w) },
 			chosen: func(c *Config) string { return c.Hash.String() },
 		},
-		Help: "hash of the keys on a ring; default is fnv1a_64, and XXH64 with ring rendezvous",
+		Help: "hash function for keys; default is fnv1a_64 on a ketama ring and XXH64 with ring rendezvous",
 	},
 	{
 		Name: "hash-tag", Default: "none", Group: groupServers,
@@ -225,12 +225,12 @@ var Options = []Option{
 	{
 		Name: "resolve-interval", Default: formatDuration(discover.DefaultInterval), Group: groupServers,
 		kind: duration{func(c *Config) *time.Duration { return &c.ResolveInterval }, 100 * time.Millisecond, maxTime},
-		Help: "how often names of servers (dns+ and srv+) are looked up again, give or take a tenth",
+		Help: "interval at which server names (dns+ and srv+) are looked up again, plus or minus 10 %",
 	},
 	{
 		Name: "remove-after", Default: strconv.Itoa(discover.DefaultRemoveAfter), Group: groupServers,
 		kind: count{field: func(c *Config) *int { return &c.RemoveAfter }, min: 1, max: 1_000_000, unit: "answers"},
-		Help: "how many answers of the DNS in a row must lack a server before it is removed",
+		Help: "number of consecutive DNS answers without a server before it is removed",
 	},
 	{
 		Name: "resolver", Default: wordSystem, Group: groupServers,
@@ -238,23 +238,23 @@ var Options = []Option{
 			field: func(c *Config) *string { return &c.Resolver }, name: "ADDRESS", what: "ip:port", off: wordSystem,
 			check: parseResolver,
 		},
-		Help: "DNS server that is asked for dns+ and srv+ names; system is those of /etc/resolv.conf",
+		Help: "DNS server for dns+ and srv+ names; system means those in /etc/resolv.conf",
 	},
 
 	{
 		Name: "workers", Short: "t", Default: "auto", Group: groupWorkers,
 		kind: count{field: func(c *Config) *int { return &c.Workers }, min: 0, max: maxWorkers, word: "auto"},
-		Help: "size of the worker pool (with pool per-server, of every server's readers); each worker has its own connections to the servers",
+		Help: "number of workers (with pool per-server, of readers per server); each worker has its own connections to the servers",
 	},
 	{
 		Name: "depth", Default: strconv.Itoa(middleware.DefaultDepth), Group: groupWorkers,
 		kind: count{field: func(c *Config) *int { return &c.Depth }, min: 1, max: maxDepth, unit: "requests"},
-		Help: "waiting requests a worker takes at a time and pipelines; 1 is the synchronous worker",
+		Help: "maximum number of waiting requests a worker takes and pipelines at a time; 1: one request in service per worker",
 	},
 	{
 		Name: "queue", Default: strconv.Itoa(middleware.DefaultQueue), Group: groupWorkers,
 		kind: count{field: func(c *Config) *int { return &c.Queue }, min: 1, max: maxQueue, unit: "batches"},
-		Help: "capacity of the queue before the workers; a batch is what one read of a connection brought",
+		Help: "capacity of the queue in front of the workers; a batch is the requests from one read of a connection",
 	},
 	{
 		Name: "queue-full", Default: queueBlock, Group: groupWorkers,
@@ -263,7 +263,7 @@ var Options = []Option{
 			choose: func(c *Config, w string) { c.Shed = w == queueShed },
 			chosen: func(c *Config) string { return map[bool]string{false: queueBlock, true: queueShed}[c.Shed] },
 		},
-		Help: "what happens to a batch for which the queue has no room: its client waits, or gets a SERVER_ERROR for each request, of which nothing is done",
+		Help: "when the queue is full: block makes the client wait, shed answers each request of the batch with a SERVER_ERROR without executing it",
 	},
 	{
 		Name: "pool", Default: poolShared, Group: groupWorkers,
@@ -272,87 +272,87 @@ var Options = []Option{
 			choose: func(c *Config, w string) { c.Pool = w },
 			chosen: func(c *Config) string { return c.Pool },
 		},
-		Help: "how workers are organised: one queue for all, or a read and a write queue for every server",
+		Help: "how workers are organised: shared is one queue for all, per-server a read queue and a write queue for each server",
 	},
 
 	{
 		Name: "timeout", Default: formatDuration(middleware.DefaultTimeout), Group: groupTimes,
 		kind: duration{func(c *Config) *time.Duration { return &c.Timeout }, time.Millisecond, maxTime},
-		Help: "how long a request may take; the servers get at least three quarters of it, whatever it waited in the queue",
+		Help: "maximum time for a request; at least three quarters of it are left for the servers, however long it was queued",
 	},
 	{
 		Name: "stall-after", Default: formatDuration(middleware.DefaultStallAfter), Group: groupTimes,
 		kind: duration{func(c *Config) *time.Duration { return &c.StallAfter }, 0, maxTime},
-		Help: "how long a server may owe a reply before only what needs it waits for it, at most a quarter of timeout; 0s: never",
+		Help: "time without a reply after which a server is suspect: requests that do not need it stop waiting for it; at most a quarter of timeout; 0s: never",
 	},
 	{
 		Name: "connect-timeout", Default: formatDuration(middleware.DefaultConnectTimeout), Group: groupTimes,
 		kind: duration{func(c *Config) *time.Duration { return &c.ConnectTimeout }, time.Millisecond, maxTime},
-		Help: "how long connecting to a server may take",
+		Help: "maximum time to connect to a server",
 	},
 	{
 		Name: "drain-timeout", Default: formatDuration(middleware.DefaultDrainTimeout), Group: groupTimes,
 		kind: duration{func(c *Config) *time.Duration { return &c.DrainTimeout }, time.Millisecond, maxTime},
-		Help: "how long requests in flight may take to finish at shutdown",
+		Help: "maximum time for requests in flight to finish at shutdown",
 	},
 
 	{
 		Name: "max-key", Default: formatSize(protocol.DefaultMaxKey), Group: groupLimits,
 		kind: size{func(c *Config) *int { return &c.Limits.MaxKey }, 1, protocol.DefaultMaxKey},
-		Help: "longest key; no memcached takes a longer one than 250",
+		Help: "maximum length of a key; memcached's is 250",
 	},
 	{
 		Name: "max-value", Default: formatSize(protocol.DefaultMaxValue), Group: groupLimits,
 		kind: size{func(c *Config) *int { return &c.Limits.MaxValue }, 1 << 10, 1 << 30},
-		Help: "largest value; should equal the servers' -I",
+		Help: "maximum size of a value; should equal the servers' -I",
 	},
 	{
 		Name: "max-line", Default: formatSize(protocol.DefaultMaxLine), Group: groupLimits,
 		kind: size{func(c *Config) *int { return &c.Limits.MaxLine }, 512, 1 << 20},
-		Help: "bytes that may arrive without a line end before the connection is closed; get and gets are exempt",
+		Help: "maximum number of bytes without a line end before the connection is closed; get and gets are exempt",
 	},
 	{
 		Name: "max-multiget-line", Default: formatSize(protocol.DefaultMaxMultiGetLine), Group: groupLimits,
 		kind: size{func(c *Config) *int { return &c.Limits.MaxMultiGetLine }, 2 << 10, 1 << 30},
-		Help: "longest line of a get or gets",
+		Help: "maximum length of the line of a get or gets",
 	},
 
 	{
 		Name: "tls-cert", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.TLS.Cert }),
-		Help: "certificate chain in PEM form; clients then speak TLS on every TCP listen address without notls:",
+		Help: "certificate chain (PEM); enables TLS on every TCP listen address without notls:",
 	},
 	{
 		Name: "tls-key", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.TLS.Key }),
-		Help: "private key of tls-cert",
+		Help: "private key (PEM) for tls-cert",
 	},
 	{
 		Name: "tls-client-ca", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.TLS.ClientCA }),
-		Help: "authorities, one of which must have signed the certificate that every client then has to show",
+		Help: "certificate authorities (PEM); every client must present a certificate signed by one of them",
 	},
 	{
 		Name: "handshake-timeout", Default: formatDuration(middleware.DefaultHandshakeTimeout), Group: groupSecure,
 		kind: duration{func(c *Config) *time.Duration { return &c.Security.HandshakeTimeout }, time.Millisecond, maxTime},
-		Help: "how long a client may take to make a TLS session, before it is closed",
+		Help: "maximum time for a client's TLS handshake; after that it is closed",
 	},
 	{
 		Name: "auth-file", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.AuthFile }),
-		Help: "lines user:password; clients are served once they have given one, as by memcached with --auth-file",
+		Help: "file with lines user:password; clients must authenticate with one of them, as with memcached's --auth-file",
 	},
 	{
 		Name: optionServerTLS, Default: "false", Group: groupSecure, kind: toggle{func(c *Config) *bool { return &c.Security.ServerTLS }},
-		Help: "speak TLS to the servers (but for unix sockets)",
+		Help: "connect to the servers with TLS (except over unix sockets)",
 	},
 	{
 		Name: "server-tls-ca", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.ServerFiles.CA }),
-		Help: "authorities, one of which must have signed a server's certificate; none: those of the system",
+		Help: "certificate authorities (PEM) for the servers' certificates; none: those of the system",
 	},
 	{
 		Name: "server-tls-cert", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.ServerFiles.Cert }),
-		Help: "certificate to show to servers that ask for one",
+		Help: "client certificate (PEM) for servers that request one",
 	},
 	{
 		Name: "server-tls-key", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.ServerFiles.Key }),
-		Help: "private key of server-tls-cert",
+		Help: "private key (PEM) for server-tls-cert",
 	},
 	{
 		Name: "server-tls-name", Default: "none", Group: groupSecure,
@@ -360,11 +360,11 @@ var Options = []Option{
 			field: func(c *Config) *string { return &c.Security.ServerFiles.Name }, name: "HOST", what: "a host name or an IP address", off: "none",
 			check: checkServerTLSName,
 		},
-		Help: "what the servers' certificates must be for; none: the host of each server's address",
+		Help: "host name that the servers' certificates must be valid for; none: the host in each server's address",
 	},
 	{
 		Name: "server-auth-file", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.ServerAuthFile }),
-		Help: "one line user:password, to give to the servers",
+		Help: "file with one line user:password, with which mcmw authenticates to the servers",
 	},
 
 	{
@@ -377,17 +377,17 @@ var Options = []Option{
 	},
 	{
 		Name: "stats-file", Default: "none", Group: groupProcess, kind: file(func(c *Config) *string { return &c.StatsFile }),
-		Help: "file to append the statistics log to: JSON lines, one per window and a summary at the end",
+		Help: "file to which the statistics log is appended: JSON lines, one per window and a summary at the end",
 	},
 	{
 		Name: "stats-window", Default: formatDuration(5 * time.Second), Group: groupProcess,
 		kind: duration{func(c *Config) *time.Duration { return &c.StatsWindow }, 100 * time.Millisecond, maxTime},
-		Help: "length of the statistics log's windows",
+		Help: "length of a window of the statistics log",
 	},
 	{
 		Name: "sample", Default: fractionOff, Group: groupProcess,
 		kind: fraction{func(c *Config) *int { return &c.Sample }, maxSample},
-		Help: "log one of every N requests of each worker, with all its moments",
+		Help: "log one of every N requests of each worker, with its timestamps",
 	},
 	{
 		Name: "slow", Default: formatDuration(0), Group: groupProcess,
@@ -396,12 +396,12 @@ var Options = []Option{
 	},
 	{
 		Name: "request-log", Default: "none", Group: groupProcess, kind: file(func(c *Config) *string { return &c.RequestLog }),
-		Help: "file to append logged requests to, as JSON lines; with none they go to the log",
+		Help: "file to which logged requests are appended as JSON lines; none: they go to the log",
 	},
 	{
 		Name: "log-keys", Default: "false", Group: groupProcess,
 		kind: toggle{func(c *Config) *bool { return &c.LogKeys }},
-		Help: "log the first key of logged requests, too",
+		Help: "include the first key of logged requests",
 	},
 	{
 		Name: "log-level", Default: "info", Group: groupProcess,
@@ -410,7 +410,7 @@ var Options = []Option{
 			choose: func(c *Config, w string) { _ = c.LogLevel.UnmarshalText([]byte(w)) },
 			chosen: func(c *Config) string { return strings.ToLower(c.LogLevel.String()) },
 		},
-		Help: "least level that is logged",
+		Help: "minimum level of log messages",
 	},
 	{
 		Name: "log-format", Default: logAuto, Group: groupProcess,
@@ -419,17 +419,17 @@ var Options = []Option{
 			choose: func(c *Config, w string) { c.LogFormat = w },
 			chosen: func(c *Config) string { return c.LogFormat },
 		},
-		Help: "form of the log; auto is text on a terminal and JSON elsewhere",
+		Help: "format of the log; auto is text on a terminal and JSON otherwise",
 	},
 	{
 		Name: "procs", Default: "auto", Group: groupProcess,
 		kind: count{field: func(c *Config) *int { return &c.Procs }, min: 0, max: 1024, word: "auto"},
-		Help: "how many processors to use at a time (GOMAXPROCS); auto is half of those there are",
+		Help: "number of processors to use (GOMAXPROCS); auto is half of those available",
 	},
 	{
 		Name: "watch-interval", Default: formatDuration(time.Second), Group: groupProcess,
 		kind: duration{func(c *Config) *time.Duration { return &c.WatchInterval }, 0, maxTime},
-		Help: "how often the configuration file is looked at, to read it again when it has changed; 0s is only at SIGHUP",
+		Help: "interval at which the configuration file is checked for changes and reloaded; 0s: reload at SIGHUP only",
 	},
 	{
 		Name: optionConfig, Default: "none", Group: groupProcess,
