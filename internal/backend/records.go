@@ -50,6 +50,8 @@ type Records struct {
 	stale  map[string]uint64 // marked server -> the round since
 	clean  map[string]uint64 // server whose marker is removed -> the round since
 	copies map[*Server]*copyOf
+	// warned: what was said to be on too few servers, and of which round.
+	warned map[string]uint64
 	// changed is closed when a put has ended, and replaced.
 	changed chan struct{}
 }
@@ -68,7 +70,7 @@ type copyOf struct {
 // none; or that this is not known of all of them.
 func NewRecords(log *slog.Logger, moved func(server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool)) *Records {
 	return &Records{
-		log: log, moved: moved, looks: marker.Looks{}, stale: map[string]uint64{}, clean: map[string]uint64{}, copies: map[*Server]*copyOf{},
+		log: log, moved: moved, looks: marker.Looks{}, stale: map[string]uint64{}, clean: map[string]uint64{}, warned: map[string]uint64{}, copies: map[*Server]*copyOf{},
 		changed: make(chan struct{}),
 	}
 }
@@ -255,6 +257,13 @@ func (r *Records) await(ctx context.Context, of func() (uint64, string)) {
 			case <-ctx.Done():
 			}
 		}
+		r.mu.Lock()
+		told := r.warned[what] == round
+		r.warned[what] = round
+		r.mu.Unlock()
+		if told {
+			return
+		}
 		r.log.Warn("too few servers can be reached for what has to be known after a restart; the next start may not know it",
 			"what", what, "on", has, "needed", needed)
 		return
@@ -372,6 +381,7 @@ func (r *Records) End(ctx context.Context) {
 			servers = append(servers, s)
 		}
 	}
+	running := r.running
 	r.running = ""
 	r.mu.Unlock()
 	var ending sync.WaitGroup
@@ -380,12 +390,30 @@ func (r *Records) End(ctx context.Context) {
 			continue
 		}
 		ending.Go(func() {
-			if err := s.putLines(ctx, []string{deleteLine(marker.RunningKey)}); err != nil {
+			if err := s.endRunning(ctx, running); err != nil {
 				r.log.Warn("a server could not be told of the end", "server", s.Name, "error", plain(err))
 			}
 		})
 	}
 	ending.Wait()
+}
+
+// endRunning removes the name of a middleware that ends, unless another has put its own there.
+func (s *Server) endRunning(ctx context.Context, name string) error {
+	p, err := s.dialProbe(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	stop := context.AfterFunc(ctx, func() { _ = p.sock.Abort() })
+	defer stop()
+	if err := p.send("mg " + encoded(marker.RunningKey) + " b v\r\n"); err != nil {
+		return err
+	}
+	if value, err := p.readValue(); err != nil || string(value) != name {
+		return err
+	}
+	return p.expect(deleteLine(marker.RunningKey), "HD", "NF")
 }
 
 func encoded(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mcmw/internal/keylock"
+	"mcmw/internal/marker"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
 )
@@ -31,6 +32,8 @@ type Sweep struct {
 	seed     maphash.Seed
 	probes   []*probe // by server; nil: not connected
 	reported time.Time
+	claimed  time.Time
+	claim    int // the server that holds SweepKey
 }
 
 const (
@@ -44,6 +47,15 @@ const (
 	sweepTries = 5
 )
 
+const (
+	// claimFor is how long a sweep that has died keeps others from theirs, s; claimEvery how often a living one says that it goes on.
+	claimFor   = 15
+	claimEvery = 3 * time.Second
+)
+
+// ErrClaimed says that another middleware compares the replicas now: one at a time is load enough.
+var ErrClaimed = errors.New("another middleware compares the replicas")
+
 // errNotUp says that a server can't be compared with others now.
 var errNotUp = errors.New("not up")
 
@@ -51,6 +63,10 @@ var errNotUp = errors.New("not up")
 func (w *Sweep) Run(ctx context.Context) error {
 	w.seed, w.probes, w.reported = maphash.MakeSeed(), make([]*probe, len(w.Servers)), time.Now()
 	defer w.disconnect()
+	if err := w.begin(ctx); err != nil {
+		return err
+	}
+	defer w.end()
 	var skipped error
 	for s, server := range w.Servers {
 		if !server.Readable() {
@@ -62,6 +78,63 @@ func (w *Sweep) Run(ctx context.Context) error {
 		}
 	}
 	return skipped
+}
+
+// begin claims the sweep on the first server that is up.
+func (w *Sweep) begin(ctx context.Context) error {
+	w.claim = slices.IndexFunc(w.Servers, (*Server).Readable)
+	if w.claim < 0 {
+		return errNotUp
+	}
+	p, err := w.probe(ctx, w.claim)
+	if err != nil {
+		return err
+	}
+	w.claimed = time.Now()
+	if err := p.send(fmt.Sprintf("ms %s 0 b ME T%d\r\n\r\n", encoded(marker.SweepKey), claimFor)); err != nil {
+		return err
+	}
+	switch line, err := p.line(); {
+	case err != nil:
+		return err
+	case line == "NS":
+		return ErrClaimed
+	case line != "HD":
+		return unexpected(line)
+	}
+	return nil
+}
+
+// goOn renews the claim.
+func (w *Sweep) goOn(ctx context.Context) error {
+	if time.Since(w.claimed) < claimEvery {
+		return nil
+	}
+	w.claimed = time.Now()
+	p, err := w.probe(ctx, w.claim)
+	if err != nil {
+		return err
+	}
+	return p.expect(fmt.Sprintf("ms %s 0 b T%d\r\n\r\n", encoded(marker.SweepKey), claimFor), "HD")
+}
+
+// end gives the claim back; one that can't be expires.
+func (w *Sweep) end() {
+	if p, err := w.probe(context.Background(), w.claim); err == nil {
+		_ = p.expect(deleteLine(marker.SweepKey), "HD", "NF")
+	}
+}
+
+// probe returns the connection to server s.
+func (w *Sweep) probe(ctx context.Context, s int) (*probe, error) {
+	if w.probes[s] == nil {
+		p, err := w.Servers[s].dialProbe(ctx)
+		if err != nil {
+			return nil, err
+		}
+		w.probes[s] = p
+	}
+	return w.probes[s], nil
 }
 
 func (w *Sweep) disconnect() {
@@ -85,7 +158,7 @@ func (w *Sweep) sweep(ctx context.Context, s int) error {
 	keys := make([]string, 0, sweepBatch)
 	compare := func() error {
 		begin := time.Now()
-		err := w.compare(ctx, keys, s)
+		err := errors.Join(w.goOn(ctx), w.compare(ctx, keys, s))
 		w.Counts.Compared(len(keys), time.Since(begin))
 		pause := time.Duration(len(keys))*time.Second/sweepRate - time.Since(begin)
 		keys = keys[:0]
@@ -224,16 +297,12 @@ func (w *Sweep) ask(ctx context.Context, keys []string, asked [][]int, tell func
 		if len(list) == 0 || !server.Readable() {
 			continue
 		}
-		if w.probes[s] == nil {
-			p, err := server.dialProbe(ctx)
-			if err != nil {
-				return err
-			}
-			w.probes[s] = p
+		p, err := w.probe(ctx, s)
+		if err != nil {
+			return err
 		}
-		p := w.probes[s]
 		at := 0
-		err := p.pipeline(func(yield func(string) bool) {
+		err = p.pipeline(func(yield func(string) bool) {
 			for _, k := range list {
 				token, flags := metaKey(keys[k])
 				if !yield("mg " + token + flags + " v f c u\r\n") {

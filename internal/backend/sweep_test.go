@@ -101,6 +101,17 @@ func TestASweepDeletesWhatDiffersFromTheFirstServerThatHoldsTheKey(t *testing.T)
 	assert.EqualValues(t, 6, w.Counts.Snapshot().Disagreements, "nothing is left")
 }
 
+func TestOneSweepsAtATime(t *testing.T) {
+	w, servers := newSweep(t, 3, 0)
+	claim := base64.StdEncoding.EncodeToString([]byte("mcmw sweep"))
+	c := mctest.MustDial(t, servers[0].Addr())
+	require.Equal(t, "HD\r\n", c.MustDo(t, "ms "+claim+" 0 b ME T15\r\n\r\n"))
+	require.ErrorIs(t, w.Run(t.Context()), backend.ErrClaimed)
+	require.Equal(t, "HD\r\n", c.MustDo(t, "md "+claim+" b\r\n"))
+	require.NoError(t, w.Run(t.Context()))
+	require.Equal(t, "EN\r\n", c.MustDo(t, "mg "+claim+" b\r\n"), "the claim is given back")
+}
+
 func TestASweepSaysWhatItCouldNotCompare(t *testing.T) {
 	w, servers := newSweep(t, 3, 2, "-o", "no_lru_crawler")
 	require.Equal(t, "STORED\r\n", mctest.MustDial(t, servers[0].Addr()).MustDo(t, "set k 0 0 1\r\nv\r\n"))

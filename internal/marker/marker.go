@@ -27,7 +27,9 @@ const (
 	RecordKey = Prefix + "placement"
 	// RunningKey holds the name of the middleware that has written to several replicas and not ended in order.
 	RunningKey = Prefix + "running"
-	stale      = Prefix + "stale "
+	// SweepKey is held by the one that compares the replicas.
+	SweepKey = Prefix + "sweep"
+	stale    = Prefix + "stale "
 	// maxName is the longest name of a server that is part of a key as it is, bytes: encoded, a key may have 250.
 	maxName = 160
 )

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"mcmw/internal/backend"
 	"mcmw/internal/keylock"
@@ -251,6 +252,11 @@ func (m *Middleware) begin(work context.Context) {
 	}
 	if m.records != nil {
 		m.records.AwaitPlaced(work)
+	}
+	// What clients write while a server is flushed may go with it.
+	clean := time.Now().Add(p.options.ConnectTimeout)
+	for _, s := range p.servers {
+		s.AwaitReadable(work, clean)
 	}
 	p.makeWorkers(&m.shared, m.appendStats)
 	p.connect(work)

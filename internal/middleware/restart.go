@@ -28,16 +28,13 @@ func (p *pool) history() (previous []marker.Placement, more bool) {
 }
 
 // beginRecords judges the servers that were reached by what they hold of earlier middlewares, takes over what these knew, and starts
-// keeping records. A single server without any needs none: nothing can be elsewhere.
+// keeping records.
 func (m *Middleware) beginRecords(p *pool) {
 	if m.records == nil {
 		return
 	}
 	looks := m.records.Looks()
 	newest := looks.Newest()
-	if newest == nil && len(p.servers) == 1 {
-		return
-	}
 	for _, s := range p.servers {
 		if _, reached := looks[s.Name]; reached {
 			s.Judge(looks)

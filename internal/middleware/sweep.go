@@ -33,6 +33,7 @@ func (m *Middleware) sweep(ctx context.Context) {
 			p.options.Log.Info("the replicas were compared", "keys", c.Keys, "disagreements", c.Disagreements,
 				"took", time.Since(begin).Round(time.Millisecond))
 			return
+		case errors.Is(err, backend.ErrClaimed):
 		case errors.Is(err, backend.ErrNoList):
 			p.options.Log.Warn("the replicas cannot be compared: what a middleware that was killed has left stays until it is overwritten", "error", err)
 			return

@@ -181,9 +181,9 @@ func TestAFlushByAClientTakesNothingAwayThatARestartHasToKnow(t *testing.T) {
 
 func TestARestartKnowsOfAChangeOfTheServersUnderLoad(t *testing.T) {
 	keys := numbered(400)
-	for _, replicas := range []int{1, 2} {
-		servers := mwtest.Servers(mctest.StartMemcacheds(t, 4)...)
-		o := middleware.Options{Servers: servers[:3], Placement: route.Options{Replicas: replicas}}
+	for _, tc := range []struct{ from, to, replicas int }{{3, 4, 1}, {3, 4, 2}, {1, 2, 1}} {
+		servers := mwtest.Servers(mctest.StartMemcacheds(t, tc.to)...)
+		o := middleware.Options{Servers: servers[:tc.from], Placement: route.Options{Replicas: tc.replicas}}
 		m := startChild(t, o)
 		store(t, mctest.MustDial(t, m.addrs[0]), keys, "old")
 		m.kill(t)
