@@ -62,7 +62,7 @@ end of its reply.
 Open loop (--rate or --rate-limiting): requests are due at times that do not depend on replies. The latency of a request
 runs from when it was due. Also shown are its service time, from its write, and how late requests were sent.
 
-The first interrupt ends the run and prints what was measured. docs/load.md explains every flag.`,
+The first interrupt ends the run and prints what was measured. docs/load.md explains the models of time and the outputs.`,
 		Example: `  mcmwlab load -s 127.0.0.1 -p 11311 -c 64 --ratio 1:9 -d 64 --test-time 10 --populate
   mcmwlab load -p 11311 --rate 20000 --slo 'p99<1ms' --slo 'errors<1'
   mcmwlab load --target 127.0.0.1:11211 --target 127.0.0.1:11212 -c 16 --pipeline 16 --requests 100000

@@ -9,7 +9,7 @@ var docsHead = `# Configuration
 
 <!-- Made from the table of options in internal/config by "go generate ./internal/config". Edit it there. -->
 
-Every option can be a flag, an environment variable or a key in a YAML file.
+Every option can be a flag, an environment variable or a key in a YAML file. The tables have the flags; the other names follow from these.
 
 | source | example | |
 |---|---|---|
@@ -92,13 +92,13 @@ func Documentation() string {
 		o := &Options[i]
 		if o.Group != group {
 			group = o.Group
-			fmt.Fprintf(&b, "\n## %s\n\n| flag | environment | default | accepted | meaning |\n|---|---|---|---|---|\n", group)
+			fmt.Fprintf(&b, "\n## %s\n\n| flag | default | accepted | meaning |\n|---|---|---|---|\n", group)
 		}
 		def := "none: must be given"
 		if o.Default != "" {
 			def = "`" + o.Default + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s | %s |\n", o.flags(), o.Env(), def, cell(o.Accepts()), cell(o.Help))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o.flags(), def, cell(o.Accepts()), cell(o.Help))
 	}
 	return b.String()
 }
