@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"mcmw/internal/spell"
+	"mcmw/internal/userinput"
 )
 
 const envPrefix = "MCMW_"
@@ -42,7 +42,7 @@ func envWarnings(environ []string) []string {
 		if !ok {
 			continue
 		}
-		if near := spell.Nearest(short, names); near != "" && near != short {
+		if near := userinput.Nearest(short, names); near != "" && near != short {
 			warnings = append(warnings, fmt.Sprintf("environment variable %s is no option; did you mean %s?", name, envPrefix+near))
 		}
 	}

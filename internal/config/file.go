@@ -10,8 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mcmw/internal/discover"
-	"mcmw/internal/spell"
-	"mcmw/internal/strictyaml"
+	"mcmw/internal/userinput"
 )
 
 // readFile returns what the YAML file at path says, in the file's order. origin is where the path came from.
@@ -27,8 +26,8 @@ func readFile(path string, origin Origin) ([]setting, Problems) {
 func fileSettings(name string, content []byte) ([]setting, Problems) {
 	at := func(n *yaml.Node) Origin { return Origin{sourceFile, name + ":" + strconv.Itoa(n.Line)} }
 
-	root, err := strictyaml.Mapping(content, "option: value")
-	if problem, ok := errors.AsType[*strictyaml.Problem](err); ok {
+	root, err := userinput.Mapping(content, "option: value")
+	if problem, ok := errors.AsType[*userinput.Problem](err); ok {
 		where := name
 		if problem.Line > 0 {
 			where += ":" + strconv.Itoa(problem.Line)
@@ -43,7 +42,7 @@ func fileSettings(name string, content []byte) ([]setting, Problems) {
 	var problems Problems
 	lines := make(map[string]int) // the line on which a key stands
 	for i := 0; i < len(root.Content); i += 2 {
-		key, value := root.Content[i], strictyaml.Resolve(root.Content[i+1])
+		key, value := root.Content[i], userinput.Resolve(root.Content[i+1])
 		origin := at(key)
 		o := Find(key.Value)
 		switch first := lines[key.Value]; {
@@ -69,7 +68,7 @@ func fileSettings(name string, content []byte) ([]setting, Problems) {
 func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, error) {
 	_, isServers := o.kind.(servers)
 	switch {
-	case strictyaml.IsNull(n):
+	case userinput.IsNull(n):
 		return nil, fmt.Errorf("no value; accepted: %s", o.Accepts())
 	case n.Kind == yaml.ScalarNode:
 		return o.split(n.Value, at(n)), nil
@@ -80,11 +79,11 @@ func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, er
 	}
 	var values []given
 	for _, element := range n.Content {
-		e := strictyaml.Resolve(element)
+		e := userinput.Resolve(element)
 		switch {
 		case e.Kind == yaml.MappingNode && isServers:
 			values = append(values, given{mapping: e, origin: at(e)})
-		case e.Kind == yaml.ScalarNode && !strictyaml.IsNull(e):
+		case e.Kind == yaml.ScalarNode && !userinput.IsNull(e):
 			values = append(values, given{text: e.Value, origin: at(e)})
 		default:
 			return nil, fmt.Errorf("element %d of the list is not a text; accepted: %s", len(values)+1, o.Accepts())
@@ -100,14 +99,14 @@ var serverKeys = []string{"name", "address", "weight"}
 func parseServerMapping(n *yaml.Node) (discover.Spec, error) {
 	fields := make(map[string]string)
 	for i := 0; i < len(n.Content); i += 2 {
-		key, value := n.Content[i].Value, strictyaml.Resolve(n.Content[i+1])
+		key, value := n.Content[i].Value, userinput.Resolve(n.Content[i+1])
 		_, twice := fields[key]
 		switch {
 		case !slices.Contains(serverKeys, key):
-			return discover.Spec{}, fmt.Errorf("has the unknown key %q%s", key, spell.DidYouMean(key, serverKeys))
+			return discover.Spec{}, fmt.Errorf("has the unknown key %q%s", key, userinput.DidYouMean(key, serverKeys))
 		case twice:
 			return discover.Spec{}, fmt.Errorf("has the key %q twice", key)
-		case value.Kind != yaml.ScalarNode || strictyaml.IsNull(value) || value.Value == "":
+		case value.Kind != yaml.ScalarNode || userinput.IsNull(value) || value.Value == "":
 			return discover.Spec{}, fmt.Errorf("has no text for the key %q", key)
 		}
 		fields[key] = value.Value
@@ -135,7 +134,7 @@ func unknownKey(key string) string {
 			names = append(names, Options[i].Name)
 		}
 	}
-	if s := spell.Suggest(key, names); s != "" {
+	if s := userinput.Suggest(key, names); s != "" {
 		return fmt.Sprintf("unknown key %q; did you mean %q?", key, s)
 	}
 	return fmt.Sprintf("unknown key %q; `mcmw config print` lists all", key)

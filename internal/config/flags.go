@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"mcmw/internal/spell"
+	"mcmw/internal/userinput"
 )
 
 // Flags is what the command line said, unchecked: Load checks it together with the other sources.
@@ -132,7 +132,7 @@ func ExplainFlagError(err error) error {
 		for i := range Options {
 			names = append(names, "--"+Options[i].Name)
 		}
-		return errors.New(err.Error() + spell.DidYouMean("--"+unknown.GetSpecifiedName(), names))
+		return errors.New(err.Error() + userinput.DidYouMean("--"+unknown.GetSpecifiedName(), names))
 	}
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mcmw/internal/discover"
-	"mcmw/internal/spell"
+	"mcmw/internal/userinput"
 )
 
 // given is one value as a source wrote it: a text, or, for a server in the YAML file, a mapping.
@@ -237,7 +237,7 @@ func (k choice) accepts() string { return strings.Join(k.words, ", ") }
 
 func (k choice) set(c *Config, v given) error {
 	if !slices.Contains(k.words, v.text) {
-		return errors.New("is unknown" + spell.DidYouMean(v.text, k.words))
+		return errors.New("is unknown" + userinput.DidYouMean(v.text, k.words))
 	}
 	k.choose(c, v.text)
 	return nil

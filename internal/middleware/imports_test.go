@@ -35,7 +35,7 @@ type importRule struct {
 }
 
 // above are the packages around the data path: they know it, and it works without them.
-var above = append(internal("admin", "buildinfo", "config", "discover", "faulty", "lab", "model", "spell", "statlog", "strictyaml", "tools"), "mcmw/cmd", "mcmw/experiments")
+var above = append(internal("admin", "buildinfo", "config", "discover", "faulty", "lab", "model", "spell", "statlog", "tools", "userinput"), "mcmw/cmd", "mcmw/experiments")
 
 var importRules = []importRule{
 	{

@@ -1,7 +1,12 @@
-// Package spell writes numbers for people, and finds the name that a misspelt one means.
+// Package spell writes numbers for people.
 package spell
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+
+	"github.com/dustin/go-humanize"
+)
 
 // Time returns a time of ns nanoseconds with three digits and its unit; 0 is no time.
 func Time(ns float64) string {
@@ -32,10 +37,4 @@ func digits(v float64) string {
 }
 
 // Count returns v as a whole number with its thousands apart.
-func Count(v float64) string {
-	text := fmt.Sprintf("%.0f", v)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
+func Count(v float64) string { return humanize.Commaf(math.RoundToEven(v)) }

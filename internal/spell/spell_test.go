@@ -13,7 +13,7 @@ func TestNumbersAreSpelledForPeople(t *testing.T) {
 	} {
 		require.Equal(t, want, Time(ns), "%v ns", ns)
 	}
-	for v, want := range map[float64]string{0: "0", 0.6: "1", 999: "999", 1000: "1,000", 1234567.4: "1,234,567"} {
+	for v, want := range map[float64]string{0: "0", 0.6: "1", 999: "999", 1000: "1,000", -100: "-100", -1234: "-1,234", 1234567.4: "1,234,567"} {
 		require.Equal(t, want, Count(v))
 	}
 }

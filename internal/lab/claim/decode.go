@@ -14,7 +14,7 @@ import (
 	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/paper"
 	"mcmw/internal/lab/record"
-	"mcmw/internal/strictyaml"
+	"mcmw/internal/userinput"
 )
 
 // idForm is what a claim is called.
@@ -25,7 +25,7 @@ const maxDepth = 4
 
 // Parse reads claims. file is what errors call it. Everything that isn't known, given twice or out of range is an error with its line.
 func Parse(file string, text []byte) ([]Claim, error) {
-	root, err := strictyaml.Mapping(text, "claims: [...]")
+	root, err := userinput.Mapping(text, "claims: [...]")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -89,7 +89,7 @@ func travelTimes(of map[string]string) (map[string]float64, error) {
 func linesOf(root *yaml.Node) (lines []int) {
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		if root.Content[i].Value == "claims" {
-			for _, element := range strictyaml.Resolve(root.Content[i+1]).Content {
+			for _, element := range userinput.Resolve(root.Content[i+1]).Content {
 				lines = append(lines, element.Line)
 			}
 		}

@@ -12,8 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"mcmw/internal/spell"
-	"mcmw/internal/strictyaml"
+	"mcmw/internal/userinput"
 )
 
 // Problem is one thing that is wrong with a file.
@@ -70,7 +69,7 @@ func Parse(file string, text []byte, quick bool) (*Experiment, error) {
 
 // HasQuick reports whether a file that Parse has read has a quick profile.
 func HasQuick(text []byte) bool {
-	root, err := strictyaml.Mapping(text, "")
+	root, err := userinput.Mapping(text, "")
 	return err == nil && root != nil && child(root, "quick") != nil
 }
 
@@ -107,8 +106,8 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 		Testbed: LocalTestbed, Dilation: 1, Order: Interleaved, Repetitions: 3, Kubernetes: Kubernetes{Chart: DefaultChart},
 		Phases: Phases{Populate: true, Restart: true, WarmUp: 2 * time.Second, Duration: 10 * time.Second},
 	}
-	root, err := strictyaml.Mapping(text, "name: value")
-	if problem, ok := errors.AsType[*strictyaml.Problem](err); ok {
+	root, err := userinput.Mapping(text, "name: value")
+	if problem, ok := errors.AsType[*userinput.Problem](err); ok {
 		d.problems = append(d.problems, Problem{Line: problem.Line, Text: problem.Text})
 		return nil
 	}
@@ -211,7 +210,7 @@ func overlay(base, top *yaml.Node) *yaml.Node {
 		}
 	}
 	for i := 0; i < len(top.Content); i += 2 {
-		key, value := top.Content[i], strictyaml.Resolve(top.Content[i+1])
+		key, value := top.Content[i], userinput.Resolve(top.Content[i+1])
 		if old := child(&merged, key.Value); old != nil && old.Kind == yaml.MappingNode && value.Kind == yaml.MappingNode {
 			value = overlay(old, value)
 		}
@@ -234,7 +233,7 @@ var insteadOf = map[string][]string{"repetitions": {"stop"}, "stop": {"repetitio
 func child(n *yaml.Node, key string) *yaml.Node {
 	for i := 0; i < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
-			return strictyaml.Resolve(n.Content[i+1])
+			return userinput.Resolve(n.Content[i+1])
 		}
 	}
 	return nil
@@ -345,17 +344,17 @@ func (d *decoder) mapping(n *yaml.Node, at string, fields map[string]func(key st
 		return seen
 	}
 	for i := 0; i < len(n.Content); i += 2 {
-		key, value := n.Content[i], strictyaml.Resolve(n.Content[i+1])
+		key, value := n.Content[i], userinput.Resolve(n.Content[i+1])
 		path := strings.TrimPrefix(at+"."+key.Value, ".")
 		read, ok := fields[key.Value]
 		switch {
-		case !ok && spell.Suggest(key.Value, names) != "":
-			d.problem(key, at, "unknown key %q%s", key.Value, spell.DidYouMean(key.Value, names))
+		case !ok && userinput.Suggest(key.Value, names) != "":
+			d.problem(key, at, "unknown key %q%s", key.Value, userinput.DidYouMean(key.Value, names))
 		case !ok:
 			d.problem(key, at, "unknown key %q; expected one of %s", key.Value, strings.Join(names, ", "))
 		case seen[key.Value]:
 			d.problem(key, path, "given twice")
-		case strictyaml.IsNull(value):
+		case userinput.IsNull(value):
 			d.problem(key, path, "no value")
 		default:
 			read(path, value)
@@ -372,7 +371,7 @@ func (d *decoder) list(n *yaml.Node, key, accepts string) (elements []*yaml.Node
 		return nil
 	}
 	for _, element := range n.Content {
-		elements = append(elements, strictyaml.Resolve(element))
+		elements = append(elements, userinput.Resolve(element))
 	}
 	return elements
 }
@@ -387,7 +386,7 @@ func (d *decoder) texts(n *yaml.Node, key, accepts string) (texts []string) {
 // scalar returns a text that fits; "" after a problem.
 func (d *decoder) scalar(n *yaml.Node, key, accepts string, fits func(string) bool) string {
 	switch {
-	case n.Kind != yaml.ScalarNode || strictyaml.IsNull(n):
+	case n.Kind != yaml.ScalarNode || userinput.IsNull(n):
 		d.problem(n, key, "expected one value: %s", accepts)
 	case !fits(n.Value):
 		d.problem(n, key, "%.60q; expected %s", n.Value, accepts)
@@ -401,7 +400,7 @@ func (d *decoder) scalar(n *yaml.Node, key, accepts string, fits func(string) bo
 func (d *decoder) word(n *yaml.Node, key string, words []string) string {
 	accepts := strings.Join(words, ", ")
 	if n.Kind == yaml.ScalarNode {
-		accepts += spell.DidYouMean(n.Value, words)
+		accepts += userinput.DidYouMean(n.Value, words)
 	}
 	return d.scalar(n, key, "one of "+accepts, func(s string) bool { return slices.Contains(words, s) })
 }

@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"mcmw/internal/spell"
+	"mcmw/internal/userinput"
 )
 
 // The kinds of testbeds.
@@ -47,7 +47,7 @@ func (e *Experiment) On(kind string) error {
 		return nil
 	}
 	if !slices.Contains(testbeds, kind) {
-		return fmt.Errorf("testbed %q; expected one of %s%s", kind, strings.Join(testbeds, ", "), spell.DidYouMean(kind, testbeds))
+		return fmt.Errorf("testbed %q; expected one of %s%s", kind, strings.Join(testbeds, ", "), userinput.DidYouMean(kind, testbeds))
 	}
 	e.Testbed, e.CPUs, e.Machines, e.Delay, e.Dilation = kind, nil, nil, 0, 1
 	e.Inventory, e.Kubernetes = "", Kubernetes{Chart: DefaultChart}

@@ -9,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"mcmw/internal/strictyaml"
+	"mcmw/internal/userinput"
 )
 
 // Inventory is the hosts of a testbed that are reached over ssh.
@@ -65,8 +65,8 @@ func ParseInventory(file string, text []byte, home string) (*Inventory, error) {
 
 func (d *decoder) inventory(text []byte, resolve func(path string) string) *Inventory {
 	inventory := &Inventory{}
-	root, err := strictyaml.Mapping(text, "name: value")
-	if problem, ok := errors.AsType[*strictyaml.Problem](err); ok {
+	root, err := userinput.Mapping(text, "name: value")
+	if problem, ok := errors.AsType[*userinput.Problem](err); ok {
 		d.problems = append(d.problems, Problem{Line: problem.Line, Text: problem.Text})
 		return nil
 	}

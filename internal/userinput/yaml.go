@@ -1,6 +1,6 @@
-// Package strictyaml reads a YAML text that people write to the node it consists of, so that whatever is wrong with it can be
-// said with its line.
-package strictyaml
+// Package userinput reads what people write, and says what is wrong with it: YAML texts with the line of every mistake, and for
+// a misspelt name the one that was probably meant.
+package userinput
 
 import (
 	"bytes"
