@@ -32,7 +32,6 @@ type Conn struct {
 	sock     *wire.Socket // nil while there is no connection
 	move     int32        // of Server.moves: the address it was made to
 	deadline int64        // of reads, ns as stats.Now; 0: none set
-	lastUse  int64        // end of the last round, ns as stats.Now
 
 	// in[start:end] holds bytes that were read: replies up to pos are parsed, those before start belong to replies that
 	// are complete. Growing replaces the array, and complete replies keep the old one.
@@ -58,9 +57,6 @@ const (
 	// keepRead is how large a read buffer may stay between rounds, bytes: a round's worth of values of ordinary size.
 	// What larger values need is given back after each round.
 	keepRead = 2 << 20
-	// checkIdle is for how long a connection may have been unused before it is looked at whether the server closed it,
-	// ns. Under load no connection is ever unused that long.
-	checkIdle = int64(5 * time.Millisecond)
 )
 
 // Error is a failure of a server, as a client and the log see it.
@@ -95,13 +91,13 @@ func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func
 		}
 		return c.Refuse()
 	}
-	now := stats.Now()
 	move := c.server.moves.Load()
 	if c.dialling != nil && move != c.move {
 		c.Close()
 	}
 	if c.sock != nil {
-		if move == c.move && (now-c.lastUse < checkIdle || !c.sock.Closed()) {
+		// One look at the socket a round: what came behind the last reply answers nobody.
+		if move == c.move && !c.sock.Closed() {
 			return nil
 		}
 		c.Close()
@@ -116,7 +112,6 @@ func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func
 	c.sock = sock
 	c.Out.KeepUnits = sock.Secure()
 	c.deadline = 0
-	c.lastUse = now
 	return nil
 }
 
@@ -277,7 +272,7 @@ func (c *Conn) makeRoom(need int) {
 
 // EndRound ends a round in which every reply was parsed: what Reply returned becomes invalid. Bytes that nobody asked for
 // are an error: the connection must not be used again.
-func (c *Conn) EndRound(now int64) *Error {
+func (c *Conn) EndRound() *Error {
 	if c.writing != nil {
 		err := <-c.writing
 		c.writing = nil
@@ -290,7 +285,6 @@ func (c *Conn) EndRound(now int64) *Error {
 	}
 	if c.end > 0 {
 		c.server.Answered()
-		c.lastUse = now
 	}
 	c.start, c.pos, c.end = 0, 0, 0
 	if len(c.in) > keepRead {

@@ -386,9 +386,8 @@ func (w *Worker) flush() {
 
 // endRound releases everything that the round used.
 func (w *Worker) endRound() {
-	now := stats.Now()
 	for s, c := range w.conns {
-		if err := c.EndRound(now); err != nil {
+		if err := c.EndRound(); err != nil {
 			w.serverFailed(s, err)
 		}
 	}
