@@ -58,6 +58,9 @@ func (p *Peer) Line() (line string, ok bool) {
 	return strings.TrimRight(line, "\r\n"), err == nil
 }
 
+// Reader returns what the peer's bytes are read from.
+func (p *Peer) Reader() *bufio.Reader { return p.r }
+
 // Send writes bytes. A connection that the other side closed meanwhile is no failure: the next read tells.
 func (p *Peer) Send(bytes string) { _, _ = io.WriteString(p.conn, bytes) }
 

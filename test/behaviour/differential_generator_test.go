@@ -381,7 +381,9 @@ func (g *generator) control() step {
 				"lru_crawler bogus", "lru_crawler tocrawl x", "lru_crawler sleep x", "lru_crawler crawl", "cache_memlimit x", "cache_memlimit",
 				"cache_memlimit 2000000000")
 		}
-		return g.line(text, "")
+		s := g.line(text, "")
+		s.line = strings.TrimRight(s.line, "\t\r\n") + "\r\n"
+		return s
 	}
 }
 
