@@ -105,9 +105,10 @@ func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func
 	c.move = move
 	sock, err := c.dial(ctx, patience, stalled)
 	if err != nil {
-		err = plain(err)
-		c.server.Failed(err)
-		return c.fail(stats.ReasonConnect, err)
+		if c.dialling == nil { // else it has not failed yet
+			c.server.Failed(plain(err))
+		}
+		return c.fail(stats.ReasonConnect, plain(err))
 	}
 	c.sock = sock
 	c.Out.KeepUnits = sock.Secure()

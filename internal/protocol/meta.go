@@ -102,6 +102,72 @@ func AppendMeta(dst, head []byte, drop string) []byte {
 	return append(dst, CRLF...)
 }
 
+// MetaFits reports whether reply, its line at least, may answer the meta command line head: its code is one of the verb's, a value is
+// there only if it was asked for, and an opaque and a key that it returns are those of the request. A HD and a VA return what the
+// request asks for of these.
+func MetaFits(head, reply []byte) bool {
+	line, _, _ := bytes.Cut(reply, []byte(CRLF))
+	verb, rest := cutWord(head)
+	key, _ := cutWord(rest)
+	var opaque []byte
+	value, wantsKey := false, false
+	for flags := metaFlags(head); len(flags) > 0; {
+		var word []byte
+		word, flags = cutWord(flags)
+		switch {
+		case len(word) == 0:
+		case word[0] == 'O':
+			opaque = word
+		case word[0] == 'k':
+			wantsKey = true
+		case word[0] == 'v':
+			value = true
+		}
+	}
+	code, flags := cutWord(line)
+	done := "HD"
+	if value && (verb[1] == 'g' || verb[1] == 'a') {
+		done = "VA"
+	}
+	switch string(code) {
+	case done:
+	case "VA", "HD":
+		return false
+	case "EN":
+		if verb[1] != 'g' && verb[1] != 'e' {
+			return false
+		}
+	case "ME":
+		return verb[1] == 'e'
+	case "NF", "EX", "NS":
+		if verb[1] == 'g' || verb[1] == 'e' {
+			return false
+		}
+	}
+	if string(code) == "VA" {
+		_, flags = cutWord(flags)
+	}
+	hasKey, hasOpaque := false, false
+	for len(flags) > 0 {
+		var word []byte
+		word, flags = cutWord(flags)
+		switch {
+		case len(word) == 0:
+		case word[0] == 'O':
+			hasOpaque = true
+			if !bytes.Equal(word, opaque) {
+				return false
+			}
+		case word[0] == 'k':
+			hasKey = true
+			if !wantsKey || !bytes.Equal(word[1:], key) {
+				return false
+			}
+		}
+	}
+	return string(code) != done || (hasKey == wantsKey && hasOpaque == (opaque != nil))
+}
+
 // MetaNominal reports whether code, the first two bytes of a reply to verb, is left out in quiet mode.
 func MetaNominal(verb byte, code []byte) bool {
 	switch verb {

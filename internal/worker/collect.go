@@ -181,21 +181,26 @@ func (w *Worker) deadline(s int) int64 {
 			break // they have one end
 		}
 	}
+	end -= keep
 	if movable {
-		return w.flushed + max(0, end-w.flushed)/2
+		end = w.flushed + (end-w.flushed)/2
 	}
-	return end - keep
+	return max(end, w.flushed+timeout/leastTime)
 }
+
+// leastTime is the part of the timeout that a server gets for a reply in any case, a sixteenth: who was asked late is not to be taken
+// for stalled.
+const leastTime = 16
 
 // reserve is the part of the timeout that is kept for what follows upon a failure: an eighth.
 const reserve = 8
 
 // end returns when the time that r may take is over, ns. It counts from when its client had sent it. But waiting for a worker and for
-// the locks is not the servers' fault: they get three quarters of the timeout at least, on a detour what is kept for others' failures.
+// the locks is not the servers' fault: they get three quarters of the timeout at least, on a detour an eighth beside what is kept.
 func (w *Worker) end(r *pending) int64 {
 	timeout := int64(w.options.Timeout)
 	if w.patient {
-		return max(r.Created, w.began-timeout+timeout/reserve) + timeout
+		return max(r.Created, w.began-timeout+2*timeout/reserve) + timeout
 	}
 	return max(w.earliest, w.began-timeout/4) + timeout
 }
@@ -215,8 +220,9 @@ func (w *Worker) parse(s int, conn *backend.Conn, now int64) (need int, failure 
 		if err != nil {
 			return 0, &backend.Error{Server: w.options.Servers[s].Name, Reason: stats.ReasonProtocol, Err: err}
 		}
+		element := conn.Unparsed()[:n]
 		conn.Take(n)
-		last, ok := w.accept(c, &rep, conn.Parsed()-n, conn.Parsed())
+		last, ok := w.accept(c, &rep, element, conn.Parsed()-n, conn.Parsed())
 		if !ok {
 			return 0, &backend.Error{Server: w.options.Servers[s].Name, Reason: stats.ReasonProtocol, Err: errUnexpected}
 		}
@@ -250,13 +256,17 @@ const maxList = 4 << 20
 
 // accept checks that an element, the bytes start..end of the call's reply, may stand where it does. last means that it
 // ends the reply.
-func (w *Worker) accept(c *call, rep *protocol.Reply, start, end int) (last, ok bool) {
+func (w *Worker) accept(c *call, rep *protocol.Reply, element []byte, start, end int) (last, ok bool) {
 	k := rep.Kind
 	switch {
 	case c.command == protocol.Admin:
 		return k == protocol.ReplyMetaNoop, end <= maxList && k != protocol.ReplyValue && k != protocol.ReplyMetaValue
 	case c.command == protocol.Meta:
-		fits := k == protocol.ReplyMetaLine || k == protocol.ReplyMetaValue || k.IsError()
+		fits := k == protocol.ReplyMetaLine || k == protocol.ReplyMetaValue
+		if r := w.requests[c.request].Request; fits && !c.hidden && !c.failed && r.NumKeys > 0 {
+			fits = protocol.MetaFits(r.Head, element)
+		}
+		fits = fits || k.IsError()
 		if c.barrier {
 			return k == protocol.ReplyMetaNoop, (fits && start == 0) || k == protocol.ReplyMetaNoop
 		}

@@ -118,10 +118,7 @@ func (w *Worker) connect(ctx context.Context, r *pending, s int, command protoco
 	if len(w.waiting(s)) > 0 {
 		return nil // in use: it owes replies
 	}
-	w.conns[s].Until = w.end(r)
-	if r.step != stepRepair {
-		w.conns[s].Until -= int64(w.options.Timeout / reserve)
-	}
+	w.conns[s].Until = max(w.end(r)-int64(w.options.Timeout/reserve), w.flushed+int64(w.options.Timeout/leastTime))
 	if w.patient {
 		return w.conns[s].Connect(ctx, 0, nil)
 	}

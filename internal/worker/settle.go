@@ -47,7 +47,7 @@ func (w *Worker) settle(r *pending) (again bool) {
 // retries reports whether r is a failed read that can be retried: on a server that was not asked yet, or on the same one if it closed
 // the connection, as a server that was restarted does.
 func (w *Worker) retries(r *pending) bool {
-	if r.Answer != "" || !r.readsOnly() || r.retries >= max(1, w.options.Router.N()-1) {
+	if r.Answer != "" || !r.readsOnly() || r.retries >= max(1, w.options.Router.N()-1) || stats.Now() >= w.end(r) {
 		return false
 	}
 	for n := r.first; n < r.last; n++ {

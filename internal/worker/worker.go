@@ -249,7 +249,7 @@ func (w *Worker) take(ctx context.Context) bool {
 		w.backlog = append(w.backlog, b)
 	}
 	w.dequeued = stats.Now()
-	w.earliest, w.began = w.dequeued, w.dequeued
+	w.earliest, w.began, w.flushed = w.dequeued, w.dequeued, w.dequeued
 	w.record.Begin(w.dequeued)
 	for _, b := range w.backlog {
 		if len(w.requests) == w.options.Depth {
@@ -296,6 +296,8 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 		}
 		if i == 0 && w.options.Router.N() > 1 {
 			w.began = stats.Now()
+			answered = answered || w.expire(i) // it may have waited for the locks
+			w.flushed = w.began
 		}
 		b.Next++
 		r.Dequeued = w.dequeued

@@ -1,0 +1,45 @@
+package protocol
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestAMetaReplyFitsItsRequestOnly(t *testing.T) {
+	for _, tc := range []struct {
+		head, reply string
+		fits        bool
+	}{
+		{"mg a v", "VA 1\r\nx\r\n", true},
+		{"mg a v", "EN\r\n", true},
+		{"mg a v", "HD\r\n", false},
+		{"mg a v", "NF\r\n", false},
+		{"mg a", "HD\r\n", true},
+		{"mg a", "VA 1\r\nx\r\n", false},
+		{"mg a v k O7", "VA 1 ka O7\r\nx\r\n", true},
+		{"mg a v k O7", "VA 1 kb O7\r\nx\r\n", false},
+		{"mg a v k O7", "VA 1 ka O8\r\nx\r\n", false},
+		{"mg a v k O7", "VA 1 ka\r\nx\r\n", false},
+		{"mg a v k O7", "VA 1 O7\r\nx\r\n", false},
+		{"mg a v k O7", "EN\r\n", true},
+		{"mg a v k O7", "EN O7 ka\r\n", true},
+		{"mg a v k O7", "EN O8 ka\r\n", false},
+		{"mg a v", "VA 1 O8\r\nx\r\n", false},
+		{"ms a 1 O7", "HD O7\r\n", true},
+		{"ms a 1 O7", "HD\r\n", false},
+		{"ms a 1 O7", "NS O7\r\n", true},
+		{"ms a 1", "HD\r\n", true},
+		{"ms a 1", "EN\r\n", false},
+		{"ms a 1", "VA 1\r\nx\r\n", false},
+		{"md a q", "NF\r\n", true},
+		{"md a", "EX\r\n", true},
+		{"ma a v", "VA 1\r\n7\r\n", true},
+		{"ma a v", "HD\r\n", false},
+		{"ma a", "HD\r\n", true},
+		{"me a", "ME a exp=-1\r\n", true},
+		{"mg a", "ME a exp=-1\r\n", false},
+	} {
+		assert.Equal(t, tc.fits, MetaFits([]byte(tc.head), []byte(tc.reply)), "%s: %q", tc.head, tc.reply)
+	}
+}
