@@ -120,7 +120,7 @@ func TestOneWorkerIsFoundToBeTheLimitAndMoreWouldHelp(t *testing.T) {
 	require.Equal(t, "the workers", r.Parts[r.Bottleneck].String())
 	require.True(t, r.Saturated)
 	require.Greater(t, r.UsefulWorkers, 4)
-	require.Contains(t, r.Advice, "More workers than the present 1 would help")
+	require.Contains(t, r.Advice, "More workers than the current 1 would help")
 
 	more := oneWorkerEach(r.UsefulWorkers, far(t, 3*time.Millisecond))
 	helped := observe(t, more, 16, 2000)

@@ -9,33 +9,33 @@ import (
 // advice returns a sentence or two: what limits, by which numbers, and what would help.
 func (r *Report) advice(w *Window, queued float64) string {
 	if r.Bottleneck < 0 {
-		return "No requests were answered in this window: there is nothing to be said."
+		return "No requests were answered in this window."
 	}
 	limit := &r.Parts[r.Bottleneck]
 	if !r.Saturated {
-		return fmt.Sprintf("Nothing is saturated at %s requests/s: the busiest part, %s, is at %.0f %%, and would be the limit at about %s requests/s.",
+		return fmt.Sprintf("Nothing is saturated at %s requests/s: the busiest part, %s, is at %.0f %% and would be the limit at about %s requests/s.",
 			spell.Count(r.Rate), limit, 100*limit.Utilization, spell.Count(r.Capacity))
 	}
 	switch limit.Part {
 	case PartProcessor:
-		return fmt.Sprintf("The processor is the limit, for the net stage as for the workers: at %s requests/s mcmw uses %.2f of the %d it may use. "+
+		return fmt.Sprintf("The processor is the limit, for the net stage and the workers alike: at %s requests/s mcmw uses %.2f of the %d it may use. "+
 			"More workers would not help; more processors (--procs) would, or another mcmw.",
 			spell.Count(r.Rate), ratio(w.Processor, w.Seconds), w.Processors)
 	case PartServer:
 		s := w.server(limit.Server)
-		return fmt.Sprintf("Server %s is the limit, at about %s requests/s: its replies take %s, and took %s when nothing else was to do; "+
-			"%.1f of %d workers wait for it. More workers would not help (%d would do): a faster server would, or less for it to do.",
+		return fmt.Sprintf("Server %s is the limit, at about %s requests/s: its replies take %s, and took %s when it was idle; "+
+			"%.1f of %d workers wait for it. More workers would not help (%d are enough); a faster server or fewer calls to it would.",
 			limit.Server, spell.Count(r.Capacity), spell.Time(1e9*ratio(s.TypicalTime, s.Calls)), spell.Time(1e9*s.Fastest), ratio(s.Waited, w.Seconds), w.Workers, r.UsefulWorkers)
 	}
 	next := &r.Parts[r.next()]
-	text := fmt.Sprintf("The workers are the limit: at %s requests/s %.0f %% of their places are taken, and %.1f requests wait. ",
+	text := fmt.Sprintf("The workers are the limit: at %s requests/s %.0f %% of their slots are in use, and %.1f requests wait. ",
 		spell.Count(r.Rate), 100*limit.Utilization, queued)
 	if r.UsefulWorkers <= w.Workers {
-		return text + fmt.Sprintf("There are hardly more requests than workers, so more of either than %d workers would not help.", w.Workers)
+		return text + fmt.Sprintf("There are hardly more requests than workers; more than %d workers would not help.", w.Workers)
 	}
-	text += fmt.Sprintf("More workers than the present %d would help, until about %d", w.Workers, r.UsefulWorkers)
+	text += fmt.Sprintf("More workers than the current %d would help, up to about %d", w.Workers, r.UsefulWorkers)
 	if r.enough(w) > float64(r.UsefulWorkers) {
-		return text + ": then every request has one, as many as the clients send now."
+		return text + ": then there is one for every request that clients send at a time now."
 	}
 	return text + fmt.Sprintf(": then %s is the limit, at about %s requests/s.", next, spell.Count(next.Capacity))
 }

@@ -81,27 +81,27 @@ func TestTheReportNamesThePartThatSaturatesFirst(t *testing.T) {
 	}{
 		{
 			"light load", func(*Window) {}, "the workers", false, 2000, 3,
-			"Nothing is saturated at 1,000 requests/s: the busiest part, the workers, is at 50 %, and would be the limit at about 2,000 requests/s.",
+			"Nothing is saturated at 1,000 requests/s: the busiest part, the workers, is at 50 % and would be the limit at about 2,000 requests/s.",
 		},
 		{
 			"workers taken", func(w *Window) { w.ServerTime, w.QueueTime = 38, 200 }, "the workers", true, 1000, 18,
-			"The workers are the limit: at 1,000 requests/s 100 % of their places are taken, and 20.0 requests wait. " +
-				"More workers than the present 4 would help, until about 18: then server b is the limit, at about 4,500 requests/s.",
+			"The workers are the limit: at 1,000 requests/s 100 % of their slots are in use, and 20.0 requests wait. " +
+				"More workers than the current 4 would help, up to about 18: then server b is the limit, at about 4,500 requests/s.",
 		},
 		{
 			"as many workers as requests", func(w *Window) { w.ServerTime, w.QueueTime = 38, 0.1 }, "the workers", true, 1000, 5,
-			"The workers are the limit: at 1,000 requests/s 100 % of their places are taken, and 0.0 requests wait. " +
-				"More workers than the present 4 would help, until about 5: then every request has one, as many as the clients send now.",
+			"The workers are the limit: at 1,000 requests/s 100 % of their slots are in use, and 0.0 requests wait. " +
+				"More workers than the current 4 would help, up to about 5: then there is one for every request that clients send at a time now.",
 		},
 		{
 			"slow server", func(w *Window) { w.ServerTime = 38; w.Servers[1].TypicalTime = 5000 * 7e-3; w.Servers[1].Waited = 38 },
 			"server b", true, 1000 * 3.85 / 3.8, 2,
-			"Server b is the limit, at about 1,013 requests/s: its replies take 7.00 ms, and took 1.00 ms when nothing else was to do; " +
-				"3.8 of 4 workers wait for it. More workers would not help (2 would do): a faster server would, or less for it to do.",
+			"Server b is the limit, at about 1,013 requests/s: its replies take 7.00 ms, and took 1.00 ms when it was idle; " +
+				"3.8 of 4 workers wait for it. More workers would not help (2 are enough); a faster server or fewer calls to it would.",
 		},
 		{
 			"processor used up", func(w *Window) { w.Processor, w.ServerTime = 19.4, 38 }, "the processor", true, 1000 / 0.97, 2,
-			"The processor is the limit, for the net stage as for the workers: at 1,000 requests/s mcmw uses 1.94 of the 2 it may use. " +
+			"The processor is the limit, for the net stage and the workers alike: at 1,000 requests/s mcmw uses 1.94 of the 2 it may use. " +
 				"More workers would not help; more processors (--procs) would, or another mcmw.",
 		},
 	} {

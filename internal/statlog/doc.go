@@ -1,3 +1,3 @@
-// Package statlog writes down what was measured, as JSON lines, one object each, for a program to analyse later: windows of
-// the statistics, and single requests. docs/observability.md describes every field.
+// Package statlog writes the statistics log (one window per line) and the request log (one request per line) as JSON, to be
+// analysed by programs. docs/observability.md describes every field.
 package statlog

@@ -2,8 +2,8 @@ package stats
 
 import "sync/atomic"
 
-// clock is the time a worker has been busy, rounds under way included. Single writer, any number of readers. At the end of a
-// round they may read what the worker takes to record that end too much.
+// clock is the time a worker has been busy, the current round included. Single writer, any number of readers. At the end of a
+// round a reading may be too long by the time the worker takes to record that end.
 type clock struct {
 	// state is, times two, the busy time so far while the worker is idle, and that less the moment it began while it is
 	// busy, ns; the lowest bit says which.

@@ -6,10 +6,9 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// journal holds what a worker has recorded last, one entry behind the other. A request belongs into some thirty counters
-// that lie far apart in memory, where by the next request other programs' data is in the processor's caches; so the
-// worker writes one entry, and when the journal is full it counts all entries at once. Who reads the counters reads the
-// journal, too.
+// journal holds the latest records of a worker, in order. A request changes some thirty counters that are far apart in memory
+// and no longer in the processor's caches by the next request. So the worker writes one entry per request, and moves all
+// entries to the counters when the journal is full. A reader of the counters reads the journal, too.
 type journal struct {
 	requests [journalRoom]entry
 	servers  [journalServers]atomic.Uint64 // see serverEntry

@@ -13,8 +13,8 @@ type Options struct {
 	Health func(i int) Health
 	// Workers is the number of workers.
 	Workers int
-	// Recorders is the number of recorders, one for everyone who ever works at the same time: the workers, and those who
-	// stand in for them. At least Workers.
+	// Recorders is the number of recorders, one for each worker that ever runs at the same time: the workers and their
+	// stand-ins. At least Workers.
 	Recorders int
 	// Depth is how many requests a worker serves at a time.
 	Depth int
