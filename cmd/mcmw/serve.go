@@ -105,6 +105,7 @@ func serve(ctx context.Context, k *control) error {
 	var controller sync.WaitGroup
 	defer controller.Wait()
 	defer stopControl()
+	controller.Go(func() { middleware.GiveBackMemory(controlling) })
 	controller.Go(func() { k.run(controlling, m, func() { logReady(k, m) }) })
 	err = m.Run(ctx)
 	logEnd(m.Stats().Snapshot(), k.log)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -37,6 +38,8 @@ type Conn struct {
 	// are complete. Growing replaces the array, and complete replies keep the old one.
 	in              []byte
 	start, pos, end int
+	hole            int  // bytes before pos that belong to the reply and are not kept
+	lent            bool // Reply has returned some of in
 
 	// dialling: the goroutine that makes a connection -> the worker; capacity 1; nil if there is none. There is no sock then.
 	dialling chan dialled
@@ -54,9 +57,10 @@ func NewConn(s *Server, patience time.Duration) *Conn {
 const (
 	// readSize is the initial size of the read buffer, bytes.
 	readSize = 32 << 10
-	// keepRead is how large a read buffer may stay between rounds, bytes: a round's worth of values of ordinary size.
-	// What larger values need is given back after each round.
-	keepRead = 2 << 20
+	// keepRead is how large a read buffer may stay between rounds, bytes. Larger ones, of largeRead bytes, are shared by all
+	// connections.
+	keepRead  = 64 << 10
+	largeRead = 2 << 20
 )
 
 // Error is a failure of a server, as a client and the log see it.
@@ -204,10 +208,18 @@ func (c *Conn) Unparsed() []byte { return c.in[c.pos:c.end] }
 // Take marks the next n unparsed bytes as parsed.
 func (c *Conn) Take(n int) { c.pos += n }
 
-// Reply returns the bytes taken since the last Reply; they stay valid until EndRound.
+// Drop lets go of the last n bytes taken. Until Reply, all that is taken behind them must be dropped, too.
+func (c *Conn) Drop(n int) { c.hole += n }
+
+// Reply returns the bytes taken since the last Reply and not dropped; they stay valid until EndRound.
 func (c *Conn) Reply() []byte {
-	r := c.in[c.start:c.pos:c.pos]
-	c.start = c.pos
+	kept := c.pos - c.hole
+	r := c.in[c.start:kept:kept]
+	c.start, c.hole = c.pos, 0
+	if len(r) == 0 {
+		return nil
+	}
+	c.lent = true
 	return r
 }
 
@@ -258,17 +270,35 @@ func (c *Conn) Stalled() *Error { return c.fail(stats.ReasonTimeout, errors.New(
 // makeRoom lets in hold at least one more byte, and, if much of them is there, need unparsed bytes in one piece with the reply they
 // belong to: memory is taken for what has come, not for what was announced.
 func (c *Conn) makeRoom(need int) {
+	if c.hole > 0 {
+		copy(c.in[c.pos-c.hole:], c.in[c.pos:c.end])
+		c.pos, c.end, c.hole = c.pos-c.hole, c.end-c.hole, 0
+	}
 	held := c.end - c.start
 	if c.end < len(c.in) && c.pos+min(need, 4*held) <= len(c.in) {
 		return
 	}
 	// Twice what there was, so that after a few rounds a whole round fits and nothing is allocated any more.
-	size := max(readSize, min(2*len(c.in), keepRead), 2*held, min(c.pos-c.start+need, 4*held))
-	in := make([]byte, size)
+	size := max(readSize, min(2*len(c.in), largeRead), 2*held, min(c.pos-c.start+need, 4*held))
+	in := c.in
+	if c.lent || len(in) < size {
+		in, c.lent = buffer(size), false
+	}
 	copy(in, c.in[c.start:c.end])
 	c.in = in
 	c.pos -= c.start
 	c.start, c.end = 0, held
+}
+
+// largeBuffers holds buffers of largeRead bytes.
+var largeBuffers = sync.Pool{New: func() any { return (*[largeRead]byte)(make([]byte, largeRead)) }}
+
+// buffer returns a buffer of at least size bytes.
+func buffer(size int) []byte {
+	if size <= keepRead || size > largeRead {
+		return make([]byte, size)
+	}
+	return largeBuffers.Get().(*[largeRead]byte)[:]
 }
 
 // EndRound ends a round in which every reply was parsed: what Reply returned becomes invalid. Bytes that nobody asked for
@@ -287,7 +317,10 @@ func (c *Conn) EndRound() *Error {
 	if c.end > 0 {
 		c.server.Answered()
 	}
-	c.start, c.pos, c.end = 0, 0, 0
+	c.start, c.pos, c.end, c.hole, c.lent = 0, 0, 0, 0, false
+	if len(c.in) == largeRead {
+		largeBuffers.Put((*[largeRead]byte)(c.in))
+	}
 	if len(c.in) > keepRead {
 		c.in = nil
 	}
@@ -333,5 +366,5 @@ func (c *Conn) forget() {
 	c.Out.Reset()
 	// Replies that are complete keep the old array until the round ends.
 	c.in = nil
-	c.start, c.pos, c.end = 0, 0, 0
+	c.start, c.pos, c.end, c.hole, c.lent = 0, 0, 0, 0, false
 }

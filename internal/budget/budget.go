@@ -54,6 +54,16 @@ func (b *Budget) TryTake(n int64) bool {
 	return true
 }
 
+// Force takes n, whether or not there is as much.
+func (b *Budget) Force(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used += n
+}
+
+// Overdrawn reports whether more is taken than there is.
+func (b *Budget) Overdrawn() bool { return b.Used() > b.limit }
+
 // Take takes n, and waits for it until patience is over or stop is closed. It reports whether it took it.
 func (b *Budget) Take(n int64, patience time.Duration, stop <-chan struct{}) bool {
 	return b.TryTake(n) || b.await(&b.waiting, n, patience, stop)

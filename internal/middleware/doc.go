@@ -104,6 +104,16 @@
 // 16 KiB, and replies that slow clients have not read, are counted over all connections (Options.ClientMemory). A reader
 // that finds no memory for a large request waits; no complete request waits with it.
 //
+//	                                       .---- the next portion, when the client has taken this one ---.
+//	                                       v                                                             |
+//	get of 150 MB ---> batch queue ---> worker: keys for about 1 MiB ---> servers ---> values ---> client's socket
+//	                                       |
+//	                                       '--- values beyond 4 MiB in a round are dropped: their keys are the next portion's
+//
+// A reply of any size passes through in portions, by what values take on average: a retrieval with more keys ends its part of the round,
+// and its batch goes back, through its slow client if need be, to be served from the next key on. What comes beyond expectation
+// is dropped and asked for again. A read is never repeated behind a write of its key: it is kept, or fails beyond 16 MiB.
+//
 // # Start and stop
 //
 // Run tries to reach every server, judges those that it reached, starts the workers, then accepts; who was not reached is down, and brought into service by

@@ -60,9 +60,12 @@ type conn struct {
 	isText  bool   // the client speaks the text protocol, as its first byte tells
 	refusal string // what a client that doesn't is told
 
-	// Owned by Watch: began and came as it saw them last, and for how long too little has come.
-	sawBegan, sawCame int64
-	slow              time.Duration
+	// owed is how many bytes wait for a client that is slow to read; written by who writes them.
+	owed atomic.Int64
+
+	// Owned by Watch: began, came and owed as it saw them last, and for how long the client has been slow.
+	sawBegan, sawCame, sawOwed int64
+	slow                       time.Duration
 }
 
 func newConn(s *Stage, nc net.Conn) (*conn, error) {
@@ -289,6 +292,9 @@ func (c *conn) drain() {
 	_ = c.sock.SetReadDeadline(time.Unix(1, 0))
 }
 
+// Crowded implements request.Client.
+func (c *conn) Crowded() bool { return !c.broken.Load() && c.stage.output.Overdrawn() }
+
 // Reply implements request.Client.
 func (c *conn) Reply(g *wire.Gather) int {
 	if c.broken.Load() {
@@ -317,10 +323,18 @@ func (c *conn) Finish() {
 // Stall implements request.Client.
 func (c *conn) Stall(rest []byte, unanswered *request.Batch) {
 	go func() {
+		if len(rest) == 0 {
+			c.stage.output.Take(0, c.stage.options.WriteTimeout, c.stage.cut)
+		}
 		err := c.writeRest(rest)
-		if err != nil {
+		switch {
+		case err == nil:
+		case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errSlow):
 			c.broken.Store(true)
 			c.cut(stats.CloseSlow)
+			c.stage.lagged(c, "a client is closed: it does not read its replies")
+		default:
+			c.fail()
 		}
 		switch {
 		case unanswered == nil:
@@ -335,21 +349,33 @@ func (c *conn) Stall(rest []byte, unanswered *request.Batch) {
 	}()
 }
 
-// errSlow: the client left more replies unread than allowed, alone or together with others.
+// errSlow: the client left more replies unread than allowed.
 var errSlow = errors.New("too many unread replies")
 
-// writeRest writes what a client was too slow to take, within the limits for that.
+// restPiece is how much of what waits for a client it has to take within WriteTimeout, bytes. A TLS socket must be given at least one
+// of its batches at first.
+const restPiece = 64 << 10
+
+// writeRest writes what a client was too slow to take, within the limits for that. It is counted even where others have taken all there is:
+// what could be refused was, before it was asked for (Crowded).
 func (c *conn) writeRest(rest []byte) error {
-	size := int64(len(rest))
-	if len(rest) > c.stage.options.MaxOutput || !c.stage.output.TryTake(size) {
+	if len(rest) > c.stage.options.MaxOutput {
 		return errSlow
 	}
+	size := int64(len(rest))
+	c.stage.output.Force(size)
 	defer c.stage.output.Give(size)
-	if err := c.sock.SetWriteDeadline(time.Now().Add(c.stage.options.WriteTimeout)); err != nil {
-		return err
-	}
-	if err := c.sock.WriteRest(rest); err != nil {
-		return err
+	defer c.owed.Store(0)
+	for len(rest) > 0 {
+		c.owed.Store(int64(len(rest)))
+		if err := c.sock.SetWriteDeadline(time.Now().Add(c.stage.options.WriteTimeout)); err != nil {
+			return err
+		}
+		piece := rest[:min(len(rest), restPiece)]
+		if err := c.sock.WriteRest(piece); err != nil {
+			return err
+		}
+		rest = rest[len(piece):]
 	}
 	return c.sock.SetWriteDeadline(time.Time{})
 }

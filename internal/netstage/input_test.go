@@ -194,18 +194,29 @@ func TestADrainEndsForThoseWhoWaitForMemory(t *testing.T) {
 	require.Zero(t, requestMemory(m))
 }
 
-func TestSlowReadersTogetherAreBounded(t *testing.T) {
-	const memory, slow = 8 << 20, 16
+// Beyond the memory there is for replies comes what a worker's round may bring.
+func TestSlowReadersTogetherAreBoundedAndGiveWayToThoseWhoRead(t *testing.T) {
+	defer netstage.SetWantedPatience(time.Second)()
+	const memory, round, slow, gets = 8 << 20, 5 << 20, 16, 20
 	m := start(t, middleware.Options{Workers: 1, ClientOptions: netstage.ClientOptions{ClientMemory: memory}})
 	c := m.Dial(t)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, setLargest("k")))
 	for range slow {
-		_, err := io.WriteString(connectNarrow(t, m), strings.Repeat("get k\r\n", 7))
+		_, err := io.WriteString(connectNarrow(t, m), strings.Repeat("get k\r\n", gets))
 		require.NoError(t, err)
 	}
+	reads := connectNarrow(t, m)
+	_, err := io.WriteString(reads, strings.Repeat("get k\r\n", gets))
+	require.NoError(t, err)
+	read := make(chan error, 1)
+	go func() {
+		_, err := io.CopyN(io.Discard, reads, int64(gets*len(fmt.Sprintf("VALUE k 0 %d\r\n%s\r\nEND\r\n", largest, strings.Repeat("k", largest)))))
+		read <- err
+	}()
 	require.Eventually(t, func() bool {
-		assert.LessOrEqual(t, m.Stats().Snapshot().ReplyMemory, int64(memory))
+		assert.LessOrEqual(t, m.Stats().Snapshot().ReplyMemory, int64(memory+round))
 		return closed(m, stats.CloseSlow) > 0
 	}, mctest.Patience, time.Millisecond)
+	require.NoError(t, <-read)
 	require.Equal(t, "END\r\n", c.MustDo(t, "get absent\r\n"))
 }

@@ -28,6 +28,7 @@ func (s *Stage) Watch(ctx context.Context) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	last := stats.Now()
+	var slow []*conn
 	for {
 		select {
 		case <-ctx.Done():
@@ -38,24 +39,55 @@ func (s *Stage) Watch(ctx context.Context) {
 		if s.input.Wanted() {
 			patience = wantedPatience
 		}
+		crowded := s.output.Wanted()
 		now := stats.Now()
 		s.mu.Lock()
 		for c := range s.conns {
 			switch {
+			case c.owed.Load() > 0:
+				if c.owes(time.Duration(now-last), crowded) {
+					_ = c.sock.SetWriteDeadline(time.Unix(1, 0))
+				}
 			case c.busy.Load() || c.waits.Load():
 				c.slow = 0
 			case c.idle(now):
 				c.cut(stats.CloseIdle)
 			case c.lags(time.Duration(now-last), patience):
 				c.cut(stats.CloseSlow)
-				if suppressed, ok := s.laggards.pass(); ok {
-					s.options.Log.Warn("a client is closed: its request came too slowly", "client", c.sock.RemoteAddr().String(), "not_logged", suppressed)
-				}
+				slow = append(slow, c)
 			}
 		}
 		s.mu.Unlock()
+		for _, c := range slow {
+			s.lagged(c, "a client is closed: its request came too slowly")
+		}
+		clear(slow)
+		slow = slow[:0]
 		last = now
 	}
+}
+
+// lagged logs that a client is closed because it is slow.
+func (s *Stage) lagged(c *conn, what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if suppressed, ok := s.laggards.pass(); ok {
+		s.options.Log.Warn(what, "client", c.sock.RemoteAddr().String(), "not_logged", suppressed)
+	}
+}
+
+// owes reports whether the client has taken too little of the replies that wait for it, for longer than it may while others
+// need the memory; the last look was elapsed ago. The write timeout sees to the rest.
+func (c *conn) owes(elapsed time.Duration, crowded bool) bool {
+	owed := c.owed.Load()
+	taken := c.sawOwed - owed
+	c.sawOwed = owed
+	if !crowded || taken < 0 || float64(taken) >= float64(c.stage.options.MinRate)*elapsed.Seconds() {
+		c.slow = 0
+		return false
+	}
+	c.slow += elapsed
+	return c.slow >= wantedPatience
 }
 
 // idle reports whether no request came for longer than allowed, now. One that is on its way counts if its bytes do not drip.

@@ -30,7 +30,20 @@ type Request struct {
 	stats.Times
 	// Lane is the queue that serves the request; always 0 where all workers share one.
 	Lane int32
+	// Settled: the servers have done what they had to do, and Answer is what they said, Result how it ended; what comes before it on
+	// its connection is not answered in full yet.
+	Settled bool
+	Result  stats.Result
+
+	// Of a retrieval whose reply is so large that it is asked for in portions: when the last of them was answered, ns as
+	// stats.Now, 0 if none was; and how many keys were asked for in them, and how many of these found. Keys and NumKeys are those
+	// that follow.
+	Resumed            int64
+	SentKeys, SentHits int32
 }
+
+// HasEffect is that of protocol.Request, for what is still to be done.
+func (r *Request) HasEffect() bool { return !r.Settled && r.Request.HasEffect() }
 
 // Batch is one element of the queue: the complete requests that a read of one connection brought, in the client's order, up
 // to MaxBatch of them.
@@ -48,13 +61,15 @@ type Batch struct {
 
 // Client is the connection that a batch came from, as a worker sees it. All calls come from the batch's owner.
 type Client interface {
+	// Crowded reports whether clients that do not read hold all of the memory there is for replies: a large one has to wait.
+	Crowded() bool
 	// Reply writes one round's replies without waiting. It returns how much the socket took.
 	Reply(g *wire.Gather) int
 	// Finish says that the batch is answered: the connection may put the next one on the queue.
 	Finish()
-	// Stall hands over the bytes that the socket did not take, because the client is slow to read. Once rest is written the
-	// connection puts unanswered, the remainder of the batch, back on the queue; nil means that the batch is answered. The
-	// worker goes on with others meanwhile.
+	// Stall hands over the bytes that the socket did not take, because the client is slow to read; none means that it is crowded. Once
+	// rest is written, and there is memory, the connection puts unanswered, the remainder of the batch, back on the queue; nil
+	// means that the batch is answered. The worker goes on with others meanwhile.
 	Stall(rest []byte, unanswered *Batch)
 }
 

@@ -40,27 +40,36 @@ func (w *Worker) awaitMarks() {
 // answer writes the replies of a part with one write, and lets the connection go on if its batch is through.
 func (w *Worker) answer(p *part) {
 	w.out.Reset()
-	received := 0
+	received, answered := 0, p.last
 	for i := p.first; i < p.last; i++ {
 		r := &w.requests[i]
-		received += len(r.Raw)
-		w.assemble(r)
+		if r.Resumed == 0 {
+			received += len(r.Raw)
+		}
+		if !r.again {
+			w.assemble(r)
+		} else if rest := w.assemblePart(r); rest >= 0 {
+			w.postpone(p, i, rest)
+			answered = i
+			break
+		}
 	}
 	if size := w.out.Len(); size > 0 {
 		if n := p.batch.Client.Reply(&w.out); n < size {
 			p.stalled = true
-			p.rest = w.out.AppendFrom(nil, n)
+			p.rest = w.out.AppendFrom(make([]byte, 0, size-n), n)
 		}
 	}
 	replied := stats.Now()
-	for i := p.first; i < p.last; i++ {
+	for i := p.first; i < answered; i++ {
 		r := &w.requests[i]
 		r.Replied = replied
 		result, hits := w.result(r)
-		if w.record.Count(r.Command, result, r.NumKeys, hits, &r.Times) {
+		if w.record.Count(r.Command, result, r.keysAsked(), hits, &r.Times) {
 			w.log(r, result, hits)
 		}
 	}
+	w.letGo(p)
 	w.record.Flush()
 	w.record.Bytes(received, w.out.Len())
 	if p.batch.Answered() && !p.stalled {
@@ -73,7 +82,7 @@ func (w *Worker) answer(p *part) {
 func (w *Worker) log(r *pending, result stats.Result, hits int) {
 	calls := w.calls[r.first:r.last]
 	e := stats.Event{
-		Times: r.Times, Command: r.Command, Result: result, Keys: r.NumKeys, Hits: hits, Bytes: len(r.Raw), Calls: len(calls),
+		Times: r.Times, Command: r.Command, Result: result, Keys: r.keysAsked(), Hits: hits, Bytes: len(r.Raw), Calls: len(calls),
 	}
 	if len(calls) > 0 {
 		e.Server = w.options.Servers[calls[0].server].Name
@@ -101,7 +110,7 @@ func (w *Worker) assemble(r *pending) {
 	case r.Command == protocol.Stats && len(calls) > 1:
 		w.assembleStats(calls)
 	case r.Command.IsRetrieval():
-		w.assembleValues(r, calls)
+		_ = w.assembleValues(r, calls)
 	case r.Command == protocol.Meta || r.Command == protocol.Admin:
 		w.assembleMeta(r, w.reply(r, calls))
 	default:
@@ -146,39 +155,60 @@ func (w *Worker) assembleMeta(r *pending, c *call) {
 }
 
 // assembleValues adds the VALUEs of all calls in the order of the request, then END, or the error of a server that
-// failed: its keys must not look like misses.
-func (w *Worker) assembleValues(r *pending, calls []call) {
-	if len(calls) == 1 && !(calls[0].failed && w.options.GetErrorMiss) {
+// failed: its keys must not look like misses. If some of the values are still to be asked for, it returns the offset in Keys of the
+// first key among theirs, and adds the values before it alone; otherwise it returns -1.
+func (w *Worker) assembleValues(r *pending, calls []call) (rest int) {
+	if len(calls) == 1 && !r.again && !(calls[0].failed && w.options.GetErrorMiss) {
 		w.out.Add(calls[0].reply)
-		return
+		return -1
 	}
+	rest = -1
 	var failure []byte
 	for i := range calls {
-		if calls[i].kind.IsError() && !(calls[i].failed && w.options.GetErrorMiss) {
+		if calls[i].kind.IsError() && !calls[i].cutOff() && !(calls[i].failed && w.options.GetErrorMiss) {
 			failure = calls[i].reply
 		}
 	}
 	if r.keyCalls >= 0 {
-		w.mergeValues(r)
+		rest = w.mergeValues(r)
 	} else {
+		offset := 0
 		for i := range calls {
 			c := &calls[i]
-			if c.kind == protocol.ReplyEnd {
+			switch {
+			case rest >= 0:
+				c.found = 0 // they are asked for again
+			case c.cutOff():
+				w.out.Add(c.reply)
+				rest = offset + c.cut
+			case c.kind == protocol.ReplyEnd:
 				w.out.Add(c.reply[:len(c.reply)-len(protocol.TextEnd)])
 			}
+			offset += len(c.keys)
 		}
 	}
-	if failure != nil {
+	switch {
+	case failure != nil:
 		w.out.Add(failure)
-		return
+		return -1
+	case rest < 0 && r.all != nil:
+		return len(r.Keys)
+	case rest < 0:
+		w.out.AddString(protocol.TextEnd)
 	}
-	w.out.AddString(protocol.TextEnd)
+	return rest
 }
 
-// mergeValues adds the VALUEs of calls whose keys were spread over the servers.
-func (w *Worker) mergeValues(r *pending) {
-	for _, n := range w.keyCalls[r.keyCalls : int(r.keyCalls)+r.NumKeys] {
+// mergeValues adds the VALUEs of calls whose keys were spread over the servers, and returns what assembleValues does.
+func (w *Worker) mergeValues(r *pending) (rest int) {
+	for k, n := range w.keyCalls[r.keyCalls : int(r.keyCalls)+r.NumKeys] {
 		c := &w.calls[^n]
+		if c.cutOff() && c.asked >= c.cutKey {
+			for i := range w.calls[r.first:r.last] {
+				w.calls[int(r.first)+i].found = w.calls[int(r.first)+i].added
+			}
+			return wordsEnd(r.Keys, k)
+		}
 		ordinal := c.asked
 		c.asked++
 		if c.kind != protocol.ReplyEnd || c.added == c.found {
@@ -191,6 +221,7 @@ func (w *Worker) mergeValues(r *pending) {
 		w.out.Add(c.reply[it.start:it.end])
 		c.added++
 	}
+	return -1
 }
 
 // assembleStats adds the servers' statistics, each name with the server's name before it. Servers that answer with one
@@ -228,6 +259,9 @@ func (w *Worker) assembleStats(calls []call) {
 // result classifies how r ended, and counts the keys that were found.
 func (w *Worker) result(r *pending) (result stats.Result, hits int) {
 	calls := w.calls[r.first:r.last]
+	if r.Settled {
+		return r.Result, 0
+	}
 	if text := r.Answer + r.text; text != "" {
 		return textResult(text), 0
 	}
@@ -238,6 +272,7 @@ func (w *Worker) result(r *pending) (result stats.Result, hits int) {
 		return w.replyResult(r, w.reply(r, calls)), 0
 	}
 	worst := stats.ResultOK
+	hits = int(r.SentHits)
 	for i := range calls {
 		if calls[i].hidden {
 			continue
@@ -252,7 +287,7 @@ func (w *Worker) result(r *pending) (result stats.Result, hits int) {
 		return worst, hits
 	case hits == 0:
 		return stats.ResultMiss, 0
-	case hits < r.NumKeys:
+	case hits < r.keysAsked():
 		return stats.ResultPartial, hits
 	}
 	return stats.ResultOK, hits

@@ -200,7 +200,7 @@ const reserve = 8
 func (w *Worker) end(r *pending) int64 {
 	timeout := int64(w.options.Timeout)
 	if w.patient {
-		return max(r.Created, w.began-timeout+2*timeout/reserve) + timeout
+		return max(r.waitsSince(), w.began-timeout+2*timeout/reserve) + timeout
 	}
 	return max(w.earliest, w.began-timeout/4) + timeout
 }
@@ -225,6 +225,9 @@ func (w *Worker) parse(s int, conn *backend.Conn, now int64) (need int, failure 
 		last, ok := w.accept(c, &rep, element, conn.Parsed()-n, conn.Parsed())
 		if !ok {
 			return 0, &backend.Error{Server: w.options.Servers[s].Name, Reason: stats.ReasonProtocol, Err: errUnexpected}
+		}
+		if c.dropping = c.dropping || c.failed; c.dropping {
+			conn.Drop(n)
 		}
 		if !last {
 			continue
@@ -268,8 +271,10 @@ func (w *Worker) accept(c *call, rep *protocol.Reply, element []byte, start, end
 		}
 		fits = fits || k.IsError()
 		if c.barrier {
+			w.keepMeta(c, k, end-start)
 			return k == protocol.ReplyMetaNoop, (fits && start == 0) || k == protocol.ReplyMetaNoop
 		}
+		w.keepMeta(c, k, end-start)
 		return true, fits
 	case k.IsError():
 		return true, true
@@ -288,7 +293,8 @@ func (w *Worker) accept(c *call, rep *protocol.Reply, element []byte, start, end
 // acceptValue notes a VALUE. Its key must be the next of the call's keys, or a later one if those between are missing.
 func (w *Worker) acceptValue(c *call, key []byte, start, end int) bool {
 	for c.cursor < len(c.keys) {
-		word, rest := nextWord(c.keys[c.cursor:])
+		at := c.cursor
+		word, rest := nextWord(c.keys[at:])
 		c.cursor = len(c.keys) - len(rest)
 		c.ordinal++
 		if !bytes.Equal(word, key) {
@@ -296,6 +302,12 @@ func (w *Worker) acceptValue(c *call, key []byte, start, end int) bool {
 		}
 		if c.failed {
 			return true // its request has been answered already
+		}
+		if !w.keep(c, end-start) {
+			if !c.dropping {
+				c.dropping, c.cut, c.cutKey = true, at, c.ordinal-1
+			}
+			return true
 		}
 		if w.requests[c.request].keyCalls >= 0 {
 			c.note(w, item{start: int32(start), end: int32(end), ordinal: c.ordinal - 1})

@@ -122,7 +122,7 @@ func (w *Worker) awaitReadable(ctx context.Context, i int32) {
 
 // untilExpiry returns for how long r may go on waiting until there is too little left of its time to ask a server in trouble.
 func (w *Worker) untilExpiry(r *pending) time.Duration {
-	return w.options.Timeout - 2*w.options.Timeout/reserve - time.Duration(stats.Now()-r.Created)
+	return w.options.Timeout - 2*w.options.Timeout/reserve - time.Duration(stats.Now()-r.waitsSince())
 }
 
 // expire looks at a request of a detour whose time is over. Where its keys have other servers it is planned, and only its calls to

@@ -19,6 +19,10 @@ type call struct {
 	hidden bool
 	// barrier: an mn follows the request, and its reply ends this one.
 	barrier bool
+	// dropping: what comes is not kept, from the key on that has the number cutKey and stands at offset cut in keys.
+	dropping bool
+	cutKey   int32
+	cut      int
 
 	// Of a retrieval (and of a touch that goes with one): the keys in the order asked, and how far VALUEs have come in them.
 	keys    []byte

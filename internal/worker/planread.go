@@ -16,17 +16,18 @@ const maxTouchLine = 1900
 // planRetrieval plans get, gets, gat and gats.
 func (w *Worker) planRetrieval(ctx context.Context, i int32) {
 	r := &w.requests[i]
+	w.takePortion(r)
 	n := w.options.Router.N()
 	// cas tokens are the first server's, and a gat is a write: it goes there, too, and touches the other copies.
 	anywhere := n == len(w.conns) && w.options.Router.Read() != route.ReadPrimary && r.Command == protocol.Get
 	switch {
 	case r.Answer != "":
 		w.planByPlacement(ctx, i) // makes lines of its own
-	case len(w.conns) == 1 && (r.Command <= protocol.Gets || len(r.Head) <= maxTouchLine):
+	case len(w.conns) == 1 && r.whole() && (r.Command <= protocol.Gets || len(r.Head) <= maxTouchLine):
 		w.forward(ctx, i, 0)
 	case anywhere && r.NumKeys > 1 && w.options.Sharded:
 		w.planEvenly(ctx, i)
-	case anywhere:
+	case anywhere && r.whole():
 		w.forward(ctx, i, w.choose().server)
 	default:
 		w.planByPlacement(ctx, i)
@@ -146,7 +147,7 @@ func (w *Worker) planByPlacement(ctx context.Context, i int32) {
 		w.keyCalls = append(w.keyCalls, s)
 	}
 	touching := r.touches()
-	if common >= 0 && r.Answer == "" && (!touching || len(r.Head) <= maxTouchLine) {
+	if common >= 0 && r.Answer == "" && r.whole() && (!touching || len(r.Head) <= maxTouchLine) {
 		w.forward(ctx, i, int(common))
 		w.keyCalls = w.keyCalls[:base]
 	} else {

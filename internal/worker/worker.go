@@ -105,6 +105,8 @@ type Worker struct {
 	ready    []int32 // parts that are complete and not answered yet
 	followUp []int32 // requests whose step is done and which need another
 	arrivals int     // replies so far
+	expected int     // bytes that the values asked for are likely to be
+	held     int     // bytes of values that came and that no client has taken yet
 	locks    map[uint32]stripe
 	backlog  []*request.Batch // to be served before what is in the queue
 	later    []*request.Batch // to be served in the next round
@@ -114,6 +116,9 @@ type Worker struct {
 
 	reads    partReads // of the part that is being planned
 	partRead stripeSet // the keys that it reads, where requests follow
+
+	valueSize   valueSize
+	partChanges stripeSet // scratch of mayRepeat
 
 	// Scratch of planning and answering.
 	lines    []byte
@@ -129,6 +134,7 @@ type Worker struct {
 	answered []int32 // the calls that answers stand for
 	repairs  []int
 	out      wire.Gather
+	aside    wire.Gather // of what is not for the client yet
 }
 
 // part is what a round serves of one batch.
@@ -138,6 +144,8 @@ type part struct {
 	left        int32 // requests that are not complete
 	stalled     bool  // the client didn't take the whole reply
 	rest        []byte
+	held        int // bytes of values that came
+	repeat      repeat
 }
 
 // pending is a request that this round serves.
@@ -152,7 +160,11 @@ type pending struct {
 	locked      bool   // the stripe is held for this write
 	done        bool   // no further step follows
 	expired     bool   // there is no time left to wait for a suspect
-	step        step
+	again       bool   // part of the reply was not asked for yet, or was dropped
+	// all holds the keys, allKeys of them, of which Keys is the first portion; nil if that is all.
+	all     []byte
+	allKeys int
+	step    step
 	// Of a read that is retried: the number of retries, and the range of calls that holds those of earlier attempts, mixed with other
 	// requests'.
 	retries               int
@@ -252,13 +264,13 @@ func (w *Worker) take(ctx context.Context) bool {
 	w.earliest, w.began, w.flushed = w.dequeued, w.dequeued, w.dequeued
 	w.record.Begin(w.dequeued)
 	for _, b := range w.backlog {
-		if len(w.requests) == w.options.Depth {
+		if w.full() {
 			w.later = append(w.later, b)
 			continue
 		}
 		w.add(ctx, b)
 	}
-	for len(w.requests) < w.options.Depth && w.active {
+	for !w.full() && w.active {
 		b, ok := w.queue.TryTake()
 		if !ok {
 			break
@@ -275,7 +287,8 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 	first := int32(len(w.requests))
 	w.reads = partReads{}
 	w.partRead.clear()
-	for !b.Answered() && b.Requests[b.Next].Lane == w.lane && len(w.requests) < w.options.Depth {
+	before := w.expected
+	for !b.Answered() && b.Requests[b.Next].Lane == w.lane && !w.full() {
 		i := int32(len(w.requests))
 		r := &b.Requests[b.Next]
 		w.requests = append(w.requests, pending{
@@ -285,7 +298,16 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 		if r.Command == protocol.Meta && r.NumKeys > 0 {
 			w.requests[i].meta = protocol.ParseMeta(&r.Request, nil)
 		}
-		w.earliest = min(w.earliest, r.Created)
+		if w.crowded(b, r) {
+			w.requests = w.requests[:i]
+			if i == first {
+				w.options.Entrance.Leave()
+				b.Client.Stall(nil, b)
+				return
+			}
+			break
+		}
+		w.earliest = min(w.earliest, w.requests[i].waitsSince())
 		answered := w.expire(i)
 		if w.patient && !answered {
 			w.awaitReadable(ctx, i)
@@ -302,6 +324,10 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 		b.Next++
 		r.Dequeued = w.dequeued
 		if !answered && w.plan(ctx, i) {
+			break
+		}
+		w.expected += w.likely(r)
+		if w.requests[i].all != nil || w.expected-before >= portion {
 			break
 		}
 	}
@@ -420,7 +446,7 @@ func (w *Worker) endRound() {
 	w.parts, w.requests, w.calls, w.items = w.parts[:0], w.requests[:0], w.calls[:0], w.items[:0]
 	w.keyCalls, w.repairs = w.keyCalls[:0], w.repairs[:0]
 	w.lines = w.lines[:0]
-	w.arrivals = 0
+	w.arrivals, w.expected, w.held = 0, 0, 0
 	if !w.active {
 		w.passOn()
 	}

@@ -61,6 +61,7 @@ func serveForParent(options string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
+	go middleware.GiveBackMemory(ctx)
 	return m.Run(ctx)
 }
 
