@@ -126,7 +126,7 @@ lab-quick: ## an experiment of two factors on this machine, checked and reported
 # Whose experiments lab-paper runs: kuechler, pungas, ribeiro or cetin.
 PAPER ?= kuechler
 
-lab-paper: ## the 2018 report's experiments on emulated machines, in short, and the report beside them (as root; some 35 minutes; goes on where it stopped)
+lab-paper: ## the 2018 report's experiments on emulated machines, in short, and the report beside them (as root; some 35 minutes; continues where it stopped)
 	@.ci/deps memcached
 	@$(MAKE) --no-print-directory build
 	@status=0; \
@@ -134,7 +134,7 @@ lab-paper: ## the 2018 report's experiments on emulated machines, in short, and 
 	bin/mcmwlab report --paper $(PAPER) results/paper --out results/paper-report; \
 	exit $$status
 
-lab-paper-delays: ## the two 2^3 designs of the 2018 report with other delays, for what hangs on them (as root, after lab-paper; some 40 minutes; goes on where it stopped)
+lab-paper-delays: ## the two 2^3 designs of the 2018 report with other delays, for what hangs on them (as root, after lab-paper; some 40 minutes; continues where it stopped)
 	@$(MAKE) --no-print-directory build
 	@for delay in 0.4ms 0.6ms 0.75ms; do \
 		bin/mcmwlab run experiments/kuechler/*-factorial-*.yaml --quick --delay $$delay --out-dir results/paper --resume || exit $$?; \
