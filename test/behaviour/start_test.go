@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
@@ -52,7 +53,7 @@ func TestAStartWithAServerAwayServesEveryKeyThatHasAHolder(t *testing.T) {
 				t.Parallel()
 				servers := mctest.StartMemcacheds(t, 3)
 				away.leave(servers[1])
-				m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{Ack: ack}})
+				m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(servers...), RequestOptions: worker.RequestOptions{Ack: ack}, ServerOptions: backend.ServerOptions{ConnectTimeout: 500 * time.Millisecond}})
 				c := m.Dial(t)
 				reply := c.MustDo(t, "set k 0 0 1\r\nv\r\n")
 				if ack == replica.AckAll {
