@@ -12,7 +12,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.52.0
 
 # The modules besides the main one that lint looks at; those that need Prometheus and Kubernetes are looked at by `make nightly`.
-MODULES ?= internal/tools/dashboards test/chart
+MODULES ?= internal/tools/dashboards
 
 # How long `make fuzz` and `make nightly` run each fuzz target.
 FUZZTIME ?= 60s
@@ -51,7 +51,7 @@ test: deps lint ## what a change must pass: lint, race detector, behaviour, fuzz
 
 nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helms, a cluster (some 3 hours; as root)
 	@[ $$(id -u) -ne 0 ] || .ci/deps cluster
-	@$(MAKE) --no-print-directory lint MODULES="$(MODULES) test/prometheus test/cluster"
+	@$(MAKE) --no-print-directory lint MODULES="$(MODULES) test/chart test/prometheus test/cluster"
 	@.ci/test everything memory long faults soak fuzz-all dashboards prometheus charts cluster
 
 check: lint ## the quick round while working: lint and the short tests, without race detector
