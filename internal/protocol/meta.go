@@ -104,13 +104,13 @@ func AppendMeta(dst, head []byte, drop string) []byte {
 
 // MetaFits reports whether reply, its line at least, may answer the meta command line head: its code is one of the verb's, a value is
 // there only if it was asked for, and an opaque and a key that it returns are those of the request. A HD and a VA return what the
-// request asks for of these.
+// request asks for of these. An mg with a cas is answered without the value that the client has.
 func MetaFits(head, reply []byte) bool {
 	line, _, _ := bytes.Cut(reply, []byte(CRLF))
 	verb, rest := cutWord(head)
 	key, _ := cutWord(rest)
 	var opaque []byte
-	value, wantsKey := false, false
+	value, wantsKey, encoded, compares := false, false, false, false
 	for flags := metaFlags(head); len(flags) > 0; {
 		var word []byte
 		word, flags = cutWord(flags)
@@ -122,12 +122,19 @@ func MetaFits(head, reply []byte) bool {
 			wantsKey = true
 		case word[0] == 'v':
 			value = true
+		case word[0] == 'b':
+			encoded = true
+		case word[0] == 'C':
+			compares = true
 		}
 	}
 	code, flags := cutWord(line)
 	done := "HD"
 	if value && (verb[1] == 'g' || verb[1] == 'a') {
 		done = "VA"
+	}
+	if value && verb[1] == 'g' && compares && string(code) == "HD" {
+		done = "HD"
 	}
 	switch string(code) {
 	case done:
@@ -147,6 +154,14 @@ func MetaFits(head, reply []byte) bool {
 	if string(code) == "VA" {
 		_, flags = cutWord(flags)
 	}
+	// An item shows its key as it was made: in base64 or not, whatever the request says.
+	var room [DefaultMaxKey]byte
+	if encoded {
+		n, _ := keyEncoding.Decode(room[:], key)
+		if bytes.IndexByte(room[:n], ' ') >= 0 {
+			return true // shown as it is, its words look like flags
+		}
+	}
 	hasKey, hasOpaque := false, false
 	for len(flags) > 0 {
 		var word []byte
@@ -160,12 +175,22 @@ func MetaFits(head, reply []byte) bool {
 			}
 		case word[0] == 'k':
 			hasKey = true
-			if !wantsKey || !bytes.Equal(word[1:], key) {
+			if !wantsKey || !(bytes.Equal(word[1:], key) || encoded && isKeyIn(key, word[1:]) || !encoded && isKeyIn(word[1:], key)) {
 				return false
 			}
 		}
 	}
 	return string(code) != done || (hasKey == wantsKey && hasOpaque == (opaque != nil))
+}
+
+// isKeyIn reports whether text is key in base64.
+func isKeyIn(text, key []byte) bool {
+	var room [DefaultMaxKey]byte
+	if len(text) > len(room) {
+		return false
+	}
+	n, err := keyEncoding.Decode(room[:], text)
+	return err == nil && bytes.Equal(room[:n], key)
 }
 
 // MetaNominal reports whether code, the first two bytes of a reply to verb, is left out in quiet mode.

@@ -60,6 +60,7 @@ var lineKinds = map[string]ReplyKind{
 	"HD": ReplyMetaLine, "EN": ReplyMetaLine, "NF": ReplyMetaLine, "NS": ReplyMetaLine, "EX": ReplyMetaLine,
 	"ME": ReplyMetaLine, "MN": ReplyMetaNoop,
 	"ERROR": ReplyError, "ERROR:": ReplyError, "CLIENT_ERROR": ReplyClientError, "SERVER_ERROR": ReplyServerError,
+	"SERVER_ERROR:": ReplyServerError,
 }
 
 // DecodeReply decodes the reply element at the front of buf into r and returns the bytes it takes. With 0 it is

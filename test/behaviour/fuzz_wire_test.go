@@ -85,7 +85,16 @@ func replyTo(q *strict.Request) string {
 	case "mg":
 		return quiet("EN\r\n")
 	case "ms":
-		return quiet("HD\r\n")
+		reply := "HD"
+		for _, word := range strings.Split(q.Line, " ")[3:] {
+			switch word[0] {
+			case 'O':
+				reply += " " + word
+			case 'k':
+				reply += " k" + strings.Split(q.Line, " ")[1]
+			}
+		}
+		return quiet(reply + "\r\n")
 	case "md", "ma":
 		return "NF\r\n"
 	case "me":
