@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mcmw/internal/lab/load"
+	"mcmw/internal/secret"
 )
 
 // loadFlags are the flags of `mcmwlab load`. Those that memtier_benchmark has too are called as there.
@@ -41,11 +43,15 @@ type loadFlags struct {
 	keyPattern       string
 	expiryRange      string
 
-	slo     []string
-	outputs loadOutputs
-	quiet   bool
-	driver  driverFlags
-	options load.Options
+	slo   []string
+	tls   bool
+	files secret.ClientFiles
+	// authFile has a line user:password.
+	authFile string
+	outputs  loadOutputs
+	quiet    bool
+	driver   driverFlags
+	options  load.Options
 }
 
 func newLoadCommand(args []string, stderr io.Writer) *cobra.Command {
@@ -96,6 +102,12 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.targets, "target", nil, "host:port or unix:/path; repeatable: connections are spread over all targets; replaces --server, --port and --unix-socket")
 	flags.StringVarP(&f.protocol, "protocol", "P", "memcache_text", "memcache_text, memcache_meta or redis")
 	flags.StringVarP(&f.authenticate, "authenticate", "a", "", "USER:PASSWORD to log in with; @FILE reads them from a file")
+	flags.StringVar(&f.authFile, "auth-file", "", "file with a line user:password to log in with")
+	flags.BoolVar(&f.tls, "tls", false, "use TLS")
+	flags.StringVar(&f.files.CA, "tls-ca", "", "file of the trusted certificate authorities (default: those of the system)")
+	flags.StringVar(&f.files.Cert, "tls-cert", "", "file of the client certificate")
+	flags.StringVar(&f.files.Key, "tls-key", "", "file of its private key")
+	flags.StringVar(&f.files.Name, "tls-name", "", "name that the server's certificate must be for (default: the host of the target)")
 	flags.IntVarP(&f.clients, "clients", "c", 50, "connections per thread")
 	flags.IntVarP(&o.Threads, "threads", "t", 1, "threads, one epoll loop each")
 	flags.IntVar(&o.Pipeline, "pipeline", 1, "requests that each connection keeps outstanding; in an open loop the most it sends without a reply (default 64)")
@@ -123,6 +135,7 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	flags.Var((*seconds)(&o.WarmUp), "warm-up", "how long to run before recording")
 	flags.Var((*seconds)(&o.CoolDown), "cool-down", "how long to continue after that without recording; then requests outstanding at the end of the recording do not count")
 	flags.IntVarP(&o.Requests, "requests", "n", 0, "requests per connection; 0: no limit")
+	flags.BoolVar(&o.CacheAside, "cache-aside", false, "store what a GET misses at once, on top of the ratio and of the rate, as an application in front of a cache does")
 	flags.BoolVar(&o.Populate, "populate", false, "store every key once before the load begins")
 	flags.BoolVar(&o.Verify, "data-verify", false, "compare every returned value with what was stored under its key")
 	flags.Uint64Var(&o.Seed, "seed", 0, "seed of the sequence of requests")
@@ -224,6 +237,9 @@ func (f *loadFlags) complete(flags *pflag.FlagSet) (o load.Options, err error) {
 	if o.User, o.Password, err = parseCredentials(f.authenticate); err != nil {
 		return o, err
 	}
+	if err := f.completeAccess(&o); err != nil {
+		return o, err
+	}
 	if o.Sets, o.Gets, o.MultiGets, err = parseRatio(f.ratio); err != nil {
 		return o, err
 	}
@@ -241,6 +257,27 @@ func (f *loadFlags) complete(flags *pflag.FlagSet) (o load.Options, err error) {
 		o.Duration = 10 * time.Second
 	}
 	return o, f.driver.check()
+}
+
+// completeAccess sets how targets are reached, by the same files as mcmw has.
+func (f *loadFlags) completeAccess(o *load.Options) (err error) {
+	silent := slog.New(slog.DiscardHandler)
+	switch {
+	case f.authFile != "" && f.authenticate != "":
+		return errors.New("--auth-file and --authenticate: expected one of them")
+	case (f.files.Cert == "") != (f.files.Key == ""):
+		return errors.New("--tls-cert and --tls-key: expected both, or neither")
+	case f.authFile != "":
+		login, err := secret.Login(f.authFile, silent)
+		if err != nil {
+			return fmt.Errorf("--auth-file: %w", err)
+		}
+		o.User, o.Password = login()
+	}
+	if f.tls || f.files != (secret.ClientFiles{}) {
+		o.TLS, err = secret.ClientTLS(f.files, silent)
+	}
+	return err
 }
 
 // completeTimes sets when requests are sent.

@@ -198,6 +198,30 @@ func TestALoadThatMissesItsObjectivesSaysSoWithItsExitCode(t *testing.T) {
 	assert.Contains(t, stdout, "total", "the result is printed all the same")
 }
 
+func TestALoadUsesTLSAndPasswordsAsTheMiddlewareDoes(t *testing.T) {
+	ca, auth := mctest.NewCA(t), filepath.Join(t.TempDir(), "auth")
+	require.NoError(t, os.WriteFile(auth, []byte("cache:secret\n"), 0o600))
+	server := mctest.StartMemcachedTLS(t, ca, "-Y", auth)
+	base := []string{"load", "--target", server.Addr(), "-c", "2", "-n", "50", "--populate", "-q"}
+	stdout, _, err := lab(t.Context(), append(base, "--tls-ca", ca.File, "--auth-file", auth)...)
+	require.NoError(t, err)
+	assert.Contains(t, stdout, ", TLS,")
+	assert.Regexp(t, `total +100 .*`, stdout)
+	_, _, err = lab(t.Context(), append(base, "--tls", "--auth-file", auth)...)
+	assert.ErrorContains(t, err, "certificate signed by unknown authority")
+	_, _, err = lab(t.Context(), append(base, "--tls-ca", ca.File)...)
+	require.Error(t, err, "no login")
+	for want, args := range map[string][]string{
+		"--auth-file and --authenticate": {"--auth-file", auth, "-a", "a:b"},
+		"--tls-cert and --tls-key":       {"--tls-cert", auth},
+		"--auth-file: ":                  {"--auth-file", "/no/file"},
+	} {
+		_, _, err := lab(t.Context(), append(base, args...)...)
+		assert.ErrorContains(t, err, want)
+		assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)))
+	}
+}
+
 func TestALoadThatFailsPrintsWhatItHasAndTheReason(t *testing.T) {
 	server := mctest.StartScript(t, func(p *mctest.Peer) {
 		p.Line()

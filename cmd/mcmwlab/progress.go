@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,11 +58,23 @@ func (p *progress) clear() {
 	}
 }
 
+// barWidth is how many characters a bar has.
+const barWidth = 20
+
+// bar draws a part, 0 to 1, of what is to be done: "[########------------]  42 %".
+func bar(part float64) string {
+	part = min(max(part, 0), 1)
+	full := int(part * barWidth)
+	return fmt.Sprintf("[%s%s] %3.0f %%", strings.Repeat("#", full), strings.Repeat("-", barWidth-full), 100*part)
+}
+
 // showLoad shows how a run goes until the returned function is called.
 func showLoad(out io.Writer, g *load.Generator, o load.Options) (stop func()) {
 	p := newProgress(out)
 	done := make(chan struct{})
 	var ended sync.WaitGroup
+	began := time.Now()
+	whole := o.WarmUp + o.Duration + o.CoolDown
 	ended.Go(func() {
 		ticker := time.NewTicker(p.refresh())
 		defer ticker.Stop()
@@ -71,7 +84,14 @@ func showLoad(out io.Writer, g *load.Generator, o load.Options) (stop func()) {
 				p.clear()
 				return
 			case <-ticker.C:
-				p.show(loadLine(g.Live(), o))
+				live := g.Live()
+				line := loadLine(live, o)
+				if live.State == load.Populating {
+					began = time.Now() // what is stored before takes no part of the load's time
+				} else if spent := time.Since(began); p.terminal && o.Duration > 0 {
+					line = fmt.Sprintf("%s, %v left; %s", bar(float64(spent)/float64(whole)), max(whole-spent, 0).Round(time.Second), line)
+				}
+				p.show(line)
 			}
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -112,10 +113,14 @@ func (f *runFlags) runMember(ctx context.Context, s *series, command []string, s
 		return err
 	}
 	o := runner.Options{Experiment: e, Testbed: bed, Dir: m.dir, Resume: m.resume, Quick: f.quickly, Command: command, Check: check.Run, CheckSet: check.Set}
+	stop := func() {}
 	if !f.quiet {
-		o.Progress = func(step runner.Progress) { showRun(p, step, s) }
+		watch := watchRuns(p, s)
+		o.Progress = watch.step
+		stop = watch.stop
 	}
 	summary, err := runner.Run(ctx, o)
+	stop()
 	p.clear()
 	err = errors.Join(err, bed.Close())
 	if summary.Complete+summary.Failed > 0 {
@@ -216,8 +221,80 @@ func showRun(p *progress, step runner.Progress, s *series) {
 		fmt.Fprintln(p.out, line)
 	}
 	if step.Next != nil && (p.terminal || step.Last == nil) {
-		p.show(fmt.Sprintf("%srun %d of %d: %s, repetition %d; %s", s.name(), ended+1, step.Most, step.Next.Point, step.Next.Repetition+1, left))
+		p.show(nextRun(step, s, left))
 	}
+}
+
+// nextRun says which run is under way.
+func nextRun(step runner.Progress, s *series, left string) string {
+	return fmt.Sprintf("%srun %d of %d: %s, repetition %d; %s", s.name(), step.Done+step.Failed+1, step.Most, step.Next.Point, step.Next.Repetition+1, left)
+}
+
+// runWatch shows how runs go: what each brought, and on a terminal a bar that moves within it.
+type runWatch struct {
+	p     *progress
+	s     *series
+	done  chan struct{} // closed by stop
+	ended sync.WaitGroup
+
+	mu    sync.Mutex // guards what follows, and the output
+	now   runner.Progress
+	since time.Time // when the run under way began
+}
+
+func watchRuns(p *progress, s *series) *runWatch {
+	w := &runWatch{p: p, s: s, done: make(chan struct{})}
+	if !p.terminal {
+		return w
+	}
+	w.ended.Go(func() {
+		ticker := time.NewTicker(p.refresh())
+		defer ticker.Stop()
+		for {
+			select {
+			case <-w.done:
+				return
+			case now := <-ticker.C:
+				w.tick(now)
+			}
+		}
+	})
+	return w
+}
+
+// step shows what a run brought, and what is next.
+func (w *runWatch) step(step runner.Progress) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	showRun(w.p, step, w.s)
+	w.now, w.since = step, time.Now()
+}
+
+// tick moves the bar.
+func (w *runWatch) tick(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.now.Next != nil {
+		w.p.show(within(w.now, w.s, now.Sub(w.since)))
+	}
+}
+
+func (w *runWatch) stop() {
+	close(w.done)
+	w.ended.Wait()
+}
+
+// within says how far the runs are when the one under way has gone on for so long. It counts for as much as the others took, and less than
+// whole until it has ended.
+func within(step runner.Progress, s *series, spent time.Duration) string {
+	ended := step.Done + step.Failed
+	part := 0.0
+	if left := step.Most - ended; left > 0 && step.Left > 0 {
+		each := step.Left / time.Duration(left)
+		part = min(float64(spent)/float64(each), 0.95)
+		step.Left -= min(spent, each)
+	}
+	return bar((float64(ended)+part)/float64(max(step.Most, 1))) + " " + nextRun(step, s, s.left(step))
 }
 
 // outcome says in a few words what a run came to.

@@ -10,11 +10,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/runner"
 	"mcmw/internal/mctest"
 )
 
@@ -292,4 +295,15 @@ func TestAnotherDelayIsForEmulatedMachines(t *testing.T) {
 	_, _, err := lab(context.Background(), "run", experimentFile(t), "--delay", "0.4ms")
 	require.ErrorContains(t, err, "--delay 400µs: expected more than 0, on the testbed vm;")
 	assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)))
+}
+
+func TestTheBarMovesWithinARun(t *testing.T) {
+	s := &series{members: make([]member, 1)}
+	step := runner.Progress{Done: 2, Most: 8, Least: 8, Left: 60 * time.Second, Next: &experiment.Slot{}}
+	assert.Regexp(t, `^\[#####-{15}\]  25 % run 3 of 8: .*; about 1m0s left$`, within(step, s, 0))
+	assert.Regexp(t, `^\[######-{14}\]  31 % run 3 of 8: .*; about 55s left$`, within(step, s, 5*time.Second))
+	assert.Regexp(t, `^\[#######-{13}\]  37 % run 3 of 8: .*; about 50s left$`, within(step, s, time.Minute), "it is not whole before it has ended")
+	step.Left = 0
+	assert.Contains(t, within(step, s, time.Second), " 25 % ")
+	assert.Equal(t, "[####################] 100 %", bar(3))
 }

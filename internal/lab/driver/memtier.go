@@ -74,6 +74,8 @@ func Arguments(o load.Options) ([]string, error) {
 	no(o.Protocol == load.Meta, "memcached's meta protocol")
 	no(o.Password != "", "a login here: its command line is everybody's to see")
 	no(o.ThinkTime > 0, "a think time")
+	no(o.TLS != nil, "TLS here; its own flags are --tls and --cacert")
+	no(o.CacheAside, "cache-aside")
 	no(o.MultiGets > 0, "GETs beside multi-GETs")
 	no(o.Sizes.Distribution.Kind != "", "value sizes by a distribution")
 	no(o.Verify, "values verified during the load")

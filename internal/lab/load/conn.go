@@ -42,7 +42,8 @@ type conn struct {
 	ring     []request
 	head     int
 	inFlight int
-	keys     []uint64 // with Verify: the keys of ring[i] begin at i*KeysPerGet; a set has one
+	keys     []uint64 // with Verify or CacheAside: the keys of ring[i] begin at i*KeysPerGet; a set has one
+	missed   []uint64 // with CacheAside: keys that are still to be stored; at most as many as the pipeline has places
 
 	// input and output that a system call cut off
 	scan    scanner
@@ -69,8 +70,13 @@ func newConn(w *workload, id, fd int) *conn {
 	if o.Requests > 0 {
 		c.left = o.Requests
 	}
-	if o.Verify {
+	if o.Verify || o.CacheAside {
 		c.keys = make([]uint64, o.Pipeline*o.KeysPerGet)
+	}
+	if o.CacheAside {
+		c.missed = make([]uint64, 0, o.Pipeline)
+	}
+	if o.Verify {
 		c.scan.check = &checker{enc: w.enc}
 	}
 	return c
@@ -120,6 +126,17 @@ func (c *conn) appendRequest(b []byte, w *workload, drawn []uint64) []byte {
 	return w.enc.appendGet(b, drawn)
 }
 
+// appendMissed appends a request that stores the key missed last, and puts it into the ring, which must have room.
+func (c *conn) appendMissed(b []byte, w *workload) []byte {
+	r := &c.ring[c.slot(c.inFlight)]
+	c.inFlight++
+	r.command, r.keys = set, 0
+	last := len(c.missed) - 1
+	key := c.missed[last]
+	c.missed = c.missed[:last]
+	return w.appendSet(b, key, &c.rng)
+}
+
 // appendSet appends a request that stores a value under a key; its size and its expiry are drawn.
 func (w *workload) appendSet(b []byte, key uint64, rng *rand.PCG) []byte {
 	if size := w.enc.size; size > 0 {
@@ -135,7 +152,7 @@ func (w *workload) appendSet(b []byte, key uint64, rng *rand.PCG) []byte {
 // oldest returns the request whose reply comes next; there must be one.
 func (c *conn) oldest() *request { return &c.ring[c.head] }
 
-// askedOldest returns the keys of the oldest request; only with Verify.
+// askedOldest returns the keys of the oldest request; only with Verify or CacheAside.
 func (c *conn) askedOldest(o *Options) []uint64 {
 	return c.keys[c.head*o.KeysPerGet:][:c.oldest().keys]
 }

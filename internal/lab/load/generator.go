@@ -286,9 +286,13 @@ func (g *Generator) result(all *series, used usage) *Result {
 	r.Windows = all.windows
 	var last int64
 	var unsent uint64
+	var together bunches
 	for _, t := range g.threads {
 		last = max(last, t.lastReply)
 		unsent += t.unsent
+		together.requests += t.bunches.requests
+		together.sent += t.bunches.sent
+		together.due += t.bunches.due
 		r.BytesIn += t.trafficTo.in - t.trafficFrom.in
 		r.BytesOut += t.trafficTo.out - t.trafficFrom.out
 		if r.FirstFailure == "" {
@@ -301,6 +305,10 @@ func (g *Generator) result(all *series, used usage) *Result {
 		r.Pace = &PaceResult{Slip: *summariseIf(all.sum.slip, 0), OwnSlip: *summariseIf(all.sum.ownSlip, 0), Unsent: unsent}
 		if g.o.Schedule != nil {
 			r.Pace.Scheduled = g.o.scheduled(r.Elapsed)
+			if g.o.Schedule.Poisson && together.requests > 0 {
+				r.Pace.SentTogether = float64(together.sent) / float64(together.requests)
+				r.Pace.DueTogether = float64(together.due) / float64(together.requests)
+			}
 		}
 	}
 	r.Generator = summariseUsage(used, g.o.Threads, r.Elapsed)
@@ -329,6 +337,8 @@ func Describe(o *Options) *Result {
 		ExpiryMin:   o.ExpiryMin,
 		ExpiryMax:   o.ExpiryMax,
 		Seed:        o.Seed,
+		TLS:         o.TLS != nil,
+		CacheAside:  o.CacheAside,
 		Driver:      DriverOwn,
 		Commands:    make(map[string]CommandResult),
 	}

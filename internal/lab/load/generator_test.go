@@ -579,3 +579,40 @@ func TestARunOfNoTimeStillSendsOneRequestPerConnection(t *testing.T) {
 	r := run(t, load.Options{Targets: []string{server.Addr()}, Threads: 2, Connections: 10, Duration: time.Nanosecond})
 	assert.EqualValues(t, 10, r.Total.Requests)
 }
+
+func TestWhatIsMissedIsStoredLikeAnApplicationInFrontOfACacheDoes(t *testing.T) {
+	for name, o := range map[string]load.Options{
+		"closed loop": {Gets: 1, Requests: 100},
+		"pipelined":   {Gets: 1, Requests: 100, Pipeline: 8, Verify: true},
+		"open loop":   {Gets: 1, Requests: 100, Schedule: load.Constant(20000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := mctest.StartMemcached(t)
+			o.Targets, o.CacheAside, o.KeyMin, o.KeyMax, o.GetKeys = []string{server.Addr()}, true, 1, 10, load.Sequential
+			r := run(t, o)
+			gets, sets := r.Commands["GET"], r.Commands["SET"]
+			assert.EqualValues(t, 100, gets.Requests, "SETs of what was missed come on top")
+			assert.Equal(t, gets.Misses, sets.Requests)
+			assert.GreaterOrEqual(t, sets.Requests, uint64(10))
+			assert.Less(t, sets.Requests, uint64(40), "what was stored is hit")
+			assert.Zero(t, r.Total.Failures)
+			assert.True(t, r.CacheAside)
+		})
+	}
+	_, err := load.New(load.Options{Targets: []string{"a:1"}, CacheAside: true, Gets: 1, KeysPerGet: 2})
+	require.ErrorContains(t, err, "cache-aside: it needs GETs of one key each")
+}
+
+func TestPoissonArrivalsSayWhatIsSentTogether(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	s := load.Constant(5000)
+	s.Poisson = true
+	r := run(t, load.Options{Targets: []string{server.Addr()}, Gets: 1, Connections: 8, Schedule: s, Duration: 300 * time.Millisecond})
+	require.NotNil(t, r.Pace)
+	// 1 - exp(-5000/s 0.1 ms) = 39 % are due within a tenth of a millisecond.
+	assert.InDelta(t, 0.39, r.Pace.DueTogether, 0.1)
+	assert.Greater(t, r.Pace.SentTogether, 0.0)
+	var text strings.Builder
+	require.NoError(t, r.WriteText(&text))
+	assert.Regexp(t, `\d+ % were sent within 0.1 ms of the one before, \d+ % were due so`, text.String())
+}

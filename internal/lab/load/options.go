@@ -2,6 +2,7 @@ package load
 
 import (
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -28,6 +29,9 @@ type Options struct {
 	Protocol Protocol
 	// User and Password are given on every new connection, if Password isn't empty.
 	User, Password string
+	// TLS returns the configuration for a target's host; nil: connections are plain. Each then goes through two goroutines of this process, whose
+	// time is in the latencies and in the generator's processor time.
+	TLS func(host string) *tls.Config
 
 	// ThinkTime is how long a connection waits between a reply and the next request, in each place of its pipeline: the mean of
 	// an exponential distribution with ThinkRandom, else always the same. 0: it doesn't wait.
@@ -56,6 +60,9 @@ type Options struct {
 	KeyMedian, KeyStdDev float64
 	// ZipfExponent is the parameter of Zipf; 0 means 1.
 	ZipfExponent float64
+	// CacheAside stores what a GET missed at once, as an application in front of a cache does: these SETs come on top of the ratio, of the
+	// schedule, and of Requests. It is for GETs of one key.
+	CacheAside bool
 	// Seed makes another sequence of requests. Each connection's own sequence is the same for the same seed.
 	Seed uint64
 
@@ -208,6 +215,9 @@ func (o Options) validate() error {
 		problems = append(problems, fmt.Errorf("key prefix %q: a key can hold neither spaces nor control characters", o.KeyPrefix))
 	}
 	problems = append(problems, o.validateChoices()...)
+	if o.CacheAside && (o.KeysPerGet > 1 || o.Gets == 0) {
+		problems = append(problems, errors.New("cache-aside: it needs GETs of one key each"))
+	}
 	if o.Requests > 0 && o.WarmUp > 0 {
 		problems = append(problems, fmt.Errorf("a warm-up of %v with %d requests per connection: they could be sent before it is "+
 			"over; give a duration instead", o.WarmUp, o.Requests))

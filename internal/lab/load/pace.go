@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"math"
 	"slices"
+	"time"
 )
 
 // notDue is the time of a request that isn't due at any time, ns of stats.Now.
@@ -170,6 +171,9 @@ func (t *thread) sendDue(now int64) error {
 // replies, takes it off. A connection that waits for nothing and has nothing to send any more is done.
 func (t *thread) fillPaced(c *conn, now int64) error {
 	limit := min(now, t.phase.end-1)
+	if err := t.storeMissed(c); err != nil {
+		return err
+	}
 	for t.sending && t.canSend(c) && c.pace.due <= limit {
 		first := c.inFlight
 		out := t.out[:0]
@@ -185,6 +189,9 @@ func (t *thread) fillPaced(c *conn, now int64) error {
 			r := &c.ring[c.slot(i)]
 			r.sent = sent
 			t.slipped(r, c.pace.free)
+			if t.recording {
+				t.bunches.count(r)
+			}
 			if t.o.Schedule == nil {
 				r.due = sent // a think time that lasted longer is no response time
 			}
@@ -200,6 +207,47 @@ func (t *thread) fillPaced(c *conn, now int64) error {
 		return t.unwatch(c)
 	}
 	return nil
+}
+
+// storeMissed sends what the connection has missed, which no schedule has times for.
+func (t *thread) storeMissed(c *conn) error {
+	if len(c.missed) == 0 || !t.sending || c.waiting {
+		return nil
+	}
+	first := c.inFlight
+	out := t.out[:0]
+	for c.inFlight < len(c.ring) && len(c.missed) > 0 {
+		out = c.appendMissed(out, t.work)
+	}
+	t.out = out
+	now := t.now()
+	for i := first; i < c.inFlight; i++ {
+		r := &c.ring[c.slot(i)]
+		r.sent, r.due = now, now
+	}
+	return t.send(c, out)
+}
+
+// bunchGap is the time within which requests count as sent together: about what a thread's wake-up is late by.
+const bunchGap = int64(100 * time.Microsecond)
+
+// bunches counts the requests of a thread that were sent, and that were due, within bunchGap of the one before.
+type bunches struct {
+	requests, sent, due uint64
+	lastSent, lastDue   int64
+}
+
+func (b *bunches) count(r *request) {
+	if b.lastSent != 0 {
+		b.requests++
+		if r.sent-b.lastSent < bunchGap {
+			b.sent++
+		}
+		if d := r.due - b.lastDue; -bunchGap < d && d < bunchGap {
+			b.due++
+		}
+	}
+	b.lastSent, b.lastDue = r.sent, r.due
 }
 
 // canSend reports whether a connection may send a request, due or not.

@@ -36,7 +36,9 @@ type Result struct {
 	ExpiryMin   int           `json:"expiry_min_s"`
 	ExpiryMax   int           `json:"expiry_max_s"` // 0: nothing expires
 	Seed        uint64        `json:"seed"`
-	Driver      string        `json:"driver"` // what made the load
+	TLS         bool          `json:"tls,omitempty"`
+	CacheAside  bool          `json:"cache_aside,omitempty"` // what a GET missed is stored at once
+	Driver      string        `json:"driver"`                // what made the load
 
 	Total    CommandResult            `json:"total"`
 	Commands map[string]CommandResult `json:"commands"` // "SET", "GET", "MULTIGET"; what wasn't sent is absent
@@ -77,6 +79,10 @@ type PaceResult struct {
 	Scheduled float64 `json:"scheduled"`
 	// Unsent is how many requests were due before the end and not sent, for lack of room in the pipeline. They are in no latency.
 	Unsent uint64 `json:"unsent"`
+	// SentTogether is the part of the requests of Poisson arrivals that a thread sent within 0.1 ms of the one before, DueTogether the part that
+	// were due so: a thread that wakes up late sends together what was due apart.
+	SentTogether float64 `json:"sent_together,omitempty"`
+	DueTogether  float64 `json:"due_together,omitempty"`
 }
 
 // Latency summarises a distribution; all zero without a request. The mean is exact, the others to three digits.

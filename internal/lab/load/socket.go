@@ -3,8 +3,11 @@ package load
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -25,14 +28,62 @@ func connect(ctx context.Context, o *Options, target string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: o.ConnectTimeout}
 	nw, address := network(target)
 	nc, err := dialer.DialContext(ctx, nw, address)
-	if err != nil || o.Password == "" {
-		return nc, err
+	if err != nil {
+		return nil, err
+	}
+	if o.TLS != nil {
+		if nc, err = handshake(ctx, o, nc, address); err != nil {
+			return nil, err
+		}
+	}
+	if o.Password == "" {
+		return nc, nil
 	}
 	if err := login(ctx, o, nc); err != nil {
 		nc.Close()
 		return nil, err
 	}
 	return nc, nil
+}
+
+// handshake makes a connection one of TLS; it is closed if that fails.
+func handshake(ctx context.Context, o *Options, nc net.Conn, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = "localhost" // of a unix socket
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
+	defer cancel()
+	secured := tls.Client(nc, o.TLS(host))
+	if err := secured.HandshakeContext(ctx); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return secured, nil
+}
+
+// relay returns a socket whose other end is joined to a connection of TLS by two goroutines: epoll waits for sockets alone. They end, and close
+// both, when either end is closed.
+func relay(nc net.Conn) (fd int, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, fmt.Errorf("socketpair: %w", err)
+	}
+	file := os.NewFile(uintptr(pair[1]), "relay")
+	defer file.Close() // the connection below has its own descriptor
+	inside, err := net.FileConn(file)
+	if err != nil {
+		unix.Close(pair[0])
+		return -1, err
+	}
+	copyAll := func(to, from net.Conn) {
+		_, _ = io.Copy(to, from) // what was wrong shows as a connection that ends
+		to.Close()
+		from.Close()
+	}
+	go copyAll(nc, inside)
+	go copyAll(inside, nc)
+	return pair[0], nil
 }
 
 // login says who we are and waits until the target agrees.
@@ -65,6 +116,13 @@ func dial(ctx context.Context, o *Options, target string) (fd int, err error) {
 	nc, err := connect(ctx, o, target)
 	if err != nil {
 		return -1, fmt.Errorf("target %s: %w", target, err)
+	}
+	if o.TLS != nil {
+		if fd, err = relay(nc); err != nil {
+			nc.Close()
+			return -1, fmt.Errorf("target %s: %w", target, err)
+		}
+		return fd, nil
 	}
 	defer nc.Close()
 	raw, err := nc.(syscall.Conn).SyscallConn()

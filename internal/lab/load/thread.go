@@ -61,6 +61,7 @@ type thread struct {
 	sending   bool
 	window    *window
 	published int64 // ns
+	bunches   bunches
 	checked   int64 // when overdue replies were looked for last, ns
 }
 
@@ -294,6 +295,9 @@ func (t *thread) fill(c *conn) error {
 	if t.sending && !c.waiting {
 		first := c.inFlight
 		out := t.out[:0]
+		for c.inFlight < len(c.ring) && len(c.missed) > 0 {
+			out = c.appendMissed(out, t.work)
+		}
 		for c.inFlight < len(c.ring) && c.left != 0 && len(out) < maxBurst {
 			out = c.appendRequest(out, t.work, t.drawn)
 		}
@@ -413,6 +417,9 @@ func (t *thread) replied(c *conn, r *request, now int64) error {
 			t.window.service[r.command] += now - r.sent
 			record(t.window.services[r.command], now-r.sent)
 		}
+	}
+	if t.o.CacheAside && r.command == get && reply.values == 0 && reply.failed == nil {
+		c.missed = append(c.missed, c.askedOldest(t.o)[0])
 	}
 	wasFull := c.inFlight == len(c.ring)
 	c.drop()

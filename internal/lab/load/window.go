@@ -33,7 +33,7 @@ type tallies struct {
 
 func newTallies(o *Options) (t tallies) {
 	for c, part := range [numCommands]int{set: o.Sets, get: o.Gets, multiGet: o.MultiGets} {
-		if part == 0 {
+		if part == 0 && !(command(c) == set && o.CacheAside) {
 			continue
 		}
 		t.latencies[c] = newHistogram()
