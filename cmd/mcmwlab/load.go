@@ -136,6 +136,7 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	flags.Var((*seconds)(&o.CoolDown), "cool-down", "how long to continue after that without recording; then requests outstanding at the end of the recording do not count")
 	flags.IntVarP(&o.Requests, "requests", "n", 0, "requests per connection; 0: no limit")
 	flags.BoolVar(&o.CacheAside, "cache-aside", false, "store what a GET misses at once, on top of the ratio and of the rate, as an application in front of a cache does")
+	flags.IntVar(&o.ReconnectAfter, "reconnect-interval", 0, "requests after which a connection is closed and made anew; 0: never")
 	flags.BoolVar(&o.Populate, "populate", false, "store every key once before the load begins")
 	flags.BoolVar(&o.Verify, "data-verify", false, "compare every returned value with what was stored under its key")
 	flags.Uint64Var(&o.Seed, "seed", 0, "seed of the sequence of requests")

@@ -76,6 +76,7 @@ func Arguments(o load.Options) ([]string, error) {
 	no(o.ThinkTime > 0, "a think time")
 	no(o.TLS != nil, "TLS here; its own flags are --tls and --cacert")
 	no(o.CacheAside, "cache-aside")
+	no(o.ReconnectAfter > 0, "connections that are made anew")
 	no(o.MultiGets > 0, "GETs beside multi-GETs")
 	no(o.Sizes.Distribution.Kind != "", "value sizes by a distribution")
 	no(o.Verify, "values verified during the load")

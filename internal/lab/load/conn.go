@@ -35,6 +35,8 @@ type conn struct {
 	rng      rand.PCG
 	cycle    int // position in the cycle of SETs, GETs and multi-GETs
 	left     int // requests that may still be sent; negative: no limit
+	quota    int // requests that may be sent until it is made anew; negative: no limit
+	dialling bool
 	set, get keyState
 	pace     pace // with a schedule or a think time
 
@@ -62,6 +64,7 @@ func newConn(w *workload, id, fd int) *conn {
 		rng:    *rand.NewPCG(o.Seed, uint64(id)),
 		cycle:  id % w.cycle,
 		left:   -1,
+		quota:  -1,
 		set:    w.keys.state(o.SetKeys, id),
 		get:    w.keys.state(o.GetKeys, id),
 		ring:   make([]request, o.Pipeline),
@@ -69,6 +72,9 @@ func newConn(w *workload, id, fd int) *conn {
 	}
 	if o.Requests > 0 {
 		c.left = o.Requests
+	}
+	if o.ReconnectAfter > 0 {
+		c.quota = o.ReconnectAfter
 	}
 	if o.Verify || o.CacheAside {
 		c.keys = make([]uint64, o.Pipeline*o.KeysPerGet)
@@ -96,6 +102,7 @@ func (c *conn) appendRequest(b []byte, w *workload, drawn []uint64) []byte {
 	o := w.o
 	slot := c.slot(c.inFlight)
 	c.inFlight++
+	c.use()
 	if c.left > 0 {
 		c.left--
 	}
@@ -126,10 +133,18 @@ func (c *conn) appendRequest(b []byte, w *workload, drawn []uint64) []byte {
 	return w.enc.appendGet(b, drawn)
 }
 
+// use counts a request of the connection's quota.
+func (c *conn) use() {
+	if c.quota > 0 {
+		c.quota--
+	}
+}
+
 // appendMissed appends a request that stores the key missed last, and puts it into the ring, which must have room.
 func (c *conn) appendMissed(b []byte, w *workload) []byte {
 	r := &c.ring[c.slot(c.inFlight)]
 	c.inFlight++
+	c.use()
 	r.command, r.keys = set, 0
 	last := len(c.missed) - 1
 	key := c.missed[last]

@@ -183,6 +183,12 @@ func (g *Generator) connect(ctx context.Context) error {
 		if err := t.open(); err != nil {
 			return err
 		}
+		if g.o.ReconnectAfter > 0 {
+			var err error
+			if t.dialler, err = newDialler(t.epoll, len(t.conns), func(target string) (int, error) { return dial(ctx, &g.o, target) }); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -286,10 +292,15 @@ func (g *Generator) result(all *series, used usage) *Result {
 	r.Windows = all.windows
 	var last int64
 	var unsent uint64
+	var dialled int64
 	var together bunches
 	for _, t := range g.threads {
 		last = max(last, t.lastReply)
 		unsent += t.unsent
+		if t.dialler != nil {
+			r.Reconnects += t.dialler.made
+			dialled += t.dialler.took
+		}
 		together.requests += t.bunches.requests
 		together.sent += t.bunches.sent
 		together.due += t.bunches.due
@@ -298,6 +309,9 @@ func (g *Generator) result(all *series, used usage) *Result {
 		if r.FirstFailure == "" {
 			r.FirstFailure = t.firstFailure
 		}
+	}
+	if r.Reconnects > 0 {
+		r.ConnectMean = time.Duration(dialled / int64(r.Reconnects))
 	}
 	r.Elapsed = time.Duration(max(last-g.phase.begin, 0))
 	all.sum.fill(r)
@@ -339,8 +353,10 @@ func Describe(o *Options) *Result {
 		Seed:        o.Seed,
 		TLS:         o.TLS != nil,
 		CacheAside:  o.CacheAside,
-		Driver:      DriverOwn,
-		Commands:    make(map[string]CommandResult),
+
+		ReconnectAfter: o.ReconnectAfter,
+		Driver:         DriverOwn,
+		Commands:       make(map[string]CommandResult),
 	}
 	if !o.Sizes.fixed() {
 		r.ValueSize = 0

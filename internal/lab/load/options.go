@@ -63,6 +63,8 @@ type Options struct {
 	// CacheAside stores what a GET missed at once, as an application in front of a cache does: these SETs come on top of the ratio, of the
 	// schedule, and of Requests. It is for GETs of one key.
 	CacheAside bool
+	// ReconnectAfter is after how many requests a connection is closed, once they are answered, and made anew; 0: never.
+	ReconnectAfter int
 	// Seed makes another sequence of requests. Each connection's own sequence is the same for the same seed.
 	Seed uint64
 
@@ -200,6 +202,7 @@ func (o Options) validate() error {
 	between("greatest expiry", o.ExpiryMax, 0, maxExpiry)
 	between("smallest expiry", o.ExpiryMin, min(o.ExpiryMax, 1), o.ExpiryMax)
 	between("value size", o.ValueSize, 1, maxValueSize)
+	between("requests until a connection is made anew", o.ReconnectAfter, 0, 1<<62)
 	between("requests per connection", o.Requests, 0, 1<<62)
 	if o.KeyMax > math.MaxInt64 {
 		problems = append(problems, fmt.Errorf("greatest key %d: expected at most %d", o.KeyMax, math.MaxInt64))

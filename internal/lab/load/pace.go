@@ -201,7 +201,10 @@ func (t *thread) fillPaced(c *conn, now int64) error {
 		}
 	}
 	t.agenda.set(c, t.sending && t.canSend(c) && c.pace.due != notDue)
-	if c.inFlight == 0 && (!t.sending || c.left == 0 || c.pace.due == notDue) {
+	if c.inFlight == 0 && t.sending && c.worn() && !c.dialling && (c.left != 0 && c.pace.due != notDue || len(c.missed) > 0) {
+		return t.redial(c)
+	}
+	if c.inFlight == 0 && !c.dialling && (!t.sending || c.left == 0 || c.pace.due == notDue) {
 		t.agenda.set(c, false)
 		t.active--
 		return t.unwatch(c)
@@ -211,12 +214,12 @@ func (t *thread) fillPaced(c *conn, now int64) error {
 
 // storeMissed sends what the connection has missed, which no schedule has times for.
 func (t *thread) storeMissed(c *conn) error {
-	if len(c.missed) == 0 || !t.sending || c.waiting {
+	if len(c.missed) == 0 || !t.sending || c.waiting || c.dialling || c.worn() {
 		return nil
 	}
 	first := c.inFlight
 	out := t.out[:0]
-	for c.inFlight < len(c.ring) && len(c.missed) > 0 {
+	for c.inFlight < len(c.ring) && len(c.missed) > 0 && !c.worn() {
 		out = c.appendMissed(out, t.work)
 	}
 	t.out = out
@@ -251,7 +254,9 @@ func (b *bunches) count(r *request) {
 }
 
 // canSend reports whether a connection may send a request, due or not.
-func (t *thread) canSend(c *conn) bool { return !c.waiting && c.inFlight < len(c.ring) && c.left != 0 }
+func (t *thread) canSend(c *conn) bool {
+	return !c.waiting && !c.dialling && !c.worn() && c.inFlight < len(c.ring) && c.left != 0
+}
 
 // slipped records how late a request was sent: after it was due, and of that what was the generator's doing, after the
 // connection was free, too.

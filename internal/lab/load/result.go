@@ -38,7 +38,12 @@ type Result struct {
 	Seed        uint64        `json:"seed"`
 	TLS         bool          `json:"tls,omitempty"`
 	CacheAside  bool          `json:"cache_aside,omitempty"` // what a GET missed is stored at once
-	Driver      string        `json:"driver"`                // what made the load
+	// ReconnectAfter is after how many requests connections are made anew; Reconnects how many were, and ConnectMean what each took, login
+	// included. No latency holds that time.
+	ReconnectAfter int           `json:"reconnect_after,omitempty"`
+	Reconnects     uint64        `json:"reconnects,omitempty"`
+	ConnectMean    time.Duration `json:"connect_mean_ns,omitempty"`
+	Driver         string        `json:"driver"` // what made the load
 
 	Total    CommandResult            `json:"total"`
 	Commands map[string]CommandResult `json:"commands"` // "SET", "GET", "MULTIGET"; what wasn't sent is absent

@@ -36,6 +36,9 @@ func (r *Result) WriteText(w io.Writer) error {
 	if r.FirstFailure != "" {
 		fmt.Fprintf(&b, "\nfirst error: %s\n", r.FirstFailure)
 	}
+	if r.ReconnectAfter > 0 {
+		fmt.Fprintf(&b, "\nreconnects: %d, of %s ms on average, which are in no response time\n", r.Reconnects, millis(r.ConnectMean))
+	}
 	if r.Pace != nil {
 		fmt.Fprintf(&b, "\nschedule: %s\n", r.Pace)
 	}

@@ -37,6 +37,7 @@ type thread struct {
 	wait    func(epoll int, events []unix.EpollEvent, ns int64) (int, error)
 	conns   []*conn
 	epoll   int
+	dialler *dialler       // nil unless connections are made anew
 	windows chan<- *window // thread -> Run: windows that are over; Run never closes it and always reads it
 	spare   <-chan *window // Run -> thread: used ones
 	live    liveCounts     // written by the loop, read by anyone
@@ -111,8 +112,13 @@ func (t *thread) open() (err error) {
 
 // close closes the connections and the epoll instance.
 func (t *thread) close() {
+	if t.dialler != nil {
+		t.dialler.close()
+	}
 	for _, c := range t.conns {
-		unix.Close(c.fd)
+		if c.fd >= 0 {
+			unix.Close(c.fd)
+		}
 	}
 	if t.epoll >= 0 {
 		unix.Close(t.epoll)
@@ -184,6 +190,12 @@ func (t *thread) loop() error {
 			return err
 		}
 		for _, event := range t.events[:max(n, 0)] {
+			if event.Fd == wakeIndex {
+				if err := t.takeRedialled(); err != nil {
+					return err
+				}
+				continue
+			}
 			if err := t.serve(t.conns[event.Fd], event.Events); err != nil {
 				return err
 			}
@@ -292,13 +304,13 @@ func (t *thread) fill(c *conn) error {
 	if t.pacer != nil {
 		return t.fillPaced(c, t.now())
 	}
-	if t.sending && !c.waiting {
+	if t.sending && !c.waiting && !c.dialling {
 		first := c.inFlight
 		out := t.out[:0]
-		for c.inFlight < len(c.ring) && len(c.missed) > 0 {
+		for c.inFlight < len(c.ring) && len(c.missed) > 0 && !c.worn() {
 			out = c.appendMissed(out, t.work)
 		}
-		for c.inFlight < len(c.ring) && c.left != 0 && len(out) < maxBurst {
+		for c.inFlight < len(c.ring) && c.left != 0 && !c.worn() && len(out) < maxBurst {
 			out = c.appendRequest(out, t.work, t.drawn)
 		}
 		t.out = out
@@ -313,11 +325,14 @@ func (t *thread) fill(c *conn) error {
 			}
 		}
 	}
-	if c.inFlight == 0 {
-		t.active--
-		return t.unwatch(c)
+	switch {
+	case c.inFlight > 0 || c.dialling:
+		return nil
+	case t.sending && c.worn() && (c.left != 0 || len(c.missed) > 0):
+		return t.redial(c)
 	}
-	return nil
+	t.active--
+	return t.unwatch(c)
 }
 
 // send writes a burst; what the socket doesn't take is kept until it does.

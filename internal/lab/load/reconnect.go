@@ -1,0 +1,118 @@
+package load
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// wakeIndex is what epoll reports in place of a connection's index when connections have been made anew.
+const wakeIndex = -1
+
+// dialler makes a thread's connections anew, each in a goroutine, so that the other connections of the thread go on meanwhile.
+type dialler struct {
+	dial  func(target string) (fd int, err error)
+	ready chan redialled // goroutines that dial -> thread; has room for all connections
+	wake  int            // an eventfd in the thread's epoll instance
+
+	pending int    // dials that are under way
+	made    uint64 // connections that were made while it recorded
+	took    int64  // together, ns
+}
+
+// redialled is a connection that was made anew, or why not.
+type redialled struct {
+	c    *conn
+	fd   int
+	err  error
+	took int64 // ns
+}
+
+// newDialler returns one for a thread, and puts it into its epoll instance.
+func newDialler(epoll, connections int, dial func(target string) (int, error)) (*dialler, error) {
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("eventfd: %w", err)
+	}
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: wakeIndex}
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, &event); err != nil {
+		unix.Close(wake)
+		return nil, fmt.Errorf("epoll_ctl: %w", err)
+	}
+	return &dialler{dial: dial, ready: make(chan redialled, connections), wake: wake}, nil
+}
+
+// close waits for what is still dialled, and closes it.
+func (d *dialler) close() {
+	for ; d.pending > 0; d.pending-- {
+		if r := <-d.ready; r.err == nil {
+			unix.Close(r.fd)
+		}
+	}
+	unix.Close(d.wake)
+}
+
+// worn reports whether a connection has sent as many requests as it may, and is to be made anew once they are answered.
+func (c *conn) worn() bool { return c.quota == 0 }
+
+// redial closes a connection that waits for nothing, and makes it anew.
+func (t *thread) redial(c *conn) error {
+	if err := t.unwatch(c); err != nil {
+		return err
+	}
+	if t.pacer != nil {
+		t.agenda.set(c, false)
+	}
+	unix.Close(c.fd)
+	c.fd, c.dialling = -1, true
+	t.dialler.pending++
+	d, began := t.dialler, t.now()
+	go func() {
+		fd, err := d.dial(c.target)
+		d.ready <- redialled{c: c, fd: fd, err: err, took: t.now() - began}
+		one := binary.NativeEndian.AppendUint64(nil, 1)
+		_, _ = unix.Write(d.wake, one) // it can only fail by being full, and then wakes the thread, too
+	}()
+	return nil
+}
+
+// takeRedialled takes the connections that were made anew.
+func (t *thread) takeRedialled() error {
+	var count [8]byte
+	_, _ = unix.Read(t.dialler.wake, count[:]) // how many there are says the channel
+	for {
+		select {
+		case r := <-t.dialler.ready:
+			if err := t.redialled(r); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+func (t *thread) redialled(r redialled) error {
+	t.dialler.pending--
+	c := r.c
+	c.dialling = false
+	if r.err != nil {
+		if t.sending && !t.phase.isOver(t.now()) {
+			return fmt.Errorf("connecting anew: %w", r.err)
+		}
+		t.active-- // the load is over, and so is dialling for it
+		return nil
+	}
+	c.fd, c.quota = r.fd, t.o.ReconnectAfter
+	if t.recording {
+		t.dialler.made++
+		t.dialler.took += r.took
+	}
+	if err := t.watch(c, unix.EPOLL_CTL_ADD, unix.EPOLLIN); err != nil {
+		return err
+	}
+	c.watched = true
+	c.pace.free = t.now()
+	return t.fill(c)
+}
