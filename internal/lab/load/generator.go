@@ -293,7 +293,7 @@ func (g *Generator) result(all *series, used usage) *Result {
 	var last int64
 	var unsent uint64
 	var dialled int64
-	var together bunches
+	var sent bunches
 	for _, t := range g.threads {
 		last = max(last, t.lastReply)
 		unsent += t.unsent
@@ -301,9 +301,8 @@ func (g *Generator) result(all *series, used usage) *Result {
 			r.Reconnects += t.dialler.made
 			dialled += t.dialler.took
 		}
-		together.requests += t.bunches.requests
-		together.sent += t.bunches.sent
-		together.due += t.bunches.due
+		sent.requests += t.bunches.requests
+		sent.together += t.bunches.together
 		r.BytesIn += t.trafficTo.in - t.trafficFrom.in
 		r.BytesOut += t.trafficTo.out - t.trafficFrom.out
 		if r.FirstFailure == "" {
@@ -319,9 +318,14 @@ func (g *Generator) result(all *series, used usage) *Result {
 		r.Pace = &PaceResult{Slip: *summariseIf(all.sum.slip, 0), OwnSlip: *summariseIf(all.sum.ownSlip, 0), Unsent: unsent}
 		if g.o.Schedule != nil {
 			r.Pace.Scheduled = g.o.scheduled(r.Elapsed)
-			if g.o.Schedule.Poisson && together.requests > 0 {
-				r.Pace.SentTogether = float64(together.sent) / float64(together.requests)
-				r.Pace.DueTogether = float64(together.due) / float64(together.requests)
+			if g.o.Schedule.Poisson && sent.requests > 0 && r.Elapsed > 0 {
+				scheduled := r.Elapsed // without the time until the last reply
+				if g.o.Duration > 0 {
+					scheduled = min(scheduled, g.o.Duration)
+				}
+				rate := r.Pace.Scheduled / float64(scheduled) / float64(g.o.Threads) // of a thread, 1/ns
+				r.Pace.SentTogether = float64(sent.together) / float64(sent.requests)
+				r.Pace.DueTogether = -math.Expm1(-rate * float64(bunchGap))
 			}
 		}
 	}

@@ -613,11 +613,11 @@ func TestPoissonArrivalsSayWhatIsSentTogether(t *testing.T) {
 	r := run(t, load.Options{Targets: []string{server.Addr()}, Gets: 1, Connections: 8, Schedule: s, Duration: 300 * time.Millisecond})
 	require.NotNil(t, r.Pace)
 	// 1 - exp(-5000/s 0.1 ms) = 39 % are due within a tenth of a millisecond.
-	assert.InDelta(t, 0.39, r.Pace.DueTogether, 0.1)
+	assert.InDelta(t, 0.39, r.Pace.DueTogether, 0.05)
 	assert.Greater(t, r.Pace.SentTogether, 0.0)
 	var text strings.Builder
 	require.NoError(t, r.WriteText(&text))
-	assert.Regexp(t, `\d+ % were sent within 0.1 ms of the one before, \d+ % were due so`, text.String())
+	assert.Regexp(t, `\d+ % were sent within 0.1 ms of the one before, \d+ % are due so by the rate`, text.String())
 }
 
 func TestConnectionsAreMadeAnewAndNoRequestIsLost(t *testing.T) {
@@ -635,13 +635,16 @@ func TestConnectionsAreMadeAnewAndNoRequestIsLost(t *testing.T) {
 			if o.Requests > 0 && !o.CacheAside {
 				assert.EqualValues(t, o.Requests*o.Connections, r.Total.Requests)
 			}
+			assert.Zero(t, r.Total.Failures)
+			if o.Requests == 0 {
+				return // how many there are of them in that time is the machine's doing
+			}
 			assert.Positive(t, r.Reconnects)
-			if o.Requests > 0 && !o.CacheAside {
+			if !o.CacheAside {
 				// The last connections go on to the end of what is theirs; one that ends with its quota isn't made anew.
 				assert.LessOrEqual(t, r.Reconnects, uint64(o.Connections*((o.Requests-1)/o.ReconnectAfter)))
 			}
 			assert.Positive(t, r.ConnectMean)
-			assert.Zero(t, r.Total.Failures)
 		})
 	}
 	server := mctest.StartMemcached(t)

@@ -190,7 +190,7 @@ func (t *thread) fillPaced(c *conn, now int64) error {
 			r.sent = sent
 			t.slipped(r, c.pace.free)
 			if t.recording {
-				t.bunches.count(r)
+				t.bunches.count(r.sent)
 			}
 			if t.o.Schedule == nil {
 				r.due = sent // a think time that lasted longer is no response time
@@ -234,23 +234,18 @@ func (t *thread) storeMissed(c *conn) error {
 // bunchGap is the time within which requests count as sent together: about what a thread's wake-up is late by.
 const bunchGap = int64(100 * time.Microsecond)
 
-// bunches counts the requests of a thread that were sent, and that were due, within bunchGap of the one before.
+// bunches counts the requests of a thread, and those that it sent within bunchGap of the one before.
 type bunches struct {
-	requests, sent, due uint64
-	lastSent, lastDue   int64
+	requests, together uint64
+	last               int64 // when it sent, ns of stats.Now
 }
 
-func (b *bunches) count(r *request) {
-	if b.lastSent != 0 {
-		b.requests++
-		if r.sent-b.lastSent < bunchGap {
-			b.sent++
-		}
-		if d := r.due - b.lastDue; -bunchGap < d && d < bunchGap {
-			b.due++
-		}
+func (b *bunches) count(sent int64) {
+	b.requests++
+	if sent-b.last < bunchGap {
+		b.together++
 	}
-	b.lastSent, b.lastDue = r.sent, r.due
+	b.last = sent
 }
 
 // canSend reports whether a connection may send a request, due or not.

@@ -85,7 +85,7 @@ type PaceResult struct {
 	// Unsent is how many requests were due before the end and not sent, for lack of room in the pipeline. They are in no latency.
 	Unsent uint64 `json:"unsent"`
 	// SentTogether is the part of the requests of Poisson arrivals that a thread sent within 0.1 ms of the one before, DueTogether the part that
-	// were due so: a thread that wakes up late sends together what was due apart.
+	// are due so by the rate, 1 - exp(-rate 0.1 ms): a thread that wakes up late sends together what was due apart.
 	SentTogether float64 `json:"sent_together,omitempty"`
 	DueTogether  float64 `json:"due_together,omitempty"`
 }

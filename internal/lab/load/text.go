@@ -81,7 +81,7 @@ func (p *PaceResult) String() string {
 	text := fmt.Sprintf("requests were sent %s ms after they were due on average (p99 %s, max %s ms), of which %s ms (p99 %s, max %s ms) were the generator's own",
 		millis(p.Slip.Mean), millis(p.Slip.P99), millis(p.Slip.Max), millis(p.OwnSlip.Mean), millis(p.OwnSlip.P99), millis(p.OwnSlip.Max))
 	if p.SentTogether > 0 {
-		text += fmt.Sprintf("; %.0f %% were sent within 0.1 ms of the one before, %.0f %% were due so: arrivals are Poisson's above that only", 100*p.SentTogether, 100*p.DueTogether)
+		text += fmt.Sprintf("; %.0f %% were sent within 0.1 ms of the one before, %.0f %% are due so by the rate: below that arrivals are not quite Poisson's", 100*p.SentTogether, 100*p.DueTogether)
 	}
 	if p.Unsent > 0 {
 		text += fmt.Sprintf("; %d WERE DUE AND COULD NOT BE SENT: the target did not keep up, and the response times leave them out", p.Unsent)
