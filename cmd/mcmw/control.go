@@ -92,7 +92,7 @@ func (k *control) await(ctx context.Context) event {
 		if k.config.File != "" && k.config.WatchInterval > 0 {
 			look = time.After(time.Until(k.nextLook))
 		}
-		if k.config.Lookups().Any() || k.servers == nil {
+		if k.config.Lookups.Any() || k.servers == nil {
 			lookup = time.After(time.Until(k.nextLookup))
 		}
 		select {
@@ -116,7 +116,7 @@ func (k *control) await(ctx context.Context) event {
 
 // find returns the servers that c has now, if they are accepted.
 func (k *control) find(ctx context.Context, c *config.Config) ([]route.Server, error) {
-	servers, err := k.finder.Find(ctx, c.Lookups())
+	servers, err := k.finder.Find(ctx, c.Lookups)
 	if err == nil {
 		err = c.CheckServers(servers)
 	}
@@ -253,7 +253,7 @@ func (k *control) adopt(e event, c *config.Config, servers []route.Server) {
 // hold makes c and servers what holds.
 func (k *control) hold(c *config.Config, servers []route.Server) {
 	k.config, k.servers, k.rejected = c, servers, ""
-	k.finder.Forget(c.Lookups())
+	k.finder.Forget(c.Lookups)
 	sorted := slices.SortedFunc(slices.Values(servers), func(a, b route.Server) int { return cmp.Compare(a.Name, b.Name) })
 	k.counts.Holds(stats.Identity{Options: c.Fingerprint(), Servers: config.Fingerprint(sorted)})
 }

@@ -437,7 +437,7 @@ func TestTheStartWaitsForNamesWithProgressLinesAndTakesANewConfigurationMeanwhil
 
 		r.write(t, "servers: [dns+cache]\nreplicas: 1\n")
 		require.True(t, <-found)
-		require.Equal(t, 1, r.config.Replicas)
+		require.Equal(t, 1, r.config.Placement.Replicas)
 		require.Equal(t, "10.0.0.1:11211", r.servers[0].Name)
 		require.Contains(t, r.logged(t), `{"changes":["replicas: 2 -> 1"],"level":"INFO","msg":"the configuration was read again","why":"the file has changed"}`)
 	})

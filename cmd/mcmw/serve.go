@@ -115,7 +115,7 @@ func serve(ctx context.Context, k *control) error {
 // findServers waits until k knows its servers; found is false if ctx ends before. When there are names to look up the admin
 // server's address is answered meanwhile, and returned bound.
 func findServers(ctx context.Context, k *control) (l net.Listener, found bool, err error) {
-	if k.config.Admin == "" || !k.config.Lookups().Any() {
+	if k.config.Admin == "" || !k.config.Lookups.Any() {
 		return nil, k.awaitServers(ctx), nil
 	}
 	starting, err := admin.Start(k.config.Admin, "the names of the memcached servers have not been found yet", k.log)
@@ -164,7 +164,7 @@ func logReady(k *control, m *middleware.Middleware) {
 		servers = append(servers, s.Name)
 	}
 	k.log.Info("ready", "listen", listen, "servers", servers, "workers", m.Stats().Snapshot().Workers, "depth", k.config.Depth,
-		"replicas", cmp.Or(k.config.Replicas, len(k.servers)), "sharded", k.config.Sharded, "version", build.Version)
+		"replicas", cmp.Or(k.config.Placement.Replicas, len(k.servers)), "sharded", k.config.Sharded, "version", build.Version)
 }
 
 // logEnd writes the last statistics.

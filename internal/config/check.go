@@ -27,10 +27,10 @@ var checks = []struct {
 
 // check returns what is wrong with the options taken together, as far as it can be told before names are looked up.
 func (c *Config) check() Problems {
-	c.known, c.complete = nil, true
-	for _, s := range c.Servers {
+	c.Servers, c.complete = nil, true
+	for _, s := range c.Specs {
 		if s.Lookup == discover.Static {
-			c.known = append(c.known, s.Server)
+			c.Servers = append(c.Servers, s.Server)
 		} else {
 			c.complete = false
 		}
@@ -47,7 +47,7 @@ func (c *Config) check() Problems {
 // CheckServers returns what is wrong with the options when servers are what was found. The error is Problems.
 func (c *Config) CheckServers(servers []route.Server) error {
 	d := *c
-	d.known, d.complete = servers, true
+	d.Servers, d.complete = servers, true
 	var problems Problems
 	for _, rule := range checks {
 		if slices.Contains(rule.options, optionServers) {
@@ -77,20 +77,20 @@ func (c *Config) checkListen() Problems {
 }
 
 func (c *Config) checkServers() Problems {
-	if len(c.Servers) == 0 {
+	if len(c.Specs) == 0 {
 		return Problems{c.problem(optionServers, "none given; accepted: at least one of %s, by -m, --servers, %s or the file",
 			serverForms, Find(optionServers).Env())}
 	}
 	var problems Problems
-	for i, s := range c.Servers {
-		if s.Lookup != discover.Static && slices.ContainsFunc(c.Servers[:i], func(o discover.Spec) bool {
+	for i, s := range c.Specs {
+		if s.Lookup != discover.Static && slices.ContainsFunc(c.Specs[:i], func(o discover.Spec) bool {
 			return o.Lookup == s.Lookup && o.Server.Addr == s.Server.Addr
 		}) {
 			problems = append(problems, c.problem(optionServers, "%q is given twice", s.Lookup.String()+s.Server.Addr))
 		}
 	}
 	first := make(map[string]string) // the name of the server that has an address
-	for _, s := range c.known {
+	for _, s := range c.Servers {
 		if name, ok := first[s.Addr]; ok {
 			problems = append(problems, c.problem(optionServers, "%q and %q both have the address %s; accepted: every address once",
 				name, s.Name, s.Addr))
@@ -105,7 +105,7 @@ func (c *Config) checkServers() Problems {
 func (c *Config) checkLoop() Problems {
 	var problems Problems
 	addrs := c.listenPlaces()
-	for _, s := range c.known {
+	for _, s := range c.Servers {
 		if slices.Contains(addrs, s.Addr) {
 			problems = append(problems, c.problem(optionServers, "%q is an address mcmw itself listens on", s.Addr))
 		}
@@ -114,19 +114,19 @@ func (c *Config) checkLoop() Problems {
 }
 
 func (c *Config) checkReplicas() Problems {
-	if n := len(c.known); c.complete && n > 0 && c.Replicas > n {
-		return Problems{c.problem("replicas", "\"%d\" is more than there are servers (%d); accepted: all, or 1 to %d", c.Replicas, n, n)}
+	if n := len(c.Servers); c.complete && n > 0 && c.Placement.Replicas > n {
+		return Problems{c.problem("replicas", "\"%d\" is more than there are servers (%d); accepted: all, or 1 to %d", c.Placement.Replicas, n, n)}
 	}
 	return nil
 }
 
 // checkAck refuses a majority of one replica: it promises what it can't keep.
 func (c *Config) checkAck() Problems {
-	n := len(c.known)
-	if c.Replicas > 0 {
-		n = c.Replicas
+	n := len(c.Servers)
+	if c.Placement.Replicas > 0 {
+		n = c.Placement.Replicas
 	}
-	if n == 1 && c.Ack == replica.AckQuorum && (c.complete || c.Replicas == 1) {
+	if n == 1 && c.Ack == replica.AckQuorum && (c.complete || c.Placement.Replicas == 1) {
 		return Problems{c.problem("ack", "\"quorum\" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas")}
 	}
 	return nil
@@ -134,16 +134,16 @@ func (c *Config) checkAck() Problems {
 
 // checkPlacement asks the router itself about what only it knows: names that hash alike, weights on a ring without.
 func (c *Config) checkPlacement() Problems {
-	if c.Ring == route.RingRendezvous && c.Hash != route.HashDefault {
+	if c.Placement.Ring == route.RingRendezvous && c.Placement.Hash != route.HashDefault {
 		return Problems{c.problem("hash", "%q is for a ring of points, and ring is %q; accepted: default, or a ring of %s",
-			c.Hash, c.Ring, strings.Join(route.RingKindNames()[1:], ", "))}
+			c.Placement.Hash, c.Placement.Ring, strings.Join(route.RingKindNames()[1:], ", "))}
 	}
-	if len(c.known) == 0 {
+	if len(c.Servers) == 0 {
 		return nil
 	}
-	placement := c.Placement()
+	placement := c.Placement
 	placement.Replicas = 0
-	if _, err := route.New(c.known, placement); err != nil {
+	if _, err := route.New(c.Servers, placement); err != nil {
 		return Problems{c.problem(optionServers, "%s", strings.TrimPrefix(err.Error(), "route: "))}
 	}
 	return nil

@@ -5,45 +5,23 @@ import (
 	"log/slog"
 	"time"
 
-	"mcmw/internal/backend"
 	"mcmw/internal/discover"
 	"mcmw/internal/middleware"
-	"mcmw/internal/netstage"
-	"mcmw/internal/route"
-	"mcmw/internal/worker"
 )
 
 // Config is the value of every option. The table in options.go says what each means and what it may be.
 type Config struct {
 	File string // the YAML file read, "" none
 
-	netstage.ClientOptions
-	backend.ServerOptions
-	worker.RequestOptions
+	// Options are what the middleware is made from, with three differences that Middleware removes: Listen is as written,
+	// Servers are those that needn't be looked up, and of StallAfter 0 means never.
+	middleware.Options
+	// Lookups has the servers as written, and how those with names are found.
+	discover.Lookups
 
-	Listen     []string // as written; ListenAddrs completes them
-	ListenPort int
-
-	Servers  []discover.Spec
-	Replicas int // 0: all
-	Read     route.ReadPolicy
-
-	Ready middleware.Ready
-
-	Ring    route.RingKind
-	Hash    route.HashKind
-	HashTag string
-
+	ListenPort      int // of the addresses in Listen that have none
 	ResolveInterval time.Duration
-	RemoveAfter     int    // answers
-	Resolver        string // "" the system's
-
-	Workers int // 0: chosen at start
-	Queue   int // batches
-	Pool    string
-	Procs   int // GOMAXPROCS; 0: the Go runtime's choice
-
-	DrainTimeout time.Duration
+	Procs           int // GOMAXPROCS; 0: the Go runtime's choice
 
 	StatsFile   string // "" none
 	StatsWindow time.Duration
@@ -51,8 +29,6 @@ type Config struct {
 	Slow        time.Duration // 0: no request is slow
 	RequestLog  string        // "" the log
 	LogKeys     bool
-
-	Security middleware.Security
 
 	Admin     string // "" off
 	LogLevel  slog.Level
@@ -63,9 +39,7 @@ type Config struct {
 	// Warnings are what looks like a mistake but may be meant, one line each.
 	Warnings []string
 
-	// known are the servers that are known, all of them if complete: the rest are names that have not been looked up.
-	known    []route.Server
-	complete bool
+	complete bool // all servers are in Servers: none has to be looked up
 
 	origins map[string]Origin // by option name; an option that is not in it has its default
 	unread  bool              // nothing in the file could be read: what it would have given is not missing
@@ -84,31 +58,11 @@ func (c *Config) ListenAddrs() []string {
 	return addrs
 }
 
-// Placement returns what the router is made from.
-func (c *Config) Placement() route.Options {
-	return route.Options{Replicas: c.Replicas, Ring: c.Ring, Hash: c.Hash, HashTag: c.HashTag, Read: c.Read}
-}
-
-// Lookups returns what servers are found from.
-func (c *Config) Lookups() discover.Lookups {
-	return discover.Lookups{Specs: c.Servers, Resolver: c.Resolver, RemoveAfter: c.RemoveAfter}
-}
-
 // Middleware returns what the middleware is made from, but for the version and the log, which are the command's, and for the
 // servers that have to be looked up.
 func (c *Config) Middleware() middleware.Options {
-	requests := c.RequestOptions
-	requests.StallAfter = cmp.Or(c.StallAfter, -1) // never
-	return middleware.Options{
-		ClientOptions: c.ClientOptions, ServerOptions: c.ServerOptions, RequestOptions: requests,
-		Listen:       c.ListenAddrs(),
-		Servers:      c.known,
-		Placement:    c.Placement(),
-		Ready:        c.Ready,
-		Pool:         pools[c.Pool],
-		Workers:      c.Workers,
-		Queue:        c.Queue,
-		DrainTimeout: c.DrainTimeout,
-		Security:     c.Security,
-	}
+	o := c.Options
+	o.Listen = c.ListenAddrs()
+	o.StallAfter = cmp.Or(o.StallAfter, -1) // never
+	return o
 }

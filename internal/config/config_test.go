@@ -174,7 +174,7 @@ func TestFlagsOverrideTheEnvironmentWhichOverridesTheFile(t *testing.T) {
 	}
 	c := s.load(t)
 	require.Equal(t, []int{4, 3, 2}, []int{c.Workers, c.Depth, c.Queue})
-	require.Len(t, c.Servers, 2)
+	require.Len(t, c.Specs, 2)
 	require.Equal(t, time.Second, c.Timeout)
 	for name, origin := range map[string]string{
 		"workers": "flag -t, --workers",
@@ -246,7 +246,7 @@ func TestPrintedConfigurationsAreReadToTheSame(t *testing.T) {
 					{before.LogFormat, after.LogFormat},
 					{before.Procs, after.Procs},
 					{before.Pool, after.Pool},
-					{before.Lookups(), after.Lookups()},
+					{before.Lookups, after.Lookups},
 					{before.ResolveInterval, after.ResolveInterval},
 					{before.WatchInterval, after.WatchInterval},
 				} {

@@ -314,7 +314,7 @@ type servers struct{}
 
 func (servers) placeholder() string { return "SERVER,..." }
 func (servers) accepts() string     { return serverForms }
-func (servers) reset(c *Config)     { c.Servers = nil }
+func (servers) reset(c *Config)     { c.Specs = nil }
 
 func (servers) set(c *Config, v given) error {
 	parse := func() (discover.Spec, error) { return parseServer(v.text) }
@@ -325,13 +325,13 @@ func (servers) set(c *Config, v given) error {
 	if err != nil {
 		return err
 	}
-	c.Servers = append(c.Servers, s)
+	c.Specs = append(c.Specs, s)
 	return nil
 }
 
 func (servers) get(c *Config) any {
-	texts := make([]string, len(c.Servers))
-	for i, s := range c.Servers {
+	texts := make([]string, len(c.Specs))
+	for i, s := range c.Specs {
 		texts[i] = formatServer(s)
 	}
 	return texts

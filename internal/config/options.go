@@ -68,15 +68,10 @@ const (
 // wordSystem stands for the system's name servers.
 const wordSystem = "system"
 
-const poolShared = "shared"
-
 const (
 	queueBlock = "block"
 	queueShed  = "shed"
 )
-
-// pools are the values of the option pool.
-var pools = map[string]middleware.Pool{poolShared: middleware.PoolShared, "per-server": middleware.PoolPerServer}
 
 var logLevels = []string{"debug", "info", "warn", "error"}
 
@@ -128,15 +123,15 @@ var Options = []Option{
 	},
 	{
 		Name: "replicas", Default: "all", Group: groupServers,
-		kind: count{field: func(c *Config) *int { return &c.Replicas }, min: 1, max: maxReplicas, word: "all"},
+		kind: count{field: func(c *Config) *int { return &c.Placement.Replicas }, min: 1, max: maxReplicas, word: "all"},
 		Help: "number of servers that hold each key; 1 shards the keys, all replicates every key to every server",
 	},
 	{
 		Name: "read", Default: route.ReadDefault.String(), Group: groupServers,
 		kind: choice{
 			words:  route.ReadPolicyNames(),
-			choose: func(c *Config, w string) { c.Read, _ = route.ParseReadPolicy(w) },
-			chosen: func(c *Config) string { return c.Read.String() },
+			choose: func(c *Config, w string) { c.Placement.Read, _ = route.ParseReadPolicy(w) },
+			chosen: func(c *Config) string { return c.Placement.Read.String() },
 		},
 		Help: "which replica serves a read; default is round-robin with replicas all, primary otherwise",
 	},
@@ -195,8 +190,8 @@ var Options = []Option{
 		Name: "ring", Default: route.RingRendezvous.String(), Group: groupServers,
 		kind: choice{
 			words:  route.RingKindNames(),
-			choose: func(c *Config, w string) { c.Ring, _ = route.ParseRingKind(w) },
-			chosen: func(c *Config) string { return c.Ring.String() },
+			choose: func(c *Config, w string) { c.Placement.Ring, _ = route.ParseRingKind(w) },
+			chosen: func(c *Config) string { return c.Placement.Ring.String() },
 		},
 		Help: "how keys are placed on the servers: evenly by rendezvous hashing, or on the ketama ring of another program",
 	},
@@ -204,15 +199,15 @@ var Options = []Option{
 		Name: "hash", Default: route.HashDefault.String(), Group: groupServers,
 		kind: choice{
 			words:  route.HashKindNames(),
-			choose: func(c *Config, w string) { c.Hash, _ = route.ParseHashKind(w) },
-			chosen: func(c *Config) string { return c.Hash.String() },
+			choose: func(c *Config, w string) { c.Placement.Hash, _ = route.ParseHashKind(w) },
+			chosen: func(c *Config) string { return c.Placement.Hash.String() },
 		},
 		Help: "hash function for keys; default is fnv1a_64 on a ketama ring and XXH64 with ring rendezvous",
 	},
 	{
 		Name: "hash-tag", Default: "none", Group: groupServers,
 		kind: text{
-			field: func(c *Config) *string { return &c.HashTag }, name: "XY", what: "two characters such as {}", off: "none",
+			field: func(c *Config) *string { return &c.Placement.HashTag }, name: "XY", what: "two characters such as {}", off: "none",
 			check: func(s string) error {
 				if len(s) != 2 {
 					return fmt.Errorf("has %d bytes", len(s))
@@ -266,11 +261,11 @@ var Options = []Option{
 		Help: "when the queue is full: block makes the client wait, shed answers each request of the batch with a SERVER_ERROR without executing it",
 	},
 	{
-		Name: "pool", Default: poolShared, Group: groupWorkers,
+		Name: "pool", Default: middleware.PoolShared.String(), Group: groupWorkers,
 		kind: choice{
-			words:  []string{poolShared, "per-server"},
-			choose: func(c *Config, w string) { c.Pool = w },
-			chosen: func(c *Config) string { return c.Pool },
+			words:  middleware.PoolNames(),
+			choose: func(c *Config, w string) { c.Pool, _ = middleware.ParsePool(w) },
+			chosen: func(c *Config) string { return c.Pool.String() },
 		},
 		Help: "how workers are organised: shared is one queue for all, per-server a read queue and a write queue for each server",
 	},

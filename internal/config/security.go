@@ -64,7 +64,7 @@ func (c *Config) checkSecurity() Problems {
 	if problems != nil {
 		return problems
 	}
-	for _, server := range c.Servers {
+	for _, server := range c.Specs {
 		if s.ServerTLS && s.ServerFiles.Name == "" && server.Lookup != discover.Static {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("%s without server-tls-name: the servers of %s%s are dialled by IP addresses, and their certificates must be for those",
 				optionServerTLS, server.Lookup, server.Server.Addr))

@@ -60,13 +60,13 @@ func TestANameToLookUpIsReadInEveryForm(t *testing.T) {
 			{yaml: "servers:\n  - " + yamlQuote(text)},
 		} {
 			c := s.load(t)
-			require.Equal(t, []discover.Spec{want}, c.Lookups().Specs, text)
+			require.Equal(t, []discover.Spec{want}, c.Specs, text)
 			require.Empty(t, c.Middleware().Servers, text)
 		}
 	}
 	mapping := sources{yaml: "servers: [{name: blue, address: srv+_a._tcp.c, weight: record}]"}
 	require.Equal(t, []discover.Spec{{Lookup: discover.Service, Server: route.Server{Name: "blue", Addr: "_a._tcp.c", Weight: discover.RecordWeight}}},
-		mapping.load(t).Lookups().Specs)
+		mapping.load(t).Specs)
 }
 
 func TestAListOfServersMayBeGivenInParts(t *testing.T) {

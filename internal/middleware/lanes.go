@@ -1,6 +1,9 @@
 package middleware
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"mcmw/internal/backend"
@@ -21,6 +24,22 @@ const (
 	// which sends all the writes that wait before it reads their replies. Reads of one server don't wait for another.
 	PoolPerServer
 )
+
+var poolNames = []string{"shared", "per-server"}
+
+// String returns the pool's name, as ParsePool takes it.
+func (p Pool) String() string { return poolNames[p] }
+
+// PoolNames returns the names that ParsePool takes.
+func PoolNames() []string { return slices.Clone(poolNames) }
+
+// ParsePool returns the pool called s.
+func ParsePool(s string) (Pool, error) {
+	if i := slices.Index(poolNames, s); i >= 0 {
+		return Pool(i), nil
+	}
+	return 0, fmt.Errorf("pool %q is unknown; accepted: %s", s, strings.Join(poolNames, ", "))
+}
 
 // With PoolPerServer, server s has two lanes.
 func readLane(s int) int  { return 2 * s }
