@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
 )
 
 // keyKinds are the ways that applications name keys, by the number of the key.
@@ -33,6 +35,9 @@ func shares(r *Router, kind func(i int) []byte, keys int) []int {
 
 // Five thousand keys per server leave the fullest of fifty about 3 % above the mean by chance alone.
 func TestTheFullestServerHoldsAtMostATwentiethMoreThanTheMean(t *testing.T) {
+	if mctest.Race {
+		t.Skip("it computes in one goroutine, for long")
+	}
 	const perServer = 5000
 	for name, kind := range keyKinds {
 		keys := make([][]byte, 50*perServer)
