@@ -12,7 +12,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.52.0
 
 # The modules besides the main one that lint looks at; those that need Prometheus and Kubernetes are looked at by `make nightly`.
-MODULES ?= internal/tools/dashboards
+MODULES ?= internal/tools/dashboards internal/tools/image
 
 # How long `make fuzz` and `make nightly` run each fuzz target.
 FUZZTIME ?= 60s
@@ -47,7 +47,7 @@ demo: ## show mcmw at work: three memcached, mcmw, load, and a live page
 	bin/mcmw demo
 
 test: deps lint ## what a change must pass: lint, race detector, behaviour, fuzzing, the chart (under 10 minutes)
-	@.ci/test race others memory fuzz chart
+	@.ci/test race others memory fuzz image chart
 
 nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helms, a cluster (some 3 hours; as root)
 	@[ $$(id -u) -ne 0 ] || .ci/deps cluster
@@ -166,7 +166,7 @@ docker: ## build the container image mcmw:VERSION
 	docker build --build-arg VERSION=$(VERSION) --target mcmw -t mcmw:$(VERSION) .
 
 image: ## write the images mcmw and mcmwlab as OCI archives, bin/*-image.tar, without Docker and offline
-	@go build -o bin/tools/image ./internal/tools/image
+	@go -C internal/tools/image build -o $(CURDIR)/bin/tools/image .
 	@for platform in $(PLATFORMS); do \
 		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go build -buildvcs=auto -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/$$platform/ ./cmd/...; done
 	@bin/tools/image -name mcmw:$(IMAGE_TAG) -entrypoint mcmw -cmd serve -env MCMW_LISTEN=:11311 -env MCMW_ADMIN=:9150 \

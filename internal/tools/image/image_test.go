@@ -3,47 +3,62 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
-	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/tools/image/archive"
 )
 
-// unpack returns the files of a tar archive.
-func unpack(t *testing.T, archive []byte) map[string][]byte {
+// open returns the index of an OCI archive, after the library has checked all that it refers to.
+func open(t *testing.T, written []byte) v1.ImageIndex {
 	t.Helper()
-	files := map[string][]byte{}
-	for r := tar.NewReader(bytes.NewReader(archive)); ; {
-		header, err := r.Next()
+	dir := t.TempDir()
+	unpack(t, bytes.NewReader(written), func(header *tar.Header, contents []byte) {
+		path := filepath.Join(dir, header.Name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, contents, 0o600))
+	})
+	require.FileExists(t, filepath.Join(dir, "oci-layout"))
+	index, err := layout.ImageIndexFromPath(dir)
+	require.NoError(t, err)
+	require.NoError(t, validate.Index(index))
+	return index
+}
+
+// unpack calls each with the files of a tar archive.
+func unpack(t *testing.T, r io.Reader, each func(*tar.Header, []byte)) {
+	t.Helper()
+	for files := tar.NewReader(r); ; {
+		header, err := files.Next()
 		if err == io.EOF {
-			return files
+			return
 		}
 		require.NoError(t, err)
-		require.True(t, header.ModTime.Unix() == 0, header.Name)
-		files[header.Name], err = io.ReadAll(r)
+		require.Zero(t, header.ModTime.Unix(), header.Name)
+		contents, err := io.ReadAll(files)
 		require.NoError(t, err)
+		each(header, contents)
 	}
 }
 
-// follow decodes the blob that a descriptor refers to, and checks its digest and size.
-func follow(t *testing.T, files map[string][]byte, d descriptor, into any) []byte {
+// descriptors returns what an index refers to.
+func descriptors(t *testing.T, index v1.ImageIndex) []v1.Descriptor {
 	t.Helper()
-	contents, ok := files["blobs/"+strings.Replace(d.Digest, ":", "/", 1)]
-	require.True(t, ok, d.Digest)
-	require.Equal(t, d.Digest, digest(contents))
-	require.Len(t, contents, d.Size)
-	if into != nil {
-		require.NoError(t, json.Unmarshal(contents, into))
-	}
-	return contents
+	manifest, err := index.IndexManifest()
+	require.NoError(t, err)
+	return manifest.Manifests
 }
 
-func write(t *testing.T, args ...string) (archive []byte, stdout string) {
+func write(t *testing.T, args ...string) (written []byte, stdout string) {
 	t.Helper()
 	dir := t.TempDir()
 	out := filepath.Join(dir, "image.tar")
@@ -55,58 +70,61 @@ func write(t *testing.T, args ...string) (archive []byte, stdout string) {
 	}
 	var said bytes.Buffer
 	require.NoError(t, run(all, &said))
-	archive, err := os.ReadFile(out)
+	written, err := os.ReadFile(out)
 	require.NoError(t, err)
-	return archive, said.String()
+	return written, said.String()
 }
 
 // checkImage checks that an image has the binary for a platform, and runs it as nobody.
-func checkImage(t *testing.T, files map[string][]byte, image descriptor, architecture string) {
+func checkImage(t *testing.T, index v1.ImageIndex, digest v1.Hash, architecture string) {
 	t.Helper()
-	var m manifest
-	follow(t, files, image, &m)
-	var c imageConfig
-	follow(t, files, *m.Config, &c)
-	require.Equal(t, platform{Architecture: architecture, OS: "linux"}, c.platform)
-	require.Equal(t, []string{"/mcmw"}, c.Config.Entrypoint)
-	require.Equal(t, []string{"serve"}, c.Config.Cmd)
-	require.Equal(t, []string{"A=1", "B=2"}, c.Config.Env)
-	require.Equal(t, nobody, c.Config.User)
+	image, err := index.Image(digest)
+	require.NoError(t, err)
+	config, err := image.ConfigFile()
+	require.NoError(t, err)
+	require.Equal(t, &v1.Platform{Architecture: architecture, OS: "linux"}, config.Platform())
+	require.Equal(t, v1.Config{
+		Entrypoint: []string{"/mcmw"}, Cmd: []string{"serve"}, Env: []string{"A=1", "B=2"}, User: "65534:65534", WorkingDir: "/",
+	}, config.Config)
 
-	require.Len(t, m.Layers, 1)
-	z, err := gzip.NewReader(bytes.NewReader(follow(t, files, m.Layers[0], nil)))
+	layers, err := image.Layers()
 	require.NoError(t, err)
-	plain, err := io.ReadAll(z)
+	require.Len(t, layers, 1)
+	plain, err := layers[0].Uncompressed()
 	require.NoError(t, err)
-	require.Equal(t, []string{digest(plain)}, c.RootFS.DiffIDs)
-	require.Equal(t, map[string][]byte{"mcmw": []byte("binary for linux/" + architecture)}, unpack(t, plain))
+	files := map[string]string{}
+	unpack(t, plain, func(header *tar.Header, contents []byte) {
+		require.EqualValues(t, 0o555, header.Mode)
+		files[header.Name] = string(contents)
+	})
+	require.Equal(t, map[string]string{"mcmw": "binary for linux/" + architecture}, files)
 }
 
 func TestTheArchiveHoldsTheBinaryAndHowItRuns(t *testing.T) {
-	archive, said := write(t, "linux/amd64")
+	written, said := write(t, "linux/amd64")
 	require.Regexp(t, `image\.tar: mcmw:1\.2\.3, 0\.0 MiB\n$`, said)
-	files := unpack(t, archive)
-	require.JSONEq(t, `{"imageLayoutVersion":"1.0.0"}`, string(files["oci-layout"]))
-	var index manifest
-	require.NoError(t, json.Unmarshal(files["index.json"], &index))
-	require.Len(t, index.Manifests, 1)
-	require.Equal(t, "docker.io/library/mcmw:1.2.3", index.Manifests[0].Annotations["io.containerd.image.name"])
-	require.Equal(t, "1.2.3", index.Manifests[0].Annotations["org.opencontainers.image.ref.name"])
-	checkImage(t, files, index.Manifests[0], "amd64")
+	index := open(t, written)
+	images := descriptors(t, index)
+	require.Len(t, images, 1)
+	require.Equal(t, types.OCIManifestSchema1, images[0].MediaType)
+	require.Equal(t, "docker.io/library/mcmw:1.2.3", images[0].Annotations["io.containerd.image.name"])
+	require.Equal(t, "1.2.3", images[0].Annotations["org.opencontainers.image.ref.name"])
+	checkImage(t, index, images[0].Digest, "amd64")
 }
 
 func TestAnArchiveForSeveralPlatformsHasAnImageForEach(t *testing.T) {
-	archive, _ := write(t, "linux/amd64", "linux/arm64")
-	files := unpack(t, archive)
-	var index, images manifest
-	require.NoError(t, json.Unmarshal(files["index.json"], &index))
-	require.Len(t, index.Manifests, 1)
-	require.Equal(t, typeIndex, index.Manifests[0].MediaType)
-	follow(t, files, index.Manifests[0], &images)
-	require.Len(t, images.Manifests, 2)
+	written, _ := write(t, "linux/amd64", "linux/arm64")
+	index := open(t, written)
+	root := descriptors(t, index)
+	require.Len(t, root, 1)
+	require.Equal(t, types.OCIImageIndex, root[0].MediaType)
+	platforms, err := index.ImageIndex(root[0].Digest)
+	require.NoError(t, err)
+	images := descriptors(t, platforms)
+	require.Len(t, images, 2)
 	for i, architecture := range []string{"amd64", "arm64"} {
-		require.Equal(t, &platform{Architecture: architecture, OS: "linux"}, images.Manifests[i].Platform)
-		checkImage(t, files, images.Manifests[i], architecture)
+		require.Equal(t, &v1.Platform{Architecture: architecture, OS: "linux"}, images[i].Platform)
+		checkImage(t, platforms, images[i].Digest, architecture)
 	}
 }
 
@@ -120,11 +138,16 @@ func TestNamesAreQualifiedAsContainerdDoes(t *testing.T) {
 	for name, want := range map[string]string{
 		"mcmw:1":                      "docker.io/library/mcmw:1",
 		"team/mcmw:1":                 "docker.io/team/mcmw:1",
+		"docker.io/team/mcmw:1":       "docker.io/team/mcmw:1",
 		"registry.example.com/mcmw:1": "registry.example.com/mcmw:1",
 		"localhost/mcmw:1":            "localhost/mcmw:1",
 		"registry:5000/team/mcmw:1":   "registry:5000/team/mcmw:1",
 	} {
-		require.Equal(t, want, qualified(name))
+		var written bytes.Buffer
+		image, err := archive.Image(v1.ConfigFile{OS: "linux", Architecture: "amd64"}, nil)
+		require.NoError(t, err)
+		require.NoError(t, archive.Write(&written, name, image))
+		require.Equal(t, want, descriptors(t, open(t, written.Bytes()))[0].Annotations["io.containerd.image.name"])
 	}
 }
 
@@ -135,6 +158,7 @@ func TestAWrongCommandLineSaysWhatIsExpected(t *testing.T) {
 		"-name a:1 -entrypoint a -out x main.go":             `"main.go" is no binary: expected SYSTEM/ARCHITECTURE=FILE`,
 		"-name a:1 -entrypoint a -out x linux/amd64=nowhere": "open nowhere: no such file",
 		"-name a:1 -entrypoint a -out no/x linux/a=main.go":  "open no/x: no such file",
+		"-name A:1 -entrypoint a -out x linux/a=main.go":     "repository can only contain",
 	} {
 		require.ErrorContains(t, run(strings.Fields(args), io.Discard), message, args)
 	}

@@ -3,17 +3,25 @@
 //	image -name mcmw:0.1.0 -entrypoint mcmw -cmd serve -env MCMW_LISTEN=:11311 -out mcmw.tar linux/amd64=bin/mcmw [linux/arm64=...]
 //
 // Containerd loads it with `ctr --namespace k8s.io images import`, Podman and Docker (from version 25) with `load`. The same binaries make the same
-// bytes. It is what the Dockerfile makes: a binary that nobody runs, and nothing else.
+// bytes. The image is what the Dockerfile makes: one binary, run as the user nobody.
 package main
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"mcmw/internal/tools/image/archive"
 )
+
+// nobody is the user and the group of the process, as in the Dockerfile.
+const nobody = "65534:65534"
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -52,7 +60,7 @@ func run(args []string, stdout io.Writer) error {
 	case flags.NArg() == 0:
 		return errors.New("expected at least one binary, as linux/amd64=FILE")
 	}
-	image := archive{name: *name, entrypoint: *entrypoint, cmd: cmd, env: env}
+	var images []v1.Image
 	for _, arg := range flags.Args() {
 		platform, path, _ := strings.Cut(arg, "=")
 		system, architecture, ok := strings.Cut(platform, "/")
@@ -63,16 +71,22 @@ func run(args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		image.binaries = append(image.binaries, binary{system, architecture, contents})
+		image, err := archive.Image(v1.ConfigFile{
+			OS: system, Architecture: architecture,
+			Config: v1.Config{User: nobody, Env: env, Entrypoint: []string{"/" + *entrypoint}, Cmd: cmd, WorkingDir: "/"},
+		}, []archive.File{{Path: *entrypoint, Mode: 0o555, Contents: contents}})
+		if err != nil {
+			return err
+		}
+		images = append(images, image)
 	}
-	file, err := os.Create(*out)
-	if err != nil {
+	var written bytes.Buffer
+	if err := archive.Write(&written, *name, images...); err != nil {
 		return err
 	}
-	size, err := image.write(file)
-	if err = errors.Join(err, file.Close()); err != nil {
+	if err := os.WriteFile(*out, written.Bytes(), 0o644); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "%s: %s, %.1f MiB\n", *out, *name, float64(size)/(1<<20))
+	_, err := fmt.Fprintf(stdout, "%s: %s, %.1f MiB\n", *out, *name, float64(written.Len())/(1<<20))
 	return err
 }

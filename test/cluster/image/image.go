@@ -1,15 +1,8 @@
-// Package image writes container images from programs of this machine, without a registry and without a container engine.
-//
-// An image is one layer: the programs with the libraries that ldd names, and a list of users. It is written as the archive
-// that `docker save` writes, which containerd imports.
+// Package image makes container images from programs of this machine: the programs with the libraries that ldd names, and a list of users.
 package image
 
 import (
-	"archive/tar"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +12,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"mcmw/internal/tools/image/archive"
 )
 
 // Image says what goes into an image, and what runs in it.
@@ -41,7 +38,7 @@ type File struct {
 // passwd is the users of every image; programs that look up the one they run as find a name.
 const passwd = "root:x:0:0:root:/:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n"
 
-// Write writes the image as an archive. What is written is the same for the same files.
+// Write writes the image as an archive. The same files make the same bytes.
 func (i Image) Write(w io.Writer) error {
 	files := append([]File{{To: "/etc/passwd", Content: passwd}}, i.Files...)
 	for _, f := range i.Files {
@@ -53,62 +50,32 @@ func (i Image) Write(w io.Writer) error {
 			files = append(files, File{From: l, To: l})
 		}
 	}
-	layer, err := layerOf(files)
+	contents, err := contentsOf(files)
 	if err != nil {
 		return err
 	}
-	digest := sha256.Sum256(layer)
-	config, err := json.Marshal(map[string]any{
-		"architecture": runtime.GOARCH,
-		"os":           "linux",
-		"config":       map[string]any{"Entrypoint": i.Entrypoint, "Cmd": i.Cmd, "Env": i.Env, "User": i.User},
-		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(digest[:])}},
-	})
+	image, err := archive.Image(v1.ConfigFile{
+		OS: "linux", Architecture: runtime.GOARCH,
+		Config: v1.Config{Entrypoint: i.Entrypoint, Cmd: i.Cmd, Env: i.Env, User: i.User},
+	}, contents)
 	if err != nil {
 		return err
 	}
-	const configFile, layerFile = "config.json", "layer.tar"
-	manifest, err := json.Marshal([]map[string]any{{"Config": configFile, "RepoTags": []string{i.Name}, "Layers": []string{layerFile}}})
-	if err != nil {
-		return err
-	}
-	archive := tar.NewWriter(w)
-	for _, part := range []struct {
-		name string
-		data []byte
-	}{{layerFile, layer}, {configFile, config}, {"manifest.json", manifest}} {
-		if err := archive.WriteHeader(&tar.Header{Name: part.name, Mode: 0o644, Size: int64(len(part.data))}); err != nil {
-			return err
-		}
-		if _, err := archive.Write(part.data); err != nil {
-			return err
-		}
-	}
-	return archive.Close()
+	return archive.Write(w, i.Name, image)
 }
 
-// layerOf returns a layer with the files, the folders they are in, and a /tmp for everybody.
-func layerOf(files []File) ([]byte, error) {
-	var out bytes.Buffer
-	layer := tar.NewWriter(&out)
-	dirs := map[string]bool{}
-	var mkdir func(dir string) error
-	mkdir = func(dir string) error {
-		if dir == "/" || dirs[dir] {
-			return nil
+// contentsOf returns the files, each after the directories it is in, and a /tmp for everybody.
+func contentsOf(files []File) ([]archive.File, error) {
+	contents := []archive.File{{Path: "tmp/", Mode: 0o1777}}
+	dirs := map[string]bool{"/": true, "/tmp": true}
+	var mkdir func(dir string)
+	mkdir = func(dir string) {
+		if dirs[dir] {
+			return
 		}
 		dirs[dir] = true
-		if err := mkdir(path.Dir(dir)); err != nil {
-			return err
-		}
-		mode := int64(0o755)
-		if dir == "/tmp" {
-			mode = 0o1777
-		}
-		return layer.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: strings.TrimPrefix(dir, "/") + "/", Mode: mode})
-	}
-	if err := mkdir("/tmp"); err != nil {
-		return nil, err
+		mkdir(path.Dir(dir))
+		contents = append(contents, archive.File{Path: dir[1:] + "/", Mode: 0o755})
 	}
 	slices.SortStableFunc(files, func(a, b File) int { return strings.Compare(a.To, b.To) })
 	files = slices.CompactFunc(files, func(a, b File) bool { return a.To == b.To })
@@ -121,20 +88,10 @@ func layerOf(files []File) ([]byte, error) {
 			}
 			mode = 0o755
 		}
-		if err := mkdir(path.Dir(f.To)); err != nil {
-			return nil, err
-		}
-		if err := layer.WriteHeader(&tar.Header{Name: strings.TrimPrefix(f.To, "/"), Mode: mode, Size: int64(len(data))}); err != nil {
-			return nil, err
-		}
-		if _, err := layer.Write(data); err != nil {
-			return nil, err
-		}
+		mkdir(path.Dir(f.To))
+		contents = append(contents, archive.File{Path: f.To[1:], Mode: mode, Contents: data})
 	}
-	if err := layer.Close(); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+	return contents, nil
 }
 
 // libraryLine is a line of ldd: "libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x...)", or "/lib64/ld-linux-x86-64.so.2 (0x...)".

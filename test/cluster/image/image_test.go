@@ -3,22 +3,22 @@ package image
 import (
 	"archive/tar"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
+	"compress/gzip"
 	"io"
 	"os/exec"
+	"strings"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
 // contents returns the files of a tar archive.
-func contents(t *testing.T, archive []byte) map[string]string {
+func contents(t *testing.T, archive io.Reader) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	r := tar.NewReader(bytes.NewReader(archive))
+	r := tar.NewReader(archive)
 	for {
 		header, err := r.Next()
 		if err == io.EOF {
@@ -44,30 +44,22 @@ func TestAnImageHasItsProgramsTheirLibrariesAndItsConfiguration(t *testing.T) {
 	require.NoError(t, i.Write(&again))
 	assert.Equal(t, archive.Bytes(), again.Bytes(), "the same files make the same image")
 
-	files := contents(t, archive.Bytes())
-	var manifest []struct {
-		Config           string
-		RepoTags, Layers []string
-	}
-	require.NoError(t, json.Unmarshal([]byte(files["manifest.json"]), &manifest))
-	require.Len(t, manifest, 1)
-	assert.Equal(t, []string{"docker.io/library/test:1"}, manifest[0].RepoTags)
-	var config struct {
-		Config struct {
-			Cmd, Env []string
-			User     string
-		}
-		Rootfs struct {
-			DiffIDs []string `json:"diff_ids"`
-		}
-	}
-	require.NoError(t, json.Unmarshal([]byte(files[manifest[0].Config]), &config))
-	assert.Equal(t, "65534:65534", config.Config.User)
-	layer := files[manifest[0].Layers[0]]
-	digest := sha256.Sum256([]byte(layer))
-	assert.Equal(t, []string{"sha256:" + hex.EncodeToString(digest[:])}, config.Rootfs.DiffIDs)
+	files := contents(t, &archive)
+	blob := func(d v1.Hash) string { return files["blobs/sha256/"+d.Hex] }
+	index, err := v1.ParseIndexManifest(strings.NewReader(files["index.json"]))
+	require.NoError(t, err)
+	require.Len(t, index.Manifests, 1)
+	assert.Equal(t, "docker.io/library/test:1", index.Manifests[0].Annotations["io.containerd.image.name"])
+	manifest, err := v1.ParseManifest(strings.NewReader(blob(index.Manifests[0].Digest)))
+	require.NoError(t, err)
+	config, err := v1.ParseConfigFile(strings.NewReader(blob(manifest.Config.Digest)))
+	require.NoError(t, err)
+	assert.Equal(t, v1.Config{Cmd: i.Cmd, Env: i.Env, User: i.User}, config.Config)
+	require.Len(t, manifest.Layers, 1)
+	layer, err := gzip.NewReader(strings.NewReader(blob(manifest.Layers[0].Digest)))
+	require.NoError(t, err)
 
-	inside := contents(t, []byte(layer))
+	inside := contents(t, layer)
 	assert.Equal(t, "hello\n", inside["etc/motd"])
 	assert.Contains(t, inside["etc/passwd"], "nobody")
 	assert.Contains(t, inside, "bin/sh")
