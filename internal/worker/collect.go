@@ -348,14 +348,23 @@ func lineFits(command protocol.Command, k protocol.ReplyKind) bool {
 }
 
 // serverFailed fails every call that waits for server s, and closes the connection: a late reply must not meet another
-// request.
+// request. If the server broke the protocol, what it answered in this round need not be about the writes that it was matched to: these
+// count as missed, too. Their keys are locked until the round ends.
 func (w *Worker) serverFailed(s int, err *backend.Error) {
 	w.options.Log.Warn("a server failed", "server", err.Server, "reason", err.Reason.String(), "error", err.Err, "requests", len(w.waiting(s)))
 	w.record.ServerError(s, err.Reason)
 	w.options.Servers[s].Failed(err.Err)
 	// Before a write is noted as missed: what is left of it on the connection must not come behind its deletion.
-	if slices.ContainsFunc(w.waiting(s), func(n int32) bool { return w.changes(&w.calls[n]) }) {
+	doubted := func(c call) bool {
+		return err.Reason == stats.ReasonProtocol && int(c.server) == s && !c.failed && w.changes(&c)
+	}
+	if slices.ContainsFunc(w.waiting(s), func(n int32) bool { return w.changes(&w.calls[n]) }) || slices.ContainsFunc(w.calls, doubted) {
 		w.conns[s].Retire()
+	}
+	for n := range w.calls {
+		if c := &w.calls[n]; doubted(*c) {
+			w.noteMissed(c, err)
+		}
 	}
 	now := stats.Now()
 	for _, n := range w.waiting(s) {
