@@ -173,7 +173,7 @@ func TestWhoReadsIsNeverClosed(t *testing.T) {
 // later, or was dropped and asked for again, is what memcached would have answered the first time.
 func TestLargePipelinesAreAnsweredAsByMemcached(t *testing.T) {
 	const keys, small = 12, 400
-	scripts := 30
+	scripts := 4
 	if mctest.Long() {
 		scripts = 1000
 	}
