@@ -12,14 +12,14 @@ import (
 	"mcmw/internal/marker"
 )
 
-// purgeTime is how long the deletion of keys that were elsewhere may take: while it goes on the server serves no read, and a
-// server that was flushed would.
+// purgeTime is the longest time for deleting keys that were placed elsewhere: until it ends the server serves no read, which it
+// would right after a flush.
 const purgeTime = 10 * time.Second
 
 // ErrNoList says that a server does not list its keys: it is older than memcached 1.4.31, or runs without its crawler.
 var ErrNoList = errors.New("the keys are not listed; accepted: memcached with the LRU crawler")
 
-// purge deletes the keys that were elsewhere meanwhile; done is false if the server has to be flushed instead.
+// purge deletes the keys that were placed elsewhere in the meantime; done is false if the server has to be flushed instead.
 func (s *Server) purge(p *probe) (done bool, err error) {
 	s.mu.Lock()
 	moved := s.moved

@@ -28,17 +28,17 @@ const (
 	maxRecord = 1 << 20
 )
 
-// Records keeps on the servers what a middleware has to know after its next start: the record of the placement, who is
-// running, and who missed writes; see package marker. Shared by the servers of a middleware.
+// Records keeps on the servers what a middleware has to know after its next start: the record of the placement, which
+// middlewares are running, and which servers missed writes; see package marker. Shared by the servers of a middleware.
 type Records struct {
 	// Static after construction.
 	log   *slog.Logger
 	moved func(server string, newest *marker.Record) (moved func(key []byte) bool, unknown bool)
 
-	// replicated: keys have several holders, so that others take writes that a server misses.
+	// replicated: each key is on several servers, so a write that one of them misses succeeds on the others.
 	replicated atomic.Bool
 
-	// mu guards the fields below. Nothing is waited for, and no server's mu is taken, while it is held.
+	// mu guards the fields below. Its holder neither waits nor locks a server's mu.
 	mu      sync.Mutex
 	servers []string     // whose markers matter; replaced, never changed
 	looks   marker.Looks // what those held that were reached before Begin
@@ -50,17 +50,17 @@ type Records struct {
 	stale  map[string]uint64 // marked server -> the round since
 	clean  map[string]uint64 // server whose marker is removed -> the round since
 	copies map[*Server]*copyOf
-	// warned: what was said to be on too few servers, and of which round.
+	// warned: the last warning that a record is on too few servers, and its round.
 	warned map[string]uint64
-	// changed is closed when a put has ended, and replaced.
+	// changed is closed and replaced when a put has ended.
 	changed chan struct{}
 }
 
-// copyOf is what is known of the records on one server.
+// copyOf is the known state of the records on one server.
 type copyOf struct {
-	has   uint64        // it has what was to be there in this round
-	tried uint64        // a put of this round has ended, well or not
-	again bool          // it is to be put though the server has it
+	has   uint64        // the latest round whose records it has
+	tried uint64        // the latest round that was put, successfully or not
+	again bool          // put the records even if the server has them
 	lost  int           // times the server has lost everything
 	wake  chan struct{} // Records -> Keep of the server; capacity 1; never closed
 }

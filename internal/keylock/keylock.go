@@ -33,7 +33,7 @@ type Table struct {
 	parked map[int32]int // holders that keep their stripes for long -> the server that they wait for
 }
 
-// Free is what Await and LockAll return where nobody holds what was asked for.
+// Free is returned by Await and LockAll when no other owner holds the stripes.
 const Free = -1
 
 // New returns a table of free stripes.
@@ -46,14 +46,14 @@ func New() *Table {
 // Stripe returns the stripe of key.
 func (t *Table) Stripe(key []byte) uint32 { return uint32(maphash.Bytes(t.seed, key) % Stripes) }
 
-// Held reports whether another than owner holds stripe.
+// Held reports whether an owner other than this one holds stripe.
 func (t *Table) Held(stripe uint32, owner int32) bool {
 	o := t.owners[stripe].Load()
 	return o != 0 && o != owner
 }
 
-// Try takes stripe for owner, a number above 0, without waiting. held: owner has it now; taken: it had not before, so
-// that it must Unlock it.
+// Try takes stripe for owner, a number above 0, without waiting. held: owner holds it now; taken: it did not
+// hold it before, and must Unlock it.
 func (t *Table) Try(stripe uint32, owner int32) (held, taken bool) {
 	if t.owners[stripe].CompareAndSwap(0, owner) {
 		return true, true
@@ -61,7 +61,7 @@ func (t *Table) Try(stripe uint32, owner int32) (held, taken bool) {
 	return t.owners[stripe].Load() == owner, false
 }
 
-// Unlock gives stripe back and wakes who waits.
+// Unlock releases stripe and wakes its waiters.
 func (t *Table) Unlock(stripe uint32) {
 	t.owners[stripe].Store(0)
 	if t.waiting.Load() == 0 {
@@ -72,8 +72,8 @@ func (t *Table) Unlock(stripe uint32) {
 	t.mu.Unlock()
 }
 
-// Park says that owner will hold its stripes for long, because server does not answer: who is not patient does not wait for
-// them any more.
+// Park says that owner will hold its stripes for long, because server does not answer: from then on
+// only patient callers wait for them.
 func (t *Table) Park(owner int32, server int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,15 +81,15 @@ func (t *Table) Park(owner int32, server int) {
 	t.freed.Broadcast()
 }
 
-// Unpark takes Park back, once owner holds nothing.
+// Unpark ends the effect of Park; owner holds no stripe by then.
 func (t *Table) Unpark(owner int32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.parked, owner)
 }
 
-// Await waits until nobody but owner holds stripe and returns Free; it may be taken again by then. Without patience it does
-// not wait for a holder that is parked, and returns the server that one waits for.
+// Await waits until no other owner holds stripe and returns Free; another may have taken it again by then. Without patience
+// it does not wait for a parked holder, and returns the server which that holder waits for.
 func (t *Table) Await(stripe uint32, owner int32, patient bool) (server int) {
 	if !t.Held(stripe, owner) {
 		return Free

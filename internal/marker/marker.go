@@ -2,11 +2,11 @@
 // pure.
 //
 // Each server holds a record: where keys were placed, and since when. A server that missed a write is marked on others
-// before that write is answered: with n servers on Copies(n) of them. Who looks at Witnesses(n) servers that have a record
-// meets one of these copies. A server that has lost its keys, restarted or flushed, has lost its record, too, and is no
-// witness. What can't be told is decided against the server.
+// before that write is answered: with n servers on Copies(n) of them. A middleware that reads Witnesses(n) servers that have a
+// record finds one of these copies. A server that has lost its keys, restarted or flushed, has lost its record, too, and is no
+// witness. In doubt a server is not trusted.
 //
-// The keys have a blank in them: classic commands can't name them, and no client comes across one.
+// The keys contain a space: classic commands can't name them, so no client reads or writes one by accident.
 package marker
 
 import (

@@ -116,8 +116,8 @@
 //
 // # Start and stop
 //
-// Run tries to reach every server, judges those that it reached, starts the workers, then accepts; who was not reached is down, and brought into service by
-// its prober. Ready is closed when those that are up are enough for Options.Ready. It stops in the order of the data: the
+// Run tries to reach every server, judges those that it reached, starts the workers, then accepts; a server that was not reached is down, and its prober
+// brings it into service. Ready is closed when those that are up are enough for Options.Ready. It stops in the order of the data: the
 // listeners close, the readers end when what their clients sent is answered and received, the queue closes, the workers
 // end when it is empty and close their connections; last, the servers are told that nothing is under way any more.
 package middleware

@@ -15,7 +15,7 @@ func (o *Options) maxConnections(p *pool) int {
 	}
 	const most = 1 << 30 // "unlimited" is a number beyond int
 	allowed := int(min(files.Cur, most))
-	// Everyone who works, and one who probes, connects to every server.
+	// Every worker, and one prober, connects to every server.
 	servers := (len(p.members()) + 1) * len(p.servers)
 	return max(allowed/2, allowed-servers-otherFiles)
 }

@@ -16,7 +16,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// pool is what Apply exchanges as a whole: where keys are, the queues, and who serves them.
+// pool is what Apply exchanges as a whole: the placement of keys, the queues, and the workers that serve them.
 type pool struct {
 	options  Options
 	router   *route.Router

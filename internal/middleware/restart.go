@@ -59,7 +59,7 @@ func (m *Middleware) beginRecords(p *pool) {
 // endRecords says on the servers that nothing is under way any more.
 func (m *Middleware) endRecords(ctx context.Context) {
 	if m.records == nil || m.unswept.Load() {
-		return // who starts next has to compare the replicas
+		return // the next start has to compare the replicas
 	}
 	ctx, cancel := context.WithTimeout(ctx, m.pool.Load().options.ConnectTimeout)
 	defer cancel()

@@ -12,16 +12,16 @@ import (
 	"mcmw/internal/secret"
 )
 
-// Security is with whom the middleware speaks, and how nobody else listens. The zero value trusts the network. Its files are
+// Security is TLS and authentication, of clients and towards servers. The zero value trusts the network. Its files are
 // read again when they change.
 type Security struct {
 	// TLS are the files for the clients' connections; without Cert clients have no TLS.
 	TLS secret.ServerFiles
-	// HandshakeTimeout is how long a client may take to make a TLS session; 0 means DefaultHandshakeTimeout.
+	// HandshakeTimeout is how long a client may take for the TLS handshake; 0 means DefaultHandshakeTimeout.
 	HandshakeTimeout time.Duration
-	// AuthFile has the names and passwords of clients, one of which each client has to give before it is served; "": none.
+	// AuthFile has the names and passwords of clients; each client must give one of them before it is served; "": none.
 	AuthFile string
-	// ServerTLS makes connections to servers TLS connections, with the files ServerFiles.
+	// ServerTLS: connections to servers use TLS, with ServerFiles.
 	ServerTLS   bool
 	ServerFiles secret.ClientFiles
 	// ServerAuthFile has the name and the password for the servers; "": none.

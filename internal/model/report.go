@@ -147,7 +147,7 @@ func (r *Report) usefulWorkers(w *Window, present float64) int {
 	return max(int(min(enough, math.Ceil(present/float64(max(w.Depth, 1))-rounding))), 1)
 }
 
-// unloaded returns how long a request would wait for its servers if nobody else did, s.
+// unloaded returns how long a request would wait for its servers if it were the only one, s.
 func (w *Window) unloaded() float64 {
 	var fastest, calls float64
 	for i := range w.Servers {

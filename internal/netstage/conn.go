@@ -48,11 +48,11 @@ type conn struct {
 	began, came atomic.Int64
 	// waits: the reader waits for memory, and its client for the reader.
 	waits atomic.Bool
-	// busy: a batch is on the queue or with a worker; written by the reader before, and by who answers it after.
+	// busy: a batch is on the queue or with a worker; written by the reader before, and by the goroutine that answers it after.
 	busy atomic.Bool
 	// reason, if not 0, is one more than the stats.CloseReason for which someone else than the reader ends the connection.
 	reason atomic.Int32
-	// broken is set by whoever writes when the client is gone; replies are dropped from then on.
+	// broken is set by the goroutine that writes, when the client is gone; replies are dropped from then on.
 	broken atomic.Bool
 	// draining is set by the stage; the reader closes at the next moment without a request.
 	draining atomic.Bool
@@ -60,7 +60,7 @@ type conn struct {
 	isText  bool   // the client speaks the text protocol, as its first byte tells
 	refusal string // what a client that doesn't is told
 
-	// owed is how many bytes wait for a client that is slow to read; written by who writes them.
+	// owed is how many bytes wait for a client that is slow to read; written by the goroutine that writes them.
 	owed atomic.Int64
 
 	// Owned by Watch: began, came and owed as it saw them last, and for how long the client has been slow.
@@ -160,8 +160,8 @@ func reasonOf(err error) stats.CloseReason {
 	return stats.CloseError
 }
 
-// lastRequests serves what the client sends until it has all its replies, and the rest of a request of which a part has
-// arrived.
+// lastRequests serves what the client sends until it has all its replies, and the rest of a request that has arrived
+// in part.
 func (c *conn) lastRequests() stats.CloseReason {
 	for {
 		n, err := c.receiveNow()
@@ -243,7 +243,7 @@ func (c *conn) queueRequests(created int64) (more bool, reason stats.CloseReason
 }
 
 // decode appends complete requests to b until it is full, and returns the bytes they and skipped values took. A batch that was held ends
-// where its value does. apart: a refused value of which not all is there follows, and does not hold back the requests before it.
+// where its value does. apart: a refused value that has arrived in part follows, and does not delay the requests before it.
 func (c *conn) decode(b *request.Batch, created int64) (used int, apart bool, reason stats.CloseReason, closing bool) {
 	c.need = 0
 	if c.skip > 0 {

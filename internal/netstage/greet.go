@@ -55,7 +55,7 @@ func (c *conn) handshake() (stats.CloseReason, bool) {
 	case err == nil:
 		return 0, c.reason.Load() == 0
 	case errors.Is(err, io.EOF):
-		return stats.CloseClient, false // as who only looks whether somebody listens
+		return stats.CloseClient, false // as port checks do
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errors.New("not finished in time")
 	}

@@ -9,8 +9,8 @@ import (
 	"mcmw/internal/wire"
 )
 
-// memoryPatience is how long a connection waits for the memory of a large request before it is closed. Others give theirs back
-// when they are served; this is for those who don't, because their clients are slow to send what they announced.
+// memoryPatience is how long a connection waits for the memory of a large request before it is closed. Requests release
+// theirs when they are served; the limit is for those whose clients are slow to send the announced bytes.
 var memoryPatience = 10 * time.Second
 
 // errNoMemory: other clients' large requests hold all the memory there is for them.

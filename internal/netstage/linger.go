@@ -22,10 +22,10 @@ const (
 	lingerPauseMax = 64 * time.Millisecond
 )
 
-// linger ends a connection so that no reply is lost on it. A socket that is closed while it holds bytes nobody read, or that
-// gets some later, answers with a reset, and the client loses the replies that are still on their way. So the stream to
+// linger ends a connection so that no reply is lost on it. A socket that is closed with unread bytes, or that receives
+// some later, answers with a reset, and the client loses the replies that are still on their way. So the stream to
 // the client ends first; what the client sends is dropped until it closes its side, or has everything and is silent.
-// The client may take WriteTimeout to read its replies, and with sends also to end what it is sending: many read only then.
+// The client may take WriteTimeout to read its replies, and with sends also to finish sending: many clients read only after that.
 func (c *conn) linger(sends bool) {
 	if c.sock.CloseWrite() != nil {
 		return

@@ -8,8 +8,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// For how long less than Options.MinRate may come of a request that takes memory others could have: so long as nobody waits for
-// it, and while somebody does, which must be well below memoryPatience.
+// How long a large request may arrive more slowly than Options.MinRate: while no other connection waits for its memory, and while
+// one does; the latter must be well below memoryPatience.
 var (
 	slowPatience   = 10 * time.Second
 	wantedPatience = 2 * time.Second

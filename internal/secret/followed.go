@@ -46,7 +46,7 @@ type followed[T any] struct {
 	current atomic.Pointer[T]
 	checked atomic.Int64 // when the files were last looked at, ns after since
 
-	// mu guards the field below. It is held while the files are read; who can't have it takes the current value.
+	// mu guards the field below. It is held while the files are read; a caller that finds it locked takes the current value.
 	mu   sync.Mutex
 	seen [sha256.Size]byte // the contents, or the error, that were found last
 }

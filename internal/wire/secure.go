@@ -16,8 +16,8 @@ const (
 	batch = 4 * maxRecord
 )
 
-// secure is the TLS session of a Socket. crypto/tls can't write without waiting: a tls.Conn of which a write was
-// interrupted is lost. So it writes to memory, always at once, and the records go from there to the socket as it takes them.
+// secure is the TLS session of a Socket. crypto/tls can't write without blocking: a tls.Conn is unusable after
+// an interrupted write. So it writes to memory, which never blocks, and the socket takes the records from there.
 type secure struct {
 	// Static after construction.
 	sock *Socket

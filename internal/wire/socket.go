@@ -292,8 +292,8 @@ func (s *Socket) onArrived(fd uintptr) {
 	s.readN, s.readErr = n, err
 }
 
-// Closed reports whether the peer has closed the connection or sent bytes nobody asked for, without waiting: either way it
-// is of no further use to someone who has no reply outstanding.
+// Closed reports, without waiting, whether the peer has closed the connection or sent unrequested bytes: either way it is
+// useless to a caller that has no reply outstanding.
 func (s *Socket) Closed() bool {
 	if t := s.session(); t != nil {
 		return t.closed()
@@ -348,9 +348,9 @@ func (s *Socket) Abort() error {
 	return s.conn.Close()
 }
 
-// Settle closes a socket after CloseWrite so that nothing which was sent on it takes effect any more once Settle has returned. What
-// the peer's kernel has not acknowledged until arrived is withdrawn; what it has, the peer has done when it closes the
-// connection, which is waited for until done. Nobody may be reading.
+// Settle closes a socket after CloseWrite so that nothing sent on it takes effect after Settle has returned. Bytes that the peer's
+// kernel has not acknowledged by arrived are withdrawn; the others have taken effect when the peer closes the connection,
+// for which Settle waits until done. No goroutine may be reading.
 func (s *Socket) Settle(arrived, done time.Time) {
 	for s.undelivered() {
 		if !time.Now().Before(arrived) {
