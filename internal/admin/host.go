@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ownHost passes on to next what was asked of an admin server on loopback under a name of this machine: localhost, a loopback
+// ownHost passes to next the requests to an admin server on loopback under a name of this machine: localhost, a loopback
 // address, or the host in addr, the address as it was configured. Everything else is refused: a page from elsewhere whose name
 // was made to point to 127.0.0.1 (DNS rebinding) would otherwise read the statistics in the browser of whoever opens it. A
 // server on any other address answers to every name. Requests without a Host are of no browser.

@@ -25,7 +25,7 @@ var checks = []struct {
 	{[]string{"max-key", "max-line", "max-multiget-line"}, (*Config).checkLimits},
 }
 
-// check returns what is wrong with the options taken together, as far as it can be told before names are looked up.
+// check returns the problems of the options taken together that can be found before names are looked up.
 func (c *Config) check() Problems {
 	c.Servers, c.complete = nil, true
 	for _, s := range c.Specs {
@@ -44,7 +44,7 @@ func (c *Config) check() Problems {
 	return problems
 }
 
-// CheckServers returns what is wrong with the options when servers are what was found. The error is Problems.
+// CheckServers returns the problems of the options with the servers found. The error is Problems.
 func (c *Config) CheckServers(servers []route.Server) error {
 	d := *c
 	d.Servers, d.complete = servers, true

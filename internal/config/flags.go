@@ -62,7 +62,7 @@ func AddFlags(fs *pflag.FlagSet) *Flags {
 // SetArguments takes the arguments that are no flags: in the form `-m first second third`, servers after the first.
 func (f *Flags) SetArguments(args []string) { f.arguments = args }
 
-// settings returns what was given, in the table's order.
+// settings returns the values given, in the table's order.
 func (f *Flags) settings() ([]setting, Problems) {
 	var settings []setting
 	var problems Problems

@@ -40,7 +40,7 @@ func Read(s Sources) (*Config, error) {
 	return c, nil
 }
 
-// read returns what the sources say, and what was wrong with it. A refused value leaves the option as it was.
+// read returns the configuration that the sources give, and its problems. A refused value leaves the option as it was.
 func read(s Sources) (*Config, Problems) {
 	c := newDefault()
 	c.Warnings = envWarnings(s.Env)
@@ -83,7 +83,7 @@ func newDefault() *Config {
 	return c
 }
 
-// quote returns s in quotes, as all messages have what was given.
+// quote returns s in quotes, as messages show the values given.
 func quote(s string) string { return strconv.Quote(s) }
 
 // problem returns a Problem with the value of the option called name.

@@ -36,7 +36,7 @@ func (o Origin) String() string {
 type Problem struct {
 	// Origin is where the value stands. A default cannot be wrong by itself: it means that a value is missing.
 	Origin Origin
-	// Option is the name of the option, "" for what is no option.
+	// Option is the name of the option, "" if the problem is not one of an option.
 	Option string
 	// Text says what was given and what is accepted.
 	Text string

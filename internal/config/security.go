@@ -18,7 +18,7 @@ var securityOptions = []string{
 	"server-tls-name", "server-auth-file",
 }
 
-// listenPlaces returns the addresses to listen on, without what is said of TLS there.
+// listenPlaces returns the addresses to listen on, without their TLS prefixes.
 func (c *Config) listenPlaces() []string {
 	places := c.ListenAddrs()
 	for i, a := range places {

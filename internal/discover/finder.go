@@ -58,13 +58,13 @@ type Finder struct {
 	answers map[question]*answer
 }
 
-// question is what is asked of the DNS for an entry.
+// question is a DNS query for an entry.
 type question struct {
 	lookup Lookup
 	name   string
 }
 
-// answer is what is known of a question.
+// answer is the known answer to a question.
 type answer struct {
 	targets []target // the last good list, sorted by name; those that the last answer lacked included
 	trouble string   // what was wrong with the last lookup, as far as it is worth a line in the log; "" nothing
@@ -121,14 +121,14 @@ func (f *Finder) Find(ctx context.Context, l Lookups) ([]route.Server, error) {
 	return servers, errors.Join(errs...)
 }
 
-// Forget drops what is known of entries that are not among l's.
+// Forget drops the answers of entries that are not in l.
 func (f *Finder) Forget(l Lookups) {
 	maps.DeleteFunc(f.answers, func(q question, _ *answer) bool {
 		return !slices.ContainsFunc(l.Specs, func(s Spec) bool { asked, _ := s.question(); return asked == q })
 	})
 }
 
-// question returns what is to be asked for s, false if nothing is.
+// question returns the query for s, false if it needs none.
 func (s Spec) question() (question, bool) {
 	return question{s.Lookup, s.Server.Addr}, s.Lookup != Static
 }

@@ -57,7 +57,7 @@ func (o otherServer) correct(err error) error {
 }
 
 const (
-	// lookupTimeout bounds what is asked for one entry, all addresses of its records included. It is what resolv.conf
+	// lookupTimeout bounds the queries for one entry, all addresses of its records included. It is what resolv.conf
 	// allows one server for one question.
 	lookupTimeout = 5 * time.Second
 	// lookupsAtOnce bounds how many questions one entry asks at a time.
@@ -75,7 +75,7 @@ type target struct {
 // errEmpty says that a lookup found nothing.
 var errEmpty = errors.New("no records")
 
-// lookUp asks for what is found at q, sorted by name. known are the targets of the answers before. An error says that there is
+// lookUp returns the targets found at q, sorted by name. known are the targets of the answers before. An error says that there is
 // no answer; errors of single records come in unresolved, by the records' hosts.
 func lookUp(ctx context.Context, r Resolver, q question, known []target) (found []target, unresolved map[string]error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
