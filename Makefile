@@ -46,10 +46,10 @@ demo: ## show mcmw at work: three memcached, mcmw, load, and a live page
 	@$(MAKE) --no-print-directory build
 	bin/mcmw demo
 
-test: deps lint ## what a change must pass: lint, race detector, behaviour, fuzzing, the chart (under 10 minutes)
+test: deps lint ## what a change must pass: lint, race detector, behaviour, fuzzing, the chart (some 10 minutes)
 	@.ci/test race others memory fuzz image chart
 
-nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helms, a cluster (some 3 hours; as root)
+nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helms, a cluster (some hours; as root)
 	@[ $$(id -u) -ne 0 ] || .ci/deps cluster
 	@$(MAKE) --no-print-directory lint MODULES="$(MODULES) test/chart test/prometheus test/cluster"
 	@.ci/test everything memory long faults soak fuzz-all dashboards prometheus charts cluster
