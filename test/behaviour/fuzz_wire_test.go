@@ -1,9 +1,11 @@
 package behaviour_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -103,20 +105,24 @@ func replyTo(q *strict.Request) string {
 	return "OK\r\n"
 }
 
-// believed returns what mcmw in front of n servers that hold every key believes to send for program.
-func believed(program []byte, n int) map[string]int {
+// believed returns what mcmw in front of n servers that hold every key believes to send for program. Where a line is too long unless all of
+// it comes with one read, mcmw may close the connection, as memcached may: least is what it has sent by then; otherwise nil.
+func believed(program []byte, n int) (sent, least map[string]int) {
 	limits := protocol.Limits{}.WithDefaults()
-	sent := map[string]int{}
+	sent = map[string]int{}
 	note := func(line, data string, times int) {
 		if times > 0 {
 			sent[line+"\n"+strings.TrimSuffix(data, "\r\n")] += times
 		}
 	}
 	if len(program) > 0 && program[0] == protocol.BinaryRequest {
-		return sent
+		return sent, nil
 	}
 	for len(program) > 0 {
 		var r protocol.Request
+		if _, _, err := limits.Decode(program[:max(0, bytes.IndexByte(program, '\n'))], &r); err != nil && least == nil {
+			least = maps.Clone(sent)
+		}
 		used, _, err := limits.Decode(program, &r)
 		if err != nil || used == 0 || r.Command == protocol.Quit || used+r.Skip > len(program) {
 			break
@@ -172,7 +178,7 @@ func believed(program []byte, n int) map[string]int {
 			note(without("q"), data, n)
 		}
 	}
-	return sent
+	return sent, least
 }
 
 // FuzzWhatServersGet sends a client's bytes, and wants what the servers get to be, for a reader that knows nothing of mcmw and accepts
@@ -198,7 +204,7 @@ func FuzzWhatServersGet(f *testing.F) {
 		"cas a\tb 7 0 1 5 noreply\r\nx\r\nget a\r\n", "set k\x00 0 0 1\r\nx\r\n", "set k 0 0 1\r\nxyz\r\n", "ms k 2 T0 F9 MSx Ozz q C5\r\nab\r\nmn\r\n",
 		"ms aGk= 2 b I C5\r\nab\r\n", "mg aGk= b N30 v q\r\nmn\r\n", "ma k N0 J13 D2 v q\r\n", "md k x q\r\n", "me aGk= b\r\n", "mg k v v\r\n", "mg k 1\r\n",
 		"gat 007 a  b\r\ngats -1 a\r\n", "set k 0 0 1048577\r\n" + strings.Repeat("x", 1048577) + "\r\nget k\r\n", "touch k -1\r\nincr k 18446744073709551615\r\n",
-		"flush_all 5 noreply\r\nverbosity 1\r\n", "stats items\r\nstats detail o\r\nstats cachedump 1 1\r\n", "lru_crawler m all\r\nslabs automove 1\r\n",
+		strings.Repeat("x", 100_000) + "\r\nget k\r\n", "flush_all 5 noreply\r\nverbosity 1\r\n", "stats items\r\nstats detail o\r\nstats cachedump 1 1\r\n", "lru_crawler m all\r\nslabs automove 1\r\n",
 		"get " + strings.Repeat("k ", 3000) + "\r\n", "get a " + strings.Repeat("k", 251) + " b\r\n", "ms k 1 " + strings.Repeat("v ", 20) + "\r\nx\r\n",
 	} {
 		f.Add([]byte(seed), false)
@@ -221,7 +227,17 @@ func FuzzWhatServersGet(f *testing.F) {
 		got, failure := b.take()
 		require.NoError(t, failure)
 		delete(got, "stats\n") // of probes
-		require.Equal(t, believed(program, b.n), got, fmt.Sprintf("%d servers, %q", b.n, program))
+		want, least := believed(program, b.n)
+		if least == nil {
+			require.Equal(t, want, got, fmt.Sprintf("%d servers, %.1000q", b.n, program))
+			return
+		}
+		for request, n := range got {
+			require.LessOrEqual(t, n, want[request], "%d servers, %.1000q, %.1000q", b.n, program, request)
+		}
+		for request, n := range least {
+			require.GreaterOrEqual(t, got[request], n, "%d servers, %.1000q, %.1000q", b.n, program, request)
+		}
 	})
 }
 
