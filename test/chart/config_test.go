@@ -67,7 +67,7 @@ func TestMcmwAcceptsWhatTheChartConfigures(t *testing.T) {
 		require.NoError(t, err)
 		p, container := o.proxy(t)
 		assert.Equal(t, []string{":11311"}, c.Listen)
-		assert.NotEmpty(t, c.Servers)
+		assert.NotEmpty(t, c.Specs)
 		// What the kubelet grants is enough for all that it is for.
 		sleep := int64(0)
 		if container.Lifecycle != nil {
@@ -126,7 +126,7 @@ func TestServersAreFoundByNamesThatStay(t *testing.T) {
 	o := render(t, helms["v4"])
 	c, err := mcmwConfig(t, o)
 	require.NoError(t, err)
-	require.Len(t, c.Servers, 1)
+	require.Len(t, c.Specs, 1)
 	service := named[*corev1.Service](t, o, "mcmw-memcached")
 	require.Contains(t, named[*corev1.ConfigMap](t, o, "mcmw").Data["mcmw.yaml"], "srv+_memcache._tcp.mcmw-memcached.cache.svc.cluster.local")
 	require.Equal(t, "memcache", service.Spec.Ports[0].Name, "the service of the SRV record")
