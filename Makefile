@@ -46,7 +46,7 @@ demo: ## show mcmw at work: three memcached, mcmw, load, and a live page
 	@$(MAKE) --no-print-directory build
 	bin/mcmw demo
 
-test: deps lint ## what a change must pass: lint, race detector, behaviour, fuzzing, the chart (some 10 minutes)
+test: deps lint ## what a change must pass: lint, race detector, behaviour, fuzzing, the chart (some 17 minutes with a cold build cache)
 	@.ci/test race others memory fuzz image chart
 
 nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helms, a cluster (some hours; as root)
