@@ -46,6 +46,7 @@
 //  3. A byte that answers one request never reaches another: a worker matches replies to requests by their order on the
 //     connection, checks that each fits its request (a VALUE must name a key that was asked for), and closes the
 //     connection at a timeout, an unexpected byte, or a byte too many.
+//     The writes that such a server answered in the round count as missed: its replies may have been about others.
 //
 // # Replicas
 //
@@ -58,7 +59,7 @@
 // # Failures
 //
 // A server is up, stale or down (backend.State). A write that a server did not acknowledge makes it stale: it is written to,
-// but serves no read. Failures in a row make it down: requests fail at once, and the ring stays as it is. One prober
+// but serves no read. Failures in a row make it down: requests fail at once, and keys stay placed as they are. One prober
 // goroutine per server brings it back: it probes with growing pauses until the server answers several times in a row,
 // deletes on it the keys whose writes it missed (or flushes it, if they are too many to be remembered), and puts it up. A
 // read that a server fails is planned again on the key's other servers, in a second step of the same round and within
