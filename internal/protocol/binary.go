@@ -2,7 +2,7 @@ package protocol
 
 import "encoding/binary"
 
-// The binary protocol is not spoken; a client that speaks it is told so.
+// Clients that speak the binary protocol are told that it is not supported.
 const (
 	// BinaryRequest is the first byte of every binary request, and of no text command.
 	BinaryRequest = 0x80
@@ -14,12 +14,12 @@ const (
 	binaryText    = "Unknown command"
 )
 
-// RefuseBinary returns the answer to the binary request with header, in its protocol: its command is unknown.
+// RefuseBinary returns the reply, in the binary protocol, to the request with header: unknown command.
 func RefuseBinary(header []byte) string {
 	reply := make([]byte, BinaryHeader, BinaryHeader+len(binaryText))
 	reply[0], reply[1] = binaryReply, header[1]
 	binary.BigEndian.PutUint16(reply[6:], binaryUnknown)
 	binary.BigEndian.PutUint32(reply[8:], uint32(len(binaryText)))
-	copy(reply[12:16], header[12:16]) // by which the client knows what is answered
+	copy(reply[12:16], header[12:16]) // the opaque, by which the client matches the reply to its request
 	return string(append(reply, binaryText...))
 }

@@ -46,8 +46,8 @@ func (c Command) String() string {
 // IsRetrieval reports whether the reply to c is a list of VALUE items closed by END.
 func (c Command) IsRetrieval() bool { return c >= Get && c <= Gats }
 
-// IsStorage reports whether c carries a data block.
+// IsStorage reports whether c has a data block.
 func (c Command) IsStorage() bool { return c >= Set && c <= Cas }
 
-// IsKeyed reports whether c works on keys, and is therefore placed on servers by them.
+// IsKeyed reports whether c names keys, which decide the servers it goes to.
 func (c Command) IsKeyed() bool { return c >= Get && c <= Touch }

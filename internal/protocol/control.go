@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// decodeControl decodes the commands that work on a server rather than on a key, and what is none at all.
+// decodeControl decodes the commands that address a server rather than a key, and everything that is not a command.
 func decodeControl(r *Request, w *words) (int, error) {
 	r.takeNoReply(w)
 	if w.n == 0 {
@@ -44,16 +44,17 @@ func decodeControl(r *Request, w *words) (int, error) {
 	return -1, nil
 }
 
-// administration lists the administration commands that are passed on, and what may follow them: every memcached answers these with
-// one line. Newer ones take the beginning of a word for the word, lru_crawler m for lru_crawler metadump, so it has to be whole.
+// administration lists the administration commands that are passed on, each with the subcommands accepted. Every memcached
+// answers these with one line. Newer versions accept a prefix for a whole word (lru_crawler m for lru_crawler metadump), so
+// a subcommand must be written in full.
 var administration = map[string][]string{
 	"slabs":       {"reassign", "automove"},
 	"lru":         {"tune", "mode", "temp_ttl"},
 	"lru_crawler": {"enable", "disable", "crawl", "tocrawl", "sleep"},
 }
 
-// decodeAdmin decodes an administration command. What it is given is for the server to judge, if it consists of what numbers and
-// names consist of; that a noreply is among it, too.
+// decodeAdmin decodes an administration command. Arguments that consist of letters, digits and signs are passed on for the
+// server to judge, a noreply among them included.
 func decodeAdmin(r *Request, w *words) (int, error) {
 	subcommands, has := administration[string(w.word[0])]
 	switch {
@@ -76,7 +77,7 @@ func notOfAName(c rune) bool {
 	return !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '-' || c == '.' || c == ',')
 }
 
-// statistics are the arguments of stats that are passed on: each is answered with a list, or with one line.
+// statistics are the arguments of stats that are passed on. Each is answered with a list or with one line.
 var statistics = []string{
 	"items", "slabs", "sizes", "sizes_enable", "sizes_disable", "settings", "conns", "reset", "extstore", "proxy", "proxyfuncs", "proxybe",
 }
@@ -87,7 +88,7 @@ func decodeStats(r *Request, w *words) (int, error) {
 	case w.n == 1:
 		count = 1
 	case w.is(1, "detail"):
-		// Without a word that it knows, a memcached says which it knows.
+		// To any other word memcached answers with the words it accepts.
 		if w.is(2, "on") || w.is(2, "off") || w.is(2, "dump") {
 			count = 3
 		}

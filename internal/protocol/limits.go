@@ -7,7 +7,7 @@ type Limits struct {
 	// MaxKey is the longest key, bytes; 0 means DefaultMaxKey.
 	MaxKey int
 	// MaxValue is the largest value, bytes; 0 means DefaultMaxValue. A larger one is refused with memcached's
-	// "SERVER_ERROR object too large for cache" and skipped.
+	// "SERVER_ERROR object too large for cache", and its data is skipped.
 	MaxValue int
 	// MaxLine is how many bytes may arrive without a line end before the connection is closed; 0 means DefaultMaxLine.
 	// get and gets are exempt, up to MaxMultiGetLine.

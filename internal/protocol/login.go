@@ -6,12 +6,12 @@ import (
 	"strconv"
 )
 
-// Login is what a client of a server with --auth-file sends before anything else is served to it: a set, of any key, with
-// the value "user password". Its slices point into the buffer it was decoded from.
+// Login is what a client of a server with --auth-file must send first: a set, of any key, with the value "user password".
+// Its slices point into the buffer it was decoded from.
 type Login struct {
-	// Answer, if not empty, is the reply: it is no login that could be right.
+	// Answer, if not empty, is the reply: this cannot be a correct login.
 	Answer string
-	// User and Password are what the client says it is.
+	// User and Password are the credentials that the client sent.
 	User, Password []byte
 }
 
@@ -24,19 +24,19 @@ const (
 	textLoginEnd        = "CLIENT_ERROR bad command line termination\r\n"
 )
 
-// ErrLoginTooLarge: memcached reads a login into a buffer of fixed size, and closes the connection of one that does not fit.
+// ErrLoginTooLarge: memcached reads a login into a fixed-size buffer, and closes the connection if it does not fit.
 var ErrLoginTooLarge = errors.New("login too large")
 
 const (
-	// maxLoginLine is after how many bytes without a line end memcached closes the connection.
+	// maxLoginLine is the number of bytes without a line end after which memcached closes the connection.
 	maxLoginLine = 2048
-	// maxLoginValue is the most that memcached's buffer, READ_BUFFER_SIZE, takes of a login behind its line, bytes.
+	// maxLoginValue is the most that memcached's buffer, READ_BUFFER_SIZE, holds of a login after its line, bytes.
 	maxLoginValue = 16 << 10
 )
 
-// DecodeLogin decodes what stands at the front of buf, sent by a client that has not authenticated, into r and returns the
-// bytes it takes. With 0 it is unfinished, and need is the total number of bytes it is known to take, 0 if that isn't known
-// yet. An error means that the connection must be closed.
+// DecodeLogin decodes the login at the front of buf, from a client that has not authenticated yet, into r and returns the
+// bytes it takes. 0 means that it is incomplete; need is then the total number of bytes it is known to take, or 0 if that
+// isn't known yet. An error means that the connection must be closed.
 func DecodeLogin(buf []byte, r *Login) (n, need int, err error) {
 	*r = Login{}
 	if len(buf) < 2 {
@@ -79,7 +79,7 @@ func DecodeLogin(buf []byte, r *Login) (n, need int, err error) {
 	return total, 0, nil
 }
 
-// cString returns b up to its first zero byte, as memcached sees it.
+// cString returns b up to its first zero byte, which is where memcached's string ends.
 func cString(b []byte) []byte {
 	if nul := bytes.IndexByte(b, 0); nul >= 0 {
 		return b[:nul]
@@ -87,8 +87,8 @@ func cString(b []byte) []byte {
 	return b
 }
 
-// AppendLogin appends a login. A server that wants none takes it for a set; what it stores then is of an unlikely key, and has
-// expired already, so that nobody can get it.
+// AppendLogin appends a login. A server without authentication takes it for a set; the item it then stores has an unlikely
+// key and has expired already, so nobody can read it.
 func AppendLogin(dst []byte, user, password string) []byte {
 	dst = append(dst, "set mcmw-login 0 -1 "...)
 	dst = strconv.AppendInt(dst, int64(len(user)+1+len(password)), 10)

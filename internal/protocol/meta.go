@@ -14,7 +14,7 @@ type MetaRequest struct {
 	Quiet bool
 	// Compare: the command works only on the item with a given cas (flag C).
 	Compare bool
-	// Invalidate: flag I.
+	// Invalidate: the command has flag I.
 	Invalidate bool
 	// Token: the item's cas is returned (flag c).
 	Token bool
@@ -27,7 +27,7 @@ func (m *MetaRequest) Writes() bool {
 	return m.Verb == 's' || m.Verb == 'd' || m.Verb == 'a' || (m.Verb == 'g' && m.Changes)
 }
 
-// ParseMeta reads the flags of r, a Meta request with a key. decoded is where a base64 key is decoded to.
+// ParseMeta reads the flags of r, a Meta request with a key. A base64 key is decoded into decoded.
 func ParseMeta(r *Request, decoded []byte) MetaRequest {
 	m := MetaRequest{Verb: r.Arg[1], Key: r.Keys}
 	for rest := metaFlags(r.Head); len(rest) > 0; {
@@ -66,7 +66,7 @@ func grow(b []byte, n int) []byte {
 	return b[:n]
 }
 
-// metaFlags returns what follows the key, and the size of an ms, in a meta command's line.
+// metaFlags returns what follows the key (and the size, for ms) in a meta command line.
 func metaFlags(head []byte) []byte {
 	verb, rest := cutWord(head)
 	_, rest = cutWord(rest)
@@ -76,7 +76,7 @@ func metaFlags(head []byte) []byte {
 	return rest
 }
 
-// cutWord returns the first word of s and what follows it.
+// cutWord returns the first word of s and the rest.
 func cutWord(s []byte) (word, rest []byte) {
 	for len(s) > 0 && s[0] == ' ' {
 		s = s[1:]
@@ -88,7 +88,7 @@ func cutWord(s []byte) (word, rest []byte) {
 	return s[:end], s[end:]
 }
 
-// AppendMeta appends the meta command line head, with its line end, without the flags in drop.
+// AppendMeta appends the meta command line head, with its line end, leaving out the flags in drop.
 func AppendMeta(dst, head []byte, drop string) []byte {
 	flags := metaFlags(head)
 	dst = append(dst, head[:len(head)-len(flags)]...)
@@ -102,9 +102,9 @@ func AppendMeta(dst, head []byte, drop string) []byte {
 	return append(dst, CRLF...)
 }
 
-// MetaFits reports whether reply, its line at least, may answer the meta command line head: its code is one of the verb's, a value is
-// there only if it was asked for, and an opaque and a key that it returns are those of the request. A HD and a VA return what the
-// request asks for of these. An mg with a cas is answered without the value that the client has.
+// MetaFits reports whether reply, or at least its line, can be the reply to the meta command line head: its code is one that
+// the verb allows, it has a value only if one was requested, and the opaque and the key in it are the request's. An HD or a
+// VA must return those of them that the request asked for. An mg with a cas that matches is answered without the value.
 func MetaFits(head, reply []byte) bool {
 	line, _, _ := bytes.Cut(reply, []byte(CRLF))
 	verb, rest := cutWord(head)
@@ -154,12 +154,12 @@ func MetaFits(head, reply []byte) bool {
 	if string(code) == "VA" {
 		_, flags = cutWord(flags)
 	}
-	// An item shows its key as it was made: in base64 or not, whatever the request says.
+	// The reply shows the key as the item was created: in base64 or not, whatever the request used.
 	var room [DefaultMaxKey]byte
 	if encoded {
 		n, _ := keyEncoding.Decode(room[:], key)
 		if bytes.IndexByte(room[:n], ' ') >= 0 {
-			return true // shown as it is, its words look like flags
+			return true // a key shown as it is consists of words that look like flags
 		}
 	}
 	hasKey, hasOpaque := false, false
@@ -193,7 +193,7 @@ func isKeyIn(text, key []byte) bool {
 	return err == nil && bytes.Equal(room[:n], key)
 }
 
-// MetaNominal reports whether code, the first two bytes of a reply to verb, is left out in quiet mode.
+// MetaNominal reports whether code, the first two bytes of a reply to verb, is suppressed in quiet mode.
 func MetaNominal(verb byte, code []byte) bool {
 	switch verb {
 	case 'g':
@@ -206,8 +206,9 @@ func MetaNominal(verb byte, code []byte) bool {
 	return false
 }
 
-// MetaAlike reports whether two replies to one meta command say the same of the item: code, value, and whether it is stale
-// (X), won (W) or being renewed by another (Z). What servers count each for itself (cas, time, hits) may differ.
+// MetaAlike reports whether two replies to one meta command say the same about the item: code, value, and whether it is
+// stale (X), won (W) or being renewed by another client (Z). What each server counts for itself (cas, times, hits) may
+// differ.
 func MetaAlike(a, b []byte) bool {
 	lineA, dataA, _ := bytes.Cut(a, []byte(CRLF))
 	lineB, dataB, _ := bytes.Cut(b, []byte(CRLF))
@@ -216,7 +217,7 @@ func MetaAlike(a, b []byte) bool {
 	return bytes.Equal(codeA, codeB) && bytes.Equal(dataA, dataB) && itemState(flagsA) == itemState(flagsB)
 }
 
-// itemState returns which of the flags W, X and Z stand in a reply.
+// itemState returns which of the flags W, X and Z are in a reply.
 func itemState(flags []byte) (state uint8) {
 	for len(flags) > 0 {
 		var word []byte

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// maxMetaWords is how many words a meta command may have: memcached's MFLAG_MAX_OPT_LENGTH less one, since before 1.6.40 one more is
-	// counted, and the value behind a line with too many is run as commands.
+	// maxMetaWords is the most words a meta command may have: memcached's MFLAG_MAX_OPT_LENGTH less one. Versions before
+	// 1.6.40 count one word more, and run the value after a line with too many words as commands.
 	maxMetaWords = 19
 	// maxOpaque is memcached's MFLAG_MAX_OPAQUE_LENGTH: the longest O flag, its letter included.
 	maxOpaque = 32
@@ -41,7 +41,7 @@ func (l *Limits) decodeMeta(r *Request, w *words) (int, error) {
 	return size, nil
 }
 
-// areFlags reports whether the words from first on begin as flags may.
+// areFlags reports whether the words from first on begin like flags.
 func areFlags(w *words, first int) bool {
 	for _, word := range w.word[min(first, w.n):w.n] {
 		if c := word[0]; (c <= '@' || c >= '{') && (c < '0' || c > '9') {
@@ -51,7 +51,7 @@ func areFlags(w *words, first int) bool {
 	return true
 }
 
-// checkMeta returns what a meta command is refused with, "" if it isn't, and leaves of its words what memcached looks at.
+// checkMeta returns the error that a meta command is refused with, or "", and keeps only the words that memcached looks at.
 func (l *Limits) checkMeta(w *words, verb byte, first int) (refusal string) {
 	switch {
 	case len(w.word[1]) > l.MaxKey:
@@ -64,7 +64,7 @@ func (l *Limits) checkMeta(w *words, verb byte, first int) (refusal string) {
 		refusal = checkFlags(w, first)
 	}
 	if refusal == "" && verb == 'g' && w.hasFlag('b', first) && w.hasFlag('k', first) {
-		// An item that an mg or ma made has its key shown as it is.
+		// The key of an item that an mg or ma created is shown unencoded.
 		if holdsLineFeed, _ := checkKey(w.word[1]); holdsLineFeed {
 			refusal = TextNoBinaryKeyEcho
 		}
@@ -88,7 +88,7 @@ func (w *words) hasFlag(flag byte, first int) bool {
 	return false
 }
 
-// checkDebug is checkMeta for me, which has one flag, b. memcached from 1.6.40 on sees it only if there is another word behind it.
+// checkDebug is checkMeta for me, whose only flag is b. memcached from 1.6.40 on sees it only if another word follows it.
 func checkDebug(w *words) (refusal string) {
 	if !w.is(2, "b") {
 		w.n = 2
@@ -106,12 +106,13 @@ func checkDebug(w *words) (refusal string) {
 	return ""
 }
 
-// keyEncoding takes one text for one key. memcached skips what is no part of the alphabet; then two texts would be one key.
+// keyEncoding accepts exactly one encoding of a key. memcached skips characters outside the alphabet, so two encodings could
+// mean one key.
 var keyEncoding = base64.StdEncoding.Strict()
 
-// checkKey reports whether text is a key in base64, and whether that holds a line feed.
+// checkKey reports whether text is a key in base64, and whether the key has a line feed in it.
 func checkKey(text []byte) (holdsLineFeed, ok bool) {
-	if bytes.IndexByte(text, '\r') >= 0 { // which the decoder skips
+	if bytes.IndexByte(text, '\r') >= 0 { // the decoder would skip it
 		return false, false
 	}
 	var key [DefaultMaxKey]byte
@@ -119,8 +120,8 @@ func checkKey(text []byte) (holdsLineFeed, ok bool) {
 	return bytes.IndexByte(key[:n], '\n') >= 0, err == nil && n > 0
 }
 
-// checkFlags checks flag by flag, as memcached does: what is wrong with the last that has a wrong value counts, unless one is doubled
-// or unknown.
+// checkFlags checks flag by flag, as memcached does: the error is that of the last flag with a wrong value, unless a flag is
+// repeated or unknown.
 func checkFlags(w *words, first int) (refusal string) {
 	var seen [2]uint64
 	bad, text := false, TextBadFormat
@@ -170,7 +171,7 @@ func checkFlags(w *words, first int) (refusal string) {
 	return ""
 }
 
-// checkMode checks what memcached looks at once it has understood all flags.
+// checkMode checks what memcached checks after all flags have been accepted.
 func checkMode(w *words, verb byte, first int) (refusal string) {
 	opaque := ""
 	for _, word := range w.word[first:w.n] {

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// ReplyKind is what one element of a server's reply is: a VALUE or VA with its data, or a line.
+// ReplyKind says what one element of a server's reply is: a VALUE or VA with its data, or a line.
 type ReplyKind uint8
 
 // The kinds.
@@ -42,12 +42,13 @@ type Reply struct {
 	Key []byte
 }
 
-// ErrReply: the bytes are no reply of a memcached server. Where the next one starts can't be known, so the connection
+// ErrReply: the bytes are not a reply of a memcached server. Where the next one starts can't be known, so the connection
 // they came from has to be closed.
 var ErrReply = errors.New("not a memcached reply")
 
 const (
-	// maxReplyLine bounds a line of a reply, bytes. The longest that memcached sends are in `stats` and stay below 4 KiB.
+	// maxReplyLine bounds a line of a reply, bytes. The longest lines that memcached sends are in `stats`, and are shorter
+	// than 4 KiB.
 	maxReplyLine = 64 << 10
 	// maxReplyData bounds the data of one item, bytes: memcached's own limit for -I.
 	maxReplyData = 1 << 30
@@ -63,8 +64,8 @@ var lineKinds = map[string]ReplyKind{
 	"SERVER_ERROR:": ReplyServerError,
 }
 
-// DecodeReply decodes the reply element at the front of buf into r and returns the bytes it takes. With 0 it is
-// unfinished, and need is the number of bytes it is known to take, 0 if that isn't known yet.
+// DecodeReply decodes the reply element at the front of buf into r and returns the bytes it takes. 0 means that it is
+// incomplete; need is then the number of bytes it is known to take, or 0 if that isn't known yet.
 func DecodeReply(buf []byte, r *Reply) (n, need int, err error) {
 	eol := bytes.IndexByte(buf, '\n')
 	if eol < 0 {
@@ -98,7 +99,7 @@ func DecodeReply(buf []byte, r *Reply) (n, need int, err error) {
 	kind, known := lineKinds[string(word)]
 	if !known {
 		kind = ReplyText
-		// decr pads a number that got shorter with blanks.
+		// decr pads a number that became shorter with blanks.
 		if isDigits(word) && len(bytes.TrimRight(line[len(word):], " ")) == 0 {
 			kind = ReplyNumber
 		}

@@ -5,37 +5,37 @@ import (
 	"errors"
 )
 
-// Request is one decoded request. Its slices point into the buffer it was decoded from, unless its line had to be written anew.
+// Request is one decoded request. Its slices point into the buffer it was decoded from, unless its line had to be rewritten.
 type Request struct {
 	Command Command
 	// NoReply: the client wants no answer.
 	NoReply bool
-	// Exact: Raw is what goes to a server: Head, CRLF, Data.
+	// Exact: Raw can be sent to a server as it is; it equals Head, CRLF, Data.
 	Exact bool
 	// NumKeys is the number of keys in Keys.
 	NumKeys int
-	// Skip is the number of bytes after the request that belong to a refused value. The reader drops them, and queues the request
-	// when it has: memcached, too, answers only then.
+	// Skip is the number of bytes after the request that belong to a refused value. The reader discards them before it
+	// queues the request; memcached, too, answers only then.
 	Skip int
 	// Raw is the whole request as it was sent: line, line end, data block.
 	Raw []byte
-	// Head is the command line as it goes to a server, without its end: the words that were understood, one blank between one and
-	// the next, numbers without zeros in front, no noreply. Every memcached reads it as it was read here.
+	// Head is the command line as it is sent to a server, without its end: the words that were understood, separated by one
+	// blank, numbers without leading zeros, no noreply. Every memcached reads it as it was read here.
 	Head []byte
-	// Keys are the keys, a blank between one and the next.
+	// Keys are the keys, separated by one blank.
 	Keys []byte
 	// Arg is the exptime of gat and gats, the name of a stats argument, or the first word of a Meta or an Admin command.
 	Arg []byte
 	// Data is the data block with the CRLF behind it.
 	Data []byte
-	// Answer, if not empty, is the reply, whatever a server says. Most such requests reach none; see HasEffect.
+	// Answer, if not empty, is the reply, whatever the servers answer. Most such requests reach no server; see HasEffect.
 	Answer string
 }
 
-// HasEffect reports whether a request whose Answer is known has to reach the servers all the same, because memcached does
-// part of it before it refuses the rest: a set of too large a value removes the old one, and a retrieval fetches, or
-// touches, the keys before one that is too long. Such a retrieval must not be forwarded as it was sent: with its refusal
-// memcached drops the replies to what came before it on the connection.
+// HasEffect reports whether a request whose Answer is known must reach the servers all the same, because memcached does part
+// of it before it refuses the rest: a set of too large a value removes the old value, and a retrieval fetches, or touches,
+// the keys before one that is too long. Such a retrieval must not be forwarded as it was sent: memcached, when it refuses
+// it, drops the replies to the requests before it on the connection.
 func (r *Request) HasEffect() bool {
 	switch r.Command {
 	case Set, Meta:
@@ -46,7 +46,7 @@ func (r *Request) HasEffect() bool {
 	return false
 }
 
-// Replies reports whether r is certain to be replied to; false if that depends.
+// Replies reports whether r is certain to be replied to; false means that it depends on the servers' answers.
 func (r *Request) Replies() bool {
 	switch r.Command {
 	case Meta:
@@ -65,7 +65,7 @@ var (
 	ErrHTTP = errors.New("HTTP request on a memcached port")
 )
 
-// Texts of refusals: memcached's, as the newest has them, and those of what mcmw passes on to no server.
+// Texts of refusals: those of the newest memcached, and those for commands that mcmw does not pass on.
 const (
 	TextError           = "ERROR\r\n"
 	TextEnd             = "END\r\n"
@@ -96,10 +96,10 @@ const (
 // CRLF ends every line.
 const CRLF = "\r\n"
 
-// Decode decodes the request at the front of buf into r and returns the bytes it takes. With 0 the request is unfinished,
-// and need is the total number of bytes it is known to take, 0 if that isn't known yet. A request that memcached refuses
-// is complete and carries the refusal in r.Answer. An error means that the connection must be closed.
-// l must have no zero fields (WithDefaults).
+// Decode decodes the request at the front of buf into r and returns the bytes it takes. 0 means that the request is
+// incomplete; need is then the total number of bytes it is known to take, or 0 if that isn't known yet. A request that
+// memcached refuses is complete and carries the refusal in r.Answer. An error means that the connection must be closed. l
+// must have no zero fields (WithDefaults).
 func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 	eol := bytes.IndexByte(buf, '\n')
 	if eol < 0 {
@@ -107,7 +107,7 @@ func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 	}
 	n = eol + 1
 	line := buf[:eol]
-	ended := eol > 0 && line[eol-1] == '\r' // as it has to be; a line feed alone ends a line as well
+	ended := eol > 0 && line[eol-1] == '\r' // as the protocol requires; a line feed alone ends a line as well
 	if ended {
 		line = line[:eol-1]
 	}
@@ -152,7 +152,7 @@ func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 
 const wordNoReply = "noreply"
 
-// minLine is how many bytes a command line with its end has at least, for memcached.
+// minLine is the length of memcached's shortest command line, its end included.
 const minLine = 4
 
 // checkUnfinishedLine bounds a line whose end hasn't arrived.
@@ -160,7 +160,7 @@ func (l *Limits) checkUnfinishedLine(buf []byte) error {
 	if len(buf) <= l.MaxLine {
 		return nil
 	}
-	// memcached exempts multi-gets, behind at most 100 blanks.
+	// memcached exempts multi-gets, after at most 100 blanks.
 	i := 0
 	for i < len(buf) && buf[i] == ' ' {
 		i++
@@ -173,13 +173,13 @@ func (l *Limits) checkUnfinishedLine(buf []byte) error {
 	return ErrLineTooLong
 }
 
-// decodeLine decodes a command line. It returns the size of the data block that follows without the CRLF that ends it, -1
-// if there is none.
+// decodeLine decodes a command line. It returns the size of the data block that follows, without the CRLF that ends it, or
+// -1 if there is none.
 func (l *Limits) decodeLine(r *Request, line []byte) (size int, err error) {
 	var w words
 	w.split(line)
 	if line[0] == ' ' || w.n == 0 {
-		return decodeControl(r, &w) // others begin their lines
+		return decodeControl(r, &w) // anything else at the start of a line
 	}
 	switch string(w.word[0]) {
 	case "get":
@@ -234,7 +234,8 @@ func (r *Request) refuse(text string) (int, error) {
 	return -1, nil
 }
 
-// refuseBlock is refuse where a data block of a known size follows, if size is not -1: it is no part of the next request.
+// refuseBlock is refuse for a request with a data block of a known size (-1: unknown), which is skipped and not taken for
+// the next request.
 func (r *Request) refuseBlock(text string, size int) (int, error) {
 	if size >= 0 {
 		r.Skip = size + 2
@@ -242,7 +243,7 @@ func (r *Request) refuseBlock(text string, size int) (int, error) {
 	return r.refuse(text)
 }
 
-// takeNoReply notes whether the last word is noreply, wherever it stands.
+// takeNoReply records whether the last word is noreply, whatever the command.
 func (r *Request) takeNoReply(w *words) { r.NoReply = w.last(wordNoReply) }
 
 // decodeKeys decodes the keys of a retrieval, which follow the first lead bytes of r.Head.
@@ -311,7 +312,8 @@ func (l *Limits) decodeTouching(r *Request, w *words, c Command) (int, error) {
 	return size, nil
 }
 
-// decodeStorage decodes what has a data block. That is the next request's in no case but one: its size can't be read.
+// decodeStorage decodes a command with a data block. If its size can't be read, the data block is taken for the next
+// request.
 func (l *Limits) decodeStorage(r *Request, w *words, c Command) (int, error) {
 	size, ok := w.blockSize(4)
 	if !ok {
@@ -330,14 +332,14 @@ func (l *Limits) decodeStorage(r *Request, w *words, c Command) (int, error) {
 	return size, nil
 }
 
-// takeKeyed completes a command that has one key, its second word, and count words altogether. memcached looks at none behind them
-// but a noreply.
+// takeKeyed completes a command with one key, its second word, and count words in all. Of the words after them memcached
+// looks only for a noreply.
 func (r *Request) takeKeyed(w *words, c Command, count int) {
 	r.Head = w.line(count, r.Head)
 	r.Command, r.Keys, r.NumKeys = c, w.word[1], 1
 }
 
-// decodeKeyed decodes what has one key and no data block.
+// decodeKeyed decodes a command with one key and no data block.
 func (l *Limits) decodeKeyed(r *Request, w *words, c Command) (int, error) {
 	count := 3
 	if c == Delete {
@@ -362,8 +364,8 @@ func (l *Limits) decodeKeyed(r *Request, w *words, c Command) (int, error) {
 	return -1, nil
 }
 
-// AppendDelete appends the line of a deletion, without its end. memcached from 1.6.40 on takes the key noreply for the word, too, unless
-// another is behind it; a 0 always may be.
+// AppendDelete appends the command line of a delete, without its end. memcached from 1.6.40 on takes the key "noreply" for
+// the option, too, unless another word follows it; a 0 is always accepted.
 func AppendDelete(dst, key []byte) []byte {
 	dst = append(append(dst, "delete "...), key...)
 	if string(key) == wordNoReply {

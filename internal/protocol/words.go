@@ -2,15 +2,15 @@ package protocol
 
 import "bytes"
 
-// maxWords is memcached's MCMC_PARSER_MAX_TOKENS less one: how many words of a line it tells apart. What is behind them counts
+// maxWords is memcached's MCMC_PARSER_MAX_TOKENS less one: how many words of a line it separates. Words after them count
 // only as keys of a retrieval.
 const maxWords = 23
 
-// words are the first words of a command line, told apart as memcached does: at blanks.
+// words are the first words of a command line, separated at blanks, as in memcached.
 type words struct {
 	word [maxWords][]byte
 	n    int
-	// plain: what the words are made of stands in the line as it goes to a server, with one blank between one and the next.
+	// plain: the words are in the line exactly as they are to be sent, separated by one blank.
 	plain bool
 }
 
@@ -42,14 +42,14 @@ func (w *words) last(s string) bool { return w.n > 0 && string(w.word[w.n-1]) ==
 // is reports whether there is a word i and it is s.
 func (w *words) is(i int, s string) bool { return i < w.n && string(w.word[i]) == s }
 
-// set puts text in the place of word i.
+// set replaces word i by text.
 func (w *words) set(i int, text []byte) {
 	if len(text) != len(w.word[i]) {
 		w.word[i], w.plain = text, false
 	}
 }
 
-// uint32 reports whether word i is a number of 32 bits, and makes it one without zeros in front.
+// uint32 reports whether word i is a 32-bit number, and removes its leading zeros.
 func (w *words) uint32(i int) (v uint64, ok bool) {
 	if i >= w.n {
 		return 0, false
@@ -61,7 +61,7 @@ func (w *words) uint32(i int) (v uint64, ok bool) {
 	return v, ok
 }
 
-// uint64 does the same for 64 bits.
+// uint64 does the same for a 64-bit number.
 func (w *words) uint64(i int) bool {
 	if i >= w.n {
 		return false
@@ -85,21 +85,21 @@ func (w *words) exptime(i int) bool {
 	return ok
 }
 
-// blockSize returns the size of a data block that word i gives.
+// blockSize returns the size of the data block that word i specifies.
 func (w *words) blockSize(i int) (size int, ok bool) {
-	const most = 1<<31 - 3 // with the CRLF behind it memcached counts in 31 bits
+	const most = 1<<31 - 3 // with the CRLF that follows, memcached counts in 31 bits
 	v, ok := w.uint32(i)
 	return int(v), ok && v <= most
 }
 
-// flag puts letter and value in the place of the meta flag i.
+// flag replaces the meta flag i by its letter and value.
 func (w *words) flag(i int, value []byte) {
 	if len(value)+1 != len(w.word[i]) {
 		w.set(i, append([]byte{w.word[i][0]}, value...))
 	}
 }
 
-// line returns the first n words with one blank between one and the next: the beginning of from, where they stand like that.
+// line returns the first n words separated by one blank: the beginning of from, if it has that form.
 func (w *words) line(n int, from []byte) []byte {
 	size := n - 1
 	for _, word := range w.word[:n] {

@@ -6,10 +6,10 @@ import (
 	"mcmw/internal/request"
 )
 
-// Entrance puts batches into the lanes that are served now, which can be exchanged for others while clients are connected.
+// Entrance puts batches into the current lanes, which can be exchanged for others while clients are connected.
 type Entrance struct {
-	// served is held, shared, for every batch from Put to Leave. Who holds it alone knows that no batch is with the lanes
-	// or their workers.
+	// served is read-locked for every batch from Put to Leave. Its write lock means that no batch is in the lanes or with
+	// their workers.
 	served sync.RWMutex
 	lanes  *Lanes // guarded by served
 }
@@ -33,11 +33,12 @@ func (e *Entrance) TryPut(b *request.Batch) bool {
 	return false
 }
 
-// Leave says that a batch that was Put has left the lanes and their workers: it is answered, or its client will Put it again.
+// Leave says that a batch that was Put has left the lanes and their workers: it was answered, or its client will Put it
+// again.
 func (e *Entrance) Leave() { e.served.RUnlock() }
 
-// Exchange waits until every batch has left and replaces the lanes by those that next returns; no batch comes in
-// meanwhile. next is called with the previous lanes empty.
+// Exchange waits until every batch has left, and then replaces the lanes by those that next returns; no batch enters
+// meanwhile. next is called while the previous lanes are empty.
 func (e *Entrance) Exchange(next func() *Lanes) {
 	e.served.Lock()
 	defer e.served.Unlock()

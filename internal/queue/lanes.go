@@ -2,12 +2,12 @@ package queue
 
 import "mcmw/internal/request"
 
-// Lanes are the queues before the workers: one that all share, or several, each served by workers of its own. A batch
-// stands in the queue of its next request; where the requests of a batch belong to several, it goes from one to the
-// other, which keeps the order within a connection.
+// Lanes are the queues before the workers: one that all workers share, or several, each with workers of its own. A batch
+// waits in the queue of its next request; a batch whose requests belong to several queues moves from one to the next, which
+// keeps the order within a connection.
 type Lanes struct {
 	queues []*Queue
-	// choose sets the lane of every request of a batch; called by whoever puts it. nil: all are lane 0.
+	// choose sets the lane of every request of a batch; called by the goroutine that puts it. nil: all are lane 0.
 	choose func(b *request.Batch)
 }
 
@@ -24,20 +24,20 @@ func NewLanes(n, capacity int, choose func(b *request.Batch)) *Lanes {
 // Queue returns the queue of lane i.
 func (l *Lanes) Queue(i int) *Queue { return l.queues[i] }
 
-// Put appends a batch from the net stage to the queue of its next request, and waits while that is full. The batch then
+// Put appends a batch from the net stage to the queue of its next request, waiting while that queue is full. The batch then
 // belongs to the worker that takes it.
 func (l *Lanes) Put(b *request.Batch) { l.enter(b).Put(b) }
 
 // TryPut is Put, unless the queue is full: then the batch stays the caller's.
 func (l *Lanes) TryPut(b *request.Batch) bool { return l.enter(b).TryPut(b) }
 
-// enter returns the queue of b's next request, and chooses its requests' lanes.
+// enter sets the lanes of b's requests and returns the queue of its next one.
 func (l *Lanes) enter(b *request.Batch) *Queue {
 	switch {
 	case l.choose != nil:
 		l.choose(b)
 	case b.Next > 0:
-		// Back from a slow client; a worker, perhaps of other lanes, may have sent the rest elsewhere.
+		// The batch is back from a slow client; a worker, perhaps of other lanes, may have set other lanes for the rest.
 		for i := b.Next; i < len(b.Requests); i++ {
 			b.Requests[i].Lane = 0
 		}
@@ -45,8 +45,8 @@ func (l *Lanes) enter(b *request.Batch) *Queue {
 	return l.next(b)
 }
 
-// Pass moves a batch from one worker to the queue of its next request, without waiting: workers that wait for each
-// other's queues might wait for ever.
+// Pass moves a batch from one worker to the queue of its next request, without waiting: workers waiting for each other's
+// queues could deadlock.
 func (l *Lanes) Pass(b *request.Batch) {
 	if q := l.next(b); !q.TryPut(b) {
 		go q.Put(b)
@@ -55,7 +55,7 @@ func (l *Lanes) Pass(b *request.Batch) {
 
 func (l *Lanes) next(b *request.Batch) *Queue { return l.queues[b.Requests[b.Next].Lane] }
 
-// Close lets the workers end once their queues are empty. No Put or Pass may follow.
+// Close lets the workers end once their queues are empty. Put and Pass must not be called afterwards.
 func (l *Lanes) Close() {
 	for _, q := range l.queues {
 		q.Close()

@@ -23,8 +23,8 @@ func (q *Queue) TryPut(b *request.Batch) bool {
 	}
 }
 
-// Put appends b, which then belongs to the worker that takes it. While the queue is full it waits: the reader that waits
-// reads nothing from its client, which is the back-pressure.
+// Put appends b, which then belongs to the worker that takes it. While the queue is full it blocks: the blocked reader reads
+// nothing from its client, which is the back-pressure.
 func (q *Queue) Put(b *request.Batch) { q.ch <- b }
 
 // Take waits for a batch; false means that the queue is closed and empty.
@@ -43,7 +43,7 @@ func (q *Queue) TryTake() (*request.Batch, bool) {
 	}
 }
 
-// Close lets Take return false once the queue is empty. No Put may follow.
+// Close lets Take return false once the queue is empty. Put must not be called afterwards.
 func (q *Queue) Close() { close(q.ch) }
 
 // Len returns the number of batches that wait.

@@ -11,14 +11,14 @@ import (
 type Buffer struct {
 	B     []byte
 	class int8           // index into bufferSizes; -1: too large to be kept
-	from  *budget.Budget // what its size was taken from; nil: it is not counted
+	from  *budget.Budget // the budget its size was taken from; nil: none
 }
 
 // ReadSize is what a connection reads into, bytes: a 4 KiB value with its command line arrives with one read.
 const ReadSize = 16 << 10
 
-// StubSize is what the beginning of a request is kept in while its rest is not there, if it fits, bytes: all of a command line
-// but for the keys of a long multi-get, or a small value.
+// StubSize is the size of the buffer that holds the beginning of an incomplete request, if it fits, bytes: a whole command
+// line other than a long multi-get, or a small value.
 const StubSize = 1 << 10
 
 // bufferSizes are the pooled sizes, bytes. The largest holds the largest value memcached takes by default.
@@ -50,13 +50,13 @@ func BufferSize(size int) int {
 	return size
 }
 
-// Counted says that b's size was taken from the budget, to which Release gives it back.
+// Counted records that b's size was taken from the budget, to which Release returns it.
 func (b *Buffer) Counted(from *budget.Budget) { b.from = from }
 
 // IsCounted reports whether b's size was taken from a budget.
 func (b *Buffer) IsCounted() bool { return b.from != nil }
 
-// Release gives b back; nobody may use it or anything that points into it afterwards.
+// Release returns b to its pool; nobody may use it, or anything that points into it, afterwards.
 func (b *Buffer) Release() {
 	if b.from != nil {
 		b.from.Give(int64(len(b.B)))

@@ -5,18 +5,18 @@ package wire
 // of a writev costs about as much as moving this many bytes.
 const copyBelow = 256
 
-// Gather collects the pieces of one write in order. It belongs to one goroutine.
+// Gather collects the pieces of one write in order. It is used by one goroutine.
 type Gather struct {
-	// KeepUnits makes NextUnit count: for a peer that wants to know in TLS records where units end.
+	// KeepUnits makes NextUnit count: for a peer that depends on how TLS records divide requests.
 	KeepUnits bool
 
 	pieces  [][]byte
 	scratch []byte // copied pieces; grows to the largest write
 	size    int
-	units   []int // ends of units, behind which others follow
+	units   []int // ends of units that others follow
 }
 
-// NextUnit says that what was added last ends a unit: a request.
+// NextUnit says that the last piece added ends a unit: a request.
 func (g *Gather) NextUnit() {
 	if g.KeepUnits {
 		g.units = append(g.units, g.size)
@@ -54,7 +54,7 @@ func (g *Gather) AddString(s string) {
 	g.addScratch(start)
 }
 
-// addScratch appends what was put into scratch from start on.
+// addScratch appends scratch[start:] as a piece.
 func (g *Gather) addScratch(start int) {
 	p := g.scratch[start:]
 	if n := len(g.pieces); n > 0 && follows(g.pieces[n-1], p) {
@@ -65,7 +65,7 @@ func (g *Gather) addScratch(start int) {
 	g.pieces = append(g.pieces, p)
 }
 
-// follows reports whether p stands in memory right behind last, within the same array.
+// follows reports whether p comes directly after last in the same array.
 func follows(last, p []byte) bool {
 	return cap(last)-len(last) >= len(p) && &last[:len(last)+1][len(last)] == &p[0]
 }
@@ -73,7 +73,7 @@ func follows(last, p []byte) bool {
 // Len returns the number of bytes collected.
 func (g *Gather) Len() int { return g.size }
 
-// Pieces returns the pieces, to be written in order; they are g's until Reset.
+// Pieces returns the pieces in order; they belong to g until Reset.
 func (g *Gather) Pieces() [][]byte { return g.pieces }
 
 // AppendFrom appends to dst a copy of everything behind the first skip bytes.
@@ -89,10 +89,10 @@ func (g *Gather) AppendFrom(dst []byte, skip int) []byte {
 	return dst
 }
 
-// keepScratch is the scratch, bytes, that survives a Reset; what a rare huge request made larger is given back.
+// keepScratch is how much scratch, bytes, is kept after a Reset; memory that a rare huge request needed is freed.
 const keepScratch = 256 << 10
 
-// Reset empties g and lets go of every piece.
+// Reset empties g and drops its references to the pieces.
 func (g *Gather) Reset() {
 	clear(g.pieces)
 	g.pieces = g.pieces[:0]

@@ -11,25 +11,25 @@ import (
 const (
 	// maxRecord is the most plaintext that a TLS record holds, bytes.
 	maxRecord = 16 << 10
-	// batch is the plaintext, bytes, that is encrypted before the socket is asked to take it: one system call for several
+	// batch is how much plaintext, bytes, is encrypted before it is written to the socket: one system call for several
 	// records, and a bound on what is encrypted for a peer that does not read.
 	batch = 4 * maxRecord
 )
 
-// secure is the TLS session of a Socket. crypto/tls can't write without blocking: a tls.Conn is unusable after
-// an interrupted write. So it writes to memory, which never blocks, and the socket takes the records from there.
+// secure is the TLS session of a Socket. crypto/tls can't write without blocking, and a tls.Conn is unusable after an
+// interrupted write. So it writes to memory, which never blocks, and the records are written to the socket from there.
 type secure struct {
 	// Static after construction.
 	sock *Socket
 	conn *tls.Conn
 
 	// Owned by the reading goroutine.
-	made     bool // the handshake succeeded; until then, and if it failed, a read brings the bytes as they come
+	made     bool // the handshake succeeded; without one, reads return the raw bytes
 	patience patience
 	first    [1]byte
 
-	// writing guards the fields below. It is held by the writing goroutine, which may wait for the socket meanwhile; Close
-	// only tries it.
+	// writing guards the fields below. The writing goroutine holds it, and may wait for the socket meanwhile; Close only
+	// tries to lock it.
 	writing   sync.Mutex
 	greeting  bool      // the handshake is under way
 	out       *sealed   // records on their way to the socket; nil when there are none
@@ -40,19 +40,19 @@ type secure struct {
 	owed      int       // bytes at the front of the next WriteRest that are encrypted already
 	units     []int     // where the units of the next WriteRest end
 
-	// mu guards next: records that crypto/tls wrote and that are not in out yet. The reading goroutine writes some, too:
-	// alerts, and answers to key updates. Nothing is waited for while it is held.
+	// mu guards next: records that crypto/tls has written and that are not in out yet. The reading goroutine writes some,
+	// too: alerts, and answers to key updates. Its holder does not wait for anything.
 	mu   sync.Mutex
 	next *sealed
 }
 
-// patience is what the reader of the raw socket does when nothing has arrived.
+// patience is what the reader of the raw socket does when no bytes are there.
 type patience uint8
 
 const (
 	wait     patience = iota // until the read deadline
-	look                     // look at the socket once
-	buffered                 // not even that: only what crypto/tls has read already counts
+	look                     // read the socket once, without waiting
+	buffered                 // don't read the socket; only bytes that crypto/tls has buffered
 )
 
 // sealed is pooled memory for records.
@@ -65,21 +65,21 @@ func (b *sealed) release() {
 	sealedPool.Put(b)
 }
 
-// maxSealed bounds the records that wait for the socket, bytes: a batch, and what crypto/tls writes by itself to a peer that
-// asks for new keys and reads nothing.
+// maxSealed bounds the records that wait for the socket, bytes: one batch, and what crypto/tls writes by itself to a peer
+// that requests new keys and reads nothing.
 const maxSealed = 2 * batch
 
 var errSealed = errors.New("too many TLS records that the peer does not read")
 
-// nothing is the error of a read that may not wait. That it is temporary makes crypto/tls forget it.
+// nothing is the error of a read that may not wait. It is temporary, so that crypto/tls does not keep it.
 type nothing struct{}
 
 func (nothing) Error() string   { return "nothing has arrived" }
 func (nothing) Timeout() bool   { return false }
 func (nothing) Temporary() bool { return true }
 
-// UseTLS makes s speak TLS from its first byte on, as the client or the server of the connection. It is called before any
-// other goroutine knows s; Handshake has to come before anything is written.
+// UseTLS makes s speak TLS from its first byte on, as the client or the server of the connection. It must be called before
+// any other goroutine uses s; Handshake must come before the first write.
 func (s *Socket) UseTLS(config *tls.Config, client bool) {
 	t := &secure{sock: s}
 	if client {
@@ -90,8 +90,8 @@ func (s *Socket) UseTLS(config *tls.Config, client bool) {
 	s.secure = t
 }
 
-// Handshake makes the TLS session, within the deadlines. Until it returns nobody reads or writes. After an error s must be
-// closed.
+// Handshake performs the TLS handshake, within the deadlines. Nobody may read or write until it returns. After an error s
+// must be closed.
 func (s *Socket) Handshake() error {
 	t := s.secure
 	t.writing.Lock()
@@ -123,7 +123,7 @@ func (t *secure) read(p []byte) (int, error) {
 	return t.more(p, n, err)
 }
 
-// readLent is Socket.ReadLent: the first byte is waited for in memory of its own.
+// readLent is Socket.ReadLent. It waits for the first byte in memory of its own.
 func (t *secure) readLent(l Lender) error {
 	for {
 		n, err := t.conn.Read(t.first[:])
@@ -138,8 +138,8 @@ func (t *secure) readLent(l Lender) error {
 	}
 }
 
-// more adds to the n bytes in p what has been read of the socket already. An error of the session comes again with the next
-// read.
+// more appends to the n bytes in p what has already been read from the socket. An error of the session is returned again by
+// the next read.
 func (t *secure) more(p []byte, n int, err error) (int, error) {
 	if n == 0 {
 		return 0, err
@@ -165,8 +165,8 @@ func (t *secure) readNow(p []byte) (int, error) {
 	return t.more(p, n, err)
 }
 
-// closed is Socket.Closed. What is waiting in the raw socket may be for TLS itself, such as the tickets that a server sends
-// behind a handshake.
+// closed is Socket.Closed. Bytes waiting in the raw socket may belong to TLS itself, such as the tickets that a server sends
+// after a handshake.
 func (t *secure) closed() bool {
 	t.patience = look
 	_, err := t.conn.Read(t.first[:])
@@ -174,8 +174,8 @@ func (t *secure) closed() bool {
 	return err != (nothing{})
 }
 
-// tryWrite is Socket.TryWrite. Of a batch that the socket did not take whole nothing counts as written: its records wait for
-// WriteRest, which finds their bytes at the front of the rest.
+// tryWrite is Socket.TryWrite. If the socket does not take a whole batch, none of it counts as written: its records are kept
+// for WriteRest, which skips their bytes at the front of the rest.
 func (t *secure) tryWrite(g *Gather) (int, error) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
@@ -203,8 +203,8 @@ func (t *secure) writeRest(p []byte) error {
 	return err
 }
 
-// encrypt writes what c has before size, and returns how far the socket took it, in whole batches. units says where units
-// end, size excepted.
+// encrypt writes size bytes of c, and returns how far the socket took it, in whole batches. units are the ends of units,
+// other than size.
 func (t *secure) encrypt(c cursor, size int, units []int, wait bool) (int, error) {
 	defer t.disassemble()
 	t.owed = 0
@@ -232,11 +232,11 @@ func (t *secure) encrypt(c cursor, size int, units []int, wait bool) (int, error
 }
 
 // recordEnd returns where the record that begins at pos ends, and whether that is inside a unit. units are the ends of units
-// behind pos, but for the last, size; fromInside says that pos is no unit's beginning.
+// after pos, except the last, size; fromInside says that pos is not the beginning of a unit.
 //
-// A record holds whole units, as many as fit, or a part of one that is larger. memcached needs that: where a record goes on
-// behind the end of a value that began in another, or is larger than what is left of a buffer of 16 KiB, memcached (before
-// 1.6.39) goes to sleep over requests that it has received.
+// A record holds whole units, as many as fit, or a part of one that is larger. memcached before 1.6.39 requires this: if a
+// record continues after the end of a value that began in another record, or is larger than the rest of its 16 KiB buffer,
+// memcached leaves requests that it has received unprocessed.
 func recordEnd(pos, size int, units []int, fromInside bool) (end int, inside bool) {
 	most := min(pos+maxRecord, size)
 	if fromInside && len(units) > 0 && units[0] <= most {
@@ -257,7 +257,7 @@ func recordEnd(pos, size int, units []int, fromInside bool) (end int, inside boo
 	return end, false
 }
 
-// disassemble gives the memory of record back.
+// disassemble frees the memory of record.
 func (t *secure) disassemble() {
 	if t.assembled != nil {
 		t.assembled.release()
@@ -285,7 +285,7 @@ func (t *secure) record(c *cursor, n int) []byte {
 	return b
 }
 
-// flush writes what is encrypted to the socket; done means that nothing is left.
+// flush writes encrypted records to the socket; done means that none are left.
 func (t *secure) flush(wait bool) (done bool, err error) {
 	for {
 		if t.out == nil {
@@ -309,7 +309,7 @@ func (t *secure) flush(wait bool) (done bool, err error) {
 	}
 }
 
-// finish tells the peer that nothing follows, if that takes no waiting.
+// finish sends the close alert if that does not block.
 func (t *secure) finish() {
 	if !t.writing.TryLock() {
 		return
@@ -319,7 +319,7 @@ func (t *secure) finish() {
 	_, _ = t.flush(false) // an alert may be waiting, too
 }
 
-// cursor is a place in a sequence of pieces.
+// cursor is a position in a sequence of pieces.
 type cursor struct {
 	pieces [][]byte
 	offset int // in pieces[0]
@@ -338,7 +338,7 @@ func (c *cursor) skip(n int) {
 	}
 }
 
-// transport is what crypto/tls takes for the network.
+// transport is the net.Conn that crypto/tls uses.
 type transport struct{ *secure }
 
 // Read implements net.Conn for the reading goroutine.
@@ -362,7 +362,7 @@ func (t transport) Read(p []byte) (int, error) {
 	return t.sock.read()
 }
 
-// Write implements net.Conn: it collects, and never waits.
+// Write implements net.Conn: it appends to memory and never blocks.
 func (t transport) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -376,7 +376,7 @@ func (t transport) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The rest of net.Conn. Deadlines and the end are the Socket's.
+// The rest of net.Conn. Deadlines and closing are handled by the Socket.
 
 func (t transport) Close() error                     { return nil }
 func (t transport) LocalAddr() net.Addr              { return t.sock.conn.LocalAddr() }

@@ -12,15 +12,15 @@ import (
 	"mcmw/internal/nonblock"
 )
 
-// Socket is a connected stream socket (TCP or unix), with TLS or without. One goroutine may read while another writes;
-// neither direction may be used by two goroutines at once. Reading and writing allocate nothing (of TLS, what crypto/tls
-// does not).
+// Socket is a connected stream socket (TCP or unix), with or without TLS. One goroutine may read while another writes;
+// neither direction may be used by two goroutines at once. Reading and writing allocate nothing, except what crypto/tls
+// allocates.
 type Socket struct {
 	conn   net.Conn
 	raw    syscall.RawConn
 	secure *secure // nil for a connection without TLS
 
-	// Owned by the reading goroutine; arguments and results of the callbacks, which are made once so that a read
+	// Owned by the reading goroutine: arguments and results of the callbacks, which are created once so that a read
 	// allocates no closure.
 	readable func(fd uintptr) bool
 	into     []byte
@@ -41,30 +41,30 @@ type Socket struct {
 	writeErr error
 }
 
-// Lender gives a reader memory at the moment there is something to read, so that an idle connection holds none.
+// Lender provides a reader with memory when there is something to read, so that an idle connection holds none.
 type Lender interface {
 	// Lend returns where to read to; never empty.
 	Lend() []byte
-	// TakeBack says that nothing was read into what Lend returned.
+	// TakeBack says that nothing was read into the memory that Lend returned.
 	TakeBack()
-	// Filled says that n bytes were, and returns how to go on.
+	// Filled says that n bytes were read, and returns whether to continue.
 	Filled(n int) Next
 }
 
-// Next is how a reader goes on.
+// Next says whether and how a reader continues.
 type Next uint8
 
 const (
 	// Enough ends reading.
 	Enough Next = iota
-	// More reads on.
+	// More continues reading.
 	More
-	// MoreLater reads on, and need not notice now that the connection is broken, because a write will follow that does. It
-	// saves a system call: behind a read that told that it took all there was, nothing is looked for.
+	// MoreLater continues reading, but need not detect now that the connection is broken, because a write that will follow
+	// does. It saves a system call: after a read that reported that nothing was left, the socket is not read again.
 	MoreLater
 )
 
-// telling is whether a socket tells with what it reads if there is more.
+// telling says whether a read also reports that more bytes are waiting.
 type telling uint8
 
 const (
@@ -100,8 +100,8 @@ func (s *Socket) Read(p []byte) (int, error) {
 	return s.read()
 }
 
-// ReadLent waits for bytes, asks l where to put them, and reads, again and again, until l has enough; l may wait for something else
-// meanwhile. At the end of the stream it returns io.EOF; after any error l has its memory back.
+// ReadLent waits for bytes, asks l where to put them, and reads, repeatedly, until l has enough; l may wait for something
+// else meanwhile. At the end of the stream it returns io.EOF; after any error l has its memory back.
 func (s *Socket) ReadLent(l Lender) error {
 	if t := s.session(); t != nil {
 		return t.readLent(l)
@@ -133,7 +133,7 @@ func (s *Socket) onReadable(fd uintptr) bool {
 	return s.hasRead(n, err)
 }
 
-// hasRead notes how a read ended, and reports whether it did.
+// hasRead records the result of a read, and reports whether the read is complete.
 func (s *Socket) hasRead(n int, err error) bool {
 	switch {
 	case err == unix.EAGAIN:
@@ -163,7 +163,7 @@ func (s *Socket) readLent(fd int) bool {
 		case Enough:
 			return s.hasRead(n, nil)
 		case MoreLater:
-			// The end of the stream counts as more, a reset does not. What comes from now on wakes the reader.
+			// The end of the stream counts as more, a reset does not. Bytes that arrive from now on wake the reader.
 			if !more {
 				return false
 			}
@@ -188,8 +188,8 @@ func (s *Socket) TryWrite(g *Gather) (int, error) {
 	return s.write(g.Pieces(), false)
 }
 
-// WriteRest writes p, waiting as long as the write deadline allows. Behind a TryWrite that did not write everything, p is
-// all that is left of it.
+// WriteRest writes p, waiting as long as the write deadline allows. After a TryWrite that did not write everything, p must
+// be all that is left of it.
 func (s *Socket) WriteRest(p []byte) error {
 	if s.secure != nil {
 		return s.secure.writeRest(p)
@@ -212,7 +212,7 @@ func (s *Socket) write(pieces [][]byte, wait bool) (int, error) {
 // maxIovs bounds the entries of one writev: Linux's UIO_MAXIOV.
 const maxIovs = 1024
 
-// onWritable writes until everything is out or the socket is full; false makes the runtime wait for room.
+// onWritable writes until everything is written or the socket is full; false makes the runtime wait for room.
 func (s *Socket) onWritable(fd uintptr) bool {
 	skip := s.wroteN
 	first := 0
@@ -239,7 +239,7 @@ func (s *Socket) onWritable(fd uintptr) bool {
 	return true
 }
 
-// writeSome makes one system call for pieces without the first skip bytes of the first.
+// writeSome makes one system call for pieces, without the first skip bytes of the first one.
 func (s *Socket) writeSome(fd int, pieces [][]byte, skip int) (int, error) {
 	if len(pieces) == 1 {
 		return nonblock.Write(fd, pieces[0][skip:])
@@ -268,7 +268,7 @@ func (s *Socket) ReadNow(p []byte) (int, error) {
 	return s.readRaw(p)
 }
 
-// readRaw reads of the socket itself what has arrived.
+// readRaw reads what has arrived from the socket itself, below TLS.
 func (s *Socket) readRaw(p []byte) (int, error) {
 	s.into = p
 	err := s.raw.Control(s.arrived)
@@ -292,8 +292,8 @@ func (s *Socket) onArrived(fd uintptr) {
 	s.readN, s.readErr = n, err
 }
 
-// Closed reports, without waiting, whether the peer has closed the connection or sent unrequested bytes: either way it is
-// useless to a caller that has no reply outstanding.
+// Closed reports, without waiting, whether the peer has closed the connection or sent unrequested bytes: in both cases it is
+// useless to a caller without an outstanding request.
 func (s *Socket) Closed() bool {
 	if t := s.session(); t != nil {
 		return t.closed()
@@ -313,7 +313,7 @@ func (s *Socket) SetReadDeadline(t time.Time) error { return s.conn.SetReadDeadl
 // SetWriteDeadline bounds waiting in WriteRest; the zero time removes the bound.
 func (s *Socket) SetWriteDeadline(t time.Time) error { return s.conn.SetWriteDeadline(t) }
 
-// CloseWrite ends the stream of bytes to the peer behind what was written; reading goes on.
+// CloseWrite ends the stream to the peer after what was written; reading goes on.
 func (s *Socket) CloseWrite() error {
 	if s.secure != nil {
 		s.secure.finish()
@@ -321,8 +321,8 @@ func (s *Socket) CloseWrite() error {
 	return s.conn.(interface{ CloseWrite() error }).CloseWrite()
 }
 
-// Unsent returns how much of what was written, its end included, the peer has not yet acknowledged (of a unix socket: has not
-// yet read), 0 for a connection that is broken.
+// Unsent returns how many bytes of what was written, the end of the stream included, the peer has not acknowledged yet (unix
+// socket: has not read yet); 0 for a broken connection.
 func (s *Socket) Unsent() int {
 	var n int
 	var err error
@@ -332,7 +332,7 @@ func (s *Socket) Unsent() int {
 	return n
 }
 
-// Close closes the socket; reads and writes that wait return an error.
+// Close closes the socket; blocked reads and writes return an error.
 func (s *Socket) Close() error {
 	if s.secure != nil {
 		s.secure.finish()
@@ -340,7 +340,7 @@ func (s *Socket) Close() error {
 	return s.conn.Close()
 }
 
-// Abort closes a TCP socket so that nothing which is still to be sent arrives later: the peer gets a reset.
+// Abort closes a TCP socket and discards what has not been sent yet: the peer gets a reset.
 func (s *Socket) Abort() error {
 	if l, ok := s.conn.(interface{ SetLinger(sec int) error }); ok {
 		_ = l.SetLinger(0)
@@ -348,9 +348,9 @@ func (s *Socket) Abort() error {
 	return s.conn.Close()
 }
 
-// Settle closes a socket after CloseWrite so that nothing sent on it takes effect after Settle has returned. Bytes that the peer's
-// kernel has not acknowledged by arrived are withdrawn; the others have taken effect when the peer closes the connection,
-// for which Settle waits until done. No goroutine may be reading.
+// Settle closes a socket after CloseWrite, such that nothing sent on it takes effect after Settle has returned. Bytes that
+// the peer's kernel has not acknowledged by arrived are discarded; the others have taken effect when the peer closes the
+// connection, for which Settle waits until done. No goroutine may be reading.
 func (s *Socket) Settle(arrived, done time.Time) {
 	for s.undelivered() {
 		if !time.Now().Before(arrived) {
@@ -365,10 +365,11 @@ func (s *Socket) Settle(arrived, done time.Time) {
 	_ = s.Abort()
 }
 
-// settlePause is waited between looks at whether everything was acknowledged, which nothing tells.
+// settlePause is the time between two checks of whether everything was acknowledged; the kernel has no event for it.
 const settlePause = 2 * time.Millisecond
 
-// undelivered reports whether the peer's kernel has yet to acknowledge bytes. What a unix socket takes is there.
+// undelivered reports whether the peer's kernel has not acknowledged all bytes yet. Bytes written to a unix socket are
+// delivered at once.
 func (s *Socket) undelivered() bool {
 	_, tcp := s.conn.(*net.TCPConn)
 	return tcp && s.Unsent() > 1 // the end of the stream counts as one
