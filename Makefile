@@ -18,7 +18,7 @@ MODULES ?= internal/tools/dashboards internal/tools/image
 FUZZTIME ?= 60s
 # More flags for `mcmwlab bench`, such as BENCHFLAGS=--quick.
 BENCHFLAGS ?=
-# More flags for `mcmwlab faults`, such as FAULTFLAGS="--only kill-any", and for `mcmwlab soak`, such as SOAKFLAGS="--seed 1".
+# More flags for `mcmwlab faults`, such as FAULTFLAGS="--only kill-any", and for `mcmwlab faults soak`, such as SOAKFLAGS="--seed 1".
 FAULTFLAGS ?=
 SOAKFLAGS ?=
 # How long `make soak` lets servers fail.
@@ -82,7 +82,7 @@ faults: deps build ## let servers fail under a verified load and write docs/resu
 	bin/mcmwlab faults --markdown docs/results/reliability.md $(FAULTFLAGS)
 
 soak: deps build ## the same with random faults for DURATION (default 60m)
-	bin/mcmwlab soak --duration $(DURATION) --markdown docs/results/reliability.md $(SOAKFLAGS)
+	bin/mcmwlab faults soak --duration $(DURATION) --markdown docs/results/reliability.md $(SOAKFLAGS)
 
 prometheus: deps ## dashboards, rules and alerts, asked of a Prometheus that scrapes mcmw
 	@.ci/test dashboards prometheus

@@ -16,7 +16,7 @@ import (
 	"mcmw/internal/lab/faults"
 )
 
-// faultFlags are the flags of `mcmwlab faults` and `mcmwlab soak`.
+// faultFlags are the flags of `mcmwlab faults` and `mcmwlab faults soak`.
 type faultFlags struct {
 	list     bool
 	duration time.Duration
@@ -74,7 +74,7 @@ func newSoakCommand(args []string, stderr io.Writer) *cobra.Command {
 		Short: "Make random servers fail in random ways for a long time",
 		Long: `Run mcmw as "mcmwlab faults" does, for a given time, and make random servers fail in random ways, one after the
 other. The exit code is 1 if a promise was broken: a wrong or stale value, a lost answer, a leak.`,
-		Example: `  mcmwlab soak --duration 1h --markdown docs/results/reliability.md`,
+		Example: `  mcmwlab faults soak --duration 1h --markdown docs/results/reliability.md`,
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd.Context(), "soak", cmd.OutOrStdout(), stderr, func(o faults.Options) (faultRunner, error) {

@@ -78,32 +78,31 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see %s --help)", err, cmd.CommandPath())}
 	})
-	root.AddCommand(
-		newLoadCommand(args, stderr),
-		newBenchCommand(args, stderr),
-		newScaleCommand(args, stderr),
-		newFaultsCommand(args, stderr),
-		newSoakCommand(args, stderr),
-		newShowCommand(),
-		newCompareCommand(),
-		newCapacityCommand(),
-		newFillCommand(stderr),
-		newExportCommand(),
-		newReportCommand(),
-		newCheckCommand(),
-		newRunCommand(args, stderr),
-		newTestbedCommand(stderr),
-		newCleanupCommand(),
-		newAgentCommand(),
-		newVersionCommand(),
-		newWaitCommand(),
-		newPaperCommand(),
-		newFactorialCommand(),
-		newImportCommand(args, stderr),
-		newModelCommand(),
-		newPredictCommand(),
-		newVerifyCommand(),
-	)
+	faultsCommand := newFaultsCommand(args, stderr)
+	faultsCommand.AddCommand(newSoakCommand(args, stderr))
+	groups := []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Measure:", []*cobra.Command{newLoadCommand(args, stderr), newCheckCommand(), newRunCommand(args, stderr), newBenchCommand(args, stderr)}},
+		{"Read:", []*cobra.Command{newShowCommand(), newReportCommand(), newCompareCommand(), newExportCommand(), newImportCommand(args, stderr), newPaperCommand()}},
+		{"Explain:", []*cobra.Command{newFactorialCommand(), newModelCommand(), newPredictCommand(), newCapacityCommand()}},
+		{"Prove:", []*cobra.Command{faultsCommand, newVerifyCommand()}},
+		{"Testbeds:", []*cobra.Command{newTestbedCommand(stderr), newCleanupCommand()}},
+	}
+	for _, group := range groups {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, c := range group.commands {
+			c.GroupID = group.title
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(newVersionCommand())
+	// What other programs call, what maintains this repository, and former names.
+	for _, c := range []*cobra.Command{newAgentCommand(), newWaitCommand(), newFillCommand(stderr), newScaleCommand(args, stderr), newSoakCommand(args, stderr)} {
+		c.Hidden = true
+		root.AddCommand(c)
+	}
 	return root.ExecuteContext(ctx)
 }
 

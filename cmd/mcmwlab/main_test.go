@@ -31,6 +31,26 @@ func lab(ctx context.Context, args ...string) (stdout, stderr string, err error)
 	return out.String(), errs.String(), err
 }
 
+func TestHelpShowsCommandsByWhatTheyAreForAndNoPlumbing(t *testing.T) {
+	help, _, err := lab(t.Context(), "--help")
+	require.NoError(t, err)
+	last := 0
+	for _, want := range []string{
+		"Measure:", "  load ", "Read:", "  compare ", "Explain:", "  predict ", "Prove:", "  faults ", "Testbeds:", "  cleanup ",
+	} {
+		at := strings.Index(help, "\n"+want)
+		require.Greater(t, at, last, want)
+		last = at
+	}
+	for _, hidden := range []string{"agent", "wait", "fill", "scale", "soak"} {
+		require.NotContains(t, help, "\n  "+hidden+" ")
+		_, _, err := lab(t.Context(), hidden, "--help")
+		require.NoError(t, err, "it can be called all the same")
+	}
+	_, _, err = lab(t.Context(), "faults", "soak", "--duration", "0", "--mcmw", "true")
+	require.ErrorContains(t, err, "expected more than 0")
+}
+
 func TestLoadPrintsATableAndWritesJSON(t *testing.T) {
 	server := mctest.StartMemcached(t)
 	host, port, err := net.SplitHostPort(server.Addr())
