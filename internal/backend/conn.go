@@ -15,41 +15,41 @@ import (
 	"mcmw/internal/wire"
 )
 
-// Conn is one worker's connection to one server, made when it is needed and again after a failure. A worker works in
-// rounds: it adds requests to Out, flushes once, fills and parses until every reply is there, and ends the round. What was
-// parsed stays valid until the round ends.
+// Conn is one worker's connection to one server, made on demand and again after a failure. A worker works in rounds: it adds
+// requests to Out, flushes once, fills and parses until every reply has been read, and ends the round. What was parsed stays
+// valid until the round ends.
 type Conn struct {
 	// Out collects the round's requests.
 	Out wire.Gather
-	// Until is when Connect gives up waiting for a connection, ns as stats.Now; 0: when connecting has failed. What is under way
-	// then goes on, for the next Connect.
+	// Until is when Connect stops waiting for a connection, ns as stats.Now; 0: only when connecting fails. The attempt then
+	// continues, for the next Connect.
 	Until int64
 
 	// Static after construction.
 	server *Server
-	slack  int64 // ns by which a read deadline may be too early
+	slack  int64 // by how many ns a read deadline may be too early
 
 	// Owned by the worker.
 	sock     *wire.Socket // nil while there is no connection
-	move     int32        // of Server.moves: the address it was made to
+	move     int32        // of Server.moves: identifies the address it was made to
 	deadline int64        // of reads, ns as stats.Now; 0: none set
 
-	// in[start:end] holds bytes that were read: replies up to pos are parsed, those before start belong to replies that
-	// are complete. Growing replaces the array, and complete replies keep the old one.
+	// in[start:end] holds bytes that were read: replies up to pos are parsed, those before start belong to complete replies.
+	// When it grows the array is replaced; complete replies keep the old one.
 	in              []byte
 	start, pos, end int
-	hole            int  // bytes before pos that belong to the reply and are not kept
-	lent            bool // Reply has returned some of in
+	hole            int  // bytes before pos that belong to the reply and were dropped
+	lent            bool // Reply has returned slices of in
 
-	// dialling: the goroutine that makes a connection -> the worker; capacity 1; nil if there is none. There is no sock then.
+	// dialling: the goroutine that connects -> the worker; capacity 1; nil if there is none. sock is nil meanwhile.
 	dialling chan dialled
 
 	// writing: the goroutine that writes what the socket did not take at once -> the worker; nil if there is none.
 	writing chan error
 }
 
-// NewConn returns a connection of one worker to s, not yet connected. Fill may wait up to a tenth of patience less than it
-// is asked to.
+// NewConn returns a connection of one worker to s, not yet connected. Fill may return up to a tenth of patience before its
+// deadline.
 func NewConn(s *Server, patience time.Duration) *Conn {
 	return &Conn{server: s, slack: int64(patience) / 10}
 }
@@ -57,8 +57,8 @@ func NewConn(s *Server, patience time.Duration) *Conn {
 const (
 	// readSize is the initial size of the read buffer, bytes.
 	readSize = 32 << 10
-	// keepRead is how large a read buffer may stay between rounds, bytes. Larger ones, of largeRead bytes, are shared by all
-	// connections.
+	// keepRead is the largest read buffer, bytes, that a connection keeps between rounds. Larger ones, of largeRead bytes,
+	// are shared by all connections.
 	keepRead  = 64 << 10
 	largeRead = 2 << 20
 )
@@ -79,11 +79,11 @@ func (c *Conn) fail(reason stats.Reason, err error) *Error {
 	return &Error{Server: c.server.Name, Reason: reason, Err: err}
 }
 
-// Refuse returns the failure of a request that must not be sent to the server in the state it is in.
+// Refuse returns the failure of a request that must not be sent because of the server's state.
 func (c *Conn) Refuse() *Error { return c.fail(stats.ReasonDown, c.server.errState()) }
 
-// Connect makes sure that there is a connection. While the server is down it fails at once. If connecting takes longer
-// than patience, stalled is called, once, and Connect waits on; without patience it is not.
+// Connect makes sure that there is a connection. While the server is down it fails at once. If connecting takes longer than
+// patience, it calls stalled once and continues to wait; with patience 0 it does not call it.
 func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func()) *Error {
 	if c.Out.Len() > 0 {
 		c.Out.NextUnit()
@@ -100,7 +100,7 @@ func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func
 		c.Close()
 	}
 	if c.sock != nil {
-		// One look at the socket a round: what came behind the last reply answers nobody.
+		// Looked at once per round: bytes after the last reply answer no request.
 		if move == c.move && !c.sock.Closed() {
 			return nil
 		}
@@ -109,7 +109,7 @@ func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func
 	c.move = move
 	sock, err := c.dial(ctx, patience, stalled)
 	if err != nil {
-		if c.dialling == nil { // else it has not failed yet
+		if c.dialling == nil { // otherwise an attempt is still under way
 			c.server.Failed(plain(err))
 		}
 		return c.fail(stats.ReasonConnect, plain(err))
@@ -120,13 +120,13 @@ func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func
 	return nil
 }
 
-// dialled is the end of connecting.
+// dialled is the result of connecting.
 type dialled struct {
 	sock *wire.Socket
 	err  error
 }
 
-// dial connects until Until, and calls stalled when that takes longer than patience.
+// dial connects until Until, and calls stalled if that takes longer than patience.
 func (c *Conn) dial(ctx context.Context, patience time.Duration, stalled func()) (*wire.Socket, error) {
 	if c.dialling == nil {
 		if patience <= 0 && c.Until == 0 {
@@ -161,8 +161,8 @@ func (c *Conn) dial(ctx context.Context, patience time.Duration, stalled func())
 
 var errConnectTimeout = errors.New("connection timed out")
 
-// plain strips what net adds around an error: addresses and operation names say nothing to a client that the server's
-// name doesn't.
+// plain strips what net adds to an error: addresses and operation names tell a client nothing that the server's name
+// doesn't.
 func plain(err error) error {
 	if step := stepError(""); errors.As(err, &step) {
 		return err
@@ -185,8 +185,8 @@ func plain(err error) error {
 	return err
 }
 
-// Flush writes what Out holds. It never waits: what the socket doesn't take is written while the worker reads, because a
-// server that waits for its replies to be read reads no requests.
+// Flush writes what Out holds. It never blocks: what the socket doesn't take is written while the worker reads, because a
+// server that waits for its replies to be read does not read requests.
 func (c *Conn) Flush() *Error {
 	n, err := c.sock.TryWrite(&c.Out)
 	if err != nil {
@@ -208,7 +208,7 @@ func (c *Conn) Unparsed() []byte { return c.in[c.pos:c.end] }
 // Take marks the next n unparsed bytes as parsed.
 func (c *Conn) Take(n int) { c.pos += n }
 
-// Drop lets go of the last n bytes taken. Until Reply, all that is taken behind them must be dropped, too.
+// Drop discards the last n bytes taken. Until Reply, all bytes taken after them must be dropped, too.
 func (c *Conn) Drop(n int) { c.hole += n }
 
 // Reply returns the bytes taken since the last Reply and not dropped; they stay valid until EndRound.
@@ -226,11 +226,11 @@ func (c *Conn) Reply() []byte {
 // Parsed returns the number of bytes taken since the last Reply.
 func (c *Conn) Parsed() int { return c.pos - c.start }
 
-// Fill waits for bytes and reads them behind the unparsed ones. need is the number of unparsed bytes that are known to be
-// coming, 0 if unknown. It waits until deadline, ns as stats.Now, which is to come; arrived is false if nothing came until then.
+// Fill waits for bytes and appends them to the unparsed ones. need is the number of unparsed bytes known to be coming, 0 if
+// unknown. It waits until deadline, ns as stats.Now, which must be in the future; arrived is false if nothing came.
 func (c *Conn) Fill(need int, deadline int64) (arrived bool, failure *Error) {
 	c.makeRoom(need)
-	// Moving a deadline costs a timer operation. One that is a little too early is left where it is.
+	// Setting a deadline costs a timer operation. A deadline that is only a little too early is kept.
 	if c.deadline > deadline || c.deadline < deadline-c.slack {
 		c.deadline = deadline
 		if err := c.sock.SetReadDeadline(time.Now().Add(time.Duration(deadline - stats.Now()))); err != nil {
@@ -241,14 +241,14 @@ func (c *Conn) Fill(need int, deadline int64) (arrived bool, failure *Error) {
 	return c.filled(n, err)
 }
 
-// FillNow is Fill without waiting: arrived is whether bytes have come by now.
+// FillNow is Fill without waiting: arrived says whether bytes have come by now.
 func (c *Conn) FillNow(need int) (arrived bool, failure *Error) {
 	c.makeRoom(need)
 	n, err := c.sock.ReadNow(c.in[c.end:])
 	return c.filled(n, err)
 }
 
-// filled takes the end of a read.
+// filled handles the result of a read.
 func (c *Conn) filled(n int, err error) (arrived bool, failure *Error) {
 	switch {
 	case err == nil:
@@ -264,11 +264,12 @@ func (c *Conn) filled(n int, err error) (arrived bool, failure *Error) {
 // TimedOut returns the failure of requests whose replies did not come in time.
 func (c *Conn) TimedOut() *Error { return c.fail(stats.ReasonTimeout, errors.New("no reply in time")) }
 
-// Stalled returns the failure of reads that other servers are asked for, because this one owes replies for too long.
+// Stalled returns the failure of reads that are sent to other servers instead, because this one has not replied for too
+// long.
 func (c *Conn) Stalled() *Error { return c.fail(stats.ReasonTimeout, errors.New("stalled")) }
 
-// makeRoom lets in hold at least one more byte, and, if much of them is there, need unparsed bytes in one piece with the reply they
-// belong to: memory is taken for what has come, not for what was announced.
+// makeRoom makes room in in for at least one more byte, and, if much of them has arrived, for need unparsed bytes contiguous
+// with their reply: memory is taken for what has come, not for what was announced.
 func (c *Conn) makeRoom(need int) {
 	if c.hole > 0 {
 		copy(c.in[c.pos-c.hole:], c.in[c.pos:c.end])
@@ -278,7 +279,7 @@ func (c *Conn) makeRoom(need int) {
 	if c.end < len(c.in) && c.pos+min(need, 4*held) <= len(c.in) {
 		return
 	}
-	// Twice what there was, so that after a few rounds a whole round fits and nothing is allocated any more.
+	// Doubled, so that after a few rounds a whole round fits and nothing is allocated any more.
 	size := max(readSize, min(2*len(c.in), largeRead), 2*held, min(c.pos-c.start+need, 4*held))
 	in := c.in
 	if c.lent || len(in) < size {
@@ -301,8 +302,8 @@ func buffer(size int) []byte {
 	return largeBuffers.Get().(*[largeRead]byte)[:]
 }
 
-// EndRound ends a round in which every reply was parsed: what Reply returned becomes invalid. Bytes that nobody asked for
-// are an error: the connection must not be used again.
+// EndRound ends a round in which every reply was parsed: what Reply returned becomes invalid. Unrequested bytes are an
+// error: the connection must not be used again.
 func (c *Conn) EndRound() *Error {
 	if c.writing != nil {
 		err := <-c.writing
@@ -327,10 +328,10 @@ func (c *Conn) EndRound() *Error {
 	return nil
 }
 
-// Retire gives up a connection on which writes are under way and leaves it to the server's prober, which waits until these writes have
-// taken effect or cannot any more: only then may the keys be deleted. The caller notes them as missed afterwards.
+// Retire gives up a connection with writes under way and hands it to the server's prober, which waits until these writes
+// have taken effect or cannot any more: only then may their keys be deleted. The caller records them as missed afterwards.
 func (c *Conn) Retire() {
-	// What is still being written is not to arrive at all.
+	// Bytes that have not been written yet must never arrive.
 	if c.sock == nil || c.writing != nil || c.sock.CloseWrite() != nil || !c.server.retire(c.sock) {
 		c.Close()
 		return
@@ -338,8 +339,8 @@ func (c *Conn) Retire() {
 	c.forget()
 }
 
-// Close closes the connection, if there is one; the next Connect makes a new one. Requests that are not sent yet are not
-// sent later: the server might be clean of what it missed by then, and would get an old write.
+// Close closes the connection, if there is one; the next Connect makes a new one. Requests that were not sent are not sent
+// later: by then the server may have been cleaned of what it missed, and would get an old write.
 func (c *Conn) Close() {
 	if dialling := c.dialling; dialling != nil {
 		c.dialling = nil
@@ -360,11 +361,11 @@ func (c *Conn) Close() {
 	c.forget()
 }
 
-// forget ends the use of a socket.
+// forget drops a socket.
 func (c *Conn) forget() {
 	c.sock = nil
 	c.Out.Reset()
-	// Replies that are complete keep the old array until the round ends.
+	// Complete replies keep the old array until the round ends.
 	c.in = nil
 	c.start, c.pos, c.end, c.hole, c.lent = 0, 0, 0, 0, false
 }

@@ -18,12 +18,12 @@ import (
 type Access struct {
 	// TLS, if not nil, returns the configuration of a connection to host. Unix sockets have no TLS.
 	TLS func(host string) *tls.Config
-	// Login, if not nil, returns what a connection says first of all.
+	// Login, if not nil, returns the credentials that a connection sends first.
 	Login func() (user, password string)
 }
 
-// Dial connects to the server's current address: a connection that is ready for requests. TLS and authentication are part
-// of connecting, and of the time for it.
+// Dial connects to the server's current address and returns a connection that is ready for requests. TLS and authentication
+// are part of connecting, and of its timeout.
 func (s *Server) Dial(ctx context.Context) (*wire.Socket, error) {
 	o := s.options.Load()
 	deadline := time.Now().Add(o.ConnectTimeout)
@@ -53,7 +53,7 @@ func (a *Access) open(ctx context.Context, sock *wire.Socket, network, addr stri
 	if err := setDeadlines(sock, deadline); err != nil {
 		return err
 	}
-	// The end of ctx interrupts what waits.
+	// The end of ctx interrupts blocked reads and writes.
 	stop := context.AfterFunc(ctx, func() { _ = setDeadlines(sock, time.Unix(1, 0)) })
 	defer stop()
 	if a.TLS != nil && network != "unix" {
@@ -77,7 +77,7 @@ func (a *Access) open(ctx context.Context, sock *wire.Socket, network, addr stri
 	return setDeadlines(sock, time.Time{})
 }
 
-// stepError is the failure of a step of connecting behind the first; it says all that matters.
+// stepError is the failure of a later step of connecting than the first; its text is all that matters.
 type stepError string
 
 func (e stepError) Error() string { return string(e) }
@@ -96,7 +96,7 @@ func setDeadlines(sock *wire.Socket, t time.Time) error {
 // maxLoginReply bounds the answer to a login, bytes.
 const maxLoginReply = 1024
 
-// login says who is connecting. A server that wants no password takes it for a set, of a value that has expired already.
+// login authenticates. A server without authentication takes it for a set, of a value that has expired already.
 func login(sock *wire.Socket, credentials func() (user, password string)) error {
 	user, password := credentials()
 	if err := sock.WriteRest(protocol.AppendLogin(nil, user, password)); err != nil {

@@ -10,18 +10,18 @@ import (
 
 // work measures the load of a server, for least-busy reads. Any goroutine may use it.
 type work struct {
-	// outstanding is the number of calls that workers have planned for the server and that are not answered.
+	// outstanding is the number of calls that workers have planned for the server and that have not been answered.
 	outstanding atomic.Int64
-	// cost is a moving average of what one call takes, ns; 0: not known. Writers may overwrite each other's samples.
+	// cost is a moving average of the duration of one call, ns; 0: unknown. Writers may overwrite each other's samples.
 	cost atomic.Int64
 	// costAt is when cost was last measured, ns as stats.Now.
 	costAt atomic.Int64
-	// progress is when the server last answered a call, or got one while it had none, ns as stats.Now.
+	// progress is when the server last answered a call, or was sent one while it had none, ns as stats.Now.
 	progress atomic.Int64
 }
 
-// costHalves is the half-life of a cost that is not measured again, ns: a server that is not asked because it was slow is tried
-// again.
+// costHalves is the half-life of a cost that is not measured again, ns: a server that is avoided because it was slow is
+// tried again.
 const costHalves = int64(time.Second)
 
 // Begin counts a call that is sent at now, ns as stats.Now.
@@ -37,7 +37,7 @@ func (w *work) End(now int64) {
 	w.progress.Store(now)
 }
 
-// Took records that a call took ns. With atMost it took that or less: the reply had been waiting to be read.
+// Took records that a call took ns. With atMost it took that or less: the reply may have been waiting to be read.
 func (w *work) Took(ns int64, atMost bool) {
 	cost := w.cost.Load()
 	if atMost && cost != 0 && ns >= cost {
@@ -47,7 +47,7 @@ func (w *work) Took(ns int64, atMost bool) {
 	case cost == 0:
 		cost = ns
 	case ns > 4*cost:
-		cost += (ns - cost) / 2 // it became slow: know it soon
+		cost += (ns - cost) / 2 // a sudden slowdown counts at once
 	default:
 		cost += (ns - cost) / 8
 	}
@@ -55,16 +55,16 @@ func (w *work) Took(ns int64, atMost bool) {
 	w.costAt.Store(stats.Now())
 }
 
-// Load returns how long the server would take for the calls under way, waiting further ones and one more, ns. Costs
-// count in powers of two, so that servers alike are told apart by their calls alone.
+// Load returns how long the server would take for the calls under way, waiting further ones and one more, ns. Costs are
+// rounded to powers of two, so that servers of similar speed differ by their calls only.
 func (w *work) Load(waiting int) int64 {
 	calls := w.outstanding.Load() + int64(waiting)
 	cost := w.cost.Load()
 	if calls == 0 {
-		// Only one call at a time is risked on a server that was slow.
+		// A server that was slow gets only one call at a time.
 		cost >>= min(max(stats.Now()-w.costAt.Load(), 0)/costHalves, 62)
 	} else {
-		// It takes at least as long as it has owed a reply.
+		// A call takes at least as long as the server has now owed a reply.
 		cost = max(cost, stats.Now()-w.progress.Load())
 	}
 	return (calls + 1) << max(bits.Len64(uint64(cost))-1, 0)

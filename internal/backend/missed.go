@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Rejoin says what happens to what a server missed before it may serve reads again.
+// Rejoin says what happens to the keys a server missed before it may serve reads again.
 type Rejoin uint8
 
 // The policies.
 const (
-	RejoinInvalidate Rejoin = iota // the keys it missed are deleted on it; it is flushed if they are not all known
+	RejoinInvalidate Rejoin = iota // the keys it missed are deleted on it; if they are not all known, it is flushed
 	RejoinFlush                    // it is flushed
 	RejoinTrust                    // nothing: what it holds is served
 )
@@ -33,7 +33,7 @@ func ParseRejoin(s string) (Rejoin, error) {
 	return 0, fmt.Errorf("rejoin %q is unknown; accepted: %s", s, strings.Join(rejoinNames, ", "))
 }
 
-// keyOverhead is what remembering a key takes besides its bytes, roughly: the map's share and the string's header.
+// keyOverhead is roughly the memory of a remembered key besides its bytes: its share of the map, and the string's header.
 const keyOverhead = 64
 
 // missed is what a server may hold out of date.
@@ -41,7 +41,7 @@ type missed struct {
 	limit int // bytes
 	keys  map[string]struct{}
 	size  int  // bytes
-	all   bool // keys are not all known
+	all   bool // some of the keys are not known
 }
 
 func (m *missed) add(key []byte) {
@@ -73,7 +73,7 @@ func (m *missed) take() missed {
 	return taken
 }
 
-// putBack adds what was taken and could not be dealt with.
+// putBack adds keys that were taken and could not be dealt with.
 func (m *missed) putBack(taken missed) {
 	if taken.all {
 		m.addAll()

@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// Pauses between probes of a server that is down: they grow by half, and each is varied by up to a fifth, so that many
-	// middlewares do not probe in step. The longest keeps the return to service under a second.
+	// Pauses between probes of a server that is down: each is half as long again as the one before, varied by up to a fifth,
+	// so that many middlewares do not probe in step. The longest keeps the return to service under a second.
 	probeMin = 50 * time.Millisecond
 	probeMax = 400 * time.Millisecond
 	// readmitAfter is the number of probes in a row that a server which was down must answer: one that answers every
 	// second probe stays down.
 	readmitAfter = 3
-	// cleanAfter is the same for one that is stale: by the second answer it has served what it had got before the first, so
-	// no abandoned write arrives after the deletion of its key.
+	// cleanAfter is the same for a stale server: when it has answered twice it has processed everything it received before
+	// the first probe, so no abandoned write takes effect after its key was deleted.
 	cleanAfter = 2
-	// invalidateBatch is the number of deletions sent before their replies are read, invalidateBytes how long they may be: one
-	// TLS record, for the reason that wire has to keep requests whole in it.
+	// invalidateBatch is the number of deletes sent before their replies are read, invalidateBytes their maximum length: one
+	// TLS record, because wire must keep requests whole in it.
 	invalidateBatch = 500
 	invalidateBytes = 16 << 10
 )
 
-// Probe brings the server back into service whenever it left it, and sees whether a suspect answers, until ctx is done. One
-// goroutine per server.
+// Probe brings the server back into service whenever it has left it, and checks whether a suspect answers, until ctx is
+// done. One goroutine per server.
 func (s *Server) Probe(ctx context.Context) {
 	defer func() {
 		s.mu.Lock()
@@ -56,7 +56,7 @@ func (s *Server) Probe(ctx context.Context) {
 	}
 }
 
-// recover probes until the server answers, and rejoins it; false means that ctx is done.
+// recover probes until the server answers, and lets it rejoin; false means that ctx is done.
 func (s *Server) recover(ctx context.Context) bool {
 	pause, answered := probeMin, 0
 	for {
@@ -96,7 +96,7 @@ func (s *Server) recover(ctx context.Context) bool {
 	}
 }
 
-// rejoin removes what the server holds out of date, and puts it up if it missed nothing meanwhile.
+// rejoin removes what the server holds out of date, and marks it up if it missed nothing meanwhile.
 func (s *Server) rejoin(p *probe) error {
 	s.settle(p.timeout)
 	records := s.options.Load().Records
@@ -130,13 +130,13 @@ func (s *Server) rejoin(p *probe) error {
 			records.unmark(s)
 		}
 	case wasDown:
-		// It answers, and is written to from now on; what it missed while it was being cleaned is next.
+		// It answers, and is written to from now on; next is what it missed while it was being cleaned.
 		s.change(Stale, s.why)
 	}
 	return nil
 }
 
-// clean does what Rejoin says about what the server missed.
+// clean applies the Rejoin policy to what the server missed.
 func (s *Server) clean(p *probe, m missed, wasDown bool, since time.Time) error {
 	switch {
 	case s.options.Load().Rejoin == RejoinTrust:
@@ -150,7 +150,7 @@ func (s *Server) clean(p *probe, m missed, wasDown bool, since time.Time) error 
 			return err
 		}
 	}
-	// A server that was started after it went down is empty: nothing was written to it since.
+	// A server that was started after it went down is empty: nothing has been written to it since.
 	if wasDown {
 		started, err := p.started()
 		if err != nil {
@@ -181,8 +181,8 @@ type probe struct {
 	timeout time.Duration
 }
 
-// Reach tries to reach the server, once, before it is used: one that does not answer starts down. It asks for the version: a
-// server that demands a certificate or a password that it was not shown lets a connection be made, and refuses afterwards.
+// Reach tries once to reach the server before it is used: one that does not answer starts as down. It asks for the version,
+// because a server that requires a certificate or a password accepts connections, and refuses requests afterwards.
 func (s *Server) Reach(ctx context.Context) error {
 	err := plain(s.reach(ctx))
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *Server) reach(ctx context.Context) error {
 		return err
 	}
 	defer p.close()
-	// The end of ctx interrupts what waits.
+	// The end of ctx interrupts blocked reads and writes.
 	stop := context.AfterFunc(ctx, func() { _ = p.sock.Abort() })
 	defer stop()
 	if err := p.version(); err != nil {
@@ -215,7 +215,7 @@ func (s *Server) reach(ctx context.Context) error {
 	return nil
 }
 
-// look returns what the server holds of the records. A server that does not know how to keep them has none.
+// look returns the records that the server holds. A server that cannot hold records has none.
 func (s *Server) look(p *probe) (marker.Look, error) {
 	o := s.options.Load()
 	look, err := p.look(o.Records.names())
@@ -227,7 +227,7 @@ func (s *Server) look(p *probe) (marker.Look, error) {
 	return look, err
 }
 
-// Judge decides, from what looks say of the server, which is one of them, what has to be done before it serves reads. Called once.
+// Judge decides, from what looks say about the server (one of them), what must be done before it serves reads. Called once.
 func (s *Server) Judge(looks marker.Looks) {
 	o := s.options.Load()
 	doubt := looks.Doubt(s.Name)
@@ -262,10 +262,10 @@ func (s *Server) dialProbe(ctx context.Context) (*probe, error) {
 
 func (p *probe) close() { _ = p.sock.Close() }
 
-// extend starts the time for the next reply.
+// extend restarts the timeout for the next reply.
 func (p *probe) extend() error { return setDeadlines(p.sock, time.Now().Add(p.timeout)) }
 
-// send writes a request, and starts the time for its reply.
+// send writes a request, and starts the timeout for its reply.
 func (p *probe) send(request string) error {
 	if err := p.extend(); err != nil {
 		return err
@@ -273,8 +273,8 @@ func (p *probe) send(request string) error {
 	return p.sock.WriteRest([]byte(request))
 }
 
-// maxProbeLine bounds a line of a reply to a probe, bytes. The longest that memcached sends are in `stats` and stay below half
-// of it.
+// maxProbeLine bounds a line of a reply to a probe, bytes. The longest lines that memcached sends are in `stats`, and are
+// shorter than half of it.
 const maxProbeLine = 8 << 10
 
 // line reads a line of a reply.
@@ -286,7 +286,7 @@ func (p *probe) line() (string, error) {
 	return strings.TrimRight(string(line), "\r\n"), err
 }
 
-// expect sends request and wants one line that begins with one of prefixes.
+// expect sends request and expects one line that begins with one of prefixes.
 func (p *probe) expect(request string, prefixes ...string) error {
 	if err := p.send(request); err != nil {
 		return err
@@ -307,7 +307,7 @@ func (p *probe) want(prefixes ...string) error {
 	return unexpected(line)
 }
 
-// unexpected is a reply that does not fit what was sent.
+// unexpected is a reply that does not match the request.
 type unexpected string
 
 func (u unexpected) Error() string { return fmt.Sprintf("unexpected reply %q to a probe", string(u)) }
@@ -316,7 +316,7 @@ func (p *probe) version() error { return p.expect("version\r\n", "VERSION ") }
 
 func (p *probe) flush() error { return p.expect("flush_all\r\n", "OK") }
 
-// started returns when the server was started at the earliest, by its own account: uptime is in whole seconds.
+// started returns the earliest time at which the server can have been started, by its own uptime, which is in whole seconds.
 func (p *probe) started() (time.Time, error) {
 	if err := p.send("stats\r\n"); err != nil {
 		return time.Time{}, err
@@ -342,7 +342,7 @@ func (p *probe) started() (time.Time, error) {
 	return time.Now().Add(-time.Duration(uptime+2) * time.Second), nil
 }
 
-// pipeline sends requests, many before their replies are read, and calls reply for each of these.
+// pipeline sends requests, many before their replies are read, and calls reply once for each.
 func (p *probe) pipeline(requests iter.Seq[string], reply func() error) error {
 	var b strings.Builder
 	pending := 0
@@ -388,7 +388,7 @@ func (p *probe) invalidate(keys iter.Seq[string]) error {
 	}, func() error { return p.want("DELETED", "NOT_FOUND", "HD", "NF") })
 }
 
-// plainKey reports whether key can stand in a classic command and is no word of one.
+// plainKey reports whether key can be sent in a classic command and is not a keyword of one.
 func plainKey(key string) bool {
 	return key != "" && key != "noreply" && !strings.ContainsAny(key, " \n\x00")
 }

@@ -12,14 +12,14 @@ import (
 	"mcmw/internal/marker"
 )
 
-// purgeTime is the longest time for deleting keys that were placed elsewhere: until it ends the server serves no read, which it
-// would right after a flush.
+// purgeTime bounds the time for deleting keys that were placed elsewhere: until then the server serves no reads, which it
+// would do right after a flush.
 const purgeTime = 10 * time.Second
 
 // ErrNoList says that a server does not list its keys: it is older than memcached 1.4.31, or runs without its crawler.
 var ErrNoList = errors.New("the keys are not listed; accepted: memcached with the LRU crawler")
 
-// purge deletes the keys that were placed elsewhere in the meantime; done is false if the server has to be flushed instead.
+// purge deletes the keys that were placed elsewhere meanwhile; done is false if the server has to be flushed instead.
 func (s *Server) purge(p *probe) (done bool, err error) {
 	s.mu.Lock()
 	moved := s.moved
@@ -62,8 +62,8 @@ func (s *Server) purge(p *probe) (done bool, err error) {
 	return true, nil
 }
 
-// list calls each for the keys that the server holds, but for those of middlewares, until it fails. Every server from
-// memcached 1.4.31 on can be asked for them; the newer ones go through their hash table, which misses none.
+// list calls each for every key that the server holds, other than those of middlewares, until it fails. Every server since
+// memcached 1.4.31 has the command; newer ones go through their hash table, which misses no key.
 func (p *probe) list(each func(key string) error) error {
 	for _, what := range []string{"hash", "all"} {
 		if err := p.send("lru_crawler metadump " + what + "\r\n"); err != nil {
@@ -80,7 +80,7 @@ func (p *probe) list(each func(key string) error) error {
 			entry, ok := strings.CutPrefix(line, "key=")
 			if !ok {
 				if first && what == "hash" && !strings.HasPrefix(line, "BUSY") {
-					break // "all" may be known
+					break // the server may not know "all"
 				}
 				if strings.HasPrefix(line, "BUSY") {
 					return errors.New("the list of keys: another is being made")

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// refreshEvery is the time between two puts of what a server holds already, so that it stays among the last that the server
-	// evicts, and comes back after a flush that did not pass here.
+	// refreshEvery is how often records that a server holds already are put again, so that they stay among the last that it
+	// evicts, and return after a flush by somebody else.
 	refreshEvery = 10 * time.Second
-	// putAgain is the time after which a put that failed is tried again.
+	// putAgain is how long after a failed put it is tried again.
 	putAgain = time.Second
 	// maxRecord bounds what is read of a record, bytes.
 	maxRecord = 1 << 20
 )
 
-// Records keeps on the servers what a middleware has to know after its next start: the record of the placement, which
+// Records keeps on the servers what a middleware must know after its next start: the record of the placement, which
 // middlewares are running, and which servers missed writes; see package marker. Shared by the servers of a middleware.
 type Records struct {
 	// Static after construction.
@@ -41,14 +41,14 @@ type Records struct {
 	// mu guards the fields below. Its holder neither waits nor locks a server's mu.
 	mu      sync.Mutex
 	servers []string     // whose markers matter; replaced, never changed
-	looks   marker.Looks // what those held that were reached before Begin
+	looks   marker.Looks // what the servers reached before Begin held
 	record  marker.Record
-	running string // what RunningKey holds; "": it is removed
-	begun   bool   // record is known, and put
-	// round counts the changes of what is to be on the servers.
+	running string // the value of RunningKey; "": it is removed
+	begun   bool   // record is known, and is put on servers
+	// round counts the changes to what the servers should hold.
 	round  uint64
-	stale  map[string]uint64 // marked server -> the round since
-	clean  map[string]uint64 // server whose marker is removed -> the round since
+	stale  map[string]uint64 // marked server -> the round in which it was marked
+	clean  map[string]uint64 // server whose marker is removed -> the round of the removal
 	copies map[*Server]*copyOf
 	// warned: the last warning that a record is on too few servers, and its round.
 	warned map[string]uint64
@@ -56,18 +56,18 @@ type Records struct {
 	changed chan struct{}
 }
 
-// copyOf is the known state of the records on one server.
+// copyOf is what is known about the records on one server.
 type copyOf struct {
 	has   uint64        // the latest round whose records it has
-	tried uint64        // the latest round that was put, successfully or not
+	tried uint64        // the latest round that was put, or tried to be
 	again bool          // put the records even if the server has them
 	lost  int           // times the server has lost everything
 	wake  chan struct{} // Records -> Keep of the server; capacity 1; never closed
 }
 
-// NewRecords returns the records of a middleware that has not looked at a server yet. Nothing is put before Begin. moved tells, of
-// a server and the newest record that was found, which keys may be old there because they were elsewhere meanwhile, nil for
-// none; or that this is not known of all of them.
+// NewRecords returns the records of a middleware that has not looked at a server yet. Nothing is put before Begin. For a
+// server and the newest record found, moved returns which keys may be old there because they were placed elsewhere meanwhile
+// (nil: none), or that this is not known for all keys.
 func NewRecords(log *slog.Logger, moved func(server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool)) *Records {
 	return &Records{
 		log: log, moved: moved, looks: marker.Looks{}, stale: map[string]uint64{}, clean: map[string]uint64{}, warned: map[string]uint64{}, copies: map[*Server]*copyOf{},
@@ -75,7 +75,7 @@ func NewRecords(log *slog.Logger, moved func(server string, newest *marker.Recor
 	}
 }
 
-// Expect says whose markers matter, before any server is reached.
+// Expect sets the servers whose markers matter, before any server is reached.
 func (r *Records) Expect(servers []*Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,7 +85,7 @@ func (r *Records) Expect(servers []*Server) {
 	}
 }
 
-// Looks returns what was found on the servers that Reach reached.
+// Looks returns what was found on the servers that were reached.
 func (r *Records) Looks() marker.Looks {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,8 +103,8 @@ func (r *Records) found(s *Server, look marker.Look) {
 	r.looks[s.Name] = look
 }
 
-// Begin starts putting records: running is the middleware's name, "" if that is not to be put; the rest is as for Place. What was
-// marked stays marked.
+// Begin starts putting records: running is the middleware's name, "" if it is not to be put; the other parameters are those
+// of Place. What was marked stays marked.
 func (r *Records) Begin(running string, placement marker.Placement, previous []marker.Placement, more bool, servers []*Server) {
 	looks := r.Looks()
 	newest := looks.Newest()
@@ -122,7 +122,7 @@ func (r *Records) Begin(running string, placement marker.Placement, previous []m
 	r.Place(placement, previous, more, false, servers)
 }
 
-// Place says that placement, which is that of servers, holds from now on; the others are Record's fields.
+// Place says that placement, with servers, is in force from now on; the others are Record's fields.
 func (r *Records) Place(placement marker.Placement, previous []marker.Placement, more, changing bool, servers []*Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -164,7 +164,7 @@ func (c *copyOf) call() {
 	}
 }
 
-// mark says that s may hold old values.
+// mark records that s may hold old values.
 func (r *Records) mark(s *Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,7 +175,7 @@ func (r *Records) mark(s *Server) {
 	}
 }
 
-// unmark says that s holds nothing old any more.
+// unmark records that s holds no old values any more.
 func (r *Records) unmark(s *Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,7 +187,7 @@ func (r *Records) unmark(s *Server) {
 	}
 }
 
-// lost says that s holds no records any more: it was flushed.
+// lost records that s was flushed and holds no records any more.
 func (r *Records) lost(s *Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,7 +199,7 @@ func (r *Records) lost(s *Server) {
 	}
 }
 
-// call lets what is to be on s be put, if it is not there.
+// call wakes Keep of s if s lacks something it should hold.
 func (r *Records) call(s *Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,12 +208,12 @@ func (r *Records) call(s *Server) {
 	}
 }
 
-// Await waits until the marker of s, if it is marked, is on as many servers as it takes; or until it can't be.
+// Await waits until the marker of s, if it is marked, is on enough servers, or cannot be.
 func (r *Records) Await(ctx context.Context, s *Server) {
 	r.await(ctx, func() (since uint64, what string) { return r.stale[s.Name], "the marker of " + s.Name })
 }
 
-// AwaitPlaced waits until what is to be on the servers now is on as many as it takes; or until it can't be.
+// AwaitPlaced waits until the current records are on enough servers, or cannot be.
 func (r *Records) AwaitPlaced(ctx context.Context) {
 	r.mu.Lock()
 	round := r.round
@@ -270,7 +270,7 @@ func (r *Records) await(ctx context.Context, of func() (uint64, string)) {
 	}
 }
 
-// Keep puts on s what is to be there, until ctx is done. One goroutine per server.
+// Keep puts on s what it should hold, until ctx is done. One goroutine per server.
 func (r *Records) Keep(ctx context.Context, s *Server) {
 	r.mu.Lock()
 	c := r.copies[s]
@@ -337,7 +337,7 @@ func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 	}
 }
 
-// inForce tells the servers whose markers are on as many servers as it takes; mu is held.
+// inForce tells the servers whose markers are on enough servers; mu is held.
 func (r *Records) inForce() {
 	for s := range r.copies {
 		since := r.stale[s.Name]
@@ -351,8 +351,8 @@ func (r *Records) inForce() {
 	}
 }
 
-// lines returns the requests that bring a server that has round from up to date: the markers first, the record, which vouches
-// for them, last. mu is held.
+// lines returns the requests that bring a server up to date that has round from: the markers first, and last the record,
+// which says that the markers are complete. mu is held.
 func (r *Records) lines(s *Server, from uint64) (lines []string, err error) {
 	now := time.Now().UTC().Format(time.RFC3339)
 	for name := range r.stale {
@@ -372,7 +372,7 @@ func (r *Records) lines(s *Server, from uint64) (lines []string, err error) {
 	return append(lines, setLine(marker.RecordKey, string(b))), err
 }
 
-// End removes from the servers that a middleware is running.
+// End removes from the servers the entry that the middleware is running.
 func (r *Records) End(ctx context.Context) {
 	r.mu.Lock()
 	var servers []*Server
@@ -398,7 +398,7 @@ func (r *Records) End(ctx context.Context) {
 	ending.Wait()
 }
 
-// endRunning removes the name of a middleware that ends, unless another has put its own there.
+// endRunning removes the entry of a middleware that ends, unless another one has replaced it.
 func (s *Server) endRunning(ctx context.Context, name string) error {
 	p, err := s.dialProbe(ctx)
 	if err != nil {
@@ -439,7 +439,7 @@ func (s *Server) putLines(ctx context.Context, lines []string) error {
 	return p.pipeline(slices.Values(lines), func() error { return p.want("HD", "NF") })
 }
 
-// look returns what the server holds of the records; servers are those whose markers matter.
+// look returns the records that the server holds; servers are those whose markers matter.
 func (p *probe) look(servers []string) (look marker.Look, err error) {
 	keys := []string{marker.RecordKey, marker.RunningKey}
 	for _, name := range servers {

@@ -1,5 +1,5 @@
-// Package backend is the middleware's side of the memcached servers: what is shared about a server, its health and what it
-// missed, and one connection to it, owned by one worker.
+// Package backend is the middleware's side of the memcached servers: the shared state of a server, with its health and what
+// it missed, and a connection to it, owned by one worker.
 package backend
 
 import (
@@ -22,7 +22,7 @@ type ServerOptions struct {
 	ConnectTimeout time.Duration
 	// FailureLimit is the number of consecutive failures after which a server is down.
 	FailureLimit int
-	// Rejoin says what happens to what a server missed before it may serve reads again.
+	// Rejoin says what happens to the keys a server missed before it may serve reads again.
 	Rejoin Rejoin
 	// MissedMemory bounds the memory for the keys whose writes a server missed, bytes; a server that missed more is flushed.
 	MissedMemory int
@@ -31,10 +31,10 @@ type ServerOptions struct {
 // Options are what the servers of a middleware share.
 type Options struct {
 	ServerOptions
-	// Troubled counts the servers of a middleware that are stale or suspect: while it is 0, requests need not be checked for
-	// such a server. Shared by the servers; required.
+	// Troubled counts the servers of a middleware that are stale or suspect: while it is 0, requests need not be checked.
+	// Shared by the servers; required.
 	Troubled *atomic.Int32
-	// Records is what has to be known after a restart; nil: nothing. Shared by the servers.
+	// Records are kept for the next start; nil: none are. Shared by the servers.
 	Records *Records
 	Access
 	Log *slog.Logger
@@ -43,12 +43,12 @@ type Options struct {
 // State is a server's health.
 type State int32
 
-// The states. A server starts up. It becomes stale when it missed a write, and down after FailureLimit consecutive
-// failures; from both it comes back up through its prober alone, once it answers and holds nothing that it missed.
+// The states. A server starts as up. It becomes stale when it missed a write, and down after FailureLimit consecutive
+// failures; only its prober brings it back up, once it answers and holds nothing that it missed.
 const (
 	Up    State = iota
-	Stale       // it answers, and is written to; it may hold keys that missed a write, and serves no read
-	Down        // it fails at once, without an attempt
+	Stale       // it answers, and is written to; it may hold old values of keys, and serves no reads
+	Down        // requests fail at once, without an attempt
 	NumStates
 )
 
@@ -68,15 +68,15 @@ type Server struct {
 	options  atomic.Pointer[Options]
 	state    atomic.Int32
 	failures atomic.Int32 // consecutive
-	// suspect: it has owed a reply for so long that requests which can use another server do; until it answers or is down.
+	// suspect: it has not replied for so long that requests which can use another server do, until it answers or is down.
 	suspect atomic.Bool
-	// moves counts the changes of addr: a connection made before the last one is of no use.
+	// moves counts the changes of addr: connections made before the last one are useless.
 	moves atomic.Int32
-	// judged: it was looked at since the start, and may be put what others and a later start have to know.
+	// judged: it has been looked at since the start, and records may be put on it.
 	judged atomic.Bool
-	// marked: that it missed writes is on as many servers as it takes; kept by Records.
+	// marked: the marker that it missed writes is on enough servers; maintained by Records.
 	marked atomic.Bool
-	// recordless: it does not know the commands that records take.
+	// recordless: it does not support the commands that records need.
 	recordless atomic.Bool
 
 	// mu guards the fields below, and every change of state and suspect. Nothing is waited for while it is held.
@@ -89,16 +89,16 @@ type Server struct {
 	flushes     uint64        // times its prober flushed it
 	changed     chan struct{} // closed at the next change of state; nil while nobody waits for it
 	missed      missed
-	left        missed                // keys that live elsewhere now and were written there: see LeaveBehind
-	moved       func(key []byte) bool // keys to be deleted before it serves reads; nil: none
+	left        missed                // keys that live elsewhere now and were written there; see LeaveBehind
+	moved       func(key []byte) bool // keys to delete before it serves reads; nil: none
 	troubled    bool                  // counted in Options.Troubled
-	// retired are connections on which writes were under way when they were given up; the prober takes them. proberless: there
-	// is no prober any more.
+	// retired are connections that were given up with writes under way; the prober takes them. proberless: there is no
+	// prober any more.
 	retired    []*wire.Socket
 	proberless bool
 }
 
-// maxRetired bounds the connections that wait for a server's prober. What is beyond is closed at once.
+// maxRetired bounds the connections that wait for a server's prober. Further ones are closed at once.
 const maxRetired = 256
 
 // NewServer returns the server that s names, up.
@@ -108,7 +108,7 @@ func NewServer(s route.Server, o Options) *Server {
 	return server
 }
 
-// Rename returns the server under another name, up, with what it has left behind.
+// Rename returns the server under another name, up, with what it left behind.
 func (s *Server) Rename(to route.Server, o Options) *Server {
 	renamed := NewServer(to, o)
 	s.mu.Lock()
@@ -125,7 +125,7 @@ func (s *Server) Addr() string {
 	return s.addr
 }
 
-// Tune replaces the options, but for Troubled.
+// Tune replaces the options except Troubled.
 func (s *Server) Tune(o Options) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +134,8 @@ func (s *Server) Tune(o Options) {
 	s.missed.limit, s.left.limit = o.MissedMemory, o.MissedMemory
 }
 
-// Move makes addr what is dialled. Connections to the previous address are not used again, and since nobody knows what a
-// server there holds, it serves no read until its prober has seen to that.
+// Move sets the address that is dialled. Connections to the previous address are not used again, and since nobody knows what
+// the server at the new address holds, it serves no reads until its prober has cleaned it.
 func (s *Server) Move(addr string) {
 	s.mu.Lock()
 	previous := s.addr
@@ -147,12 +147,12 @@ func (s *Server) Move(addr string) {
 	s.moves.Add(1)
 	s.failures.Store(0)
 	s.options.Load().Log.Info("a server has another address", "server", s.Name, "was", previous, "address", addr)
-	if s.options.Load().Records == nil || s.judged.Load() { // otherwise it is looked at before it is used anyway
+	if s.options.Load().Records == nil || s.judged.Load() { // otherwise it is looked at before its first use
 		s.MissedAll(errors.New("moved to " + addr))
 	}
 }
 
-// Remove takes the server out of the count of troubled servers: it has left the middleware.
+// Remove stops counting the server as troubled: it has left the middleware.
 func (s *Server) Remove() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,13 +166,13 @@ func (s *Server) Readable() bool { return State(s.state.Load()) == Up }
 // Down reports whether the server fails at once.
 func (s *Server) Down() bool { return State(s.state.Load()) == Down }
 
-// Suspected reports whether the server owes a reply for longer than usual.
+// Suspected reports whether the server has not replied for longer than usual.
 func (s *Server) Suspected() bool { return s.suspect.Load() }
 
-// Stale reports whether the server may hold keys that missed a write, and will be up once it does not any more.
+// Stale reports whether the server may hold old values, and will be up when they are removed.
 func (s *Server) Stale() bool { return State(s.state.Load()) == Stale }
 
-// Suspect says that the server owes a reply for longer than usual.
+// Suspect says that the server has not replied for longer than usual.
 func (s *Server) Suspect() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +207,7 @@ func (s *Server) trouble(troubled bool) {
 	}
 }
 
-// AwaitReadable waits while the server is stale, until the deadline at most.
+// AwaitReadable waits while the server is stale, at most until the deadline.
 func (s *Server) AwaitReadable(ctx context.Context, deadline time.Time) {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -232,7 +232,7 @@ func (s *Server) AwaitReadable(ctx context.Context, deadline time.Time) {
 	}
 }
 
-// Health returns what an operator wants to know of the server's state.
+// Health returns the server's state for operators.
 func (s *Server) Health() stats.Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +246,7 @@ func (s *Server) Health() stats.Health {
 	return h
 }
 
-// Failed counts a failure of a connection, or of connecting.
+// Failed counts a failed connection, or a failed attempt to connect.
 func (s *Server) Failed(err error) {
 	if int(s.failures.Add(1)) < s.options.Load().FailureLimit {
 		return
@@ -256,7 +256,7 @@ func (s *Server) Failed(err error) {
 	s.change(Down, err)
 }
 
-// Answered ends a run of failures, and suspicion.
+// Answered ends a series of failures, and suspicion.
 func (s *Server) Answered() {
 	if s.failures.Load() != 0 {
 		s.failures.Store(0)
@@ -285,7 +285,7 @@ func (s *Server) Missed(key []byte, err error) {
 	}
 }
 
-// MissedAll remembers that anything the server holds may be out of date: it did not get a flush_all.
+// MissedAll records that anything the server holds may be out of date: it did not get a flush_all.
 func (s *Server) MissedAll(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,7 +293,7 @@ func (s *Server) MissedAll(err error) {
 	s.stale(err)
 }
 
-// stale says that the server must not serve reads before something is done about what it holds; mu is held.
+// stale says that the server must not serve reads until what it holds has been dealt with; mu is held.
 func (s *Server) stale(why error) {
 	if r := s.options.Load().Records; r != nil {
 		r.mark(s)
@@ -303,42 +303,43 @@ func (s *Server) stale(why error) {
 	}
 }
 
-// Join says that the server is new among the others, and may hold anything.
+// Join says that the server is new, and may hold anything.
 func (s *Server) Join() {
 	s.MissedAll(errors.New("joined"))
 	s.judged.Store(true)
 }
 
-// AwaitMarked waits until that the server missed writes is on so many servers that a restart finds it, or until it can't be.
+// AwaitMarked waits until the marker that the server missed writes is on enough servers for a restart to find it, or cannot
+// be.
 func (s *Server) AwaitMarked(ctx context.Context) {
 	if r := s.options.Load().Records; r != nil && !s.marked.Load() {
 		r.Await(ctx, s)
 	}
 }
 
-// Flushed says that a client had the server flushed: it has lost what has to be known after a restart, too.
+// Flushed says that a client flushed the server: it has lost its records, too.
 func (s *Server) Flushed() {
 	if r := s.options.Load().Records; r != nil {
 		r.lost(s)
 	}
 }
 
-// LeaveBehind notes that key was written on the servers that hold it now, while this one may still have the value from before. Nobody
-// reads the key here until this server holds it again.
+// LeaveBehind records that key was written on the servers that hold it now, while this one may still have the previous
+// value. Nobody reads the key here until this server holds it again.
 func (s *Server) LeaveBehind(key []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left.add(key)
 }
 
-// LeaveAllBehind says that any key may be one that LeaveBehind would have noted.
+// LeaveAllBehind says that LeaveBehind might apply to any key.
 func (s *Server) LeaveAllBehind() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left.addAll()
 }
 
-// Reclaim says that the server may hold again what it left behind: what was written elsewhere meanwhile it has missed.
+// Reclaim says that the server may hold again what it left behind: writes made elsewhere meanwhile count as missed.
 func (s *Server) Reclaim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -362,7 +363,7 @@ func (s *Server) change(to State, why error) {
 	s.state.Store(int32(to))
 	s.transitions[to]++
 	if to == Down {
-		s.suspect.Store(false) // what needs it fails at once
+		s.suspect.Store(false) // requests that need it fail at once
 	}
 	s.trouble(to == Stale || s.suspect.Load())
 	if s.changed != nil {
@@ -393,11 +394,11 @@ func (s *Server) retire(sock *wire.Socket) bool {
 	return true
 }
 
-// arrivalTime is how long what was sent on a given up connection may take to be acknowledged by a server that answers probes:
-// more than a kernel delays an acknowledgement (40 ms). What it does not have by then was lost on the way.
+// arrivalTime is how long a server that answers probes may take to acknowledge what was sent on an abandoned connection:
+// longer than a kernel delays an acknowledgement (40 ms). What it has not acknowledged by then was lost on the way.
 const arrivalTime = 100 * time.Millisecond
 
-// settle waits until nothing that was sent on given up connections takes effect any more, for as long as timeout.
+// settle waits until nothing sent on abandoned connections can take effect any more, at most for timeout.
 func (s *Server) settle(timeout time.Duration) {
 	s.mu.Lock()
 	retired := s.retired
@@ -409,7 +410,7 @@ func (s *Server) settle(timeout time.Duration) {
 	}
 }
 
-// errState is the failure of a request that needed a server which is down, or stale.
+// errState is the failure of a request that needs a server which is down or stale.
 func (s *Server) errState() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

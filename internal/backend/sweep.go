@@ -18,12 +18,12 @@ import (
 	"mcmw/internal/stats"
 )
 
-// Sweep compares the replicas of all keys and deletes those that disagree with a key's first server: what a middleware that was
-// killed amid a write has left, and no living one will meet. It belongs to one goroutine.
+// Sweep compares the replicas of all keys and deletes those that differ from the key's first server: a middleware that was
+// killed during a write may have left such differences, and no running one would detect them. Used by one goroutine.
 type Sweep struct {
 	Router  *route.Router
 	Servers []*Server // in the router's order
-	// Locks are taken, as Owner, for a key that is deleted: no write of it is under way then.
+	// Locks are taken, as Owner, for a key that is deleted: no write of it is under way meanwhile.
 	Locks  *keylock.Table
 	Owner  int32
 	Counts *stats.Sweep
@@ -39,24 +39,25 @@ type Sweep struct {
 const (
 	// sweepBatch is the number of keys that are compared at a time.
 	sweepBatch = 200
-	// sweepRate is the most keys per second that are looked at: some percent of what a memcached serves.
+	// sweepRate is the most keys per second that are looked at: a few percent of what a memcached serves.
 	sweepRate = 20_000
 	// sweepReport is the time between two lines in the log.
 	sweepReport = 10 * time.Second
-	// sweepTries is how often a key is looked at that changes under the sweep, by another middleware.
+	// sweepTries is how often a key is looked at again that another middleware changes during the sweep.
 	sweepTries = 5
 )
 
 const (
-	// claimFor is how long a sweep that has died keeps others from theirs, s; claimEvery how often a living one says that it goes on.
+	// claimFor is how long the claim of a sweep that died keeps others from theirs, s; claimEvery is how often a running one
+	// renews it.
 	claimFor   = 15
 	claimEvery = 3 * time.Second
 )
 
-// ErrClaimed says that another middleware compares the replicas now: one at a time is load enough.
+// ErrClaimed says that another middleware is comparing the replicas: one at a time is enough load.
 var ErrClaimed = errors.New("another middleware compares the replicas")
 
-// errNotUp says that a server can't be compared with others now.
+// errNotUp says that a server can't be compared now because it is not up.
 var errNotUp = errors.New("not up")
 
 // Run sweeps once. nil means that all servers were up and everything was compared.
@@ -118,7 +119,7 @@ func (w *Sweep) goOn(ctx context.Context) error {
 	return p.expect(fmt.Sprintf("ms %s 0 b T%d\r\n\r\n", encoded(marker.SweepKey), claimFor), "HD")
 }
 
-// end gives the claim back; one that can't be expires.
+// end releases the claim; if that fails, the claim expires.
 func (w *Sweep) end() {
 	if p, err := w.probe(context.Background(), w.claim); err == nil {
 		_ = p.expect(deleteLine(marker.SweepKey), "HD", "NF")
@@ -145,14 +146,14 @@ func (w *Sweep) disconnect() {
 	}
 }
 
-// sweep compares the keys of server s that are not on an earlier server of theirs.
+// sweep compares those keys of server s that no earlier server holds.
 func (w *Sweep) sweep(ctx context.Context, s int) error {
 	listing, err := w.Servers[s].dialProbe(ctx)
 	if err != nil {
 		return err
 	}
 	defer listing.close()
-	// The end of ctx interrupts what waits.
+	// The end of ctx interrupts blocked reads and writes.
 	stop := context.AfterFunc(ctx, func() { _ = listing.sock.Abort() })
 	defer stop()
 	keys := make([]string, 0, sweepBatch)
@@ -194,7 +195,7 @@ type copyFound struct {
 	cas  uint64
 }
 
-// compare looks at keys, which server s holds, and settles those that differ.
+// compare looks at keys that server s holds, and settles those that differ.
 func (w *Sweep) compare(ctx context.Context, keys []string, s int) error {
 	asked := make([][]int, len(w.Servers)) // by server: keys
 	var room [16]int
@@ -207,7 +208,7 @@ func (w *Sweep) compare(ctx context.Context, keys []string, s int) error {
 			asked[h] = append(asked[h], k)
 		}
 		if at > 0 {
-			first[k] = true // unless one of those has it
+			first[k] = true // unless another one has it
 		}
 	}
 	err := w.ask(ctx, keys, asked, func(_, k int, found copyFound) { first[k] = first[k] && !found.held })
@@ -246,7 +247,8 @@ func (w *Sweep) compare(ctx context.Context, keys []string, s int) error {
 	return nil
 }
 
-// settle looks at key while nobody here writes it, and deletes what differs from the first server that holds it.
+// settle looks at key while nobody here writes it, and deletes the copies that differ from that of the first server that
+// holds it.
 func (w *Sweep) settle(ctx context.Context, key string) error {
 	stripe := []uint32{w.Locks.Stripe([]byte(key))}
 	taken, _ := w.Locks.LockAll(stripe, w.Owner, true)
@@ -290,7 +292,7 @@ func (w *Sweep) settle(ctx context.Context, key string) error {
 	return nil
 }
 
-// ask looks at the keys that are asked of each server that is up, in the order of the servers, and tells what was found.
+// ask looks at the keys in asked on every server that is up, in the order of the servers, and reports what was found.
 func (w *Sweep) ask(ctx context.Context, keys []string, asked [][]int, tell func(s, k int, found copyFound)) error {
 	for s, list := range asked {
 		server := w.Servers[s]
@@ -322,7 +324,7 @@ func (w *Sweep) ask(ctx context.Context, keys []string, asked [][]int, tell func
 	return nil
 }
 
-// metaKey returns how key stands in a meta command, and the flag that it needs.
+// metaKey returns the form of key in a meta command, and the flags that it needs.
 func metaKey(key string) (token, flags string) {
 	if plainKey(key) {
 		return key, ""
@@ -330,7 +332,7 @@ func metaKey(key string) (token, flags string) {
 	return encoded(key), " b"
 }
 
-// copyFound reads the reply to an mg with v, f and c. The value is not kept, however large it is.
+// copyFound reads the reply to an mg with v, f and c. The value is not kept, whatever its size.
 func (p *probe) copyFound(seed maphash.Seed) (found copyFound, err error) {
 	line, err := p.line()
 	if err != nil || line == "EN" {

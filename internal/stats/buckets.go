@@ -45,7 +45,7 @@ func bucketOf(ns int64) int {
 	case ns < coarseEnd:
 		return coarseBase + int((ns-mediumEnd)/coarseStep)
 	case ns < tailEnd:
-		steps := uint64(ns / tailStep) // 16 and more; its leading five bits name the bucket
+		steps := uint64(ns / tailStep) // 16 or more; its leading five bits identify the bucket
 		doubling := bits.Len64(steps) - 5
 		return tailBase + doubling*perDoubling + int(steps>>doubling) - perDoubling
 	default:

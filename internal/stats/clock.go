@@ -2,11 +2,11 @@ package stats
 
 import "sync/atomic"
 
-// clock is the time a worker has been busy, the current round included. Single writer, any number of readers. At the end of a
-// round a reading may be too long by the time the worker takes to record that end.
+// clock is how long a worker has been busy, including the current round. Single writer, any number of readers. A reading
+// taken while the worker records the end of a round may be too long by the duration of that.
 type clock struct {
-	// state is, times two, the busy time so far while the worker is idle, and that less the moment it began while it is
-	// busy, ns; the lowest bit says which.
+	// state is, times two, the total busy time while the worker is idle, and that total minus the time it became busy while
+	// it is busy, ns; the lowest bit tells which.
 	state atomic.Int64
 }
 

@@ -2,14 +2,14 @@ package stats
 
 import "sync/atomic"
 
-// ReloadResult is how an attempt to read the configuration again ended.
+// ReloadResult is the result of reading the configuration again.
 type ReloadResult uint8
 
 // The results of reading the configuration again.
 const (
 	ReloadApplied   ReloadResult = iota // something was changed
-	ReloadUnchanged                     // it says what holds already
-	ReloadRefused                       // it is not accepted, and nothing was changed
+	ReloadUnchanged                     // the same configuration is in force already
+	ReloadRefused                       // it is not valid, and nothing was changed
 	NumReloadResults
 )
 
@@ -18,7 +18,7 @@ var reloadNames = [NumReloadResults]string{"applied", "unchanged", "refused"}
 // String returns the result's metric label value.
 func (r ReloadResult) String() string { return reloadNames[r] }
 
-// LookupResult is how a lookup of a name under which servers are found ended.
+// LookupResult is the result of looking up a name of servers.
 type LookupResult uint8
 
 // The results of lookups.
@@ -34,8 +34,8 @@ var lookupNames = [NumLookupResults]string{"ok", "empty", "failed"}
 // String returns the result's metric label value.
 func (r LookupResult) String() string { return lookupNames[r] }
 
-// Control counts what happens to the configuration of a running middleware. Its methods may be called from any goroutine,
-// and its zero value is ready.
+// Control counts configuration changes of a running middleware. Its methods may be called from any goroutine, and its zero
+// value is ready.
 type Control struct {
 	reloads  [NumReloadResults]atomic.Uint64
 	lookups  [NumLookupResults]atomic.Uint64
@@ -43,9 +43,9 @@ type Control struct {
 	identity atomic.Pointer[Identity]
 }
 
-// Identity tells configurations apart by short hashes: equal ones mean the same.
+// Identity identifies a configuration by short hashes: equal hashes mean equal configurations.
 type Identity struct {
-	Options string // of the options, but for addresses that belong to one machine
+	Options string // of the options, without addresses that are specific to one machine
 	Servers string // of the servers' names, addresses and weights
 }
 
@@ -55,7 +55,7 @@ type ControlSnapshot struct {
 	Reloads [NumReloadResults]uint64
 	// Lookups counts lookups of names.
 	Lookups [NumLookupResults]uint64
-	// Updates counts lists of servers that lookups brought. Those without a change are not counted.
+	// Updates counts changed lists of servers that lookups returned.
 	Updates [NumReloadResults]uint64
 	Identity
 }
@@ -66,10 +66,10 @@ func (c *Control) Reloaded(r ReloadResult) { c.reloads[r].Add(1) }
 // LookedUp counts a lookup.
 func (c *Control) LookedUp(r LookupResult) { c.lookups[r].Add(1) }
 
-// Updated counts a list of servers that lookups brought, and that is not the one before.
+// Updated counts a changed list of servers that lookups returned.
 func (c *Control) Updated(r ReloadResult) { c.updates[r].Add(1) }
 
-// Holds says which configuration holds now.
+// Holds says which configuration is in force now.
 func (c *Control) Holds(id Identity) { c.identity.Store(&id) }
 
 // Snapshot returns the values as of now.

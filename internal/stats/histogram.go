@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Histogram is how often times fell into each bucket (see Bound), and their sum. It is a value read from recorders; the
+// Histogram holds how many times fell into each bucket (see Bound), and their sum. It is a value read from recorders; the
 // zero value is empty. Methods do not change it.
 type Histogram struct {
 	counts  []uint64 // NumBuckets, or nil when empty
@@ -79,7 +79,7 @@ func (h *Histogram) Quantile(q float64) float64 {
 }
 
 // AtMost returns how many of the recorded times lie below the boundary bound, ns. It is exact when bound is a bucket
-// boundary; otherwise the bucket around bound is left out.
+// boundary; otherwise the bucket that contains bound is not counted.
 func (h *Histogram) AtMost(bound int64) uint64 {
 	var n uint64
 	for i, c := range h.counts {
@@ -123,7 +123,7 @@ func (h *Histogram) Linear(step time.Duration) (counts []uint64, beyond uint64, 
 	return counts, beyond, nil
 }
 
-// Plus returns the times of h and other together.
+// Plus returns the histogram of the times of h and other together.
 func (h *Histogram) Plus(other *Histogram) Histogram {
 	sum := Histogram{count: h.count + other.count, sum: h.sum + other.sum, squares: h.squares.plus(other.squares)}
 	if h.counts != nil || other.counts != nil {

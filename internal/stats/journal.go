@@ -6,31 +6,31 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// journal holds the latest records of a worker, in order. A request changes some thirty counters that are far apart in memory
-// and no longer in the processor's caches by the next request. So the worker writes one entry per request, and moves all
+// journal holds the latest records of a worker, in order. A request changes some thirty counters that are far apart in
+// memory and have left the processor's caches by the next request. So the worker writes one entry per request, and adds all
 // entries to the counters when the journal is full. A reader of the counters reads the journal, too.
 type journal struct {
 	requests [journalRoom]entry
 	servers  [journalServers]atomic.Uint64 // see serverEntry
-	// How many entries count. Those behind are being written.
+	// The number of valid entries. Those after them are being written.
 	numRequests, numServers atomic.Uint32
-	// version is odd while entries become counts, and changes with it.
+	// version is odd while entries are added to the counters, and changes each time.
 	version atomic.Uint64
-	// readers is how many are reading: the journal is not emptied then as long as there is room.
+	// readers is the number of readers: while there are any, the journal is not emptied as long as it has room.
 	readers atomic.Int32
 }
 
 const (
-	// journalRequests entries of 32 bytes are a small part of a processor's fastest cache. Each stands for requests that
-	// are alike: those of one batch share most of their moments.
+	// journalRequests entries of 32 bytes are a small part of a processor's first-level cache. Each stands for equal
+	// requests: those of one batch share most of their times.
 	journalRequests = 64
-	// journalRoom is for the entries that come while somebody reads.
+	// journalRoom is room for the entries that come while somebody reads.
 	journalRoom = 4 * journalRequests
 	// journalServers leaves room for a request's calls to some servers.
 	journalServers = 3 * journalRoom
 )
 
-// entry is n requests that are alike:
+// entry is n requests with equal fields:
 //
 //	0  net   << 32 | queue      stages, ns
 //	1  worker << 32 | server
@@ -48,10 +48,10 @@ const (
 	maxEntryRequests = 1<<10 - 1
 )
 
-// The commands have six bits.
+// The commands fit in six bits.
 var _ [1<<6 - protocol.NumCommands]struct{}
 
-// answered is n requests that are alike, as their entry holds them.
+// answered is n requests with equal fields, as an entry holds them.
 type answered struct {
 	n       uint64 // 0: none
 	command protocol.Command
@@ -62,7 +62,8 @@ type answered struct {
 	misses  uint64
 }
 
-// join adds the requests of b to those of a, if these are alike and an entry can hold all. It reports whether it did.
+// join adds the requests of b to those of a, if their fields are equal and one entry can hold all of them. It reports
+// whether it did.
 func (a *answered) join(b *answered) bool {
 	if a.stages != b.stages || a.command != b.command || a.result != b.result || a.class != b.class ||
 		a.n+b.n > maxEntryRequests || a.keys+b.keys > maxEntryKeys {
@@ -110,7 +111,7 @@ func (e *entry) load() (a answered) {
 	return a
 }
 
-// serverEntry is a time that has to do with a server, n times: that of its calls, or one that the worker stood still for it.
+// serverEntry is a time spent on a server, n times: the duration of a call, or how long the worker was blocked by it.
 //
 //	waited << 63 | server << 53 | n << 43 | ns
 type serverEntry uint64
@@ -120,7 +121,7 @@ const (
 	maxServerTime = int64(1<<43 - 1)
 	// maxServerTimes is the greatest number of times that an entry can hold.
 	maxServerTimes = 1<<10 - 1
-	// oneServerTime is what n is counted in.
+	// oneServerTime is n = 1 in an entry.
 	oneServerTime = serverEntry(1 << 43)
 	serverWaited  = serverEntry(1 << 63)
 )
@@ -134,5 +135,5 @@ func (e serverEntry) n() uint64    { return uint64(e >> 43 & maxServerTimes) }
 func (e serverEntry) ns() int64    { return int64(e) & maxServerTime }
 func (e serverEntry) waited() bool { return e&serverWaited != 0 }
 
-// alike reports whether e and o differ in n alone.
+// alike reports whether e and o differ only in n.
 func (e serverEntry) alike(o serverEntry) bool { return (e^o)&^(maxServerTimes<<43) == 0 }

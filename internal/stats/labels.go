@@ -2,7 +2,7 @@ package stats
 
 import "mcmw/internal/protocol"
 
-// Class is a group of commands that do alike work and share a response time histogram.
+// Class is a group of similar commands that share a response time histogram.
 type Class uint8
 
 // The classes.
@@ -42,7 +42,7 @@ func ClassOf(c protocol.Command, keys int) Class {
 	}
 }
 
-// CanEnd reports whether a request for c can end with r. The combinations that can are metrics from the start, at 0.
+// CanEnd reports whether a request for c can end with r. Possible combinations are exported from the start, at 0.
 func CanEnd(c protocol.Command, r Result) bool {
 	switch r {
 	case ResultOK:
@@ -58,7 +58,7 @@ func CanEnd(c protocol.Command, r Result) bool {
 	}
 }
 
-// Reason is why a server failed a request or a connection, a closed list.
+// Reason is why a request to a server or a connection to it failed, a closed list.
 type Reason uint8
 
 // The reasons of server errors.
@@ -85,13 +85,13 @@ type CloseReason uint8
 const (
 	CloseClient    CloseReason = iota // the client closed it
 	CloseQuit                         // the client sent quit
-	CloseProtocol                     // what the client sent leaves no way to stay in sync, or exceeds a limit
+	CloseProtocol                     // the client sent something after which the streams cannot be kept in sync, or exceeded a limit
 	CloseError                        // reading or writing failed
 	CloseShutdown                     // the middleware is stopping
-	CloseRefused                      // there were as many connections as allowed
-	CloseIdle                         // nothing came for longer than allowed
+	CloseRefused                      // the limit on connections was reached
+	CloseIdle                         // nothing arrived for longer than allowed
 	CloseSlow                         // the client was too slow to read its replies, or to send a request
-	CloseHandshake                    // there was no TLS session within the time for it
+	CloseHandshake                    // the TLS handshake did not succeed in time
 	CloseMemory                       // there was no memory for its large request
 	NumCloseReasons
 )

@@ -5,8 +5,8 @@ import (
 	"math/big"
 )
 
-// Moments are the number, mean and spread of some times, as the statistics log writes them for a window. Those of several
-// windows are merged by Merge.
+// Moments are the number, mean and spread of a set of times, as the statistics log writes them for each window. Merge
+// combines those of several windows.
 type Moments struct {
 	N    uint64
 	Mean float64 // ns
@@ -15,8 +15,8 @@ type Moments struct {
 }
 
 // Moments returns what Welford's method would give for the recorded times. It is computed from their sum and the sum of
-// their squares, which are kept as whole numbers, so that it is exact but for the last rounding, in whatever order and by
-// however many workers the times were recorded.
+// their squares, which are kept as integers, so that it is exact except for the final rounding, whatever the order and the
+// number of workers that recorded them.
 //
 //	M2 = sum of x² - (sum of x)² / n
 func (h *Histogram) Moments() Moments {
@@ -29,7 +29,7 @@ func (h *Histogram) Moments() Moments {
 	sum := new(big.Int).SetUint64(h.sum)
 	squares.Mul(squares, n).Sub(squares, sum.Mul(sum, sum))
 	m.M2, _ = new(big.Rat).SetFrac(squares, n).Float64()
-	// While requests are recorded the sums may differ by one of them.
+	// While requests are being recorded the sums may differ by one request.
 	m.M2 = max(m.M2, 0)
 	return m
 }

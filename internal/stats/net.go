@@ -6,18 +6,20 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// arrivalShards is over how many counters the connections are spread, so that their readers seldom write to the same.
+// arrivalShards is the number of counters that the connections are spread over, so that their readers rarely write to the
+// same one.
 const arrivalShards = 16
 
-// Net counts client connections, the requests they put on the queue, and those that come no further than the net stage. Its
-// methods may be called from any goroutine.
+// Net counts client connections, the requests they put on the queue, and the requests that end in the net stage. Its methods
+// may be called from any goroutine.
 type Net struct {
 	opened      atomic.Uint64
 	closed      [NumCloseReasons]atomic.Uint64
 	shed        [protocol.NumCommands]atomic.Uint64
 	fromClients atomic.Uint64 // bytes of what was shed
-	toClients   atomic.Uint64 // bytes it was answered with
-	// memory returns what clients' large requests, and the replies they have not read, take, bytes; nil means 0. Static once set.
+	toClients   atomic.Uint64 // bytes of the replies to it
+	// memory returns the memory taken by clients' large requests, and by replies they have not read, bytes; nil means 0.
+	// Static once set.
 	memory func() (requests, replies int64)
 
 	counters  counters
@@ -32,15 +34,15 @@ type Arrivals struct {
 	_ [cacheLine - 8]byte
 }
 
-// Add counts requests that are put on the queue now, or wait for room in it.
+// Add counts requests that are put on the queue now, or are waiting for room in it.
 func (a *Arrivals) Add(requests int) {
 	if recording {
 		a.n.Add(uint64(requests))
 	}
 }
 
-// Memory sets what is asked for the memory that clients take, bytes: by large requests, and by replies they have not read. It is
-// called before the first Snapshot, and f from any goroutine.
+// Memory sets the function that returns the memory clients take, bytes: by large requests, and by replies they have not
+// read. It is called before the first Snapshot, and f from any goroutine.
 func (n *Net) Memory(f func() (requests, replies int64)) { n.memory = f }
 
 // Opened counts an accepted connection.
@@ -49,12 +51,12 @@ func (n *Net) Opened() { n.opened.Add(1) }
 // Closed counts a connection that ended; once for each one opened.
 func (n *Net) Closed(reason CloseReason) { n.closed[reason].Add(1) }
 
-// Counter returns the counter that is the metric mcmw_NAME, and makes it at the first call. A stage makes its counters when it is
-// made itself: what is made after the collector of the metrics isn't shown.
+// Counter returns the counter that is the metric mcmw_NAME, and creates it at the first call. A stage creates its counters
+// when it is created itself: later ones are not exported.
 func (n *Net) Counter(name, help string) *Counter { return n.counters.counter(name, help) }
 
-// Shed counts a request that was answered without being queued. It has no response time, which would flatter those of the
-// others.
+// Shed counts a request that was answered without being queued. It has no response time, which would make the others' look
+// better.
 func (n *Net) Shed(c protocol.Command) { n.shed[c].Add(1) }
 
 // Bytes counts the bytes of requests that were shed, and of their replies.
@@ -64,7 +66,7 @@ func (n *Net) Bytes(fromClients, toClients int) {
 }
 
 func (n *Net) addTo(s *Snapshot) {
-	for i := range n.closed { // closed before opened: Open is never negative
+	for i := range n.closed { // closed before opened, so that Open is never negative
 		s.Closed[i] = n.closed[i].Load()
 	}
 	s.Opened = n.opened.Load()
@@ -83,7 +85,7 @@ func (n *Net) addTo(s *Snapshot) {
 // Arrivals returns the counter for one more connection.
 func (n *Net) Arrivals() *Arrivals { return &n.shards[n.next.Add(1)%arrivalShards] }
 
-// Abandoned counts requests that had arrived and that no worker will take: their client is gone.
+// Abandoned counts requests that arrived and that no worker will take, because their client is gone.
 func (n *Net) Abandoned(requests int) { n.abandoned.Add(uint64(requests)) }
 
 // arrived returns how many requests were put on the queue, and how many of them no worker will take.

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// reading is what was read of a worker, before it is certain that all of it belongs together.
+// reading is what was read from a worker, before it is known to be consistent.
 type reading struct {
 	buckets []bucketCount
 	sums    []sumCount
@@ -36,13 +36,13 @@ func (r *reading) sum(to *uint64, n uint64) {
 	}
 }
 
-// times reads n times of ns each, but for the sum.
+// times reads n times of ns each, except for the sum.
 func (r *reading) times(h *Histogram, ns int64, n uint64) {
 	r.buckets = append(r.buckets, bucketCount{h, bucketOf(ns), n})
 	r.squares = append(r.squares, squareCount{h, square(ns, n)})
 }
 
-// recorder reads all that of holds.
+// recorder reads everything that of holds.
 func (r *reading) recorder(h *Histogram, of *recorder) {
 	for i := range of.pages {
 		p := of.pages[i].Load()
@@ -59,7 +59,7 @@ func (r *reading) recorder(h *Histogram, of *recorder) {
 	r.squares = append(r.squares, squareCount{h, of.squares.load()})
 }
 
-// add adds what was read to what it was read for.
+// add adds what was read to its destinations.
 func (r *reading) add() {
 	for _, b := range r.buckets {
 		if b.h.counts == nil {
@@ -76,8 +76,8 @@ func (r *reading) add() {
 	}
 }
 
-// addTo adds what w has recorded to s. r is scratch. What is counted while it reads makes it read again: a worker does that
-// after some hundred requests at the earliest, which takes much longer than reading.
+// addTo adds what w has recorded to s. r is scratch. It reads again if entries were added to the counters meanwhile: a
+// worker does that after some hundred requests at the earliest, which takes much longer than reading.
 func (w *Worker) addTo(s *Snapshot, r *reading) {
 	w.journal.readers.Add(1)
 	for whole := false; !whole; {

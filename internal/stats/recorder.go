@@ -14,14 +14,14 @@ const numPages = (NumBuckets + pageBuckets - 1) / pageBuckets
 
 type page [pageBuckets]atomic.Uint64
 
-// recorder is the histogram one worker writes, and the sum of the times' squares; the sum of the times is the owner's.
+// recorder is the histogram one worker writes, with the sum of the squared times; the owner keeps the sum of the times.
 // Single writer, any number of readers.
 type recorder struct {
 	pages   [numPages]atomic.Pointer[page] // nil until the first time that falls into it
 	squares squares
 }
 
-// count counts n times of ns each, but for their squares. It allocates only for the first time that falls into a page.
+// count counts n times of ns each, except for their squares. It allocates only for the first time in a page.
 func (r *recorder) count(ns int64, n uint64) {
 	i := bucketOf(ns)
 	p := r.pages[i/pageBuckets].Load()
@@ -53,8 +53,7 @@ func square(ns int64, n uint64) uint128 {
 	return uint128{hi*n + over, product}
 }
 
-// squares is a uint128 with a single writer and any number of readers. As long as nothing carries, adding to it is one
-// store.
+// squares is a uint128 with a single writer and any number of readers. Without a carry, adding to it is one store.
 type squares struct {
 	lo atomic.Uint64
 	// hi is twice the upper half, and odd while both halves change.

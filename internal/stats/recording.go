@@ -2,5 +2,5 @@
 
 package stats
 
-// recording is false with the build tag nostats alone, which is for measuring what recording costs: make bench-stats.
+// recording is false only with the build tag nostats, which serves to measure the cost of recording: make bench-stats.
 const recording = true

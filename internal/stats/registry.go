@@ -9,7 +9,7 @@ import (
 type Options struct {
 	// Servers are the servers' names, in the order of their indices.
 	Servers []string
-	// Health returns the state of server i; nil means that it is not known. It is called from any goroutine.
+	// Health returns the state of server i; nil means that it is unknown. It is called from any goroutine.
 	Health func(i int) Health
 	// Workers is the number of workers.
 	Workers int
@@ -20,9 +20,9 @@ type Options struct {
 	Depth int
 	// Queues are the queues before the workers.
 	Queues []Queue
-	// Sweep counts the comparisons of the replicas; nil: there are none.
+	// Sweep counts the comparisons of the replicas; nil: none are made.
 	Sweep *Sweep
-	// Tap gets the requests of the request log; nil means that there is none.
+	// Tap receives the requests of the request log; nil means that there is no log.
 	Tap *Tap
 }
 
@@ -37,7 +37,7 @@ type Health struct {
 	Transitions []Transition
 }
 
-// Transition counts how often a server came to a state.
+// Transition counts how often a server entered a state.
 type Transition struct {
 	To    string
 	Count uint64
@@ -53,7 +53,7 @@ type Queue struct {
 	Length func() int
 }
 
-// keepRemoved is how many removed servers' counts are kept, for the case that a server of the same name comes again.
+// keepRemoved is the number of removed servers whose counts are kept, in case a server of the same name is added again.
 const keepRemoved = 64
 
 // Registry holds the recorders of one middleware.
@@ -63,14 +63,14 @@ type Registry struct {
 	busy    monotonic // time of all workers, ns
 	start   int64     // Now
 
-	// mu guards what Change replaces. Workers don't take it: none works during Change.
+	// mu guards what Change replaces. Workers don't lock it: none of them runs during Change.
 	mu      sync.RWMutex
 	options Options
 	workers []*Worker
 	removed []removedServer // the earliest first
 }
 
-// removedServer holds the counts of a server that is not there any more.
+// removedServer holds the counts of a server that has been removed.
 type removedServer struct {
 	name    string
 	workers []*serverRecorder
@@ -83,12 +83,12 @@ func New(o Options) *Registry {
 	return r
 }
 
-// Change makes r count for other servers, workers and queues. No worker may be at work meanwhile. Nothing that was counted
-// is lost: a server goes on with the counts of the one that had its name.
+// Change makes r count for other servers, workers and queues. No worker may run meanwhile. No counts are lost: a server
+// continues the counts of the previous one of its name.
 func (r *Registry) Change(o Options) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, w := range r.workers { // the journals have servers by their index
+	for _, w := range r.workers { // the journals identify servers by their index
 		w.Flush()
 		w.settle()
 	}

@@ -9,15 +9,15 @@ import (
 // SamplePeriod is the time between two samples of how many requests wait and are in service.
 const SamplePeriod = 10 * time.Millisecond
 
-// samples sums what was sampled, so that the mean over any window is a difference of sums. Written by Sample's caller.
+// samples are sums of the samples, so that the mean over any window is a difference of sums. Written by Sample's caller.
 type samples struct {
 	count, waiting, serving atomic.Uint64
 }
 
-// Sample counts once how many requests wait in the queue and how many are in service. It may be called by one goroutine
-// at a time.
+// Sample takes one sample of how many requests wait in the queue and how many are in service. It may be called by one
+// goroutine at a time.
 func (r *Registry) Sample() {
-	// Requests arrive while the workers are read: half of them before.
+	// Requests arrive while the workers are read: count half of them.
 	before, abandoned := r.net.arrived()
 	r.mu.RLock()
 	taken, answered := r.progress()

@@ -1,6 +1,6 @@
 package stats
 
-// settleRequests counts entries of the journal.
+// settleRequests adds entries of the journal to the counters.
 func (w *Worker) settleRequests(entries []entry) {
 	var some [journalRequests]answered
 	for len(entries) > 0 {
@@ -13,7 +13,7 @@ func (w *Worker) settleRequests(entries []entry) {
 	}
 }
 
-// count counts a request that the journal cannot hold.
+// count counts a request that does not fit into the journal.
 func (w *Worker) count(a *answered) { w.countAll([]answered{*a}) }
 
 // countAll counts requests, counter by counter.
@@ -36,7 +36,7 @@ func (w *Worker) countAll(all []answered) {
 	for s := range NumStages {
 		var squares uint128
 		for first := 0; first < len(all); {
-			// Requests of one round share moments also where they are not alike.
+			// Requests of one round may have equal times even if they differ otherwise.
 			ns, n, next := all[first].stages[s], uint64(0), first
 			for ; next < len(all) && all[next].stages[s] == ns; next++ {
 				sums[all[next].class][s] += uint64(ns) * all[next].n

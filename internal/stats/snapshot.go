@@ -8,9 +8,9 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Snapshot is the sum of all recorders at one moment: cumulative since the start, or, from Sub, what happened in a
-// window. Of each worker it has what was recorded up to one moment, all of it; the moments of workers, and of what the net
-// stage counts, differ a little.
+// Snapshot is the sum of all recorders at one moment: cumulative since the start, or, from Sub, what happened in a window.
+// For each worker it holds exactly what was recorded up to one moment; these moments, and that of the net stage's counts,
+// differ a little.
 type Snapshot struct {
 	At     int64 // when it was taken (Now)
 	Uptime int64 // ns: since the start of the Registry; in a window its length
@@ -25,13 +25,13 @@ type Snapshot struct {
 	Misses      uint64 // of them not found
 
 	Arrived   uint64 // requests that the net stage put on the queue
-	Abandoned uint64 // of them not taken by a worker, because their client had gone
+	Abandoned uint64 // of them not taken by a worker, because their client was gone
 	Taken     uint64 // of them taken by a worker
 	Answered  uint64 // of them answered
-	Dropped   uint64 // requests that the request log had no room for
+	Dropped   uint64 // requests that did not fit into the request log
 	Sweep     SweepSnapshot
 
-	Samples        uint64 // how often the numbers of requests that wait and are in service were sampled
+	Samples        uint64 // how often the numbers of waiting requests and of requests in service were sampled
 	SampledWaiting uint64 // sum of the samples
 	SampledServing uint64
 
@@ -44,7 +44,7 @@ type Snapshot struct {
 
 	Opened uint64 // client connections
 	Closed [NumCloseReasons]uint64
-	// Counters are those that stages have made, by name.
+	// Counters are those that the stages have created, by name.
 	Counters []CounterValue
 
 	ProcessorTime uint64 // ns that the process, all of it, has used
@@ -57,8 +57,8 @@ type Snapshot struct {
 	QueueLength   int // batches, in all queues
 	QueueCapacity int // batches, of all queues
 	Queues        []QueueSnapshot
-	RequestMemory int64 // bytes: what clients' large requests take
-	ReplyMemory   int64 // bytes: what replies take that clients have not read
+	RequestMemory int64 // bytes: taken by clients' large requests
+	ReplyMemory   int64 // bytes: taken by replies that clients have not read
 }
 
 // QueueSnapshot is the state of one queue at the moment of a Snapshot.
@@ -71,10 +71,10 @@ type QueueSnapshot struct {
 // ServerSnapshot is one server's share of a Snapshot.
 type ServerSnapshot struct {
 	Name   string
-	Times  Histogram // one server's part of one request: from the write until its reply was read
+	Times  Histogram // of one server's part of each request: from the write until its reply was read
 	Errors [NumReasons]uint64
-	Waited uint64 // ns that workers stood still for its replies
-	// Repairs counts the keys deleted here because the server did not have the state that a write was answered with.
+	Waited uint64 // ns that workers were blocked waiting for its replies
+	// Repairs counts the keys deleted on it because its state differed from the answer to a write.
 	Repairs uint64
 	// Health is the server's state at the moment of the snapshot.
 	Health Health
@@ -118,7 +118,7 @@ func (r *Registry) Snapshot() *Snapshot {
 	if r.options.Sweep != nil {
 		s.Sweep = r.options.Sweep.Snapshot()
 	}
-	r.net.addTo(s) // after the workers: what arrived is not less than what they took
+	r.net.addTo(s) // after the workers, so that no more is taken than has arrived
 	return s
 }
 
@@ -131,7 +131,7 @@ func processorTime() uint64 {
 	return uint64(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Open returns how many client connections are open at the moment of a cumulative snapshot.
+// Open returns the number of open client connections; s must be cumulative.
 func (s *Snapshot) Open() uint64 {
 	open := s.Opened
 	for _, n := range s.Closed {
@@ -140,7 +140,7 @@ func (s *Snapshot) Open() uint64 {
 	return open
 }
 
-// Shed returns the number of requests that the queue had no room for.
+// Shed returns the number of requests refused because the queue was full.
 func (s *Snapshot) Shed() (n uint64) {
 	for c := range s.Requests {
 		n += s.Requests[c][ResultShed]
@@ -148,13 +148,13 @@ func (s *Snapshot) Shed() (n uint64) {
 	return n
 }
 
-// Waiting returns how many requests wait in the queue at the moment of a cumulative snapshot.
+// Waiting returns how many requests wait in the queue; s must be cumulative.
 func (s *Snapshot) Waiting() uint64 { return less(s.Arrived, s.Abandoned+s.Taken) }
 
-// Serving returns how many requests are in service at the moment of a cumulative snapshot.
+// Serving returns how many requests are in service; s must be cumulative.
 func (s *Snapshot) Serving() uint64 { return less(s.Taken, s.Answered) }
 
-// less returns a - b, and 0 where b, which was read a little earlier or later, is more.
+// less returns a - b, or 0 if b, which was read at a slightly different time, is larger.
 func less(a, b uint64) uint64 { return a - min(a, b) }
 
 // Total returns the number of answered requests.

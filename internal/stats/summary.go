@@ -2,8 +2,8 @@ package stats
 
 import "time"
 
-// Summary is what people look at of a window: rates per second and times in ns. With Count 0 there are no times, and
-// they are 0.
+// Summary is a window for display: rates per second and times in ns. With Count 0 there were no requests, and all times are
+// 0.
 type Summary struct {
 	Count    uint64  `json:"count"`   // answered requests
 	Rate     float64 `json:"rate"`    // answered requests
@@ -38,7 +38,7 @@ type Load struct {
 	Mean   float64 `json:"mean"`
 	P50    float64 `json:"p50"`
 	P99    float64 `json:"p99"`
-	Errors float64 `json:"errors"` // failures; of servers only
+	Errors float64 `json:"errors"` // failures; servers only
 }
 
 // ClassLoad is the load of one class of commands.
@@ -50,11 +50,11 @@ type ClassLoad struct {
 // ServerLoad is the load of one server.
 type ServerLoad struct {
 	Load
-	Waited float64 `json:"waited"` // workers that stood still for its replies, mean
+	Waited float64 `json:"waited"` // workers blocked waiting for its replies, mean
 }
 
 // HistBounds returns the bounds, ns, between which Summary.Hist counts: ten per decade, from 10 us to 10 s. Hist has one
-// element more, the first being what is below the first bound and the last what is beyond the last.
+// more element: the first counts times below the first bound, the last times beyond the last.
 func HistBounds() []int64 {
 	var bounds []int64
 	for decade := int64(10 * time.Microsecond); decade < int64(10*time.Second); decade *= 10 {
@@ -83,7 +83,8 @@ func (s *Snapshot) Summary() Summary {
 		Arrived:  rate(s.Arrived),
 		Received: rate(s.FromClients),
 		Sent:     rate(s.ToClients),
-		// By Little's law the time all requests spent waiting, divided by the time it was spent in, is how many waited.
+		// By Little's law the time that all requests spent waiting, divided by the length of the window, is the mean number
+		// of waiting requests.
 		Waiting: float64(s.Stages[StageQueue].Sum()) / float64(time.Second) / elapsed,
 		Batches: s.QueueLength,
 		Busy:    min(float64(s.BusyTime)/float64(time.Second)/elapsed, float64(s.Workers)),

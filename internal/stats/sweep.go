@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sweep counts what comparisons of the replicas have done. Any goroutine may use it.
+// Sweep counts the work of comparing replicas. Any goroutine may use it.
 type Sweep struct {
 	running             atomic.Bool
 	keys, disagreements atomic.Uint64
@@ -15,15 +15,15 @@ type Sweep struct {
 // SweepSnapshot is a Sweep at a moment.
 type SweepSnapshot struct {
 	Running       bool
-	Keys          uint64 // looked at; a key counts once for every server that holds it
+	Keys          uint64 // looked at; a key counts once for each server that holds it
 	Disagreements uint64 // keys of which a copy was deleted
-	Busy          int64  // ns of comparing, pauses left out
+	Busy          int64  // ns spent comparing, without pauses
 }
 
-// Runs says whether replicas are to be compared, or are being.
+// Runs says whether replicas are being compared, or will be.
 func (s *Sweep) Runs(running bool) { s.running.Store(running) }
 
-// Compared counts keys, which took as long as given.
+// Compared counts keys, and the time it took to compare them.
 func (s *Sweep) Compared(keys int, took time.Duration) {
 	s.keys.Add(uint64(keys))
 	s.busy.Add(int64(took))

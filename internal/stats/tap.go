@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// tapCapacity is how many requests may wait to be written to the request log: what a slow worker pool answers in the
-	// time a disk takes to write a block.
+	// tapCapacity is how many requests may wait to be written to the request log: about as many as a slow worker pool
+	// answers while a disk writes a block.
 	tapCapacity = 1024
 	// maxLoggedKey is how much of a key goes to the request log, bytes: memcached's longest by default.
 	maxLoggedKey = 250
 )
 
-// Tap leads requests from the workers to the request log: every N-th one of each worker, and those that took long. A
-// worker never waits for the log; what finds no room is counted as dropped.
+// Tap passes requests from the workers to the request log: every N-th one of each worker, and those that took long. A worker
+// never waits for the log; requests for which there is no room are counted as dropped.
 type Tap struct {
 	// Static after construction.
 	every int   // 0: none is sampled
@@ -35,11 +35,11 @@ type Event struct {
 	Result  Result
 	Class   Class
 	Worker  int
-	Keys    int // that were asked for, or written to
+	Keys    int // keys requested, or written
 	Hits    int
-	Bytes   int    // of the request
+	Bytes   int    // of the request and its data
 	Calls   int    // requests to servers it took
-	Server  string // of the first of them; "" none
+	Server  string // of the first of them; "" if none
 
 	key    [maxLoggedKey]byte
 	keyLen int // 0: not logged
@@ -54,13 +54,13 @@ func NewTap(every int, slow time.Duration, keys bool) *Tap {
 	return &Tap{every: every, slow: int64(slow), keys: keys, events: make(chan Event, tapCapacity)}
 }
 
-// Events returns what the workers log.
+// Events returns the channel of logged requests.
 func (t *Tap) Events() <-chan Event { return t.events }
 
-// Slow reports whether a request is in the log because it took long.
+// Slow reports whether a request is in the log because of its response time.
 func (t *Tap) Slow(e *Event) bool { return t.slow > 0 && e.Response() >= t.slow }
 
-// wants reports whether the log wants a request of w.
+// wants reports whether a request of w should be logged.
 func (t *Tap) wants(w *Worker, times *Times) bool {
 	if t.every > 0 {
 		w.unsampled++
@@ -72,7 +72,7 @@ func (t *Tap) wants(w *Worker, times *Times) bool {
 	return t.slow > 0 && times.Response() >= t.slow
 }
 
-// Log hands a request that Count wanted to the request log. key is its first key.
+// Log passes a request that Count wanted to the request log. key is its first key.
 func (w *Worker) Log(e Event, key []byte) {
 	e.Worker = w.number
 	e.Class = ClassOf(e.Command, e.Keys)

@@ -31,7 +31,7 @@ const (
 	ResultNotStored                 // NOT_STORED, EXISTS, NOT_FOUND: the command's condition did not hold
 	ResultClientError               // ERROR or CLIENT_ERROR
 	ResultServerError               // SERVER_ERROR
-	ResultShed                      // the queue had no room for it: answered with an error, without any effect
+	ResultShed                      // the queue was full: answered with an error, without any effect
 	NumResults
 )
 
@@ -40,7 +40,7 @@ var resultNames = [NumResults]string{"ok", "miss", "partial", "not_stored", "cli
 // String returns the result's metric label value.
 func (r Result) String() string { return resultNames[r] }
 
-// Times are the moments of one request, monotonic nanoseconds as Now returns them.
+// Times are the times at which one request passed the stages, monotonic nanoseconds as Now returns them.
 type Times struct {
 	Created  int64 // the read that completed the request returned
 	Enqueued int64 // put on the queue
@@ -74,5 +74,5 @@ var epoch = time.Now()
 // Now returns the monotonic clock in nanoseconds since the start of the process.
 func Now() int64 { return int64(time.Since(epoch)) }
 
-// Wall returns the time of day of a moment that Now returned.
+// Wall returns the time of day for a time that Now returned.
 func Wall(ns int64) time.Time { return epoch.Add(time.Duration(ns)) }

@@ -6,11 +6,11 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// cacheLine keeps what one worker writes off the cache lines of another; two lines, because processors fetch pairs.
+// cacheLine separates what different workers write; two cache lines, because processors fetch pairs.
 const cacheLine = 128
 
-// Worker records what one worker does. The worker is its only writer; none of its methods locks, and none allocates
-// except for the first time that falls into a part of a histogram that was not used before.
+// Worker records what one worker does. The worker is its only writer; none of its methods locks, and none allocates except
+// for the first time that falls into an unused page of a histogram.
 type Worker struct {
 	_ [cacheLine]byte
 
@@ -20,14 +20,14 @@ type Worker struct {
 	tap     *Tap // nil: there is no request log
 	servers []*serverRecorder
 
-	// Owned by the worker: what is to be written to the journal next, and the entries in use.
+	// Owned by the worker: what will be written to the journal next, and the number of its entries.
 	pending                 answered
 	pendingServer           serverEntry // 0: none
 	newRequests, newServers int
 	unflushed               uint64 // requests that Count has counted since the last Flush
-	unsampled               int    // requests since the last that the request log sampled
+	unsampled               int    // requests since the last one sampled for the request log
 
-	// Atomic: written by the worker alone, read by whoever takes a Snapshot.
+	// Atomic: written only by the worker, read by whoever takes a Snapshot.
 	clock         clock
 	taken         atomic.Uint64 // requests taken from the queue
 	answered      atomic.Uint64 // of them answered
@@ -37,7 +37,7 @@ type Worker struct {
 	roundSizes    [NumRoundSizes]atomic.Uint64 // rounds
 	journal       journal
 
-	// Atomic, too: what was counted from the journal.
+	// Atomic, too: counted from the journal.
 	requests  [protocol.NumCommands][NumResults]atomic.Uint64
 	response  [NumClasses]recorder
 	stages    [NumStages]recorder
@@ -56,16 +56,16 @@ type serverRecorder struct {
 	repairs atomic.Uint64
 }
 
-// Request records one answered request: how it ended, its response time, and its stages. For a retrieval, keys is how
-// many keys were asked for and hits how many of them were found; keys of a retrieval that ended with an error are no
+// Request records one answered request: how it ended, its response time, and its stages. For a retrieval, keys is the number
+// of keys requested and hits how many of them were found; keys of a retrieval that ended with an error do not count as
 // misses. Other commands' keys are not counted.
 func (w *Worker) Request(c protocol.Command, res Result, keys, hits int, t *Times) {
 	w.Count(c, res, keys, hits, t)
 	w.Flush()
 }
 
-// Count is Request for one of several requests that are answered together: what it records shows after Flush. It reports
-// whether the request log wants the request.
+// Count is Request for one of several requests that are answered together: it becomes visible with Flush. It reports whether
+// the request should be logged.
 func (w *Worker) Count(c protocol.Command, res Result, keys, hits int, t *Times) (wanted bool) {
 	if !recording {
 		return false
@@ -88,7 +88,7 @@ func (w *Worker) Count(c protocol.Command, res Result, keys, hits int, t *Times)
 	return w.tap != nil && w.tap.wants(w, t)
 }
 
-// Flush shows what Count, Server and Waited have recorded.
+// Flush makes visible what Count, Server and Waited have recorded.
 func (w *Worker) Flush() {
 	if !recording {
 		return
@@ -105,7 +105,7 @@ func (w *Worker) flushServers() {
 	w.journal.numServers.Store(uint32(w.newServers))
 }
 
-// writeRequests writes what is pending to the journal.
+// writeRequests writes the pending requests to the journal.
 func (w *Worker) writeRequests() {
 	switch a := &w.pending; {
 	case a.n == 0:
@@ -124,7 +124,7 @@ func (w *Worker) writeRequests() {
 	w.pending.n = 0
 }
 
-// writeServer writes what is pending to the journal.
+// writeServer writes the pending server times to the journal.
 func (w *Worker) writeServer() {
 	if w.pendingServer == 0 {
 		return
@@ -137,7 +137,7 @@ func (w *Worker) writeServer() {
 	w.pendingServer = 0
 }
 
-// settle counts what is in the journal, and empties it.
+// settle adds the journal's entries to the counters and empties it.
 func (w *Worker) settle() {
 	j := &w.journal
 	j.version.Add(1)
@@ -159,8 +159,8 @@ func (w *Worker) settle() {
 	j.version.Add(1)
 }
 
-// Server records one server's part of one request, ns: from the write to the server until its reply was read.
-// The server is its index in Options.Servers. It shows after Flush or Round.
+// Server records one server's part of one request, ns: from the write to the server until its reply was read. The server is
+// its index in Options.Servers. It becomes visible with Flush or Round.
 func (w *Worker) Server(server int, ns int64) {
 	if !recording {
 		return
@@ -174,7 +174,7 @@ func (w *Worker) Server(server int, ns int64) {
 	w.pendingServer = e
 }
 
-// Waited records that the worker stood still for ns because of a server's reply. It shows after Flush or Round.
+// Waited records that the worker was blocked for ns waiting for a server's reply. It becomes visible with Flush or Round.
 func (w *Worker) Waited(server int, ns int64) {
 	if !recording {
 		return
@@ -186,24 +186,24 @@ func (w *Worker) Waited(server int, ns int64) {
 // ServerError counts a failure of a server.
 func (w *Worker) ServerError(server int, reason Reason) { w.servers[server].errors[reason].Add(1) }
 
-// Repair counts a key that is deleted on a server because it did not have the state that a write was answered with.
+// Repair counts a key that is deleted on a server because its state differed from the answer to a write.
 func (w *Worker) Repair(server int) { w.servers[server].repairs.Add(1) }
 
-// Begin marks the worker as busy from now (Now): it has taken something from the queue.
+// Begin marks the worker as busy from now (Now): it has taken a batch from the queue.
 func (w *Worker) Begin(now int64) {
 	if recording {
 		w.clock.begin(now)
 	}
 }
 
-// Take counts requests that leave the queue: they are in service until Count counts them.
+// Take counts requests that leave the queue: they are in service until Count.
 func (w *Worker) Take(requests int) {
 	if recording {
 		w.taken.Add(uint64(requests))
 	}
 }
 
-// Round marks the worker as idle from now (Now) and records the round that ends: how many requests it served.
+// Round marks the worker as idle from now (Now) and records the round that ends, which served so many requests.
 func (w *Worker) Round(requests int, now int64) {
 	if !recording {
 		return
