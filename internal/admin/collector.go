@@ -32,22 +32,22 @@ func (k sink) gauge(v float64, labels ...string) {
 	k.out <- prometheus.MustNewConstMetric(k.desc, prometheus.GaugeValue, v, labels...)
 }
 
-// histogram takes times, as a classic and a native histogram.
+// histogram adds times, as a classic and a native histogram.
 func (k sink) histogram(h *stats.Histogram, label string) {
 	k.out <- bothHistograms(k.desc, h, k.created, label)
 }
 
-// counts are the values of a metric without labels that only grows.
+// counts returns the values of a counter without labels.
 func counts(of func(s *stats.Snapshot) uint64) func(*stats.Snapshot, sink) {
 	return func(s *stats.Snapshot, to sink) { to.counter(float64(of(s))) }
 }
 
-// holds are the values of a metric without labels that grows and falls.
+// holds returns the values of a gauge without labels.
 func holds[N int | int64 | uint64](of func(s *stats.Snapshot) N) func(*stats.Snapshot, sink) {
 	return func(s *stats.Snapshot, to sink) { to.gauge(float64(of(s))) }
 }
 
-// eachServer are the values of a metric of every server.
+// eachServer returns the values of a metric with one series per server.
 func eachServer(values func(server *stats.ServerSnapshot, to sink)) func(*stats.Snapshot, sink) {
 	return func(s *stats.Snapshot, to sink) {
 		for i := range s.Servers {
@@ -56,7 +56,7 @@ func eachServer(values func(server *stats.ServerSnapshot, to sink)) func(*stats.
 	}
 }
 
-// metrics are those of a Snapshot, but for the stats.Counters, which have names and meanings of their own.
+// metrics are those made from a Snapshot, without the stats.Counters, which have names and meanings of their own.
 var metrics = []metric{
 	{"requests_total", "Answered requests.", []string{"command", "result"}, func(s *stats.Snapshot, to sink) {
 		for i := range s.Requests {
@@ -170,8 +170,8 @@ var metrics = []metric{
 	{"sent_bytes_total", "Bytes of replies sent to clients.", nil, counts(func(s *stats.Snapshot) uint64 { return s.ToClients })},
 }
 
-// Collector exports a stats.Registry as Prometheus metrics, from one Snapshot per scrape. Times are histograms, classic and
-// native at once. docs/observability.md has the list.
+// Collector exports a stats.Registry as Prometheus metrics, from one Snapshot per scrape. Times are exported as classic and
+// native histograms at once. docs/observability.md lists the metrics.
 type Collector struct {
 	registry  *stats.Registry
 	created   time.Time
@@ -184,7 +184,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("mcmw_"+name, help, labels, nil)
 }
 
-// NewCollector returns a Collector of r. The counters of r must have been made.
+// NewCollector returns a Collector of r. The counters of r must exist already.
 func NewCollector(r *stats.Registry, version string) *Collector {
 	info := describe("build_info", "The program's version and that of Go; always 1.", "version", "goversion")
 	c := &Collector{

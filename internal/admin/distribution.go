@@ -12,12 +12,12 @@ import (
 	"mcmw/internal/stats"
 )
 
-// keptSnapshots is how many snapshots a later request may refer to: some clients, each with the one it got last.
+// keptSnapshots is how many snapshots a later request may refer to: enough for several clients, each with its latest one.
 const keptSnapshots = 16
 
-// snapshots keeps the newest snapshots that /debug/histogram has answered with.
+// snapshots keeps the newest snapshots that /debug/histogram has returned.
 type snapshots struct {
-	start string // tells the snapshots of this process from those of another
+	start string // distinguishes the snapshots of this process from another's
 
 	mu    sync.Mutex // guards the fields below; nothing is computed or written while it is held
 	taken int        // so far
@@ -40,7 +40,7 @@ func (k *snapshots) keep(s *stats.Snapshot, now time.Time) keptSnapshot {
 	return kept
 }
 
-// find returns the snapshot with that ID; false if it is not kept any more, or never was.
+// find returns the snapshot with that ID; false if it is not kept any more, or never existed.
 func (k *snapshots) find(id string) (keptSnapshot, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -54,7 +54,7 @@ func (k *snapshots) find(id string) (keptSnapshot, bool) {
 
 // distribution is the JSON answer of /debug/histogram.
 type distribution struct {
-	ID     string   `json:"id"`    // of the window's end; what since takes
+	ID     string   `json:"id"`    // of the window's end; to be passed as since
 	Since  string   `json:"since"` // of the window's beginning; "" the start
 	Of     string   `json:"of"`
 	Step   int64    `json:"step"`  // ns
@@ -66,7 +66,7 @@ type distribution struct {
 	Beyond uint64   `json:"beyond"` // times behind the last step, which ends at or before 200 ms
 }
 
-// snapshotHeader names the answer's snapshot, whatever its format.
+// snapshotHeader is the header with the answer's snapshot ID, whatever the format.
 const snapshotHeader = "Mcmw-Snapshot"
 
 // serveHistogram answers with exact counts, in linear steps, of the times of a window:
@@ -158,7 +158,7 @@ func histogramOf(s *stats.Snapshot, of string) *stats.Histogram {
 	return nil
 }
 
-// histogramFormats write an answer; an error means that the client has gone.
+// histogramFormats write an answer; an error means that the client is gone.
 var histogramFormats = map[string]func(w http.ResponseWriter, h *stats.Histogram, d *distribution){
 	"": writeJSON, "json": writeJSON, "csv": writeCSV, "hgrm": writeHGRM,
 }
@@ -182,7 +182,7 @@ func writeCSV(w http.ResponseWriter, _ *stats.Histogram, d *distribution) {
 	_, _ = io.WriteString(w, b.String())
 }
 
-// writeHGRM writes the percentiles that every recorded bucket reaches, in milliseconds, as HdrHistogram's tools read them.
+// writeHGRM writes a percentile for each non-empty bucket, in milliseconds, in the format of HdrHistogram's tools.
 func writeHGRM(w http.ResponseWriter, h *stats.Histogram, _ *distribution) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	ms := func(ns float64) float64 { return ns / float64(time.Millisecond) }

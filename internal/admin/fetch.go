@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// NoPoints, as what to fetch points after, asks for everything but points: none has such a number.
+// NoPoints, passed as after, asks for everything except points: no point has so high a number.
 const NoPoints int64 = 1e12
 
 // BaseURL returns the URL of an admin server given as one, or as "host:port".
@@ -26,7 +26,7 @@ func BaseURL(text string) (string, error) {
 	return strings.TrimSuffix(base, "/"), nil
 }
 
-// Fetch asks the admin server at address, as BaseURL takes it, for its report, with the points that followed point number
+// Fetch gets the report of the admin server at address, as BaseURL accepts it, with the points that follow point number
 // after.
 func Fetch(ctx context.Context, address string, after int64) (*Report, error) {
 	base, err := BaseURL(address)
@@ -40,7 +40,7 @@ func Fetch(ctx context.Context, address string, after int64) (*Report, error) {
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err // it repeats the address, as asked for
+			err = u.Err // the outer error repeats the address
 		}
 		return nil, fmt.Errorf("%s: %w", base, err)
 	}

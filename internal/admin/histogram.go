@@ -10,8 +10,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// metricBounds are the upper bounds of the exported classic histograms' buckets. All are boundaries of stats.Histogram, so that
-// the exported counts are exact.
+// metricBounds are the upper bounds of the buckets of the exported classic histograms. All are boundaries of
+// stats.Histogram, so the exported counts are exact.
 var metricBounds = []time.Duration{
 	10 * time.Microsecond, 50 * time.Microsecond,
 	100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
@@ -24,13 +24,13 @@ var metricBounds = []time.Duration{
 // A native histogram's bucket i holds the times t, in seconds, with base^(i-1) < t <= base^i, where base = 2^(2^-schema).
 // With schema 3 there are 8 buckets per doubling, each 9 % wide.
 //
-// The recorded buckets have other boundaries. Each is counted, whole and always, in the native bucket that holds its
-// middle, so that the counts stay whole and never fall, and so that a time is at most half a recorded bucket away from the
-// native bucket that counts it: 0.5 us below 100 us, 5 us below 10 ms, 50 us below 200 ms, and 3 % beyond. A quantile of
-// the native histogram is off by that and by the width of a native bucket at most.
+// The recorded buckets have other boundaries. Each is always counted, whole, in the native bucket that contains its middle,
+// so that the counts stay integers and never decrease, and so that a time is at most half a recorded bucket away from the
+// native bucket that counts it: 0.5 us below 100 us, 5 us below 10 ms, 50 us below 200 ms, and 3 % beyond. A quantile of the
+// native histogram is off by at most that plus the width of a native bucket.
 const (
 	nativeSchema = 3
-	// nativeZero is the upper bound of the zero bucket, seconds: that of the first recorded bucket, so that it is exact.
+	// nativeZero is the upper bound of the zero bucket, seconds: that of the first recorded bucket, so it is exact.
 	nativeZero = 1e-6
 )
 

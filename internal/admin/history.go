@@ -12,7 +12,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// modelLength is how many points the model looks back: 10 s.
+// modelLength is the number of points the model uses: 10 s.
 const modelLength = 10
 
 // historyLength is how many points are kept: two minutes.

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// ownHost passes to next the requests to an admin server on loopback under a name of this machine: localhost, a loopback
-// address, or the host in addr, the address as it was configured. Everything else is refused: a page from elsewhere whose name
-// was made to point to 127.0.0.1 (DNS rebinding) would otherwise read the statistics in the browser of whoever opens it. A
-// server on any other address answers to every name. Requests without a Host are of no browser.
+// ownHost passes requests on to next. If the admin server listens on loopback, only those under a name of this machine:
+// localhost, a loopback address, or the host in addr, the configured address. Others are refused: a page from elsewhere
+// whose name was made to resolve to 127.0.0.1 (DNS rebinding) could otherwise read the statistics with its visitor's
+// browser. A server on any other address accepts every name. Requests without a Host do not come from a browser.
 func ownHost(bound net.Addr, addr string, next http.Handler) http.Handler {
 	if a, ok := bound.(*net.TCPAddr); !ok || !a.IP.IsLoopback() {
 		return next

@@ -9,14 +9,14 @@ import (
 	"mcmw/internal/stats"
 )
 
-// typicalQuantile is what a call takes typically, for the model: see model.Server.TypicalTime.
+// typicalQuantile is the quantile of a server's call times that the model takes as typical: see model.Server.TypicalTime.
 const typicalQuantile = 0.25
 
-// fastestRank returns the rank of the time, among n, that counts as what a call takes without anything before it. The very
-// shortest of all say nothing: a worker that is interrupted between sending and looking at the clock sees a reply at once.
+// fastestRank returns the rank, among n times, of the one taken as a call's time without queueing. The very shortest are
+// useless: a worker that is interrupted between sending and looking at the clock sees a reply at once.
 func fastestRank(n uint64) uint64 { return max(3, n/1000) }
 
-// modelWindow returns what the model needs of the window w, which ends at the cumulative snapshot total.
+// modelWindow returns the model's input for the window w, which ends at the cumulative snapshot total.
 func modelWindow(w, total *stats.Snapshot) *model.Window {
 	all := w.All()
 	of := func(s stats.Stage) float64 { return seconds(w.Stages[s].Sum()) }
@@ -51,7 +51,7 @@ func modelWindow(w, total *stats.Snapshot) *model.Window {
 	return m
 }
 
-// modelCollector exports what the model says of the last 10 s:
+// modelCollector exports the model's results for the last 10 s:
 //
 //	mcmw_model_utilization_ratio{part,server}                  how much of a part is in use
 //	mcmw_model_part_capacity_requests_per_second{part,server}  at which rate it saturates; 0: not known

@@ -16,7 +16,7 @@ var (
 	//go:embed page.js
 	pageJS string
 
-	// page is the live page, whole: it loads nothing but /api/stats.
+	// page is the complete live page; it loads nothing but /api/stats.
 	page = []byte(strings.NewReplacer("/*STYLE*/", pageCSS, "/*SCRIPT*/", chartJS+pageJS).Replace(pageHTML))
 )
 
@@ -28,5 +28,5 @@ func servePage(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", pagePolicy)
 	w.Header().Set("Cache-Control", "no-cache")
-	_, _ = w.Write(page) // an error means that the browser has gone
+	_, _ = w.Write(page) // an error means that the browser is gone
 }

@@ -31,11 +31,11 @@ const (
 type Options struct {
 	// Addr is where to listen, "host:port" (port 0: any free one).
 	Addr string
-	// Listener is bound already, as Starting.Stop returns it; nil means that Listen binds Addr.
+	// Listener is already bound, as Starting.Stop returns it; nil means that Listen binds Addr.
 	Listener net.Listener
-	// Control is where the numbers about the configuration come from; nil leaves them out.
+	// Control counts configuration changes; nil leaves those metrics out.
 	Control *stats.Control
-	// Registry is where the numbers come from.
+	// Registry is the source of the statistics.
 	Registry *stats.Registry
 	// Ready reports whether clients are served; nil means always. It is called from any goroutine.
 	Ready func() bool
@@ -43,7 +43,7 @@ type Options struct {
 	Alive func() bool
 	// Version is the program's version.
 	Version string
-	// Log receives what an operator should know; nil discards it.
+	// Log receives messages for operators; nil discards them.
 	Log *slog.Logger
 }
 
@@ -89,8 +89,8 @@ func (s *Server) Listen() error {
 // Addr returns the address that Listen has bound.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Serve answers requests until ctx is done, and then returns nil. Listen must have succeeded. Both goroutines it starts,
-// the one that serves and the one that adds a point to the history every second, have ended when it returns.
+// Serve answers requests until ctx is done, and then returns nil. Listen must have succeeded. When it returns, both
+// goroutines it started have ended: the one that serves, and the one that adds a point to the history every second.
 func (s *Server) Serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler:        s.handler(),

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Starting answers on the admin address while there is no middleware yet that a Server could show: /livez is 200, and
-// everything else is 503 with the reason.
+// Starting answers on the admin address while there is no middleware yet for a Server: /livez is 200, and everything else is
+// 503 with the reason.
 type Starting struct {
 	listener *net.TCPListener
 	server   *http.Server
@@ -38,7 +38,7 @@ func Start(addr, reason string, log *slog.Logger) (*Starting, error) {
 	}
 	go func() {
 		defer close(s.ended)
-		_ = s.server.Serve(staysOpen{s.listener}) // it ends by Stop
+		_ = s.server.Serve(staysOpen{s.listener}) // returns because of Stop
 	}()
 	return s, nil
 }
@@ -46,7 +46,7 @@ func Start(addr, reason string, log *slog.Logger) (*Starting, error) {
 // Addr returns the address that is bound.
 func (s *Starting) Addr() net.Addr { return s.listener.Addr() }
 
-// Stop ends the answering and returns the listener, still bound, for Options.Listener: clients that connect now wait.
+// Stop stops answering and returns the listener, still bound, for Options.Listener: clients that connect now wait.
 func (s *Starting) Stop() (net.Listener, error) {
 	grace, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package budget bounds what many goroutines hold of something together.
+// Package budget bounds the total amount of something that many goroutines hold.
 package budget
 
 import (
@@ -14,7 +14,7 @@ type Budget struct {
 	// mu guards the fields below; nothing is waited for while it is held.
 	mu      sync.Mutex
 	used    int64
-	growing list.List // of *waiter, those who hold a part already: served before
+	growing list.List // of *waiter that hold a part already; served first
 	waiting list.List // the others; in each list first come, first served
 }
 
@@ -33,17 +33,17 @@ func (b *Budget) Used() int64 {
 	return b.used
 }
 
-// Wanted reports whether somebody waits for what others have.
+// Wanted reports whether somebody is waiting.
 func (b *Budget) Wanted() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.growing.Len()+b.waiting.Len() > 0
 }
 
-// fits reports whether n can be taken. What is larger than the whole budget can when nothing else is taken.
+// fits reports whether n can be taken. An n larger than the whole budget fits when nothing is taken.
 func (b *Budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.limit }
 
-// TryTake takes n if that much is left and nobody waits for it.
+// TryTake takes n if that much is left and nobody is waiting.
 func (b *Budget) TryTake(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,28 +54,28 @@ func (b *Budget) TryTake(n int64) bool {
 	return true
 }
 
-// Force takes n, whether or not there is as much.
+// Force takes n, even if that exceeds the budget.
 func (b *Budget) Force(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.used += n
 }
 
-// Overdrawn reports whether more is taken than there is.
+// Overdrawn reports whether more is taken than the budget allows.
 func (b *Budget) Overdrawn() bool { return b.Used() > b.limit }
 
-// Take takes n, and waits for it until patience is over or stop is closed. It reports whether it took it.
+// Take takes n, waiting until patience is over or stop is closed. It reports whether it took it.
 func (b *Budget) Take(n int64, patience time.Duration, stop <-chan struct{}) bool {
 	return b.TryTake(n) || b.await(&b.waiting, n, patience, stop)
 }
 
-// Grow is Take for somebody who gives back a smaller part when they have n, and not before. If all of the budget is with such,
-// one at a time gets more than there is: otherwise they would wait for each other for ever.
+// Grow is Take for a caller that holds a smaller part, and gives it back only once it has n. If such callers hold the whole
+// budget, one at a time may exceed it: otherwise they would deadlock.
 func (b *Budget) Grow(n int64, patience time.Duration, stop <-chan struct{}) bool {
 	return b.TryTake(n) || b.await(&b.growing, n, patience, stop)
 }
 
-// await waits in list, one of b's, until n is taken.
+// await waits in list, one of b's, until n has been taken.
 func (b *Budget) await(list *list.List, n int64, patience time.Duration, stop <-chan struct{}) bool {
 	w := &waiter{n: n, granted: make(chan struct{})}
 	b.mu.Lock()
@@ -110,7 +110,7 @@ func (b *Budget) Give(n int64) {
 	b.grant()
 }
 
-// grant lets those who wait have what is left, in their order; mu is held.
+// grant gives what is left to those who wait, in their order; mu is held.
 func (b *Budget) grant() {
 	for e := b.growing.Front(); e != nil; e = b.growing.Front() {
 		if b.used > b.limit {
@@ -126,7 +126,7 @@ func (b *Budget) grant() {
 	}
 }
 
-// let gives e of list what it waits for; mu is held.
+// let grants e of list its amount; mu is held.
 func (b *Budget) let(list *list.List, e *list.Element) {
 	w := list.Remove(e).(*waiter)
 	b.used += w.n

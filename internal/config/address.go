@@ -11,14 +11,13 @@ import (
 
 const unixPrefix = "unix:"
 
-// noTLSPrefix excepts an address to listen on from TLS. It is memcached's.
+// noTLSPrefix exempts an address to listen on from TLS. It is memcached's.
 const noTLSPrefix = "notls:"
 
 // maxUnixPath is the longest path of a unix socket, bytes: Linux's sun_path holds 108 with the closing zero.
 const maxUnixPath = 107
 
-// parseUnix checks an address that starts with "unix:". Its path has none of the characters that part the text forms of
-// lists and servers.
+// parseUnix checks an address that starts with "unix:". Its path must not contain the separators of lists and servers.
 func parseUnix(text string) error {
 	switch path := strings.TrimPrefix(text, unixPrefix); {
 	case path == "":
@@ -68,7 +67,7 @@ func splitAddress(text string) (host, port string, err error) {
 	return host, port, checkHost(host)
 }
 
-// checkHost refuses what is neither a host name nor an IPv4 address. The empty host is the caller's to judge.
+// checkHost refuses what is neither a host name nor an IPv4 address. An empty host is up to the caller.
 func checkHost(host string) error {
 	for _, r := range host {
 		switch {
@@ -80,7 +79,7 @@ func checkHost(host string) error {
 	return nil
 }
 
-// parsePort returns the port that text names, at least least.
+// parsePort returns the port number in text, which must be at least least.
 func parsePort(text string, least int) (int, error) {
 	port, err := strconv.Atoi(text)
 	if err != nil || port < least || port > 65535 {
@@ -111,7 +110,7 @@ func parseListen(text string) error {
 	return err
 }
 
-// completeListen returns the address with the port that holds where none is written. The text has passed parseListen.
+// completeListen returns the address, with the default port if it has none. The text has passed parseListen.
 func completeListen(text string, defaultPort int) string {
 	if address, ok := strings.CutPrefix(text, noTLSPrefix); ok {
 		return noTLSPrefix + completeListen(address, defaultPort)

@@ -9,7 +9,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// checks are the rules across options. Each runs when none of its options was refused by itself.
+// checks are the rules that involve several options. Each runs only when none of its options was refused by itself.
 var checks = []struct {
 	options []string
 	check   func(c *Config) Problems
@@ -25,7 +25,7 @@ var checks = []struct {
 	{[]string{"max-key", "max-line", "max-multiget-line"}, (*Config).checkLimits},
 }
 
-// check returns the problems of the options taken together that can be found before names are looked up.
+// check returns the problems of combinations of options that can be found before names are looked up.
 func (c *Config) check() Problems {
 	c.Servers, c.complete = nil, true
 	for _, s := range c.Specs {
@@ -44,7 +44,7 @@ func (c *Config) check() Problems {
 	return problems
 }
 
-// CheckServers returns the problems of the options with the servers found. The error is Problems.
+// CheckServers returns the problems of the options with the servers that were found. The error is Problems.
 func (c *Config) CheckServers(servers []route.Server) error {
 	d := *c
 	d.Servers, d.complete = servers, true
@@ -57,7 +57,7 @@ func (c *Config) CheckServers(servers []route.Server) error {
 	return problems.asError()
 }
 
-// takesFreePort says whether addr lets the system choose the port: such addresses never collide.
+// takesFreePort reports whether the system chooses the port of addr: such addresses never collide.
 func takesFreePort(addr string) bool {
 	return !strings.HasPrefix(addr, unixPrefix) && strings.HasSuffix(addr, ":0")
 }
@@ -89,7 +89,7 @@ func (c *Config) checkServers() Problems {
 			problems = append(problems, c.problem(optionServers, "%q is given twice", s.Lookup.String()+s.Server.Addr))
 		}
 	}
-	first := make(map[string]string) // the name of the server that has an address
+	first := make(map[string]string) // address -> the name of its server
 	for _, s := range c.Servers {
 		if name, ok := first[s.Addr]; ok {
 			problems = append(problems, c.problem(optionServers, "%q and %q both have the address %s; accepted: every address once",
@@ -120,7 +120,7 @@ func (c *Config) checkReplicas() Problems {
 	return nil
 }
 
-// checkAck refuses a majority of one replica: it promises what it can't keep.
+// checkAck refuses a quorum of one replica, which would be no quorum.
 func (c *Config) checkAck() Problems {
 	n := len(c.Servers)
 	if c.Placement.Replicas > 0 {
@@ -132,7 +132,8 @@ func (c *Config) checkAck() Problems {
 	return nil
 }
 
-// checkPlacement asks the router itself about what only it knows: names that hash alike, weights on a ring without.
+// checkPlacement asks the router for problems that only it can find: names that hash alike, weights on a ring without
+// weights.
 func (c *Config) checkPlacement() Problems {
 	if c.Placement.Ring == route.RingRendezvous && c.Placement.Hash != route.HashDefault {
 		return Problems{c.problem("hash", "%q is for a ring of points, and ring is %q; accepted: default, or a ring of %s",

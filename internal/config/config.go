@@ -13,10 +13,10 @@ import (
 type Config struct {
 	File string // the YAML file read, "" none
 
-	// Options are what the middleware is made from, with three differences that Middleware removes: Listen is as written,
-	// Servers are those that needn't be looked up, and of StallAfter 0 means never.
+	// Options are those of the middleware, with three differences that the method Middleware removes: Listen is as written,
+	// Servers are those that need no lookup, and StallAfter 0 means never.
 	middleware.Options
-	// Lookups has the servers as written, and how those with names are found.
+	// Lookups has the servers as written, and the settings for looking them up.
 	discover.Lookups
 
 	ListenPort      int // of the addresses in Listen that have none
@@ -36,14 +36,14 @@ type Config struct {
 
 	WatchInterval time.Duration // 0: never
 
-	// Warnings are what looks like a mistake but may be meant, one line each.
+	// Warnings are possible mistakes that may be intended, one line each.
 	Warnings []string
 
 	complete bool // all servers are in Servers: none has to be looked up
 
-	origins map[string]Origin // by option name; an option that is not in it has its default
-	unread  bool              // nothing in the file could be read: what it would have given is not missing
-	refused map[string]bool   // options of which a source gave a value that was refused
+	origins map[string]Origin // by option name; an option without an entry has its default
+	unread  bool              // the file could not be read at all: options that it may have set are not reported as missing
+	refused map[string]bool   // options for which a source gave an invalid value
 }
 
 // Origin says where the value of the option called name came from.
@@ -58,8 +58,8 @@ func (c *Config) ListenAddrs() []string {
 	return addrs
 }
 
-// Middleware returns what the middleware is made from, but for the version and the log, which are the command's, and for the
-// servers that have to be looked up.
+// Middleware returns the options of the middleware, without the version and the log, which are the command's, and without
+// the servers that have to be looked up.
 func (c *Config) Middleware() middleware.Options {
 	o := c.Options
 	o.Listen = c.ListenAddrs()

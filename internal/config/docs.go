@@ -103,7 +103,7 @@ func Documentation() string {
 	return b.String()
 }
 
-// cell escapes text for a cell of a Markdown table.
+// cell escapes text for a Markdown table cell.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`, "[", `\[`, "]", `\]`).Replace(text)
 }

@@ -9,8 +9,8 @@ import (
 
 const envPrefix = "MCMW_"
 
-// envSettings returns what the environment (entries as os.Environ returns them) says, in the table's order. A variable
-// that is empty counts as not set: that is how a compose file passes one on that is not set.
+// envSettings returns the settings in the environment (entries as os.Environ returns them), in the table's order. An empty
+// variable counts as unset: a compose file passes on an unset variable that way.
 func envSettings(environ []string) []setting {
 	values := make(map[string]string)
 	for _, entry := range environ {
@@ -29,8 +29,8 @@ func envSettings(environ []string) []setting {
 	return settings
 }
 
-// envWarnings names the variables that are no options but look like slips of one. Other MCMW_ variables may well be
-// somebody else's: Kubernetes gives every container such as MCMW_SERVICE_HOST for a service called mcmw.
+// envWarnings reports variables that are not options but look like typos of one. Other MCMW_ variables may be somebody
+// else's: Kubernetes sets variables such as MCMW_SERVICE_HOST in every container if there is a service called mcmw.
 func envWarnings(environ []string) []string {
 	var names, warnings []string
 	for i := range Options {

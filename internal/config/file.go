@@ -13,7 +13,7 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// readFile returns what the YAML file at path says, in the file's order. origin is where the path came from.
+// readFile returns the settings in the YAML file at path, in the file's order. origin is where the path came from.
 func readFile(path string, origin Origin) ([]setting, Problems) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -22,7 +22,7 @@ func readFile(path string, origin Origin) ([]setting, Problems) {
 	return fileSettings(path, content)
 }
 
-// fileSettings returns what content, the YAML text of the file called name, says.
+// fileSettings returns the settings in content, the YAML text of the file called name.
 func fileSettings(name string, content []byte) ([]setting, Problems) {
 	at := func(n *yaml.Node) Origin { return Origin{sourceFile, name + ":" + strconv.Itoa(n.Line)} }
 
@@ -40,7 +40,7 @@ func fileSettings(name string, content []byte) ([]setting, Problems) {
 
 	var settings []setting
 	var problems Problems
-	lines := make(map[string]int) // the line on which a key stands
+	lines := make(map[string]int) // key -> line
 	for i := 0; i < len(root.Content); i += 2 {
 		key, value := root.Content[i], userinput.Resolve(root.Content[i+1])
 		origin := at(key)
@@ -64,7 +64,7 @@ func fileSettings(name string, content []byte) ([]setting, Problems) {
 	return settings, problems
 }
 
-// fromNode returns the values that stand at n.
+// fromNode returns the values at n.
 func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, error) {
 	_, isServers := o.kind.(servers)
 	switch {

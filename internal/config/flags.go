@@ -10,13 +10,13 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// Flags is what the command line said, unchecked: Load checks it together with the other sources.
+// Flags holds the command line's settings, unchecked: Load checks them together with the other sources.
 type Flags struct {
 	values    []*flagValue
 	arguments []string
 }
 
-// flagValue collects the texts that one flag was given, in order.
+// flagValue collects the values given for one flag, in order.
 type flagValue struct {
 	option *Option
 	texts  []string
@@ -36,7 +36,7 @@ func (v *flagValue) String() string {
 	return strings.Join(v.texts, ",")
 }
 
-// Type implements pflag.Value: it is what stands for the value in the help. pflag knows "bool" as a flag without value.
+// Type implements pflag.Value: the placeholder of the value in the help. pflag takes "bool" for a flag without a value.
 func (v *flagValue) Type() string {
 	if _, ok := v.option.kind.(toggle); ok {
 		return "bool"
@@ -44,7 +44,7 @@ func (v *flagValue) Type() string {
 	return v.option.kind.placeholder()
 }
 
-// AddFlags defines every option's flag on fs and returns what will hold their values once fs has parsed.
+// AddFlags defines a flag on fs for every option and returns what will hold their values once fs has parsed.
 func AddFlags(fs *pflag.FlagSet) *Flags {
 	f := &Flags{}
 	for i := range Options {
@@ -59,7 +59,7 @@ func AddFlags(fs *pflag.FlagSet) *Flags {
 	return f
 }
 
-// SetArguments takes the arguments that are no flags: in the form `-m first second third`, servers after the first.
+// SetArguments sets the arguments that are not flags: in the form `-m first second third`, the servers after the first.
 func (f *Flags) SetArguments(args []string) { f.arguments = args }
 
 // settings returns the values given, in the table's order.
@@ -98,8 +98,8 @@ func unexpected(args []string) Problems {
 	return problems
 }
 
-// JoinToggles rewrites "-s true" into "-s=true", for every flag that means true when it stands alone: the flag parser
-// would take the word after it for an argument. Everything else, and what follows "--", stays as it is.
+// JoinToggles rewrites "-s true" into "-s=true" for every flag that needs no value: the flag parser would take the word
+// after it for an argument. Everything else, and what follows "--", is unchanged.
 func JoinToggles(args []string) []string {
 	var names []string
 	for i := range Options {
@@ -125,7 +125,7 @@ func JoinToggles(args []string) []string {
 	return joined
 }
 
-// ExplainFlagError adds to the flag parser's error the flag that was probably meant.
+// ExplainFlagError adds to the flag parser's error a suggestion of the flag that was probably meant.
 func ExplainFlagError(err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// fraction is one of every N, written 1/N; 0 is none.
+// fraction is one in every N, written 1/N; 0 means none.
 type fraction struct {
 	field func(*Config) *int
 	max   int

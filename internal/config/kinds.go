@@ -14,16 +14,16 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// given is one value as a source wrote it: a text, or, for a server in the YAML file, a mapping.
+// given is one value as a source gave it: a text, or, for a server in the YAML file, a mapping.
 type given struct {
 	text    string
 	mapping *yaml.Node // nil for a text
 	origin  Origin
 }
 
-// kind is the type of an option: how its value is read, checked and written.
+// kind is the type of an option: how its value is parsed, checked and formatted.
 type kind interface {
-	// placeholder stands for the value in a flag's help.
+	// placeholder is the placeholder of the value in a flag's help.
 	placeholder() string
 	// accepts says which values are accepted; it ends the sentence "...; accepted:".
 	accepts() string
@@ -31,7 +31,7 @@ type kind interface {
 	set(c *Config, v given) error
 	// get returns the value as it stands in the YAML file: an int, bool, string or []string.
 	get(c *Config) any
-	// schema returns a JSON schema of the values that set takes, as far as one can say it.
+	// schema returns a JSON schema of the values that set accepts, as far as a schema can express it.
 	schema() map[string]any
 }
 
@@ -41,7 +41,7 @@ type list interface {
 	reset(c *Config)
 }
 
-// count is a whole number. Where word is set, it stands for 0.
+// count is a whole number. If word is set, it is accepted for 0.
 type count struct {
 	field    func(*Config) *int
 	min, max int
@@ -141,7 +141,7 @@ func (k size) get(c *Config) any {
 	return text
 }
 
-// formatSize writes n with the largest suffix that is exact.
+// formatSize formats n with the largest suffix that is exact.
 func formatSize(n int) string {
 	for power := len(sizeSuffixes); power > 0; power-- {
 		if unit := 1 << (10 * power); n != 0 && n%unit == 0 {
@@ -183,7 +183,7 @@ func (k duration) set(c *Config, v given) error {
 
 func (k duration) get(c *Config) any { return formatDuration(*k.field(c)) }
 
-// formatDuration writes d without the zero units that Duration.String ends in: 1h, not 1h0m0s.
+// formatDuration formats d without the zero units at the end of Duration.String: 1h, not 1h0m0s.
 func formatDuration(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
@@ -194,12 +194,12 @@ func formatDuration(d time.Duration) string {
 	return text
 }
 
-// toggle is true or false. As a flag alone it means true.
+// toggle is true or false. A flag without a value means true.
 type toggle struct {
 	field func(*Config) *bool
 }
 
-// toggleWords are the accepted texts, in pairs: one that means true, one that means false.
+// toggleWords are the accepted texts, in pairs: true, false.
 var toggleWords = []string{"true", "false", "yes", "no", "on", "off", "1", "0"}
 
 func (k toggle) placeholder() string { return "true|false" }
@@ -216,7 +216,7 @@ func (k toggle) set(c *Config, v given) error {
 
 func (k toggle) get(c *Config) any { return *k.field(c) }
 
-// widestPlaceholder keeps the column of the flags narrow, bytes.
+// widestPlaceholder limits the width of the column of flags, bytes.
 const widestPlaceholder = 24
 
 // choice is one of a closed list of words.
@@ -245,7 +245,7 @@ func (k choice) set(c *Config, v given) error {
 
 func (k choice) get(c *Config) any { return k.chosen(c) }
 
-// text is any string that check lets pass. Where off is set, that word and the empty text turn the option off: "".
+// text is any string that check accepts. If off is set, that word and the empty text turn the option off: "".
 type text struct {
 	field func(*Config) *string
 	name  string

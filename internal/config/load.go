@@ -12,7 +12,7 @@ type Sources struct {
 	Env []string
 }
 
-// setting is what one source says about one option.
+// setting is one option's value in one source.
 type setting struct {
 	option *Option
 	values []given
@@ -31,7 +31,7 @@ func Load(s Sources) (*Config, error) {
 	return c, nil
 }
 
-// Read is Load without the checks that need several options: it accepts a configuration that is not complete yet.
+// Read is Load without the checks that involve several options: it accepts an incomplete configuration.
 func Read(s Sources) (*Config, error) {
 	c, problems := read(s)
 	if err := problems.asError(); err != nil {
@@ -40,7 +40,7 @@ func Read(s Sources) (*Config, error) {
 	return c, nil
 }
 
-// read returns the configuration that the sources give, and its problems. A refused value leaves the option as it was.
+// read returns the configuration from the sources, and its problems. A refused value leaves the option unchanged.
 func read(s Sources) (*Config, Problems) {
 	c := newDefault()
 	c.Warnings = envWarnings(s.Env)
@@ -68,7 +68,7 @@ func read(s Sources) (*Config, Problems) {
 	return c, append(problems, flagProblems...)
 }
 
-// newDefault returns the Config that no source said anything about.
+// newDefault returns a Config with every option's default.
 func newDefault() *Config {
 	c := &Config{origins: make(map[string]Origin), refused: make(map[string]bool)}
 	for i := range Options {
@@ -83,7 +83,7 @@ func newDefault() *Config {
 	return c
 }
 
-// quote returns s in quotes, as messages show the values given.
+// quote returns s in quotes, as messages show given values.
 func quote(s string) string { return strconv.Quote(s) }
 
 // problem returns a Problem with the value of the option called name.

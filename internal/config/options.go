@@ -21,7 +21,7 @@ type Option struct {
 	Name string
 	// Short is the one-letter flag, "" none.
 	Short string
-	// Default is the value no source gave, in the form the operator would write it.
+	// Default is the value if no source gives one, in the form in which the operator would write it.
 	Default string
 	// Help says in one sentence what the option is for.
 	Help string
@@ -46,26 +46,26 @@ const (
 const (
 	// maxWorkers times maxServers of package route is far beyond the files a process may open.
 	maxWorkers = 1024
-	// maxDepth is where a pipeline of small requests fills a socket buffer.
+	// maxDepth is the depth at which a pipeline of small requests fills a socket buffer.
 	maxDepth = 4096
-	// maxQueue is a queue nobody would wait through: some seconds of work at a million requests per second.
+	// maxQueue is longer than any useful queue: some seconds of work at a million requests per second.
 	maxQueue = 1 << 20
-	// maxReplicas is the most servers package route takes.
+	// maxReplicas is the largest number of servers that package route supports.
 	maxReplicas = 500
-	// maxSample leaves some requests a day of a million per second.
+	// maxSample still logs some requests a day at a million per second.
 	maxSample = 1_000_000_000
-	// maxTime is beyond any wait that still makes sense.
+	// maxTime is longer than any useful timeout.
 	maxTime = time.Hour
 )
 
 const (
 	logAuto = "auto"
-	// LogText and LogJSON are the formats of LogFormat but for "auto", which chooses between them.
+	// LogText and LogJSON are the formats of LogFormat besides "auto", which chooses between them.
 	LogText = "text"
 	LogJSON = "json"
 )
 
-// wordSystem stands for the system's name servers.
+// wordSystem means the system's name servers.
 const wordSystem = "system"
 
 const (
@@ -435,7 +435,7 @@ var Options = []Option{
 
 const optionServers = "servers"
 
-// optionConfig is the one option that cannot stand in the file.
+// optionConfig is the only option that cannot be in the file.
 const optionConfig = "config"
 
 // Env returns the name of the option's environment variable.
@@ -446,8 +446,7 @@ func (o *Option) Env() string {
 // Accepts says which values are accepted.
 func (o *Option) Accepts() string { return o.kind.accepts() }
 
-// usage returns the help of the option's flag: what it is for and, where the placeholder does not show it, what is
-// accepted.
+// usage returns the help of the option's flag: what it is for and, unless the placeholder shows it, what is accepted.
 func (o *Option) usage() string {
 	placeholder := o.kind.placeholder()
 	if words := o.Words(); words != nil && placeholder == strings.Join(words, "|") {
@@ -490,7 +489,7 @@ func (o *Option) isList() bool {
 	return ok
 }
 
-// split returns the values that text holds: a list has them between commas.
+// split returns the values in text: a list separates them by commas.
 func (o *Option) split(s string, origin Origin) []given {
 	if !o.isList() {
 		return []given{{text: s, origin: origin}}
@@ -502,8 +501,8 @@ func (o *Option) split(s string, origin Origin) []given {
 	return values
 }
 
-// set reads the values that one source gave into c, in place of those of the sources before, and returns what was
-// wrong with them. The option keeps its old value then.
+// set parses one source's values into c, replacing those of earlier sources, and returns what is wrong with them. In that
+// case the option keeps its old value.
 func (o *Option) set(c *Config, values []given, origin Origin) Problems {
 	var problems Problems
 	next := *c
@@ -524,7 +523,7 @@ func (o *Option) set(c *Config, values []given, origin Origin) Problems {
 	return nil
 }
 
-// setOne reads one value into c. The error quotes the value and ends with what is accepted.
+// setOne parses one value into c. The error quotes the value and ends with what is accepted.
 func (o *Option) setOne(c *Config, v given) error {
 	err := o.kind.set(c, v)
 	switch {

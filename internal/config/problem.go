@@ -8,7 +8,7 @@ type Origin struct {
 	where  string // a flag, an environment variable, or file:line
 }
 
-// source is a place that values come from, in the order in which a later one overrides an earlier one.
+// source is a kind of source, in ascending order of precedence.
 type source uint8
 
 const (
@@ -32,11 +32,11 @@ func (o Origin) String() string {
 	return o.where
 }
 
-// Problem is one thing that is wrong with the configuration.
+// Problem is one mistake in the configuration.
 type Problem struct {
-	// Origin is where the value stands. A default cannot be wrong by itself: it means that a value is missing.
+	// Origin is where the value is. A default is never wrong by itself: here it means that a value is missing.
 	Origin Origin
-	// Option is the name of the option, "" if the problem is not one of an option.
+	// Option is the name of the option, "" if the problem does not belong to one.
 	Option string
 	// Text says what was given and what is accepted.
 	Text string
@@ -54,7 +54,7 @@ func (p Problem) String() string {
 	return strings.Join(append(parts, p.Text), ": ")
 }
 
-// Problems is everything that is wrong with the configuration, as one error. It is never empty when returned as an error.
+// Problems are all mistakes in a configuration, as one error. It is never empty when returned as an error.
 type Problems []Problem
 
 // Error returns one line per problem.

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// live are the options whose values may change while mcmw runs. The others hold until it ends; so does a new one until it is
-// known to be put in force.
+// live are the options whose values may change while mcmw runs. All others keep their values until it ends: a reload that
+// changes one of those is refused.
 var live = []string{
 	optionServers, "replicas", "read", "ack", "get-error", "failure-limit", "rejoin", "missed-memory", "sharded", "ring", "hash", "hash-tag",
 	"resolve-interval", "remove-after", "resolver",
@@ -19,7 +19,7 @@ var live = []string{
 	"log-level", "watch-interval",
 }
 
-// local are the options in which middlewares in front of the same servers may well differ.
+// local are the options that may differ between middlewares in front of the same servers.
 var local = []string{
 	"listen", "listen-port", "admin", "log-level", "log-format", "procs", "watch-interval",
 	"stats-file", "stats-window", "sample", "slow", "request-log", "log-keys",
@@ -28,10 +28,10 @@ var local = []string{
 // Live says whether the value may change while mcmw runs.
 func (o *Option) Live() bool { return slices.Contains(live, o.Name) }
 
-// Change is an option whose value is not what it was.
+// Change is an option whose value has changed.
 type Change struct {
 	Option   string
-	From, To string // as the file would have them, lists between commas
+	From, To string // as in the file, lists separated by commas
 }
 
 // String returns the change in one line.
@@ -49,7 +49,7 @@ func (c *Config) Changes(old *Config) []Change {
 	return changes
 }
 
-// valueText returns a value of kind.get as one text.
+// valueText formats a value returned by kind.get.
 func valueText(v any) string {
 	if list, ok := v.([]string); ok {
 		return strings.Join(list, ",")
@@ -57,7 +57,7 @@ func valueText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// CheckReload returns what keeps c from taking the place of old while mcmw runs. The error is Problems.
+// CheckReload returns what prevents c from replacing old while mcmw runs. The error is Problems.
 func (c *Config) CheckReload(old *Config) error {
 	var problems Problems
 	for _, change := range c.Changes(old) {
@@ -69,11 +69,11 @@ func (c *Config) CheckReload(old *Config) error {
 	return problems.asError()
 }
 
-// fingerprintLength is how many hexadecimal digits tell configurations apart.
+// fingerprintLength is the number of hexadecimal digits of a fingerprint.
 const fingerprintLength = 12
 
-// Fingerprint returns a short text that is the same for equal configurations, wherever their values come from. Local options
-// don't count.
+// Fingerprint returns a short text that is equal for equal configurations, whatever their sources. Local options don't
+// count.
 func (c *Config) Fingerprint() string {
 	var values []any
 	for i := range Options {
@@ -84,7 +84,7 @@ func (c *Config) Fingerprint() string {
 	return Fingerprint(values...)
 }
 
-// Fingerprint returns a short text that is the same for equal values.
+// Fingerprint returns a short text that is equal for equal values.
 func Fingerprint(values ...any) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", values))
 	return hex.EncodeToString(sum[:])[:fingerprintLength]

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Schema returns a JSON schema of the option's values as they stand in a YAML file, for files that hold them, such as a chart's values. What
-// it lets pass may still be refused: a schema does not compare values of one unit with those of another.
+// Schema returns a JSON schema of the option's values in a YAML file, for files that contain them, such as a chart's values.
+// A value that it accepts may still be refused: a schema does not compare values with units.
 func (o *Option) Schema() map[string]any { return o.kind.schema() }
 
-// pattern matches a text that is one of alternatives, each a regular expression.
+// pattern is a regular expression that matches any of alternatives, which are regular expressions.
 func pattern(alternatives ...string) string { return "^(" + strings.Join(alternatives, "|") + ")$" }
 
 func (k count) schema() map[string]any {

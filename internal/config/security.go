@@ -12,7 +12,7 @@ import (
 
 const optionServerTLS = "server-tls"
 
-// securityOptions are those that checkSecurity looks at.
+// securityOptions are the options that checkSecurity checks.
 var securityOptions = []string{
 	"listen", "tls-cert", "tls-key", "tls-client-ca", "auth-file", optionServerTLS, "server-tls-ca", "server-tls-cert", "server-tls-key",
 	"server-tls-name", "server-auth-file",
@@ -27,7 +27,7 @@ func (c *Config) listenPlaces() []string {
 	return places
 }
 
-// checkSecurity refuses options that miss another, and files that cannot be used.
+// checkSecurity refuses options that require another one which is missing, and files that cannot be used.
 func (c *Config) checkSecurity() Problems {
 	s := &c.Security
 	var problems Problems
@@ -91,7 +91,7 @@ func (c *Config) checkSecurity() Problems {
 	return Problems{{Text: err.Error()}}
 }
 
-// checkServerTLSName accepts what may stand in a certificate.
+// checkServerTLSName accepts names that a certificate can have.
 func checkServerTLSName(name string) error {
 	if _, err := netip.ParseAddr(name); err == nil {
 		return nil

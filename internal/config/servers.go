@@ -16,16 +16,16 @@ import (
 const DefaultServerPort = 11211
 
 const (
-	// maxWeight bounds a server's weight; it leaves room for weights that are megabytes of memory.
+	// maxWeight bounds a server's weight; it is large enough for weights in megabytes of memory.
 	maxWeight = 1_000_000
-	// maxServerName bounds a server's name, bytes: names stand in replies, logs and metrics.
+	// maxServerName bounds a server's name, bytes: names appear in replies, logs and metrics.
 	maxServerName = 255
 )
 
 const serverForms = "[name=]host[:port][*weight], [name=]unix:/path[*weight], twemproxy's host:port:weight [name], " +
 	"or names to look up: [name=]dns+host[:port][*weight] (also dns4+ and dns6+), [name=]srv+_service._proto.host[*weight|*record]"
 
-// wordRecord is the weight that means that of each SRV record.
+// wordRecord is the weight that stands for the weight of each SRV record.
 const wordRecord = "record"
 
 // parseServer reads one entry of the list of servers from its text form. A server's name is the address as written unless
@@ -57,8 +57,8 @@ func parseServer(text string) (discover.Spec, error) {
 	return makeSpec(name, rest, weight)
 }
 
-// isTwemproxy tells host:port:weight and /path:weight from the other forms: no other has two colons outside an IPv6
-// address, or starts with a slash.
+// isTwemproxy distinguishes host:port:weight and /path:weight from the other forms: no other form has two colons outside an
+// IPv6 address, or starts with a slash.
 func isTwemproxy(text string) bool {
 	if strings.HasPrefix(text, unixPrefix) || strings.HasPrefix(text, "[") {
 		return false
@@ -66,8 +66,8 @@ func isTwemproxy(text string) bool {
 	return strings.HasPrefix(text, "/") || strings.Count(text, ":") == 2 && !strings.Contains(text, "::")
 }
 
-// parseTwemproxy reads a server as it stands in twemproxy's configuration: "host:port:weight" or "/path:weight", and
-// a name, which may be "".
+// parseTwemproxy parses a server in the format of twemproxy's configuration, "host:port:weight" or "/path:weight", and a
+// name, which may be "".
 func parseTwemproxy(text, name string) (discover.Spec, error) {
 	i := strings.LastIndexByte(text, ':')
 	if i < 0 {
@@ -84,7 +84,7 @@ func parseTwemproxy(text, name string) (discover.Spec, error) {
 	return makeSpec(name, address, weight)
 }
 
-// parseWeight reads a weight: a number, or the word that stands for discover.RecordWeight.
+// parseWeight parses a weight: a number, or the word for discover.RecordWeight.
 func parseWeight(text string) (int, error) {
 	if text == wordRecord {
 		return discover.RecordWeight, nil
@@ -96,7 +96,7 @@ func parseWeight(text string) (int, error) {
 	return weight, nil
 }
 
-// makeSpec checks the parts of an entry, however they were written, and completes its address.
+// makeSpec checks the parts of an entry, whatever its format, and completes its address.
 func makeSpec(name, address string, weight int) (discover.Spec, error) {
 	lookup, host := discover.CutLookup(address)
 	if weight == discover.RecordWeight && lookup != discover.Service {
@@ -138,13 +138,13 @@ func makeSpec(name, address string, weight int) (discover.Spec, error) {
 	return s, nil
 }
 
-// The longest name of the DNS, and the longest of its labels, bytes.
+// The longest DNS name, and the longest label, bytes.
 const (
 	maxDNSName  = 253
 	maxDNSLabel = 63
 )
 
-// checkLookedUp refuses a host name that can't be looked up.
+// checkLookedUp refuses a host name that cannot be looked up.
 func checkLookedUp(host string) error {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return fmt.Errorf("has the address %s where a name to look up belongs", host)
@@ -167,7 +167,7 @@ func checkLookedUp(host string) error {
 	return nil
 }
 
-// checkService refuses what is not the name of SRV records.
+// checkService refuses a name that cannot have SRV records.
 func checkService(name string) error {
 	if strings.Contains(name, ":") {
 		return errors.New("has a port; SRV records have their own")

@@ -1,11 +1,11 @@
 // Package keylock gives the writes of one key one order across the workers of a pool.
 //
-// Keys fall into stripes. A worker that writes a key to several servers holds its stripe from before the first write until
-// every server has answered; so no other worker's write of that key, and no read, is under way on some of the servers
-// while it is. Different keys share a stripe rarely (one in Stripes) and then only wait for each other.
+// Keys are divided into stripes. A worker that writes a key to several servers holds its stripe from before the first write
+// until every server has answered; so no other worker's write or read of that key is under way meanwhile. Two keys rarely
+// share a stripe (one pair in Stripes), and then only wait for each other.
 //
-// A worker must not wait for a stripe while it holds another, except in ascending order (LockAll): it tries, and what it
-// can't have it serves in its next round, when it holds nothing. That alone rules out deadlock.
+// A worker that holds a stripe must not wait for another one, except in ascending order (LockAll): it tries, and serves in
+// its next round, when it holds nothing, what it could not lock. This rules out deadlock.
 package keylock
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 // Stripes is the number of stripes. With 64 writes under way, the chance that one of them shares a stripe with a given key
-// is 0.1 %: that matters while they wait for a server that stalls.
+// is 0.1 %: this matters when they wait for a server that stalls.
 const Stripes = 65536
 
 // Table is the stripes of one middleware.
@@ -27,9 +27,9 @@ type Table struct {
 	// looks at the count after it cleared the owner: one of the two sees the other.
 	waiting atomic.Int32
 
-	// mu guards the moment between a waiter's last look and its sleep, and parked. Nothing else happens while it is held.
+	// mu guards the time between a waiter's last look and its sleep, and parked. Nothing else happens while it is held.
 	mu     sync.Mutex
-	freed  *sync.Cond    // some stripe, of those that are waited for, was given back, or its holder parked
+	freed  *sync.Cond    // a stripe that is waited for was released, or its holder parked
 	parked map[int32]int // holders that keep their stripes for long -> the server that they wait for
 }
 
@@ -52,8 +52,8 @@ func (t *Table) Held(stripe uint32, owner int32) bool {
 	return o != 0 && o != owner
 }
 
-// Try takes stripe for owner, a number above 0, without waiting. held: owner holds it now; taken: it did not
-// hold it before, and must Unlock it.
+// Try locks stripe for owner, a number above 0, without waiting. held: owner holds it now; taken: it did not hold it before,
+// and must Unlock it.
 func (t *Table) Try(stripe uint32, owner int32) (held, taken bool) {
 	if t.owners[stripe].CompareAndSwap(0, owner) {
 		return true, true
@@ -72,8 +72,8 @@ func (t *Table) Unlock(stripe uint32) {
 	t.mu.Unlock()
 }
 
-// Park says that owner will hold its stripes for long, because server does not answer: from then on
-// only patient callers wait for them.
+// Park says that owner will hold its stripes for long, because server does not answer: from then on only patient callers
+// wait for them.
 func (t *Table) Park(owner int32, server int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,15 +81,15 @@ func (t *Table) Park(owner int32, server int) {
 	t.freed.Broadcast()
 }
 
-// Unpark ends the effect of Park; owner holds no stripe by then.
+// Unpark undoes Park; owner must not hold a stripe any more.
 func (t *Table) Unpark(owner int32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.parked, owner)
 }
 
-// Await waits until no other owner holds stripe and returns Free; another may have taken it again by then. Without patience
-// it does not wait for a parked holder, and returns the server which that holder waits for.
+// Await waits until no other owner holds stripe and returns Free; another owner may have locked it again by then. Without
+// patience it does not wait for a parked holder, and returns the server that the holder waits for.
 func (t *Table) Await(stripe uint32, owner int32, patient bool) (server int) {
 	if !t.Held(stripe, owner) {
 		return Free
@@ -107,8 +107,9 @@ func (t *Table) Await(stripe uint32, owner int32, patient bool) (server int) {
 	return Free
 }
 
-// LockAll takes the stripes, which it sorts, waiting for each as Await does; the caller must hold none. It returns those to
-// be given back, each once; none if it does not wait for a holder, whose server it returns instead of Free.
+// LockAll locks the stripes, which it sorts, waiting for each like Await; the caller must hold none. It returns those to
+// unlock, each once; or none, and the server that a parked holder waits for instead of Free, if it did not wait for that
+// holder.
 func (t *Table) LockAll(stripes []uint32, owner int32, patient bool) (taken []uint32, server int) {
 	slices.Sort(stripes)
 	stripes = slices.Compact(stripes)

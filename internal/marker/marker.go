@@ -1,10 +1,10 @@
-// Package marker decides, from what middlewares have left on the servers, which servers may be trusted after a start. It is
-// pure.
+// Package marker decides, from what earlier middlewares have left on the servers, which servers may be trusted after a
+// start. It is pure.
 //
 // Each server holds a record: where keys were placed, and since when. A server that missed a write is marked on others
-// before that write is answered: with n servers on Copies(n) of them. A middleware that reads Witnesses(n) servers that have a
-// record finds one of these copies. A server that has lost its keys, restarted or flushed, has lost its record, too, and is no
-// witness. In doubt a server is not trusted.
+// before that write is answered: with n servers on Copies(n) of them. A middleware that reads Witnesses(n) servers that have
+// a record finds one of these copies. A server that has restarted or was flushed has lost its keys and with them its record,
+// and is not a witness. In doubt a server is not trusted.
 //
 // The keys contain a space: classic commands can't name them, so no client reads or writes one by accident.
 package marker
@@ -21,20 +21,20 @@ import (
 )
 
 const (
-	// Prefix is what all keys of middlewares begin with.
+	// Prefix begins all keys of middlewares.
 	Prefix = "mcmw "
 	// RecordKey holds the Record.
 	RecordKey = Prefix + "placement"
-	// RunningKey holds the name of the middleware that has written to several replicas and not ended in order.
+	// RunningKey holds the name of a middleware that writes to several replicas and has not shut down cleanly.
 	RunningKey = Prefix + "running"
-	// SweepKey is held by the one that compares the replicas.
+	// SweepKey is held by the middleware that is comparing the replicas.
 	SweepKey = Prefix + "sweep"
 	stale    = Prefix + "stale "
-	// maxName is the longest name of a server that is part of a key as it is, bytes: encoded, a key may have 250.
+	// maxName is the longest server name, bytes, that is part of a key unchanged: encoded, a key may have 250.
 	maxName = 160
 )
 
-// StaleKey returns the key that marks a server.
+// StaleKey returns the key that marks server.
 func StaleKey(server string) string {
 	if len(server) > maxName {
 		sum := sha256.Sum256([]byte(server))
@@ -43,7 +43,7 @@ func StaleKey(server string) string {
 	return stale + server
 }
 
-// Placement is what decides which servers hold a key.
+// Placement is everything that decides which servers hold a key.
 type Placement struct {
 	Servers  []route.Server `json:"servers"` // without addresses
 	Replicas int            `json:"replicas"`
@@ -74,7 +74,7 @@ func (p *Placement) Router() (*route.Router, error) {
 	return route.New(p.Servers, o)
 }
 
-// Equal reports whether every key has the same servers, in the same order, by p and q.
+// Equal reports whether p and q give every key the same servers, in the same order.
 func (p *Placement) Equal(q *Placement) bool {
 	return p.Replicas == q.Replicas && p.Ring == q.Ring && p.Hash == q.Hash && p.HashTag == q.HashTag && slices.Equal(p.Servers, q.Servers)
 }
@@ -84,17 +84,18 @@ func (p *Placement) has(server string) bool {
 	return slices.ContainsFunc(p.Servers, func(s route.Server) bool { return s.Name == server })
 }
 
-// Record is what a server holds of the placement.
+// Record is the record that a server holds.
 type Record struct {
 	// Version grows with every change of the placement.
 	Version int64 `json:"version"`
-	// Server is the name of the server that it was put on.
+	// Server is the name of the server on which it was put.
 	Server    string    `json:"server"`
 	Placement Placement `json:"placement"`
-	// Previous are the placements before, the latest first, by which servers may still hold keys; More: and still earlier ones.
+	// Previous are the placements before, the latest first, by which servers may still hold keys; More: there were earlier
+	// ones.
 	Previous []Placement `json:"previous,omitempty"`
 	More     bool        `json:"more,omitempty"`
-	// Changing: servers may hold old values of keys that came back to them by Placement.
+	// Changing: servers may hold old values of keys that Placement has given back to them.
 	Changing bool `json:"changing,omitempty"`
 }
 
@@ -113,20 +114,20 @@ func Decode(b []byte) (*Record, error) {
 	return r, nil
 }
 
-// Look is what a server that answered holds.
+// Look is what a server holds, one that answered.
 type Look struct {
 	Record  *Record // nil: none
 	Stale   []string
 	Running string
 }
 
-// Copies returns on how many of n servers a marker has to be.
+// Copies returns on how many of n servers a marker must be.
 func Copies(n int) int { return (n + 1) / 2 }
 
-// Witnesses returns how many of n servers have to be looked at for a marker to be met.
+// Witnesses returns how many of n servers must be looked at to find a marker.
 func Witnesses(n int) int { return n/2 + 1 }
 
-// Looks are what the servers held that answered, by name.
+// Looks are what the servers that answered hold, by name.
 type Looks map[string]Look
 
 // Newest returns the newest record; nil if there is none: no middleware has written to these servers, or they have lost
@@ -141,7 +142,7 @@ func (l Looks) Newest() *Record {
 	return newest
 }
 
-// Running returns the name of a middleware that has not ended in order, "" if there is none.
+// Running returns the name of a middleware that has not shut down cleanly, "" if there is none.
 func (l Looks) Running() string {
 	for _, look := range l {
 		if look.Running != "" {
@@ -151,8 +152,8 @@ func (l Looks) Running() string {
 	return ""
 }
 
-// Suspicion returns why server may hold old values whatever it holds itself, "" if nothing says so: it is marked, or too few
-// servers that would know of a marker have been looked at. It holds of servers that did not answer, too.
+// Suspicion returns why server may hold old values, judging by the other servers, or "": it is marked, or too few servers
+// that would hold the marker have been looked at. It also applies to servers that did not answer.
 func (l Looks) Suspicion(server string) string {
 	newest := l.Newest()
 	if _, looked := l[server]; newest == nil && !looked {
@@ -164,7 +165,7 @@ func (l Looks) Suspicion(server string) string {
 		}
 	}
 	if newest == nil || newest.Placement.Replicas == 1 {
-		return "" // nobody else has taken its writes
+		return "" // no other server has taken over its writes
 	}
 	var witnesses []string
 	for name, look := range l {
@@ -179,8 +180,8 @@ func (l Looks) Suspicion(server string) string {
 	return ""
 }
 
-// Doubt returns why server, which is one of l, may hold old values by what it holds itself, or by what others do; "" if it may be
-// trusted with the keys that were its own by the newest record.
+// Doubt returns why server, which is one of l, may hold old values, judging by its own records and those of the others; ""
+// if it may be trusted with the keys that it held by the newest record.
 func (l Looks) Doubt(server string) string {
 	newest, own := l.Newest(), l[server].Record
 	switch {

@@ -1,9 +1,10 @@
-// Package nonblock has the system calls of sockets that never wait, past the Go scheduler.
+// Package nonblock makes system calls on sockets that never block, without telling the Go scheduler.
 //
-// The scheduler is told of an ordinary system call, so that it can give the processor to another thread meanwhile. These calls
-// return at once, and being announced is what costs: the scheduler's monitor thread is woken for them whenever the program was
-// idle, and on a busy machine takes the processor away in the middle of a write, only for another thread to be woken. The
-// price: nothing else runs on the processor until the call returns, which for the largest write is as long as copying it takes.
+// An ordinary system call is announced to the scheduler, so that it can give the processor to another thread meanwhile.
+// These calls return at once, and the announcement costs more than the call: it wakes the scheduler's monitor thread
+// whenever the program was idle, and on a busy machine takes the processor away in the middle of a write, only for another
+// thread to be woken. The price: nothing else runs on the processor until the call returns, which for the largest write is
+// the time to copy it.
 //
 // The race detector does not see what these calls read and write.
 package nonblock
@@ -14,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read reads what has arrived at fd, at most len(p) bytes. EAGAIN: nothing has; 0 and no error: the stream has ended.
+// Read reads what has arrived at fd, at most len(p) bytes. EAGAIN: nothing has arrived; 0 without an error: the stream has
+// ended.
 func Read(fd int, p []byte) (int, error) {
 	for {
 		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
@@ -24,8 +26,8 @@ func Read(fd int, p []byte) (int, error) {
 	}
 }
 
-// ReadTCP is Read of a TCP socket that was prepared by TellMore, and tells whether there is more to read: more bytes, or the end of
-// the stream, but not a reset. If not, what comes next will make the socket readable anew.
+// ReadTCP is Read for a TCP socket prepared by TellMore, and reports whether there is more to read: more bytes, or the end
+// of the stream, but not a reset. If not, whatever comes next makes the socket readable again.
 func ReadTCP(fd int, p []byte) (n int, more bool, err error) {
 	var told struct {
 		header unix.Cmsghdr
@@ -46,10 +48,11 @@ func ReadTCP(fd int, p []byte) (n int, more bool, err error) {
 	}
 }
 
-// TellMore prepares a socket for ReadTCP, and reports whether that can be: it is a TCP socket and the kernel is Linux 4.18 or later.
+// TellMore prepares a socket for ReadTCP, and reports whether it could: it is a TCP socket and the kernel is Linux 4.18 or
+// later.
 func TellMore(fd int) bool { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_INQ, 1) == nil }
 
-// Write writes to fd as much of p as there is room for. EAGAIN: there is none.
+// Write writes as much of p as fd has room for. EAGAIN: it has none.
 func Write(fd int, p []byte) (int, error) {
 	for {
 		n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
@@ -59,7 +62,7 @@ func Write(fd int, p []byte) (int, error) {
 	}
 }
 
-// Writev writes the pieces in order, as Write does one.
+// Writev is Write for several pieces, in order.
 func Writev(fd int, pieces []unix.Iovec) (int, error) {
 	for {
 		n, _, errno := unix.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(pieces))), uintptr(len(pieces)))
@@ -69,7 +72,7 @@ func Writev(fd int, pieces []unix.Iovec) (int, error) {
 	}
 }
 
-// Peek reads the next byte without taking it; the outcomes are those of Read.
+// Peek reads the next byte without removing it; the results are those of Read.
 func Peek(fd int) (int, error) {
 	var one [1]byte
 	for {

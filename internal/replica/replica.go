@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Ack says how many replicas must have given an answer for it to be the client's.
+// Ack says how many replicas must give an answer before the client gets it.
 type Ack uint8
 
 // The acknowledgement modes.
@@ -51,34 +51,34 @@ func (a Ack) Needed(n int) int {
 	return n
 }
 
-// Outcome is what one replica made of a write.
+// Outcome is how a write ended on one replica.
 type Outcome uint8
 
 // The outcomes.
 const (
-	Success Outcome = iota // done: STORED, DELETED, TOUCHED, a number, HD
+	Success Outcome = iota // STORED, DELETED, TOUCHED, a number, HD
 	Refused                // its condition did not hold: NOT_STORED, EXISTS, NOT_FOUND, NS, EX, NF
 	Failed                 // the server answered with an error line
-	Silent                 // no answer: not reachable, connection lost, timed out
+	Silent                 // no answer: unreachable, connection lost, timed out
 )
 
 // Answer is one replica's answer to a write.
 type Answer struct {
 	Outcome Outcome
-	// Group is the same for answers that say the same.
+	// Group is equal for equal answers.
 	Group int
-	// Arrived orders the answers by the time they came.
+	// Arrived is the order in which the answers arrived.
 	Arrived int
 }
 
-// Decide returns which answer the client gets, and appends to repair the replicas that have to be repaired, by deleting
-// the key there, so that a later read misses rather than lies:
+// Decide returns the answer for the client, and appends to repair the replicas that must be repaired, by deleting the key
+// there, so that a later read misses rather than returns a wrong value:
 //
 //   - the success that most replicas gave, if Ack.Needed of them did; else the refusal, if Needed of them gave the same;
 //     else the error, if all of them gave the same. Replicas that answered anything else, or nothing, are repaired.
-//   - else the last answer that is no success. If it is a refusal, replicas that answered otherwise are repaired. If it
-//     stands for replicas that gave no answer while the others agree, those alone are repaired: the write may count as
-//     done, as any write whose acknowledgement was lost. Otherwise what holds is not known, and all are repaired.
+//   - else the last answer that is not a success. If it is a refusal, replicas that answered otherwise are repaired. If it
+//     stands for replicas that gave no answer while the others agree, only those are repaired: the write may have been done,
+//     like any write whose acknowledgement was lost. Otherwise the state is not known, and all are repaired.
 func Decide(ack Ack, answers []Answer, repair []int) (chosen int, repaired []int) {
 	needed := ack.Needed(len(answers))
 	chosen = largest(answers, Success, needed)
@@ -126,7 +126,7 @@ func largest(answers []Answer, o Outcome, needed int) int {
 	return best
 }
 
-// last returns the answer that came last of those that are no success, or of all if there is none.
+// last returns the last of the answers that are not successes, or the last of all if there is none.
 func last(answers []Answer) int {
 	best := -1
 	for i, a := range answers {
@@ -146,7 +146,7 @@ func last(answers []Answer) int {
 	return best
 }
 
-// agreement returns the group of the replicas that answered, if there are any, if they agree, and if none failed.
+// agreement returns the group of the replicas that answered, if any did, they agree, and none failed.
 func agreement(answers []Answer) (group int, agreed bool) {
 	for _, a := range answers {
 		switch {

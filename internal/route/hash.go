@@ -7,8 +7,8 @@ import (
 	"math/bits"
 )
 
-// Several of these hashes were written in C with plain char, which is signed on the machines they run on: a byte of 0x80
-// or more enters them extended with ones. signed is that byte as 32 bits.
+// Several of these hashes were written in C with plain char, which is signed on the machines they run on: a byte of 0x80 or
+// more is sign-extended. signed is that byte as 32 bits.
 func signed(b byte) uint32 { return uint32(int32(int8(b))) }
 
 // sum is the hash of key, as twemproxy and libmemcached compute it on a little-endian machine.
@@ -42,7 +42,7 @@ func (k HashKind) sum(key []byte) uint32 {
 	}
 }
 
-// The FNV hashes of 64 bits are cut to 32 in the end, so the lower halves of their constants suffice.
+// The 64-bit FNV hashes are truncated to 32 bits in the end, so the lower halves of their constants suffice.
 const (
 	fnvInit64  = 0xcbf29ce484222325 & 0xffffffff
 	fnvPrime64 = 0x100000001b3 & 0xffffffff
@@ -79,7 +79,7 @@ func oneAtATime(key []byte) uint32 {
 	return h
 }
 
-// crc16Table is the remainders of the CCITT polynomial, x^16 + x^12 + x^5 + 1, highest bit first.
+// crc16Table holds the remainders of the CCITT polynomial, x^16 + x^12 + x^5 + 1, highest bit first.
 var crc16Table = func() (table [256]uint32) {
 	for i := range table {
 		crc := uint16(i) << 8
@@ -92,7 +92,7 @@ var crc16Table = func() (table [256]uint32) {
 	return table
 }()
 
-// crc16 is twemproxy's: the register has 32 bits, whose upper half keeps what was shifted out of a proper CRC-16.
+// crc16 is twemproxy's: its register has 32 bits, and the upper half keeps what a proper CRC-16 shifts out.
 func crc16(key []byte) uint32 {
 	var crc uint32
 	for _, b := range key {

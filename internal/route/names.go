@@ -16,11 +16,11 @@ const (
 	ReadLeastBusy
 )
 
-// RingKind says how a key finds its servers: without a ring, or whose points are on it.
+// RingKind says how a key is mapped to servers: by rendezvous hashing, or on a ring whose points are another program's.
 type RingKind uint8
 
 const (
-	// RingRendezvous is no ring: keys are placed by rendezvous hashing.
+	// RingRendezvous means no ring: keys are placed by rendezvous hashing.
 	RingRendezvous RingKind = iota
 	// RingTwemproxy is twemproxy's ketama: about 160 points per server by weight, four from each MD5 of "name-i".
 	RingTwemproxy
@@ -34,8 +34,9 @@ const (
 // HashKind is the hash of a key. The functions are those twemproxy offers, and libmemcached's of the same name.
 type HashKind uint8
 
-// The hashes. HashDefault is FNV1a64 on a ring, twemproxy's default. HashCRC32 has 15 bits only, as in twemproxy and libmemcached: on a ring it sends nearly every key to one
-// server. It is there for those who have their keys so already; HashCRC32a is the whole CRC-32.
+// The hashes. HashDefault is FNV1a64 on a ring, which is twemproxy's default. HashCRC32 has only 15 bits, as in twemproxy
+// and libmemcached, and sends nearly every key of a ring to one server; it is there for those whose keys are placed that way
+// already. HashCRC32a is the whole CRC-32.
 const (
 	HashDefault HashKind = iota
 	HashFNV1a64
@@ -52,7 +53,7 @@ const (
 	HashJenkins
 )
 
-// names are the texts of an enumeration, by its values.
+// names are the texts of an enumeration, indexed by value.
 type names []string
 
 var (
@@ -73,7 +74,7 @@ func (n names) text(i int) string {
 	return fmt.Sprintf("unknown(%d)", i)
 }
 
-// parse returns the value whose text is s; what says what is parsed, for the error.
+// parse returns the value whose text is s; what names the enumeration in the error.
 func parse[T ~uint8](n names, what, s string) (T, error) {
 	for i, name := range n {
 		if name == s {
@@ -83,7 +84,7 @@ func parse[T ~uint8](n names, what, s string) (T, error) {
 	return 0, fmt.Errorf("unknown %s %q; accepted: %s", what, s, n.list())
 }
 
-// set parses text into v, which stays as it is on error.
+// set parses text into v, which is unchanged on error.
 func set[T ~uint8](v *T, n names, what, text string) error {
 	parsed, err := parse[T](n, what, text)
 	if err == nil {
@@ -116,7 +117,7 @@ func (p ReadPolicy) String() string { return readNames.text(int(p)) }
 func (k RingKind) String() string   { return ringNames.text(int(k)) }
 func (k HashKind) String() string   { return hashNames.text(int(k)) }
 
-// Set and Type make the three types flag values; MarshalText and UnmarshalText make them values of a YAML file.
+// Set and Type make the three types flag values; MarshalText and UnmarshalText make them YAML values.
 
 func (p *ReadPolicy) Set(s string) error { return set(p, readNames, "read policy", s) }
 func (k *RingKind) Set(s string) error   { return set(k, ringNames, "ring", s) }

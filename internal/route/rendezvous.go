@@ -6,9 +6,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// rendezvous places keys by the highest random weight (Thaler and Ravishankar, 1998): every server has a score for a key, made from
-// both hashes, and the servers with the highest scores hold it. So each server holds its share of any set of keys but for chance, and a
-// server that joins takes its share from the others evenly; no key moves between those. It never changes.
+// rendezvous places keys by the highest random weight (Thaler and Ravishankar, 1998): every server has a score for a key,
+// made from the hashes of both, and the servers with the highest scores hold it. So each server holds its share of any set
+// of keys, up to chance, and a server that joins takes its share evenly from the others; no key moves between those. It is
+// immutable.
 type rendezvous struct {
 	seeds []uint64 // by server: the hash of its name
 	// inverse is 1/weight by server; nil where all weights are equal, which saves the logarithms.
@@ -34,7 +35,7 @@ func (r *rendezvous) first(hash uint64) int {
 		first, _ := r.below(hash, math.Inf(1), -1)
 		return first
 	}
-	// The bits that score drops are dropped here, too: both must find the same server.
+	// The bits that score drops must be dropped here, too: both must find the same server.
 	best, first := mix(hash^r.seeds[0])>>11, 0
 	for i := 1; i < len(r.seeds); i++ {
 		if score := mix(hash^r.seeds[i]) >> 11; score > best {
@@ -54,7 +55,7 @@ func (r *rendezvous) appendTo(dst []int, hash uint64, n int) []int {
 	return dst
 }
 
-// covers reports whether is is true of at least one of any n servers: each n of them hold some key.
+// covers reports whether is holds for at least one of any n servers: each combination of n servers holds some key.
 func (r *rendezvous) covers(is func(server int) bool, n int) bool {
 	without := 0
 	for i := range r.seeds {
@@ -65,7 +66,7 @@ func (r *rendezvous) covers(is func(server int) bool, n int) bool {
 	return without < n
 }
 
-// below returns the server that comes next after the server last with its score, in the order of falling scores; of equal
+// below returns the server that comes next after the server last with its score, in the order of decreasing scores; of equal
 // scores the server listed first comes first.
 func (r *rendezvous) below(hash uint64, score float64, last int) (next int, nextScore float64) {
 	next, nextScore = -1, math.Inf(-1)
@@ -78,8 +79,8 @@ func (r *rendezvous) below(hash uint64, score float64, last int) (next int, next
 	return next, nextScore
 }
 
-// score is ln(u)/weight with u uniform in (0, 1): it is the highest of all servers' with a probability in proportion to the weight.
-// Without weights it is u itself, which has the same order.
+// score is ln(u)/weight with u uniform in (0, 1): the probability that a server has the highest score is proportional to its
+// weight. Without weights it is u itself, which gives the same order.
 func (r *rendezvous) score(hash, seed uint64, server int) float64 {
 	u := (float64(mix(hash^seed)>>11) + 0.5) / (1 << 53)
 	if r.inverse == nil {

@@ -13,17 +13,18 @@ import (
 )
 
 const (
-	// pointsWeighted is the points a server of average weight has on twemproxy's and libmemcached's weighted ring.
+	// pointsWeighted is the number of points that a server of average weight has on twemproxy's and libmemcached's weighted
+	// ring.
 	pointsWeighted = 160
-	// pointsPerDigest is how many points one MD5 gives there: its four 32-bit words.
+	// pointsPerDigest is the number of points from one MD5 there: its four 32-bit words.
 	pointsPerDigest = 4
-	// pointsUnweighted is the points every server has on libmemcached's unweighted ring.
+	// pointsUnweighted is the number of points of every server on libmemcached's unweighted ring.
 	pointsUnweighted = 100
-	// defaultPort is the port that ketama leaves out of what it hashes.
+	// defaultPort is the port that ketama leaves out of the hashed name.
 	defaultPort = "11211"
 	// maxServers bounds the ring's table: at 500 servers with 500 replicas of each key it takes 80 MB.
 	maxServers = 500
-	// maxWeight is the largest weight libmemcached and twemproxy both sum without overflow over maxServers.
+	// maxWeight is the largest weight that libmemcached and twemproxy can both add up over maxServers without overflow.
 	maxWeight = 1_000_000
 )
 
@@ -33,8 +34,8 @@ type point struct {
 	server int
 }
 
-// identity is what is hashed of a server's name. Rendezvous hashing takes all of it. Ketama leaves out port 11211 and the brackets of IPv6 addresses; to
-// the path of a unix socket twemproxy adds the colon before a port it has not, and libmemcached port 0.
+// identity is the part of a server's name that is hashed. Rendezvous hashing uses all of it. Ketama leaves out port 11211
+// and the brackets of IPv6 addresses; to the path of a unix socket twemproxy appends a colon, and libmemcached port 0.
 func (k RingKind) identity(name string) string {
 	if k == RingRendezvous {
 		return name
@@ -56,8 +57,8 @@ func (k RingKind) identity(name string) string {
 	}
 }
 
-// points returns the points of all servers, sorted by value. Where two servers have the same value, the order is that of
-// the original: libmemcached takes the server listed first, twemproxy the one with the shorter, then lesser name.
+// points returns the points of all servers, sorted by value. Where two servers have the same value, the order is that of the
+// original program: libmemcached takes the server listed first, twemproxy the one with the shorter, then lesser name.
 func (k RingKind) points(servers []Server, hash HashKind) []point {
 	var points []point
 	total := 0
@@ -90,28 +91,28 @@ func (k RingKind) points(servers []Server, hash HashKind) []point {
 	return points
 }
 
-// digests returns how many MD5 digests a server of weight has on a ring of n servers with the total weight: its share of
-// 40*n, rounded down. The steps are in single precision because the originals' are, and their rounding shows.
+// digests returns how many MD5 digests a server of the given weight has on a ring of n servers: its share of 40*n, rounded
+// down. The computation is in single precision because the originals' is, and rounding affects the result.
 func digests(weight, total, n int) int {
 	share := float32(weight) / float32(total)
 	perServer := float32(share*pointsWeighted) / pointsPerDigest
 	return int(math.Floor(float64(float32(perServer * float32(n)))))
 }
 
-// ring is the sorted points with, for each, the servers that hold the keys up to it. It never changes.
+// ring is the sorted points and, for each, the servers that hold the keys up to it. It is immutable.
 type ring struct {
 	values []uint32 // sorted
 	// table has n server indexes for each point: its own server, then the next distinct ones along the ring.
 	table []uint16
 	n     int
-	// start[b] is the first point whose value is not below bucket b, which is the values with the same top bits; start has
-	// one entry more than there are buckets. There are about as many buckets as points, so a search has few to look at.
+	// start[b] is the first point whose value is not below bucket b, that is, the values with the same top bits; start has
+	// one more entry than there are buckets. There are about as many buckets as points, so a search visits only a few.
 	start []uint32
 	shift uint // value >> shift is the bucket
 }
 
-// newRing builds the ring of sorted points with n holders per point. Servers too light to have a point come after all
-// others, in their order.
+// newRing builds the ring of sorted points with n holders per point. Servers too light to have a point come last, in their
+// order.
 func newRing(points []point, servers, n int) ring {
 	bucketBits := bits.Len(uint(len(points) - 1))
 	r := ring{
@@ -131,7 +132,8 @@ func newRing(points []point, servers, n int) ring {
 	for ; next < len(r.start); next++ {
 		r.start[next] = uint32(len(points))
 	}
-	// order is every server in the order met from the current point on; going backwards, a point moves its server to the front.
+	// order is every server in the order in which it is met from the current point on; going backwards, a point moves its
+	// server to the front.
 	order := make([]uint16, 0, servers)
 	seen := make([]bool, servers)
 	for _, p := range points {

@@ -3,18 +3,18 @@
 // By default keys are placed by rendezvous hashing of the servers' names and the key's XXH64: each server holds an equal share (or one
 // in proportion to its weight), and few keys move when servers come and go.
 //
-// A move from another proxy or client keeps the cache warm only if every key stays where it is. Therefore the rings of points
-// (ketama) of other programs are here, too: a key hashes to a place on the ring; the server of the next point is its primary, the
-// following distinct servers hold its other replicas. Which points and which hash are options:
+// A move from another proxy or client keeps the cache warm only if every key stays where it is. Therefore the rings of other
+// programs (ketama) are supported, too: a key hashes to a place on the ring; the server of the next point is its primary,
+// the following distinct servers hold its other replicas. The points and the hash are options:
 //
 //	who placed the keys so far                                          ring                   hash
 //	twemproxy, distribution ketama (its default)                        twemproxy              as its "hash" (default fnv1a_64)
 //	libmemcached, MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED, or any weight > 1 libmemcached-weighted  md5
 //	libmemcached, MEMCACHED_BEHAVIOR_KETAMA or DISTRIBUTION_CONSISTENT  libmemcached           as its "hash" (default one_at_a_time)
 //
-// libmemcached sets no hash by KETAMA alone: MEMCACHED_BEHAVIOR_HASH decides, and it hashes the points of its unweighted
-// ring as well as the keys. Where a weight > 1 turned its ring into the weighted one without KETAMA_WEIGHTED, the keys
-// keep the hash of MEMCACHED_BEHAVIOR_HASH, too.
+// libmemcached sets no hash with KETAMA alone: MEMCACHED_BEHAVIOR_HASH decides, and hashes the points of its unweighted ring
+// as well as the keys. Where a weight > 1 turned its ring into the weighted one without KETAMA_WEIGHTED, the keys keep the
+// hash of MEMCACHED_BEHAVIOR_HASH, too.
 package route
 
 import (
@@ -26,30 +26,30 @@ import (
 
 // Server is one memcached server as the operator names it.
 type Server struct {
-	// Name is what is hashed and what metrics, logs and errors call the server. It stays when the address changes.
+	// Name is what is hashed, and what metrics, logs and errors call the server. It stays when the address changes.
 	Name string
-	// Addr is what is dialled: "host:port" or "unix:/path".
+	// Addr is the address that is dialled: "host:port" or "unix:/path".
 	Addr string
 	// Weight is the server's share of the ring relative to the others; 0 means 1.
 	Weight int
 }
 
-// Options say how keys are placed and read. The zero value is replicas all, rendezvous hashing, and reads by ReadDefault.
+// Options say how keys are placed and read. The zero value means replicas all, rendezvous hashing, and ReadDefault.
 type Options struct {
 	// Replicas is the number of servers that hold a key; 0 means all.
 	Replicas int
-	// Ring says how a key finds its servers: by rendezvous hashing, or on the ring of another program.
+	// Ring says how a key is mapped to servers: by rendezvous hashing, or on the ring of another program.
 	Ring RingKind
 	// Hash is the hash of the key on a ring (and, with RingLibmemcached, of the servers' points).
 	Hash HashKind
-	// HashTag is two characters as twemproxy's hash_tag: where a key has text between the first of the first character
-	// and the next of the second, that text alone is hashed. "" hashes whole keys.
+	// HashTag is two characters, like twemproxy's hash_tag: if a key has text between the first occurrence of the first
+	// character and the next occurrence of the second, only that text is hashed. "" hashes whole keys.
 	HashTag string
 	// Read says which replica serves a read.
 	Read ReadPolicy
 }
 
-// Router answers which servers hold a key. It never changes and is safe for concurrent use.
+// Router says which servers hold a key. It is immutable and safe for concurrent use.
 type Router struct {
 	servers []Server
 	n       int // replicas, resolved
@@ -115,7 +115,7 @@ func (o Options) validate(servers []Server) error {
 	if o.Replicas < 0 || o.Replicas > len(servers) {
 		return fmt.Errorf("route: %d replicas of %d servers; accepted: 1 to %d, or 0 for all", o.Replicas, len(servers), len(servers))
 	}
-	names := make(map[string]int, len(servers)) // what is hashed -> index
+	names := make(map[string]int, len(servers)) // hashed name -> index
 	for i, s := range servers {
 		switch {
 		case s.Name == "":
@@ -139,7 +139,7 @@ func (o Options) validate(servers []Server) error {
 	return nil
 }
 
-// Primary returns the index of the server a key lives on first. It allocates nothing.
+// Primary returns the index of a key's first server. It allocates nothing.
 func (r *Router) Primary(key []byte) int {
 	if len(r.servers) == 1 {
 		return 0
@@ -150,7 +150,8 @@ func (r *Router) Primary(key []byte) int {
 	return int(r.ring.holders(r.hash.sum(r.hashed(key)))[0])
 }
 
-// Replicas appends to dst the indexes of the N servers that hold a key, all distinct, the primary first. It allocates nothing where dst has room.
+// Replicas appends to dst the indexes of the N servers that hold a key, all distinct, the primary first. It allocates
+// nothing if dst has room.
 func (r *Router) Replicas(key []byte, dst []int) []int {
 	if len(r.servers) == 1 {
 		return append(dst, 0)
@@ -164,7 +165,7 @@ func (r *Router) Replicas(key []byte, dst []int) []int {
 	return dst
 }
 
-// Covers reports whether every key has a holder for which is is true.
+// Covers reports whether every key has a holder for which is holds.
 func (r *Router) Covers(is func(server int) bool) bool {
 	if len(r.servers) == 1 {
 		return is(0)
@@ -186,7 +187,7 @@ func (r *Router) Holds(name string, key []byte) bool {
 	return slices.ContainsFunc(r.Replicas(key, room[:0]), func(s int) bool { return r.servers[s].Name == name })
 }
 
-// Gains reports whether there may be a key that the server called name holds by r, and not by from.
+// Gains reports whether there may be a key that the server called name holds by r, but not by from.
 func (r *Router) Gains(name string, from *Router) bool {
 	named := func(s Server) bool { return s.Name == name }
 	switch {
@@ -199,14 +200,14 @@ func (r *Router) Gains(name string, from *Router) bool {
 	case r.tagged != from.tagged, r.tag != from.tag, (r.rendezvous == nil) != (from.rendezvous == nil), len(r.servers) == 1:
 		return true
 	case r.rendezvous != nil:
-		// What is placed by the best ranks of all goes to another only if one with a better rank is gone.
+		// With rendezvous hashing a key moves to a server of lower rank only when one of higher rank is gone.
 		return r.n > from.n || slices.ContainsFunc(from.servers, func(was Server) bool {
 			return !slices.ContainsFunc(r.servers, func(is Server) bool { return is.Name == was.Name && max(is.Weight, 1) == max(was.Weight, 1) })
 		})
 	case r.hash != from.hash:
 		return true
 	}
-	// Between two neighbouring points of either ring the holders are the same by both.
+	// Between two neighbouring points of both rings the holders are the same.
 	holds := func(r *Router, point uint32) bool {
 		return slices.ContainsFunc(r.ring.holders(point), func(s uint16) bool { return r.servers[s].Name == name })
 	}

@@ -1,4 +1,4 @@
-// Package spell writes numbers for people.
+// Package spell formats numbers for people.
 package spell
 
 import (

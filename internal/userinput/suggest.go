@@ -2,10 +2,11 @@ package userinput
 
 import "strings"
 
-// leastPart is the least length, bytes, at which a part of a name is taken to mean the name.
+// leastPart is the length, bytes, from which a part of a name is taken to mean the name.
 const leastPart = 4
 
-// Suggest returns the candidate that given most likely means: a slip of it or a part of it. "" when there is none.
+// Suggest returns the candidate that given most likely means: one with a typo, or one that contains it. "" when there is
+// none.
 func Suggest(given string, candidates []string) string {
 	if c := Nearest(given, candidates); c != "" {
 		return c
@@ -19,8 +20,8 @@ func Suggest(given string, candidates []string) string {
 	return ""
 }
 
-// Nearest returns the candidate that given is most likely a slip of: at most one edit in three letters. "" when there
-// is none.
+// Nearest returns the candidate that given is most likely a typo of: at most one edit in three letters. "" when there is
+// none.
 func Nearest(given string, candidates []string) string {
 	given = plain(given)
 	best, least := "", len(given)/3+1
@@ -40,7 +41,7 @@ func DidYouMean(given string, candidates []string) string {
 	return ""
 }
 
-// plain maps the spellings of one name onto each other: max_value, maxValue, MAX-VALUE.
+// plain maps different spellings of a name to one: max_value, maxValue, MAX-VALUE.
 func plain(name string) string {
 	return strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(name))
 }

@@ -1,5 +1,5 @@
-// Package userinput reads what people write, and says what is wrong with it: YAML texts with the line of every mistake, and for
-// a misspelt name the one that was probably meant.
+// Package userinput reads what people write, and says what is wrong with it: YAML texts with the line of every mistake, and
+// for a misspelt name the one that was probably meant.
 package userinput
 
 import (
@@ -13,9 +13,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Problem is a text that is not what was expected.
+// Problem is a mistake in a text.
 type Problem struct {
-	Line int // from 1; 0 if the problem has none
+	Line int // from 1; 0 if unknown
 	Text string
 }
 
@@ -27,8 +27,8 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("line %d: %s", p.Line, p.Text)
 }
 
-// Mapping returns the mapping that content consists of; nil if content holds nothing. The error is a *Problem: content is not
-// YAML, holds more than one document, or something else than a mapping, of which form says how its lines look.
+// Mapping returns the mapping that content consists of; nil if content is empty. The error is a *Problem: content is not
+// YAML, has more than one document, or is not a mapping; form shows how its lines should look.
 func Mapping(content []byte, form string) (*yaml.Node, error) {
 	var document, next yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
@@ -63,7 +63,7 @@ func Resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// IsNull reports whether n is no value.
+// IsNull reports whether n is null.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
 // yamlError is the form of the YAML library's syntax errors.
