@@ -8,10 +8,10 @@ import (
 
 // ControlCollector exports a stats.Control as Prometheus metrics:
 //
-//		mcmw_config_reloads_total{result}           times the configuration was read again
-//		mcmw_config_info{hash,servers}           1; short hashes, the same where the configuration is
-//		mcmw_server_lookups_total{result}           lookups of names under which servers are found
-//	 mcmw_server_list_updates_total{result}      changed lists of servers that lookups returned
+//	mcmw_config_reloads_total{result}           times the configuration was read again
+//	mcmw_config_info{hash,servers}              1; short hashes, the same where the configuration is
+//	mcmw_server_lookups_total{result}           lookups of names under which servers are found
+//	mcmw_server_list_updates_total{result}      changed lists of servers that lookups returned
 type ControlCollector struct {
 	control *stats.Control
 

@@ -7,15 +7,15 @@ import (
 	"mcmw/internal/route"
 )
 
-// Changes is how one list of servers differs from another, by the servers' names.
+// Changes are the differences between two lists of servers, by the servers' names.
 type Changes struct {
 	Added, Removed []string
-	Renamed        []string // "old -> new": another name at the same address; its keys move as if it were another server
+	Renamed        []string // "old -> new": another name at the same address; its keys move as for a new server
 	Moved          []string // "name: old -> new": another address under the same name; no key moves
 	Reweighted     []string // "name: old -> new"
 }
 
-// Compare returns how the list now differs from old. The order of servers does not matter.
+// Compare returns the changes from old to now. The order of servers does not matter.
 func Compare(old, now []route.Server) Changes {
 	var c Changes
 	find := func(list []route.Server, same func(route.Server) bool) (route.Server, bool) {
@@ -30,7 +30,7 @@ func Compare(old, now []route.Server) Changes {
 	for _, s := range now {
 		before, ok := find(old, named(s.Name))
 		if !ok {
-			// At its address may have been a server that is not in the list any more.
+			// The server at its address may have been removed from the list.
 			before, ok = find(old, func(o route.Server) bool {
 				_, stays := find(now, named(o.Name))
 				return o.Addr == s.Addr && !stays

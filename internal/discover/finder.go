@@ -19,14 +19,14 @@ import (
 
 // Defaults of Lookups and of the time between two of them.
 const (
-	// DefaultInterval is how long an address of a server may be out of date. The records' times to live can't be seen: the
-	// resolver of the net package keeps them to itself.
+	// DefaultInterval is how long the address of a server may be out of date. The records' TTLs are unknown: the resolver of
+	// the net package does not return them.
 	DefaultInterval = 5 * time.Second
-	// DefaultRemoveAfter is a minute of answers at the default interval: longer than a pod takes to restart.
+	// DefaultRemoveAfter is a minute at the default interval: longer than a pod takes to restart.
 	DefaultRemoveAfter = 12
 )
 
-// Lookups is what a Finder is asked for.
+// Lookups are what a Finder looks up.
 type Lookups struct {
 	// Specs are the entries of the configured list, in order.
 	Specs []Spec
@@ -41,18 +41,17 @@ func (l Lookups) Any() bool {
 	return slices.ContainsFunc(l.Specs, func(s Spec) bool { return s.Lookup != Static })
 }
 
-// Options is everything a Finder is made from.
+// Options are the settings of a Finder.
 type Options struct {
-	// NewResolver makes the Resolver that asks the DNS server at an address; nil means the function of this name.
+	// NewResolver creates the Resolver for the DNS server at addr; nil means the function of this name.
 	NewResolver func(addr string) Resolver
-	// Counts is where lookups are counted; nil means nowhere.
+	// Counts counts lookups; nil means that they are not counted.
 	Counts *stats.Control
-	// Log receives what an operator should know; nil discards it.
+	// Log receives messages for operators; nil discards them.
 	Log *slog.Logger
 }
 
-// Finder finds the servers of a list, and remembers the last good answer for each of its names. Its methods belong to
-// one goroutine.
+// Finder finds the servers of a list, and remembers the last good answer for each of its names. It is used by one goroutine.
 type Finder struct {
 	options Options
 	answers map[question]*answer
@@ -64,10 +63,10 @@ type question struct {
 	name   string
 }
 
-// answer is the known answer to a question.
+// answer is the latest answer to a question.
 type answer struct {
-	targets []target // the last good list, sorted by name; those that the last answer lacked included
-	trouble string   // what was wrong with the last lookup, as far as it is worth a line in the log; "" nothing
+	targets []target // of the last good answers, sorted by name; includes those that the latest lacked
+	trouble string   // what was wrong with the last lookup, for the log; "" if nothing
 }
 
 // NewFinder returns a Finder that knows nothing yet.
@@ -84,14 +83,14 @@ func NewFinder(o Options) *Finder {
 	return &Finder{options: o, answers: make(map[question]*answer)}
 }
 
-// Jitter returns d changed by up to a tenth, at random, so that many middlewares do not ask at once.
+// Jitter returns d varied at random by up to a tenth, so that many middlewares do not ask at once.
 func Jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }
 
-// Find looks everything up and returns the servers: in the order of the entries, those of one entry by name. An entry that
-// has no answer now has its last one; where there never was one, for the whole entry or for one of its records at the
-// first time, Find fails.
+// Find looks everything up and returns the servers: in the order of the entries, those of one entry by name. An entry
+// without an answer keeps its last one; Find fails if there is none, either for the entry, or, at its first lookup, for one
+// of its records.
 func (f *Finder) Find(ctx context.Context, l Lookups) ([]route.Server, error) {
 	if l.RemoveAfter == 0 {
 		l.RemoveAfter = DefaultRemoveAfter
@@ -133,7 +132,7 @@ func (s Spec) question() (question, bool) {
 	return question{s.Lookup, s.Server.Addr}, s.Lookup != Static
 }
 
-// ask looks up what l needs, all at the same time, updates the answers, and returns why lookups failed.
+// ask looks up what l needs, concurrently, updates the answers, and returns why lookups failed.
 func (f *Finder) ask(ctx context.Context, l Lookups) map[question]error {
 	type result struct {
 		found      []target
@@ -185,7 +184,7 @@ func outcome(err error) stats.LookupResult {
 	return stats.LookupFailed
 }
 
-// joinHosts returns the errors of hosts as one.
+// joinHosts joins the errors of hosts into one.
 func joinHosts(errs map[string]error) error {
 	var all []error
 	for _, host := range slices.Sorted(maps.Keys(errs)) {
@@ -194,8 +193,8 @@ func joinHosts(errs map[string]error) error {
 	return errors.Join(all...)
 }
 
-// report logs that a lookup went wrong, or right again, when that has changed. What is wrong before there is a list is for
-// the caller of Find to tell.
+// report logs that a lookup failed, or succeeded again, when that has changed. Before there is a list, errors are left to
+// Find's caller.
 func (f *Finder) report(q question, a *answer, err error, unresolved map[string]error) {
 	trouble := ""
 	switch {
@@ -221,7 +220,7 @@ func (f *Finder) report(q question, a *answer, err error, unresolved map[string]
 	f.options.Log.Warn(trouble, "name", name, "servers", len(a.targets), "error", err)
 }
 
-// update takes a good answer. Servers that it lacks stay until removeAfter answers in a row have lacked them.
+// update applies a good answer. Servers that it lacks stay until removeAfter answers in a row have lacked them.
 func (a *answer) update(found []target, removeAfter int) {
 	next := slices.DeleteFunc(found, func(t target) bool { return t.addr == "" })
 	for _, old := range a.targets {
@@ -236,7 +235,7 @@ func (a *answer) update(found []target, removeAfter int) {
 	a.targets = next
 }
 
-// release removes servers that answers lack and whose address now is another's.
+// release removes servers that answers lack and whose address belongs to another one now.
 func (f *Finder) release(l Lookups) {
 	taken := make(map[string]bool)
 	for _, s := range l.Specs {

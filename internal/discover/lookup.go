@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// Resolver asks the DNS. *net.Resolver is one.
+// Resolver queries the DNS. *net.Resolver implements it.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
 }
 
-// NewResolver returns a Resolver that asks the DNS server at addr ("host:port"), or, where addr is "", the system's.
+// NewResolver returns a Resolver for the DNS server at addr ("host:port"), or, if addr is "", for the system's.
 func NewResolver(addr string) Resolver {
 	r := &net.Resolver{PreferGo: true}
 	if addr == "" {
@@ -32,7 +32,7 @@ func NewResolver(addr string) Resolver {
 	return otherServer{r, addr}
 }
 
-// otherServer is a resolver that asks another server than the system's. The net package's errors name the latter.
+// otherServer is a resolver for a DNS server other than the system's. The net package's errors name the system's.
 type otherServer struct {
 	*net.Resolver
 	addr string
@@ -57,14 +57,14 @@ func (o otherServer) correct(err error) error {
 }
 
 const (
-	// lookupTimeout bounds the queries for one entry, all addresses of its records included. It is what resolv.conf
-	// allows one server for one question.
+	// lookupTimeout bounds the queries for one entry, including those for the addresses of its records. It is resolv.conf's
+	// default timeout for one server and one query.
 	lookupTimeout = 5 * time.Second
-	// lookupsAtOnce bounds how many questions one entry asks at a time.
+	// lookupsAtOnce bounds the concurrent queries for one entry.
 	lookupsAtOnce = 16
 )
 
-// target is a server as the DNS tells of it.
+// target is a server in a DNS answer.
 type target struct {
 	name   string // unique within the answer
 	addr   string // "" when the name of a record's host could not be resolved
@@ -72,11 +72,11 @@ type target struct {
 	absent int    // how many answers in a row have lacked it
 }
 
-// errEmpty says that a lookup found nothing.
+// errEmpty means that a lookup found nothing.
 var errEmpty = errors.New("no records")
 
-// lookUp returns the targets found at q, sorted by name. known are the targets of the answers before. An error says that there is
-// no answer; errors of single records come in unresolved, by the records' hosts.
+// lookUp returns the targets for q, sorted by name. known are the targets of earlier answers. An error means that there is
+// no answer; errors of single records are in unresolved, by their hosts.
 func lookUp(ctx context.Context, r Resolver, q question, known []target) (found []target, unresolved map[string]error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -114,7 +114,7 @@ func lookUpAddresses(ctx context.Context, r Resolver, q question) ([]target, err
 	return found, nil
 }
 
-// lookUpService asks for the records, then for the addresses of their hosts.
+// lookUpService queries the SRV records, then the addresses of their hosts.
 func lookUpService(ctx context.Context, r Resolver, q question, known []target) ([]target, map[string]error, error) {
 	_, records, err := r.LookupSRV(ctx, "", "", q.name)
 	if err != nil {
@@ -145,7 +145,7 @@ func lookUpService(ctx context.Context, r Resolver, q question, known []target) 
 	return found, unresolved, nil
 }
 
-// locate returns the target of record. Of a host with several addresses it takes the one that is known, else the first.
+// locate returns the target of record. If its host has several addresses, it takes the known one, else the first.
 func locate(ctx context.Context, r Resolver, q question, record *net.SRV, known []target) (target, error) {
 	host := canonical(record.Target)
 	t := target{name: recordName(q.name, host, record.Port)}
@@ -170,8 +170,8 @@ func locate(ctx context.Context, r Resolver, q question, record *net.SRV, known 
 	return t, nil
 }
 
-// preferred returns the records with the best priority. The others are for when these can't be reached; a server that
-// is only sometimes asked holds old values.
+// preferred returns the records with the best priority. The others are meant as a fallback; a server that is used only
+// occasionally holds old values.
 func preferred(records []*net.SRV) []*net.SRV {
 	if len(records) == 0 {
 		return nil
@@ -180,9 +180,8 @@ func preferred(records []*net.SRV) []*net.SRV {
 	return slices.DeleteFunc(slices.Clone(records), func(r *net.SRV) bool { return r.Priority != best })
 }
 
-// weights returns the records' weights in their smallest whole numbers: a DNS server that gives each of n records 100/n,
-// as that of Kubernetes does, says that they are equal, and it should not matter how many they are. A record without weight
-// counts as one with the least.
+// weights returns the records' weights reduced to the smallest integers: a DNS server that gives each of n records 100/n, as
+// Kubernetes' does, means equal weights, and n should not matter. A record without a weight counts as the lightest.
 func weights(records []*net.SRV) []int {
 	list := make([]int, len(records))
 	divisor := 0

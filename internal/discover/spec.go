@@ -8,10 +8,10 @@ import (
 	"mcmw/internal/route"
 )
 
-// Lookup says how an entry of the configured list becomes servers.
+// Lookup says how an entry of the configured list is resolved to servers.
 type Lookup uint8
 
-// The lookups. The texts of all but Static are what an entry begins with.
+// The lookups. Their texts are the prefixes of entries; Static has none.
 const (
 	Static     Lookup = iota // the entry is the server
 	Addresses                // every address of a name is a server
@@ -23,13 +23,13 @@ const (
 
 var lookupPrefixes = [numLookups]string{"", "dns+", "dns4+", "dns6+", "srv+"}
 
-// networks are what the resolver calls the kinds of addresses.
+// networks are the resolver's names for kinds of addresses.
 var networks = [numLookups]string{Addresses: "ip", Addresses4: "ip4", Addresses6: "ip6"}
 
-// String returns what an entry with this lookup begins with, "" for Static.
+// String returns the prefix of entries with this lookup, "" for Static.
 func (l Lookup) String() string { return lookupPrefixes[l] }
 
-// CutLookup returns how address is to be looked up, and what is looked up.
+// CutLookup splits address into the lookup and the name that is looked up.
 func CutLookup(address string) (Lookup, string) {
 	for l := Addresses; l < numLookups; l++ {
 		if name, ok := strings.CutPrefix(address, l.String()); ok {
@@ -39,18 +39,18 @@ func CutLookup(address string) (Lookup, string) {
 	return Static, address
 }
 
-// RecordWeight as the weight of a Service gives every server the weight of its SRV record, relative to the others.
+// RecordWeight, as the weight of a Service, gives every server the weight of its SRV record, relative to the others.
 const RecordWeight = -1
 
 // Spec is one entry of the configured list of servers. Specs are equal when they mean the same.
 type Spec struct {
 	Lookup Lookup
-	// Server is the server of a Static entry. Otherwise Addr is the name that is looked up ("host:port", of a Service
-	// "_service._proto.host"), Weight is the weight of each server found, and Name, if any, is put before their names.
+	// Server is the server of a Static entry. Otherwise Addr is the name to look up ("host:port", for a Service
+	// "_service._proto.host"), Weight is the weight of each server found, and Name, if any, is a prefix of their names.
 	Server route.Server
 }
 
-// servers returns the servers that were found for s.
+// servers returns the servers found for s.
 func (s Spec) servers(found []target) []route.Server {
 	list := make([]route.Server, len(found))
 	for i, t := range found {
@@ -65,13 +65,13 @@ func (s Spec) servers(found []target) []route.Server {
 	return list
 }
 
-// defaultPort is memcached's: it needs no place in a name.
+// defaultPort is memcached's, which is left out of names.
 const defaultPort = 11211
 
-// recordName returns what the server of an SRV record is called; service is the name that was asked for.
+// recordName returns the name of an SRV record's server; service is the name that was queried.
 func recordName(service, host string, port uint16) string {
 	name := host
-	// The domain without the labels of service and protocol. It may have been completed by a search domain.
+	// The domain without the labels of service and protocol. A search domain may have been appended to it.
 	_, domain, _ := strings.Cut(service, ".")
 	_, domain, _ = strings.Cut(domain, ".")
 	domain = canonical(domain)
@@ -84,5 +84,5 @@ func recordName(service, host string, port uint16) string {
 	return name
 }
 
-// canonical returns the one spelling of a DNS name that means the same as name.
+// canonical returns the canonical spelling of a DNS name.
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }

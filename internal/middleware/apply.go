@@ -13,17 +13,17 @@ import (
 	"mcmw/internal/route"
 )
 
-// Apply makes the middleware serve with other options while clients are connected: servers come, go, get other names,
-// weights or addresses, and the tunables change. No request fails for it. A server that only has another address costs the
-// requests that are with its previous one; anything else is exchanged between two requests of every connection: what came
-// before is served as it was, and what comes after waits for that.
+// Apply changes the options while clients are connected: servers are added, removed, renamed, reweighted or moved to another
+// address, and tunables change. No request fails because of it, with one exception: when a server only moves to another
+// address, the requests in flight to its previous one fail. Any other change takes place between two requests of every
+// connection: earlier requests are served as before, later ones wait until it is done.
 //
-// A server that joins, or has another address, may hold anything, and serves no read until Options.Rejoin is done; one that
-// has another name but the address of one that left goes on with what it holds.
+// A server that is added, or moved, may hold anything, and serves no reads until Options.Rejoin has been applied; one that
+// was renamed, but has the address of a removed one, keeps what it holds.
 //
-// What cannot change while clients are served (Listen) is an error, as are options that New would refuse; then nothing
-// changes. ctx bounds connecting to the servers, not the exchange, which takes up to Timeout if a server does not answer.
-// Version and Log stay.
+// An option that cannot change while clients are served (Listen) is an error, as are options that New would refuse; nothing
+// is changed then. ctx bounds connecting to the servers, but not the exchange, which takes up to Timeout if a server does
+// not answer. Version and Log are not changed.
 func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	m.applying.Lock()
 	defer m.applying.Unlock()
@@ -80,7 +80,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 				s.Reclaim()
 			}
 			if m.records != nil {
-				m.records.AwaitPlaced(ctx) // with the marks of servers that have something to reclaim
+				m.records.AwaitPlaced(ctx) // including the markers of servers that reclaim keys
 			}
 		}
 		m.registry.Change(next.statistics())
@@ -105,14 +105,15 @@ func (m *Middleware) place(p *pool, changing bool, servers []*backend.Server) {
 	}
 }
 
-// onlyAddresses reports whether b differs from a in the addresses of servers at most.
+// onlyAddresses reports whether b differs from a in nothing but the servers' addresses.
 func onlyAddresses(a, b Options) bool {
 	alike := slices.EqualFunc(a.Servers, b.Servers, func(s, t route.Server) bool { return s.Name == t.Name && s.Weight == t.Weight })
 	a.Servers, b.Servers = nil, nil
 	return alike && reflect.DeepEqual(a, b)
 }
 
-// serversFor returns the servers of o, in its order; those of them that join; and what each of previous is now, if it stays.
+// serversFor returns the servers of o, in its order; which of them are new; and, for each of previous that stays, what it is
+// now.
 func (m *Middleware) serversFor(o Options, previous []*backend.Server) (servers, joined []*backend.Server, now map[*backend.Server]*backend.Server) {
 	named, leaving := map[string]*backend.Server{}, map[string]*backend.Server{} // by name, and by address
 	for _, s := range previous {
@@ -157,7 +158,7 @@ func (m *Middleware) startProber(s *backend.Server) {
 	}
 }
 
-// release ends what was begun for s, which has left; applying is held.
+// release frees what was started for s, which has been removed; applying is held.
 func (m *Middleware) release(s *backend.Server) {
 	m.stopProber[s]()
 	delete(m.stopProber, s)

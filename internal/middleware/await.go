@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Ready says which servers have to be up once before the middleware is ready. Clients are served before, too.
+// Ready says which servers must have been up once before the middleware is ready. Clients are served even before.
 type Ready uint8
 
 const (
-	ReadyKeys Ready = iota // one of those that hold it, for every key
+	ReadyKeys Ready = iota // at least one holder of every key
 	ReadyAll               // all
 	ReadyAny               // one
 )
@@ -34,14 +34,14 @@ func ParseReady(s string) (Ready, error) {
 }
 
 const (
-	// readyPause is the time between two looks at the servers' states.
+	// readyPause is the time between two checks of the servers' states.
 	readyPause = 20 * time.Millisecond
 	// readyReport is the time between two progress lines about the same server.
 	readyReport = 2 * time.Second
 )
 
-// awaitReady waits until Options.Ready is met, and says from time to time which servers are missing; false means that ctx
-// was done before.
+// awaitReady waits until Options.Ready is met, and logs from time to time which servers are missing; false means that ctx
+// was done first.
 func (m *Middleware) awaitReady(ctx context.Context) bool {
 	begin := time.Now()
 	var reported time.Time
@@ -67,7 +67,7 @@ func (m *Middleware) awaitReady(ctx context.Context) bool {
 	}
 }
 
-// meets reports whether the servers that are up are enough for policy.
+// meets reports whether enough servers are up for policy.
 func (p *pool) meets(policy Ready) bool {
 	up := 0
 	for _, s := range p.servers {

@@ -2,20 +2,20 @@ package middleware
 
 import "golang.org/x/sys/unix"
 
-// otherFiles is what the process may need besides connections of clients and to servers: listeners, refused clients that are
-// still being told so, the admin server, probes, and what the runtime opens.
+// otherFiles is the number of files that the process may need besides connections to clients and servers: listeners,
+// connections being refused, the admin server, probes, and those of the runtime.
 const otherFiles = 256
 
-// maxConnections returns how many clients may be connected. Without a limit of its own it is what the limit on open files leaves:
-// clients that took the last of them would cut off the servers as soon as a connection to one has to be made again.
+// maxConnections returns how many clients may be connected. Without an explicit limit, it is derived from the limit on open
+// files: clients that use all of them would leave none for new connections to servers.
 func (o *Options) maxConnections(p *pool) int {
 	var files unix.Rlimit
 	if o.MaxConnections > 0 || unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
 		return o.MaxConnections
 	}
-	const most = 1 << 30 // "unlimited" is a number beyond int
+	const most = 1 << 30 // "unlimited" is a number that does not fit into an int
 	allowed := int(min(files.Cur, most))
-	// Every worker, and one prober, connects to every server.
+	// Every worker connects to every server, and so does one prober.
 	servers := (len(p.members()) + 1) * len(p.servers)
 	return max(allowed/2, allowed-servers-otherFiles)
 }

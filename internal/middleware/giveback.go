@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// giveBackEvery is the time between two looks at the process's memory, giveBackAfter in how many of them nothing was collected
-	// when a load counts as over.
+	// giveBackEvery is the time between two checks of the process's memory; giveBackAfter is the number of checks without a
+	// garbage collection after which a load counts as over.
 	giveBackEvery = time.Second
 	giveBackAfter = 3
-	// giveBackFrom is by how much the memory must have grown since the last time, bytes: a collection costs more than less is worth.
+	// giveBackFrom is the growth of memory since the last time, bytes, from which a collection is worth its cost.
 	giveBackFrom = 8 << 20
 )
 
-// GiveBackMemory returns to the system what a load took and does not use any more, when it is over, until ctx ends. By itself the
-// runtime keeps the memory of its last collection, which without a load is followed by the next in two minutes; large buffers stay in
-// their pools for two of them. It is for the process that a Middleware has to itself.
+// GiveBackMemory returns memory that a load needed to the system when the load is over, until ctx ends. Otherwise the
+// runtime keeps the memory of its last collection, and without a load the next one comes after two minutes; large buffers
+// stay in their pools for two collections. It is meant for a process with a single Middleware.
 func GiveBackMemory(ctx context.Context) {
 	tick := time.NewTicker(giveBackEvery)
 	defer tick.Stop()
@@ -47,7 +47,7 @@ func GiveBackMemory(ctx context.Context) {
 		if quiet < giveBackAfter || memory < kept+giveBackFrom {
 			continue
 		}
-		runtime.GC() // the first of the two that empty the pools
+		runtime.GC() // buffers leave their pools after two collections; this is the first
 		debug.FreeOSMemory()
 		last, kept = read()
 	}

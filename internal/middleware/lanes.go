@@ -21,7 +21,7 @@ const (
 	// PoolShared is one queue that all workers share.
 	PoolShared Pool = iota
 	// PoolPerServer gives every server a read queue with Workers workers of its own, and a write queue with one writer,
-	// which sends all the writes that wait before it reads their replies. Reads of one server don't wait for another.
+	// which sends all waiting writes before it reads their replies. Reads of one server don't wait for another.
 	PoolPerServer
 )
 
@@ -45,7 +45,7 @@ func ParsePool(s string) (Pool, error) {
 func readLane(s int) int  { return 2 * s }
 func writeLane(s int) int { return 2*s + 1 }
 
-// detourLanes is the first of the lanes, one per server, for requests that need a server in trouble.
+// detourLanes is the first of the detours: lanes, one per server, for requests that need a server in trouble.
 func (o *Options) detourLanes(servers int) int32 {
 	if o.Pool == PoolShared {
 		return 1
@@ -53,7 +53,7 @@ func (o *Options) detourLanes(servers int) int32 {
 	return int32(2 * servers)
 }
 
-// newLanes returns the queues of the pool, and describes those for the statistics that requests take usually.
+// newLanes returns the queues of the pool, and describes the ordinary ones to the statistics.
 func (o *Options) newLanes(router *route.Router, servers []*backend.Server) (*queue.Lanes, []stats.Queue) {
 	n := int(o.detourLanes(len(servers))) + len(servers)
 	if o.Pool == PoolShared {
@@ -74,8 +74,8 @@ func (o *Options) newLanes(router *route.Router, servers []*backend.Server) (*qu
 	return lanes, described
 }
 
-// laneChooser sends each request to a lane of PoolPerServer: a write to its key's first server, so that all writes of a key
-// have one writer; a read to the server that is to answer it; what needs no particular server follows the request before
+// laneChooser chooses the lanes of PoolPerServer: a write goes to its key's first server, so that all writes of a key have
+// one writer; a read to the server that is to answer it; a request that needs no particular server follows the one before
 // it. Safe for concurrent use.
 type laneChooser struct {
 	router  *route.Router
@@ -126,7 +126,7 @@ func (c *laneChooser) lane(r *request.Request) int {
 	return writeLane(c.router.Primary(key))
 }
 
-// load returns what server s has to do, the reads that wait for its workers included.
+// load returns the work of server s, including the reads that wait for its workers.
 func (c *laneChooser) load(s int) int64 { return c.servers[s].Load(c.lanes.Queue(readLane(s)).Len()) }
 
 // reader returns the server to read key from.

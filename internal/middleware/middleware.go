@@ -28,9 +28,9 @@ type Middleware struct {
 
 	// Static after construction.
 	stage *netstage.Stage
-	ready chan struct{} // closed when Options.Ready was met for the first time
+	ready chan struct{} // closed when Options.Ready is met for the first time
 
-	// pool serves, or will; replaced by Apply.
+	// pool is the current one; replaced by Apply.
 	pool       atomic.Pointer[pool]
 	serving    atomic.Bool
 	listeners  []listener     // owned by Listen, then by Run
@@ -39,13 +39,13 @@ type Middleware struct {
 	// applying guards the fields below, and is held for as long as Apply takes.
 	applying   sync.Mutex
 	options    Options
-	work       context.Context // of what serves; nil before Run has reached the servers
+	work       context.Context // context of the serving goroutines; nil before Run has reached the servers
 	stopProber map[*backend.Server]context.CancelFunc
 	stopping   bool
 }
 
-// DefaultWorkers is the size of the pool when none is given: one worker per processor, and at least two, so that one
-// plans and answers while another waits for its servers.
+// DefaultWorkers is the default number of workers: one per processor, and at least two, so that one plans and answers while
+// another waits for its servers.
 func DefaultWorkers() int { return max(2, runtime.GOMAXPROCS(0)) }
 
 // withDefaults returns o without zero fields.
@@ -131,8 +131,8 @@ func New(o Options) (*Middleware, error) {
 	return m, nil
 }
 
-// Listen binds all listen addresses, or none: its error names the address that could not be had. Clients are accepted
-// once Run has tried to reach all servers.
+// Listen binds all listen addresses, or none: its error names the address that could not be bound. Clients are accepted once
+// Run has tried to reach all servers.
 func (m *Middleware) Listen() error {
 	for _, addr := range m.options.Listen {
 		address, secure := m.options.Security.secured(addr)
@@ -146,13 +146,13 @@ func (m *Middleware) Listen() error {
 	return nil
 }
 
-// listener is a bound address, where clients speak TLS or not.
+// listener is a bound address, with or without TLS.
 type listener struct {
 	net.Listener
 	secure bool
 }
 
-// listen binds addr. A unix socket that nobody listens on any more is replaced.
+// listen binds addr. A unix socket without a listener is replaced.
 func listen(addr string) (net.Listener, error) {
 	network, address := backend.Network(addr)
 	l, err := net.Listen(network, address)
@@ -186,11 +186,11 @@ func (m *Middleware) Addrs() []net.Addr {
 	return addrs
 }
 
-// Ready returns a channel that is closed when as many servers are up as Options.Ready asks for.
+// Ready returns a channel that is closed when Options.Ready is met for the first time.
 func (m *Middleware) Ready() <-chan struct{} { return m.ready }
 
-// IsReady reports whether clients should come: not before Ready, and not while draining. That servers fail later changes
-// nothing: every middleware would say so at once.
+// IsReady reports whether clients should connect: not before Ready, and not while draining. Later failures of servers don't
+// change it: all middlewares would report them at once.
 func (m *Middleware) IsReady() bool { return m.serving.Load() }
 
 // Stats returns the statistics, which may be read at any time.
@@ -199,7 +199,7 @@ func (m *Middleware) Stats() *stats.Registry { return m.registry }
 // Run serves until ctx is done, then drains and returns nil. It returns when no goroutine of the middleware is left.
 func (m *Middleware) Run(ctx context.Context) error {
 	defer m.closeListeners()
-	// The workers outlive ctx: what is in flight then is still served.
+	// The workers outlive ctx: what is in flight then is still answered.
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer m.background.Wait()
 	defer stopWork()
@@ -232,7 +232,7 @@ func (m *Middleware) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin starts what serves; it ends when work does.
+// begin starts the serving goroutines; they end when work is done.
 func (m *Middleware) begin(work context.Context) {
 	m.applying.Lock()
 	defer m.applying.Unlock()
@@ -253,7 +253,7 @@ func (m *Middleware) begin(work context.Context) {
 	if m.records != nil {
 		m.records.AwaitPlaced(work)
 	}
-	// What clients write while a server is flushed may go with it.
+	// Writes of clients made while a server is being flushed may be lost with the flush.
 	clean := time.Now().Add(p.options.ConnectTimeout)
 	for _, s := range p.servers {
 		s.AwaitReadable(work, clean)

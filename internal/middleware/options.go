@@ -11,10 +11,10 @@ import (
 	"mcmw/internal/worker"
 )
 
-// Options is everything a Middleware is made from. The zero value of a field means what its comment says.
+// Options are all settings of a Middleware. The zero value of a field means what its comment says.
 type Options struct {
-	// Listen is where clients connect: "host:port" (port 0: any free one) or "unix:/path". At least one. With Security.TLS a
-	// TCP address speaks TLS unless "notls:" stands in front of it.
+	// Listen are the addresses for clients: "host:port" (port 0: any free one) or "unix:/path". At least one. With
+	// Security.TLS a TCP address speaks TLS unless "notls:" precedes it.
 	Listen []string
 	// Servers are the memcached servers, in order. At least one.
 	Servers []route.Server
@@ -22,32 +22,33 @@ type Options struct {
 	Placement route.Options
 	// Pool says how the workers are organised.
 	Pool Pool
-	// Workers is the size of the worker pool, with PoolPerServer that of each server's readers; 0 means DefaultWorkers().
+	// Workers is the number of workers, with PoolPerServer that of each server's readers; 0 means DefaultWorkers().
 	Workers int
 	// Queue is the capacity of each bounded queue, in batches (all requests that one read of a connection brought);
 	// 0 means DefaultQueue.
 	Queue int
-	// Ready says which servers have to be up before the middleware is ready.
+	// Ready says which servers must have been up before the middleware is ready.
 	Ready Ready
 	// DrainTimeout is how long Run waits for requests in flight after its context is done; 0 means DefaultDrainTimeout.
 	DrainTimeout time.Duration
-	// ClientOptions are about clients. 0 means: MaxConnections, as many as the limit on open files leaves room for; IdleTimeout,
-	// never; MinRate, MaxOutput, WriteTimeout, ClientMemory, the defaults below; of Limits, memcached's. MinRate below 0: any rate.
+	// ClientOptions are about clients. The zero values: MaxConnections, as many as the limit on open files allows;
+	// IdleTimeout, never; MinRate, MaxOutput, WriteTimeout and ClientMemory, the defaults below; Limits, memcached's.
+	// MinRate below 0: any rate.
 	netstage.ClientOptions
-	// ServerOptions are about servers. 0 means the defaults below.
+	// ServerOptions are about servers. Zero values mean the defaults below.
 	backend.ServerOptions
-	// RequestOptions are about how requests are served. 0 means: Depth, Timeout, StallAfter, the defaults below. StallAfter below
-	// 0: never; it is at most a quarter of Timeout.
+	// RequestOptions are about serving requests. The zero values of Depth, Timeout and StallAfter mean the defaults below.
+	// StallAfter below 0: never; it is at most a quarter of Timeout.
 	worker.RequestOptions
 	// Security is about TLS and passwords.
 	Security Security
-	// Control is what `stats` reports of the configuration; nil leaves it out.
+	// Control is the source of what `stats` says about the configuration; nil leaves it out.
 	Control *stats.Control
-	// Version is what `stats` reports as mcmw's version.
+	// Version is the version in `stats`.
 	Version string
-	// Tap gets the requests of the request log; nil means that there is none.
+	// Tap receives the requests of the request log; nil means that there is no log.
 	Tap *stats.Tap
-	// Log receives what an operator should know; nil discards it.
+	// Log receives messages for operators; nil discards them.
 	Log *slog.Logger
 }
 
@@ -67,5 +68,5 @@ const (
 	DefaultClientMemory   = 1 << 30
 )
 
-// stallAfter returns StallAfter as the workers take it: 0 for never.
+// stallAfter returns StallAfter for the workers: 0 for never.
 func (o *Options) stallAfter() time.Duration { return max(0, min(o.StallAfter, o.Timeout/4)) }

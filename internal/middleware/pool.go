@@ -16,7 +16,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// pool is what Apply exchanges as a whole: the placement of keys, the queues, and the workers that serve them.
+// pool is what Apply replaces as a whole: the placement of keys, the queues, and the workers that serve them.
 type pool struct {
 	options  Options
 	router   *route.Router
@@ -25,22 +25,22 @@ type pool struct {
 	queues   []stats.Queue
 	workers  []*worker.Worker
 	previous []placement    // the latest first
-	more     bool           // there were still earlier ones
+	more     bool           // there were earlier ones
 	sweep    *stats.Sweep   // of the middleware
 	running  sync.WaitGroup // the workers' goroutines
 }
 
-// placement is where keys lived, with the servers it knew as they are now; nil: gone.
+// placement is where keys lived earlier, with the current servers in place of those of that time; nil: removed.
 type placement struct {
 	router  *route.Router
 	servers []*backend.Server
 	record  marker.Placement
 }
 
-// keepPrevious is how many previous placements are kept. What was placed by still earlier ones is not known any more.
+// keepPrevious is the number of previous placements kept. Earlier ones are forgotten.
 const keepPrevious = 8
 
-// shared is what outlives a pool and its workers use.
+// shared is the state that outlives a pool and is used by its workers.
 type shared struct {
 	registry *stats.Registry
 	entrance *queue.Entrance
@@ -50,11 +50,11 @@ type shared struct {
 	troubled atomic.Int32
 	records  *backend.Records // nil: none are kept
 	swept    stats.Sweep
-	// unswept: a middleware before has not ended in order, and the replicas have not been compared since.
+	// unswept: an earlier middleware has not shut down cleanly, and the replicas have not been compared since.
 	unswept atomic.Bool
 }
 
-// route returns the placement that o asks for.
+// route returns the router for the placement in o.
 func (o *Options) route() (*route.Router, error) {
 	router, err := route.New(o.Servers, o.Placement)
 	if err != nil {
@@ -66,22 +66,22 @@ func (o *Options) route() (*route.Router, error) {
 	return router, nil
 }
 
-// backend returns what the servers of o share.
+// backend returns the options common to the servers of o.
 func (o *Options) backend(s *shared) backend.Options {
 	return backend.Options{
 		ServerOptions: o.ServerOptions, Troubled: &s.troubled, Records: s.records, Access: s.access.servers, Log: o.Log,
 	}
 }
 
-// newPool returns the pool that o asks for, without workers; servers are those of the router, in its order.
+// newPool returns a pool with o, without workers; servers are those of the router, in its order.
 func newPool(o Options, router *route.Router, servers []*backend.Server, sweep *stats.Sweep) *pool {
 	p := &pool{options: o, router: router, servers: servers, sweep: sweep}
 	p.lanes, p.queues = o.newLanes(router, servers)
 	return p
 }
 
-// inherit takes over what of, the pool before, knows of previous placements; moved: its own is one now, too. now says what
-// its servers are now.
+// inherit takes over the previous placements from of, the pool before; moved: of's own placement is now one of them, too.
+// now maps its servers to the current ones.
 func (p *pool) inherit(of *pool, now map[*backend.Server]*backend.Server, moved bool) {
 	if p.options.Rejoin == backend.RejoinTrust {
 		return
@@ -105,8 +105,8 @@ func (p *pool) inherit(of *pool, now map[*backend.Server]*backend.Server, moved 
 	}
 }
 
-// members lists the workers of the pool by what they are for: those of each queue, as many to stand in for them, and one
-// for each server's detour.
+// members lists the workers of the pool by their role: those of each queue, as many stand-ins for them, and one for each
+// server's detour.
 func (p *pool) members() []worker.Member {
 	var members []worker.Member
 	add := func(n, lane, home int) {
@@ -146,7 +146,7 @@ func (p *pool) statistics() stats.Options {
 	return o
 }
 
-// makeWorkers makes the workers of the pool; they are not started.
+// makeWorkers creates the workers of the pool, without starting them.
 func (p *pool) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	o := worker.Options{
 		RequestOptions: p.options.RequestOptions, Lanes: p.lanes, Entrance: s.entrance, Router: p.router, Locks: s.locks,
@@ -160,7 +160,7 @@ func (p *pool) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	for _, m := range p.members() {
 		o.Depth, o.Active = p.options.Depth, nil
 		if m.Patient || (p.options.Pool == PoolPerServer && m.Home < 0) {
-			// A patient worker serves all the requests that wait for its server in one round, a writer all the writes that wait.
+			// A patient worker serves in one round all requests that wait for its server, a writer all waiting writes.
 			o.Depth = max(o.Depth, DefaultDepth)
 		}
 		if !m.Patient {
@@ -182,14 +182,15 @@ func (p *pool) connect(ctx context.Context) {
 	}
 }
 
-// start lets the workers serve until stop, and record in r, which counts for this pool; ctx ends their attempts to connect.
+// start lets the workers serve until stop, recording in r, which has been changed to this pool; ctx ends their attempts to
+// connect.
 func (p *pool) start(ctx context.Context, r *stats.Registry) {
 	for i, w := range p.workers {
 		p.running.Go(func() { w.Run(ctx, r.Worker(i)) })
 	}
 }
 
-// stop ends the workers once the queues are empty. No batch may come in any more.
+// stop ends the workers once the queues are empty. No batch may enter any more.
 func (p *pool) stop() {
 	p.lanes.Close()
 	p.running.Wait()

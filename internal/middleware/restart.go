@@ -12,10 +12,10 @@ import (
 	"mcmw/internal/route"
 )
 
-// record returns the placement of p as it is put on the servers.
+// record returns the placement of p in the form that is put on the servers.
 func (p *pool) record() marker.Placement { return marker.Of(p.router, p.options.Placement) }
 
-// history returns the placements before that of p by which servers may still hold keys, each once, and whether there are more.
+// history returns, each once, the earlier placements by which servers may still hold keys, and whether there were more.
 func (p *pool) history() (previous []marker.Placement, more bool) {
 	current := p.record()
 	for _, f := range p.previous {
@@ -27,8 +27,8 @@ func (p *pool) history() (previous []marker.Placement, more bool) {
 	return previous, p.more
 }
 
-// beginRecords judges the servers that were reached by what they hold of earlier middlewares, takes over what these knew, and starts
-// keeping records.
+// beginRecords judges the servers that were reached by the records they hold, takes over what earlier middlewares knew, and
+// starts keeping records.
 func (m *Middleware) beginRecords(p *pool) {
 	if m.records == nil {
 		return
@@ -56,7 +56,7 @@ func (m *Middleware) beginRecords(p *pool) {
 	m.records.Begin(running, p.record(), previous, more, p.servers)
 }
 
-// endRecords says on the servers that nothing is under way any more.
+// endRecords records on the servers that nothing is under way any more.
 func (m *Middleware) endRecords(ctx context.Context) {
 	if m.records == nil || m.unswept.Load() {
 		return // the next start has to compare the replicas
@@ -66,7 +66,7 @@ func (m *Middleware) endRecords(ctx context.Context) {
 	m.records.End(ctx)
 }
 
-// remember makes the placements of a record previous ones of p.
+// remember makes the placements in a record previous ones of p.
 func (p *pool) remember(record *marker.Record) {
 	current := p.record()
 	p.more = record.More
@@ -97,14 +97,14 @@ func (p *pool) remember(record *marker.Record) {
 	}
 }
 
-// movedKeys returns which keys may be old on a server because, since newest was put there, or before, they were elsewhere; nil if
-// there can be none. unknown: it is not known where keys were.
+// movedKeys returns which keys may be old on a server because they were placed elsewhere since newest was put there, or
+// before; nil if there can be none. unknown: it is not known where keys were.
 func (m *Middleware) movedKeys(server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool) {
 	p := m.pool.Load()
 	current := p.record()
 	same := newest.Placement.Equal(&current)
 	if same && !newest.Changing {
-		return nil, false // it was seen to when that became the placement
+		return nil, false // handled when that became the placement
 	}
 	var were []*route.Router
 	for _, old := range append([]marker.Placement{newest.Placement}, newest.Previous...) {

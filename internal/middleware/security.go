@@ -12,14 +12,15 @@ import (
 	"mcmw/internal/secret"
 )
 
-// Security is TLS and authentication, of clients and towards servers. The zero value trusts the network. Its files are
-// read again when they change.
+// Security is TLS and authentication, for clients and towards servers. The zero value trusts the network. Its files are read
+// again when they change.
 type Security struct {
 	// TLS are the files for the clients' connections; without Cert clients have no TLS.
 	TLS secret.ServerFiles
 	// HandshakeTimeout is how long a client may take for the TLS handshake; 0 means DefaultHandshakeTimeout.
 	HandshakeTimeout time.Duration
-	// AuthFile has the names and passwords of clients; each client must give one of them before it is served; "": none.
+	// AuthFile has the names and passwords of clients; a client must authenticate before it is served; "": no
+	// authentication.
 	AuthFile string
 	// ServerTLS: connections to servers use TLS, with ServerFiles.
 	ServerTLS   bool
@@ -28,13 +29,13 @@ type Security struct {
 	ServerAuthFile string
 }
 
-// DefaultHandshakeTimeout is that of Security.
+// DefaultHandshakeTimeout is the default of Security.HandshakeTimeout.
 const DefaultHandshakeTimeout = 10 * time.Second
 
-// noTLS in front of a listen address excepts it from TLS, as in memcached.
+// noTLS before a listen address exempts it from TLS, as in memcached.
 const noTLS = "notls:"
 
-// access is what Security comes to.
+// access is what was read from the files of Security.
 type access struct {
 	tls     *tls.Config                      // of listeners; nil without TLS
 	allow   func(user, password []byte) bool // nil: all clients are served
@@ -64,20 +65,21 @@ func (s Security) open(log *slog.Logger) (a access, err error) {
 	return a, err
 }
 
-// Check reports what New would find wrong with the files: a *secret.FileError.
+// Check reports what is wrong with the files, as New would: a *secret.FileError.
 func (s Security) Check() error {
 	_, err := s.open(slog.New(slog.DiscardHandler))
 	return err
 }
 
-// secured splits a listen address into the address and whether clients speak TLS there: on TCP, unless it says otherwise.
+// secured splits a listen address into the address and whether clients speak TLS there: on TCP, unless the prefix exempts
+// it.
 func (s Security) secured(addr string) (address string, secure bool) {
 	address, plain := strings.CutPrefix(addr, noTLS)
 	network, _ := backend.Network(address)
 	return address, s.TLS.Cert != "" && !plain && network == "tcp"
 }
 
-// validate reports the first option that is out of range or has no meaning without another.
+// validate reports the first option that is out of range, or has no effect without another.
 func (s Security) validate(listen []string) error {
 	switch {
 	case s.HandshakeTimeout < 1:

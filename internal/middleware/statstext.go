@@ -9,8 +9,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// appendStats appends what `stats` answers: memcached's names where the middleware has the figure, its own with mcmw_ in
-// front, and END.
+// appendStats appends the reply to `stats`: memcached's names where the middleware has the value, its own with the prefix
+// mcmw_, and END.
 func (m *Middleware) appendStats(dst []byte) []byte {
 	s := m.registry.Snapshot()
 	add := func(name string, value any) { dst = fmt.Appendf(dst, "STAT %s %v\r\n", name, value) }

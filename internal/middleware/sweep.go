@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// sweepOwner owns key locks for the sweep; workers' numbers are far below.
+	// sweepOwner is the sweep's owner number for key locks; workers' numbers are far lower.
 	sweepOwner = 1 << 30
-	// sweepAgain is the time after which a sweep that could not compare everything is made again.
+	// sweepAgain is how long after an incomplete sweep the next one starts.
 	sweepAgain = time.Second
 )
 
@@ -41,7 +41,7 @@ func (m *Middleware) sweep(ctx context.Context) {
 			reported = err.Error()
 			p.options.Log.Warn("the replicas could not all be compared, and will be", "error", err)
 		}
-		// What one server keeps from being compared is awaited: comparing the others again and again would find nothing.
+		// Wait for the server that prevented a comparison: comparing the others again and again would find nothing.
 		for first := true; first || !m.pool.Load().meets(ReadyAll); first = false {
 			select {
 			case <-ctx.Done():

@@ -12,29 +12,29 @@ import (
 
 // ServerFiles are the PEM files of a TLS server; the zero value means no TLS.
 type ServerFiles struct {
-	// Cert is the certificate chain that the server shows, Key its private key.
+	// Cert is the certificate chain that the server presents, Key its private key.
 	Cert, Key string
-	// ClientCA, if not "", makes clients show a certificate that one of these has signed.
+	// ClientCA, if not "", requires clients to present a certificate signed by one of these.
 	ClientCA string
 }
 
 // ClientFiles are the PEM files of a TLS client.
 type ClientFiles struct {
-	// CA are the authorities whose certificates a server may show; "" means the system's.
+	// CA are the authorities trusted to sign servers' certificates; "" means the system's.
 	CA string
-	// Cert and Key are what the client shows to a server that asks; both may be "".
+	// Cert and Key are presented to a server that asks for a client certificate; both may be "".
 	Cert, Key string
-	// Name is what a server's certificate must be for; "" means the host that is dialled.
+	// Name is the name that a server's certificate must have; "" means the host that is dialled.
 	Name string
 }
 
-// base returns what the configurations of both sides have in common. Records are as large as they may be: memcached's
-// peers wait for whole replies, not for first bytes.
+// base returns what the configurations of both sides have in common. Records have their full size from the start: memcached
+// and its clients wait for whole messages, not for first bytes.
 func base() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, DynamicRecordSizingDisabled: true}
 }
 
-// ServerTLS returns a configuration that shows each client what the files hold at that time. The error is a *FileError.
+// ServerTLS returns a configuration that uses the files' current contents for each handshake. The error is a *FileError.
 func ServerTLS(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
 	paths := []string{files.Cert, files.Key}
 	if files.ClientCA != "" {
@@ -42,7 +42,7 @@ func ServerTLS(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
 	}
 	f, err := follow("certificate shown to clients", paths, []string{files.Key}, log, func(contents [][]byte) (*tls.Config, error) {
 		c := base()
-		// A resumed session would skip the check of a certificate that meanwhile is not accepted any more.
+		// A resumed session would bypass the check of a certificate that is no longer accepted.
 		c.SessionTicketsDisabled = true
 		pair, err := keyPair(files.Cert, files.Key, contents[0], contents[1])
 		if err != nil {
@@ -65,8 +65,8 @@ func ServerTLS(files ServerFiles, log *slog.Logger) (*tls.Config, error) {
 	return c, nil
 }
 
-// ClientTLS returns a function that returns a configuration for a connection to host, from what the files hold at that
-// time. The error is a *FileError.
+// ClientTLS returns a function that returns the configuration of a connection to host, made from the files' current
+// contents. The error is a *FileError.
 func ClientTLS(files ClientFiles, log *slog.Logger) (func(host string) *tls.Config, error) {
 	var paths, private []string
 	if files.CA != "" {

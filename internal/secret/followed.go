@@ -1,9 +1,9 @@
-// Package secret is what is read from files that others renew while the program runs: certificates with their keys, names
-// with their passwords. A file is looked at when its contents are needed, at most once per second. Contents that are not
-// accepted change nothing: what was read before stays in force, and the log says why.
+// Package secret reads files that others renew while the program runs: certificates with their keys, names with their
+// passwords. A file is checked when its contents are needed, at most once per second. Invalid contents change nothing: the
+// previous ones stay in force, and the log says why.
 //
-// Contents never appear in an error or in the log. A file that is to be kept from others and that every user of the machine may
-// read is a warning when it has changed; at the start Exposed tells.
+// Contents never appear in an error or in the log. A private file that every user of the machine can read causes a warning
+// when it has changed; at the start use Exposed.
 package secret
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// checkEvery is the least time between two looks at the files.
+// checkEvery is the minimum time between two checks of the files.
 const checkEvery = time.Second
 
 // FileError is what is wrong with a file.
@@ -31,27 +31,28 @@ func (e *FileError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err)
 // Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// followed is a value made from files, and made anew when their contents change. Its methods may be called from any
+// followed is a value made from files, and made again when their contents change. Its methods may be called from any
 // goroutine.
 type followed[T any] struct {
 	// Static after construction.
 	what  string // for the log
 	paths []string
-	// private are those of paths that others must not read.
+	// private are those of paths that should not be readable by others.
 	private []string
 	parse   func(contents [][]byte) (*T, error)
 	log     *slog.Logger
 	since   time.Time
 
 	current atomic.Pointer[T]
-	checked atomic.Int64 // when the files were last looked at, ns after since
+	checked atomic.Int64 // when the files were last checked, ns after since
 
 	// mu guards the field below. It is held while the files are read; a caller that finds it locked takes the current value.
 	mu   sync.Mutex
-	seen [sha256.Size]byte // the contents, or the error, that were found last
+	seen [sha256.Size]byte // hash of the contents, or of the error, found last
 }
 
-// follow reads the files and makes the value. private are those of paths that others must not read. The error is a *FileError.
+// follow reads the files and makes the value. private are those of paths that should not be readable by others. The error is
+// a *FileError.
 func follow[T any](what string, paths, private []string, log *slog.Logger, parse func([][]byte) (*T, error)) (*followed[T], error) {
 	f := &followed[T]{what: what, paths: paths, private: private, parse: parse, log: log, since: time.Now()}
 	contents, err := f.read()
@@ -67,7 +68,7 @@ func follow[T any](what string, paths, private []string, log *slog.Logger, parse
 	return f, nil
 }
 
-// get returns the value as of the files' contents a moment ago.
+// get returns the value for the files' contents, at most checkEvery old.
 func (f *followed[T]) get() *T {
 	now := int64(time.Since(f.since))
 	if now-f.checked.Load() >= int64(checkEvery) && f.mu.TryLock() {
@@ -78,8 +79,8 @@ func (f *followed[T]) get() *T {
 	return f.current.Load()
 }
 
-// look makes the value anew if the contents have changed; mu is held. Contents are compared rather than times: they are
-// short, and a file may be replaced by another of the same age and size.
+// look makes the value again if the contents have changed; mu is held. It compares contents rather than times: they are
+// short, and a file may be replaced by one with the same time and size.
 func (f *followed[T]) look() {
 	contents, err := f.read()
 	seen := digest(contents)
@@ -107,7 +108,7 @@ func (f *followed[T]) look() {
 	}
 }
 
-// Exposed returns a warning if the file at path can be read by every user of the machine, "" if not.
+// Exposed returns a warning if every user of the machine can read the file at path, otherwise "".
 func Exposed(path string) string {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o004 == 0 {
@@ -128,7 +129,7 @@ func (f *followed[T]) read() ([][]byte, error) {
 	return contents, nil
 }
 
-// unwrapped returns err without the path that os adds.
+// unwrapped returns err without the path, which os adds.
 func unwrapped(err error) error {
 	if e, ok := err.(*os.PathError); ok {
 		return e.Err

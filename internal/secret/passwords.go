@@ -10,20 +10,20 @@ import (
 	"log/slog"
 )
 
-// maxEntry is the longest line of a file of passwords that memcached reads, bytes with the line's end.
+// maxEntry is the longest line of a password file that memcached reads, bytes, including the line end.
 const maxEntry = 255
 
-// unsendable are the bytes that end a name or a password where memcached reads them.
+// unsendable are the bytes that end a name or a password in memcached's login.
 const unsendable = " \r\x00"
 
-// entry is a line of a file of passwords.
+// entry is a line of a password file.
 type entry struct{ user, password string }
 
-// Users returns a function that says whether a name and a password stand in a line of the file at path, as of a moment
-// ago; it takes the same time for right and wrong ones. The form of the file is that of memcached's --auth-file: lines
-// user:password. The error is a *FileError.
+// Users returns a function that reports whether a name and a password match a line of the file at path, as last checked; it
+// takes the same time for right and wrong ones. The file has the format of memcached's --auth-file: lines user:password. The
+// error is a *FileError.
 func Users(path string, log *slog.Logger) (allow func(user, password []byte) bool, err error) {
-	// Names and passwords are not kept, but what they hash to.
+	// Hashes are kept instead of names and passwords.
 	f, err := follow("names and passwords of clients", []string{path}, []string{path}, log, func(contents [][]byte) (*[][sha256.Size]byte, error) {
 		entries, err := parseEntries(path, contents[0])
 		if err != nil {
@@ -48,8 +48,8 @@ func Users(path string, log *slog.Logger) (allow func(user, password []byte) boo
 	}, nil
 }
 
-// Login returns a function that returns the name and the password in the one line of the file at path, as of a moment ago.
-// The error is a *FileError.
+// Login returns a function that returns the name and the password in the only line of the file at path, as last checked. The
+// error is a *FileError.
 func Login(path string, log *slog.Logger) (func() (user, password string), error) {
 	f, err := follow("name and password for servers", []string{path}, []string{path}, log, func(contents [][]byte) (*entry, error) {
 		entries, err := parseEntries(path, contents[0])
@@ -70,14 +70,14 @@ func Login(path string, log *slog.Logger) (func() (user, password string), error
 	}, nil
 }
 
-// hash is of a name and a password, and of where one ends.
+// hash is the hash of a name and a password, with a separator between them.
 func hash(user, password []byte) [sha256.Size]byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(user)))
 	return sha256.Sum256(append(append(b, user...), password...))
 }
 
-// parseEntries reads lines user:password, at least one. What memcached could never match, because its protocol separates by
-// blanks, is refused.
+// parseEntries parses lines user:password, at least one. An entry with a blank is refused: memcached's protocol separates
+// words by blanks, so it could never match.
 func parseEntries(path string, contents []byte) ([]entry, error) {
 	var entries []entry
 	n := 0

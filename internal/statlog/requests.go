@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// request is a line of the request log. The moments after created are ns since created.
+// request is a line of the request log. The times after created are ns since created.
 type request struct {
 	Type     string `json:"type"`    // "request"
 	Why      string `json:"why"`     // "sample" or "slow"
@@ -46,8 +46,8 @@ func requestOf(t *stats.Tap, e *stats.Event) *request {
 	}
 }
 
-// WriteRequests writes the requests that t leads to as lines to out until ctx is done, and then those that are still
-// there. It ends early if a line cannot be written.
+// WriteRequests writes the requests from t as lines to out until ctx is done, and then those that are still queued. It
+// returns early if a line cannot be written.
 func WriteRequests(ctx context.Context, t *stats.Tap, out io.Writer) error {
 	buffer := bufio.NewWriter(out)
 	encoder := json.NewEncoder(buffer)

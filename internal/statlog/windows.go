@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// step is the width of the histogram's steps: that of the reports.
+// step is the width of the histogram's steps.
 const step = 100 * time.Microsecond
 
 // Start is the first line of a run.
@@ -24,7 +24,7 @@ type Start struct {
 	Servers []string `json:"servers"`
 }
 
-// Window is what happened between two moments: in one window, or, as the last line of a run, in all of them.
+// Window is what happened between two times: in one window, or, in the last line of a run, in all of them.
 type Window struct {
 	Type    string  `json:"type"`   // "window" or "summary"
 	Number  int     `json:"number"` // of the window, from 1; of the summary how many there were
@@ -44,18 +44,18 @@ type Window struct {
 	Service Sampled `json:"service"` // requests in service
 	Busy    float64 `json:"busy"`    // workers, mean
 
-	// Times are by name: response, response:CLASS, the five stages, server:NAME. What did not happen is left out.
+	// Times are by name: response, response:CLASS, the five stages, server:NAME. Those without values are left out.
 	Times     map[string]Times `json:"times"`
 	Histogram Histogram        `json:"histogram"` // of the response times
-	// Distributions are the response times of each class at the resolution at which they are recorded: for every bucket that counted
-	// something its lower and upper bound, ns, and its count. A class without requests is left out.
+	// Distributions are the response times of each class at full resolution: the lower and upper bound, ns, and the count of
+	// every bucket that is not empty. A class without requests is left out.
 	Distributions map[string][][3]int64 `json:"distributions"`
 }
 
 // Unbounded is the upper bound of a bucket that has none.
 const Unbounded = -1
 
-// Sampled is a number that was sampled in the window.
+// Sampled is a number that was sampled during the window.
 type Sampled struct {
 	Samples uint64  `json:"samples"`
 	Sum     uint64  `json:"sum"`
@@ -66,7 +66,7 @@ func sampledOf(samples, sum uint64) Sampled {
 	return Sampled{Samples: samples, Sum: sum, Mean: float64(sum) / float64(max(samples, 1))}
 }
 
-// Times are the moments of some times, ns. N, Sum and Squares are exact; Mean and M2 follow from them.
+// Times are the moments of a set of times, ns. N, Sum and Squares are exact; Mean and M2 follow from them.
 type Times struct {
 	N       uint64   `json:"n"`
 	Mean    float64  `json:"mean"`
@@ -75,7 +75,7 @@ type Times struct {
 	Squares *big.Int `json:"squares"`
 }
 
-// Histogram has the steps in which there were times, as pairs of a step and its count: step i holds the times from i*step.
+// Histogram holds the non-empty steps, as pairs of a step and its count: step i counts the times from i*step.
 type Histogram struct {
 	Step   int64       `json:"step"` // ns
 	Counts [][2]uint64 `json:"counts"`
@@ -93,8 +93,8 @@ type Windows struct {
 	number            int
 }
 
-// NewWindows writes the first line of a run to out, and returns the log whose first window begins now. A window is length
-// long.
+// NewWindows writes the first line of a run to out, and returns a log whose first window begins now. length is that of a
+// window.
 func NewWindows(out io.Writer, r *stats.Registry, length time.Duration, version string) (*Windows, error) {
 	w := &Windows{registry: r, length: length, out: json.NewEncoder(out), first: r.Snapshot(), firstTime: time.Now()}
 	w.last, w.latest = w.first, w.firstTime
@@ -108,7 +108,7 @@ func NewWindows(out io.Writer, r *stats.Registry, length time.Duration, version 
 	return w, w.out.Encode(line)
 }
 
-// Run writes a line for each window until ctx is done, then one for the rest and the summary. It ends early if a line
+// Run writes a line for each window until ctx is done, then one for the rest and the summary. It returns early if a line
 // cannot be written.
 func (w *Windows) Run(ctx context.Context) error {
 	tick := time.NewTicker(w.length)
@@ -134,7 +134,7 @@ func (w *Windows) window() error {
 	return w.out.Encode(line)
 }
 
-// end writes the last window, and the summary of all of them.
+// end writes the last window, and the summary.
 func (w *Windows) end() error {
 	if err := w.window(); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (w *Windows) line(kind string, s *stats.Snapshot, from, until time.Time) *W
 	}
 	counts, beyond, err := all.Linear(step)
 	if err != nil {
-		panic(err) // step is not one that histograms have
+		panic(err) // step is a valid step of histograms
 	}
 	l.Histogram = Histogram{Step: int64(step), Counts: [][2]uint64{}, Beyond: beyond}
 	for i, n := range counts {
@@ -190,7 +190,7 @@ func (w *Windows) line(kind string, s *stats.Snapshot, from, until time.Time) *W
 	return l
 }
 
-// binsOf returns the buckets of h that counted something.
+// binsOf returns the non-empty buckets of h.
 func binsOf(h *stats.Histogram) (bins [][3]int64) {
 	for i, n := range h.Counts() {
 		if n == 0 {
