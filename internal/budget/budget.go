@@ -14,12 +14,13 @@ type Budget struct {
 	// mu guards the fields below; nothing is waited for while it is held.
 	mu      sync.Mutex
 	used    int64
-	growing list.List // of *waiter that hold a part already; served first
-	waiting list.List // the others; in each list first come, first served
+	waiting list.List // of *waiter, by falling part, then in order of arrival
+	granted time.Time // when a waiter was last granted
 }
 
 type waiter struct {
 	n       int64
+	part    int64         // what it holds already
 	granted chan struct{} // closed when n is taken
 }
 
@@ -37,7 +38,7 @@ func (b *Budget) Used() int64 {
 func (b *Budget) Wanted() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.growing.Len()+b.waiting.Len() > 0
+	return b.waiting.Len() > 0
 }
 
 // fits reports whether n can be taken. An n larger than the whole budget fits when nothing is taken.
@@ -47,7 +48,7 @@ func (b *Budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.limit 
 func (b *Budget) TryTake(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.growing.Len()+b.waiting.Len() > 0 || !b.fits(n) {
+	if b.waiting.Len() > 0 || !b.fits(n) {
 		return false
 	}
 	b.used += n
@@ -64,31 +65,43 @@ func (b *Budget) Force(n int64) {
 // Overdrawn reports whether more is taken than the budget allows.
 func (b *Budget) Overdrawn() bool { return b.Used() > b.limit }
 
-// Take takes n, waiting until patience is over or stop is closed. It reports whether it took it.
+// Take takes n. It waits until stop is closed, or until no waiter was granted anything for as long as patience. It reports whether it
+// took it.
 func (b *Budget) Take(n int64, patience time.Duration, stop <-chan struct{}) bool {
-	return b.TryTake(n) || b.await(&b.waiting, n, patience, stop)
+	return b.Grow(0, n, patience, stop)
 }
 
-// Grow is Take for a caller that holds a smaller part, and gives it back only once it has n. If such callers hold the whole
-// budget, one at a time may exceed it: otherwise they would deadlock.
-func (b *Budget) Grow(n int64, patience time.Duration, stop <-chan struct{}) bool {
-	return b.TryTake(n) || b.await(&b.growing, n, patience, stop)
-}
-
-// await waits in list, one of b's, until n has been taken.
-func (b *Budget) await(list *list.List, n int64, patience time.Duration, stop <-chan struct{}) bool {
-	w := &waiter{n: n, granted: make(chan struct{})}
+// Grow is Take for a caller that holds part, and gives it back only once it has n. If such callers hold the whole budget, one of them
+// may exceed it, also in several steps, until it gives everything back: otherwise they would deadlock.
+func (b *Budget) Grow(part, n int64, patience time.Duration, stop <-chan struct{}) bool {
+	if b.TryTake(n) {
+		return true
+	}
+	w := &waiter{n: n, part: part, granted: make(chan struct{})}
 	b.mu.Lock()
-	e := list.PushBack(w)
+	before := b.waiting.Back()
+	for before != nil && before.Value.(*waiter).part < part {
+		before = before.Prev()
+	}
+	e := b.waiting.PushFront(w)
+	if before != nil {
+		b.waiting.MoveAfter(e, before)
+	}
 	b.grant()
 	b.mu.Unlock()
 	over := time.NewTimer(patience)
 	defer over.Stop()
-	select {
-	case <-w.granted:
-		return true
-	case <-over.C:
-	case <-stop:
+	for waits := true; waits; {
+		select {
+		case <-w.granted:
+			return true
+		case <-stop:
+			waits = false
+		case <-over.C:
+			rest := patience - b.sinceGrant()
+			waits = rest > 0
+			over.Reset(rest)
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,9 +110,16 @@ func (b *Budget) await(list *list.List, n int64, patience time.Duration, stop <-
 		return true
 	default:
 	}
-	list.Remove(e)
+	b.waiting.Remove(e)
 	b.grant()
 	return false
+}
+
+// sinceGrant returns how long ago a waiter was last granted.
+func (b *Budget) sinceGrant() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return time.Since(b.granted)
 }
 
 // Give gives back n of what was taken.
@@ -112,23 +132,22 @@ func (b *Budget) Give(n int64) {
 
 // grant gives what is left to those who wait, in their order; mu is held.
 func (b *Budget) grant() {
-	for e := b.growing.Front(); e != nil; e = b.growing.Front() {
-		if b.used > b.limit {
-			return
-		}
-		b.let(&b.growing, e)
-	}
 	for e := b.waiting.Front(); e != nil; e = b.waiting.Front() {
-		if !b.fits(e.Value.(*waiter).n) {
+		w := e.Value.(*waiter)
+		if !b.lets(w) {
 			return
 		}
-		b.let(&b.waiting, e)
+		b.waiting.Remove(e)
+		b.used += w.n
+		b.granted = time.Now()
+		close(w.granted)
 	}
 }
 
-// let grants e of list its amount; mu is held.
-func (b *Budget) let(list *list.List, e *list.Element) {
-	w := list.Remove(e).(*waiter)
-	b.used += w.n
-	close(w.granted)
+// lets reports whether w may be granted. A waiter that exceeded the limit may go on: the others are within it.
+func (b *Budget) lets(w *waiter) bool {
+	if w.part > 0 {
+		return b.used-w.part <= b.limit
+	}
+	return b.fits(w.n)
 }

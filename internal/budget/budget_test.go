@@ -1,10 +1,12 @@
 package budget_test
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/budget"
@@ -63,7 +65,7 @@ func TestThoseWhoHaveAPartNeverWaitForEachOther(t *testing.T) {
 		grown := make(chan struct{}, 2)
 		for range 2 {
 			go func() {
-				require.True(t, b.Grow(8, time.Hour, nil))
+				require.True(t, b.Grow(5, 11, time.Hour, nil))
 				grown <- struct{}{}
 			}()
 		}
@@ -74,14 +76,70 @@ func TestThoseWhoHaveAPartNeverWaitForEachOther(t *testing.T) {
 		b.Give(5) // the smaller part of the first
 		synctest.Wait()
 		require.Len(t, grown, 1)
-		b.Give(8)
+		b.Give(11)
 		synctest.Wait()
 		require.Len(t, grown, 2)
 		b.Give(5)
-		b.Give(8)
+		b.Give(11)
 		synctest.Wait()
 		require.False(t, b.Wanted())
 		require.EqualValues(t, 1, b.Used())
+	})
+}
+
+// What is in use exceeds the budget by what one of them takes at most.
+func TestThoseWhoGrowInStepsNeverWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, holders = 16, 16
+		b := budget.New(limit)
+		for range holders {
+			require.True(t, b.TryTake(1))
+		}
+		done := make(chan struct{}, holders)
+		for range holders {
+			go func() {
+				for part := int64(1); part < 16; part *= 4 {
+					assert.True(t, b.Grow(part, 4*part, time.Hour, nil))
+					assert.LessOrEqual(t, b.Used(), int64(limit+16+4), "one with its former and its next part")
+					b.Give(part)
+				}
+				b.Give(16)
+				done <- struct{}{}
+			}()
+		}
+		synctest.Wait()
+		require.Len(t, done, holders)
+		require.Zero(t, b.Used())
+	})
+}
+
+func TestPatienceIsOverWhenNobodyGotAnythingForSoLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const others, each, patience = 10, 900 * time.Millisecond, time.Second
+		b := budget.New(10)
+		require.True(t, b.TryTake(10))
+		var wg sync.WaitGroup
+		for range others {
+			wg.Go(func() {
+				assert.True(t, b.Take(10, patience, nil))
+				time.Sleep(each)
+				b.Give(10)
+			})
+			synctest.Wait()
+		}
+		begin := time.Now()
+		wg.Go(func() {
+			assert.True(t, b.Take(10, patience, nil))
+			assert.Equal(t, others*each, time.Since(begin))
+		})
+		synctest.Wait()
+		wg.Go(func() {
+			assert.False(t, b.Take(10, patience, nil), "the one before keeps all of it")
+			assert.Equal(t, others*each+patience, time.Since(begin))
+		})
+		synctest.Wait()
+		b.Give(10)
+		wg.Wait()
 	})
 }
 

@@ -9,8 +9,8 @@ import (
 	"mcmw/internal/wire"
 )
 
-// memoryPatience is how long a connection waits for the memory of a large request before it is closed. Requests release
-// theirs when they are served; the limit is for those whose clients are slow to send the announced bytes.
+// memoryPatience is how long nobody who waits for the memory of a large request may have got any before a connection that waits is
+// closed. Requests release theirs when they are served; the limit is for those whose clients are slow to send the announced bytes.
 var memoryPatience = 10 * time.Second
 
 // errNoMemory: other clients' large requests hold all the memory there is for them.
@@ -127,13 +127,9 @@ func (c *conn) makeRoom() bool {
 		return true
 	}
 	size := request.BufferSize(max(min(c.need, 4*len(c.buf.B)), 2*len(c.buf.B)))
-	take := c.stage.input.Take
-	if c.buf.IsCounted() {
-		take = c.stage.input.Grow
-	}
 	c.waits.Store(true)
 	defer c.waits.Store(false)
-	if !take(int64(size), memoryPatience, c.stage.cut) {
+	if !c.stage.input.Grow(c.buf.Taken(), int64(size), memoryPatience, c.stage.cut) {
 		return false
 	}
 	larger := request.GetBuffer(size)

@@ -136,6 +136,25 @@ func TestMemoryIsTakenForWhatHasComeAndNotForWhatWasAnnounced(t *testing.T) {
 	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, setLargest("b")))
 }
 
+// Each has a part of the memory, and together they have all of it: none gets more until another is done.
+func TestLargeRequestsThatArriveTogetherAreAllServed(t *testing.T) {
+	const clients, part = 32, 64 << 10
+	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: clients * part}})
+	set := setLargest("a")
+	begun := make([]*mctest.Client, clients)
+	for i := range begun {
+		begun[i] = m.Dial(t)
+		require.NoError(t, begun[i].Send([]byte(set[:20_000])))
+	}
+	require.Eventually(t, func() bool { return requestMemory(m) == clients*part }, mctest.Patience, time.Millisecond)
+	for _, c := range begun {
+		go func() { _ = c.Send([]byte(set[20_000:])) }()
+	}
+	for _, c := range begun {
+		require.Equal(t, "STORED\r\n", c.MustReply(t))
+	}
+}
+
 func TestWhoIsSlowToSendGivesWayToThoseWhoNeedTheMemory(t *testing.T) {
 	t.Cleanup(netstage.SetWantedPatience(50 * time.Millisecond))
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}})

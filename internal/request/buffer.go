@@ -53,13 +53,18 @@ func BufferSize(size int) int {
 // Counted records that b's size was taken from the budget, to which Release returns it.
 func (b *Buffer) Counted(from *budget.Budget) { b.from = from }
 
-// IsCounted reports whether b's size was taken from a budget.
-func (b *Buffer) IsCounted() bool { return b.from != nil }
+// Taken returns how much of a budget b has: its size, or nothing.
+func (b *Buffer) Taken() int64 {
+	if b.from == nil {
+		return 0
+	}
+	return int64(len(b.B))
+}
 
 // Release returns b to its pool; nobody may use it, or anything that points into it, afterwards.
 func (b *Buffer) Release() {
 	if b.from != nil {
-		b.from.Give(int64(len(b.B)))
+		b.from.Give(b.Taken())
 		b.from = nil
 	}
 	if b.class >= 0 {
