@@ -1,0 +1,371 @@
+// Package explore runs clients' commands through several workers against models of memcached in every order in which their messages can
+// be sent, served and received, with a bounded number of faults. It finds what no test with real servers reaches, because it controls
+// time. Test use only.
+//
+//	worker 0 --- queue of requests ---> server 0        an event: a worker takes its next command; a server serves the first request
+//	         <-- queue of replies -----                 of a connection; a worker receives the first reply of a connection; a fault
+//	worker 1 --- ...
+//
+// A state is what the servers hold, what is under way, and what each worker has been told so far: a worker's next step depends on nothing
+// else. States that were seen are not explored again.
+package explore
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"slices"
+	"strings"
+
+	"mcmw/internal/mctest/model"
+	"mcmw/internal/mctest/strict"
+)
+
+// Driver is the code under test: a worker that serves one command at a time. It has neither clock nor sockets, and does the same
+// whenever it is told the same.
+type Driver interface {
+	// Locks returns the keys that command needs for itself among the workers of one middleware.
+	Locks(command string) []string
+	// Start takes a command.
+	Start(command string)
+	// Reply hands over one reply of a server.
+	Reply(server int, reply string)
+	// Lost says that the connection to a server broke: nothing that was asked of it will be answered.
+	Lost(server int)
+	// Out returns what is to be written to a server, and forgets it.
+	Out(server int) string
+	// Answer returns what the client is told, once that is known.
+	Answer() (answer string, ok bool)
+	// Busy reports whether something is still to be done, also behind the answer.
+	Busy() bool
+}
+
+// Worker is one worker of a middleware with the commands that its clients send, one after the other.
+type Worker struct {
+	Middleware int
+	Driver     Driver
+	Commands   []string
+
+	told    []string // everything, which is its state
+	current string   // the command being served
+	running bool
+	said    bool // the client has its answer
+	dead    bool
+	conns   []conn
+}
+
+// conn is a worker's connection to a server.
+type conn struct {
+	requests []byte
+	replies  []string
+	broken   bool // what is in requests may still be served, and nobody gets the reply
+}
+
+// Operation is a command as its client saw it.
+type Operation struct {
+	Worker  int
+	Command string
+	// Answer is empty if the client has none: its middleware died.
+	Answer string
+	// Began and Ended order the beginnings and ends of all operations of a history; Ended is 0 without an answer.
+	Began, Ended int
+}
+
+// Faults bounds how many of each kind there are in one history.
+type Faults struct {
+	// Evictions: a server drops Key.
+	Evictions int
+	Key       string
+	// Breaks: a connection breaks, and what the server has not served yet it may still serve, or never.
+	Breaks int
+	// Deaths: a middleware ends, with all its connections.
+	Deaths int
+}
+
+// World is what is explored. All fields are set by who makes it.
+type World struct {
+	Servers []*model.Server
+	Workers []*Worker
+	Faults  Faults
+
+	history []Operation
+	moment  int
+}
+
+// History returns the operations in the order they began.
+func (w *World) History() []Operation { return w.history }
+
+// Result tells what was explored.
+type Result struct {
+	States int // different ones
+	Ends   int // of them those where nothing is under way
+}
+
+// event is something that can happen next.
+type event struct {
+	kind           kind
+	worker, server int
+}
+
+type kind uint8
+
+const (
+	start   kind = iota // a worker takes its next command
+	serve               // a server serves a worker's first request
+	receive             // a worker receives a server's first reply
+	drop                // what a broken connection still held is never served
+	evict
+	breaks
+	die // a middleware
+)
+
+func (e event) String() string {
+	return fmt.Sprintf("%s worker=%d server=%d", [...]string{"start", "serve", "receive", "drop", "evict", "break", "die"}[e.kind], e.worker, e.server)
+}
+
+// Failure is a history that ends as it must not.
+type Failure struct {
+	Err error
+	// Events tell how it came, a line each.
+	Events []string
+}
+
+func (f *Failure) Error() string { return f.Err.Error() + "\n" + strings.Join(f.Events, "\n") }
+
+// All explores every history of the world that build makes, which must always be the same one. check judges the states where nothing is
+// under way any more; the first error ends the exploration. It fails as well if there are more than limit states.
+func All(build func() *World, limit int, check func(w *World) error) (Result, *Failure) {
+	x := explorer{build: build, limit: limit, check: check, seen: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
+	return x.result, x.from(nil)
+}
+
+type explorer struct {
+	build  func() *World
+	check  func(w *World) error
+	limit  int
+	seen   map[uint64]struct{}
+	seed   maphash.Seed
+	result Result
+}
+
+// from explores what can follow on path.
+func (x *explorer) from(path []event) *Failure {
+	w := x.build()
+	w.connect()
+	for _, e := range path {
+		w.apply(e)
+	}
+	sum := maphash.Bytes(x.seed, w.appendState(nil))
+	if _, ok := x.seen[sum]; ok {
+		return nil
+	}
+	x.seen[sum] = struct{}{}
+	x.result.States++
+	if x.result.States > x.limit {
+		return w.failure(fmt.Errorf("there are more than %d states", x.limit), path)
+	}
+	next := w.events()
+	if !slices.ContainsFunc(next, func(e event) bool { return e.kind < evict }) {
+		x.result.Ends++
+		if err := w.finished(); err != nil {
+			return w.failure(err, path)
+		}
+		if err := x.check(w); err != nil {
+			return w.failure(err, path)
+		}
+	}
+	for _, e := range next {
+		if f := x.from(append(path[:len(path):len(path)], e)); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func (w *World) connect() {
+	for _, worker := range w.Workers {
+		worker.conns = make([]conn, len(w.Servers))
+	}
+}
+
+// finished returns an error if a command was not answered though its middleware lives.
+func (w *World) finished() error {
+	for i, worker := range w.Workers {
+		if !worker.dead && (worker.running || len(worker.Commands) > 0) {
+			return fmt.Errorf("worker %d never ends %q", i, worker.current)
+		}
+	}
+	return nil
+}
+
+// events returns what can happen next.
+func (w *World) events() (list []event) {
+	for i, worker := range w.Workers {
+		if !worker.dead && !worker.running && len(worker.Commands) > 0 && w.mayLock(worker) {
+			list = append(list, event{start, i, 0})
+		}
+		for s := range worker.conns {
+			c := &worker.conns[s]
+			if len(c.requests) > 0 {
+				list = append(list, event{serve, i, s})
+				if c.broken {
+					list = append(list, event{drop, i, s})
+				}
+			}
+			if len(c.replies) > 0 {
+				list = append(list, event{receive, i, s})
+			}
+			if w.Faults.Breaks > 0 && !c.broken && !worker.dead && worker.running {
+				list = append(list, event{breaks, i, s})
+			}
+		}
+		if w.Faults.Deaths > 0 && !worker.dead && worker.running {
+			list = append(list, event{die, i, 0})
+		}
+	}
+	for s, server := range w.Servers {
+		if _, ok := server.Get(w.Faults.Key); ok && w.Faults.Evictions > 0 {
+			list = append(list, event{evict, 0, s})
+		}
+	}
+	return list
+}
+
+// mayLock reports whether no other worker of its middleware holds what worker's next command needs.
+func (w *World) mayLock(worker *Worker) bool {
+	needs := worker.Driver.Locks(worker.Commands[0])
+	for _, other := range w.Workers {
+		if other.Middleware != worker.Middleware || !other.running {
+			continue
+		}
+		for _, key := range other.Driver.Locks(other.current) {
+			if slices.Contains(needs, key) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (w *World) apply(e event) {
+	worker := w.Workers[e.worker]
+	switch e.kind {
+	case start:
+		worker.current, worker.Commands = worker.Commands[0], worker.Commands[1:]
+		worker.running, worker.said = true, false
+		w.moment++
+		w.history = append(w.history, Operation{Worker: e.worker, Command: worker.current, Began: w.moment})
+		worker.told = append(worker.told, "start")
+		worker.Driver.Start(worker.current)
+		w.moved(e.worker)
+	case serve:
+		c := &worker.conns[e.server]
+		reply := w.serve(c, e.server)
+		if reply != "" && !c.broken {
+			c.replies = append(c.replies, reply)
+		}
+	case receive:
+		c := &worker.conns[e.server]
+		reply := c.replies[0]
+		c.replies = c.replies[1:]
+		worker.told = append(worker.told, fmt.Sprint(e.server, reply))
+		worker.Driver.Reply(e.server, reply)
+		w.moved(e.worker)
+	case drop:
+		worker.conns[e.server].requests = nil
+	case evict:
+		w.Faults.Evictions--
+		w.Servers[e.server].Evict(w.Faults.Key)
+	case breaks:
+		w.Faults.Breaks--
+		c := &worker.conns[e.server]
+		c.broken, c.replies = true, nil
+		worker.told = append(worker.told, fmt.Sprint(e.server, "lost"))
+		worker.Driver.Lost(e.server)
+		w.moved(e.worker)
+	case die:
+		w.Faults.Deaths--
+		for _, other := range w.Workers {
+			if other.Middleware != worker.Middleware {
+				continue
+			}
+			other.dead, other.running, other.Commands = true, false, nil
+			for s := range other.conns {
+				other.conns[s].broken, other.conns[s].replies = true, nil
+			}
+		}
+	}
+}
+
+// serve lets a server serve the first of the requests.
+func (w *World) serve(c *conn, server int) string {
+	in := bytes.NewReader(c.requests)
+	r := bufio.NewReader(in)
+	q, err := strict.Read(r)
+	if err != nil {
+		panic(fmt.Sprintf("%q was sent to a server: %v", c.requests, err))
+	}
+	rest, _ := io.ReadAll(r)
+	c.requests = rest
+	return w.Servers[server].Do(&q)
+}
+
+// moved takes from worker i what it wants to have sent, and its answer.
+func (w *World) moved(i int) {
+	worker := w.Workers[i]
+	for s := range worker.conns {
+		out := worker.Driver.Out(s)
+		if out == "" {
+			continue
+		}
+		if worker.conns[s].broken {
+			// What follows a break goes to a server that can't be reached.
+			worker.told = append(worker.told, fmt.Sprint(s, "lost"))
+			worker.Driver.Lost(s)
+			w.moved(i)
+			return
+		}
+		worker.conns[s].requests = append(worker.conns[s].requests, out...)
+	}
+	if answer, ok := worker.Driver.Answer(); ok && !worker.said {
+		worker.said = true
+		w.moment++
+		for h := len(w.history) - 1; h >= 0; h-- {
+			if w.history[h].Worker == i {
+				w.history[h].Answer, w.history[h].Ended = answer, w.moment
+				break
+			}
+		}
+	}
+	worker.running = worker.Driver.Busy()
+}
+
+// appendState appends a text that is the same for worlds that have the same future, and the same past as clients saw it.
+func (w *World) appendState(dst []byte) []byte {
+	for _, s := range w.Servers {
+		dst = append(s.AppendState(dst), '\n')
+	}
+	for _, worker := range w.Workers {
+		dst = fmt.Appendf(dst, "%v %v %q\n", worker.dead, worker.running, worker.told)
+		for _, c := range worker.conns {
+			dst = fmt.Appendf(dst, "%q %q %v\n", c.requests, c.replies, c.broken)
+		}
+	}
+	return fmt.Appendf(dst, "%v %v", w.Faults, w.history)
+}
+
+func (w *World) failure(err error, path []event) *Failure {
+	f := &Failure{Err: err}
+	for _, e := range path {
+		f.Events = append(f.Events, e.String())
+	}
+	for s, server := range w.Servers {
+		f.Events = append(f.Events, fmt.Sprintf("server %d holds %s", s, server.AppendState(nil)))
+	}
+	for _, o := range w.history {
+		f.Events = append(f.Events, fmt.Sprintf("worker %d, %d to %d: %q -> %q", o.Worker, o.Began, o.Ended, o.Command, o.Answer))
+	}
+	return f
+}
