@@ -81,7 +81,7 @@ function tiles(p) {
     tile("Hit ratio", looked ? ((1 - p.misses / p.keys) * 100).toFixed(1) : "–", looked ? "%" : "",
       looked ? `${count(p.keys)} keys/s looked up` : "no key looked up"),
     tile("Waiting in the queue", count(p.waiting), p.waiting === 1 ? "request" : "requests",
-      `${p.bursts} of ${count(stats.queueCapacity)} places taken`),
+      `${p.batches} of ${count(stats.queueCapacity)} places taken`),
     tile("Busy workers", p.busy.toFixed(1), `of ${stats.workers}`, p.batch ? `${digits(p.batch)} requests a round` : "idle"),
     tile("Failed requests", count(p.errors), "/s", p.errors > 0 ? "answered SERVER_ERROR" : "none", p.errors > 0),
   );

@@ -109,7 +109,7 @@ var Options = []Option{
 	{
 		Name: "write-timeout", Default: formatDuration(middleware.DefaultWriteTimeout), Group: groupClients,
 		kind: duration{func(c *Config) *time.Duration { return &c.WriteTimeout }, time.Millisecond, maxTime},
-		Help: "maximum time for a client to read the replies waiting for it; after that it is closed",
+		Help: "maximum time for a client to read 64 KiB of the replies waiting for it, or all of them if they are fewer; after that it is closed",
 	},
 	{
 		Name: "client-memory", Default: formatSize(middleware.DefaultClientMemory), Group: groupClients,

@@ -17,7 +17,8 @@ type Summary struct {
 	Waiting  float64 `json:"waiting"` // requests waiting in the queue, mean, by Little's law
 	Queued   float64 `json:"queued"`  // the same, mean of the samples
 	Serving  float64 `json:"serving"` // requests in service, mean of the samples
-	Batches  int     `json:"bursts"`  // batches in the queue at the window's end
+	Batches  int     `json:"batches"` // batches in the queue at the window's end
+	Bursts   int     `json:"bursts"`  // the same under its former name
 	Busy     float64 `json:"busy"`    // busy workers, mean
 
 	Mean   float64            `json:"mean"`
@@ -87,6 +88,7 @@ func (s *Snapshot) Summary() Summary {
 		// of waiting requests.
 		Waiting: float64(s.Stages[StageQueue].Sum()) / float64(time.Second) / elapsed,
 		Batches: s.QueueLength,
+		Bursts:  s.QueueLength,
 		Busy:    min(float64(s.BusyTime)/float64(time.Second)/elapsed, float64(s.Workers)),
 		Mean:    all.Mean(),
 		P50:     all.Quantile(0.5),

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -39,6 +40,9 @@ func TestASummaryHoldsTheRatesAndMeansOfItsWindow(t *testing.T) {
 	require.InDelta(t, 101, s.Batch, 1e-9)
 	require.InDelta(t, 101*20e-6/2, s.Waiting, 1e-9)
 	require.Equal(t, 5, s.Batches)
+	text, err := json.Marshal(s)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"batches":5,"bursts":5`, "the former name stays")
 	require.InDelta(t, 0.5, s.Busy, 1e-9)
 	require.InDelta(t, 69e3, s.Mean, 1e-6)
 	require.InDelta(t, 69.5e3, s.P50, 510)
