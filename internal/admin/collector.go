@@ -78,10 +78,10 @@ var metrics = []metric{
 			to.histogram(&s.Stages[i], stats.Stage(i).String())
 		}
 	}},
-	{"keys_total", "Keys asked for by retrievals.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Keys })},
-	{"key_misses_total", "Keys asked for by retrievals and not found.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Misses })},
+	{"keys_total", "Keys requested by retrievals.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Keys })},
+	{"key_misses_total", "Requested keys that were not found.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Misses })},
 	{"arrivals_total", "Requests that the net stage put on the queue.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Arrived })},
-	{"abandoned_requests_total", "Requests that had arrived and were never served, because their client had gone.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Abandoned })},
+	{"abandoned_requests_total", "Requests that arrived but were never served, because their client was gone.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Abandoned })},
 
 	{"server_duration_seconds", "One server's part of a request, from the write to the server until its reply was read.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		to.histogram(&server.Times, server.Name)
@@ -103,25 +103,25 @@ var metrics = []metric{
 			to.gauge(in, server.Name, t.To)
 		}
 	})},
-	{"server_transitions_total", "How often the server came to the state.", []string{"server", "state"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
+	{"server_transitions_total", "Times the server entered the state.", []string{"server", "state"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		for _, t := range server.Health.Transitions {
 			to.counter(float64(t.Count), server.Name, t.To)
 		}
 	})},
-	{"server_stalls_total", "Times the server owed a reply for longer than stall-after, so that requests that do not need it stopped waiting for it.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
+	{"server_stalls_total", "Times the server did not reply for longer than stall-after; requests that do not need it then stopped waiting for it.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		to.counter(float64(server.Health.Stalls), server.Name)
 	})},
 	{"server_flushes_total", "Times the server was flushed because it might have held old values.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		to.counter(float64(server.Health.Flushes), server.Name)
 	})},
-	{"repairs_total", "Keys deleted on a server because it did not have the state that a write to several replicas was answered with.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
+	{"repairs_total", "Keys deleted on the server because its state differed from the answer to a write to several replicas.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		to.counter(float64(server.Repairs), server.Name)
 	})},
 	{"worker_wait_seconds_total", "Time that workers were blocked waiting for the server's replies, sum over the workers.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		to.counter(seconds(server.Waited), server.Name)
 	})},
 
-	{"queue_length", "Batches waiting in the queue (a batch is all requests that one read of a connection brought).", []string{"queue"}, func(s *stats.Snapshot, to sink) {
+	{"queue_length", "Batches waiting in the queue (a batch is the requests from one read of a connection).", []string{"queue"}, func(s *stats.Snapshot, to sink) {
 		for _, q := range s.Queues {
 			to.gauge(float64(q.Length), q.Name)
 		}
@@ -132,7 +132,7 @@ var metrics = []metric{
 		}
 	}},
 	{"queue_requests", "Requests waiting in the queue.", nil, holds((*stats.Snapshot).Waiting)},
-	{"serving_requests", "Requests that workers have taken and not answered.", nil, holds((*stats.Snapshot).Serving)},
+	{"serving_requests", "Requests that workers have taken and not answered yet.", nil, holds((*stats.Snapshot).Serving)},
 	{"samples_total", "How often the numbers of waiting requests and of requests in service were sampled.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Samples })},
 	{"sampled_queue_requests_total", "Sum of the samples of how many requests wait; its rate divided by that of mcmw_samples_total is their mean number.", nil, counts(func(s *stats.Snapshot) uint64 { return s.SampledWaiting })},
 	{"sampled_serving_requests_total", "Sum of the samples of how many requests are in service; its rate divided by that of mcmw_samples_total is their mean number.", nil, counts(func(s *stats.Snapshot) uint64 { return s.SampledServing })},
@@ -145,15 +145,15 @@ var metrics = []metric{
 	}},
 	{"request_log_dropped_total", "Requests for which the request log had no room.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Dropped })},
 
-	{"sweep_running", "Whether the replicas are to be compared, after a middleware was killed: 1 or 0.", nil, holds(func(s *stats.Snapshot) int {
+	{"sweep_running", "1 while the replicas are being compared after a middleware was killed, or are waiting to be; else 0.", nil, holds(func(s *stats.Snapshot) int {
 		if s.Sweep.Running {
 			return 1
 		}
 		return 0
 	})},
-	{"sweep_keys_total", "Keys looked at when replicas were compared.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Keys })},
-	{"sweep_disagreements_total", "Keys of which a copy that differed was deleted when replicas were compared.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Disagreements })},
-	{"sweep_seconds_total", "Time that comparing replicas took, pauses left out.", nil, func(s *stats.Snapshot, to sink) { to.counter(seconds(uint64(s.Sweep.Busy))) }},
+	{"sweep_keys_total", "Keys looked at while comparing replicas.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Keys })},
+	{"sweep_disagreements_total", "Keys with differing replicas, of which a copy was deleted.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Disagreements })},
+	{"sweep_seconds_total", "Time spent comparing replicas, without pauses.", nil, func(s *stats.Snapshot, to sink) { to.counter(seconds(uint64(s.Sweep.Busy))) }},
 
 	{"connections", "Open client connections.", nil, holds((*stats.Snapshot).Open)},
 	{"connections_opened_total", "Client connections accepted.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Opened })},
@@ -162,7 +162,7 @@ var metrics = []metric{
 			to.counter(float64(n), stats.CloseReason(r).String())
 		}
 	}},
-	{"client_memory_bytes", "Memory of clients' large requests, and of replies that clients have not read.", []string{"of"}, func(s *stats.Snapshot, to sink) {
+	{"client_memory_bytes", "Memory taken by clients' large requests, and by replies that clients have not read.", []string{"of"}, func(s *stats.Snapshot, to sink) {
 		to.gauge(float64(s.RequestMemory), "requests")
 		to.gauge(float64(s.ReplyMemory), "replies")
 	}},

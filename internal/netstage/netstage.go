@@ -84,7 +84,7 @@ func New(o Options) *Stage {
 		options: o, input: budget.New(int64(o.ClientMemory)), output: budget.New(int64(o.ClientMemory)), cut: make(chan struct{}),
 		closing: make(chan struct{}), throttle: newThrottle(),
 		conns: make(map[*conn]struct{}), refusing: make(map[*conn]struct{}),
-		loginFailures: o.Net.Counter("login_failures_total", "Wrong names and passwords that clients gave."),
+		loginFailures: o.Net.Counter("login_failures_total", "Failed logins of clients."),
 	}
 	o.Net.Memory(s.memory)
 	return s

@@ -4,12 +4,12 @@ package main
 func experiment() board {
 	return board{
 		name: "mcmw-experiment", title: "mcmw / Experiment", from: "15m", refresh: "5s",
-		description: "One run of load against mcmw: throughput, response time, stages and queue, beside what queueing theory makes of them.",
+		description: "One run of load against mcmw: throughput, response time, stages and queue, compared with queueing theory.",
 		rows: []row{
 			{"Set-up", []panel{
 				{
 					kind: number, title: "Workers", unit: "none", width: quarter, queries: []query{{over("sum", of("mcmw_workers")), ""}},
-					description: "Workers of all mcmw chosen above.",
+					description: "Workers of the selected mcmw instances.",
 				},
 				{
 					kind: number, title: "Servers", unit: "none", width: quarter,
@@ -23,7 +23,7 @@ func experiment() board {
 				{
 					kind: number, title: "Program", unit: "none", width: quarter,
 					queries:     []query{{over("count version, goversion", of("mcmw_build_info")), "{{version}} {{goversion}}"}},
-					description: "How many mcmw run which version, built by which Go.",
+					description: "Number of mcmw instances by version and Go version.",
 				},
 			}},
 			{"Throughput and response time", []panel{
@@ -42,7 +42,7 @@ func experiment() board {
 				},
 				{
 					kind: percents, title: "Share of the stages", unit: "s", width: half, queries: stageMeans, colors: stageColors,
-					description: "Which part of the response time is spent in which stage.",
+					description: "Share of the response time spent in each stage.",
 				},
 				{
 					kind: heat, title: "Response times", unit: "s", width: half, queries: []query{{buckets(responseTime), ""}},
@@ -53,7 +53,7 @@ func experiment() board {
 				{
 					kind: lines, title: "Little's law in the queue", unit: "short", width: third,
 					queries:     []query{{over("sum of", of("mcmw_model_requests", `law="queue"`)), "{{of}}"}},
-					description: "Mean number of requests waiting: sampled, and arrival rate times waiting time. They agree, or something is measured wrong.",
+					description: "Mean number of requests waiting: sampled, and arrival rate times waiting time. If they differ, a measurement is wrong.",
 				},
 				{
 					kind: lines, title: "Little's law in service", unit: "short", width: third,
@@ -63,7 +63,7 @@ func experiment() board {
 				{
 					kind: lines, title: "Wait in the queue, M/M/m", unit: "s", width: third,
 					queries:     []query{{over("avg of", of("mcmw_model_queue_wait_seconds")), "{{of}}"}},
-					description: "Mean wait in the queue: measured, and of an M/M/m queue with the same arrival rate, service time and number of workers. 0 where such a queue would grow without end.",
+					description: "Mean wait in the queue: measured, and of an M/M/m queue with the same arrival rate, service time and number of workers. 0 where such a queue would grow without bound.",
 				},
 				{
 					kind: lines, title: "Utilization by part", unit: "percentunit", width: half, queries: []query{utilization},

@@ -22,7 +22,7 @@ func saturation() board {
 			{"Now", []panel{
 				{
 					kind: number, title: "Busiest part", unit: "percentunit", width: quarter, marks: badAt(0.7, 0.9), queries: []query{{load, ""}},
-					description: "Utilization of the part that is nearest to its limit, over the last 10 s.",
+					description: "Utilization of the busiest part, over the last 10 s.",
 				},
 				{
 					kind: number, title: "Bottleneck", unit: "none", width: quarter,
@@ -34,18 +34,18 @@ func saturation() board {
 					description: "The offered load at which mcmw saturates, by the model; nothing without load.",
 				},
 				{
-					kind: number, title: "Workers, and how many are of use", unit: "none", width: quarter,
+					kind: number, title: "Workers, and useful workers", unit: "none", width: quarter,
 					queries: []query{
 						{over("sum", of("mcmw_workers")), "there are"},
 						{over("sum", of("mcmw_model_useful_workers")), "of use"},
 					},
-					description: "More workers than are of use do not help: another part is the limit then. 0: not known, for want of load.",
+					description: "More workers than the useful number do not help: then another part is the limit. 0: unknown without load.",
 				},
 			}},
 			{"Utilization", []panel{
 				{
 					kind: lines, title: "Utilization by part", unit: "percentunit", width: half, queries: []query{utilization},
-					description: "Share of its capacity that each part uses, over the last 10 s, by the model; the highest of all mcmw.",
+					description: "Share of its capacity that each part uses, over the last 10 s, by the model; the highest of all instances.",
 				},
 				{
 					kind: lines, title: "Load and capacity", unit: "reqps", width: half,
@@ -54,7 +54,7 @@ func saturation() board {
 						{answered(""), "answered"},
 						{capacity, "capacity"},
 					},
-					description: "Requests per second offered and answered, and at which rate the first part saturates, by the model.",
+					description: "Requests per second offered and answered, and the rate at which the first part saturates, by the model.",
 				},
 				{
 					kind: lines, title: "Busy workers", unit: "percentunit", width: third,
@@ -81,7 +81,7 @@ func saturation() board {
 				{
 					kind: lines, title: "Queues", unit: "percentunit", width: half,
 					queries:     []query{{over("max queue", of("mcmw_queue_length")+" / "+of("mcmw_queue_capacity")), "{{queue}}"}},
-					description: "Share of its places that are taken, of the fullest of all mcmw. At 100 % mcmw reads no more from its clients, or sheds.",
+					description: "How full the fullest queue is. At 100 % mcmw stops reading from its clients, or sheds requests.",
 				},
 				{
 					kind: lines, title: "Time in the queue", unit: "s", width: half, log: true,
@@ -89,19 +89,19 @@ func saturation() board {
 						{quantile(0.5, "", "mcmw_request_stage_duration_seconds", `stage="queue"`), "p50"},
 						{quantile(0.99, "", "mcmw_request_stage_duration_seconds", `stage="queue"`), "p99"},
 					},
-					description: "What requests wait for a worker.",
+					description: "Time that requests wait for a worker.",
 				},
 				{
 					kind: stack, title: "What workers wait for", unit: "short", width: half,
 					queries:     []query{{perSecond("server", "mcmw_worker_wait_seconds_total"), "{{server}}"}},
-					description: "Mean number of workers that stand still until a server replies.",
+					description: "Mean number of workers blocked waiting for a server's reply.",
 				},
 			}},
 			{"Errors and the process", []panel{
 				{
 					kind: lines, title: "Connections ended by mcmw", unit: "short", width: third,
 					queries:     []query{{perSecond("reason", "mcmw_connections_closed_total", `reason!~"client|quit"`), "{{reason}}"}},
-					description: "Per second. refused: as many were open as allowed; slow: the client did not read its replies; protocol: nothing sensible could follow; idle: nothing came for longer than allowed.",
+					description: "Per second. refused: the limit on connections was reached; slow: the client did not read its replies; protocol: the stream could not be kept in sync, or a limit was exceeded; idle: nothing arrived for longer than allowed.",
 				},
 				{
 					kind: lines, title: "Not served, not logged", unit: "short", width: third,
@@ -109,7 +109,7 @@ func saturation() board {
 						{perSecond("", "mcmw_abandoned_requests_total"), "client gone"},
 						{perSecond("", "mcmw_request_log_dropped_total"), "log line dropped"},
 					},
-					description: "Per second: requests whose client had gone before a worker took them, and lines of the request log for which the disk was too slow.",
+					description: "Per second: requests whose client was gone before a worker took them, and request log lines dropped because the disk was too slow.",
 				},
 				{
 					kind: lines, title: "Memory", unit: "bytes", width: third,

@@ -22,12 +22,12 @@ func servers() board {
 						over("max server", of("mcmw_server_state", `state="stale"`, chosen)+" or 2 * "+of("mcmw_server_state", `state="down"`, chosen)), "{{server}}",
 					}},
 					values:      map[string]mark{"0": {text: "up", color: good}, "1": {text: "stale", color: warn}, "2": {text: "down", color: bad}},
-					description: "The worst that one of the mcmw sees. stale: it missed writes and serves no reads until they are deleted on it; down: it failed several times in a row.",
+					description: "The worst state that any mcmw sees. stale: it missed writes and serves no reads until they are deleted on it; down: it failed several times in a row.",
 				},
 				{
 					kind: lines, title: "Failures", unit: "short", width: half,
 					queries:     []query{{perSecond("server", "mcmw_server_errors_total", chosen), "{{server}}"}},
-					description: "Failures per second, of any kind: no connection, no reply in time, a reset, a reply that is none, an error that the server itself reports.",
+					description: "Failures per second, of any kind: no connection, no reply in time, a reset, an invalid reply, an error reported by the server.",
 				},
 			}},
 			{"Load and skew", []panel{
@@ -38,7 +38,7 @@ func servers() board {
 				{
 					kind: lines, title: "Skew of the load", unit: "short", width: half,
 					queries:     byServer("(" + serverLoad + ") / scalar(avg(" + serverLoad + "))"),
-					description: "Each server's load as a multiple of the mean: 1 when all have the same. Placement by hash is uneven where few keys are hot.",
+					description: "Each server's load as a multiple of the mean: 1 when the load is even. A few hot keys make it uneven.",
 				},
 				{
 					kind: lines, title: "Utilization", unit: "percentunit", width: half,
@@ -48,7 +48,7 @@ func servers() board {
 				{
 					kind: stack, title: "Workers waiting for it", unit: "short", width: half,
 					queries:     byServer(perSecond("server", "mcmw_worker_wait_seconds_total", chosen)),
-					description: "Mean number of workers that stand still until the server replies.",
+					description: "Mean number of workers blocked waiting for the server's reply.",
 				},
 			}},
 			{"Time", []panel{
@@ -61,7 +61,7 @@ func servers() board {
 					description: "99 % of its requests took no longer.",
 				},
 				{
-					kind: lines, title: "Slowest beside the mean of all", unit: "short", width: half,
+					kind: lines, title: "Slowest server relative to the mean", unit: "short", width: half,
 					queries: []query{{
 						"max(" + mean("server", serverTime, chosen) + ") / avg(" + mean("server", serverTime, chosen) + ")", "slowest / mean",
 					}},
@@ -81,12 +81,12 @@ func servers() board {
 				{
 					kind: lines, title: "Repairs", unit: "short", width: third,
 					queries:     byServer(perSecond("server", "mcmw_repairs_total", chosen)),
-					description: "Keys deleted per second on the server because it did not have what a write to several replicas was answered with.",
+					description: "Keys deleted per second on the server because its state differed from the answer to a write to several replicas.",
 				},
 				{
 					kind: lines, title: "Changes of state", unit: "short", width: third,
 					queries:     []query{{over("sum server, state", "increase("+of("mcmw_server_transitions_total", chosen)+"[$__rate_interval])"), "{{server}} {{state}}"}},
-					description: "How often the server came to the state.",
+					description: "How often the server entered the state.",
 				},
 			}},
 		},
