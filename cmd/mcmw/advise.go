@@ -43,11 +43,11 @@ func newAdviseCommand() *cobra.Command {
 			return writeAdvice(cmd.OutOrStdout(), report)
 		},
 	}
-	oneOf(command, &output, "output", "o", "form of the answer", "text", "json")
+	oneOf(command, &output, "output", "o", "output format", "text", "json")
 	return command
 }
 
-// writeAdvice writes the sentence and the numbers it stands on.
+// writeAdvice writes the advice and the numbers behind it.
 func writeAdvice(w io.Writer, r *model.Report) error {
 	fmt.Fprintf(w, "%s\n\nOver %.0f s: %s requests/s answered, %s/s arrived.\n\n", r.Advice, r.Window, spell.Count(r.Rate), spell.Count(r.Arrivals))
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

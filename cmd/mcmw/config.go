@@ -64,7 +64,7 @@ func newConfigPrintCommand() *cobra.Command {
 	return command
 }
 
-// newConfigDocsCommand returns the hidden command that makes docs/configuration.md.
+// newConfigDocsCommand returns the hidden command that generates docs/configuration.md.
 func newConfigDocsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:    "docs",

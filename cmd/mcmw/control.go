@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// findPause is the time between two lookups at the start, as long as not all names of servers are known.
+	// findPause is the time between two lookups at the start, until all servers have been found.
 	findPause = 500 * time.Millisecond
-	// findReport is the time between two progress lines meanwhile.
+	// findReport is the time between two progress messages meanwhile.
 	findReport = 2 * time.Second
 )
 
-// applier is what control steers: the middleware.
+// applier is the middleware, as control uses it.
 type applier interface {
-	// Apply puts options in force under load, all or, with an error, none of them.
+	// Apply puts all options in force under load, or, with an error, none.
 	Apply(ctx context.Context, o middleware.Options) error
 	// Ready returns a channel that is closed when clients are served.
 	Ready() <-chan struct{}
@@ -44,13 +44,13 @@ type control struct {
 	log    *slog.Logger
 
 	// Owned by the goroutine that calls awaitServers, then by that which calls run.
-	config     *config.Config // what holds
-	servers    []route.Server // what holds
+	config     *config.Config // in force
+	servers    []route.Server // in force
 	file       fileWatch
 	ready      <-chan struct{} // closed when clients are served; nil once that is known
-	nextLook   time.Time       // at the file
-	nextLookup time.Time       // of the names
-	rejected   string          // why the last list that lookups brought is not used, "" if it is
+	nextLook   time.Time       // when to check the file
+	nextLookup time.Time       // when to look names up
+	rejected   string          // why the last list from lookups is not used, "" if it is
 }
 
 // newControl returns a control of what load returns now. Signals arrive on hangup; the log is written to w.
@@ -60,7 +60,7 @@ func newControl(load func() (*config.Config, error), hangup <-chan os.Signal, w 
 		return nil, err
 	}
 	k := &control{load: load, hangup: hangup, counts: new(stats.Control), config: c}
-	if c.File != "" { // once more: what is known of the file must not be newer than what was read of it
+	if c.File != "" { // again, because the watch must not be newer than what was read
 		k.file.read(c.File)
 		if k.config, err = load(); err != nil {
 			return nil, err
@@ -71,7 +71,7 @@ func newControl(load func() (*config.Config, error), hangup <-chan os.Signal, w 
 	return k, nil
 }
 
-// event is what control waits for.
+// event is something that control waits for.
 type event uint8
 
 const (
@@ -82,7 +82,7 @@ const (
 	eventReady               // clients are served
 )
 
-// reasons say in the log why the configuration is read again.
+// reasons are the log's texts for why the configuration is read again.
 var reasons = map[event]string{eventHangup: "SIGHUP", eventFile: "the file has changed"}
 
 // await returns the next event.
@@ -114,7 +114,7 @@ func (k *control) await(ctx context.Context) event {
 	}
 }
 
-// find returns the servers that c has now, if they are accepted.
+// find returns the current servers of c, if they are valid.
 func (k *control) find(ctx context.Context, c *config.Config) ([]route.Server, error) {
 	servers, err := k.finder.Find(ctx, c.Lookups)
 	if err == nil {
@@ -157,7 +157,7 @@ func (k *control) awaitServers(ctx context.Context) bool {
 	}
 }
 
-// run keeps m up to date until ctx is done, and calls ready when clients are served.
+// run keeps m up to date until ctx is done, and calls ready once clients are served.
 func (k *control) run(ctx context.Context, m applier, ready func()) {
 	k.ready = m.Ready()
 	for {
@@ -188,7 +188,7 @@ func (k *control) read(e event) *config.Config {
 	return c
 }
 
-// refuse says what is wrong with a configuration that was read again.
+// refuse logs what is wrong with a configuration that was read again.
 func (k *control) refuse(e event, err error) {
 	k.counts.Reloaded(stats.ReloadRefused)
 	for problem := range strings.Lines(err.Error()) {
@@ -216,14 +216,14 @@ func (k *control) reload(ctx context.Context, m applier, e event) {
 	}
 }
 
-// options returns what the middleware is to run with, but for what belongs to the command.
+// options returns the middleware's options, without those that belong to the command.
 func (k *control) options(c *config.Config, servers []route.Server) middleware.Options {
 	o := c.Middleware()
 	o.Servers, o.Control, o.Version, o.Log = servers, k.counts, build.Version, k.log
 	return o
 }
 
-// adopt makes c and servers what holds, counts that, and says what is new. servers is nil when they are not known yet.
+// adopt puts c and servers in force, counts that, and logs the changes. servers is nil when they are not known yet.
 func (k *control) adopt(e event, c *config.Config, servers []route.Server) {
 	var changes []string
 	for _, change := range c.Changes(k.config) {
@@ -247,10 +247,10 @@ func (k *control) adopt(e event, c *config.Config, servers []route.Server) {
 	for _, warning := range c.Warnings {
 		k.log.Warn(warning)
 	}
-	k.level.Set(c.LogLevel) // last: the new level may hide what was said here
+	k.level.Set(c.LogLevel) // last, because the new level may suppress the messages above
 }
 
-// hold makes c and servers what holds.
+// hold records c and servers as those in force.
 func (k *control) hold(c *config.Config, servers []route.Server) {
 	k.config, k.servers, k.rejected = c, servers, ""
 	k.finder.Forget(c.Lookups)
@@ -258,7 +258,7 @@ func (k *control) hold(c *config.Config, servers []route.Server) {
 	k.counts.Holds(stats.Identity{Options: c.Fingerprint(), Servers: config.Fingerprint(sorted)})
 }
 
-// update looks names up, and puts what was found in force if it has changed. A list that is not accepted is told once.
+// update looks names up, and puts the servers found in force if they have changed. An invalid list is logged once.
 func (k *control) update(ctx context.Context, m applier) {
 	servers, err := k.find(ctx, k.config)
 	if err == nil && !slices.Equal(servers, k.servers) {
@@ -280,7 +280,7 @@ func (k *control) update(ctx context.Context, m applier) {
 	}
 }
 
-// report says how the servers have changed.
+// report logs how the servers have changed.
 func (k *control) report(c discover.Changes) {
 	if !c.Any() {
 		return

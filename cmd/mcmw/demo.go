@@ -41,7 +41,7 @@ func newDemoCommand() *cobra.Command {
 	return command
 }
 
-// demo is a running demo: everything that the table shows.
+// demo is a running demo, with everything that the table shows.
 type demo struct {
 	options  *demoOptions
 	fleet    *demoFleet
@@ -50,7 +50,7 @@ type demo struct {
 	clients  string // address for clients
 	page     string // URL of the live page, "" for none
 	load     *load.Generator
-	begin    atomic.Pointer[stats.Snapshot] // when the load began, its keys being stored; nil before
+	begin    atomic.Pointer[stats.Snapshot] // when the load began, after its keys were stored; nil before
 }
 
 // run runs a demo until ctx is done, the time is over, or something fails. It starts the servers first, then the
@@ -107,7 +107,7 @@ func (o *demoOptions) run(ctx context.Context, stdout, stderr io.Writer) (err er
 	return nil
 }
 
-// endedEarly returns err, or nil when it only says that ctx was done.
+// endedEarly returns err, or nil if the reason is only that ctx was done.
 func endedEarly(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return nil
@@ -142,7 +142,7 @@ func (d *demo) startAdmin(log *slog.Logger) (stop func(), err error) {
 	}, nil
 }
 
-// runLoad makes the load until ctx is done, the time is over, or no server is left, and shows what happens meanwhile.
+// runLoad runs the load until ctx is done, the time is over, or no server is left, and shows its progress.
 func (d *demo) runLoad(ctx context.Context, v *view) (*load.Result, error) {
 	o := d.options
 	var err error
@@ -199,7 +199,7 @@ func (d *demo) runLoad(ctx context.Context, v *view) (*load.Result, error) {
 	}
 }
 
-// progress says how far the demo is.
+// progress describes how far the demo is.
 func (d *demo) progress() string {
 	live, begin := d.load.Live(), d.begin.Load()
 	switch {

@@ -26,11 +26,11 @@ type demoOptions struct {
 }
 
 const (
-	// demoMultiGet is the number of keys per GET with --sharded, which has something to split only then.
+	// demoMultiGet is the number of keys per GET with --sharded: a single key cannot be split.
 	demoMultiGet = 12
 	// demoKeys is how many keys the load uses, unless their values would not fit.
 	demoKeys = 10_000
-	// demoFill is how much of each server's memory all values may take, bytes: half of it.
+	// demoFill is the part of each server's memory that all values may take, bytes: half of it.
 	demoFill = demoMemory << 20 / 2
 )
 
@@ -71,7 +71,7 @@ func (o *demoOptions) keysPerGet() int {
 // keys returns how many keys the load uses.
 func (o *demoOptions) keys() uint64 { return uint64(min(demoKeys, demoFill/o.valueSize)) }
 
-// String says in a line what is demonstrated.
+// String describes the demo in one line.
 func (o *demoOptions) String() string {
 	text := fmt.Sprintf("%d servers, %d workers, %d clients, values of %d bytes, SET:GET %v", demoServers, o.workers, o.clients,
 		o.valueSize, o.ratio)
@@ -103,7 +103,7 @@ func (c *checked[T]) Set(text string) error {
 }
 
 func (c *checked[T]) String() string {
-	if c.value == nil { // pflag makes a zero one to compare with
+	if c.value == nil { // pflag creates a zero value to compare with
 		return ""
 	}
 	return fmt.Sprint(*c.value)
@@ -111,7 +111,7 @@ func (c *checked[T]) String() string {
 
 func (c *checked[T]) Type() string { return c.kind }
 
-// between reads a number from low to high.
+// between parses a number from low to high.
 func between(low, high int) func(string) (int, error) {
 	return func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
@@ -122,7 +122,7 @@ func between(low, high int) func(string) (int, error) {
 	}
 }
 
-// ratio is how many SETs the load sends to how many GETs.
+// ratio is the ratio of SETs to GETs in the load.
 type ratio struct{ sets, gets int }
 
 func (r ratio) String() string { return fmt.Sprintf("%d:%d", r.sets, r.gets) }

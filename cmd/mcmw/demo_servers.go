@@ -23,7 +23,7 @@ const (
 	demoServers = 3
 	// demoMemory is the memory of each of them, MiB.
 	demoMemory = 64
-	// demoStartTimeout is how long one of them may take to say where it listens; long, for a busy machine.
+	// demoStartTimeout bounds the start of one of them; it is long because the machine may be busy.
 	demoStartTimeout = 20 * time.Second
 )
 
@@ -41,7 +41,7 @@ type demoServer struct {
 type demoFleet struct {
 	servers  []*demoServer
 	stopping atomic.Bool
-	lost     chan *demoServer // those that ended by themselves; has room for all of them
+	lost     chan *demoServer // those that ended by themselves; capacity for all of them
 }
 
 // findMemcached returns the path of the memcached program.
@@ -78,17 +78,17 @@ func startFleet(ctx context.Context, binary string, log *slog.Logger) (*demoFlee
 func (s *demoServer) start(ctx context.Context, binary, portFile string) error {
 	args := []string{"-l", "127.0.0.1", "-p", "-1", "-U", "0", "-m", strconv.Itoa(demoMemory)}
 	if os.Geteuid() == 0 {
-		args = append(args, "-u", "root") // it refuses to run as root without being told to
+		args = append(args, "-u", "root") // it refuses to run as root without this
 	}
 	s.cmd = exec.Command(binary, args...)
 	s.cmd.Env = append(os.Environ(), "MEMCACHED_PORT_FILENAME="+portFile)
 	s.cmd.Stderr = &s.output
-	// A group of its own: Ctrl-C reaches this process alone, which ends things in order. And it does not outlive this one.
+	// A process group of its own: Ctrl-C reaches only this process, which shuts down in order. And it must not outlive this one.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 
 	started := make(chan error, 1)
 	go func() {
-		// The parent whose death would kill it is this thread, which therefore stays until the end.
+		// Pdeathsig refers to the parent thread, which therefore must stay until the end.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := s.cmd.Start()
@@ -122,7 +122,7 @@ func (s *demoServer) start(ctx context.Context, binary, portFile string) error {
 	}
 }
 
-// kill ends the process and waits for its end. A cache has nothing to save, and it is slow to obey a SIGTERM.
+// kill kills the process and waits for its end. A cache has nothing to save, and reacts slowly to SIGTERM.
 func (s *demoServer) kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.ended
@@ -156,7 +156,7 @@ func (f *demoFleet) stop() {
 	}
 }
 
-// route returns the servers as the middleware takes them.
+// route returns the servers for the middleware's options.
 func (f *demoFleet) route() []route.Server {
 	list := make([]route.Server, len(f.servers))
 	for i, s := range f.servers {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// fileWatch tells when a file has changed and come to rest. It is looked at from time to time, which needs no library, and sees
-// what a watch for events does not: a symbolic link on the way that now leads elsewhere, as those of a ConfigMap do, and changes
-// on file systems that report none.
+// fileWatch detects that a file has changed and is not being written any more. It polls, which needs no library and detects
+// what file events do not report: a symbolic link in the path that now points elsewhere, as with a ConfigMap, and changes
+// on file systems without events.
 type fileWatch struct {
-	known stamp // of what was read last; the zero value is nothing
+	known stamp // of the contents read last; zero: none
 	last  stamp // at the last look
 }
 
-// stamp is what of a file differs when its content does.
+// stamp is metadata of a file that changes with its content.
 type stamp struct {
 	there    bool
 	dev, ino uint64
@@ -22,7 +22,7 @@ type stamp struct {
 	modified time.Time
 }
 
-// look returns the stamp of the file that path leads to.
+// look returns the stamp of the file at path, following links.
 func look(path string) stamp {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -43,5 +43,5 @@ func (w *fileWatch) changed(path string) bool {
 	return w.last != w.known && w.last == before
 }
 
-// read says that the file is about to be read.
+// read records that the file is about to be read.
 func (w *fileWatch) read(path string) { w.known = look(path) }

@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/config"
 )
 
-// addOptions gives command every option of the configuration as a flag, with shell completion.
+// addOptions adds every option of the configuration to command as a flag, with shell completion.
 func addOptions(command *cobra.Command) *config.Flags {
 	command.Flags().SortFlags = false
 	flags := config.AddFlags(command.Flags())
@@ -20,7 +20,7 @@ func addOptions(command *cobra.Command) *config.Flags {
 			continue
 		}
 		if err := command.RegisterFlagCompletionFunc(o.Name, cobra.FixedCompletions(o.Words(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag is not defined: a mistake in this function
+			panic(err) // the flag is not defined: a bug in this function
 		}
 	}
 	return flags
@@ -37,7 +37,7 @@ func oneOf(command *cobra.Command, value *string, name, short, help string, word
 	*value = words[0]
 	command.Flags().VarP(&word{value, words}, name, short, help)
 	if err := command.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag is not defined: a mistake in this function
+		panic(err) // the flag is not defined: a bug in this function
 	}
 }
 

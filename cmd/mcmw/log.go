@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/config"
 )
 
-// newLogger returns the log that c asks for, written to w, and its level, which may be changed.
+// newLogger returns the log as configured by c, written to w, and its level, which may be changed.
 func newLogger(w io.Writer, c *config.Config) (*slog.Logger, *slog.LevelVar) {
 	format := c.LogFormat
 	if format != config.LogText && format != config.LogJSON {

@@ -19,14 +19,14 @@ import (
 // version is set by the linker: -X main.version=...
 var version string
 
-// build is what is known of this program.
+// build is the version of this program.
 var build = buildinfo.Read(version)
 
 // Exit codes.
 const (
 	exitOK     = 0
 	exitFailed = 1
-	exitUsage  = 2 // the flags, the environment or the configuration file are not accepted
+	exitUsage  = 2 // the flags, the environment or the configuration file are invalid
 )
 
 func main() {
@@ -41,7 +41,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// die ends the process as s does by default.
+// die ends the process with the default action of s.
 func die(s os.Signal) {
 	signal.Reset(s)
 	_ = syscall.Kill(os.Getpid(), s.(syscall.Signal))
@@ -51,7 +51,7 @@ func die(s os.Signal) {
 // done, what is running finishes in order.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCommand()
-	accepted := false // flags and arguments were; errors after that are not the command line's
+	accepted := false // flags and arguments are valid; later errors are not the command line's
 	root.PersistentPreRun = func(*cobra.Command, []string) { accepted = true }
 	root.SetArgs(config.JoinToggles(args))
 	root.SetOut(stdout)

@@ -26,7 +26,7 @@ const (
 	pingTimeout = 5 * time.Second
 	// pingPause is the time between two attempts.
 	pingPause = 500 * time.Millisecond
-	// pingExpires has a value that could not be deleted disappear, seconds.
+	// pingExpires is the expiry of the value, seconds, in case it cannot be deleted.
 	pingExpires = 60
 )
 
@@ -64,7 +64,7 @@ func newPingCommand() *cobra.Command {
 	return command
 }
 
-// ping tries the exchange until it works or o.patience is over, and writes to w what it did.
+// ping repeats the exchange until it works or o.patience is over, and writes the result to w.
 func ping(ctx context.Context, address string, o pingOptions, w io.Writer) error {
 	if network, host := backend.Network(address); network == "tcp" {
 		if _, _, err := net.SplitHostPort(host); err != nil {

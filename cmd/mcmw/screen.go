@@ -11,15 +11,15 @@ import (
 	"golang.org/x/term"
 )
 
-// screenWidth is how wide a terminal counts as that does not say, columns.
+// screenWidth is the assumed width of a terminal that does not report it, columns.
 const screenWidth = 100
 
-// screen is where a view of many lines is shown, again and again in the same place if out is a terminal.
+// screen shows a view of several lines, repeatedly in the same place if out is a terminal.
 type screen struct {
 	out      io.Writer
 	terminal *os.File // nil when out is none
 	colors   bool
-	whole    bool // the view has the terminal for itself, and begins in its first line
+	whole    bool // the view uses the whole terminal, from its first line on
 	drawn    int  // lines of the view on the terminal
 }
 
@@ -32,7 +32,7 @@ func newScreen(out io.Writer) *screen {
 	return s
 }
 
-// size returns the columns and rows of the terminal, or as many as a number of lines needs where it does not say.
+// size returns the columns and rows of the terminal, or, if it does not report them, as many as the lines need.
 func (s *screen) size(lines int) (width, height int) {
 	width, height, err := term.GetSize(int(s.terminal.Fd()))
 	if err != nil || width == 0 || height == 0 {
@@ -63,7 +63,7 @@ func (s *screen) draw(lines []string, width, height int) {
 		b.WriteString("\x1b[K\n")
 	}
 	b.WriteString("\x1b[J")
-	_, _ = s.out.Write(b.Bytes()) // a terminal that is gone has hung up, which ends the process
+	_, _ = s.out.Write(b.Bytes()) // when the terminal is gone, SIGHUP ends the process
 }
 
 // cut returns the first width columns of line, which may hold color sequences; these are left out without colors.

@@ -53,7 +53,7 @@ func newServeCommand() *cobra.Command {
 	return command
 }
 
-// procs returns how many processors to use: what was asked for; else what GOMAXPROCS says; else half of those available.
+// procs returns how many processors to use: as configured; else GOMAXPROCS; else half of those available.
 // Nearly all of a request's time is in the kernel, and a scheduler with more processors than work spends its time on
 // waking them: on a machine shared with servers and clients, half of the processors serve as many requests with less.
 func procs(asked, available int, inEnvironment bool) int {
@@ -67,7 +67,7 @@ func procs(asked, available int, inEnvironment bool) int {
 }
 
 // serve runs the middleware that k has the configuration of until ctx is done and it has drained. The admin server starts
-// first and ends last: it tells why clients are not served yet, and that they are not any more.
+// first and ends last: it reports why clients are not served yet, or not any more.
 func serve(ctx context.Context, k *control) error {
 	for _, warning := range k.config.Warnings {
 		k.log.Warn(warning)
@@ -113,7 +113,7 @@ func serve(ctx context.Context, k *control) error {
 }
 
 // findServers waits until k knows its servers; found is false if ctx ends before. When there are names to look up the admin
-// server's address is answered meanwhile, and returned bound.
+// server's address answers meanwhile; its listener is returned.
 func findServers(ctx context.Context, k *control) (l net.Listener, found bool, err error) {
 	if k.config.Admin == "" || !k.config.Lookups.Any() {
 		return nil, k.awaitServers(ctx), nil
@@ -154,7 +154,7 @@ func startAdmin(o admin.Options) (stop func(), err error) {
 	}, nil
 }
 
-// logReady says what is served from where.
+// logReady logs the addresses and servers.
 func logReady(k *control, m *middleware.Middleware) {
 	var listen, servers []string
 	for _, a := range m.Addrs() {

@@ -12,7 +12,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// newTap returns what leads to the request log, nil if c asks for none.
+// newTap returns the tap of the request log, nil if c configures none.
 func newTap(c *config.Config) *stats.Tap {
 	if c.Sample == 0 && c.Slow == 0 {
 		return nil
@@ -20,7 +20,7 @@ func newTap(c *config.Config) *stats.Tap {
 	return stats.NewTap(c.Sample, c.Slow, c.LogKeys)
 }
 
-// startLogs starts the statistics log and the request log that c asks for. The function it returns ends them: it writes
+// startLogs starts the statistics log and the request log that c configures. The function it returns ends them: it writes
 // what is still to be written. tap is nil if there is no request log.
 func startLogs(c *config.Config, r *stats.Registry, tap *stats.Tap, log *slog.Logger) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -36,7 +36,7 @@ func startLogs(c *config.Config, r *stats.Registry, tap *stats.Tap, log *slog.Lo
 		}
 	}
 	open := func(path string) (*os.File, error) {
-		// Keys, which --log-keys writes, are not for everybody on the machine.
+		// --log-keys writes keys, which other users of the machine must not read.
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
 		if err == nil {
 			files = append(files, f)

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// tablePeriod is how often the table changes on a terminal; linePeriod is how often a line is written elsewhere.
+	// tablePeriod is the refresh interval of the table on a terminal; linePeriod that of lines elsewhere.
 	tablePeriod = time.Second
 	linePeriod  = 5 * time.Second
 
 	maxNotices = 3 // log lines kept below the table
 )
 
-// view shows a demo: as a table drawn over itself on a terminal, as a line now and then elsewhere. Its methods other than
+// view shows a demo: as a table redrawn in place on a terminal, as a line now and then elsewhere. Its methods other than
 // Write belong to one goroutine.
 type view struct {
 	*screen
 	trend []float64 // throughput of the last seconds
 
 	mu      sync.Mutex // guards what follows
-	stderr  io.Writer  // where log lines go without a terminal
+	stderr  io.Writer  // for log lines without a terminal
 	notices []string   // the newest log lines, all different
 }
 
@@ -35,7 +35,7 @@ func newView(out io.Writer) *view {
 	return &view{screen: newScreen(out)}
 }
 
-// period is how often to show something new.
+// period is the interval at which the view is refreshed.
 func (v *view) period() time.Duration {
 	if v.terminal != nil {
 		return tablePeriod
@@ -43,7 +43,7 @@ func (v *view) period() time.Duration {
 	return linePeriod
 }
 
-// logger returns the demo's log: below the table on a terminal, which other output would tear apart, else on stderr.
+// logger returns the demo's log: below the table on a terminal, where other output would damage the table, else on stderr.
 func (v *view) logger(stderr io.Writer) *slog.Logger {
 	v.stderr = stderr
 	return slog.New(slog.NewTextHandler(v, &slog.HandlerOptions{
@@ -57,7 +57,7 @@ func (v *view) logger(stderr io.Writer) *slog.Logger {
 	}))
 }
 
-// Write takes a log line. Lines that say the same as one of the newest are dropped: what fails once fails again with every
+// Write shows a log line. Lines equal to one of the newest are dropped: a failure repeats with every
 // request. It may be called from any goroutine.
 func (v *view) Write(text []byte) (int, error) {
 	line := strings.TrimRight(string(text), "\n")
@@ -81,7 +81,7 @@ func (v *view) begin(d *demo) {
 	}
 }
 
-// show shows what happened since it was called before; progress says how far the demo is.
+// show shows what happened since the last call; progress is how far the demo is.
 func (v *view) show(d *demo, s stats.Summary, progress string) {
 	if v.terminal == nil {
 		fmt.Fprintln(v.out, lineOf(d, s, progress))
@@ -95,7 +95,7 @@ func (v *view) show(d *demo, s stats.Summary, progress string) {
 	v.screen.show(append(tableOf(d, s, v.trend, progress), notices...))
 }
 
-// finish writes the last words below what is there.
+// finish writes the final lines below the view.
 func (v *view) finish(lines []string) {
 	if v.terminal != nil {
 		fmt.Fprintln(v.out)

@@ -12,7 +12,7 @@ import (
 
 const (
 	trendLength = 40 // seconds of throughput drawn
-	shareWidth  = 40 // columns that stand for all of the response time
+	shareWidth  = 40 // columns for the whole response time
 )
 
 // The colors of a terminal; the stages have those of the live page.
@@ -25,12 +25,12 @@ const (
 
 var stageColors = [stats.NumStages]string{"\x1b[90m", "\x1b[33m", "\x1b[34m", "\x1b[32m", "\x1b[35m"}
 
-// rowOf returns a line of a table: what it is about, and what there is to say.
+// rowOf returns a line of a table: a label and a text.
 func rowOf(label, format string, args ...any) string {
 	return faint + fmt.Sprintf("  %-15s", label) + plain + fmt.Sprintf(format, args...)
 }
 
-// secondOf returns the lines that tell of a second: throughput, response time, stages, queue, workers, keys and failures.
+// secondOf returns the lines for one second: throughput, response time, stages, queue, workers, keys and failures.
 // workers and capacity, of the queue, are how many there are.
 func secondOf(s *stats.Summary, trend []float64, workers, capacity int) []string {
 	lines := []string{
@@ -61,13 +61,13 @@ func secondOf(s *stats.Summary, trend []float64, workers, capacity int) []string
 	)
 }
 
-// lineOfSecond tells of a second in a line.
+// lineOfSecond describes one second in a line.
 func lineOfSecond(s *stats.Summary, workers int) string {
 	return fmt.Sprintf("%s requests/s, mean %s, p50 %s, p99 %s; %.1f waiting, %.1f of %d workers busy, %s failed/s",
 		spell.Count(s.Rate), spell.Time(s.Mean), spell.Time(s.P50), spell.Time(s.P99), s.Waiting, s.Busy, workers, spell.Count(s.Errors))
 }
 
-// lengthened returns trend with v at its end, and no more of its beginning than is drawn.
+// lengthened returns trend with v appended, cut at its beginning to the length drawn.
 func lengthened(trend []float64, v float64) []float64 {
 	trend = append(trend, v)
 	return trend[max(0, len(trend)-trendLength):]
@@ -95,7 +95,7 @@ func tableOf(d *demo, s stats.Summary, trend []float64, progress string) []strin
 	return append(lines, "", faint+"  "+progress+"; Ctrl-C ends it"+plain)
 }
 
-// introOf returns what stands above the lines of lineOf.
+// introOf returns the text above the lines of lineOf.
 func introOf(d *demo) string {
 	text := "mcmw demo: " + d.options.String() + "; clients may connect to " + d.clients
 	if d.page != "" {
@@ -109,7 +109,7 @@ func lineOf(d *demo, s stats.Summary, progress string) string {
 	return progress + ": " + lineOfSecond(&s, d.options.workers)
 }
 
-// summaryOf returns the last words: the whole run as the middleware and as its clients saw it.
+// summaryOf returns the final lines: the whole run, measured by the middleware and by its clients.
 func summaryOf(d *demo, w *stats.Snapshot, r *load.Result) []string {
 	s := w.Summary()
 	stages := make([]string, stats.NumStages)
@@ -147,7 +147,7 @@ func bar(share float64) string {
 	return text
 }
 
-// sparks draws values as a line of columns, of which the greatest value's is the highest.
+// sparks draws values as a line of columns, scaled to the greatest value.
 func sparks(values []float64) string {
 	steps := []rune("▁▂▃▄▅▆▇█")
 	greatest := 0.0

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	topPeriod  = time.Second            // how often the middleware is asked: it has a new point every second
-	topSoon    = 150 * time.Millisecond // when to ask again that had no new point
+	topPeriod  = time.Second            // the interval of requests: there is a new point every second
+	topSoon    = 150 * time.Millisecond // how soon to ask again if there was no new point
 	topTimeout = 3 * time.Second        // for an answer
 )
 
-// The sequences that show and hide the terminal's other screen, which leaves what was on it as it was.
+// The sequences that switch to the terminal's alternate screen and back, which preserves the normal one.
 const (
 	enterScreen = "\x1b[?1049h\x1b[?25l"
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
@@ -56,7 +56,7 @@ type watched struct {
 	trend  []float64     // throughput of the last seconds
 	lost   error         // why there is no answer; nil while there is
 	since  time.Time     // since when
-	told   bool          // that there is none was printed
+	told   bool          // the loss was printed
 }
 
 // run shows the middleware until ctx is done, a key ends it, or as much was shown as asked for.
@@ -135,7 +135,7 @@ func (m *watched) ask(ctx context.Context) (news []admin.Point, wait time.Durati
 		return nil, topPeriod
 	}
 	m.lost = nil
-	if m.report != nil && report.Started != m.report.Started { // another process: its points begin anew
+	if m.report != nil && report.Started != m.report.Started { // another process: its points start from the beginning
 		m.report, m.trend = nil, nil
 		return nil, 0
 	}
@@ -156,7 +156,7 @@ func (m *watched) ask(ctx context.Context) (news []admin.Point, wait time.Durati
 // newest returns the newest point.
 func (m *watched) newest() *admin.Point { return &m.report.Points[len(m.report.Points)-1] }
 
-// print writes a line for every point; that there is no answer, and that there is one again, goes to stderr once.
+// print writes a line for every point; losing the connection, and getting it back, is reported once on stderr.
 func (m *watched) print(stdout, stderr io.Writer, points []admin.Point) {
 	if m.lost != nil && !m.told {
 		fmt.Fprintf(stderr, "%s; trying again\n", m.lost)

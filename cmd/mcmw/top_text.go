@@ -53,7 +53,7 @@ func (m *watched) stateOf() string {
 	return "serving"
 }
 
-// line tells of a point in a line.
+// line describes a point in a line.
 func (m *watched) line(p *admin.Point) string {
 	text := time.UnixMilli(p.Time).Format(time.TimeOnly) + ": " + lineOfSecond(&p.Summary, m.report.Workers)
 	for i, h := range m.report.Health {
@@ -64,7 +64,7 @@ func (m *watched) line(p *admin.Point) string {
 	return text
 }
 
-// spreadOf draws how the response times of a second are spread, between the bounds that enclose them all.
+// spreadOf draws the distribution of a second's response times, between the bounds that enclose them all.
 func spreadOf(hist []uint64, bounds []int64) string {
 	first, last := -1, 0
 	for i, n := range hist {
@@ -92,7 +92,7 @@ func spreadOf(hist []uint64, bounds []int64) string {
 	return from + " " + sparks(counts) + " " + to
 }
 
-// inUseOf says how much of the parts that are not servers is in use, and at which load the first part saturates.
+// inUseOf describes the utilization of the parts other than servers, and the load at which the first part saturates.
 func inUseOf(r *model.Report) string {
 	var parts []string
 	for i := range r.Parts {
@@ -153,7 +153,7 @@ func commandsOf(r *admin.Report, p *admin.Point) []string {
 	return lines
 }
 
-// stackOf draws the shares of the stages of a class of commands, next to each other.
+// stackOf draws the stages' shares for a class of commands, next to each other.
 func stackOf(c *stats.ClassLoad) string {
 	const width = 24
 	var b strings.Builder
@@ -169,7 +169,7 @@ func stackOf(c *stats.ClassLoad) string {
 	return b.String() + plain
 }
 
-const longestName = 28 // columns of a name; longer ones lose their beginning
+const longestName = 28 // columns of a name; longer ones are cut at the front
 
 func nameWidth(heading string, names []string) int {
 	width := len(heading)
@@ -179,7 +179,7 @@ func nameWidth(heading string, names []string) int {
 	return min(width, longestName)
 }
 
-// shortened returns the end of name, which tells more than its beginning, in at most width columns.
+// shortened returns the end of name, which is more distinctive than its beginning, in at most width columns.
 func shortened(name string, width int) string {
 	runes := []rune(name)
 	if len(runes) <= width {

@@ -23,6 +23,6 @@ func newVersionCommand() *cobra.Command {
 			return err
 		},
 	}
-	oneOf(command, &output, "output", "o", "form of the answer", "text", "json")
+	oneOf(command, &output, "output", "o", "output format", "text", "json")
 	return command
 }

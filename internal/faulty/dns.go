@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// DNS is a name server on loopback, over UDP. It knows the names it was told, and answers that others don't exist. Its methods
+// DNS is a name server on loopback, over UDP. It knows the names it was given, and answers that others don't exist. Its methods
 // may be called from any goroutine.
 type DNS struct {
 	conn  net.PacketConn
@@ -18,7 +18,7 @@ type DNS struct {
 	mu    sync.Mutex // guards the fields below
 	addrs map[string][]netip.Addr
 	srv   map[string][]dnsmessage.SRVResource
-	rcode map[string]dnsmessage.RCode // what is answered instead; "" is every name
+	rcode map[string]dnsmessage.RCode // the answer instead; "" means every name
 	asked map[string]int
 }
 
@@ -48,7 +48,7 @@ func (d *DNS) Stop() {
 // Addr is where the server answers: "host:port".
 func (d *DNS) Addr() string { return d.conn.LocalAddr().String() }
 
-// SetAddrs gives name these addresses, IPv4 or IPv6, in place of those it had. Without any it does not exist.
+// SetAddrs sets the addresses of name, IPv4 or IPv6. Without any it does not exist.
 func (d *DNS) SetAddrs(name string, addrs ...string) {
 	parsed := make([]netip.Addr, len(addrs))
 	for i, a := range addrs {
@@ -66,7 +66,7 @@ type Target struct {
 	Priority, Weight int
 }
 
-// SetSRV gives name these SRV records in place of those it had. Without any it does not exist.
+// SetSRV sets the SRV records of name. Without any it does not exist.
 func (d *DNS) SetSRV(name string, targets ...Target) {
 	records := make([]dnsmessage.SRVResource, len(targets))
 	for i, t := range targets {
@@ -117,7 +117,7 @@ func (d *DNS) serve() {
 		message := d.answer(query)
 		reply, err := message.Pack()
 		if err != nil {
-			continue // a name that can't be written: whoever asks hears nothing
+			continue // an invalid name: no answer
 		}
 		_, _ = d.conn.WriteTo(reply, from)
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Liar stands between a client and a real memcached, and now and then answers otherwise than that does. It takes requests one by
-// one, of the text protocol, quiet ones only with mn behind them. Versions and statistics are always true, so that a server that was found
+// Liar is a proxy in front of a real memcached that now and then changes its answers. It handles requests one by
+// one, of the text protocol, quiet ones only if an mn follows. Versions and statistics are always true, so that a server that was caught
 // lying is used again, and lies again.
 type Liar struct {
 	server *Server
@@ -22,13 +22,13 @@ type Liar struct {
 	lie    atomic.Pointer[Lie]
 }
 
-// lieEvery is how many requests of a connection come to one lie.
+// lieEvery is the number of requests of a connection per lie.
 const lieEvery = 16
 
-// Lie is a way to answer wrongly.
+// Lie is a kind of wrong answer.
 type Lie struct {
 	Name, Title string
-	// tell answers in place of the reply. false ends the connection.
+	// tell answers instead of the server. false ends the connection.
 	tell func(x *exchange) bool
 }
 
@@ -42,7 +42,7 @@ type exchange struct {
 	waiting bool // another request has come
 }
 
-// key is what the request is about.
+// key is the request's key.
 func (x *exchange) key() string {
 	if len(x.words) < 2 {
 		return "k"
@@ -57,10 +57,10 @@ func (x *exchange) send(b []byte) bool {
 
 func (x *exchange) sendText(text string) bool { return x.send([]byte(text)) }
 
-// endless is how much of something that does not end is sent at most, bytes.
+// endless bounds the bytes of a reply that never ends.
 const endless = 1 << 30
 
-// flood sends b again and again.
+// flood sends b repeatedly.
 func (x *exchange) flood(b []byte) bool {
 	b = bytes.Repeat(b, 1+(64<<10)/len(b))
 	for sent := 0; sent < endless; sent += len(b) {
@@ -71,7 +71,7 @@ func (x *exchange) flood(b []byte) bool {
 	return false
 }
 
-// usual is what may answer such a request, and is no value.
+// usual is a valid reply to such a request that is not a value.
 func (x *exchange) usual() string {
 	switch x.words[0] {
 	case "get", "gets", "gat", "gats":
@@ -101,12 +101,12 @@ func (x *exchange) unusual() string {
 	return "END\r\n"
 }
 
-// Lies are all that there are.
+// Lies are all kinds of lies.
 var Lies = []Lie{
 	{"extra", "with one reply too many", func(x *exchange) bool { return x.send(append(x.reply, x.usual()...)) }},
 	{"double", "with every reply twice", func(x *exchange) bool { return x.send(append(x.reply, x.reply...)) }},
 	{"early", "before it is asked", func(x *exchange) bool {
-		// Not together with the reply, behind which it would be seen.
+		// Not together with the reply, where it would be detected.
 		sent := x.send(x.reply)
 		time.Sleep(time.Millisecond)
 		return sent && x.sendText(x.usual())
@@ -180,7 +180,7 @@ var Lies = []Lie{
 	}},
 }
 
-// StartLiar puts a liar, who tells the truth at first, in front of the memcached at target, "host:port", which may be restarted behind
+// StartLiar puts a liar, which tells the truth at first, in front of the memcached at target, "host:port", which may be restarted behind
 // it.
 func StartLiar(target string) (*Liar, error) {
 	l := &Liar{target: target}
@@ -198,7 +198,7 @@ func (l *Liar) Addr() string { return l.server.Addr() }
 // Stop ends the liar and every connection through it.
 func (l *Liar) Stop() { l.server.Stop() }
 
-// Tell makes every connection lie so from now on; nil is the truth.
+// Tell makes every connection tell this lie from now on; nil is the truth.
 func (l *Liar) Tell(lie *Lie) { l.lie.Store(lie) }
 
 func (l *Liar) serve(client net.Conn) {
@@ -220,7 +220,7 @@ func (l *Liar) serve(client net.Conn) {
 				return nil, nil, false
 			}
 			if last := words[len(words)-1]; last == "noreply" || (len(words[0]) == 2 && words[0] != "mn" && slices.Contains(words[1:], "q")) {
-				continue // its reply, if there is one, is before that of the mn behind it
+				continue // its reply, if there is one, precedes that of the mn that follows
 			}
 			reply, err := readReply(replies, words)
 			return words, reply, err == nil
@@ -271,7 +271,7 @@ func readRequest(r *bufio.Reader) (request []byte, words []string, err error) {
 	return request, words, err
 }
 
-// appendData appends the size bytes, as text, that follow a line, and their line's end.
+// appendData appends the data block that follows a line, whose size is given as text, and its line end.
 func appendData(b []byte, r *bufio.Reader, size string) ([]byte, error) {
 	n, err := strconv.Atoi(size)
 	if err != nil {

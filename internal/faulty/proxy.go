@@ -23,9 +23,9 @@ type Proxy struct {
 
 // Fault is what a Proxy does to the bytes of the server's replies, on every connection.
 type Fault struct {
-	// Stall holds the replies back until the fault is lifted.
+	// Stall holds replies back until the fault is removed.
 	Stall bool
-	// Delay holds every chunk of reply bytes back for so long.
+	// Delay delays every chunk of reply bytes.
 	Delay time.Duration
 	// Double sends every chunk of reply bytes twice, in one write.
 	Double bool
@@ -57,7 +57,7 @@ func (p *Proxy) Addr() string { return p.server.Addr() }
 // Stop ends the proxy and every connection through it.
 func (p *Proxy) Stop() { p.server.Stop() }
 
-// Inject sets what goes wrong from now on; the zero Fault lifts it.
+// Inject sets the fault; the zero Fault removes it.
 func (p *Proxy) Inject(f Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +99,7 @@ func (p *Proxy) serve(client net.Conn) {
 	wg.Wait()
 }
 
-// replies passes the server's bytes on to the client, through the faults. It returns when either side is gone.
+// replies forwards the server's bytes to the client, applying the faults. It returns when either side is gone.
 func (p *Proxy) replies(client, server net.Conn, gone <-chan struct{}) {
 	buf := make([]byte, 64<<10)
 	var era <-chan struct{} // the fault that left was counted under

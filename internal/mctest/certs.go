@@ -43,7 +43,7 @@ func NewCA(t testing.TB) *CA {
 	return ca
 }
 
-// Issue writes a certificate for loopback addresses and names, good for servers and clients, and its key, and returns the
+// Issue writes a certificate for loopback addresses and names, valid for servers and clients, and its key, and returns the
 // files.
 func (ca *CA) Issue(names ...string) (cert, key string) {
 	ca.t.Helper()
@@ -73,7 +73,7 @@ func (ca *CA) IssueTo(cert, key string, names ...string) {
 	ca.write(key, "PRIVATE KEY", pkcs8)
 }
 
-// Client returns the configuration of a client that trusts the authority's certificates, and shows the one in cert and key
+// Client returns the configuration of a client that trusts the authority's certificates, and presents the one in cert and key
 // unless they are "".
 func (ca *CA) Client(cert, key string) *tls.Config {
 	ca.t.Helper()
@@ -85,7 +85,7 @@ func (ca *CA) Client(cert, key string) *tls.Config {
 	return c
 }
 
-// Server returns the configuration of a server that shows a new certificate.
+// Server returns the configuration of a server that presents a new certificate.
 func (ca *CA) Server() *tls.Config {
 	ca.t.Helper()
 	return &tls.Config{Certificates: []tls.Certificate{ca.load(ca.Issue())}}

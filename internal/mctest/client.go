@@ -17,13 +17,13 @@ import (
 	"mcmw/internal/faulty"
 )
 
-// Patience bounds everything that tests wait for, and what they let the middleware wait for where time is not what they are about. It only
-// turns a hang into a failure: the machine may be busy with much else.
+// Patience bounds everything that tests wait for, and the middleware's timeouts in tests that are not about time. It only
+// turns a hang into a failure: the machine may be busy.
 const Patience = 2 * time.Minute
 
 // Client is one raw client connection. One goroutine may write while another reads.
 type Client struct {
-	// Conn is the connection itself, for whoever wants to close half of it or set its options.
+	// Conn is the connection itself, for closing half of it or setting its options.
 	Conn net.Conn
 	// Timeout bounds every read and every write; Patience from Dial.
 	Timeout time.Duration
@@ -94,7 +94,7 @@ func MustDialTLS(t testing.TB, addr string, config *tls.Config) *Client {
 	return c
 }
 
-// Authenticate says who the client is, as memcached's --auth-file wants it.
+// Authenticate logs in, as memcached's --auth-file requires.
 func (c *Client) Authenticate(user, password string) error {
 	text := user + " " + password
 	reply, err := c.Do(fmt.Sprintf("set login 0 0 %d\r\n%s\r\n", len(text), text))
@@ -233,7 +233,7 @@ func blockLength(line []byte) (int, error) {
 	return n, nil
 }
 
-// ParseValues takes the reply to a retrieval apart. It accepts nothing but well-formed VALUE items closed by END.
+// ParseValues parses the reply to a retrieval. It accepts only well-formed VALUE items closed by END.
 func ParseValues(reply string) ([]Item, error) {
 	var items []Item
 	rest := reply
@@ -265,7 +265,7 @@ func ParseValues(reply string) ([]Item, error) {
 	}
 }
 
-// shorten cuts long bytes to what fits a test's message.
+// shorten cuts long texts for a test's message.
 func shorten(s string) string {
 	const most = 200
 	if len(s) <= most {

@@ -9,8 +9,8 @@ import (
 )
 
 // AwaitRead waits until the other side of a unix socket connection has read everything written to it. A test that
-// splits a request anywhere uses it to be sure that the receiver saw the parts in reads of their own. On Linux the
-// output queue of a unix socket holds what the peer has not read; TCP tells no such thing.
+// splits a request uses it to make sure that the receiver gets the parts in separate reads. On Linux the
+// output queue of a unix socket holds what the peer has not read; TCP has nothing like it.
 func AwaitRead(conn net.Conn, timeout time.Duration) error {
 	uc, ok := conn.(*net.UnixConn)
 	if !ok {

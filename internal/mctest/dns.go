@@ -6,7 +6,7 @@ import (
 	"mcmw/internal/faulty"
 )
 
-// DNS is a name server on loopback, over UDP. It knows the names it was told, and answers that others don't exist.
+// DNS is a name server on loopback, over UDP. It knows the names it was given, and answers that others don't exist.
 type DNS = faulty.DNS
 
 // Target is a record that leads to a server: its host's name and port.

@@ -10,7 +10,7 @@ import (
 // Long reports whether tests run at their full length, for which MCMW_LONG=1 asks.
 func Long() bool { return os.Getenv("MCMW_LONG") == "1" }
 
-// Seed returns what the random choices of a test start from: MCMW_SEED if it is set. The test's log tells it.
+// Seed returns the seed of a test's random choices: MCMW_SEED if it is set. The test's log has it.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := rand.Uint64()

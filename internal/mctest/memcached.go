@@ -232,7 +232,7 @@ func (s *Server) stopped() bool {
 		if err != nil {
 			return false
 		}
-		// The state follows the name, which stands in parentheses and may hold anything.
+		// The state follows the name, which is in parentheses and may contain anything.
 		if _, state, ok := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " "); !ok || state[0] != 'T' {
 			return false
 		}

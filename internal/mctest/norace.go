@@ -2,5 +2,5 @@
 
 package mctest
 
-// Race: the race detector is not at work.
+// Race: the race detector is off.
 const Race = false

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Output keeps what a program writes, to be read and waited for while the program runs. The zero value is ready and
+// Output keeps a program's output, which can be read and waited for while the program runs. The zero value is ready and
 // keeps everything.
 type Output struct {
 	// Limit is how much is kept, bytes; 0: all. It is set before the first write.
@@ -16,7 +16,7 @@ type Output struct {
 	awaits []await
 }
 
-// await is a text that somebody waits for.
+// await is a text that a goroutine waits for.
 type await struct {
 	text    string
 	written chan struct{} // closed once it was written
@@ -63,7 +63,7 @@ func (o *Output) Written(text string) <-chan struct{} {
 	return a.written
 }
 
-// Take returns what was written since the last Take and forgets it; who waits for a text waits for one written later.
+// Take returns and removes what was written since the last Take; waiting goroutines wait for text written later.
 func (o *Output) Take() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

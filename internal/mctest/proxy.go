@@ -6,7 +6,7 @@ import (
 	"mcmw/internal/faulty"
 )
 
-// Proxy stands between a client and a real server and passes every byte on, until it is told to do harm.
+// Proxy forwards every byte between a client and a real server until a fault is injected.
 type Proxy = faulty.Proxy
 
 // Fault is what a Proxy does to the bytes of the server's replies, on every connection.

@@ -2,5 +2,5 @@
 
 package mctest
 
-// Race: the race detector is at work. It allocates on its own and lets sync.Pool forget, so memory isn't measured.
+// Race: the race detector is on. It allocates, and makes sync.Pool drop objects, so memory isn't measured.
 const Race = true

@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/faulty"
 )
 
-// Script is a server of which the test writes every byte. It ends with the test, together with its connections.
+// Script is a server whose every byte the test writes. It ends with the test, together with its connections.
 type Script struct{ *faulty.Server }
 
 // Peer is one connection accepted by a Script. It belongs to the goroutine that serves it.
@@ -37,7 +37,7 @@ func StartScript(t testing.TB, serve func(p *Peer)) *Script {
 	return &Script{server}
 }
 
-// Expect reads as many bytes as want has and reports whether they are want. Anything else fails the test, except that
+// Expect reads len(want) bytes and reports whether they equal want. Anything else fails the test, except that
 // the other side closed before the first byte.
 func (p *Peer) Expect(want string) bool {
 	got := make([]byte, len(want))
@@ -61,7 +61,7 @@ func (p *Peer) Line() (line string, ok bool) {
 // Reader returns what the peer's bytes are read from.
 func (p *Peer) Reader() *bufio.Reader { return p.r }
 
-// Send writes bytes. A connection that the other side closed meanwhile is no failure: the next read tells.
+// Send writes bytes. A connection closed by the other side is no failure here: the next read reports it.
 func (p *Peer) Send(bytes string) { _, _ = io.WriteString(p.conn, bytes) }
 
 // SendBytewise writes bytes one at a time.
@@ -73,7 +73,7 @@ func (p *Peer) SendBytewise(bytes string) {
 	}
 }
 
-// Flood writes bytes again and again until the other side closes.
+// Flood writes bytes repeatedly until the other side closes.
 func (p *Peer) Flood(bytes string) {
 	for {
 		if _, err := io.WriteString(p.conn, bytes); err != nil {
@@ -88,8 +88,8 @@ func (p *Peer) Stall() { _, _ = io.Copy(io.Discard, p.r) }
 // Reset ends the connection with a reset instead of an orderly end.
 func (p *Peer) Reset() { _ = faulty.Reset(p.conn) }
 
-// Answer reads command lines until the other side closes and sends what reply returns for each. Data blocks arrive as
-// lines of their own: a reply of "" sends nothing. What Known answers is no line for reply.
+// Answer reads command lines until the other side closes and sends what reply returns for each. Data blocks are passed as
+// lines of their own: a reply of "" sends nothing. Lines that Known answers are not passed to reply.
 func (p *Peer) Answer(reply func(line string) string) {
 	for {
 		line, ok := p.Line()
@@ -105,8 +105,8 @@ func (p *Peer) Answer(reply func(line string) string) {
 	}
 }
 
-// Known answers what a middleware sends of itself: it asks for the version and for what earlier ones have left on a server, where
-// there is nothing, and leaves something, which is not kept. False: line is something else.
+// Known answers the requests that a middleware makes itself: for the version and for the records of earlier ones, of which
+// there are none; and those that put records, which are not kept. False: line is another request.
 func (p *Peer) Known(line string) bool {
 	const key = "bWNtdyB" // how the keys of middlewares begin, in base64
 	switch {

@@ -20,22 +20,22 @@ type SSHD struct {
 	Config string
 	// KnownHosts, Identity are the client's files.
 	KnownHosts, Identity string
-	// Temp is the directory for temporary files that its sessions are told.
+	// Temp is the sessions' directory for temporary files.
 	Temp string
 	// Port is where it listens, on 127.0.0.1.
 	Port int
 }
 
-// separation is a directory that sshd wants as root.
+// separation is a directory that sshd requires when it runs as root.
 const separation = "/run/sshd"
 
-// StartSSHD starts an ssh server that lets the user of the test in; its sessions have the variables of env beside. The test fails
+// StartSSHD starts an ssh server that accepts the user of the test; its sessions have the variables in env, too. The test fails
 // when there is no sshd.
 func StartSSHD(t testing.TB, env ...string) *SSHD {
 	t.Helper()
 	program, err := exec.LookPath("sshd")
 	if err != nil {
-		program = "/usr/sbin/sshd" // outside of most people's PATH; it has to be called by its whole path
+		program = "/usr/sbin/sshd" // not in most PATHs, and requires an absolute path
 	}
 	_, err = os.Stat(program)
 	require.NoError(t, err, "run .ci/deps, or on Debian: apt-get install openssh-server")

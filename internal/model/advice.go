@@ -6,7 +6,7 @@ import (
 	"mcmw/internal/spell"
 )
 
-// advice returns a sentence or two: what limits, by which numbers, and what would help.
+// advice returns a sentence or two: the bottleneck, the numbers behind it, and what would help.
 func (r *Report) advice(w *Window, queued float64) string {
 	if r.Bottleneck < 0 {
 		return "No requests were answered in this window."
@@ -49,7 +49,7 @@ func (w *Window) server(name string) *Server {
 	return &Server{}
 }
 
-// String returns how a sentence calls the part.
+// String returns the part's name in a sentence.
 func (p *Part) String() string {
 	switch p.Part {
 	case PartServer:

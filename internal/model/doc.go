@@ -1,5 +1,5 @@
 // Package model computes, from what was measured in a window, how much of each part of the middleware is in use, at which
-// rate of requests the first part will be used up, and which that is. It is pure: no clock, no socket, no metric.
+// rate of requests the first part saturates, and which that is. It is pure: no clock, no socket, no metric.
 //
 // The parts are the processor (which the net stage, the workers and the replies share), the workers, and each server. The
 // formulas are those of operational analysis, which hold for every system that can be observed, whatever its

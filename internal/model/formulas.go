@@ -16,10 +16,10 @@ func Little(times, seconds float64) float64 { return ratio(times, seconds) }
 // With d = 1 it is the utilization law, U = X S, S being the service time of a worker.
 func WorkerUtilization(n float64, m, d int) float64 { return min(ratio(n, float64(m)*float64(d)), 1) }
 
-// Noise is the time, s, below which a call tells more of how processes are woken on one machine than of the server.
+// Noise is the duration of a call, s, below which it depends more on the scheduling of processes on one machine than on the server.
 const Noise = 50e-6
 
-// ServerUtilization estimates the utilization of a server from outside. A call takes r, and took r0 when nothing was before
+// ServerUtilization estimates the utilization of a server from outside. A call takes r, and r0 when no other call precedes
 // it; a call that arrives finds q others. By the arrival theorem (Jain, section 34.2) r = r0 + D q, where D is what each
 // call occupies the server for; so with n calls there and k requests in service altogether, q = n (k-1)/k (P. J.
 // Schweitzer's approximation) and
@@ -40,7 +40,7 @@ func ServerUtilization(r, r0, waiting, k float64) float64 {
 	return min(max((1-r0/r)*k/(k-1), 0), waiting/(1+waiting*(k-1)/k), 1)
 }
 
-// Capacity returns the throughput at which a part saturates that has utilization u at throughput x: by the utilization law
+// Capacity returns the throughput at which a part with utilization u at throughput x saturates: by the utilization law
 // U = X D, and U is 1 at most, so
 //
 //	X <= 1/D = x/u

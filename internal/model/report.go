@@ -9,10 +9,10 @@ const (
 	PartServer    = "server"
 )
 
-// Saturated is the utilization from which a part counts as used up.
+// Saturated is the utilization from which a part counts as saturated.
 const Saturated = 0.9
 
-// Report is what the model says of a window. Rates are per second.
+// Report is the model's result for a window. Rates are per second.
 type Report struct {
 	Window   float64 `json:"window"` // s
 	Rate     float64 `json:"rate"`   // answered requests
@@ -20,7 +20,7 @@ type Report struct {
 	Parts    []Part  `json:"parts"`
 	// Bottleneck is the index in Parts of what saturates first; -1 when there was no load.
 	Bottleneck int `json:"bottleneck"`
-	// Saturated: the bottleneck is used up.
+	// Saturated: the bottleneck is at its limit.
 	Saturated bool `json:"saturated"`
 	// Capacity is the rate of requests at which the bottleneck saturates; 0: not known.
 	Capacity float64 `json:"capacity"`
@@ -39,7 +39,7 @@ type Part struct {
 	Capacity    float64 `json:"capacity"` // requests per second; 0: not known
 }
 
-// Law compares a mean number of requests, sampled, with what Little's law makes of rate and times.
+// Law compares a sampled mean number of requests with the one by Little's law.
 type Law struct {
 	Law       string  `json:"law"` // "queue" or "service"
 	Measured  float64 `json:"measured"`
@@ -53,7 +53,7 @@ type Wait struct {
 	Predicted float64 `json:"predicted"` // 0: no steady state
 }
 
-// Analyse returns what the model says of w.
+// Analyse returns the model's result for w.
 func Analyse(w *Window) *Report {
 	queued, serving := Little(w.QueueTime, w.Seconds), Little(w.WorkerTime+w.ServerTime+w.ReplyTime, w.Seconds)
 	r := &Report{
@@ -88,7 +88,7 @@ func Analyse(w *Window) *Report {
 	return r
 }
 
-// first returns the index of the part that saturates first. Where several are used up it is the one that makes the others
+// first returns the index of the part that saturates first. If several are saturated it is the one that makes the others
 // look so: without a processor everything takes longer, and workers that wait for a server are taken.
 func (r *Report) first() int {
 	for _, part := range []string{PartProcessor, PartServer} {
@@ -111,7 +111,7 @@ func (r *Report) highest(part string) int {
 	return found
 }
 
-// next returns the index of the part that would limit if there were workers enough.
+// next returns the index of the part that would be the bottleneck if there were enough workers.
 func (r *Report) next() int {
 	found := -1
 	for i := range r.Parts {
@@ -123,7 +123,7 @@ func (r *Report) next() int {
 	return found
 }
 
-// rounding is by how much a whole number may have come out too high.
+// rounding is the largest rounding error above a whole number.
 const rounding = 1e-9
 
 // enough returns how many workers it takes until another part limits: by Little's law they serve X S requests at a time, X
@@ -138,7 +138,7 @@ func (r *Report) enough(w *Window) float64 {
 	return math.Ceil(limit.Capacity*service/float64(max(w.Depth, 1)) - rounding)
 }
 
-// usefulWorkers returns how many workers are enough, or as many as there are requests, if these are fewer.
+// usefulWorkers returns how many workers are enough, but no more than there are requests.
 func (r *Report) usefulWorkers(w *Window, present float64) int {
 	enough := r.enough(w)
 	if enough == 0 {

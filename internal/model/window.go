@@ -29,13 +29,13 @@ type Server struct {
 	// TypicalTime is, summed over the calls, the time that three quarters of them exceed, s. Of the calls of a request to several
 	// servers only the one that is read first shows its time; those behind it show more.
 	TypicalTime float64
-	// Fastest is the time that hardly a call was ever faster than, s: without anything before it.
+	// Fastest is the time of the fastest calls, s: those without queueing.
 	Fastest float64
-	// Waited is the time that workers stood still for its replies, sum over the workers, s.
+	// Waited is the time that workers were blocked waiting for its replies, sum over the workers, s.
 	Waited float64
 }
 
-// Add adds a later window of the same servers. What is no sum is taken from the later one.
+// Add adds a later window of the same servers. Fields that are not sums are taken from the later one.
 func (w *Window) Add(later *Window) {
 	w.Seconds += later.Seconds
 	w.Answered += later.Answered

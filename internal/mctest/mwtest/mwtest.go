@@ -1,4 +1,4 @@
-// Package mwtest starts the whole middleware inside a test. It is apart from mctest so that the tests of the packages the
+// Package mwtest starts the whole middleware inside a test. It is separate from mctest so that the tests of the packages the
 // middleware is made of can use mctest.
 package mwtest
 
@@ -38,8 +38,8 @@ func Start(t testing.TB, o middleware.Options) *MW {
 	return m
 }
 
-// patient returns o for a busy machine, where any server owes a reply for long now and then: unless o says when a server is suspect none
-// is, and unless it says how long servers are waited for that is as long as tests are patient.
+// patient returns o for a busy machine, where any server may be slow now and then: unless o says when a server is suspect, none
+// is, and unless o sets timeouts for servers, they are mctest.Patience.
 func patient(o middleware.Options) middleware.Options {
 	o.StallAfter = cmp.Or(o.StallAfter, -1)
 	o.Timeout = cmp.Or(o.Timeout, mctest.Patience)
@@ -47,8 +47,8 @@ func patient(o middleware.Options) middleware.Options {
 	return o
 }
 
-// Begin is Start without waiting: the middleware listens, but its servers may not be there. What o leaves open about time is so that a busy
-// machine is no failing server.
+// Begin is Start without waiting: the middleware listens, but its servers may not be there. Timeouts that o does not set are so long that a busy
+// machine does not look like a failing server.
 func Begin(t testing.TB, o middleware.Options) *MW {
 	t.Helper()
 	o = patient(o)
@@ -76,7 +76,7 @@ func Begin(t testing.TB, o middleware.Options) *MW {
 	return m
 }
 
-// Apply changes the options, of which those about time are as Begin has them.
+// Apply changes the options, with Begin's defaults for timeouts.
 func (m *MW) Apply(ctx context.Context, o middleware.Options) error {
 	return m.Middleware.Apply(ctx, patient(o))
 }

@@ -1,5 +1,5 @@
-// Package strict reads memcached requests as the strictest server would, and knows nothing of how mcmw reads or writes them: what it
-// accepts no memcached reads otherwise. Test use only.
+// Package strict parses memcached requests as the strictest server would, independently of mcmw's own code: what it
+// accepts is read the same way by every memcached. Test use only.
 package strict
 
 import (
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Request is one request. Its Line has words with one blank between them.
+// Request is one request. The words of its Line are separated by one blank.
 type Request struct {
 	Line string
 	Data string // without the CRLF behind it
@@ -36,7 +36,7 @@ const (
 	maxWords = 19 // of a meta command
 )
 
-// Read reads one request. io.EOF means that there is none; any other error that what is there is none.
+// Read reads one request. io.EOF means that there is none; any other error that it is invalid.
 func Read(r *bufio.Reader) (Request, error) {
 	line, err := r.ReadString('\n')
 	if err == io.EOF && line == "" {
@@ -97,7 +97,7 @@ func (q *Request) check(w []string) (size int, err error) {
 		q.Keys = w[1:2]
 		return strconv.Atoi(w[4])
 	case "delete":
-		// Alone the key would be taken for the word.
+		// Without another word the key would be taken for the option.
 		ok = is(isKey) && w[1] != "noreply" || q.Line == "delete noreply 0"
 		q.Keys = w[1:2]
 	case "incr", "decr":

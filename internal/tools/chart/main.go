@@ -1,9 +1,9 @@
-// Chart writes what the Helm chart has of other parts of the project, so that none of it is kept by hand twice:
+// Chart generates the parts of the Helm chart that come from elsewhere in the project, so that nothing is maintained twice:
 //
 //	README.md                 the table of values, from values.yaml and its comments
 //	values.schema.json        from values.yaml, its comments, refine.go, and the options of mcmw
-//	templates/_options.tpl    which options mcmw changes while it runs
-//	files/                    dashboards and rules: Helm reads nothing outside a chart
+//	templates/_options.tpl    the options that mcmw can change while it runs
+//	files/                    dashboards and rules, because Helm reads nothing outside a chart
 //
 // It is run by "go generate ./internal/tools/chart".
 package main

@@ -13,7 +13,7 @@ func texts() schema {
 	return schema{"type": "object", "additionalProperties": schema{"type": "string"}}
 }
 
-// refine returns, by the paths of values, what their defaults don't say.
+// refine returns schemas, by the paths of values, that their defaults don't imply.
 func refine() map[string]schema {
 	quantities := func() schema {
 		return schema{"type": "object", "additionalProperties": schema{"type": []string{"string", "number"}}}

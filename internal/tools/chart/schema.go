@@ -74,7 +74,7 @@ func typeOf(node *yaml.Node) schema {
 	}
 }
 
-// managed are the options that the chart makes of values of its own.
+// managed are the options that the chart derives from values of its own.
 var managed = []string{
 	"listen", "listen-port", "admin", "config", "servers", "drain-timeout", "tls-cert", "tls-key", "tls-client-ca", "auth-file",
 	"server-tls", "server-tls-ca", "server-tls-cert", "server-tls-key", "server-tls-name", "server-auth-file",

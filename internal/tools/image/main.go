@@ -1,9 +1,9 @@
-// Image writes a container image of one static binary as an OCI archive, without Docker and without a network:
+// Image writes a container image with one static binary as an OCI archive, without Docker or network access:
 //
 //	image -name mcmw:0.1.0 -entrypoint mcmw -cmd serve -env MCMW_LISTEN=:11311 -out mcmw.tar linux/amd64=bin/mcmw [linux/arm64=...]
 //
-// Containerd loads it with `ctr --namespace k8s.io images import`, Podman and Docker (from version 25) with `load`. The same binaries make the same
-// bytes. The image is what the Dockerfile makes: one binary, run as the user nobody.
+// Containerd loads it with `ctr --namespace k8s.io images import`, Podman and Docker (from version 25) with `load`. The same binaries give the same
+// bytes. The image equals the Dockerfile's: one binary, run as the user nobody.
 package main
 
 import (
