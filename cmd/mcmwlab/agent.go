@@ -18,12 +18,12 @@ import (
 	"mcmw/internal/lab/testbed/remote"
 )
 
-// newAgentCommand returns the command by which testbeds do on their hosts what isn't load.
+// newAgentCommand returns the command with which testbeds run helpers on their hosts.
 func newAgentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
-		Short: "Helpers of experiments on hosts: sample, measure or lengthen the path, describe, await, pin",
-		Long:  `What "mcmwlab run" does on the hosts of a testbed besides the load. Results are JSON on standard output.`,
+		Short: "Helper commands for the hosts of a testbed",
+		Long:  `Helper commands that "mcmwlab run" calls on the hosts of a testbed. Results are JSON on standard output.`,
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -118,7 +118,7 @@ func newDelayCommand() *cobra.Command {
 	var delay time.Duration
 	cmd := &cobra.Command{
 		Use:   "delay",
-		Short: "Pass connections on to a server and hold its replies back, until interrupted",
+		Short: "Forward connections to a server and delay its replies, until interrupted",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, _, err := net.SplitHostPort(to); err != nil {
@@ -151,7 +151,7 @@ func newDescribeCommand() *cobra.Command {
 func newServeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",
-		Short: "Start and stop programs as standard input says, until it ends; then end all of them",
+		Short: "Start and stop programs as instructed on standard input; when it ends, stop all of them",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			host, err := testbed.Local().Host(testbed.Load, 0)

@@ -36,6 +36,7 @@ func newBenchCommand(args []string, stderr io.Writer) *cobra.Command {
 		names = append(names, w.Name)
 	}
 	curves, _ := bench.Curves()
+	f.duration, f.warmUp = bench.DefaultDuration, bench.DefaultWarmUp
 	cmd := f.command(args, stderr)
 	cmd.Use = "bench"
 	cmd.Short = "Compare mcmw with twemproxy, or with variants of itself"
@@ -55,7 +56,7 @@ medians and the median ratios to a baseline with their spread. Leave the machine
 	return cmd
 }
 
-// scaleRounds and scaleTime are what `mcmwlab scale` does unless it is told otherwise.
+// scaleRounds and scaleTime are the defaults of `mcmwlab scale`.
 const (
 	scaleRounds = 3
 	scaleTime   = time.Second
@@ -94,8 +95,8 @@ func (f *benchFlags) command(args []string, stderr io.Writer) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.Mcmw, "mcmw", "", "path of the mcmw binary (default: mcmw beside this program)")
-	flags.Var((*seconds)(&f.duration), "test-time", "length of a measurement: seconds, or a duration (default 3, of scale 1)")
-	flags.Var((*seconds)(&f.warmUp), "warm-up", "warm-up before each measurement (default 1, of scale 0.5)")
+	flags.Var((*seconds)(&f.duration), "test-time", "length of a measurement: seconds, or a duration")
+	flags.Var((*seconds)(&f.warmUp), "warm-up", "warm-up before each measurement: seconds, or a duration")
 	flags.BoolVar(&f.quick, "quick", false, "3 rounds of 1 s, unless other flags say otherwise")
 	flags.IntVarP(&o.Threads, "threads", "t", 1, "threads of the load generator")
 	flags.StringVar(&f.jsonOut, "json-out-file", "", "write the report as JSON to this file, - for standard output")
@@ -105,7 +106,7 @@ func (f *benchFlags) command(args []string, stderr io.Writer) *cobra.Command {
 	return cmd
 }
 
-// complete fills in what depends on other flags.
+// complete sets values that depend on other flags.
 func (f *benchFlags) complete(cmd *cobra.Command) {
 	o := &f.options
 	o.Duration, o.WarmUp = f.duration, f.warmUp
@@ -113,7 +114,7 @@ func (f *benchFlags) complete(cmd *cobra.Command) {
 		if !cmd.Flags().Changed("rounds") {
 			o.Rounds = 3
 		}
-		if o.Duration == 0 {
+		if !cmd.Flags().Changed("test-time") {
 			o.Duration = time.Second
 		}
 	}
@@ -122,7 +123,7 @@ func (f *benchFlags) complete(cmd *cobra.Command) {
 	}
 }
 
-// besideThis returns the path of the program of a name in the directory of this one.
+// besideThis returns the path of the program called name in this program's directory.
 func besideThis(name string) string {
 	if self, err := os.Executable(); err == nil {
 		return filepath.Join(filepath.Dir(self), name)
@@ -130,7 +131,7 @@ func besideThis(name string) string {
 	return name
 }
 
-// run makes the benchmark and writes its report, also the partial one of a benchmark that failed or was interrupted.
+// run runs the benchmark and writes its report, even a partial one after a failure or an interrupt.
 func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	o := f.options
 	if o.Rounds < 1 {
@@ -162,7 +163,7 @@ func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return err
 }
 
-// write puts the report where it is wanted. A page of results stands for whole benchmarks only.
+// write writes the report to its outputs. The page of results is only written for complete benchmarks.
 func (f *benchFlags) write(report *bench.Report, stdout io.Writer) error {
 	if f.jsonOut != "-" {
 		if err := report.WriteText(stdout); err != nil {
@@ -199,7 +200,7 @@ func (f *benchFlags) write(report *bench.Report, stdout io.Writer) error {
 	return os.WriteFile(f.markdown, page.Bytes(), 0o644)
 }
 
-// showStep shows what a measurement brought, and what is next: on a terminal as a line that changes.
+// showStep shows the result of a measurement, and the next one: on a terminal as a line that changes.
 func showStep(p *progress, step bench.Progress) {
 	left := fmt.Sprintf("about %v left", step.Left.Round(time.Second))
 	if m := step.Last; m != nil {

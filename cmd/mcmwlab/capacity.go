@@ -30,11 +30,11 @@ func newCapacityCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capacity RECORD",
 		Short: "Find the highest load within a quality of service",
-		Long: `Find how far a factor of a record, such as the number of clients, can be raised within a quality of service: the highest level such that
-it and all lower ones hold, for each combination of the other factors, the throughput there, and what broke above.
+		Long: `Find how far a factor of a record, such as the number of clients, can be raised within a quality of service. For each combination of the
+other factors, show the highest level that holds together with all lower ones, the throughput there, and what failed at the next level.
 
 A level holds if no request failed and the upper confidence bound of the metric's mean over the repetitions is below the limit. It breaks if
-requests failed or the lower bound is not below the limit; in between it can't be told.
+requests failed or the lower bound is not below the limit; otherwise it is undecided.
 
 Without flags the rule is that of the experiment's file (quality, see docs/experiments.md), or else that 99 % of the requests are answered in less
 than 1 ms, over clients.`,
@@ -94,7 +94,7 @@ func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
 	return writeCapacity(cmd.OutOrStdout(), c, f.format, f.all)
 }
 
-// writeCapacity writes for people a sentence for every line, too.
+// writeCapacity writes the result; formats for people have a sentence for every line, too.
 func writeCapacity(w io.Writer, c *capacity.Capacity, format string, all bool) error {
 	if format == jsonFormat {
 		encoder := json.NewEncoder(w)
@@ -112,7 +112,7 @@ func writeCapacity(w io.Writer, c *capacity.Capacity, format string, all bool) e
 	return writeTables(w, format, nil, c.Tables(all)...)
 }
 
-// readRecord returns the runs of a record, and what it is of.
+// readRecord returns the runs of a record, and its manifest.
 func readRecord(ctx context.Context, dir string) ([]record.Run, record.Manifest, error) {
 	r, err := openRecord(ctx, dir)
 	if err != nil {
@@ -123,7 +123,7 @@ func readRecord(ctx context.Context, dir string) ([]record.Run, record.Manifest,
 	return runs, r.Manifest(), err
 }
 
-// ruleFlags are the flags that say what a good service is.
+// ruleFlags are the flags that define the quality of service.
 type ruleFlags struct {
 	metric, below, over string
 	confidence          float64
@@ -138,7 +138,7 @@ func (f *ruleFlags) add(cmd *cobra.Command) {
 	flags.Float64Var(&f.confidence, "confidence", standard.Confidence, "confidence with which each level must hold (one-sided)")
 }
 
-// rule returns the rule of the experiment that a record is of, or else the standard one, as the flags change it.
+// rule returns the rule of the record's experiment, or the standard one, as changed by the flags.
 func (f *ruleFlags) rule(cmd *cobra.Command, m record.Manifest) (capacity.Rule, error) {
 	r, ok := experiment.QualityOf(m)
 	if !ok {

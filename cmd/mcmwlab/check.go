@@ -39,7 +39,7 @@ they take, for several files also in total. The exit code is 2 if there are erro
 	return cmd
 }
 
-// plans add up what experiments come to.
+// plans are the sums over experiments.
 type plans struct {
 	runs, quickRuns int
 	time, quickTime time.Duration

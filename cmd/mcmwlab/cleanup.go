@@ -62,7 +62,7 @@ func cleanup(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// cleanGroups removes control groups. A machine without controllers has none of a lab's.
+// cleanGroups removes control groups. A machine without controllers cannot have any of the lab's.
 func cleanGroups() ([]cgroup.Left, error) {
 	tree, err := cgroup.Find()
 	if errors.Is(err, cgroup.ErrNone) {

@@ -34,16 +34,16 @@ difference by chance (Welch's test of means, Mann and Whitney's test of ranks).
 
 With --by, compare two levels of a factor of one record: --by server, or --by servers=1,4 where it has more than two.
 
---fail-if takes conditions for scripts: METRIC, an operator of < <= > >=, and a number. With % it is about the change from A
-to B, and met only by a change that is told from chance, with all changes that conditions ask of taken together (Welch's test, adjusted by
-Holm: equal records fail with a probability of 1 - --confidence at most); without, about B's mean, in the metric's unit (times may have s, ms or
-us). The more points, the more repetitions it takes to tell. The exit code is
+--fail-if takes conditions for scripts: METRIC, an operator of < <= > >=, and a number. With % it applies to the change from A
+to B, and only a significant change meets it (Welch's test, with Holm's adjustment for all changes tested: equal records fail with a probability of at
+most 1 - --confidence). Without, it applies to B's mean, in the metric's unit (times may have s, ms or us). The more points there are, the more
+repetitions are needed for a decision. The exit code is
 
   0  no condition is met
   1  the records can't be compared, or something else failed
   2  the command line is wrong
   3  a condition is met at one point at least
-  4  none is met, but of one it can't be told: too few repetitions, a metric or a point that one record doesn't have`,
+  4  none is met, but one is undecided: too few repetitions, or a metric or point that one record doesn't have`,
 		Example: `  mcmwlab compare results/before results/after
   mcmwlab compare results/connections --by server
   mcmwlab compare results/before results/after --fail-if 'throughput < -5%' --fail-if 'response_time_p99 > 10%' --fail-if 'errors > 0'`,
@@ -70,7 +70,7 @@ us). The more points, the more repetitions it takes to tell. The exit code is
 	return cmd
 }
 
-// run compares, writes the comparison, and judges it.
+// run compares, writes the comparison, and checks the conditions.
 func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writer) error {
 	if c := f.options.Confidence; !(c > 0 && c < 1) {
 		return usageError{fmt.Errorf("--confidence %v: expected more than 0 and less than 1, such as 0.95", c)}
@@ -111,7 +111,7 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 	return judge(sides, comparisons, conditions)
 }
 
-// write writes the comparisons of the first side with each of the others, as JSON a list of them if there are several.
+// write writes the comparisons of the first side with each of the others; several are a list in JSON.
 func (f *compareFlags) write(stdout io.Writer, sides []side, comparisons []*compare.Comparison) error {
 	if f.json {
 		encoder := json.NewEncoder(stdout)
@@ -132,13 +132,13 @@ func (f *compareFlags) write(stdout io.Writer, sides []side, comparisons []*comp
 	return nil
 }
 
-// side is what stands on one side of a comparison.
+// side is one side of a comparison.
 type side struct {
 	name string
 	runs []record.Run
 }
 
-// sides returns the records, or the runs of two levels in one.
+// sides returns the records, or the runs with each of two levels in one record.
 func (f *compareFlags) sides(ctx context.Context, records []string) (sides []side, err error) {
 	for _, name := range records {
 		runs, err := readRuns(ctx, name)
@@ -154,7 +154,7 @@ func (f *compareFlags) sides(ctx context.Context, records []string) (sides []sid
 	return sides, nil
 }
 
-// levels returns the runs of a record with either of the two levels that --by means.
+// levels returns the runs of a record with each of the two levels that --by selects.
 func (f *compareFlags) levels(all side) (a, b side, err error) {
 	factor, chosen, some := strings.Cut(f.by, "=")
 	there := map[string]bool{}
@@ -180,7 +180,7 @@ func (f *compareFlags) levels(all side) (a, b side, err error) {
 	return with(levels[0]), with(levels[1]), nil
 }
 
-// checkNames refuses a source that no run has, and a metric that neither the lab knows nor a run has.
+// checkNames refuses a source that no run has, and a metric that neither the lab nor a run knows.
 func (f *compareFlags) checkNames(runs []record.Run) error {
 	sources, metrics := map[string]bool{}, map[string]bool{}
 	for _, run := range runs {
@@ -224,7 +224,7 @@ func readRuns(ctx context.Context, dir string) ([]record.Run, error) {
 	return runs, err
 }
 
-// conditionError says which conditions are met or open.
+// conditionError lists the conditions that are met or undecided.
 type conditionError struct {
 	code int
 	text string
@@ -232,7 +232,7 @@ type conditionError struct {
 
 func (e conditionError) Error() string { return e.text }
 
-// judge returns an error if a condition is met, or if of one it can't be told.
+// judge returns an error if a condition is met or undecided.
 func judge(sides []side, comparisons []*compare.Comparison, conditions []compare.Condition) error {
 	var met, open []string
 	for i, c := range comparisons {
@@ -245,7 +245,7 @@ func judge(sides []side, comparisons []*compare.Comparison, conditions []compare
 				met = append(met, "met: "+conditions[j].Text+": "+with+where)
 			}
 			for _, where := range v.Open {
-				open = append(open, "can't be told: "+conditions[j].Text+": "+with+where)
+				open = append(open, "undecided: "+conditions[j].Text+": "+with+where)
 			}
 		}
 	}

@@ -25,7 +25,7 @@ const (
 	driverMemtier = driver.Name
 )
 
-// driverFlags say what makes the load.
+// driverFlags select the load generator.
 type driverFlags struct {
 	name    string
 	memtier driver.Memtier
@@ -43,7 +43,7 @@ func (d *driverFlags) check() error {
 	return nil
 }
 
-// runMemtier makes the load with memtier_benchmark.
+// runMemtier runs the load with memtier_benchmark.
 func (d *driverFlags) runMemtier(ctx context.Context, o load.Options, quiet bool, stderr io.Writer) (*load.Result, error) {
 	complete, err := o.Complete()
 	if err == nil {
@@ -60,7 +60,7 @@ func (d *driverFlags) runMemtier(ctx context.Context, o load.Options, quiet bool
 	return d.memtier.Run(ctx, o)
 }
 
-// lengthOf says how long a load is.
+// lengthOf describes the length of a load.
 func lengthOf(o load.Options) string {
 	if o.Duration > 0 {
 		return o.Duration.String()
@@ -103,7 +103,7 @@ by memtier's. Starts a memcached of one thread, unless --target names one. Leave
 	return cmd
 }
 
-// run compares and writes the table, also that of the rounds before an error.
+// run compares and writes the table, even after an error, for the rounds before it.
 func (f *agreementFlags) run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o := f.options
 	if o.Rounds < 1 {

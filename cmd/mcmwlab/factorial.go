@@ -67,13 +67,13 @@ Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 	flags.StringVar(&f.question.Source, "source", record.SourceClient, "where the metric was measured")
 	flags.StringSliceVar(&f.question.Factors, "factors", nil, "factors, by their names or short names")
 	flags.StringToStringVar(&f.question.Where, "where", nil, "use only runs with these levels of other factors")
-	flags.StringSliceVar(&f.question.Ignore, "ignore", nil, "factors, or columns of a CSV file, that may vary without being named")
+	flags.StringSliceVar(&f.question.Ignore, "ignore", nil, "factors, or columns of a CSV file, that may vary although they are not analysed")
 	flags.IntVar(&f.question.Repetitions, "repetitions", 0, "use the first N runs of each combination (0: all)")
 	flags.Float64Var(&f.confidence, "confidence", 0.95, "level of the confidence intervals and tests")
 	flags.StringVar(&f.model, "model", string(factorial.Additive), "additive or multiplicative")
 	flags.Float64Var(&f.logBase, "log-base", 0, "base of the logarithms of the multiplicative model (default e)")
 	flags.IntVar(&f.maxOrder, "max-order", 0, "count interactions of more factors than this as errors (0: keep all)")
-	flags.BoolVar(&f.anova, "anova", false, "also for factors of two levels: analysis of variance")
+	flags.BoolVar(&f.anova, "anova", false, "use the analysis of variance for factors of two levels, too")
 	flags.StringVar(&f.format, "format", string(table.Text), "text, markdown, latex, html or json")
 	flags.StringVar(&f.figures, "figures", "", "write the plots of the residuals into this directory, as SVG")
 	return cmd
@@ -145,7 +145,7 @@ func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) er
 	return nil
 }
 
-// responseName is the response as an axis calls it, and unit what it and its residuals are in.
+// responseName returns the response's name on an axis, and the unit of it and its residuals.
 func responseName(e *effects.Experiment, model string) (name, unit string) {
 	name = strings.ReplaceAll(e.Response, "_", " ")
 	if model == string(factorial.Multiplicative) {
@@ -154,7 +154,7 @@ func responseName(e *effects.Experiment, model string) (name, unit string) {
 	return name, e.Unit
 }
 
-// read takes the runs of a record, or the lines of a CSV file, to an experiment.
+// read makes an experiment of the runs of a record, or of the lines of a CSV file.
 func (f *factorialFlags) read(ctx context.Context, path string) (*effects.Experiment, error) {
 	if strings.EqualFold(filepath.Ext(path), ".csv") {
 		file, err := os.Open(path)

@@ -93,7 +93,7 @@ type faultRunner interface {
 	Run(ctx context.Context) (*faults.Report, error)
 }
 
-// run makes a faultRunner, lets it run and writes its report, also the partial one of a run that failed or was interrupted.
+// run creates and runs a faultRunner and writes its report, even a partial one after a failure or an interrupt.
 func (f *faultFlags) run(ctx context.Context, section string, stdout, stderr io.Writer, make func(faults.Options) (faultRunner, error)) error {
 	o := f.options
 	if o.Mcmw == "" {
@@ -120,7 +120,7 @@ func (f *faultFlags) run(ctx context.Context, section string, stdout, stderr io.
 	return err
 }
 
-// write puts the report where it is wanted. A page of results stands for whole runs only.
+// write writes the report to its outputs. The page of results is only written for complete runs.
 func (f *faultFlags) write(report *faults.Report, section string, whole bool, stdout io.Writer) error {
 	var text bytes.Buffer
 	if err := report.WriteMarkdown(&text); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A page's blocks stand between these: the first line has a command of mcmwlab, such as
+// The delimiters of a page's blocks: the first line has a command of mcmwlab, such as
 //
 //	<!-- $ mcmwlab capacity results/servers/01-connections --format markdown -->
 const (
@@ -23,7 +23,7 @@ const (
 	fillEnd   = "<!-- end -->"
 )
 
-// fillable are the commands that a page may have: they read records and change nothing.
+// fillable are the commands that a page may contain: they read records and change nothing.
 var fillable = []string{"capacity", "compare", "report", "show", "paper", "factorial", "model"}
 
 func newFillCommand(stderr io.Writer) *cobra.Command {
@@ -55,7 +55,7 @@ Paths are relative to the current directory. The page is written only if all com
 	}
 }
 
-// fill returns the page with its blocks made anew. Files go to dir.
+// fill returns the page with its blocks filled again. Files go to dir.
 func fill(ctx context.Context, page []byte, dir string, stderr io.Writer) ([]byte, error) {
 	lines := strings.SplitAfter(string(page), "\n")
 	var out strings.Builder
@@ -85,7 +85,7 @@ func fill(ctx context.Context, page []byte, dir string, stderr io.Writer) ([]byt
 	return []byte(out.String()), nil
 }
 
-// fillBlock runs a block's command and returns what the block is to hold.
+// fillBlock runs a block's command and returns the block's new content.
 func fillBlock(ctx context.Context, words []string, old, dir string, stderr io.Writer) (string, error) {
 	if len(words) == 0 || !slices.Contains(fillable, words[0]) {
 		return "", fmt.Errorf("%q: expected one of the commands %s", strings.Join(words, " "), strings.Join(fillable, ", "))

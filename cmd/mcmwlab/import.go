@@ -56,7 +56,7 @@ same factors are repetitions.`,
 	return cmd
 }
 
-// run reads what is at the paths and makes the record.
+// run reads the files at the paths and creates the record.
 func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io.Writer) error {
 	if f.out == "" && f.summary == "" {
 		return usageError{fmt.Errorf("--out is missing: expected the directory of the new record")}
@@ -93,7 +93,7 @@ func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io
 	return nil
 }
 
-// check makes the checks of the new record.
+// check runs the checks on the new record.
 func (f *importFlags) check(ctx context.Context) (warnings int, err error) {
 	r, err := record.Open(f.out)
 	if err != nil {
@@ -142,7 +142,7 @@ func (f *importFlags) read(ctx context.Context, paths []string, stdout, stderr i
 	return found, strings.Join(formats, ", "), nil
 }
 
-// tree returns the runs of a directory of experiments, and writes its summary where that is asked for.
+// tree returns the runs of a directory of experiments, and writes its summary if requested.
 func (f *importFlags) tree(ctx context.Context, dir string, stdout io.Writer) ([]foreign.Found, string, error) {
 	root := os.DirFS(dir)
 	configurations, err := foreign.ReadTree(ctx, root)

@@ -19,7 +19,7 @@ import (
 	"mcmw/internal/secret"
 )
 
-// loadFlags are the flags of `mcmwlab load`. Those that memtier_benchmark has too are called as there.
+// loadFlags are the flags of `mcmwlab load`. Those that memtier_benchmark has, too, have its names.
 type loadFlags struct {
 	server       string
 	port         int
@@ -87,7 +87,7 @@ The first interrupt ends the run and prints what was measured. docs/load.md expl
 func (f *loadFlags) define(flags *pflag.FlagSet) {
 	o := &f.options
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		// Other names that people use.
+		// Aliases.
 		switch name {
 		case "host":
 			name = "server"
@@ -107,10 +107,10 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.files.CA, "tls-ca", "", "file of the trusted certificate authorities (default: those of the system)")
 	flags.StringVar(&f.files.Cert, "tls-cert", "", "file of the client certificate")
 	flags.StringVar(&f.files.Key, "tls-key", "", "file of its private key")
-	flags.StringVar(&f.files.Name, "tls-name", "", "name that the server's certificate must be for (default: the host of the target)")
+	flags.StringVar(&f.files.Name, "tls-name", "", "name that the server's certificate must be valid for (default: the host of the target)")
 	flags.IntVarP(&f.clients, "clients", "c", 50, "connections per thread")
 	flags.IntVarP(&o.Threads, "threads", "t", 1, "threads, one epoll loop each")
-	flags.IntVar(&o.Pipeline, "pipeline", 1, "requests that each connection keeps outstanding; in an open loop the most it sends without a reply (default 64)")
+	flags.IntVar(&o.Pipeline, "pipeline", 1, "requests that each connection keeps outstanding; in an open loop, where the default is 64, the most it sends without a reply")
 	flags.Var((*seconds)(&o.ThinkTime), "think-time", "closed loop: time between a reply and the next request")
 	flags.StringVar(&f.thinkPattern, "think-pattern", "constant", "constant or exponential think times")
 	flags.StringVar(&f.rate, "rate", "", "open loop: requests per second over all connections, as 20000, ramp:1000-20000/30s, steps:1000,2000/10s or burst:1000,20000/10s,500ms")
@@ -133,22 +133,22 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	flags.Float64Var(&o.ZipfExponent, "key-zipf-exp", 1, "exponent of Zipf keys")
 	flags.Var((*seconds)(&f.testTime), "test-time", "how long to record: seconds, or a duration such as 1m30s (default 10 unless --requests is given)")
 	flags.Var((*seconds)(&o.WarmUp), "warm-up", "how long to run before recording")
-	flags.Var((*seconds)(&o.CoolDown), "cool-down", "how long to continue after that without recording; then requests outstanding at the end of the recording do not count")
+	flags.Var((*seconds)(&o.CoolDown), "cool-down", "how long to continue without recording after --test-time; requests outstanding at the end of the recording are then not counted")
 	flags.IntVarP(&o.Requests, "requests", "n", 0, "requests per connection; 0: no limit")
-	flags.BoolVar(&o.CacheAside, "cache-aside", false, "store what a GET misses at once, on top of the ratio and of the rate, as an application in front of a cache does")
-	flags.IntVar(&o.ReconnectAfter, "reconnect-interval", 0, "requests after which a connection is closed and made anew; 0: never")
+	flags.BoolVar(&o.CacheAside, "cache-aside", false, "store a key at once when a GET misses it, in addition to the ratio and the rate, as a cache-aside application does")
+	flags.IntVar(&o.ReconnectAfter, "reconnect-interval", 0, "number of requests after which a connection is closed and opened again; 0: never")
 	flags.BoolVar(&o.Populate, "populate", false, "store every key once before the load begins")
 	flags.BoolVar(&o.Verify, "data-verify", false, "compare every returned value with what was stored under its key")
 	flags.Uint64Var(&o.Seed, "seed", 0, "seed of the sequence of requests")
 	flags.Var((*seconds)(&o.Timeout), "timeout", "timeout of a reply, after which the run fails (default 10)")
 	flags.Var((*seconds)(&o.ConnectTimeout), "connection-timeout", "timeout of connecting (default 5)")
-	flags.StringArrayVar(&f.slo, "slo", nil, "what the load must keep to, such as 'p99<1ms', 'throughput>=50000' or 'errors<1', or the exit code is 3; repeatable")
+	flags.StringArrayVar(&f.slo, "slo", nil, "objective such as 'p99<1ms', 'throughput>=50000' or 'errors<1'; the exit code is 3 if it is missed; repeatable")
 	f.outputs.define(flags)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "show no progress")
 	f.driver.define(flags)
 }
 
-// run makes the load and prints its result, also the partial one of a run that failed.
+// run runs the load and prints its result, even a partial one after a failure.
 func (f *loadFlags) run(cmd *cobra.Command, stderr io.Writer) error {
 	o, err := f.complete(cmd.Flags())
 	if err != nil {
@@ -186,7 +186,7 @@ func (f *loadFlags) run(cmd *cobra.Command, stderr io.Writer) error {
 	return nil
 }
 
-// measure makes the load with the driver that was chosen.
+// measure runs the load with the selected driver.
 func (f *loadFlags) measure(ctx context.Context, o load.Options, stderr io.Writer) (*load.Result, error) {
 	if f.driver.name == driverMemtier {
 		return f.driver.runMemtier(ctx, o, f.quiet, stderr)
@@ -203,7 +203,7 @@ func (f *loadFlags) measure(ctx context.Context, o load.Options, stderr io.Write
 	return g.Run(ctx)
 }
 
-// complete returns the options that the flags mean.
+// complete returns the options for the flags.
 func (f *loadFlags) complete(flags *pflag.FlagSet) (o load.Options, err error) {
 	o = f.options
 	switch {
@@ -260,7 +260,7 @@ func (f *loadFlags) complete(flags *pflag.FlagSet) (o load.Options, err error) {
 	return o, f.driver.check()
 }
 
-// completeAccess sets how targets are reached, by the same files as mcmw has.
+// completeAccess sets TLS and authentication, from the same kinds of files as mcmw.
 func (f *loadFlags) completeAccess(o *load.Options) (err error) {
 	silent := slog.New(slog.DiscardHandler)
 	switch {
@@ -419,7 +419,7 @@ func (s *seconds) String() string {
 	return time.Duration(*s).String()
 }
 
-// Type is what the help calls the value.
+// Type is the placeholder of the value in the help.
 func (s *seconds) Type() string { return "time" }
 
 // noArguments refuses arguments that aren't flags.

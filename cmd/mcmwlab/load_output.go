@@ -13,7 +13,7 @@ import (
 	"mcmw/internal/lab/load"
 )
 
-// loadOutputs says where the result of a load goes.
+// loadOutputs are the outputs for the result of a load.
 type loadOutputs struct {
 	text, json, csv, hdrPrefix string
 }
@@ -25,7 +25,7 @@ func (l *loadOutputs) define(flags *pflag.FlagSet) {
 	flags.StringVar(&l.hdrPrefix, "hdr-file-prefix", "", "write the histogram of each command to PREFIX_<COMMAND>_command_run_1.hgrm (log) and .txt (percentiles), and of all to PREFIX_FULL_RUN_1")
 }
 
-// check looks whether the files can be written before there is anything to lose.
+// check checks that the files can be written, before the load runs.
 func (l *loadOutputs) check() error {
 	for _, path := range []string{l.text, l.json, l.csv, l.hdrPrefix} {
 		if path == "" || path == "-" {
@@ -40,7 +40,7 @@ func (l *loadOutputs) check() error {
 	return nil
 }
 
-// write writes the result wherever it is asked for.
+// write writes the result to all outputs.
 func (l *loadOutputs) write(r *load.Result, stdout io.Writer) error {
 	switch {
 	case l.text != "":
@@ -88,7 +88,7 @@ func (l *loadOutputs) writeHistogram(r *load.Result, name, title string, h *load
 	return writeFile(path+".hgrm", func(w io.Writer) error { return h.WriteLog(w, title, r.Started, r.Elapsed) })
 }
 
-// writeFile writes a file whole or says why not.
+// writeFile writes a file completely, or returns an error.
 func writeFile(path string, write func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {

@@ -22,22 +22,22 @@ const (
 	exitFailed = 1 // the run failed
 	exitUsage  = 2 // the command line is wrong
 	exitMet    = 3 // compare: a condition of --fail-if is met; load: an objective of --slo is missed
-	exitOpen   = 4 // compare: no condition is met, but of one it can't be told
-	// exitInterrupted is what a shell gives a program that Ctrl-C ends, so that scripts end, too.
+	exitOpen   = 4 // compare: no condition is met, but one is undecided
+	// exitInterrupted is a shell's exit code for a program ended by Ctrl-C, so that scripts end, too.
 	exitInterrupted = 128 + int(syscall.SIGINT)
 )
 
 // version is set by the linker: -X main.version=...
 var version string
 
-// build is what is known of this program.
+// build is the version of this program.
 var build = buildinfo.Read(version)
 
 func main() {
 	os.Exit(program(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// program runs with the process's signals, and returns the code to exit with.
+// program runs with the process's signals, and returns the exit code.
 func program(args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -45,7 +45,7 @@ func program(args []string, stdout, stderr io.Writer) int {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	var interrupted atomic.Bool
 	go func() {
-		// The first signal ends a run early and prints its result; from then on another one kills.
+		// The first signal ends a run early and prints its result; a second one kills.
 		interrupted.Store(<-signals == os.Interrupt)
 		signal.Stop(signals)
 		cancel()
@@ -106,12 +106,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return root.ExecuteContext(ctx)
 }
 
-// usageError is a command line that can't be run.
+// usageError is an error in the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// exitCode prints err, if there is one, and returns the code to exit with.
+// exitCode prints err, if any, and returns the exit code.
 func exitCode(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0

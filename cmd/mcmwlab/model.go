@@ -17,7 +17,7 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// readData takes from the record in a directory what models are made from.
+// readData reads the models' input from the record in a directory.
 func readData(ctx context.Context, dir string) (*model.Data, error) {
 	r, err := record.Open(dir)
 	if err != nil {
@@ -81,7 +81,7 @@ type predictFlags struct {
 	roundTrip time.Duration
 	p99       time.Duration
 	rate      float64
-	target    bool // whether settings that meet one are looked for
+	target    bool // whether to search for settings that meet a target
 	costs     model.Costs
 	sure      bool
 	most      int
@@ -93,10 +93,9 @@ func newPredictCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "predict RECORD",
 		Short: "Predict the effect of another setting, or find the cheapest setting that meets a target",
-		Long: `Predict, from the measurements of a record, the throughput and response times of another setting, with intervals that hold
-the record's points, and the confidence intervals measured there, when each is predicted from the others (nine of ten of them where there are
-enough). Settings without a flag are those of the record's point with
-the largest throughput. With --target-rate and --target-p99, list the settings that meet the target, the cheapest first.`,
+		Long: `Predict, from the measurements of a record, the throughput and response times of another setting, with intervals. These are
+wide enough to contain the record's points, with their measured confidence intervals, when each point is predicted from the others (nine of ten points if
+there are enough). Settings without a flag are those of the record's point with the largest throughput. With --target-rate and --target-p99, list the settings that meet the target, the cheapest first.`,
 		Example: `  mcmwlab predict results/sweep --clients 200 --workers 48
   mcmwlab predict results/sweep --workers 4 --depth 16
   mcmwlab predict results/sweep --round-trip 100us

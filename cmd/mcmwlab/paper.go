@@ -11,7 +11,7 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// jsonFormat is the format of commands that write tables for programs.
+// jsonFormat is the machine-readable format of commands that write tables.
 const jsonFormat = "json"
 
 func newPaperCommand() *cobra.Command {
@@ -42,7 +42,7 @@ reason.`,
 	return cmd
 }
 
-// atMostOne allows one argument, which is called what.
+// atMostOne allows at most one argument; what is its name in the error.
 func atMostOne(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
@@ -79,7 +79,7 @@ func runPaper(out io.Writer, args []string, s paper.Selection, format string) er
 	return writeTables(out, format, nil, tables...)
 }
 
-// writeTables writes tables in a format, or as JSON what they show.
+// writeTables writes tables in a format, or, as JSON, the object that they show.
 func writeTables(out io.Writer, format string, object any, tables ...table.Table) error {
 	if format == jsonFormat {
 		encoder := json.NewEncoder(out)

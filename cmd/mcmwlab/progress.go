@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// refreshTerminal is how often the progress line of a terminal changes.
+	// refreshTerminal is the refresh interval of the progress line on a terminal.
 	refreshTerminal = 500 * time.Millisecond
-	// refreshPlain is how often a line is written where lines stay.
+	// refreshPlain is the interval of progress lines elsewhere.
 	refreshPlain = 5 * time.Second
 )
 
@@ -32,7 +32,7 @@ func newProgress(out io.Writer) *progress {
 	return &progress{out: out, terminal: ok && term.IsTerminal(int(file.Fd()))}
 }
 
-// refresh is how often to show something new.
+// refresh is the interval at which progress is shown.
 func (p *progress) refresh() time.Duration {
 	if p.terminal {
 		return refreshTerminal
@@ -50,7 +50,7 @@ func (p *progress) show(line string) {
 	p.shown = true
 }
 
-// clear takes the line away.
+// clear removes the line.
 func (p *progress) clear() {
 	if p.shown {
 		fmt.Fprint(p.out, "\r\x1b[K")
@@ -61,14 +61,14 @@ func (p *progress) clear() {
 // barWidth is how many characters a bar has.
 const barWidth = 20
 
-// bar draws a part, 0 to 1, of what is to be done: "[########------------]  42 %".
+// bar draws the completed part, 0 to 1: "[########------------]  42 %".
 func bar(part float64) string {
 	part = min(max(part, 0), 1)
 	full := int(part * barWidth)
 	return fmt.Sprintf("[%s%s] %3.0f %%", strings.Repeat("#", full), strings.Repeat("-", barWidth-full), 100*part)
 }
 
-// showLoad shows how a run goes until the returned function is called.
+// showLoad shows a run's progress until the returned function is called.
 func showLoad(out io.Writer, g *load.Generator, o load.Options) (stop func()) {
 	p := newProgress(out)
 	done := make(chan struct{})
@@ -87,7 +87,7 @@ func showLoad(out io.Writer, g *load.Generator, o load.Options) (stop func()) {
 				live := g.Live()
 				line := loadLine(live, o)
 				if live.State == load.Populating {
-					began = time.Now() // what is stored before takes no part of the load's time
+					began = time.Now() // storing keys before does not count as the load's time
 				} else if spent := time.Since(began); p.terminal && o.Duration > 0 {
 					line = fmt.Sprintf("%s, %v left; %s", bar(float64(spent)/float64(whole)), max(whole-spent, 0).Round(time.Second), line)
 				}
@@ -101,7 +101,7 @@ func showLoad(out io.Writer, g *load.Generator, o load.Options) (stop func()) {
 	}
 }
 
-// loadLine says in a line how a run goes.
+// loadLine describes a run's progress in a line.
 func loadLine(l load.Live, o load.Options) string {
 	switch {
 	case l.State == load.Populating:

@@ -20,7 +20,7 @@ import (
 	"mcmw/internal/spell"
 )
 
-// exactRecords wants so many directories of records as arguments.
+// exactRecords requires n directories of records as arguments.
 func exactRecords(n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -59,7 +59,7 @@ warnings of the checks (docs/checks.md). Of frequent warnings only the first are
 	return cmd
 }
 
-// showRecord writes a record for people, with every warning or the first ones of each kind.
+// showRecord writes a record as text, with every warning or the first ones of each kind.
 func showRecord(ctx context.Context, r *record.Record, every bool, w io.Writer) error {
 	runs, err := r.Runs(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func showRecord(ctx context.Context, r *record.Record, every bool, w io.Writer) 
 	return err
 }
 
-// describe writes what the record is of.
+// describe writes the record's experiment.
 func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
 	fmt.Fprintf(b, "%s: %s\n", m.Name, m.Title)
 	if m.Imported != "" {
@@ -127,7 +127,7 @@ func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
 	fmt.Fprintf(b, "%d runs, %d of them failed\n", len(runs), failed)
 }
 
-// writeMachines writes what the testbed's machines were like.
+// writeMachines describes the testbed's machines.
 func writeMachines(b *strings.Builder, m record.Manifest) {
 	for _, machine := range m.Machines {
 		like := experiment.Machine{CPUs: machine.CPUs, Memory: machine.Memory, Upload: machine.Upload, Download: machine.Download}.Limits()
@@ -150,10 +150,10 @@ func writeMachines(b *strings.Builder, m record.Manifest) {
 	}
 }
 
-// confidence is that of the intervals shown.
+// confidence is the confidence level of the intervals shown.
 const confidence = 0.95
 
-// resultSource returns whose results to show: the clients', or the middlewares' where no client reports.
+// resultSource returns the source of the results to show: the clients, or the middlewares if no client reports.
 func resultSource(runs []record.Run) string {
 	for _, run := range runs {
 		if _, ok := run.Value(record.SourceClient, "throughput"); ok {
@@ -184,7 +184,7 @@ var shownMetrics = []shownMetric{
 	{"errors", "errors", spell.Count},
 }
 
-// knownMetrics returns those of shownMetrics that any run has.
+// knownMetrics returns the shownMetrics that at least one run has.
 func knownMetrics(runs []record.Run, source string) []shownMetric {
 	var known []shownMetric
 	for _, m := range shownMetrics {
@@ -266,7 +266,7 @@ func writePoints(b *strings.Builder, runs []record.Run, source string) error {
 	return table.Flush()
 }
 
-// shownWarnings is how many warnings of a kind are shown unless all are.
+// shownWarnings is how many warnings of a kind are shown without --all-warnings.
 const shownWarnings = 3
 
 // writeWarnings writes what is wrong with the set and with its runs. Of each code the first ones, and in which other runs it is, unless

@@ -116,7 +116,7 @@ func TestCompareEndsWithTheCodeOfWhatItFound(t *testing.T) {
 		"met":                 {[]string{before, slower, "--fail-if", "throughput < -5%"}, exitMet, "met: throughput < -5%: workers=8: change -9.9 %"},
 		"not met":             {[]string{before, slower, "--fail-if", "throughput < -15%", "--fail-if", "errors > 0"}, 0, ""},
 		"one of two met":      {[]string{before, slower, "--fail-if", "errors > 0", "--fail-if", "response_time_mean > 5%"}, exitMet, "met: response_time_mean > 5%: workers=8"},
-		"too few repetitions": {[]string{before, single, "--fail-if", "throughput < -5%"}, exitOpen, "can't be told: throughput < -5%: workers=8: change -40.0 % [too few]"},
+		"too few repetitions": {[]string{before, single, "--fail-if", "throughput < -5%"}, exitOpen, "undecided: throughput < -5%: workers=8: change -40.0 % [too few]"},
 		"metric is missing":   {[]string{before, slower, "--fail-if", "misses > 0"}, exitOpen, "neither record has misses of client"},
 		"no such condition":   {[]string{before, slower, "--fail-if", "slower"}, exitUsage, "expected METRIC"},
 		"no such confidence":  {[]string{before, slower, "--confidence", "95"}, exitUsage, "--confidence 95: expected more than 0 and less than 1"},

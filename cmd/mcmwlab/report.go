@@ -40,7 +40,7 @@ varying factors are assigned to the x axis, the lines and the panels of the figu
 docs/report.md describes every figure and table, and how saturation and bottleneck are found.
 
 With --paper, compare records of a published report's experiments (experiments/NAME/) with the report: its tables, and its findings with the
-verdict of the records (docs/results/paper.md). Without NAME, all reports that have records. A directory of records stands for all in it.`,
+verdict of the records (docs/results/paper.md). Without NAME, all reports that have records. A directory of records means all records in it.`,
 		Example: `  mcmwlab report results/sweep
   mcmwlab report results/sweep --figure throughput --out -> throughput.svg
   mcmwlab report results/sweep --table maximum --format latex
@@ -74,7 +74,7 @@ verdict of the records (docs/results/paper.md). Without NAME, all reports that h
 	return cmd
 }
 
-// oneRecord wants the directory of a record as the only argument.
+// oneRecord requires the directory of a record as the only argument.
 func oneRecord(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usageError{fmt.Errorf("%s takes the directory of one record, got %d arguments (see %s --help)", cmd.CommandPath(), len(args), cmd.CommandPath())}
@@ -82,7 +82,7 @@ func oneRecord(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// run makes what is asked for of the record in args.
+// run makes the requested outputs of the record in args.
 func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) error {
 	wanted, err := f.check()
 	if err != nil {
@@ -119,7 +119,7 @@ func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) 
 	}
 }
 
-// check returns the selection that the flags mean, and refuses what can't be meant.
+// check returns the selection by the flags, and refuses contradictory ones.
 func (f *reportFlags) check() (wanted map[string]string, err error) {
 	if !(f.confidence > 0 && f.confidence < 1) {
 		return nil, fmt.Errorf("--confidence %v: expected more than 0 and less than 1, such as 0.95", f.confidence)
@@ -143,7 +143,7 @@ func (f *reportFlags) check() (wanted map[string]string, err error) {
 	return parseSelections(f.selections)
 }
 
-// checkOutput refuses what can't be written in one form or another.
+// checkOutput refuses outputs that the formats don't support.
 func (f *reportFlags) checkOutput() error {
 	for _, format := range f.formats {
 		if !report.HasFormat(format) {
@@ -172,7 +172,7 @@ func parseSelections(selections []string) (wanted map[string]string, err error) 
 	return wanted, nil
 }
 
-// list prints what can be made.
+// list prints the figures and tables that can be made.
 func list(d *report.Data, v report.View, stdout io.Writer) error {
 	figures, err := d.Figures(v, nil)
 	if err != nil {
@@ -191,7 +191,7 @@ func list(d *report.Data, v report.View, stdout io.Writer) error {
 	return nil
 }
 
-// some makes the figures and tables that were asked for.
+// some makes the requested figures and tables.
 func (f *reportFlags) some(d *report.Data, v report.View, out string, stdout io.Writer) (err error) {
 	r := &report.Report{Title: "Tables of " + d.Dir, Rule: report.Rule()}
 	if len(f.figures) > 0 {
@@ -228,7 +228,7 @@ func (f *reportFlags) writeSome(r *report.Report, out string, stdout io.Writer) 
 	return r.WriteTables(stdout, format)
 }
 
-// writeFigures writes every figure to its file in the directory, and says so.
+// writeFigures writes every figure to its file in the directory, and prints the files' names.
 func writeFigures(figures []report.Figure, out string, stdout io.Writer) error {
 	files := make(map[string]plot.Figure)
 	for _, fig := range figures {
@@ -241,10 +241,10 @@ func writeFigures(figures []report.Figure, out string, stdout io.Writer) error {
 	return saveFigures(out, files)
 }
 
-// fileNames are what the formats' files are called.
+// fileNames are the formats' file names.
 var fileNames = map[string]string{"html": "index.html", "markdown": "report.md", "latex": "tables.tex"}
 
-// all writes the report in every format asked for, with all figures beside it.
+// all writes the report in every requested format, with all figures next to it.
 func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.Writer) error {
 	r, err := d.Report(v)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// paperOut is where pages of reports go if nothing else is said.
+// paperOut is the default directory of reports' pages.
 const paperOut = "results/paper-report"
 
-// runPaperReport sets records beside the reports whose experiments they are of: those of the name that the arguments begin with, or all.
+// runPaperReport compares records with the reports whose experiments they repeat: with the report named by the first argument, or with all.
 func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	if err := f.checkPaper(); err != nil {
 		return usageError{err}
@@ -82,7 +82,7 @@ func (f *reportFlags) runPaperReport(ctx context.Context, args []string, stdout 
 	return nil
 }
 
-// checkPaper refuses flags that are about one record.
+// checkPaper refuses flags that apply to one record.
 func (f *reportFlags) checkPaper() error {
 	switch {
 	case f.list || len(f.selections) > 0 || f.view.X+f.view.Series+f.view.Command != "" || len(f.view.Panels) > 0:
@@ -93,7 +93,7 @@ func (f *reportFlags) checkPaper() error {
 	return f.checkOutput()
 }
 
-// recordsIn returns the directories of records, with those in it in place of a directory that is none itself.
+// recordsIn returns the directories of records; a directory that is not a record is replaced by the records in it.
 func recordsIn(dirs []string) (records []string, err error) {
 	for _, dir := range dirs {
 		if record.Is(dir) {
@@ -117,7 +117,7 @@ func recordsIn(dirs []string) (records []string, err error) {
 	return records, nil
 }
 
-// chosen returns what of a page was asked for.
+// chosen returns the requested parts of a page.
 func (f *reportFlags) chosen(page *report.Report) (*report.Report, error) {
 	some := &report.Report{Title: page.Title, Rule: page.Rule}
 	var figures, tables []string
@@ -144,7 +144,7 @@ func (f *reportFlags) chosen(page *report.Report) (*report.Report, error) {
 	return some, nil
 }
 
-// paperArguments tells the name of a report, which may stand first, from directories of records.
+// paperArguments separates the name of a report, which may come first, from directories of records.
 func paperArguments(args []string) (names, dirs []string, err error) {
 	if len(args) > 0 && slices.Contains(paper.Names, args[0]) {
 		names, args = args[:1], args[1:]
@@ -155,7 +155,7 @@ func paperArguments(args []string) (names, dirs []string, err error) {
 	return names, args, nil
 }
 
-// readClaims reads claims from a file, or those that this program was built with.
+// readClaims reads claims from a file, or returns those built into this program.
 func readClaims(path string) ([]claim.Claim, error) {
 	if path == "" {
 		return claim.Parse("claims.yaml", experiments.Claims)

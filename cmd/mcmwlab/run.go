@@ -70,12 +70,12 @@ of one experiment do not prevent the next.`,
 	flags.StringVar(&f.memcached, "memcached", "memcached", "path of the memcached binary, or its name in PATH")
 	flags.StringVar(&f.inventory, "inventory", "", "run on the testbed ssh, on the hosts of this inventory (docs/testbeds.md)")
 	flags.StringArrayVar(&f.values, "values", nil, "run on the testbed kubernetes, with this file of the chart's values; repeatable")
-	flags.DurationVar(&f.delay, "delay", 0, "on the testbed vm: how long packets travel instead of what the file says; the record's name then ends in it, as in NAME@0.4ms")
+	flags.DurationVar(&f.delay, "delay", 0, "on the testbed vm: one-way network delay, instead of the file's; it is appended to the record's name, as in NAME@0.4ms")
 	flags.StringVar(&f.redis, "redis", "redis-server", "path of the redis-server binary, or its name in PATH")
 	return cmd
 }
 
-// run runs the experiments of files one after the other.
+// run runs the experiments in files one after the other.
 func (f *runFlags) run(ctx context.Context, files []string, command []string, stdout, stderr io.Writer) error {
 	s, err := f.readSeries(ctx, files)
 	if err != nil {
@@ -96,7 +96,7 @@ func (f *runFlags) run(ctx context.Context, files []string, command []string, st
 	return errors.Join(problems...)
 }
 
-// runMember runs the experiment of a series whose turn it is.
+// runMember runs the current experiment of a series.
 func (f *runFlags) runMember(ctx context.Context, s *series, command []string, stdout, stderr io.Writer) error {
 	m := s.members[s.now]
 	e := m.experiment
@@ -136,7 +136,7 @@ func (f *runFlags) runMember(ctx context.Context, s *series, command []string, s
 	return err
 }
 
-// resumeCommand returns the command line that goes on with what a command line has begun.
+// resumeCommand returns the command line that continues an interrupted one.
 func resumeCommand(command []string) []string {
 	for _, argument := range command {
 		if argument == "--resume" {
@@ -146,7 +146,7 @@ func resumeCommand(command []string) []string {
 	return append(command[:len(command):len(command)], "--resume")
 }
 
-// open makes the testbed of an experiment. What is less than was asked for is said to notes.
+// open creates the testbed of an experiment. Where it has less than the experiment asks for, it says so on notes.
 func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.Writer) (testbed.Testbed, error) {
 	switch e.Testbed {
 	case experiment.SSHTestbed:
@@ -208,7 +208,7 @@ func (f *runFlags) programs(p *testbed.Programs) (err error) {
 	return err
 }
 
-// showRun shows what a run brought, and what is next: on a terminal as a line that changes.
+// showRun shows the result of a run, and the next one: on a terminal as a line that changes.
 func showRun(p *progress, step runner.Progress, s *series) {
 	left := s.left(step)
 	ended := step.Done + step.Failed
@@ -225,12 +225,12 @@ func showRun(p *progress, step runner.Progress, s *series) {
 	}
 }
 
-// nextRun says which run is under way.
+// nextRun describes the run under way.
 func nextRun(step runner.Progress, s *series, left string) string {
 	return fmt.Sprintf("%srun %d of %d: %s, repetition %d; %s", s.name(), step.Done+step.Failed+1, step.Most, step.Next.Point, step.Next.Repetition+1, left)
 }
 
-// runWatch shows how runs go: what each brought, and on a terminal a bar that moves within it.
+// runWatch shows the progress of runs: the result of each, and on a terminal a bar for the run under way.
 type runWatch struct {
 	p     *progress
 	s     *series
@@ -262,7 +262,7 @@ func watchRuns(p *progress, s *series) *runWatch {
 	return w
 }
 
-// step shows what a run brought, and what is next.
+// step shows the result of a run, and the next one.
 func (w *runWatch) step(step runner.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -270,7 +270,7 @@ func (w *runWatch) step(step runner.Progress) {
 	w.now, w.since = step, time.Now()
 }
 
-// tick moves the bar.
+// tick updates the bar.
 func (w *runWatch) tick(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -284,7 +284,7 @@ func (w *runWatch) stop() {
 	w.ended.Wait()
 }
 
-// within says how far the runs are when the one under way has gone on for so long. It counts for as much as the others took, and less than
+// within describes the progress of the runs, with the one under way for the time spent. It is assumed to take as long as the others, and counts as less than
 // whole until it has ended.
 func within(step runner.Progress, s *series, spent time.Duration) string {
 	ended := step.Done + step.Failed
@@ -297,7 +297,7 @@ func within(step runner.Progress, s *series, spent time.Duration) string {
 	return bar((float64(ended)+part)/float64(max(step.Most, 1))) + " " + nextRun(step, s, s.left(step))
 }
 
-// outcome says in a few words what a run came to.
+// outcome describes a run's result in a few words.
 func outcome(run *record.Run) string {
 	if run.State == record.Failed {
 		return "FAILED: " + strings.ReplaceAll(run.Error, "\n", "; ")
@@ -319,7 +319,7 @@ func outcome(run *record.Run) string {
 	return text
 }
 
-// count returns a number of things.
+// count returns a number with its noun, in the plural if needed.
 func count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"

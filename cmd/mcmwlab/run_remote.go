@@ -11,7 +11,7 @@ import (
 	"mcmw/internal/lab/testbed/ssh"
 )
 
-// elsewhere moves an experiment to the testbed that the flags name.
+// elsewhere moves an experiment to the testbed selected by flags.
 func (f *runFlags) elsewhere(e *experiment.Experiment) error {
 	kind, because := f.testbed, "--testbed"
 	for _, implied := range []struct {
@@ -41,7 +41,7 @@ func (f *runFlags) elsewhere(e *experiment.Experiment) error {
 	return nil
 }
 
-// openSSH makes the testbed of the hosts of an inventory.
+// openSSH creates the testbed on the hosts of an inventory.
 func (f *runFlags) openSSH(ctx context.Context, e *experiment.Experiment) (testbed.Testbed, error) {
 	if e.Inventory == "" {
 		return nil, usageError{errors.New("the testbed ssh needs hosts; expected --inventory FILE, or testbed: {kind: ssh, inventory: FILE} (docs/testbeds.md)")}

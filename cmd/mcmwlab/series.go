@@ -16,11 +16,11 @@ import (
 	"mcmw/internal/lab/runner"
 )
 
-// series is experiments that are run one after the other. A single one is a series, too.
+// series is a list of experiments that are run one after the other. It may have only one.
 type series struct {
 	members []member
 	now     int // the number of the member under way, from 0
-	// spent is what the members before took, and planned what was expected of them.
+	// spent is the time the previous members took, and planned the time expected for them.
 	spent, planned time.Duration
 }
 
@@ -29,7 +29,7 @@ type member struct {
 	experiment *experiment.Experiment
 	dir        string // of its record
 	resume     bool
-	expected   time.Duration // what its missing runs take
+	expected   time.Duration // expected time of its missing runs
 }
 
 // someFiles accepts one argument or more.
@@ -40,7 +40,7 @@ func someFiles(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// readSeries reads all experiments before the first is run, and says where their records go.
+// readSeries reads all experiments before the first is run, and sets their records' directories.
 func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, error) {
 	switch {
 	case f.out != "" && f.outDir != "":
@@ -85,7 +85,7 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 	return s, nil
 }
 
-// readExperiment reads an experiment and takes it to the testbed that is asked for.
+// readExperiment reads an experiment and moves it to the requested testbed.
 func (f *runFlags) readExperiment(file string) (*experiment.Experiment, error) {
 	e, err := readExperiment(file, f.quickly)
 	if err != nil {
@@ -103,12 +103,12 @@ func (f *runFlags) readExperiment(file string) (*experiment.Experiment, error) {
 	return e, nil
 }
 
-// resumesSeries reports whether --resume begins what isn't there: with several experiments those that come after the interruption.
+// resumesSeries reports whether --resume also starts records that don't exist: those of the experiments after the interrupted one.
 func (f *runFlags) resumesSeries(files []string) bool {
 	return f.resume && (len(files) > 1 || f.outDir != "")
 }
 
-// orText returns text, or what stands for none.
+// orText returns text, or otherwise if it is empty.
 func orText(text, otherwise string) string {
 	if text == "" {
 		return otherwise
@@ -135,14 +135,14 @@ func completeRuns(ctx context.Context, dir string) (n int, err error) {
 	return n, err
 }
 
-// ended notes what the member under way took, and goes to the next.
+// ended records the time the current member took, and goes on to the next.
 func (s *series) ended(took time.Duration) {
 	s.spent += took
 	s.planned += s.members[s.now].expected
 	s.now++
 }
 
-// name tells which of several experiments is under way.
+// name identifies the current one of several experiments.
 func (s *series) name() string {
 	if len(s.members) == 1 {
 		return ""
@@ -150,7 +150,7 @@ func (s *series) name() string {
 	return fmt.Sprintf("%s (%d of %d): ", s.members[s.now].experiment.Name, s.now+1, len(s.members))
 }
 
-// left says in words how long it takes yet: the member under way, and all.
+// left describes the remaining time, of the current member and of all.
 func (s *series) left(step runner.Progress) string {
 	text := fmt.Sprintf("about %v left", step.Left.Round(time.Second))
 	if step.Least < step.Most {

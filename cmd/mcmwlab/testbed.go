@@ -31,7 +31,7 @@ func hostsOf(e *experiment.Experiment) (testbed.Hosts, error) {
 	}
 }
 
-// showShortfalls says in what hosts are less than was asked for.
+// showShortfalls lists what the hosts lack of what was asked for.
 func showShortfalls(w io.Writer, hosts testbed.Hosts) {
 	if d, ok := hosts.(testbed.Describer); ok {
 		_, shortfalls := d.Machines()
@@ -150,7 +150,7 @@ func writeCalibration(w io.Writer, c vm.Calibration) error {
 	return nil
 }
 
-// against returns three cells: a bandwidth that was asked for, one that was measured, bytes per second, and by how much it is off.
+// against returns three cells: the requested bandwidth, the measured one, bytes per second, and the deviation.
 func against(asked, measured float64) string {
 	const megabit = 1e6 / 8
 	if asked == 0 {

@@ -2,7 +2,7 @@ package main
 
 import "github.com/spf13/cobra"
 
-// newWaitCommand does nothing until it is interrupted: what a pod does in which runs are started by kubectl exec, whose image has no shell.
+// newWaitCommand returns the command of a pod whose image has no shell and in which runs are started with kubectl exec: it waits until interrupted.
 func newWaitCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "wait",
