@@ -103,27 +103,18 @@ func (c *laneChooser) next() int { return int(c.turn.Add(1) % uint32(len(c.serve
 
 // lane returns the lane that r needs, -1 if any will do.
 func (c *laneChooser) lane(r *request.Request) int {
-	switch {
-	case r.NumKeys == 0 || (r.Answer != "" && !r.HasEffect()):
+	if r.NumKeys == 0 || (r.Answer != "" && !r.HasEffect()) {
 		return -1
-	case r.Command == protocol.Meta:
-		m := protocol.ParseMeta(&r.Request, nil)
-		switch {
-		case m.Writes():
-			return writeLane(c.router.Primary(m.Key))
-		case m.Token || m.Verb == 'e':
-			return readLane(c.router.Primary(m.Key))
-		}
-		return readLane(c.reader(m.Key))
 	}
-	key := protocol.FirstKey(r.Keys)
-	switch r.Command {
-	case protocol.Get:
-		return readLane(c.reader(key))
-	case protocol.Gets:
+	var room [protocol.DefaultMaxKey]byte
+	key := r.Key(room[:0])
+	switch {
+	case r.Has(protocol.Writes):
+		return writeLane(c.router.Primary(key))
+	case r.Has(protocol.First):
 		return readLane(c.router.Primary(key))
 	}
-	return writeLane(c.router.Primary(key))
+	return readLane(c.reader(key))
 }
 
 // load returns the work of server s, including the reads that wait for its workers.

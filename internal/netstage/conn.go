@@ -266,7 +266,7 @@ func (c *conn) decode(b *request.Batch, created int64) (used int, apart bool, re
 		}
 		used += n
 		r.Created = created
-		if r.Command == protocol.Quit {
+		if r.Has(protocol.Closes) {
 			return used, false, stats.CloseQuit, true
 		}
 		if r.Skip > 0 {

@@ -22,7 +22,7 @@ func (c *conn) shed(b *request.Batch) {
 	for i := range b.Requests {
 		r := &b.Requests[i]
 		received += len(r.Raw)
-		if r.Command == protocol.Quit {
+		if r.Has(protocol.Closes) {
 			continue
 		}
 		c.stage.options.Net.Shed(r.Command)

@@ -99,8 +99,9 @@ func decodeStats(r *Request, w *words) (int, error) {
 	}
 	r.Command = Stats
 	r.Head = w.line(count, r.Head)
+	r.Traits = Local
 	if count > 1 {
-		r.Arg = w.word[1]
+		r.Arg, r.Traits = w.word[1], Everywhere
 	}
 	return -1, nil
 }

@@ -2,72 +2,93 @@ package protocol
 
 import "bytes"
 
-// MetaRequest is what routing and replication need to know of a meta command.
-type MetaRequest struct {
-	// Verb is the second letter of mg, ms, md, ma, me.
-	Verb byte
-	// Key is the key as the server will see it: decoded if it was sent in base64.
-	Key []byte
-	// Base64: the key was sent encoded (flag b).
-	Base64 bool
-	// Quiet: the nominal reply is to be left out (flag q).
-	Quiet bool
-	// Compare: the command works only on the item with a given cas (flag C).
-	Compare bool
-	// Invalidate: the command has flag I.
-	Invalidate bool
-	// Token: the item's cas is returned (flag c).
-	Token bool
-	// Changes: an mg that changes the item: its expiry (T), making it (N), or winning its renewal (R).
-	Changes bool
+// metaVerbs are the traits of the meta commands by the second letter of their names.
+var metaVerbs = ['z' + 1]Traits{'g': Reads, 'e': Reads | First, 's': Writes, 'd': Writes | Deletes, 'a': Writes}
+
+// metaFlag is what mcmw knows of a flag of a meta command.
+type metaFlag struct {
+	// value says what may follow the letter; refusal is memcached's if something else does, "" for its general one.
+	value   metaValue
+	refusal string
+	// adds and ends are the traits that a command has, and no longer has, by the flag.
+	adds, ends Traits
 }
 
-// Writes reports whether the command has to reach every replica.
-func (m *MetaRequest) Writes() bool {
-	return m.Verb == 's' || m.Verb == 'd' || m.Verb == 'a' || (m.Verb == 'g' && m.Changes)
+// metaValue is what may follow the letter of a flag.
+type metaValue uint8
+
+const (
+	unknownFlag metaValue = iota
+	nothing               // whatever follows is dropped
+	keyInBase64           // nothing follows, and the key is in base64
+	exptime
+	number32
+	number64
+	letter // one; what follows it is dropped
+	text
+)
+
+// metaFlags are the flags by their letters.
+var metaFlags = ['z' + 1]metaFlag{
+	'b': {keyInBase64, TextMetaKey, Encoded, 0},
+	'N': {exptime, TextMetaToken, Writes, Reads}, // makes the item
+	'T': {exptime, TextMetaToken, Writes, Reads}, // changes its expiry
+	'R': {exptime, TextMetaToken, Writes, Reads}, // wins its renewal
+	'C': {number64, TextMetaToken, Conditional, 0},
+	'E': {number64, TextMetaToken, 0, 0},
+	'F': {number32, "", 0, 0},
+	'J': {number64, TextMetaInitial, 0, 0},
+	'D': {number64, TextMetaDelta, 0, 0},
+	'M': {letter, "", 0, 0},
+	'O': {value: text}, 'P': {value: text}, 'L': {value: text},
+	'c': {nothing, "", First, 0},
+	'q': {nothing, "", Quiet | Fenced, 0},
+	'I': {nothing, "", Marks, Deletes},
+	'k': {value: nothing}, 's': {value: nothing}, 't': {value: nothing}, 'f': {value: nothing}, 'v': {value: nothing},
+	'l': {value: nothing}, 'h': {value: nothing}, 'u': {value: nothing}, 'x': {value: nothing},
 }
 
-// ParseMeta reads the flags of r, a Meta request with a key. A base64 key is decoded into decoded.
-func ParseMeta(r *Request, decoded []byte) MetaRequest {
-	m := MetaRequest{Verb: r.Arg[1], Key: r.Keys}
-	for rest := metaFlags(r.Head); len(rest) > 0; {
-		var word []byte
-		word, rest = cutWord(rest)
-		if len(word) == 0 {
-			break
-		}
-		switch word[0] {
-		case 'b':
-			m.Base64 = true
-			key := grow(decoded, keyEncoding.DecodedLen(len(r.Keys)))
-			if n, err := keyEncoding.Decode(key, r.Keys); err == nil {
-				m.Key = key[:n]
-			}
-		case 'q':
-			m.Quiet = true
-		case 'C':
-			m.Compare = true
-		case 'I':
-			m.Invalidate = true
-		case 'c':
-			m.Token = true
-		case 'T', 'N', 'R':
-			m.Changes = true
-		}
+// parse returns the part of word, what follows a flag's letter, that memcached reads; ok is false if it refuses it.
+func (v metaValue) parse(word []byte) (read []byte, ok bool) {
+	switch v {
+	case exptime:
+		return parseExptime(word)
+	case number32:
+		_, read, ok = parseUint32(word)
+		return read, ok
+	case number64:
+		_, read, ok = parseUint64(word)
+		return read, ok
+	case letter:
+		return word[:min(len(word), 1)], true
+	case text:
+		return word, true
 	}
-	return m
+	return nil, true
 }
 
-// grow returns b with at least n bytes.
-func grow(b []byte, n int) []byte {
-	if cap(b) < n {
-		return make([]byte, n)
+// takeMeta completes a meta command whose words were checked; first is that of its flags.
+func (r *Request) takeMeta(w *words, first int) {
+	r.takeKeyed(w, Meta, w.n)
+	r.Arg = w.word[0]
+	r.Traits = metaVerbs[r.Arg[1]]
+	for _, word := range w.word[min(first, w.n):w.n] {
+		f := &metaFlags[word[0]]
+		r.Traits = r.Traits&^f.ends | f.adds
 	}
-	return b[:n]
+	if !r.Has(Writes) {
+		r.Traits &^= Conditional // memcached compares a cas with nothing to be written
+	}
 }
 
-// metaFlags returns what follows the key (and the size, for ms) in a meta command line.
-func metaFlags(head []byte) []byte {
+// decodeKey appends to room the key that text is in base64. It was checked.
+func decodeKey(room, text []byte) []byte {
+	key, _ := keyEncoding.AppendDecode(room, text)
+	return key
+}
+
+// flagsOf returns what follows the key, and the size of an ms, in a meta command's line.
+func flagsOf(head []byte) []byte {
 	verb, rest := cutWord(head)
 	_, rest = cutWord(rest)
 	if string(verb) == "ms" {
@@ -90,7 +111,7 @@ func cutWord(s []byte) (word, rest []byte) {
 
 // AppendMeta appends the meta command line head, with its line end, leaving out the flags in drop.
 func AppendMeta(dst, head []byte, drop string) []byte {
-	flags := metaFlags(head)
+	flags := flagsOf(head)
 	dst = append(dst, head[:len(head)-len(flags)]...)
 	for len(flags) > 0 {
 		var word []byte
@@ -111,7 +132,7 @@ func MetaFits(head, reply []byte) bool {
 	key, _ := cutWord(rest)
 	var opaque []byte
 	value, wantsKey, encoded, compares := false, false, false, false
-	for flags := metaFlags(head); len(flags) > 0; {
+	for flags := flagsOf(head); len(flags) > 0; {
 		var word []byte
 		word, flags = cutWord(flags)
 		switch {
@@ -193,9 +214,10 @@ func isKeyIn(text, key []byte) bool {
 	return err == nil && bytes.Equal(room[:n], key)
 }
 
-// MetaNominal reports whether code, the first two bytes of a reply to verb, is suppressed in quiet mode.
-func MetaNominal(verb byte, code []byte) bool {
-	switch verb {
+// LeavesOut reports whether reply, to the meta command r, is left out in quiet mode.
+func (r *Request) LeavesOut(reply []byte) bool {
+	code := reply[:2]
+	switch r.Arg[1] {
 	case 'g':
 		return string(code) == "EN"
 	case 's', 'd':

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 )
 
@@ -36,8 +37,7 @@ func (l *Limits) decodeMeta(r *Request, w *words) (int, error) {
 	if refusal := l.checkMeta(w, verb, first); refusal != "" {
 		return r.refuseBlock(refusal, size)
 	}
-	r.takeKeyed(w, Meta, w.n)
-	r.Arg = w.word[0]
+	r.takeMeta(w, first)
 	return size, nil
 }
 
@@ -132,35 +132,19 @@ func checkFlags(w *words, first int) (refusal string) {
 			return TextMetaDuplicate
 		}
 		seen[letter/64] |= 1 << (letter % 64)
-		ok, wrong := true, text
-		switch letter {
-		case 'b':
+		f := &metaFlags[letter]
+		ok := true
+		switch f.value {
+		case unknownFlag:
+			return TextMetaUnknown
+		case keyInBase64:
 			_, ok = checkKey(w.word[1])
-			value, wrong = nil, TextMetaKey
-		case 'N', 'T', 'R':
-			value, ok = parseExptime(value)
-			wrong = TextMetaToken
-		case 'C', 'E':
-			_, value, ok = parseUint64(value)
-			wrong = TextMetaToken
-		case 'F':
-			_, value, ok = parseUint32(value)
-		case 'J':
-			_, value, ok = parseUint64(value)
-			wrong = TextMetaInitial
-		case 'D':
-			_, value, ok = parseUint64(value)
-			wrong = TextMetaDelta
-		case 'M':
-			value = value[:min(len(value), 1)]
-		case 'O', 'P', 'L':
-		case 'k', 's', 't', 'c', 'f', 'v', 'l', 'h', 'u', 'q', 'x', 'I':
 			value = nil
 		default:
-			return TextMetaUnknown
+			value, ok = f.value.parse(value)
 		}
 		if !ok {
-			bad, text = true, wrong
+			bad, text = true, cmp.Or(f.refusal, text)
 			continue
 		}
 		w.flag(i, value)

@@ -12,6 +12,8 @@ type Request struct {
 	NoReply bool
 	// Exact: Raw can be sent to a server as it is; it equals Head, CRLF, Data.
 	Exact bool
+	// Traits are those of the command, and of a meta command's flags.
+	Traits
 	// NumKeys is the number of keys in Keys.
 	NumKeys int
 	// Skip is the number of bytes after the request that belong to a refused value. The reader discards them before it
@@ -22,7 +24,7 @@ type Request struct {
 	// Head is the command line as it is sent to a server, without its end: the words that were understood, separated by one
 	// blank, numbers without leading zeros, no noreply. Every memcached reads it as it was read here.
 	Head []byte
-	// Keys are the keys, separated by one blank.
+	// Keys are the keys as they were sent, a blank between one and the next.
 	Keys []byte
 	// Arg is the exptime of gat and gats, the name of a stats argument, or the first word of a Meta or an Admin command.
 	Arg []byte
@@ -37,24 +39,40 @@ type Request struct {
 // the keys before one that is too long. Such a retrieval must not be forwarded as it was sent: memcached, when it refuses
 // it, drops the replies to the requests before it on the connection.
 func (r *Request) HasEffect() bool {
-	switch r.Command {
-	case Set, Meta:
-		return r.Answer == TextTooLarge
-	case Get, Gets, Gat, Gats:
+	switch {
+	case r.Command.IsRetrieval():
 		return r.Answer == TextBadFormat
+	case r.Command == Set, r.Command == Meta:
+		return r.Answer == TextTooLarge
 	}
 	return false
 }
 
-// Replies reports whether r is certain to be replied to; false means that it depends on the servers' answers.
-func (r *Request) Replies() bool {
-	switch r.Command {
-	case Meta:
-		return !bytes.Contains(r.Head, []byte(" q"))
-	case Admin:
-		return false
+// Replies reports whether r is certain to be replied to; false if that depends.
+func (r *Request) Replies() bool { return !r.NoReply && !r.Has(Fenced) }
+
+// Key returns the first key as servers know it. One that was sent in base64 is appended to room.
+func (r *Request) Key(room []byte) []byte {
+	switch {
+	case r.Has(Encoded):
+		return decodeKey(room, r.Keys)
+	case r.NumKeys > 1:
+		return firstWord(r.Keys)
 	}
-	return !r.NoReply
+	return r.Keys
+}
+
+// Miss returns the answer that says that no key was found; ok is false if r has none.
+func (r *Request) Miss() (text string, ok bool) {
+	switch {
+	case r.Command.IsRetrieval():
+		return TextEnd, true
+	case r.Command != Meta || r.Arg[1] != 'g' || !r.Has(Reads):
+		return "", false
+	case r.Has(Quiet):
+		return "", true
+	}
+	return "EN\r\n", true
 }
 
 // Errors after which a client connection is closed, as memcached does.
@@ -129,6 +147,7 @@ func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 	if r.Command != Invalid && bytes.IndexByte(line, 0) >= 0 {
 		size, _ = r.refuseBlock(TextBadFormat, size)
 	}
+	r.Traits |= commands[r.Command].traits
 	r.Exact = ended && !r.NoReply && len(r.Head) == len(line) && (len(line) == 0 || &r.Head[0] == &line[0])
 	if size < 0 {
 		return n, 0, nil
@@ -229,7 +248,7 @@ func (l *Limits) decodeLine(r *Request, line []byte) (size int, err error) {
 
 // refuse makes r a request that is answered with text and reaches no server.
 func (r *Request) refuse(text string) (int, error) {
-	r.Command = Invalid
+	r.Command, r.Traits = Invalid, 0
 	r.Answer = text
 	return -1, nil
 }
@@ -255,7 +274,7 @@ func (l *Limits) decodeKeys(r *Request, c Command, lead int) int {
 			at++
 			continue
 		}
-		size := len(FirstKey(line[at:]))
+		size := len(firstWord(line[at:]))
 		if size > l.MaxKey {
 			r.Answer = TextBadFormat
 			break
@@ -281,14 +300,6 @@ func (l *Limits) decodeKeys(r *Request, c Command, lead int) int {
 	}
 	r.Keys = r.Head[lead+1:]
 	return -1
-}
-
-// FirstKey returns the first of keys, a Request's Keys.
-func FirstKey(keys []byte) []byte {
-	if end := bytes.IndexByte(keys, ' '); end >= 0 {
-		return keys[:end]
-	}
-	return keys
 }
 
 // decodeTouching decodes gat and gats.
@@ -359,17 +370,35 @@ func (l *Limits) decodeKeyed(r *Request, w *words, c Command) (int, error) {
 	}
 	r.takeKeyed(w, c, count)
 	if c == Delete && string(r.Keys) == wordNoReply {
-		r.Head = AppendDelete(nil, r.Keys)
+		r.Head = appendDelete(nil, r.Keys)
 	}
 	return -1, nil
 }
 
-// AppendDelete appends the command line of a delete, without its end. memcached from 1.6.40 on takes the key "noreply" for
-// the option, too, unless another word follows it; a 0 is always accepted.
-func AppendDelete(dst, key []byte) []byte {
+// appendDelete appends the line of a deletion, without its end. memcached from 1.6.40 on takes the key noreply for the word, too, unless
+// another is behind it; a 0 always may be.
+func appendDelete(dst, key []byte) []byte {
 	dst = append(append(dst, "delete "...), key...)
 	if string(key) == wordNoReply {
 		dst = append(dst, " 0"...)
 	}
 	return dst
+}
+
+// AppendDeletion appends what deletes the key of r, a write, and returns the command that it is.
+func (r *Request) AppendDeletion(dst []byte) ([]byte, Command) {
+	if !r.Has(Encoded) {
+		return append(appendDelete(dst, r.Keys), CRLF...), Delete
+	}
+	return append(append(append(dst, "md "...), r.Keys...), " b\r\n"...), Meta
+}
+
+// AppendUnconditional appends the command line that stores, whatever is there, what r, a conditional write, stores where its cas is
+// found, and returns the command that it is. r's data block belongs behind it.
+func (r *Request) AppendUnconditional(dst []byte) ([]byte, Command) {
+	if r.Command == Meta {
+		return AppendMeta(dst, r.Head, "Cq"), Meta
+	}
+	dst = append(append(dst, "set"...), r.Head[len("cas"):bytes.LastIndexByte(r.Head, ' ')]...)
+	return append(dst, CRLF...), Set
 }

@@ -24,7 +24,7 @@ func (w *Worker) answerReady() {
 // awaitMarks waits until a restart would find which servers missed writes that are about to be answered; and that others did
 // before, where a flush_all has removed that.
 func (w *Worker) awaitMarks() {
-	if w.flushAll && slices.ContainsFunc(w.requests, func(r pending) bool { return r.Command == protocol.FlushAll && r.done }) {
+	if w.flushAll && slices.ContainsFunc(w.requests, func(r pending) bool { return r.Has(protocol.Everywhere|protocol.Writes) && r.done }) {
 		w.flushAll = false
 		for i, s := range w.options.Servers {
 			s.Flushed()
@@ -87,34 +87,28 @@ func (w *Worker) log(r *pending, result stats.Result, hits int) {
 	if len(calls) > 0 {
 		e.Server = w.options.Servers[calls[0].server].Name
 	}
-	key := protocol.FirstKey(r.Keys)
-	if r.Command == protocol.Meta {
-		key = r.meta.Key
-	}
-	w.record.Log(e, key)
+	w.record.Log(e, r.key)
 }
 
 // assemble adds the reply of r to the output.
 func (w *Worker) assemble(r *pending) {
 	calls := w.calls[r.first:r.last]
 	switch {
-	case r.NoReply || r.Command == protocol.Quit:
+	case r.NoReply || r.Has(protocol.Closes):
 	case r.Answer != "":
 		w.out.AddString(r.Answer)
 	case r.text != "":
 		w.out.AddString(r.text)
-	case r.Command == protocol.Stats && len(calls) == 0:
+	case r.Has(protocol.Local):
 		start := len(w.lines)
 		w.lines = w.options.StatsText(w.lines)
 		w.out.Add(w.lines[start:])
-	case r.Command == protocol.Stats && len(calls) > 1:
+	case r.Has(protocol.Everywhere) && len(calls) > 1 && !r.Has(protocol.Writes):
 		w.assembleStats(calls)
 	case r.Command.IsRetrieval():
 		_ = w.assembleValues(r, calls)
-	case r.Command == protocol.Meta || r.Command == protocol.Admin:
-		w.assembleMeta(r, w.reply(r, calls))
 	default:
-		w.out.Add(w.reply(r, calls).reply)
+		w.assembleReply(r, w.reply(r, calls))
 	}
 }
 
@@ -138,15 +132,15 @@ func lastError(calls []call) *call {
 	return chosen
 }
 
-// assembleMeta adds c's reply to a meta or administration command. What its quiet mode leaves out the server did, if it was asked in that
+// assembleReply adds c's reply, to anything but a retrieval. What a meta command's quiet mode leaves out the server did, if it was asked in that
 // mode; of several replicas each was asked for its reply. memcached before 1.6.40 answers a quiet ma that makes its item.
-func (w *Worker) assembleMeta(r *pending, c *call) {
+func (w *Worker) assembleReply(r *pending, c *call) {
+	if miss, ok := r.Miss(); ok && c.failed && w.options.GetErrorMiss {
+		w.out.AddString(miss)
+		return
+	}
 	switch {
-	case c.failed && w.options.GetErrorMiss && r.meta.Verb == 'g' && !r.meta.Writes():
-		if !r.meta.Quiet {
-			w.out.AddString("EN\r\n")
-		}
-	case r.meta.Quiet && !c.failed && protocol.MetaNominal(r.meta.Verb, c.reply[:2]):
+	case r.Has(protocol.Quiet) && !c.failed && r.LeavesOut(c.reply):
 	case c.barrier && !c.failed:
 		w.out.Add(bytes.TrimSuffix(c.reply, []byte(protocol.TextMetaNoop)))
 	default:
@@ -295,16 +289,17 @@ func (w *Worker) result(r *pending) (result stats.Result, hits int) {
 
 // replyResult classifies the reply to anything but a retrieval.
 func (w *Worker) replyResult(r *pending, c *call) stats.Result {
-	if r.Command != protocol.Meta || c.kind.IsError() || len(c.reply) < 2 {
-		return kindResult(c.kind)
+	switch c.kind {
+	case protocol.ReplyMetaLine, protocol.ReplyMetaNoop:
+		switch string(c.reply[:2]) {
+		case "EN":
+			return stats.ResultMiss
+		case "NF", "NS", "EX":
+			return stats.ResultNotStored
+		}
+		return stats.ResultOK
 	}
-	switch string(c.reply[:2]) {
-	case "EN":
-		return stats.ResultMiss
-	case "NF", "NS", "EX":
-		return stats.ResultNotStored
-	}
-	return stats.ResultOK
+	return kindResult(c.kind)
 }
 
 func kindResult(k protocol.ReplyKind) stats.Result {

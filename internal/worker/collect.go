@@ -260,34 +260,18 @@ const maxList = 4 << 20
 // accept checks that an element, the bytes start..end of the call's reply, may stand where it does. last means that it
 // ends the reply.
 func (w *Worker) accept(c *call, rep *protocol.Reply, element []byte, start, end int) (last, ok bool) {
-	k := rep.Kind
-	switch {
-	case c.command == protocol.Admin:
-		return k == protocol.ReplyMetaNoop, end <= maxList && k != protocol.ReplyValue && k != protocol.ReplyMetaValue
-	case c.command == protocol.Meta:
-		fits := k == protocol.ReplyMetaLine || k == protocol.ReplyMetaValue
-		if r := w.requests[c.request].Request; fits && !c.hidden && !c.failed && r.NumKeys > 0 {
-			fits = protocol.MetaFits(r.Head, element)
-		}
-		fits = fits || k.IsError()
-		if c.barrier {
-			w.keepMeta(c, k, end-start)
-			return k == protocol.ReplyMetaNoop, (fits && start == 0) || k == protocol.ReplyMetaNoop
-		}
-		w.keepMeta(c, k, end-start)
-		return true, fits
-	case k.IsError():
-		return true, true
-	case c.command.IsRetrieval():
-		if k != protocol.ReplyValue {
-			return true, k == protocol.ReplyEnd
-		}
-		return false, w.acceptValue(c, rep.Key, start, end)
-	case c.command == protocol.Stats:
-		list := k == protocol.ReplyStat && end <= maxList
-		return !list, list || k == protocol.ReplyEnd || (start == 0 && (k == protocol.ReplyReset || k == protocol.ReplyOK))
+	last, ok = c.command.Accepts(rep.Kind, start == 0, c.barrier)
+	switch r := w.requests[c.request].Request; {
+	case !ok:
+	case rep.Kind == protocol.ReplyValue:
+		ok = w.acceptValue(c, rep.Key, start, end)
+	case rep.Kind == protocol.ReplyMetaLine, rep.Kind == protocol.ReplyMetaValue:
+		ok = c.command != r.Command || c.hidden || c.failed || protocol.MetaFits(r.Head, element)
+		w.keepMeta(c, rep.Kind, end-start)
+	case !last:
+		ok = end <= maxList
 	}
-	return true, lineFits(c.command, k)
+	return last, ok
 }
 
 // acceptValue notes a VALUE. Its key must be the next of the call's keys, or a later one if those between are missing.
@@ -324,27 +308,6 @@ func (c *call) note(w *Worker, it item) {
 		c.item = int32(len(w.items))
 	}
 	w.items = append(w.items, it)
-}
-
-// lineFits reports whether a line of kind k answers command.
-func lineFits(command protocol.Command, k protocol.ReplyKind) bool {
-	switch command {
-	case protocol.Set, protocol.Add, protocol.Replace, protocol.Append, protocol.Prepend:
-		return k == protocol.ReplyStored || k == protocol.ReplyNotStored
-	case protocol.Cas:
-		return k == protocol.ReplyStored || k == protocol.ReplyNotStored || k == protocol.ReplyExists || k == protocol.ReplyNotFound
-	case protocol.Delete:
-		return k == protocol.ReplyDeleted || k == protocol.ReplyNotFound
-	case protocol.Incr, protocol.Decr:
-		return k == protocol.ReplyNumber || k == protocol.ReplyNotFound
-	case protocol.Touch:
-		return k == protocol.ReplyTouched || k == protocol.ReplyNotFound
-	case protocol.FlushAll, protocol.Verbosity:
-		return k == protocol.ReplyOK
-	case protocol.Version:
-		return k == protocol.ReplyVersion
-	}
-	return false
 }
 
 // serverFailed fails every call that waits for server s, and closes the connection: a late reply must not meet another

@@ -40,12 +40,12 @@ func (w *Worker) troubled(r *pending) int {
 	switch {
 	case r.Answer != "" && !r.HasEffect():
 		return -1
-	case r.Command == protocol.FlushAll, r.Command == protocol.Verbosity, r.Command == protocol.Stats && r.Arg != nil:
+	case r.Has(protocol.Everywhere):
 		return w.suspectOf(w.all)
-	case r.Command == protocol.Version, r.Command == protocol.Admin, r.Command == protocol.Meta && r.NumKeys == 0:
+	case r.Has(protocol.Local):
+		return -1
+	case r.NumKeys == 0:
 		return w.suspectOf(w.all[:1])
-	case r.Command == protocol.Meta:
-		return w.troubledKey(r, r.meta.Key)
 	case r.Command.IsRetrieval():
 		for rest := r.Keys; len(rest) > 0; {
 			var key []byte
@@ -57,8 +57,8 @@ func (w *Worker) troubled(r *pending) int {
 				return s
 			}
 		}
-	case r.Command.IsKeyed():
-		return w.troubledKey(r, r.Keys)
+	default:
+		return w.troubledKey(r, r.key)
 	}
 	return -1
 }
@@ -96,7 +96,9 @@ func (w *Worker) troubledKey(r *pending, key []byte) int {
 }
 
 // mustRead reports whether r depends on what a server holds: a read, or what compares a cas.
-func (w *Worker) mustRead(r *pending) bool { return r.readsOnly() || r.conditional() }
+func (w *Worker) mustRead(r *pending) bool {
+	return r.Has(protocol.Reads) || r.Has(protocol.Conditional)
+}
 
 // suspectOf returns the first of servers that is suspect, -1 if none is.
 func (w *Worker) suspectOf(servers []int) int {
@@ -136,13 +138,9 @@ func (w *Worker) expire(i int32) (answered bool) {
 		r.expired = true
 		return false
 	}
-	switch {
-	case !w.options.GetErrorMiss || !r.readsOnly():
-		r.text = fmt.Sprintf("SERVER_ERROR %s: no reply in time\r\n", w.options.Servers[w.home].Name)
-	case r.Command != protocol.Meta:
-		r.text = protocol.TextEnd
-	case r.meta.Verb == 'g' && !r.meta.Quiet:
-		r.text = "EN\r\n"
+	r.text = fmt.Sprintf("SERVER_ERROR %s: no reply in time\r\n", w.options.Servers[w.home].Name)
+	if miss, ok := r.Miss(); ok && w.options.GetErrorMiss {
+		r.text = miss
 	}
 	return true
 }

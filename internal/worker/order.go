@@ -28,7 +28,7 @@ func (w *Worker) admit(b *request.Batch, i int32) bool {
 	if w.options.Router.N() == 1 || (r.Answer != "" && !r.HasEffect()) {
 		return true
 	}
-	if r.Command == protocol.FlushAll {
+	if r.Has(protocol.Everywhere | protocol.Writes) {
 		return w.admitFlush(b, i)
 	}
 	w.stripes = w.stripesOf(r, w.stripes[:0])
@@ -60,7 +60,7 @@ func (w *Worker) admitKeys(b *request.Batch, i int32) bool {
 // stripesOf appends the stripes of r's keys to stripes.
 func (w *Worker) stripesOf(r *pending, stripes []uint32) []uint32 {
 	switch {
-	case r.Command.IsRetrieval():
+	case r.NumKeys > 1 || r.Command.IsRetrieval():
 		for rest := r.Keys; len(rest) > 0; {
 			var key []byte
 			key, rest = nextWord(rest)
@@ -68,15 +68,10 @@ func (w *Worker) stripesOf(r *pending, stripes []uint32) []uint32 {
 				stripes = append(stripes, w.options.Locks.Stripe(key))
 			}
 		}
-	case r.Command.IsKeyed(), r.Command == protocol.Meta && r.NumKeys > 0:
-		stripes = append(stripes, w.options.Locks.Stripe(r.key()))
+	case r.NumKeys == 1:
+		stripes = append(stripes, w.options.Locks.Stripe(r.key))
 	}
 	return stripes
-}
-
-// conditional reports whether the write depends on a cas that only the key's first server knows: it takes two steps.
-func (r *pending) conditional() bool {
-	return r.Command == protocol.Cas || (r.Command == protocol.Meta && r.meta.Compare && r.meta.Writes())
 }
 
 // admitWrite takes the key lock of a write.
@@ -99,7 +94,7 @@ func (w *Worker) admitWrite(b *request.Batch, i int32) bool {
 		}
 	}
 	r.locked = true
-	w.locks[r.stripe] = stripe{writes: s.writes + 1, exclusive: r.conditional()}
+	w.locks[r.stripe] = stripe{writes: s.writes + 1, exclusive: r.Has(protocol.Conditional)}
 	return true
 }
 

@@ -47,30 +47,27 @@ type call struct {
 func (w *Worker) plan(ctx context.Context, i int32) (barrier bool) {
 	r := &w.requests[i]
 	if len(w.options.Previous) > 0 && r.changes() {
-		w.leaveBehind(r.key())
+		w.leaveBehind(r.key)
 	}
 	switch {
 	case r.Answer != "" && !r.HasEffect():
 	case r.Answer != "" && !r.Command.IsRetrieval():
 		w.planDeletion(ctx, i)
+	case r.NumKeys == 0:
+		w.planControl(ctx, i)
 	case r.Command.IsRetrieval():
 		w.planRetrieval(ctx, i)
-	case r.Command.IsKeyed():
-		return w.planWrite(ctx, i)
-	case r.Command == protocol.Meta:
-		return w.planMeta(ctx, i)
+	case r.Has(protocol.Reads):
+		w.planItem(ctx, i)
 	default:
-		w.planControl(ctx, i)
+		return w.planWrite(ctx, i)
 	}
 	return false
 }
 
 // changes reports whether r may change the value of its key.
 func (r *pending) changes() bool {
-	if r.Command == protocol.Meta {
-		return r.NumKeys > 0 && r.meta.Writes()
-	}
-	return r.Command.IsKeyed() && !r.Command.IsRetrieval() && (r.Answer == "" || r.HasEffect())
+	return r.NumKeys > 0 && r.Has(protocol.Writes) && !r.Has(protocol.Reads) && (r.Answer == "" || r.HasEffect())
 }
 
 // leaveBehind tells the servers that held key under a previous placement, and do not now, that it is written.
@@ -112,7 +109,7 @@ func (w *Worker) open(ctx context.Context, i int32, s int, command protocol.Comm
 // connect makes sure that there is a connection to server s for a call of r. A server that may hold keys which missed a write
 // is asked for none.
 func (w *Worker) connect(ctx context.Context, r *pending, s int, command protocol.Command) *backend.Error {
-	reads := command.IsRetrieval() || r.step == stepCompare || (command == protocol.Meta && r.NumKeys > 0 && !r.meta.Writes())
+	reads := r.step == stepCompare || (r.Has(protocol.Reads) && command == r.Command)
 	if reads && w.options.Servers[s].Stale() {
 		return w.conns[s].Refuse()
 	}
@@ -140,16 +137,7 @@ func (w *Worker) fail(c *call, err *backend.Error) {
 }
 
 // changes reports whether c may change what its server holds.
-func (w *Worker) changes(c *call) bool {
-	r := &w.requests[c.request]
-	switch {
-	case r.Command == protocol.Get || r.Command == protocol.Gets:
-		return false
-	case r.Command == protocol.Meta:
-		return r.meta.Writes()
-	}
-	return r.Command == protocol.FlushAll || r.Command.IsKeyed() || r.Command.IsRetrieval()
-}
+func (w *Worker) changes(c *call) bool { return w.requests[c.request].Has(protocol.Writes) }
 
 // noteMissed remembers for the server of a failed call the keys whose latest write it may not have got.
 func (w *Worker) noteMissed(c *call, err *backend.Error) {
@@ -160,7 +148,7 @@ func (w *Worker) noteMissed(c *call, err *backend.Error) {
 	}
 	switch {
 	case !w.changes(c):
-	case r.Command == protocol.FlushAll:
+	case r.NumKeys == 0:
 		s.MissedAll(err.Err)
 	case r.Command.IsRetrieval():
 		for rest := c.keys; len(rest) > 0; {
@@ -171,7 +159,7 @@ func (w *Worker) noteMissed(c *call, err *backend.Error) {
 			}
 		}
 	default:
-		s.Missed(r.key(), err.Err)
+		s.Missed(r.key, err.Err)
 	}
 }
 
@@ -181,12 +169,12 @@ func (w *Worker) noteMissed(c *call, err *backend.Error) {
 func (w *Worker) forward(ctx context.Context, i int32, s int) {
 	r := &w.requests[i]
 	c, conn := w.open(ctx, i, s, r.Command, r.Keys)
-	c.barrier = r.Command == protocol.Admin || (r.meta.Quiet && !(r.replicated() && w.options.Router.N() > 1))
+	c.barrier = r.Has(protocol.Fenced) && !(r.replicated() && w.options.Router.N() > 1)
 	if conn == nil {
 		return
 	}
 	switch {
-	case r.meta.Quiet && !c.barrier:
+	case r.Has(protocol.Quiet) && !c.barrier:
 		start := len(w.lines)
 		w.lines = protocol.AppendMeta(w.lines, r.Head, "q")
 		conn.Out.Add(w.lines[start:])
@@ -207,27 +195,16 @@ func (w *Worker) forward(ctx context.Context, i int32, s int) {
 // planControl plans what works on servers rather than keys.
 func (w *Worker) planControl(ctx context.Context, i int32) {
 	r := &w.requests[i]
-	switch r.Command {
-	case protocol.FlushAll, protocol.Verbosity:
-		w.flushAll = w.flushAll || r.Command == protocol.FlushAll
-		w.forwardToAll(ctx, i)
-	case protocol.Stats:
-		if r.Arg != nil {
-			w.forwardToAll(ctx, i)
+	switch {
+	case r.Has(protocol.Everywhere):
+		w.flushAll = w.flushAll || r.Has(protocol.Writes)
+		for s := range w.conns {
+			w.forward(ctx, i, s)
 		}
-	case protocol.Version:
+	case r.Has(protocol.Closes), r.Has(protocol.Local):
+	case r.Has(protocol.Fenced) && len(w.conns) > 1:
+		r.text = fmt.Sprintf("CLIENT_ERROR %s is for one server and not available through mcmw in front of %d\r\n", r.Arg, len(w.conns))
+	default:
 		w.forward(ctx, i, 0)
-	case protocol.Admin:
-		if len(w.conns) > 1 {
-			r.text = fmt.Sprintf("CLIENT_ERROR %s is for one server and not available through mcmw in front of %d\r\n", r.Arg, len(w.conns))
-			return
-		}
-		w.forward(ctx, i, 0)
-	}
-}
-
-func (w *Worker) forwardToAll(ctx context.Context, i int32) {
-	for s := range w.conns {
-		w.forward(ctx, i, s)
 	}
 }

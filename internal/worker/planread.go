@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"mcmw/internal/protocol"
-	"mcmw/internal/route"
 )
 
 // maxTouchLine bounds the line of a gat that is made here, bytes: unlike a get's, memcached may refuse one beyond 2,048
@@ -19,11 +18,11 @@ func (w *Worker) planRetrieval(ctx context.Context, i int32) {
 	w.takePortion(r)
 	n := w.options.Router.N()
 	// cas tokens are the first server's, and a gat is a write: it goes there, too, and touches the other copies.
-	anywhere := n == len(w.conns) && w.options.Router.Read() != route.ReadPrimary && r.Command == protocol.Get
+	anywhere := n == len(w.conns) && w.readsAny(r)
 	switch {
 	case r.Answer != "":
 		w.planByPlacement(ctx, i) // makes lines of its own
-	case len(w.conns) == 1 && r.whole() && (r.Command <= protocol.Gets || len(r.Head) <= maxTouchLine):
+	case len(w.conns) == 1 && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine):
 		w.forward(ctx, i, 0)
 	case anywhere && r.NumKeys > 1 && w.options.Sharded:
 		w.planEvenly(ctx, i)
@@ -138,7 +137,7 @@ func (w *Worker) planByPlacement(ctx context.Context, i int32) {
 		if len(key) == 0 {
 			break
 		}
-		s := int32(w.readServer(r.Command, key))
+		s := int32(w.readServer(r, key))
 		if len(w.keyCalls) == base {
 			common = s
 		} else if common != s {
@@ -162,13 +161,12 @@ func (w *Worker) planByPlacement(ctx context.Context, i int32) {
 }
 
 // readServer returns the server to read key from.
-func (w *Worker) readServer(command protocol.Command, key []byte) int {
-	router := w.options.Router
-	if command != protocol.Get || router.Read() == route.ReadPrimary || router.N() == 1 {
+func (w *Worker) readServer(r *pending, key []byte) int {
+	if !w.readsAny(r) || w.options.Router.N() == 1 {
 		return w.firstServer(key)
 	}
 	p := w.choose()
-	w.holders = router.Replicas(key, w.holders[:0])
+	w.holders = w.options.Router.Replicas(key, w.holders[:0])
 	return w.best(w.holders, p.turn)
 }
 

@@ -39,7 +39,7 @@ func (w *Worker) full() bool { return len(w.requests) == w.options.Depth || w.ex
 
 // likely returns how many bytes of values r is likely to bring.
 func (w *Worker) likely(r *request.Request) int {
-	if r.Answer != "" || !(r.Command.IsRetrieval() || r.Command == protocol.Meta) {
+	if r.Answer != "" || !r.Command.BringsValues() {
 		return 0
 	}
 	return r.NumKeys * w.valueSize.mean()
@@ -152,7 +152,7 @@ func (w *Worker) mayRepeat(p *part) bool {
 					w.partChanges.add(s)
 				}
 			}
-			if r.Command == protocol.FlushAll && i > p.first {
+			if r.Has(protocol.Everywhere|protocol.Writes) && i > p.first {
 				p.repeat = repeatNo
 			}
 		}

@@ -20,9 +20,7 @@ func (w *Worker) readsAny(r *pending) bool {
 }
 
 // readsFirst reports whether r reads what only a key's first server knows: its cas, or what me shows.
-func (r *pending) readsFirst() bool {
-	return r.Command == protocol.Gets || (r.Command == protocol.Meta && r.readsOnly() && (r.meta.Token || r.meta.Verb == 'e'))
-}
+func (r *pending) readsFirst() bool { return r.Has(protocol.Reads | protocol.First) }
 
 // choose fixes the part's turn and server at its first read.
 func (w *Worker) choose() *partReads {

@@ -60,22 +60,17 @@ func (w *Worker) retries(r *pending) bool {
 }
 
 // readsOnly reports whether r may be repeated on another server without harm. A gat may: it touches twice.
-func (r *pending) readsOnly() bool {
-	return r.Command.IsRetrieval() || (r.Command == protocol.Meta && r.NumKeys > 0 && !r.meta.Writes())
-}
+func (r *pending) readsOnly() bool { return r.Has(protocol.Reads) }
 
 // touches reports whether r is a retrieval that is a write as well.
-func (r *pending) touches() bool { return r.Command == protocol.Gat || r.Command == protocol.Gats }
+func (r *pending) touches() bool { return r.Has(protocol.Reads | protocol.Writes) }
 
 // reads reports whether r changes nothing.
 func (r *pending) reads() bool { return r.readsOnly() && !r.touches() }
 
 // replicated reports whether r is a write whose replicas must agree.
 func (r *pending) replicated() bool {
-	if r.Answer != "" {
-		return false
-	}
-	return (r.Command.IsKeyed() && !r.Command.IsRetrieval()) || (r.Command == protocol.Meta && r.meta.Writes())
+	return r.Answer == "" && r.NumKeys > 0 && r.Has(protocol.Writes) && !r.readsOnly()
 }
 
 // decide compares the replicas' answers and chooses the one that the client gets. first, unless negative, is the call of the replica
@@ -125,7 +120,7 @@ func (w *Worker) decide(r *pending, first int32) (repair bool) {
 	if w.locks[r.stripe].writes > 1 {
 		// Later writes of this key in the round were sent already. Deleting on one replica could remove such a write there alone, so the
 		// key is deleted on all.
-		w.repairs = w.options.Router.Replicas(r.key(), w.repairs[:from])
+		w.repairs = w.options.Router.Replicas(r.key, w.repairs[:from])
 	}
 	r.step = stepRepair
 	r.repair, r.repairEnd = int32(from), int32(len(w.repairs))
@@ -137,7 +132,7 @@ func (w *Worker) decide(r *pending, first int32) (repair bool) {
 
 // preferDeleted answers a deletion with the reply of a replica that had the key: it is gone on all of them now.
 func (r *pending) preferDeleted(w *Worker) {
-	if !r.deletes() || !notFound(&w.calls[r.chosen]) {
+	if !r.Has(protocol.Deletes) || !notFound(&w.calls[r.chosen]) {
 		return
 	}
 	for _, n := range w.answered {
@@ -146,11 +141,6 @@ func (r *pending) preferDeleted(w *Worker) {
 			return
 		}
 	}
-}
-
-// deletes reports whether r leaves no copy of its key, found or not.
-func (r *pending) deletes() bool {
-	return r.Command == protocol.Delete || (r.Command == protocol.Meta && r.meta.Verb == 'd' && !r.meta.Invalidate)
 }
 
 func notFound(c *call) bool {
@@ -167,7 +157,7 @@ func outcomeOf(r *pending, c *call) replica.Outcome {
 	case c.hidden:
 		return replica.Success // a deletion in place of a copy: gone either way
 	}
-	if notFound(c) && r.deletes() {
+	if notFound(c) && r.Has(protocol.Deletes) {
 		return replica.Success
 	}
 	switch c.kind {
@@ -186,12 +176,12 @@ func alike(r *pending, a, b *call) bool {
 	switch {
 	case a.failed || b.failed:
 		return a.failed == b.failed
-	case a.hidden || b.hidden || (r.deletes() && !a.kind.IsError()):
+	case a.hidden || b.hidden || (r.Has(protocol.Deletes) && !a.kind.IsError()):
 		return true
-	case r.Command != protocol.Meta || a.kind.IsError():
-		return bytes.Equal(a.reply, b.reply)
+	case a.kind == protocol.ReplyMetaLine || a.kind == protocol.ReplyMetaValue:
+		return protocol.MetaAlike(a.reply, b.reply)
 	}
-	return protocol.MetaAlike(a.reply, b.reply)
+	return bytes.Equal(a.reply, b.reply)
 }
 
 // limiter lets one in a second through and counts the others.

@@ -15,7 +15,6 @@ import (
 
 	"mcmw/internal/backend"
 	"mcmw/internal/keylock"
-	"mcmw/internal/protocol"
 	"mcmw/internal/queue"
 	"mcmw/internal/replica"
 	"mcmw/internal/request"
@@ -152,10 +151,10 @@ type part struct {
 type pending struct {
 	*request.Request
 	part        int32
-	first, last int32 // calls[first:last], of the current step
-	left        int32 // calls without a reply; one more until everything is sent
-	keyCalls    int32 // keyCalls[keyCalls+i] is the call that asks for key i; -1: calls hold consecutive keys
-	meta        protocol.MetaRequest
+	first, last int32  // calls[first:last], of the current step
+	left        int32  // calls without a reply; one more until everything is sent
+	key         []byte // the first, as servers know it
+	keyCalls    int32  // keyCalls[keyCalls+i] is the call that asks for key i; -1: calls hold consecutive keys
 	stripe      uint32 // of the key of a replicated write
 	locked      bool   // the stripe is held for this write
 	done        bool   // no further step follows
@@ -295,9 +294,7 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 			Request: r, part: p, keyCalls: -1, chosen: -1, left: 1,
 			first: int32(len(w.calls)), last: int32(len(w.calls)),
 		})
-		if r.Command == protocol.Meta && r.NumKeys > 0 {
-			w.requests[i].meta = protocol.ParseMeta(&r.Request, nil)
-		}
+		w.requests[i].key = r.Key(nil)
 		if w.crowded(b, r) {
 			w.requests = w.requests[:i]
 			if i == first {

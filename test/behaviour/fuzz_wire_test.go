@@ -132,18 +132,16 @@ func believed(program []byte, n int) (sent, least map[string]int) {
 			continue
 		}
 		line, data := string(r.Head), string(r.Data)
-		m := protocol.MetaRequest{}
-		if r.Command == protocol.Meta {
-			m = protocol.ParseMeta(&r, nil)
-		}
 		without := func(flags string) string {
 			return strings.TrimSuffix(string(protocol.AppendMeta(nil, r.Head, flags)), "\r\n")
 		}
+		deletion := func() string {
+			line, _ := r.AppendDeletion(nil)
+			return strings.TrimSuffix(string(line), "\r\n")
+		}
 		switch c := r.Command; {
-		case r.Answer == protocol.TextTooLarge && m.Base64:
-			note("md "+string(r.Keys)+" b", "", n)
 		case r.Answer == protocol.TextTooLarge:
-			note(string(protocol.AppendDelete(nil, r.Keys)), "", n)
+			note(deletion(), "", n)
 		case c.IsRetrieval():
 			for key := range strings.SplitSeq(string(r.Keys), " ") {
 				if len(r.Arg) == 0 {
@@ -160,18 +158,14 @@ func believed(program []byte, n int) (sent, least map[string]int) {
 			note(line, data, n)
 		case c == protocol.Admin && n == 1:
 			note(line, data, 1)
-		case c == protocol.Meta && (n == 1 || !m.Writes()):
+		case c == protocol.Meta && (n == 1 || !r.Has(protocol.Writes)):
 			note(line, data, 1)
-		case c == protocol.Meta && m.Compare && m.Verb != 's': // refused by the first
+		case c == protocol.Meta && r.Has(protocol.Conditional) && string(r.Arg) != "ms": // refused by the first
 			note(without("q"), data, 1)
-		case c == protocol.Meta && m.Compare && m.Invalidate:
+		case c == protocol.Meta && r.Has(protocol.Conditional|protocol.Marks):
 			note(without("q"), data, 1)
-			if m.Base64 {
-				note("md "+string(r.Keys)+" b", "", n-1)
-			} else {
-				note(string(protocol.AppendDelete(nil, r.Keys)), "", n-1)
-			}
-		case c == protocol.Meta && m.Compare:
+			note(deletion(), "", n-1)
+		case c == protocol.Meta && r.Has(protocol.Conditional):
 			note(without("q"), data, 1)
 			note(without("Cq"), data, n-1)
 		case c == protocol.Meta:
