@@ -78,7 +78,7 @@ long: deps ## the long behaviour tests: order, mix-up, differential, clients, me
 fuzz: ## run every fuzz target for FUZZTIME (default 60s)
 	@FUZZTIME=$(FUZZTIME) .ci/test fuzz-all
 
-faults: deps build ## let servers fail under a verified load and write docs/results/reliability.md (some 20 minutes)
+faults: deps build ## let servers fail under a verified load and write docs/results/reliability.md (some 35 minutes)
 	bin/mcmwlab faults --markdown docs/results/reliability.md $(FAULTFLAGS)
 
 soak: deps build ## the same with random faults for DURATION (default 60m)

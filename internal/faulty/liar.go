@@ -113,6 +113,9 @@ var Lies = []Lie{
 	}},
 	{"kind", "with a reply of another kind", func(x *exchange) bool { return x.sendText(x.unusual()) }},
 	{"value", "a write with a value", func(x *exchange) bool {
+		if strings.HasPrefix(x.words[0], "g") {
+			return x.send(x.reply) // the value of a key, made up, cannot be told from the true one
+		}
 		if len(x.words[0]) == 2 {
 			return x.sendText("VA 3 k" + x.key() + "\r\nlie\r\n")
 		}
@@ -285,6 +288,9 @@ func appendData(b []byte, r *bufio.Reader, size string) ([]byte, error) {
 // readReply reads the whole reply to a request.
 func readReply(r *bufio.Reader, request []string) (reply []byte, err error) {
 	ends := map[string]string{"get": "END", "gets": "END", "gat": "END", "gats": "END", "stats": "END", "mn": "MN"}[request[0]]
+	if len(request) > 1 && request[1] == "metadump" {
+		ends = "END"
+	}
 	for {
 		line, err := r.ReadString('\n')
 		if err != nil {
@@ -302,7 +308,7 @@ func readReply(r *bufio.Reader, request []string) (reply []byte, err error) {
 			reply, err = appendData(reply, r, words[1])
 		}
 		isError := words[0] == "ERROR" || words[0] == "CLIENT_ERROR" || words[0] == "SERVER_ERROR"
-		if err != nil || ends == "" || words[0] == ends || (isError && ends == "END") || (ends == "END" && (words[0] == "RESET" || words[0] == "OK")) {
+		if err != nil || ends == "" || words[0] == ends || (isError && ends == "END") || (ends == "END" && (words[0] == "RESET" || words[0] == "OK" || words[0] == "BUSY")) {
 			return reply, err
 		}
 	}

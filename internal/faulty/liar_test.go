@@ -39,6 +39,13 @@ func TestALiarTellsTheTruthUntilItIsToLie(t *testing.T) {
 	truth := talk(t, server.Addr())
 	require.Contains(t, truth, "VALUE k0 7 3\r\nabc\r\nEND\r\nHD O1 kk0\r\nVA 3 f7 O2 kk0\r\nabc\r\nMN\r\n")
 	require.Equal(t, truth, talk(t, liar.Addr()))
+	c := mctest.MustDial(t, liar.Addr())
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set listed 0 0 1\r\nx\r\n"))
+	require.NoError(t, c.Send([]byte("lru_crawler metadump all\r\nversion\r\n")))
+	require.NoError(t, c.CloseWrite())
+	list, err := c.Rest()
+	require.NoError(t, err)
+	require.Regexp(t, `^key=listed .*\nEND\r\nVERSION .*\r\n$`, list)
 	for _, lie := range faulty.Lies {
 		t.Run(lie.Name, func(t *testing.T) {
 			if lie.Name == "line" || lie.Name == "list" {

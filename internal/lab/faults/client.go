@@ -130,10 +130,15 @@ func (c *client) ending() bool {
 func (c *client) dial() net.Conn {
 	for {
 		conn, err := net.DialTimeout("tcp", c.addr, answerWithin)
+		if err == nil && c.logsIn {
+			if err = logIn(conn); err != nil {
+				conn.Close()
+			}
+		}
 		if err == nil {
 			return conn
 		}
-		if c.resend && !c.restarts {
+		if unserved(err) || (c.resend && !c.restarts) {
 			c.tally.refuse(err)
 		}
 		select {

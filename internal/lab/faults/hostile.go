@@ -2,20 +2,26 @@ package faults
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"mcmw/internal/protocol"
 )
 
 // attack is what clients do that mean harm. The other clients must not notice.
 type attack struct {
 	name, title string
 	clients     int
+	// logins: clients have to log in.
+	logins bool
 	// use does it on one connection, until that ends; again on another then.
 	use func(conn net.Conn, rng *rand.Rand)
 }
@@ -73,7 +79,34 @@ var attacks = []attack{
 		_, _ = conn.Write(append(header, "hostile"...))
 		drain(conn)
 	}},
+	{name: "login", title: "log in byte by byte", clients: 64, logins: true, use: func(conn net.Conn, _ *rand.Rand) {
+		for _, b := range protocol.AppendLogin(nil, loginUser, "wrong") {
+			if _, err := conn.Write([]byte{b}); err != nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		drain(conn)
+	}},
+	{name: "guess", title: "guess passwords", clients: 16, logins: true, use: func(conn net.Conn, rng *rand.Rand) {
+		r := bufio.NewReader(conn)
+		for {
+			if _, err := conn.Write(protocol.AppendLogin(nil, loginUser, strconv.Itoa(rng.Int()))); err != nil {
+				return
+			}
+			if _, err := r.ReadString('\n'); err != nil {
+				return
+			}
+		}
+	}},
 }
+
+const (
+	// attackers is the address that attacks come from: who guesses passwords is slowed by address.
+	attackers = "127.0.1.1"
+	// visitors is how many clients log in again and again during an attack, where clients have to.
+	visitors = 4
+)
 
 // smuggle sends values whose sizes a server might read otherwise than the middleware, and then take what is in them for a command, whose
 // reply another client would get.
@@ -110,24 +143,35 @@ type siege struct {
 	ended  chan struct{} // closed when it is to end
 	wg     sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[net.Conn]bool // guarded by mu; nil once it is to end
+	mu     sync.Mutex        // guards the fields below
+	conns  map[net.Conn]bool // nil once it is to end
+	visits int               // that were as they should be
+	failed int               // that were not
+	first  error             // what the first of these met
 }
 
 func (a attack) begin(_ context.Context, s *system) error {
 	g := &siege{attack: a, ended: make(chan struct{}), conns: map[net.Conn]bool{}}
 	s.siege = g
 	for i := range a.clients {
-		g.wg.Go(func() { g.run(s.mcmw.Addr, rand.New(rand.NewPCG(1, uint64(i)))) })
+		rng := rand.New(rand.NewPCG(1, uint64(i)))
+		g.wg.Go(func() { g.run(attackers, s.listen, func(conn net.Conn) { a.use(conn, rng) }) })
+	}
+	for range visitors {
+		if a.logins {
+			g.wg.Go(func() { g.run("", s.listen, g.visit) })
+		}
 	}
 	return nil
 }
 
-func (g *siege) run(addr string, rng *rand.Rand) {
+// run uses one connection after the other, each from an address to another one.
+func (g *siege) run(from, to string, use func(net.Conn)) {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	for {
-		conn, err := net.Dial("tcp", addr)
+		conn, err := dialer.Dial("tcp", to)
 		if err == nil && g.keep(conn) {
-			g.attack.use(conn, rng)
+			use(conn)
 			g.drop(conn)
 		}
 		select {
@@ -148,6 +192,20 @@ func (g *siege) keep(conn net.Conn) bool {
 	}
 	g.conns[conn] = true
 	return true
+}
+
+// visit lets one of those who mean no harm log in and work.
+func (g *siege) visit(conn net.Conn) {
+	err := visit(conn)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case err == nil:
+		g.visits++
+	case unserved(err):
+		g.failed++
+		g.first = cmp.Or(g.first, err)
+	}
 }
 
 func (g *siege) drop(conn net.Conn) {
@@ -173,5 +231,8 @@ func endAttack(_ context.Context, s *system) error {
 	g := s.siege
 	s.siege = nil
 	g.end()
+	if g.attack.logins && (g.failed > 0 || g.visits == 0) {
+		s.broken = append(s.broken, fmt.Sprintf("visitors: %d served, %d not: %v", g.visits, g.failed, g.first))
+	}
 	return nil
 }

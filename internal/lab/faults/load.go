@@ -79,6 +79,7 @@ type load struct {
 	tally *tally
 	quit  chan struct{}
 	wg    sync.WaitGroup
+	manners
 }
 
 // manners are what clients take the end of a connection for.
@@ -90,12 +91,14 @@ type manners struct {
 	restarts bool
 	// kills: connections may end anyhow. What was not answered then has failed, and is not lost.
 	kills bool
+	// logsIn: connections begin with a login.
+	logsIn bool
 }
 
 // startLoad lets clients send rate requests a second together.
 func startLoad(addr string, rate int, keys *keyspace, seed uint64, m manners) *load {
 	start := time.Now()
-	l := &load{keys: keys, tally: newTally(start), quit: make(chan struct{})}
+	l := &load{keys: keys, tally: newTally(start), quit: make(chan struct{}), manners: m}
 	clients := len(keys.owners)
 	for id := range clients {
 		c := &client{
@@ -122,6 +125,11 @@ func (l *load) audit(ctx context.Context, addr string, rounds int) error {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if l.logsIn {
+		if err := logIn(conn); err != nil {
+			return err
+		}
+	}
 	r := &reader{Reader: bufio.NewReaderSize(conn, 64<<10)}
 	for range rounds {
 		for _, one := range l.keys.all {

@@ -226,7 +226,7 @@ func (s *Suite) warm(ctx context.Context, sys *system) (Footprint, error) {
 	if err != nil {
 		return Footprint{}, err
 	}
-	l := startLoad(sys.mcmw.Addr, rate, keys, s.Seed, manners{})
+	l := startLoad(sys.mcmw.Addr, rate, keys, s.Seed, manners{logsIn: sys.settings.logins})
 	err = sleep(ctx, warmUp)
 	l.stop()
 	if err != nil {
@@ -303,6 +303,9 @@ func (r *Result) judge(t *tally, c Scenario) {
 		r.Reads.add(t.reads[p])
 		r.Writes.add(t.writes[p])
 		r.Stale += t.stale[p]
+	}
+	if t.refused > 0 {
+		r.breaks("%d connections were refused", t.refused)
 	}
 	r.StaleAfterRecovery = t.stale[after]
 	r.Misses, r.Audited, r.Wrong, r.Errors = t.misses, t.audited, t.wrong, t.errorCounts()

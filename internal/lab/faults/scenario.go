@@ -54,7 +54,6 @@ var (
 	named   = settings{servers: 3, named: true}
 	scarce  = settings{servers: 3, files: fewFiles}
 	lied    = settings{servers: 3, liars: true, memory: podMemory}
-	bounded = settings{servers: 3, memory: podMemory}
 )
 
 // Replication and acknowledgement, as `mcmw serve` takes them.
@@ -97,9 +96,6 @@ func Scenarios() []Scenario {
 		{Name: "descriptors", Title: "more clients come than there are file descriptors", Args: ackAny, fault: exhaust, settings: scarce},
 		{Name: "names", Title: "the name server fails, works again, and has another address for a server, which is killed 1 s later at its former one", Args: with(ackAny, "--resolve-interval", "200ms"), fault: move, Long: true, settings: named},
 	}
-	for _, s := range list {
-		list = append(list, s.withRestart("+term", "mcmw is told to end (SIGTERM)", syscall.SIGTERM), s.withRestart("+kill", "mcmw is killed (SIGKILL)", syscall.SIGKILL))
-	}
 	for _, lie := range faulty.Lies {
 		// With ack any one server's word is enough: where the others have no count, the client gets the one that it makes up.
 		list = append(list, Scenario{
@@ -109,12 +105,16 @@ func Scenarios() []Scenario {
 	}
 	for _, a := range attacks {
 		list = append(list, Scenario{
-			Name: "hostile-" + a.name, Title: "clients " + a.title, Args: with(ackAny, "--client-memory", "64m"), fault: a.begin, heal: endAttack, Long: true, settings: bounded,
+			Name: "hostile-" + a.name, Title: "clients " + a.title, Args: with(ackAny, "--client-memory", "64m"), fault: a.begin, heal: endAttack, Long: true,
+			settings: settings{servers: 3, memory: podMemory, logins: a.logins},
 		})
+	}
+	for _, s := range list {
+		list = append(list, s.withRestart("+term", "mcmw is told to end (SIGTERM)", syscall.SIGTERM), s.withRestart("+kill", "mcmw is killed (SIGKILL)", syscall.SIGKILL))
 	}
 	for i := range list {
 		s := &list[i]
-		s.settings.args = s.Args
+		s.settings.args, s.logsIn = s.Args, s.settings.logins
 		if s.lasts == 0 {
 			s.lasts = usually
 		}
@@ -138,7 +138,7 @@ func (s Scenario) withRestart(name, what string, signal syscall.Signal) Scenario
 				return err
 			}
 		}
-		return sys.mcmw.AwaitReady(ctx)
+		return sys.awaitServing(ctx)
 	}
 	s.Name, s.Title, s.Long = s.Name+name, s.Title+"; meanwhile "+what+" and started again", true
 	s.manners = manners{resend: signal == syscall.SIGTERM, restarts: true, kills: signal == syscall.SIGKILL}

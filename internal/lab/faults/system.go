@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,6 +32,7 @@ type settings struct {
 	named   bool     // mcmw finds the servers by SRV records
 	liars   bool     // a liar stands before every server
 	memory  int64    // that the kernel gives mcmw, bytes; 0: no bound
+	logins  bool     // clients have to log in
 	files   int      // that mcmw may open; 0: as many as this process may
 }
 
@@ -70,20 +72,21 @@ func (s *server) own() string { return net.JoinHostPort(s.host, strconv.Itoa(s.p
 
 // system is a middleware with its servers, all of them processes.
 type system struct {
-	programs Programs
-	settings settings
-	servers  []*server
-	mcmw     *process.Process
-	listen   string // of mcmw
-	admin    admin
-	events   *events
-	dns      *faulty.DNS      // nil unless servers are named
-	former   *process.Process // of the victim, at the address it had before; nil if there is none
-	spaces   int              // of keys that were in use
-	groups   *cgroup.Owner    // of the group that mcmw is in; nil if it is in none of its own
-	join     func(pid int) error
-	siege    *siege   // an attack that is under way; nil: none
-	broken   []string // promises that a scenario itself saw broken
+	programs  Programs
+	settings  settings
+	servers   []*server
+	mcmw      *process.Process
+	listen    string // of mcmw
+	admin     admin
+	events    *events
+	dns       *faulty.DNS      // nil unless servers are named
+	former    *process.Process // of the victim, at the address it had before; nil if there is none
+	spaces    int              // of keys that were in use
+	groups    *cgroup.Owner    // of the group that mcmw is in; nil if it is in none of its own
+	join      func(pid int) error
+	passwords string   // file of those who may log in; "" if nobody has to
+	siege     *siege   // an attack that is under way; nil: none
+	broken    []string // promises that a scenario itself saw broken
 }
 
 // startSystem starts the servers and the middleware. Of what could be started stop ends everything.
@@ -130,6 +133,11 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 			return s, err
 		}
 		s.publish()
+	}
+	if o.logins {
+		if s.passwords, err = writePasswords(); err != nil {
+			return s, err
+		}
 	}
 	return s, s.startMcmw(ctx)
 }
@@ -240,7 +248,29 @@ func (s *system) startMcmw(ctx context.Context) error {
 	if err := s.launchMcmw(); err != nil {
 		return err
 	}
-	return s.mcmw.AwaitReady(ctx)
+	return s.awaitServing(ctx)
+}
+
+// awaitServing waits until the middleware answers a client.
+func (s *system) awaitServing(ctx context.Context) error {
+	if !s.settings.logins {
+		return s.mcmw.AwaitReady(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, process.ReadyTimeout)
+	defer cancel()
+	for {
+		conn, err := net.Dial("tcp", s.listen)
+		if err == nil {
+			err = visit(conn)
+			conn.Close()
+		}
+		if err == nil {
+			return nil
+		}
+		if err := sleep(ctx, redialPause); err != nil {
+			return errors.Join(s.mcmw.Ended(), err)
+		}
+	}
 }
 
 // launchMcmw starts the middleware at its addresses.
@@ -257,6 +287,9 @@ func (s *system) launchMcmw() (err error) {
 	}, s.settings.args...)...)
 	if s.dns != nil {
 		cmd.Args = append(cmd.Args, "--resolver", s.dns.Addr())
+	}
+	if s.passwords != "" {
+		cmd.Args = append(cmd.Args, "--auth-file", s.passwords)
 	}
 	if s.settings.files > 0 {
 		cmd = exec.Command("prlimit", append([]string{fmt.Sprintf("--nofile=%d", s.settings.files)}, cmd.Args...)...)
@@ -302,6 +335,9 @@ func (s *system) stop() (err error) {
 	}
 	if s.dns != nil {
 		s.dns.Stop()
+	}
+	if s.passwords != "" {
+		err = errors.Join(err, os.RemoveAll(filepath.Dir(s.passwords)))
 	}
 	for _, server := range s.servers {
 		if server.proxy != nil {
