@@ -215,7 +215,7 @@ func TestADrainEndsForThoseWhoWaitForMemory(t *testing.T) {
 
 // Beyond the memory there is for replies comes what a worker's round may bring.
 func TestSlowReadersTogetherAreBoundedAndGiveWayToThoseWhoRead(t *testing.T) {
-	defer netstage.SetWantedPatience(time.Second)()
+	t.Cleanup(netstage.SetWantedPatience(time.Second))
 	const memory, round, slow, gets = 8 << 20, 5 << 20, 16, 20
 	m := start(t, middleware.Options{Workers: 1, ClientOptions: netstage.ClientOptions{ClientMemory: memory}})
 	c := m.Dial(t)
