@@ -6,17 +6,17 @@
 //	         <-- queue of replies -----                 of a connection; a worker receives the first reply of a connection; a fault
 //	worker 1 --- ...
 //
-// A state is what the servers hold, what is under way, and what each worker has been told so far: a worker's next step depends on nothing
-// else. States that were seen are not explored again.
+// A state is what the servers hold, what is under way, how far each worker is, and what the clients were told, in which order as far as
+// they can know it. States that were seen are not explored again.
 package explore
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"hash/maphash"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mcmw/internal/mctest/model"
@@ -26,8 +26,9 @@ import (
 // Driver is the code under test: a worker that serves one command at a time. It has neither clock nor sockets, and does the same
 // whenever it is told the same.
 type Driver interface {
-	// Locks returns the keys that command needs for itself among the workers of one middleware.
-	Locks(command string) []string
+	// Locks returns the keys that no other worker of the middleware may hold when command begins, and whether it holds them until the
+	// driver is no longer busy.
+	Locks(command string) (keys []string, holds bool)
 	// Start takes a command.
 	Start(command string)
 	// Reply hands over one reply of a server.
@@ -40,6 +41,8 @@ type Driver interface {
 	Answer() (answer string, ok bool)
 	// Busy reports whether something is still to be done, also behind the answer.
 	Busy() bool
+	// AppendState appends a text that is the same for two drivers exactly if they do the same from now on.
+	AppendState(dst []byte) []byte
 }
 
 // Worker is one worker of a middleware with the commands that its clients send, one after the other.
@@ -48,8 +51,7 @@ type Worker struct {
 	Driver     Driver
 	Commands   []string
 
-	told    []string // everything, which is its state
-	current string   // the command being served
+	current string // the command being served
 	running bool
 	said    bool // the client has its answer
 	dead    bool
@@ -58,7 +60,7 @@ type Worker struct {
 
 // conn is a worker's connection to a server.
 type conn struct {
-	requests []byte
+	requests []strict.Request
 	replies  []string
 	broken   bool // what is in requests may still be served, and nobody gets the reply
 }
@@ -92,6 +94,8 @@ type World struct {
 
 	history []Operation
 	moment  int
+	// known holds what was read before, for all worlds of an exploration.
+	known map[string][]strict.Request
 }
 
 // History returns the operations in the order they began.
@@ -134,29 +138,32 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Err.Error() + "\n" + strings.Join(f.Events, "\n") }
 
-// All explores every history of the world that build makes, which must always be the same one. check judges the states where nothing is
-// under way any more; the first error ends the exploration. It fails as well if there are more than limit states.
-func All(build func() *World, limit int, check func(w *World) error) (Result, *Failure) {
-	x := explorer{build: build, limit: limit, check: check, seen: map[uint64]struct{}{}, seed: maphash.MakeSeed()}
-	return x.result, x.from(nil)
+// Checks judge states; the first error ends the exploration. Either may be nil.
+type Checks struct {
+	Always func(w *World) error // of every state
+	AtEnd  func(w *World) error // of those where nothing is under way
+}
+
+// All explores every history of the world that build makes, which must always be the same one. It fails as well if there are more than
+// limit states.
+func All(build func() *World, limit int, checks Checks) (Result, *Failure) {
+	x := explorer{build: build, limit: limit, checks: checks, seen: map[uint64]struct{}{}, seed: maphash.MakeSeed(), known: map[string][]strict.Request{}}
+	failure := x.from(x.again(nil), nil)
+	return x.result, failure
 }
 
 type explorer struct {
 	build  func() *World
-	check  func(w *World) error
+	checks Checks
 	limit  int
 	seen   map[uint64]struct{}
 	seed   maphash.Seed
+	known  map[string][]strict.Request
 	result Result
 }
 
-// from explores what can follow on path.
-func (x *explorer) from(path []event) *Failure {
-	w := x.build()
-	w.connect()
-	for _, e := range path {
-		w.apply(e)
-	}
+// from explores w, which path led to, and what can follow on it.
+func (x *explorer) from(w *World, path []event) *Failure {
 	sum := maphash.Bytes(x.seed, w.appendState(nil))
 	if _, ok := x.seen[sum]; ok {
 		return nil
@@ -172,22 +179,44 @@ func (x *explorer) from(path []event) *Failure {
 		if err := w.finished(); err != nil {
 			return w.failure(err, path)
 		}
-		if err := x.check(w); err != nil {
+		if err := judge(x.checks.AtEnd, w); err != nil {
 			return w.failure(err, path)
 		}
 	}
-	for _, e := range next {
-		if f := x.from(append(path[:len(path):len(path)], e)); f != nil {
+	if err := judge(x.checks.Always, w); err != nil {
+		return w.failure(err, path)
+	}
+	for i, e := range next {
+		// A world can't be copied, as drivers can't: all but the first event begin anew.
+		if i > 0 {
+			w = x.again(path)
+		}
+		w.apply(e)
+		if f := x.from(w, append(path[:len(path):len(path)], e)); f != nil {
 			return f
 		}
 	}
 	return nil
 }
 
-func (w *World) connect() {
+// again returns the world that path leads to.
+func (x *explorer) again(path []event) *World {
+	w := x.build()
+	w.known = x.known
 	for _, worker := range w.Workers {
 		worker.conns = make([]conn, len(w.Servers))
 	}
+	for _, e := range path {
+		w.apply(e)
+	}
+	return w
+}
+
+func judge(check func(w *World) error, w *World) error {
+	if check == nil {
+		return nil
+	}
+	return check(w)
 }
 
 // finished returns an error if a command was not answered though its middleware lives.
@@ -235,15 +264,14 @@ func (w *World) events() (list []event) {
 
 // mayLock reports whether no other worker of its middleware holds what worker's next command needs.
 func (w *World) mayLock(worker *Worker) bool {
-	needs := worker.Driver.Locks(worker.Commands[0])
+	needs, _ := worker.Driver.Locks(worker.Commands[0])
 	for _, other := range w.Workers {
 		if other.Middleware != worker.Middleware || !other.running {
 			continue
 		}
-		for _, key := range other.Driver.Locks(other.current) {
-			if slices.Contains(needs, key) {
-				return false
-			}
+		keys, holds := other.Driver.Locks(other.current)
+		if holds && slices.ContainsFunc(keys, func(key string) bool { return slices.Contains(needs, key) }) {
+			return false
 		}
 	}
 	return true
@@ -257,12 +285,12 @@ func (w *World) apply(e event) {
 		worker.running, worker.said = true, false
 		w.moment++
 		w.history = append(w.history, Operation{Worker: e.worker, Command: worker.current, Began: w.moment})
-		worker.told = append(worker.told, "start")
 		worker.Driver.Start(worker.current)
 		w.moved(e.worker)
 	case serve:
 		c := &worker.conns[e.server]
-		reply := w.serve(c, e.server)
+		reply := w.Servers[e.server].Do(&c.requests[0])
+		c.requests = c.requests[1:]
 		if reply != "" && !c.broken {
 			c.replies = append(c.replies, reply)
 		}
@@ -270,7 +298,6 @@ func (w *World) apply(e event) {
 		c := &worker.conns[e.server]
 		reply := c.replies[0]
 		c.replies = c.replies[1:]
-		worker.told = append(worker.told, fmt.Sprint(e.server, reply))
 		worker.Driver.Reply(e.server, reply)
 		w.moved(e.worker)
 	case drop:
@@ -282,7 +309,6 @@ func (w *World) apply(e event) {
 		w.Faults.Breaks--
 		c := &worker.conns[e.server]
 		c.broken, c.replies = true, nil
-		worker.told = append(worker.told, fmt.Sprint(e.server, "lost"))
 		worker.Driver.Lost(e.server)
 		w.moved(e.worker)
 	case die:
@@ -299,17 +325,23 @@ func (w *World) apply(e event) {
 	}
 }
 
-// serve lets a server serve the first of the requests.
-func (w *World) serve(c *conn, server int) string {
-	in := bytes.NewReader(c.requests)
-	r := bufio.NewReader(in)
-	q, err := strict.Read(r)
-	if err != nil {
-		panic(fmt.Sprintf("%q was sent to a server: %v", c.requests, err))
+// read reads what a driver wrote.
+func (w *World) read(out string) (list []strict.Request) {
+	if list, ok := w.known[out]; ok {
+		return list
 	}
-	rest, _ := io.ReadAll(r)
-	c.requests = rest
-	return w.Servers[server].Do(&q)
+	defer func() { w.known[out] = list }()
+	r := bufio.NewReader(strings.NewReader(out))
+	for {
+		q, err := strict.Read(r)
+		if err == io.EOF {
+			return list
+		}
+		if err != nil {
+			panic(fmt.Sprintf("%q was sent to a server: %v", out, err))
+		}
+		list = append(list, q)
+	}
 }
 
 // moved takes from worker i what it wants to have sent, and its answer.
@@ -322,12 +354,11 @@ func (w *World) moved(i int) {
 		}
 		if worker.conns[s].broken {
 			// What follows a break goes to a server that can't be reached.
-			worker.told = append(worker.told, fmt.Sprint(s, "lost"))
 			worker.Driver.Lost(s)
 			w.moved(i)
 			return
 		}
-		worker.conns[s].requests = append(worker.conns[s].requests, out...)
+		worker.conns[s].requests = append(worker.conns[s].requests, w.read(out)...)
 	}
 	if answer, ok := worker.Driver.Answer(); ok && !worker.said {
 		worker.said = true
@@ -348,12 +379,27 @@ func (w *World) appendState(dst []byte) []byte {
 		dst = append(s.AppendState(dst), '\n')
 	}
 	for _, worker := range w.Workers {
-		dst = fmt.Appendf(dst, "%v %v %q\n", worker.dead, worker.running, worker.told)
+		dst = fmt.Appendf(dst, "%t %t %t %d ", worker.dead, worker.running, worker.said, len(worker.Commands))
+		dst = append(worker.Driver.AppendState(dst), '\n')
 		for _, c := range worker.conns {
-			dst = fmt.Appendf(dst, "%q %q %v\n", c.requests, c.replies, c.broken)
+			for _, q := range c.requests {
+				dst = append(append(append(append(dst, q.Line...), 0), q.Data...), 0)
+			}
+			for _, reply := range c.replies {
+				dst = append(append(dst, reply...), 1)
+			}
+			dst = append(strconv.AppendBool(dst, c.broken), '\n')
 		}
 	}
-	return fmt.Appendf(dst, "%v %v", w.Faults, w.history)
+	dst = fmt.Appendf(dst, "%v", w.Faults)
+	// Operations are in the order in which they began; which of them began behind an end is what clients can know.
+	for i, o := range w.history {
+		dst = fmt.Appendf(dst, "\n%d %q %t", o.Worker, o.Answer, o.Ended > 0)
+		for _, earlier := range w.history[:i] {
+			dst = strconv.AppendBool(dst, earlier.Ended > 0 && earlier.Ended < o.Began)
+		}
+	}
+	return dst
 }
 
 func (w *World) failure(err error, path []event) *Failure {

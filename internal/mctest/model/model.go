@@ -49,6 +49,9 @@ func (s *Server) Get(key string) (Item, bool) {
 	return it, ok
 }
 
+// Put stores it under key.
+func (s *Server) Put(key string, it Item) { s.put(key, it) }
+
 // Keys returns the keys that s holds, sorted.
 func (s *Server) Keys() []string { return slices.Sorted(maps.Keys(s.items)) }
 
