@@ -1,9 +1,6 @@
 package backend
 
-import (
-	"fmt"
-	"strings"
-)
+import "mcmw/internal/enum"
 
 // Rejoin says what happens to the keys a server missed before it may serve reads again.
 type Rejoin uint8
@@ -15,23 +12,10 @@ const (
 	RejoinTrust                    // nothing: what it holds is served
 )
 
-var rejoinNames = []string{"invalidate", "flush", "trust"}
+// RejoinNames are the policies' names.
+var RejoinNames = enum.New[Rejoin]("rejoin", "invalidate", "flush", "trust")
 
-// String returns the policy's name, as ParseRejoin takes it.
-func (r Rejoin) String() string { return rejoinNames[r] }
-
-// RejoinNames returns the names that ParseRejoin takes.
-func RejoinNames() []string { return append([]string(nil), rejoinNames...) }
-
-// ParseRejoin returns the policy called s.
-func ParseRejoin(s string) (Rejoin, error) {
-	for i, name := range rejoinNames {
-		if s == name {
-			return Rejoin(i), nil
-		}
-	}
-	return 0, fmt.Errorf("rejoin %q is unknown; accepted: %s", s, strings.Join(rejoinNames, ", "))
-}
+func (r Rejoin) String() string { return RejoinNames.Of(r) }
 
 // keyOverhead is roughly the memory of a remembered key besides its bytes: its share of the map, and the string's header.
 const keyOverhead = 64

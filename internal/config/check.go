@@ -137,7 +137,7 @@ func (c *Config) checkAck() Problems {
 func (c *Config) checkPlacement() Problems {
 	if c.Placement.Ring == route.RingRendezvous && c.Placement.Hash != route.HashDefault {
 		return Problems{c.problem("hash", "%q is for a ring of points, and ring is %q; accepted: default, or a ring of %s",
-			c.Placement.Hash, c.Placement.Ring, strings.Join(route.RingKindNames()[1:], ", "))}
+			c.Placement.Hash, c.Placement.Ring, strings.Join(route.RingNames.All()[1:], ", "))}
 	}
 	if len(c.Servers) == 0 {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"mcmw/internal/discover"
+	"mcmw/internal/enum"
 	"mcmw/internal/userinput"
 )
 
@@ -224,6 +225,15 @@ type choice struct {
 	words  []string
 	choose func(c *Config, word string)
 	chosen func(c *Config) string
+}
+
+// named is the choice of a value of an enumeration.
+func named[T ~uint8](names enum.Names[T], field func(*Config) *T) choice {
+	return choice{
+		words:  names.All(),
+		choose: func(c *Config, word string) { *field(c), _ = names.Parse(word) },
+		chosen: func(c *Config) string { return names.Of(*field(c)) },
+	}
 }
 
 func (k choice) placeholder() string {

@@ -128,20 +128,12 @@ var Options = []Option{
 	},
 	{
 		Name: "read", Default: route.ReadDefault.String(), Group: groupServers,
-		kind: choice{
-			words:  route.ReadPolicyNames(),
-			choose: func(c *Config, w string) { c.Placement.Read, _ = route.ParseReadPolicy(w) },
-			chosen: func(c *Config) string { return c.Placement.Read.String() },
-		},
+		kind: named(route.ReadPolicyNames, func(c *Config) *route.ReadPolicy { return &c.Placement.Read }),
 		Help: "which replica serves a read; default is round-robin with replicas all, primary otherwise",
 	},
 	{
 		Name: "ack", Default: replica.AckAll.String(), Group: groupServers,
-		kind: choice{
-			words:  replica.AckNames(),
-			choose: func(c *Config, w string) { c.Ack, _ = replica.ParseAck(w) },
-			chosen: func(c *Config) string { return c.Ack.String() },
-		},
+		kind: named(replica.AckNames, func(c *Config) *replica.Ack { return &c.Ack }),
 		Help: "how many replicas must agree on the answer to a write before the client gets it",
 	},
 	{
@@ -155,11 +147,7 @@ var Options = []Option{
 	},
 	{
 		Name: "ready", Default: middleware.ReadyKeys.String(), Group: groupServers,
-		kind: choice{
-			words:  middleware.ReadyNames(),
-			choose: func(c *Config, w string) { c.Ready, _ = middleware.ParseReady(w) },
-			chosen: func(c *Config) string { return c.Ready.String() },
-		},
+		kind: named(middleware.ReadyNames, func(c *Config) *middleware.Ready { return &c.Ready }),
 		Help: "which servers must have been up once before /readyz answers 200: one for every key, all, or any; clients are served before that, too",
 	},
 	{
@@ -169,11 +157,7 @@ var Options = []Option{
 	},
 	{
 		Name: "rejoin", Default: backend.RejoinInvalidate.String(), Group: groupServers,
-		kind: choice{
-			words:  backend.RejoinNames(),
-			choose: func(c *Config, w string) { c.Rejoin, _ = backend.ParseRejoin(w) },
-			chosen: func(c *Config) string { return c.Rejoin.String() },
-		},
+		kind: named(backend.RejoinNames, func(c *Config) *backend.Rejoin { return &c.Rejoin }),
 		Help: "before a server that missed writes serves reads again: delete those keys on it, flush it, or trust it as it is",
 	},
 	{
@@ -188,20 +172,12 @@ var Options = []Option{
 	},
 	{
 		Name: "ring", Default: route.RingRendezvous.String(), Group: groupServers,
-		kind: choice{
-			words:  route.RingKindNames(),
-			choose: func(c *Config, w string) { c.Placement.Ring, _ = route.ParseRingKind(w) },
-			chosen: func(c *Config) string { return c.Placement.Ring.String() },
-		},
+		kind: named(route.RingNames, func(c *Config) *route.RingKind { return &c.Placement.Ring }),
 		Help: "how keys are placed on the servers: evenly by rendezvous hashing, or on the ketama ring of another program",
 	},
 	{
 		Name: "hash", Default: route.HashDefault.String(), Group: groupServers,
-		kind: choice{
-			words:  route.HashKindNames(),
-			choose: func(c *Config, w string) { c.Placement.Hash, _ = route.ParseHashKind(w) },
-			chosen: func(c *Config) string { return c.Placement.Hash.String() },
-		},
+		kind: named(route.HashNames, func(c *Config) *route.HashKind { return &c.Placement.Hash }),
 		Help: "hash function for keys; default is fnv1a_64 on a ketama ring and XXH64 with ring rendezvous",
 	},
 	{
@@ -262,11 +238,7 @@ var Options = []Option{
 	},
 	{
 		Name: "pool", Default: middleware.PoolShared.String(), Group: groupWorkers,
-		kind: choice{
-			words:  middleware.PoolNames(),
-			choose: func(c *Config, w string) { c.Pool, _ = middleware.ParsePool(w) },
-			chosen: func(c *Config) string { return c.Pool.String() },
-		},
+		kind: named(middleware.PoolNames, func(c *Config) *middleware.Pool { return &c.Pool }),
 		Help: "how workers are organised: shared is one queue for all, per-server a read queue and a write queue for each server",
 	},
 

@@ -65,10 +65,10 @@ func Of(r *route.Router, o route.Options) Placement {
 func (p *Placement) Router() (*route.Router, error) {
 	o := route.Options{Replicas: p.Replicas, HashTag: p.HashTag}
 	var err error
-	if o.Ring, err = route.ParseRingKind(p.Ring); err != nil {
+	if o.Ring, err = route.RingNames.Parse(p.Ring); err != nil {
 		return nil, err
 	}
-	if o.Hash, err = route.ParseHashKind(p.Hash); err != nil {
+	if o.Hash, err = route.HashNames.Parse(p.Hash); err != nil {
 		return nil, err
 	}
 	return route.New(p.Servers, o)

@@ -2,10 +2,9 @@ package middleware
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
+
+	"mcmw/internal/enum"
 )
 
 // Ready says which servers must have been up once before the middleware is ready. Clients are served even before.
@@ -17,21 +16,10 @@ const (
 	ReadyAny               // one
 )
 
-var readyNames = []string{"keys", "all", "any"}
+// ReadyNames are the policies' names.
+var ReadyNames = enum.New[Ready]("ready", "keys", "all", "any")
 
-// String returns the policy's name, as ParseReady takes it.
-func (r Ready) String() string { return readyNames[r] }
-
-// ReadyNames returns the names that ParseReady takes.
-func ReadyNames() []string { return slices.Clone(readyNames) }
-
-// ParseReady returns the policy called s.
-func ParseReady(s string) (Ready, error) {
-	if i := slices.Index(readyNames, s); i >= 0 {
-		return Ready(i), nil
-	}
-	return 0, fmt.Errorf("ready %q is unknown; accepted: %s", s, strings.Join(readyNames, ", "))
-}
+func (r Ready) String() string { return ReadyNames.Of(r) }
 
 const (
 	// readyPause is the time between two checks of the servers' states.

@@ -17,7 +17,7 @@ import (
 // dataPath holds the packages a request's bytes pass through, by layer: a package imports those of lower layers alone.
 // The net stage and the workers share a layer, so neither knows the other: they meet in the queue and in the request.
 var dataPath = [][]string{
-	{"nonblock"},
+	{"nonblock", "enum"},
 	{"protocol", "wire", "route", "replica", "keylock", "budget", "secret"},
 	{"stats", "marker"},
 	{"request", "backend"},
@@ -47,7 +47,7 @@ var importRules = []importRule{
 		why: "the data path counts by itself and is configured by its Options",
 	},
 	{
-		from: internal("protocol", "route", "replica", "keylock"), never: []string{"os", "syscall", "time", "log/slog"}, direct: true,
+		from: internal("enum", "protocol", "route", "replica", "keylock"), never: []string{"os", "syscall", "time", "log/slog"}, direct: true,
 		why: "it is pure: no sockets, clocks, files or logs",
 	},
 	{

@@ -1,12 +1,10 @@
 package middleware
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"sync/atomic"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/enum"
 	"mcmw/internal/protocol"
 	"mcmw/internal/queue"
 	"mcmw/internal/request"
@@ -25,21 +23,10 @@ const (
 	PoolPerServer
 )
 
-var poolNames = []string{"shared", "per-server"}
+// PoolNames are the pools' names.
+var PoolNames = enum.New[Pool]("pool", "shared", "per-server")
 
-// String returns the pool's name, as ParsePool takes it.
-func (p Pool) String() string { return poolNames[p] }
-
-// PoolNames returns the names that ParsePool takes.
-func PoolNames() []string { return slices.Clone(poolNames) }
-
-// ParsePool returns the pool called s.
-func ParsePool(s string) (Pool, error) {
-	if i := slices.Index(poolNames, s); i >= 0 {
-		return Pool(i), nil
-	}
-	return 0, fmt.Errorf("pool %q is unknown; accepted: %s", s, strings.Join(poolNames, ", "))
-}
+func (p Pool) String() string { return PoolNames.Of(p) }
 
 // With PoolPerServer, server s has two lanes.
 func readLane(s int) int  { return 2 * s }

@@ -2,10 +2,7 @@
 // repaired. It is pure.
 package replica
 
-import (
-	"fmt"
-	"strings"
-)
+import "mcmw/internal/enum"
 
 // Ack says how many replicas must give an answer before the client gets it.
 type Ack uint8
@@ -17,28 +14,10 @@ const (
 	AckAny               // one
 )
 
-var ackNames = []string{"all", "quorum", "any"}
+// AckNames are the modes' names.
+var AckNames = enum.New[Ack]("ack", "all", "quorum", "any")
 
-// String returns the mode's name, as ParseAck takes it.
-func (a Ack) String() string {
-	if int(a) < len(ackNames) {
-		return ackNames[a]
-	}
-	return fmt.Sprintf("Ack(%d)", a)
-}
-
-// AckNames returns the names that ParseAck takes.
-func AckNames() []string { return append([]string(nil), ackNames...) }
-
-// ParseAck returns the mode called s.
-func ParseAck(s string) (Ack, error) {
-	for i, name := range ackNames {
-		if s == name {
-			return Ack(i), nil
-		}
-	}
-	return 0, fmt.Errorf("ack %q is unknown; accepted: %s", s, strings.Join(ackNames, ", "))
-}
+func (a Ack) String() string { return AckNames.Of(a) }
 
 // Needed returns how many of n replicas must agree.
 func (a Ack) Needed(n int) int {

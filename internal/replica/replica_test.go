@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // answers parses one word per replica in the order of arrival: a success, a refusal, an error ("!") or silence ("-").
@@ -68,14 +67,4 @@ func TestTheClientIsToldWhatEnoughReplicasAnswered(t *testing.T) {
 			assert.Equal(t, want, got, "%s with ack %s", tc.answers, ack)
 		}
 	}
-}
-
-func TestAcknowledgementModesHaveNames(t *testing.T) {
-	for _, name := range AckNames() {
-		a, err := ParseAck(name)
-		require.NoError(t, err)
-		assert.Equal(t, name, a.String())
-	}
-	_, err := ParseAck("most")
-	assert.EqualError(t, err, `ack "most" is unknown; accepted: all, quorum, any`)
 }

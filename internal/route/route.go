@@ -18,8 +18,10 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -96,18 +98,12 @@ func (o Options) validate(servers []Server) error {
 	if len(servers) > maxServers {
 		return fmt.Errorf("route: %d servers given; accepted: 1 to %d", len(servers), maxServers)
 	}
-	if o.Ring >= RingKind(len(ringNames)) {
-		return fmt.Errorf("route: ring %d is unknown; accepted: %s", o.Ring, ringNames.list())
-	}
-	if o.Hash >= HashKind(len(hashNames)) {
-		return fmt.Errorf("route: hash %d is unknown; accepted: %s", o.Hash, hashNames.list())
+	if err := cmp.Or(RingNames.Check(o.Ring), HashNames.Check(o.Hash), ReadPolicyNames.Check(o.Read)); err != nil {
+		return fmt.Errorf("route: %w", err)
 	}
 	if o.Ring == RingRendezvous && o.Hash != HashDefault {
 		return fmt.Errorf("route: hash %s is for a ring of points, and ring is %s; accepted: ring %s, or hash %s",
-			o.Hash, o.Ring, names(ringNames[RingRendezvous+1:]).list(), HashDefault)
-	}
-	if o.Read >= ReadPolicy(len(readNames)) {
-		return fmt.Errorf("route: read policy %d is unknown; accepted: %s", o.Read, readNames.list())
+			o.Hash, o.Ring, strings.Join(RingNames.All()[RingRendezvous+1:], ", "), HashDefault)
 	}
 	if o.HashTag != "" && len(o.HashTag) != 2 {
 		return fmt.Errorf("route: hash tag %q has %d bytes; accepted: two, as in {}, or none", o.HashTag, len(o.HashTag))

@@ -237,7 +237,7 @@ func TestTheCallersServersAreNotKept(t *testing.T) {
 func TestLookupAllocatesNothing(t *testing.T) {
 	key := []byte("user:1234:profile")
 	dst := make([]int, 0, 5)
-	for hash := range HashKind(len(hashNames)) {
+	for hash := range HashKind(len(HashNames.All())) {
 		ring := RingTwemproxy
 		if hash == HashDefault {
 			ring = RingRendezvous

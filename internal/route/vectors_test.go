@@ -12,15 +12,24 @@ import (
 // vectors are the placements another program made; testdata/README.md says how they were obtained.
 type vectors struct {
 	Program string
-	Cases   []struct {
-		Name    string
-		Ring    RingKind
-		Hash    HashKind
-		HashTag string `json:"hash_tag"`
-		Servers []Server
-		// Owners has one digit per key of keys.json: the index of the server that program put it on.
-		Owners string
-	}
+	Cases   []vector
+}
+
+type vector struct {
+	Name, Ring, Hash string
+	HashTag          string `json:"hash_tag"`
+	Servers          []Server
+	// Owners has one digit per key of keys.json: the index of the server that program put it on.
+	Owners string
+}
+
+func (v *vector) router(t *testing.T) *Router {
+	t.Helper()
+	ring, err := RingNames.Parse(v.Ring)
+	require.NoError(t, err)
+	hash, err := HashNames.Parse(v.Hash)
+	require.NoError(t, err)
+	return router(t, v.Servers, Options{Replicas: 1, Ring: ring, Hash: hash, HashTag: v.HashTag})
 }
 
 func TestEveryKeyLivesWhereTheOtherProgramPutIt(t *testing.T) {
@@ -33,7 +42,7 @@ func TestEveryKeyLivesWhereTheOtherProgramPutIt(t *testing.T) {
 		require.Len(t, v.Cases, cases, file)
 		for _, c := range v.Cases {
 			t.Run(v.Program+"/"+c.Name, func(t *testing.T) {
-				r := router(t, c.Servers, Options{Replicas: 1, Ring: c.Ring, Hash: c.Hash, HashTag: c.HashTag})
+				r := c.router(t)
 				require.Len(t, c.Owners, len(keys))
 				differ := 0
 				for i, key := range keys {
@@ -74,7 +83,7 @@ func TestAddingServersMovesAsManyKeysAsTheOtherProgramMoves(t *testing.T) {
 			for i, name := range names {
 				if c.Name == name {
 					owners[i] = c.Owners
-					routers[i] = router(t, c.Servers, Options{Replicas: 1, Ring: c.Ring, Hash: c.Hash})
+					routers[i] = c.router(t)
 				}
 			}
 		}
