@@ -93,8 +93,8 @@
 //
 // # Changing options while clients are served
 //
-// Apply makes a new pool: router, queues, workers with connections. The entrance to the queues (queue.Entrance) tracks every
-// batch from being queued to leaving the workers; once there is none, and before the next one is let in, the new pool
+// Apply makes a new pool: router, queues, workers with connections. The entrance to the queues (queue.Entrance) counts the
+// batches between being queued and leaving the workers; once there is none, and before the next one is let in, the new pool
 // replaces the old one. So no two requests are ever served by two placements at once. The servers' state, the key locks and
 // the counts are kept. A server that is added is cleaned before it serves reads. When a key that has moved is written at its
 // new place, its previous holders are told (backend.Server.LeaveBehind), and delete it before they may hold it again. A
