@@ -16,7 +16,7 @@ MODULES ?= internal/tools/dashboards internal/tools/image
 
 # How long `make fuzz` and `make nightly` run each fuzz target.
 FUZZTIME ?= 60s
-# More flags for `mcmwlab bench`, such as BENCHFLAGS=--quick.
+# More flags for the runs of `make bench` and `make bench-scale`, such as BENCHFLAGS=--quick.
 BENCHFLAGS ?=
 # More flags for `mcmwlab faults`, such as FAULTFLAGS="--only kill-any", and for `mcmwlab faults soak`, such as SOAKFLAGS="--seed 1".
 FAULTFLAGS ?=
@@ -87,14 +87,18 @@ soak: deps build ## the same with random faults for DURATION (default 60m)
 prometheus: deps ## dashboards, rules and alerts, asked of a Prometheus that scrapes mcmw
 	@.ci/test dashboards prometheus
 
-load-agreement: deps build ## compare the load generator with memtier_benchmark, in PATH, and write docs/results/load.md (3 minutes, on a quiet machine)
-	bin/mcmwlab load agreement --markdown docs/results/load.md $(LOADFLAGS)
+# Records of the next three are kept in results; what was interrupted goes on.
+load-agreement: deps build ## compare the load generator with memtier_benchmark, in PATH, and fill docs/results/load.md (4 minutes, on a quiet machine)
+	bin/mcmwlab run experiments/agreement.yaml --out-dir results --resume
+	bin/mcmwlab fill docs/results/load.md
 
-bench: deps build ## compare with twemproxy and write docs/results/performance.md (some 25 minutes, on a quiet machine)
-	bin/mcmwlab bench --markdown docs/results/performance.md --figures docs/results/figures --json-out-file bin/bench.json --curves connections,offered-load $(BENCHFLAGS)
+bench: deps build ## compare with twemproxy and fill docs/results/performance.md (some 35 minutes, on a quiet machine)
+	bin/mcmwlab run experiments/performance/*.yaml --out-dir results/performance --resume $(BENCHFLAGS)
+	bin/mcmwlab fill docs/results/performance.md
 
-bench-scale: deps build ## how the cost grows: write docs/results/scaling.md (some 10 minutes, on a quiet machine)
-	bin/mcmwlab scale --markdown docs/results/scaling.md --figures docs/results/figures --json-out-file bin/scale.json $(BENCHFLAGS)
+bench-scale: deps build ## how the cost grows: fill docs/results/scaling.md (some 15 minutes, on a quiet machine)
+	bin/mcmwlab run experiments/scaling/*.yaml --out-dir results/scaling --resume $(BENCHFLAGS)
+	bin/mcmwlab fill docs/results/scaling.md
 
 chart: ## the Helm chart, rendered by Helm 3 and 4 and decoded strictly; no cluster
 	@.ci/test charts

@@ -1,9 +1,14 @@
 // Package experiments holds the reports' experiments as files, and what the reports found as claims.
 package experiments
 
-import _ "embed"
+import "embed"
 
 // Claims are the key findings of the reports with the rules that decide them (docs/results/paper.md).
 //
 //go:embed claims.yaml
 var Claims []byte
+
+// Files are the experiments that `mcmwlab bench` runs: performance/NAME.yaml compare systems, scaling/NAME.yaml say how the cost grows.
+//
+//go:embed performance scaling
+var Files embed.FS

@@ -1,6 +1,7 @@
 package experiments_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,4 +81,25 @@ func TestTheQuickProfilesOfTheReportOf2018TakeLessThanFortyMinutes(t *testing.T)
 		all += time.Duration(runs) * e.RunTime()
 	}
 	require.Less(t, all, 40*time.Minute)
+}
+
+func TestEveryExperimentWithSystemsCanBeRunInBothProfiles(t *testing.T) {
+	for _, pattern := range []string{"performance/*.yaml", "scaling/*.yaml"} {
+		files, err := fs.Glob(experiments.Files, pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, file := range files {
+			text, err := experiments.Files.ReadFile(file)
+			require.NoError(t, err)
+			for _, quick := range []bool{false, true} {
+				e, err := experiment.Parse(file, text, quick)
+				require.NoError(t, err)
+				require.Equal(t, strings.ReplaceAll(strings.TrimSuffix(file, ".yaml"), "/", "-"), e.Name, "the record is found again by its name")
+			}
+		}
+	}
+	text, err := os.ReadFile("agreement.yaml")
+	require.NoError(t, err)
+	_, err = experiment.Parse("agreement.yaml", text, false)
+	require.NoError(t, err)
 }

@@ -27,7 +27,7 @@ func newAgentCommand() *cobra.Command {
 		Args:  noArguments,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSampleCommand(), newPathServerCommand(), newPathCommand(), newDelayCommand(), newDescribeCommand(), newAwaitCommand(), newServeCommand(), newPinCommand(), newScratchCommand())
+	cmd.AddCommand(newSampleCommand(), newPathServerCommand(), newPathCommand(), newDelayCommand(), newDescribeCommand(), newAwaitCommand(), newServeCommand(), newPinCommand(), newScratchCommand(), newConfiguredCommand())
 	return cmd
 }
 
@@ -200,6 +200,18 @@ func newPinCommand() *cobra.Command {
 	cmd.Flags().IntVar(&pid, "process", 0, "id of the process")
 	cmd.Flags().IntVar(&first, "first", 0, "number of the first processor, of those that this process may use")
 	cmd.Flags().IntVar(&threads, "threads", 0, "threads that serve requests, each of which gets a processor; 0: all threads get one")
+	return cmd
+}
+
+func newConfiguredCommand() *cobra.Command {
+	var config string
+	cmd := &cobra.Command{
+		Use:   "configured --config TEXT -- PROGRAM ARGUMENT...",
+		Short: "Run a program in place of this one, with {} in its arguments standing for a file of that text",
+		Args:  cobra.MinimumNArgs(1),
+		RunE:  func(_ *cobra.Command, args []string) error { return agent.Configured(config, args[0], args[1:]) },
+	}
+	cmd.Flags().StringVar(&config, "config", "", "what the file holds")
 	return cmd
 }
 

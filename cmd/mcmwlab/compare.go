@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +14,7 @@ import (
 
 	"mcmw/internal/lab/compare"
 	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/table"
 )
 
 // compareFlags are the flags of `mcmwlab compare`.
@@ -20,6 +22,8 @@ type compareFlags struct {
 	by      string
 	failIf  []string
 	json    bool
+	ratios  bool
+	format  string
 	options compare.Options
 }
 
@@ -32,7 +36,9 @@ func newCompareCommand() *cobra.Command {
 the repetitions, the change of the means with its interval (Fieller), the effect size (Hedges' g), and the probabilities of so large a
 difference by chance (Welch's test of means, Mann and Whitney's test of ranks).
 
-With --by, compare two levels of a factor of one record: --by server, or --by servers=1,4 where it has more than two.
+With --by, compare two levels of a factor of one record: --by server, or --by servers=1,4 where it has more than two. With several, such as
+--by system=twemproxy,mcmw,before, each is compared with the first. --ratios prints instead the median ratios of the runs of one repetition, which
+an experiment in the order "paired" makes within seconds of each other, and the medians.
 
 --fail-if takes conditions for scripts: METRIC, an operator of < <= > >=, and a number. With % it applies to the change from A
 to B, and only a significant change meets it (Welch's test, with Holm's adjustment for all changes tested: equal records fail with a probability of at
@@ -46,6 +52,7 @@ repetitions are needed for a decision. The exit code is
   4  none is met, but one is undecided: too few repetitions, or a metric or point that one record doesn't have`,
 		Example: `  mcmwlab compare results/before results/after
   mcmwlab compare results/connections --by server
+  mcmwlab compare results/bench --by system=before,mcmw --ratios --metrics throughput,middleware.cpu_per_request
   mcmwlab compare results/before results/after --fail-if 'throughput < -5%' --fail-if 'response_time_p99 > 10%' --fail-if 'errors > 0'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.by != "" {
@@ -63,10 +70,12 @@ repetitions are needed for a decision. The exit code is
 	flags := cmd.Flags()
 	flags.StringVar(&f.by, "by", "", "FACTOR, or FACTOR=A,B: compare two levels of one record instead of two records")
 	flags.StringArrayVar(&f.failIf, "fail-if", nil, "a condition such as 'throughput < -5%'; repeatable")
-	flags.StringSliceVar(&f.options.Metrics, "metrics", compare.DefaultMetrics, "metrics to compare, besides those of conditions")
+	flags.StringSliceVar(&f.options.Metrics, "metrics", compare.DefaultMetrics, "metrics to compare, besides those of conditions; SOURCE.METRIC where it is another's")
 	flags.StringVar(&f.options.Source, "source", record.SourceClient, "source of the metrics: client, middleware, server:NAME, ...")
 	flags.Float64Var(&f.options.Confidence, "confidence", compare.DefaultConfidence, "confidence of the intervals")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
+	flags.BoolVar(&f.ratios, "ratios", false, "with --by: print the median ratios of paired runs, and medians")
+	flags.StringVar(&f.format, "format", string(table.Text), "with --ratios: text, markdown, latex or html")
 	return cmd
 }
 
@@ -75,6 +84,10 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 	if c := f.options.Confidence; !(c > 0 && c < 1) {
 		return usageError{fmt.Errorf("--confidence %v: expected more than 0 and less than 1, such as 0.95", c)}
 	}
+	if f.ratios && f.by == "" {
+		return usageError{errors.New("--ratios: expected together with --by: runs of different records aren't paired")}
+	}
+	f.options.Paired = f.by != ""
 	var conditions []compare.Condition
 	for _, text := range f.failIf {
 		condition, err := compare.ParseCondition(text)
@@ -121,6 +134,17 @@ func (f *compareFlags) write(stdout io.Writer, sides []side, comparisons []*comp
 		}
 		return encoder.Encode(comparisons)
 	}
+	if f.ratios {
+		format, err := table.ParseFormat(f.format)
+		if err != nil {
+			return usageError{fmt.Errorf("--format: %w", err)}
+		}
+		var names []string
+		for _, s := range sides {
+			names = append(names, s.level)
+		}
+		return compare.WriteRatios(stdout, format, comparisons, names)
+	}
 	for i, c := range comparisons {
 		if i > 0 {
 			fmt.Fprintln(stdout)
@@ -134,8 +158,9 @@ func (f *compareFlags) write(stdout io.Writer, sides []side, comparisons []*comp
 
 // side is one side of a comparison.
 type side struct {
-	name string
-	runs []record.Run
+	name  string
+	level string // of the factor of --by
+	runs  []record.Run
 }
 
 // sides returns the records, or the runs with each of two levels in one record.
@@ -145,17 +170,16 @@ func (f *compareFlags) sides(ctx context.Context, records []string) (sides []sid
 		if err != nil {
 			return nil, err
 		}
-		sides = append(sides, side{name, runs})
+		sides = append(sides, side{name: name, runs: runs})
 	}
 	if f.by != "" {
-		a, b, err := f.levels(sides[0])
-		return []side{a, b}, err
+		return f.levels(sides[0])
 	}
 	return sides, nil
 }
 
-// levels returns the runs of a record with each of the two levels that --by selects.
-func (f *compareFlags) levels(all side) (a, b side, err error) {
+// levels returns the runs of a record with each of the levels that --by means.
+func (f *compareFlags) levels(all side) (sides []side, err error) {
 	factor, chosen, some := strings.Cut(f.by, "=")
 	there := map[string]bool{}
 	for _, run := range all.runs {
@@ -165,19 +189,20 @@ func (f *compareFlags) levels(all side) (a, b side, err error) {
 	}
 	has := slices.SortedFunc(maps.Keys(there), record.CompareLevels)
 	if len(has) < 2 {
-		return a, b, usageError{fmt.Errorf("--by %s: expected a factor that varies: %s", f.by, strings.Join(record.Varying(all.runs), ", "))}
+		return nil, usageError{fmt.Errorf("--by %s: expected a factor that varies: %s", f.by, strings.Join(record.Varying(all.runs), ", "))}
 	}
 	levels := has
 	if some {
 		levels = strings.Split(chosen, ",")
 	}
-	if len(levels) != 2 || !there[levels[0]] || !there[levels[1]] {
-		return a, b, usageError{fmt.Errorf("--by %s: expected %s=A,B with two of its levels %s", f.by, factor, strings.Join(has, ", "))}
+	if len(levels) < 2 || !some && len(levels) > 2 || slices.ContainsFunc(levels, func(level string) bool { return !there[level] }) {
+		return nil, usageError{fmt.Errorf("--by %s: expected %s=A,B with some of its levels %s", f.by, factor, strings.Join(has, ", "))}
 	}
-	with := func(level string) side {
-		return side{all.name + " with " + factor + "=" + level, slices.DeleteFunc(slices.Clone(all.runs), func(r record.Run) bool { return r.Factors[factor] != level })}
+	for _, level := range levels {
+		runs := slices.DeleteFunc(slices.Clone(all.runs), func(r record.Run) bool { return r.Factors[factor] != level })
+		sides = append(sides, side{all.name + " with " + factor + "=" + level, level, runs})
 	}
-	return with(levels[0]), with(levels[1]), nil
+	return sides, nil
 }
 
 // checkNames refuses a source that no run has, and a metric that neither the lab nor a run knows.
@@ -193,6 +218,7 @@ func (f *compareFlags) checkNames(runs []record.Run) error {
 		return fmt.Errorf("--source %q: the records have %s", f.options.Source, strings.Join(slices.Sorted(maps.Keys(sources)), ", "))
 	}
 	for _, name := range f.options.Metrics {
+		name = name[strings.LastIndexByte(name, '.')+1:]
 		if _, known := record.Describe(name); !known && !metrics[name] {
 			return fmt.Errorf("--metrics %q: the records have %s", name, strings.Join(slices.Sorted(maps.Keys(metrics)), ", "))
 		}

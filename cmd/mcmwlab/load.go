@@ -79,7 +79,6 @@ The first interrupt ends the run and prints what was measured. docs/load.md expl
 		},
 	}
 	f.define(cmd.Flags())
-	cmd.AddCommand(newAgreementCommand(args, stderr))
 	return cmd
 }
 

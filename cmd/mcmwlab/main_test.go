@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +19,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"mcmw/internal/lab/bench"
 	"mcmw/internal/lab/faults"
 	"mcmw/internal/lab/load"
 	"mcmw/internal/mctest"
@@ -288,16 +288,15 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"load --csv-out-file /no/dir/x":          "/no/dir/x can't be written",
 		"load --driver wrk":                      `--driver "wrk": expected mcmwlab or memtier`,
 		"load --driver memtier --think-time 1":   "memtier_benchmark can't have a think time",
-		"load agreement --rounds 0":              "--rounds 0: expected at least 1",
-		"load agreement --test-time 0.5":         "memtier_benchmark takes whole seconds",
-		"load agreement --memtier /no/memtier":   "memtier_benchmark: exec",
 		"load --slo p99=1ms":                     `--slo "p99=1ms": expected such as p99<1ms`,
 		"load --no-such-flag":                    "unknown flag: --no-such-flag (see mcmwlab load --help)",
 		"load 127.0.0.1":                         `mcmwlab load takes flags only, got "127.0.0.1"`,
+		"bench --baseline x":                     `baseline "x": expected one of direct, twemproxy, mcmw`,
+		"bench --curves x":                       `curve "x": expected one of those in experiments/performance`,
 		"bench --rounds 0":                       "--rounds 0: expected at least 1",
 		"bench --variant new":                    `variant "new": expected name=path`,
-		"bench --only get-5k":                    `workload "get-5k": expected one of get-4k`,
-		"bench --systems direct,haproxy":         `system "haproxy": expected one of direct`,
+		"bench --only get-5k":                    `case "get-5k"; expected one of those under cases: get-4k`,
+		"bench --systems direct,haproxy":         `system "haproxy"; expected direct, or one of mcmw`,
 		"bench --systems mcmw --mcmw /no/mcmw":   "build it first",
 		"faults --only flood --mcmw true":        `scenario "flood": expected one of kill-any`,
 		"faults --mcmw /no/mcmw":                 "build it first",
@@ -321,40 +320,35 @@ func TestTimesAreSecondsOrDurations(t *testing.T) {
 	}
 }
 
-func TestBenchPrintsWritesAndShowsProgress(t *testing.T) {
-	dir := t.TempDir()
-	jsonFile, page := filepath.Join(dir, "bench.json"), filepath.Join(dir, "performance.md")
-	stdout, stderr, err := lab(context.Background(), "bench", "--systems", "direct,twemproxy", "--only", "mixed-1", "--rounds", "2",
-		"--test-time", "0.1", "--warm-up", "0.01", "--json-out-file", jsonFile, "--markdown", page)
+func TestBenchComparesSystemsInTurnAndKeepsRecordsIfAskedTo(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bench")
+	mcmw := mctest.Build(t, "mcmw/cmd/mcmw")
+	stdout, stderr, err := lab(t.Context(), "bench", "--only", "mixed-1", "--rounds", "2", "--test-time", "0.5", "--warm-up", "0.01",
+		"--mcmw", mcmw, "--variant", "other="+mcmw+",--procs=1", "--out-dir", dir)
 	require.NoError(t, err)
-	assert.Contains(t, stdout, "direct / twemproxy: throughput ")
-	var report bench.Report
-	text, err := os.ReadFile(jsonFile)
+	assert.Contains(t, stdout, "Ratios to twemproxy")
+	assert.Contains(t, stdout, "Ratios to mcmw")
+	assert.Regexp(t, `(?m)^direct +all runs +[\d.]+ \([\d.]+ to [\d.]+\) +- `, stdout, "without a middleware it has no processor time")
+	assert.Regexp(t, `(?m)^other +all runs( +[\d.]+ \([\d.]+ to [\d.]+\)){8}$`, stdout)
+	order := regexp.MustCompile(`(?m)^ +\d of 8: case=mixed-1 system=(\S+), `).FindAllStringSubmatch(stderr, -1)
+	var systems []string
+	for _, line := range order {
+		systems = append(systems, line[1])
+	}
+	assert.Equal(t, []string{"twemproxy", "direct", "mcmw", "other", "direct", "mcmw", "other", "twemproxy"}, systems)
+	shown, _, err := lab(t.Context(), "show", filepath.Join(dir, "performance-workloads"))
 	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &report))
-	assert.Len(t, report.Measurements, 4)
-	markdown, err := os.ReadFile(page)
-	require.NoError(t, err)
-	assert.Contains(t, string(markdown), "    mcmwlab bench --systems direct,twemproxy --only mixed-1 --rounds 2")
-	assert.Contains(t, string(markdown), "| direct / twemproxy | ")
-	lines := strings.Split(strings.TrimSpace(stderr), "\n")
-	require.Len(t, lines, 5)
-	assert.Regexp(t, `^round 1 of 2, mixed-1, direct; about \d+s left$`, lines[0])
-	assert.Regexp(t, `^  4 of 4: round 2, mixed-1 +direct +\d+ ops/s, p99 [\d.]+ ms; about 0s left$`, lines[4])
+	assert.Contains(t, shown, "8 runs, 0 of them failed")
+	assert.FileExists(t, filepath.Join(dir, "performance-workloads.yaml"))
 }
 
-func TestAnInterruptedBenchLeavesThePageAlone(t *testing.T) {
-	page := filepath.Join(t.TempDir(), "performance.md")
-	require.NoError(t, os.WriteFile(page, []byte("what was measured before"), 0o644))
+func TestAnInterruptedBenchSaysWhatItHasMeasured(t *testing.T) {
 	var out bytes.Buffer
 	var progress mctest.Output
-	ctx := cancelOnce(t, progress.Written("  1 of 1000: "))
-	err := run(ctx, strings.Fields("bench --systems direct --only mixed-1 --rounds 1000 --test-time 0.05 --warm-up 0.01 --markdown "+page), &out, &progress)
+	ctx := cancelOnce(t, progress.Written("  2 of 2000: "))
+	err := run(ctx, append(strings.Fields("bench --systems direct,mcmw --only mixed-1 --rounds 1000 --test-time 0.5 --warm-up 0.01 --mcmw"), mctest.Build(t, "mcmw/cmd/mcmw")), &out, &progress)
 	require.ErrorIs(t, err, context.Canceled)
-	assert.Contains(t, out.String(), "the benchmark ended before its time")
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
-	assert.Equal(t, "what was measured before", string(text))
+	assert.Contains(t, out.String(), "Ratios to direct")
 }
 
 func TestProgressSaysHowFarALoadIs(t *testing.T) {

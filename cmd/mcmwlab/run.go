@@ -163,6 +163,9 @@ func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.
 	if err == nil {
 		err = f.programs(&programs)
 	}
+	if err == nil {
+		programs.Systems, err = systemsOf(e)
+	}
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -193,6 +196,25 @@ func (f *runFlags) servers(e *experiment.Experiment, p *testbed.Programs) error 
 		*server.path = path
 	}
 	return nil
+}
+
+// systemsOf finds the programs of the systems that an experiment needs beside mcmw.
+func systemsOf(e *experiment.Experiment) (map[string]experiment.SystemKind, error) {
+	found := map[string]experiment.SystemKind{}
+	for name, s := range e.Systems {
+		if !e.Uses(experiment.System, name) {
+			continue
+		}
+		if s.Binary != "" {
+			path, err := exec.LookPath(s.Binary)
+			if err != nil {
+				return nil, fmt.Errorf("system %s: %w; build or install it, or say where it is: systems: {%s: {binary: PATH}}", name, err, name)
+			}
+			s.Binary = path
+		}
+		found[name] = s
+	}
+	return found, nil
 }
 
 // programs finds mcmw and mcmwlab.

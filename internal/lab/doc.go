@@ -3,7 +3,6 @@
 //
 //	load                the load generator
 //	driver              loads made with memtier_benchmark
-//	bench               the comparison with other systems
 //	faults              servers that fail under a verified load
 //	sample              statistics of repeated measurements; pure
 //	check               checks of measurements; pure

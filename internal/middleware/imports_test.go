@@ -279,7 +279,7 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 		{"mcmw/internal/discover", "mcmw/internal/middleware", "mcmw/internal/discover imports mcmw/internal/middleware: it finds servers"},
 		{"mcmw/internal/lab/collect", "os", "mcmw/internal/lab/collect imports os: it turns texts into values"},
 		{"mcmw/internal/worker", "mcmw/internal/discover", "mcmw/internal/worker imports mcmw/internal/discover: the data path works without"},
-		{"mcmw/internal/lab/bench", "mcmw/internal/config", "mcmw/internal/lab/bench imports mcmw/internal/config: it measures"},
+		{"mcmw/internal/lab/runner", "mcmw/internal/config", "mcmw/internal/lab/runner imports mcmw/internal/config: it measures"},
 		{"mcmw/internal/lab/sample", "os", "mcmw/internal/lab/sample imports os: it computes"},
 		{"mcmw/internal/lab/check", "database/sql", "mcmw/internal/lab/check imports database/sql: it judges"},
 		{"mcmw/internal/config", "mcmw/internal/mctest", "mcmw/cmd/mcmw imports mcmw/internal/config imports mcmw/internal/mctest: test doubles"},

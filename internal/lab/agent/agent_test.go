@@ -42,6 +42,8 @@ func TestSamplesAreCountersOfTheHostAndTheProcesses(t *testing.T) {
 	for i, r := range readings {
 		assert.Positive(t, r.CPU.Total())
 		assert.Positive(t, r.Processes["this"])
+		assert.Greater(t, r.Memory["this"], float64(1<<20))
+		assert.Positive(t, r.Calls["this"])
 		assert.NotContains(t, r.Processes, "gone")
 		if i > 0 {
 			assert.True(t, r.At.After(readings[i-1].At))
@@ -150,7 +152,7 @@ func TestTheProcessorTimeOfAProcessElsewhereIsReadFromItsMetrics(t *testing.T) {
 	defer server.Close()
 	used, err := UsageAt(server.URL)()
 	require.NoError(t, err)
-	assert.InDelta(t, 12.5, used, 0)
+	assert.Equal(t, Used{CPU: 12500 * time.Millisecond}, used)
 	answer = "up 1\n"
 	_, err = UsageAt(server.URL)()
 	require.ErrorContains(t, err, "has no process_cpu_seconds_total")

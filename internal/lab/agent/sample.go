@@ -21,6 +21,9 @@ type Reading struct {
 	Sent     uint64 `json:"sent"`
 	// Processes is the processor time that each watched process has used, seconds. One that has ended is left out.
 	Processes map[string]float64 `json:"processes"`
+	// Memory is the most that each has had resident, bytes, and Calls the reads and writes that it has made; only of processes of this host.
+	Memory map[string]float64 `json:"memory,omitempty"`
+	Calls  map[string]float64 `json:"calls,omitempty"`
 }
 
 // CPU is the time that all cores have spent since the host was started, seconds, by what mpstat calls its categories.
@@ -86,11 +89,16 @@ func (of Watched) read(since time.Duration) (Reading, error) {
 	r := Reading{
 		At: time.Now().UTC(), CPU: cpu,
 		Received: network.Received, Sent: network.Sent,
-		Processes: make(map[string]float64, len(of.Processes)),
+		Processes: make(map[string]float64, len(of.Processes)), Memory: map[string]float64{}, Calls: map[string]float64{},
 	}
 	for name, usage := range of.Processes {
-		if used, err := usage(); err == nil {
-			r.Processes[name] = used
+		used, err := usage()
+		if err != nil {
+			continue
+		}
+		r.Processes[name] = used.CPU.Seconds()
+		if used.Memory > 0 {
+			r.Memory[name], r.Calls[name] = float64(used.Memory), float64(used.Calls)
 		}
 	}
 	return r, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -50,4 +51,25 @@ func removeLeft(in string) error {
 		}
 	}
 	return nil
+}
+
+// Configured takes the place of this process with a program that reads its configuration from a file, whose path stands for each {} in its
+// arguments. The file has no name anywhere and goes with the program.
+func Configured(config, program string, args []string) error {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return err
+	}
+	file, err := unix.MemfdCreate("configuration", 0)
+	if err != nil {
+		return fmt.Errorf("a file for the configuration of %s: %w", program, err)
+	}
+	if _, err := unix.Write(file, []byte(config)); err != nil {
+		return fmt.Errorf("the configuration of %s: %w", program, err)
+	}
+	words := []string{program}
+	for _, arg := range args {
+		words = append(words, strings.ReplaceAll(arg, "{}", fmt.Sprintf("/proc/self/fd/%d", file)))
+	}
+	return fmt.Errorf("%s: %w", path, unix.Exec(path, words, os.Environ()))
 }

@@ -11,14 +11,29 @@ import (
 	"mcmw/internal/lab/kernel"
 )
 
-// Usage returns the processor time that a process has used, seconds.
-type Usage func() (float64, error)
+// Used is what a process has used since it began. Memory is the most that it has had resident, bytes, and Calls are its reads and writes;
+// both are 0 where they aren't known.
+type Used struct {
+	CPU    time.Duration
+	Memory int64
+	Calls  uint64
+}
+
+// Usage returns what a process has used.
+type Usage func() (Used, error)
 
 // UsageOf is that of a process of this host.
 func UsageOf(pid int) Usage {
-	return func() (float64, error) {
-		used, err := kernel.ProcessCPU(pid)
-		return used.Seconds(), err
+	return func() (u Used, err error) {
+		if u.CPU, err = kernel.ProcessCPU(pid); err != nil {
+			return u, err
+		}
+		// Whose process it isn't may not be told the rest.
+		if calls, err := kernel.Calls(pid); err == nil {
+			u.Memory, _ = kernel.PeakMemory(pid)
+			u.Calls = calls
+		}
+		return u, nil
 	}
 }
 
@@ -32,22 +47,24 @@ const (
 // UsageAt is that of a process elsewhere, as its Prometheus metrics at a URL say.
 func UsageAt(url string) Usage {
 	client := &http.Client{Timeout: scrapeTimeout}
-	return func() (float64, error) {
+	return func() (u Used, err error) {
 		response, err := client.Get(url)
 		if err != nil {
-			return 0, err
+			return u, err
 		}
 		defer response.Body.Close()
 		if response.StatusCode != http.StatusOK {
-			return 0, fmt.Errorf("%s answers %s", url, response.Status)
+			return u, fmt.Errorf("%s answers %s", url, response.Status)
 		}
 		lines := bufio.NewScanner(response.Body)
 		lines.Buffer(nil, maxLine)
 		for lines.Scan() {
 			if value, ok := strings.CutPrefix(lines.Text(), usageMetric+" "); ok {
-				return strconv.ParseFloat(value, 64)
+				seconds, err := strconv.ParseFloat(value, 64)
+				u.CPU = time.Duration(seconds * float64(time.Second))
+				return u, err
 			}
 		}
-		return 0, fmt.Errorf("%s has no %s", url, usageMetric)
+		return u, fmt.Errorf("%s has no %s", url, usageMetric)
 	}
 }

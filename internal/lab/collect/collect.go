@@ -50,7 +50,7 @@ func Run(o *testbed.Outputs, r *record.Run) error {
 		return fmt.Errorf("the load processes have measured no time together: from %v to %v", measured.begin, measured.end)
 	}
 	r.Started, r.Seconds = measured.begin.UTC(), measured.seconds()
-	c := &collector{run: r, measured: measured}
+	c := &collector{run: r, measured: measured, cpu: map[string]float64{}, calls: map[string]float64{}}
 	c.clients(loads)
 	var middlewares [][]logged
 	for i, text := range o.Middlewares {
@@ -75,6 +75,7 @@ func Run(o *testbed.Outputs, r *record.Run) error {
 			return fmt.Errorf("the machine that emulates the hosts: %w", err)
 		}
 	}
+	c.perRequest()
 	if o.Dilation > 0 {
 		speedUp(r, o.Dilation)
 	}
@@ -171,6 +172,8 @@ func readLog(text []byte, measured span) (windows []logged, err error) {
 type collector struct {
 	run      *record.Run
 	measured span
+	// cpu and calls are what the clients, the middlewares and the servers used of processor time, seconds, and of reads and writes.
+	cpu, calls map[string]float64
 }
 
 func (c *collector) result(source, metric string, value float64) {

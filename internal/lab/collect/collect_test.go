@@ -76,6 +76,7 @@ func samples(n int) []byte {
 		line, err := json.Marshal(agent.Reading{
 			At: began.Add(time.Duration(i) * time.Second), CPU: agent.CPU{User: f * 0.5, System: f * 0.3, SoftIRQ: f * 0.2, Idle: f},
 			Received: uint64(i) * 1000, Sent: uint64(i) * 500, Processes: map[string]float64{"server:s1": f * 0.25, "middleware:0": f * 0.75, "client:0": f},
+			Memory: map[string]float64{"middleware:0": 1 << 20}, Calls: map[string]float64{"middleware:0": 3000 * f},
 		})
 		if err != nil {
 			panic(err)
@@ -129,6 +130,11 @@ func TestARunOfOneOfEachIsCollected(t *testing.T) {
 		{"server:s1", "throughput", 1000},
 		{"server:s1", "service_time_mean", 0.0005},
 		{"server:s1", "seconds_cpu", 0.5},
+		{"client", "cpu_per_request", 0.00075},
+		{"middleware", "cpu_per_request", 0.00075},
+		{"servers", "cpu_per_request", 0.00025},
+		{"middleware", "calls_per_request", 3},
+		{"middleware", "memory_peak", 1 << 20},
 	} {
 		assert.InDelta(t, want.value, value(t, &r, want.source, want.metric), 1e-9, "%s %s", want.source, want.metric)
 	}

@@ -30,8 +30,38 @@ func (c *collector) host(source string, readings []agent.Reading) {
 		}
 		used := usedBy(readings, name, c.measured.end) - usedBy(readings, name, c.measured.begin)
 		c.result(name, "seconds_cpu", max(used, 0))
-		if strings.HasPrefix(name, record.SourceMiddleware+":") {
-			c.addTo(record.SourceMiddleware, "seconds_cpu", max(used, 0))
+		group := record.SourceServers
+		switch {
+		case strings.HasPrefix(name, record.SourceMiddleware+":"):
+			group = record.SourceMiddleware
+			c.addTo(group, "seconds_cpu", max(used, 0))
+		case !strings.HasPrefix(name, record.SourceServer):
+			continue
+		}
+		c.cpu[group] += max(used, 0)
+		last := readings[len(readings)-1]
+		if memory, ok := last.Memory[name]; ok {
+			c.addTo(group, "memory_peak", memory)
+			calls := func(r agent.Reading) map[string]float64 { return r.Calls }
+			c.calls[group] += max(at(readings, calls, name, c.measured.end)-at(readings, calls, name, c.measured.begin), 0)
+		}
+	}
+}
+
+// perRequest adds what a request of the clients took of each kind of process.
+func (c *collector) perRequest() {
+	rate, _ := c.run.Value(record.SourceClient, "throughput")
+	requests := rate * c.measured.seconds()
+	if requests <= 0 {
+		return
+	}
+	if cpu, ok := c.run.Value(record.SourceClient, "seconds_cpu"); ok && cpu > 0 {
+		c.cpu[record.SourceClient] = cpu
+	}
+	for _, group := range slices.Sorted(maps.Keys(c.cpu)) {
+		c.result(group, "cpu_per_request", c.cpu[group]/requests)
+		if calls, ok := c.calls[group]; ok {
+			c.result(group, "calls_per_request", calls/requests)
 		}
 	}
 }
@@ -70,18 +100,23 @@ func (c *collector) hostWindow(source string, before, after agent.Reading) {
 // grown returns by how much a counter has grown; 0 if it was set back.
 func grown(before, after uint64) float64 { return float64(max(after, before) - before) }
 
-// usedBy returns the processor time that a process had used at a moment, seconds, interpolated between readings.
-func usedBy(readings []agent.Reading, name string, at time.Time) float64 {
-	after := sort.Search(len(readings), func(i int) bool { return !readings[i].At.Before(at) })
+// usedBy returns the processor time that a process had used at a moment, seconds.
+func usedBy(readings []agent.Reading, name string, moment time.Time) float64 {
+	return at(readings, func(r agent.Reading) map[string]float64 { return r.Processes }, name, moment)
+}
+
+// at returns what a counter of a process stood at, interpolated between readings.
+func at(readings []agent.Reading, counter func(agent.Reading) map[string]float64, name string, moment time.Time) float64 {
+	after := sort.Search(len(readings), func(i int) bool { return !readings[i].At.Before(moment) })
 	switch after {
 	case 0:
-		return readings[0].Processes[name]
+		return counter(readings[0])[name]
 	case len(readings):
-		return readings[len(readings)-1].Processes[name]
+		return counter(readings[len(readings)-1])[name]
 	}
 	a, b := readings[after-1], readings[after]
-	share := at.Sub(a.At).Seconds() / b.At.Sub(a.At).Seconds()
-	return a.Processes[name] + share*(b.Processes[name]-a.Processes[name])
+	share := moment.Sub(a.At).Seconds() / b.At.Sub(a.At).Seconds()
+	return counter(a)[name] + share*(counter(b)[name]-counter(a)[name])
 }
 
 // addTo adds to a result.

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/sample"
@@ -12,8 +13,10 @@ import (
 // Options say what to compare.
 type Options struct {
 	Source     string   // whose metrics; empty: the clients'
-	Metrics    []string // empty: DefaultMetrics
+	Metrics    []string // each alone, or as SOURCE.METRIC where it is another's; empty: DefaultMetrics
 	Confidence float64  // of intervals; 0: DefaultConfidence
+	// Paired says that the runs of a repetition were made beside each other, so that their ratios mean something.
+	Paired bool
 }
 
 // DefaultConfidence is that of the intervals if nothing else is said.
@@ -63,6 +66,8 @@ type Metric struct {
 	Effect Number `json:"effect_size"`
 	WelchP Number `json:"welch_p"`
 	RankP  Number `json:"rank_p"`
+	// Ratio is B's value divided by A's, repetition by repetition; nil where the runs aren't paired.
+	Ratio *Ratio `json:"ratio,omitempty"`
 }
 
 // Sample is what a metric came to in the repetitions of a point.
@@ -117,10 +122,16 @@ func New(a, b []record.Run, o Options) *Comparison {
 		}
 		p := Point{Label: label, Factors: before.Factors, Warnings: Warnings{countWarnings(before), countWarnings(after)}}
 		for _, metric := range o.Metrics {
-			first, second := before.Values(o.Source, metric), after.Values(o.Source, metric)
-			if first != nil || second != nil {
-				p.Metrics = append(p.Metrics, compareSamples(metric, first, second, o.Confidence))
+			source, of := split(metric, o.Source)
+			first, second := before.Values(source, of), after.Values(source, of)
+			if first == nil && second == nil {
+				continue
 			}
+			m := compareSamples(metric, first, second, o.Confidence)
+			if o.Paired {
+				m.Ratio = newRatio(before, after, source, of)
+			}
+			p.Metrics = append(p.Metrics, m)
 		}
 		c.Points = append(c.Points, p)
 	}
@@ -131,6 +142,14 @@ func New(a, b []record.Run, o Options) *Comparison {
 	}
 	c.Means = c.GeometricMeans()
 	return c
+}
+
+// split returns the source and the metric that a name means: SOURCE.METRIC, or a metric of the usual source.
+func split(name, usual string) (source, metric string) {
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		return name[:i], name[i+1:]
+	}
+	return usual, name
 }
 
 // keyFactors returns the factors by which points match.

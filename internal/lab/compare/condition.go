@@ -22,7 +22,7 @@ type Condition struct {
 	Relative  bool    // about the change from A to B, else about B alone
 }
 
-var conditionForm = regexp.MustCompile(`^\s*([a-z][a-z0-9_]*)\s*(<=|>=|<|>)\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(%|s|ms|us)?\s*$`)
+var conditionForm = regexp.MustCompile(`^\s*((?:[a-z][^\s<>=]*\.)?[a-z][a-z0-9_]*)\s*(<=|>=|<|>)\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(%|s|ms|us)?\s*$`)
 
 // ParseCondition reads METRIC OPERATOR NUMBER, where the number is a change with a percent sign, or else a value of B in
 // the metric's unit; times may have s, ms or us.
@@ -32,7 +32,8 @@ func ParseCondition(text string) (Condition, error) {
 		return Condition{}, fmt.Errorf("%q: expected METRIC, <, <=, > or >=, and a number: with %% a change, such as 'throughput < -5%%', "+
 			"without it a value of the second record, such as 'errors > 0' or 'response_time_p99 > 2ms'", text)
 	}
-	metric, known := record.Describe(parts[1])
+	_, name := split(parts[1], "")
+	metric, known := record.Describe(name)
 	if !known {
 		return Condition{}, fmt.Errorf("%q: metric %q is not known", text, parts[1])
 	}

@@ -6,9 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/table"
 )
 
 // WriteText writes the comparison for people: one table per metric, a line per point. nameA and nameB say what the
@@ -20,10 +20,12 @@ func (c *Comparison) WriteText(w io.Writer, nameA, nameB string) error {
 		fmt.Fprintf(&b, "%s: %s -> %s\n", factor, c.Differs[factor][0], c.Differs[factor][1])
 	}
 	for _, metric := range c.metrics() {
-		m, _ := record.Describe(metric)
-		fmt.Fprintf(&b, "\n%s of %s: %s\n", metric, c.Source, m.Help)
-		table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "point\tA\tB\tchange\teffect\tp (Welch)\tp (ranks)")
+		source, of := split(metric, c.Source)
+		m, _ := record.Describe(of)
+		t := table.Table{
+			Caption: fmt.Sprintf("%s of %s: %s", of, source, m.Help), Left: []int{1, 2, 3, 4, 5, 6, 7},
+			Columns: []string{"point", "A", "B", "change", "effect", "p (Welch)", "p (ranks)", ""},
+		}
 		for _, p := range c.Points {
 			m, ok := p.metric(metric)
 			if !ok {
@@ -31,27 +33,29 @@ func (c *Comparison) WriteText(w io.Writer, nameA, nameB string) error {
 			}
 			marks := ""
 			if p.Warnings.A > 0 || p.Warnings.B > 0 {
-				marks = fmt.Sprintf("\t! warnings: %d in A, %d in B", p.Warnings.A, p.Warnings.B)
+				marks = fmt.Sprintf("! warnings: %d in A, %d in B", p.Warnings.A, p.Warnings.B)
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s%s\n", name(p.Label), of(m.Name, m.A), of(m.Name, m.B), change(m),
-				effect(m.Effect), probability(m.WelchP), probability(m.RankP), marks)
-		}
-		if err := table.Flush(); err != nil {
-			return err
+			t.Rows = append(t.Rows, []string{
+				name(p.Label), sampleText(m.Name, m.A), sampleText(m.Name, m.B), change(m), effect(m.Effect), probability(m.WelchP), probability(m.RankP), marks,
+			})
 		}
 		for _, g := range c.Means {
 			if g.Metric == metric {
-				fmt.Fprintln(&b, g.text())
+				t.Notes = append(t.Notes, g.text())
 			}
+		}
+		b.WriteString("\n")
+		if err := t.Write(&b, table.Text); err != nil {
+			return err
 		}
 	}
 	if len(c.Points) > 0 {
-		fmt.Fprintf(&b, "\n± and [..] are %.0f %% confidence intervals over the repetitions; ~: the interval contains no change.\n", 100*c.Confidence)
+		fmt.Fprintf(&b, "± and [..] are %.0f %% confidence intervals over the repetitions; ~: the interval contains no change.\n", 100*c.Confidence)
 		if n := c.changes(); n > 1 {
 			fmt.Fprintf(&b, "Each for itself: with no difference at all, some %.1f of the %d changes would be without ~.\n", (1-c.Confidence)*float64(n), n)
 		}
 	} else {
-		b.WriteString("\nThe records have no point in common.\n")
+		b.WriteString("The records have no point in common.\n")
 	}
 	for _, only := range []struct {
 		who    string
@@ -98,8 +102,8 @@ func name(label string) string {
 	return label
 }
 
-// of writes a sample: "12,345/s ±1.2 % (3)".
-func of(metric string, s Sample) string {
+// sampleText writes a sample: "12,345/s ±1.2 % (3)".
+func sampleText(metric string, s Sample) string {
 	if len(s.Values) == 0 {
 		return "not known"
 	}
@@ -138,7 +142,8 @@ func number(metric string, x Number) string {
 	if !x.Known() {
 		return "not known"
 	}
-	return record.Format(metric, float64(x))
+	_, of := split(metric, "")
+	return record.Format(of, float64(x))
 }
 
 func effect(x Number) string {

@@ -48,20 +48,6 @@ func (m Memtier) find() (string, error) {
 	return path, nil
 }
 
-// Version returns what the program says of itself.
-func (m Memtier) Version(ctx context.Context) (string, error) {
-	path, err := m.find()
-	if err != nil {
-		return "", err
-	}
-	out, err := exec.CommandContext(ctx, path, "--version").Output()
-	if err != nil {
-		return "", fmt.Errorf("%s --version: %w", path, err)
-	}
-	first, _, _ := strings.Cut(string(out), "\n")
-	return strings.TrimSpace(first), nil
-}
-
 // Arguments returns memtier's flags for a load, whose defaults are filled in. What memtier can't do is an error that names it.
 func Arguments(o load.Options) ([]string, error) {
 	var problems []error
@@ -208,8 +194,33 @@ func (m Memtier) Run(ctx context.Context, o load.Options) (*load.Result, error) 
 		return nil, fmt.Errorf("the result of %s: %w", path, err)
 	}
 	r.Interrupted = r.Interrupted || ctx.Err() != nil
+	if !r.Interrupted {
+		withoutRest(r, o.Duration)
+	}
 	r.Generator = load.UsageOf(cmd.ProcessState.UserTime(), cmd.ProcessState.SystemTime(), o.Threads, r.Elapsed)
 	return r, nil
+}
+
+// withoutRest leaves out what comes after the load's duration, whole seconds: memtier often idles for a second at its end, in which each
+// connection sends its last request, and divides by that second, too.
+func withoutRest(r *load.Result, duration time.Duration) {
+	seconds := int(duration / time.Second)
+	if seconds == 0 || r.Elapsed <= duration || len(r.Windows) < seconds {
+		return
+	}
+	rate := func(of func(load.Window) uint64) float64 {
+		n := uint64(0)
+		for _, w := range r.Windows[:seconds] {
+			n += of(w)
+		}
+		return float64(n) / duration.Seconds()
+	}
+	r.Elapsed = duration
+	r.Total.OpsPerSec = rate(func(w load.Window) uint64 { return w.Requests })
+	for name, c := range r.Commands {
+		c.OpsPerSec = rate(func(w load.Window) uint64 { return w.Commands[name].Requests })
+		r.Commands[name] = c
+	}
 }
 
 // lastWords returns the end of what memtier said, without its progress.

@@ -99,11 +99,12 @@ type file struct {
 	stop        *yaml.Node
 	quality     *yaml.Node
 	constantsAt map[string]*yaml.Node
+	cases       map[string]Values
 }
 
 func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 	e := &Experiment{
-		Testbed: LocalTestbed, Dilation: 1, Order: Interleaved, Repetitions: 3, Kubernetes: Kubernetes{Chart: DefaultChart},
+		Testbed: LocalTestbed, Dilation: 1, Systems: builtIn, Order: Interleaved, Repetitions: 3, Kubernetes: Kubernetes{Chart: DefaultChart},
 		Phases: Phases{Populate: true, Restart: true, WarmUp: 2 * time.Second, Duration: 10 * time.Second},
 	}
 	root, err := userinput.Mapping(text, "name: value")
@@ -129,6 +130,8 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 			e.Title = d.scalar(n, key, "a line of at most 200 characters", func(s string) bool { return len(s) <= maxTitle && !strings.Contains(s, "\n") })
 		},
 		"testbed":   func(key string, n *yaml.Node) { d.testbed(n, key, e) },
+		"systems":   func(key string, n *yaml.Node) { e.Systems = d.systems(n, key) },
+		"cases":     func(key string, n *yaml.Node) { f.cases = d.cases(n, key) },
 		"constants": func(key string, n *yaml.Node) { f.constants = d.values(n, key, f.constantsAt) },
 		"factors":   func(key string, n *yaml.Node) { f.factors, f.factorsAt = d.factors(n, key), n },
 		"fraction": func(key string, n *yaml.Node) {
@@ -159,6 +162,8 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 	switch {
 	case f.stop != nil && f.repeats != nil && f.repeats.Line > 0:
 		d.problem(f.repeats, "repetitions", "given together with stop, which says itself how many there are (at_least, at_most); expected one of them")
+	case e.Order == Paired && (len(f.factors) == 0 || f.fractionAt != nil):
+		d.problem(root, "order", "paired, but there is no full design of factors, of which the last is what is compared")
 	case e.Quality != nil && e.Quality.GiveUp > 0 && e.Order == Random:
 		d.problem(f.quality, "quality.give_up", "the order random needs to know all runs before the first; expected order listed, or interleaved, which gives up after the first round")
 	case f.stop != nil && e.Order == Random:

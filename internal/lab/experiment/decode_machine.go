@@ -52,7 +52,7 @@ func (e *Experiment) On(kind string) error {
 	e.Testbed, e.CPUs, e.Machines, e.Delay, e.Dilation = kind, nil, nil, 0, 1
 	e.Inventory, e.Kubernetes = "", Kubernetes{Chart: DefaultChart}
 	e.completeMachines()
-	return nil
+	return e.checkSystems()
 }
 
 // completeMachines gives the testbed vm the machines that its file doesn't speak of.

@@ -83,13 +83,13 @@ func TestEverythingThatIsWrongIsSaidWithItsLine(t *testing.T) {
 			`exp.yaml:1: name: "Big Name"; expected lower-case letters, digits, . _ -, at most 64
 exp.yaml:2: unknown key "factor"; did you mean factors?
 exp.yaml:5: constants: unknown key "worker"; did you mean workers?
-exp.yaml:6: constants.depth: "0"; expected a whole number from 1 to 65536
+exp.yaml:6: constants.depth: "0"; expected a whole number from 1 to 65536, or default: what the program takes by itself
 exp.yaml:7: constants.depth: given twice
 exp.yaml:8: constants.sharded: "perhaps"; expected true or false
 exp.yaml:10: run.duration: "soon"; expected a duration such as 10s, at least 500ms
 exp.yaml:11: run.warm_up: "-1s"; expected a duration such as 10s
 exp.yaml:12: repetitions: "few"; expected a whole number from 1 to 10000
-exp.yaml:13: order: "interlaced"; expected one of interleaved, random, listed; did you mean interleaved?`,
+exp.yaml:13: order: "interlaced"; expected one of interleaved, paired, random, listed; did you mean interleaved?`,
 		},
 		"nothing":         {"# nothing\n", "exp.yaml: it holds nothing; expected an experiment, such as those in experiments/"},
 		"not YAML":        {"name: [\n", "exp.yaml:1: not YAML: did not find expected node content"},
@@ -135,6 +135,12 @@ exp.yaml:13: order: "interlaced"; expected one of interleaved, random, listed; d
 		"processor":         {"name: a\ntestbed: {cpus: {load: [first]}}\n", `exp.yaml:2: testbed.cpus.load: "first"; expected a whole number from 0 to 1023`},
 		"too many points":   {"name: a\nfactors: {" + hundred("depth") + ", " + hundred("workers") + ", " + hundred("pipeline") + "}\n", "exp.yaml:2: factors: more than 100000 points"},
 		"flags":             {"name: a\nconstants: {server_flags: o modern}\n", "exp.yaml:2: constants.server_flags: \"o modern\"; expected flags apart by spaces"},
+		"no such system":    {"name: a\nfactors: {system: [mcmw, before]}\n", `exp.yaml:2: system: system "before"; expected direct, or one of mcmw, proxy, twemproxy, or another under systems`},
+		"a system afar":     {"name: a\ntestbed: {kind: ssh}\nfactors: {system: [mcmw, twemproxy]}\n", "system twemproxy on the testbed ssh: the testbeds local and vm"},
+		"nothing described": {"name: a\nsystems: {direct: {flags: -v}}\n", "exp.yaml:2: systems.direct: it is nothing between clients and servers"},
+		"no such case":      {"name: a\ncases: {few: {clients: 1}}\nfactors: {case: [few, many]}\n", `exp.yaml:3: factors: case "many"; expected one of those under cases: few`},
+		"a factor's case":   {"name: a\ncases: {few: {clients: 1}}\nfactors: {case: [few], clients: [1, 2]}\n", "exp.yaml:3: factors: case few says clients, which is a factor, too"},
+		"a pair of what":    {"name: a\norder: paired\n", "order: paired, but there is no full design of factors"},
 		"two at once, same": {"name: a\nname: b\n", "exp.yaml:2: name: given twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -288,4 +294,26 @@ func TestLevelsThatAreWrongAreNotCalledTheSame(t *testing.T) {
 	require.ErrorContains(t, err, `"many"`)
 	require.ErrorContains(t, err, `"more"`)
 	require.NotContains(t, err.Error(), "given twice")
+}
+
+func TestACaseIsABundleOfSettingsAndASystemCanBeAnotherBinary(t *testing.T) {
+	e, err := Parse("exp.yaml", []byte(`name: a
+systems: {before: {binary: /tmp/before, flags: --procs=1 --depth=2}, proxy: {binary: /opt/memcached}}
+cases: {few: {clients: 1, value_size: 9}, many keys: {keys_per_get: 10, clients: 4}}
+factors: {case: [few, many keys], system: [direct, proxy, before]}
+constants: {value_size: 100, workers: default}
+`), false)
+	require.NoError(t, err)
+	require.Equal(t, SystemKind{Kind: Mcmw, Binary: "/tmp/before", Flags: []string{"--procs=1", "--depth=2"}}, e.Systems["before"])
+	require.Equal(t, SystemKind{Kind: Proxy, Binary: "/opt/memcached"}, e.Systems["proxy"])
+	require.Equal(t, SystemKind{Kind: Twemproxy, Binary: "nutcracker"}, e.Systems["twemproxy"])
+	require.Len(t, e.Points, 6)
+	require.Equal(t, "case=few system=direct", e.Points[0].String())
+	require.Equal(t, "0", e.Points[0].Values[Middlewares], "nothing is before the servers")
+	require.Equal(t, "1", e.Points[1].Values[Middlewares])
+	require.Equal(t, "9", e.Points[0].Values[ValueSize], "a case goes before the constants")
+	require.Equal(t, []string{"100", "10", "4", "default"}, []string{
+		e.Points[5].Values[ValueSize], e.Points[5].Values[KeysPerGet], e.Points[5].Values[Clients], e.Points[5].Values[Workers],
+	})
+	require.Error(t, e.On(SSHTestbed), "other hosts don't have them")
 }

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,6 +29,9 @@ func (d *decoder) design(e *Experiment, f *file) {
 		for i, values := range f.points {
 			point := maps.Clone(base)
 			maps.Copy(point, values)
+			if err := f.complete(point, func(name string) bool { _, given := values[name]; return given }); err != nil {
+				d.problem(f.pointsAt[i], "points", "%s", err)
+			}
 			if slices.ContainsFunc(e.Points, func(p Point) bool { return maps.Equal(p.Values, point) }) {
 				d.problem(f.pointsAt[i], "points", "the point is given twice")
 			}
@@ -52,10 +56,19 @@ func (d *decoder) design(e *Experiment, f *file) {
 			for j, level := range levels {
 				point[f.factors[j].Name] = level
 			}
+			if err := f.complete(point, func(name string) bool {
+				return slices.ContainsFunc(f.factors, func(f Factor) bool { return f.Name == name })
+			}); err != nil {
+				d.problem(f.factorsAt, "factors", "%s", err)
+				return
+			}
 			e.Points = append(e.Points, Point{Number: i, Values: point})
 		}
 	}
 	e.setVaried()
+	if err := e.checkSystems(); err != nil {
+		d.problem(cmp.Or(f.factorsAt, f.constantsAt[System]), "system", "%s", err)
+	}
 	if len(f.points) > 0 {
 		return
 	}

@@ -22,6 +22,9 @@ type Experiment struct {
 	Inventory  string
 	Kubernetes Kubernetes
 
+	// Systems are those that the points name, and that every experiment knows, without direct.
+	Systems map[string]SystemKind
+
 	Factors []Factor // what varies; empty for a listed design, whose points say it themselves
 	Points  []Point
 	Order   Order
@@ -98,11 +101,14 @@ const (
 	Interleaved Order = "interleaved"
 	// Random: all runs in one random order.
 	Random Order = "random"
+	// Paired: every round measures the points in the file's order, which the last factor's levels follow each other in, each round beginning
+	// with another of them. What is to be compared is then measured within seconds, in changing order.
+	Paired Order = "paired"
 	// Listed: as in the file, all repetitions of a point after each other.
 	Listed Order = "listed"
 )
 
-var orders = []string{string(Interleaved), string(Random), string(Listed)}
+var orders = []string{string(Interleaved), string(Paired), string(Random), string(Listed)}
 
 // Runs returns how many runs there are at least and at most.
 func (e *Experiment) Runs() (least, most int) {

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"math/rand/v2"
+	"slices"
 )
 
 // Slot is a place in the order of the runs.
@@ -79,7 +80,11 @@ func (s *Schedule) refill() bool {
 				s.queue = append(s.queue, Slot{Point: &e.Points[i], Repetition: s.round})
 			}
 		}
-		s.shuffle(uint64(s.round))
+		if e.Order == Paired {
+			s.rotate(len(e.Factors[len(e.Factors)-1].Levels))
+		} else {
+			s.shuffle(uint64(s.round))
+		}
 		s.round++
 	}
 	return true
@@ -89,6 +94,20 @@ func (s *Schedule) refill() bool {
 func (s *Schedule) shuffle(round uint64) {
 	random := rand.New(rand.NewPCG(s.e.Seed, round))
 	random.Shuffle(len(s.queue), func(i, j int) { s.queue[i], s.queue[j] = s.queue[j], s.queue[i] })
+}
+
+// rotate has each block of so many points, of which a stop rule may have left some out, begin with another one than in the round before.
+func (s *Schedule) rotate(block int) {
+	for begin := 0; begin < len(s.queue); {
+		end := begin + 1
+		for end < len(s.queue) && s.queue[end].Point.Number/block == s.queue[begin].Point.Number/block {
+			end++
+		}
+		points := s.queue[begin:end]
+		by := s.round % len(points)
+		copy(points, append(slices.Clone(points[by:]), points[:by]...))
+		begin = end
+	}
 }
 
 // limits returns how often a point is measured at least and at most.

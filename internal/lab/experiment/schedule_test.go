@@ -144,3 +144,13 @@ fraction: [keys_per_get = workers * depth * pipeline]
 		assert.Zero(t, sum, "%s: the columns are balanced and orthogonal", name)
 	}
 }
+
+func TestPairedPointsFollowEachOtherInTurn(t *testing.T) {
+	e, err := Parse("exp.yaml", []byte("name: a\norder: paired\nrepetitions: 3\nfactors: {clients: [1, 2], system: [direct, mcmw, twemproxy]}\n"), false)
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"0/0", "1/0", "2/0", "3/0", "4/0", "5/0", // as in the file
+		"1/1", "2/1", "0/1", "4/1", "5/1", "3/1",
+		"2/2", "0/2", "1/2", "5/2", "3/2", "4/2",
+	}, slots(t, e, nil))
+}

@@ -31,6 +31,8 @@ const (
 	ServerFlags       = "server_flags"
 	ServerDelay       = "server_delay"
 
+	Case            = "case"
+	System          = "system"
 	Middlewares     = "middlewares"
 	Workers         = "workers"
 	Depth           = "depth"
@@ -39,6 +41,7 @@ const (
 	Pool            = "pool"
 	MiddlewareCPUs  = "middleware_cpus"
 	MiddlewareFlags = "middleware_flags"
+	Statistics      = "statistics"
 
 	Clients       = "clients"
 	LoadProcesses = "load_processes"
@@ -72,9 +75,13 @@ var Settings = []Setting{
 		Name: ServerDelay, Default: "0s", Accepts: "a duration such as 5ms", check: checkTime,
 		Help: "how long a relay before each server holds its replies back: a longer path, which every request takes by itself",
 	},
-	whole(Middlewares, "1", 0, 256, "mcmw before the servers; 0: the load goes to the servers"),
-	whole(Workers, "64", 1, 1<<16, "workers of each mcmw (--workers)"),
-	whole(Depth, "1", 1, 1<<16, "requests that a worker takes at a time (--depth); with 1 it is that of the queueing models"),
+	{
+		Name: System, Default: Mcmw, Help: "what is before the servers: mcmw; direct: nothing, which sets middlewares to 0; twemproxy (nutcracker); proxy: memcached's own; or another mcmw that systems describes",
+		Accepts: "direct, mcmw, twemproxy, proxy, or a name under systems", check: checkName,
+	},
+	whole(Middlewares, "1", 0, 256, "middlewares before the servers; 0: the load goes to the servers"),
+	orDefault(whole(Workers, "64", 1, 1<<16, "workers of each mcmw (--workers)")),
+	orDefault(whole(Depth, "1", 1, 1<<16, "requests that a worker takes at a time (--depth); with 1 it is that of the queueing models")),
 	{
 		Name: Replicas, Default: "all", Help: "servers that hold each key (--replicas)", Accepts: "all, or a number from 1",
 		check: func(text string) error {
@@ -88,6 +95,13 @@ var Settings = []Setting{
 	words(Pool, "shared", "whether all servers share workers and queue (--pool)", "shared", "per-server"),
 	processors(MiddlewareCPUs, "middlewares"),
 	flags(MiddlewareFlags, "further flags of each `mcmw serve`"),
+	words(Statistics, "true", "whether each mcmw writes its statistics log, which the stages and the servers' times are from", "true", "false"),
+	{Name: Case, Help: "a bundle of settings that cases describes", Accepts: "a name under cases", check: func(text string) error {
+		if text == "" {
+			return nil
+		}
+		return checkName(text)
+	}},
 	whole(Clients, "8", 1, 1<<20, "connections, over all load processes; with a pipeline of 1 each is one client of a closed loop"),
 	whole(LoadProcesses, "1", 1, 256, "processes that the clients are spread over"),
 	whole(LoadThreads, "1", 1, 1024, "threads of each load process"),
@@ -160,6 +174,19 @@ func whole(name, standard string, low, high int, help string) Setting {
 		Name: name, Default: standard, Help: help, Accepts: fmt.Sprintf("a whole number from %d to %d", low, high),
 		check: func(text string) error { return checkWhole(text, low, high) },
 	}
+}
+
+// orDefault returns a setting that can also be left to the program.
+func orDefault(s Setting) Setting {
+	given := s.check
+	s.Accepts += ", or " + AsDefault + ": what the program takes by itself"
+	s.check = func(text string) error {
+		if text == AsDefault {
+			return nil
+		}
+		return given(text)
+	}
+	return s
 }
 
 func words(name, standard, help string, accepted ...string) Setting {

@@ -34,9 +34,6 @@ type CPU struct {
 	User, System, SoftIRQ, IRQ, IOWait, Idle, Steal time.Duration
 }
 
-// Busy returns the time in which the cores were not idle, that of a hypervisor's other guests included.
-func (c CPU) Busy() time.Duration { return c.User + c.System + c.SoftIRQ + c.IRQ + c.Steal }
-
 // HostCPU returns the time since the machine was started.
 func HostCPU() (CPU, error) {
 	text, err := os.ReadFile("/proc/stat")
@@ -123,6 +120,22 @@ func PeakMemory(pid int) (int64, error) {
 	}
 	n, err := strconv.ParseInt(strings.TrimSuffix(kib, " kB"), 10, 64)
 	return n << 10, err
+}
+
+// Calls returns how many reads and writes a process has made: read, write and the like, of files and sockets, but not send and receive.
+func Calls(pid int) (calls uint64, err error) {
+	for _, name := range []string{"syscr", "syscw"} {
+		text, err := field(fmt.Sprintf("/proc/%d/io", pid), name)
+		if err != nil {
+			return 0, err
+		}
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		calls += n
+	}
+	return calls, nil
 }
 
 // field returns the value of the first line "name: value" of a file.

@@ -28,7 +28,7 @@ func TestTheCPUTimeOfAProcessIsThatOfAllItsThreads(t *testing.T) {
 	assert.ErrorContains(t, err, "CPU time of process 4194304")
 	first, err := HostCPU()
 	require.NoError(t, err)
-	assert.Positive(t, first.Busy())
+	assert.Positive(t, first.User+first.System)
 	memory, err := PeakMemory(os.Getpid())
 	require.NoError(t, err)
 	assert.Greater(t, memory, int64(1<<20))
@@ -39,7 +39,6 @@ func TestTheHostsTimeIsReadByCategory(t *testing.T) {
 	require.NoError(t, err)
 	ms := time.Millisecond
 	assert.Equal(t, CPU{User: 1200 * ms, System: 300 * ms, Idle: 40 * time.Second, IOWait: 50 * ms, IRQ: 60 * ms, SoftIRQ: 70 * ms, Steal: 80 * ms}, got)
-	assert.Equal(t, 1710*ms, got.Busy())
 	for _, broken := range []string{"", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2 3", "cpu a b c d e f g h"} {
 		_, err := parseCPU(broken)
 		assert.ErrorContains(t, err, "/proc/stat: ", broken)

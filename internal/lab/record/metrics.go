@@ -38,6 +38,9 @@ var (
 		{"saturated", Ratio, "1 if the load generator, or the machine under it, was the limit, not what it measured"},
 		{"runs_averaged", Operations, "runs that an imported one is the average of"},
 		{"seconds_cpu", Seconds, "processor time used in the measured window, user and system"},
+		{"cpu_per_request", Seconds, "processor time by the clients' requests, user and system"},
+		{"calls_per_request", Operations, "reads and writes of the process by the clients' requests; send, receive and waiting aren't counted"},
+		{"memory_peak", Bytes, "most memory that the processes have had resident"},
 		{"queue_length_mean", Operations, "mean number of requests in the queue"},
 		{"busy_workers_mean", Operations, "mean number of workers that serve a request"},
 		{"round_trip_time_mean", Seconds, "mean round-trip time of the path without load"},
@@ -112,6 +115,8 @@ func Format(metric string, v float64) string {
 		return spell.Time(1e9 * v)
 	case OperationsPerSecond:
 		return spell.Count(v) + "/s"
+	case Bytes:
+		return fmt.Sprintf("%.1f MiB", v/(1<<20))
 	}
 	return fmt.Sprintf("%.4g", v)
 }

@@ -54,8 +54,27 @@ func (p Point) Values(source, metric string) []float64 {
 }
 
 // Varying returns the names of the factors that don't have the same level in all runs, in alphabetical order. A factor that
-// some runs don't have varies.
+// some runs don't have varies. What follows from the case, or the number of middlewares from the system, is left out.
 func Varying(runs []Run) []string {
+	all := varying(runs)
+	follows := func(name, from string) bool {
+		if !slices.Contains(all, from) {
+			return false
+		}
+		level := map[string]string{}
+		return !slices.ContainsFunc(runs, func(run Run) bool {
+			before, seen := level[run.Factors[from]]
+			level[run.Factors[from]] = run.Factors[name]
+			return seen && before != run.Factors[name]
+		})
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(name string) bool {
+		return name != "case" && follows(name, "case") || name == "middlewares" && follows(name, "system")
+	})
+}
+
+// varying returns the factors that don't have the same level in all runs.
+func varying(runs []Run) []string {
 	var varying []string
 	seen := map[string]bool{}
 	for _, run := range runs {
@@ -80,7 +99,7 @@ func Constant(runs []Run) map[string]string {
 		return constant
 	}
 	maps.Copy(constant, runs[0].Factors)
-	for _, name := range Varying(runs) {
+	for _, name := range varying(runs) {
 		delete(constant, name)
 	}
 	return constant

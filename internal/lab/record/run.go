@@ -8,6 +8,7 @@ const (
 	SourceClient     = "client"     // all load processes together
 	SourceMiddleware = "middleware" // all middlewares together
 	SourceServer     = "server:"    // what the name of a server follows
+	SourceServers    = "servers"    // all servers together
 	SourceHost       = "host"
 	SourceLab        = "lab"  // the program that runs the experiment, where it emulates the network
 	SourcePath       = "path" // the network between clients and servers, measured before the set

@@ -34,6 +34,7 @@ var kinds = []kind{
 	{"response-time", "Response time", "Mean response time as the clients measure it. Dashed: what the interactive law says, N/X - Z, with the measured throughput.", (*artist).responseTime},
 	{"service", "Quality of service", "The metric of the quality of service as the clients measure it, or else the 99th percentile. Dotted: the limit, where the experiment has one; a ring marks the " +
 		"highest load within it.", (*artist).service},
+	{"cost", "Cost of a request", "What clients get and what it costs: throughput, processor time of the middlewares by requests of the clients, and the 99th percentile of the response time.", (*artist).cost},
 	{"head-to-head", "Head to head", "How many times the values of one level of the lines' factor those of the other are; dotted: they are equal.", (*artist).headToHead},
 	{"queue-length", "Queue length", "Mean number of requests in the queues of the middlewares.", (*artist).queueLength},
 	{"queue-time", "Queue time", "Mean time that a request waits in the queue.", (*artist).queueTime},

@@ -137,6 +137,7 @@ func (s synthetic) run(random *rand.Rand, ratio string, workers, clients, repeti
 	add("client", "saturated", 0)
 	add("middleware", "throughput", noisy(x, 0.003))
 	add("middleware", "response_time_mean", response)
+	add("middleware", "cpu_per_request", 10e-6)
 	for metric, v := range map[string]float64{
 		"stage_net_mean": net, "stage_queue_mean": queue, "stage_worker_mean": worker, "stage_server_mean": server, "stage_reply_mean": reply,
 		"queue_length_mean": x * queue, "busy_workers_mean": min(float64(workers), x*(response-queue-net)),

@@ -24,6 +24,7 @@ var tableKinds = []tableKind{
 	{"maximum", "Maximum throughput", (*artist).maximum},
 	{"capacity", "Highest load within the quality of service", (*artist).capacities},
 	{"head-to-head", "Head to head", (*artist).versus},
+	{"growth", "How the cost grows", (*artist).growth},
 	{"breakdown", "Where the time goes at the point of saturation", (*artist).breakdown},
 	{"law", "Interactive response time law", (*artist).interactive},
 	{"results", "All points", (*artist).results},

@@ -30,10 +30,10 @@ type Line struct {
 }
 
 // axisOrder is which factors make the best x axis, best first; others come after these.
-var axisOrder = []string{"connections", "clients", "rate", "keys_per_get", "value_size", "servers", "workers", "server_threads", "group_size", "server_persistence", "depth", "pipeline", "key_pattern", "ratio"}
+var axisOrder = []string{"case", "connections", "clients", "rate", "keys_per_get", "value_size", "servers", "workers", "server_threads", "group_size", "server_persistence", "depth", "pipeline", "key_pattern", "ratio"}
 
 // seriesOrder is the same for the lines.
-var seriesOrder = []string{"server", "workers", "depth", "middlewares", "servers", "replicas", "sharded", "pool", "server_pinning", "server_memory"}
+var seriesOrder = []string{"system", "server", "workers", "depth", "middlewares", "servers", "replicas", "sharded", "pool", "server_pinning", "server_memory"}
 
 // labels are the names of factors for people, where these differ.
 var labels = map[string]string{
@@ -54,7 +54,7 @@ func levelName(factor, level string) string {
 	switch {
 	case level == "":
 		return "no " + label(factor)
-	case factor == "server":
+	case factor == "server" || factor == "system" || factor == "case":
 		return level
 	case level == "true":
 		return label(factor)

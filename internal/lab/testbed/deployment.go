@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -30,6 +29,8 @@ const (
 	populateTimeout = 30 * time.Minute
 	// noticeAllowance is how long the end of a server is waited for that may be why load has failed.
 	noticeAllowance = 300 * time.Millisecond
+	// shortestSample is the least time between two samples: they cost processor time themselves.
+	shortestSample = 50 * time.Millisecond
 	// statisticsAllowance is how long the last window of a middleware's statistics is waited for beyond its length.
 	statisticsAllowance = 5 * time.Second
 )
@@ -50,7 +51,7 @@ type member struct {
 	host    string // "" if it is on none of the testbed's hosts
 	address string
 	metrics string // of one that is on none of the hosts: the URL of its metrics, if it has some
-	log     *Log   // of a middleware
+	log     *Log   // of a middleware that writes its statistics; nil otherwise
 }
 
 // serverName returns what the i-th server is called, from 0.
@@ -74,14 +75,10 @@ func (d *deployment) start(ctx context.Context, v experiment.Values) error {
 		return err
 	}
 	for i := range v.Int(experiment.Middlewares) {
-		log := NewLog()
-		m, err := d.startMember(ctx, Middleware, i, "middleware:"+strconv.Itoa(i), func(host string, port int) Program {
-			return Program{Path: d.t.programs.Mcmw, Args: d.mcmwArgs(v, host, port), Stdout: log, CPUs: v.Processors(experiment.MiddlewareCPUs)}
-		})
+		m, err := d.startMiddleware(ctx, v, i)
 		if err != nil {
 			return err
 		}
-		m.log = log
 		d.middlewares = append(d.middlewares, m)
 	}
 	return d.await(ctx, d.middlewares)
@@ -207,28 +204,6 @@ func (d *deployment) targets() (targets []string) {
 	return targets
 }
 
-// mcmwArgs are the arguments of a middleware.
-func (d *deployment) mcmwArgs(v experiment.Values, host string, port int) []string {
-	var servers []string
-	for i, m := range d.servers {
-		servers = append(servers, serverName(i)+"="+m.address)
-	}
-	return append([]string{
-		"serve", "--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--servers", strings.Join(servers, ","),
-		"--workers", v[experiment.Workers], "--depth", v[experiment.Depth], "--replicas", v[experiment.Replicas],
-		"--sharded=" + v[experiment.Sharded], "--pool", v[experiment.Pool], "--admin", "off", "--log-level", "warn",
-	}, append(StatisticsArgs(), v.Flags(experiment.MiddlewareFlags)...)...)
-}
-
-// StatisticsArgs are the arguments of a middleware that have it write the statistics log to its standard output.
-func StatisticsArgs() []string {
-	return []string{"--stats-file", "/dev/stdout", "--stats-window", statisticsWindow.String()}
-}
-
-// statisticsWindow is the length of the middlewares' windows. Those that lie inside the measured window are used: with a second, a
-// run of a second could have none.
-const statisticsWindow = 200 * time.Millisecond
-
 // loadArgs are the arguments of a load process beside its timing.
 func loadArgs(v experiment.Values, targets []string) []string {
 	args := []string{"load", "--quiet", "--json-out-file", "-"}
@@ -291,7 +266,9 @@ func (d *deployment) Measure(ctx context.Context, m Measurement) (*Outputs, erro
 	defer stop()
 
 	for _, mw := range d.middlewares {
-		mw.log.restart()
+		if mw.log != nil {
+			mw.log.restart()
+		}
 	}
 	run := &run{d: d}
 	defer run.stop()
@@ -343,7 +320,7 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 		r.loads = append(r.loads, member{Process: p, name: name, host: host.Name()})
 		r.results = append(r.results, out)
 	}
-	return r.startSamplers(ctx)
+	return r.startSamplers(ctx, min(time.Second, max(m.Duration/20, shortestSample)))
 }
 
 // overlapArgs make load go on after its recording. Open loops and other load generators can't.
@@ -372,7 +349,7 @@ func furtherLoadArgs(v experiment.Values, processes int) (args []string) {
 }
 
 // startSamplers starts a sampler on each host that something of the run is on, and on the machine that emulates them.
-func (r *run) startSamplers(ctx context.Context) (err error) {
+func (r *run) startSamplers(ctx context.Context, interval time.Duration) (err error) {
 	r.samples = map[string]*bytes.Buffer{}
 	watched := map[string][]string{} // flags by host
 	members := append(r.d.all(), r.loads...)
@@ -408,23 +385,23 @@ func (r *run) startSamplers(ctx context.Context) (err error) {
 		if sampled, ok := host.(Sampled); ok {
 			flags = append(flags, sampled.SampleFlags()...)
 		}
-		if r.samples[name], err = r.startSampler(ctx, host, flags); err != nil {
+		if r.samples[name], err = r.startSampler(ctx, host, interval, flags); err != nil {
 			return err
 		}
 	}
 	if emulator, ok := r.d.t.hosts.(Emulator); ok {
 		// The lab itself delays the packets of emulated machines.
-		r.ground, err = r.startSampler(ctx, emulator.Ground(), []string{"--process", fmt.Sprintf("%s=%d", record.SourceLab, os.Getpid())})
+		r.ground, err = r.startSampler(ctx, emulator.Ground(), interval, []string{"--process", fmt.Sprintf("%s=%d", record.SourceLab, os.Getpid())})
 	}
 	return err
 }
 
 // startSampler starts a sampler and returns where it writes to.
-func (r *run) startSampler(ctx context.Context, host Host, flags []string) (*bytes.Buffer, error) {
+func (r *run) startSampler(ctx context.Context, host Host, interval time.Duration, flags []string) (*bytes.Buffer, error) {
 	out := new(bytes.Buffer)
 	p, err := host.Start(ctx, Program{
 		Name: "sampler of " + host.Name(), Path: r.d.t.programs.Mcmwlab, Stdout: out,
-		Args: append([]string{"agent", "sample"}, flags...),
+		Args: append([]string{"agent", "sample", "--interval", interval.String()}, flags...),
 	})
 	if err != nil {
 		return nil, err
@@ -466,7 +443,9 @@ func (r *run) awaitStatistics(ctx context.Context) {
 		}
 	}
 	for _, m := range r.d.middlewares {
-		m.log.await(ctx, end)
+		if m.log != nil {
+			m.log.await(ctx, end)
+		}
 	}
 }
 
@@ -487,7 +466,9 @@ func (r *run) outputs() *Outputs {
 		o.Loads = append(o.Loads, out.Bytes())
 	}
 	for _, m := range r.d.middlewares {
-		o.Middlewares = append(o.Middlewares, m.log.text())
+		if m.log != nil {
+			o.Middlewares = append(o.Middlewares, m.log.text())
+		}
 	}
 	for host, out := range r.samples {
 		o.Hosts[host] = out.Bytes()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"syscall"
 
+	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/record"
 )
 
@@ -77,4 +78,6 @@ type Describer interface {
 type Programs struct {
 	Memcached, Redis string // "": not needed
 	Mcmw, Mcmwlab    string
+	// Systems are what stands between clients and servers beside that mcmw, by the names that experiments give them.
+	Systems map[string]experiment.SystemKind
 }

@@ -121,8 +121,15 @@ func TestProgramsGetWhatThePointSays(t *testing.T) {
 	assert.Contains(t, strings.Join(loadArgs(v, []string{"a:1"}), " "), "--protocol redis --target a:1")
 	d := &deployment{servers: []member{{address: "a:1"}, {address: "b:2"}}}
 	mcmw := strings.Join(d.mcmwArgs(v, "c", 3), " ")
-	assert.Contains(t, mcmw, "--listen c:3 --servers s1=a:1,s2=b:2 --workers 9 --depth 1 --replicas all --sharded=true --pool shared")
-	assert.Contains(t, mcmw, "--stats-file /dev/stdout --stats-window 200ms")
+	assert.Contains(t, mcmw, "--listen c:3 --servers s1=a:1,s2=b:2 --replicas all --sharded=true --pool shared")
+	assert.Contains(t, mcmw, "--workers 9 --depth 1 --stats-file /dev/stdout --stats-window 200ms")
+	v[experiment.Workers], v[experiment.Statistics] = experiment.AsDefault, "false"
+	mcmw = strings.Join(d.mcmwArgs(v, "c", 3), " ")
+	assert.NotContains(t, mcmw, "--workers")
+	assert.NotContains(t, mcmw, "--stats-file")
+	assert.Contains(t, d.twemproxyConfig("c", 3), "listen: c:3\n")
+	assert.Contains(t, d.twemproxyConfig("c", 3), "    - a:1:1\n    - b:2:1\n")
+	assert.Contains(t, d.proxyConfig(), `mcp.pool({mcp.backend("s1", "a", 1), mcp.backend("s2", "b", 2), })`)
 	assert.Equal(t, []string{"a:1", "b:2"}, d.targets(), "without middlewares the load goes to the servers")
 	assert.Equal(t, "--pipeline 4 --key-pattern Z:Z --think-time 5ms --rate 1500", strings.Join(furtherLoadArgs(v, 2), " "))
 }

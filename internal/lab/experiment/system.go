@@ -1,0 +1,137 @@
+package experiment
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/userinput"
+)
+
+// The systems that every experiment knows; a file can describe further ones, and say which binaries these are.
+const (
+	Direct    = "direct" // nothing: the load goes to the servers
+	Mcmw      = "mcmw"
+	Twemproxy = "twemproxy"
+	Proxy     = "proxy" // memcached's own, a memcached with proxy_config
+)
+
+// AsDefault is the value of a setting that leaves it to the program.
+const AsDefault = "default"
+
+// SystemKind says how a system that stands between clients and servers is started.
+type SystemKind struct {
+	Kind   string // Mcmw, Twemproxy or Proxy
+	Binary string // a path, or a name in PATH; "": the mcmw that the lab is given
+	Flags  []string
+}
+
+// builtIn are the systems that a file need not describe.
+var builtIn = map[string]SystemKind{Mcmw: {Kind: Mcmw}, Twemproxy: {Kind: Twemproxy, Binary: "nutcracker"}, Proxy: {Kind: Proxy, Binary: "memcached"}}
+
+// systemForm is what the name of a system, or of a case, is like.
+var systemForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$`)
+
+func checkName(text string) error {
+	if !systemForm.MatchString(text) {
+		return errUnfit
+	}
+	return nil
+}
+
+// systems reads the systems that a file describes, beside those that every experiment knows.
+func (d *decoder) systems(n *yaml.Node, key string) map[string]SystemKind {
+	systems := maps.Clone(builtIn)
+	for name, value := range d.named(n, key) {
+		s, known := builtIn[name]
+		if !known {
+			s.Kind = Mcmw
+		}
+		key := key + "." + name
+		if name == Direct {
+			d.problem(value, key, "it is nothing between clients and servers; expected another name")
+		}
+		d.mapping(value, key, map[string]func(string, *yaml.Node){
+			"kind":   func(key string, n *yaml.Node) { s.Kind = d.word(n, key, []string{Mcmw, Twemproxy, Proxy}) },
+			"binary": func(key string, n *yaml.Node) { s.Binary = d.text(n, key, "the path of a program") },
+			"flags": func(key string, n *yaml.Node) {
+				s.Flags = strings.Fields(d.scalar(n, key, "flags apart by spaces, such as --a=1 --b=2", func(string) bool { return true }))
+			},
+		})
+		if s.Binary == "" {
+			s.Binary = builtIn[s.Kind].Binary
+		}
+		systems[name] = s
+	}
+	return systems
+}
+
+// cases reads named bundles of settings.
+func (d *decoder) cases(n *yaml.Node, key string) map[string]Values {
+	cases := map[string]Values{}
+	for name, value := range d.named(n, key) {
+		cases[name] = d.values(value, key+"."+name, map[string]*yaml.Node{})
+	}
+	return cases
+}
+
+// named calls yield for each entry of a mapping whose keys are names that the file makes up.
+func (d *decoder) named(n *yaml.Node, key string) func(yield func(string, *yaml.Node) bool) {
+	return func(yield func(string, *yaml.Node) bool) {
+		if n.Kind != yaml.MappingNode {
+			d.problem(n, key, "not a mapping; expected names, each with a mapping")
+			return
+		}
+		seen := map[string]bool{}
+		for i := 0; i < len(n.Content); i += 2 {
+			name := n.Content[i]
+			switch {
+			case checkName(name.Value) != nil:
+				d.problem(name, key, "%.60q; expected letters, digits, . _ - and spaces, at most 64", name.Value)
+			case seen[name.Value]:
+				d.problem(name, key, "%q is given twice", name.Value)
+			case !yield(name.Value, userinput.Resolve(n.Content[i+1])):
+				return
+			}
+			seen[name.Value] = true
+		}
+	}
+}
+
+// complete puts into a point what follows from its case and its system. own are the settings that the factors, or the listed point, give it.
+func (f *file) complete(point Values, own func(name string) bool) error {
+	if name := point[Case]; name != "" {
+		bundle, ok := f.cases[name]
+		if !ok {
+			return fmt.Errorf("case %q; expected one of those under cases: %s", name, strings.Join(slices.Sorted(maps.Keys(f.cases)), ", "))
+		}
+		for setting, value := range bundle {
+			if setting == Case || own(setting) {
+				return fmt.Errorf("case %s says %s, which is a factor, too; expected one of them", name, setting)
+			}
+			point[setting] = value
+		}
+	}
+	if point[System] == Direct {
+		point[Middlewares] = "0"
+	}
+	return nil
+}
+
+// checkSystems says what is wrong with the systems of the points.
+func (e *Experiment) checkSystems() error {
+	for _, p := range e.Points {
+		name := p.Values[System]
+		if _, ok := e.Systems[name]; !ok && name != Direct {
+			return fmt.Errorf("system %q; expected direct, or one of %s, or another under systems", name, strings.Join(slices.Sorted(maps.Keys(e.Systems)), ", "))
+		}
+		if far := e.Testbed == SSHTestbed || e.Testbed == KubernetesTestbed; far && name != Direct && name != Mcmw {
+			return fmt.Errorf("system %s on the testbed %s: the testbeds local and vm have other systems than mcmw and direct", name, e.Testbed)
+		}
+	}
+	return nil
+}
