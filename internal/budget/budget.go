@@ -1,4 +1,5 @@
-// Package budget bounds the total amount of something that many goroutines hold.
+// Package budget bounds the total amount of something that many goroutines hold. Unlike a weighted semaphore
+// (golang.org/x/sync/semaphore) a budget may be exceeded where a deadlock threatens, and serves those first that hold a part already.
 package budget
 
 import (

@@ -12,8 +12,8 @@ import (
 // awaitPause is the time between two tries.
 const awaitPause = 5 * time.Millisecond
 
-// Await returns when a server accepts connections ("tcp") or answers a request ("memcached") at address, or with the last reason why
-// it doesn't when ctx ends.
+// Await returns when a server accepts connections ("tcp") or answers a request ("memcached") at address, or, when ctx ends, with the last reason why
+// it doesn't.
 func Await(ctx context.Context, protocol, address string) error {
 	for {
 		err := try(ctx, protocol, address)

@@ -32,8 +32,8 @@ type delayer struct {
 	pieces chan piece
 }
 
-// ServeDelay passes connections of a listener on to a server and holds every reply back for a time, as a longer path to the server would:
-// replies don't wait for each other, and requests are passed on at once. It ends without an error when ctx does.
+// ServeDelay forwards connections of a listener to a server and delays every reply, as a longer path to the server would:
+// replies don't wait for each other, and requests are forwarded at once. It returns nil when ctx ends.
 func ServeDelay(ctx context.Context, listener net.Listener, to string, delay time.Duration) error {
 	defer listener.Close()
 	timer, err := newAlarm()

@@ -46,7 +46,7 @@ func ServePath(ctx context.Context, listener net.Listener) error {
 			defer conn.Close()
 			stop := context.AfterFunc(ctx, func() { conn.Close() })
 			defer stop()
-			_ = servePath(conn) // a client that goes away has what it wanted, or says itself what it missed
+			_ = servePath(conn) // a client that disconnects is done, or reports the error itself
 		})
 	}
 }
@@ -88,18 +88,18 @@ func servePath(conn net.Conn) error {
 	return fmt.Errorf("unknown measurement %q", kind)
 }
 
-// Path is what a path between two hosts is like without other load.
+// Path describes a network path between two hosts without other load.
 type Path struct {
-	// RoundTrip are the times of small messages that come back: mean, least and 99th percentile, seconds.
+	// RoundTrip are the round-trip times of small messages: mean, minimum and 99th percentile, seconds.
 	RoundTripMean float64 `json:"round_trip_mean"`
 	RoundTripMin  float64 `json:"round_trip_min"`
 	RoundTripP99  float64 `json:"round_trip_p99"`
-	// Upload and Download are what one connection carries towards the server and from it, bytes per second.
+	// Upload and Download are the throughput of one connection to the server and from it, bytes per second.
 	Upload   float64 `json:"upload"`
 	Download float64 `json:"download"`
 }
 
-// Dilated returns what the path is like to hosts for which time passes slower by that factor than for the clock it was measured by.
+// Dilated returns the path as seen by hosts whose time passes slower, by that factor, than the clock it was measured with.
 func (p Path) Dilated(factor float64) Path {
 	return Path{
 		RoundTripMean: p.RoundTripMean / factor, RoundTripMin: p.RoundTripMin / factor, RoundTripP99: p.RoundTripP99 / factor,

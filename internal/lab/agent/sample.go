@@ -12,11 +12,11 @@ import (
 	"mcmw/internal/lab/kernel"
 )
 
-// Reading is what the counters of a host and its processes stood at. Differences of two readings say what happened between them.
+// Reading has the counters of a host and its processes at one time. The difference of two readings is what happened between them.
 type Reading struct {
 	At  time.Time `json:"at"`
 	CPU CPU       `json:"cpu"`
-	// Received and Sent are what all network interfaces have carried, bytes.
+	// Received and Sent are the traffic of all network interfaces, bytes.
 	Received uint64 `json:"received"`
 	Sent     uint64 `json:"sent"`
 	// Processes is the processor time that each watched process has used, seconds. One that has ended is left out.
@@ -26,7 +26,7 @@ type Reading struct {
 	Calls  map[string]float64 `json:"calls,omitempty"`
 }
 
-// CPU is the time that all cores have spent since the host was started, seconds, by what mpstat calls its categories.
+// CPU is the time that all cores have spent since the host was started, seconds, by mpstat's categories.
 type CPU struct {
 	User    float64 `json:"user"` // nice processes and guests included
 	System  float64 `json:"system"`
@@ -42,11 +42,11 @@ func (c CPU) Total() float64 {
 	return c.User + c.System + c.SoftIRQ + c.IRQ + c.IOWait + c.Idle + c.Steal
 }
 
-// Watched is what is sampled.
+// Watched lists what is sampled.
 type Watched struct {
 	// Processes are processes by their names.
 	Processes map[string]Usage
-	// Group are the directories of a control group that stands for the host: CPU is what its processes use of CPUs processors. Empty:
+	// Group are the directories of the control group of an emulated host: CPU is its processes' usage of CPUs processors. Empty:
 	// CPU is that of the whole machine.
 	Group []string
 	CPUs  float64
@@ -121,7 +121,7 @@ func (of Watched) cpu(since time.Duration) (CPU, error) {
 // maxLine is the longest line of readings that is taken, bytes.
 const maxLine = 1 << 20
 
-// ReadSamples reads what Sample wrote. A last line that isn't whole is left out: its writer was killed.
+// ReadSamples reads the output of Sample. An incomplete last line is ignored: its writer was killed.
 func ReadSamples(r io.Reader) (readings []Reading, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)

@@ -22,7 +22,7 @@ type Used struct {
 // Usage returns what a process has used.
 type Usage func() (Used, error)
 
-// UsageOf is that of a process of this host.
+// UsageOf returns the Usage of a process on this host.
 func UsageOf(pid int) Usage {
 	return func() (u Used, err error) {
 		if u.CPU, err = kernel.ProcessCPU(pid); err != nil {
@@ -44,7 +44,7 @@ const (
 	usageMetric = "process_cpu_seconds_total"
 )
 
-// UsageAt is that of a process elsewhere, as its Prometheus metrics at a URL say.
+// UsageAt returns the Usage of a process elsewhere, from its Prometheus metrics at a URL.
 func UsageAt(url string) Usage {
 	client := &http.Client{Timeout: scrapeTimeout}
 	return func() (u Used, err error) {

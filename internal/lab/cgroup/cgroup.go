@@ -2,8 +2,8 @@
 // version 2, or of both side by side.
 //
 //	Tree   where the controllers are on this machine
-//	Owner  a process that makes groups; what it makes is named after it, so that what a killed one leaves is known as such
-//	Group  processes that have limits together
+//	Owner  a process that makes groups; they are named after it, so that those left by a killed one are recognized
+//	Group  processes with common limits
 //	Clean  removes the groups of owners that have ended
 package cgroup
 

@@ -24,7 +24,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 // NumberInterval is an interval whose ends are null in JSON where it has none.
 type NumberInterval sample.Interval
 
-// Known reports whether the interval has ends.
+// Known reports whether the interval is bounded.
 func (i NumberInterval) Known() bool { return sample.Interval(i).Known() }
 
 // MarshalJSON writes the ends.

@@ -48,7 +48,7 @@ func (m Memtier) find() (string, error) {
 	return path, nil
 }
 
-// Arguments returns memtier's flags for a load, whose defaults are filled in. What memtier can't do is an error that names it.
+// Arguments returns memtier's flags for a load, whose defaults are filled in. The error names what memtier can't do.
 func Arguments(o load.Options) ([]string, error) {
 	var problems []error
 	no := func(is bool, what string) {
@@ -145,7 +145,7 @@ func Arguments(o load.Options) ([]string, error) {
 	return args, nil
 }
 
-// Run makes the load and returns what memtier measured. It is populated by package load, if that is asked for. Memtier's
+// Run runs the load and returns memtier's measurements. Package load stores the keys first, if requested. Memtier's
 // response times count from the write in an open loop, too. Its CPU time is that of its whole process, from its start on.
 // When ctx ends memtier is interrupted, and the result is that of the time until then.
 func (m Memtier) Run(ctx context.Context, o load.Options) (*load.Result, error) {

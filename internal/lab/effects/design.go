@@ -21,7 +21,7 @@ var Aliases = map[string]string{
 	"V": "value_size", "P": "pipeline", "H": "sharded",
 }
 
-// Question is what to ask of the runs.
+// Question selects what to analyse in the runs.
 type Question struct {
 	// Factors are names of factors, or aliases; they are shown as they are given.
 	Factors []string
@@ -29,9 +29,9 @@ type Question struct {
 	Response, Source string
 	// Where holds other factors at a level: only runs that have it count.
 	Where map[string]string
-	// Ignore are factors, or columns of a table, that may vary without being asked for.
+	// Ignore are factors, or columns of a table, that may vary although they are not analysed.
 	Ignore []string
-	// Repetitions takes the first so many runs of each combination; 0 takes all, which must be equally many.
+	// Repetitions is the number of runs to use of each combination, the first ones; 0 means all, of which each must have equally many.
 	Repetitions int
 }
 
@@ -299,7 +299,7 @@ func (e *Experiment) where(c factorial.Cell) string {
 	return strings.Join(parts, ", ")
 }
 
-// Shown returns the experiment with its responses in the unit in which people read them, times in milliseconds.
+// Shown returns the experiment with its responses in units for display, times in milliseconds.
 func (e *Experiment) Shown() *Experiment {
 	if e.Unit == record.OperationsPerSecond {
 		shown := *e

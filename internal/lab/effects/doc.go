@@ -1,3 +1,3 @@
-// Package effects shows what moves the response of an experiment: it takes the runs of a record ([FromRuns]), or the lines of
-// a table ([FromCSV]), to a design, analyses it with package factorial, and writes tables and figures.
+// Package effects finds the factors that affect the response of an experiment: it makes a design from the runs of a record
+// ([FromRuns]) or the lines of a table ([FromCSV]), analyses it with package factorial, and writes tables and figures.
 package effects

@@ -14,7 +14,7 @@ func number(v float64) *float64 {
 	return &v
 }
 
-// Object returns what JSON shows of the analyses, in base units; v or c and a may be nil.
+// Object returns the analyses for JSON, in base units; v or c and a may be nil.
 func (e *Experiment) Object(a *factorial.Analysis, c *factorial.Comparison, v *factorial.Variance) map[string]any {
 	object := map[string]any{"response": e.Response, "unit": e.Unit, "factors": e.Factors}
 	if a != nil {

@@ -157,7 +157,7 @@ func (e *Experiment) EffectsTable(a *factorial.Analysis) table.Table {
 	return t
 }
 
-// ConfoundingTable returns what a fractional design cannot tell apart, and false for a full one.
+// ConfoundingTable returns the confounded effects of a fractional design, and false for a full one.
 func (e *Experiment) ConfoundingTable(a *factorial.Analysis) (table.Table, bool) {
 	if len(a.Words) == 0 {
 		return table.Table{}, false

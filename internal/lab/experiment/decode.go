@@ -15,14 +15,14 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// Problem is one thing that is wrong with a file.
+// Problem is one mistake in a file.
 type Problem struct {
 	Line int    // from 1; 0 if it is about the file as a whole
 	Key  string // where in the file, such as run.duration; "" for the file as a whole
-	Text string // what was given and what is accepted
+	Text string // the given text and what is accepted
 }
 
-// Problems is everything that is wrong with a file, in the order of its lines. It is never empty when returned as an error.
+// Problems are all mistakes in a file, in the order of its lines. It is never empty when returned as an error.
 type Problems struct {
 	File string
 	List []Problem
@@ -54,7 +54,7 @@ const (
 // nameForm is what the name of an experiment is like: it names a directory.
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// Parse reads an experiment. file is what errors call it. With quick, what the file says under quick replaces what it says
+// Parse reads an experiment. file is its name in errors. With quick, the file's settings under quick replace those
 // elsewhere. The error is *Problems.
 func Parse(file string, text []byte, quick bool) (*Experiment, error) {
 	d := &decoder{}

@@ -40,8 +40,8 @@ const (
 	maxDilation = 100
 )
 
-// On moves the experiment to another kind of testbed, as if its file had asked for that kind and no more. What the file says about
-// its own kind stays if it is the same.
+// On moves the experiment to another kind of testbed, as if its file named only that kind. The file's settings for
+// its own kind are kept if it is the same.
 func (e *Experiment) On(kind string) error {
 	if kind == e.Testbed {
 		return nil

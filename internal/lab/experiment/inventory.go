@@ -12,9 +12,9 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// Inventory is the hosts of a testbed that are reached over ssh.
+// Inventory lists the hosts of the testbed ssh.
 type Inventory struct {
-	// Config is the path of a configuration file of ssh in place of the person's own; "" if there is none.
+	// Config is the path of an ssh configuration file that replaces the user's own; "" if there is none.
 	Config string
 	Hosts  []InventoryHost
 }
@@ -22,8 +22,8 @@ type Inventory struct {
 // InventoryHost is a host that is reached over ssh.
 type InventoryHost struct {
 	Name string
-	SSH  string // where its ssh server is, as `ssh` takes it: a host, or an alias of ssh's configuration
-	// Address is where the other hosts reach it, and where its programs listen: an IP address, or a name.
+	SSH  string // destination for `ssh`: a host, or an alias in ssh's configuration
+	// Address is the address at which the other hosts reach it, and on which its programs listen: an IP address, or a name.
 	Address  string
 	User     string // "": what ssh's configuration says
 	Port     int    // 0: what ssh's configuration says

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// Machine is what the machines of a role are like that the testbed vm emulates.
+// Machine describes the emulated machines of a role on the testbed vm.
 type Machine struct {
-	// Preset is the name of the size that it has; empty if it is none of Presets.
+	// Preset is the name of its size in Presets; empty if it has another size.
 	Preset string
-	// Count is how many there are. The programs of the role are spread over them.
+	// Count is the number of machines. The programs of the role are spread over them.
 	Count int
-	// CPUs is the processor time that all programs of a machine may use together, seconds per second; 0: all that there is.
+	// CPUs is the processor time that all programs of a machine may use together, seconds per second; 0: all available.
 	CPUs float64
-	// Memory is what all programs of a machine may use together, bytes; 0: all that there is.
+	// Memory is what all programs of a machine may use together, bytes; 0: all available.
 	Memory int64
-	// Upload and Download are what TCP connections carry from the machine and to it, bytes of payload per second, as iperf measures
-	// it; 0: not limited. What headers take comes on top.
+	// Upload and Download are the TCP throughput from the machine and to it, bytes of payload per second, as iperf measures
+	// it; 0: unlimited. Headers are not included.
 	Upload, Download float64
 }
 
@@ -65,7 +65,7 @@ func preset(name string, count int) Machine {
 	return m
 }
 
-// String returns what the machines are like: "3 azure-a1", or "2 of 1 cpus, 1792MiB, upload 99.6Mbit".
+// String describes the machines: "3 azure-a1", or "2 of 1 cpus, 1792MiB, upload 99.6Mbit".
 func (m Machine) String() string {
 	if m.Preset != "" {
 		return fmt.Sprintf("%d %s", m.Count, m.Preset)

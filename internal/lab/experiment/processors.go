@@ -39,7 +39,7 @@ func processors(name, who string) Setting {
 	}
 }
 
-// Processors returns the processors that a setting of them names; nil for all.
+// Processors returns the processors in the setting called name; nil for all.
 func (v Values) Processors(name string) []int {
 	cpus, _ := parseProcessors(v[name]) // has been checked
 	return cpus

@@ -10,14 +10,14 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// Quality is what counts as a good service, and when the load is raised no further.
+// Quality defines a quality of service, and when the load is raised no further.
 type Quality struct {
 	capacity.Rule
-	// GiveUp is after how many levels in a row that break the rule the higher ones are not measured; 0: all are measured.
+	// GiveUp is the number of consecutive levels that break the rule after which higher ones are not measured; 0: all are measured.
 	GiveUp int
 }
 
-// QualityOf returns the quality of service that the experiment of a record asks for, and whether it does.
+// QualityOf returns the quality of service defined by the experiment of a record, and whether it defines one.
 func QualityOf(m record.Manifest) (capacity.Rule, bool) {
 	e, err := Parse(m.Name, []byte(m.Experiment), slices.Contains(m.Command, "--quick"))
 	if err != nil || e.Quality == nil {

@@ -8,15 +8,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Kubernetes says how an experiment runs through the Helm chart.
+// Kubernetes describes how an experiment runs with the Helm chart.
 type Kubernetes struct {
 	Chart     string   // path of the chart
 	Values    []string // paths of files with values of the chart
 	Context   string   // of kubectl; "": the current one
-	Namespace string   // to be made and removed; "": one with a name of its own
+	Namespace string   // to be created and removed; "": one with a generated name
 }
 
-// DefaultChart is where the chart is in the repository.
+// DefaultChart is the path of the chart in the repository.
 const DefaultChart = "deploy/helm/mcmw"
 
 // namespaceForm is what the name of a namespace is like.

@@ -12,7 +12,7 @@ type Slot struct {
 	Repetition int // from 0
 }
 
-// Schedule gives the slots of an experiment in their order.
+// Schedule returns the slots of an experiment in order.
 type Schedule struct {
 	e *Experiment
 	// measured returns the values of a source's metric in a point's repetitions before that one.

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Setting is something of the system or of its load that an experiment can vary or hold.
+// Setting is a property of the system or of its load that an experiment can vary or fix.
 type Setting struct {
 	Name    string
 	Default string
@@ -58,7 +58,7 @@ const (
 	LoadFlags     = "load_flags"
 )
 
-// Settings are all of them, along the path of a request from its end.
+// Settings are all settings, along the path of a request from its end.
 var Settings = []Setting{
 	words(Server, Memcached, "what the servers are", Memcached, Redis),
 	whole(Servers, "1", 1, 256, "server processes"),
@@ -117,7 +117,7 @@ var Settings = []Setting{
 	flags(LoadFlags, "further flags of each `mcmwlab load`"),
 }
 
-// Find returns the setting of a name; nil if there is none.
+// Find returns the setting called name; nil if there is none.
 func Find(name string) *Setting {
 	if i := slices.IndexFunc(Settings, func(s Setting) bool { return s.Name == name }); i >= 0 {
 		return &Settings[i]
@@ -137,7 +137,7 @@ func (v Values) Int(name string) int {
 // Is reports whether a setting has a value other than its default.
 func (v Values) Is(name string) bool { return v[name] != Find(name).Default }
 
-// Flags returns the flags that a setting of flags consists of.
+// Flags splits a setting that consists of flags.
 func (v Values) Flags(name string) []string { return strings.Fields(v[name]) }
 
 // check returns what is wrong with the values taken together.

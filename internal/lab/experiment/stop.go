@@ -11,9 +11,9 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Stop says when a point has been measured often enough: when one of its conditions holds, or after AtMost repetitions.
+// Stop is a stop rule: a point has been measured often enough when one of its conditions holds, or after AtMost repetitions.
 type Stop struct {
-	Source, Metric string // whose values the repetitions are compared by
+	Source, Metric string // metric to which the conditions apply
 	// Within is half the width of the confidence interval of the mean, as a part of the mean; 0: no such condition.
 	Within     float64
 	Confidence float64
@@ -22,7 +22,7 @@ type Stop struct {
 	AtLeast, AtMost int // repetitions
 }
 
-// Satisfied reports whether the values of the repetitions so far are enough.
+// Satisfied reports whether the repetitions so far are enough, given their values.
 func (s *Stop) Satisfied(values []float64) bool {
 	if len(values) < s.AtLeast {
 		return false

@@ -23,7 +23,7 @@ type Options struct {
 	Confidence float64
 	// LogBase is the base of the logarithm of the multiplicative model, 0 for e.
 	LogBase float64
-	// MaxOrder leaves out of the model interactions of more factors; their variation counts as error. 0 keeps all.
+	// MaxOrder is the most factors of an interaction in the model; the variation of others counts as error. 0 means no limit.
 	MaxOrder int
 }
 
@@ -42,20 +42,20 @@ type Term struct {
 	Significant bool
 	// Multiplier is base^q in a multiplicative model: by what the level +1 multiplies the mean; 0 in an additive one.
 	Multiplier float64
-	// Aliases are the effects that cannot be told from this one in a fractional design.
+	// Aliases are the effects confounded with this one in a fractional design.
 	Aliases []Word
-	// Pooled says that the term is left out of the model, and its variation counts as error.
+	// Pooled: the term is not in the model, and its variation counts as error.
 	Pooled bool
 }
 
-// Residual is a response and what the model says of it; both logarithms in a multiplicative model.
+// Residual is a response and the model's prediction; both are logarithms in a multiplicative model.
 type Residual struct {
 	Cell, Repetition int // numbers from 0; the cell as in Analysis.Cells
 	Y, Predicted     float64
 	Error            float64 // Y - Predicted
 }
 
-// Analysis is what a two-level design says.
+// Analysis is the analysis of a two-level design.
 type Analysis struct {
 	Factors    []string
 	Model      Model
@@ -72,7 +72,7 @@ type Analysis struct {
 
 	// Terms are I, the main effects, and the interactions, by order.
 	Terms []Term
-	// SSY = SS0 + SST, and SST is the sum over the terms and SSE. SSE has what the repetitions of a cell differ by and
+	// SSY = SS0 + SST, and SST is the sum over the terms and SSE. SSE is the variation between the repetitions of a cell, and
 	// the pooled terms.
 	SSY, SS0, SST, SSE float64
 	// VariationError is SSE's share of SST, NaN when nothing varies.
@@ -258,7 +258,7 @@ func (a *Analysis) infer() {
 	}
 }
 
-// Term returns the term of this name, or of one that cannot be told from it.
+// Term returns the term called name, or one confounded with it.
 func (a *Analysis) Term(name string) (Term, bool) {
 	for _, term := range a.Terms {
 		if term.Name == name {
@@ -273,7 +273,7 @@ func (a *Analysis) Term(name string) (Term, bool) {
 	return Term{}, false
 }
 
-// AliasNames returns the names of what cannot be told from the term, with a minus where the sign is the opposite.
+// AliasNames returns the names of the effects confounded with the term, with a minus for the opposite sign.
 func (a *Analysis) AliasNames(t Term) []string { return wordNames(t.Aliases, a.Factors) }
 
 // Relation returns the defining relation, such as ABCD, without I; nothing for a full design.

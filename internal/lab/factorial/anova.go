@@ -21,7 +21,7 @@ type Source struct {
 	// an effect. They are NaN without degrees of freedom for errors; F is infinite when there are no errors.
 	F, Quantile, P float64
 	Significant    bool
-	// Pooled says that the source is left out of the model, and its variation counts as error.
+	// Pooled: the source is not in the model, and its variation counts as error.
 	Pooled bool
 	// Effects has the deviation that each combination of the levels of these factors adds to what their products of
 	// fewer factors add; its sum over the levels of any factor is 0.

@@ -12,7 +12,7 @@ type Comparison struct {
 	Additive *Analysis
 	// Multiplicative is nil when a response is 0 or less.
 	Multiplicative *Analysis
-	// Preferred is the model that describes the responses better. Decisive says that chance doesn't explain the
+	// Preferred is the model that describes the responses better. Decisive means that chance doesn't explain the
 	// difference at the confidence level; without it, the additive model is preferred for being simpler to read.
 	Preferred Model
 	Decisive  bool
@@ -24,13 +24,13 @@ type Comparison struct {
 	// Range is the largest response over the smallest, NaN with responses of 0 or less. Where it is small the
 	// logarithm is nearly a line and the models hardly differ.
 	Range float64
-	// InteractionsAdditive and InteractionsMultiplicative are the shares of the variation that interactions have.
+	// InteractionsAdditive and InteractionsMultiplicative are the interactions' shares of the variation.
 	InteractionsAdditive, InteractionsMultiplicative float64
 	// SpreadSlope is the slope of the logarithm of the cells' standard deviations over that of their means: about 0 where
 	// errors are of one size (additive), about 1 where they grow with the response (multiplicative). NaN with fewer than
 	// three cells that vary.
 	SpreadSlope float64
-	// Reasons say in sentences what spoke for the preferred model, the decisive first.
+	// Reasons are sentences that explain the preference, the decisive one first.
 	Reasons []string
 }
 

@@ -9,7 +9,7 @@ import (
 // maxFactors bounds the sign table, which has 4^k entries.
 const maxFactors = 12
 
-// Cell is one combination of levels and what was measured with it.
+// Cell is one combination of levels and its measurements.
 type Cell struct {
 	// Levels has a number per factor: 0 for its first level, 1 for its second and so on. In a two-level design these are
 	// the levels -1 and +1.

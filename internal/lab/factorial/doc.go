@@ -1,10 +1,10 @@
-// Package factorial analyses designed experiments: which factor moves a response, by how much, and how sure that is.
+// Package factorial analyses designed experiments: which factors affect a response, by how much, and with what confidence.
 //
 //  1. A [Design] holds the responses: one [Cell] per combination of levels, with r repetitions each.
-//  2. [Analyze] takes a two-level design, full (2^k r) or fractional (2^(k-p) r), to effects, sums of squares, shares of
+//  2. [Analyze] computes from a two-level design, full (2^k r) or fractional (2^(k-p) r), effects, sums of squares, shares of
 //     variation and confidence intervals, by the sign table.
 //  3. [Compare] says whether the additive or the multiplicative model describes it better, and why.
-//  4. [Anova] takes a full design with any numbers of levels to its analysis of variance.
+//  4. [Anova] computes the analysis of variance of a full design with any numbers of levels.
 //
 // Symbols are those of R. Jain, The Art of Computer Systems Performance Analysis (Wiley, 1991), chapters 17 to 23: q the
 // effects, y the responses, SS the sums of squares, s_e the standard deviation of the errors, t the quantile of

@@ -13,7 +13,7 @@ type Effect uint32
 // Mean is the effect of the empty product, I.
 const Mean Effect = 0
 
-// Order returns of how many factors e is the product: 1 for a main effect, 2 and more for an interaction.
+// Order returns the number of factors in e: 1 for a main effect, 2 or more for an interaction.
 func (e Effect) Order() int { return bits.OnesCount32(uint32(e)) }
 
 // name returns the letters of the factors in a row, or joined by colons where a factor's name is longer; "I" for the mean.

@@ -54,7 +54,7 @@ const (
 	numForms
 )
 
-// String names the request for a description.
+// String describes the request.
 func (o *op) String() string {
 	text := [numForms][numKinds]string{{"get", "set", "delete", "incr"}, {"mg", "ms", "md", "ma"}, {"mg q", "ms q", "md q", "ma q"}}[o.form][o.kind]
 	for _, r := range o.keys {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Report is what scenarios came to.
+// Report holds the results of scenarios.
 type Report struct {
 	Command string    `json:"command"`
 	Started time.Time `json:"started"`
@@ -16,7 +16,7 @@ type Report struct {
 	Results []*Result `json:"results"`
 }
 
-// Broken counts the results in which a promise was broken or something unexpected happened.
+// Broken counts the results with a broken promise or something unexpected.
 func (r *Report) Broken() int {
 	n := 0
 	for _, result := range r.Results {

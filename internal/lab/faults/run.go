@@ -18,15 +18,15 @@ import (
 type Options struct {
 	// Mcmw is the path of the binary.
 	Mcmw string
-	// Only are the names of the scenarios to run; empty means all.
+	// Only lists the scenarios to run; empty means all.
 	Only []string
 	// Quick leaves out the long ones, unless they are named in Only.
 	Quick bool
-	// Seed makes another sequence of requests, and of faults in a soak.
+	// Seed selects the sequence of requests, and of faults in a soak.
 	Seed uint64
 	// Command is the command line that runs this, for the report.
 	Command string
-	// Progress, when set, is told what begins and what has ended.
+	// Progress, if set, is called with messages about what starts and ends.
 	Progress func(string)
 }
 
@@ -42,7 +42,7 @@ const (
 	heapSlack = 32 << 20
 )
 
-// Result is what came of a scenario. Durations are nanoseconds in JSON.
+// Result is the result of a scenario. Durations are nanoseconds in JSON.
 type Result struct {
 	Scenario string   `json:"scenario"`
 	Title    string   `json:"title"`
@@ -54,33 +54,33 @@ type Result struct {
 	Writes Counts       `json:"writes"`
 	Errors []ErrorCount `json:"errors"`
 	Misses uint64       `json:"misses"`
-	// Audited is how many values were read in the end, one key after the other, by way of the middleware and from each server.
+	// Audited is how many values were read at the end, key by key, through the middleware and from each server.
 	Audited uint64 `json:"audited"`
 	Wrong   uint64 `json:"wrong_values"`
 	// Stale values over all, and of those the ones that were read after the fault had ended.
 	Stale              uint64 `json:"stale_values"`
 	StaleAfterRecovery uint64 `json:"stale_values_after_recovery"`
-	// Detected is from the beginning of the fault until a server was no longer taken as up; nil if that never came.
+	// Detected is the time from the fault until a server was not up any more; nil if it stayed up.
 	Detected *time.Duration `json:"detected_after_ns"`
-	// Recovered is from the end of the fault until all servers were up and no request failed any more.
+	// Recovered is the time from the end of the fault until all servers were up and no request failed any more.
 	Recovered time.Duration `json:"recovered_after_ns"`
 	Before    Footprint     `json:"before"`
 	After     Footprint     `json:"after"`
 	Groups    []Group       `json:"groups,omitempty"`
 	// Broken are the promises that were broken: a wrong or stale value, a lost answer, a leak, a server that did not come back.
 	Broken []string `json:"broken,omitempty"`
-	// Unexpected are errors that the scenario does not lead to.
+	// Unexpected are errors that the scenario does not explain.
 	Unexpected []string `json:"unexpected,omitempty"`
 }
 
-// Group is what connections had that need the failing server, or don't.
+// Group has the results of connections that need the failing server, or of those that don't.
 type Group struct {
 	Name   string      `json:"name"`
 	Before Performance `json:"before"`
 	During Performance `json:"during"`
 }
 
-// Performance is of one phase.
+// Performance is that of one phase.
 type Performance struct {
 	PerSecond float64       `json:"successes_per_s"` // that came in it
 	P99       time.Duration `json:"p99_ns"`          // of the answers that were due in it
@@ -93,7 +93,7 @@ type Suite struct {
 	scenarios []Scenario
 }
 
-// New checks the options and looks for the programs.
+// New checks the options and finds the programs.
 func New(o Options) (*Suite, error) {
 	programs, err := o.programs()
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"mcmw/internal/faulty"
 )
 
-// Scenario is a system, what happens to it and which errors are to be expected of that.
+// Scenario is a system, a fault, and the errors expected from it.
 type Scenario struct {
 	Name string
-	// Title says what happens.
+	// Title describes the fault.
 	Title string
-	// Args are of `mcmw serve`.
+	// Args are arguments of `mcmw serve`.
 	Args []string
-	// Long is left out of a quick suite.
+	// Long scenarios are not in a quick suite.
 	Long bool
 
 	settings settings

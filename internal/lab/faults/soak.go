@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// DefaultSoak is for how long servers fail.
+	// DefaultSoak is the default length of a soak.
 	DefaultSoak = time.Hour
 	// soakRounds is how many systems a soak starts, one after the other, with every second kind of replication.
 	soakRounds = 4
@@ -20,14 +20,14 @@ const (
 	longestPause = 2 * time.Second
 )
 
-// Soak lets random servers fail in random ways.
+// Soak makes random servers fail in random ways.
 type Soak struct {
 	Options
 	programs Programs
 	duration time.Duration
 }
 
-// NewSoak checks the options and looks for the programs.
+// NewSoak checks the options and finds the programs.
 func NewSoak(o Options, duration time.Duration) (*Soak, error) {
 	programs, err := o.programs()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"mcmw/internal/lab/process"
 )
 
-// Programs are the paths of what is run.
+// Programs are the paths of the programs.
 type Programs struct {
 	Mcmw, Memcached string
 }

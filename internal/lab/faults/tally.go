@@ -31,7 +31,7 @@ type Counts struct {
 	Sent      uint64 `json:"sent"`
 	Succeeded uint64 `json:"succeeded"`
 	Failed    uint64 `json:"failed"`
-	// Lost requests got no answer at all: the connection ended before, or nothing came within the time in which an answer
+	// Lost requests got no answer: the connection ended first, or nothing arrived within the time in which an answer
 	// must come whatever has failed.
 	Lost uint64 `json:"lost"`
 	// Slowest is the longest time from when a request was due to its answer.
@@ -216,7 +216,7 @@ func classOf(failure string) string {
 	return clockTime.ReplaceAllString(leadWords.ReplaceAllString(strings.TrimSpace(failure), ""), "")
 }
 
-// ErrorCount is how often an error was the answer.
+// ErrorCount is an error and how often it was the answer.
 type ErrorCount struct {
 	Text  string `json:"text"`
 	Count uint64 `json:"count"`

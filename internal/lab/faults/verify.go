@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// VerifyOptions say what load to put on a service, and for how long.
+// VerifyOptions describe the load of Verify.
 type VerifyOptions struct {
 	Addr    string // host:port
 	Clients int    // connections
 	Rate    int    // requests per second, of all together
 	// Duration is how long requests are sent; 0: until the context ends.
 	Duration time.Duration
-	Seed     uint64 // another seed makes another sequence of requests
+	Seed     uint64 // selects the sequence of requests
 }
 
-// Verified is what a service did under a verified load.
+// Verified is the result of a verified load on a service.
 type Verified struct {
 	Reads  Counts `json:"reads"`
 	Writes Counts `json:"writes"`
@@ -36,10 +36,10 @@ type Verified struct {
 	Refused  uint64       `json:"refused"`
 	Audited  uint64       `json:"audited"` // keys read once more in the end
 	Errors   []ErrorCount `json:"errors"`
-	Examples []string     `json:"examples"` // of what should not have happened
+	Examples []string     `json:"examples"` // of violations
 }
 
-// Broken returns what was not as it should be: any request that failed or was lost, any attempt to connect that failed, any
+// Broken returns an error for any violation: a request that failed or was lost, a failed attempt to connect, a
 // wrong or stale value.
 func (v *Verified) Broken() error {
 	var broken []string
@@ -64,7 +64,7 @@ func (v *Verified) Broken() error {
 	return errors.New(strings.Join(broken, ", "))
 }
 
-// WriteText writes what happened for people.
+// WriteText writes the result as text.
 func (v *Verified) WriteText(w io.Writer) error {
 	var b strings.Builder
 	for _, line := range []struct {
@@ -85,7 +85,7 @@ func (v *Verified) WriteText(w io.Writer) error {
 	return err
 }
 
-// Verify puts a load on a service whose every answer is judged, and in the end reads every key once more. Its clients connect
+// Verify puts a load on a service, checks every answer, and reads every key again at the end. Its clients connect
 // again when a connection ends, and if that was orderly, between two replies, they send again what was not answered. The end of
 // the context ends the load and is no error.
 func Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {

@@ -122,7 +122,7 @@ func (a admin) metrics(ctx context.Context) (map[string]float64, error) {
 	return values, err
 }
 
-// Footprint is what the middleware occupies while it has no clients.
+// Footprint is the middleware's resource usage without clients.
 type Footprint struct {
 	Goroutines int   `json:"goroutines"`
 	Heap       int64 `json:"heap_bytes"`     // after a garbage collection

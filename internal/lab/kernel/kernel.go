@@ -29,7 +29,7 @@ func ProcessCPU(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-// CPU is what all cores together have spent their time on. User has the time of nice processes and of guests, too.
+// CPU is the time of all cores together, by use. User includes nice processes and guests.
 type CPU struct {
 	User, System, SoftIRQ, IRQ, IOWait, Idle, Steal time.Duration
 }
@@ -62,7 +62,7 @@ func parseCPU(text string) (CPU, error) {
 	return CPU{User: t[0] + t[1], System: t[2], Idle: t[3], IOWait: t[4], IRQ: t[5], SoftIRQ: t[6], Steal: t[7]}, nil
 }
 
-// Network is what all interfaces together have received and sent, bytes.
+// Network is the traffic of all interfaces together, bytes.
 type Network struct {
 	Received, Sent uint64
 }
@@ -112,7 +112,7 @@ func Memory() (uint64, error) {
 	return n << 10, err
 }
 
-// PeakMemory returns the most memory that a process has had resident, bytes.
+// PeakMemory returns a process's peak resident memory, bytes.
 func PeakMemory(pid int) (int64, error) {
 	kib, err := field(fmt.Sprintf("/proc/%d/status", pid), "VmHWM")
 	if err != nil {
@@ -155,7 +155,7 @@ func field(path, name string) (string, error) {
 	return "", fmt.Errorf("%s: no line %q", path, name)
 }
 
-// Machine is where something was measured.
+// Machine describes the machine of a measurement.
 type Machine struct {
 	CPU    string `json:"cpu"`
 	Cores  int    `json:"cores"`
@@ -164,7 +164,7 @@ type Machine struct {
 	Go     string `json:"go"` // that built this program
 }
 
-// ThisMachine describes it as far as the kernel tells.
+// ThisMachine describes this machine, as far as the kernel tells.
 func ThisMachine() Machine {
 	m := Machine{CPU: "unknown", Cores: runtime.NumCPU(), Memory: "unknown", Kernel: "unknown", Go: runtime.Version()}
 	if cpu, err := field("/proc/cpuinfo", "model name"); err == nil {

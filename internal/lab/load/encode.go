@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Protocol is what the target speaks.
+// Protocol is the protocol of the target.
 type Protocol uint8
 
 // The protocols.

@@ -63,7 +63,7 @@ var stateNames = [...]string{"idle", "populating", "connecting", "warming up", "
 // String returns the state in words.
 func (s State) String() string { return stateNames[s] }
 
-// Generator makes the load that its options describe, once.
+// Generator runs the load that its options describe, once.
 type Generator struct {
 	// static after construction
 	o       Options
@@ -98,7 +98,7 @@ func New(o Options) (*Generator, error) {
 	return g, nil
 }
 
-// Live is what can be seen of a run while it goes on.
+// Live is the state of a run in progress.
 type Live struct {
 	State     State
 	Populated uint64 // keys stored before the load, over all targets
@@ -127,7 +127,7 @@ func (g *Generator) Live() Live {
 	return l
 }
 
-// Run makes the load and returns what it measured. When ctx ends, sending stops, replies are waited for up to a second and
+// Run runs the load and returns its measurements. When ctx ends, sending stops, replies are awaited for up to a second and
 // the result so far is returned, without an error. At an error the result, if recording had begun, is what was measured up
 // to it. Run can be called once.
 func (g *Generator) Run(ctx context.Context) (*Result, error) {
@@ -334,7 +334,7 @@ func (g *Generator) result(all *series, used usage) *Result {
 	return r
 }
 
-// Describe returns a result that says what the load is, whose defaults are filled in, and holds nothing.
+// Describe returns a result without measurements that describes the load, whose defaults are filled in.
 func Describe(o *Options) *Result {
 	r := &Result{
 		Targets:     o.Targets,

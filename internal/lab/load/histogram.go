@@ -50,7 +50,7 @@ func (h *Histogram) HDR() *hdrhistogram.Histogram {
 	return r
 }
 
-// Count returns how many values it holds.
+// Count returns the number of values.
 func (h *Histogram) Count() (n uint64) {
 	for _, count := range h.Counts {
 		n += count

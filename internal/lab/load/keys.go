@@ -7,16 +7,16 @@ import (
 	"math/rand/v2"
 )
 
-// KeyPattern says which keys requests ask for. The letters are those of memtier_benchmark.
+// KeyPattern says which keys requests use. The letters are those of memtier_benchmark.
 type KeyPattern byte
 
 // The patterns.
 const (
 	// Uniform draws all keys equally likely.
 	Uniform KeyPattern = 'R'
-	// Sequential takes one key after the other, every connection from the first on.
+	// Sequential takes keys in order, every connection from the first on.
 	Sequential KeyPattern = 'S'
-	// Parallel takes one key after the other, every connection a range of its own.
+	// Parallel takes keys in order, every connection in a range of its own.
 	Parallel KeyPattern = 'P'
 	// Gaussian draws from a normal distribution around KeyMedian.
 	Gaussian KeyPattern = 'G'

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Objective is what a load must keep to, such as a 99th percentile below a millisecond.
+// Objective is a requirement on a load, such as a 99th percentile below a millisecond.
 type Objective struct {
 	Text  string
 	name  string
@@ -67,8 +67,8 @@ func ParseObjective(text string) (Objective, error) {
 	return Objective{}, fmt.Errorf("%q: %q is none of %s", text, o.name, strings.Join(names, ", "))
 }
 
-// Missed says how a result missed the objective; "" if it kept to it. A load without a reply keeps to nothing, and one of which requests that were
-// due could not be sent keeps to no time, as the times leave them out.
+// Missed says how a result missed the objective; "" if it met it. A load without a reply meets none, and one with requests that were
+// due but could not be sent meets no objective for times, as the times don't include those.
 func (o Objective) Missed(r *Result) string {
 	for _, known := range objectives {
 		if known.name != o.name {

@@ -13,9 +13,9 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Options says what load to make. The zero value of a field means what its comment says.
+// Options describe a load. The zero value of a field means what its comment says.
 type Options struct {
-	// Targets are where to connect: "host:port" or "unix:/path". Connection i uses Targets[i mod len(Targets)].
+	// Targets are the addresses to connect to: "host:port" or "unix:/path". Connection i uses Targets[i mod len(Targets)].
 	Targets []string
 	// Threads is the number of epoll loops that run at the same time; 0 means 1.
 	Threads int
@@ -25,11 +25,11 @@ type Options struct {
 	// reply; 0 means 1, with a Schedule DefaultOpenPipeline.
 	Pipeline int
 
-	// Protocol is what the targets speak; the zero value is memcached's text protocol.
+	// Protocol is the targets' protocol; the zero value is memcached's text protocol.
 	Protocol Protocol
-	// User and Password are given on every new connection, if Password isn't empty.
+	// User and Password are sent on every new connection, if Password isn't empty.
 	User, Password string
-	// TLS returns the configuration for a target's host; nil: connections are plain. Each then goes through two goroutines of this process, whose
+	// TLS returns the configuration for a target's host; nil: no TLS. Each TLS connection passes through two goroutines of this process, whose
 	// time is in the latencies and in the generator's processor time.
 	TLS func(host string) *tls.Config
 
@@ -37,7 +37,7 @@ type Options struct {
 	// an exponential distribution with ThinkRandom, else always the same. 0: it doesn't wait.
 	ThinkTime   time.Duration
 	ThinkRandom bool
-	// Schedule makes an open loop: requests are due when it says, over all connections, whatever has become of those
+	// Schedule makes an open loop: requests are due at its times, over all connections, whatever happens to those
 	// before. Latency then counts from there. nil: a closed loop.
 	Schedule *Schedule
 
@@ -48,24 +48,24 @@ type Options struct {
 	// ValueSize is the size of the values, bytes; 0 means DefaultValueSize. Sizes makes values of different sizes.
 	ValueSize int
 	Sizes     Sizes
-	// ExpiryMin and ExpiryMax are after how many seconds values expire, evenly drawn; both 0 means never.
+	// ExpiryMin and ExpiryMax bound the expiry of values, seconds, drawn evenly; both 0 means never.
 	ExpiryMin, ExpiryMax int
-	// KeyPrefix is what every key begins with, followed by a decimal number; "" means DefaultKeyPrefix.
+	// KeyPrefix begins every key and is followed by a decimal number; "" means DefaultKeyPrefix.
 	KeyPrefix string
 	// KeyMin and KeyMax are the smallest and the greatest number of a key; both 0 means 1 to DefaultKeys.
 	KeyMin, KeyMax uint64
-	// SetKeys and GetKeys say which keys are taken; 0 means Uniform.
+	// SetKeys and GetKeys are the patterns of keys; 0 means Uniform.
 	SetKeys, GetKeys KeyPattern
 	// KeyMedian and KeyStdDev are the parameters of Gaussian; 0 means the middle of the keys, and a sixth of their number.
 	KeyMedian, KeyStdDev float64
 	// ZipfExponent is the parameter of Zipf; 0 means 1.
 	ZipfExponent float64
-	// CacheAside stores what a GET missed at once, as an application in front of a cache does: these SETs come on top of the ratio, of the
+	// CacheAside stores a key at once when a GET misses it, as a cache-aside application does: these SETs are in addition to the ratio, the
 	// schedule, and of Requests. It is for GETs of one key.
 	CacheAside bool
-	// ReconnectAfter is after how many requests a connection is closed, once they are answered, and made anew; 0: never.
+	// ReconnectAfter is the number of requests after which a connection is closed, once they are answered, and opened again; 0: never.
 	ReconnectAfter int
-	// Seed makes another sequence of requests. Each connection's own sequence is the same for the same seed.
+	// Seed selects the sequence of requests. Each connection's sequence is the same for the same seed.
 	Seed uint64
 
 	// HoldProcessors has every thread keep its processor of the Go scheduler while it waits for replies, which costs
@@ -80,7 +80,7 @@ type Options struct {
 
 	// WarmUp is how long the load runs before recording begins. It can't be combined with Requests.
 	WarmUp time.Duration
-	// Duration is how long is recorded; 0 means until Requests are sent or the context ends.
+	// Duration is the length of the recording; 0 means until Requests are sent or the context ends.
 	Duration time.Duration
 	// CoolDown is how long the load goes on after Duration without being recorded, for other load that has begun a little later and is
 	// still recorded. What is outstanding at the end of Duration is then not counted. It is for closed loops of a Duration.

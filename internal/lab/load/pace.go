@@ -128,7 +128,7 @@ func (a *agenda) Push(x any) {
 	*a = append(*a, c)
 }
 
-// Pop takes the last off.
+// Pop removes and returns the last.
 func (a *agenda) Pop() any {
 	last := len(*a) - 1
 	c := (*a)[last]

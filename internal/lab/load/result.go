@@ -9,7 +9,7 @@ import (
 // DriverOwn is the driver of the results of this package.
 const DriverOwn = "mcmwlab"
 
-// Result is what a run measured. Durations are nanoseconds in JSON.
+// Result is the result of a run. Durations are nanoseconds in JSON.
 type Result struct {
 	Started     time.Time     `json:"started"`    // of the recording
 	Elapsed     time.Duration `json:"elapsed_ns"` // from there to the last reply
@@ -37,9 +37,9 @@ type Result struct {
 	ExpiryMax   int           `json:"expiry_max_s"` // 0: nothing expires
 	Seed        uint64        `json:"seed"`
 	TLS         bool          `json:"tls,omitempty"`
-	CacheAside  bool          `json:"cache_aside,omitempty"` // what a GET missed is stored at once
-	// ReconnectAfter is after how many requests connections are made anew; Reconnects how many were, and ConnectMean what each took, login
-	// included. No latency holds that time.
+	CacheAside  bool          `json:"cache_aside,omitempty"` // a key is stored at once when a GET misses it
+	// ReconnectAfter is the number of requests after which connections are opened again; Reconnects how many were, and ConnectMean the time each took, login
+	// included. Latencies don't include that time.
 	ReconnectAfter int           `json:"reconnect_after,omitempty"`
 	Reconnects     uint64        `json:"reconnects,omitempty"`
 	ConnectMean    time.Duration `json:"connect_mean_ns,omitempty"`
@@ -57,7 +57,7 @@ type Result struct {
 	Windows   []Window    `json:"windows"` // one by second
 }
 
-// CommandResult is what happened to the requests of one command.
+// CommandResult is the result for the requests of one command.
 type CommandResult struct {
 	Requests  uint64  `json:"requests"` // replies, errors included
 	OpsPerSec float64 `json:"ops_per_s"`
@@ -73,16 +73,16 @@ type CommandResult struct {
 	ServiceHistogram *Histogram `json:"service_histogram,omitempty"`
 }
 
-// PaceResult says how well the generator kept to the times at which requests were to be sent.
+// PaceResult describes how well the generator kept to the schedule.
 type PaceResult struct {
 	// Slip is the time from when a request was due to its write. It includes the wait for room in the pipeline of its
-	// connection, which is the target's doing.
+	// connection, which the target causes.
 	Slip Latency `json:"slip"`
-	// OwnSlip counts from when the connection had room: it is the generator's doing.
+	// OwnSlip counts from when the connection had room: the generator causes it.
 	OwnSlip Latency `json:"own_slip"`
 	// Scheduled is how many requests were due while the load was recorded; 0 in a closed loop.
 	Scheduled float64 `json:"scheduled"`
-	// Unsent is how many requests were due before the end and not sent, for lack of room in the pipeline. They are in no latency.
+	// Unsent is how many requests were due before the end and not sent, for lack of room in the pipeline. No latency includes them.
 	Unsent uint64 `json:"unsent"`
 	// SentTogether is the part of the requests of Poisson arrivals that a thread sent within 0.1 ms of the one before, DueTogether the part that
 	// are due so by the rate, 1 - exp(-rate 0.1 ms): a thread that wakes up late sends together what was due apart.
@@ -101,7 +101,7 @@ type Latency struct {
 	Max  time.Duration `json:"max_ns"`
 }
 
-// Usage is what the generator's process consumed while it recorded: the generator, if the process does nothing else.
+// Usage is the resource usage of the generator's process during the recording.
 type Usage struct {
 	User   time.Duration `json:"user_ns"`
 	System time.Duration `json:"system_ns"`
@@ -114,18 +114,18 @@ type Usage struct {
 	Limit         Limit   `json:"limit"`
 }
 
-// Limit says whether the generator held the throughput back.
+// Limit says whether the generator limited the throughput.
 type Limit string
 
 // The limits.
 const (
-	// LimitNone: the threads have slept, waiting for replies.
+	// LimitNone: the threads slept at times, waiting for replies.
 	LimitNone Limit = "none"
 	// LimitGenerator: the threads hardly ever slept because they were running. More threads would have made more load.
 	LimitGenerator Limit = "generator"
 	// LimitMachine: the threads hardly ever slept because they were running or waiting for a core that others used.
 	LimitMachine Limit = "machine"
-	// LimitSchedule: requests were sent late although their connections were free: the latencies hold the generator's own delay.
+	// LimitSchedule: requests were sent late although their connections were free: the latencies include the generator's own delay.
 	LimitSchedule Limit = "schedule"
 )
 
@@ -194,7 +194,7 @@ func summariseCommand(h *hdrhistogram.Histogram, c counts, elapsed time.Duration
 	}
 }
 
-// UsageOf says what a generator of so many threads used over the elapsed time; how long it waited for cores isn't known.
+// UsageOf returns the usage of a generator with that many threads over the elapsed time; the time it waited for cores isn't known.
 func UsageOf(user, system time.Duration, threads int, elapsed time.Duration) Usage {
 	return summariseUsage(usage{user: user, system: system}, threads, elapsed)
 }

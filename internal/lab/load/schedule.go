@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Schedule says when the requests of an open loop are due, whatever has become of those before. It is a rate over time,
+// Schedule says when the requests of an open loop are due, whatever happens to those before. It is a rate over time,
 // piecewise linear: straight pieces one after the other. Times count from the beginning of the recording.
 //
 // With the rate r(t) in requests per second, the number of requests due up to the time t is

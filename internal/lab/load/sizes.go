@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Sizes says how large values are, bytes. The zero value means that all have Options.ValueSize.
+// Sizes are the sizes of values, bytes. The zero value means that all have Options.ValueSize.
 type Sizes struct {
 	// Min and Max bound the sizes; without List and Distribution they are drawn evenly from them.
 	Min, Max int
@@ -18,7 +18,7 @@ type Sizes struct {
 	ByKey bool
 	// List draws sizes by their weights.
 	List []WeightedSize
-	// Distribution draws from a continuous distribution; what falls outside Min and Max is drawn again.
+	// Distribution draws from a continuous distribution; a size outside Min and Max is drawn again.
 	Distribution Distribution
 }
 
@@ -123,7 +123,7 @@ func ParseSizeList(text string) ([]WeightedSize, error) {
 // fixed reports whether all values have one size, which is Options.ValueSize.
 func (s *Sizes) fixed() bool { return s.Max == 0 && len(s.List) == 0 }
 
-// String says what the sizes are, "" if they are fixed.
+// String describes the sizes, "" if they are fixed.
 func (s *Sizes) String() string {
 	switch {
 	case s.fixed():

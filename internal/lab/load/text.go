@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// WriteText writes the result for people: what ran, a table by command, and what the generator itself consumed.
+// WriteText writes the result as text: what ran, a table by command, and the generator's own resource usage.
 func (r *Result) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d connections, %d threads, pipeline %d, %s, %d keys, %.3f s%s\n\n", strings.Join(r.Targets, ", "), r.Connections,
@@ -76,7 +76,7 @@ func (r *Result) workload() string {
 	return text
 }
 
-// String says in a line how well the schedule was kept.
+// String describes in a line how well the schedule was kept.
 func (p *PaceResult) String() string {
 	text := fmt.Sprintf("requests were sent %s ms after they were due on average (p99 %s, max %s ms), of which %s ms (p99 %s, max %s ms) were the generator's own",
 		millis(p.Slip.Mean), millis(p.Slip.P99), millis(p.Slip.Max), millis(p.OwnSlip.Mean), millis(p.OwnSlip.P99), millis(p.OwnSlip.Max))
@@ -89,7 +89,7 @@ func (p *PaceResult) String() string {
 	return text
 }
 
-// String says in a line what the generator consumed and whether it was the limit.
+// String describes in a line the generator's resource usage and whether it was the limit.
 func (u Usage) String() string {
 	verdict := map[Limit]string{
 		LimitNone:      "it was not the limit",

@@ -15,10 +15,10 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Confidence is that of the intervals of what was measured.
+// Confidence is the confidence level of the measurements' intervals.
 const Confidence = 0.95
 
-// Setting is what a point was measured with.
+// Setting is the setting at which a point was measured.
 type Setting struct {
 	Clients     int // requests outstanding: connections times pipeline
 	Workers     int // of each middleware
@@ -53,7 +53,7 @@ type Measured struct {
 	Interval sample.Interval
 }
 
-// Point is what was measured with one setting. Times are seconds, of a request. NaN is not known.
+// Point has the measurements at one setting. Times are seconds per request. NaN means unknown.
 type Point struct {
 	Setting
 	X, R, P99 Measured // as the clients see it
@@ -70,16 +70,16 @@ type Point struct {
 	Classes     []Class
 }
 
-// Class is what was measured of one kind of request at a point.
+// Class has the measurements of one kind of request at a point.
 type Class struct {
-	Name    string  // get, set or multiget; all where commands were not told apart
+	Name    string  // get, set or multiget; all where commands were not distinguished
 	X, R    float64 // as the clients see it
 	Inside  float64 // response time as the middlewares see it
 	Service float64 // Inside less the net and queue stages, which are the same for all commands
 	Worker  float64 // worker stage, of all commands
 }
 
-// Data is what models are made from.
+// Data is the input of models.
 type Data struct {
 	Name      string
 	Points    []Point // by configuration, then clients
@@ -113,7 +113,7 @@ func (d *Data) Sweep(configuration string) []Point {
 // handled are the factors that a Setting has fields for, and those that these are computed from.
 var handled = []string{"clients", "connections", "pipeline", "load_processes", "load_threads", "workers", "middlewares", "depth", "servers", "replicas", "pool", "think_time"}
 
-// Read takes from a record what models are made from.
+// Read reads the models' input from a record.
 func Read(ctx context.Context, r *record.Record) (*Data, error) {
 	runs, err := r.Runs(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func Read(ctx context.Context, r *record.Record) (*Data, error) {
 	return d, nil
 }
 
-// FromRuns takes from runs of a record with the manifest what models are made from.
+// FromRuns makes the models' input from runs of a record with the manifest.
 func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 	d := &Data{Name: m.Name}
 	if rtt, ok := record.Find(m.Path, record.SourcePath, "round_trip_time_mean"); ok {

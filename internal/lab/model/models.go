@@ -8,7 +8,7 @@ import (
 	"mcmw/internal/lab/queueing"
 )
 
-// Parameter is a number that a model was given, and where it came from.
+// Parameter is a parameter of a model, and its source.
 type Parameter struct {
 	Name  string
 	Value float64
@@ -16,13 +16,13 @@ type Parameter struct {
 	From  string
 }
 
-// Prediction is what a model says of a point. NaN is what it does not say.
+// Prediction is a model's prediction for a point. NaN means that it does not predict the number.
 type Prediction struct {
 	X, R        float64 // throughput, which open models are given; response time as the clients see it
 	Wait, Queue float64 // time and number in the queue before the workers
 	// Utilizations are by station, in the order of the path.
 	Utilizations []Station
-	Bottleneck   string // the station that is used most
+	Bottleneck   string // the station with the highest utilization
 	Parameters   []Parameter
 	// Problem says why there is no prediction; the numbers are NaN then.
 	Problem string
@@ -45,8 +45,8 @@ type Model struct {
 	Name string
 	// Open models are given the throughput and predict the response time alone.
 	Open bool
-	// Fit takes the model's parameters from points, which are those of a record or a part of them, and returns what predicts
-	// others. Of the point that is predicted it may use the setting and, if it is Open, the arrival rate.
+	// Fit takes the model's parameters from points, all or part of a record's, and returns a function that predicts
+	// others. From the predicted point it may use the setting and, if it is Open, the arrival rate.
 	Fit func(d *Data, points []Point) func(p Point) Prediction
 }
 

@@ -8,12 +8,12 @@ import (
 	"mcmw/internal/lab/simulate"
 )
 
-// Curve is how a time grows with the number n >= 1 of those that share something:
+// Curve is how a time grows with the number n >= 1 of users of a shared resource:
 //
 //	t(n) = Alone + Contention (n-1) + Coherence n (n-1)
 //
 // Throughput n/t(n) is N. J. Gunther's universal scalability law ("Guerrilla Capacity Planning" (2007), chapter 4): Contention is
-// what each must wait for another, as at a processor or a server, Coherence what each pair costs.
+// the time each waits for another, as at a processor or a server, Coherence the cost of each pair.
 type Curve struct{ Alone, Contention, Coherence float64 }
 
 // At returns t(n); fewer than one are taken as one.
@@ -35,7 +35,7 @@ func (c Curve) station(name string, most int) queueing.Station {
 	return s
 }
 
-// Own is our model: a closed network of two stations. Inside are the workers; a request that has one is served in a time that
+// Own is the lab's own model: a closed network of two stations. Inside are the workers; the service time of a request
 // grows with the number of workers that serve, because they share servers and processors. Outside is all else (network, clients, net
 // stage), where a time that grows with the number there passes. Both curves are fitted to all points of a record, so that
 // a point with few clients, whose workers are faster than busy ones, is predicted as well as a saturated one, and so are numbers of workers
@@ -46,7 +46,7 @@ type Own struct {
 	Tail float64
 }
 
-// FitOwn fits the model to points. Its errors are relative ones.
+// FitOwn fits the model to points. It minimizes relative errors.
 func FitOwn(points []Point) (Own, error) {
 	var o Own
 	var inside, outside []observation
@@ -155,7 +155,7 @@ func solve3(a [3][3]float64, b [3]float64) (x [3]float64, ok bool) {
 	return x, true
 }
 
-// Solve returns the prediction for a number of clients, that think for so long, and of workers of all middlewares.
+// Solve returns the prediction for a number of clients with that think time and a number of workers over all middlewares.
 func (o Own) Solve(clients, workers int, think float64) (Prediction, error) {
 	inside := o.Inside.station("workers", min(workers, clients))
 	outside := o.Outside.station("clients and network", clients)
@@ -172,8 +172,8 @@ func (o Own) Solve(clients, workers int, think float64) (Prediction, error) {
 	return o.prediction(clients, workers, s.X, s.R, busy, queue), nil
 }
 
-// Simulate is Solve for workers that take up to depth of the waiting requests at once, for which there is no formula. What a
-// batch takes is what a request takes with as many in service: what batches save is not in it.
+// Simulate is Solve for workers that take up to depth waiting requests at once, for which there is no formula. The time of a
+// batch is that of a request with as many in service: what batching saves is not modelled.
 func (o Own) Simulate(clients, workers, depth int, think float64) (Prediction, error) {
 	time := func(c Curve) func(int) float64 {
 		return func(n int) float64 { return max(c.At(float64(n)), least) }

@@ -8,27 +8,27 @@ import (
 	"slices"
 )
 
-// Change is what is different from what was measured: the numbers of a setting, 0 for as measured, and the round-trip time between
-// clients and middlewares, NaN for as measured.
+// Change describes the differences from a measured setting: its numbers, 0 for unchanged, and the round-trip time between
+// clients and middlewares, NaN for unchanged.
 type Change struct {
 	Clients, Workers, Middlewares, Depth, Servers, Replicas int
 	RoundTrip                                               float64
 }
 
-// Range is a value and between what a measurement of it is expected, by how far measured points are from their predictions from the others
+// Range is a predicted value and the interval in which a measurement is expected, by the errors of predicting each measured point from the others
 // (see spread).
 type Range struct{ Mean, Low, High float64 }
 
-// Forecast is what is expected of a setting.
+// Forecast is the prediction for a setting.
 type Forecast struct {
 	Setting
 	X, R, P99  Range
 	Bottleneck string
-	// Notes are what it takes for granted beyond the measurements.
+	// Notes are its assumptions beyond the measurements.
 	Notes []string
 }
 
-// Predictor predicts settings that were not measured, by the model of our own.
+// Predictor predicts settings that were not measured, by the lab's own model.
 type Predictor struct {
 	data  *Data
 	base  Point // that changes are changes of: the configuration's point with the most clients
@@ -38,7 +38,7 @@ type Predictor struct {
 	spreadX, spreadR, spreadP99 spread
 }
 
-// NewPredictor returns one that changes the settings of a point of the data, by default the one with the largest throughput.
+// NewPredictor returns a Predictor for changes to a measured setting, by default to the one with the largest throughput.
 func NewPredictor(d *Data) (*Predictor, error) {
 	p := &Predictor{data: d, base: d.Points[0]}
 	for _, q := range d.Points {
@@ -107,7 +107,7 @@ func spreadOf(all []distance) spread {
 // around returns the range of a value.
 func (s spread) around(v float64) Range { return Range{Mean: v, Low: v / s.below, High: v * s.above} }
 
-// Predict returns what is expected after a change.
+// Predict returns the forecast for a change.
 func (p *Predictor) Predict(c Change) (Forecast, error) {
 	f := Forecast{Setting: p.base.Setting}
 	for _, v := range []struct {
@@ -231,15 +231,15 @@ type Target struct {
 	P99  float64 // s
 }
 
-// Costs are what one of each costs, in any unit.
+// Costs are the costs of one of each, in any unit.
 type Costs struct{ Worker, Middleware, Server float64 }
 
-// Of returns what a setting costs.
+// Of returns the cost of a setting.
 func (c Costs) Of(s Setting) float64 {
 	return c.Worker*float64(s.AllWorkers()) + c.Middleware*float64(s.Middlewares) + c.Server*float64(s.Servers)
 }
 
-// Offer is a setting that meets a target, and what it costs.
+// Offer is a setting that meets a target, and its cost.
 type Offer struct {
 	Forecast
 	Cost float64
@@ -247,7 +247,7 @@ type Offer struct {
 
 // Meet returns the settings that meet the target, the cheapest first, of those up to twice the middlewares and servers that were
 // measured, with each number of workers that was. Of each it takes the least number of clients that make the rate; if
-// sure, also at the unfavourable ends of the intervals. An error says how close one comes if none does.
+// sure, also at the unfavourable ends of the intervals. If no setting meets the target, the error says how close the best one comes.
 func (p *Predictor) Meet(t Target, costs Costs, change Change, sure bool) ([]Offer, error) {
 	if !(t.Rate > 0) || !(t.P99 > 0) {
 		return nil, fmt.Errorf("a target of %v ops/s and %v s: expected numbers above 0", t.Rate, t.P99)

@@ -20,7 +20,7 @@ func (r Range) text(number func(float64) string) (value, interval string) {
 	return number(r.Mean), number(r.Low) + " to " + number(r.High)
 }
 
-// Table returns a forecast beside what was measured at the setting that it changes.
+// Table returns a forecast next to the measurements at the setting that it changes.
 func (p *Predictor) Table(f Forecast) table.Table {
 	configuration := f.Configuration()
 	if f.Depth != p.base.Depth {

@@ -10,14 +10,14 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// Report has what the models say of each point of a record, with parameters from the whole record and, to judge them, from
+// Report has the models' predictions for each point of a record, with parameters from the whole record and, to validate the models, from
 // all points but the predicted one.
 type Report struct {
 	Data   *Data
 	Models []ModelReport
 }
 
-// ModelReport is what one model says. Slices are by point.
+// ModelReport has one model's predictions. Slices are by point.
 type ModelReport struct {
 	Model
 	All      []Prediction // with parameters from all points
@@ -59,7 +59,7 @@ type Errors struct {
 	X, R []float64
 }
 
-// Errors returns those of the points that keep selects and that the model says something of.
+// Errors returns the errors at the points that keep selects and for which the model has a prediction.
 func (m *ModelReport) Errors(points []Point, keep func(Point) bool) Errors {
 	var e Errors
 	for i, p := range points {
@@ -252,8 +252,8 @@ func (r *Report) Write(w io.Writer, f table.Format) error {
 	return nil
 }
 
-// Figures returns what was measured and predicted over the clients, by the figures' names: throughput and response-time. Without names
-// of models all are in them.
+// Figures returns plots of measurements and predictions over the clients, by name: throughput and response-time. Without names
+// of models they show all models.
 func (r *Report) Figures(models ...string) map[string]plot.Figure {
 	if len(models) > 0 {
 		chosen := *r

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Verdict says how a printed figure and its recomputation compare.
+// Verdict is the result of comparing a printed figure with its recomputation.
 type Verdict string
 
 // The verdicts.
@@ -14,7 +14,7 @@ const (
 	Agrees Verdict = "agrees"
 	// Rounding: it differs by no more than the rounding of the printed inputs explains.
 	Rounding Verdict = "agrees within the rounding of its inputs"
-	// CutOff: it is off by less than its last digit, as a figure that was cut off instead of rounded.
+	// CutOff: it is off by less than its last digit, as if it was truncated instead of rounded.
 	CutOff Verdict = "cut off, not rounded"
 	// Holds: a law between measured figures holds, to the stated difference.
 	Holds Verdict = "holds"
@@ -22,19 +22,19 @@ const (
 	Differs Verdict = "differs"
 )
 
-// Check is a figure of a report beside its recomputation.
+// Check is a figure of a report with its recomputation.
 type Check struct {
-	// Table is the table that the figure stands in, or the section.
+	// Table is the figure's table or section.
 	Table string `json:"table"`
 	What  string `json:"what"`
 	// Printed and Recomputed are in the report's unit.
 	Printed    float64 `json:"printed"`
 	Recomputed float64 `json:"recomputed"`
-	// Unit is what the last printed digit stands for, and Spread what the rounding of the inputs can change.
+	// Unit is the place value of the last printed digit, and Spread the largest effect of the inputs' rounding.
 	Unit    float64 `json:"unit"`
 	Spread  float64 `json:"spread"`
 	Verdict Verdict `json:"verdict"`
-	// Note says why they differ, or what the check is.
+	// Note says why they differ, or explains the check.
 	Note string `json:"note,omitempty"`
 }
 

@@ -17,17 +17,17 @@ var files embed.FS
 // Names are the reports, by author, in the order in which they are listed.
 var Names = []string{"kuechler", "pungas", "pavlik", "ribeiro", "cetin"}
 
-// Report is what a report prints.
+// Report is the printed content of a report.
 type Report struct {
 	Name   string `json:"-"`
 	Title  string `json:"title"`
 	Author string `json:"author"`
-	// Where says where and when it appeared.
+	// Where is the place and year of publication.
 	Where  string  `json:"where"`
 	Tables []Table `json:"tables"`
-	// Figures are numbers of the text.
+	// Figures are numbers from the text.
 	Figures []Figure `json:"figures"`
-	// Errors are the report's own, as far as they are known.
+	// Errors are the report's known errors.
 	Errors   []string  `json:"errors"`
 	Designs  []Design  `json:"designs"`
 	Networks []Network `json:"networks"`
@@ -51,7 +51,7 @@ type Row struct {
 	Values []json.RawMessage `json:"values"`
 }
 
-// Label is a row's label; of several parts, they are joined.
+// Label is a row's label; several parts are joined.
 type Label string
 
 // UnmarshalJSON reads a text or a list of texts.
@@ -86,7 +86,7 @@ type Design struct {
 		Levels []int     `json:"levels"`
 		Y      []float64 `json:"y"`
 	} `json:"cells"`
-	// Published is what was printed of it, where that is no table of the report.
+	// Published has the printed results, if they are not a table of the report.
 	Published *struct {
 		Order         []string           `json:"params_order"`
 		Params        []float64          `json:"params"`
@@ -117,7 +117,7 @@ type Network struct {
 	} `json:"published"`
 }
 
-// Load returns the report of this name.
+// Load returns the report called name.
 func Load(name string) (*Report, error) {
 	text, err := files.ReadFile("data/" + name + ".json")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -265,7 +265,7 @@ func textOf(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// Number returns a number of a table, by row and column from 0: NaN if there is none there, or no such table.
+// Number returns a number of a table, by row and column from 0; NaN if it doesn't exist.
 func (r *Report) Number(name string, row, column int) float64 {
 	t, ok := r.find(name)
 	if !ok || row >= len(t.Rows) || column >= len(t.Rows[row].Values) {
@@ -274,7 +274,7 @@ func (r *Report) Number(name string, row, column int) float64 {
 	return numberOf(t.Rows[row].Values[column])
 }
 
-// Text returns the number of this name of the text; NaN if there is none.
+// Text returns the number called name from the text; NaN if there is none.
 func (r *Report) Text(name string) float64 {
 	for _, f := range r.Figures {
 		if f.Name == name {

@@ -34,7 +34,7 @@ func (r *Report) Selected(s Selection) ([]Check, error) {
 	}), nil
 }
 
-// Render returns the tables of a report beside their recomputation, and what is known to be wrong in it.
+// Render returns the tables of a report next to their recomputation, and its known errors.
 func (r *Report) Render(s Selection) ([]table.Table, error) {
 	checks, err := r.Selected(s)
 	if err != nil {

@@ -11,9 +11,9 @@
 //	}}}
 //	os.WriteFile("throughput.svg", figure.SVG(), 0o644)
 //
-// Values are in base units (seconds, bytes, operations per second, ratios 0..1); the axes choose the SI prefix. What is
-// no number is not drawn. The same figure always gives the same bytes. A series is told from others by colour, by its
-// marker and by its dashes, so that neither a colour-blind reader nor black-and-white paper loses it.
+// Values are in base units (seconds, bytes, operations per second, ratios 0..1); the axes choose the SI prefix. NaN is not
+// drawn. The same figure always gives the same bytes. Series differ in colour, in marker and in dashes, so that they can be
+// distinguished by colour-blind readers and on black-and-white paper.
 //
 // A figure follows the reader's colour scheme: the colours of the light one are attributes of the shapes, those of the
 // dark one are in [Style], which Figure.SVG puts into the file. Chart.Inline leaves it out, for a page that has it once.

@@ -25,11 +25,11 @@ const (
 	startAttempts = 3
 	// maxLog is how much of the end of a program's output is kept for error texts, bytes.
 	maxLog = 2 << 10
-	// Loopback is where programs listen that are not told otherwise.
+	// Loopback is the default address on which programs listen.
 	Loopback = "127.0.0.1"
 )
 
-// Process is a program that this one started and ends.
+// Process is a program that this one started and will end.
 type Process struct {
 	Name string
 	Addr string // where it serves, host:port
@@ -121,10 +121,10 @@ func (p *Process) Ended() error {
 	}
 }
 
-// Log returns the end of what the program wrote.
+// Log returns the end of the program's output.
 func (p *Process) Log() string { return p.log.String() }
 
-// Done returns a channel that is closed when the program has ended, and what it wrote has been handed on.
+// Done returns a channel that is closed when the program has ended and its output has been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // AwaitReady waits until the program answers a request.
@@ -147,7 +147,7 @@ func (p *Process) AwaitReady(ctx context.Context) error {
 	}
 }
 
-// Answers asks for a key that isn't there, which memcached, Redis and any proxy can answer once they work.
+// Answers requests a key that doesn't exist, which memcached, Redis and any proxy answer once they work.
 func Answers(addr string) error {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -203,7 +203,7 @@ func (p *Process) Signal(signal syscall.Signal) error { return p.cmd.Process.Sig
 // Pid returns the id of the process.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// ExitCode returns what the program ended with; -1 while it runs, or when a signal ended it.
+// ExitCode returns the program's exit code; -1 while it runs, or when a signal ended it.
 func (p *Process) ExitCode() int {
 	if p.Ended() == nil {
 		return -1
@@ -221,7 +221,7 @@ func FreePort(host string) (int, error) {
 	return listener.Addr().(*net.TCPAddr).Port, nil
 }
 
-// Memcached returns how the memcached at path is started on an address, with further arguments.
+// Memcached returns the command that starts the memcached at path on an address, with further arguments.
 func Memcached(path, host string, port int, args ...string) *exec.Cmd {
 	base := []string{"-l", host, "-p", strconv.Itoa(port), "-U", "0"}
 	if os.Geteuid() == 0 {
@@ -255,7 +255,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what was written last.
+// String returns the end of what was written.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 // maxCustomers bounds the work of an exact solution, which grows with the square of the customers.
 const maxCustomers = 20_000
 
-// Solve returns the exact solution for so many customers; see SolveAll.
+// Solve returns the exact solution for a number of customers; see SolveAll.
 func (n Network) Solve(customers int) (Solution, error) {
 	s, err := n.SolveAll([]int{customers})
 	if err != nil {

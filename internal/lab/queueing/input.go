@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// ErrUnstable is in the chain of the errors for queues that grow without end.
+// ErrUnstable is wrapped by the errors for queues that grow without bound.
 var ErrUnstable = errors.New("no steady state")
 
 // positive returns an error unless v is a number above 0.

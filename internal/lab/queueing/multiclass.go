@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Class is a class of customers, which they keep.
+// Class is a class of customers. Customers don't change their class.
 type Class struct {
 	Name      string
 	Customers int     // N of the class
@@ -28,14 +28,14 @@ type Multiclass struct {
 	Stations []ClassStation
 }
 
-// ClassSolution is what is known of a network with classes in its steady state. Slices of numbers are by class; classes
+// ClassSolution is the steady state of a network with classes. Slices of numbers are by class; classes
 // without customers have zeros.
 type ClassSolution struct {
 	X, R     []float64 // throughput; response time of a pass, without the think time
 	Stations []ClassStationSolution
 }
 
-// ClassStationSolution is what is known of one station.
+// ClassStationSolution is the steady state of one station.
 type ClassStationSolution struct {
 	Name         string
 	Q            []float64 // mean number of customers

@@ -22,7 +22,7 @@ const (
 // kindNames are how kinds are spelled.
 var kindNames = map[Kind]string{Queue: "queue", Delay: "delay", Multi: "multi", LoadDependent: "ld"}
 
-// String returns how the kind is spelled.
+// String returns the kind's name.
 func (k Kind) String() string {
 	if name, ok := kindNames[k]; ok {
 		return name
@@ -30,7 +30,7 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", int(k))
 }
 
-// ParseKind returns the kind that is spelled so.
+// ParseKind returns the kind called name.
 func ParseKind(name string) (Kind, error) {
 	for k, n := range kindNames {
 		if n == name {
@@ -52,7 +52,7 @@ type Station struct {
 	Rates []float64
 }
 
-// Network is a closed network: customers pass through the stations again and again, and think for Think in between. Service times are
+// Network is a closed network: customers pass through the stations repeatedly, and think for Think in between. Service times are
 // exponential where they wait first come, first served; stations where they share, or that are a Delay, may have any
 // (Jain, section 32.4, the conditions for a product form).
 type Network struct {
@@ -143,7 +143,7 @@ func (n *Network) check() error {
 	return nil
 }
 
-// Solution is what is known of a closed network in its steady state.
+// Solution is the steady state of a closed network.
 type Solution struct {
 	N        int
 	X        float64 // throughput of the system: passes per unit of time
@@ -151,7 +151,7 @@ type Solution struct {
 	Stations []StationSolution
 }
 
-// StationSolution is what is known of one station.
+// StationSolution is the steady state of one station.
 type StationSolution struct {
 	Name string
 	X    float64 // throughput: visits per unit of time
@@ -167,8 +167,8 @@ type StationSolution struct {
 	Marginal []float64 // probabilities of 0, 1, ..., N customers there
 }
 
-// Bottleneck returns the number of the station that is used most: that has the largest utilization of those where
-// customers wait. -1 if they wait nowhere.
+// Bottleneck returns the index of the station with the largest utilization of those where
+// customers wait; -1 if there is none.
 func (s *Solution) Bottleneck(n Network) int {
 	best, most := -1, -1.0
 	for i := range s.Stations {

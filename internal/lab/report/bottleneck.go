@@ -10,15 +10,15 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// Busy is the utilization from which a component counts as used up. Queues in front of a component that is busy nine tenths of
+// Busy is the utilization from which a component counts as saturated. Queues in front of a component that is busy nine tenths of
 // the time are already nine requests long in the mean (M/M/1: rho/(1 - rho)).
 const Busy = 0.9
 
-// Impossible is the utilization above which a component can't be what limits: what it was said to have was wrong. Measuring a path and
+// Impossible is the utilization above which a component can't be the limit: its assumed capacity was wrong. Measuring a path and
 // counting its bytes differ by the bytes of headers and acknowledgements, a few per cent.
 const Impossible = 1.15
 
-// Component is a part of the system that can be used up.
+// Component is a part of the system that can saturate.
 type Component struct {
 	Name string
 	// Utilization is 0..1.
@@ -28,7 +28,7 @@ type Component struct {
 	rank int
 }
 
-// Bottleneck is what limits a point.
+// Bottleneck is the component that limits a point.
 type Bottleneck struct {
 	// Name of the component; "" if none is at least Busy.
 	Name       string
@@ -138,7 +138,7 @@ func (d *Data) limit(p Point) Bottleneck {
 	return b
 }
 
-// Limit finds what limits a point of a record, which must stay open meanwhile.
+// Limit finds the bottleneck of a point of a record, which must stay open meanwhile.
 func Limit(r *record.Record, p record.Point, confidence float64) Bottleneck {
 	d := &Data{Manifest: r.Manifest(), Dir: r.Dir(), Confidence: confidence, store: r, hosts: map[int64][]record.Window{}, histograms: map[int64][]record.Bin{}}
 	return d.limit(Point{Levels: p.Factors, Runs: p.Runs, confidence: confidence})

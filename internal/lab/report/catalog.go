@@ -9,14 +9,14 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// Figure is one of the catalog, drawn.
+// Figure is a drawn figure of the catalog.
 type Figure struct {
-	Name    string // by which it is asked for, and its file's
-	Caption string // what it shows, with which error bars
+	Name    string // for selecting it, and of its file
+	Caption string // what it shows, and what its error bars are
 	plot.Figure
-	// Command makes it again.
+	// Command is the command line that makes it again.
 	Command string
-	// Warnings are the violated checks of the runs behind it, in a few words; "" if there are none.
+	// Warnings summarize the violated checks of the runs behind it; "" if there are none.
 	Warnings string
 }
 
@@ -64,7 +64,7 @@ func FigureNames() []string {
 	return names
 }
 
-// Figures draws the figures of these names, or without names all that can be made of the record.
+// Figures draws the figures with these names, or, without names, all that the record allows.
 func (d *Data) Figures(v View, names []string) ([]Figure, error) {
 	a := &artist{d: d, v: v, analysis: d.Analyse(v)}
 	var figures []Figure
@@ -152,10 +152,10 @@ func (d *Data) Command(v View, what, name string) string {
 	return strings.Join(words, " ")
 }
 
-// DefaultConfidence is the confidence of intervals where none is asked for.
+// DefaultConfidence is the default confidence of intervals.
 const DefaultConfidence = 0.95
 
-// CommandLine returns words as a shell takes them.
+// CommandLine returns words quoted for a shell.
 func CommandLine(words []string) string {
 	quotes := make([]string, len(words))
 	for i, word := range words {
@@ -174,7 +174,7 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Caution says how many of the runs behind something violate which checks; "" if none does.
+// Caution says which checks the runs of points violate, and how many runs do; "" if none does.
 func (d *Data) Caution(points []Point) string {
 	runs, bad := 0, 0
 	counts := map[string]int{}

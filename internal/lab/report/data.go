@@ -17,7 +17,7 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Data is what a record holds, its runs taken together by points.
+// Data is a record's data, with its runs grouped by point.
 type Data struct {
 	Manifest record.Manifest
 	Dir      string // of the record
@@ -25,9 +25,9 @@ type Data struct {
 	Failed   []record.Run
 	// Warnings are those of the whole set; runs have their own.
 	Warnings []record.Warning
-	// Confidence is that of the intervals, such as 0.95.
+	// Confidence is the confidence of the intervals, such as 0.95.
 	Confidence float64
-	// Quality is what the experiment says that a good service is; nil: it says nothing.
+	// Quality is the experiment's definition of a quality of service; nil: it has none.
 	Quality *capacity.Rule
 
 	wanted     map[string]string // the selection of levels
@@ -82,7 +82,7 @@ func (d *Data) distribution(run int64, source, metric, command string) (sample.H
 	return sample.MergeHistograms(parts, nil)
 }
 
-// Point is a combination of factor levels, with the runs that were made of it.
+// Point is a combination of factor levels, with its runs.
 type Point struct {
 	Levels map[string]string
 	Runs   []record.Run // complete ones, by repetition
@@ -90,7 +90,7 @@ type Point struct {
 	confidence float64
 }
 
-// Read takes from a record the runs whose levels are the wanted ones; nil wants all. The record must stay open while the data
+// Read reads the runs of a record with the wanted levels; nil means all. The record must stay open while the data
 // is used: distributions and traces are read when they are drawn.
 func Read(ctx context.Context, r *record.Record, confidence float64, wanted map[string]string) (*Data, error) {
 	runs, err := r.Runs(ctx)
@@ -160,7 +160,7 @@ func known(runs []record.Run, wanted map[string]string) error {
 	return nil
 }
 
-// Estimate is what a metric came to over the repetitions of a point.
+// Estimate is a metric's mean over the repetitions of a point.
 type Estimate struct {
 	sample.Moments
 	Interval sample.Interval // confidence interval of the mean; without ends for less than two repetitions
@@ -169,7 +169,7 @@ type Estimate struct {
 // OK reports whether there is a value at all.
 func (e Estimate) OK() bool { return e.N > 0 }
 
-// Estimate returns what a metric came to at a source.
+// Estimate returns the estimate of a metric of a source.
 func (p Point) Estimate(source, metric string) Estimate {
 	return p.derive(func(r record.Run) (float64, bool) { return r.Value(source, metric) })
 }

@@ -16,16 +16,16 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// Report is everything that can be made of a record.
+// Report has all figures and tables of a record.
 type Report struct {
 	Title, Subtitle string
 	Figures         []Figure
 	Tables          []Table
-	// Findings says for every line where it saturates and what limits it.
+	// Findings are sentences on where every line saturates and what limits it.
 	Findings []string
-	// Rule is how that was decided.
+	// Rule explains how that was decided.
 	Rule string
-	// Warnings are as of a Figure, over all runs.
+	// Warnings are like a Figure's, over all runs.
 	Warnings string
 }
 
@@ -106,7 +106,7 @@ func (a *artist) finding(panel Panel, l Line, s Saturation) string {
 	return capital(text) + "."
 }
 
-// Rule says how points of saturation and bottlenecks are found.
+// Rule explains how points of saturation and bottlenecks are found.
 func Rule() string {
 	return fmt.Sprintf("The point of saturation is the least load whose throughput is within %.0f %% of the highest of its line; if that is the highest load and the throughput grew by more "+
 		"than %.0f %% up to it, the system is not saturated. A component limits a line if, at its highest throughput, it is in use for at least %.0f %% of the time; of several the first counts of: load generator, "+
@@ -122,7 +122,7 @@ func (f Figure) Inline() []template.HTML {
 	return elements
 }
 
-// WriteHTML writes the report as one page that needs nothing else.
+// WriteHTML writes the report as one self-contained page.
 func (r *Report) WriteHTML(w io.Writer) error {
 	return pageTemplate.Execute(w, struct {
 		*Report

@@ -11,8 +11,8 @@ import (
 // that the 2018 report chose by eye for 8, 16, 32 and 64 workers in its section 4.2 (48, 72, 96 and 144 clients, table 5).
 const Near = 0.06
 
-// Saturation is where a line's throughput stops growing. Where it is comes from the means; whether that can be said, from their confidence
-// intervals: what overlaps can't be told apart.
+// Saturation is where a line's throughput stops growing. The means decide where it is; the confidence intervals decide whether that is significant:
+// overlapping intervals don't distinguish points.
 type Saturation struct {
 	Line    Line
 	Index   int // of the point of saturation in Line.Points; -1: no throughput is known
@@ -20,7 +20,7 @@ type Saturation struct {
 	// From is the first point whose interval overlaps that of the highest throughput. If it is before Index, the line may saturate anywhere
 	// between them.
 	From int
-	// Single: some points have one repetition, and so no interval. Nothing can be said about chance then.
+	// Single: some points have one repetition, and so no interval. Significance is then unknown.
 	Single bool
 	// Growing: it is the last point, and its throughput is more than Near above that of the one before; the maximum
 	// may lie beyond.
@@ -75,7 +75,7 @@ func alike(a, b Estimate) bool {
 	return a.Interval.Known() && b.Interval.Known() && a.Interval.Overlaps(b.Interval)
 }
 
-// Told reports whether it can be said where the line saturates: its means say so, and no intervals overlap that speak against it.
+// Told reports whether the point of saturation is significant: it is the first whose interval overlaps that of the highest throughput.
 func (s Saturation) Told() bool { return s.Index >= 0 && s.From == s.Index && !s.Growing }
 
 // Point returns the point of saturation.
@@ -86,7 +86,7 @@ func (s Saturation) Point() (Point, bool) {
 	return s.Line.Points[s.Index], true
 }
 
-// Words says where the line saturates, and how that was decided.
+// Words describes where the line saturates, and how that was decided.
 func (s Saturation) Words(v View) string {
 	p, ok := s.Point()
 	if !ok {

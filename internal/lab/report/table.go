@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Table is rows of texts under names of columns.
+// Table is a table of texts with named columns.
 type Table struct {
-	Name    string // by which it is asked for
+	Name    string // for selecting it
 	Title   string
 	Columns []Column
 	Rows    [][]string
 	Notes   []string // sentences below it
 	Command string   // makes it again
-	// Warnings are as of a Figure.
+	// Warnings are like a Figure's.
 	Warnings string
 }
 

@@ -40,7 +40,7 @@ func TableNames() []string {
 	return names
 }
 
-// Tables makes the tables of these names, or without names all that can be made of the record.
+// Tables makes the tables with these names, or, without names, all that the record allows.
 func (d *Data) Tables(v View, names []string) ([]Table, error) {
 	for _, name := range names {
 		if !slices.Contains(TableNames(), name) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// View says which factors are which part of a figure.
+// View assigns factors to the parts of a figure.
 type View struct {
 	X      string   // along the x axis
 	Series string   // one line for each level; "": one line
@@ -17,7 +17,7 @@ type View struct {
 
 // Panel is the points of one panel.
 type Panel struct {
-	Name  string // the levels that it stands for; "" if there is one panel
+	Name  string // its levels; "" if there is one panel
 	Lines []Line
 }
 
@@ -116,7 +116,7 @@ func sameFactor(points []Point, a, b string) bool {
 	return true
 }
 
-// Choose completes a view: what it leaves open is chosen by the factors of the record. A factor that does not exist is an error.
+// Choose completes a view from the factors of the record. A factor that does not exist is an error.
 func (d *Data) Choose(v View) (View, error) {
 	all := factors(d.Points)
 	for _, f := range append([]string{v.X, v.Series}, v.Panels...) {

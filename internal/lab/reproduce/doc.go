@@ -1,3 +1,3 @@
-// Package reproduce sets what records of a report's experiments measured beside what the report prints: its tables with the same rows
-// and columns, figures of the records, and its findings with the verdicts of package claim.
+// Package reproduce compares records of a report's repeated experiments with the printed report: its tables with the same
+// rows and columns, figures of the records, and its findings with the verdicts of package claim.
 package reproduce

@@ -14,10 +14,10 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// Confidence is that of all intervals.
+// Confidence is the confidence level of all intervals.
 const Confidence = 0.95
 
-// Source is the records of one report's experiments.
+// Source has the records of one report's experiments.
 type Source struct {
 	Report *paper.Report
 	// Command is the command line that makes the page again.

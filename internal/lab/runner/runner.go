@@ -1,9 +1,9 @@
-// Package runner makes the runs of an experiment on a testbed and keeps what they measured in a record.
+// Package runner makes the runs of an experiment on a testbed and keeps their measurements in a record.
 //
 //	schedule -> deploy (or use what runs) -> populate -> load, measured -> collect -> check -> record
 //
-// The record is the only state: an experiment that was interrupted at any moment goes on from what is complete in it. A run that
-// fails is recorded as failed, with the reason, and the next is made; after some failures in a row, or when the record can't be
+// The record is the only state: an experiment that was interrupted at any moment continues from the complete runs in it. A run that
+// fails is recorded as failed, with the reason, and the next one is made; after several failures in a row, or when the record can't be
 // written, the experiment ends.
 package runner
 
@@ -26,7 +26,7 @@ import (
 // failuresInARow is how many runs in a row may fail before the experiment ends: the next would fail too.
 const failuresInARow = 3
 
-// Options says what to run and where to keep it.
+// Options say what to run and where to keep the measurements.
 type Options struct {
 	Experiment *experiment.Experiment
 	Testbed    testbed.Testbed
@@ -37,18 +37,18 @@ type Options struct {
 	// Command is the command line, for the record. Quick says whether it asks for the quick profile.
 	Command []string
 	Quick   bool
-	// Check returns what is wrong with a run of a set; nil: nothing is looked for.
+	// Check returns warnings about a run of a set; nil: no checks.
 	Check func(run record.Run, set record.Manifest) []record.Warning
-	// CheckSet does the same with all runs together.
+	// CheckSet does the same for all runs together.
 	CheckSet func([]record.Run) []record.Warning
-	// Progress, when set, is told before every run and after the last.
+	// Progress, if set, is called before every run and after the last.
 	Progress func(Progress)
 }
 
-// Progress says how far an experiment is.
+// Progress is the progress of an experiment.
 type Progress struct {
-	Done, Failed int // runs that are complete, and those that failed this time
-	Skipped      int // of the complete ones, those that were there before
+	Done, Failed int // runs complete ones, and those that failed this time
+	Skipped      int // of the complete ones, those that existed before
 	Least, Most  int // runs there will be
 	Left         time.Duration
 	Last         *record.Run // that has just ended; nil at first
@@ -56,7 +56,7 @@ type Progress struct {
 	Next         *experiment.Slot // nil at the end
 }
 
-// Summary is what came of an experiment.
+// Summary is the result of an experiment.
 type Summary struct {
 	Complete, Failed, Skipped, Warnings int
 }
@@ -77,7 +77,7 @@ type runner struct {
 	made       int // runs this time
 }
 
-// Run makes the runs that the record lacks. The summary is also that of an experiment that ended early, of which the error says why;
+// Run makes the missing runs of the record. If the experiment ends early, the summary is that of the runs so far, and the error says why;
 // if ctx ended it is the cause. All programs that it started have ended when it returns.
 func Run(ctx context.Context, o Options) (s Summary, err error) {
 	r := &runner{Options: o, complete: map[key]record.Run{}}

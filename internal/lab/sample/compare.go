@@ -8,11 +8,11 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Difference is what two samples say about the difference of the means they come from, second minus first.
+// Difference is the estimated difference of the means of two populations, second minus first, from a sample of each.
 type Difference struct {
 	Difference float64
 	Interval   Interval // of the difference
-	P          float64  // how probable at least so large a difference of the samples is if the means are the same; NaN if not known
+	P          float64  // probability of at least so large a difference of the samples if the means are equal; NaN if unknown
 	Freedom    float64  // degrees of freedom
 }
 
@@ -76,7 +76,7 @@ func RatioInterval(first, second Moments, confidence float64) Interval {
 // Holm returns the probabilities of several comparisons, adjusted so that with no difference anywhere the chance that ANY of them is below a
 // is at most a, whatever they have to do with each other: sorted, the i-th of m is multiplied by m-i+1, and none is less than one before it.
 // S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6 (1979). A probability that isn't
-// known (NaN) stays so, and doesn't count.
+// known (NaN) stays NaN, and doesn't count.
 func Holm(p []float64) []float64 {
 	adjusted := slices.Clone(p)
 	var order []int

@@ -6,7 +6,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Interval is a range that holds what is estimated with a probability, or is without ends where the sample can't tell.
+// Interval is a confidence interval; it is unbounded if the sample is too small.
 type Interval struct {
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
@@ -15,7 +15,7 @@ type Interval struct {
 // unknown is the interval of a sample that is too small.
 var unknown = Interval{math.Inf(-1), math.Inf(1)}
 
-// Known reports whether the interval has ends.
+// Known reports whether the interval is bounded.
 func (i Interval) Known() bool { return !math.IsInf(i.Low, 0) && !math.IsInf(i.High, 0) }
 
 // HalfWidth returns half of the interval's width.
@@ -24,7 +24,7 @@ func (i Interval) HalfWidth() float64 { return (i.High - i.Low) / 2 }
 // Contains reports whether x is in the interval.
 func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 
-// Overlaps reports whether the intervals have a point in common: if they have, what they hold can't be told apart. An interval without ends
+// Overlaps reports whether the intervals have a point in common, that is, whether the difference may be due to chance. An unbounded interval
 // overlaps every other.
 func (i Interval) Overlaps(o Interval) bool { return i.Low <= o.High && o.Low <= i.High }
 

@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Moments sum up values: how many, their mean, and the sum of the squares of their distances from it. The zero value is
-// that of no values. Values that count several times or in part have a weight; N is then the sum of the weights.
+// Moments summarize values: their number, their mean, and the sum of their squared distances from it. The zero value is
+// that of no values. Values may have weights; N is then the sum of the weights.
 type Moments struct {
 	N    float64 `json:"n"`
 	Mean float64 `json:"mean"`
@@ -28,19 +28,19 @@ func Of(values []float64) Moments {
 	return Moments{N: n, Mean: mean, M2: variance * (n - 1)}
 }
 
-// Add takes in one value:
+// Add adds one value:
 //
 //	mean' = mean + (x - mean)/n',  M2' = M2 + (x - mean)(x - mean')
 //
 // B. P. Welford, "Note on a method for calculating corrected sums of squares and products", Technometrics 4 (1962).
 func (m *Moments) Add(x float64) { m.AddWeighted(x, 1) }
 
-// AddWeighted takes in a value that counts w times, w >= 0 (D. H. D. West, Communications of the ACM 22, 1979).
+// AddWeighted adds a value with the weight w >= 0 (D. H. D. West, Communications of the ACM 22, 1979).
 func (m *Moments) AddWeighted(x, w float64) {
 	m.Merge(Moments{N: w, Mean: x})
 }
 
-// Merge takes in other values:
+// Merge adds other values:
 //
 //	mean' = mean + d n2/(n1+n2),  M2' = M2 + M2_2 + d^2 n1 n2/(n1+n2),  d = mean_2 - mean
 //

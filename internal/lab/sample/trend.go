@@ -8,10 +8,10 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Trend is what a series of equally long windows says about whether it drifts.
+// Trend describes the drift of a series of equally long windows.
 type Trend struct {
 	Tau   float64 // Kendall's rank correlation with time: -1 always falling, 0 none, 1 always rising
-	P     float64 // how probable at least so strong a trend is in a series without one
+	P     float64 // probability of at least so strong a trend in a series without one
 	Slope float64 // Sen's: the median change from one window to the next
 	Drift float64 // change from the first to the last window by the slope, as a ratio to the median of the values; NaN if that is 0
 }

@@ -1,5 +1,5 @@
-// Package simulate runs a closed system whose workers serve several requests at a time, event by event. Package queueing has
-// formulas for workers that serve one at a time; for batches there are none.
+// Package simulate simulates a closed system whose workers serve several requests at a time, event by event. Package queueing has
+// formulas for workers that serve one request at a time; for batches there are none.
 package simulate
 
 import (
@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 )
 
-// System is customers that circulate: they think, are outside for a time, wait for a worker, and are served in a batch.
+// System is a closed system of customers: they think, are outside for a time, wait for a worker, and are served in a batch.
 //
 //	think --> outside --> queue --> batch of up to Depth with one of Workers --> think
 //
@@ -23,7 +23,7 @@ type System struct {
 	Inside, Outside func(n int) float64
 }
 
-// Result is what a simulation came to.
+// Result is the result of a simulation.
 type Result struct {
 	X     float64 // throughput
 	Queue float64 // mean number that wait for a worker

@@ -1,17 +1,17 @@
-// Package testbed runs what an experiment measures: memcached servers, middlewares and load.
+// Package testbed runs the systems that an experiment measures: memcached servers, middlewares and load.
 //
-//	Testbed    a place to measure in: this machine, and further kinds
-//	Deployment servers and middlewares that run there, as one point of an experiment wants them
-//	Outputs    what all programs of one run wrote, as it came; package collect makes a run of the record of it
+//	Testbed    a place for measurements, such as this machine
+//	Deployment running servers and middlewares, as a point of an experiment requires
+//	Outputs    the unchanged outputs of all programs of a run; package collect makes a run of the record from them
 //
-// A testbed whose places are hosts (machines, network namespaces, pods) that programs can be started on need only say what its
-// hosts are: OnHosts does everything else with programs whose results come by their standard output, so that no file has to be
-// fetched from a host. The load's result is JSON, the middlewares' statistics are the statistics log (`mcmw serve --stats-file
-// /dev/stdout`), the hosts' counters are the lines of `mcmwlab agent sample`.
+// A testbed whose places are hosts (machines, network namespaces, pods) on which programs can be started needs only to say
+// what its hosts are: OnHosts does everything else with programs that write their results to standard output, so that no
+// file has to be fetched from a host. The load's result is JSON, the middlewares' statistics are the statistics log (`mcmw
+// serve --stats-file /dev/stdout`), the hosts' counters are the lines of `mcmwlab agent sample`.
 //
-// The statistics log, not /metrics or /debug/histogram, because nobody has to ask for it in time: it has windows of the whole run at
-// the resolution at which times are recorded, of which those inside the measured window are picked afterwards; and because it needs no
-// connection from the lab to the middleware. The clocks of several hosts must agree to a fraction of a window.
+// It uses the statistics log rather than /metrics or /debug/histogram because nobody has to poll it in time: it has windows
+// of the whole run at full resolution, from which those inside the measured window are selected afterwards; and because it
+// needs no connection from the lab to the middleware. The clocks of several hosts must agree to a fraction of a window.
 package testbed
 
 import (
