@@ -32,6 +32,7 @@ type loadFlags struct {
 	testTime     time.Duration
 
 	rate         string
+	trace        string
 	arrivals     string
 	perClient    float64
 	thinkPattern string
@@ -112,6 +113,7 @@ func (f *loadFlags) define(flags *pflag.FlagSet) {
 	flags.IntVar(&o.Pipeline, "pipeline", 1, "requests that each connection keeps outstanding; in an open loop, where the default is 64, the most it sends without a reply")
 	flags.Var((*seconds)(&o.ThinkTime), "think-time", "closed loop: time between a reply and the next request")
 	flags.StringVar(&f.thinkPattern, "think-pattern", "constant", "constant or exponential think times")
+	flags.StringVar(&f.trace, "trace", "", "open loop: make the requests of this CSV file again, at their times: a line each of time (seconds), command (get or set), key and size of the value (bytes)")
 	flags.StringVar(&f.rate, "rate", "", "open loop: requests per second over all connections, as 20000, ramp:1000-20000/30s, steps:1000,2000/10s or burst:1000,20000/10s,500ms")
 	flags.Float64Var(&f.perClient, "rate-limiting", 0, "open loop: constant requests per second of each connection")
 	flags.StringVar(&f.arrivals, "arrivals", "even", "even or poisson: times between the requests of an open loop")
@@ -253,7 +255,7 @@ func (f *loadFlags) complete(flags *pflag.FlagSet) (o load.Options, err error) {
 		return o, err
 	}
 	o.Duration = f.testTime
-	if o.Duration == 0 && o.Requests == 0 {
+	if o.Duration == 0 && o.Requests == 0 && f.trace == "" {
 		o.Duration = 10 * time.Second
 	}
 	return o, f.driver.check()
@@ -290,6 +292,10 @@ func (f *loadFlags) completeTimes(flags *pflag.FlagSet, o *load.Options) (err er
 		return fmt.Errorf("--think-pattern %q: expected constant or exponential", f.thinkPattern)
 	}
 	switch {
+	case f.trace != "" && (f.rate != "" || f.perClient != 0 || flags.Changed("arrivals") || flags.Changed("ratio")):
+		return errors.New("--trace: the trace says what is requested when; expected it without --rate, --rate-limiting, --arrivals and --ratio")
+	case f.trace != "":
+		return f.completeTrace(flags, o)
 	case f.rate != "" && f.perClient != 0:
 		return errors.New("--rate and --rate-limiting: expected one of them, the rate of all connections or of each")
 	case f.rate != "":
@@ -310,6 +316,24 @@ func (f *loadFlags) completeTimes(flags *pflag.FlagSet, o *load.Options) (err er
 	default:
 		return fmt.Errorf("--arrivals %q: expected even or poisson", f.arrivals)
 	}
+	if !flags.Changed("pipeline") {
+		o.Pipeline = load.DefaultOpenPipeline
+	}
+	return nil
+}
+
+// completeTrace reads the requests that are to be made again.
+func (f *loadFlags) completeTrace(flags *pflag.FlagSet, o *load.Options) error {
+	file, err := os.Open(f.trace)
+	if err != nil {
+		return fmt.Errorf("--trace: %w", err)
+	}
+	defer file.Close()
+	trace, err := load.ParseTrace(file)
+	if err != nil {
+		return fmt.Errorf("--trace %s: %w", f.trace, err)
+	}
+	o.Schedule = &load.Schedule{Trace: trace}
 	if !flags.Changed("pipeline") {
 		o.Pipeline = load.DefaultOpenPipeline
 	}

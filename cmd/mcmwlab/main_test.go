@@ -168,6 +168,22 @@ func cancelOnce(t *testing.T, happened <-chan struct{}) context.Context {
 	return ctx
 }
 
+func TestATraceIsMadeAgainAtItsTimes(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	file := filepath.Join(t.TempDir(), "trace.csv")
+	require.NoError(t, os.WriteFile(file, []byte("time,command,key,size\n100.0,set,user:1,900\n100.05,get,user:1,\n100.1,GET,user:2,20\n100.2,set,user:3,7\n"), 0o600))
+	stdout, _, err := lab(t.Context(), "load", "--target", server.Addr(), "--trace", file, "-q", "--cache-aside")
+	require.NoError(t, err)
+	assert.Contains(t, stdout, "open loop, the requests of a trace, SET:GET 2:2, 1 keys per GET, values of up to 900 bytes, what is missed is stored")
+	assert.Regexp(t, `(?m)^ *SET +3 `, stdout, "two, and what was missed")
+	assert.Regexp(t, `(?m)^ *GET +2 `, stdout)
+	for key, size := range map[string]int{"user:1": 900, "user:2": 20, "user:3": 7} {
+		value, ok := server.Get(key)
+		assert.True(t, ok, key)
+		assert.Len(t, value, size, key)
+	}
+}
+
 func TestAnInterruptedLoadPrintsWhatItHas(t *testing.T) {
 	asked := make(chan struct{})
 	var first sync.Once
@@ -286,6 +302,8 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"load --expiry-range 0-9":                "smallest expiry 0: expected 1 to 9",
 		"load --authenticate @/no/file":          "--authenticate: open /no/file",
 		"load --csv-out-file /no/dir/x":          "/no/dir/x can't be written",
+		"load --trace /no/file":                  "--trace: open /no/file",
+		"load --trace x --rate 5":                "expected it without --rate, --rate-limiting, --arrivals and --ratio",
 		"load --driver wrk":                      `--driver "wrk": expected mcmwlab or memtier`,
 		"load --driver memtier --think-time 1":   "memtier_benchmark can't have a think time",
 		"load --slo p99=1ms":                     `--slo "p99=1ms": expected such as p99<1ms`,

@@ -72,8 +72,8 @@ func Arguments(o load.Options) ([]string, error) {
 	no(o.Connections%o.Threads != 0, "threads with different numbers of connections")
 	perConnection := 0.0
 	if s := o.Schedule; s != nil {
-		constant := len(s.Pieces) == 1 && s.Pieces[0].From == s.Pieces[0].To && !s.Poisson
-		no(!constant, "a rate that changes, or Poisson arrivals")
+		constant := len(s.Pieces) == 1 && s.Pieces[0].From == s.Pieces[0].To && !s.Poisson && s.Trace == nil
+		no(!constant, "a rate that changes, Poisson arrivals or a trace")
 		if constant {
 			perConnection = s.Pieces[0].From / float64(o.Connections)
 			no(perConnection != math.Floor(perConnection) || perConnection < 1, "a rate that is no whole number of requests per second and connection")

@@ -100,6 +100,9 @@ func (c *conn) slot(i int) int {
 // stamps when it is sent. drawn is scratch space for the keys of a GET.
 func (c *conn) appendRequest(b []byte, w *workload, drawn []uint64) []byte {
 	o := w.o
+	if t := o.trace(); t != nil {
+		return c.appendTraced(b, w, t, int(c.pace.n))
+	}
 	slot := c.slot(c.inFlight)
 	c.inFlight++
 	c.use()
@@ -156,6 +159,9 @@ func (c *conn) appendMissed(b []byte, w *workload) []byte {
 func (w *workload) appendSet(b []byte, key uint64, rng *rand.PCG) []byte {
 	if size := w.enc.size; size > 0 {
 		return w.enc.appendSet(b, key, size, 0)
+	}
+	if t := w.o.trace(); t != nil {
+		return w.enc.appendSet(b, key, t.size(key, w.o.ValueSize), 0)
 	}
 	size, expiry := w.sizes.draw(key, rng), 0
 	if w.o.ExpiryMax > 0 {

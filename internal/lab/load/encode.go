@@ -54,18 +54,24 @@ func (c command) String() string { return commandNames[c] }
 type encoder struct {
 	protocol Protocol
 	prefix   string
-	setTail  []byte // classic: what follows the key on the line of a set whose value has the fixed size and doesn't expire
-	size     int    // that size; 0: values have different sizes, or expire
-	filler   []byte // what follows the key and the colon in a value
+	keys     []string // by their numbers, of a trace; nil: keys are the prefix and the number
+	setTail  []byte   // classic: what follows the key on the line of a set whose value has the fixed size and doesn't expire
+	size     int      // that size; 0: values have different sizes, or expire
+	filler   []byte   // what follows the key and the colon in a value
 }
 
 func newEncoder(o *Options) *encoder {
 	sizer := newSizer(o)
-	e := &encoder{protocol: o.Protocol, prefix: o.KeyPrefix, filler: make([]byte, sizer.most())}
+	most := sizer.most()
+	e := &encoder{protocol: o.Protocol, prefix: o.KeyPrefix}
+	if t := o.trace(); t != nil {
+		e.keys, most = t.keys, max(most, t.largest)
+	}
+	e.filler = make([]byte, most)
 	for i := range e.filler {
 		e.filler[i] = 'a' + byte(i%26)
 	}
-	if sizer.fixed > 0 && o.ExpiryMax == 0 {
+	if sizer.fixed > 0 && o.ExpiryMax == 0 && e.keys == nil {
 		e.size = sizer.fixed
 		e.setTail = []byte(" 0 0 " + strconv.Itoa(e.size) + "\r\n")
 	}
@@ -74,6 +80,9 @@ func newEncoder(o *Options) *encoder {
 
 // appendKey appends the text of a key.
 func (e *encoder) appendKey(b []byte, key uint64) []byte {
+	if e.keys != nil {
+		return append(b, e.keys[key]...)
+	}
 	return strconv.AppendUint(append(b, e.prefix...), key, 10)
 }
 
@@ -157,7 +166,11 @@ func (e *encoder) appendGet(b []byte, keys []uint64) []byte {
 
 // appendBulkKey appends a key as a bulk string.
 func (e *encoder) appendBulkKey(b []byte, key uint64) []byte {
-	b = appendLength(b, '$', len(e.prefix)+digits(key))
+	length := len(e.prefix) + digits(key)
+	if e.keys != nil {
+		length = len(e.keys[key])
+	}
+	b = appendLength(b, '$', length)
 	return append(e.appendKey(b, key), '\r', '\n')
 }
 

@@ -367,7 +367,10 @@ func Describe(o *Options) *Result {
 	}
 	if o.Schedule != nil {
 		r.Rate, r.Arrivals = o.Schedule.String(), "even"
-		if o.Schedule.Poisson {
+		switch {
+		case o.Schedule.Trace != nil:
+			r.Arrivals, r.ValueSizes = "recorded", fmt.Sprintf("up to %d", max(o.Schedule.Trace.largest, o.ValueSize))
+		case o.Schedule.Poisson:
 			r.Arrivals = "poisson"
 		}
 	}

@@ -117,6 +117,7 @@ const (
 	maxConnections = 1 << 20
 	maxPipeline    = 1 << 16
 	maxKeysPerGet  = 1 << 16
+	maxRatio       = 1 << 20
 	maxValueSize   = 1 << 30
 	maxExpiry      = 1 << 31 // memcached takes numbers above 30 days for a date
 	maxZipf        = 5       // as memtier's
@@ -141,6 +142,10 @@ func (o Options) withDefaults() Options {
 		if o.Schedule != nil {
 			o.Pipeline = DefaultOpenPipeline
 		}
+	}
+	if t := o.trace(); t != nil {
+		o.KeyMin, o.KeyMax = 1, uint64(len(t.keys)-1)
+		o.Sets, o.Gets = t.ratio()
 	}
 	if o.Sets == 0 && o.Gets == 0 && o.MultiGets == 0 {
 		o.Sets, o.Gets = 1, 9
@@ -195,9 +200,9 @@ func (o Options) validate() error {
 			o.Connections, o.Threads))
 	}
 	between("pipeline", o.Pipeline, 1, maxPipeline)
-	between("SETs of the ratio", o.Sets, 0, 1<<20)
-	between("GETs of the ratio", o.Gets, 0, 1<<20)
-	between("multi-GETs of the ratio", o.MultiGets, 0, 1<<20)
+	between("SETs of the ratio", o.Sets, 0, maxRatio)
+	between("GETs of the ratio", o.Gets, 0, maxRatio)
+	between("multi-GETs of the ratio", o.MultiGets, 0, maxRatio)
 	between("keys per GET", o.KeysPerGet, 1, maxKeysPerGet)
 	between("greatest expiry", o.ExpiryMax, 0, maxExpiry)
 	between("smallest expiry", o.ExpiryMin, min(o.ExpiryMax, 1), o.ExpiryMax)
@@ -218,6 +223,7 @@ func (o Options) validate() error {
 		problems = append(problems, fmt.Errorf("key prefix %q: a key can hold neither spaces nor control characters", o.KeyPrefix))
 	}
 	problems = append(problems, o.validateChoices()...)
+	problems = append(problems, o.validateTrace()...)
 	if o.CacheAside && (o.KeysPerGet > 1 || o.Gets == 0) {
 		problems = append(problems, errors.New("cache-aside: it needs GETs of one key each"))
 	}

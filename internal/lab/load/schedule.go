@@ -31,6 +31,8 @@ type Schedule struct {
 	Repeat bool
 	// Poisson has random times between arrivals, independent and exponential at a constant rate; otherwise they are even.
 	Poisson bool
+	// Trace is requests with their times, which take the place of all the above; nil: none.
+	Trace *Trace
 }
 
 // Piece is a stretch of time over which the rate changes linearly.
@@ -59,6 +61,9 @@ func (p Piece) due(n float64) float64 {
 // Due returns T(n), seconds from the beginning of the recording, +Inf if the rate falls to 0 before. Before the recording,
 // at n below 0, the rate is that of its beginning.
 func (s *Schedule) Due(n float64) float64 {
+	if s.Trace != nil {
+		return s.Trace.due(n)
+	}
 	if n < 0 {
 		if rate := s.Pieces[0].From; rate > 0 {
 			return n / rate
@@ -95,6 +100,9 @@ func (s *Schedule) Due(n float64) float64 {
 
 // Count returns N(t), t in seconds from the beginning of the recording.
 func (s *Schedule) Count(t float64) float64 {
+	if s.Trace != nil {
+		return s.Trace.count(t)
+	}
 	if t < 0 {
 		return s.Pieces[0].From * t
 	}
@@ -135,6 +143,9 @@ func Constant(rate float64) *Schedule {
 
 // validate reports what is wrong with s.
 func (s *Schedule) validate() error {
+	if s.Trace != nil {
+		return nil
+	}
 	if len(s.Pieces) == 0 {
 		return errors.New("a schedule without a rate")
 	}
@@ -268,6 +279,9 @@ func parseBurst(text string) (*Schedule, error) {
 
 // String returns the schedule as ParseSchedule reads it, for the shapes that it knows.
 func (s *Schedule) String() string {
+	if s.Trace != nil {
+		return "trace"
+	}
 	number := func(rate float64) string { return strconv.FormatFloat(rate, 'f', -1, 64) }
 	first, last := s.Pieces[0], s.Pieces[len(s.Pieces)-1]
 	switch {

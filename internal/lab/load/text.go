@@ -68,6 +68,8 @@ func (r *Result) workload() string {
 		text += ", TLS"
 	}
 	switch {
+	case r.Arrivals == "recorded":
+		return "open loop, the requests of a trace, " + text
 	case r.Rate != "":
 		return "open loop, " + r.Rate + " requests/s, " + r.Arrivals + " arrivals, " + text
 	case r.ThinkTime > 0:
