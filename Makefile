@@ -6,13 +6,16 @@ SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
 .PHONY: help deps build demo test nightly check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-stats lab-quick lab-paper lab-paper-delays lab-paper-page lab-servers lab-servers-page chart image cluster-up cluster-down test-cluster docker clean
 
-# Tools, run by `go run` at exactly these versions.
+# Tools, run by .ci/tool at exactly these versions.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.52.0
 
 # The modules besides the main one that lint looks at; those that need Prometheus and Kubernetes are looked at by `make nightly`.
 MODULES ?= internal/tools/dashboards internal/tools/image
+
+# How many rounds of `make test` run side by side: some wait much of their time.
+JOBS ?= 3
 
 # How long `make fuzz` and `make nightly` run each fuzz target.
 FUZZTIME ?= 60s
@@ -46,28 +49,27 @@ demo: ## show mcmw at work: three memcached, mcmw, load, and a live page
 	@$(MAKE) --no-print-directory build
 	bin/mcmw demo
 
-test: deps lint ## what a change must pass: lint, race detector, behaviour, fuzzing, the chart (some 17 minutes with a cold build cache)
-	@.ci/test race others memory fuzz image chart
+test: deps ## what a change must pass: lint, race detector, behaviour, fuzzing, the chart (some 17 minutes with a cold build cache)
+	@JOBS=$(JOBS) .ci/test lint behaviour race others image chart fuzz memory
 
 nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helms, a cluster (some hours; as root)
 	@[ $$(id -u) -ne 0 ] || .ci/deps cluster
-	@$(MAKE) --no-print-directory lint MODULES="$(MODULES) test/chart test/prometheus test/cluster"
-	@.ci/test everything memory long faults soak fuzz-all dashboards prometheus charts cluster
+	@MODULES="$(MODULES) test/chart test/prometheus test/cluster" .ci/test lint everything memory long faults soak fuzz-all dashboards prometheus charts cluster
 
 check: lint ## the quick round while working: lint and the short tests, without race detector
 	go test ./...
 
 lint: ## gofumpt, go vet, staticcheck, and no function that no program reaches
-	@unformatted=$$(go run $(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then \
+	@unformatted=$$(.ci/tool $(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then \
 		echo "not formatted as gofumpt does (make fmt):"; echo "$$unformatted"; exit 1; fi
 	@for module in . $(MODULES); do \
 		echo "go vet and staticcheck in $$module"; \
-		go -C $$module vet ./... && (cd $$module && go run $(STATICCHECK) ./...) || exit 1; done
-	@echo "deadcode"; unreachable=$$(go run $(DEADCODE) $$(go list ./... | grep -v /internal/mctest)); if [ -n "$$unreachable" ]; then \
+		go -C $$module vet ./... && (cd $$module && $(CURDIR)/.ci/tool $(STATICCHECK) ./...) || exit 1; done
+	@echo "deadcode"; unreachable=$$(.ci/tool $(DEADCODE) $$(go list ./... | grep -v /internal/mctest)); if [ -n "$$unreachable" ]; then \
 		echo "reached by no program, at most by tests:"; echo "$$unreachable"; exit 1; fi
 
 fmt: ## format the code
-	go run $(GOFUMPT) -w .
+	.ci/tool $(GOFUMPT) -w .
 
 race: deps ## all packages under the race detector
 	@.ci/test everything
