@@ -244,7 +244,7 @@ func (c *Conn) Fill(need int, deadline int64) (arrived bool, failure *Error) {
 // FillNow is Fill without waiting: arrived says whether bytes have come by now.
 func (c *Conn) FillNow(need int) (arrived bool, failure *Error) {
 	c.makeRoom(need)
-	n, err := c.sock.ReadNow(c.in[c.end:])
+	n, _, err := c.sock.ReadNow(c.in[c.end:])
 	return c.filled(n, err)
 }
 

@@ -27,19 +27,12 @@ type conn struct {
 
 	// Owned by the reader goroutine.
 	buf             *request.Buffer // what was read and is not yet in a batch; nil while there is nothing
-	lent            *request.Buffer // what is being read into: buf, or what takes its place if anything arrives
 	filled          int             // bytes of buf in use
 	need            int             // bytes buf must hold before decoding makes sense; 0: unknown
 	skip            int             // bytes to come that belong to a refused value
 	held            *request.Batch  // ends with the request whose value is being skipped, and waits for the end of that
 	underway        bool            // a batch is on the queue or with a worker
 	unauthenticated bool            // it has to give a name and a password first
-	once            bool            // only what comes next is read, and not decoded
-	replies         bool            // what was read last has a reply: if the client is gone, writing that tells
-	fresh           int             // bytes read since the last queueAll
-	queued          bool            // the last queueAll queued something
-	closing         bool            // nothing further is to be read, for
-	ending          stats.CloseReason
 
 	// active is when something was last read, ns as stats.Now; written by the reader.
 	active atomic.Int64
@@ -78,15 +71,30 @@ func newConn(s *Stage, nc net.Conn) (*conn, error) {
 	return c, nil
 }
 
-// run reads until the connection ends, and leaves nothing behind.
+// ending is the error that says why a connection is to be closed.
+type ending stats.CloseReason
+
+func (e ending) Error() string { return stats.CloseReason(e).String() }
+
+// reasonOf returns why a connection is closed of which err is the end.
+func reasonOf(err error) stats.CloseReason {
+	var e ending
+	switch {
+	case errors.As(err, &e):
+		return stats.CloseReason(e)
+	case errors.Is(err, io.EOF):
+		return stats.CloseClient
+	}
+	return stats.CloseError
+}
+
+// run serves the connection to its end, and leaves nothing behind.
 func (c *conn) run() {
-	reason, ok := stats.CloseReason(0), true
-	if c.sock.Secure() {
-		reason, ok = c.handshake()
+	err := c.handshake()
+	if err == nil {
+		err = c.serve()
 	}
-	if ok {
-		reason = c.read()
-	}
+	reason := reasonOf(err)
 	c.awaitAnswer()
 	if cut := c.reason.Load(); cut != 0 {
 		reason = stats.CloseReason(cut - 1)
@@ -111,106 +119,97 @@ func (c *conn) run() {
 	c.stage.ended(c, reason)
 }
 
-// read turns bytes into batches until the connection is to be closed, and returns why.
-func (c *conn) read() stats.CloseReason {
-	for {
-		err := c.sock.ReadLent(c)
-		switch {
-		case c.closing:
-			return c.ending
-		case errors.Is(err, os.ErrDeadlineExceeded) && c.draining.Load():
-			return c.lastRequests()
-		case err != nil:
-			return reasonOf(err)
+// serve reads what arrives, decodes it and queues the requests, until the connection is to be closed; the error says why.
+func (c *conn) serve() (err error) {
+	for err = range c.sock.Readable() {
+		for more := true; more && err == nil && !c.disturbed(); {
+			var n int
+			if n, more, err = c.receive(); n > 0 {
+				var replies bool
+				replies, err = c.queueAll(n)
+				// That the client is gone shows when the reply is written; if there is none, the next read shows it.
+				more = more || !replies
+			}
+		}
+		if err != nil {
+			break
 		}
 	}
-}
-
-// queueAll queues all complete requests that were read: one batch, or several where there are too many for one or one has to wait
-// for the end of a refused value.
-func (c *conn) queueAll() (reason stats.CloseReason, closing bool) {
-	created := stats.Now()
-	c.active.Store(created)
-	c.queued = false
-	if !c.isText {
-		if reason, closing = c.greet(); closing || !c.isText {
-			return reason, closing
-		}
+	if c.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+		err = c.lastRequests()
 	}
-	if c.unauthenticated {
-		if reason, closing = c.login(); closing || c.unauthenticated || c.filled == 0 {
-			return reason, closing
-		}
-	}
-	for {
-		more, reason, closing := c.queueRequests(created)
-		if closing || !more || c.filled == 0 {
-			return reason, closing
-		}
-	}
-}
-
-func reasonOf(err error) stats.CloseReason {
-	switch {
-	case errors.Is(err, io.EOF):
-		return stats.CloseClient
-	case errors.Is(err, errNoMemory):
-		return stats.CloseMemory
-	}
-	return stats.CloseError
+	return err
 }
 
 // lastRequests serves what the client sends until it has all its replies, and the rest of a request that has arrived
 // in part.
-func (c *conn) lastRequests() stats.CloseReason {
+func (c *conn) lastRequests() error {
 	for {
-		n, err := c.receiveNow()
-		if err == nil && n == 0 {
+		n, _, err := c.receive()
+		if n == 0 && err == nil {
 			if c.underway {
 				c.awaitAnswer()
 				continue
 			}
 			if c.filled == 0 && c.skip == 0 {
-				return stats.CloseShutdown
+				return ending(stats.CloseShutdown)
 			}
 			// Drain cuts the connection when its time is over.
 			_ = c.sock.SetReadDeadline(time.Time{})
-			err = c.receive()
+			n, err = c.receiveNext()
+		}
+		if err == nil {
+			_, err = c.queueAll(n)
 		}
 		if err != nil {
-			return reasonOf(err)
+			return err
 		}
-		reason, closing := c.queueAll()
-		if closing {
-			return reason
-		}
-		c.note()
 	}
 }
 
-// queueRequests decodes what was read and queues the complete requests as one batch. more means that there may be others behind
-// them, closing that nothing further is to be read.
-func (c *conn) queueRequests(created int64) (more bool, reason stats.CloseReason, closing bool) {
+// queueAll decodes what was read, the last n bytes of it now, and queues the complete requests: as one batch, or as several if there
+// are too many for one or one has to wait for the end of a refused value. replies says that no bytes are left over and that a reply
+// will be written. After an error nothing further is to be read.
+func (c *conn) queueAll(n int) (replies bool, err error) {
+	created := stats.Now()
+	c.active.Store(created)
+	if !c.isText {
+		err = c.greet()
+	}
+	if err == nil && c.isText && c.unauthenticated {
+		err = c.login()
+	}
+	queued := false
+	for more := err == nil && c.isText && !c.unauthenticated; more && c.filled > 0; {
+		var b *request.Batch
+		if b, more, err = c.nextBatch(created); b != nil {
+			queued = true
+			replies = c.queue(b) || replies
+		}
+	}
+	c.note(n, queued)
+	return replies && c.filled == 0 && c.skip == 0, err
+}
+
+// nextBatch decodes what was read and takes the complete requests out of it, up to a batch of them; nil if there is none. more says
+// that there may be others behind them.
+func (c *conn) nextBatch(created int64) (b *request.Batch, more bool, err error) {
 	if c.filled < c.need {
 		c.keep(0)
-		return false, 0, false
+		return nil, false, nil
 	}
-	more = c.held != nil
-	b := c.held
-	c.held = nil
+	b, c.held = c.held, nil
 	if b == nil {
 		b = request.GetBatch()
 		b.Client = c
 	}
-	before := len(b.Requests)
-	used, apart, reason, closing := c.decode(b, created)
-	more = more || apart || len(b.Requests) == request.MaxBatch
+	used, more, err := c.decode(b, created)
 	switch {
 	case len(b.Requests) == 0:
 		b.Release()
 		c.keep(used)
-		return false, reason, closing
-	case before > 0:
+		return nil, false, err
+	case b.Buffer != nil: // it was held
 		c.keep(used)
 	default:
 		b.Buffer = c.buf
@@ -218,14 +217,58 @@ func (c *conn) queueRequests(created int64) (more bool, reason stats.CloseReason
 	}
 	if c.skip > 0 {
 		c.held = b
-		return false, reason, closing
+		return nil, false, nil
 	}
+	return b, more, err
+}
+
+// decode appends complete requests to b until it is full, and returns the bytes they and skipped values took, and whether others may
+// be complete behind them. A batch that was held ends where its value does. A refused value that has arrived in part is left to the
+// next batch, so that it does not delay the requests before it.
+func (c *conn) decode(b *request.Batch, created int64) (used int, more bool, err error) {
+	c.need = 0
+	if c.skip > 0 {
+		used = min(c.skip, c.filled)
+		c.skip -= used
+		return used, true, nil
+	}
+	for used < c.filled && len(b.Requests) < request.MaxBatch {
+		b.Requests = append(b.Requests, request.Request{})
+		r := &b.Requests[len(b.Requests)-1]
+		n, need, err := c.stage.options.Limits.Decode(c.buf.B[used:c.filled], &r.Request)
+		if n == 0 {
+			b.Requests = b.Requests[:len(b.Requests)-1]
+			c.need = need
+			if err != nil {
+				err = ending(stats.CloseProtocol)
+			}
+			return used, false, err
+		}
+		if len(b.Requests) > 1 && r.Skip > c.filled-used-n {
+			b.Requests = b.Requests[:len(b.Requests)-1]
+			return used, true, nil
+		}
+		used += n
+		r.Created = created
+		if r.Has(protocol.Closes) {
+			return used, false, ending(stats.CloseQuit)
+		}
+		if r.Skip > 0 {
+			skipped := min(r.Skip, c.filled-used)
+			used += skipped
+			c.skip = r.Skip - skipped
+		}
+	}
+	return used, true, nil
+}
+
+// queue puts b on the queue once the batch before is answered, and reports whether b has a reply.
+func (c *conn) queue(b *request.Batch) (replies bool) {
 	c.awaitAnswer()
-	c.queued = true
 	enqueued := stats.Now()
 	for i := range b.Requests {
 		b.Requests[i].Enqueued = enqueued
-		c.replies = c.replies || b.Requests[i].Replies()
+		replies = replies || b.Requests[i].Replies()
 	}
 	c.underway = true
 	c.busy.Store(true)
@@ -239,43 +282,7 @@ func (c *conn) queueRequests(created int64) (more bool, reason stats.CloseReason
 	default:
 		c.shed(b)
 	}
-	return more, reason, closing
-}
-
-// decode appends complete requests to b until it is full, and returns the bytes they and skipped values took. A batch that was held ends
-// where its value does. apart: a refused value that has arrived in part follows, and does not delay the requests before it.
-func (c *conn) decode(b *request.Batch, created int64) (used int, apart bool, reason stats.CloseReason, closing bool) {
-	c.need = 0
-	if c.skip > 0 {
-		used = min(c.skip, c.filled)
-		c.skip -= used
-		return used, false, 0, false
-	}
-	for used < c.filled && len(b.Requests) < request.MaxBatch {
-		b.Requests = append(b.Requests, request.Request{})
-		r := &b.Requests[len(b.Requests)-1]
-		n, need, err := c.stage.options.Limits.Decode(c.buf.B[used:c.filled], &r.Request)
-		if n == 0 {
-			b.Requests = b.Requests[:len(b.Requests)-1]
-			c.need = need
-			return used, false, stats.CloseProtocol, err != nil
-		}
-		if len(b.Requests) > 1 && r.Skip > c.filled-used-n {
-			b.Requests = b.Requests[:len(b.Requests)-1]
-			return used, true, 0, false
-		}
-		used += n
-		r.Created = created
-		if r.Has(protocol.Closes) {
-			return used, false, stats.CloseQuit, true
-		}
-		if r.Skip > 0 {
-			skipped := min(r.Skip, c.filled-used)
-			used += skipped
-			c.skip = r.Skip - skipped
-		}
-	}
-	return used, false, 0, false
+	return replies
 }
 
 // awaitAnswer waits until no batch is under way.
@@ -290,94 +297,6 @@ func (c *conn) awaitAnswer() {
 func (c *conn) drain() {
 	c.draining.Store(true)
 	_ = c.sock.SetReadDeadline(time.Unix(1, 0))
-}
-
-// Crowded implements request.Client.
-func (c *conn) Crowded() bool { return !c.broken.Load() && c.stage.output.Overdrawn() }
-
-// Reply implements request.Client.
-func (c *conn) Reply(g *wire.Gather) int {
-	if c.broken.Load() {
-		return g.Len()
-	}
-	n, err := c.sock.TryWrite(g)
-	if err != nil {
-		c.fail()
-		return g.Len()
-	}
-	return n
-}
-
-// fail notes that the client is gone, and makes the reader notice.
-func (c *conn) fail() {
-	c.broken.Store(true)
-	_ = c.sock.SetReadDeadline(time.Unix(1, 0))
-}
-
-// Finish implements request.Client.
-func (c *conn) Finish() {
-	c.busy.Store(false)
-	c.answered <- struct{}{}
-}
-
-// Stall implements request.Client.
-func (c *conn) Stall(rest []byte, unanswered *request.Batch) {
-	go func() {
-		if len(rest) == 0 {
-			c.stage.output.Take(0, c.stage.options.WriteTimeout, c.stage.cut)
-		}
-		err := c.writeRest(rest)
-		switch {
-		case err == nil:
-		case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errSlow):
-			c.broken.Store(true)
-			c.cut(stats.CloseSlow)
-			c.stage.lagged(c, "a client is closed: it does not read its replies")
-		default:
-			c.fail()
-		}
-		switch {
-		case unanswered == nil:
-		case err == nil:
-			c.stage.options.Queue.Put(unanswered)
-			return
-		default:
-			c.stage.options.Net.Abandoned(len(unanswered.Requests) - unanswered.Next)
-			unanswered.Release()
-		}
-		c.Finish()
-	}()
-}
-
-// errSlow: the client left more replies unread than allowed.
-var errSlow = errors.New("too many unread replies")
-
-// restPiece is how much of what waits for a client it has to take within WriteTimeout, bytes. A TLS socket must be given at least one
-// of its batches at first.
-const restPiece = 64 << 10
-
-// writeRest writes what a client was too slow to take, within the limits for that. It is counted even where others have taken all there is:
-// what could be refused was, before it was asked for (Crowded).
-func (c *conn) writeRest(rest []byte) error {
-	if len(rest) > c.stage.options.MaxOutput {
-		return errSlow
-	}
-	size := int64(len(rest))
-	c.stage.output.Force(size)
-	defer c.stage.output.Give(size)
-	defer c.owed.Store(0)
-	for len(rest) > 0 {
-		c.owed.Store(int64(len(rest)))
-		if err := c.sock.SetWriteDeadline(time.Now().Add(c.stage.options.WriteTimeout)); err != nil {
-			return err
-		}
-		piece := rest[:min(len(rest), restPiece)]
-		if err := c.sock.WriteRest(piece); err != nil {
-			return err
-		}
-		rest = rest[len(piece):]
-	}
-	return c.sock.SetWriteDeadline(time.Time{})
 }
 
 // cut makes the reader end the connection, for reason.

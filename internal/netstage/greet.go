@@ -32,17 +32,20 @@ func (l *limiter) pass() (suppressed int, ok bool) {
 	return suppressed, true
 }
 
-// handshake makes the TLS session of c; false means that there is none, and why the connection is closed.
-func (c *conn) handshake() (stats.CloseReason, bool) {
+// handshake makes the TLS session of c, if it is to have one.
+func (c *conn) handshake() error {
+	if !c.sock.Secure() {
+		return nil
+	}
 	deadline := time.Now().Add(c.stage.options.HandshakeTimeout)
 	_ = c.sock.SetWriteDeadline(deadline)
 	_ = c.sock.SetReadDeadline(deadline)
 	// Whoever wants to end the connection says so before it moves the deadline: here or there it is seen.
 	if c.draining.Load() {
-		return stats.CloseShutdown, false
+		return ending(stats.CloseShutdown)
 	}
 	if c.reason.Load() != 0 {
-		return stats.CloseHandshake, false
+		return ending(stats.CloseHandshake)
 	}
 	err := c.sock.Handshake()
 	if err == nil {
@@ -51,42 +54,44 @@ func (c *conn) handshake() (stats.CloseReason, bool) {
 	}
 	switch {
 	case c.draining.Load():
-		return stats.CloseShutdown, false
+		return ending(stats.CloseShutdown)
+	case err == nil && c.reason.Load() == 0:
+		return nil
 	case err == nil:
-		return 0, c.reason.Load() == 0
+		return ending(stats.CloseHandshake)
 	case errors.Is(err, io.EOF):
-		return stats.CloseClient, false // as port checks do
+		return err // as port checks do
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errors.New("not finished in time")
 	}
 	c.stage.warn(c, &c.stage.handshakes, "a client failed the TLS handshake", "error", err)
-	return stats.CloseHandshake, false
+	return ending(stats.CloseHandshake)
 }
 
 // greet tells by the first byte which protocol the client speaks, as memcached does. A binary client is told, once its request has a
-// header, that its command is unknown; closing means that nothing further is to be read.
-func (c *conn) greet() (reason stats.CloseReason, closing bool) {
+// header, that its command is unknown.
+func (c *conn) greet() error {
 	switch {
 	case c.buf.B[0] != protocol.BinaryRequest:
 		c.isText = true
-		return 0, false
+		return nil
 	case c.filled < protocol.BinaryHeader:
 		c.need = protocol.BinaryHeader
 		c.keep(0)
-		return 0, false
+		return nil
 	}
 	c.refusal = protocol.RefuseBinary(c.buf.B[:protocol.BinaryHeader])
-	return stats.CloseProtocol, true
+	return ending(stats.CloseProtocol)
 }
 
-// login answers what a client sends that has not authenticated, as memcached does, until it has. closing means that nothing
-// further is to be read.
-func (c *conn) login() (reason stats.CloseReason, closing bool) {
+// login answers what a client sends that has not authenticated, as memcached does, until it has.
+func (c *conn) login() error {
 	if c.filled < c.need {
 		c.keep(0)
-		return 0, false
+		return nil
 	}
 	var g wire.Gather
+	var end error
 	used := 0
 	c.need = 0
 	for c.unauthenticated {
@@ -94,7 +99,9 @@ func (c *conn) login() (reason stats.CloseReason, closing bool) {
 		n, need, err := protocol.DecodeLogin(c.buf.B[used:c.filled], &l)
 		if n == 0 {
 			c.need = need
-			reason, closing = stats.CloseProtocol, err != nil
+			if err != nil {
+				end = ending(stats.CloseProtocol)
+			}
 			break
 		}
 		used += n
@@ -105,23 +112,23 @@ func (c *conn) login() (reason stats.CloseReason, closing bool) {
 			g.AddString(c.hear(&l))
 		}
 		if cut := c.reason.Load(); cut != 0 {
-			return stats.CloseReason(cut - 1), true
+			return ending(cut - 1)
 		}
 	}
 	c.keep(used)
 	if g.Len() == 0 {
-		return reason, closing
+		return end
 	}
 	// No batch is under way: the reader may write itself.
 	n, err := c.sock.TryWrite(&g)
 	switch {
 	case err != nil:
-		return stats.CloseError, true
+		return ending(stats.CloseError)
 	case n < g.Len() && c.writeRest(g.AppendFrom(nil, n)) != nil:
 		c.broken.Store(true)
-		return stats.CloseSlow, true
+		return ending(stats.CloseSlow)
 	}
-	return reason, closing
+	return end
 }
 
 // textThrottled answers a login that was not heard.

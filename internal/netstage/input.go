@@ -1,122 +1,81 @@
 package netstage
 
 import (
-	"errors"
 	"time"
 
 	"mcmw/internal/request"
 	"mcmw/internal/stats"
-	"mcmw/internal/wire"
 )
 
 // memoryPatience is how long nobody who waits for the memory of a large request may have got any before a connection that waits is
 // closed. Requests release theirs when they are served; the limit is for those whose clients are slow to send the announced bytes.
 var memoryPatience = 10 * time.Second
 
-// errNoMemory: other clients' large requests hold all the memory there is for them.
-var errNoMemory = errors.New("no memory for a large request")
-
-// receive waits for bytes and reads them behind those in buf, once.
-func (c *conn) receive() error {
+// receive reads behind what is in buf what has arrived, without waiting; n is 0 if nothing has. more says whether there may be more.
+// Only while it reads does a connection hold more memory than the beginning of a request takes.
+func (c *conn) receive() (n int, more bool, err error) {
 	if !c.makeRoom() {
-		return errNoMemory
+		return 0, false, ending(stats.CloseMemory)
 	}
-	c.once = true
-	err := c.sock.ReadLent(c)
-	c.once = false
-	return err
-}
-
-// receiveNow is receive without waiting for bytes; n is how many there were.
-func (c *conn) receiveNow() (n int, err error) {
-	if !c.makeRoom() {
-		return 0, errNoMemory
-	}
-	n, err = c.sock.ReadNow(c.Lend())
-	if n == 0 {
-		c.TakeBack()
-		return 0, err
-	}
-	c.arrived(n)
-	return n, nil
-}
-
-// Lend implements wire.Lender. While nothing arrives a connection holds no more than the beginning of a request takes.
-func (c *conn) Lend() []byte {
-	c.lent = c.buf
-	if c.buf == nil || len(c.buf.B) < request.ReadSize {
-		c.lent = request.GetBuffer(request.ReadSize)
+	b := c.buf
+	if b == nil || len(b.B) < request.ReadSize {
+		b = request.GetBuffer(request.ReadSize)
 		if c.buf != nil {
-			copy(c.lent.B, c.buf.B[:c.filled])
+			copy(b.B, c.buf.B[:c.filled])
 		}
 	}
-	free := c.lent.B[c.filled:]
+	free := b.B[c.filled:]
 	if c.need > 0 {
 		// What is read behind a large request would have to be copied out of its buffer.
 		free = free[:min(len(free), max(c.need-c.filled, request.ReadSize))]
 	}
-	return free
+	n, more, err = c.sock.ReadNow(free)
+	unused := c.buf
+	if n == 0 {
+		unused = b
+	}
+	if b != c.buf && unused != nil {
+		unused.Release()
+	}
+	if n > 0 {
+		c.buf = b
+		c.filled += n
+	}
+	return n, more, err
 }
 
-// TakeBack implements wire.Lender.
-func (c *conn) TakeBack() {
-	if c.lent != c.buf {
-		c.lent.Release()
+// receiveNext is receive, but waits for bytes.
+func (c *conn) receiveNext() (n int, err error) {
+	for err = range c.sock.Readable() {
+		if err == nil {
+			n, _, err = c.receive()
+		}
+		if n > 0 || err != nil {
+			break
+		}
 	}
-	c.lent = nil
+	return n, err
 }
 
-// Filled implements wire.Lender.
-func (c *conn) Filled(n int) wire.Next {
-	c.arrived(n)
-	if c.once {
-		return wire.Enough
-	}
-	c.replies = false
-	c.ending, c.closing = c.queueAll()
-	c.note()
-	if !c.closing && !c.makeRoom() {
-		c.ending, c.closing = stats.CloseMemory, true
-	}
-	switch {
-	case c.closing || c.disturbed():
-		return wire.Enough
-	case c.replies && c.filled == 0 && c.skip == 0:
-		return wire.MoreLater
-	}
-	return wire.More
-}
-
-// note keeps began and came, behind queueAll.
-func (c *conn) note() {
+// note keeps began and came, behind a read of n bytes and the queueing of what was complete, if anything was.
+func (c *conn) note(n int, queued bool) {
 	switch {
 	case c.filled == 0 && c.skip == 0:
 		if c.began.Load() != 0 {
 			c.began.Store(0)
 		}
-	case c.queued || c.began.Load() == 0:
+	case queued || c.began.Load() == 0:
 		c.came.Store(int64(c.filled))
 		c.began.Store(c.active.Load())
 	default:
-		c.came.Add(int64(c.fresh))
+		c.came.Add(int64(n))
 	}
-	c.fresh = 0
 }
 
 // disturbed reports whether the read deadline was moved for the reader to notice something. Where there is always more to read it
 // would not.
 func (c *conn) disturbed() bool {
 	return c.draining.Load() || c.broken.Load() || c.reason.Load() != 0
-}
-
-// arrived takes over the buffer that n bytes were read into.
-func (c *conn) arrived(n int) {
-	if c.lent != c.buf && c.buf != nil {
-		c.buf.Release()
-	}
-	c.buf, c.lent = c.lent, nil
-	c.filled += n
-	c.fresh += n
 }
 
 // makeRoom replaces a buffer that is full of the beginning of a request by a larger one. Larger ones are bounded over all

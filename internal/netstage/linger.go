@@ -34,7 +34,7 @@ func (c *conn) linger(sends bool) {
 	until, limit := c.active.Load()+lingerTime, begin+int64(c.stage.options.WriteTimeout)
 	for pause := lingerPauseMin; ; pause = min(2*pause, lingerPauseMax) {
 		_ = c.sock.SetReadDeadline(time.Now().Add(pause))
-		err := c.receive()
+		_, err := c.receiveNext()
 		c.forget()
 		switch {
 		case err == nil:

@@ -123,21 +123,6 @@ func (t *secure) read(p []byte) (int, error) {
 	return t.more(p, n, err)
 }
 
-// readLent is Socket.ReadLent. It waits for the first byte in memory of its own.
-func (t *secure) readLent(l Lender) error {
-	for {
-		n, err := t.conn.Read(t.first[:])
-		if n == 0 {
-			return err
-		}
-		p := l.Lend()
-		p[0] = t.first[0]
-		if n, _ = t.more(p, n, err); l.Filled(n) == Enough {
-			return nil
-		}
-	}
-}
-
 // more appends to the n bytes in p what has already been read from the socket. An error of the session is returned again by
 // the next read.
 func (t *secure) more(p []byte, n int, err error) (int, error) {
@@ -347,7 +332,7 @@ func (t transport) Read(p []byte) (int, error) {
 	case buffered:
 		return 0, nothing{}
 	case look:
-		n, err := t.sock.readRaw(p)
+		n, _, err := t.sock.readRaw(p)
 		if n == 0 && err == nil {
 			err = nothing{}
 		}

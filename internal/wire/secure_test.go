@@ -80,7 +80,7 @@ func TestUnitsShareARecordOnlyWhenItHoldsThemWhole(t *testing.T) {
 	look := &spy{Conn: there}
 	peer := tls.Client(look, client)
 	shakeHands(t, s, peer)
-	_, err := s.ReadNow(make([]byte, 1))
+	_, _, err := s.ReadNow(make([]byte, 1))
 	require.NoError(t, err)
 	look.seen = nil
 
@@ -174,7 +174,7 @@ func TestAnInterruptedReadOfASessionGoesOnWhereItStopped(t *testing.T) {
 	buf := make([]byte, 10)
 	for _, b := range record.held {
 		require.NoError(t, s.SetReadDeadline(time.Unix(1, 0)))
-		n, err := s.ReadNow(buf)
+		n, _, err := s.ReadNow(buf)
 		require.NoError(t, err)
 		require.Zero(t, n)
 		_, err = s.Read(buf)
@@ -183,7 +183,7 @@ func TestAnInterruptedReadOfASessionGoesOnWhereItStopped(t *testing.T) {
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return !socketEmpty(s) }, mctest.Patience, time.Millisecond)
 	}
-	n, err := s.ReadNow(buf)
+	n, _, err := s.ReadNow(buf)
 	require.NoError(t, err)
 	assert.Equal(t, "abc", string(buf[:n]))
 }
@@ -243,9 +243,10 @@ func TestWithoutASessionAReadBringsTheBytesAsTheyCome(t *testing.T) {
 	require.NoError(t, s.CloseWrite())
 	shaken := make(chan error)
 	go func() { shaken <- tls.Client(peer, client).Handshake() }()
-	l := &lender{buf: make([]byte, 1<<16)}
-	require.NoError(t, s.ReadLent(l))
-	assert.Equal(t, []byte{22, 3, 1}, l.buf[:min(l.n, 3)], "a record of a handshake")
+	require.NoError(t, serve(s, make([]byte, 1<<16), func(got []byte) (enough, answered bool) {
+		assert.Equal(t, []byte{22, 3, 1}, got[:min(len(got), 3)], "a record of a handshake")
+		return true, true
+	}))
 	require.ErrorIs(t, <-shaken, io.EOF)
 }
 

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"syscall"
 	"time"
@@ -24,13 +25,14 @@ type Socket struct {
 	// allocates no closure.
 	readable func(fd uintptr) bool
 	into     []byte
-	lender   Lender
-	tells    telling
 	readN    int
+	readMore bool
 	readErr  error
 	arrived  func(fd uintptr)
 	peek     func(fd uintptr)
 	closed   bool
+	tells    telling
+	fd       int // the descriptor during a turn of Readable, in which it stays open; otherwise -1
 
 	// Owned by the writing goroutine, likewise.
 	writable func(fd uintptr) bool
@@ -40,29 +42,6 @@ type Socket struct {
 	wroteN   int
 	writeErr error
 }
-
-// Lender provides a reader with memory when there is something to read, so that an idle connection holds none.
-type Lender interface {
-	// Lend returns where to read to; never empty.
-	Lend() []byte
-	// TakeBack says that nothing was read into the memory that Lend returned.
-	TakeBack()
-	// Filled says that n bytes were read, and returns whether to continue.
-	Filled(n int) Next
-}
-
-// Next says whether and how a reader continues.
-type Next uint8
-
-const (
-	// Enough ends reading.
-	Enough Next = iota
-	// More continues reading.
-	More
-	// MoreLater continues reading, but need not detect now that the connection is broken, because a write that will follow
-	// does. It saves a system call: after a read that reported that nothing was left, the socket is not read again.
-	MoreLater
-)
 
 // telling says whether a read also reports that more bytes are waiting.
 type telling uint8
@@ -83,7 +62,7 @@ func NewSocket(c net.Conn) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Socket{conn: c, raw: raw}
+	s := &Socket{conn: c, raw: raw, fd: -1}
 	s.readable = s.onReadable
 	s.arrived = s.onArrived
 	s.peek = s.onPeek
@@ -100,18 +79,6 @@ func (s *Socket) Read(p []byte) (int, error) {
 	return s.read()
 }
 
-// ReadLent waits for bytes, asks l where to put them, and reads, repeatedly, until l has enough; l may wait for something
-// else meanwhile. At the end of the stream it returns io.EOF; after any error l has its memory back.
-func (s *Socket) ReadLent(l Lender) error {
-	if t := s.session(); t != nil {
-		return t.readLent(l)
-	}
-	s.lender = l
-	_, err := s.read()
-	s.lender = nil
-	return err
-}
-
 func (s *Socket) read() (int, error) {
 	err := s.raw.Read(s.readable)
 	s.into = nil
@@ -126,58 +93,48 @@ func (s *Socket) read() (int, error) {
 
 // onReadable reads; false makes the runtime wait for the socket to become readable.
 func (s *Socket) onReadable(fd uintptr) bool {
-	if s.lender != nil {
-		return s.readLent(int(fd))
-	}
 	n, err := nonblock.Read(int(fd), s.into)
-	return s.hasRead(n, err)
-}
-
-// hasRead records the result of a read, and reports whether the read is complete.
-func (s *Socket) hasRead(n int, err error) bool {
-	switch {
-	case err == unix.EAGAIN:
+	if err == unix.EAGAIN {
 		return false
-	case err == nil && n == 0:
-		err = io.EOF
 	}
-	s.readN, s.readErr = n, err
+	s.readN, s.readErr = n, endOf(n, err)
 	return true
 }
 
-// readLent reads for the lender until it has enough, or nothing more is there.
-func (s *Socket) readLent(fd int) bool {
-	if s.tells == unknown {
-		s.tells = silent
-		if nonblock.TellMore(fd) {
-			s.tells = tells
-		}
+// endOf returns the error of a read that returned n and err: no bytes and no error mean the end of the stream.
+func endOf(n int, err error) error {
+	if n == 0 && err == nil {
+		return io.EOF
 	}
-	for {
-		n, more, err := s.readOnce(fd, s.lender.Lend())
-		if n <= 0 {
-			s.lender.TakeBack()
-			return s.hasRead(0, err)
-		}
-		switch s.lender.Filled(n) {
-		case Enough:
-			return s.hasRead(n, nil)
-		case MoreLater:
-			// The end of the stream counts as more, a reset does not. Bytes that arrive from now on wake the reader.
-			if !more {
-				return false
-			}
-		}
-	}
+	return err
 }
 
-// readOnce reads once; more reports whether there may be more.
-func (s *Socket) readOnce(fd int, p []byte) (n int, more bool, err error) {
-	if s.tells == tells {
-		return nonblock.ReadTCP(fd, p)
+// Readable returns the moments at which something may have arrived, to read it with ReadNow: the first is now, each further one comes
+// when more has arrived than was there when the loop's body read last. A turn must read until ReadNow returns no bytes, or says
+// that there are no more. Between two turns the body waits, and needs no buffer. An error is the last turn: the read deadline
+// has passed, or the socket is closed.
+//
+// The turns take place within one wait of the runtime for the descriptor. A wait that began anew for each would have to read once
+// more, to notice what arrived before it began: a system call per request.
+func (s *Socket) Readable() iter.Seq[error] {
+	return func(turn func(error) bool) {
+		goesOn := true
+		err := s.raw.Read(func(fd uintptr) bool {
+			s.fd = int(fd)
+			if s.tells == unknown {
+				s.tells = silent
+				if s.secure == nil && nonblock.TellMore(s.fd) {
+					s.tells = tells
+				}
+			}
+			goesOn = turn(nil)
+			s.fd = -1
+			return !goesOn
+		})
+		if goesOn {
+			turn(err)
+		}
 	}
-	n, err = nonblock.Read(fd, p)
-	return n, true, err
 }
 
 // TryWrite writes as much of g as the socket takes without waiting.
@@ -260,36 +217,47 @@ func (s *Socket) writeSome(fd int, pieces [][]byte, skip int) (int, error) {
 	return n, err
 }
 
-// ReadNow reads what has arrived into p without waiting; 0 and no error means that nothing has.
-func (s *Socket) ReadNow(p []byte) (int, error) {
+// ReadNow reads into p what has arrived, without waiting; 0 and no error mean that nothing has. more says whether there may be more now:
+// the end of the stream counts as more, a reset does not.
+func (s *Socket) ReadNow(p []byte) (n int, more bool, err error) {
 	if t := s.session(); t != nil {
-		return t.readNow(p)
+		n, err = t.readNow(p)
+		return n, n > 0, err
 	}
 	return s.readRaw(p)
 }
 
-// readRaw reads what has arrived from the socket itself, below TLS.
-func (s *Socket) readRaw(p []byte) (int, error) {
+// readRaw is ReadNow on the socket itself.
+func (s *Socket) readRaw(p []byte) (n int, more bool, err error) {
+	if s.fd >= 0 {
+		return s.readOnce(s.fd, p)
+	}
 	s.into = p
-	err := s.raw.Control(s.arrived)
+	err = s.raw.Control(s.arrived)
 	s.into = nil
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return s.readN, s.readErr
+	return s.readN, s.readMore, s.readErr
 }
 
-func (s *Socket) onArrived(fd uintptr) {
-	n, err := nonblock.Read(int(fd), s.into)
+func (s *Socket) onArrived(fd uintptr) { s.readN, s.readMore, s.readErr = s.readOnce(int(fd), s.into) }
+
+// readOnce makes one system call for ReadNow.
+func (s *Socket) readOnce(fd int, p []byte) (n int, more bool, err error) {
+	if s.tells == tells {
+		n, more, err = nonblock.ReadTCP(fd, p)
+	} else {
+		n, err = nonblock.Read(fd, p)
+		more = true
+	}
 	switch {
 	case err == unix.EAGAIN:
-		n, err = 0, nil
-	case err != nil:
-		n = 0
-	case n == 0:
-		err = io.EOF
+		return 0, false, nil
+	case n <= 0:
+		return 0, false, endOf(n, err)
 	}
-	s.readN, s.readErr = n, err
+	return n, more, nil
 }
 
 // Closed reports, without waiting, whether the peer has closed the connection or sent unrequested bytes: in both cases it is

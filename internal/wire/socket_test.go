@@ -83,23 +83,25 @@ func over(t *testing.T, networks []string, test func(t *testing.T, s *Socket, pe
 	}
 }
 
-// lender counts what is lent.
-type lender struct {
-	buf            []byte
-	lent, returned int
-	n              int              // bytes in buf
-	filled         func(n int) Next // nil: once is enough
-}
-
-func (l *lender) Lend() []byte { l.lent++; return l.buf }
-func (l *lender) TakeBack()    { l.returned++ }
-
-func (l *lender) Filled(n int) Next {
-	l.n = n
-	if l.filled == nil {
-		return Enough
+// serve reads into p whenever something may have arrived, until body says that it has enough or the stream ends. body gets what
+// was read, and says whether a turn is to end where a read tells that there is no more.
+func serve(s *Socket, p []byte, body func(got []byte) (enough, answered bool)) error {
+	for err := range s.Readable() {
+		for more := true; more && err == nil; {
+			var n int
+			if n, more, err = s.ReadNow(p); n > 0 {
+				enough, answered := body(p[:n])
+				if enough {
+					return nil
+				}
+				more = more || !answered
+			}
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return l.filled(n)
+	panic("a loop over Readable ends with an error")
 }
 
 func TestWhatTheSocketDoesNotTakeIsWrittenWhenThereIsRoom(t *testing.T) {
@@ -125,42 +127,54 @@ func TestWhatTheSocketDoesNotTakeIsWrittenWhenThereIsRoom(t *testing.T) {
 	})
 }
 
-func TestAReaderHoldsNoMemoryWhileItWaits(t *testing.T) {
+func TestATurnComesForWhatArrivesAndForTheEnd(t *testing.T) {
 	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
-		l := &lender{buf: make([]byte, 100)}
+		p := make([]byte, 100)
 		require.NoError(t, s.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
-		require.ErrorIs(t, s.ReadLent(l), os.ErrDeadlineExceeded)
-		assert.Equal(t, l.lent, l.returned)
+		require.ErrorIs(t, serve(s, p, nil), os.ErrDeadlineExceeded)
+		require.ErrorIs(t, serve(s, p, nil), os.ErrDeadlineExceeded, "there is no turn behind the deadline")
 		require.NoError(t, s.SetReadDeadline(time.Time{}))
 		_, err := peer.Write([]byte("abc"))
 		require.NoError(t, err)
-		require.NoError(t, s.ReadLent(l))
-		assert.Equal(t, "abc", string(l.buf[:l.n]))
-		assert.Equal(t, l.lent-1, l.returned)
+		require.NoError(t, serve(s, p, func(got []byte) (enough, answered bool) {
+			assert.Equal(t, "abc", string(got))
+			return true, true
+		}))
 		require.NoError(t, peer.Close())
-		assert.ErrorIs(t, s.ReadLent(l), io.EOF)
-		assert.Equal(t, l.lent-1, l.returned)
+		require.ErrorIs(t, serve(s, p, nil), io.EOF)
+		require.NoError(t, s.Close())
+		require.ErrorIs(t, serve(s, p, nil), net.ErrClosed)
 	})
 }
 
-func TestAReaderGoesOnUntilItHasEnough(t *testing.T) {
+func TestADeadlineThatIsMovedIntoThePastEndsALoopThatWaits(t *testing.T) {
+	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
+		turns := 0
+		for err := range s.Readable() {
+			if turns++; turns > 1 {
+				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+				break
+			}
+			require.NoError(t, s.SetReadDeadline(time.Unix(1, 0)))
+		}
+		require.Equal(t, 2, turns)
+	})
+}
+
+func TestNoTurnIsMissed(t *testing.T) {
 	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
 		// Each answer makes the peer send the next; some come in two parts, the second while the first is being handled.
-		var got []byte
-		l := &lender{buf: make([]byte, 2)}
-		l.filled = func(n int) Next {
-			got = append(got, l.buf[:n]...)
-			if len(got) >= 600 {
-				return Enough
+		got := 0
+		_, err := peer.Write([]byte("abc"))
+		require.NoError(t, err)
+		require.NoError(t, serve(s, make([]byte, 2), func(part []byte) (enough, answered bool) {
+			if got += len(part); got >= 600 {
+				return true, true
 			}
 			_, err := peer.Write([]byte("abc"))
 			require.NoError(t, err)
-			return MoreLater
-		}
-		_, err := peer.Write([]byte("abc"))
-		require.NoError(t, err)
-		require.NoError(t, s.ReadLent(l))
-		assert.GreaterOrEqual(t, len(got), 600)
+			return false, true
+		}))
 	})
 }
 
@@ -176,15 +190,13 @@ func TestAnEndThatComesWithTheLastBytesIsSeen(t *testing.T) {
 				if with == "before" {
 					end()
 				}
-				l := &lender{buf: make([]byte, 100)}
-				l.filled = func(int) Next {
+				require.ErrorIs(t, serve(s, make([]byte, 100), func(got []byte) (enough, answered bool) {
+					assert.Equal(t, "abc", string(got))
 					if with == "during" {
 						end()
 					}
-					return MoreLater
-				}
-				require.ErrorIs(t, s.ReadLent(l), io.EOF)
-				assert.Equal(t, 3, l.n)
+					return false, true
+				}), io.EOF)
 			})
 		})
 	}
@@ -196,22 +208,21 @@ func TestAResetThatComesWithTheLastBytesIsSeenByWhoLooks(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, peer.(*net.TCPConn).SetLinger(0))
 		require.NoError(t, peer.Close())
-		l := &lender{buf: make([]byte, 100), filled: func(int) Next { return More }}
-		require.Error(t, s.ReadLent(l))
+		require.Error(t, serve(s, make([]byte, 100), func([]byte) (enough, answered bool) { return false, false }))
 	})
 }
 
 func TestReadingNowDoesNotWait(t *testing.T) {
 	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
 		buf := make([]byte, 10)
-		n, err := s.ReadNow(buf)
+		n, _, err := s.ReadNow(buf)
 		require.NoError(t, err)
 		assert.Zero(t, n)
 		_, err = peer.Write([]byte("x"))
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { n, err = s.ReadNow(buf); return n == 1 }, mctest.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { n, _, err = s.ReadNow(buf); return n == 1 }, mctest.Patience, time.Millisecond)
 		require.NoError(t, peer.Close())
-		require.Eventually(t, func() bool { _, err = s.ReadNow(buf); return err == io.EOF }, mctest.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { _, _, err = s.ReadNow(buf); return err == io.EOF }, mctest.Patience, time.Millisecond)
 	})
 }
 
