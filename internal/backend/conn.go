@@ -39,6 +39,7 @@ type Conn struct {
 	in              []byte
 	start, pos, end int
 	hole            int  // bytes before pos that belong to the reply and were dropped
+	skip            int  // bytes to come that are not kept
 	lent            bool // Reply has returned slices of in
 
 	// dialling: the goroutine that connects -> the worker; capacity 1; nil if there is none. sock is nil meanwhile.
@@ -211,6 +212,12 @@ func (c *Conn) Take(n int) { c.pos += n }
 // Drop discards the last n bytes taken. Until Reply, all bytes taken after them must be dropped, too.
 func (c *Conn) Drop(n int) { c.hole += n }
 
+// Skip takes and drops the next n bytes, including those still to come: until then nothing is unparsed.
+func (c *Conn) Skip(n int) {
+	here := min(n, c.end-c.pos)
+	c.pos, c.hole, c.skip = c.pos+here, c.hole+here, n-here
+}
+
 // Reply returns the bytes taken since the last Reply and not dropped; they stay valid until EndRound.
 func (c *Conn) Reply() []byte {
 	kept := c.pos - c.hole
@@ -253,6 +260,7 @@ func (c *Conn) filled(n int, err error) (arrived bool, failure *Error) {
 	switch {
 	case err == nil:
 		c.end += n
+		c.Skip(c.skip)
 		return n > 0, nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return false, nil
@@ -318,7 +326,7 @@ func (c *Conn) EndRound() *Error {
 	if c.end > 0 {
 		c.server.Answered()
 	}
-	c.start, c.pos, c.end, c.hole, c.lent = 0, 0, 0, 0, false
+	c.start, c.pos, c.end, c.hole, c.skip, c.lent = 0, 0, 0, 0, 0, false
 	if len(c.in) == largeRead {
 		largeBuffers.Put((*[largeRead]byte)(c.in))
 	}
@@ -367,5 +375,5 @@ func (c *Conn) forget() {
 	c.Out.Reset()
 	// Complete replies keep the old array until the round ends.
 	c.in = nil
-	c.start, c.pos, c.end, c.hole, c.lent = 0, 0, 0, 0, false
+	c.start, c.pos, c.end, c.hole, c.skip, c.lent = 0, 0, 0, 0, 0, false
 }

@@ -271,7 +271,7 @@ var Options = []Option{
 	{
 		Name: "max-value", Default: formatSize(protocol.DefaultMaxValue), Group: groupLimits,
 		kind: size{func(c *Config) *int { return &c.Limits.MaxValue }, 1 << 10, 1 << 30},
-		Help: "maximum size of a value; should equal the servers' -I",
+		Help: "maximum size of a value, also of one that a server answers with; should equal the servers' -I",
 	},
 	{
 		Name: "max-line", Default: formatSize(protocol.DefaultMaxLine), Group: groupLimits,

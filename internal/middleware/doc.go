@@ -115,7 +115,8 @@
 // A reply of any size passes through in portions, sized by the average size of values: a retrieval with more keys ends its
 // part of the round, and its batch goes back to the queue, through its slow client if need be, to continue at the next key.
 // Values beyond the expected size are dropped and requested again. A read is never repeated after a write of its key: its
-// values are kept, or it fails beyond 16 MiB.
+// values are kept, or it fails beyond 16 MiB. A value larger than Limits.MaxValue is not held, whatever the server announces:
+// its bytes are dropped as they come, and the request gets an error.
 //
 // # Starting and stopping
 //

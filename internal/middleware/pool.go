@@ -150,7 +150,7 @@ func (p *pool) statistics() stats.Options {
 func (p *pool) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	o := worker.Options{
 		RequestOptions: p.options.RequestOptions, Lanes: p.lanes, Entrance: s.entrance, Router: p.router, Locks: s.locks,
-		Servers: p.servers, Troubled: &s.troubled, Detours: p.options.detourLanes(len(p.servers)), StatsText: statsText, Log: p.options.Log,
+		Servers: p.servers, Troubled: &s.troubled, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, StatsText: statsText, Log: p.options.Log,
 	}
 	o.StallAfter = p.options.stallAfter()
 	for _, f := range p.previous {

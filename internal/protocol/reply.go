@@ -40,6 +40,8 @@ type Reply struct {
 	Kind ReplyKind
 	// Key is the key of a VALUE.
 	Key []byte
+	// Data is the size of a value, bytes; known once its line is complete.
+	Data int
 }
 
 // ErrReply: the bytes are not a reply of a memcached server. Where the next one starts can't be known, so the connection
@@ -83,7 +85,7 @@ func DecodeReply(buf []byte, r *Reply) (n, need int, err error) {
 		if !ok {
 			return 0, 0, ErrReply
 		}
-		r.Kind, r.Key = ReplyValue, key
+		r.Kind, r.Key, r.Data = ReplyValue, key, size
 		return withData(buf, eol+1, size)
 	}
 	if len(line) > 3 && string(line[:3]) == "VA " {
@@ -91,10 +93,10 @@ func DecodeReply(buf []byte, r *Reply) (n, need int, err error) {
 		if !ok {
 			return 0, 0, ErrReply
 		}
-		r.Kind, r.Key = ReplyMetaValue, nil
+		r.Kind, r.Key, r.Data = ReplyMetaValue, nil, size
 		return withData(buf, eol+1, size)
 	}
-	r.Key = nil
+	r.Key, r.Data = nil, 0
 	word := firstWord(line)
 	kind, known := lineKinds[string(word)]
 	if !known {

@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -214,11 +215,15 @@ func (w *Worker) parse(s int, conn *backend.Conn, now int64) (need int, failure 
 		c := &w.calls[w.waiting(s)[0]]
 		var rep protocol.Reply
 		n, need, err := protocol.DecodeReply(conn.Unparsed(), &rep)
-		if err == nil && n == 0 {
-			return need, nil
-		}
-		if err != nil {
+		large := rep.Data > w.options.MaxValue
+		switch {
+		case err != nil:
 			return 0, &backend.Error{Server: w.options.Servers[s].Name, Reason: stats.ReasonProtocol, Err: err}
+		case large:
+			n = max(n, need) - rep.Data - len(protocol.CRLF) // its line
+			c.dropping, c.tooLarge = true, rep.Data
+		case n == 0:
+			return need, nil
 		}
 		element := conn.Unparsed()[:n]
 		conn.Take(n)
@@ -228,6 +233,11 @@ func (w *Worker) parse(s int, conn *backend.Conn, now int64) (need int, failure 
 		}
 		if c.dropping = c.dropping || c.failed; c.dropping {
 			conn.Drop(n)
+		}
+		if large {
+			conn.Skip(rep.Data)
+			c.skipped, c.final = true, last
+			continue
 		}
 		if !last {
 			continue
@@ -240,6 +250,11 @@ func (w *Worker) parse(s int, conn *backend.Conn, now int64) (need int, failure 
 		}
 		c.kind = rep.Kind
 		c.reply = conn.Reply()
+		if c.tooLarge > 0 {
+			// Without the server's name, so that replicas agree.
+			c.found, c.kind = 0, protocol.ReplyServerError
+			c.reply = fmt.Appendf(nil, "SERVER_ERROR a value of %d bytes; accepted: up to %d (--max-value)\r\n", c.tooLarge, w.options.MaxValue)
+		}
 		w.arrivals++
 		c.arrived = w.arrivals
 		if c.kind == protocol.ReplyServerError {
@@ -260,6 +275,10 @@ const maxList = 4 << 20
 // accept checks that an element, the bytes start..end of the call's reply, may stand where it does. last means that it
 // ends the reply.
 func (w *Worker) accept(c *call, rep *protocol.Reply, element []byte, start, end int) (last, ok bool) {
+	if c.skipped {
+		c.skipped = false
+		return c.final, len(element) == len(protocol.CRLF)
+	}
 	last, ok = c.command.Accepts(rep.Kind, start == 0, c.barrier)
 	switch r := w.requests[c.request].Request; {
 	case !ok:

@@ -21,8 +21,12 @@ type call struct {
 	barrier bool
 	// dropping: what comes is not kept, from the key on that has the number cutKey and stands at offset cut in keys.
 	dropping bool
-	cutKey   int32
-	cut      int
+	// tooLarge is the size of a value larger than Options.MaxValue, bytes, which makes the reply an error; 0: there was none.
+	tooLarge int
+	// skipped: the line end behind the data of such a value comes next; final: it ends the reply.
+	skipped, final bool
+	cutKey         int32
+	cut            int
 
 	// Of a retrieval (and of a touch that goes with one): the keys in the order asked, and how far VALUEs have come in them.
 	keys    []byte

@@ -78,7 +78,7 @@ func (r *pending) waitsSince() int64 { return max(r.Created, r.Resumed) }
 func (r *pending) keysAsked() int { return r.NumKeys + int(r.SentKeys) }
 
 // cutOff reports whether some of what c asked for is to be asked for again.
-func (c *call) cutOff() bool { return c.dropping && !c.failed }
+func (c *call) cutOff() bool { return c.dropping && !c.failed && c.tooLarge == 0 }
 
 // keep decides whether a value of n bytes that came for c is kept, and counts it.
 func (w *Worker) keep(c *call, n int) bool {

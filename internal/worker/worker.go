@@ -60,6 +60,8 @@ type Options struct {
 	// Previous are the placements before this one, the servers in their routers' order, nil where they are gone: such a server may
 	// hold old values of keys that live elsewhere now, and must be told of their writes.
 	Previous []Placement
+	// MaxValue is the size of the largest value that servers may answer with, bytes. Larger ones are not held.
+	MaxValue int
 	// StatsText writes the middleware's own statistics, as `stats` answers them.
 	StatsText func(dst []byte) []byte
 	Log       *slog.Logger

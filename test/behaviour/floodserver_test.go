@@ -23,12 +23,16 @@ func TestAReplyWithoutEndTakesBoundedMemory(t *testing.T) {
 	const most = 96 << 20
 	block := strings.Repeat("x", 64<<10)
 	for name, c := range map[string]struct{ request, begin, repeated string }{
-		"a line":                {"get k\r\n", "", block},
-		"the line of an error":  {"set k 0 0 1\r\nx\r\n", "SERVER_ERROR ", block},
-		"statistics":            {"stats items\r\n", "", strings.Repeat("STAT a b\r\n", 5000)},
-		"lines of a crawler":    {"lru_crawler enable\r\n", "", strings.Repeat("OK\r\n", 10000)},
-		"lines before a noop":   {"mg k v q\r\n", "", strings.Repeat("EN\r\n", 10000)},
-		"a value of a gigabyte": {"get k\r\n", "VALUE k 0 1073741824\r\n", ""},
+		"a line":               {"get k\r\n", "", block},
+		"the line of an error": {"set k 0 0 1\r\nx\r\n", "SERVER_ERROR ", block},
+		"statistics":           {"stats items\r\n", "", strings.Repeat("STAT a b\r\n", 5000)},
+		"lines of a crawler":   {"lru_crawler enable\r\n", "", strings.Repeat("OK\r\n", 10000)},
+		"lines before a noop":  {"mg k v q\r\n", "", strings.Repeat("EN\r\n", 10000)},
+		"a value of a gigabyte that does not come": {"get k\r\n", "VALUE k 0 1073741824\r\n", ""},
+		"a value of a gigabyte":                    {"get k\r\n", "VALUE k 0 1073741824\r\n", block},
+		"a value of a gigabyte to mg":              {"mg k v\r\n", "VA 1073741824\r\n", block},
+		"a value of a gigabyte to a quiet mg":      {"mg k v q\r\n", "VA 1073741824\r\n", block},
+		"a value of a gigabyte to set":             {"set k 0 0 1\r\nx\r\n", "VALUE k 0 1073741824\r\n", block},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := mctest.StartScript(t, func(p *mctest.Peer) {

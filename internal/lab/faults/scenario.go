@@ -105,7 +105,7 @@ func Scenarios() []Scenario {
 	}
 	for _, a := range attacks {
 		list = append(list, Scenario{
-			Name: "hostile-" + a.name, Title: "clients " + a.title, Args: with(ackAny, "--client-memory", "64m"), fault: a.begin, heal: endAttack, Long: true,
+			Name: "hostile-" + a.name, Title: "clients " + a.title, Args: with(ackAny, "--client-memory", "64m", "--drain-timeout", "2s"), fault: a.begin, heal: endAttack, Long: true,
 			settings: settings{servers: 3, memory: podMemory, logins: a.logins},
 		})
 	}
