@@ -18,6 +18,7 @@ import (
 
 	"mcmw/internal/admin"
 	"mcmw/internal/config"
+	"mcmw/internal/control"
 	"mcmw/internal/middleware"
 	"mcmw/internal/stats"
 )
@@ -44,7 +45,10 @@ func newServeCommand() *cobra.Command {
 		hangup := make(chan os.Signal, 1)
 		signal.Notify(hangup, syscall.SIGHUP)
 		defer signal.Stop(hangup)
-		k, err := newControl(load, hangup, cmd.ErrOrStderr())
+		k, err := control.New(control.Options{
+			Load: load, Hangup: hangup, Version: build.Version,
+			NewLog: func(c *config.Config) (*slog.Logger, *slog.LevelVar) { return newLogger(cmd.ErrOrStderr(), c) },
+		})
 		if err != nil {
 			return err
 		}
@@ -68,31 +72,31 @@ func procs(asked, available int, inEnvironment bool) int {
 
 // serve runs the middleware that k has the configuration of until ctx is done and it has drained. The admin server starts
 // first and ends last: it reports why clients are not served yet, or not any more.
-func serve(ctx context.Context, k *control) error {
-	for _, warning := range k.config.Warnings {
-		k.log.Warn(warning)
+func serve(ctx context.Context, k *control.Control) error {
+	for _, warning := range k.Config().Warnings {
+		k.Log.Warn(warning)
 	}
-	runtime.GOMAXPROCS(procs(k.config.Procs, runtime.GOMAXPROCS(0), os.Getenv("GOMAXPROCS") != ""))
+	runtime.GOMAXPROCS(procs(k.Config().Procs, runtime.GOMAXPROCS(0), os.Getenv("GOMAXPROCS") != ""))
 	adminListener, found, err := findServers(ctx, k)
 	if err != nil || !found {
 		return err
 	}
-	options := k.options(k.config, k.servers)
-	options.Tap = newTap(k.config)
+	options := k.Middleware()
+	options.Tap = newTap(k.Config())
 	m, err := middleware.New(options)
 	if err != nil {
 		return err
 	}
-	if k.config.Admin != "" {
+	if k.Config().Admin != "" {
 		stopAdmin, err := startAdmin(admin.Options{
-			Addr: k.config.Admin, Listener: adminListener, Registry: m.Stats(), Control: k.counts, Ready: m.IsReady, Version: build.Version, Log: k.log,
+			Addr: k.Config().Admin, Listener: adminListener, Registry: m.Stats(), Control: k.Counts, Ready: m.IsReady, Version: build.Version, Log: k.Log,
 		})
 		if err != nil {
 			return err
 		}
 		defer stopAdmin()
 	}
-	stopLogs, err := startLogs(k.config, m.Stats(), options.Tap, k.log)
+	stopLogs, err := startLogs(k.Config(), m.Stats(), options.Tap, k.Log)
 	if err != nil {
 		return err
 	}
@@ -106,24 +110,24 @@ func serve(ctx context.Context, k *control) error {
 	defer controller.Wait()
 	defer stopControl()
 	controller.Go(func() { middleware.GiveBackMemory(controlling) })
-	controller.Go(func() { k.run(controlling, m, func() { logReady(k, m) }) })
+	controller.Go(func() { k.Run(controlling, m, func() { logReady(k, m) }) })
 	err = m.Run(ctx)
-	logEnd(m.Stats().Snapshot(), k.log)
+	logEnd(m.Stats().Snapshot(), k.Log)
 	return err
 }
 
 // findServers waits until k knows its servers; found is false if ctx ends before. When there are names to look up the admin
 // server's address answers meanwhile; its listener is returned.
-func findServers(ctx context.Context, k *control) (l net.Listener, found bool, err error) {
-	if k.config.Admin == "" || !k.config.Lookups.Any() {
-		return nil, k.awaitServers(ctx), nil
+func findServers(ctx context.Context, k *control.Control) (l net.Listener, found bool, err error) {
+	if k.Config().Admin == "" || !k.Config().Lookups.Any() {
+		return nil, k.AwaitServers(ctx), nil
 	}
-	starting, err := admin.Start(k.config.Admin, "the names of the memcached servers have not been found yet", k.log)
+	starting, err := admin.Start(k.Config().Admin, "the names of the memcached servers have not been found yet", k.Log)
 	if err != nil {
 		return nil, false, err
 	}
-	k.log.Info("admin server listens", "address", starting.Addr().String())
-	found = k.awaitServers(ctx)
+	k.Log.Info("admin server listens", "address", starting.Addr().String())
+	found = k.AwaitServers(ctx)
 	l, err = starting.Stop()
 	if !found || err != nil {
 		return nil, false, errors.Join(err, l.Close())
@@ -155,16 +159,17 @@ func startAdmin(o admin.Options) (stop func(), err error) {
 }
 
 // logReady logs the addresses and servers.
-func logReady(k *control, m *middleware.Middleware) {
+func logReady(k *control.Control, m *middleware.Middleware) {
 	var listen, servers []string
 	for _, a := range m.Addrs() {
 		listen = append(listen, a.String())
 	}
-	for _, s := range k.servers {
+	o := k.Middleware()
+	for _, s := range o.Servers {
 		servers = append(servers, s.Name)
 	}
-	k.log.Info("ready", "listen", listen, "servers", servers, "workers", m.Stats().Snapshot().Workers, "depth", k.config.Depth,
-		"replicas", cmp.Or(k.config.Placement.Replicas, len(k.servers)), "sharded", k.config.Sharded, "version", build.Version)
+	k.Log.Info("ready", "listen", listen, "servers", servers, "workers", m.Stats().Snapshot().Workers, "depth", o.Depth,
+		"replicas", cmp.Or(o.Placement.Replicas, len(o.Servers)), "sharded", o.Sharded, "version", build.Version)
 }
 
 // logEnd writes the last statistics.

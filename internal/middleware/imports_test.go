@@ -35,7 +35,7 @@ type importRule struct {
 }
 
 // above are the packages around the data path: they know it, and it works without them.
-var above = append(internal("admin", "buildinfo", "config", "discover", "faulty", "lab", "model", "spell", "statlog", "tools", "userinput"), "mcmw/cmd", "mcmw/experiments")
+var above = append(internal("admin", "buildinfo", "config", "control", "discover", "faulty", "lab", "model", "spell", "statlog", "tools", "userinput"), "mcmw/cmd", "mcmw/experiments")
 
 var importRules = []importRule{
 	{
@@ -55,7 +55,7 @@ var importRules = []importRule{
 		why: "sockets belong to wire and to the stages at either end",
 	},
 	{
-		from: internal("admin"), never: internal("config", "lab", "middleware", "netstage", "queue", "worker", "backend"),
+		from: internal("admin"), never: internal("config", "control", "lab", "middleware", "netstage", "queue", "worker", "backend"),
 		why: "it shows statistics and steers nothing",
 	},
 	{
@@ -71,7 +71,7 @@ var importRules = []importRule{
 		why: "it turns texts into values, and others read the files",
 	},
 	{
-		from: internal("discover"), never: internal("admin", "buildinfo", "config", "lab", "middleware", "netstage", "queue", "worker", "backend"),
+		from: internal("discover"), never: internal("admin", "buildinfo", "config", "control", "lab", "middleware", "netstage", "queue", "worker", "backend"),
 		why: "it finds servers and steers nothing",
 	},
 	{
@@ -90,7 +90,8 @@ var importRules = []importRule{
 
 // mustImport are the edges by which the program is put together.
 var mustImport = map[string][]string{
-	"mcmw/cmd/mcmw": internal("config", "discover", "middleware", "admin"),
+	"mcmw/cmd/mcmw":         internal("config", "control", "middleware", "admin"),
+	"mcmw/internal/control": internal("config", "discover"),
 }
 
 // internal returns the paths of the module's packages with these names.
@@ -303,7 +304,7 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 		for pkg, imports := range graph {
 			broken[pkg] = imports
 		}
-		broken["mcmw/cmd/mcmw"] = internal("config", "discover", "middleware")
+		broken["mcmw/cmd/mcmw"] = internal("config", "control", "middleware")
 		require.Contains(t, importViolations(broken), "mcmw/cmd/mcmw does not import mcmw/internal/admin")
 	})
 }

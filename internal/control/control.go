@@ -1,9 +1,10 @@
-package main
+// Package control keeps the configuration and the servers of a running middleware up to date: it reads the configuration
+// again at a SIGHUP or when its file changes, and looks names up again. What is not accepted changes nothing.
+package control
 
 import (
 	"cmp"
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -24,26 +25,37 @@ const (
 	findReport = 2 * time.Second
 )
 
-// applier is the middleware, as control uses it.
-type applier interface {
+// Applier is the middleware, as a Control uses it.
+type Applier interface {
 	// Apply puts all options in force under load, or, with an error, none.
 	Apply(ctx context.Context, o middleware.Options) error
 	// Ready returns a channel that is closed when clients are served.
 	Ready() <-chan struct{}
 }
 
-// control keeps the configuration and the servers of a middleware up to date: it reads the configuration again at a SIGHUP
-// or when its file changes, and looks names up again. What is not accepted changes nothing.
-type control struct {
-	// Static after construction.
-	load   func() (*config.Config, error)
-	hangup <-chan os.Signal // SIGHUP; from the runtime -> await
-	finder *discover.Finder
-	counts *stats.Control
-	level  *slog.LevelVar // of the log
-	log    *slog.Logger
+// Options are what a Control needs; all fields are required.
+type Options struct {
+	// Load reads the configuration, as at the start.
+	Load func() (*config.Config, error)
+	// Hangup: the runtime -> Run; one element per SIGHUP.
+	Hangup <-chan os.Signal
+	// NewLog returns the log that a configuration asks for, and its level, which a Control changes.
+	NewLog func(*config.Config) (*slog.Logger, *slog.LevelVar)
+	// Version is the program's.
+	Version string
+}
 
-	// Owned by the goroutine that calls awaitServers, then by that which calls run.
+// Control is the control of one middleware.
+type Control struct {
+	// Log is the log of the program, Counts counts what the Control does. Static after construction, as the fields up to the next
+	// group.
+	Log     *slog.Logger
+	Counts  *stats.Control
+	options Options
+	finder  *discover.Finder
+	level   *slog.LevelVar // of the log
+
+	// Owned by the goroutine that calls AwaitServers, then by that which calls Run.
 	config     *config.Config // in force
 	servers    []route.Server // in force
 	file       fileWatch
@@ -53,23 +65,29 @@ type control struct {
 	rejected   string          // why the last list from lookups is not used, "" if it is
 }
 
-// newControl returns a control of what load returns now. Signals arrive on hangup; the log is written to w.
-func newControl(load func() (*config.Config, error), hangup <-chan os.Signal, w io.Writer) (*control, error) {
-	c, err := load()
+// New returns a Control of the configuration that is there now.
+func New(o Options) (*Control, error) {
+	c, err := o.Load()
 	if err != nil {
 		return nil, err
 	}
-	k := &control{load: load, hangup: hangup, counts: new(stats.Control), config: c}
+	k := &Control{options: o, Counts: new(stats.Control), config: c}
 	if c.File != "" { // again, because the watch must not be newer than what was read
 		k.file.read(c.File)
-		if k.config, err = load(); err != nil {
+		if k.config, err = o.Load(); err != nil {
 			return nil, err
 		}
 	}
-	k.log, k.level = newLogger(w, k.config)
-	k.finder = discover.NewFinder(discover.Options{Counts: k.counts, Log: k.log})
+	k.Log, k.level = o.NewLog(k.config)
+	k.finder = discover.NewFinder(discover.Options{Counts: k.Counts, Log: k.Log})
 	return k, nil
 }
+
+// Config returns the configuration in force. It is for the owner of the Control, or for what Run calls.
+func (k *Control) Config() *config.Config { return k.config }
+
+// Middleware returns the options of the middleware in force, once AwaitServers has found the servers; likewise.
+func (k *Control) Middleware() middleware.Options { return k.middleware(k.config, k.servers) }
 
 // event is something that control waits for.
 type event uint8
@@ -86,7 +104,7 @@ const (
 var reasons = map[event]string{eventHangup: "SIGHUP", eventFile: "the file has changed"}
 
 // await returns the next event.
-func (k *control) await(ctx context.Context) event {
+func (k *Control) await(ctx context.Context) event {
 	for {
 		var look, lookup <-chan time.Time
 		if k.config.File != "" && k.config.WatchInterval > 0 {
@@ -101,7 +119,7 @@ func (k *control) await(ctx context.Context) event {
 		case <-k.ready:
 			k.ready = nil
 			return eventReady
-		case <-k.hangup:
+		case <-k.options.Hangup:
 			return eventHangup
 		case now := <-look:
 			k.nextLook = now.Add(k.config.WatchInterval)
@@ -115,7 +133,7 @@ func (k *control) await(ctx context.Context) event {
 }
 
 // find returns the current servers of c, if they are valid.
-func (k *control) find(ctx context.Context, c *config.Config) ([]route.Server, error) {
+func (k *Control) find(ctx context.Context, c *config.Config) ([]route.Server, error) {
 	servers, err := k.finder.Find(ctx, c.Lookups)
 	if err == nil {
 		err = c.CheckServers(servers)
@@ -124,16 +142,16 @@ func (k *control) find(ctx context.Context, c *config.Config) ([]route.Server, e
 	return servers, err
 }
 
-// awaitServers waits until all names of servers have been found, and says from time to time what is missing. It returns false if
+// AwaitServers waits until all names of servers have been found, and says from time to time what is missing. It returns false if
 // ctx ends before. A configuration that is read again meanwhile takes the old one's place.
-func (k *control) awaitServers(ctx context.Context) bool {
+func (k *Control) AwaitServers(ctx context.Context) bool {
 	begin := time.Now()
 	var reported time.Time
 	for {
 		servers, err := k.find(ctx, k.config)
 		if err == nil {
 			if !reported.IsZero() {
-				k.log.Info("the servers are found", "after", time.Since(begin).Round(time.Millisecond))
+				k.Log.Info("the servers are found", "after", time.Since(begin).Round(time.Millisecond))
 			}
 			k.hold(k.config, servers)
 			return true
@@ -143,7 +161,7 @@ func (k *control) awaitServers(ctx context.Context) bool {
 		}
 		if time.Since(reported) >= findReport {
 			reported = time.Now()
-			k.log.Info("waiting for the names of servers", "error", oneLine(err), "waited", time.Since(begin).Round(time.Second))
+			k.Log.Info("waiting for the names of servers", "error", oneLine(err), "waited", time.Since(begin).Round(time.Second))
 		}
 		k.nextLookup = time.Now().Add(findPause)
 		switch e := k.await(ctx); e {
@@ -157,8 +175,8 @@ func (k *control) awaitServers(ctx context.Context) bool {
 	}
 }
 
-// run keeps m up to date until ctx is done, and calls ready once clients are served.
-func (k *control) run(ctx context.Context, m applier, ready func()) {
+// Run keeps m up to date until ctx is done, and calls ready once clients are served.
+func (k *Control) Run(ctx context.Context, m Applier, ready func()) {
 	k.ready = m.Ready()
 	for {
 		switch e := k.await(ctx); e {
@@ -175,9 +193,9 @@ func (k *control) run(ctx context.Context, m applier, ready func()) {
 }
 
 // read reads the configuration again, as at the start. It returns nil when it is not accepted.
-func (k *control) read(e event) *config.Config {
+func (k *Control) read(e event) *config.Config {
 	k.file.read(k.config.File)
-	c, err := k.load()
+	c, err := k.options.Load()
 	if err == nil {
 		err = c.CheckReload(k.config)
 	}
@@ -189,23 +207,23 @@ func (k *control) read(e event) *config.Config {
 }
 
 // refuse logs what is wrong with a configuration that was read again.
-func (k *control) refuse(e event, err error) {
-	k.counts.Reloaded(stats.ReloadRefused)
+func (k *Control) refuse(e event, err error) {
+	k.Counts.Reloaded(stats.ReloadRefused)
 	for problem := range strings.Lines(err.Error()) {
-		k.log.Error("the configuration that was read again is refused; the old one holds", "why", reasons[e],
+		k.Log.Error("the configuration that was read again is refused; the old one holds", "why", reasons[e],
 			"problem", strings.TrimSuffix(problem, "\n"))
 	}
 }
 
 // reload reads the configuration again, looks names up and puts both in force, or neither.
-func (k *control) reload(ctx context.Context, m applier, e event) {
+func (k *Control) reload(ctx context.Context, m Applier, e event) {
 	c := k.read(e)
 	if c == nil {
 		return
 	}
 	servers, err := k.find(ctx, c)
 	if err == nil && (len(c.Changes(k.config)) > 0 || !slices.Equal(servers, k.servers)) {
-		err = m.Apply(ctx, k.options(c, servers))
+		err = m.Apply(ctx, k.middleware(c, servers))
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -216,15 +234,15 @@ func (k *control) reload(ctx context.Context, m applier, e event) {
 	}
 }
 
-// options returns the middleware's options, without those that belong to the command.
-func (k *control) options(c *config.Config, servers []route.Server) middleware.Options {
+// middleware returns the options of the middleware, without those that belong to the command.
+func (k *Control) middleware(c *config.Config, servers []route.Server) middleware.Options {
 	o := c.Middleware()
-	o.Servers, o.Control, o.Version, o.Log = servers, k.counts, build.Version, k.log
+	o.Servers, o.Control, o.Version, o.Log = servers, k.Counts, k.options.Version, k.Log
 	return o
 }
 
 // adopt puts c and servers in force, counts that, and logs the changes. servers is nil when they are not known yet.
-func (k *control) adopt(e event, c *config.Config, servers []route.Server) {
+func (k *Control) adopt(e event, c *config.Config, servers []route.Server) {
 	var changes []string
 	for _, change := range c.Changes(k.config) {
 		changes = append(changes, change.String())
@@ -233,36 +251,36 @@ func (k *control) adopt(e event, c *config.Config, servers []route.Server) {
 	k.hold(c, servers)
 	switch {
 	case len(changes) > 0 || moved.Any():
-		k.counts.Reloaded(stats.ReloadApplied)
+		k.Counts.Reloaded(stats.ReloadApplied)
 		fields := []any{"why", reasons[e]}
 		if len(changes) > 0 {
 			fields = append(fields, "changes", changes)
 		}
-		k.log.Info("the configuration was read again", fields...)
+		k.Log.Info("the configuration was read again", fields...)
 	case e == eventHangup:
-		k.counts.Reloaded(stats.ReloadUnchanged)
-		k.log.Info("the configuration was read again and says what holds already", "why", reasons[e])
+		k.Counts.Reloaded(stats.ReloadUnchanged)
+		k.Log.Info("the configuration was read again and says what holds already", "why", reasons[e])
 	}
 	k.report(moved)
 	for _, warning := range c.Warnings {
-		k.log.Warn(warning)
+		k.Log.Warn(warning)
 	}
 	k.level.Set(c.LogLevel) // last, because the new level may suppress the messages above
 }
 
 // hold records c and servers as those in force.
-func (k *control) hold(c *config.Config, servers []route.Server) {
+func (k *Control) hold(c *config.Config, servers []route.Server) {
 	k.config, k.servers, k.rejected = c, servers, ""
 	k.finder.Forget(c.Lookups)
 	sorted := slices.SortedFunc(slices.Values(servers), func(a, b route.Server) int { return cmp.Compare(a.Name, b.Name) })
-	k.counts.Holds(stats.Identity{Options: c.Fingerprint(), Servers: config.Fingerprint(sorted)})
+	k.Counts.Holds(stats.Identity{Options: c.Fingerprint(), Servers: config.Fingerprint(sorted)})
 }
 
 // update looks names up, and puts the servers found in force if they have changed. An invalid list is logged once.
-func (k *control) update(ctx context.Context, m applier) {
+func (k *Control) update(ctx context.Context, m Applier) {
 	servers, err := k.find(ctx, k.config)
 	if err == nil && !slices.Equal(servers, k.servers) {
-		err = m.Apply(ctx, k.options(k.config, servers))
+		err = m.Apply(ctx, k.middleware(k.config, servers))
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -270,18 +288,18 @@ func (k *control) update(ctx context.Context, m applier) {
 		moved := discover.Compare(k.servers, servers)
 		k.hold(k.config, servers)
 		if moved.Any() {
-			k.counts.Updated(stats.ReloadApplied)
+			k.Counts.Updated(stats.ReloadApplied)
 			k.report(moved)
 		}
 	case err.Error() != k.rejected:
 		k.rejected = err.Error()
-		k.counts.Updated(stats.ReloadRefused)
-		k.log.Error("the servers that were found are refused; those there are stay", "problem", oneLine(err))
+		k.Counts.Updated(stats.ReloadRefused)
+		k.Log.Error("the servers that were found are refused; those there are stay", "problem", oneLine(err))
 	}
 }
 
 // report logs how the servers have changed.
-func (k *control) report(c discover.Changes) {
+func (k *Control) report(c discover.Changes) {
 	if !c.Any() {
 		return
 	}
@@ -291,7 +309,7 @@ func (k *control) report(c discover.Changes) {
 			fields = append(fields, list.What, list.Servers)
 		}
 	}
-	k.log.Info("the servers have changed", fields...)
+	k.Log.Info("the servers have changed", fields...)
 }
 
 // oneLine returns the text of err without line ends.

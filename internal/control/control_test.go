@@ -1,4 +1,4 @@
-package main
+package control
 
 import (
 	"context"
@@ -22,6 +22,7 @@ import (
 
 	"mcmw/internal/config"
 	"mcmw/internal/discover"
+	"mcmw/internal/mctest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
@@ -85,12 +86,12 @@ func (*addressBook) LookupSRV(context.Context, string, string, string) (string, 
 
 // rig is a control with all around it, in a bubble of testing/synctest.
 type rig struct {
-	*control
+	*Control
 	file   string // the configuration file
 	hangup chan os.Signal
 	m      applied
 	dns    addressBook
-	out    output
+	out    mctest.Output
 }
 
 // newRig returns a control of a middleware with this configuration file.
@@ -105,10 +106,14 @@ func newRig(t *testing.T, yaml string, args ...string) *rig {
 		return config.Load(config.Sources{Flags: flags})
 	}
 	var err error
-	r.control, err = newControl(load, r.hangup, &r.out)
+	r.Control, err = New(Options{Load: load, Hangup: r.hangup, NewLog: func(c *config.Config) (*slog.Logger, *slog.LevelVar) {
+		level := new(slog.LevelVar)
+		level.Set(c.LogLevel)
+		return slog.New(slog.NewJSONHandler(&r.out, &slog.HandlerOptions{Level: level})), level
+	}})
 	require.NoError(t, err)
 	r.finder = discover.NewFinder(discover.Options{
-		NewResolver: func(string) discover.Resolver { return &r.dns }, Counts: r.counts, Log: r.log,
+		NewResolver: func(string) discover.Resolver { return &r.dns }, Counts: r.Counts, Log: r.Log,
 	})
 	return r
 }
@@ -124,8 +129,8 @@ func (r *rig) write(t *testing.T, text string) {
 // run lets the control run until the test's bubble ends.
 func (r *rig) run(t *testing.T) {
 	t.Helper()
-	require.True(t, r.awaitServers(t.Context()))
-	go r.control.run(t.Context(), &r.m, nil)
+	require.True(t, r.AwaitServers(t.Context()))
+	go r.Control.Run(t.Context(), &r.m, nil)
 	synctest.Wait()
 }
 
@@ -151,7 +156,7 @@ func (r *rig) logged(t *testing.T) (lines []string) {
 	return lines
 }
 
-func (r *rig) reloads() [stats.NumReloadResults]uint64 { return r.counts.Snapshot().Reloads }
+func (r *rig) reloads() [stats.NumReloadResults]uint64 { return r.Counts.Snapshot().Reloads }
 
 // pass lets time go by.
 func pass(d time.Duration) {
@@ -163,7 +168,7 @@ func TestSIGHUPPutsInForceWhatTheFileSaysNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [a, b, c=c:1]\ndepth: 1\nwatch-interval: 0s\n", "--queue", "9")
 		r.run(t)
-		before := r.counts.Snapshot().Identity
+		before := r.Counts.Snapshot().Identity
 		r.write(t, "servers: [a*2, d, c=c:2]\ndepth: 2\nqueue: 8\nwatch-interval: 0s\n")
 		pass(time.Hour)
 		require.Empty(t, r.m.all(), "without a signal")
@@ -176,14 +181,14 @@ func TestSIGHUPPutsInForceWhatTheFileSaysNow(t *testing.T) {
 		require.Equal(t, []route.Server{
 			{Name: "a", Addr: "a:11211", Weight: 2}, {Name: "d", Addr: "d:11211", Weight: 1}, {Name: "c", Addr: "c:2", Weight: 1},
 		}, all[0].Servers)
-		require.Same(t, r.counts, all[0].Control)
-		require.Same(t, r.log, all[0].Log)
+		require.Same(t, r.Counts, all[0].Control)
+		require.Same(t, r.Log, all[0].Log)
 		require.Equal(t, []string{
 			`{"changes":["servers: a,b,c=c:1 -> a*2,d,c=c:2","depth: 1 -> 2"],"level":"INFO","msg":"the configuration was read again","why":"SIGHUP"}`,
 			`{"added":["d"],"level":"INFO","moved":["c: c:1 -> c:2"],"msg":"the servers have changed","removed":["b"],"reweighted":["a: 1 -> 2"]}`,
 		}, r.logged(t))
 		require.EqualValues(t, [stats.NumReloadResults]uint64{stats.ReloadApplied: 1}, r.reloads())
-		after := r.counts.Snapshot().Identity
+		after := r.Counts.Snapshot().Identity
 		require.NotEqual(t, before.Options, after.Options)
 		require.NotEqual(t, before.Servers, after.Servers)
 	})
@@ -258,7 +263,7 @@ func TestAFileThatIsNotAcceptedIsRefusedWithTheTextOfTheStartAndChangesNothing(t
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [a]\nworkers: 3\n")
 		r.run(t)
-		before := r.counts.Snapshot().Identity
+		before := r.Counts.Snapshot().Identity
 		refused := func(problem string) string {
 			text, err := json.Marshal(problem)
 			require.NoError(t, err)
@@ -291,7 +296,7 @@ func TestAFileThatIsNotAcceptedIsRefusedWithTheTextOfTheStartAndChangesNothing(t
 		pass(3 * time.Second)
 		require.Equal(t, []string{refused("flag --config: cannot read the file: open " + r.file + ": no such file or directory")}, r.logged(t))
 		require.Empty(t, r.m.all())
-		require.Equal(t, before, r.counts.Snapshot().Identity)
+		require.Equal(t, before, r.Counts.Snapshot().Identity)
 
 		r.write(t, "servers: [a]\nworkers: 4\n")
 		pass(3 * time.Second)
@@ -357,7 +362,7 @@ func TestAListThatHasChangedIsPutInForceAndNoOther(t *testing.T) {
 			`{"added":["10.0.0.3:1"],"level":"INFO","msg":"the servers have changed"}`,
 			`{"level":"INFO","msg":"the servers have changed","removed":["10.0.0.1:1"]}`,
 		}, r.logged(t))
-		require.EqualValues(t, [stats.NumReloadResults]uint64{stats.ReloadApplied: 2}, r.counts.Snapshot().Updates)
+		require.EqualValues(t, [stats.NumReloadResults]uint64{stats.ReloadApplied: 2}, r.Counts.Snapshot().Updates)
 		require.Zero(t, r.reloads())
 	})
 }
@@ -381,7 +386,7 @@ func TestAListThatIsNotAcceptedIsToldOnceAndTheOldOneStays(t *testing.T) {
 		r.dns.set(nil, "10.0.0.1", "10.0.0.2")
 		pass(time.Minute)
 		require.Equal(t, refused("not today"), r.logged(t))
-		require.EqualValues(t, 2, r.counts.Snapshot().Updates[stats.ReloadRefused])
+		require.EqualValues(t, 2, r.Counts.Snapshot().Updates[stats.ReloadRefused])
 
 		r.m.fail(nil)
 		pass(6 * time.Second)
@@ -425,7 +430,7 @@ func TestTheStartWaitsForNamesWithProgressLinesAndTakesANewConfigurationMeanwhil
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [dns+cache]\nreplicas: 2\n")
 		found := make(chan bool)
-		go func() { found <- r.awaitServers(t.Context()) }()
+		go func() { found <- r.AwaitServers(t.Context()) }()
 		pass(5 * time.Second)
 		waiting := r.logged(t)
 		require.Len(t, waiting, 3, "every two seconds")
@@ -448,6 +453,6 @@ func TestTheWaitForNamesEndsWithItsContext(t *testing.T) {
 		r := newRig(t, "servers: [dns+cache]\n")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		require.False(t, r.awaitServers(ctx))
+		require.False(t, r.AwaitServers(ctx))
 	})
 }
