@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/internal/admin"
-	"mcmw/internal/lab/load"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
 	"mcmw/internal/spell"
@@ -49,7 +48,7 @@ type demo struct {
 	capacity int    // of the queue, batches
 	clients  string // address for clients
 	page     string // URL of the live page, "" for none
-	load     *load.Generator
+	load     *demoLoad
 	begin    atomic.Pointer[stats.Snapshot] // when the load began, after its keys were stored; nil before
 }
 
@@ -99,11 +98,13 @@ func (o *demoOptions) run(ctx context.Context, stdout, stderr io.Writer) (err er
 	case <-ctx.Done():
 		return nil
 	}
-	result, err := d.runLoad(ctx, v)
+	elapsed, err := d.runLoad(ctx, v)
 	if err != nil {
 		return endedEarly(ctx, err)
 	}
-	v.finish(summaryOf(d, d.m.Stats().Snapshot().Sub(d.begin.Load()), result))
+	if begin := d.begin.Load(); begin != nil {
+		v.finish(summaryOf(d, d.m.Stats().Snapshot().Sub(begin), elapsed))
+	}
 	return nil
 }
 
@@ -142,37 +143,20 @@ func (d *demo) startAdmin(log *slog.Logger) (stop func(), err error) {
 	}, nil
 }
 
-// runLoad runs the load until ctx is done, the time is over, or no server is left, and shows its progress.
-func (d *demo) runLoad(ctx context.Context, v *view) (*load.Result, error) {
-	o := d.options
-	var err error
-	d.load, err = load.New(load.Options{
-		Targets:     []string{d.clients},
-		Connections: o.clients,
-		Sets:        o.ratio.sets,
-		Gets:        o.ratio.gets,
-		KeysPerGet:  o.keysPerGet(),
-		ValueSize:   o.valueSize,
-		KeyPrefix:   "demo-",
-		KeyMin:      1,
-		KeyMax:      o.keys(),
-		Populate:    true,
-		Duration:    o.duration,
-		OnBegin:     func() { d.begin.Store(d.m.Stats().Snapshot()) },
-	})
-	if err != nil {
-		return nil, err
-	}
+// runLoad runs the load until ctx is done, the time is over, or no server is left, and shows its progress. It returns how long
+// requests were sent.
+func (d *demo) runLoad(ctx context.Context, v *view) (time.Duration, error) {
+	d.load = newDemoLoad(d.options, d.clients)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	type outcome struct {
-		result *load.Result
-		err    error
+		elapsed time.Duration
+		err     error
 	}
 	ended := make(chan outcome, 1)
 	go func() {
-		result, err := d.load.Run(ctx)
-		ended <- outcome{result, err}
+		elapsed, err := d.load.run(ctx, func() { d.begin.Store(d.m.Stats().Snapshot()) })
+		ended <- outcome{elapsed, err}
 	}()
 
 	v.begin(d)
@@ -192,21 +176,18 @@ func (d *demo) runLoad(ctx context.Context, v *view) (*load.Result, error) {
 			}
 		case end := <-ended:
 			if alive == 0 {
-				return end.result, context.Cause(ctx)
+				return 0, context.Cause(ctx)
 			}
-			return end.result, end.err
+			return end.elapsed, end.err
 		}
 	}
 }
 
 // progress describes how far the demo is.
 func (d *demo) progress() string {
-	live, begin := d.load.Live(), d.begin.Load()
-	switch {
-	case live.State == load.Populating:
-		return fmt.Sprintf("storing the keys: %s of %s", spell.Count(float64(live.Populated)), spell.Count(float64(d.options.keys())))
-	case begin == nil:
-		return live.State.String()
+	begin := d.begin.Load()
+	if begin == nil {
+		return fmt.Sprintf("storing the keys: %s of %s", spell.Count(float64(d.load.stored.Load())), spell.Count(float64(d.options.keys())))
 	}
 	text := fmt.Sprintf("%.0f s", time.Duration(stats.Now()-begin.At).Seconds())
 	if d.options.duration > 0 {

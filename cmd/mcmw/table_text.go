@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
-	"mcmw/internal/lab/load"
 	"mcmw/internal/spell"
 	"mcmw/internal/stats"
 )
@@ -110,18 +110,23 @@ func lineOf(d *demo, s stats.Summary, progress string) string {
 }
 
 // summaryOf returns the final lines: the whole run, measured by the middleware and by its clients.
-func summaryOf(d *demo, w *stats.Snapshot, r *load.Result) []string {
+func summaryOf(d *demo, w *stats.Snapshot, elapsed time.Duration) []string {
 	s := w.Summary()
 	stages := make([]string, stats.NumStages)
 	for i, mean := range s.Stages {
 		stages[i] = fmt.Sprintf("%s in %s", spell.Time(mean), stats.Stage(i))
 	}
-	seen := r.Total.Latency
+	clients := d.load.registry.Snapshot()
+	seen := clients.All()
+	failed := uint64(0)
+	for _, results := range clients.Requests {
+		failed += results[stats.ResultServerError]
+	}
 	lines := []string{
-		fmt.Sprintf("%s requests in %.1f s: %s/s; %s failed", spell.Count(float64(r.Total.Requests)), r.Elapsed.Seconds(),
-			spell.Count(r.Total.OpsPerSec), spell.Count(float64(r.Total.Failures))),
-		fmt.Sprintf("response time as the clients saw it: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell.Time(float64(seen.Mean)),
-			spell.Time(float64(seen.P50)), spell.Time(float64(seen.P90)), spell.Time(float64(seen.P99)), spell.Time(float64(seen.P999))),
+		fmt.Sprintf("%s requests in %.1f s: %s/s; %s failed", spell.Count(float64(seen.Count())), elapsed.Seconds(),
+			spell.Count(float64(seen.Count())/elapsed.Seconds()), spell.Count(float64(failed))),
+		fmt.Sprintf("response time as the clients saw it: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell.Time(seen.Mean()),
+			spell.Time(seen.Quantile(0.5)), spell.Time(seen.Quantile(0.9)), spell.Time(seen.Quantile(0.99)), spell.Time(seen.Quantile(0.999))),
 		fmt.Sprintf("response time within mcmw: mean %s, p50 %s, p90 %s, p99 %s, p99.9 %s", spell.Time(s.Mean), spell.Time(s.P50), spell.Time(s.P90),
 			spell.Time(s.P99), spell.Time(s.P999)),
 		fmt.Sprintf("of its mean: %s", strings.Join(stages, ", ")),
@@ -131,8 +136,8 @@ func summaryOf(d *demo, w *stats.Snapshot, r *load.Result) []string {
 		lines = append(lines, fmt.Sprintf("%s: %s requests, mean %s, p99 %s", server.name, spell.Count(float64(times.Count())),
 			spell.Time(times.Mean()), spell.Time(times.Quantile(0.99))))
 	}
-	if r.FirstFailure != "" {
-		lines = append(lines, "the first failure: "+r.FirstFailure)
+	if d.load.failure != "" {
+		lines = append(lines, "the first failure: "+d.load.failure)
 	}
 	return lines
 }

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/stats"
+)
+
+// demoReplyTimeout bounds the wait for a reply; mcmw itself answers long before.
+const demoReplyTimeout = 10 * time.Second
+
+// demoLoad is a load of clients that each send a request when the one before is answered: small, to be looked at. mcmwlab load is the
+// one to measure with.
+type demoLoad struct {
+	options *demoOptions
+	addr    string
+	value   string
+	stored  atomic.Int64 // keys that are stored so far
+
+	registry *stats.Registry // requests as the clients saw them, without those that stored the keys
+	mu       sync.Mutex      // guards the fields below
+	record   *stats.Worker
+	failure  string // the first request that failed: the server's answer
+}
+
+func newDemoLoad(o *demoOptions, addr string) *demoLoad {
+	l := &demoLoad{options: o, addr: addr, value: strings.Repeat("x", o.valueSize), registry: stats.New(stats.Options{Workers: 1})}
+	l.record = l.registry.Worker(0)
+	return l
+}
+
+// run connects the clients, stores every key once, calls begun and sends requests until ctx is done or the time is over. It returns how
+// long it sent them.
+func (l *demoLoad) run(ctx context.Context, begun func()) (elapsed time.Duration, err error) {
+	clients := make([]*demoClient, l.options.clients)
+	for i := range clients {
+		c, err := net.Dial("tcp", l.addr)
+		if err != nil {
+			return 0, err
+		}
+		defer c.Close()
+		clients[i] = &demoClient{load: l, conn: c, replies: bufio.NewReader(c)}
+	}
+	err = forAll(clients, func(i int, c *demoClient) error {
+		for key := i + 1; key <= int(l.options.keys()) && ctx.Err() == nil; key += len(clients) {
+			if _, err := c.set(key); err != nil {
+				return err
+			}
+			l.stored.Add(1)
+		}
+		return nil
+	})
+	if err != nil || ctx.Err() != nil {
+		return 0, err
+	}
+	if l.options.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, l.options.duration)
+		defer cancel()
+	}
+	begun()
+	begin := time.Now()
+	err = forAll(clients, func(_ int, c *demoClient) error {
+		for ctx.Err() == nil {
+			if err := c.request(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return time.Since(begin), err
+}
+
+// forAll calls f for all clients at the same time, and returns one of the errors.
+func forAll(clients []*demoClient, f func(i int, c *demoClient) error) (err error) {
+	errs := make(chan error, len(clients))
+	for i, c := range clients {
+		go func() { errs <- f(i, c) }()
+	}
+	for range clients {
+		if e := <-errs; e != nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// answered records a request that began at begin, ns as stats.Now. text is its reply, or what it ended with.
+func (l *demoLoad) answered(c protocol.Command, begin int64, keys, hits int, text []byte) {
+	result := stats.ResultOK
+	if bytes.HasPrefix(text, []byte("SERVER_ERROR")) {
+		result = stats.ResultServerError
+	}
+	times := stats.Times{Created: begin, Enqueued: begin, Dequeued: begin, Sent: begin, Received: begin, Replied: stats.Now()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record.Request(c, result, keys, hits, &times)
+	if result == stats.ResultServerError && l.failure == "" {
+		l.failure = strings.TrimSpace(string(text))
+	}
+}
+
+// demoClient is one connection of a demoLoad. It belongs to one goroutine.
+type demoClient struct {
+	load    *demoLoad
+	conn    net.Conn
+	replies *bufio.Reader
+	line    []byte // of the request
+}
+
+// request sends a request that is drawn by the ratio, and reads its reply.
+func (c *demoClient) request() error {
+	l, o := c.load, c.load.options
+	begin := stats.Now()
+	if rand.IntN(o.ratio.sets+o.ratio.gets) < o.ratio.sets {
+		text, err := c.set(c.randomKey())
+		if err == nil {
+			l.answered(protocol.Set, begin, 1, 0, text)
+		}
+		return err
+	}
+	hits, text, err := c.get(o.keysPerGet())
+	if err == nil {
+		l.answered(protocol.Get, begin, o.keysPerGet(), hits, text)
+	}
+	return err
+}
+
+func (c *demoClient) randomKey() int { return 1 + rand.IntN(int(c.load.options.keys())) }
+
+// set stores the value under a key and returns the reply.
+func (c *demoClient) set(key int) (reply []byte, err error) {
+	c.line = fmt.Appendf(c.line[:0], "set demo-%d 0 0 %d\r\n%s\r\n", key, len(c.load.value), c.load.value)
+	if err := c.send(); err != nil {
+		return nil, err
+	}
+	return c.replies.ReadSlice('\n')
+}
+
+// get asks for n keys; hits is how many had values, last is the line that ends the reply.
+func (c *demoClient) get(n int) (hits int, last []byte, err error) {
+	c.line = append(c.line[:0], "get"...)
+	for range n {
+		c.line = fmt.Appendf(c.line, " demo-%d", c.randomKey())
+	}
+	c.line = append(c.line, "\r\n"...)
+	if err := c.send(); err != nil {
+		return 0, nil, err
+	}
+	for {
+		line, err := c.replies.ReadSlice('\n')
+		if err != nil || !bytes.HasPrefix(line, []byte("VALUE ")) {
+			return hits, line, err
+		}
+		hits++
+		size, err := strconv.Atoi(string(line[bytes.LastIndexByte(line, ' ')+1 : len(line)-2]))
+		if err == nil {
+			_, err = io.CopyN(io.Discard, c.replies, int64(size+2))
+		}
+		if err != nil {
+			return hits, nil, err
+		}
+	}
+}
+
+func (c *demoClient) send() error {
+	if err := c.conn.SetDeadline(time.Now().Add(demoReplyTimeout)); err != nil {
+		return err
+	}
+	_, err := c.conn.Write(c.line)
+	return err
+}
