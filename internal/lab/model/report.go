@@ -275,7 +275,7 @@ func (r *Report) figure(title string, y plot.Axis, closed bool, measured func(Po
 		line := plot.Line{Name: "measured"}
 		lines := make([]plot.Line, len(r.Models))
 		for j, m := range r.Models {
-			lines[j] = plot.Line{Name: m.Name, Look: plot.Computed, Series: 1 + slices.IndexFunc(Models, func(o Model) bool { return o.Name == m.Name })}
+			lines[j] = plot.Line{Name: m.Name, Look: plot.Modelled, Series: 1 + slices.IndexFunc(Models, func(o Model) bool { return o.Name == m.Name })}
 		}
 		for i, p := range r.Data.Points {
 			if p.Configuration() != name {

@@ -36,6 +36,29 @@ type Chart struct {
 	Marks []Mark
 }
 
+// ShareY gives panels that show the same quantity the same y axis, so that they can be compared at a glance.
+func ShareY(panels []Chart) {
+	for i, c := range panels {
+		if c.Y.Label != panels[0].Y.Label || c.Y.Log != panels[0].Y.Log || len(panels[i].Y.Categories) > 0 {
+			return
+		}
+	}
+	x, y := emptySpan(), emptySpan()
+	for _, c := range panels {
+		if c.Y.Min != c.Y.Max {
+			y.add(c.Y.Min, c.Y.Max)
+		}
+		for _, m := range c.Marks {
+			m.extent(&x, &y)
+		}
+	}
+	for i := range panels {
+		if low := y.min; y.min < y.max && (!panels[i].Y.Log || low > 0) {
+			panels[i].Y.Min, panels[i].Y.Max = low, y.max
+		}
+	}
+}
+
 // Mark is something drawn in a chart: Line, Limit, Ring, Area, Bars, Histogram, Boxes.
 type Mark interface {
 	// extent adds the values that must be seen. Marks that lie on positions of categories add these.

@@ -23,13 +23,28 @@ type Histogram struct {
 	Series int
 }
 
+// errorRoom is how far above the highest bin error bars are drawn, relative to it: those of few repetitions are long, and the bins would
+// be flat below them.
+const errorRoom = 1.15
+
+// top is where error bars end.
+func (h Histogram) top() float64 {
+	top := 0.0
+	for _, b := range h.Bins {
+		if finite(b.Count) {
+			top = max(top, errorRoom*b.Count)
+		}
+	}
+	return top
+}
+
 func (h Histogram) extent(x, y *span) {
 	for _, b := range h.Bins {
 		if finite(b.Lower) && finite(b.Upper) && finite(b.Count) {
 			x.add(b.Lower, b.Upper)
 			y.add(0, b.Count)
 			if p := Between(0, b.Count, b.Low, b.High); p.bar() {
-				y.add(b.High)
+				y.add(min(b.High, h.top()))
 			}
 		}
 	}
@@ -78,7 +93,7 @@ func (h Histogram) draw(p pen) {
 	if len(h.Bins) <= mostBars {
 		var errors []Point
 		for _, b := range h.Bins {
-			errors = append(errors, Between((b.Lower+b.Upper)/2, b.Count, b.Low, b.High))
+			errors = append(errors, Between((b.Lower+b.Upper)/2, b.Count, b.Low, min(b.High, h.top())))
 		}
 		drawErrorBars(p, t, errors)
 	}

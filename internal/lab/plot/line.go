@@ -29,6 +29,8 @@ const (
 	Measured Look = iota
 	// Computed is a dashed line without points: what a formula or a model says.
 	Computed
+	// Modelled is like Computed, with dashes that tell several models apart.
+	Modelled
 	// Trace is a thin line without points: many values in time.
 	Trace
 	// Dots is points alone.
@@ -79,6 +81,8 @@ func (l Line) style() draw.LineStyle {
 	switch l.Look {
 	case Computed:
 		s.Width, s.Dashes = 1.25, []vg.Length{5, 4}
+	case Modelled:
+		s.Width, s.Dashes = 1.5, dashes[1+l.Series%(len(dashes)-1)]
 	case Trace:
 		s.Width = 1
 	case Dots:

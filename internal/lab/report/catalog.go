@@ -46,7 +46,7 @@ var kinds = []kind{
 	{"spread", "Spread of response times", "Response times at the clients: boxes from the 25th to the 75th percentile with the median, whiskers from the 5th to the 95th, a diamond at the mean.", (*artist).spread},
 	{"histogram", "Distribution of response times", "Response times at the clients and in the middleware, mean number of requests of a repetition for each bin. The bins are as wide as Freedman and Diaconis " +
 		"say, and never narrower than what was recorded. At the point of saturation; up to the 99.5th percentile.", (*artist).histogram},
-	{"cdf", "Cumulative distribution", "Part of the requests that were answered within a time, at the clients, at the point of saturation.", (*artist).cdf},
+	{"cdf", "Cumulative distribution", "Part of the requests that were answered within a time, at the clients, all lines at the same load: the least at which one of them saturates.", (*artist).cdf},
 	{"trace", "Throughput over time", "Throughput in each window of the repetitions, at the point of saturation.", (*artist).traceThroughput},
 	{"trace-response-time", "Response time over time", "Mean response time in each window of the repetitions, at the point of saturation.", (*artist).traceResponseTime},
 	{"relative", "Relative to the least load", "Response time divided by that at the least level of the x axis, for each line.", (*artist).relative},
@@ -85,6 +85,7 @@ func (d *Data) Figures(v View, names []string) ([]Figure, error) {
 		f := Figure{Name: k.name, Caption: k.caption + d.errorBars(k.name), Command: d.Command(v, "figure", k.name), Warnings: d.Caution(a.behind(k.name))}
 		f.Title = k.title
 		f.Panels = charts
+		plot.ShareY(f.Panels)
 		figures = append(figures, f)
 	}
 	for _, name := range names {

@@ -197,7 +197,7 @@ func (a *artist) cdf() ([]plot.Chart, error) {
 	for i, panel := range a.analysis.Panels {
 		c := plot.Chart{Title: panel.Name, X: plot.Axis{Label: "response time", Unit: plot.Seconds, Log: true}, Y: plot.Axis{Label: "requests answered", Unit: plot.Ratio, FromZero: true, Min: 0, Max: 1}}
 		for j, l := range panel.Lines {
-			p, ok := a.analysis.Saturations[i][j].Point()
+			p, ok := a.likeLoad(i, j)
 			if !ok {
 				continue
 			}
@@ -220,6 +220,28 @@ func (a *artist) cdf() ([]plot.Chart, error) {
 		}
 	}
 	return charts, nil
+}
+
+// likeLoad returns the point of a line at the least load at which a line of its panel saturates, or its own point of saturation where it was
+// not measured at that load.
+func (a *artist) likeLoad(panel, line int) (Point, bool) {
+	own, ok := a.analysis.Saturations[panel][line].Point()
+	least := own
+	for _, s := range a.analysis.Saturations[panel] {
+		p, saturates := s.Point()
+		if saturates && (!ok || a.d.place(a.v, p) < a.d.place(a.v, least)) {
+			least, ok = p, true
+		}
+	}
+	if !ok {
+		return own, false
+	}
+	for _, p := range a.analysis.Panels[panel].Lines[line].Points {
+		if p.Levels[a.v.X] == least.Levels[a.v.X] {
+			return p, true
+		}
+	}
+	return a.analysis.Saturations[panel][line].Point()
 }
 
 func (a *artist) traceThroughput() ([]plot.Chart, error) {

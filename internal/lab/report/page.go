@@ -113,6 +113,57 @@ func Rule() string {
 		"bandwidth of the path, upload and download of machines with limits, processor of the host, processor of a server, workers; what comes earlier makes what comes later wait.", 100*Near, 100*Near, 100*Busy)
 }
 
+// keyFigures are those that tell most in the least time, in their order; keyNumber is how many a page shows unfolded.
+var keyFigures = []string{"throughput", "response-time", "stages", "utilization", "percentiles", "cost"}
+
+const keyNumber = 6
+
+// Key returns the figures that the page shows first: the key figures, and others in place of those that the record hasn't.
+func (r *Report) Key() (key []Figure) {
+	for _, name := range keyFigures {
+		for _, f := range r.Figures {
+			if f.Name == name {
+				key = append(key, f)
+			}
+		}
+	}
+	for _, f := range r.Figures {
+		if len(key) < keyNumber && !slices.Contains(keyFigures, f.Name) {
+			key = append(key, f)
+		}
+	}
+	return key
+}
+
+// Others returns the figures that the page shows folded.
+func (r *Report) Others() []Figure {
+	key := r.Key()
+	return slices.DeleteFunc(slices.Clone(r.Figures), func(f Figure) bool {
+		return slices.ContainsFunc(key, func(k Figure) bool { return k.Name == f.Name })
+	})
+}
+
+// Unfolded returns the tables that the page shows before the figures: the findings of a published report.
+func (r *Report) Unfolded() []Table {
+	return slices.DeleteFunc(slices.Clone(r.Tables), func(t Table) bool { return t.Name != FindingsTable })
+}
+
+// Folded returns the other tables, behind the figures.
+func (r *Report) Folded() []Table {
+	return slices.DeleteFunc(slices.Clone(r.Tables), func(t Table) bool { return t.Name == FindingsTable })
+}
+
+// FindingsTable is the name of the table of a published report's findings.
+const FindingsTable = "findings"
+
+// Anchor is where the table is in the page; figures have the same names.
+func (t Table) Anchor() string {
+	if t.Name == "warnings" {
+		return t.Name
+	}
+	return "table-" + t.Name
+}
+
 // Inline returns the panels of the figure as elements of a page.
 func (f Figure) Inline() []template.HTML {
 	elements := make([]template.HTML, len(f.Panels))

@@ -69,12 +69,18 @@ func TestThePageNeedsNothingElseAndIsWellFormed(t *testing.T) {
 	require.NotContains(t, text, "ZgotmplZ", "html/template refused nothing")
 	require.NotContains(t, text, "NaN")
 	for _, name := range report.FigureNames() {
-		require.Contains(t, text, `<h2 id="`+name+`">`, "the record has what it takes for every figure")
+		require.Contains(t, text, ` id="`+name+`">`, "the record has what it takes for every figure")
 		require.Contains(t, text, "mcmwlab report results/sweep --figure "+name)
 	}
 	for _, name := range report.TableNames() {
-		require.Contains(t, text, `<h2 id="`+name+`">`)
+		require.Contains(t, text, `<details id="`+report.Table{Name: name}.Anchor()+`">`)
 	}
+	first, _, _ := strings.Cut(text, "<h2 class=\"part\">")
+	require.Equal(t, 6, strings.Count(first, "<h2 id="), "six figures tell the story")
+	require.Less(t, strings.Index(first, `class="findings"`), strings.Index(first, "<h2 id="), "after what was found")
+	require.NotContains(t, first, "<nav", "no list of what is below pushes that away")
+	require.Equal(t, len(report.FigureNames())+len(report.TableNames())-6+1, strings.Count(text, "<details"), "the others are folded, and so is the rule")
+	require.Equal(t, 1, strings.Count(text, `class="warn"`), "one warning for all")
 	for _, svg := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(text, -1) {
 		decoder := xml.NewDecoder(strings.NewReader(svg))
 		for {

@@ -105,7 +105,7 @@ func (s *Source) about() string {
 // verdicts is the table of the findings.
 func (s *Source) verdicts(findings []claim.Finding) report.Table {
 	t := report.Table{
-		Name: findingsName, Title: "Findings of the report", Command: s.Command,
+		Name: report.FindingsTable, Title: "Findings of the report", Command: s.Command,
 		Columns: []report.Column{{Name: "section", Text: true}, {Name: "finding", Text: true}, {Name: "here", Text: true}, {Name: "by the numbers", Text: true}},
 	}
 	for _, f := range findings {
@@ -140,14 +140,11 @@ func (s *Source) records() report.Table {
 	return t
 }
 
-// findingsName is that of the table of findings.
-const findingsName = "findings"
-
 // Texts returns a page's tables for a terminal, without that of the findings, whose lines are too long.
 func Texts(r *report.Report) []table.Table {
 	var tables []table.Table
 	for _, t := range r.Tables {
-		if t.Name == findingsName {
+		if t.Name == report.FindingsTable {
 			continue
 		}
 		out := table.Table{Caption: t.Title, Notes: t.Notes, Rows: t.Rows}
