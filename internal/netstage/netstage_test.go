@@ -3,6 +3,7 @@ package netstage_test
 import (
 	"bufio"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
@@ -87,6 +88,8 @@ func TestAClientThatDoesNotReadIsClosedAndHoldsUpNobody(t *testing.T) {
 		"unread for too long":      {Workers: 1, ClientOptions: netstage.ClientOptions{WriteTimeout: 50 * time.Millisecond}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			var log mctest.Output
+			o.Log = slog.New(slog.NewTextHandler(&log, nil))
 			m := start(t, o)
 			c, r := connect(t, m)
 			value := strings.Repeat("x", 1<<19)
@@ -98,6 +101,7 @@ func TestAClientThatDoesNotReadIsClosedAndHoldsUpNobody(t *testing.T) {
 				assert.Contains(t, ask(t, c, r, "version\r\n"), "VERSION")
 			}
 			require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 1 }, mctest.Patience, time.Millisecond)
+			assert.Contains(t, log.String(), "a client is closed: it does not read its replies")
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -44,6 +45,7 @@ func serveForParent(options string) error {
 	if err := json.Unmarshal([]byte(options), &o); err != nil {
 		return err
 	}
+	o.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	m, err := middleware.New(o)
 	if err != nil {
 		return err
@@ -71,6 +73,7 @@ type child struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	out   *bufio.Reader
+	log   *mctest.Output
 }
 
 // startChild starts a middleware; where o has no Listen it has one address. The options must be such that JSON carries them.
@@ -88,7 +91,7 @@ func startChildBy(t *testing.T, cmd *exec.Cmd, o middleware.Options) *child {
 	o.Timeout, o.StallAfter = cmp.Or(o.Timeout, time.Minute), -1 // a busy machine is no failing server
 	options, err := json.Marshal(o)
 	require.NoError(t, err)
-	c := &child{cmd: cmd}
+	c := &child{cmd: cmd, log: new(mctest.Output)}
 	c.cmd.Env = append(os.Environ(), optionsOfChild+"="+string(options))
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stdin, err := c.cmd.StdinPipe()
@@ -96,11 +99,14 @@ func startChildBy(t *testing.T, cmd *exec.Cmd, o middleware.Options) *child {
 	stdout, err := c.cmd.StdoutPipe()
 	require.NoError(t, err)
 	c.stdin, c.out = stdin, bufio.NewReader(stdout)
-	c.cmd.Stderr = os.Stderr
+	c.cmd.Stderr = c.log
 	require.NoError(t, c.cmd.Start())
 	t.Cleanup(func() {
 		_ = c.cmd.Process.Kill()
 		_ = c.cmd.Wait()
+		if t.Failed() {
+			t.Logf("the child's log:\n%s", c.log.String())
+		}
 	})
 	line, err := c.out.ReadString('\n')
 	require.NoError(t, err)

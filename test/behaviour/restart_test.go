@@ -91,6 +91,7 @@ func TestARestartForgetsNoWriteThatAServerMissed(t *testing.T) {
 					}
 					found := reads(t, c, keys, 6)
 					require.Zero(t, found["old"], found)
+					require.Contains(t, m.log.String(), `msg="a server may hold old values, and is flushed" server=server-2 `)
 					if placed.servers > 2 {
 						require.NotZero(t, found["new"], "what the others hold is served on: %v", found)
 					}

@@ -1,6 +1,8 @@
 package behaviour_test
 
 import (
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -97,7 +99,10 @@ func TestReadinessWaitsForWhatItsPolicyNames(t *testing.T) {
 			for _, i := range tc.away {
 				servers[i].Stop()
 			}
-			o := middleware.Options{Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: tc.replicas}, Ready: tc.ready}
+			var log mctest.Output
+			o := middleware.Options{
+				Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: tc.replicas}, Ready: tc.ready, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			}
 			m := mwtest.Begin(t, o)
 			c := m.Dial(t)
 			router, err := route.New(o.Servers, o.Placement)
@@ -124,6 +129,8 @@ func TestReadinessWaitsForWhatItsPolicyNames(t *testing.T) {
 			}
 			require.False(t, m.IsReady())
 			for _, i := range tc.away {
+				waits := fmt.Sprintf(`msg="waiting for a server" server=server-%d `, i+1)
+				require.Eventually(t, func() bool { return strings.Contains(log.String(), waits) }, mctest.Patience, time.Millisecond)
 				servers[i].Start()
 			}
 			awaitReady(t, m)
