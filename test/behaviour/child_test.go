@@ -76,6 +76,9 @@ type child struct {
 	log   *mctest.Output
 }
 
+// workersOfChild is how many workers a middleware gets unless its options say otherwise: what it takes is to be the same on all machines.
+const workersOfChild = 2
+
 // startChild starts a middleware; where o has no Listen it has one address. The options must be such that JSON carries them.
 func startChild(t *testing.T, o middleware.Options) *child {
 	t.Helper()
@@ -89,6 +92,7 @@ func startChildBy(t *testing.T, cmd *exec.Cmd, o middleware.Options) *child {
 		o.Listen = []string{"127.0.0.1:0"}
 	}
 	o.Timeout, o.StallAfter = cmp.Or(o.Timeout, time.Minute), -1 // a busy machine is no failing server
+	o.Workers = cmp.Or(o.Workers, workersOfChild)
 	options, err := json.Marshal(o)
 	require.NoError(t, err)
 	c := &child{cmd: cmd, log: new(mctest.Output)}
