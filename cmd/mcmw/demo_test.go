@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/demo"
 	"mcmw/internal/mctest"
 )
 
@@ -36,7 +37,7 @@ func demoChildrenOf(t *testing.T, parent int) []int {
 		if errCommand != nil || errStat != nil {
 			continue // it has ended meanwhile
 		}
-		memory := []byte("\x00-m\x00" + strconv.Itoa(demoMemory) + "\x00")
+		memory := []byte("\x00-m\x00" + strconv.Itoa(demo.Memory) + "\x00")
 		afterName := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 		if bytes.Contains(command, memory) && afterName[1] == strconv.Itoa(parent) {
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
@@ -117,7 +118,7 @@ func TestADemoRunsItsTimeAndSaysWhatHappened(t *testing.T) {
 func TestADemoServesItsPageUntilItIsInterrupted(t *testing.T) {
 	stdout, stderr, interrupt, ended := startDemo(t)
 	url := awaitRequests(t, stdout)
-	require.Len(t, demoChildren(t), demoServers)
+	require.Len(t, demoChildren(t), demo.Servers)
 
 	interrupt()
 	require.Equal(t, exitOK, <-ended, stderr)
@@ -146,12 +147,12 @@ func TestADemoSaysWhichServerHasEndedAndGoesOnWithTheOthers(t *testing.T) {
 	awaitRequests(t, stdout)
 	children := demoChildren(t)
 	slices.Sort(children)
-	require.Len(t, children, demoServers)
+	require.Len(t, children, demo.Servers)
 
 	require.NoError(t, syscall.Kill(children[0], syscall.SIGKILL))
 	told := regexp.MustCompile(`a memcached server has ended by itself" server=memcached-\d pid=` + strconv.Itoa(children[0]) + ` exit="signal: killed"`)
 	eventually(t, func() bool { return told.MatchString(stderr.String()) }, "which server has ended")
-	require.Len(t, demoChildren(t), demoServers-1)
+	require.Len(t, demoChildren(t), demo.Servers-1)
 
 	for _, pid := range children[1:] {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -178,7 +179,7 @@ func TestNoServerOutlivesADemoThatIsKilled(t *testing.T) {
 	})
 	awaitRequests(t, &stdout)
 	children := demoChildrenOf(t, command.Process.Pid)
-	require.Len(t, children, demoServers)
+	require.Len(t, children, demo.Servers)
 
 	require.NoError(t, command.Process.Kill())
 	for _, pid := range children {
@@ -237,12 +238,5 @@ func TestTheDemosFlagsAreChecked(t *testing.T) {
 		code, _, stderr := execute(t, append([]string{"demo"}, strings.Fields(args)...)...)
 		require.Equal(t, exitUsage, code, args)
 		require.Contains(t, stderr, accepted, args)
-	}
-}
-
-func TestTheLoadsValuesFitIntoTheServers(t *testing.T) {
-	for size, keys := range map[int]uint64{1: demoKeys, 64: demoKeys, 100_000: 335, 1_000_000: 33} {
-		o := demoOptions{valueSize: size}
-		require.Equal(t, keys, o.keys(), "values of %d bytes", size)
 	}
 }

@@ -3,11 +3,9 @@ package main
 import (
 	"io"
 	"log/slog"
-	"os"
-
-	"golang.org/x/term"
 
 	"mcmw/internal/config"
+	"mcmw/internal/terminal"
 )
 
 // newLogger returns the log as configured by c, written to w, and its level, which may be changed.
@@ -15,7 +13,7 @@ func newLogger(w io.Writer, c *config.Config) (*slog.Logger, *slog.LevelVar) {
 	format := c.LogFormat
 	if format != config.LogText && format != config.LogJSON {
 		format = config.LogJSON
-		if isTerminal(w) {
+		if terminal.Is(w) {
 			format = config.LogText
 		}
 	}
@@ -26,9 +24,4 @@ func newLogger(w io.Writer, c *config.Config) (*slog.Logger, *slog.LevelVar) {
 		return slog.New(slog.NewJSONHandler(w, options)), level
 	}
 	return slog.New(slog.NewTextHandler(w, options)), level
-}
-
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

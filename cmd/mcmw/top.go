@@ -1,29 +1,12 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"io"
 	"os"
-	"os/signal"
-	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"mcmw/internal/admin"
-)
-
-const (
-	topPeriod  = time.Second            // the interval of requests: there is a new point every second
-	topSoon    = 150 * time.Millisecond // how soon to ask again if there was no new point
-	topTimeout = 3 * time.Second        // for an answer
-)
-
-// The sequences that switch to the terminal's alternate screen and back, which preserves the normal one.
-const (
-	enterScreen = "\x1b[?1049h\x1b[?25l"
-	leaveScreen = "\x1b[?25h\x1b[?1049l"
+	"mcmw/internal/terminal"
 )
 
 func newTopCommand() *cobra.Command {
@@ -40,129 +23,9 @@ func newTopCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m := &watched{url: base, left: count}
-			return m.run(cmd.Context(), os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return terminal.NewTop(base, count).Run(cmd.Context(), os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	command.Flags().IntVarP(&count, "count", "n", 0, "number of seconds to show; 0: until interrupted")
 	return command
-}
-
-// watched is a middleware that is being watched. It belongs to one goroutine.
-type watched struct {
-	url    string
-	left   int           // seconds that are still to be shown; 0: no end
-	report *admin.Report // the newest answer that had points; nil before
-	trend  []float64     // throughput of the last seconds
-	lost   error         // why there is no answer; nil while there is
-	since  time.Time     // since when
-	told   bool          // the loss was printed
-}
-
-// run shows the middleware until ctx is done, a key ends it, or as much was shown as asked for.
-func (m *watched) run(ctx context.Context, stdin *os.File, stdout, stderr io.Writer) error {
-	s := newScreen(stdout)
-	if s.terminal == nil {
-		m.watch(ctx, func(points []admin.Point) { m.print(stdout, stderr, points) }, nil)
-		return nil
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if isTerminal(stdin) {
-		restore, err := watchKeys(stdin, cancel)
-		if err != nil {
-			return err
-		}
-		defer restore()
-	}
-	s.whole = true
-	fmt.Fprint(stdout, enterScreen)
-	defer fmt.Fprint(stdout, leaveScreen)
-	resized := make(chan os.Signal, 1)
-	signal.Notify(resized, syscall.SIGWINCH)
-	defer signal.Stop(resized)
-	draw := func([]admin.Point) {
-		width, _ := s.size(0)
-		s.show(m.lines(width))
-	}
-	draw(nil)
-	m.watch(ctx, draw, resized)
-	return nil
-}
-
-// watch asks again and again until ctx is done or enough was shown, and calls show with what is new. After a value from
-// resized it shows the same again.
-func (m *watched) watch(ctx context.Context, show func(news []admin.Point), resized <-chan os.Signal) {
-	next := time.NewTimer(0)
-	defer next.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-resized:
-			show(nil)
-		case <-next.C:
-			news, wait := m.ask(ctx)
-			if ctx.Err() != nil {
-				return
-			}
-			if m.left > 0 && len(news) >= m.left {
-				show(news[:m.left])
-				return
-			}
-			m.left = max(m.left-len(news), 0)
-			show(news)
-			next.Reset(wait)
-		}
-	}
-}
-
-// ask asks for the points that came since it did before, and returns them and when to ask again. At first, it is the newest
-// alone.
-func (m *watched) ask(ctx context.Context) (news []admin.Point, wait time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, topTimeout)
-	defer cancel()
-	var after int64
-	if m.report != nil {
-		after = m.newest().Sequence
-	}
-	report, err := admin.Fetch(ctx, m.url, after)
-	if err != nil {
-		if m.lost == nil {
-			m.since = time.Now()
-		}
-		m.lost = err
-		return nil, topPeriod
-	}
-	m.lost = nil
-	if m.report != nil && report.Started != m.report.Started { // another process: its points start from the beginning
-		m.report, m.trend = nil, nil
-		return nil, 0
-	}
-	if len(report.Points) == 0 {
-		return nil, topSoon
-	}
-	for i := range report.Points {
-		m.trend = lengthened(m.trend, report.Points[i].Rate)
-	}
-	news = report.Points
-	if m.report == nil {
-		news = news[len(news)-1:]
-	}
-	m.report = report
-	return news, topPeriod
-}
-
-// newest returns the newest point.
-func (m *watched) newest() *admin.Point { return &m.report.Points[len(m.report.Points)-1] }
-
-// print writes a line for every point; losing the connection, and getting it back, is reported once on stderr.
-func (m *watched) print(stdout, stderr io.Writer, points []admin.Point) {
-	if m.lost != nil && !m.told {
-		fmt.Fprintf(stderr, "%s; trying again\n", m.lost)
-	}
-	m.told = m.lost != nil
-	for i := range points {
-		fmt.Fprintln(stdout, m.line(&points[i]))
-	}
 }

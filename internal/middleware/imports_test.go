@@ -35,7 +35,7 @@ type importRule struct {
 }
 
 // above are the packages around the data path: they know it, and it works without them.
-var above = append(internal("admin", "buildinfo", "config", "control", "discover", "faulty", "lab", "model", "spell", "statlog", "tools", "userinput"), "mcmw/cmd", "mcmw/experiments")
+var above = append(internal("admin", "buildinfo", "config", "control", "demo", "discover", "faulty", "lab", "model", "spell", "statlog", "terminal", "tools", "userinput"), "mcmw/cmd", "mcmw/experiments")
 
 var importRules = []importRule{
 	{
@@ -57,6 +57,10 @@ var importRules = []importRule{
 	{
 		from: internal("admin"), never: internal("config", "control", "lab", "middleware", "netstage", "queue", "worker", "backend"),
 		why: "it shows statistics and steers nothing",
+	},
+	{
+		from: internal("terminal"), never: internal("config", "lab", "middleware", "netstage", "queue", "worker", "backend"),
+		why: "it shows statistics, wherever they come from",
 	},
 	{
 		from: internal("model", "spell", "lab/factorial", "lab/sample"), never: []string{"os", "net", "time", "log/slog"}, direct: true,
@@ -277,6 +281,7 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 		{"mcmw/internal/protocol", "net", "mcmw/internal/protocol imports net: sockets belong to wire"},
 		{"mcmw/internal/replica", "time", "mcmw/internal/replica imports time: it is pure"},
 		{"mcmw/internal/admin", "mcmw/internal/worker", "mcmw/internal/admin imports mcmw/internal/worker: it shows statistics"},
+		{"mcmw/internal/terminal", "mcmw/internal/middleware", "mcmw/internal/terminal imports mcmw/internal/middleware: it shows statistics, wherever"},
 		{"mcmw/internal/discover", "mcmw/internal/middleware", "mcmw/internal/discover imports mcmw/internal/middleware: it finds servers"},
 		{"mcmw/internal/lab/collect", "os", "mcmw/internal/lab/collect imports os: it turns texts into values"},
 		{"mcmw/internal/worker", "mcmw/internal/discover", "mcmw/internal/worker imports mcmw/internal/discover: the data path works without"},

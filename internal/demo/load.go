@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bufio"
@@ -18,13 +18,13 @@ import (
 	"mcmw/internal/stats"
 )
 
-// demoReplyTimeout bounds the wait for a reply; mcmw itself answers long before.
-const demoReplyTimeout = 10 * time.Second
+// replyTimeout bounds the wait for a reply; mcmw itself answers long before.
+const replyTimeout = 10 * time.Second
 
-// demoLoad is a load of clients that each send a request when the one before is answered: small, to be looked at. mcmwlab load is the
+// load is a load of clients that each send a request when the one before is answered: small, to be looked at. mcmwlab load is the
 // one to measure with.
-type demoLoad struct {
-	options *demoOptions
+type load struct {
+	options *Options
 	addr    string
 	value   string
 	stored  atomic.Int64 // keys that are stored so far
@@ -35,25 +35,25 @@ type demoLoad struct {
 	failure  string // the first request that failed: the server's answer
 }
 
-func newDemoLoad(o *demoOptions, addr string) *demoLoad {
-	l := &demoLoad{options: o, addr: addr, value: strings.Repeat("x", o.valueSize), registry: stats.New(stats.Options{Workers: 1})}
+func newLoad(o *Options, addr string) *load {
+	l := &load{options: o, addr: addr, value: strings.Repeat("x", o.ValueSize), registry: stats.New(stats.Options{Workers: 1})}
 	l.record = l.registry.Worker(0)
 	return l
 }
 
 // run connects the clients, stores every key once, calls begun and sends requests until ctx is done or the time is over. It returns how
 // long it sent them.
-func (l *demoLoad) run(ctx context.Context, begun func()) (elapsed time.Duration, err error) {
-	clients := make([]*demoClient, l.options.clients)
+func (l *load) run(ctx context.Context, begun func()) (elapsed time.Duration, err error) {
+	clients := make([]*client, l.options.Clients)
 	for i := range clients {
 		c, err := net.Dial("tcp", l.addr)
 		if err != nil {
 			return 0, err
 		}
 		defer c.Close()
-		clients[i] = &demoClient{load: l, conn: c, replies: bufio.NewReader(c)}
+		clients[i] = &client{load: l, conn: c, replies: bufio.NewReader(c)}
 	}
-	err = forAll(clients, func(i int, c *demoClient) error {
+	err = forAll(clients, func(i int, c *client) error {
 		for key := i + 1; key <= int(l.options.keys()) && ctx.Err() == nil; key += len(clients) {
 			if _, err := c.set(key); err != nil {
 				return err
@@ -65,14 +65,14 @@ func (l *demoLoad) run(ctx context.Context, begun func()) (elapsed time.Duration
 	if err != nil || ctx.Err() != nil {
 		return 0, err
 	}
-	if l.options.duration > 0 {
+	if l.options.Duration > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, l.options.duration)
+		ctx, cancel = context.WithTimeout(ctx, l.options.Duration)
 		defer cancel()
 	}
 	begun()
 	begin := time.Now()
-	err = forAll(clients, func(_ int, c *demoClient) error {
+	err = forAll(clients, func(_ int, c *client) error {
 		for ctx.Err() == nil {
 			if err := c.request(); err != nil {
 				return err
@@ -84,7 +84,7 @@ func (l *demoLoad) run(ctx context.Context, begun func()) (elapsed time.Duration
 }
 
 // forAll calls f for all clients at the same time, and returns one of the errors.
-func forAll(clients []*demoClient, f func(i int, c *demoClient) error) (err error) {
+func forAll(clients []*client, f func(i int, c *client) error) (err error) {
 	errs := make(chan error, len(clients))
 	for i, c := range clients {
 		go func() { errs <- f(i, c) }()
@@ -98,7 +98,7 @@ func forAll(clients []*demoClient, f func(i int, c *demoClient) error) (err erro
 }
 
 // answered records a request that began at begin, ns as stats.Now. text is its reply, or what it ended with.
-func (l *demoLoad) answered(c protocol.Command, begin int64, keys, hits int, text []byte) {
+func (l *load) answered(c protocol.Command, begin int64, keys, hits int, text []byte) {
 	result := stats.ResultOK
 	if bytes.HasPrefix(text, []byte("SERVER_ERROR")) {
 		result = stats.ResultServerError
@@ -112,19 +112,19 @@ func (l *demoLoad) answered(c protocol.Command, begin int64, keys, hits int, tex
 	}
 }
 
-// demoClient is one connection of a demoLoad. It belongs to one goroutine.
-type demoClient struct {
-	load    *demoLoad
+// client is one connection of a load. It belongs to one goroutine.
+type client struct {
+	load    *load
 	conn    net.Conn
 	replies *bufio.Reader
 	line    []byte // of the request
 }
 
 // request sends a request that is drawn by the ratio, and reads its reply.
-func (c *demoClient) request() error {
+func (c *client) request() error {
 	l, o := c.load, c.load.options
 	begin := stats.Now()
-	if rand.IntN(o.ratio.sets+o.ratio.gets) < o.ratio.sets {
+	if rand.IntN(o.Ratio.Sets+o.Ratio.Gets) < o.Ratio.Sets {
 		text, err := c.set(c.randomKey())
 		if err == nil {
 			l.answered(protocol.Set, begin, 1, 0, text)
@@ -138,10 +138,10 @@ func (c *demoClient) request() error {
 	return err
 }
 
-func (c *demoClient) randomKey() int { return 1 + rand.IntN(int(c.load.options.keys())) }
+func (c *client) randomKey() int { return 1 + rand.IntN(int(c.load.options.keys())) }
 
 // set stores the value under a key and returns the reply.
-func (c *demoClient) set(key int) (reply []byte, err error) {
+func (c *client) set(key int) (reply []byte, err error) {
 	c.line = fmt.Appendf(c.line[:0], "set demo-%d 0 0 %d\r\n%s\r\n", key, len(c.load.value), c.load.value)
 	if err := c.send(); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (c *demoClient) set(key int) (reply []byte, err error) {
 }
 
 // get asks for n keys; hits is how many had values, last is the line that ends the reply.
-func (c *demoClient) get(n int) (hits int, last []byte, err error) {
+func (c *client) get(n int) (hits int, last []byte, err error) {
 	c.line = append(c.line[:0], "get"...)
 	for range n {
 		c.line = fmt.Appendf(c.line, " demo-%d", c.randomKey())
@@ -175,8 +175,8 @@ func (c *demoClient) get(n int) (hits int, last []byte, err error) {
 	}
 }
 
-func (c *demoClient) send() error {
-	if err := c.conn.SetDeadline(time.Now().Add(demoReplyTimeout)); err != nil {
+func (c *client) send() error {
+	if err := c.conn.SetDeadline(time.Now().Add(replyTimeout)); err != nil {
 		return err
 	}
 	_, err := c.conn.Write(c.line)

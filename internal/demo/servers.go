@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bytes"
@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// demoServers is how many memcached servers a demo has.
-	demoServers = 3
-	// demoMemory is the memory of each of them, MiB.
-	demoMemory = 64
-	// demoStartTimeout bounds the start of one of them; it is long because the machine may be busy.
-	demoStartTimeout = 20 * time.Second
+	// Servers is how many memcached servers a demo has.
+	Servers = 3
+	// Memory is the memory of each of them, MiB.
+	Memory = 64
+	// startTimeout bounds the start of one of them; it is long because the machine may be busy.
+	startTimeout = 20 * time.Second
 )
 
-// demoServer is one memcached process that this one has started.
-type demoServer struct {
+// server is one memcached process that this one has started.
+type server struct {
 	name string
 	addr string
 	cmd  *exec.Cmd
@@ -37,11 +37,11 @@ type demoServer struct {
 	ended  chan struct{} // closed when the process has ended
 }
 
-// demoFleet is the memcached servers of a demo.
-type demoFleet struct {
-	servers  []*demoServer
+// fleet is the memcached servers of a demo.
+type fleet struct {
+	servers  []*server
 	stopping atomic.Bool
-	lost     chan *demoServer // those that ended by themselves; capacity for all of them
+	lost     chan *server // those that ended by themselves; capacity for all of them
 }
 
 // findMemcached returns the path of the memcached program.
@@ -49,21 +49,21 @@ func findMemcached() (string, error) {
 	path, err := exec.LookPath("memcached")
 	if err != nil {
 		return "", fmt.Errorf("the demo starts %d memcached servers, but there is no memcached in PATH; "+
-			"install it: apt-get install memcached", demoServers)
+			"install it: apt-get install memcached", Servers)
 	}
 	return path, nil
 }
 
 // startFleet starts the servers on free ports of loopback and returns when all of them listen. When it fails none is left.
-func startFleet(ctx context.Context, binary string, log *slog.Logger) (*demoFleet, error) {
+func startFleet(ctx context.Context, binary string, log *slog.Logger) (*fleet, error) {
 	dir, err := os.MkdirTemp("", "mcmw-demo")
 	if err != nil {
 		return nil, fmt.Errorf("a directory in which memcached says which port it got: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	f := &demoFleet{lost: make(chan *demoServer, demoServers)}
-	for i := range demoServers {
-		s := &demoServer{name: "memcached-" + strconv.Itoa(i+1), ended: make(chan struct{})}
+	f := &fleet{lost: make(chan *server, Servers)}
+	for i := range Servers {
+		s := &server{name: "memcached-" + strconv.Itoa(i+1), ended: make(chan struct{})}
 		if err := s.start(ctx, binary, filepath.Join(dir, s.name)); err != nil {
 			f.stop()
 			return nil, err
@@ -75,8 +75,8 @@ func startFleet(ctx context.Context, binary string, log *slog.Logger) (*demoFlee
 }
 
 // start starts the process and waits until it has written the port it listens on to the file portFile.
-func (s *demoServer) start(ctx context.Context, binary, portFile string) error {
-	args := []string{"-l", "127.0.0.1", "-p", "-1", "-U", "0", "-m", strconv.Itoa(demoMemory)}
+func (s *server) start(ctx context.Context, binary, portFile string) error {
+	args := []string{"-l", "127.0.0.1", "-p", "-1", "-U", "0", "-m", strconv.Itoa(Memory)}
 	if os.Geteuid() == 0 {
 		args = append(args, "-u", "root") // it refuses to run as root without this
 	}
@@ -101,7 +101,7 @@ func (s *demoServer) start(ctx context.Context, binary, portFile string) error {
 	if err := <-started; err != nil {
 		return fmt.Errorf("start %s: %w", s.name, err)
 	}
-	timeout := time.After(demoStartTimeout)
+	timeout := time.After(startTimeout)
 	for {
 		text, err := os.ReadFile(portFile)
 		if _, port, found := strings.Cut(strings.TrimSpace(string(text)), ": "); err == nil && found {
@@ -116,20 +116,20 @@ func (s *demoServer) start(ctx context.Context, binary, portFile string) error {
 			return context.Cause(ctx)
 		case <-timeout:
 			s.kill()
-			return fmt.Errorf("%s does not listen after %v; it said: %s", s.name, demoStartTimeout, &s.output)
+			return fmt.Errorf("%s does not listen after %v; it said: %s", s.name, startTimeout, &s.output)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
 // kill kills the process and waits for its end. A cache has nothing to save, and reacts slowly to SIGTERM.
-func (s *demoServer) kill() {
+func (s *server) kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.ended
 }
 
 // hasEnded reports whether the process has ended.
-func (s *demoServer) hasEnded() bool {
+func (s *server) hasEnded() bool {
 	select {
 	case <-s.ended:
 		return true
@@ -139,7 +139,7 @@ func (s *demoServer) hasEnded() bool {
 }
 
 // watch reports s if it ends by itself.
-func (f *demoFleet) watch(s *demoServer, log *slog.Logger) {
+func (f *fleet) watch(s *server, log *slog.Logger) {
 	<-s.ended
 	if !f.stopping.Load() {
 		log.Warn("a memcached server has ended by itself", "server", s.name, "pid", s.cmd.Process.Pid,
@@ -149,7 +149,7 @@ func (f *demoFleet) watch(s *demoServer, log *slog.Logger) {
 }
 
 // stop ends all servers.
-func (f *demoFleet) stop() {
+func (f *fleet) stop() {
 	f.stopping.Store(true)
 	for _, s := range f.servers {
 		s.kill()
@@ -157,7 +157,7 @@ func (f *demoFleet) stop() {
 }
 
 // route returns the servers for the middleware's options.
-func (f *demoFleet) route() []route.Server {
+func (f *fleet) route() []route.Server {
 	list := make([]route.Server, len(f.servers))
 	for i, s := range f.servers {
 		list[i] = route.Server{Name: s.name, Addr: s.addr}

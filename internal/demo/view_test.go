@@ -1,10 +1,9 @@
-package main
+package demo
 
 import (
 	"bytes"
 	"errors"
 	"log/slog"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"mcmw/internal/protocol"
 	"mcmw/internal/stats"
+	"mcmw/internal/terminal"
 )
 
 // shownDemo is a demo as the table sees it, one of whose servers has ended.
@@ -21,11 +21,11 @@ func shownDemo() *demo {
 	close(ended)
 	runs := make(chan struct{})
 	return &demo{
-		options:  &demoOptions{clients: 64, workers: 4, valueSize: 32, ratio: ratio{1, 9}},
+		options:  &Options{Clients: 64, Workers: 4, ValueSize: 32, Ratio: Ratio{1, 9}},
 		capacity: 1024,
 		clients:  "127.0.0.1:40001",
 		page:     "http://127.0.0.1:9150/",
-		fleet: &demoFleet{servers: []*demoServer{
+		fleet: &fleet{servers: []*server{
 			{name: "memcached-1", addr: "127.0.0.1:40002", ended: runs},
 			{name: "memcached-2", addr: "127.0.0.1:40003", ended: ended},
 		}},
@@ -42,7 +42,7 @@ var shownSummary = stats.Summary{
 func TestTheTableShowsTheNumbersOfTheSecond(t *testing.T) {
 	var lines []string
 	for _, line := range tableOf(shownDemo(), shownSummary, []float64{0, 50, 100}, "7 s of 30s") {
-		lines = append(lines, strings.TrimRight(cut(line, 1000, false), " "))
+		lines = append(lines, strings.TrimRight(terminal.Cut(line, 1000, false), " "))
 	}
 	want := `mcmw demo  3 servers, 4 workers, 64 clients, values of 32 bytes, SET:GET 1:9
   live page      http://127.0.0.1:9150/
@@ -95,7 +95,7 @@ func TestTheSummaryTellsWhatClientsAndMiddlewareSaw(t *testing.T) {
 	r.Worker(0).Flush()
 	window := r.Snapshot().Sub(before)
 	d := shownDemo()
-	d.load = newDemoLoad(d.options, d.clients)
+	d.load = newLoad(d.options, d.clients)
 	for i := range 2000 {
 		reply := "END\r\n"
 		if i >= 1998 {
@@ -111,29 +111,6 @@ func TestTheSummaryTellsWhatClientsAndMiddlewareSaw(t *testing.T) {
 	require.Contains(t, text, "the first failure: SERVER_ERROR memcached-2: connection refused")
 }
 
-func TestATableIsDrawnOverTheOneBefore(t *testing.T) {
-	var out bytes.Buffer
-	v := newView(&out)
-	v.draw([]string{"one", "two", "three"}, 80, 24)
-	require.Equal(t, "one\x1b[K\ntwo\x1b[K\nthree\x1b[K\n\x1b[J", out.String())
-	out.Reset()
-	v.draw([]string{"uno", "due"}, 80, 24)
-	require.Equal(t, "\x1b[3A\runo\x1b[K\ndue\x1b[K\n\x1b[J", out.String())
-	out.Reset()
-	v.draw([]string{"un", "deux", "trois"}, 2, 3)
-	require.Equal(t, "\x1b[2A\run\x1b[K\nde\x1b[K\n\x1b[J", out.String(), "what does not fit is cut")
-	out.Reset()
-	v.draw([]string{"x"}, 2, 0)
-	require.Equal(t, "\x1b[2A\r\x1b[J", out.String())
-}
-
-func TestCuttingKeepsColorsAndCountsColumns(t *testing.T) {
-	line := bold + "µ━" + plain + "abc"
-	require.Equal(t, bold+"µ━"+plain+"a", cut(line, 3, true))
-	require.Equal(t, "µ━a", cut(line, 3, false))
-	require.Equal(t, bold+plain, cut(line, 0, true), "colors are reset also where nothing is left")
-}
-
 func TestALogLineThatRepeatsIsShownOnce(t *testing.T) {
 	var out, stderr bytes.Buffer
 	log := newView(&out).logger(&stderr)
@@ -147,7 +124,7 @@ func TestALogLineThatRepeatsIsShownOnce(t *testing.T) {
 }
 
 func TestOnATerminalTheNewestLogLinesAreKeptForTheTable(t *testing.T) {
-	v := &view{screen: &screen{out: new(bytes.Buffer), terminal: os.Stdout}}
+	v := &view{table: true}
 	var stderr bytes.Buffer
 	log := v.logger(&stderr)
 	for i := range maxNotices + 2 {
@@ -158,9 +135,9 @@ func TestOnATerminalTheNewestLogLinesAreKeptForTheTable(t *testing.T) {
 	require.Equal(t, "msg=failed n=2", v.notices[0])
 }
 
-func TestBarsAndSparksAreDrawnToAnEighth(t *testing.T) {
-	require.Equal(t, "", bar(0))
-	require.Equal(t, "▏", bar(1.0/shareWidth/8))
-	require.Equal(t, strings.Repeat("█", shareWidth), bar(7))
-	require.Equal(t, "▁▁", sparks([]float64{0, 0}))
+func TestTheLoadsValuesFitIntoTheServers(t *testing.T) {
+	for size, keys := range map[int]uint64{1: mostKeys, 64: mostKeys, 100_000: 335, 1_000_000: 33} {
+		o := Options{ValueSize: size}
+		require.Equal(t, keys, o.keys(), "values of %d bytes", size)
+	}
 }

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mcmw/internal/stats"
+	"mcmw/internal/terminal"
 )
 
 const (
@@ -23,8 +24,10 @@ const (
 // view shows a demo: as a table redrawn in place on a terminal, as a line now and then elsewhere. Its methods other than
 // Write belong to one goroutine.
 type view struct {
-	*screen
-	trend []float64 // throughput of the last seconds
+	out    io.Writer
+	table  bool // out is a terminal
+	screen *terminal.Screen
+	trend  []float64 // throughput of the last seconds
 
 	mu      sync.Mutex // guards what follows
 	stderr  io.Writer  // for log lines without a terminal
@@ -32,12 +35,12 @@ type view struct {
 }
 
 func newView(out io.Writer) *view {
-	return &view{screen: newScreen(out)}
+	return &view{out: out, table: terminal.Is(out), screen: terminal.NewScreen(out)}
 }
 
 // period is the interval at which the view is refreshed.
 func (v *view) period() time.Duration {
-	if v.terminal != nil {
+	if v.table {
 		return tablePeriod
 	}
 	return linePeriod
@@ -68,7 +71,7 @@ func (v *view) Write(text []byte) (int, error) {
 	}
 	v.notices = append(v.notices, line)
 	v.notices = v.notices[max(0, len(v.notices)-maxNotices):]
-	if v.terminal == nil {
+	if !v.table {
 		fmt.Fprintln(v.stderr, line)
 	}
 	return len(text), nil
@@ -76,28 +79,28 @@ func (v *view) Write(text []byte) (int, error) {
 
 // begin is called before show.
 func (v *view) begin(d *demo) {
-	if v.terminal == nil {
+	if !v.table {
 		fmt.Fprintln(v.out, introOf(d))
 	}
 }
 
 // show shows what happened since the last call; progress is how far the demo is.
 func (v *view) show(d *demo, s stats.Summary, progress string) {
-	if v.terminal == nil {
+	if !v.table {
 		fmt.Fprintln(v.out, lineOf(d, s, progress))
 		return
 	}
-	v.trend = lengthened(v.trend, s.Rate)
+	v.trend = terminal.Lengthened(v.trend, s.Rate)
 	v.mu.Lock()
 	notices := append([]string{}, v.notices...)
 	v.mu.Unlock()
 
-	v.screen.show(append(tableOf(d, s, v.trend, progress), notices...))
+	v.screen.Show(append(tableOf(d, s, v.trend, progress), notices...))
 }
 
 // finish writes the final lines below the view.
 func (v *view) finish(lines []string) {
-	if v.terminal != nil {
+	if v.table {
 		fmt.Fprintln(v.out)
 	}
 	for _, line := range lines {

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"fmt"
@@ -18,20 +18,20 @@ const adviceWidth = 110
 const yellow = "\x1b[33m"
 
 // lines returns the view of what is known of the middleware, for a terminal of the given width.
-func (m *watched) lines(width int) []string {
-	title := bold + "mcmw top" + plain + "  " + m.url
+func (m *Top) lines(width int) []string {
+	title := Bold + "mcmw top" + Plain + "  " + m.url
 	if m.report == nil {
-		return []string{title, "", "  " + m.stateOf(), "", faint + "  q ends it" + plain}
+		return []string{title, "", "  " + m.stateOf(), "", Faint + "  q ends it" + Plain}
 	}
 	r, p := m.report, m.newest()
 	uptime := (time.Duration(r.Uptime) * time.Second).String()
 	lines := []string{
-		title + faint + "  " + r.Version + ", up " + uptime + "; q ends it" + plain,
-		rowOf("state", "%s; %d connections, %s requests so far", m.stateOf(), p.Open, spell.Count(float64(r.Requests))),
+		title + Faint + "  " + r.Version + ", up " + uptime + "; q ends it" + Plain,
+		Row("state", "%s; %d connections, %s requests so far", m.stateOf(), p.Open, spell.Count(float64(r.Requests))),
 		"",
 	}
-	lines = append(lines, secondOf(&p.Summary, m.trend, r.Workers, r.Capacity)...)
-	lines = append(lines, rowOf("spread", "%s", spreadOf(p.Hist, r.Bounds)), rowOf("in use", "%s", inUseOf(r.Model)), "")
+	lines = append(lines, Second(&p.Summary, m.trend, r.Workers, r.Capacity)...)
+	lines = append(lines, Row("spread", "%s", spreadOf(p.Hist, r.Bounds)), Row("in use", "%s", inUseOf(r.Model)), "")
 	lines = append(lines, serversOf(r, p)...)
 	lines = append(lines, "")
 	for _, line := range wrapped(r.Model.Advice, min(width, adviceWidth)-2) {
@@ -41,21 +41,21 @@ func (m *watched) lines(width int) []string {
 }
 
 // stateOf says whether the middleware answers and serves.
-func (m *watched) stateOf() string {
+func (m *Top) stateOf() string {
 	switch {
 	case m.lost != nil:
-		return fmt.Sprintf("%sno answer since %s%s: %v; trying again", red, m.since.Format(time.TimeOnly), plain, m.lost)
+		return fmt.Sprintf("%sno answer since %s%s: %v; trying again", Red, m.since.Format(time.TimeOnly), Plain, m.lost)
 	case m.report == nil:
 		return "asking"
 	case !m.report.Ready:
-		return yellow + "not ready" + plain
+		return yellow + "not ready" + Plain
 	}
 	return "serving"
 }
 
 // line describes a point in a line.
-func (m *watched) line(p *admin.Point) string {
-	text := time.UnixMilli(p.Time).Format(time.TimeOnly) + ": " + lineOfSecond(&p.Summary, m.report.Workers)
+func (m *Top) line(p *admin.Point) string {
+	text := time.UnixMilli(p.Time).Format(time.TimeOnly) + ": " + Line(&p.Summary, m.report.Workers)
 	for i, h := range m.report.Health {
 		if h.State != "up" {
 			text += "; " + m.report.Servers[i] + " is " + h.State
@@ -102,7 +102,7 @@ func inUseOf(r *model.Report) string {
 		}
 		text := fmt.Sprintf("%s %.0f %%", strings.TrimPrefix(p.String(), "the "), 100*p.Utilization)
 		if p.Utilization >= model.Saturated {
-			text = red + text + plain
+			text = Red + text + Plain
 		}
 		parts = append(parts, text)
 	}
@@ -121,11 +121,11 @@ func serversOf(r *admin.Report, p *admin.Point) []string {
 		}
 	}
 	name := nameWidth("server", r.Servers)
-	lines := []string{faint + fmt.Sprintf("  %-*s %11s %7s %9s %9s %8s %9s  %s", name, "server", "requests/s", "in use", "mean", "p99", "waiting", "failed/s", "state") + plain}
+	lines := []string{Faint + fmt.Sprintf("  %-*s %11s %7s %9s %9s %8s %9s  %s", name, "server", "requests/s", "in use", "mean", "p99", "waiting", "failed/s", "state") + Plain}
 	for i, server := range r.Servers {
 		state := r.Health[i].State
 		if state != "up" {
-			state = red + fmt.Sprintf("%s for %v", state, (time.Duration(r.Health[i].For)*time.Second)) + plain
+			state = Red + fmt.Sprintf("%s for %v", state, (time.Duration(r.Health[i].For)*time.Second)) + Plain
 		}
 		if i >= len(p.Servers) {
 			continue // the server is new
@@ -139,7 +139,7 @@ func serversOf(r *admin.Report, p *admin.Point) []string {
 
 // commandsOf returns the table of the classes of commands that were used in the second.
 func commandsOf(r *admin.Report, p *admin.Point) []string {
-	lines := []string{faint + fmt.Sprintf("  %-13s %11s %9s %9s %9s  %s", "command", "requests/s", "mean", "p50", "p99", "where the time goes") + plain}
+	lines := []string{Faint + fmt.Sprintf("  %-13s %11s %9s %9s %9s  %s", "command", "requests/s", "mean", "p50", "p99", "where the time goes") + Plain}
 	for i, class := range r.Classes {
 		if i >= len(p.Classes) || p.Classes[i].Rate == 0 {
 			continue
@@ -166,7 +166,7 @@ func stackOf(c *stats.ClassLoad) string {
 			drawn += n
 		}
 	}
-	return b.String() + plain
+	return b.String() + Plain
 }
 
 const longestName = 28 // columns of a name; longer ones are cut at the front

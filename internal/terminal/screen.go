@@ -1,4 +1,6 @@
-package main
+// Package terminal shows what a middleware does on a terminal: a screen that is drawn over itself, a second in some lines, and the
+// view of a running middleware that `mcmw top` is.
+package terminal
 
 import (
 	"bytes"
@@ -14,8 +16,8 @@ import (
 // screenWidth is the assumed width of a terminal that does not report it, columns.
 const screenWidth = 100
 
-// screen shows a view of several lines, repeatedly in the same place if out is a terminal.
-type screen struct {
+// Screen shows a view of several lines, repeatedly in the same place if out is a terminal.
+type Screen struct {
 	out      io.Writer
 	terminal *os.File // nil when out is none
 	colors   bool
@@ -23,9 +25,16 @@ type screen struct {
 	drawn    int  // lines of the view on the terminal
 }
 
-func newScreen(out io.Writer) *screen {
-	s := &screen{out: out}
-	if isTerminal(out) {
+// Is reports whether w is a terminal.
+func Is(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// NewScreen returns a screen of views that are written to out.
+func NewScreen(out io.Writer) *Screen {
+	s := &Screen{out: out}
+	if Is(out) {
 		s.terminal = out.(*os.File)
 		s.colors = os.Getenv("NO_COLOR") == ""
 	}
@@ -33,7 +42,7 @@ func newScreen(out io.Writer) *screen {
 }
 
 // size returns the columns and rows of the terminal, or, if it does not report them, as many as the lines need.
-func (s *screen) size(lines int) (width, height int) {
+func (s *Screen) size(lines int) (width, height int) {
 	width, height, err := term.GetSize(int(s.terminal.Fd()))
 	if err != nil || width == 0 || height == 0 {
 		return screenWidth, lines + 1
@@ -41,15 +50,15 @@ func (s *screen) size(lines int) (width, height int) {
 	return width, height
 }
 
-// show draws the lines over those shown before, as many as there is room for.
-func (s *screen) show(lines []string) {
+// Show draws the lines over those shown before, as many as there is room for.
+func (s *Screen) Show(lines []string) {
 	width, height := s.size(len(lines))
 	s.draw(lines, width, height)
 }
 
 // draw draws the lines over those drawn before. What does not fit into width and height is cut: a line that wraps or
 // scrolls away could not be drawn over.
-func (s *screen) draw(lines []string, width, height int) {
+func (s *Screen) draw(lines []string, width, height int) {
 	var b bytes.Buffer
 	switch {
 	case s.whole:
@@ -59,15 +68,15 @@ func (s *screen) draw(lines []string, width, height int) {
 	}
 	s.drawn = max(min(len(lines), height-1), 0)
 	for _, line := range lines[:s.drawn] {
-		b.WriteString(cut(line, width, s.colors))
+		b.WriteString(Cut(line, width, s.colors))
 		b.WriteString("\x1b[K\n")
 	}
 	b.WriteString("\x1b[J")
 	_, _ = s.out.Write(b.Bytes()) // when the terminal is gone, SIGHUP ends the process
 }
 
-// cut returns the first width columns of line, which may hold color sequences; these are left out without colors.
-func cut(line string, width int, colors bool) string {
+// Cut returns the first width columns of line, which may hold color sequences; these are left out without colors.
+func Cut(line string, width int, colors bool) string {
 	var b strings.Builder
 	columns := 0
 	for len(line) > 0 {

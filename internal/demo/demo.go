@@ -1,0 +1,179 @@
+// Package demo shows mcmw at work: it runs memcached servers, a middleware in front of them, a load and a live page, and a view of
+// them on a terminal.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"mcmw/internal/admin"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+	"mcmw/internal/spell"
+	"mcmw/internal/stats"
+	"mcmw/internal/worker"
+)
+
+// drainTimeout bounds how long the middleware waits for requests in flight at the end.
+const drainTimeout = time.Second
+
+// demo is a running demo, with everything that the table shows.
+type demo struct {
+	options  *Options
+	fleet    *fleet
+	m        *middleware.Middleware
+	capacity int    // of the queue, batches
+	clients  string // address for clients
+	page     string // URL of the live page, "" for none
+	load     *load
+	begin    atomic.Pointer[stats.Snapshot] // when the load began, after its keys were stored; nil before
+}
+
+// Run runs a demo until ctx is done, the time is over, or something fails. It starts the servers first, then the
+// middleware, then the load, and ends them in reverse.
+func (o *Options) Run(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	binary, err := findMemcached()
+	if err != nil {
+		return err
+	}
+	v := newView(stdout)
+	log := v.logger(stderr)
+	d := &demo{options: o}
+	if d.fleet, err = startFleet(ctx, binary, log); err != nil {
+		return endedEarly(ctx, err)
+	}
+	defer d.fleet.stop()
+
+	d.m, err = middleware.New(middleware.Options{
+		Listen:         []string{"127.0.0.1:0"},
+		Servers:        d.fleet.route(),
+		Placement:      route.Options{Replicas: int(o.Replicas)},
+		RequestOptions: worker.RequestOptions{Sharded: o.Sharded, Depth: o.Depth},
+		Workers:        o.Workers,
+		DrainTimeout:   drainTimeout,
+		Version:        o.Version,
+		Log:            log,
+	})
+	if err != nil {
+		return err
+	}
+	if err := d.m.Listen(); err != nil {
+		return err
+	}
+	d.clients, d.capacity = d.m.Addrs()[0].String(), d.m.Stats().Snapshot().QueueCapacity
+	if o.Admin != "" {
+		stopAdmin, err := d.startAdmin(log)
+		if err != nil {
+			return err
+		}
+		defer stopAdmin()
+	}
+	stopMiddleware := inBackground(d.m.Run)
+	defer func() { err = errors.Join(err, stopMiddleware()) }()
+	select {
+	case <-d.m.Ready():
+	case <-ctx.Done():
+		return nil
+	}
+	elapsed, err := d.runLoad(ctx, v)
+	if err != nil {
+		return endedEarly(ctx, err)
+	}
+	if begin := d.begin.Load(); begin != nil {
+		v.finish(summaryOf(d, d.m.Stats().Snapshot().Sub(begin), elapsed))
+	}
+	return nil
+}
+
+// endedEarly returns err, or nil if the reason is only that ctx was done.
+func endedEarly(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return nil
+	}
+	return err
+}
+
+// inBackground runs f until the function it returns is called, which returns f's error.
+func inBackground(f func(context.Context) error) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- f(ctx) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+func (d *demo) startAdmin(log *slog.Logger) (stop func(), err error) {
+	server := admin.New(admin.Options{
+		Addr: d.options.Admin, Registry: d.m.Stats(), Ready: d.m.IsReady, Version: d.options.Version, Log: log,
+	})
+	if err := server.Listen(); err != nil {
+		return nil, fmt.Errorf("%w; --admin takes another one", err)
+	}
+	d.page = "http://" + server.Addr().String() + "/"
+	stopServing := inBackground(server.Serve)
+	return func() {
+		if err := stopServing(); err != nil {
+			log.Error("the live page has failed", "error", err)
+		}
+	}, nil
+}
+
+// runLoad runs the load until ctx is done, the time is over, or no server is left, and shows its progress. It returns how long
+// requests were sent.
+func (d *demo) runLoad(ctx context.Context, v *view) (time.Duration, error) {
+	d.load = newLoad(d.options, d.clients)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	type outcome struct {
+		elapsed time.Duration
+		err     error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		elapsed, err := d.load.run(ctx, func() { d.begin.Store(d.m.Stats().Snapshot()) })
+		ended <- outcome{elapsed, err}
+	}()
+
+	v.begin(d)
+	refresh := time.NewTicker(v.period())
+	defer refresh.Stop()
+	before := d.m.Stats().Snapshot()
+	alive := Servers
+	for {
+		select {
+		case <-refresh.C:
+			now := d.m.Stats().Snapshot()
+			v.show(d, now.Sub(before).Summary(), d.progress())
+			before = now
+		case <-d.fleet.lost:
+			if alive--; alive == 0 {
+				cancel(errors.New("all memcached servers have ended"))
+			}
+		case end := <-ended:
+			if alive == 0 {
+				return 0, context.Cause(ctx)
+			}
+			return end.elapsed, end.err
+		}
+	}
+}
+
+// progress describes how far the demo is.
+func (d *demo) progress() string {
+	begin := d.begin.Load()
+	if begin == nil {
+		return fmt.Sprintf("storing the keys: %s of %s", spell.Count(float64(d.load.stored.Load())), spell.Count(float64(d.options.keys())))
+	}
+	text := fmt.Sprintf("%.0f s", time.Duration(stats.Now()-begin.At).Seconds())
+	if d.options.Duration > 0 {
+		text += fmt.Sprintf(" of %v", d.options.Duration)
+	}
+	return text
+}
