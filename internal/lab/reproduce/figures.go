@@ -5,7 +5,6 @@ import (
 
 	"mcmw/internal/lab/claim"
 	"mcmw/internal/lab/plot"
-	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/report"
 )
 
@@ -34,8 +33,13 @@ func (s *Source) figures() ([]report.Figure, error) {
 			all = append(all, f)
 		}
 	}
-	if f, ok := s.arrivals(); ok {
-		all = append(all, f)
+	for _, spec := range s.specs {
+		if spec.Figure == nil {
+			continue
+		}
+		if f, ok := s.arrivals(spec); ok {
+			all = append(all, f)
+		}
 	}
 	return all, nil
 }
@@ -98,39 +102,3 @@ func lower(title string) string {
 	}
 	return string(title[0]-'A'+'a') + title[1:]
 }
-
-// arrivals draws table 5 of the 2018 report: the report's arrival rates and ours, a panel for each number of workers.
-func (s *Source) arrivals() (report.Figure, bool) {
-	f := report.Figure{
-		Name: "table-5-arrivals", Command: s.Command,
-		Caption: "Throughput of writes at the middlewares, by workers of each of the two. Dashed: as the report's table 5 has it.",
-	}
-	f.Title = "Writes on the full system, the report's and ours"
-	any := false
-	for i, workers := range fullWorkers {
-		printed := plot.Line{Name: "report", Look: plot.Computed, Series: 1}
-		ours := plot.Line{Name: "here"}
-		for j, clients := range intensityClients {
-			p, ok := s.at("kuechler-07-writes", where{"workers": workers, "clients": clients})
-			if v := s.Report.Number("5", 2*i, j); v == v {
-				printed.Points = append(printed.Points, plot.At(clientsNumber[j], v))
-			}
-			if e := p.Estimate(record.SourceMiddleware, "throughput"); ok && e.OK() {
-				at := plot.At(clientsNumber[j], e.Mean)
-				if e.Interval.Known() {
-					at = plot.Between(at.X, e.Mean, e.Interval.Low, e.Interval.High)
-				}
-				ours.Points = append(ours.Points, at)
-				any = true
-			}
-		}
-		f.Panels = append(f.Panels, plot.Chart{
-			Title: workers + " workers", X: plot.Axis{Label: "clients", FromZero: true}, Y: plot.Axis{Label: "throughput", Unit: plot.OpsPerSecond, FromZero: true},
-			Marks: []plot.Mark{printed, ours},
-		})
-	}
-	return f, any && s.Report.Name == "kuechler"
-}
-
-// clientsNumber are the numbers of intensityClients.
-var clientsNumber = []float64{6, 12, 24, 48, 72, 96, 144}

@@ -2,11 +2,14 @@ package reproduce
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"strings"
 
+	"mcmw/experiments"
 	"mcmw/internal/lab/claim"
 	"mcmw/internal/lab/paper"
 	"mcmw/internal/lab/record"
@@ -23,8 +26,9 @@ type Source struct {
 	// Command is the command line that makes the page again.
 	Command string
 
-	data []*report.Data // in the order of the experiments' names
-	runs map[string][]record.Run
+	specs []tableSpec
+	data  []*report.Data // in the order of the experiments' names
+	runs  map[string][]record.Run
 }
 
 // Open reads the records of the report of a name; others are left out. They must stay open while the source is used.
@@ -34,6 +38,13 @@ func Open(ctx context.Context, name string, records []*record.Record) (*Source, 
 		return nil, err
 	}
 	s := &Source{Report: r, runs: map[string][]record.Run{}}
+	text, err := experiments.Reports.ReadFile("reports/" + name + ".yaml")
+	if err == nil {
+		s.specs, err = parseTables(text)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("tables of the report %s: %w", name, err)
+	}
 	for _, from := range records {
 		if ReportOf(from.Manifest().Name) != name {
 			continue
@@ -88,7 +99,11 @@ func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
 	if f, ok := s.delays(findings); ok {
 		r.Figures = append([]report.Figure{f}, r.Figures...)
 	}
-	r.Tables = append([]report.Table{s.verdicts(findings)}, s.tables()...)
+	tables, err := s.tables()
+	if err != nil {
+		return nil, err
+	}
+	r.Tables = append([]report.Table{s.verdicts(findings)}, tables...)
 	r.Tables = append(r.Tables, s.records())
 	return r, nil
 }
@@ -162,8 +177,8 @@ func Texts(r *report.Report) []table.Table {
 // where is levels of factors.
 type where map[string]string
 
-// at returns the point of a record with these levels; no estimate if the record or the point isn't there.
-func (s *Source) at(experiment string, levels where) (p report.Point, ok bool) {
+// each calls f with the points of a record that have these levels.
+func (s *Source) each(experiment string, levels where, f func(report.Point)) {
 	for _, d := range s.data {
 		if d.Manifest.Name != experiment {
 			continue
@@ -174,11 +189,20 @@ func (s *Source) at(experiment string, levels where) (p report.Point, ok bool) {
 				fits = fits && p.Levels[name] == level
 			}
 			if fits {
-				return p, true
+				f(p)
 			}
 		}
 	}
-	return p, false
+}
+
+// at returns the first point of a record with these levels; no estimate if the record or the point isn't there.
+func (s *Source) at(experiment string, levels where) (at report.Point, ok bool) {
+	s.each(experiment, levels, func(p report.Point) {
+		if !ok {
+			at, ok = p, true
+		}
+	})
+	return at, ok
 }
 
 // estimate returns a metric at a point.
@@ -234,23 +258,4 @@ func some(t report.Table) bool {
 		}
 	}
 	return false
-}
-
-// tables are those of the report for which something was measured.
-func (s *Source) tables() []report.Table {
-	var all []report.Table
-	switch s.Report.Name {
-	case "kuechler":
-		all = s.kuechler()
-	case "pungas":
-		all = s.pungas()
-	case "ribeiro":
-		all = s.ribeiro()
-	case "cetin":
-		all = s.baseline("2.3", "2", "cetin-01-one-server", "cetin-02-two-servers", [4]string{"144", "144", "12", "8"})
-	}
-	for i := range all {
-		all[i].Command = s.Command
-	}
-	return slices.DeleteFunc(all, func(t report.Table) bool { return !some(t) })
 }

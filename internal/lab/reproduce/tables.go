@@ -1,0 +1,368 @@
+package reproduce
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/lab/claim"
+	"mcmw/internal/lab/effects"
+	"mcmw/internal/lab/factorial"
+	"mcmw/internal/lab/plot"
+	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/report"
+	"mcmw/internal/lab/sample"
+)
+
+// tableSpec is a table of a report beside ours, as the file of the report describes it.
+type tableSpec struct {
+	Name, Title string
+	Notes       []string
+	// Kind is what the table is filled with: its cells (""), the effects of a 2^3 design (variation), arrival rates (rates), or errors of the
+	// interactive law (law).
+	Kind string
+	// Record is the name of the experiment, Printed that of the report's table; for cells, each cell has its own.
+	Record, Printed string
+
+	// of cells: the columns, a row for each mapping, and what the row's cells are. Texts may have the mapping's keys in braces.
+	Columns []string
+	For     []map[string]string
+	Label   string
+	At      where
+	Cells   []cellSpec
+
+	// of rates and laws: the workers and clients of the rows; Reads is the experiment of reads, whose columns are the first ReadsClients clients.
+	Workers, Clients []string
+	Reads            string
+	ReadsClients     int `yaml:"reads_clients"`
+	// Figure draws rates over the clients.
+	Figure *struct{ Title, Caption string }
+}
+
+// cellSpec is a number that the report prints, and the same measured here.
+type cellSpec struct {
+	Printed string // TABLE/ROW/COLUMN/DECIMALS
+	Text    string // the name of a number of the report's text, instead
+	Of      string // SOURCE.METRIC, or SOURCE.NAME with a name of derived
+	At      where  // levels beside those of the table
+	// OrHighest are the levels of which the highest value stands in brackets where there is none at the others.
+	OrHighest       where `yaml:"or_highest"`
+	Times, Decimals string
+}
+
+// parseTables reads the tables of a report.
+func parseTables(text []byte) ([]tableSpec, error) {
+	var file struct{ Tables []tableSpec }
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return file.Tables, nil
+}
+
+// tables are those of the report for which something was measured.
+func (s *Source) tables() (all []report.Table, err error) {
+	for _, spec := range s.specs {
+		t := report.Table{Name: spec.Name, Title: spec.Title, Command: s.Command, Notes: spec.Notes}
+		switch spec.Kind {
+		case "":
+			t.Columns = beside(spec.Columns[0], spec.Columns[1:]...)
+			t.Rows, err = s.cells(spec)
+		case "variation":
+			s.variation(&t, spec)
+		case "rates":
+			s.rates(&t, spec)
+		case "law":
+			s.laws(&t, spec)
+		default:
+			err = fmt.Errorf("kind %q: expected cells, variation, rates or law", spec.Kind)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("table %s: %w", spec.Name, err)
+		}
+		if some(t) {
+			all = append(all, t)
+		}
+	}
+	return all, nil
+}
+
+// cells are the rows of a table of cells.
+func (s *Source) cells(spec tableSpec) (rows [][]string, err error) {
+	for n, values := range spec.For {
+		pairs := []string{"{n}", strconv.Itoa(n)}
+		for name, value := range values {
+			pairs = append(pairs, "{"+name+"}", value)
+		}
+		in := strings.NewReplacer(pairs...).Replace
+		levels := func(sets ...where) where {
+			all := where{}
+			for _, set := range sets {
+				for name, level := range set {
+					all[name] = in(level)
+				}
+			}
+			return all
+		}
+		row := []string{in(spec.Label)}
+		for _, c := range spec.Cells {
+			printed, err := s.printed(in(c.Printed), in(c.Text))
+			if err != nil {
+				return nil, err
+			}
+			times, decimals := 1.0, 0
+			if c.Times != "" {
+				times, err = strconv.ParseFloat(in(c.Times), 64)
+			}
+			if c.Decimals != "" && err == nil {
+				decimals, err = strconv.Atoi(in(c.Decimals))
+			}
+			if err != nil {
+				return nil, err
+			}
+			source, metric, _ := strings.Cut(in(c.Of), ".")
+			here := s.here(in(spec.Record), levels(spec.At, c.At), source, metric, times, decimals)
+			if here == none && c.OrHighest != nil {
+				if e := s.highest(in(spec.Record), levels(c.OrHighest), source, metric); e.OK() {
+					here = "(" + measured(e, times, decimals) + ")"
+				}
+			}
+			row = append(row, printed, here)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// printed returns a number that the report prints: of a table, or of the text.
+func (s *Source) printed(cell, text string) (string, error) {
+	if text != "" {
+		return shown(s.Report.Text(text), 0), nil
+	}
+	parts := strings.Split(cell, "/")
+	if len(parts) != 4 {
+		return "", fmt.Errorf("printed %q: expected TABLE/ROW/COLUMN/DECIMALS", cell)
+	}
+	var n [3]int
+	for i, part := range parts[1:] {
+		var err error
+		if n[i], err = strconv.Atoi(part); err != nil {
+			return "", fmt.Errorf("printed %q: %w", cell, err)
+		}
+	}
+	return shown(s.Report.Number(parts[0], n[0], n[1]), n[2]), nil
+}
+
+// here returns what was measured at a point: an estimate, or a number that follows from estimates.
+func (s *Source) here(experiment string, levels where, source, metric string, times float64, decimals int) string {
+	p, there := s.at(experiment, levels)
+	of := func(metric string) report.Estimate { return s.estimate(experiment, levels, source, metric) }
+	n, _ := p.Number("clients")
+	x, r := of("throughput"), of("response_time_mean")
+	switch metric {
+	case "miss_rate":
+		if hits, misses := of("hits"), of("misses"); hits.OK() && misses.OK() && hits.Mean+misses.Mean > 0 {
+			return shown(times*misses.Mean/(hits.Mean+misses.Mean), decimals)
+		}
+		return none
+	case "interactive": // N/(R + Z), Z being the round-trip time of the path
+		return measured(s.interactive(experiment, p, there), times, decimals)
+	case "predicted", "predicted_error": // N/X, and by how much R is off it
+		if !there || !x.OK() || !r.OK() {
+			return none
+		}
+		predicted := n / x.Mean
+		if metric == "predicted" {
+			return shown(times*predicted, decimals)
+		}
+		return shown(times*(r.Mean-predicted)/r.Mean, decimals)
+	}
+	return measured(of(metric), times, decimals)
+}
+
+// highest returns the highest mean of a metric in a record at some levels.
+func (s *Source) highest(experiment string, levels where, source, metric string) (best report.Estimate) {
+	s.each(experiment, levels, func(p report.Point) {
+		if e := p.Estimate(source, metric); e.OK() && e.Mean > best.Mean {
+			best = e
+		}
+	})
+	return best
+}
+
+// interactive returns N/(R + Z) of a point, R being the middlewares' response time and Z the round-trip time of the path.
+func (s *Source) interactive(experiment string, p report.Point, there bool) report.Estimate {
+	n, known := p.Number("clients")
+	for _, d := range s.data {
+		z, ok := record.Find(d.Manifest.Path, record.SourcePath, "round_trip_time_mean")
+		if d.Manifest.Name != experiment || !ok || !there || !known {
+			continue
+		}
+		var values []float64
+		for _, run := range p.Runs {
+			if r, ok := run.Value(record.SourceMiddleware, "response_time_mean"); ok && r+z > 0 {
+				values = append(values, n/(r+z))
+			}
+		}
+		m := sample.Of(values)
+		return report.Estimate{Moments: m, Interval: sample.MeanInterval(m, Confidence)}
+	}
+	return report.Estimate{}
+}
+
+// variation fills in effects and allocation of variation of a 2^3 design.
+func (s *Source) variation(t *report.Table, spec tableSpec) {
+	t.Columns = beside("factor", "effect, ops/s", "variation of throughput, %", "effect, ms", "variation of response time, %")
+	t.Notes = []string{"In brackets: the effect is not significant, as its 90 % confidence interval contains 0."}
+	analyses := []struct {
+		of       *factorial.Analysis // nil where nothing was measured
+		times    float64
+		decimals int
+	}{{s.analyse(spec.Record, "throughput"), 1, 0}, {s.analyse(spec.Record, "response_time_mean"), milli, 1}}
+	for i, term := range []string{"I", "S", "M", "W", "SM", "SW", "MW", "SMW", "Error"} {
+		row := []string{term}
+		for j, a := range analyses {
+			q, share := none, none
+			if a.of != nil {
+				q, share = effect(a.of, term, a.times, a.decimals)
+			}
+			row = append(row, shown(s.Report.Number(spec.Printed, i, 4*j), a.decimals), q, shown(s.Report.Number(spec.Printed, i, 4*j+2), 1), share)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+}
+
+// effect returns a term's effect and its part of the variation in per cent.
+func effect(a *factorial.Analysis, name string, times float64, decimals int) (q, share string) {
+	if name == "Error" {
+		return none, shown(100*a.VariationError, 1)
+	}
+	term, ok := a.Term(name)
+	if !ok {
+		return none, none
+	}
+	q = shown(term.Q*times, decimals)
+	if !term.Significant {
+		q = "(" + q + ")"
+	}
+	return q, shown(100*term.Variation, 1)
+}
+
+// analyse returns the analysis of a 2^3 design in a record; nil without one.
+func (s *Source) analyse(experiment, metric string) *factorial.Analysis {
+	runs := s.runs[experiment]
+	least := len(runs)
+	for _, p := range record.Points(runs) {
+		least = min(least, len(p.Runs))
+	}
+	if least == 0 {
+		return nil
+	}
+	e, err := effects.FromRuns(runs, effects.Question{Factors: []string{"S", "M", "W"}, Response: metric, Source: record.SourceClient, Repetitions: least})
+	if err != nil {
+		return nil
+	}
+	a, err := factorial.Analyze(e.Design, factorial.Options{Confidence: 0.9})
+	if err != nil {
+		return nil
+	}
+	return a
+}
+
+// rates fills in arrival rates, and what part of the highest with as many workers they are.
+func (s *Source) rates(t *report.Table, spec tableSpec) {
+	t.Columns = []report.Column{{Name: "workers", Text: true}, {Name: "clients"}, {Name: "λ: here"}, {Name: "λ: report"}, {Name: "ρ: here"}, {Name: "ρ: report"}}
+	for i, workers := range spec.Workers {
+		most := s.highest(spec.Record, where{"workers": workers}, record.SourceMiddleware, "throughput").Mean
+		for j, clients := range spec.Clients {
+			if e := s.rate(spec, workers, clients); e.OK() {
+				t.Rows = append(t.Rows, []string{
+					workers, clients, measured(e, 1, 0), shown(s.Report.Number(spec.Printed, 2*i, j), 0), shown(e.Mean/most, 2), shown(s.Report.Number(spec.Printed, 2*i+1, j), 2),
+				})
+			}
+		}
+	}
+}
+
+func (s *Source) rate(spec tableSpec, workers, clients string) report.Estimate {
+	return s.estimate(spec.Record, where{"workers": workers, "clients": clients}, record.SourceMiddleware, "throughput")
+}
+
+// arrivals draws a table of rates: the report's and ours, a panel for each number of workers.
+func (s *Source) arrivals(spec tableSpec) (report.Figure, bool) {
+	f := report.Figure{Name: spec.Name + "-arrivals", Command: s.Command, Caption: spec.Figure.Caption}
+	f.Title = spec.Figure.Title
+	any := false
+	for i, workers := range spec.Workers {
+		printed := plot.Line{Name: "report", Look: plot.Computed, Series: 1}
+		ours := plot.Line{Name: "here"}
+		for j, clients := range spec.Clients {
+			x, _ := strconv.ParseFloat(clients, 64)
+			if v := s.Report.Number(spec.Printed, 2*i, j); !math.IsNaN(v) {
+				printed.Points = append(printed.Points, plot.At(x, v))
+			}
+			if e := s.rate(spec, workers, clients); e.OK() {
+				at := plot.At(x, e.Mean)
+				if e.Interval.Known() {
+					at = plot.Between(x, e.Mean, e.Interval.Low, e.Interval.High)
+				}
+				ours.Points = append(ours.Points, at)
+				any = true
+			}
+		}
+		f.Panels = append(f.Panels, plot.Chart{
+			Title: workers + " workers", X: plot.Axis{Label: "clients", FromZero: true}, Y: plot.Axis{Label: "throughput", Unit: plot.OpsPerSecond, FromZero: true},
+			Marks: []plot.Mark{printed, ours},
+		})
+	}
+	return f, any
+}
+
+// laws fills in by how much the response time of the clients is off the interactive law, ms.
+func (s *Source) laws(t *report.Table, spec tableSpec) {
+	t.Columns = []report.Column{{Name: "workers", Text: true}, {Name: "clients"}, {Name: "writes: here"}, {Name: "writes: report"}}
+	t.Notes = []string{"R - N/X with the response time of the clients and the throughput of the middlewares, mean over the repetitions."}
+	if spec.Reads != "" {
+		t.Columns = append(t.Columns, report.Column{Name: "reads: here"}, report.Column{Name: "reads: report"})
+	}
+	for i, workers := range spec.Workers {
+		for j, n := range spec.Clients {
+			row := []string{workers, n, s.lawError(spec.Record, workers, n), shown(s.Report.Number(spec.Printed, i, j), 1)}
+			if spec.Reads != "" {
+				printed := math.NaN()
+				if j < spec.ReadsClients {
+					printed = s.Report.Number(spec.Printed, i, len(spec.Clients)+j)
+				}
+				row = append(row, s.lawError(spec.Reads, workers, n), shown(printed, 1))
+			}
+			if slices.ContainsFunc([]int{2, 4}, func(k int) bool { return k < len(row) && row[k] != none }) {
+				t.Rows = append(t.Rows, row)
+			}
+		}
+	}
+}
+
+// lawError returns the mean error of the interactive law at a point, ms.
+func (s *Source) lawError(experiment, workers, clients string) string {
+	p, _ := s.at(experiment, where{"workers": workers, "clients": clients})
+	var errors []float64
+	for _, run := range p.Runs {
+		relative, ok := claim.Interactive(run, record.SourceMiddleware)
+		r, okR := run.Value(record.SourceClient, "response_time_mean")
+		if ok && okR {
+			errors = append(errors, relative*r)
+		}
+	}
+	if len(errors) == 0 {
+		return none
+	}
+	return shown(milli*sample.Of(errors).Mean, 2)
+}

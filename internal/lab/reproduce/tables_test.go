@@ -1,0 +1,55 @@
+package reproduce
+
+import (
+	"io/fs"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/experiments"
+	"mcmw/internal/lab/paper"
+)
+
+func TestEveryReportsTablesAreReadAndStandForSomethingPrinted(t *testing.T) {
+	files, err := fs.Glob(experiments.Reports, "reports/*.yaml")
+	require.NoError(t, err)
+	require.Len(t, files, 4)
+	for _, file := range files {
+		name := file[len("reports/") : len(file)-len(".yaml")]
+		require.Contains(t, paper.Names, name)
+		s, err := Open(t.Context(), name, nil)
+		require.NoError(t, err)
+		require.NotEmpty(t, s.specs)
+		tables, err := s.tables()
+		require.NoError(t, err, name)
+		require.Empty(t, tables, "nothing was measured")
+		for _, spec := range s.specs {
+			if spec.Kind != "" {
+				continue
+			}
+			rows, err := s.cells(spec)
+			require.NoError(t, err)
+			for i, row := range rows {
+				require.NotContains(t, row[0], "{", "every name in braces has a value")
+				printed := 0
+				for j := 1; j < len(row); j += 2 {
+					if row[j] != none {
+						printed++
+					}
+				}
+				require.Positivef(t, printed, "%s %s: the report prints nothing that row %d stands for", name, spec.Name, i)
+			}
+		}
+	}
+}
+
+func TestBrokenTablesAreRefused(t *testing.T) {
+	_, err := parseTables([]byte("tables:\n  - {name: a, colums: [b]}\n"))
+	require.ErrorContains(t, err, "colums")
+	s := &Source{Report: &paper.Report{}, specs: []tableSpec{{Name: "a", Kind: "pie"}}}
+	_, err = s.tables()
+	require.ErrorContains(t, err, `table a: kind "pie": expected cells, variation, rates or law`)
+	s.specs = []tableSpec{{Name: "a", Columns: []string{"", "b"}, For: []map[string]string{{}}, Cells: []cellSpec{{Printed: "1/2"}}}}
+	_, err = s.tables()
+	require.ErrorContains(t, err, `printed "1/2": expected TABLE/ROW/COLUMN/DECIMALS`)
+}
