@@ -34,7 +34,7 @@ type Point struct {
 	Sequence int64  `json:"seq"`
 	Time     int64  `json:"time"` // its end, ms since 1970
 	Open     uint64 `json:"open"` // client connections at its end
-	stats.Summary
+	Summary
 }
 
 func newHistory(first *stats.Snapshot) *history {
@@ -48,7 +48,7 @@ func (h *history) add(now time.Time, s *stats.Snapshot) {
 	h.mu.Unlock()
 
 	window := s.Sub(prev)
-	p := Point{Sequence: sequence, Time: now.UnixMilli(), Open: s.Open(), Summary: window.Summary()}
+	p := Point{Sequence: sequence, Time: now.UnixMilli(), Open: s.Open(), Summary: Summarize(window)}
 	report := h.analyse(sequence, window, s)
 
 	h.mu.Lock()
@@ -150,7 +150,7 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		Servers:  make([]string, len(latest.Servers)),
 		Health:   make([]ServerHealth, len(latest.Servers)),
 		Queues:   make([]QueueState, len(latest.Queues)),
-		Bounds:   stats.HistBounds(),
+		Bounds:   HistBounds(),
 		Model:    s.history.report(),
 		Points:   points,
 	}

@@ -58,8 +58,8 @@ func TestASecondWithoutRequestsIsAPointOfZeros(t *testing.T) {
 	h := newHistory(snapshotAt(r, 0))
 	h.add(time.UnixMilli(1), snapshotAt(r, time.Second))
 	points, _ := h.after(0)
-	require.Equal(t, []Point{{Sequence: 1, Time: 1, Summary: stats.Summary{
-		Hist: make([]uint64, len(stats.HistBounds())+1), Servers: make([]stats.ServerLoad, 1),
+	require.Equal(t, []Point{{Sequence: 1, Time: 1, Summary: Summary{
+		Hist: make([]uint64, len(HistBounds())+1), Servers: make([]ServerLoad, 1),
 	}}}, points)
 }
 

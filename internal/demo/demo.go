@@ -150,7 +150,7 @@ func (d *demo) runLoad(ctx context.Context, v *view) (time.Duration, error) {
 		select {
 		case <-refresh.C:
 			now := d.m.Stats().Snapshot()
-			v.show(d, now.Sub(before).Summary(), d.progress())
+			v.show(d, admin.Summarize(now.Sub(before)), d.progress())
 			before = now
 		case <-d.fleet.lost:
 			if alive--; alive == 0 {

@@ -5,13 +5,14 @@ import (
 	"strings"
 	"time"
 
+	"mcmw/internal/admin"
 	"mcmw/internal/spell"
 	"mcmw/internal/stats"
 	"mcmw/internal/terminal"
 )
 
 // tableOf returns the lines of the demo's table.
-func tableOf(d *demo, s stats.Summary, trend []float64, progress string) []string {
+func tableOf(d *demo, s admin.Summary, trend []float64, progress string) []string {
 	lines := []string{terminal.Bold + "mcmw demo" + terminal.Plain + "  " + d.options.String()}
 	if d.page != "" {
 		lines = append(lines, terminal.Row("live page", "%s", d.page))
@@ -42,13 +43,13 @@ func introOf(d *demo) string {
 }
 
 // lineOf returns what happened in a line.
-func lineOf(d *demo, s stats.Summary, progress string) string {
+func lineOf(d *demo, s admin.Summary, progress string) string {
 	return progress + ": " + terminal.Line(&s, d.options.Workers)
 }
 
 // summaryOf returns the final lines: the whole run, measured by the middleware and by its clients.
 func summaryOf(d *demo, w *stats.Snapshot, elapsed time.Duration) []string {
-	s := w.Summary()
+	s := admin.Summarize(w)
 	stages := make([]string, stats.NumStages)
 	for i, mean := range s.Stages {
 		stages[i] = fmt.Sprintf("%s in %s", spell.Time(mean), stats.Stage(i))

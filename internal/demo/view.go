@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"mcmw/internal/stats"
+	"mcmw/internal/admin"
 	"mcmw/internal/terminal"
 )
 
@@ -85,7 +85,7 @@ func (v *view) begin(d *demo) {
 }
 
 // show shows what happened since the last call; progress is how far the demo is.
-func (v *view) show(d *demo, s stats.Summary, progress string) {
+func (v *view) show(d *demo, s admin.Summary, progress string) {
 	if !v.table {
 		fmt.Fprintln(v.out, lineOf(d, s, progress))
 		return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/admin"
 	"mcmw/internal/protocol"
 	"mcmw/internal/stats"
 	"mcmw/internal/terminal"
@@ -32,11 +33,11 @@ func shownDemo() *demo {
 	}
 }
 
-var shownSummary = stats.Summary{
+var shownSummary = admin.Summary{
 	Count: 12345, Rate: 12345.4, Errors: 3, Keys: 10000, Misses: 100, Batch: 2.34, Waiting: 4.56, Batches: 3, Busy: 1.26,
 	Mean: 400e3, P50: 300e3, P90: 999.6e3, P99: 12.3e6, P999: 1.5e9,
 	Stages:  [stats.NumStages]float64{2e3, 98e3, 50e3, 200e3, 50e3},
-	Servers: []stats.ServerLoad{{Load: stats.Load{Rate: 12345, Mean: 150e3, P99: 1e6}}, {Load: stats.Load{Errors: 7}}},
+	Servers: []admin.ServerLoad{{Load: admin.Load{Rate: 12345, Mean: 150e3, P99: 1e6}}, {Load: admin.Load{Errors: 7}}},
 }
 
 func TestTheTableShowsTheNumbersOfTheSecond(t *testing.T) {
@@ -69,7 +70,7 @@ func TestTheTableShowsTheNumbersOfTheSecond(t *testing.T) {
 }
 
 func TestTheTableOfAnIdleSecondHasNoTimes(t *testing.T) {
-	text := strings.Join(tableOf(shownDemo(), stats.Summary{Servers: make([]stats.ServerLoad, 2)}, []float64{0}, "1 s"), "\n")
+	text := strings.Join(tableOf(shownDemo(), admin.Summary{Servers: make([]admin.ServerLoad, 2)}, []float64{0}, "1 s"), "\n")
 	require.NotContains(t, text, "NaN")
 	require.NotContains(t, text, "µs")
 	require.Contains(t, text, "none looked up")

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"mcmw/internal/admin"
 	"mcmw/internal/spell"
 	"mcmw/internal/stats"
 )
@@ -31,7 +32,7 @@ func Row(label, format string, args ...any) string {
 
 // Second returns the lines for one second: throughput, response time, stages, queue, workers, keys and failures.
 // workers and capacity, of the queue, are how many there are.
-func Second(s *stats.Summary, trend []float64, workers, capacity int) []string {
+func Second(s *admin.Summary, trend []float64, workers, capacity int) []string {
 	lines := []string{
 		Row("throughput", Bold+"%s"+Plain+" requests/s  %s", spell.Count(s.Rate), sparks(trend)),
 		Row("response time", "p50 "+Bold+"%s"+Plain+"  p90 %s  p99 %s  p99.9 %s  mean %s",
@@ -61,7 +62,7 @@ func Second(s *stats.Summary, trend []float64, workers, capacity int) []string {
 }
 
 // Line describes one second in a line.
-func Line(s *stats.Summary, workers int) string {
+func Line(s *admin.Summary, workers int) string {
 	return fmt.Sprintf("%s requests/s, mean %s, p50 %s, p99 %s; %.1f waiting, %.1f of %d workers busy, %s failed/s",
 		spell.Count(s.Rate), spell.Time(s.Mean), spell.Time(s.P50), spell.Time(s.P99), s.Waiting, s.Busy, workers, spell.Count(s.Errors))
 }

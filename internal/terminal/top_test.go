@@ -19,19 +19,19 @@ import (
 )
 
 // shownSummary is a second with something in every field that is shown.
-var shownSummary = stats.Summary{
+var shownSummary = admin.Summary{
 	Count: 12345, Rate: 12345.4, Errors: 3, Keys: 10000, Misses: 100, Batch: 2.34, Waiting: 4.56, Batches: 3, Busy: 1.26,
 	Mean: 400e3, P50: 300e3, P90: 999.6e3, P99: 12.3e6, P999: 1.5e9,
 	Stages:  [stats.NumStages]float64{2e3, 98e3, 50e3, 200e3, 50e3},
-	Servers: []stats.ServerLoad{{Load: stats.Load{Rate: 12345, Mean: 150e3, P99: 1e6}}, {Load: stats.Load{Errors: 7}}},
+	Servers: []admin.ServerLoad{{Load: admin.Load{Rate: 12345, Mean: 150e3, P99: 1e6}}, {Load: admin.Load{Errors: 7}}},
 }
 
 // shownReport is what a middleware with two servers answers, one of which is down.
 func shownReport() *admin.Report {
 	point := admin.Point{Sequence: 7, Time: 1000, Open: 16, Summary: shownSummary}
 	point.Hist = []uint64{0, 0, 1, 4, 2, 0, 0}
-	point.Classes[stats.ClassGet] = stats.ClassLoad{
-		Load: stats.Load{Rate: 12345, Mean: 400e3, P50: 300e3, P99: 12.3e6}, Stages: shownSummary.Stages,
+	point.Classes[stats.ClassGet] = admin.ClassLoad{
+		Load: admin.Load{Rate: 12345, Mean: 400e3, P50: 300e3, P99: 12.3e6}, Stages: shownSummary.Stages,
 	}
 	return &admin.Report{
 		Version: "v1", Ready: true, Started: 1, Uptime: 3725.4, Workers: 4, Capacity: 1024, Requests: 1234567,

@@ -9,7 +9,6 @@ import (
 	"mcmw/internal/admin"
 	"mcmw/internal/model"
 	"mcmw/internal/spell"
-	"mcmw/internal/stats"
 )
 
 // adviceWidth is how long the lines of the advice are at most, columns.
@@ -154,7 +153,7 @@ func commandsOf(r *admin.Report, p *admin.Point) []string {
 }
 
 // stackOf draws the stages' shares for a class of commands, next to each other.
-func stackOf(c *stats.ClassLoad) string {
+func stackOf(c *admin.ClassLoad) string {
 	const width = 24
 	var b strings.Builder
 	sum, drawn := 0.0, 0

@@ -1,6 +1,10 @@
-package stats
+package admin
 
-import "time"
+import (
+	"time"
+
+	"mcmw/internal/stats"
+)
 
 // Summary is a window for display: rates per second and times in ns. With Count 0 there were no requests, and all times are
 // 0.
@@ -21,16 +25,16 @@ type Summary struct {
 	Bursts   int     `json:"bursts"`  // the same under its former name
 	Busy     float64 `json:"busy"`    // busy workers, mean
 
-	Mean   float64            `json:"mean"`
-	P50    float64            `json:"p50"`
-	P90    float64            `json:"p90"`
-	P99    float64            `json:"p99"`
-	P999   float64            `json:"p999"`
-	Stages [NumStages]float64 `json:"stages"` // mean per request
+	Mean   float64                  `json:"mean"`
+	P50    float64                  `json:"p50"`
+	P90    float64                  `json:"p90"`
+	P99    float64                  `json:"p99"`
+	P999   float64                  `json:"p999"`
+	Stages [stats.NumStages]float64 `json:"stages"` // mean per request
 	// Hist is how many response times fell between the bounds that HistBounds returns.
-	Hist    []uint64              `json:"hist"`
-	Classes [NumClasses]ClassLoad `json:"classes"`
-	Servers []ServerLoad          `json:"servers"`
+	Hist    []uint64                    `json:"hist"`
+	Classes [stats.NumClasses]ClassLoad `json:"classes"`
+	Servers []ServerLoad                `json:"servers"`
 }
 
 // Load is the load of one class of commands or of one server in a window: rates per second and times in ns.
@@ -45,7 +49,7 @@ type Load struct {
 // ClassLoad is the load of one class of commands.
 type ClassLoad struct {
 	Load
-	Stages [NumStages]float64 `json:"stages"` // mean per request
+	Stages [stats.NumStages]float64 `json:"stages"` // mean per request
 }
 
 // ServerLoad is the load of one server.
@@ -68,11 +72,11 @@ func HistBounds() []int64 {
 
 var histBounds = HistBounds()
 
-// Summary summarises a window that Sub has returned.
-func (s *Snapshot) Summary() Summary {
+// Summarize returns the summary of a window, as stats.Snapshot.Sub returns it.
+func Summarize(s *stats.Snapshot) Summary {
 	elapsed := float64(max(s.Uptime, 1)) / float64(time.Second)
 	rate := func(n uint64) float64 { return float64(n) / elapsed }
-	load := func(h *Histogram, errors uint64) Load {
+	load := func(h *stats.Histogram, errors uint64) Load {
 		return Load{Rate: rate(h.Count()), Mean: h.Mean(), P50: h.Quantile(0.5), P99: h.Quantile(0.99), Errors: rate(errors)}
 	}
 	all := s.All()
@@ -86,7 +90,7 @@ func (s *Snapshot) Summary() Summary {
 		Sent:     rate(s.ToClients),
 		// By Little's law the time that all requests spent waiting, divided by the length of the window, is the mean number
 		// of waiting requests.
-		Waiting: float64(s.Stages[StageQueue].Sum()) / float64(time.Second) / elapsed,
+		Waiting: float64(s.Stages[stats.StageQueue].Sum()) / float64(time.Second) / elapsed,
 		Batches: s.QueueLength,
 		Bursts:  s.QueueLength,
 		Busy:    min(float64(s.BusyTime)/float64(time.Second)/elapsed, float64(s.Workers)),
@@ -106,7 +110,7 @@ func (s *Snapshot) Summary() Summary {
 		sum.Batch = float64(s.RoundRequests) / float64(s.Rounds)
 	}
 	for c := range s.Requests {
-		sum.Errors += rate(s.Requests[c][ResultServerError])
+		sum.Errors += rate(s.Requests[c][stats.ResultServerError])
 	}
 	for i := range s.Stages {
 		sum.Stages[i] = s.Stages[i].Mean()
