@@ -13,6 +13,25 @@
 //	created          enqueued                     dequeued              sent          received        replied
 //	   |------ net ------|--------- queue -----------|------ worker ------|--- server ----|---- reply ----|
 //
+// # Where a request waits before a worker has it
+//
+// The reader goroutine of a connection (netstage) is a loop. It waits at the places in brackets, at each for what stands there:
+//
+//	.--> [ bytes: the runtime's poller ]                  it holds no buffer, or the beginning of a request
+//	|    [ memory, for a request above 16 KiB: budget ]
+//	|      receive: a system call, into a pooled buffer   created
+//	|      decode: a batch, which owns the buffer
+//	|    [ the batch before: worker -> conn.answered ]
+//	|      stamp                                          enqueued
+//	|    [ the gate: closed while Apply replaces the pool ]
+//	|    [ room in the queue ]
+//	|      put: reader -> queue -> worker                 the batch and its bytes are the worker's
+//	'------'
+//
+// The gate (queue.Entrance) is entered by the reader, and left by whoever has the batch in the end: the worker that answers it, or that
+// hands it to the goroutine of a slow client, which enters again. A reply without anything left to decode makes the reader wait for
+// bytes at once, if the read said that there were no more; otherwise it reads again, which also shows that a client is gone.
+//
 // # What travels
 //
 // The complete requests that one read of a connection brought, up to 256, are a batch, the element of the queue. The reader
