@@ -19,6 +19,8 @@ import (
 	"mcmw/internal/worker"
 )
 
+// The delays of the servers below are several times what a busy machine adds to them, as each test tells one from the other.
+
 // far starts a server that answers every get after delay, however many there are.
 func far(t *testing.T, delay time.Duration) string {
 	return mctest.StartScript(t, func(p *mctest.Peer) {
@@ -100,7 +102,7 @@ func oneWorkerEach(workers int, servers ...string) middleware.Options {
 }
 
 func TestASlowServerIsFoundToBeTheLimit(t *testing.T) {
-	r := observe(t, oneWorkerEach(8, far(t, time.Millisecond), slow(t, 4*time.Millisecond), far(t, time.Millisecond)), 32, 1500)
+	r := observe(t, oneWorkerEach(8, far(t, 10*time.Millisecond), slow(t, 40*time.Millisecond), far(t, 10*time.Millisecond)), 32, 150)
 	require.Equal(t, "server server-2", r.Parts[r.Bottleneck].String())
 	require.True(t, r.Saturated)
 	require.Contains(t, r.Advice, "Server server-2 is the limit")
@@ -109,26 +111,26 @@ func TestASlowServerIsFoundToBeTheLimit(t *testing.T) {
 }
 
 func TestACappedServerIsFoundToBeTheLimit(t *testing.T) {
-	r := observe(t, oneWorkerEach(16, far(t, time.Millisecond), far(t, time.Millisecond), capped(t, 200)), 32, 1500)
+	r := observe(t, oneWorkerEach(16, far(t, 10*time.Millisecond), far(t, 10*time.Millisecond), capped(t, 30)), 32, 200)
 	require.Equal(t, "server server-3", r.Parts[r.Bottleneck].String())
 	require.True(t, r.Saturated)
 	require.InEpsilon(t, r.Rate, r.Capacity, 0.2, "it is at its limit now")
 }
 
 func TestOneWorkerIsFoundToBeTheLimitAndMoreWouldHelp(t *testing.T) {
-	r := observe(t, oneWorkerEach(1, far(t, 3*time.Millisecond)), 16, 500)
+	r := observe(t, oneWorkerEach(1, far(t, 20*time.Millisecond)), 16, 150)
 	require.Equal(t, "the workers", r.Parts[r.Bottleneck].String())
 	require.True(t, r.Saturated)
 	require.Greater(t, r.UsefulWorkers, 4)
 	require.Contains(t, r.Advice, "More workers than the current 1 would help")
 
-	more := oneWorkerEach(r.UsefulWorkers, far(t, 3*time.Millisecond))
-	helped := observe(t, more, 16, 2000)
+	more := oneWorkerEach(r.UsefulWorkers, far(t, 20*time.Millisecond))
+	helped := observe(t, more, 16, 500)
 	require.Greater(t, helped.Rate, 2*r.Rate, "more workers did help")
 }
 
 func TestALightLoadSaturatesNothing(t *testing.T) {
-	r := observe(t, oneWorkerEach(8, far(t, 2*time.Millisecond)), 1, 300)
+	r := observe(t, oneWorkerEach(8, far(t, 20*time.Millisecond)), 1, 60)
 	require.False(t, r.Saturated)
 	require.Contains(t, r.Advice, "Nothing is saturated")
 	require.Greater(t, r.Capacity, 2*r.Rate)
