@@ -84,7 +84,7 @@ func ping(ctx context.Context, address string, o pingOptions, w io.Writer) error
 		}
 	}
 	server := backend.NewServer(route.Server{Name: address, Addr: address}, backend.Options{
-		ServerOptions: backend.ServerOptions{ConnectTimeout: pingTimeout}, Troubled: new(atomic.Int32), Access: access, Log: slog.New(slog.DiscardHandler),
+		ServerOptions: backend.ServerOptions{ConnectTimeout: pingTimeout}, Changes: new(atomic.Uint32), Access: access, Log: slog.New(slog.DiscardHandler),
 	})
 	for begin := time.Now(); ; {
 		attempt := time.Now()

@@ -86,10 +86,6 @@ func (c *Conn) Refuse() *Error { return c.fail(stats.ReasonDown, c.server.errSta
 // Connect makes sure that there is a connection. While the server is down it fails at once. If connecting takes longer than
 // patience, it calls stalled once and continues to wait; with patience 0 it does not call it.
 func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func()) *Error {
-	if c.Out.Len() > 0 {
-		c.Out.NextUnit()
-		return nil // in use: requests of the round are waiting to be sent
-	}
 	if c.server.Down() {
 		if c.sock != nil {
 			c.Close()

@@ -21,26 +21,8 @@ func newServer(addr string, o backend.Options) *backend.Server {
 	if o.FailureLimit == 0 {
 		o.FailureLimit = 3
 	}
-	o.MissedMemory, o.Troubled = 1<<20, new(atomic.Int32)
+	o.MissedMemory, o.Changes = 1<<20, new(atomic.Uint32)
 	return backend.NewServer(route.Server{Name: "a", Addr: addr}, o)
-}
-
-func TestAConnectionWithRequestsPlannedIsNotGivenUp(t *testing.T) {
-	s := newServer(mctest.StartMemcached(t).Addr(), backend.Options{ServerOptions: backend.ServerOptions{FailureLimit: 1}})
-	c := backend.NewConn(s, time.Second)
-	require.Nil(t, c.Connect(context.Background(), 0, nil))
-	c.Out.AddString("version\r\n")
-	s.Failed(assert.AnError) // by another worker's connection: the server is down
-	require.True(t, s.Down())
-	require.Nil(t, c.Connect(context.Background(), 0, nil))
-	require.Nil(t, c.Flush())
-	arrived, failure := c.Fill(0, stats.Now()+int64(time.Second))
-	require.Nil(t, failure)
-	require.True(t, arrived)
-	assert.Contains(t, string(c.Unparsed()), "VERSION ")
-	err := c.Connect(context.Background(), 0, nil)
-	require.NotNil(t, err)
-	assert.Equal(t, stats.ReasonDown, err.Reason)
 }
 
 // A server that answers every second probe stays out of service.

@@ -31,9 +31,8 @@ type ServerOptions struct {
 // Options are what the servers of a middleware share.
 type Options struct {
 	ServerOptions
-	// Troubled counts the servers of a middleware that are stale or suspect: while it is 0, requests need not be checked.
-	// Shared by the servers; required.
-	Troubled *atomic.Int32
+	// Changes counts the changes of what Readable, Stale and Suspected return, and follows them. Shared by the servers; required.
+	Changes *atomic.Uint32
 	// Records are kept for the next start; nil: none are. Shared by the servers.
 	Records *Records
 	Access
@@ -91,7 +90,6 @@ type Server struct {
 	missed      missed
 	left        missed                // keys that live elsewhere now and were written there; see LeaveBehind
 	moved       func(key []byte) bool // keys to delete before it serves reads; nil: none
-	troubled    bool                  // counted in Options.Troubled
 	// retired are connections that were given up with writes under way; the prober takes them. proberless: there is no
 	// prober any more.
 	retired    []*wire.Socket
@@ -125,11 +123,11 @@ func (s *Server) Addr() string {
 	return s.addr
 }
 
-// Tune replaces the options except Troubled.
+// Tune replaces the options except Changes.
 func (s *Server) Tune(o Options) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o.Troubled = s.options.Load().Troubled
+	o.Changes = s.options.Load().Changes
 	s.options.Store(&o)
 	s.missed.limit, s.left.limit = o.MissedMemory, o.MissedMemory
 }
@@ -150,14 +148,6 @@ func (s *Server) Move(addr string) {
 	if s.options.Load().Records == nil || s.judged.Load() { // otherwise it is looked at before its first use
 		s.MissedAll(errors.New("moved to " + addr))
 	}
-}
-
-// Remove stops counting the server as troubled: it has left the middleware.
-func (s *Server) Remove() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.suspect.Store(false)
-	s.trouble(false)
 }
 
 // Readable reports whether the server may serve reads.
@@ -181,7 +171,7 @@ func (s *Server) Suspect() {
 	}
 	s.suspect.Store(true)
 	s.stalls++
-	s.trouble(true)
+	s.options.Load().Changes.Add(1)
 	s.options.Load().Log.Warn("a server does not answer; only what needs it waits for it", "server", s.Name)
 	s.wakeProber()
 }
@@ -191,19 +181,6 @@ func (s *Server) wakeProber() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
-	}
-}
-
-// trouble updates Options.Troubled; mu is held.
-func (s *Server) trouble(troubled bool) {
-	if troubled == s.troubled {
-		return
-	}
-	s.troubled = troubled
-	if troubled {
-		s.options.Load().Troubled.Add(1)
-	} else {
-		s.options.Load().Troubled.Add(-1)
 	}
 }
 
@@ -267,7 +244,7 @@ func (s *Server) Answered() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.suspect.Swap(false) {
-		s.trouble(State(s.state.Load()) == Stale)
+		s.options.Load().Changes.Add(1)
 		s.options.Load().Log.Info("a server answers again", "server", s.Name)
 	}
 }
@@ -365,7 +342,7 @@ func (s *Server) change(to State, why error) {
 	if to == Down {
 		s.suspect.Store(false) // requests that need it fail at once
 	}
-	s.trouble(to == Stale || s.suspect.Load())
+	s.options.Load().Changes.Add(1)
 	if s.changed != nil {
 		close(s.changed)
 		s.changed = nil

@@ -162,5 +162,4 @@ func (m *Middleware) startProber(s *backend.Server) {
 func (m *Middleware) release(s *backend.Server) {
 	m.stopProber[s]()
 	delete(m.stopProber, s)
-	s.Remove()
 }

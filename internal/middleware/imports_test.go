@@ -21,6 +21,7 @@ var dataPath = [][]string{
 	{"protocol", "wire", "route", "replica", "keylock", "budget", "secret"},
 	{"stats", "marker"},
 	{"request", "backend"},
+	{"plan"},
 	{"queue"},
 	{"netstage", "worker"},
 	{"middleware"},
@@ -47,12 +48,16 @@ var importRules = []importRule{
 		why: "the data path counts by itself and is configured by its Options",
 	},
 	{
-		from: internal("enum", "protocol", "route", "replica", "keylock"), never: []string{"os", "syscall", "time", "log/slog"}, direct: true,
+		from: internal("enum", "protocol", "route", "replica", "keylock", "plan"), never: []string{"os", "syscall", "time", "log/slog"}, direct: true,
 		why: "it is pure: no sockets, clocks, files or logs",
 	},
 	{
-		from: internal("protocol", "replica", "keylock", "stats", "request", "queue"), never: []string{"net"}, direct: true,
+		from: internal("protocol", "replica", "keylock", "stats", "request", "plan", "queue"), never: []string{"net"}, direct: true,
 		why: "sockets belong to wire and to the stages at either end",
+	},
+	{
+		from: internal("plan"), never: append(internal("wire", "backend"), "context", "sync"), direct: true,
+		why: "it decides, and others send and wait",
 	},
 	{
 		from: internal("admin"), never: internal("config", "control", "lab", "middleware", "netstage", "queue", "worker", "backend"),
@@ -284,6 +289,7 @@ func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
 		{"mcmw/internal/terminal", "mcmw/internal/middleware", "mcmw/internal/terminal imports mcmw/internal/middleware: it shows statistics, wherever"},
 		{"mcmw/internal/discover", "mcmw/internal/middleware", "mcmw/internal/discover imports mcmw/internal/middleware: it finds servers"},
 		{"mcmw/internal/lab/collect", "os", "mcmw/internal/lab/collect imports os: it turns texts into values"},
+		{"mcmw/internal/plan", "mcmw/internal/backend", "mcmw/internal/plan imports mcmw/internal/backend: it decides"},
 		{"mcmw/internal/worker", "mcmw/internal/discover", "mcmw/internal/worker imports mcmw/internal/discover: the data path works without"},
 		{"mcmw/internal/lab/runner", "mcmw/internal/config", "mcmw/internal/lab/runner imports mcmw/internal/config: it measures"},
 		{"mcmw/internal/lab/sample", "os", "mcmw/internal/lab/sample imports os: it computes"},

@@ -9,6 +9,7 @@ import (
 	"mcmw/internal/backend"
 	"mcmw/internal/keylock"
 	"mcmw/internal/marker"
+	"mcmw/internal/plan"
 	"mcmw/internal/queue"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
@@ -46,10 +47,10 @@ type shared struct {
 	entrance *queue.Entrance
 	locks    *keylock.Table
 	access   access
-	// troubled counts the servers that are suspect or stale.
-	troubled atomic.Int32
-	records  *backend.Records // nil: none are kept
-	swept    stats.Sweep
+	// changes counts what changes of the servers' states.
+	changes atomic.Uint32
+	records *backend.Records // nil: none are kept
+	swept   stats.Sweep
 	// unswept: an earlier middleware has not shut down cleanly, and the replicas have not been compared since.
 	unswept atomic.Bool
 }
@@ -69,7 +70,7 @@ func (o *Options) route() (*route.Router, error) {
 // backend returns the options common to the servers of o.
 func (o *Options) backend(s *shared) backend.Options {
 	return backend.Options{
-		ServerOptions: o.ServerOptions, Troubled: &s.troubled, Records: s.records, Access: s.access.servers, Log: o.Log,
+		ServerOptions: o.ServerOptions, Changes: &s.changes, Records: s.records, Access: s.access.servers, Log: o.Log,
 	}
 }
 
@@ -118,8 +119,8 @@ func (p *pool) members() []worker.Member {
 		add(p.options.Workers, 0, -1)
 	} else {
 		for s := range p.servers {
-			add(p.options.Workers, readLane(s), s)
-			add(1, writeLane(s), -1)
+			add(p.options.Workers, plan.ReadLane(s), s)
+			add(1, plan.WriteLane(s), -1)
 		}
 	}
 	for s := range p.servers {
@@ -150,7 +151,7 @@ func (p *pool) statistics() stats.Options {
 func (p *pool) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	o := worker.Options{
 		RequestOptions: p.options.RequestOptions, Lanes: p.lanes, Entrance: s.entrance, Router: p.router, Locks: s.locks,
-		Servers: p.servers, Troubled: &s.troubled, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, StatsText: statsText, Log: p.options.Log,
+		Servers: p.servers, Changes: &s.changes, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, StatsText: statsText, Log: p.options.Log,
 	}
 	o.StallAfter = p.options.stallAfter()
 	for _, f := range p.previous {

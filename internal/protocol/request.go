@@ -72,7 +72,7 @@ func (r *Request) Miss() (text string, ok bool) {
 	case r.Has(Quiet):
 		return "", true
 	}
-	return "EN\r\n", true
+	return TextMetaMiss, true
 }
 
 // Errors after which a client connection is closed, as memcached does.
@@ -104,6 +104,7 @@ const (
 	TextMetaSetMode     = "CLIENT_ERROR invalid mode for ms M token\r\n"
 	TextMetaCountMode   = "CLIENT_ERROR invalid mode for ma M token\r\n"
 	TextMetaNoop        = "MN\r\n"
+	TextMetaMiss        = "EN\r\n"
 	TextNoShutdown      = "SERVER_ERROR: shutdown not enabled\r\n"
 	TextNoWatch         = "CLIENT_ERROR watch turns a connection into a stream and is not available through mcmw\r\n"
 	TextNoCrawlerDump   = "CLIENT_ERROR lru_crawler metadump and mgdump turn a connection into a stream and are not available through mcmw\r\n"

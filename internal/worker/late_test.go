@@ -1,6 +1,8 @@
 package worker_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +11,8 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // What a server sends between rounds answers nobody: the connection is given up before another client's reply is read from it.
@@ -69,5 +73,54 @@ func TestAWriteIsDoubtedIfTheServerThenSendsMoreThanItWasAskedFor(t *testing.T) 
 	case <-deleted:
 	case <-time.After(mctest.Patience):
 		t.Fatal("the key is not deleted where nobody knows what it holds")
+	}
+}
+
+// A server that stalls in the middle of its reply is read on behind others that were asked for the same request.
+func TestValuesThatComeInPartsAreNotLostWhenAnotherServerAnswersBetween(t *testing.T) {
+	var m *mwtest.MW
+	o := middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{StallAfter: 10 * time.Millisecond}}
+	o.Placement.Replicas = 1
+	script := func(s int) *mctest.Script {
+		return mctest.StartScript(t, func(p *mctest.Peer) {
+			p.Answer(func(line string) (reply string) {
+				keys := strings.Fields(line)[1:]
+				if line[0] != 'g' {
+					return ""
+				}
+				for k, key := range keys {
+					reply += "VALUE " + key + " 0 1\r\nx\r\n"
+					if s == 0 && k == 0 {
+						before := m.Stats().Snapshot().Servers[0].Health.Stalls
+						p.Send(reply)
+						reply = ""
+						require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.Stalls > before }, mctest.Patience, time.Millisecond)
+					}
+				}
+				return reply + "END\r\n"
+			})
+		})
+	}
+	addrs := []string{script(0).Addr(), script(1).Addr()}
+	o.Servers = mwtest.Named(addrs...)
+	m = mwtest.Start(t, o)
+	router, err := route.New(o.Servers, o.Placement)
+	require.NoError(t, err)
+	var keys [2][]string
+	for i := 0; len(keys[0]) < 3 || len(keys[1]) < 3; i++ {
+		key := fmt.Sprintf("%d-key", i)
+		s := router.Primary([]byte(key))
+		keys[s] = append(keys[s], key)
+	}
+	c := dial(t, m.Addr())
+	for range 4 {
+		// The rounds take turns in which server they read first.
+		require.Equal(t, "VALUE "+keys[1][0]+" 0 1\r\nx\r\nEND\r\n", c.ask("get %s\r\n", 3, keys[1][0]))
+		asked := []string{keys[0][0], keys[1][0], keys[0][1], keys[1][1], keys[0][2], keys[1][2]}
+		want := ""
+		for _, key := range asked {
+			want += "VALUE " + key + " 0 1\r\nx\r\n"
+		}
+		require.Equal(t, want+"END\r\n", c.ask("get "+strings.Join(asked, " ")+"\r\n", 13))
 	}
 }

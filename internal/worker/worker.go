@@ -1,5 +1,5 @@
-// Package worker is the pool that serves the queue. A worker works in rounds: it takes up to depth waiting requests, plans
-// which servers they need, sends one write per server, collects the replies, and answers each client with one write.
+// Package worker is the pool that serves the queue. A worker works in rounds: it takes up to depth waiting requests and plans them (package
+// plan), sends one write per server, collects the replies, takes requests through further steps, and answers each client with one write.
 //
 // A worker owns one connection to every server, and is the only one to use them. All requests of a round that go to one
 // server travel over one connection in the order they were planned, and a batch is planned in the client's order; so a
@@ -15,6 +15,7 @@ import (
 
 	"mcmw/internal/backend"
 	"mcmw/internal/keylock"
+	"mcmw/internal/plan"
 	"mcmw/internal/queue"
 	"mcmw/internal/replica"
 	"mcmw/internal/request"
@@ -49,14 +50,14 @@ type Options struct {
 	Router  *route.Router
 	Locks   *keylock.Table
 	Servers []*backend.Server // in the router's order
+	// Changes counts what changes of the servers' states.
+	Changes *atomic.Uint32
 	// Entrance is told when a batch leaves the lanes.
 	Entrance *queue.Entrance
 	// Active bounds how many workers serve the lane at a time; nil for a patient worker.
 	Active *Semaphore
 	// Detours is the first of the lanes, one per server, for what needs a server in trouble.
 	Detours int32
-	// Troubled counts the servers that are suspect or stale.
-	Troubled *atomic.Int32
 	// Previous are the placements before this one, the servers in their routers' order, nil where they are gone: such a server may
 	// hold old values of keys that live elsewhere now, and must be told of their writes.
 	Previous []Placement
@@ -73,69 +74,66 @@ type Placement struct {
 	Servers []*backend.Server
 }
 
+// Member is a worker's role in the pool.
+type Member struct {
+	Number int // from 0, of all workers that share Options.Locks
+	Lane   int
+	// Home is the server whose reads the lane holds, or whose detour it is; -1 if it is no such lane.
+	Home    int
+	Patient bool // it serves a detour: only such a worker waits for stalled servers and their locks
+	StandIn bool // it holds no slot of Options.Active at first
+}
+
 // Worker is one member of the pool. Everything in it belongs to the goroutine that calls Run.
 type Worker struct {
-	options      Options
-	queue        *queue.Queue
-	lane         int32 // of queue
-	home         int   // the server whose reads, or whose detour, this lane serves; -1: none in particular
-	owner        int32 // of key locks: the worker's number, from 1
-	patient      bool  // serves a detour: only such a worker waits for stalled servers and their locks
-	active       bool  // holds a slot of Options.Active; always true of a patient worker
-	parked       bool  // the round waits for a server that stalls
-	record       *stats.Worker
-	conns        []*backend.Conn // by server
-	onStall      []func()        // by server: calls stalled
-	turn         int             // counts the parts that read, to spread them over the servers
-	first        int             // the server whose replies are read first
-	exclude      []bool          // by server: not to be read from, while a read is planned again; nil otherwise
-	disagreement limiter         // of the log line about replicas that disagree
+	// Static after construction, but for what these hold.
+	options Options
+	member  Member
+	queue   *queue.Queue
+	record  *stats.Worker
+	conns   []*backend.Conn // by server
+	planner *plan.Planner
 
-	// The round. All slices keep their memory from round to round.
-	dequeued int64 // ns
-	earliest int64 // when the first of the requests was created, ns
-	began    int64 // when the first of the requests had the locks it needs, ns
-	sent     int64 // ns
-	flushed  int64 // when the requests' present steps were sent, ns
-	parts    []part
-	requests []pending
-	calls    []call
-	fifo     [][]int32 // by server: calls in the order sent
-	head     []int     // by server: the first in fifo that waits for its reply
-	items    []item
-	ready    []int32 // parts that are complete and not answered yet
-	followUp []int32 // requests whose step is done and which need another
-	arrivals int     // replies so far
-	expected int     // bytes that the values asked for are likely to be
-	held     int     // bytes of values that came and that no client has taken yet
-	locks    map[uint32]stripe
-	backlog  []*request.Batch // to be served before what is in the queue
-	later    []*request.Batch // to be served in the next round
-
-	unmarked []int32 // servers that missed writes, and a restart may not find that
-	flushAll bool    // a flush_all is under way
-
-	reads    partReads // of the part that is being planned
-	partRead stripeSet // the keys that it reads, where requests follow
-
+	// The round, and what outlives it.
+	round
+	outstanding []outstanding       // by server: what is not answered
+	locks       map[uint32]heldLock // by stripe: the key locks that the worker holds
+	backlog     []*request.Batch    // to be served before what is in the queue
+	later       []*request.Batch    // to be served in the next round
+	slot        slot
+	marks       marks
 	valueSize   valueSize
-	partChanges stripeSet // scratch of mayRepeat
+	states      states
+	first       int   // the server whose replies are read first
+	order       []int // scratch: the servers in the order their replies are read
+	out         wire.Gather
+	aside       wire.Gather // of what is not for the client yet
 
-	// Scratch of planning and answering.
-	lines    []byte
-	keyCalls []int32
-	holders  []int
-	servers  []int
-	all      []int   // every server
-	loads    []int64 // by server: what it had to do when the part's reads were planned
-	order    []int   // the servers in the order their replies are read
-	failed   []bool
-	stripes  []uint32
-	answers  []replica.Answer
-	answered []int32 // the calls that answers stand for
-	repairs  []int
-	out      wire.Gather
-	aside    wire.Gather // of what is not for the client yet
+	disagreement limiter // of the log line about replicas that disagree
+}
+
+// round is what a worker knows of the requests that it serves. Times are ns, as stats.Now.
+type round struct {
+	dequeued int64
+	earliest int64 // when the first of the requests was created
+	began    int64 // when the first of the requests had the locks it needs
+	sent     int64
+	flushed  int64 // when the requests' present steps were sent
+	parts    []part
+	requests []pending // by the planner's numbers
+	ready    []int32   // parts that are complete and not answered yet
+	followUp []int32   // requests whose step is done and which need another
+	// following are those whose next step is being planned.
+	following []int32
+	expected  int // bytes that the values asked for are likely to be
+	held      int // bytes of values that came and that no client has taken yet
+}
+
+// reset ends the round. All slices keep their memory.
+func (r *round) reset() {
+	clear(r.parts)
+	clear(r.requests)
+	*r = round{parts: r.parts[:0], requests: r.requests[:0], ready: r.ready[:0], followUp: r.followUp[:0], following: r.following[:0]}
 }
 
 // part is what a round serves of one batch.
@@ -149,71 +147,50 @@ type part struct {
 	repeat      repeat
 }
 
-// pending is a request that this round serves.
+// pending is a request of the round, besides what the planner knows of it.
 type pending struct {
-	*request.Request
-	part        int32
-	first, last int32  // calls[first:last], of the current step
-	left        int32  // calls without a reply; one more until everything is sent
-	key         []byte // the first, as servers know it
-	keyCalls    int32  // keyCalls[keyCalls+i] is the call that asks for key i; -1: calls hold consecutive keys
-	stripe      uint32 // of the key of a replicated write
-	locked      bool   // the stripe is held for this write
-	done        bool   // no further step follows
-	expired     bool   // there is no time left to wait for a suspect
-	again       bool   // part of the reply was not asked for yet, or was dropped
-	// all holds the keys, allKeys of them, of which Keys is the first portion; nil if that is all.
-	all     []byte
-	allKeys int
-	step    step
-	// Of a read that is retried: the number of retries, and the range of calls that holds those of earlier attempts, mixed with other
-	// requests'.
-	retries               int
-	retryFirst, retryLast int32
-	// chosen is the call whose reply is the client's; -1 while that is open.
-	chosen int32
-	// repair holds the servers that the repair step deletes the key on: repairs[repair:repairEnd].
-	repair, repairEnd int32
-	// text, if not empty, is the reply, whatever the servers answer.
-	text string
-}
-
-// Member is a worker's role in the pool.
-type Member struct {
-	Number int // from 0, of all workers that share Options.Locks
-	Lane   int
-	// Home is the server whose reads the lane holds, or whose detour it is; -1 if it is no such lane.
-	Home    int
-	Patient bool // it serves a detour
-	StandIn bool // it holds no slot of Options.Active at first
+	part    int32
+	stripe  uint32 // of the key of a replicated write
+	locked  bool   // the stripe is held for this write
+	done    bool   // no further step follows
+	expired bool   // there is no time left to wait for a suspect
 }
 
 // New returns a worker.
 func New(o Options, m Member) *Worker {
 	w := &Worker{
-		options: o, queue: o.Lanes.Queue(m.Lane), lane: int32(m.Lane), home: m.Home, owner: int32(m.Number + 1), patient: m.Patient,
-		active: !m.StandIn, turn: m.Number,
-		fifo: make([][]int32, len(o.Servers)), head: make([]int, len(o.Servers)), locks: make(map[uint32]stripe),
-		loads: make([]int64, len(o.Servers)), failed: make([]bool, len(o.Servers)),
+		options: o, member: m, queue: o.Lanes.Queue(m.Lane), slot: slot{active: !m.StandIn},
+		outstanding: make([]outstanding, len(o.Servers)), locks: make(map[uint32]heldLock),
+	}
+	planned := plan.Options{
+		Router: o.Router, Stripe: o.Locks.Stripe, Home: m.Home, Ack: o.Ack, Sharded: o.Sharded, GetErrorMiss: o.GetErrorMiss,
+		MaxValue: o.MaxValue,
+	}
+	if m.Patient {
+		planned.Home = -1
 	}
 	patience := w.oneTurn()
-	for i, s := range o.Servers {
-		w.all = append(w.all, i)
+	for _, s := range o.Servers {
+		planned.Names = append(planned.Names, s.Name)
 		w.conns = append(w.conns, backend.NewConn(s, patience))
-		w.onStall = append(w.onStall, func() { w.stalled(i) })
 	}
+	w.planner = plan.New(planned, m.Number)
+	w.states.seen = o.Changes.Load() - 1
 	return w
 }
+
+// owner is the worker's number among those that hold key locks.
+func (w *Worker) owner() int32 { return int32(w.member.Number + 1) }
 
 // Connect connects to the servers that the worker will need most, but for those that are down; to none if it may never be
 // needed. It returns the failures.
 func (w *Worker) Connect(ctx context.Context) []*backend.Error {
-	if w.patient || !w.active {
+	if w.member.Patient || !w.slot.active {
 		return nil
 	}
 	var failed []*backend.Error
 	for s, c := range w.conns {
-		if (w.home >= 0 && s != w.home) || w.options.Servers[s].Down() {
+		if (w.member.Home >= 0 && s != w.member.Home) || w.options.Servers[s].Down() {
 			continue
 		}
 		if err := c.Connect(ctx, 0, nil); err != nil {
@@ -227,20 +204,18 @@ func (w *Worker) Connect(ctx context.Context) []*backend.Error {
 // up.
 func (w *Worker) Run(ctx context.Context, record *stats.Worker) {
 	w.record = record
-	for {
-		if !w.active {
-			w.options.Active.acquire()
-			w.active = true
+	for w.acquireSlot(); w.take(ctx); w.acquireSlot() {
+		w.send(ctx, 0)
+		w.collect(true)
+		w.further(ctx)
+		for w.waits() {
+			w.collect(false)
+			w.further(ctx)
 		}
-		if !w.take(ctx) {
-			break
-		}
-		w.serve(ctx)
+		w.answerReady()
 		w.endRound()
 	}
-	if !w.patient {
-		w.options.Active.release() // a stand-in then sees that the queue is closed
-	}
+	w.releaseSlot() // a stand-in then sees that the queue is closed
 	for _, c := range w.conns {
 		c.Close()
 	}
@@ -271,7 +246,7 @@ func (w *Worker) take(ctx context.Context) bool {
 		}
 		w.add(ctx, b)
 	}
-	for !w.full() && w.active {
+	for !w.full() && w.slot.active {
 		b, ok := w.queue.TryTake()
 		if !ok {
 			break
@@ -284,21 +259,14 @@ func (w *Worker) take(ctx context.Context) bool {
 // add plans the next requests of b, as many as the depth leaves room for and the key locks allow, up to one that another
 // lane has to serve.
 func (w *Worker) add(ctx context.Context, b *request.Batch) {
-	p := int32(len(w.parts))
-	first := int32(len(w.requests))
-	w.reads = partReads{}
-	w.partRead.clear()
-	before := w.expected
-	for !b.Answered() && b.Requests[b.Next].Lane == w.lane && !w.full() {
-		i := int32(len(w.requests))
+	p, first, before := int32(len(w.parts)), int32(len(w.requests)), w.expected
+	w.planner.Part()
+	w.updateLoads()
+	for !b.Answered() && w.mine(b) && !w.full() {
 		r := &b.Requests[b.Next]
-		w.requests = append(w.requests, pending{
-			Request: r, part: p, keyCalls: -1, chosen: -1, left: 1,
-			first: int32(len(w.calls)), last: int32(len(w.calls)),
-		})
-		w.requests[i].key = r.Key(nil)
-		if w.crowded(b, r) {
-			w.requests = w.requests[:i]
+		i := w.planner.Add(r)
+		if w.crowded(b, &w.planner.Requests[i]) {
+			w.planner.DropLast()
 			if i == first {
 				w.options.Entrance.Leave()
 				b.Client.Stall(nil, b)
@@ -306,27 +274,21 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 			}
 			break
 		}
-		w.earliest = min(w.earliest, w.requests[i].waitsSince())
-		answered := w.expire(i)
-		if w.patient && !answered {
-			w.awaitReadable(ctx, i)
-		}
-		if !answered && (w.detour(b, i) || !w.admit(b, i)) {
+		w.requests = append(w.requests, pending{part: p})
+		w.earliest = min(w.earliest, waitsSince(r))
+		if !w.admit(ctx, b, i) {
+			w.planner.DropLast()
 			w.requests = w.requests[:i]
 			break
 		}
 		if i == 0 && w.options.Router.N() > 1 {
 			w.began = stats.Now()
-			answered = answered || w.expire(i) // it may have waited for the locks
 			w.flushed = w.began
+			w.expire(i) // it may have waited for the locks
 		}
 		b.Next++
 		r.Dequeued = w.dequeued
-		if !answered && w.plan(ctx, i) {
-			break
-		}
-		w.expected += w.likely(r)
-		if w.requests[i].all != nil || w.expected-before >= portion {
+		if !w.plan(i) || w.expected-before >= portion {
 			break
 		}
 	}
@@ -339,75 +301,83 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 	w.parts = append(w.parts, part{batch: b, first: first, last: last, left: last - first})
 }
 
+// mine reports whether this lane serves b's next request.
+func (w *Worker) mine(b *request.Batch) bool { return int(b.Requests[b.Next].Lane) == w.member.Lane }
+
 // leaveFor hands the rest of b to whoever serves its next request: this worker's next round, or another lane.
 func (w *Worker) leaveFor(b *request.Batch) {
-	if b.Requests[b.Next].Lane == w.lane && w.active {
+	if w.mine(b) && w.slot.active {
 		w.later = append(w.later, b)
 	} else {
 		w.options.Lanes.Pass(b)
 	}
 }
 
-// serve sends the round's calls, collects their replies and answers the clients.
-func (w *Worker) serve(ctx context.Context) {
-	w.flush()
-	w.sent = stats.Now()
-	w.flushed = w.sent
-	for i := range w.requests {
-		r := &w.requests[i]
-		r.Sent, r.Received = w.sent, w.sent
-		w.arrived(int32(i))
+// plan plans requests[i]. further: what follows it in its batch may be planned in this round.
+func (w *Worker) plan(i int32) (further bool) {
+	w.updateStates()
+	r := &w.planner.Requests[i]
+	more := w.takePortion(i)
+	w.marks.flushAll = w.marks.flushAll || r.IsFlush()
+	if len(w.options.Previous) > 0 && r.Changes() {
+		w.leaveBehind(r.Key())
 	}
-	w.collect(true)
-	w.further(ctx)
-	for w.waits() {
-		w.collect(false)
-		w.further(ctx)
-	}
-	w.answerReady()
+	barrier := w.planner.Plan(i)
+	w.expected += w.likely(r)
+	return !barrier && !more
 }
 
-// waits reports whether calls wait for servers that stalled.
-func (w *Worker) waits() bool {
-	for s := range w.conns {
-		if len(w.waiting(s)) > 0 {
-			return true
-		}
-	}
-	return false
+// states is what the worker knows of the servers' states.
+type states struct {
+	seen    uint32 // Options.Changes, when the planner was told the states
+	trouble bool   // a server is stale or suspect
 }
+
+// updateStates tells the planner the servers' states, where they have changed. What is locked must be so before: who held the lock until then may
+// have found a server to be stale.
+func (w *Worker) updateStates() {
+	changes := w.options.Changes.Load()
+	if changes == w.states.seen {
+		return
+	}
+	w.states.seen, w.states.trouble = changes, false
+	for i, s := range w.options.Servers {
+		state := &w.planner.Servers[i]
+		state.Readable, state.Stale, state.Suspect = s.Readable(), s.Stale(), s.Suspected()
+		w.states.trouble = w.states.trouble || state.Stale || state.Suspect
+	}
+}
+
+// updateLoads tells the planner the servers' loads, if reads depend on them.
+func (w *Worker) updateLoads() {
+	if !w.measures() {
+		return
+	}
+	for i, s := range w.options.Servers {
+		w.planner.Servers[i].Load = s.Load(0)
+	}
+}
+
+// measures reports whether what a call takes on each server is needed.
+func (w *Worker) measures() bool { return w.options.Router.Read() == route.ReadLeastBusy }
 
 // further takes requests through their next steps, until none has one or all that have wait for a server that stalls.
 func (w *Worker) further(ctx context.Context) {
 	for len(w.followUp) > 0 {
 		again := w.followUp
-		w.followUp = nil
-		// A repair comes after what is copied in the same pass: what it deletes must stay deleted.
+		w.followUp, w.following = w.following[:0], again
+		w.updateStates()
+		w.updateLoads()
+		from := len(w.planner.Calls)
 		for _, repairs := range []bool{false, true} {
 			for _, i := range again {
-				if (w.requests[i].step == stepRepair) == repairs {
-					w.planStep(ctx, i)
+				if (len(w.planner.Repairs(i)) > 0) == repairs {
+					w.planner.Next(i)
 				}
 			}
 		}
-		w.flush()
-		w.flushed = stats.Now()
-		for _, i := range again {
-			w.arrived(i)
-		}
+		w.send(ctx, from)
 		w.collect(true)
-	}
-}
-
-// flush writes to every server what was planned for it.
-func (w *Worker) flush() {
-	for s, c := range w.conns {
-		if c.Out.Len() == 0 {
-			continue
-		}
-		if err := c.Flush(); err != nil {
-			w.serverFailed(s, err)
-		}
 	}
 }
 
@@ -420,7 +390,6 @@ func (w *Worker) endRound() {
 	}
 	w.unlock()
 	w.unpark()
-	served := len(w.requests)
 	for i := range w.parts {
 		p := &w.parts[i]
 		b := p.batch
@@ -439,14 +408,10 @@ func (w *Worker) endRound() {
 			b.Release()
 		}
 	}
-	clear(w.parts)
-	clear(w.requests)
-	clear(w.calls)
-	w.parts, w.requests, w.calls, w.items = w.parts[:0], w.requests[:0], w.calls[:0], w.items[:0]
-	w.keyCalls, w.repairs = w.keyCalls[:0], w.repairs[:0]
-	w.lines = w.lines[:0]
-	w.arrivals, w.expected, w.held = 0, 0, 0
-	if !w.active {
+	served := len(w.requests)
+	w.planner.Reset()
+	w.round.reset()
+	if !w.slot.active {
 		w.passOn()
 	}
 	w.record.Round(served, stats.Now())

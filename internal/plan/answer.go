@@ -1,0 +1,265 @@
+package plan
+
+import (
+	"bytes"
+	"strings"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/stats"
+)
+
+// Output takes an answer, piece by piece.
+type Output interface {
+	Add(piece []byte)
+	AddString(piece string)
+}
+
+// Answer adds the answer of requests[i] to out; without one it adds nothing. If values of a retrieval are still to be asked for, it adds those
+// before them, and returns the offset in Keys of the first key among them, from which Postpone takes it on; otherwise -1. statistics
+// adds the middleware's own.
+func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte) (rest int) {
+	r := &p.Requests[i]
+	calls := p.CallsOf(i)
+	switch {
+	case r.NoReply || r.Has(protocol.Closes):
+	case r.Answer != "":
+		out.AddString(r.Answer)
+	case r.fixed:
+		out.AddString(r.text)
+	case r.Has(protocol.Local):
+		start := len(p.lines)
+		p.lines = statistics(p.lines)
+		out.Add(p.lines[start:])
+	case r.Has(protocol.Everywhere) && len(calls) > 1:
+		p.addLists(calls, out)
+	case r.Command.IsRetrieval():
+		return p.addValues(r, calls, out)
+	case p.replyOf(r).cutOff():
+		return 0
+	default:
+		p.addReply(r, p.replyOf(r), out)
+	}
+	return -1
+}
+
+// replyOf returns the call whose reply is the client's.
+func (p *Planner) replyOf(r *Request) *Call {
+	if r.chosen >= 0 {
+		return &p.Calls[r.chosen]
+	}
+	return lastError(p.Calls[r.first:r.last])
+}
+
+// lastError returns the call that answered with an error last, the first call if none did.
+func lastError(calls []Call) *Call {
+	chosen := &calls[0]
+	for i := range calls {
+		c := &calls[i]
+		if c.kind.IsError() && (!chosen.kind.IsError() || c.arrived > chosen.arrived) {
+			chosen = c
+		}
+	}
+	return chosen
+}
+
+// addReply adds c's reply, to anything but a retrieval. What a meta command's quiet mode leaves out the server did, if it was asked in that
+// mode; of several replicas each was asked for its reply. memcached before 1.6.40 answers a quiet ma that makes its item.
+func (p *Planner) addReply(r *Request, c *Call, out Output) {
+	if miss, ok := r.Miss(); ok && c.Failed && p.options.GetErrorMiss {
+		out.AddString(miss)
+		return
+	}
+	switch {
+	case r.Has(protocol.Quiet) && !c.Failed && r.LeavesOut(c.reply):
+	case c.Fence && !c.Failed:
+		out.Add(bytes.TrimSuffix(c.reply, []byte(protocol.TextMetaNoop)))
+	default:
+		out.Add(c.reply)
+	}
+}
+
+// addValues adds the VALUEs of all calls in the order of the request, then END, or the error of a server that failed: its keys must not
+// look like misses. It returns what Answer does.
+func (p *Planner) addValues(r *Request, calls []Call, out Output) (rest int) {
+	if len(calls) == 1 && r.all == nil && !r.cut && !(calls[0].Failed && p.options.GetErrorMiss) {
+		out.Add(calls[0].reply)
+		return -1
+	}
+	var failure []byte
+	for i := range calls {
+		if c := &calls[i]; c.kind.IsError() && !c.cutOff() && !(c.Failed && p.options.GetErrorMiss) {
+			failure = c.reply
+		}
+	}
+	if r.keys >= 0 {
+		rest = p.mergeValues(r, calls, out)
+	} else {
+		rest = joinValues(calls, out)
+	}
+	switch {
+	case failure != nil:
+		out.Add(failure)
+		return -1
+	case rest >= 0:
+		return rest
+	case r.all != nil:
+		return len(r.Keys) + len(blank)
+	}
+	out.AddString(protocol.TextEnd)
+	return -1
+}
+
+// joinValues adds the VALUEs of calls that ask for consecutive keys.
+func joinValues(calls []Call, out Output) (rest int) {
+	rest = -1
+	offset := 0
+	for i := range calls {
+		c := &calls[i]
+		switch {
+		case rest >= 0:
+			c.found = 0 // they are asked for again
+		case c.cutOff():
+			out.Add(c.reply)
+			rest = offset + c.cut
+		case c.kind == protocol.ReplyEnd:
+			out.Add(c.reply[:len(c.reply)-len(protocol.TextEnd)])
+		}
+		offset += len(c.keys) + len(blank)
+	}
+	return rest
+}
+
+// mergeValues adds the VALUEs of calls among which the keys are spread.
+func (p *Planner) mergeValues(r *Request, calls []Call, out Output) (rest int) {
+	for k, at := range p.placed[r.keys : int(r.keys)+r.NumKeys] {
+		c := &p.Calls[at.call]
+		if c.cutOff() && c.asked >= c.cutKey {
+			for i := range calls {
+				calls[i].found = calls[i].added
+			}
+			return keysEnd(r.Keys, k)
+		}
+		ordinal := c.asked
+		c.asked++
+		if c.kind != protocol.ReplyEnd || c.added == c.found {
+			continue
+		}
+		it := &p.items[c.next]
+		if it.ordinal != ordinal {
+			continue
+		}
+		out.Add(c.reply[it.start:it.end])
+		c.added++
+		c.next = it.next
+	}
+	return -1
+}
+
+// addLists adds the servers' lists of statistics, each name with the server's before it. Servers that answer with one and the same line, as
+// to what is no list, are answered with that.
+func (p *Planner) addLists(calls []Call, out Output) {
+	lists := false
+	for i := range calls {
+		lists = lists || calls[i].kind == protocol.ReplyEnd
+	}
+	if !lists {
+		out.Add(lastError(calls).reply)
+		return
+	}
+	start := len(p.lines)
+	for i := range calls {
+		c := &calls[i]
+		name := p.options.Names[c.Server]
+		if c.kind != protocol.ReplyEnd {
+			p.lines = append(append(append(append(p.lines, "STAT "...), name...), ":error "...), c.reply...)
+			continue
+		}
+		for rest := c.reply[:len(c.reply)-len(protocol.TextEnd)]; len(rest) > 0; {
+			var line []byte
+			line, rest = rest[:bytes.IndexByte(rest, '\n')+1], rest[bytes.IndexByte(rest, '\n')+1:]
+			word, tail, _ := bytes.Cut(line, blank)
+			p.lines = append(append(p.lines, word...), ' ')
+			p.lines = append(append(p.lines, name...), ':')
+			p.lines = append(p.lines, tail...)
+		}
+	}
+	p.lines = append(p.lines, protocol.TextEnd...)
+	out.Add(p.lines[start:])
+}
+
+// Result classifies how requests[i] ended, and counts the keys that were found.
+func (p *Planner) Result(i int32) (result stats.Result, hits int) {
+	r := &p.Requests[i]
+	switch {
+	case r.Settled:
+		return r.Request.Result, 0
+	case r.Answer != "":
+		return textResult(r.Answer), 0
+	case r.fixed:
+		return textResult(r.text), 0
+	case r.Has(protocol.Local):
+		return stats.ResultOK, 0
+	case !r.Command.IsRetrieval():
+		return replyResult(p.replyOf(r)), 0
+	}
+	worst := stats.ResultOK
+	hits = int(r.SentHits)
+	calls := p.CallsOf(i)
+	for n := range calls {
+		if c := &calls[n]; !c.hidden {
+			hits += int(c.found)
+			if c.kind.IsError() {
+				worst = kindResult(c.kind)
+			}
+		}
+	}
+	switch {
+	case worst != stats.ResultOK:
+		return worst, hits
+	case hits == 0:
+		return stats.ResultMiss, 0
+	case hits < r.KeysAsked():
+		return stats.ResultPartial, hits
+	}
+	return stats.ResultOK, hits
+}
+
+// replyResult classifies the reply to anything but a retrieval.
+func replyResult(c *Call) stats.Result {
+	switch c.kind {
+	case protocol.ReplyMetaLine, protocol.ReplyMetaNoop:
+		switch string(c.reply[:2]) {
+		case "EN":
+			return stats.ResultMiss
+		case "NF", "NS", "EX":
+			return stats.ResultNotStored
+		}
+		return stats.ResultOK
+	}
+	return kindResult(c.kind)
+}
+
+func kindResult(k protocol.ReplyKind) stats.Result {
+	switch k {
+	case protocol.ReplyNotStored, protocol.ReplyExists, protocol.ReplyNotFound:
+		return stats.ResultNotStored
+	case protocol.ReplyError, protocol.ReplyClientError:
+		return stats.ResultClientError
+	case protocol.ReplyServerError:
+		return stats.ResultServerError
+	}
+	return stats.ResultOK
+}
+
+// textResult classifies an answer that was made here.
+func textResult(text string) stats.Result {
+	switch {
+	case strings.HasPrefix(text, "SERVER_ERROR"):
+		return stats.ResultServerError
+	case strings.HasPrefix(text, "CLIENT_ERROR"), strings.HasPrefix(text, "ERROR"):
+		return stats.ResultClientError
+	case text == protocol.TextEnd, text == protocol.TextMetaMiss:
+		return stats.ResultMiss
+	}
+	return stats.ResultOK
+}

@@ -1,0 +1,161 @@
+package plan
+
+import (
+	"slices"
+
+	"mcmw/internal/protocol"
+)
+
+// LockKind says how a request uses key locks.
+type LockKind uint8
+
+// The kinds.
+const (
+	LockNone  LockKind = iota
+	LockWait           // it waits until no other worker holds them, and takes none
+	LockHold           // it holds them until it is answered
+	LockAlone          // likewise, and no other write may be planned behind it before that
+	LockAll            // it holds all there are
+)
+
+// Locks are the key locks that a request needs with several replicas.
+type Locks struct {
+	Kind    LockKind
+	Stripes []uint32 // valid until the next Locks; none with LockAll
+}
+
+// Locks returns the key locks that requests[i] needs. ok is false if it must not be planned in one round with what is before it in its
+// part: it names a key that one of these reads. A read may have to be asked of another server (settleRead), and would then come behind
+// what follows it in the round: a later read could miss a write of another client that it has seen, and it could see what a later
+// write of its own client has done. more: other requests follow it in the part.
+func (p *Planner) Locks(i int32, more bool) (l Locks, ok bool) {
+	r := &p.Requests[i]
+	switch {
+	case p.options.Router.N() == 1 || r.Idle():
+		return Locks{}, true
+	case r.IsFlush():
+		return Locks{Kind: LockAll}, true
+	}
+	p.stripes = p.appendStripes(p.stripes[:0], r)
+	if slices.ContainsFunc(p.stripes, p.partRead.has) {
+		return Locks{}, false
+	}
+	l.Stripes = p.stripes
+	switch {
+	case len(p.stripes) == 0:
+	case r.Has(protocol.Conditional):
+		l.Kind = LockAlone
+	case r.Has(protocol.Writes):
+		l.Kind = LockHold
+	default:
+		l.Kind = LockWait
+		if more {
+			for _, s := range p.stripes {
+				p.partRead.add(s)
+			}
+		}
+	}
+	return l, true
+}
+
+// appendStripes appends the stripes of r's keys.
+func (p *Planner) appendStripes(stripes []uint32, r *Request) []uint32 {
+	if r.NumKeys == 1 {
+		return append(stripes, p.options.Stripe(r.key))
+	}
+	for rest := r.Keys; len(rest) > 0; {
+		var key []byte
+		key, rest = nextKey(rest)
+		stripes = append(stripes, p.options.Stripe(key))
+	}
+	return stripes
+}
+
+// Repeatable reports whether the reads among requests[first:last], those of a part, can be repeated behind the round: none of them writes
+// what one before it reads.
+func (p *Planner) Repeatable(first, last int32) bool {
+	p.changed.clear()
+	for i := last - 1; i >= first; i-- {
+		r := &p.Requests[i]
+		if r.IsFlush() && i > first {
+			return false
+		}
+		p.stripes = p.appendStripes(p.stripes[:0], r)
+		for _, s := range p.stripes {
+			if r.Has(protocol.Reads) && p.changed.has(s) {
+				return false
+			}
+			if !r.readsOnly() {
+				p.changed.add(s)
+			}
+		}
+	}
+	return true
+}
+
+// Troubled returns a server in trouble without which requests[i] can't be served, -1 if there is none.
+func (p *Planner) Troubled(i int32) int {
+	r := &p.Requests[i]
+	switch {
+	case r.Idle():
+		return -1
+	case r.Has(protocol.Everywhere):
+		return p.suspectOf(p.all)
+	case r.NumKeys == 0:
+		return p.suspectOf(p.all[:1])
+	case r.NumKeys == 1:
+		return p.troubledKey(r, r.key)
+	}
+	for rest := r.Keys; len(rest) > 0; {
+		var key []byte
+		key, rest = nextKey(rest)
+		if s := p.troubledKey(r, key); s >= 0 {
+			return s
+		}
+	}
+	return -1
+}
+
+// troubledKey returns a server in trouble without which key can't be served as r wants it, -1 if there is none.
+func (p *Planner) troubledKey(r *Request, key []byte) int {
+	p.holders = p.options.Router.Replicas(key, p.holders[:0])
+	if r.Has(protocol.Writes) {
+		if s := p.suspectOf(p.holders); s >= 0 {
+			return s
+		}
+	}
+	if !r.MustRead() {
+		return -1
+	}
+	first, stale := -1, -1
+	for _, s := range p.holders {
+		switch server := &p.Servers[s]; {
+		case server.Readable:
+			if !server.Suspect && (first < 0 || (r.readsOnly() && p.readsAny(r))) {
+				return -1
+			}
+			if first < 0 {
+				first = s
+			}
+		case stale < 0 && server.Stale:
+			stale = s
+		}
+	}
+	if first >= 0 {
+		return first
+	}
+	return stale
+}
+
+// MustRead reports whether r depends on what a server holds: a read, or what compares a cas.
+func (r *Request) MustRead() bool { return r.Has(protocol.Reads) || r.Has(protocol.Conditional) }
+
+// suspectOf returns the first of servers that is suspect, -1 if none is.
+func (p *Planner) suspectOf(servers []int) int {
+	for _, s := range servers {
+		if p.Servers[s].Suspect {
+			return s
+		}
+	}
+	return -1
+}

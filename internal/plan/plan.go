@@ -1,0 +1,405 @@
+// Package plan decides what is asked of which server for a request, what follows from the replies, and what the client is told. It has
+// no socket, clock or lock: a worker sends its calls, and feeds it with the replies, or with the fact that one does not come.
+//
+// A request takes one of these ways. A step ends when each of its calls has a reply or will have none.
+//
+//	direct    ask a server, all of them, or none -----------------------------------------------> answer
+//	read      ask a server for each key --> ask others for what failed --> .. --------------------> answer
+//	write     send to all servers of the key --> delete the key where the reply differs ----------> answer
+//	compare   send to the key's first server --> copy to the others --> delete where it differs --> answer
+//	                                        '--> refused, or no reply ----------------------------> answer
+//	remove    delete the key everywhere, because its new value was refused ------------------------> answer
+//
+// A gat is a read of each key's first server; the same step touches the other copies. Package replica decides which replies differ, and
+// which of them is the client's.
+package plan
+
+import (
+	"fmt"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/replica"
+	"mcmw/internal/request"
+	"mcmw/internal/route"
+)
+
+// Options are what a planner decides by. All fields are required.
+type Options struct {
+	Router *route.Router
+	// Names are those of the servers, in the router's order.
+	Names []string
+	// Stripe returns the key lock of a key.
+	Stripe func(key []byte) uint32
+	// Home is the server that reads go to if it can answer them; -1: none in particular.
+	Home int
+	// Ack, Sharded and GetErrorMiss are the operator's; see worker.RequestOptions.
+	Ack          replica.Ack
+	Sharded      bool
+	GetErrorMiss bool
+	// MaxValue is the size of the largest value that servers may answer with, bytes.
+	MaxValue int
+}
+
+// Server is what is known of a server.
+type Server struct {
+	// Readable: it is up and holds nothing that missed a write. Stale: it answers, but may hold such keys.
+	Readable, Stale bool
+	// Suspect: it has owed a reply for longer than usual.
+	Suspect bool
+	// Load is what it has to do, ns; for least-busy reads.
+	Load int64
+}
+
+// Planner plans the requests of one round after the other. It belongs to one goroutine. Requests and calls are named by their indexes,
+// which are valid until Reset; slices keep their memory from round to round.
+type Planner struct {
+	// Servers is kept up to date by the caller.
+	Servers []Server
+	// Requests and Calls are the round's. Plan and Next append to Calls.
+	Requests []Request
+	Calls    []Call
+
+	options Options
+	all     []int // every server
+	turn    int   // counts the choices of servers for reads, to spread them
+
+	part     choice    // of the servers that the part's reads go to
+	partRead stripeSet // the keys that they read
+
+	lines    []byte // what was written here and not by a client
+	placed   []placed
+	items    []item
+	repairs  []int32
+	arrivals int32 // replies, and calls that got none, so far
+
+	// Scratch.
+	holders   []int
+	readable  []int
+	failed    []bool
+	stripes   []uint32
+	changed   stripeSet
+	answers   []replica.Answer
+	answered  []int32 // the calls that answers stand for
+	decisions []int
+}
+
+// Request is a request of the round.
+type Request struct {
+	*request.Request
+	key  []byte // the first, as servers know it
+	way  way
+	step step
+	// Failed: a call of the step got no reply.
+	Failed bool
+	// Calls[first:last] are those of the step. left of them have not ended.
+	first, last, left int32
+	// placed[keys+i] says which call asks for key i; -1: the calls ask for consecutive keys.
+	keys int32
+	// tries counts how often a read was planned again; tried is the first call, and triedEnd behind the last, of earlier attempts,
+	// among them other requests'.
+	tries           int
+	tried, triedEnd int32
+	// chosen is the call whose reply is the client's; -1 while that is open.
+	chosen int32
+	// repairs[repair:repairEnd] are the servers on which the key is being deleted.
+	repair, repairEnd int32
+	// fixed: text is the answer, whatever the servers say.
+	fixed bool
+	text  string
+	// all holds the allKeys keys of which Keys is the first portion; nil if that is all.
+	all     []byte
+	allKeys int
+	// cut: a value that came was not kept.
+	cut bool
+}
+
+// way is how a request gets to its answer.
+type way uint8
+
+const (
+	direct way = iota
+	read
+	write
+	compare
+	remove
+)
+
+// step is how far it has come.
+type step uint8
+
+const (
+	sent     step = iota // what Plan planned
+	retrying             // of a read: others are asked for what a server failed
+	copying              // of compare: the others get what the first server has stored
+	deleting             // of write and compare: the key is deleted where a replica does not have the state that is answered
+)
+
+// Call is one request to one server.
+type Call struct {
+	// Request and Server say whose and to whom.
+	Request, Server int32
+	// Bytes are sent one after the other. They point into the client's buffer or the planner's lines.
+	Bytes [3][]byte
+	// Fence: an mn is sent behind them, and its reply ends this one.
+	Fence bool
+	// Reads: the server must not be stale.
+	Reads bool
+	// Failed: there is no reply. Dropped: what comes of it need not be kept.
+	Failed, Dropped bool
+	// TooLarge is the size of a value larger than Options.MaxValue, bytes, which makes the reply an error; 0: there was none.
+	TooLarge int
+
+	command protocol.Command // what reply is due
+	hidden  bool             // it is no part of the client's, unless it is an error
+	lost    bool             // failed because the server closed the connection
+	// skipped: the line end behind the data of such a value comes next; final: it ends the reply.
+	skipped, final bool
+
+	kind    protocol.ReplyKind
+	reply   []byte
+	arrived int32 // orders the ends of the round's calls
+
+	// Of a retrieval, and of a touch that goes with one: the keys in the order asked.
+	keys    []byte
+	cursor  int   // offset in keys of the key behind the one that came last
+	ordinal int32 // its number
+	found   int32 // values that were kept
+	item    int32 // items[item] is the one noted last, if the request's values are merged from several calls
+	next    int32 // of merging: items[next] is the first that was not added to the answer
+	asked   int32 // of merging: keys that were looked for in this call
+	added   int32 // of merging: values that were added to the answer
+	// Of a retrieval that is dropped: offset and number of the first key whose value was not kept.
+	cut    int
+	cutKey int32
+}
+
+// New returns a planner. Its reads are spread over the servers from turn on.
+func New(o Options, turn int) *Planner {
+	p := &Planner{options: o, turn: turn, Servers: make([]Server, len(o.Names)), failed: make([]bool, len(o.Names))}
+	for s := range o.Names {
+		p.all = append(p.all, s)
+	}
+	return p
+}
+
+// Reset ends the round: the planner lets go of everything that it was given.
+func (p *Planner) Reset() {
+	clear(p.Requests)
+	clear(p.Calls)
+	p.Requests, p.Calls, p.items, p.placed, p.repairs = p.Requests[:0], p.Calls[:0], p.items[:0], p.placed[:0], p.repairs[:0]
+	p.lines = p.lines[:0]
+	p.arrivals = 0
+}
+
+// Part says that the requests that follow come from another client than those before.
+func (p *Planner) Part() {
+	p.part = choice{}
+	p.partRead.clear()
+}
+
+// Add takes a request into the round.
+func (p *Planner) Add(r *request.Request) (i int32) {
+	start := len(p.lines)
+	key := r.Key(p.lines)
+	if r.Has(protocol.Encoded) {
+		p.lines, key = key, key[start:]
+	}
+	p.Requests = append(p.Requests, Request{Request: r, key: key, keys: -1, chosen: -1})
+	return int32(len(p.Requests) - 1)
+}
+
+// DropLast takes the request that was added last, and is not planned, out of the round.
+func (p *Planner) DropLast() { p.Requests = p.Requests[:len(p.Requests)-1] }
+
+// CallsOf returns the calls of the request's present step.
+func (p *Planner) CallsOf(i int32) []Call { return p.Calls[p.Requests[i].first:p.Requests[i].last] }
+
+// Idle reports whether the servers have nothing to do for r: its answer is known.
+func (r *Request) Idle() bool {
+	return r.fixed || (r.Answer != "" && !r.HasEffect()) || r.Has(protocol.Local)
+}
+
+// Changes reports whether r may change the value of its key.
+func (r *Request) Changes() bool {
+	return r.NumKeys > 0 && r.Has(protocol.Writes) && !r.Has(protocol.Reads) && !r.Idle()
+}
+
+// Key returns the first key as servers know it.
+func (r *Request) Key() []byte { return r.key }
+
+// Fail makes text the answer of r, whatever the servers say.
+func (r *Request) Fail(text string) { r.fixed, r.text = true, text }
+
+// Plan plans the first step of the request that was added last. barrier: it is one of several, so what follows in the part has to be
+// planned when the request is answered.
+func (p *Planner) Plan(i int32) (barrier bool) {
+	r := &p.Requests[i]
+	r.first = int32(len(p.Calls))
+	r.last = r.first
+	switch {
+	case r.Idle():
+	case r.Answer != "" && !r.Has(protocol.Reads):
+		r.way = remove
+		p.deleteEverywhere(i)
+	case r.Has(protocol.Reads):
+		r.way = read
+		p.planRead(i, &p.part)
+	case r.NumKeys > 0:
+		return p.planWrite(i)
+	case r.Has(protocol.Everywhere):
+		for s := range p.all {
+			p.forward(i, s)
+		}
+	case r.Has(protocol.Fenced) && len(p.all) > 1:
+		r.Fail(fmt.Sprintf("CLIENT_ERROR %s is for one server and not available through mcmw in front of %d\r\n", r.Arg, len(p.all)))
+	default:
+		p.forward(i, 0)
+	}
+	return false
+}
+
+// Settle ends a step, of which each call has ended, and reports whether another follows, which Next plans. inTime: there is time to
+// ask for a read again; it counts only if a call has failed.
+func (p *Planner) Settle(i int32, inTime bool) (again bool) {
+	r := &p.Requests[i]
+	switch {
+	case r.fixed:
+	case r.way == read:
+		return inTime && p.settleRead(r)
+	case r.way == compare && r.step == sent:
+		return p.settleCompare(r)
+	case r.way == compare && r.step == copying:
+		return p.settleWrite(r, r.chosen)
+	case r.way == write && r.step == sent:
+		return p.settleWrite(r, -1)
+	}
+	return false
+}
+
+// Next plans the step that follows. Of several requests that Settle says it of, those with Repairs are planned last: what they
+// delete must stay deleted.
+func (p *Planner) Next(i int32) {
+	r := &p.Requests[i]
+	r.first = int32(len(p.Calls))
+	r.last, r.Failed = r.first, false
+	switch r.step {
+	case retrying:
+		p.planRetry(i)
+	case copying:
+		p.planCopies(i)
+	case deleting:
+		for _, s := range p.repairs[r.repair:r.repairEnd] {
+			p.deleteKey(i, int(s))
+		}
+	}
+}
+
+// Repairs returns the servers on which the next step deletes the key of a write, because they answered it otherwise than the client is
+// answered; none if that is not the next step.
+func (p *Planner) Repairs(i int32) []int32 {
+	r := &p.Requests[i]
+	return p.repairs[r.repair:r.repairEnd]
+}
+
+// RepairAll makes the next step of a write with Repairs delete its key on all its servers: later writes of the key were sent already, and
+// deleting it on one server could remove such a write there alone.
+func (p *Planner) RepairAll(i int32) {
+	r := &p.Requests[i]
+	p.holders = p.options.Router.Replicas(r.key, p.holders[:0])
+	r.repair = int32(len(p.repairs))
+	for _, s := range p.holders {
+		p.repairs = append(p.repairs, int32(s))
+	}
+	r.repairEnd = int32(len(p.repairs))
+}
+
+// Follows is what follows if a call gets no reply, for which time has to be left.
+type Follows uint8
+
+// What may follow.
+const (
+	FollowsNothing Follows = iota
+	FollowsRead            // another server is asked
+	FollowsRepair          // of a write that others have
+	FollowsCopies          // of a write that was compared
+)
+
+// Follows returns what follows if call n gets no reply.
+func (p *Planner) Follows(n int32) Follows {
+	r := &p.Requests[p.Calls[n].Request]
+	switch {
+	case p.options.Router.N() == 1, r.step == deleting:
+		return FollowsNothing
+	case r.way == read && r.tries < p.options.Router.N()-1:
+		return FollowsRead
+	case r.way == read:
+		return FollowsNothing
+	case r.way == compare && r.step == sent:
+		return FollowsCopies
+	}
+	return FollowsRepair
+}
+
+// Movable reports whether call n reads what another server can answer now. A gat writes, and only the first server knows the cas.
+func (p *Planner) Movable(n int32) bool {
+	r := &p.Requests[p.Calls[n].Request]
+	return p.options.Router.N() > 1 && r.step == sent && r.readsOnly() && !r.Has(protocol.First)
+}
+
+// Writes reports whether call n may change what its server holds.
+func (p *Planner) Writes(n int32) bool { return p.Requests[p.Calls[n].Request].Has(protocol.Writes) }
+
+// call adds a call of requests[i], for keys, to server s. What is asked of it is command, pieces one after the other.
+func (p *Planner) call(i int32, s int, command protocol.Command, keys []byte, pieces ...[]byte) *Call {
+	p.Calls = append(p.Calls, Call{Request: i, Server: int32(s), command: command, keys: keys})
+	r := &p.Requests[i]
+	r.last = int32(len(p.Calls))
+	r.left++
+	c := &p.Calls[r.last-1]
+	copy(c.Bytes[:], pieces)
+	return c
+}
+
+var crlf = []byte(protocol.CRLF)
+
+// forward sends requests[i] to server s as it was understood, but so that the end of its reply can be told: a classic command always
+// asks for a reply, one whose reply may be missing is followed by an mn, and where replicas are to be compared a quiet one asks for its
+// reply as well.
+func (p *Planner) forward(i int32, s int) {
+	r := &p.Requests[i]
+	var c *Call
+	switch replicated := r.way == write || r.way == compare; {
+	case replicated && r.Has(protocol.Quiet):
+		start := len(p.lines)
+		p.lines = protocol.AppendMeta(p.lines, r.Head, "q")
+		c = p.call(i, s, r.Command, r.Keys, p.lines[start:], r.Data)
+	case r.Exact:
+		c = p.call(i, s, r.Command, r.Keys, r.Raw)
+		c.Fence = r.Has(protocol.Fenced)
+	default:
+		c = p.call(i, s, r.Command, r.Keys, r.Head, crlf, r.Data)
+		c.Fence = r.Has(protocol.Fenced)
+	}
+	c.Reads = r.way == read || r.way == compare
+}
+
+// deleteKey deletes the key of requests[i] on server s.
+func (p *Planner) deleteKey(i int32, s int) {
+	r := &p.Requests[i]
+	start := len(p.lines)
+	var command protocol.Command
+	p.lines, command = r.AppendDeletion(p.lines)
+	p.call(i, s, command, r.Keys, p.lines[start:]).hidden = true
+}
+
+// deleteEverywhere removes the key of a value that was refused for its size, as memcached does: the old value must not outlive an attempt
+// to replace it.
+func (p *Planner) deleteEverywhere(i int32) {
+	p.holders = p.options.Router.Replicas(p.Requests[i].key, p.holders[:0])
+	for _, s := range p.holders {
+		p.deleteKey(i, s)
+	}
+}
+
+// Fixed reports whether Fail has said what r is answered.
+func (r *Request) Fixed() bool { return r.fixed }

@@ -1,0 +1,50 @@
+package plan
+
+import "mcmw/internal/protocol"
+
+// Limit leaves requests[i], a retrieval that is not planned yet, at most that many keys. The others are asked for once the client has taken
+// their values; see Postpone. It reports whether there are others.
+func (p *Planner) Limit(i int32, most int) (more bool) {
+	r := &p.Requests[i]
+	if r.NumKeys <= most || r.Idle() || r.Answer != "" {
+		return false
+	}
+	r.all, r.allKeys = r.Keys, r.NumKeys
+	keys := r.Keys[:keysEnd(r.Keys, most)]
+	r.Keys, r.NumKeys = keys[:len(keys)-len(blank)], most
+	return true
+}
+
+// Postpone leaves what of requests[i] is not answered yet, from the key at offset rest on, for a later round.
+func (p *Planner) Postpone(i int32, rest int) {
+	r := &p.Requests[i]
+	p.Restore(i)
+	if !r.Command.IsRetrieval() {
+		return
+	}
+	for answered := r.Keys[:rest]; len(answered) > 0; {
+		_, answered = nextKey(answered)
+		r.SentKeys++
+		r.NumKeys--
+	}
+	r.Keys = r.Keys[rest:]
+	for _, c := range p.CallsOf(i) {
+		r.SentHits += c.found
+	}
+}
+
+// Restore gives requests[i] back the keys that Limit took.
+func (p *Planner) Restore(i int32) {
+	if r := &p.Requests[i]; r.all != nil {
+		r.Keys, r.NumKeys, r.all = r.all, r.allKeys, nil
+	}
+}
+
+// KeysAsked returns how many keys r has asked for, those of earlier portions included.
+func (r *Request) KeysAsked() int { return r.NumKeys + int(r.SentKeys) }
+
+// BringsValues reports whether r may be answered with values.
+func (r *Request) BringsValues() bool { return r.Answer == "" && r.Command.BringsValues() }
+
+// IsFlush reports whether r is a flush_all that the servers are to get.
+func (r *Request) IsFlush() bool { return r.Has(protocol.Writes|protocol.Everywhere) && !r.Idle() }

@@ -1,0 +1,309 @@
+package plan
+
+import (
+	"bytes"
+	"slices"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/route"
+)
+
+// maxTouchLine bounds the line of a gat that is made here, bytes: unlike a get's, memcached may refuse one beyond 2,048
+// bytes.
+const maxTouchLine = 1900
+
+// choice is how the servers of reads are chosen: those of a part alike, so that they depend on as few servers as possible.
+type choice struct {
+	made   bool
+	turn   int
+	server int    // for reads that every server can answer
+	avoid  []bool // by server: those that failed the read; nil: none has
+}
+
+// placed says where a key of a retrieval is read.
+type placed struct{ server, call int32 }
+
+// item is a value of a reply that is merged with others. Those of one call need not be neighbours: its reply may come in parts.
+type item struct {
+	next       int32 // the call's next
+	start, end int32 // in the call's reply
+	ordinal    int32 // which of the call's keys
+}
+
+// readsOnly reports whether r changes nothing.
+func (r *Request) readsOnly() bool { return r.Has(protocol.Reads) && !r.Has(protocol.Writes) }
+
+// touches reports whether r is a retrieval that is a write as well.
+func (r *Request) touches() bool { return r.Has(protocol.Reads | protocol.Writes) }
+
+// whole reports whether r is to be asked for as the client did.
+func (r *Request) whole() bool { return r.all == nil && r.Resumed == 0 }
+
+// readsAny reports whether any of a key's servers may answer the read r.
+func (p *Planner) readsAny(r *Request) bool {
+	return !r.Has(protocol.First) && p.options.Router.Read() != route.ReadPrimary
+}
+
+// planRead plans get, gets, gat, gats, and the meta commands that change nothing.
+func (p *Planner) planRead(i int32, c *choice) {
+	r := &p.Requests[i]
+	// What shows a cas is the first server's, and so is a gat, which is a write and touches the other copies.
+	anywhere := p.options.Router.N() == len(p.all) && p.readsAny(r)
+	switch {
+	case r.Answer != "":
+		p.planByPlacement(i, c) // which makes lines of its own
+	case len(p.all) == 1 && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine):
+		p.forward(i, 0)
+	case anywhere && r.NumKeys > 1 && p.options.Sharded:
+		p.planEvenly(i, c)
+	case anywhere && r.whole():
+		p.forward(i, p.choose(c).server)
+	case !r.Command.IsRetrieval():
+		p.forward(i, p.readServer(r, r.key, c))
+	default:
+		p.planByPlacement(i, c)
+	}
+}
+
+// choose fixes the server, and the turn, of the reads that c is for.
+func (p *Planner) choose(c *choice) *choice {
+	if !c.made {
+		p.turn++
+		c.made, c.turn = true, p.turn
+		c.server = p.best(p.all, c)
+	}
+	return c
+}
+
+// best returns which of servers a read goes to: Home, if it is one of them; else, of those that may be read, the
+// one in turn, or the least busy, in turn among equals; of all of them if none may.
+func (p *Planner) best(servers []int, c *choice) int {
+	if h := p.options.Home; h >= 0 && slices.Contains(servers, h) && p.mayRead(h, c.avoid) && !p.Servers[h].Suspect {
+		return h
+	}
+	if len(p.mayReadOf(servers, c.avoid)) == 0 {
+		return servers[c.turn%len(servers)]
+	}
+	best := p.readable[c.turn%len(p.readable)]
+	if p.options.Router.Read() != route.ReadLeastBusy {
+		return best
+	}
+	for k := range p.readable {
+		if s := p.readable[(c.turn+k)%len(p.readable)]; p.Servers[s].Load < p.Servers[best].Load {
+			best = s
+		}
+	}
+	return best
+}
+
+// mayRead reports whether a read may go to server s.
+func (p *Planner) mayRead(s int, avoid []bool) bool {
+	return p.Servers[s].Readable && (avoid == nil || !avoid[s])
+}
+
+// mayReadOf returns those of servers that a read may go to; only if there is no other, those that are suspect.
+func (p *Planner) mayReadOf(servers []int, avoid []bool) []int {
+	for _, suspects := range []bool{false, true} {
+		p.readable = p.readable[:0]
+		for _, s := range servers {
+			if p.mayRead(s, avoid) && (suspects || !p.Servers[s].Suspect) {
+				p.readable = append(p.readable, s)
+			}
+		}
+		if len(p.readable) > 0 {
+			break
+		}
+	}
+	return p.readable
+}
+
+// firstOf returns the first of a key's servers that may be read, the first if none may: it answers gets, and compares
+// what a conditional write expects.
+func (p *Planner) firstOf(holders []int, avoid []bool) int {
+	for _, s := range holders {
+		if p.mayRead(s, avoid) {
+			return s
+		}
+	}
+	return holders[0]
+}
+
+// readServer returns the server to read key from.
+func (p *Planner) readServer(r *Request, key []byte, c *choice) int {
+	if p.options.Router.N() == 1 {
+		return p.options.Router.Primary(key)
+	}
+	p.holders = p.options.Router.Replicas(key, p.holders[:0])
+	if !p.readsAny(r) {
+		return p.firstOf(p.holders, c.avoid)
+	}
+	return p.best(p.holders, p.choose(c))
+}
+
+// planEvenly splits a get whose keys every server holds into runs of consecutive keys, whose lengths differ by at most
+// one.
+func (p *Planner) planEvenly(i int32, c *choice) {
+	r := &p.Requests[i]
+	chosen := p.choose(c).server
+	servers := p.mayReadOf(p.all, c.avoid)
+	if len(servers) == 0 {
+		servers = p.all
+	}
+	runs := min(len(servers), r.NumKeys)
+	first := max(slices.Index(servers, chosen), 0)
+	rest := r.Keys
+	for run := range runs {
+		size := r.NumKeys / runs
+		if run < r.NumKeys%runs {
+			size++
+		}
+		next := keysEnd(rest, size)
+		keys := bytes.TrimSuffix(rest[:next], blank)
+		rest = rest[next:]
+		p.call(i, servers[(first+run)%len(servers)], r.Command, keys, getBlank, keys, crlf).Reads = true
+	}
+}
+
+var (
+	blank    = []byte(" ")
+	getBlank = []byte(protocol.Get.String() + " ")
+)
+
+// nextKey returns the first of keys, and those that follow it.
+func nextKey(keys []byte) (key, rest []byte) {
+	if end := bytes.IndexByte(keys, ' '); end >= 0 {
+		return keys[:end], keys[end+1:]
+	}
+	return keys, nil
+}
+
+// keysEnd returns the offset in keys at which what follows the first n begins.
+func keysEnd(keys []byte, n int) int {
+	rest := keys
+	for range n {
+		_, rest = nextKey(rest)
+	}
+	return len(keys) - len(rest)
+}
+
+// planByPlacement plans one call per server for the keys that are read there, in the order of the request; more for a long gat.
+func (p *Planner) planByPlacement(i int32, c *choice) {
+	r := &p.Requests[i]
+	base := len(p.placed)
+	common := -1
+	for rest := r.Keys; len(rest) > 0; {
+		var key []byte
+		key, rest = nextKey(rest)
+		s := p.readServer(r, key, c)
+		if len(p.placed) == base {
+			common = s
+		} else if common != s {
+			common = -1
+		}
+		p.placed = append(p.placed, placed{server: int32(s)})
+	}
+	if common >= 0 && r.Answer == "" && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine) {
+		p.forward(i, common)
+		p.placed = p.placed[:base]
+	} else {
+		r.keys = int32(base)
+		for s := range p.all {
+			p.planKeysOf(i, s, p.placed[base:])
+		}
+	}
+	if r.touches() && p.options.Router.N() > 1 {
+		p.planTouches(i, c)
+	}
+}
+
+// planKeysOf plans the calls for the keys that are read from server s.
+func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
+	r := &p.Requests[i]
+	start, from := len(p.lines), 0 // of the line, and of the keys in it
+	rest := r.Keys
+	for k := range keys {
+		var key []byte
+		key, rest = nextKey(rest)
+		if keys[k].server != int32(s) {
+			continue
+		}
+		if from > 0 && r.touches() && len(p.lines)-start+len(key) > maxTouchLine {
+			p.sendKeys(i, s, start, from)
+			start, from = len(p.lines), 0
+		}
+		if from == 0 {
+			p.lines = append(append(p.lines, r.Command.String()...), ' ')
+			if r.touches() {
+				p.lines = append(append(p.lines, r.Arg...), ' ')
+			}
+			from = len(p.lines)
+		} else {
+			p.lines = append(p.lines, ' ')
+		}
+		p.lines = append(p.lines, key...)
+		keys[k].call = int32(len(p.Calls))
+	}
+	if from > 0 {
+		p.sendKeys(i, s, start, from)
+	}
+}
+
+// sendKeys sends lines[start:], a retrieval whose keys begin at from, to server s.
+func (p *Planner) sendKeys(i int32, s, start, from int) {
+	end := len(p.lines)
+	p.lines = append(p.lines, protocol.CRLF...)
+	p.call(i, s, p.Requests[i].Command, p.lines[from:end:end], p.lines[start:]).Reads = true
+}
+
+// planTouches sets the expiry of a gat's keys on the servers that it does not read.
+func (p *Planner) planTouches(i int32, c *choice) {
+	r := &p.Requests[i]
+	for rest := r.Keys; len(rest) > 0; {
+		var key []byte
+		key, rest = nextKey(rest)
+		p.holders = p.options.Router.Replicas(key, p.holders[:0])
+		for _, s := range p.holders {
+			if s == p.firstOf(p.holders, c.avoid) {
+				continue
+			}
+			start := len(p.lines)
+			p.lines = append(append(append(p.lines, "touch "...), key...), ' ')
+			p.lines = append(append(p.lines, r.Arg...), protocol.CRLF...)
+			p.call(i, s, protocol.Touch, key, p.lines[start:]).hidden = true
+		}
+	}
+}
+
+// settleRead reports whether a read has failed and is to be asked of a server that was not asked yet, or of the same one if
+// it closed the connection, as a server that was restarted does.
+func (p *Planner) settleRead(r *Request) (again bool) {
+	if r.Answer != "" || r.tries >= max(1, p.options.Router.N()-1) {
+		return false
+	}
+	for n := r.first; n < r.last; n++ {
+		c := &p.Calls[n]
+		if !c.Failed || c.hidden || (p.options.Router.N() == 1 && !c.lost) {
+			continue
+		}
+		if r.step == sent {
+			r.step, r.tried = retrying, r.first
+		}
+		r.tries++
+		r.triedEnd = r.last
+		return true
+	}
+	return false
+}
+
+// planRetry plans a read again, without the servers that failed it.
+func (p *Planner) planRetry(i int32) {
+	r := &p.Requests[i]
+	clear(p.failed)
+	for n := r.tried; n < r.triedEnd; n++ {
+		if c := &p.Calls[n]; c.Request == i && c.Failed {
+			p.failed[c.Server] = true
+		}
+	}
+	r.keys = -1
+	p.planRead(i, &choice{avoid: p.failed})
+}

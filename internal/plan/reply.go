@@ -1,0 +1,144 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+
+	"mcmw/internal/protocol"
+)
+
+// maxList bounds the reply to a stats or administration command, bytes: twice what memcached gives `stats cachedump`.
+const maxList = 4 << 20
+
+// Element takes an element of the reply to call n, the bytes start..end of that. ok is false if it does not fit: then the connection can't be
+// used any more. last: it ends the reply. value: it is one that the caller need not keep; see Cut. Of a value larger than Options.MaxValue
+// there are two elements: its line, and the line end behind its data.
+func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, end int) (last, value, ok bool) {
+	c := &p.Calls[n]
+	r := &p.Requests[c.Request]
+	if c.skipped {
+		c.skipped = false
+		return c.final, false, len(element) == len(protocol.CRLF)
+	}
+	large := rep.Data > p.options.MaxValue
+	if large {
+		c.Dropped, c.TooLarge = true, rep.Data
+	}
+	last, ok = c.command.Accepts(rep.Kind, start == 0, c.Fence)
+	switch {
+	case !ok:
+	case rep.Kind == protocol.ReplyValue:
+		value, ok = p.takeValue(c, rep.Key, start, end)
+	case rep.Kind == protocol.ReplyMetaLine, rep.Kind == protocol.ReplyMetaValue:
+		ok = c.command != r.Command || c.hidden || c.Failed || protocol.MetaFits(r.Head, element)
+		value = rep.Kind == protocol.ReplyMetaValue && r.readsOnly() && !c.Failed
+	case !last:
+		ok = end <= maxList
+	}
+	if large {
+		c.skipped, c.final = true, last
+		return false, false, ok
+	}
+	return last, value, ok
+}
+
+// takeValue notes a VALUE. Its key must be the next of the call's keys, or a later one if those between are missing.
+func (p *Planner) takeValue(c *Call, key []byte, start, end int) (value, ok bool) {
+	for c.cursor < len(c.keys) {
+		at := c.cursor
+		next, rest := nextKey(c.keys[at:])
+		c.cursor = len(c.keys) - len(rest)
+		c.ordinal++
+		if !bytes.Equal(next, key) {
+			continue
+		}
+		if c.Failed || c.Dropped {
+			return !c.Failed, true
+		}
+		c.cut, c.cutKey = at, c.ordinal-1
+		if p.Requests[c.Request].keys >= 0 {
+			at := int32(len(p.items))
+			if c.found == 0 {
+				c.next = at
+			} else {
+				p.items[c.item].next = at
+			}
+			c.item = at
+			p.items = append(p.items, item{start: int32(start), end: int32(end), ordinal: c.ordinal - 1})
+		}
+		c.found++
+		return true, true
+	}
+	return false, false
+}
+
+// Cut says that the value which Element took last is not kept, nor what follows it in the reply to call n: it is asked for again.
+func (p *Planner) Cut(n int32) {
+	c := &p.Calls[n]
+	if c.Dropped {
+		return
+	}
+	c.Dropped = true
+	p.Requests[c.Request].cut = true
+	c.found = max(0, c.found-1)
+}
+
+// cutOff reports whether some of what c asked for is to be asked for again.
+func (c *Call) cutOff() bool { return c.Dropped && !c.Failed && c.TooLarge == 0 }
+
+// Done ends call n: its reply is complete, and its last element of the kind. ended: it was the last of its request's step.
+func (p *Planner) Done(n int32, kind protocol.ReplyKind, reply []byte) (ended bool) {
+	c := &p.Calls[n]
+	c.kind, c.reply = kind, reply
+	if c.TooLarge > 0 {
+		// Without the server's name, so that replicas agree.
+		c.found, c.kind = 0, protocol.ReplyServerError
+		c.reply = fmt.Appendf(nil, "SERVER_ERROR a value of %d bytes; accepted: up to %d (--max-value)\r\n", c.TooLarge, p.options.MaxValue)
+	}
+	return p.end(c)
+}
+
+// NoAnswer ends call n without a reply; text, an error line, takes its place. lost: the server has closed the connection. What still comes
+// for it is dropped.
+func (p *Planner) NoAnswer(n int32, text []byte, lost bool) (ended bool) {
+	c := &p.Calls[n]
+	c.Failed, c.Dropped, c.lost, c.found = true, true, lost, 0
+	c.kind, c.reply = protocol.ReplyServerError, text
+	p.Requests[c.Request].Failed = true
+	return p.end(c)
+}
+
+func (p *Planner) end(c *Call) (ended bool) {
+	p.arrivals++
+	c.arrived = p.arrivals
+	r := &p.Requests[c.Request]
+	r.left--
+	return r.left == 0
+}
+
+// Forget lets go of the replies of the request's step: they are answered.
+func (p *Planner) Forget(i int32) {
+	for n := range p.CallsOf(i) {
+		p.CallsOf(i)[n].reply = nil
+	}
+}
+
+// Missed tells note the keys of which the server of call n, which got no reply, may hold what is out of date; all: that may be anything.
+func (p *Planner) Missed(n int32, note func(key []byte)) (all bool) {
+	c := &p.Calls[n]
+	r := &p.Requests[c.Request]
+	switch {
+	case !r.Has(protocol.Writes):
+	case r.NumKeys == 0:
+		return true
+	case r.Has(protocol.Reads):
+		for rest := c.keys; len(rest) > 0; {
+			var key []byte
+			key, rest = nextKey(rest)
+			note(key)
+		}
+	default:
+		note(r.key)
+	}
+	return false
+}

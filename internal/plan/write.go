@@ -1,0 +1,167 @@
+package plan
+
+import (
+	"bytes"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/replica"
+)
+
+// planWrite sends a write to every server that holds the key. One that depends on a cas goes to the first alone, which knows it; it is a
+// barrier, because what follows it in the part may read what its second step writes.
+func (p *Planner) planWrite(i int32) (barrier bool) {
+	r := &p.Requests[i]
+	p.holders = p.options.Router.Replicas(r.key, p.holders[:0])
+	switch {
+	case len(p.holders) == 1:
+		p.forward(i, p.holders[0])
+	case r.Has(protocol.Conditional):
+		r.way = compare
+		p.forward(i, p.firstOf(p.holders, nil))
+		return true
+	default:
+		r.way = write
+		for _, s := range p.holders {
+			p.forward(i, s)
+		}
+	}
+	return false
+}
+
+// settleCompare reports whether the first server has stored a conditional write, so that the others are to get it.
+func (p *Planner) settleCompare(r *Request) (again bool) {
+	r.chosen = r.first
+	if outcomeOf(r, &p.Calls[r.first]) != replica.Success {
+		return false
+	}
+	r.step = copying
+	return true
+}
+
+// planCopies gives the other servers what the first has stored.
+func (p *Planner) planCopies(i int32) {
+	r := &p.Requests[i]
+	first := int(p.Calls[r.chosen].Server)
+	start := len(p.lines)
+	var command protocol.Command
+	p.lines, command = r.AppendUnconditional(p.lines)
+	line := p.lines[start:]
+	p.holders = p.options.Router.Replicas(r.key, p.holders[:0])
+	for _, s := range p.holders {
+		switch {
+		case s == first:
+		case r.Has(protocol.Marks):
+			p.deleteKey(i, s) // what is not known cannot be copied
+		default:
+			p.call(i, s, command, r.Keys, line, r.Data)
+		}
+	}
+}
+
+// settleWrite compares the replicas' answers and chooses the one that the client gets. first, unless negative, is the call of the replica
+// that answered in an earlier step. again: the key has to be deleted on some of them.
+func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
+	p.answers, p.answered = p.answers[:0], p.answered[:0]
+	if first >= 0 {
+		p.answered = append(p.answered, first)
+	}
+	for n := r.first; n < r.last; n++ {
+		p.answered = append(p.answered, n)
+	}
+	for k, n := range p.answered {
+		c := &p.Calls[n]
+		a := replica.Answer{Outcome: outcomeOf(r, c), Group: k, Arrived: int(c.arrived)}
+		for j, m := range p.answered[:k] {
+			if p.answers[j].Outcome == a.Outcome && alike(r, c, &p.Calls[m]) {
+				a.Group = p.answers[j].Group
+				break
+			}
+		}
+		p.answers = append(p.answers, a)
+	}
+	chosen, differ := replica.Decide(p.options.Ack, p.answers, p.decisions[:0])
+	p.decisions = differ
+	r.chosen = p.answered[chosen]
+	p.preferDeleted(r)
+	r.repair = int32(len(p.repairs))
+	for _, k := range differ {
+		// A replica that gave no answer is not repaired here: its prober deletes what it missed before it serves a read.
+		if c := &p.Calls[p.answered[k]]; !c.Failed {
+			p.repairs = append(p.repairs, c.Server)
+		}
+	}
+	r.repairEnd = int32(len(p.repairs))
+	if r.repair == r.repairEnd {
+		return false
+	}
+	r.step = deleting
+	return true
+}
+
+// preferDeleted answers a deletion with the reply of a replica that had the key: it is gone on all of them now.
+func (p *Planner) preferDeleted(r *Request) {
+	if !r.Has(protocol.Deletes) || !notFound(&p.Calls[r.chosen]) {
+		return
+	}
+	for _, n := range p.answered {
+		if c := &p.Calls[n]; !c.Failed && !c.kind.IsError() && !notFound(c) {
+			r.chosen = n
+			return
+		}
+	}
+}
+
+func notFound(c *Call) bool {
+	return c.kind == protocol.ReplyNotFound || (c.kind == protocol.ReplyMetaLine && string(c.reply[:2]) == "NF")
+}
+
+// outcomeOf classifies a replica's answer to the write r.
+func outcomeOf(r *Request, c *Call) replica.Outcome {
+	switch {
+	case c.Failed:
+		return replica.Silent
+	case c.kind.IsError():
+		return replica.Failed
+	case c.hidden:
+		return replica.Success // a deletion in place of a copy: gone either way
+	case notFound(c) && r.Has(protocol.Deletes):
+		return replica.Success
+	}
+	switch c.kind {
+	case protocol.ReplyNotFound, protocol.ReplyNotStored, protocol.ReplyExists:
+		return replica.Refused
+	case protocol.ReplyMetaLine:
+		if string(c.reply[:2]) != "HD" {
+			return replica.Refused
+		}
+	}
+	return replica.Success
+}
+
+// alike reports whether two answers with the same outcome leave the replicas with the same state.
+func alike(r *Request, a, b *Call) bool {
+	switch {
+	case a.Failed || b.Failed:
+		return a.Failed == b.Failed
+	case a.hidden || b.hidden || (r.Has(protocol.Deletes) && !a.kind.IsError()):
+		return true
+	case a.kind == protocol.ReplyMetaLine || a.kind == protocol.ReplyMetaValue:
+		return protocol.MetaAlike(a.reply, b.reply)
+	}
+	return bytes.Equal(a.reply, b.reply)
+}
+
+// Disagreement returns, behind a Settle that says that a write is repaired, each replica's answer and the one that the client gets.
+func (p *Planner) Disagreement(i int32) (replies []string, answered string) {
+	for _, n := range p.answered {
+		c := &p.Calls[n]
+		replies = append(replies, p.options.Names[c.Server]+": "+lineOf(c))
+	}
+	return replies, lineOf(&p.Calls[p.Requests[i].chosen])
+}
+
+// lineOf returns the first line of c's reply.
+func lineOf(c *Call) string {
+	line, _, _ := bytes.Cut(c.reply, crlf)
+	return string(line)
+}

@@ -1,0 +1,161 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/stats"
+)
+
+// outstanding are the calls to a server that are not answered, in the order their replies come.
+type outstanding struct {
+	calls []int32 // those in calls[:head] are answered
+	head  int
+	sent  int // calls[sent:] are not sent yet
+}
+
+// waiting returns the calls whose replies are to come.
+func (o *outstanding) waiting() []int32 { return o.calls[o.head:] }
+
+// forget empties o.
+func (o *outstanding) forget() { *o = outstanding{calls: o.calls[:0]} }
+
+// send sends the calls from number from on, with one write to each server. A call to a server that can't be reached has ended then.
+func (w *Worker) send(ctx context.Context, from int) {
+	for n := from; n < len(w.planner.Calls); n++ {
+		o := &w.outstanding[w.planner.Calls[n].Server]
+		o.calls = append(o.calls, int32(n))
+	}
+	for s := range w.conns {
+		if o := &w.outstanding[s]; o.sent < len(o.calls) {
+			w.sendTo(ctx, s)
+		}
+	}
+	w.flushed = stats.Now()
+	if from > 0 {
+		return
+	}
+	w.sent = w.flushed
+	for i := range w.requests {
+		r := &w.planner.Requests[i]
+		r.Sent, r.Received = w.sent, w.sent
+		if len(w.planner.CallsOf(int32(i))) == 0 {
+			w.settle(int32(i))
+		}
+	}
+}
+
+// sendTo sends the calls to server s that are not sent yet.
+func (w *Worker) sendTo(ctx context.Context, s int) {
+	o, conn := &w.outstanding[s], w.conns[s]
+	unsent := o.calls[o.sent:]
+	o.calls = o.calls[:o.sent]
+	for _, n := range unsent {
+		if err := w.refusal(n); err != nil {
+			w.noAnswer(n, err)
+		} else {
+			o.calls = append(o.calls, n)
+		}
+	}
+	unsent = o.calls[o.sent:]
+	if len(unsent) == 0 {
+		return
+	}
+	if o.head == o.sent { // otherwise it owes replies, so it is connected
+		if err := w.connect(ctx, s, unsent); err != nil {
+			o.calls = o.calls[:o.sent]
+			for _, n := range unsent {
+				w.noAnswer(n, err)
+			}
+			return
+		}
+	}
+	o.sent = len(o.calls)
+	for k, n := range unsent {
+		if k > 0 {
+			conn.Out.NextUnit()
+		}
+		c := &w.planner.Calls[n]
+		for _, piece := range c.Bytes {
+			conn.Out.Add(piece)
+		}
+		if c.Fence {
+			conn.Out.NextUnit()
+			conn.Out.AddString("mn\r\n")
+		}
+		w.options.Servers[s].Begin(w.dequeued)
+	}
+	if err := conn.Flush(); err != nil {
+		w.serverFailed(s, err)
+	}
+}
+
+// refusal returns why call n must not be sent: it reads from a server that may hold keys which missed a write, or there is no time left to
+// wait for a suspect.
+func (w *Worker) refusal(n int32) *backend.Error {
+	c := &w.planner.Calls[n]
+	switch server := w.options.Servers[c.Server]; {
+	case c.Reads && server.Stale():
+		return w.conns[c.Server].Refuse()
+	case w.requests[c.Request].expired && server.Suspected():
+		return w.conns[c.Server].TimedOut()
+	}
+	return nil
+}
+
+// connect makes sure that there is a connection to server s, for calls.
+func (w *Worker) connect(ctx context.Context, s int, calls []int32) *backend.Error {
+	timeout := int64(w.options.Timeout)
+	until := w.flushed + timeout/leastTime
+	for _, n := range calls {
+		until = max(until, w.end(w.planner.Calls[n].Request)-timeout/reserve)
+	}
+	w.conns[s].Until = until
+	if w.member.Patient {
+		return w.conns[s].Connect(ctx, 0, nil)
+	}
+	return w.conns[s].Connect(ctx, w.options.StallAfter, func() { w.stalled(s) })
+}
+
+// noAnswer ends call n without a reply.
+func (w *Worker) noAnswer(n int32, err *backend.Error) {
+	w.record.ServerError(int(w.planner.Calls[n].Server), err.Reason)
+	w.fail(n, err)
+}
+
+// fail makes an error of err the reply to call n.
+func (w *Worker) fail(n int32, err *backend.Error) {
+	w.noteMissed(n, err)
+	if w.planner.NoAnswer(n, fmt.Appendf(nil, "SERVER_ERROR %v\r\n", err), err.Reason == stats.ReasonReset) {
+		w.settle(w.planner.Calls[n].Request)
+	}
+}
+
+// noteMissed remembers for the server of call n the keys whose latest write it may not have got.
+func (w *Worker) noteMissed(n int32, err *backend.Error) {
+	if !w.planner.Writes(n) {
+		return
+	}
+	s := w.planner.Calls[n].Server
+	server := w.options.Servers[s]
+	w.marks.unmarked = append(w.marks.unmarked, s)
+	if all := w.planner.Missed(n, func(key []byte) { server.Missed(key, err.Err) }); all {
+		server.MissedAll(err.Err)
+	}
+}
+
+// leaveBehind tells the servers that held key under a previous placement, and do not now, that it is written.
+func (w *Worker) leaveBehind(key []byte) {
+	var room, earlier [16]int
+	holders := w.options.Router.Replicas(key, room[:0])
+	for _, f := range w.options.Previous {
+		for _, k := range f.Router.Replicas(key, earlier[:0]) {
+			s := f.Servers[k]
+			if s != nil && !slices.ContainsFunc(holders, func(h int) bool { return w.options.Servers[h] == s }) {
+				s.LeaveBehind(key)
+			}
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"mcmw/internal/request"
+	"mcmw/internal/stats"
+)
+
+// A server that stalls must not hold up requests that don't need it.
+//
+//	lane ---> worker ---> waits for a server longer than Options.StallAfter (stalled):
+//	            |           the server is suspect: reads that wait for it are asked of others (abandon),
+//	            |           what the worker has not begun goes to others (passOn), key locks of what is done are free (releaseDone),
+//	            |           those it keeps are parked, and a stand-in takes its place at the lane (slot)
+//	            |
+//	            '-- needs a suspect, or a parked lock (admit) ---> detour: a lane per server, served by one patient worker
+//
+// A patient worker waits until the server answers, or is clean of what it missed, or the request's time is over. So each lane is
+// served by as many workers as before, whatever the number of servers that stall.
+
+// Semaphore bounds how many workers serve a lane at a time. A lane has more workers than slots: a worker that waits for a
+// server which does not answer releases its slot, and another acquires it.
+type Semaphore struct {
+	// slots holds a token for every free slot. Workers -> workers; never closed.
+	slots chan struct{}
+}
+
+// NewSemaphore returns a semaphore with n slots, all of them taken.
+func NewSemaphore(n int) *Semaphore { return &Semaphore{slots: make(chan struct{}, n)} }
+
+// acquire waits for a free slot.
+func (s *Semaphore) acquire() { <-s.slots }
+
+// release frees a slot. It never waits.
+func (s *Semaphore) release() { s.slots <- struct{}{} }
+
+// slot is whether the worker serves its lane, or stands aside.
+type slot struct {
+	active bool // it holds a slot of Options.Active; always true of a patient worker
+	parked bool // the round waits for a server that stalls
+}
+
+// acquireSlot waits until the worker may serve its lane.
+func (w *Worker) acquireSlot() {
+	if !w.slot.active {
+		w.options.Active.acquire()
+		w.slot.active = true
+	}
+}
+
+// releaseSlot lets another worker serve the lane.
+func (w *Worker) releaseSlot() {
+	if !w.member.Patient {
+		w.slot.active = false
+		w.options.Active.release()
+	}
+}
+
+// stalled is called when the worker has waited too long for server s. It declares the server suspect, so that requests which can use
+// another server do; passes the requests that the round has not begun to other workers; and lets another serve the lane.
+func (w *Worker) stalled(s int) {
+	w.options.Servers[s].Suspect()
+	w.passOn()
+	if w.slot.parked {
+		return
+	}
+	w.slot.parked = true
+	w.options.Locks.Park(w.owner(), s)
+	for i := range w.requests {
+		w.releaseDone(&w.requests[i])
+	}
+	w.releaseSlot()
+}
+
+// unpark ends, with the round, the waiting that stalled began.
+func (w *Worker) unpark() {
+	if w.slot.parked {
+		w.slot.parked = false
+		w.options.Locks.Unpark(w.owner())
+	}
+}
+
+// passOn gives other workers what this one would serve in its next round.
+func (w *Worker) passOn() {
+	for _, b := range w.later {
+		w.options.Lanes.Pass(b)
+	}
+	clear(w.later)
+	w.later = w.later[:0]
+}
+
+// redirect sets the lane of b's next request to the detour of server s.
+func (w *Worker) redirect(b *request.Batch, s int) {
+	b.Requests[b.Next].Lane = w.options.Detours + int32(s)
+}
+
+// abandon asks other servers for what waits for server s, which stalls, where they can answer it. If nothing else waits for s,
+// its connection is closed.
+func (w *Worker) abandon(s int) {
+	needed := false
+	stalled := w.conns[s].Stalled()
+	for _, n := range w.outstanding[s].waiting() {
+		switch c := &w.planner.Calls[n]; {
+		case c.Failed:
+		case w.planner.Movable(n):
+			w.noAnswer(n, stalled)
+		default:
+			needed = true
+		}
+	}
+	if !needed {
+		w.giveUp(s)
+	}
+}
+
+// awaitReadable waits, on a detour, until the servers that requests[i] has to be read from are clean of what they missed.
+func (w *Worker) awaitReadable(ctx context.Context, i int32) {
+	r := &w.planner.Requests[i]
+	if !r.MustRead() {
+		return
+	}
+	// One after the other: the keys of a retrieval may be on several.
+	for s := w.planner.Troubled(i); s >= 0 && w.options.Servers[s].Stale() && w.untilExpiry(i) > 0 && ctx.Err() == nil; s = w.planner.Troubled(i) {
+		w.options.Servers[s].AwaitReadable(ctx, time.Now().Add(w.untilExpiry(i)))
+		w.updateStates()
+	}
+}
+
+// untilExpiry returns for how long requests[i] may go on waiting until there is too little left of its time to ask a server in trouble.
+func (w *Worker) untilExpiry(i int32) time.Duration {
+	return w.options.Timeout - 2*w.options.Timeout/reserve - time.Duration(stats.Now()-waitsSince(w.planner.Requests[i].Request))
+}
+
+// expire looks at a request of a detour whose time is over. Where its keys have other servers it is planned, and only its calls to
+// suspects fail; otherwise it is answered here.
+func (w *Worker) expire(i int32) {
+	r := &w.planner.Requests[i]
+	if !w.member.Patient || r.Idle() || w.untilExpiry(i) > 0 {
+		return
+	}
+	if w.options.Router.N() > 1 && r.NumKeys > 0 {
+		w.requests[i].expired = true
+		return
+	}
+	text := fmt.Sprintf("SERVER_ERROR %s: no reply in time\r\n", w.options.Servers[w.member.Home].Name)
+	if miss, ok := r.Miss(); ok && w.options.GetErrorMiss {
+		text = miss
+	}
+	r.Fail(text)
+}

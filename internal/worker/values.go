@@ -1,0 +1,111 @@
+package worker
+
+import (
+	"mcmw/internal/plan"
+	"mcmw/internal/request"
+)
+
+// What a client asks for can be of any size, and the client slow to take it. So a retrieval whose values are likely to be large is
+// asked for in portions: it ends its part, the client gets the values that came, and its batch goes back to be served from the
+// next key on, once the client has taken them. What comes beyond expectation is dropped behind maxHeld and asked for again in
+// the same way. A request before such a one in the round was answered, one behind it has to wait: a read is asked for again,
+// of anything else the reply is kept.
+const (
+	// portion is how many bytes of values a connection asks for at a time, more or less.
+	portion = 1 << 20
+	// maxHeld is how many bytes of values a round asks for, and how many that no client has taken it keeps; the first value always.
+	maxHeld = 4 << 20
+	// maxHeldStuck is the same where a read can't be repeated, because its connection writes the key behind it in the same round.
+	// Beyond it the request fails.
+	maxHeldStuck = 16 << 20
+)
+
+// textNoMemory is memcached's.
+const textNoMemory = "SERVER_ERROR out of memory writing get response\r\n"
+
+// valueSize is a moving average of what values take in replies, bytes, times valueWeight.
+type valueSize int
+
+const valueWeight = 64
+
+func (s *valueSize) add(n int) { *s += valueSize(n) - *s/valueWeight }
+func (s *valueSize) mean() int { return int(*s / valueWeight) }
+
+// full reports whether the round has as much to do as it may.
+func (w *Worker) full() bool { return len(w.requests) == w.options.Depth || w.expected >= maxHeld }
+
+// likely returns how many bytes of values r is likely to bring.
+func (w *Worker) likely(r *plan.Request) int {
+	if !r.BringsValues() {
+		return 0
+	}
+	return r.NumKeys * w.valueSize.mean()
+}
+
+// crowded reports whether r has to wait until clients have read what they asked for.
+func (w *Worker) crowded(b *request.Batch, r *plan.Request) bool {
+	return w.likely(r) > request.ReadSize && b.Client.Crowded()
+}
+
+// takePortion leaves requests[i] as many keys as it may ask for at a time, and reports whether there are more.
+func (w *Worker) takePortion(i int32) (more bool) {
+	r := &w.planner.Requests[i]
+	return r.Command.IsRetrieval() && r.NumKeys > 1 && w.planner.Limit(i, max(1, portion/(w.valueSize.mean()+1)))
+}
+
+// keep decides whether a value of n bytes that came for a call is kept, and counts it.
+func (w *Worker) keep(call int32, n int) bool {
+	w.valueSize.add(n)
+	c := &w.planner.Calls[call]
+	r := &w.planner.Requests[c.Request]
+	if c.Dropped || r.Answer != "" {
+		return false
+	}
+	p := &w.parts[w.requests[c.Request].part]
+	if w.held > 0 && w.held+n > maxHeld {
+		w.answerReady()
+	}
+	if w.held > 0 && w.held+n > maxHeld {
+		if w.mayRepeat(p) {
+			return false
+		}
+		if w.held+n > maxHeldStuck {
+			r.Fail(textNoMemory)
+			return false
+		}
+	}
+	w.held += n
+	p.held += n
+	return true
+}
+
+// letGo ends the use of what a part that is answered holds; what its client did not take is held on.
+func (w *Worker) letGo(p *part) {
+	if p.held == 0 {
+		return
+	}
+	w.held -= max(0, p.held-len(p.rest))
+	for i := p.first; i < p.last; i++ {
+		w.planner.Forget(i)
+	}
+}
+
+// repeat is whether a part's reads may be repeated.
+type repeat uint8
+
+const (
+	repeatUnknown repeat = iota
+	repeatYes
+	repeatNo
+)
+
+// mayRepeat reports whether the reads of p can be repeated behind the round.
+func (w *Worker) mayRepeat(p *part) bool {
+	if p.repeat == repeatUnknown {
+		p.repeat = repeatNo
+		if w.planner.Repeatable(p.first, p.last) {
+			p.repeat = repeatYes
+		}
+	}
+	return p.repeat == repeatYes
+}
