@@ -25,6 +25,24 @@ func newServer(addr string, o backend.Options) *backend.Server {
 	return backend.NewServer(route.Server{Name: "a", Addr: addr}, o)
 }
 
+func TestARenamedServerMustNotForgetWhatItMissedWhileThePreviousNameWasInUse(t *testing.T) {
+	for name, happens := range map[string]func(previous *backend.Server){
+		"a key is written that it has left behind": func(s *backend.Server) { s.LeaveBehind([]byte("k")) },
+		"it misses a write":                        func(s *backend.Server) { s.Missed([]byte("k"), assert.AnError) },
+		"it goes down":                             func(s *backend.Server) { s.Failed(assert.AnError) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := backend.Options{ServerOptions: backend.ServerOptions{FailureLimit: 1, MissedMemory: 1 << 20}, Changes: new(atomic.Uint32), Log: slog.New(slog.DiscardHandler)}
+			previous := backend.NewServer(route.Server{Name: "a", Addr: "-"}, o)
+			renamed := previous.Rename(route.Server{Name: "b", Addr: "-"}, o)
+			happens(previous)
+			renamed.Succeed(previous)
+			renamed.Reclaim()
+			assert.False(t, renamed.Readable())
+		})
+	}
+}
+
 // A server that answers every second probe stays out of service.
 func TestAServerThatAnswersEverySecondProbeStaysDown(t *testing.T) {
 	probes := make(chan int, 100)

@@ -106,14 +106,29 @@ func NewServer(s route.Server, o Options) *Server {
 	return server
 }
 
-// Rename returns the server under another name, up, with what it left behind.
+// Rename returns the server under another name, up. It has to Succeed the server once nothing is under way on that.
 func (s *Server) Rename(to route.Server, o Options) *Server {
 	renamed := NewServer(to, o)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	renamed.left = s.left
 	renamed.judged.Store(s.judged.Load())
 	return renamed
+}
+
+// Succeed takes over what the server missed and left behind under its previous name. If its prober is about to delete what it missed,
+// anything may be out of date.
+func (s *Server) Succeed(previous *Server) {
+	previous.mu.Lock()
+	left, missed, up := previous.left.take(), previous.missed.take(), previous.Readable()
+	previous.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left.putBack(left)
+	s.missed.putBack(missed)
+	if !up {
+		s.missed.addAll()
+	}
+	if !s.missed.nothing() {
+		s.stale(errors.New("missed writes under its previous name"))
+	}
 }
 
 // Addr returns what is dialled now.

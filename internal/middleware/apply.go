@@ -55,8 +55,16 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	next := newPool(o, router, servers, &m.swept)
 	moved := !slices.Equal(previous.options.Servers, o.Servers) || previous.options.Placement != o.Placement
 	next.inherit(previous, now, moved)
+	succeed := func() {
+		for was, is := range now {
+			if is != was {
+				is.Succeed(was)
+			}
+		}
+	}
 	if m.work == nil {
 		m.pool.Store(next)
+		succeed()
 		m.entrance.Exchange(func() *queue.Lanes { return next.lanes })
 		m.registry.Change(next.statistics())
 		return nil
@@ -75,6 +83,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	}
 	m.entrance.Exchange(func() *queue.Lanes {
 		previous.stop()
+		succeed()
 		if moved {
 			for _, s := range servers {
 				s.Reclaim()
