@@ -1,14 +1,23 @@
 // Package middleware assembles the stages that a request passes between a memcached client and memcached servers.
 //
-//	clients                 net stage               queue              worker pool                       servers
-//	                accept
-//	  conn ------> reader goroutine ---.                           .--> worker --- conn to server 1 ---> memcached
-//	                 read, parse       |     +---------------+     |      plan     conn to server 2 ---> memcached
-//	  conn ------> reader goroutine ---+---> | bounded chan  | ----+      send     conn to server n ---> memcached
-//	                 stamp, enqueue    |     |   of batches  |     |      collect
-//	  conn ------> reader goroutine ---'     +---------------+     '--> worker --- its own connections
-//	    ^                                                                 |
-//	    '------------------------- reply, one write per batch and round --'
+//	clients             net stage                      queue                   worker pool                            servers
+//	          accept
+//	  conn ------> reader goroutine ---.                            .--> worker goroutine
+//	                 receive, decode   |     +---------------+      |      take      up to depth requests
+//	  conn ------> reader goroutine ---+---> | bounded chan  | -----+      plan      key locks; calls (package plan)
+//	                 stamp, queue      |     |   of batches  |      |      send      connect; one write per server ---> memcached
+//	  conn ------> reader goroutine ---'     +---------------+      |      collect   replies, server by server <------ memcached
+//	    ^                                                           |      answer
+//	    |                                                           '--> worker goroutine, its own connections
+//	    '--------------- one write per batch and round ----------------------'
+//
+//	where a request waits     for what                                      who owns it
+//	reader, awaitAnswer       its connection's previous batch               the reader
+//	reader, Put               room in the queue; the exchange of pools      the reader
+//	queue                     a worker                                      nobody
+//	worker, admit             key locks; on a detour, a server's recovery   the worker
+//	worker, collect           the servers' replies, to its deadline         the worker
+//	client, Stall             the client to read                            a goroutine of the connection
 //
 //	created          enqueued                     dequeued              sent          received        replied
 //	   |------ net ------|--------- queue -----------|------ worker ------|--- server ----|---- reply ----|
@@ -69,8 +78,8 @@
 //
 // # Replicas
 //
-// A write goes to every replica of its key, and the client is answered when all of them have answered or failed. Package
-// replica decides from the answers, and from how many must agree (Options.Ack), what the client is told and which replicas
+// Package plan decides what is asked of which server and what follows from the replies; it has no socket and no clock. A write
+// goes to every replica of its key, and the client is answered when all of them have answered or failed. Package replica decides from the answers, and from how many must agree (Options.Ack), what the client is told and which replicas
 // must be repaired: the key is deleted there, under the same lock, before the client is answered. A conditional write
 // (cas, or a meta command with a cas) is compared on the key's first server alone, which also answers every gets; once
 // stored there it is copied to the others in a second step of the same round.

@@ -43,6 +43,7 @@ func plan(t *testing.T, s setup) *script {
 	var servers []route.Server
 	o := s.options
 	o.Home--
+	o.MaxValue = 1 << 10
 	for i := range s.servers {
 		o.Names = append(o.Names, fmt.Sprintf("s%d", i))
 		servers = append(servers, route.Server{Name: o.Names[i], Addr: "-"})
@@ -866,6 +867,35 @@ func TestAValueThatIsNotKeptIsAskedForAgain(t *testing.T) {
 	x.Plan(i)
 	assert.Equal(t, "mg a v\r\n", string(x.Calls[1].Bytes[0]))
 	x.Forget(i)
+}
+
+func TestAValueThatIsTooLargeIsAnErrorInPlaceOfTheReply(t *testing.T) {
+	for line, ends := range map[string]string{"get a b": "END\r\n", "mg a v": "", "mg a v q": "MN\r\n"} {
+		x := plan(t, setup{servers: 1})
+		i := x.request(line)
+		rep := protocol.Reply{Kind: protocol.ReplyValue, Key: []byte("a"), Data: 1<<10 + 1}
+		if line[0] == 'm' {
+			rep.Kind = protocol.ReplyMetaValue
+		}
+		last, value, ok := x.Element(0, &rep, []byte("VA 1025\r\n"), 0, 9)
+		require.True(t, ok && !value && !last)
+		rep = protocol.Reply{Kind: protocol.ReplyText}
+		last, _, ok = x.Element(0, &rep, []byte("\r\n"), 0, 2)
+		require.True(t, ok)
+		assert.Equal(t, line == "mg a v", last)
+		if ends != "" {
+			_, _, err := protocol.DecodeReply([]byte(ends), &rep)
+			require.NoError(t, err)
+			last, _, ok = x.Element(0, &rep, []byte(ends), 2, 2+len(ends))
+			require.True(t, ok && last)
+		}
+		require.True(t, x.Done(0, rep.Kind, nil))
+		x.settle(i)
+		assert.Equal(t, "SERVER_ERROR a value of 1025 bytes; accepted: up to 1024 (--max-value)\r\n", x.answer(i))
+		result, hits := x.Result(i)
+		assert.Equal(t, stats.ResultServerError, result)
+		assert.Zero(t, hits)
+	}
 }
 
 func TestWhatComesForACallThatWasGivenUpIsPassedOver(t *testing.T) {

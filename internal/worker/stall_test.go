@@ -201,6 +201,27 @@ func TestAWriteThatWaitsInVainForAStalledReplicaIsAnsweredByTheOthers(t *testing
 	}
 }
 
+func TestAQuietReadThatWaitsInVainForAStalledServerIsAMissWithoutAReply(t *testing.T) {
+	o := middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 200 * time.Millisecond, StallAfter: 20 * time.Millisecond, GetErrorMiss: true}}
+	o.FailureLimit = 1 << 20
+	m, servers := replicas(t, 1, o)
+	require.Equal(t, "STORED\r\n", dial(t, m.Addrs()[0].String()).ask("set k 0 0 1\r\nx\r\n", 1))
+	servers[0].Freeze()
+	defer servers[0].Thaw()
+	for range 3 {
+		var waiting []*client
+		for range 8 {
+			c := dial(t, m.Addrs()[0].String())
+			waiting = append(waiting, c)
+			c.ask("mg k v q\r\nme k\r\nmn\r\n", 0)
+		}
+		for _, c := range waiting {
+			assert.Contains(t, c.ask("", 1), "SERVER_ERROR ", "me says what it can't show")
+			assert.Equal(t, "MN\r\n", c.ask("", 1))
+		}
+	}
+}
+
 // Also of the first requests that find the servers stalled, of those that need several, and of those that come behind others on their
 // connection.
 func TestWithAllServersStalledARequestTakesNoLongerThanTheTimeout(t *testing.T) {
