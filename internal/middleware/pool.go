@@ -157,7 +157,7 @@ func (p *pool) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	for _, f := range p.previous {
 		o.Previous = append(o.Previous, worker.Placement{Router: f.router, Servers: f.servers})
 	}
-	active := map[int]*worker.Semaphore{}
+	active := map[int]chan struct{}{}
 	for _, m := range p.members() {
 		o.Depth, o.Active = p.options.Depth, nil
 		if m.Patient || (p.options.Pool == PoolPerServer && m.Home < 0) {
@@ -166,7 +166,7 @@ func (p *pool) makeWorkers(s *shared, statsText func([]byte) []byte) {
 		}
 		if !m.Patient {
 			if active[m.Lane] == nil {
-				active[m.Lane] = worker.NewSemaphore(p.options.Workers)
+				active[m.Lane] = make(chan struct{}, p.options.Workers)
 			}
 			o.Active = active[m.Lane]
 		}

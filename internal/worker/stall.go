@@ -21,22 +21,6 @@ import (
 // A patient worker waits until the server answers, or is clean of what it missed, or the request's time is over. So each lane is
 // served by as many workers as before, whatever the number of servers that stall.
 
-// Semaphore bounds how many workers serve a lane at a time. A lane has more workers than slots: a worker that waits for a
-// server which does not answer releases its slot, and another acquires it.
-type Semaphore struct {
-	// slots holds a token for every free slot. Workers -> workers; never closed.
-	slots chan struct{}
-}
-
-// NewSemaphore returns a semaphore with n slots, all of them taken.
-func NewSemaphore(n int) *Semaphore { return &Semaphore{slots: make(chan struct{}, n)} }
-
-// acquire waits for a free slot.
-func (s *Semaphore) acquire() { <-s.slots }
-
-// release frees a slot. It never waits.
-func (s *Semaphore) release() { s.slots <- struct{}{} }
-
 // slot is whether the worker serves its lane, or stands aside.
 type slot struct {
 	active bool // it holds a slot of Options.Active; always true of a patient worker
@@ -46,7 +30,7 @@ type slot struct {
 // acquireSlot waits until the worker may serve its lane.
 func (w *Worker) acquireSlot() {
 	if !w.slot.active {
-		w.options.Active.acquire()
+		<-w.options.Active
 		w.slot.active = true
 	}
 }
@@ -55,7 +39,7 @@ func (w *Worker) acquireSlot() {
 func (w *Worker) releaseSlot() {
 	if !w.member.Patient {
 		w.slot.active = false
-		w.options.Active.release()
+		w.options.Active <- struct{}{} // never waits
 	}
 }
 

@@ -54,8 +54,9 @@ type Options struct {
 	Changes *atomic.Uint32
 	// Entrance is told when a batch leaves the lanes.
 	Entrance *queue.Entrance
-	// Active bounds how many workers serve the lane at a time; nil for a patient worker.
-	Active *Semaphore
+	// Active holds a token for each free slot of the lane, which has more workers than slots. Workers -> workers; its capacity is the
+	// number of slots; never closed. nil for a patient worker.
+	Active chan struct{}
 	// Detours is the first of the lanes, one per server, for what needs a server in trouble.
 	Detours int32
 	// Previous are the placements before this one, the servers in their routers' order, nil where they are gone: such a server may
