@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +16,7 @@ import (
 	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/sample"
+	"mcmw/internal/lab/table"
 	"mcmw/internal/spell"
 )
 
@@ -198,72 +198,71 @@ func knownMetrics(runs []record.Run, source string) []shownMetric {
 // seconds3 writes seconds with three digits.
 func seconds3(s float64) string { return spell.Time(s * 1e9) }
 
+// recordTable returns a table with a column for each factor that varies, some others, and each metric.
+func recordTable(first, varying []string, others []string, metrics []shownMetric) table.Table {
+	t := table.Table{Columns: slices.Concat(first, varying, others)}
+	for _, m := range metrics {
+		t.Columns = append(t.Columns, m.title)
+	}
+	t.Columns = append(t.Columns, "")
+	t.Left = []int{len(t.Columns) - 1}
+	return t
+}
+
+// levels returns the levels of the factors.
+func levels(factors map[string]string, names []string) (levels []string) {
+	for _, name := range names {
+		levels = append(levels, factors[name])
+	}
+	return levels
+}
+
 func writeRuns(b *strings.Builder, runs []record.Run, source string) error {
 	varying, metrics := record.Varying(runs), knownMetrics(runs, source)
-	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(table, "run\t", strings.Join(varying, "\t"), "\trepetition\tseconds\t")
-	for _, m := range metrics {
-		fmt.Fprint(table, m.title, "\t")
-	}
-	fmt.Fprintln(table)
+	t := recordTable([]string{"run"}, varying, []string{"repetition", "seconds"}, metrics)
 	for _, run := range runs {
-		fmt.Fprintf(table, "%d\t", run.ID)
-		for _, name := range varying {
-			fmt.Fprint(table, run.Factors[name], "\t")
-		}
-		if len(varying) == 0 {
-			fmt.Fprint(table, "\t")
-		}
-		fmt.Fprintf(table, "%d\t%.4g\t", run.Repetition, run.Seconds)
+		row := slices.Concat([]string{fmt.Sprint(run.ID)}, levels(run.Factors, varying), []string{fmt.Sprint(run.Repetition), fmt.Sprintf("%.4g", run.Seconds)})
 		for _, m := range metrics {
+			cell := ""
 			if x, ok := run.Value(source, m.name); ok {
-				fmt.Fprint(table, m.format(x))
+				cell = m.format(x)
 			}
-			fmt.Fprint(table, "\t")
+			row = append(row, cell)
 		}
 		mark := ""
 		if run.State == record.Failed {
-			mark = " failed"
+			mark = "failed"
 		} else if len(run.Warnings) > 0 {
-			mark = " !"
+			mark = "!"
 		}
-		fmt.Fprintln(table, mark)
+		t.Rows = append(t.Rows, append(row, mark))
 	}
-	return table.Flush()
+	return t.Lines(b)
 }
 
 func writePoints(b *strings.Builder, runs []record.Run, source string) error {
 	varying, metrics := record.Varying(runs), knownMetrics(runs, source)
-	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(table, strings.Join(varying, "\t"), "\truns\t")
-	for _, m := range metrics {
-		fmt.Fprint(table, m.title, "\t")
-	}
-	fmt.Fprintln(table)
+	t := recordTable(nil, varying, []string{"runs"}, metrics)
 	for _, point := range record.Points(runs) {
-		for _, name := range varying {
-			fmt.Fprint(table, point.Factors[name], "\t")
-		}
-		if len(varying) == 0 {
-			fmt.Fprint(table, "\t")
-		}
-		fmt.Fprintf(table, "%d\t", len(point.Complete()))
+		row := append(levels(point.Factors, varying), fmt.Sprint(len(point.Complete())))
 		for _, m := range metrics {
+			cell := ""
 			if values := point.Values(source, m.name); len(values) > 0 {
 				moments := sample.Of(values)
-				fmt.Fprint(table, m.format(moments.Mean))
+				cell = m.format(moments.Mean)
 				if interval := sample.MeanInterval(moments, confidence); interval.Known() && moments.Mean != 0 {
-					fmt.Fprintf(table, " ±%.1f %%", 100*interval.HalfWidth()/moments.Mean)
+					cell += fmt.Sprintf(" ±%.1f %%", 100*interval.HalfWidth()/moments.Mean)
 				}
 			}
-			fmt.Fprint(table, "\t")
+			row = append(row, cell)
 		}
+		mark := ""
 		if slices.ContainsFunc(point.Complete(), func(run record.Run) bool { return len(run.Warnings) > 0 }) {
-			fmt.Fprint(table, " !")
+			mark = "!"
 		}
-		fmt.Fprintln(table)
+		t.Rows = append(t.Rows, append(row, mark))
 	}
-	return table.Flush()
+	return t.Lines(b)
 }
 
 // shownWarnings is how many warnings of a kind are shown without --all-warnings.

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"text/tabwriter"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/table"
 	"mcmw/internal/lab/testbed"
 	"mcmw/internal/lab/testbed/vm"
 )
@@ -123,8 +124,9 @@ func (f *machinesFlags) run(ctx context.Context, args []string, stdout, stderr i
 
 // writeCalibration writes a table of the machines for people.
 func writeCalibration(w io.Writer, c vm.Calibration) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "machine\tsize\tprocessors\tmemory\tupload Mbit/s\tmeasured\t\tdownload Mbit/s\tmeasured\t\tround trip ms")
+	t := table.Table{
+		Columns: []string{"machine", "size", "processors", "memory", "upload Mbit/s", "measured", "", "download Mbit/s", "measured", "", "round trip ms"}, Left: []int{1},
+	}
 	for _, m := range c.Machines {
 		memory := "all"
 		if m.Memory > 0 {
@@ -138,10 +140,10 @@ func writeCalibration(w io.Writer, c vm.Calibration) error {
 		if size == "" {
 			size = "-"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%.3f\n", m.Name, size, cpus, memory,
-			against(m.Upload, m.Measured.Upload), against(m.Download, m.Measured.Download), m.Measured.RoundTripMean*1e3)
+		t.Rows = append(t.Rows, slices.Concat([]string{m.Name, size, cpus, memory}, against(m.Upload, m.Measured.Upload),
+			against(m.Download, m.Measured.Download), []string{fmt.Sprintf("%.3f", m.Measured.RoundTripMean*1e3)}))
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Lines(w); err != nil {
 		return err
 	}
 	for _, s := range c.Shortfalls {
@@ -151,10 +153,10 @@ func writeCalibration(w io.Writer, c vm.Calibration) error {
 }
 
 // against returns three cells: the requested bandwidth, the measured one, bytes per second, and the deviation.
-func against(asked, measured float64) string {
+func against(asked, measured float64) []string {
 	const megabit = 1e6 / 8
 	if asked == 0 {
-		return fmt.Sprintf("no limit\t%.1f\t", measured/megabit)
+		return []string{"no limit", fmt.Sprintf("%.1f", measured/megabit), ""}
 	}
-	return fmt.Sprintf("%.1f\t%.1f\t%+.1f %%", asked/megabit, measured/megabit, 100*(measured/asked-1))
+	return []string{fmt.Sprintf("%.1f", asked/megabit), fmt.Sprintf("%.1f", measured/megabit), fmt.Sprintf("%+.1f %%", 100*(measured/asked-1))}
 }

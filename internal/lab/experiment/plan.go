@@ -5,14 +5,17 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"mcmw/internal/lab/table"
 )
 
 // WritePlan says in words what the experiment does.
 func (e *Experiment) WritePlan(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	t := table.Table{Columns: []string{"", ""}, Left: []int{1}}
+	line := func(name, format string, args ...any) {
+		t.Rows = append(t.Rows, []string{name, fmt.Sprintf(format, args...)})
+	}
 	title := e.Name
 	if e.Title != "" {
 		title += ": " + e.Title
@@ -53,7 +56,7 @@ func (e *Experiment) WritePlan(w io.Writer) error {
 	} else {
 		line("runs", "%d to %d, about %s to %s", least, most, e.about(least), e.about(most))
 	}
-	return t.Flush()
+	return t.Lines(w)
 }
 
 func (e *Experiment) about(runs int) time.Duration {

@@ -5,8 +5,9 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"mcmw/internal/lab/table"
 )
 
 // WriteText writes the result as text: what ran, a table by command, and the generator's own resource usage.
@@ -14,11 +15,14 @@ func (r *Result) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d connections, %d threads, pipeline %d, %s, %d keys, %.3f s%s\n\n", strings.Join(r.Targets, ", "), r.Connections,
 		r.Threads, r.Pipeline, r.workload(), r.Keys, r.Elapsed.Seconds(), map[bool]string{true: " (interrupted)"}[r.Interrupted])
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "\trequests\tops/s\thits\tmisses\terrors\tmean ms\tp50 ms\tp99 ms\tp99.9 ms\tmax ms\t")
+	t := table.Table{Columns: []string{"", "requests", "ops/s", "hits", "misses", "errors", "mean ms", "p50 ms", "p99 ms", "p99.9 ms", "max ms"}}
+	times := func(l *Latency) []string {
+		return []string{millis(l.Mean), millis(l.P50), millis(l.P99), millis(l.P999), millis(l.Max)}
+	}
 	row := func(name string, c CommandResult) {
-		fmt.Fprintf(table, "%s\t%d\t%.0f\t%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t\n", name, c.Requests, c.OpsPerSec, c.Hits, c.Misses, c.Failures,
-			millis(c.Latency.Mean), millis(c.Latency.P50), millis(c.Latency.P99), millis(c.Latency.P999), millis(c.Latency.Max))
+		t.Rows = append(t.Rows, append([]string{
+			name, fmt.Sprint(c.Requests), fmt.Sprintf("%.0f", c.OpsPerSec), fmt.Sprint(c.Hits), fmt.Sprint(c.Misses), fmt.Sprint(c.Failures),
+		}, times(&c.Latency)...))
 	}
 	for c := range numCommands {
 		if of, sent := r.Commands[c.String()]; sent {
@@ -27,10 +31,9 @@ func (r *Result) WriteText(w io.Writer) error {
 	}
 	row("total", r.Total)
 	if service := r.Total.Service; service != nil {
-		fmt.Fprintf(table, "of which service\t\t\t\t\t\t%s\t%s\t%s\t%s\t%s\t\n", millis(service.Mean), millis(service.P50), millis(service.P99),
-			millis(service.P999), millis(service.Max))
+		t.Rows = append(t.Rows, append([]string{"of which service", "", "", "", "", ""}, times(service)...))
 	}
-	if err := table.Flush(); err != nil {
+	if err := t.Lines(&b); err != nil {
 		return err
 	}
 	if r.FirstFailure != "" {

@@ -3,8 +3,10 @@ package model
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"mcmw/internal/lab/queueing"
+	"mcmw/internal/lab/sample"
 	"mcmw/internal/lab/simulate"
 )
 
@@ -67,7 +69,7 @@ func FitOwn(points []Point) (Own, error) {
 	// Without coherence outside: there the number is not bounded by workers, and a curve of the second degree would let
 	// throughput fall without end beyond what was measured.
 	o.Inside, o.Outside = fitCurve(inside, 3), fitCurve(outside, 2)
-	o.Tail = median(tails)
+	o.Tail = sample.Quantile(slices.Sorted(slices.Values(tails)), 0.5)
 	return o, nil
 }
 

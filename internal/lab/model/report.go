@@ -85,16 +85,6 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// median returns the middle value, NaN of nothing.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return math.NaN()
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
-}
-
 // Texts of numbers; what is not known is a dash.
 func ops(v float64) string   { return text("%.0f", v) }
 func ms(v float64) string    { return text("%.3f", 1e3*v) }

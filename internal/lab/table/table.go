@@ -80,15 +80,31 @@ func cell(row []string, column int) string {
 	return ""
 }
 
+// Lines writes the columns and rows alone, for terminals: no rule, no caption, no notes, and no empty line.
+func (t Table) Lines(w io.Writer) error {
+	var b strings.Builder
+	t.lines(&b, false)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
 func (t Table) text(b *strings.Builder) {
+	if t.Caption != "" {
+		b.WriteString(t.Caption + "\n\n")
+	}
+	t.lines(b, true)
+	for _, note := range t.Notes {
+		b.WriteString("\n" + note + "\n")
+	}
+}
+
+// lines writes the columns, if they have names, and the rows.
+func (t Table) lines(b *strings.Builder, ruled bool) {
 	widths := make([]int, len(t.Columns))
 	for _, row := range append([][]string{t.Columns}, t.Rows...) {
 		for i := range t.Columns {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell(row, i)))
 		}
-	}
-	if t.Caption != "" {
-		b.WriteString(t.Caption + "\n\n")
 	}
 	write := func(row []string) {
 		line := ""
@@ -104,17 +120,18 @@ func (t Table) text(b *strings.Builder) {
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
-	write(t.Columns)
-	rule := make([]string, len(t.Columns))
-	for i, width := range widths {
-		rule[i] = strings.Repeat("-", width)
+	if slices.ContainsFunc(t.Columns, func(name string) bool { return name != "" }) {
+		write(t.Columns)
 	}
-	write(rule)
+	if ruled {
+		rule := make([]string, len(t.Columns))
+		for i, width := range widths {
+			rule[i] = strings.Repeat("-", width)
+		}
+		write(rule)
+	}
 	for _, row := range t.Rows {
 		write(row)
-	}
-	for _, note := range t.Notes {
-		b.WriteString("\n" + note + "\n")
 	}
 }
 
