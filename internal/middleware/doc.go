@@ -22,9 +22,9 @@
 //	created          enqueued                     dequeued              sent          received        replied
 //	   |------ net ------|--------- queue -----------|------ worker ------|--- server ----|---- reply ----|
 //
-// # Where a request waits before a worker has it
+// # The reader
 //
-// The reader goroutine of a connection (netstage) is a loop. It waits at the places in brackets, at each for what stands there:
+// The reader goroutine of a connection is a loop (conn.serve in netstage). Brackets say what it waits for:
 //
 //	.--> [ bytes: the runtime's poller ]                  it holds no buffer, or the beginning of a request
 //	|    [ memory, for a request above 16 KiB: budget ]
