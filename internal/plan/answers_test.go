@@ -1,0 +1,183 @@
+package plan_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+var update = flag.Bool("update", false, "write the table of answers into docs/replication.md")
+
+const replicationPage = "../../docs/replication.md"
+
+// answerTable says what the clients of three replicas are answered: a row per request and what the key's first, second and third server
+// answer, in this order; "" is nothing. The order is that of arrival.
+func answerTable(t *testing.T) string {
+	var table strings.Builder
+	table.WriteString("| request | its 1st, 2nd and 3rd server answer | ack all | ack quorum | ack any |\n|---|---|---|---|---|\n")
+	for _, row := range []struct {
+		command string
+		replies [3]string
+	}{
+		{"set k 0 0 1\r\nx\r\n", [3]string{"STORED", "STORED", "STORED"}},
+		{"set k 0 0 1\r\nx\r\n", [3]string{"STORED", "STORED", ""}},
+		{"set k 0 0 1\r\nx\r\n", [3]string{"STORED", "", ""}},
+		{"set k 0 0 1\r\nx\r\n", [3]string{"", "", ""}},
+		{"set k 0 0 1\r\nx\r\n", [3]string{"STORED", "STORED", "SERVER_ERROR out of memory storing object"}},
+		{"add k 0 0 1\r\nx\r\n", [3]string{"STORED", "NOT_STORED", "NOT_STORED"}},
+		{"add k 0 0 1\r\nx\r\n", [3]string{"NOT_STORED", "STORED", "NOT_STORED"}},
+		{"append k 0 0 1\r\nx\r\n", [3]string{"STORED", "STORED", "NOT_STORED"}},
+		{"incr k 1\r\n", [3]string{"6", "6", "NOT_FOUND"}},
+		{"incr k 1\r\n", [3]string{"6", "6", "7"}},
+		{"incr k 1\r\n", [3]string{"6", "7", "8"}},
+		{"delete k\r\n", [3]string{"DELETED", "NOT_FOUND", "NOT_FOUND"}},
+		{"delete k\r\n", [3]string{"NOT_FOUND", "NOT_FOUND", ""}},
+		{"touch k 0\r\n", [3]string{"TOUCHED", "TOUCHED", "NOT_FOUND"}},
+		{"cas k 0 0 1 5\r\nx\r\n", [3]string{"STORED", "STORED", "STORED"}},
+		{"cas k 0 0 1 5\r\nx\r\n", [3]string{"STORED", "STORED", ""}},
+		{"cas k 0 0 1 5\r\nx\r\n", [3]string{"EXISTS", "", ""}},
+		{"cas k 0 0 1 5\r\nx\r\n", [3]string{"", "", ""}},
+		{"flush_all\r\n", [3]string{"OK", "OK", ""}},
+	} {
+		fmt.Fprintf(&table, "| `%s` |", strings.Fields(row.command)[0])
+		var cells []string
+		for ack := range replica.AckAny + 1 {
+			replies, cell := answered(t, ack, row.command, row.replies)
+			if ack == 0 {
+				table.WriteString(" " + strings.Join(replies, ", ") + " |")
+			}
+			cells = append(cells, cell)
+		}
+		table.WriteString(" " + strings.Join(cells, " | ") + " |\n")
+	}
+	return table.String()
+}
+
+// answered serves command with what three servers answer. It returns that, as far as they were asked, and what came of it.
+func answered(t *testing.T, ack replica.Ack, command string, replies [3]string) (gave []string, cell string) {
+	d := newDriver(t, 3, ack, route.ReadDefault)
+	holders := d.router.Replicas([]byte("k"), nil)
+	ordinals := [3]string{"1st", "2nd", "3rd"}
+	d.Start(command)
+	asked := [3]bool{}
+	var deleted []string
+	for !d.done {
+		for h, server := range holders {
+			out := d.Out(server)
+			switch {
+			case out == "":
+			case asked[h]: // its answer was another
+				require.Equal(t, "delete k\r\n", out)
+				deleted = append(deleted, ordinals[h])
+				d.Reply(server, "DELETED\r\n")
+			case replies[h] == "":
+				asked[h] = true
+				d.Lost(server)
+			default:
+				asked[h] = true
+				d.Reply(server, replies[h]+"\r\n")
+			}
+		}
+	}
+	for h, reply := range replies {
+		switch {
+		case !asked[h]:
+			gave = append(gave, "is not asked")
+		case reply == "":
+			gave = append(gave, "nothing")
+		default:
+			gave = append(gave, "`"+reply+"`")
+		}
+	}
+	cell = "`" + strings.TrimSuffix(d.answer.String(), "\r\n") + "`"
+	for h, server := range holders {
+		cell = strings.ReplaceAll(cell, fmt.Sprintf("server-%d: lost", server+1), "("+ordinals[h]+")")
+	}
+	switch len(deleted) {
+	case 0:
+	case 3:
+		cell += "; deleted everywhere"
+	default:
+		cell += "; deleted on the " + strings.Join(deleted, " and ")
+	}
+	return gave, cell
+}
+
+func TestTheTableOfAnswersIsWhatThePlannerDoes(t *testing.T) {
+	page, err := os.ReadFile(replicationPage)
+	require.NoError(t, err)
+	before, rest, found := strings.Cut(string(page), "<!-- answers -->\n")
+	require.True(t, found)
+	table, after, found := strings.Cut(rest, "<!-- end -->")
+	require.True(t, found)
+	want := answerTable(t)
+	if *update {
+		require.NoError(t, os.WriteFile(replicationPage, []byte(before+"<!-- answers -->\n"+want+"<!-- end -->"+after), 0o644))
+		return
+	}
+	assert.Equal(t, want, table, "go test ./internal/plan -run Table -update writes what is right")
+}
+
+// fuzzedCommands have a way of their own each.
+var fuzzedCommands = append([]string{
+	"get k\r\n", "get k l m n\r\n", "gets k l\r\n", "gats 7 k l m\r\n", "touch k 0\r\n", "prepend k 0 0 1\r\nx\r\n", "flush_all\r\n", "flush_all 0 noreply\r\n",
+	"version\r\n", "verbosity 1\r\n", "stats\r\n", "stats items\r\n", "mn\r\n", "mg k v t c\r\n", "mg k v q\r\n", "mg k N30 v\r\n", "me k\r\n", "md k I T30\r\n", "md aw== b\r\n",
+	"ms k 1 MA\r\nx\r\n", "ms k 1 I C5\r\nx\r\n", "ma k MD D2 q\r\n", "set k 0 0 1 noreply\r\nx\r\n", "slabs automove 0\r\n",
+}, exploredCommands...)
+
+// fuzzedReplies are what servers say, and what they don't.
+var fuzzedReplies = []string{
+	"STORED\r\n", "NOT_STORED\r\n", "EXISTS\r\n", "NOT_FOUND\r\n", "DELETED\r\n", "TOUCHED\r\n", "OK\r\n", "5\r\n", "6\r\n", "END\r\n", "HD\r\n", "NF\r\n", "NS\r\n", "EX\r\n", "EN\r\n",
+	"MN\r\n", "VA 1\r\nx\r\n", "VA 1 t-1 c5\r\nx\r\n", "HD c7\r\n", "VALUE k 0 1\r\nx\r\nEND\r\n", "VALUE l 0 1\r\nx\r\n", "VALUE k 0 1 9\r\nx\r\nEND\r\n", "STAT a b\r\nEND\r\n", "VERSION 1\r\n",
+	"ERROR\r\n", "CLIENT_ERROR no\r\n", "SERVER_ERROR no\r\n", "ME k cls=1\r\n", "nonsense\r\n", "",
+}
+
+func FuzzAnyRepliesInAnyOrderEndInAnAnswer(f *testing.F) {
+	for seed := range uint64(8) {
+		f.Add(seed, uint8(seed), uint8(1+seed%4), uint8(seed))
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, command, servers, mode uint8) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		policies := []route.ReadPolicy{route.ReadDefault, route.ReadPrimary, route.ReadRoundRobin, route.ReadLeastBusy}
+		d := newDriver(t, 1+int(servers)%4, replica.Ack(mode%3), policies[mode/3%4])
+		d.lies = true
+		for range 3 {
+			for s := range d.planner.Servers {
+				d.planner.Servers[s].Readable = r.IntN(4) > 0
+				d.planner.Servers[s].Suspect = r.IntN(4) == 0
+			}
+			d.Start(fuzzedCommands[(int(command)+r.IntN(3))%len(fuzzedCommands)])
+			for steps := 0; !d.done; steps++ {
+				require.Less(t, steps, 1000, "%q", d.told)
+				server := r.IntN(len(d.out))
+				d.Out(server)
+				if len(d.waiting[server]) == 0 {
+					continue
+				}
+				if reply := fuzzedReplies[r.IntN(len(fuzzedReplies))]; reply != "" {
+					d.Reply(server, reply)
+				} else {
+					d.Lost(server)
+				}
+			}
+			answer, _ := d.Answer()
+			assert.True(t, answer == "" || strings.HasSuffix(answer, "\r\n"), "%q is answered with %q", d.request.Raw, answer)
+			assert.Equal(t, answer == "", !answerDue(d), "%q is answered with %q behind %q", d.request.Raw, answer, d.told)
+		}
+	})
+}
+
+// answerDue reports whether the client waits for an answer; a quiet command's depends on what it is.
+func answerDue(d *driver) bool {
+	answer, _ := d.Answer()
+	return answer != "" || d.request.Replies() && !strings.Contains(string(d.request.Head), " q") && !strings.HasPrefix(string(d.request.Head), "stats")
+}

@@ -1,0 +1,134 @@
+package plan_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/explore"
+	"mcmw/internal/mctest/model"
+	"mcmw/internal/mctest/strict"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+// exploredCommands are for one key; a cas names what the servers hold at first.
+var exploredCommands = []string{
+	"set k 0 0 1\r\n1\r\n",
+	"add k 0 0 1\r\n2\r\n",
+	"append k 0 0 1\r\n3\r\n",
+	"cas k 0 0 1 2\r\n4\r\n",
+	"incr k 1\r\n",
+	"delete k\r\n",
+	"ms k 1 C2 q\r\n6\r\n",
+	"ma k N0 J5 v\r\n",
+	"gat 0 k\r\n",
+	"gets k\r\n",
+}
+
+// stored is what every server holds at first.
+var stored = func() (s model.Server) {
+	s.Put("k", model.Item{Value: "9", CAS: 2})
+	return s
+}()
+
+// planned returns a world in which each command is served by a worker of its own, of the middleware given by middlewares.
+func planned(t *testing.T, servers int, ack replica.Ack, faults explore.Faults, middlewares []int, commands ...string) func() *explore.World {
+	return func() *explore.World {
+		w := &explore.World{Faults: faults}
+		for range servers {
+			w.Servers = append(w.Servers, stored.Clone())
+		}
+		for i, command := range commands {
+			w.Workers = append(w.Workers, &explore.Worker{
+				Middleware: middlewares[i], Driver: newDriver(t, servers, ack, route.ReadPrimary), Commands: []string{command},
+			})
+		}
+		return w
+	}
+}
+
+// alike returns an error if servers that missed no write hold different values.
+func alike(w *explore.World) error {
+	missed := map[int]bool{}
+	for _, worker := range w.Workers {
+		maps.Copy(missed, worker.Driver.(*driver).missed)
+	}
+	values := map[string]bool{}
+	for s, server := range w.Servers {
+		// A replica that lost the key, which memcached may at any time, is like any other.
+		if it, ok := server.Get("k"); ok && !missed[s] {
+			values[it.Value] = true
+		}
+	}
+	if len(values) > 1 {
+		return fmt.Errorf("the servers hold %v", slices.Sorted(maps.Keys(values)))
+	}
+	return nil
+}
+
+func TestReplicasBehindOneMiddlewareAreAlikeInEveryOrderOfMessages(t *testing.T) {
+	kinds := []explore.Faults{{}, {Evictions: 1, Key: "k"}}
+	acks := []replica.Ack{replica.AckAll}
+	if mctest.Long() {
+		kinds = append(kinds, explore.Faults{Breaks: 1}, explore.Faults{Breaks: 1, Evictions: 1, Key: "k"})
+		acks = append(acks, replica.AckQuorum, replica.AckAny)
+	}
+	var states, pairs int
+	for _, ack := range acks {
+		for _, faults := range kinds {
+			for i, a := range exploredCommands {
+				for _, b := range exploredCommands[i:] {
+					r, failure := explore.All(planned(t, 2, ack, faults, []int{0, 0}, a, b), 1_000_000, explore.Checks{AtEnd: func(w *explore.World) error {
+						if faults != (explore.Faults{}) {
+							return alike(w)
+						}
+						return errors.Join(alike(w), linear(w))
+					}})
+					require.Nil(t, failure, "%q beside %q, ack %s, %+v: %v", a, b, ack, faults, failure)
+					states += r.States
+					pairs++
+				}
+			}
+		}
+	}
+	t.Logf("%d pairs of commands, %d states", pairs, states)
+}
+
+// linear returns an error if the answers are not those of one memcached that served the commands one after the other, each between its
+// beginning and its end.
+func linear(w *explore.World) error {
+	if !linearFrom(w.History(), &stored) {
+		return errors.New("the answers are those of no order")
+	}
+	return nil
+}
+
+func linearFrom(left []explore.Operation, server *model.Server) bool {
+	for i, o := range left {
+		if slices.ContainsFunc(left, func(p explore.Operation) bool { return p.Ended < o.Began }) {
+			continue
+		}
+		after := server.Clone()
+		q, err := strict.Read(bufio.NewReader(strings.NewReader(o.Command)))
+		if err == nil && after.Do(&q) == o.Answer && linearFrom(slices.Delete(slices.Clone(left), i, i+1), after) {
+			return true
+		}
+	}
+	return len(left) == 0
+}
+
+func TestReplicasBehindTwoMiddlewaresDiffer(t *testing.T) {
+	_, failure := explore.All(planned(t, 2, replica.AckAll, explore.Faults{}, []int{0, 1}, exploredCommands[0], "set k 0 0 1\r\n7\r\n"),
+		1_000_000, explore.Checks{AtEnd: alike})
+	require.NotNil(t, failure)
+	assert.ErrorContains(t, failure, "the servers hold [1 7]")
+}
