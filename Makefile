@@ -15,7 +15,7 @@ DEADCODE    := golang.org/x/tools/cmd/deadcode@v0.52.0
 MODULES ?= internal/tools/dashboards internal/tools/image
 
 # How many rounds of `make test` run side by side: some wait much of their time.
-JOBS ?= 3
+JOBS ?= 2
 
 # How long `make fuzz` and `make nightly` run each fuzz target.
 FUZZTIME ?= 60s
@@ -50,7 +50,7 @@ demo: ## show mcmw at work: three memcached, mcmw, load, and a live page
 	bin/mcmw demo
 
 test: deps ## what a change must pass: lint, race detector, behaviour, fuzzing, the chart (some 17 minutes with a cold build cache)
-	@JOBS=$(JOBS) .ci/test lint behaviour race others image chart fuzz memory
+	@JOBS=$(JOBS) .ci/test race lint others image chart fuzz memory
 
 nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helms, a cluster (some hours; as root)
 	@[ $$(id -u) -ne 0 ] || .ci/deps cluster
