@@ -24,7 +24,7 @@ func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte
 	case r.NoReply || r.Has(protocol.Closes):
 	case r.Answer != "":
 		out.AddString(r.Answer)
-	case r.fixed:
+	case r.Fixed:
 		out.AddString(r.text)
 	case r.Has(protocol.Local):
 		start := len(p.lines)
@@ -195,7 +195,7 @@ func (p *Planner) Result(i int32) (result stats.Result, hits int) {
 		return r.Request.Result, 0
 	case r.Answer != "":
 		return textResult(r.Answer), 0
-	case r.fixed:
+	case r.Fixed:
 		return textResult(r.text), 0
 	case r.Has(protocol.Local):
 		return stats.ResultOK, 0

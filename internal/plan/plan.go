@@ -103,8 +103,8 @@ type Request struct {
 	chosen int32
 	// repairs[repair:repairEnd] are the servers on which the key is being deleted.
 	repair, repairEnd int32
-	// fixed: text is the answer, whatever the servers say.
-	fixed bool
+	// Fixed: text is the answer, whatever the servers say; see Fail.
+	Fixed bool
 	text  string
 	// all holds the allKeys keys of which Keys is the first portion; nil if that is all.
 	all     []byte
@@ -216,7 +216,7 @@ func (p *Planner) CallsOf(i int32) []Call { return p.Calls[p.Requests[i].first:p
 
 // Idle reports whether the servers have nothing to do for r: its answer is known.
 func (r *Request) Idle() bool {
-	return r.fixed || (r.Answer != "" && !r.HasEffect()) || r.Has(protocol.Local)
+	return r.Fixed || (r.Answer != "" && !r.HasEffect()) || r.Has(protocol.Local)
 }
 
 // Changes reports whether r may change the value of its key.
@@ -228,7 +228,7 @@ func (r *Request) Changes() bool {
 func (r *Request) Key() []byte { return r.key }
 
 // Fail makes text the answer of r, whatever the servers say.
-func (r *Request) Fail(text string) { r.fixed, r.text = true, text }
+func (r *Request) Fail(text string) { r.Fixed, r.text = true, text }
 
 // Plan plans the first step of the request that was added last. barrier: it is one of several, so what follows in the part has to be
 // planned when the request is answered.
@@ -263,7 +263,7 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 	r := &p.Requests[i]
 	switch {
-	case r.fixed:
+	case r.Fixed:
 	case r.way == read:
 		return inTime && p.settleRead(r)
 	case r.way == compare && r.step == sent:
@@ -400,6 +400,3 @@ func (p *Planner) deleteEverywhere(i int32) {
 		p.deleteKey(i, s)
 	}
 }
-
-// Fixed reports whether Fail has said what r is answered.
-func (r *Request) Fixed() bool { return r.fixed }

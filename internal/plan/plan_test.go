@@ -672,7 +672,7 @@ func TestAnAnswerThatIsKnownIsGivenWhateverServersSay(t *testing.T) {
 	x.Requests[i].Fail("SERVER_ERROR out of memory\r\n")
 	x.lose(0)
 	assert.Equal(t, "SERVER_ERROR out of memory\r\n", x.answer(i))
-	assert.True(t, x.Requests[i].Fixed())
+	assert.True(t, x.Requests[i].Fixed)
 	x.Requests[i].Fail("EN\r\n")
 	result, _ := x.Result(i)
 	assert.Equal(t, stats.ResultMiss, result)

@@ -43,8 +43,5 @@ func (p *Planner) Restore(i int32) {
 // KeysAsked returns how many keys r has asked for, those of earlier portions included.
 func (r *Request) KeysAsked() int { return r.NumKeys + int(r.SentKeys) }
 
-// BringsValues reports whether r may be answered with values.
-func (r *Request) BringsValues() bool { return r.Answer == "" && r.Command.BringsValues() }
-
 // IsFlush reports whether r is a flush_all that the servers are to get.
 func (r *Request) IsFlush() bool { return r.Has(protocol.Writes|protocol.Everywhere) && !r.Idle() }

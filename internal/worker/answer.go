@@ -90,7 +90,7 @@ func (w *Worker) postpone(p *part, i int32, rest int) {
 	w.planner.Requests[i].Resumed = stats.Now()
 	for j := i + 1; j < p.last; j++ {
 		w.planner.Restore(j)
-		if r := &w.planner.Requests[j]; !r.Has(protocol.Reads) && !r.Settled && (!r.Idle() || r.Fixed()) {
+		if r := &w.planner.Requests[j]; !r.Has(protocol.Reads) && !r.Settled && (!r.Idle() || r.Fixed) {
 			w.settleFor(r, j)
 		}
 	}

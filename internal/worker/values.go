@@ -36,7 +36,7 @@ func (w *Worker) full() bool { return len(w.requests) == w.options.Depth || w.ex
 
 // likely returns how many bytes of values r is likely to bring.
 func (w *Worker) likely(r *plan.Request) int {
-	if !r.BringsValues() {
+	if r.Answer != "" || !r.Command.BringsValues() {
 		return 0
 	}
 	return r.NumKeys * w.valueSize.mean()
@@ -90,22 +90,10 @@ func (w *Worker) letGo(p *part) {
 	}
 }
 
-// repeat is whether a part's reads may be repeated.
-type repeat uint8
-
-const (
-	repeatUnknown repeat = iota
-	repeatYes
-	repeatNo
-)
-
 // mayRepeat reports whether the reads of p can be repeated behind the round.
 func (w *Worker) mayRepeat(p *part) bool {
-	if p.repeat == repeatUnknown {
-		p.repeat = repeatNo
-		if w.planner.Repeatable(p.first, p.last) {
-			p.repeat = repeatYes
-		}
+	if !p.judged {
+		p.judged, p.repeatable = true, w.planner.Repeatable(p.first, p.last)
 	}
-	return p.repeat == repeatYes
+	return p.repeatable
 }

@@ -144,8 +144,9 @@ type part struct {
 	left        int32 // requests that are not complete
 	stalled     bool  // the client didn't take the whole reply
 	rest        []byte
-	held        int // bytes of values that came
-	repeat      repeat
+	held        int  // bytes of values that came
+	judged      bool // repeatable says whether the part's reads can be repeated behind the round
+	repeatable  bool
 }
 
 // pending is a request of the round, besides what the planner knows of it.
