@@ -673,8 +673,10 @@ func TestAnAnswerThatIsKnownIsGivenWhateverServersSay(t *testing.T) {
 	x.lose(0)
 	assert.Equal(t, "SERVER_ERROR out of memory\r\n", x.answer(i))
 	assert.True(t, x.Requests[i].Fixed)
-	x.Requests[i].Fail("EN\r\n")
 	result, _ := x.Result(i)
+	assert.Equal(t, stats.ResultServerError, result)
+	x.Requests[i].Fail("EN\r\n")
+	result, _ = x.Result(i)
 	assert.Equal(t, stats.ResultMiss, result)
 	x.Requests[i].Settled, x.Requests[i].Request.Result = true, stats.ResultNotStored
 	result, _ = x.Result(i)
@@ -691,6 +693,7 @@ func TestLocksAreTakenForWhatTheReplicasMustAgreeOn(t *testing.T) {
 		l, ok := x.Locks(i, false)
 		assert.True(t, ok, line)
 		assert.Equal(t, want, l.Kind, line)
+		assert.Equal(t, string(x.Requests[i].Request.Key(nil)), string(x.Requests[i].Key()), line)
 		if want != LockNone && want != LockAll {
 			assert.Len(t, l.Stripes, x.Requests[i].NumKeys)
 		}
@@ -989,7 +992,10 @@ func TestLanesAreThoseOfTheServersThatRequestsNeed(t *testing.T) {
 
 	busy, err := route.New(router.Servers(), route.Options{Read: route.ReadLeastBusy})
 	require.NoError(t, err)
-	assert.Equal(t, []int{ReadLane(1)}, lanes(NewLaneChooser(busy, func(s int) int64 { return loads[s] }), "mg "+k+" v"))
+	least := NewLaneChooser(busy, func(s int) int64 { return loads[s] })
+	for range loads {
+		assert.Equal(t, []int{ReadLane(1)}, lanes(least, "mg "+k+" v"), "whichever is looked at first")
+	}
 	primary, err := route.New(router.Servers(), route.Options{Replicas: 2, Read: route.ReadPrimary})
 	require.NoError(t, err)
 	assert.Equal(t, []int{ReadLane(1)}, lanes(NewLaneChooser(primary, nil), "get "+k))
