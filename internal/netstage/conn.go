@@ -262,9 +262,14 @@ func (c *conn) decode(b *request.Batch, created int64) (used int, more bool, err
 	return used, true, nil
 }
 
-// queue puts b on the queue once the batch before is answered, and reports whether b has a reply.
+// queue puts b on the queue once the batch before is answered, and reports whether b has a reply. If the client is gone by then, b is
+// dropped: servers need not work for nobody, and a drain has to end in time.
 func (c *conn) queue(b *request.Batch) (replies bool) {
 	c.awaitAnswer()
+	if c.broken.Load() {
+		c.abandon(b)
+		return true
+	}
 	enqueued := stats.Now()
 	for i := range b.Requests {
 		b.Requests[i].Enqueued = enqueued

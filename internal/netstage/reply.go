@@ -2,6 +2,7 @@ package netstage
 
 import (
 	"errors"
+	"net"
 	"os"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // Crowded implements request.Client.
-func (c *conn) Crowded() bool { return !c.broken.Load() && c.stage.output.Overdrawn() }
+func (c *conn) Crowded() bool { return c.broken.Load() || c.stage.output.Overdrawn() }
 
 // Reply implements request.Client.
 func (c *conn) Reply(g *wire.Gather) int {
@@ -41,7 +42,7 @@ func (c *conn) Finish() {
 // Stall implements request.Client.
 func (c *conn) Stall(rest []byte, unanswered *request.Batch) {
 	go func() {
-		if len(rest) == 0 {
+		if len(rest) == 0 && !c.broken.Load() {
 			c.stage.output.Take(0, c.stage.options.WriteTimeout, c.stage.cut)
 		}
 		err := c.writeRest(rest)
@@ -60,11 +61,16 @@ func (c *conn) Stall(rest []byte, unanswered *request.Batch) {
 			c.stage.options.Queue.Put(unanswered)
 			return
 		default:
-			c.stage.options.Net.Abandoned(len(unanswered.Requests) - unanswered.Next)
-			unanswered.Release()
+			c.abandon(unanswered)
 		}
 		c.Finish()
 	}()
+}
+
+// abandon drops what b's client, which is gone, asked for.
+func (c *conn) abandon(b *request.Batch) {
+	c.stage.options.Net.Abandoned(len(b.Requests) - b.Next)
+	b.Release()
 }
 
 // errSlow: the client left more replies unread than allowed.
@@ -77,6 +83,9 @@ const restPiece = 64 << 10
 // writeRest writes what a client was too slow to take, within the limits for that. It is counted even where others have taken all there is:
 // what could be refused was, before it was asked for (Crowded).
 func (c *conn) writeRest(rest []byte) error {
+	if c.broken.Load() {
+		return net.ErrClosed
+	}
 	if len(rest) > c.stage.options.MaxOutput {
 		return errSlow
 	}

@@ -61,7 +61,8 @@ type Batch struct {
 
 // Client is the connection that a batch came from, as a worker sees it. Only the batch's owner calls it.
 type Client interface {
-	// Crowded reports whether clients that do not read take all of the memory for replies: a large reply has to wait.
+	// Crowded reports whether clients that do not read take all of the memory for replies, so that a large reply has to wait, or
+	// the client is gone.
 	Crowded() bool
 	// Reply writes one round's replies without waiting. It returns how many bytes the socket took.
 	Reply(g *wire.Gather) int

@@ -345,3 +345,26 @@ func TestADrainBeforeTheServersAreReachedEndsAtOnce(t *testing.T) {
 	default:
 	}
 }
+
+func TestWhatClientsAskedForThatWereCutIsNotAskedOfServers(t *testing.T) {
+	const size, pipelined = 500_000, 400 // more than a batch
+	server := mctest.StartMemcached(t)
+	m := mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Servers(server), DrainTimeout: time.Millisecond,
+		RequestOptions: worker.RequestOptions{Timeout: mctest.Patience},
+	})
+	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, fmt.Sprintf("set k 0 0 %d\r\n%s\r\n", size, strings.Repeat("v", size))))
+	clients := numberOfClients
+	for range clients {
+		require.NoError(t, m.Dial(t).Send([]byte(strings.Repeat("get k\r\n", pipelined))))
+	}
+	served := int64(-1)
+	require.Eventually(t, func() bool { // until everybody waits for clients that don't read
+		before := served
+		served = server.Stat("cmd_get")
+		return served > int64(clients) && served == before
+	}, mctest.Patience, 20*pollPause)
+	require.NoError(t, m.Stop())
+	// A round may have been under way for some.
+	require.Less(t, server.Stat("cmd_get")-served, int64(clients*pipelined/4))
+}
