@@ -68,7 +68,11 @@ func (t *target) run(steps []step, d delivery, cuts uint64) ([]part, error) {
 	for _, key := range scriptKeys {
 		fmt.Fprintf(&prologue, "delete %s noreply\r\n", key)
 	}
-	if p := t.exchange(prologue.Bytes(), whole, nil, bySentinel); p.outcome != isOpen {
+	patience := t.patience
+	t.patience = mctest.Patience // it is answered, however busy the machine
+	p := t.exchange(prologue.Bytes(), whole, nil, bySentinel)
+	t.patience = patience
+	if p.outcome != isOpen {
 		return nil, fmt.Errorf("%s: the connection is %s after the script's prologue, which got %q", t.addr, p.outcome, p.replies)
 	}
 	rng := rand.New(rand.NewPCG(cuts, 0))
@@ -295,8 +299,34 @@ type difference struct {
 	direct, other []part
 }
 
-// compare runs a script against both and returns nil if they do the same.
+// compare runs a script against both and returns nil if they do the same. Where only one of them seems to wait for more, it may be slow
+// because the machine is busy: only what is so with ten times the patience is a difference.
 func (p *pair) compare(steps []step, d delivery, cuts uint64) (*difference, error) {
+	diff, err := p.compareOnce(steps, d, cuts)
+	if diff == nil || !diff.oneWaits() {
+		return diff, err
+	}
+	for _, t := range []*target{p.direct, p.tcp, p.unix} {
+		if t != nil {
+			before := t.patience
+			defer func() { t.patience = before }()
+			t.patience *= 10
+		}
+	}
+	return p.compareOnce(steps, d, cuts)
+}
+
+// oneWaits reports whether a part leaves one connection waiting and the other not.
+func (d *difference) oneWaits() bool {
+	for i := range min(len(d.direct), len(d.other)) {
+		if (d.direct[i].outcome == isStalled) != (d.other[i].outcome == isStalled) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *pair) compareOnce(steps []step, d delivery, cuts uint64) (*difference, error) {
 	other := p.tcp
 	if p.unix != nil && d != whole {
 		other = p.unix
@@ -343,14 +373,14 @@ func (p *pair) compare(steps []step, d delivery, cuts uint64) (*difference, erro
 // difference. The one it was given may not come back, if it depends on timing; then it returns the script as it is.
 func (p *pair) minimise(steps []step, first *difference, d delivery, cuts uint64) ([]step, *difference, delivery) {
 	found, least := steps, first
-	if diff, err := p.compare(steps, whole, cuts); err == nil && diff != nil {
+	if diff, err := p.compareOnce(steps, whole, cuts); err == nil && diff != nil {
 		d, least = whole, diff
 	}
 	for size := len(found) / 2; size >= 1; {
 		shorter := false
 		for at := 0; at+size <= len(found); {
 			trial := append(append([]step(nil), found[:at]...), found[at+size:]...)
-			if diff, err := p.compare(trial, d, cuts); err == nil && diff != nil && len(trial) > 0 {
+			if diff, err := p.compareOnce(trial, d, cuts); err == nil && diff != nil && len(trial) > 0 {
 				found, least, shorter = trial, diff, true
 				continue
 			}
