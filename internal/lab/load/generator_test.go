@@ -441,14 +441,13 @@ func script(t *testing.T, reply string) string {
 }
 
 func TestATargetThatMisbehavesEndsTheRunWithAClearError(t *testing.T) {
-	nobody := mctest.StartScript(t, func(*mctest.Peer) {})
-	nobody.Stop()
+	refuses := mctest.Refusing(t)
 	for _, tt := range []struct {
 		name   string
 		target string
 		want   string
 	}{
-		{"refuses", nobody.Addr(), "connection 1 of 1: target " + nobody.Addr() + ": dial tcp " + nobody.Addr() + ": connect: connection refused"},
+		{"refuses", refuses, "connection 1 of 1: target " + refuses + ": dial tcp " + refuses + ": connect: connection refused"},
 		{"no such socket", "unix:/nonexistent/socket", "target unix:/nonexistent/socket: dial unix /nonexistent/socket: connect: no such file or directory"},
 		{"says nothing", script(t, ""), "no reply to GET for 200ms (1 requests outstanding on that connection)"},
 		{"stops in a value", script(t, "VALUE memtier-7 0 10\r\nmemti"), "no reply to GET for 200ms"},
