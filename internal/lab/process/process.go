@@ -18,8 +18,8 @@ import (
 const (
 	// ReadyTimeout bounds how long a program may take to start, on a busy machine.
 	ReadyTimeout = 20 * time.Second
-	// stopTimeout is how long a program may take to end by itself before it is killed.
-	stopTimeout = 5 * time.Second
+	// stopTimeout is how long a program may take to end by itself before it is killed: longer than mcmw drains by default.
+	stopTimeout = 15 * time.Second
 	// startAttempts is how often a program is started on another port when it ends at once: between finding a free port
 	// and listening on it, another process can take it.
 	startAttempts = 3
