@@ -122,7 +122,7 @@ func TestPatienceIsOverWhenNobodyGotAnythingForSoLong(t *testing.T) {
 		for range others {
 			wg.Go(func() {
 				assert.True(t, b.Take(10, patience, nil))
-				time.Sleep(each)
+				time.Sleep(each) // of the bubble's time: how long it keeps what it got
 				b.Give(10)
 			})
 			synctest.Wait()

@@ -79,8 +79,9 @@
 // # Replicas
 //
 // Package plan decides what is asked of which server and what follows from the replies; it has no socket and no clock. A write
-// goes to every replica of its key, and the client is answered when all of them have answered or failed. Package replica decides from the answers, and from how many must agree (Options.Ack), what the client is told and which replicas
-// must be repaired: the key is deleted there, under the same lock, before the client is answered. A conditional write
+// goes to every replica of its key, and the client is answered when all of them have answered or failed. Package replica
+// decides from the answers, and from how many must agree (Options.Ack), what the client is told and which replicas must be
+// repaired: the key is deleted there, under the same lock, before the client is answered. A conditional write
 // (cas, or a meta command with a cas) is compared on the key's first server alone, which also answers every gets; once
 // stored there it is copied to the others in a second step of the same round.
 //
@@ -116,8 +117,8 @@
 // server delays the requests that need it; those in other servers' queues are not affected.
 //
 // A client that does not read its replies occupies no worker: what its socket doesn't take is handed to a goroutine of the
-// connection, which puts the rest of the batch back on the queue once the client has read. A worker waits only for its
-// servers, and for key locks whose holders wait for theirs.
+// connection, which puts the rest of the batch back on the queue once the client has read. If the client is gone by then, or
+// when its next batch is to be queued, what it asked for is dropped. A worker waits only for its servers, and for key locks whose holders wait for theirs.
 //
 // # Changing options while clients are served
 //

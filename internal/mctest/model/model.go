@@ -90,7 +90,7 @@ const (
 	end        = "END\r\n"
 )
 
-// Do serves a request that the strict parser accepted, and returns the reply, without the END of a noreply. It panics at commands that
+// Do serves a request that the strict parser accepted, and returns the reply, which is empty where quiet mode leaves it out. It panics at commands that
 // a model has no answer to: stats, me and the administration of memory.
 func (s *Server) Do(q *strict.Request) string {
 	w := strings.Split(q.Line, " ")
