@@ -106,24 +106,15 @@ func TestReplicasBehindOneMiddlewareAreAlikeInEveryOrderOfMessages(t *testing.T)
 // linear returns an error if the answers are not those of one memcached that served the commands one after the other, each between its
 // beginning and its end.
 func linear(w *explore.World) error {
-	if !linearFrom(w.History(), &stored) {
+	serve := func(o explore.Operation, server *model.Server) (*model.Server, bool) {
+		after := server.Clone()
+		q, err := strict.Read(bufio.NewReader(strings.NewReader(o.Command)))
+		return after, err == nil && after.Do(&q) == o.Answer
+	}
+	if !explore.Linear(w.History(), &stored, serve) {
 		return errors.New("the answers are those of no order")
 	}
 	return nil
-}
-
-func linearFrom(left []explore.Operation, server *model.Server) bool {
-	for i, o := range left {
-		if slices.ContainsFunc(left, func(p explore.Operation) bool { return p.Ended < o.Began }) {
-			continue
-		}
-		after := server.Clone()
-		q, err := strict.Read(bufio.NewReader(strings.NewReader(o.Command)))
-		if err == nil && after.Do(&q) == o.Answer && linearFrom(slices.Delete(slices.Clone(left), i, i+1), after) {
-			return true
-		}
-	}
-	return len(left) == 0
 }
 
 func TestReplicasBehindTwoMiddlewaresDiffer(t *testing.T) {

@@ -387,36 +387,24 @@ func linear(stored string) func(w *explore.World) error {
 		if stored == "" {
 			value = "-"
 		}
-		if !linearFrom(w.History(), value) {
+		if !explore.Linear(w.History(), value, served) {
 			return errors.New("the answers are those of no order")
 		}
 		return nil
 	}
 }
 
-func linearFrom(left []explore.Operation, value string) bool {
-	if len(left) == 0 {
-		return true
+// served returns the value behind o, and whether it can have been answered as it was.
+func served(o explore.Operation, value string) (after string, ok bool) {
+	after, answer := one(o.Command, value)
+	switch {
+	case answer == o.Answer:
+		return after, true
+	case strings.HasPrefix(o.Command, "swap"):
+		// It is two commands; a write between them makes it fail.
+		return value, strings.HasSuffix(o.Answer, "EX") || strings.HasSuffix(o.Answer, "NF")
 	}
-	for i, o := range left {
-		first := !slices.ContainsFunc(left, func(p explore.Operation) bool { return p.Ended != 0 && p.Ended < o.Began })
-		if !first {
-			continue
-		}
-		after, answer := one(o.Command, value)
-		if answer != o.Answer {
-			// A swap is two commands; a write between them makes it fail.
-			failed := strings.HasPrefix(o.Command, "swap") && (strings.HasSuffix(o.Answer, "EX") || strings.HasSuffix(o.Answer, "NF"))
-			if !failed {
-				continue
-			}
-			after = value
-		}
-		if linearFrom(slices.Delete(slices.Clone(left), i, i+1), after) {
-			return true
-		}
-	}
-	return false
+	return value, false
 }
 
 // one returns what a command makes of the value, "-" for none, and its answer.
@@ -450,16 +438,16 @@ func one(command, value string) (after, answer string) {
 	return strconv.Itoa(n + 1), strconv.Itoa(n + 1)
 }
 
-// swept compares the servers as a sweep does when nothing is under way, and cuts what disagrees with the first that holds the key.
-func swept(w *explore.World) error {
-	first := model.Item{}
+// distinguishable returns an error if a sweep, which compares versions, could not see that servers differ. What it sees it cuts.
+func distinguishable(w *explore.World) error {
+	values := map[uint64]string{}
 	for _, s := range w.Servers {
 		it, ok := s.Get("k")
-		switch {
-		case ok && first.CAS == 0:
-			first = it
-		case ok && it.CAS == first.CAS && it.Value != first.Value:
-			return fmt.Errorf("%q and %q have the same version", it.Value, first.Value)
+		if other, seen := values[it.CAS]; ok && seen && other != it.Value {
+			return fmt.Errorf("%q and %q have the same version", it.Value, other)
+		}
+		if ok {
+			values[it.CAS] = it.Value
 		}
 	}
 	return nil
@@ -503,7 +491,7 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 			AtEnd: func(w *explore.World) error {
 				switch {
 				case died:
-					return swept(w)
+					return distinguishable(w)
 				case r.faults.Evictions > 0: // the third promise is not for them
 					return sameEverywhere(w)
 				}

@@ -75,6 +75,21 @@ type Operation struct {
 	Began, Ended int
 }
 
+// Linear reports whether the operations of a history can have been served one after the other, each between its beginning and its end,
+// from state on. serve returns the state behind an operation, and whether it can be answered in state as it was.
+func Linear[State any](history []Operation, state State, serve func(o Operation, state State) (State, bool)) bool {
+	for i, o := range history {
+		if slices.ContainsFunc(history, func(p Operation) bool { return p.Ended != 0 && p.Ended < o.Began }) {
+			continue
+		}
+		after, ok := serve(o, state)
+		if ok && Linear(slices.Delete(slices.Clone(history), i, i+1), after, serve) {
+			return true
+		}
+	}
+	return len(history) == 0
+}
+
 // Faults bounds how many of each kind there are in one history.
 type Faults struct {
 	// Evictions: a server drops Key.

@@ -138,3 +138,25 @@ func TestMoreStatesThanAllowedAreAFailure(t *testing.T) {
 	require.NotNil(t, failure)
 	assert.ErrorContains(t, failure, "more than 50 states")
 }
+
+func TestAHistoryIsLinearIfSomeOrderExplainsItsAnswers(t *testing.T) {
+	register := func(o explore.Operation, state string) (string, bool) {
+		if o.Command == "get" {
+			return state, o.Answer == state
+		}
+		return o.Command, true
+	}
+	set := explore.Operation{Command: "x", Began: 1, Ended: 3}
+	for name, tc := range map[string]struct {
+		get  explore.Operation
+		want bool
+	}{
+		"a read meanwhile sees it":             {explore.Operation{Command: "get", Answer: "x", Began: 2, Ended: 4}, true},
+		"a read meanwhile does not see it":     {explore.Operation{Command: "get", Answer: "", Began: 2, Ended: 4}, true},
+		"a read behind it sees it":             {explore.Operation{Command: "get", Answer: "x", Began: 4, Ended: 5}, true},
+		"a read behind it does not see it":     {explore.Operation{Command: "get", Answer: "", Began: 4, Ended: 5}, false},
+		"a read sees what was written by none": {explore.Operation{Command: "get", Answer: "y", Began: 2, Ended: 4}, false},
+	} {
+		assert.Equal(t, tc.want, explore.Linear([]explore.Operation{set, tc.get}, "", register), name)
+	}
+}
