@@ -221,10 +221,8 @@ func (m *Middleware) Run(ctx context.Context) error {
 	m.stopping = true
 	m.applying.Unlock()
 	p := m.pool.Load()
-	drain, stopDrain := context.WithTimeout(work, p.options.DrainTimeout)
-	defer stopDrain()
 	p.options.Log.Info("draining", "connections", m.registry.Snapshot().Open(), "timeout", p.options.DrainTimeout)
-	if cut := m.stage.Drain(drain); cut > 0 {
+	if cut := m.stage.Drain(p.options.DrainTimeout); cut > 0 {
 		p.options.Log.Warn("client connections were cut at the end of the drain timeout", "connections", cut)
 	}
 	p.stop()

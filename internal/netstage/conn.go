@@ -141,10 +141,10 @@ func (c *conn) serve() (err error) {
 	return err
 }
 
-// lastRequests serves what the client sends until it has all its replies, and the rest of a request that has arrived
-// in part.
+// lastRequests serves what the client sends until it has all its replies, and the rest of a request that has arrived in part. What
+// has not come until Stage.lastRead is not read: it has no effect, and the end of the connection between two replies says so.
 func (c *conn) lastRequests() error {
-	for {
+	for time.Now().Before(c.stage.lastRead) {
 		n, _, err := c.receive()
 		if n == 0 && err == nil {
 			if c.underway {
@@ -152,11 +152,13 @@ func (c *conn) lastRequests() error {
 				continue
 			}
 			if c.filled == 0 && c.skip == 0 {
-				return ending(stats.CloseShutdown)
+				break
 			}
-			// Drain cuts the connection when its time is over.
-			_ = c.sock.SetReadDeadline(time.Time{})
+			_ = c.sock.SetReadDeadline(c.stage.lastRead)
 			n, err = c.receiveNext()
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) && !c.broken.Load() {
+			break
 		}
 		if err == nil {
 			_, err = c.queueAll(n)
@@ -165,6 +167,7 @@ func (c *conn) lastRequests() error {
 			return err
 		}
 	}
+	return ending(stats.CloseShutdown)
 }
 
 // queueAll decodes what was read, the last n bytes of it now, and queues the complete requests: as one batch, or as several if there

@@ -9,15 +9,14 @@ func SetMemoryPatience(d time.Duration) (restore func()) { return set(&memoryPat
 // SetWantedPatience changes for how long a client may be slow while others wait for its memory, likewise.
 func SetWantedPatience(d time.Duration) (restore func()) { return set(&wantedPatience, d) }
 
-func set(patience *time.Duration, d time.Duration) (restore func()) {
-	before := *patience
-	*patience = d
-	return func() { *patience = before }
+func set[T any](variable *T, to T) (restore func()) {
+	before := *variable
+	*variable = to
+	return func() { *variable = before }
 }
 
 // SetLoginPause is the same for the time between two logins of an address that is slowed.
-func SetLoginPause(d time.Duration) (restore func()) {
-	before := loginPause
-	loginPause = d
-	return func() { loginPause = before }
-}
+func SetLoginPause(d time.Duration) (restore func()) { return set(&loginPause, d) }
+
+// SetReadingPart is the same for the part of a drain's timeout in which clients are read.
+func SetReadingPart(part time.Duration) (restore func()) { return set(&readingPart, part) }

@@ -6,7 +6,6 @@
 package netstage
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
@@ -66,6 +65,8 @@ type Stage struct {
 	cut      chan struct{}  // closed when Drain stops waiting
 	closing  chan struct{}  // closed when Drain begins
 	throttle *throttle
+	// lastRead is until when clients are read; set by Drain before it tells the connections.
+	lastRead time.Time
 
 	loginFailures *stats.Counter
 
@@ -159,12 +160,17 @@ func (s *Stage) ended(c *conn, reason stats.CloseReason) {
 	s.readers.Done()
 }
 
-// Drain closes every connection once what its client has sent is answered, and returns when none is left. When ctx ends
-// first the remaining connections are reset, and their number is returned.
-func (s *Stage) Drain(ctx context.Context) (cut int) {
+// readingPart is the part of a drain's timeout, its divisor, in which clients are read; the rest is for their replies.
+var readingPart = time.Duration(2)
+
+// Drain closes every connection once what its client has sent is answered, and returns when none is left. Clients that go on sending
+// are read for half of timeout. At its end the remaining connections are reset, and their number is returned.
+func (s *Stage) Drain(timeout time.Duration) (cut int) {
+	over := time.After(timeout)
 	close(s.closing)
 	s.mu.Lock()
 	s.draining = true
+	s.lastRead = time.Now().Add(timeout / readingPart)
 	for c := range s.conns {
 		c.drain()
 	}
@@ -177,7 +183,7 @@ func (s *Stage) Drain(ctx context.Context) (cut int) {
 	select {
 	case <-done:
 		return 0
-	case <-ctx.Done():
+	case <-over:
 	}
 	close(s.cut)
 	s.mu.Lock()
