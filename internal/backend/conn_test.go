@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync/atomic"
@@ -17,7 +18,7 @@ import (
 )
 
 func newServer(addr string, o backend.Options) *backend.Server {
-	o.ConnectTimeout, o.Log = time.Second, slog.New(slog.DiscardHandler)
+	o.ConnectTimeout, o.Log = cmp.Or(o.ConnectTimeout, time.Second), slog.New(slog.DiscardHandler)
 	if o.FailureLimit == 0 {
 		o.FailureLimit = 3
 	}

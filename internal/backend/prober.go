@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"mcmw/internal/marker"
-	"mcmw/internal/wire"
 )
 
 const (
@@ -27,10 +25,6 @@ const (
 	// cleanAfter is the same for a stale server: when it has answered twice it has processed everything it received before
 	// the first probe, so no abandoned write takes effect after its key was deleted.
 	cleanAfter = 2
-	// invalidateBatch is the number of deletes sent before their replies are read, invalidateBytes their maximum length: one
-	// TLS record, because wire must keep requests whole in it.
-	invalidateBatch = 500
-	invalidateBytes = 16 << 10
 )
 
 // Probe brings the server back into service whenever it has left it, and checks whether a suspect answers, until ctx is
@@ -64,7 +58,7 @@ func (s *Server) recover(ctx context.Context) bool {
 		if s.Down() {
 			needed = readmitAfter
 		}
-		p, err := s.dialProbe(ctx)
+		p, err := s.Link(ctx)
 		if err == nil {
 			if err = p.version(); err == nil {
 				answered++
@@ -76,7 +70,7 @@ func (s *Server) recover(ctx context.Context) bool {
 			case answered >= needed:
 				err = s.rejoin(p)
 			}
-			p.close()
+			p.Close()
 		}
 		switch {
 		case s.Readable() && !s.Suspected():
@@ -97,7 +91,7 @@ func (s *Server) recover(ctx context.Context) bool {
 }
 
 // rejoin removes what the server holds out of date, and marks it up if it missed nothing meanwhile.
-func (s *Server) rejoin(p *probe) error {
+func (s *Server) rejoin(p *Link) error {
 	s.settle(p.timeout)
 	records := s.options.Load().Records
 	if records != nil && !s.judged.Load() {
@@ -137,7 +131,7 @@ func (s *Server) rejoin(p *probe) error {
 }
 
 // clean applies the Rejoin policy to what the server missed.
-func (s *Server) clean(p *probe, m missed, wasDown bool, since time.Time) error {
+func (s *Server) clean(p *Link, m missed, wasDown bool, since time.Time) error {
 	switch {
 	case s.options.Load().Rejoin == RejoinTrust:
 		return nil
@@ -174,13 +168,6 @@ func (s *Server) clean(p *probe, m missed, wasDown bool, since time.Time) error 
 	return err
 }
 
-// probe is a connection of the prober. Every exchange has to end within timeout.
-type probe struct {
-	sock    *wire.Socket
-	r       *bufio.Reader
-	timeout time.Duration
-}
-
 // Reach tries once to reach the server before it is used: one that does not answer starts as down. It asks for the version,
 // because a server that requires a certificate or a password accepts connections, and refuses requests afterwards.
 func (s *Server) Reach(ctx context.Context) error {
@@ -194,14 +181,11 @@ func (s *Server) Reach(ctx context.Context) error {
 }
 
 func (s *Server) reach(ctx context.Context) error {
-	p, err := s.dialProbe(ctx)
+	p, err := s.Link(ctx)
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	// The end of ctx interrupts blocked reads and writes.
-	stop := context.AfterFunc(ctx, func() { _ = p.sock.Abort() })
-	defer stop()
+	defer p.Close()
 	if err := p.version(); err != nil {
 		return err
 	}
@@ -216,10 +200,10 @@ func (s *Server) reach(ctx context.Context) error {
 }
 
 // look returns the records that the server holds. A server that cannot hold records has none.
-func (s *Server) look(p *probe) (marker.Look, error) {
+func (s *Server) look(p *Link) (marker.Look, error) {
 	o := s.options.Load()
 	look, err := p.look(o.Records.names())
-	if _, strange := errors.AsType[unexpected](err); strange {
+	if _, strange := errors.AsType[Unexpected](err); strange {
 		o.Log.Warn("a server can't keep what has to be known after a restart; memcached 1.6 can", "server", s.Name, "error", err)
 		s.recordless.Store(true)
 		return marker.Look{}, nil
@@ -252,78 +236,18 @@ func (s *Server) Judge(looks marker.Looks) {
 	s.judged.Store(true)
 }
 
-func (s *Server) dialProbe(ctx context.Context) (*probe, error) {
-	sock, err := s.Dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &probe{sock: sock, r: bufio.NewReaderSize(sock, maxProbeLine), timeout: s.options.Load().ConnectTimeout}, nil
-}
+func (p *Link) version() error { return p.Expect("version\r\n", "VERSION ") }
 
-func (p *probe) close() { _ = p.sock.Close() }
-
-// extend restarts the timeout for the next reply.
-func (p *probe) extend() error { return setDeadlines(p.sock, time.Now().Add(p.timeout)) }
-
-// send writes a request, and starts the timeout for its reply.
-func (p *probe) send(request string) error {
-	if err := p.extend(); err != nil {
-		return err
-	}
-	return p.sock.WriteRest([]byte(request))
-}
-
-// maxProbeLine bounds a line of a reply to a probe, bytes. The longest lines that memcached sends are in `stats`, and are
-// shorter than half of it.
-const maxProbeLine = 8 << 10
-
-// line reads a line of a reply.
-func (p *probe) line() (string, error) {
-	line, err := p.r.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
-		return "", fmt.Errorf("a line of more than %d bytes in the reply to a probe", maxProbeLine)
-	}
-	return strings.TrimRight(string(line), "\r\n"), err
-}
-
-// expect sends request and expects one line that begins with one of prefixes.
-func (p *probe) expect(request string, prefixes ...string) error {
-	if err := p.send(request); err != nil {
-		return err
-	}
-	return p.want(prefixes...)
-}
-
-func (p *probe) want(prefixes ...string) error {
-	line, err := p.line()
-	if err != nil {
-		return err
-	}
-	for _, prefix := range prefixes {
-		if strings.HasPrefix(line, prefix) {
-			return nil
-		}
-	}
-	return unexpected(line)
-}
-
-// unexpected is a reply that does not match the request.
-type unexpected string
-
-func (u unexpected) Error() string { return fmt.Sprintf("unexpected reply %q to a probe", string(u)) }
-
-func (p *probe) version() error { return p.expect("version\r\n", "VERSION ") }
-
-func (p *probe) flush() error { return p.expect("flush_all\r\n", "OK") }
+func (p *Link) flush() error { return p.Expect("flush_all\r\n", "OK") }
 
 // started returns the earliest time at which the server can have been started, by its own uptime, which is in whole seconds.
-func (p *probe) started() (time.Time, error) {
-	if err := p.send("stats\r\n"); err != nil {
+func (p *Link) started() (time.Time, error) {
+	if err := p.Send("stats\r\n"); err != nil {
 		return time.Time{}, err
 	}
 	uptime := -1
 	for {
-		line, err := p.line()
+		line, err := p.Line()
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -342,40 +266,9 @@ func (p *probe) started() (time.Time, error) {
 	return time.Now().Add(-time.Duration(uptime+2) * time.Second), nil
 }
 
-// pipeline sends requests, many before their replies are read, and calls reply once for each.
-func (p *probe) pipeline(requests iter.Seq[string], reply func() error) error {
-	var b strings.Builder
-	pending := 0
-	exchange := func() error {
-		if pending == 0 {
-			return nil
-		}
-		if err := p.send(b.String()); err != nil {
-			return err
-		}
-		for ; pending > 0; pending-- {
-			if err := reply(); err != nil {
-				return err
-			}
-		}
-		b.Reset()
-		return nil
-	}
-	for request := range requests {
-		if pending == invalidateBatch || b.Len()+len(request) > invalidateBytes {
-			if err := exchange(); err != nil {
-				return err
-			}
-		}
-		b.WriteString(request)
-		pending++
-	}
-	return exchange()
-}
-
 // invalidate deletes keys.
-func (p *probe) invalidate(keys iter.Seq[string]) error {
-	return p.pipeline(func(yield func(string) bool) {
+func (p *Link) invalidate(keys iter.Seq[string]) error {
+	return p.Pipeline(func(yield func(string) bool) {
 		for key := range keys {
 			line := "delete " + key + "\r\n"
 			if !plainKey(key) {

@@ -1,11 +1,10 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -400,20 +399,18 @@ func (r *Records) End(ctx context.Context) {
 
 // endRunning removes the entry of a middleware that ends, unless another one has replaced it.
 func (s *Server) endRunning(ctx context.Context, name string) error {
-	p, err := s.dialProbe(ctx)
+	p, err := s.Link(ctx)
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	stop := context.AfterFunc(ctx, func() { _ = p.sock.Abort() })
-	defer stop()
-	if err := p.send("mg " + encoded(marker.RunningKey) + " b v\r\n"); err != nil {
+	defer p.Close()
+	if err := p.Send("mg " + encoded(marker.RunningKey) + " b v\r\n"); err != nil {
 		return err
 	}
 	if value, err := p.readValue(); err != nil || string(value) != name {
 		return err
 	}
-	return p.expect(deleteLine(marker.RunningKey), "HD", "NF")
+	return p.Expect(deleteLine(marker.RunningKey), "HD", "NF")
 }
 
 func encoded(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }
@@ -429,18 +426,16 @@ func (s *Server) takesRecords() bool { return !s.Down() && s.judged.Load() && !s
 
 // putLines sends requests whose replies are one line each.
 func (s *Server) putLines(ctx context.Context, lines []string) error {
-	p, err := s.dialProbe(ctx)
+	p, err := s.Link(ctx)
 	if err != nil {
 		return err
 	}
-	defer p.close()
-	stop := context.AfterFunc(ctx, func() { _ = p.sock.Abort() })
-	defer stop()
-	return p.pipeline(slices.Values(lines), func() error { return p.want("HD", "NF") })
+	defer p.Close()
+	return p.Pipeline(slices.Values(lines), func() error { return p.want("HD", "NF") })
 }
 
 // look returns the records that the server holds; servers are those whose markers matter.
-func (p *probe) look(servers []string) (look marker.Look, err error) {
+func (p *Link) look(servers []string) (look marker.Look, err error) {
 	keys := []string{marker.RecordKey, marker.RunningKey}
 	for _, name := range servers {
 		keys = append(keys, marker.StaleKey(name))
@@ -453,7 +448,7 @@ func (p *probe) look(servers []string) (look marker.Look, err error) {
 		}
 	}
 	n := -1
-	err = p.pipeline(request, func() error {
+	err = p.Pipeline(request, func() error {
 		n++
 		value, err := p.readValue()
 		switch {
@@ -473,8 +468,8 @@ func (p *probe) look(servers []string) (look marker.Look, err error) {
 }
 
 // readValue reads the reply to an mg with v.
-func (p *probe) readValue() ([]byte, error) {
-	line, err := p.line()
+func (p *Link) readValue() ([]byte, error) {
+	line, err := p.Line()
 	if err != nil || line == "EN" {
 		return nil, err
 	}
@@ -482,14 +477,9 @@ func (p *probe) readValue() ([]byte, error) {
 	size, _, _ = strings.Cut(size, " ")
 	n, err := strconv.Atoi(size)
 	if !ok || err != nil || n < 0 || n > maxRecord {
-		return nil, unexpected(line)
+		return nil, Unexpected(line)
 	}
-	value := make([]byte, n+2)
-	if _, err := io.ReadFull(p.r, value); err != nil {
-		return nil, err
-	}
-	if string(value[n:]) != "\r\n" {
-		return nil, errors.New("a value of another length than the server said")
-	}
-	return value[:n], nil
+	value := bytes.NewBuffer([]byte{})
+	err = p.Value(value, int64(n))
+	return value.Bytes(), err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"io"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 
 	"mcmw/internal/keylock"
 	"mcmw/internal/marker"
+	"mcmw/internal/protocol"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
 )
@@ -30,7 +30,7 @@ type Sweep struct {
 	Log    *slog.Logger
 
 	seed     maphash.Seed
-	probes   []*probe // by server; nil: not connected
+	probes   []*Link // by server; nil: not connected
 	reported time.Time
 	claimed  time.Time
 	claim    int // the server that holds SweepKey
@@ -62,7 +62,7 @@ var errNotUp = errors.New("not up")
 
 // Run sweeps once. nil means that all servers were up and everything was compared.
 func (w *Sweep) Run(ctx context.Context) error {
-	w.seed, w.probes, w.reported = maphash.MakeSeed(), make([]*probe, len(w.Servers)), time.Now()
+	w.seed, w.probes, w.reported = maphash.MakeSeed(), make([]*Link, len(w.Servers)), time.Now()
 	defer w.disconnect()
 	if err := w.begin(ctx); err != nil {
 		return err
@@ -92,16 +92,16 @@ func (w *Sweep) begin(ctx context.Context) error {
 		return err
 	}
 	w.claimed = time.Now()
-	if err := p.send(fmt.Sprintf("ms %s 0 b ME T%d\r\n\r\n", encoded(marker.SweepKey), claimFor)); err != nil {
+	if err := p.Send(fmt.Sprintf("ms %s 0 b ME T%d\r\n\r\n", encoded(marker.SweepKey), claimFor)); err != nil {
 		return err
 	}
-	switch line, err := p.line(); {
+	switch line, err := p.Line(); {
 	case err != nil:
 		return err
 	case line == "NS":
 		return ErrClaimed
 	case line != "HD":
-		return unexpected(line)
+		return Unexpected(line)
 	}
 	return nil
 }
@@ -116,20 +116,20 @@ func (w *Sweep) goOn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.expect(fmt.Sprintf("ms %s 0 b T%d\r\n\r\n", encoded(marker.SweepKey), claimFor), "HD")
+	return p.Expect(fmt.Sprintf("ms %s 0 b T%d\r\n\r\n", encoded(marker.SweepKey), claimFor), "HD")
 }
 
 // end releases the claim; if that fails, the claim expires.
 func (w *Sweep) end() {
 	if p, err := w.probe(context.Background(), w.claim); err == nil {
-		_ = p.expect(deleteLine(marker.SweepKey), "HD", "NF")
+		_ = p.Expect(deleteLine(marker.SweepKey), "HD", "NF")
 	}
 }
 
 // probe returns the connection to server s.
-func (w *Sweep) probe(ctx context.Context, s int) (*probe, error) {
+func (w *Sweep) probe(ctx context.Context, s int) (*Link, error) {
 	if w.probes[s] == nil {
-		p, err := w.Servers[s].dialProbe(ctx)
+		p, err := w.Servers[s].Link(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -141,21 +141,13 @@ func (w *Sweep) probe(ctx context.Context, s int) (*probe, error) {
 func (w *Sweep) disconnect() {
 	for _, p := range w.probes {
 		if p != nil {
-			p.close()
+			p.Close()
 		}
 	}
 }
 
 // sweep compares those keys of server s that no earlier server holds.
 func (w *Sweep) sweep(ctx context.Context, s int) error {
-	listing, err := w.Servers[s].dialProbe(ctx)
-	if err != nil {
-		return err
-	}
-	defer listing.close()
-	// The end of ctx interrupts blocked reads and writes.
-	stop := context.AfterFunc(ctx, func() { _ = listing.sock.Abort() })
-	defer stop()
 	keys := make([]string, 0, sweepBatch)
 	compare := func() error {
 		begin := time.Now()
@@ -173,11 +165,11 @@ func (w *Sweep) sweep(ctx context.Context, s int) error {
 		}
 		return err
 	}
-	err = listing.list(func(key string) error {
+	err := w.Servers[s].List(ctx, func(item protocol.Dumped) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if keys = append(keys, key); len(keys) < sweepBatch {
+		if keys = append(keys, string(item.Key)); len(keys) < sweepBatch {
 			return nil
 		}
 		return compare()
@@ -276,7 +268,7 @@ func (w *Sweep) settle(ctx context.Context, key string) error {
 				differs = true
 				token, flags := metaKey(key)
 				request := fmt.Sprintf("md %s%s C%d\r\n", token, flags, found[h].cas)
-				if err := w.probes[h].expect(request, "HD", "NF", "EX"); err != nil {
+				if err := w.probes[h].Expect(request, "HD", "NF", "EX"); err != nil {
 					return err
 				}
 			}
@@ -304,7 +296,7 @@ func (w *Sweep) ask(ctx context.Context, keys []string, asked [][]int, tell func
 			return err
 		}
 		at := 0
-		err = p.pipeline(func(yield func(string) bool) {
+		err = p.Pipeline(func(yield func(string) bool) {
 			for _, k := range list {
 				token, flags := metaKey(keys[k])
 				if !yield("mg " + token + flags + " v f c u\r\n") {
@@ -333,18 +325,18 @@ func metaKey(key string) (token, flags string) {
 }
 
 // copyFound reads the reply to an mg with v, f and c. The value is not kept, whatever its size.
-func (p *probe) copyFound(seed maphash.Seed) (found copyFound, err error) {
-	line, err := p.line()
+func (p *Link) copyFound(seed maphash.Seed) (found copyFound, err error) {
+	line, err := p.Line()
 	if err != nil || line == "EN" {
 		return found, err
 	}
 	words := strings.Fields(line)
 	if len(words) < 4 || words[0] != "VA" {
-		return found, unexpected(line)
+		return found, Unexpected(line)
 	}
 	size, err := strconv.ParseInt(words[1], 10, 63)
 	if err != nil {
-		return found, unexpected(line)
+		return found, Unexpected(line)
 	}
 	var sum maphash.Hash
 	sum.SetSeed(seed)
@@ -354,15 +346,12 @@ func (p *probe) copyFound(seed maphash.Seed) (found copyFound, err error) {
 			_, _ = sum.WriteString(word)
 		case 'c':
 			if found.cas, err = strconv.ParseUint(word[1:], 10, 64); err != nil {
-				return found, unexpected(line)
+				return found, Unexpected(line)
 			}
 		}
 	}
-	if _, err := io.CopyN(&sum, p.r, size); err != nil {
+	if err := p.Value(&sum, size); err != nil {
 		return found, err
-	}
-	if rest, err := p.line(); err != nil || rest != "" {
-		return found, errors.Join(err, errors.New("a value of another length than the server said"))
 	}
 	found.held, found.sum = true, sum.Sum64()
 	return found, nil

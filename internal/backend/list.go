@@ -1,0 +1,91 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"mcmw/internal/marker"
+	"mcmw/internal/protocol"
+)
+
+// ErrNoList says that a server does not list its keys: it is older than memcached 1.4.31, or runs without its crawler.
+var ErrNoList = errors.New("the keys are not listed; accepted: memcached with the LRU crawler")
+
+const (
+	// busyPause is the time between two requests for a list while memcached makes another one, or cleans up; busyTries is how
+	// often it is requested.
+	busyPause = 100 * time.Millisecond
+	busyTries = 300
+)
+
+// List calls each for every item that the server holds, other than those of middlewares, until it fails; the item is valid
+// during the call. Every server since memcached 1.4.31 has the command; newer ones go through their hash table, which misses no
+// key. While the server makes another list it waits, for half a minute at most.
+func (s *Server) List(ctx context.Context, each func(item protocol.Dumped) error) error {
+	l, err := s.Link(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	for tries := 0; ; tries++ {
+		refused := ""
+		for _, what := range []string{"hash", "all"} { // the server may know one of the two
+			if refused, err = l.list(what, each); err != nil || refused == "" {
+				return err
+			}
+			if strings.HasPrefix(refused, "BUSY") {
+				break
+			}
+		}
+		switch {
+		case !strings.HasPrefix(refused, "BUSY"):
+			return fmt.Errorf("%w (%s)", ErrNoList, refused)
+		case tries == busyTries:
+			return errors.New("the list of keys: the server has been making another one for too long")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(busyPause):
+		}
+	}
+}
+
+// list is List with one form of the command; refused is the server's answer if it does not list anything.
+func (l *Link) list(what string, each func(item protocol.Dumped) error) (refused string, err error) {
+	if err := l.Send("lru_crawler metadump " + what + "\r\n"); err != nil {
+		return "", err
+	}
+	for first := true; ; first = false {
+		line, err := l.rawLine()
+		if err != nil {
+			return "", err
+		}
+		if string(line) == "END" {
+			return "", nil
+		}
+		if first && !bytes.HasPrefix(line, []byte("key=")) {
+			return string(line), nil
+		}
+		var beginning [40]byte // the line is overwritten
+		n := copy(beginning[:], line)
+		item, ok := protocol.DecodeDumped(line)
+		if !ok {
+			return "", fmt.Errorf("the list of keys: %w", Unexpected(beginning[:n]))
+		}
+		if !bytes.HasPrefix(item.Key, []byte(marker.Prefix)) {
+			if err := each(item); err != nil {
+				return "", err
+			}
+		}
+		if l.r.Buffered() == 0 {
+			if err := l.extend(); err != nil {
+				return "", err
+			}
+		}
+	}
+}

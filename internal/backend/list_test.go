@@ -1,0 +1,86 @@
+package backend_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/mctest"
+	"mcmw/internal/protocol"
+)
+
+func patientServer(addr string) *backend.Server {
+	return newServer(addr, backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}})
+}
+
+// listed returns what a server that answers the requests for a list with answers, one after the other, is found to hold.
+func listed(t *testing.T, answers ...string) (keys []string, err error) {
+	t.Helper()
+	script := mctest.StartScript(t, func(p *mctest.Peer) {
+		for _, answer := range answers {
+			if _, ok := p.Line(); !ok {
+				return
+			}
+			p.SendBytewise(answer)
+		}
+	})
+	server := patientServer(script.Addr())
+	err = server.List(t.Context(), func(item protocol.Dumped) error {
+		keys = append(keys, fmt.Sprintf("%q la %d cas %d", item.Key, item.Accessed, item.CAS))
+		return nil
+	})
+	return keys, err
+}
+
+func TestTheListOfAServersKeysIsReadInAllItsShapes(t *testing.T) {
+	const busy = "BUSY currently processing crawler request\r\n"
+	const one = "key=a%20key exp=-1 la=5 cas=7 fetch=no cls=1 size=63 flags=0\nEND\r\n"
+	for name, tc := range map[string]struct {
+		answers []string
+		want    []string
+		err     string
+	}{
+		"nothing":                        {[]string{"END\r\n"}, nil, ""},
+		"an item":                        {[]string{one}, []string{`"a key" la 5 cas 7`}, ""},
+		"of a server without the hash":   {[]string{"ERROR\r\n", one}, []string{`"a key" la 5 cas 7`}, ""},
+		"while another one is made":      {[]string{busy, busy, one}, []string{`"a key" la 5 cas 7`}, ""},
+		"of a middleware":                {[]string{"key=mcmw%20placement la=5\nkey=mcmw la=6 cas=1\nEND\r\n"}, []string{`"mcmw" la 6 cas 1`}, ""},
+		"without the crawler":            {[]string{"CLIENT_ERROR lru crawler disabled\r\n", "CLIENT_ERROR lru crawler disabled\r\n"}, nil, "lru crawler disabled"},
+		"of an old server":               {[]string{"ERROR\r\n", "ERROR\r\n"}, nil, "(ERROR)"},
+		"broken off":                     {[]string{"key=a la=5 cas=7\n"}, []string{`"a" la 5 cas 7`}, "EOF"},
+		"with an error behind an item":   {[]string{"key=a la=5 cas=7\nSERVER_ERROR out of memory\r\n"}, []string{`"a" la 5 cas 7`}, "SERVER_ERROR"},
+		"with a key that can't be read":  {[]string{"key=%zz la=5 cas=7\nEND\r\n"}, nil, "key=%zz"},
+		"with a line that does not end":  {[]string{"key=" + string(make([]byte, 10_000))}, nil, "a line of more than"},
+		"where the first line is broken": {[]string{"key=\nEND\r\n"}, nil, `"key="`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keys, err := listed(t, tc.answers...)
+			assert.Equal(t, tc.want, keys)
+			if tc.err == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, tc.err)
+			}
+		})
+	}
+	_, err := listed(t, "ERROR\r\n", "ERROR\r\n")
+	require.ErrorIs(t, err, backend.ErrNoList)
+}
+
+func TestTheEndOfTheContextEndsAList(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	script := mctest.StartScript(t, func(p *mctest.Peer) {
+		p.Line()
+		p.Send("key=a la=5 cas=7\n")
+		p.Stall()
+	})
+	server := patientServer(script.Addr())
+	require.Error(t, server.List(ctx, func(protocol.Dumped) error {
+		cancel()
+		return nil
+	}))
+}

@@ -1,0 +1,75 @@
+package protocol
+
+import "bytes"
+
+// Dumped is an item as `lru_crawler metadump` lists it.
+type Dumped struct {
+	// Key points into the line that was decoded.
+	Key []byte
+	// Accessed is when the item was last stored or read, seconds of the server's clock; 0 if the line does not say.
+	Accessed int64
+	// CAS is the item's cas; 0 if the line does not say, or the server keeps none (memcached -C).
+	CAS uint64
+}
+
+// DecodeDumped reads a line of the reply to `lru_crawler metadump`, without its line end; ok is false if the line is no item.
+// The key, which is URL-encoded there, is decoded in place: line must not be read again.
+func DecodeDumped(line []byte) (d Dumped, ok bool) {
+	for n := 0; len(line) > 0; n++ {
+		word, rest, _ := bytes.Cut(line, []byte{' '})
+		line = rest
+		name, value, _ := bytes.Cut(word, []byte{'='})
+		switch string(name) {
+		case "key":
+			if n > 0 { // a key with a blank that was not encoded could bring another one along
+				return d, false
+			}
+			if d.Key, ok = unescape(value); !ok {
+				return d, false
+			}
+		case "la":
+			if seconds, _, ok := parseUint64(value); ok && int64(seconds) >= 0 {
+				d.Accessed = int64(seconds)
+			}
+		case "cas":
+			if cas, _, ok := parseUint64(value); ok {
+				d.CAS = cas
+			}
+		}
+	}
+	return d, len(d.Key) > 0 && len(d.Key) <= DefaultMaxKey
+}
+
+// unescape decodes URL-encoded text in place.
+func unescape(text []byte) ([]byte, bool) {
+	out := text[:0]
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		if c == '%' {
+			if i+2 >= len(text) {
+				return nil, false
+			}
+			high, ok1 := hexDigit(text[i+1])
+			low, ok2 := hexDigit(text[i+2])
+			if !ok1 || !ok2 {
+				return nil, false
+			}
+			c = high<<4 | low
+			i += 2
+		}
+		out = append(out, c)
+	}
+	return out, true
+}
+
+func hexDigit(c byte) (byte, bool) {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0', true
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10, true
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10, true
+	}
+	return 0, false
+}
