@@ -42,18 +42,30 @@ func StartMemcached(t testing.TB, args ...string) *Server {
 	return startMemcached(t, "memcached", nil, args)
 }
 
-// NewMemcached names the environment variable that holds the path of a memcached newer than the one in PATH. `.ci/deps` makes one,
-// and `.ci/test` sets the variable.
+// NewMemcached names the environment variable that holds the path of a memcached newer than the one in PATH, one that takes an
+// explicit cas (1.6.27). Without it, the one that `.ci/deps` has put into the cache is meant.
 const NewMemcached = "MCMW_MEMCACHED_NEW"
 
-// StartNewMemcached is StartMemcached for the memcached that NewMemcached names. A test is skipped where it names none.
+// StartNewMemcached is StartMemcached for the newer memcached. A test is skipped where there is none.
 func StartNewMemcached(t testing.TB, args ...string) *Server {
 	t.Helper()
 	name := os.Getenv(NewMemcached)
+	if cache, err := os.UserCacheDir(); name == "" && err == nil {
+		name = filepath.Join(cache, "mcmw", "memcached-trixie", "memcached")
+		if _, err := os.Stat(name); err != nil {
+			name = ""
+		}
+	}
 	if name == "" {
-		t.Skipf("%s names no memcached: bash .ci/deps builds one", NewMemcached)
+		t.Skipf("%s names no memcached, and the cache has none: bash .ci/deps builds one", NewMemcached)
 	}
 	return startMemcached(t, name, nil, args)
+}
+
+// StartNewMemcacheds starts n servers as StartNewMemcached does.
+func StartNewMemcacheds(t testing.TB, n int, args ...string) []*Server {
+	t.Helper()
+	return several(n, func() *Server { return StartNewMemcached(t, args...) })
 }
 
 func startMemcached(t testing.TB, name string, config *tls.Config, args []string) *Server {
@@ -77,9 +89,13 @@ func startMemcached(t testing.TB, name string, config *tls.Config, args []string
 // StartMemcacheds starts n servers as StartMemcached does.
 func StartMemcacheds(t testing.TB, n int, args ...string) []*Server {
 	t.Helper()
+	return several(n, func() *Server { return StartMemcached(t, args...) })
+}
+
+func several(n int, start func() *Server) []*Server {
 	servers := make([]*Server, n)
 	for i := range servers {
-		servers[i] = StartMemcached(t, args...)
+		servers[i] = start()
 	}
 	return servers
 }
