@@ -16,8 +16,8 @@ import (
 )
 
 // Stripes is the number of stripes. With 64 writes under way, the chance that one of them shares a stripe with a given key
-// is 0.1 %: this matters when they wait for a server that stalls.
-const Stripes = 65536
+// is 0.4 %: this matters when they wait for a server that stalls.
+const Stripes = 16384
 
 // Table is the stripes of one middleware.
 type Table struct {

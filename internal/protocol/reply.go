@@ -56,14 +56,43 @@ const (
 	maxReplyData = 1 << 30
 )
 
-var lineKinds = map[string]ReplyKind{
-	"END": ReplyEnd, "STORED": ReplyStored, "NOT_STORED": ReplyNotStored, "EXISTS": ReplyExists,
-	"NOT_FOUND": ReplyNotFound, "DELETED": ReplyDeleted, "TOUCHED": ReplyTouched, "OK": ReplyOK, "RESET": ReplyReset,
-	"VERSION": ReplyVersion, "STAT": ReplyStat, "ITEM": ReplyStat, "PREFIX": ReplyStat,
-	"HD": ReplyMetaLine, "EN": ReplyMetaLine, "NF": ReplyMetaLine, "NS": ReplyMetaLine, "EX": ReplyMetaLine,
-	"ME": ReplyMetaLine, "MN": ReplyMetaNoop,
-	"ERROR": ReplyError, "ERROR:": ReplyError, "CLIENT_ERROR": ReplyClientError, "SERVER_ERROR": ReplyServerError,
-	"SERVER_ERROR:": ReplyServerError,
+// lineKind returns the kind of a line by its first word.
+func lineKind(word []byte) (kind ReplyKind, known bool) {
+	switch string(word) {
+	case "END":
+		return ReplyEnd, true
+	case "STORED":
+		return ReplyStored, true
+	case "HD", "EN", "NF", "NS", "EX", "ME":
+		return ReplyMetaLine, true
+	case "MN":
+		return ReplyMetaNoop, true
+	case "NOT_STORED":
+		return ReplyNotStored, true
+	case "EXISTS":
+		return ReplyExists, true
+	case "NOT_FOUND":
+		return ReplyNotFound, true
+	case "DELETED":
+		return ReplyDeleted, true
+	case "TOUCHED":
+		return ReplyTouched, true
+	case "OK":
+		return ReplyOK, true
+	case "RESET":
+		return ReplyReset, true
+	case "VERSION":
+		return ReplyVersion, true
+	case "STAT", "ITEM", "PREFIX":
+		return ReplyStat, true
+	case "ERROR", "ERROR:":
+		return ReplyError, true
+	case "CLIENT_ERROR":
+		return ReplyClientError, true
+	case "SERVER_ERROR", "SERVER_ERROR:":
+		return ReplyServerError, true
+	}
+	return ReplyText, false
 }
 
 // DecodeReply decodes the reply element at the front of buf into r and returns the bytes it takes. 0 means that it is
@@ -98,13 +127,10 @@ func DecodeReply(buf []byte, r *Reply) (n, need int, err error) {
 	}
 	r.Key, r.Data = nil, 0
 	word := firstWord(line)
-	kind, known := lineKinds[string(word)]
-	if !known {
-		kind = ReplyText
-		// decr pads a number that became shorter with blanks.
-		if isDigits(word) && len(bytes.TrimRight(line[len(word):], " ")) == 0 {
-			kind = ReplyNumber
-		}
+	kind, known := lineKind(word)
+	// decr pads a number that became shorter with blanks.
+	if !known && isDigits(word) && len(bytes.TrimRight(line[len(word):], " ")) == 0 {
+		kind = ReplyNumber
 	}
 	r.Kind = kind
 	return eol + 1, 0, nil

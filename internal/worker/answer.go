@@ -14,15 +14,19 @@ type marks struct {
 	flushAll bool    // a flush_all is under way
 }
 
-// answerReady answers the clients whose part of the round is complete.
-func (w *Worker) answerReady() {
-	if len(w.ready) > 0 && (len(w.marks.unmarked) > 0 || w.marks.flushAll) {
+// answerReady answers the clients whose part of the round is complete, and reports whether there were any.
+func (w *Worker) answerReady() bool {
+	if len(w.ready) == 0 {
+		return false
+	}
+	if len(w.marks.unmarked) > 0 || w.marks.flushAll {
 		w.awaitMarks()
 	}
 	for _, p := range w.ready {
 		w.answer(&w.parts[p])
 	}
 	w.ready = w.ready[:0]
+	return true
 }
 
 // awaitMarks waits until a restart would find which servers missed writes that are about to be answered; and that others did

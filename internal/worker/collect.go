@@ -54,12 +54,15 @@ func (w *Worker) waits() bool {
 // collectFrom reads the replies of server s, until its deadline. It returns true if before that nothing comes for as long as patience.
 func (w *Worker) collectFrom(s int, patience time.Duration) (stalled bool) {
 	conn, o := w.conns[s], &w.outstanding[s]
-	until, waited, now, calls := int64(0), w.sent, stats.Now(), int64(len(o.waiting()))
+	until, now, calls := int64(0), max(w.flushed, w.read), int64(len(o.waiting()))
+	waited := now
 	for len(o.waiting()) > 0 {
 		need, err := w.parse(s, now)
 		if err == nil && len(o.waiting()) > 0 {
-			w.answerReady()
-			waited = stats.Now()
+			if w.answerReady() {
+				now = stats.Now()
+			}
+			waited = now
 			if until == 0 {
 				until = w.deadline(s)
 			}
@@ -71,6 +74,7 @@ func (w *Worker) collectFrom(s int, patience time.Duration) (stalled bool) {
 				arrived, err = conn.FillNow(need) // what others took the time for may have come meanwhile
 			}
 			now = stats.Now()
+			w.read = now
 			w.record.Waited(s, now-waited)
 			if !arrived && err == nil {
 				if wait < until {

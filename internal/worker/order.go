@@ -6,6 +6,7 @@ import (
 	"mcmw/internal/keylock"
 	"mcmw/internal/plan"
 	"mcmw/internal/request"
+	"mcmw/internal/stats"
 )
 
 // heldLock is a key lock that the worker holds.
@@ -23,6 +24,7 @@ func (w *Worker) admit(ctx context.Context, b *request.Batch, i int32) bool {
 	w.expire(i)
 	if w.states.trouble && w.member.Patient {
 		w.awaitReadable(ctx, i)
+		w.waited(i)
 	} else if w.states.trouble {
 		if s := w.planner.Troubled(i); s >= 0 {
 			w.redirect(b, s)
@@ -60,6 +62,7 @@ func (w *Worker) lock(b *request.Batch, i int32) bool {
 	}
 	if i == 0 {
 		taken, server := w.options.Locks.LockAll(l.Stripes, w.owner(), w.member.Patient)
+		w.waited(i)
 		if server != keylock.Free {
 			w.redirect(b, server)
 			return false
@@ -91,8 +94,18 @@ func (w *Worker) awaitWrites(b *request.Batch, i int32, stripes []uint32) bool {
 			w.redirect(b, server)
 			return false
 		}
+		w.waited(i)
 	}
 	return true
+}
+
+// waited starts the round's time again if requests[i], its first, may have waited for another worker's writes.
+func (w *Worker) waited(i int32) {
+	if i == 0 && w.options.Router.N() > 1 {
+		w.began = stats.Now()
+		w.flushed = w.began
+		w.expire(i)
+	}
 }
 
 // tryAll takes all stripes, or none, without waiting.
@@ -136,6 +149,9 @@ func (w *Worker) releaseDone(r *pending) {
 
 // unlock unlocks all stripes at the end of the round.
 func (w *Worker) unlock() {
+	if len(w.locks) == 0 {
+		return
+	}
 	for s := range w.locks {
 		w.options.Locks.Unlock(s)
 	}

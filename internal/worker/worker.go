@@ -120,6 +120,7 @@ type round struct {
 	began    int64 // when the first of the requests had the locks it needs
 	sent     int64
 	flushed  int64 // when the requests' present steps were sent
+	read     int64 // when a server's replies were read last
 	parts    []part
 	requests []pending // by the planner's numbers
 	ready    []int32   // parts that are complete and not answered yet
@@ -282,11 +283,6 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 			w.planner.DropLast()
 			w.requests = w.requests[:i]
 			break
-		}
-		if i == 0 && w.options.Router.N() > 1 {
-			w.began = stats.Now()
-			w.flushed = w.began
-			w.expire(i) // it may have waited for the locks
 		}
 		b.Next++
 		r.Dequeued = w.dequeued
