@@ -22,7 +22,7 @@ type counter struct {
 	key     string
 	address *atomic.Pointer[string] // of the mcmw to connect to
 	value   int                     // what the last reply said
-	moves   int                     // how often it had to connect again
+	moves   atomic.Int64            // how often it had to connect again
 }
 
 // count makes pipelines of increments until stop is closed. Every reply must be one more than the one before: an increment
@@ -53,7 +53,7 @@ func (c *counter) count(stop <-chan struct{}) error {
 				return fmt.Errorf("%s, after %d: %w", c.key, c.value, err)
 			}
 			conn.Close()
-			c.moves++
+			c.moves.Add(1)
 			if conn, err = c.dial(); err != nil {
 				return err
 			}
@@ -93,51 +93,101 @@ func (c *counter) replies(conn *mctest.Client, n int) (answered int, err error) 
 
 var errTorn = errors.New("torn reply")
 
+// counting is clients that count through the mcmw that is current.
+type counting struct {
+	server   *mctest.Server
+	counters []*counter
+	current  atomic.Pointer[string]
+	quit     chan struct{}
+	wg       sync.WaitGroup
+	failed   chan error
+}
+
+// startCounting lets clients count through the mcmw at address, whose server is given.
+func startCounting(t *testing.T, server *mctest.Server, address string) *counting {
+	t.Helper()
+	const clients = 24
+	setup := mctest.MustDial(t, server.Addr())
+	defer setup.Close()
+	g := &counting{server: server, quit: make(chan struct{}), failed: make(chan error, clients)}
+	g.current.Store(&address)
+	for i := range clients {
+		c := &counter{key: fmt.Sprintf("counter-%d", i), address: &g.current}
+		g.counters = append(g.counters, c)
+		require.Equal(t, "STORED\r\n", setup.MustDo(t, "set "+c.key+" 0 0 1\r\n0\r\n"))
+		g.wg.Go(func() {
+			if err := c.count(g.quit); err != nil {
+				g.failed <- err
+			}
+		})
+	}
+	return g
+}
+
+// await waits until n more increments were made.
+func (g *counting) await(t *testing.T, n int64) {
+	t.Helper()
+	before := g.server.Stat("incr_hits")
+	require.Eventually(t, func() bool { return g.server.Stat("incr_hits") > before+n }, mctest.Patience, time.Millisecond)
+}
+
+// stop ends the counting, in which all clients connected again, none may have seen an error, and no increment was lost or done twice.
+func (g *counting) stop(t *testing.T) {
+	t.Helper()
+	close(g.quit)
+	g.wg.Wait()
+	close(g.failed)
+	for err := range g.failed {
+		t.Error(err)
+	}
+	for _, c := range g.counters {
+		require.NotZero(t, c.moves.Load())
+		value, ok := g.server.Get(c.key)
+		require.True(t, ok)
+		require.Equal(t, fmt.Sprint(c.value), strings.TrimSpace(value))
+	}
+}
+
 func TestClientsThatConnectAgainSeeNoErrorWhenMcmwIsReplacedUnderLoad(t *testing.T) {
-	const clients, replacements = 24, 4
+	const replacements = 4
 	server := mctest.StartMemcached(t)
 	begin := func() (*process, string) {
 		p := startProcess(t, "serve", "-p", "0", "-m", server.Addr(), "--admin", "off", "--drain-timeout", "1h", "--timeout", "1h")
 		return p, awaitEntry(t, p.stderr, "ready").Listen[0]
 	}
 	p, address := begin()
-	var current atomic.Pointer[string]
-	current.Store(&address)
-	setup := mctest.MustDial(t, address)
-	stop, failed := make(chan struct{}), make(chan error, clients)
-	var wg sync.WaitGroup
-	counters := make([]*counter, clients)
-	for i := range counters {
-		c := &counter{key: fmt.Sprintf("counter-%d", i), address: &current}
-		counters[i] = c
-		require.Equal(t, "STORED\r\n", setup.MustDo(t, "set "+c.key+" 0 0 1\r\n0\r\n"))
-		wg.Go(func() {
-			if err := c.count(stop); err != nil {
-				failed <- err
-			}
-		})
-	}
-	setup.Close()
+	g := startCounting(t, server, address)
 	for range replacements {
-		before := server.Stat("incr_hits")
-		require.Eventually(t, func() bool { return server.Stat("incr_hits") > before+5000 }, mctest.Patience, time.Millisecond)
+		g.await(t, 5000)
 		next, address := begin()
-		current.Store(&address)
+		g.current.Store(&address)
 		require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 		require.NoError(t, p.exit(t))
 		require.NotZero(t, awaitEntry(t, p.stderr, "stopped").Requests)
 		p = next
 	}
-	close(stop)
-	wg.Wait()
-	close(failed)
-	for err := range failed {
-		t.Error(err)
+	g.stop(t)
+}
+
+func TestClientsThatConnectAgainMoveToAnotherMcmwWithinTheConnectionAgeWithoutAnError(t *testing.T) {
+	server := mctest.StartMemcached(t)
+	begin := func() string {
+		p := startProcess(t, "serve", "-p", "0", "-m", server.Addr(), "--admin", "off", "--max-connection-age", "200ms", "--timeout", "1h")
+		return awaitEntry(t, p.stderr, "ready").Listen[0]
 	}
-	for _, c := range counters {
-		require.NotZero(t, c.moves)
-		value, ok := server.Get(c.key)
-		require.True(t, ok)
-		require.Equal(t, fmt.Sprint(c.value), strings.TrimSpace(value))
+	address := begin()
+	g := startCounting(t, server, address)
+	for range 3 {
+		g.await(t, 5000)
+		next := begin()
+		g.current.Store(&next)
+		require.Eventually(t, func() bool {
+			c, err := mctest.Dial(address)
+			require.NoError(t, err)
+			defer c.Close()
+			return strings.Contains(c.MustDo(t, "stats\r\n"), "STAT curr_connections 1\r\n")
+		}, mctest.Patience, 10*time.Millisecond, "all but the one that asks have left it")
+		address = next
 	}
+	g.stop(t)
 }

@@ -118,6 +118,7 @@ replicas: 2
 ack: any
 max-connections: 10
 idle-timeout: 11s
+max-connection-age: 15s
 min-rate: 6k
 max-output: 12m
 write-timeout: 13s
@@ -157,7 +158,7 @@ max-multiget-line: 4k
 		RequestOptions: worker.RequestOptions{Ack: replica.AckAny, GetErrorMiss: true, Sharded: true, Depth: 4, Timeout: 6 * time.Second, StallAfter: 65 * time.Millisecond},
 		Ready:          middleware.ReadyAny,
 		ServerOptions:  backend.ServerOptions{FailureLimit: 9, Rejoin: backend.RejoinFlush, MissedMemory: 5 << 20, ConnectTimeout: 7 * time.Millisecond},
-		ClientOptions:  netstage.ClientOptions{MaxConnections: 10, IdleTimeout: 11 * time.Second, MinRate: 6 << 10, MaxOutput: 12 << 20, WriteTimeout: 13 * time.Second, ClientMemory: 14 << 20, Shed: true, Limits: protocol.Limits{MaxKey: 8, MaxValue: 2 << 20, MaxLine: 3 << 10, MaxMultiGetLine: 4 << 10}},
+		ClientOptions:  netstage.ClientOptions{MaxConnections: 10, IdleTimeout: 11 * time.Second, MaxAge: 15 * time.Second, MinRate: 6 << 10, MaxOutput: 12 << 20, WriteTimeout: 13 * time.Second, ClientMemory: 14 << 20, Shed: true, Limits: protocol.Limits{MaxKey: 8, MaxValue: 2 << 20, MaxLine: 3 << 10, MaxMultiGetLine: 4 << 10}},
 		Pool:           middleware.PoolPerServer,
 		Workers:        3,
 		Queue:          5,

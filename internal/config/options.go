@@ -97,6 +97,11 @@ var Options = []Option{
 		Help: "close a client connection after this time without a request; 0s: never",
 	},
 	{
+		Name: "max-connection-age", Default: formatDuration(0), Group: groupClients,
+		kind: duration{func(c *Config) *time.Duration { return &c.MaxAge }, 0, 24 * maxTime},
+		Help: "close a client connection in an orderly way, between requests, when it is between half of this and this old, so that clients move to mcmw that were added; 0s: never",
+	},
+	{
 		Name: "min-rate", Default: formatSize(middleware.DefaultMinRate), Group: groupClients,
 		kind: size{func(c *Config) *int { return &c.MinRate }, 1, 1 << 30},
 		Help: "minimum rate, in bytes per second, at which a client must send a request larger than 16k or one that takes longer than idle-timeout; a client that is slower for 10s, or for 2s while others wait for the memory, is closed",

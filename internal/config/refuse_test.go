@@ -91,6 +91,7 @@ var badValues = []struct {
 	{"missed-memory", "1", `"1" is too small; accepted: 1k to 16g bytes`},
 	{"max-connections", "0", `"0" is too small; accepted: unlimited, or 1 to 1048576`},
 	{"idle-timeout", "-1s", `"-1s" is too short; accepted: 0s to 24h`},
+	{"max-connection-age", "25h", `"25h" is too long; accepted: 0s to 24h`},
 	{"min-rate", "0", `"0" is too small; accepted: 1 to 1g`},
 	{"max-output", "1", `"1" is too small; accepted: 1k to 16g bytes`},
 	{"write-timeout", "0s", `"0s" is too short; accepted: 1ms to 1h`},

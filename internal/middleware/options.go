@@ -32,7 +32,7 @@ type Options struct {
 	// DrainTimeout is how long Run waits for requests in flight after its context is done; 0 means DefaultDrainTimeout.
 	DrainTimeout time.Duration
 	// ClientOptions are about clients. The zero values: MaxConnections, as many as the limit on open files allows;
-	// IdleTimeout, never; MinRate, MaxOutput, WriteTimeout and ClientMemory, the defaults below; Limits, memcached's.
+	// IdleTimeout and MaxAge, never; MinRate, MaxOutput, WriteTimeout and ClientMemory, the defaults below; Limits, memcached's.
 	// MinRate below 0: any rate.
 	netstage.ClientOptions
 	// ServerOptions are about servers. Zero values mean the defaults below.

@@ -3,6 +3,8 @@ package netstage
 import (
 	"errors"
 	"io"
+	"math"
+	"math/rand/v2"
 	"net"
 	"os"
 	"sync/atomic"
@@ -21,6 +23,8 @@ type conn struct {
 	sock  *wire.Socket
 	// arrivals counts the requests put on the queue, for this connection and some others.
 	arrivals *stats.Arrivals
+	// expires is when the connection is as old as it may get, ns as stats.Now.
+	expires int64
 	// answered: the owner of this connection's batch -> its reader; one token when the batch is answered. Capacity 1, so
 	// that the sender never waits; never closed.
 	answered chan struct{}
@@ -47,8 +51,10 @@ type conn struct {
 	reason atomic.Int32
 	// broken is set by the goroutine that writes, when the client is gone; replies are dropped from then on.
 	broken atomic.Bool
-	// draining is set by the stage; the reader closes at the next moment without a request.
-	draining atomic.Bool
+	// leaving, if not 0, is one more than the stats.CloseReason for which the reader is to close at the next moment without a request.
+	leaving atomic.Int32
+	// lastRead is until when it then reads, ns as stats.Now. It only becomes earlier.
+	lastRead atomic.Int64
 
 	isText  bool   // the client speaks the text protocol, as its first byte tells
 	refusal string // what a client that doesn't is told
@@ -67,9 +73,18 @@ func newConn(s *Stage, nc net.Conn) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{stage: s, sock: sock, arrivals: s.options.Net.Arrivals(), answered: make(chan struct{}, 1), unauthenticated: s.options.Allow != nil}
-	c.active.Store(stats.Now())
+	now := stats.Now()
+	c.active.Store(now)
+	c.expires = math.MaxInt64
+	if age := s.options.MaxAge; age > 0 {
+		c.expires = now + int64(lifetime(age))
+	}
 	return c, nil
 }
+
+// lifetime returns after what time to close a connection that may get as old as maxAge: clients that connected at once come back spread
+// over half of it.
+func lifetime(maxAge time.Duration) time.Duration { return maxAge - rand.N(maxAge/2+1) }
 
 // ending is the error that says why a connection is to be closed.
 type ending stats.CloseReason
@@ -135,16 +150,16 @@ func (c *conn) serve() (err error) {
 			break
 		}
 	}
-	if c.draining.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+	if c.leaving.Load() != 0 && errors.Is(err, os.ErrDeadlineExceeded) {
 		err = c.lastRequests()
 	}
 	return err
 }
 
 // lastRequests serves what the client sends until it has all its replies, and the rest of a request that has arrived in part. What
-// has not come until Stage.lastRead is not read: it has no effect, and the end of the connection between two replies says so.
+// has not come until lastRead is not read: it has no effect, and the end of the connection between two replies says so.
 func (c *conn) lastRequests() error {
-	for time.Now().Before(c.stage.lastRead) {
+	for stats.Now() < c.lastRead.Load() {
 		n, _, err := c.receive()
 		if n == 0 && err == nil {
 			if c.underway {
@@ -154,11 +169,10 @@ func (c *conn) lastRequests() error {
 			if c.filled == 0 && c.skip == 0 {
 				break
 			}
-			_ = c.sock.SetReadDeadline(c.stage.lastRead)
-			n, err = c.receiveNext()
+			n, err = c.receiveRest()
 		}
-		if errors.Is(err, os.ErrDeadlineExceeded) && !c.broken.Load() {
-			break
+		if errors.Is(err, os.ErrDeadlineExceeded) && !c.broken.Load() && c.reason.Load() == 0 {
+			continue
 		}
 		if err == nil {
 			_, err = c.queueAll(n)
@@ -167,7 +181,18 @@ func (c *conn) lastRequests() error {
 			return err
 		}
 	}
-	return ending(stats.CloseShutdown)
+	return c.left()
+}
+
+// receiveRest waits for more of a request that has arrived in part, until lastRead.
+func (c *conn) receiveRest() (n int, err error) {
+	until := c.lastRead.Load()
+	_ = c.sock.SetReadDeadline(time.Now().Add(time.Duration(until - stats.Now())))
+	// Whoever wants the reader to notice something says so before it moves the deadline: here or there it is seen.
+	if c.lastRead.Load() != until || c.broken.Load() || c.reason.Load() != 0 {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return c.receiveNext()
 }
 
 // queueAll decodes what was read, the last n bytes of it now, and queues the complete requests: as one batch, or as several if there
@@ -301,11 +326,20 @@ func (c *conn) awaitAnswer() {
 	}
 }
 
-// drain makes the reader look at draining; called by the stage.
-func (c *conn) drain() {
-	c.draining.Store(true)
+// leave makes the reader close at the next moment without a request, for reason unless it is to for another one already. It reads until
+// lastRead, ns as stats.Now. The stage's mu must be held.
+func (c *conn) leave(reason stats.CloseReason, lastRead int64) {
+	if c.leaving.Load() == 0 {
+		c.lastRead.Store(lastRead)
+		c.leaving.Store(int32(reason) + 1)
+	} else {
+		c.lastRead.Store(min(lastRead, c.lastRead.Load()))
+	}
 	_ = c.sock.SetReadDeadline(time.Unix(1, 0))
 }
+
+// left says that the connection is to be closed because of leave.
+func (c *conn) left() error { return ending(c.leaving.Load() - 1) }
 
 // cut makes the reader end the connection, for reason.
 func (c *conn) cut(reason stats.CloseReason) {

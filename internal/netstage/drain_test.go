@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,10 +17,24 @@ import (
 )
 
 func TestADrainEndsAClientThatNeverPausesBetweenTwoOfItsRequests(t *testing.T) {
-	const pipeline = 1000
 	t.Cleanup(netstage.SetReadingPart(1000)) // set before the middleware, which ends first
+	endWithoutPause(t, middleware.Options{DrainTimeout: mctest.Patience}, func(m *mwtest.MW) { require.NoError(t, m.Stop()) }, stats.CloseShutdown)
+}
+
+func TestAConnectionThatIsTooOldEndsBetweenTwoRequestsOfAClientThatNeverPauses(t *testing.T) {
+	t.Cleanup(netstage.SetAgePatience(time.Millisecond))
+	o := middleware.Options{ClientOptions: netstage.ClientOptions{MaxAge: 2 * time.Second}}
+	endWithoutPause(t, o, func(*mwtest.MW) {}, stats.CloseAge)
+}
+
+// endWithoutPause calls end while a client counts in pipelines and reads its replies later, and looks for an end of its connection between
+// two replies, for reason.
+func endWithoutPause(t *testing.T, o middleware.Options, end func(*mwtest.MW), reason stats.CloseReason) {
+	t.Helper()
+	const pipeline = 1000
 	server := mctest.StartMemcached(t)
-	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(server), DrainTimeout: mctest.Patience})
+	o.Servers = mwtest.Servers(server)
+	m := mwtest.Start(t, o)
 	c := m.Dial(t)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set n 0 0 1\r\n0\r\n"))
 	go func() {
@@ -46,12 +61,15 @@ func TestADrainEndsAClientThatNeverPausesBetweenTwoOfItsRequests(t *testing.T) {
 			}
 		}
 	}()
-	<-served
-	require.NoError(t, m.Stop())
+	select {
+	case <-served:
+	case <-ended: // sooner
+	}
+	end(m)
 	<-ended
 	require.ErrorIs(t, err, io.EOF, "the end, not a reset")
 	require.Empty(t, rest, "it is between two replies")
-	require.EqualValues(t, 1, closed(m, stats.CloseShutdown))
+	require.Eventually(t, func() bool { return closed(m, reason) == 1 }, mctest.Patience, time.Millisecond)
 	counted, _ := server.Get("n")
 	require.Equal(t, counted, last, "everything that was done is answered")
 }

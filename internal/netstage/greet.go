@@ -41,8 +41,8 @@ func (c *conn) handshake() error {
 	_ = c.sock.SetWriteDeadline(deadline)
 	_ = c.sock.SetReadDeadline(deadline)
 	// Whoever wants to end the connection says so before it moves the deadline: here or there it is seen.
-	if c.draining.Load() {
-		return ending(stats.CloseShutdown)
+	if c.leaving.Load() != 0 {
+		return c.left()
 	}
 	if c.reason.Load() != 0 {
 		return ending(stats.CloseHandshake)
@@ -53,8 +53,8 @@ func (c *conn) handshake() error {
 		_ = c.sock.SetReadDeadline(time.Time{})
 	}
 	switch {
-	case c.draining.Load():
-		return ending(stats.CloseShutdown)
+	case c.leaving.Load() != 0:
+		return c.left()
 	case err == nil && c.reason.Load() == 0:
 		return nil
 	case err == nil:

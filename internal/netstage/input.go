@@ -75,7 +75,7 @@ func (c *conn) note(n int, queued bool) {
 // disturbed reports whether the read deadline was moved for the reader to notice something. Where there is always more to read it
 // would not.
 func (c *conn) disturbed() bool {
-	return c.draining.Load() || c.broken.Load() || c.reason.Load() != 0
+	return c.leaving.Load() != 0 || c.broken.Load() || c.reason.Load() != 0
 }
 
 // makeRoom replaces a buffer that is full of the beginning of a request by a larger one. Larger ones are bounded over all

@@ -11,7 +11,7 @@ import (
 // lingers are the reasons for which mcmw is the first to end a connection of a client that may still be sending or reading.
 var lingers = [stats.NumCloseReasons]bool{
 	stats.CloseQuit: true, stats.CloseProtocol: true, stats.CloseShutdown: true, stats.CloseRefused: true, stats.CloseIdle: true,
-	stats.CloseMemory: true, stats.CloseSlow: true, stats.CloseHandshake: true,
+	stats.CloseMemory: true, stats.CloseSlow: true, stats.CloseHandshake: true, stats.CloseAge: true,
 }
 
 const (

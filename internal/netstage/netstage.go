@@ -25,6 +25,9 @@ type ClientOptions struct {
 	MaxConnections int
 	// IdleTimeout is after how long without a request a client is closed. 0: never.
 	IdleTimeout time.Duration
+	// MaxAge is how old a connection may get: between half of it and all of it, by chance, its client is closed at the next moment
+	// without a request, so that it connects anew, perhaps to another middleware. 0: any age.
+	MaxAge time.Duration
 	// MinRate is how many bytes per second a client must send of a request that takes counted memory, or more time than
 	// IdleTimeout. Below 1: any number.
 	MinRate int
@@ -65,8 +68,6 @@ type Stage struct {
 	cut      chan struct{}  // closed when Drain stops waiting
 	closing  chan struct{}  // closed when Drain begins
 	throttle *throttle
-	// lastRead is until when clients are read; set by Drain before it tells the connections.
-	lastRead time.Time
 
 	loginFailures *stats.Counter
 
@@ -170,9 +171,9 @@ func (s *Stage) Drain(timeout time.Duration) (cut int) {
 	close(s.closing)
 	s.mu.Lock()
 	s.draining = true
-	s.lastRead = time.Now().Add(timeout / readingPart)
+	lastRead := stats.Now() + int64(timeout/readingPart)
 	for c := range s.conns {
-		c.drain()
+		c.leave(stats.CloseShutdown, lastRead)
 	}
 	s.mu.Unlock()
 	done := make(chan struct{})

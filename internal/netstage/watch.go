@@ -15,15 +15,21 @@ var (
 	wantedPatience = 2 * time.Second
 )
 
+// agePatience is how long a client that never pauses between its requests is read after its connection became too old.
+var agePatience = 10 * time.Second
+
 // watchEvery is the longest time between two looks at the connections.
 const watchEvery = time.Second
 
-// Watch closes connections that are idle, or whose clients are slow, for longer than allowed, until ctx ends.
+// Watch closes connections that are idle, or whose clients are slow, for longer than allowed, and those that are too old, until ctx ends.
 func (s *Stage) Watch(ctx context.Context) {
 	// A connection is closed at most a quarter too late.
 	every := min(watchEvery, wantedPatience/4)
 	if s.options.IdleTimeout > 0 {
 		every = min(every, max(s.options.IdleTimeout/4, time.Millisecond))
+	}
+	if s.options.MaxAge > 0 {
+		every = min(every, max(s.options.MaxAge/16, time.Millisecond))
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -43,6 +49,9 @@ func (s *Stage) Watch(ctx context.Context) {
 		now := stats.Now()
 		s.mu.Lock()
 		for c := range s.conns {
+			if now >= c.expires && c.leaving.Load() == 0 {
+				c.leave(stats.CloseAge, now+int64(agePatience))
+			}
 			switch {
 			case c.owed.Load() > 0:
 				if c.owes(time.Duration(now-last), crowded) {

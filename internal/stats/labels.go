@@ -93,10 +93,11 @@ const (
 	CloseSlow                         // the client was too slow to read its replies, or to send a request
 	CloseHandshake                    // the TLS handshake did not succeed in time
 	CloseMemory                       // there was no memory for its large request
+	CloseAge                          // it was as old as a connection may get
 	NumCloseReasons
 )
 
-var closeNames = [NumCloseReasons]string{"client", "quit", "protocol", "error", "shutdown", "refused", "idle", "slow", "handshake", "memory"}
+var closeNames = [NumCloseReasons]string{"client", "quit", "protocol", "error", "shutdown", "refused", "idle", "slow", "handshake", "memory", "age"}
 
 // String returns the reason's metric label value.
 func (r CloseReason) String() string { return closeNames[r] }

@@ -3,7 +3,9 @@ package behaviour_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -11,13 +13,20 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/bradfitz/gomemcache/memcache"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/netstage"
+	"mcmw/internal/stats"
 )
 
 // toolTimeout bounds the run of a client program.
@@ -247,4 +256,53 @@ func TestLibmemcachedToolsWork(t *testing.T) {
 			require.Error(t, err)
 		})
 	}
+}
+
+// reconnects are how often a connection is closed while a client counts.
+const reconnects = 40
+
+func TestGomemcacheThatConnectsAgainCountsOnWhileConnectionsAreClosedForTheirAge(t *testing.T) {
+	m := mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Servers(mctest.StartMemcacheds(t, 2)...), ClientOptions: netstage.ClientOptions{MaxAge: 100 * time.Millisecond},
+	})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			c := memcache.New(m.Addr())
+			c.Timeout = mctest.Patience
+			defer c.Close()
+			key := fmt.Sprintf("n%d", i)
+			// Until it is answered: the end of a connection between two replies says that nothing was done.
+			again := func(do func() error) error {
+				for {
+					if err := do(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.EPIPE) {
+						return err
+					}
+				}
+			}
+			err := again(func() error { return c.Set(&memcache.Item{Key: key, Value: []byte("0")}) })
+			for want := uint64(1); err == nil && m.Stats().Snapshot().Closed[stats.CloseAge] < reconnects; want++ {
+				var got uint64
+				err = again(func() (err error) { got, err = c.Increment(key, 1); return err })
+				if err == nil && got != want {
+					err = fmt.Errorf("received %d, expected %d", got, want)
+				}
+			}
+			assert.NoError(t, err, key)
+		})
+	}
+	wg.Wait()
+}
+
+func TestPymemcacheThatConnectsAgainCountsOnWhileConnectionsAreClosedForTheirAge(t *testing.T) {
+	python := pythonWithPymemcache(t)
+	script, err := filepath.Abs("testdata/pymemcache_again.py")
+	require.NoError(t, err)
+	m := mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Servers(mctest.StartMemcacheds(t, 2)...), ClientOptions: netstage.ClientOptions{MaxAge: 100 * time.Millisecond},
+	})
+	host, port, err := net.SplitHostPort(m.Addr())
+	require.NoError(t, err)
+	require.Equal(t, "ok\n", mustRunTool(t, python, script, host, port))
+	require.GreaterOrEqual(t, m.Stats().Snapshot().Closed[stats.CloseAge], uint64(5))
 }

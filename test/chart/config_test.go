@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
@@ -87,6 +88,7 @@ func TestOptionsGetFromTheValuesToMcmw(t *testing.T) {
 	require.Equal(t, 2<<20, c.Limits.MaxValue)
 	require.Equal(t, 1<<20, c.MaxConnections, "Helm reads large numbers as floating point")
 	require.Equal(t, "{}", c.Placement.HashTag)
+	require.Equal(t, 10*time.Minute, c.MaxAge, "a default of the chart, which other options leave in place")
 
 	o = render(t, helms["v4"], "--values", "testdata/daemonset.yaml")
 	_, container := o.proxy(t)

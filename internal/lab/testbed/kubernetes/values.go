@@ -61,6 +61,8 @@ func pointValues(v experiment.Values) tree {
 		"config": tree{
 			"workers": v.Int(experiment.Workers), "depth": v.Int(experiment.Depth), "replicas": v[experiment.Replicas],
 			"sharded": v[experiment.Sharded] == "true", "pool": v[experiment.Pool], "log-level": "warn",
+			// The end of a connection would be an error of the load.
+			"max-connection-age": "0s",
 		},
 		"adminPort": adminPort, "networkPolicy": tree{"enabled": false},
 		"extraArgs": append(testbed.StatisticsArgs(), v.Flags(experiment.MiddlewareFlags)...),
