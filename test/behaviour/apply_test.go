@@ -42,6 +42,7 @@ func startCounting(t *testing.T, m *mwtest.MW, clients int) *counting {
 }
 
 func (l *counting) count(c *mctest.Client, n int) {
+	defer c.Close()
 	const keys = 20
 	for i := 1; !l.end.Load(); i++ {
 		key := fmt.Sprintf("%d-%d-key", i%keys, n)
@@ -106,14 +107,18 @@ func TestServersComeGoAndAreRenamedAndReweightedUnderLoadWithoutAnError(t *testi
 			o.Listen, o.Servers = []string{"127.0.0.1:0"}, servers[:3:3]
 			m := mwtest.Start(t, o)
 			load := startCounting(t, m, 8)
+			rounds := int64(50)
+			if mctest.Long() {
+				rounds = 200
+			}
 			change := func(what string, to func(o *middleware.Options)) {
-				load.more(200)
+				load.more(rounds)
 				next := o
 				next.Servers = append([]route.Server(nil), o.Servers...)
 				to(&next)
 				require.NoError(t, m.Apply(context.Background(), next), what)
 				o = next
-				load.more(200)
+				load.more(rounds)
 			}
 			for range 2 {
 				change("add two", func(o *middleware.Options) { o.Servers = servers })
@@ -196,6 +201,7 @@ func TestAChangeThatIsRefusedChangesNothing(t *testing.T) {
 		require.ErrorContains(t, m.Apply(context.Background(), next), tc.want)
 		require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\nx\r\n"))
 	}
+	require.NoError(t, c.Close())
 	require.NoError(t, m.Stop())
 	require.ErrorContains(t, m.Apply(context.Background(), o), "stopping")
 }

@@ -236,7 +236,7 @@ func TestLibmemcachedToolsWork(t *testing.T) {
 			_, _, err = runTool(t, "memcexist", server, "file-1")
 			require.Error(t, err)
 
-			const loads = 1000
+			const loads = 250
 			before := 0
 			for _, s := range servers {
 				before += int(s.Stat("cmd_set"))

@@ -169,6 +169,7 @@ func startOrderRun(t *testing.T, c orderCase, servers []*mctest.Server, number i
 		r.shared.counters[i] = spreadName(fmt.Sprintf("%s.n%d", r.prefix, i), i)
 		require.Equal(t, "STORED\r\n", admin.MustDo(t, fmt.Sprintf("set %s 0 0 10\r\n%d\r\n", r.shared.counters[i], counterStart)))
 	}
+	require.NoError(t, admin.Close()) // a stop gives a client that stays a second to go
 	for n := range orderConnections {
 		conn, err := net.Dial("tcp", r.m.Addr())
 		require.NoError(t, err)
