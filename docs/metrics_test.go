@@ -12,17 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/admin"
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
-	"mcmw/internal/route"
 	"mcmw/internal/stats"
 )
 
 // metricsPage returns what /metrics answers.
 func metricsPage(t *testing.T) string {
 	t.Helper()
-	m, err := middleware.New(middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: []route.Server{{Name: "a", Addr: "127.0.0.1:11211"}}})
+	m, err := middleware.New(middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(mctest.StartMemcached(t))})
 	require.NoError(t, err)
-	s := admin.New(admin.Options{Addr: "127.0.0.1:0", Control: new(stats.Control), Registry: m.Stats()})
+	s := admin.New(admin.Options{Addr: "127.0.0.1:0", Control: new(stats.Control), Registry: m.Stats(), Memcached: m.AskServers})
 	require.NoError(t, s.Listen())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

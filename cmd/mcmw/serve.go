@@ -89,7 +89,7 @@ func serve(ctx context.Context, k *control.Control) error {
 	}
 	if k.Config().Admin != "" {
 		stopAdmin, err := startAdmin(admin.Options{
-			Addr: k.Config().Admin, Listener: adminListener, Registry: m.Stats(), Control: k.Counts, Ready: m.IsReady, Version: build.Version, Log: k.Log,
+			Addr: k.Config().Admin, Listener: adminListener, Registry: m.Stats(), Control: k.Counts, Memcached: m.AskServers, Ready: m.IsReady, Version: build.Version, Log: k.Log,
 		})
 		if err != nil {
 			return err

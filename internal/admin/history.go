@@ -102,10 +102,12 @@ type Report struct {
 	Classes  []string       `json:"classes"`
 	Servers  []string       `json:"servers"`
 	Health   []ServerHealth `json:"health"` // by server
-	Queues   []QueueState   `json:"queues"`
-	Bounds   []int64        `json:"bounds"` // ns; of the points' hist
-	Model    *model.Report  `json:"model"`
-	Points   []Point        `json:"points"`
+	// Memcached is what the servers say of themselves, in their order; null for one that did not answer.
+	Memcached []*stats.Memcached `json:"memcached"`
+	Queues    []QueueState       `json:"queues"`
+	Bounds    []int64            `json:"bounds"` // ns; of the points' hist
+	Model     *model.Report      `json:"model"`
+	Points    []Point            `json:"points"`
 }
 
 // ServerHealth is the state of a server at the last tick.
@@ -135,29 +137,34 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 	}
 	points, latest := s.history.after(after)
 	answer := Report{
-		Version:  s.options.Version,
-		Ready:    s.options.Ready(),
-		Started:  s.started.UnixMilli(),
-		Uptime:   float64(latest.Uptime) / float64(time.Second),
-		Tick:     tick.Seconds(),
-		Length:   historyLength,
-		Workers:  latest.Workers,
-		Capacity: latest.QueueCapacity,
-		Requests: latest.Total(),
-		Opened:   latest.Opened,
-		Stages:   names[stats.Stage](int(stats.NumStages)),
-		Classes:  names[stats.Class](int(stats.NumClasses)),
-		Servers:  make([]string, len(latest.Servers)),
-		Health:   make([]ServerHealth, len(latest.Servers)),
-		Queues:   make([]QueueState, len(latest.Queues)),
-		Bounds:   HistBounds(),
-		Model:    s.history.report(),
-		Points:   points,
+		Version:   s.options.Version,
+		Ready:     s.options.Ready(),
+		Started:   s.started.UnixMilli(),
+		Uptime:    float64(latest.Uptime) / float64(time.Second),
+		Tick:      tick.Seconds(),
+		Length:    historyLength,
+		Workers:   latest.Workers,
+		Capacity:  latest.QueueCapacity,
+		Requests:  latest.Total(),
+		Opened:    latest.Opened,
+		Stages:    names[stats.Stage](int(stats.NumStages)),
+		Classes:   names[stats.Class](int(stats.NumClasses)),
+		Servers:   make([]string, len(latest.Servers)),
+		Health:    make([]ServerHealth, len(latest.Servers)),
+		Memcached: make([]*stats.Memcached, len(latest.Servers)),
+		Queues:    make([]QueueState, len(latest.Queues)),
+		Bounds:    HistBounds(),
+		Model:     s.history.report(),
+		Points:    points,
 	}
 	for i, q := range latest.Queues {
 		answer.Queues[i] = QueueState(q)
 	}
+	memcached := s.memcached.get()
 	for i := range latest.Servers {
+		if m, ok := memcached[latest.Servers[i].Name]; ok {
+			answer.Memcached[i] = &m
+		}
 		answer.Servers[i] = latest.Servers[i].Name
 		h := latest.Servers[i].Health
 		answer.Health[i] = ServerHealth{State: h.State, For: time.Since(h.Since).Seconds(), Why: h.Why, Missed: h.Missed}

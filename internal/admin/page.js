@@ -95,12 +95,27 @@ function table(id, headings, rows, empty) {
 
 // row is a row of a table of loads: first stands behind the name, more at the end.
 function row(name, color, load, total, first, ...more) {
-  const bar = el("i", load.rate > 0 ? {} : { hidden: "" });
-  bar.style.width = `${total ? (100 * load.rate) / total : 0}%`;
-  bar.style.background = color;
   const time = (v) => el("td", {}, load.rate ? duration(v) : "–");
-  return el("tr", {}, el("td", {}, swatch(color), name), ...first, el("td", { class: "share" }, el("div", {}, bar)),
+  return el("tr", {}, el("td", {}, swatch(color), name), ...first, meter(total ? load.rate / total : 0, color),
     el("td", {}, whole(load.rate)), time(load.mean), time(load.p99), ...more);
+}
+
+// meter is the cell with a bar that is part of its width.
+function meter(part, color) {
+  const bar = el("i", part > 0 ? {} : { hidden: "" });
+  bar.style.width = `${100 * part}%`;
+  bar.style.background = color;
+  return el("td", { class: "share" }, el("div", {}, bar));
+}
+
+// memory is the row of what a server says of itself; m is null if it didn't answer.
+function memory(name, color, m) {
+  const first = el("td", {}, swatch(color), name);
+  if (!m) return el("tr", {}, first, el("td", { class: "none", colspan: 6 }, "no answer"));
+  const looked = m.hits + m.misses;
+  return el("tr", {}, first, meter(m.limit ? m.bytes / m.limit : 0, color), el("td", {}, `${bytes(m.bytes)} of ${bytes(m.limit)}`), el("td", {}, count(m.items)),
+    el("td", {}, looked ? `${((100 * m.hits) / looked).toFixed(1)} %` : "–"), el("td", {}, count(m.evictions)),
+    el("td", {}, `${count(m.connections)} of ${count(m.maxConnections)}`));
 }
 
 // stageBar is the cell that says in which stages a command's time goes; how much, in each, shows on pointing at it.
@@ -131,6 +146,8 @@ function tables(p) {
     stats.servers[i], css(`s${i % 8}`), l, sum(p.servers), [health(stats.health[i])],
     el("td", {}, percent(use(stats.servers[i]))), el("td", {}, l.waited.toFixed(1)),
     el("td", l.errors ? { class: "bad" } : {}, whole(l.errors)))), "no servers");
+  table("memory", ["server", "share", "memory", "items", "hit ratio", "evictions", "connections"], p.servers.map((_, i) => memory(
+    stats.servers[i], css(`s${i % 8}`), stats.memcached[i])), "no servers");
   const used = stats.classes.map((name, i) => ({ name, i })).filter(({ i }) => points.some((q) => q.classes[i].rate > 0));
   table("commands", ["command", "share", "requests/s", "mean", "p99", "stages"], used.map(({ name, i }) => row(
     name.replace("_", "-"), css("worker"), p.classes[i], sum(p.classes), [], stageBar(p.classes[i]))), "no requests yet");
@@ -178,7 +195,7 @@ function header() {
 async function refresh() {
   let wait = 1000;
   try {
-    const answer = await fetch(`/api/stats?after=${points.at(-1)?.seq ?? 0}`, { cache: "no-store", signal: AbortSignal.timeout(3000) });
+    const answer = await fetch(`api/stats?after=${points.at(-1)?.seq ?? 0}`, { cache: "no-store", signal: AbortSignal.timeout(3000) });
     if (!answer.ok) throw new Error(answer.statusText);
     const next = await answer.json();
     if (stats && next.started !== stats.started) { // another process: its points begin anew

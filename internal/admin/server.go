@@ -37,6 +37,9 @@ type Options struct {
 	Control *stats.Control
 	// Registry is the source of the statistics.
 	Registry *stats.Registry
+	// Memcached asks the servers what they say of themselves, until ctx ends, and returns the answers by the servers' names; nil leaves
+	// them out. One goroutine at a time calls it.
+	Memcached func(ctx context.Context) map[string]stats.Memcached
 	// Ready reports whether clients are served; nil means always. It is called from any goroutine.
 	Ready func() bool
 	// Alive reports whether the process works; nil means always. It is called from any goroutine.
@@ -52,6 +55,7 @@ type Server struct {
 	options   Options
 	history   *history
 	snapshots snapshots
+	memcached *asked
 	started   time.Time
 	listener  net.Listener // set by Listen
 }
@@ -71,6 +75,7 @@ func New(o Options) *Server {
 	now := time.Now()
 	return &Server{
 		options: o, started: now, history: newHistory(o.Registry.Snapshot()),
+		memcached: &asked{ask: o.Memcached, every: askEvery},
 		snapshots: snapshots{start: strconv.FormatInt(now.UnixMilli(), 36)},
 	}
 }
@@ -136,6 +141,7 @@ func (s *Server) handler() http.Handler {
 	metrics.MustRegister(
 		NewCollector(s.options.Registry, s.options.Version),
 		newModelCollector(s.history.report),
+		newMemcachedCollector(s.memcached),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)

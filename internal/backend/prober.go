@@ -242,23 +242,17 @@ func (p *Link) flush() error { return p.Expect("flush_all\r\n", "OK") }
 
 // started returns the earliest time at which the server can have been started, by its own uptime, which is in whole seconds.
 func (p *Link) started() (time.Time, error) {
-	if err := p.Send("stats\r\n"); err != nil {
-		return time.Time{}, err
-	}
 	uptime := -1
-	for {
-		line, err := p.Line()
-		if err != nil {
-			return time.Time{}, err
-		}
-		if line == "END" {
-			break
-		}
-		if value, ok := strings.CutPrefix(line, "STAT uptime "); ok {
+	err := p.stats(func(name, value string) (err error) {
+		if name == "uptime" {
 			if uptime, err = strconv.Atoi(value); err != nil {
-				return time.Time{}, fmt.Errorf("unexpected uptime %q", value)
+				return fmt.Errorf("unexpected uptime %q", value)
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return time.Time{}, err
 	}
 	if uptime < 0 {
 		return time.Time{}, errors.New("stats without uptime")

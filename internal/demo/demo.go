@@ -111,7 +111,7 @@ func inBackground(f func(context.Context) error) (stop func() error) {
 
 func (d *demo) startAdmin(log *slog.Logger) (stop func(), err error) {
 	server := admin.New(admin.Options{
-		Addr: d.options.Admin, Registry: d.m.Stats(), Ready: d.m.IsReady, Version: d.options.Version, Log: log,
+		Addr: d.options.Admin, Registry: d.m.Stats(), Memcached: d.m.AskServers, Ready: d.m.IsReady, Version: d.options.Version, Log: log,
 	})
 	if err := server.Listen(); err != nil {
 		return nil, fmt.Errorf("%w; --admin takes another one", err)

@@ -72,6 +72,34 @@ func servers() board {
 					description: "Requests per second by the time that the server took.",
 				},
 			}},
+			{"Memory, as memcached says", []panel{
+				{
+					kind: lines, title: "Memory in use", unit: "percentunit", width: third,
+					queries:     byServer(over("max server", of("mcmw_memcached_items_bytes", chosen)+" / "+of("mcmw_memcached_limit_bytes", chosen))),
+					description: "Memory of the items as a part of what memcached may use (-m). A full memcached shows less than 100 %, because items don't fill their slabs.",
+				},
+				{
+					kind: lines, title: "Evictions", unit: "short", width: third,
+					queries:     byServer(over("max server", rate("mcmw_memcached_evictions_total", chosen))),
+					description: "Items per second that were removed before they expired, to make room.",
+				},
+				{
+					kind: lines, title: "Hit ratio", unit: "percentunit", width: third,
+					queries: byServer(over("max server", ratio(rate("mcmw_memcached_hits_total", chosen),
+						rate("mcmw_memcached_hits_total", chosen)+" + "+rate("mcmw_memcached_misses_total", chosen)))),
+					description: "Share of the keys that reads found on the server, those of all its clients.",
+				},
+				{
+					kind: lines, title: "Items", unit: "short", width: half,
+					queries:     byServer(over("max server", of("mcmw_memcached_items", chosen))),
+					description: "Items that the server holds.",
+				},
+				{
+					kind: lines, title: "Connections in use", unit: "percentunit", width: half,
+					queries:     byServer(over("max server", of("mcmw_memcached_connections", chosen)+" / "+of("mcmw_memcached_max_connections", chosen))),
+					description: "Connections to the server as a part of what it accepts (-c), of all its clients.",
+				},
+			}},
 			{"Replicas", []panel{
 				{
 					kind: lines, title: "Missed keys pending", unit: "short", width: third,

@@ -1,0 +1,62 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"mcmw/internal/stats"
+)
+
+// Ask returns what the server says of itself. It uses a connection of its own; a server that is down or suspect is not asked.
+func (s *Server) Ask(ctx context.Context) (stats.Memcached, error) {
+	if s.Down() || s.Suspected() {
+		return stats.Memcached{}, s.errState()
+	}
+	var m stats.Memcached
+	fields := map[string]*uint64{
+		"bytes": &m.Bytes, "limit_maxbytes": &m.Limit, "curr_items": &m.Items, "evictions": &m.Evictions, "get_hits": &m.Hits, "get_misses": &m.Misses,
+		"curr_connections": &m.Connections, "max_connections": &m.MaxConnections,
+	}
+	l, err := s.Link(ctx)
+	if err != nil {
+		return m, err
+	}
+	defer l.Close()
+	err = l.stats(func(name, value string) error {
+		field := fields[name]
+		if field == nil {
+			return nil
+		}
+		delete(fields, name)
+		var err error
+		*field, err = strconv.ParseUint(value, 10, 64)
+		return err
+	})
+	if err == nil && len(fields) > 0 {
+		err = errors.New("stats without what memcached 1.6 says of its memory and connections")
+	}
+	return m, err
+}
+
+// stats asks for the general statistics and calls each for every one, until that returns an error.
+func (l *Link) stats(each func(name, value string) error) error {
+	if err := l.Send("stats\r\n"); err != nil {
+		return err
+	}
+	for {
+		line, err := l.Line()
+		if err != nil || line == "END" {
+			return err
+		}
+		rest, ok := strings.CutPrefix(line, "STAT ")
+		if !ok {
+			return Unexpected(line)
+		}
+		name, value, _ := strings.Cut(rest, " ")
+		if err := each(name, value); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package middleware
+
+import (
+	"context"
+	"sync"
+
+	"mcmw/internal/stats"
+)
+
+// AskServers asks all servers at once what they say of themselves, until ctx ends, and returns the answers by the servers' names. One
+// that does not answer is left out.
+func (m *Middleware) AskServers(ctx context.Context) map[string]stats.Memcached {
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards answers
+	answers := map[string]stats.Memcached{}
+	for _, s := range m.pool.Load().servers {
+		wg.Go(func() {
+			if answer, err := s.Ask(ctx); err == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				answers[s.Name] = answer
+			}
+		})
+	}
+	wg.Wait()
+	return answers
+}
