@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,9 @@ type verifyFlags struct {
 	options  faults.VerifyOptions
 	duration seconds
 	untilEOF bool
-	jsonOut  string
+	// eachAddress: a name stands for all its addresses.
+	eachAddress bool
+	jsonOut     string
 }
 
 func newVerifyCommand() *cobra.Command {
@@ -26,19 +29,25 @@ func newVerifyCommand() *cobra.Command {
 		Use:   "verify",
 		Short: "Put a load on a service and check every answer",
 		Long: `Put an open-loop load of classic and meta commands on a service and check every answer: each value has to be whole, stored under its key, and no
-older than what was acknowledged or read before. Clients reconnect when a connection ends. If it ends in an orderly
+older than what was acknowledged or read before. With several targets, middlewares in front of the same servers, each client connects to one after the
+other. The clients of --shared-clients hold connections to all of them and use any, on the same keys: what they read must not be older than an
+acknowledged write, no incr and no cas is lost, of several adds of one key one wins, and in the end every replica has the same. Clients reconnect when a connection ends. If it ends in an orderly
 way between two replies, as mcmw's do at shutdown, they repeat unanswered requests. In the end every key is read
 once more. The first interrupt ends the load and prints what was counted.
 
 The exit code is 1 if any request failed or was lost, any connection was refused, or any value was wrong or stale. The
 service must have memory for some thousand keys, and nothing else may write keys that begin with "verify-".`,
 		Example: `  mcmwlab verify --target mcmw:11311 --test-time 60
+  mcmwlab verify --target 10.0.0.1:11311,10.0.0.2:11311
   kubectl exec -i mcmw-loadgen-0 -- /mcmwlab verify --target mcmw:11311 --until-eof`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.options.Addr, "target", "127.0.0.1:11311", "host:port of the service")
+	flags.StringSliceVar(&f.options.Addrs, "target", []string{"127.0.0.1:11311"}, "host:port of the service; several: of middlewares in front of the same servers")
+	flags.BoolVar(&f.eachAddress, "each-address", false, "use every address that a target's name has")
+	flags.IntVar(&f.options.SharedClients, "shared-clients", 4, "clients that use every target and write the same keys; 0: none")
+	flags.IntVar(&f.options.SharedRate, "shared-rate", 200, "requests per second, of the clients that share keys together")
 	flags.IntVarP(&f.options.Clients, "clients", "c", 8, "connections")
 	flags.IntVar(&f.options.Rate, "rate", 400, "requests per second, of all connections together")
 	flags.Var(&f.duration, "test-time", "how long to send requests: seconds, or a duration such as 1m30s; 0: until interrupted")
@@ -64,6 +73,12 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 			cancel()
 		}()
 	}
+	if f.eachAddress {
+		var err error
+		if f.options.Addrs, err = addressesOf(ctx, f.options.Addrs); err != nil {
+			return err
+		}
+	}
 	verified, err := faults.Verify(ctx, f.options)
 	if verified == nil {
 		return err
@@ -78,4 +93,22 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 		err = errors.Join(fmt.Errorf("the service did not do what it should: %w", broken), err)
 	}
 	return err
+}
+
+// addressesOf returns the addresses of all targets' names.
+func addressesOf(ctx context.Context, targets []string) (addrs []string, err error) {
+	for _, target := range targets {
+		host, port, err := net.SplitHostPort(target)
+		if err != nil {
+			return nil, fmt.Errorf("--target %s: expected host:port: %w", target, err)
+		}
+		ips, err := net.DefaultResolver.LookupHost(ctx, host)
+		if err != nil {
+			return nil, fmt.Errorf("--target %s: %w", target, err)
+		}
+		for _, ip := range ips {
+			addrs = append(addrs, net.JoinHostPort(ip, port))
+		}
+	}
+	return addrs, nil
 }

@@ -259,7 +259,7 @@ func (r *release) verify() *verification {
 	input, end := io.Pipe()
 	v.end = end
 	cmd, err := cluster.Command(context.Background(), "kubectl", "--namespace", r.namespace, "exec", "--stdin", "mcmw-loadgen-0", "--",
-		"/mcmwlab", "verify", "--target", "mcmw:11311", "--clients", "8", "--rate", "400", "--until-eof", "--test-time", "10m", "--json-out-file", "-")
+		"/mcmwlab", "verify", "--target", "mcmw:11311", "--clients", "8", "--rate", "400", "--shared-clients", "0", "--until-eof", "--test-time", "10m", "--json-out-file", "-")
 	require.NoError(r.t, err)
 	var stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, &v.out, &stderr

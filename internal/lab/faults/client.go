@@ -71,8 +71,9 @@ func (o *op) String() string {
 // when they take effect.
 type client struct {
 	id     int
-	group  int // of connections
-	addr   string
+	group  int      // of connections
+	addrs  []string // one after the other is connected to
+	dials  int
 	period time.Duration
 	rng    *rand.Rand
 	keys   *keyspace
@@ -129,7 +130,8 @@ func (c *client) ending() bool {
 // dial connects, until it succeeds or quit is closed.
 func (c *client) dial() net.Conn {
 	for {
-		conn, err := net.DialTimeout("tcp", c.addr, answerWithin)
+		conn, err := net.DialTimeout("tcp", c.addrs[(c.id+c.dials)%len(c.addrs)], answerWithin)
+		c.dials++
 		if err == nil && c.logsIn {
 			if err = logIn(conn); err != nil {
 				conn.Close()

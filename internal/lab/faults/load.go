@@ -19,6 +19,8 @@ type keyspace struct {
 	place func(key string) int
 	// accept reports whether a client of a group may have keys on a server.
 	accept func(group, server int) bool
+	// fleet: several middlewares serve them. Reads of different replicas may go back then while a write is under way.
+	fleet bool
 
 	mu  sync.Mutex
 	all []*record // guarded by mu: all that there ever were
@@ -50,7 +52,7 @@ func (k *keyspace) renew(id, generation int) []*record {
 		key := fmt.Sprintf("%s%d.%d-%d", k.prefix, id, generation+1, n)
 		server := k.place(key)
 		if k.accept(k.owners[id].group, server) {
-			own = append(own, &record{key: key, server: server, counts: len(own)%countEvery == countEvery-1})
+			own = append(own, &record{key: key, server: server, counts: len(own)%countEvery == countEvery-1, fleet: k.fleet})
 		}
 	}
 	k.owners[id].current.Store(&own)
@@ -95,14 +97,14 @@ type manners struct {
 	logsIn bool
 }
 
-// startLoad lets clients send rate requests a second together.
-func startLoad(addr string, rate int, keys *keyspace, seed uint64, m manners) *load {
+// startLoad lets clients, each of which uses one address after the other, send rate requests a second together.
+func startLoad(addrs []string, rate int, keys *keyspace, seed uint64, m manners) *load {
 	start := time.Now()
 	l := &load{keys: keys, tally: newTally(start), quit: make(chan struct{}), manners: m}
 	clients := len(keys.owners)
 	for id := range clients {
 		c := &client{
-			id: id, group: keys.owners[id].group, addr: addr, period: time.Second * time.Duration(clients) / time.Duration(rate),
+			id: id, group: keys.owners[id].group, addrs: addrs, period: time.Second * time.Duration(clients) / time.Duration(rate),
 			rng: rand.New(rand.NewPCG(seed, uint64(id))), keys: keys, tally: l.tally, quit: l.quit, manners: m,
 		}
 		l.wg.Go(func() { c.run(start) })

@@ -13,6 +13,7 @@ type record struct {
 	server int // that holds it, where keys are grouped by their server; -1 otherwise
 	// counts: its writes are increments. Nobody reads it, and how often it was incremented is not known for sure after a failure.
 	counts bool
+	fleet  bool // see keyspace
 
 	issued atomic.Uint64 // number of the last write sent
 	acked  atomic.Uint64 // number of the last write that succeeded
@@ -66,7 +67,12 @@ const (
 )
 
 // floor is the number of the write that a read sent now must not go behind.
-func (r *record) floor() uint64 { return max(r.acked.Load(), r.seen.Load()) }
+func (r *record) floor() uint64 {
+	if r.fleet {
+		return r.acked.Load()
+	}
+	return max(r.acked.Load(), r.seen.Load())
+}
 
 // judge judges the value that a read of the key returned, which was sent when floor was the floor.
 func (r *record) judge(value []byte, floor uint64, scratch []byte) verdict {

@@ -180,7 +180,7 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 	if err != nil {
 		return nil, err
 	}
-	l := startLoad(sys.mcmw.Addr, rate, keys, s.Seed, c.manners)
+	l := startLoad([]string{sys.mcmw.Addr}, rate, keys, s.Seed, c.manners)
 	began, healed, err := s.happen(ctx, sys, c, l)
 	l.stop()
 	if err != nil {
@@ -226,7 +226,7 @@ func (s *Suite) warm(ctx context.Context, sys *system) (Footprint, error) {
 	if err != nil {
 		return Footprint{}, err
 	}
-	l := startLoad(sys.mcmw.Addr, rate, keys, s.Seed, manners{logsIn: sys.settings.logins})
+	l := startLoad([]string{sys.mcmw.Addr}, rate, keys, s.Seed, manners{logsIn: sys.settings.logins})
 	err = sleep(ctx, warmUp)
 	l.stop()
 	if err != nil {

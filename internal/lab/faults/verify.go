@@ -13,9 +13,13 @@ import (
 
 // VerifyOptions describe the load of Verify.
 type VerifyOptions struct {
-	Addr    string // host:port
-	Clients int    // connections
-	Rate    int    // requests per second, of all together
+	// Addrs are the addresses of the service, host:port: those of several middlewares in front of the same servers, or one.
+	Addrs   []string
+	Clients int // connections
+	Rate    int // requests per second, of all together
+	// SharedClients use every address, and write the same keys, SharedRate requests per second together; 0: none.
+	SharedClients int
+	SharedRate    int
 	// Duration is how long requests are sent; 0: until the context ends.
 	Duration time.Duration
 	Seed     uint64 // selects the sequence of requests
@@ -35,6 +39,7 @@ type Verified struct {
 	// Refused is how many attempts to connect failed.
 	Refused  uint64       `json:"refused"`
 	Audited  uint64       `json:"audited"` // keys read once more in the end
+	Shared   Shared       `json:"shared"`
 	Errors   []ErrorCount `json:"errors"`
 	Examples []string     `json:"examples"` // of violations
 }
@@ -53,6 +58,15 @@ func (v *Verified) Broken() error {
 		{v.Refused, "connections refused"},
 		{v.Wrong, "values wrong"},
 		{v.Stale, "values stale"},
+		{v.Shared.Failed, "requests for shared keys failed"},
+		{v.Shared.Wrong, "values of shared keys wrong"},
+		{v.Shared.Stale, "values of shared keys stale"},
+		{v.Shared.Lost, "increments lost"},
+		{v.Shared.Twice, "increments answered twice alike"},
+		{v.Shared.Gone, "counters gone"},
+		{v.Shared.WithoutWinner, "adds of one key without a winner"},
+		{v.Shared.SeveralWinners, "adds of one key with several winners"},
+		{v.Shared.Differing, "keys that differ between replicas"},
 	} {
 		if count.n > 0 {
 			broken = append(broken, fmt.Sprintf("%d %s", count.n, count.what))
@@ -75,6 +89,11 @@ func (v *Verified) WriteText(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "values   %d wrong, %d stale; %d misses; %d keys read once more in the end\n", v.Wrong, v.Stale, v.Misses, v.Audited)
 	fmt.Fprintf(&b, "clients  %d connections ended in an orderly way and were followed by others, %d refused\n", v.Ended, v.Refused)
+	if s := v.Shared; s.Requests > 0 {
+		fmt.Fprintf(&b, "shared   %d requests, %d failed; %d wrong, %d stale; %d of %d keys differ\n", s.Requests, s.Failed, s.Wrong, s.Stale, s.Differing, s.Compared)
+		fmt.Fprintf(&b, "counts   %d incr and %d cas: %d lost, %d twice, %d counters gone\n", s.Increments, s.Swaps, s.Lost, s.Twice, s.Gone)
+		fmt.Fprintf(&b, "locks    %d contests: %d without a winner, %d with several\n", s.Contests, s.WithoutWinner, s.SeveralWinners)
+	}
 	for _, e := range v.Errors {
 		fmt.Fprintf(&b, "error    %d times: %s (first: %s)\n", e.Count, e.Text, e.First)
 	}
@@ -92,16 +111,29 @@ func Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 	if o.Clients < 1 || o.Rate < 1 || o.Rate > maxRate {
 		return nil, fmt.Errorf("%d clients, %d requests per second: expected at least 1, and at most %d requests per second", o.Clients, o.Rate, maxRate)
 	}
+	if o.SharedClients < 0 || (o.SharedClients > 0 && (o.SharedRate < 1 || o.SharedRate > maxRate)) {
+		return nil, fmt.Errorf("%d clients that share keys, %d requests per second: expected 0 or more, and 1 to %d requests per second", o.SharedClients, o.SharedRate, maxRate)
+	}
+	if len(o.Addrs) == 0 {
+		return nil, errors.New("no address: expected host:port")
+	}
 	// What earlier runs left on the servers is not theirs to judge.
 	prefix := fmt.Sprintf("verify-%x-", rand.Uint64())
 	keys := newKeyspace(prefix, make([]int, o.Clients), func(string) int { return -1 }, func(int, int) bool { return true })
+	keys.fleet = len(o.Addrs) > 1
 	// Nothing is learned from a service that nobody reaches. A load that is told to end before it began is none the less one.
-	conn, err := net.DialTimeout("tcp", o.Addr, answerWithin)
-	if err != nil {
-		return nil, err
+	for _, addr := range o.Addrs {
+		conn, err := net.DialTimeout("tcp", addr, answerWithin)
+		if err != nil {
+			return nil, err
+		}
+		conn.Close()
 	}
-	conn.Close()
-	l := startLoad(o.Addr, o.Rate, keys, o.Seed, manners{resend: true})
+	l := startLoad(o.Addrs, o.Rate, keys, o.Seed, manners{resend: true})
+	var s *shared
+	if o.SharedClients > 0 {
+		s = startShared(o.Addrs, prefix, o.SharedClients, o.SharedRate, o.Seed, l.tally)
+	}
 	running := ctx
 	if o.Duration > 0 {
 		var cancel context.CancelFunc
@@ -110,8 +142,16 @@ func Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 	}
 	<-running.Done()
 	l.stop()
-	err = l.audit(context.WithoutCancel(ctx), o.Addr, 1)
+	var sharing Shared
+	if s != nil {
+		sharing = s.end()
+	}
+	var err error
+	for _, addr := range o.Addrs {
+		err = errors.Join(err, l.audit(context.WithoutCancel(ctx), addr, 1))
+	}
 	v := l.tally.verified()
+	v.Shared = sharing
 	if err != nil {
 		return v, fmt.Errorf("reading every key once more: %w", err)
 	}

@@ -142,7 +142,7 @@ func (l *leaver) do(words []string, r io.Reader) (reply string, err error) {
 
 func TestWhatIsNotAnsweredWhenAConnectionEndsInAnOrderlyWayIsSentAgain(t *testing.T) {
 	l := &leaver{after: 30, leave: func(conn net.Conn) error { return conn.(*net.TCPConn).CloseWrite() }}
-	v, err := Verify(context.Background(), VerifyOptions{Addr: l.start(t), Clients: 4, Rate: 4000, Duration: 300 * time.Millisecond, Seed: 1})
+	v, err := Verify(context.Background(), VerifyOptions{Addrs: []string{l.start(t)}, Clients: 4, Rate: 4000, Duration: 300 * time.Millisecond, Seed: 1})
 	// The reading of every key in the end needs more replies than a connection gives.
 	require.ErrorContains(t, err, "reading every key once more")
 	require.NoError(t, v.Broken(), "%v", v.Examples)
@@ -155,7 +155,7 @@ func TestWhatIsNotAnsweredWhenAConnectionEndsInAnOrderlyWayIsSentAgain(t *testin
 
 func TestWhatIsNotAnsweredWhenAConnectionIsResetIsLost(t *testing.T) {
 	l := &leaver{after: 30, leave: faulty.Reset}
-	v, _ := Verify(context.Background(), VerifyOptions{Addr: l.start(t), Clients: 4, Rate: 4000, Duration: 300 * time.Millisecond, Seed: 1})
+	v, _ := Verify(context.Background(), VerifyOptions{Addrs: []string{l.start(t)}, Clients: 4, Rate: 4000, Duration: 300 * time.Millisecond, Seed: 1})
 	require.ErrorContains(t, v.Broken(), "requests lost")
 	assert.Zero(t, v.Ended)
 	assert.Zero(t, v.Wrong+v.Stale)
@@ -188,7 +188,7 @@ func TestAConnectionThatIsRefusedIsCounted(t *testing.T) {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	v, err := Verify(ctx, VerifyOptions{Addr: addr, Clients: 1, Rate: 1000, Seed: 1})
+	v, err := Verify(ctx, VerifyOptions{Addrs: []string{addr}, Clients: 1, Rate: 1000, Seed: 1})
 	<-gone
 	require.Error(t, err)
 	require.ErrorContains(t, v.Broken(), "connections refused")
@@ -196,16 +196,16 @@ func TestAConnectionThatIsRefusedIsCounted(t *testing.T) {
 }
 
 func TestAServiceThatNobodyReachesIsAnError(t *testing.T) {
-	_, err := Verify(context.Background(), VerifyOptions{Addr: "127.0.0.1:1", Clients: 1, Rate: 1})
+	_, err := Verify(context.Background(), VerifyOptions{Addrs: []string{"127.0.0.1:1"}, Clients: 1, Rate: 1})
 	require.ErrorContains(t, err, "127.0.0.1:1")
-	_, err = Verify(context.Background(), VerifyOptions{Addr: "127.0.0.1:1", Clients: 1, Rate: 0})
+	_, err = Verify(context.Background(), VerifyOptions{Addrs: []string{"127.0.0.1:1"}, Clients: 1, Rate: 0})
 	require.ErrorContains(t, err, "expected at least 1")
 }
 
 func TestALoadThatIsToldToEndBeforeItBeginsIsNoFailure(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	v, err := Verify(ctx, VerifyOptions{Addr: (&leaver{after: 1000}).start(t), Clients: 1, Rate: 10})
+	v, err := Verify(ctx, VerifyOptions{Addrs: []string{(&leaver{after: 1000}).start(t)}, Clients: 1, Rate: 10})
 	require.NoError(t, err)
 	assert.NoError(t, v.Broken())
 }

@@ -1,0 +1,489 @@
+package faults
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Shared counts what became of the keys that several clients write, each through any of the addresses.
+type Shared struct {
+	// Requests were answered. Failed ones were answered with an error, or their connection ended.
+	Requests uint64 `json:"requests"`
+	Failed   uint64 `json:"failed"`
+	// Stale is how many reads returned a value whose write was answered before another write or deletion began that was answered before
+	// the read began; Wrong, how many returned what nobody had written.
+	Stale uint64 `json:"stale"`
+	Wrong uint64 `json:"wrong"`
+	// Increments, and Swaps (a gets and a cas), were answered with success. Lost of them are not in the numbers that were read in the end,
+	// Twice is how many returned a number that another had returned. Gone is how many found no number although nobody deletes it.
+	Increments uint64 `json:"increments"`
+	Swaps      uint64 `json:"swaps"`
+	Lost       uint64 `json:"lost"`
+	Twice      uint64 `json:"twice"`
+	Gone       uint64 `json:"gone"`
+	// Contests are adds of one new key through all addresses at once, which one of them wins.
+	Contests       uint64 `json:"contests"`
+	WithoutWinner  uint64 `json:"without_winner"`
+	SeveralWinners uint64 `json:"several_winners"`
+	// Differing is how many of the Compared keys were read with different values when nobody wrote any more.
+	Compared  uint64 `json:"compared"`
+	Differing uint64 `json:"differing"`
+}
+
+const (
+	// registers, counters and swaps are how many keys of each kind there are: few, so that clients meet.
+	registers = 16
+	counters  = 4
+	swaps     = 4
+	// comparedReads is how often each key is read through each address when nobody writes any more.
+	comparedReads = 12
+	// swapAttempts bounds the attempts at one swap.
+	swapAttempts = 20
+)
+
+// shared is a load on keys that several clients write.
+type shared struct {
+	addrs     []string
+	prefix    string
+	start     time.Time
+	tally     *tally
+	registers []*register
+	counters  []*number
+	swaps     []*number
+	stamp     atomic.Uint64 // of values
+	contest   atomic.Uint64
+	quit      chan struct{}
+	wg        sync.WaitGroup
+
+	mu     sync.Mutex
+	counts Shared // guarded by mu
+}
+
+// register is a key that is set, deleted and read.
+type register struct {
+	key string
+
+	mu sync.Mutex // guards all below
+	// ended is by number when a write was answered, 0 until then, ns since the start.
+	ended map[uint64]int64
+	// floor is the latest beginning of the writes and deletions that were answered.
+	floor int64
+}
+
+// number is a key whose value is only increased.
+type number struct {
+	key string
+
+	mu     sync.Mutex // guards all below
+	added  uint64     // successes
+	unsure uint64     // requests that failed and may have taken effect
+	seen   map[uint64]bool
+	gone   bool
+}
+
+// startShared lets clients share keys at a rate of requests a second.
+func startShared(addrs []string, prefix string, clients, rate int, seed uint64, t *tally) *shared {
+	s := &shared{addrs: addrs, prefix: prefix + "shared-", start: time.Now(), tally: t, quit: make(chan struct{})}
+	for n := range registers {
+		s.registers = append(s.registers, &register{key: fmt.Sprintf("%sregister-%d", s.prefix, n), ended: map[uint64]int64{}})
+	}
+	for n := range counters {
+		s.counters = append(s.counters, &number{key: fmt.Sprintf("%scounter-%d", s.prefix, n), seen: map[uint64]bool{}})
+	}
+	for n := range swaps {
+		s.swaps = append(s.swaps, &number{key: fmt.Sprintf("%sswap-%d", s.prefix, n)})
+	}
+	first := s.user(0, seed)
+	for _, n := range append(append([]*number{}, s.counters...), s.swaps...) {
+		if reply, err := first.ask(first.any(), "set "+n.key+" 0 0 1\r\n0\r\n"); err != nil || reply != "STORED" {
+			n.gone = true // what is not there can't be judged
+			s.failed(n.key+": "+reply, err)
+		}
+	}
+	first.close()
+	period := time.Second * time.Duration(clients) / time.Duration(rate)
+	for id := range clients {
+		s.wg.Go(func() { s.user(id+1, seed).run(period) })
+	}
+	return s
+}
+
+// end sends no more, and compares what can be read of every key.
+func (s *shared) end() Shared {
+	close(s.quit)
+	s.wg.Wait()
+	last := s.user(-1, 0)
+	defer last.close()
+	for _, r := range s.registers {
+		s.compare(last, r.key)
+	}
+	for _, n := range append(append([]*number{}, s.counters...), s.swaps...) {
+		values := s.compare(last, n.key)
+		if n.gone || len(values) != 1 {
+			continue
+		}
+		for text := range values {
+			got, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+			switch {
+			case err != nil || got > n.added+n.unsure:
+				s.broken(&s.counts.Wrong, "wrong: %s is %q behind %d increments and %d whose fate is not known", n.key, text, n.added, n.unsure)
+			case got < n.added:
+				s.broken(nil, "lost: %s is %d behind %d increments", n.key, got, n.added)
+				s.counts.Lost += n.added - got
+			}
+		}
+	}
+	return s.counts
+}
+
+// compare reads key through every address, and returns the values that there were, a miss left out.
+func (s *shared) compare(u *user, key string) map[string]bool {
+	values := map[string]bool{}
+	for a := range s.addrs {
+		for range comparedReads {
+			if value, ok, err := u.read(a, key); err != nil {
+				s.failed("get "+key, err)
+			} else if ok {
+				values[value] = true
+			}
+		}
+	}
+	s.mu.Lock()
+	s.counts.Compared++
+	s.mu.Unlock()
+	if len(values) > 1 {
+		s.broken(&s.counts.Differing, "differs: %s has %d values when nobody writes", key, len(values))
+	}
+	return values
+}
+
+// broken counts a violation and keeps its description.
+func (s *shared) broken(n *uint64, format string, args ...any) {
+	if n != nil {
+		s.mu.Lock()
+		*n++
+		s.mu.Unlock()
+	}
+	s.tally.mu.Lock()
+	defer s.tally.mu.Unlock()
+	s.tally.example(fmt.Sprintf(format, args...))
+}
+
+// failed counts a request that failed.
+func (s *shared) failed(what string, err error) {
+	if err != nil {
+		what += ": " + err.Error()
+	}
+	s.broken(&s.counts.Failed, "failed: %s", what)
+}
+
+// succeeded counts a request that was answered, and successes of a kind.
+func (s *shared) succeeded(n *uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts.Requests++
+	if n != nil {
+		*n++
+	}
+}
+
+func (s *shared) now() int64 { return int64(time.Since(s.start)) + 1 }
+
+// user is a client that holds connections to every address and uses any of them, one request at a time.
+type user struct {
+	*shared
+	rng   *rand.Rand
+	conns []*reader // two to every address, for contests; nil: none
+	socks []net.Conn
+}
+
+func (s *shared) user(id int, seed uint64) *user {
+	n := 2 * len(s.addrs)
+	return &user{shared: s, rng: rand.New(rand.NewPCG(seed, uint64(id)+1<<32)), conns: make([]*reader, n), socks: make([]net.Conn, n)}
+}
+
+func (u *user) close() {
+	for i := range u.socks {
+		u.drop(i)
+	}
+}
+
+func (u *user) drop(i int) {
+	if u.socks[i] != nil {
+		u.socks[i].Close()
+	}
+	u.socks[i], u.conns[i] = nil, nil
+}
+
+// any returns the number of a connection to any of the addresses.
+func (u *user) any() int { return u.rng.IntN(len(u.addrs)) }
+
+// connect makes sure that connection i is there.
+func (u *user) connect(i int) error {
+	if u.socks[i] != nil {
+		return nil
+	}
+	conn, err := net.DialTimeout("tcp", u.addrs[i%len(u.addrs)], answerWithin)
+	if err != nil {
+		return err
+	}
+	u.socks[i], u.conns[i] = conn, &reader{Reader: bufio.NewReader(conn)}
+	return nil
+}
+
+// send writes request over connection i.
+func (u *user) send(i int, request string) error {
+	if err := u.connect(i); err != nil {
+		return err
+	}
+	_ = u.socks[i].SetDeadline(time.Now().Add(answerWithin))
+	_, err := io.WriteString(u.socks[i], request)
+	return err
+}
+
+// ask sends request over connection i and returns the first line of the answer. A connection that ends in an orderly way before it is answered
+// is replaced, and the request sent again: it was not done.
+func (u *user) ask(i int, request string) (line string, err error) {
+	for range 2 {
+		if err = u.send(i, request); err == nil {
+			var text []byte
+			if text, err = u.conns[i].next(); err == nil {
+				return string(text), nil
+			}
+		}
+		u.drop(i)
+		if !errors.Is(err, io.EOF) {
+			return "", err
+		}
+	}
+	return "", err
+}
+
+// read reads key over connection i.
+func (u *user) read(i int, key string) (value string, ok bool, err error) {
+	value, _, ok, err = u.value(i, "get", key)
+	return value, ok, err
+}
+
+// value reads key by a get or gets over connection i.
+func (u *user) value(i int, command, key string) (value, cas string, ok bool, err error) {
+	line, err := u.ask(i, command+" "+key+"\r\n")
+	if err != nil || line == "END" {
+		return "", "", false, err
+	}
+	fields := strings.Fields(line)
+	if len(fields) < 4 || fields[0] != "VALUE" || fields[1] != key {
+		return "", "", false, errors.New(line)
+	}
+	size, err := strconv.Atoi(fields[3])
+	if err != nil || size < 0 || size > 1<<20 {
+		return "", "", false, &badReply{strconv.Quote(line)}
+	}
+	r := u.conns[i]
+	if err = r.data(key, size); err == nil {
+		var end []byte
+		if end, err = r.next(); err == nil && string(end) != "END" {
+			err = &badReply{strconv.Quote(string(end))}
+		}
+	}
+	if err != nil {
+		u.drop(i)
+		return "", "", false, err
+	}
+	if len(fields) > 4 {
+		cas = fields[4]
+	}
+	return string(r.value[:size]), cas, true, nil
+}
+
+// run sends a request each period until quit is closed.
+func (u *user) run(period time.Duration) {
+	defer u.close()
+	timer := time.NewTicker(period)
+	defer timer.Stop()
+	for {
+		select {
+		case <-u.quit:
+			return
+		case <-timer.C:
+		}
+		r := u.registers[u.rng.IntN(len(u.registers))]
+		switch n := u.rng.IntN(20); {
+		case n < 9:
+			u.readRegister(r)
+		case n < 13:
+			u.write(r, fmt.Sprintf("set %s 7 0 ", r.key), u.stamp.Add(1))
+		case n < 14:
+			u.write(r, "delete "+r.key+"\r\n", 0)
+		case n < 17:
+			u.increment(u.counters[u.rng.IntN(len(u.counters))])
+		case n < 19:
+			u.swap(u.swaps[u.rng.IntN(len(u.swaps))])
+		default:
+			u.compete()
+		}
+	}
+}
+
+// readRegister reads r and judges what it gets.
+func (u *user) readRegister(r *register) {
+	r.mu.Lock()
+	floor := r.floor
+	r.mu.Unlock()
+	value, ok, err := u.read(u.any(), r.key)
+	if err != nil {
+		u.failed("get "+r.key, err)
+		return
+	}
+	u.succeeded(nil)
+	if !ok {
+		return
+	}
+	seq, whole := numberOf(r.key, []byte(value), nil)
+	r.mu.Lock()
+	ended, issued := r.ended[seq]
+	r.mu.Unlock()
+	switch {
+	case !whole || !issued:
+		u.broken(&u.counts.Wrong, "wrong: %s holds %.60q", r.key, value)
+	case ended > 0 && ended < floor:
+		u.broken(&u.counts.Stale, "stale: %s holds write %d, which was answered %.1f ms before another began that was answered before the read",
+			r.key, seq, float64(floor-ended)/1e6)
+	}
+}
+
+// write sets r to the value number seq, or deletes it.
+func (u *user) write(r *register, request string, seq uint64) {
+	if seq > 0 {
+		value := appendValue(nil, r.key, seq)
+		request = fmt.Sprintf("%s%d\r\n%s\r\n", request, len(value), value)
+		r.mu.Lock()
+		r.ended[seq] = 0
+		r.mu.Unlock()
+	}
+	began := u.now()
+	line, err := u.ask(u.any(), request)
+	if err != nil || (line != "STORED" && line != "DELETED" && line != "NOT_FOUND") {
+		u.failed("a write of "+r.key+": "+line, err)
+		return
+	}
+	ended := u.now()
+	u.succeeded(nil)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if seq > 0 {
+		r.ended[seq] = ended
+	}
+	r.floor = max(r.floor, began)
+}
+
+// increment adds one to n.
+func (u *user) increment(n *number) {
+	line, err := u.ask(u.any(), "incr "+n.key+" 1\r\n")
+	count, notNumber := strconv.ParseUint(line, 10, 64)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.gone:
+	case err == nil && line == "NOT_FOUND":
+		u.lose(n)
+	case err != nil || notNumber != nil:
+		n.unsure++
+		u.failed("incr "+n.key+": "+line, err)
+	default:
+		u.succeeded(&u.counts.Increments)
+		n.added++
+		if n.seen[count] {
+			u.broken(&u.counts.Twice, "twice: two increments of %s returned %d", n.key, count)
+		}
+		n.seen[count] = true
+	}
+}
+
+// lose gives n up: nobody deletes it, and it is not there; n.mu is held.
+func (u *user) lose(n *number) {
+	n.gone = true
+	u.broken(&u.counts.Gone, "gone: %s is not there behind %d increments", n.key, n.added)
+}
+
+// swap adds one to n by gets and cas.
+func (u *user) swap(n *number) {
+	for range swapAttempts {
+		value, cas, ok, err := u.value(u.any(), "gets", n.key)
+		if err != nil {
+			u.failed("gets "+n.key, err)
+			return
+		}
+		count, notNumber := strconv.ParseUint(value, 10, 64)
+		line := ""
+		if ok && notNumber == nil {
+			next := strconv.FormatUint(count+1, 10)
+			line, err = u.ask(u.any(), fmt.Sprintf("cas %s 0 0 %d %s\r\n%s\r\n", n.key, len(next), cas, next))
+		}
+		if !u.swapped(n, ok, line, err) {
+			return
+		}
+	}
+}
+
+// swapped takes the answer to a swap, and reports whether it is to be tried again.
+func (u *user) swapped(n *number, found bool, line string, err error) (again bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.gone:
+	case !found || (err == nil && line == "NOT_FOUND"):
+		u.lose(n)
+	case err == nil && line == "EXISTS":
+		return true
+	case err != nil || line != "STORED":
+		n.unsure++
+		u.failed("cas "+n.key+": "+line, err)
+	default:
+		u.succeeded(&u.counts.Swaps)
+		n.added++
+	}
+	return false
+}
+
+// compete adds a new key over all connections at once.
+func (u *user) compete() {
+	key := fmt.Sprintf("%scontest-%d", u.prefix, u.contest.Add(1))
+	for i := range u.conns {
+		if err := u.send(i, "add "+key+" 0 60 1\r\n1\r\n"); err != nil {
+			u.close()
+			u.failed("add "+key, err)
+			return
+		}
+	}
+	winners := 0
+	for i, r := range u.conns {
+		line, err := r.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			u.drop(i) // it did not take part
+		case err == nil && string(line) == "STORED":
+			winners++
+		case err != nil || string(line) != "NOT_STORED":
+			u.failed("add "+key+": "+string(line), err)
+			u.close()
+			return
+		}
+	}
+	u.succeeded(&u.counts.Contests)
+	switch {
+	case winners == 0:
+		u.broken(&u.counts.WithoutWinner, "contest: nobody of %d adds of %s won", len(u.conns), key)
+	case winners > 1:
+		u.broken(&u.counts.SeveralWinners, "contest: %d of %d adds of %s won", winners, len(u.conns), key)
+	}
+}

@@ -1,0 +1,78 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+)
+
+// sharing verifies a load of which most is on shared keys, through middlewares at addrs.
+func sharing(t *testing.T, addrs []string) *Verified {
+	t.Helper()
+	v, err := Verify(context.Background(), VerifyOptions{
+		Addrs: addrs, Clients: 2, Rate: 100, SharedClients: 8, SharedRate: 4000, Duration: time.Second, Seed: 1,
+	})
+	require.NoError(t, err)
+	return v
+}
+
+func TestOneMiddlewareKeepsEveryPromiseAboutSharedKeys(t *testing.T) {
+	mw := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartMemcacheds(t, 3)...)})
+	v := sharing(t, []string{mw.Addr(), mw.Addr()})
+	require.NoError(t, v.Broken(), "%v", v.Examples)
+	s := v.Shared
+	for what, n := range map[string]uint64{"requests": s.Requests, "increments": s.Increments, "swaps": s.Swaps, "contests": s.Contests} {
+		assert.NotZero(t, n, what)
+	}
+	assert.EqualValues(t, registers+counters+swaps, s.Compared)
+}
+
+func TestMiddlewaresThatDoNotAgreeAreFoundOut(t *testing.T) {
+	servers := mwtest.Servers(mctest.StartMemcacheds(t, 3)...)
+	var addrs []string
+	for range 2 {
+		addrs = append(addrs, mwtest.Start(t, middleware.Options{Servers: servers}).Addr())
+	}
+	v := sharing(t, addrs)
+	require.Error(t, v.Broken())
+	t.Log(v.Broken())
+	s := v.Shared
+	assert.NotZero(t, s.Gone+s.Lost+s.Twice, "increments")
+	assert.NotZero(t, s.WithoutWinner+s.SeveralWinners, "contests")
+}
+
+func TestWhatIsReadOfASharedKeyIsJudgedByWhenWritesWereAnswered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ended, floor int64 // of the write that is read, and the latest beginning of those that were answered
+		held         uint64
+		stale, wrong uint64
+	}{
+		"the latest":                                    {ended: 5, floor: 4, held: 1},
+		"one that was under way with the latest":        {ended: 5, floor: 5, held: 1},
+		"one that was answered before the latest began": {ended: 5, floor: 6, held: 1, stale: 1},
+		"one whose answer did not come":                 {floor: 6, held: 1},
+		"what nobody wrote":                             {ended: 5, held: 2, wrong: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := mctest.StartScript(t, func(p *mctest.Peer) {
+				value := appendValue(nil, "k", tc.held)
+				for p.Expect("get k\r\n") {
+					p.Send(fmt.Sprintf("VALUE k 7 %d\r\n%s\r\nEND\r\n", len(value), value))
+				}
+			})
+			s := &shared{addrs: []string{script.Addr()}, start: time.Now(), tally: newTally(time.Now())}
+			u := s.user(0, 1)
+			defer u.close()
+			u.readRegister(&register{key: "k", ended: map[uint64]int64{1: tc.ended}, floor: tc.floor})
+			assert.Equal(t, Shared{Requests: 1, Stale: tc.stale, Wrong: tc.wrong}, s.counts)
+		})
+	}
+}
