@@ -66,7 +66,7 @@ func mcmwPath(t *testing.T) string {
 func experimentFile(t *testing.T, lines ...string) string {
 	t.Helper()
 	text := append([]string{
-		"name: short", "factors: {workers: [1, 2], clients: [2, 4]}", "repetitions: 1", "constants: {keys: 50}", "run: {warm_up: 100ms, duration: 500ms}",
+		"name: short", "factors: {workers: [1, 2], clients: [2, 4]}", "repetitions: 1", `constants: {keys: 50, ratio: "1:1"}`, "run: {warm_up: 100ms, duration: 500ms}",
 	}, lines...)
 	path := filepath.Join(t.TempDir(), "short.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(text, "\n")), 0o644))
