@@ -73,6 +73,8 @@ func (p *Planner) addReply(r *Request, c *Call, out Output) {
 	case r.Has(protocol.Quiet) && !c.Failed && r.LeavesOut(c.reply):
 	case c.Fence && !c.Failed:
 		out.Add(bytes.TrimSuffix(c.reply, []byte(protocol.TextMetaNoop)))
+	case r.version != 0:
+		out.Add(r.Classic(c.reply))
 	default:
 		out.Add(c.reply)
 	}

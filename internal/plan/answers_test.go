@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/plan"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
 )
@@ -144,11 +145,16 @@ var fuzzedReplies = []string{
 func FuzzAnyRepliesInAnyOrderEndInAnAnswer(f *testing.F) {
 	for seed := range uint64(8) {
 		f.Add(seed, uint8(seed), uint8(1+seed%4), uint8(seed))
+		f.Add(seed, uint8(seed), uint8(1+seed%4), uint8(12+seed))
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, command, servers, mode uint8) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		policies := []route.ReadPolicy{route.ReadDefault, route.ReadPrimary, route.ReadRoundRobin, route.ReadLeastBusy}
-		d := newDriver(t, 1+int(servers)%4, replica.Ack(mode%3), policies[mode/3%4])
+		var versions *plan.Versions
+		if mode/12%2 == 1 {
+			versions = plan.NewVersions(seed, 1)
+		}
+		d := drive(t, newRouter(t, 1+int(servers)%4, policies[mode/3%4]), replica.Ack(mode%3), versions)
 		d.lies = true
 		for range 3 {
 			for s := range d.planner.Servers {
@@ -156,7 +162,7 @@ func FuzzAnyRepliesInAnyOrderEndInAnAnswer(f *testing.F) {
 				d.planner.Servers[s].Suspect = r.IntN(4) == 0
 			}
 			d.Start(fuzzedCommands[(int(command)+r.IntN(3))%len(fuzzedCommands)])
-			for steps := 0; !d.done; steps++ {
+			for steps := 0; !d.idle; steps++ {
 				require.Less(t, steps, 1000, "%q", d.told)
 				server := r.IntN(len(d.out))
 				d.Out(server)

@@ -31,6 +31,10 @@ type driver struct {
 	told    []string // everything, in order
 	answer  text
 	done    bool
+	idle    bool // nothing is left to be checked either
+	mutant  mutant
+	early   []string // by server: what an early check saw
+	stored  string   // the line and the value that were stored last
 	// missed are the servers of which a call that writes got no reply.
 	missed map[int]bool
 	lies   bool // servers may answer what does not fit
@@ -45,21 +49,37 @@ func (o *text) AddString(piece string) { o.WriteString(piece) }
 // newDriver returns one for so many servers, each of which holds every key.
 func newDriver(t testing.TB, servers int, ack replica.Ack, read route.ReadPolicy) *driver {
 	t.Helper()
+	return drive(t, newRouter(t, servers, read), ack, nil)
+}
+
+// newRouter returns one that places every key on all of so many servers.
+func newRouter(t testing.TB, servers int, read route.ReadPolicy) *route.Router {
+	t.Helper()
 	var list []route.Server
-	var names []string
 	for s := range servers {
-		names = append(names, fmt.Sprintf("server-%d", s+1))
-		list = append(list, route.Server{Name: names[s], Weight: 1})
+		list = append(list, route.Server{Name: fmt.Sprintf("server-%d", s+1), Weight: 1})
 	}
 	router, err := route.New(list, route.Options{Read: read})
 	require.NoError(t, err)
+	return router
+}
+
+// drive returns a driver of a planner with the router; with versions it is one of several writers.
+func drive(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.Versions) *driver {
+	t.Helper()
+	servers := len(router.Servers())
+	var names []string
+	for _, s := range router.Servers() {
+		names = append(names, s.Name)
+	}
 	d := &driver{t: t, router: router, limits: protocol.Limits{}.WithDefaults(), missed: map[int]bool{}}
 	d.planner = plan.New(plan.Options{
-		Router: router, Names: names, Home: -1, Ack: ack, MaxValue: 1 << 20, Stripe: func(key []byte) uint32 { return crc32.ChecksumIEEE(key) },
+		Router: router, Names: names, Home: -1, Ack: ack, MaxValue: 1 << 20, Versions: versions, Stripe: func(key []byte) uint32 { return crc32.ChecksumIEEE(key) },
 	}, 0)
 	for s := range d.planner.Servers {
 		d.planner.Servers[s].Readable = true
 	}
+	d.early = make([]string, servers)
 	d.waiting, d.unread, d.reply, d.out = make([][]int32, servers), make([]string, servers), make([]string, servers), make([]string, servers)
 	return d
 }
@@ -74,12 +94,12 @@ func (d *driver) decode(command string) (r request.Request) {
 
 func (d *driver) Locks(command string) (keys []string, holds bool) {
 	r := d.decode(command)
-	return strings.Fields(string(r.Keys)), r.Has(protocol.Writes)
+	return strings.Fields(string(r.Keys)), r.Has(protocol.Writes) && !(d.done && command == string(d.request.Raw)) // not while it checks
 }
 
 func (d *driver) Start(command string) {
 	d.request = d.decode(command)
-	d.done, d.answer, d.told = false, text{}, []string{command}
+	d.done, d.idle, d.answer, d.told = false, false, text{}, []string{command}
 	d.planner.Reset()
 	d.planner.Part()
 	d.sent = 0
@@ -93,6 +113,9 @@ func (d *driver) send() {
 	for {
 		for ; d.sent < len(d.planner.Calls); d.sent++ {
 			c := &d.planner.Calls[d.sent]
+			if !d.mutate(c) {
+				continue
+			}
 			for _, piece := range c.Bytes {
 				d.out[c.Server] += string(piece)
 			}
@@ -106,12 +129,22 @@ func (d *driver) send() {
 				return
 			}
 		}
-		if !d.planner.Settle(0, true) {
+		switch {
+		case d.done:
+		case d.planner.Settle(0, true):
+			d.planner.Next(0)
+			continue
+		default:
 			d.planner.Answer(0, &d.answer, func(dst []byte) []byte { return dst })
 			d.done = true
+		}
+		d.planner.Reset()
+		d.sent = 0
+		if d.planner.Checking() == 0 || d.mutant == noCheck {
+			d.idle = true
 			return
 		}
-		d.planner.Next(0)
+		d.planner.PlanChecks()
 	}
 }
 
@@ -120,6 +153,11 @@ func (d *driver) Reply(server int, reply string) {
 	d.unread[server] += reply
 	for len(d.waiting[server]) > 0 && d.unread[server] != "" {
 		n := d.waiting[server][0]
+		if n == earlyLook {
+			d.early[server], d.unread[server], d.waiting[server] = d.unread[server], "", d.waiting[server][1:]
+			d.send()
+			continue
+		}
 		var r protocol.Reply
 		size, _, err := protocol.DecodeReply([]byte(d.unread[server]), &r)
 		if err != nil {
@@ -144,7 +182,7 @@ func (d *driver) Reply(server int, reply string) {
 		ended := d.planner.Done(n, r.Kind, []byte(d.reply[server]))
 		d.reply[server] = ""
 		d.waiting[server] = d.waiting[server][1:]
-		if ended {
+		if ended || d.done {
 			d.send()
 		}
 	}
@@ -163,12 +201,15 @@ func (d *driver) Lost(server int) {
 	d.waiting[server], d.reply[server], d.unread[server] = nil, "", ""
 	ended := false
 	for _, n := range calls {
+		if n == earlyLook {
+			continue
+		}
 		all := d.planner.Missed(n, func([]byte) { d.missed[server] = true })
 		d.missed[server] = d.missed[server] || all
 		ended = d.planner.NoAnswer(n, fmt.Appendf(nil, "SERVER_ERROR server-%d: lost\r\n", server+1), true) || ended
 	}
 	d.planner.Servers[server].Readable = d.planner.Servers[server].Readable && !d.missed[server]
-	if ended {
+	if ended || d.done {
 		d.send()
 	}
 }
@@ -181,6 +222,12 @@ func (d *driver) Out(server int) string {
 
 func (d *driver) Answer() (string, bool) { return d.answer.String(), d.done }
 
-func (d *driver) Busy() bool { return !d.done }
+func (d *driver) Busy() bool { return !d.idle }
 
-func (d *driver) AppendState(dst []byte) []byte { return fmt.Appendf(dst, "%q %v", d.told, d.missed) }
+func (d *driver) AppendState(dst []byte) []byte {
+	dst = fmt.Appendf(dst, "%t %t %q %v %q %q %v %q ", d.done, d.idle, d.answer.String(), d.waiting, d.unread, d.reply, d.missed, d.early)
+	for s := range d.planner.Servers {
+		dst = fmt.Appendf(dst, "%t ", d.planner.Servers[s].Readable)
+	}
+	return d.planner.AppendState(dst)
+}

@@ -91,7 +91,7 @@ func TestReplicasBehindOneMiddlewareAreAlikeInEveryOrderOfMessages(t *testing.T)
 						if faults != (explore.Faults{}) {
 							return alike(w)
 						}
-						return errors.Join(alike(w), linear(w))
+						return errors.Join(alike(w), linear(w, &stored))
 					}})
 					require.Nil(t, failure, "%q beside %q, ack %s, %+v: %v", a, b, ack, faults, failure)
 					states += r.States
@@ -105,13 +105,13 @@ func TestReplicasBehindOneMiddlewareAreAlikeInEveryOrderOfMessages(t *testing.T)
 
 // linear returns an error if the answers are not those of one memcached that served the commands one after the other, each between its
 // beginning and its end.
-func linear(w *explore.World) error {
+func linear(w *explore.World, first *model.Server) error {
 	serve := func(o explore.Operation, server *model.Server) (*model.Server, bool) {
 		after := server.Clone()
 		q, err := strict.Read(bufio.NewReader(strings.NewReader(o.Command)))
 		return after, err == nil && after.Do(&q) == o.Answer
 	}
-	if !explore.Linear(w.History(), &stored, serve) {
+	if !explore.Linear(w.History(), first, serve) {
 		return errors.New("the answers are those of no order")
 	}
 	return nil

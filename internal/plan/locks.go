@@ -43,7 +43,7 @@ func (p *Planner) Locks(i int32, more bool) (l Locks, ok bool) {
 	l.Stripes = p.stripes
 	switch {
 	case len(p.stripes) == 0:
-	case r.Has(protocol.Conditional):
+	case r.decided:
 		l.Kind = LockAlone
 	case r.Has(protocol.Writes):
 		l.Kind = LockHold
@@ -147,8 +147,8 @@ func (p *Planner) troubledKey(r *Request, key []byte) int {
 	return stale
 }
 
-// MustRead reports whether r depends on what a server holds: a read, or what compares a cas.
-func (r *Request) MustRead() bool { return r.Has(protocol.Reads) || r.Has(protocol.Conditional) }
+// MustRead reports whether r depends on what a server holds: a read, or what the first server decides.
+func (r *Request) MustRead() bool { return r.Has(protocol.Reads) || r.decided }
 
 // suspectOf returns the first of servers that is suspect, -1 if none is.
 func (p *Planner) suspectOf(servers []int) int {

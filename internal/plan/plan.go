@@ -12,6 +12,14 @@
 //
 // A gat is a read of each key's first server; the same step touches the other copies. Package replica decides which replies differ, and
 // which of them is the client's.
+//
+// With Options.Versions others write the same servers. Every item then gets a version as its cas, the first server decides every write that
+// depends on what is there, and a check follows each write that several servers stored:
+//
+//	write     set: store it on all ---------------------------------------------> answer --> check
+//	compare   ask the first server --> copy to the others ----------------------> answer --> check
+//	               |'--> refused, or no reply ----------------------------------> answer
+//	               '--> (append, incr: and look at what came of it) the server gave it a cas of its own --> give it a version --> copy ..
 package plan
 
 import (
@@ -38,6 +46,8 @@ type Options struct {
 	GetErrorMiss bool
 	// MaxValue is the size of the largest value that servers may answer with, bytes.
 	MaxValue int
+	// Versions are those of what is stored, if others write the same servers; nil: nobody does.
+	Versions *Versions
 }
 
 // Server is what is known of a server.
@@ -55,13 +65,20 @@ type Server struct {
 type Planner struct {
 	// Servers is kept up to date by the caller.
 	Servers []Server
-	// Requests and Calls are the round's. Plan and Next append to Calls.
+	// Requests and Calls are the round's. Plan, PlanChecks and Next append to Calls.
 	Requests []Request
 	Calls    []Call
+	// Agreement is counted up; the caller may set it to zero.
+	Agreement Agreement
 
 	options Options
+	several bool  // others write the same servers, and keys have several
 	all     []int // every server
 	turn    int   // counts the choices of servers for reads, to spread them
+
+	// checks outlive the round. newest says by stripe which one is the latest, from 1 on; 0: none, or it is not known.
+	checks []check
+	newest [256]int32
 
 	part     choice    // of the servers that the part's reads go to
 	partRead stripeSet // the keys that they read
@@ -89,6 +106,11 @@ type Request struct {
 	key  []byte // the first, as servers know it
 	way  way
 	step step
+	// decided: the key's first server decides it, and the others get what came of it.
+	decided bool
+	version uint64 // of what it stores, with several writers
+	look    int32  // the call that looks at what came of it; -1: none
+	dropped bool   // the others are not to hold it
 	// Failed: a call of the step got no reply.
 	Failed bool
 	// Calls[first:last] are those of the step. left of them have not ended.
@@ -130,13 +152,14 @@ type step uint8
 const (
 	sent     step = iota // what Plan planned
 	retrying             // of a read: others are asked for what a server failed
+	stamping             // of compare: the first server gives what it has stored a version
 	copying              // of compare: the others get what the first server has stored
 	deleting             // of write and compare: the key is deleted where a replica does not have the state that is answered
 )
 
 // Call is one request to one server.
 type Call struct {
-	// Request and Server say whose and to whom.
+	// Request and Server say whose and to whom; see IsCheck.
 	Request, Server int32
 	// Bytes are sent one after the other. They point into the client's buffer or the planner's lines.
 	Bytes [3][]byte
@@ -150,7 +173,9 @@ type Call struct {
 	TooLarge int
 
 	command protocol.Command // what reply is due
+	form    form             // what else is known of it
 	hidden  bool             // it is no part of the client's, unless it is an error
+	stores  bool             // it stores an item under the request's version
 	lost    bool             // failed because the server closed the connection
 	// skipped: the line end behind the data of such a value comes next; final: it ends the reply.
 	skipped, final bool
@@ -158,6 +183,8 @@ type Call struct {
 	kind    protocol.ReplyKind
 	reply   []byte
 	arrived int32 // orders the ends of the round's calls
+
+	check, of int32 // of a check: checks[check].copies[of]
 
 	// Of a retrieval, and of a touch that goes with one: the keys in the order asked.
 	keys    []byte
@@ -179,11 +206,13 @@ func New(o Options, turn int) *Planner {
 	for s := range o.Names {
 		p.all = append(p.all, s)
 	}
+	p.several = o.Versions != nil && o.Router.N() > 1
 	return p
 }
 
-// Reset ends the round: the planner lets go of everything that it was given.
+// Reset ends the round: the planner lets go of everything that it was given. What is left to be checked it keeps.
 func (p *Planner) Reset() {
+	p.judgeChecks()
 	clear(p.Requests)
 	clear(p.Calls)
 	p.Requests, p.Calls, p.items, p.placed, p.repairs = p.Requests[:0], p.Calls[:0], p.items[:0], p.placed[:0], p.repairs[:0]
@@ -204,7 +233,10 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	if r.Has(protocol.Encoded) {
 		p.lines, key = key, key[start:]
 	}
-	p.Requests = append(p.Requests, Request{Request: r, key: key, keys: -1, chosen: -1})
+	p.Requests = append(p.Requests, Request{Request: r, key: key, keys: -1, chosen: -1, look: -1, decided: r.Has(protocol.Conditional)})
+	if p.several && r.Answer == "" {
+		p.addSeveral(&p.Requests[len(p.Requests)-1])
+	}
 	return int32(len(p.Requests) - 1)
 }
 
@@ -268,6 +300,8 @@ func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 		return inTime && p.settleRead(r)
 	case r.way == compare && r.step == sent:
 		return p.settleCompare(r)
+	case r.way == compare && r.step == stamping:
+		return p.settleStamp(r)
 	case r.way == compare && r.step == copying:
 		return p.settleWrite(r, r.chosen)
 	case r.way == write && r.step == sent:
@@ -285,8 +319,14 @@ func (p *Planner) Next(i int32) {
 	switch r.step {
 	case retrying:
 		p.planRetry(i)
+	case stamping:
+		p.planStamp(i)
 	case copying:
-		p.planCopies(i)
+		if p.several {
+			p.planVersionedCopies(i)
+		} else {
+			p.planCopies(i)
+		}
 	case deleting:
 		for _, s := range p.repairs[r.repair:r.repairEnd] {
 			p.deleteKey(i, int(s))
@@ -326,6 +366,9 @@ const (
 
 // Follows returns what follows if call n gets no reply.
 func (p *Planner) Follows(n int32) Follows {
+	if p.Calls[n].IsCheck() {
+		return FollowsNothing
+	}
 	r := &p.Requests[p.Calls[n].Request]
 	switch {
 	case p.options.Router.N() == 1, r.step == deleting:
@@ -334,7 +377,7 @@ func (p *Planner) Follows(n int32) Follows {
 		return FollowsRead
 	case r.way == read:
 		return FollowsNothing
-	case r.way == compare && r.step == sent:
+	case r.way == compare && r.step < copying:
 		return FollowsCopies
 	}
 	return FollowsRepair
@@ -342,12 +385,18 @@ func (p *Planner) Follows(n int32) Follows {
 
 // Movable reports whether call n reads what another server can answer now. A gat writes, and only the first server knows the cas.
 func (p *Planner) Movable(n int32) bool {
+	if p.Calls[n].IsCheck() {
+		return false
+	}
 	r := &p.Requests[p.Calls[n].Request]
 	return p.options.Router.N() > 1 && r.step == sent && r.readsOnly() && !r.Has(protocol.First)
 }
 
-// Writes reports whether call n may change what its server holds.
-func (p *Planner) Writes(n int32) bool { return p.Requests[p.Calls[n].Request].Has(protocol.Writes) }
+// Writes reports whether call n may change what its server holds, or looks whether it holds what it should: without a reply the server is
+// one that has missed a write.
+func (p *Planner) Writes(n int32) bool {
+	return p.Calls[n].IsCheck() || p.Requests[p.Calls[n].Request].Has(protocol.Writes)
+}
 
 // call adds a call of requests[i], for keys, to server s. What is asked of it is command, pieces one after the other.
 func (p *Planner) call(i int32, s int, command protocol.Command, keys []byte, pieces ...[]byte) *Call {
@@ -369,6 +418,9 @@ func (p *Planner) forward(i int32, s int) {
 	r := &p.Requests[i]
 	var c *Call
 	switch replicated := r.way == write || r.way == compare; {
+	case replicated && r.version != 0:
+		p.forwardVersioned(i, s)
+		return
 	case replicated && r.Has(protocol.Quiet):
 		start := len(p.lines)
 		p.lines = protocol.AppendMeta(p.lines, r.Head, "q")

@@ -15,6 +15,13 @@ const maxList = 4 << 20
 // there are two elements: its line, and the line end behind its data.
 func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, end int) (last, value, ok bool) {
 	c := &p.Calls[n]
+	if c.form != clients && !rep.Kind.IsError() && !c.skipped && !c.form.fits(element) {
+		return false, false, false
+	}
+	if c.IsCheck() {
+		last, ok = c.command.Accepts(rep.Kind, start == 0, false)
+		return last, false, ok
+	}
 	r := &p.Requests[c.Request]
 	if c.skipped {
 		c.skipped = false
@@ -30,7 +37,7 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 	case rep.Kind == protocol.ReplyValue:
 		value, ok = p.takeValue(c, rep.Key, start, end)
 	case rep.Kind == protocol.ReplyMetaLine, rep.Kind == protocol.ReplyMetaValue:
-		ok = c.command != r.Command || c.hidden || c.Failed || protocol.MetaFits(r.Head, element)
+		ok = c.form != clients || c.command != r.Command || c.hidden || c.Failed || protocol.MetaFits(r.Head, element)
 		value = rep.Kind == protocol.ReplyMetaValue && r.readsOnly() && !c.Failed
 	case !last:
 		ok = end <= maxList
@@ -89,6 +96,10 @@ func (c *Call) cutOff() bool { return c.Dropped && !c.Failed && c.TooLarge == 0 
 // Done ends call n: its reply is complete, and its last element of the kind. ended: it was the last of its request's step.
 func (p *Planner) Done(n int32, kind protocol.ReplyKind, reply []byte) (ended bool) {
 	c := &p.Calls[n]
+	if c.IsCheck() {
+		p.checkDone(c, kind, reply)
+		return false
+	}
 	c.kind, c.reply = kind, reply
 	if c.TooLarge > 0 {
 		// Without the server's name, so that replicas agree.
@@ -103,6 +114,10 @@ func (p *Planner) Done(n int32, kind protocol.ReplyKind, reply []byte) (ended bo
 func (p *Planner) NoAnswer(n int32, text []byte, lost bool) (ended bool) {
 	c := &p.Calls[n]
 	c.Failed, c.Dropped, c.lost, c.found = true, true, lost, 0
+	if c.IsCheck() {
+		p.copyOf(c).lost = true
+		return false
+	}
 	c.kind, c.reply = protocol.ReplyServerError, text
 	p.Requests[c.Request].Failed = true
 	return p.end(c)
@@ -126,6 +141,12 @@ func (p *Planner) Forget(i int32) {
 // Missed tells note the keys of which the server of call n, which got no reply, may hold what is out of date; all: that may be anything.
 func (p *Planner) Missed(n int32, note func(key []byte)) (all bool) {
 	c := &p.Calls[n]
+	if c.IsCheck() {
+		start := len(p.lines)
+		p.lines = p.checks[c.check].key.Key(p.lines)
+		note(p.lines[start:])
+		return false
+	}
 	r := &p.Requests[c.Request]
 	switch {
 	case !r.Has(protocol.Writes):

@@ -7,20 +7,27 @@ import (
 	"mcmw/internal/replica"
 )
 
-// planWrite sends a write to every server that holds the key. One that depends on a cas goes to the first alone, which knows it; it is a
-// barrier, because what follows it in the part may read what its second step writes.
+// planWrite sends a write to every server that holds the key. One that depends on a cas goes to the first alone, which knows it, and so does,
+// where others write the same servers, one that depends on anything; it is a barrier, because what follows it in the part may read what its
+// second step writes.
 func (p *Planner) planWrite(i int32) (barrier bool) {
 	r := &p.Requests[i]
 	p.holders = p.options.Router.Replicas(r.key, p.holders[:0])
 	switch {
 	case len(p.holders) == 1:
 		p.forward(i, p.holders[0])
-	case r.Has(protocol.Conditional):
-		r.way = compare
-		p.forward(i, p.firstOf(p.holders, nil))
+	case r.decided:
+		p.planDecided(i, p.firstOf(p.holders, nil))
 		return true
 	default:
 		r.way = write
+		if p.several {
+			p.firstAhead(p.holders)
+		}
+		if r.version != 0 {
+			p.forwardVersioned(i, p.holders...)
+			return false
+		}
 		for _, s := range p.holders {
 			p.forward(i, s)
 		}
@@ -30,6 +37,9 @@ func (p *Planner) planWrite(i int32) (barrier bool) {
 
 // settleCompare reports whether the first server has stored a conditional write, so that the others are to get it.
 func (p *Planner) settleCompare(r *Request) (again bool) {
+	if p.several {
+		return p.settleDecided(r)
+	}
 	r.chosen = r.first
 	if outcomeOf(r, &p.Calls[r.first]) != replica.Success {
 		return false
@@ -78,11 +88,23 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 			}
 		}
 		p.answers = append(p.answers, a)
+		if p.several {
+			p.classify(r, k, first >= 0)
+		}
 	}
 	chosen, differ := replica.Decide(p.options.Ack, p.answers, p.decisions[:0])
 	p.decisions = differ
 	r.chosen = p.answered[chosen]
-	p.preferDeleted(r)
+	if p.several {
+		if c := &p.Calls[r.chosen]; p.answers[chosen].Group == p.answers[0].Group || (c.hidden && !c.kind.IsError()) {
+			r.chosen = p.answered[0]
+		}
+		if r.version != 0 && !r.dropped {
+			p.stored(r, first)
+		}
+	} else {
+		p.preferDeleted(r)
+	}
 	r.repair = int32(len(p.repairs))
 	for _, k := range differ {
 		// A replica that gave no answer is not repaired here: its prober deletes what it missed before it serves a read.

@@ -60,6 +60,14 @@ const (
 	Local
 	// Closes: it ends the client's connection.
 	Closes
+	// Depends: whether it changes the item, or to what, depends on what the server holds.
+	Depends
+	// Makes: it may leave an item behind that it has made or changed.
+	Makes
+	// Builds: it makes the item of the one that is there, so that only a look tells what came of it.
+	Builds
+	// Stamped: it names the cas that the item gets.
+	Stamped
 )
 
 // Has reports whether t has all of others.
@@ -103,15 +111,15 @@ var commands = [NumCommands]struct {
 	Gets:      {"gets", manyKeys, Reads | First, 0, kinds(ReplyValue), kinds(ReplyEnd)},
 	Gat:       {"gat", manyKeys, Reads | Writes | First, 0, kinds(ReplyValue), kinds(ReplyEnd)},
 	Gats:      {"gats", manyKeys, Reads | Writes | First, 0, kinds(ReplyValue), kinds(ReplyEnd)},
-	Set:       {"set", oneKey, Writes, kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Add:       {"add", oneKey, Writes, kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Replace:   {"replace", oneKey, Writes, kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Append:    {"append", oneKey, Writes, kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Prepend:   {"prepend", oneKey, Writes, kinds(ReplyStored, ReplyNotStored), 0, 0},
-	Cas:       {"cas", oneKey, Writes | Conditional, kinds(ReplyStored, ReplyNotStored, ReplyExists, ReplyNotFound), 0, 0},
+	Set:       {"set", oneKey, Writes | Makes, kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Add:       {"add", oneKey, Writes | Makes | Depends, kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Replace:   {"replace", oneKey, Writes | Makes | Depends, kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Append:    {"append", oneKey, Writes | Makes | Builds | Depends, kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Prepend:   {"prepend", oneKey, Writes | Makes | Builds | Depends, kinds(ReplyStored, ReplyNotStored), 0, 0},
+	Cas:       {"cas", oneKey, Writes | Makes | Depends | Conditional, kinds(ReplyStored, ReplyNotStored, ReplyExists, ReplyNotFound), 0, 0},
 	Delete:    {"delete", oneKey, Writes | Deletes, kinds(ReplyDeleted, ReplyNotFound), 0, 0},
-	Incr:      {"incr", oneKey, Writes, kinds(ReplyNumber, ReplyNotFound), 0, 0},
-	Decr:      {"decr", oneKey, Writes, kinds(ReplyNumber, ReplyNotFound), 0, 0},
+	Incr:      {"incr", oneKey, Writes | Makes | Builds | Depends, kinds(ReplyNumber, ReplyNotFound), 0, 0},
+	Decr:      {"decr", oneKey, Writes | Makes | Builds | Depends, kinds(ReplyNumber, ReplyNotFound), 0, 0},
 	Touch:     {"touch", oneKey, Writes, kinds(ReplyTouched, ReplyNotFound), 0, 0},
 	FlushAll:  {"flush_all", noKey, Writes | Everywhere, kinds(ReplyOK), 0, 0},
 	Version:   {"version", noKey, 0, kinds(ReplyVersion), 0, 0},
@@ -133,6 +141,9 @@ func (c Command) String() string {
 
 // IsRetrieval reports whether the reply to c is a list of VALUE items closed by END.
 func (c Command) IsRetrieval() bool { return c >= Get && c <= Gats }
+
+// IsMeta reports whether c is one of the meta commands.
+func (c Command) IsMeta() bool { return c == Meta }
 
 // IsKeyed reports whether c is a classic command that works on keys.
 func (c Command) IsKeyed() bool { return c != Meta && commands[c].keys != noKey }

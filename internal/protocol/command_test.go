@@ -17,14 +17,20 @@ import (
 func TestARequestHasTheTraitsOfItsCommandAndFlags(t *testing.T) {
 	for line, want := range map[string]Traits{
 		"get a b": Reads, "gets a": Reads | First, "gat 0 a": Reads | Writes | First, "gats 0 a": Reads | Writes | First,
-		"set a 0 0 0": Writes, "add a 0 0 0": Writes, "replace a 0 0 0": Writes, "append a 0 0 0": Writes, "prepend a 0 0 0": Writes,
-		"cas a 0 0 0 7": Writes | Conditional, "delete a": Writes | Deletes, "incr a 1": Writes, "decr a 1": Writes, "touch a 0": Writes,
+		"set a 0 0 0": Writes | Makes, "add a 0 0 0": Writes | Makes | Depends, "replace a 0 0 0": Writes | Makes | Depends,
+		"append a 0 0 0": Writes | Makes | Depends | Builds, "prepend a 0 0 0": Writes | Makes | Depends | Builds,
+		"cas a 0 0 0 7": Writes | Makes | Depends | Conditional, "delete a": Writes | Deletes,
+		"incr a 1": Writes | Makes | Depends | Builds, "decr a 1": Writes | Makes | Depends | Builds, "touch a 0": Writes,
 		"flush_all": Writes | Everywhere, "verbosity 1": Everywhere, "version": 0, "stats": Local, "stats items": Everywhere,
 		"slabs automove 1": Fenced, "quit": Closes | Local, "nonsense": 0, "mn": 0,
-		"mg a": Reads, "mg a v c": Reads | First, "mg a T0": Writes, "mg a N0 c": Writes | First, "mg a R30": Writes, "mg a q": Reads | Quiet | Fenced,
-		"mg a C7": Reads, "mg a T0 C7": Writes | Conditional, "me a": Reads | First, "me YQ== b": Reads | First | Encoded,
-		"ms a 0": Writes, "ms a 0 C7": Writes | Conditional, "ms a 0 C7 I": Writes | Conditional | Marks, "ms YQ== 0 b q": Writes | Encoded | Quiet | Fenced,
-		"md a": Writes | Deletes, "md a I T9": Writes | Marks, "md a C7": Writes | Deletes | Conditional, "ma a N0 C7": Writes | Conditional,
+		"mg a": Reads, "mg a v c": Reads | First, "mg a T0": Writes, "mg a N0 c": Writes | Makes | Depends | First, "mg a R30": Writes | Depends,
+		"mg a q": Reads | Quiet | Fenced, "mg a C7": Reads, "mg a T0 C7": Writes | Depends | Conditional, "me a": Reads | First,
+		"me YQ== b": Reads | First | Encoded,
+		"ms a 0":    Writes | Makes, "ms a 0 MS": Writes | Makes, "ms a 0 ME": Writes | Makes | Depends, "ms a 0 MA": Writes | Makes | Depends | Builds,
+		"ms a 0 C7": Writes | Makes | Depends | Conditional, "ms a 0 C7 I": Writes | Makes | Depends | Conditional | Marks,
+		"ms a 0 E7": Writes | Makes | Stamped, "ms YQ== 0 b q": Writes | Makes | Encoded | Quiet | Fenced,
+		"md a": Writes | Deletes, "md a I T9": Writes | Makes | Depends | Marks, "md a x": Writes | Makes | Depends | Deletes,
+		"md a C7": Writes | Deletes | Depends | Conditional, "ma a N0 C7": Writes | Makes | Depends | Builds | Conditional,
 		// What is refused does nothing.
 		"get": 0, "md a I I": 0, "incr a x": 0,
 	} {

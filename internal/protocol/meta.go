@@ -3,7 +3,7 @@ package protocol
 import "bytes"
 
 // metaVerbs are the traits of the meta commands by the second letter of their names.
-var metaVerbs = ['z' + 1]Traits{'g': Reads, 'e': Reads | First, 's': Writes, 'd': Writes | Deletes, 'a': Writes}
+var metaVerbs = ['z' + 1]Traits{'g': Reads, 'e': Reads | First, 's': Writes | Makes, 'd': Writes | Deletes, 'a': Writes | Makes | Builds | Depends}
 
 // metaFlag is what mcmw knows of a flag of a meta command.
 type metaFlag struct {
@@ -31,22 +31,25 @@ const (
 // metaFlags are the flags by their letters.
 var metaFlags = ['z' + 1]metaFlag{
 	'b': {keyInBase64, TextMetaKey, Encoded, 0},
-	'N': {exptime, TextMetaToken, Writes, Reads}, // makes the item
-	'T': {exptime, TextMetaToken, Writes, Reads}, // changes its expiry
-	'R': {exptime, TextMetaToken, Writes, Reads}, // wins its renewal
-	'C': {number64, TextMetaToken, Conditional, 0},
-	'E': {number64, TextMetaToken, 0, 0},
+	'N': {exptime, TextMetaToken, Writes | Makes | Depends, Reads}, // makes the item
+	'T': {exptime, TextMetaToken, Writes, Reads},                   // changes its expiry
+	'R': {exptime, TextMetaToken, Writes | Depends, Reads},         // wins its renewal
+	'C': {number64, TextMetaToken, Conditional | Depends, 0},
+	'E': {number64, TextMetaToken, Stamped, 0},
 	'F': {number32, "", 0, 0},
 	'J': {number64, TextMetaInitial, 0, 0},
 	'D': {number64, TextMetaDelta, 0, 0},
-	'M': {letter, "", 0, 0},
+	'M': {letter, "", 0, 0}, // see modes
 	'O': {value: text}, 'P': {value: text}, 'L': {value: text},
 	'c': {nothing, "", First, 0},
 	'q': {nothing, "", Quiet | Fenced, 0},
-	'I': {nothing, "", Marks, Deletes},
+	'I': {nothing, "", Marks | Makes | Depends, Deletes},
 	'k': {value: nothing}, 's': {value: nothing}, 't': {value: nothing}, 'f': {value: nothing}, 'v': {value: nothing},
-	'l': {value: nothing}, 'h': {value: nothing}, 'u': {value: nothing}, 'x': {value: nothing},
+	'l': {value: nothing}, 'h': {value: nothing}, 'u': {value: nothing}, 'x': {nothing, "", Makes | Depends, 0},
 }
+
+// modes are the traits that an ms has by its mode.
+var modes = ['z' + 1]Traits{'E': Depends, 'R': Depends, 'A': Depends | Builds, 'P': Depends | Builds}
 
 // parse returns the part of word, what follows a flag's letter, that memcached reads; ok is false if it refuses it.
 func (v metaValue) parse(word []byte) (read []byte, ok bool) {
@@ -75,9 +78,12 @@ func (r *Request) takeMeta(w *words, first int) {
 	for _, word := range w.word[min(first, w.n):w.n] {
 		f := &metaFlags[word[0]]
 		r.Traits = r.Traits&^f.ends | f.adds
+		if word[0] == 'M' && len(word) > 1 {
+			r.Traits |= modes[word[1]]
+		}
 	}
 	if !r.Has(Writes) {
-		r.Traits &^= Conditional // memcached compares a cas with nothing to be written
+		r.Traits &^= Conditional | Makes | Depends // memcached compares a cas with nothing to be written
 	}
 }
 
@@ -111,6 +117,11 @@ func cutWord(s []byte) (word, rest []byte) {
 
 // AppendMeta appends the meta command line head, with its line end, leaving out the flags in drop.
 func AppendMeta(dst, head []byte, drop string) []byte {
+	return append(appendMeta(dst, head, drop), CRLF...)
+}
+
+// appendMeta is AppendMeta without the line end.
+func appendMeta(dst, head []byte, drop string) []byte {
 	flags := flagsOf(head)
 	dst = append(dst, head[:len(head)-len(flags)]...)
 	for len(flags) > 0 {
@@ -120,7 +131,7 @@ func AppendMeta(dst, head []byte, drop string) []byte {
 			dst = append(append(dst, ' '), word...)
 		}
 	}
-	return append(dst, CRLF...)
+	return dst
 }
 
 // MetaFits reports whether reply, or at least its line, can be the reply to the meta command line head: its code is one that

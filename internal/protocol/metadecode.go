@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// maxMetaWords is the most words a meta command may have: memcached's MFLAG_MAX_OPT_LENGTH less one. Versions before
+	// MaxMetaWords is the most words a meta command may have: memcached's MFLAG_MAX_OPT_LENGTH less one. Versions before
 	// 1.6.40 count one word more, and run the value after a line with too many words as commands.
-	maxMetaWords = 19
+	MaxMetaWords = 19
 	// maxOpaque is memcached's MFLAG_MAX_OPAQUE_LENGTH: the longest O flag, its letter included.
 	maxOpaque = 32
 )
@@ -58,7 +58,7 @@ func (l *Limits) checkMeta(w *words, verb byte, first int) (refusal string) {
 		refusal = TextBadFormat
 	case verb == 'e':
 		return checkDebug(w)
-	case w.n > maxMetaWords:
+	case w.n > MaxMetaWords:
 		refusal = TextMetaTooLong
 	default:
 		refusal = checkFlags(w, first)

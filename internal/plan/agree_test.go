@@ -1,0 +1,321 @@
+package plan_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/explore"
+	"mcmw/internal/mctest/model"
+	"mcmw/internal/mctest/strict"
+	"mcmw/internal/plan"
+	"mcmw/internal/protocol"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+// mutant is a fault put between a planner and its servers.
+type mutant string
+
+const (
+	noCheck            mutant = "no check"
+	earlyCheck         mutant = "a check before the last acknowledgement"
+	cutAnything        mutant = "an unconditional cut"
+	healByCopy         mutant = "healing by copy"
+	serversCAS         mutant = "the server's cas as version"
+	incrWithoutVersion mutant = "incr without a new version"
+)
+
+// earlyLook stands for a call that no planner made.
+const earlyLook = -1
+
+var (
+	versionFlag = regexp.MustCompile(` E\d+`)
+	compareFlag = regexp.MustCompile(` C\d+`)
+)
+
+// mutate puts the driver's fault into what is to be sent. It returns false if nothing is.
+func (d *driver) mutate(c *plan.Call) (sent bool) {
+	line := string(c.Bytes[0])
+	isCut := c.IsCheck() && strings.HasPrefix(line, "md")
+	switch d.mutant {
+	case earlyCheck:
+		if strings.HasPrefix(line, "ms") {
+			d.out[c.Server] += line + string(c.Bytes[1]) + "mg k u c\r\n"
+			d.waiting[c.Server] = append(d.waiting[c.Server], int32(d.sent), earlyLook)
+			return false
+		}
+		if seen := d.early[c.Server]; c.IsCheck() && seen != "" {
+			d.early[c.Server] = ""
+			var r protocol.Reply
+			_, _, _ = protocol.DecodeReply([]byte(seen), &r)
+			d.planner.Done(int32(d.sent), r.Kind, []byte(seen))
+			return false
+		}
+	case cutAnything:
+		if isCut {
+			c.Bytes[0] = []byte("md k\r\n")
+		}
+	case healByCopy:
+		if strings.HasPrefix(line, "ms") {
+			d.stored = line + string(c.Bytes[1])
+		}
+		if isCut {
+			c.Bytes[0] = []byte(d.stored)
+		}
+	case serversCAS:
+		c.Bytes[0] = []byte(versionFlag.ReplaceAllString(line, ""))
+	}
+	return true
+}
+
+// initialVersion is that of what all servers hold at first.
+const initialVersion = 1 << 62
+
+// agreeing is a world of several middlewares, each of which serves one client's commands for the key k.
+type agreeing struct {
+	servers int
+	stored  string
+	faults  explore.Faults
+	mutant  mutant
+	clients [][]string
+}
+
+// first returns what every server holds at first.
+func (a *agreeing) first() *model.Server {
+	s := &model.Server{}
+	if a.stored != "" {
+		s.Put("k", model.Item{Value: a.stored, CAS: initialVersion})
+	}
+	return s
+}
+
+// explore explores all that can happen.
+func (a *agreeing) explore(t *testing.T, limit int, checks explore.Checks) (explore.Result, *explore.Failure) {
+	router := newRouter(t, a.servers, route.ReadPrimary)
+	return explore.All(func() *explore.World {
+		w := &explore.World{Faults: a.faults}
+		for range a.servers {
+			w.Servers = append(w.Servers, a.first())
+		}
+		for i, commands := range a.clients {
+			versions := plan.NewVersions(uint64(100*i), 1)
+			if a.mutant == incrWithoutVersion {
+				versions = new(plan.Versions) // all are what the item had
+			}
+			d := drive(t, router, replica.AckAll, versions)
+			d.mutant = a.mutant
+			w.Workers = append(w.Workers, &explore.Worker{Middleware: i, Driver: d, Commands: slices.Clone(commands)})
+		}
+		return w
+	}, limit, checks)
+}
+
+// value returns what command, an unconditional one, stores.
+func value(command string) string {
+	_, data, _ := strings.Cut(command, "\r\n")
+	return strings.TrimSuffix(data, "\r\n")
+}
+
+// noneOlder is the second promise: behind a set or delete that was answered, no server holds a value whose write was answered before it
+// began.
+func noneOlder(w *explore.World) error {
+	history := w.History()
+	for _, newer := range history {
+		verb := strings.Fields(newer.Command)[0]
+		if newer.Ended == 0 || verb != "set" && verb != "delete" {
+			continue
+		}
+		for _, older := range history {
+			if older.Ended == 0 || older.Ended > newer.Began || older.Answer != "STORED\r\n" || strings.HasPrefix(older.Command, "append") {
+				continue
+			}
+			for s, server := range w.Servers {
+				if it, ok := server.Get("k"); ok && it.Value == value(older.Command) {
+					return fmt.Errorf("server %d holds %s behind %q", s, it.Value, newer.Command)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// distinguishable returns an error if a sweep, which compares versions, could not see that servers differ. What it sees it cuts.
+func distinguishable(w *explore.World) error {
+	values := map[uint64]string{}
+	for _, s := range w.Servers {
+		it, ok := s.Get("k")
+		if other, seen := values[it.CAS]; ok && seen && other != it.Value {
+			return fmt.Errorf("%q and %q have the same version", it.Value, other)
+		}
+		if ok {
+			values[it.CAS] = it.Value
+		}
+	}
+	return nil
+}
+
+// agreedCommands are what two clients do, in the first's words.
+var agreedCommands = []string{
+	"set k 0 0 1\r\n1\r\n", "delete k\r\n", "add k 0 0 1\r\n2\r\n", fmt.Sprintf("cas k 0 0 1 %d\r\n3\r\n", initialVersion), "incr k 1\r\n", "append k 0 0 1\r\n4\r\n",
+	"md k I\r\n", "mg k N30 v\r\n",
+}
+
+// second says command in words of the second client's.
+func second(command string) string {
+	return strings.NewReplacer("\r\n1\r\n", "\r\n5\r\n", "\r\n2\r\n", "\r\n6\r\n", "\r\n3\r\n", "\r\n8\r\n").Replace(command)
+}
+
+func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
+	if mctest.Race {
+		t.Skip("it has one goroutine, and computes for long")
+	}
+	var runs []agreeing
+	appends := agreedCommands[5]
+	pairs := func(servers int, stored string, faults explore.Faults) {
+		for i, a := range agreedCommands {
+			for _, b := range agreedCommands[i:] {
+				if !mctest.Long() && (a == appends || b == appends) {
+					continue // it goes the way of incr
+				}
+				runs = append(runs, agreeing{servers: servers, stored: stored, faults: faults, clients: [][]string{{a}, {second(b)}}})
+			}
+		}
+	}
+	set, remove, incr, get := agreedCommands[0], agreedCommands[1], agreedCommands[4], "get k\r\n"
+	pairs(2, "9", explore.Faults{}) // an incr makes it a digit longer
+	if mctest.Long() {
+		pairs(2, "", explore.Faults{})
+		pairs(2, "7", explore.Faults{})
+		pairs(2, "9", explore.Faults{Evictions: 1, Key: "k"})
+		pairs(2, "9", explore.Faults{Deaths: 1})
+		pairs(3, "9", explore.Faults{})
+		runs = append(runs,
+			agreeing{servers: 2, clients: [][]string{{set}, {second(set), remove}}},
+			agreeing{servers: 2, clients: [][]string{{set}, {remove, second(set)}}},
+			agreeing{servers: 2, stored: "7", clients: [][]string{{set}, {incr, incr}}},
+			agreeing{servers: 2, stored: "7", clients: [][]string{{incr, get}, {second(set), get}}})
+	}
+	var states, ends int
+	for _, a := range runs {
+		result, failure := a.explore(t, 3_000_000, explore.Checks{
+			Always: noneOlder,
+			AtEnd: func(w *explore.World) error {
+				switch {
+				case a.faults.Deaths > 0:
+					return distinguishable(w)
+				case a.faults.Evictions > 0: // the third promise is not for them
+					return alike(w)
+				}
+				return errors.Join(alike(w), linear(w, a.first()))
+			},
+		})
+		require.Nil(t, failure, "%d servers that hold %q, %+v, %q: %v", a.servers, a.stored, a.faults, a.clients, failure)
+		states, ends = states+result.States, ends+result.Ends
+	}
+	t.Logf("%d histories, %d states, %d ends", len(runs), states, ends)
+}
+
+func TestEveryFaultPutIntoTheProtocolIsFound(t *testing.T) {
+	set, remove, incr := agreedCommands[0], agreedCommands[1], agreedCommands[4]
+	for _, tc := range []agreeing{
+		{mutant: noCheck, clients: [][]string{{set}, {second(set)}}},
+		{mutant: earlyCheck, clients: [][]string{{set}, {second(set)}}},
+		{mutant: healByCopy, clients: [][]string{{set}, {second(set), remove}}},
+		{mutant: serversCAS, clients: [][]string{{set}, {second(set)}}},
+		{mutant: incrWithoutVersion, stored: "7", clients: [][]string{{incr}, {incr}}},
+	} {
+		t.Run(string(tc.mutant), func(t *testing.T) {
+			tc.servers = 2
+			r, failure := tc.explore(t, 1_000_000, explore.Checks{Always: noneOlder, AtEnd: alike})
+			require.NotNil(t, failure, "%d states", r.States)
+			assert.NotContains(t, failure.Error(), "states")
+		})
+	}
+}
+
+func TestACutSparesWhatCameBehindTheLook(t *testing.T) {
+	newer := model.Item{Value: "7", CAS: initialVersion + 7}
+	for m, left := range map[mutant]bool{"": true, cutAnything: false} {
+		d := drive(t, newRouter(t, 2, route.ReadPrimary), replica.AckAll, plan.NewVersions(0, 1))
+		d.mutant = m
+		servers := [2]model.Server{}
+		serve := func(also func()) {
+			out := []string{d.Out(0), d.Out(1)}
+			also()
+			for s := range servers {
+				for r := bufio.NewReader(strings.NewReader(out[s])); ; {
+					q, err := strict.Read(r)
+					if err != nil {
+						break
+					}
+					d.Reply(s, servers[s].Do(&q))
+				}
+			}
+		}
+		second := d.router.Replicas([]byte("k"), nil)[1]
+		d.Start(agreedCommands[0])
+		serve(func() {})
+		servers[second].Put("k", model.Item{Value: "5", CAS: initialVersion + 5}) // another's, later than here
+		serve(func() {})
+		serve(func() {})
+		serve(func() { // between the looks and the cut
+			servers[0].Put("k", newer)
+			servers[1].Put("k", newer)
+		})
+		require.True(t, d.idle)
+		it, ok := servers[second].Get("k")
+		assert.Equal(t, left, ok, m)
+		assert.Equal(t, left, it == newer, m)
+	}
+}
+
+func TestAVersionedWriteAndItsCheckAllocateNothing(t *testing.T) {
+	if mctest.Race {
+		t.Skip("the race detector allocates")
+	}
+	d := drive(t, newRouter(t, 3, route.ReadPrimary), replica.AckAll, plan.NewVersions(0, 1))
+	p := d.planner
+	set, incr := d.decode("set k 0 0 1\r\nx\r\n"), d.decode("incr n 1\r\n")
+	answers := map[string][]byte{"ms": []byte("HD\r\n"), "ma": []byte("VA 1\r\n6\r\n"), "mg n": []byte("VA 1 f0 t-1 c5\r\n6\r\n"), "mg k": []byte("HD c5\r\n")}
+	from := 0
+	reply := func() {
+		for ; from < len(p.Calls); from++ {
+			line := p.Calls[from].Bytes[0]
+			text, ok := answers[string(line[:2])]
+			if !ok {
+				text = answers[string(line[:4])]
+			}
+			if p.Calls[from].IsCheck() {
+				text = answers["mg k"]
+			}
+			var r protocol.Reply
+			_, _, _ = protocol.DecodeReply(text, &r)
+			_, _, ok = p.Element(int32(from), &r, text, 0, len(text))
+			require.True(t, ok)
+			for ended := p.Done(int32(from), r.Kind, text); ended && p.Settle(p.Calls[from].Request, true); ended = false {
+				p.Next(p.Calls[from].Request)
+			}
+		}
+	}
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		p.Reset()
+		from = 0
+		p.PlanChecks()
+		p.Part()
+		p.Plan(p.Add(&set))
+		p.Plan(p.Add(&incr))
+		reply()
+		d.answer.Reset()
+	}))
+	p.Reset()
+	assert.Equal(t, 2, p.Checking(), "the next write of a key takes the place of its check")
+}

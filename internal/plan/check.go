@@ -1,0 +1,264 @@
+package plan
+
+import (
+	"bytes"
+	"slices"
+
+	"mcmw/internal/protocol"
+)
+
+// A check follows every write that several servers stored, where there are several writers: another's may have reached them in
+// another order. It begins with the round behind the one in which the last of them acknowledged, and makes a step in each round:
+//
+//	look at all --> they agree ------------------------------------------------> end
+//	   ^       '--> they differ, as in the look before --> delete what differs --.
+//	   |       '--> they differ otherwise --.                                    |
+//	   '------------------------------------'------------------------------------'
+//
+// What differs is deleted by its version, so that no later write is. The first server's copy is the one that stays; where that has
+// none, the copy of one's own goes. A copy that is missing is no difference. Nothing is ever healed by storing: it could come behind
+// a later delete.
+type check struct {
+	key     protocol.KeyText // its own memory
+	stripe  uint32
+	version uint64 // of what was stored
+	copies  []copied
+	looks   int
+	// asked: this round's calls are its. again: each copy's before is that of the look before. found: a difference was seen twice.
+	asked, again, found bool
+	// over: all that is left to do is to give back what the looks took.
+	over bool
+}
+
+// copied is what a check knows of one server. The first is the first server, or takes its place.
+type copied struct {
+	server int32
+	// lost: it gave no answer, and counts as having missed the write. failed: it answered the last look with an error.
+	lost, failed bool
+	// holds is the version that the last look saw, before that of the look before; 0: none.
+	holds, before uint64
+	// cut is the version that the next step deletes; 0: none.
+	cut uint64
+	// won: the looks made this the one that is to renew the item.
+	won bool
+}
+
+// mostLooks is how often a check looks for the same difference twice. Behind that it deletes what it saw once, which costs copies that
+// might have become alike; a server that answers every look with an error is left alone behind twice as many.
+const mostLooks = 16
+
+// Agreement counts what checks did since it was last set to zero.
+type Agreement struct {
+	Checks        int // that ended
+	Disagreements int // of them those that found servers to differ
+	Cuts          int // copies that were deleted
+}
+
+// form is what a call that the planner wrote itself asks for.
+type form uint8
+
+const (
+	clients  form = iota // what the client's command is answered with
+	stores               // an ms or md without flags to be shown
+	counts               // an ma with its value
+	looksAt              // the version
+	looksAll             // the item
+)
+
+// fits reports whether reply can be the reply to f.
+func (f form) fits(reply []byte) bool {
+	if len(reply) < len("HD\r\n") {
+		return false
+	}
+	switch code := string(reply[:2]); f {
+	case stores:
+		return len(reply) == len("HD\r\n") && (code == "HD" || code == "NS" || code == "EX" || code == "NF")
+	case counts:
+		return code == "VA" || code == "NF" || code == "EX" || code == "NS"
+	case looksAt:
+		return code == "HD" || code == "EN"
+	case looksAll:
+		return code == "VA" || code == "EN"
+	}
+	return true
+}
+
+// ofCheck is the request of calls that belong to a check.
+const ofCheck = -1
+
+// stored begins the check of a write of r that the servers of those calls have stored.
+func (p *Planner) stored(r *Request, first int32) {
+	n := 0
+	if first >= 0 {
+		n++
+	}
+	for c := r.first; c < r.last; c++ {
+		if p.Calls[c].storedVersion() {
+			n++
+		}
+	}
+	if n < 2 {
+		return
+	}
+	stripe := p.options.Stripe(r.key)
+	newest := &p.newest[stripe%uint32(len(p.newest))]
+	if k := *newest - 1; k >= 0 && p.checks[k].stripe == stripe && p.checks[k].is(r.KeyText()) {
+		p.checks[k].over = true // the one behind this store is enough
+	}
+	*newest = int32(len(p.checks) + 1)
+	if len(p.checks) == cap(p.checks) {
+		p.checks = append(p.checks, check{})
+	} else {
+		p.checks = p.checks[:len(p.checks)+1] // with the memory of the one that was here
+	}
+	k := &p.checks[len(p.checks)-1]
+	*k = check{key: protocol.KeyText{Text: append(k.key.Text[:0], r.Keys...), Encoded: r.Has(protocol.Encoded)}, stripe: stripe, version: r.version, copies: k.copies[:0]}
+	if first >= 0 {
+		k.copies = append(k.copies, copied{server: p.Calls[first].Server})
+	}
+	for c := r.first; c < r.last; c++ {
+		if p.Calls[c].storedVersion() {
+			k.copies = append(k.copies, copied{server: p.Calls[c].Server})
+		}
+	}
+}
+
+func (k *check) is(key protocol.KeyText) bool {
+	return k.key.Encoded == key.Encoded && bytes.Equal(k.key.Text, key.Text)
+}
+
+// storedVersion reports whether c has stored an item under the request's version.
+func (c *Call) storedVersion() bool {
+	return c.stores && !c.Failed && c.kind == protocol.ReplyMetaLine && string(c.reply[:2]) == "HD"
+}
+
+// Checking returns how many checks wait for their next step.
+func (p *Planner) Checking() int { return len(p.checks) }
+
+// PlanChecks plans the next step of all checks, at the beginning of a round.
+func (p *Planner) PlanChecks() {
+	for i := range p.checks {
+		k := &p.checks[i]
+		k.asked = true
+		look := len(p.lines)
+		p.lines = k.key.AppendLook(p.lines, false)
+		lookEnd := len(p.lines)
+		line := p.lines[look:lookEnd]
+		for j := range k.copies {
+			c := &k.copies[j]
+			start := len(p.lines)
+			switch {
+			case c.lost:
+			case k.over && c.won:
+				p.lines = k.key.AppendGiveBack(p.lines, c.holds)
+				p.checkCall(i, j, stores, p.lines[start:])
+			case k.over:
+			default:
+				if c.cut != 0 {
+					p.lines = k.key.AppendCut(p.lines, c.cut)
+					p.checkCall(i, j, stores, p.lines[start:])
+					c.cut = 0
+				}
+				p.checkCall(i, j, looksAt, line)
+			}
+		}
+	}
+}
+
+func (p *Planner) checkCall(check, of int, f form, line []byte) {
+	p.Calls = append(p.Calls, Call{
+		Request: ofCheck, Server: p.checks[check].copies[of].server, check: int32(check), of: int32(of), form: f, command: protocol.Meta,
+		Bytes: [3][]byte{line},
+	})
+}
+
+// IsCheck reports whether c is no client's.
+func (c *Call) IsCheck() bool { return c.Request == ofCheck }
+
+// copyOf returns what the check of call c knows of its server.
+func (p *Planner) copyOf(c *Call) *copied { return &p.checks[c.check].copies[c.of] }
+
+// checkDone takes the reply to a check's call.
+func (p *Planner) checkDone(c *Call, kind protocol.ReplyKind, reply []byte) {
+	s := p.copyOf(c)
+	if c.form == stores {
+		if string(reply[:2]) == "HD" && !p.checks[c.check].over {
+			p.Agreement.Cuts++
+		}
+		return
+	}
+	it, _ := protocol.DecodeItem(reply)
+	s.holds, s.failed = it.CAS, kind.IsError()
+	s.won = it.Won || s.won && it.Stale
+}
+
+// judge says what follows from this round's looks. It returns false if the check is over.
+func (p *Planner) judge(k *check) (more bool) {
+	switch {
+	case k.over: // what it took is given back, or a later check of the key has taken its place
+		return false
+	case !k.asked:
+		return true
+	}
+	k.asked = false
+	k.looks++
+	differ, same := false, k.again
+	var first *copied
+	left := 0
+	for i := range k.copies {
+		c := &k.copies[i]
+		switch {
+		case c.lost:
+			continue
+		case first == nil:
+			first = c
+		}
+		left++
+		differ = differ || c.failed || k.differs(c, first)
+		same = same && !c.failed && c.holds == c.before
+		c.before = c.holds
+	}
+	k.again = true
+	switch {
+	case left < 2, !differ, k.looks > 2*mostLooks && slices.ContainsFunc(k.copies, func(c copied) bool { return c.failed }):
+		p.Agreement.Checks++
+		if k.found {
+			p.Agreement.Disagreements++
+		}
+		k.over = true
+		return slices.ContainsFunc(k.copies, func(c copied) bool { return c.won && !c.lost })
+	case same, k.looks >= mostLooks:
+		k.again, k.found = false, true
+		for i := range k.copies {
+			if c := &k.copies[i]; !c.lost && k.differs(c, first) {
+				c.cut = c.holds
+			}
+		}
+	}
+	return true
+}
+
+// differs reports whether what c holds is to go: it is not what the first server holds, or, where that has none, one's own.
+func (k *check) differs(c, first *copied) bool {
+	return c.holds != 0 && c.holds != first.holds && (first.holds != 0 || c.holds == k.version)
+}
+
+// judgeChecks ends a round: it decides what the checks do in the next one, and lets go of those that are over.
+func (p *Planner) judgeChecks() {
+	if len(p.checks) == 0 {
+		return
+	}
+	kept := 0
+	for i := range p.checks {
+		if !p.judge(&p.checks[i]) {
+			continue
+		}
+		p.checks[kept], p.checks[i] = p.checks[i], p.checks[kept] // each keeps its memory
+		kept++
+	}
+	p.checks = p.checks[:kept]
+	clear(p.newest[:])
+	for i := range p.checks {
+		p.newest[p.checks[i].stripe%uint32(len(p.newest))] = int32(i + 1)
+	}
+}

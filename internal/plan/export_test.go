@@ -1,0 +1,36 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+)
+
+// AppendState appends a text that is the same for two planners of one request a round exactly if they go on alike.
+func (p *Planner) AppendState(dst []byte) []byte {
+	if p.options.Versions != nil {
+		dst = fmt.Appendf(dst, "%d ", p.options.Versions.last)
+	}
+	for i := range p.Requests {
+		r := &p.Requests[i]
+		dst = fmt.Appendf(dst, "%q %d %d %t %d %d %d %d %d %d %t %v %d %d\n", r.Raw, r.way, r.step, r.Failed, r.first, r.last, r.left, r.tries, r.version, r.look, r.dropped,
+			p.repairs[r.repair:r.repairEnd], r.chosen, r.tried)
+	}
+	// In which order replies came makes a difference only if one of them is no success.
+	ordered := slices.ContainsFunc(p.Calls, func(c Call) bool { return c.reply != nil && (len(c.reply) < 2 || string(c.reply[:2]) != "HD") })
+	for i := range p.Calls {
+		c := &p.Calls[i]
+		dst = fmt.Appendf(dst, "%d %d %s %t %d %q", c.Server, c.Request, c.Bytes, c.Failed, c.kind, c.reply)
+		if ordered {
+			dst = fmt.Appendf(dst, " %d", c.arrived)
+		}
+		dst = append(dst, '\n')
+	}
+	for i := range p.checks {
+		k := &p.checks[i]
+		if k.looks >= mostLooks {
+			panic("a check looked so often that it behaves differently: its looks are a part of its state")
+		}
+		dst = fmt.Appendf(dst, "%d %v %t %t %t\n", k.version, k.copies, k.asked, k.again, k.over)
+	}
+	return dst
+}

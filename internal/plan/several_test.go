@@ -1,0 +1,311 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// several returns a script of a planner that is one of several writers. Its versions are v(1), v(2) ..
+func several(t *testing.T, s setup) *script {
+	t.Helper()
+	s.options.Versions = NewVersions(0, 1)
+	return plan(t, s)
+}
+
+// v returns what a text says with version n in place of each V<n>.
+func v(text string) string {
+	for n := range 9 {
+		text = strings.ReplaceAll(text, fmt.Sprintf("V%d", n), fmt.Sprint(uint64(firstVersion|n)))
+	}
+	return text
+}
+
+func TestWithSeveralWritersEachCommandGoesItsWay(t *testing.T) {
+	for _, tc := range []struct {
+		line string
+		// steps are what is asked and answered in each: "server: line -> reply". Servers are in the order of the key's.
+		steps  [][]string
+		answer string
+		check  []int // the servers at which is looked afterwards
+	}{
+		{"set k 0 0 1 x", [][]string{{"0: ms k 1 EV1 x -> HD", "1: ms k 1 EV1 x -> HD", "2: ms k 1 EV1 x -> HD"}}, "STORED", []int{0, 1, 2}},
+		{"set k 7 30 1 x", [][]string{{"0: ms k 1 F7 T30 EV1 x -> HD", "1: ms k 1 F7 T30 EV1 x -> HD", "2: ms k 1 F7 T30 EV1 x -> SERVER_ERROR out of memory storing object"}, {"0: delete k -> DELETED", "1: delete k -> DELETED", "2: delete k -> NOT_FOUND"}}, "SERVER_ERROR out of memory storing object", []int{0, 1}},
+		{"set k 0 0 1 x", [][]string{{"0: ms k 1 EV1 x -> HD", "1: ms k 1 EV1 x ->", "2: ms k 1 EV1 x ->"}}, "SERVER_ERROR s", nil},
+		{"ms k 1 T30 q s k O5 x", [][]string{{"0: ms k 1 T30 s k O5 EV1 x -> HD s1 kk O5", "1: ms k 1 T30 s k O5 EV1 x -> HD s1 kk O5", "2: ms k 1 T30 s k O5 EV1 x -> HD s1 kk O5"}}, "", []int{0, 1, 2}},
+		{"add k 0 0 1 x", [][]string{{"0: ms k 1 ME EV1 x -> NS"}}, "NOT_STORED", nil},
+		{"add k 5 0 1 x", [][]string{{"0: ms k 1 F5 ME EV1 x -> HD"}, {"1: ms k 1 F5 EV1 x -> HD", "2: ms k 1 F5 EV1 x -> HD"}}, "STORED", []int{0, 1, 2}},
+		{"replace k 0 9 1 x", [][]string{{"0: ms k 1 T9 MR EV1 x -> HD"}, {"1: ms k 1 T9 EV1 x -> HD", "2: ms k 1 T9 EV1 x ->"}}, "SERVER_ERROR s", []int{0, 1}},
+		{"cas k 0 0 1 5 x", [][]string{{"0: ms k 1 C5 EV1 x -> EX"}}, "EXISTS", nil},
+		{"cas k 0 0 1 5 x", [][]string{{"0: ms k 1 C5 EV1 x -> NF"}}, "NOT_FOUND", nil},
+		{"cas k 0 0 1 5 x", [][]string{{"0: ms k 1 C5 EV1 x -> HD"}, {"1: ms k 1 EV1 x -> HD", "2: ms k 1 EV1 x -> HD"}}, "STORED", []int{0, 1, 2}},
+		{"ms k 1 ME k x", [][]string{{"0: ms k 1 ME k EV1 x -> HD kk"}, {"1: ms k 1 k EV1 x -> HD kk", "2: ms k 1 k EV1 x -> HD kk"}}, "HD kk", []int{0, 1, 2}},
+		{"ms k 1 C5 I x", [][]string{{"0: ms k 1 C5 I EV1 x -> HD"}, {"1: md k -> HD", "2: md k -> NF"}}, "HD", nil},
+		// It has the version: the others get what was seen.
+		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> VA 1 | 6", "0: mg k u v f t c -> VA 1 f7 t30 cV1 | 6"}, {"1: ms k 1 F7 T30 EV1 6 -> HD", "2: ms k 1 F7 T30 EV1 6 -> HD"}}, "6", []int{0, 1, 2}},
+		// It has another.
+		{"decr k 1", [][]string{{"0: ma k v D1 MD EV1 -> VA 1 | 9", "0: mg k u v f t c -> VA 2 f0 t-1 c88 | 9 "}, {"0: ms k 2 C88 EV2 9  -> HD"}, {"1: ms k 2 EV2 9  -> HD", "2: ms k 2 EV2 9  -> HD"}}, "9", []int{0, 1, 2}},
+		// Another's write came behind it, or a deletion.
+		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> VA 2 | 10", "0: mg k u v f t c -> VA 2 f0 t-1 c88 | 10"}, {"0: ms k 2 C88 EV2 10 -> EX"}}, "10", nil},
+		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> VA 2 | 10", "0: mg k u v f t c -> VA 2 f0 t-1 c88 | 10"}, {"0: ms k 2 C88 EV2 10 -> NF"}, {"1: md k -> HD", "2: md k -> NF"}}, "10", nil},
+		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> VA 1 | 6", "0: mg k u v f t c -> EN"}, {"1: md k -> HD", "2: md k -> NF"}}, "6", nil},
+		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> VA 1 | 6", "0: mg k u v f t c ->"}, {"1: md k -> HD", "2: md k -> NF"}}, "SERVER_ERROR s", nil},
+		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> NF", "0: mg k u v f t c -> EN"}}, "NOT_FOUND", nil},
+		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> CLIENT_ERROR cannot increment or decrement non-numeric value", "0: mg k u v f t c -> VA 1 f0 t-1 c5 | x"}}, "CLIENT_ERROR cannot increment or decrement non-numeric value", nil},
+		// What is stale is on the first server alone; who reads it next renews it.
+		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> VA 1 | 6", "0: mg k u v f t c -> VA 1 f0 t-1 cV1 X W | 6"}, {"1: md k -> HD", "2: md k -> NF", "0: md k I CV1 EV1 -> HD"}}, "6", nil},
+		{"append k 0 0 1 x", [][]string{{"0: ms k 1 MA EV1 x -> NS", "0: mg k u v f t c -> EN"}}, "NOT_STORED", nil},
+		{"prepend k 0 0 1 x", [][]string{{"0: ms k 1 MP EV1 x -> HD", "0: mg k u v f t c -> VA 2 f0 t9999999 cV1 | xy"}, {"1: ms k 2 T2592000 EV1 xy -> HD", "2: ms k 2 T2592000 EV1 xy -> HD"}}, "STORED", []int{0, 1, 2}},
+		{"ma aw== b N0 J5 t v q", [][]string{{"0: ma aw== b N0 J5 t v EV1 -> VA 1 t-1 | 5", "0: mg aw== u v f t c b -> VA 1 f0 t-1 cV1 | 5"}, {"1: ms aw== 1 EV1 b 5 -> HD", "2: ms aw== 1 EV1 b 5 -> HD"}}, "", []int{0, 1, 2}},
+		// A copy that is missing is no disagreement, and the first server's answer counts.
+		{"touch k 30", [][]string{{"0: touch k 30 -> TOUCHED", "1: touch k 30 -> NOT_FOUND", "2: touch k 30 -> TOUCHED"}}, "TOUCHED", nil},
+		{"touch k 30", [][]string{{"0: touch k 30 -> NOT_FOUND", "1: touch k 30 -> TOUCHED", "2: touch k 30 -> TOUCHED"}}, "NOT_FOUND", nil},
+		{"mg k T30 v", [][]string{{"0: mg k T30 v -> VA 1 | x", "1: mg k T30 v -> EN", "2: mg k T30 v -> VA 1 | y"}}, "VA 1 | x", nil},
+		{"delete k", [][]string{{"0: delete k -> NOT_FOUND", "1: delete k -> DELETED", "2: delete k -> NOT_FOUND"}}, "NOT_FOUND", nil},
+		{"md k C5", [][]string{{"0: md k C5 -> EX"}}, "EX", nil},
+		{"md k C5", [][]string{{"0: md k C5 -> HD"}, {"1: md k -> HD", "2: md k -> NF"}}, "HD", nil},
+		{"md k I T30", [][]string{{"0: md k I T30 EV1 -> HD"}, {"1: md k -> HD", "2: md k -> NF"}}, "HD", nil},
+		{"md k I", [][]string{{"0: md k I EV1 -> NF"}, {"1: md k -> HD", "2: md k -> NF"}}, "NF", nil},
+		{"md k x", [][]string{{"0: md k x EV1 -> HD"}, {"1: md k -> HD", "2: md k ->"}}, "SERVER_ERROR s", nil},
+		{"mg k N30 v", [][]string{{"0: mg k N30 v EV1 -> VA 1 | x"}}, "VA 1 | x", nil},
+		{"mg k N30 v", [][]string{{"0: mg k N30 v EV1 -> VA 0 W | "}, {"1: md k -> HD", "2: md k -> NF"}}, "VA 0 W | ", nil},
+		{"mg k R30 T60 v", [][]string{{"0: mg k R30 T60 v -> VA 1 W | x"}, {"1: mg k T60 -> HD", "2: mg k T60 -> EN"}}, "VA 1 W | x", nil},
+		{"mg k R30 q", [][]string{{"0: mg k R30 -> EN"}}, "", nil},
+		{"ms k 1 E5 x", nil, "CLIENT_ERROR the flag E is not available", nil},
+		{"ms k 1 b k s t f v l h u x c F0 T0 L1 P1 N0 O1 x", nil, "CLIENT_ERROR options flags are too long", nil},
+	} {
+		t.Run(tc.line, func(t *testing.T) {
+			x := several(t, setup{})
+			holders := x.options.Router.Replicas([]byte("k"), nil)
+			line := tc.line
+			if words := strings.Fields(line); len(words) > 3 && words[0] != "ma" && words[0] != "mg" && words[0] != "md" {
+				line = line[:len(line)-2] + "\r\n" + line[len(line)-1:]
+			}
+			i := x.request(line)
+			for n, step := range tc.steps {
+				if n > 0 {
+					require.Equal(t, []int32{i}, x.again)
+					x.again = nil
+					x.Next(i)
+				}
+				from := x.started
+				asked := x.calls()
+				require.Len(t, asked, len(step), "%q", asked)
+				for k, want := range step {
+					call, reply, _ := strings.Cut(v(want), " ->")
+					holder := holders[call[0]-'0']
+					assert.Equal(t, fmt.Sprint(holder)+call[1:], asked[k])
+					if reply = strings.TrimPrefix(reply, " "); reply == "" {
+						x.lose(from + k)
+					} else {
+						x.reply(from+k, strings.ReplaceAll(reply, " | ", "\r\n")+"\r\n")
+					}
+				}
+			}
+			assert.Empty(t, x.again)
+			answer := x.answer(i)
+			if strings.HasPrefix(tc.answer, "SERVER_ERROR s") || strings.HasPrefix(tc.answer, "CLIENT_ERROR") {
+				assert.True(t, strings.HasPrefix(answer, tc.answer), "%q", answer)
+			} else if tc.answer == "" {
+				assert.Empty(t, answer)
+			} else {
+				assert.Equal(t, strings.ReplaceAll(tc.answer, " | ", "\r\n")+"\r\n", answer)
+			}
+			x.Reset()
+			x.PlanChecks()
+			var looked []int32
+			for _, s := range tc.check {
+				looked = append(looked, int32(holders[s]))
+			}
+			var servers []int32
+			for _, c := range x.Calls {
+				servers = append(servers, c.Server)
+			}
+			assert.Equal(t, looked, servers)
+		})
+	}
+}
+
+// checks stores k on all servers and returns what its check asks, "server: line", in each round that is answered with what they hold:
+// by server, a version or nothing.
+func checks(t *testing.T, x *script, looks ...[3]string) (asked [][]string) {
+	i := x.request("set k 0 0 1\r\nx")
+	for n := range 3 {
+		x.reply(n, "HD\r\n")
+	}
+	require.Equal(t, "STORED\r\n", x.answer(i))
+	for _, look := range looks {
+		x.Reset()
+		x.started = 0
+		x.PlanChecks()
+		round := x.calls()
+		asked = append(asked, round)
+		for n := range round {
+			c := &x.Calls[n]
+			switch holds := v(look[c.Server]); {
+			case c.form == stores:
+				x.reply(n, "HD\r\n")
+			case holds == "":
+				x.reply(n, "EN\r\n")
+			case holds == "lost":
+				x.NoAnswer(int32(n), nil, true)
+			case strings.HasPrefix(holds, "SERVER"):
+				x.reply(n, holds+"\r\n")
+			default:
+				x.reply(n, "HD c"+holds+"\r\n")
+			}
+		}
+	}
+	x.Reset()
+	return asked
+}
+
+func TestACheckEndsWhereReplicasAgreeAndCutsWhatDiffersTwice(t *testing.T) {
+	x := several(t, setup{})
+	h := x.options.Router.Replicas([]byte("k"), nil)
+	by := func(first, second, third string) (look [3]string) {
+		look[h[0]], look[h[1]], look[h[2]] = first, second, third
+		return look
+	}
+	looks := func(cuts ...string) []string {
+		var lines []string
+		for k, s := range h {
+			if k < len(cuts) && cuts[k] != "" {
+				lines = append(lines, fmt.Sprintf("%d: md k C%s", s, v(cuts[k])))
+			}
+			lines = append(lines, fmt.Sprintf("%d: mg k u c", s))
+		}
+		return lines
+	}
+	for _, tc := range []struct {
+		name   string
+		looks  [][3]string
+		cuts   []string // with the last look
+		counts Agreement
+	}{
+		{"all hold it", [][3]string{by("V1", "V1", "V1")}, nil, Agreement{Checks: 1}},
+		{"all hold another's", [][3]string{by("V8", "V8", "V8")}, nil, Agreement{Checks: 1}},
+		{"a copy is missing", [][3]string{by("V1", "", "V1")}, nil, Agreement{Checks: 1}},
+		{"all are", [][3]string{by("", "", "")}, nil, Agreement{Checks: 1}},
+		{"they were different for a moment", [][3]string{by("V8", "V1", "V1"), by("V8", "V8", "V8")}, nil, Agreement{Checks: 1}},
+		{"they differ", [][3]string{by("V8", "V1", "V8"), by("V8", "V1", "V8"), by("V8", "", "V8")}, []string{"", "V1"}, Agreement{1, 1, 1}},
+		{"both differ", [][3]string{by("V1", "V7", "V8"), by("V1", "V7", "V8"), by("V1", "", "")}, []string{"", "V7", "V8"}, Agreement{1, 1, 2}},
+		{"the first has none", [][3]string{by("", "V1", "V8"), by("", "V1", "V8"), by("", "", "V8")}, []string{"", "V1"}, Agreement{1, 1, 1}},
+		{"the first has none, and one's own is nowhere", [][3]string{by("", "V7", "V8")}, nil, Agreement{Checks: 1}},
+		{"all but one are lost", [][3]string{by("V8", "lost", "lost")}, nil, Agreement{Checks: 1}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			x := several(t, setup{})
+			asked := checks(t, x, tc.looks...)
+			for n, round := range asked {
+				want := looks()
+				if n == len(asked)-1 {
+					want = looks(tc.cuts...)
+				}
+				assert.Equal(t, want, round)
+			}
+			assert.Zero(t, x.Checking())
+			assert.Equal(t, tc.counts, x.Agreement)
+		})
+	}
+}
+
+func TestACheckThatNeverSeesTheSameTwiceCutsInTheEndAndOneThatMeetsErrorsEnds(t *testing.T) {
+	x := several(t, setup{})
+	var changing, failing [][3]string
+	for n := range 2*mostLooks + 1 {
+		changing = append(changing, [3]string{"9", fmt.Sprint(10 + n), "9"})
+		failing = append(failing, [3]string{"9", "SERVER_ERROR busy", "9"})
+	}
+	checks(t, x, changing[:mostLooks+1]...)
+	assert.Equal(t, Agreement{Cuts: 1}, x.Agreement)
+	assert.Equal(t, 1, x.Checking())
+
+	x = several(t, setup{})
+	checks(t, x, failing...)
+	assert.Zero(t, x.Checking())
+}
+
+func TestALookGivesBackTheRenewalThatItTookFromClients(t *testing.T) {
+	x := several(t, setup{})
+	h := x.options.Router.Replicas([]byte("k"), nil)
+	var look [3]string
+	look[h[0]] = "9 X W"
+	asked := checks(t, x, look, [3]string{})
+	assert.Equal(t, []string{fmt.Sprintf("%d: md k I C9 E9", h[0])}, asked[1])
+	assert.Zero(t, x.Checking())
+}
+
+func TestSeveralWritesOfAKeyInARoundAreCheckedOnce(t *testing.T) {
+	x := several(t, setup{})
+	for range 3 {
+		x.request("set k 0 0 1\r\nx")
+	}
+	x.request("set l 0 0 1\r\nx")
+	for n := range x.Calls {
+		x.reply(n, "HD\r\n")
+	}
+	x.Reset()
+	require.Equal(t, 2, x.Checking())
+	x.started = 0
+	x.PlanChecks()
+	assert.Len(t, x.calls(), 6)
+	assert.Equal(t, uint64(firstVersion|3), x.checks[0].version)
+}
+
+func TestAServerThatDoesNotAnswerACheckHasMissedTheWrite(t *testing.T) {
+	x := several(t, setup{})
+	x.request("ms aw== 1 b\r\nx")
+	for n := range 3 {
+		x.reply(n, "HD\r\n")
+	}
+	x.Reset()
+	x.PlanChecks()
+	var missed []string
+	require.False(t, x.Missed(0, func(key []byte) { missed = append(missed, string(key)) }))
+	assert.Equal(t, []string{"k"}, missed)
+	assert.True(t, x.Writes(0))
+	assert.False(t, x.Movable(0))
+	assert.Equal(t, FollowsNothing, x.Follows(0))
+}
+
+func TestAReplyThatNoCheckCanHaveIsRefused(t *testing.T) {
+	x := several(t, setup{})
+	x.request("set k 0 0 1\r\nx")
+	for _, reply := range []string{"EN\r\n", "VA 1\r\nx\r\n", "HD c5\r\n", "STORED\r\n"} {
+		assert.False(t, x.feed(0, reply), reply)
+	}
+	for n := range 3 {
+		x.reply(n, "HD\r\n")
+	}
+	x.Reset()
+	x.PlanChecks()
+	for _, reply := range []string{"NF\r\n", "VA 1\r\nx\r\n", "MN\r\n"} {
+		assert.False(t, x.feed(0, reply), reply)
+	}
+}
+
+func TestVersionsDoNotRepeatAndAreNoneThatAServerGivesOut(t *testing.T) {
+	seen := map[uint64]bool{}
+	versions := NewVersions(1<<63+5, 1<<61)
+	for range 100_000 {
+		n := versions.next()
+		require.False(t, seen[n])
+		require.GreaterOrEqual(t, n, uint64(1<<62))
+		require.Less(t, n, uint64(1<<63))
+		seen[n] = true
+	}
+}
+
+func TestWithOneReplicaNothingHasAVersion(t *testing.T) {
+	x := several(t, setup{replicas: 1})
+	x.request("ms k 1 E5\r\nx")
+	x.request("incr k 1")
+	calls := x.calls()
+	assert.Contains(t, calls[0], "ms k 1 E5 x")
+	assert.Contains(t, calls[1], "incr k 1")
+	assert.False(t, x.Requests[1].decided)
+}

@@ -1,0 +1,17 @@
+package plan
+
+// Versions gives out the versions of the items that a planner stores. Equal versions mean equal items, so no two may be alike: within one
+// Versions they are not before 2^62 of them, and two that begin at random, with random steps, give the same one to two writes of a key
+// that meet with a probability of 2^-62. Their order means nothing.
+type Versions struct{ last, step uint64 }
+
+// NewVersions returns one that begins behind start and takes odd steps.
+func NewVersions(start, step uint64) *Versions { return &Versions{start, step | 1} }
+
+// firstVersion is the least version. The cas that a server gives out itself counts what it has stored, and does not come near.
+const firstVersion = 1 << 62
+
+func (v *Versions) next() uint64 {
+	v.last += v.step
+	return firstVersion | v.last&(firstVersion-1)
+}

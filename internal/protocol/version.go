@@ -1,0 +1,236 @@
+package protocol
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// Several writers keep replicas alike by versions: every item that is stored gets a cas of its own (the flag E, memcached 1.6.27 and later), by
+// which copies are told apart. What follows writes the commands for that, and reads what answers them.
+
+// AppendVersioned appends the meta line that does what r, a storage command, an incr or a decr, does, or what the meta command r does, and
+// gives the item version as its cas. r's data block belongs behind it. The reply is never left out.
+func (r *Request) AppendVersioned(dst []byte, version uint64) []byte {
+	switch {
+	case r.Command == Meta:
+		dst = appendMeta(dst, r.Head, "q")
+	case r.Command == Incr, r.Command == Decr:
+		dst = append(append(append(append(dst, "ma "...), r.Keys...), " v D"...), r.Head[bytes.LastIndexByte(r.Head, ' ')+1:]...)
+		if r.Command == Decr {
+			dst = append(dst, " MD"...)
+		}
+	default:
+		dst = r.appendStorage(dst)
+		switch r.Command {
+		case Add:
+			dst = append(dst, " ME"...)
+		case Replace:
+			dst = append(dst, " MR"...)
+		case Append:
+			dst = append(dst, " MA"...)
+		case Prepend:
+			dst = append(dst, " MP"...)
+		case Cas:
+			dst = append(append(dst, " C"...), r.Head[bytes.LastIndexByte(r.Head, ' ')+1:]...)
+		}
+	}
+	return appendVersion(dst, version)
+}
+
+// AppendVersionedCopy appends the meta line that stores what r, a storage command, stores, whatever is there.
+func (r *Request) AppendVersionedCopy(dst []byte, version uint64) []byte {
+	if r.Command == Meta {
+		return appendVersion(appendMeta(dst, r.Head, "qCMIN"), version)
+	}
+	return appendVersion(r.appendStorage(dst), version)
+}
+
+// appendStorage appends an ms with the key, the size, the flags and the expiry of r, a classic storage command.
+func (r *Request) appendStorage(dst []byte) []byte {
+	_, rest := cutWord(r.Head)
+	key, rest := cutWord(rest)
+	flags, rest := cutWord(rest)
+	exptime, rest := cutWord(rest)
+	size, _ := cutWord(rest)
+	dst = append(append(append(append(dst, "ms "...), key...), ' '), size...)
+	if string(flags) != "0" {
+		dst = append(append(dst, " F"...), flags...)
+	}
+	if string(exptime) != "0" {
+		dst = append(append(dst, " T"...), exptime...)
+	}
+	return dst
+}
+
+func appendVersion(dst []byte, version uint64) []byte {
+	return append(strconv.AppendUint(append(dst, " E"...), version, 10), CRLF...)
+}
+
+// KeyText is a key as it stands in a meta command: as it is, or in base64.
+type KeyText struct {
+	Text    []byte
+	Encoded bool
+}
+
+// KeyText returns r's only key.
+func (r *Request) KeyText() KeyText { return KeyText{r.Keys, r.Has(Encoded)} }
+
+func (k KeyText) append(dst []byte, verb string) []byte {
+	return append(append(append(dst, verb...), ' '), k.Text...)
+}
+
+// end ends a meta command of k.
+func (k KeyText) end(dst []byte) []byte {
+	if k.Encoded {
+		dst = append(dst, " b"...)
+	}
+	return append(dst, CRLF...)
+}
+
+// Key appends the key as servers know it.
+func (k KeyText) Key(dst []byte) []byte {
+	if k.Encoded {
+		return decodeKey(dst, k.Text)
+	}
+	return append(dst, k.Text...)
+}
+
+// AppendLook appends what asks for the version of k's item, and for the whole item if that is wanted. It counts as no use of the item.
+func (k KeyText) AppendLook(dst []byte, whole bool) []byte {
+	dst = k.append(dst, "mg")
+	if whole {
+		dst = append(dst, " u v f t c"...)
+	} else {
+		dst = append(dst, " u c"...)
+	}
+	return k.end(dst)
+}
+
+// AppendStore appends the line that stores a value under k as it was found: with its flags and expiry, under a new version. replaced is
+// the version that is to be there; 0: any.
+func (k KeyText) AppendStore(dst []byte, it Item, replaced, version uint64) []byte {
+	dst = strconv.AppendInt(append(k.append(dst, "ms"), ' '), int64(len(it.Data)-len(CRLF)), 10)
+	if it.Flags != 0 {
+		dst = strconv.AppendUint(append(dst, " F"...), uint64(it.Flags), 10)
+	}
+	if it.TTL >= 0 {
+		// memcached takes what is more than 30 days for a date. A copy may be gone before its original.
+		dst = strconv.AppendInt(append(dst, " T"...), min(max(it.TTL, 1), 30*24*3600), 10)
+	}
+	if replaced != 0 {
+		dst = strconv.AppendUint(append(dst, " C"...), replaced, 10)
+	}
+	dst = strconv.AppendUint(append(dst, " E"...), version, 10)
+	return k.end(dst)
+}
+
+// AppendCut appends what deletes k's item if it has that version.
+func (k KeyText) AppendCut(dst []byte, version uint64) []byte {
+	return k.end(strconv.AppendUint(append(k.append(dst, "md"), " C"...), version, 10))
+}
+
+// AppendGiveBack appends what makes the next client that reads k's item, which is stale, the one that is to renew it. A look takes that from
+// it.
+func (k KeyText) AppendGiveBack(dst []byte, version uint64) []byte {
+	dst = strconv.AppendUint(append(k.append(dst, "md"), " I C"...), version, 10)
+	return k.end(strconv.AppendUint(append(dst, " E"...), version, 10))
+}
+
+// AppendTouch appends what changes the expiry of the item of r, an mg with T, and nothing else.
+func (r *Request) AppendTouch(dst []byte) []byte {
+	return AppendMeta(dst, r.Head, "qNREMCvcfsthlukOPLxIJDF")
+}
+
+// AppendDeletion appends what deletes k's item, whatever it is.
+func (k KeyText) AppendDeletion(dst []byte) []byte { return k.end(k.append(dst, "md")) }
+
+// HasFlag reports whether the meta command line head has the flag.
+func HasFlag(head []byte, letter byte) bool { return flagOf(head, letter) != nil }
+
+// flagOf returns the flag with its argument, nil if head doesn't have it.
+func flagOf(head []byte, letter byte) []byte {
+	for flags := flagsOf(head); len(flags) > 0; {
+		var word []byte
+		if word, flags = cutWord(flags); len(word) > 0 && word[0] == letter {
+			return word
+		}
+	}
+	return nil
+}
+
+// Item is what a meta reply says about an item. Data points into the reply.
+type Item struct {
+	CAS   uint64
+	Flags uint32
+	TTL   int64 // seconds; negative: none
+	// Stale: it was marked as such. Won: the reply makes whoever gets it the one that is to renew it.
+	Stale, Won bool
+	Data       []byte // the value with the line end behind it
+}
+
+// DecodeItem reads a reply to a meta command; ok is false if it shows no item.
+func DecodeItem(reply []byte) (it Item, ok bool) {
+	end := bytes.IndexByte(reply, '\n')
+	if end < len("HD\r") || string(reply[:2]) != "HD" && string(reply[:2]) != "VA" {
+		return Item{}, false
+	}
+	flags := reply[2 : end-1]
+	if reply[0] == 'V' {
+		_, flags = cutWord(flags)
+		it.Data = reply[end+1:]
+	}
+	it.TTL = -1
+	for len(flags) > 0 {
+		var word []byte
+		if word, flags = cutWord(flags); len(word) == 0 {
+			break
+		}
+		switch word[0] {
+		case 'c':
+			it.CAS, _, _ = parseUint64(word[1:])
+		case 'f':
+			v, _, _ := parseUint32(word[1:])
+			it.Flags = uint32(v)
+		case 't':
+			if v, _, valid := parseUint32(word[1:]); valid {
+				it.TTL = int64(v)
+			}
+		case 'X':
+			it.Stale = true
+		case 'W':
+			it.Won = true
+		}
+	}
+	return it, true
+}
+
+// Classic returns what the client of r is told where reply answers AppendVersioned: a classic command's has a form of its own.
+func (r *Request) Classic(reply []byte) []byte {
+	if r.Command == Meta {
+		return reply
+	}
+	switch string(reply[:min(len(reply), 4)]) {
+	case "HD\r\n":
+		return textStored
+	case "NS\r\n":
+		return textNotStored
+	case "EX\r\n":
+		return textExists
+	case "NF\r\n":
+		return textNotFound
+	}
+	if string(reply[:min(len(reply), 3)]) == "VA " {
+		return reply[bytes.IndexByte(reply, '\n')+1:]
+	}
+	return reply
+}
+
+var (
+	textStored    = []byte(TextStored)
+	textNotStored = []byte("NOT_STORED\r\n")
+	textExists    = []byte("EXISTS\r\n")
+	textNotFound  = []byte("NOT_FOUND\r\n")
+)
+
+// Fetches reports whether r is an mg.
+func (r *Request) Fetches() bool { return r.Command == Meta && r.Arg[1] == 'g' }
