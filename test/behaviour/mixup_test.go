@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	mixupConnections = 200
+	mixupConnections = 100
 	mixupKeys        = 40
 	// largestMixup is the size of the largest values, bytes: several reads and writes each.
 	largestMixup = 40_000
