@@ -22,6 +22,8 @@ var otherValues = map[string]string{
 	"failure-limit":    "7",
 	"rejoin":           "flush",
 	"missed-memory":    "1m",
+	"sweep-every":      "1h",
+	"sweep-rate":       "1000",
 	"sharded":          "true",
 	"ring":             "libmemcached",
 	"hash":             "md5",

@@ -145,15 +145,32 @@ var metrics = []metric{
 	}},
 	{"request_log_dropped_total", "Requests for which the request log had no room.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Dropped })},
 
-	{"sweep_running", "1 while the replicas are being compared after a middleware was killed, or are waiting to be; else 0.", nil, holds(func(s *stats.Snapshot) int {
+	{"sweep_running", "1 while this middleware compares the replicas, or has to because one before it was killed; else 0.", nil, holds(func(s *stats.Snapshot) int {
 		if s.Sweep.Running {
 			return 1
 		}
 		return 0
 	})},
+	{"sweeps_total", "Comparisons of the replicas by this middleware that ended.", []string{"outcome"}, func(s *stats.Snapshot, to sink) {
+		for o, n := range s.Sweep.Outcomes {
+			to.counter(float64(n), stats.SweepOutcome(o).String())
+		}
+	}},
 	{"sweep_keys_total", "Keys looked at while comparing replicas.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Keys })},
-	{"sweep_disagreements_total", "Keys with differing replicas, of which a copy was deleted.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Disagreements })},
+	{"sweep_disagreements_total", "Keys whose replicas differed when they were compared, twice in a row.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Disagreements })},
+	{"sweep_cut_total", "Copies deleted because they differed.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Sweep.Cut })},
 	{"sweep_seconds_total", "Time spent comparing replicas, without pauses.", nil, func(s *stats.Snapshot, to sink) { to.counter(seconds(uint64(s.Sweep.Busy))) }},
+	{"sweep_interval_seconds", "Time between two comparisons of the replicas, by whichever middleware; 0: they are not repeated.", nil, func(s *stats.Snapshot, to sink) {
+		to.gauge(seconds(uint64(s.Sweep.Every)))
+	}},
+	{"sweep_last_timestamp_seconds", "When all replicas had been compared last, by whichever middleware; the start, if that is not known.", nil, func(s *stats.Snapshot, to sink) {
+		last := s.Sweep.Last
+		if last.IsZero() {
+			last = to.created
+		}
+		to.gauge(float64(last.UnixNano()) / 1e9)
+	}},
+	{"sweep_last_differing_keys", "Keys that differed when all replicas had been compared last, by whichever middleware.", nil, holds(func(s *stats.Snapshot) uint64 { return s.Sweep.LastDiffer })},
 
 	{"connections", "Open client connections.", nil, holds((*stats.Snapshot).Open)},
 	{"connections_opened_total", "Client connections accepted.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Opened })},

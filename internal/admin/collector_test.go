@@ -60,10 +60,11 @@ func gather(t *testing.T, c prometheus.Collector) map[string]float64 {
 // have moved as told, and no others.
 func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 	waiting, unread := 0, int64(0)
+	sweep := new(stats.Sweep)
 	health := stats.Health{State: "up", Transitions: []stats.Transition{{To: "up"}, {To: "down"}}}
 	tap := stats.NewTap(1, 0, false)
 	registry := stats.New(stats.Options{
-		Tap:     tap,
+		Tap: tap, Sweep: sweep,
 		Servers: []string{"a", "b"}, Workers: 2, Health: func(i int) stats.Health { return []stats.Health{{}, health}[i] }, Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
 	})
 	registry.Net().Memory(func() (requests, replies int64) { return 2 * unread, unread })
@@ -205,6 +206,21 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 			func() { w.Bytes(100, 2000) },
 			map[string]float64{"mcmw_received_bytes_total": 100, "mcmw_sent_bytes_total": 2000},
 		},
+		{
+			"a sweep that begins",
+			func() { sweep.Runs(true); sweep.Repeats(time.Minute) },
+			map[string]float64{"mcmw_sweep_running": 1, "mcmw_sweep_interval_seconds": 60},
+		},
+		{
+			"keys that are compared",
+			func() { sweep.Compared(5, time.Second); sweep.Disagreed(); sweep.Deleted(); sweep.Deleted() },
+			map[string]float64{"mcmw_sweep_keys_total": 5, "mcmw_sweep_seconds_total": 1, "mcmw_sweep_disagreements_total": 1, "mcmw_sweep_cut_total": 2},
+		},
+		{
+			"a sweep that ends",
+			func() { sweep.Runs(false); sweep.Ended(stats.SweepIncomplete, "a: not up") },
+			map[string]float64{"mcmw_sweep_running": -1, `mcmw_sweeps_total{outcome="incomplete"}`: 1},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := gather(t, collector)
@@ -219,6 +235,11 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 			}
 		})
 	}
+
+	sweep.Last(0, 3)
+	last := gather(t, collector)
+	require.EqualValues(t, 3, last["mcmw_sweep_last_differing_keys"])
+	require.InDelta(t, float64(sweep.Snapshot().Last.UnixNano())/1e9, last["mcmw_sweep_last_timestamp_seconds"], 1e-3)
 
 	constant := gather(t, collector)
 	require.EqualValues(t, 64, constant[`mcmw_queue_capacity{queue="shared"}`])

@@ -24,7 +24,7 @@ func (s *Server) Ask(ctx context.Context) (stats.Memcached, error) {
 		return m, err
 	}
 	defer l.Close()
-	err = l.stats(func(name, value string) error {
+	err = l.Stats(func(name, value string) error {
 		field := fields[name]
 		if field == nil {
 			return nil
@@ -40,8 +40,8 @@ func (s *Server) Ask(ctx context.Context) (stats.Memcached, error) {
 	return m, err
 }
 
-// stats asks for the general statistics and calls each for every one, until that returns an error.
-func (l *Link) stats(each func(name, value string) error) error {
+// Stats asks for the general statistics and calls each for every one, until that returns an error.
+func (l *Link) Stats(each func(name, value string) error) error {
 	if err := l.Send("stats\r\n"); err != nil {
 		return err
 	}

@@ -243,7 +243,7 @@ func (p *Link) flush() error { return p.Expect("flush_all\r\n", "OK") }
 // started returns the earliest time at which the server can have been started, by its own uptime, which is in whole seconds.
 func (p *Link) started() (time.Time, error) {
 	uptime := -1
-	err := p.stats(func(name, value string) (err error) {
+	err := p.Stats(func(name, value string) (err error) {
 		if name == "uptime" {
 			if uptime, err = strconv.Atoi(value); err != nil {
 				return fmt.Errorf("unexpected uptime %q", value)

@@ -407,7 +407,7 @@ func (s *Server) endRunning(ctx context.Context, name string) error {
 	if err := p.Send("mg " + encoded(marker.RunningKey) + " b v\r\n"); err != nil {
 		return err
 	}
-	if value, err := p.readValue(); err != nil || string(value) != name {
+	if value, err := p.ReadValue(); err != nil || string(value) != name {
 		return err
 	}
 	return p.Expect(deleteLine(marker.RunningKey), "HD", "NF")
@@ -450,7 +450,7 @@ func (p *Link) look(servers []string) (look marker.Look, err error) {
 	n := -1
 	err = p.Pipeline(request, func() error {
 		n++
-		value, err := p.readValue()
+		value, err := p.ReadValue()
 		switch {
 		case err != nil || value == nil:
 			return err
@@ -467,8 +467,8 @@ func (p *Link) look(servers []string) (look marker.Look, err error) {
 	return look, err
 }
 
-// readValue reads the reply to an mg with v.
-func (p *Link) readValue() ([]byte, error) {
+// ReadValue reads the reply to an mg with v; nil: a miss.
+func (p *Link) ReadValue() ([]byte, error) {
 	line, err := p.Line()
 	if err != nil || line == "EN" {
 		return nil, err

@@ -20,6 +20,7 @@ import (
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
+	"mcmw/internal/sweep"
 	"mcmw/internal/worker"
 )
 
@@ -103,6 +104,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 		Queue:          middleware.DefaultQueue,
 		ServerOptions:  backend.ServerOptions{FailureLimit: middleware.DefaultFailureLimit, MissedMemory: middleware.DefaultMissedMemory, ConnectTimeout: middleware.DefaultConnectTimeout},
 		ClientOptions:  netstage.ClientOptions{MinRate: middleware.DefaultMinRate, MaxOutput: middleware.DefaultMaxOutput, WriteTimeout: middleware.DefaultWriteTimeout, ClientMemory: middleware.DefaultClientMemory, Limits: protocol.Limits{}.WithDefaults()},
+		SweepRate:      sweep.DefaultRate,
 		DrainTimeout:   middleware.DefaultDrainTimeout,
 		Security:       middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.Middleware())
@@ -128,6 +130,8 @@ ready: any
 failure-limit: 9
 rejoin: flush
 missed-memory: 5m
+sweep-every: 12m
+sweep-rate: 13
 pool: per-server
 read: least-busy
 sharded: true
@@ -162,8 +166,9 @@ max-multiget-line: 4k
 		Pool:           middleware.PoolPerServer,
 		Workers:        3,
 		Queue:          5,
-		DrainTimeout:   90 * time.Second,
-		Security:       middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
+		SweepEvery:     12 * time.Minute, SweepRate: 13,
+		DrainTimeout: 90 * time.Second,
+		Security:     middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.Middleware())
 }
 

@@ -13,6 +13,7 @@ import (
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
+	"mcmw/internal/sweep"
 )
 
 // Option describes one option: its names, default, range and meaning.
@@ -52,6 +53,8 @@ const (
 	maxQueue = 1 << 20
 	// maxReplicas is the largest number of servers that package route supports.
 	maxReplicas = 500
+	// maxSweepRate is more than a memcached answers.
+	maxSweepRate = 10_000_000
 	// maxSample still logs some requests a day at a million per second.
 	maxSample = 1_000_000_000
 	// maxTime is longer than any useful timeout.
@@ -169,6 +172,16 @@ var Options = []Option{
 		Name: "missed-memory", Default: formatSize(middleware.DefaultMissedMemory), Group: groupServers,
 		kind: size{func(c *Config) *int { return &c.MissedMemory }, 1 << 10, 16 << 30},
 		Help: "maximum memory per server for the keys whose writes it missed; a server that missed more is flushed",
+	},
+	{
+		Name: "sweep-every", Default: formatDuration(0), Group: groupServers,
+		kind: duration{func(c *Config) *time.Duration { return &c.SweepEvery }, 0, 24 * maxTime},
+		Help: "time between two comparisons of the replicas, which one mcmw of those in front of the servers makes; 0s: only after an mcmw was killed",
+	},
+	{
+		Name: "sweep-rate", Default: strconv.Itoa(sweep.DefaultRate), Group: groupServers,
+		kind: count{field: func(c *Config) *int { return &c.SweepRate }, min: 1, max: maxSweepRate},
+		Help: "maximum number of keys that are compared per second; 4 KiB of values, where they are compared, count as a key",
 	},
 	{
 		Name: "sharded", Short: "s", Default: "false", Group: groupServers,

@@ -29,6 +29,8 @@ const (
 	RunningKey = Prefix + "running"
 	// SweepKey is held by the middleware that is comparing the replicas.
 	SweepKey = Prefix + "sweep"
+	// SweptKey holds what is known about the last comparison of the replicas.
+	SweptKey = Prefix + "swept"
 	stale    = Prefix + "stale "
 	// maxName is the longest server name, bytes, that is part of a key unchanged: encoded, a key may have 250.
 	maxName = 160

@@ -99,8 +99,8 @@
 // the start, and when it is reached for the first time, a server is judged by these records: it is trusted, or flushed, or
 // keys are deleted on it.
 //
-// If the previous middleware was killed, replicas may differ for good. A sweep in the background (backend.Sweep) compares
-// them, and deletes copies that differ under the key's lock.
+// If a middleware was killed, replicas may differ for good. A sweep in the background (package sweep), at the next start and
+// every Options.SweepEvery, compares them, and deletes copies that differ under the key's lock.
 //
 // A server that has not replied for Options.StallAfter is suspect, until it answers or is down. The worker that detected it
 // sends the reads that wait for it to other servers, releases the key locks of finished requests, passes on requests that it

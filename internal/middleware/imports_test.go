@@ -23,7 +23,7 @@ var dataPath = [][]string{
 	{"request", "backend"},
 	{"plan"},
 	{"queue"},
-	{"netstage", "worker"},
+	{"netstage", "worker", "sweep"},
 	{"middleware"},
 }
 

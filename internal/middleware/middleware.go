@@ -19,6 +19,7 @@ import (
 	"mcmw/internal/netstage"
 	"mcmw/internal/queue"
 	"mcmw/internal/stats"
+	"mcmw/internal/sweep"
 )
 
 // Middleware is one middleware. New makes it, Listen binds its addresses, Run serves; each is called once, in this order.
@@ -35,6 +36,7 @@ type Middleware struct {
 	serving    atomic.Bool
 	listeners  []listener     // owned by Listen, then by Run
 	background sync.WaitGroup // goroutines that end with work
+	unlisted   bool           // a server lists no keys, so what a killed middleware left can't be found; owned by sweep
 
 	// applying guards the fields below, and is held for as long as Apply takes.
 	applying   sync.Mutex
@@ -63,6 +65,7 @@ func (o Options) withDefaults() Options {
 	o.MinRate = cmp.Or(o.MinRate, DefaultMinRate)
 	o.ClientMemory = cmp.Or(o.ClientMemory, DefaultClientMemory)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, DefaultDrainTimeout)
+	o.SweepRate = cmp.Or(o.SweepRate, sweep.DefaultRate)
 	o.Security.HandshakeTimeout = cmp.Or(o.Security.HandshakeTimeout, DefaultHandshakeTimeout)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -87,6 +90,7 @@ func (o *Options) validate() error {
 		{"connect timeout", int64(o.ConnectTimeout)},
 		{"drain timeout", int64(o.DrainTimeout)},
 		{"failure limit", int64(o.FailureLimit)},
+		{"sweep rate", int64(o.SweepRate)},
 		{"missed memory", int64(o.MissedMemory)},
 		{"max output", int64(o.MaxOutput)},
 		{"write timeout", int64(o.WriteTimeout)},
@@ -259,10 +263,8 @@ func (m *Middleware) begin(work context.Context) {
 	p.makeWorkers(&m.shared, m.appendStats)
 	p.connect(work)
 	p.start(work, m.registry)
-	if m.unswept.Load() {
-		m.swept.Runs(true)
-		m.background.Go(func() { m.sweep(work) })
-	}
+	m.swept.Runs(m.unswept.Load())
+	m.background.Go(func() { m.sweep(work) })
 	m.background.Go(func() { m.stage.Watch(work) })
 	m.background.Go(func() { m.registry.KeepSampling(work) })
 }

@@ -31,6 +31,11 @@ type Options struct {
 	Ready Ready
 	// DrainTimeout is how long Run waits for requests in flight after its context is done; 0 means DefaultDrainTimeout.
 	DrainTimeout time.Duration
+	// SweepEvery is the time between two comparisons of the replicas, by whichever middleware of those in front of the servers;
+	// 0: they are compared only when the middleware before was killed.
+	SweepEvery time.Duration
+	// SweepRate is the most keys per second that are compared; 0 means sweep.DefaultRate.
+	SweepRate int
 	// ClientOptions are about clients. The zero values: MaxConnections, as many as the limit on open files allows;
 	// IdleTimeout and MaxAge, never; MinRate, MaxOutput, WriteTimeout and ClientMemory, the defaults below; Limits, memcached's.
 	// MinRate below 0: any rate.

@@ -76,6 +76,10 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 	add("mcmw_sweep_running", map[bool]int{true: 1}[s.Sweep.Running])
 	add("mcmw_sweep_keys", s.Sweep.Keys)
 	add("mcmw_sweep_disagreements", s.Sweep.Disagreements)
+	add("mcmw_sweep_cut", s.Sweep.Cut)
+	for o, n := range s.Sweep.Outcomes {
+		add("mcmw_sweeps_"+stats.SweepOutcome(o).String(), n)
+	}
 	if control := m.pool.Load().options.Control; control != nil {
 		c := control.Snapshot()
 		add("mcmw_config_hash", c.Options)

@@ -3,51 +3,112 @@ package middleware
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/stats"
+	"mcmw/internal/sweep"
 )
 
 const (
 	// sweepOwner is the sweep's owner number for key locks; workers' numbers are far lower.
 	sweepOwner = 1 << 30
-	// sweepAgain is how long after an incomplete sweep the next one starts.
+	// sweepAgain is how long after an incomplete sweep, or one that another middleware makes, the next one starts.
 	sweepAgain = time.Second
+	// sweepIdle is the time between two looks at whether the options ask for sweeps now, sweepLook the longest until the next
+	// one where they do.
+	sweepIdle = 5 * time.Second
+	sweepLook = time.Minute
 )
 
-// sweep compares the replicas until all were compared once, or ctx is done.
+// sweep compares the replicas whenever it is time, until ctx is done: once if the middleware before was killed, and every
+// SweepEvery.
 func (m *Middleware) sweep(ctx context.Context) {
-	defer m.swept.Runs(false)
-	begin := time.Now()
-	reported := ""
+	told := map[string]bool{} // errors that the log has
 	for {
 		p := m.pool.Load()
-		s := backend.Sweep{Router: p.router, Servers: p.servers, Locks: m.locks, Owner: sweepOwner, Counts: &m.swept, Log: p.options.Log}
-		err := s.Run(ctx)
+		every, pause := p.sweepEvery(), sweepIdle
+		m.swept.Repeats(every)
+		due := m.unswept.Load() && !m.unlisted
 		switch {
-		case ctx.Err() != nil:
-			return
-		case err == nil && m.pool.Load() == p:
-			c := m.swept.Snapshot()
-			m.unswept.Store(false)
-			p.options.Log.Info("the replicas were compared", "keys", c.Keys, "disagreements", c.Disagreements,
-				"took", time.Since(begin).Round(time.Millisecond))
-			return
-		case errors.Is(err, backend.ErrClaimed):
-		case errors.Is(err, backend.ErrNoList):
-			p.options.Log.Warn("the replicas cannot be compared: what a middleware that was killed has left stays until it is overwritten", "error", err)
-			return
-		case err != nil && err.Error() != reported:
-			reported = err.Error()
-			p.options.Log.Warn("the replicas could not all be compared, and will be", "error", err)
+		case due:
+			pause = m.sweepOnce(ctx, p, 0, told)
+		case every > 0:
+			pause = m.sweepOnce(ctx, p, every, told)
 		}
-		// Wait for the server that prevented a comparison: comparing the others again and again would find nothing.
-		for first := true; first || !m.pool.Load().meets(ReadyAll); first = false {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(sweepAgain):
-			}
+		m.swept.Runs(m.unswept.Load() && !m.unlisted)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(pause, sweepLook)):
 		}
 	}
+}
+
+// sweepEvery returns how often the replicas are compared; 0: there is nothing to compare.
+func (p *pool) sweepEvery() time.Duration {
+	if p.router.N() == 1 {
+		return 0
+	}
+	return p.options.SweepEvery
+}
+
+// sweepOnce compares the replicas if it is time, and returns when to try again. What prevents it is logged once.
+func (m *Middleware) sweepOnce(ctx context.Context, p *pool, every time.Duration, told map[string]bool) (again time.Duration) {
+	begin := time.Now()
+	before := m.swept.Snapshot()
+	s := sweep.Sweep{
+		Router: p.router, Servers: p.servers, Placement: p.record(), Rate: p.options.SweepRate, Counts: &m.swept, Log: p.options.Log,
+		Lock: func(key []byte) func() {
+			taken, _ := m.locks.LockAll([]uint32{m.locks.Stripe(key)}, sweepOwner, true)
+			return func() { m.locks.Unlock(taken[0]) }
+		},
+	}
+	err := s.Run(ctx, every)
+	if notDue, early := errors.AsType[sweep.NotDue](err); early {
+		return notDue.In + time.Duration(rand.Int64N(int64(every)/10+1)) // so that not all come at once
+	}
+	switch {
+	case ctx.Err() != nil, errors.Is(err, sweep.ErrClaimed):
+		return sweepAgain
+	case err == nil && m.pool.Load() != p: // it may have compared by another placement
+		return sweepAgain
+	case err == nil:
+		clear(told)
+		m.unlisted = false
+		m.unswept.Store(false)
+		m.swept.Ended(stats.SweepComplete, "")
+		after := m.swept.Snapshot()
+		p.options.Log.Info("the replicas were compared", "keys", after.Keys-before.Keys, "differed", after.Disagreements-before.Disagreements,
+			"took", time.Since(begin).Round(time.Millisecond))
+		return every
+	}
+	first := !told[err.Error()]
+	told[err.Error()] = true
+	if errors.Is(err, backend.ErrNoList) {
+		m.unlisted = true
+		m.swept.Ended(stats.SweepUnlisted, err.Error())
+		if first {
+			p.options.Log.Warn("the replicas cannot be compared: what a middleware that was killed has left stays until it is overwritten", "error", err)
+		}
+		return max(every, sweepIdle)
+	}
+	outcome := stats.SweepFailed
+	if errors.Is(err, sweep.ErrNotUp) {
+		outcome = stats.SweepIncomplete
+	}
+	m.swept.Ended(outcome, err.Error())
+	if first {
+		p.options.Log.Warn("the replicas could not all be compared, and will be", "error", err)
+	}
+	// Wait for the server that prevented it: comparing the others again and again would find nothing.
+	for first := true; first || !m.pool.Load().meets(ReadyAll); first = false {
+		select {
+		case <-ctx.Done():
+			return sweepAgain
+		case <-time.After(sweepAgain):
+		}
+	}
+	return 0
 }

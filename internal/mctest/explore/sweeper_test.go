@@ -1,0 +1,144 @@
+package explore_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/explore"
+	"mcmw/internal/mctest/model"
+)
+
+// versioned returns a write of k without a look behind it: what a middleware does that is killed before it looks.
+func versioned(value string, version int) string {
+	return fmt.Sprintf("ms k %d E%d\r\n%s\r\n", len(value), 1<<62+version, value)
+}
+
+// swept returns a world in which every command has a middleware of its own, as the sweep.
+func swept(servers int, faults explore.Faults, commands ...string) func() *explore.World {
+	return func() *explore.World {
+		w := &explore.World{Faults: faults}
+		for range servers {
+			s := &model.Server{}
+			s.Put("k", model.Item{Value: "0", CAS: 1 << 62})
+			w.Servers = append(w.Servers, s)
+		}
+		for i, command := range commands {
+			worker := &explore.Worker{Middleware: i, Driver: &naive{out: make([]string, servers)}, Commands: []string{command}}
+			if strings.HasPrefix(command, "sweep") {
+				worker.Driver = explore.NewSweeper(servers)
+			}
+			w.Workers = append(w.Workers, worker)
+		}
+		return w
+	}
+}
+
+// oneValue returns an error if the servers that hold k hold different values.
+func oneValue(w *explore.World) error {
+	held := map[string]bool{}
+	for _, s := range w.Servers {
+		if it, ok := s.Get("k"); ok {
+			held[it.Value] = true
+		}
+	}
+	if len(held) > 1 {
+		return fmt.Errorf("the servers hold %v", slices.Sorted(maps.Keys(held)))
+	}
+	return nil
+}
+
+// sweepNow lets a sweep run alone, where nothing else is under way, and returns an error if the servers differ then, or if what
+// agreed is gone.
+func sweepNow(w *explore.World) error {
+	before := map[string]int{}
+	for _, s := range w.Servers {
+		if it, ok := s.Get("k"); ok {
+			before[it.Value]++
+		}
+	}
+	after, failure := explore.All(func() *explore.World {
+		alone := &explore.World{Workers: []*explore.Worker{{Driver: explore.NewSweeper(len(w.Servers)), Commands: []string{"sweep k"}}}}
+		for _, s := range w.Servers {
+			alone.Servers = append(alone.Servers, s.Clone())
+		}
+		return alone
+	}, 10_000, explore.Checks{AtEnd: func(alone *explore.World) error {
+		held := 0
+		for _, s := range alone.Servers {
+			if _, ok := s.Get("k"); ok {
+				held++
+			}
+		}
+		agreed := 0
+		for _, copies := range before {
+			agreed += copies
+		}
+		if len(before) == 1 && held != agreed || len(before) > 0 && held == 0 {
+			return fmt.Errorf("the servers held %v, and %d copies are left", before, held)
+		}
+		return oneValue(alone)
+	}})
+	if failure != nil {
+		return failure
+	}
+	if after.Ends == 0 {
+		return errors.New("the sweep never ends")
+	}
+	return nil
+}
+
+func TestBehindTheDeathOfAMiddlewareOneSweepMakesReplicasAgree(t *testing.T) {
+	a, b := versioned("1", 1), versioned("2", 2)
+	for name, build := range map[string]func() *explore.World{
+		"two servers, two writes":   swept(2, explore.Faults{Deaths: 1}, a, b),
+		"three servers, one write":  swept(3, explore.Faults{Deaths: 1}, a),
+		"three servers, evictions":  swept(3, explore.Faults{Deaths: 1, Evictions: 2, Key: "k"}, a),
+		"a delete that is cut off":  swept(3, explore.Faults{Deaths: 1}, "md k\r\n"),
+		"writes that are never cut": swept(2, explore.Faults{}, a, b),
+	} {
+		t.Run(name, func(t *testing.T) {
+			differed := false
+			result, failure := explore.All(build, 1_000_000, explore.Checks{AtEnd: func(w *explore.World) error {
+				differed = differed || oneValue(w) != nil
+				return sweepNow(w)
+			}})
+			require.Nil(t, failure, "%v", failure)
+			if name != "a delete that is cut off" {
+				assert.True(t, differed, "the histories leave something to sweep up")
+			}
+			t.Log(result)
+		})
+	}
+}
+
+// A sweep may run at any moment of writes: what it deletes is what it saw, so a write that was acknowledged by all servers is
+// lost on none but those where a later one has replaced it.
+func TestASweepAmongWritesNeverBringsBackWhatTheyReplaced(t *testing.T) {
+	histories := map[string][]string{"a write": {versioned("1", 1), "sweep k"}, "a delete": {"md k\r\n", "sweep k"}}
+	if mctest.Long() {
+		histories["two writes"] = []string{versioned("1", 1), versioned("2", 2), "sweep k"}
+		histories["two sweeps"] = []string{versioned("1", 1), "sweep k", "sweep k"}
+	}
+	for name, commands := range histories {
+		t.Run(name, func(t *testing.T) {
+			result, failure := explore.All(swept(2, explore.Faults{}, commands...), 5_000_000, explore.Checks{AtEnd: func(w *explore.World) error {
+				for s, server := range w.Servers {
+					if it, ok := server.Get("k"); ok && it.Value == "0" {
+						return fmt.Errorf("server %d holds the first value", s)
+					}
+				}
+				return sweepNow(w)
+			}})
+			require.Nil(t, failure, "%v", failure)
+			t.Log(result)
+		})
+	}
+}

@@ -1,0 +1,26 @@
+package sweep
+
+import "testing"
+
+func FuzzReadLook(f *testing.F) {
+	for _, line := range []string{"EN", "HD c5", "VA 3 f0 c4611686018427387904 X W", "VA -1 c5", "HD", "SERVER_ERROR out of memory"} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		found, err := readLook(line)
+		if err == nil && (found.Held != (line != "EN") || found.size < -1) {
+			t.Errorf("%q was read as %+v", line, found)
+		}
+	})
+}
+
+func FuzzDecodeRecord(f *testing.F) {
+	f.Add([]byte(`{"began":1,"ended":2,"rounds":3,"placement":"x","keys":4,"differ":5}`))
+	f.Add([]byte(`{}{}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if r := decodeRecord(b); r != nil && (r.Began < 0 || r.Ended < 0 || r.Rounds < 0) {
+			t.Errorf("%q was read as %+v", b, r)
+		}
+	})
+}

@@ -1,0 +1,134 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/marker"
+)
+
+// record is what a server holds about the last sweep that compared everything, under marker.SweptKey. Times are seconds of that
+// server's clock: nobody else's counts.
+type record struct {
+	Began int64 `json:"began"` // before the server listed its keys
+	Ended int64 `json:"ended"`
+	// Rounds is the number of sweeps since the last one that compared all keys.
+	Rounds int `json:"rounds"`
+	// Placement tells placements of keys apart: what was compared by another one is to be compared again.
+	Placement string `json:"placement"`
+	Keys      uint64 `json:"keys"`   // compared
+	Differ    uint64 `json:"differ"` // of them found to differ
+}
+
+const (
+	// claimFor is how long the claim of a sweep that died keeps others from theirs, s; claimEvery is how often a running one
+	// renews it.
+	claimFor   = 15
+	claimEvery = 3 * time.Second
+)
+
+// claim takes the right to sweep, which one middleware at a time has: one is enough load.
+func (w *Sweep) claim(ctx context.Context) error {
+	l, err := w.link(ctx, w.home)
+	if err != nil {
+		return err
+	}
+	w.claimed = time.Now()
+	if err := l.Send(fmt.Sprintf("ms %s 0 b ME T%d\r\n\r\n", own(marker.SweepKey), claimFor)); err != nil {
+		return err
+	}
+	switch line, err := l.Line(); {
+	case err != nil:
+		return err
+	case line == "NS":
+		return ErrClaimed
+	case line != "HD":
+		return backend.Unexpected(line)
+	}
+	return nil
+}
+
+// goOn renews the claim.
+func (w *Sweep) goOn(ctx context.Context) error {
+	if time.Since(w.claimed) < claimEvery {
+		return nil
+	}
+	w.claimed = time.Now()
+	l, err := w.link(ctx, w.home)
+	if err != nil {
+		return err
+	}
+	return l.Expect(fmt.Sprintf("ms %s 0 b T%d\r\n\r\n", own(marker.SweepKey), claimFor), "HD")
+}
+
+// release gives the claim back, also when ctx has ended; if that fails, it expires.
+func (w *Sweep) release(ctx context.Context) {
+	if ctx.Err() != nil && w.links[w.home] != nil {
+		w.links[w.home].Close()
+		w.links[w.home] = nil
+	}
+	if l, err := w.link(context.WithoutCancel(ctx), w.home); err == nil {
+		_ = l.Expect("md "+own(marker.SweepKey)+" b\r\n", "HD", "NF")
+	}
+}
+
+// readRecord reads the record that server s holds; nil: it has none that can be read.
+func (w *Sweep) readRecord(ctx context.Context, s int) (*record, error) {
+	l, err := w.link(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Send("mg " + own(marker.SweptKey) + " b v\r\n"); err != nil {
+		return nil, err
+	}
+	value, err := l.ReadValue()
+	if err != nil || value == nil {
+		return nil, err
+	}
+	return decodeRecord(value), nil
+}
+
+// decodeRecord returns nil for what is no record: then there was no sweep before.
+func decodeRecord(b []byte) *record {
+	r := new(record)
+	decoder := json.NewDecoder(bytes.NewReader(b))
+	if err := decoder.Decode(r); err != nil || r.Began < 0 || r.Ended < 0 || r.Rounds < 0 {
+		return nil
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil
+	}
+	return r
+}
+
+// putRecord puts r on server s.
+func (w *Sweep) putRecord(ctx context.Context, s int, r record) error {
+	value, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	l, err := w.link(ctx, s)
+	if err != nil {
+		return err
+	}
+	return l.Expect(fmt.Sprintf("ms %s %d b\r\n%s\r\n", own(marker.SweptKey), len(value), value), "HD")
+}
+
+// own returns the form of a middleware's key in a meta command with the flag b.
+func own(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }
+
+// placement returns a text that differs between placements.
+func (w *Sweep) placement() (string, error) {
+	b, err := json.Marshal(w.Placement)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8]), err
+}
