@@ -335,12 +335,17 @@ func (c *Conn) EndRound() *Error {
 // Retire gives up a connection with writes under way and hands it to the server's prober, which waits until these writes
 // have taken effect or cannot any more: only then may their keys be deleted. The caller records them as missed afterwards.
 func (c *Conn) Retire() {
-	// Bytes that have not been written yet must never arrive.
-	if c.sock == nil || c.writing != nil || c.sock.CloseWrite() != nil || !c.server.retire(c.sock) {
-		c.Close()
+	sock := c.sock
+	switch {
+	case sock == nil:
+	case c.writing != nil: // bytes that have not been written yet must never arrive
+		c.server.retire(nil)
+	case sock.CloseWrite() != nil: // the server has reset it
+	case c.server.retire(sock):
+		c.forget()
 		return
 	}
-	c.forget()
+	c.Close()
 }
 
 // Close closes the connection, if there is one; the next Connect makes a new one. Requests that were not sent are not sent

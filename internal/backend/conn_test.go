@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -155,4 +156,74 @@ func TestWhatWasMissedIsDeletedOnlyWhenTheWriteThatWasGivenUpIsDone(t *testing.T
 
 	require.Nil(t, c.Connect(context.Background(), 0, nil))
 	c.Retire() // there is no prober any more: it is closed
+}
+
+func TestAWriteThatIsGivenUpWhileThoseBeforeItAreWaitedForIsWaitedForToo(t *testing.T) {
+	deleted := make(chan string, 4)
+	var mayEnd [2]context.Context
+	var end [len(mayEnd)]func()
+	for i := range mayEnd {
+		mayEnd[i], end[i] = context.WithCancel(t.Context())
+	}
+	script := mctest.StartScript(t, func(p *mctest.Peer) {
+		if p.N < len(mayEnd) {
+			p.Stall() // until it is given up
+			<-mayEnd[p.N].Done()
+			return
+		}
+		p.Answer(func(line string) string {
+			if key, ok := strings.CutPrefix(line, "delete "); ok {
+				deleted <- key
+				return "NOT_FOUND\r\n"
+			}
+			return "VERSION 1\r\n"
+		})
+	})
+	s := newServer(script.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}})
+	write := func() (giveUp func(key string)) {
+		c := backend.NewConn(s, time.Second)
+		require.Nil(t, c.Connect(t.Context(), 0, nil))
+		c.Out.AddString("set k 0 0 1\r\nx\r\n")
+		require.Nil(t, c.Flush())
+		return func(key string) {
+			c.Retire()
+			s.Missed([]byte(key), assert.AnError)
+		}
+	}
+	first, second := write(), write()
+	first("first")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Probe(ctx)
+	}()
+	taken := func() bool { return s.Retired() == 0 || len(deleted) > 0 }
+	require.Eventually(t, taken, mctest.Patience, time.Millisecond)
+	second("second")
+	end[0]()
+	require.Equal(t, "first", <-deleted)
+	require.Eventually(t, taken, mctest.Patience, time.Millisecond)
+	require.Empty(t, deleted, "the second write may still take effect")
+	require.False(t, s.Readable())
+	end[1]()
+	require.Equal(t, "second", <-deleted)
+	require.Eventually(t, s.Readable, mctest.Patience, time.Millisecond)
+	cancel()
+	<-ended
+	require.True(t, s.Settled())
+}
+
+func TestAServerThatDoesNotCloseAConnectionThatWasGivenUpIsNotSettled(t *testing.T) {
+	end := make(chan struct{})
+	script := mctest.StartScript(t, func(*mctest.Peer) { <-end })
+	defer close(end)
+	s := newServer(script.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: 50 * time.Millisecond}})
+	c := backend.NewConn(s, time.Second)
+	require.Nil(t, c.Connect(t.Context(), 0, nil))
+	c.Retire()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	s.Probe(ctx)
+	require.False(t, s.Settled())
 }

@@ -33,8 +33,9 @@ func (s *Server) Probe(ctx context.Context) {
 	defer func() {
 		s.mu.Lock()
 		s.proberless = true
+		abandoned := s.takeAbandoned()
 		s.mu.Unlock()
-		s.settle(0)
+		s.unsettled.Store(abandoned.settle(s.options.Load().ConnectTimeout) != nil)
 	}()
 	for {
 		select {
@@ -92,7 +93,6 @@ func (s *Server) recover(ctx context.Context) bool {
 
 // rejoin removes what the server holds out of date, and marks it up if it missed nothing meanwhile.
 func (s *Server) rejoin(p *Link) error {
-	s.settle(p.timeout)
 	records := s.options.Load().Records
 	if records != nil && !s.judged.Load() {
 		look, err := s.look(p)
@@ -104,10 +104,15 @@ func (s *Server) rejoin(p *Link) error {
 		s.Judge(looks)
 	}
 	s.mu.Lock()
-	taken := s.missed.take()
+	// Together: the write of a key that is deleted must not be under way on a connection that was not waited for.
+	taken, abandoned := s.missed.take(), s.takeAbandoned()
 	wasDown, since := State(s.state.Load()) == Down, s.since
 	s.mu.Unlock()
-	if err := s.clean(p, taken, wasDown, since); err != nil {
+	err := abandoned.settle(p.timeout)
+	if err == nil {
+		err = s.clean(p, taken, wasDown, since)
+	}
+	if err != nil {
 		s.mu.Lock()
 		s.missed.putBack(taken)
 		s.mu.Unlock()

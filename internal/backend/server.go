@@ -75,6 +75,8 @@ type Server struct {
 	judged atomic.Bool
 	// marked: the marker that it missed writes is on enough servers; maintained by Records.
 	marked atomic.Bool
+	// unsettled: when its prober ended, what was sent to it might still take effect.
+	unsettled atomic.Bool
 	// recordless: it does not support the commands that records need.
 	recordless atomic.Bool
 
@@ -90,9 +92,10 @@ type Server struct {
 	missed      missed
 	left        missed                // keys that live elsewhere now and were written there; see LeaveBehind
 	moved       func(key []byte) bool // keys to delete before it serves reads; nil: none
-	// retired are connections that were given up with writes under way; the prober takes them. proberless: there is no
-	// prober any more.
+	// retired are connections that were given up with writes under way; the prober takes them. reset: another had to be reset
+	// at once. proberless: there is no prober any more.
 	retired    []*wire.Socket
+	reset      bool
 	proberless bool
 }
 
@@ -375,11 +378,12 @@ func (s *Server) change(to State, why error) {
 	s.wakeProber()
 }
 
-// retire leaves a retired socket to the prober; false means that the caller has to close it.
+// retire leaves a retired socket to the prober; false means that the caller has to reset it. nil: it does so in any case.
 func (s *Server) retire(sock *wire.Socket) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.proberless || len(s.retired) == maxRetired {
+	if sock == nil || s.proberless || len(s.retired) == maxRetired {
+		s.reset = true
 		return false
 	}
 	s.retired = append(s.retired, sock)
@@ -390,17 +394,39 @@ func (s *Server) retire(sock *wire.Socket) bool {
 // longer than a kernel delays an acknowledgement (40 ms). What it has not acknowledged by then was lost on the way.
 const arrivalTime = 100 * time.Millisecond
 
-// settle waits until nothing sent on abandoned connections can take effect any more, at most for timeout.
-func (s *Server) settle(timeout time.Duration) {
-	s.mu.Lock()
-	retired := s.retired
-	s.retired = nil
-	s.mu.Unlock()
-	now := time.Now()
-	for _, sock := range retired {
-		sock.Settle(now.Add(min(arrivalTime, timeout)), now.Add(timeout))
-	}
+// abandoned are connections that were given up with writes under way.
+type abandoned struct {
+	retired []*wire.Socket
+	reset   bool
 }
+
+// takeAbandoned returns the abandoned connections, which the caller has to settle; mu is held.
+func (s *Server) takeAbandoned() abandoned {
+	a := abandoned{s.retired, s.reset}
+	s.retired, s.reset = nil, false
+	return a
+}
+
+// errUnsettled: what was sent on an abandoned connection may still take effect.
+var errUnsettled = errors.New("does not close connections that were given up")
+
+// settle waits until nothing sent on the connections can take effect any more, at most for timeout. Of one that the server
+// does not close until then this is not known.
+func (a abandoned) settle(timeout time.Duration) (err error) {
+	if a.reset {
+		err = errUnsettled
+	}
+	now := time.Now()
+	for _, sock := range a.retired {
+		if !sock.Settle(now.Add(min(arrivalTime, timeout)), now.Add(timeout)) {
+			err = errUnsettled
+		}
+	}
+	return err
+}
+
+// Settled reports whether nothing sent to the server can take effect any more, after Probe has returned.
+func (s *Server) Settled() bool { return !s.unsettled.Load() }
 
 // errState is the failure of a request that needs a server which is down or stale.
 func (s *Server) errState() error {

@@ -152,6 +152,8 @@
 // Run tries to reach every server, judges those that it reached, starts the workers, then accepts clients; a server that was
 // not reached is down, and its prober brings it into service. Ready is closed when enough servers are up for Options.Ready.
 // Stopping follows the data: the listeners close, the readers end when their clients' requests have been answered and the
-// replies received, or half of Options.DrainTimeout is over and what they have read is answered, the queue closes, the workers end when it is empty and close their connections; last, the servers are
-// told that nothing is under way any more.
+// replies received, or half of Options.DrainTimeout is over and what they have read is answered, the queue closes, the
+// workers end when it is empty and close their connections, the probers wait for what was sent on connections that were given
+// up; last, the servers are told that nothing is under way any more, if that is so. After a middleware that ended otherwise, a
+// start waits for what the servers may still hold of it.
 package middleware

@@ -230,7 +230,9 @@ func (m *Middleware) Run(ctx context.Context) error {
 		p.options.Log.Warn("client connections were cut at the end of the drain timeout", "connections", cut)
 	}
 	p.stop()
-	m.endRecords(work)
+	stopWork()
+	m.background.Wait() // the probers wait for what was sent on connections that were given up
+	m.endRecords(context.WithoutCancel(ctx))
 	return nil
 }
 
@@ -249,6 +251,12 @@ func (m *Middleware) begin(work context.Context) {
 	}
 	reaching.Wait()
 	m.beginRecords(p)
+	if m.unswept.Load() {
+		select {
+		case <-time.After(aftermath):
+		case <-work.Done():
+		}
+	}
 	for _, s := range p.servers {
 		m.startProber(s)
 	}

@@ -56,12 +56,23 @@ func (m *Middleware) beginRecords(p *pool) {
 	m.records.Begin(running, p.record(), previous, more, p.servers)
 }
 
-// endRecords records on the servers that nothing is under way any more.
+// aftermath is how long a start waits after a middleware that has not ended in order, before servers are cleaned and clients served:
+// that one's connections are closed, but a server, or what is in front of it, may take this long to notice, and do what it holds of them.
+const aftermath = 200 * time.Millisecond
+
+// endRecords records on the servers that nothing is under way any more. Otherwise the next start has to compare the replicas.
 func (m *Middleware) endRecords(ctx context.Context) {
 	if m.records == nil || m.unswept.Load() {
-		return // the next start has to compare the replicas
+		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.pool.Load().options.ConnectTimeout)
+	o := &m.pool.Load().options
+	for _, s := range m.pool.Load().servers {
+		if !s.Settled() {
+			o.Log.Warn("a server may still carry out writes that it has not answered: the next start compares the replicas", "server", s.Name)
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
 	defer cancel()
 	m.records.End(ctx)
 }

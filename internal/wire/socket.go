@@ -1,10 +1,12 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"net"
+	"os"
 	"syscall"
 	"time"
 
@@ -316,21 +318,23 @@ func (s *Socket) Abort() error {
 	return s.conn.Close()
 }
 
-// Settle closes a socket after CloseWrite, such that nothing sent on it takes effect after Settle has returned. Bytes that
+// Settle closes a socket after CloseWrite, such that nothing sent on it takes effect after Settle has returned true. Bytes that
 // the peer's kernel has not acknowledged by arrived are discarded; the others have taken effect when the peer closes the
-// connection, for which Settle waits until done. No goroutine may be reading.
-func (s *Socket) Settle(arrived, done time.Time) {
+// connection, for which Settle waits until done. It returns false if the peer has not closed it by then: the peer gets a reset, and
+// some of what it holds may take effect until it notices. No goroutine may be reading.
+func (s *Socket) Settle(arrived, done time.Time) bool {
+	defer func() { _ = s.Abort() }()
 	for s.undelivered() {
 		if !time.Now().Before(arrived) {
-			_ = s.Abort()
-			return
+			return false
 		}
 		time.Sleep(settlePause)
 	}
-	if s.conn.SetReadDeadline(done) == nil {
-		_, _ = io.Copy(io.Discard, s.conn)
+	err := s.conn.SetReadDeadline(done)
+	if err == nil {
+		_, err = io.Copy(io.Discard, s.conn)
 	}
-	_ = s.Abort()
+	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // settlePause is the time between two checks of whether everything was acknowledged; the kernel has no event for it.

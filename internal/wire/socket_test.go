@@ -283,13 +283,21 @@ func TestASocketIsSettledWhenThePeerHasDoneItsPart(t *testing.T) {
 			_ = peer.Close()
 		}()
 		later := time.Now().Add(time.Minute)
-		s.Settle(later, later)
+		assert.True(t, s.Settle(later, later))
 		select {
 		case all := <-read:
 			assert.Equal(t, "last words", all)
 		default:
 			assert.Fail(t, "settled before the peer had read")
 		}
+	})
+}
+
+func TestASocketThatThePeerDoesNotCloseIsNotSettled(t *testing.T) {
+	networks(t, func(t *testing.T, s *Socket, _ net.Conn) {
+		require.NoError(t, s.WriteRest([]byte("last words")))
+		require.NoError(t, s.CloseWrite())
+		assert.False(t, s.Settle(time.Now().Add(time.Minute), time.Now()))
 	})
 }
 
@@ -300,7 +308,7 @@ func TestWhatHasNotArrivedWhenASocketIsSettledIsWithdrawn(t *testing.T) {
 	sent, err := s.TryWrite(&g)
 	require.NoError(t, err)
 	require.NoError(t, s.CloseWrite())
-	s.Settle(time.Now(), time.Now().Add(time.Minute)) // the peer reads nothing
+	assert.False(t, s.Settle(time.Now(), time.Now().Add(time.Minute))) // the peer reads nothing
 	got, err := io.Copy(io.Discard, peer)
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 	assert.Less(t, got, int64(sent))

@@ -1,6 +1,7 @@
 package behaviour_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/marker"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
@@ -247,4 +249,34 @@ func TestWhatAMiddlewareThatWasKilledAmidWritesLeavesIsSweptUp(t *testing.T) {
 	m = startChild(t, o)
 	c := mctest.MustDial(t, m.addrs[0])
 	require.Zero(t, stat(t, c, "mcmw_sweep_keys"), "after an end in order there is nothing to compare")
+}
+
+func TestAnEndThatLeavesAWriteUnderWayIsOneThatTheNextStartComparesTheReplicasAfter(t *testing.T) {
+	over := make(chan struct{})
+	var written atomic.Bool // the server answers and closes nothing any more
+	silent := mctest.StartScript(t, func(p *mctest.Peer) {
+		for {
+			line, ok := p.Line()
+			if !ok {
+				return
+			}
+			if strings.HasPrefix(line, "set ") {
+				written.Store(true)
+			}
+			if written.Load() || !p.Known(line) {
+				<-over
+				return
+			}
+		}
+	})
+	defer close(over)
+	server := mctest.StartMemcached(t)
+	m := mwtest.Start(t, middleware.Options{
+		Workers: 1, Servers: mwtest.Named(server.Addr(), silent.Addr()), ServerOptions: backend.ServerOptions{ConnectTimeout: time.Second},
+		RequestOptions: worker.RequestOptions{Ack: replica.AckAny, Timeout: time.Second},
+	})
+	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, "set k 0 0 1\r\nx\r\n"))
+	require.NoError(t, m.Stop())
+	c := mctest.MustDial(t, server.Addr())
+	require.Contains(t, c.MustDo(t, "mg "+base64.StdEncoding.EncodeToString([]byte(marker.RunningKey))+" b v\r\n"), "VA ")
 }

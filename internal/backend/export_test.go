@@ -1,0 +1,8 @@
+package backend
+
+// Retired returns how many connections wait for the prober.
+func (s *Server) Retired() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.retired)
+}
