@@ -7,6 +7,7 @@
 //	mcmw top            watch a running middleware
 //	mcmw advise         find the bottleneck of a running middleware
 //	mcmw ping           set, get and delete a value through a memcached or a middleware
+//	mcmw verify-replicas  compare the replicas on the servers
 //	mcmw version        print version, commit and Go version
 //	mcmw completion     print a completion script for a shell
 //

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/config"
+	"mcmw/internal/discover"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+	"mcmw/internal/spell"
+	"mcmw/internal/stats"
+	"mcmw/internal/sweep"
+	"mcmw/internal/terminal"
+)
+
+const (
+	// findServersFor bounds how long the names of the servers are looked up.
+	findServersFor = 10 * time.Second
+	// verifyReport is the time between two lines of progress, verifyRefresh that between two states of the line on a terminal.
+	verifyReport  = 10 * time.Second
+	verifyRefresh = 200 * time.Millisecond
+)
+
+func newVerifyCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "verify-replicas [flags] [-m server server...]",
+		Short: "Compare the replicas of all keys on the servers now",
+		Long: "Compare the copies of every key on the servers that `mcmw serve` would use with this configuration, and list the keys that\n" +
+			"differ in value or flags: by a hash, or with --log-keys by name. A copy that is missing is no difference. Nothing is changed;\n" +
+			"clients may go on writing. Copies that were written with the same version are taken to be equal, unless --values is given.\n\n" +
+			"The exit code is 0 if all copies agree, and 1 if some differ or a server could not be compared.",
+		Example: "  mcmw verify-replicas --config mcmw.yaml\n" +
+			"  mcmw verify-replicas --servers cache1,cache2,cache3 --replicas 2 --values --sweep-rate 100000",
+	}
+	values := command.Flags().Bool("values", false, "compare the values of all keys, also where versions are equal")
+	most := command.Flags().Int("list", 20, "maximum `number` of differing keys to list")
+	flags := addOptions(command)
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		flags.SetArguments(args)
+		c, err := config.Load(config.Sources{Flags: flags, Env: os.Environ()})
+		if err != nil {
+			return err
+		}
+		o := c.Middleware()
+		if o.Servers, err = lookUp(cmd.Context(), c); err != nil {
+			return err
+		}
+		v := &verification{out: cmd.OutOrStdout(), progress: cmd.ErrOrStderr(), most: *most, keys: c.LogKeys}
+		return v.run(cmd.Context(), o, *values)
+	}
+	return command
+}
+
+// lookUp returns the servers of c.
+func lookUp(ctx context.Context, c *config.Config) ([]route.Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, findServersFor)
+	defer cancel()
+	servers, err := discover.NewFinder(discover.Options{Counts: new(stats.Control), Log: slog.New(slog.DiscardHandler)}).Find(ctx, c.Lookups)
+	if err == nil {
+		err = c.CheckServers(servers)
+	}
+	return servers, err
+}
+
+// verification is what a comparison shows.
+type verification struct {
+	out      io.Writer // the result
+	progress io.Writer
+	most     int  // keys that are listed
+	keys     bool // by name
+
+	listed int
+	shown  time.Time // the last line of progress
+	line   bool      // one stands on the terminal
+}
+
+func (v *verification) run(ctx context.Context, o middleware.Options, values bool) error {
+	if o.Placement.Replicas == 1 || len(o.Servers) == 1 {
+		_, err := fmt.Fprintln(v.out, "nothing to compare: every key is on one server")
+		return err
+	}
+	begin := time.Now()
+	v.shown = begin
+	p, err := middleware.Verify(ctx, o, middleware.Verification{Values: values, Found: v.found, Progress: v.report})
+	v.clear()
+	if err != nil {
+		return fmt.Errorf("the replicas could not all be compared: %w", err)
+	}
+	if p.Differ > 0 {
+		return fmt.Errorf("%s differ, of %s on %s compared in %s", count(p.Differ, "key"), count(p.Keys, "copy"), count(uint64(p.Of), "server"), spell.Time(float64(time.Since(begin))))
+	}
+	_, err = fmt.Fprintf(v.out, "all replicas agree: %s on %s, compared in %s\n", count(p.Keys, "copy"), count(uint64(p.Of), "server"), spell.Time(float64(time.Since(begin))))
+	return err
+}
+
+// count returns n things.
+func count(n uint64, thing string) string {
+	switch {
+	case n == 1:
+		return "1 " + thing
+	case strings.HasSuffix(thing, "y") && thing != "key":
+		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(thing, "y"))
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// found lists a key that differs.
+func (v *verification) found(d sweep.Difference) error {
+	if v.listed++; v.listed > v.most {
+		return nil
+	}
+	v.clear()
+	name := fmt.Sprintf("%q", d.Key)
+	if !v.keys {
+		name = fmt.Sprintf("sha256 %x...", sha256.Sum256([]byte(d.Key)))[:len("sha256 ")+16]
+	}
+	// Copies that are equal have the same letter.
+	letters := map[uint64]string{}
+	var copies []string
+	for i, c := range d.Copies {
+		state := "none"
+		if c.Held {
+			if letters[c.Sum] == "" {
+				letters[c.Sum] = string(rune('A' + len(letters)))
+			}
+			state = letters[c.Sum]
+		}
+		copies = append(copies, d.Servers[i]+" "+state)
+	}
+	_, err := fmt.Fprintf(v.out, "%s differs: %s\n", name, strings.Join(copies, ", "))
+	return err
+}
+
+// report shows how far the comparison is: on a terminal in one line, else from time to time.
+func (v *verification) report(p sweep.Progress) {
+	pause, onTerminal := verifyReport, terminal.Is(v.progress)
+	if onTerminal {
+		pause = verifyRefresh
+	}
+	if time.Since(v.shown) < pause {
+		return
+	}
+	v.shown = time.Now()
+	part := ""
+	if p.Items > 0 {
+		part = fmt.Sprintf(", %d %%", min(100, 100*p.Listed/p.Items))
+	}
+	line := fmt.Sprintf("%s (%d of %d)%s: %d copies compared, %s differ", p.Server, p.Number, p.Of, part, p.Keys, count(p.Differ, "key"))
+	if !onTerminal {
+		fmt.Fprintln(v.progress, line)
+		return
+	}
+	fmt.Fprintf(v.progress, "\r\x1b[K%s", line)
+	v.line = true
+}
+
+// clear takes the line of progress off the terminal.
+func (v *verification) clear() {
+	if v.line {
+		fmt.Fprint(v.progress, "\r\x1b[K")
+		v.line = false
+	}
+}

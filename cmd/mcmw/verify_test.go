@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+)
+
+func TestVerifyingTheReplicasSaysWhetherTheyAgree(t *testing.T) {
+	servers := mctest.StartNewMemcacheds(t, 2)
+	set := func(s int, key, value string, version int) {
+		require.Equal(t, "HD\r\n", mctest.MustDial(t, servers[s].Addr()).MustDo(t, fmt.Sprintf("ms %s %d E%d\r\n%s\r\n", key, len(value), 1<<62+version, value)))
+	}
+	verify := func(flags string) (code int, stdout, stderr string) {
+		return execute(t, append([]string{"verify-replicas", "--servers", servers[0].Addr() + "," + servers[1].Addr()}, strings.Fields(flags)...)...)
+	}
+	for s := range servers {
+		set(s, "same", "v", 1)
+	}
+	set(0, "lacking", "v", 2)
+	code, stdout, stderr := verify("")
+	require.Equal(t, exitOK, code, stderr)
+	require.Regexp(t, `^all replicas agree: 3 copies on 2 servers, compared in .*s\n$`, stdout)
+
+	for s := range servers {
+		for n := range 3 {
+			set(s, fmt.Sprint("secret-", n), fmt.Sprint(s), 10+10*n+s)
+		}
+		set(s, "lies", fmt.Sprint(s), 50)
+	}
+	code, stdout, stderr = verify("--list 2")
+	require.Equal(t, exitFailed, code)
+	require.Regexp(t, `^(sha256 [0-9a-f]{16} differs: 127.0.0.1:\d+ A, 127.0.0.1:\d+ B\n){2}$`, stdout)
+	require.Regexp(t, `^mcmw: 3 keys differ, of 11 copies on 2 servers compared in .*s\n$`, stderr)
+	code, stdout, _ = verify("--log-keys --values")
+	require.Equal(t, exitFailed, code)
+	require.Equal(t, 4, strings.Count(stdout, "differs"))
+	require.Contains(t, stdout, `"lies" differs: `)
+
+	servers[1].Stop()
+	code, _, stderr = verify("")
+	require.Equal(t, exitFailed, code)
+	require.Regexp(t, "^mcmw: the replicas could not all be compared: "+servers[1].Addr()+": connection refused\n$", stderr)
+}
+
+func TestVerifyingWhatCantBeComparedSaysSo(t *testing.T) {
+	servers := mctest.StartMemcacheds(t, 2, "-o", "no_lru_crawler")
+	code, stdout, stderr := execute(t, "verify-replicas", "--servers", servers[0].Addr()+","+servers[1].Addr(), "--replicas", "1")
+	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, "nothing to compare: every key is on one server\n", stdout)
+	code, _, stderr = execute(t, "verify-replicas", "--servers", servers[0].Addr()+","+servers[1].Addr())
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, stderr, "memcached with the LRU crawler")
+}
+
+func TestVerifyingTakesTheOptionsOfServe(t *testing.T) {
+	for flags, want := range map[string]string{
+		"":                      "servers",
+		"-m a --sweep-rate 0":   "flag --sweep-rate",
+		"-m a --list many":      "--list",
+		"--config nowhere.yaml": "nowhere.yaml",
+	} {
+		code, _, stderr := execute(t, append([]string{"verify-replicas"}, strings.Fields(flags)...)...)
+		require.Equal(t, exitUsage, code, flags)
+		require.Contains(t, stderr, want, flags)
+	}
+}
