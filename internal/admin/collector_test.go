@@ -208,7 +208,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 		},
 		{
 			"a sweep that begins",
-			func() { sweep.Runs(true); sweep.Repeats(time.Minute) },
+			func() { sweep.Runs(true); sweep.Repeats(true, time.Minute) },
 			map[string]float64{"mcmw_sweep_running": 1, "mcmw_sweep_interval_seconds": 60},
 		},
 		{

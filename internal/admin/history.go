@@ -104,6 +104,7 @@ type Report struct {
 	Health   []ServerHealth `json:"health"` // by server
 	// Memcached is what the servers say of themselves, in their order; null for one that did not answer.
 	Memcached []*stats.Memcached `json:"memcached"`
+	Agreement Agreement          `json:"agreement"` // of the replicas
 	Queues    []QueueState       `json:"queues"`
 	Bounds    []int64            `json:"bounds"` // ns; of the points' hist
 	Model     *model.Report      `json:"model"`
@@ -152,6 +153,7 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		Servers:   make([]string, len(latest.Servers)),
 		Health:    make([]ServerHealth, len(latest.Servers)),
 		Memcached: make([]*stats.Memcached, len(latest.Servers)),
+		Agreement: agreement(&latest.Sweep, time.Now()),
 		Queues:    make([]QueueState, len(latest.Queues)),
 		Bounds:    HistBounds(),
 		Model:     s.history.report(),

@@ -146,6 +146,10 @@ function tables(p) {
     stats.servers[i], css(`s${i % 8}`), l, sum(p.servers), [health(stats.health[i])],
     el("td", {}, percent(use(stats.servers[i]))), el("td", {}, l.waited.toFixed(1)),
     el("td", l.errors ? { class: "bad" } : {}, whole(l.errors)))), "no servers");
+  const agreement = byId("agreement");
+  agreement.hidden = !stats.agreement.text;
+  agreement.className = stats.agreement.warning ? "bad" : "";
+  agreement.textContent = `Agreement of the replicas: ${stats.agreement.text}`;
   table("memory", ["server", "share", "memory", "items", "hit ratio", "evictions", "connections"], p.servers.map((_, i) => memory(
     stats.servers[i], css(`s${i % 8}`), stats.memcached[i])), "no servers");
   const used = stats.classes.map((name, i) => ({ name, i })).filter(({ i }) => points.some((q) => q.classes[i].rate > 0));

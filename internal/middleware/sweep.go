@@ -29,7 +29,7 @@ func (m *Middleware) sweep(ctx context.Context) {
 	for {
 		p := m.pool.Load()
 		every, pause := p.sweepEvery(), sweepIdle
-		m.swept.Repeats(every)
+		m.swept.Repeats(p.router.N() > 1, every)
 		due := m.unswept.Load() && !m.unlisted
 		switch {
 		case due:

@@ -37,8 +37,9 @@ type SweepSnapshot struct {
 	Cut           uint64 // copies deleted
 	Busy          int64  // ns spent comparing, without pauses
 	Outcomes      [NumSweepOutcomes]uint64
-	// Every is the time between two comparisons, ns; 0: they are not repeated.
-	Every int64
+	// Replicated: keys are on several servers. Every is the time between two comparisons, ns; 0: they are not repeated.
+	Replicated bool
+	Every      int64
 	// Last is when everything had been compared last, by any middleware; zero: that is not known. LastDiffer keys differed then.
 	Last       time.Time
 	LastDiffer uint64
@@ -55,9 +56,9 @@ func (s *Sweep) change(change func(c *SweepSnapshot)) {
 // Runs says whether replicas are being compared, or will be at once.
 func (s *Sweep) Runs(running bool) { s.change(func(c *SweepSnapshot) { c.Running = running }) }
 
-// Repeats says how often the replicas are compared.
-func (s *Sweep) Repeats(every time.Duration) {
-	s.change(func(c *SweepSnapshot) { c.Every = int64(every) })
+// Repeats says whether there are replicas, and how often they are compared.
+func (s *Sweep) Repeats(replicated bool, every time.Duration) {
+	s.change(func(c *SweepSnapshot) { c.Replicated, c.Every = replicated, int64(every) })
 }
 
 // Compared counts keys, and the time it took to compare them.

@@ -36,8 +36,9 @@ func shownReport() *admin.Report {
 	return &admin.Report{
 		Version: "v1", Ready: true, Started: 1, Uptime: 3725.4, Workers: 4, Capacity: 1024, Requests: 1234567,
 		Classes: []string{"get", "multi_get"}, Servers: []string{"cache-1", "a-rather-long-name-of-a-server.example:11211"},
-		Health: []admin.ServerHealth{{State: "up"}, {State: "down", For: 61, Why: "refused"}},
-		Bounds: []int64{10e3, 20e3, 50e3, 100e3, 200e3, 500e3},
+		Health:    []admin.ServerHealth{{State: "up"}, {State: "down", For: 61, Why: "refused"}},
+		Agreement: admin.Agreement{Text: "compared 3m0s ago; all agreed"},
+		Bounds:    []int64{10e3, 20e3, 50e3, 100e3, 200e3, 500e3},
 		Model: &model.Report{
 			Rate: 12345, Bottleneck: 1, Capacity: 13000, Saturated: true, Advice: "The workers are the limit: more would help.",
 			Parts: []model.Part{
@@ -76,6 +77,8 @@ func TestTopShowsTheNewestSecond(t *testing.T) {
   server                        requests/s  in use      mean       p99  waiting  failed/s  state
   cache-1                           12,345    25 %    150 µs   1.00 ms      0.0         0  up
   …e-of-a-server.example:11211           0     0 %         –         –      0.0         7  down for 1m1s
+
+  replicas       compared 3m0s ago; all agreed
 
   The workers are the limit: more would help.
 

@@ -32,6 +32,13 @@ func (m *Top) lines(width int) []string {
 	lines = append(lines, Second(&p.Summary, m.trend, r.Workers, r.Capacity)...)
 	lines = append(lines, Row("spread", "%s", spreadOf(p.Hist, r.Bounds)), Row("in use", "%s", inUseOf(r.Model)), "")
 	lines = append(lines, serversOf(r, p)...)
+	if a := r.Agreement; a.Text != "" {
+		color := ""
+		if a.Warning {
+			color = yellow
+		}
+		lines = append(lines, "", Row("replicas", "%s", color+a.Text+Plain))
+	}
 	lines = append(lines, "")
 	for _, line := range wrapped(r.Model.Advice, min(width, adviceWidth)-2) {
 		lines = append(lines, "  "+line)

@@ -1,0 +1,46 @@
+package admin
+
+import (
+	"fmt"
+	"time"
+
+	"mcmw/internal/spell"
+	"mcmw/internal/stats"
+)
+
+// Agreement says what is known of whether the replicas agree.
+type Agreement struct {
+	Text string `json:"text"` // "": every key is on one server
+	// Warning: something is not as it should be.
+	Warning bool `json:"warning"`
+}
+
+// agreement describes s at a moment.
+func agreement(s *stats.SweepSnapshot, now time.Time) Agreement {
+	if !s.Replicated {
+		return Agreement{}
+	}
+	var a Agreement
+	switch {
+	case s.Running:
+		a.Text = fmt.Sprintf("being compared; %s keys so far since the start, %s differed", spell.Count(float64(s.Keys)), spell.Count(float64(s.Disagreements)))
+	case s.Last.IsZero() && s.Every == 0:
+		a.Text = "not compared: sweep-every is 0s"
+	case s.Last.IsZero():
+		a.Text = "not compared yet"
+	default:
+		a.Text = fmt.Sprintf("compared %v ago; ", now.Sub(s.Last).Truncate(time.Second))
+		switch s.LastDiffer {
+		case 0:
+			a.Text += "all agreed"
+		case 1:
+			a.Text, a.Warning = a.Text+"1 key differed", true
+		default:
+			a.Text, a.Warning = a.Text+spell.Count(float64(s.LastDiffer))+" keys differed", true
+		}
+	}
+	if s.Why != "" {
+		a.Text, a.Warning = a.Text+"; the latest comparison was not complete: "+s.Why, true
+	}
+	return a
+}

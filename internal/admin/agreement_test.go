@@ -1,0 +1,33 @@
+package admin
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"mcmw/internal/stats"
+)
+
+func TestTheAgreementOfTheReplicasIsPutInWords(t *testing.T) {
+	now := time.Now()
+	for _, tc := range []struct {
+		sweep   stats.SweepSnapshot
+		text    string
+		warning bool
+	}{
+		{stats.SweepSnapshot{}, "", false},
+		{stats.SweepSnapshot{Replicated: true}, "not compared: sweep-every is 0s", false},
+		{stats.SweepSnapshot{Replicated: true, Every: 1}, "not compared yet", false},
+		{stats.SweepSnapshot{Replicated: true, Running: true, Keys: 12, Disagreements: 3}, "being compared; 12 keys so far since the start, 3 differed", false},
+		{stats.SweepSnapshot{Replicated: true, Last: now.Add(-90500 * time.Millisecond)}, "compared 1m30s ago; all agreed", false},
+		{stats.SweepSnapshot{Replicated: true, Last: now.Add(-time.Second), LastDiffer: 1}, "compared 1s ago; 1 key differed", true},
+		{stats.SweepSnapshot{Replicated: true, Last: now.Add(-time.Second), LastDiffer: 7}, "compared 1s ago; 7 keys differed", true},
+		{
+			stats.SweepSnapshot{Replicated: true, Every: 1, Why: "a: not up"},
+			"not compared yet; the latest comparison was not complete: a: not up", true,
+		},
+	} {
+		assert.Equal(t, Agreement{tc.text, tc.warning}, agreement(&tc.sweep, now))
+	}
+}
