@@ -37,10 +37,7 @@ const (
 // earlyLook stands for a call that no planner made.
 const earlyLook = -1
 
-var (
-	versionFlag = regexp.MustCompile(` E\d+`)
-	compareFlag = regexp.MustCompile(` C\d+`)
-)
+var versionFlag = regexp.MustCompile(` E\d+`)
 
 // mutate puts the driver's fault into what is to be sent. It returns false if nothing is.
 func (d *driver) mutate(c *plan.Call) (sent bool) {
