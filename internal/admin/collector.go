@@ -171,6 +171,9 @@ var metrics = []metric{
 		to.gauge(float64(last.UnixNano()) / 1e9)
 	}},
 	{"sweep_last_differing_keys", "Keys that differed when all replicas had been compared last, by whichever middleware.", nil, holds(func(s *stats.Snapshot) uint64 { return s.Sweep.LastDiffer })},
+	{"checks_total", "Writes behind which the replicas were compared, because other middlewares write the same servers.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Checks })},
+	{"check_disagreements_total", "Writes behind which replicas differed, because another middleware wrote the key at the same time.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Disagreements })},
+	{"check_cut_total", "Copies deleted because they differed behind a write.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Cuts })},
 
 	{"connections", "Open client connections.", nil, holds((*stats.Snapshot).Open)},
 	{"connections_opened_total", "Client connections accepted.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Opened })},

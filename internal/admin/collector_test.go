@@ -147,6 +147,11 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 		{"a flush", func() { health.Flushes++ }, map[string]float64{`mcmw_server_flushes_total{server="b"}`: 1}},
 		{"a stall", func() { health.Stalls++ }, map[string]float64{`mcmw_server_stalls_total{server="b"}`: 1}},
 		{"a repair", func() { w.Repair(1) }, map[string]float64{`mcmw_repairs_total{server="b"}`: 1}},
+		{
+			"checks of replicas",
+			func() { w.Agreed(&stats.Agreement{Checks: 5, Disagreements: 2, Cuts: 3}) },
+			map[string]float64{"mcmw_checks_total": 5, "mcmw_check_disagreements_total": 2, "mcmw_check_cut_total": 3},
+		},
 		{"batches that wait", func() { waiting = 3 }, map[string]float64{`mcmw_queue_length{queue="shared"}`: 3}},
 		{
 			"memory that clients take", func() { unread = 5 },

@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -38,18 +37,19 @@ func (s *Server) Dial(ctx context.Context) (*wire.Socket, error) {
 		_ = c.Close()
 		return nil, err
 	}
-	if o.TLS == nil && o.Login == nil {
+	versions := s.versions.Load()
+	if o.TLS == nil && o.Login == nil && !versions {
 		return sock, nil
 	}
-	if err := o.Access.open(ctx, sock, network, addr, deadline); err != nil {
+	if err := o.Access.open(ctx, sock, network, addr, deadline, versions); err != nil {
 		_ = sock.Close()
 		return nil, err
 	}
 	return sock, nil
 }
 
-// open makes sock, connected to addr, ready for requests.
-func (a *Access) open(ctx context.Context, sock *wire.Socket, network, addr string, deadline time.Time) error {
+// open makes sock, connected to addr, ready for requests. versions: the server must have them.
+func (a *Access) open(ctx context.Context, sock *wire.Socket, network, addr string, deadline time.Time, versions bool) error {
 	if err := setDeadlines(sock, deadline); err != nil {
 		return err
 	}
@@ -69,6 +69,14 @@ func (a *Access) open(ctx context.Context, sock *wire.Socket, network, addr stri
 	if a.Login != nil {
 		if err := login(sock, a.Login); err != nil {
 			return stepFailed("authentication", err)
+		}
+	}
+	if versions {
+		switch err := askVersions(sock); {
+		case errors.Is(err, errNoVersions):
+			return stepError(err.Error())
+		case err != nil:
+			return stepFailed("versions", err)
 		}
 	}
 	if !stop() {
@@ -102,17 +110,9 @@ func login(sock *wire.Socket, credentials func() (user, password string)) error 
 	if err := sock.WriteRest(protocol.AppendLogin(nil, user, password)); err != nil {
 		return err
 	}
-	var reply []byte
-	for !bytes.HasSuffix(reply, []byte(protocol.CRLF)) {
-		if len(reply) == maxLoginReply {
-			return errors.New("unexpected reply")
-		}
-		buf := make([]byte, maxLoginReply-len(reply))
-		n, err := sock.Read(buf)
-		if err != nil {
-			return err
-		}
-		reply = append(reply, buf[:n]...)
+	reply, err := readLine(sock, maxLoginReply)
+	if err != nil {
+		return err
 	}
 	if string(reply) == protocol.TextStored {
 		return nil

@@ -77,6 +77,8 @@ type Server struct {
 	marked atomic.Bool
 	// unsettled: when its prober ended, what was sent to it might still take effect.
 	unsettled atomic.Bool
+	// versions: see NeedVersions.
+	versions atomic.Bool
 	// recordless: it does not support the commands that records need.
 	recordless atomic.Bool
 

@@ -145,6 +145,11 @@ var Options = []Option{
 		Help: "how many replicas must agree on the answer to a write before the client gets it",
 	},
 	{
+		Name: "writers", Default: middleware.WritersAuto.String(), Group: groupServers,
+		kind: named(middleware.WritersNames, func(c *Config) *middleware.Writers { return &c.Writers }),
+		Help: "how many mcmw write these servers: one; several, which keep replicas alike and need memcached 1.6.27; auto is several where the servers can",
+	},
+	{
 		Name: "get-error", Default: "error", Group: groupServers,
 		kind: choice{
 			words:  []string{"error", "miss"},

@@ -99,6 +99,7 @@ var badValues = []struct {
 	{"write-timeout", "0s", `"0s" is too short; accepted: 1ms to 1h`},
 	{"client-memory", "1k", `"1k" is too small; accepted: 1m to 1024g bytes`},
 	{"ack", "most", `"most" is unknown; accepted: all, quorum, any`},
+	{"writers", "many", `"many" is unknown; accepted: auto, one, several`},
 	{"pool", "none", `"none" is unknown; accepted: shared, per-server`},
 	{"timeout", "1", `"1" has no unit; accepted: 1ms to 1h, with the unit: us, ms, s, m, h`},
 	{"timeout", "soon", `"soon" is not a duration; accepted: 1ms to 1h`},

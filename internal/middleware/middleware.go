@@ -245,6 +245,7 @@ func (m *Middleware) begin(work context.Context) {
 	if m.records != nil {
 		m.records.Expect(p.servers)
 	}
+	p.options.requireVersions(p.servers)
 	var reaching sync.WaitGroup
 	for _, s := range p.servers {
 		reaching.Go(func() { _ = s.Reach(work) })
@@ -268,6 +269,7 @@ func (m *Middleware) begin(work context.Context) {
 	for _, s := range p.servers {
 		s.AwaitReadable(work, clean)
 	}
+	p.decideWriters(work, &m.shared)
 	p.makeWorkers(&m.shared, m.appendStats)
 	p.connect(work)
 	p.start(work, m.registry)

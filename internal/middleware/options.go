@@ -22,6 +22,8 @@ type Options struct {
 	Placement route.Options
 	// Pool says how the workers are organised.
 	Pool Pool
+	// Writers says whether other middlewares write the same servers.
+	Writers Writers
 	// Workers is the number of workers, with PoolPerServer that of each server's readers; 0 means DefaultWorkers().
 	Workers int
 	// Queue is the capacity of each bounded queue, in batches (all requests that one read of a connection brought);

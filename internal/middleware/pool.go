@@ -28,6 +28,7 @@ type pool struct {
 	previous []placement    // the latest first
 	more     bool           // there were earlier ones
 	sweep    *stats.Sweep   // of the middleware
+	several  bool           // other middlewares may write the same servers: replicas are kept alike all the same
 	running  sync.WaitGroup // the workers' goroutines
 }
 
@@ -51,6 +52,7 @@ type shared struct {
 	changes atomic.Uint32
 	records *backend.Records // nil: none are kept
 	swept   stats.Sweep
+	several atomic.Bool // the current pool's
 	// unswept: an earlier middleware has not shut down cleanly, and the replicas have not been compared since.
 	unswept atomic.Bool
 }
@@ -151,7 +153,7 @@ func (p *pool) statistics() stats.Options {
 func (p *pool) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	o := worker.Options{
 		RequestOptions: p.options.RequestOptions, Lanes: p.lanes, Entrance: s.entrance, Router: p.router, Locks: s.locks,
-		Servers: p.servers, Changes: &s.changes, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, StatsText: statsText, Log: p.options.Log,
+		Servers: p.servers, Changes: &s.changes, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, Several: p.several, StatsText: statsText, Log: p.options.Log,
 	}
 	o.StallAfter = p.options.stallAfter()
 	for _, f := range p.previous {

@@ -47,13 +47,6 @@ type copied struct {
 // might have become alike; a server that answers every look with an error is left alone behind twice as many.
 const mostLooks = 16
 
-// Agreement counts what checks did since it was last set to zero.
-type Agreement struct {
-	Checks        int // that ended
-	Disagreements int // of them those that found servers to differ
-	Cuts          int // copies that were deleted
-}
-
 // form is what a call that the planner wrote itself asks for.
 type form uint8
 

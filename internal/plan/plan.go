@@ -29,6 +29,7 @@ import (
 	"mcmw/internal/replica"
 	"mcmw/internal/request"
 	"mcmw/internal/route"
+	"mcmw/internal/stats"
 )
 
 // Options are what a planner decides by. All fields are required.
@@ -69,7 +70,7 @@ type Planner struct {
 	Requests []Request
 	Calls    []Call
 	// Agreement is counted up; the caller may set it to zero.
-	Agreement Agreement
+	Agreement stats.Agreement
 
 	options Options
 	several bool  // others write the same servers, and keys have several

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/stats"
 )
 
 // several returns a script of a planner that is one of several writers. Its versions are v(1), v(2) ..
@@ -184,18 +186,18 @@ func TestACheckEndsWhereReplicasAgreeAndCutsWhatDiffersTwice(t *testing.T) {
 		name   string
 		looks  [][3]string
 		cuts   []string // with the last look
-		counts Agreement
+		counts stats.Agreement
 	}{
-		{"all hold it", [][3]string{by("V1", "V1", "V1")}, nil, Agreement{Checks: 1}},
-		{"all hold another's", [][3]string{by("V8", "V8", "V8")}, nil, Agreement{Checks: 1}},
-		{"a copy is missing", [][3]string{by("V1", "", "V1")}, nil, Agreement{Checks: 1}},
-		{"all are", [][3]string{by("", "", "")}, nil, Agreement{Checks: 1}},
-		{"they were different for a moment", [][3]string{by("V8", "V1", "V1"), by("V8", "V8", "V8")}, nil, Agreement{Checks: 1}},
-		{"they differ", [][3]string{by("V8", "V1", "V8"), by("V8", "V1", "V8"), by("V8", "", "V8")}, []string{"", "V1"}, Agreement{1, 1, 1}},
-		{"both differ", [][3]string{by("V1", "V7", "V8"), by("V1", "V7", "V8"), by("V1", "", "")}, []string{"", "V7", "V8"}, Agreement{1, 1, 2}},
-		{"the first has none", [][3]string{by("", "V1", "V8"), by("", "V1", "V8"), by("", "", "V8")}, []string{"", "V1"}, Agreement{1, 1, 1}},
-		{"the first has none, and one's own is nowhere", [][3]string{by("", "V7", "V8")}, nil, Agreement{Checks: 1}},
-		{"all but one are lost", [][3]string{by("V8", "lost", "lost")}, nil, Agreement{Checks: 1}},
+		{"all hold it", [][3]string{by("V1", "V1", "V1")}, nil, stats.Agreement{Checks: 1}},
+		{"all hold another's", [][3]string{by("V8", "V8", "V8")}, nil, stats.Agreement{Checks: 1}},
+		{"a copy is missing", [][3]string{by("V1", "", "V1")}, nil, stats.Agreement{Checks: 1}},
+		{"all are", [][3]string{by("", "", "")}, nil, stats.Agreement{Checks: 1}},
+		{"they were different for a moment", [][3]string{by("V8", "V1", "V1"), by("V8", "V8", "V8")}, nil, stats.Agreement{Checks: 1}},
+		{"they differ", [][3]string{by("V8", "V1", "V8"), by("V8", "V1", "V8"), by("V8", "", "V8")}, []string{"", "V1"}, stats.Agreement{Checks: 1, Disagreements: 1, Cuts: 1}},
+		{"both differ", [][3]string{by("V1", "V7", "V8"), by("V1", "V7", "V8"), by("V1", "", "")}, []string{"", "V7", "V8"}, stats.Agreement{Checks: 1, Disagreements: 1, Cuts: 2}},
+		{"the first has none", [][3]string{by("", "V1", "V8"), by("", "V1", "V8"), by("", "", "V8")}, []string{"", "V1"}, stats.Agreement{Checks: 1, Disagreements: 1, Cuts: 1}},
+		{"the first has none, and one's own is nowhere", [][3]string{by("", "V7", "V8")}, nil, stats.Agreement{Checks: 1}},
+		{"all but one are lost", [][3]string{by("V8", "lost", "lost")}, nil, stats.Agreement{Checks: 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			x := several(t, setup{})
@@ -221,7 +223,7 @@ func TestACheckThatNeverSeesTheSameTwiceCutsInTheEndAndOneThatMeetsErrorsEnds(t 
 		failing = append(failing, [3]string{"9", "SERVER_ERROR busy", "9"})
 	}
 	checks(t, x, changing[:mostLooks+1]...)
-	assert.Equal(t, Agreement{Cuts: 1}, x.Agreement)
+	assert.Equal(t, stats.Agreement{Cuts: 1}, x.Agreement)
 	assert.Equal(t, 1, x.Checking())
 
 	x = several(t, setup{})

@@ -1,7 +1,11 @@
 // Package queue is the bounded queue between the net stage and the worker pool.
 package queue
 
-import "mcmw/internal/request"
+import (
+	"time"
+
+	"mcmw/internal/request"
+)
 
 // Queue holds batches that wait for a worker, first in, first out.
 type Queue struct {
@@ -31,6 +35,16 @@ func (q *Queue) Put(b *request.Batch) { q.ch <- b }
 func (q *Queue) Take() (*request.Batch, bool) {
 	b, ok := <-q.ch
 	return b, ok
+}
+
+// TakeUntil is Take, but returns no batch, and true, if none has come when late is ready.
+func (q *Queue) TakeUntil(late <-chan time.Time) (b *request.Batch, open bool) {
+	select {
+	case b, open = <-q.ch:
+		return b, open
+	case <-late:
+		return nil, true
+	}
 }
 
 // TryTake returns a batch if one waits.

@@ -107,6 +107,8 @@ func (w *Worker) addTo(s *Snapshot, r *reading) {
 		s.Rounds += n
 	}
 	s.RoundRequests += w.roundRequests.Load()
+	a := &w.agreement
+	s.Agreement.plus(Agreement{a.checks.Load(), a.disagreements.Load(), a.cuts.Load()})
 	s.FromClients += w.fromClients.Load()
 	s.ToClients += w.toClients.Load()
 	for i := range w.servers {

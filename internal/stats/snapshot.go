@@ -30,6 +30,7 @@ type Snapshot struct {
 	Answered  uint64 // of them answered
 	Dropped   uint64 // requests that did not fit into the request log
 	Sweep     SweepSnapshot
+	Agreement Agreement
 
 	Samples        uint64 // how often the numbers of waiting requests and of requests in service were sampled
 	SampledWaiting uint64 // sum of the samples
@@ -233,6 +234,7 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 		d.RoundSizes[i] -= prev.RoundSizes[i]
 	}
 	d.Rounds -= prev.Rounds
+	d.Agreement.minus(prev.Agreement)
 	d.RoundRequests -= prev.RoundRequests
 	d.BusyTime -= prev.BusyTime
 	d.FromClients -= prev.FromClients

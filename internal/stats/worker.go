@@ -35,6 +35,7 @@ type Worker struct {
 	fromClients   atomic.Uint64                // bytes
 	toClients     atomic.Uint64                // bytes
 	roundSizes    [NumRoundSizes]atomic.Uint64 // rounds
+	agreement     struct{ checks, disagreements, cuts atomic.Uint64 }
 	journal       journal
 
 	// Atomic, too: counted from the journal.
@@ -189,6 +190,16 @@ func (w *Worker) ServerError(server int, reason Reason) { w.servers[server].erro
 // Repair counts a key that is deleted on a server because its state differed from the answer to a write.
 func (w *Worker) Repair(server int) { w.servers[server].repairs.Add(1) }
 
+// Agreed counts checks.
+func (w *Worker) Agreed(a *Agreement) {
+	if *a == (Agreement{}) {
+		return
+	}
+	w.agreement.checks.Add(a.Checks)
+	w.agreement.disagreements.Add(a.Disagreements)
+	w.agreement.cuts.Add(a.Cuts)
+}
+
 // Begin marks the worker as busy from now (Now): it has taken a batch from the queue.
 func (w *Worker) Begin(now int64) {
 	if recording {
@@ -203,13 +214,17 @@ func (w *Worker) Take(requests int) {
 	}
 }
 
-// Round marks the worker as idle from now (Now) and records the round that ends, which served so many requests.
+// Round marks the worker as idle from now (Now) and records the round that ends, which served so many requests; one
+// that served none only checked replicas.
 func (w *Worker) Round(requests int, now int64) {
 	if !recording {
 		return
 	}
 	w.flushServers()
 	w.clock.end(now)
+	if requests == 0 {
+		return
+	}
 	w.roundSizes[roundSizeOf(requests)].Add(1)
 	w.roundRequests.Add(uint64(requests))
 }

@@ -152,12 +152,12 @@ const leastTime = 16
 // reserve is the part of the timeout that is kept for what follows upon a failure: an eighth.
 const reserve = 8
 
-// end returns when the time that requests[i] may take is over, ns. It counts from when its client had sent it. But waiting for a worker
+// end returns when the time that requests[i], or a check (-1), may take is over, ns. It counts from when its client had sent it. But waiting for a worker
 // and for the locks is not the servers' fault: they get three quarters of the timeout at least, on a detour an eighth beside what is
 // kept.
 func (w *Worker) end(i int32) int64 {
 	timeout := int64(w.options.Timeout)
-	if w.member.Patient {
+	if w.member.Patient && i >= 0 {
 		return max(waitsSince(w.planner.Requests[i].Request), w.began-timeout+2*timeout/reserve) + timeout
 	}
 	return max(w.earliest, w.began-timeout/4) + timeout
@@ -210,8 +210,10 @@ func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 		if rep.Kind == protocol.ReplyServerError || c.TooLarge > 0 {
 			w.record.ServerError(s, stats.ReasonReply)
 		}
-		w.record.Server(s, now-w.sent)
-		w.planner.Requests[c.Request].Received = now
+		if !c.IsCheck() {
+			w.record.Server(s, now-w.sent)
+			w.planner.Requests[c.Request].Received = now
+		}
 		if w.planner.Done(n, rep.Kind, reply) {
 			w.settle(c.Request)
 		}
@@ -247,7 +249,9 @@ func (w *Worker) serverFailed(s int, err *backend.Error) {
 	now := stats.Now()
 	for _, n := range waiting {
 		if c := &w.planner.Calls[n]; !c.Failed {
-			w.planner.Requests[c.Request].Received = now
+			if !c.IsCheck() {
+				w.planner.Requests[c.Request].Received = now
+			}
 			w.fail(n, err)
 		}
 	}

@@ -99,7 +99,7 @@ func (w *Worker) refusal(n int32) *backend.Error {
 	switch server := w.options.Servers[c.Server]; {
 	case c.Reads && server.Stale():
 		return w.conns[c.Server].Refuse()
-	case w.requests[c.Request].expired && server.Suspected():
+	case !c.IsCheck() && w.requests[c.Request].expired && server.Suspected():
 		return w.conns[c.Server].TimedOut()
 	}
 	return nil

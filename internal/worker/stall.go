@@ -56,7 +56,9 @@ func (w *Worker) stalled(s int) {
 	for i := range w.requests {
 		w.releaseDone(&w.requests[i])
 	}
-	w.releaseSlot()
+	if w.slot.active {
+		w.releaseSlot()
+	}
 }
 
 // unpark ends, with the round, the waiting that stalled began.

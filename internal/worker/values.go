@@ -32,7 +32,9 @@ func (s *valueSize) add(n int) { *s += valueSize(n) - *s/valueWeight }
 func (s *valueSize) mean() int { return int(*s / valueWeight) }
 
 // full reports whether the round has as much to do as it may.
-func (w *Worker) full() bool { return len(w.requests) == w.options.Depth || w.expected >= maxHeld }
+func (w *Worker) full() bool {
+	return len(w.requests) == w.options.Depth || w.expected >= maxHeld || w.planner.Checking() >= maxChecks
+}
 
 // likely returns how many bytes of values r is likely to bring.
 func (w *Worker) likely(r *plan.Request) int {

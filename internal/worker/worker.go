@@ -64,6 +64,8 @@ type Options struct {
 	Previous []Placement
 	// MaxValue is the size of the largest value that servers may answer with, bytes. Larger ones are not held.
 	MaxValue int
+	// Several: other middlewares write the same servers; see plan.Options.Versions.
+	Several bool
 	// StatsText writes the middleware's own statistics, as `stats` answers them.
 	StatsText func(dst []byte) []byte
 	Log       *slog.Logger
@@ -105,8 +107,9 @@ type Worker struct {
 	marks       marks
 	valueSize   valueSize
 	states      states
-	first       int   // the server whose replies are read first
-	order       []int // scratch: the servers in the order their replies are read
+	idle        *time.Timer // of a worker that waits for requests, and has checks to do; nil until then
+	first       int         // the server whose replies are read first
+	order       []int       // scratch: the servers in the order their replies are read
 	out         wire.Gather
 	aside       wire.Gather // of what is not for the client yet
 
@@ -172,6 +175,9 @@ func New(o Options, m Member) *Worker {
 	if m.Patient {
 		planned.Home = -1
 	}
+	if o.Several {
+		planned.Versions = plan.RandomVersions()
+	}
 	patience := w.oneTurn()
 	for _, s := range o.Servers {
 		planned.Names = append(planned.Names, s.Name)
@@ -207,16 +213,8 @@ func (w *Worker) Connect(ctx context.Context) []*backend.Error {
 // up.
 func (w *Worker) Run(ctx context.Context, record *stats.Worker) {
 	w.record = record
-	for w.acquireSlot(); w.take(ctx); w.acquireSlot() {
-		w.send(ctx, 0)
-		w.collect(true)
-		w.further(ctx)
-		for w.waits() {
-			w.collect(false)
-			w.further(ctx)
-		}
-		w.answerReady()
-		w.endRound()
+	for w.awaitTurn(ctx); w.take(ctx); w.awaitTurn(ctx) {
+		w.serve(ctx)
 	}
 	w.releaseSlot() // a stand-in then sees that the queue is closed
 	for _, c := range w.conns {
@@ -224,24 +222,75 @@ func (w *Worker) Run(ctx context.Context, record *stats.Worker) {
 	}
 }
 
-// take starts a round: what the last round left of its batches, then what waits in the queue, up to depth requests. It
-// waits for the first batch; false means that the queue is closed and empty.
-func (w *Worker) take(ctx context.Context) bool {
-	w.backlog, w.later = w.later, w.backlog[:0]
-	if len(w.backlog) == 0 {
-		b, ok := w.queue.Take()
-		if !ok {
-			return false
-		}
-		if w.options.Depth > 1 {
-			// Let readers that are ready enqueue first, so that this round serves their batches, too.
-			runtime.Gosched()
-		}
-		w.backlog = append(w.backlog, b)
+// serve takes a round from its first write to its end.
+func (w *Worker) serve(ctx context.Context) {
+	w.send(ctx, 0)
+	w.collect(true)
+	w.further(ctx)
+	for w.waits() {
+		w.collect(false)
+		w.further(ctx)
 	}
+	w.answerReady()
+	w.endRound()
+}
+
+// awaitTurn waits until the worker may serve its lane. What it has to check it does not leave until then.
+func (w *Worker) awaitTurn(ctx context.Context) {
+	for !w.slot.active && w.planner.Checking() > 0 {
+		w.beginRound()
+		w.serve(ctx)
+	}
+	w.acquireSlot()
+}
+
+// beginRound starts a round with the checks of what earlier ones stored: the first that each server gets.
+func (w *Worker) beginRound() {
 	w.dequeued = stats.Now()
 	w.earliest, w.began, w.flushed = w.dequeued, w.dequeued, w.dequeued
 	w.record.Begin(w.dequeued)
+	w.planner.PlanChecks()
+}
+
+const (
+	// checkAfter is how long checks wait for a round that serves requests as well, before they get one of their own.
+	checkAfter = time.Millisecond
+	// maxChecks bounds the checks that a worker has to do: beyond it no request is taken until there are less.
+	maxChecks = 4096
+)
+
+// next waits for a batch. With checks to do it waits no longer than checkAfter, and may return none. open is false if the queue is closed and
+// empty.
+func (w *Worker) next() (b *request.Batch, open bool) {
+	if w.planner.Checking() == 0 {
+		return w.queue.Take()
+	}
+	if w.idle == nil {
+		w.idle = time.NewTimer(checkAfter)
+	} else {
+		w.idle.Reset(checkAfter)
+	}
+	return w.queue.TakeUntil(w.idle.C)
+}
+
+// take starts a round: checks, what the last round left of its batches, then what waits in the queue, up to depth requests. It
+// waits for the first batch; false means that the queue is closed and empty, and there is nothing to check.
+func (w *Worker) take(ctx context.Context) bool {
+	w.backlog, w.later = w.later, w.backlog[:0]
+	if len(w.backlog) == 0 && w.planner.Checking() < maxChecks {
+		b, open := w.next()
+		switch {
+		case b != nil:
+			w.backlog = append(w.backlog, b)
+			if w.options.Depth > 1 {
+				// Let readers that are ready enqueue first, so that this round serves their batches, too.
+				runtime.Gosched()
+			}
+		case !open && w.planner.Checking() == 0:
+			return false
+		}
+	}
+	w.beginRound()
 	for _, b := range w.backlog {
 		if w.full() {
 			w.later = append(w.later, b)
@@ -409,6 +458,8 @@ func (w *Worker) endRound() {
 	served := len(w.requests)
 	w.planner.Reset()
 	w.round.reset()
+	w.record.Agreed(&w.planner.Agreement)
+	w.planner.Agreement = stats.Agreement{}
 	if !w.slot.active {
 		w.passOn()
 	}

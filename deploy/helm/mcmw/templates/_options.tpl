@@ -1,2 +1,2 @@
 {{- /* Options that mcmw changes while it runs. Made from internal/config by "go generate ./internal/tools/chart". */ -}}
-{{- define "mcmw.liveOptions" -}}servers replicas read ack get-error failure-limit rejoin missed-memory sweep-every sweep-rate sharded ring hash hash-tag resolve-interval remove-after resolver workers depth queue pool timeout stall-after connect-timeout drain-timeout log-level watch-interval{{- end -}}
+{{- define "mcmw.liveOptions" -}}servers replicas read ack writers get-error failure-limit rejoin missed-memory sweep-every sweep-rate sharded ring hash hash-tag resolve-interval remove-after resolver workers depth queue pool timeout stall-after connect-timeout drain-timeout log-level watch-interval{{- end -}}

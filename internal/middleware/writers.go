@@ -1,0 +1,72 @@
+package middleware
+
+import (
+	"context"
+	"sync"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/enum"
+)
+
+// Writers says whether other middlewares write the same servers.
+type Writers uint8
+
+// The numbers of writers.
+const (
+	WritersAuto    Writers = iota // several, if the servers can do what that takes
+	WritersOne                    // this middleware alone
+	WritersSeveral                // any number; servers that cannot do what that takes are not used
+)
+
+// WritersNames are their names.
+var WritersNames = enum.New[Writers]("writers", "auto", "one", "several")
+
+func (w Writers) String() string { return WritersNames.Of(w) }
+
+// decideWriters decides, before p's workers are made, whether they keep replicas alike beside other middlewares'. The servers have been
+// reached, or are down.
+func (p *pool) decideWriters(ctx context.Context, s *shared) {
+	p.several = p.router.N() > 1 && (p.options.Writers == WritersSeveral || p.options.Writers == WritersAuto && p.haveVersions(ctx))
+	for _, server := range p.servers {
+		server.NeedVersions(p.several)
+	}
+	s.several.Store(p.several)
+}
+
+// haveVersions reports whether the servers that answer, at least one, give items versions, and warns of those that don't.
+func (p *pool) haveVersions(ctx context.Context) bool {
+	var mu sync.Mutex // guards both lists
+	var with, without []string
+	var asking sync.WaitGroup
+	for _, server := range p.servers {
+		if server.Down() {
+			continue
+		}
+		asking.Go(func() {
+			has, err := server.HasVersions(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil:
+			case has:
+				with = append(with, server.Name)
+			default:
+				without = append(without, server.Name)
+			}
+		})
+	}
+	asking.Wait()
+	if len(without) > 0 {
+		p.options.Log.Warn("with another mcmw in front of these servers, replicas would differ for good and increments be lost: some are a memcached before 1.6.27, or run with -C "+
+			"(--writers one, if there is no other mcmw)", "servers", without)
+	}
+	return len(with) > 0 && len(without) == 0
+}
+
+// requireVersions makes sure, before servers are connected to, that those in front of which several middlewares are expected can
+// do what that takes.
+func (o *Options) requireVersions(servers []*backend.Server) {
+	for _, s := range servers {
+		s.NeedVersions(o.Writers == WritersSeveral && len(servers) > 1)
+	}
+}
