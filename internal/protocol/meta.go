@@ -48,8 +48,8 @@ var metaFlags = ['z' + 1]metaFlag{
 	'l': {value: nothing}, 'h': {value: nothing}, 'u': {value: nothing}, 'x': {nothing, "", Makes | Depends, 0},
 }
 
-// modes are the traits that an ms has by its mode.
-var modes = ['z' + 1]Traits{'E': Depends, 'R': Depends, 'A': Depends | Builds, 'P': Depends | Builds}
+// modes are the traits that an ms has by its mode; a mode that nothing looks at may be any byte.
+var modes = [256]Traits{'E': Depends, 'R': Depends, 'A': Depends | Builds, 'P': Depends | Builds}
 
 // parse returns the part of word, what follows a flag's letter, that memcached reads; ok is false if it refuses it.
 func (v metaValue) parse(word []byte) (read []byte, ok bool) {

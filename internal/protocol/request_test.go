@@ -285,13 +285,25 @@ func TestDecodingARequestAllocatesNothing(t *testing.T) {
 	}
 }
 
+func TestAModeAndAFlagMayBeAnyByte(t *testing.T) {
+	for _, in := range []string{"mg k M%c\r\n", "md k M%c\r\n", "ms k 1 M%c\r\nx\r\n", "ma k M%c\r\n", "mg k %c\r\n", "me k %c\r\n"} {
+		for b := range 256 {
+			request := bytes.Replace([]byte(in), []byte("%c"), []byte{byte(b)}, 1)
+			var r Request
+			l := limits()
+			n, need, err := l.Decode(request, &r)
+			require.True(t, n > 0 || need > 0 || err != nil, "%q", request)
+		}
+	}
+}
+
 func FuzzDecodeRequest(f *testing.F) {
 	for _, s := range []string{
 		"get a b\r\n", "set k 0 0 3\r\nabc\r\n", "set k 0 0 3 noreply\r\nabc\r\n", "cas k 0 0 1 2\r\nx\r\n", "delete k 0 noreply\r\n",
 		"gat 5 a b\r\n", "flush_all noreply\r\n", "ms k 2 I\r\nab\r\n", "mg k b v\r\n", "stats\r\n", "get \x00\r\n", " \r\n",
 		"set k 0 0 99\r\n", "set k 0 0 -1\r\n", "GET / HTTP/1.1\r\n", "set a 0 0 +9\r\nflush_all\r\n", "set a 0 0 4294967305\r\nflush_all\r\n", "get noreply\r\n", "delete noreply\r\n",
 		"ma k N0 J13 v q\r\n", "mg aGVsbG8= b k t v\r\n", "ms k 2 T0 F9 MSx Ozz\r\nab\r\n", "me aGVsbG8= b\r\n", "me aGVsbG8= b 0\n", "stats detail on\r\n", "slabs automove 1\r\n",
-		"lru_crawler mgdump all\r\n", "get  a\tb \n", "cas k 007 -1 1 00 noreply\nx\r\n", "verbosity 1 noreply\r\nquit\r\n", strings.Repeat("x", 3000),
+		"lru_crawler mgdump all\r\n", "get  a\tb \n", "cas k 007 -1 1 00 noreply\nx\r\n", "verbosity 1 noreply\r\nquit\r\n", strings.Repeat("x", 3000), "mg k M\xeb\r\n",
 	} {
 		f.Add([]byte(s))
 	}
