@@ -62,6 +62,3 @@ func (q *Queue) Close() { close(q.ch) }
 
 // Len returns the number of batches that wait.
 func (q *Queue) Len() int { return len(q.ch) }
-
-// Cap returns the capacity, batches.
-func (q *Queue) Cap() int { return cap(q.ch) }
