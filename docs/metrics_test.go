@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/admin"
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
@@ -23,7 +24,7 @@ func metricsPage(t *testing.T) string {
 	t.Helper()
 	m, err := middleware.New(middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(mctest.StartMemcached(t))})
 	require.NoError(t, err)
-	s := admin.New(admin.Options{Addr: "127.0.0.1:0", Control: new(stats.Control), Registry: m.Stats(), Memcached: m.AskServers})
+	s := admin.New(admin.Options{Addr: "127.0.0.1:0", Control: new(stats.Control), Registry: m.Stats(), Memcached: m.AskServers, HotKeys: func(n int) hotkeys.Report { return m.HotKeys(n, false) }})
 	require.NoError(t, s.Listen())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -19,6 +19,7 @@ import (
 	"mcmw/internal/admin"
 	"mcmw/internal/config"
 	"mcmw/internal/control"
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/middleware"
 	"mcmw/internal/stats"
 )
@@ -90,6 +91,7 @@ func serve(ctx context.Context, k *control.Control) error {
 	if k.Config().Admin != "" {
 		stopAdmin, err := startAdmin(admin.Options{
 			Addr: k.Config().Admin, Listener: adminListener, Registry: m.Stats(), Control: k.Counts, Memcached: m.AskServers, Ready: m.IsReady, Version: build.Version, Log: k.Log,
+			HotKeys: func(n int) hotkeys.Report { return m.HotKeys(n, k.Config().LogKeys) },
 		})
 		if err != nil {
 			return err

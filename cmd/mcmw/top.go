@@ -11,6 +11,7 @@ import (
 
 func newTopCommand() *cobra.Command {
 	var count int
+	var keys bool
 	command := &cobra.Command{
 		Use:   "top URL",
 		Short: "Watch a running middleware",
@@ -23,9 +24,10 @@ func newTopCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return terminal.NewTop(base, count).Run(cmd.Context(), os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return terminal.NewTop(base, count, keys).Run(cmd.Context(), os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	command.Flags().IntVarP(&count, "count", "n", 0, "number of seconds to show; 0: until interrupted")
+	command.Flags().BoolVar(&keys, "keys", false, "show the keys that are asked for most; as hashes, unless the middleware runs with --log-keys")
 	return command
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/model"
 	"mcmw/internal/stats"
 )
@@ -106,9 +107,11 @@ type Report struct {
 	Memcached []*stats.Memcached `json:"memcached"`
 	Agreement Agreement          `json:"agreement"` // of the replicas
 	Queues    []QueueState       `json:"queues"`
-	Bounds    []int64            `json:"bounds"` // ns; of the points' hist
-	Model     *model.Report      `json:"model"`
-	Points    []Point            `json:"points"`
+	// HotKeys are the keys that are asked for most.
+	HotKeys hotkeys.Report `json:"hotKeys"`
+	Bounds  []int64        `json:"bounds"` // ns; of the points' hist
+	Model   *model.Report  `json:"model"`
+	Points  []Point        `json:"points"`
 }
 
 // ServerHealth is the state of a server at the last tick.
@@ -155,6 +158,7 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		Memcached: make([]*stats.Memcached, len(latest.Servers)),
 		Agreement: agreement(&latest.Sweep, time.Now()),
 		Queues:    make([]QueueState, len(latest.Queues)),
+		HotKeys:   s.options.HotKeys(shownHotKeys),
 		Bounds:    HistBounds(),
 		Model:     s.history.report(),
 		Points:    points,

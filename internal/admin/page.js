@@ -159,6 +159,16 @@ function tables(p) {
 
 const percent = (v) => `${Math.round(v * 100)} %`;
 
+// hotKeys shows the keys that are asked for most.
+function hotKeys() {
+  const hot = stats.hotKeys, part = (v) => `${(100 * v).toFixed(1)} %`;
+  byId("heat").textContent = hot.keys.length
+    ? `the hottest is ${part(hot.top1)} of the keys asked for, ten are ${part(hot.top10)}, a hundred ${part(hot.top100)}; a sample of the last half minute`
+    : "of a sample of the last half minute";
+  table("keys", ["key", "share", "", "servers"], hot.keys.map((k) => el("tr", {}, el("td", { class: "key" }, k.name), meter(k.share, css("worker")),
+    el("td", {}, part(k.share)), el("td", {}, (k.servers ?? []).join(", ")))), "too few requests, or --hot-keys off");
+}
+
 // limits shows what the model says: how much of each part is in use, and which one is the limit.
 function limits() {
   const model = stats.model;
@@ -221,6 +231,7 @@ async function refresh() {
     tiles(points.at(-1));
     tables(points.at(-1));
     limits();
+    hotKeys();
   }
   redraw();
   setTimeout(refresh, wait);

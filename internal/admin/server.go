@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/stats"
 )
 
@@ -40,6 +41,8 @@ type Options struct {
 	// Memcached asks the servers what they say of themselves, until ctx ends, and returns the answers by the servers' names; nil leaves
 	// them out. One goroutine at a time calls it.
 	Memcached func(ctx context.Context) map[string]stats.Memcached
+	// HotKeys returns the n keys that are asked for most; nil leaves them out. It is called from any goroutine.
+	HotKeys func(n int) hotkeys.Report
 	// Ready reports whether clients are served; nil means always. It is called from any goroutine.
 	Ready func() bool
 	// Alive reports whether the process works; nil means always. It is called from any goroutine.
@@ -68,6 +71,9 @@ func New(o Options) *Server {
 	}
 	if o.Alive == nil {
 		o.Alive = always
+	}
+	if o.HotKeys == nil {
+		o.HotKeys = func(int) hotkeys.Report { return hotkeys.Report{Keys: []hotkeys.Key{}} }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -135,6 +141,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /readyz", health(s.options.Ready,
 		"not ready: either the middleware waits for memcached servers, which its log names, or it is shutting down"))
 	mux.HandleFunc("GET /api/stats", s.serveStats)
+	mux.HandleFunc("GET /api/hot-keys", s.serveHotKeys)
 	mux.HandleFunc("GET /debug/histogram", s.serveHistogram)
 
 	metrics := prometheus.NewRegistry()
@@ -142,6 +149,7 @@ func (s *Server) handler() http.Handler {
 		NewCollector(s.options.Registry, s.options.Version),
 		newModelCollector(s.history.report),
 		newMemcachedCollector(s.memcached),
+		newHotKeysCollector(s.options.HotKeys),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)

@@ -15,6 +15,7 @@ import (
 
 	"mcmw/internal/backend"
 	"mcmw/internal/config"
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/middleware"
 	"mcmw/internal/netstage"
 	"mcmw/internal/protocol"
@@ -131,6 +132,7 @@ failure-limit: 9
 rejoin: flush
 missed-memory: 5m
 sweep-every: 12m
+hot-keys: "off"
 sweep-rate: 13
 pool: per-server
 read: least-busy
@@ -167,6 +169,7 @@ max-multiget-line: 4k
 		Workers:        3,
 		Queue:          5,
 		SweepEvery:     12 * time.Minute, SweepRate: 13,
+		HotKeys:      hotkeys.Off,
 		DrainTimeout: 90 * time.Second,
 		Security:     middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.Middleware())

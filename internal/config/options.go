@@ -9,6 +9,7 @@ import (
 
 	"mcmw/internal/backend"
 	"mcmw/internal/discover"
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/middleware"
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
@@ -391,7 +392,12 @@ var Options = []Option{
 	{
 		Name: "log-keys", Default: "false", Group: groupProcess,
 		kind: toggle{func(c *Config) *bool { return &c.LogKeys }},
-		Help: "include the first key of logged requests",
+		Help: "show keys: the first of each logged request, and those that are asked for most",
+	},
+	{
+		Name: "hot-keys", Default: hotkeys.Detect.String(), Group: groupProcess,
+		kind: named(hotkeys.ModeNames, func(c *Config) *hotkeys.Mode { return &c.HotKeys }),
+		Help: "count which keys are asked for most, by a sample; their names are shown only with log-keys",
 	},
 	{
 		Name: "log-level", Default: "info", Group: groupProcess,

@@ -145,6 +145,7 @@ var badValues = []struct {
 	{"sample", "1/0", `"1/0" is out of range; `},
 	{"sample", "1/99999999999999999999", `"1/99999999999999999999" is out of range; `},
 	{"slow", "-1ms", `"-1ms" is too short; accepted: 0s to 1h`},
+	{"hot-keys", "maybe", `"maybe" is unknown; accepted: detect, off`},
 	{"log-keys", "maybe", `"maybe" is neither true nor false; `},
 	{"log-level", "loud", `"loud" is unknown; accepted: debug, info, warn, error`},
 	{"log-format", "xml", `"xml" is unknown; accepted: auto, text, json`},

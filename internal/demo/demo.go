@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcmw/internal/admin"
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
 	"mcmw/internal/spell"
@@ -112,6 +113,7 @@ func inBackground(f func(context.Context) error) (stop func() error) {
 func (d *demo) startAdmin(log *slog.Logger) (stop func(), err error) {
 	server := admin.New(admin.Options{
 		Addr: d.options.Admin, Registry: d.m.Stats(), Memcached: d.m.AskServers, Ready: d.m.IsReady, Version: d.options.Version, Log: log,
+		HotKeys: func(n int) hotkeys.Report { return d.m.HotKeys(n, true) }, // its own keys
 	})
 	if err := server.Listen(); err != nil {
 		return nil, fmt.Errorf("%w; --admin takes another one", err)

@@ -52,7 +52,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if readdressed {
 		return nil
 	}
-	next := newPool(o, router, servers, &m.swept)
+	next := newPool(o, router, servers, &m.shared)
 	moved := !slices.Equal(previous.options.Servers, o.Servers) || previous.options.Placement != o.Placement
 	next.inherit(previous, now, moved)
 	succeed := func() {

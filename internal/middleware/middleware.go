@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/keylock"
 	"mcmw/internal/netstage"
 	"mcmw/internal/queue"
@@ -121,8 +122,11 @@ func New(o Options) (*Middleware, error) {
 	if o.Rejoin != backend.RejoinTrust {
 		m.records = backend.NewRecords(o.Log, m.movedKeys)
 	}
+	if o.HotKeys == hotkeys.Detect {
+		m.hot = hotkeys.New()
+	}
 	servers, _, _ := m.serversFor(o, nil)
-	p := newPool(o, router, servers, &m.swept)
+	p := newPool(o, router, servers, &m.shared)
 	m.pool.Store(p)
 	m.registry = stats.New(p.statistics())
 	m.entrance = queue.NewEntrance(p.lanes)

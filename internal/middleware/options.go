@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/netstage"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
@@ -53,6 +54,8 @@ type Options struct {
 	Control *stats.Control
 	// Version is the version in `stats`.
 	Version string
+	// HotKeys says whether the keys that are asked for most are counted.
+	HotKeys hotkeys.Mode
 	// Tap receives the requests of the request log; nil means that there is no log.
 	Tap *stats.Tap
 	// Log receives messages for operators; nil discards them.

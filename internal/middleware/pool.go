@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/keylock"
 	"mcmw/internal/marker"
 	"mcmw/internal/plan"
@@ -29,6 +30,7 @@ type pool struct {
 	more     bool           // there were earlier ones
 	sweep    *stats.Sweep   // of the middleware
 	several  bool           // other middlewares may write the same servers: replicas are kept alike all the same
+	hot      *hotkeys.Keys  // of the middleware
 	running  sync.WaitGroup // the workers' goroutines
 }
 
@@ -52,7 +54,8 @@ type shared struct {
 	changes atomic.Uint32
 	records *backend.Records // nil: none are kept
 	swept   stats.Sweep
-	several atomic.Bool // the current pool's
+	several atomic.Bool   // the current pool's
+	hot     *hotkeys.Keys // nil: hot keys are not counted
 	// unswept: an earlier middleware has not shut down cleanly, and the replicas have not been compared since.
 	unswept atomic.Bool
 }
@@ -77,8 +80,8 @@ func (o *Options) backend(s *shared) backend.Options {
 }
 
 // newPool returns a pool with o, without workers; servers are those of the router, in its order.
-func newPool(o Options, router *route.Router, servers []*backend.Server, sweep *stats.Sweep) *pool {
-	p := &pool{options: o, router: router, servers: servers, sweep: sweep}
+func newPool(o Options, router *route.Router, servers []*backend.Server, s *shared) *pool {
+	p := &pool{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot}
 	p.lanes, p.queues = o.newLanes(router, servers)
 	return p
 }
@@ -136,7 +139,7 @@ func (p *pool) members() []worker.Member {
 
 // statistics describes the pool to the registry.
 func (p *pool) statistics() stats.Options {
-	o := stats.Options{Sweep: p.sweep, Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
+	o := stats.Options{Sweep: p.sweep, HotKeys: p.hot, Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
 	for _, s := range p.servers {
 		o.Servers = append(o.Servers, s.Name)
 	}

@@ -3,6 +3,8 @@ package stats
 import (
 	"sync"
 	"time"
+
+	"mcmw/internal/hotkeys"
 )
 
 // Options say what a Registry counts for.
@@ -24,6 +26,8 @@ type Options struct {
 	Sweep *Sweep
 	// Tap receives the requests of the request log; nil means that there is no log.
 	Tap *Tap
+	// HotKeys counts the keys that are asked for; nil: nobody does.
+	HotKeys *hotkeys.Keys
 }
 
 // Health is the state of a server.
@@ -127,7 +131,7 @@ func (r *Registry) Change(o Options) {
 				servers[s] = new(serverRecorder)
 			}
 		}
-		w.servers, w.tap = servers, o.Tap
+		w.servers, w.tap, w.hot = servers, o.Tap, o.HotKeys.Sketch(i).Sampler()
 	}
 	r.options = o
 }

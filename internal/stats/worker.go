@@ -3,6 +3,7 @@ package stats
 import (
 	"sync/atomic"
 
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/protocol"
 )
 
@@ -26,6 +27,7 @@ type Worker struct {
 	newRequests, newServers int
 	unflushed               uint64 // requests that Count has counted since the last Flush
 	unsampled               int    // requests since the last one sampled for the request log
+	hot                     hotkeys.Sampler
 
 	// Atomic: written only by the worker, read by whoever takes a Snapshot.
 	clock         clock
@@ -87,6 +89,13 @@ func (w *Worker) Count(c protocol.Command, res Result, keys, hits int, t *Times)
 	}
 	w.unflushed++
 	return w.tap != nil && w.tap.wants(w, t)
+}
+
+// Keys counts the n keys of a request that is answered at now (Now), which blanks separate, among those that may be hot.
+func (w *Worker) Keys(keys []byte, n int, now int64) {
+	if recording {
+		w.hot.Saw(keys, n, now)
+	}
 }
 
 // Flush makes visible what Count, Server and Waited have recorded.

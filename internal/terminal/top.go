@@ -28,6 +28,7 @@ const (
 type Top struct {
 	url    string
 	left   int           // seconds that are still to be shown; 0: no end
+	keys   bool          // the keys that are asked for most are shown
 	report *admin.Report // the newest answer that had points; nil before
 	trend  []float64     // throughput of the last seconds
 	lost   error         // why there is no answer; nil while there is
@@ -35,8 +36,11 @@ type Top struct {
 	told   bool          // the loss was printed
 }
 
-// NewTop returns a Top of the middleware whose admin server is at url, for a number of seconds; 0: without end.
-func NewTop(url string, seconds int) *Top { return &Top{url: url, left: seconds} }
+// NewTop returns a Top of the middleware whose admin server is at url, for a number of seconds; 0: without end. keys: with the keys that
+// are asked for most.
+func NewTop(url string, seconds int, keys bool) *Top {
+	return &Top{url: url, left: seconds, keys: keys}
+}
 
 // Run shows the middleware until ctx is done, a key ends it, or as much was shown as asked for.
 func (m *Top) Run(ctx context.Context, stdin *os.File, stdout, stderr io.Writer) error {

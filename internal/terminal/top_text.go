@@ -40,6 +40,9 @@ func (m *Top) lines(width int) []string {
 		lines = append(lines, "", Row("replicas", "%s", color+a.Text+Plain))
 	}
 	lines = append(lines, "")
+	if m.keys {
+		lines = append(append(lines, keysOf(r)...), "")
+	}
 	for _, line := range wrapped(r.Model.Advice, min(width, adviceWidth)-2) {
 		lines = append(lines, "  "+line)
 	}
@@ -66,6 +69,9 @@ func (m *Top) line(p *admin.Point) string {
 		if h.State != "up" {
 			text += "; " + m.report.Servers[i] + " is " + h.State
 		}
+	}
+	if keys := m.report.HotKeys.Keys; m.keys && len(keys) > 0 {
+		text += fmt.Sprintf("; hottest key %s %.1f %%", keys[0].Name, 100*keys[0].Share)
 	}
 	return text
 }
@@ -155,6 +161,23 @@ func commandsOf(r *admin.Report, p *admin.Point) []string {
 	}
 	if len(lines) == 1 {
 		return nil
+	}
+	return lines
+}
+
+// keysOf returns the table of the keys that are asked for most.
+func keysOf(r *admin.Report) []string {
+	var names []string
+	for _, k := range r.HotKeys.Keys {
+		names = append(names, k.Name)
+	}
+	if names == nil {
+		return []string{Faint + "  no hot keys: too few requests, or --hot-keys off" + Plain}
+	}
+	name := nameWidth("key", names)
+	lines := []string{Faint + fmt.Sprintf("  %-*s %8s  %s", name, "key", "share", "servers") + Plain}
+	for _, k := range r.HotKeys.Keys {
+		lines = append(lines, fmt.Sprintf("  %-*s %6.1f %%  %s", name, shortened(k.Name, name), 100*k.Share, strings.Join(k.Servers, ", ")))
 	}
 	return lines
 }

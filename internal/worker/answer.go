@@ -73,6 +73,13 @@ func (w *Worker) answer(p *part) {
 		r := &w.planner.Requests[i]
 		r.Replied = replied
 		result, hits := w.planner.Result(i)
+		switch r.NumKeys {
+		case 0:
+		case 1:
+			w.record.Keys(r.Key(), 1, replied)
+		default:
+			w.record.Keys(r.Keys, r.NumKeys, replied)
+		}
 		if w.record.Count(r.Command, result, r.KeysAsked(), hits, &r.Times) {
 			w.log(i, result, hits)
 		}

@@ -100,6 +100,18 @@ func servers() board {
 					description: "Connections to the server as a part of what it accepts (-c), of all its clients.",
 				},
 			}},
+			{"Hot keys", []panel{
+				{
+					kind: lines, title: "Share of the hottest keys", unit: "percentunit", width: half,
+					queries:     []query{{over("max top", of("mcmw_hot_keys_share", chosen)), "the hottest {{top}}"}},
+					description: "Part of all requested keys that the 1, 10 and 100 hottest are, of a sample. mcmw top --keys tells which.",
+				},
+				{
+					kind: lines, title: "Hottest key of each server", unit: "percentunit", width: half,
+					queries:     byServer(over("max server", of("mcmw_server_hottest_key_share", chosen))),
+					description: "Part of the server's requests that are for one key.",
+				},
+			}},
 			{"Replicas", []panel{
 				{
 					kind: lines, title: "Missed keys pending", unit: "short", width: third,

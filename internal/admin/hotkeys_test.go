@@ -1,0 +1,48 @@
+package admin
+
+import (
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/hotkeys"
+)
+
+// hot is a report of so many keys of three.
+func hot(n int) hotkeys.Report {
+	keys := []hotkeys.Key{{Name: "a", Share: 0.5, Servers: []string{"s1"}}, {Name: "b", Share: 0.25, Servers: []string{"s2"}}, {Name: "c", Share: 0.125, Servers: []string{"s2"}}}
+	return hotkeys.Report{Sampled: 1000, Top1: 0.5, Top10: 0.875, Top100: 0.9, Keys: keys[:min(n, 3)], Hottest: map[string]float64{"s1": 1, "s2": 0.6}}
+}
+
+func TestHotKeysAreMetricsWithoutTheirNames(t *testing.T) {
+	require.Equal(t, map[string]float64{
+		`mcmw_hot_keys_share{top="1"}`: 0.5, `mcmw_hot_keys_share{top="10"}`: 0.875, `mcmw_hot_keys_share{top="100"}`: 0.9,
+		`mcmw_server_hottest_key_share{server="s1"}`: 1, `mcmw_server_hottest_key_share{server="s2"}`: 0.6,
+	}, gather(t, newHotKeysCollector(hot)))
+}
+
+func TestAsManyHotKeysAreShownAsAreAskedFor(t *testing.T) {
+	_, base := serve(t, Options{HotKeys: hot})
+	for query, want := range map[string]struct {
+		status int
+		part   string
+	}{
+		"":        {http.StatusOK, `"name":"c"`},
+		"?n=1":    {http.StatusOK, `"keys":[{"name":"a","share":0.5,"servers":["s1"]}]`},
+		"?n=0":    {http.StatusBadRequest, "want a number of keys, 1 to 1000"},
+		"?n=x":    {http.StatusBadRequest, `n="x"`},
+		"?n=1001": {http.StatusBadRequest, "1 to 1000"},
+	} {
+		response, err := http.Get(base + "/api/hot-keys" + query)
+		require.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		require.NoError(t, err)
+		assert.Equal(t, want.status, response.StatusCode, query)
+		assert.Contains(t, string(body), want.part, query)
+	}
+	assert.Len(t, statsOf(t, base+"/api/stats").HotKeys.Keys, 3)
+}

@@ -1,0 +1,22 @@
+package middleware
+
+import (
+	"mcmw/internal/hotkeys"
+	"mcmw/internal/stats"
+)
+
+// HotKeys returns the n keys that are asked for most; names: with their names. Without Options.HotKeys there are none.
+func (m *Middleware) HotKeys(n int, names bool) hotkeys.Report {
+	p := m.pool.Load()
+	var all []string
+	for _, s := range p.servers {
+		all = append(all, s.Name)
+	}
+	return m.hot.Report(n, names, stats.Now(), all, func(key []byte) []string {
+		var of []string
+		for _, s := range p.router.Replicas(key, nil) {
+			of = append(of, all[s])
+		}
+		return of
+	})
+}
