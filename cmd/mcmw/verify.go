@@ -96,7 +96,7 @@ func (v *verification) run(ctx context.Context, o middleware.Options, values boo
 		return fmt.Errorf("the replicas could not all be compared: %w", err)
 	}
 	if p.Differ > 0 {
-		return fmt.Errorf("%s differ, of %s on %s compared in %s", count(p.Differ, "key"), count(p.Keys, "copy"), count(uint64(p.Of), "server"), spell.Time(float64(time.Since(begin))))
+		return fmt.Errorf("%s differing, of %s on %s compared in %s", count(p.Differ, "key"), count(p.Keys, "copy"), count(uint64(p.Of), "server"), spell.Time(float64(time.Since(begin))))
 	}
 	_, err = fmt.Fprintf(v.out, "all replicas agree: %s on %s, compared in %s\n", count(p.Keys, "copy"), count(uint64(p.Of), "server"), spell.Time(float64(time.Since(begin))))
 	return err
@@ -154,7 +154,7 @@ func (v *verification) report(p sweep.Progress) {
 	if p.Items > 0 {
 		part = fmt.Sprintf(", %d %%", min(100, 100*p.Listed/p.Items))
 	}
-	line := fmt.Sprintf("%s (%d of %d)%s: %d copies compared, %s differ", p.Server, p.Number, p.Of, part, p.Keys, count(p.Differ, "key"))
+	line := fmt.Sprintf("%s (%d of %d)%s: %d copies compared, %s differing", p.Server, p.Number, p.Of, part, p.Keys, count(p.Differ, "key"))
 	if !onTerminal {
 		fmt.Fprintln(v.progress, line)
 		return

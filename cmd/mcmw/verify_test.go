@@ -35,7 +35,7 @@ func TestVerifyingTheReplicasSaysWhetherTheyAgree(t *testing.T) {
 	code, stdout, stderr = verify("--list 2")
 	require.Equal(t, exitFailed, code)
 	require.Regexp(t, `^(sha256 [0-9a-f]{16} differs: 127.0.0.1:\d+ A, 127.0.0.1:\d+ B\n){2}$`, stdout)
-	require.Regexp(t, `^mcmw: 3 keys differ, of 11 copies on 2 servers compared in .*s\n$`, stderr)
+	require.Regexp(t, `^mcmw: 3 keys differing, of 11 copies on 2 servers compared in .*s\n$`, stderr)
 	code, stdout, _ = verify("--log-keys --values")
 	require.Equal(t, exitFailed, code)
 	require.Equal(t, 4, strings.Count(stdout, "differs"))
