@@ -18,6 +18,7 @@ var otherValues = map[string]string{
 	"replicas":         "1",
 	"read":             "least-busy",
 	"ack":              "any",
+	"writers":          "one",
 	"get-error":        "miss",
 	"failure-limit":    "7",
 	"rejoin":           "flush",
