@@ -227,3 +227,32 @@ func TestAServerThatDoesNotCloseAConnectionThatWasGivenUpIsNotSettled(t *testing
 	s.Probe(ctx)
 	require.False(t, s.Settled())
 }
+
+func TestADeletionThatAReplyTooManyHidesIsRepeated(t *testing.T) {
+	var extra, deleted atomic.Int32
+	script := mctest.StartScript(t, func(p *mctest.Peer) {
+		p.Answer(func(line string) string {
+			if !strings.HasPrefix(line, "delete ") {
+				return "VERSION 1\r\n"
+			}
+			if extra.Add(1) == 1 {
+				return "DELETED\r\nDELETED\r\n"
+			}
+			deleted.Add(1)
+			return "DELETED\r\n"
+		})
+	})
+	s := newServer(script.Addr(), backend.Options{})
+	s.Missed([]byte("a"), assert.AnError)
+	s.Missed([]byte("b"), assert.AnError)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Probe(ctx)
+	}()
+	require.Eventually(t, s.Readable, mctest.Patience, time.Millisecond)
+	cancel()
+	<-ended
+	require.EqualValues(t, 3, deleted.Load(), "of the first two deletions one was hidden; both are repeated")
+}

@@ -125,7 +125,13 @@ func (l *Link) want(prefixes ...string) error {
 	return Unexpected(line)
 }
 
+// fence is a request that every server answers, in a line that is no reply to any other.
+const fence = "version\r\n"
+
 // Pipeline sends requests, many before their replies are read, and calls reply once for each.
+//
+// A server that sends a reply too many would have the last requests taken for done that it has not carried out: behind them a fence is
+// sent, whose reply fits no other request.
 func (l *Link) Pipeline(requests iter.Seq[string], reply func() error) error {
 	var b strings.Builder
 	pending := 0
@@ -133,6 +139,7 @@ func (l *Link) Pipeline(requests iter.Seq[string], reply func() error) error {
 		if pending == 0 {
 			return nil
 		}
+		b.WriteString(fence)
 		if err := l.Send(b.String()); err != nil {
 			return err
 		}
@@ -142,10 +149,10 @@ func (l *Link) Pipeline(requests iter.Seq[string], reply func() error) error {
 			}
 		}
 		b.Reset()
-		return nil
+		return l.want("VERSION ")
 	}
 	for request := range requests {
-		if pending == pipelineLength || b.Len()+len(request) > pipelineBytes {
+		if pending == pipelineLength || b.Len()+len(request)+len(fence) > pipelineBytes {
 			if err := exchange(); err != nil {
 				return err
 			}

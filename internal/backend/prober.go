@@ -241,7 +241,7 @@ func (s *Server) Judge(looks marker.Looks) {
 	s.judged.Store(true)
 }
 
-func (p *Link) version() error { return p.Expect("version\r\n", "VERSION ") }
+func (p *Link) version() error { return p.Expect(fence, "VERSION ") }
 
 func (p *Link) flush() error { return p.Expect("flush_all\r\n", "OK") }
 
