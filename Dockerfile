@@ -1,10 +1,10 @@
 # Images of one static binary each: no shell, no libraries, no root.
 #
 #	make docker
-#	docker run -p 11311:11311 -p 9150:9150 -e MCMW_SERVERS=cache1:11211,cache2:11211 mcmw:VERSION
+#	docker run -p 11311:11311 -p 9150:9150 -e MCMW_SERVERS=cache1:11211,cache2:11211 mcmw:0.1.0
 #
 # For several architectures: docker buildx build --platform linux/amd64,linux/arm64 .
-# The lab, for load pods: docker build --target mcmwlab -t mcmwlab:VERSION .
+# The lab, for load pods, is mcmwlab:0.1.0.
 
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src

@@ -168,8 +168,8 @@ lab-servers: ## memcached against Redis on this machine: nine experiments and th
 lab-servers-page: ## write docs/results/memcached-and-redis.md from the records of lab-servers
 	bin/mcmwlab fill docs/results/memcached-and-redis.md
 
-docker: ## build the container image mcmw:VERSION
-	docker build --build-arg VERSION=$(VERSION) --target mcmw -t mcmw:$(VERSION) .
+docker: ## build the container images mcmw and mcmwlab, with the tag that the chart asks for
+	@for image in mcmw mcmwlab; do docker build --build-arg VERSION=$(VERSION) --target $$image -t $$image:$(IMAGE_TAG) .; done
 
 image: ## write the images mcmw and mcmwlab as OCI archives, bin/*-image.tar, without Docker and offline
 	@go -C internal/tools/image build -o $(CURDIR)/bin/tools/image .

@@ -8,16 +8,40 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"mcmw/test/cluster/image"
 	"mcmw/test/cluster/node"
 )
 
-// tag is that of all images made here. `never pulled` is what they have in common: there is no registry.
+// tag is that of all images made here, of which none is ever pulled: there is no registry.
 const tag = "dev"
 
-// images are what the tests run, from the programs of the source, of Debian's packages, and of the cache.
-func images(c *node.Cluster, built string) ([]image.Image, error) {
+// chartTags returns the tags that the chart in the source at root asks for, by the images' names, if its values say nothing else.
+func chartTags(root string) (map[string]string, error) {
+	var chart struct {
+		AppVersion string `yaml:"appVersion"`
+	}
+	var values struct {
+		Memcached struct{ Image struct{ Tag string } }
+	}
+	for file, into := range map[string]any{"Chart.yaml": &chart, "values.yaml": &values} {
+		text, err := os.ReadFile(filepath.Join(root, "deploy/helm/mcmw", file))
+		if err != nil {
+			return nil, err
+		}
+		if err := yaml.Unmarshal(text, into); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return map[string]string{"mcmw": chart.AppVersion, "mcmwlab": chart.AppVersion, "memcached": values.Memcached.Image.Tag}, nil
+}
+
+// images are what the tests run, from the programs of the source at root, of Debian's packages, and of the cache. Those that the chart asks
+// for are there by its tags, too.
+func images(c *node.Cluster, root, built string) ([]image.Image, error) {
 	memcached, err := exec.LookPath("memcached")
 	if err != nil {
 		return nil, fmt.Errorf("%w: run .ci/deps cluster", err)
@@ -27,21 +51,32 @@ func images(c *node.Cluster, built string) ([]image.Image, error) {
 		return nil, fmt.Errorf("%w: run .ci/deps cluster", err)
 	}
 	const nobody = "65534:65534"
+	const library = "docker.io/library/"
 	one := func(name, from, to string) image.Image {
-		return image.Image{Name: "docker.io/library/" + name + ":" + tag, Files: []image.File{{From: from, To: to}}, Entrypoint: []string{to}, User: nobody}
+		return image.Image{Name: library + name + ":" + tag, Files: []image.File{{From: from, To: to}}, Entrypoint: []string{to}, User: nobody}
 	}
 	mcmw := one("mcmw", filepath.Join(built, "mcmw"), "/mcmw")
 	mcmw.Cmd, mcmw.Env = []string{"serve"}, []string{"MCMW_LISTEN=0.0.0.0:11311", "MCMW_ADMIN=0.0.0.0:9150"}
 	server := one("memcached", memcached, "/usr/bin/memcached")
 	// As in the official image, the first argument is the program.
 	server.Entrypoint, server.Env, server.User = nil, []string{"PATH=/usr/bin"}, "11211:11211"
-	return []image.Image{
+	all := []image.Image{
 		mcmw,
 		one("mcmwlab", filepath.Join(built, "mcmwlab"), "/mcmwlab"),
 		server,
 		one("prometheus", prometheus, "/usr/bin/prometheus"),
 		one("prometheus-adapter", c.Program("adapter"), "/adapter"),
-	}, nil
+	}
+	tags, err := chartTags(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range all[:len(tags)] {
+		name := strings.TrimSuffix(strings.TrimPrefix(i.Name, library), ":"+tag)
+		i.Name = library + name + ":" + tags[name]
+		all = append(all, i)
+	}
+	return all, nil
 }
 
 // loadImages builds mcmw from the source and makes its image and those of what it is tested with known to the cluster's node.
@@ -60,7 +95,7 @@ func loadImages(ctx context.Context, c *node.Cluster, progress io.Writer) error 
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("compiling mcmw: %w: %s", err, out)
 	}
-	all, err := images(c, built)
+	all, err := images(c, root, built)
 	if err != nil {
 		return err
 	}

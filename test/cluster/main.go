@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"os/exec"
 	"os/signal"
 	"syscall"
@@ -85,15 +86,23 @@ func up(ctx context.Context, c *node.Cluster, withImages bool, stdout, stderr io
 		fmt.Fprintf(stdout, "The cluster is up after %.1f s. Its logs are in %s.\n", up.Sub(start).Seconds(), c.Logs())
 		return nil
 	}
+	source, err := node.ModuleRoot()
+	if err != nil {
+		return err
+	}
 	if err := loadImages(ctx, c, stderr); err != nil {
 		return errors.Join(err, c.Down(context.WithoutCancel(ctx)))
 	}
 	fmt.Fprintf(stdout, `The cluster is up after %.1f s, its images after %.1f s more. Its logs are in %s.
 
-  go -C test/cluster run . exec -- helm install mcmw deploy/helm/mcmw --values test/cluster/values.yaml
-  go -C test/cluster run . exec -- kubectl get pods
-`, up.Sub(start).Seconds(), time.Since(up).Seconds(), c.Logs())
+%s`, up.Sub(start).Seconds(), time.Since(up).Seconds(), c.Logs(), hints(source))
 	return nil
+}
+
+// hints are commands to go on with, from any directory: the programs run in the module's.
+func hints(source string) string {
+	enter := fmt.Sprintf("  go -C %s run . exec -- ", filepath.Join(source, "test", "cluster"))
+	return enter + "helm install mcmw " + filepath.Join(source, "deploy", "helm", "mcmw") + "\n" + enter + "kubectl get pods\n"
 }
 
 // exitCode prints err, if there is one, and returns the code to exit with: of a command in the cluster, its own.
