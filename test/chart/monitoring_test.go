@@ -3,6 +3,7 @@ package chart
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -12,31 +13,98 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestTheDashboardsAreThoseOfTheProject(t *testing.T) {
-	paths, err := filepath.Glob("../../dashboards/*.json")
+// dashboards returns the ConfigMaps with dashboards, by their names.
+func dashboards(o *objects) map[string]*corev1.ConfigMap {
+	found := map[string]*corev1.ConfigMap{}
+	for _, c := range of[*corev1.ConfigMap](o) {
+		if c.Labels["grafana_dashboard"] == "1" {
+			found[c.Name] = c
+		}
+	}
+	return found
+}
+
+func TestTheDashboardsAreThoseOfTheProjectAndCarryTheRelease(t *testing.T) {
+	paths, err := filepath.Glob("../../dashboards/mcmw-*.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, paths)
-	want := map[string]string{}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		want[filepath.Base(path)] = string(text)
+	identifiers := map[any]bool{}
+	for _, values := range [][]string{
+		{"--values", "testdata/everything.yaml"},
+		{"--set", "metrics.dashboards.enabled=true"},
+		{"--set", "metrics.dashboards.enabled=true,metrics.dashboards.namespace=grafana", "--namespace", "other"},
+	} {
+		for version, h := range helms {
+			o := render(t, h, values...)
+			owner, _ := o.proxy(t)
+			from, name := owner.owner.GetNamespace(), owner.owner.GetName()
+			have := dashboards(o)
+			require.Len(t, have, len(paths))
+			for _, path := range paths {
+				board := strings.TrimPrefix(strings.TrimSuffix(filepath.Base(path), ".json"), "mcmw-")
+				called := name + "-dashboard-" + board
+				c := have[called]
+				if c == nil { // it is in another namespace, where others may be of this name
+					c = have[from+"-"+called]
+					require.NotNil(t, c, called)
+					require.Equal(t, "grafana", c.Namespace)
+				} else {
+					require.Equal(t, from, c.Namespace)
+				}
+				text, err := os.ReadFile(path)
+				require.NoError(t, err)
+				var want, got map[string]any
+				require.NoError(t, yaml.Unmarshal(text, &want))
+				require.NoError(t, yaml.UnmarshalStrict([]byte(c.Data[from+"-"+name+"-"+board+".json"]), &got))
+				require.Equal(t, want["title"].(string)+" ("+from+"/"+name+")", got["title"])
+				require.NotEqual(t, want["uid"], got["uid"])
+				require.LessOrEqual(t, len(got["uid"].(string)), 40, "Grafana allows no more")
+				identifiers[got["uid"]] = true
+				want["title"], want["uid"] = got["title"], got["uid"]
+				require.True(t, reflect.DeepEqual(want, got), "%s of %s differs from what it is made from", board, version)
+			}
+		}
 	}
+	require.Len(t, identifiers, 3*len(paths), "every release has its own")
+}
+
+func TestAnInstanceIsCalledAsItsPodAndKEDAAsksForTheJobThatThereIs(t *testing.T) {
+	relabeling := monitoringv1.RelabelConfig{SourceLabels: []monitoringv1.LabelName{"__meta_kubernetes_pod_name"}, TargetLabel: "instance"}
+	const keda = "keda.enabled=true,keda.prometheusAddress=http://prometheus:9090"
 	for version, h := range helms {
 		t.Run(version, func(t *testing.T) {
-			have := map[string]string{}
-			for _, c := range of[*corev1.ConfigMap](render(t, h, "--values", "testdata/everything.yaml")) {
-				for file, text := range c.Data {
-					if strings.HasSuffix(file, ".json") {
-						have[file] = text
-						require.Equal(t, "grafana", c.Namespace)
-						require.Equal(t, "1", c.Labels["grafana_dashboard"])
-						require.Equal(t, "mcmw", c.Annotations["grafana_folder"])
-					}
+			o := render(t, h, "--set", keda+",metrics.serviceMonitor.enabled=true")
+			require.Equal(t, relabeling, of[*monitoringv1.ServiceMonitor](o)[0].Spec.Endpoints[0].RelabelConfigs[0])
+			query := of[*scaledObject](o)[0].Spec.Triggers[0].Metadata["query"]
+			require.Contains(t, query, `{namespace="cache",job="mcmw-metrics"}`)
+
+			o = render(t, h, "--set", keda+",metrics.podMonitor.enabled=true,metrics.podMonitor.namespace=monitoring")
+			monitor := of[*monitoringv1.PodMonitor](o)[0]
+			require.Equal(t, relabeling, monitor.Spec.PodMetricsEndpoints[0].RelabelConfigs[0])
+			query = of[*scaledObject](o)[0].Spec.Triggers[0].Metadata["query"]
+			require.Contains(t, query, `{namespace="cache",job="`+monitor.Namespace+"/"+monitor.Name+`"}`)
+		})
+	}
+	o := render(t, helms["v4"], "--values", "testdata/everything.yaml")
+	require.Len(t, of[*monitoringv1.ServiceMonitor](o)[0].Spec.Endpoints[0].RelabelConfigs, 2, "the user's come behind it")
+}
+
+func TestAlertsNameTheirRunbooks(t *testing.T) {
+	for set, want := range map[string]string{
+		"": "docs/runbooks/McmwSlow.md",
+		",metrics.prometheusRule.runbookURL=https://example.com/mcmw/runbooks/": "https://example.com/mcmw/runbooks/McmwSlow.md",
+	} {
+		rule := of[*monitoringv1.PrometheusRule](render(t, helms["v4"], "--set", "metrics.prometheusRule.enabled=true"+set))[0]
+		found := 0
+		for _, group := range rule.Spec.Groups {
+			for _, r := range group.Rules {
+				if r.Alert != "" {
+					require.Equal(t, strings.ReplaceAll(want, "McmwSlow", r.Alert), r.Annotations["runbook_url"])
+					found++
 				}
 			}
-			require.Equal(t, want, have)
-		})
+		}
+		require.NotZero(t, found)
 	}
 }
 

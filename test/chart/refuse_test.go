@@ -62,6 +62,9 @@ func TestWhatTheChartCannotDoIsRefusedWithTheKeyThatIsWrong(t *testing.T) {
 		"extraVolumes[0].name=config":                                                 `extraVolumes has the name "config", which is there already`,
 		"extraVolumeMounts[0].name=a,extraVolumeMounts[0].mountPath=/etc/mcmw/config": `extraVolumeMounts has the mountPath "/etc/mcmw/config", which is there already`,
 		"extraContainers[0].name=mcmw":                                                `extraContainers has the name "mcmw", which is there already`,
+		"auth.secretName=a,loadgen.enabled=true":                                      "loadgen.generator is memtier, which cannot log in over the text protocol: expected loadgen.generator=mcmwlab",
+		"auth.secretName=a,tests.load.enabled=true":                                   "loadgen.generator is memtier, which cannot log in over the text protocol: expected loadgen.generator=mcmwlab",
+		"memcached.extraVolumes[0].name=tls":                                          `memcached.extraVolumes has the name "tls", which is there already`,
 		"loadgen.jobs[0].name=a,loadgen.jobs[1].name=a":                               `loadgen.jobs has the name "a", which is there already`,
 	} {
 		for version, h := range helms {

@@ -56,7 +56,7 @@ func TestEveryAlertHasARunbookAndEveryRunbookAnAlert(t *testing.T) {
 		if rule.Alert == "" {
 			continue
 		}
-		book := rule.Annotations["runbook"]
+		book := rule.Annotations["runbook_url"]
 		require.Equal(t, "docs/runbooks/"+rule.Alert+".md", book)
 		text, err := os.ReadFile(filepath.Join(root, book))
 		require.NoError(t, err)

@@ -48,7 +48,7 @@ func startEngine(t *testing.T, target string) *engine {
 	require.NoError(t, scraper.ApplyConfig(c))
 	targets := make(chan map[string][]*targetgroup.Group, 1)
 	targets <- map[string][]*targetgroup.Group{"cache": {{
-		Source: "test", Targets: []model.LabelSet{{model.AddressLabel: model.LabelValue(target)}},
+		Source: "test", Targets: []model.LabelSet{{model.AddressLabel: model.LabelValue(target), "namespace": "here"}},
 	}}}
 	runUntilEnd(t, func() { _ = scraper.Run(targets) }, scraper.Stop)
 

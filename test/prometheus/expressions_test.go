@@ -34,13 +34,13 @@ func questions(t *testing.T) []question {
 	return append(dashboardQuestions(t), ruleQuestions(t)...)
 }
 
-// dashboardQuestions are the expressions of all panels, for all jobs, instances and servers.
+// dashboardQuestions are the expressions of all panels, for all namespaces, jobs, instances and servers.
 func dashboardQuestions(t *testing.T) (all []question) {
 	t.Helper()
 	files, err := filepath.Glob(root + "/dashboards/*.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	variables := strings.NewReplacer("$__rate_interval", "1m", "$job", ".+", "$instance", ".+", "$server", ".+")
+	variables := strings.NewReplacer("$__rate_interval", "1m", "$namespace", ".*", "$job", ".+", "$instance", ".+", "$server", ".+")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)

@@ -56,7 +56,7 @@ func complaints(b *board) (all []string) {
 	if len(b.Templating.List) == 0 || b.Templating.List[0].Name != "datasource" || b.Templating.List[0].Query != "prometheus" {
 		complain("it has no variable for the data source")
 	}
-	for _, name := range []string{"job", "instance"} {
+	for _, name := range []string{"namespace", "job", "instance"} {
 		if !slices.ContainsFunc(b.Templating.List, func(v boardVariable) bool { return v.Name == name }) {
 			complain("it has no variable %s", name)
 		}
@@ -65,8 +65,12 @@ func complaints(b *board) (all []string) {
 		if v.Type != "query" {
 			continue
 		}
-		if v.Datasource.UID != "$datasource" || !v.Multi || v.AllValue != ".+" || v.Refresh != 2 || v.Label == "" {
-			complain("variable %s: want the variable data source, many values, all of them as .+, a label, and new values on a change of time", v.Name)
+		everything := ".+"
+		if v.Name == "namespace" {
+			everything = ".*" // there may be none
+		}
+		if v.Datasource.UID != "$datasource" || !v.Multi || v.AllValue != everything || v.Refresh != 2 || v.Label == "" {
+			complain("variable %s: want the variable data source, many values, all of them as %s, a label, and new values on a change of time", v.Name, everything)
 		}
 		inner, _, _ := strings.Cut(strings.TrimPrefix(v.Query, "label_values("), ", ")
 		if _, err := grammar.ParseExpr(replaced(inner)); err != nil || inner == v.Query {
@@ -105,8 +109,8 @@ func targetComplaints(text string) (all []string) {
 		switch n := node.(type) {
 		case *parser.VectorSelector:
 			selected := n.String()
-			if !strings.Contains(selected, `job=~"JOB"`) || !strings.Contains(selected, `instance=~"INSTANCE"`) {
-				all = append(all, "a selector without the job and the instance")
+			if !strings.Contains(selected, `namespace=~"NAMESPACE"`) || !strings.Contains(selected, `job=~"JOB"`) || !strings.Contains(selected, `instance=~"INSTANCE"`) {
+				all = append(all, "a selector without the namespace, the job and the instance")
 			}
 			if strings.HasSuffix(n.Name, "_total") {
 				call := len(path) >= 2
@@ -129,7 +133,7 @@ func targetComplaints(text string) (all []string) {
 
 // replaced gives every variable of a query a value that can be found again.
 func replaced(expr string) string {
-	return strings.NewReplacer("$__rate_interval", rateInterval.String(), "$job", "JOB", "$instance", "INSTANCE", "$server", "SERVER").Replace(expr)
+	return strings.NewReplacer("$__rate_interval", rateInterval.String(), "$namespace", "NAMESPACE", "$job", "JOB", "$instance", "INSTANCE", "$server", "SERVER").Replace(expr)
 }
 
 func readBoard(t *testing.T, file string) *board {
@@ -156,13 +160,13 @@ func TestEveryRuleOfTheLinterCatchesWhatItForbids(t *testing.T) {
 	for complaint, spoil := range map[string]func(b *board){
 		"it can be edited":        func(b *board) { b.Editable = true },
 		"it has no variable for":  func(b *board) { b.Templating.List = b.Templating.List[1:] },
-		"it has no variable job":  func(b *board) { b.Templating.List[1].Name = "task" },
-		"variable instance: want": func(b *board) { b.Templating.List[2].AllValue = ".*" },
-		"its query is no label":   func(b *board) { b.Templating.List[2].Query = "label_values({, instance)" },
+		"it has no variable job":  func(b *board) { b.Templating.List[2].Name = "task" },
+		"variable instance: want": func(b *board) { b.Templating.List[3].AllValue = ".*" },
+		"its query is no label":   func(b *board) { b.Templating.List[3].Query = "label_values({, instance)" },
 		"want a title":            func(b *board) { b.Panels[1].Description = "" },
 		"its unit":                func(b *board) { b.Panels[1].FieldConfig.Defaults.Unit = "requests" },
 		"a query does not use":    func(b *board) { b.Panels[1].Targets[0].Datasource.UID = "prometheus" },
-		"without the job":         func(b *board) { b.Panels[1].Targets[0].Expr = `mcmw_workers{instance=~"$instance"}` },
+		"without the namespace":   func(b *board) { b.Panels[1].Targets[0].Expr = `mcmw_workers{job=~"$job",instance=~"$instance"}` },
 		"whose rate is not taken": func(b *board) { b.Panels[1].Targets[0].Expr = `a_total{job=~"$job",instance=~"$instance"}` },
 		"a range that is not": func(b *board) {
 			b.Panels[1].Targets[0].Expr = `rate(a_total{job=~"$job",instance=~"$instance"}[5m])`

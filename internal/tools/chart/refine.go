@@ -8,15 +8,15 @@ func integer(least, most int) schema {
 	return schema{"type": "integer", "minimum": least, "maximum": most}
 }
 
-// texts is a mapping of texts, as labels are.
+// texts is a mapping of texts, as labels are. A null takes away what a values file before has set.
 func texts() schema {
-	return schema{"type": "object", "additionalProperties": schema{"type": "string"}}
+	return schema{"type": "object", "additionalProperties": schema{"type": []string{"string", "null"}}}
 }
 
 // refine returns schemas, by the paths of values, that their defaults don't imply.
 func refine() map[string]schema {
 	quantities := func() schema {
-		return schema{"type": "object", "additionalProperties": schema{"type": []string{"string", "number"}}}
+		return schema{"type": "object", "additionalProperties": schema{"type": []string{"string", "number", "null"}}}
 	}
 	resources := func() schema {
 		return closed(map[string]any{"limits": quantities(), "requests": quantities(), "claims": items(schema{"type": "object"})})
@@ -53,6 +53,12 @@ func refine() map[string]schema {
 		return schema{"type": "string", "pattern": "^([A-Za-z0-9_][A-Za-z0-9._-]{0,127})?$"}
 	}
 	port := func() schema { return integer(1, 65535) }
+	mounts := func() schema {
+		return items(schema{"type": "object", "required": []string{"name", "mountPath"}})
+	}
+	aliases := func() schema {
+		return items(closed(map[string]any{"ip": schema{"type": "string"}, "hostnames": items(schema{"type": "string"})}, "ip"))
+	}
 	strings := func() schema { return items(schema{"type": "string"}) }
 
 	refined := map[string]schema{
@@ -84,24 +90,26 @@ func refine() map[string]schema {
 
 		"metrics.prometheusRule.alertLabels": texts(),
 
-		"extraArgs":         strings(),
-		"extraEnv":          named(),
-		"extraVolumes":      named(),
-		"extraContainers":   named(),
-		"extraVolumeMounts": items(schema{"type": "object", "required": []string{"name", "mountPath"}}),
-		"extraObjects":      items(schema{"type": []string{"object", "string"}}),
+		"extraArgs":       strings(),
+		"extraContainers": named(),
+		"extraObjects":    items(schema{"type": []string{"object", "string"}}),
 
 		"serviceAccount.annotations": texts(),
 		"commonLabels":               texts(),
 		"commonAnnotations":          texts(),
 
-		"memcached.replicas":                           integer(1, 500),
-		"memcached.memoryMiB":                          integer(1, 1<<30),
-		"memcached.threads":                            integer(1, 1024),
-		"memcached.port":                               port(),
+		"memcached.replicas":  integer(1, 500),
+		"memcached.memoryMiB": integer(1, 1<<30),
+		"memcached.threads":   integer(1, 1024),
+		"memcached.port":      port(),
+		"memcached.updateStrategy": closed(map[string]any{
+			"type": word("RollingUpdate", "OnDelete"), "rollingUpdate": schema{"type": "object"},
+		}, "type"),
 		"memcached.maxItemSize":                        {"type": []string{"string", "integer"}},
 		"memcached.extraArgs":                          strings(),
 		"memcached.podDisruptionBudget.maxUnavailable": evictable(),
+
+		"tests.load.resources": resources(),
 
 		"loadgen.generator": word("memtier", "mcmwlab"),
 		"loadgen.command":   strings(),
@@ -114,6 +122,13 @@ func refine() map[string]schema {
 	}
 	for _, probed := range []string{"startup", "liveness", "readiness"} {
 		refined["probes."+probed] = probe()
+	}
+	for _, pods := range []string{"", "memcached."} {
+		refined[pods+"extraEnv"] = named()
+		refined[pods+"extraVolumes"] = named()
+		refined[pods+"extraVolumeMounts"] = mounts()
+		refined[pods+"initContainers"] = named()
+		refined[pods+"hostAliases"] = aliases()
 	}
 	for _, pods := range []string{"", "memcached.", "loadgen."} {
 		refined[pods+"resources"] = resources()

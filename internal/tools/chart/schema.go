@@ -21,7 +21,9 @@ func schemaOf(values []*value) ([]byte, error) {
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "Values of the mcmw chart"
 	properties := root["properties"].(map[string]any)
-	properties["global"] = schema{"type": "object", "description": "Helm gives every chart one"}
+	if global, ok := properties["global"].(schema); ok {
+		global["additionalProperties"] = true // those of other charts
+	}
 	for path := range refinements {
 		return nil, fmt.Errorf("refine.go has %s, which is not in values.yaml", path)
 	}

@@ -16,7 +16,7 @@ type board struct {
 	description string
 	from        string // how far it looks back
 	refresh     string
-	variables   []variable // more than data source, job and instance
+	variables   []variable // more than data source, namespace, job and instance
 	rows        []row
 }
 
@@ -49,8 +49,9 @@ func (b board) json() ([]byte, error) {
 		Link(dashboard.NewDashboardLinkBuilder("mcmw").Type(dashboard.DashboardLinkTypeDashboards).Tags([]string{"mcmw"}).
 			IncludeVars(true).KeepTime(true)).
 		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus")).
-		WithVariable(choice(variable{"job", "Job", "mcmw_build_info", "job"})).
-		WithVariable(choice(variable{"instance", "Instance", `mcmw_build_info{job=~"$job"}`, "instance"}))
+		WithVariable(choice(variable{"namespace", "Namespace", "mcmw_build_info", "namespace"}).AllValue(".*")). // where there are no namespaces, too
+		WithVariable(choice(variable{"job", "Job", `mcmw_build_info{namespace=~"$namespace"}`, "job"})).
+		WithVariable(choice(variable{"instance", "Instance", `mcmw_build_info{namespace=~"$namespace",job=~"$job"}`, "instance"}))
 	for _, v := range b.variables {
 		builder.WithVariable(choice(v))
 	}

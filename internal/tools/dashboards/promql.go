@@ -6,7 +6,7 @@ import (
 )
 
 // here selects what the dashboard's variables name. Every selector has it.
-const here = `job=~"$job",instance=~"$instance"`
+const here = `namespace=~"$namespace",job=~"$job",instance=~"$instance"`
 
 // of selects the series of a metric, with more matchers than here, such as `state="up"`.
 func of(metric string, matchers ...string) string {

@@ -13,7 +13,7 @@ func servers() board {
 	return board{
 		name: "mcmw-servers", title: "mcmw / Servers", from: "1h", refresh: "10s",
 		description: "The memcached servers as mcmw sees them: load, time, failures, state and replicas to be repaired.",
-		variables:   []variable{{"server", "Server", `mcmw_server_state{job=~"$job",instance=~"$instance"}`, "server"}},
+		variables:   []variable{{"server", "Server", of("mcmw_server_state"), "server"}},
 		rows: []row{
 			{"State", []panel{
 				{

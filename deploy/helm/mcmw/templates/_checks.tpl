@@ -52,6 +52,9 @@
 {{- if and $v.memcached.enabled (ne (not $v.serverTLS.enabled) (not $v.memcached.tls.secretName)) -}}
 {{- fail "memcached.tls.secretName and serverTLS.enabled belong together: the chart's servers speak TLS with both or with none" -}}
 {{- end -}}
+{{- if and $v.auth.secretName (eq $v.loadgen.generator "memtier") (or $v.loadgen.enabled $v.loadgen.jobs $v.tests.load.enabled) -}}
+{{- fail "auth.secretName is set and loadgen.generator is memtier, which cannot log in over the text protocol: expected loadgen.generator=mcmwlab" -}}
+{{- end -}}
 {{- if $v.memcached.enabled -}}
 {{- $limit := include "mcmw.bytes" (dig "limits" "memory" "" $v.memcached.resources) | int64 -}}
 {{- $least := mul (add $v.memcached.memoryMiB 16) 1048576 -}}
@@ -81,6 +84,7 @@
 {{- range include "mcmw.volumes" . | fromYamlArray -}}{{- $mounts = append $mounts (dict "mountPath" (printf "/etc/mcmw/%s" .name)) -}}{{- end -}}
 {{- include "mcmw.unique" (list "extraVolumeMounts" "mountPath" $v.extraVolumeMounts $mounts) -}}
 {{- include "mcmw.unique" (list "extraContainers" "name" $v.extraContainers (list (dict "name" "mcmw"))) -}}
+{{- include "mcmw.unique" (list "memcached.extraVolumes" "name" $v.memcached.extraVolumes (list (dict "name" "tls") (dict "name" "auth"))) -}}
 {{- include "mcmw.unique" (list "loadgen.jobs" "name" $v.loadgen.jobs (list)) -}}
 {{- end -}}
 

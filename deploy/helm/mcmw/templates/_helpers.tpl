@@ -42,7 +42,7 @@ app.kubernetes.io/component: {{ last . }}
 {{- $_ := set $own "app.kubernetes.io/managed-by" $root.Release.Service -}}
 {{- $_ := set $own "app.kubernetes.io/version" ($root.Chart.AppVersion | toString) -}}
 {{- $_ := set $own "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
-{{- toYaml (merge $own $root.Values.commonLabels) -}}
+{{- include "mcmw.known" (merge $own $root.Values.commonLabels) -}}
 {{- end -}}
 
 {{- /* Metadata of an object. Takes (list $ NAME COMPONENT LABELS ANNOTATIONS NAMESPACE). */ -}}
@@ -51,8 +51,8 @@ app.kubernetes.io/component: {{ last . }}
 name: {{ index . 1 }}
 namespace: {{ default $root.Release.Namespace (index . 5) }}
 labels:
-  {{- toYaml (merge (include "mcmw.labels" (list $root (index . 2)) | fromYaml) (index . 3)) | nindent 2 }}
-{{- with merge (dict) (index . 4) $root.Values.commonAnnotations }}
+  {{- include "mcmw.known" (merge (include "mcmw.labels" (list $root (index . 2)) | fromYaml) (index . 3)) | nindent 2 }}
+{{- with include "mcmw.known" (merge (dict) (index . 4) $root.Values.commonAnnotations) | fromYaml }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -62,21 +62,24 @@ annotations:
 {{- define "mcmw.podMetadata" -}}
 {{- $root := index . 0 -}}
 labels:
-  {{- toYaml (merge (include "mcmw.selector" (list $root (index . 1)) | fromYaml) (index . 2) $root.Values.commonLabels) | nindent 2 }}
-{{- with merge (dict) (index . 3) $root.Values.commonAnnotations }}
+  {{- include "mcmw.known" (merge (include "mcmw.selector" (list $root (index . 1)) | fromYaml) (index . 2) $root.Values.commonLabels) | nindent 2 }}
+{{- with include "mcmw.known" (merge (dict) (index . 3) $root.Values.commonAnnotations) | fromYaml }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{- /* An image. Takes (list IMAGE DEFAULTREPOSITORY DEFAULTTAG). */ -}}
+{{- /* An image. Takes (list $ IMAGE DEFAULTREPOSITORY DEFAULTTAG). */ -}}
 {{- define "mcmw.image" -}}
-{{- $image := index . 0 -}}
-{{- $repository := default (index . 1) $image.repository -}}
+{{- $image := index . 1 -}}
+{{- $repository := default (index . 2) $image.repository -}}
+{{- with (index . 0).Values.global.imageRegistry -}}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) $repository -}}
+{{- end -}}
 {{- if $image.digest -}}
 {{- printf "%s@%s" $repository $image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" $repository (default (index . 2) $image.tag | toString) -}}
+{{- printf "%s:%s" $repository (default (index . 3) $image.tag | toString) -}}
 {{- end -}}
 {{- end -}}
 
@@ -84,7 +87,7 @@ annotations:
 {{- define "mcmw.placement" -}}
 {{- $values := index . 2 -}}
 {{- $selector := include "mcmw.selector" (list (index . 0) (index . 1)) | fromYaml -}}
-{{- with $values.nodeSelector }}
+{{- with include "mcmw.known" $values.nodeSelector | fromYaml }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -105,6 +108,22 @@ topologySpreadConstraints:
 {{- with $values.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
+{{- with $values.schedulerName }}
+schedulerName: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{- /* A mapping without what is null: a values file takes away by null what one before it has set. */ -}}
+{{- define "mcmw.known" -}}
+{{- $known := dict -}}
+{{- range $key, $value := . -}}
+{{- if kindIs "map" $value -}}
+{{- $_ := set $known $key (include "mcmw.known" $value | fromYaml) -}}
+{{- else if not (kindIs "invalid" $value) -}}
+{{- $_ := set $known $key $value -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $known -}}
 {{- end -}}
 
 {{- /* A quantity of memory in bytes; 0 for none. */ -}}

@@ -1,0 +1,96 @@
+package chart
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestANullTakesAwayWhatAValuesFileBeforeHasSet(t *testing.T) {
+	dir := t.TempDir()
+	files := []string{
+		"nodeSelector: {pool: a, disk: ssd}\nmemcached: {nodeSelector: {pool: b}, podAnnotations: {a: b}}\nresources: {limits: {cpu: 2}}\ncommonLabels: {team: x}\n",
+		"nodeSelector: {pool: null}\nmemcached: {nodeSelector: {pool: null}, podAnnotations: {a: null}}\nresources: {limits: {cpu: null}}\ncommonLabels: {team: null}\n",
+	}
+	var args []string
+	for i, text := range files {
+		path := filepath.Join(dir, string(rune('a'+i))+".yaml")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		args = append(args, "--values", path)
+	}
+	for version, h := range helms {
+		t.Run(version, func(t *testing.T) {
+			o := render(t, h, args...)
+			p, c := o.proxy(t)
+			require.Equal(t, map[string]string{"disk": "ssd"}, p.spec.NodeSelector)
+			require.Equal(t, []corev1.ResourceName{"memory"}, names(c.Resources.Limits))
+			servers := named[*appsv1.StatefulSet](t, o, "mcmw-memcached").Spec.Template
+			require.Empty(t, servers.Spec.NodeSelector)
+			require.Empty(t, servers.Annotations)
+			for _, p := range o.pods() {
+				require.NotContains(t, p.meta.Labels, "team")
+				require.NotContains(t, p.owner.GetLabels(), "team")
+			}
+		})
+	}
+}
+
+func names(list corev1.ResourceList) (all []corev1.ResourceName) {
+	for name := range list {
+		all = append(all, name)
+	}
+	return all
+}
+
+func TestARegistryForAllImagesIsInFrontOfEveryOne(t *testing.T) {
+	for set, args := range sets(t) {
+		for version, h := range helms {
+			t.Run(set+"/"+version, func(t *testing.T) {
+				before := render(t, h, args...).pods()
+				after := render(t, h, append(args, "--set", "global.imageRegistry=mirror.example.com/all/")...).pods()
+				require.Len(t, after, len(before))
+				for i, p := range after {
+					// The chart's own container is the first one; others are the user's.
+					require.Equal(t, "mirror.example.com/all/"+before[i].spec.Containers[0].Image, p.spec.Containers[0].Image)
+				}
+			})
+		}
+	}
+}
+
+func TestPodsGetWhatOnlyTheirUserKnows(t *testing.T) {
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	const pod = `
+  schedulerName: own
+  hostAliases: [{ip: 10.0.0.1, hostnames: [cache]}]
+  initContainers: [{name: wait, image: busybox}]
+  extraEnv: [{name: A, value: b}]
+  extraVolumes: [{name: more, emptyDir: {}}]
+  extraVolumeMounts: [{name: more, mountPath: /more}]
+`
+	text := "loadgen: {enabled: true, schedulerName: own}\nmemcached:" + pod + "  updateStrategy: {type: OnDelete}\n" + strings.ReplaceAll(pod, "\n  ", "\n")
+	require.NoError(t, os.WriteFile(values, []byte(text), 0o644))
+	for version, h := range helms {
+		t.Run(version, func(t *testing.T) {
+			o := render(t, h, "--values", values)
+			p, _ := o.proxy(t)
+			servers := named[*appsv1.StatefulSet](t, o, "mcmw-memcached").Spec
+			require.Equal(t, appsv1.OnDeleteStatefulSetStrategyType, servers.UpdateStrategy.Type)
+			require.Equal(t, "own", named[*appsv1.StatefulSet](t, o, "mcmw-loadgen").Spec.Template.Spec.SchedulerName)
+			for _, spec := range []corev1.PodSpec{p.spec, servers.Template.Spec} {
+				require.Equal(t, "own", spec.SchedulerName)
+				require.Equal(t, []corev1.HostAlias{{IP: "10.0.0.1", Hostnames: []string{"cache"}}}, spec.HostAliases)
+				require.Equal(t, "wait", spec.InitContainers[0].Name)
+				c := spec.Containers[0]
+				require.Contains(t, c.Env, corev1.EnvVar{Name: "A", Value: "b"})
+				require.Contains(t, c.VolumeMounts, corev1.VolumeMount{Name: "more", MountPath: "/more"})
+				require.Equal(t, "more", spec.Volumes[len(spec.Volumes)-1].Name)
+			}
+		})
+	}
+}
