@@ -1,7 +1,7 @@
 package faulty
 
 import (
-	"io"
+	"math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -21,8 +21,12 @@ type Proxy struct {
 	alter chan struct{} // guarded by mu; closed and replaced when fault changes
 }
 
-// Fault is what a Proxy does to the bytes of the server's replies, on every connection.
+// Fault is what a Proxy does to the bytes of the server's replies, on every connection; Jitter and Lose are done to those of requests.
 type Fault struct {
+	// Jitter delays every chunk of requests by a random time of up to as much. The chunks of a connection stay in order.
+	Jitter time.Duration
+	// Lose takes requests and does not pass them on.
+	Lose bool
 	// Stall holds replies back until the fault is removed.
 	Stall bool
 	// Delay delays every chunk of reply bytes.
@@ -91,12 +95,29 @@ func (p *Proxy) serve(client net.Conn) {
 	wg.Go(func() {
 		defer close(gone)
 		defer server.Close()
-		_, _ = io.Copy(server, client)
+		p.requests(server, client)
 	})
 	p.replies(client, server, gone)
 	client.Close()
 	server.Close()
 	wg.Wait()
+}
+
+// requests forwards the client's bytes to the server. It returns when either side is gone.
+func (p *Proxy) requests(server, client net.Conn) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buf)
+		if f, _ := p.current(); n > 0 && f.Jitter > 0 {
+			time.Sleep(rand.N(f.Jitter))
+		}
+		if f, _ := p.current(); f.Lose {
+			n = 0
+		}
+		if _, werr := server.Write(buf[:n]); err != nil || werr != nil {
+			return
+		}
+	}
 }
 
 // replies forwards the server's bytes to the client, applying the faults. It returns when either side is gone.

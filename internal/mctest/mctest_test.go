@@ -133,6 +133,9 @@ func TestAProxyPassesBytesOnUntilItIsToldToDoHarm(t *testing.T) {
 	p.Inject(mctest.Fault{Bytewise: true})
 	require.Equal(t, hit, c.MustDo(t, "get k\r\n"))
 
+	p.Inject(mctest.Fault{Jitter: 2 * time.Millisecond})
+	require.Equal(t, hit, c.MustDo(t, "get k\r\n"))
+
 	p.Inject(mctest.Fault{Double: true})
 	require.Equal(t, hit, c.MustDo(t, "get k\r\n"))
 	require.Equal(t, hit, c.MustReply(t))
@@ -144,6 +147,15 @@ func TestAProxyPassesBytesOnUntilItIsToldToDoHarm(t *testing.T) {
 	p.Inject(mctest.Fault{})
 	c.Timeout = mctest.Patience
 	require.Equal(t, hit, c.MustReply(t))
+
+	p.Inject(mctest.Fault{Lose: true})
+	require.NoError(t, c.Send([]byte("delete k\r\n")))
+	require.NoError(t, c.CloseWrite())
+	nothing, err := c.Rest()
+	require.NoError(t, err)
+	require.Empty(t, nothing)
+	value, _ := s.Get("k")
+	require.Equal(t, "abc", value)
 
 	for _, reset := range []bool{false, true} {
 		p.Inject(mctest.Fault{})

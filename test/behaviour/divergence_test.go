@@ -251,14 +251,14 @@ func (w *writer) send(writes ...write) error {
 	return nil
 }
 
-// writeAtOnce lets the crowd write every key with the writes that compose returns; a writer's writes of a key are sent one
-// by one or, by turns, together.
-func writeAtOnce(t *testing.T, m *mwtest.MW, seed uint64, keys []string, compose func(w *writer, key string) (write, error)) {
+// writeAtOnce lets the crowd write every key with the writes that compose returns, through the middlewares of fleet by turns; a writer's
+// writes of a key are sent one by one or, by turns, together.
+func writeAtOnce(t *testing.T, fleet []*mwtest.MW, seed uint64, keys []string, compose func(w *writer, key string) (write, error)) {
 	t.Helper()
 	start := newBarrier(crowdWriters)
 	var wg sync.WaitGroup
 	for i := range crowdWriters {
-		w := &writer{client: m.Dial(t), random: rand.New(rand.NewPCG(seed, uint64(i))), name: fmt.Sprintf("writer-%d", i)}
+		w := &writer{client: fleet[i%len(fleet)].Dial(t), random: rand.New(rand.NewPCG(seed, uint64(i))), name: fmt.Sprintf("writer-%d", i)}
 		wg.Go(func() {
 			if err := w.writeAll(start, keys, compose); err != nil {
 				t.Errorf("%s: %v", w.name, err)
@@ -381,7 +381,7 @@ func testDivergence(t *testing.T, keys, batch int, compose func(w *writer, key s
 			present := 0
 			for some := range slices.Chunk(all, batch) {
 				seed++ // every batch another crowd
-				writeAtOnce(t, m, seed, some, compose)
+				writeAtOnce(t, []*mwtest.MW{m}, seed, some, compose)
 				lines, there := differing(t, o.Servers, o.Placement, some)
 				require.Empty(t, lines)
 				present += there
