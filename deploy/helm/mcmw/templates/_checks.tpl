@@ -62,6 +62,17 @@
 {{- fail (printf "memcached.resources.limits.memory is %v: memcached would be killed before it is full; expected at least %dMi, which is memcached.memoryMiB and 16 more" $v.memcached.resources.limits.memory (int (add $v.memcached.memoryMiB 16))) -}}
 {{- end -}}
 {{- end -}}
+{{- /* Nothing is looked up where Helm only renders. */ -}}
+{{- if .Release.IsInstall -}}
+{{- $selector := dict "app.kubernetes.io/name" (include "mcmw.selector" (list . "proxy") | fromYaml | dig "app.kubernetes.io/name" "") "app.kubernetes.io/instance" .Release.Name -}}
+{{- range dig "items" (list) (lookup "v1" "Pod" .Release.Namespace "") -}}
+{{- $labels := default dict .metadata.labels -}}
+{{- if and .metadata.deletionTimestamp (eq (pick $labels "app.kubernetes.io/name" "app.kubernetes.io/instance" | toJson) ($selector | toJson)) -}}
+{{- fail (printf "pod %s of an earlier installation is still ending, and the Services would lead to it; expected: none, as after\n  kubectl --namespace %s wait --for=delete pod --selector app.kubernetes.io/instance=%s --timeout=2m"
+  .metadata.name $.Release.Namespace $.Release.Name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- /* Names that the cluster, or Helm's server-side apply, refuses to have twice. */ -}}
 {{- $managed := dict "MCMW_LISTEN" "service.port" "MCMW_LISTEN_PORT" "service.port" "MCMW_ADMIN" "adminPort" "MCMW_CONFIG" "config" "MCMW_DRAIN_TIMEOUT" "drain.timeoutSeconds" "MCMW_SERVERS" "servers" -}}
 {{- range $v.extraEnv -}}
