@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"mcmw/internal/request"
@@ -120,20 +119,10 @@ func (w *Worker) untilExpiry(i int32) time.Duration {
 	return w.options.Timeout - 2*w.options.Timeout/reserve - time.Duration(stats.Now()-waitsSince(w.planner.Requests[i].Request))
 }
 
-// expire looks at a request of a detour whose time is over. Where its keys have other servers it is planned, and only its calls to
-// suspects fail; otherwise it is answered here.
+// expire looks at a request of a detour whose time is over: of its calls those to suspects fail unsent, and count as writes that these
+// missed.
 func (w *Worker) expire(i int32) {
-	r := &w.planner.Requests[i]
-	if !w.member.Patient || r.Idle() || w.untilExpiry(i) > 0 {
-		return
-	}
-	if w.options.Router.N() > 1 && r.NumKeys > 0 {
+	if w.member.Patient && w.untilExpiry(i) <= 0 {
 		w.requests[i].expired = true
-		return
 	}
-	text := fmt.Sprintf("SERVER_ERROR %s: no reply in time\r\n", w.options.Servers[w.member.Home].Name)
-	if miss, ok := r.Miss(); ok && w.options.GetErrorMiss {
-		text = miss
-	}
-	r.Fail(text)
 }

@@ -177,6 +177,54 @@ func TestWhatNeedsAStalledServerIsAnsweredAtItsDeadlineAndThenAtOnce(t *testing.
 	}
 }
 
+// What comes while the patient worker waits for a stalled server is found when its time is over, and is never sent.
+func TestAWriteWhoseTimeIsOverBeforeItIsSentCountsAsMissed(t *testing.T) {
+	o := middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 2 * time.Second, StallAfter: 20 * time.Millisecond}, ServerOptions: backend.ServerOptions{ConnectTimeout: 2 * time.Second}}
+	o.Placement.Replicas, o.FailureLimit = 1, 1000
+	for write, command := range map[string]string{"set": "set %s 0 0 3\r\nnew\r\n", "flush": "flush_all\r\n"} {
+		t.Run(write, func(t *testing.T) {
+			t.Parallel()
+			m, servers := replicas(t, 2, o)
+			keys := keysOf(t, o, m, servers, 1, 10)
+			c := dial(t, m.Addrs()[0].String())
+			for _, key := range keys {
+				store(c, key, "old")
+			}
+			served := m.Stats().Snapshot().Taken
+			servers[1].Freeze()
+			var waiting []*client
+			for i, key := range keys {
+				w := dial(t, m.Addrs()[0].String())
+				waiting = append(waiting, w)
+				if i >= 2 {
+					w.ask(strings.ReplaceAll(command, "%s", key), 0)
+					continue
+				}
+				// The pool's worker has the first one, the patient one the second.
+				w.ask("get %s\r\n", 0, key)
+				require.Eventually(t, func() bool {
+					now := m.Stats().Snapshot()
+					return now.Taken > served+uint64(i) && now.Servers[1].Health.Stalls > 0
+				}, mctest.Patience, time.Millisecond)
+			}
+			for _, w := range waiting {
+				assert.Contains(t, w.ask("", 1), "SERVER_ERROR "+servers[1].Addr())
+			}
+			servers[1].Thaw()
+			for _, key := range keys[2:] {
+				reply := "SERVER_ERROR "
+				for strings.HasPrefix(reply, "SERVER_ERROR ") {
+					reply = c.ask("get %s\r\n", 1, key)
+				}
+				if reply != "END\r\n" {
+					reply = c.ask("", 2)
+				}
+				assert.NotEqual(t, "old\r\nEND\r\n", reply, key)
+			}
+		})
+	}
+}
+
 func TestAWriteThatWaitsInVainForAStalledReplicaIsAnsweredByTheOthers(t *testing.T) {
 	for name, o := range arrangements {
 		t.Run(name, func(t *testing.T) {
