@@ -171,6 +171,12 @@ var metrics = []metric{
 		to.gauge(float64(last.UnixNano()) / 1e9)
 	}},
 	{"sweep_last_differing_keys", "Keys that differed when all replicas had been compared last, by whichever middleware.", nil, holds(func(s *stats.Snapshot) uint64 { return s.Sweep.LastDiffer })},
+	{"several_writers", "1 if other middlewares may write the same servers, and replicas are kept alike all the same; 0 if this one has to be alone, or keys have one replica.", nil, holds(func(s *stats.Snapshot) int {
+		if s.Several {
+			return 1
+		}
+		return 0
+	})},
 	{"checks_total", "Writes behind which the replicas were compared, because other middlewares write the same servers.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Checks })},
 	{"check_disagreements_total", "Writes behind which replicas differed, because another middleware wrote the key at the same time.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Disagreements })},
 	{"check_cut_total", "Copies deleted because they differed behind a write.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Cuts })},

@@ -59,12 +59,12 @@ func gather(t *testing.T, c prometheus.Collector) map[string]float64 {
 // TestEveryMetricMovesWithWhatItCounts records one thing at a time and compares all values before and after: those named
 // have moved as told, and no others.
 func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
-	waiting, unread := 0, int64(0)
+	waiting, unread, several := 0, int64(0), false
 	sweep := new(stats.Sweep)
 	health := stats.Health{State: "up", Transitions: []stats.Transition{{To: "up"}, {To: "down"}}}
 	tap := stats.NewTap(1, 0, false)
 	registry := stats.New(stats.Options{
-		Tap: tap, Sweep: sweep,
+		Tap: tap, Sweep: sweep, Several: func() bool { return several },
 		Servers: []string{"a", "b"}, Workers: 2, Health: func(i int) stats.Health { return []stats.Health{{}, health}[i] }, Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
 	})
 	registry.Net().Memory(func() (requests, replies int64) { return 2 * unread, unread })
@@ -147,6 +147,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 		{"a flush", func() { health.Flushes++ }, map[string]float64{`mcmw_server_flushes_total{server="b"}`: 1}},
 		{"a stall", func() { health.Stalls++ }, map[string]float64{`mcmw_server_stalls_total{server="b"}`: 1}},
 		{"a repair", func() { w.Repair(1) }, map[string]float64{`mcmw_repairs_total{server="b"}`: 1}},
+		{"servers that can keep replicas alike", func() { several = true }, map[string]float64{"mcmw_several_writers": 1}},
 		{
 			"checks of replicas",
 			func() { w.Agreed(&stats.Agreement{Checks: 5, Disagreements: 2, Cuts: 3}) },

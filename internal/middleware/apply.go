@@ -76,7 +76,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if moved && m.records != nil {
 		m.records.AwaitPlaced(ctx)
 	}
-	next.decideWriters(ctx, &m.shared)
+	next.decideWriters(ctx)
 	next.makeWorkers(&m.shared, m.appendStats)
 	next.connect(ctx)
 	for _, s := range joined {

@@ -249,7 +249,7 @@ func (m *Middleware) begin(work context.Context) {
 	if m.records != nil {
 		m.records.Expect(p.servers)
 	}
-	p.options.requireVersions(p.servers)
+	p.requireVersions()
 	var reaching sync.WaitGroup
 	for _, s := range p.servers {
 		reaching.Go(func() { _ = s.Reach(work) })
@@ -273,7 +273,7 @@ func (m *Middleware) begin(work context.Context) {
 	for _, s := range p.servers {
 		s.AwaitReadable(work, clean)
 	}
-	p.decideWriters(work, &m.shared)
+	p.decideWriters(work)
 	p.makeWorkers(&m.shared, m.appendStats)
 	p.connect(work)
 	p.start(work, m.registry)

@@ -29,7 +29,7 @@ type pool struct {
 	previous []placement    // the latest first
 	more     bool           // there were earlier ones
 	sweep    *stats.Sweep   // of the middleware
-	several  bool           // other middlewares may write the same servers: replicas are kept alike all the same
+	several  atomic.Bool    // other middlewares may write the same servers: replicas are kept alike all the same
 	hot      *hotkeys.Keys  // of the middleware
 	running  sync.WaitGroup // the workers' goroutines
 }
@@ -54,7 +54,6 @@ type shared struct {
 	changes atomic.Uint32
 	records *backend.Records // nil: none are kept
 	swept   stats.Sweep
-	several atomic.Bool   // the current pool's
 	hot     *hotkeys.Keys // nil: hot keys are not counted
 	// unswept: an earlier middleware has not shut down cleanly, and the replicas have not been compared since.
 	unswept atomic.Bool
@@ -139,7 +138,7 @@ func (p *pool) members() []worker.Member {
 
 // statistics describes the pool to the registry.
 func (p *pool) statistics() stats.Options {
-	o := stats.Options{Sweep: p.sweep, HotKeys: p.hot, Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
+	o := stats.Options{Sweep: p.sweep, HotKeys: p.hot, Several: p.several.Load, Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
 	for _, s := range p.servers {
 		o.Servers = append(o.Servers, s.Name)
 	}
@@ -156,7 +155,7 @@ func (p *pool) statistics() stats.Options {
 func (p *pool) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	o := worker.Options{
 		RequestOptions: p.options.RequestOptions, Lanes: p.lanes, Entrance: s.entrance, Router: p.router, Locks: s.locks,
-		Servers: p.servers, Changes: &s.changes, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, Several: p.several, StatsText: statsText, Log: p.options.Log,
+		Servers: p.servers, Changes: &s.changes, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, Several: p.several.Load(), StatsText: statsText, Log: p.options.Log,
 	}
 	o.StallAfter = p.options.stallAfter()
 	for _, f := range p.previous {

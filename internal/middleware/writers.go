@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"mcmw/internal/backend"
 	"mcmw/internal/enum"
 )
 
@@ -25,12 +24,12 @@ func (w Writers) String() string { return WritersNames.Of(w) }
 
 // decideWriters decides, before p's workers are made, whether they keep replicas alike beside other middlewares'. The servers have been
 // reached, or are down.
-func (p *pool) decideWriters(ctx context.Context, s *shared) {
-	p.several = p.router.N() > 1 && (p.options.Writers == WritersSeveral || p.options.Writers == WritersAuto && p.haveVersions(ctx))
+func (p *pool) decideWriters(ctx context.Context) {
+	several := p.router.N() > 1 && (p.options.Writers == WritersSeveral || p.options.Writers == WritersAuto && p.haveVersions(ctx))
 	for _, server := range p.servers {
-		server.NeedVersions(p.several)
+		server.NeedVersions(several)
 	}
-	s.several.Store(p.several)
+	p.several.Store(several)
 }
 
 // haveVersions reports whether the servers that answer, at least one, give items versions, and warns of those that don't.
@@ -63,10 +62,9 @@ func (p *pool) haveVersions(ctx context.Context) bool {
 	return len(with) > 0 && len(without) == 0
 }
 
-// requireVersions makes sure, before servers are connected to, that those in front of which several middlewares are expected can
-// do what that takes.
-func (o *Options) requireVersions(servers []*backend.Server) {
-	for _, s := range servers {
-		s.NeedVersions(o.Writers == WritersSeveral && len(servers) > 1)
+// requireVersions makes sure, before servers are connected to, that they can do what several writers take, if these were asked for.
+func (p *pool) requireVersions() {
+	for _, s := range p.servers {
+		s.NeedVersions(p.options.Writers == WritersSeveral && p.router.N() > 1)
 	}
 }

@@ -177,17 +177,21 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 	}
 	var runs []agreeing
 	appends := agreedCommands[5]
+	set, remove, incr, get := agreedCommands[0], agreedCommands[1], agreedCommands[4], "get k\r\n"
+	long := []string{set, incr, appends} // they take most steps
 	pairs := func(servers int, stored string, faults explore.Faults) {
 		for i, a := range agreedCommands {
 			for _, b := range agreedCommands[i:] {
 				if !mctest.Long() && (a == appends || b == appends) {
 					continue // it goes the way of incr
 				}
+				if servers > 2 && slices.Contains(long, a) && slices.Contains(long, b) {
+					continue // millions of states each
+				}
 				runs = append(runs, agreeing{servers: servers, stored: stored, faults: faults, clients: [][]string{{a}, {second(b)}}})
 			}
 		}
 	}
-	set, remove, incr, get := agreedCommands[0], agreedCommands[1], agreedCommands[4], "get k\r\n"
 	pairs(2, "9", explore.Faults{}) // an incr makes it a digit longer
 	if mctest.Long() {
 		pairs(2, "", explore.Faults{})
@@ -216,6 +220,7 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 			},
 		})
 		require.Nil(t, failure, "%d servers that hold %q, %+v, %q: %v", a.servers, a.stored, a.faults, a.clients, failure)
+		t.Logf("%d servers that hold %q, %+v, %q: %+v", a.servers, a.stored, a.faults, a.clients, result)
 		states, ends = states+result.States, ends+result.Ends
 	}
 	t.Logf("%d histories, %d states, %d ends", len(runs), states, ends)

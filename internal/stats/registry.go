@@ -24,6 +24,8 @@ type Options struct {
 	Queues []Queue
 	// Sweep counts the comparisons of the replicas; nil: none are made.
 	Sweep *Sweep
+	// Several reports whether replicas are kept alike though other middlewares write the same servers; nil: they are not.
+	Several func() bool
 	// Tap receives the requests of the request log; nil means that there is no log.
 	Tap *Tap
 	// HotKeys counts the keys that are asked for; nil: nobody does.

@@ -30,6 +30,7 @@ type Snapshot struct {
 	Answered  uint64 // of them answered
 	Dropped   uint64 // requests that did not fit into the request log
 	Sweep     SweepSnapshot
+	Several   bool // replicas are kept alike though other middlewares write the same servers
 	Agreement Agreement
 
 	Samples        uint64 // how often the numbers of waiting requests and of requests in service were sampled
@@ -116,6 +117,7 @@ func (r *Registry) Snapshot() *Snapshot {
 	if r.options.Tap != nil {
 		s.Dropped = r.options.Tap.dropped.Load()
 	}
+	s.Several = r.options.Several != nil && r.options.Several()
 	if r.options.Sweep != nil {
 		s.Sweep = r.options.Sweep.Snapshot()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
@@ -150,5 +151,49 @@ func TestNoIncrementIsLostAndNoAddWonTwiceBehindThreeMiddlewares(t *testing.T) {
 	}
 	for n := range times {
 		assert.Equal(t, 1, won[n], "add %d", n)
+	}
+}
+
+// withoutVersions starts servers, the last of which gives items no version.
+func withoutVersions(t *testing.T) []*mctest.Server {
+	return append(mctest.StartNewMemcacheds(t, 1), mctest.StartNewMemcached(t, "-C"))
+}
+
+func TestInFrontOfServersWithoutVersionsReplicasHaveOneWriterUnlessSeveralAreAskedFor(t *testing.T) {
+	servers := withoutVersions(t)
+	o := middleware.Options{Servers: mwtest.Servers(servers...)}
+	m := mwtest.Start(t, o)
+	assert.False(t, m.Stats().Snapshot().Several)
+	c := dial(t, m.Addr())
+	assert.Equal(t, "STORED\r\n", c.ask("set k 0 0 1\r\nx\r\n", 1))
+	assert.Equal(t, "HD\r\n", c.ask("ms k 1 E5\r\nx\r\n", 1), "the versions are nobody's")
+
+	o.Writers, o.Ready = middleware.WritersSeveral, middleware.ReadyAll
+	m = mwtest.Begin(t, o)
+	awaitState(t, m, 1, backend.Down)
+	health := m.Stats().Snapshot().Servers[1].Health
+	assert.Contains(t, health.Why, "accepted: memcached 1.6.27 or later, or --writers one")
+	assert.False(t, m.IsReady())
+	assert.Contains(t, dial(t, m.Addr()).ask("set k 0 0 1\r\nx\r\n", 1), "SERVER_ERROR server-2: ")
+}
+
+func TestAServerThatNoLongerHasVersionsIsNotUsed(t *testing.T) {
+	good, bad := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcached(t, "-C")
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(good...)}
+	m := mwtest.Start(t, o)
+	require.True(t, m.Stats().Snapshot().Several)
+	o.Servers = mwtest.Servers(good[0], bad) // the same names: one has moved
+	require.NoError(t, m.Apply(t.Context(), o))
+	c := dial(t, m.Addr())
+	assert.Regexp(t, "^SERVER_ERROR server-2: .*1.6.27", c.ask("set k 0 0 1\r\nx\r\n", 1))
+}
+
+func TestOneReplicaNeedsNoVersions(t *testing.T) {
+	for _, writers := range []middleware.Writers{middleware.WritersAuto, middleware.WritersSeveral} {
+		m := mwtest.Start(t, middleware.Options{
+			Servers: mwtest.Servers(withoutVersions(t)...), Writers: writers, Placement: route.Options{Replicas: 1}, Ready: middleware.ReadyAll,
+		})
+		assert.False(t, m.Stats().Snapshot().Several)
+		assert.Equal(t, "STORED\r\n", dial(t, m.Addr()).ask("set k 0 0 1\r\nx\r\n", 1))
 	}
 }
