@@ -25,7 +25,7 @@ func agreement(s *stats.SweepSnapshot, now time.Time) Agreement {
 	case s.Running:
 		a.Text = fmt.Sprintf("being compared; %s keys so far since the start, %s differed", spell.Count(float64(s.Keys)), spell.Count(float64(s.Disagreements)))
 	case s.Last.IsZero() && s.Every == 0:
-		a.Text = "not compared: sweep-every is 0s"
+		a.Text = "not compared: sweep-every is 0s, or there is one writer"
 	case s.Last.IsZero():
 		a.Text = "not compared yet"
 	default:

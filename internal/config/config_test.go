@@ -105,6 +105,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 		Queue:          middleware.DefaultQueue,
 		ServerOptions:  backend.ServerOptions{FailureLimit: middleware.DefaultFailureLimit, MissedMemory: middleware.DefaultMissedMemory, ConnectTimeout: middleware.DefaultConnectTimeout},
 		ClientOptions:  netstage.ClientOptions{MinRate: middleware.DefaultMinRate, MaxOutput: middleware.DefaultMaxOutput, WriteTimeout: middleware.DefaultWriteTimeout, ClientMemory: middleware.DefaultClientMemory, Limits: protocol.Limits{}.WithDefaults()},
+		SweepEvery:     middleware.DefaultSweepEvery,
 		SweepRate:      sweep.DefaultRate,
 		DrainTimeout:   middleware.DefaultDrainTimeout,
 		Security:       middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},

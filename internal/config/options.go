@@ -180,9 +180,9 @@ var Options = []Option{
 		Help: "maximum memory per server for the keys whose writes it missed; a server that missed more is flushed",
 	},
 	{
-		Name: "sweep-every", Default: formatDuration(0), Group: groupServers,
+		Name: "sweep-every", Default: formatDuration(middleware.DefaultSweepEvery), Group: groupServers,
 		kind: duration{func(c *Config) *time.Duration { return &c.SweepEvery }, 0, 24 * maxTime},
-		Help: "time between two comparisons of the replicas, which one mcmw of those in front of the servers makes; 0s: only after an mcmw was killed",
+		Help: "time between two comparisons of the replicas, which one mcmw of those in front of the servers makes; 0s, or with one writer: only at a start after mcmw was killed",
 	},
 	{
 		Name: "sweep-rate", Default: strconv.Itoa(sweep.DefaultRate), Group: groupServers,

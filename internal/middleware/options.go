@@ -35,7 +35,7 @@ type Options struct {
 	// DrainTimeout is how long Run waits for requests in flight after its context is done; 0 means DefaultDrainTimeout.
 	DrainTimeout time.Duration
 	// SweepEvery is the time between two comparisons of the replicas, by whichever middleware of those in front of the servers;
-	// 0: they are compared only when the middleware before was killed.
+	// 0: they are compared only when the middleware before was killed. So it is with one writer.
 	SweepEvery time.Duration
 	// SweepRate is the most keys per second that are compared; 0 means sweep.DefaultRate.
 	SweepRate int
@@ -72,6 +72,7 @@ const (
 	DefaultStallAfter     = 100 * time.Millisecond
 	DefaultConnectTimeout = time.Second
 	DefaultDrainTimeout   = 10 * time.Second
+	DefaultSweepEvery     = 5 * time.Minute
 	DefaultMinRate        = 16 << 10
 	DefaultMaxOutput      = 64 << 20
 	DefaultWriteTimeout   = 30 * time.Second

@@ -46,9 +46,10 @@ func (m *Middleware) sweep(ctx context.Context) {
 	}
 }
 
-// sweepEvery returns how often the replicas are compared; 0: there is nothing to compare.
+// sweepEvery returns how often the replicas are compared; 0: they are not. With one writer only a restart behind a kill leaves any that differ,
+// and there are no versions that would spare the values.
 func (p *pool) sweepEvery() time.Duration {
-	if p.router.N() == 1 {
+	if !p.several.Load() {
 		return 0
 	}
 	return p.options.SweepEvery

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/protocol"
 	"mcmw/internal/stats"
 )
 
@@ -21,7 +22,7 @@ func several(t *testing.T, s setup) *script {
 // v returns what a text says with version n in place of each V<n>.
 func v(text string) string {
 	for n := range 9 {
-		text = strings.ReplaceAll(text, fmt.Sprintf("V%d", n), fmt.Sprint(uint64(firstVersion|n)))
+		text = strings.ReplaceAll(text, fmt.Sprintf("V%d", n), fmt.Sprint(uint64(protocol.FirstVersion|n)))
 	}
 	return text
 }
@@ -255,7 +256,7 @@ func TestSeveralWritesOfAKeyInARoundAreCheckedOnce(t *testing.T) {
 	x.started = 0
 	x.PlanChecks()
 	assert.Len(t, x.calls(), 6)
-	assert.Equal(t, uint64(firstVersion|3), x.checks[0].version)
+	assert.Equal(t, uint64(protocol.FirstVersion|3), x.checks[0].version)
 }
 
 func TestAServerThatDoesNotAnswerACheckHasMissedTheWrite(t *testing.T) {

@@ -3,6 +3,8 @@ package plan
 import (
 	"crypto/rand"
 	"encoding/binary"
+
+	"mcmw/internal/protocol"
 )
 
 // Versions gives out the versions of the items that a planner stores. Equal versions mean equal items, so no two may be alike: within one
@@ -20,10 +22,7 @@ func RandomVersions() *Versions {
 	return NewVersions(binary.NativeEndian.Uint64(random[:]), binary.NativeEndian.Uint64(random[8:]))
 }
 
-// firstVersion is the least version. The cas that a server gives out itself counts what it has stored, and does not come near.
-const firstVersion = 1 << 62
-
 func (v *Versions) next() uint64 {
 	v.last += v.step
-	return firstVersion | v.last&(firstVersion-1)
+	return protocol.FirstVersion | v.last&(protocol.FirstVersion-1)
 }

@@ -8,6 +8,9 @@ import (
 // Several writers keep replicas alike by versions: every item that is stored gets a cas of its own (the flag E, memcached 1.6.27 and later), by
 // which copies are told apart. What follows writes the commands for that, and reads what answers them.
 
+// FirstVersion is the least version. The cas that a server gives out itself counts what it has stored, and does not come near.
+const FirstVersion = 1 << 62
+
 // AppendVersioned appends the meta line that does what r, a storage command, an incr or a decr, does, or what the meta command r does, and
 // gives the item version as its cas. r's data block belongs behind it. The reply is never left out.
 func (r *Request) AppendVersioned(dst []byte, version uint64) []byte {

@@ -11,7 +11,7 @@
 //	                                                                            the first holder that has the key
 //	server 2, and so on
 //
-// A cas from FirstVersion on is a version that a middleware gave to what it wrote: equal versions mean equal bytes. Below it is
+// A cas from protocol.FirstVersion on is a version that a middleware gave to what it wrote: equal versions mean equal bytes. Below it is
 // a number that the server gave out itself, which says nothing about other servers' copies; then the values are compared. So
 // are those of keys whose versions differ: two writes of the same value are no disagreement.
 //

@@ -1,9 +1,10 @@
 package sweep
 
-import "slices"
+import (
+	"slices"
 
-// FirstVersion is the smallest version. Servers count the cas that they give out themselves from 1.
-const FirstVersion = 1 << 62
+	"mcmw/internal/protocol"
+)
 
 // Copy is what one holder of a key has. The zero value: it lacks the key.
 type Copy struct {
@@ -28,7 +29,7 @@ func SameVersion(copies []Copy) bool {
 			several = true
 		}
 	}
-	return !several || first.CAS >= FirstVersion
+	return !several || first.CAS >= protocol.FirstVersion
 }
 
 // Case is a key whose copies may disagree: what follows from looking at them. It is pure, so that every order in which looks,

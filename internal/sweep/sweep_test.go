@@ -18,6 +18,7 @@ import (
 	"mcmw/internal/marker"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/protocol"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
 	"mcmw/internal/sweep"
@@ -143,7 +144,7 @@ func TestASweepSaysWhatItCouldNotCompare(t *testing.T) {
 }
 
 // version is a version as a middleware gives it.
-func version(n int) uint64 { return sweep.FirstVersion + uint64(n) }
+func version(n int) uint64 { return protocol.FirstVersion + uint64(n) }
 
 // put stores a value with a version.
 func put(t *testing.T, s *mctest.Server, key string, flags int, value string, cas uint64) {
