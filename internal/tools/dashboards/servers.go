@@ -103,7 +103,7 @@ func servers() board {
 			{"Hot keys", []panel{
 				{
 					kind: lines, title: "Share of the hottest keys", unit: "percentunit", width: half,
-					queries:     []query{{over("max top", of("mcmw_hot_keys_share", chosen)), "the hottest {{top}}"}},
+					queries:     []query{{over("max top", of("mcmw_hot_keys_share")), "the hottest {{top}}"}},
 					description: "Part of all requested keys that the 1, 10 and 100 hottest are, of a sample. mcmw top --keys tells which.",
 				},
 				{
