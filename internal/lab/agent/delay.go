@@ -97,7 +97,7 @@ func (d *delayer) serve(ctx context.Context, client net.Conn) {
 	})
 	ways.Go(func() {
 		defer end()
-		arrive(client, due, room, gone)
+		arrive(ctx, client, due, room, gone)
 	})
 	ways.Wait()
 }
@@ -149,8 +149,8 @@ func (d *delayer) release(ctx context.Context, timer waiter) error {
 // waiter waits for a time, or returns an error.
 type waiter interface{ wait(time.Duration) error }
 
-// arrive writes pieces that are due to the client until that fails, or until the server sends no more and all are written.
-func arrive(client net.Conn, due <-chan []byte, room <-chan struct{}, gone <-chan struct{}) {
+// arrive writes pieces that are due to the client until that fails, ctx ends, or the server sends no more and all are written.
+func arrive(ctx context.Context, client net.Conn, due <-chan []byte, room <-chan struct{}, gone <-chan struct{}) {
 	for gone != nil || len(room) > 0 {
 		select {
 		case bytes := <-due:
@@ -160,6 +160,8 @@ func arrive(client net.Conn, due <-chan []byte, room <-chan struct{}, gone <-cha
 			<-room
 		case <-gone:
 			gone = nil // what is on its way arrives yet
+		case <-ctx.Done():
+			return
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
 )
 
 // delayed starts a server that echoes and a relay before it, and returns the relay's address, and what ends it.
@@ -139,6 +141,23 @@ func TestARelayEndsWithRepliesOnTheirWay(t *testing.T) {
 	_, err = io.ReadAll(conn)
 	if err != nil {
 		require.ErrorContains(t, err, "reset")
+	}
+}
+
+func TestAConnectionWhoseServerIsGoneEndsWithRepliesOnTheirWay(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	room, gone, ended := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	room <- struct{}{}
+	close(gone)
+	go func() {
+		defer close(ended)
+		arrive(ctx, nil, make(chan []byte), room, gone)
+	}()
+	cancel()
+	select {
+	case <-ended:
+	case <-time.After(mctest.Patience):
+		t.Fatal("it waits for replies that never arrive")
 	}
 }
 
