@@ -15,8 +15,8 @@ type Agreement struct {
 	Warning bool `json:"warning"`
 }
 
-// agreement describes s at a moment.
-func agreement(s *stats.SweepSnapshot, now time.Time) Agreement {
+// agreement describes s at a moment. several: replicas are kept alike though other middlewares write the same servers.
+func agreement(s *stats.SweepSnapshot, several bool, now time.Time) Agreement {
 	if !s.Replicated {
 		return Agreement{}
 	}
@@ -25,7 +25,7 @@ func agreement(s *stats.SweepSnapshot, now time.Time) Agreement {
 	case s.Running:
 		a.Text = fmt.Sprintf("being compared; %s keys so far since the start, %s differed", spell.Count(float64(s.Keys)), spell.Count(float64(s.Disagreements)))
 	case s.Last.IsZero() && s.Every == 0:
-		a.Text = "not compared: sweep-every is 0s, or there is one writer"
+		a.Text = "not compared again and again: sweep-every is 0s, or there is one writer"
 	case s.Last.IsZero():
 		a.Text = "not compared yet"
 	default:
@@ -38,6 +38,9 @@ func agreement(s *stats.SweepSnapshot, now time.Time) Agreement {
 		default:
 			a.Text, a.Warning = a.Text+spell.Count(float64(s.LastDiffer))+" keys differed", true
 		}
+	}
+	if !several {
+		a.Text += "; they agree only while no other mcmw writes these servers (--writers)"
 	}
 	if s.Why != "" {
 		a.Text, a.Warning = a.Text+"; the latest comparison was not complete: "+s.Why, true

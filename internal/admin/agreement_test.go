@@ -17,7 +17,7 @@ func TestTheAgreementOfTheReplicasIsPutInWords(t *testing.T) {
 		warning bool
 	}{
 		{stats.SweepSnapshot{}, "", false},
-		{stats.SweepSnapshot{Replicated: true}, "not compared: sweep-every is 0s, or there is one writer", false},
+		{stats.SweepSnapshot{Replicated: true}, "not compared again and again: sweep-every is 0s, or there is one writer", false},
 		{stats.SweepSnapshot{Replicated: true, Every: 1}, "not compared yet", false},
 		{stats.SweepSnapshot{Replicated: true, Running: true, Keys: 12, Disagreements: 3}, "being compared; 12 keys so far since the start, 3 differed", false},
 		{stats.SweepSnapshot{Replicated: true, Last: now.Add(-90500 * time.Millisecond)}, "compared 1m30s ago; all agreed", false},
@@ -28,6 +28,9 @@ func TestTheAgreementOfTheReplicasIsPutInWords(t *testing.T) {
 			"not compared yet; the latest comparison was not complete: a: not up", true,
 		},
 	} {
-		assert.Equal(t, Agreement{tc.text, tc.warning}, agreement(&tc.sweep, now))
+		assert.Equal(t, Agreement{tc.text, tc.warning}, agreement(&tc.sweep, true, now))
 	}
+	assert.Equal(t, Agreement{Text: "not compared yet; they agree only while no other mcmw writes these servers (--writers)"},
+		agreement(&stats.SweepSnapshot{Replicated: true, Every: 1}, false, now))
+	assert.Empty(t, agreement(&stats.SweepSnapshot{}, false, now).Text, "one replica")
 }

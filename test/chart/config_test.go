@@ -16,6 +16,7 @@ import (
 
 	"mcmw/internal/config"
 	"mcmw/internal/mctest"
+	"mcmw/internal/middleware"
 )
 
 // mcmwConfig returns the configuration that mcmw makes of its pod: the environment, and the files that are mounted.
@@ -94,6 +95,21 @@ func TestOptionsGetFromTheValuesToMcmw(t *testing.T) {
 	_, container := o.proxy(t)
 	require.NotContains(t, environment(container), "GOMAXPROCS", "procs says it")
 	require.NotContains(t, environment(container), "GOMEMLIMIT", "there is no limit")
+}
+
+func TestPodsOfMcmwKeepReplicasAlikeForOneAnother(t *testing.T) {
+	for set, want := range map[string]middleware.Writers{
+		"replicas=2":                          middleware.WritersSeveral,
+		"replicas=1":                          middleware.WritersAuto,
+		"config.writers=one":                  middleware.WritersOne,
+		"kind=DaemonSet":                      middleware.WritersSeveral,
+		"memcached.enabled=false,servers={a}": middleware.WritersAuto,
+		"replicas=1,autoscaling.enabled=true,autoscaling.targetCPUUtilization=50": middleware.WritersSeveral,
+	} {
+		c, err := mcmwConfig(t, render(t, helms["v4"], "--set", set))
+		require.NoError(t, err, set)
+		assert.Equal(t, want, c.Writers, set)
+	}
 }
 
 func TestMemoryAndProcessorsAreMadeFromTheLimits(t *testing.T) {

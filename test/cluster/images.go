@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -39,12 +40,25 @@ func chartTags(root string) (map[string]string, error) {
 	return map[string]string{"mcmw": chart.AppVersion, "mcmwlab": chart.AppVersion, "memcached": values.Memcached.Image.Tag}, nil
 }
 
+// newMemcached returns the path of a memcached in which several mcmw can keep replicas alike, as the chart makes them do.
+func newMemcached() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	path := cmp.Or(os.Getenv("MCMW_MEMCACHED_NEW"), filepath.Join(cache, "mcmw", "memcached-trixie", "memcached"))
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("memcached 1.6.27 or later: %w: run .ci/deps", err)
+	}
+	return path, nil
+}
+
 // images are what the tests run, from the programs of the source at root, of Debian's packages, and of the cache. Those that the chart asks
 // for are there by its tags, too.
 func images(c *node.Cluster, root, built string) ([]image.Image, error) {
-	memcached, err := exec.LookPath("memcached")
+	memcached, err := newMemcached()
 	if err != nil {
-		return nil, fmt.Errorf("%w: run .ci/deps cluster", err)
+		return nil, err
 	}
 	prometheus, err := exec.LookPath("prometheus")
 	if err != nil {

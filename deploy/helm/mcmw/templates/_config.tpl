@@ -9,7 +9,16 @@
 {{- range $name, $value := .Values.config -}}
 {{- if has $name $live -}}{{- $_ := set $file $name $value -}}{{- end -}}
 {{- end -}}
+{{- if and .Values.memcached.enabled (not (hasKey .Values.config "writers")) (eq (include "mcmw.severalPods" .) "true") -}}
+{{- $_ := set $file "writers" "several" -}}
+{{- end -}}
 {{- toYaml $file -}}
+{{- end -}}
+
+{{- /* Whether there can be several pods of mcmw: they must not each decide alone whether they keep replicas alike for the others. With
+servers of the user's own, which may be too old for it, mcmw asks them. */ -}}
+{{- define "mcmw.severalPods" -}}
+{{- or (eq .Values.kind "DaemonSet") .Values.autoscaling.enabled .Values.keda.enabled (gt (int .Values.replicas) 1) -}}
 {{- end -}}
 
 {{- /* The variables of mcmw's container, by their names: everything that holds until a pod ends. The
