@@ -120,6 +120,8 @@ func (w *World) History() []Operation { return w.history }
 type Result struct {
 	States int // different ones
 	Ends   int // of them those where nothing is under way
+	// Cut: there are more states, which UpTo has not seen.
+	Cut bool
 }
 
 // event is something that can happen next.
@@ -162,6 +164,15 @@ type Checks struct {
 // All explores every history of the world that build makes, which must always be the same one. It fails as well if there are more than
 // limit states.
 func All(build func() *World, limit int, checks Checks) (Result, *Failure) {
+	result, failure := UpTo(build, limit, checks)
+	if result.Cut && failure == nil {
+		failure = build().failure(fmt.Errorf("there are more than %d states", limit), nil)
+	}
+	return result, failure
+}
+
+// UpTo is All, but ends when it has seen limit states: those that depth comes to first.
+func UpTo(build func() *World, limit int, checks Checks) (Result, *Failure) {
 	x := explorer{build: build, limit: limit, checks: checks, seen: map[uint64]struct{}{}, seed: maphash.MakeSeed(), known: map[string][]strict.Request{}}
 	failure := x.from(x.again(nil), nil)
 	return x.result, failure
@@ -183,11 +194,12 @@ func (x *explorer) from(w *World, path []event) *Failure {
 	if _, ok := x.seen[sum]; ok {
 		return nil
 	}
+	if x.result.States == x.limit {
+		x.result.Cut = true
+		return nil
+	}
 	x.seen[sum] = struct{}{}
 	x.result.States++
-	if x.result.States > x.limit {
-		return w.failure(fmt.Errorf("there are more than %d states", x.limit), path)
-	}
 	next := w.events()
 	if !slices.ContainsFunc(next, func(e event) bool { return e.kind < evict }) {
 		x.result.Ends++
@@ -202,6 +214,9 @@ func (x *explorer) from(w *World, path []event) *Failure {
 		return w.failure(err, path)
 	}
 	for i, e := range next {
+		if x.result.Cut {
+			return nil
+		}
 		// A world can't be copied, as drivers can't: all but the first event begin anew.
 		if i > 0 {
 			w = x.again(path)
