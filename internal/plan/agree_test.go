@@ -176,7 +176,7 @@ const mostStates = 100_000
 
 func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 	if mctest.Race {
-		t.Skip("it has one goroutine, and computes for long")
+		t.Skip("one goroutine computes for long: nothing to race, and the round memory runs it without the detector")
 	}
 	var runs []agreeing
 	appends := agreedCommands[5]
@@ -288,7 +288,7 @@ func TestACutSparesWhatCameBehindTheLook(t *testing.T) {
 
 func TestAVersionedWriteAndItsCheckAllocateNothing(t *testing.T) {
 	if mctest.Race {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates; the round memory runs it without")
 	}
 	d := drive(t, newRouter(t, 3, route.ReadPrimary), replica.AckAll, plan.NewVersions(0, 1))
 	p := d.planner

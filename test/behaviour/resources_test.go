@@ -112,7 +112,7 @@ func warmLoads() []warmLoad {
 
 func TestTheWarmPathAllocatesNothing(t *testing.T) {
 	if mctest.Race {
-		t.Skip("the race detector allocates")
+		t.Skip("the race detector allocates; the round memory runs it without")
 	}
 	for _, p := range []topology{
 		{"one server", 1, 0, false}, {"three servers, replicas all, sharded", 3, 0, true}, {"three servers, replicas 1, sharded", 3, 1, true},
