@@ -125,7 +125,7 @@ type Sketch struct {
 	used   int        // counters in use
 	// By counter. Of counts, up to over may be other keys'.
 	hashes, counts, over [Counters]uint64
-	keys                 [Counters]name
+	keys                 []name // Counters of them, from the first key on: many workers are stand-ins that never serve one
 }
 
 // name is a key.
@@ -147,6 +147,9 @@ func (s *Sketch) add(key []byte, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.halve(now)
+	if s.keys == nil {
+		s.keys = make([]name, Counters)
+	}
 	s.total += weight
 	at := s.find(hash, key)
 	if at < 0 {

@@ -3,7 +3,7 @@
 //	clients             net stage                      queue                   worker pool                            servers
 //	          accept
 //	  conn ------> reader goroutine ---.                            .--> worker goroutine
-//	                 receive, decode   |     +---------------+      |      take      up to depth requests
+//	                 receive, decode   |     +---------------+      |      take      checks of earlier writes; up to depth requests
 //	  conn ------> reader goroutine ---+---> | bounded chan  | -----+      plan      key locks; calls (package plan)
 //	                 stamp, queue      |     |   of batches  |      |      send      connect; one write per server ---> memcached
 //	  conn ------> reader goroutine ---'     +---------------+      |      collect   replies, server by server <------ memcached
@@ -15,6 +15,7 @@
 //	reader, awaitAnswer       its connection's previous batch               the reader
 //	reader, Put               room in the queue; the exchange of pools      the reader
 //	queue                     a worker                                      nobody
+//	worker, next              a batch; with checks to do, a millisecond     the worker
 //	worker, admit             key locks; on a detour, a server's recovery   the worker
 //	worker, collect           the servers' replies, to its deadline         the worker
 //	client, Stall             the client to read                            a goroutine of the connection
@@ -84,6 +85,12 @@
 // repaired: the key is deleted there, under the same lock, before the client is answered. A conditional write
 // (cas, or a meta command with a cas) is compared on the key's first server alone, which also answers every gets; once
 // stored there it is copied to the others in a second step of the same round.
+//
+// Where other middlewares write the same servers (Options.Writers), locks are not enough: each store has a version of its own as its cas,
+// the first server decides all that depends on the item, and behind each store a check compares the versions on its servers, and deletes
+// copies that differ. The planner keeps the checks from round to round. They go in front of a round's calls, hold no key lock, delay no
+// client's answer, and appear in no stage. A worker without requests gives them a round of their own after a millisecond, before it waits
+// for a slot, and before it ends.
 //
 // # Failures
 //

@@ -18,7 +18,7 @@ import (
 func (w *Worker) collect(hasty bool) {
 	w.sortServers()
 	if hasty && w.options.StallAfter > 0 {
-		for _, s := range w.order {
+		for _, s := range w.reading.order {
 			if w.collectFrom(s, w.options.StallAfter) {
 				w.stalled(s)
 				w.abandon(s)
@@ -28,9 +28,9 @@ func (w *Worker) collect(hasty bool) {
 	}
 	// In turns: whoever sends a long reply meanwhile must not wait until the others' time is over.
 	turn := w.oneTurn()
-	for left := len(w.order); left > 0; {
+	for left := len(w.reading.order); left > 0; {
 		left = 0
-		for _, s := range w.order {
+		for _, s := range w.reading.order {
 			if len(w.outstanding[s].waiting()) > 0 && w.collectFrom(s, turn) {
 				left++
 			}
@@ -102,19 +102,19 @@ const hadWaited = int64(20 * time.Microsecond)
 // sortServers sets the order in which the servers' replies are read. The time spent waiting for one server is counted for those read
 // after it; so the first server changes from round to round, and with least-busy reads the least loaded server is read first.
 func (w *Worker) sortServers() {
-	w.first = (w.first + 1) % len(w.conns)
-	w.order = w.order[:0]
+	w.reading.first = (w.reading.first + 1) % len(w.conns)
+	w.reading.order = w.reading.order[:0]
 	w.updateLoads()
 	for k := range w.conns {
-		s := (w.first + k) % len(w.conns)
+		s := (w.reading.first + k) % len(w.conns)
 		if len(w.outstanding[s].waiting()) == 0 {
 			continue
 		}
-		at := len(w.order)
-		for w.measures() && at > 0 && w.planner.Servers[s].Load < w.planner.Servers[w.order[at-1]].Load {
+		at := len(w.reading.order)
+		for w.measures() && at > 0 && w.planner.Servers[s].Load < w.planner.Servers[w.reading.order[at-1]].Load {
 			at--
 		}
-		w.order = slices.Insert(w.order, at, s)
+		w.reading.order = slices.Insert(w.reading.order, at, s)
 	}
 }
 
@@ -152,9 +152,9 @@ const leastTime = 16
 // reserve is the part of the timeout that is kept for what follows upon a failure: an eighth.
 const reserve = 8
 
-// end returns when the time that requests[i], or a check (-1), may take is over, ns. It counts from when its client had sent it. But waiting for a worker
-// and for the locks is not the servers' fault: they get three quarters of the timeout at least, on a detour an eighth beside what is
-// kept.
+// end returns when the time that requests[i], or a check (-1), may take is over, ns. It counts from when its client had sent it. But
+// waiting for a worker and for the locks is not the servers' fault: they get three quarters of the timeout at least, on a detour an
+// eighth beside what is kept.
 func (w *Worker) end(i int32) int64 {
 	timeout := int64(w.options.Timeout)
 	if w.member.Patient && i >= 0 {

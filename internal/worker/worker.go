@@ -108,12 +108,17 @@ type Worker struct {
 	valueSize   valueSize
 	states      states
 	idle        *time.Timer // of a worker that waits for requests, and has checks to do; nil until then
-	first       int         // the server whose replies are read first
-	order       []int       // scratch: the servers in the order their replies are read
+	reading     reading
 	out         wire.Gather
 	aside       wire.Gather // of what is not for the client yet
 
 	disagreement limiter // of the log line about replicas that disagree
+}
+
+// reading is the order in which the servers' replies are read.
+type reading struct {
+	first int   // the server that would be the first
+	order []int // scratch: those that owe replies
 }
 
 // round is what a worker knows of the requests that it serves. Times are ns, as stats.Now.
