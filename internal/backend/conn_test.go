@@ -142,15 +142,7 @@ func TestWhatWasMissedIsDeletedOnlyWhenTheWriteThatWasGivenUpIsDone(t *testing.T
 	require.Nil(t, c.Flush())
 	c.Retire()
 	s.Missed([]byte("k"), assert.AnError)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		s.Probe(ctx)
-	}()
-	require.Eventually(t, s.Readable, mctest.Patience, time.Millisecond)
-	cancel()
-	<-ended
+	probeUntilReadable(t, s)
 	assert.Equal(t, "write", <-order)
 	assert.Equal(t, "deletion", <-order)
 
@@ -245,6 +237,13 @@ func TestADeletionThatAReplyTooManyHidesIsRepeated(t *testing.T) {
 	s := newServer(script.Addr(), backend.Options{})
 	s.Missed([]byte("a"), assert.AnError)
 	s.Missed([]byte("b"), assert.AnError)
+	probeUntilReadable(t, s)
+	require.EqualValues(t, 3, deleted.Load(), "of the first two deletions one was hidden; both are repeated")
+}
+
+// probeUntilReadable runs the prober of s until reads may go there.
+func probeUntilReadable(t *testing.T, s *backend.Server) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -254,5 +253,4 @@ func TestADeletionThatAReplyTooManyHidesIsRepeated(t *testing.T) {
 	require.Eventually(t, s.Readable, mctest.Patience, time.Millisecond)
 	cancel()
 	<-ended
-	require.EqualValues(t, 3, deleted.Load(), "of the first two deletions one was hidden; both are repeated")
 }
