@@ -261,6 +261,7 @@ type text struct {
 	name  string
 	what  string // what is accepted
 	off   string
+	form  string // a regular expression that every text which check accepts matches; "": none is known
 	check func(string) error
 }
 

@@ -207,7 +207,7 @@ var Options = []Option{
 	{
 		Name: "hash-tag", Default: "none", Group: groupServers,
 		kind: text{
-			field: func(c *Config) *string { return &c.Placement.HashTag }, name: "XY", what: "two characters such as {}", off: "none",
+			field: func(c *Config) *string { return &c.Placement.HashTag }, name: "XY", what: "two characters such as {}", off: "none", form: "..",
 			check: func(s string) error {
 				if len(s) != 2 {
 					return fmt.Errorf("has %d bytes", len(s))
@@ -230,7 +230,7 @@ var Options = []Option{
 	{
 		Name: "resolver", Default: wordSystem, Group: groupServers,
 		kind: text{
-			field: func(c *Config) *string { return &c.Resolver }, name: "ADDRESS", what: "ip:port", off: wordSystem,
+			field: func(c *Config) *string { return &c.Resolver }, name: "ADDRESS", what: "ip:port", off: wordSystem, form: ".+:[0-9]+",
 			check: parseResolver,
 		},
 		Help: "DNS server for dns+ and srv+ names; system means those in /etc/resolv.conf",

@@ -9,6 +9,17 @@ import (
 // A value that it accepts may still be refused: a schema does not compare values with units.
 func (o *Option) Schema() map[string]any { return o.kind.schema() }
 
+// Range returns the least and the most of a size, in bytes, or of a time, in nanoseconds, which a schema can't compare; ok is false of other options.
+func (o *Option) Range() (least, most int64, ok bool) {
+	switch k := o.kind.(type) {
+	case size:
+		return int64(k.min), int64(k.max), true
+	case duration:
+		return int64(k.min), int64(k.max), true
+	}
+	return 0, 0, false
+}
+
 // pattern is a regular expression that matches any of alternatives, which are regular expressions.
 func pattern(alternatives ...string) string { return "^(" + strings.Join(alternatives, "|") + ")$" }
 
@@ -46,7 +57,13 @@ func (k fraction) schema() map[string]any {
 	return map[string]any{"type": "string", "pattern": pattern("1/[1-9][0-9]*", regexp.QuoteMeta(fractionOff))}
 }
 
-func (k text) schema() map[string]any { return map[string]any{"type": "string"} }
+func (k text) schema() map[string]any {
+	s := map[string]any{"type": "string"}
+	if k.form != "" {
+		s["pattern"] = pattern(k.form, k.off, "")
+	}
+	return s
+}
 
 func (addresses) schema() map[string]any { return listSchema() }
 func (servers) schema() map[string]any   { return listSchema() }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -35,7 +36,7 @@ func allows(s map[string]any, value any) bool {
 func TestTheSchemaOfAnOptionAcceptsWhatTheOptionAccepts(t *testing.T) {
 	samples := []string{
 		"1", "-1", "3", "5", "70000", "99999999999", "0s", "5s", "1m30s", "1.5s", "5 s", "s", "16m", "16mb", "x", "auto", "all", "none", "off", "yes",
-		"any", "quorum", "evrything", "1/3", "1/0", "3/1", "rendezvous", "twemproxy",
+		"any", "quorum", "evrything", "1/3", "1/0", "3/1", "rendezvous", "twemproxy", "{}", "{{}}", "10.0.0.1:53", "[::1]:53", "10.0.0.1",
 	}
 	outOfRange := regexp.MustCompile("^is (too|out of range)")
 	for i := range Options {
@@ -45,8 +46,15 @@ func TestTheSchemaOfAnOptionAcceptsWhatTheOptionAccepts(t *testing.T) {
 		}
 		require.True(t, allows(o.Schema(), asInYAML(o.Default)), "%s: its default %s", o.Name, o.Default)
 		hasUnit := false
-		switch o.kind.(type) {
-		case text, toggle:
+		switch k := o.kind.(type) {
+		case toggle:
+			continue
+		case text:
+			for _, sample := range samples {
+				if k.set(&Config{}, given{text: sample}) == nil {
+					require.True(t, k.form == "" || allows(o.Schema(), sample), "%s: %q", o.Name, sample)
+				}
+			}
 			continue
 		case size, duration:
 			hasUnit = true
@@ -57,6 +65,29 @@ func TestTheSchemaOfAnOptionAcceptsWhatTheOptionAccepts(t *testing.T) {
 				continue
 			}
 			require.Equal(t, err == nil, allows(o.Schema(), asInYAML(sample)), "%s: %q: %v", o.Name, sample, err)
+		}
+	}
+}
+
+func TestARangeIsWhatTheOptionAccepts(t *testing.T) {
+	for i := range Options {
+		o := &Options[i]
+		least, most, ok := o.Range()
+		format := func(n int64) string { return formatSize(int(n)) }
+		switch o.kind.(type) {
+		case duration:
+			format = func(n int64) string { return formatDuration(time.Duration(n)) }
+		case size:
+		default:
+			require.False(t, ok, o.Name)
+			continue
+		}
+		require.True(t, ok, o.Name)
+		for _, n := range []int64{least, most} {
+			require.NoError(t, o.kind.set(&Config{}, given{text: format(n)}), o.Name)
+		}
+		for _, n := range []int64{least - 1, most + 1} {
+			require.Error(t, o.kind.set(&Config{}, given{text: format(n)}), o.Name)
 		}
 	}
 }

@@ -2,7 +2,7 @@
 //
 //	README.md                 the table of values, from values.yaml and its comments
 //	values.schema.json        from values.yaml, its comments, refine.go, and the options of mcmw
-//	templates/_options.tpl    the options that mcmw can change while it runs
+//	templates/_options.tpl    the options that mcmw can change while it runs, and the ranges of those with a unit
 //	files/                    dashboards and rules, because Helm reads nothing outside a chart
 //
 // It is run by "go generate ./internal/tools/chart".
@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"mcmw/internal/config"
@@ -70,7 +71,7 @@ func generate(root string) (map[string][]byte, error) {
 	files := map[string][]byte{
 		"README.md":              []byte(readmeOf(values)),
 		"values.schema.json":     schema,
-		"templates/_options.tpl": []byte(liveOptions()),
+		"templates/_options.tpl": []byte(liveOptions() + ranges()),
 	}
 	for _, pattern := range []string{"dashboards/*.json", "rules/alerts.yml", "rules/recording.yml"} {
 		paths, err := fs.Glob(os.DirFS(root), pattern)
@@ -99,4 +100,18 @@ func liveOptions() string {
 	}
 	return fmt.Sprintf("{{- /* Options that mcmw changes while it runs. Made from internal/config by \"go generate ./internal/tools/chart\". */ -}}\n"+
 		"{{- define \"mcmw.liveOptions\" -}}%s{{- end -}}\n", strings.Join(names, " "))
+}
+
+// ranges returns the template that has, as YAML, the range of every option with a unit, which a schema cannot express.
+func ranges() string {
+	var b strings.Builder
+	b.WriteString("\n{{- /* The least and the most of sizes, in bytes, and of times, in nanoseconds. */ -}}\n{{- define \"mcmw.ranges\" -}}\n")
+	for i := range config.Options {
+		if o := &config.Options[i]; !slices.Contains(managed, o.Name) {
+			if least, most, ok := o.Range(); ok {
+				fmt.Fprintf(&b, "%s: {least: %d, most: %d, accepted: %q}\n", o.Name, least, most, o.Accepts())
+			}
+		}
+	}
+	return b.String() + "{{- end -}}\n"
 }

@@ -13,8 +13,26 @@
 {{- fail "memcached.enabled is false and servers is empty: mcmw needs servers, such as servers={cache1:11211,cache2:11211}" -}}
 {{- end -}}
 {{- $replicas := get $v.config "replicas" | default "all" -}}
-{{- if and $v.memcached.enabled (ne (toString $replicas) "all") (gt (int $replicas) (int $v.memcached.replicas)) -}}
-{{- fail (printf "config.replicas is %d and there are %d servers (memcached.replicas): expected all, or 1 to %d" (int $replicas) (int $v.memcached.replicas) (int $v.memcached.replicas)) -}}
+{{- $count := ternary $v.memcached.replicas (len $v.servers) $v.memcached.enabled | int -}}
+{{- /* How many servers a name stands for is known when it is looked up. */ -}}
+{{- $counted := not (regexMatch "(^|[ =])(dns[46]?|srv)[+]" (join " " $v.servers)) -}}
+{{- if and $counted (ne (toString $replicas) "all") (gt (int $replicas) $count) -}}
+{{- fail (printf "config.replicas is %d and there are %d servers (%s): expected all, or 1 to %d" (int $replicas) $count (ternary "memcached.replicas" "servers" $v.memcached.enabled) $count) -}}
+{{- end -}}
+{{- $units := dict "k" 1024 "m" 1048576 "g" 1073741824 -}}
+{{- $times := dict "us" 1e3 "ms" 1e6 "s" 1e9 "m" 6e10 "h" 3.6e12 -}}
+{{- range $name, $range := include "mcmw.ranges" . | fromYaml -}}
+{{- $value := get $v.config $name -}}
+{{- if and (kindIs "string" $value) $value -}}
+{{- $sum := 0.0 -}}
+{{- range regexFindAll "[0-9.]+[a-z]*" (lower $value) -1 -}}
+{{- $unit := regexFind "[a-z]*$" . -}}
+{{- $sum = addf $sum (mulf (trimSuffix $unit . | float64) (get (ternary $times $units (contains "us" $range.accepted)) $unit | default 1)) -}}
+{{- end -}}
+{{- if or (lt $sum (float64 $range.least)) (gt $sum (float64 $range.most)) -}}
+{{- fail (printf "config.%s is %s: expected %s" $name $value $range.accepted) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- if and (eq $v.kind "DaemonSet") (or $v.autoscaling.enabled $v.keda.enabled) -}}
 {{- fail "kind is DaemonSet, whose number of pods is that of the nodes: autoscaling.enabled and keda.enabled need kind=Deployment" -}}
