@@ -234,18 +234,37 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	if r.Has(protocol.Encoded) {
 		p.lines, key = key, key[start:]
 	}
-	p.Requests = append(p.Requests, Request{Request: r, key: key, keys: -1, chosen: -1, look: -1, decided: r.Has(protocol.Conditional)})
+	i = int32(len(p.Requests))
+	p.Requests = extend(p.Requests)
+	added := &p.Requests[i]
+	added.Request, added.key, added.keys, added.chosen, added.look = r, key, -1, -1, -1
+	added.decided = r.Has(protocol.Conditional)
 	if p.several && r.Answer == "" {
-		p.addSeveral(&p.Requests[len(p.Requests)-1])
+		p.addSeveral(added)
 	}
-	return int32(len(p.Requests) - 1)
+	return i
+}
+
+// extend returns s with one element more, a zero one: so are all between s's length and its capacity. Appending one would copy it.
+func extend[E any](s []E) []E {
+	if len(s) == cap(s) {
+		return append(s, *new(E))
+	}
+	return s[:len(s)+1]
 }
 
 // DropLast takes the request that was added last, and is not planned, out of the round.
-func (p *Planner) DropLast() { p.Requests = p.Requests[:len(p.Requests)-1] }
+func (p *Planner) DropLast() {
+	last := len(p.Requests) - 1
+	p.Requests[last] = Request{}
+	p.Requests = p.Requests[:last]
+}
 
 // CallsOf returns the calls of the request's present step.
 func (p *Planner) CallsOf(i int32) []Call { return p.Calls[p.Requests[i].first:p.Requests[i].last] }
+
+// Asks reports whether r's present step has calls.
+func (r *Request) Asks() bool { return r.first < r.last }
 
 // Idle reports whether the servers have nothing to do for r: its answer is known.
 func (r *Request) Idle() bool {
@@ -401,12 +420,14 @@ func (p *Planner) Writes(n int32) bool {
 
 // call adds a call of requests[i], for keys, to server s. What is asked of it is command, pieces one after the other.
 func (p *Planner) call(i int32, s int, command protocol.Command, keys []byte, pieces ...[]byte) *Call {
-	p.Calls = append(p.Calls, Call{Request: i, Server: int32(s), command: command, keys: keys})
-	r := &p.Requests[i]
-	r.last = int32(len(p.Calls))
-	r.left++
-	c := &p.Calls[r.last-1]
+	n := len(p.Calls)
+	p.Calls = extend(p.Calls)
+	c := &p.Calls[n]
+	c.Request, c.Server, c.command, c.keys = i, int32(s), command, keys
 	copy(c.Bytes[:], pieces)
+	r := &p.Requests[i]
+	r.last = int32(n + 1)
+	r.left++
 	return c
 }
 

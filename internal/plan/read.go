@@ -189,6 +189,10 @@ func keysEnd(keys []byte, n int) int {
 // planByPlacement plans one call per server for the keys that are read there, in the order of the request; more for a long gat.
 func (p *Planner) planByPlacement(i int32, c *choice) {
 	r := &p.Requests[i]
+	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() {
+		p.forward(i, p.readServer(r, r.key, c))
+		return
+	}
 	base := len(p.placed)
 	common := -1
 	for rest := r.Keys; len(rest) > 0; {

@@ -172,7 +172,8 @@ func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 	for len(o.waiting()) > 0 {
 		n := o.waiting()[0]
 		var rep protocol.Reply
-		size, need, err := protocol.DecodeReply(conn.Unparsed(), &rep)
+		unparsed := conn.Unparsed()
+		size, need, err := protocol.DecodeReply(unparsed, &rep)
 		large := rep.Data > w.options.MaxValue
 		switch {
 		case err != nil:
@@ -182,9 +183,9 @@ func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 		case size == 0:
 			return need, nil
 		}
-		element := conn.Unparsed()[:size]
 		conn.Take(size)
-		last, value, ok := w.planner.Element(n, &rep, element, conn.Parsed()-size, conn.Parsed())
+		end := conn.Parsed()
+		last, value, ok := w.planner.Element(n, &rep, unparsed[:size], end-size, end)
 		if !ok {
 			return 0, &backend.Error{Server: server.Name, Reason: stats.ReasonProtocol, Err: errUnexpected}
 		}

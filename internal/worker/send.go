@@ -41,7 +41,7 @@ func (w *Worker) send(ctx context.Context, from int) {
 	for i := range w.requests {
 		r := &w.planner.Requests[i]
 		r.Sent, r.Received = w.sent, w.sent
-		if len(w.planner.CallsOf(int32(i))) == 0 {
+		if !r.Asks() {
 			w.settle(int32(i))
 		}
 	}
@@ -78,8 +78,10 @@ func (w *Worker) sendTo(ctx context.Context, s int) {
 			conn.Out.NextUnit()
 		}
 		c := &w.planner.Calls[n]
-		for _, piece := range c.Bytes {
-			conn.Out.Add(piece)
+		for k := range c.Bytes {
+			if len(c.Bytes[k]) > 0 {
+				conn.Out.Add(c.Bytes[k])
+			}
 		}
 		if c.Fence {
 			conn.Out.NextUnit()
