@@ -77,21 +77,14 @@ func (a *answered) join(b *answered) bool {
 
 // response returns the response time, ns.
 func (a *answered) response() int64 {
-	var sum int64
-	for _, ns := range a.stages {
-		sum += ns
-	}
-	return sum
+	s := &a.stages
+	return s[0] + s[1] + s[2] + s[3] + s[4]
 }
 
 // fits reports whether an entry can hold a.
 func (a *answered) fits() bool {
-	for _, ns := range a.stages {
-		if ns > maxEntryTime {
-			return false
-		}
-	}
-	return a.keys <= maxEntryKeys
+	s := &a.stages
+	return s[0]|s[1]|s[2]|s[3]|s[4] <= maxEntryTime && a.keys <= maxEntryKeys // all bits of maxEntryTime are set
 }
 
 func (e *entry) store(a *answered) {

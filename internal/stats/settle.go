@@ -16,7 +16,7 @@ func (w *Worker) settleRequests(entries []entry) {
 // count counts a request that does not fit into the journal.
 func (w *Worker) count(a *answered) { w.countAll([]answered{*a}) }
 
-// countAll counts requests, counter by counter.
+// countAll counts requests, of which there must be one, counter by counter.
 func (w *Worker) countAll(all []answered) {
 	var keys, misses uint64
 	var sums [NumClasses][NumStages]uint64
@@ -34,19 +34,22 @@ func (w *Worker) countAll(all []answered) {
 		w.response[c].squares.add(squares[c])
 	}
 	for s := range NumStages {
+		stage := &w.stages[s]
 		var squares uint128
-		for first := 0; first < len(all); {
-			// Requests of one round may have equal times even if they differ otherwise.
-			ns, n, next := all[first].stages[s], uint64(0), first
-			for ; next < len(all) && all[next].stages[s] == ns; next++ {
-				sums[all[next].class][s] += uint64(ns) * all[next].n
-				n += all[next].n
+		// Requests of one round may have equal times even if they differ otherwise.
+		ns, n := all[0].stages[s], uint64(0)
+		for i := range all {
+			a := &all[i]
+			if a.stages[s] != ns {
+				stage.count(ns, n)
+				squares = squares.plus(square(ns, n))
+				ns, n = a.stages[s], 0
 			}
-			w.stages[s].count(ns, n)
-			squares = squares.plus(square(ns, n))
-			first = next
+			n += a.n
+			sums[a.class][s] += uint64(ns) * a.n
 		}
-		w.stages[s].squares.add(squares)
+		stage.count(ns, n)
+		stage.squares.add(squares.plus(square(ns, n)))
 	}
 	for c := range sums {
 		for s, sum := range sums[c] {

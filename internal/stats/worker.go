@@ -73,10 +73,9 @@ func (w *Worker) Count(c protocol.Command, res Result, keys, hits int, t *Times)
 	if !recording {
 		return false
 	}
-	a := answered{n: 1, command: c, result: res, class: ClassOf(c, keys)}
-	for s := range NumStages {
-		a.stages[s] = max(t.Of(s), 0)
-	}
+	a := answered{n: 1, command: c, result: res, class: ClassOf(c, keys), stages: [NumStages]int64{
+		max(t.Of(StageNet), 0), max(t.Of(StageQueue), 0), max(t.Of(StageWorker), 0), max(t.Of(StageServer), 0), max(t.Of(StageReply), 0),
+	}}
 	if c.IsRetrieval() {
 		a.keys = uint64(keys)
 		if hits < keys && res < ResultClientError {
