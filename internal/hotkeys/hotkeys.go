@@ -24,7 +24,7 @@ const (
 	// HalfLife is in how much time the weight of a request falls to a half.
 	HalfLife = 10 * time.Second
 	// sampleEvery is the mean number of keys from one that is counted to the next.
-	sampleEvery = 32
+	sampleEvery = 64
 	// maxKey is the length of the longest key, bytes.
 	maxKey = 250
 )
@@ -176,14 +176,14 @@ func (s *Sketch) replace() int {
 		s.used++
 		return s.used - 1
 	}
-	least := 0
-	for i, n := range s.counts {
-		if n < s.counts[least] {
-			least = i
+	at, least := 0, s.counts[0]
+	for i := range s.counts {
+		if n := s.counts[i]; n < least {
+			at, least = i, n
 		}
 	}
-	s.over[least] = s.counts[least]
-	return least
+	s.over[at] = least
+	return at
 }
 
 // halve halves the counts for each HalfLife that is over at now, ns; mu is held.
