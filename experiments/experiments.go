@@ -13,7 +13,8 @@ var Claims []byte
 //go:embed performance scaling
 var Files embed.FS
 
-// Reports are, for each published report, the tables that its repeated experiments are set beside: reports/NAME.yaml.
+// Reports are the published reports: what each prints, what of it is recomputed, and what its repeated experiments are set beside
+// (reports/NAME.yaml).
 //
 //go:embed reports
 var Reports embed.FS

@@ -133,7 +133,7 @@ func TestAnalysesRefuseWhatTheyCannotDo(t *testing.T) {
 		{[]string{"factorial", filepath.Join(dir, "nothing"), "--factors", "W,S"}, exitFailed, "nothing"},
 		{[]string{"factorial", filepath.Join(dir, "nothing.csv"), "--factors", "W,S"}, exitFailed, "no such file"},
 		{[]string{"paper", "a", "b"}, exitUsage, "takes the name of a report"},
-		{[]string{"paper", "nobody"}, exitUsage, "expected one of kuechler"},
+		{[]string{"paper", "nobody"}, exitUsage, "expected one of cetin, kuechler"},
 		{[]string{"paper", "cetin", "--table", "99"}, exitUsage, `no table "99"`},
 		{[]string{"paper", "--format", "word"}, exitUsage, "--format"},
 	} {

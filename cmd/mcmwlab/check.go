@@ -20,7 +20,7 @@ func newCheckCommand() *cobra.Command {
 		Long: `Check experiment files (docs/experiments.md). List every error with its line and what was expected, or else the runs and how long
 they take, for several files also in total. The exit code is 2 if there are errors.`,
 		Example: `  mcmwlab check experiments/quick.yaml
-  mcmwlab check --quick experiments/kuechler/*.yaml`,
+  mcmwlab check --quick experiments/scaling/*.yaml`,
 		Args: someFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var sum plans

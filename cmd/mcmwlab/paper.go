@@ -27,8 +27,7 @@ A figure agrees when the recomputed one, rounded, is the printed one, or differs
 the printed inputs explains. A law between measured figures holds to the difference that is shown. Every difference has a
 reason.`,
 		Example: `  mcmwlab paper
-  mcmwlab paper ribeiro --table 5
-  mcmwlab paper cetin --differences --format markdown`,
+  mcmwlab paper ` + paper.Names[0] + ` --differences --format markdown`,
 		Args: atMostOne("the name of a report"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runPaper(cmd.OutOrStdout(), args, selection, format)

@@ -44,8 +44,7 @@ verdict of the records (docs/results/paper.md). Without NAME, all reports that h
 		Example: `  mcmwlab report results/sweep
   mcmwlab report results/sweep --figure throughput --out -> throughput.svg
   mcmwlab report results/sweep --table maximum --format latex
-  mcmwlab report --paper kuechler results/paper
-  mcmwlab report --paper kuechler results/paper --table findings
+  mcmwlab report --paper results/paper
   mcmwlab report results/sweep --x keys_per_get --series sharded --select workers=8`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.paper {

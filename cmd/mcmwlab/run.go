@@ -53,7 +53,7 @@ of one experiment do not prevent the next.`,
   mcmwlab run experiments/sweep.yaml --quick --out results/sweep-quick
   mcmwlab run experiments/sweep.yaml --testbed vm
   mcmwlab run experiments/sweep.yaml --resume
-  mcmwlab run experiments/kuechler/*.yaml --quick --out-dir results/paper`,
+  mcmwlab run experiments/scaling/*.yaml --quick --out-dir results/scaling`,
 		Args: someFiles,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			return f.run(cmd.Context(), files, append([]string{"mcmwlab"}, args...), cmd.OutOrStdout(), stderr)

@@ -151,7 +151,7 @@ var recordForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 func checkRecord(name string) error {
 	if !recordForm.MatchString(name) {
-		return fmt.Errorf("record %q: expected the name of an experiment, such as kuechler-07-writes", name)
+		return fmt.Errorf("record %q: expected the name of an experiment, such as sweep", name)
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func TestAnythingWrongWithAClaimIsSaidWithItsLine(t *testing.T) {
 		"unknown key":        {written(strings.Replace(converges, "over:", "about:", 1)), "line 7: field about not found"},
 		"id":                 {strings.Replace(written(converges), "id: one", "id: One", 1), `c.yaml:2: claim "One": id: expected lower-case`},
 		"twice":              {written(converges) + strings.TrimPrefix(written(converges), "claims:\n"), "c.yaml:8: claim \"one\": the id is given twice"},
-		"report":             {strings.Replace(written(converges), "kuechler", "nobody", 1), `report "nobody": expected one of kuechler`},
+		"report":             {strings.Replace(written(converges), "kuechler", "nobody", 1), `report "nobody": expected one of cetin, kuechler`},
 		"section":            {strings.Replace(written(converges), `section: "1"`, `section: ""`, 1), "no section"},
 		"text":               {strings.Replace(written(converges), "text: words", `text: ""`, 1), "no text"},
 		"no rule":            {written("{}"), "a rule of 0 kinds; expected exactly one of all, converges"},

@@ -83,15 +83,6 @@ func (r *Report) tableNames(checks []Check) []string {
 	return names
 }
 
-// find returns the table of this name.
-func (r *Report) find(name string) (*Table, bool) {
-	i := slices.IndexFunc(r.Tables, func(t Table) bool { return t.Name == name })
-	if i < 0 {
-		return nil, false
-	}
-	return &r.Tables[i], true
-}
-
 // title says "table 5" of a name that is a number.
 func title(name string) string {
 	if name[0] >= '0' && name[0] <= '9' || name[0] == 'A' {
@@ -114,8 +105,8 @@ func (t *Table) asPrinted() table.Table {
 	}
 	for _, row := range t.Rows {
 		texts := []string{string(row.Label)}
-		for _, raw := range row.Values {
-			texts = append(texts, textOf(raw))
+		for i := range row.Values {
+			texts = append(texts, textOf(&row.Values[i]))
 		}
 		out.Rows = append(out.Rows, texts)
 	}

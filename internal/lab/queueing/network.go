@@ -30,14 +30,15 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", int(k))
 }
 
-// ParseKind returns the kind called name.
-func ParseKind(name string) (Kind, error) {
-	for k, n := range kindNames {
-		if n == name {
-			return k, nil
+// UnmarshalText reads the name of a kind.
+func (k *Kind) UnmarshalText(text []byte) error {
+	for kind, name := range kindNames {
+		if name == string(text) {
+			*k = kind
+			return nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no kind of station: expected queue, delay, multi or ld", name)
+	return fmt.Errorf("%q is no kind of station: expected queue, delay, multi or ld", text)
 }
 
 // Station is where customers are served.

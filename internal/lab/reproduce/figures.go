@@ -33,7 +33,7 @@ func (s *Source) figures() ([]report.Figure, error) {
 			all = append(all, f)
 		}
 	}
-	for _, spec := range s.specs {
+	for _, spec := range s.Report.Beside {
 		if spec.Figure == nil {
 			continue
 		}

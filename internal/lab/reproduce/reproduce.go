@@ -2,14 +2,11 @@ package reproduce
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"slices"
 	"strings"
 
-	"mcmw/experiments"
 	"mcmw/internal/lab/claim"
 	"mcmw/internal/lab/paper"
 	"mcmw/internal/lab/record"
@@ -26,9 +23,8 @@ type Source struct {
 	// Command is the command line that makes the page again.
 	Command string
 
-	specs []tableSpec
-	data  []*report.Data // in the order of the experiments' names
-	runs  map[string][]record.Run
+	data []*report.Data // in the order of the experiments' names
+	runs map[string][]record.Run
 }
 
 // Open reads the records of the report of a name; others are left out. They must stay open while the source is used.
@@ -38,13 +34,6 @@ func Open(ctx context.Context, name string, records []*record.Record) (*Source, 
 		return nil, err
 	}
 	s := &Source{Report: r, runs: map[string][]record.Run{}}
-	text, err := experiments.Reports.ReadFile("reports/" + name + ".yaml")
-	if err == nil {
-		s.specs, err = parseTables(text)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("tables of the report %s: %w", name, err)
-	}
 	for _, from := range records {
 		if ReportOf(from.Manifest().Name) != name {
 			continue
@@ -175,7 +164,7 @@ func Texts(r *report.Report) []table.Table {
 }
 
 // where is levels of factors.
-type where map[string]string
+type where = paper.Levels
 
 // each calls f with the points of a record that have these levels.
 func (s *Source) each(experiment string, levels where, f func(report.Point)) {

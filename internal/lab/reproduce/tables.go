@@ -1,76 +1,25 @@
 package reproduce
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"mcmw/internal/lab/claim"
 	"mcmw/internal/lab/effects"
 	"mcmw/internal/lab/factorial"
+	"mcmw/internal/lab/paper"
 	"mcmw/internal/lab/plot"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/report"
 	"mcmw/internal/lab/sample"
 )
 
-// tableSpec is a table of a report beside ours, as the file of the report describes it.
-type tableSpec struct {
-	Name, Title string
-	Notes       []string
-	// Kind is what the table is filled with: its cells (""), the effects of a 2^3 design (variation), arrival rates (rates), or errors of the
-	// interactive law (law).
-	Kind string
-	// Record is the name of the experiment, Printed that of the report's table; for cells, each cell has its own.
-	Record, Printed string
-
-	// of cells: the columns, a row for each mapping, and what the row's cells are. Texts may have the mapping's keys in braces.
-	Columns []string
-	For     []map[string]string
-	Label   string
-	At      where
-	Cells   []cellSpec
-
-	// of rates and laws: the workers and clients of the rows; Reads is the experiment of reads, whose columns are the first ReadsClients clients.
-	Workers, Clients []string
-	Reads            string
-	ReadsClients     int `yaml:"reads_clients"`
-	// Figure draws rates over the clients.
-	Figure *struct{ Title, Caption string }
-}
-
-// cellSpec is a number that the report prints, and the same measured here.
-type cellSpec struct {
-	Printed string // TABLE/ROW/COLUMN/DECIMALS
-	Text    string // the name of a number of the report's text, instead
-	Of      string // SOURCE.METRIC, or SOURCE.NAME with a name of derived
-	At      where  // levels beside those of the table
-	// OrHighest are the levels of which the highest value stands in brackets where there is none at the others.
-	OrHighest       where `yaml:"or_highest"`
-	Times, Decimals string
-}
-
-// parseTables reads the tables of a report.
-func parseTables(text []byte) ([]tableSpec, error) {
-	var file struct{ Tables []tableSpec }
-	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	return file.Tables, nil
-}
-
 // tables are those of the report for which something was measured.
 func (s *Source) tables() (all []report.Table, err error) {
-	for _, spec := range s.specs {
+	for _, spec := range s.Report.Beside {
 		t := report.Table{Name: spec.Name, Title: spec.Title, Command: s.Command, Notes: spec.Notes}
 		switch spec.Kind {
 		case "":
@@ -96,7 +45,7 @@ func (s *Source) tables() (all []report.Table, err error) {
 }
 
 // cells are the rows of a table of cells.
-func (s *Source) cells(spec tableSpec) (rows [][]string, err error) {
+func (s *Source) cells(spec paper.Beside) (rows [][]string, err error) {
 	for n, values := range spec.For {
 		pairs := []string{"{n}", strconv.Itoa(n)}
 		for name, value := range values {
@@ -219,7 +168,7 @@ func (s *Source) interactive(experiment string, p report.Point, there bool) repo
 }
 
 // variation fills in effects and allocation of variation of a 2^3 design.
-func (s *Source) variation(t *report.Table, spec tableSpec) {
+func (s *Source) variation(t *report.Table, spec paper.Beside) {
 	t.Columns = beside("factor", "effect, ops/s", "variation of throughput, %", "effect, ms", "variation of response time, %")
 	t.Notes = []string{"In brackets: the effect is not significant, as its 90 % confidence interval contains 0."}
 	analyses := []struct {
@@ -278,7 +227,7 @@ func (s *Source) analyse(experiment, metric string) *factorial.Analysis {
 }
 
 // rates fills in arrival rates, and what part of the highest with as many workers they are.
-func (s *Source) rates(t *report.Table, spec tableSpec) {
+func (s *Source) rates(t *report.Table, spec paper.Beside) {
 	t.Columns = []report.Column{{Name: "workers", Text: true}, {Name: "clients"}, {Name: "λ: here"}, {Name: "λ: report"}, {Name: "ρ: here"}, {Name: "ρ: report"}}
 	for i, workers := range spec.Workers {
 		most := s.highest(spec.Record, where{"workers": workers}, record.SourceMiddleware, "throughput").Mean
@@ -292,12 +241,12 @@ func (s *Source) rates(t *report.Table, spec tableSpec) {
 	}
 }
 
-func (s *Source) rate(spec tableSpec, workers, clients string) report.Estimate {
+func (s *Source) rate(spec paper.Beside, workers, clients string) report.Estimate {
 	return s.estimate(spec.Record, where{"workers": workers, "clients": clients}, record.SourceMiddleware, "throughput")
 }
 
 // arrivals draws a table of rates: the report's and ours, a panel for each number of workers.
-func (s *Source) arrivals(spec tableSpec) (report.Figure, bool) {
+func (s *Source) arrivals(spec paper.Beside) (report.Figure, bool) {
 	f := report.Figure{Name: spec.Name + "-arrivals", Command: s.Command, Caption: spec.Figure.Caption}
 	f.Title = spec.Figure.Title
 	any := false
@@ -327,7 +276,7 @@ func (s *Source) arrivals(spec tableSpec) (report.Figure, bool) {
 }
 
 // laws fills in by how much the response time of the clients is off the interactive law, ms.
-func (s *Source) laws(t *report.Table, spec tableSpec) {
+func (s *Source) laws(t *report.Table, spec paper.Beside) {
 	t.Columns = []report.Column{{Name: "workers", Text: true}, {Name: "clients"}, {Name: "writes: here"}, {Name: "writes: report"}}
 	t.Notes = []string{"R - N/X with the response time of the clients and the throughput of the middlewares, mean over the repetitions."}
 	if spec.Reads != "" {

@@ -1,0 +1,234 @@
+package paper
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"strconv"
+	"sync"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/vm"
+
+	"mcmw/internal/lab/factorial"
+	"mcmw/internal/lab/queueing"
+)
+
+// programs are the expressions that were compiled, by their text.
+var programs sync.Map
+
+// run evaluates an expression with the functions of an environment.
+func (e *evaluation) run(text string, environment map[string]any) (any, error) {
+	program, ok := programs.Load(text)
+	if !ok {
+		compiled, err := expr.Compile(text)
+		if err != nil {
+			return nil, err
+		}
+		program, _ = programs.LoadOrStore(text, compiled)
+	}
+	for name, value := range e.variables {
+		environment[name] = value
+	}
+	return expr.Run(program.(*vm.Program), environment)
+}
+
+// number evaluates an expression over plain numbers.
+func (e *evaluation) number(text string) (float64, error) {
+	v, err := e.run(text, e.environment(func(values ...float64) any { return values }))
+	if err != nil {
+		return 0, err
+	}
+	return toFloat(v)
+}
+
+// figures evaluates an expression over printed figures, to a figure or a list of them.
+func (e *evaluation) figures(text string) ([]printedFigure, error) {
+	v, err := e.run(text, e.environment(func(values ...float64) any { return same(values) }))
+	if err != nil {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case printedFigure:
+		return []printedFigure{v}, nil
+	case []printedFigure:
+		return v, nil
+	}
+	return nil, fmt.Errorf("%s is %T: expected a printed figure, or a list of them", text, v)
+}
+
+// list evaluates an expression to a list.
+func (e *evaluation) list(text string) ([]any, error) {
+	v, err := e.run(text, e.environment(func(values ...float64) any { return values }))
+	if err != nil {
+		return nil, err
+	}
+	of := reflect.ValueOf(v)
+	if of.Kind() != reflect.Slice {
+		return nil, fmt.Errorf("%s is %T: expected a list", text, v)
+	}
+	items := make([]any, of.Len())
+	for i := range items {
+		items[i] = of.Index(i).Interface()
+	}
+	return items, nil
+}
+
+var braces = regexp.MustCompile(`\{[^{}]*\}`)
+
+// fill replaces the expressions in braces in a text by their values.
+func (e *evaluation) fill(text string) (filled string, err error) {
+	filled = braces.ReplaceAllStringFunc(text, func(part string) string {
+		v, failed := e.run(part[1:len(part)-1], e.environment(func(values ...float64) any { return values }))
+		if failed != nil {
+			err = failed
+		}
+		if number, ok := v.(float64); ok {
+			return strconv.FormatFloat(number, 'f', -1, 64)
+		}
+		return fmt.Sprint(v)
+	})
+	return filled, err
+}
+
+// environment is what expressions know; printed makes what they see of a row or column of printed numbers.
+func (e *evaluation) environment(printed func(values ...float64) any) map[string]any {
+	r := e.report
+	environment := map[string]any{
+		"row": func(at ...any) (any, error) {
+			name := e.table
+			if len(at) == 2 {
+				name = fmt.Sprint(at[0])
+			}
+			t, ok := r.find(name)
+			i, isNumber := at[len(at)-1].(int)
+			if !ok || !isNumber || i >= len(t.Rows) {
+				return nil, fmt.Errorf("row %v of table %q: expected one that exists", at, name)
+			}
+			return printed(t.row(i)...), nil
+		},
+		"text": func(name string) (any, error) {
+			v := r.Text(name)
+			if math.IsNaN(v) {
+				return nil, fmt.Errorf("text %q: expected a number of the report's text", name)
+			}
+			if figures, ok := printed(v).([]printedFigure); ok {
+				return figures[0], nil
+			}
+			return v, nil
+		},
+		"networks":  r.Networks,
+		"published": func(design string) (Effects, error) { d, err := r.design(design); return d.Published, err },
+		"responses": func(design string, unit any) ([]printedFigure, error) {
+			d, err := r.design(design)
+			if err != nil {
+				return nil, err
+			}
+			u, err := toFloat(unit)
+			var all []printedFigure
+			for _, cell := range d.Cells {
+				for _, y := range cell.Y {
+					all = append(all, printedFigure{y, u})
+				}
+			}
+			return all, err
+		},
+		"analysis": r.analysis,
+		"term": func(a *factorial.Analysis, name string) (factorial.Term, error) {
+			t, ok := a.Term(name)
+			if !ok {
+				return t, fmt.Errorf("no effect %s", name)
+			}
+			return t, nil
+		},
+		"mm1": queueing.NewMM1,
+		"mmm": queueing.NewMMm,
+		"solve": func(n Network) (queueing.Solution, error) {
+			return queueing.Network{Stations: n.Stations}.Solve(n.Clients)
+		},
+		"sqrt": math.Sqrt,
+		"unit": func(v, unit any) (printedFigure, error) {
+			value, err := toFloat(v)
+			u, err2 := toFloat(unit)
+			return printedFigure{value, u}, errors.Join(err, err2)
+		},
+		"place": func(v any, digit int) (float64, error) {
+			value, err := toFloat(v)
+			return math.Pow(10, math.Floor(math.Log10(math.Abs(value)))-float64(digit-1)), err
+		},
+		"same": func(figures []printedFigure) []printedFigure {
+			values := make([]float64, len(figures))
+			for i, f := range figures {
+				values[i] = f.Value
+			}
+			return same(values)
+		},
+	}
+	if t, ok := r.find(e.table); ok {
+		rows := make([]string, len(t.Rows))
+		for i, row := range t.Rows {
+			rows[i] = string(row.Label)
+		}
+		environment["columns"], environment["rows"] = t.Columns, rows
+		environment["column"] = func(j int) any { return printed(t.column(j)...) }
+		environment["interval"] = func(i, j int) any { return printed(intervalOf(&t.Rows[i].Values[j])...) }
+	}
+	return environment
+}
+
+// same returns values that were printed with the same number of decimals.
+func same(values []float64) []printedFigure {
+	unit := math.Pow10(-decimals(values...))
+	figures := make([]printedFigure, len(values))
+	for i, v := range values {
+		figures[i] = printedFigure{v, unit}
+	}
+	return figures
+}
+
+// toFloat returns a number, or a figure's.
+func toFloat(v any) (float64, error) {
+	switch v := v.(type) {
+	case float64:
+		return v, nil
+	case int:
+		return float64(v), nil
+	case printedFigure:
+		return v.Value, nil
+	}
+	return 0, fmt.Errorf("%v is %T: expected a number", v, v)
+}
+
+// design returns the design of this name.
+func (r *Report) design(name string) (Design, error) {
+	for _, d := range r.Designs {
+		if d.Name == name {
+			return d, nil
+		}
+	}
+	return Design{}, fmt.Errorf("no design %q", name)
+}
+
+// analysis analyses a design with its responses, or with others in their place: cell by cell.
+func (r *Report) analysis(name string, more ...any) (*factorial.Analysis, error) {
+	d, err := r.design(name)
+	if err != nil {
+		return nil, err
+	}
+	design, options := factorial.Design{Factors: d.Factors, Cells: d.Cells}, factorial.Options{Model: d.Model}
+	if len(more) == 2 {
+		y, ok := more[0].([]float64)
+		if options.Confidence, err = toFloat(more[1]); err != nil || !ok {
+			return nil, fmt.Errorf("analysis: expected a design, responses and a confidence, got %T and %T", more[0], more[1])
+		}
+		design.Cells = nil
+		for _, cell := range d.Cells {
+			n := len(cell.Y)
+			design.Cells = append(design.Cells, factorial.Cell{Levels: cell.Levels, Y: y[:n:n]})
+			y = y[n:]
+		}
+	}
+	return factorial.Analyze(design, options)
+}
