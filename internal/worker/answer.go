@@ -69,6 +69,7 @@ func (w *Worker) answer(p *part) {
 		}
 	}
 	replied := stats.Now()
+	w.replied = replied
 	for i := p.first; i < answered; i++ {
 		r := &w.planner.Requests[i]
 		r.Replied = replied

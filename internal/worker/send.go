@@ -49,17 +49,11 @@ func (w *Worker) send(ctx context.Context, from int) {
 
 // sendTo sends the calls to server s that are not sent yet.
 func (w *Worker) sendTo(ctx context.Context, s int) {
-	o, conn := &w.outstanding[s], w.conns[s]
-	unsent := o.calls[o.sent:]
-	o.calls = o.calls[:o.sent]
-	for _, n := range unsent {
-		if err := w.refusal(n); err != nil {
-			w.noAnswer(n, err)
-		} else {
-			o.calls = append(o.calls, n)
-		}
+	o, conn, server := &w.outstanding[s], w.conns[s], w.options.Servers[s]
+	if server.Stale() || server.Suspected() {
+		w.refuse(s)
 	}
-	unsent = o.calls[o.sent:]
+	unsent := o.calls[o.sent:]
 	if len(unsent) == 0 {
 		return
 	}
@@ -87,10 +81,24 @@ func (w *Worker) sendTo(ctx context.Context, s int) {
 			conn.Out.NextUnit()
 			conn.Out.AddString("mn\r\n")
 		}
-		w.options.Servers[s].Begin(w.dequeued)
+		server.Begin(w.dequeued)
 	}
 	if err := conn.Flush(); err != nil {
 		w.serverFailed(s, err)
+	}
+}
+
+// refuse ends the calls to server s that must not be sent.
+func (w *Worker) refuse(s int) {
+	o := &w.outstanding[s]
+	unsent := o.calls[o.sent:]
+	o.calls = o.calls[:o.sent]
+	for _, n := range unsent {
+		if err := w.refusal(n); err != nil {
+			w.noAnswer(n, err)
+		} else {
+			o.calls = append(o.calls, n)
+		}
 	}
 }
 

@@ -129,6 +129,7 @@ type round struct {
 	sent     int64
 	flushed  int64 // when the requests' present steps were sent
 	read     int64 // when a server's replies were read last
+	replied  int64 // when a client was answered last; 0: none was
 	parts    []part
 	requests []pending // by the planner's numbers
 	ready    []int32   // parts that are complete and not answered yet
@@ -461,6 +462,10 @@ func (w *Worker) endRound() {
 		}
 	}
 	served := len(w.requests)
+	ended := max(w.replied, w.read)
+	if ended == 0 {
+		ended = stats.Now()
+	}
 	w.planner.Reset()
 	w.round.reset()
 	w.record.Agreed(&w.planner.Agreement)
@@ -468,5 +473,5 @@ func (w *Worker) endRound() {
 	if !w.slot.active {
 		w.passOn()
 	}
-	w.record.Round(served, stats.Now())
+	w.record.Round(served, ended)
 }
