@@ -197,8 +197,11 @@ func (f *reportFlags) writePaper(ctx context.Context, name string, records []*re
 		fmt.Fprintf(stdout, "%-20s %-4s %s\n    %s\n", finding.Verdict, finding.Section, finding.Text, finding.Why)
 	}
 	fmt.Fprintln(stdout)
-	for _, t := range reproduce.Texts(page) {
-		if err := t.Write(stdout, table.Text); err != nil {
+	for _, t := range page.Tables {
+		if t.Name == report.FindingsTable {
+			continue // its lines are too long for a terminal
+		}
+		if err := t.Plain().Write(stdout, table.Text); err != nil {
 			return err
 		}
 	}

@@ -67,7 +67,7 @@ func TestReportWritesOneFigureOrTable(t *testing.T) {
 	assert.Contains(t, stdout, "### Interactive response time law\n\n| clients | throughput |")
 	stdout, _, err = lab(context.Background(), "report", dir, "--table", "law", "--format", "latex")
 	require.NoError(t, err)
-	assert.Contains(t, stdout, `\begin{tabular}{rrrrrr}`)
+	assert.Contains(t, stdout, `\begin{tabular}{lrrrrr}`)
 	stdout, _, err = lab(context.Background(), "report", dir, "--list")
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "figure  throughput            Throughput\n")

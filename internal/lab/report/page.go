@@ -6,9 +6,11 @@ import (
 	"html/template"
 	"io"
 	"slices"
+	"strings"
 
 	"mcmw/internal/lab/check"
 	"mcmw/internal/lab/plot"
+	"mcmw/internal/lab/table"
 )
 
 //go:embed page.html
@@ -183,33 +185,39 @@ func (r *Report) WriteHTML(w io.Writer) error {
 
 // WriteMarkdown writes the findings, the figures as links to their files beside it, and the tables.
 func (r *Report) WriteMarkdown(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "# %s\n\n%s.\n\n", r.Title, r.Subtitle); err != nil {
-		return err
-	}
-	if r.Warnings != "" {
-		if _, err := fmt.Fprintf(w, "**Warning:** %s.\n\n", r.Warnings); err != nil {
-			return err
+	var b strings.Builder
+	warn := func(warnings string) {
+		if warnings != "" {
+			fmt.Fprintf(&b, "**Warning:** %s.\n\n", warnings)
 		}
 	}
+	fmt.Fprintf(&b, "# %s\n\n%s.\n\n", r.Title, r.Subtitle)
+	warn(r.Warnings)
 	for _, f := range r.Findings {
-		if _, err := fmt.Fprintf(w, "- %s\n", f); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "- %s\n", f)
 	}
-	if _, err := fmt.Fprintf(w, "\n%s\n\n", r.Rule); err != nil {
+	fmt.Fprintf(&b, "\n%s\n\n", r.Rule)
+	for _, f := range r.Figures {
+		fmt.Fprintf(&b, "## %s\n\n![%s](%s)\n\n%s\n\n", f.Title, f.Title, f.File(), f.Caption)
+		warn(f.Warnings)
+		fmt.Fprintf(&b, "Made by `%s`.\n\n", f.Command)
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
-	for _, f := range r.Figures {
-		warning := ""
-		if f.Warnings != "" {
-			warning = "**Warning:** " + f.Warnings + ".\n\n"
-		}
-		if _, err := fmt.Fprintf(w, "## %s\n\n![%s](%s)\n\n%s\n\n%sMade by `%s`.\n\n", f.Title, f.Title, f.File(), f.Caption, warning, f.Command); err != nil {
+	return r.markdownTables(w)
+}
+
+// markdownTables writes the tables.
+func (r *Report) markdownTables(w io.Writer) error {
+	for _, t := range r.Tables {
+		fmt.Fprintf(w, "### %s\n\n", t.Title)
+		plain := t.Plain()
+		plain.Caption = ""
+		if err := plain.Write(w, table.Markdown); err != nil {
 			return err
 		}
-	}
-	for _, t := range r.Tables {
-		if err := t.WriteMarkdown(w); err != nil {
+		if _, err := fmt.Fprintf(w, "Made by `%s`.\n\n", t.Command); err != nil {
 			return err
 		}
 	}
@@ -222,7 +230,8 @@ func (f Figure) File() string { return f.Name + ".svg" }
 // WriteLaTeX writes the tables, to be included in a document.
 func (r *Report) WriteLaTeX(w io.Writer) error {
 	for _, t := range r.Tables {
-		if err := t.WriteLaTeX(w); err != nil {
+		fmt.Fprintf(w, "%% %s\n", t.Command)
+		if err := t.Plain().Write(w, table.LaTeX); err != nil {
 			return err
 		}
 	}
@@ -252,12 +261,7 @@ func HasFormat(format string) bool { return slices.Contains(Formats, format) }
 // WriteTables writes the tables alone in a format of Formats.
 func (r *Report) WriteTables(w io.Writer, format string) error {
 	if format == "markdown" {
-		for _, t := range r.Tables {
-			if err := t.WriteMarkdown(w); err != nil {
-				return err
-			}
-		}
-		return nil
+		return r.markdownTables(w)
 	}
 	return r.Write(w, format)
 }

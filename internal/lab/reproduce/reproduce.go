@@ -11,7 +11,6 @@ import (
 	"mcmw/internal/lab/paper"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/report"
-	"mcmw/internal/lab/table"
 )
 
 // Confidence is the confidence level of all intervals.
@@ -142,25 +141,6 @@ func (s *Source) records() report.Table {
 		})
 	}
 	return t
-}
-
-// Texts returns a page's tables for a terminal, without that of the findings, whose lines are too long.
-func Texts(r *report.Report) []table.Table {
-	var tables []table.Table
-	for _, t := range r.Tables {
-		if t.Name == report.FindingsTable {
-			continue
-		}
-		out := table.Table{Caption: t.Title, Notes: t.Notes, Rows: t.Rows}
-		for i, c := range t.Columns {
-			out.Columns = append(out.Columns, c.Name)
-			if c.Text {
-				out.Left = append(out.Left, i)
-			}
-		}
-		tables = append(tables, out)
-	}
-	return tables
 }
 
 // where is levels of factors.

@@ -39,6 +39,8 @@ func ParseFormat(name string) (Format, error) {
 // Table is a table of finished texts.
 type Table struct {
 	Caption string
+	// Label is what LaTeX refers to the table by; "" for none.
+	Label   string
 	Columns []string
 	// Rows have a text per column; missing ones at the end are empty.
 	Rows [][]string
@@ -162,7 +164,7 @@ func (t Table) markdown(b *strings.Builder) {
 	}
 }
 
-var markdownEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<", "&lt;", ">", "&gt;", "`", "\\`")
+var markdownEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<", "&lt;", ">", "&gt;", "`", "\\`", "\n", " ", "\u00a0", " ")
 
 func escapeMarkdown(text string) string { return markdownEscapes.Replace(text) }
 
@@ -170,6 +172,9 @@ func (t Table) latex(b *strings.Builder) {
 	b.WriteString("\\begin{table}[htb]\n\\centering\n")
 	if t.Caption != "" {
 		b.WriteString("\\caption{" + escapeLaTeX(t.Caption) + "}\n")
+	}
+	if t.Label != "" {
+		b.WriteString("\\label{tab:" + t.Label + "}\n")
 	}
 	align := ""
 	for i := range t.Columns {
@@ -201,7 +206,8 @@ func (t Table) latex(b *strings.Builder) {
 
 var latexEscapes = strings.NewReplacer(
 	`\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "$", `\$`, "#", `\#`, "_", `\_`, "{", `\{`, "}", `\}`, "~", `\textasciitilde{}`,
-	"^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`, "λ", `$\lambda$`, "μ", `$\mu$`, "ρ", `$\rho$`, "±", `$\pm$`, "−", "$-$", "√", `$\surd$`)
+	"^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`, "λ", `$\lambda$`, "μ", `$\mu$`, "ρ", `$\rho$`, "±", `$\pm$`, "−", "$-$", "√", `$\surd$`,
+	"–", "--", "µ", `$\mu$`, "≥", `$\geq$`, "≤", `$\leq$`, "⚠", "!", "…", `\dots{}`, "×", `$\times$`, "\u00a0", "~")
 
 func escapeLaTeX(text string) string { return latexEscapes.Replace(text) }
 
