@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/internal/lab/cgroup"
-	"mcmw/internal/lab/faults"
 	"mcmw/internal/lab/testbed/kubernetes"
 )
 
@@ -19,12 +17,12 @@ func newCleanupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Remove what killed labs left on this machine",
-		Long: `List and remove what killed labs (kill -9, out of memory) left on this machine: control groups of the testbed vm with what still
-runs in them, and network namespaces of "mcmwlab faults". Labs that still run are left alone. --kubernetes also removes
-namespaces of the testbed kubernetes from a cluster. The exit code is 0 when nothing is left.`,
+		Long: `List and remove what killed labs (kill -9, out of memory) left on this machine: control groups, with what still runs in them. Labs
+that still run are left alone. --kubernetes also removes namespaces of the testbed kubernetes from a cluster. The exit code is 0 when nothing
+is left.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := cleanup(cmd.Context(), cmd.OutOrStdout())
+			err := cleanup(cmd.OutOrStdout())
 			if cluster {
 				err = errors.Join(err, kubernetes.Cleanup(cmd.Context(), kubeContext, cmd.OutOrStdout()))
 			}
@@ -36,27 +34,18 @@ namespaces of the testbed kubernetes from a cluster. The exit code is 0 when not
 	return cmd
 }
 
-func cleanup(ctx context.Context, w io.Writer) error {
-	found := false
-	say := func(format string, args ...any) {
-		found = true
-		fmt.Fprintf(w, format+"\n", args...)
-	}
+func cleanup(w io.Writer) error {
 	groups, err := cleanGroups()
 	for _, left := range groups {
-		say("removed %s of the lab that was process %d", count(len(left.Groups), "control group"), left.PID)
+		fmt.Fprintf(w, "removed %s of the lab that was process %d\n", count(len(left.Groups), "control group"), left.PID)
 		for _, pid := range left.Processes {
-			say("ended process %d in them", pid)
+			fmt.Fprintf(w, "ended process %d in them\n", pid)
 		}
 	}
-	namespaces, spacesErr := faults.RemoveOrphans(ctx)
-	for _, name := range namespaces {
-		say("removed the network namespace %s", name)
-	}
-	if err = errors.Join(err, spacesErr); err != nil {
+	if err != nil {
 		return fmt.Errorf("cleaning up: %w", err)
 	}
-	if !found {
+	if len(groups) == 0 {
 		fmt.Fprintln(w, "nothing to clean up")
 	}
 	return nil

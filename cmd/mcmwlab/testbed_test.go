@@ -144,30 +144,6 @@ func TestMachinesAreShownWithWhatTheirNetworkCarries(t *testing.T) {
 	require.EqualError(t, err, "--bulk 1h0m0s: expected 100ms to 10s")
 }
 
-func TestCleanupRemovesTheNamespacesOfFaultsThatWereKilled(t *testing.T) {
-	if _, err := exec.LookPath("ip"); err != nil || os.Geteuid() != 0 {
-		t.Skip("making named network namespaces needs root and the program ip")
-	}
-	gone := exec.Command("true")
-	require.NoError(t, gone.Run())
-	name := func(pid int) string { return fmt.Sprintf("mcmwf%d-99s", pid) }
-	for _, pid := range []int{gone.Process.Pid, os.Getpid()} {
-		output, err := exec.Command("ip", "netns", "add", name(pid)).CombinedOutput()
-		if err != nil {
-			t.Skipf("ip netns add: %v: %s", err, output)
-		}
-		t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", name(pid)).Run() }) // one is gone then
-	}
-	stdout, _, err := lab(context.Background(), "cleanup")
-	require.NoError(t, err)
-	assert.Contains(t, stdout, "removed the network namespace "+name(gone.Process.Pid)+"\n")
-	assert.NotContains(t, stdout, name(os.Getpid()), "that of a process that runs is left alone")
-	left, err := exec.Command("ip", "netns", "list").Output()
-	require.NoError(t, err)
-	assert.NotContains(t, string(left), name(gone.Process.Pid))
-	assert.Contains(t, string(left), name(os.Getpid()))
-}
-
 // traces is what a lab with emulated machines consists of, beside itself.
 type traces struct {
 	spaces    map[string]bool // network namespaces, as /proc names them

@@ -19,6 +19,7 @@
 //	queueing            queues, networks and laws; pure
 //	simulate            workers that serve batches, event by event
 //	model               models of a record, and predictions
+//	netspace            network namespaces
 //	process             the programs that the lab runs
 //	report              page, figures and tables of a record
 //	plot                figures as SVG over gonum/plot

@@ -243,9 +243,9 @@ func injectAll(f faulty.Fault) func(context.Context, *system) error {
 
 var liftAll = injectAll(faulty.Fault{})
 
-func partition(ctx context.Context, s *system) error { return s.servers[victim].space.partition(ctx) }
+func partition(_ context.Context, s *system) error { return s.servers[victim].space.partition() }
 
-func heal(ctx context.Context, s *system) error { return s.servers[victim].space.heal(ctx) }
+func heal(_ context.Context, s *system) error { return s.servers[victim].space.heal() }
 
 // lies lets the victim lie; nil is the truth.
 func lies(l *faulty.Lie) func(context.Context, *system) error {

@@ -102,7 +102,7 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 		server := &server{name: fmt.Sprintf("server-%d", i+1), host: fmt.Sprintf("127.0.0.%d", i+2)}
 		s.servers = append(s.servers, server)
 		if o.spaced && i == victim {
-			if server.space, err = newNamespace(ctx); err != nil {
+			if server.space, err = newNamespace(); err != nil {
 				return s, err
 			}
 			server.host = server.space.address
@@ -203,29 +203,28 @@ func (s *system) endFormer() {
 // startServer starts server i, empty; not the first time at the address it had.
 func (s *system) startServer(ctx context.Context, i int) error {
 	server := s.servers[i]
-	command := func(port int) *exec.Cmd {
-		cmd := process.Memcached(s.programs.Memcached, server.host, port, "-t", "2", "-m", "64")
-		if server.space != nil {
-			cmd = server.space.command(cmd)
-		}
-		return cmd
+	command := func() *exec.Cmd {
+		return process.Memcached(s.programs.Memcached, server.host, server.port, "-t", "2", "-m", "64")
+	}
+	start := func() (err error) {
+		server.proc, err = process.Start(server.name, server.own(), command())
+		return err
 	}
 	var err error
 	switch {
-	case server.port != 0:
-		if server.proc, err = process.Start(server.name, server.own(), command(server.port)); err != nil {
-			return err
-		}
 	case server.space != nil:
 		server.port = 11211 // nobody else is there
-		if server.proc, err = process.Start(server.name, server.own(), command(server.port)); err != nil {
-			return err
-		}
+		err = server.space.inner.Do(start)
+	case server.port != 0:
+		err = start()
 	default:
 		server.proc, err = process.Launch(ctx, server.name, server.host, func(port int) (*exec.Cmd, error) {
 			server.port = port
-			return command(port), nil
+			return command(), nil
 		})
+		return err
+	}
+	if err != nil {
 		return err
 	}
 	return server.proc.AwaitReady(ctx)

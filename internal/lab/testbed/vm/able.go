@@ -14,6 +14,7 @@ import (
 	"mcmw/internal/lab/cgroup"
 	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/kernel"
+	"mcmw/internal/lab/netspace"
 )
 
 // features is what this machine can do.
@@ -58,16 +59,16 @@ func able(user int, find func() (*cgroup.Tree, error)) (f features, err error) {
 
 // try tries what is needed of the network, and what is wanted, in a namespace that is thrown away.
 func (f *features) try() error {
-	space, err := newNamespace()
+	space, err := netspace.New()
 	if err != nil {
 		if errors.Is(err, unix.EPERM) {
 			err = fmt.Errorf("%w; in a container it needs the capability SYS_ADMIN", err)
 		}
 		return err
 	}
-	defer space.close()
+	defer space.Close()
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}}
-	err = space.configure(func(h *netlink.Handle) error {
+	err = space.Configure(func(h *netlink.Handle) error {
 		for _, needed := range []struct {
 			what string
 			try  func() error
@@ -96,17 +97,17 @@ func (f *features) try() error {
 	if f.delayed == byNothing && tryLine(space) == nil {
 		f.delayed = byLine
 	}
-	f.congestion, err = space.controlCongestion()
+	f.congestion, err = controlCongestion(space)
 	return err
 }
 
 // tryLine connects a delay line to the bridge of a namespace, leads a port to it, and takes it away.
-func tryLine(space *namespace) error {
+func tryLine(space *netspace.Namespace) error {
 	line, err := newDelayLine(space, time.Millisecond)
 	if err != nil {
 		return err
 	}
-	err = space.configure(func(h *netlink.Handle) error {
+	err = space.Configure(func(h *netlink.Handle) error {
 		return redirectToDelayLine(h, portName, net.HardwareAddr{2, 0, 0, 0, 0, 1})
 	})
 	return errors.Join(err, line.close())

@@ -9,6 +9,8 @@ import (
 	"time"
 	"unsafe"
 
+	"mcmw/internal/lab/netspace"
+
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -38,7 +40,7 @@ type delayLine struct {
 }
 
 // newDelayLine connects a delay line to the bridge of a namespace and starts it.
-func newDelayLine(space *namespace, delay time.Duration) (l *delayLine, err error) {
+func newDelayLine(space *netspace.Namespace, delay time.Duration) (l *delayLine, err error) {
 	l = &delayLine{tap: -1, wake: -1, delay: delay, done: make(chan struct{})}
 	defer func() {
 		if err != nil {
@@ -46,13 +48,13 @@ func newDelayLine(space *namespace, delay time.Duration) (l *delayLine, err erro
 			l = nil
 		}
 	}()
-	if err := space.do(l.open); err != nil {
+	if err := space.Do(l.open); err != nil {
 		return l, err
 	}
 	if l.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return l, err
 	}
-	err = space.configure(func(h *netlink.Handle) error {
+	err = space.Configure(func(h *netlink.Handle) error {
 		bridge, err := h.LinkByName(bridgeName)
 		if err != nil {
 			return fmt.Errorf("the bridge: %w", err)
@@ -62,7 +64,7 @@ func newDelayLine(space *namespace, delay time.Duration) (l *delayLine, err erro
 			return err
 		}
 		// The machines are behind their own ports, although what they send comes out of this one.
-		return errors.Join(h.LinkSetTxQLen(port, linePackets), h.LinkSetMaster(port, bridge), h.LinkSetLearning(port, false), up(h, lineName))
+		return errors.Join(h.LinkSetTxQLen(port, linePackets), h.LinkSetMaster(port, bridge), h.LinkSetLearning(port, false), netspace.Up(h, lineName))
 	})
 	if err != nil {
 		return l, err

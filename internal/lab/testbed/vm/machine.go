@@ -8,6 +8,7 @@ import (
 
 	"mcmw/internal/lab/cgroup"
 	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/netspace"
 	"mcmw/internal/lab/process"
 	"mcmw/internal/lab/testbed"
 )
@@ -18,7 +19,7 @@ type machine struct {
 	address string
 	like    experiment.Machine // as asked for
 	cpus    float64            // of this machine that it may use; 0: all
-	space   *namespace
+	space   *netspace.Namespace
 	group   *cgroup.Group
 }
 
@@ -27,7 +28,7 @@ func (m *machine) Address() string { return m.address }
 
 // FreePort returns a port that nobody in the machine listens on.
 func (m *machine) FreePort(context.Context) (port int, err error) {
-	err = m.space.do(func() error {
+	err = m.space.Do(func() error {
 		port, err = process.FreePort(m.address)
 		return err
 	})
@@ -65,7 +66,7 @@ func (m *machine) Start(_ context.Context, p testbed.Program) (testbed.Process, 
 	cmd := exec.Command("/bin/sh", args...)
 	cmd.Stdout = p.Stdout
 	var started *process.Process
-	err = m.space.do(func() error {
+	err = m.space.Do(func() error {
 		return testbed.OnProcessors(p.CPUs, func() (err error) {
 			started, err = process.Start(p.Name, "", cmd)
 			return err

@@ -11,12 +11,13 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/netspace"
 )
 
 // network is the bridge that machines are connected to. Packets travel for delay: netem holds them back at each machine or, if there
 // is a line, that does at the bridge.
 type network struct {
-	space   *namespace
+	space   *netspace.Namespace
 	delay   time.Duration
 	delayed delayer // byNothing if there is no delay
 	line    *delayLine
@@ -32,7 +33,7 @@ const (
 
 // newNetwork makes a bridge without machines.
 func newNetwork(delay time.Duration, delayed delayer) (n *network, err error) {
-	space, err := newNamespace()
+	space, err := netspace.New()
 	if err != nil {
 		return nil, err
 	}
@@ -40,20 +41,20 @@ func newNetwork(delay time.Duration, delayed delayer) (n *network, err error) {
 		delay, delayed = 0, byNothing
 	}
 	n = &network{space: space, delay: delay, delayed: delayed}
-	if err = space.do(unfiltered); err != nil {
-		return nil, errors.Join(err, space.close())
+	if err = space.Do(unfiltered); err != nil {
+		return nil, errors.Join(err, space.Close())
 	}
-	err = space.configure(func(h *netlink.Handle) error {
+	err = space.Configure(func(h *netlink.Handle) error {
 		if err := h.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeName}}); err != nil {
 			return fmt.Errorf("making a bridge: %w", err)
 		}
-		return up(h, bridgeName)
+		return netspace.Up(h, bridgeName)
 	})
 	if err == nil && delayed == byLine {
 		n.line, err = newDelayLine(space, delay)
 	}
 	if err != nil {
-		return nil, errors.Join(err, space.close())
+		return nil, errors.Join(err, space.Close())
 	}
 	return n, nil
 }
@@ -69,13 +70,13 @@ func unfiltered() error {
 }
 
 // connect gives a machine's namespace a cable to the bridge and an address. port is what the end at the bridge is called.
-func (n *network) connect(space *namespace, port string, address net.IP, m experiment.Machine) error {
-	err := n.space.configure(func(h *netlink.Handle) error {
+func (n *network) connect(space *netspace.Namespace, port string, address net.IP, m experiment.Machine) error {
+	err := n.space.Configure(func(h *netlink.Handle) error {
 		bridge, err := h.LinkByName(bridgeName)
 		if err != nil {
 			return fmt.Errorf("the bridge: %w", err)
 		}
-		cable := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: port}, PeerName: cardName, PeerNamespace: netlink.NsFd(space.file.Fd())}
+		cable := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: port}, PeerName: cardName, PeerNamespace: space.End()}
 		if err := h.LinkAdd(cable); err != nil {
 			return fmt.Errorf("making the cable of %s: %w", port, err)
 		}
@@ -88,13 +89,13 @@ func (n *network) connect(space *namespace, port string, address net.IP, m exper
 		if err := shape(h, port, m.Download, 0); err != nil {
 			return err
 		}
-		return up(h, port)
+		return netspace.Up(h, port)
 	})
 	if err != nil {
 		return err
 	}
 	var hardware net.HardwareAddr
-	err = space.configure(func(h *netlink.Handle) error {
+	err = space.Configure(func(h *netlink.Handle) error {
 		card, err := h.LinkByName(cardName)
 		if err != nil {
 			return fmt.Errorf("the interface of %s: %w", port, err)
@@ -113,12 +114,12 @@ func (n *network) connect(space *namespace, port string, address net.IP, m exper
 		if err := shape(h, cardName, m.Upload, held); err != nil {
 			return fmt.Errorf("%s: %w", port, err)
 		}
-		return up(h, cardName)
+		return netspace.Up(h, cardName)
 	})
 	if err != nil || n.line == nil {
 		return err
 	}
-	return n.space.configure(func(h *netlink.Handle) error {
+	return n.space.Configure(func(h *netlink.Handle) error {
 		if err := redirectToDelayLine(h, port, hardware); err != nil {
 			return fmt.Errorf("leading what %s sends to the delay line: %w", port, err)
 		}
@@ -130,5 +131,5 @@ func (n *network) close() (err error) {
 	if n.line != nil {
 		err = n.line.close()
 	}
-	return errors.Join(err, n.space.close())
+	return errors.Join(err, n.space.Close())
 }

@@ -11,6 +11,7 @@ import (
 
 	"mcmw/internal/lab/cgroup"
 	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/netspace"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/testbed"
 )
@@ -73,16 +74,16 @@ func New(machines map[string]experiment.Machine, delay time.Duration, dilation f
 
 // add makes a machine and connects it.
 func (v *Hosts) add(name string, address net.IP, like experiment.Machine) (*machine, error) {
-	space, err := newNamespace()
+	space, err := netspace.New()
 	if err != nil {
 		return nil, err
 	}
 	if err := v.network.connect(space, name, address, like); err != nil {
-		return nil, errors.Join(err, space.close())
+		return nil, errors.Join(err, space.Close())
 	}
 	group, err := v.owner.Make(name, cgroup.Limits{CPUs: like.CPUs, Memory: like.Memory})
 	if err != nil {
-		return nil, errors.Join(err, space.close())
+		return nil, errors.Join(err, space.Close())
 	}
 	return &machine{name: name, address: address.String(), cpus: like.CPUs, space: space, group: group}, nil
 }
@@ -134,7 +135,7 @@ func (v *Hosts) Close() (err error) {
 		machines = append(machines, v.probe)
 	}
 	for _, m := range machines {
-		err = errors.Join(err, m.space.close())
+		err = errors.Join(err, m.space.Close())
 	}
 	if v.network != nil {
 		err = errors.Join(err, v.network.close())

@@ -20,6 +20,7 @@ import (
 
 	"mcmw/internal/lab/cgroup"
 	"mcmw/internal/lab/experiment"
+	"mcmw/internal/lab/netspace"
 	"mcmw/internal/lab/testbed"
 )
 
@@ -47,9 +48,9 @@ func megabits(n float64) float64 { return n * 1e6 / 8 }
 var slow = experiment.Machine{Count: 1, CPUs: 0.5, Memory: 64 << 20, Upload: megabits(10), Download: megabits(20)}
 
 // buckets returns the token buckets of an interface.
-func buckets(t *testing.T, space *namespace, name string) (found []*netlink.Tbf) {
+func buckets(t *testing.T, space *netspace.Namespace, name string) (found []*netlink.Tbf) {
 	t.Helper()
-	require.NoError(t, space.configure(func(h *netlink.Handle) error {
+	require.NoError(t, space.Configure(func(h *netlink.Handle) error {
 		link, err := h.LinkByName(name)
 		if err != nil {
 			return err
@@ -137,7 +138,7 @@ func TestProgramsOfTwoMachinesReachEachOther(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, message, answer)
 			third := hosts.machines[testbed.Middleware][0]
-			require.NoError(t, third.space.configure(func(h *netlink.Handle) error {
+			require.NoError(t, third.space.Configure(func(h *netlink.Handle) error {
 				link, err := h.LinkByName(cardName)
 				require.NoError(t, err)
 				assert.Less(t, link.Attrs().Statistics.RxBytes, uint64(10_000), "what is between two machines reaches no third")
@@ -154,7 +155,7 @@ func dialEcho(t *testing.T, from, to *machine) net.Conn {
 	require.NoError(t, err)
 	address := net.JoinHostPort(to.Address(), strconv.Itoa(port))
 	var listener net.Listener
-	require.NoError(t, to.space.do(func() error {
+	require.NoError(t, to.space.Do(func() error {
 		listener, err = net.Listen("tcp", address)
 		return err
 	}))
@@ -167,7 +168,7 @@ func dialEcho(t *testing.T, from, to *machine) net.Conn {
 		}
 	}()
 	var conn net.Conn
-	require.NoError(t, from.space.do(func() error {
+	require.NoError(t, from.space.Do(func() error {
 		conn, err = net.Dial("tcp", address)
 		return err
 	}))

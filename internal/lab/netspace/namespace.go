@@ -1,22 +1,22 @@
-package vm
+// Package netspace makes network namespaces that leave nothing behind: they have no names, and end with the last program in them.
+package netspace
 
 import (
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
 
-// namespace is a network namespace without a name. It ends when this descriptor is closed and the last program in it has ended.
-type namespace struct{ file *os.File }
+// Namespace is a network namespace without a name. It ends when this descriptor is closed and the last program in it has ended.
+type Namespace struct{ file *os.File }
 
-// newNamespace makes a namespace whose loopback is up.
-func newNamespace() (n *namespace, err error) {
+// New makes a namespace whose loopback is up. It needs root.
+func New() (n *Namespace, err error) {
 	err = onThread(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("making a network namespace: %w", err)
@@ -25,21 +25,21 @@ func newNamespace() (n *namespace, err error) {
 		if err != nil {
 			return err
 		}
-		n = &namespace{file}
+		n = &Namespace{file}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = n.configure(func(h *netlink.Handle) error { return up(h, "lo") })
+	err = n.Configure(func(h *netlink.Handle) error { return Up(h, "lo") })
 	if err != nil {
-		return nil, errors.Join(err, n.close())
+		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
 }
 
-// do calls f on a thread that is in the namespace: sockets that f opens and programs that it starts are in there, too.
-func (n *namespace) do(f func() error) error {
+// Do calls f on a thread that is in the namespace: sockets that f opens and programs that it starts are in there, too.
+func (n *Namespace) Do(f func() error) error {
 	return onThread(func() error {
 		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("entering a network namespace: %w", err)
@@ -48,29 +48,8 @@ func (n *namespace) do(f func() error) error {
 	})
 }
 
-// congestion is how TCP finds its rate in machines: what Linux does unless told otherwise, hence what the reports' machines did. Another
-// one that this machine may be set to, such as bbr, answers a narrow path in its own way.
-const congestion = "cubic"
-
-// congestionFile has the congestion control of the namespace of whoever reads it.
-const congestionFile = "/proc/sys/net/ipv4/tcp_congestion_control"
-
-// controlCongestion chooses it, if this machine allows that, and returns what is chosen.
-func (n *namespace) controlCongestion() (chosen string, err error) {
-	err = n.do(func() error {
-		refused := os.WriteFile(congestionFile, []byte(congestion), 0o644)
-		text, err := os.ReadFile(congestionFile)
-		if err != nil {
-			return errors.Join(refused, err)
-		}
-		chosen = strings.TrimSpace(string(text))
-		return nil
-	})
-	return chosen, err
-}
-
-// configure calls f with a handle for the interfaces of the namespace.
-func (n *namespace) configure(f func(h *netlink.Handle) error) error {
+// Configure calls f with a handle for the interfaces of the namespace.
+func (n *Namespace) Configure(f func(h *netlink.Handle) error) error {
 	h, err := netlink.NewHandleAt(netns.NsHandle(n.file.Fd()), unix.NETLINK_ROUTE)
 	if err != nil {
 		return fmt.Errorf("configuring a network namespace: %w", err)
@@ -79,7 +58,11 @@ func (n *namespace) configure(f func(h *netlink.Handle) error) error {
 	return f(h)
 }
 
-func (n *namespace) close() error { return n.file.Close() }
+// End is what the end of a cable in this namespace is made with.
+func (n *Namespace) End() netlink.NsFd { return netlink.NsFd(n.file.Fd()) }
+
+// Close gives the namespace up.
+func (n *Namespace) Close() error { return n.file.Close() }
 
 // onThread calls f on a thread of its own, whose network namespace f may change.
 func onThread(f func() error) error {
@@ -102,8 +85,8 @@ func onThread(f func() error) error {
 // threadNamespace opens the network namespace of this thread.
 func threadNamespace() (*os.File, error) { return os.Open("/proc/thread-self/ns/net") }
 
-// up switches an interface on.
-func up(h *netlink.Handle, name string) error {
+// Up switches an interface on.
+func Up(h *netlink.Handle, name string) error {
 	link, err := h.LinkByName(name)
 	if err != nil {
 		return fmt.Errorf("interface %s: %w", name, err)
