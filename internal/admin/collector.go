@@ -143,6 +143,7 @@ var metrics = []metric{
 	{"worker_round_requests", "Requests served in each of the workers' rounds.", nil, func(s *stats.Snapshot, to sink) {
 		to.out <- prometheus.MustNewConstHistogram(to.desc, s.Rounds, float64(s.RoundRequests), roundSizes(s))
 	}},
+	{"joined_gets_total", "Gets that were answered by the reply to an equal get of the same round.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Joined })},
 	{"request_log_dropped_total", "Requests for which the request log had no room.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Dropped })},
 
 	{"sweep_running", "1 while this middleware compares the replicas, or has to because one before it was killed; else 0.", nil, holds(func(s *stats.Snapshot) int {

@@ -57,6 +57,9 @@
 // requests of the round are complete. With depth 1 it is the synchronous worker: one request in service. A batch longer than
 // the depth takes several rounds of the same worker.
 //
+// A get joins an equal one that is planned in the round already, unless what is planned between them may change the key: one call's reply
+// then answers both, and all others that join. None of them can tell, because all were waiting when the call was sent.
+//
 // # Order
 //
 //  1. Replies come in the order of a connection's requests, and a request sees the effects of the earlier ones: a

@@ -26,6 +26,8 @@ func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte
 		out.AddString(r.Answer)
 	case r.Fixed:
 		out.AddString(r.text)
+	case r.leftOut():
+		return 0
 	case r.Has(protocol.Local):
 		start := len(p.lines)
 		p.lines = statistics(p.lines)
@@ -33,7 +35,7 @@ func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte
 	case r.Has(protocol.Everywhere) && len(calls) > 1:
 		p.addLists(calls, out)
 	case r.Command.IsRetrieval():
-		return p.addValues(r, calls, out)
+		return p.addValues(p.answering(i), calls, out)
 	case p.replyOf(r).cutOff():
 		return 0
 	default:

@@ -27,7 +27,7 @@ type Locks struct {
 // Locks returns the key locks that requests[i] needs. ok is false if it must not be planned in one round with what is before it in its
 // part: it names a key that one of these reads. A read may have to be asked of another server (settleRead), and would then come behind
 // what follows it in the round: a later read could miss a write of another client that it has seen, and it could see what a later
-// write of its own client has done. more: other requests follow it in the part.
+// write of its own client has done. A get may join one before it. more: other requests follow it in the part.
 func (p *Planner) Locks(i int32, more bool) (l Locks, ok bool) {
 	r := &p.Requests[i]
 	switch {
@@ -37,7 +37,7 @@ func (p *Planner) Locks(i int32, more bool) (l Locks, ok bool) {
 		return Locks{Kind: LockAll}, true
 	}
 	p.stripes = p.appendStripes(p.stripes[:0], r)
-	if slices.ContainsFunc(p.stripes, p.partRead.has) {
+	if slices.ContainsFunc(p.stripes, p.partRead.has) && !p.joinsOwn(i) {
 		return Locks{}, false
 	}
 	l.Stripes = p.stripes

@@ -24,6 +24,7 @@ package plan
 
 import (
 	"fmt"
+	"hash/maphash"
 
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
@@ -47,6 +48,8 @@ type Options struct {
 	GetErrorMiss bool
 	// MaxValue is the size of the largest value that servers may answer with, bytes.
 	MaxValue int
+	// Join lets equal gets of a round share a call.
+	Join bool
 	// Versions are those of what is stored, if others write the same servers; nil: nobody does.
 	Versions *Versions
 }
@@ -71,6 +74,8 @@ type Planner struct {
 	Calls    []Call
 	// Agreement is counted up; the caller may set it to zero.
 	Agreement stats.Agreement
+	// Joined counts the gets that joined another's call; the caller may set it to zero.
+	Joined uint64
 
 	options Options
 	several bool  // others write the same servers, and keys have several
@@ -81,8 +86,10 @@ type Planner struct {
 	checks []check
 	newest [256]int32
 
-	part     choice    // of the servers that the part's reads go to
-	partRead stripeSet // the keys that they read
+	part       choice    // of the servers that the part's reads go to
+	partRead   stripeSet // the keys that they read
+	partNumber int32
+	joins      joins
 
 	lines    []byte // what was written here and not by a client
 	placed   []placed
@@ -118,6 +125,9 @@ type Request struct {
 	first, last, left int32
 	// placed[keys+i] says which call asks for key i; -1: the calls ask for consecutive keys.
 	keys int32
+	// leader is the request whose calls this one, a get, waits for; -1: none. joined is the head of the list of those that wait for this one's,
+	// and behind that the next in such a list; -1: none. joins is how many of them have not let go of the reply.
+	leader, joined, joins int32
 	// tries counts how often a read was planned again; tried is the first call, and triedEnd behind the last, of earlier attempts,
 	// among them other requests'.
 	tries           int
@@ -208,6 +218,8 @@ func New(o Options, turn int) *Planner {
 		p.all = append(p.all, s)
 	}
 	p.several = o.Versions != nil && o.Router.N() > 1
+	p.joins.seed = maphash.MakeSeed()
+	p.joins.start()
 	return p
 }
 
@@ -218,13 +230,15 @@ func (p *Planner) Reset() {
 	clear(p.Calls)
 	p.Requests, p.Calls, p.items, p.placed, p.repairs = p.Requests[:0], p.Calls[:0], p.items[:0], p.placed[:0], p.repairs[:0]
 	p.lines = p.lines[:0]
-	p.arrivals = 0
+	p.arrivals, p.partNumber = 0, 0
+	p.joins.start()
 }
 
 // Part says that the requests that follow come from another client than those before.
 func (p *Planner) Part() {
 	p.part = choice{}
 	p.partRead.clear()
+	p.partNumber++
 }
 
 // Add takes a request into the round.
@@ -238,6 +252,7 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	p.Requests = extend(p.Requests)
 	added := &p.Requests[i]
 	added.Request, added.key, added.keys, added.chosen, added.look = r, key, -1, -1, -1
+	added.leader, added.joined = -1, -1
 	added.decided = r.Has(protocol.Conditional)
 	if p.several && r.Answer == "" {
 		p.addSeveral(added)
@@ -260,11 +275,14 @@ func (p *Planner) DropLast() {
 	p.Requests = p.Requests[:last]
 }
 
-// CallsOf returns the calls of the request's present step.
-func (p *Planner) CallsOf(i int32) []Call { return p.Calls[p.Requests[i].first:p.Requests[i].last] }
+// CallsOf returns the calls of the request's present step, or those of the one that it has joined.
+func (p *Planner) CallsOf(i int32) []Call {
+	r := p.answering(i)
+	return p.Calls[r.first:r.last]
+}
 
-// Asks reports whether r's present step has calls.
-func (r *Request) Asks() bool { return r.first < r.last }
+// Asks reports whether r's present step has calls, or r waits for another's.
+func (r *Request) Asks() bool { return r.first < r.last || r.leader >= 0 }
 
 // Idle reports whether the servers have nothing to do for r: its answer is known.
 func (r *Request) Idle() bool {
@@ -288,6 +306,9 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 	r := &p.Requests[i]
 	r.first = int32(len(p.Calls))
 	r.last = r.first
+	if !r.Idle() {
+		p.separate(r)
+	}
 	switch {
 	case r.Idle():
 	case r.Answer != "" && !r.Has(protocol.Reads):
@@ -295,7 +316,9 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 		p.deleteEverywhere(i)
 	case r.Has(protocol.Reads):
 		r.way = read
-		p.planRead(i, &p.part)
+		if !p.joinable(r) || !p.join(i) {
+			p.planRead(i, &p.part)
+		}
 	case r.NumKeys > 0:
 		return p.planWrite(i)
 	case r.Has(protocol.Everywhere):

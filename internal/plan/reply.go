@@ -131,10 +131,15 @@ func (p *Planner) end(c *Call) (ended bool) {
 	return r.left == 0
 }
 
-// Forget lets go of the replies of the request's step: they are answered.
+// Forget says that requests[i] is answered. It lets go of the replies of its step, if no other that joined it needs them.
 func (p *Planner) Forget(i int32) {
-	for n := range p.CallsOf(i) {
-		p.CallsOf(i)[n].reply = nil
+	if r := p.answering(i); r.joins > 0 {
+		r.joins--
+		return
+	}
+	calls := p.CallsOf(i)
+	for n := range calls {
+		calls[n].reply = nil
 	}
 }
 

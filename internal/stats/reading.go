@@ -109,6 +109,7 @@ func (w *Worker) addTo(s *Snapshot, r *reading) {
 	s.RoundRequests += w.roundRequests.Load()
 	a := &w.agreement
 	s.Agreement.plus(Agreement{a.checks.Load(), a.disagreements.Load(), a.cuts.Load()})
+	s.Joined += w.joined.Load()
 	s.FromClients += w.fromClients.Load()
 	s.ToClients += w.toClients.Load()
 	for i := range w.servers {

@@ -32,6 +32,7 @@ type Snapshot struct {
 	Sweep     SweepSnapshot
 	Several   bool // replicas are kept alike though other middlewares write the same servers
 	Agreement Agreement
+	Joined    uint64 // gets that were answered by the reply to an equal one
 
 	Samples        uint64 // how often the numbers of waiting requests and of requests in service were sampled
 	SampledWaiting uint64 // sum of the samples
@@ -237,6 +238,7 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	}
 	d.Rounds -= prev.Rounds
 	d.Agreement.minus(prev.Agreement)
+	d.Joined -= prev.Joined
 	d.RoundRequests -= prev.RoundRequests
 	d.BusyTime -= prev.BusyTime
 	d.FromClients -= prev.FromClients

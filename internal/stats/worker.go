@@ -37,6 +37,7 @@ type Worker struct {
 	fromClients   atomic.Uint64                // bytes
 	toClients     atomic.Uint64                // bytes
 	roundSizes    [NumRoundSizes]atomic.Uint64 // rounds
+	joined        atomic.Uint64
 	agreement     struct{ checks, disagreements, cuts atomic.Uint64 }
 	journal       journal
 
@@ -206,6 +207,13 @@ func (w *Worker) Agreed(a *Agreement) {
 	w.agreement.checks.Add(a.Checks)
 	w.agreement.disagreements.Add(a.Disagreements)
 	w.agreement.cuts.Add(a.Cuts)
+}
+
+// Joined counts gets that were answered by the reply to an equal one.
+func (w *Worker) Joined(requests uint64) {
+	if recording && requests > 0 {
+		w.joined.Add(requests)
+	}
 }
 
 // Begin marks the worker as busy from now (Now): it has taken a batch from the queue.

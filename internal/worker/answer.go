@@ -127,6 +127,9 @@ func (w *Worker) log(i int32, result stats.Result, hits int) {
 	e := stats.Event{
 		Times: r.Times, Command: r.Command, Result: result, Keys: r.KeysAsked(), Hits: hits, Bytes: len(r.Raw), Calls: len(calls),
 	}
+	if r.HasJoined() {
+		e.Calls = 0
+	}
 	if len(calls) > 0 {
 		e.Server = w.options.Servers[calls[0].Server].Name
 	}

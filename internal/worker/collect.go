@@ -286,10 +286,20 @@ func (w *Worker) settle(i int32) {
 		w.followUp = append(w.followUp, i)
 		return
 	}
-	r.done = true
+	w.complete(i)
 	if w.slot.parked {
 		w.releaseDone(r)
 	}
+	for j := w.planner.JoinedBehind(i); j >= 0; j = w.planner.JoinedBehind(j) {
+		w.planner.Requests[j].Received = planned.Received
+		w.complete(j)
+	}
+}
+
+// complete notes that requests[i] can be answered.
+func (w *Worker) complete(i int32) {
+	r := &w.requests[i]
+	r.done = true
 	p := &w.parts[r.part]
 	p.left--
 	if p.left == 0 {

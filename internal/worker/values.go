@@ -59,11 +59,21 @@ func (w *Worker) takePortion(i int32) (more bool) {
 func (w *Worker) keep(call int32, n int) bool {
 	w.valueSize.add(n)
 	c := &w.planner.Calls[call]
-	r := &w.planner.Requests[c.Request]
-	if c.Dropped || r.Answer != "" {
+	if c.Dropped || w.planner.Requests[c.Request].Answer != "" || !w.hold(c.Request, n) {
 		return false
 	}
-	p := &w.parts[w.requests[c.Request].part]
+	for i := w.planner.JoinedBehind(c.Request); i >= 0; i = w.planner.JoinedBehind(i) {
+		if !w.hold(i, n) {
+			w.planner.LeaveOut(i)
+		}
+	}
+	return true
+}
+
+// hold decides whether a value of n bytes is kept for requests[i], and counts it. One that several requests share counts for each, because each
+// client may leave it unread.
+func (w *Worker) hold(i int32, n int) bool {
+	p := &w.parts[w.requests[i].part]
 	if w.held > 0 && w.held+n > maxHeld {
 		w.answerReady()
 	}
@@ -72,7 +82,7 @@ func (w *Worker) keep(call int32, n int) bool {
 			return false
 		}
 		if w.held+n > maxHeldStuck {
-			r.Fail(textNoMemory)
+			w.planner.Requests[i].Fail(textNoMemory)
 			return false
 		}
 	}

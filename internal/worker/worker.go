@@ -176,7 +176,7 @@ func New(o Options, m Member) *Worker {
 	}
 	planned := plan.Options{
 		Router: o.Router, Stripe: o.Locks.Stripe, Home: m.Home, Ack: o.Ack, Sharded: o.Sharded, GetErrorMiss: o.GetErrorMiss,
-		MaxValue: o.MaxValue,
+		MaxValue: o.MaxValue, Join: !m.Patient, // the requests of a detour have each a time of its own
 	}
 	if m.Patient {
 		planned.Home = -1
@@ -470,6 +470,8 @@ func (w *Worker) endRound() {
 	w.round.reset()
 	w.record.Agreed(&w.planner.Agreement)
 	w.planner.Agreement = stats.Agreement{}
+	w.record.Joined(w.planner.Joined)
+	w.planner.Joined = 0
 	if !w.slot.active {
 		w.passOn()
 	}

@@ -1,0 +1,130 @@
+package plan
+
+import (
+	"bytes"
+	"hash/maphash"
+
+	"mcmw/internal/protocol"
+)
+
+// Equal gets travel once: a get of one key joins the call of a get of the same key that is planned in the round already, if nothing that
+// may change the key is planned between the two.
+//
+//	get a   leader ----> call ----> reply ---.--> answer
+//	get a   joined: no call of its own       |--> answer
+//	get a   joined                           '--> answer
+//
+// The call is sent after all of them have arrived, so that its reply is one that each could have got. If the leader is planned again, it is for
+// all; when it is settled, all are. A mg is not joined: its flags can show how often the item was read before, and one reader of a stale
+// item alone is told to renew it.
+
+// joinSlots is the number of keys that gets can join at a time. Of keys in the same slot the last counts.
+const joinSlots = 256
+
+// joins finds the gets of the round that others may join.
+type joins struct {
+	seed  maphash.Seed
+	round uint32 // a slot of another round is empty
+	any   bool   // a slot was filled in this round
+	slots [joinSlots]joinSlot
+}
+
+type joinSlot struct {
+	round  uint32
+	hash   uint32
+	leader int32
+	part   int32 // the last one of which a get leads or has joined
+}
+
+// start empties all slots.
+func (j *joins) start() {
+	j.round++
+	j.any = false
+	if j.round == 0 { // slots of 2^32 rounds ago would look like new ones
+		clear(j.slots[:])
+		j.round = 1
+	}
+}
+
+func (j *joins) hash(key []byte) uint64 { return maphash.Bytes(j.seed, key) }
+
+// joinable reports whether r is a get that others may join.
+func (p *Planner) joinable(r *Request) bool {
+	return p.options.Join && r.Command == protocol.Get && r.NumKeys == 1 && r.Answer == "" && r.whole()
+}
+
+// slot returns the slot of the key, and whether the get of it that others may join is there.
+func (p *Planner) slot(key []byte) (slot *joinSlot, hash uint32, found bool) {
+	h := p.joins.hash(key)
+	slot, hash = &p.joins.slots[h%joinSlots], uint32(h>>32)
+	found = slot.round == p.joins.round && slot.hash == hash && bytes.Equal(p.Requests[slot.leader].key, key)
+	return slot, hash, found
+}
+
+// join makes requests[i], a get, one that waits for the call of an equal one, and reports whether there is one. If not, others may join it.
+func (p *Planner) join(i int32) bool {
+	r := &p.Requests[i]
+	slot, hash, found := p.slot(r.key)
+	if !found {
+		*slot = joinSlot{round: p.joins.round, hash: hash, leader: i, part: p.partNumber}
+		p.joins.any = true
+		return false
+	}
+	leader := &p.Requests[slot.leader]
+	r.leader, r.joined, leader.joined = slot.leader, leader.joined, i
+	leader.joins++
+	slot.part = p.partNumber
+	p.Joined++
+	return true
+}
+
+// joinsOwn reports whether requests[i] can join a get of its own part, or one that a get of its part has joined. The part then has no other
+// request for a key of its stripe.
+func (p *Planner) joinsOwn(i int32) bool {
+	r := &p.Requests[i]
+	if !p.joinable(r) {
+		return false
+	}
+	slot, _, found := p.slot(r.key)
+	return found && slot.part == p.partNumber
+}
+
+// separate keeps the gets behind r from joining one before it, if r may change their key.
+func (p *Planner) separate(r *Request) {
+	switch {
+	case !p.joins.any || r.readsOnly():
+	case r.NumKeys == 1:
+		if slot, _, found := p.slot(r.key); found {
+			*slot = joinSlot{}
+		}
+	default:
+		p.joins.start()
+	}
+}
+
+// JoinedBehind returns the requests that wait for the calls of requests[i], as a list: the first, and then the one behind each; -1 ends it.
+func (p *Planner) JoinedBehind(i int32) int32 { return p.Requests[i].joined }
+
+// answering returns the request whose calls answer requests[i].
+func (p *Planner) answering(i int32) *Request {
+	r := &p.Requests[i]
+	if r.leader >= 0 {
+		return &p.Requests[r.leader]
+	}
+	return r
+}
+
+// LeaveOut says that requests[i], which joined another, is not to get the value that has come for that: it is asked for again, unless Fail has said
+// what the answer is.
+func (p *Planner) LeaveOut(i int32) {
+	r := &p.Requests[i]
+	p.Requests[r.leader].joins--
+	r.leader = -1
+	r.cut = true
+}
+
+// leftOut reports whether LeaveOut was said of r.
+func (r *Request) leftOut() bool { return r.cut && r.first == r.last }
+
+// HasJoined reports whether r is answered by another's call.
+func (r *Request) HasJoined() bool { return r.leader >= 0 }
