@@ -168,7 +168,7 @@ func newAwaitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "await HOST:PORT...",
 		Short: "Wait until servers or middlewares answer a request",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  arguments(1, -1, "addresses"),
 		RunE: func(cmd *cobra.Command, addresses []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
 			defer cancel()
@@ -208,7 +208,7 @@ func newConfiguredCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "configured --config TEXT -- PROGRAM ARGUMENT...",
 		Short: "Run a program in place of this one, with {} in its arguments standing for a file of that text",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  arguments(1, -1, "a program and its arguments"),
 		RunE:  func(_ *cobra.Command, args []string) error { return agent.Configured(config, args[0], args[1:]) },
 	}
 	cmd.Flags().StringVar(&config, "config", "", "what the file holds")

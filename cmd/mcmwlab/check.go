@@ -83,14 +83,6 @@ func (s plans) String() string {
 	return text
 }
 
-// oneFile accepts one argument.
-func oneFile(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usageError{fmt.Errorf("%s takes one file, got %d arguments (see %s --help)", cmd.CommandPath(), len(args), cmd.CommandPath())}
-	}
-	return nil
-}
-
 // readExperiment reads the experiment in a file.
 func readExperiment(path string, quick bool) (*experiment.Experiment, error) {
 	text, err := os.ReadFile(path)

@@ -58,10 +58,7 @@ repetitions are needed for a decision. The exit code is
 			if f.by != "" {
 				return oneRecord(cmd, args)
 			}
-			if len(args) < 2 {
-				return exactRecords(2)(cmd, args)
-			}
-			return nil
+			return arguments(2, -1, "the directories of two records or more")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args, cmd.OutOrStdout())

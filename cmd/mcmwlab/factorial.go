@@ -52,12 +52,7 @@ Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 		Example: `  mcmwlab factorial results/2k --response throughput --factors S,M,W
   mcmwlab factorial results/2k --response response_time_mean --factors S,M,W --confidence 0.9 --model multiplicative --figures figures/
   mcmwlab factorial results/sweep --factors workers,connections --where middlewares=2`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{fmt.Errorf("%s takes a record or a CSV file, got %q (see %s --help)", cmd.CommandPath(), args, cmd.CommandPath())}
-			}
-			return nil
-		},
+		Args: arguments(1, 1, "a record or a CSV file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), cmd.OutOrStdout(), args[0])
 		},
@@ -164,12 +159,7 @@ func (f *factorialFlags) read(ctx context.Context, path string) (*effects.Experi
 		defer file.Close()
 		return effects.FromCSV(file, f.question)
 	}
-	r, err := record.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	runs, err := r.Runs(ctx)
+	runs, _, err := readRecord(ctx, path)
 	if err != nil {
 		return nil, err
 	}

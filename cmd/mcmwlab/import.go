@@ -38,12 +38,7 @@ Factors come from the outputs, from folders named NAME=LEVEL, and from --factor.
 same factors are repetitions.`,
 		Example: `  mcmwlab import --out results/2ka 2ka
   mcmwlab import --out results/memtier --factor servers=1 workers=8/run1.json workers=8/run2.json workers=16/run1.json`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{fmt.Errorf("%s takes files or a directory (see %s --help)", cmd.CommandPath(), cmd.CommandPath())}
-			}
-			return nil
-		},
+		Args: arguments(1, -1, "files or a directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args, cmd.OutOrStdout(), stderr)
 		},

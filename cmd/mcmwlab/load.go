@@ -444,11 +444,3 @@ func (s *seconds) String() string {
 
 // Type is the placeholder of the value in the help.
 func (s *seconds) Type() string { return "time" }
-
-// noArguments refuses arguments that aren't flags.
-func noArguments(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s takes flags only, got %q (see %s --help)", cmd.CommandPath(), args[0], cmd.CommandPath())}
-	}
-	return nil
-}

@@ -106,6 +106,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return root.ExecuteContext(ctx)
 }
 
+// What commands take.
+var (
+	noArguments = arguments(0, 0, "flags only")
+	oneRecord   = arguments(1, 1, "the directory of one record")
+	oneFile     = arguments(1, 1, "one file")
+	someFiles   = arguments(1, -1, "the files of experiments")
+)
+
+// arguments requires from least to most arguments, or any number from least if most is negative; what names them in the error.
+func arguments(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < least || (most >= 0 && len(args) > most) {
+			return usageError{fmt.Errorf("%s takes %s, got %q (see %s --help)", cmd.CommandPath(), what, args, cmd.CommandPath())}
+		}
+		return nil
+	}
+}
+
 // usageError is an error in the command line.
 type usageError struct{ error }
 

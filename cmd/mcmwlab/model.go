@@ -13,18 +13,17 @@ import (
 
 	"mcmw/internal/lab/model"
 	"mcmw/internal/lab/plot"
-	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/table"
 )
 
 // readData reads the models' input from the record in a directory.
 func readData(ctx context.Context, dir string) (*model.Data, error) {
-	r, err := record.Open(dir)
+	r, err := openRecord(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	return model.Read(ctx, r)
+	return model.Read(ctx, r.Record)
 }
 
 // formatNames lists the formats of tables.

@@ -92,18 +92,18 @@ func TestPredictSaysWhatOtherSettingsBring(t *testing.T) {
 func TestModelAndPredictRefuseWhatMakesNoSense(t *testing.T) {
 	dir := sweepRecord(t)
 	for want, args := range map[string][]string{
-		"takes the directory of one record, got 0 arguments": {"model"},
-		`--format: format "pdf"`:                             {"model", dir, "--format", "pdf"},
-		"--target-rate 5 --target-p99 0s":                    {"predict", dir, "--target-rate", "5"},
-		"--target-rate 0 --target-p99 0s":                    {"predict", dir, "--target-rate", "0"},
-		"--clients 4 with a target":                          {"predict", dir, "--target-rate", "5", "--target-p99", "1s", "--clients", "4"},
-		"--most 0: expected at least 1":                      {"predict", dir, "--most", "0"},
-		"--workers 0: expected a whole number above 0":       {"predict", dir, "--workers", "0"},
-		"--clients 0: expected a whole number above 0":       {"predict", dir, "--clients", "0"},
-		"--replicas 0: expected a whole number above 0":      {"predict", dir, "--replicas", "0"},
-		"-3 workers: expected":                               {"predict", dir, "--workers", "-3"},
-		`--format: format "x"`:                               {"predict", dir, "--format", "x"},
-		`invalid argument "soon" for "--round-`:              {"predict", dir, "--round-trip", "soon"},
+		"takes the directory of one record, got []":     {"model"},
+		`--format: format "pdf"`:                        {"model", dir, "--format", "pdf"},
+		"--target-rate 5 --target-p99 0s":               {"predict", dir, "--target-rate", "5"},
+		"--target-rate 0 --target-p99 0s":               {"predict", dir, "--target-rate", "0"},
+		"--clients 4 with a target":                     {"predict", dir, "--target-rate", "5", "--target-p99", "1s", "--clients", "4"},
+		"--most 0: expected at least 1":                 {"predict", dir, "--most", "0"},
+		"--workers 0: expected a whole number above 0":  {"predict", dir, "--workers", "0"},
+		"--clients 0: expected a whole number above 0":  {"predict", dir, "--clients", "0"},
+		"--replicas 0: expected a whole number above 0": {"predict", dir, "--replicas", "0"},
+		"-3 workers: expected":                          {"predict", dir, "--workers", "-3"},
+		`--format: format "x"`:                          {"predict", dir, "--format", "x"},
+		`invalid argument "soon" for "--round-`:         {"predict", dir, "--round-trip", "soon"},
 	} {
 		_, _, err := lab(context.Background(), args...)
 		require.ErrorContains(t, err, want)

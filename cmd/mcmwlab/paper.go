@@ -28,7 +28,7 @@ the printed inputs explains. A law between measured figures holds to the differe
 reason.`,
 		Example: `  mcmwlab paper
   mcmwlab paper ` + paper.Names[0] + ` --differences --format markdown`,
-		Args: atMostOne("the name of a report"),
+		Args: arguments(0, 1, "the name of a report"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runPaper(cmd.OutOrStdout(), args, selection, format)
 		},
@@ -39,16 +39,6 @@ reason.`,
 	flags.BoolVar(&selection.Differences, "differences", false, "leave out what agrees")
 	flags.StringVar(&format, "format", "text", "text, markdown, latex, html or json")
 	return cmd
-}
-
-// atMostOne allows at most one argument; what is its name in the error.
-func atMostOne(what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return usageError{fmt.Errorf("%s takes %s, got %q (see %s --help)", cmd.CommandPath(), what, args, cmd.CommandPath())}
-		}
-		return nil
-	}
 }
 
 // runPaper shows a report, or lists them.

@@ -20,16 +20,6 @@ import (
 	"mcmw/internal/spell"
 )
 
-// exactRecords requires n directories of records as arguments.
-func exactRecords(n int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usageError{fmt.Errorf("%s: %d arguments: expected %d, the directories of records (see %s --help)", cmd.CommandPath(), len(args), n, cmd.CommandPath())}
-		}
-		return nil
-	}
-}
-
 func newShowCommand() *cobra.Command {
 	var again, every bool
 	cmd := &cobra.Command{
@@ -39,7 +29,7 @@ func newShowCommand() *cobra.Command {
 warnings of the checks (docs/checks.md). Of frequent warnings only the first are shown.`,
 		Example: `  mcmwlab show results/baseline
   mcmwlab show --check results/baseline`,
-		Args: exactRecords(1),
+		Args: oneRecord,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := openRecord(cmd.Context(), args[0])
 			if err != nil {
@@ -96,7 +86,7 @@ func showRecord(ctx context.Context, r *record.Record, every bool, w io.Writer) 
 
 // describe writes the record's experiment.
 func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
-	fmt.Fprintf(b, "%s: %s\n", m.Name, m.Title)
+	fmt.Fprintln(b, strings.TrimSuffix(m.Name+": "+m.Title, ": "))
 	if m.Imported != "" {
 		fmt.Fprintf(b, "imported from %s\n", m.Imported)
 	}
@@ -124,7 +114,7 @@ func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
 			failed++
 		}
 	}
-	fmt.Fprintf(b, "%d runs, %d of them failed\n", len(runs), failed)
+	fmt.Fprintf(b, "%s, %d failed\n", count(len(runs), "run"), failed)
 }
 
 // writeMachines describes the testbed's machines.
@@ -322,17 +312,21 @@ func newExportCommand() *cobra.Command {
 		Long: `Write every table of a record as a file TABLE.FORMAT (docs/record.md describes the tables). Files that exist are not
 replaced.`,
 		Example: `  mcmwlab export results/baseline --format csv --output /tmp/baseline`,
-		Args:    exactRecords(1),
+		Args:    oneRecord,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains(record.Formats, format) {
 				return usageError{fmt.Errorf("--format %q: expected one of %s", format, strings.Join(record.Formats, ", "))}
 			}
-			r, err := record.Open(args[0])
+			r, err := openRecord(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			defer r.Close()
-			if output == "" {
+			switch {
+			case output != "":
+			case r.temporary != "":
+				return usageError{fmt.Errorf("%s is a file; expected --output with the directory to write to", args[0])}
+			default:
 				output = filepath.Join(args[0], "export")
 			}
 			if err := r.Export(cmd.Context(), output, format); err != nil {

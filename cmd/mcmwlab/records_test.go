@@ -45,7 +45,7 @@ func TestShowHasRunsPointsAndWarnings(t *testing.T) {
 	dir := newTestRecord(t, []float64{5000, 5010, 4990}, []float64{9000, 12_000})
 	stdout, _, err := lab(context.Background(), "show", dir)
 	require.NoError(t, err)
-	assert.Contains(t, stdout, "workers: what workers bring\n2026-01-02 03:04 UTC on testbed local\nconnections=96\n5 runs, 0 of them failed\n")
+	assert.Contains(t, stdout, "workers: what workers bring\n2026-01-02 03:04 UTC on testbed local\nconnections=96\n5 runs, 0 failed\n")
 	assert.Contains(t, stdout, "No warnings of the checks that could be made.\nNot checked, as it was not measured: not_stationary, window_variation, generator_saturated, foreign_load, misses.\n")
 
 	stdout, _, err = lab(context.Background(), "show", "--check", dir)
@@ -66,7 +66,7 @@ func TestShowNamesRunsThatFailed(t *testing.T) {
 	require.NoError(t, r.Close())
 	stdout, _, err := lab(context.Background(), "show", dir)
 	require.NoError(t, err)
-	assert.Contains(t, stdout, "1 runs, 1 of them failed")
+	assert.Contains(t, stdout, "1 run, 1 failed")
 	assert.Contains(t, stdout, "run 1: run_failed: server a ended: signal: killed")
 }
 
@@ -122,7 +122,7 @@ func TestCompareEndsWithTheCodeOfWhatItFound(t *testing.T) {
 		"no such confidence":  {[]string{before, slower, "--confidence", "95"}, exitUsage, "--confidence 95: expected more than 0 and less than 1"},
 		"no such source":      {[]string{before, slower, "--source", "clients"}, exitUsage, `--source "clients": the records have client`},
 		"no such metric":      {[]string{before, slower, "--metrics", "troughput"}, exitUsage, `--metrics "troughput": the records have errors, response_time_mean, throughput`},
-		"one record":          {[]string{before}, exitUsage, "1 arguments: expected 2"},
+		"one record":          {[]string{before}, exitUsage, "takes the directories of two records or more"},
 		"no record":           {[]string{before, t.TempDir()}, exitFailed, "this is no record of mcmwlab"},
 		"nothing in common":   {[]string{before, newTestRecord(t)}, exitFailed, "have no point in common"},
 	} {
@@ -161,9 +161,9 @@ func TestWhatALoadWroteAsJSONIsShownComparedAndReported(t *testing.T) {
 	}
 	stdout, _, err := lab(t.Context(), "show", path("a"))
 	require.NoError(t, err)
-	assert.Contains(t, stdout, "a.json: \nimported from mcmwlab\n")
+	assert.Contains(t, stdout, "a.json\nimported from mcmwlab\n")
 	assert.Contains(t, stdout, "clients=2, connections=2")
-	assert.Contains(t, stdout, "1 runs, 0 of them failed")
+	assert.Contains(t, stdout, "1 run, 0 failed")
 	stdout, _, err = lab(t.Context(), "compare", path("a"), path("b"))
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "clients: 2 -> 4")
@@ -171,6 +171,13 @@ func TestWhatALoadWroteAsJSONIsShownComparedAndReported(t *testing.T) {
 	stdout, _, err = lab(t.Context(), "report", path("a"), "--format", "markdown")
 	require.NoError(t, err)
 	assert.FileExists(t, filepath.Join(dir, "a-report", "report.md"), stdout)
+	_, _, err = lab(t.Context(), "export", path("a"))
+	require.ErrorContains(t, err, "expected --output")
+	stdout, _, err = lab(t.Context(), "export", path("a"), "--output", filepath.Join(dir, "tables"))
+	require.NoError(t, err)
+	assert.Contains(t, stdout, filepath.Join(dir, "tables", "runs.csv"))
+	_, _, err = lab(t.Context(), "factorial", path("a"), "--factors", "clients")
+	require.ErrorContains(t, err, "factor clients has the one level 2 in all runs")
 	_, _, err = lab(t.Context(), "import", "--out", filepath.Join(dir, "record"), path("a"), path("b"))
 	require.NoError(t, err)
 	_, _, err = lab(t.Context(), "show", experimentFile(t))

@@ -73,14 +73,6 @@ verdict of the records (docs/results/paper.md). Without NAME, all reports that h
 	return cmd
 }
 
-// oneRecord requires the directory of a record as the only argument.
-func oneRecord(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return usageError{fmt.Errorf("%s takes the directory of one record, got %d arguments (see %s --help)", cmd.CommandPath(), len(args), cmd.CommandPath())}
-	}
-	return nil
-}
-
 // run makes the requested outputs of the record in args.
 func (f *reportFlags) run(ctx context.Context, args []string, stdout io.Writer) error {
 	wanted, err := f.check()

@@ -83,7 +83,7 @@ func TestReportSaysWhatItCantMake(t *testing.T) {
 		want string
 		code int
 	}{
-		{[]string{"report"}, "takes the directory of one record, got 0 arguments", exitUsage},
+		{[]string{"report"}, "takes the directory of one record, got []", exitUsage},
 		{[]string{"report", dir, "--figure", "thruput"}, `--figure "thruput": expected one of throughput, response-time,`, exitUsage},
 		{[]string{"report", dir, "--table", "laws"}, `--table "laws": expected one of configuration,`, exitUsage},
 		{[]string{"report", dir, "--format", "pdf"}, `--format "pdf": expected one of html, markdown, latex`, exitUsage},

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"mcmw/internal/lab/experiment"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/runner"
@@ -30,14 +28,6 @@ type member struct {
 	dir        string // of its record
 	resume     bool
 	expected   time.Duration // expected time of its missing runs
-}
-
-// someFiles accepts one argument or more.
-func someFiles(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return usageError{fmt.Errorf("%s takes the files of experiments, got none (see %s --help)", cmd.CommandPath(), cmd.CommandPath())}
-	}
-	return nil
 }
 
 // readSeries reads all experiments before the first is run, and sets their records' directories.

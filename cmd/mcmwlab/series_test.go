@@ -53,12 +53,12 @@ func TestASeriesGoesOnAfterAnExperimentThatFails(t *testing.T) {
 func TestASeriesThatCannotBeMeantIsRefused(t *testing.T) {
 	first := shortExperiment(t, "first")
 	for arguments, want := range map[string]string{
-		"run":                           "takes the files of experiments, got none",
+		"run":                           "takes the files of experiments, got []",
 		"run A A --out-dir x":           "are both called first; expected names of their own",
 		"run A B --out x":               "--out is the directory of one record, and there are 2 experiments; expected --out-dir",
 		"run A --out x --out-dir y":     "--out and --out-dir: expected one of them",
 		"run A /no/such.yaml --quick":   "no such file",
-		"check":                         "takes the files of experiments, got none",
+		"check":                         "takes the files of experiments, got []",
 		"check A /no/such/one/too.yaml": "no such file",
 	} {
 		fields := strings.Fields(arguments)

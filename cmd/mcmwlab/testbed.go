@@ -75,7 +75,7 @@ func newTestbedVMCommand(stderr io.Writer) *cobra.Command {
 them and one without limits, and compare with what was requested. It needs root.`,
 		Example: `  mcmwlab testbed vm
   mcmwlab testbed vm experiments/sweep.yaml --json`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1, "the file of an experiment"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), args, cmd.OutOrStdout(), stderr)
 		},

@@ -7,7 +7,7 @@ func newWaitCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "wait",
 		Short: "Do nothing until interrupted (for containers in which runs are started later)",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			<-cmd.Context().Done()
 			return nil
