@@ -373,7 +373,7 @@ func TestProgressSaysHowFarALoadIs(t *testing.T) {
 	o := load.Options{Targets: []string{"a", "b"}, KeyMin: 1, KeyMax: 100, Duration: 10 * time.Second}
 	assert.Equal(t, "populating: 150 of 200 keys", loadLine(load.Live{State: load.Populating, Populated: 150}, o))
 	assert.Equal(t, "warming up: 12 requests", loadLine(load.Live{State: load.WarmingUp, Requests: 12}, o))
-	window := load.Window{Index: 2, OpsPerSec: 1234.5, Latency: load.Latency{Mean: 1500 * time.Microsecond, P99: 2 * time.Millisecond}}
+	window := load.Window{Index: 2, CommandResult: load.CommandResult{OpsPerSec: 1234.5, Latency: load.Latency{Mean: 1500 * time.Microsecond, P99: 2 * time.Millisecond}}}
 	assert.Equal(t, "second 3 of 10: 1234 ops/s, mean 1.500 ms, p99 2.000 ms; 5000 requests, 3 misses, 1 errors",
 		loadLine(load.Live{State: load.Recording, Requests: 5000, Misses: 3, Failures: 1, Latest: &window}, o))
 }

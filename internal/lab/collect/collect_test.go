@@ -34,9 +34,9 @@ func loadResult(after time.Duration, rate uint64, mean time.Duration) []byte {
 		Generator: load.Usage{User: time.Second, System: time.Second / 2, Limit: load.LimitNone},
 	}
 	for i := range 2 {
-		r.Windows = append(r.Windows, load.Window{Index: i, Length: time.Second, Requests: rate, OpsPerSec: float64(rate), Latency: load.Latency{Mean: mean}})
+		r.Windows = append(r.Windows, load.Window{Index: i, Length: time.Second, CommandResult: load.CommandResult{Requests: rate, OpsPerSec: float64(rate), Latency: load.Latency{Mean: mean}}})
 	}
-	r.Windows = append(r.Windows, load.Window{Index: 2, Length: time.Millisecond, Requests: 1, OpsPerSec: 1000})
+	r.Windows = append(r.Windows, load.Window{Index: 2, Length: time.Millisecond, CommandResult: load.CommandResult{Requests: 1, OpsPerSec: 1000}})
 	text, err := json.Marshal(r)
 	if err != nil {
 		panic(err)

@@ -164,7 +164,7 @@ func TestAnInterruptedMemtierGivesWhatItHas(t *testing.T) {
 func TestThroughputIsCountedOverWholeSeconds(t *testing.T) {
 	// The third second is memtier's idle one, in which each connection sends its last request.
 	window := func(index int, requests uint64) load.Window {
-		return load.Window{Index: index, Requests: requests, Commands: map[string]load.CommandResult{"GET": {Requests: requests}}}
+		return load.Window{Index: index, CommandResult: load.CommandResult{Requests: requests}, Commands: map[string]load.CommandResult{"GET": {Requests: requests}}}
 	}
 	r := &load.Result{
 		Elapsed: 3 * time.Second, Windows: []load.Window{window(0, 1000), window(1, 2000), window(2, 10)},

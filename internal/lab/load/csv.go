@@ -30,11 +30,7 @@ func (r *Result) WriteCSV(w io.Writer) error {
 				}
 			}
 		}
-		all := CommandResult{
-			Requests: window.Requests, OpsPerSec: window.OpsPerSec, Hits: window.Hits, Misses: window.Misses, Failures: window.Failures,
-			Latency: window.Latency, Service: window.Service,
-		}
-		if err := table.Write(window.csvLine("total", all, r.Rate != "")); err != nil {
+		if err := table.Write(window.csvLine("total", window.CommandResult, r.Rate != "")); err != nil {
 			return err
 		}
 	}

@@ -138,16 +138,11 @@ const saturated = 0.95
 
 // Window is one second of a run.
 type Window struct {
-	Index     int           `json:"index"`     // 0 is the first second of the recording
-	Length    time.Duration `json:"length_ns"` // a second but for the last window
-	Requests  uint64        `json:"requests"`
-	OpsPerSec float64       `json:"ops_per_s"`
-	Failures  uint64        `json:"failures"`
-	Hits      uint64        `json:"hits"`
-	Misses    uint64        `json:"misses"`
-	Latency   Latency       `json:"latency"`
-	// Service, Slip and Scheduled are as in CommandResult and PaceResult.
-	Service   *Latency                 `json:"service,omitempty"`
+	Index  int           `json:"index"`     // 0 is the first second of the recording
+	Length time.Duration `json:"length_ns"` // a second but for the last window
+	// CommandResult is that of all commands.
+	CommandResult
+	// Slip and Scheduled are as in PaceResult.
 	Slip      *Latency                 `json:"slip,omitempty"`
 	Scheduled float64                  `json:"scheduled,omitempty"`
 	Commands  map[string]CommandResult `json:"commands"`

@@ -76,8 +76,10 @@ func (t *tallies) reset() {
 	}
 }
 
-// total returns the tallies of all commands together: counts, latencies, and service times if there are.
-func (t *tallies) total() (of counts, latencies *hdrhistogram.Histogram, service int64, services *hdrhistogram.Histogram) {
+// total returns the result of all commands together over a time, and the latencies and, if there are, the service times behind it.
+func (t *tallies) total(elapsed time.Duration) (r CommandResult, latencies, services *hdrhistogram.Histogram) {
+	var of counts
+	var service int64
 	latencies, services = newHistogram(), newHistogram()
 	for c := range t.commands {
 		of.add(&t.commands[c])
@@ -92,7 +94,9 @@ func (t *tallies) total() (of counts, latencies *hdrhistogram.Histogram, service
 	if t.slip == nil || services.TotalCount() == 0 {
 		services = nil
 	}
-	return of, latencies, service, services
+	r = summariseCommand(latencies, of, elapsed)
+	r.Service = summariseIf(services, service)
+	return r, latencies, services
 }
 
 func newWindow(o *Options) *window { return &window{tallies: newTallies(o)} }
@@ -176,20 +180,8 @@ func (s *series) close(o *openWindow) {
 
 // summary returns what is kept of a window.
 func (w *window) summary(o *Options) Window {
-	of, latencies, service, services := w.total()
-	r := Window{
-		Index:     w.index,
-		Length:    w.length,
-		Requests:  of.requests,
-		Failures:  of.failures,
-		Hits:      of.hits,
-		Misses:    of.keys - of.hits,
-		OpsPerSec: perSecond(of.requests, w.length),
-		Latency:   summarise(latencies, of.requests, of.latency),
-		Service:   summariseIf(services, service),
-		Slip:      summariseIf(w.slip, 0),
-		Commands:  make(map[string]CommandResult),
-	}
+	r := Window{Index: w.index, Length: w.length, Slip: summariseIf(w.slip, 0), Commands: make(map[string]CommandResult)}
+	r.CommandResult, _, _ = w.total(w.length)
 	for c := range numCommands {
 		if w.commands[c].requests > 0 {
 			r.Commands[c.String()] = w.command(c, w.length)
@@ -211,9 +203,8 @@ func (t *tallies) fill(r *Result) {
 			r.Commands[c.String()] = of
 		}
 	}
-	of, latencies, service, services := t.total()
-	r.Total = summariseCommand(latencies, of, r.Elapsed)
-	r.Total.Service = summariseIf(services, service)
+	var latencies, services *hdrhistogram.Histogram
+	r.Total, latencies, services = t.total(r.Elapsed)
 	r.Total.Histogram, r.Total.ServiceHistogram = newHistogramOf(latencies), newHistogramOf(services)
 }
 
