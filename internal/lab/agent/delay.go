@@ -17,7 +17,7 @@ import (
 // arrived. With one request outstanding there is one.
 const delayedPieces = 256
 
-// piece is what one read of a server brought.
+// piece is the result of one read from the server.
 type piece struct {
 	bytes []byte
 	due   time.Time
@@ -85,7 +85,7 @@ func (d *delayer) serve(ctx context.Context, client net.Conn) {
 	gone := make(chan struct{})                // closed when the server sends no more
 	var ways sync.WaitGroup
 	ways.Go(func() {
-		// How a half ends is of no interest: the other is told, and ends as the server wants it.
+		// The error of one direction does not matter: closing it ends the other direction as the server expects.
 		_, _ = io.Copy(server, client)
 		if half, ok := server.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 			end()
@@ -149,7 +149,7 @@ func (d *delayer) release(ctx context.Context, timer waiter) error {
 // waiter waits for a time, or returns an error.
 type waiter interface{ wait(time.Duration) error }
 
-// arrive writes pieces that are due to the client until that fails, ctx ends, or the server sends no more and all are written.
+// arrive writes due pieces to the client, until a write fails, ctx ends, or the server has closed and all pieces are written.
 func arrive(ctx context.Context, client net.Conn, due <-chan []byte, room <-chan struct{}, gone <-chan struct{}) {
 	for gone != nil || len(room) > 0 {
 		select {

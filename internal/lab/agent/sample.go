@@ -12,7 +12,7 @@ import (
 	"mcmw/internal/lab/kernel"
 )
 
-// Reading has the counters of a host and its processes at one time. The difference of two readings is what happened between them.
+// Reading has the counters of a host and its processes at one time. The difference of two readings is the usage between them.
 type Reading struct {
 	At  time.Time `json:"at"`
 	CPU CPU       `json:"cpu"`
@@ -104,7 +104,7 @@ func (of Watched) read(since time.Duration) (Reading, error) {
 	return r, nil
 }
 
-// cpu returns the times of the host's processors. Those of a group that aren't used are idle, whoever else uses them.
+// cpu returns the times of the host's processors. Processors that a group does not use count as idle, even if other programs use them.
 func (of Watched) cpu(since time.Duration) (CPU, error) {
 	if len(of.Group) > 0 {
 		user, system, err := cgroup.Used(of.Group)

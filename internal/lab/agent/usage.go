@@ -28,7 +28,7 @@ func UsageOf(pid int) Usage {
 		if u.CPU, err = kernel.ProcessCPU(pid); err != nil {
 			return u, err
 		}
-		// Whose process it isn't may not be told the rest.
+		// Only the owner of a process may read the rest.
 		if calls, err := kernel.Calls(pid); err == nil {
 			u.Memory, _ = kernel.PeakMemory(pid)
 			u.Calls = calls
@@ -40,7 +40,7 @@ func UsageOf(pid int) Usage {
 const (
 	// scrapeTimeout is how long metrics are waited for: a sample that comes late is of another moment.
 	scrapeTimeout = 500 * time.Millisecond
-	// usageMetric is what Prometheus's clients call it.
+	// usageMetric is the metric's name in Prometheus client libraries.
 	usageMetric = "process_cpu_seconds_total"
 )
 

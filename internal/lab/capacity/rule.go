@@ -11,7 +11,7 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// Rule is what counts as a good service, and which factor is raised until it is none.
+// Rule defines the quality of service, and the factor that is raised until it is violated.
 type Rule struct {
 	Source     string  `json:"source"` // whose metric, such as client
 	Metric     string  `json:"metric"`

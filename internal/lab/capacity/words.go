@@ -15,7 +15,7 @@ func (c *Capacity) Explanation() string {
 		c.Rule.Over, 100*c.Rule.Confidence, c.Rule.Metric, record.Format(c.Rule.Metric, c.Rule.Below))
 }
 
-// Name is what tells a line from others: "server=redis"; "" if it is the only one.
+// Name identifies a line: "server=redis"; "" if it is the only one.
 func (c *Capacity) Name(l Line) string { return record.Label(l.Factors, c.By) }
 
 // Top returns the highest level that holds with all lower ones; false if the lowest doesn't.

@@ -194,7 +194,7 @@ func (h hierarchy) handOn(dir string) error {
 	return err
 }
 
-// setting is what is written to a file of a group.
+// setting is a value to write to a file of a group.
 type setting struct{ file, value string }
 
 // files returns what limits are written as, in the order in which they are to be written.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownerForm is what owners' groups are called: the process by its id, when it was started, in ticks since the machine was, and the PID
+// ownerForm is the form of the names of owners' groups: the id of the process, when it was started, in ticks since the machine was, and the PID
 // namespace that has the id. A later process of the same id has another start; whether one of another namespace runs cannot be
 // told.
 var ownerForm = regexp.MustCompile(`^mcmwlab-([1-9][0-9]*)-([0-9]+)-([0-9]+)$`)
@@ -77,7 +77,7 @@ func runs(name string) (bool, error) {
 	return started == parts[2], err
 }
 
-// Left is what an owner that has ended left behind.
+// Left lists what was left behind by an owner that has ended.
 type Left struct {
 	Owner string // mcmwlab-PID-START-NAMESPACE
 	PID   int

@@ -186,7 +186,7 @@ func stageSum(run record.Run) []record.Warning {
 	return warnings
 }
 
-// flowClient holds clients and middlewares to flow balance: what comes back is what was answered.
+// flowClient checks the flow balance of clients and middlewares: clients receive as many replies as the middlewares sent.
 func flowClient(run record.Run) []record.Warning {
 	clients, ok := run.Value(record.SourceClient, "throughput")
 	middlewares, ok2 := run.Value(record.SourceMiddleware, "throughput")
@@ -202,7 +202,7 @@ func apart(flow, least, most float64) bool {
 	return flow < least*(1-maxFlow) || flow > most*(1+maxFlow)
 }
 
-// flowServers holds the servers to what the middlewares send on: a set goes to all replicas of its key, a get to one
+// flowServers checks the requests at the servers against those at the middlewares: a set goes to all replicas of its key, a get to one
 // server, a multi-get to at least one and at most as many as it has keys.
 func flowServers(run record.Run) []record.Warning {
 	x, ok := run.Value(record.SourceMiddleware, "throughput")

@@ -53,7 +53,7 @@ type Claim struct {
 	Travel float64 `yaml:"-"`
 }
 
-// Finding is what was found of a claim.
+// Finding is the verdict on a claim.
 type Finding struct {
 	Claim
 	Verdict Verdict
@@ -65,7 +65,7 @@ type Finding struct {
 	Over []At
 }
 
-// At is what a claim comes to with one delay.
+// At is the verdict on a claim with one delay.
 type At struct {
 	Delay   float64 // seconds, one way
 	Verdict Verdict

@@ -45,7 +45,7 @@ func (c *Converges) check() error {
 	return first("converges", c.Selection.check(), checkMetric(c.Metric), checkFactor("over", c.Over), c.Range.check(), checkPart("within", orDefault(c.Within, defaultWithin)))
 }
 
-// first returns the first error, as one of what.
+// first returns the first error, prefixed with what.
 func first(what string, errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

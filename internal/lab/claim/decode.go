@@ -17,13 +17,13 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// idForm is what a claim is called.
+// idForm is the form of a claim's id.
 var idForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
 // maxDepth bounds how deep rules may be nested: a mistake, not a wish.
 const maxDepth = 4
 
-// Parse reads claims. file is what errors call it. Everything that isn't known, given twice or out of range is an error with its line.
+// Parse reads claims. file is its name in errors. Everything that isn't known, given twice or out of range is an error with its line.
 func Parse(file string, text []byte) ([]Claim, error) {
 	root, err := userinput.Mapping(text, "claims: [...]")
 	if err != nil {
@@ -146,7 +146,7 @@ func (r Rule) check(depth int) error {
 // check of several rules: Rule.check has looked at them.
 func (rules every) check() error { return nil }
 
-// recordForm is what the name of an experiment is like.
+// recordForm is the form of an experiment's name.
 var recordForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 func checkRecord(name string) error {
@@ -175,7 +175,7 @@ func (s Selection) check() error {
 	return nil
 }
 
-// checkMetric wants a source and a metric such as client.throughput.
+// checkMetric requires a source and a metric such as client.throughput.
 func checkMetric(text string) error {
 	source, metric, ok := strings.Cut(text, ".")
 	if _, known := record.Describe(metric); !ok || source == "" || !known {

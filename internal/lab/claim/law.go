@@ -62,7 +62,7 @@ func (l *Law) decide(_ context.Context, e *view) (Verdict, string) {
 			return NotComparable, why
 		}
 		for _, run := range set.runs {
-			// Whether it violates the check of this law is what is asked.
+			// The question is whether the run violates the check of this law.
 			if code := defect(run); run.State != record.Complete || code != "" && code != check.InteractiveLaw {
 				continue
 			}

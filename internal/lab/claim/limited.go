@@ -14,7 +14,7 @@ import (
 // Limited: what limits a point is one of some components, as the report of a record finds it (package report).
 type Limited struct {
 	Side `yaml:",inline"`
-	// By are components, or what their names begin with, such as "workers" or "processor of".
+	// By are names of components, or prefixes of them, such as "workers" or "processor of".
 	By []string `yaml:"by"`
 }
 

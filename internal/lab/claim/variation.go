@@ -51,7 +51,7 @@ type part struct {
 	interval sample.Interval
 }
 
-// Interactions is what all interactions together are called.
+// Interactions is the name for all interactions together.
 const Interactions = "interactions"
 
 // parts returns the part of the variation that each factor explains, by its name, and all interactions together, and what uses up the

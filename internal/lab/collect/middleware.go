@@ -26,7 +26,7 @@ type sum struct {
 
 func (s sum) mean() float64 { return s.seconds / s.n }
 
-// counted is what some windows of the statistics log come to together. Shares of windows make parts of requests.
+// counted is the sum over some windows of the statistics log. Windows may count in part, so requests may be fractional.
 type counted struct {
 	seconds         float64 // length of one middleware's windows
 	requests        float64

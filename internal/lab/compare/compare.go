@@ -25,7 +25,7 @@ const DefaultConfidence = 0.95
 // DefaultMetrics are compared if nothing else is said.
 var DefaultMetrics = []string{"throughput", "response_time_mean", "response_time_p50", "response_time_p99"}
 
-// Comparison is what two records say about each other.
+// Comparison has the differences between two records.
 type Comparison struct {
 	Source     string  `json:"source"`
 	Confidence float64 `json:"confidence"`
@@ -70,7 +70,7 @@ type Metric struct {
 	Ratio *Ratio `json:"ratio,omitempty"`
 }
 
-// Sample is what a metric came to in the repetitions of a point.
+// Sample has the values of a metric over the repetitions of a point.
 type Sample struct {
 	Values   []float64      `json:"values"` // in the metric's unit
 	Mean     Number         `json:"mean"`

@@ -67,7 +67,7 @@ func (c Condition) holds(x float64) bool {
 	return x < c.Threshold
 }
 
-// Verdict is what a condition came to.
+// Verdict is the outcome of a condition.
 type Verdict struct {
 	// Met says at which points the condition is met, Open at which that can't be told, both with the numbers.
 	Met, Open []string

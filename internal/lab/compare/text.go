@@ -94,7 +94,7 @@ func (c *Comparison) metrics() []string {
 	return names
 }
 
-// name is what a point is called.
+// name returns the name of a point.
 func name(label string) string {
 	if label == "" {
 		return "all runs"

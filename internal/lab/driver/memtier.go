@@ -23,7 +23,7 @@ import (
 // Name is the driver of the results of memtier_benchmark.
 const Name = "memtier"
 
-// program is what memtier_benchmark is called in PATH.
+// program is the name of memtier_benchmark in PATH.
 const program = "memtier_benchmark"
 
 const (
@@ -223,7 +223,7 @@ func withoutRest(r *load.Result, duration time.Duration) {
 	}
 }
 
-// lastWords returns the end of what memtier said, without its progress.
+// lastWords returns the end of memtier's output, without its progress.
 func lastWords(said []byte) string {
 	text := strings.TrimSpace(string(said[max(len(said)-maxMessage, 0):]))
 	if at := strings.LastIndexByte(text, '\r'); at >= 0 {

@@ -51,7 +51,7 @@ const (
 	maxTitle       = 200
 )
 
-// nameForm is what the name of an experiment is like: it names a directory.
+// nameForm is the form of an experiment's name, which is also that of a directory.
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // Parse reads an experiment. file is its name in errors. With quick, the file's settings under quick replace those
@@ -86,7 +86,7 @@ func (d *decoder) problem(n *yaml.Node, key, format string, args ...any) {
 	d.problems = append(d.problems, Problem{line, key, fmt.Sprintf(format, args...)})
 }
 
-// file is what stands in a file, before it is put together.
+// file is the decoded content of a file, before it is checked as a whole.
 type file struct {
 	constants   Values
 	factors     []Factor

@@ -29,7 +29,7 @@ const (
 	// minBandwidth and maxBandwidth are what the kernel's token buckets are exact for, bytes per second.
 	minBandwidth = 100e3 / 8
 	maxBandwidth = 25e9 / 8
-	// minMemory is what a program needs to start, bytes.
+	// minMemory is the memory that a program needs to start, bytes.
 	minMemory = 16 * mebibyte
 	maxMemory = 1 << 50
 	minCPUs   = 0.01

@@ -36,10 +36,10 @@ type InventoryHost struct {
 	Programs map[string]string
 }
 
-// hostForm is what the name of a host is like: it is part of the names of files and metrics.
+// hostForm is the form of a host's name, which is part of names of files and metrics.
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// addressForm is what an address or a user is like: no flag of ssh, and nothing that it takes apart.
+// addressForm is the form of an address or a user: nothing that ssh takes for a flag or splits.
 var addressForm = regexp.MustCompile(`^[A-Za-z0-9_:\[][A-Za-z0-9._:%\[\]-]{0,252}$`)
 
 // ParseInventory reads an inventory. file is its path: other paths in it are relative to its directory, or to home after "~/". The

@@ -18,7 +18,7 @@ type Machine struct {
 	Count int
 	// CPUs is the processor time that all programs of a machine may use together, seconds per second; 0: all available.
 	CPUs float64
-	// Memory is what all programs of a machine may use together, bytes; 0: all available.
+	// Memory limits all programs of a machine together, bytes; 0: all available.
 	Memory int64
 	// Upload and Download are the TCP throughput from the machine and to it, bytes of payload per second, as iperf measures
 	// it; 0: unlimited. Headers are not included.
@@ -106,7 +106,7 @@ var bandwidths = []unit{{"kbit", 1e3 / 8}, {"Mbit", megabit}, {"Gbit", 1e9 / 8}}
 // memories are the units of memory, bytes.
 var memories = []unit{{"MiB", mebibyte}, {"GiB", gibibyte}}
 
-// unit is what a number can be followed by.
+// unit is a unit that may follow a number.
 type unit struct {
 	name string
 	size float64

@@ -33,7 +33,7 @@ type SystemKind struct {
 // builtIn are the systems that a file need not describe.
 var builtIn = map[string]SystemKind{Mcmw: {Kind: Mcmw}, Twemproxy: {Kind: Twemproxy, Binary: "nutcracker"}, Proxy: {Kind: Proxy, Binary: "memcached"}}
 
-// systemForm is what the name of a system, or of a case, is like.
+// systemForm is the form of the name of a system or a case.
 var systemForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$`)
 
 func checkName(text string) error {

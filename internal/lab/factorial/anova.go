@@ -28,7 +28,7 @@ type Source struct {
 	Effects []LevelEffect
 }
 
-// LevelEffect is what a level, or a combination of levels, adds to the response.
+// LevelEffect is the effect of a level, or of a combination of levels, on the response.
 type LevelEffect struct {
 	// Levels are the numbers of the levels, of the factors of the source in order.
 	Levels []int

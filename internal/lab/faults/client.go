@@ -85,7 +85,7 @@ type client struct {
 // textCut is the failure of a request whose connection ended because the service was killed.
 const textCut = "the connection ended"
 
-// ended returns what is to be counted of an outcome: a request that is lost because the service was killed has failed.
+// ended returns the outcome to count: a request that is lost because the service was killed counts as failed.
 func (c *client) ended(o outcome) outcome {
 	if bad := new(badReply); c.kills && o.lost && !errors.As(o.cause, &bad) && !errors.Is(o.cause, os.ErrDeadlineExceeded) {
 		return outcome{op: o.op, failure: textCut}
@@ -117,7 +117,7 @@ func (c *client) run(start time.Time) {
 	}
 }
 
-// ending reports whether no more requests are to be sent.
+// ending reports whether sending is over.
 func (c *client) ending() bool {
 	select {
 	case <-c.quit:
@@ -342,7 +342,7 @@ func (r *reader) answer(o *op) outcome {
 	if err != nil {
 		result.lost, result.failure, result.cause = true, err.Error(), err
 		if bad := new(badReply); errors.As(err, &bad) {
-			// Whose these bytes are nobody knows.
+			// These bytes may be the reply to another request.
 			result.wrong = append(result.wrong, fmt.Sprintf("wrong: %s was answered by %s", o, bad.text))
 		}
 	}
@@ -401,7 +401,7 @@ func (r *reader) line(o *op, result *outcome) error {
 	return &badReply{strconv.Quote(text)}
 }
 
-// counted judges what a counter is said to be: nobody else counts, and no increment is done twice.
+// counted checks the reply to an increment: this client alone increments the key, and no increment is repeated.
 func (o *op) counted(text string) error {
 	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n == 0 || n > o.seq {
 		return &badReply{fmt.Sprintf("%q as the count behind %d increments", text, o.seq)}
@@ -443,7 +443,7 @@ func (r *reader) metaReplies(o *op, result *outcome) error {
 		case o.form == meta && (text == "HD"+flags && (o.kind == set || o.kind == del) || text == "NF"+flags && o.kind == del):
 			o.keys[0].acked.Store(o.seq)
 		case o.form == quiet && o.kind == del && text == "NF"+flags:
-			// memcached 1.6.18 says so of quiet ones, too.
+			// memcached 1.6.18 answers NF to quiet deletes as well.
 		default:
 			return &badReply{strconv.Quote(text)}
 		}

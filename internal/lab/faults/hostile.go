@@ -16,7 +16,7 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// attack is what clients do that mean harm. The other clients must not notice.
+// attack is the behaviour of hostile clients. Other clients must not be affected.
 type attack struct {
 	name, title string
 	clients     int
@@ -102,7 +102,7 @@ var attacks = []attack{
 }
 
 const (
-	// attackers is the address that attacks come from: who guesses passwords is slowed by address.
+	// attackers is the source address of attacks: failed logins are throttled by address.
 	attackers = "127.0.1.1"
 	// visitors is how many clients log in again and again during an attack, where clients have to.
 	visitors = 4
@@ -182,7 +182,7 @@ func (g *siege) run(from, to string, use func(net.Conn)) {
 	}
 }
 
-// keep notes conn; false means that there are to be no more, and that it is closed.
+// keep registers conn; it closes it and returns false if the attack is over.
 func (g *siege) keep(conn net.Conn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -194,7 +194,7 @@ func (g *siege) keep(conn net.Conn) bool {
 	return true
 }
 
-// visit lets one of those who mean no harm log in and work.
+// visit logs a well-behaved client in and sends a request.
 func (g *siege) visit(conn net.Conn) {
 	err := visit(conn)
 	g.mu.Lock()

@@ -89,7 +89,7 @@ type manners struct {
 	// resend: of a connection that ends in an orderly way between two replies, what is not answered was not done (mcmw
 	// promises that), and is sent again on the next one, which goes on with the same keys.
 	resend bool
-	// restarts: the service is restarted, and nobody can connect meanwhile.
+	// restarts: the service is restarted, and refuses connections meanwhile.
 	restarts bool
 	// kills: connections may end anyhow. What was not answered then has failed, and is not lost.
 	kills bool
@@ -97,7 +97,7 @@ type manners struct {
 	logsIn bool
 }
 
-// startLoad lets clients, each of which uses one address after the other, send rate requests a second together.
+// startLoad starts clients that together send rate requests per second. Each connects to the addresses in turn.
 func startLoad(addrs []string, rate int, keys *keyspace, seed uint64, m manners) *load {
 	start := time.Now()
 	l := &load{keys: keys, tally: newTally(start), quit: make(chan struct{}), manners: m}
@@ -112,13 +112,13 @@ func startLoad(addrs []string, rate int, keys *keyspace, seed uint64, m manners)
 	return l
 }
 
-// stop sends no more, and waits for the answers.
+// stop ends sending and waits for outstanding answers.
 func (l *load) stop() {
 	close(l.quit)
 	l.wg.Wait()
 }
 
-// audit reads every key from addr, rounds times, and judges what it gets. Nobody writes meanwhile.
+// audit reads every key from addr, rounds times, and checks the values. There must be no writes meanwhile.
 func (l *load) audit(ctx context.Context, addr string, rounds int) error {
 	dialer := net.Dialer{Timeout: answerWithin}
 	conn, err := dialer.DialContext(ctx, "tcp", addr)

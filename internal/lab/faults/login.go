@@ -13,13 +13,13 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Who may log in where clients have to.
+// The only user, where clients have to log in.
 const (
 	loginUser     = "load"
 	loginPassword = "secret"
 )
 
-// writePasswords writes the file that names who may log in, into a directory of its own.
+// writePasswords writes the password file into a directory of its own.
 func writePasswords() (path string, err error) {
 	dir, err := os.MkdirTemp("", "mcmwlab-")
 	if err != nil {

@@ -6,12 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// record is what is known of one key. One connection alone writes the key, one write after the other, numbered from 1;
+// record is the state of one key. One connection alone writes the key, one write after the other, numbered from 1;
 // anyone may read it. So a read is judged exactly, and without a lock.
 type record struct {
 	key    string
 	server int // that holds it, where keys are grouped by their server; -1 otherwise
-	// counts: its writes are increments. Nobody reads it, and how often it was incremented is not known for sure after a failure.
+	// counts: its writes are increments. It is never read, since after a failure the number of increments is uncertain.
 	counts bool
 	fleet  bool // see keyspace
 
@@ -57,7 +57,7 @@ func numberOf(key string, value, scratch []byte) (seq uint64, ok bool) {
 	return seq, true
 }
 
-// verdict is what is to be said of a value that a read returned.
+// verdict is the judgement on a value that a read returned.
 type verdict uint8
 
 const (

@@ -24,7 +24,7 @@ type Scenario struct {
 	// fault begins what happens and heal ends it, after lasts. heal may be nil: then it ends by itself.
 	fault, heal func(context.Context, *system) error
 	lasts       time.Duration
-	// then is for how long the load goes on afterwards.
+	// then is how long the load continues afterwards.
 	then time.Duration
 	// reads and writes are regular expressions for the errors that are to be expected; "" for none.
 	reads, writes string
@@ -36,7 +36,7 @@ type Scenario struct {
 const (
 	// calm is for how long nothing happens at first.
 	calm = 1500 * time.Millisecond
-	// usually is how long a fault lasts, and the load goes on afterwards, where nothing speaks for another time.
+	// usually is the default duration of a fault, and of the load after it.
 	usually = 3 * time.Second
 )
 
@@ -202,7 +202,7 @@ func restarts(ctx context.Context, s *system) error {
 	return nil
 }
 
-// freezes suspends the victim for a time and lets it go on as long, so many times.
+// freezes suspends and resumes the victim repeatedly, each for the given time.
 func freezes(d time.Duration, times int) func(context.Context, *system) error {
 	return func(ctx context.Context, s *system) error {
 		for range times {
@@ -221,7 +221,7 @@ func freezes(d time.Duration, times int) func(context.Context, *system) error {
 	}
 }
 
-// inject lets the victim's proxy do harm.
+// inject makes the victim's proxy inject a fault.
 func inject(f faulty.Fault) func(context.Context, *system) error {
 	return func(_ context.Context, s *system) error {
 		s.servers[victim].proxy.Inject(f)
@@ -231,7 +231,7 @@ func inject(f faulty.Fault) func(context.Context, *system) error {
 
 var lift = inject(faulty.Fault{})
 
-// injectAll lets every proxy do harm.
+// injectAll makes every proxy inject a fault.
 func injectAll(f faulty.Fault) func(context.Context, *system) error {
 	return func(_ context.Context, s *system) error {
 		for _, server := range s.servers {
@@ -255,7 +255,7 @@ func lies(l *faulty.Lie) func(context.Context, *system) error {
 	}
 }
 
-// podMemory is what the kernel gives mcmw where others try to take it, bytes: half of what the chart's pod has.
+// podMemory is mcmw's memory limit during attacks on its memory, bytes: half of what the chart's pod has.
 const podMemory = 256 << 20
 
 // fewFiles is how many files mcmw may open where they are short, and crowd how many clients then come besides those of the load.
@@ -264,7 +264,7 @@ const (
 	crowd    = 400
 )
 
-// exhaust lets more clients come than mcmw may open files, and leave again, and then wants an answer on a new connection.
+// exhaust opens more connections than mcmw may open files, closes them, and then requires an answer on a new one.
 func exhaust(ctx context.Context, s *system) error {
 	var conns []net.Conn
 	leave := func() {
@@ -287,7 +287,7 @@ func exhaust(ctx context.Context, s *system) error {
 	return s.mcmw.AwaitReady(ctx)
 }
 
-// move lets the name server fail for a while, moves the victim to another address, and later kills what it has left behind.
+// move makes the name server fail for a while, moves the victim to another address, and later kills the server at the former one.
 func move(ctx context.Context, s *system) error {
 	s.dns.Fail("")
 	if err := sleep(ctx, time.Second); err != nil {

@@ -20,11 +20,11 @@ type Shared struct {
 	Requests uint64 `json:"requests"`
 	Failed   uint64 `json:"failed"`
 	// Stale is how many reads returned a value whose write was answered before another write or deletion began that was answered before
-	// the read began; Wrong, how many returned what nobody had written.
+	// the read began; Wrong, how many returned a value that was never written.
 	Stale uint64 `json:"stale"`
 	Wrong uint64 `json:"wrong"`
 	// Increments, and Swaps (a gets and a cas), were answered with success. Lost of them are not in the numbers that were read in the end,
-	// Twice is how many returned a number that another had returned. Gone is how many found no number although nobody deletes it.
+	// Twice is how many returned a number that another had returned. Gone is how many found no number although none is ever deleted.
 	Increments uint64 `json:"increments"`
 	Swaps      uint64 `json:"swaps"`
 	Lost       uint64 `json:"lost"`
@@ -34,7 +34,7 @@ type Shared struct {
 	Contests       uint64 `json:"contests"`
 	WithoutWinner  uint64 `json:"without_winner"`
 	SeveralWinners uint64 `json:"several_winners"`
-	// Differing is how many of the Compared keys were read with different values when nobody wrote any more.
+	// Differing is how many of the Compared keys were read with different values after all writes had ended.
 	Compared  uint64 `json:"compared"`
 	Differing uint64 `json:"differing"`
 }
@@ -44,7 +44,7 @@ const (
 	registers = 16
 	counters  = 4
 	swaps     = 4
-	// comparedReads is how often each key is read through each address when nobody writes any more.
+	// comparedReads is how often each key is read through each address after all writes have ended.
 	comparedReads = 12
 	// swapAttempts bounds the attempts at one swap.
 	swapAttempts = 20
@@ -90,7 +90,7 @@ type number struct {
 	gone   bool
 }
 
-// startShared lets clients share keys at a rate of requests a second.
+// startShared starts clients that share keys and together send rate requests per second.
 func startShared(addrs []string, prefix string, clients, rate int, seed uint64, t *tally) *shared {
 	s := &shared{addrs: addrs, prefix: prefix + "shared-", start: time.Now(), tally: t, quit: make(chan struct{})}
 	for n := range registers {
@@ -117,7 +117,7 @@ func startShared(addrs []string, prefix string, clients, rate int, seed uint64, 
 	return s
 }
 
-// end sends no more, and compares what can be read of every key.
+// end stops the clients, and compares the values of every key over all addresses.
 func (s *shared) end() Shared {
 	close(s.quit)
 	s.wg.Wait()
@@ -409,7 +409,7 @@ func (u *user) increment(n *number) {
 	}
 }
 
-// lose gives n up: nobody deletes it, and it is not there; n.mu is held.
+// lose marks n as gone: it is missing although it is never deleted; n.mu is held.
 func (u *user) lose(n *number) {
 	n.gone = true
 	u.broken(&u.counts.Gone, "gone: %s is not there behind %d increments", n.key, n.added)

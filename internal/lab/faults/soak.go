@@ -107,7 +107,7 @@ func (s *Soak) round(ctx context.Context, round int) (*Result, error) {
 	})
 }
 
-// strike lets a random server fail for a while.
+// strike makes a random server fail for a while.
 func (s *Soak) strike(ctx context.Context, sys *system, rng *rand.Rand, round int) error {
 	m := misfortunes[rng.IntN(len(misfortunes))]
 	i := rng.IntN(len(sys.servers))

@@ -180,7 +180,7 @@ func (s *system) publish() {
 	s.dns.SetSRV(service, targets...)
 }
 
-// move starts another server in place of the victim, at another address, and tells the name server so. The former one goes on.
+// move starts another server in place of the victim, at another address, and updates the name server. The former server keeps running.
 func (s *system) move(ctx context.Context) error {
 	server := s.servers[victim]
 	s.former = server.proc

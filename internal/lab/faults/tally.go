@@ -12,7 +12,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// kind is what a request asks for.
+// kind is the kind of a request.
 type kind uint8
 
 const (
@@ -118,7 +118,7 @@ func (t *tally) phaseOf(due time.Time) phase {
 	return t.phases[0].phase
 }
 
-// outcome is what became of one request.
+// outcome is the outcome of one request.
 type outcome struct {
 	op      *op
 	lost    bool

@@ -121,7 +121,7 @@ func Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 	prefix := fmt.Sprintf("verify-%x-", rand.Uint64())
 	keys := newKeyspace(prefix, make([]int, o.Clients), func(string) int { return -1 }, func(int, int) bool { return true })
 	keys.fleet = len(o.Addrs) > 1
-	// Nothing is learned from a service that nobody reaches. A load that is told to end before it began is none the less one.
+	// A service that no client reached has not been verified. A load that was stopped before it began is no error.
 	for _, addr := range o.Addrs {
 		conn, err := net.DialTimeout("tcp", addr, answerWithin)
 		if err != nil {

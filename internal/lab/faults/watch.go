@@ -145,7 +145,7 @@ func (a admin) footprint(ctx context.Context) (Footprint, error) {
 	}, err
 }
 
-// settled measures until no more goroutines run than most, or until an answer's time is over, and returns the last.
+// settled measures until at most most goroutines run, for answerWithin at most, and returns the last measurement.
 func (a admin) settled(ctx context.Context, most int) (Footprint, error) {
 	deadline := time.Now().Add(answerWithin)
 	for {

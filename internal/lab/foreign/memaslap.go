@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Memaslap is what a call of memaslap (memcaslap, in newer releases of libmemcached) reports.
+// Memaslap is the report of one call of memaslap (memcaslap, in newer releases of libmemcached).
 type Memaslap struct {
 	Threads, Connections int
 	// Seconds is how long it ran.
@@ -27,7 +27,7 @@ type Memaslap struct {
 	Commands map[string]*MemaslapCommand
 }
 
-// MemaslapCommand is what memaslap says of a command. Times are in seconds.
+// MemaslapCommand is memaslap's report of a command. Times are in seconds.
 type MemaslapCommand struct {
 	Requests          uint64
 	Min, Max, Mean    float64
@@ -110,7 +110,7 @@ func (p *memaslapParser) line(text string) error {
 	return nil
 }
 
-// setting takes a line of a name and a value; those that nobody asks for are left out.
+// setting takes a line of a name and a value; unused ones are left out.
 func (p *memaslapParser) setting(name, value string) error {
 	var n uint64
 	switch name {

@@ -27,20 +27,20 @@ var kinds = []struct{ name, count, queue, service, histogram string }{
 type MiddlewareRow struct {
 	// Seconds is the length, Throughput per second.
 	Seconds, Throughput float64
-	// QueueLength is what the queue held at the second's end.
+	// QueueLength is the length of the queue at the end of the second.
 	QueueLength float64
 	// Kinds are by the kind of request: "set", "get" and "multiget".
 	Kinds map[string]KindRow
 }
 
-// KindRow is what a second of a middleware says of a kind of request.
+// KindRow has the figures of one kind of request in one second of a middleware.
 type KindRow struct {
 	Count float64 // per second
 	// Queue is the mean time in the queue, Service from there to the reply; NaN without a request.
 	Queue, Service float64
 }
 
-// MiddlewareOutput is what a middleware of that report wrote.
+// MiddlewareOutput is the output of a middleware of that report.
 type MiddlewareOutput struct {
 	Rows []MiddlewareRow
 	// PerServer counts the requests that each server got.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Summary is what the experiments of a tree come to by the conventions of the report that they are behind: with its units,
+// Summary is the summary of a tree of experiments by the conventions of their report: with its units,
 // milliseconds and operations per second, and its names.
 type Summary struct {
 	Configurations []ConfigurationSummary `json:"configurations"`

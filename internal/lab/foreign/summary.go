@@ -10,7 +10,7 @@ import (
 // trim is how many rows the report leaves out at either end of a middleware's output, as warm-up and cool-down.
 const trim = 5
 
-// ClientKind is what the clients of a run say of a kind of request, or of all, by the conventions of the report.
+// ClientKind has the clients' figures of one kind of request, or of all, by the conventions of the report.
 type ClientKind struct {
 	Throughput float64 // sum over the clients
 	Response   float64 // mean, weighted by throughput, in seconds
@@ -22,7 +22,7 @@ type ClientKind struct {
 	NearestPercentiles map[float64]float64
 }
 
-// MiddlewareKind is what the middlewares of a run say of a kind of request.
+// MiddlewareKind has the middlewares' figures of one kind of request.
 type MiddlewareKind struct {
 	Throughput float64
 	// Queue and Service are means over the seconds, weighted over the middlewares by throughput, as the report has them;

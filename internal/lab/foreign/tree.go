@@ -25,7 +25,7 @@ type Configuration struct {
 	Repetitions []Repetition
 }
 
-// Repetition is what the clients and middlewares of a run wrote, in the order of their numbers.
+// Repetition has the outputs of the clients and middlewares of a run, in the order of their numbers.
 type Repetition struct {
 	Number      int
 	Clients     []*memtier.Output
@@ -36,7 +36,7 @@ type Repetition struct {
 	Files []string
 }
 
-// fileName is what the outputs are called: the instance and the repetition.
+// fileName is the form of the outputs' names: the instance and the repetition.
 var fileName = regexp.MustCompile(`^(cliout|mwout|dstatout-)([a-z]*)(\d+)rep(\d+)\.out$`)
 
 // ReadTree reads the experiments of a tree: folders named by settings, such as nsvr=3/nmw=2, and in each the outputs of memtier

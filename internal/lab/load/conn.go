@@ -10,7 +10,7 @@ type request struct {
 	command command
 }
 
-// workload is what every connection draws its requests from. It is immutable.
+// workload describes the requests, which every connection draws. It is immutable.
 type workload struct {
 	o     *Options
 	enc   *encoder

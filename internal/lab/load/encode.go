@@ -34,7 +34,7 @@ func ParseProtocol(text string) (Protocol, error) {
 	return 0, fmt.Errorf("protocol %q: expected memcache_text, memcache_meta or redis", text)
 }
 
-// command is what a request of the load asks for.
+// command is the kind of a request.
 type command uint8
 
 // The commands, in the order in which results list them.
@@ -188,7 +188,7 @@ func digits(n uint64) int {
 	return count
 }
 
-// appendLogin appends what says who we are, on a new connection; SETs and GETs follow once it is answered like a SET.
+// appendLogin appends a login request, the first of a connection; its reply is that of a SET.
 func appendLogin(b []byte, p Protocol, user, password string) []byte {
 	if p == RESP {
 		parts := []string{"AUTH", user, password}

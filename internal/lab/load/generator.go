@@ -39,13 +39,13 @@ func (p *phase) set(o *Options, begin int64) {
 	}
 }
 
-// isOver reports whether no more requests are to be sent.
+// isOver reports whether sending is over.
 func (p *phase) isOver(now int64) bool { return now >= p.end || p.stop.Load() }
 
 // abandoned reports whether replies are not to be waited for.
 func (p *phase) abandoned() bool { return p.abandon.Load() }
 
-// State is what a generator is doing.
+// State is the phase of a run.
 type State int32
 
 // The states, in their order.

@@ -82,7 +82,7 @@ type Options struct {
 	WarmUp time.Duration
 	// Duration is the length of the recording; 0 means until Requests are sent or the context ends.
 	Duration time.Duration
-	// CoolDown is how long the load goes on after Duration without being recorded, for other load that has begun a little later and is
+	// CoolDown is how long the load continues after Duration without being recorded, for other load that has begun a little later and is
 	// still recorded. What is outstanding at the end of Duration is then not counted. It is for closed loops of a Duration.
 	CoolDown time.Duration
 	// Requests is how many requests each connection sends; 0 means no limit.

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wakeIndex is what epoll reports in place of a connection's index when connections have been made anew.
+// wakeIndex is the value that epoll reports, in place of a connection's index, when connections have been reopened.
 const wakeIndex = -1
 
 // dialler makes a thread's connections anew, each in a goroutine, so that the other connections of the thread go on meanwhile.

@@ -148,7 +148,7 @@ type Window struct {
 	Commands  map[string]CommandResult `json:"commands"`
 }
 
-// summariseIf returns the summary of what h holds, nil if it is nil. The sum of the values may be 0: not known.
+// summariseIf returns the summary of h, nil if h is nil. The sum of the values may be 0: not known.
 func summariseIf(h *hdrhistogram.Histogram, sum int64) *Latency {
 	if h == nil {
 		return nil
@@ -212,7 +212,7 @@ func summariseUsage(u usage, threads int, elapsed time.Duration) Usage {
 	return s
 }
 
-// judgePace lets the generator be the limit if it was not, but kept its schedule badly.
+// judgePace makes the schedule the limit if nothing else was, and requests were sent too late.
 func (r *Result) judgePace() {
 	if r.Pace == nil || r.Generator.Limit != LimitNone {
 		return

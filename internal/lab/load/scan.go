@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// Bounds of what a reply may hold, bytes. No line of memcached's is as long: 250 of a key and three numbers.
+// Limits of a reply, bytes. memcached's lines are shorter: a key of 250 bytes and three numbers.
 const (
 	maxReplyLine  = 2048
 	maxReplyValue = 1 << 30
 )
 
-// reply is what one reply said.
+// reply is the content of one reply.
 type reply struct {
 	values int    // VALUE items of a retrieval
 	failed []byte // the line of an ERROR, CLIENT_ERROR or SERVER_ERROR without its end; valid until the next call of next

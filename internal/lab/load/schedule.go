@@ -41,7 +41,7 @@ type Piece struct {
 	From, To float64       // requests per second over all connections
 }
 
-// never is the time of what is due at no time, s.
+// never is the due time of a request that is never due, s.
 var never = math.Inf(1)
 
 // count is N at the end of the piece.

@@ -23,7 +23,7 @@ func network(target string) (network, address string) {
 	return "tcp", target
 }
 
-// connect connects to a target and says who we are, if that is asked for.
+// connect connects to a target, and logs in if there is a password.
 func connect(ctx context.Context, o *Options, target string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: o.ConnectTimeout}
 	nw, address := network(target)
@@ -86,7 +86,7 @@ func relay(nc net.Conn) (fd int, err error) {
 	return pair[0], nil
 }
 
-// login says who we are and waits until the target agrees.
+// login logs in and waits for the reply.
 func login(ctx context.Context, o *Options, nc net.Conn) error {
 	if err := nc.SetDeadline(time.Now().Add(o.ConnectTimeout)); err != nil {
 		return err
@@ -111,7 +111,7 @@ func login(ctx context.Context, o *Options, nc net.Conn) error {
 }
 
 // dial connects to a target and returns a non-blocking socket that belongs to the caller. The Go runtime's poller doesn't
-// know it: events on it wake nobody but the epoll instance it is put into.
+// know it: events on it wake only the epoll instance that it is added to.
 func dial(ctx context.Context, o *Options, target string) (fd int, err error) {
 	nc, err := connect(ctx, o, target)
 	if err != nil {

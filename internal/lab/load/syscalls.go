@@ -36,7 +36,7 @@ func epollWaitNanosHolding(epoll int, events []unix.EpollEvent, ns int64) (int, 
 	return result(n, errno)
 }
 
-// sharpenTimers lets the present thread of the operating system sleep to the microsecond: by default the kernel may wake it
+// sharpenTimers makes the current OS thread sleep with microsecond precision: by default the kernel may wake it
 // 50 us late, to save power. It is a hint: a kernel that refuses it makes the schedule slip, which is measured.
 func sharpenTimers() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
 

@@ -21,7 +21,7 @@ func record(h *hdrhistogram.Histogram, latency int64) {
 	_ = h.RecordValue(min(max(latency, 1), maxLatency))
 }
 
-// counts is what happened to the requests of one command.
+// counts are the counters of one command.
 type counts struct {
 	requests uint64 // complete replies, errors included
 	keys     uint64 // asked for, in requests that were not answered by an error
@@ -30,7 +30,7 @@ type counts struct {
 	latency  int64  // sum over requests, ns
 }
 
-// add counts d, too.
+// add adds d.
 func (c *counts) add(d *counts) {
 	c.requests += d.requests
 	c.keys += d.keys
@@ -44,7 +44,7 @@ type traffic struct {
 	in, out uint64
 }
 
-// liveCounts is what a thread lets others see while it runs: its totals since the start, published once in a while.
+// liveCounts are a thread's totals since the start, which it publishes for others now and then.
 type liveCounts struct {
 	requests, keys, hits, failures, in, out atomic.Uint64
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// usage is what this process has consumed since it began.
+// usage is the resource usage of this process since its start.
 type usage struct {
 	user, system time.Duration
 	// waited is the time in which its threads could run but had no core.

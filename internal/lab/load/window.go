@@ -12,7 +12,7 @@ const windowLength = time.Second
 // maxWindows bounds the series of a run without end: a day. The oldest are dropped.
 const maxWindows = 24 * 60 * 60
 
-// window is what one thread saw in one window. It goes from the thread to Run and back, to be used again; whoever holds it
+// window has one thread's measurements in one window. It goes from the thread to Run and back, to be used again; the holder
 // owns it.
 type window struct {
 	index  int // since recording began
@@ -21,7 +21,7 @@ type window struct {
 	tallies
 }
 
-// tallies is what happened to requests, by command.
+// tallies are counters and histograms by command.
 type tallies struct {
 	commands  [numCommands]counts
 	latencies [numCommands]*hdrhistogram.Histogram // nil for a command that the load doesn't have

@@ -49,7 +49,7 @@ func ParseJSON(r io.Reader) (*Output, error) {
 	return out, nil
 }
 
-// titles are the beginnings of what memtier calls its results, in its order.
+// titles are the prefixes of memtier's titles of results, in its order.
 var titles = []string{"ALL STATS", "RUN #", "BEST RUN", "WORST RUN", "AGGREGATED"}
 
 // kindOf returns the beginning by which title is a result, "" if it is none.

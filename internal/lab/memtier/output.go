@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Output is what one call of memtier_benchmark reports.
+// Output is the report of one call of memtier_benchmark.
 type Output struct {
 	Threads int
 	// Connections is the number per thread.
@@ -77,7 +77,7 @@ func (r *Result) Row(name string) (Row, bool) {
 	return Row{}, false
 }
 
-// Row is what a result says of one kind of request, or of all.
+// Row has the figures of one kind of request, or of all.
 type Row struct {
 	Name string
 	// Count is the number of requests, 0 where an output doesn't say it.

@@ -92,7 +92,7 @@ func (p *textParser) line() error {
 	return p.setting(fields)
 }
 
-// setting takes a line such as "4         Connections per thread"; other lines are none of the parser's business.
+// setting takes a line such as "4         Connections per thread"; other lines are ignored.
 func (p *textParser) setting(fields []string) error {
 	number, err := strconv.ParseFloat(fields[0], 64)
 	if err != nil || len(p.out.Results) > 0 {

@@ -192,7 +192,7 @@ func (o Own) Simulate(clients, workers, depth int, think float64) (Prediction, e
 // prediction returns what follows from throughput, response time, and the mean numbers of busy workers and waiting requests.
 func (o Own) prediction(clients, workers int, x, r, busy, queue float64) Prediction {
 	out := Prediction{X: x, R: r, Queue: queue, Wait: queue / x}
-	// How close the clients' side is to the most that it lets through.
+	// The throughput relative to the capacity of the clients' side.
 	outside := o.Outside.station("clients and network", clients)
 	most, _ := queueing.Network{Stations: []queueing.Station{outside}}.Capacity(max(clients, 1))
 	out.Utilizations = []Station{{"workers", busy / float64(workers)}, {outside.Name, x / most}}

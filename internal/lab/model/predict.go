@@ -294,7 +294,7 @@ func (p *Predictor) Meet(t Target, costs Costs, change Change, sure bool) ([]Off
 				if ok && tail <= t.P99 {
 					offers = append(offers, Offer{f, costs.Of(f.Setting)})
 				}
-				// How far it is off, by rate or time, whichever is more.
+				// The larger of the relative errors of rate and time.
 				if off := max(t.Rate/f.X.Mean, tail/t.P99); off < best {
 					best, nearest = off, fmt.Sprintf("%s on %d servers makes %s ops/s with %d clients and a p99 of %s ms",
 						f.Configuration(), f.Servers, ops(f.X.Mean), f.Clients, ms(f.P99.Mean))

@@ -58,7 +58,7 @@ func (n *Namespace) Configure(f func(h *netlink.Handle) error) error {
 	return f(h)
 }
 
-// End is what the end of a cable in this namespace is made with.
+// End names this namespace as the place of one end of a cable.
 func (n *Namespace) End() netlink.NsFd { return netlink.NsFd(n.file.Fd()) }
 
 // Close gives the namespace up.

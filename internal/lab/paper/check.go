@@ -99,7 +99,7 @@ func (r *Report) recompute(spec Recomputation) (checks []Check, err error) {
 	return checks, nil
 }
 
-// evaluation is what the expressions of a check are evaluated with.
+// evaluation is the context in which the expressions of a check are evaluated.
 type evaluation struct {
 	report    *Report
 	table     string

@@ -93,7 +93,7 @@ func (e *evaluation) fill(text string) (filled string, err error) {
 	return filled, err
 }
 
-// environment is what expressions know; printed makes what they see of a row or column of printed numbers.
+// environment returns the names that expressions may use; printed converts the numbers of a row or column.
 func (e *evaluation) environment(printed func(values ...float64) any) map[string]any {
 	r := e.report
 	environment := map[string]any{

@@ -69,7 +69,7 @@ type Mark interface {
 	entries() []entry
 }
 
-// pen is what marks are drawn with.
+// pen draws marks.
 type pen struct {
 	draw.Canvas
 	x, y       func(float64) vg.Length // where a value lies

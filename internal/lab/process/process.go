@@ -78,7 +78,7 @@ func StartPrepared(name, addr string, cmd *exec.Cmd, prepare func(pid int) error
 	if cmd.Stderr = p.log.and(cmd.Stderr); cmd.Stdout == nil {
 		cmd.Stdout = p.log
 	}
-	// Settings of the person who measures are not to change what is measured.
+	// The user's settings of mcmw must not change the measurement.
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "MCMW_") {
 			cmd.Env = append(cmd.Env, variable)
@@ -91,7 +91,7 @@ func StartPrepared(name, addr string, cmd *exec.Cmd, prepare func(pid int) error
 	// to this process, it doesn't stay behind.
 	cmd.SysProcAttr.Setpgid = true
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
-	// What a program leaves behind may hold its output open, for which nobody waits any longer then.
+	// A program's children may keep its output open; do not wait for them any longer than this.
 	cmd.WaitDelay = stopTimeout
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
@@ -230,7 +230,7 @@ func Memcached(path, host string, port int, args ...string) *exec.Cmd {
 	return exec.Command(path, append(base, args...)...)
 }
 
-// tail keeps the end of what a program writes.
+// tail keeps the end of a program's output.
 type tail struct {
 	mu  sync.Mutex
 	end []byte // guarded by mu
@@ -255,7 +255,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the end of what was written.
+// String returns the end of the output.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

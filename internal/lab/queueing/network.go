@@ -11,7 +11,7 @@ type Kind int
 const (
 	// Queue is one server; first come, first served, or sharing.
 	Queue Kind = iota
-	// Delay has a server for everybody: nobody waits.
+	// Delay has a server for every customer: none waits.
 	Delay
 	// Multi has several servers and one queue.
 	Multi

@@ -8,7 +8,7 @@ import (
 	"mcmw/internal/spell"
 )
 
-// Units of metrics. A unit is that of the value as it is recorded; showing 0.012 s as 12 ms is for whoever shows it.
+// Units of metrics. A unit is that of the value as it is recorded; showing 0.012 s as 12 ms is up to the output.
 const (
 	Seconds             = "s"
 	Bytes               = "B"
@@ -122,7 +122,7 @@ func Format(metric string, v float64) string {
 }
 
 // PerTime returns by what values of a metric have to be multiplied if time passed so many times slower for what was measured than for
-// the clock that it was measured by: times are shorter, rates higher. A metric that nobody knows is taken for neither.
+// the clock that it was measured by: times are shorter, rates higher. An unknown metric counts as neither.
 func PerTime(name string, dilation float64) float64 {
 	metric, _ := Describe(name)
 	switch metric.Unit {

@@ -48,14 +48,14 @@ type Run struct {
 	Warnings []Warning
 }
 
-// Value is what one metric came to at one source.
+// Value is the value of a metric at a source.
 type Value struct {
 	Source string  `json:"source"`
 	Metric string  `json:"metric"`
 	Value  float64 `json:"value"` // in the metric's unit
 }
 
-// Window is what one metric came to at one source for a part of a run, usually a second.
+// Window is the value of a metric at a source over a part of a run, usually a second.
 type Window struct {
 	Source  string
 	Start   float64 // seconds from the beginning of the measured window

@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// cpuPerRequest is what a request of the clients takes of the middlewares' processor time.
+// cpuPerRequest is the middlewares' processor time per request of the clients.
 func cpuPerRequest(p Point) Estimate { return p.Estimate(record.SourceMiddleware, "cpu_per_request") }
 
 // cost draws what clients get and what it costs. With several panels it is the processor time alone.

@@ -140,7 +140,7 @@ func (s Saturation) chance() string {
 	return "; by single runs, which can't be told from chance"
 }
 
-// throughputSource returns who measured the throughput: the clients, or the middlewares where the clients did not.
+// throughputSource returns the source of the throughput: the clients, or the middlewares where the clients did not.
 func (v View) throughputSource(p Point) string {
 	if p.Estimate(record.SourceClient, v.metric("throughput")).OK() {
 		return record.SourceClient

@@ -81,7 +81,7 @@ func shownAs(e Estimate, u plot.Unit) string {
 // together is a space at which no line is broken.
 const together = "\u00a0"
 
-// whole returns a text of which no part goes to the next line.
+// whole returns a text that is not broken across lines.
 func whole(text string) string { return strings.ReplaceAll(text, " ", together) }
 
 // relativeWidth returns half the width of an interval in per cent of the mean.

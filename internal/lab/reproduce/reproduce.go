@@ -117,7 +117,7 @@ func (s *Source) verdicts(findings []claim.Finding) report.Table {
 	return t
 }
 
-// records is the table of what was measured where.
+// records is the table of the records.
 func (s *Source) records() report.Table {
 	t := report.Table{
 		Name: "records", Title: "Records", Command: s.Command,

@@ -178,7 +178,7 @@ func (r *runner) recall(ctx context.Context) error {
 	return nil
 }
 
-// measured returns the values of a metric that say how the experiment goes on.
+// measured returns the values of a metric by which the stop rule decides.
 func (r *runner) measured(source, metric string, point, before int) (values []float64) {
 	for repetition := range before {
 		run, ok := r.complete[key{point, repetition}]

@@ -108,7 +108,7 @@ func (r *run) serve(requests int) error {
 	return nil
 }
 
-// take lets a free worker, if there is one, take what waits.
+// take gives the waiting requests to a free worker, if there is one.
 func (r *run) take() {
 	if size := min(r.waiting, r.Depth); size > 0 && len(r.batches) < r.Workers {
 		r.waiting -= size
@@ -128,7 +128,7 @@ func (r *run) end(i int) {
 	r.take()
 }
 
-// leave lets customers begin anew.
+// leave returns customers to the clients' side.
 func (r *run) leave(n int) {
 	if r.Think > 0 {
 		r.thinking += n

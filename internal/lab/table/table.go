@@ -39,7 +39,7 @@ func ParseFormat(name string) (Format, error) {
 // Table is a table of finished texts.
 type Table struct {
 	Caption string
-	// Label is what LaTeX refers to the table by; "" for none.
+	// Label is the table's label in LaTeX; "" for none.
 	Label   string
 	Columns []string
 	// Rows have a text per column; missing ones at the end are empty.

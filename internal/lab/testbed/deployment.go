@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// loadAllowance is what load may take beyond its warm-up and duration: to connect, and to get its last replies.
+	// loadAllowance is the time a load may take beyond its warm-up and duration: to connect, and to get its last replies.
 	loadAllowance = 60 * time.Second
 	// loadOverlap is for how long load processes go on after their recording, so that those that began later are not recorded without
 	// them, and that the middlewares' windows at the end are of load from one end to the other.

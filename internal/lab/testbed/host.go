@@ -34,7 +34,7 @@ type Program struct {
 	Args []string
 	// CPUs are the processors that it may use; empty: those of its role.
 	CPUs []int
-	// Stdout gets what it writes to standard output; nil: nobody does.
+	// Stdout gets its standard output; nil: it is discarded.
 	Stdout io.Writer
 }
 
@@ -54,7 +54,7 @@ type Process interface {
 
 // Hosts are the hosts of a testbed.
 type Hosts interface {
-	// Kind is what the testbed is called in experiments and records.
+	// Kind is the testbed's name in experiments and records.
 	Kind() string
 	// Host returns the host for a program: the index-th of its role, from 0. Several programs may share a host.
 	Host(role Role, index int) (Host, error)

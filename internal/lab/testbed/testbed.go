@@ -22,7 +22,7 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// Role is what a program is in an experiment.
+// Role is the role of a program in an experiment.
 type Role string
 
 // The roles.
@@ -44,7 +44,7 @@ type Testbed interface {
 	Close() error
 }
 
-// Description is what a testbed consists of.
+// Description describes the parts of a testbed.
 type Description struct {
 	Versions map[string]string
 	Host     record.Host
@@ -65,14 +65,14 @@ type Deployment interface {
 	Stop()
 }
 
-// Measurement is what load to make.
+// Measurement describes the load to make.
 type Measurement struct {
 	Values           experiment.Values
 	WarmUp, Duration time.Duration
 	Seed             uint64
 }
 
-// Outputs are what the programs of one run wrote, as it came.
+// Outputs are the unparsed outputs of the programs of one run.
 type Outputs struct {
 	// Loads are the results of the load processes, JSON; Middlewares the statistics logs for the time of the run, JSON lines.
 	Loads, Middlewares [][]byte

@@ -102,7 +102,7 @@ func (b *bed) ensure(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// Not apply: a namespace that is there is somebody else's. And not to be interrupted: whether it was made has to be known.
+	// Create, not apply: an existing namespace belongs to others. Not interruptible: the lab must know whether it made the namespace.
 	if _, err := b.tools.kubectl(context.WithoutCancel(ctx), manifest.text(), "create", "--filename", "-"); err != nil {
 		if strings.Contains(err.Error(), "AlreadyExists") {
 			return fmt.Errorf("there is a namespace %s in the cluster already; expected the name of one that isn't: it is removed at the end", b.namespace)

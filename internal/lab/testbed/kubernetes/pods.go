@@ -18,7 +18,7 @@ import (
 	"mcmw/internal/lab/testbed/remote"
 )
 
-// pod is what is looked at of a pod.
+// pod has the fields of a pod that are used.
 type pod struct {
 	Metadata struct{ Name string }
 	Status   struct{ PodIP string }
@@ -98,7 +98,7 @@ func (f *followed) Ended() error {
 // Stop ends the following.
 func (f *followed) Stop(syscall.Signal) { f.Process.Stop(syscall.SIGTERM) }
 
-// said keeps the end of what a container says.
+// said keeps the end of a container's output.
 type said struct {
 	mu   sync.Mutex
 	text []byte // guarded by mu

@@ -21,7 +21,7 @@ func (t tree) text() string {
 	return string(text)
 }
 
-// memoryBeside is what a server needs beside its items, at least, MiB.
+// memoryBeside is the least memory that a server needs beside its items, MiB.
 const memoryBeside = 128
 
 // standardValues go before those of the files: what the points need room for, at the least. loads is how many load pods there are to be.

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// protocol is the version of what is said. It changes with every change of the messages that the other side must know of.
+	// protocol is the version of the messages. It changes whenever they become incompatible.
 	protocol = 1
 	// maxLine is the longest line of either direction, bytes.
 	maxLine = 1 << 20
@@ -17,7 +17,7 @@ const (
 	maxOutput = 64 << 10
 )
 
-// request is what the lab wants of the host. One field beside ID is set.
+// request is a message from the lab to the host. One field beside ID is set.
 type request struct {
 	// ID is that of the answer; of Start also that of the program from then on, which Stop and its events name.
 	ID       int      `json:"id"`
@@ -36,7 +36,7 @@ type program struct {
 	Stdout bool     `json:"stdout,omitempty"` // whether its output is wanted
 }
 
-// event is what the host says. One field beside ID is set.
+// event is a message from the host to the lab. One field beside ID is set.
 type event struct {
 	ID     int    `json:"id"`
 	Hello  *hello `json:"hello,omitempty"` // first of all
@@ -48,7 +48,7 @@ type event struct {
 	Ended  *ended `json:"ended,omitempty"` // the last of a program
 }
 
-// hello says who answers.
+// hello identifies the host's side.
 type hello struct {
 	Protocol int    `json:"protocol"`
 	Version  string `json:"version"` // of mcmwlab

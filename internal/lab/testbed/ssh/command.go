@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/lab/experiment"
 )
 
-// shell is what runs on a host before the agent does. Its arguments are the place for the temporary directory, and nothing else.
+// shell is the script that starts the agent on a host. Its one argument is where to make the temporary directory.
 // Every line that it writes begins with mark; it reads lines:
 //
 //	put SIZE NAME   followed by SIZE bytes: a program for the temporary directory; answered with "copied"
@@ -38,7 +38,7 @@ func command(config string, h experiment.InventoryHost) *exec.Cmd {
 	} {
 		args = append(args, "-o", option)
 	}
-	// Whatever the login shell is, it has to understand no more than quotes.
+	// The login shell, whichever it is, only has to understand quotes.
 	return exec.Command("ssh", append(args, "--", h.SSH, "exec sh -c "+quoted(shell)+" mcmwlab "+quoted(h.Directory))...)
 }
 
@@ -47,7 +47,7 @@ func sshArgs(config string, h experiment.InventoryHost) (args []string) {
 	if config != "" {
 		args = append(args, "-F", config)
 	}
-	// Nobody is there to be asked for a password.
+	// There is no terminal to ask for a password at.
 	args = append(args, "-o", "BatchMode=yes")
 	if h.User != "" {
 		args = append(args, "-l", h.User)

@@ -17,7 +17,7 @@ import (
 	"mcmw/internal/lab/netspace"
 )
 
-// features is what this machine can do.
+// features are the capabilities of this machine.
 type features struct {
 	tree    *cgroup.Tree
 	delayed delayer
@@ -28,7 +28,7 @@ type features struct {
 	memory     int64   // bytes
 }
 
-// delayer is what can hold packets back, as records call it.
+// delayer is a way to delay packets, by its name in records.
 type delayer string
 
 const (
@@ -37,7 +37,7 @@ const (
 	byLine    delayer = "delay line"
 )
 
-// portName is what the port of a bridge is called by which things are tried.
+// portName is the name of the bridge port used for trying.
 const portName = "port"
 
 // able finds out what this machine can do for a user, with control groups as find finds them. The error says what is missing.

@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/lab/testbed"
 )
 
-// Calibration is what machines were asked to be like, beside what their network carries.
+// Calibration has the requested properties of machines and the measured ones of their network.
 type Calibration struct {
 	Machines   []Calibrated `json:"machines"`
 	Shortfalls []string     `json:"shortfalls,omitempty"`

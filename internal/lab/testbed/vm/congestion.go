@@ -12,7 +12,7 @@ import (
 // one that this machine may be set to, such as bbr, answers a narrow path in its own way.
 const congestion = "cubic"
 
-// congestionFile has the congestion control of the namespace of whoever reads it.
+// congestionFile has the congestion control of the reader's network namespace.
 const congestionFile = "/proc/sys/net/ipv4/tcp_congestion_control"
 
 // controlCongestion chooses it, if this machine allows that, and returns what is chosen.

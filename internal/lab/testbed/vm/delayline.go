@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// lineName is what the bridge calls the port of a delay line.
+	// lineName is the name of a delay line's port at the bridge.
 	lineName = "delay"
 	// grain is how long a delay line rests between two looks while frames travel. It is what their time is uncertain by, and it makes
 	// few wakeups of many packets.

@@ -25,9 +25,9 @@ type network struct {
 
 const (
 	bridgeName = "bridge"
-	// cardName is what a machine calls its interface.
+	// cardName is the name of a machine's interface.
 	cardName = "eth0"
-	// prefix of the machines' addresses, 10.0.0.0/16. Nobody outside the namespaces sees them.
+	// prefix of the machines' addresses, 10.0.0.0/16. They are not visible outside the namespaces.
 	prefixBits = 16
 )
 
@@ -69,7 +69,7 @@ func unfiltered() error {
 	return err
 }
 
-// connect gives a machine's namespace a cable to the bridge and an address. port is what the end at the bridge is called.
+// connect gives a machine's namespace a cable to the bridge and an address. port is the name of the end at the bridge.
 func (n *network) connect(space *netspace.Namespace, port string, address net.IP, m experiment.Machine) error {
 	err := n.space.Configure(func(h *netlink.Handle) error {
 		bridge, err := h.LinkByName(bridgeName)

@@ -53,7 +53,7 @@ func (t *travelling) room() []byte {
 	return next.data[:longest]
 }
 
-// add lets the first n bytes of room travel until due, which is not before that of the frame before.
+// add queues the first n bytes of room until due, which is not before that of the previous frame.
 func (t *travelling) add(n int, due time.Time) {
 	last := t.chunks[len(t.chunks)-1]
 	last.frames = append(last.frames, traveller{last.used, last.used + n, due})
