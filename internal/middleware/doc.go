@@ -91,9 +91,9 @@
 //
 // Where other middlewares write the same servers (Options.Writers), locks are not enough: each store has a version of its own as its cas,
 // the first server decides all that depends on the item, and behind each store a check compares the versions on its servers, and deletes
-// copies that differ. The planner keeps the checks from round to round. They go in front of a round's calls, hold no key lock, delay no
-// client's answer, and appear in no stage. A worker without requests gives them a round of their own after a millisecond, before it waits
-// for a slot, and before it ends.
+// copies that differ. The planner keeps the checks from round to round. They gather for a millisecond, in which a later store of a key
+// takes the place of its check, and go behind a round's calls, as one call to each server. A worker without requests gives them a round of
+// their own then, before it waits for a slot, and before it ends. They hold no key lock and appear in no stage.
 //
 // # Failures
 //

@@ -54,19 +54,21 @@ func (d *driver) mutate(c *plan.Call) (sent bool) {
 			d.early[c.Server] = ""
 			var r protocol.Reply
 			_, _, _ = protocol.DecodeReply([]byte(seen), &r)
+			last, _, ok := d.planner.Element(int32(d.sent), &r, []byte(seen), 0, len(seen))
+			require.True(d.t, last && ok)
 			d.planner.Done(int32(d.sent), r.Kind, []byte(seen))
 			return false
 		}
 	case cutAnything:
 		if isCut {
-			c.Bytes[0] = []byte("md k\r\n")
+			c.Bytes[0] = []byte("md k\r\nmg k u c\r\n")
 		}
 	case healByCopy:
 		if strings.HasPrefix(line, "ms") {
 			d.stored = line + string(c.Bytes[1])
 		}
 		if isCut {
-			c.Bytes[0] = []byte(d.stored)
+			c.Bytes[0] = []byte(d.stored + "mg k u c\r\n")
 		}
 	case serversCAS:
 		c.Bytes[0] = []byte(versionFlag.ReplaceAllString(line, ""))
@@ -84,6 +86,8 @@ type agreeing struct {
 	faults  explore.Faults
 	mutant  mutant
 	clients [][]string
+	// late: nothing is checked before a client's last command; rides: but behind each of them.
+	late, rides bool
 }
 
 // first returns what every server holds at first.
@@ -109,7 +113,10 @@ func (a *agreeing) explore(t *testing.T, limit int, checks explore.Checks) (expl
 				versions = new(plan.Versions) // all are what the item had
 			}
 			d := drive(t, router, replica.AckAll, versions)
-			d.mutant = a.mutant
+			d.mutant, d.rides = a.mutant, a.rides
+			if a.late {
+				d.waits = len(commands)
+			}
 			w.Workers = append(w.Workers, &explore.Worker{Middleware: i, Driver: d, Commands: slices.Clone(commands)})
 		}
 		return w
@@ -195,6 +202,19 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 	if mctest.Long() {
 		pairs(2, "", explore.Faults{})
 		pairs(2, "7", explore.Faults{})
+	}
+	for _, rides := range []bool{false, true} { // a later store takes the place of the check, or meets it
+		late := func(first, then, other string) {
+			runs = append(runs, agreeing{servers: 2, stored: "9", late: true, rides: rides, clients: [][]string{{first, then}, {second(other)}}})
+		}
+		another := "set k 0 0 1\r\n7\r\n"
+		late(set, another, remove)
+		if mctest.Long() {
+			for _, a := range agreedCommands {
+				late(another, a, set)
+				late(a, another, a)
+			}
+		}
 	}
 	whole := len(runs) // are explored to their ends
 	if mctest.Long() {
@@ -307,8 +327,10 @@ func TestAVersionedWriteAndItsCheckAllocateNothing(t *testing.T) {
 			}
 			var r protocol.Reply
 			_, _, _ = protocol.DecodeReply(text, &r)
-			_, _, ok = p.Element(int32(from), &r, text, 0, len(text))
-			require.True(t, ok)
+			for last := false; !last; {
+				last, _, ok = p.Element(int32(from), &r, text, 0, len(text))
+				require.True(t, ok)
+			}
 			for ended := p.Done(int32(from), r.Kind, text); ended && p.Settle(p.Calls[from].Request, true); ended = false {
 				p.Next(p.Calls[from].Request)
 			}
@@ -317,10 +339,10 @@ func TestAVersionedWriteAndItsCheckAllocateNothing(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		p.Reset()
 		from = 0
-		p.PlanChecks()
 		p.Part()
 		p.Plan(p.Add(&set))
 		p.Plan(p.Add(&incr))
+		p.PlanChecks()
 		reply()
 		d.answer.Reset()
 	}))

@@ -8,7 +8,7 @@ import (
 )
 
 // A check follows every write that several servers stored, where there are several writers: another's may have reached them in
-// another order. It begins with the round behind the one in which the last of them acknowledged, and makes a step in each round:
+// another order. It begins when the last of them has acknowledged, and makes a step in each round that PlanChecks is called in:
 //
 //	look at all --> they agree ------------------------------------------------> end
 //	   ^       '--> they differ, as in the look before --> delete what differs --.
@@ -17,17 +17,29 @@ import (
 //
 // What differs is deleted by its version, so that no later write is. The first server's copy is the one that stays; where that has
 // none, the copy of one's own goes. A copy that is missing is no difference. Nothing is ever healed by storing: it could come behind
-// a later delete.
+// a later delete. A later store of the key takes the place of the check: it sees all servers behind both.
 type check struct {
 	key     protocol.KeyText // its own memory
 	stripe  uint32
 	version uint64 // of what was stored
 	copies  []copied
 	looks   int
-	// asked: this round's calls are its. again: each copy's before is that of the look before. found: a difference was seen twice.
+	// asked: it looks in this round. again: each copy's before is that of the look before. found: a difference was seen twice.
 	asked, again, found bool
 	// over: all that is left to do is to give back what the looks took.
 	over bool
+}
+
+// asked is a line that a server gets: what it asks of checks[check].copies[of].
+type asked struct {
+	check, of int32
+	form      form
+}
+
+// inspection is what the checks ask of a server in a round. It is one call.
+type inspection struct {
+	lines []byte
+	asked []asked // a line each
 }
 
 // copied is what a check knows of one server. The first is the first server, or takes its place.
@@ -94,17 +106,7 @@ func (p *Planner) stored(r *Request, first int32) {
 		return
 	}
 	stripe := p.options.Stripe(r.key)
-	newest := &p.newest[stripe%uint32(len(p.newest))]
-	if k := *newest - 1; k >= 0 && p.checks[k].stripe == stripe && p.checks[k].is(r.KeyText()) {
-		p.checks[k].over = true // the one behind this store is enough
-	}
-	*newest = int32(len(p.checks) + 1)
-	if len(p.checks) == cap(p.checks) {
-		p.checks = append(p.checks, check{})
-	} else {
-		p.checks = p.checks[:len(p.checks)+1] // with the memory of the one that was here
-	}
-	k := &p.checks[len(p.checks)-1]
+	k := p.place(stripe, r.KeyText())
 	*k = check{key: protocol.KeyText{Text: append(k.key.Text[:0], r.Keys...), Encoded: r.Has(protocol.Encoded)}, stripe: stripe, version: r.version, copies: k.copies[:0]}
 	if first >= 0 {
 		k.copies = append(k.copies, copied{server: p.Calls[first].Server})
@@ -114,6 +116,25 @@ func (p *Planner) stored(r *Request, first int32) {
 			k.copies = append(k.copies, copied{server: p.Calls[c].Server})
 		}
 	}
+}
+
+// place returns where the check of a store of key is to be: that of an earlier store of it, which is not needed any more, or a new one.
+func (p *Planner) place(stripe uint32, key protocol.KeyText) *check {
+	newest := &p.newest[stripe%uint32(len(p.newest))]
+	if i := *newest - 1; i >= 0 && p.checks[i].stripe == stripe && p.checks[i].is(key) {
+		k := &p.checks[i]
+		if !k.asked {
+			return k
+		}
+		k.over = true
+	}
+	*newest = int32(len(p.checks) + 1)
+	if len(p.checks) == cap(p.checks) {
+		p.checks = append(p.checks, check{})
+	} else {
+		p.checks = p.checks[:len(p.checks)+1] // with the memory of the one that was here
+	}
+	return &p.checks[len(p.checks)-1]
 }
 
 func (k *check) is(key protocol.KeyText) bool {
@@ -128,72 +149,92 @@ func (c *Call) storedVersion() bool {
 // Checking returns how many checks wait for their next step.
 func (p *Planner) Checking() int { return len(p.checks) }
 
-// PlanChecks plans the next step of all checks, at the beginning of a round.
+// PlanChecks plans the next step of all checks, with one call for each server that they ask. It is called once in a round, behind the
+// requests: these are answered first.
 func (p *Planner) PlanChecks() {
 	for i := range p.checks {
 		k := &p.checks[i]
-		k.asked = true
-		look := len(p.lines)
-		p.lines = k.key.AppendLook(p.lines, false)
-		lookEnd := len(p.lines)
-		line := p.lines[look:lookEnd]
+		k.asked = !k.over
 		for j := range k.copies {
 			c := &k.copies[j]
-			start := len(p.lines)
+			s := &p.inspections[c.server]
+			ask := func(f form) { s.asked = append(s.asked, asked{int32(i), int32(j), f}) }
 			switch {
 			case c.lost:
-			case k.over && c.won:
-				p.lines = k.key.AppendGiveBack(p.lines, c.holds)
-				p.checkCall(i, j, stores, p.lines[start:])
-			case k.over:
-			default:
+			case !k.over:
 				if c.cut != 0 {
-					p.lines = k.key.AppendCut(p.lines, c.cut)
-					p.checkCall(i, j, stores, p.lines[start:])
+					s.lines = k.key.AppendCut(s.lines, c.cut)
+					ask(stores)
 					c.cut = 0
 				}
-				p.checkCall(i, j, looksAt, line)
+				s.lines = k.key.AppendLook(s.lines, false)
+				ask(looksAt)
+			case c.won:
+				s.lines = k.key.AppendGiveBack(s.lines, c.holds)
+				ask(stores)
 			}
 		}
 	}
+	for s := range p.inspections {
+		if lines := p.inspections[s].lines; len(lines) > 0 {
+			p.Calls = append(p.Calls, Call{Request: ofCheck, Server: int32(s), command: protocol.Meta, Bytes: [3][]byte{lines}})
+		}
+	}
 }
 
-func (p *Planner) checkCall(check, of int, f form, line []byte) {
-	p.Calls = append(p.Calls, Call{
-		Request: ofCheck, Server: p.checks[check].copies[of].server, check: int32(check), of: int32(of), form: f, command: protocol.Meta,
-		Bytes: [3][]byte{line},
-	})
-}
-
-// IsCheck reports whether c is no client's.
+// IsCheck reports whether c is no client's. It asks for a reply by each line of its Bytes.
 func (c *Call) IsCheck() bool { return c.Request == ofCheck }
 
-// copyOf returns what the check of call c knows of its server.
-func (p *Planner) copyOf(c *Call) *copied { return &p.checks[c.check].copies[c.of] }
-
-// checkDone takes the reply to a check's call.
-func (p *Planner) checkDone(c *Call, kind protocol.ReplyKind, reply []byte) {
-	s := p.copyOf(c)
-	if c.form == stores {
-		if string(reply[:2]) == "HD" && !p.checks[c.check].over {
-			p.Agreement.Cuts++
-		}
-		return
+// checked takes the reply to the next line of a check's call.
+func (p *Planner) checked(c *Call, kind protocol.ReplyKind, reply []byte) (last, ok bool) {
+	lines := p.inspections[c.Server].asked
+	a := lines[c.ordinal]
+	k := &p.checks[a.check]
+	s := &k.copies[a.of]
+	_, ok = protocol.Meta.Accepts(kind, true, false)
+	if !ok || !kind.IsError() && !a.form.fits(reply) {
+		return false, false
 	}
-	it, _ := protocol.DecodeItem(reply)
-	s.holds, s.failed = it.CAS, kind.IsError()
-	s.won = it.Won || s.won && it.Stale
+	c.ordinal++
+	switch {
+	case c.Failed:
+	case a.form == looksAt:
+		it, _ := protocol.DecodeItem(reply)
+		s.holds, s.failed = it.CAS, kind.IsError()
+		s.won = it.Won || s.won && it.Stale
+	case string(reply[:2]) == "HD" && !k.over:
+		p.Agreement.Cuts++
+	}
+	return int(c.ordinal) == len(lines), true
+}
+
+// uninspected says of the checks that have no reply from the server of c, and will get none, that they have lost it.
+func (p *Planner) uninspected(c *Call) {
+	for _, a := range p.inspections[c.Server].asked[c.ordinal:] {
+		p.checks[a.check].copies[a.of].lost = true
+	}
+}
+
+// missedLooks tells note the keys that c looks for.
+func (p *Planner) missedLooks(c *Call, note func(key []byte)) {
+	for _, a := range p.inspections[c.Server].asked {
+		start := len(p.lines)
+		p.lines = p.checks[a.check].key.Key(p.lines)
+		note(p.lines[start:])
+		p.lines = p.lines[:start]
+	}
 }
 
 // judge says what follows from this round's looks. It returns false if the check is over.
 func (p *Planner) judge(k *check) (more bool) {
-	switch {
-	case k.over: // what it took is given back, or a later check of the key has taken its place
-		return false
-	case !k.asked:
-		return true
+	if !k.asked {
+		return !k.over // what it took is given back
 	}
 	k.asked = false
+	won := func() bool { return slices.ContainsFunc(k.copies, func(c copied) bool { return c.won && !c.lost }) }
+	if k.over { // a later store of the key was answered meanwhile
+		return won()
+	}
 	k.looks++
 	differ, same := false, k.again
 	var first *copied
@@ -219,7 +260,7 @@ func (p *Planner) judge(k *check) (more bool) {
 			p.Agreement.Disagreements++
 		}
 		k.over = true
-		return slices.ContainsFunc(k.copies, func(c copied) bool { return c.won && !c.lost })
+		return won()
 	case same, k.looks >= mostLooks:
 		k.again, k.found = false, true
 		for i := range k.copies {
@@ -236,9 +277,15 @@ func (k *check) differs(c, first *copied) bool {
 	return c.holds != 0 && c.holds != first.holds && (first.holds != 0 || c.holds == k.version)
 }
 
-// judgeChecks ends a round: it decides what the checks do in the next one, and lets go of those that are over.
+// judgeChecks ends a round in which checks were planned: it decides what they do next, and lets go of those that are over.
 func (p *Planner) judgeChecks() {
-	if len(p.checks) == 0 {
+	planned := false
+	for s := range p.inspections {
+		a := &p.inspections[s]
+		planned = planned || len(a.asked) > 0
+		a.lines, a.asked = a.lines[:0], a.asked[:0]
+	}
+	if !planned {
 		return
 	}
 	kept := 0

@@ -31,10 +31,13 @@ type driver struct {
 	told    []string // everything, in order
 	answer  text
 	done    bool
-	idle    bool // nothing is left to be checked either
-	mutant  mutant
-	early   []string // by server: what an early check saw
-	stored  string   // the line and the value that were stored last
+	idle    bool // nothing is left to be checked either, or that waits for another command
+	// waits is how many commands are to begin before anything is checked in a round of its own; rides: it is behind those commands.
+	waits  int
+	rides  bool
+	mutant mutant
+	early  []string // by server: what an early check saw
+	stored string   // the line and the value that were stored last
 	// missed are the servers of which a call that writes got no reply.
 	missed map[int]bool
 	lies   bool // servers may answer what does not fit
@@ -105,6 +108,10 @@ func (d *driver) Start(command string) {
 	d.sent = 0
 	i := d.planner.Add(&d.request)
 	d.planner.Plan(i)
+	d.waits--
+	if d.rides {
+		d.planner.PlanChecks()
+	}
 	d.send()
 }
 
@@ -140,7 +147,7 @@ func (d *driver) send() {
 		}
 		d.planner.Reset()
 		d.sent = 0
-		if d.planner.Checking() == 0 || d.mutant == noCheck {
+		if d.planner.Checking() == 0 || d.waits > 0 || d.mutant == noCheck {
 			d.idle = true
 			return
 		}
@@ -179,12 +186,10 @@ func (d *driver) Reply(server int, reply string) {
 		if !last {
 			continue
 		}
-		ended := d.planner.Done(n, r.Kind, []byte(d.reply[server]))
+		d.planner.Done(n, r.Kind, []byte(d.reply[server]))
 		d.reply[server] = ""
 		d.waiting[server] = d.waiting[server][1:]
-		if ended || d.done {
-			d.send()
-		}
+		d.send()
 	}
 }
 
@@ -199,17 +204,16 @@ func (d *driver) Lost(server int) {
 	d.out[server] = ""
 	calls := d.waiting[server]
 	d.waiting[server], d.reply[server], d.unread[server] = nil, "", ""
-	ended := false
 	for _, n := range calls {
 		if n == earlyLook {
 			continue
 		}
 		all := d.planner.Missed(n, func([]byte) { d.missed[server] = true })
 		d.missed[server] = d.missed[server] || all
-		ended = d.planner.NoAnswer(n, fmt.Appendf(nil, "SERVER_ERROR server-%d: lost\r\n", server+1), true) || ended
+		d.planner.NoAnswer(n, fmt.Appendf(nil, "SERVER_ERROR server-%d: lost\r\n", server+1), true)
 	}
 	d.planner.Servers[server].Readable = d.planner.Servers[server].Readable && !d.missed[server]
-	if ended || d.done {
+	if len(calls) > 0 {
 		d.send()
 	}
 }

@@ -19,7 +19,7 @@ func (p *Planner) AppendState(dst []byte) []byte {
 	ordered := slices.ContainsFunc(p.Calls, func(c Call) bool { return c.reply != nil && (len(c.reply) < 2 || string(c.reply[:2]) != "HD") })
 	for i := range p.Calls {
 		c := &p.Calls[i]
-		dst = fmt.Appendf(dst, "%d %d %s %t %d %q", c.Server, c.Request, c.Bytes, c.Failed, c.kind, c.reply)
+		dst = fmt.Appendf(dst, "%d %d %s %t %d %q %d", c.Server, c.Request, c.Bytes, c.Failed, c.kind, c.reply, c.ordinal)
 		if ordered {
 			dst = fmt.Appendf(dst, " %d", c.arrived)
 		}

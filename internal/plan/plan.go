@@ -85,6 +85,8 @@ type Planner struct {
 	// checks outlive the round. newest says by stripe which one is the latest, from 1 on; 0: none, or it is not known.
 	checks []check
 	newest [256]int32
+	// inspections are what they ask of each server in this round.
+	inspections []inspection
 
 	part       choice    // of the servers that the part's reads go to
 	partRead   stripeSet // the keys that they read
@@ -195,12 +197,10 @@ type Call struct {
 	reply   []byte
 	arrived int32 // orders the ends of the round's calls
 
-	check, of int32 // of a check: checks[check].copies[of]
-
 	// Of a retrieval, and of a touch that goes with one: the keys in the order asked.
 	keys    []byte
 	cursor  int   // offset in keys of the key behind the one that came last
-	ordinal int32 // its number
+	ordinal int32 // its number; of a check: lines that were answered
 	found   int32 // values that were kept
 	item    int32 // items[item] is the one noted last, if the request's values are merged from several calls
 	next    int32 // of merging: items[next] is the first that was not added to the answer
@@ -213,7 +213,7 @@ type Call struct {
 
 // New returns a planner. Its reads are spread over the servers from turn on.
 func New(o Options, turn int) *Planner {
-	p := &Planner{options: o, turn: turn, Servers: make([]Server, len(o.Names)), failed: make([]bool, len(o.Names))}
+	p := &Planner{options: o, turn: turn, Servers: make([]Server, len(o.Names)), failed: make([]bool, len(o.Names)), inspections: make([]inspection, len(o.Names))}
 	for s := range o.Names {
 		p.all = append(p.all, s)
 	}

@@ -15,12 +15,12 @@ const maxList = 4 << 20
 // there are two elements: its line, and the line end behind its data.
 func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, end int) (last, value, ok bool) {
 	c := &p.Calls[n]
+	if c.IsCheck() {
+		last, ok = p.checked(c, rep.Kind, element)
+		return last, false, ok
+	}
 	if c.form != clients && !rep.Kind.IsError() && !c.skipped && !c.form.fits(element) {
 		return false, false, false
-	}
-	if c.IsCheck() {
-		last, ok = c.command.Accepts(rep.Kind, start == 0, false)
-		return last, false, ok
 	}
 	r := &p.Requests[c.Request]
 	if c.skipped {
@@ -97,7 +97,6 @@ func (c *Call) cutOff() bool { return c.Dropped && !c.Failed && c.TooLarge == 0 
 func (p *Planner) Done(n int32, kind protocol.ReplyKind, reply []byte) (ended bool) {
 	c := &p.Calls[n]
 	if c.IsCheck() {
-		p.checkDone(c, kind, reply)
 		return false
 	}
 	c.kind, c.reply = kind, reply
@@ -115,7 +114,7 @@ func (p *Planner) NoAnswer(n int32, text []byte, lost bool) (ended bool) {
 	c := &p.Calls[n]
 	c.Failed, c.Dropped, c.lost, c.found = true, true, lost, 0
 	if c.IsCheck() {
-		p.copyOf(c).lost = true
+		p.uninspected(c)
 		return false
 	}
 	c.kind, c.reply = protocol.ReplyServerError, text
@@ -147,9 +146,7 @@ func (p *Planner) Forget(i int32) {
 func (p *Planner) Missed(n int32, note func(key []byte)) (all bool) {
 	c := &p.Calls[n]
 	if c.IsCheck() {
-		start := len(p.lines)
-		p.lines = p.checks[c.check].key.Key(p.lines)
-		note(p.lines[start:])
+		p.missedLooks(c, note)
 		return false
 	}
 	r := &p.Requests[c.Request]

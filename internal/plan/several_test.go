@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,6 +125,7 @@ func TestWithSeveralWritersEachCommandGoesItsWay(t *testing.T) {
 			for _, s := range tc.check {
 				looked = append(looked, int32(holders[s]))
 			}
+			slices.Sort(looked)
 			var servers []int32
 			for _, c := range x.Calls {
 				servers = append(servers, c.Server)
@@ -148,18 +151,20 @@ func checks(t *testing.T, x *script, looks ...[3]string) (asked [][]string) {
 		asked = append(asked, round)
 		for n := range round {
 			c := &x.Calls[n]
+			reply := strings.Repeat("HD\r\n", strings.Count(string(c.Bytes[0]), "md "))
 			switch holds := v(look[c.Server]); {
-			case c.form == stores:
-				x.reply(n, "HD\r\n")
-			case holds == "":
-				x.reply(n, "EN\r\n")
+			case !bytes.Contains(c.Bytes[0], []byte("mg ")):
 			case holds == "lost":
 				x.NoAnswer(int32(n), nil, true)
+				continue
+			case holds == "":
+				reply += "EN\r\n"
 			case strings.HasPrefix(holds, "SERVER"):
-				x.reply(n, holds+"\r\n")
+				reply += holds + "\r\n"
 			default:
-				x.reply(n, "HD c"+holds+"\r\n")
+				reply += "HD c" + holds + "\r\n"
 			}
+			x.reply(n, reply)
 		}
 	}
 	x.Reset()
@@ -174,12 +179,13 @@ func TestACheckEndsWhereReplicasAgreeAndCutsWhatDiffersTwice(t *testing.T) {
 		return look
 	}
 	looks := func(cuts ...string) []string {
-		var lines []string
+		lines := make([]string, len(h))
 		for k, s := range h {
+			lines[s] = fmt.Sprintf("%d: ", s)
 			if k < len(cuts) && cuts[k] != "" {
-				lines = append(lines, fmt.Sprintf("%d: md k C%s", s, v(cuts[k])))
+				lines[s] += "md k C" + v(cuts[k]) + " "
 			}
-			lines = append(lines, fmt.Sprintf("%d: mg k u c", s))
+			lines[s] += "mg k u c"
 		}
 		return lines
 	}
@@ -242,21 +248,86 @@ func TestALookGivesBackTheRenewalThatItTookFromClients(t *testing.T) {
 	assert.Zero(t, x.Checking())
 }
 
-func TestSeveralWritesOfAKeyInARoundAreCheckedOnce(t *testing.T) {
-	x := several(t, setup{})
-	for range 3 {
-		x.request("set k 0 0 1\r\nx")
+// storeAll stores the keys on all servers, in a round.
+func storeAll(x *script, keys ...string) {
+	for _, key := range keys {
+		first := len(x.Calls)
+		x.request("set " + key + " 0 0 1\r\nx")
+		for n := first; n < len(x.Calls); n++ {
+			x.reply(n, "HD\r\n")
+		}
 	}
-	x.request("set l 0 0 1\r\nx")
-	for n := range x.Calls {
-		x.reply(n, "HD\r\n")
-	}
+}
+
+// nextRound ends the round.
+func nextRound(x *script) {
 	x.Reset()
-	require.Equal(t, 2, x.Checking())
 	x.started = 0
+	clear(x.settled)
+}
+
+func TestALaterStoreOfAKeyTakesThePlaceOfItsCheck(t *testing.T) {
+	x := several(t, setup{})
+	storeAll(x, "k", "k", "l", "k")
+	nextRound(x)
+	storeAll(x, "k")
+	nextRound(x)
+	require.Equal(t, 2, x.Checking())
 	x.PlanChecks()
-	assert.Len(t, x.calls(), 6)
-	assert.Equal(t, uint64(protocol.FirstVersion|3), x.checks[0].version)
+	assert.Equal(t, []string{"0: mg k u c mg l u c", "1: mg k u c mg l u c", "2: mg k u c mg l u c"}, x.calls())
+	assert.Equal(t, uint64(protocol.FirstVersion|5), x.checks[0].version)
+
+	// It is answered while the servers are looked at.
+	storeAll(x, "k")
+	for n := range 3 {
+		x.reply(n, fmt.Sprintf("HD c%d\r\nHD c9\r\n", n))
+	}
+	nextRound(x)
+	assert.Equal(t, 1, x.Checking(), "that of l has ended, and so has the older one of k")
+	assert.Equal(t, uint64(protocol.FirstVersion|6), x.checks[0].version)
+	assert.Equal(t, stats.Agreement{Checks: 1}, x.Agreement)
+}
+
+func TestARenewalThatALookTookIsGivenBackAlsoBehindALaterStore(t *testing.T) {
+	x := several(t, setup{})
+	storeAll(x, "k")
+	x.PlanChecks()
+	storeAll(x, "k")
+	x.reply(3, "HD c9 X W\r\n") // another has marked it meanwhile
+	x.reply(4, "EN\r\n")
+	x.reply(5, "EN\r\n")
+	nextRound(x)
+	x.PlanChecks()
+	assert.Equal(t, []string{"0: md k I C9 E9 mg k u c", "1: mg k u c", "2: mg k u c"}, x.calls())
+}
+
+func TestACheckLosesTheServerThatAnswersOnlyThoseBeforeIt(t *testing.T) {
+	x := several(t, setup{})
+	storeAll(x, "k", "l")
+	nextRound(x)
+	x.PlanChecks()
+	var rep protocol.Reply
+	reply := []byte("HD c9\r\n")
+	_, _, err := protocol.DecodeReply(reply, &rep)
+	require.NoError(t, err)
+	last, _, ok := x.Element(0, &rep, reply, 0, len(reply))
+	require.True(t, ok && !last)
+	x.NoAnswer(0, nil, true)
+	for n := 1; n < 3; n++ {
+		x.reply(n, "HD c9\r\nHD c9\r\n")
+	}
+	assert.False(t, x.checks[0].copies[0].lost || x.checks[0].copies[1].lost || x.checks[0].copies[2].lost)
+	lost := 0
+	for _, c := range x.checks[1].copies {
+		if c.lost {
+			assert.EqualValues(t, 0, c.server)
+			lost++
+		}
+	}
+	assert.Equal(t, 1, lost)
+	nextRound(x)
+	assert.Zero(t, x.Checking())
+	assert.Equal(t, stats.Agreement{Checks: 2}, x.Agreement)
 }
 
 func TestAServerThatDoesNotAnswerACheckHasMissedTheWrite(t *testing.T) {

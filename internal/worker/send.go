@@ -1,12 +1,14 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
 
 	"mcmw/internal/backend"
 	"mcmw/internal/stats"
+	"mcmw/internal/wire"
 )
 
 // outstanding are the calls to a server that are not answered, in the order their replies come.
@@ -73,7 +75,11 @@ func (w *Worker) sendTo(ctx context.Context, s int) {
 		}
 		c := &w.planner.Calls[n]
 		for k := range c.Bytes {
-			if len(c.Bytes[k]) > 0 {
+			switch {
+			case len(c.Bytes[k]) == 0:
+			case c.IsCheck() && conn.Out.KeepUnits:
+				addLines(&conn.Out, c.Bytes[k])
+			default:
 				conn.Out.Add(c.Bytes[k])
 			}
 		}
@@ -99,6 +105,18 @@ func (w *Worker) refuse(s int) {
 		} else {
 			o.calls = append(o.calls, n)
 		}
+	}
+}
+
+// addLines adds text to out, each of its lines as a unit.
+func addLines(out *wire.Gather, text []byte) {
+	for {
+		end := bytes.IndexByte(text, '\n') + 1
+		out.Add(text[:end])
+		if text = text[end:]; len(text) == 0 {
+			return
+		}
+		out.NextUnit()
 	}
 }
 

@@ -107,7 +107,7 @@ type Worker struct {
 	marks       marks
 	valueSize   valueSize
 	states      states
-	idle        *time.Timer // of a worker that waits for requests, and has checks to do; nil until then
+	checks      checks
 	reading     reading
 	out         wire.Gather
 	aside       wire.Gather // of what is not for the client yet
@@ -245,42 +245,58 @@ func (w *Worker) serve(ctx context.Context) {
 func (w *Worker) awaitTurn(ctx context.Context) {
 	for !w.slot.active && w.planner.Checking() > 0 {
 		w.beginRound()
+		w.planChecks()
 		w.serve(ctx)
 	}
 	w.acquireSlot()
 }
 
-// beginRound starts a round with the checks of what earlier ones stored: the first that each server gets.
+// checks is when the worker does what it has to check.
+type checks struct {
+	due  int64       // ns as stats.Now; 0: there is nothing to check
+	idle *time.Timer // of a worker that waits for requests meanwhile; nil until it does
+}
+
+// planChecks puts what is to be checked behind the round's requests.
+func (w *Worker) planChecks() {
+	w.planner.PlanChecks()
+	w.checks.due = 0
+}
+
 func (w *Worker) beginRound() {
 	w.dequeued = stats.Now()
 	w.earliest, w.began, w.flushed = w.dequeued, w.dequeued, w.dequeued
 	w.record.Begin(w.dequeued)
-	w.planner.PlanChecks()
 }
 
 const (
-	// checkAfter is how long checks wait for a round that serves requests as well, before they get one of their own.
+	// checkAfter is how long checks wait for others, with which they are cheaper, and for a later store of the key, which ends them.
 	checkAfter = time.Millisecond
+	// checksAtOnce is how many don't wait any longer: replies to so many are read into a worker's buffer at once.
+	checksAtOnce = 512
 	// maxChecks bounds the checks that a worker has to do: beyond it no request is taken until there are less.
 	maxChecks = 4096
 )
 
-// next waits for a batch. With checks to do it waits no longer than checkAfter, and may return none. open is false if the queue is closed and
-// empty.
+// next waits for a batch. With checks to do it waits until they are due, and may return none. open is false if the queue is closed and empty.
 func (w *Worker) next() (b *request.Batch, open bool) {
-	if w.planner.Checking() == 0 {
+	if w.checks.due == 0 {
 		return w.queue.Take()
 	}
-	if w.idle == nil {
-		w.idle = time.NewTimer(checkAfter)
-	} else {
-		w.idle.Reset(checkAfter)
+	if b, ok := w.queue.TryTake(); ok {
+		return b, true
 	}
-	return w.queue.TakeUntil(w.idle.C)
+	wait := time.Duration(w.checks.due - stats.Now())
+	if w.checks.idle == nil {
+		w.checks.idle = time.NewTimer(wait)
+	} else {
+		w.checks.idle.Reset(wait)
+	}
+	return w.queue.TakeUntil(w.checks.idle.C)
 }
 
-// take starts a round: checks, what the last round left of its batches, then what waits in the queue, up to depth requests. It
-// waits for the first batch; false means that the queue is closed and empty, and there is nothing to check.
+// take starts a round: what the last round left of its batches, then what waits in the queue, up to depth requests, and checks that are
+// due. It waits for the first batch; false means that the queue is closed and empty, and there is nothing to check.
 func (w *Worker) take(ctx context.Context) bool {
 	w.backlog, w.later = w.later, w.backlog[:0]
 	if len(w.backlog) == 0 && w.planner.Checking() < maxChecks {
@@ -310,6 +326,9 @@ func (w *Worker) take(ctx context.Context) bool {
 			break
 		}
 		w.add(ctx, b)
+	}
+	if w.checks.due != 0 && (len(w.parts) == 0 || w.dequeued >= w.checks.due || w.planner.Checking() >= checksAtOnce) {
+		w.planChecks()
 	}
 	return true
 }
@@ -474,6 +493,9 @@ func (w *Worker) endRound() {
 	w.planner.Joined = 0
 	if !w.slot.active {
 		w.passOn()
+	}
+	if w.planner.Checking() > 0 && w.checks.due == 0 {
+		w.checks.due = ended + int64(checkAfter)
 	}
 	w.record.Round(served, ended)
 }
