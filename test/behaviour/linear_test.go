@@ -334,9 +334,9 @@ type historyBench struct {
 	serial  atomic.Int64
 }
 
-// record lets clients carry out their batches on fresh keys, and returns each key's operations; the last are the readings
-// of all its servers.
-func (b *historyBench) record(t *testing.T, m *mwtest.MW, router *route.Router, batches [][][]planned) (keys []string, history [][]*operation, err error) {
+// record lets clients carry out their batches on fresh keys, each through one of the fleet, and returns each key's operations; the last
+// are the readings of all its servers, or, behind several middlewares, which compare these later, of its first.
+func (b *historyBench) record(t *testing.T, fleet []*mwtest.MW, router *route.Router, batches [][][]planned) (keys []string, history [][]*operation, err error) {
 	t.Helper()
 	for range historyKeys {
 		keys = append(keys, fmt.Sprintf("%d-key", b.serial.Add(1)))
@@ -345,7 +345,7 @@ func (b *historyBench) record(t *testing.T, m *mwtest.MW, router *route.Router, 
 	var wg sync.WaitGroup
 	clients := make([]*historian, len(batches))
 	for i := range batches {
-		c, err := mctest.Dial(m.Addr())
+		c, err := mctest.Dial(fleet[i%len(fleet)].Addr())
 		require.NoError(t, err)
 		defer c.Close()
 		clients[i] = &historian{number: i, client: c, batches: batches[i], keys: keys, clock: &b.clock, serial: &b.serial}
@@ -371,7 +371,11 @@ func (b *historyBench) record(t *testing.T, m *mwtest.MW, router *route.Router, 
 		}
 	}
 	for k, key := range keys {
-		for _, s := range router.Replicas([]byte(key), nil) {
+		servers := router.Replicas([]byte(key), nil)
+		if len(fleet) > 1 {
+			servers = servers[:1]
+		}
+		for _, s := range servers {
 			c, err := mctest.Dial(b.servers[s].Addr)
 			require.NoError(t, err)
 			op := &operation{
@@ -389,52 +393,82 @@ func (b *historyBench) record(t *testing.T, m *mwtest.MW, router *route.Router, 
 	return keys, history, nil
 }
 
-// testLinearizable draws middlewares and what clients do, and checks what they saw. batch is the largest number of requests
-// that a client sends together.
-func testLinearizable(t *testing.T, batch int) {
+// testLinearizable draws so many middlewares in front of the same servers, and what clients do, and checks what they saw. batch is the
+// largest number of requests that a client sends together.
+func testLinearizable(t *testing.T, middlewares, batch int) {
 	checks := "15"
-	if mctest.Long() {
+	switch several := middlewares > 1; {
+	case several && mctest.Long():
+		checks = "1000"
+	case several:
+		checks = "5" // it takes longer to start them
+	case mctest.Long():
 		checks = "300"
 	}
 	require.NoError(t, flag.Set("rapid.checks", checks))
 	require.NoError(t, flag.Set("rapid.nofailfile", "true"))
-	b := &historyBench{servers: mwtest.Servers(mctest.StartMemcacheds(t, 3)...)}
+	start, read := mctest.StartMemcacheds, route.ReadRoundRobin
+	if middlewares > 1 {
+		start, read = mctest.StartNewMemcacheds, route.ReadPrimary
+	}
+	servers := start(t, 3)
+	b := &historyBench{servers: mwtest.Servers(servers...)}
 	histories := 0
 	rapid.Check(t, func(r *rapid.T) {
 		o := middleware.Options{
-			Servers:        b.servers,
-			Placement:      route.Options{Read: route.ReadRoundRobin, Replicas: rapid.IntRange(2, 3).Draw(r, "replicas")},
+			Servers:   b.servers,
+			Placement: route.Options{Read: read, Replicas: rapid.IntRange(2, 3).Draw(r, "replicas")},
+			// The second time after which a server is suspect makes suspects of servers that are merely busy.
 			RequestOptions: worker.RequestOptions{Sharded: rapid.Bool().Draw(r, "sharded"), Depth: rapid.SampledFrom([]int{1, 2, 32}).Draw(r, "depth"), StallAfter: rapid.SampledFrom([]time.Duration{middleware.DefaultStallAfter, hasty / 4}).Draw(r, "stall after"), Timeout: mctest.Patience},
 			Pool:           rapid.SampledFrom([]middleware.Pool{middleware.PoolShared, middleware.PoolPerServer}).Draw(r, "pool"),
 			Workers:        rapid.IntRange(1, 8).Draw(r, "workers"),
-			// The second makes suspects of servers that are merely busy.
-
 		}
-		batches := rapid.SliceOfN(rapid.SliceOfN(rapid.SliceOfN(requests(), 1, batch), 1, 6), 2, 4).Draw(r, "clients")
+		if middlewares > 1 {
+			o.Writers = middleware.WritersSeveral
+		}
+		batches := rapid.SliceOfN(rapid.SliceOfN(rapid.SliceOfN(requests(), 1, batch), 1, 6), max(2, middlewares), 4).Draw(r, "clients")
 		router, err := route.New(o.Servers, o.Placement)
 		require.NoError(r, err)
-		m := mwtest.Start(t, o)
-		defer func() { require.NoError(r, m.Stop()) }()
+		var fleet []*mwtest.MW
+		stop := func() {
+			for _, m := range fleet {
+				require.NoError(r, m.Stop())
+			}
+		}
+		defer stop()
+		for range middlewares {
+			fleet = append(fleet, mwtest.Start(t, o))
+		}
+		var all []string
 		// What happens is the scheduler's choice as well: every plan gets several chances.
 		for range 10 {
-			keys, history, err := b.record(t, m, router, batches)
+			keys, history, err := b.record(t, fleet, router, batches)
 			require.NoError(r, err)
 			histories++
+			all = append(all, keys...)
 			for k, key := range keys {
 				if !linearizable(history[k]) {
 					r.Fatalf("the answers for %s have no sequential order:\n%s", key, describe(history[k]))
 				}
 			}
 		}
-		for _, s := range m.Stats().Snapshot().Servers {
+		if middlewares > 1 {
+			stop() // what is to be checked is checked before a middleware has ended
+			lines, _ := disagreeing(t, servers, all)
+			require.Empty(r, lines)
+			return
+		}
+		for _, s := range fleet[0].Stats().Snapshot().Servers {
 			require.Zero(r, s.Repairs, "no server failed, nothing was evicted, and yet %s disagreed with another", s.Name)
 		}
 	})
 	t.Logf("%d histories of %d keys", histories, historyKeys)
 }
 
-func TestAnswersForAKeyAreLinearizableOverReplicas(t *testing.T) { testLinearizable(t, 1) }
+func TestAnswersForAKeyAreLinearizableOverReplicas(t *testing.T) { testLinearizable(t, 1, 1) }
 
 func TestAnswersToPipelinedRequestsForAKeyAreLinearizableOverReplicas(t *testing.T) {
-	testLinearizable(t, 4)
+	testLinearizable(t, 1, 4)
 }
+
+func TestAnswersForAKeyAreLinearizableBehindThreeMiddlewares(t *testing.T) { testLinearizable(t, 3, 2) }
