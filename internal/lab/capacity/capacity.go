@@ -49,20 +49,17 @@ type Level struct {
 
 // Estimated is a mean over runs with its one-sided confidence bounds; these are null, and Known false, with less than two runs.
 type Estimated struct {
-	Mean  float64  `json:"mean"`
-	Low   *float64 `json:"low"`
-	High  *float64 `json:"high"`
-	Known bool     `json:"known"`
+	Mean  float64       `json:"mean"`
+	Low   sample.Number `json:"low"`
+	High  sample.Number `json:"high"`
+	Known bool          `json:"known"`
 }
 
 // estimate returns the mean of values with bounds that each hold with a confidence: those of the two-sided interval of 2c - 1.
 func estimate(values []float64, confidence float64) Estimated {
 	m := sample.Of(values)
-	e := Estimated{Mean: m.Mean}
-	if i := sample.MeanInterval(m, 2*confidence-1); i.Known() {
-		e.Low, e.High, e.Known = &i.Low, &i.High, true
-	}
-	return e
+	i := sample.MeanInterval(m, 2*confidence-1)
+	return Estimated{Mean: m.Mean, Low: sample.Number(i.Low), High: sample.Number(i.High), Known: i.Known()}
 }
 
 // Find returns how far the raised factor goes. by are the factors whose levels make the lines; nil takes all that vary on their own. That others
@@ -147,9 +144,9 @@ func newLevel(p record.Point, rule Rule) Level {
 		l.Warnings += len(run.Warnings)
 	}
 	switch v := l.Value; {
-	case l.Failures > 0 || v.Known && *v.Low >= rule.Below:
+	case l.Failures > 0 || v.Known && float64(v.Low) >= rule.Below:
 		l.Verdict = Breaks
-	case v.Known && *v.High < rule.Below:
+	case v.Known && float64(v.High) < rule.Below:
 		l.Verdict = Holds
 	}
 	return l

@@ -71,8 +71,8 @@ func TestTheHighestLoadIsTheLastOfThoseThatAllHold(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, "10", top.Level)
 	// t[0.95; 2] = 2.920, s = 0.01: 0.51 +- 0.016859.
-	assert.InDelta(t, 0.000510+0.000016859, *top.Value.High, 1e-9)
-	assert.InDelta(t, 0.000510-0.000016859, *top.Value.Low, 1e-9)
+	assert.InDelta(t, 0.000510+0.000016859, float64(top.Value.High), 1e-9)
+	assert.InDelta(t, 0.000510-0.000016859, float64(top.Value.Low), 1e-9)
 	assert.Equal(t, Holds, c.Lines[0].Levels[3].Verdict, "a level above one that breaks doesn't count")
 }
 

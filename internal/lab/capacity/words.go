@@ -70,7 +70,7 @@ func (c *Capacity) above(l Line) string {
 		return fmt.Sprintf("%s break it (%s)", at, shown(c.Rule.Metric, next.Value))
 	default:
 		return fmt.Sprintf("at %s it can't be told (%s, bounds %s to %s)", at, record.Format(c.Rule.Metric, next.Value.Mean),
-			bound(c.Rule.Metric, *next.Value.Low), record.Format(c.Rule.Metric, *next.Value.High))
+			bound(c.Rule.Metric, float64(next.Value.Low)), record.Format(c.Rule.Metric, float64(next.Value.High)))
 	}
 }
 
@@ -86,7 +86,7 @@ func bound(metric string, v float64) string {
 func shown(metric string, e Estimated) string {
 	text := record.Format(metric, e.Mean)
 	if e.Known && e.Mean > 0 {
-		text += fmt.Sprintf(" ± %.1f %%", 50*(*e.High-*e.Low)/e.Mean)
+		text += fmt.Sprintf(" ± %.1f %%", 50*float64(e.High-e.Low)/e.Mean)
 	}
 	return text
 }

@@ -59,13 +59,13 @@ type Metric struct {
 	A    Sample `json:"a"`
 	B    Sample `json:"b"`
 	// Change is the ratio of the means less 1; not known where a mean is missing or A's is 0.
-	Change         Number         `json:"change"`
+	Change         sample.Number  `json:"change"`
 	ChangeInterval NumberInterval `json:"change_interval"`
 	// Effect is Hedges' g; WelchP and RankP are the probabilities of at least so large a difference where there is none, by Welch's
 	// test of means and by Mann and Whitney's of ranks.
-	Effect Number `json:"effect_size"`
-	WelchP Number `json:"welch_p"`
-	RankP  Number `json:"rank_p"`
+	Effect sample.Number `json:"effect_size"`
+	WelchP sample.Number `json:"welch_p"`
+	RankP  sample.Number `json:"rank_p"`
 	// Ratio is B's value divided by A's, repetition by repetition; nil where the runs aren't paired.
 	Ratio *Ratio `json:"ratio,omitempty"`
 }
@@ -73,8 +73,8 @@ type Metric struct {
 // Sample has the values of a metric over the repetitions of a point.
 type Sample struct {
 	Values   []float64      `json:"values"` // in the metric's unit
-	Mean     Number         `json:"mean"`
-	StdDev   Number         `json:"stddev"`
+	Mean     sample.Number  `json:"mean"`
+	StdDev   sample.Number  `json:"stddev"`
 	Interval NumberInterval `json:"interval"` // of the mean
 }
 
@@ -198,24 +198,24 @@ func countWarnings(p record.Point) int {
 
 func compareSamples(name string, first, second []float64, confidence float64) Metric {
 	a, b := sample.Of(first), sample.Of(second)
-	m := Metric{Name: name, A: newSample(first, confidence), B: newSample(second, confidence), Change: Number(math.NaN())}
+	m := Metric{Name: name, A: newSample(first, confidence), B: newSample(second, confidence), Change: sample.Number(math.NaN())}
 	if len(first) > 0 && len(second) > 0 && a.Mean != 0 {
-		m.Change = Number(b.Mean/a.Mean - 1)
+		m.Change = sample.Number(b.Mean/a.Mean - 1)
 	}
 	ratio := sample.RatioInterval(a, b, confidence)
 	m.ChangeInterval = NumberInterval{ratio.Low - 1, ratio.High - 1}
-	m.Effect = Number(sample.EffectSize(a, b))
-	m.WelchP = Number(sample.Welch(a, b, confidence).P)
+	m.Effect = sample.Number(sample.EffectSize(a, b))
+	m.WelchP = sample.Number(sample.Welch(a, b, confidence).P)
 	_, p := sample.MannWhitney(first, second)
-	m.RankP = Number(p)
+	m.RankP = sample.Number(p)
 	return m
 }
 
 func newSample(values []float64, confidence float64) Sample {
 	m := sample.Of(values)
-	s := Sample{Values: values, Mean: Number(m.Mean), StdDev: Number(m.StdDev()), Interval: NumberInterval(sample.MeanInterval(m, confidence))}
+	s := Sample{Values: values, Mean: sample.Number(m.Mean), StdDev: sample.Number(m.StdDev()), Interval: NumberInterval(sample.MeanInterval(m, confidence))}
 	if len(values) == 0 {
-		s.Mean = Number(math.NaN())
+		s.Mean = sample.Number(math.NaN())
 	}
 	return s
 }

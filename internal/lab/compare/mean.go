@@ -14,7 +14,7 @@ type GeometricMean struct {
 	Points int    `json:"points"` // that have the metric in both records
 	// Change is the geometric mean of the ratios less 1. Its interval is of the repetitions, with the points as they are: the variances of the
 	// logarithms (s^2/(n x^2) for each mean, to first order) add up, with Welch and Satterthwaite's degrees of freedom.
-	Change         Number         `json:"change"`
+	Change         sample.Number  `json:"change"`
 	ChangeInterval NumberInterval `json:"change_interval"`
 }
 
@@ -41,7 +41,7 @@ func (c *Comparison) GeometricMeans() (means []GeometricMean) {
 			continue
 		}
 		k := float64(g.Points)
-		g.Change = Number(math.Exp(sum/k) - 1)
+		g.Change = sample.Number(math.Exp(sum/k) - 1)
 		switch {
 		case variance == 0:
 			g.ChangeInterval = NumberInterval{float64(g.Change), float64(g.Change)}

@@ -90,5 +90,5 @@ func median(metric string, values []float64) string {
 	if len(values) == 0 {
 		return "-"
 	}
-	return number(metric, Number(sample.Quantile(slices.Sorted(slices.Values(values)), 0.5)))
+	return number(metric, sample.Number(sample.Quantile(slices.Sorted(slices.Values(values)), 0.5)))
 }

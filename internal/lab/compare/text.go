@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/sample"
 	"mcmw/internal/lab/table"
 )
 
@@ -138,7 +139,7 @@ func change(m Metric) string {
 }
 
 // number writes a value of a metric with its unit.
-func number(metric string, x Number) string {
+func number(metric string, x sample.Number) string {
 	if !x.Known() {
 		return "not known"
 	}
@@ -146,14 +147,14 @@ func number(metric string, x Number) string {
 	return record.Format(of, float64(x))
 }
 
-func effect(x Number) string {
+func effect(x sample.Number) string {
 	if !x.Known() {
 		return "-"
 	}
 	return fmt.Sprintf("%+.1f", float64(x))
 }
 
-func probability(p Number) string {
+func probability(p sample.Number) string {
 	switch {
 	case !p.Known():
 		return "-"

@@ -1,18 +1,9 @@
 package effects
 
 import (
-	"math"
-
 	"mcmw/internal/lab/factorial"
+	"mcmw/internal/lab/sample"
 )
-
-// number is a value in JSON; what is no finite number is null.
-func number(v float64) *float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	return &v
-}
 
 // Object returns the analyses for JSON, in base units; v or c and a may be nil.
 func (e *Experiment) Object(a *factorial.Analysis, c *factorial.Comparison, v *factorial.Variance) map[string]any {
@@ -22,9 +13,9 @@ func (e *Experiment) Object(a *factorial.Analysis, c *factorial.Comparison, v *f
 	}
 	if c != nil {
 		object["comparison"] = map[string]any{
-			"preferred": c.Preferred, "decisive": c.Decisive, "log_likelihood_ratio": number(c.LogLikelihoodRatio), "range": number(c.Range),
-			"interactions_additive": number(c.InteractionsAdditive), "interactions_multiplicative": number(c.InteractionsMultiplicative),
-			"spread_slope": number(c.SpreadSlope), "reasons": c.Reasons,
+			"preferred": c.Preferred, "decisive": c.Decisive, "log_likelihood_ratio": sample.Number(c.LogLikelihoodRatio), "range": sample.Number(c.Range),
+			"interactions_additive": sample.Number(c.InteractionsAdditive), "interactions_multiplicative": sample.Number(c.InteractionsMultiplicative),
+			"spread_slope": sample.Number(c.SpreadSlope), "reasons": c.Reasons,
 		}
 	}
 	if v != nil {
@@ -36,7 +27,7 @@ func (e *Experiment) Object(a *factorial.Analysis, c *factorial.Comparison, v *f
 func analysisObject(a *factorial.Analysis) map[string]any {
 	var terms []map[string]any
 	for _, term := range a.Terms {
-		t := map[string]any{"name": term.Name, "effect": term.Q, "sum_of_squares": term.SS, "variation": number(term.Variation), "pooled": term.Pooled}
+		t := map[string]any{"name": term.Name, "effect": term.Q, "sum_of_squares": term.SS, "variation": sample.Number(term.Variation), "pooled": term.Pooled}
 		if a.DOF > 0 && !term.Pooled {
 			t["interval"], t["significant"] = []float64{term.Interval.Low, term.Interval.High}, term.Significant
 		}
@@ -50,8 +41,8 @@ func analysisObject(a *factorial.Analysis) map[string]any {
 	}
 	return map[string]any{
 		"model": a.Model, "confidence": a.Confidence, "repetitions": a.R, "terms": terms, "cells": cellObjects(a.Cells, a.CellMeans),
-		"SSY": a.SSY, "SS0": a.SS0, "SST": a.SST, "SSE": a.SSE, "variation_error": number(a.VariationError), "error_dof": a.DOF,
-		"t": number(a.T), "s_e": number(a.SE), "s_q": number(a.SQ), "half_width": number(a.HalfWidth), "cell_mean_half_width": number(a.CellHalfWidth),
+		"SSY": a.SSY, "SS0": a.SS0, "SST": a.SST, "SSE": a.SSE, "variation_error": sample.Number(a.VariationError), "error_dof": a.DOF,
+		"t": sample.Number(a.T), "s_e": sample.Number(a.SE), "s_q": sample.Number(a.SQ), "half_width": sample.Number(a.HalfWidth), "cell_mean_half_width": sample.Number(a.CellHalfWidth),
 		"residuals": residualObjects(a.Residuals), "defining_relation": a.Relation(), "resolution": a.Resolution,
 	}
 }
@@ -68,13 +59,13 @@ func varianceObject(v *factorial.Variance) map[string]any {
 			effects = append(effects, effect)
 		}
 		sources = append(sources, map[string]any{
-			"name": s.Name, "sum_of_squares": s.SS, "dof": s.DOF, "mean_square": s.MS, "variation": number(s.Variation),
-			"f": number(s.F), "f_quantile": number(s.Quantile), "p": number(s.P), "significant": s.Significant, "pooled": s.Pooled, "effects": effects,
+			"name": s.Name, "sum_of_squares": s.SS, "dof": s.DOF, "mean_square": s.MS, "variation": sample.Number(s.Variation),
+			"f": sample.Number(s.F), "f_quantile": sample.Number(s.Quantile), "p": sample.Number(s.P), "significant": s.Significant, "pooled": s.Pooled, "effects": effects,
 		})
 	}
 	return map[string]any{
 		"confidence": v.Confidence, "repetitions": v.R, "mean": v.Mean, "sources": sources,
-		"SSY": v.SSY, "SS0": v.SS0, "SST": v.SST, "SSE": v.SSE, "error_dof": v.DOF, "MSE": number(v.MSE), "s_e": number(v.SE),
+		"SSY": v.SSY, "SS0": v.SS0, "SST": v.SST, "SSE": v.SSE, "error_dof": v.DOF, "MSE": sample.Number(v.MSE), "s_e": sample.Number(v.SE),
 		"residuals": residualObjects(v.Residuals),
 	}
 }

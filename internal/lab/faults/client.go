@@ -25,10 +25,10 @@ const (
 	// maxOutstanding bounds the requests of a connection that wait for their answers; more than are due within any answer's
 	// time.
 	maxOutstanding = 1 << 15
-	// answerWithin is in how much time every answer has come, whatever has failed: far beyond all timeouts of the middleware
-	// on a machine that is busy. What comes later is lost.
+	// answerWithin is the time within which every request must be answered, whatever has failed: far beyond all timeouts of the
+	// middleware on a busy machine. Later answers count as lost.
 	answerWithin = 30 * time.Second
-	// redialPause is waited between attempts to connect.
+	// redialPause is the time between attempts to connect.
 	redialPause = 20 * time.Millisecond
 )
 
@@ -44,7 +44,7 @@ type op struct {
 	seq    uint64   // of a write
 }
 
-// form is how a request is put.
+// form is the syntax of a request.
 type form uint8
 
 const (
@@ -67,8 +67,8 @@ func (o *op) String() string {
 }
 
 // client is one connection that sends requests when they are due, answered or not, and judges the answers. When the
-// connection ends it makes another, and writes other keys from then on: of requests that were on their way nobody knows
-// when they take effect.
+// connection ends it makes another, and writes other keys from then on, since requests that were in flight may still take
+// effect later.
 type client struct {
 	id     int
 	group  int      // of connections
@@ -151,8 +151,8 @@ func (c *client) dial() net.Conn {
 	}
 }
 
-// converse sends and judges on one connection until quit or its end, at first what is to be sent again. It returns when the
-// next request is due, and whether the connection ended in an orderly way, with what is to be sent again in that case.
+// converse sends requests and checks the replies on one connection until quit is closed or the connection ends; those in again come
+// first. It returns when the next request is due, and whether the connection ended in an orderly way; if so, the unanswered requests.
 func (c *client) converse(conn net.Conn, own []*record, again []*op, next time.Time) (due time.Time, unanswered []*op, orderly bool) {
 	sent := make(chan *op, maxOutstanding) // sender -> receiver; closed by the sender
 	broken := make(chan struct{})          // closed by the receiver when the connection is of no more use
@@ -179,9 +179,9 @@ func (c *client) converse(conn net.Conn, own []*record, again []*op, next time.T
 	return next, nil, false
 }
 
-// transmit sends what is to be sent again, and then what is due, until quit or broken is closed. It returns when the next
-// request is due, the requests that the receiver was not told of any more, and whether the connection was reset: who learns it by
-// writing finds an orderly end when reading.
+// transmit sends the requests in again and then those that are due, until quit or broken is closed. It returns when the next
+// request is due, the requests that were not handed to the receiver, and whether the connection was reset: a reset that a write
+// reports looks like an orderly end to the reader.
 func (c *client) transmit(conn net.Conn, own []*record, again []*op, next time.Time, sent chan<- *op, broken <-chan struct{}) (due time.Time, unsent []*op, reset bool) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
@@ -196,7 +196,7 @@ func (c *client) transmit(conn net.Conn, own []*record, again []*op, next time.T
 				return next, batch[i:], reset
 			}
 		}
-		// Other errors show at the receiver too.
+		// The receiver meets the other errors, too.
 		_ = conn.SetWriteDeadline(time.Now().Add(answerWithin))
 		_, err := conn.Write(out)
 		reset = reset || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
@@ -231,7 +231,7 @@ func (c *client) draw(own []*record, due time.Time) *op {
 		o.kind, o.keys, o.seq = set, []*record{r}, r.issued.Add(1)
 		switch {
 		case r.counts:
-			// Sent twice it would count twice: a quiet one could not be told from one that was not done.
+			// A repeated increment counts twice, and the reply to a quiet one does not tell whether it was done.
 			o.kind, o.form = count, min(o.form, meta)
 		case deletes(o.seq):
 			o.kind = del
@@ -300,8 +300,8 @@ func (o *op) appendMeta(b []byte) []byte {
 	return b
 }
 
-// receive reads and judges the answers in the order of the requests. The first that does not come ends the connection; if that
-// was orderly, and to be followed by another, it returns the request without an answer.
+// receive reads and checks the answers in the order of the requests. The first missing answer ends the connection; if that was
+// orderly, and requests may be repeated, it returns the unanswered request.
 func (c *client) receive(conn net.Conn, sent <-chan *op) (unanswered []*op, orderly bool) {
 	// The sender notices when it finds the receiver gone.
 	defer conn.Close()

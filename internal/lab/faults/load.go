@@ -84,14 +84,14 @@ type load struct {
 	manners
 }
 
-// manners are what clients take the end of a connection for.
+// manners say how clients treat the end of a connection.
 type manners struct {
-	// resend: of a connection that ends in an orderly way between two replies, what is not answered was not done (mcmw
-	// promises that), and is sent again on the next one, which goes on with the same keys.
+	// resend: when a connection ends in an orderly way between two replies, unanswered requests were not done (mcmw promises
+	// that), and are repeated on the next connection, which keeps the keys.
 	resend bool
 	// restarts: the service is restarted, and refuses connections meanwhile.
 	restarts bool
-	// kills: connections may end anyhow. What was not answered then has failed, and is not lost.
+	// kills: connections may end in any way. Unanswered requests have then failed, and are not lost.
 	kills bool
 	// logsIn: connections begin with a login.
 	logsIn bool

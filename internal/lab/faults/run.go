@@ -270,7 +270,7 @@ func (r *Result) finish(ctx context.Context, sys *system, l *load, began, healed
 		r.breaks("%v", err)
 		return
 	}
-	// What any server would answer now, by way of the middleware and asked itself.
+	// The values that the middleware and each server would return now.
 	if err := l.audit(ctx, sys.mcmw.Addr, 2*len(sys.servers)); err != nil {
 		r.breaks("reading everything at the end: %v", err)
 	}
@@ -324,7 +324,7 @@ func (r *Result) judge(t *tally, c Scenario) {
 	}
 }
 
-// invariants says what may never be.
+// invariants returns the violations that no fault excuses.
 func (r *Result) invariants(examples []string) {
 	if lost := r.Reads.Lost + r.Writes.Lost; lost > 0 {
 		r.breaks("%d requests were not answered", lost)

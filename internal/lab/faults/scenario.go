@@ -34,7 +34,7 @@ type Scenario struct {
 }
 
 const (
-	// calm is for how long nothing happens at first.
+	// calm is the time before the fault.
 	calm = 1500 * time.Millisecond
 	// usually is the default duration of a fault, and of the load after it.
 	usually = 3 * time.Second
@@ -97,7 +97,7 @@ func Scenarios() []Scenario {
 		{Name: "names", Title: "the name server fails, works again, and has another address for a server, which is killed 1 s later at its former one", Args: with(ackAny, "--resolve-interval", "200ms"), fault: move, Long: true, settings: named},
 	}
 	for _, lie := range faulty.Lies {
-		// With ack any one server's word is enough: where the others have no count, the client gets the one that it makes up.
+		// With ack any, one server's reply is enough: if the others have no count, the client gets the invented one.
 		list = append(list, Scenario{
 			Name: "lie-" + lie.Name, Title: "a server answers " + lie.Title, Args: with(ackQuorum, "--sharded", "--client-memory", "64m"), fault: lies(&lie), heal: lies(nil),
 			reads: byVictim, writes: byVictim, Long: true, settings: lied,
@@ -177,7 +177,7 @@ func freeze(_ context.Context, s *system) error { return s.freeze(victim) }
 
 func thaw(_ context.Context, s *system) error { return s.thaw(victim) }
 
-// each does something to every server.
+// each applies a function to every server.
 func each(do func(s *system, i int) error) func(context.Context, *system) error {
 	return func(_ context.Context, s *system) error {
 		var errs []error
@@ -247,7 +247,7 @@ func partition(_ context.Context, s *system) error { return s.servers[victim].sp
 
 func heal(_ context.Context, s *system) error { return s.servers[victim].space.heal() }
 
-// lies lets the victim lie; nil is the truth.
+// lies makes the victim send false replies; with nil it stops.
 func lies(l *faulty.Lie) func(context.Context, *system) error {
 	return func(_ context.Context, s *system) error {
 		s.servers[victim].liar.Tell(l)

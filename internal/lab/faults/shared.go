@@ -73,7 +73,7 @@ type register struct {
 	key string
 
 	mu sync.Mutex // guards all below
-	// ended is by number when a write was answered, 0 until then, ns since the start.
+	// ended has by a write's number when it was answered, 0 until then, ns since the start.
 	ended map[uint64]int64
 	// floor is the latest beginning of the writes and deletions that were answered.
 	floor int64

@@ -39,7 +39,7 @@ func NewSoak(o Options, duration time.Duration) (*Soak, error) {
 	return &Soak{Options: o, programs: programs, duration: duration}, nil
 }
 
-// misfortune is a way in which a server fails and comes back.
+// misfortune is a kind of failure of a server, and its end.
 type misfortune struct {
 	name   string
 	strike func(s *system, i int) error

@@ -36,7 +36,7 @@ type settings struct {
 	files   int      // that mcmw may open; 0: as many as this process may
 }
 
-// zone is the name under which servers are found, and its name below which they are.
+// zone is the domain of the servers' names, and service the name of their SRV records.
 const (
 	zone    = "cache.test"
 	service = "_memcache._tcp." + zone
@@ -67,7 +67,7 @@ func (s *server) addr() string {
 	return s.own()
 }
 
-// own is where the server itself listens.
+// own is the address that the server itself listens on.
 func (s *server) own() string { return net.JoinHostPort(s.host, strconv.Itoa(s.port)) }
 
 // system is a middleware with its servers, all of them processes.

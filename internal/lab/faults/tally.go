@@ -75,7 +75,7 @@ type tally struct {
 	orderly   uint64                    // connections that ended in an orderly way between two replies, under clients that go on
 }
 
-// boundary says from when on a phase lasts.
+// boundary is the beginning of a phase.
 type boundary struct {
 	from  time.Time
 	phase phase
@@ -181,7 +181,7 @@ func (t *tally) ended() {
 	t.orderly++
 }
 
-// audit adds what was read when nothing was to be measured any more.
+// audit adds the values that were read after the measurement.
 func (t *tally) audit(o outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

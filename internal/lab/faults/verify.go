@@ -117,7 +117,7 @@ func Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 	if len(o.Addrs) == 0 {
 		return nil, errors.New("no address: expected host:port")
 	}
-	// What earlier runs left on the servers is not theirs to judge.
+	// Values of earlier runs must not be checked by this one.
 	prefix := fmt.Sprintf("verify-%x-", rand.Uint64())
 	keys := newKeyspace(prefix, make([]int, o.Clients), func(string) int { return -1 }, func(int, int) bool { return true })
 	keys.fleet = len(o.Addrs) > 1

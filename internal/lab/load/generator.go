@@ -12,7 +12,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// drainTimeout is how long replies are waited for after the context has ended.
+// drainTimeout is how long Run waits for replies after the context has ended.
 const drainTimeout = time.Second
 
 // phase tells the threads where the run is.
@@ -27,7 +27,7 @@ type phase struct {
 	abandon atomic.Bool // wait for no more replies
 }
 
-// set has recording begin at a time, ns of stats.Now.
+// set makes recording begin at a time, ns of stats.Now.
 func (p *phase) set(o *Options, begin int64) {
 	p.begin, p.recorded, p.end = begin, math.MaxInt64, math.MaxInt64
 	if o.Duration > 0 {
@@ -42,7 +42,7 @@ func (p *phase) set(o *Options, begin int64) {
 // isOver reports whether sending is over.
 func (p *phase) isOver(now int64) bool { return now >= p.end || p.stop.Load() }
 
-// abandoned reports whether replies are not to be waited for.
+// abandoned reports whether outstanding replies are given up.
 func (p *phase) abandoned() bool { return p.abandon.Load() }
 
 // State is the phase of a run.

@@ -94,7 +94,7 @@ type Options struct {
 	ConnectTimeout time.Duration
 
 	// OnBegin, when set, is called once as recording begins and OnEnd once when it ends: when the last reply is there, or at a cool-down, while the
-	// connections are still open. They are for measuring other processes over the same time; the load goes on meanwhile.
+	// connections are still open. They are for measuring other processes over the same time; the load continues meanwhile.
 	OnBegin, OnEnd func()
 }
 

@@ -47,7 +47,7 @@ func (s Setting) Configuration() string {
 	return text
 }
 
-// Measured is a mean over the repetitions with its confidence interval, which is without ends for a single one.
+// Measured is a mean over the repetitions with its confidence interval, which is unbounded for a single one.
 type Measured struct {
 	Mean     float64
 	Interval sample.Interval

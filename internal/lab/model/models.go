@@ -357,7 +357,7 @@ func split(clients int, classes []Class) []int {
 	out := make([]int, len(classes))
 	left, most := clients, 0
 	for i, c := range classes {
-		// Others to come get one at least.
+		// Leave at least one for each of the remaining classes.
 		room := max(0, left-(len(classes)-1-i))
 		out[i] = min(room, max(1, int(math.Round(float64(clients)*c.X*c.R/sum))))
 		left -= out[i]
@@ -369,7 +369,7 @@ func split(clients int, classes []Class) []int {
 	return out
 }
 
-// solveClasses returns the prediction of a network with classes: exact where that is a matter of a moment, by Linearizer beyond.
+// solveClasses returns the prediction of a network with classes: exact where that is quick, else by Linearizer.
 func solveClasses(m queueing.Multiclass, parameters []Parameter) Prediction {
 	how := "exact"
 	states := 1

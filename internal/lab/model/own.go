@@ -27,7 +27,7 @@ func (c Curve) At(n float64) float64 {
 // least is the shortest time that a station's rate is made of, s: shorter than anything that is measured.
 const least = 1e-9
 
-// station returns the station where each of n customers stays for t(n), for n up to most, and at the rate of that beyond.
+// station returns the station where each of n customers stays for t(n), for n up to most; with more, its rate stays that of most.
 func (c Curve) station(name string, most int) queueing.Station {
 	time := func(n int) float64 { return max(c.At(float64(n)), least) }
 	s := queueing.Station{Name: name, Kind: queueing.LoadDependent, Visits: 1, Service: time(1)}
@@ -73,7 +73,7 @@ func FitOwn(points []Point) (Own, error) {
 	return o, nil
 }
 
-// observation is a time that was measured with n at a place.
+// observation is a time measured with n customers at a place.
 type observation struct{ n, time float64 }
 
 // fitCurve returns the curve without a negative coefficient that has the least sum of squared relative errors: of all choices of

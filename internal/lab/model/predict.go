@@ -159,7 +159,7 @@ func (p *Predictor) Predict(c Change) (Forecast, error) {
 	return f, nil
 }
 
-// changed returns the model for other servers and another path, and what that takes for granted.
+// changed returns the model for other servers and another path, and its assumptions.
 func (p *Predictor) changed(s *Setting, roundTrip float64) (own Own, notes []string, err error) {
 	own = p.own
 	if s.Servers != p.base.Servers || s.Replicas != p.base.Replicas {
@@ -322,7 +322,7 @@ func upTo(n int) []int {
 	return all
 }
 
-// maxClients is up to where carry looks for a number of clients.
+// maxClients is the largest number of clients that carry tries.
 const maxClients = 1024
 
 // carry returns the forecast with the least number of clients that make a rate, or that of the largest rate and false.

@@ -36,7 +36,7 @@ func (a *artist) xAxis() plot.Axis {
 	return axis
 }
 
-// wide is how many times the least level the greatest is at least where equal ratios take equal room.
+// wide is the least ratio of the greatest level to the least for which the axis is logarithmic.
 const wide = 1000
 
 // categories returns the x axis with a place for each level.
@@ -59,7 +59,7 @@ func point(x float64, e Estimate) plot.Point {
 	return plot.Between(x, e.Mean, low, e.Interval.High)
 }
 
-// line returns what f estimates at the points of l.
+// line returns the line of f's estimates at the points of l.
 func (a *artist) line(l Line, f func(Point) Estimate) plot.Line {
 	drawn := plot.Line{Name: l.Name, Series: l.Number}
 	for _, p := range l.Points {

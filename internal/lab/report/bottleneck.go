@@ -144,7 +144,7 @@ func Limit(r *record.Record, p record.Point, confidence float64) Bottleneck {
 	return d.limit(Point{Levels: p.Factors, Runs: p.Runs, confidence: confidence})
 }
 
-// doubts names what is in use for more than there is of it.
+// doubts names the components whose utilization is impossible.
 func doubts(all []Component) (text string) {
 	for _, c := range all {
 		if c.Utilization.Mean > Impossible {

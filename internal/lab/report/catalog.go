@@ -113,7 +113,7 @@ func (a *artist) behind(name string) []Point {
 	return points
 }
 
-// errorBars says what the error bars of a figure are.
+// errorBars explains the error bars of a figure.
 func (d *Data) errorBars(name string) string {
 	most := 0
 	for _, p := range d.Points {
@@ -165,7 +165,7 @@ func CommandLine(words []string) string {
 	return strings.Join(quotes, " ")
 }
 
-// quoted returns a word as a shell takes it.
+// quoted returns a word quoted for a shell where needed.
 func quoted(word string) string {
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
 		return !strings.ContainsRune("/._-:=+,@%", r) && !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')

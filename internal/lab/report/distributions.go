@@ -13,7 +13,7 @@ import (
 // responseTimes is the metric whose histograms are those of response times.
 const responseTimes = "response_time"
 
-// ratio returns how many times base e is.
+// ratio returns e divided by base.
 func ratio(e, base Estimate, confidence float64) Estimate {
 	if !e.OK() || !base.OK() || base.Mean == 0 {
 		return Estimate{}
@@ -123,7 +123,7 @@ func (a *artist) atSaturation(x, y plot.Axis, marks func(Point) ([]plot.Mark, er
 	return charts, nil
 }
 
-// shown is up to which part of the requests histograms are drawn: the last ones would press the others to the left.
+// shown is the part of the requests that histograms show: the slowest ones would press the others to the left.
 const shown = 0.995
 
 func (a *artist) histogram() ([]plot.Chart, error) {

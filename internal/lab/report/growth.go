@@ -30,7 +30,7 @@ func (a *artist) cost() ([]plot.Chart, error) {
 		draw("99th percentile", "response time, p99", plot.Seconds, false, a.client("response_time_p99"))), nil
 }
 
-// kneeShare is the share of the highest throughput from which on a line has reached its knee.
+// kneeShare is the share of the highest throughput at which a line has reached its knee.
 const kneeShare = 0.9
 
 // growth says of each line where its throughput is highest, and how its cost grows along the x axis.
