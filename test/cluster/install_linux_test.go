@@ -16,7 +16,7 @@ import (
 )
 
 func TestAnInstallationIsReadyPassesItsTestServesALoadAndFillsTheDashboards(t *testing.T) {
-	r := install(t, "install")
+	r := install(t, "install", "--set", "tests.load.enabled=true,tests.load.keys=1000,tests.load.threads=1,tests.load.clients=4,tests.load.seconds=3")
 	for component, n := range map[string]int{"proxy": 2, "memcached": 3, "loadgen": 1} {
 		pods := r.pods(component)
 		require.Len(t, pods, n, component)
@@ -89,7 +89,7 @@ func dashboardQueries(t *testing.T) (queries []string) {
 	files, err := filepath.Glob(filepath.Join(root, "dashboards/*.json"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	variables := strings.NewReplacer("$__rate_interval", "1m", "$job", ".+", "$instance", ".+", "$server", ".+")
+	variables := strings.NewReplacer("$__rate_interval", "1m", "$namespace", ".*", "$job", ".+", "$instance", ".+", "$server", ".+")
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)

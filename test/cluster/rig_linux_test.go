@@ -118,6 +118,10 @@ func install(t *testing.T, namespace string, args ...string) *release {
 		_, err := r.tryKubectl("exec", "mcmw-loadgen-0", "--", "/mcmwlab", "load", "--quiet", "--server", "mcmw", "--port", "11311", "--clients", "1", "--requests", "1")
 		return err
 	})
+	// A pod begins with the servers that the DNS knows by then.
+	servers, err := strconv.Atoi(r.kubectl("get", "statefulset/mcmw-memcached", "--output", "jsonpath={.spec.replicas}"))
+	require.NoError(t, err)
+	r.awaitServers(servers)
 	return r
 }
 
@@ -151,9 +155,13 @@ func prepare(t *testing.T, namespace string) *release {
 	return r
 }
 
+func (r *release) tryHelm(args ...string) (string, error) {
+	return output(r.t.Context(), nil, "helm", append([]string{"--namespace", r.namespace}, args...)...)
+}
+
 func (r *release) helm(args ...string) string {
 	r.t.Helper()
-	out, err := output(r.t.Context(), nil, "helm", append([]string{"--namespace", r.namespace}, args...)...)
+	out, err := r.tryHelm(args...)
 	require.NoError(r.t, err)
 	return out
 }
@@ -252,14 +260,19 @@ type verification struct {
 	out   bytes.Buffer
 }
 
-// verify starts a load by `kubectl exec` in a load pod, and waits until it is answered.
-func (r *release) verify() *verification {
+// pool has each client that shares its keys with others hold eight connections, each to a pod that the Service chooses, and use any.
+const pool = "mcmw:11311,mcmw:11311,mcmw:11311,mcmw:11311"
+
+// verify starts a load by `kubectl exec` in a load pod, with further arguments of `mcmwlab verify`, and waits until it is answered.
+func (r *release) verify(args ...string) *verification {
 	r.t.Helper()
 	v := &verification{r: r, ended: make(chan error, 1)}
 	input, end := io.Pipe()
 	v.end = end
-	cmd, err := cluster.Command(context.Background(), "kubectl", "--namespace", r.namespace, "exec", "--stdin", "mcmw-loadgen-0", "--",
-		"/mcmwlab", "verify", "--target", "mcmw:11311", "--clients", "8", "--rate", "400", "--shared-clients", "0", "--until-eof", "--test-time", "10m", "--json-out-file", "-")
+	cmd, err := cluster.Command(context.Background(), "kubectl", append([]string{
+		"--namespace", r.namespace, "exec", "--stdin", "mcmw-loadgen-0", "--",
+		"/mcmwlab", "verify", "--target", pool, "--until-eof", "--test-time", "10m", "--json-out-file", "-",
+	}, args...)...)
 	require.NoError(r.t, err)
 	var stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, &v.out, &stderr

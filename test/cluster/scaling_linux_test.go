@@ -15,8 +15,6 @@ import (
 func TestKeysMoveOnlyByTheirShareWhenMemcachedIsScaled(t *testing.T) {
 	// Each key on one server; one that left the DNS leaves the ring after three answers without it.
 	r := install(t, "scale", "--set", "config.replicas=1", "--set", "config.remove-after=3", "--set", "memcached.minReadySeconds=0")
-	// mcmw begins with the servers that the DNS knows by then; the others join within seconds.
-	r.scaleMemcached(3)
 	pods := ids(r.pods("proxy"))
 	keys := []string{"--clients", "4", "--data-size", "32", "--key-minimum", "1", "--key-maximum", "2000"}
 	populate := append(keys, "--populate", "--ratio", "0:1", "--test-time", "1")
@@ -47,6 +45,12 @@ func (r *release) scaleMemcached(n int) {
 	r.t.Helper()
 	r.kubectl("scale", "statefulset/mcmw-memcached", "--replicas", strconv.Itoa(n))
 	r.kubectl("rollout", "status", "statefulset/mcmw-memcached", "--timeout", "3m")
+	r.awaitServers(n)
+}
+
+// awaitServers waits until n servers are up for every pod of mcmw.
+func (r *release) awaitServers(n int) {
+	r.t.Helper()
 	for _, p := range r.pods("proxy") {
 		eventually(r.t, p.Metadata.Name+" has as many servers", func() error {
 			samples, err := r.metrics(p.Metadata.Name)

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/lab/faults"
+)
+
+// during changes something under a verified load, of which no request may fail, and then compares all copies of every key.
+func (r *release) during(change func()) *faults.Verified {
+	r.t.Helper()
+	v := r.verify()
+	change()
+	counted := v.stop()
+	require.NoError(r.t, counted.Broken(), "%v", counted.Examples)
+	r.compareReplicas()
+	return counted
+}
+
+// compareReplicas fails where copies of a key differ, by mcmw's own command in a pod of the fleet.
+func (r *release) compareReplicas() {
+	r.t.Helper()
+	r.t.Log(r.kubectl("exec", "deployment/mcmw", "--", "/mcmw", "verify-replicas", "--values"))
+}
+
+// connections returns how many clients' connections each pod of mcmw has.
+func (r *release) connections() (open []float64, err error) {
+	for _, p := range r.pods("proxy") {
+		samples, err := r.metrics(p.Metadata.Name)
+		if err != nil {
+			return nil, err
+		}
+		n, err := strconv.ParseFloat(samples["mcmw_connections"], 64)
+		if err != nil {
+			return nil, err
+		}
+		open = append(open, n)
+	}
+	return open, nil
+}
+
+// requireNothingFailed fails where a client was answered with an error, or noticed something at its connection.
+func (r *release) requireNothingFailed(counted *faults.Verified) {
+	r.t.Helper()
+	require.Zero(r.t, counted.Reads.Failed+counted.Writes.Failed+counted.Shared.Failed, "%v", counted.Errors)
+	require.Zero(r.t, counted.Reads.Lost+counted.Writes.Lost+counted.Ended+counted.Refused, "%v", counted.Examples)
+}
+
+// requireNothingOld fails where a value was older than an acknowledged write, or one that nobody wrote, or where replicas differ. That
+// a server lost its memory, or a key moved to another, may have cost misses, also of counters.
+func (r *release) requireNothingOld(counted *faults.Verified) {
+	r.t.Helper()
+	s := counted.Shared
+	require.Zero(r.t, counted.Wrong+counted.Stale, "%v", counted.Examples)
+	require.Zero(r.t, s.Wrong+s.Stale+s.Twice+s.Differing, "%v", counted.Examples)
+	r.compareReplicas()
+}
+
+func TestClientsOfTwoPodsLoseNoIncrementNoLockAndNoSet(t *testing.T) {
+	r := install(t, "fleet")
+	v := r.verify("--shared-clients", "8", "--shared-rate", "1500")
+	eventually(t, "the load has had its requests", func() error {
+		if served, err := r.served(); err != nil || served < 30_000 {
+			return fmt.Errorf("%d were served: %w", served, err)
+		}
+		return nil
+	})
+	counted := v.stop()
+	require.NoError(t, counted.Broken(), "%v", counted.Examples)
+	assert.Greater(t, counted.Shared.Increments, uint64(1000))
+	assert.Greater(t, counted.Shared.Contests, uint64(300))
+	r.compareReplicas()
+}
+
+func TestServersThatAreAddedGiveNoOldValueAndFailNoRequest(t *testing.T) {
+	r := install(t, "added", "--set", "memcached.replicas=4")
+	for _, n := range []int{5, 6} {
+		v := r.verify()
+		r.scaleMemcached(n)
+		counted := v.stop()
+		r.requireNothingFailed(counted)
+		r.requireNothingOld(counted)
+	}
+}
+
+func TestServersThatAreReplacedOneByOneGiveNoOldValueWhereAQuorumAnswers(t *testing.T) {
+	r := install(t, "quorum", "--set", "config.ack=quorum")
+	before := r.pods("memcached")
+	v := r.verify()
+	r.kubectl("rollout", "restart", "statefulset/mcmw-memcached")
+	r.kubectl("rollout", "status", "statefulset/mcmw-memcached", "--timeout", "5m")
+	counted := v.stop()
+	assert.NotSubset(t, ids(before), ids(r.pods("memcached")))
+	r.requireNothingFailed(counted)
+	r.requireNothingOld(counted)
+}
+
+func TestConnectionsSpreadOverFourPodsWithinTheirAgeAndNoRequestFails(t *testing.T) {
+	r := install(t, "spread", "--set", "replicas=1", "--set", "config.max-connection-age=20s")
+	v := r.verify("--clients", "400")
+	r.kubectl("scale", "deployment/mcmw", "--replicas", "4")
+	r.kubectl("rollout", "status", "deployment/mcmw", "--timeout", "3m")
+	eventually(t, "the pods' connections differ by a fifth at most", func() error {
+		open, err := r.connections()
+		if err != nil {
+			return err
+		}
+		if most, least := slices.Max(open), slices.Min(open); least < 60 || most-least > (most+least)/2/5 {
+			return fmt.Errorf("connections: %v", open)
+		}
+		t.Log("connections:", open)
+		return nil
+	})
+	counted := v.stop()
+	require.NoError(t, counted.Broken(), "%v", counted.Examples)
+}
+
+func TestAnInstallationWithoutValuesRefusesAWrongOptionAndWaitsForTheEndOfAnEarlierOne(t *testing.T) {
+	r := prepare(t, "defaults")
+	install := []string{"install", "mcmw", chart(), "--wait", "--timeout", "3m"}
+	r.helm(install...)
+	r.helm("test", "mcmw", "--timeout", "1m")
+	before := r.pods("proxy")
+	_, err := r.tryHelm("upgrade", "mcmw", chart(), "--set", "config.ack=evrything")
+	require.ErrorContains(t, err, "at '/config/ack': value must be one of")
+	var releases []struct{ Revision, Status string }
+	require.NoError(t, json.Unmarshal([]byte(r.helm("list", "--output", "json")), &releases))
+	require.Len(t, releases, 1)
+	assert.Equal(t, "1", releases[0].Revision)
+	assert.Equal(t, "deployed", releases[0].Status)
+	assert.Equal(t, ids(before), ids(r.pods("proxy")))
+
+	r.helm("uninstall", "mcmw")
+	_, err = r.tryHelm(install...)
+	require.ErrorContains(t, err, "of an earlier installation is still ending")
+	r.kubectl("wait", "--for=delete", "pod", "--selector", "app.kubernetes.io/instance=mcmw", "--timeout=2m")
+	r.helm(install...)
+}
