@@ -58,7 +58,8 @@ func (c *LaneChooser) lane(r *request.Request) int {
 	case r.Has(protocol.Writes):
 		return WriteLane(c.router.Primary(key))
 	case r.Has(protocol.First), c.router.Read() == route.ReadPrimary, c.router.N() == 1:
-		return ReadLane(c.router.Primary(key))
+		var room [16]int
+		return ReadLane(c.router.Readers(key, room[:0])[0])
 	}
 	return ReadLane(c.reader(key))
 }
@@ -67,8 +68,8 @@ func (c *LaneChooser) lane(r *request.Request) int {
 func (c *LaneChooser) reader(key []byte) int {
 	var room [16]int
 	holders := c.all
-	if c.router.N() < len(holders) {
-		holders = c.router.Replicas(key, room[:0])
+	if !c.router.Everywhere() {
+		holders = c.router.Readers(key, room[:0])
 	}
 	first := c.next() % len(holders)
 	best := holders[first]

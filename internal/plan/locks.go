@@ -118,9 +118,12 @@ func (p *Planner) Troubled(i int32) int {
 
 // troubledKey returns a server in trouble without which key can't be served as r wants it, -1 if there is none.
 func (p *Planner) troubledKey(r *Request, key []byte) int {
-	p.holders = p.options.Router.Replicas(key, p.holders[:0])
+	p.findHolders(key)
 	if r.Has(protocol.Writes) {
 		if s := p.suspectOf(p.holders); s >= 0 {
+			return s
+		}
+		if s := p.suspectOf(p.emptied); s >= 0 {
 			return s
 		}
 	}
@@ -128,7 +131,8 @@ func (p *Planner) troubledKey(r *Request, key []byte) int {
 		return -1
 	}
 	first, stale := -1, -1
-	for _, s := range p.holders {
+	p.readers = p.options.Router.Readers(key, p.readers[:0])
+	for _, s := range p.readers {
 		switch server := &p.Servers[s]; {
 		case server.Readable:
 			if !server.Suspect && (first < 0 || (r.readsOnly() && p.readsAny(r))) {

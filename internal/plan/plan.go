@@ -101,6 +101,8 @@ type Planner struct {
 
 	// Scratch.
 	holders   []int
+	readers   []int
+	emptied   []int
 	readable  []int
 	failed    []bool
 	stripes   []uint32
@@ -188,6 +190,7 @@ type Call struct {
 	command protocol.Command // what reply is due
 	form    form             // what else is known of it
 	hidden  bool             // it is no part of the client's, unless it is an error
+	empties bool             // it deletes the key where it is not to be held; see route.Phase
 	stores  bool             // it stores an item under the request's version
 	lost    bool             // failed because the server closed the connection
 	// skipped: the line end behind the data of such a value comes next; final: it ends the reply.
@@ -494,8 +497,23 @@ func (p *Planner) deleteKey(i int32, s int) {
 // deleteEverywhere removes the key of a value that was refused for its size, as memcached does: the old value must not outlive an attempt
 // to replace it.
 func (p *Planner) deleteEverywhere(i int32) {
-	p.holders = p.options.Router.Replicas(p.Requests[i].key, p.holders[:0])
+	p.findHolders(p.Requests[i].key)
 	for _, s := range p.holders {
 		p.deleteKey(i, s)
+	}
+	p.planEmptied(i)
+}
+
+// findHolders finds the servers that key is written to, and those on which it is deleted then.
+func (p *Planner) findHolders(key []byte) {
+	p.holders = p.options.Router.Replicas(key, p.holders[:0])
+	p.emptied = p.options.Router.Emptied(key, p.emptied[:0])
+}
+
+// planEmptied deletes the key of requests[i], whose holders were found, on the servers that are not to hold it during a change of placement.
+func (p *Planner) planEmptied(i int32) {
+	for _, s := range p.emptied {
+		p.deleteKey(i, s)
+		p.Calls[len(p.Calls)-1].empties = true
 	}
 }

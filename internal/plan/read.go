@@ -48,7 +48,7 @@ func (p *Planner) readsAny(r *Request) bool {
 func (p *Planner) planRead(i int32, c *choice) {
 	r := &p.Requests[i]
 	// What shows a cas is the first server's, and so is a gat, which is a write and touches the other copies.
-	anywhere := p.options.Router.N() == len(p.all) && p.readsAny(r)
+	anywhere := p.options.Router.Everywhere() && p.readsAny(r)
 	switch {
 	case r.Answer != "":
 		p.planByPlacement(i, c) // which makes lines of its own
@@ -130,14 +130,14 @@ func (p *Planner) firstOf(holders []int, avoid []bool) int {
 
 // readServer returns the server to read key from.
 func (p *Planner) readServer(r *Request, key []byte, c *choice) int {
-	if p.options.Router.N() == 1 {
+	if p.options.Router.N() == 1 && p.options.Router.Phase() == route.Settled {
 		return p.options.Router.Primary(key)
 	}
-	p.holders = p.options.Router.Replicas(key, p.holders[:0])
+	p.readers = p.options.Router.Readers(key, p.readers[:0])
 	if !p.readsAny(r) {
-		return p.firstOf(p.holders, c.avoid)
+		return p.firstOf(p.readers, c.avoid)
 	}
-	return p.best(p.holders, p.choose(c))
+	return p.best(p.readers, p.choose(c))
 }
 
 // planEvenly splits a get whose keys every server holds into runs of consecutive keys, whose lengths differ by at most
@@ -266,8 +266,9 @@ func (p *Planner) planTouches(i int32, c *choice) {
 		var key []byte
 		key, rest = nextKey(rest)
 		p.holders = p.options.Router.Replicas(key, p.holders[:0])
+		p.readers = p.options.Router.Readers(key, p.readers[:0])
 		for _, s := range p.holders {
-			if s == p.firstOf(p.holders, c.avoid) {
+			if s == p.firstOf(p.readers, c.avoid) {
 				continue
 			}
 			start := len(p.lines)

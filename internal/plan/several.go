@@ -132,7 +132,7 @@ func (p *Planner) settleStamp(r *Request) (again bool) {
 func (p *Planner) planVersionedCopies(i int32) {
 	r := &p.Requests[i]
 	first := int(p.Calls[r.chosen].Server)
-	p.holders = p.options.Router.Replicas(r.key, p.holders[:0])
+	p.findHolders(r.key)
 	var it protocol.Item
 	start, data, form := len(p.lines), r.Data, clients
 	switch {
@@ -162,6 +162,7 @@ func (p *Planner) planVersionedCopies(i int32) {
 		c := p.call(i, s, protocol.Meta, r.Keys, line, data)
 		c.form, c.hidden, c.stores = form, hidden, !hidden
 	}
+	p.planEmptied(i)
 	if r.look >= 0 && r.dropped {
 		p.giveBack(i, first)
 	}

@@ -12,10 +12,13 @@ import (
 // second step writes.
 func (p *Planner) planWrite(i int32) (barrier bool) {
 	r := &p.Requests[i]
-	p.holders = p.options.Router.Replicas(r.key, p.holders[:0])
+	p.findHolders(r.key)
 	switch {
-	case len(p.holders) == 1:
+	case len(p.holders)+len(p.emptied) == 1:
+		r.decided, r.version = false, 0
 		p.forward(i, p.holders[0])
+	case r.Has(protocol.Depends) && p.options.Router.Moves(r.key):
+		r.Fail(textMoving)
 	case r.decided:
 		p.planDecided(i, p.firstOf(p.holders, nil))
 		return true
@@ -26,14 +29,18 @@ func (p *Planner) planWrite(i int32) (barrier bool) {
 		}
 		if r.version != 0 {
 			p.forwardVersioned(i, p.holders...)
-			return false
+		} else {
+			for _, s := range p.holders {
+				p.forward(i, s)
+			}
 		}
-		for _, s := range p.holders {
-			p.forward(i, s)
-		}
+		p.planEmptied(i)
 	}
 	return false
 }
+
+// textMoving refuses what depends on a value that is on its way to other servers; see route.Late.
+const textMoving = "SERVER_ERROR the list of servers is changing, and the key moves; try again later\r\n"
 
 // settleCompare reports whether the first server has stored a conditional write, so that the others are to get it.
 func (p *Planner) settleCompare(r *Request) (again bool) {
@@ -56,7 +63,7 @@ func (p *Planner) planCopies(i int32) {
 	var command protocol.Command
 	p.lines, command = r.AppendUnconditional(p.lines)
 	line := p.lines[start:]
-	p.holders = p.options.Router.Replicas(r.key, p.holders[:0])
+	p.findHolders(r.key)
 	for _, s := range p.holders {
 		switch {
 		case s == first:
@@ -66,6 +73,7 @@ func (p *Planner) planCopies(i int32) {
 			p.call(i, s, command, r.Keys, line, r.Data)
 		}
 	}
+	p.planEmptied(i)
 }
 
 // settleWrite compares the replicas' answers and chooses the one that the client gets. first, unless negative, is the call of the replica
@@ -76,7 +84,10 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 		p.answered = append(p.answered, first)
 	}
 	for n := r.first; n < r.last; n++ {
-		p.answered = append(p.answered, n)
+		// Where the key is not to be held, only a failure counts: as that of a replica.
+		if c := &p.Calls[n]; !c.empties || outcomeOf(r, c) != replica.Success {
+			p.answered = append(p.answered, n)
+		}
 	}
 	for k, n := range p.answered {
 		c := &p.Calls[n]

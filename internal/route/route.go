@@ -62,6 +62,8 @@ type Router struct {
 	ring    ring
 	// rendezvous places the keys; nil: the ring does.
 	rendezvous *rendezvous
+	// change places them during a change of placement; nil: there is none.
+	change *change
 }
 
 // New returns the Router for servers. The order of servers gives the indexes that the Router answers with.
@@ -140,15 +142,27 @@ func (r *Router) Primary(key []byte) int {
 	if len(r.servers) == 1 {
 		return 0
 	}
+	if r.change != nil {
+		var room [16]int
+		return r.change.appendReplicas(key, room[:0])[0]
+	}
 	if r.rendezvous != nil {
 		return r.rendezvous.first(xxhash.Sum64(r.hashed(key)))
 	}
 	return int(r.ring.holders(r.hash.sum(r.hashed(key)))[0])
 }
 
-// Replicas appends to dst the indexes of the N servers that hold a key, all distinct, the primary first. It allocates
-// nothing if dst has room.
+// Replicas appends to dst the indexes of the servers that a key is written to, all distinct, the primary first: N, or fewer
+// during a change of placement. It allocates nothing if dst has room.
 func (r *Router) Replicas(key []byte, dst []int) []int {
+	if r.change != nil {
+		return r.change.appendReplicas(key, dst)
+	}
+	return r.appendHolders(key, dst)
+}
+
+// appendHolders is Replicas without a change.
+func (r *Router) appendHolders(key []byte, dst []int) []int {
 	if len(r.servers) == 1 {
 		return append(dst, 0)
 	}
@@ -165,6 +179,9 @@ func (r *Router) Replicas(key []byte, dst []int) []int {
 func (r *Router) Covers(is func(server int) bool) bool {
 	if len(r.servers) == 1 {
 		return is(0)
+	}
+	if r.change != nil {
+		return r.change.covers(is)
 	}
 	if r.rendezvous != nil {
 		return r.rendezvous.covers(is, r.n)
@@ -217,7 +234,7 @@ func (r *Router) Gains(name string, from *Router) bool {
 	return false
 }
 
-// N returns the number of servers that hold a key.
+// N returns the number of servers that hold a key; during a change of placement, the most.
 func (r *Router) N() int { return r.n }
 
 // Servers returns the servers in the order they were given. The caller must not change them.

@@ -50,6 +50,8 @@ type Worker struct {
 	Middleware int
 	Driver     Driver
 	Commands   []string
+	// Silent: its commands are no client's, and in no history.
+	Silent bool
 
 	current string // the command being served
 	running bool
@@ -57,6 +59,9 @@ type Worker struct {
 	dead    bool
 	conns   []conn
 }
+
+// Running reports whether a command is being served, or what follows its answer is being done.
+func (w *Worker) Running() bool { return w.running }
 
 // conn is a worker's connection to a server.
 type conn struct {
@@ -106,6 +111,8 @@ type World struct {
 	Servers []*model.Server
 	Workers []*Worker
 	Faults  Faults
+	// May says whether worker i may take its next command now, besides what locks say; nil: always.
+	May func(w *World, i int) bool
 
 	history []Operation
 	moment  int
@@ -262,7 +269,7 @@ func (w *World) finished() error {
 // events returns what can happen next.
 func (w *World) events() (list []event) {
 	for i, worker := range w.Workers {
-		if !worker.dead && !worker.running && len(worker.Commands) > 0 && w.mayLock(worker) {
+		if !worker.dead && !worker.running && len(worker.Commands) > 0 && w.mayLock(worker) && (w.May == nil || w.May(w, i)) {
 			list = append(list, event{start, i, 0})
 		}
 		for s := range worker.conns {
@@ -313,8 +320,10 @@ func (w *World) apply(e event) {
 	case start:
 		worker.current, worker.Commands = worker.Commands[0], worker.Commands[1:]
 		worker.running, worker.said = true, false
-		w.moment++
-		w.history = append(w.history, Operation{Worker: e.worker, Command: worker.current, Began: w.moment})
+		if !worker.Silent {
+			w.moment++
+			w.history = append(w.history, Operation{Worker: e.worker, Command: worker.current, Began: w.moment})
+		}
 		worker.Driver.Start(worker.current)
 		w.moved(e.worker)
 	case serve:
@@ -390,7 +399,7 @@ func (w *World) moved(i int) {
 		}
 		worker.conns[s].requests = append(worker.conns[s].requests, w.read(out)...)
 	}
-	if answer, ok := worker.Driver.Answer(); ok && !worker.said {
+	if answer, ok := worker.Driver.Answer(); ok && !worker.said && !worker.Silent {
 		worker.said = true
 		w.moment++
 		for h := len(w.history) - 1; h >= 0; h-- {

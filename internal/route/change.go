@@ -1,0 +1,161 @@
+package route
+
+import "slices"
+
+// Phase is a phase of the change from one placement to another. Middlewares learn of a change at different times. Each goes through the phases
+// in order and stays in each for longer than they are apart, so that at any time they are in one phase or in two neighbours:
+//
+//	phase       reads and writes   deletes, with each write
+//	Settled     old holders
+//	DeleteNew   old holders        on the new ones
+//	ReadNew     new holders        on the old ones
+//	Settled     new holders
+//
+// Old holders are a key's by the placement before, new ones by the one behind it; where a server is both, it is written. What one of two in
+// neighbouring phases reads, the other one writes or deletes. What a new holder may have held under an earlier placement must have been
+// deleted there before ReadNew.
+//
+// Late is for a middleware that starts during a change and does not know how far the others are. It is compatible with every phase: it reads and
+// writes the servers that are both, and deletes on the others. Of a key that has none it writes the old holders and reads the new ones,
+// once they are clean, so it does not find again what it has written, and it can't decide what depends on the value.
+type Phase uint8
+
+// The phases.
+const (
+	Settled Phase = iota
+	DeleteNew
+	ReadNew
+	Late
+	NumPhases
+)
+
+var phaseNames = [NumPhases]string{"settled", "delete-new", "read-new", "late"}
+
+// String returns the phase's name, the same in metrics and logs.
+func (p Phase) String() string { return phaseNames[p] }
+
+// change is what a Router knows of a change of placement.
+type change struct {
+	phase    Phase
+	from, to *Router
+	index    []int // by from's servers: their places among those of both
+}
+
+// Change returns the Router of a phase of the change between two placements. Its servers are to's, then those of from that are not among
+// them: by name, or by address, which a server keeps that is renamed.
+func Change(from, to *Router, phase Phase) *Router {
+	if phase == Settled {
+		return to
+	}
+	r := &Router{servers: slices.Clone(to.servers), n: max(from.n, to.n), read: to.read}
+	c := &change{phase: phase, from: from, to: to}
+	for _, s := range from.servers {
+		at := slices.IndexFunc(to.servers, func(t Server) bool { return t.Name == s.Name })
+		if at < 0 && s.Addr != "" {
+			at = slices.IndexFunc(to.servers, func(t Server) bool {
+				return t.Addr == s.Addr && !slices.ContainsFunc(from.servers, func(f Server) bool { return f.Name == t.Name })
+			})
+		}
+		if at < 0 {
+			at = len(r.servers)
+			r.servers = append(r.servers, s)
+		}
+		c.index = append(c.index, at)
+	}
+	r.change = c
+	return r
+}
+
+// Phase returns the phase of the change that the Router is of; Settled if of none.
+func (r *Router) Phase() Phase {
+	if r.change == nil {
+		return Settled
+	}
+	return r.change.phase
+}
+
+// Everywhere reports whether every server may be asked for every key.
+func (r *Router) Everywhere() bool { return r.change == nil && r.n == len(r.servers) }
+
+// Readers appends to dst the servers that may be asked for a key, the primary first. It allocates nothing if dst has room.
+func (r *Router) Readers(key []byte, dst []int) []int {
+	if r.Moves(key) {
+		return r.change.to.appendHolders(key, dst)
+	}
+	return r.Replicas(key, dst)
+}
+
+// Moves reports whether nothing can be decided that depends on the key's value; see Late.
+func (r *Router) Moves(key []byte) bool {
+	if r.change == nil || r.change.phase != Late {
+		return false
+	}
+	var room [16]int
+	return len(r.change.appendCommon(key, room[:0])) == 0
+}
+
+// Emptied appends to dst the servers on which a write deletes the key.
+func (r *Router) Emptied(key []byte, dst []int) []int {
+	c := r.change
+	if c == nil {
+		return dst
+	}
+	var written, room [16]int
+	holders, start := c.appendReplicas(key, written[:0]), len(dst)
+	for _, s := range c.appendOld(key, c.to.appendHolders(key, room[:0])) {
+		if !slices.Contains(holders, s) && !slices.Contains(dst[start:], s) {
+			dst = append(dst, s)
+		}
+	}
+	return dst
+}
+
+// Gained reports whether the change makes server a holder of key.
+func (r *Router) Gained(server int, key []byte) bool {
+	var old, now [16]int
+	return slices.Contains(r.change.to.appendHolders(key, now[:0]), server) && !slices.Contains(r.change.appendOld(key, old[:0]), server)
+}
+
+// appendReplicas is Replicas.
+func (c *change) appendReplicas(key []byte, dst []int) []int {
+	switch c.phase {
+	case ReadNew:
+		return c.to.appendHolders(key, dst)
+	case Late:
+		start := len(dst)
+		if dst = c.appendCommon(key, dst); len(dst) > start {
+			return dst
+		}
+	}
+	return c.appendOld(key, dst)
+}
+
+// appendOld appends the key's holders by from.
+func (c *change) appendOld(key []byte, dst []int) []int {
+	start := len(dst)
+	dst = c.from.appendHolders(key, dst)
+	for i := start; i < len(dst); i++ {
+		dst[i] = c.index[dst[i]]
+	}
+	return dst
+}
+
+// appendCommon appends the key's holders by both.
+func (c *change) appendCommon(key []byte, dst []int) []int {
+	var old, now [16]int
+	holders := c.to.appendHolders(key, now[:0])
+	for _, s := range c.appendOld(key, old[:0]) {
+		if slices.Contains(holders, s) {
+			dst = append(dst, s)
+		}
+	}
+	return dst
+}
+
+// covers is Covers.
+func (c *change) covers(is func(server int) bool) bool {
+	if c.phase == DeleteNew {
+		return c.from.Covers(func(server int) bool { return is(c.index[server]) })
+	}
+	return c.to.Covers(is)
+}

@@ -1,0 +1,105 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// placements returns two placements on servers 0 to 3, and 2 to 5, which are not in the order of their names.
+func placements(t *testing.T, replicas int) (from, to *Router) {
+	place := func(servers ...int) *Router {
+		var list []Server
+		for _, s := range servers {
+			list = append(list, Server{Name: fmt.Sprint("server-", s), Addr: fmt.Sprint("host:", s)})
+		}
+		r, err := New(list, Options{Replicas: replicas})
+		require.NoError(t, err)
+		return r
+	}
+	return place(0, 1, 2, 3), place(5, 4, 3, 2)
+}
+
+// named returns the names of servers of r, sorted.
+func named(r *Router, servers []int) []string {
+	var names []string
+	for _, s := range servers {
+		names = append(names, r.Servers()[s].Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestEachPhaseWritesOrDeletesWhatItsNeighbourReads(t *testing.T) {
+	for replicas := 1; replicas <= 4; replicas++ {
+		from, to := placements(t, replicas)
+		compatible := func(a, b *Router, key []byte) {
+			reached := append(named(b, b.Replicas(key, nil)), named(b, b.Emptied(key, nil))...)
+			assert.Subset(t, reached, named(a, a.Readers(key, nil)), "%s reads, %s writes, %d replicas", a.Phase(), b.Phase(), replicas)
+		}
+		first, second, late := Change(from, to, DeleteNew), Change(from, to, ReadNew), Change(from, to, Late)
+		moves := 0
+		for n := range 200 {
+			key := fmt.Append(nil, "key-", n)
+			for _, pair := range [][2]*Router{{from, first}, {first, second}, {second, Change(from, to, Settled)}} {
+				compatible(pair[0], pair[1], key)
+				compatible(pair[1], pair[0], key)
+			}
+			for _, r := range []*Router{from, first, second, to} {
+				compatible(r, late, key)
+			}
+			assert.Equal(t, named(from, from.Replicas(key, nil)), named(first, first.Replicas(key, nil)))
+			assert.Equal(t, named(from, from.Replicas(key, nil)[:1]), named(first, []int{first.Primary(key)}))
+			assert.Equal(t, to.Replicas(key, nil), second.Replicas(key, nil))
+			assert.Empty(t, to.Emptied(key, nil))
+			for s := range first.Servers() {
+				assert.Equal(t, slices.Contains(first.Emptied(key, nil), s), first.Gained(s, key))
+			}
+			if late.Moves(key) {
+				moves++
+				assert.NotContains(t, late.Replicas(key, nil), late.Readers(key, nil)[0])
+			} else {
+				assert.Equal(t, late.Replicas(key, nil), late.Readers(key, nil))
+			}
+		}
+		assert.Equal(t, replicas < 3, moves > 0, "%d replicas", replicas) // with three, there is a server in both
+	}
+}
+
+func TestAServerThatIsRenamedKeepsItsPlaceDuringAChange(t *testing.T) {
+	from, err := New([]Server{{Name: "a", Addr: "host:1"}, {Name: "b", Addr: "host:2"}}, Options{Replicas: 1})
+	require.NoError(t, err)
+	to, err := New([]Server{{Name: "b", Addr: "host:2"}, {Name: "c", Addr: "host:1"}}, Options{Replicas: 1})
+	require.NoError(t, err)
+	r := Change(from, to, DeleteNew)
+	assert.Equal(t, to.Servers(), r.Servers())
+	for n := range 100 {
+		key := fmt.Append(nil, "key-", n)
+		assert.Equal(t, from.Servers()[from.Primary(key)].Addr, r.Servers()[r.Primary(key)].Addr)
+	}
+}
+
+func TestDuringAChangeKeysAreCoveredByThoseThatMayBeRead(t *testing.T) {
+	from, to := placements(t, 4)
+	old := func(r *Router) func(int) bool {
+		return func(s int) bool { return r.Servers()[s].Name == "server-0" }
+	}
+	first, second := Change(from, to, DeleteNew), Change(from, to, ReadNew)
+	assert.True(t, first.Covers(old(first)))
+	assert.False(t, second.Covers(old(second)))
+}
+
+func TestPlacingAKeyDuringAChangeAllocatesNothing(t *testing.T) {
+	from, to := placements(t, 2)
+	key, room := []byte("key"), make([]int, 0, 16)
+	for phase := range NumPhases {
+		r := Change(from, to, phase)
+		assert.Zero(t, testing.AllocsPerRun(100, func() {
+			room = r.Emptied(key, r.Readers(key, r.Replicas(key, room[:0])))
+			r.Primary(key)
+		}), phase.String())
+	}
+}
