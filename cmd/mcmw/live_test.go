@@ -19,6 +19,7 @@ var otherValues = map[string]string{
 	"read":             "least-busy",
 	"ack":              "any",
 	"writers":          "one",
+	"change-step":      "3s",
 	"get-error":        "miss",
 	"failure-limit":    "7",
 	"rejoin":           "flush",

@@ -139,7 +139,7 @@ func TestServersComeAndGoUnderLoadWithoutAnError(t *testing.T) {
 			}
 			file := filepath.Join(t.TempDir(), "mcmw.yaml")
 			write := func(servers string) {
-				text := fmt.Sprintf("listen-port: 0\nadmin: 127.0.0.1:0\nworkers: 2\nwatch-interval: 0s\ntimeout: 20s\nconnect-timeout: 20s\n"+
+				text := fmt.Sprintf("listen-port: 0\nadmin: 127.0.0.1:0\nworkers: 2\nchange-step: 50ms\nwatch-interval: 0s\ntimeout: 20s\nconnect-timeout: 20s\n"+
 					placement+"servers: ["+servers+"]\n", addrs...)
 				require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 			}

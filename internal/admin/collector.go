@@ -178,6 +178,9 @@ var metrics = []metric{
 		}
 		return 0
 	})},
+	{"placement_info", "Always 1; the phase of the change of placement, and a short hash of the placement that is, or will be, in force.", []string{"phase", "placement"}, func(s *stats.Snapshot, to sink) {
+		to.gauge(1, s.Phase, s.Placement)
+	}},
 	{"checks_total", "Writes behind which the replicas were compared, because other middlewares write the same servers.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Checks })},
 	{"check_disagreements_total", "Writes behind which replicas differed, because another middleware wrote the key at the same time.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Disagreements })},
 	{"check_cut_total", "Copies deleted because they differed behind a write.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Cuts })},

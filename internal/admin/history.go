@@ -106,7 +106,9 @@ type Report struct {
 	// Memcached is what the servers say of themselves, in their order; null for one that did not answer.
 	Memcached []*stats.Memcached `json:"memcached"`
 	Agreement Agreement          `json:"agreement"` // of the replicas
-	Queues    []QueueState       `json:"queues"`
+	// Phase is the phase of the change of placement; "settled": there is none.
+	Phase  string       `json:"phase"`
+	Queues []QueueState `json:"queues"`
 	// HotKeys are the keys that are asked for most.
 	HotKeys hotkeys.Report `json:"hotKeys"`
 	Bounds  []int64        `json:"bounds"` // ns; of the points' hist
@@ -157,6 +159,7 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		Health:    make([]ServerHealth, len(latest.Servers)),
 		Memcached: make([]*stats.Memcached, len(latest.Servers)),
 		Agreement: agreement(&latest.Sweep, latest.Several, time.Now()),
+		Phase:     latest.Phase,
 		Queues:    make([]QueueState, len(latest.Queues)),
 		HotKeys:   s.options.HotKeys(shownHotKeys),
 		Bounds:    HistBounds(),

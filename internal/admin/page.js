@@ -146,6 +146,8 @@ function tables(p) {
     stats.servers[i], css(`s${i % 8}`), l, sum(p.servers), [health(stats.health[i])],
     el("td", {}, percent(use(stats.servers[i]))), el("td", {}, l.waited.toFixed(1)),
     el("td", l.errors ? { class: "bad" } : {}, whole(l.errors)))), "no servers");
+  byId("phase").hidden = stats.phase === "settled";
+  byId("phase").textContent = `Keys move to other servers: phase ${stats.phase}`;
   const agreement = byId("agreement");
   agreement.hidden = !stats.agreement.text;
   agreement.className = stats.agreement.warning ? "bad" : "";

@@ -105,12 +105,12 @@ func (s *Server) rejoin(p *Link) error {
 	}
 	s.mu.Lock()
 	// Together: the write of a key that is deleted must not be under way on a connection that was not waited for.
-	taken, abandoned := s.missed.take(), s.takeAbandoned()
+	taken, abandoned, joins := s.missed.take(), s.takeAbandoned(), s.joins
 	wasDown, since := State(s.state.Load()) == Down, s.since
 	s.mu.Unlock()
 	err := abandoned.settle(p.timeout)
 	if err == nil {
-		err = s.clean(p, taken, wasDown, since)
+		err = s.clean(p, taken, joins, wasDown, since)
 	}
 	if err != nil {
 		s.mu.Lock()
@@ -121,7 +121,7 @@ func (s *Server) rejoin(p *Link) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failures.Store(0)
-	s.moved = nil
+	s.moved, s.joins = nil, nil
 	switch {
 	case s.missed.nothing():
 		s.change(Up, nil)
@@ -135,8 +135,15 @@ func (s *Server) rejoin(p *Link) error {
 	return nil
 }
 
-// clean applies the Rejoin policy to what the server missed.
-func (s *Server) clean(p *Link, m missed, wasDown bool, since time.Time) error {
+// clean applies the Rejoin policy to what the server missed, and to all that it holds if it joins, unless another has cleaned it.
+func (s *Server) clean(p *Link, m missed, joins *Mark, wasDown bool, since time.Time) error {
+	if joins != nil && !m.all {
+		marked, err := p.marked(*joins)
+		if err != nil {
+			return err
+		}
+		m.all = !marked
+	}
 	switch {
 	case s.options.Load().Rejoin == RejoinTrust:
 		return nil
@@ -144,7 +151,10 @@ func (s *Server) clean(p *Link, m missed, wasDown bool, since time.Time) error {
 		if err := p.invalidate(maps.Keys(m.keys)); err != nil {
 			return err
 		}
-		done, err := s.purge(p)
+		s.mu.Lock()
+		moved := s.moved
+		s.mu.Unlock()
+		done, err := s.purge(p, moved)
 		if done || err != nil {
 			return err
 		}
@@ -166,6 +176,9 @@ func (s *Server) clean(p *Link, m missed, wasDown bool, since time.Time) error {
 		s.mu.Lock()
 		s.flushes++
 		s.mu.Unlock()
+		if joins != nil {
+			err = p.mark(*joins)
+		}
 	}
 	if records := s.options.Load().Records; records != nil {
 		records.lost(s)

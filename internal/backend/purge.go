@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"mcmw/internal/marker"
 	"mcmw/internal/protocol"
 )
 
@@ -13,11 +15,79 @@ import (
 // would do right after a flush.
 const purgeTime = 10 * time.Second
 
-// purge deletes the keys that were placed elsewhere meanwhile; done is false if the server has to be flushed instead.
-func (s *Server) purge(p *Link) (done bool, err error) {
+// Mark is put on a server that was cleaned for a change of placement, so that other middlewares which learn of the change later don't do it
+// again.
+type Mark struct {
+	Text string        // names the change; "": there is none, and no mark
+	For  time.Duration // how long it holds
+}
+
+// marked reports whether the server has the mark.
+func (p *Link) marked(m Mark) (bool, error) {
+	if m.Text == "" {
+		return false, nil
+	}
+	if err := p.Send("mg " + encoded(marker.CleanKey) + " b v\r\n"); err != nil {
+		return false, err
+	}
+	value, err := p.ReadValue()
+	if _, strange := errors.AsType[Unexpected](err); strange {
+		return false, nil // it has no meta commands
+	}
+	return string(value) == m.Text, err
+}
+
+// mark puts the mark on the server, if that has meta commands.
+func (p *Link) mark(m Mark) error {
+	if m.Text == "" {
+		return nil
+	}
+	seconds := (m.For + time.Second - 1) / time.Second
+	err := p.Expect(fmt.Sprintf("ms %s %d T%d b\r\n%s\r\n", encoded(marker.CleanKey), len(m.Text), seconds, m.Text), "HD")
+	if _, strange := errors.AsType[Unexpected](err); strange {
+		return nil
+	}
+	return err
+}
+
+// Purge deletes what the server holds of the keys for which gained is true, unless it has the mark, which it gets then. If that fails it serves no
+// reads until its prober has done so.
+func (s *Server) Purge(ctx context.Context, gained func(key []byte) bool, m Mark) {
+	err := s.purgeOnce(ctx, gained, m)
+	if err == nil {
+		return
+	}
 	s.mu.Lock()
-	moved := s.moved
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if earlier := s.moved; earlier == nil {
+		s.moved = gained
+	} else {
+		s.moved = func(key []byte) bool { return earlier(key) || gained(key) }
+	}
+	s.stale(fmt.Errorf("what it held earlier of keys that it gets could not be deleted: %w", err))
+}
+
+func (s *Server) purgeOnce(ctx context.Context, gained func(key []byte) bool, m Mark) error {
+	p, err := s.Link(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	if marked, err := p.marked(m); marked || err != nil {
+		return err
+	}
+	done, err := s.purge(p, gained)
+	if err == nil && !done {
+		err = errors.New("its keys cannot be listed in time")
+	}
+	if err != nil {
+		return err
+	}
+	return p.mark(m)
+}
+
+// purge deletes the keys that were placed elsewhere meanwhile; done is false if the server has to be flushed instead.
+func (s *Server) purge(p *Link, moved func(key []byte) bool) (done bool, err error) {
 	if moved == nil {
 		return true, nil
 	}

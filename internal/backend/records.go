@@ -123,12 +123,18 @@ func (r *Records) Begin(running string, placement marker.Placement, previous []m
 
 // Place says that placement, with servers, is in force from now on; the others are Record's fields.
 func (r *Records) Place(placement marker.Placement, previous []marker.Placement, more, changing bool, servers []*Server) {
+	addresses := map[string]string{}
+	for _, s := range servers {
+		addresses[s.Name] = s.Addr()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := r.record
-	if !last.Placement.Equal(&placement) || last.Changing != changing || last.More != more || len(last.Previous) != len(previous) {
+	alike := func(a, b marker.Placement) bool { return a.Equal(&b) }
+	if !alike(last.Placement, placement) || last.Changing != changing || last.More != more || !slices.EqualFunc(last.Previous, previous, alike) {
 		r.record = marker.Record{Version: last.Version + 1, Placement: placement, Previous: previous, More: more, Changing: changing}
 	}
+	r.record.Addresses = addresses
 	r.servers = nil
 	r.replicated.Store(placement.Replicas > 1)
 	listed := map[*Server]bool{}

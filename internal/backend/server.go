@@ -94,6 +94,7 @@ type Server struct {
 	missed      missed
 	left        missed                // keys that live elsewhere now and were written there; see LeaveBehind
 	moved       func(key []byte) bool // keys to delete before it serves reads; nil: none
+	joins       *Mark                 // it has joined, and is not clean; nil: it has not, or is
 	// retired are connections that were given up with writes under way; the prober takes them. reset: another had to be reset
 	// at once. proberless: there is no prober any more.
 	retired    []*wire.Socket
@@ -300,10 +301,20 @@ func (s *Server) stale(why error) {
 	}
 }
 
-// Join says that the server is new, and may hold anything.
-func (s *Server) Join() {
-	s.MissedAll(errors.New("joined"))
+// Join says that the server is new, and may hold anything; it is flushed unless mark is on it.
+func (s *Server) Join(mark Mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.joins = &mark
+	s.stale(errors.New("joined"))
 	s.judged.Store(true)
+}
+
+// Joins reports whether the server has joined, and is not clean.
+func (s *Server) Joins() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.joins != nil
 }
 
 // AwaitMarked waits until the marker that the server missed writes is on enough servers for a restart to find it, or cannot

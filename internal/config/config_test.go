@@ -105,6 +105,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 		Queue:          middleware.DefaultQueue,
 		ServerOptions:  backend.ServerOptions{FailureLimit: middleware.DefaultFailureLimit, MissedMemory: middleware.DefaultMissedMemory, ConnectTimeout: middleware.DefaultConnectTimeout},
 		ClientOptions:  netstage.ClientOptions{MinRate: middleware.DefaultMinRate, MaxOutput: middleware.DefaultMaxOutput, WriteTimeout: middleware.DefaultWriteTimeout, ClientMemory: middleware.DefaultClientMemory, Limits: protocol.Limits{}.WithDefaults()},
+		ChangeStep:     middleware.DefaultChangeStep,
 		SweepEvery:     middleware.DefaultSweepEvery,
 		SweepRate:      sweep.DefaultRate,
 		DrainTimeout:   middleware.DefaultDrainTimeout,
@@ -127,6 +128,7 @@ min-rate: 6k
 max-output: 12m
 write-timeout: 13s
 client-memory: 14m
+change-step: 19s
 get-error: miss
 ready: any
 failure-limit: 9
@@ -169,6 +171,7 @@ max-multiget-line: 4k
 		Pool:           middleware.PoolPerServer,
 		Workers:        3,
 		Queue:          5,
+		ChangeStep:     19 * time.Second,
 		SweepEvery:     12 * time.Minute, SweepRate: 13,
 		HotKeys:      hotkeys.Off,
 		DrainTimeout: 90 * time.Second,

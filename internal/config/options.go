@@ -151,6 +151,11 @@ var Options = []Option{
 		Help: "how many mcmw write these servers: one; several, which keep replicas alike and need memcached 1.6.27; auto is several where the servers can",
 	},
 	{
+		Name: "change-step", Default: formatDuration(middleware.DefaultChangeStep), Group: groupServers,
+		kind: duration{func(c *Config) *time.Duration { return &c.ChangeStep }, 0, maxTime},
+		Help: "length of each of the two phases in which keys move: longer than mcmw learn of a list apart; 0s, or with one writer: they move at once",
+	},
+	{
 		Name: "get-error", Default: "error", Group: groupServers,
 		kind: choice{
 			words:  []string{"error", "miss"},

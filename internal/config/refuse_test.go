@@ -86,6 +86,7 @@ var badValues = []struct {
 	{"queue-full", "drop", `"drop" is unknown; accepted: block, shed`},
 	{"get-error", "hit", `"hit" is unknown; accepted: error, miss`},
 	{"ready", "some", `"some" is unknown; accepted: keys, all, any`},
+	{"change-step", "-1s", `"-1s" is too short; accepted: 0s to 1h`},
 	{"failure-limit", "0", `"0" is too small; accepted: 1 to 1000`},
 	{"rejoin", "maybe", `"maybe" is unknown; accepted: invalidate, flush, trust`},
 	{"sweep-every", "1d", `"1d" is not a duration; accepted: 0s to 24h, with the unit: us, ms, s, m, h`},

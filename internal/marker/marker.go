@@ -31,6 +31,8 @@ const (
 	SweepKey = Prefix + "sweep"
 	// SweptKey holds what is known about the last comparison of the replicas.
 	SweptKey = Prefix + "swept"
+	// CleanKey says, on a server, that it was cleaned for a change of placement, and for which.
+	CleanKey = Prefix + "clean"
 	stale    = Prefix + "stale "
 	// maxName is the longest server name, bytes, that is part of a key unchanged: encoded, a key may have 250.
 	maxName = 160
@@ -65,15 +67,20 @@ func Of(r *route.Router, o route.Options) Placement {
 
 // Router returns the router of the placement.
 func (p *Placement) Router() (*route.Router, error) {
-	o := route.Options{Replicas: p.Replicas, HashTag: p.HashTag}
-	var err error
-	if o.Ring, err = route.RingNames.Parse(p.Ring); err != nil {
-		return nil, err
-	}
-	if o.Hash, err = route.HashNames.Parse(p.Hash); err != nil {
+	o, err := p.Options()
+	if err != nil {
 		return nil, err
 	}
 	return route.New(p.Servers, o)
+}
+
+// Options returns what the placement was made with, but for the servers.
+func (p *Placement) Options() (o route.Options, err error) {
+	o.Replicas, o.HashTag = p.Replicas, p.HashTag
+	if o.Ring, err = route.RingNames.Parse(p.Ring); err == nil {
+		o.Hash, err = route.HashNames.Parse(p.Hash)
+	}
+	return o, err
 }
 
 // Equal reports whether p and q give every key the same servers, in the same order.
@@ -97,6 +104,8 @@ type Record struct {
 	// ones.
 	Previous []Placement `json:"previous,omitempty"`
 	More     bool        `json:"more,omitempty"`
+	// Addresses are those of the servers of all placements, by name.
+	Addresses map[string]string `json:"addresses,omitempty"`
 	// Changing: servers may hold old values of keys that Placement has given back to them.
 	Changing bool `json:"changing,omitempty"`
 }

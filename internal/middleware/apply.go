@@ -21,6 +21,8 @@ import (
 // A server that is added, or moved, may hold anything, and serves no reads until Options.Rejoin has been applied; one that
 // was renamed, but has the address of a removed one, keeps what it holds.
 //
+// With Options.ChangeStep and not one writer, another placement of keys is in force when Apply has returned and two steps are over; see change.
+//
 // An option that cannot change while clients are served (Listen) is an error, as are options that New would refuse; nothing
 // is changed then. ctx bounds connecting to the servers, but not the exchange, which takes up to Timeout if a server does
 // not answer. Version and Log are not changed.
@@ -35,8 +37,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	router, err := o.route()
-	if err != nil {
+	if _, err := o.route(); err != nil {
 		return err
 	}
 	if !slices.Equal(o.Listen, m.options.Listen) {
@@ -45,16 +46,32 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if o.Security != m.options.Security {
 		return errors.New("TLS and authentication cannot change while clients are served, but for the contents of their files; restart instead")
 	}
+	m.options = o
+	if m.wants() {
+		return m.enter(ctx, route.DeleteNew)
+	}
+	return m.replace(ctx, false)
+}
+
+// replace puts m.options in force by the placement of now; changed: the change of placement has come to another phase, or is another one. applying
+// is held.
+func (m *Middleware) replace(ctx context.Context, changed bool) error {
+	o, router, err := m.effective()
+	if err != nil {
+		return err
+	}
 	previous := m.pool.Load()
 	servers, joined, now := m.serversFor(o, previous.servers)
-	readdressed := onlyAddresses(m.options, o)
-	m.options = o
-	if readdressed {
+	if !changed && onlyAddresses(previous.options, o) {
 		return nil
 	}
 	next := newPool(o, router, servers, &m.shared)
-	moved := !slices.Equal(previous.options.Servers, o.Servers) || previous.options.Placement != o.Placement
-	next.inherit(previous, now, moved)
+	next.change = m.change.copy()
+	last, current := previous.record(), next.record()
+	moved := changed || !last.Equal(&current)
+	if m.change == nil {
+		next.inherit(previous, now, moved)
+	}
 	succeed := func() {
 		for was, is := range now {
 			if is != was {
@@ -69,7 +86,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 		m.registry.Change(next.statistics())
 		return nil
 	}
-	m.place(next, moved, append(slices.Clone(servers), previous.servers...))
+	m.place(next, moved || next.changing(), append(slices.Clone(servers), previous.servers...))
 	for _, s := range joined {
 		m.startProber(s)
 	}
@@ -103,7 +120,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 			m.release(s)
 		}
 	}
-	m.place(next, false, servers)
+	m.place(next, next.changing(), servers)
 	return nil
 }
 
@@ -150,7 +167,7 @@ func (m *Middleware) serversFor(o Options, previous []*backend.Server) (servers,
 			s = backend.NewServer(wanted, o.backend(&m.shared))
 			joined = append(joined, s)
 			if m.work != nil {
-				s.Join()
+				s.Join(m.mark())
 			}
 		}
 		servers = append(servers, s)

@@ -45,6 +45,8 @@ type Middleware struct {
 	work       context.Context // context of the serving goroutines; nil before Run has reached the servers
 	stopProber map[*backend.Server]context.CancelFunc
 	stopping   bool
+	settled    placed  // the placement before change, or without one
+	change     *change // nil: none is under way
 }
 
 // DefaultWorkers is the default number of workers: one per processor, and at least two, so that one plans and answers while
@@ -114,7 +116,7 @@ func New(o Options) (*Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Middleware{options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}}
+	m := &Middleware{options: o, settled: placed{router, o.Placement}, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}}
 	m.locks = keylock.New()
 	if m.access, err = o.Security.open(o.Log); err != nil {
 		return nil, err
@@ -244,7 +246,6 @@ func (m *Middleware) Run(ctx context.Context) error {
 func (m *Middleware) begin(work context.Context) {
 	m.applying.Lock()
 	defer m.applying.Unlock()
-	m.work = work
 	p := m.pool.Load()
 	if m.records != nil {
 		m.records.Expect(p.servers)
@@ -255,6 +256,8 @@ func (m *Middleware) begin(work context.Context) {
 		reaching.Go(func() { _ = s.Reach(work) })
 	}
 	reaching.Wait()
+	p = m.catchUp(work, p)
+	m.work = work
 	m.beginRecords(p)
 	if m.unswept.Load() {
 		select {
@@ -278,6 +281,10 @@ func (m *Middleware) begin(work context.Context) {
 	p.connect(work)
 	p.start(work, m.registry)
 	m.swept.Runs(m.unswept.Load())
+	if m.change != nil {
+		m.change.due = time.Now().Add(lateSteps * m.options.ChangeStep)
+		m.background.Go(func() { m.goThrough(work) })
+	}
 	m.background.Go(func() { m.sweep(work) })
 	m.background.Go(func() { m.stage.Watch(work) })
 	m.background.Go(func() { m.registry.KeepSampling(work) })

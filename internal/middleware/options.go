@@ -25,6 +25,9 @@ type Options struct {
 	Pool Pool
 	// Writers says whether other middlewares write the same servers.
 	Writers Writers
+	// ChangeStep is how long each phase of a change of placement lasts: longer than middlewares can learn of a list of servers apart.
+	// 0, or one writer: keys are placed otherwise at once.
+	ChangeStep time.Duration
 	// Workers is the number of workers, with PoolPerServer that of each server's readers; 0 means DefaultWorkers().
 	Workers int
 	// Queue is the capacity of each bounded queue, in batches (all requests that one read of a connection brought);
@@ -73,6 +76,7 @@ const (
 	DefaultConnectTimeout = time.Second
 	DefaultDrainTimeout   = 10 * time.Second
 	DefaultSweepEvery     = 5 * time.Minute
+	DefaultChangeStep     = 15 * time.Second
 	DefaultMinRate        = 16 << 10
 	DefaultMaxOutput      = 64 << 20
 	DefaultWriteTimeout   = 30 * time.Second

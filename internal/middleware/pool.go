@@ -26,6 +26,7 @@ type pool struct {
 	lanes    *queue.Lanes
 	queues   []stats.Queue
 	workers  []*worker.Worker
+	change   *change        // the change of placement under way; nil: none
 	previous []placement    // the latest first
 	more     bool           // there were earlier ones
 	sweep    *stats.Sweep   // of the middleware
@@ -139,6 +140,7 @@ func (p *pool) members() []worker.Member {
 // statistics describes the pool to the registry.
 func (p *pool) statistics() stats.Options {
 	o := stats.Options{Sweep: p.sweep, HotKeys: p.hot, Several: p.several.Load, Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
+	o.Phase, o.Placement = p.router.Phase().String(), fingerprint(p.wanted().record())
 	for _, s := range p.servers {
 		o.Servers = append(o.Servers, s.Name)
 	}

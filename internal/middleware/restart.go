@@ -12,11 +12,22 @@ import (
 	"mcmw/internal/route"
 )
 
-// record returns the placement of p in the form that is put on the servers.
-func (p *pool) record() marker.Placement { return marker.Of(p.router, p.options.Placement) }
+// record returns the placement of p in the form that is put on the servers; during a change of placement that by which keys are read.
+func (p *pool) record() marker.Placement {
+	if p.change == nil {
+		return marker.Of(p.router, p.options.Placement)
+	}
+	read, _ := p.change.ends()
+	return read.record()
+}
 
-// history returns, each once, the earlier placements by which servers may still hold keys, and whether there were more.
+// history returns, each once, the earlier placements by which servers may still hold keys, and whether there were more; during a change of
+// placement the one by which keys are not read.
 func (p *pool) history() (previous []marker.Placement, more bool) {
+	if p.changing() {
+		_, other := p.change.ends()
+		return []marker.Placement{other.record()}, false
+	}
 	current := p.record()
 	for _, f := range p.previous {
 		known := func(q marker.Placement) bool { return q.Equal(&f.record) }
@@ -40,7 +51,7 @@ func (m *Middleware) beginRecords(p *pool) {
 			s.Judge(looks)
 		}
 	}
-	if newest != nil {
+	if newest != nil && !p.options.inPhases() {
 		p.remember(newest)
 	}
 	previous, more := p.history()
@@ -54,6 +65,7 @@ func (m *Middleware) beginRecords(p *pool) {
 		running = fmt.Sprintf("%s %d %s", host, os.Getpid(), time.Now().UTC().Format(time.RFC3339Nano))
 	}
 	m.records.Begin(running, p.record(), previous, more, p.servers)
+	m.place(p, p.changing(), p.servers)
 }
 
 // aftermath is how long a start waits after a middleware that has not ended in order, before servers are cleaned and clients served:
@@ -112,7 +124,7 @@ func (p *pool) remember(record *marker.Record) {
 // before; nil if there can be none. unknown: it is not known where keys were.
 func (m *Middleware) movedKeys(server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool) {
 	p := m.pool.Load()
-	current := p.record()
+	current, wanted := p.record(), p.wanted().router
 	same := newest.Placement.Equal(&current)
 	if same && !newest.Changing {
 		return nil, false // handled when that became the placement
@@ -123,7 +135,7 @@ func (m *Middleware) movedKeys(server string, newest *marker.Record) (keys func(
 		if err != nil {
 			return nil, true
 		}
-		if p.router.Gains(server, router) {
+		if wanted.Gains(server, router) {
 			were = append(were, router)
 		}
 	}
@@ -134,6 +146,6 @@ func (m *Middleware) movedKeys(server string, newest *marker.Record) (keys func(
 		return nil, false
 	}
 	return func(key []byte) bool {
-		return p.router.Holds(server, key) && slices.ContainsFunc(were, func(r *route.Router) bool { return !r.Holds(server, key) })
+		return wanted.Holds(server, key) && slices.ContainsFunc(were, func(r *route.Router) bool { return !r.Holds(server, key) })
 	}, false
 }

@@ -32,6 +32,8 @@ func (m *Middleware) sweep(ctx context.Context) {
 		m.swept.Repeats(p.router.N() > 1, every)
 		due := m.unswept.Load() && !m.unlisted
 		switch {
+		case p.changing(): // a key's servers are not those of everybody
+			pause = sweepAgain
 		case due:
 			pause = m.sweepOnce(ctx, p, 0, told)
 		case every > 0:

@@ -26,6 +26,8 @@ type Options struct {
 	Sweep *Sweep
 	// Several reports whether replicas are kept alike though other middlewares write the same servers; nil: they are not.
 	Several func() bool
+	// Phase is the phase of the change of placement, Placement a short hash of the placement that it leads to.
+	Phase, Placement string
 	// Tap receives the requests of the request log; nil means that there is no log.
 	Tap *Tap
 	// HotKeys counts the keys that are asked for; nil: nobody does.

@@ -33,6 +33,8 @@ type Snapshot struct {
 	Several   bool // replicas are kept alike though other middlewares write the same servers
 	Agreement Agreement
 	Joined    uint64 // gets that were answered by the reply to an equal one
+	// Phase is the phase of the change of placement, Placement a short hash of the placement that it leads to.
+	Phase, Placement string
 
 	Samples        uint64 // how often the numbers of waiting requests and of requests in service were sampled
 	SampledWaiting uint64 // sum of the samples
@@ -118,6 +120,7 @@ func (r *Registry) Snapshot() *Snapshot {
 	if r.options.Tap != nil {
 		s.Dropped = r.options.Tap.dropped.Load()
 	}
+	s.Phase, s.Placement = r.options.Phase, r.options.Placement
 	s.Several = r.options.Several != nil && r.options.Several()
 	if r.options.Sweep != nil {
 		s.Sweep = r.options.Sweep.Snapshot()

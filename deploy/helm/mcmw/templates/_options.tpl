@@ -1,5 +1,5 @@
 {{- /* Options that mcmw changes while it runs. Made from internal/config by "go generate ./internal/tools/chart". */ -}}
-{{- define "mcmw.liveOptions" -}}servers replicas read ack writers get-error failure-limit rejoin missed-memory sweep-every sweep-rate sharded ring hash hash-tag resolve-interval remove-after resolver workers depth queue pool timeout stall-after connect-timeout drain-timeout log-level watch-interval{{- end -}}
+{{- define "mcmw.liveOptions" -}}servers replicas read ack writers change-step get-error failure-limit rejoin missed-memory sweep-every sweep-rate sharded ring hash hash-tag resolve-interval remove-after resolver workers depth queue pool timeout stall-after connect-timeout drain-timeout log-level watch-interval{{- end -}}
 
 {{- /* The least and the most of sizes, in bytes, and of times, in nanoseconds. */ -}}
 {{- define "mcmw.ranges" -}}
@@ -9,6 +9,7 @@ min-rate: {least: 1, most: 1073741824, accepted: "1 to 1g bytes; k, m and g mult
 max-output: {least: 1024, most: 17179869184, accepted: "1k to 16g bytes; k, m and g multiply by 1024"}
 write-timeout: {least: 1000000, most: 3600000000000, accepted: "1ms to 1h, with the unit: us, ms, s, m, h"}
 client-memory: {least: 1048576, most: 1099511627776, accepted: "1m to 1024g bytes; k, m and g multiply by 1024"}
+change-step: {least: 0, most: 3600000000000, accepted: "0s to 1h, with the unit: us, ms, s, m, h"}
 missed-memory: {least: 1024, most: 17179869184, accepted: "1k to 16g bytes; k, m and g multiply by 1024"}
 sweep-every: {least: 0, most: 86400000000000, accepted: "0s to 24h, with the unit: us, ms, s, m, h"}
 resolve-interval: {least: 100000000, most: 3600000000000, accepted: "100ms to 1h, with the unit: us, ms, s, m, h"}

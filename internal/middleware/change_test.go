@@ -1,0 +1,164 @@
+package middleware_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+)
+
+// traffic are clients that store rising numbers under keys of their own, and read them back, each time through any of the middlewares.
+type traffic struct {
+	t                     *testing.T
+	end                   atomic.Bool
+	done                  sync.WaitGroup
+	rounds, stale, missed atomic.Int64
+}
+
+func startTraffic(t *testing.T, fleet ...*mwtest.MW) *traffic {
+	l, seed := &traffic{t: t}, mctest.Seed(t)
+	for n := range 4 {
+		var clients []*mctest.Client
+		for _, m := range fleet {
+			clients = append(clients, m.Dial(t))
+		}
+		l.done.Go(func() { l.run(clients, rand.New(rand.NewPCG(seed, uint64(n))), n) })
+	}
+	t.Cleanup(l.stop)
+	return l
+}
+
+func (l *traffic) run(clients []*mctest.Client, random *rand.Rand, n int) {
+	do := func(command string) string {
+		reply, err := clients[random.IntN(len(clients))].Do(command)
+		if !assert.NoError(l.t, err) {
+			l.end.Store(true)
+		}
+		return reply
+	}
+	for i := 0; !l.end.Load(); i++ {
+		key, value := fmt.Sprintf("%d-%d-key", n, i%50), strconv.Itoa(i)
+		if reply := do(fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, len(value), value)); !assert.Equal(l.t, "STORED\r\n", reply) {
+			return
+		}
+		for range 2 {
+			switch reply := do("get " + key + "\r\n"); {
+			case reply == "END\r\n":
+				l.missed.Add(1)
+			case !strings.HasSuffix(reply, "\r\n"+value+"\r\nEND\r\n"):
+				l.stale.Add(1)
+			}
+		}
+		l.rounds.Add(1)
+	}
+}
+
+// more waits until there was enough traffic to show what is wrong.
+func (l *traffic) more() {
+	l.t.Helper()
+	until := l.rounds.Load() + 150
+	require.Eventually(l.t, func() bool { return l.rounds.Load() >= until || l.end.Load() }, mctest.Patience, time.Millisecond)
+	require.False(l.t, l.end.Load())
+}
+
+func (l *traffic) stop() {
+	l.end.Store(true)
+	l.done.Wait()
+}
+
+func TestNoMiddlewareReadsWhatIsOldWhileServersJoinAndLeaveOneAfterTheOther(t *testing.T) {
+	for name, o := range map[string]middleware.Options{
+		"each key on one":     {Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour},
+		"each key on two":     {Placement: route.Options{Replicas: 2}, ChangeStep: time.Hour},
+		"all hold every key":  {ChangeStep: time.Hour},
+		"at once, as control": {Placement: route.Options{Replicas: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 6)...)
+			o.Listen, o.Servers = []string{"127.0.0.1:0"}, servers[:4:4]
+			fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+			load := startTraffic(t, fleet...)
+			for _, n := range []int{5, 6, 4} {
+				next := o
+				next.Servers = servers[:n:n]
+				for _, m := range fleet {
+					require.NoError(t, m.Apply(context.Background(), next))
+					load.more()
+				}
+				for phases := 0; fleet[0].EndPhase(); phases++ {
+					load.more()
+					fleet[1].EndPhase()
+					load.more()
+					require.Less(t, phases, 3)
+				}
+				assert.Equal(t, "settled", fleet[0].Phase())
+			}
+			load.stop()
+			t.Logf("%d rounds, %d reads were old, %d missed", load.rounds.Load(), load.stale.Load(), load.missed.Load())
+			if o.ChangeStep == 0 {
+				assert.NotZero(t, load.stale.Load())
+			} else {
+				assert.Zero(t, load.stale.Load())
+			}
+		})
+	}
+}
+
+func TestAMiddlewareThatStartsDuringAChangeReadsNothingOldInWhateverPhaseTheOthersAre(t *testing.T) {
+	for _, phase := range []int{0, 1, 2, 3} { // how many steps the other one has made
+		t.Run(fmt.Sprint(phase), func(t *testing.T) {
+			t.Parallel()
+			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
+			o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+			first := mwtest.Start(t, o)
+			alone := startTraffic(t, first) // so that there is something old
+			alone.more()
+			alone.stop()
+			after := o
+			after.Servers = servers[1:]
+			ahead := func() {
+				if first.Phase() == "settled" {
+					require.NoError(t, first.Apply(context.Background(), after))
+				} else {
+					first.EndPhase()
+				}
+			}
+			for range phase {
+				ahead()
+			}
+			late := mwtest.Start(t, after)
+			if phase == 3 {
+				assert.Equal(t, "settled", late.Phase())
+			} else {
+				assert.Equal(t, "late", late.Phase())
+			}
+			load := startTraffic(t, first, late)
+			load.more()
+			for range 3 - phase {
+				ahead()
+				load.more()
+			}
+			for late.EndPhase() {
+				load.more()
+			}
+			load.stop()
+			assert.Zero(t, load.stale.Load())
+			assert.Equal(t, "settled", late.Phase())
+			t.Logf("%d rounds, %d missed", load.rounds.Load(), load.missed.Load())
+		})
+	}
+}
