@@ -2,7 +2,7 @@ package plan
 
 import (
 	"bytes"
-	"hash/maphash"
+	"encoding/binary"
 
 	"mcmw/internal/protocol"
 )
@@ -19,11 +19,10 @@ import (
 // item alone is told to renew it.
 
 // joinSlots is the number of keys that gets can join at a time. Of keys in the same slot the last counts.
-const joinSlots = 256
+const joinSlots = 1 << 8
 
 // joins finds the gets of the round that others may join.
 type joins struct {
-	seed  maphash.Seed
 	round uint32 // a slot of another round is empty
 	any   bool   // a slot was filled in this round
 	slots [joinSlots]joinSlot
@@ -46,7 +45,18 @@ func (j *joins) start() {
 	}
 }
 
-func (j *joins) hash(key []byte) uint64 { return maphash.Bytes(j.seed, key) }
+// hashEnd hashes the end of a key, by which most keys differ. Whoever makes them collide only keeps their gets from joining.
+func hashEnd(key []byte) uint64 {
+	var end uint64
+	if n := len(key); n >= 8 {
+		end = binary.LittleEndian.Uint64(key[n-8:])
+	} else {
+		for _, c := range key {
+			end = end<<8 | uint64(c)
+		}
+	}
+	return end * 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio: the upper bits depend on all
+}
 
 // joinable reports whether r is a get that others may join.
 func (p *Planner) joinable(r *Request) bool {
@@ -55,8 +65,8 @@ func (p *Planner) joinable(r *Request) bool {
 
 // slot returns the slot of the key, and whether the get of it that others may join is there.
 func (p *Planner) slot(key []byte) (slot *joinSlot, hash uint32, found bool) {
-	h := p.joins.hash(key)
-	slot, hash = &p.joins.slots[h%joinSlots], uint32(h>>32)
+	h := hashEnd(key)
+	slot, hash = &p.joins.slots[h>>56], uint32(h>>24)
 	found = slot.round == p.joins.round && slot.hash == hash && bytes.Equal(p.Requests[slot.leader].key, key)
 	return slot, hash, found
 }

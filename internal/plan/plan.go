@@ -24,7 +24,6 @@ package plan
 
 import (
 	"fmt"
-	"hash/maphash"
 
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
@@ -221,7 +220,6 @@ func New(o Options, turn int) *Planner {
 		p.all = append(p.all, s)
 	}
 	p.several = o.Versions != nil && o.Router.N() > 1
-	p.joins.seed = maphash.MakeSeed()
 	p.joins.start()
 	return p
 }
@@ -309,11 +307,11 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 	r := &p.Requests[i]
 	r.first = int32(len(p.Calls))
 	r.last = r.first
-	if !r.Idle() {
-		p.separate(r)
+	if r.Idle() {
+		return false
 	}
+	p.separate(r)
 	switch {
-	case r.Idle():
 	case r.Answer != "" && !r.Has(protocol.Reads):
 		r.way = remove
 		p.deleteEverywhere(i)
