@@ -42,8 +42,7 @@ func (p *Link) mark(m Mark) error {
 	if m.Text == "" {
 		return nil
 	}
-	seconds := (m.For + time.Second - 1) / time.Second
-	err := p.Expect(fmt.Sprintf("ms %s %d T%d b\r\n%s\r\n", encoded(marker.CleanKey), len(m.Text), seconds, m.Text), "HD")
+	err := p.Expect(expiringLine(marker.CleanKey, m.Text, m.For), "HD")
 	if _, strange := errors.AsType[Unexpected](err); strange {
 		return nil
 	}

@@ -33,7 +33,11 @@ const (
 	SweptKey = Prefix + "swept"
 	// CleanKey says, on a server, that it was cleaned for a change of placement, and for which.
 	CleanKey = Prefix + "clean"
-	stale    = Prefix + "stale "
+	// DeletingKey and ReadingKey hold the record of a change of placement: of a middleware that has entered the phase in which keys are deleted on
+	// their new servers, or is about to enter the one in which they are read there.
+	DeletingKey = Prefix + "change deleting"
+	ReadingKey  = Prefix + "change reading"
+	stale       = Prefix + "stale "
 	// maxName is the longest server name, bytes, that is part of a key unchanged: encoded, a key may have 250.
 	maxName = 160
 )

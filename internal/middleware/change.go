@@ -145,15 +145,102 @@ func (m *Middleware) wants() (changed bool) {
 
 // enter makes phase the one of the change from now on; applying is held.
 func (m *Middleware) enter(ctx context.Context, phase route.Phase) error {
-	c := m.change
+	c, step := m.change, m.options.ChangeStep
+	if other := m.otherChange(ctx, phase); other != nil {
+		m.options.Log.Warn("another middleware changes to another list of servers; this one follows, and its own list has to wait")
+		if phase == route.DeleteNew {
+			step = 0 // the other one is a phase ahead, and will not wait
+		}
+		phase, c.to = route.DeleteNew, *other
+		m.announce(ctx, phase)
+	}
 	c.phase, c.cleaning = phase, new(sync.WaitGroup)
 	m.options.Log.Info("the placement of keys changes", "phase", phase.String(), "from", fingerprint(c.from.record()), "to", fingerprint(c.to.record()))
 	err := m.replace(ctx, true)
 	if phase == route.DeleteNew {
 		m.cleanNew(c)
 	}
-	c.due = time.Now().Add(m.options.ChangeStep)
+	c.due = time.Now().Add(step)
+	select {
+	case m.hurry <- struct{}{}:
+	default:
+	}
 	return err
+}
+
+// otherChange says on the servers that the change under way enters phase, and returns where others are changing to from the same placement; nil: nowhere
+// else. One of two middlewares that enter at the same time sees the other: each writes what it does, and reads what the other does then. If
+// both see each other, the one that is about to read by its list gives way. applying is held.
+func (m *Middleware) otherChange(ctx context.Context, phase route.Phase) *placed {
+	if m.records == nil || phase == route.Settled {
+		return nil
+	}
+	other := m.announce(ctx, phase)
+	switch {
+	case other == nil:
+		return nil
+	case phase == route.ReadNew:
+		m.each(func(s *backend.Server) { _ = s.Withdraw(ctx, marker.ReadingKey) })
+		return other
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(giveWay):
+	}
+	return m.announce(ctx, phase)
+}
+
+// giveWay is how long a middleware takes at most to withdraw what it has announced, and not done.
+const giveWay = 500 * time.Millisecond
+
+// announce says on the servers that the change under way enters phase, and returns where one in the neighbouring phase is changing to from the same
+// placement; nil: nowhere else.
+func (m *Middleware) announce(ctx context.Context, phase route.Phase) *placed {
+	c := m.change
+	own, from := c.to.record(), c.from.record()
+	record := marker.Record{Placement: own, Previous: []marker.Placement{from}, Addresses: map[string]string{}}
+	for _, p := range []placed{c.from, c.to} {
+		for _, s := range p.router.Servers() {
+			record.Addresses[s.Name] = s.Addr
+		}
+	}
+	value, err := record.Encode()
+	if err != nil {
+		return nil
+	}
+	key, theirs := marker.DeletingKey, marker.ReadingKey
+	if phase == route.ReadNew {
+		key, theirs = theirs, key
+	}
+	var mu sync.Mutex // guards found
+	var found *placed
+	m.each(func(s *backend.Server) {
+		value, err := s.Announce(ctx, key, value, 2*m.options.ChangeStep, theirs)
+		if err != nil || value == nil {
+			return
+		}
+		r, err := marker.Decode(value)
+		if err != nil || r.Placement.Equal(&own) || len(r.Previous) != 1 || !r.Previous[0].Equal(&from) {
+			return
+		}
+		if to, ok := m.pool.Load().located(r.Placement, r.Addresses); ok {
+			mu.Lock()
+			found = &to
+			mu.Unlock()
+		}
+	})
+	return found
+}
+
+// each calls do for each server in use that is not down, and waits for all.
+func (m *Middleware) each(do func(s *backend.Server)) {
+	var doing sync.WaitGroup
+	for _, s := range m.pool.Load().servers {
+		if !s.Down() {
+			doing.Go(func() { do(s) })
+		}
+	}
+	doing.Wait()
 }
 
 // cleanNew deletes on servers what they may have held earlier of the keys that they get. Those that join are flushed anyway.
@@ -184,7 +271,7 @@ func (m *Middleware) mark() backend.Mark {
 
 // goThrough takes the change of placement from phase to phase, until there is none or ctx is done.
 func (m *Middleware) goThrough(ctx context.Context) {
-	for more := true; more; more = m.step(ctx) {
+	for {
 		m.applying.Lock()
 		c := m.change.copy()
 		m.applying.Unlock()
@@ -194,9 +281,14 @@ func (m *Middleware) goThrough(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-m.hurry:
+			continue
 		case <-time.After(time.Until(c.due)):
 		}
 		c.cleaning.Wait()
+		if !m.step(ctx) {
+			return
+		}
 	}
 }
 
@@ -268,15 +360,23 @@ func (p *pool) before(newest *marker.Record) (from placed, ok bool) {
 	if old.Equal(&current) && newest.Changing && len(newest.Previous) > 0 {
 		old = newest.Previous[0]
 	}
-	o, err := old.Options()
-	if err != nil || old.Equal(&current) {
+	if old.Equal(&current) {
 		return from, false
 	}
-	servers := slices.Clone(old.Servers)
+	return p.located(old, newest.Addresses)
+}
+
+// located returns a placement that was read from a server, with the addresses that were there; ok is false if some are missing.
+func (p *pool) located(read marker.Placement, addresses map[string]string) (found placed, ok bool) {
+	o, err := read.Options()
+	if err != nil {
+		return found, false
+	}
+	servers := slices.Clone(read.Servers)
 	for i := range servers {
 		s := &servers[i]
-		if s.Addr = newest.Addresses[s.Name]; s.Addr == "" && !slices.ContainsFunc(p.servers, func(b *backend.Server) bool { return b.Name == s.Name }) {
-			return from, false
+		if s.Addr = addresses[s.Name]; s.Addr == "" && !slices.ContainsFunc(p.servers, func(b *backend.Server) bool { return b.Name == s.Name }) {
+			return found, false
 		}
 	}
 	router, err := route.New(servers, o)

@@ -69,7 +69,7 @@ func (l *traffic) run(clients []*mctest.Client, random *rand.Rand, n int) {
 // more waits until there was enough traffic to show what is wrong.
 func (l *traffic) more() {
 	l.t.Helper()
-	until := l.rounds.Load() + 150
+	until := l.rounds.Load() + 80
 	require.Eventually(l.t, func() bool { return l.rounds.Load() >= until || l.end.Load() }, mctest.Patience, time.Millisecond)
 	require.False(l.t, l.end.Load())
 }
@@ -159,6 +159,51 @@ func TestAMiddlewareThatStartsDuringAChangeReadsNothingOldInWhateverPhaseTheOthe
 			assert.Zero(t, load.stale.Load())
 			assert.Equal(t, "settled", late.Phase())
 			t.Logf("%d rounds, %d missed", load.rounds.Load(), load.missed.Load())
+		})
+	}
+}
+
+func TestMiddlewaresWhoseListsChangeAgainAtDifferentPhasesAgreeOnOneChangeAtATime(t *testing.T) {
+	for name, ahead := range map[string]bool{"one is a phase ahead": true, "one is about to be": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 5)...)
+			o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+			a, b := mwtest.Start(t, o), mwtest.Start(t, o)
+			load := startTraffic(t, a, b)
+			apply := func(m *mwtest.MW, n int) {
+				o.Servers = servers[:n:n]
+				require.NoError(t, m.Apply(context.Background(), o))
+				load.more()
+			}
+			apply(a, 4)
+			apply(b, 4)
+			if ahead {
+				a.EndPhase()
+				load.more()
+			}
+			apply(b, 5)
+			if ahead {
+				require.Eventually(t, func() bool { return b.Phase() == "read-new" }, mctest.Patience, time.Millisecond)
+			} else {
+				a.EndPhase()
+				assert.Equal(t, "delete-new", a.Phase())
+				load.more()
+			}
+			assert.Equal(t, a.Stats().Snapshot().Placement, b.Stats().Snapshot().Placement)
+			apply(a, 5)
+			for range 8 { // each list has three phases
+				a.EndPhase()
+				load.more()
+				b.EndPhase()
+				load.more()
+			}
+			load.stop()
+			assert.Zero(t, load.stale.Load())
+			for _, m := range []*mwtest.MW{a, b} {
+				assert.Equal(t, "settled", m.Phase())
+				assert.Len(t, m.Stats().Snapshot().Servers, 5)
+			}
 		})
 	}
 }

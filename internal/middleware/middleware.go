@@ -45,8 +45,9 @@ type Middleware struct {
 	work       context.Context // context of the serving goroutines; nil before Run has reached the servers
 	stopProber map[*backend.Server]context.CancelFunc
 	stopping   bool
-	settled    placed  // the placement before change, or without one
-	change     *change // nil: none is under way
+	settled    placed        // the placement before change, or without one
+	change     *change       // nil: none is under way
+	hurry      chan struct{} // whoever changes change.due -> goThrough; capacity 1; never closed
 }
 
 // DefaultWorkers is the default number of workers: one per processor, and at least two, so that one plans and answers while
@@ -116,7 +117,7 @@ func New(o Options) (*Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Middleware{options: o, settled: placed{router, o.Placement}, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}}
+	m := &Middleware{options: o, settled: placed{router, o.Placement}, hurry: make(chan struct{}, 1), ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}}
 	m.locks = keylock.New()
 	if m.access, err = o.Security.open(o.Log); err != nil {
 		return nil, err
