@@ -55,7 +55,7 @@ type loadFlags struct {
 	options  load.Options
 }
 
-func newLoadCommand(args []string, stderr io.Writer) *cobra.Command {
+func newLoadCommand(stderr io.Writer) *cobra.Command {
 	var f loadFlags
 	cmd := &cobra.Command{
 		Use:   "load",

@@ -120,28 +120,26 @@ func recordsIn(dirs []string) (records []string, err error) {
 // chosen returns the requested parts of a page.
 func (f *reportFlags) chosen(page *report.Report) (*report.Report, error) {
 	some := &report.Report{Title: page.Title, Rule: page.Rule}
-	var figures, tables []string
-	for _, figure := range page.Figures {
-		figures = append(figures, figure.Name)
+	var err, err2 error
+	some.Figures, err = named("--figure", f.figures, page.Figures, func(figure report.Figure) string { return figure.Name })
+	some.Tables, err2 = named("--table", f.tables, page.Tables, func(t report.Table) string { return t.Name })
+	return some, errors.Join(err, err2)
+}
+
+// named returns those of all that have the names that a flag gives.
+func named[T any](flag string, names []string, all []T, nameOf func(T) string) (chosen []T, err error) {
+	var known []string
+	for _, one := range all {
+		known = append(known, nameOf(one))
 	}
-	for _, t := range page.Tables {
-		tables = append(tables, t.Name)
-	}
-	for _, name := range f.figures {
-		i := slices.Index(figures, name)
+	for _, name := range names {
+		i := slices.Index(known, name)
 		if i < 0 {
-			return nil, usageError{fmt.Errorf("--figure %q: expected one of %s", name, strings.Join(figures, ", "))}
+			return nil, usageError{fmt.Errorf("%s %q: expected one of %s", flag, name, strings.Join(known, ", "))}
 		}
-		some.Figures = append(some.Figures, page.Figures[i])
+		chosen = append(chosen, all[i])
 	}
-	for _, name := range f.tables {
-		i := slices.Index(tables, name)
-		if i < 0 {
-			return nil, usageError{fmt.Errorf("--table %q: expected one of %s", name, strings.Join(tables, ", "))}
-		}
-		some.Tables = append(some.Tables, page.Tables[i])
-	}
-	return some, nil
+	return chosen, nil
 }
 
 // paperArguments separates the name of a report, which may come first, from directories of records.

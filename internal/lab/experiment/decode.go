@@ -102,18 +102,26 @@ type file struct {
 	cases       map[string]Values
 }
 
-func (d *decoder) experiment(text []byte, quick bool) *Experiment {
-	e := &Experiment{
-		Testbed: LocalTestbed, Dilation: 1, Systems: builtIn, Order: Interleaved, Repetitions: 3, Kubernetes: Kubernetes{Chart: DefaultChart},
-		Phases: Phases{Populate: true, Restart: true, WarmUp: 2 * time.Second, Duration: 10 * time.Second},
-	}
+// root returns the mapping in a file, which must hold what is expected; nil at a problem.
+func (d *decoder) root(text []byte, expected string) *yaml.Node {
 	root, err := userinput.Mapping(text, "name: value")
 	if problem, ok := errors.AsType[*userinput.Problem](err); ok {
 		d.problems = append(d.problems, Problem{Line: problem.Line, Text: problem.Text})
 		return nil
 	}
 	if root == nil {
-		d.problem(nil, "", "it holds nothing; expected an experiment, such as those in experiments/")
+		d.problem(nil, "", "it holds nothing; expected %s", expected)
+	}
+	return root
+}
+
+func (d *decoder) experiment(text []byte, quick bool) *Experiment {
+	e := &Experiment{
+		Testbed: LocalTestbed, Dilation: 1, Systems: builtIn, Order: Interleaved, Repetitions: 3, Kubernetes: Kubernetes{Chart: DefaultChart},
+		Phases: Phases{Populate: true, Restart: true, WarmUp: 2 * time.Second, Duration: 10 * time.Second},
+	}
+	root := d.root(text, "an experiment, such as those in experiments/")
+	if root == nil {
 		return nil
 	}
 	if quick {

@@ -1,15 +1,12 @@
 package experiment
 
 import (
-	"errors"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"mcmw/internal/userinput"
 )
 
 // Inventory lists the hosts of the testbed ssh.
@@ -65,13 +62,8 @@ func ParseInventory(file string, text []byte, home string) (*Inventory, error) {
 
 func (d *decoder) inventory(text []byte, resolve func(path string) string) *Inventory {
 	inventory := &Inventory{}
-	root, err := userinput.Mapping(text, "name: value")
-	if problem, ok := errors.AsType[*userinput.Problem](err); ok {
-		d.problems = append(d.problems, Problem{Line: problem.Line, Text: problem.Text})
-		return nil
-	}
+	root := d.root(text, "an inventory: hosts with their names, addresses and roles (docs/testbeds.md)")
 	if root == nil {
-		d.problem(nil, "", "it holds nothing; expected an inventory: hosts with their names, addresses and roles (docs/testbeds.md)")
 		return nil
 	}
 	var defaults InventoryHost

@@ -35,7 +35,7 @@ type Process struct {
 	Addr string // where it serves, host:port
 
 	cmd  *exec.Cmd
-	log  *tail
+	log  *Tail
 	done chan struct{} // closed when it has ended
 }
 
@@ -74,7 +74,7 @@ func Start(name, addr string, cmd *exec.Cmd) (*Process, error) {
 // StartPrepared starts a program as Start does, and calls prepare with its process id before anybody waits for its end. If that
 // fails the program is killed.
 func StartPrepared(name, addr string, cmd *exec.Cmd, prepare func(pid int) error) (*Process, error) {
-	p := &Process{Name: name, Addr: addr, cmd: cmd, log: &tail{}, done: make(chan struct{})}
+	p := &Process{Name: name, Addr: addr, cmd: cmd, log: &Tail{}, done: make(chan struct{})}
 	if cmd.Stderr = p.log.and(cmd.Stderr); cmd.Stdout == nil {
 		cmd.Stdout = p.log
 	}
@@ -230,14 +230,14 @@ func Memcached(path, host string, port int, args ...string) *exec.Cmd {
 	return exec.Command(path, append(base, args...)...)
 }
 
-// tail keeps the end of a program's output.
-type tail struct {
+// Tail keeps the end of a program's output. The zero value is empty.
+type Tail struct {
 	mu  sync.Mutex
 	end []byte // guarded by mu
 }
 
 // and returns a writer to t and to w, if there is one.
-func (t *tail) and(w io.Writer) io.Writer {
+func (t *Tail) and(w io.Writer) io.Writer {
 	if w == nil {
 		return t
 	}
@@ -245,7 +245,7 @@ func (t *tail) and(w io.Writer) io.Writer {
 }
 
 // Write takes everything.
-func (t *tail) Write(p []byte) (int, error) {
+func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.end = append(t.end, p...)
@@ -256,7 +256,7 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 // String returns the end of the output.
-func (t *tail) String() string {
+func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return strings.TrimSpace(string(t.end))

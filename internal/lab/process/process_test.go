@@ -38,7 +38,7 @@ func TestAProgramThatIgnoresTheSignalIsKilled(t *testing.T) {
 }
 
 func TestTheTailKeepsTheEnd(t *testing.T) {
-	var log tail
+	var log Tail
 	for i := range 1000 {
 		fmt.Fprintf(&log, "line %d\n", i)
 	}

@@ -29,10 +29,14 @@ func (local) Address() string              { return process.Loopback }
 func (local) FreePort(context.Context) (int, error) { return process.FreePort(process.Loopback) }
 
 func (local) Start(_ context.Context, p Program) (Process, error) {
-	cmd := exec.Command(p.Path, p.Args...)
+	return StartOn(p, exec.Command(p.Path, p.Args...))
+}
+
+// StartOn starts p by a command on the processors that it may use.
+func StartOn(p Program, cmd *exec.Cmd) (Process, error) {
 	cmd.Stdout = p.Stdout
 	var started *process.Process
-	err := OnProcessors(p.CPUs, func() (err error) {
+	err := onProcessors(p.CPUs, func() (err error) {
 		started, err = process.Start(p.Name, "", cmd)
 		return err
 	})
@@ -42,9 +46,9 @@ func (local) Start(_ context.Context, p Program) (Process, error) {
 	return started, nil
 }
 
-// OnProcessors calls start on a thread that may use only those processors, which its children inherit before they make threads
+// onProcessors calls start on a thread that may use only those processors, which its children inherit before they make threads
 // of their own. No processors mean all.
-func OnProcessors(cpus []int, start func() error) error {
+func onProcessors(cpus []int, start func() error) error {
 	if len(cpus) == 0 {
 		return start()
 	}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"mcmw/internal/lab/process"
@@ -65,7 +64,7 @@ func number(name string) int {
 
 // follow returns a process that ends when the pod's container does. Its log goes to log, if there is one.
 func (b *bed) follow(p pod, container, name string, port int, log *testbed.Log) (testbed.Member, error) {
-	said := new(said)
+	said := new(process.Tail)
 	cmd := exec.Command("kubectl", b.tools.kubectlArgs("--namespace", b.namespace, "logs", "--follow", "--container", container, p.Metadata.Name)...)
 	cmd.Stdout = said
 	if log != nil {
@@ -84,7 +83,7 @@ func (b *bed) follow(p pod, container, name string, port int, log *testbed.Log) 
 type followed struct {
 	*process.Process
 	pod  string
-	said *said
+	said *process.Tail
 }
 
 // Ended returns an error if the container has ended, or can't be followed any more.
@@ -97,31 +96,6 @@ func (f *followed) Ended() error {
 
 // Stop ends the following.
 func (f *followed) Stop(syscall.Signal) { f.Process.Stop(syscall.SIGTERM) }
-
-// said keeps the end of a container's output.
-type said struct {
-	mu   sync.Mutex
-	text []byte // guarded by mu
-}
-
-// maxSaid is how much of it is kept, bytes.
-const maxSaid = 2 << 10
-
-// Write takes everything.
-func (s *said) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.text = append(s.text, p...)
-	s.text = s.text[max(len(s.text)-maxSaid, 0):]
-	return len(p), nil
-}
-
-// String returns the end.
-func (s *said) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return string(s.text)
-}
 
 // loadPod is a pod that puts load, as a host.
 type loadPod struct {

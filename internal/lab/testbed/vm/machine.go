@@ -63,17 +63,10 @@ func (m *machine) Start(_ context.Context, p testbed.Program) (testbed.Process, 
 	}
 	args := append([]string{"-c", enter, "sh"}, m.group.ProcessFiles()...)
 	args = append(append(args, "--", path), p.Args...)
-	cmd := exec.Command("/bin/sh", args...)
-	cmd.Stdout = p.Stdout
-	var started *process.Process
-	err = m.space.Do(func() error {
-		return testbed.OnProcessors(p.CPUs, func() (err error) {
-			started, err = process.Start(p.Name, "", cmd)
-			return err
-		})
+	var started testbed.Process
+	err = m.space.Do(func() (err error) {
+		started, err = testbed.StartOn(p, exec.Command("/bin/sh", args...))
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return started, nil
+	return started, err
 }
