@@ -34,6 +34,55 @@ type ledgerEntry struct {
 	began, ended int64
 }
 
+func newLedger() *ledger { return &ledger{writes: map[string][]*ledgerEntry{}} }
+
+// crowd lets clients write random keys until stop is called, each through the address that of returns whenever it has no connection. Values
+// have size bytes and more.
+func (l *ledger) crowd(t *testing.T, clients int, of func(client int) string, seed uint64, keys []string, size int) (stop func()) {
+	var ended atomic.Bool
+	var writers sync.WaitGroup
+	padding := strings.Repeat("x", size)
+	for w := range clients {
+		r := rand.New(rand.NewPCG(seed, uint64(w)))
+		writers.Go(func() {
+			var c *mctest.Client
+			for n := 0; !ended.Load(); n++ {
+				if c == nil {
+					var err error
+					if c, err = mctest.Dial(of(w)); err != nil {
+						c = nil // it has just ended: the next one's address is known at once
+						continue
+					}
+				}
+				value := fmt.Sprintf("%d-%d-%s", w, n, padding)
+				if r.IntN(8) == 0 {
+					value = ""
+				}
+				if !l.write(c, keys[r.IntN(len(keys))], value) {
+					c.Close()
+					c = nil
+				}
+			}
+			if c != nil {
+				c.Close()
+			}
+		})
+	}
+	stop = func() {
+		ended.Store(true)
+		writers.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// await waits until n more writes were answered.
+func (l *ledger) await(t *testing.T, n int64) {
+	t.Helper()
+	goal := l.done.Load() + n
+	require.Eventually(t, func() bool { return l.done.Load() >= goal }, mctest.Patience, time.Millisecond)
+}
+
 // write lets c set or delete a key, and says whether its connection can still be used.
 func (l *ledger) write(c *mctest.Client, key, value string) bool {
 	e := &ledgerEntry{value: value, began: l.clock.Add(1), ended: never}
@@ -51,8 +100,11 @@ func (l *ledger) write(c *mctest.Client, key, value string) bool {
 		e.ended = ended
 		l.mu.Unlock()
 	}
+	if err != nil {
+		return false
+	}
 	l.done.Add(1)
-	return err == nil
+	return true
 }
 
 // wrong returns a line for each server that holds what nobody wrote under the key, or what was written before a later write began that was
@@ -98,13 +150,13 @@ func TestReplicasAgreeBehindAFleetOfWhichSomethingFails(t *testing.T) {
 	seed := mctest.Seed(t)
 	rounds, keys, writes := 1, numbered(30), int64(300)
 	if mctest.Long() {
-		rounds, keys, writes = 20, numbered(400), 4000
+		rounds, keys, writes = 20, numbered(400), 500
 	}
 	for name, what := range map[string]mishap{
 		"a middleware is stopped and goes on":                {begin: signal(syscall.SIGSTOP), end: signal(syscall.SIGCONT)},
 		"a middleware doesn't reach a server that others do": {begin: inject(mctest.Fault{Lose: true}), end: inject(mctest.Fault{})},
 		"a server is killed and comes back":                  {begin: func(_ *child, _ *mctest.Proxy, s *mctest.Server) { s.Stop() }, end: func(_ *child, _ *mctest.Proxy, s *mctest.Server) { s.Start() }},
-		"servers evict":                                      {begin: nothing, end: nothing, memory: "4", size: 100 << 10},
+		"servers evict":                                      {begin: nothing, end: nothing, memory: "4", size: 4 << 20 / len(keys)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -121,38 +173,16 @@ func TestReplicasAgreeBehindAFleetOfWhichSomethingFails(t *testing.T) {
 			o.Servers = mwtest.Named(servers[0].Addr(), servers[1].Addr(), path.Addr())
 			third := startChild(t, o)
 			addrs := []string{fleet[0].Addr(), fleet[1].Addr(), third.addrs[0]}
-			l := &ledger{writes: map[string][]*ledgerEntry{}}
-			var ended atomic.Bool
-			var writers sync.WaitGroup
-			for w := range 12 {
-				c := mctest.MustDial(t, addrs[w%len(addrs)])
-				r := rand.New(rand.NewPCG(seed, uint64(w)))
-				writers.Go(func() {
-					for n := 0; !ended.Load(); n++ {
-						value := fmt.Sprintf("%d-%d-%s", w, n, strings.Repeat("x", what.size))
-						if r.IntN(8) == 0 {
-							value = ""
-						}
-						if !l.write(c, keys[r.IntN(len(keys))], value) {
-							t.Errorf("writer %d lost its connection", w)
-							return
-						}
-					}
-				})
-			}
-			await := func(n int64) {
-				goal := l.done.Load() + n
-				require.Eventually(t, func() bool { return l.done.Load() >= goal }, mctest.Patience, time.Millisecond)
-			}
+			l := newLedger()
+			stop := l.crowd(t, 12, func(w int) string { return addrs[w%len(addrs)] }, seed, keys, what.size)
 			for range rounds {
-				await(writes)
+				l.await(t, writes)
 				what.begin(third, path, servers[2])
-				await(writes)
+				l.await(t, writes)
 				what.end(third, path, servers[2])
 			}
-			await(writes)
-			ended.Store(true)
-			writers.Wait()
+			l.await(t, writes)
+			stop()
 			third.stop(t)
 			awaitSweeps(t, fleet...)
 			lines, present := disagreeing(t, servers, keys)
@@ -164,4 +194,37 @@ func TestReplicasAgreeBehindAFleetOfWhichSomethingFails(t *testing.T) {
 			t.Logf("%d writes, %d keys, %d evictions on the first server", l.done.Load(), present, evicted)
 		})
 	}
+}
+
+// An upgrade from one writer to several, one middleware after the other: until the last one is up nothing finds what the old ones leave
+// different, then a comparison does.
+func TestReplicasAgreeBehindAFleetThatWasTakenFromOneWriterToSeveral(t *testing.T) {
+	t.Parallel()
+	seed, keys, writes := mctest.Seed(t), numbered(30), int64(300)
+	if mctest.Long() {
+		keys, writes = numbered(400), 20_000
+	}
+	servers := mctest.StartNewMemcacheds(t, 3)
+	fleet := fleetOf(t, 2, agreementOptions(middleware.WritersOne), false, servers)
+	var addrs [2]atomic.Value
+	for n, m := range fleet {
+		addrs[n].Store(m.Addr())
+	}
+	l := newLedger()
+	stop := l.crowd(t, 12, func(w int) string { return addrs[w%len(addrs)].Load().(string) }, seed, keys, 0)
+	l.await(t, writes)
+	o := agreementOptions(middleware.WritersSeveral)
+	o.SweepEvery = 100 * time.Millisecond
+	for n, old := range fleet {
+		fleet[n] = fleetOf(t, 1, o, false, servers)[0]
+		addrs[n].Store(fleet[n].Addr())
+		require.NoError(t, old.Stop())
+		l.await(t, writes)
+	}
+	stop()
+	awaitSweeps(t, fleet...)
+	lines, present := disagreeing(t, servers, keys)
+	require.Empty(t, lines)
+	require.NotZero(t, present)
+	require.Empty(t, l.wrong(servers))
 }
