@@ -123,6 +123,11 @@ func (p *Planner) settleStamp(r *Request) (again bool) {
 		r.dropped = true
 	case string(c.reply[:2]) != "HD":
 		return false
+	case protocol.HasFlag(r.Head, 'c') && r.Command.IsMeta():
+		answer := &p.Calls[r.chosen]
+		start := len(p.lines)
+		p.lines = protocol.AppendWithCAS(p.lines, answer.reply, r.version)
+		answer.reply = p.lines[start:]
 	}
 	r.step = copying
 	return true

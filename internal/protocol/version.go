@@ -207,6 +207,24 @@ func DecodeItem(reply []byte) (it Item, ok bool) {
 	return it, true
 }
 
+// AppendWithCAS appends reply, to a meta command, with cas in place of the one that it shows: the item was given that afterwards.
+func AppendWithCAS(dst, reply []byte, cas uint64) []byte {
+	end := bytes.IndexByte(reply, '\r')
+	for start := 0; start < end; {
+		word := firstWord(reply[start:end])
+		if start > 0 {
+			dst = append(dst, ' ')
+		}
+		if start > 0 && bytes.HasPrefix(word, []byte("c")) {
+			dst = strconv.AppendUint(append(dst, 'c'), cas, 10)
+		} else {
+			dst = append(dst, word...)
+		}
+		start += len(word) + 1
+	}
+	return append(dst, reply[end:]...)
+}
+
 // Classic returns what the client of r is told where reply answers AppendVersioned: a classic command's has a form of its own.
 func (r *Request) Classic(reply []byte) []byte {
 	if r.Command == Meta {
