@@ -80,13 +80,21 @@ func TestClientsOfTwoPodsLoseNoIncrementNoLockAndNoSet(t *testing.T) {
 }
 
 func TestServersThatAreAddedGiveNoOldValueAndFailNoRequest(t *testing.T) {
-	r := install(t, "added", "--set", "memcached.replicas=4")
-	for _, n := range []int{5, 6} {
-		v := r.verify()
-		r.scaleMemcached(n)
-		counted := v.stop()
-		r.requireNothingFailed(counted)
-		r.requireNothingOld(counted)
+	for _, to := range []struct {
+		replicas string
+		servers  []int
+	}{{"all", []int{4, 5, 6}}, {"1", []int{3, 4}}} {
+		t.Run(fmt.Sprintf("with replicas %s, %v", to.replicas, to.servers), func(t *testing.T) {
+			// Pods learn of a server up to seconds apart, as with the defaults, which are 5s and 15s.
+			r := install(t, "added-"+to.replicas, "--set", fmt.Sprintf("memcached.replicas=%d,config.replicas=%s,config.resolve-interval=2s,config.change-step=6s", to.servers[0], to.replicas))
+			for _, n := range to.servers[1:] {
+				v := r.verify("--shared-clients", "8", "--shared-rate", "1000")
+				r.scaleMemcached(n)
+				counted := v.stop()
+				r.requireNothingFailed(counted)
+				r.requireNothingOld(counted)
+			}
+		})
 	}
 }
 

@@ -48,7 +48,7 @@ func (r *release) scaleMemcached(n int) {
 	r.awaitServers(n)
 }
 
-// awaitServers waits until n servers are up for every pod of mcmw.
+// awaitServers waits until n servers are up for every pod of mcmw, and have the keys that they are to have.
 func (r *release) awaitServers(n int) {
 	r.t.Helper()
 	for _, p := range r.pods("proxy") {
@@ -57,14 +57,15 @@ func (r *release) awaitServers(n int) {
 			if err != nil {
 				return err
 			}
-			up := 0
+			up, settled := 0, false
 			for name, value := range samples {
+				settled = settled || strings.HasPrefix(name, `mcmw_placement_info{phase="settled"`)
 				if strings.HasPrefix(name, "mcmw_server_state{") && strings.Contains(name, `state="up"`) && value == "1" {
 					up++
 				}
 			}
-			if up != n {
-				return fmt.Errorf("%d are up, not %d", up, n)
+			if up != n || !settled {
+				return fmt.Errorf("%d are up, not %d, or keys move", up, n)
 			}
 			return nil
 		})
