@@ -448,9 +448,7 @@ func (p *Planner) call(i int32, s int, command protocol.Command, keys []byte, pi
 	p.Calls = extend(p.Calls)
 	c := &p.Calls[n]
 	c.Request, c.Server, c.command, c.keys = i, int32(s), command, keys
-	for k, piece := range pieces {
-		c.Bytes[k] = piece
-	}
+	copy(c.Bytes[:], pieces)
 	r := &p.Requests[i]
 	r.last = int32(n + 1)
 	r.left++
