@@ -48,6 +48,8 @@ type Report struct {
 	Recomputed []Recomputation `yaml:"checks"`
 	// Beside are the tables that the repeated experiments are set beside.
 	Beside []Beside
+
+	analyses map[string]*factorial.Analysis // by design, responses and confidence: every figure of a design asks for the same ones
 }
 
 // Table is a table as printed. A value is a number, a text, a list of them, nothing, {value: V, plus_minus: W}, or
@@ -133,7 +135,7 @@ func Load(name string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Name: name}
+	r := &Report{Name: name, analyses: map[string]*factorial.Analysis{}}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(r); err != nil {

@@ -213,6 +213,10 @@ func (r *Report) design(name string) (Design, error) {
 
 // analysis analyses a design with its responses, or with others in their place: cell by cell.
 func (r *Report) analysis(name string, more ...any) (*factorial.Analysis, error) {
+	key := fmt.Sprint(name, more)
+	if a, ok := r.analyses[key]; ok {
+		return a, nil
+	}
 	d, err := r.design(name)
 	if err != nil {
 		return nil, err
@@ -230,5 +234,9 @@ func (r *Report) analysis(name string, more ...any) (*factorial.Analysis, error)
 			y = y[n:]
 		}
 	}
-	return factorial.Analyze(design, options)
+	a, err := factorial.Analyze(design, options)
+	if err == nil {
+		r.analyses[key] = a
+	}
+	return a, err
 }
