@@ -199,13 +199,25 @@ func TestNoIncrementIsLostBehindThreeMiddlewaresWhileAServerRestarts(t *testing.
 	router, err := route.New(mwtest.Servers(servers...), route.Options{})
 	require.NoError(t, err)
 	holders := router.Replicas([]byte("counter"), nil)
-	require.Equal(t, "STORED\r\n", fleet[0].Dial(t).MustDo(t, "set counter 0 0 1\r\n0\r\n"))
+	swapped := "swapped-0" // has the same first server
+	for n := 1; router.Replicas([]byte(swapped), nil)[0] != holders[0]; n++ {
+		swapped = fmt.Sprintf("swapped-%d", n)
+	}
+	for _, key := range []string{"counter", swapped} {
+		require.Equal(t, "STORED\r\n", fleet[0].Dial(t).MustDo(t, "set "+key+" 0 0 1\r\n0\r\n"))
+	}
 	var counting sync.WaitGroup
-	var counted, unknown, asked atomic.Int64
+	var counted, unknown, asked, swaps, unknownSwaps atomic.Int64
 	for i := range clients {
 		c := fleet[i%len(fleet)].Dial(t)
 		counting.Go(func() {
-			for range times {
+			for n := range times {
+				if n%4 == 0 {
+					if err := swapOnce(c, swapped, &swaps, &unknownSwaps); err != nil {
+						t.Error(err)
+						return
+					}
+				}
 				reply, err := c.Do("incr counter 1\r\n")
 				asked.Add(1)
 				switch {
@@ -227,13 +239,40 @@ func TestNoIncrementIsLostBehindThreeMiddlewaresWhileAServerRestarts(t *testing.
 	require.Eventually(t, func() bool { return asked.Load() > int64(clients*times/3) }, mctest.Patience, time.Millisecond)
 	servers[holders[2]].Restart() // it is not the counter's first
 	counting.Wait()
-	value, ok := servers[holders[0]].Get("counter")
-	require.True(t, ok)
-	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-	require.NoError(t, err)
-	t.Logf("%d increments were answered, %d may have been done, the counter is %d", counted.Load(), unknown.Load(), n)
-	require.GreaterOrEqual(t, n, counted.Load(), "an answered increment is lost")
-	require.LessOrEqual(t, n, counted.Load()+unknown.Load(), "an increment is counted twice")
+	for key, done := range map[string][2]int64{"counter": {counted.Load(), unknown.Load()}, swapped: {swaps.Load(), unknownSwaps.Load()}} {
+		value, ok := servers[holders[0]].Get(key)
+		require.True(t, ok)
+		n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		require.NoError(t, err)
+		t.Logf("%s: %d increments were answered, %d may have been done, it is %d", key, done[0], done[1], n)
+		require.GreaterOrEqual(t, n, done[0], "an answered increment is lost")
+		require.LessOrEqual(t, n, done[0]+done[1], "an increment is counted twice")
+	}
+}
+
+// swapOnce tries to add one to key by gets and cas, and counts it in done if it was, in unknown if it may have been.
+func swapOnce(c *mctest.Client, key string, done, unknown *atomic.Int64) error {
+	reply, err := c.Do("gets " + key + "\r\n")
+	if err != nil || strings.HasPrefix(reply, "SERVER_ERROR") {
+		return err
+	}
+	items, err := mctest.ParseValues(reply)
+	if err != nil || len(items) != 1 {
+		return fmt.Errorf("gets was answered %q: %w", reply, err)
+	}
+	n, err := strconv.Atoi(items[0].Value)
+	if err != nil {
+		return err
+	}
+	value := strconv.Itoa(n + 1)
+	reply, err = c.Do(fmt.Sprintf("cas %s 0 0 %d %s\r\n%s\r\n", key, len(value), items[0].Cas, value))
+	switch {
+	case strings.HasPrefix(reply, "SERVER_ERROR"):
+		unknown.Add(1)
+	case reply == "STORED\r\n":
+		done.Add(1)
+	}
+	return err
 }
 
 func TestReplicasAreComparedAgainAndAgainByOneMiddlewareOfMany(t *testing.T) {
