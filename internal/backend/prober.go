@@ -43,7 +43,7 @@ func (s *Server) Probe(ctx context.Context) {
 			return
 		case <-s.wake:
 		}
-		for !s.Readable() || s.Suspected() {
+		for !s.up() || s.Suspected() {
 			if !s.recover(ctx) {
 				return
 			}
@@ -66,7 +66,7 @@ func (s *Server) recover(ctx context.Context) bool {
 			}
 			switch {
 			case err != nil:
-			case s.Readable():
+			case s.up():
 				s.Answered()
 			case answered >= needed:
 				err = s.rejoin(p)
@@ -74,7 +74,7 @@ func (s *Server) recover(ctx context.Context) bool {
 			p.Close()
 		}
 		switch {
-		case s.Readable() && !s.Suspected():
+		case s.up() && !s.Suspected():
 			return true
 		case err == nil:
 			pause = probeMin
@@ -159,8 +159,8 @@ func (s *Server) clean(p *Link, m missed, joins *Mark, wasDown bool, since time.
 			return err
 		}
 	}
-	// A server that was started after it went down is empty: nothing has been written to it since.
-	if wasDown {
+	// A server that was started after it went down is empty: nothing has been written to it since, unless by others.
+	if records := s.options.Load().Records; wasDown && (records == nil || !records.Heeds()) {
 		started, err := p.started()
 		if err != nil {
 			return err
@@ -220,7 +220,7 @@ func (s *Server) reach(ctx context.Context) error {
 // look returns the records that the server holds. A server that cannot hold records has none.
 func (s *Server) look(p *Link) (marker.Look, error) {
 	o := s.options.Load()
-	look, err := p.look(o.Records.names())
+	look, err := p.look()
 	if _, strange := errors.AsType[Unexpected](err); strange {
 		o.Log.Warn("a server can't keep what has to be known after a restart; memcached 1.6 can", "server", s.Name, "error", err)
 		s.recordless.Store(true)
@@ -232,7 +232,7 @@ func (s *Server) look(p *Link) (marker.Look, error) {
 // Judge decides, from what looks say about the server (one of them), what must be done before it serves reads. Called once.
 func (s *Server) Judge(looks marker.Looks) {
 	o := s.options.Load()
-	doubt := looks.Doubt(s.Name)
+	doubt := looks.Doubt(s.Name, o.Records.Heeds())
 	var moved func(key []byte) bool
 	if newest := looks.Newest(); doubt == "" && newest != nil {
 		var unknown bool

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"mcmw/internal/marker"
+	"mcmw/internal/stats"
 )
 
 const (
@@ -37,17 +39,24 @@ type Records struct {
 	// replicated: each key is on several servers, so a write that one of them misses succeeds on the others.
 	replicated atomic.Bool
 
+	// lease is until when servers may be read, as stats.Now; see Heed.
+	lease atomic.Int64
+	// heeding is held while what has been found is told the servers. It is locked before mu and a server's mu.
+	heeding sync.Mutex
+	lapsed  bool // guarded by heeding: it was logged that the lease has lapsed
+
 	// mu guards the fields below. Its holder neither waits nor locks a server's mu.
 	mu      sync.Mutex
-	servers []string     // whose markers matter; replaced, never changed
-	looks   marker.Looks // what the servers reached before Begin held
+	fleet   *marker.Fleet
+	heeds   bool          // the marks of others count while the middleware runs
+	slack   time.Duration // how much later than others it takes over the marks of a middleware that is gone
+	looks   marker.Looks  // what the servers reached before Begin held
 	record  marker.Record
 	running string // the value of RunningKey; "": it is removed
 	begun   bool   // record is known, and is put on servers
 	// round counts the changes to what the servers should hold.
 	round  uint64
 	stale  map[string]uint64 // marked server -> the round in which it was marked
-	clean  map[string]uint64 // server whose marker is removed -> the round of the removal
 	copies map[*Server]*copyOf
 	// warned: the last warning that a record is on too few servers, and its round.
 	warned map[string]uint64
@@ -62,26 +71,26 @@ type copyOf struct {
 	again bool          // put the records even if the server has them
 	lost  int           // times the server has lost everything
 	wake  chan struct{} // Records -> Keep of the server; capacity 1; never closed
+	look  chan struct{} // Records -> Watch of the server; capacity 1; never closed
 }
 
 // NewRecords returns the records of a middleware that has not looked at a server yet. Nothing is put before Begin. For a
 // server and the newest record found, moved returns which keys may be old there because they were placed elsewhere meanwhile
 // (nil: none), or that this is not known for all keys.
 func NewRecords(log *slog.Logger, moved func(server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool)) *Records {
-	return &Records{
-		log: log, moved: moved, looks: marker.Looks{}, stale: map[string]uint64{}, clean: map[string]uint64{}, warned: map[string]uint64{}, copies: map[*Server]*copyOf{},
+	r := &Records{
+		log: log, moved: moved, fleet: marker.NewFleet(owner()), slack: rand.N(2 * time.Second),
+		looks: marker.Looks{}, stale: map[string]uint64{}, warned: map[string]uint64{}, copies: map[*Server]*copyOf{},
 		changed: make(chan struct{}),
 	}
+	r.lease.Store(forever)
+	return r
 }
 
-// Expect sets the servers whose markers matter, before any server is reached.
-func (r *Records) Expect(servers []*Server) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.servers = nil
-	for _, s := range servers {
-		r.servers = append(r.servers, s.Name)
-	}
+// owner returns a name for a middleware that no other has.
+func owner() string {
+	host, _ := os.Hostname()
+	return fmt.Sprintf("%s %d %08x", host, os.Getpid(), rand.Uint32())
 }
 
 // Looks returns what was found on the servers that were reached.
@@ -107,12 +116,25 @@ func (r *Records) found(s *Server, look marker.Look) {
 func (r *Records) Begin(running string, placement marker.Placement, previous []marker.Placement, more bool, servers []*Server) {
 	looks := r.Looks()
 	newest := looks.Newest()
-	for _, s := range servers {
-		if (newest != nil || running != "") && looks.Suspicion(s.Name) != "" {
-			r.mark(s)
+	if r.Heeds() {
+		r.beginFleet(looks, servers)
+	} else {
+		for _, s := range servers {
+			if (newest != nil || running != "") && looks.Suspicion(s.Name) != "" {
+				r.mark(s)
+			}
 		}
 	}
 	r.mu.Lock()
+	if !r.heeds {
+		for _, look := range looks {
+			if look.Marks != nil {
+				for _, k := range *look.Marks {
+					r.fleet.Bury(k)
+				}
+			}
+		}
+	}
 	r.begun, r.running = true, running
 	if newest != nil {
 		r.record = *newest
@@ -135,37 +157,48 @@ func (r *Records) Place(placement marker.Placement, previous []marker.Placement,
 		r.record = marker.Record{Version: last.Version + 1, Placement: placement, Previous: previous, More: more, Changing: changing}
 	}
 	r.record.Addresses = addresses
-	r.servers = nil
 	r.replicated.Store(placement.Replicas > 1)
 	listed := map[*Server]bool{}
+	var names []string
 	for _, s := range servers {
-		listed[s] = true
-		r.servers = append(r.servers, s.Name)
+		if !listed[s] {
+			listed[s] = true
+			names = append(names, s.Name)
+		}
 		if r.copies[s] == nil {
-			r.copies[s] = &copyOf{wake: make(chan struct{}, 1)}
+			r.copies[s] = &copyOf{wake: make(chan struct{}, 1), look: make(chan struct{}, 1)}
 		}
 	}
 	for s := range r.copies {
 		if !listed[s] {
 			delete(r.copies, s)
 			delete(r.stale, s.Name)
+			r.fleet.Unmark(s.Name)
 		}
 	}
+	r.fleet.Place(names)
 	r.advance()
 }
 
 // advance begins a round; mu is held.
 func (r *Records) advance() {
 	r.round++
+	r.callAll()
+}
+
+// callAll wakes everybody who looks after a server; mu is held.
+func (r *Records) callAll() {
 	for _, c := range r.copies {
 		c.call()
 	}
 }
 
 func (c *copyOf) call() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
+	for _, wake := range []chan struct{}{c.wake, c.look} {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -173,10 +206,11 @@ func (c *copyOf) call() {
 func (r *Records) mark(s *Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	s.marking.Store(true)
 	if r.stale[s.Name] == 0 {
 		r.advance()
 		r.stale[s.Name] = r.round
-		delete(r.clean, s.Name)
+		r.fleet.Mark(s.Name, stats.Now())
 	}
 }
 
@@ -184,10 +218,11 @@ func (r *Records) mark(s *Server) {
 func (r *Records) unmark(s *Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s.marked.Store(false)
+	s.marking.Store(false)
+	s.marked.Store(0)
 	if r.stale[s.Name] != 0 {
 		r.advance()
-		r.clean[s.Name] = r.round
+		r.fleet.Unmark(s.Name)
 		delete(r.stale, s.Name)
 	}
 }
@@ -199,8 +234,9 @@ func (r *Records) lost(s *Server) {
 	if c := r.copies[s]; c != nil {
 		c.has, c.tried = 0, 0
 		c.lost++
+		r.fleet.Doubt()
 		r.inForce()
-		c.call()
+		r.callAll()
 	}
 }
 
@@ -213,9 +249,13 @@ func (r *Records) call(s *Server) {
 	}
 }
 
-// Await waits until the marker of s, if it is marked, is on enough servers, or cannot be.
-func (r *Records) Await(ctx context.Context, s *Server) {
-	r.await(ctx, func() (since uint64, what string) { return r.stale[s.Name], "the marker of " + s.Name })
+// Await waits until the marker of s, if it is marked, is in force, and reports whether it is: it is on enough servers for the next start, or
+// heeded by all.
+func (r *Records) Await(ctx context.Context, s *Server) bool {
+	if r.Heeds() {
+		return r.awaitHeeded(ctx, s)
+	}
+	return r.await(ctx, func() (since uint64, what string) { return r.stale[s.Name], "the marker of " + s.Name })
 }
 
 // AwaitPlaced waits until the current records are on enough servers, or cannot be.
@@ -226,15 +266,8 @@ func (r *Records) AwaitPlaced(ctx context.Context) {
 	r.await(ctx, func() (uint64, string) { return round, "the placement" })
 }
 
-// names returns the servers whose markers matter.
-func (r *Records) names() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.servers
-}
-
-// await waits until enough servers have the round that of returns, 0 for none; of is called with mu held.
-func (r *Records) await(ctx context.Context, of func() (uint64, string)) {
+// await waits until enough servers have the round that of returns, 0 for none; of is called with mu held. It returns false if they cannot.
+func (r *Records) await(ctx context.Context, of func() (uint64, string)) bool {
 	timeout := time.NewTimer(putAgain)
 	defer timeout.Stop()
 	for {
@@ -252,7 +285,7 @@ func (r *Records) await(ctx context.Context, of func() (uint64, string)) {
 		needed, changed := marker.Copies(len(r.copies)), r.changed
 		r.mu.Unlock()
 		if round == 0 || has >= needed {
-			return
+			return true
 		}
 		if open > 0 {
 			select {
@@ -267,11 +300,11 @@ func (r *Records) await(ctx context.Context, of func() (uint64, string)) {
 		r.warned[what] = round
 		r.mu.Unlock()
 		if told {
-			return
+			return false
 		}
 		r.log.Warn("too few servers can be reached for what has to be known after a restart; the next start may not know it",
 			"what", what, "on", has, "needed", needed)
-		return
+		return false
 	}
 }
 
@@ -293,6 +326,7 @@ func (r *Records) Keep(ctx context.Context, s *Server) {
 		case <-refresh.C:
 			r.mu.Lock()
 			c.again = true
+			r.fleet.Beat(stats.Now())
 			r.mu.Unlock()
 		}
 		pause := refreshAfter()
@@ -317,8 +351,12 @@ func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 			return true
 		}
 		c.again = false
-		lines, err := r.lines(s, c.has)
+		lines, err := r.lines(s)
+		heeds := r.heeds // then Watch puts the marks
 		r.mu.Unlock()
+		if err == nil && !heeds {
+			err = r.putMarks(ctx, s)
+		}
 		if err == nil {
 			err = s.putLines(ctx, lines)
 		}
@@ -345,6 +383,9 @@ func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 // inForce tells the servers whose markers are on enough servers; mu is held.
 func (r *Records) inForce() {
 	for s := range r.copies {
+		if r.heeds {
+			continue // it is in force by what is found
+		}
 		since := r.stale[s.Name]
 		has := 0
 		for _, c := range r.copies {
@@ -352,22 +393,17 @@ func (r *Records) inForce() {
 				has++
 			}
 		}
-		s.marked.Store(since != 0 && has >= marker.Copies(len(r.copies)))
+		until := int64(0)
+		if since != 0 && has >= marker.Copies(len(r.copies)) {
+			until = forever
+		}
+		s.marked.Store(until)
 	}
 }
 
-// lines returns the requests that bring a server up to date that has round from: the markers first, and last the record,
-// which says that the markers are complete. mu is held.
-func (r *Records) lines(s *Server, from uint64) (lines []string, err error) {
-	now := time.Now().UTC().Format(time.RFC3339)
-	for name := range r.stale {
-		lines = append(lines, setLine(marker.StaleKey(name), now))
-	}
-	for name, since := range r.clean {
-		if since > from {
-			lines = append(lines, deleteLine(marker.StaleKey(name)))
-		}
-	}
+// lines returns the requests that bring a server up to date that has its marks: the record comes last, which says that they are complete. mu is
+// held.
+func (r *Records) lines(s *Server) (lines []string, err error) {
 	if r.running != "" {
 		lines = append(lines, setLine(marker.RunningKey, r.running))
 	}
@@ -440,12 +476,9 @@ func (s *Server) putLines(ctx context.Context, lines []string) error {
 	return p.Pipeline(slices.Values(lines), func() error { return p.want("HD", "NF") })
 }
 
-// look returns the records that the server holds; servers are those whose markers matter.
-func (p *Link) look(servers []string) (look marker.Look, err error) {
-	keys := []string{marker.RecordKey, marker.RunningKey}
-	for _, name := range servers {
-		keys = append(keys, marker.StaleKey(name))
-	}
+// look returns the records that the server holds.
+func (p *Link) look() (look marker.Look, err error) {
+	keys := []string{marker.RecordKey, marker.RunningKey, marker.MarksKey}
 	request := func(yield func(string) bool) {
 		for _, key := range keys {
 			if !yield("mg " + encoded(key) + " b v\r\n") {
@@ -465,27 +498,34 @@ func (p *Link) look(servers []string) (look marker.Look, err error) {
 			return err
 		case n == 1:
 			look.Running = string(value)
-		default:
-			look.Stale = append(look.Stale, servers[n-2])
+			return nil
 		}
-		return nil
+		marks, err := marker.DecodeMarks(value)
+		look.Marks = &marks
+		return err
 	})
 	return look, err
 }
 
 // ReadValue reads the reply to an mg with v; nil: a miss.
 func (p *Link) ReadValue() ([]byte, error) {
+	value, _, err := p.readItem()
+	return value, err
+}
+
+// readItem is ReadValue, and returns what follows the size in the reply's line.
+func (p *Link) readItem() (item []byte, flags string, err error) {
 	line, err := p.Line()
 	if err != nil || line == "EN" {
-		return nil, err
+		return nil, "", err
 	}
 	size, ok := strings.CutPrefix(line, "VA ")
-	size, _, _ = strings.Cut(size, " ")
+	size, flags, _ = strings.Cut(size, " ")
 	n, err := strconv.Atoi(size)
 	if !ok || err != nil || n < 0 || n > maxRecord {
-		return nil, Unexpected(line)
+		return nil, "", Unexpected(line)
 	}
 	value := bytes.NewBuffer([]byte{})
 	err = p.Value(value, int64(n))
-	return value.Bytes(), err
+	return value.Bytes(), flags, err
 }

@@ -73,8 +73,12 @@ type Server struct {
 	moves atomic.Int32
 	// judged: it has been looked at since the start, and records may be put on it.
 	judged atomic.Bool
-	// marked: the marker that it missed writes is on enough servers; maintained by Records.
-	marked atomic.Bool
+	// marking: it is marked as one that missed writes. marked is until when the mark is in force, as stats.Now; 0: it isn't. Maintained
+	// by Records.
+	marking atomic.Bool
+	marked  atomic.Int64
+	// barred: it is not read, because others have marked it, or it isn't known whether they have; changed with mu.
+	barred atomic.Bool
 	// unsettled: when its prober ended, what was sent to it might still take effect.
 	unsettled atomic.Bool
 	// versions: see NeedVersions.
@@ -87,6 +91,7 @@ type Server struct {
 	addr        string
 	since       time.Time // of the state
 	why         error     // what ended the last time it was up
+	barredBy    string    // why it is barred; "": it isn't
 	transitions [NumStates]uint64
 	stalls      uint64        // times it became suspect
 	flushes     uint64        // times its prober flushed it
@@ -172,7 +177,9 @@ func (s *Server) Move(addr string) {
 }
 
 // Readable reports whether the server may serve reads.
-func (s *Server) Readable() bool { return State(s.state.Load()) == Up }
+func (s *Server) Readable() bool { return s.up() && !s.barred.Load() }
+
+func (s *Server) up() bool { return State(s.state.Load()) == Up }
 
 // Down reports whether the server fails at once.
 func (s *Server) Down() bool { return State(s.state.Load()) == Down }
@@ -180,8 +187,31 @@ func (s *Server) Down() bool { return State(s.state.Load()) == Down }
 // Suspected reports whether the server has not replied for longer than usual.
 func (s *Server) Suspected() bool { return s.suspect.Load() }
 
-// Stale reports whether the server may hold old values, and will be up when they are removed.
-func (s *Server) Stale() bool { return State(s.state.Load()) == Stale }
+// Stale reports whether the server may hold old values, and will be readable when they are removed.
+func (s *Server) Stale() bool {
+	state := State(s.state.Load())
+	return state == Stale || state == Up && s.barred.Load()
+}
+
+// bar says why the server must not be read although it is up; "": it may be. It returns what was said before.
+func (s *Server) bar(why string) (was string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, s.barredBy = s.barredBy, why
+	if s.barred.Swap(why != "") != (why != "") {
+		s.options.Load().Changes.Add(1)
+		s.announce()
+	}
+	return was
+}
+
+// announce wakes those who wait for a change; mu is held.
+func (s *Server) announce() {
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
 
 // Suspect says that the server has not replied for longer than usual.
 func (s *Server) Suspect() {
@@ -211,7 +241,7 @@ func (s *Server) AwaitReadable(ctx context.Context, deadline time.Time) {
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
-		if State(s.state.Load()) != Stale {
+		if !s.Stale() {
 			s.mu.Unlock()
 			return
 		}
@@ -238,8 +268,11 @@ func (s *Server) Health() stats.Health {
 	for i, n := range s.transitions {
 		h.Transitions = append(h.Transitions, stats.Transition{To: State(i).String(), Count: n})
 	}
-	if h.State != Up.String() && s.why != nil {
+	switch {
+	case h.State != Up.String() && s.why != nil:
 		h.Why = s.why.Error()
+	case h.State == Up.String():
+		h.Why = s.barredBy
 	}
 	return h
 }
@@ -275,7 +308,7 @@ func (s *Server) Missed(key []byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.missed.add(key)
-	if r := s.options.Load().Records; r != nil && r.replicated.Load() && !s.marked.Load() {
+	if r := s.options.Load().Records; r != nil && r.replicated.Load() && !s.marking.Load() {
 		r.mark(s)
 	}
 	if State(s.state.Load()) == Up {
@@ -317,12 +350,14 @@ func (s *Server) Joins() bool {
 	return s.joins != nil
 }
 
-// AwaitMarked waits until the marker that the server missed writes is on enough servers for a restart to find it, or cannot
-// be.
-func (s *Server) AwaitMarked(ctx context.Context) {
-	if r := s.options.Load().Records; r != nil && !s.marked.Load() {
-		r.Await(ctx, s)
-	}
+// Marked reports whether the mark that the server missed writes is in force.
+func (s *Server) Marked() bool { return stats.Now() < s.marked.Load() }
+
+// AwaitMarked waits until the mark that the server missed writes, if it has, is in force, and reports whether it is. Without records there
+// are no marks.
+func (s *Server) AwaitMarked(ctx context.Context) bool {
+	r := s.options.Load().Records
+	return r == nil || s.Marked() || r.Await(ctx, s)
 }
 
 // Flushed says that a client flushed the server: it has lost its records, too.
@@ -374,10 +409,7 @@ func (s *Server) change(to State, why error) {
 		s.suspect.Store(false) // requests that need it fail at once
 	}
 	s.options.Load().Changes.Add(1)
-	if s.changed != nil {
-		close(s.changed)
-		s.changed = nil
-	}
+	s.announce()
 	lasted := now.Sub(s.since)
 	s.since = now
 	if r := s.options.Load().Records; r != nil && from == Down {
@@ -446,6 +478,9 @@ func (s *Server) errState() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := State(s.state.Load())
+	if state == Up && s.barredBy != "" {
+		return errors.New(s.barredBy)
+	}
 	if s.why == nil {
 		return errors.New(state.String())
 	}

@@ -101,7 +101,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 	require.Equal(t, middleware.Options{
 		Listen:         []string{"127.0.0.1:11311"},
 		Servers:        []route.Server{{Name: "a", Addr: "a:11211", Weight: 1}},
-		RequestOptions: worker.RequestOptions{Depth: middleware.DefaultDepth, Timeout: middleware.DefaultTimeout, StallAfter: middleware.DefaultStallAfter},
+		RequestOptions: worker.RequestOptions{Ack: replica.AckLive, Depth: middleware.DefaultDepth, Timeout: middleware.DefaultTimeout, StallAfter: middleware.DefaultStallAfter},
 		Queue:          middleware.DefaultQueue,
 		ServerOptions:  backend.ServerOptions{FailureLimit: middleware.DefaultFailureLimit, MissedMemory: middleware.DefaultMissedMemory, ConnectTimeout: middleware.DefaultConnectTimeout},
 		ClientOptions:  netstage.ClientOptions{MinRate: middleware.DefaultMinRate, MaxOutput: middleware.DefaultMaxOutput, WriteTimeout: middleware.DefaultWriteTimeout, ClientMemory: middleware.DefaultClientMemory, Limits: protocol.Limits{}.WithDefaults()},

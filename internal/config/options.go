@@ -141,9 +141,9 @@ var Options = []Option{
 		Help: "which replica serves a read; default is round-robin with replicas all, primary otherwise",
 	},
 	{
-		Name: "ack", Default: replica.AckAll.String(), Group: groupServers,
+		Name: "ack", Default: replica.AckLive.String(), Group: groupServers,
 		kind: named(replica.AckNames, func(c *Config) *replica.Ack { return &c.Ack }),
-		Help: "how many replicas must agree on the answer to a write before the client gets it",
+		Help: "which replicas must agree on the answer to a write before the client gets it; live: those that answer, while nobody reads the others",
 	},
 	{
 		Name: "writers", Default: middleware.WritersAuto.String(), Group: groupServers,

@@ -99,7 +99,7 @@ var badValues = []struct {
 	{"max-output", "1", `"1" is too small; accepted: 1k to 16g bytes`},
 	{"write-timeout", "0s", `"0s" is too short; accepted: 1ms to 1h`},
 	{"client-memory", "1k", `"1k" is too small; accepted: 1m to 1024g bytes`},
-	{"ack", "most", `"most" is unknown; accepted: all, quorum, any`},
+	{"ack", "most", `"most" is unknown; accepted: all, live, quorum, any`},
 	{"writers", "many", `"many" is unknown; accepted: auto, one, several`},
 	{"pool", "none", `"none" is unknown; accepted: shared, per-server`},
 	{"timeout", "1", `"1" has no unit; accepted: 1ms to 1h, with the unit: us, ms, s, m, h`},

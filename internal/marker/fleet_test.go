@@ -17,11 +17,13 @@ import (
 // empty; a middleware dies and is started again. The rules:
 //
 //   - A writer marks the servers that missed its write. The marks are in force when a look of its own, begun after the last of them was put,
-//     finds them on enough witnesses. It answers the write when they have been for as long as a reader relies on a look.
+//     finds them on enough witnesses, until one does not, or has to be put anew. It answers the write while it may rely on its last look, when they have been in
+//     force for twice as long as a look is relied on.
 //   - A reader relies on a look at so many witnesses that every mark in force is on one of them, and reads no server that others have marked.
-//   - A server that has restarted is no witness until a middleware has copied to it what it found on enough others, in a look that began
-//     after it had noticed.
-//   - A middleware removes its own marks, after the server is clean. Those of a dead one are removed by a middleware whose own are in force.
+//   - A server that has restarted is no witness until a middleware has copied to it what it found in a look that it could still rely on when
+//     it noticed. So marks outlive the restart of any number of servers. A mark that it doesn't know came into force behind the beginning of that
+//     look: before its writer may answer, the writer would have had to find it a second time, and doesn't.
+//   - A middleware removes its own marks, after the server is clean. Those of a dead one are removed by whoever has cleaned the server.
 
 // fleet is the protocol, in which mutants change one rule each.
 type fleet struct {
@@ -32,12 +34,14 @@ type fleet struct {
 	prefix []string
 
 	hasty     bool // a write is answered as soon as its marks are in force
+	short     bool // it is answered when they have been for half of that time
 	trusting  bool // a server that has restarted is a witness
 	forgetful bool // nothing is copied to a server that has restarted
-	early     bool // the look that is copied may have begun before the server was found to be empty
+	late      bool // what is copied may be of a look that can't be relied on any more
+	hopeful   bool // marks that a witness lacks are still in force
 	unchecked bool // marks are in force once they are put, without a look that finds them
 	sweeping  bool // a middleware removes the marks of others, too
-	rash      bool // the marks of a dead middleware are removed before those that take their place are in force
+	rash      bool // the marks of a dead middleware are removed before the server is clean
 	dirty     bool // a mark is removed before its server is clean
 }
 
@@ -53,8 +57,6 @@ type fleetLook struct {
 	old       bool  // begun before the marks that a writer waits for were in force
 	seen      uint8 // servers looked at
 	witnesses uint8 // of them
-	empty     uint8 // of them those that were no witnesses
-	joining   uint8 // those that a look before had found to be none
 	found     [3]uint8
 	mine      [3]uint8 // by server: where its own mark was found
 }
@@ -68,9 +70,11 @@ type fleetMiddleware struct {
 	placed [3]uint8 // by server: where its mark is, as far as it knows
 	waited uint8    // servers whose mark has been in force for long enough
 	fresh  bool     // it may rely on its last look
-	old    bool     // that began before the marks that a writer waits for were in force
-	barred uint8    // servers that others have marked, by the last look
-	empty  uint8    // servers that were no witnesses, by the last look
+	old    bool     // that began before the marks that a writer waits for were in force, or had been for half of the time
+	known  [3]uint8 // by server: the middlewares that have marked it, by the last look
+	joins  uint8    // servers that are no witnesses, as it noticed
+	saved  [3]uint8 // known, when it noticed
+	buried [3]uint8 // by server: dead middlewares whose marks are to be removed
 	look   fleetLook
 }
 
@@ -78,6 +82,7 @@ type fleetState struct {
 	servers             [3]fleetServer
 	middlewares         [2]fleetMiddleware
 	writer              int8 // -1: none
+	half                bool // half of the time that the writer waits is over
 	missed              uint8
 	number, answered    uint8
 	cuts, restarts, ids uint8 // so far
@@ -152,6 +157,8 @@ func (f *fleet) successors(s fleetState, add func(what string, next fleetState))
 		}
 		f.write(s, m, change)
 		f.lookAround(s, m, change)
+		f.join(s, m, change)
+		f.bury(s, m, change)
 		for i := range f.n {
 			reached := me.reach&bit(i) != 0
 			switch {
@@ -189,7 +196,11 @@ func (f *fleet) put(c *fleetState, m, i int) {
 		switch {
 		case me.own&bit(t) != 0:
 			if server.marks[t]&me.id == 0 {
-				me.look = fleetLook{} // a look proves that marks are in force if all were put before it
+				me.look = fleetLook{}           // a look proves that marks are in force if all were put before it
+				if !f.hopeful && !f.unchecked { // who made it a witness did not know of the mark
+					me.placed[t] = 0
+					me.waited &^= bit(t)
+				}
 			}
 			server.marks[t] |= me.id
 			if f.unchecked && f.counts(server) {
@@ -200,6 +211,7 @@ func (f *fleet) put(c *fleetState, m, i int) {
 		default:
 			server.marks[t] &^= me.id
 		}
+		server.marks[t] &^= me.buried[t]
 	}
 	f.forced(c, m, before)
 }
@@ -207,9 +219,15 @@ func (f *fleet) put(c *fleetState, m, i int) {
 // forced notes, for the time that a writer waits, that the marks of the write may have come into force.
 func (f *fleet) forced(c *fleetState, m int, before bool) {
 	if int(c.writer) == m && !before && f.inForce(&c.middlewares[m], c.missed) {
-		for o := range c.middlewares {
-			c.middlewares[o].old, c.middlewares[o].look.old = true, true
-		}
+		c.half = false
+		c.age()
+	}
+}
+
+// age notes the beginning of a time behind which no look that began before it is relied on.
+func (c *fleetState) age() {
+	for o := range c.middlewares {
+		c.middlewares[o].old, c.middlewares[o].look.old = true, true
 	}
 }
 
@@ -220,7 +238,7 @@ func (f *fleet) write(s fleetState, m int, change func(string, func(*fleetState)
 		if s.number < 1+f.writes && m < int(f.writes) { // of one write it doesn't matter whose it is
 			change(fmt.Sprintf("middleware %d writes", m), func(c *fleetState) {
 				c.number++
-				c.writer, c.missed = int8(m), 0
+				c.writer, c.missed, c.half = int8(m), 0, false
 				for i := range f.n {
 					if me.reach&bit(i) != 0 {
 						c.servers[i].value = c.number
@@ -231,10 +249,8 @@ func (f *fleet) write(s fleetState, m int, change func(string, func(*fleetState)
 				w := &c.middlewares[m]
 				w.own |= c.missed
 				w.clean &^= c.missed
-				if f.inForce(w, c.missed) { // since an earlier write
-					for o := range c.middlewares {
-						c.middlewares[o].old, c.middlewares[o].look.old = c.missed&^w.waited != 0, c.missed&^w.waited != 0
-					}
+				if f.inForce(w, c.missed) && c.missed&^w.waited != 0 { // since an earlier write
+					c.age()
 				}
 			})
 		}
@@ -248,17 +264,24 @@ func (f *fleet) write(s fleetState, m int, change func(string, func(*fleetState)
 		return
 	}
 	if s.missed&^me.waited == 0 || f.hasty {
-		change("the write is answered", func(c *fleetState) { c.answered, c.writer = c.number, -1 })
+		if me.fresh || s.missed == 0 {
+			change("the write is answered", func(c *fleetState) { c.answered, c.writer = c.number, -1 })
+		}
 		return
 	}
-	change("readers' time is over", func(c *fleetState) {
-		c.middlewares[m].waited |= s.missed
+	change("time passes", func(c *fleetState) {
+		if s.half || f.short {
+			c.middlewares[m].waited |= s.missed
+		}
 		for o := range c.middlewares {
 			other := &c.middlewares[o]
 			other.fresh = other.fresh && !other.old
 			if other.look.old {
 				other.look = fleetLook{}
 			}
+		}
+		if c.half = !s.half && !f.short; c.half {
+			c.age()
 		}
 	})
 }
@@ -269,7 +292,7 @@ func (f *fleet) lookAround(s fleetState, m int, change func(string, func(*fleetS
 	if !me.look.under {
 		if m > 0 || me.own != 0 || me.id != bit(0) || f.writes > 1 { // where it alone writes the first would only find what it knows
 			change(fmt.Sprintf("middleware %d begins a look", m), func(c *fleetState) {
-				c.middlewares[m].look = fleetLook{under: true, joining: me.empty}
+				c.middlewares[m].look = fleetLook{under: true}
 			})
 		}
 		return
@@ -282,7 +305,6 @@ func (f *fleet) lookAround(s fleetState, m int, change func(string, func(*fleetS
 			l, server := &c.middlewares[m].look, &c.servers[i]
 			l.seen |= bit(i)
 			if !f.counts(server) {
-				l.empty |= bit(i)
 				return
 			}
 			l.witnesses |= bit(i)
@@ -300,41 +322,50 @@ func (f *fleet) lookAround(s fleetState, m int, change func(string, func(*fleetS
 	change(fmt.Sprintf("middleware %d has looked", m), func(c *fleetState) {
 		f.rely(c, m)
 	})
+}
+
+// join has what makes a server that has restarted a witness again.
+func (f *fleet) join(s fleetState, m int, change func(string, func(*fleetState))) {
+	me := &s.middlewares[m]
 	for i := range f.n {
-		// What is copied was looked at after the restart was noticed.
-		if server := &s.servers[i]; me.reach&bit(i) != 0 && !server.witness && (me.look.joining&bit(i) != 0 || f.early && me.look.empty&bit(i) != 0) {
+		if server := &s.servers[i]; server.witness || me.reach&bit(i) == 0 {
+			continue
+		}
+		if me.fresh || f.late {
+			change(fmt.Sprintf("middleware %d notices that %d is none", m, i), func(c *fleetState) {
+				c.middlewares[m].joins, c.middlewares[m].saved = me.joins|bit(i), me.known
+			})
+		}
+		if me.joins&bit(i) != 0 {
 			change(fmt.Sprintf("middleware %d makes %d a witness", m, i), func(c *fleetState) {
 				for t := range f.n {
 					if !f.forgetful {
-						c.servers[i].marks[t] |= me.look.found[t]
+						c.servers[i].marks[t] |= me.saved[t]
 					}
 				}
 				c.servers[i].witness = true
-				f.rely(c, m)
+				c.middlewares[m].joins &^= bit(i)
 			})
 		}
 	}
-	for o := range s.middlewares {
-		for t := range f.n {
-			// Marks of those that died are taken over.
-			dead := me.look.found[t] &^ (s.middlewares[0].id | s.middlewares[1].id)
+}
+
+// bury has the removal of the marks of those that died.
+func (f *fleet) bury(s fleetState, m int, change func(string, func(*fleetState))) {
+	me := &s.middlewares[m]
+	for t := range f.n {
+		dead := me.known[t] &^ (s.middlewares[0].id | s.middlewares[1].id)
+		for o := range s.middlewares {
 			if s.middlewares[o].dead {
-				dead |= me.look.found[t] & s.middlewares[o].id
+				dead |= me.known[t] & s.middlewares[o].id
 			}
-			if dead == 0 {
-				continue
-			}
-			change(fmt.Sprintf("middleware %d takes over the mark of %d", m, t), func(c *fleetState) {
-				a := &c.middlewares[m]
-				a.own |= bit(t)
-				a.clean &^= bit(t)
-				if f.inForce(a, bit(t)) || f.rash {
-					for i := range f.n {
-						if a.reach&bit(i) != 0 {
-							c.servers[i].marks[t] &^= dead
-						}
-					}
+		}
+		if dead &^= me.buried[t]; dead != 0 && me.reach&bit(t) != 0 && int(s.writer) != m {
+			change(fmt.Sprintf("middleware %d cleans %d for the dead", m, t), func(c *fleetState) {
+				if !f.rash {
+					c.servers[t].value = 0
 				}
+				c.middlewares[m].buried[t] |= dead
 			})
 		}
 	}
@@ -344,13 +375,14 @@ func (f *fleet) lookAround(s fleetState, m int, change func(string, func(*fleetS
 func (f *fleet) rely(c *fleetState, m int) {
 	me := &c.middlewares[m]
 	before := f.inForce(me, c.missed)
-	me.fresh, me.old, me.barred, me.empty = true, me.look.old, 0, me.look.empty
+	me.fresh, me.old, me.known = true, me.look.old, me.look.found
 	for t := range f.n {
-		if me.look.found[t]&^me.id != 0 {
-			me.barred |= bit(t)
+		if f.unchecked {
+			continue
 		}
-		if !f.unchecked {
-			me.placed[t] = me.look.mine[t]
+		me.placed[t] = me.look.mine[t]
+		if bits.OnesCount8(me.placed[t]) < f.copies {
+			me.waited &^= bit(t)
 		}
 	}
 	me.look = fleetLook{}
@@ -362,7 +394,7 @@ func (f *fleet) stale(s *fleetState) string {
 	for m := range s.middlewares {
 		me := &s.middlewares[m]
 		for i := range f.n {
-			if me.fresh && !me.dead && me.reach&^me.own&^me.barred&bit(i) != 0 && s.servers[i].value != 0 && s.servers[i].value < s.answered {
+			if me.fresh && !me.dead && me.reach&^me.own&bit(i) != 0 && me.known[i]&^me.id == 0 && s.servers[i].value != 0 && s.servers[i].value < s.answered {
 				return fmt.Sprintf("middleware %d reads %d of %d", m, s.servers[i].value, i)
 			}
 		}
@@ -420,17 +452,22 @@ var (
 	placing  = []string{"middleware 0 loses 0", "middleware 0 writes", "middleware 0 puts its marks on 1"}
 	checking = append(slices.Clone(placing), "middleware 0 puts its marks on 2", "middleware 0 begins a look")
 	answered = append(slices.Clone(checking), "middleware 0 looks at 1", "middleware 0 looks at 2", "middleware 0 has looked",
-		"readers' time is over", "the write is answered")
+		"time passes", "middleware 0 begins a look", "middleware 0 looks at 1", "middleware 0 looks at 2", "middleware 0 has looked",
+		"time passes", "the write is answered")
 	// noticed: server 1 has restarted with that mark, and the other middleware has noticed; crossed: the mark is put while the other looks.
-	noticed = append(slices.Clone(placing), "server 1 restarts", "middleware 1 begins a look", "middleware 1 looks at 0", "middleware 1 looks at 1",
-		"middleware 1 looks at 2", "middleware 1 has looked")
+	noticed = append(slices.Clone(placing), "server 1 restarts", "middleware 1 notices that 1 is none")
 	crossed = append(slices.Clone(placing), "middleware 1 begins a look", "middleware 1 looks at 2", "middleware 0 puts its marks on 2",
 		"middleware 0 begins a look", "middleware 0 looks at 1", "middleware 0 looks at 2", "middleware 0 has looked")
+	// waiting: the mark is lost on server 1 when the writer has found it twice, and the other middleware notices that, which has not found it.
+	waiting = append(slices.Clone(checking), "middleware 0 looks at 1", "middleware 0 looks at 2", "middleware 0 has looked",
+		"middleware 0 begins a look", "middleware 0 looks at 1", "middleware 0 looks at 2", "server 1 restarts", "middleware 0 has looked",
+		"middleware 1 notices that 1 is none")
 	// again: server 0 is clean of it and has another write, and now the other middleware loses it, and writes.
 	again = append(slices.Clone(answered), "middleware 0 reaches 0 again", "middleware 0 cleans 0", "middleware 0 writes", "the write is answered",
 		"middleware 1 loses 0", "middleware 1 writes", "middleware 1 puts its marks on 1", "middleware 1 puts its marks on 2",
 		"middleware 1 begins a look", "middleware 1 looks at 1", "middleware 1 looks at 2", "middleware 1 has looked",
-		"readers' time is over", "the write is answered")
+		"time passes", "middleware 1 begins a look", "middleware 1 looks at 1", "middleware 1 looks at 2", "middleware 1 has looked",
+		"time passes", "the write is answered")
 )
 
 func TestNoMiddlewareOfAFleetReadsWhatAnAnsweredWriteReplaced(t *testing.T) {
@@ -440,17 +477,19 @@ func TestNoMiddlewareOfAFleetReadsWhatAnAnsweredWriteReplaced(t *testing.T) {
 		most = 2_000_000
 	}
 	for name, f := range map[string]fleet{
-		"from the beginning":                   {writes: 1, cuts: 2, restarts: 1},
-		"a server restarts with a mark on it":  {writes: 1, cuts: 1, restarts: 1, prefix: placing},
-		"a server restarts during the check":   {writes: 1, cuts: 1, restarts: 1, prefix: checking},
-		"a server that has restarted joins":    {writes: 1, cuts: 1, restarts: 1, prefix: noticed},
-		"a reader looks meanwhile":             {writes: 1, cuts: 1, restarts: 1, prefix: crossed},
-		"a server restarts behind the answer":  {writes: 1, cuts: 1, restarts: 1, prefix: answered},
-		"the writer dies behind the answer":    {writes: 1, cuts: 1, deaths: 1, prefix: answered},
-		"a reader loses a server, too":         {writes: 1, cuts: 2, prefix: answered},
-		"both write":                           {writes: 2, cuts: 2, prefix: answered},
-		"both have marked the server in turns": {writes: 3, cuts: 2, prefix: again},
-		"two servers":                          {n: 2, looks: 1, writes: 2, cuts: 2, restarts: 1},
+		"from the beginning":                    {writes: 1, cuts: 2, restarts: 1},
+		"a server restarts with a mark on it":   {writes: 1, cuts: 1, restarts: 1, prefix: placing},
+		"a server restarts during the check":    {writes: 1, cuts: 1, restarts: 1, prefix: checking},
+		"a server that has restarted joins":     {writes: 1, cuts: 1, restarts: 1, prefix: noticed},
+		"a server restarts during the wait":     {writes: 1, cuts: 1, restarts: 1, prefix: waiting},
+		"two servers restart behind the answer": {writes: 1, cuts: 1, restarts: 2, prefix: answered},
+		"a reader looks meanwhile":              {writes: 1, cuts: 1, restarts: 1, prefix: crossed},
+		"a server restarts behind the answer":   {writes: 1, cuts: 1, restarts: 1, prefix: answered},
+		"the writer dies behind the answer":     {writes: 1, cuts: 1, deaths: 1, prefix: answered},
+		"a reader loses a server, too":          {writes: 1, cuts: 2, prefix: answered},
+		"both write":                            {writes: 2, cuts: 2, prefix: answered},
+		"both have marked the server in turns":  {writes: 3, cuts: 2, prefix: again},
+		"two servers":                           {n: 2, looks: 1, writes: 2, cuts: 2, restarts: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, states := f.with(3, 2, 2).explore(most)
@@ -464,14 +503,16 @@ func TestEveryRuleOfTheFleetsMarkersIsNeeded(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]fleet{
 		"a writer waits for readers":                     {hasty: true, writes: 1, cuts: 1},
-		"a reader looks at as many as find a marker":     {looks: 1, writes: 1, cuts: 1},
+		"a reader looks at as many as find a marker":     {looks: 1, writes: 1, cuts: 1, prefix: answered},
 		"a marker is on as many as are found":            {copies: 1, writes: 1, cuts: 1, prefix: placing},
-		"a server that has restarted is no witness":      {trusting: true, writes: 1, cuts: 1, restarts: 1, prefix: checking},
+		"a server that has restarted is no witness":      {trusting: true, writes: 1, cuts: 1, restarts: 1, prefix: answered},
 		"markers are copied to it":                       {forgetful: true, writes: 1, cuts: 1, restarts: 1, prefix: answered},
-		"of a look that began after that":                {early: true, writes: 1, cuts: 1, restarts: 1, prefix: crossed},
-		"a writer looks for its marks":                   {unchecked: true, writes: 1, cuts: 1, restarts: 1, prefix: noticed},
+		"of a look that can be relied on":                {late: true, writes: 1, cuts: 1, restarts: 1, prefix: answered},
+		"a writer waits for who copies them, too":        {short: true, writes: 1, cuts: 1, restarts: 1, prefix: waiting},
+		"a writer looks for its marks":                   {unchecked: true, writes: 1, cuts: 1, restarts: 1, prefix: append(slices.Clone(noticed), "middleware 0 puts its marks on 2", "time passes", "time passes")},
+		"a mark that a witness lacks is not in force":    {hopeful: true, writes: 1, cuts: 1, restarts: 1, prefix: append(slices.Clone(waiting), "time passes", "time passes")},
 		"a middleware removes only its own marks":        {sweeping: true, writes: 3, cuts: 2, prefix: again},
-		"a mark is taken over before it is removed":      {rash: true, writes: 1, cuts: 1, deaths: 1, prefix: answered},
+		"a server is clean before a dead one's are":      {rash: true, writes: 1, cuts: 1, deaths: 1, prefix: answered},
 		"a server is clean before its marks are removed": {dirty: true, writes: 1, cuts: 1, prefix: answered},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,8 +10,6 @@
 package marker
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -37,19 +35,9 @@ const (
 	// their new servers, or is about to enter the one in which they are read there.
 	DeletingKey = Prefix + "change deleting"
 	ReadingKey  = Prefix + "change reading"
-	stale       = Prefix + "stale "
-	// maxName is the longest server name, bytes, that is part of a key unchanged: encoded, a key may have 250.
-	maxName = 160
+	// MarksKey holds the Marks.
+	MarksKey = Prefix + "marks"
 )
-
-// StaleKey returns the key that marks server.
-func StaleKey(server string) string {
-	if len(server) > maxName {
-		sum := sha256.Sum256([]byte(server))
-		server = hex.EncodeToString(sum[:])
-	}
-	return stale + server
-}
 
 // Placement is everything that decides which servers hold a key.
 type Placement struct {
@@ -132,8 +120,13 @@ func Decode(b []byte) (*Record, error) {
 // Look is what a server holds, one that answered.
 type Look struct {
 	Record  *Record // nil: none
-	Stale   []string
+	Marks   *Marks  // nil: none
 	Running string
+}
+
+// stale reports whether server is marked there.
+func (l *Look) stale(server string) bool {
+	return l.Marks != nil && slices.ContainsFunc(*l.Marks, func(k Mark) bool { return k.Server == server })
 }
 
 // Copies returns on how many of n servers a marker must be.
@@ -175,7 +168,7 @@ func (l Looks) Suspicion(server string) string {
 		return "no server that answered has a record of the placement, and it may have one"
 	}
 	for name, look := range l {
-		if slices.Contains(look.Stale, server) {
+		if look.stale(server) {
 			return "it missed writes, by a marker on " + name
 		}
 	}
@@ -196,8 +189,8 @@ func (l Looks) Suspicion(server string) string {
 }
 
 // Doubt returns why server, which is one of l, may hold old values, judging by its own records and those of the others; ""
-// if it may be trusted with the keys that it held by the newest record.
-func (l Looks) Doubt(server string) string {
+// if it may be trusted with the keys that it held by the newest record. heeded: a Fleet sees to what is marked.
+func (l Looks) Doubt(server string, heeded bool) string {
 	newest, own := l.Newest(), l[server].Record
 	switch {
 	case newest == nil:
@@ -210,6 +203,8 @@ func (l Looks) Doubt(server string) string {
 		return "it was called " + own.Server
 	case own.Version < newest.Version:
 		return "the placement of keys changed while it was away"
+	case heeded:
+		return ""
 	}
 	return l.Suspicion(server)
 }

@@ -94,6 +94,9 @@ func (m *Middleware) replace(ctx context.Context, changed bool) error {
 		m.records.AwaitPlaced(ctx)
 	}
 	next.decideWriters(ctx)
+	if m.records != nil {
+		m.records.Heed(previous.heeds() || next.heeds())
+	}
 	next.makeWorkers(&m.shared, m.appendStats)
 	next.connect(ctx)
 	for _, s := range joined {
@@ -121,6 +124,9 @@ func (m *Middleware) replace(ctx context.Context, changed bool) error {
 		}
 	}
 	m.place(next, next.changing(), servers)
+	if m.records != nil {
+		m.records.Heed(next.heeds())
+	}
 	return nil
 }
 
@@ -182,6 +188,7 @@ func (m *Middleware) startProber(s *backend.Server) {
 	m.background.Go(func() { s.Probe(ctx) })
 	if m.records != nil {
 		m.background.Go(func() { m.records.Keep(ctx, s) })
+		m.background.Go(func() { m.records.Watch(ctx, s) })
 	}
 }
 

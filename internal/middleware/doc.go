@@ -107,7 +107,8 @@
 // What the next start must know is kept on the servers (backend.Records, package marker): which servers missed writes, and
 // where keys were. The worker that answers the first write that a server missed waits until this is on enough servers. At
 // the start, and when it is reached for the first time, a server is judged by these records: it is trusted, or flushed, or
-// keys are deleted on it.
+// keys are deleted on it. With several writers and Options.Ack other than all, middlewares heed each other's marks while they run (marker.Fleet,
+// Records.Watch): a server that is up may be barred from reads, and the worker that answers such a write waits until all bar the server.
 //
 // If a middleware was killed, replicas may differ for good. A sweep in the background (package sweep), at the next start and
 // every Options.SweepEvery, compares them, and deletes copies that differ under the key's lock.

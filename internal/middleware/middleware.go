@@ -248,9 +248,6 @@ func (m *Middleware) begin(work context.Context) {
 	m.applying.Lock()
 	defer m.applying.Unlock()
 	p := m.pool.Load()
-	if m.records != nil {
-		m.records.Expect(p.servers)
-	}
 	p.requireVersions()
 	var reaching sync.WaitGroup
 	for _, s := range p.servers {
@@ -259,6 +256,7 @@ func (m *Middleware) begin(work context.Context) {
 	reaching.Wait()
 	p = m.catchUp(work, p)
 	m.work = work
+	p.decideWriters(work)
 	m.beginRecords(p)
 	if m.unswept.Load() {
 		select {
@@ -277,7 +275,6 @@ func (m *Middleware) begin(work context.Context) {
 	for _, s := range p.servers {
 		s.AwaitReadable(work, clean)
 	}
-	p.decideWriters(work)
 	p.makeWorkers(&m.shared, m.appendStats)
 	p.connect(work)
 	p.start(work, m.registry)

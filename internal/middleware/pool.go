@@ -160,6 +160,10 @@ func (p *pool) makeWorkers(s *shared, statsText func([]byte) []byte) {
 		Servers: p.servers, Changes: &s.changes, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, Several: p.several.Load(), StatsText: statsText, Log: p.options.Log,
 	}
 	o.StallAfter = p.options.stallAfter()
+	o.Ack, o.Barring = p.ack()
+	if p.heeds() {
+		o.Lease = s.records
+	}
 	for _, f := range p.previous {
 		o.Previous = append(o.Previous, worker.Placement{Router: f.router, Servers: f.servers})
 	}

@@ -44,6 +44,7 @@ func (m *Middleware) beginRecords(p *pool) {
 	if m.records == nil {
 		return
 	}
+	m.records.Heed(p.heeds())
 	looks := m.records.Looks()
 	newest := looks.Newest()
 	for _, s := range p.servers {

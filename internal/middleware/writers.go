@@ -4,7 +4,9 @@ import (
 	"context"
 	"sync"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/enum"
+	"mcmw/internal/replica"
 )
 
 // Writers says whether other middlewares write the same servers.
@@ -30,6 +32,27 @@ func (p *pool) decideWriters(ctx context.Context) {
 		server.NeedVersions(several)
 	}
 	p.several.Store(several)
+}
+
+// heeds reports whether the middlewares in front of the servers need to know, while they run, which of them missed whose writes. With fewer than
+// three servers none could be away without a majority being away.
+func (p *pool) heeds() bool {
+	return p.several.Load() && len(p.servers) > 2 && p.options.Ack != replica.AckAll && p.options.Rejoin != backend.RejoinTrust
+}
+
+// ack returns the acknowledgement mode in force, and whether it has servers barred from reads that missed a write, before that is answered with
+// success. What nobody could bar is acknowledged by all.
+func (p *pool) ack() (ack replica.Ack, barring bool) {
+	kept := p.options.Rejoin != backend.RejoinTrust
+	switch ack = p.options.Ack; {
+	case p.heeds():
+		return ack, true
+	case ack == replica.AckLive && p.options.Writers == WritersOne && kept:
+		return ack, true
+	case ack == replica.AckLive, ack == replica.AckAny && p.several.Load() && kept:
+		return replica.AckAll, false
+	}
+	return ack, false
 }
 
 // haveVersions reports whether the servers that answer, at least one, give items versions, and warns of those that don't.

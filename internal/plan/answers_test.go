@@ -28,7 +28,7 @@ const replicationPage = "../../docs/replication.md"
 // answer, in this order; "" is nothing. The order is that of arrival.
 func answerTable(t *testing.T) string {
 	var table strings.Builder
-	table.WriteString("| request | its 1st, 2nd and 3rd server answer | ack all | ack quorum | ack any |\n|---|---|---|---|---|\n")
+	table.WriteString("| request | its 1st, 2nd and 3rd server answer | ack all | ack live | ack quorum | ack any |\n|---|---|---|---|---|---|\n")
 	for _, row := range []struct {
 		command string
 		replies [3]string

@@ -131,6 +131,20 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 	return true
 }
 
+// Withhold makes an error the answer of the writes that a server did not answer and a success is about to be reported of: it may be read.
+// answered reports which requests are about to be answered.
+func (p *Planner) Withhold(server int32, answered func(i int32) bool) {
+	for n := range p.Calls {
+		c := &p.Calls[n]
+		if !c.Failed || c.Server != server || c.IsCheck() || !answered(c.Request) {
+			continue
+		}
+		if r := &p.Requests[c.Request]; (r.way == write || r.way == compare) && r.chosen >= 0 && !p.Calls[r.chosen].kind.IsError() {
+			r.chosen = int32(n)
+		}
+	}
+}
+
 // preferDeleted answers a deletion with the reply of a replica that had the key: it is gone on all of them now.
 func (p *Planner) preferDeleted(r *Request) {
 	if !r.Has(protocol.Deletes) || !notFound(&p.Calls[r.chosen]) {

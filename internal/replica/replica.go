@@ -10,24 +10,33 @@ type Ack uint8
 // The acknowledgement modes.
 const (
 	AckAll    Ack = iota // every replica
+	AckLive              // every replica that answers; nobody may read the others until they are clean
 	AckQuorum            // more than half
 	AckAny               // one
 )
 
 // AckNames are the modes' names.
-var AckNames = enum.New[Ack]("ack", "all", "quorum", "any")
+var AckNames = enum.New[Ack]("ack", "all", "live", "quorum", "any")
 
 func (a Ack) String() string { return AckNames.Of(a) }
 
-// Needed returns how many of n replicas must agree.
-func (a Ack) Needed(n int) int {
+// needed returns how many of the replicas must agree.
+func (a Ack) needed(answers []Answer) int {
 	switch a {
+	case AckLive:
+		answered := 0
+		for _, answer := range answers {
+			if answer.Outcome != Silent {
+				answered++
+			}
+		}
+		return max(1, answered)
 	case AckQuorum:
-		return n/2 + 1
+		return len(answers)/2 + 1
 	case AckAny:
 		return 1
 	}
-	return n
+	return len(answers)
 }
 
 // Outcome is how a write ended on one replica.
@@ -53,13 +62,13 @@ type Answer struct {
 // Decide returns the answer for the client, and appends to repair the replicas that must be repaired, by deleting the key
 // there, so that a later read misses rather than returns a wrong value:
 //
-//   - the success that most replicas gave, if Ack.Needed of them did; else the refusal, if Needed of them gave the same;
+//   - the success that most replicas gave, if as many as Ack demands did; else the refusal, if as many gave the same;
 //     else the error, if all of them gave the same. Replicas that answered anything else, or nothing, are repaired.
 //   - else the last answer that is not a success. If it is a refusal, replicas that answered otherwise are repaired. If it
 //     stands for replicas that gave no answer while the others agree, only those are repaired: the write may have been done,
 //     like any write whose acknowledgement was lost. Otherwise the state is not known, and all are repaired.
 func Decide(ack Ack, answers []Answer, repair []int) (chosen int, repaired []int) {
-	needed := ack.Needed(len(answers))
+	needed := ack.needed(answers)
 	chosen = largest(answers, Success, needed)
 	if chosen < 0 {
 		chosen = largest(answers, Refused, needed)

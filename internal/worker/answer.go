@@ -42,7 +42,13 @@ func (w *Worker) awaitMarks() {
 		}
 	}
 	for _, s := range w.marks.unmarked {
-		w.options.Servers[s].AwaitMarked(context.Background())
+		server := w.options.Servers[s]
+		if w.options.Barring && !server.Marked() && !w.member.Patient {
+			w.standAside(int(s)) // it takes longer than a request may
+		}
+		if !server.AwaitMarked(context.Background()) && w.options.Barring {
+			w.planner.Withhold(s, func(i int32) bool { return w.requests[i].done })
+		}
 	}
 	w.marks.unmarked = w.marks.unmarked[:0]
 }

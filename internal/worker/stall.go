@@ -46,6 +46,11 @@ func (w *Worker) releaseSlot() {
 // another server do; passes the requests that the round has not begun to other workers; and lets another serve the lane.
 func (w *Worker) stalled(s int) {
 	w.options.Servers[s].Suspect()
+	w.standAside(s)
+}
+
+// standAside lets others serve the lane, and what the worker has not begun, while it waits for something about server s.
+func (w *Worker) standAside(s int) {
 	w.passOn()
 	if w.slot.parked {
 		return

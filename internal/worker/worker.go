@@ -43,7 +43,7 @@ type RequestOptions struct {
 	GetErrorMiss bool
 }
 
-// Options are what the workers of a pool share; all fields are required.
+// Options are what the workers of a pool share; all fields are required, but for those of which it says what nil means.
 type Options struct {
 	RequestOptions
 	Lanes   *queue.Lanes
@@ -64,6 +64,10 @@ type Options struct {
 	Previous []Placement
 	// MaxValue is the size of the largest value that servers may answer with, bytes. Larger ones are not held.
 	MaxValue int
+	// Barring: a write that a server missed is answered with success only if nobody reads that server.
+	Barring bool
+	// Lease says until when servers may be read; nil: for ever.
+	Lease *backend.Records
 	// Several: other middlewares write the same servers; see plan.Options.Versions.
 	Several bool
 	// StatsText writes the middleware's own statistics, as `stats` answers them.

@@ -1,0 +1,170 @@
+package behaviour_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+	"mcmw/internal/worker"
+)
+
+// liveOptions are those of a fleet in which a dead server stops no writes.
+func liveOptions() middleware.Options {
+	return middleware.Options{
+		Writers: middleware.WritersSeveral, Placement: route.Options{Read: route.ReadRoundRobin},
+		RequestOptions: worker.RequestOptions{Ack: replica.AckLive}, ServerOptions: backend.ServerOptions{FailureLimit: 1, ConnectTimeout: time.Second},
+	}
+}
+
+// behindProxies starts n middlewares with o in front of servers, each of which reaches them by proxies of its own.
+func behindProxies(t *testing.T, n int, o middleware.Options, servers []*mctest.Server) (fleet []*mwtest.MW, proxies [][]*mctest.Proxy) {
+	t.Helper()
+	for range n {
+		var addrs []string
+		var own []*mctest.Proxy
+		for _, s := range servers {
+			proxy := mctest.StartProxy(t, s.Addr())
+			own, addrs = append(own, proxy), append(addrs, proxy.Addr())
+		}
+		o.Servers = mwtest.Named(addrs...)
+		fleet, proxies = append(fleet, mwtest.Start(t, o)), append(proxies, own)
+	}
+	return fleet, proxies
+}
+
+// auditor writes numbers to keys through any of a fleet's middlewares, each key's by one client, and reads them through all of them. What an
+// answered write has replaced must not be read by whoever asks behind the answer.
+type auditor struct {
+	answered []atomic.Int64 // by key: the number of the last write that was answered with success
+	reads    []atomic.Int64 // by middleware: that found a value
+	errors   atomic.Int64   // in place of success
+	stale    sync.Map       // complaints
+}
+
+// begin has clients write and read until stop is closed, and returns a function that waits for them.
+func (a *auditor) begin(t *testing.T, fleet []*mwtest.MW, keys int, stop chan struct{}) (wait func()) {
+	var clients sync.WaitGroup
+	a.answered, a.reads = make([]atomic.Int64, keys), make([]atomic.Int64, len(fleet))
+	stopped := func() bool {
+		select {
+		case <-stop:
+			return true
+		default:
+			return false
+		}
+	}
+	for k := range keys {
+		c := fleet[k%len(fleet)].Dial(t)
+		clients.Go(func() {
+			for n := int64(1); !stopped(); n++ {
+				text := fmt.Sprint(n)
+				reply, err := c.Do(fmt.Sprintf("set key-%d 0 0 %d\r\n%s\r\n", k, len(text), text))
+				switch {
+				case err != nil:
+					return
+				case reply == "STORED\r\n":
+					a.answered[k].Store(n)
+				default:
+					a.errors.Add(1)
+				}
+			}
+		})
+	}
+	for i, m := range fleet {
+		c := m.Dial(t)
+		clients.Go(func() {
+			for k := 0; !stopped(); k = (k + 1) % keys {
+				before := a.answered[k].Load()
+				reply, err := c.Do(fmt.Sprintf("get key-%d\r\n", k))
+				if err != nil {
+					return
+				}
+				items, err := mctest.ParseValues(reply)
+				if err != nil || len(items) == 0 {
+					continue
+				}
+				a.reads[i].Add(1)
+				var n int64
+				if _, err := fmt.Sscan(string(items[0].Value), &n); err != nil || n < before {
+					a.stale.Store(fmt.Sprintf("mcmw %d: key-%d is %q behind the answer to %d", i, k, items[0].Value, before), true)
+				}
+			}
+		})
+	}
+	return clients.Wait
+}
+
+// none requires that nothing stale was read.
+func (a *auditor) none(t *testing.T) {
+	t.Helper()
+	a.stale.Range(func(what, _ any) bool {
+		t.Error(what)
+		return true
+	})
+	t.Logf("%d writes failed", a.errors.Load())
+}
+
+// more waits until n more writes of each key were answered with success, and n more values read through each middleware.
+func (a *auditor) more(t *testing.T, n int64) {
+	t.Helper()
+	for _, counts := range [][]atomic.Int64{a.answered, a.reads} {
+		for i := range counts {
+			count := &counts[i]
+			enough := count.Load() + n
+			require.Eventually(t, func() bool { return count.Load() >= enough }, mctest.Patience, pollPause, "writes or reads don't go on")
+		}
+	}
+}
+
+func TestADeadServerStopsNoWritesAndNobodyReadsWhatItMissed(t *testing.T) {
+	servers := mctest.StartNewMemcacheds(t, 3)
+	fleet, _ := behindProxies(t, 3, liveOptions(), servers)
+	var a auditor
+	stop := make(chan struct{})
+	wait := a.begin(t, fleet, 12, stop)
+	a.more(t, 20)
+	for _, s := range servers[:2] {
+		s.Stop()
+		a.more(t, 100) // some fail until the server is down for all; then they go on
+		s.Start()
+		for _, m := range fleet {
+			for _, name := range []string{"server-1", "server-2", "server-3"} {
+				awaitState(t, m.Dial(t), name, "up")
+			}
+		}
+		a.more(t, 20)
+	}
+	close(stop)
+	wait()
+	a.none(t)
+}
+
+func TestAServerThatOneMiddlewareCantReachIsReadThroughNone(t *testing.T) {
+	servers := mctest.StartNewMemcacheds(t, 3)
+	fleet, proxies := behindProxies(t, 2, liveOptions(), servers)
+	var a auditor
+	stop := make(chan struct{})
+	wait := a.begin(t, fleet, 8, stop)
+	a.more(t, 20)
+	proxies[0][1].Inject(mctest.Fault{Cut: 1, Refuse: true})
+	why := func() string { return fleet[1].Stats().Snapshot().Servers[1].Health.Why }
+	require.Eventually(t, func() bool { return strings.HasPrefix(why(), "it missed writes of") }, mctest.Patience, pollPause)
+	a.more(t, 100)
+	proxies[0][1].Inject(mctest.Fault{})
+	require.Eventually(t, func() bool { return why() == "" }, mctest.Patience, pollPause)
+	a.more(t, 20)
+	close(stop)
+	wait()
+	a.none(t)
+}
