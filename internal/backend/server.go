@@ -199,6 +199,10 @@ func (s *Server) bar(why string) (was string) {
 	defer s.mu.Unlock()
 	was, s.barredBy = s.barredBy, why
 	if s.barred.Swap(why != "") != (why != "") {
+		if s.up() {
+			s.since = time.Now()
+			s.transitions[s.shown()]++
+		}
 		s.options.Load().Changes.Add(1)
 		s.announce()
 	}
@@ -260,19 +264,27 @@ func (s *Server) AwaitReadable(ctx context.Context, deadline time.Time) {
 	}
 }
 
+// shown returns the state that operators see: a server that is barred is as good as stale. mu is held.
+func (s *Server) shown() State {
+	if s.Stale() {
+		return Stale
+	}
+	return State(s.state.Load())
+}
+
 // Health returns the server's state for operators.
 func (s *Server) Health() stats.Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := stats.Health{State: State(s.state.Load()).String(), Since: s.since, Missed: len(s.missed.keys), Stalls: s.stalls, Flushes: s.flushes}
+	h := stats.Health{State: s.shown().String(), Since: s.since, Missed: len(s.missed.keys), Stalls: s.stalls, Flushes: s.flushes}
 	for i, n := range s.transitions {
 		h.Transitions = append(h.Transitions, stats.Transition{To: State(i).String(), Count: n})
 	}
 	switch {
-	case h.State != Up.String() && s.why != nil:
-		h.Why = s.why.Error()
-	case h.State == Up.String():
+	case s.up():
 		h.Why = s.barredBy
+	case s.why != nil:
+		h.Why = s.why.Error()
 	}
 	return h
 }

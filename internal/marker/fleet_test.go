@@ -471,6 +471,7 @@ var (
 )
 
 func TestNoMiddlewareOfAFleetReadsWhatAnAnsweredWriteReplaced(t *testing.T) {
+	mctest.RaceSkips(t)
 	t.Parallel()
 	most := 20_000
 	if mctest.Long() {
@@ -500,6 +501,7 @@ func TestNoMiddlewareOfAFleetReadsWhatAnAnsweredWriteReplaced(t *testing.T) {
 }
 
 func TestEveryRuleOfTheFleetsMarkersIsNeeded(t *testing.T) {
+	mctest.RaceSkips(t)
 	t.Parallel()
 	for name, f := range map[string]fleet{
 		"a writer waits for readers":                     {hasty: true, writes: 1, cuts: 1},

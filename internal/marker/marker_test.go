@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/mctest"
 	"mcmw/internal/route"
 )
 
@@ -306,6 +307,7 @@ func explore(n, depth int, witnesses func(int) int) []string {
 }
 
 func TestNoRestartAtAnyPointServesWhatAnAnsweredWriteReplaced(t *testing.T) {
+	mctest.RaceSkips(t)
 	for n := 2; n <= 3; n++ {
 		assert.Nil(t, explore(n, 12, nil), "%d servers", n)
 	}

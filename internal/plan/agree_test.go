@@ -182,9 +182,7 @@ func second(command string) string {
 const mostStates = 100_000
 
 func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
-	if mctest.Race {
-		t.Skip("one goroutine computes for long: nothing to race, and the round memory runs it without the detector")
-	}
+	mctest.RaceSkips(t)
 	var runs []agreeing
 	appends := agreedCommands[5]
 	set, remove, incr, get := agreedCommands[0], agreedCommands[1], agreedCommands[4], "get k\r\n"
@@ -253,6 +251,7 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 }
 
 func TestEveryFaultPutIntoTheProtocolIsFound(t *testing.T) {
+	mctest.RaceSkips(t)
 	set, remove, incr := agreedCommands[0], agreedCommands[1], agreedCommands[4]
 	for _, tc := range []agreeing{
 		{mutant: noCheck, clients: [][]string{{set}, {second(set)}}},

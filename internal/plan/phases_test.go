@@ -288,9 +288,7 @@ var clientsInChange = [][2][]string{
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileThePlacementChanges(t *testing.T) {
-	if mctest.Race {
-		t.Skip("one goroutine computes for long: nothing to race, and the round memory runs it without the detector")
-	}
+	mctest.RaceSkips(t)
 	placements, clients, single := placementsInChange[:1], clientsInChange[:2], []bool{false}
 	if mctest.Long() {
 		placements, clients, single = placementsInChange, clientsInChange, []bool{false, true}
@@ -315,6 +313,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileThePlacementChanges(t *testing
 }
 
 func TestEveryFaultPutIntoThePhasesIsFound(t *testing.T) {
+	mctest.RaceSkips(t)
 	set, other, get := "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n", "get k\r\n"
 	for name, m := range map[string]moving{
 		"all at once":                           {phases: []route.Phase{route.Settled}},

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
 )
 
 // cluster returns n servers of equal weight.
@@ -296,6 +298,7 @@ func TestEveryKeyHasAHolderUntilAllHoldersOfSomeKeyAreAway(t *testing.T) {
 }
 
 func TestAServerGainsByAnotherPlacementWhatSomeKeyShows(t *testing.T) {
+	mctest.RaceSkips(t)
 	named := func(names ...string) (servers []Server) {
 		for _, n := range names {
 			servers = append(servers, Server{Name: n})

@@ -74,7 +74,7 @@ func ended(t *testing.T, list []*mwtest.MW) {
 }
 
 func TestReplicasBehindThreeMiddlewaresAreAlike(t *testing.T) {
-	const writers, keys = 16, 200
+	const writers, keys = 16, 60
 	kinds := map[string]func(r *rand.Rand) string{
 		"sets": func(*rand.Rand) string { return "set k%d 0 0 %d\r\n%s\r\n" },
 		"everything": func(r *rand.Rand) string {

@@ -16,6 +16,7 @@ import (
 	"mcmw/internal/middleware"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
+	"mcmw/internal/stats"
 	"mcmw/internal/worker"
 )
 
@@ -158,11 +159,12 @@ func TestAServerThatOneMiddlewareCantReachIsReadThroughNone(t *testing.T) {
 	wait := a.begin(t, fleet, 8, stop)
 	a.more(t, 20)
 	proxies[0][1].Inject(mctest.Fault{Cut: 1, Refuse: true})
-	why := func() string { return fleet[1].Stats().Snapshot().Servers[1].Health.Why }
-	require.Eventually(t, func() bool { return strings.HasPrefix(why(), "it missed writes of") }, mctest.Patience, pollPause)
+	health := func() stats.Health { return fleet[1].Stats().Snapshot().Servers[1].Health }
+	require.Eventually(t, func() bool { return strings.HasPrefix(health().Why, "it missed writes of") }, mctest.Patience, pollPause)
+	require.Equal(t, "stale", health().State)
 	a.more(t, 100)
 	proxies[0][1].Inject(mctest.Fault{})
-	require.Eventually(t, func() bool { return why() == "" }, mctest.Patience, pollPause)
+	require.Eventually(t, func() bool { return health().State == "up" }, mctest.Patience, pollPause)
 	a.more(t, 20)
 	close(stop)
 	wait()

@@ -22,7 +22,7 @@ func TestWhatTheChartCannotDoIsRefusedWithTheKeyThatIsWrong(t *testing.T) {
 		"kind=StatefulSet":                     `at '/kind': value must be one of 'Deployment', 'DaemonSet'`,
 		"service.port=70000":                   `at '/service/port': maximum: got 70,000, want 65,535`,
 		"config.sample=false":                  `at '/config/sample': got boolean, want string`,
-		"config.ack=evrything":                 `at '/config/ack': value must be one of 'all', 'quorum', 'any'`,
+		"config.ack=evrything":                 `at '/config/ack': value must be one of 'all', 'live', 'quorum', 'any'`,
 		"config.workers=5000":                  `at '/config/workers': maximum: got 5,000, want 1,024`,
 		"config.timeout=5":                     `at '/config/timeout': got number, want string`,
 		"config.timeout=5sec":                  `at '/config/timeout': '5sec' does not match pattern`,
