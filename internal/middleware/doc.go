@@ -3,7 +3,7 @@
 //	clients             net stage                      queue                   worker pool                            servers
 //	          accept
 //	  conn ------> reader goroutine ---.                            .--> worker goroutine
-//	                 receive, decode   |     +---------------+      |      take      checks of earlier writes; up to depth requests
+//	                 receive, decode   |     +---------------+      |      take      up to depth requests; checks of earlier writes
 //	  conn ------> reader goroutine ---+---> | bounded chan  | -----+      plan      key locks; calls (package plan)
 //	                 stamp, queue      |     |   of batches  |      |      send      connect; one write per server ---> memcached
 //	  conn ------> reader goroutine ---'     +---------------+      |      collect   replies, server by server <------ memcached
