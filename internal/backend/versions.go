@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"mcmw/internal/protocol"
@@ -44,16 +45,19 @@ const (
 	maxProbedAnswer = 1024
 )
 
-// askVersions returns errNoVersions if the server has none.
+// askVersions returns errNoVersions if the server has none. A server that has no connection or no memory to spare does not say.
 func askVersions(sock *wire.Socket) error {
 	if err := sock.WriteRest([]byte(probeVersions)); err != nil {
 		return err
 	}
 	reply, err := readLine(sock, maxProbedAnswer)
-	if err == nil && string(reply) != versionsAnswer {
-		return errNoVersions
+	switch {
+	case err != nil, string(reply) == versionsAnswer:
+		return err
+	case bytes.HasPrefix(reply, []byte("ERROR ")), bytes.HasPrefix(reply, []byte("SERVER_ERROR")):
+		return fmt.Errorf("the server answered: %s", bytes.TrimSpace(reply))
 	}
-	return err
+	return errNoVersions
 }
 
 // readLine reads a line of at most limit bytes with its end; nothing may come behind it.
