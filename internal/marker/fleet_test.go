@@ -471,7 +471,7 @@ var (
 )
 
 func TestNoMiddlewareOfAFleetReadsWhatAnAnsweredWriteReplaced(t *testing.T) {
-	mctest.RaceSkips(t)
+	mctest.RaceSkips(t, mctest.Computes)
 	t.Parallel()
 	most := 20_000
 	if mctest.Long() {
@@ -501,7 +501,7 @@ func TestNoMiddlewareOfAFleetReadsWhatAnAnsweredWriteReplaced(t *testing.T) {
 }
 
 func TestEveryRuleOfTheFleetsMarkersIsNeeded(t *testing.T) {
-	mctest.RaceSkips(t)
+	mctest.RaceSkips(t, mctest.Computes)
 	t.Parallel()
 	for name, f := range map[string]fleet{
 		"a writer waits for readers":                     {hasty: true, writes: 1, cuts: 1},

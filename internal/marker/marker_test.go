@@ -307,7 +307,7 @@ func explore(n, depth int, witnesses func(int) int) []string {
 }
 
 func TestNoRestartAtAnyPointServesWhatAnAnsweredWriteReplaced(t *testing.T) {
-	mctest.RaceSkips(t)
+	mctest.RaceSkips(t, mctest.Computes)
 	for n := 2; n <= 3; n++ {
 		assert.Nil(t, explore(n, 12, nil), "%d servers", n)
 	}

@@ -2,11 +2,17 @@ package mctest
 
 import "testing"
 
-// RaceSkips skips a test in which one goroutine computes for long: it has nothing to race, and takes ten times as long under the detector. The round
-// memory runs it without.
-func RaceSkips(t testing.TB) {
+// Why tests are skipped under the race detector.
+const (
+	Allocates = "it counts allocations, and the race detector makes some"
+	Measures  = "it measures memory, and the race detector needs some of its own"
+	Computes  = "one goroutine computes for long: there is nothing to race, and it takes ten times as long under the detector"
+)
+
+// RaceSkips skips a test under the race detector, because of why. The round memory, which finds these tests by this name, runs it without.
+func RaceSkips(t testing.TB, why string) {
 	t.Helper()
 	if Race {
-		t.Skip("one goroutine computes for long: nothing to race, and the round memory runs it without the detector")
+		t.Skip(why + "; the round memory runs it without")
 	}
 }

@@ -182,7 +182,7 @@ func second(command string) string {
 const mostStates = 100_000
 
 func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
-	mctest.RaceSkips(t)
+	mctest.RaceSkips(t, mctest.Computes)
 	var runs []agreeing
 	appends := agreedCommands[5]
 	set, remove, incr, get := agreedCommands[0], agreedCommands[1], agreedCommands[4], "get k\r\n"
@@ -251,7 +251,7 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 }
 
 func TestEveryFaultPutIntoTheProtocolIsFound(t *testing.T) {
-	mctest.RaceSkips(t)
+	mctest.RaceSkips(t, mctest.Computes)
 	set, remove, incr := agreedCommands[0], agreedCommands[1], agreedCommands[4]
 	for _, tc := range []agreeing{
 		{mutant: noCheck, clients: [][]string{{set}, {second(set)}}},
@@ -306,9 +306,6 @@ func TestACutSparesWhatCameBehindTheLook(t *testing.T) {
 }
 
 func TestAVersionedWriteAndItsCheckAllocateNothing(t *testing.T) {
-	if mctest.Race {
-		t.Skip("the race detector allocates; the round memory runs it without")
-	}
 	d := drive(t, newRouter(t, 3, route.ReadPrimary), replica.AckAll, plan.NewVersions(0, 1))
 	p := d.planner
 	set, incr := d.decode("set k 0 0 1\r\nx\r\n"), d.decode("incr n 1\r\n")

@@ -288,7 +288,7 @@ var clientsInChange = [][2][]string{
 }
 
 func TestNoReadIsOlderThanAnAcknowledgedWriteWhileThePlacementChanges(t *testing.T) {
-	mctest.RaceSkips(t)
+	mctest.RaceSkips(t, mctest.Computes)
 	placements, clients, single := placementsInChange[:1], clientsInChange[:2], []bool{false}
 	if mctest.Long() {
 		placements, clients, single = placementsInChange, clientsInChange, []bool{false, true}
@@ -313,7 +313,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileThePlacementChanges(t *testing
 }
 
 func TestEveryFaultPutIntoThePhasesIsFound(t *testing.T) {
-	mctest.RaceSkips(t)
+	mctest.RaceSkips(t, mctest.Computes)
 	set, other, get := "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n", "get k\r\n"
 	for name, m := range map[string]moving{
 		"all at once":                           {phases: []route.Phase{route.Settled}},

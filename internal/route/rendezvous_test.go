@@ -35,7 +35,7 @@ func shares(r *Router, kind func(i int) []byte, keys int) []int {
 
 // Five thousand keys per server leave the fullest of fifty about 3 % above the mean by chance alone.
 func TestTheFullestServerHoldsAtMostATwentiethMoreThanTheMean(t *testing.T) {
-	mctest.RaceSkips(t)
+	mctest.RaceSkips(t, mctest.Computes)
 	const perServer = 5000
 	for name, kind := range keyKinds {
 		keys := make([][]byte, 50*perServer)

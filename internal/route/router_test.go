@@ -298,7 +298,7 @@ func TestEveryKeyHasAHolderUntilAllHoldersOfSomeKeyAreAway(t *testing.T) {
 }
 
 func TestAServerGainsByAnotherPlacementWhatSomeKeyShows(t *testing.T) {
-	mctest.RaceSkips(t)
+	mctest.RaceSkips(t, mctest.Computes)
 	named := func(names ...string) (servers []Server) {
 		for _, n := range names {
 			servers = append(servers, Server{Name: n})

@@ -18,9 +18,7 @@ import (
 
 // A server that sends without end, whatever it was asked: the request fails in its time, and what was sent takes no memory.
 func TestAReplyWithoutEndTakesBoundedMemory(t *testing.T) {
-	if mctest.Race {
-		t.Skip("the race detector needs memory of its own")
-	}
+	mctest.RaceSkips(t, mctest.Measures)
 	// The last line of what docs/overload.md adds up, twice because of Go's collector.
 	const most = 2 * workersOfChild * 3 * (4 << 20)
 	block := strings.Repeat("x", 64<<10)

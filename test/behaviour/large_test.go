@@ -115,9 +115,7 @@ func askLarge(t *testing.T, addr string, clients, n int, pipelined bool) {
 }
 
 func TestLargeRepliesTakeBoundedMemory(t *testing.T) {
-	if mctest.Race {
-		t.Skip("the race detector needs memory of its own")
-	}
+	mctest.RaceSkips(t, mctest.Measures)
 	const clients, most = 16, 150 << 20
 	server := mctest.StartMemcached(t, "-m", "400")
 	fillLarge(t, server.Addr(), largeValues)

@@ -319,9 +319,7 @@ func recovery(t *testing.T, addr string, normal time.Duration) time.Time {
 
 // Clients that send the largest values without end, and read nothing, all at once.
 func TestManyClientsWithLargeValuesTakeBoundedMemory(t *testing.T) {
-	if mctest.Race {
-		t.Skip("the race detector needs memory of its own")
-	}
+	mctest.RaceSkips(t, mctest.Measures)
 	const (
 		connections  = 200
 		clientMemory = 16 << 20

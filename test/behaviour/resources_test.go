@@ -75,8 +75,9 @@ func warmLoads() []warmLoad {
 		{name: "get of 4 KiB", prepare: sized(4096), request: get, want: found(4096), requests: 1},
 		{name: "get of 50,000 bytes", prepare: sized(50_000), request: get, want: found(50_000), requests: 1},
 		{name: "gets that miss", request: always("get x\r\nget y\r\n"), want: always("END\r\nEND\r\n"), requests: 2},
+		{name: "10 pipelined gets", prepare: ten(sized(64)), request: ten(get), want: ten(found(64)), requests: 10},
 		{
-			name: "16 pipelined gets", prepare: sized(64), requests: 16,
+			name: "16 pipelined gets of one key", prepare: sized(64), requests: 16,
 			request: func(key string) string { return strings.Repeat(get(key), 16) },
 			want:    func(key string) string { return strings.Repeat(hit(key, 64)+"END\r\n", 16) },
 		},
@@ -111,9 +112,7 @@ func warmLoads() []warmLoad {
 }
 
 func TestTheWarmPathAllocatesNothing(t *testing.T) {
-	if mctest.Race {
-		t.Skip("the race detector allocates; the round memory runs it without")
-	}
+	mctest.RaceSkips(t, mctest.Allocates)
 	for _, p := range []topology{
 		{"one server", 1, 0, false}, {"three servers, replicas all, sharded", 3, 0, true}, {"three servers, replicas 1, sharded", 3, 1, true},
 	} {
@@ -187,9 +186,7 @@ func checkAllocations(t *testing.T, m *mwtest.MW, load warmLoad) {
 }
 
 func TestAnIdleConnectionCostsLittle(t *testing.T) {
-	if mctest.Race {
-		t.Skip("the race detector needs memory of its own")
-	}
+	mctest.RaceSkips(t, mctest.Measures)
 	const (
 		connections = 10_000
 		most        = 8 << 10 // bytes each
