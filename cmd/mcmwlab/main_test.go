@@ -340,7 +340,7 @@ func TestTimesAreSecondsOrDurations(t *testing.T) {
 
 func TestBenchComparesSystemsInTurnAndKeepsRecordsIfAskedTo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bench")
-	mcmw := mctest.Build(t, "mcmw/cmd/mcmw")
+	mcmw := mcmwPath(t)
 	stdout, stderr, err := lab(t.Context(), "bench", "--only", "mixed-1", "--rounds", "2", "--test-time", "0.5", "--warm-up", "0.01",
 		"--mcmw", mcmw, "--variant", "other="+mcmw+",--procs=1", "--out-dir", dir)
 	require.NoError(t, err)
@@ -364,7 +364,7 @@ func TestAnInterruptedBenchSaysWhatItHasMeasured(t *testing.T) {
 	var out bytes.Buffer
 	var progress mctest.Output
 	ctx := cancelOnce(t, progress.Written("  2 of 2000: "))
-	err := run(ctx, append(strings.Fields("bench --systems direct,mcmw --only mixed-1 --rounds 1000 --test-time 0.5 --warm-up 0.01 --mcmw"), mctest.Build(t, "mcmw/cmd/mcmw")), &out, &progress)
+	err := run(ctx, append(strings.Fields("bench --systems direct,mcmw --only mixed-1 --rounds 1000 --test-time 0.5 --warm-up 0.01 --mcmw"), mcmwPath(t)), &out, &progress)
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Contains(t, out.String(), "Ratios to direct")
 }
@@ -387,7 +387,7 @@ func TestFaultsListsRunsAndWritesItsSection(t *testing.T) {
 	dir := t.TempDir()
 	page, jsonFile := filepath.Join(dir, "page.md"), filepath.Join(dir, "faults.json")
 	require.NoError(t, os.WriteFile(page, []byte("before\n<!-- faults -->\nold\n<!-- end of faults -->\nafter\n"), 0o644))
-	stdout, stderr, err := lab(context.Background(), "faults", "--mcmw", mctest.Build(t, "mcmw/cmd/mcmw"), "--only", "bytewise", "--seed", "3",
+	stdout, stderr, err := lab(context.Background(), "faults", "--mcmw", mcmwPath(t), "--only", "bytewise", "--seed", "3",
 		"--json-out-file", jsonFile, "--markdown", page)
 	if err != nil {
 		// A machine that is busy with other tests may not keep up with the timeouts.
@@ -415,7 +415,7 @@ func TestASoakThatIsInterruptedReportsTheRoundsThatEnded(t *testing.T) {
 	var out bytes.Buffer
 	var progress mctest.Output
 	ctx := cancelOnce(t, progress.Written("round 1 of 4: server-"))
-	err := run(ctx, []string{"soak", "--mcmw", mctest.Build(t, "mcmw/cmd/mcmw"), "--duration", "1h"}, &out, &progress)
+	err := run(ctx, []string{"soak", "--mcmw", mcmwPath(t), "--duration", "1h"}, &out, &progress)
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Contains(t, out.String(), "    mcmwlab soak --mcmw ")
 }

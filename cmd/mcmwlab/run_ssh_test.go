@@ -105,12 +105,17 @@ func TestALabThatIsKilledLeavesNothingOnItsHosts(t *testing.T) {
 
 func TestWhatIsWrongWithHostsIsSaidWithWhatToDo(t *testing.T) {
 	server := mctest.StartSSHD(t, asProgram+"=1")
+	// The hosts have the programs: copies are made where they are what is wrong.
+	self, err := os.Executable()
+	require.NoError(t, err)
+	there := fmt.Sprintf("defaults: {programs: {mcmw: %s, mcmwlab: %s}, port", mcmwPath(t), self)
 	change := func(old, replacement string) string {
 		path := inventory(t, server)
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.Contains(t, string(text), old)
-		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), old, replacement, 1)), 0o644))
+		changed := strings.Replace(string(text), old, replacement, 1)
+		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(changed, "defaults: {port", there, 1)), 0o644))
 		return path
 	}
 	config := func(old, replacement string) string {
@@ -133,10 +138,10 @@ func TestWhatIsWrongWithHostsIsSaidWithWhatToDo(t *testing.T) {
 		"refused":     {config(server.Identity, otherKey), []string{"host load1: it refuses the user or the key: ", "Permission denied (publickey)"}, exitFailed},
 		"unknown":     {config(server.KnownHosts, "/dev/null"), []string{"host server1: its host key isn't the one in known_hosts", "connect once by hand: ssh lab"}, exitFailed},
 		"no memcached": {
-			change("defaults: {", "defaults: {programs: {memcached: /nowhere/memcached}, "), []string{"host server1: starting memcached: ", "no such file"}, exitFailed,
+			change("defaults: {", fmt.Sprintf("defaults: {programs: {mcmw: %s, mcmwlab: %s, memcached: /nowhere/memcached}, ", mcmwPath(t), self)), []string{"host server1: starting memcached: ", "no such file"}, exitFailed,
 		},
 		"no mcmwlab": {
-			change("defaults: {", "defaults: {programs: {mcmwlab: /nowhere/mcmwlab}, "), []string{"a program is missing there", "/nowhere/mcmwlab: not found"}, exitFailed,
+			change("defaults: {", fmt.Sprintf("defaults: {programs: {mcmw: %s, mcmwlab: /nowhere/mcmwlab}, ", mcmwPath(t))), []string{"a program is missing there", "/nowhere/mcmwlab: not found"}, exitFailed,
 		},
 		"no directory":    {change("defaults: {", "defaults: {directory: /nowhere, "), []string{"host load1: a program is missing there", "/nowhere/mcmwlab"}, exitFailed},
 		"no address":      {change("address: 127.0.0.2, ", ""), []string{"hosts.yaml:5: hosts: a host without address; expected a line such as"}, exitUsage},

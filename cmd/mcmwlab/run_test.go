@@ -62,11 +62,11 @@ func mcmwPath(t *testing.T) string {
 	return path
 }
 
-// experimentFile writes an experiment of four short runs with more lines, and returns its path.
+// experimentFile writes an experiment of four short runs with more lines, whose clients leave the processors idle, and returns its path.
 func experimentFile(t *testing.T, lines ...string) string {
 	t.Helper()
 	text := append([]string{
-		"name: short", "factors: {workers: [1, 2], clients: [2, 4]}", "repetitions: 1", `constants: {keys: 50, ratio: "1:1"}`, "run: {warm_up: 100ms, duration: 500ms}",
+		"name: short", "factors: {workers: [1, 2], clients: [2, 4]}", "repetitions: 1", `constants: {keys: 50, ratio: "1:1", think_time: 5ms}`, "run: {warm_up: 100ms, duration: 500ms}",
 	}, lines...)
 	path := filepath.Join(t.TempDir(), "short.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(strings.Join(text, "\n")), 0o644))
@@ -144,7 +144,7 @@ func TestAnExperimentWithoutMiddlewareLoadsTheServers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
 	path := filepath.Join(t.TempDir(), "direct.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(`name: direct
-constants: {middlewares: 0, servers: 2, clients: 8, load_processes: 2, load_threads: 2, keys: 50, keys_per_get: 3}
+constants: {middlewares: 0, servers: 2, clients: 8, load_processes: 2, load_threads: 2, keys: 50, keys_per_get: 3, think_time: 5ms}
 repetitions: 1
 run: {warm_up: 0s, duration: 500ms}
 `), 0o644))

@@ -17,7 +17,7 @@ import (
 func shortExperiment(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name+".yaml")
-	require.NoError(t, os.WriteFile(path, []byte("name: "+name+"\nfactors: {clients: [2, 4]}\nrepetitions: 1\nconstants: {middlewares: 0, keys: 50}\n"+
+	require.NoError(t, os.WriteFile(path, []byte("name: "+name+"\nfactors: {clients: [2, 4]}\nrepetitions: 1\nconstants: {middlewares: 0, keys: 50, think_time: 5ms}\n"+
 		"run: {warm_up: 0s, duration: 500ms}\n"), 0o644))
 	return path
 }

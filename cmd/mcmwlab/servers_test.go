@@ -24,7 +24,7 @@ points:
   - {server: redis, servers: 2, server_pinning: process, server_cpus: "0"}
   - {server: redis, keys_per_get: 3, value_size: 2000}
   - {server: redis, server_persistence: append, ratio: 1:1}
-constants: {middlewares: 0, clients: 4, keys: 50}
+constants: {middlewares: 0, clients: 4, keys: 50, think_time: 5ms}
 order: listed
 repetitions: 1
 run: {warm_up: 0s, duration: 500ms}

@@ -35,14 +35,15 @@ func needsMachines(t *testing.T) {
 	require.NoError(t, hosts.Close())
 }
 
-// onMachines writes an experiment of one run on emulated machines, whose servers are slow, and returns its path.
-func onMachines(t *testing.T, duration string) string {
+// onMachines writes an experiment of one run on emulated machines, whose servers are slow, and returns its path. Packets to each take
+// that delay: a path is measured by hundreds of round trips.
+func onMachines(t *testing.T, delay, duration string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "machines.yaml")
 	text := strings.Join([]string{
 		"name: machines", "repetitions: 1",
 		"constants: {servers: 2, middlewares: 1, clients: 4, load_processes: 2, keys: 20, value_size: 4096, ratio: 0:1}",
-		"testbed: {kind: vm, delay: 1ms, hosts: {load: {count: 2}, middleware: {count: 1}, server: {cpus: 0.8, memory: 256MiB, upload: 20Mbit, download: 40Mbit, count: 2}}}",
+		"testbed: {kind: vm, delay: " + delay + ", hosts: {load: {count: 2}, middleware: {count: 1}, server: {cpus: 0.8, memory: 256MiB, upload: 20Mbit, download: 40Mbit, count: 2}}}",
 		"run: {warm_up: 100ms, duration: " + duration + "}",
 	}, "\n")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
@@ -52,7 +53,7 @@ func onMachines(t *testing.T, duration string) string {
 func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 	needsMachines(t)
 	dir := filepath.Join(t.TempDir(), "record")
-	_, stderr, err := lab(context.Background(), "run", onMachines(t, "1200ms"), "--out", dir, "--mcmw", mcmwPath(t))
+	_, stderr, err := lab(context.Background(), "run", onMachines(t, "1ms", "1200ms"), "--out", dir, "--mcmw", mcmwPath(t))
 	require.NoError(t, err, stderr)
 	runs := recorded(t, dir)
 	require.Len(t, runs, 1)
@@ -101,13 +102,13 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 	assert.Contains(t, stdout, "server-1: 0.8 cpus, 256MiB, upload 20Mbit, download 40Mbit")
 	assert.Contains(t, stdout, "load-0: no limits")
 
-	_, _, err = lab(context.Background(), "run", onMachines(t, "1s"), "--out", dir, "--resume", "--mcmw", mcmwPath(t))
+	_, _, err = lab(context.Background(), "run", onMachines(t, "1ms", "1s"), "--out", dir, "--resume", "--mcmw", mcmwPath(t))
 	require.ErrorContains(t, err, "it is a record of another experiment")
 }
 
 func TestAFileRunsOnTheTestbedThatTheCommandLineSays(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
-	file := onMachines(t, "500ms")
+	file := onMachines(t, "0.1ms", "500ms")
 	_, stderr, err := lab(context.Background(), "run", file, "--testbed", "local", "--out", dir, "--mcmw", mcmwPath(t))
 	require.NoError(t, err, stderr)
 	r, err := record.Open(dir)
@@ -126,7 +127,7 @@ func TestAFileRunsOnTheTestbedThatTheCommandLineSays(t *testing.T) {
 
 func TestMachinesAreShownWithWhatTheirNetworkCarries(t *testing.T) {
 	needsMachines(t)
-	file := onMachines(t, "1s")
+	file := onMachines(t, "0.1ms", "1s")
 	stdout, stderr, err := lab(context.Background(), "testbed", "vm", file, "--bulk", "100ms")
 	require.NoError(t, err, stderr)
 	assert.Regexp(t, `(?m)^server-1 +- +0.8 +256 MiB +20.0 +[\d.]+ +[+-][\d.]+ % +40.0 +[\d.]+ +[+-][\d.]+ % +[\d.]+$`, stdout)
@@ -212,7 +213,7 @@ func midway(t *testing.T) (*exec.Cmd, traces) {
 	mcmw := mcmwPath(t)
 	program, err := os.Executable()
 	require.NoError(t, err)
-	cmd := exec.Command(program, "run", onMachines(t, "60s"), "--out", filepath.Join(t.TempDir(), "record"), "--mcmw", mcmw)
+	cmd := exec.Command(program, "run", onMachines(t, "0.1ms", "60s"), "--out", filepath.Join(t.TempDir(), "record"), "--mcmw", mcmw)
 	var said bytes.Buffer
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)

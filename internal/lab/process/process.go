@@ -172,7 +172,9 @@ func Answers(addr string) error {
 }
 
 // Stop sends a signal, waits until the program has ended and kills it, with what it has started, if that takes too long.
-func (p *Process) Stop(signal syscall.Signal) {
+func (p *Process) Stop(signal syscall.Signal) { p.stopWithin(stopTimeout, signal) }
+
+func (p *Process) stopWithin(limit time.Duration, signal syscall.Signal) {
 	if signal == syscall.SIGKILL {
 		p.kill()
 	} else {
@@ -180,7 +182,7 @@ func (p *Process) Stop(signal syscall.Signal) {
 	}
 	select {
 	case <-p.done:
-	case <-time.After(stopTimeout):
+	case <-time.After(limit):
 		p.kill()
 		<-p.done
 	}

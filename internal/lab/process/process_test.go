@@ -27,13 +27,14 @@ func TestSettingsOfTheEnvironmentDoNotReachWhatIsMeasured(t *testing.T) {
 }
 
 func TestAProgramThatIgnoresTheSignalIsKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for the time in which a program may end by itself")
-	}
 	p, err := Start("stubborn", "127.0.0.1:1", exec.Command("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return p.log.String() == "ready" }, mctest.Patience, time.Millisecond)
-	p.Stop(syscall.SIGTERM)
+	limit := 100 * time.Millisecond
+	if mctest.Long() {
+		limit = stopTimeout
+	}
+	p.stopWithin(limit, syscall.SIGTERM)
 	assert.Contains(t, p.cmd.ProcessState.String(), "killed")
 }
 

@@ -26,6 +26,9 @@ import (
 // failuresInARow is how many runs in a row may fail before the experiment ends: the next would fail too.
 const failuresInARow = 3
 
+// pathBulk is for how long each direction of the path carries bulk, a fifth of a run's measured time at most.
+const pathBulk = 500 * time.Millisecond
+
 // Options say what to run and where to keep the measurements.
 type Options struct {
 	Experiment *experiment.Experiment
@@ -132,7 +135,7 @@ func (r *runner) create(ctx context.Context) (err error) {
 	}
 	m.Versions, m.Host, m.Machines, m.Shortfalls = description.Versions, description.Host, description.Machines, description.Shortfalls
 	m.Dilation = description.Dilation
-	if m.Path, err = r.Testbed.MeasurePath(ctx); err != nil {
+	if m.Path, err = r.Testbed.MeasurePath(ctx, min(pathBulk, e.Phases.Duration/5)); err != nil {
 		return err
 	}
 	r.record, err = record.Create(r.Dir, m)

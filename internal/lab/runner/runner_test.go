@@ -33,7 +33,7 @@ func (b *fakeBed) Describe(context.Context) (testbed.Description, error) {
 	return testbed.Description{Versions: map[string]string{"mcmw": "v1"}, Host: record.Host{Hostname: "fake"}}, nil
 }
 
-func (b *fakeBed) MeasurePath(context.Context) ([]record.Value, error) {
+func (b *fakeBed) MeasurePath(context.Context, time.Duration) ([]record.Value, error) {
 	return []record.Value{{Source: record.SourcePath, Metric: "bandwidth", Value: 1e9}}, nil
 }
 

@@ -34,8 +34,8 @@ func (t dilated) Describe(ctx context.Context) (Description, error) {
 	return d, err
 }
 
-func (t dilated) MeasurePath(ctx context.Context) ([]record.Value, error) {
-	values, err := t.Testbed.MeasurePath(ctx)
+func (t dilated) MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Value, error) {
+	values, err := t.Testbed.MeasurePath(ctx, bulk)
 	for i := range values {
 		values[i].Value *= record.PerTime(values[i].Metric, t.factor)
 	}

@@ -22,7 +22,7 @@ func (a *asked) Describe(context.Context) (Description, error) { return Descript
 func (a *asked) Close() error                                  { return nil }
 func (a *asked) Stop()                                         {}
 
-func (a *asked) MeasurePath(context.Context) ([]record.Value, error) {
+func (a *asked) MeasurePath(context.Context, time.Duration) ([]record.Value, error) {
 	return []record.Value{{Metric: "round_trip_time_mean", Value: 0.004}, {Metric: "bandwidth", Value: 1e6}}, nil
 }
 
@@ -47,7 +47,7 @@ func TestInDilatedTimeEverythingTakesLongerAndIsSaidInTheTimeOfTheMachines(t *te
 	description, err := slower.Describe(ctx)
 	require.NoError(t, err)
 	assert.InDelta(t, 4, description.Dilation, 0)
-	path, err := slower.MeasurePath(ctx)
+	path, err := slower.MeasurePath(ctx, time.Second)
 	require.NoError(t, err)
 	assert.Equal(t, []record.Value{{Metric: "round_trip_time_mean", Value: 0.001}, {Metric: "bandwidth", Value: 4e6}}, path)
 

@@ -21,8 +21,6 @@ const (
 	startAttempts = 3
 	// shortTimeout bounds what takes a moment: asking for a version, measuring the path.
 	shortTimeout = 30 * time.Second
-	// pathBulk is for how long each direction of the path carries bulk.
-	pathBulk = 500 * time.Millisecond
 )
 
 // onHosts is a testbed of hosts.
@@ -128,24 +126,24 @@ func (t *onHosts) Describe(ctx context.Context) (d Description, err error) {
 
 // MeasurePath measures the path from the host of the first load process to that of the first middleware and, if that is another
 // host, from there to the first server.
-func (t *onHosts) MeasurePath(ctx context.Context) (values []record.Value, err error) {
+func (t *onHosts) MeasurePath(ctx context.Context, bulk time.Duration) (values []record.Value, err error) {
 	var between [3]Host
 	for i, role := range []Role{Load, Middleware, Server} {
 		if between[i], err = t.hosts.Host(role, 0); err != nil {
 			return nil, err
 		}
 	}
-	values, err = t.measurePath(ctx, record.SourcePath, Load, Middleware)
+	values, err = t.measurePath(ctx, record.SourcePath, Load, Middleware, bulk)
 	if err != nil || between[1].Name() == between[0].Name() && between[2].Name() == between[1].Name() {
 		return values, err
 	}
-	further, err := t.measurePath(ctx, record.SourcePath+":server", Middleware, Server)
+	further, err := t.measurePath(ctx, record.SourcePath+":server", Middleware, Server, bulk)
 	return append(values, further...), err
 }
 
 // measurePath measures the path between the first hosts of two roles. The bandwidth is that of the narrower direction; those of the
 // directions have sources of their own.
-func (t *onHosts) measurePath(ctx context.Context, source string, from, to Role) ([]record.Value, error) {
+func (t *onHosts) measurePath(ctx context.Context, source string, from, to Role, bulk time.Duration) ([]record.Value, error) {
 	var ends [2]pathEnd
 	for i, role := range []Role{from, to} {
 		host, err := t.hosts.Host(role, 0)
@@ -154,7 +152,7 @@ func (t *onHosts) measurePath(ctx context.Context, source string, from, to Role)
 		}
 		ends[i] = pathEnd{host, t.cpus[string(role)]}
 	}
-	p, err := measurePath(ctx, t.programs.Mcmwlab, ends[0], ends[1], pathBulk)
+	p, err := measurePath(ctx, t.programs.Mcmwlab, ends[0], ends[1], bulk)
 	if err != nil {
 		return nil, err
 	}

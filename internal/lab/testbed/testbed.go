@@ -36,8 +36,8 @@ const (
 type Testbed interface {
 	// Describe says what takes part: the programs' versions and the host that matters most.
 	Describe(ctx context.Context) (Description, error)
-	// MeasurePath measures the path between the load and what it is put on, without load.
-	MeasurePath(ctx context.Context) ([]record.Value, error)
+	// MeasurePath measures the path between the load and what it is put on, without load. bulk is how long each direction carries bulk.
+	MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Value, error)
 	// Deploy starts servers and middlewares as v wants them, and returns when they answer.
 	Deploy(ctx context.Context, v experiment.Values) (Deployment, error)
 	// Close gives up what the testbed holds. Its deployments have been stopped.

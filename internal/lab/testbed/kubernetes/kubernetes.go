@@ -30,8 +30,6 @@ const (
 	installTimeout = 10 * time.Minute
 	// removeTimeout bounds the removal of the namespace.
 	removeTimeout = 3 * time.Minute
-	// pathBulk is for how long each direction of the path carries bulk.
-	pathBulk = 500 * time.Millisecond
 	// listenPort and serverPort are where the chart's mcmw and memcached listen.
 	listenPort, serverPort = 11311, 11211
 	// adminPort is where mcmw's metrics are.
@@ -206,11 +204,11 @@ func (b *bed) Describe(ctx context.Context) (d testbed.Description, err error) {
 }
 
 // MeasurePath measures the path between the first two load pods: no other has a program that answers. With one it measures nothing.
-func (b *bed) MeasurePath(ctx context.Context) ([]record.Value, error) {
+func (b *bed) MeasurePath(ctx context.Context, bulk time.Duration) ([]record.Value, error) {
 	if err := b.ensure(ctx); err != nil || len(b.loads) < 2 {
 		return nil, err
 	}
-	p, err := testbed.MeasurePath(ctx, mcmwlab, b.loads[0], b.loads[1], pathBulk)
+	p, err := testbed.MeasurePath(ctx, mcmwlab, b.loads[0], b.loads[1], bulk)
 	if err != nil {
 		return nil, err
 	}
