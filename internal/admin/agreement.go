@@ -15,8 +15,9 @@ type Agreement struct {
 	Warning bool `json:"warning"`
 }
 
-// agreement describes s at a moment. several: replicas are kept alike though other middlewares write the same servers.
-func agreement(s *stats.SweepSnapshot, several bool, now time.Time) Agreement {
+// agreement describes what s says at a moment.
+func agreement(all *stats.Snapshot, now time.Time) Agreement {
+	s := &all.Sweep
 	if !s.Replicated {
 		return Agreement{}
 	}
@@ -39,11 +40,23 @@ func agreement(s *stats.SweepSnapshot, several bool, now time.Time) Agreement {
 			a.Text, a.Warning = a.Text+spell.Count(float64(s.LastDiffer))+" keys differed", true
 		}
 	}
-	if !several {
+	if !all.Several {
 		a.Text += "; they agree only while no other mcmw writes these servers (--writers)"
 	}
 	if s.Why != "" {
 		a.Text, a.Warning = a.Text+"; the latest comparison was not complete: "+s.Why, true
+	}
+	for i := range all.Servers {
+		name, h := all.Servers[i].Name, &all.Servers[i].Health
+		switch {
+		case h.MarkedHere:
+			a.Text, a.Warning = a.Text+"; "+name+" missed writes and is not read", true
+		case h.MarkedElsewhere:
+			a.Text, a.Warning = a.Text+"; "+name+" missed another mcmw's writes and is not read", true
+		}
+	}
+	if all.MarksUnknown {
+		a.Text, a.Warning = a.Text+"; no server is read: at most half of them say which missed another mcmw's writes", true
 	}
 	return a
 }

@@ -28,9 +28,16 @@ func TestTheAgreementOfTheReplicasIsPutInWords(t *testing.T) {
 			"not compared yet; the latest comparison was not complete: a: not up", true,
 		},
 	} {
-		assert.Equal(t, Agreement{tc.text, tc.warning}, agreement(&tc.sweep, true, now))
+		assert.Equal(t, Agreement{tc.text, tc.warning}, agreement(&stats.Snapshot{Sweep: tc.sweep, Several: true}, now))
 	}
 	assert.Equal(t, Agreement{Text: "not compared yet; they agree only while no other mcmw writes these servers (--writers)"},
-		agreement(&stats.SweepSnapshot{Replicated: true, Every: 1}, false, now))
-	assert.Empty(t, agreement(&stats.SweepSnapshot{}, false, now).Text, "one replica")
+		agreement(&stats.Snapshot{Sweep: stats.SweepSnapshot{Replicated: true, Every: 1}}, now))
+	assert.Empty(t, agreement(new(stats.Snapshot), now).Text, "one replica")
+	marked := &stats.Snapshot{Sweep: stats.SweepSnapshot{Replicated: true, Every: 1}, Several: true, MarksUnknown: true, Servers: []stats.ServerSnapshot{
+		{Name: "a"}, {Name: "b", Health: stats.Health{MarkedHere: true, MarkedElsewhere: true}}, {Name: "c", Health: stats.Health{MarkedElsewhere: true}},
+	}}
+	assert.Equal(t, Agreement{
+		"not compared yet; b missed writes and is not read; c missed another mcmw's writes and is not read" +
+			"; no server is read: at most half of them say which missed another mcmw's writes", true,
+	}, agreement(marked, now))
 }

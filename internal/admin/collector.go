@@ -47,6 +47,19 @@ func holds[N int | int64 | uint64](of func(s *stats.Snapshot) N) func(*stats.Sna
 	return func(s *stats.Snapshot, to sink) { to.gauge(float64(of(s))) }
 }
 
+// tells returns the values of a gauge that is 1 or 0.
+func tells(of func(s *stats.Snapshot) bool) func(*stats.Snapshot, sink) {
+	return func(s *stats.Snapshot, to sink) { to.gauge(indicator(of(s))) }
+}
+
+// indicator is the value that says whether something is so.
+func indicator(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 // eachServer returns the values of a metric with one series per server.
 func eachServer(values func(server *stats.ServerSnapshot, to sink)) func(*stats.Snapshot, sink) {
 	return func(s *stats.Snapshot, to sink) {
@@ -96,11 +109,7 @@ var metrics = []metric{
 	})},
 	{"server_state", "1 for the state the server is in.", []string{"server", "state"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		for _, t := range server.Health.Transitions {
-			in := 0.0
-			if t.To == server.Health.State {
-				in = 1
-			}
-			to.gauge(in, server.Name, t.To)
+			to.gauge(indicator(t.To == server.Health.State), server.Name, t.To)
 		}
 	})},
 	{"server_transitions_total", "Times the server entered the state.", []string{"server", "state"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
@@ -113,6 +122,13 @@ var metrics = []metric{
 	})},
 	{"server_flushes_total", "Times the server was flushed because it might have held old values.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		to.counter(float64(server.Health.Flushes), server.Name)
+	})},
+	{"server_marked", "1 if the server is marked as one that missed writes, so that no middleware reads it, by this middleware (own) or another; else 0.", []string{"server", "by"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
+		to.gauge(indicator(server.Health.MarkedHere), server.Name, "own")
+		to.gauge(indicator(server.Health.MarkedElsewhere), server.Name, "another")
+	})},
+	{"withheld_writes_total", "Writes answered with an error though enough servers had stored them, because the server missed them and not every middleware knew that in time.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
+		to.counter(float64(server.Health.Withheld), server.Name)
 	})},
 	{"repairs_total", "Keys deleted on the server because its state differed from the answer to a write to several replicas.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		to.counter(float64(server.Repairs), server.Name)
@@ -146,12 +162,7 @@ var metrics = []metric{
 	{"joined_gets_total", "Gets that were answered by the reply to an equal get of the same round.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Joined })},
 	{"request_log_dropped_total", "Requests for which the request log had no room.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Dropped })},
 
-	{"sweep_running", "1 while this middleware compares the replicas, or has to because one before it was killed; else 0.", nil, holds(func(s *stats.Snapshot) int {
-		if s.Sweep.Running {
-			return 1
-		}
-		return 0
-	})},
+	{"sweep_running", "1 while this middleware compares the replicas, or has to because one before it was killed; else 0.", nil, tells(func(s *stats.Snapshot) bool { return s.Sweep.Running })},
 	{"sweeps_total", "Comparisons of the replicas by this middleware that ended.", []string{"outcome"}, func(s *stats.Snapshot, to sink) {
 		for o, n := range s.Sweep.Outcomes {
 			to.counter(float64(n), stats.SweepOutcome(o).String())
@@ -172,12 +183,8 @@ var metrics = []metric{
 		to.gauge(float64(last.UnixNano()) / 1e9)
 	}},
 	{"sweep_last_differing_keys", "Keys that differed when all replicas had been compared last, by whichever middleware.", nil, holds(func(s *stats.Snapshot) uint64 { return s.Sweep.LastDiffer })},
-	{"several_writers", "1 if other middlewares may write the same servers, and replicas are kept alike all the same; 0 if this one has to be alone, or keys have one replica.", nil, holds(func(s *stats.Snapshot) int {
-		if s.Several {
-			return 1
-		}
-		return 0
-	})},
+	{"several_writers", "1 if other middlewares may write the same servers, and replicas are kept alike all the same; 0 if this one has to be alone, or keys have one replica.", nil, tells(func(s *stats.Snapshot) bool { return s.Several })},
+	{"marks_unknown", "1 if no server is read, because fewer than a majority of them say which missed writes of other middlewares; else 0.", nil, tells(func(s *stats.Snapshot) bool { return s.MarksUnknown })},
 	{"placement_info", "Always 1; the phase of the change of placement, and a short hash of the placement that is, or will be, in force.", []string{"phase", "placement"}, func(s *stats.Snapshot, to sink) {
 		to.gauge(1, s.Phase, s.Placement)
 	}},

@@ -59,12 +59,12 @@ func gather(t *testing.T, c prometheus.Collector) map[string]float64 {
 // TestEveryMetricMovesWithWhatItCounts records one thing at a time and compares all values before and after: those named
 // have moved as told, and no others.
 func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
-	waiting, unread, several := 0, int64(0), false
+	waiting, unread, several, unknown := 0, int64(0), false, false
 	sweep := new(stats.Sweep)
 	health := stats.Health{State: "up", Transitions: []stats.Transition{{To: "up"}, {To: "down"}}}
 	tap := stats.NewTap(1, 0, false)
 	registry := stats.New(stats.Options{
-		Tap: tap, Sweep: sweep, Several: func() bool { return several },
+		Tap: tap, Sweep: sweep, Several: func() bool { return several }, MarksUnknown: func() bool { return unknown },
 		Servers: []string{"a", "b"}, Workers: 2, Health: func(i int) stats.Health { return []stats.Health{{}, health}[i] }, Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
 	})
 	registry.Net().Memory(func() (requests, replies int64) { return 2 * unread, unread })
@@ -146,6 +146,10 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 		{"a missed key", func() { health.Missed = 1 }, map[string]float64{`mcmw_server_missed_keys{server="b"}`: 1}},
 		{"a flush", func() { health.Flushes++ }, map[string]float64{`mcmw_server_flushes_total{server="b"}`: 1}},
 		{"a stall", func() { health.Stalls++ }, map[string]float64{`mcmw_server_stalls_total{server="b"}`: 1}},
+		{"a mark", func() { health.MarkedHere = true }, map[string]float64{`mcmw_server_marked{by="own",server="b"}`: 1}},
+		{"another's mark", func() { health.MarkedElsewhere = true }, map[string]float64{`mcmw_server_marked{by="another",server="b"}`: 1}},
+		{"a write that is not acknowledged", func() { health.Withheld++ }, map[string]float64{`mcmw_withheld_writes_total{server="b"}`: 1}},
+		{"marks that nobody can be asked for", func() { unknown = true }, map[string]float64{"mcmw_marks_unknown": 1}},
 		{"a repair", func() { w.Repair(1) }, map[string]float64{`mcmw_repairs_total{server="b"}`: 1}},
 		{"servers that can keep replicas alike", func() { several = true }, map[string]float64{"mcmw_several_writers": 1}},
 		{

@@ -158,7 +158,7 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		Servers:   make([]string, len(latest.Servers)),
 		Health:    make([]ServerHealth, len(latest.Servers)),
 		Memcached: make([]*stats.Memcached, len(latest.Servers)),
-		Agreement: agreement(&latest.Sweep, latest.Several, time.Now()),
+		Agreement: agreement(latest, time.Now()),
 		Phase:     latest.Phase,
 		Queues:    make([]QueueState, len(latest.Queues)),
 		HotKeys:   s.options.HotKeys(shownHotKeys),

@@ -56,6 +56,9 @@ func (r *Records) Lapsed(at int64) bool {
 	return true
 }
 
+// Unknown reports whether no server may be read now. Without records all may be.
+func (r *Records) Unknown() bool { return r != nil && stats.Now() >= r.lease.Load() }
+
 // beginFleet begins to heed marks, behind what the servers reached so far hold. Where no server has any marks, nobody has put one before:
 // they have none, but for one on each server that was not reached.
 func (r *Records) beginFleet(looks marker.Looks, servers []*Server) {
@@ -175,11 +178,16 @@ func (r *Records) heed() {
 	barred := map[*Server]string{}
 	for s := range r.copies {
 		barred[s] = ""
+		by := ""
+		if r.heeds {
+			by = r.fleet.MarkedBy(s.Name)
+		}
+		s.markedElsewhere.Store(by != "")
 		if !r.heeds {
 			continue
 		}
 		s.marked.Store(r.fleet.InForce(s.Name, now))
-		if by := r.fleet.MarkedBy(s.Name); by != "" {
+		if by != "" {
 			barred[s] = "it missed writes of " + by
 		}
 		if now >= lease {

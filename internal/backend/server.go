@@ -79,6 +79,8 @@ type Server struct {
 	marked  atomic.Int64
 	// barred: it is not read, because others have marked it, or it isn't known whether they have; changed with mu.
 	barred atomic.Bool
+	// markedElsewhere: others have marked it. Maintained by Records.
+	markedElsewhere atomic.Bool
 	// unsettled: when its prober ended, what was sent to it might still take effect.
 	unsettled atomic.Bool
 	// versions: see NeedVersions.
@@ -95,6 +97,7 @@ type Server struct {
 	transitions [NumStates]uint64
 	stalls      uint64        // times it became suspect
 	flushes     uint64        // times its prober flushed it
+	withheld    uint64        // see Withheld
 	changed     chan struct{} // closed at the next change of state; nil while nobody waits for it
 	missed      missed
 	left        missed                // keys that live elsewhere now and were written there; see LeaveBehind
@@ -276,7 +279,10 @@ func (s *Server) shown() State {
 func (s *Server) Health() stats.Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := stats.Health{State: s.shown().String(), Since: s.since, Missed: len(s.missed.keys), Stalls: s.stalls, Flushes: s.flushes}
+	h := stats.Health{
+		State: s.shown().String(), Since: s.since, Missed: len(s.missed.keys), Stalls: s.stalls, Flushes: s.flushes,
+		MarkedHere: s.marking.Load(), MarkedElsewhere: s.markedElsewhere.Load(), Withheld: s.withheld,
+	}
 	for i, n := range s.transitions {
 		h.Transitions = append(h.Transitions, stats.Transition{To: State(i).String(), Count: n})
 	}
@@ -370,6 +376,13 @@ func (s *Server) Marked() bool { return stats.Now() < s.marked.Load() }
 func (s *Server) AwaitMarked(ctx context.Context) bool {
 	r := s.options.Load().Records
 	return r == nil || s.Marked() || r.Await(ctx, s)
+}
+
+// Withheld counts writes that the server missed, and whose success was withheld because its mark was not in force.
+func (s *Server) Withheld(writes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.withheld += uint64(writes)
 }
 
 // Flushed says that a client flushed the server: it has lost its records, too.

@@ -26,13 +26,14 @@ type pool struct {
 	lanes    *queue.Lanes
 	queues   []stats.Queue
 	workers  []*worker.Worker
-	change   *change        // the change of placement under way; nil: none
-	previous []placement    // the latest first
-	more     bool           // there were earlier ones
-	sweep    *stats.Sweep   // of the middleware
-	several  atomic.Bool    // other middlewares may write the same servers: replicas are kept alike all the same
-	hot      *hotkeys.Keys  // of the middleware
-	running  sync.WaitGroup // the workers' goroutines
+	change   *change          // the change of placement under way; nil: none
+	previous []placement      // the latest first
+	more     bool             // there were earlier ones
+	sweep    *stats.Sweep     // of the middleware
+	several  atomic.Bool      // other middlewares may write the same servers: replicas are kept alike all the same
+	hot      *hotkeys.Keys    // of the middleware
+	records  *backend.Records // of the middleware; nil: none are kept
+	running  sync.WaitGroup   // the workers' goroutines
 }
 
 // placement is where keys lived earlier, with the current servers in place of those of that time; nil: removed.
@@ -81,7 +82,7 @@ func (o *Options) backend(s *shared) backend.Options {
 
 // newPool returns a pool with o, without workers; servers are those of the router, in its order.
 func newPool(o Options, router *route.Router, servers []*backend.Server, s *shared) *pool {
-	p := &pool{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot}
+	p := &pool{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot, records: s.records}
 	p.lanes, p.queues = o.newLanes(router, servers)
 	return p
 }
@@ -139,7 +140,7 @@ func (p *pool) members() []worker.Member {
 
 // statistics describes the pool to the registry.
 func (p *pool) statistics() stats.Options {
-	o := stats.Options{Sweep: p.sweep, HotKeys: p.hot, Several: p.several.Load, Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
+	o := stats.Options{Sweep: p.sweep, HotKeys: p.hot, Several: p.several.Load, MarksUnknown: p.records.Unknown, Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
 	o.Phase, o.Placement = p.router.Phase().String(), fingerprint(p.wanted().record())
 	for _, s := range p.servers {
 		o.Servers = append(o.Servers, s.Name)

@@ -132,8 +132,8 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 }
 
 // Withhold makes an error the answer of the writes that a server did not answer and a success is about to be reported of: it may be read.
-// answered reports which requests are about to be answered.
-func (p *Planner) Withhold(server int32, answered func(i int32) bool) {
+// answered reports which requests are about to be answered. It returns how many writes they were.
+func (p *Planner) Withhold(server int32, answered func(i int32) bool) (withheld int) {
 	for n := range p.Calls {
 		c := &p.Calls[n]
 		if !c.Failed || c.Server != server || c.IsCheck() || !answered(c.Request) {
@@ -141,8 +141,10 @@ func (p *Planner) Withhold(server int32, answered func(i int32) bool) {
 		}
 		if r := &p.Requests[c.Request]; (r.way == write || r.way == compare) && r.chosen >= 0 && !p.Calls[r.chosen].kind.IsError() {
 			r.chosen = int32(n)
+			withheld++
 		}
 	}
+	return withheld
 }
 
 // preferDeleted answers a deletion with the reply of a replica that had the key: it is gone on all of them now.

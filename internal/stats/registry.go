@@ -26,6 +26,8 @@ type Options struct {
 	Sweep *Sweep
 	// Several reports whether replicas are kept alike though other middlewares write the same servers; nil: they are not.
 	Several func() bool
+	// MarksUnknown reports whether no server is read, because too few say which of them missed writes of others; nil: that does not matter.
+	MarksUnknown func() bool
 	// Phase is the phase of the change of placement, Placement a short hash of the placement that it leads to.
 	Phase, Placement string
 	// Tap receives the requests of the request log; nil means that there is no log.
@@ -36,13 +38,16 @@ type Options struct {
 
 // Health is the state of a server.
 type Health struct {
-	State       string
-	Since       time.Time
-	Why         string // "" while it is up
-	Missed      int    // keys whose latest write it may not have got
-	Stalls      uint64 // times it owed a reply for longer than usual
-	Flushes     uint64 // times it was flushed because it might have held old values
-	Transitions []Transition
+	State   string
+	Since   time.Time
+	Why     string // "" while it is up
+	Missed  int    // keys whose latest write it may not have got
+	Stalls  uint64 // times it owed a reply for longer than usual
+	Flushes uint64 // times it was flushed because it might have held old values
+	// MarkedHere: this middleware has marked it as one that missed writes. MarkedElsewhere: another has.
+	MarkedHere, MarkedElsewhere bool
+	Withheld                    uint64 // writes that it missed, and whose success was withheld because its mark was not in force
+	Transitions                 []Transition
 }
 
 // Transition counts how often a server entered a state.

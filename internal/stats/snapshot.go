@@ -31,8 +31,10 @@ type Snapshot struct {
 	Dropped   uint64 // requests that did not fit into the request log
 	Sweep     SweepSnapshot
 	Several   bool // replicas are kept alike though other middlewares write the same servers
-	Agreement Agreement
-	Joined    uint64 // gets that were answered by the reply to an equal one
+	// MarksUnknown: no server is read, because too few say which of them missed writes of others.
+	MarksUnknown bool
+	Agreement    Agreement
+	Joined       uint64 // gets that were answered by the reply to an equal one
 	// Phase is the phase of the change of placement, Placement a short hash of the placement that it leads to.
 	Phase, Placement string
 
@@ -122,6 +124,7 @@ func (r *Registry) Snapshot() *Snapshot {
 	}
 	s.Phase, s.Placement = r.options.Phase, r.options.Placement
 	s.Several = r.options.Several != nil && r.options.Several()
+	s.MarksUnknown = r.options.MarksUnknown != nil && r.options.MarksUnknown()
 	if r.options.Sweep != nil {
 		s.Sweep = r.options.Sweep.Snapshot()
 	}

@@ -47,7 +47,7 @@ func (w *Worker) awaitMarks() {
 			w.standAside(int(s)) // it takes longer than a request may
 		}
 		if !server.AwaitMarked(context.Background()) && w.options.Barring {
-			w.planner.Withhold(s, func(i int32) bool { return w.requests[i].done })
+			server.Withheld(w.planner.Withhold(s, func(i int32) bool { return w.requests[i].done }))
 		}
 	}
 	w.marks.unmarked = w.marks.unmarked[:0]

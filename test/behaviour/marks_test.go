@@ -162,9 +162,13 @@ func TestAServerThatOneMiddlewareCantReachIsReadThroughNone(t *testing.T) {
 	health := func() stats.Health { return fleet[1].Stats().Snapshot().Servers[1].Health }
 	require.Eventually(t, func() bool { return strings.HasPrefix(health().Why, "it missed writes of") }, mctest.Patience, pollPause)
 	require.Equal(t, "stale", health().State)
+	require.True(t, health().MarkedElsewhere)
+	require.False(t, health().MarkedHere)
+	require.True(t, fleet[0].Stats().Snapshot().Servers[1].Health.MarkedHere)
 	a.more(t, 100)
 	proxies[0][1].Inject(mctest.Fault{})
 	require.Eventually(t, func() bool { return health().State == "up" }, mctest.Patience, pollPause)
+	require.False(t, health().MarkedElsewhere)
 	a.more(t, 20)
 	close(stop)
 	wait()
