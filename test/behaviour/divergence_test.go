@@ -301,6 +301,7 @@ func (w *writer) writeAll(start *barrier, keys []string, compose func(w *writer,
 func stateOf(t *testing.T, addr string, keys []string) []string {
 	t.Helper()
 	c := mctest.MustDial(t, addr)
+	defer c.Close() // it may be asked again and again
 	var text strings.Builder
 	for _, key := range keys {
 		fmt.Fprintf(&text, "mg %s f t v\r\n", key)

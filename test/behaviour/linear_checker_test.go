@@ -56,6 +56,22 @@ func TestTheCheckerTellsLinearizableHistories(t *testing.T) {
 		{"increments at once", []*operation{at(set("5"), 0, 1, 2), at(incr("NUMBER", "9"), 0, 3, 6), at(incr("NUMBER", "7"), 1, 4, 5)}, true},
 		{"an increment of text", []*operation{at(set("x"), 0, 1, 2), at(incr("NON_NUMERIC", ""), 0, 3, 6)}, true},
 	} {
-		assert.Equal(t, tc.want, linearizable(tc.operations), "%s:\n%s", tc.name, describe(tc.operations))
+		assert.Equal(t, tc.want, linearizable(tc.operations, false), "%s:\n%s", tc.name, describe(tc.operations))
+	}
+	const version = "4611686018427387905"
+	for _, tc := range []struct {
+		name       string
+		operations []*operation
+		want       bool
+	}{
+		{"a token before the item has its version", []*operation{at(set("a"), 0, 1, 2), at(gets("a", "7"), 0, 3, 4), at(gets("a", version), 0, 7, 8)}, true},
+		{"it is refused", []*operation{at(set("a"), 0, 1, 2), at(gets("a", "7"), 0, 3, 4), at(cas("b", "7", "EXISTS"), 0, 7, 8)}, true},
+		{"it is good", []*operation{at(set("a"), 0, 1, 2), at(gets("a", "7"), 0, 3, 4), at(cas("b", "7", "STORED"), 0, 7, 8)}, true},
+		{"it is good for what was set behind it", []*operation{at(set("a"), 0, 1, 2), at(gets("a", "7"), 0, 3, 4), at(set("a"), 0, 5, 6), at(cas("b", "7", "STORED"), 0, 7, 8)}, false},
+		{"two such tokens for one value", []*operation{at(set("a"), 0, 1, 2), at(gets("a", "7"), 0, 3, 4), at(gets("a", "8"), 0, 7, 8)}, false},
+		{"two versions of one value", []*operation{at(set("a"), 0, 1, 2), at(gets("a", version), 0, 3, 4), at(gets("a", version+"0"), 0, 7, 8)}, false},
+		{"a version is refused", []*operation{at(set("a"), 0, 1, 2), at(gets("a", version), 0, 3, 4), at(cas("b", version, "EXISTS"), 0, 7, 8)}, false},
+	} {
+		assert.Equal(t, tc.want, linearizable(tc.operations, true), "%s:\n%s", tc.name, describe(tc.operations))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"mcmw/internal/protocol"
 )
 
 // operation is one request of a history as far as it concerns one key, with what came back.
@@ -45,6 +47,8 @@ type item struct {
 	version int
 	// tokens are the cas tokens that replies have shown, each with the version it stood for. Never changed, only replaced.
 	tokens []shownToken
+	// stamped: an item that an incr or ma has made is given its version a moment later, and its token becomes another.
+	stamped bool
 }
 
 type shownToken struct {
@@ -57,10 +61,16 @@ func (it item) fingerprint() string {
 	return fmt.Sprint(it.present, it.value, it.flags, it.version, it.tokens)
 }
 
+// early reports whether token may be that of an item that has not got its version yet.
+func (it *item) early(token string) bool {
+	n, err := strconv.ParseUint(token, 10, 64)
+	return it.stamped && err == nil && n < protocol.FirstVersion
+}
+
 // show binds token to the current version. It fails if the token stood for another, or the version had another.
 func (it *item) show(token string) bool {
 	for _, t := range it.tokens {
-		if t.token == token || t.version == it.version {
+		if t.token == token || t.version == it.version && it.early(t.token) == it.early(token) {
 			return t.token == token && t.version == it.version
 		}
 	}
@@ -98,7 +108,7 @@ func (it item) change(op *operation, version int) (item, result) {
 		switch {
 		case !it.present:
 			return it, result{word: "NOT_FOUND"}
-		case !it.matches(op.token):
+		case !it.matches(op.token), it.early(op.token) && op.result.word == "EXISTS":
 			return it, result{word: "EXISTS"}
 		}
 	}
@@ -158,11 +168,11 @@ func (it item) count(next item, op *operation) (item, result) {
 
 // linearizable reports whether the operations, all on one key, can be put into one order in which a sequential memcached
 // would have answered each as it was answered, and in which each stands between its invocation and its return, and behind
-// those its client sent before it. operations are in the order in which each client sent them.
+// those its client sent before it. operations are in the order in which each client sent them. stamped is item's.
 //
 // It is the search of Wing and Gong: try every operation that may be next; what has been tried is remembered by how far
 // each client's operations are used up and what the item was.
-func linearizable(operations []*operation) bool {
+func linearizable(operations []*operation, stamped bool) bool {
 	s := search{tried: map[string]bool{}}
 	for _, op := range operations {
 		for len(s.clients) <= op.client {
@@ -179,7 +189,7 @@ func linearizable(operations []*operation) bool {
 		}
 	}
 	s.used = make([]int, len(s.clients))
-	return s.from(item{}, 1)
+	return s.from(item{stamped: stamped}, 1)
 }
 
 type search struct {
