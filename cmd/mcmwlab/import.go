@@ -77,7 +77,7 @@ func (f *importFlags) run(ctx context.Context, paths []string, stdout, stderr io
 			failed++
 		}
 	}
-	text := fmt.Sprintf("%d runs imported into %s", len(found), f.out)
+	text := fmt.Sprintf("%s imported into %s", count(len(found), "run"), f.out)
 	if failed > 0 {
 		text += fmt.Sprintf("; %d of them failed", failed)
 	}

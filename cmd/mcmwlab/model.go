@@ -102,9 +102,12 @@ there are enough). Settings without a flag are those of the record's point with 
 		Args: oneRecord,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, name := range []string{"clients", "workers", "middlewares", "depth", "servers", "replicas"} {
-				if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "0" {
-					return usageError{fmt.Errorf("--%s 0: expected a whole number above 0; without the flag it is as measured", name)}
+				if n, _ := cmd.Flags().GetInt(name); n < 1 && cmd.Flags().Changed(name) {
+					return usageError{fmt.Errorf("--%s %d: expected a whole number above 0; without the flag it is as measured", name, n)}
 				}
+			}
+			if f.roundTrip < 0 {
+				return usageError{fmt.Errorf("--round-trip %v: expected 0 or more", f.roundTrip)}
 			}
 			f.change.RoundTrip = math.NaN()
 			if cmd.Flags().Changed("round-trip") {

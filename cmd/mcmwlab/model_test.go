@@ -99,9 +99,11 @@ func TestModelAndPredictRefuseWhatMakesNoSense(t *testing.T) {
 		"--clients 4 with a target":                     {"predict", dir, "--target-rate", "5", "--target-p99", "1s", "--clients", "4"},
 		"--most 0: expected at least 1":                 {"predict", dir, "--most", "0"},
 		"--workers 0: expected a whole number above 0":  {"predict", dir, "--workers", "0"},
+		"--servers -2: expected a whole number above 0": {"predict", dir, "--servers", "-2"},
+		"--round-trip -1ms: expected 0 or more":         {"predict", dir, "--round-trip", "-1ms"},
 		"--clients 0: expected a whole number above 0":  {"predict", dir, "--clients", "0"},
 		"--replicas 0: expected a whole number above 0": {"predict", dir, "--replicas", "0"},
-		"-3 workers: expected":                          {"predict", dir, "--workers", "-3"},
+		"--workers -3: expected a whole number above 0": {"predict", dir, "--workers", "-3"},
 		`--format: format "x"`:                          {"predict", dir, "--format", "x"},
 		`invalid argument "soon" for "--round-`:         {"predict", dir, "--round-trip", "soon"},
 	} {

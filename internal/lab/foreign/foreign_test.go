@@ -313,6 +313,37 @@ func TestFormatsOfFilesAreFoundOut(t *testing.T) {
 	assert.ErrorContains(t, err, "expected one of auto, mcmwlab, memtier")
 }
 
+func TestTheAverageOfMemtiersRunsHasPercentilesInJSONAsInText(t *testing.T) {
+	for _, name := range []string{"mixed-3runs.json", "mixed-3runs.txt"} {
+		text, err := os.ReadFile("../memtier/testdata/" + name)
+		require.NoError(t, err)
+		runs, _, err := ParseFile(text, "memtier", nil)
+		require.NoError(t, err)
+		require.Len(t, runs, 1)
+		for metric, want := range map[string]float64{"p50": 0.127e-3, "p99": 0.375e-3, "p999": 2.079e-3} {
+			got, ok := runs[0].Value("client", "response_time_"+metric)
+			assert.True(t, ok, metric)
+			assert.InEpsilon(t, want, got, 0.01, "%s of %s", metric, name)
+		}
+		written, _ := runs[0].Value("client", "bytes_written")
+		assert.False(t, written > 1e12, "%v bytes: what memtier didn't add up is not taken for a number", written)
+	}
+}
+
+func TestASecondThatMemtierDidNotMeasureIsNoWindow(t *testing.T) {
+	text, err := os.ReadFile("../memtier/testdata/get.json")
+	require.NoError(t, err)
+	runs, _, err := ParseFile(text, "memtier", nil)
+	require.NoError(t, err)
+	var rates []float64
+	for _, w := range runs[0].Windows {
+		if w.Metric == "throughput" {
+			rates = append(rates, w.Value)
+		}
+	}
+	assert.Equal(t, []float64{72305, 68758, 72013, 68988, 71288}, rates, "the last replies, behind the 5 s, are no sixth second")
+}
+
 func TestFactorsComeFromFolders(t *testing.T) {
 	assert.Equal(t, map[string]string{"workers": "8", "ratio": "1:9", "middlewares": "2"}, PathFactors("a/nmw=2/workers=8/wrkld=1-9/mgsize=NA/run.json"))
 }

@@ -305,8 +305,15 @@ func memtierRun(out *memtier.Output, factors map[string]string) record.Run {
 	result(&run, record.SourceClient, "bytes_read", totals.Received*run.Seconds)
 	result(&run, record.SourceClient, "bytes_written", totals.Sent*run.Seconds)
 	for _, second := range totals.Seconds {
-		for metric, value := range map[string]float64{"throughput": float64(second.Count), "response_time_mean": second.Mean} {
-			run.Windows = append(run.Windows, record.Window{Source: record.SourceClient, Start: second.Start, Seconds: 1, Metric: metric, Value: value})
+		length := 1.0
+		if run.Seconds > 0 {
+			length = min(1, run.Seconds-second.Start)
+		}
+		if length < 0.5 {
+			continue // the last replies of requests that were sent before the end
+		}
+		for metric, value := range map[string]float64{"throughput": float64(second.Count) / length, "response_time_mean": second.Mean} {
+			run.Windows = append(run.Windows, record.Window{Source: record.SourceClient, Start: second.Start, Seconds: length, Metric: metric, Value: value})
 		}
 	}
 	for _, kind := range rowsOfMemtier(out)[1:] {

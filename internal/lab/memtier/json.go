@@ -154,7 +154,39 @@ func parseResult(title string, section json.RawMessage) (Result, error) {
 	if len(result.Rows) == 0 {
 		return result, errors.New(`no rows: expected objects such as "Sets" and "Totals"`)
 	}
+	result.addUp()
 	return result, nil
+}
+
+// addUp adds up the histograms where memtier doesn't: in the Totals of an average. It doesn't initialize some other fields there, which are then
+// not known.
+func (r *Result) addUp() {
+	i := slices.IndexFunc(r.Rows, func(row Row) bool { return row.Name == "Totals" })
+	if i < 0 || r.Averaged() == 1 || len(r.Rows[i].Histogram) > 0 {
+		return
+	}
+	totals := &r.Rows[i]
+	var all []Bin
+	for _, row := range r.Rows {
+		all = append(all, row.Histogram...)
+	}
+	slices.SortFunc(all, func(a, b Bin) int { return cmp.Compare(a.Upper, b.Upper) })
+	var sum uint64
+	for _, bin := range all {
+		sum += bin.Count
+	}
+	for k := range totals.Percentiles {
+		q := &totals.Percentiles[k]
+		q.Seconds = math.NaN()
+		var below uint64
+		for _, bin := range all {
+			if below += bin.Count; float64(below) >= q.Share*float64(sum) {
+				q.Seconds = bin.Upper - microsecond // the largest value of the bin, as memtier prints it
+				break
+			}
+		}
+	}
+	totals.Min, totals.Max, totals.Received, totals.Sent = math.NaN(), math.NaN(), math.NaN(), math.NaN()
 }
 
 // membersOf returns the members of a JSON object and their names in the order of the text.
