@@ -118,7 +118,7 @@ func TestEveryOptionReachesTheMiddleware(t *testing.T) {
 	c := sources{yaml: `
 listen: [0.0.0.0:1, "unix:/run/m.sock", "::1"]
 listen-port: 2
-servers: [a, b*2, c]
+servers: [a, b*2@here, c]
 replicas: 2
 ack: any
 max-connections: 10
@@ -138,7 +138,8 @@ sweep-every: 12m
 hot-keys: "off"
 sweep-rate: 13
 pool: per-server
-read: least-busy
+read: nearest
+zone: here
 sharded: true
 ring: libmemcached-weighted
 hash: md5
@@ -159,10 +160,10 @@ max-multiget-line: 4k
 	require.Equal(t, middleware.Options{
 		Listen: []string{"0.0.0.0:1", "unix:/run/m.sock", "[::1]:2"},
 		Servers: []route.Server{
-			{Name: "a", Addr: "a:11211", Weight: 1}, {Name: "b", Addr: "b:11211", Weight: 2}, {Name: "c", Addr: "c:11211", Weight: 1},
+			{Name: "a", Addr: "a:11211", Weight: 1}, {Name: "b", Addr: "b:11211", Weight: 2, Zone: "here"}, {Name: "c", Addr: "c:11211", Weight: 1},
 		},
 		Placement: route.Options{
-			Replicas: 2, Ring: route.RingLibmemcachedWeighted, Hash: route.HashMD5, HashTag: "{}", Read: route.ReadLeastBusy,
+			Replicas: 2, Ring: route.RingLibmemcachedWeighted, Hash: route.HashMD5, HashTag: "{}", Read: route.ReadNearest, Zone: "here",
 		},
 		RequestOptions: worker.RequestOptions{Ack: replica.AckAny, GetErrorMiss: true, Sharded: true, Depth: 4, Timeout: 6 * time.Second, StallAfter: 65 * time.Millisecond},
 		Ready:          middleware.ReadyAny,

@@ -49,8 +49,7 @@ lines that start with ` + "`mcmw_config`" + `.
 
     mcmw serve -l 127.0.0.1 -p 11311 -t 64 -s true -m 127.0.0.1:11211 127.0.0.1:11212
 
-` + "`-l`" + ` is the address to listen on, ` + "`-p`" + ` the port, ` + "`-t`" + ` the number of workers, ` + "`-s`" + ` whether multi-gets are split, ` + "`-m`" + `
-the servers: arguments after the first are further servers.
+Arguments after the first of ` + "`-m`" + ` are further servers.
 
 ## Servers
 
@@ -59,21 +58,21 @@ the servers: arguments after the first are further servers.
 | ` + "`cache1`" + ` | cache1 | cache1:11211 | 1 |
 | ` + "`cache1:11212`" + ` | cache1:11212 | cache1:11212 | 1 |
 | ` + "`blue=10.0.0.1:11212*3`" + ` | blue | 10.0.0.1:11212 | 3 |
+| ` + "`cache1@eu-1a`" + ` | cache1, in zone eu-1a | cache1:11211 | 1 |
 | ` + "`[::1]:11212`" + ` | [::1]:11212 | [::1]:11212 | 1 |
 | ` + "`unix:/run/memcached.sock`" + ` | unix:/run/memcached.sock | the socket | 1 |
 | ` + "`10.0.0.1:11211:1 blue`" + ` (twemproxy) | blue | 10.0.0.1:11211 | 1 |
 | ` + "`dns+cache:11212*3`" + ` | each address of the name | the same, port 11212 | 3 |
 | ` + "`srv+_memcache._tcp.memcached.ns.svc`" + ` | the host of each SRV record, shortened | the host's, the record's port | 1 |
 
-Keys are hashed to names; logs, metrics and errors show names. Name servers whose addresses may change: keys stay as long as
-the names do. [servers.md](servers.md) explains discovery by DNS, and what moves when servers change. In the file the list may hold
+Logs, metrics and errors show names. [servers.md](servers.md) explains them, discovery by DNS, and what moves when servers change. In the file the list may hold
 strings or mappings:
 
     servers:
       - cache1:11211
-      - {name: blue, address: "10.0.0.1:11212", weight: 3}
+      - {name: blue, address: "10.0.0.1:11212", weight: 3, zone: eu-1a}
 
-By default keys are placed by rendezvous hashing: every server holds its share of any set of keys within a few per cent. To take over from another proxy or client
+To take over from another proxy or client
 with a warm cache, set ` + "`ring`" + ` and ` + "`hash`" + ` as it placed the keys:
 
 | before | ring | hash |

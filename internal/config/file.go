@@ -93,9 +93,9 @@ func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, er
 }
 
 // serverKeys are the keys of a server in the file.
-var serverKeys = []string{"name", "address", "weight"}
+var serverKeys = []string{"name", "address", "weight", "zone"}
 
-// parseServerMapping reads a server that the file gives as {name, address, weight}.
+// parseServerMapping reads a server that the file gives as {name, address, weight, zone}.
 func parseServerMapping(n *yaml.Node) (discover.Spec, error) {
 	fields := make(map[string]string)
 	for i := 0; i < len(n.Content); i += 2 {
@@ -121,7 +121,13 @@ func parseServerMapping(n *yaml.Node) (discover.Spec, error) {
 			return discover.Spec{}, err
 		}
 	}
-	return makeSpec(fields["name"], fields["address"], weight)
+	zone, given := fields["zone"]
+	if given {
+		if err := checkZone(zone); err != nil {
+			return discover.Spec{}, err
+		}
+	}
+	return makeSpec(fields["name"], fields["address"], weight, zone)
 }
 
 func unknownKey(key string) string {

@@ -138,7 +138,20 @@ var Options = []Option{
 	{
 		Name: "read", Default: route.ReadDefault.String(), Group: groupServers,
 		kind: named(route.ReadPolicyNames, func(c *Config) *route.ReadPolicy { return &c.Placement.Read }),
-		Help: "which replica serves a read; default is round-robin with replicas all, primary otherwise",
+		Help: "which replica serves a read; default is round-robin with replicas all, primary otherwise; nearest is round-robin among those in zone, or among all if none of them may be read",
+	},
+	{
+		Name: "zone", Default: "none", Group: groupServers,
+		kind: text{
+			field: func(c *Config) *string { return &c.Placement.Zone }, name: "ZONE", what: zoneWords, off: "none", form: zoneForm,
+			check: func(s string) error {
+				if !zonePattern.MatchString(s) {
+					return errors.New("is no zone")
+				}
+				return nil
+			},
+		},
+		Help: "zone of this mcmw, for read nearest",
 	},
 	{
 		Name: "ack", Default: replica.AckLive.String(), Group: groupServers,

@@ -30,7 +30,7 @@ var badValues = []struct {
 	{"listen-port", "-1", `"-1" is too small; accepted: 0 to 65535`},
 	{"listen-port", "65536", `"65536" is too large; accepted: 0 to 65535`},
 	{"listen-port", "http", `"http" is not a whole number; accepted: 0 to 65535`},
-	{"servers", "a:0", `"a:0" has the port "0"; a port is a number from 1 to 65535; accepted: [name=]host[:port][*weight], `},
+	{"servers", "a:0", `"a:0" has the port "0"; a port is a number from 1 to 65535; accepted: [name=]host[:port][*weight][@zone], `},
 	{"servers", "a*0", `"a*0" has the weight "0"; a weight is a number from 1 to 1000000; accepted: [name=]host`},
 	{"servers", "a:1:x", `"a:1:x" has the weight "x"; a weight is a number from 1 to 1000000; accepted: `},
 	{"servers", "=a", `"=a" has no name before the =; accepted: `},
@@ -60,6 +60,10 @@ var badValues = []struct {
 	{"servers", "srv+_a._b", `"srv+_a._b" is not of the form srv+_service._proto.host; accepted: `},
 	{"servers", "srv+_a._b.c/d", `"srv+_a._b.c/d" has '/' in its host name; `},
 	{"servers", "srv+_a._b.c*0", `"srv+_a._b.c*0" has the weight "0"; `},
+	{"servers", "a@", `"a@" has the zone ""; a zone is 1 to 63 letters and digits, with -, _ and . between; accepted: `},
+	{"servers", "a@-b", `"a@-b" has the zone "-b"; `},
+	{"servers", "a@b*2", `"a@b*2" has the zone "b*2"; `},
+	{"servers", "a:1:2@b", `"a:1:2@b" has the weight "2@b"; `},
 	{"resolve-interval", "99ms", `"99ms" is too short; accepted: 100ms to 1h, with the unit: us, ms, s, m, h`},
 	{"remove-after", "0", `"0" is too small; accepted: 1 to 1000000 answers`},
 	{"resolver", "10.0.0.10", `"10.0.0.10" is not an IP address with a port; accepted: ip:port, or system`},
@@ -69,7 +73,8 @@ var badValues = []struct {
 	{"replicas", "0", `"0" is too small; accepted: all, or 1 to 500`},
 	{"replicas", "501", `"501" is too large; accepted: all, or 1 to 500`},
 	{"replicas", "some", `"some" is not a whole number; accepted: all, or 1 to 500`},
-	{"read", "random", `"random" is unknown; accepted: default, round-robin, primary, least-busy`},
+	{"read", "random", `"random" is unknown; accepted: default, round-robin, primary, least-busy, nearest`},
+	{"zone", "eu/1a", `"eu/1a" is no zone; accepted: 1 to 63 letters and digits, with -, _ and . between, or none`},
 	{"read", "roundrobbin", `"roundrobbin" is unknown; did you mean round-robin?; accepted: `},
 	{"sharded", "maybe", `"maybe" is neither true nor false; accepted: true, false, yes, no, on, off, 1, 0`},
 	{"ring", "modula", `"modula" is unknown; accepted: rendezvous, twemproxy, libmemcached, libmemcached-weighted`},
@@ -261,9 +266,9 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 		args    []string
 		message string
 	}{
-		{nil, "servers: none given; accepted: at least one of [name=]host[:port][*weight], [name=]unix:/path[*weight], " +
-			"twemproxy's host:port:weight [name], or names to look up: [name=]dns+host[:port][*weight] (also dns4+ and dns6+), " +
-			"[name=]srv+_service._proto.host[*weight|*record], by -m, --servers, MCMW_SERVERS or the file"},
+		{nil, "servers: none given; accepted: at least one of [name=]host[:port][*weight][@zone], [name=]unix:/path[*weight], " +
+			"twemproxy's host:port:weight [name], or names to look up: [name=]dns+host[:port][*weight][@zone] (also dns4+ and dns6+), " +
+			"[name=]srv+_service._proto.host[*weight|*record][@zone], by -m, --servers, MCMW_SERVERS or the file"},
 		{[]string{"a"}, `flag arguments: "a" is unexpected; accepted: servers, after -m or --servers with the first of them`},
 		{[]string{"-m", "a", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas`},
 		{[]string{"-m", "a", "-m", "b", "--replicas", "1", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more`},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -22,8 +23,8 @@ const (
 	maxServerName = 255
 )
 
-const serverForms = "[name=]host[:port][*weight], [name=]unix:/path[*weight], twemproxy's host:port:weight [name], " +
-	"or names to look up: [name=]dns+host[:port][*weight] (also dns4+ and dns6+), [name=]srv+_service._proto.host[*weight|*record]"
+const serverForms = "[name=]host[:port][*weight][@zone], [name=]unix:/path[*weight], twemproxy's host:port:weight [name], " +
+	"or names to look up: [name=]dns+host[:port][*weight][@zone] (also dns4+ and dns6+), [name=]srv+_service._proto.host[*weight|*record][@zone]"
 
 // wordRecord is the weight that stands for the weight of each SRV record.
 const wordRecord = "record"
@@ -43,6 +44,13 @@ func parseServer(text string) (discover.Spec, error) {
 			}
 		}
 	}
+	zone := ""
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 && !strings.HasPrefix(rest, unixPrefix) {
+		rest, zone = rest[:i], rest[i+1:]
+		if err := checkZone(zone); err != nil {
+			return discover.Spec{}, err
+		}
+	}
 	weight := 1
 	if i := strings.LastIndexByte(rest, '*'); i >= 0 {
 		var err error
@@ -54,7 +62,7 @@ func parseServer(text string) (discover.Spec, error) {
 	if name == "" && isTwemproxy(rest) {
 		return parseTwemproxy(text, "")
 	}
-	return makeSpec(name, rest, weight)
+	return makeSpec(name, rest, weight, zone)
 }
 
 // isTwemproxy distinguishes host:port:weight and /path:weight from the other forms: no other form has two colons outside an
@@ -81,7 +89,7 @@ func parseTwemproxy(text, name string) (discover.Spec, error) {
 	if strings.HasPrefix(address, "/") {
 		address = unixPrefix + address
 	}
-	return makeSpec(name, address, weight)
+	return makeSpec(name, address, weight, "")
 }
 
 // parseWeight parses a weight: a number, or the word for discover.RecordWeight.
@@ -96,13 +104,29 @@ func parseWeight(text string) (int, error) {
 	return weight, nil
 }
 
+// zoneForm matches a zone: the value of a Kubernetes label, as nodes have it for theirs.
+const (
+	zoneForm  = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+	zoneWords = "1 to 63 letters and digits, with -, _ and . between"
+)
+
+var zonePattern = regexp.MustCompile(pattern(zoneForm))
+
+// checkZone refuses a server's zone that is none.
+func checkZone(zone string) error {
+	if !zonePattern.MatchString(zone) {
+		return fmt.Errorf("has the zone %q; a zone is %s", zone, zoneWords)
+	}
+	return nil
+}
+
 // makeSpec checks the parts of an entry, whatever its format, and completes its address.
-func makeSpec(name, address string, weight int) (discover.Spec, error) {
+func makeSpec(name, address string, weight int, zone string) (discover.Spec, error) {
 	lookup, host := discover.CutLookup(address)
 	if weight == discover.RecordWeight && lookup != discover.Service {
 		return discover.Spec{}, fmt.Errorf("has the weight %q, which only %s has", wordRecord, discover.Service)
 	}
-	s := discover.Spec{Lookup: lookup, Server: route.Server{Name: name, Addr: host, Weight: weight}}
+	s := discover.Spec{Lookup: lookup, Server: route.Server{Name: name, Addr: host, Weight: weight, Zone: zone}}
 	if lookup == discover.Static && name == "" {
 		s.Server.Name = address
 	}
@@ -115,6 +139,9 @@ func makeSpec(name, address string, weight int) (discover.Spec, error) {
 	case strings.HasPrefix(host, unixPrefix):
 		if lookup != discover.Static {
 			return discover.Spec{}, errors.New("is a unix socket, which has no name to look up")
+		}
+		if zone != "" {
+			return discover.Spec{}, errors.New("is a unix socket, which has no zone")
 		}
 		return s, parseUnix(host)
 	}
@@ -206,6 +233,9 @@ func formatServer(s discover.Spec) string {
 		text += "*" + wordRecord
 	case s.Server.Weight > 1:
 		text += "*" + strconv.Itoa(s.Server.Weight)
+	}
+	if s.Server.Zone != "" {
+		text += "@" + s.Server.Zone
 	}
 	return text
 }

@@ -24,6 +24,9 @@ func TestAServerIsReadInEveryForm(t *testing.T) {
 		"six=fe80::1:2":               {Name: "six", Addr: "[fe80::1:2]:11211", Weight: 1},
 		"unix:/run/mc.sock":           {Name: "unix:/run/mc.sock", Addr: "unix:/run/mc.sock", Weight: 1},
 		"sock=unix:/run/a=b*2":        {Name: "sock", Addr: "unix:/run/a=b", Weight: 2},
+		"cache1@eu-1a":                {Name: "cache1", Addr: "cache1:11211", Weight: 1, Zone: "eu-1a"},
+		"a@b=10.0.0.1:5*7@eu_1.a":     {Name: "a@b", Addr: "10.0.0.1:5", Weight: 7, Zone: "eu_1.a"},
+		"unix:/run/mc@1.sock":         {Name: "unix:/run/mc@1.sock", Addr: "unix:/run/mc@1.sock", Weight: 1},
 		"10.0.0.1:11211:1":            {Name: "10.0.0.1:11211", Addr: "10.0.0.1:11211", Weight: 1},
 		"10.0.0.1:11211:3 blue":       {Name: "blue", Addr: "10.0.0.1:11211", Weight: 3},
 		"/run/mc.sock:2":              {Name: "unix:/run/mc.sock", Addr: "unix:/run/mc.sock", Weight: 2},
@@ -52,6 +55,8 @@ func TestANameToLookUpIsReadInEveryForm(t *testing.T) {
 		"srv+_a._tcp.cache":    {Lookup: discover.Service, Server: route.Server{Addr: "_a._tcp.cache", Weight: 1}},
 		"srv+_a._tcp.c.d.*2":   {Lookup: discover.Service, Server: route.Server{Addr: "_a._tcp.c.d.", Weight: 2}},
 		"srv+_a._b.c*record":   {Lookup: discover.Service, Server: route.Server{Addr: "_a._b.c", Weight: discover.RecordWeight}},
+		"dns+cache@a":          {Lookup: discover.Addresses, Server: route.Server{Addr: "cache:11211", Weight: 1, Zone: "a"}},
+		"srv+_a._b.c*record@a": {Lookup: discover.Service, Server: route.Server{Addr: "_a._b.c", Weight: discover.RecordWeight, Zone: "a"}},
 		"blue=srv+_a._tcp.c*2": {Lookup: discover.Service, Server: route.Server{Name: "blue", Addr: "_a._tcp.c", Weight: 2}},
 	} {
 		for _, s := range []sources{
@@ -64,8 +69,8 @@ func TestANameToLookUpIsReadInEveryForm(t *testing.T) {
 			require.Empty(t, c.Middleware().Servers, text)
 		}
 	}
-	mapping := sources{yaml: "servers: [{name: blue, address: srv+_a._tcp.c, weight: record}]"}
-	require.Equal(t, []discover.Spec{{Lookup: discover.Service, Server: route.Server{Name: "blue", Addr: "_a._tcp.c", Weight: discover.RecordWeight}}},
+	mapping := sources{yaml: "servers: [{name: blue, address: srv+_a._tcp.c, weight: record, zone: a}]"}
+	require.Equal(t, []discover.Spec{{Lookup: discover.Service, Server: route.Server{Name: "blue", Addr: "_a._tcp.c", Weight: discover.RecordWeight, Zone: "a"}}},
 		mapping.load(t).Specs)
 }
 
@@ -97,6 +102,8 @@ func TestAServersMappingIsStrict(t *testing.T) {
 		"{address: [a]}":                  `the mapping has no text for the key "address"; accepted: `,
 		"{address: }":                     `the mapping has no text for the key "address"; accepted: `,
 		"{address: a, weight: 0}":         `the mapping has the weight "0"; a weight is a number from 1 to 1000000; accepted: `,
+		"{address: a, zone: b/c}":         `the mapping has the zone "b/c"; a zone is 1 to 63 letters and digits, with -, _ and . between; accepted: `,
+		"{address: 'unix:/a', zone: b}":   `the mapping is a unix socket, which has no zone; accepted: `,
 		"{address: 'a:x'}":                `the mapping has the port "x"; a port is a number from 1 to 65535; accepted: `,
 		"{address: a, name: 'b c'}":       `the mapping has ' ' in its name; printable ASCII without space, comma, = and * may stand there; accepted: `,
 		"{address: 'unix:/a b', name: x}": `the mapping has ' ' in its path; no space, comma or * may stand there; accepted: `,

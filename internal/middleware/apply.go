@@ -140,7 +140,7 @@ func (m *Middleware) place(p *pool, changing bool, servers []*backend.Server) {
 
 // onlyAddresses reports whether b differs from a in nothing but the servers' addresses.
 func onlyAddresses(a, b Options) bool {
-	alike := slices.EqualFunc(a.Servers, b.Servers, func(s, t route.Server) bool { return s.Name == t.Name && s.Weight == t.Weight })
+	alike := slices.EqualFunc(a.Servers, b.Servers, func(s, t route.Server) bool { return s.Name == t.Name && s.Weight == t.Weight && s.Zone == t.Zone })
 	a.Servers, b.Servers = nil, nil
 	return alike && reflect.DeepEqual(a, b)
 }

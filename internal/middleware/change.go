@@ -31,16 +31,16 @@ func (p placed) equal(q placed) bool {
 	return a.Equal(&b)
 }
 
-// at returns p with the addresses that its servers have in list, and the way of reading that is wanted now.
-func (p placed) at(list []route.Server, read route.ReadPolicy) (placed, error) {
+// at returns p with the addresses and zones that its servers have in o, and the way of reading that o asks for.
+func (p placed) at(o *Options) (placed, error) {
 	servers := slices.Clone(p.router.Servers())
 	for i := range servers {
-		at := slices.IndexFunc(list, func(s route.Server) bool { return s.Name == servers[i].Name })
+		at := slices.IndexFunc(o.Servers, func(s route.Server) bool { return s.Name == servers[i].Name })
 		if at >= 0 {
-			servers[i].Addr = list[at].Addr
+			servers[i].Addr, servers[i].Zone = o.Servers[at].Addr, o.Servers[at].Zone
 		}
 	}
-	p.options.Read = read
+	p.options.Read, p.options.Zone = o.Placement.Read, o.Placement.Zone
 	var err error
 	p.router, err = route.New(servers, p.options)
 	return p, err
@@ -109,11 +109,11 @@ func (m *Middleware) effective() (Options, *route.Router, error) {
 		router, err := o.route()
 		return o, router, err
 	}
-	from, err := m.change.from.at(o.Servers, o.Placement.Read)
+	from, err := m.change.from.at(&o)
 	if err != nil {
 		return o, nil, err
 	}
-	to, err := m.change.to.at(o.Servers, o.Placement.Read)
+	to, err := m.change.to.at(&o)
 	if err != nil {
 		return o, nil, err
 	}

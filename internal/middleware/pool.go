@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -82,6 +83,9 @@ func (o *Options) backend(s *shared) backend.Options {
 
 // newPool returns a pool with o, without workers; servers are those of the router, in its order.
 func newPool(o Options, router *route.Router, servers []*backend.Server, s *shared) *pool {
+	if router.Read() == route.ReadNearest && !slices.ContainsFunc(router.Servers(), func(s route.Server) bool { return s.Zone != "" && s.Zone == o.Placement.Zone }) {
+		o.Log.Warn("read nearest prefers no server, because none is in the zone that this mcmw runs in", "zone", o.Placement.Zone)
+	}
 	p := &pool{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot, records: s.records}
 	p.lanes, p.queues = o.newLanes(router, servers)
 	return p
@@ -142,8 +146,8 @@ func (p *pool) members() []worker.Member {
 func (p *pool) statistics() stats.Options {
 	o := stats.Options{Sweep: p.sweep, HotKeys: p.hot, Several: p.several.Load, MarksUnknown: p.records.Unknown, Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
 	o.Phase, o.Placement = p.router.Phase().String(), fingerprint(p.wanted().record())
-	for _, s := range p.servers {
-		o.Servers = append(o.Servers, s.Name)
+	for i, s := range p.servers {
+		o.Servers, o.Zones = append(o.Servers, s.Name), append(o.Zones, p.router.Servers()[i].Zone)
 	}
 	for _, m := range p.members() {
 		o.Recorders++

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"mcmw/internal/protocol"
@@ -21,6 +22,7 @@ type LaneChooser struct {
 	router *route.Router
 	load   func(s int) int64
 	all    []int // every server
+	near   []int // those of them that reads prefer
 	turn   atomic.Uint32
 }
 
@@ -30,6 +32,7 @@ func NewLaneChooser(router *route.Router, load func(s int) int64) *LaneChooser {
 	for s := range router.Servers() {
 		c.all = append(c.all, s)
 	}
+	c.near = router.Nearest(slices.Clone(c.all))
 	return c
 }
 
@@ -41,14 +44,14 @@ func (c *LaneChooser) Choose(b *request.Batch) {
 		if r.NumKeys > 0 && (r.Answer == "" || r.HasEffect()) {
 			lane = c.lane(r)
 		} else if lane < 0 {
-			lane = ReadLane(c.next())
+			lane = ReadLane(c.all[c.next(len(c.all))])
 		}
 		r.Lane = int32(lane)
 	}
 }
 
-// next returns the servers in turn.
-func (c *LaneChooser) next() int { return int(c.turn.Add(1) % uint32(len(c.all))) }
+// next returns the numbers below n in turn.
+func (c *LaneChooser) next(n int) int { return int(c.turn.Add(1) % uint32(n)) }
 
 // lane returns the lane that r, which has keys, needs.
 func (c *LaneChooser) lane(r *request.Request) int {
@@ -67,11 +70,11 @@ func (c *LaneChooser) lane(r *request.Request) int {
 // reader returns the server to read key from.
 func (c *LaneChooser) reader(key []byte) int {
 	var room [16]int
-	holders := c.all
+	holders := c.near
 	if !c.router.Everywhere() {
-		holders = c.router.Readers(key, room[:0])
+		holders = c.router.Nearest(c.router.Readers(key, room[:0]))
 	}
-	first := c.next() % len(holders)
+	first := c.next(len(holders))
 	best := holders[first]
 	if c.router.Read() == route.ReadLeastBusy {
 		for k := range holders {

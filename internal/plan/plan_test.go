@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +34,7 @@ type setup struct {
 	servers, replicas int // 3 and all by default
 	options           Options
 	read              route.ReadPolicy
+	zones             []string // by server; with ReadNearest "here" is preferred
 }
 
 func plan(t *testing.T, s setup) *script {
@@ -46,9 +48,13 @@ func plan(t *testing.T, s setup) *script {
 	o.MaxValue = 1 << 10
 	for i := range s.servers {
 		o.Names = append(o.Names, fmt.Sprintf("s%d", i))
-		servers = append(servers, route.Server{Name: o.Names[i], Addr: "-"})
+		server := route.Server{Name: o.Names[i], Addr: "-"}
+		if s.zones != nil {
+			server.Zone = s.zones[i]
+		}
+		servers = append(servers, server)
 	}
-	router, err := route.New(servers, route.Options{Replicas: s.replicas, Read: s.read})
+	router, err := route.New(servers, route.Options{Replicas: s.replicas, Read: s.read, Zone: "here"})
 	require.NoError(t, err)
 	o.Router = router
 	o.Stripe = func(key []byte) uint32 {
@@ -288,6 +294,51 @@ func TestReadsGoHomeOrToTheLeastBusy(t *testing.T) {
 	x.Servers[1].Load = 1
 	x.request("mg " + x.key(0, 1, 3) + " v")
 	assert.Equal(t, "3", x.calls()[0][:1])
+}
+
+func TestNearestReadsStayInTheirZoneWhileItHasAServerThatMayBeRead(t *testing.T) {
+	x := plan(t, setup{servers: 4, read: route.ReadNearest, zones: []string{"there", "here", "", "here"}})
+	asked := func(line string) (servers []string) {
+		for range 12 {
+			x.Part()
+			x.request(line)
+			for _, call := range x.calls() {
+				servers = append(servers, call[:1])
+			}
+		}
+		slices.Sort(servers)
+		return servers
+	}
+	evenly := func(servers ...string) []string {
+		return slices.Sorted(slices.Values(slices.Repeat(servers, 12/len(servers))))
+	}
+	assert.Equal(t, evenly("1", "3"), asked("get a"))
+	x.Servers[1].Suspect = true
+	assert.Equal(t, evenly("3"), asked("mg a v"))
+	x.Servers[3].Readable = false
+	assert.Equal(t, evenly("0", "2"), asked("get a"), "another zone's rather than a suspect")
+	x.Servers[0].Readable, x.Servers[2].Suspect = false, true
+	assert.Equal(t, evenly("1"), asked("get a"), "of suspects the near one")
+
+	x = plan(t, setup{servers: 4, read: route.ReadNearest, zones: []string{"there", "here", "", "here"}, options: Options{Sharded: true}})
+	assert.Equal(t, slices.Sorted(slices.Values(slices.Repeat([]string{"1", "3"}, 12))), asked("get a b c d"), "split among the near ones")
+
+	x = plan(t, setup{servers: 4, replicas: 2, read: route.ReadNearest, zones: []string{"there", "here", "", "here"}})
+	assert.Equal(t, evenly("1"), asked("get "+x.key(0, 0, 1)), "behind the first")
+	assert.Equal(t, evenly("0", "2"), asked("get "+x.key(0, 2, 0)), "none holds it")
+	i := x.request("get " + x.key(0, 0, 1))
+	x.lose(len(x.Calls) - 1)
+	require.Equal(t, []int32{i}, x.again)
+	assert.Equal(t, "1", x.calls()[0][:1])
+	x.again = nil
+	x.Next(i)
+	assert.Equal(t, "0", x.calls()[0][:1], "the others are asked for what a near one failed")
+	assert.Equal(t, evenly("2"), asked("gets "+x.key(0, 2, 3)), "only the first knows the cas")
+
+	x = plan(t, setup{servers: 2, read: route.ReadNearest})
+	assert.Equal(t, evenly("0", "1"), asked("get a"), "no server has a zone")
+	x = plan(t, setup{servers: 2, zones: []string{"here", "there"}})
+	assert.Equal(t, evenly("0", "1"), asked("get a"), "it was not asked for")
 }
 
 func TestAShardedMultiGetIsSplitEvenlyAndAnsweredInOrder(t *testing.T) {
@@ -995,6 +1046,27 @@ func TestLanesAreThoseOfTheServersThatRequestsNeed(t *testing.T) {
 	least := NewLaneChooser(busy, func(s int) int64 { return loads[s] })
 	for range loads {
 		assert.Equal(t, []int{ReadLane(1)}, lanes(least, "mg "+k+" v"), "whichever is looked at first")
+	}
+	// Three servers and two replicas of each key: in turn is not in turn of all.
+	two, err := route.New(router.Servers()[:3], route.Options{Replicas: 2, Read: route.ReadRoundRobin})
+	require.NoError(t, err)
+	even, counts := NewLaneChooser(two, nil), map[int]int{}
+	for range 60 {
+		counts[lanes(even, "get a")[0]]++
+	}
+	assert.Equal(t, []int{30, 30}, slices.Collect(maps.Values(counts)), "its servers take turns, whatever the number of all")
+	zoned := slices.Clone(router.Servers())
+	zoned[1].Zone, zoned[3].Zone = "here", "here"
+	for replicas, want := range map[int][]int{0: {1, 3}, 2: {1}} { // of k
+		near, err := route.New(zoned, route.Options{Replicas: replicas, Read: route.ReadNearest, Zone: "here"})
+		require.NoError(t, err)
+		c, seen := NewLaneChooser(near, nil), map[int]int{}
+		for range 12 {
+			seen[lanes(c, "get "+k)[0]]++
+		}
+		for _, s := range want {
+			assert.Equal(t, 12/len(want), seen[ReadLane(s)])
+		}
 	}
 	primary, err := route.New(router.Servers(), route.Options{Replicas: 2, Read: route.ReadPrimary})
 	require.NoError(t, err)

@@ -81,15 +81,16 @@ func (p *Planner) best(servers []int, c *choice) int {
 	if h := p.options.Home; h >= 0 && slices.Contains(servers, h) && p.mayRead(h, c.avoid) && !p.Servers[h].Suspect {
 		return h
 	}
-	if len(p.mayReadOf(servers, c.avoid)) == 0 {
+	readable := p.mayReadOf(servers, c.avoid)
+	if len(readable) == 0 {
 		return servers[c.turn%len(servers)]
 	}
-	best := p.readable[c.turn%len(p.readable)]
+	best := readable[c.turn%len(readable)]
 	if p.options.Router.Read() != route.ReadLeastBusy {
 		return best
 	}
-	for k := range p.readable {
-		if s := p.readable[(c.turn+k)%len(p.readable)]; p.Servers[s].Load < p.Servers[best].Load {
+	for k := range readable {
+		if s := readable[(c.turn+k)%len(readable)]; p.Servers[s].Load < p.Servers[best].Load {
 			best = s
 		}
 	}
@@ -101,7 +102,8 @@ func (p *Planner) mayRead(s int, avoid []bool) bool {
 	return p.Servers[s].Readable && (avoid == nil || !avoid[s])
 }
 
-// mayReadOf returns those of servers that a read may go to; only if there is no other, those that are suspect.
+// mayReadOf returns those of servers that a read may go to, the nearest where these are preferred; only if there is no other, those that are
+// suspect.
 func (p *Planner) mayReadOf(servers []int, avoid []bool) []int {
 	for _, suspects := range []bool{false, true} {
 		p.readable = p.readable[:0]
@@ -114,7 +116,7 @@ func (p *Planner) mayReadOf(servers []int, avoid []bool) []int {
 			break
 		}
 	}
-	return p.readable
+	return p.options.Router.Nearest(p.readable)
 }
 
 // firstOf returns the first of a key's servers that may be read, the first if none may: it answers gets, and compares

@@ -5,12 +5,14 @@ import "mcmw/internal/enum"
 // ReadPolicy says which replica of a key serves a read.
 type ReadPolicy uint8
 
-// The read policies. ReadDefault is round-robin where every server holds every key, and primary otherwise.
+// The read policies. ReadDefault is round-robin where every server holds every key, and primary otherwise. ReadNearest is round-robin among the
+// servers of Options.Zone, and among the others only where none of those can be read.
 const (
 	ReadDefault ReadPolicy = iota
 	ReadRoundRobin
 	ReadPrimary
 	ReadLeastBusy
+	ReadNearest
 )
 
 // RingKind says how a key is mapped to servers: by rendezvous hashing, or on a ring whose points are another program's.
@@ -52,7 +54,7 @@ const (
 
 // The names of the read policies, the rings, and the hashes, which are called as in twemproxy's configuration.
 var (
-	ReadPolicyNames = enum.New[ReadPolicy]("read policy", "default", "round-robin", "primary", "least-busy")
+	ReadPolicyNames = enum.New[ReadPolicy]("read policy", "default", "round-robin", "primary", "least-busy", "nearest")
 	RingNames       = enum.New[RingKind]("ring", "rendezvous", "twemproxy", "libmemcached", "libmemcached-weighted")
 	HashNames       = enum.New[HashKind]("hash", "default", "fnv1a_64", "fnv1_64", "fnv1a_32", "fnv1_32", "one_at_a_time", "md5",
 		"crc16", "crc32", "crc32a", "hsieh", "murmur", "jenkins")

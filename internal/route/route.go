@@ -34,6 +34,8 @@ type Server struct {
 	Addr string
 	// Weight is the server's share of the ring relative to the others; 0 means 1.
 	Weight int
+	// Zone is where the server is, for ReadNearest; "": unknown.
+	Zone string `json:"Zone,omitempty"`
 }
 
 // Options say how keys are placed and read. The zero value means replicas all, rendezvous hashing, and ReadDefault.
@@ -49,6 +51,8 @@ type Options struct {
 	HashTag string
 	// Read says which replica serves a read.
 	Read ReadPolicy
+	// Zone is the one that ReadNearest prefers; "": none.
+	Zone string
 }
 
 // Router says which servers hold a key. It is immutable and safe for concurrent use.
@@ -56,6 +60,7 @@ type Router struct {
 	servers []Server
 	n       int // replicas, resolved
 	read    ReadPolicy
+	zone    string // that reads prefer; "": none
 	hash    HashKind
 	tagged  bool
 	tag     [2]byte
@@ -80,6 +85,9 @@ func New(servers []Server, o Options) (*Router, error) {
 		if r.n == len(servers) {
 			r.read = ReadRoundRobin
 		}
+	}
+	if r.read == ReadNearest {
+		r.zone = o.Zone
 	}
 	if o.HashTag != "" {
 		r.tagged, r.tag = true, [2]byte{o.HashTag[0], o.HashTag[1]}
@@ -242,6 +250,25 @@ func (r *Router) Servers() []Server { return r.servers }
 
 // Read returns the read policy, resolved: never ReadDefault.
 func (r *Router) Read() ReadPolicy { return r.read }
+
+// Nearest returns those of servers that reads prefer: with ReadNearest the ones of its zone, unless there are none; otherwise all. It may
+// reorder servers.
+func (r *Router) Nearest(servers []int) []int {
+	if r.zone == "" {
+		return servers
+	}
+	near := 0
+	for i, s := range servers {
+		if r.servers[s].Zone == r.zone {
+			servers[near], servers[i] = s, servers[near]
+			near++
+		}
+	}
+	if near > 0 {
+		return servers[:near]
+	}
+	return servers
+}
 
 // hashed returns the part of key that is hashed.
 func (r *Router) hashed(key []byte) []byte {

@@ -11,6 +11,8 @@ import (
 type Options struct {
 	// Servers are the servers' names, in the order of their indices.
 	Servers []string
+	// Zones are those that the servers are in, "": unknown; nil: all are.
+	Zones []string
 	// Health returns the state of server i; nil means that it is unknown. It is called from any goroutine.
 	Health func(i int) Health
 	// Workers is the number of workers.

@@ -78,6 +78,7 @@ type QueueSnapshot struct {
 // ServerSnapshot is one server's share of a Snapshot.
 type ServerSnapshot struct {
 	Name   string
+	Zone   string    // "": unknown
 	Times  Histogram // of one server's part of each request: from the write until its reply was read
 	Errors [NumReasons]uint64
 	Waited uint64 // ns that workers were blocked waiting for its replies
@@ -109,6 +110,9 @@ func (r *Registry) Snapshot() *Snapshot {
 	}
 	for i, name := range r.options.Servers {
 		s.Servers[i].Name = name
+		if r.options.Zones != nil {
+			s.Servers[i].Zone = r.options.Zones[i]
+		}
 		if r.options.Health != nil {
 			s.Servers[i].Health = r.options.Health(i)
 		}
@@ -222,7 +226,7 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 		now := &s.Servers[i]
 		before := prev.server(now.Name)
 		d.Servers[i] = ServerSnapshot{
-			Name: now.Name, Times: now.Times.Sub(&before.Times), Waited: now.Waited - before.Waited, Errors: now.Errors,
+			Name: now.Name, Zone: now.Zone, Times: now.Times.Sub(&before.Times), Waited: now.Waited - before.Waited, Errors: now.Errors,
 			Repairs: now.Repairs - before.Repairs, Health: now.Health,
 		}
 		for r := range d.Servers[i].Errors {

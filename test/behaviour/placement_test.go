@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/backend"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
@@ -237,6 +238,65 @@ func TestEachReadPolicyReadsFromReplicasOfTheKeyOnly(t *testing.T) {
 				require.EqualValues(t, reads, sum(asked), key)
 			}
 		})
+	}
+}
+
+func TestNearestReadsAskTheOwnZoneAndTheOthersOnceItIsGone(t *testing.T) {
+	for _, pool := range []middleware.Pool{middleware.PoolShared, middleware.PoolPerServer} {
+		for _, replicas := range []int{0, 3} {
+			t.Run(fmt.Sprintf("pool %s, replicas %d", pool, replicas), func(t *testing.T) {
+				t.Parallel()
+				o, servers := topology{servers: 4, replicas: replicas}.options(t, middleware.Options{
+					Listen: []string{"127.0.0.1:0"}, Workers: 1, Pool: pool, Placement: route.Options{Read: route.ReadNearest, Zone: "east"},
+					ServerOptions: backend.ServerOptions{Rejoin: backend.RejoinTrust}, // records count as gets
+				})
+				for i := range o.Servers {
+					o.Servers[i].Zone = []string{"west", "east"}[i%2]
+				}
+				router, err := route.New(o.Servers, o.Placement)
+				require.NoError(t, err)
+				m := &placed{MW: mwtest.Start(t, o), servers: servers, router: router}
+				c := m.Dial(t)
+				keys := numbered(10)
+				for _, key := range keys {
+					require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\nv\r\n"))
+				}
+				// read reads each key and returns how often it asked each server.
+				read := func(key string) []int64 {
+					before := m.cmdGets()
+					for range 12 {
+						require.Equal(t, "VALUE "+key+" 0 1\r\nv\r\nEND\r\n", c.MustDo(t, "get "+key+"\r\n"))
+					}
+					return m.askedSince(before)
+				}
+				askNear := func(near ...int) {
+					for _, key := range keys {
+						holders := slices.DeleteFunc(router.Replicas([]byte(key), nil), func(s int) bool { return !slices.Contains(near, s) })
+						asked := read(key)
+						for s, n := range asked {
+							want := 0
+							if slices.Contains(holders, s) {
+								want = 12 / len(holders)
+							}
+							require.EqualValues(t, want, n, "%s from server %d: %v", key, s+1, asked)
+						}
+					}
+				}
+				askNear(1, 3)
+				o.Servers = slices.Clone(o.Servers)
+				for i := range o.Servers {
+					o.Servers[i].Zone = []string{"east", "west"}[i%2]
+				}
+				require.NoError(t, m.Apply(t.Context(), o))
+				askNear(0, 2)
+				servers[0].Stop()
+				servers[2].Stop()
+				m.servers = []*mctest.Server{servers[1], servers[3]}
+				for _, key := range keys {
+					require.EqualValues(t, 12, sum(read(key)))
+				}
+			})
+		}
 	}
 }
 

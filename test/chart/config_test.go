@@ -3,6 +3,7 @@ package chart
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -110,6 +111,19 @@ func TestPodsOfMcmwKeepReplicasAlikeForOneAnother(t *testing.T) {
 		require.NoError(t, err, set)
 		assert.Equal(t, want, c.Writers, set)
 	}
+}
+
+func TestThePodsZoneIsItsLabelOrTheOneGiven(t *testing.T) {
+	zone := func(set string) *corev1.EnvVar {
+		_, c := render(t, helms["v4"], "--set", set).proxy(t)
+		if i := slices.IndexFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == "MCMW_ZONE" }); i >= 0 {
+			return &c.Env[i]
+		}
+		return nil
+	}
+	require.Equal(t, "metadata.labels['topology.kubernetes.io/zone']", zone("config.read=nearest").ValueFrom.FieldRef.FieldPath)
+	require.Equal(t, &corev1.EnvVar{Name: "MCMW_ZONE", Value: "east"}, zone("config.read=nearest,config.zone=east"))
+	require.Nil(t, zone("config.read=primary"))
 }
 
 func TestMemoryAndProcessorsAreMadeFromTheLimits(t *testing.T) {

@@ -61,6 +61,9 @@ drain timeout is there, too: it belongs to the pod's grace period, and has to ch
 {{- end -}}
 {{- end -}}
 {{- if .Values.serverAuth.secretName -}}{{- $_ := set $env "MCMW_SERVER_AUTH_FILE" (dict "value" "/etc/mcmw/server-auth/user") -}}{{- end -}}
+{{- if eq (get .Values.config "read" | default "") "nearest" -}}
+{{- $_ := set $env "MCMW_ZONE" (dict "valueFrom" (dict "fieldRef" (dict "fieldPath" "metadata.labels['topology.kubernetes.io/zone']"))) -}}
+{{- end -}}
 {{- $live := splitList " " (include "mcmw.liveOptions" .) -}}
 {{- range $name, $value := .Values.config -}}
 {{- if not (has $name $live) -}}
