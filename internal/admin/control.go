@@ -12,10 +12,11 @@ import (
 //	mcmw_config_info{hash,servers}              1; short hashes, the same where the configuration is
 //	mcmw_server_lookups_total{result}           lookups of names under which servers are found
 //	mcmw_server_list_updates_total{result}      changed lists of servers that lookups returned
+//	mcmw_server_watches{state}                  services whose endpoints are watched, or should be
 type ControlCollector struct {
 	control *stats.Control
 
-	reloads, info, lookups, updates *prometheus.Desc
+	reloads, info, lookups, updates, watches *prometheus.Desc
 }
 
 // NewControlCollector returns a ControlCollector of c.
@@ -29,12 +30,14 @@ func NewControlCollector(c *stats.Control) *ControlCollector {
 		lookups: prometheus.NewDesc("mcmw_server_lookups_total", "Lookups of names under which servers are found.", []string{"result"}, nil),
 		updates: prometheus.NewDesc("mcmw_server_list_updates_total",
 			"Changed lists of servers that lookups of names brought, by what came of them.", []string{"result"}, nil),
+		watches: prometheus.NewDesc("mcmw_server_watches",
+			"Services whose endpoints are watched (live), or should be and are looked up in the DNS meanwhile (broken).", []string{"state"}, nil),
 	}
 }
 
 // Describe sends the descriptions of all metrics.
 func (c *ControlCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.reloads, c.info, c.lookups, c.updates} {
+	for _, d := range []*prometheus.Desc{c.reloads, c.info, c.lookups, c.updates, c.watches} {
 		out <- d
 	}
 }
@@ -46,6 +49,8 @@ func (c *ControlCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), label)
 	}
 	out <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1, s.Options, s.Servers)
+	out <- prometheus.MustNewConstMetric(c.watches, prometheus.GaugeValue, float64(s.WatchesLive), "live")
+	out <- prometheus.MustNewConstMetric(c.watches, prometheus.GaugeValue, float64(s.WatchesBroken), "broken")
 	for i, n := range s.Reloads {
 		counter(c.reloads, n, stats.ReloadResult(i).String())
 	}

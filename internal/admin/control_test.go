@@ -22,6 +22,8 @@ func TestEveryMetricOfTheControlMovesWithWhatItCounts(t *testing.T) {
 		`mcmw_server_lookups_total{result="ok"}`:           0,
 		`mcmw_server_lookups_total{result="empty"}`:        0,
 		`mcmw_server_lookups_total{result="failed"}`:       0,
+		`mcmw_server_watches{state="live"}`:                0,
+		`mcmw_server_watches{state="broken"}`:              0,
 		`mcmw_server_list_updates_total{result="applied"}`: 0,
 		`mcmw_server_list_updates_total{result="refused"}`: 0,
 	}, before)
@@ -36,6 +38,8 @@ func TestEveryMetricOfTheControlMovesWithWhatItCounts(t *testing.T) {
 			c.LookedUp(i)
 		}
 	}
+	c.WatchLive(2)
+	c.WatchBroken(1)
 	c.Holds(stats.Identity{Options: "c", Servers: "d"})
 	require.Equal(t, map[string]float64{
 		`mcmw_config_info{hash="c",servers="d"}`:           1,
@@ -45,6 +49,8 @@ func TestEveryMetricOfTheControlMovesWithWhatItCounts(t *testing.T) {
 		`mcmw_server_lookups_total{result="ok"}`:           1,
 		`mcmw_server_lookups_total{result="empty"}`:        2,
 		`mcmw_server_lookups_total{result="failed"}`:       3,
+		`mcmw_server_watches{state="live"}`:                2,
+		`mcmw_server_watches{state="broken"}`:              1,
 		`mcmw_server_list_updates_total{result="applied"}`: 1,
 		`mcmw_server_list_updates_total{result="refused"}`: 3,
 	}, gather(t, collector))

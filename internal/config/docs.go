@@ -64,6 +64,7 @@ Arguments after the first of ` + "`-m`" + ` are further servers.
 | ` + "`10.0.0.1:11211:1 blue`" + ` (twemproxy) | blue | 10.0.0.1:11211 | 1 |
 | ` + "`dns+cache:11212*3`" + ` | each address of the name | the same, port 11212 | 3 |
 | ` + "`srv+_memcache._tcp.memcached.ns.svc`" + ` | the host of each SRV record, shortened | the host's, the record's port | 1 |
+| ` + "`k8s+_memcache._tcp.memcached.ns.svc`" + ` | the same, of each endpoint of a Service of Kubernetes | the endpoint's | 1 |
 
 Logs, metrics and errors show names. [servers.md](servers.md) explains them, discovery by DNS, and what moves when servers change. In the file the list may hold
 strings or mappings:

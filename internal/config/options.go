@@ -238,12 +238,12 @@ var Options = []Option{
 	{
 		Name: "resolve-interval", Default: formatDuration(discover.DefaultInterval), Group: groupServers,
 		kind: duration{func(c *Config) *time.Duration { return &c.ResolveInterval }, 100 * time.Millisecond, maxTime},
-		Help: "interval at which server names (dns+ and srv+) are looked up again, plus or minus 10 %",
+		Help: "interval at which server names (dns+, srv+, and k8s+ that cannot be watched) are looked up again, plus or minus 10 %",
 	},
 	{
 		Name: "remove-after", Default: strconv.Itoa(discover.DefaultRemoveAfter), Group: groupServers,
 		kind: count{field: func(c *Config) *int { return &c.RemoveAfter }, min: 1, max: 1_000_000, unit: "answers"},
-		Help: "number of consecutive DNS answers without a server before it is removed",
+		Help: "number of consecutive answers without a server before it is removed",
 	},
 	{
 		Name: "resolver", Default: wordSystem, Group: groupServers,
@@ -251,7 +251,7 @@ var Options = []Option{
 			field: func(c *Config) *string { return &c.Resolver }, name: "ADDRESS", what: "ip:port", off: wordSystem, form: ".+:[0-9]+",
 			check: parseResolver,
 		},
-		Help: "DNS server for dns+ and srv+ names; system means those in /etc/resolv.conf",
+		Help: "DNS server for names of servers; system means those in /etc/resolv.conf",
 	},
 
 	{

@@ -58,6 +58,9 @@ var badValues = []struct {
 	{"servers", "srv+_a.b.c", `"srv+_a.b.c" is not of the form srv+_service._proto.host; accepted: `},
 	{"servers", "srv+_a._b.", `"srv+_a._b." is not of the form srv+_service._proto.host; accepted: `},
 	{"servers", "srv+_a._b", `"srv+_a._b" is not of the form srv+_service._proto.host; accepted: `},
+	{"servers", "k8s+_a._b.c.d", `"k8s+_a._b.c.d" is not of the form k8s+_port._proto.service.namespace.svc[.domain]; accepted: `},
+	{"servers", "k8s+a", `"k8s+a" is not of the form k8s+_port._proto.service.namespace.svc[.domain]; accepted: `},
+	{"servers", "k8s+_a._tcp.b.c.svc*record", `"k8s+_a._tcp.b.c.svc*record" has the weight "record", which only srv+ has; accepted: `},
 	{"servers", "srv+_a._b.c/d", `"srv+_a._b.c/d" has '/' in its host name; `},
 	{"servers", "srv+_a._b.c*0", `"srv+_a._b.c*0" has the weight "0"; `},
 	{"servers", "a@", `"a@" has the zone ""; a zone is 1 to 63 letters and digits, with -, _ and . between; accepted: `},
@@ -268,7 +271,8 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 	}{
 		{nil, "servers: none given; accepted: at least one of [name=]host[:port][*weight][@zone], [name=]unix:/path[*weight], " +
 			"twemproxy's host:port:weight [name], or names to look up: [name=]dns+host[:port][*weight][@zone] (also dns4+ and dns6+), " +
-			"[name=]srv+_service._proto.host[*weight|*record][@zone], by -m, --servers, MCMW_SERVERS or the file"},
+			"[name=]srv+_service._proto.host[*weight|*record][@zone], " +
+			"[name=]k8s+_port._proto.service.namespace.svc[.domain][*weight][@zone], by -m, --servers, MCMW_SERVERS or the file"},
 		{[]string{"a"}, `flag arguments: "a" is unexpected; accepted: servers, after -m or --servers with the first of them`},
 		{[]string{"-m", "a", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas`},
 		{[]string{"-m", "a", "-m", "b", "--replicas", "1", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more`},

@@ -24,7 +24,8 @@ const (
 )
 
 const serverForms = "[name=]host[:port][*weight][@zone], [name=]unix:/path[*weight], twemproxy's host:port:weight [name], " +
-	"or names to look up: [name=]dns+host[:port][*weight][@zone] (also dns4+ and dns6+), [name=]srv+_service._proto.host[*weight|*record][@zone]"
+	"or names to look up: [name=]dns+host[:port][*weight][@zone] (also dns4+ and dns6+), [name=]srv+_service._proto.host[*weight|*record][@zone], " +
+	"[name=]k8s+_port._proto.service.namespace.svc[.domain][*weight][@zone]"
 
 // wordRecord is the weight that stands for the weight of each SRV record.
 const wordRecord = "record"
@@ -134,8 +135,8 @@ func makeSpec(name, address string, weight int, zone string) (discover.Spec, err
 		return discover.Spec{}, err
 	}
 	switch {
-	case lookup == discover.Service:
-		return s, checkService(host)
+	case lookup == discover.Service || lookup == discover.Endpoints:
+		return s, checkService(lookup, host)
 	case strings.HasPrefix(host, unixPrefix):
 		if lookup != discover.Static {
 			return discover.Spec{}, errors.New("is a unix socket, which has no name to look up")
@@ -194,10 +195,13 @@ func checkLookedUp(host string) error {
 	return nil
 }
 
-// checkService refuses a name that cannot have SRV records.
-func checkService(name string) error {
+// checkService refuses a name that cannot have SRV records, or is of no service of Kubernetes.
+func checkService(lookup discover.Lookup, name string) error {
 	if strings.Contains(name, ":") {
 		return errors.New("has a port; SRV records have their own")
+	}
+	if _, ok := discover.ParseService(name); lookup == discover.Endpoints && !ok {
+		return errors.New("is not of the form k8s+_port._proto.service.namespace.svc[.domain]")
 	}
 	labels := strings.SplitN(strings.TrimSuffix(name, "."), ".", 3)
 	if len(labels) < 3 || len(labels[0]) < 2 || labels[0][0] != '_' || len(labels[1]) < 2 || labels[1][0] != '_' {

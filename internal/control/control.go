@@ -79,7 +79,7 @@ func New(o Options) (*Control, error) {
 		}
 	}
 	k.Log, k.level = o.NewLog(k.config)
-	k.finder = discover.NewFinder(discover.Options{Counts: k.Counts, Log: k.Log})
+	k.finder = discover.NewFinder(discover.Options{Cluster: discover.PodCluster(), Counts: k.Counts, Log: k.Log})
 	return k, nil
 }
 
@@ -97,6 +97,7 @@ const (
 	eventHangup              // SIGHUP
 	eventFile                // the configuration file has changed
 	eventLookup              // it is time to look names up
+	eventWatch               // what is watched has changed
 	eventReady               // clients are served
 )
 
@@ -128,11 +129,13 @@ func (k *Control) await(ctx context.Context) event {
 			}
 		case <-lookup:
 			return eventLookup
+		case <-k.finder.Changed():
+			return eventWatch
 		}
 	}
 }
 
-// find returns the current servers of c, if they are valid.
+// find looks up the servers of c, and returns them if they are valid.
 func (k *Control) find(ctx context.Context, c *config.Config) ([]route.Server, error) {
 	servers, err := k.finder.Find(ctx, c.Lookups)
 	if err == nil {
@@ -142,9 +145,26 @@ func (k *Control) find(ctx context.Context, c *config.Config) ([]route.Server, e
 	return servers, err
 }
 
+// refresh returns the servers of the configuration in force by what is watched, if they are valid.
+func (k *Control) refresh(ctx context.Context) ([]route.Server, error) {
+	servers, err := k.finder.Refresh(ctx, k.config.Lookups)
+	if err == nil {
+		err = k.config.CheckServers(servers)
+	}
+	return servers, err
+}
+
 // AwaitServers waits until all names of servers have been found, and says from time to time what is missing. It returns false if
 // ctx ends before. A configuration that is read again meanwhile takes the old one's place.
 func (k *Control) AwaitServers(ctx context.Context) bool {
+	found := k.awaitServers(ctx)
+	if !found {
+		k.finder.Close()
+	}
+	return found
+}
+
+func (k *Control) awaitServers(ctx context.Context) bool {
 	begin := time.Now()
 	var reported time.Time
 	for {
@@ -177,6 +197,7 @@ func (k *Control) AwaitServers(ctx context.Context) bool {
 
 // Run keeps m up to date until ctx is done, and calls ready once clients are served.
 func (k *Control) Run(ctx context.Context, m Applier, ready func()) {
+	defer k.finder.Close()
 	k.ready = m.Ready()
 	for {
 		switch e := k.await(ctx); e {
@@ -185,7 +206,11 @@ func (k *Control) Run(ctx context.Context, m Applier, ready func()) {
 		case eventReady:
 			ready()
 		case eventLookup:
-			k.update(ctx, m)
+			servers, err := k.find(ctx, k.config)
+			k.update(ctx, m, servers, err)
+		case eventWatch:
+			servers, err := k.refresh(ctx)
+			k.update(ctx, m, servers, err)
 		default:
 			k.reload(ctx, m, e)
 		}
@@ -276,9 +301,8 @@ func (k *Control) hold(c *config.Config, servers []route.Server) {
 	k.Counts.Holds(stats.Identity{Options: c.Fingerprint(), Servers: config.Fingerprint(sorted)})
 }
 
-// update looks names up, and puts the servers found in force if they have changed. An invalid list is logged once.
-func (k *Control) update(ctx context.Context, m Applier) {
-	servers, err := k.find(ctx, k.config)
+// update puts the servers that were found in force if they have changed; err is why they can't be. That is logged once.
+func (k *Control) update(ctx context.Context, m Applier, servers []route.Server, err error) {
 	if err == nil && !slices.Equal(servers, k.servers) {
 		err = m.Apply(ctx, k.middleware(k.config, servers))
 	}

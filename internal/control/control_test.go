@@ -456,3 +456,24 @@ func TestTheWaitForNamesEndsWithItsContext(t *testing.T) {
 		require.False(t, r.AwaitServers(ctx))
 	})
 }
+
+func TestAServerThatAWatchReportsIsUsedWithoutALookup(t *testing.T) {
+	a := mctest.StartAPIServer(t)
+	a.PutPods("s", "10.0.0.1")
+	r := newRig(t, "servers: [k8s+_memcache._tcp.memcached.ns.svc]\nresolve-interval: 1h\nwatch-interval: 0s\n")
+	r.finder = discover.NewFinder(discover.Options{
+		Cluster: discover.Cluster{URL: a.URL(), Dir: a.Dir}, NewResolver: func(string) discover.Resolver { return &r.dns }, Counts: r.Counts, Log: r.Log,
+	})
+	require.True(t, r.AwaitServers(t.Context()))
+	ctx, end := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { r.Control.Run(ctx, &r.m, nil) })
+	a.PutPods("s", "10.0.0.1", "10.0.0.2")
+	require.Eventually(t, func() bool { return len(r.m.all()) > 0 }, mctest.Patience, time.Millisecond)
+	require.Equal(t, []route.Server{
+		{Name: "memcached-0", Addr: "10.0.0.1:11211", Weight: 1}, {Name: "memcached-1", Addr: "10.0.0.2:11211", Weight: 1},
+	}, r.m.all()[0].Servers)
+	end()
+	running.Wait()
+	require.Zero(t, r.Counts.Snapshot().WatchesLive, "the watch ends with the control")
+}

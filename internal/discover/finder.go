@@ -45,16 +45,20 @@ func (l Lookups) Any() bool {
 type Options struct {
 	// NewResolver creates the Resolver for the DNS server at addr; nil means the function of this name.
 	NewResolver func(addr string) Resolver
+	// Cluster is where the endpoints of services are watched.
+	Cluster Cluster
 	// Counts counts lookups; nil means that they are not counted.
 	Counts *stats.Control
 	// Log receives messages for operators; nil discards them.
 	Log *slog.Logger
 }
 
-// Finder finds the servers of a list, and remembers the last good answer for each of its names. It is used by one goroutine.
+// Finder finds the servers of a list, and remembers the last good answer for each of its names. It is used by one goroutine, but for Changed.
 type Finder struct {
 	options Options
 	answers map[question]*answer
+	watches map[question]*watch // of the Endpoints questions among answers
+	changed chan struct{}       // see watch
 }
 
 // question is a DNS query for an entry.
@@ -80,8 +84,14 @@ func NewFinder(o Options) *Finder {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Finder{options: o, answers: make(map[question]*answer)}
+	return &Finder{options: o, answers: make(map[question]*answer), watches: make(map[question]*watch), changed: make(chan struct{}, 1)}
 }
+
+// Changed returns a channel that receives an element when Refresh may return other servers than before.
+func (f *Finder) Changed() <-chan struct{} { return f.changed }
+
+// Close ends the watches.
+func (f *Finder) Close() { f.Forget(Lookups{}) }
 
 // Jitter returns d varied at random by up to a tenth, so that many middlewares do not ask at once.
 func Jitter(d time.Duration) time.Duration {
@@ -92,10 +102,19 @@ func Jitter(d time.Duration) time.Duration {
 // without an answer keeps its last one; Find fails if there is none, either for the entry, or, at its first lookup, for one
 // of its records.
 func (f *Finder) Find(ctx context.Context, l Lookups) ([]route.Server, error) {
+	return f.find(ctx, l, false)
+}
+
+// Refresh is Find with what the watches know now; nothing is looked up. However often it is called, what a watch lacks counts as lacking in one answer.
+func (f *Finder) Refresh(ctx context.Context, l Lookups) ([]route.Server, error) {
+	return f.find(ctx, l, true)
+}
+
+func (f *Finder) find(ctx context.Context, l Lookups, early bool) ([]route.Server, error) {
 	if l.RemoveAfter == 0 {
 		l.RemoveAfter = DefaultRemoveAfter
 	}
-	failed := f.ask(ctx, l)
+	failed := f.ask(ctx, l, early)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -120,10 +139,15 @@ func (f *Finder) Find(ctx context.Context, l Lookups) ([]route.Server, error) {
 	return servers, errors.Join(errs...)
 }
 
-// Forget drops the answers of entries that are not in l.
+// Forget drops the answers, and ends the watches, of entries that are not in l.
 func (f *Finder) Forget(l Lookups) {
 	maps.DeleteFunc(f.answers, func(q question, _ *answer) bool {
-		return !slices.ContainsFunc(l.Specs, func(s Spec) bool { asked, _ := s.question(); return asked == q })
+		forgotten := !slices.ContainsFunc(l.Specs, func(s Spec) bool { asked, _ := s.question(); return asked == q })
+		if w := f.watches[q]; w != nil && forgotten {
+			w.stop()
+			delete(f.watches, q)
+		}
+		return forgotten
 	})
 }
 
@@ -132,8 +156,8 @@ func (s Spec) question() (question, bool) {
 	return question{s.Lookup, s.Server.Addr}, s.Lookup != Static
 }
 
-// ask looks up what l needs, concurrently, updates the answers, and returns why lookups failed.
-func (f *Finder) ask(ctx context.Context, l Lookups) map[question]error {
+// ask looks up what l needs, concurrently, updates the answers, and returns why lookups failed. early: only what is known from watches.
+func (f *Finder) ask(ctx context.Context, l Lookups, early bool) map[question]error {
 	type result struct {
 		found      []target
 		unresolved map[string]error
@@ -149,10 +173,17 @@ func (f *Finder) ask(ctx context.Context, l Lookups) map[question]error {
 		}
 		if f.answers[q] == nil {
 			f.answers[q] = new(answer)
+			if q.lookup == Endpoints {
+				f.watches[q] = f.startWatch(q.name)
+			}
+		}
+		w := f.watches[q]
+		if early && (w == nil || !w.live()) {
+			continue
 		}
 		r, known := new(result), f.answers[q].targets
 		results[q] = r
-		asking.Go(func() { r.found, r.unresolved, r.err = lookUp(ctx, resolver, q, known) })
+		asking.Go(func() { r.found, r.unresolved, r.err = lookUp(ctx, resolver, w, q, known) })
 	}
 	asking.Wait()
 	failed := make(map[question]error)
@@ -168,7 +199,7 @@ func (f *Finder) ask(ctx context.Context, l Lookups) map[question]error {
 		f.options.Counts.LookedUp(outcome(failed[q]))
 		f.report(q, a, r.err, r.unresolved)
 		if failed[q] == nil {
-			a.update(r.found, l.RemoveAfter)
+			a.update(r.found, l.RemoveAfter, early)
 		}
 	}
 	return failed
@@ -220,14 +251,17 @@ func (f *Finder) report(q question, a *answer, err error, unresolved map[string]
 	f.options.Log.Warn(trouble, "name", name, "servers", len(a.targets), "error", err)
 }
 
-// update applies a good answer. Servers that it lacks stay until removeAfter answers in a row have lacked them.
-func (a *answer) update(found []target, removeAfter int) {
+// update applies a good answer. Servers that it lacks stay until removeAfter answers in a row have lacked them; those that are early count as one.
+func (a *answer) update(found []target, removeAfter int, early bool) {
 	next := slices.DeleteFunc(found, func(t target) bool { return t.addr == "" })
 	for _, old := range a.targets {
 		if slices.ContainsFunc(next, func(t target) bool { return t.name == old.name }) {
 			continue
 		}
-		if old.absent++; old.absent < removeAfter {
+		if !early || old.absent == 0 {
+			old.absent++
+		}
+		if old.absent < removeAfter {
 			next = append(next, old)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/discover"
+	"mcmw/internal/mctest"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
 )
@@ -84,14 +85,26 @@ type fixture struct {
 	*names
 	finder *discover.Finder
 	counts stats.Control
-	log    strings.Builder
+	log    mctest.Output
 	asked  []string // the addresses of the DNS servers that were used
 }
 
 func newFixture() *fixture {
 	f := &fixture{names: &names{addrs: map[string][]string{}, srv: map[string][]*net.SRV{}, fails: map[string]error{}}}
-	f.finder = discover.NewFinder(discover.Options{
+	f.finder = discover.NewFinder(f.options(discover.Cluster{}))
+	return f
+}
+
+// watchIn makes the finder anew, for a pod of a cluster.
+func (f *fixture) watchIn(t *testing.T, c discover.Cluster) {
+	f.finder = discover.NewFinder(f.options(c))
+	t.Cleanup(f.finder.Close)
+}
+
+func (f *fixture) options(c discover.Cluster) discover.Options {
+	return discover.Options{
 		NewResolver: func(addr string) discover.Resolver { f.asked = append(f.asked, addr); return f.names },
+		Cluster:     c,
 		Counts:      &f.counts,
 		Log: slog.New(slog.NewTextHandler(&f.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
@@ -99,8 +112,7 @@ func newFixture() *fixture {
 			}
 			return a
 		}})),
-	})
-	return f
+	}
 }
 
 // find returns what is found for specs, which must be something.
@@ -300,7 +312,7 @@ func TestWithoutAnAnswerTheLastListStaysAndTheLogSaysSoOnce(t *testing.T) {
 	require.Empty(t, f.log.String())
 	step := func(change func(), log string) {
 		t.Helper()
-		f.log.Reset()
+		f.log.Take()
 		change()
 		for range 4 {
 			require.Equal(t, list, f.find(t, entries...))

@@ -75,14 +75,20 @@ type target struct {
 // errEmpty means that a lookup found nothing.
 var errEmpty = errors.New("no records")
 
-// lookUp returns the targets for q, sorted by name. known are the targets of earlier answers. An error means that there is
-// no answer; errors of single records are in unresolved, by their hosts.
-func lookUp(ctx context.Context, r Resolver, q question, known []target) (found []target, unresolved map[string]error, err error) {
+// lookUp returns the targets for q, sorted by name. w is the watch of an Endpoints question; where it knows nothing the DNS is asked. known are
+// the targets of earlier answers. An error means that there is no answer; errors of single records are in unresolved, by their hosts.
+func lookUp(ctx context.Context, r Resolver, w *watch, q question, known []target) (found []target, unresolved map[string]error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	if q.lookup == Service {
+	watched := false
+	if w != nil {
+		found, watched = w.targets(ctx, known)
+	}
+	switch {
+	case watched:
+	case q.lookup == Service || q.lookup == Endpoints:
 		found, unresolved, err = lookUpService(ctx, r, q, known)
-	} else {
+	default:
 		found, err = lookUpAddresses(ctx, r, q)
 	}
 	switch e, ok := errors.AsType[*net.DNSError](err); {

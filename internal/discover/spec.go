@@ -18,10 +18,11 @@ const (
 	Addresses4               // every IPv4 address
 	Addresses6               // every IPv6 address
 	Service                  // every SRV record is a server
+	Endpoints                // every endpoint of a service of Kubernetes is a server
 	numLookups
 )
 
-var lookupPrefixes = [numLookups]string{"", "dns+", "dns4+", "dns6+", "srv+"}
+var lookupPrefixes = [numLookups]string{"", "dns+", "dns4+", "dns6+", "srv+", "k8s+"}
 
 // networks are the resolver's names for kinds of addresses.
 var networks = [numLookups]string{Addresses: "ip", Addresses4: "ip4", Addresses6: "ip6"}

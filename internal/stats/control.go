@@ -41,6 +41,8 @@ type Control struct {
 	lookups  [NumLookupResults]atomic.Uint64
 	updates  [NumReloadResults]atomic.Uint64
 	identity atomic.Pointer[Identity]
+
+	watchesLive, watchesBroken atomic.Int64
 }
 
 // Identity identifies a configuration by short hashes: equal hashes mean equal configurations.
@@ -57,6 +59,8 @@ type ControlSnapshot struct {
 	Lookups [NumLookupResults]uint64
 	// Updates counts changed lists of servers that lookups returned.
 	Updates [NumReloadResults]uint64
+	// WatchesLive and WatchesBroken are how many services' endpoints are watched, and how many should be.
+	WatchesLive, WatchesBroken int64
 	Identity
 }
 
@@ -68,6 +72,10 @@ func (c *Control) LookedUp(r LookupResult) { c.lookups[r].Add(1) }
 
 // Updated counts a changed list of servers that lookups returned.
 func (c *Control) Updated(r ReloadResult) { c.updates[r].Add(1) }
+
+// WatchLive adds to the number of watches that are up to date, WatchBroken to that of the others.
+func (c *Control) WatchLive(n int64)   { c.watchesLive.Add(n) }
+func (c *Control) WatchBroken(n int64) { c.watchesBroken.Add(n) }
 
 // Holds says which configuration is in force now.
 func (c *Control) Holds(id Identity) { c.identity.Store(&id) }
@@ -82,6 +90,7 @@ func (c *Control) Snapshot() ControlSnapshot {
 	for i := range c.lookups {
 		s.Lookups[i] = c.lookups[i].Load()
 	}
+	s.WatchesLive, s.WatchesBroken = c.watchesLive.Load(), c.watchesBroken.Load()
 	if id := c.identity.Load(); id != nil {
 		s.Identity = *id
 	}

@@ -13,9 +13,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"mcmw/internal/config"
+	"mcmw/internal/discover"
 	"mcmw/internal/mctest"
 	"mcmw/internal/middleware"
 )
@@ -100,11 +103,12 @@ func TestOptionsGetFromTheValuesToMcmw(t *testing.T) {
 
 func TestPodsOfMcmwKeepReplicasAlikeForOneAnother(t *testing.T) {
 	for set, want := range map[string]middleware.Writers{
-		"replicas=2":                          middleware.WritersSeveral,
-		"replicas=1":                          middleware.WritersAuto,
-		"config.writers=one":                  middleware.WritersOne,
-		"kind=DaemonSet":                      middleware.WritersSeveral,
-		"memcached.enabled=false,servers={a}": middleware.WritersAuto,
+		"replicas=2":                           middleware.WritersSeveral,
+		"replicas=1":                           middleware.WritersAuto,
+		"replicas=1,config.writers=one":        middleware.WritersOne,
+		"config.writers=one,config.replicas=1": middleware.WritersOne,
+		"kind=DaemonSet":                       middleware.WritersSeveral,
+		"memcached.enabled=false,servers={a}":  middleware.WritersAuto,
 		"replicas=1,autoscaling.enabled=true,autoscaling.targetCPUUtilization=50": middleware.WritersSeveral,
 	} {
 		c, err := mcmwConfig(t, render(t, helms["v4"], "--set", set))
@@ -160,7 +164,53 @@ func TestServersAreFoundByNamesThatStay(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, c.Specs, 1)
 	service := named[*corev1.Service](t, o, "mcmw-memcached")
-	require.Contains(t, named[*corev1.ConfigMap](t, o, "mcmw").Data["mcmw.yaml"], "srv+_memcache._tcp.mcmw-memcached.cache.svc.cluster.local")
-	require.Equal(t, "memcache", service.Spec.Ports[0].Name, "the service of the SRV record")
+	require.Equal(t, discover.Endpoints, c.Specs[0].Lookup)
+	require.Equal(t, "_memcache._tcp.mcmw-memcached.cache.svc.cluster.local", c.Specs[0].Server.Addr)
+	require.Equal(t, "memcache", service.Spec.Ports[0].Name, "the port that the name begins with")
 	require.True(t, service.Spec.PublishNotReadyAddresses, "a server that is not ready for a moment keeps its record")
+}
+
+func TestMcmwMayWatchTheEndpointSlicesOfItsNamespaceAndNothingElse(t *testing.T) {
+	forEach(t, func(t *testing.T, o *objects) {
+		c, err := mcmwConfig(t, o)
+		require.NoError(t, err)
+		p, _ := o.proxy(t)
+		roles, bindings := of[*rbacv1.Role](o), of[*rbacv1.RoleBinding](o)
+		if c.Specs[0].Lookup != discover.Endpoints {
+			require.Empty(t, roles)
+			require.Empty(t, bindings)
+			return
+		}
+		require.Len(t, roles, 1)
+		require.Len(t, bindings, 1)
+		require.Equal(t, []rbacv1.PolicyRule{
+			{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"get", "list", "watch"}},
+		}, roles[0].Rules)
+		require.Equal(t, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: roles[0].Name}, bindings[0].RoleRef)
+		require.Equal(t, []rbacv1.Subject{{Kind: "ServiceAccount", Name: p.spec.ServiceAccountName, Namespace: namespace}}, bindings[0].Subjects)
+		for _, n := range of[*networkingv1.NetworkPolicy](o) {
+			if n.Name == p.owner.GetName() {
+				require.Contains(t, toPorts(n.Spec.Egress), "6443")
+			}
+		}
+	})
+	for _, set := range []string{"memcached.watch=false", "serviceAccount.create=false"} {
+		o := render(t, helms["v4"], "--set", set)
+		c, err := mcmwConfig(t, o)
+		require.NoError(t, err)
+		require.Equal(t, discover.Service, c.Specs[0].Lookup, set)
+		require.Empty(t, of[*rbacv1.Role](o), set)
+	}
+}
+
+// toPorts returns the ports that rules allow everywhere.
+func toPorts(rules []networkingv1.NetworkPolicyEgressRule) (ports []string) {
+	for _, r := range rules {
+		if len(r.To) == 0 {
+			for _, p := range r.Ports {
+				ports = append(ports, p.Port.String())
+			}
+		}
+	}
+	return ports
 }

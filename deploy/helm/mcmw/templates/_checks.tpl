@@ -19,6 +19,9 @@
 {{- if and $counted (ne (toString $replicas) "all") (gt (int $replicas) $count) -}}
 {{- fail (printf "config.replicas is %d and there are %d servers (%s): expected all, or 1 to %d" (int $replicas) $count (ternary "memcached.replicas" "servers" $v.memcached.enabled) $count) -}}
 {{- end -}}
+{{- if and (eq (toString (get $v.config "writers")) "one") (eq (include "mcmw.severalPods" .) "true") (ne (toString $replicas) "1") -}}
+{{- fail "config.writers is one and there can be several pods of mcmw: each would write as if there were no other, and copies of a key would differ for good; expected config.writers=several, or replicas=1 without autoscaling" -}}
+{{- end -}}
 {{- $units := dict "k" 1024 "m" 1048576 "g" 1073741824 -}}
 {{- $times := dict "us" 1e3 "ms" 1e6 "s" 1e9 "m" 6e10 "h" 3.6e12 -}}
 {{- range $name, $range := include "mcmw.ranges" . | fromYaml -}}

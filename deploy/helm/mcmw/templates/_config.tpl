@@ -2,7 +2,7 @@
 {{- define "mcmw.file" -}}
 {{- $servers := .Values.servers -}}
 {{- if .Values.memcached.enabled -}}
-{{- $servers = list (printf "srv+_memcache._tcp.%s" (include "mcmw.memcachedHost" .)) -}}
+{{- $servers = list (printf "%s+_memcache._tcp.%s" (ternary "k8s" "srv" (eq (include "mcmw.watches" .) "true")) (include "mcmw.memcachedHost" .)) -}}
 {{- end -}}
 {{- $file := dict "servers" $servers -}}
 {{- $live := splitList " " (include "mcmw.liveOptions" .) -}}

@@ -24,6 +24,11 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* Whether mcmw asks the API server for the chart's servers. The account that all pods of the namespace have by default gets no rights. */ -}}
+{{- define "mcmw.watches" -}}
+{{- and .Values.memcached.enabled .Values.memcached.watch (or .Values.serviceAccount.create (not (empty .Values.serviceAccount.name))) -}}
+{{- end -}}
+
 {{- /* The names by which clients and the chart's servers are found, within the cluster. */ -}}
 {{- define "mcmw.host" -}}{{ include "mcmw.fullname" . }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}{{- end -}}
 {{- define "mcmw.memcachedHost" -}}{{ include "mcmw.memcachedName" . }}.{{ .Release.Namespace }}.svc.{{ .Values.clusterDomain }}{{- end -}}

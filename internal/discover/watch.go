@@ -1,0 +1,359 @@
+package discover
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"mcmw/internal/stats"
+)
+
+const (
+	// watchPause is the shortest mean time between two requests for a watch, maxWatchPause the longest.
+	watchPause, maxWatchPause = time.Second, 30 * time.Second
+	// watchLasts is how long the API server is asked to keep a watch at least; up to twice as long. Then another API server may take it.
+	watchLasts = 5 * time.Minute
+	// apiTimeout bounds connecting to the API server, and the wait for an answer's header.
+	apiTimeout = 3 * time.Second
+	// pingAfter is how long a watch may be silent before the API server is asked for a sign of life, which it has to give within apiTimeout.
+	pingAfter = 4 * time.Second
+)
+
+// watch keeps what the EndpointSlices of a service say: it lists them, and then applies each change that the API server reports.
+type watch struct {
+	service service
+	cluster Cluster
+	log     *slog.Logger
+	counts  *stats.Control
+	changed chan<- struct{} // all watches -> the Finder's user; capacity 1, a full one says enough
+	tried   chan struct{}   // closed when the first attempt has succeeded or failed
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when run has returned
+
+	mu      sync.Mutex               // guards the fields below
+	slices  map[string]endpointSlice // by name
+	trouble error                    // why slices may be out of date; nil if they are not
+}
+
+// errUntried is a watch's trouble at first.
+var errUntried = errors.New("the API server has not answered yet")
+
+// errGone means that the API server does not know any more what has changed since.
+var errGone = errors.New("the version is gone")
+
+// endpointSlice is what is used of an EndpointSlice of discovery.k8s.io/v1.
+type endpointSlice struct {
+	Metadata    struct{ Name, ResourceVersion string }
+	AddressType string
+	Endpoints   []struct {
+		Addresses  []string // the first one counts
+		Hostname   string
+		Conditions struct{ Terminating bool }
+	}
+	Ports []struct {
+		Name, Protocol string
+		Port           uint16
+	}
+}
+
+// startWatch starts a watch, which lasts until stop.
+func (f *Finder) startWatch(name string) *watch {
+	ctx, cancel := context.WithCancel(context.Background())
+	s, _ := ParseService(name)
+	w := &watch{
+		service: s, cluster: f.options.Cluster, log: f.options.Log.With("name", Endpoints.String()+name), counts: f.options.Counts,
+		changed: f.changed, tried: make(chan struct{}), cancel: cancel, done: make(chan struct{}), trouble: errUntried,
+	}
+	w.counts.WatchBroken(1)
+	go w.run(ctx)
+	return w
+}
+
+// stop ends the watch and waits for that.
+func (w *watch) stop() {
+	w.cancel()
+	<-w.done
+	if w.trouble == nil {
+		w.counts.WatchLive(-1)
+	} else {
+		w.counts.WatchBroken(-1)
+	}
+}
+
+// live reports whether what the watch knows is up to date.
+func (w *watch) live() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.trouble == nil
+}
+
+func (w *watch) run(ctx context.Context) {
+	defer close(w.done)
+	version, pause := "", watchPause // version: of what is known; "": list it
+	for {
+		next, opened, err := w.follow(ctx, version)
+		gone := errors.Is(err, errGone)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case opened || gone:
+			pause = watchPause
+		default:
+			w.fail(err)
+			pause = min(2*pause, maxWatchPause)
+		}
+		if version = next; !opened || gone {
+			version = ""
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Duration(float64(pause) * (0.5 + rand.Float64()))):
+		}
+	}
+}
+
+// follow lists the slices, if version is "", and applies what is reported of them until the stream ends. It returns whether there was a stream, and
+// the version with which another one may go on.
+func (w *watch) follow(ctx context.Context, version string) (next string, opened bool, err error) {
+	client, err := w.cluster.client()
+	if err != nil {
+		return version, false, err
+	}
+	defer client.CloseIdleConnections()
+	if version == "" {
+		if version, err = w.list(ctx, client); err != nil {
+			return version, false, err
+		}
+	}
+	lasts := watchLasts + time.Duration(rand.Int64N(int64(watchLasts)))
+	stream, err := w.get(ctx, client, url.Values{
+		"watch": {"1"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {version}, "timeoutSeconds": {strconv.Itoa(int(lasts.Seconds()))},
+	})
+	if err != nil {
+		return version, false, err
+	}
+	defer stream.Close()
+	w.succeed()
+	events := json.NewDecoder(stream)
+	for {
+		var event struct {
+			Type   string
+			Object json.RawMessage
+		}
+		if err := events.Decode(&event); err != nil {
+			return version, true, err
+		}
+		if event.Type == "ERROR" {
+			return "", true, refusal(event.Object, 0)
+		}
+		var s endpointSlice
+		if err := json.Unmarshal(event.Object, &s); err != nil {
+			return "", true, err
+		}
+		version = s.Metadata.ResourceVersion
+		if event.Type != "BOOKMARK" {
+			w.apply(s, event.Type != "DELETED")
+		}
+	}
+}
+
+// list replaces what is known by what the API server has now, and returns its version.
+func (w *watch) list(ctx context.Context, client *http.Client) (version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	body, err := w.get(ctx, client, url.Values{})
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	var list struct {
+		Metadata struct{ ResourceVersion string }
+		Items    []endpointSlice
+	}
+	if err := json.NewDecoder(body).Decode(&list); err != nil {
+		return "", err
+	}
+	w.mu.Lock()
+	w.slices = make(map[string]endpointSlice)
+	for _, s := range list.Items {
+		w.slices[s.Metadata.Name] = s
+	}
+	w.mu.Unlock()
+	return list.Metadata.ResourceVersion, nil
+}
+
+// get asks for the service's slices, with further parameters.
+func (w *watch) get(ctx context.Context, client *http.Client, parameters url.Values) (io.ReadCloser, error) {
+	parameters.Set("labelSelector", "kubernetes.io/service-name="+w.service.name)
+	path := fmt.Sprintf("%s/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?%s", w.cluster.URL, w.service.namespace, parameters.Encode())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	token, err := w.cluster.read("token")
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		defer response.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
+		return nil, refusal(text, response.StatusCode)
+	}
+	return response.Body, nil
+}
+
+// refusal returns the error that the API server describes by a Status, or else by the code of its answer.
+func refusal(text []byte, code int) error {
+	var status struct {
+		Message string
+		Code    int
+	}
+	_ = json.Unmarshal(text, &status)
+	if status.Code == 0 {
+		status.Code = code
+	}
+	if status.Code == http.StatusGone {
+		return errGone
+	}
+	return fmt.Errorf("the API server answers %d %s: %s", status.Code, http.StatusText(status.Code), cmp.Or(status.Message, "without a reason"))
+}
+
+// apply records that a slice is there, or is not.
+func (w *watch) apply(s endpointSlice, there bool) {
+	w.mu.Lock()
+	if there {
+		w.slices[s.Metadata.Name] = s
+	} else {
+		delete(w.slices, s.Metadata.Name)
+	}
+	w.mu.Unlock()
+	w.signal()
+}
+
+func (w *watch) signal() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// succeed records that the watch is up to date from now on.
+func (w *watch) succeed() {
+	if !w.live() {
+		w.log.Info("the service's endpoints are watched")
+		w.counts.WatchBroken(-1)
+		w.counts.WatchLive(1)
+	}
+	w.end(nil)
+	w.signal()
+}
+
+// fail records that the watch is not up to date any more, and logs that once.
+func (w *watch) fail(err error) {
+	w.mu.Lock()
+	before := w.trouble
+	w.mu.Unlock()
+	if before == nil {
+		w.counts.WatchLive(-1)
+		w.counts.WatchBroken(1)
+	}
+	if before == nil || errors.Is(before, errUntried) {
+		w.log.Warn("the service's endpoints cannot be watched: its DNS records are looked up until they can be", "error", err)
+	}
+	w.end(err)
+}
+
+// end records how an attempt has ended.
+func (w *watch) end(trouble error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if errors.Is(w.trouble, errUntried) {
+		close(w.tried)
+	}
+	w.trouble = trouble
+}
+
+// targets returns the endpoints, ready or not: a server that restarts keeps its keys, as with the DNS records of a service that publishes
+// addresses that are not ready. ok is false if they are not known. Of several addresses of one name the known one stays, unless
+// its pod is about to end.
+func (w *watch) targets(ctx context.Context, known []target) (found []target, ok bool) {
+	select {
+	case <-w.tried:
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.trouble != nil {
+		return nil, false
+	}
+	type candidate struct {
+		addr   netip.AddrPort
+		ending bool
+		stays  bool
+	}
+	byName := make(map[string][]candidate)
+	for _, s := range w.slices {
+		for _, p := range s.Ports {
+			if p.Name != w.service.port || !strings.EqualFold(p.Protocol, w.service.protocol) {
+				continue
+			}
+			for _, e := range s.Endpoints {
+				if len(e.Addresses) == 0 {
+					continue
+				}
+				ip, err := netip.ParseAddr(e.Addresses[0])
+				if err != nil {
+					continue // of type FQDN
+				}
+				// The label that the cluster's DNS gives a pod without a hostname.
+				host := cmp.Or(e.Hostname, strings.NewReplacer(".", "-", ":", "-").Replace(ip.String()))
+				name := host
+				if p.Port != defaultPort {
+					name = net.JoinHostPort(host, strconv.Itoa(int(p.Port)))
+				}
+				addr := netip.AddrPortFrom(ip, p.Port)
+				stays := slices.ContainsFunc(known, func(k target) bool { return k.name == name && k.addr == addr.String() })
+				byName[name] = append(byName[name], candidate{addr, e.Conditions.Terminating, stays})
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		best := slices.MinFunc(byName[name], func(a, b candidate) int {
+			return cmp.Or(before(b.ending, a.ending), before(a.stays, b.stays), a.addr.Compare(b.addr))
+		})
+		found = append(found, target{name: name, addr: best.addr.String(), weight: 1})
+	}
+	return found, true
+}
+
+// before orders what a is true of before what b is true of.
+func before(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}

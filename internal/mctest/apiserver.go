@@ -1,0 +1,217 @@
+package mctest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// Endpoint is one of a slice, as the API server writes it.
+type Endpoint struct {
+	Addresses  []string        `json:"addresses"`
+	Hostname   string          `json:"hostname,omitempty"`
+	Conditions map[string]bool `json:"conditions"`
+}
+
+// At is the endpoint of a pod with conditions that hold.
+func At(hostname, address string, conditions ...string) Endpoint {
+	e := Endpoint{Addresses: []string{address}, Hostname: hostname, Conditions: map[string]bool{}}
+	for _, c := range conditions {
+		e.Conditions[c] = true
+	}
+	return e
+}
+
+// APIServer is an API server of a Kubernetes that knows the EndpointSlices of the service "memcached" in the namespace "ns", and reports their changes.
+type APIServer struct {
+	// Dir has what a pod has of its service account.
+	Dir string
+
+	t    testing.TB
+	http *httptest.Server
+
+	mu       sync.Mutex // guards the fields below
+	version  int
+	slices   map[string]any
+	events   []map[string]any // by version, from 1 on
+	more     chan struct{}    // closed at the next change of anything here
+	broken   int              // a stream that began with less than this number of breaks ends
+	gone     bool             // versions of streams are refused until the next list
+	refusing int              // the status of all answers; 0: none
+	lists    int
+	resumed  []string // the versions that streams began with
+	token    string
+}
+
+// StartAPIServer starts an APIServer, which ends with the test.
+func StartAPIServer(t testing.TB) *APIServer {
+	t.Helper()
+	a := &APIServer{t: t, Dir: t.TempDir(), slices: map[string]any{}, more: make(chan struct{})}
+	ca := NewCA(t)
+	a.http = httptest.NewUnstartedServer(a)
+	a.http.TLS, a.http.EnableHTTP2 = ca.Server(), true
+	a.http.StartTLS()
+	t.Cleanup(a.Close)
+	authority, err := os.ReadFile(ca.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.write("ca.crt", authority)
+	a.Renew("first")
+	return a
+}
+
+// URL returns where the server is.
+func (a *APIServer) URL() string { return a.http.URL }
+
+// Close ends the server and its connections.
+func (a *APIServer) Close() {
+	a.http.CloseClientConnections()
+	a.http.Close()
+}
+
+func (a *APIServer) write(name string, text []byte) {
+	if err := os.WriteFile(filepath.Join(a.Dir, name), text, 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// Renew changes the token of the service account.
+func (a *APIServer) Renew(token string) {
+	a.write("token", []byte(token+"\n"))
+	a.change(func() { a.token = token })
+}
+
+// Requests returns how many lists there were, and the versions that streams began with.
+func (a *APIServer) Requests() (lists int, streams []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lists, slices.Clone(a.resumed)
+}
+
+// change changes a under its lock and tells the streams.
+func (a *APIServer) change(how func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	how()
+	close(a.more)
+	a.more = make(chan struct{})
+}
+
+// Put makes a slice be there, whose port "memcache" is given, besides others. kind is IPv4, IPv6 or FQDN.
+func (a *APIServer) Put(name, kind string, port int, endpoints ...Endpoint) {
+	a.change(func() {
+		a.version++
+		_, there := a.slices[name]
+		object := map[string]any{
+			"metadata":    map[string]any{"name": name, "resourceVersion": strconv.Itoa(a.version)},
+			"addressType": kind, "endpoints": endpoints, "ports": []map[string]any{
+				{"name": "metrics", "protocol": "TCP", "port": 9150},
+				{"name": "memcache", "protocol": "UDP", "port": 1},
+				{"name": "memcache", "protocol": "TCP", "port": port},
+			},
+		}
+		a.slices[name] = object
+		a.events = append(a.events, map[string]any{"type": map[bool]string{true: "MODIFIED", false: "ADDED"}[there], "object": object})
+	})
+}
+
+// PutPods makes a slice have memcached-0 and so on at these addresses, of which every second one is not ready.
+func (a *APIServer) PutPods(name string, addresses ...string) {
+	var endpoints []Endpoint
+	for i, address := range addresses {
+		endpoints = append(endpoints, At(fmt.Sprintf("memcached-%d", i), address, []string{"ready"}[i%2:]...))
+	}
+	a.Put(name, "IPv4", 11211, endpoints...)
+}
+
+// Remove makes a slice not be there any more.
+func (a *APIServer) Remove(name string) {
+	a.change(func() {
+		a.version++
+		delete(a.slices, name)
+		a.events = append(a.events, map[string]any{"type": "DELETED", "object": map[string]any{
+			"metadata": map[string]any{"name": name, "resourceVersion": strconv.Itoa(a.version)},
+		}})
+	})
+}
+
+// BreakStreams ends the streams that there are.
+func (a *APIServer) BreakStreams() { a.change(func() { a.broken++ }) }
+
+// Expire ends the streams, and refuses their versions until there was a list.
+func (a *APIServer) Expire() { a.change(func() { a.gone = true; a.broken++ }) }
+
+// Refuse answers everything with a status from now on, 0: as before, and ends the streams.
+func (a *APIServer) Refuse(status int) { a.change(func() { a.refusing = status; a.broken++ }) }
+
+func (a *APIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	status := func(code int, message string) map[string]any {
+		return map[string]any{"kind": "Status", "code": code, "message": message}
+	}
+	refuse := func(code int, message string) {
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(status(code, message))
+	}
+	query := r.URL.Query()
+	switch {
+	case a.refusing != 0:
+		refuse(a.refusing, "not for you")
+		return
+	case r.Header.Get("Authorization") != "Bearer "+a.token:
+		refuse(http.StatusUnauthorized, "Unauthorized")
+		return
+	case r.URL.Path != "/apis/discovery.k8s.io/v1/namespaces/ns/endpointslices" || query.Get("labelSelector") != "kubernetes.io/service-name=memcached":
+		refuse(http.StatusNotFound, r.URL.String())
+		return
+	case query.Get("watch") == "":
+		a.lists++
+		a.gone = false
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"metadata": map[string]any{"resourceVersion": strconv.Itoa(a.version)}, "items": slices.Collect(maps.Values(a.slices)),
+		})
+		return
+	}
+	from, err := strconv.Atoi(query.Get("resourceVersion"))
+	if err != nil || query.Get("allowWatchBookmarks") == "" {
+		refuse(http.StatusBadRequest, r.URL.String())
+		return
+	}
+	a.resumed = append(a.resumed, query.Get("resourceVersion"))
+	if a.gone && from%2 == 0 {
+		refuse(http.StatusGone, "too old resource version")
+		return
+	}
+	encoder, flush := json.NewEncoder(w), http.NewResponseController(w)
+	if a.gone {
+		_ = encoder.Encode(map[string]any{"type": "ERROR", "object": status(http.StatusGone, "too old resource version")})
+		return
+	}
+	for begun := a.broken; a.broken == begun; {
+		for ; from < len(a.events); from++ {
+			_ = encoder.Encode(a.events[from])
+		}
+		_ = encoder.Encode(map[string]any{"type": "BOOKMARK", "object": map[string]any{"metadata": map[string]any{"resourceVersion": strconv.Itoa(from)}}})
+		_ = flush.Flush()
+		more := a.more
+		a.mu.Unlock()
+		select {
+		case <-more:
+		case <-r.Context().Done():
+		}
+		a.mu.Lock()
+		if r.Context().Err() != nil {
+			return
+		}
+	}
+}
