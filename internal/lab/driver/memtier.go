@@ -275,7 +275,7 @@ func commandOf(row memtier.Row, elapsed time.Duration) load.CommandResult {
 	var counts []uint64
 	for _, bin := range row.Histogram {
 		values = append(values, int64(math.Round((bin.Lower+bin.Upper)/2*1e9)))
-		counts = append(counts, bin.Count)
+		counts = append(counts, uint64(bin.Count))
 	}
 	if len(values) > 0 {
 		c.Histogram = load.NewHistogram(values, counts)

@@ -3,6 +3,8 @@ package factorial
 import (
 	"fmt"
 	"math"
+
+	"mcmw/internal/lab/sample"
 )
 
 // Model says how the effects of factors combine to a response.
@@ -38,7 +40,7 @@ type Term struct {
 	SS, Variation float64
 	// Interval is Q's, and Significant whether it is without 0. Both are empty when the analysis has no degrees of
 	// freedom for errors.
-	Interval    Interval
+	Interval    sample.Interval
 	Significant bool
 	// Multiplier is base^q in a multiplicative model: by what the level +1 multiplies the mean; 0 in an additive one.
 	Multiplier float64
@@ -247,14 +249,14 @@ func (a *Analysis) infer() {
 		a.T, a.SE, a.SQ, a.HalfWidth, a.CellHalfWidth = math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
 		return
 	}
-	a.T = studentQuantile(a.Confidence, a.DOF)
+	a.T = sample.StudentQuantile((1+a.Confidence)/2, float64(a.DOF))
 	a.SE = math.Sqrt(a.SSE / float64(a.DOF))
 	a.SQ = a.SE / math.Sqrt(float64(n))
 	a.HalfWidth = a.T * a.SQ
 	a.CellHalfWidth = a.T * a.SE * math.Sqrt(float64(kept)/float64(n))
 	for i := range a.Terms {
-		a.Terms[i].Interval = around(a.Terms[i].Q, a.HalfWidth)
-		a.Terms[i].Significant = a.Terms[i].Interval.excludesZero()
+		a.Terms[i].Interval = sample.Around(a.Terms[i].Q, a.HalfWidth)
+		a.Terms[i].Significant = !a.Terms[i].Interval.Contains(0)
 	}
 }
 

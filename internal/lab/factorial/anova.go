@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"mcmw/internal/lab/sample"
+
 	"gonum.org/v1/gonum/mathext"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -34,7 +36,7 @@ type LevelEffect struct {
 	Levels []int
 	Effect float64
 	// Interval is the confidence interval; empty without degrees of freedom for errors.
-	Interval Interval
+	Interval sample.Interval
 }
 
 // Variance is an analysis of variance.
@@ -45,7 +47,7 @@ type Variance struct {
 	Confidence float64
 	Mean       float64
 	// MeanInterval is the confidence interval of Mean; empty without degrees of freedom for errors.
-	MeanInterval Interval
+	MeanInterval sample.Interval
 	Sources      []Source
 	// SSY = SS0 + SST; SSE and DOF are those of the errors, with what is pooled.
 	SSY, SS0, SST, SSE float64
@@ -191,8 +193,8 @@ func (v *Variance) infer() {
 	n := float64(len(v.Residuals))
 	t := math.NaN()
 	if v.DOF > 0 {
-		t = studentQuantile(v.Confidence, v.DOF)
-		v.MeanInterval = around(v.Mean, t*v.SE/math.Sqrt(n))
+		t = sample.StudentQuantile((1+v.Confidence)/2, float64(v.DOF))
+		v.MeanInterval = sample.Around(v.Mean, t*v.SE/math.Sqrt(n))
 	}
 	for i := range v.Sources {
 		s := &v.Sources[i]
@@ -215,7 +217,7 @@ func (v *Variance) infer() {
 		}
 		s.Significant = s.F > s.Quantile
 		for j := range s.Effects {
-			s.Effects[j].Interval = around(s.Effects[j].Effect, t*v.SE*math.Sqrt(float64(s.DOF)/n))
+			s.Effects[j].Interval = sample.Around(s.Effects[j].Effect, t*v.SE*math.Sqrt(float64(s.DOF)/n))
 		}
 	}
 }

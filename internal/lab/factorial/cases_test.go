@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"mcmw/internal/lab/sample"
+
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -25,7 +27,7 @@ func TestStudentQuantilesHaveTwelveDigits(t *testing.T) {
 		{0.95, 59, 2.00099537809},
 		{0.95, 1000, 1.96233908083},
 	} {
-		assert.InEpsilon(t, c.want, studentQuantile(c.confidence, c.dof), 1e-11)
+		assert.InEpsilon(t, c.want, sample.StudentQuantile((1+c.confidence)/2, float64(c.dof)), 1e-11)
 	}
 }
 

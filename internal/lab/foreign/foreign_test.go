@@ -257,11 +257,7 @@ func TestMemaslapIsRead(t *testing.T) {
 	assert.InDelta(t, 4485.05e-6, total.StdDev, 1e-12)
 	require.Len(t, total.Periods, 3)
 	assert.InDelta(t, 2, total.Periods[1].End, 0)
-	var counted uint64
-	for _, bin := range total.Histogram {
-		counted += bin.Count
-	}
-	assert.Equal(t, total.Requests, counted)
+	assert.EqualValues(t, total.Requests, total.Histogram.Total())
 	assert.InDelta(t, 8e-6, total.Histogram[0].Lower, 1e-15)
 	assert.InDelta(t, 16e-6, total.Histogram[0].Upper, 1e-15)
 	run := MemaslapRun(m, map[string]string{"servers": "1"})

@@ -8,6 +8,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"mcmw/internal/lab/sample"
 )
 
 // Memaslap is the report of one call of memaslap (memcaslap, in newer releases of libmemcached).
@@ -33,7 +35,8 @@ type MemaslapCommand struct {
 	Min, Max, Mean    float64
 	StdDev, Geometric float64
 	Periods           []MemaslapPeriod
-	Histogram         []MemaslapBin
+	// Histogram has classes above Lower up to Upper, powers of two of a microsecond.
+	Histogram sample.Histogram
 }
 
 // MemaslapPeriod is a line of the periodic statistics.
@@ -44,12 +47,6 @@ type MemaslapPeriod struct {
 	Throughput             float64
 	Misses                 uint64
 	Min, Max, Mean, StdDev float64
-}
-
-// MemaslapBin counts the requests that took more than Lower and at most Upper seconds, powers of two of a microsecond.
-type MemaslapBin struct {
-	Lower, Upper float64
-	Count        uint64
 }
 
 // ParseMemaslap reads what memaslap prints.
@@ -189,7 +186,7 @@ func (p *memaslapParser) distribution(first string, counts []string) error {
 		if err := p.count(text, &count); err != nil {
 			return err
 		}
-		bin := MemaslapBin{Lower: math.Ldexp(1e-6, n+i-1), Upper: math.Ldexp(1e-6, n+i), Count: count}
+		bin := sample.Bin{Lower: math.Ldexp(1e-6, n+i-1), Upper: math.Ldexp(1e-6, n+i), Count: float64(count)}
 		if n+i == 0 {
 			bin.Lower = 0
 		}

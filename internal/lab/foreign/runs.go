@@ -15,6 +15,7 @@ import (
 
 	"mcmw/internal/lab/memtier"
 	"mcmw/internal/lab/record"
+	"mcmw/internal/lab/sample"
 )
 
 // inService is a metric that only the trees have: they don't tell the worker's time from the server's.
@@ -120,6 +121,13 @@ func result(run *record.Run, source, metric string, value float64) {
 	run.Results = append(run.Results, record.Value{Source: source, Metric: metric, Value: value})
 }
 
+// addBins adds the response times of a command.
+func addBins(run *record.Run, source, command string, bins sample.Histogram) {
+	for _, b := range bins {
+		run.Histograms = append(run.Histograms, record.Bin{Source: source, Metric: "response_time", Command: command, Lower: b.Lower, Upper: b.Upper, Count: uint64(b.Count)})
+	}
+}
+
 // memtierRow is a row of memtier, its distribution, and the suffix of the metrics that they fill.
 type memtierRow struct{ row, distribution, suffix string }
 
@@ -183,14 +191,13 @@ func addMiddlewares(run *record.Run, middlewares []*MiddlewareOutput) {
 	requests, queue, service := 0.0, 0.0, 0.0
 	for _, kind := range kinds {
 		k, ok := middlewareKind(middlewares, kind.name)
+		var bins sample.Histogram
 		for i, count := range k.Histogram {
 			if count > 0 {
-				run.Histograms = append(run.Histograms, record.Bin{
-					Source: record.SourceMiddleware, Metric: "response_time", Command: kind.name,
-					Lower: float64(i) * histogramWidth, Upper: float64(i+1) * histogramWidth, Count: count,
-				})
+				bins = append(bins, sample.Bin{Lower: float64(i) * histogramWidth, Upper: float64(i+1) * histogramWidth, Count: float64(count)})
 			}
 		}
+		addBins(run, record.SourceMiddleware, kind.name, bins)
 		if !ok {
 			continue
 		}
@@ -318,11 +325,7 @@ func memtierRun(out *memtier.Output, factors map[string]string) record.Run {
 	}
 	for _, kind := range rowsOfMemtier(out)[1:] {
 		row, _ := overall.Row(kind.row)
-		for _, bin := range row.Histogram {
-			run.Histograms = append(run.Histograms, record.Bin{
-				Source: record.SourceClient, Metric: "response_time", Command: strings.TrimPrefix(kind.suffix, "_"), Lower: bin.Lower, Upper: bin.Upper, Count: bin.Count,
-			})
-		}
+		addBins(&run, record.SourceClient, strings.TrimPrefix(kind.suffix, "_"), row.Histogram)
 	}
 	return run
 }
@@ -357,11 +360,7 @@ func MemaslapRun(m *Memaslap, factors map[string]string) record.Run {
 				run.Windows = append(run.Windows, record.Window{Source: record.SourceClient, Start: period.End - period.Seconds, Seconds: period.Seconds, Metric: metric, Value: value})
 			}
 		}
-		for _, bin := range command.Histogram {
-			run.Histograms = append(run.Histograms, record.Bin{
-				Source: record.SourceClient, Metric: "response_time", Command: label, Lower: bin.Lower, Upper: bin.Upper, Count: bin.Count,
-			})
-		}
+		addBins(&run, record.SourceClient, label, command.Histogram)
 	}
 	return run
 }

@@ -131,74 +131,55 @@ func (o Options) Complete() (Options, error) {
 
 // withDefaults returns o with every zero field set to what it means.
 func (o Options) withDefaults() Options {
-	if o.Threads == 0 {
-		o.Threads = 1
+	pipeline, keys := 1, 1
+	if o.Schedule != nil {
+		pipeline = DefaultOpenPipeline
 	}
-	if o.Connections == 0 {
-		o.Connections = o.Threads
+	if o.MultiGets > 0 {
+		keys = DefaultMultiGetKeys
 	}
-	if o.Pipeline == 0 {
-		o.Pipeline = 1
-		if o.Schedule != nil {
-			o.Pipeline = DefaultOpenPipeline
-		}
-	}
+	o.Threads = cmp.Or(o.Threads, 1)
+	o.Connections = cmp.Or(o.Connections, o.Threads)
+	o.Pipeline = cmp.Or(o.Pipeline, pipeline)
 	if t := o.trace(); t != nil {
 		o.KeyMin, o.KeyMax = 1, uint64(len(t.keys)-1)
 		o.Sets, o.Gets = t.ratio()
 	}
-	if o.Sets == 0 && o.Gets == 0 && o.MultiGets == 0 {
+	if o.cycle() == 0 {
 		o.Sets, o.Gets = 1, 9
-	}
-	if o.KeysPerGet == 0 {
-		o.KeysPerGet = 1
-		if o.MultiGets > 0 {
-			o.KeysPerGet = DefaultMultiGetKeys
-		}
-	}
-	o.SetKeys = cmp.Or(o.SetKeys, Uniform)
-	o.GetKeys = cmp.Or(o.GetKeys, Uniform)
-	o.ZipfExponent = cmp.Or(o.ZipfExponent, 1)
-	if o.ValueSize == 0 {
-		o.ValueSize = DefaultValueSize
-	}
-	if o.KeyPrefix == "" {
-		o.KeyPrefix = DefaultKeyPrefix
 	}
 	if o.KeyMin == 0 && o.KeyMax == 0 {
 		o.KeyMin, o.KeyMax = 1, DefaultKeys
 	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.ConnectTimeout == 0 {
-		o.ConnectTimeout = DefaultConnectTimeout
-	}
+	o.KeysPerGet = cmp.Or(o.KeysPerGet, keys)
+	o.SetKeys = cmp.Or(o.SetKeys, Uniform)
+	o.GetKeys = cmp.Or(o.GetKeys, Uniform)
+	o.ZipfExponent = cmp.Or(o.ZipfExponent, 1)
+	o.ValueSize = cmp.Or(o.ValueSize, DefaultValueSize)
+	o.KeyPrefix = cmp.Or(o.KeyPrefix, DefaultKeyPrefix)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
 	return o
 }
 
 // validate reports everything that is wrong with o, whose defaults are filled in.
 func (o Options) validate() error {
 	var problems []error
+	refuse := func(wrong bool, format string, args ...any) {
+		if wrong {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
+	}
 	between := func(name string, value, low, high int) {
-		if value < low || value > high {
-			problems = append(problems, fmt.Errorf("%s %d: expected %d to %d", name, value, low, high))
-		}
+		refuse(value < low || value > high, "%s %d: expected %d to %d", name, value, low, high)
 	}
-	if len(o.Targets) == 0 {
-		problems = append(problems, errors.New("no target: expected at least one host:port or unix:/path"))
-	}
+	refuse(len(o.Targets) == 0, "no target: expected at least one host:port or unix:/path")
 	for _, target := range o.Targets {
-		if path, isUnix := strings.CutPrefix(target, "unix:"); isUnix && path == "" || target == "" {
-			problems = append(problems, fmt.Errorf("target %q: expected host:port or unix:/path", target))
-		}
+		refuse(target == "" || target == "unix:", "target %q: expected host:port or unix:/path", target)
 	}
 	between("threads", o.Threads, 1, maxThreads)
 	between("connections", o.Connections, 1, maxConnections)
-	if o.Connections < o.Threads {
-		problems = append(problems, fmt.Errorf("connections %d: expected at least one for each of the %d threads",
-			o.Connections, o.Threads))
-	}
+	refuse(o.Connections < o.Threads, "connections %d: expected at least one for each of the %d threads", o.Connections, o.Threads)
 	between("pipeline", o.Pipeline, 1, maxPipeline)
 	between("SETs of the ratio", o.Sets, 0, maxRatio)
 	between("GETs of the ratio", o.Gets, 0, maxRatio)
@@ -209,31 +190,24 @@ func (o Options) validate() error {
 	between("value size", o.ValueSize, 1, maxValueSize)
 	between("requests until a connection is made anew", o.ReconnectAfter, 0, 1<<62)
 	between("requests per connection", o.Requests, 0, 1<<62)
-	if o.KeyMax > math.MaxInt64 {
-		problems = append(problems, fmt.Errorf("greatest key %d: expected at most %d", o.KeyMax, math.MaxInt64))
+	refuse(int(o.Protocol) >= len(protocolNames), "protocol %d: expected Classic, Meta or RESP", o.Protocol)
+	refuse(strings.ContainsAny(o.User+o.Password, " \r\n") && o.Protocol != RESP,
+		"user and password: memcached separates them by a space, so they can hold no spaces or line ends")
+
+	refuse(o.KeyMax > math.MaxInt64, "greatest key %d: expected at most %d", o.KeyMax, math.MaxInt64)
+	refuse(o.KeyMax < o.KeyMin, "keys %d to %d: the greatest is less than the smallest", o.KeyMin, o.KeyMax)
+	length := len(o.KeyPrefix) + len(strconv.FormatUint(o.KeyMax, 10))
+	refuse(length > protocol.DefaultMaxKey, "key prefix of %d bytes: a key would be %d bytes, memcached takes %d", len(o.KeyPrefix), length, protocol.DefaultMaxKey)
+	refuse(strings.ContainsFunc(o.KeyPrefix, func(r rune) bool { return r <= ' ' || r == 0x7f }),
+		"key prefix %q: a key can hold neither spaces nor control characters", o.KeyPrefix)
+	for _, pattern := range []KeyPattern{o.SetKeys, o.GetKeys} {
+		refuse(!pattern.valid(), "key pattern %q: expected R, S, P, G or Z", string(rune(pattern)))
 	}
-	if o.KeyMax < o.KeyMin {
-		problems = append(problems, fmt.Errorf("keys %d to %d: the greatest is less than the smallest", o.KeyMin, o.KeyMax))
-	}
-	if length := len(o.KeyPrefix) + len(strconv.FormatUint(o.KeyMax, 10)); length > protocol.DefaultMaxKey {
-		problems = append(problems, fmt.Errorf("key prefix of %d bytes: a key would be %d bytes, memcached takes %d",
-			len(o.KeyPrefix), length, protocol.DefaultMaxKey))
-	}
-	if at := strings.IndexFunc(o.KeyPrefix, func(r rune) bool { return r <= ' ' || r == 0x7f }); at >= 0 {
-		problems = append(problems, fmt.Errorf("key prefix %q: a key can hold neither spaces nor control characters", o.KeyPrefix))
-	}
-	problems = append(problems, o.validateChoices()...)
-	problems = append(problems, o.validateTrace()...)
-	if o.CacheAside && (o.KeysPerGet > 1 || o.Gets == 0) {
-		problems = append(problems, errors.New("cache-aside: it needs GETs of one key each"))
-	}
-	if o.Requests > 0 && o.WarmUp > 0 {
-		problems = append(problems, fmt.Errorf("a warm-up of %v with %d requests per connection: they could be sent before it is "+
-			"over; give a duration instead", o.WarmUp, o.Requests))
-	}
-	if o.CoolDown > 0 && (o.Duration == 0 || o.Requests > 0 || o.Schedule != nil) {
-		problems = append(problems, fmt.Errorf("a cool-down of %v: it needs a closed loop with a duration, without a number of requests", o.CoolDown))
-	}
+	refuse(o.KeyMedian != 0 && !(o.KeyMedian >= float64(o.KeyMin) && o.KeyMedian <= float64(o.KeyMax)),
+		"median key %v: expected one of the keys %d to %d", o.KeyMedian, o.KeyMin, o.KeyMax)
+	refuse(!(o.KeyStdDev >= 0 && o.KeyStdDev <= math.MaxInt64), "standard deviation of the keys %v: expected more than 0", o.KeyStdDev)
+	refuse(!(o.ZipfExponent > 0 && o.ZipfExponent < maxZipf), "exponent of Zipf's distribution %v: expected more than 0 and less than %d", o.ZipfExponent, maxZipf)
+
 	for _, d := range []struct {
 		name  string
 		value time.Duration
@@ -245,47 +219,18 @@ func (o Options) validate() error {
 		{"connect timeout", o.ConnectTimeout},
 		{"think time", o.ThinkTime},
 	} {
-		if d.value < 0 {
-			problems = append(problems, fmt.Errorf("%s %v: it can't be negative", d.name, d.value))
-		}
+		refuse(d.value < 0, "%s %v: it can't be negative", d.name, d.value)
 	}
-	return errors.Join(problems...)
-}
-
-// validateChoices reports what is wrong with how keys, sizes and times are drawn.
-func (o Options) validateChoices() (problems []error) {
-	if int(o.Protocol) >= len(protocolNames) {
-		problems = append(problems, fmt.Errorf("protocol %d: expected Classic, Meta or RESP", o.Protocol))
-	}
-	if strings.ContainsAny(o.User+o.Password, " \r\n") && o.Protocol != RESP {
-		problems = append(problems, errors.New("user and password: memcached separates them by a space, so they can hold no spaces or line ends"))
-	}
-	for _, pattern := range []KeyPattern{o.SetKeys, o.GetKeys} {
-		if !pattern.valid() {
-			problems = append(problems, fmt.Errorf("key pattern %q: expected R, S, P, G or Z", string(rune(pattern))))
-		}
-	}
-	if o.KeyMedian != 0 && !(o.KeyMedian >= float64(o.KeyMin) && o.KeyMedian <= float64(o.KeyMax)) {
-		problems = append(problems, fmt.Errorf("median key %v: expected one of the keys %d to %d", o.KeyMedian, o.KeyMin, o.KeyMax))
-	}
-	if !(o.KeyStdDev >= 0 && o.KeyStdDev <= math.MaxInt64) {
-		problems = append(problems, fmt.Errorf("standard deviation of the keys %v: expected more than 0", o.KeyStdDev))
-	}
-	if !(o.ZipfExponent > 0 && o.ZipfExponent < maxZipf) {
-		problems = append(problems, fmt.Errorf("exponent of Zipf's distribution %v: expected more than 0 and less than %d", o.ZipfExponent, maxZipf))
-	}
-	if err := o.Sizes.validate(); err != nil {
-		problems = append(problems, err)
-	}
+	refuse(o.CacheAside && (o.KeysPerGet > 1 || o.Gets == 0), "cache-aside: it needs GETs of one key each")
+	refuse(o.Requests > 0 && o.WarmUp > 0, "a warm-up of %v with %d requests per connection: they could be sent before it is over; give a duration instead", o.WarmUp, o.Requests)
+	refuse(o.CoolDown > 0 && (o.Duration == 0 || o.Requests > 0 || o.Schedule != nil),
+		"a cool-down of %v: it needs a closed loop with a duration, without a number of requests", o.CoolDown)
+	refuse(o.Schedule != nil && o.ThinkTime > 0, "a think time and a schedule: the one is for closed loops, the other for open ones")
+	problems = append(problems, o.Sizes.validate())
 	if o.Schedule != nil {
-		if err := o.Schedule.validate(); err != nil {
-			problems = append(problems, err)
-		}
-		if o.ThinkTime > 0 {
-			problems = append(problems, errors.New("a think time and a schedule: the one is for closed loops, the other for open ones"))
-		}
+		problems = append(problems, o.Schedule.validate())
 	}
-	return problems
+	return errors.Join(append(problems, o.validateTrace()...)...)
 }
 
 // paced reports whether requests are sent at times, not as soon as there is room in the pipeline.

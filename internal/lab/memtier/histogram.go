@@ -3,6 +3,8 @@ package memtier
 import (
 	"fmt"
 
+	"mcmw/internal/lab/sample"
+
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
@@ -10,15 +12,15 @@ import (
 const microsecond = 1e-6
 
 // decodeHistogram reads a compressed histogram of microseconds.
-func decodeHistogram(text string) ([]Bin, error) {
+func decodeHistogram(text string) (sample.Histogram, error) {
 	h, err := hdrhistogram.Decode([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("histogram: %w", err)
 	}
-	var bins []Bin
+	var bins sample.Histogram
 	for _, bar := range h.Distribution() {
 		if bar.Count > 0 {
-			bins = append(bins, Bin{Lower: float64(bar.From) * microsecond, Upper: float64(bar.To+1) * microsecond, Count: uint64(bar.Count)})
+			bins = append(bins, sample.Bin{Lower: float64(bar.From) * microsecond, Upper: float64(bar.To+1) * microsecond, Count: float64(bar.Count)})
 		}
 	}
 	return bins, nil

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"mcmw/internal/lab/sample"
 )
 
 // ParseJSON reads what memtier writes with --json-out-file. Numbers that are none (memtier writes nan where nothing was
@@ -166,21 +168,18 @@ func (r *Result) addUp() {
 		return
 	}
 	totals := &r.Rows[i]
-	var all []Bin
+	var all sample.Histogram
 	for _, row := range r.Rows {
 		all = append(all, row.Histogram...)
 	}
-	slices.SortFunc(all, func(a, b Bin) int { return cmp.Compare(a.Upper, b.Upper) })
-	var sum uint64
-	for _, bin := range all {
-		sum += bin.Count
-	}
+	slices.SortFunc(all, func(a, b sample.Bin) int { return cmp.Compare(a.Upper, b.Upper) })
+	sum := all.Total()
 	for k := range totals.Percentiles {
 		q := &totals.Percentiles[k]
 		q.Seconds = math.NaN()
-		var below uint64
+		below := 0.0
 		for _, bin := range all {
-			if below += bin.Count; float64(below) >= q.Share*float64(sum) {
+			if below += bin.Count; below >= q.Share*sum {
 				q.Seconds = bin.Upper - microsecond // the largest value of the bin, as memtier prints it
 				break
 			}

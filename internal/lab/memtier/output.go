@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"mcmw/internal/lab/sample"
 )
 
 // Output is the report of one call of memtier_benchmark.
@@ -93,8 +95,8 @@ type Row struct {
 	Bytes, Received, Sent float64
 	// Seconds is the course of the run, by time.
 	Seconds []Second
-	// Histogram has the response times; empty where the output has none.
-	Histogram []Bin
+	// Histogram has the response times, in seconds; empty where the output has none.
+	Histogram sample.Histogram
 }
 
 // emptyRow is a row of which nothing is known.
@@ -127,10 +129,4 @@ type Second struct {
 	Mean, Min, Max           float64
 	Percentiles              []Quantile
 	Hits, Misses, ConnErrors uint64
-}
-
-// Bin counts the requests whose response time was from Lower to below Upper, in seconds.
-type Bin struct {
-	Lower, Upper float64
-	Count        uint64
 }

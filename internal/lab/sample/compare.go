@@ -42,7 +42,7 @@ func Welch(first, second Moments, confidence float64) Difference {
 	// As ratios of the whole, so that tiny variances don't underflow.
 	r1, r2 := v1/(v1+v2), v2/(v1+v2)
 	d.Freedom = 1 / (r1*r1/(first.N-1) + r2*r2/(second.N-1))
-	d.Interval = around(d.Difference, StudentQuantile((1+confidence)/2, d.Freedom)*s)
+	d.Interval = Around(d.Difference, StudentQuantile((1+confidence)/2, d.Freedom)*s)
 	d.P = 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: d.Freedom}.Survival(math.Abs(d.Difference)/s)
 	return d
 }

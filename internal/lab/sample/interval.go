@@ -28,8 +28,8 @@ func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 // overlaps every other.
 func (i Interval) Overlaps(o Interval) bool { return i.Low <= o.High && o.Low <= i.High }
 
-// around returns x +- d.
-func around(x, d float64) Interval {
+// Around returns x +- d; it is unbounded if d isn't known.
+func Around(x, d float64) Interval {
 	if math.IsNaN(d) {
 		return unknown
 	}
@@ -51,5 +51,5 @@ func MeanInterval(m Moments, confidence float64) Interval {
 	if m.N < 2 {
 		return unknown
 	}
-	return around(m.Mean, StudentQuantile((1+confidence)/2, m.N-1)*m.StandardError())
+	return Around(m.Mean, StudentQuantile((1+confidence)/2, m.N-1)*m.StandardError())
 }
