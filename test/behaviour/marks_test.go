@@ -134,30 +134,45 @@ func TestADeadServerStopsNoWritesAndNobodyReadsWhatItMissed(t *testing.T) {
 	var a auditor
 	stop := make(chan struct{})
 	wait := a.begin(t, fleet, 12, stop)
-	a.more(t, 20)
+	a.more(t, 10)
 	for _, s := range servers[:2] {
 		s.Stop()
-		a.more(t, 100) // some fail until the server is down for all; then they go on
+		a.more(t, 30) // some fail until the server is down for all; then they go on
 		s.Start()
 		for _, m := range fleet {
 			for _, name := range []string{"server-1", "server-2", "server-3"} {
 				awaitState(t, m.Dial(t), name, "up")
 			}
 		}
-		a.more(t, 20)
+		a.more(t, 10)
 	}
 	close(stop)
 	wait()
 	a.none(t)
 }
 
+// unreachable is a server that gets nothing any more.
+var unreachable = mctest.Fault{Lose: true, Refuse: true}
+
 func TestAServerThatOneMiddlewareCantReachIsReadThroughNone(t *testing.T) {
+	for _, ack := range []replica.Ack{replica.AckLive, replica.AckQuorum, replica.AckAny} {
+		t.Run(ack.String(), func(t *testing.T) {
+			t.Parallel()
+			o := liveOptions()
+			o.Ack = ack
+			cutOff(t, o)
+		})
+	}
+}
+
+// cutOff writes and reads through two middlewares with o while one of them can't reach a server.
+func cutOff(t *testing.T, o middleware.Options) {
 	servers := mctest.StartNewMemcacheds(t, 3)
-	fleet, proxies := behindProxies(t, 2, liveOptions(), servers)
+	fleet, proxies := behindProxies(t, 2, o, servers)
 	var a auditor
 	stop := make(chan struct{})
 	wait := a.begin(t, fleet, 8, stop)
-	a.more(t, 20)
+	a.more(t, 10)
 	proxies[0][1].Inject(mctest.Fault{Cut: 1, Refuse: true})
 	health := func() stats.Health { return fleet[1].Stats().Snapshot().Servers[1].Health }
 	require.Eventually(t, func() bool { return strings.HasPrefix(health().Why, "it missed writes of") }, mctest.Patience, pollPause)
@@ -165,12 +180,116 @@ func TestAServerThatOneMiddlewareCantReachIsReadThroughNone(t *testing.T) {
 	require.True(t, health().MarkedElsewhere)
 	require.False(t, health().MarkedHere)
 	require.True(t, fleet[0].Stats().Snapshot().Servers[1].Health.MarkedHere)
-	a.more(t, 100)
+	a.more(t, 15)
 	proxies[0][1].Inject(mctest.Fault{})
 	require.Eventually(t, func() bool { return health().State == "up" }, mctest.Patience, pollPause)
 	require.False(t, health().MarkedElsewhere)
-	a.more(t, 20)
+	a.more(t, 10)
 	close(stop)
 	wait()
 	a.none(t)
+}
+
+// insist stores value under keys through m, again and again until that is acknowledged.
+func insist(t *testing.T, addr string, keys []string, value string) {
+	t.Helper()
+	c := mctest.MustDial(t, addr)
+	defer c.Close()
+	for _, key := range keys {
+		require.Eventually(t, func() bool {
+			reply, err := c.Do(fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, len(value), value))
+			return err == nil && reply == "STORED\r\n"
+		}, mctest.Patience, pollPause)
+	}
+}
+
+// neverOld reads keys through fleet, and requires that what is found is value.
+func neverOld(t *testing.T, fleet []*mwtest.MW, keys []string, value string) {
+	t.Helper()
+	for i, m := range fleet {
+		c := m.Dial(t)
+		for range 3 { // each reads another replica
+			for _, key := range keys {
+				if items, err := mctest.ParseValues(c.MustDo(t, "get "+key+"\r\n")); err == nil && len(items) > 0 {
+					require.Equal(t, value, items[0].Value, "%s through mcmw %d", key, i)
+				}
+			}
+		}
+		c.Close()
+	}
+}
+
+func TestTheMarksOfAKilledMiddlewareHoldUntilAnotherHasCleanedTheServer(t *testing.T) {
+	t.Parallel()
+	servers := mctest.StartNewMemcacheds(t, 3)
+	o := liveOptions()
+	o.Timeout = 500 * time.Millisecond
+	fleet := fleetOf(t, 2, o, false, servers)
+	path := mctest.StartProxy(t, servers[1].Addr())
+	o.Servers = mwtest.Named(servers[0].Addr(), path.Addr(), servers[2].Addr())
+	killed := startChild(t, o)
+	keys := numbered(20)
+	insist(t, fleet[0].Addr(), keys, "old")
+	path.Inject(unreachable)
+	insist(t, killed.addrs[0], keys, "new")
+	health := func(m *mwtest.MW) stats.Health { return m.Stats().Snapshot().Servers[1].Health }
+	for _, m := range fleet {
+		require.True(t, health(m).MarkedElsewhere, "all have barred the server before the write is acknowledged")
+	}
+	killed.kill(t)
+	value, _ := servers[1].Get(keys[0])
+	require.Equal(t, "old", value)
+	for _, m := range fleet {
+		require.Eventually(t, func() bool {
+			neverOld(t, fleet, keys[:1], "new")
+			return health(m).State == "up"
+		}, mctest.Patience, 20*pollPause)
+		require.False(t, health(m).MarkedElsewhere)
+	}
+	neverOld(t, fleet, keys, "new")
+	value, _ = servers[1].Get(keys[0])
+	require.NotEqual(t, "old", value)
+	require.NotZero(t, health(fleet[0]).Flushes+health(fleet[1]).Flushes)
+}
+
+func TestAMiddlewareThatReachesAMinorityOfTheServersNeitherReadsNorAcknowledges(t *testing.T) {
+	for _, ack := range []replica.Ack{replica.AckLive, replica.AckQuorum, replica.AckAny} {
+		t.Run(ack.String(), func(t *testing.T) {
+			t.Parallel()
+			servers := mctest.StartNewMemcacheds(t, 3)
+			o := liveOptions()
+			o.Ack, o.Timeout = ack, 500*time.Millisecond
+			fleet, proxies := behindProxies(t, 2, o, servers)
+			keys := numbered(4)
+			insist(t, fleet[0].Addr(), keys, "old")
+			// The first one reaches the first server, the second one the others.
+			proxies[0][1].Inject(unreachable)
+			proxies[0][2].Inject(unreachable)
+			proxies[1][0].Inject(unreachable)
+			insist(t, fleet[1].Addr(), keys, "new")
+			value, _ := servers[0].Get(keys[0])
+			require.Equal(t, "old", value)
+			c := fleet[0].Dial(t)
+			for _, key := range keys {
+				require.Regexp(t, "^SERVER_ERROR ", c.MustDo(t, "get "+key+"\r\n"))
+				require.Regexp(t, "^SERVER_ERROR ", c.MustDo(t, "set "+key+" 0 0 4\r\nlost\r\n"))
+			}
+			s := fleet[0].Stats().Snapshot()
+			require.True(t, s.MarksUnknown)
+			require.False(t, fleet[1].Stats().Snapshot().MarksUnknown)
+			if ack == replica.AckAny {
+				require.NotZero(t, s.Servers[1].Health.Withheld+s.Servers[2].Health.Withheld, "one has acknowledged, which would be enough")
+			}
+			for _, p := range []*mctest.Proxy{proxies[0][1], proxies[0][2], proxies[1][0]} {
+				p.Inject(mctest.Fault{})
+			}
+			for _, m := range fleet {
+				for _, name := range []string{"server-1", "server-2", "server-3"} {
+					awaitState(t, m.Dial(t), name, "up")
+				}
+			}
+			insist(t, fleet[0].Addr(), keys, "last")
+			neverOld(t, fleet, keys, "last")
+		})
+	}
 }
