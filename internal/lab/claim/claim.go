@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// Verdict says what became of a claim.
+// Verdict is the result of deciding a claim.
 type Verdict string
 
 // The verdicts.
 const (
 	Confirmed Verdict = "confirmed"
 	Refuted   Verdict = "refuted"
-	// ByConstruction: the rule holds because the testbed was configured so; nothing else could have come out.
+	// ByConstruction: the rule follows from the testbed's configuration; no other result was possible.
 	ByConstruction Verdict = "by construction"
-	// OtherCause: the rule holds, for another reason than the report's.
+	// OtherCause: the rule holds, but not for the reason that the report gives.
 	OtherCause Verdict = "other cause"
-	// DependsOnDelay: the rule holds only for some of the delays that it was decided with.
+	// DependsOnDelay: the rule holds with some of the measured delays only.
 	DependsOnDelay Verdict = "depends on the delay"
 	// NotComparable: the records can't decide it; the text says why.
 	NotComparable Verdict = "not comparable"
-	// Undecided: the records could, but their intervals are too wide, or levels are missing.
+	// Undecided: the intervals are too wide, or levels are missing.
 	Undecided Verdict = "undecided"
 )
 
-// Verdicts are all there are, in the order in which they are counted.
+// Verdicts lists all verdicts, in the order in which they are shown.
 var Verdicts = []Verdict{Confirmed, Refuted, ByConstruction, OtherCause, DependsOnDelay, NotComparable, Undecided}
 
 // holds reports whether the rule of a claim with this verdict holds.
@@ -38,18 +38,18 @@ type Claim struct {
 	Report  string `yaml:"report"`  // by the name that package paper knows it by
 	Section string `yaml:"section"` // of the report
 	Text    string `yaml:"text"`
-	// Machines says that it is about what machines with the report's bandwidths do: records of the testbed local don't decide it.
+	// Machines: the claim depends on the report's bandwidths, so records of the testbed local don't decide it.
 	Machines bool `yaml:"machines"`
-	// Delay says that it is about workers that wait for the network: records whose packets travel for another time than Travel don't
-	// decide it, and it is decided with every delay that there are records of.
+	// Delay: the claim depends on how long workers wait for the network. Only records with the delay Travel decide it; it is also decided
+	// with each other delay that there are records of.
 	Delay bool `yaml:"delay"`
-	// Construction says from which of the testbed's settings the rule follows; empty: it doesn't.
+	// Construction names the testbed's settings from which the rule follows; empty: it doesn't follow from them.
 	Construction string `yaml:"construction"`
-	// Cause is the report's reason, as a rule; nil: it is not looked at.
+	// Cause is the reason that the report gives, as a rule; nil: it isn't checked.
 	Cause *Rule `yaml:"cause"`
 	Rule  Rule  `yaml:"rule"`
 
-	// Travel is how long a packet travels in the suites of the report, seconds, one way: the same in all. 0: it isn't said.
+	// Travel is the one-way delay of packets in all suites of the report, seconds; 0: not given.
 	Travel float64 `yaml:"-"`
 }
 
@@ -57,11 +57,11 @@ type Claim struct {
 type Finding struct {
 	Claim
 	Verdict Verdict
-	// Why has the numbers that decided, or why nothing could.
+	// Why has the numbers behind the verdict, or the reason that there is none.
 	Why string
 	// Records are the names of the experiments whose records the claim needs.
 	Records []string
-	// Over are the verdicts with each delay that all of the records were made with, by growing delay; of claims with Delay alone.
+	// Over has a verdict for each delay with which all of the records exist, by ascending delay; only for claims with Delay.
 	Over []At
 }
 
@@ -70,11 +70,11 @@ type At struct {
 	Delay   float64 // seconds, one way
 	Verdict Verdict
 	Why     string
-	// Shares of the variation, by factor, and of all interactions together ("interactions"), for rules that are about such; else nil.
+	// Shares of the variation by factor, and of all interactions together ("interactions"), for rules about the variation; else nil.
 	Shares map[string]float64
 }
 
-// Rule is one of its fields; the others are nil.
+// Rule has exactly one field that isn't nil.
 type Rule struct {
 	// All is confirmed if all its rules are.
 	All       []Rule     `yaml:"all"`
@@ -97,7 +97,7 @@ type ruler interface {
 	decide(ctx context.Context, e *view) (Verdict, string)
 }
 
-// kinds returns what the rule consists of.
+// kinds returns the fields of the rule that are set.
 func (r Rule) kinds() (all []ruler) {
 	if r.All != nil {
 		all = append(all, every(r.All))
@@ -129,7 +129,7 @@ func (r Rule) kinds() (all []ruler) {
 	return all
 }
 
-// decide decides the one kind that the rule is.
+// decide applies the rule's one field.
 func (r Rule) decide(ctx context.Context, e *view) (Verdict, string) {
 	return r.kinds()[0].decide(ctx, e)
 }
@@ -144,7 +144,7 @@ func (c Claim) Needs() []string {
 	return slices.Compact(names)
 }
 
-// Decide holds claims against records.
+// Decide decides claims by records.
 func Decide(ctx context.Context, claims []Claim, e *Evidence) []Finding {
 	findings := make([]Finding, len(claims))
 	for i, c := range claims {
@@ -218,7 +218,7 @@ func (rules every) records() (names []string) {
 	return names
 }
 
-// weight orders verdicts of parts: the whole has that of its weightiest part.
+// weight orders verdicts: several rules together have the verdict of greatest weight.
 var weight = map[Verdict]int{Confirmed: 0, Undecided: 1, NotComparable: 2, Refuted: 3}
 
 func (rules every) decide(ctx context.Context, e *view) (Verdict, string) {

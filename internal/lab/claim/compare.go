@@ -92,8 +92,8 @@ func (c *Compare) allTheMore(interval sample.Interval, ofExhausted, toExhausted 
 	}
 }
 
-// capped says, if it is so, that the load's own upload limits the throughput on both sides: they are alike whatever is behind it. Where the testbed's
-// settings are what the claim is about, that is no objection.
+// capped returns a text if the load's upload limits the throughput on both sides: they are equal then, whatever the load is put on. For claims about the
+// testbed's settings it returns "".
 func (c *Compare) capped(e *view, of, to record.Point) string {
 	if e.claim.Construction != "" || !strings.HasPrefix(c.Metric, record.SourceClient+".throughput") {
 		return ""
@@ -110,10 +110,10 @@ func (c *Compare) capped(e *view, of, to record.Point) string {
 	return "both are at the " + loadsUpload + ", whatever is behind it"
 }
 
-// loadsUpload is the component of package report by which the load limits itself.
+// loadsUpload is the name in package report of the load machines' upload.
 const loadsUpload = "upload of the load machines"
 
-// point returns the point that is meant, the runs that it was found among, and what to call it.
+// point returns the point of a side, the runs that it was chosen from, and its name.
 func (s Side) point(e *view) (p record.Point, runs []record.Run, name, why string) {
 	runs, why = e.runs(s.Selection)
 	if why != "" {
@@ -140,7 +140,7 @@ func (s Side) point(e *view) (p record.Point, runs []record.Run, name, why strin
 	return p, runs, name, ""
 }
 
-// withoutTwin leaves connections out where clients say the same.
+// withoutTwin removes connections if clients is there as well.
 func withoutTwin(names []string) (kept []string) {
 	for _, name := range names {
 		if name != "connections" {

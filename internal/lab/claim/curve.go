@@ -28,7 +28,7 @@ const (
 	defaultWithin = 0.05
 )
 
-// orDefault returns v, or what stands for none.
+// orDefault returns v, or the default if v isn't given.
 func orDefault[T int | float64](v, otherwise T) T {
 	if v == 0 {
 		return otherwise
@@ -92,7 +92,7 @@ func (c *Converges) decide(_ context.Context, e *view) (Verdict, string) {
 	return judge(verdict, text, e.exhausted(c.Record, usedRuns))
 }
 
-// apart says whether intervals tell two means apart, which a rule doesn't want: then it is refuted.
+// apart returns Refuted if the confidence intervals of two means don't overlap, else Undecided.
 func apart(a, b sample.Moments) Verdict {
 	if sample.MeanInterval(a, defaultConfidence).Overlaps(sample.MeanInterval(b, defaultConfidence)) {
 		return Undecided
@@ -111,10 +111,10 @@ func prefix(what, name string) string {
 	return what + " (" + name + ")"
 }
 
-// listed is how many of a list are written out.
+// listed is how many elements of a list are shown.
 const listed = 6
 
-// brief joins texts, the first few of many.
+// brief joins texts; of many only the first few.
 func brief(texts []string) string {
 	if len(texts) > listed {
 		texts = append(slices.Clone(texts[:listed]), fmt.Sprintf("and %d more", len(texts)-listed))
@@ -122,8 +122,8 @@ func brief(texts []string) string {
 	return strings.Join(texts, "; ")
 }
 
-// Saturates: the least level of a factor at which a metric is within a part of its highest mean is in a range, on every line. It lies between
-// that of the levels measured at which it is so and the one before: it is in the range if both that level and the one before are not beyond it.
+// Saturates: on every line, the least level of a factor at which a metric is close to its highest mean is in a range. That level is not measured
+// itself: it lies between the first measured level at which the metric is close and the one before.
 type Saturates struct {
 	Selection `yaml:",inline"`
 	Metric    string `yaml:"metric"`

@@ -20,7 +20,7 @@ import (
 // idForm is the form of a claim's id.
 var idForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
-// maxDepth bounds how deep rules may be nested: a mistake, not a wish.
+// maxDepth bounds the nesting of rules.
 const maxDepth = 4
 
 // Parse reads claims. file is its name in errors. Everything that isn't known, given twice or out of range is an error with its line.
@@ -118,7 +118,7 @@ func (c Claim) check() error {
 	return c.Rule.check(0)
 }
 
-// kindNames are the kinds of rules there are.
+// kindNames are the kinds of rules.
 const kindNames = "all, converges, saturates, compare, share, order, model, law, limited"
 
 func (r Rule) check(depth int) error {
@@ -143,7 +143,7 @@ func (r Rule) check(depth int) error {
 	return nil
 }
 
-// check of several rules: Rule.check has looked at them.
+// check returns nil: Rule.check has checked the parts.
 func (rules every) check() error { return nil }
 
 // recordForm is the form of an experiment's name.

@@ -14,7 +14,7 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Evidence is the records that claims are held against, by the names of their experiments; of one experiment one for each delay.
+// Evidence has the records that decide claims, by the names of their experiments, with one record for each delay.
 type Evidence struct {
 	sets map[string][]*set
 }
@@ -61,8 +61,7 @@ func DelayOf(m record.Manifest) (delay float64) {
 // sameDelay reports whether delays are the same but for rounding.
 func sameDelay(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// pick returns the record of an experiment that was made with a delay; without one, or with several of which none was, the one with the
-// least.
+// pick returns the record of an experiment with a delay. If none has it, or the delay is 0, that is the one with the least delay.
 func (e *Evidence) pick(name string, delay float64) *set {
 	sets := e.sets[name]
 	for _, s := range sets {
@@ -84,7 +83,7 @@ func (e *Evidence) Records(delay float64) (records []*record.Record) {
 	return records
 }
 
-// delays returns the delays with which there are records of all experiments of these names, growing.
+// delays returns the delays with which there are records of all these experiments, ascending.
 func (e *Evidence) delays(names []string) (delays []float64) {
 	if len(names) == 0 {
 		return nil
@@ -98,7 +97,7 @@ func (e *Evidence) delays(names []string) (delays []float64) {
 	return delays
 }
 
-// used is the share of the processors' time from which they are used up: what runs on them waits for them.
+// used is the utilization from which processors count as saturated.
 const used = 0.9
 
 // load returns which share of the processors' time was used in a run: of the machine that emulates the hosts, if they are emulated,
@@ -134,7 +133,7 @@ func (s *set) load(run record.Run) (float64, error) {
 	return busy, nil
 }
 
-// invalid are the checks that make a run worthless for a claim. The others make it less sure, which its interval shows.
+// invalid are the checks whose violation excludes a run. Violations of others widen the intervals.
 var invalid = []string{check.InteractiveLaw, check.FlowClient, check.GeneratorSaturated, check.Misses, check.Errors}
 
 // defect returns the first check of invalid that the run violates; "" if there is none.
@@ -151,7 +150,7 @@ func defect(run record.Run) string {
 type view struct {
 	*Evidence
 	claim Claim
-	delay float64 // of the records to decide with; 0: that isn't said
+	delay float64 // of the records to decide with; 0: any
 	// shares are what a rule about the variation has found, by factor.
 	shares map[string]float64
 }
@@ -186,7 +185,7 @@ func (e *view) set(name string) (s *set, why string) {
 	return s, ""
 }
 
-// immediate reports whether packets travel for no time between emulated machines.
+// immediate reports whether packets between emulated machines have no delay.
 func (s *set) immediate() bool { return len(s.manifest.Machines) > 0 && DelayOf(s.manifest) == 0 }
 
 // runs returns the valid runs of a selection, or why there are none to decide with: every point of it needs one.
@@ -233,7 +232,7 @@ func (s Selection) has(levels map[string]string) bool {
 	return true
 }
 
-// exhausted says, if it is so, that some of the runs used up the processors they were made on.
+// exhausted returns a text if some of the runs saturated the processors, else "".
 func (e *view) exhausted(name string, runs []record.Run) string {
 	set := e.pick(name, e.delay)
 	many, most := 0, 0.0
@@ -253,7 +252,7 @@ func (e *view) exhausted(name string, runs []record.Run) string {
 	return fmt.Sprintf("the processors of the machine were in use for up to %.0f %% of the time (%d of %d runs of %s above %.0f %%)", 100*most, many, len(runs), name, 100*used)
 }
 
-// judge returns the verdict of a rule: nothing is decided by runs for which the processors did not do.
+// judge returns the verdict of a rule. Runs that saturated the processors decide nothing.
 func judge(verdict Verdict, text string, exhausted ...string) (Verdict, string) {
 	for _, why := range exhausted {
 		if why != "" {
@@ -271,7 +270,7 @@ func decided(holds bool) Verdict {
 	return Refuted
 }
 
-// covers says whether a range has all values that something may have, none of them, or some.
+// covers compares a range with a confidence interval: Confirmed if it has all of it, Refuted if none, else Undecided.
 func (r Range) covers(i sample.Interval) Verdict {
 	switch {
 	case i.Known() && r.holds(i.Low, i.High):
@@ -290,7 +289,7 @@ func weightier(a, b Verdict) Verdict {
 	return a
 }
 
-// line is the points of a selection along one factor, everything else being equal, by growing level.
+// line has the points of a selection that differ in one factor, by ascending level.
 type line struct {
 	name   string // the levels of what else varies; "" if nothing does
 	levels []string
@@ -320,19 +319,19 @@ func lines(runs []record.Run, over string) []line {
 	return all
 }
 
-// same reports whether a factor is, or goes with, another: connections are the clients.
+// same reports whether two factors always have the same levels: connections and clients do.
 func same(name, other string) bool {
 	return name == other || name == "connections" && other == "clients" || name == "clients" && other == "connections"
 }
 
-// moments returns what a metric came to at a point.
+// moments returns the moments of a metric at a point.
 func moments(p record.Point, metric string) (sample.Moments, bool) {
 	source, name, _ := strings.Cut(metric, ".")
 	values := p.Values(source, name)
 	return sample.Of(values), len(values) == len(p.Runs)
 }
 
-// shown writes a mean with half of its confidence interval; of a single run without.
+// shown writes a mean with the half width of its confidence interval; without one for a single run.
 func shown(metric string, m sample.Moments) string {
 	text := show(metric)(m.Mean)
 	if i := sample.MeanInterval(m, defaultConfidence); i.Known() && m.Mean != 0 {

@@ -17,7 +17,7 @@ import (
 type Law struct {
 	// Of are the names of experiments; none: all of the claim's report that there are records of.
 	Of []string `yaml:"of"`
-	// Throughput is whose X it is: client, if it isn't given, or middleware.
+	// Throughput is the source of X: client (the default) or middleware.
 	Throughput string `yaml:"throughput"`
 	// Within is the greatest difference, as a part of the response time.
 	Within float64 `yaml:"within"`

@@ -11,7 +11,7 @@ import (
 	"mcmw/internal/lab/report"
 )
 
-// Limited: what limits a point is one of some components, as the report of a record finds it (package report).
+// Limited: the bottleneck of a point, as package report finds it, is one of some components.
 type Limited struct {
 	Side `yaml:",inline"`
 	// By are names of components, or prefixes of them, such as "workers" or "processor of".
@@ -44,7 +44,7 @@ func (l *Limited) decide(_ context.Context, e *view) (Verdict, string) {
 	return judge(decided(slices.ContainsFunc(l.By, func(by string) bool { return strings.HasPrefix(limit.Name, by) })), text, e.exhausted(l.Record, runs))
 }
 
-// limit returns what limits a point, or why that can't be said.
+// limit returns the bottleneck of a point, or why it isn't known.
 func (e *view) limit(name string, p record.Point) (report.Bottleneck, string) {
 	s, why := e.set(name)
 	if why != "" {

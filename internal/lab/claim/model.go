@@ -9,8 +9,7 @@ import (
 	"mcmw/internal/lab/model"
 )
 
-// Model: a queueing model predicts the response time well where there are about as many clients as workers, or another ratio of them,
-// and worse elsewhere.
+// Model: a queueing model predicts the response time well near a ratio of clients to workers, such as 1, and worse elsewhere.
 type Model struct {
 	Record string `yaml:"record"`
 	Name   string `yaml:"name"` // of package model, such as M/M/m

@@ -45,13 +45,13 @@ func (d Design) check() error {
 	return checkMetric(d.Metric)
 }
 
-// part is a share of the variation with its confidence interval: a point where more than two levels leave none to be said.
+// part is a share of the variation with its confidence interval, which is a point for factors of more than two levels.
 type part struct {
 	share    float64
 	interval sample.Interval
 }
 
-// Interactions is the name for all interactions together.
+// Interactions stands for all interactions together.
 const Interactions = "interactions"
 
 // parts returns the part of the variation that each factor explains, by its name, and all interactions together, and what uses up the

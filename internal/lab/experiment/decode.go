@@ -45,7 +45,7 @@ func (p *Problems) Error() string {
 }
 
 const (
-	// maxPoints bounds a typing mistake, not a wish.
+	// maxPoints is more than anybody needs; it catches typing mistakes.
 	maxPoints      = 100_000
 	maxRepetitions = 10_000
 	maxTitle       = 200
@@ -188,7 +188,7 @@ func (d *decoder) experiment(text []byte, quick bool) *Experiment {
 	return e
 }
 
-// quicken returns the file with what it says under quick put in place. nil after a problem.
+// quicken returns the file with the settings of its quick profile in place of its others; nil after a problem.
 func (d *decoder) quicken(root *yaml.Node) *yaml.Node {
 	profile := child(root, "quick")
 	if profile == nil {
@@ -209,8 +209,8 @@ func (d *decoder) quicken(root *yaml.Node) *yaml.Node {
 	return overlay(root, profile)
 }
 
-// overlay returns the mapping base with what top says instead: mappings are merged, everything else is replaced. A factor takes the
-// place of a constant and the other way round, a stop rule that of repetitions, and listed points that of factors.
+// overlay returns base with the keys of top added to it. Where both have a key, mappings are merged and other values replaced. A stop rule
+// also replaces repetitions, and listed points replace factors (insteadOf).
 func overlay(base, top *yaml.Node) *yaml.Node {
 	merged := *base
 	merged.Content = slices.Clone(base.Content)
@@ -239,7 +239,7 @@ func overlay(base, top *yaml.Node) *yaml.Node {
 	return &merged
 }
 
-// insteadOf says which keys a key of the quick profile takes the place of, beside itself.
+// insteadOf has the other keys that a key of the quick profile replaces.
 var insteadOf = map[string][]string{"repetitions": {"stop"}, "stop": {"repetitions"}, "points": {"factors", "fraction"}}
 
 // child returns the value of a key of a mapping; nil if there is none.
@@ -278,7 +278,7 @@ func (d *decoder) testbed(n *yaml.Node, key string, e *Experiment) {
 	d.checkKind(n, key, d.mapping(n, key, fields), e.Testbed)
 }
 
-// values reads settings and their values; at gets where each stands.
+// values reads settings and their values; at receives the node of each.
 func (d *decoder) values(n *yaml.Node, key string, at map[string]*yaml.Node) Values {
 	v := Values{}
 	d.settings(n, key, func(s *Setting, key string, n *yaml.Node) {
@@ -294,7 +294,7 @@ func (d *decoder) factors(n *yaml.Node, key string) (factors []Factor) {
 		for _, element := range d.list(n, key, "levels: "+s.Accepts) {
 			problems := len(d.problems)
 			level := d.level(element, key, s)
-			// One that is wrong is "", and said to be wrong already.
+			// A wrong level is "", and is reported already.
 			if len(d.problems) == problems && slices.Contains(f.Levels, level) {
 				d.problem(element, key, "the level %q is given twice", level)
 			}
@@ -341,7 +341,7 @@ func (d *decoder) phases(n *yaml.Node, key string, p *Phases) {
 	})
 }
 
-// minDuration is the least that can be measured: a few of the middleware's shortest windows.
+// minDuration is the shortest recording: a few of the middleware's shortest windows.
 const minDuration = 500 * time.Millisecond
 
 // mapping reads the keys of a mapping with fields and returns which it has.

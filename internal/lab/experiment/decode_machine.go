@@ -26,7 +26,7 @@ var testbeds = []string{LocalTestbed, VMTestbed, SSHTestbed, KubernetesTestbed}
 const (
 	// maxMachines bounds the machines of a role: each has an address and interfaces.
 	maxMachines = 200
-	// minBandwidth and maxBandwidth are what the kernel's token buckets are exact for, bytes per second.
+	// minBandwidth and maxBandwidth bound the rates at which the kernel's token buckets are exact, bytes per second.
 	minBandwidth = 100e3 / 8
 	maxBandwidth = 25e9 / 8
 	// minMemory is the memory that a program needs to start, bytes.
@@ -34,9 +34,9 @@ const (
 	maxMemory = 1 << 50
 	minCPUs   = 0.01
 	maxCPUs   = 1024
-	// maxDelay is more than the way around the earth takes.
+	// maxDelay is longer than any path on earth takes.
 	maxDelay = 10 * time.Second
-	// maxDilation makes a minute nearly two hours.
+	// maxDilation makes a minute take nearly two hours.
 	maxDilation = 100
 )
 
@@ -55,7 +55,7 @@ func (e *Experiment) On(kind string) error {
 	return e.checkSystems()
 }
 
-// completeMachines gives the testbed vm the machines that its file doesn't speak of.
+// completeMachines adds the default machines of the roles that a file for the testbed vm doesn't mention.
 func (e *Experiment) completeMachines() {
 	if e.Testbed != VMTestbed {
 		return
@@ -81,7 +81,7 @@ func (d *decoder) machines(n *yaml.Node, key string) map[string]Machine {
 	return machines
 }
 
-// machine reads what the machines of a role are like. What is given beside a preset replaces what the preset says.
+// machine reads the properties of a role's machines. Properties that are given replace those of the preset.
 func (d *decoder) machine(n *yaml.Node, key string) Machine {
 	m := Machine{Count: 1}
 	if n.Kind == yaml.MappingNode {
@@ -122,7 +122,7 @@ func (d *decoder) quantity(n *yaml.Node, key, accepts string, units []unit, low,
 	return v
 }
 
-// dilation returns how much slower time passes; 1 after a problem.
+// dilation reads the factor by which time passes slower; 1 after a problem.
 func (d *decoder) dilation(n *yaml.Node, key string) float64 {
 	v := 1.0
 	d.scalar(n, key, fmt.Sprintf("a number from 1 to %d", maxDilation), func(text string) bool {
@@ -136,14 +136,14 @@ func (d *decoder) dilation(n *yaml.Node, key string) float64 {
 	return v
 }
 
-// checkDilation refuses what isn't known how to do in dilated time.
+// checkDilation refuses settings that can't be dilated.
 func (d *decoder) checkDilation(e *Experiment, at *yaml.Node) {
 	if e.Dilation > 1 && slices.ContainsFunc(e.Points, func(p Point) bool { return p.Values.Is(Rate) }) {
 		d.problem(at, "testbed.dilation", "given together with rate: load that comes at a rate isn't dilated; expected one of them")
 	}
 }
 
-// delay returns a time for which packets travel; 0 after a problem.
+// delay reads the one-way travel time of packets; 0 after a problem.
 func (d *decoder) delay(n *yaml.Node, key string) (v time.Duration) {
 	d.scalar(n, key, "a duration such as 0.5ms, at most "+maxDelay.String(), func(text string) bool {
 		var err error

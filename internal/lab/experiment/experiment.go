@@ -14,7 +14,8 @@ type Experiment struct {
 	// package testbed: server, middleware, load.
 	CPUs map[string][]int
 	// Machines are those of the testbed vm, by role; Delay is how long a packet travels from one to another.
-	// Dilation is how many seconds pass while one passes for them, at least 1; all times and rates of an experiment are theirs.
+	// Dilation is how many seconds pass on this machine while one passes on the emulated ones, at least 1. All times and rates of an
+	// experiment are in the time of the emulated machines.
 	Machines map[string]Machine
 	Delay    time.Duration
 	Dilation float64
@@ -22,7 +23,7 @@ type Experiment struct {
 	Inventory  string
 	Kubernetes Kubernetes
 
-	// Systems are those that the points name, and that every experiment knows, without direct.
+	// Systems are the built-in systems and those of the file, by name, but for direct.
 	Systems map[string]SystemKind
 
 	Factors []Factor // what varies; empty for a listed design, whose points say it themselves
@@ -38,7 +39,7 @@ type Experiment struct {
 	Text []byte // the file as it was
 }
 
-// roles are what the programs of an experiment are to it.
+// roles are the roles of programs in an experiment.
 var roles = []string{"server", "middleware", "load"}
 
 // Factor is a setting that varies.
@@ -51,11 +52,11 @@ type Factor struct {
 type Point struct {
 	Number int // from 0
 	Values Values
-	// Varied are the settings whose values tell the points of the experiment apart, in the file's order.
+	// Varied are the settings whose values differ between points, in the file's order.
 	Varied []string
 }
 
-// String returns what tells the point from others: "clients=8 workers=16".
+// String returns the point's values of the varied settings: "clients=8 workers=16".
 func (p Point) String() string {
 	if len(p.Varied) == 0 {
 		return "the only point"
@@ -78,7 +79,7 @@ type Phases struct {
 	CoolDown time.Duration // rest before the next run
 }
 
-// overhead is a guess at what starting, connecting and populating take, for want of experience.
+// overhead estimates the time of starting, connecting and populating, before the first run has been timed.
 const overhead = 1500 * time.Millisecond
 
 // RunTime returns about how long a run takes.
@@ -86,7 +87,7 @@ func (e *Experiment) RunTime() time.Duration {
 	return Dilated(e.Phases.WarmUp+e.Phases.Duration+overhead, e.Dilation) + e.Phases.CoolDown
 }
 
-// Dilated returns how long something takes that takes d on machines with that dilation.
+// Dilated returns how long something takes on this machine that takes d on machines of that dilation.
 func Dilated(d time.Duration, dilation float64) time.Duration {
 	return time.Duration(float64(d) * dilation)
 }
@@ -101,10 +102,10 @@ const (
 	Interleaved Order = "interleaved"
 	// Random: all runs in one random order.
 	Random Order = "random"
-	// Paired: every round measures the points in the file's order, which the last factor's levels follow each other in, each round beginning
-	// with another of them. What is to be compared is then measured within seconds, in changing order.
+	// Paired: every round measures the points in the file's order, in which the levels of the last factor are adjacent. Each round begins with
+	// another of these levels. Levels that are compared are thus measured within seconds, and each comes first in turn.
 	Paired Order = "paired"
-	// Listed: as in the file, all repetitions of a point after each other.
+	// Listed: the order of the file, with all repetitions of a point in a row.
 	Listed Order = "listed"
 )
 
@@ -125,7 +126,7 @@ func (e *Experiment) Uses(name, value string) bool {
 	return slices.ContainsFunc(e.Points, func(p Point) bool { return p.Values[name] == value })
 }
 
-// setVaried says of all points which settings tell them apart.
+// setVaried sets Varied of all points.
 func (e *Experiment) setVaried() {
 	var varied []string
 	for _, f := range e.Factors {

@@ -36,7 +36,7 @@ type InventoryHost struct {
 // hostForm is the form of a host's name, which is part of names of files and metrics.
 var hostForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// addressForm is the form of an address or a user: nothing that ssh takes for a flag or splits.
+// addressForm is the form of an address or a user: ssh must neither take it for a flag nor split it.
 var addressForm = regexp.MustCompile(`^[A-Za-z0-9_:\[][A-Za-z0-9._:%\[\]-]{0,252}$`)
 
 // ParseInventory reads an inventory. file is its path: other paths in it are relative to its directory, or to home after "~/". The
@@ -114,7 +114,7 @@ func (d *decoder) hostFields(h *InventoryHost, resolve func(path string) string)
 	}
 }
 
-// host reads a host; what it doesn't say is as in the defaults.
+// host reads a host; the defaults apply to keys that it doesn't have.
 func (d *decoder) host(n *yaml.Node, key string, defaults InventoryHost, resolve func(path string) string) InventoryHost {
 	h := defaults
 	fields := d.hostFields(&h, resolve)
@@ -142,7 +142,7 @@ func (d *decoder) host(n *yaml.Node, key string, defaults InventoryHost, resolve
 	return h
 }
 
-// checkHosts says what is wrong with the hosts taken together.
+// checkHosts reports names that occur twice and roles without a host.
 func (d *decoder) checkHosts(root *yaml.Node, hosts []InventoryHost, at []*yaml.Node) {
 	names, covered := map[string]bool{}, map[string]bool{}
 	for i, h := range hosts {

@@ -28,8 +28,8 @@ type Machine struct {
 // Bandwidths, bytes per second.
 const (
 	megabit = 1e6 / 8
-	// fast is what the size A4 is sold with. It stands for all directions that were no bottleneck in the reports, who give no figure for
-	// them.
+	// fast is the specified bandwidth of the size A4. It is used for all directions that the reports give no figure for, as they were no
+	// bottleneck there.
 	fast = 800 * megabit
 )
 
@@ -112,7 +112,7 @@ type unit struct {
 	size float64
 }
 
-// errQuantity is a text that is no number with one of the units.
+// errQuantity: the text is no number with one of the units.
 var errQuantity = errors.New("not a number with its unit")
 
 // parseQuantity reads a number more than 0 with its unit.

@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// WritePlan says in words what the experiment does.
+// WritePlan describes the runs of the experiment.
 func (e *Experiment) WritePlan(w io.Writer) error {
 	t := table.Table{Columns: []string{"", ""}, Left: []int{1}}
 	line := func(name, format string, args ...any) {

@@ -77,7 +77,7 @@ type input struct {
 	p *process.Process
 }
 
-// Close ends the input, and sees to it that the command ends.
+// Close ends the input, and kills the command if it doesn't end then.
 func (i *input) Close() error {
 	kill := time.AfterFunc(closeTimeout, func() { i.p.Stop(syscall.SIGKILL) })
 	go func() {

@@ -33,7 +33,7 @@ type Conn struct {
 	failure  error              // why the connection ended; nil while it is up
 }
 
-// NewConn makes a connection of what the command writes (in) and reads (out), once the host has said hello. explain returns why the
+// NewConn makes a connection from the command's output (in) and input (out), once the host has sent its hello. explain returns why the
 // connection has ended, given what reading it has brought; it may wait for the command's end. Closing out has to end in.
 func NewConn(ctx context.Context, name string, in io.Reader, out io.WriteCloser, explain func(error) error) (*Conn, error) {
 	c := &Conn{name: name, out: newWriter(out), in: out, done: make(chan struct{}), next: 1, answers: map[int]chan event{}, programs: map[int]*remote{}}
@@ -68,7 +68,7 @@ func NewConn(ctx context.Context, name string, in io.Reader, out io.WriteCloser,
 	}
 }
 
-// take hands an event to whom it is for.
+// take passes an event to the request or program that it is for.
 func (c *Conn) take(e event) error {
 	c.mu.Lock()
 	p, answer := c.programs[e.ID], c.answers[e.ID]
@@ -95,7 +95,7 @@ func (c *Conn) take(e event) error {
 	return nil
 }
 
-// end says of everything that is under way that the connection has ended.
+// end fails all requests and programs: the connection has ended.
 func (c *Conn) end(failure error) {
 	c.mu.Lock()
 	c.failure = fmt.Errorf("%s: %w", c.name, failure)
@@ -111,7 +111,7 @@ func (c *Conn) end(failure error) {
 // Done returns a channel that is closed when the connection has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Close tells the host that nothing more is wanted, so that it kills what runs there, and returns when the connection has ended.
+// Close ends the connection and waits for its end. The host kills its programs then.
 func (c *Conn) Close() {
 	_ = c.in.Close() // what matters is that it ends
 	<-c.done
@@ -163,7 +163,7 @@ func (c *Conn) FreePort(ctx context.Context, address string) (int, error) {
 	return e.Port, err
 }
 
-// clockProbes is how often a clock is asked: the answer that took least says most.
+// clockProbes is how often a clock is read; the reading with the shortest round trip counts.
 const clockProbes = 5
 
 // Clock returns how far the host's clock is ahead of this one's, and how far off that may be.

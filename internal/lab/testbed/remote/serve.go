@@ -31,7 +31,7 @@ type server struct {
 	ending sync.WaitGroup // the goroutines that wait for the end of programs
 }
 
-// Serve does what the requests of in say and writes what happens to out. When in ends, or ctx, or out breaks, it kills the programs
+// Serve carries out the requests from in and writes events to out. When in ends, or ctx, or out breaks, it kills the programs
 // that still run and returns; then a read of in may still be under way.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, starter Starter, version string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -63,7 +63,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, starter Starter, ve
 	return err
 }
 
-// loop does what is requested until the connection ends.
+// loop carries out requests until the connection ends.
 func (s *server) loop(requests <-chan request) error {
 	for {
 		var err error
@@ -81,7 +81,7 @@ func (s *server) loop(requests <-chan request) error {
 	}
 }
 
-// serve does what a request says. The error is one of the connection.
+// serve carries out a request. An error is one of the connection.
 func (s *server) serve(r request) error {
 	switch {
 	case r.Start != nil:
@@ -104,7 +104,7 @@ func (s *server) serve(r request) error {
 	}
 }
 
-// start starts a program and has its output and its end told.
+// start starts a program and sends events for its output and its end.
 func (s *server) start(id int, wanted *program) error {
 	if _, ok := s.programs[id]; ok {
 		return s.out.write(event{ID: id, Error: fmt.Sprintf("there is a program %d already", id)})
@@ -130,14 +130,14 @@ func (s *server) start(id int, wanted *program) error {
 	return s.out.write(event{ID: id, Pid: started.Pid()})
 }
 
-// output tells what a program writes.
+// output sends a program's output as events.
 type output struct {
 	id    int
 	begun <-chan struct{}
 	out   *writer
 }
 
-// Write tells all of p.
+// Write sends all of p.
 func (o *output) Write(p []byte) (n int, err error) {
 	<-o.begun
 	for n < len(p) {

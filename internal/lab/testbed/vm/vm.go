@@ -88,7 +88,7 @@ func (v *Hosts) add(name string, address net.IP, like experiment.Machine) (*mach
 	return &machine{name: name, address: address.String(), cpus: like.CPUs, space: space, group: group}, nil
 }
 
-// slowed returns what a machine in dilated time has of this one.
+// slowed returns the limits on this machine of one in dilated time.
 func slowed(m experiment.Machine, dilation float64) experiment.Machine {
 	m.CPUs, m.Upload, m.Download = m.CPUs/dilation, m.Upload/dilation, m.Download/dilation
 	return m
@@ -106,10 +106,10 @@ func (v *Hosts) Host(role testbed.Role, index int) (testbed.Host, error) {
 	return machines[index%len(machines)], nil
 }
 
-// Ground returns this machine.
+// Ground returns the machine that emulates the others: this one.
 func (v *Hosts) Ground() testbed.Host { return testbed.Here() }
 
-// Machines returns what the machines are like and where they fall short of it.
+// Machines returns the machines' properties, and in which of them they fall short.
 func (v *Hosts) Machines() (all []record.Machine, shortfalls []string) {
 	for _, m := range v.all() {
 		all = append(all, record.Machine{
@@ -128,7 +128,7 @@ func (v *Hosts) all() (all []*machine) {
 	return all
 }
 
-// Close gives the machines up. Their programs have ended.
+// Close removes the machines. Their programs must have ended.
 func (v *Hosts) Close() (err error) {
 	machines := v.all()
 	if v.probe != nil {
