@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,7 +62,7 @@ func (s *Server) recover(ctx context.Context) bool {
 		}
 		p, err := s.Link(ctx)
 		if err == nil {
-			if err = p.version(); err == nil {
+			if err = s.askVersion(p); err == nil {
 				answered++
 			}
 			switch {
@@ -204,7 +205,7 @@ func (s *Server) reach(ctx context.Context) error {
 		return err
 	}
 	defer p.Close()
-	if err := p.version(); err != nil {
+	if err := s.askVersion(p); err != nil {
 		return err
 	}
 	if records := s.options.Load().Records; records != nil {
@@ -254,7 +255,36 @@ func (s *Server) Judge(looks marker.Looks) {
 	s.judged.Store(true)
 }
 
-func (p *Link) version() error { return p.Expect(fence, "VERSION ") }
+// askVersion asks the server for its version, and so whether it serves.
+func (s *Server) askVersion(p *Link) error {
+	if err := p.Send(fence); err != nil {
+		return err
+	}
+	line, err := p.Line()
+	if err != nil {
+		return err
+	}
+	version, ok := strings.CutPrefix(line, "VERSION ")
+	if !ok {
+		return Unexpected(line)
+	}
+	s.version.Store(&version)
+	return nil
+}
+
+// TellsExpiry reports whether the server is a memcached from 1.6.24 on, or one that was not reached yet. In older ones me says the same of an item
+// without an expiry and of one that ends in a second.
+func (s *Server) TellsExpiry() bool {
+	version := s.version.Load()
+	if version == nil {
+		return true
+	}
+	var major, minor, patch int
+	if n, err := fmt.Sscanf(*version, "%d.%d.%d", &major, &minor, &patch); n < 3 || err != nil {
+		return false
+	}
+	return slices.Compare([]int{major, minor, patch}, []int{1, 6, 24}) >= 0
+}
 
 func (p *Link) flush() error { return p.Expect("flush_all\r\n", "OK") }
 

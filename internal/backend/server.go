@@ -85,6 +85,8 @@ type Server struct {
 	unsettled atomic.Bool
 	// versions: see NeedVersions.
 	versions atomic.Bool
+	// version is what it last answered when its prober, or Reach, asked for it; nil: nothing yet.
+	version atomic.Pointer[string]
 	// recordless: it does not support the commands that records need.
 	recordless atomic.Bool
 

@@ -109,6 +109,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 		SweepEvery:     middleware.DefaultSweepEvery,
 		SweepRate:      sweep.DefaultRate,
 		DrainTimeout:   middleware.DefaultDrainTimeout,
+		HotAge:         middleware.DefaultHotAge,
 		Security:       middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.Middleware())
 	require.Equal(t, "127.0.0.1:9150", c.Admin)
@@ -136,6 +137,7 @@ rejoin: flush
 missed-memory: 5m
 sweep-every: 12m
 hot-keys: "off"
+hot-age: 20ms
 sweep-rate: 13
 pool: per-server
 read: nearest
@@ -174,7 +176,7 @@ max-multiget-line: 4k
 		Queue:          5,
 		ChangeStep:     19 * time.Second,
 		SweepEvery:     12 * time.Minute, SweepRate: 13,
-		HotKeys:      hotkeys.Off,
+		HotKeys: hotkeys.Off, HotAge: 20 * time.Millisecond,
 		DrainTimeout: 90 * time.Second,
 		Security:     middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.Middleware())

@@ -415,7 +415,12 @@ var Options = []Option{
 	{
 		Name: "hot-keys", Default: hotkeys.Detect.String(), Group: groupProcess,
 		kind: named(hotkeys.ModeNames, func(c *Config) *hotkeys.Mode { return &c.HotKeys }),
-		Help: "count which keys are asked for most, by a sample; their names are shown only with log-keys",
+		Help: "detect: count which keys are asked for most, by a sample; their names are shown only with log-keys; serve: answer gets of them from memory, too",
+	},
+	{
+		Name: "hot-age", Default: formatDuration(middleware.DefaultHotAge), Group: groupProcess,
+		kind: duration{func(c *Config) *time.Duration { return &c.HotAge }, time.Millisecond, hotkeys.MaxAge},
+		Help: "how old a value in memory may get",
 	},
 	{
 		Name: "log-level", Default: "info", Group: groupProcess,

@@ -36,10 +36,11 @@ type Mode uint8
 const (
 	Detect Mode = iota // they are counted and shown
 	Off                // nothing
+	Serve              // they are counted and shown, and readers answer with their values; see Values
 )
 
 // ModeNames are the modes' names.
-var ModeNames = enum.New[Mode]("mode of hot keys", "detect", "off")
+var ModeNames = enum.New[Mode]("mode of hot keys", "detect", "off", "serve")
 
 func (m Mode) String() string { return ModeNames.Of(m) }
 
@@ -47,12 +48,23 @@ func (m Mode) String() string { return ModeNames.Of(m) }
 type Keys struct {
 	seed maphash.Seed
 
+	// Served are the values that readers answer with; nil: none are kept. Static after construction.
+	Served *Values
+
 	mu       sync.Mutex
 	sketches []*Sketch // guarded by mu: by the worker's number, nil where nobody asked for it
 }
 
 // New returns Keys without a sketch.
 func New() *Keys { return &Keys{seed: maphash.MakeSeed()} }
+
+// Values returns k.Served, nil if k is nil.
+func (k *Keys) Values() *Values {
+	if k == nil {
+		return nil
+	}
+	return k.Served
+}
 
 // Sketch returns the sketch of the worker of this number, nil if k is nil. Workers of the same number that follow one another share it.
 func (k *Keys) Sketch(worker int) *Sketch {
@@ -245,6 +257,9 @@ func (k *Keys) Report(n int, names bool, now int64, servers []string, of func(ke
 	k.mu.Lock()
 	sketches := slices.Clone(k.sketches)
 	k.mu.Unlock()
+	if k.Served != nil {
+		sketches = append(sketches, &k.Served.asked)
+	}
 	sums := map[string]uint64{}
 	var total uint64
 	for _, s := range sketches {

@@ -32,6 +32,7 @@
 //	|      receive: a system call, into a pooled buffer   created
 //	|      decode: a batch, which owns the buffer
 //	|    [ the batch before: worker -> conn.answered ]
+//	|      serveHot: the values are in memory             answered; the batch goes nowhere
 //	|      stamp                                          enqueued
 //	|    [ the gate: closed while Apply replaces the pool ]
 //	|    [ room in the queue ]

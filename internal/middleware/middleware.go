@@ -37,7 +37,10 @@ type Middleware struct {
 	serving    atomic.Bool
 	listeners  []listener     // owned by Listen, then by Run
 	background sync.WaitGroup // goroutines that end with work
-	unlisted   bool           // a server lists no keys, so what a killed middleware left can't be found; owned by sweep
+	// filling is what fills the values of hot keys, which stopFilling stops; the workers outlive it. Owned by Run.
+	filling     sync.WaitGroup
+	stopFilling context.CancelFunc
+	unlisted    bool // a server lists no keys, so what a killed middleware left can't be found; owned by sweep
 
 	// applying guards the fields below, and is held for as long as Apply takes.
 	applying   sync.Mutex
@@ -62,6 +65,7 @@ func (o Options) withDefaults() Options {
 	o.FailureLimit = cmp.Or(o.FailureLimit, DefaultFailureLimit)
 	o.MissedMemory = cmp.Or(o.MissedMemory, DefaultMissedMemory)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.HotAge = cmp.Or(o.HotAge, DefaultHotAge)
 	o.StallAfter = cmp.Or(o.StallAfter, DefaultStallAfter)
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
 	o.MaxOutput = cmp.Or(o.MaxOutput, DefaultMaxOutput)
@@ -117,7 +121,7 @@ func New(o Options) (*Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Middleware{options: o, settled: placed{router, o.Placement}, hurry: make(chan struct{}, 1), ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}}
+	m := &Middleware{options: o, settled: placed{router, o.Placement}, hurry: make(chan struct{}, 1), ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}, stopFilling: func() {}}
 	m.locks = keylock.New()
 	if m.access, err = o.Security.open(o.Log); err != nil {
 		return nil, err
@@ -125,8 +129,11 @@ func New(o Options) (*Middleware, error) {
 	if o.Rejoin != backend.RejoinTrust {
 		m.records = backend.NewRecords(o.Log, m.movedKeys)
 	}
-	if o.HotKeys == hotkeys.Detect {
+	if o.HotKeys != hotkeys.Off {
 		m.hot = hotkeys.New()
+	}
+	if o.HotKeys == hotkeys.Serve {
+		m.hot.Served = hotkeys.NewValues(o.HotAge)
 	}
 	servers, _, _ := m.serversFor(o, nil)
 	p := newPool(o, router, servers, &m.shared)
@@ -137,7 +144,7 @@ func New(o Options) (*Middleware, error) {
 	clients.MaxConnections = o.maxConnections(p)
 	m.stage = netstage.New(netstage.Options{
 		ClientOptions: clients, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout, Allow: m.access.allow,
-		Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
+		Hot: m.hot.Values(), Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
 	})
 	return m, nil
 }
@@ -236,6 +243,8 @@ func (m *Middleware) Run(ctx context.Context) error {
 	if cut := m.stage.Drain(p.options.DrainTimeout); cut > 0 {
 		p.options.Log.Warn("client connections were cut at the end of the drain timeout", "connections", cut)
 	}
+	m.stopFilling()
+	m.filling.Wait()
 	p.stop()
 	stopWork()
 	m.background.Wait() // the probers wait for what was sent on connections that were given up
@@ -285,5 +294,10 @@ func (m *Middleware) begin(work context.Context) {
 	}
 	m.background.Go(func() { m.sweep(work) })
 	m.background.Go(func() { m.stage.Watch(work) })
+	if m.hot.Values() != nil {
+		filling, stop := context.WithCancel(work)
+		m.stopFilling = stop
+		m.filling.Go(func() { m.fillServed(filling) })
+	}
 	m.background.Go(func() { m.registry.KeepSampling(work) })
 }

@@ -57,8 +57,10 @@ type Options struct {
 	Control *stats.Control
 	// Version is the version in `stats`.
 	Version string
-	// HotKeys says whether the keys that are asked for most are counted.
+	// HotKeys says whether the keys that are asked for most are counted, and served from memory.
 	HotKeys hotkeys.Mode
+	// HotAge is how old a value may get that is served from memory, up to hotkeys.MaxAge.
+	HotAge time.Duration
 	// Tap receives the requests of the request log; nil means that there is no log.
 	Tap *stats.Tap
 	// Log receives messages for operators; nil discards them.
@@ -72,6 +74,7 @@ const (
 	DefaultMissedMemory   = 64 << 20
 	DefaultQueue          = 1024
 	DefaultTimeout        = time.Second
+	DefaultHotAge         = 100 * time.Millisecond
 	DefaultStallAfter     = 100 * time.Millisecond
 	DefaultConnectTimeout = time.Second
 	DefaultDrainTimeout   = 10 * time.Second

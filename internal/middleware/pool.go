@@ -162,7 +162,7 @@ func (p *pool) statistics() stats.Options {
 func (p *pool) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	o := worker.Options{
 		RequestOptions: p.options.RequestOptions, Lanes: p.lanes, Entrance: s.entrance, Router: p.router, Locks: s.locks,
-		Servers: p.servers, Changes: &s.changes, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, Several: p.several.Load(), StatsText: statsText, Log: p.options.Log,
+		Servers: p.servers, Changes: &s.changes, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, Several: p.several.Load(), Hot: s.hot.Values(), StatsText: statsText, Log: p.options.Log,
 	}
 	o.StallAfter = p.options.stallAfter()
 	o.Ack, o.Barring = p.ack()

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/protocol"
 	"mcmw/internal/request"
 	"mcmw/internal/stats"
@@ -37,6 +38,7 @@ type conn struct {
 	held            *request.Batch  // ends with the request whose value is being skipped, and waits for the end of that
 	underway        bool            // a batch is on the queue or with a worker
 	unauthenticated bool            // it has to give a name and a password first
+	hot             hotkeys.Sampler // of the keys that serveHot has answered
 
 	// active is when something was last read, ns as stats.Now; written by the reader.
 	active atomic.Int64
@@ -73,6 +75,9 @@ func newConn(s *Stage, nc net.Conn) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{stage: s, sock: sock, arrivals: s.options.Net.Arrivals(), answered: make(chan struct{}, 1), unauthenticated: s.options.Allow != nil}
+	if s.options.Hot != nil {
+		c.hot = s.options.Hot.Sampler()
+	}
 	now := stats.Now()
 	c.active.Store(now)
 	c.expires = math.MaxInt64
@@ -299,6 +304,9 @@ func (c *conn) queue(b *request.Batch) (replies bool) {
 		return true
 	}
 	enqueued := stats.Now()
+	if c.stage.options.Hot != nil && c.serveHot(b, enqueued) {
+		return true
+	}
 	for i := range b.Requests {
 		b.Requests[i].Enqueued = enqueued
 		replies = replies || b.Requests[i].Replies()

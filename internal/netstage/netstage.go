@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mcmw/internal/budget"
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/protocol"
 	"mcmw/internal/queue"
 	"mcmw/internal/stats"
@@ -54,6 +55,8 @@ type Options struct {
 	HandshakeTimeout time.Duration
 	// Allow says whether a client that gives this name and password is served; nil: all are, and give none.
 	Allow func(user, password []byte) bool
+	// Hot has the values of hot keys; nil: all requests are queued.
+	Hot   *hotkeys.Values
 	Queue *queue.Entrance
 	Net   *stats.Net
 	Log   *slog.Logger

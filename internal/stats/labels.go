@@ -49,6 +49,8 @@ func CanEnd(c protocol.Command, r Result) bool {
 		return c != protocol.Invalid
 	case ResultMiss:
 		return c.IsRetrieval() || c == protocol.Meta
+	case ResultHot:
+		return c == protocol.Get
 	case ResultPartial:
 		return c.IsRetrieval()
 	case ResultNotStored:

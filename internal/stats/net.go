@@ -30,8 +30,19 @@ type Net struct {
 
 // Arrivals counts the requests that some connections put on the queue.
 type Arrivals struct {
-	n atomic.Uint64
-	_ [cacheLine - 8]byte
+	n                           atomic.Uint64
+	hot, fromClients, toClients atomic.Uint64
+	_                           [cacheLine - 4*8]byte
+}
+
+// Hot counts gets of one key that their reader answered, and the bytes of them and of the replies. Like what is shed they were in no stage behind
+// the net stage, and have no response time.
+func (a *Arrivals) Hot(requests, fromClients, toClients int) {
+	if recording {
+		a.hot.Add(uint64(requests))
+		a.fromClients.Add(uint64(fromClients))
+		a.toClients.Add(uint64(toClients))
+	}
 }
 
 // Add counts requests that are put on the queue now, or are waiting for room in it.
@@ -80,6 +91,14 @@ func (n *Net) addTo(s *Snapshot) {
 	s.FromClients += n.fromClients.Load()
 	s.ToClients += n.toClients.Load()
 	s.Arrived, s.Abandoned = n.arrived()
+	for i := range n.shards {
+		a := &n.shards[i]
+		hot := a.hot.Load()
+		s.Requests[protocol.Get][ResultHot] += hot
+		s.Keys += hot
+		s.FromClients += a.fromClients.Load()
+		s.ToClients += a.toClients.Load()
+	}
 }
 
 // Arrivals returns the counter for one more connection.

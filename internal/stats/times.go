@@ -32,10 +32,11 @@ const (
 	ResultClientError               // ERROR or CLIENT_ERROR
 	ResultServerError               // SERVER_ERROR
 	ResultShed                      // the queue was full: answered with an error, without any effect
+	ResultHot                       // answered by the reader with the value of a hot key
 	NumResults
 )
 
-var resultNames = [NumResults]string{"ok", "miss", "partial", "not_stored", "client_error", "server_error", "shed"}
+var resultNames = [NumResults]string{"ok", "miss", "partial", "not_stored", "client_error", "server_error", "shed", "hot"}
 
 // String returns the result's metric label value.
 func (r Result) String() string { return resultNames[r] }

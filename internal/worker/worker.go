@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/keylock"
 	"mcmw/internal/plan"
+	"mcmw/internal/protocol"
 	"mcmw/internal/queue"
 	"mcmw/internal/replica"
 	"mcmw/internal/request"
@@ -70,6 +72,8 @@ type Options struct {
 	Lease *backend.Records
 	// Several: other middlewares write the same servers; see plan.Options.Versions.
 	Several bool
+	// Hot is told of writes; nil: there is none.
+	Hot *hotkeys.Values
 	// StatsText writes the middleware's own statistics, as `stats` answers them.
 	StatsText func(dst []byte) []byte
 	Log       *slog.Logger
@@ -140,6 +144,7 @@ type round struct {
 	followUp []int32   // requests whose step is done and which need another
 	// following are those whose next step is being planned.
 	following []int32
+	barred    barred
 	expected  int // bytes that the values asked for are likely to be
 	held      int // bytes of values that came and that no client has taken yet
 }
@@ -148,7 +153,7 @@ type round struct {
 func (r *round) reset() {
 	clear(r.parts)
 	clear(r.requests)
-	*r = round{parts: r.parts[:0], requests: r.requests[:0], ready: r.ready[:0], followUp: r.followUp[:0], following: r.following[:0]}
+	*r = round{parts: r.parts[:0], requests: r.requests[:0], ready: r.ready[:0], followUp: r.followUp[:0], following: r.following[:0], barred: barred{r.barred.stripes[:0], r.barred.flushes[:0]}}
 }
 
 // part is what a round serves of one batch.
@@ -398,6 +403,9 @@ func (w *Worker) plan(i int32) (further bool) {
 	if len(w.options.Previous) > 0 && r.Changes() {
 		w.leaveBehind(r.Key())
 	}
+	if w.options.Hot != nil && r.Has(protocol.Writes) && !r.Idle() {
+		w.barHot(r)
+	}
 	barrier := w.planner.Plan(i)
 	w.expected += w.likely(r)
 	return !barrier && !more
@@ -465,6 +473,7 @@ func (w *Worker) endRound() {
 		}
 	}
 	w.unlock()
+	w.unbarHot()
 	w.unpark()
 	for i := range w.parts {
 		p := &w.parts[i]

@@ -332,13 +332,18 @@ type historyBench struct {
 	servers []route.Server
 	clock   atomic.Int64
 	serial  atomic.Int64
+	keys    []string // those of every history, which begins when they are deleted; nil: each has its own
 }
 
-// record lets clients carry out their batches on fresh keys, each through one of the fleet, and returns each key's operations; the last
+// record lets clients carry out their batches on b's keys or fresh ones, each through one of the fleet, and returns each key's operations; the last
 // are the readings of all its servers, or, behind several middlewares, which compare these later, of its first.
 func (b *historyBench) record(t *testing.T, fleet []*mwtest.MW, router *route.Router, batches [][][]planned) (keys []string, history [][]*operation, err error) {
 	t.Helper()
-	for range historyKeys {
+	for _, key := range b.keys {
+		keys = append(keys, key)
+		fleet[0].Dial(t).MustDo(t, "delete "+key+"\r\n")
+	}
+	for len(keys) < historyKeys {
 		keys = append(keys, fmt.Sprintf("%d-key", b.serial.Add(1)))
 	}
 	history = make([][]*operation, historyKeys)

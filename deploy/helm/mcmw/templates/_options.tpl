@@ -23,5 +23,6 @@ max-multiget-line: {least: 2048, most: 1073741824, accepted: "2k to 1g bytes; k,
 handshake-timeout: {least: 1000000, most: 3600000000000, accepted: "1ms to 1h, with the unit: us, ms, s, m, h"}
 stats-window: {least: 100000000, most: 3600000000000, accepted: "100ms to 1h, with the unit: us, ms, s, m, h"}
 slow: {least: 0, most: 3600000000000, accepted: "0s to 1h, with the unit: us, ms, s, m, h"}
+hot-age: {least: 1000000, most: 1000000000, accepted: "1ms to 1s, with the unit: us, ms, s, m, h"}
 watch-interval: {least: 0, most: 3600000000000, accepted: "0s to 1h, with the unit: us, ms, s, m, h"}
 {{- end -}}

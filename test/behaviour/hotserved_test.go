@@ -1,0 +1,157 @@
+package behaviour_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/hotkeys"
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/protocol"
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+)
+
+// hotGets returns how many gets readers have answered.
+func hotGets(m *mwtest.MW) uint64 {
+	return m.Stats().Snapshot().Requests[protocol.Get][stats.ResultHot]
+}
+
+// heat asks for key until readers answer with its value.
+func heat(t *testing.T, m *mwtest.MW, key string) {
+	t.Helper()
+	c := m.Dial(t)
+	before := hotGets(m)
+	for deadline := time.Now().Add(mctest.Patience); hotGets(m) == before; {
+		require.True(t, time.Now().Before(deadline), "%s is not served from memory", key)
+		require.NoError(t, c.Send([]byte(strings.Repeat("get "+key+"\r\n", 100))))
+		for range 100 {
+			c.MustReply(t)
+		}
+	}
+}
+
+// One writer gives a key growing numbers, or removes it, by all kinds of commands. Whoever asks then must not get a number from before
+// an answered write, wherever the number comes from.
+func TestNoReadOfAHotKeyIsOlderThanTheLastAnsweredWrite(t *testing.T) {
+	for _, n := range []int{1, 2} {
+		t.Run(fmt.Sprintf("%d replicas", n), func(t *testing.T) {
+			servers := mctest.StartNewMemcacheds(t, 2)
+			o := middleware.Options{
+				Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: n}, HotKeys: hotkeys.Serve, HotAge: hotkeys.MaxAge, Writers: middleware.WritersOne, Workers: 2, Listen: []string{"127.0.0.1:0"},
+			}
+			m := mwtest.Start(t, o)
+			w := m.Dial(t)
+			require.Equal(t, "STORED\r\n", w.MustDo(t, "set hot 0 0 1\r\n1\r\n"))
+			heat(t, m, "hot")
+
+			var floor atomic.Int64 // the least number that a read may get
+			var over, stale atomic.Bool
+			var readers sync.WaitGroup
+			defer readers.Wait()
+			defer over.Store(true)
+			for range 3 {
+				c := m.Dial(t)
+				readers.Go(func() {
+					for !over.Load() {
+						least := floor.Load()
+						reply, err := c.Do("get hot\r\n")
+						if !assert.NoError(t, err) {
+							return
+						}
+						var flags, size, got int64
+						if _, err := fmt.Sscanf(reply, "VALUE hot %d %d\r\n%d", &flags, &size, &got); err == nil && !assert.GreaterOrEqual(t, got, least, "a read is stale") {
+							stale.Store(true)
+							return
+						}
+					}
+				})
+			}
+			number := int64(1)
+			for i := range 400 {
+				next := number + 1
+				command, want, least := "", "", next
+				switch i % 10 {
+				case 0, 1:
+					command, want = fmt.Sprintf("set hot 0 0 6\r\n%06d\r\n", next), "STORED\r\n"
+				case 2:
+					command, want = "incr hot 1\r\n", fmt.Sprintf("%d\r\n", next)
+				case 3:
+					command, want = fmt.Sprintf("ms aG90 6 b T0\r\n%06d\r\n", next), "HD\r\n"
+				case 4:
+					command, want, least = "touch hot 100\r\n", "TOUCHED\r\n", number
+				case 5:
+					command, want = "md hot\r\n", "HD\r\n"
+				case 6:
+					command, want = fmt.Sprintf("add hot 0 0 6\r\n%06d\r\n", next), "STORED\r\n"
+				case 7:
+					command, want, least = "gat 0 cold hot\r\n", fmt.Sprintf("VALUE hot 0 6\r\n%06d\r\nEND\r\n", number), number
+				case 8:
+					command, want = "flush_all\r\n", "OK\r\n"
+					if i%20 == 8 {
+						command, want = "gat -1 cold hot\r\n", fmt.Sprintf("VALUE hot 0 6\r\n%06d\r\nEND\r\n", number)
+					}
+				case 9:
+					command, want = fmt.Sprintf("set hot 0 0 6 noreply\r\n%06d\r\nmn\r\n", next), "MN\r\n"
+				}
+				reply := w.MustDo(t, command)
+				if number = max(number, least); reply == want {
+					floor.Store(least)
+				} else {
+					// Only a server that was away, or a key that it lost with that, may be in the way.
+					require.Greater(t, i, 200, "%q was answered %q", command, reply)
+				}
+				switch {
+				case i == 100:
+					o.Workers = 3
+					require.NoError(t, m.Apply(t.Context(), o))
+				case i == 200:
+					servers[0].Restart()
+				case strings.Contains("1479", fmt.Sprint(i%10)): // the key is there
+					for before, deadline := hotGets(m), time.Now().Add(mctest.Patience); hotGets(m) < before+3 && i < 200; {
+						require.False(t, stale.Load(), "behind write %d", i)
+						require.True(t, time.Now().Before(deadline), "behind write %d nothing is served from memory", i)
+						time.Sleep(time.Millisecond)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAHotItemThatIsAboutToExpireIsNotServedFromMemory(t *testing.T) {
+	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartNewMemcached(t)), HotKeys: hotkeys.Serve, HotAge: hotkeys.MaxAge})
+	c := m.Dial(t)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set hot 0 0 1\r\nx\r\n"))
+	heat(t, m, "hot")
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set hot 0 1 1\r\ny\r\n"))
+	before := hotGets(m)
+	for c.MustDo(t, "get hot\r\n") != "END\r\n" {
+	}
+	assert.Equal(t, before, hotGets(m))
+}
+
+func TestOnlyPlainGetsAreServedFromMemory(t *testing.T) {
+	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartNewMemcached(t)), HotKeys: hotkeys.Serve, HotAge: hotkeys.MaxAge})
+	c := m.Dial(t)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set hot 3 0 1\r\nx\r\n"))
+	heat(t, m, "hot")
+	require.Equal(t, "VALUE hot 3 1\r\nx\r\nEND\r\n", c.MustDo(t, "get hot\r\n"))
+	before := hotGets(m)
+	for _, command := range []string{"gets hot\r\n", "mg hot v\r\n", "gat 0 hot\r\n", "get hot hot\r\n", "get cold\r\n"} {
+		c.MustDo(t, command)
+	}
+	// One batch: the get sees the set before it.
+	require.NoError(t, c.Send([]byte("set hot 3 0 1\r\ny\r\nget hot\r\n")))
+	assert.Equal(t, "STORED\r\n", c.MustReply(t))
+	assert.Equal(t, "VALUE hot 3 1\r\ny\r\nEND\r\n", c.MustReply(t))
+	assert.Equal(t, before, hotGets(m))
+}
