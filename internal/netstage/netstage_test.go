@@ -84,7 +84,7 @@ func TestAnIdleClientIsClosed(t *testing.T) {
 
 func TestAClientThatDoesNotReadIsClosedAndHoldsUpNobody(t *testing.T) {
 	for name, o := range map[string]middleware.Options{
-		"more unread than allowed": {Workers: 1, ClientOptions: netstage.ClientOptions{MaxOutput: 1 << 20}},
+		"more unread than allowed": {Workers: 1, ClientOptions: netstage.ClientOptions{MaxOutput: 1 << 10, WriteTimeout: time.Hour}},
 		"unread for too long":      {Workers: 1, ClientOptions: netstage.ClientOptions{WriteTimeout: 50 * time.Millisecond}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -151,7 +151,7 @@ func TestASlowClientOfASessionHoldsUpNobodyAndGetsEverything(t *testing.T) {
 }
 
 func TestASessionThatReadsNothingIsClosed(t *testing.T) {
-	o, client := withTLS(t, middleware.Options{Workers: 1, ClientOptions: netstage.ClientOptions{MaxOutput: 1 << 20}})
+	o, client := withTLS(t, middleware.Options{Workers: 1, ClientOptions: netstage.ClientOptions{MaxOutput: 1 << 10, WriteTimeout: time.Hour}})
 	m := start(t, o)
 	c := mctest.MustDialTLS(t, m.Addr(), client)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 524288\r\n"+strings.Repeat("x", 1<<19)+"\r\n"))

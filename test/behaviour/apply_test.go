@@ -107,9 +107,9 @@ func TestServersComeGoAndAreRenamedAndReweightedUnderLoadWithoutAnError(t *testi
 			o.Listen, o.Servers = []string{"127.0.0.1:0"}, servers[:3:3]
 			m := mwtest.Start(t, o)
 			load := startCounting(t, m, 8)
-			rounds := int64(50)
+			rounds, times := int64(50), 1
 			if mctest.Long() {
-				rounds = 200
+				rounds, times = 200, 2
 			}
 			change := func(what string, to func(o *middleware.Options)) {
 				load.more(rounds)
@@ -120,7 +120,7 @@ func TestServersComeGoAndAreRenamedAndReweightedUnderLoadWithoutAnError(t *testi
 				o = next
 				load.more(rounds)
 			}
-			for range 2 {
+			for range times {
 				change("add two", func(o *middleware.Options) { o.Servers = servers })
 				change("weights", func(o *middleware.Options) { o.Servers[0].Weight = 3 })
 				change("rename", func(o *middleware.Options) { o.Servers[1].Name = "other" })

@@ -98,7 +98,7 @@ func TestRepliesEqualMemcachedsByteForByte(t *testing.T) { memcacheds(t, testRep
 
 func testRepliesEqual(t *testing.T, start func(testing.TB, ...string) *mctest.Server) {
 	seed := mctest.Seed(t)
-	commands := 6000
+	commands := 2400
 	if mctest.Long() {
 		commands = 100_000
 	}

@@ -397,11 +397,11 @@ func testDivergence(t *testing.T, keys, batch int, compose func(w *writer, key s
 }
 
 func TestSetsOfOneKeyAtOnceLeaveItsReplicasEqual(t *testing.T) {
-	testDivergence(t, crowdKeys(200), 50, func(w *writer, key string) (write, error) { return w.set(key), nil })
+	testDivergence(t, crowdKeys(100), 50, func(w *writer, key string) (write, error) { return w.set(key), nil })
 }
 
 func TestWritesOfAllKindsAtOnceLeaveReplicasEqual(t *testing.T) {
-	testDivergence(t, crowdKeys(60), 20, (*writer).any)
+	testDivergence(t, crowdKeys(30), 20, (*writer).any)
 }
 
 func TestFlushesAmongTheWritesLeaveReplicasEqual(t *testing.T) {

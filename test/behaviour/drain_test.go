@@ -263,7 +263,7 @@ func TestClientsThatDoNotFinishAreCutAtTheDrainTimeout(t *testing.T) {
 }
 
 func TestADrainUnderLoadLeavesNoReplyWrongAndNoRequestThatWasSentUnanswered(t *testing.T) {
-	rounds := 3
+	rounds := 2
 	if mctest.Long() {
 		rounds = 40
 	}

@@ -171,7 +171,7 @@ func TestWhoReadsIsNeverClosed(t *testing.T) {
 // later, or was dropped and asked for again, is what memcached would have answered the first time.
 func TestLargePipelinesAreAnsweredAsByMemcached(t *testing.T) {
 	const keys, small = 12, 400
-	scripts := 4
+	scripts := 2
 	if mctest.Long() {
 		scripts = 1000
 	}

@@ -256,7 +256,7 @@ func mixupLives() int {
 	if mctest.Long() {
 		return 10
 	}
-	return 2
+	return 1
 }
 
 // poll waits until condition holds. Unlike require.Eventually it asks in the test's own goroutine, which counts.

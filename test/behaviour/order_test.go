@@ -27,7 +27,7 @@ const (
 	// orderRequests is the length of the long run, over all cases together; a case with depth 1, where every request has
 	// its own way to the servers and back, gets only depthOneShare of what the others get.
 	orderRequests      = 10_000_000
-	orderRequestsShort = 50_000
+	orderRequestsShort = 30_000
 	depthOneShare      = 0.07
 )
 

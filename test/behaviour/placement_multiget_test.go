@@ -113,7 +113,7 @@ func (s *stock) reply(keys []string) []byte {
 
 func TestAMultiGetIsAnsweredInItsOwnOrderWithDuplicatesAndMisses(t *testing.T) {
 	seed := mctest.Seed(t)
-	rounds := 15
+	rounds := 5
 	if mctest.Long() {
 		rounds = 300
 	}
