@@ -65,7 +65,7 @@ lint: ## gofumpt, go vet, staticcheck, and no function that no program reaches
 	@for module in . $(MODULES); do \
 		echo "go vet and staticcheck in $$module"; \
 		go -C $$module vet ./... && (cd $$module && $(CURDIR)/.ci/tool $(STATICCHECK) ./...) || exit 1; done
-	@echo "deadcode"; unreachable=$$(.ci/tool $(DEADCODE) $$(go list ./... | grep -v /internal/mctest)); if [ -n "$$unreachable" ]; then \
+	@echo "deadcode"; unreachable=$$(GOGC=400 .ci/tool $(DEADCODE) $$(go list ./... | grep -v /internal/mctest)); if [ -n "$$unreachable" ]; then \
 		echo "reached by no program, at most by tests:"; echo "$$unreachable"; exit 1; fi
 
 fmt: ## format the code
