@@ -40,6 +40,42 @@ func TestKeysMoveOnlyByTheirShareWhenMemcachedIsScaled(t *testing.T) {
 	assert.Equal(t, pods, ids(r.pods("proxy")), "mcmw was not touched")
 }
 
+func TestANewServerIsKnownByTheWatchAndWhereThatIsForbiddenByTheDNS(t *testing.T) {
+	r := install(t, "watch", "--set", "config.resolve-interval=1h,config.change-step=1s")
+	watches := func(live, broken string) {
+		for _, p := range r.pods("proxy") {
+			eventually(t, fmt.Sprintf("%s has %s watches, and %s that are broken", p.Metadata.Name, live, broken), func() error {
+				samples, err := r.metrics(p.Metadata.Name)
+				if err != nil {
+					return err
+				}
+				if l, b := samples[`mcmw_server_watches{state="live"}`], samples[`mcmw_server_watches{state="broken"}`]; l != live || b != broken {
+					return fmt.Errorf("it has %s and %s", l, b)
+				}
+				return nil
+			})
+		}
+	}
+	watches("1", "0")
+	r.scaleMemcached(4) // long before the names are looked up again
+
+	role := r.kubectl("get", "rolebinding/mcmw", "--output", "json")
+	r.kubectl("delete", "rolebinding/mcmw")
+	r.kubectl("rollout", "restart", "deployment/mcmw")
+	r.kubectl("rollout", "status", "deployment/mcmw", "--timeout", "3m")
+	eventually(t, "the pods from before are gone", func() error {
+		if n := len(r.pods("proxy")); n != 2 {
+			return fmt.Errorf("there are %d", n)
+		}
+		return nil
+	})
+	watches("0", "1")
+	r.awaitServers(4)
+	r.apply(role)
+	watches("1", "0")
+	r.scaleMemcached(5)
+}
+
 // scaleMemcached changes the number of servers, and waits until every pod of mcmw has them.
 func (r *release) scaleMemcached(n int) {
 	r.t.Helper()
