@@ -12,11 +12,12 @@ import (
 //	mcmw_config_info{hash,servers}              1; short hashes, the same where the configuration is
 //	mcmw_server_lookups_total{result}           lookups of names under which servers are found
 //	mcmw_server_list_updates_total{result}      changed lists of servers that lookups returned
+//	mcmw_server_list_unconfirmed_seconds        for how long a name of servers has had no answer
 //	mcmw_server_watches{state}                  services whose endpoints are watched, or should be
 type ControlCollector struct {
 	control *stats.Control
 
-	reloads, info, lookups, updates, watches *prometheus.Desc
+	reloads, info, lookups, updates, watches, unconfirmed *prometheus.Desc
 }
 
 // NewControlCollector returns a ControlCollector of c.
@@ -30,6 +31,8 @@ func NewControlCollector(c *stats.Control) *ControlCollector {
 		lookups: prometheus.NewDesc("mcmw_server_lookups_total", "Lookups of names under which servers are found.", []string{"result"}, nil),
 		updates: prometheus.NewDesc("mcmw_server_list_updates_total",
 			"Changed lists of servers that lookups of names brought, by what came of them.", []string{"result"}, nil),
+		unconfirmed: prometheus.NewDesc("mcmw_server_list_unconfirmed_seconds",
+			"For how long the list of servers could not be confirmed, because a name has no answer; 0: it is confirmed.", nil, nil),
 		watches: prometheus.NewDesc("mcmw_server_watches",
 			"Services whose endpoints are watched (live), or should be and are looked up in the DNS meanwhile (broken).", []string{"state"}, nil),
 	}
@@ -37,7 +40,7 @@ func NewControlCollector(c *stats.Control) *ControlCollector {
 
 // Describe sends the descriptions of all metrics.
 func (c *ControlCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.reloads, c.info, c.lookups, c.updates, c.watches} {
+	for _, d := range []*prometheus.Desc{c.reloads, c.info, c.lookups, c.updates, c.watches, c.unconfirmed} {
 		out <- d
 	}
 }
@@ -49,6 +52,7 @@ func (c *ControlCollector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), label)
 	}
 	out <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1, s.Options, s.Servers)
+	out <- prometheus.MustNewConstMetric(c.unconfirmed, prometheus.GaugeValue, s.Unconfirmed.Seconds())
 	out <- prometheus.MustNewConstMetric(c.watches, prometheus.GaugeValue, float64(s.WatchesLive), "live")
 	out <- prometheus.MustNewConstMetric(c.watches, prometheus.GaugeValue, float64(s.WatchesBroken), "broken")
 	for i, n := range s.Reloads {

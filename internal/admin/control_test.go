@@ -2,6 +2,7 @@ package admin
 
 import (
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
@@ -22,6 +23,7 @@ func TestEveryMetricOfTheControlMovesWithWhatItCounts(t *testing.T) {
 		`mcmw_server_lookups_total{result="ok"}`:           0,
 		`mcmw_server_lookups_total{result="empty"}`:        0,
 		`mcmw_server_lookups_total{result="failed"}`:       0,
+		`mcmw_server_list_unconfirmed_seconds`:             0,
 		`mcmw_server_watches{state="live"}`:                0,
 		`mcmw_server_watches{state="broken"}`:              0,
 		`mcmw_server_list_updates_total{result="applied"}`: 0,
@@ -38,9 +40,13 @@ func TestEveryMetricOfTheControlMovesWithWhatItCounts(t *testing.T) {
 			c.LookedUp(i)
 		}
 	}
+	c.Unconfirmed(time.Now().Add(-time.Minute))
 	c.WatchLive(2)
 	c.WatchBroken(1)
 	c.Holds(stats.Identity{Options: "c", Servers: "d"})
+	after := gather(t, collector)
+	require.Greater(t, after["mcmw_server_list_unconfirmed_seconds"], 59.0)
+	delete(after, "mcmw_server_list_unconfirmed_seconds")
 	require.Equal(t, map[string]float64{
 		`mcmw_config_info{hash="c",servers="d"}`:           1,
 		`mcmw_config_reloads_total{result="applied"}`:      1,
@@ -53,7 +59,7 @@ func TestEveryMetricOfTheControlMovesWithWhatItCounts(t *testing.T) {
 		`mcmw_server_watches{state="broken"}`:              1,
 		`mcmw_server_list_updates_total{result="applied"}`: 1,
 		`mcmw_server_list_updates_total{result="refused"}`: 3,
-	}, gather(t, collector))
+	}, after)
 	problems, err := testutil.CollectAndLint(collector)
 	require.NoError(t, err)
 	require.Empty(t, problems)

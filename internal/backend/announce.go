@@ -16,10 +16,24 @@ func (s *Server) Announce(ctx context.Context, key string, value []byte, lasts t
 	if err := p.Expect(expiringLine(key, string(value), lasts), "HD"); err != nil {
 		return nil, err
 	}
-	if err := p.Send("mg " + encoded(other) + " b v\r\n"); err != nil {
+	return p.announced(other)
+}
+
+// Announced returns what was announced under key on the server; nil: nothing.
+func (s *Server) Announced(ctx context.Context, key string) ([]byte, error) {
+	p, err := s.Link(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return p.ReadValue()
+	defer p.Close()
+	return p.announced(key)
+}
+
+func (l *Link) announced(key string) ([]byte, error) {
+	if err := l.Send("mg " + encoded(key) + " b v\r\n"); err != nil {
+		return nil, err
+	}
+	return l.ReadValue()
 }
 
 // Withdraw deletes what was announced under key.

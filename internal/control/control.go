@@ -29,6 +29,8 @@ const (
 type Applier interface {
 	// Apply puts all options in force under load, or, with an error, none.
 	Apply(ctx context.Context, o middleware.Options) error
+	// Elsewhere returns the servers to which another middleware changes from those of this one; nil: none does.
+	Elsewhere(ctx context.Context) []route.Server
 	// Ready returns a channel that is closed when clients are served.
 	Ready() <-chan struct{}
 }
@@ -63,6 +65,9 @@ type Control struct {
 	nextLook   time.Time       // when to check the file
 	nextLookup time.Time       // when to look names up
 	rejected   string          // why the last list from lookups is not used, "" if it is
+	confirmed  time.Time       // when all names had answers for the last time
+	doubtful   bool            // that was too long ago, which the log says
+	followed   bool            // servers are those of another middleware, until all names have answers
 }
 
 // New returns a Control of the configuration that is there now.
@@ -138,6 +143,10 @@ func (k *Control) await(ctx context.Context) event {
 // find looks up the servers of c, and returns them if they are valid.
 func (k *Control) find(ctx context.Context, c *config.Config) ([]route.Server, error) {
 	servers, err := k.finder.Find(ctx, c.Lookups)
+	k.confirm()
+	if k.followed && slices.Equal(c.Specs, k.config.Specs) {
+		servers = k.servers
+	}
 	if err == nil {
 		err = c.CheckServers(servers)
 	}
@@ -145,9 +154,49 @@ func (k *Control) find(ctx context.Context, c *config.Config) ([]route.Server, e
 	return servers, err
 }
 
+// confirm records whether all names had answers, and logs when they had none for so long that other middlewares may have other servers.
+func (k *Control) confirm() {
+	if k.finder.Confirmed() {
+		if k.doubtful {
+			k.Log.Info("the list of servers is confirmed again", "after", time.Since(k.confirmed).Round(time.Second))
+		}
+		k.confirmed, k.doubtful, k.followed = time.Now(), false, false
+		k.Counts.Confirmed()
+		return
+	}
+	if k.confirmed.IsZero() {
+		return // nothing was found yet, which is said elsewhere
+	}
+	k.Counts.Unconfirmed(k.confirmed)
+	if !k.doubtful && time.Since(k.confirmed) > k.config.ChangeStep {
+		k.doubtful = true
+		k.Log.Warn("the list of servers cannot be confirmed: it stays, unless another mcmw says on the servers that it changes to another one",
+			"since", time.Since(k.confirmed).Round(time.Second))
+	}
+}
+
+// follow returns servers, or those to which another middleware changes, if the names have no answers.
+func (k *Control) follow(ctx context.Context, m Applier, servers []route.Server) []route.Server {
+	if k.finder.Confirmed() {
+		return servers
+	}
+	others := m.Elsewhere(ctx)
+	if others == nil || k.config.CheckServers(others) != nil {
+		return servers
+	}
+	if !slices.Equal(others, k.servers) {
+		k.Log.Warn("another mcmw changes to another list of servers; this one follows, because it cannot look its own up")
+	}
+	k.followed = true
+	return others
+}
+
 // refresh returns the servers of the configuration in force by what is watched, if they are valid.
 func (k *Control) refresh(ctx context.Context) ([]route.Server, error) {
 	servers, err := k.finder.Refresh(ctx, k.config.Lookups)
+	if k.followed {
+		servers = k.servers
+	}
 	if err == nil {
 		err = k.config.CheckServers(servers)
 	}
@@ -207,7 +256,7 @@ func (k *Control) Run(ctx context.Context, m Applier, ready func()) {
 			ready()
 		case eventLookup:
 			servers, err := k.find(ctx, k.config)
-			k.update(ctx, m, servers, err)
+			k.update(ctx, m, k.follow(ctx, m, servers), err)
 		case eventWatch:
 			servers, err := k.refresh(ctx)
 			k.update(ctx, m, servers, err)

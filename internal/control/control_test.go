@@ -33,6 +33,8 @@ type applied struct {
 	mu      sync.Mutex // guards the fields below
 	options []middleware.Options
 	err     error // what Apply returns
+
+	elsewhere []route.Server
 }
 
 func (a *applied) Apply(_ context.Context, o middleware.Options) error {
@@ -45,6 +47,19 @@ func (a *applied) Apply(_ context.Context, o middleware.Options) error {
 }
 
 func (*applied) Ready() <-chan struct{} { return nil }
+
+func (a *applied) Elsewhere(context.Context) []route.Server {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.elsewhere
+}
+
+// others says where another middleware changes to.
+func (a *applied) others(servers ...route.Server) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.elsewhere = servers
+}
 
 func (a *applied) all() []middleware.Options {
 	a.mu.Lock()
@@ -476,4 +491,48 @@ func TestAServerThatAWatchReportsIsUsedWithoutALookup(t *testing.T) {
 	end()
 	running.Wait()
 	require.Zero(t, r.Counts.Snapshot().WatchesLive, "the watch ends with the control")
+}
+
+func TestAListThatCannotBeConfirmedStaysUnlessAnotherMiddlewareChangesToAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [dns+cache]\nreplicas: 1\nwatch-interval: 0s\n")
+		r.dns.set(nil, "10.0.0.1")
+		r.run(t)
+		first, second := route.Server{Name: "10.0.0.1:11211", Addr: "10.0.0.1:11211", Weight: 1}, route.Server{Name: "10.0.0.2:11211", Addr: "10.0.0.2:11211", Weight: 1}
+		third := route.Server{Name: "10.0.0.3:11211", Addr: "10.0.0.3:11211", Weight: 1}
+		r.m.others(first, third) // who has answers needs nobody else's
+		pass(time.Minute)
+		require.Empty(t, r.m.all())
+		require.Zero(t, r.Counts.Snapshot().Unconfirmed)
+		r.m.others()
+
+		r.dns.set(errors.New("no answer"))
+		pass(14 * time.Second)
+		require.Len(t, r.logged(t), 1, "the name cannot be looked up")
+		pass(10 * time.Second)
+		lines := r.logged(t)
+		require.Len(t, lines, 1)
+		require.Contains(t, lines[0], "the list of servers cannot be confirmed")
+		require.Greater(t, r.Counts.Snapshot().Unconfirmed, 20*time.Second)
+		require.Empty(t, r.m.all())
+
+		r.m.others(first, second)
+		pass(6 * time.Second)
+		require.Len(t, r.m.all(), 1)
+		require.Equal(t, []route.Server{first, second}, r.m.all()[0].Servers)
+		r.m.others()
+		pass(time.Hour)
+		r.sighup()
+		require.Len(t, r.m.all(), 1, "what it follows stays until the names have answers")
+		lines = r.logged(t)
+		require.Contains(t, lines[0], "another mcmw changes to another list of servers")
+		require.Contains(t, lines[1], "the servers have changed")
+
+		r.dns.set(nil, "10.0.0.1", "10.0.0.3")
+		pass(6 * time.Second)
+		require.Len(t, r.m.all(), 2)
+		require.Equal(t, []route.Server{first, third}, r.m.all()[1].Servers[:2])
+		require.Zero(t, r.Counts.Snapshot().Unconfirmed)
+		require.Contains(t, strings.Join(r.logged(t), "\n"), "the list of servers is confirmed again")
+	})
 }

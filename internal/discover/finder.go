@@ -58,6 +58,7 @@ type Finder struct {
 	options Options
 	answers map[question]*answer
 	watches map[question]*watch // of the Endpoints questions among answers
+	unsure  bool                // a name had no answer at the last Find
 	changed chan struct{}       // see watch
 }
 
@@ -90,6 +91,9 @@ func NewFinder(o Options) *Finder {
 // Changed returns a channel that receives an element when Refresh may return other servers than before.
 func (f *Finder) Changed() <-chan struct{} { return f.changed }
 
+// Confirmed reports whether the last Find had an answer for every name.
+func (f *Finder) Confirmed() bool { return !f.unsure }
+
 // Close ends the watches.
 func (f *Finder) Close() { f.Forget(Lookups{}) }
 
@@ -117,6 +121,9 @@ func (f *Finder) find(ctx context.Context, l Lookups, early bool) ([]route.Serve
 	failed := f.ask(ctx, l, early)
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if !early {
+		f.unsure = slices.ContainsFunc(slices.Collect(maps.Values(failed)), func(err error) bool { return err != nil })
 	}
 	f.release(l)
 

@@ -232,6 +232,56 @@ func (m *Middleware) announce(ctx context.Context, phase route.Phase) *placed {
 	return found
 }
 
+// Elsewhere returns the servers of the list to which another middleware changes from that of this one, as it has announced on the servers; nil: none
+// has. A middleware that can't look its servers up follows by it: an announcement lasts two steps, so one that looks within each step and applies what it
+// finds is at most one phase behind.
+func (m *Middleware) Elsewhere(ctx context.Context) []route.Server {
+	m.applying.Lock()
+	defer m.applying.Unlock()
+	if m.records == nil || m.work == nil || !m.options.inPhases() {
+		return nil
+	}
+	p := m.pool.Load()
+	from := p.wanted()
+	if c := m.change; c != nil && c.phase == route.DeleteNew {
+		from = c.from
+	}
+	here, wanted := from.record(), p.wanted().record()
+	var mu sync.Mutex // guards found
+	var found []route.Server
+	m.each(func(s *backend.Server) {
+		value, err := s.Announced(ctx, marker.DeletingKey)
+		if err != nil || value == nil {
+			return
+		}
+		r, err := marker.Decode(value)
+		if err != nil || r.Placement.Equal(&wanted) || len(r.Previous) != 1 || !r.Previous[0].Equal(&here) {
+			return
+		}
+		to, ok := p.located(r.Placement, r.Addresses)
+		if !ok {
+			return
+		}
+		// Only the servers may differ: options are not looked up.
+		servers := slices.Clone(to.router.Servers())
+		for i := range servers {
+			if at := slices.IndexFunc(m.options.Servers, func(o route.Server) bool { return o.Name == servers[i].Name }); at >= 0 {
+				servers[i].Zone = m.options.Servers[at].Zone
+			}
+		}
+		router, err := route.New(servers, m.options.Placement)
+		if err != nil {
+			return
+		}
+		if own := marker.Of(router, m.options.Placement); own.Equal(&r.Placement) {
+			mu.Lock()
+			found = servers
+			mu.Unlock()
+		}
+	})
+	return found
+}
+
 // each calls do for each server in use that is not down, and waits for all.
 func (m *Middleware) each(do func(s *backend.Server)) {
 	var doing sync.WaitGroup

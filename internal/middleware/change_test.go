@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/discover"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
@@ -206,4 +207,50 @@ func TestMiddlewaresWhoseListsChangeAgainAtDifferentPhasesAgreeOnOneChangeAtATim
 			}
 		})
 	}
+}
+
+func TestAMiddlewareThatCannotLookItsServersUpFollowsWhatAnotherAnnouncesAndReadsNothingOld(t *testing.T) {
+	for name, follows := range map[string]bool{"it follows": true, "it does not, as control": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
+			o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+			knows, cut := mwtest.Start(t, o), mwtest.Start(t, o)
+			require.Nil(t, cut.Elsewhere(t.Context()))
+			load := startTraffic(t, knows, cut)
+			after := o
+			after.Servers = servers
+			require.NoError(t, knows.Apply(context.Background(), after))
+			load.more()
+			require.Nil(t, knows.Elsewhere(t.Context()), "what it has announced itself")
+			elsewhere := cut.Elsewhere(t.Context())
+			require.False(t, discover.Compare(servers, elsewhere).Any())
+			if follows {
+				next := o
+				next.Servers = elsewhere
+				require.NoError(t, cut.Apply(context.Background(), next))
+			}
+			for knows.EndPhase() {
+				load.more()
+				cut.EndPhase()
+				load.more()
+			}
+			load.stop()
+			if follows {
+				assert.Zero(t, load.stale.Load())
+				assert.Equal(t, knows.Stats().Snapshot().Placement, cut.Stats().Snapshot().Placement)
+			} else {
+				assert.NotZero(t, load.stale.Load())
+			}
+		})
+	}
+}
+
+func TestNobodyFollowsToAPlacementWithOtherOptionsThanItsOwn(t *testing.T) {
+	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 3)...)
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:2:2], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
+	one, other := mwtest.Start(t, o), mwtest.Start(t, o)
+	o.Placement.Replicas, o.Servers = 2, servers
+	require.NoError(t, one.Apply(context.Background(), o))
+	require.Nil(t, other.Elsewhere(t.Context()))
 }

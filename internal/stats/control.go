@@ -1,6 +1,9 @@
 package stats
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // ReloadResult is the result of reading the configuration again.
 type ReloadResult uint8
@@ -43,6 +46,7 @@ type Control struct {
 	identity atomic.Pointer[Identity]
 
 	watchesLive, watchesBroken atomic.Int64
+	unconfirmed                atomic.Pointer[time.Time] // when all names had answers for the last time; nil: now
 }
 
 // Identity identifies a configuration by short hashes: equal hashes mean equal configurations.
@@ -61,6 +65,8 @@ type ControlSnapshot struct {
 	Updates [NumReloadResults]uint64
 	// WatchesLive and WatchesBroken are how many services' endpoints are watched, and how many should be.
 	WatchesLive, WatchesBroken int64
+	// Unconfirmed is for how long some name of servers has had no answer; 0: all have.
+	Unconfirmed time.Duration
 	Identity
 }
 
@@ -77,6 +83,10 @@ func (c *Control) Updated(r ReloadResult) { c.updates[r].Add(1) }
 func (c *Control) WatchLive(n int64)   { c.watchesLive.Add(n) }
 func (c *Control) WatchBroken(n int64) { c.watchesBroken.Add(n) }
 
+// Unconfirmed says that some name of servers has had no answer since a time, Confirmed that all have.
+func (c *Control) Unconfirmed(since time.Time) { c.unconfirmed.Store(&since) }
+func (c *Control) Confirmed()                  { c.unconfirmed.Store(nil) }
+
 // Holds says which configuration is in force now.
 func (c *Control) Holds(id Identity) { c.identity.Store(&id) }
 
@@ -91,6 +101,9 @@ func (c *Control) Snapshot() ControlSnapshot {
 		s.Lookups[i] = c.lookups[i].Load()
 	}
 	s.WatchesLive, s.WatchesBroken = c.watchesLive.Load(), c.watchesBroken.Load()
+	if since := c.unconfirmed.Load(); since != nil {
+		s.Unconfirmed = time.Since(*since)
+	}
 	if id := c.identity.Load(); id != nil {
 		s.Identity = *id
 	}
