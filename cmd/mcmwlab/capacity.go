@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -55,10 +54,8 @@ than 1 ms, over clients.`,
 
 // run finds the capacity and writes it.
 func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
-	if f.format != jsonFormat {
-		if _, err := table.ParseFormat(f.format); err != nil {
-			return usageError{fmt.Errorf("--format: %w, or %s", err, jsonFormat)}
-		}
+	if _, err := tableFormat(f.format); err != nil {
+		return err
 	}
 	wanted, err := parseSelections(f.selections)
 	if err != nil {
@@ -96,11 +93,6 @@ func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
 
 // writeCapacity writes the result; formats for people have a sentence for every line, too.
 func writeCapacity(w io.Writer, c *capacity.Capacity, format string, all bool) error {
-	if format == jsonFormat {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(c)
-	}
 	if format == string(table.Text) {
 		for _, l := range c.Lines {
 			if _, err := fmt.Fprintln(w, c.Words(l)); err != nil {
@@ -109,7 +101,7 @@ func writeCapacity(w io.Writer, c *capacity.Capacity, format string, all bool) e
 		}
 		fmt.Fprintln(w)
 	}
-	return writeTables(w, format, nil, c.Tables(all)...)
+	return writeTables(w, format, c, c.Tables(all)...)
 }
 
 // readRecord returns the runs of a record, and its manifest.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -124,12 +123,10 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 // write writes the comparisons of the first side with each of the others; several are a list in JSON.
 func (f *compareFlags) write(stdout io.Writer, sides []side, comparisons []*compare.Comparison) error {
 	if f.json {
-		encoder := json.NewEncoder(stdout)
-		encoder.SetIndent("", "  ")
 		if len(comparisons) == 1 {
-			return encoder.Encode(comparisons[0])
+			return writeJSON("-", stdout, comparisons[0])
 		}
-		return encoder.Encode(comparisons)
+		return writeJSON("-", stdout, comparisons)
 	}
 	if f.ratios {
 		format, err := table.ParseFormat(f.format)

@@ -79,10 +79,8 @@ func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) er
 	if len(f.question.Factors) == 0 {
 		return usageError{fmt.Errorf("--factors names nothing: expected factors such as S,M,W")}
 	}
-	if f.format != jsonFormat {
-		if _, err := table.ParseFormat(f.format); err != nil {
-			return usageError{fmt.Errorf("--format: %w, or %s", err, jsonFormat)}
-		}
+	if _, err := tableFormat(f.format); err != nil {
+		return err
 	}
 	experiment, err := f.read(ctx, path)
 	if err != nil {
@@ -127,11 +125,7 @@ func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) er
 			return err
 		}
 	}
-	var object any
-	if f.format == jsonFormat {
-		object = experiment.Object(a, c, v)
-	}
-	if err := writeTables(out, f.format, object, tables...); err != nil {
+	if err := writeTables(out, f.format, experiment.Object(a, c, v), tables...); err != nil {
 		return err
 	}
 	if f.format == string(table.HTML) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,12 +97,8 @@ type faultRunner interface {
 // run creates and runs a faultRunner and writes its report, even a partial one after a failure or an interrupt.
 func (f *faultFlags) run(ctx context.Context, section string, stdout, stderr io.Writer, make func(faults.Options) (faultRunner, error)) error {
 	o := f.options
-	if o.Mcmw == "" {
-		o.Mcmw = besideThis("mcmw")
-	}
-	if o.Seed == 0 {
-		o.Seed = uint64(time.Now().UnixNano())
-	}
+	o.Mcmw = cmp.Or(o.Mcmw, besideThis("mcmw"))
+	o.Seed = cmp.Or(o.Seed, uint64(time.Now().UnixNano()))
 	if !f.quiet {
 		fmt.Fprintf(stderr, "seed %d\n", o.Seed)
 		o.Progress = func(line string) { fmt.Fprintln(stderr, line) }

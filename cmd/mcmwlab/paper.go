@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -68,16 +67,26 @@ func runPaper(out io.Writer, args []string, s paper.Selection, format string) er
 	return writeTables(out, format, nil, tables...)
 }
 
+// tableFormat returns the format of tables that --format names; for JSON, which has none, plain text.
+func tableFormat(name string) (table.Format, error) {
+	if name == jsonFormat {
+		return table.Text, nil
+	}
+	f, err := table.ParseFormat(name)
+	if err != nil {
+		return f, usageError{fmt.Errorf("--format: %w, or %s", err, jsonFormat)}
+	}
+	return f, nil
+}
+
 // writeTables writes tables in a format, or, as JSON, the object that they show.
 func writeTables(out io.Writer, format string, object any, tables ...table.Table) error {
 	if format == jsonFormat {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(object)
+		return writeJSON("-", out, object)
 	}
-	f, err := table.ParseFormat(format)
+	f, err := tableFormat(format)
 	if err != nil {
-		return usageError{fmt.Errorf("--format: %w, or %s", err, jsonFormat)}
+		return err
 	}
 	for _, t := range tables {
 		if err := t.Write(out, f); err != nil {

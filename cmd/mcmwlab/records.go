@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -100,13 +102,8 @@ func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
 	fmt.Fprintln(b, made)
 	writeMachines(b, m)
 	constant := record.Constant(runs)
-	var names []string
-	for name := range constant {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	if len(names) > 0 {
-		fmt.Fprintln(b, record.Label(constant, names))
+	if len(constant) > 0 {
+		fmt.Fprintln(b, record.Label(constant, slices.Sorted(maps.Keys(constant))))
 	}
 	failed := 0
 	for _, run := range runs {
@@ -121,9 +118,7 @@ func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
 func writeMachines(b *strings.Builder, m record.Manifest) {
 	for _, machine := range m.Machines {
 		like := experiment.Machine{CPUs: machine.CPUs, Memory: machine.Memory, Upload: machine.Upload, Download: machine.Download}.Limits()
-		if like == "" {
-			like = "no limits"
-		}
+		like = cmp.Or(like, "no limits")
 		if machine.Preset != "" {
 			like = machine.Preset + ": " + like
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -265,15 +266,10 @@ func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.W
 }
 
 // writeReport writes the report to the file at path.
-func writeReport(r *report.Report, path, format string) (err error) {
-	file, err := os.Create(path)
-	if err != nil {
+func writeReport(r *report.Report, path, format string) error {
+	var b bytes.Buffer
+	if err := r.Write(&b, format); err != nil {
 		return err
 	}
-	defer func() {
-		if closeErr := file.Close(); err == nil {
-			err = closeErr
-		}
-	}()
-	return r.Write(file, format)
+	return os.WriteFile(path, b.Bytes(), 0o644)
 }

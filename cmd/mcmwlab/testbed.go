@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -115,9 +115,7 @@ func (f *machinesFlags) run(ctx context.Context, args []string, stdout, stderr i
 		return err
 	}
 	if f.asJSON {
-		out := json.NewEncoder(stdout)
-		out.SetIndent("", "  ")
-		return out.Encode(c)
+		return writeJSON("-", stdout, c)
 	}
 	return writeCalibration(stdout, c)
 }
@@ -137,9 +135,7 @@ func writeCalibration(w io.Writer, c vm.Calibration) error {
 			cpus = fmt.Sprintf("%g", m.CPUs)
 		}
 		size := m.Preset
-		if size == "" {
-			size = "-"
-		}
+		size = cmp.Or(size, "-")
 		t.Rows = append(t.Rows, slices.Concat([]string{m.Name, size, cpus, memory}, against(m.Upload, m.Measured.Upload),
 			against(m.Download, m.Measured.Download), []string{fmt.Sprintf("%.3f", m.Measured.RoundTripMean*1e3)}))
 	}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -14,9 +15,7 @@ func Set(runs []record.Run) []record.Warning {
 	var warnings []record.Warning
 	for _, point := range record.Points(runs) {
 		where := record.Label(point.Factors, varying)
-		if where == "" {
-			where = "the only point"
-		}
+		where = cmp.Or(where, "the only point")
 		if n := len(point.Complete()); n < minRepetitions {
 			warnings = append(warnings, warn(TooFewRepetitions, "%s: %d complete runs: no interval can be given", where, n)...)
 			continue

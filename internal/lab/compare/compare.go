@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -86,15 +87,11 @@ func (m Metric) Significant() bool {
 // New compares the runs of two records. Points match if they have the same levels of every factor that varies in either record and that
 // both have.
 func New(a, b []record.Run, o Options) *Comparison {
-	if o.Source == "" {
-		o.Source = record.SourceClient
-	}
+	o.Source = cmp.Or(o.Source, record.SourceClient)
 	if len(o.Metrics) == 0 {
 		o.Metrics = DefaultMetrics
 	}
-	if o.Confidence == 0 {
-		o.Confidence = DefaultConfidence
-	}
+	o.Confidence = cmp.Or(o.Confidence, DefaultConfidence)
 	c := &Comparison{Source: o.Source, Confidence: o.Confidence, Differs: map[string][2]string{}}
 	constantA, constantB := record.Constant(a), record.Constant(b)
 	for name, level := range constantA {

@@ -347,11 +347,7 @@ const minDuration = 500 * time.Millisecond
 // mapping reads the keys of a mapping with fields and returns which it has.
 func (d *decoder) mapping(n *yaml.Node, at string, fields map[string]func(key string, n *yaml.Node)) map[string]bool {
 	seen := map[string]bool{}
-	var names []string
-	for name := range fields {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(fields))
 	if n.Kind != yaml.MappingNode {
 		d.problem(n, at, "not a mapping; expected keys of %s", strings.Join(names, ", "))
 		return seen

@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"cmp"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -106,9 +108,7 @@ func (d *decoder) hostFields(h *InventoryHost, resolve func(path string) string)
 		"programs": func(key string, n *yaml.Node) {
 			given := h.Programs
 			h.Programs = map[string]string{}
-			for name, path := range given {
-				h.Programs[name] = path
-			}
+			maps.Copy(h.Programs, given)
 			d.mapping(n, key, map[string]func(string, *yaml.Node){"memcached": program("memcached"), "mcmw": program("mcmw"), "mcmwlab": program("mcmwlab")})
 		},
 	}
@@ -136,9 +136,7 @@ func (d *decoder) host(n *yaml.Node, key string, defaults InventoryHost, resolve
 	if n.Kind == yaml.MappingNode && len(h.Roles) == 0 && !seen["roles"] {
 		d.problem(n, key, "a host without roles; expected a list of %s", strings.Join(roles, ", "))
 	}
-	if h.SSH == "" {
-		h.SSH = h.Name
-	}
+	h.SSH = cmp.Or(h.SSH, h.Name)
 	return h
 }
 

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -71,9 +72,7 @@ func (m Machine) String() string {
 		return fmt.Sprintf("%d %s", m.Count, m.Preset)
 	}
 	limits := m.Limits()
-	if limits == "" {
-		limits = "no limits"
-	}
+	limits = cmp.Or(limits, "no limits")
 	return fmt.Sprintf("%d of %s", m.Count, limits)
 }
 

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -62,9 +63,7 @@ func (d *decoder) systems(n *yaml.Node, key string) map[string]SystemKind {
 				s.Flags = strings.Fields(d.scalar(n, key, "flags apart by spaces, such as --a=1 --b=2", func(string) bool { return true }))
 			},
 		})
-		if s.Binary == "" {
-			s.Binary = builtIn[s.Kind].Binary
-		}
+		s.Binary = cmp.Or(s.Binary, builtIn[s.Kind].Binary)
 		systems[name] = s
 	}
 	return systems

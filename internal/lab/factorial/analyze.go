@@ -1,6 +1,7 @@
 package factorial
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -109,12 +110,8 @@ func Analyze(d Design, o Options) (*Analysis, error) {
 		Factors: d.Factors, Model: o.Model, Confidence: o.Confidence, R: len(d.Cells[0].Y), Cells: d.Cells,
 		Words: words, Resolution: resolution(words),
 	}
-	if a.Model == "" {
-		a.Model = Additive
-	}
-	if a.Confidence == 0 {
-		a.Confidence = 0.95
-	}
+	a.Model = cmp.Or(a.Model, Additive)
+	a.Confidence = cmp.Or(a.Confidence, 0.95)
 	if err := checkConfidence(a.Confidence); err != nil {
 		return nil, err
 	}

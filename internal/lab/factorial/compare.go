@@ -1,6 +1,7 @@
 package factorial
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -71,9 +72,7 @@ func Compare(d Design, o Options) (*Comparison, error) {
 // judge fills the verdict and the reasons. Twice the logarithm of the likelihood ratio is compared with the quantile of
 // the chi-square distribution with one degree of freedom, that of the exponent of Box and Cox.
 func (c *Comparison) judge(confidence float64) {
-	if confidence == 0 {
-		confidence = 0.95
-	}
+	confidence = cmp.Or(confidence, 0.95)
 	limit := distuv.ChiSquared{K: 1}.Quantile(confidence) / 2
 	ratio := c.LogLikelihoodRatio
 	c.Decisive = math.Abs(ratio) > limit

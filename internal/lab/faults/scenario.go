@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -115,12 +116,8 @@ func Scenarios() []Scenario {
 	for i := range list {
 		s := &list[i]
 		s.settings.args, s.logsIn = s.Args, s.settings.logins
-		if s.lasts == 0 {
-			s.lasts = usually
-		}
-		if s.then == 0 {
-			s.then = usually
-		}
+		s.lasts = cmp.Or(s.lasts, usually)
+		s.then = cmp.Or(s.then, usually)
 	}
 	return list
 }

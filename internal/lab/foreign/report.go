@@ -172,10 +172,10 @@ func (c *ConfigurationSummary) trimmed(r Repetition) map[string]any {
 		name := map[string]string{"set": "set", "get": "get", "multiget": "mget"}[kind.name]
 		k, ok := middlewareKind(r.Middlewares, kind.name)
 		histograms[strings.ToUpper(name)] = nil
-		if countOf(k.Histogram) > 0 {
-			h := map[string]any{"count": countOf(k.Histogram), "mean_ms_midpoint": ms * midpointMean(k.Histogram)}
+		if len(k.Histogram) > 0 {
+			h := map[string]any{"count": uint64(k.Histogram.Total()), "mean_ms_midpoint": ms * k.Histogram.Mean()}
 			for _, q := range []float64{0.25, 0.5, 0.75, 0.9, 0.95, 0.99} {
-				h[percentileKey(q)+"_ms_upper"] = ms * upperEdge(k.Histogram, q)
+				h[percentileKey(q)+"_ms_upper"] = ms * k.Histogram.UpperQuantile(q)
 			}
 			histograms[strings.ToUpper(name)] = h
 		}

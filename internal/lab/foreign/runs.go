@@ -2,6 +2,7 @@ package foreign
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -191,13 +192,7 @@ func addMiddlewares(run *record.Run, middlewares []*MiddlewareOutput) {
 	requests, queue, service := 0.0, 0.0, 0.0
 	for _, kind := range kinds {
 		k, ok := middlewareKind(middlewares, kind.name)
-		var bins sample.Histogram
-		for i, count := range k.Histogram {
-			if count > 0 {
-				bins = append(bins, sample.Bin{Lower: float64(i) * histogramWidth, Upper: float64(i+1) * histogramWidth, Count: float64(count)})
-			}
-		}
-		addBins(run, record.SourceMiddleware, kind.name, bins)
+		addBins(run, record.SourceMiddleware, kind.name, k.Histogram)
 		if !ok {
 			continue
 		}
@@ -392,11 +387,7 @@ func Write(ctx context.Context, dir string, m record.Manifest, found []Found) (e
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closeErr := r.Close(); err == nil {
-			err = closeErr
-		}
-	}()
+	defer func() { err = errors.Join(err, r.Close()) }()
 	if err := r.Define(inService); err != nil {
 		return err
 	}

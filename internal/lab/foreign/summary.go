@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"mcmw/internal/lab/memtier"
+	"mcmw/internal/lab/sample"
 )
 
 // trim is how many rows the report leaves out at either end of a middleware's output, as warm-up and cool-down.
@@ -28,8 +29,8 @@ type MiddlewareKind struct {
 	// Queue and Service are means over the seconds, weighted over the middlewares by throughput, as the report has them;
 	// QueueWeighted and ServiceWeighted are weighted by the requests of each second, as the mean of requests is.
 	Queue, Service, QueueWeighted, ServiceWeighted float64
-	// Histogram counts response times in classes of 100 us, over the whole output.
-	Histogram []uint64
+	// Histogram has the response times over the whole output, in seconds.
+	Histogram sample.Histogram
 }
 
 // distributionOf are the distributions that the rows of one kind of request have.
@@ -185,12 +186,18 @@ func middlewareKind(outputs []*MiddlewareOutput, kind string) (MiddlewareKind, b
 			}
 		}
 	}
+	var classes []uint64
 	for _, out := range outputs {
 		for i, count := range out.Histograms[kind] {
-			if i == len(k.Histogram) {
-				k.Histogram = append(k.Histogram, 0)
+			if i == len(classes) {
+				classes = append(classes, 0)
 			}
-			k.Histogram[i] += count
+			classes[i] += count
+		}
+	}
+	for i, count := range classes {
+		if count > 0 {
+			k.Histogram = append(k.Histogram, sample.Bin{Lower: float64(i) * histogramWidth, Upper: float64(i+1) * histogramWidth, Count: float64(count)})
 		}
 	}
 	if k.Throughput == 0 {
@@ -201,34 +208,4 @@ func middlewareKind(outputs []*MiddlewareOutput, kind string) (MiddlewareKind, b
 	k.QueueWeighted /= requests
 	k.ServiceWeighted /= requests
 	return k, true
-}
-
-// countOf returns the number of response times in a histogram.
-func countOf(histogram []uint64) uint64 {
-	var n uint64
-	for _, count := range histogram {
-		n += count
-	}
-	return n
-}
-
-// upperEdge returns the upper edge of the class up to which at least the share q of the response times lies, in seconds.
-func upperEdge(histogram []uint64, q float64) float64 {
-	total, below := countOf(histogram), uint64(0)
-	for i, count := range histogram {
-		below += count
-		if float64(below) >= q*float64(total) && below > 0 {
-			return float64(i+1) * histogramWidth
-		}
-	}
-	return math.NaN()
-}
-
-// midpointMean returns the mean response time if each lies in the middle of its class, in seconds.
-func midpointMean(histogram []uint64) float64 {
-	sum := 0.0
-	for i, count := range histogram {
-		sum += float64(count) * (float64(i) + 0.5)
-	}
-	return sum * histogramWidth / float64(countOf(histogram))
 }

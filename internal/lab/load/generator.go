@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -305,9 +306,7 @@ func (g *Generator) result(all *series, used usage) *Result {
 		sent.together += t.bunches.together
 		r.BytesIn += t.trafficTo.in - t.trafficFrom.in
 		r.BytesOut += t.trafficTo.out - t.trafficFrom.out
-		if r.FirstFailure == "" {
-			r.FirstFailure = t.firstFailure
-		}
+		r.FirstFailure = cmp.Or(r.FirstFailure, t.firstFailure)
 	}
 	if r.Reconnects > 0 {
 		r.ConnectMean = time.Duration(dialled / int64(r.Reconnects))

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -39,12 +40,8 @@ type keyState struct {
 
 func newKeySpace(o *Options) *keySpace {
 	k := &keySpace{first: o.KeyMin, count: o.keyCount(), connections: o.Connections, median: o.KeyMedian, dev: o.KeyStdDev}
-	if k.median == 0 {
-		k.median = float64(o.KeyMin) + float64(k.count-1)/2
-	}
-	if k.dev == 0 {
-		k.dev = float64(k.count) / 6
-	}
+	k.median = cmp.Or(k.median, float64(o.KeyMin)+float64(k.count-1)/2)
+	k.dev = cmp.Or(k.dev, float64(k.count)/6)
 	if o.SetKeys == Zipf || o.GetKeys == Zipf {
 		k.zipf = newZipf(k.count, o.ZipfExponent)
 	}

@@ -3,6 +3,7 @@ package paper
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"regexp"
@@ -29,9 +30,7 @@ func (e *evaluation) run(text string, environment map[string]any) (any, error) {
 		}
 		program, _ = programs.LoadOrStore(text, compiled)
 	}
-	for name, value := range e.variables {
-		environment[name] = value
-	}
+	maps.Copy(environment, e.variables)
 	return expr.Run(program.(*vm.Program), environment)
 }
 

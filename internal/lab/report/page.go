@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -42,9 +43,7 @@ func (d *Data) Report(v View) (*Report, error) {
 		return nil, err
 	}
 	r := &Report{Title: d.Manifest.Title, Figures: figures, Tables: tables, Warnings: d.Caution(d.Points), Rule: Rule()}
-	if r.Title == "" {
-		r.Title = d.Manifest.Name
-	}
+	r.Title = cmp.Or(r.Title, d.Manifest.Name)
 	total := len(runs(d.Points))
 	r.Subtitle = fmt.Sprintf("%d points, %d runs", len(d.Points), total)
 	r.Warnings = join(d.foreign(), r.Warnings)

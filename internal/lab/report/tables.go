@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -227,9 +228,7 @@ func (a *artist) maximum() Table {
 			return lawThroughput(r, record.SourceMiddleware, trip)
 		})
 		limit := s.Bottleneck.Name
-		if limit == "" {
-			limit = "–"
-		}
+		limit = cmp.Or(limit, "–")
 		t.Rows = append(t.Rows, append(a.named(panel, l), marked(p.Levels[a.v.X], p),
 			shownAs(p.Estimate(record.SourceClient, a.v.metric("throughput")), plot.OpsPerSecond),
 			shownAs(p.Estimate(record.SourceMiddleware, a.v.metric("throughput")), plot.OpsPerSecond),

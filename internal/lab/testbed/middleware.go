@@ -1,6 +1,7 @@
 package testbed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -17,9 +18,7 @@ func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i
 	if !ok {
 		system = experiment.SystemKind{Kind: experiment.Mcmw}
 	}
-	if system.Binary == "" {
-		system.Binary = d.t.programs.Mcmw
-	}
+	system.Binary = cmp.Or(system.Binary, d.t.programs.Mcmw)
 	statistics := 0 // the port of twemproxy's own
 	if system.Kind == experiment.Twemproxy {
 		host, err := d.t.hosts.Host(Middleware, i)

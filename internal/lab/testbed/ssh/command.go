@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -71,9 +72,7 @@ const sshFailed = 255
 func explain(config string, h experiment.InventoryHost, code int, stderr string) error {
 	try := "ssh " + strings.Join(append(sshArgs(config, h), h.SSH, "true"), " ")
 	said := stderr
-	if said == "" {
-		said = fmt.Sprintf("ssh ended with code %d and said nothing", code)
-	}
+	said = cmp.Or(said, fmt.Sprintf("ssh ended with code %d and said nothing", code))
 	has := func(texts ...string) bool {
 		for _, text := range texts {
 			if strings.Contains(stderr, text) {
