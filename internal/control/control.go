@@ -347,6 +347,9 @@ func (k *Control) hold(c *config.Config, servers []route.Server) {
 	k.config, k.servers, k.rejected = c, servers, ""
 	k.finder.Forget(c.Lookups)
 	sorted := slices.SortedFunc(slices.Values(servers), func(a, b route.Server) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range sorted {
+		sorted[i].Zone = "" // only reads depend on it, and not every middleware may know it
+	}
 	k.Counts.Holds(stats.Identity{Options: c.Fingerprint(), Servers: config.Fingerprint(sorted)})
 }
 

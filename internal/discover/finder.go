@@ -258,11 +258,12 @@ func (f *Finder) report(q question, a *answer, err error, unresolved map[string]
 	f.options.Log.Warn(trouble, "name", name, "servers", len(a.targets), "error", err)
 }
 
-// update applies a good answer. Servers that it lacks stay until removeAfter answers in a row have lacked them; those that are early count as one.
+// update applies a good answer. One by the DNS has no zones: those known stay. Servers that it lacks stay until removeAfter answers in a row have lacked them; those that are early count as one.
 func (a *answer) update(found []target, removeAfter int, early bool) {
 	next := slices.DeleteFunc(found, func(t target) bool { return t.addr == "" })
 	for _, old := range a.targets {
-		if slices.ContainsFunc(next, func(t target) bool { return t.name == old.name }) {
+		if i := slices.IndexFunc(next, func(t target) bool { return t.name == old.name }); i >= 0 {
+			next[i].zone = cmp.Or(next[i].zone, old.zone)
 			continue
 		}
 		if !early || old.absent == 0 {

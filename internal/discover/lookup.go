@@ -69,6 +69,7 @@ type target struct {
 	name   string // unique within the answer
 	addr   string // "" when the name of a record's host could not be resolved
 	weight int    // of the record, relative to the others; 1 for an address
+	zone   string // of the endpoint's node; "": unknown
 	absent int    // how many answers in a row have lacked it
 }
 

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"net"
 	"strconv"
 	"strings"
@@ -47,7 +48,7 @@ const RecordWeight = -1
 type Spec struct {
 	Lookup Lookup
 	// Server is the server of a Static entry. Otherwise Addr is the name to look up ("host:port", for a Service
-	// "_service._proto.host"), Weight and Zone are those of each server found, and Name, if any, is a prefix of their names.
+	// "_service._proto.host"), Weight and Zone (unless "") are those of each server found, and Name, if any, is a prefix of their names.
 	Server route.Server
 }
 
@@ -55,7 +56,7 @@ type Spec struct {
 func (s Spec) servers(found []target) []route.Server {
 	list := make([]route.Server, len(found))
 	for i, t := range found {
-		list[i] = route.Server{Name: t.name, Addr: t.addr, Weight: s.Server.Weight, Zone: s.Server.Zone}
+		list[i] = route.Server{Name: t.name, Addr: t.addr, Weight: s.Server.Weight, Zone: cmp.Or(s.Server.Zone, t.zone)}
 		if s.Server.Name != "" {
 			list[i].Name = s.Server.Name + "/" + t.name
 		}

@@ -63,6 +63,7 @@ type endpointSlice struct {
 	Endpoints   []struct {
 		Addresses  []string // the first one counts
 		Hostname   string
+		Zone       string
 		Conditions struct{ Terminating bool }
 	}
 	Ports []struct {
@@ -309,6 +310,7 @@ func (w *watch) targets(ctx context.Context, known []target) (found []target, ok
 	}
 	type candidate struct {
 		addr   netip.AddrPort
+		zone   string
 		ending bool
 		stays  bool
 	}
@@ -334,7 +336,7 @@ func (w *watch) targets(ctx context.Context, known []target) (found []target, ok
 				}
 				addr := netip.AddrPortFrom(ip, p.Port)
 				stays := slices.ContainsFunc(known, func(k target) bool { return k.name == name && k.addr == addr.String() })
-				byName[name] = append(byName[name], candidate{addr, e.Conditions.Terminating, stays})
+				byName[name] = append(byName[name], candidate{addr, e.Zone, e.Conditions.Terminating, stays})
 			}
 		}
 	}
@@ -342,7 +344,7 @@ func (w *watch) targets(ctx context.Context, known []target) (found []target, ok
 		best := slices.MinFunc(byName[name], func(a, b candidate) int {
 			return cmp.Or(before(b.ending, a.ending), before(a.stays, b.stays), a.addr.Compare(b.addr))
 		})
-		found = append(found, target{name: name, addr: best.addr.String(), weight: 1})
+		found = append(found, target{name: name, addr: best.addr.String(), weight: 1, zone: best.zone})
 	}
 	return found, true
 }

@@ -154,6 +154,30 @@ func TestAStreamThatEndsIsResumedAndOneWhoseVersionIsGoneBeginsWithAList(t *test
 	require.Equal(t, "level=INFO msg=\"the service's endpoints are watched\" name="+watched+"\n", f.log.String())
 }
 
+func TestAnEndpointsZoneIsItsServersAndStaysWhereTheRecordsHaveNone(t *testing.T) {
+	t.Parallel()
+	a := mctest.StartAPIServer(t)
+	east, west := mctest.At("memcached-0", "10.0.0.1"), mctest.At("memcached-1", "10.0.0.2")
+	east.Zone, west.Zone = "east", "west"
+	a.Put("s", "IPv4", 11211, east, west, mctest.At("memcached-2", "10.0.0.3"))
+	f := newWatching(t, a)
+	zones := func(s discover.Spec) (zones []string) {
+		for _, found := range f.find(t, s) {
+			zones = append(zones, found.Zone)
+		}
+		return zones
+	}
+	require.Equal(t, []string{"east", "west", ""}, zones(spec(watched)))
+	given := spec(watched)
+	given.Server.Zone = "here"
+	require.Equal(t, []string{"here", "here", "here"}, zones(given))
+
+	f.withPods("memcached-0", "memcached-1", "memcached-2")
+	a.Refuse(http.StatusForbidden)
+	f.awaitBroken(t, 1)
+	require.Equal(t, []string{"east", "west", ""}, zones(spec(watched)))
+}
+
 func TestTheRecordsAreLookedUpWhileTheEndpointsCannotBeWatched(t *testing.T) {
 	t.Parallel()
 	a := mctest.StartAPIServer(t)

@@ -18,6 +18,7 @@ import (
 type Endpoint struct {
 	Addresses  []string        `json:"addresses"`
 	Hostname   string          `json:"hostname,omitempty"`
+	Zone       string          `json:"zone,omitempty"`
 	Conditions map[string]bool `json:"conditions"`
 }
 
