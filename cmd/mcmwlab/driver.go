@@ -7,20 +7,20 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"mcmw/internal/lab/driver"
 	"mcmw/internal/lab/load"
+	"mcmw/internal/lab/memtier"
 )
 
 // The drivers of `mcmwlab load`.
 const (
 	driverOwn     = load.DriverOwn
-	driverMemtier = driver.Name
+	driverMemtier = memtier.Name
 )
 
 // driverFlags select the load generator.
 type driverFlags struct {
 	name    string
-	memtier driver.Memtier
+	memtier memtier.Program
 }
 
 func (d *driverFlags) define(flags *pflag.FlagSet) {
@@ -39,7 +39,7 @@ func (d *driverFlags) check() error {
 func (d *driverFlags) runMemtier(ctx context.Context, o load.Options, quiet bool, stderr io.Writer) (*load.Result, error) {
 	complete, err := o.Complete()
 	if err == nil {
-		_, err = driver.Arguments(complete)
+		_, err = memtier.Arguments(complete)
 	}
 	if err != nil {
 		return nil, usageError{err}

@@ -2,7 +2,6 @@
 // packages; it has no code of its own.
 //
 //	load                the load generator
-//	driver              loads made with memtier_benchmark
 //	faults              servers that fail under a verified load
 //	sample              statistics of repeated measurements; pure
 //	check               checks of measurements; pure
@@ -11,7 +10,7 @@
 //	effects             factorial analysis of a record
 //	factorial           designed experiments: effects, intervals, analysis of variance; pure
 //	foreign             imports what other programs measured
-//	memtier             reads memtier's outputs
+//	memtier             runs memtier_benchmark, and reads its outputs
 //	paper               published tables, recomputed
 //	claim               findings of reports, decided from records
 //	reproduce           a report's tables and findings beside its repeated experiments

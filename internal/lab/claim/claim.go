@@ -99,32 +99,23 @@ type ruler interface {
 
 // kinds returns the fields of the rule that are set.
 func (r Rule) kinds() (all []ruler) {
-	if r.All != nil {
-		all = append(all, every(r.All))
-	}
-	if r.Converges != nil {
-		all = append(all, r.Converges)
-	}
-	if r.Saturates != nil {
-		all = append(all, r.Saturates)
-	}
-	if r.Compare != nil {
-		all = append(all, r.Compare)
-	}
-	if r.Share != nil {
-		all = append(all, r.Share)
-	}
-	if r.Order != nil {
-		all = append(all, r.Order)
-	}
-	if r.Model != nil {
-		all = append(all, r.Model)
-	}
-	if r.Law != nil {
-		all = append(all, r.Law)
-	}
-	if r.Limited != nil {
-		all = append(all, r.Limited)
+	for _, kind := range []struct {
+		set bool
+		ruler
+	}{
+		{r.All != nil, every(r.All)},
+		{r.Converges != nil, r.Converges},
+		{r.Saturates != nil, r.Saturates},
+		{r.Compare != nil, r.Compare},
+		{r.Share != nil, r.Share},
+		{r.Order != nil, r.Order},
+		{r.Model != nil, r.Model},
+		{r.Law != nil, r.Law},
+		{r.Limited != nil, r.Limited},
+	} {
+		if kind.set {
+			all = append(all, kind.ruler)
+		}
 	}
 	return all
 }

@@ -1,4 +1,4 @@
-package driver
+package memtier
 
 import (
 	"bytes"
@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"mcmw/internal/lab/load"
-	"mcmw/internal/lab/memtier"
 )
 
 // Name is the driver of the results of memtier_benchmark.
@@ -33,15 +32,15 @@ const (
 	maxMessage = 500
 )
 
-// Memtier runs memtier_benchmark.
-type Memtier struct {
+// Program is an installed memtier_benchmark.
+type Program struct {
 	// Path is the program's; "" looks for memtier_benchmark in PATH.
 	Path string
 }
 
 // find returns the program's path.
-func (m Memtier) find() (string, error) {
-	path, err := exec.LookPath(cmp.Or(m.Path, program))
+func (p Program) find() (string, error) {
+	path, err := exec.LookPath(cmp.Or(p.Path, program))
 	if err != nil {
 		return "", fmt.Errorf("memtier_benchmark: %w; install it (https://github.com/redis/memtier_benchmark), or say where it is with --memtier", err)
 	}
@@ -148,7 +147,7 @@ func Arguments(o load.Options) ([]string, error) {
 // Run runs the load and returns memtier's measurements. Package load stores the keys first, if requested. Memtier's
 // response times count from the write in an open loop, too. Its CPU time is that of its whole process, from its start on.
 // When ctx ends memtier is interrupted, and the result is that of the time until then.
-func (m Memtier) Run(ctx context.Context, o load.Options) (*load.Result, error) {
+func (p Program) Run(ctx context.Context, o load.Options) (*load.Result, error) {
 	o, err := o.Complete()
 	if err != nil {
 		return nil, err
@@ -157,7 +156,7 @@ func (m Memtier) Run(ctx context.Context, o load.Options) (*load.Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	path, err := m.find()
+	path, err := p.find()
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +184,7 @@ func (m Memtier) Run(ctx context.Context, o load.Options) (*load.Result, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%s wrote no result: %s", path, lastWords(said.Bytes()))
 	}
-	out, err := memtier.ParseJSON(bytes.NewReader(text))
+	out, err := ParseJSON(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("the result of %s: %w", path, err)
 	}
@@ -233,7 +232,7 @@ func lastWords(said []byte) string {
 }
 
 // resultOf returns memtier's result as one of package load.
-func resultOf(o load.Options, from *memtier.Result) (*load.Result, error) {
+func resultOf(o load.Options, from *Result) (*load.Result, error) {
 	r := load.Describe(&o)
 	r.Driver = Name
 	r.Started = from.Start
@@ -262,7 +261,7 @@ func resultOf(o load.Options, from *memtier.Result) (*load.Result, error) {
 }
 
 // commandOf returns what a row says.
-func commandOf(row memtier.Row, elapsed time.Duration) load.CommandResult {
+func commandOf(row Row, elapsed time.Duration) load.CommandResult {
 	c := load.CommandResult{
 		Requests:  row.Count,
 		OpsPerSec: finite(row.Throughput),
@@ -287,7 +286,7 @@ func commandOf(row memtier.Row, elapsed time.Duration) load.CommandResult {
 }
 
 // latencyOf returns a summary of seconds; percentiles that memtier doesn't have stay 0.
-func latencyOf(mean, least, most float64, percentiles []memtier.Quantile) load.Latency {
+func latencyOf(mean, least, most float64, percentiles []Quantile) load.Latency {
 	ns := func(seconds float64) time.Duration { return time.Duration(math.Round(finite(seconds) * 1e9)) }
 	l := load.Latency{Mean: ns(mean), Min: ns(least), Max: ns(most)}
 	for _, q := range percentiles {
@@ -306,7 +305,7 @@ func latencyOf(mean, least, most float64, percentiles []memtier.Quantile) load.L
 }
 
 // addSeconds puts the seconds of a command into the windows.
-func addSeconds(windows []load.Window, name string, seconds []memtier.Second) []load.Window {
+func addSeconds(windows []load.Window, name string, seconds []Second) []load.Window {
 	for _, s := range seconds {
 		index := int(s.Start)
 		for len(windows) <= index {
@@ -326,7 +325,7 @@ func addSeconds(windows []load.Window, name string, seconds []memtier.Second) []
 }
 
 // fillWindows puts the latencies of all commands together into the windows. Memtier's totals have them.
-func fillWindows(windows []load.Window, totals memtier.Row) {
+func fillWindows(windows []load.Window, totals Row) {
 	for _, s := range totals.Seconds {
 		if index := int(s.Start); index < len(windows) {
 			windows[index].Latency = latencyOf(s.Mean, s.Min, s.Max, s.Percentiles)

@@ -1,4 +1,4 @@
-package driver
+package memtier
 
 import (
 	"context"
@@ -79,24 +79,24 @@ func TestALoadIsSaidInMemtiersFlags(t *testing.T) {
 }
 
 // fake writes a program that does what script says; $json is the file that the result is to go to.
-func fake(t *testing.T, script string) Memtier {
+func fake(t *testing.T, script string) Program {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "memtier_benchmark")
 	text := "#!/bin/sh\nfor argument; do case $argument in --json-out-file=*) json=${argument#*=};; esac; done\n" + script + "\n"
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o755))
-	return Memtier{Path: path}
+	return Program{Path: path}
 }
 
-// sample is the absolute path of one of the real outputs that package memtier is tested with.
-func sample(t *testing.T, name string) string {
+// sampleFile returns the absolute path of an output in testdata.
+func sampleFile(t *testing.T, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("..", "memtier", "testdata", name))
+	path, err := filepath.Abs(filepath.Join("testdata", name))
 	require.NoError(t, err)
 	return path
 }
 
 func TestMemtiersResultIsOneOfPackageLoad(t *testing.T) {
-	m := fake(t, "cp "+sample(t, "get.json")+" $json")
+	m := fake(t, "cp "+sampleFile(t, "get.json")+" $json")
 	server := mctest.StartMemcached(t)
 	r, err := m.Run(t.Context(), load.Options{
 		Targets: []string{server.Addr()}, Connections: 4, Gets: 1, ValueSize: 4096, Duration: 5 * time.Second, Populate: true, KeyMin: 1, KeyMax: 50,
@@ -130,7 +130,7 @@ func TestMemtiersResultIsOneOfPackageLoad(t *testing.T) {
 
 func TestAMemtierThatFailsIsAnError(t *testing.T) {
 	o := load.Options{Targets: []string{"127.0.0.1:1"}, Requests: 1}
-	for want, m := range map[string]Memtier{
+	for want, m := range map[string]Program{
 		"memtier_benchmark: exec: ":                              {Path: "no-such-program-here"},
 		`exit status 3: "connection refused"`:                    fake(t, "printf 'connecting\\rconnection refused\\n' >&2; exit 3"),
 		"wrote no result: \"nothing to say\"":                    fake(t, "echo nothing to say"),
@@ -147,7 +147,7 @@ func TestAnInterruptedMemtierGivesWhatItHas(t *testing.T) {
 	started := filepath.Join(t.TempDir(), "started")
 	require.NoError(t, os.WriteFile(started, nil, 0o600))
 	// It ends by the signal alone: its input stays open.
-	m := fake(t, "trap 'cp "+sample(t, "set.json")+" $json; exit 1' INT\nkill -USR1 $PPID 2>/dev/null; while :; do sleep 0.05; done")
+	m := fake(t, "trap 'cp "+sampleFile(t, "set.json")+" $json; exit 1' INT\nkill -USR1 $PPID 2>/dev/null; while :; do sleep 0.05; done")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	timer := time.AfterFunc(300*time.Millisecond, func() { cancel(errors.New("enough")) })
 	defer timer.Stop()
