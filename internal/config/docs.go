@@ -9,7 +9,7 @@ var docsHead = `# Configuration
 
 <!-- Made from the table of options in internal/config by "go generate ./internal/config". Edit it there. -->
 
-Every option can be a flag, an environment variable or a key in a YAML file. The tables have the flags; the other names follow from these.
+Every option can be a flag, an environment variable or a key in a YAML file. The tables have the flags.
 
 | source | example | |
 |---|---|---|
@@ -17,14 +17,15 @@ Every option can be a flag, an environment variable or a key in a YAML file. The
 | environment | ` + "`MCMW_MAX_VALUE=2m`" + ` | overrides the file; an empty variable counts as not set |
 | file | ` + "`max-value: 2m`" + ` | the file of ` + "`--config`" + ` or ` + "`MCMW_CONFIG`" + `; none by default |
 
-A list replaces the whole list of the source it overrides. Every value of every source is checked at the start, also an
+A list replaces the whole list of the source it overrides. Every value is checked at the start, also an
 overridden one. All errors are reported at once, each with its place, the value and what is accepted; the exit code is then 2.
 
     mcmw config check --config mcmw.yaml     # OK, or everything that is wrong
     mcmw config print                        # a complete file with all defaults
+    mcmw config explain user:42 --config mcmw.yaml     # its servers, and why
     mcmw config print --config mcmw.yaml --show-origin
 
-The last one adds to every line where its value comes from:
+The last one adds where each value comes from:
 
     workers: 64 # flag -t, --workers
     depth: 1 # mcmw.yaml:3
@@ -41,7 +42,7 @@ A change of any other option is an error. The file counts as changed when its pa
 modification time, also through symbolic links (a ConfigMap of Kubernetes), for two checks in a row (` + "`watch-interval`" + `), so
 that a file is not read while it is being written.
 
-` + "`mcmw_config_reloads_total{result}`" + ` counts reloads. ` + "`mcmw_config_info{hash,servers}`" + ` has hashes of the configuration, without addresses of
+` + "`mcmw_config_info{hash,servers}`" + ` has hashes of the configuration, without addresses of
 mcmw itself, its log and the like: all mcmw in front of the same servers should have the same hashes. ` + "`stats`" + ` has both in
 lines that start with ` + "`mcmw_config`" + `.
 

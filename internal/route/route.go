@@ -155,9 +155,9 @@ func (r *Router) Primary(key []byte) int {
 		return r.change.appendReplicas(key, room[:0])[0]
 	}
 	if r.rendezvous != nil {
-		return r.rendezvous.first(xxhash.Sum64(r.hashed(key)))
+		return r.rendezvous.first(xxhash.Sum64(r.Hashed(key)))
 	}
-	return int(r.ring.holders(r.hash.sum(r.hashed(key)))[0])
+	return int(r.ring.holders(r.hash.sum(r.Hashed(key)))[0])
 }
 
 // Replicas appends to dst the indexes of the servers that a key is written to, all distinct, the primary first: N, or fewer
@@ -175,9 +175,9 @@ func (r *Router) appendHolders(key []byte, dst []int) []int {
 		return append(dst, 0)
 	}
 	if r.rendezvous != nil {
-		return r.rendezvous.appendTo(dst, xxhash.Sum64(r.hashed(key)), r.n)
+		return r.rendezvous.appendTo(dst, xxhash.Sum64(r.Hashed(key)), r.n)
 	}
-	for _, s := range r.ring.holders(r.hash.sum(r.hashed(key))) {
+	for _, s := range r.ring.holders(r.hash.sum(r.Hashed(key))) {
 		dst = append(dst, int(s))
 	}
 	return dst
@@ -270,8 +270,8 @@ func (r *Router) Nearest(servers []int) []int {
 	return servers
 }
 
-// hashed returns the part of key that is hashed.
-func (r *Router) hashed(key []byte) []byte {
+// Hashed returns the part of key that is hashed.
+func (r *Router) Hashed(key []byte) []byte {
 	if !r.tagged {
 		return key
 	}

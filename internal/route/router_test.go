@@ -166,7 +166,7 @@ func TestTheHashTagAloneIsHashed(t *testing.T) {
 		{"{a}{b}", "a"},
 		{"plain", "plain"},
 	} {
-		require.Equal(t, tc.hashed, string(r.hashed([]byte(tc.key))), tc.key)
+		require.Equal(t, tc.hashed, string(r.Hashed([]byte(tc.key))), tc.key)
 		require.Equal(t, plain.Primary([]byte(tc.hashed)), r.Primary([]byte(tc.key)), tc.key)
 	}
 }

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"mcmw/internal/config"
+	"mcmw/internal/protocol"
+	"mcmw/internal/route"
+)
+
+func newConfigExplainCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "explain KEY... [flags]",
+		Short: "Say which servers hold a key, which of them is asked for it, and why",
+		Long: "Say which servers hold each KEY with the configuration that `mcmw serve` would use, which of them its requests go to, and why.\n" +
+			"Names of servers are looked up; no server is asked. Servers that may not be read are passed over, which is not shown.",
+		Example: "  mcmw config explain user:42 --config mcmw.yaml\n" +
+			"  mcmw config explain user:42 user:43 --servers cache1,cache2,cache3 --replicas 2",
+		Args: cobra.MinimumNArgs(1),
+	}
+	flags := addOptions(command)
+	command.RunE = func(cmd *cobra.Command, keys []string) error {
+		c, err := config.Load(config.Sources{Flags: flags, Env: os.Environ()})
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if err := checkKey(key, c.Limits); err != nil {
+				return err
+			}
+		}
+		servers, err := lookUp(cmd.Context(), c)
+		if err != nil {
+			return err
+		}
+		router, err := route.New(servers, c.Placement)
+		if err != nil {
+			return err
+		}
+		for i, key := range keys {
+			if i > 0 {
+				fmt.Fprintln(cmd.OutOrStdout())
+			}
+			if err := explain(cmd.OutOrStdout(), key, router, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return command
+}
+
+// checkKey refuses what no classic command could have as its key.
+func checkKey(key string, l protocol.Limits) error {
+	if longest := l.WithDefaults().MaxKey; key == "" || len(key) > longest || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return fmt.Errorf("the key %q; accepted: 1 to %d bytes without blanks and control characters", key, longest)
+	}
+	return nil
+}
+
+// explain says what becomes of key.
+func explain(w io.Writer, key string, r *route.Router, c *config.Config) error {
+	holders := r.Replicas([]byte(key), nil)
+	names := func(servers []int) string {
+		list := make([]string, len(servers))
+		for i, s := range servers {
+			list[i] = r.Servers()[s].Name
+		}
+		return strings.Join(list, ", ")
+	}
+	var why []string
+	why = append(why, fmt.Sprintf("replicas %d of %s", r.N(), count(uint64(len(r.Servers())), "server")))
+	if len(r.Servers()) > 1 {
+		text := "ring " + c.Placement.Ring.String()
+		if c.Placement.Ring != route.RingRendezvous {
+			text += ", hash " + cmp.Or(c.Placement.Hash, route.HashFNV1a64).String()
+		}
+		why = append(why, text)
+		if hashed := r.Hashed([]byte(key)); len(hashed) < len(key) {
+			why = append(why, fmt.Sprintf("hash-tag %s: %q is hashed", c.Placement.HashTag, hashed))
+		}
+	}
+	readers, reads := slices.Clone(holders), "in turn"
+	switch r.Read() {
+	case route.ReadPrimary:
+		readers, reads = readers[:1], "the first"
+	case route.ReadLeastBusy:
+		reads = "the one that has the least to do"
+	case route.ReadNearest:
+		if readers = r.Nearest(readers); len(readers) < len(holders) {
+			reads = "those of zone " + c.Placement.Zone + " in turn"
+		}
+	}
+	if len(holders) > 1 {
+		reads = fmt.Sprintf(" (read %s: %s)", r.Read(), reads)
+	} else {
+		reads = ""
+	}
+	fmt.Fprintf(w, "%s\n  held by  %s (%s)\n", key, names(holders), strings.Join(why, "; "))
+	for _, s := range holders {
+		server := r.Servers()[s]
+		fmt.Fprintf(w, "           %s at %s", server.Name, server.Addr)
+		if server.Zone != "" {
+			fmt.Fprintf(w, ", zone %s", server.Zone)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "  get      %s%s\n", names(readers), reads)
+	fmt.Fprintf(w, "  gets     %s\n", names(holders[:1]))
+	_, err := fmt.Fprintf(w, "  set      %s\n", names(holders))
+	return err
+}

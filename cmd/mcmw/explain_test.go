@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+)
+
+func TestAKeyIsExplainedByItsServersAndTheOptionsThatChooseThem(t *testing.T) {
+	for args, want := range map[string]string{
+		"k -m cache1": `k
+  held by  cache1 (replicas 1 of 1 server)
+           cache1 at cache1:11211
+  get      cache1
+  gets     cache1
+  set      cache1
+`,
+		"user:42 --servers a=10.0.0.1,b=10.0.0.2@east,c=10.0.0.3@east --read nearest --zone east": `user:42
+  held by  c, b, a (replicas 3 of 3 servers; ring rendezvous)
+           c at 10.0.0.3:11211, zone east
+           b at 10.0.0.2:11211, zone east
+           a at 10.0.0.1:11211
+  get      c, b (read nearest: those of zone east in turn)
+  gets     c
+  set      c, b, a
+`,
+		"{x}1 {x}2 --servers a,b,c --replicas 2 --ring twemproxy --hash-tag {} --read least-busy": `{x}1
+  held by  a, c (replicas 2 of 3 servers; ring twemproxy, hash fnv1a_64; hash-tag {}: "x" is hashed)
+           a at a:11211
+           c at c:11211
+  get      a, c (read least-busy: the one that has the least to do)
+  gets     a
+  set      a, c
+
+{x}2
+  held by  a, c (replicas 2 of 3 servers; ring twemproxy, hash fnv1a_64; hash-tag {}: "x" is hashed)
+           a at a:11211
+           c at c:11211
+  get      a, c (read least-busy: the one that has the least to do)
+  gets     a
+  set      a, c
+`,
+	} {
+		code, stdout, stderr := execute(t, append([]string{"config", "explain"}, strings.Fields(args)...)...)
+		require.Equal(t, exitOK, code, stderr)
+		require.Equal(t, want, stdout, args)
+	}
+}
+
+func TestExplainingRefusesWhatIsNoKeyOrNoConfiguration(t *testing.T) {
+	for _, c := range []struct {
+		args    []string
+		message string
+	}{
+		{[]string{"-m", "a"}, "requires at least 1 arg"},
+		{[]string{"k"}, "servers: none given"},
+		{[]string{"a b", "-m", "a"}, `the key "a b"; accepted: 1 to 250 bytes without blanks and control characters`},
+		{[]string{"", "-m", "a"}, `the key ""; accepted: `},
+		{[]string{strings.Repeat("k", 251), "-m", "a"}, "; accepted: 1 to 250 bytes"},
+		{[]string{"k", "-m", "a", "--replicas", "2"}, "is more than there are servers"},
+	} {
+		code, stdout, stderr := execute(t, append([]string{"config", "explain"}, c.args...)...)
+		require.NotEqual(t, exitOK, code, "%q", c.args)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, c.message)
+	}
+}
+
+func TestAKeyIsWhereItsExplanationSays(t *testing.T) {
+	servers := mctest.StartMemcacheds(t, 3)
+	o := middleware.Options{Servers: mwtest.Servers(servers...), Placement: route.Options{Replicas: 2}}
+	client := mwtest.Start(t, o).Dial(t)
+	var list []string
+	for _, s := range o.Servers {
+		list = append(list, s.Name+"="+s.Addr)
+	}
+	held := regexp.MustCompile(`(?m)^  held by  (.+) \(`)
+	for n := range 8 {
+		key := fmt.Sprint("key-", n)
+		require.Equal(t, "STORED\r\n", client.MustDo(t, "set "+key+" 0 0 1\r\nv\r\n"))
+		code, stdout, stderr := execute(t, "config", "explain", key, "--servers", strings.Join(list, ","), "--replicas", "2")
+		require.Equal(t, exitOK, code, stderr)
+		explained := strings.Split(held.FindStringSubmatch(stdout)[1], ", ")
+		for i, s := range servers {
+			_, there := s.Get(key)
+			require.Equal(t, there, slices.Contains(explained, o.Servers[i].Name), stdout)
+		}
+	}
+}
