@@ -23,6 +23,9 @@ const (
 	findPause = 500 * time.Millisecond
 	// findReport is the time between two progress messages meanwhile.
 	findReport = 2 * time.Second
+	// gather is how long servers that are watched must have been the same at the start, where those of a new installation come one after the other: keys
+	// would move with each. No longer than maxGather is waited for that.
+	gather, maxGather = 2 * time.Second, 10 * time.Second
 )
 
 // Applier is the middleware, as a Control uses it.
@@ -215,10 +218,15 @@ func (k *Control) AwaitServers(ctx context.Context) bool {
 
 func (k *Control) awaitServers(ctx context.Context) bool {
 	begin := time.Now()
-	var reported time.Time
+	var reported, gathered time.Time
+	var last []route.Server
 	for {
 		servers, err := k.find(ctx, k.config)
-		if err == nil {
+		if err == nil && !slices.Equal(servers, last) {
+			last, gathered = servers, time.Now().Add(gather)
+		}
+		gathering := err == nil && k.finder.Watches() && time.Now().Before(gathered) && time.Since(begin) < maxGather
+		if err == nil && !gathering {
 			if !reported.IsZero() {
 				k.Log.Info("the servers are found", "after", time.Since(begin).Round(time.Millisecond))
 			}
@@ -228,7 +236,7 @@ func (k *Control) awaitServers(ctx context.Context) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		if time.Since(reported) >= findReport {
+		if err != nil && time.Since(reported) >= findReport {
 			reported = time.Now()
 			k.Log.Info("waiting for the names of servers", "error", oneLine(err), "waited", time.Since(begin).Round(time.Second))
 		}

@@ -473,20 +473,28 @@ func TestTheWaitForNamesEndsWithItsContext(t *testing.T) {
 }
 
 func TestAServerThatAWatchReportsIsUsedWithoutALookup(t *testing.T) {
+	t.Parallel()
 	a := mctest.StartAPIServer(t)
 	a.PutPods("s", "10.0.0.1")
 	r := newRig(t, "servers: [k8s+_memcache._tcp.memcached.ns.svc]\nresolve-interval: 1h\nwatch-interval: 0s\n")
 	r.finder = discover.NewFinder(discover.Options{
 		Cluster: discover.Cluster{URL: a.URL(), Dir: a.Dir}, NewResolver: func(string) discover.Resolver { return &r.dns }, Counts: r.Counts, Log: r.Log,
 	})
-	require.True(t, r.AwaitServers(t.Context()))
+	began := make(chan bool, 1)
+	go func() { began <- r.AwaitServers(t.Context()) }()
+	require.Eventually(t, func() bool { return r.Counts.Snapshot().WatchesLive == 1 }, mctest.Patience, time.Millisecond)
+	a.PutPods("s", "10.0.0.1", "10.0.0.2")
+	require.True(t, <-began)
+	require.Len(t, r.servers, 2, "servers that come at the start, one after the other, are one list")
 	ctx, end := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { r.Control.Run(ctx, &r.m, nil) })
-	a.PutPods("s", "10.0.0.1", "10.0.0.2")
+	a.PutPods("s", "10.0.0.1", "10.0.0.2", "10.0.0.3")
 	require.Eventually(t, func() bool { return len(r.m.all()) > 0 }, mctest.Patience, time.Millisecond)
 	require.Equal(t, []route.Server{
-		{Name: "memcached-0", Addr: "10.0.0.1:11211", Weight: 1}, {Name: "memcached-1", Addr: "10.0.0.2:11211", Weight: 1},
+		{Name: "memcached-0", Addr: "10.0.0.1:11211", Weight: 1},
+		{Name: "memcached-1", Addr: "10.0.0.2:11211", Weight: 1},
+		{Name: "memcached-2", Addr: "10.0.0.3:11211", Weight: 1},
 	}, r.m.all()[0].Servers)
 	end()
 	running.Wait()
@@ -507,9 +515,9 @@ func TestAListThatCannotBeConfirmedStaysUnlessAnotherMiddlewareChangesToAnother(
 		r.m.others()
 
 		r.dns.set(errors.New("no answer"))
-		pass(14 * time.Second)
+		pass(8 * time.Second) // the last answer is up to 14 seconds old
 		require.Len(t, r.logged(t), 1, "the name cannot be looked up")
-		pass(10 * time.Second)
+		pass(16 * time.Second)
 		lines := r.logged(t)
 		require.Len(t, lines, 1)
 		require.Contains(t, lines[0], "the list of servers cannot be confirmed")

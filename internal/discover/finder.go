@@ -94,6 +94,11 @@ func (f *Finder) Changed() <-chan struct{} { return f.changed }
 // Confirmed reports whether the last Find had an answer for every name.
 func (f *Finder) Confirmed() bool { return !f.unsure }
 
+// Watches reports whether what is watched is a part of what Find returns.
+func (f *Finder) Watches() bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(f.watches)), (*watch).live)
+}
+
 // Close ends the watches.
 func (f *Finder) Close() { f.Forget(Lookups{}) }
 
