@@ -61,7 +61,11 @@ func (m *Middleware) beginRecords(p *pool) {
 		host, _ := os.Hostname()
 		if before := looks.Running(); before != "" {
 			m.unswept.Store(true)
-			p.options.Log.Warn("a middleware before has not ended in order: the replicas are compared", "was", before)
+			if p.options.Writers == WritersOne {
+				p.options.Log.Warn("a middleware before has not ended in order: the replicas are compared", "was", before)
+			} else { // each begins so that starts while others run
+				p.options.Log.Info("another middleware runs, or has not ended in order: the replicas are compared", "was", before)
+			}
 		}
 		running = fmt.Sprintf("%s %d %s", host, os.Getpid(), time.Now().UTC().Format(time.RFC3339Nano))
 	}

@@ -53,13 +53,13 @@ func (r *release) requireNothingFailed(counted *faults.Verified) {
 	require.Zero(r.t, counted.Reads.Lost+counted.Writes.Lost+counted.Ended+counted.Refused, "%v", counted.Examples)
 }
 
-// requireNearlyNothingFailed is requireNothingFailed where each server ends once. Whether a server that ended had carried out what it alone decides, such as
-// incr, nobody knows, and the client is told so. And a write fails while its mcmw can't tell what others have marked, for which servers have to
-// answer within a quarter of a second: on a busy machine some don't.
+// requireNearlyNothingFailed is requireNothingFailed where each server ends once and others know of what it missed. Whether a server that ended had carried
+// out what it alone decides, such as incr, nobody knows, and the client is told so. And mcmw answers with errors while it can't tell what others have
+// marked, for which servers have to answer within a quarter of a second: where processors are scarce some don't.
 func (r *release) requireNearlyNothingFailed(counted *faults.Verified) {
 	r.t.Helper()
-	require.Zero(r.t, counted.Reads.Failed, "%v", counted.Errors)
-	require.LessOrEqual(r.t, counted.Writes.Failed+counted.Shared.Failed, (counted.Writes.Sent+counted.Shared.Requests)/500, "%v", counted.Errors)
+	failed := counted.Reads.Failed + counted.Writes.Failed + counted.Shared.Failed
+	require.LessOrEqual(r.t, failed, (counted.Reads.Sent+counted.Writes.Sent+counted.Shared.Requests)/50, "%v", counted.Errors)
 	require.Zero(r.t, counted.Reads.Lost+counted.Writes.Lost+counted.Ended+counted.Refused, "%v", counted.Examples)
 }
 
