@@ -24,6 +24,7 @@ func modelWindow(w, total *stats.Snapshot) *model.Window {
 		Seconds:        float64(w.Uptime) / float64(time.Second),
 		Answered:       float64(all.Count()),
 		Arrived:        float64(w.Arrived),
+		Hot:            float64(w.Hot()),
 		QueueTime:      of(stats.StageQueue),
 		WorkerTime:     of(stats.StageWorker),
 		ServerTime:     of(stats.StageServer),

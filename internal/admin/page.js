@@ -79,7 +79,7 @@ function tiles(p) {
     tile("Throughput", count(p.rate), "/s", `${bytes(p.in + p.out)}/s in and out`),
     tile("Response time, median", median, unit, p.count ? `p99 ${duration(p.p99)}` : "no requests"),
     tile("Hit ratio", looked ? ((1 - p.misses / p.keys) * 100).toFixed(1) : "–", looked ? "%" : "",
-      looked ? `${count(p.keys)} keys/s looked up` : "no key looked up"),
+      looked ? `${count(p.keys)} keys/s looked up${p.hot ? `, ${percent(p.hot / p.keys)} in memory` : ""}` : "no key looked up"),
     tile("Waiting in the queue", count(p.waiting), p.waiting === 1 ? "request" : "requests",
       `${p.batches} of ${count(stats.queueCapacity)} places taken`),
     tile("Busy workers", p.busy.toFixed(1), `of ${stats.workers}`, p.batch ? `${digits(p.batch)} requests a round` : "idle"),
@@ -165,7 +165,8 @@ const percent = (v) => `${Math.round(v * 100)} %`;
 function hotKeys() {
   const hot = stats.hotKeys, part = (v) => `${(100 * v).toFixed(1)} %`;
   byId("heat").textContent = hot.keys.length
-    ? `the hottest is ${part(hot.top1)} of the keys asked for, ten are ${part(hot.top10)}, a hundred ${part(hot.top100)}; a sample of the last half minute`
+    ? `the hottest is ${part(hot.top1)} of the keys asked for, ten are ${part(hot.top10)}, a hundred ${part(hot.top100)}${
+      hot.served100 ? `, of which ${part(hot.served100 / hot.top100)} are answered from memory` : ""}; a sample of the last half minute`
     : "of a sample of the last half minute";
   table("keys", ["key", "share", "", "servers"], hot.keys.map((k) => el("tr", {}, el("td", { class: "key" }, k.name), meter(k.share, css("worker")),
     el("td", {}, part(k.share)), el("td", {}, (k.servers ?? []).join(", ")))), "too few requests, or --hot-keys off");

@@ -10,7 +10,8 @@ import (
 // 0.
 type Summary struct {
 	Count    uint64  `json:"count"`   // answered requests
-	Rate     float64 `json:"rate"`    // answered requests
+	Rate     float64 `json:"rate"`    // answered requests, from memory, too
+	Hot      float64 `json:"hot"`     // requests answered from memory, which are in no time and not in Count
 	Errors   float64 `json:"errors"`  // requests that ended with SERVER_ERROR
 	Keys     float64 `json:"keys"`    // keys asked for by retrievals
 	Misses   float64 `json:"misses"`  // of them not found
@@ -82,7 +83,8 @@ func Summarize(s *stats.Snapshot) Summary {
 	all := s.All()
 	sum := Summary{
 		Count:    all.Count(),
-		Rate:     rate(all.Count()),
+		Rate:     rate(all.Count() + s.Hot()),
+		Hot:      rate(s.Hot()),
 		Keys:     rate(s.Keys),
 		Misses:   rate(s.Misses),
 		Arrived:  rate(s.Arrived),

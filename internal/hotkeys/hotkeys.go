@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"cmp"
 	"hash/maphash"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -236,7 +237,11 @@ type Report struct {
 	Top1   float64 `json:"top1"`
 	Top10  float64 `json:"top10"`
 	Top100 float64 `json:"top100"`
-	Keys   []Key   `json:"keys"` // the hottest first
+	// Served1, Served10 and Served100 are the parts of all keys asked for that are one of these and were answered from memory.
+	Served1   float64 `json:"served1"`
+	Served10  float64 `json:"served10"`
+	Served100 float64 `json:"served100"`
+	Keys      []Key   `json:"keys"` // the hottest first
 	// Hottest is by server the largest part of its requests that one key has, 0 to 1, if the requests for a key are spread evenly over
 	// its servers, and those for the keys that are not counted over all servers.
 	Hottest map[string]float64 `json:"hottest"`
@@ -257,11 +262,12 @@ func (k *Keys) Report(n int, names bool, now int64, servers []string, of func(ke
 	k.mu.Lock()
 	sketches := slices.Clone(k.sketches)
 	k.mu.Unlock()
-	if k.Served != nil {
-		sketches = append(sketches, &k.Served.asked)
-	}
-	sums := map[string]uint64{}
+	sums, served := map[string]uint64{}, map[string]uint64{}
 	var total uint64
+	if k.Served != nil {
+		total = k.Served.asked.addTo(served, now)
+		maps.Copy(sums, served)
+	}
 	for _, s := range sketches {
 		if s != nil {
 			total += s.addTo(sums, now)
@@ -277,14 +283,18 @@ func (k *Keys) Report(n int, names bool, now int64, servers []string, of func(ke
 	}
 	slices.SortFunc(keys, func(a, b Key) int { return cmp.Or(cmp.Compare(b.Share, a.Share), strings.Compare(a.key, b.key)) })
 	for i, key := range keys {
+		hot := float64(served[key.key]) / float64(total)
 		if i < 1 {
 			r.Top1 += key.Share
+			r.Served1 += hot
 		}
 		if i < 10 {
 			r.Top10 += key.Share
+			r.Served10 += hot
 		}
 		if i < 100 {
 			r.Top100 += key.Share
+			r.Served100 += hot
 		}
 	}
 	for i := range keys {

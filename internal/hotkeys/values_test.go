@@ -72,6 +72,24 @@ func TestAFlushEndsAllValuesAndOneOfLaterUntilItIsDone(t *testing.T) {
 	assert.Nil(t, v.Get([]byte("hot"), int64(time.Hour)))
 }
 
+func TestAReportTellsHowMuchIsAnsweredFromMemory(t *testing.T) {
+	k := New()
+	k.Served = NewValues(time.Second)
+	worker, reader := k.Sketch(0).Sampler(), k.Served.Sampler()
+	for range 20_000 {
+		worker.Saw([]byte("hot"), 1, 1)
+		worker.Saw([]byte("cold"), 1, 1)
+		reader.Saw([]byte("hot"), 1, 1)
+		reader.Saw([]byte("hot"), 1, 1)
+	}
+	r := k.Report(2, true, 1, nil, func([]byte) []string { return nil })
+	assert.InDelta(t, 0.75, r.Top1, 0.05)
+	assert.InDelta(t, 0.5, r.Served1, 0.05)
+	assert.InDelta(t, 1, r.Top10, 1e-9)
+	assert.Equal(t, r.Served1, r.Served10)
+	assert.Equal(t, r.Served1, r.Served100)
+}
+
 func TestAValueIsWantedAgainBeforeItIsTooOld(t *testing.T) {
 	v, e := served(t, 100)
 	assert.Empty(t, v.Wanted(nil), "it is being fetched")

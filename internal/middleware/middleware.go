@@ -37,10 +37,11 @@ type Middleware struct {
 	serving    atomic.Bool
 	listeners  []listener     // owned by Listen, then by Run
 	background sync.WaitGroup // goroutines that end with work
+	unlisted   bool           // a server lists no keys, so what a killed middleware left can't be found; owned by sweep
+
 	// filling is what fills the values of hot keys, which stopFilling stops; the workers outlive it. Owned by Run.
 	filling     sync.WaitGroup
 	stopFilling context.CancelFunc
-	unlisted    bool // a server lists no keys, so what a killed middleware left can't be found; owned by sweep
 
 	// applying guards the fields below, and is held for as long as Apply takes.
 	applying   sync.Mutex

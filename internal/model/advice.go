@@ -8,6 +8,15 @@ import (
 
 // advice returns a sentence or two: the bottleneck, the numbers behind it, and what would help.
 func (r *Report) advice(w *Window, queued float64) string {
+	text := r.limitAdvice(w, queued)
+	if r.Hot > 0 {
+		text += fmt.Sprintf(" Of the requests, %.0f %% are answered from memory: as long as it is so many, workers and servers have only the rest.", 100*r.Hot)
+	}
+	return text
+}
+
+// limitAdvice is advice without what is answered from memory.
+func (r *Report) limitAdvice(w *Window, queued float64) string {
 	if r.Bottleneck < 0 {
 		return "No requests were answered in this window."
 	}

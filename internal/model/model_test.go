@@ -69,6 +69,24 @@ func loaded(change func(*Window)) *Report {
 	return Analyse(w)
 }
 
+func TestWhatIsAnsweredFromMemoryRaisesWhatWorkersAndServersAllow(t *testing.T) {
+	without := loaded(func(*Window) {})
+	r := loaded(func(w *Window) { w.Hot = 30_000 })
+	require.InDelta(t, 0.75, r.Hot, 1e-12)
+	require.InDelta(t, 4*without.Rate, r.Rate, 1e-9)
+	for i := range r.Parts {
+		require.InDelta(t, without.Parts[i].Utilization, r.Parts[i].Utilization, 1e-12)
+		require.InDelta(t, 4*without.Parts[i].Capacity, r.Parts[i].Capacity, 1e-6)
+	}
+	require.Equal(t, without.UsefulWorkers, r.UsefulWorkers)
+	require.Equal(t, without.Laws, r.Laws)
+	require.Equal(t, without.Wait, r.Wait)
+	require.Contains(t, r.Advice, "75 % are answered from memory")
+	require.Equal(t, -1, loaded(func(w *Window) { *w = Window{Seconds: 1} }).Bottleneck)
+	all := loaded(func(w *Window) { *w = Window{Seconds: 10, Hot: 100_000, Processor: 10, Processors: 2} })
+	require.InDelta(t, 20_000, all.Capacity, 1e-6, "no request reached a worker")
+}
+
 func TestTheReportNamesThePartThatSaturatesFirst(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -138,7 +156,7 @@ func TestWithoutRequestsNothingIsSaid(t *testing.T) {
 
 func TestWindowsAddUp(t *testing.T) {
 	a := &Window{
-		Seconds: 1, Answered: 2, Arrived: 3, QueueTime: 4, WorkerTime: 5, ServerTime: 6, ReplyTime: 7, Samples: 8, SampledQueue: 9,
+		Seconds: 1, Answered: 2, Arrived: 3, Hot: 12, QueueTime: 4, WorkerTime: 5, ServerTime: 6, ReplyTime: 7, Samples: 8, SampledQueue: 9,
 		SampledService: 10, Workers: 1, Processor: 11, Servers: []Server{{Name: "a", Calls: 1, TypicalTime: 2, Fastest: 5, Waited: 3}, {Name: "gone"}},
 	}
 	b := &Window{
@@ -150,7 +168,7 @@ func TestWindowsAddUp(t *testing.T) {
 	sum.Add(a)
 	sum.Add(b)
 	require.Equal(t, Window{
-		Seconds: 2, Answered: 4, Arrived: 6, QueueTime: 8, WorkerTime: 10, ServerTime: 12, ReplyTime: 14, Samples: 16, SampledQueue: 18,
+		Seconds: 2, Answered: 4, Arrived: 6, Hot: 12, QueueTime: 8, WorkerTime: 10, ServerTime: 12, ReplyTime: 14, Samples: 16, SampledQueue: 18,
 		SampledService: 20, Workers: 6, Depth: 2, Processors: 2, Processor: 22,
 		Servers: []Server{{Name: "new", Calls: 9}, {Name: "a", Calls: 2, TypicalTime: 4, Fastest: 4, Waited: 6}},
 	}, sum)

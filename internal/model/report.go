@@ -15,7 +15,8 @@ const Saturated = 0.9
 // Report is the model's result for a window. Rates are per second.
 type Report struct {
 	Window   float64 `json:"window"` // s
-	Rate     float64 `json:"rate"`   // answered requests
+	Rate     float64 `json:"rate"`   // answered requests, from memory, too
+	Hot      float64 `json:"hot"`    // the part of them that was answered from memory, 0 to 1: workers and servers have only the rest
 	Arrivals float64 `json:"arrivals"`
 	Parts    []Part  `json:"parts"`
 	// Bottleneck is the index in Parts of what saturates first; -1 when there was no load.
@@ -57,7 +58,7 @@ type Wait struct {
 func Analyse(w *Window) *Report {
 	queued, serving := Little(w.QueueTime, w.Seconds), Little(w.WorkerTime+w.ServerTime+w.ReplyTime, w.Seconds)
 	r := &Report{
-		Window: w.Seconds, Rate: ratio(w.Answered, w.Seconds), Arrivals: ratio(w.Arrived, w.Seconds), Bottleneck: -1,
+		Window: w.Seconds, Rate: ratio(w.Answered+w.Hot, w.Seconds), Hot: ratio(w.Hot, w.Answered+w.Hot), Arrivals: ratio(w.Arrived, w.Seconds), Bottleneck: -1,
 		Laws: []Law{
 			{Law: "queue", Measured: ratio(w.SampledQueue, w.Samples), Predicted: queued},
 			{Law: "service", Measured: ratio(w.SampledService, w.Samples), Predicted: serving},
@@ -72,16 +73,18 @@ func Analyse(w *Window) *Report {
 		s := &w.Servers[i]
 		add(PartServer, s.Name, ServerUtilization(ratio(s.TypicalTime, s.Calls), s.Fastest, ratio(s.Waited, w.Seconds), serving))
 	}
+	if w.Answered+w.Hot > 0 {
+		r.Bottleneck = r.first()
+		limit := &r.Parts[r.Bottleneck]
+		r.Saturated, r.Capacity = limit.Utilization >= Saturated, limit.Capacity
+	}
 	if w.Answered > 0 {
 		places := w.Workers * max(w.Depth, 1)
-		service := ratio(serving, r.Rate)
+		service := ratio(serving, ratio(w.Answered, w.Seconds))
 		r.Wait = Wait{
 			Measured:  ratio(w.QueueTime, w.Answered) * 1e9,
 			Predicted: WaitMMm(r.Arrivals, service, places) * 1e9,
 		}
-		r.Bottleneck = r.first()
-		limit := &r.Parts[r.Bottleneck]
-		r.Saturated, r.Capacity = limit.Utilization >= Saturated, limit.Capacity
 		r.UsefulWorkers = r.usefulWorkers(w, queued+serving)
 	}
 	r.Advice = r.advice(w, queued)
@@ -127,7 +130,7 @@ func (r *Report) next() int {
 const rounding = 1e-9
 
 // enough returns how many workers it takes until another part limits: by Little's law they serve X S requests at a time, X
-// being the rate at which that part saturates and S the time a request is in service. Beyond the part's limit S only
+// being the rate at which that part saturates, without what is answered from memory, and S the time a request is in service. Beyond the part's limit S only
 // grows, so for a part at its limit S is taken without the wait for it.
 func (r *Report) enough(w *Window) float64 {
 	limit := &r.Parts[r.next()]
@@ -135,7 +138,7 @@ func (r *Report) enough(w *Window) float64 {
 	if limit.Utilization >= Saturated {
 		service = ratio(w.WorkerTime+w.ReplyTime, w.Answered) + w.unloaded()
 	}
-	return math.Ceil(limit.Capacity*service/float64(max(w.Depth, 1)) - rounding)
+	return math.Ceil(limit.Capacity*(1-r.Hot)*service/float64(max(w.Depth, 1)) - rounding)
 }
 
 // usefulWorkers returns how many workers are enough, but no more than there are requests.

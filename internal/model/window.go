@@ -5,6 +5,7 @@ type Window struct {
 	Seconds  float64 // T
 	Answered float64 // requests
 	Arrived  float64 // requests put on the queue
+	Hot      float64 // requests answered from memory, which are in no other number
 
 	QueueTime  float64
 	WorkerTime float64
@@ -40,6 +41,7 @@ func (w *Window) Add(later *Window) {
 	w.Seconds += later.Seconds
 	w.Answered += later.Answered
 	w.Arrived += later.Arrived
+	w.Hot += later.Hot
 	w.QueueTime += later.QueueTime
 	w.WorkerTime += later.WorkerTime
 	w.ServerTime += later.ServerTime

@@ -36,6 +36,7 @@ type Window struct {
 	Throughput   float64 `json:"throughput"`
 	Arrivals     uint64  `json:"arrivals"` // put on the queue
 	ArrivalRate  float64 `json:"arrivalRate"`
+	Hot          uint64  `json:"hot"`          // requests answered from memory; they are in keys, else in no other number
 	ServerErrors uint64  `json:"serverErrors"` // requests answered SERVER_ERROR
 	Keys         uint64  `json:"keys"`
 	Misses       uint64  `json:"misses"`
@@ -150,7 +151,7 @@ func (w *Windows) line(kind string, s *stats.Snapshot, from, until time.Time) *W
 		Type: kind, Number: w.number, From: from.UnixMilli(), Until: until.UnixMilli(), Seconds: seconds,
 		Requests: all.Count(), Throughput: float64(all.Count()) / seconds,
 		Arrivals: s.Arrived, ArrivalRate: float64(s.Arrived) / seconds,
-		Keys: s.Keys, Misses: s.Misses,
+		Hot: s.Hot(), Keys: s.Keys, Misses: s.Misses,
 		Queue: sampledOf(s.Samples, s.SampledWaiting), Service: sampledOf(s.Samples, s.SampledServing),
 		Busy:  float64(s.BusyTime) / float64(time.Second) / seconds,
 		Times: map[string]Times{}, Distributions: map[string][][3]int64{},

@@ -162,6 +162,9 @@ func (s *Snapshot) Shed() (n uint64) {
 	return n
 }
 
+// Hot returns the number of requests that were answered from memory: like those refused they are in no response time.
+func (s *Snapshot) Hot() uint64 { return s.Requests[protocol.Get][ResultHot] }
+
 // Waiting returns how many requests wait in the queue; s must be cumulative.
 func (s *Snapshot) Waiting() uint64 { return less(s.Arrived, s.Abandoned+s.Taken) }
 

@@ -48,6 +48,9 @@ func Second(s *admin.Summary, trend []float64, workers, capacity int) []string {
 	found := "none looked up"
 	if s.Keys > 0 {
 		found = fmt.Sprintf("%s/s looked up, %.1f %% found", spell.Count(s.Keys), (1-s.Misses/s.Keys)*100)
+		if s.Hot > 0 {
+			found += fmt.Sprintf(", %.1f %% in memory", s.Hot/s.Keys*100)
+		}
 	}
 	failed := "none"
 	if s.Errors > 0 {
