@@ -39,6 +39,7 @@ const (
 	Replicas        = "replicas"
 	Sharded         = "sharded"
 	Pool            = "pool"
+	HotKeys         = "hot_keys"
 	MiddlewareCPUs  = "middleware_cpus"
 	MiddlewareFlags = "middleware_flags"
 	Statistics      = "statistics"
@@ -93,6 +94,7 @@ var Settings = []Setting{
 	},
 	words(Sharded, "false", "whether multi-gets are split over the servers (--sharded)", "true", "false"),
 	words(Pool, "shared", "whether all servers share workers and queue (--pool)", "shared", "per-server"),
+	words(HotKeys, "detect", "what mcmw does about hot keys (--hot-keys)", "detect", "serve", "off"),
 	processors(MiddlewareCPUs, "middlewares"),
 	flags(MiddlewareFlags, "further flags of each `mcmw serve`"),
 	words(Statistics, "true", "whether each mcmw writes its statistics log, which the stages and the servers' times are from", "true", "false"),

@@ -66,6 +66,9 @@ func (d *deployment) mcmwArgs(v experiment.Values, host string, port int) []stri
 			args = append(args, "--"+name, v[name])
 		}
 	}
+	if v.Is(experiment.HotKeys) { // earlier mcmw don't know it
+		args = append(args, "--hot-keys", v[experiment.HotKeys])
+	}
 	if v[experiment.Statistics] == "true" {
 		args = append(args, StatisticsArgs()...)
 	}

@@ -123,9 +123,11 @@ func TestProgramsGetWhatThePointSays(t *testing.T) {
 	mcmw := strings.Join(d.mcmwArgs(v, "c", 3), " ")
 	assert.Contains(t, mcmw, "--listen c:3 --servers s1=a:1,s2=b:2 --replicas all --sharded=true --pool shared")
 	assert.Contains(t, mcmw, "--workers 9 --depth 1 --stats-file /dev/stdout --stats-window 200ms")
-	v[experiment.Workers], v[experiment.Statistics] = experiment.AsDefault, "false"
+	assert.NotContains(t, mcmw, "--hot-keys")
+	v[experiment.Workers], v[experiment.Statistics], v[experiment.HotKeys] = experiment.AsDefault, "false", "serve"
 	mcmw = strings.Join(d.mcmwArgs(v, "c", 3), " ")
 	assert.NotContains(t, mcmw, "--workers")
+	assert.Contains(t, mcmw, "--hot-keys serve")
 	assert.NotContains(t, mcmw, "--stats-file")
 	assert.Contains(t, d.twemproxyConfig("c", 3), "listen: c:3\n")
 	assert.Contains(t, d.twemproxyConfig("c", 3), "    - a:1:1\n    - b:2:1\n")

@@ -214,7 +214,7 @@ func TestTheChartKnowsEveryValueThatIsSet(t *testing.T) {
 		standardValues(1000, largest(e.Points, experiment.LoadProcesses)).text())
 	got := pointValues(point)
 	assert.Equal(t, append(testbed.StatisticsArgs(), point.Flags(experiment.MiddlewareFlags)...), got["extraArgs"])
-	assert.Equal(t, tree{"workers": 64, "depth": 1, "replicas": "all", "sharded": true, "pool": "shared", "log-level": "warn", "max-connection-age": "0s"}, got["config"])
+	assert.Equal(t, tree{"workers": 64, "depth": 1, "replicas": "all", "sharded": true, "pool": "shared", "hot-keys": "detect", "log-level": "warn", "max-connection-age": "0s"}, got["config"])
 	memcached := got["memcached"].(tree)
 	assert.Equal(t, 3, memcached["replicas"])
 	assert.Equal(t, 1000, memcached["memoryMiB"])

@@ -60,7 +60,7 @@ func pointValues(v experiment.Values) tree {
 		"drain": tree{"preStopSleepSeconds": 0},
 		"config": tree{
 			"workers": v.Int(experiment.Workers), "depth": v.Int(experiment.Depth), "replicas": v[experiment.Replicas],
-			"sharded": v[experiment.Sharded] == "true", "pool": v[experiment.Pool], "log-level": "warn",
+			"sharded": v[experiment.Sharded] == "true", "pool": v[experiment.Pool], "hot-keys": v[experiment.HotKeys], "log-level": "warn",
 			// The end of a connection would be an error of the load.
 			"max-connection-age": "0s",
 		},
