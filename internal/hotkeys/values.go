@@ -185,9 +185,9 @@ func (v *Values) Token(e *Entry) (t Token, ok bool) {
 }
 
 // Put keeps reply, which was asked for at asked, ns as stats.Now, as the value of e; nil: there is none to be kept, which need not be found out
-// again for half an age.
+// again until the age is nearly over.
 func (v *Values) Put(e *Entry, t Token, reply []byte, asked int64) {
-	e.value.Store(&value{token: t, again: asked + v.age/2, until: asked + v.age, reply: reply})
+	e.value.Store(&value{token: t, again: asked + v.age*7/8, until: asked + v.age, reply: reply})
 }
 
 // Serve makes keys those whose values are kept.

@@ -99,9 +99,9 @@ func TestAValueIsWantedAgainBeforeItIsTooOld(t *testing.T) {
 		token, _ := v.Token(e)
 		v.Put(e, token, reply, 2000)
 		e.Done()
-		assert.Equal(t, reply, v.Get([]byte("hot"), 2049))
+		assert.Equal(t, reply, v.Get([]byte("hot"), 2086))
 		assert.Empty(t, v.Wanted(nil))
-		assert.Equal(t, reply, v.Get([]byte("hot"), 2050))
+		assert.Equal(t, reply, v.Get([]byte("hot"), 2087))
 		assert.Len(t, v.Wake(), 1)
 		assert.Len(t, v.Wanted(nil), 1)
 	}
