@@ -170,8 +170,8 @@ func (r *Records) heed() {
 	defer r.heeding.Unlock()
 	r.mu.Lock()
 	now := stats.Now()
-	lease := forever
-	if r.heeds {
+	heeds, lease := r.heeds, forever
+	if heeds {
 		lease = r.fleet.Lease()
 	}
 	r.lease.Store(lease)
@@ -179,11 +179,11 @@ func (r *Records) heed() {
 	for s := range r.copies {
 		barred[s] = ""
 		by := ""
-		if r.heeds {
+		if heeds {
 			by = r.fleet.MarkedBy(s.Name)
 		}
 		s.markedElsewhere.Store(by != "")
-		if !r.heeds {
+		if !heeds {
 			continue
 		}
 		s.marked.Store(r.fleet.InForce(s.Name, now))
@@ -195,7 +195,7 @@ func (r *Records) heed() {
 		}
 	}
 	gone, isGone := r.fleet.Gone(now - int64(r.slack))
-	lost := r.heeds && r.fleet.Lost(now-int64(r.slack))
+	lost := heeds && r.fleet.Lost(now-int64(r.slack))
 	close(r.changed)
 	r.changed = make(chan struct{})
 	r.mu.Unlock()
@@ -213,7 +213,7 @@ func (r *Records) heed() {
 		}
 	}
 	switch {
-	case !r.heeds:
+	case !heeds:
 	case lost:
 		r.log.Warn("most servers have lost which servers missed writes: all are flushed")
 		for s := range barred {
