@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Announce puts value under key on the server, for lasts, and then returns what is there under another key; nil: nothing.
+// Announce puts value under key on the server, for the time lasts, and then returns what is there under another key; nil: nothing.
 func (s *Server) Announce(ctx context.Context, key string, value []byte, lasts time.Duration, other string) ([]byte, error) {
 	p, err := s.Link(ctx)
 	if err != nil {

@@ -29,8 +29,8 @@ const (
 	putTries = 20
 )
 
-// Heed says whether the marks of others count while the middleware runs: then a server is read only as long as enough of them have said
-// lately who has missed what, and a write that a server missed may be answered only once everybody heeds that.
+// Heed sets whether the marks of other middlewares count while this one runs. If they do, a server is read only while recent looks at enough
+// servers show which ones have missed writes, and a write that a server missed is answered only once no middleware reads that server.
 func (r *Records) Heed(heeds bool) {
 	r.mu.Lock()
 	r.heeds = heeds
@@ -47,7 +47,7 @@ func (r *Records) Heeds() bool {
 	return r.heeds
 }
 
-// Lapsed reports whether at, a time as stats.Now, is behind the time until which servers may be read. Then none is, from now on.
+// Lapsed reports whether at, a time as stats.Now, is later than the time until which servers may be read. If so, none is read from now on.
 func (r *Records) Lapsed(at int64) bool {
 	if at < r.lease.Load() {
 		return false

@@ -31,7 +31,7 @@ type ServerOptions struct {
 // Options are what the servers of a middleware share.
 type Options struct {
 	ServerOptions
-	// Changes counts the changes of what Readable, Stale and Suspected return, and follows them. Shared by the servers; required.
+	// Changes is incremented after each change of what Readable, Stale or Suspected returns. Shared by the servers; required.
 	Changes *atomic.Uint32
 	// Records are kept for the next start; nil: none are. Shared by the servers.
 	Records *Records
@@ -186,10 +186,10 @@ func (s *Server) Readable() bool { return s.up() && !s.barred.Load() }
 
 func (s *Server) up() bool { return State(s.state.Load()) == Up }
 
-// Down reports whether the server fails at once.
+// Down reports whether requests to the server fail at once, without being sent.
 func (s *Server) Down() bool { return State(s.state.Load()) == Down }
 
-// Suspected reports whether the server has not replied for longer than usual.
+// Suspected reports whether the server is suspect: it has owed a reply for too long.
 func (s *Server) Suspected() bool { return s.suspect.Load() }
 
 // Stale reports whether the server may hold old values, and will be readable when they are removed.
@@ -222,7 +222,7 @@ func (s *Server) announce() {
 	}
 }
 
-// Suspect says that the server has not replied for longer than usual.
+// Suspect marks the server as suspect: it has owed a reply for too long.
 func (s *Server) Suspect() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -307,7 +307,7 @@ func (s *Server) Failed(err error) {
 	s.change(Down, err)
 }
 
-// Answered ends a series of failures, and suspicion.
+// Answered ends a series of failures; the server is no longer suspect.
 func (s *Server) Answered() {
 	if s.failures.Load() != 0 {
 		s.failures.Store(0)
@@ -380,7 +380,7 @@ func (s *Server) AwaitMarked(ctx context.Context) bool {
 	return r == nil || s.Marked() || r.Await(ctx, s)
 }
 
-// Withheld counts writes that the server missed, and whose success was withheld because its mark was not in force.
+// Withheld counts writes that the server missed and that were answered with an error because its mark was not in force.
 func (s *Server) Withheld(writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -402,14 +402,14 @@ func (s *Server) LeaveBehind(key []byte) {
 	s.left.add(key)
 }
 
-// LeaveAllBehind says that LeaveBehind might apply to any key.
+// LeaveAllBehind is LeaveBehind for every key.
 func (s *Server) LeaveAllBehind() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left.addAll()
 }
 
-// Reclaim says that the server may hold again what it left behind: writes made elsewhere meanwhile count as missed.
+// Reclaim is called when the server may hold again the keys that it left behind: what was written elsewhere meanwhile counts as missed.
 func (s *Server) Reclaim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -166,7 +166,7 @@ var Options = []Option{
 	{
 		Name: "change-step", Default: formatDuration(middleware.DefaultChangeStep), Group: groupServers,
 		kind: duration{func(c *Config) *time.Duration { return &c.ChangeStep }, 0, maxTime},
-		Help: "length of each of the two phases in which keys move: longer than mcmw learn of a list apart; 0s, or with one writer: they move at once",
+		Help: "length of each of the two phases in which keys move; must exceed the time between the first and the last mcmw learning of a new list; 0s, or with one writer: they move at once",
 	},
 	{
 		Name: "get-error", Default: "error", Group: groupServers,
@@ -200,7 +200,7 @@ var Options = []Option{
 	{
 		Name: "sweep-every", Default: formatDuration(middleware.DefaultSweepEvery), Group: groupServers,
 		kind: duration{func(c *Config) *time.Duration { return &c.SweepEvery }, 0, 24 * maxTime},
-		Help: "time between two comparisons of the replicas, which one mcmw of those in front of the servers makes; 0s, or with one writer: only at a start after mcmw was killed",
+		Help: "interval at which one of the mcmw in front of the servers compares the replicas; 0s, or with one writer: only at a start after mcmw was killed",
 	},
 	{
 		Name: "sweep-rate", Default: strconv.Itoa(sweep.DefaultRate), Group: groupServers,
@@ -420,7 +420,7 @@ var Options = []Option{
 	{
 		Name: "hot-age", Default: formatDuration(middleware.DefaultHotAge), Group: groupProcess,
 		kind: duration{func(c *Config) *time.Duration { return &c.HotAge }, time.Millisecond, hotkeys.MaxAge},
-		Help: "how old a value in memory may get",
+		Help: "maximum age of a value in memory",
 	},
 	{
 		Name: "log-level", Default: "info", Group: groupProcess,

@@ -131,7 +131,7 @@ func (f *Fleet) Mark(server string, now int64) {
 	}
 }
 
-// Unmark says that server, which may be marked, is clean. The marks for which that was done by Bury are removed as well.
+// Unmark records that server, which may be marked, is clean. The marks of it that Bury was given are removed as well.
 func (f *Fleet) Unmark(server string) {
 	if o := f.own[server]; o != nil {
 		f.buried = append(f.buried, o.bury...)
@@ -151,14 +151,14 @@ func (f *Fleet) Gone(now int64) (Mark, bool) {
 	return Mark{}, false
 }
 
-// Bury has k removed once its server is clean, if that is marked by Mark.
+// Bury removes k once its server is clean, if this middleware has marked that server by Mark.
 func (f *Fleet) Bury(k Mark) {
 	if o := f.own[k.Server]; o != nil {
 		o.bury = append(o.bury, k)
 	}
 }
 
-// Beat reports whether the marks of one's own need to be put again, to show that their owner lives.
+// Beat reports whether this middleware's own marks must be put again, to show that their owner is alive.
 func (f *Fleet) Beat(now int64) bool {
 	if len(f.own) == 0 || now-f.beaten < int64(beatEvery) {
 		return false
@@ -197,8 +197,8 @@ func (f *Fleet) Witness(server string, marks Marks, begun, now int64) (want Mark
 // Want returns what a server that holds marks is to hold instead.
 func (f *Fleet) Want(marks Marks) Marks { return f.others(marks).merge(f.mine()) }
 
-// Empty says that server, asked at begun, held nothing. If it may become a witness, it is to be given what is returned, unless somebody
-// has given it anything meanwhile.
+// Empty records that server, asked at begun, held no marks. If it may become a witness (joins), want is to be put on it, unless somebody
+// has put marks there meanwhile.
 func (f *Fleet) Empty(server string, begun, now int64) (want Marks, joins bool) {
 	f.see(server, sight{begun: begun}, now)
 	if now >= f.lease && !f.bare {
@@ -221,8 +221,8 @@ func (f *Fleet) Put(marks, want Marks, now int64) {
 	}
 }
 
-// Bare says that servers that hold no marks become witnesses without any but one's own: no middleware was here before, or what was
-// marked is lost, and everything is marked.
+// Bare lets servers that hold no marks become witnesses with this middleware's own marks alone: either no middleware was here before, or
+// the marks are lost and every server has been marked anew.
 func (f *Fleet) Bare() { f.bare = true }
 
 // Lost reports whether, for a while, most servers have answered, but too few of them are witnesses, so that no server is read, and that
@@ -319,7 +319,7 @@ func (f *Fleet) judge(server string, o *ownMark, recent, now int64) {
 	o.until = times[len(times)-f.majority()] + int64(relied)
 }
 
-// Doubt says that the servers may have lost the marks of one's own, so that these are in force only when they are found again.
+// Doubt records that the servers may have lost this middleware's own marks, which are in force only once they are found again.
 func (f *Fleet) Doubt() {
 	for _, o := range f.own {
 		o.until = 0

@@ -34,13 +34,14 @@ type ClientOptions struct {
 	MinRate int
 	// MaxOutput is how many bytes of replies may wait for one client that does not read them; with more it is closed.
 	MaxOutput int
-	// WriteTimeout is how long such a client may take to read them.
+	// WriteTimeout is how long a client may take to read 64 KiB of the replies that wait for it, or all of them if they are fewer; then it
+	// is closed.
 	WriteTimeout time.Duration
-	// ClientMemory bounds, over all clients, what requests larger than request.ReadSize take, bytes; and as much again what
-	// clients have not read of their replies.
+	// ClientMemory is the limit, bytes over all clients, of the memory for requests larger than request.ReadSize. A second limit of the same
+	// size is for the replies that clients have not read yet.
 	ClientMemory int
-	// Shed answers a batch for which its queue has no room with errors, and does nothing of it. Otherwise its connection is
-	// not read any further until there is room.
+	// Shed answers the requests of a batch with errors, and executes none, if the queue has no room for it. Otherwise the connection is
+	// not read until there is room.
 	Shed bool
 	// Limits bound what a client may send.
 	Limits protocol.Limits

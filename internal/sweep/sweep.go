@@ -24,7 +24,7 @@ type Sweep struct {
 	Router    *route.Router
 	Servers   []*backend.Server // in the router's order
 	Placement marker.Placement  // that of Router
-	// Lock keeps this middleware's writes of a key away until unlock is called; nil: it has none.
+	// Lock blocks this middleware's writes of a key until unlock is called; nil: this program writes nothing.
 	Lock func(key []byte) (unlock func())
 	// Rate is the most keys per second that are compared; 0 means DefaultRate.
 	Rate int

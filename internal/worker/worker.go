@@ -52,7 +52,7 @@ type Options struct {
 	Router  *route.Router
 	Locks   *keylock.Table
 	Servers []*backend.Server // in the router's order
-	// Changes counts what changes of the servers' states.
+	// Changes counts the changes of the servers' states; the servers increment it.
 	Changes *atomic.Uint32
 	// Entrance is told when a batch leaves the lanes.
 	Entrance *queue.Entrance
@@ -72,7 +72,7 @@ type Options struct {
 	Lease *backend.Records
 	// Several: other middlewares write the same servers; see plan.Options.Versions.
 	Several bool
-	// Hot is told of writes; nil: there is none.
+	// Hot, if not nil, holds values of hot keys, and is told which keys are written.
 	Hot *hotkeys.Values
 	// StatsText writes the middleware's own statistics, as `stats` answers them.
 	StatsText func(dst []byte) []byte
@@ -92,7 +92,7 @@ type Member struct {
 	// Home is the server whose reads the lane holds, or whose detour it is; -1 if it is no such lane.
 	Home    int
 	Patient bool // it serves a detour: only such a worker waits for stalled servers and their locks
-	StandIn bool // it holds no slot of Options.Active at first
+	StandIn bool // it starts without a slot of Options.Active
 }
 
 // Worker is one member of the pool. Everything in it belongs to the goroutine that calls Run.
