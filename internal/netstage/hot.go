@@ -9,7 +9,7 @@ import (
 // serveHot answers b at now, ns, if it consists of gets of hot keys whose values are there. The connection's batch before it is answered, so
 // its writes are done, and the reader may write.
 func (c *conn) serveHot(b *request.Batch, now int64) bool {
-	if r := &b.Requests[0]; r.Command != protocol.Get || c.Crowded() {
+	if r := &b.Requests[0]; !isGet(r) || c.Crowded() {
 		return false
 	}
 	g := gathers.Get().(*wire.Gather)
@@ -18,7 +18,7 @@ func (c *conn) serveHot(b *request.Batch, now int64) bool {
 	received := 0
 	for i := range b.Requests {
 		r := &b.Requests[i]
-		if r.Command != protocol.Get || r.NumKeys != 1 || r.Answer != "" {
+		if !isGet(r) || r.NumKeys != 1 || r.Answer != "" {
 			return false
 		}
 		reply := c.stage.options.Hot.Get(r.Keys, now)
@@ -41,3 +41,6 @@ func (c *conn) serveHot(b *request.Batch, now int64) bool {
 	c.arrivals.Hot(requests, received, size)
 	return true
 }
+
+// isGet reports whether r is a retrieval whose answer is the same whichever server gives it.
+func isGet(r *request.Request) bool { return r.Command.IsRetrieval() && !r.Has(protocol.First) }
