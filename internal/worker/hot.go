@@ -37,4 +37,5 @@ func (w *Worker) unbarHot() {
 	for _, line := range w.barred.flushes {
 		w.options.Hot.EndFlush(line, stats.Now())
 	}
+	w.barred = barred{w.barred.stripes[:0], w.barred.flushes[:0]}
 }

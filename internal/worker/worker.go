@@ -113,6 +113,7 @@ type Worker struct {
 	later       []*request.Batch    // to be served in the next round
 	slot        slot
 	marks       marks
+	barred      barred
 	valueSize   valueSize
 	states      states
 	checks      checks
@@ -144,7 +145,6 @@ type round struct {
 	followUp []int32   // requests whose step is done and which need another
 	// following are those whose next step is being planned.
 	following []int32
-	barred    barred
 	expected  int // bytes that the values asked for are likely to be
 	held      int // bytes of values that came and that no client has taken yet
 }
@@ -153,7 +153,7 @@ type round struct {
 func (r *round) reset() {
 	clear(r.parts)
 	clear(r.requests)
-	*r = round{parts: r.parts[:0], requests: r.requests[:0], ready: r.ready[:0], followUp: r.followUp[:0], following: r.following[:0], barred: barred{r.barred.stripes[:0], r.barred.flushes[:0]}}
+	*r = round{parts: r.parts[:0], requests: r.requests[:0], ready: r.ready[:0], followUp: r.followUp[:0], following: r.following[:0]}
 }
 
 // part is what a round serves of one batch.
@@ -473,7 +473,9 @@ func (w *Worker) endRound() {
 		}
 	}
 	w.unlock()
-	w.unbarHot()
+	if w.options.Hot != nil {
+		w.unbarHot()
+	}
 	w.unpark()
 	for i := range w.parts {
 		p := &w.parts[i]
