@@ -3,6 +3,8 @@
 // Each worker counts a sample of the keys that it serves, by Space-Saving (Metwally, Agrawal and El Abbadi: Efficient Computation of
 // Frequent and Top-k Elements in Data Streams, 2005): a key that has more than 1/Counters of a worker's sample is among its counters. Counts are
 // halved every HalfLife, so that they are those of the last minute or so.
+//
+// Values are the values of such keys, with which readers answer if they are asked to.
 package hotkeys
 
 import (
