@@ -376,9 +376,11 @@ func (p *pair) minimise(steps []step, first *difference, d delivery, cuts uint64
 	if diff, err := p.compareOnce(steps, whole, cuts); err == nil && diff != nil {
 		d, least = whole, diff
 	}
+	// A script that leaves replies out costs the patience of every trial. The difference is there already, however long its script is.
+	begin := time.Now()
 	for size := len(found) / 2; size >= 1; {
 		shorter := false
-		for at := 0; at+size <= len(found); {
+		for at := 0; at+size <= len(found) && time.Since(begin) < time.Minute; {
 			trial := append(append([]step(nil), found[:at]...), found[at+size:]...)
 			if diff, err := p.compareOnce(trial, d, cuts); err == nil && diff != nil && len(trial) > 0 {
 				found, least, shorter = trial, diff, true
