@@ -96,6 +96,12 @@
 // takes the place of its check, and go behind a round's calls, as one call to each server. A worker without requests gives them a round of
 // their own then, before it waits for a slot, and before it ends. They hold no key lock and appear in no stage.
 //
+// # Hot keys
+//
+// With Options.HotKeys serve a reader answers a batch of gets itself if hotkeys.Values has all their values. One goroutine (fillServed) chooses the
+// keys, and fetches values that readers missed as a client does, through the queue and the workers. A worker bars the value of a key before it
+// plans a write of it, until the end of the round.
+//
 // # Failures
 //
 // A server is up, stale or down (backend.State). A write that a server did not acknowledge makes it stale: it is written to,
