@@ -60,12 +60,12 @@ func (m *Middleware) replace(ctx context.Context, changed bool) error {
 	if err != nil {
 		return err
 	}
-	previous := m.pool.Load()
+	previous := m.current.Load()
 	servers, joined, now := m.serversFor(o, previous.servers)
 	if !changed && onlyAddresses(previous.options, o) {
 		return nil
 	}
-	next := newPool(o, router, servers, &m.shared)
+	next := newCore(o, router, servers, &m.shared)
 	next.change = m.change.copy()
 	last, current := previous.record(), next.record()
 	moved := changed || !last.Equal(&current)
@@ -80,7 +80,7 @@ func (m *Middleware) replace(ctx context.Context, changed bool) error {
 		}
 	}
 	if m.work == nil {
-		m.pool.Store(next)
+		m.current.Store(next)
 		succeed()
 		m.entrance.Exchange(func() *queue.Lanes { return next.lanes })
 		m.registry.Change(next.statistics())
@@ -114,7 +114,7 @@ func (m *Middleware) replace(ctx context.Context, changed bool) error {
 			}
 		}
 		m.registry.Change(next.statistics())
-		m.pool.Store(next)
+		m.current.Store(next)
 		next.start(m.work, m.registry)
 		return next.lanes
 	})
@@ -131,7 +131,7 @@ func (m *Middleware) replace(ctx context.Context, changed bool) error {
 }
 
 // place puts the placement of p on servers; changing: it is not in force yet.
-func (m *Middleware) place(p *pool, changing bool, servers []*backend.Server) {
+func (m *Middleware) place(p *core, changing bool, servers []*backend.Server) {
 	if m.records != nil {
 		previous, more := p.history()
 		m.records.Place(p.record(), previous, more, changing, servers)

@@ -13,7 +13,7 @@ func (m *Middleware) AskServers(ctx context.Context) map[string]stats.Memcached 
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards answers
 	answers := map[string]stats.Memcached{}
-	for _, s := range m.pool.Load().servers {
+	for _, s := range m.current.Load().servers {
 		wg.Go(func() {
 			if answer, err := s.Ask(ctx); err == nil {
 				mu.Lock()

@@ -34,7 +34,7 @@ func (m *Middleware) awaitReady(ctx context.Context) bool {
 	begin := time.Now()
 	var reported time.Time
 	for {
-		p := m.pool.Load()
+		p := m.current.Load()
 		if p.meets(p.options.Ready) {
 			return true
 		}
@@ -56,7 +56,7 @@ func (m *Middleware) awaitReady(ctx context.Context) bool {
 }
 
 // meets reports whether enough servers are up for policy.
-func (p *pool) meets(policy Ready) bool {
+func (p *core) meets(policy Ready) bool {
 	up := 0
 	for _, s := range p.servers {
 		if s.Readable() {

@@ -86,7 +86,7 @@ func (c *change) ends() (read, other placed) {
 }
 
 // wanted returns the placement that is in force with p, or will be.
-func (p *pool) wanted() placed {
+func (p *core) wanted() placed {
 	if p.change == nil {
 		return placed{p.router, p.options.Placement}
 	}
@@ -94,7 +94,7 @@ func (p *pool) wanted() placed {
 }
 
 // changing reports whether p is one of a change of placement.
-func (p *pool) changing() bool { return p.router.Phase() != route.Settled }
+func (p *core) changing() bool { return p.router.Phase() != route.Settled }
 
 // fingerprint returns a short text that is equal for equal placements.
 func fingerprint(p marker.Placement) string {
@@ -223,7 +223,7 @@ func (m *Middleware) announce(ctx context.Context, phase route.Phase) *placed {
 		if err != nil || r.Placement.Equal(&own) || len(r.Previous) != 1 || !r.Previous[0].Equal(&from) {
 			return
 		}
-		if to, ok := m.pool.Load().located(r.Placement, r.Addresses); ok {
+		if to, ok := m.current.Load().located(r.Placement, r.Addresses); ok {
 			mu.Lock()
 			found = &to
 			mu.Unlock()
@@ -241,7 +241,7 @@ func (m *Middleware) Elsewhere(ctx context.Context) []route.Server {
 	if m.records == nil || m.work == nil || !m.options.inPhases() {
 		return nil
 	}
-	p := m.pool.Load()
+	p := m.current.Load()
 	from := p.wanted()
 	if c := m.change; c != nil && c.phase == route.DeleteNew {
 		from = c.from
@@ -285,7 +285,7 @@ func (m *Middleware) Elsewhere(ctx context.Context) []route.Server {
 // each calls do for each server in use that is not down, and waits for all.
 func (m *Middleware) each(do func(s *backend.Server)) {
 	var doing sync.WaitGroup
-	for _, s := range m.pool.Load().servers {
+	for _, s := range m.current.Load().servers {
 		if !s.Down() {
 			doing.Go(func() { do(s) })
 		}
@@ -295,7 +295,7 @@ func (m *Middleware) each(do func(s *backend.Server)) {
 
 // cleanNew deletes on servers what they may have held earlier of the keys that they get. Those that join are flushed anyway.
 func (m *Middleware) cleanNew(c *change) {
-	p, mark := m.pool.Load(), m.mark()
+	p, mark := m.current.Load(), m.mark()
 	if p.options.Rejoin == backend.RejoinTrust {
 		return
 	}
@@ -369,9 +369,9 @@ func (m *Middleware) step(ctx context.Context) (more bool) {
 	return next != route.DeleteNew // which has a goroutine of its own
 }
 
-// catchUp returns the pool to begin with: p, or, if the records that the servers hold say that keys are or were placed otherwise, one that is
+// catchUp returns the core to begin with: p, or, if the records that the servers hold say that keys are or were placed otherwise, one that is
 // late. ctx bounds reaching the servers that p does not have. applying is held.
-func (m *Middleware) catchUp(ctx context.Context, p *pool) *pool {
+func (m *Middleware) catchUp(ctx context.Context, p *core) *core {
 	if m.records == nil || !p.options.inPhases() {
 		return p
 	}
@@ -386,13 +386,13 @@ func (m *Middleware) catchUp(ctx context.Context, p *pool) *pool {
 		return p
 	}
 	servers, _, _ := m.serversFor(o, p.servers)
-	next := newPool(o, router, servers, &m.shared)
+	next := newCore(o, router, servers, &m.shared)
 	next.change = m.change.copy()
 	next.requireVersions()
 	for _, s := range servers[len(p.servers):] {
 		_ = s.Reach(ctx)
 	}
-	m.pool.Store(next)
+	m.current.Store(next)
 	m.entrance.Exchange(func() *queue.Lanes { return next.lanes })
 	m.registry.Change(next.statistics())
 	o.Log.Info("keys were placed otherwise when the servers were last heard of: other middlewares may still do so", "phase", m.change.phase.String(),
@@ -402,7 +402,7 @@ func (m *Middleware) catchUp(ctx context.Context, p *pool) *pool {
 
 // before returns the placement, other than p's, by which keys are or were placed by the newest record; ok is false if there is none, or some of
 // its servers can't be found.
-func (p *pool) before(newest *marker.Record) (from placed, ok bool) {
+func (p *core) before(newest *marker.Record) (from placed, ok bool) {
 	if newest == nil {
 		return from, false
 	}
@@ -417,7 +417,7 @@ func (p *pool) before(newest *marker.Record) (from placed, ok bool) {
 }
 
 // located returns a placement that was read from a server, with the addresses that were there; ok is false if some are missing.
-func (p *pool) located(read marker.Placement, addresses map[string]string) (found placed, ok bool) {
+func (p *core) located(read marker.Placement, addresses map[string]string) (found placed, ok bool) {
 	o, err := read.Options()
 	if err != nil {
 		return found, false

@@ -34,7 +34,7 @@
 //	|    [ the batch before: worker -> conn.answered ]
 //	|      serveHot: the values are in memory             answered; the batch goes nowhere
 //	|      stamp                                          enqueued
-//	|    [ the gate: closed while Apply replaces the pool ]
+//	|    [ the gate: closed while Apply replaces the core ]
 //	|    [ room in the queue ]
 //	|      put: reader -> queue -> worker                 the batch and its bytes are the worker's
 //	'------'
@@ -140,13 +140,13 @@
 //
 // # Changing options while clients are served
 //
-// Apply makes a new pool: router, queues, workers with connections. The entrance to the queues (queue.Entrance) counts the
-// batches between being queued and leaving the workers; once there is none, and before the next one is let in, the new pool
+// Apply makes a new core: router, queues, workers with connections. The entrance to the queues (queue.Entrance) counts the
+// batches between being queued and leaving the workers; once there is none, and before the next one is let in, the new one
 // replaces the old one. So no two requests are ever served by two placements at once. The servers' state, the key locks and
 // the counts are kept. A server that is added is cleaned before it serves reads. A server that only has another address needs none
 // of this: its connections are made again.
 //
-// Other middlewares learn of another placement earlier or later. Therefore it is put in force in phases (change), each with a pool of
+// Other middlewares learn of another placement earlier or later. Therefore it is put in force in phases (change), each with a core of
 // its own, whose router says where a key is read and written, and where each write deletes it (route.Phase). New holders are
 // cleaned in the first phase, in the background. A middleware that is alone, or takes no phases, replaces the placement at once: when a key
 // that has moved is written, its previous holders are told (backend.Server.LeaveBehind), and delete it before they may hold it again.

@@ -20,4 +20,4 @@ func (m *Middleware) EndPhase() bool {
 }
 
 // Phase returns the phase of the placement in force.
-func (m *Middleware) Phase() string { return m.pool.Load().router.Phase().String() }
+func (m *Middleware) Phase() string { return m.current.Load().router.Phase().String() }

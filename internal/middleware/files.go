@@ -8,7 +8,7 @@ const otherFiles = 256
 
 // maxConnections returns how many clients may be connected. Without an explicit limit, it is derived from the limit on open
 // files: clients that use all of them would leave none for new connections to servers.
-func (o *Options) maxConnections(p *pool) int {
+func (o *Options) maxConnections(p *core) int {
 	var files unix.Rlimit
 	if o.MaxConnections > 0 || unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
 		return o.MaxConnections

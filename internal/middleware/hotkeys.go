@@ -7,7 +7,7 @@ import (
 
 // HotKeys returns the n keys that are asked for most; names: with their names. Without Options.HotKeys there are none.
 func (m *Middleware) HotKeys(n int, names bool) hotkeys.Report {
-	p := m.pool.Load()
+	p := m.current.Load()
 	var all []string
 	for _, s := range p.servers {
 		all = append(all, s.Name)

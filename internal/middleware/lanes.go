@@ -33,7 +33,7 @@ func (o *Options) detourLanes(servers int) int32 {
 	return int32(2 * servers)
 }
 
-// newLanes returns the queues of the pool, and describes the ordinary ones to the statistics.
+// newLanes returns the queues, and describes the ordinary ones to the statistics.
 func (o *Options) newLanes(router *route.Router, servers []*backend.Server) (*queue.Lanes, []stats.Queue) {
 	n := int(o.detourLanes(len(servers))) + len(servers)
 	if o.Pool == PoolShared {

@@ -32,9 +32,9 @@ type Middleware struct {
 	stage *netstage.Stage
 	ready chan struct{} // closed when Options.Ready is met for the first time
 
-	// pool is the current one; replaced by Apply.
-	pool       atomic.Pointer[pool]
-	serving    atomic.Bool
+	// current is what serves now; replaced by Apply.
+	current    atomic.Pointer[core]
+	accepting  atomic.Bool    // clients should connect
 	listeners  []listener     // owned by Listen, then by Run
 	background sync.WaitGroup // goroutines that end with work
 	unlisted   bool           // a server lists no keys, so what a killed middleware left can't be found; owned by sweep
@@ -137,8 +137,8 @@ func New(o Options) (*Middleware, error) {
 		m.hot.Served = hotkeys.NewValues(o.HotAge)
 	}
 	servers, _, _ := m.serversFor(o, nil)
-	p := newPool(o, router, servers, &m.shared)
-	m.pool.Store(p)
+	p := newCore(o, router, servers, &m.shared)
+	m.current.Store(p)
 	m.registry = stats.New(p.statistics())
 	m.entrance = queue.NewEntrance(p.lanes)
 	clients := o.ClientOptions
@@ -210,7 +210,7 @@ func (m *Middleware) Ready() <-chan struct{} { return m.ready }
 
 // IsReady reports whether clients should connect: not before Ready, and not while draining. Later failures of servers don't
 // change it: all middlewares would report them at once.
-func (m *Middleware) IsReady() bool { return m.serving.Load() }
+func (m *Middleware) IsReady() bool { return m.accepting.Load() }
 
 // Stats returns the statistics, which may be read at any time.
 func (m *Middleware) Stats() *stats.Registry { return m.registry }
@@ -228,18 +228,18 @@ func (m *Middleware) Run(ctx context.Context) error {
 		accepting.Go(func() { m.stage.Serve(l, l.secure) })
 	}
 	if m.awaitReady(ctx) {
-		m.serving.Store(true)
+		m.accepting.Store(true)
 		close(m.ready)
 	}
 
 	<-ctx.Done()
-	m.serving.Store(false)
+	m.accepting.Store(false)
 	m.closeListeners()
 	accepting.Wait()
 	m.applying.Lock()
 	m.stopping = true
 	m.applying.Unlock()
-	p := m.pool.Load()
+	p := m.current.Load()
 	p.options.Log.Info("draining", "connections", m.registry.Snapshot().Open(), "timeout", p.options.DrainTimeout)
 	if cut := m.stage.Drain(p.options.DrainTimeout); cut > 0 {
 		p.options.Log.Warn("client connections were cut at the end of the drain timeout", "connections", cut)
@@ -257,7 +257,7 @@ func (m *Middleware) Run(ctx context.Context) error {
 func (m *Middleware) begin(work context.Context) {
 	m.applying.Lock()
 	defer m.applying.Unlock()
-	p := m.pool.Load()
+	p := m.current.Load()
 	p.requireVersions()
 	var reaching sync.WaitGroup
 	for _, s := range p.servers {

@@ -13,7 +13,7 @@ import (
 )
 
 // record returns the placement of p in the form that is put on the servers; during a change of placement that by which keys are read.
-func (p *pool) record() marker.Placement {
+func (p *core) record() marker.Placement {
 	if p.change == nil {
 		return marker.Of(p.router, p.options.Placement)
 	}
@@ -23,7 +23,7 @@ func (p *pool) record() marker.Placement {
 
 // history returns, each once, the earlier placements by which servers may still hold keys, and whether there were more; during a change of
 // placement the one by which keys are not read.
-func (p *pool) history() (previous []marker.Placement, more bool) {
+func (p *core) history() (previous []marker.Placement, more bool) {
 	if p.changing() {
 		_, other := p.change.ends()
 		return []marker.Placement{other.record()}, false
@@ -40,7 +40,7 @@ func (p *pool) history() (previous []marker.Placement, more bool) {
 
 // beginRecords judges the servers that were reached by the records they hold, takes over what earlier middlewares knew, and
 // starts keeping records.
-func (m *Middleware) beginRecords(p *pool) {
+func (m *Middleware) beginRecords(p *core) {
 	if m.records == nil {
 		return
 	}
@@ -82,8 +82,8 @@ func (m *Middleware) endRecords(ctx context.Context) {
 	if m.records == nil || m.unswept.Load() {
 		return
 	}
-	o := &m.pool.Load().options
-	for _, s := range m.pool.Load().servers {
+	o := &m.current.Load().options
+	for _, s := range m.current.Load().servers {
 		if !s.Settled() {
 			o.Log.Warn("a server may still carry out writes that it has not answered: the next start compares the replicas", "server", s.Name)
 			return
@@ -95,7 +95,7 @@ func (m *Middleware) endRecords(ctx context.Context) {
 }
 
 // remember makes the placements in a record previous ones of p.
-func (p *pool) remember(record *marker.Record) {
+func (p *core) remember(record *marker.Record) {
 	current := p.record()
 	p.more = record.More
 	for _, old := range append([]marker.Placement{record.Placement}, record.Previous...) {
@@ -128,7 +128,7 @@ func (p *pool) remember(record *marker.Record) {
 // movedKeys returns which keys may be old on a server because they were placed elsewhere since newest was put there, or
 // before; nil if there can be none. unknown: it is not known where keys were.
 func (m *Middleware) movedKeys(server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool) {
-	p := m.pool.Load()
+	p := m.current.Load()
 	current, wanted := p.record(), p.wanted().router
 	same := newest.Placement.Equal(&current)
 	if same && !newest.Changing {

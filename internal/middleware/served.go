@@ -59,7 +59,7 @@ func (m *Middleware) fillServed(ctx context.Context) {
 		}
 		wanted = f.values.Wanted(wanted[:0])
 		// A server that stalls holds up what is asked of it alone.
-		router, of := m.pool.Load().router, map[int][]*hotkeys.Entry{}
+		router, of := m.current.Load().router, map[int][]*hotkeys.Entry{}
 		for _, e := range wanted {
 			primary := router.Primary([]byte(e.Key))
 			of[primary] = append(of[primary], e)
@@ -85,14 +85,14 @@ func (f *filler) choose() {
 		keys = f.m.hot.Hottest(stats.Now())
 	} else if !f.warned {
 		f.warned = true
-		f.m.pool.Load().options.Log.Warn("no hot keys are served from memory: a server does not tell when items end; memcached 1.6.24 does", "server", old)
+		f.m.current.Load().options.Log.Warn("no hot keys are served from memory: a server does not tell when items end; memcached 1.6.24 does", "server", old)
 	}
 	f.values.Serve(keys)
 }
 
 // untold returns a server that does not tell an item without an expiry from one that ends in a second; "": all do.
 func (f *filler) untold() string {
-	for _, s := range f.m.pool.Load().servers {
+	for _, s := range f.m.current.Load().servers {
 		if !s.TellsExpiry() {
 			return s.Name
 		}
@@ -151,7 +151,7 @@ func (f *filler) ask(entries []*hotkeys.Entry, values bool) {
 
 // exchange queues text, requests, as a client's batch, and returns the replies.
 func (f *filler) exchange(text []byte) []byte {
-	limits := &f.m.pool.Load().options.Limits
+	limits := &f.m.current.Load().options.Limits
 	c := &inner{answered: make(chan struct{}, 1)}
 	b := request.GetBatch()
 	b.Client, b.Buffer = c, request.GetBuffer(len(text))

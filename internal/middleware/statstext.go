@@ -27,7 +27,7 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 	add("pid", os.Getpid())
 	add("uptime", s.Uptime/int64(time.Second))
 	add("time", time.Now().Unix())
-	add("version", "mcmw-"+m.pool.Load().options.Version)
+	add("version", "mcmw-"+m.current.Load().options.Version)
 	add("curr_connections", s.Open())
 	add("total_connections", s.Opened)
 	add("cmd_get", s.Keys)
@@ -46,7 +46,7 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 	add("mcmw_hot", s.Hot())
 	add("mcmw_request_memory", s.RequestMemory)
 	add("mcmw_reply_memory", s.ReplyMemory)
-	add("mcmw_depth", m.pool.Load().options.Depth)
+	add("mcmw_depth", m.current.Load().options.Depth)
 	add("mcmw_workers_busy", s.WorkersBusy)
 	add("mcmw_queue_length", s.QueueLength)
 	add("mcmw_queue_capacity", s.QueueCapacity)
@@ -81,7 +81,7 @@ func (m *Middleware) appendStats(dst []byte) []byte {
 	for o, n := range s.Sweep.Outcomes {
 		add("mcmw_sweeps_"+stats.SweepOutcome(o).String(), n)
 	}
-	if control := m.pool.Load().options.Control; control != nil {
+	if control := m.current.Load().options.Control; control != nil {
 		c := control.Snapshot()
 		add("mcmw_config_hash", c.Options)
 		add("mcmw_config_servers_hash", c.Servers)

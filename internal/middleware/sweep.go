@@ -27,7 +27,7 @@ const (
 func (m *Middleware) sweep(ctx context.Context) {
 	told := map[string]bool{} // errors that the log has
 	for {
-		p := m.pool.Load()
+		p := m.current.Load()
 		every, pause := p.sweepEvery(), sweepIdle
 		m.swept.Repeats(p.router.N() > 1, every)
 		due := m.unswept.Load() && !m.unlisted
@@ -50,7 +50,7 @@ func (m *Middleware) sweep(ctx context.Context) {
 
 // sweepEvery returns how often the replicas are compared; 0: they are not. With one writer only a restart behind a kill leaves any that differ,
 // and there are no versions that would spare the values.
-func (p *pool) sweepEvery() time.Duration {
+func (p *core) sweepEvery() time.Duration {
 	if !p.several.Load() {
 		return 0
 	}
@@ -58,7 +58,7 @@ func (p *pool) sweepEvery() time.Duration {
 }
 
 // sweepOnce compares the replicas if it is time, and returns when to try again. What prevents it is logged once.
-func (m *Middleware) sweepOnce(ctx context.Context, p *pool, every time.Duration, told map[string]bool) (again time.Duration) {
+func (m *Middleware) sweepOnce(ctx context.Context, p *core, every time.Duration, told map[string]bool) (again time.Duration) {
 	begin := time.Now()
 	before := m.swept.Snapshot()
 	s := sweep.Sweep{
@@ -75,7 +75,7 @@ func (m *Middleware) sweepOnce(ctx context.Context, p *pool, every time.Duration
 	switch {
 	case ctx.Err() != nil, errors.Is(err, sweep.ErrClaimed):
 		return sweepAgain
-	case err == nil && m.pool.Load() != p: // it may have compared by another placement
+	case err == nil && m.current.Load() != p: // it may have compared by another placement
 		return sweepAgain
 	case err == nil:
 		clear(told)
@@ -106,7 +106,7 @@ func (m *Middleware) sweepOnce(ctx context.Context, p *pool, every time.Duration
 		p.options.Log.Warn("the replicas could not all be compared, and will be", "error", err)
 	}
 	// Wait for the server that prevented it: comparing the others again and again would find nothing.
-	for first := true; first || !m.pool.Load().meets(ReadyAll); first = false {
+	for first := true; first || !m.current.Load().meets(ReadyAll); first = false {
 		select {
 		case <-ctx.Done():
 			return sweepAgain

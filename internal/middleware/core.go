@@ -19,8 +19,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// pool is what Apply replaces as a whole: the placement of keys, the queues, and the workers that serve them.
-type pool struct {
+// core is what Apply replaces as a whole: the placement of keys, the queues, and the workers that serve them.
+type core struct {
 	options  Options
 	router   *route.Router
 	servers  []*backend.Server // in the router's order
@@ -47,7 +47,7 @@ type placement struct {
 // keepPrevious is the number of previous placements kept. Earlier ones are forgotten.
 const keepPrevious = 8
 
-// shared is the state that outlives a pool and is used by its workers.
+// shared is the state that outlives a core and is used by its workers.
 type shared struct {
 	registry *stats.Registry
 	entrance *queue.Entrance
@@ -81,19 +81,19 @@ func (o *Options) backend(s *shared) backend.Options {
 	}
 }
 
-// newPool returns a pool with o, without workers; servers are those of the router, in its order.
-func newPool(o Options, router *route.Router, servers []*backend.Server, s *shared) *pool {
+// newCore returns a core with o, without workers; servers are those of the router, in its order.
+func newCore(o Options, router *route.Router, servers []*backend.Server, s *shared) *core {
 	if router.Read() == route.ReadNearest && !slices.ContainsFunc(router.Servers(), func(s route.Server) bool { return s.Zone != "" && s.Zone == o.Placement.Zone }) {
 		o.Log.Warn("read nearest prefers no server, because none is in the zone that this mcmw runs in", "zone", o.Placement.Zone)
 	}
-	p := &pool{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot, records: s.records}
+	p := &core{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot, records: s.records}
 	p.lanes, p.queues = o.newLanes(router, servers)
 	return p
 }
 
-// inherit takes over the previous placements from of, the pool before; moved: of's own placement is now one of them, too.
+// inherit takes over the previous placements from of, the one before; moved: of's own placement is now one of them, too.
 // now maps its servers to the current ones.
-func (p *pool) inherit(of *pool, now map[*backend.Server]*backend.Server, moved bool) {
+func (p *core) inherit(of *core, now map[*backend.Server]*backend.Server, moved bool) {
 	if p.options.Rejoin == backend.RejoinTrust {
 		return
 	}
@@ -116,9 +116,9 @@ func (p *pool) inherit(of *pool, now map[*backend.Server]*backend.Server, moved 
 	}
 }
 
-// members lists the workers of the pool by their role: those of each queue, as many stand-ins for them, and one for each
+// members lists the workers by their role: those of each queue, as many stand-ins for them, and one for each
 // server's detour.
-func (p *pool) members() []worker.Member {
+func (p *core) members() []worker.Member {
 	var members []worker.Member
 	add := func(n, lane, home int) {
 		for i := range 2 * n {
@@ -142,8 +142,8 @@ func (p *pool) members() []worker.Member {
 	return members
 }
 
-// statistics describes the pool to the registry.
-func (p *pool) statistics() stats.Options {
+// statistics describes the core to the registry.
+func (p *core) statistics() stats.Options {
 	o := stats.Options{Sweep: p.sweep, HotKeys: p.hot, Several: p.several.Load, MarksUnknown: p.records.Unknown, Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
 	o.Phase, o.Placement = p.router.Phase().String(), fingerprint(p.wanted().record())
 	for i, s := range p.servers {
@@ -158,8 +158,8 @@ func (p *pool) statistics() stats.Options {
 	return o
 }
 
-// makeWorkers creates the workers of the pool, without starting them.
-func (p *pool) makeWorkers(s *shared, statsText func([]byte) []byte) {
+// makeWorkers creates the workers, without starting them.
+func (p *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	o := worker.Options{
 		RequestOptions: p.options.RequestOptions, Lanes: p.lanes, Entrance: s.entrance, Router: p.router, Locks: s.locks,
 		Servers: p.servers, Changes: &s.changes, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, Several: p.several.Load(), Hot: s.hot.Values(), StatsText: statsText, Log: p.options.Log,
@@ -190,7 +190,7 @@ func (p *pool) makeWorkers(s *shared, statsText func([]byte) []byte) {
 }
 
 // connect connects the workers to the servers; failures are logged.
-func (p *pool) connect(ctx context.Context) {
+func (p *core) connect(ctx context.Context) {
 	for _, w := range p.workers {
 		for _, err := range w.Connect(ctx) {
 			p.options.Log.Warn("a server failed", "server", err.Server, "reason", err.Reason.String(), "error", err.Err)
@@ -198,16 +198,16 @@ func (p *pool) connect(ctx context.Context) {
 	}
 }
 
-// start lets the workers serve until stop, recording in r, which has been changed to this pool; ctx ends their attempts to
+// start lets the workers serve until stop, recording in r, which has been changed to this core; ctx ends their attempts to
 // connect.
-func (p *pool) start(ctx context.Context, r *stats.Registry) {
+func (p *core) start(ctx context.Context, r *stats.Registry) {
 	for i, w := range p.workers {
 		p.running.Go(func() { w.Run(ctx, r.Worker(i)) })
 	}
 }
 
 // stop ends the workers once the queues are empty. No batch may enter any more.
-func (p *pool) stop() {
+func (p *core) stop() {
 	p.lanes.Close()
 	p.running.Wait()
 }
