@@ -4,7 +4,7 @@
 
 SHELL := /bin/bash -euo pipefail
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test nightly check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-hot-keys bench-stats lab-quick lab-paper lab-paper-delays lab-paper-page lab-servers lab-servers-page chart image cluster-up cluster-down test-cluster docker clean
+.PHONY: help deps build demo test nightly check lint fmt race long fuzz faults soak prometheus bench bench-scale bench-hot-keys bench-writers bench-stats lab-quick lab-paper lab-paper-delays lab-paper-page lab-servers lab-servers-page chart image cluster-up cluster-down test-cluster docker clean
 
 # Tools, run by .ci/tool at exactly these versions.
 GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
@@ -106,6 +106,11 @@ bench-scale: deps build ## how the cost grows: fill docs/results/scaling.md (som
 bench-hot-keys: deps build ## what answering gets of hot keys from memory gains: fill docs/results/hot-keys.md (some 15 minutes, as root, on a quiet machine)
 	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run experiments/hot-keys/*.yaml --out-dir results/hot-keys --resume $(BENCHFLAGS)
 	bin/mcmwlab fill docs/results/hot-keys.md
+
+# Several writers take a memcached that knows the flag E.
+bench-writers: deps build ## what several writers cost beside one: fill docs/results/replication.md (some 7 minutes, on a quiet machine)
+	PATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie:$$PATH" bin/mcmwlab run experiments/writers/*.yaml --out-dir results/writers --resume $(BENCHFLAGS)
+	bin/mcmwlab fill docs/results/replication.md
 
 chart: ## the Helm chart, rendered by Helm 3 and 4 and decoded strictly; no cluster
 	@.ci/test charts

@@ -225,12 +225,20 @@ func (d *deployment) Populate(ctx context.Context, v experiment.Values) error {
 	if len(d.middlewares) > 0 {
 		targets = targets[:1]
 	}
-	args := append(loadArgs(v, targets), "--clients", strconv.Itoa(len(targets)), "--populate", "--ratio", "0:1", "--requests", "1")
-	p, err := d.t.start(ctx, Load, 0, Program{Name: "populating load", Path: d.t.programs.Mcmwlab, Args: args, Stdout: new(bytes.Buffer), CPUs: v.Processors(experiment.LoadCPUs)})
+	p, err := d.t.start(ctx, Load, 0, Program{Name: "populating load", Path: d.t.programs.Mcmwlab, Args: populateArgs(v, targets), Stdout: new(bytes.Buffer), CPUs: v.Processors(experiment.LoadCPUs)})
 	if err != nil {
 		return err
 	}
 	return d.failure(ctx, awaitEnd(ctx, p))
+}
+
+// populateArgs are the arguments of the load that stores every key. It needs the rate where the further flags are for an open loop.
+func populateArgs(v experiment.Values, targets []string) []string {
+	args := append(loadArgs(v, targets), "--clients", strconv.Itoa(len(targets)), "--populate", "--ratio", "0:1", "--requests", "1")
+	if v.Is(experiment.Rate) {
+		args = append(args, "--rate", v[experiment.Rate])
+	}
+	return args
 }
 
 // failure returns why something failed: if a server or middleware has ended, because of that. Load can notice that its connections

@@ -134,6 +134,8 @@ func TestProgramsGetWhatThePointSays(t *testing.T) {
 	assert.Contains(t, d.proxyConfig(), `mcp.pool({mcp.backend("s1", "a", 1), mcp.backend("s2", "b", 2), })`)
 	assert.Equal(t, []string{"a:1", "b:2"}, d.targets(), "without middlewares the load goes to the servers")
 	assert.Equal(t, "--pipeline 4 --key-pattern Z:Z --think-time 5ms --rate 1500", strings.Join(furtherLoadArgs(v, 2), " "))
+	v[experiment.LoadFlags] = "--arrivals=poisson"
+	assert.Contains(t, strings.Join(populateArgs(v, []string{"a:1"}), " "), "--arrivals=poisson --clients 1 --populate --ratio 0:1 --requests 1 --rate 3000", "which a closed loop refuses")
 }
 
 func TestServersAtADistanceAreReachedByTheirRelays(t *testing.T) {
