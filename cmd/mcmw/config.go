@@ -13,11 +13,11 @@ import (
 func newConfigCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "config",
-		Short: "Check, print or explain the configuration",
+		Short: "Check, print, explain or import the configuration",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	command.AddCommand(newConfigCheckCommand(), newConfigPrintCommand(), newConfigExplainCommand(), newConfigDocsCommand())
+	command.AddCommand(newConfigCheckCommand(), newConfigPrintCommand(), newConfigExplainCommand(), newConfigImportCommand(), newConfigDocsCommand())
 	return command
 }
 

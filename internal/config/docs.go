@@ -23,6 +23,7 @@ overridden one. All errors are reported at once, each with its place, the value 
     mcmw config check --config mcmw.yaml     # OK, or everything that is wrong
     mcmw config print                        # a complete file with all defaults
     mcmw config explain user:42 --config mcmw.yaml     # its servers, and why
+    mcmw config import nutcracker.yml       # twemproxy's or mcrouter's as one of mcmw's
     mcmw config print --config mcmw.yaml --show-origin
 
 The last one adds where each value comes from:
@@ -45,12 +46,6 @@ that a file is not read while it is being written.
 ` + "`mcmw_config_info{hash,servers}`" + ` has hashes of the configuration, without addresses of
 mcmw itself, its log and the like: all mcmw in front of the same servers should have the same hashes. ` + "`stats`" + ` has both in
 lines that start with ` + "`mcmw_config`" + `.
-
-## The short form
-
-    mcmw serve -l 127.0.0.1 -p 11311 -t 64 -s true -m 127.0.0.1:11211 127.0.0.1:11212
-
-Arguments after the first of ` + "`-m`" + ` are further servers.
 
 ## Servers
 

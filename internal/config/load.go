@@ -90,3 +90,13 @@ func quote(s string) string { return strconv.Quote(s) }
 func (c *Config) problem(name, format string, args ...any) Problem {
 	return Problem{Origin: c.Origin(name), Option: name, Text: fmt.Sprintf(format, args...)}
 }
+
+// CheckText returns what is wrong with text as a configuration file called name, without flags and environment. The error is Problems.
+func CheckText(name string, text []byte) error {
+	c := newDefault()
+	settings, problems := fileSettings(name, text)
+	for _, one := range settings {
+		problems = append(problems, one.option.set(c, one.values, one.origin)...)
+	}
+	return append(problems, c.check()...).asError()
+}

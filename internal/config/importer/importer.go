@@ -1,0 +1,187 @@
+// Package importer translates the configuration of another proxy, twemproxy or mcrouter, into one of mcmw.
+//
+// What only places keys elsewhere, and so costs a cold cache, becomes a comment; what would change the answer that a client gets is
+// refused, with its line. A result is a file that package config accepts.
+package importer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/config"
+	"mcmw/internal/userinput"
+)
+
+// Options choose what of a file is translated.
+type Options struct {
+	// Pool is the pool of a file of twemproxy, "" the only one.
+	Pool string
+	// LeaveOut are keys of the file that are ignored where mcmw has nothing like them.
+	LeaveOut []string
+}
+
+// Import returns the YAML file of mcmw for content, the text of the file called name. The error has a line for each mistake: the
+// file, the line, what is there, and what is accepted.
+func Import(name string, content []byte, o Options) ([]byte, error) {
+	d := &draft{file: name, leaveOut: o.LeaveOut}
+	if isJSON(content) {
+		root, err := parseJSON(content)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if o.Pool != "" {
+			return nil, errors.New("--pool is for twemproxy, whose pools have a port each; mcrouter's are chosen by its routes")
+		}
+		importMcrouter(d, root)
+	} else {
+		root, err := userinput.Mapping(content, "pool:")
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", name, err)
+		case root == nil:
+			return nil, fmt.Errorf("%s: empty; accepted: a file of twemproxy (YAML) or of mcrouter (JSON)", name)
+		}
+		importTwemproxy(d, root, o.Pool)
+	}
+	return d.result()
+}
+
+// isJSON tells a file of mcrouter from one of twemproxy: only the former starts with a brace or a comment of JSON.
+func isJSON(content []byte) bool {
+	start := bytes.TrimSpace(content)
+	return bytes.HasPrefix(start, []byte("{")) || bytes.HasPrefix(start, []byte("/"))
+}
+
+// draft is a configuration of mcmw in the making.
+type draft struct {
+	// fixed
+	file     string
+	leaveOut []string
+
+	notes    []string // comments at the top
+	settings []setting
+	problems []userinput.Problem
+}
+
+// setting is an option of mcmw, and why it has its value.
+type setting struct {
+	option string
+	value  any // a string, int, bool or []string
+	why    string
+}
+
+func (d *draft) set(option string, value any, why string, args ...any) {
+	d.settings = append(d.settings, setting{option, value, fmt.Sprintf(why, args...)})
+}
+
+func (d *draft) note(text string, args ...any) { d.notes = append(d.notes, fmt.Sprintf(text, args...)) }
+
+// refuse reports what mcmw can't express.
+func (d *draft) refuse(at *yaml.Node, text string, args ...any) {
+	d.problems = append(d.problems, userinput.Problem{Line: at.Line, Text: fmt.Sprintf(text, args...)})
+}
+
+// refuseKey refuses the key of the file, unless it is to be left out.
+func (d *draft) refuseKey(key *yaml.Node, why string) {
+	if slices.Contains(d.leaveOut, key.Value) {
+		d.note("Left out: %s (line %d): %s.", key.Value, key.Line, why)
+		return
+	}
+	d.refuse(key, "%s: %s; accepted: a file without it, or --leave-out %s", key.Value, why, key.Value)
+}
+
+// result returns the file, or all problems as one error.
+func (d *draft) result() ([]byte, error) {
+	if len(d.problems) > 0 {
+		slices.SortStableFunc(d.problems, func(a, b userinput.Problem) int { return a.Line - b.Line })
+		lines := make([]string, len(d.problems))
+		for i, p := range d.problems {
+			lines[i] = fmt.Sprintf("%s:%d: %s", d.file, p.Line, p.Text)
+		}
+		return nil, errors.New(strings.Join(lines, "\n"))
+	}
+	content, err := d.write()
+	if err != nil {
+		return nil, err
+	}
+	if err := config.CheckText("the result", content); err != nil {
+		return nil, fmt.Errorf("%s: mcmw does not accept it:\n%s", d.file, err.Error())
+	}
+	return content, nil
+}
+
+// write returns the file: the notes, then a line for each setting that ends with its reason.
+func (d *draft) write() ([]byte, error) {
+	root := &yaml.Node{Kind: yaml.MappingNode}
+	for _, s := range d.settings {
+		key, value := &yaml.Node{}, &yaml.Node{}
+		key.SetString(s.option)
+		if err := value.Encode(s.value); err != nil {
+			return nil, err
+		}
+		commented := value
+		if value.Kind == yaml.SequenceNode {
+			commented = key
+		}
+		if s.why != "" {
+			commented.LineComment = "# " + oneLine(s.why)
+		}
+		root.Content = append(root.Content, key, value)
+	}
+	var b bytes.Buffer
+	for _, note := range d.notes {
+		fmt.Fprintf(&b, "# %s\n", oneLine(note))
+	}
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(root); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// oneLine returns text, which may have names of the file in it, fit for a comment.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// field is a key of a mapping with its value.
+type field struct{ key, value *yaml.Node }
+
+// fields returns the keys of the mapping n with their values. It refuses a key that is given twice, and what is no mapping.
+func (d *draft) fields(n *yaml.Node) []field {
+	if n.Kind != yaml.MappingNode {
+		d.refuse(n, "not a mapping; accepted: keys with values")
+		return nil
+	}
+	var all []field
+	for i := 0; i < len(n.Content); i += 2 {
+		f := field{n.Content[i], userinput.Resolve(n.Content[i+1])}
+		if j := slices.IndexFunc(all, func(o field) bool { return o.key.Value == f.key.Value }); j >= 0 {
+			d.refuse(f.key, "%q is given twice; first on line %d", f.key.Value, all[j].key.Line)
+			continue
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// texts returns the texts of the list n, which is what the file calls key.
+func (d *draft) texts(key, n *yaml.Node) []string {
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		d.refuse(key, "%s: accepted: a list of texts", key.Value)
+		return nil
+	}
+	var texts []string
+	for _, e := range n.Content {
+		if e = userinput.Resolve(e); e.Kind != yaml.ScalarNode || e.Value == "" {
+			d.refuse(e, "%s: accepted: a list of texts", key.Value)
+			return nil
+		}
+		texts = append(texts, e.Value)
+	}
+	return texts
+}

@@ -1,0 +1,158 @@
+package importer
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/config"
+)
+
+const twemproxyFile = `alpha:
+  listen: 0.0.0.0:22121
+  hash: one_at_a_time
+  hash_tag: "{}"
+  distribution: ketama
+  timeout: 400
+  preconnect: true
+  auto_eject_hosts: false
+  server_failure_limit: 2
+  servers:
+    - 10.0.0.1:11211:1 one
+    - 10.0.0.2:11211:3
+beta:
+  listen: /run/nutcracker.sock 0660
+  auto_eject_hosts: true
+  redis: false
+  distribution: modula
+  hash: md5
+  servers: [cache1:11211:1]
+`
+
+func TestAPoolOfTwemproxyBecomesAFileWithTheReasonOfEachValue(t *testing.T) {
+	for _, c := range []struct {
+		name, file string
+		options    Options
+		want       string
+	}{
+		{"the first pool", twemproxyFile, Options{Pool: "alpha"}, `# Pool alpha of n.yml (twemproxy), by mcmw config import.
+# No option is needed for preconnect (line 7): mcmw always connects at the start.
+listen: # line 2
+  - 0.0.0.0:22121
+hash-tag: '{}' # hash_tag, line 4
+failure-limit: 2 # server_failure_limit, line 9
+servers: # line 10; mcmw reads twemproxy's form
+  - 10.0.0.1:11211:1 one
+  - 10.0.0.2:11211:3
+replicas: 1 # twemproxy keeps a key on one server
+ring: twemproxy # distribution: ketama, line 5: keys stay where they are
+hash: one_at_a_time # line 3
+timeout: 400ms # line 6
+connect-timeout: 400ms # the same
+`},
+		{"another pool, with what mcmw has nothing like left out", twemproxyFile, Options{Pool: "beta", LeaveOut: []string{"auto_eject_hosts"}}, `# Pool beta of n.yml (twemproxy), by mcmw config import.
+# Left out: auto_eject_hosts (line 15): mcmw moves no key from a server that fails to another: gets of its keys are errors (or misses, with get-error), sets are errors.
+listen: # line 14; the socket's mode is not set to 0660: it comes from the umask
+  - unix:/run/nutcracker.sock
+servers: # line 19; mcmw reads twemproxy's form
+  - cache1:11211:1
+replicas: 1 # twemproxy keeps a key on one server
+ring: rendezvous # distribution: modula, line 17: mcmw has no such ring, so keys move and the cache starts cold
+timeout: 1s # twemproxy has none here and waits without end; mcmw always has one
+admin: 127.0.0.1:9151 # each mcmw of one machine needs its own; this is pool 2 of the file
+`},
+		{"the only pool, with twemproxy's defaults", "p: {listen: '[::1]:1', timeout: 0, servers: ['a:1:1']}", Options{}, `# Pool p of n.yml (twemproxy), by mcmw config import.
+listen: # line 1
+  - '[::1]:1'
+servers: # line 1; mcmw reads twemproxy's form
+  - a:1:1
+replicas: 1 # twemproxy keeps a key on one server
+ring: twemproxy # distribution: ketama, twemproxy's default: keys stay where they are
+hash: fnv1a_64 # twemproxy's default
+timeout: 1s # twemproxy has none here and waits without end; mcmw always has one
+`},
+	} {
+		t.Run(c.name, func(t *testing.T) { requireImported(t, "n.yml", c.file, c.options, c.want) })
+	}
+}
+
+// requireImported fails unless content becomes want, which mcmw accepts.
+func requireImported(t *testing.T, name, content string, o Options, want string) {
+	t.Helper()
+	result, err := Import(name, []byte(content), o)
+	require.NoError(t, err)
+	require.Equal(t, want, string(result))
+	require.NoError(t, config.CheckText("mcmw.yaml", result))
+}
+
+func TestWhatTwemproxyDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
+	const rest = "  listen: a:1\n  servers: [b:1:1]\n"
+	for content, message := range map[string]string{
+		"":            "n.yml: empty; accepted: a file of twemproxy (YAML) or of mcrouter (JSON)",
+		"p: [":        "n.yml: line 1: not YAML",
+		"p: 1":        "n.yml:1: not a mapping",
+		twemproxyFile: "n.yml:1: 2 pools, each with a port of its own: each needs an mcmw; accepted: --pool with one of alpha, beta, one after the other",
+		"p:\n" + rest + "  auto_eject_hosts: true":             "n.yml:4: auto_eject_hosts: mcmw moves no key from a server that fails to another",
+		"p:\n" + rest + "  auto_eject_hosts: 1":                `n.yml:4: auto_eject_hosts: "1" is neither true nor false`,
+		"p:\n" + rest + "  redis: true":                        "n.yml:4: redis: mcmw speaks memcached's protocol only; accepted: a file without it, or --leave-out redis",
+		"p:\n" + rest + "  redis_auth: secret":                 "n.yml:4: redis_auth: mcmw speaks memcached's protocol only",
+		"p:\n" + rest + "  redis_db: 1":                        "n.yml:4: redis_db: mcmw speaks memcached's protocol only",
+		"p:\n" + rest + "  distribution: random":               "n.yml:4: distribution: random: each request goes to any server",
+		"p:\n" + rest + "  distribution: ring":                 `n.yml:4: distribution: "ring" is unknown; accepted: ketama, modula`,
+		"p:\n" + rest + "  hash: sha1":                         `n.yml:4: hash: "sha1" is unknown; accepted: fnv1a_64, `,
+		"p:\n" + rest + "  hash_tga: x":                        `n.yml:4: unknown key "hash_tga"; did you mean hash_tag?`,
+		"p:\n" + rest + "  hash_tag: [x]":                      "n.yml:4: hash_tag: not a value",
+		"p:\n" + rest + "  listen: b:2":                        `n.yml:4: "listen" is given twice; first on line 2`,
+		"p:\n" + rest + "  timeout: 1s":                        `n.yml:4: timeout: "1s" is not a whole number`,
+		"p:\n" + rest + "  hash_tag: abc":                      `"abc" has 3 bytes`,
+		"p:\n  listen: a:1\n":                                  `n.yml:1: p: has no key "servers"`,
+		"p:\n  servers: [a:1:1]\n":                             `n.yml:1: p: has no key "listen"`,
+		"p:\n  listen: a:1\n  servers: a:1:1\n":                "n.yml:3: servers: accepted: a list of texts",
+		"p:\n  listen: a:1\n  servers: [[a]]\n":                "n.yml:3: servers: accepted: a list of texts",
+		"p:\n  listen: a:1\n  servers:\n    - b:1:1 x:11211\n": `n.yml:4: servers: the name "x:11211" ends in the port that mcmw does not hash`,
+		"p:\n  listen: a:1\n  servers: [a:1]\n":                "is an address mcmw itself listens on",
+		"p:\n  listen: a:1\n  servers: [b:1:1, b:1:1 c]\n":     "both have the address b:1",
+	} {
+		requireRefused(t, "n.yml", content, Options{}, message)
+	}
+	requireRefused(t, "n.yml", twemproxyFile, Options{Pool: "gamma"}, `n.yml:1: no pool is called "gamma"; accepted: --pool with one of alpha, beta`)
+}
+
+func requireRefused(t *testing.T, name, content string, o Options, message string) {
+	t.Helper()
+	result, err := Import(name, []byte(content), o)
+	require.ErrorContains(t, err, message, content)
+	require.Empty(t, result)
+}
+
+func TestEveryMistakeIsReportedInTheOrderOfTheLines(t *testing.T) {
+	_, err := Import("n.yml", []byte("p:\n  hash: x\n  redis: true\n  servers: 1\n  listen: a:1\n"), Options{})
+	require.ErrorContains(t, err, "n.yml:2: ")
+	lines := strings.Split(err.Error(), "\n")
+	require.Len(t, lines, 3)
+	for i, line := range lines {
+		require.True(t, strings.HasPrefix(line, fmt.Sprintf("n.yml:%d: ", i+2)), line)
+	}
+}
+
+func TestTextOfTheFileStaysInItsComment(t *testing.T) {
+	result, err := Import("n.yml", []byte("\"p\\nservers: evil\": {listen: '/s 0600\n\n    x', servers: ['a:1:1']}"), Options{})
+	require.NoError(t, err)
+	require.NotContains(t, string(result), "\nservers: evil")
+	require.Contains(t, string(result), "\nservers: # line ")
+}
+
+func FuzzAnImportIsRefusedOrIsAFileThatMcmwAccepts(f *testing.F) {
+	f.Add([]byte(twemproxyFile), "alpha", "")
+	f.Add([]byte(twemproxyFile), "beta", "auto_eject_hosts")
+	f.Add([]byte(mcrouterFile), "", "")
+	f.Add([]byte(`{"pools":{"A":[1]},"route":{"type":"AllSyncRoute","children":["Pool|A","PoolRoute|A"]}}`), "", "")
+	f.Fuzz(func(t *testing.T, content []byte, pool, leaveOut string) {
+		result, err := Import("file", content, Options{Pool: pool, LeaveOut: []string{leaveOut}})
+		if err == nil {
+			require.NoError(t, config.CheckText("result", result))
+		}
+	})
+}

@@ -1,0 +1,502 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+	"mcmw/internal/userinput"
+)
+
+// The ways of mcrouter to treat servers that all hold every key, which are replicas in mcmw.
+var (
+	// writesToAll has mcmw's ack for each way to write.
+	writesToAll = map[string]replica.Ack{
+		"AllSyncRoute": replica.AckAll, "AllMajorityRoute": replica.AckQuorum, "AllFastestRoute": replica.AckAny,
+	}
+	// readsOfAny has mcmw's read for each way to read.
+	readsOfAny = map[string]route.ReadPolicy{
+		"LatestRoute": route.ReadRoundRobin, "RandomRoute": route.ReadRoundRobin, "HostIdRoute": route.ReadRoundRobin,
+		"LoadBalancerRoute": route.ReadLeastBusy,
+	}
+)
+
+// The routes that send a key to one of a pool's servers.
+const (
+	poolRoute = "PoolRoute"
+	hashRoute = "HashRoute"
+)
+
+// The routes that choose by the command.
+var operationRoutes = []string{"OperationSelectorRoute", "PrefixPolicyRoute"}
+
+const prefixRoute = "PrefixSelectorRoute"
+
+// notTranslated has the reason for each of mcrouter's routes that mcmw has nothing for.
+var notTranslated = map[string]string{
+	"AllAsyncRoute":            "it answers before a server did; a write that mcmw answers is on the servers",
+	"AllInitialRoute":          "it answers as the first server did, whatever the others do; ack live is nearest",
+	"BigValueRoute":            "mcmw does not split values",
+	"BlackholeRoute":           "mcmw drops no requests",
+	"DevNullRoute":             "mcmw drops no requests",
+	"ErrorRoute":               "mcmw refuses no keys",
+	"FailoverRoute":            "mcmw has no failover to another pool; replicas are read in turn until one answers",
+	"FailoverWithExptimeRoute": "mcmw has no failover to another pool; replicas are read in turn until one answers",
+	"HashStopAllowListRoute":   "mcmw hashes the key, or its hash-tag",
+	"KeySplitRoute":            "mcmw has hot-keys serve and replicas for keys that are asked for often",
+	"L1L2CacheRoute":           "mcmw fills no pool from another",
+	"L1L2SizeSplitRoute":       "mcmw places a value by its key, not its size",
+	"LatencyInjectionRoute":    "mcmw delays nothing on purpose",
+	"LoggingRoute":             "mcmw has sample, slow and request-log",
+	"MigrateRoute":             "mcmw has no migration between pools; the servers of one may change under load",
+	"MissFailoverRoute":        "mcmw asks one replica, and a miss is an answer",
+	"ModifyExptimeRoute":       "mcmw sends what the client sent",
+	"ModifyKeyRoute":           "mcmw sends what the client sent",
+	"NullRoute":                "mcmw drops no requests",
+	"OriginalClientHashRoute":  "mcmw places a value by its key alone",
+	"RateLimitRoute":           "mcmw has queue-full shed",
+	"SaltedFailoverRoute":      "mcmw has no failover to another pool; replicas are read in turn until one answers",
+	"ShadowRoute":              "mcmw sends no copies of requests",
+	"WarmUpRoute":              "mcmw fills no pool from another",
+}
+
+// usage is what a part of the routes does with a pool.
+type usage struct {
+	at     *yaml.Node
+	handle string   // a key of writesToAll or readsOfAny, or poolRoute
+	pools  []string // one, or several of one server each
+	hash   field    // of a PoolRoute; zero if not given
+}
+
+func (u usage) sharded() bool { return u.handle == poolRoute }
+
+func (u usage) same(o usage) bool { return u.handle == o.handle && slices.Equal(u.pools, o.pools) }
+
+// mcrouter is a configuration of mcrouter that is being translated.
+type mcrouter struct {
+	*draft
+	pools map[string]*yaml.Node
+}
+
+func importMcrouter(d *draft, root *yaml.Node) {
+	m := &mcrouter{draft: d, pools: make(map[string]*yaml.Node)}
+	d.note("%s (mcrouter), by mcmw config import.", d.file)
+	d.note("mcrouter has its port from its flags; mcmw's is listen-port, and its address listen.")
+	var routes field
+	for _, f := range d.fields(root) {
+		switch f.key.Value {
+		case "pools":
+			for _, pool := range d.fields(f.value) {
+				m.pools[pool.key.Value] = pool.value
+			}
+		case "route":
+			routes = f
+		case "routes":
+			d.refuse(f.key, "routes: mcmw takes no /region/cluster/ off a key; accepted: route, with one tree")
+			return
+		default:
+			d.refuseKey(f.key, "mcmw has nothing like it")
+		}
+	}
+	if routes.key == nil {
+		d.refuse(root, "no key \"route\"; accepted: a configuration of mcrouter")
+		return
+	}
+	if use, reads, ok := m.tree(routes.value); ok {
+		m.emit(use, reads)
+	}
+}
+
+// part splits a route into its name and what it is given: "Name|argument", or an object with a type.
+func (m *mcrouter) part(n *yaml.Node) (name string, arguments []field, short *yaml.Node, ok bool) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		name, argument, given := strings.Cut(n.Value, "|")
+		if given {
+			short = &yaml.Node{Kind: yaml.ScalarNode, Value: argument, Line: n.Line}
+		}
+		return name, nil, short, true
+	case yaml.MappingNode:
+		for _, f := range m.fields(n) {
+			if f.key.Value == "type" {
+				name = f.value.Value
+			} else {
+				arguments = append(arguments, f)
+			}
+		}
+		if name != "" {
+			return name, arguments, nil, true
+		}
+	}
+	m.refuse(n, "not a route; accepted: \"Name|argument\", or an object with a type")
+	return "", nil, nil, false
+}
+
+// tree returns how the route at n writes and how it reads.
+func (m *mcrouter) tree(n *yaml.Node) (writes, reads usage, ok bool) {
+	name, arguments, _, ok := m.part(n)
+	switch {
+	case !ok:
+		return usage{}, usage{}, false
+	case name == prefixRoute:
+		return m.prefixes(n, arguments)
+	case slices.Contains(operationRoutes, name):
+		return m.operations(n, name, arguments)
+	}
+	use, ok := m.leaf(n)
+	if _, readsOnly := readsOfAny[use.handle]; ok && readsOnly {
+		m.refuse(n, "%s: writes go to one server, and others are read; accepted: for get alone, with %s for set", use.handle, anyOf(writesToAll))
+		return usage{}, usage{}, false
+	}
+	return use, use, ok
+}
+
+// prefixes translates a choice by the prefix of the key.
+func (m *mcrouter) prefixes(n *yaml.Node, arguments []field) (writes, reads usage, ok bool) {
+	var wildcard *yaml.Node
+	for _, f := range arguments {
+		switch {
+		case f.key.Value == "wildcard":
+			wildcard = f.value
+		case f.key.Value == "policies" && len(f.value.Content) > 0:
+			m.refuse(f.key, "%s: mcmw has one pool of servers; accepted: a wildcard alone", prefixRoute)
+		case f.key.Value != "policies":
+			m.refuseKey(f.key, "mcmw has nothing like it")
+		}
+	}
+	if wildcard == nil {
+		m.refuse(n, "%s: no wildcard, so other keys have no servers; accepted: one with a wildcard", prefixRoute)
+		return usage{}, usage{}, false
+	}
+	return m.tree(wildcard)
+}
+
+// readCommands are the commands of operation_policies that read; the others write.
+var readCommands = []string{"get", "gets", "gat", "gats", "metaget", "lease-get"}
+
+// operations translates a choice by the command: one way for all reads, one for all writes, of one pool.
+func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (writes, reads usage, ok bool) {
+	var byDefault *usage
+	var chosen []*usage // writes, reads
+	chosen = []*usage{nil, nil}
+	ok = true
+	for _, f := range arguments {
+		switch f.key.Value {
+		case "default_policy":
+			if use, fine := m.leaf(f.value); fine {
+				byDefault = &use
+			} else {
+				ok = false
+			}
+		case "operation_policies":
+			for _, operation := range m.fields(f.value) {
+				use, fine := m.leaf(operation.value)
+				kind := 0
+				if slices.Contains(readCommands, operation.key.Value) {
+					kind = 1
+				}
+				switch {
+				case !fine:
+					ok = false
+				case chosen[kind] == nil:
+					chosen[kind] = &use
+				case !chosen[kind].same(use):
+					m.refuse(operation.key, "%s: by %s of %s, but line %d has %s of %s; accepted: all commands that write alike, and all that read", operation.key.Value,
+						use.handle, strings.Join(use.pools, ", "), chosen[kind].at.Line, chosen[kind].handle, strings.Join(chosen[kind].pools, ", "))
+					ok = false
+				}
+			}
+		default:
+			m.refuseKey(f.key, "mcmw has nothing like it")
+		}
+	}
+	if !ok {
+		return usage{}, usage{}, false
+	}
+	for kind, command := range []string{"set", "get"} {
+		if chosen[kind] = cmp.Or(chosen[kind], byDefault); chosen[kind] == nil {
+			m.refuse(n, "%s: no route for %s; accepted: one, or a default_policy", name, command)
+			return usage{}, usage{}, false
+		}
+	}
+	writes, reads = *chosen[0], *chosen[1]
+	_, toAll := writesToAll[writes.handle]
+	_, ofAny := readsOfAny[reads.handle]
+	switch {
+	case byDefault != nil && !byDefault.same(writes) && !byDefault.same(reads):
+		m.refuse(byDefault.at, "default_policy: neither as set nor as get; accepted: all commands that write alike, and all that read")
+	case !slices.Equal(writes.pools, reads.pools):
+		m.refuse(reads.at, "%s: reads another pool than is written (%s); accepted: one pool for all commands", name, strings.Join(writes.pools, ", "))
+	case !toAll && !writes.sharded():
+		m.refuse(writes.at, "%s: writes only one of the servers that are read; accepted: %s", writes.handle, anyOf(writesToAll))
+	case writes.sharded() && !reads.sharded():
+		m.refuse(reads.at, "%s: reads servers that set does not write; accepted: %s", reads.handle, poolRoute)
+	case toAll && !ofAny && !reads.sharded() && !reads.same(writes):
+		m.refuse(reads.at, "%s: accepted for get: %s, or %s", reads.handle, anyOf(readsOfAny), poolRoute)
+	default:
+		return writes, reads, true
+	}
+	return usage{}, usage{}, false
+}
+
+// leaf returns what the route at n, which has no choice in it, does with a pool.
+func (m *mcrouter) leaf(n *yaml.Node) (usage, bool) {
+	name, arguments, short, ok := m.part(n)
+	if !ok {
+		return usage{}, false
+	}
+	use := usage{at: n, handle: name}
+	_, toAll := writesToAll[name]
+	_, ofAny := readsOfAny[name]
+	why, known := notTranslated[name]
+	target := short
+	for _, f := range arguments {
+		switch {
+		case known: // the route is refused whatever it is given
+		case name == poolRoute && f.key.Value == "pool", name != poolRoute && f.key.Value == "children":
+			target = f.value
+		case name == poolRoute && f.key.Value == "hash":
+			use.hash = f
+		case name == hashRoute && slices.Contains(hashKeys, f.key.Value), name != poolRoute && f.key.Value == "name":
+		default:
+			m.refuseKey(f.key, name+" of mcmw has nothing like it")
+		}
+	}
+	switch {
+	case known:
+		m.refuse(n, "%s: %s; accepted: %s", name, why, translated())
+	case name != poolRoute && name != hashRoute && !toAll && !ofAny:
+		m.refuse(n, "%q is no route that mcmw knows; accepted: %s", name, translated())
+	case target == nil:
+		m.refuse(n, "%s: has no pool", name)
+	case name == poolRoute:
+		return m.ofPool(use, target)
+	default:
+		return m.ofServers(use, target)
+	}
+	return usage{}, false
+}
+
+// hashKeys are the keys of a hash that only place keys elsewhere.
+var hashKeys = []string{"hash_func", "salt"}
+
+// ofPool completes use, which hashes over the servers of the pool at n.
+func (m *mcrouter) ofPool(use usage, n *yaml.Node) (usage, bool) {
+	if n.Kind != yaml.ScalarNode {
+		m.refuse(n, "%s: not the name of a pool; accepted: a pool under \"pools\"", use.handle)
+		return usage{}, false
+	}
+	if m.pools[n.Value] == nil {
+		m.refuse(n, "%s: no pool is called %q%s", use.handle, n.Value, userinput.DidYouMean(n.Value, m.poolNames()))
+		return usage{}, false
+	}
+	if use.hash.key != nil && use.hash.value.Kind == yaml.MappingNode {
+		for _, f := range m.fields(use.hash.value) {
+			if !slices.Contains(hashKeys, f.key.Value) {
+				m.refuseKey(f.key, "mcmw has weights of servers, as in host:port*2")
+			}
+		}
+	}
+	use.pools = []string{n.Value}
+	return use, true
+}
+
+// ofServers completes use, which treats all servers of the children at n alike: "Pool|name", or pools of one server each.
+func (m *mcrouter) ofServers(use usage, n *yaml.Node) (usage, bool) {
+	children := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		children = n.Content
+	}
+	for _, child := range children {
+		name, arguments, short, ok := m.part(child)
+		switch {
+		case !ok:
+			return usage{}, false
+		case name == "Pool" && short != nil && len(children) == 1:
+		case name == poolRoute && use.handle != hashRoute:
+			pool, fine := m.leaf(child)
+			if !fine {
+				return usage{}, false
+			}
+			if servers := m.serverNodes(pool.pools[0]); len(servers) != 1 {
+				m.refuse(child, "%s: a copy in each pool, and pool %q has %d servers; accepted: pools of one server, or one pool of servers that all hold every key, as in \"%s|Pool|%s\"",
+					use.handle, pool.pools[0], len(servers), use.handle, pool.pools[0])
+				return usage{}, false
+			}
+			use.pools = append(use.pools, pool.pools[0])
+			continue
+		default:
+			m.refuse(child, "%s of %s: accepted: \"Pool|name\"", use.handle, cmp.Or(name, "nothing"))
+			return usage{}, false
+		}
+		if len(arguments) > 0 {
+			m.refuse(child, "%s: accepted: \"Pool|name\"", use.handle)
+			return usage{}, false
+		}
+		pool, fine := m.ofPool(usage{handle: use.handle}, short)
+		if !fine {
+			return usage{}, false
+		}
+		use.pools = append(use.pools, pool.pools...)
+	}
+	if use.handle == hashRoute {
+		use.handle = poolRoute
+	}
+	return use, len(use.pools) > 0
+}
+
+func (m *mcrouter) poolNames() []string {
+	var names []string
+	for name := range m.pools {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// serverNodes returns the servers of the pool called name.
+func (m *mcrouter) serverNodes(name string) []*yaml.Node {
+	for i := 0; i+1 < len(m.pools[name].Content); i += 2 {
+		if m.pools[name].Content[i].Value == "servers" {
+			return m.pools[name].Content[i+1].Content
+		}
+	}
+	return nil
+}
+
+// emit sets the options for keys that are written and read so.
+func (m *mcrouter) emit(writes, reads usage) {
+	m.servers(writes.pools)
+	for _, name := range m.poolNames() {
+		if !slices.Contains(writes.pools, name) {
+			m.note("Pool %s has no route to it.", name)
+		}
+	}
+	if writes.sharded() {
+		m.set("replicas", 1, "%s, line %d: a key is on one server", poolRoute, writes.at.Line)
+		m.set("ring", route.RingRendezvous.String(), "mcmw has no hash of mcrouter's, so keys move and the cache starts cold")
+		return
+	}
+	m.set("replicas", "all", "%s, line %d: each server holds every key", writes.handle, writes.at.Line)
+	m.set("ack", writesToAll[writes.handle].String(), "%s; live, mcmw's default, lets writes succeed while a server is down that nobody reads", writes.handle)
+	switch policy, ofAny := readsOfAny[reads.handle]; {
+	case ofAny:
+		m.set("read", policy.String(), "%s, line %d; a server that fails is passed over", reads.handle, reads.at.Line)
+	case reads.sharded():
+		m.set("read", route.ReadPrimary.String(), "%s, line %d", reads.handle, reads.at.Line)
+	default:
+		m.set("read", route.ReadRoundRobin.String(), "%s, line %d, asks all servers; mcmw keeps replicas alike and asks one", reads.handle, reads.at.Line)
+	}
+}
+
+// servers sets the servers, and what their pools say about them.
+func (m *mcrouter) servers(pools []string) {
+	var servers []string
+	options := make(map[string]string) // option -> value, which has to be one for all servers
+	agree := func(at *yaml.Node, option, value string) {
+		if before, given := options[option]; given && before != value {
+			m.refuse(at, "%s: %s here and %s before; accepted: the same for all servers", option, value, before)
+		}
+		options[option] = value
+	}
+	for _, name := range pools {
+		tls := "plain"
+		var list field
+		for _, f := range m.fields(m.pools[name]) {
+			switch f.key.Value {
+			case "servers":
+				list = f
+			case "server_timeout", "connect_timeout":
+				option := map[string]string{"server_timeout": "timeout", "connect_timeout": "connect-timeout"}[f.key.Value]
+				if ms, ok := m.number(f); ok {
+					agree(f.key, option, fmt.Sprintf("%dms", ms))
+				}
+			case "protocol":
+				if f.value.Value != "ascii" {
+					m.refuse(f.key, "protocol: %q; accepted: ascii", f.value.Value)
+				}
+			case "security_mech":
+				tls = f.value.Value
+			case "hostnames", "failure_domains", "region", "cluster":
+				m.note("No option is needed for %s (line %d): mcmw shows servers by the addresses given.", f.key.Value, f.key.Line)
+			case "name":
+			default:
+				m.refuseKey(f.key, "mcmw has nothing like it")
+			}
+		}
+		if list.key == nil {
+			m.refuse(m.pools[name], "pool %q has no servers", name)
+			continue
+		}
+		for i, text := range m.texts(list.key, list.value) {
+			at := list.value.Content[i]
+			address, security, ok := m.server(at, text)
+			if ok {
+				servers = append(servers, address)
+				agree(at, "server-tls", cmp.Or(security, tls))
+			}
+		}
+	}
+	m.set("servers", servers, "pool %s", strings.Join(pools, ", "))
+	for _, option := range []string{"timeout", "connect-timeout"} {
+		if value, given := options[option]; given {
+			m.set(option, value, "pool %s", strings.Join(pools, ", "))
+		}
+	}
+	switch options["server-tls"] {
+	case "ssl":
+		m.set("server-tls", true, "ssl; the certificates are mcrouter's flags --pem-*: server-tls-ca, server-tls-cert, server-tls-key")
+	case "plain", "":
+	default:
+		m.problems = append(m.problems, userinput.Problem{Line: m.pools[pools[0]].Line, Text: fmt.Sprintf("security_mech: %q; accepted: plain, ssl", options["server-tls"])})
+	}
+}
+
+// server reads mcrouter's host:port:protocol:security:compression, of which all but host and port may be missing.
+func (m *mcrouter) server(at *yaml.Node, text string) (address, security string, ok bool) {
+	host, rest, _ := strings.Cut(text, ":")
+	var port string
+	switch {
+	case strings.HasPrefix(text, "unix:"):
+		address, rest, _ = strings.Cut(rest, ":")
+		address = "unix:" + address
+	case strings.HasPrefix(text, "["):
+		if host, rest, ok = strings.Cut(text[1:], "]:"); !ok {
+			m.refuse(at, "servers: %q; accepted: [ipv6]:port", text)
+			return "", "", false
+		}
+		fallthrough
+	default:
+		port, rest, _ = strings.Cut(rest, ":")
+		address = net.JoinHostPort(host, port)
+	}
+	parts := append(strings.Split(rest, ":"), "", "")
+	for i, accepted := range [][]string{{"", "ascii"}, {"", "plain", "ssl"}, {"", "notcompressed"}} {
+		if !slices.Contains(accepted, parts[i]) {
+			m.refuse(at, "servers: %q in %q; accepted: %s", parts[i], text, strings.Join(accepted[1:], ", "))
+			return "", "", false
+		}
+	}
+	return address, parts[1], true
+}
+
+// translated lists the routes that mcmw can express.
+func translated() string {
+	return strings.Join([]string{poolRoute, hashRoute, anyOf(writesToAll), anyOf(readsOfAny), strings.Join(operationRoutes, ", "), prefixRoute}, ", ")
+}
+
+// anyOf lists the names of m.
+func anyOf[T any](m map[string]T) string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,145 @@
+package importer
+
+import (
+	"strings"
+	"testing"
+)
+
+const mcrouterFile = `{
+  // Comments and commas behind the last element are mcrouter's.
+  "pools": {
+    "main": {
+      "servers": [ "10.0.0.1:11211", "10.0.0.2:11211:ascii:plain", /* v6 */ "[::1]:11211", ],
+      "server_timeout": 500, "connect_timeout": 100, "region": "//no comment"
+    },
+    "other": { "servers": ["b:11211"] },
+  },
+  "route": "PoolRoute|main"
+}`
+
+// withRoute returns a configuration with two pools and the route at line 5.
+func withRoute(route string) string {
+	return `{ "pools": {
+  "A": { "servers": ["a1:11211", "a2:11211"] },
+  "B": { "servers": ["b:11211"] },
+  "C": { "servers": ["c:11211"] } },
+"route": ` + route + "}"
+}
+
+func TestARouteOfMcrouterBecomesAFileWithTheReasonOfEachValue(t *testing.T) {
+	const head = "# m.json (mcrouter), by mcmw config import.\n# mcrouter has its port from its flags; mcmw's is listen-port, and its address listen.\n"
+	requireImported(t, "m.json", mcrouterFile, Options{}, head+`# No option is needed for region (line 6): mcmw shows servers by the addresses given.
+# Pool other has no route to it.
+servers: # pool main
+  - 10.0.0.1:11211
+  - 10.0.0.2:11211
+  - '[::1]:11211'
+timeout: 500ms # pool main
+connect-timeout: 100ms # pool main
+replicas: 1 # PoolRoute, line 10: a key is on one server
+ring: rendezvous # mcmw has no hash of mcrouter's, so keys move and the cache starts cold
+`)
+	const (
+		others   = "# Pool B has no route to it.\n# Pool C has no route to it.\n"
+		serversA = "servers: # pool A\n  - a1:11211\n  - a2:11211\n"
+		sharded  = head + others + serversA + "replicas: 1 # PoolRoute, line 5: a key is on one server\n" +
+			"ring: rendezvous # mcmw has no hash of mcrouter's, so keys move and the cache starts cold\n"
+		live = "; live, mcmw's default, lets writes succeed while a server is down that nobody reads\n"
+		sync = head + others + serversA + "replicas: all # AllSyncRoute, line 5: each server holds every key\nack: all # AllSyncRoute" + live
+	)
+	for route, want := range map[string]string{
+		`"PoolRoute|A"`: sharded,
+		`{"type": "PoolRoute", "pool": "A", "hash": {"hash_func": "Ch3", "salt": "x"}}`: sharded,
+		`{"type": "HashRoute", "children": "Pool|A", "hash_func": "Ch3"}`:               sharded,
+		`{"type": "PrefixSelectorRoute", "policies": {}, "wildcard": "PoolRoute|A"}`:    sharded,
+		`{"type": "OperationSelectorRoute", "default_policy": "PoolRoute|A"}`:           sharded,
+		`"AllSyncRoute|Pool|A"`: sync + "read: round-robin # AllSyncRoute, line 5, asks all servers; mcmw keeps replicas alike and asks one\n",
+		`{"type": "OperationSelectorRoute", "operation_policies": {"get": "LatestRoute|Pool|A", "gets": "LatestRoute|Pool|A", "set": "AllSyncRoute|Pool|A", "delete": "AllSyncRoute|Pool|A"}}`: sync +
+			"read: round-robin # LatestRoute, line 5; a server that fails is passed over\n",
+		`{"type": "PrefixPolicyRoute", "default_policy": "AllSyncRoute|Pool|A", "operation_policies": {"get": "PoolRoute|A"}}`: sync +
+			"read: primary # PoolRoute, line 5\n",
+		`{"type": "OperationSelectorRoute", "default_policy": "AllSyncRoute|Pool|A", "operation_policies": {"get": {"type": "LoadBalancerRoute", "children": ["Pool|A"]}}}`: sync +
+			"read: least-busy # LoadBalancerRoute, line 5; a server that fails is passed over\n",
+		`{"type": "AllFastestRoute", "children": ["PoolRoute|B", {"type": "PoolRoute", "pool": "C"}]}`: head + "# Pool A has no route to it.\n" +
+			"servers: # pool B, C\n  - b:11211\n  - c:11211\nreplicas: all # AllFastestRoute, line 5: each server holds every key\nack: any # AllFastestRoute" + live +
+			"read: round-robin # AllFastestRoute, line 5, asks all servers; mcmw keeps replicas alike and asks one\n",
+	} {
+		requireImported(t, "m.json", withRoute(route), Options{}, want)
+	}
+	requireImported(t, "m.json", `{"pools": {"A": {"servers": ["a:1:ascii:ssl", "unix:/s"], "security_mech": "ssl"}}, "route": "AllMajorityRoute|Pool|A"}`, Options{}, head+`servers: # pool A
+  - a:1
+  - unix:/s
+server-tls: true # ssl; the certificates are mcrouter's flags --pem-*: server-tls-ca, server-tls-cert, server-tls-key
+replicas: all # AllMajorityRoute, line 1: each server holds every key
+ack: quorum # AllMajorityRoute; live, mcmw's default, lets writes succeed while a server is down that nobody reads
+read: round-robin # AllMajorityRoute, line 1, asks all servers; mcmw keeps replicas alike and asks one
+`)
+}
+
+func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
+	operations := func(policies string) string {
+		return `{"type": "OperationSelectorRoute", "operation_policies": {` + policies + "}}"
+	}
+	for route, message := range map[string]string{
+		`"FailoverRoute|Pool|A"`: "m.json:5: FailoverRoute: mcmw has no failover to another pool",
+		`{"type": "FailoverRoute", "failover_errors": [], "children": [{"type": "PoolRoute"}]}`: "m.json:5: FailoverRoute: ",
+		"\n" + `{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": "PoolRoute|B"}`:          "m.json:6: WarmUpRoute: mcmw fills no pool from another; accepted: PoolRoute, HashRoute, AllFastestRoute",
+		`"PollRoute|A"`:   `m.json:5: "PollRoute" is no route that mcmw knows; accepted: PoolRoute`,
+		`"PoolRoute"`:     "m.json:5: PoolRoute: has no pool",
+		`"PoolRoute|D"`:   `m.json:5: PoolRoute: no pool is called "D"`,
+		`7`:               `m.json:5: "7" is no route that mcmw knows`,
+		`["PoolRoute|A"]`: `m.json:5: not a route; accepted: "Name|argument", or an object with a type`,
+		`{"pool": "A"}`:   "m.json:5: not a route",
+		`{"type": "PoolRoute", "pool": {"name": "A"}}`:                         `m.json:5: PoolRoute: not the name of a pool`,
+		`{"type": "PoolRoute", "pool": "A", "shadows": []}`:                    "m.json:5: shadows: PoolRoute of mcmw has nothing like it; accepted: a file without it, or --leave-out shadows",
+		`{"type": "PoolRoute", "pool": "A", "hash": {"weights": [1,2]}}`:       "m.json:5: weights: mcmw has weights of servers, as in host:port*2",
+		`"LatestRoute|Pool|A"`:                                                 "m.json:5: LatestRoute: writes go to one server, and others are read; accepted: for get alone",
+		`{"type": "AllSyncRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}`: `m.json:5: AllSyncRoute: a copy in each pool, and pool "A" has 2 servers; accepted: pools of one server`,
+		`"AllSyncRoute|A"`: `m.json:5: AllSyncRoute of A: accepted: "Pool|name"`,
+		`{"type": "PrefixSelectorRoute", "policies": {"a": "PoolRoute|B"}, "wildcard": "PoolRoute|A"}`: "m.json:5: PrefixSelectorRoute: mcmw has one pool of servers",
+		`{"type": "PrefixSelectorRoute", "policies": {}}`:                                              "m.json:5: PrefixSelectorRoute: no wildcard, so other keys have no servers",
+		operations(`"get": "PoolRoute|A"`):                                                             "m.json:5: OperationSelectorRoute: no route for set; accepted: one, or a default_policy",
+		operations("\"set\": \"PoolRoute|A\",\n\"add\": \"PoolRoute|B\""):                              "m.json:6: add: by PoolRoute of B, but line 5 has PoolRoute of A",
+		operations(`"set": "PoolRoute|A", "get": "PoolRoute|B"`):                                       "m.json:5: OperationSelectorRoute: reads another pool than is written (A)",
+		operations(`"set": "RandomRoute|Pool|A", "get": "PoolRoute|A"`):                                "m.json:5: RandomRoute: writes only one of the servers that are read",
+		operations(`"set": "PoolRoute|A", "get": "AllSyncRoute|Pool|A"`):                               "m.json:5: AllSyncRoute: reads servers that set does not write",
+		operations(`"set": "AllSyncRoute|Pool|A", "get": "AllFastestRoute|Pool|A"`):                    "m.json:5: AllFastestRoute: accepted for get: ",
+		`{"type": "OperationSelectorRoute", "default_policy": "AllFastestRoute|Pool|A", "operation_policies": {"set": "AllSyncRoute|Pool|A", "get": "PoolRoute|A"}}`: "m.json:5: default_policy: neither as set nor as get",
+	} {
+		requireRefused(t, "m.json", withRoute(route), Options{}, message)
+	}
+	for content, message := range map[string]string{
+		"{":                                    "m.json: line 1: not JSON: ends early",
+		"{}":                                   `m.json:1: no key "route"`,
+		"/* {}":                                "m.json: line 1: not JSON: ",
+		"// nothing":                           "m.json: line 1: not JSON: ends early",
+		"{\n\"a\": 1,, }":                      "m.json: line 2: not JSON: ",
+		"{} {}":                                "m.json: line 1: more behind the object; accepted: one object",
+		`{"route": "PoolRoute|A", "pools": 3}`: "m.json:1: not a mapping",
+		`{"route": "PoolRoute|A", "pools": {"A": ["a:1", "b", "c"]}}`:                                    "m.json:1: not a mapping",
+		`{"route": "PoolRoute|A", "route": "x"}`:                                                         `m.json:1: "route" is given twice`,
+		"{\"pools\": {},\n\"routes\": []}":                                                               "m.json:2: routes: mcmw takes no /region/cluster/ off a key",
+		`{"macros": {}, "route": "PoolRoute|A"}`:                                                         "m.json:1: macros: mcmw has nothing like it; accepted: a file without it, or --leave-out macros",
+		`{"pools": {"A": {}}, "route": "PoolRoute|A"}`:                                                   `m.json:1: pool "A" has no servers`,
+		`{"pools": {"A": {"servers": []}}, "route": "PoolRoute|A"}`:                                      "m.json:1: servers: accepted: a list of texts",
+		`{"pools": {"A": {"servers": ["a:1:caret"]}}, "route": "PoolRoute|A"}`:                           `m.json:1: servers: "caret" in "a:1:caret"; accepted: ascii`,
+		`{"pools": {"A": {"servers": ["a:1:ascii:fizz"]}}, "route": "PoolRoute|A"}`:                      `servers: "fizz" in "a:1:ascii:fizz"; accepted: plain, ssl`,
+		`{"pools": {"A": {"servers": ["[::1"]}}, "route": "PoolRoute|A"}`:                                `m.json:1: servers: "[::1"; accepted: [ipv6]:port`,
+		"{\"pools\": {\"A\": {\"servers\": [\"a:1\",\n\"b:1:ascii:ssl\"]}}, \"route\": \"PoolRoute|A\"}": "m.json:2: server-tls: ssl here and plain before; accepted: the same for all servers",
+		`{"pools": {"A": {"servers": ["a:1"], "protocol": "caret"}}, "route": "PoolRoute|A"}`:            `m.json:1: protocol: "caret"; accepted: ascii`,
+		`{"pools": {"A": {"servers": ["a:1"], "security_mech": "fizz"}}, "route": "PoolRoute|A"}`:        `security_mech: "fizz"; accepted: plain, ssl`,
+		`{"pools": {"A": {"servers": ["a:1"], "server_timeout": "1s"}}, "route": "PoolRoute|A"}`:         `server_timeout: "1s" is not a whole number`,
+		`{"pools": {"A": {"servers": ["a:1"], "inherit": "B"}}, "route": "PoolRoute|A"}`:                 "m.json:1: inherit: mcmw has nothing like it",
+		`{"pools": {"A": {"servers": ["a"]}}, "route": "PoolRoute|A"}`:                                   "has no port",
+	} {
+		requireRefused(t, "m.json", content, Options{}, message)
+	}
+	requireRefused(t, "m.json", mcrouterFile, Options{Pool: "main"}, "--pool is for twemproxy")
+}
+
+func TestEveryRouteThatIsNotTranslatedSaysWhy(t *testing.T) {
+	for name, why := range notTranslated {
+		requireRefused(t, "m.json", withRoute(`"`+name+`|Pool|A"`), Options{}, "m.json:5: "+name+": "+why)
+		requireRefused(t, "m.json", withRoute(`{"type": "`+strings.TrimSpace(name)+`", "anything": 1}`), Options{}, "m.json:5: "+name+": "+why)
+	}
+}

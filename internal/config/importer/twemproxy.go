@@ -1,0 +1,202 @@
+package importer
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/config"
+	"mcmw/internal/route"
+	"mcmw/internal/userinput"
+)
+
+// twemproxyKeys are the keys of a pool of twemproxy, each with what becomes of it. A key without translate has no counterpart, and
+// needs none: its note says why.
+var twemproxyKeys = map[string]struct {
+	translate func(d *draft, p *twemproxyPool, f field)
+	note      string
+}{
+	"listen":       {translate: (*draft).twemproxyListen},
+	"hash":         {translate: func(_ *draft, p *twemproxyPool, f field) { p.hash = f }},
+	"distribution": {translate: func(_ *draft, p *twemproxyPool, f field) { p.distribution = f }},
+	"hash_tag": {translate: func(d *draft, _ *twemproxyPool, f field) {
+		d.set("hash-tag", f.value.Value, "hash_tag, line %d", f.key.Line)
+	}},
+	"timeout": {translate: func(_ *draft, p *twemproxyPool, f field) { p.timeout = f }},
+	"server_failure_limit": {translate: func(d *draft, _ *twemproxyPool, f field) {
+		if limit, ok := d.number(f); ok {
+			d.set("failure-limit", limit, "server_failure_limit, line %d", f.key.Line)
+		}
+	}},
+	"servers": {translate: (*draft).twemproxyServers},
+
+	"auto_eject_hosts": {translate: refusedTrue("mcmw moves no key from a server that fails to another: gets of its keys are errors (or misses, with get-error), sets are errors")},
+	"redis":            {translate: refusedTrue("mcmw speaks memcached's protocol only")},
+	"redis_auth":       {translate: func(d *draft, _ *twemproxyPool, f field) { d.refuseKey(f.key, "mcmw speaks memcached's protocol only") }},
+	"redis_db":         {translate: func(d *draft, _ *twemproxyPool, f field) { d.refuseKey(f.key, "mcmw speaks memcached's protocol only") }},
+
+	"backlog":              {note: "the system's limit is used"},
+	"client_connections":   {note: "twemproxy ignores it, too; mcmw has max-connections"},
+	"preconnect":           {note: "mcmw always connects at the start"},
+	"reuseport":            {note: "one mcmw uses several processors"},
+	"server_connections":   {note: "each worker has its own connections"},
+	"server_retry_timeout": {note: "a server that is down is probed, with back-off"},
+	"tcpkeepalive":         {note: "always on"},
+}
+
+// twemproxyPool is what several keys of a pool decide together.
+type twemproxyPool struct {
+	name                        string
+	hash, distribution, timeout field // zero if not given
+	listens, holds              bool  // listen and servers are given
+}
+
+// importTwemproxy translates the pool called name of the file, "" the only one.
+func importTwemproxy(d *draft, root *yaml.Node, name string) {
+	pools := d.fields(root)
+	chosen := slices.IndexFunc(pools, func(f field) bool { return f.key.Value == name })
+	if name == "" && len(pools) == 1 {
+		chosen = 0
+	}
+	if chosen < 0 {
+		var names []string
+		for _, p := range pools {
+			names = append(names, p.key.Value)
+		}
+		if name != "" {
+			d.refuse(root, "no pool is called %q; accepted: --pool with one of %s", name, strings.Join(names, ", "))
+		} else {
+			d.refuse(root, "%d pools, each with a port of its own: each needs an mcmw; accepted: --pool with one of %s, one after the other",
+				len(pools), strings.Join(names, ", "))
+		}
+		return
+	}
+	pool := pools[chosen]
+	d.note("Pool %s of %s (twemproxy), by mcmw config import.", pool.key.Value, d.file)
+	p := &twemproxyPool{name: pool.key.Value}
+	for _, f := range d.fields(pool.value) {
+		known, ok := twemproxyKeys[f.key.Value]
+		switch {
+		case !ok:
+			var keys []string
+			for key := range twemproxyKeys {
+				keys = append(keys, key)
+			}
+			slices.Sort(keys)
+			d.refuse(f.key, "unknown key %q%s", f.key.Value, userinput.DidYouMean(f.key.Value, keys))
+		case known.translate == nil:
+			d.note("No option is needed for %s (line %d): %s.", f.key.Value, f.key.Line, known.note)
+		case f.key.Value != "servers" && (f.value.Kind != yaml.ScalarNode || userinput.IsNull(f.value)):
+			d.refuse(f.key, "%s: not a value", f.key.Value)
+		default:
+			known.translate(d, p, f)
+		}
+	}
+	for _, missing := range []struct {
+		key   string
+		given bool
+	}{{"listen", p.listens}, {"servers", p.holds}} {
+		if !missing.given {
+			d.refuse(pool.key, "%s: has no key %q", p.name, missing.key)
+		}
+	}
+	d.set("replicas", 1, "twemproxy keeps a key on one server")
+	d.twemproxyPlacement(p)
+	d.twemproxyTimeout(p)
+	if chosen > 0 {
+		d.set("admin", net.JoinHostPort("127.0.0.1", strconv.Itoa(9150+chosen)), "each mcmw of one machine needs its own; this is pool %d of the file", chosen+1)
+	}
+}
+
+// refusedTrue refuses a switch that is on.
+func refusedTrue(why string) func(*draft, *twemproxyPool, field) {
+	return func(d *draft, _ *twemproxyPool, f field) {
+		switch f.value.Value {
+		case "true":
+			d.refuseKey(f.key, why)
+		case "false":
+		default:
+			d.refuse(f.key, "%s: %q is neither true nor false", f.key.Value, f.value.Value)
+		}
+	}
+}
+
+// number returns the value of f, a whole number.
+func (d *draft) number(f field) (int, bool) {
+	n, err := strconv.Atoi(f.value.Value)
+	if err != nil {
+		d.refuse(f.key, "%s: %q is not a whole number", f.key.Value, f.value.Value)
+	}
+	return n, err == nil
+}
+
+func (d *draft) twemproxyListen(p *twemproxyPool, f field) {
+	p.listens = true
+	address, why := f.value.Value, fmt.Sprintf("line %d", f.key.Line)
+	if path, mode, given := strings.Cut(address, " "); strings.HasPrefix(path, "/") {
+		if address = "unix:" + path; given {
+			why += fmt.Sprintf("; the socket's mode is not set to %s: it comes from the umask", mode)
+		}
+	} else if i := strings.LastIndexByte(address, ':'); i >= 0 {
+		address = net.JoinHostPort(strings.Trim(address[:i], "[]"), address[i+1:])
+	}
+	d.set("listen", []string{address}, "%s", why)
+}
+
+func (d *draft) twemproxyServers(p *twemproxyPool, f field) {
+	p.holds = true
+	servers := d.texts(f.key, f.value)
+	for i, s := range servers {
+		if _, name, _ := strings.Cut(s, " "); strings.HasSuffix(name, ":"+strconv.Itoa(config.DefaultServerPort)) {
+			d.refuse(f.value.Content[i], "servers: the name %q ends in the port that mcmw does not hash; accepted: a name without a port", name)
+		}
+	}
+	d.set("servers", servers, "line %d; mcmw reads twemproxy's form", f.key.Line)
+}
+
+func (d *draft) twemproxyPlacement(p *twemproxyPool) {
+	where := func(f field, byDefault string) (value, why string) {
+		if f.key == nil {
+			return byDefault, "twemproxy's default"
+		}
+		return f.value.Value, fmt.Sprintf("line %d", f.key.Line)
+	}
+	distribution, why := where(p.distribution, "ketama")
+	hash, hashWhy := where(p.hash, "fnv1a_64")
+	switch distribution {
+	case "ketama":
+		d.set("ring", route.RingTwemproxy.String(), "distribution: ketama, %s: keys stay where they are", why)
+		if words := config.Find("hash").Words()[1:]; !slices.Contains(words, hash) {
+			d.refuse(p.hash.key, "hash: %q is unknown; accepted: %s", hash, strings.Join(words, ", "))
+			return
+		}
+		d.set("hash", hash, "%s", hashWhy)
+	case "modula":
+		d.set("ring", route.RingRendezvous.String(), "distribution: modula, %s: mcmw has no such ring, so keys move and the cache starts cold", why)
+	case "random":
+		d.refuseKey(p.distribution.key, "random: each request goes to any server, so what was stored is rarely found; mcmw places a key by its hash")
+	default:
+		d.refuse(p.distribution.key, "distribution: %q is unknown; accepted: ketama, modula", distribution)
+	}
+}
+
+// twemproxyTimeout sets the timeouts. Those of twemproxy are in milliseconds, and none unless one above 0 is given.
+func (d *draft) twemproxyTimeout(p *twemproxyPool) {
+	if p.timeout.key != nil {
+		ms, ok := d.number(p.timeout)
+		if !ok {
+			return
+		}
+		if ms > 0 {
+			value := fmt.Sprintf("%dms", ms)
+			d.set("timeout", value, "line %d", p.timeout.key.Line)
+			d.set("connect-timeout", value, "the same")
+			return
+		}
+	}
+	d.set("timeout", config.Find("timeout").Default, "twemproxy has none here and waits without end; mcmw always has one")
+}
