@@ -128,7 +128,9 @@ test-cluster: ## install, upgrade, break and scale mcmw on that Kubernetes
 
 bench-stats: deps build ## what recording costs: mcmw against a build that records nothing
 	go build -trimpath -tags nostats -o bin/mcmw-nostats ./cmd/mcmw
-	bin/mcmwlab bench --systems nostats,mcmw --baseline nostats --variant nostats=bin/mcmw-nostats --only mixed-64,pipelined $(BENCHFLAGS)
+	bin/mcmwlab run experiments/performance/workloads.yaml --out-dir results/bench-stats --resume --set 'factors.case=[mixed-64, pipelined]' \
+		--set systems.nostats.binary=bin/mcmw-nostats --set 'factors.system=[nostats, mcmw]' $(BENCHFLAGS)
+	bin/mcmwlab compare results/bench-stats/performance-workloads --by system=nostats,mcmw --ratios
 
 lab-quick: ## an experiment of two factors on this machine, checked and reported (under 3 minutes)
 	@.ci/deps memcached

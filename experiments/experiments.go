@@ -8,11 +8,6 @@ import "embed"
 //go:embed claims.yaml
 var Claims []byte
 
-// Files are the experiments that `mcmwlab bench` runs: performance/NAME.yaml compare systems, scaling/NAME.yaml say how the cost grows.
-//
-//go:embed performance scaling
-var Files embed.FS
-
 // Reports are the published reports: what each prints, what of it is recomputed, and what its repeated experiments are set beside
 // (reports/NAME.yaml).
 //

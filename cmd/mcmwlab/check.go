@@ -14,19 +14,21 @@ import (
 
 func newCheckCommand() *cobra.Command {
 	var quick bool
+	var set []string
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Check experiment files and show what they do",
 		Long: `Check experiment files (docs/experiments.md). List every error with its line and what was expected, or else the runs and how long
 they take, for several files also in total. The exit code is 2 if there are errors.`,
 		Example: `  mcmwlab check experiments/quick.yaml
-  mcmwlab check --quick experiments/scaling/*.yaml`,
+  mcmwlab check --quick experiments/scaling/*.yaml
+  mcmwlab check experiments/quick.yaml --set repetitions=5`,
 		Args: someFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var sum plans
 			var problems []error
 			for _, file := range args {
-				problems = append(problems, sum.check(cmd.OutOrStdout(), file, quick))
+				problems = append(problems, sum.check(cmd.OutOrStdout(), file, set, quick))
 			}
 			if err := errors.Join(problems...); err != nil || len(args) == 1 {
 				return err
@@ -36,6 +38,7 @@ they take, for several files also in total. The exit code is 2 if there are erro
 		},
 	}
 	cmd.Flags().BoolVar(&quick, "quick", false, "show only the plan of the file's quick profile")
+	cmd.Flags().StringArrayVar(&set, "set", nil, setHelp)
 	return cmd
 }
 
@@ -46,8 +49,8 @@ type plans struct {
 }
 
 // check writes the plan of a file, and that of its quick profile if it has one.
-func (s *plans) check(w io.Writer, file string, quick bool) error {
-	e, err := readExperiment(file, quick)
+func (s *plans) check(w io.Writer, file string, set []string, quick bool) error {
+	e, err := readExperiment(file, set, quick)
 	if err != nil {
 		return err
 	}
@@ -58,7 +61,7 @@ func (s *plans) check(w io.Writer, file string, quick bool) error {
 		return err
 	}
 	if !quick && experiment.HasQuick(e.Text) {
-		q, err := readExperiment(file, true)
+		q, err := readExperiment(file, set, true)
 		if err != nil {
 			return fmt.Errorf("with its quick profile:\n%w", err)
 		}
@@ -83,11 +86,17 @@ func (s plans) String() string {
 	return text
 }
 
-// readExperiment reads the experiment in a file.
-func readExperiment(path string, quick bool) (*experiment.Experiment, error) {
+// setHelp describes the flag --set.
+const setHelp = "KEY=VALUE: change the experiment, as in repetitions=5, run.duration=1s or factors.system=[direct, mcmw]; repeatable"
+
+// readExperiment reads the experiment in a file, with changes as experiment.Set has them.
+func readExperiment(path string, set []string, quick bool) (*experiment.Experiment, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, usageError{err}
+	}
+	if text, err = experiment.Set(text, set); err != nil {
+		return nil, usageError{fmt.Errorf("--set %w", err)}
 	}
 	e, err := experiment.Parse(path, text, quick)
 	if err != nil {

@@ -66,7 +66,8 @@ repetitions are needed for a decision. The exit code is
 	flags := cmd.Flags()
 	flags.StringVar(&f.by, "by", "", "FACTOR, or FACTOR=A,B: compare two levels of one record instead of two records")
 	flags.StringArrayVar(&f.failIf, "fail-if", nil, "a condition such as 'throughput < -5%'; repeatable")
-	flags.StringSliceVar(&f.options.Metrics, "metrics", compare.DefaultMetrics, "metrics to compare, besides those of conditions; SOURCE.METRIC where it is another's")
+	flags.StringSliceVar(&f.options.Metrics, "metrics", nil, "metrics to compare, besides those of conditions; SOURCE.METRIC where it is another's (default "+
+		strings.Join(compare.DefaultMetrics, ", ")+"; with --ratios "+strings.Join(compare.DefaultRatios, ", ")+")")
 	flags.StringVar(&f.options.Source, "source", record.SourceClient, "source of the metrics: client, middleware, server:NAME, ...")
 	flags.Float64Var(&f.options.Confidence, "confidence", compare.DefaultConfidence, "confidence of the intervals")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
@@ -84,6 +85,11 @@ func (f *compareFlags) run(ctx context.Context, records []string, stdout io.Writ
 		return usageError{errors.New("--ratios: expected together with --by: runs of different records aren't paired")}
 	}
 	f.options.Paired = f.by != ""
+	if len(f.options.Metrics) == 0 {
+		if f.options.Metrics = compare.DefaultMetrics; f.ratios {
+			f.options.Metrics = compare.DefaultRatios
+		}
+	}
 	var conditions []compare.Condition
 	for _, text := range f.failIf {
 		condition, err := compare.ParseCondition(text)

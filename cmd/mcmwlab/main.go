@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Measure:", []*cobra.Command{newLoadCommand(stderr), newCheckCommand(), newRunCommand(args, stderr), newBenchCommand(args, stderr)}},
+		{"Measure:", []*cobra.Command{newLoadCommand(stderr), newCheckCommand(), newRunCommand(args, stderr)}},
 		{"Read:", []*cobra.Command{newShowCommand(), newReportCommand(), newCompareCommand(), newExportCommand(), newImportCommand(args, stderr), newPaperCommand()}},
 		{"Explain:", []*cobra.Command{newFactorialCommand(), newModelCommand(), newPredictCommand(), newCapacityCommand()}},
 		{"Prove:", []*cobra.Command{faultsCommand, newVerifyCommand()}},
@@ -99,7 +99,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	root.AddCommand(newVersionCommand())
 	// What other programs call, what maintains this repository, and former names.
-	for _, c := range []*cobra.Command{newAgentCommand(), newWaitCommand(), newFillCommand(stderr), newScaleCommand(args, stderr), newSoakCommand(args, stderr)} {
+	for _, c := range []*cobra.Command{newAgentCommand(), newWaitCommand(), newFillCommand(stderr), newSoakCommand(args, stderr)} {
 		c.Hidden = true
 		root.AddCommand(c)
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -42,7 +41,7 @@ func TestHelpShowsCommandsByWhatTheyAreForAndNoPlumbing(t *testing.T) {
 		require.Greater(t, at, last, want)
 		last = at
 	}
-	for _, hidden := range []string{"agent", "wait", "fill", "scale", "soak"} {
+	for _, hidden := range []string{"agent", "wait", "fill", "soak"} {
 		require.NotContains(t, help, "\n  "+hidden+" ")
 		_, _, err := lab(t.Context(), hidden, "--help")
 		require.NoError(t, err, "it can be called all the same")
@@ -310,19 +309,20 @@ func TestWrongCommandLinesAreRefusedWithCodeTwo(t *testing.T) {
 		"load --slo p99=1ms":                     `--slo "p99=1ms": expected such as p99<1ms`,
 		"load --no-such-flag":                    "unknown flag: --no-such-flag (see mcmwlab load --help)",
 		"load 127.0.0.1":                         `mcmwlab load takes flags only, got ["127.0.0.1"]`,
-		"bench --baseline x":                     `baseline "x": expected one of direct, twemproxy, mcmw`,
-		"bench --curves x":                       `curve "x": expected one of those in experiments/performance`,
-		"bench --rounds 0":                       "--rounds 0: expected at least 1",
-		"bench --variant new":                    `variant "new": expected name=path`,
-		"bench --only get-5k":                    `case "get-5k"; expected one of those under cases: get-4k`,
-		"bench --systems direct,haproxy":         `system "haproxy"; expected direct, or one of mcmw`,
-		"bench --systems mcmw --mcmw /no/mcmw":   "build it first",
+		"run BENCH --set rounds":                 `--set "rounds": expected KEY=VALUE`,
+		"run BENCH --set rounds=2":               `unknown key "rounds"`,
+		"run BENCH --set repetitions=0":          `repetitions: "0"; expected a whole number from 1`,
+		"run BENCH --set factors.case=[get-5k]":  `case "get-5k"; expected one of those under cases: get-4k`,
+		"run BENCH --set factors.system=[ha]":    `system "ha"; expected direct, or one of mcmw`,
+		"check BENCH --set factors.system=[ha]":  `system "ha"; expected direct, or one of mcmw`,
+		"run BENCH --out OUT --mcmw /no/mcmw":    "build it first",
 		"faults --only flood --mcmw true":        `scenario "flood": expected one of kill-any`,
 		"faults --mcmw /no/mcmw":                 "build it first",
 		"soak --duration 0 --mcmw true":          "duration 0s: expected more than 0",
 		"soak now":                               `mcmwlab soak takes flags only, got ["now"]`,
 		"dance":                                  `unknown command "dance"`,
 	} {
+		line = strings.NewReplacer("BENCH", "../../experiments/performance/workloads.yaml", "OUT", t.TempDir()+"/none").Replace(line)
 		stdout, _, err := lab(context.Background(), strings.Fields(line)...)
 		assert.ErrorContains(t, err, want, line)
 		assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)), line)
@@ -337,37 +337,6 @@ func TestTimesAreSecondsOrDurations(t *testing.T) {
 		require.NoError(t, s.Set(text))
 		assert.Equal(t, want, time.Duration(s))
 	}
-}
-
-func TestBenchComparesSystemsInTurnAndKeepsRecordsIfAskedTo(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "bench")
-	mcmw := mcmwPath(t)
-	stdout, stderr, err := lab(t.Context(), "bench", "--only", "mixed-1", "--rounds", "2", "--test-time", "0.5", "--warm-up", "0.01",
-		"--mcmw", mcmw, "--variant", "other="+mcmw+",--procs=1", "--out-dir", dir)
-	require.NoError(t, err)
-	assert.Contains(t, stdout, "Ratios to twemproxy")
-	assert.Contains(t, stdout, "Ratios to mcmw")
-	assert.Regexp(t, `(?m)^direct +all runs +[\d.]+ \([\d.]+ to [\d.]+\) +- `, stdout, "without a middleware it has no processor time")
-	assert.Regexp(t, `(?m)^other +all runs( +[\d.]+ \([\d.]+ to [\d.]+\)){8}$`, stdout)
-	order := regexp.MustCompile(`(?m)^ +\d of 8: case=mixed-1 system=(\S+), `).FindAllStringSubmatch(stderr, -1)
-	var systems []string
-	for _, line := range order {
-		systems = append(systems, line[1])
-	}
-	assert.Equal(t, []string{"twemproxy", "direct", "mcmw", "other", "direct", "mcmw", "other", "twemproxy"}, systems)
-	shown, _, err := lab(t.Context(), "show", filepath.Join(dir, "performance-workloads"))
-	require.NoError(t, err)
-	assert.Contains(t, shown, "8 runs, 0 failed")
-	assert.FileExists(t, filepath.Join(dir, "performance-workloads.yaml"))
-}
-
-func TestAnInterruptedBenchSaysWhatItHasMeasured(t *testing.T) {
-	var out bytes.Buffer
-	var progress mctest.Output
-	ctx := cancelOnce(t, progress.Written("  2 of 2000: "))
-	err := run(ctx, append(strings.Fields("bench --systems direct,mcmw --only mixed-1 --rounds 1000 --test-time 0.5 --warm-up 0.01 --mcmw"), mcmwPath(t)), &out, &progress)
-	require.ErrorIs(t, err, context.Canceled)
-	assert.Contains(t, out.String(), "Ratios to direct")
 }
 
 func TestProgressSaysHowFarALoadIs(t *testing.T) {

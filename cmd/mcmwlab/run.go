@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -35,6 +36,7 @@ type runFlags struct {
 	testbed   string
 	inventory string
 	values    []string
+	set       []string
 	redis     string
 	delay     time.Duration
 }
@@ -54,6 +56,7 @@ of one experiment do not prevent the next.`,
   mcmwlab run experiments/sweep.yaml --quick --out results/sweep-quick
   mcmwlab run experiments/sweep.yaml --testbed vm
   mcmwlab run experiments/sweep.yaml --resume
+  mcmwlab run experiments/performance/workloads.yaml --set systems.before.binary=/tmp/mcmw --set 'factors.system=[before, mcmw]' --set 'factors.case=[mixed-64]'
   mcmwlab run experiments/scaling/*.yaml --quick --out-dir results/scaling`,
 		Args: someFiles,
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -72,6 +75,7 @@ of one experiment do not prevent the next.`,
 	flags.StringVar(&f.inventory, "inventory", "", "run on the testbed ssh, on the hosts of this inventory (docs/testbeds.md)")
 	flags.StringArrayVar(&f.values, "values", nil, "run on the testbed kubernetes, with this file of the chart's values; repeatable")
 	flags.DurationVar(&f.delay, "delay", 0, "on the testbed vm: one-way network delay, instead of the file's; it is appended to the record's name, as in NAME@0.4ms")
+	flags.StringArrayVar(&f.set, "set", nil, setHelp)
 	flags.StringVar(&f.redis, "redis", "redis-server", "path of the redis-server binary, or its name in PATH")
 	return cmd
 }
@@ -227,6 +231,14 @@ func (f *runFlags) programs(p *testbed.Programs) (err error) {
 	}
 	p.Mcmwlab, err = os.Executable()
 	return err
+}
+
+// besideThis returns the path of the program of a name in the directory of this one.
+func besideThis(name string) string {
+	if self, err := os.Executable(); err == nil {
+		return filepath.Join(filepath.Dir(self), name)
+	}
+	return name
 }
 
 // showRun shows the result of a run, and the next one: on a terminal as a line that changes.

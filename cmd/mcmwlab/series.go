@@ -77,7 +77,7 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 
 // readExperiment reads an experiment and moves it to the requested testbed.
 func (f *runFlags) readExperiment(file string) (*experiment.Experiment, error) {
-	e, err := readExperiment(file, f.quickly)
+	e, err := readExperiment(file, f.set, f.quickly)
 	if err != nil {
 		return nil, err
 	}

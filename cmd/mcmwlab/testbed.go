@@ -93,7 +93,7 @@ func (f *machinesFlags) run(ctx context.Context, args []string, stdout, stderr i
 	}
 	e := &experiment.Experiment{Dilation: 1}
 	if len(args) > 0 {
-		if e, err = readExperiment(args[0], f.quickly); err != nil {
+		if e, err = readExperiment(args[0], nil, f.quickly); err != nil {
 			return err
 		}
 	}

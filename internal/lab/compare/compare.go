@@ -26,6 +26,12 @@ const DefaultConfidence = 0.95
 // DefaultMetrics are compared if nothing else is said.
 var DefaultMetrics = []string{"throughput", "response_time_mean", "response_time_p50", "response_time_p99"}
 
+// DefaultRatios are the metrics of paired runs that are compared if nothing else is said.
+var DefaultRatios = []string{
+	"throughput", "middleware.cpu_per_request", "middleware.calls_per_request", "response_time_p50", "response_time_p99", "servers.cpu_per_request", "cpu_per_request",
+	"middleware.memory_peak",
+}
+
 // Comparison has the differences between two records.
 type Comparison struct {
 	Source     string  `json:"source"`

@@ -317,3 +317,24 @@ constants: {value_size: 100, workers: default}
 	})
 	require.Error(t, e.On(SSHTestbed), "other hosts don't have them")
 }
+
+func TestSettingsAreChangedInAFileAndInItsQuickProfile(t *testing.T) {
+	const text = "name: a\nfactors: {workers: [1, 2], servers: [1, 2]}\nrun: {duration: 5s, warm_up: 1s}\nstop: {metric: client.throughput, within: 0.05}\n" +
+		"quick: {repetitions: 1, run: {duration: 1s}}\n"
+	changed, err := Set([]byte(text), []string{"factors.workers=[4, 8]", "run.duration=2s", "repetitions=7"})
+	require.NoError(t, err)
+	for _, quick := range []bool{false, true} {
+		e, err := Parse("a.yaml", changed, quick)
+		require.NoError(t, err)
+		assert.Equal(t, 7, e.Repetitions)
+		assert.Nil(t, e.Stop)
+		assert.Equal(t, 2*time.Second, e.Phases.Duration)
+		assert.Equal(t, time.Second, e.Phases.WarmUp)
+		assert.Equal(t, "4", e.Points[0].Values["workers"])
+		assert.Equal(t, "1", e.Points[0].Values["servers"])
+	}
+	for _, wrong := range []string{"repetitions", "=5", "run..duration=1s", "run=[", "run="} {
+		_, err := Set([]byte(text), []string{wrong})
+		require.ErrorContains(t, err, "expected KEY=VALUE", wrong)
+	}
+}

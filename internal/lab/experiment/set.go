@@ -1,0 +1,38 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/userinput"
+)
+
+// Set returns a file's text with settings changed, in its quick profile, too. Each is KEY=VALUE: the path of a key, such as factors.system, and
+// its value as YAML. A mapping is merged with what is there, everything else is replaced.
+func Set(text []byte, settings []string) ([]byte, error) {
+	root, err := userinput.Mapping(text, "name: value")
+	if err != nil || root == nil || len(settings) == 0 {
+		return text, nil // Parse says what is wrong with it
+	}
+	for _, setting := range settings {
+		path, value, ok := strings.Cut(setting, "=")
+		keys := strings.Split(path, ".")
+		var document yaml.Node
+		err := yaml.Unmarshal([]byte(value), &document)
+		if !ok || err != nil || len(document.Content) != 1 || slices.Contains(keys, "") {
+			return nil, fmt.Errorf("%q: expected KEY=VALUE with a value in YAML, such as repetitions=5 or factors.system=[direct, mcmw]", setting)
+		}
+		change := document.Content[0]
+		for _, key := range slices.Backward(keys) {
+			change = &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: key}, change}}
+		}
+		root = overlay(root, change)
+		if quick := child(root, "quick"); quick != nil && quick.Kind == yaml.MappingNode && keys[0] != "name" && keys[0] != "quick" {
+			root = overlay(root, &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: "quick"}, overlay(quick, change)}})
+		}
+	}
+	return yaml.Marshal(root)
+}
