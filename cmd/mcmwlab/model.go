@@ -23,7 +23,11 @@ func readData(ctx context.Context, dir string) (*model.Data, error) {
 		return nil, err
 	}
 	defer r.Close()
-	return model.Read(ctx, r.Record)
+	data, err := model.Read(ctx, r.Record)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return data, nil
 }
 
 // formatNames lists the formats of tables.

@@ -156,7 +156,8 @@ func TestWhatALoadWroteAsJSONIsShownComparedAndReported(t *testing.T) {
 	t.Setenv("TMPDIR", dir)
 	path := func(name string) string { return filepath.Join(dir, name+".json") }
 	for i, name := range []string{"a", "b"} {
-		_, _, err := lab(t.Context(), "load", "--target", server.Addr(), "-c", strconv.Itoa(2*(i+1)), "-n", "200", "--ratio", "1:9", "--populate", "-q", "--json-out-file", path(name))
+		_, _, err := lab(t.Context(), "load", "--target", server.Addr(), "-c", strconv.Itoa(2*(i+1)), "-n", "200", "--ratio", "1:9", "--populate", "-q", "--json-out-file", path(name),
+			"--rate", []string{"100000", ""}[i], "--protocol", []string{"memcache_text", "memcache_meta"}[i])
 		require.NoError(t, err)
 	}
 	stdout, _, err := lab(t.Context(), "show", path("a"))
@@ -167,6 +168,8 @@ func TestWhatALoadWroteAsJSONIsShownComparedAndReported(t *testing.T) {
 	stdout, _, err = lab(t.Context(), "compare", path("a"), path("b"))
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "clients: 2 -> 4")
+	assert.Contains(t, stdout, "rate: 100000 -> 0")
+	assert.Contains(t, stdout, "protocol: memcache_text -> memcache_meta")
 	assert.Regexp(t, `all runs +\S+/s \(1\) +\S+/s \(1\) +\S+ % \[too few\]`, stdout)
 	stdout, _, err = lab(t.Context(), "report", path("a"), "--format", "markdown")
 	require.NoError(t, err)
@@ -178,6 +181,15 @@ func TestWhatALoadWroteAsJSONIsShownComparedAndReported(t *testing.T) {
 	assert.Contains(t, stdout, filepath.Join(dir, "tables", "runs.csv"))
 	_, _, err = lab(t.Context(), "factorial", path("a"), "--factors", "clients")
 	require.ErrorContains(t, err, "factor clients has the one level 2 in all runs")
+	for command, want := range map[string]string{
+		"model":    ": there is no point to model: expected complete runs through a middleware",
+		"predict":  ": there is no point to model: expected complete runs through a middleware",
+		"capacity": `: factor "clients" doesn't vary, and no other does`,
+	} {
+		_, _, err = lab(t.Context(), command, path("a"))
+		require.ErrorContains(t, err, path("a")+want)
+		require.NotContains(t, err.Error(), "mcmwlab-record-", "a user has no record of that name")
+	}
 	_, _, err = lab(t.Context(), "import", "--out", filepath.Join(dir, "record"), path("a"), path("b"))
 	require.NoError(t, err)
 	_, _, err = lab(t.Context(), "show", experimentFile(t))

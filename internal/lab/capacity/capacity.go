@@ -74,7 +74,10 @@ func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
 	}
 	varying := record.Varying(runs)
 	if !slices.Contains(varying, rule.Over) {
-		return nil, fmt.Errorf("factor %q doesn't vary: expected one of %s", rule.Over, orNone(varying))
+		if len(varying) == 0 {
+			return nil, fmt.Errorf("factor %q doesn't vary, and no other does: expected runs at several levels of the load", rule.Over)
+		}
+		return nil, fmt.Errorf("factor %q doesn't vary: expected one of %s", rule.Over, strings.Join(varying, ", "))
 	}
 	others := slices.DeleteFunc(slices.Clone(varying), func(f string) bool { return f == rule.Over || follows(runs, f, rule.Over) })
 	if by == nil {

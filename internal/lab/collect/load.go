@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ func loadFactors(l *load.Result) map[string]string {
 		"clients": strconv.Itoa(l.Connections), "connections": strconv.Itoa(l.Connections), "load_threads": strconv.Itoa(l.Threads),
 		"pipeline": strconv.Itoa(l.Pipeline), "ratio": fmt.Sprintf("%d:%d", l.Sets, l.Gets), "keys_per_get": strconv.Itoa(l.KeysPerGet),
 		"value_size": strconv.Itoa(l.ValueSize), "key_pattern": l.KeyPattern, "keys": strconv.FormatUint(l.Keys, 10), "think_time": l.ThinkTime.String(),
+		"rate": cmp.Or(l.Rate, "0"), "protocol": l.Protocol, "tls": strconv.FormatBool(l.TLS),
 	}
 	if l.MultiGets > 0 {
 		f["ratio"] += ":" + strconv.Itoa(l.MultiGets)
@@ -43,7 +45,7 @@ func loadFactors(l *load.Result) map[string]string {
 		f["value_size"] = l.ValueSizes
 	}
 	if l.Rate != "" {
-		f["rate"], f["arrivals"] = l.Rate, l.Arrivals
+		f["arrivals"] = l.Arrivals
 	}
 	return f
 }

@@ -119,11 +119,7 @@ func Read(ctx context.Context, r *record.Record) (*Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := FromRuns(r.Manifest(), runs)
-	if err != nil {
-		return nil, fmt.Errorf("record %s: %w", r.Dir(), err)
-	}
-	return d, nil
+	return FromRuns(r.Manifest(), runs)
 }
 
 // FromRuns makes the models' input from runs of a record with the manifest.
@@ -150,7 +146,7 @@ func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 		d.Points = append(d.Points, point)
 	}
 	for _, why := range slices.Sorted(maps.Keys(left)) {
-		d.Notes = append(d.Notes, fmt.Sprintf("%d points are left out: %s.", left[why], why))
+		d.Notes = append(d.Notes, fmt.Sprintf("Left out are points %s: %d.", why, left[why]))
 	}
 	if held > 0 {
 		d.Notes = append(d.Notes, fmt.Sprintf("%d runs in which the load generator, or the machine under it, was the limit are left out; their points have others.", held))
@@ -186,10 +182,13 @@ func leaveSaturated(p *record.Point) int {
 func newPoint(p record.Point, varying []string) (Point, string, error) {
 	out := Point{}
 	if p.Factors["middlewares"] == "0" {
-		return out, "they are without a middleware", nil
+		return out, "without a middleware", nil
+	}
+	if p.Factors["workers"] == "" {
+		return out, "with no number of workers of a middleware", nil
 	}
 	if len(p.Complete()) == 0 {
-		return out, "none of their runs is complete", nil
+		return out, "with no complete run", nil
 	}
 	var err error
 	if out.Setting, err = newSetting(p.Factors, varying); err != nil {
@@ -221,7 +220,7 @@ func newPoint(p record.Point, varying []string) (Point, string, error) {
 		out.Think = 0
 	}
 	if !(out.X.Mean > 0) || !(out.R.Mean > 0) || !(out.Service > 0) {
-		return out, "throughput, response time or the stages of the middleware are not known", nil
+		return out, "with no throughput, response time or stages of the middleware", nil
 	}
 	if math.IsNaN(out.Arrivals) {
 		out.Arrivals = out.X.Mean

@@ -464,12 +464,12 @@ func TestARunThatMeasuredTheLoadGeneratorIsLeftOut(t *testing.T) {
 
 func TestWhatCannotBeModelledIsNamed(t *testing.T) {
 	for want, change := range map[string]func(*record.Run){
-		`factor workers is "many"`:                  func(r *record.Run) { r.Factors["workers"] = "many" },
-		`factor connections is "0"`:                 func(r *record.Run) { r.Factors["connections"] = "0" },
-		`factor clients is ""`:                      func(r *record.Run) { delete(r.Factors, "clients"); delete(r.Factors, "connections") },
-		"2 points are left out: they are without":   func(r *record.Run) { r.Factors["middlewares"] = "0" },
-		"2 points are left out: none of their runs": func(r *record.Run) { r.State, r.Error = record.Failed, "it broke" },
-		"throughput, response time or the stages":   func(r *record.Run) { r.Results = r.Results[:6] },
+		`factor workers is "many"`:                    func(r *record.Run) { r.Factors["workers"] = "many" },
+		`factor connections is "0"`:                   func(r *record.Run) { r.Factors["connections"] = "0" },
+		`factor clients is ""`:                        func(r *record.Run) { delete(r.Factors, "clients"); delete(r.Factors, "connections") },
+		"Left out are points without a middleware: 2": func(r *record.Run) { r.Factors["middlewares"] = "0" },
+		"Left out are points with no complete run: 2": func(r *record.Run) { r.State, r.Error = record.Failed, "it broke" },
+		"no throughput, response time or stages":      func(r *record.Run) { r.Results = r.Results[:6] },
 	} {
 		_, err := Read(context.Background(), someRecord(t, change))
 		require.ErrorContains(t, err, want)

@@ -93,6 +93,9 @@ func fill(dir string, m Manifest) (err error) {
 // Open opens the record in a directory: to read, and to add runs where it can be written.
 func Open(dir string) (*Record, error) {
 	dir = filepath.Clean(dir)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w: there is no such file or directory", dir, ErrNoRecord)
+	}
 	m, err := readManifest(dir)
 	if err != nil {
 		return nil, explain(dir, err)

@@ -200,7 +200,7 @@ func TestWhatIsNoRecordIsAnError(t *testing.T) {
 		change func(t *testing.T, dir string)
 		want   string
 	}{
-		"no directory": {func(t *testing.T, dir string) { require.NoError(t, os.RemoveAll(dir)) }, "there is no manifest.json in it"},
+		"no directory": {func(t *testing.T, dir string) { require.NoError(t, os.RemoveAll(dir)) }, "there is no such file or directory"},
 		"no manifest":  {func(t *testing.T, dir string) { require.NoError(t, os.Remove(filepath.Join(dir, manifestName))) }, "there is no manifest.json in it"},
 		"half a manifest": {func(t *testing.T, dir string) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, manifestName), []byte(`{"name": "ex`), 0o644))
