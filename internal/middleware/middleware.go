@@ -142,9 +142,10 @@ func New(o Options) (*Middleware, error) {
 	m.registry = stats.New(p.statistics())
 	m.entrance = queue.NewEntrance(p.lanes)
 	clients := o.ClientOptions
-	clients.MaxConnections = o.maxConnections(p)
+	var refused int
+	clients.MaxConnections, refused = o.maxClients(p)
 	m.stage = netstage.New(netstage.Options{
-		ClientOptions: clients, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout, Allow: m.access.allow,
+		ClientOptions: clients, MaxRefused: refused, TLS: m.access.tls, HandshakeTimeout: o.Security.HandshakeTimeout, Allow: m.access.allow,
 		Hot: m.hot.Values(), Queue: m.entrance, Net: m.registry.Net(), Log: o.Log,
 	})
 	return m, nil

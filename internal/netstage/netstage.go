@@ -50,6 +50,9 @@ type ClientOptions struct {
 // Options are what a Stage needs; all fields are required, but for those whose zero value has a meaning.
 type Options struct {
 	ClientOptions
+	// MaxRefused is how many refused clients are waited for at a time: one that stays to read its refusal does so for the time of a
+	// round trip. Beyond it a connection is closed at once, and the refusal may be lost.
+	MaxRefused int
 	// TLS is for the listeners that speak it; nil if none does.
 	TLS *tls.Config
 	// HandshakeTimeout is how long a client may take to make a TLS session.

@@ -7,17 +7,13 @@ import (
 
 const textRefused = "SERVER_ERROR too many connections\r\n"
 
-// maxRefusing is how many refused clients are waited for at a time: one that stays to read its refusal does so for the time
-// of a round trip. Beyond it a connection is closed at once, and the refusal may be lost.
-const maxRefusing = 128
-
 // refuse tells a client that there are too many; mu is held.
 func (s *Stage) refuse(c *conn) {
 	s.options.Net.Closed(stats.CloseRefused)
 	if suppressed, ok := s.crowd.pass(); ok {
 		s.options.Log.Warn("a client was refused: there are as many connections as allowed", "connections", len(s.conns), "not_logged", suppressed)
 	}
-	if len(s.refusing) == maxRefusing {
+	if len(s.refusing) >= s.options.MaxRefused {
 		c.sayRefused()
 		_ = c.sock.Close()
 		return
