@@ -142,13 +142,22 @@ func (r *runner) create(ctx context.Context) (err error) {
 	return err
 }
 
+// lockTime is how long a lock is waited for: a program that a killed lab was starting holds the lab's until it is executed.
+const lockTime = 2 * time.Second
+
 // lock refuses a record that another process is running an experiment into. The lock ends with the process.
 func (r *runner) lock() (unlock func(), err error) {
 	dir, err := os.Open(r.Dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		err = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Since(begin) > lockTime {
+			break
+		}
+	}
+	if err != nil {
 		dir.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("%s: another mcmwlab runs into this record; wait for its end", r.Dir)
