@@ -35,6 +35,7 @@ run: {warm_up: 0s, duration: 500ms}
 	require.NoError(t, err, stderr)
 	runs := recorded(t, dir)
 	require.Len(t, runs, 4)
+	var used float64 // processor time of the first server in all runs: of one, too short a time to be counted may be left on a busy machine
 	for i, run := range runs {
 		require.Equal(t, record.Complete, run.State, run.Error)
 		for _, metric := range []string{"misses", "errors"} {
@@ -44,9 +45,11 @@ run: {warm_up: 0s, duration: 500ms}
 		}
 		x, _ := run.Value("client", "throughput")
 		assert.Positive(t, x)
-		used, ok := run.Value("server:s1", "seconds_cpu")
-		assert.True(t, ok && used > 0)
+		seconds, ok := run.Value("server:s1", "seconds_cpu")
+		assert.True(t, ok)
+		used += seconds
 	}
+	assert.Positive(t, used)
 	_, ok := runs[1].Value("server:s2", "seconds_cpu")
 	assert.True(t, ok)
 	r, err := record.Open(dir)
