@@ -17,8 +17,8 @@ Every option can be a flag, an environment variable or a key in a YAML file. The
 | environment | ` + "`MCMW_MAX_VALUE=2m`" + ` | overrides the file; an empty variable counts as not set |
 | file | ` + "`max-value: 2m`" + ` | the file of ` + "`--config`" + ` or ` + "`MCMW_CONFIG`" + `; none by default |
 
-A list replaces the whole list of the source it overrides. Every value is checked at the start, also an
-overridden one. All errors are reported at once, each with its place, the value and what is accepted; the exit code is then 2.
+A list replaces the whole list of the source it overrides. Every value is checked, also an
+overridden one. All errors are reported at once; the exit code is then 2.
 
     mcmw config check --config mcmw.yaml     # OK, or everything that is wrong
     mcmw config print                        # a complete file with all defaults
@@ -40,12 +40,9 @@ SIGHUP, or a change of the file, makes mcmw read flags, environment and file aga
 a whole, under load, and the log says what changed. An invalid one changes nothing, and the log has the error. These options
 may change while mcmw runs: ` + "`" + strings.Join(live, "`, `") + "`" + `.
 A change of any other option is an error. The file counts as changed when its path leads to another file, size or
-modification time, also through symbolic links (a ConfigMap of Kubernetes), for two checks in a row (` + "`watch-interval`" + `), so
-that a file is not read while it is being written.
+modification time, also through symbolic links, for two checks in a row (` + "`watch-interval`" + `).
 
-` + "`mcmw_config_info{hash,servers}`" + ` has hashes of the configuration, without addresses of
-mcmw itself, its log and the like: all mcmw in front of the same servers should have the same hashes. ` + "`stats`" + ` has both in
-lines that start with ` + "`mcmw_config`" + `.
+All mcmw in front of the same servers should have the same hashes in ` + "`mcmw_config_info`" + `, which leaves out what may differ, such as addresses of mcmw itself.
 
 ## Servers
 
@@ -69,12 +66,12 @@ strings or mappings:
       - cache1:11211
       - {name: blue, address: "10.0.0.1:11212", weight: 3, zone: eu-1a}
 
-To take over from another proxy or client
-with a warm cache, set ` + "`ring`" + ` and ` + "`hash`" + ` as it placed the keys:
+To move from another program
+with a warm cache, set ` + "`ring`" + ` and ` + "`hash`" + ` as it placed the keys (or let ` + "`mcmw config import`" + ` do so: [routes.md](routes.md)):
 
 | before | ring | hash |
 |---|---|---|
-| twemproxy, ` + "`distribution: ketama`" + ` | twemproxy | as its ` + "`hash`" + ` (its default is fnv1a_64) |
+| twemproxy, ` + "`distribution: ketama`" + ` | twemproxy | as its ` + "`hash`" + ` (by default fnv1a_64) |
 | libmemcached, ` + "`KETAMA_WEIGHTED`" + ` | libmemcached-weighted | md5 |
 | libmemcached, ` + "`KETAMA`" + ` | libmemcached | as its ` + "`HASH`" + ` (its default is one_at_a_time) |
 `

@@ -2,6 +2,9 @@ package importer
 
 import (
 	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -155,4 +158,17 @@ func FuzzAnImportIsRefusedOrIsAFileThatMcmwAccepts(f *testing.F) {
 			require.NoError(t, config.CheckText("result", result))
 		}
 	})
+}
+
+func TestTheDocumentationHasEveryKeyAndEveryRoute(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/routes.md")
+	require.NoError(t, err)
+	names := append(operationRoutes, poolRoute, hashRoute, prefixRoute)
+	names = slices.AppendSeq(names, maps.Keys(twemproxyKeys))
+	names = slices.AppendSeq(names, maps.Keys(notTranslated))
+	names = slices.AppendSeq(names, maps.Keys(writesToAll))
+	names = slices.AppendSeq(names, maps.Keys(readsOfAny))
+	for _, name := range names {
+		require.Regexp(t, "`"+name+"\\b", string(page))
+	}
 }
