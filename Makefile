@@ -81,7 +81,7 @@ fuzz: ## run every fuzz target for FUZZTIME (default 60s)
 	@FUZZTIME=$(FUZZTIME) .ci/test fuzz-all
 
 faults: deps build ## let servers fail under a verified load and write docs/results/reliability.md (some 35 minutes)
-	bin/mcmwlab faults --markdown docs/results/reliability.md $(FAULTFLAGS)
+	MCMW_MEMCACHED_NEW="$${XDG_CACHE_HOME:-$$HOME/.cache}/mcmw/memcached-trixie/memcached" bin/mcmwlab faults --markdown docs/results/reliability.md $(FAULTFLAGS)
 
 soak: deps build ## the same with random faults for DURATION (default 60m)
 	bin/mcmwlab faults soak --duration $(DURATION) --markdown docs/results/reliability.md $(SOAKFLAGS)

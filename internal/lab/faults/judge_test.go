@@ -106,9 +106,9 @@ func TestAnswersThatDoNotFitTheRequestAreWrong(t *testing.T) {
 }
 
 func TestErrorsAreClassedWithoutTheirTimes(t *testing.T) {
-	assert.Equal(t, "server-2: down: connection refused", classOf("SERVER_ERROR server-2: down since 10:11:12: connection refused"))
-	assert.Equal(t, "server-2: stale: no reply in time", classOf("SERVER_ERROR server-2: stale since 10:11:12: no reply in time"))
-	assert.Equal(t, "CLIENT_ERROR bad data chunk", classOf("CLIENT_ERROR bad data chunk"))
+	assert.Equal(t, "server-2: down: connection refused", textOf("SERVER_ERROR server-2: down since 10:11:12: connection refused"))
+	assert.Equal(t, "server-2: stale: no reply in time", textOf("SERVER_ERROR server-2: stale since 10:11:12: no reply in time"))
+	assert.Equal(t, "CLIENT_ERROR bad data chunk", textOf("CLIENT_ERROR bad data chunk"))
 }
 
 func TestRequestsAreCountedInThePhaseInWhichTheyWereDue(t *testing.T) {
@@ -135,6 +135,19 @@ func TestRequestsAreCountedInThePhaseInWhichTheyWereDue(t *testing.T) {
 	assert.EqualValues(t, 1, c.stale[after])
 	assert.Equal(t, []string{"lost: set a (write 0): EOF", "stale: a"}, c.examples)
 	require.Equal(t, []ErrorCount{{Text: "x", Count: 2, First: "get a"}}, c.errorCounts())
+}
+
+func TestAnIncrementMayFailWithTheServerThatDecidesIt(t *testing.T) {
+	unexpected := func(k kind, counts string) []string {
+		c := newTally(time.Now())
+		c.count(outcome{op: &op{kind: k, keys: []*record{{key: "a"}}}, failure: "SERVER_ERROR server-2: connection reset by peer"})
+		var r Result
+		r.judge(c, Scenario{counts: counts})
+		return r.Unexpected
+	}
+	assert.Empty(t, unexpected(count, byVictim))
+	assert.Equal(t, []string{`1 increments failed with "server-2: connection reset by peer", first incr a (write 0)`}, unexpected(count, ""))
+	assert.Equal(t, []string{`1 writes failed with "server-2: connection reset by peer", first set a (write 0)`}, unexpected(set, byVictim))
 }
 
 func TestTheLogTellsWhenAServerIsUp(t *testing.T) {

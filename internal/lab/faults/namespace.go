@@ -25,20 +25,17 @@ type namespace struct {
 // namespaces counts those this process has made.
 var namespaces atomic.Int64
 
-// errNoNamespace is why there can be none.
-type errNoNamespace struct{ error }
-
 // newNamespace makes a namespace.
 func newNamespace() (*namespace, error) {
 	if os.Geteuid() != 0 {
-		return nil, errNoNamespace{errors.New("network namespaces need root")}
+		return nil, errNotHere{errors.New("network namespaces need root")}
 	}
 	n := namespaces.Add(1)
 	// Two networks of four addresses out of those for tests of network devices (RFC 2544).
 	address := func(i int64) string { return fmt.Sprintf("198.18.%d.%d", os.Getpid()%250+1, n%30*8+i) }
 	s := &namespace{outside: fmt.Sprintf("mcmwf%d-%d", os.Getpid(), n), address: address(6), here: address(1)}
 	if err := s.connect(address(2), address(5)); err != nil {
-		return nil, errNoNamespace{errors.Join(err, s.remove())}
+		return nil, errNotHere{errors.Join(err, s.remove())}
 	}
 	return s, nil
 }

@@ -35,6 +35,9 @@ const (
 	// processors half idle.
 	clients = 32
 	rate    = 3000
+	// sharers and sharedRate are those that share keys, before two middlewares.
+	sharers    = 8
+	sharedRate = 400
 	// warmUp is for how long the load runs once before anything is measured, so that all buffers exist.
 	warmUp = 700 * time.Millisecond
 	// heapSlack is how much more the heap may hold afterwards than before, bytes: the pools of buffers, which the garbage
@@ -67,6 +70,8 @@ type Result struct {
 	Before    Footprint     `json:"before"`
 	After     Footprint     `json:"after"`
 	Groups    []Group       `json:"groups,omitempty"`
+	// Shared is what became of the keys that clients of two middlewares shared.
+	Shared *Shared `json:"shared,omitempty"`
 	// Broken are the promises that were broken: a wrong or stale value, a lost answer, a leak, a server that did not come back.
 	Broken []string `json:"broken,omitempty"`
 	// Unexpected are errors that the scenario does not explain.
@@ -156,11 +161,7 @@ func (s *Suite) Run(ctx context.Context) (*Report, error) {
 func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error) {
 	result = &Result{Scenario: c.Name, Title: c.Title, Args: c.Args}
 	sys, err := startSystem(ctx, s.programs, c.settings)
-	if skip := (errNoNamespace{}); errors.As(err, &skip) {
-		result.Skipped = skip.Error()
-		return result, nil
-	}
-	if skip := (errNoGroup{}); errors.As(err, &skip) {
+	if skip := (errNotHere{}); errors.As(err, &skip) {
 		result.Skipped = skip.Error()
 		return result, nil
 	}
@@ -180,13 +181,27 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 	if err != nil {
 		return nil, err
 	}
-	l := startLoad([]string{sys.mcmw.Addr}, rate, keys, s.Seed, c.manners)
+	keys.fleet = c.settings.fleet
+	l := startLoad(sys.entrances(), rate, keys, s.Seed, c.manners)
+	var common *shared
+	if c.settings.fleet {
+		common = startShared(sys.entrances(), keys.prefix, sharers, sharedRate, s.Seed, newTally(time.Now()))
+	}
 	began, healed, err := s.happen(ctx, sys, c, l)
 	l.stop()
+	if common != nil {
+		common.stop()
+	}
 	if err != nil {
 		return nil, errors.Join(err, sys.mcmw.Ended())
 	}
+	if m, err := sys.admin.metrics(ctx); err != nil || m["mcmw_several_writers"] != 1 {
+		c.counts = "" // every server is asked
+	}
 	result.finish(ctx, sys, l, began, healed)
+	if common != nil {
+		result.share(common, c)
+	}
 	if c.groups {
 		result.Groups = l.tally.groupsOf(began, healed)
 	}
@@ -271,8 +286,10 @@ func (r *Result) finish(ctx context.Context, sys *system, l *load, began, healed
 		return
 	}
 	// The values that the middleware and each server would return now.
-	if err := l.audit(ctx, sys.mcmw.Addr, 2*len(sys.servers)); err != nil {
-		r.breaks("reading everything at the end: %v", err)
+	for _, addr := range sys.entrances() {
+		if err := l.audit(ctx, addr, 2*len(sys.servers)); err != nil {
+			r.breaks("reading everything at the end: %v", err)
+		}
 	}
 	for _, server := range sys.servers {
 		if err := l.audit(ctx, server.own(), 1); err != nil {
@@ -310,17 +327,33 @@ func (r *Result) judge(t *tally, c Scenario) {
 	r.StaleAfterRecovery = t.stale[after]
 	r.Misses, r.Audited, r.Wrong, r.Errors = t.misses, t.audited, t.wrong, t.errorCounts()
 	r.invariants(t.examples)
-	for _, class := range []struct {
-		what    string
-		errors  map[string]*ErrorCount
-		allowed string
-	}{{"reads", t.failed[0], c.reads}, {"writes", t.failed[1], c.writes}} {
-		for _, text := range slices.Sorted(maps.Keys(class.errors)) {
-			if class.allowed == "" || !regexp.MustCompile(class.allowed).MatchString(text) {
-				r.Unexpected = append(r.Unexpected,
-					fmt.Sprintf("%d %s failed with %q, first %s", class.errors[text].Count, class.what, text, class.errors[text].First))
+	for class, allowed := range [classes][]string{{c.reads}, {c.writes}, {c.writes, c.counts}} {
+		for _, text := range slices.Sorted(maps.Keys(t.failed[class])) {
+			expected := func(form string) bool { return form != "" && regexp.MustCompile(form).MatchString(text) }
+			if e := t.failed[class][text]; !slices.ContainsFunc(allowed, expected) {
+				r.Unexpected = append(r.Unexpected, fmt.Sprintf("%d %s failed with %q, first %s", e.Count, classNames[class], text, e.First))
 			}
 		}
+	}
+}
+
+// share takes over what became of the keys that several clients wrote through both middlewares. Increments and adds may be lost or won twice
+// where the middlewares see different servers up; the rest is promised whatever fails.
+func (r *Result) share(s *shared, c Scenario) {
+	counts := s.audit()
+	r.Shared = &counts
+	before := len(r.Broken)
+	if counts.Wrong > 0 {
+		r.breaks("%d wrong values of shared keys were read", counts.Wrong)
+	}
+	if counts.Stale > 0 {
+		r.breaks("%d stale values of shared keys were read", counts.Stale)
+	}
+	if counts.Differing > 0 && !c.kills { // what a killed middleware leaves is for a sweep
+		r.breaks("%d of %d shared keys differ between replicas", counts.Differing, counts.Compared)
+	}
+	if len(r.Broken) > before {
+		r.Broken = append(r.Broken, s.tally.examples...)
 	}
 }
 

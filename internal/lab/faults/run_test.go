@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"mcmw/internal/faulty"
 	"mcmw/internal/mctest"
 )
 
@@ -95,6 +96,26 @@ func TestTheJudgeFindsStaleValues(t *testing.T) {
 	assert.Positive(t, result.StaleAfterRecovery)
 	assert.NotEmpty(t, result.Broken)
 	assert.Contains(t, strings.Join(result.Broken, "\n"), "stale values were read")
+}
+
+// Two middlewares that don't know of each other are caught.
+func TestTheJudgeFindsWhatTheOtherMiddlewareReadsStale(t *testing.T) {
+	if !mctest.Long() {
+		t.Skip("it is the control of partition-one: MCMW_LONG=1 runs it")
+	}
+	defer goleak.VerifyNone(t)
+	suite, err := New(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: 1})
+	require.NoError(t, err)
+	alone := apart
+	alone.args = []string{"--writers", "one", "--ack", "any"}
+	result, err := suite.run(context.Background(), Scenario{
+		Name: "alone", settings: alone, fault: inject(faulty.Fault{Refuse: true, Cut: 1}), heal: lift, lasts: usually, then: time.Second, reads: ".", writes: ".",
+	})
+	require.NoError(t, err)
+	require.Empty(t, result.Skipped)
+	assert.Positive(t, result.Stale)
+	assert.Positive(t, result.Shared.Stale)
+	assert.Contains(t, strings.Join(result.Broken, "\n"), "stale values of shared keys were read")
 }
 
 func TestAnInterruptedSuiteLeavesNothingBehind(t *testing.T) {

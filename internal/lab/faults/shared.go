@@ -117,10 +117,14 @@ func startShared(addrs []string, prefix string, clients, rate int, seed uint64, 
 	return s
 }
 
-// end stops the clients, and compares the values of every key over all addresses.
-func (s *shared) end() Shared {
+// stop ends sending and waits for outstanding answers.
+func (s *shared) stop() {
 	close(s.quit)
 	s.wg.Wait()
+}
+
+// audit compares the values of every key over all addresses, behind stop, and returns what was counted.
+func (s *shared) audit() Shared {
 	last := s.user(-1, 0)
 	defer last.close()
 	for _, r := range s.registers {

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,6 +25,25 @@ type Programs struct {
 	Mcmw, Memcached string
 }
 
+// errNotHere is why this machine can't have a system.
+type errNotHere struct{ error }
+
+// versioned returns the path of a memcached that takes an explicit cas, as several writers need: the one that the environment names, or the one
+// that others use, too.
+func (p Programs) versioned(ctx context.Context) (string, error) {
+	path := cmp.Or(os.Getenv("MCMW_MEMCACHED_NEW"), p.Memcached)
+	said, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return "", errNotHere{fmt.Errorf("%s --version: %w", path, err)}
+	}
+	version := strings.TrimSpace(string(said))
+	var major, minor, patch int
+	if _, err := fmt.Sscanf(version, "memcached %d.%d.%d", &major, &minor, &patch); err != nil || slices.Compare([]int{major, minor, patch}, []int{1, 6, 27}) < 0 {
+		return "", errNotHere{fmt.Errorf("%s is %q: several writers need memcached 1.6.27 or later", path, version)}
+	}
+	return path, nil
+}
+
 // settings say what a system consists of.
 type settings struct {
 	servers int
@@ -34,6 +55,7 @@ type settings struct {
 	memory  int64    // that the kernel gives mcmw, bytes; 0: no bound
 	logins  bool     // clients have to log in
 	files   int      // that mcmw may open; 0: as many as this process may
+	fleet   bool     // a second mcmw is before the servers, and reaches them past their proxies
 }
 
 // zone is the domain of the servers' names, and service the name of their SRV records.
@@ -78,6 +100,8 @@ type system struct {
 	mcmw      *process.Process
 	listen    string // of mcmw
 	admin     admin
+	second    *process.Process // the second mcmw; nil: none
+	admins    []admin          // of all mcmw
 	events    *events
 	dns       *faulty.DNS      // nil unless servers are named
 	former    *process.Process // of the victim, at the address it had before; nil if there is none
@@ -97,6 +121,11 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 			err = errors.Join(err, s.stop())
 		}
 	}()
+	if o.fleet {
+		if s.programs.Memcached, err = programs.versioned(ctx); err != nil {
+			return s, err
+		}
+	}
 	for i := range o.servers {
 		// Addresses of their own: a port that a dead server leaves can't be taken by an outgoing connection.
 		server := &server{name: fmt.Sprintf("server-%d", i+1), host: fmt.Sprintf("127.0.0.%d", i+2)}
@@ -142,21 +171,18 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 	return s, s.startMcmw(ctx)
 }
 
-// errNoGroup is why the kernel can't bound memory.
-type errNoGroup struct{ error }
-
 // bound makes the group that mcmw is to be in.
 func (s *system) bound(memory int64) error {
 	tree, err := cgroup.Find()
 	if err != nil {
-		return errNoGroup{err}
+		return errNotHere{err}
 	}
 	if s.groups, err = tree.Own(); err != nil {
 		return err
 	}
 	group, err := s.groups.Make("mcmw", cgroup.Limits{Memory: memory})
 	if err != nil {
-		return errNoGroup{err}
+		return errNotHere{err}
 	}
 	s.join = func(pid int) (err error) {
 		for _, file := range group.ProcessFiles() {
@@ -233,21 +259,52 @@ func (s *system) startServer(ctx context.Context, i int) error {
 // middlewareHost is where the middleware listens: a port that it leaves for a moment can't be taken by an outgoing connection.
 const middlewareHost = "127.0.0.100"
 
-// startMcmw starts the middleware and waits until it serves.
+// startMcmw starts the middlewares and waits until they serve.
 func (s *system) startMcmw(ctx context.Context) error {
-	var ports [2]string
-	for i := range ports {
-		port, err := process.FreePort(middlewareHost)
-		if err != nil {
-			return err
-		}
-		ports[i] = net.JoinHostPort(middlewareHost, strconv.Itoa(port))
+	var err error
+	if s.listen, s.admin, err = placeMcmw(); err != nil {
+		return err
 	}
-	s.listen, s.admin = ports[0], admin{ports[1]}
+	s.admins = []admin{s.admin}
 	if err := s.launchMcmw(); err != nil {
 		return err
 	}
+	if s.settings.fleet {
+		listen, at, err := placeMcmw()
+		if err != nil {
+			return err
+		}
+		if s.second, err = process.Start("the second mcmw", listen, s.command(listen, at, (*server).own)); err != nil {
+			return err
+		}
+		s.admins = append(s.admins, at)
+		if err := s.second.AwaitReady(ctx); err != nil {
+			return err
+		}
+	}
 	return s.awaitServing(ctx)
+}
+
+// placeMcmw returns addresses for a middleware.
+func placeMcmw() (listen string, at admin, err error) {
+	var addrs [2]string
+	for i := range addrs {
+		port, err := process.FreePort(middlewareHost)
+		if err != nil {
+			return "", at, err
+		}
+		addrs[i] = net.JoinHostPort(middlewareHost, strconv.Itoa(port))
+	}
+	return addrs[0], admin{addrs[1]}, nil
+}
+
+// entrances are the addresses of the middlewares.
+func (s *system) entrances() []string {
+	addrs := []string{s.mcmw.Addr}
+	if s.second != nil {
+		addrs = append(addrs, s.second.Addr)
+	}
+	return addrs
 }
 
 // awaitServing waits until the middleware answers a client.
@@ -272,18 +329,23 @@ func (s *system) awaitServing(ctx context.Context) error {
 	}
 }
 
-// launchMcmw starts the middleware at its addresses.
-func (s *system) launchMcmw() (err error) {
+// command returns a middleware at the given addresses, which reaches each server where addr says.
+func (s *system) command(listen string, at admin, addr func(*server) string) *exec.Cmd {
 	var names []string
 	for _, server := range s.servers {
-		names = append(names, server.name+"="+server.addr())
+		names = append(names, server.name+"="+addr(server))
 	}
 	if s.dns != nil {
 		names = []string{"srv+" + service + "."}
 	}
-	cmd := exec.Command(s.programs.Mcmw, append([]string{
-		"serve", "--listen", s.listen, "--servers", strings.Join(names, ","), "--admin", s.admin.addr, "--log-format", "json",
+	return exec.Command(s.programs.Mcmw, append([]string{
+		"serve", "--listen", listen, "--servers", strings.Join(names, ","), "--admin", at.addr, "--log-format", "json",
 	}, s.settings.args...)...)
+}
+
+// launchMcmw starts the middleware at its addresses.
+func (s *system) launchMcmw() (err error) {
+	cmd := s.command(s.listen, s.admin, (*server).addr)
 	if s.dns != nil {
 		cmd.Args = append(cmd.Args, "--resolver", s.dns.Addr())
 	}
@@ -332,6 +394,10 @@ func (s *system) stop() (err error) {
 			err = fmt.Errorf("mcmw exited with code %d at SIGTERM", code)
 		}
 	}
+	if s.second != nil {
+		err = errors.Join(err, s.second.Ended())
+		s.second.Stop(syscall.SIGTERM)
+	}
 	if s.dns != nil {
 		s.dns.Stop()
 	}
@@ -367,19 +433,21 @@ func (s *system) freeze(i int) error { return s.servers[i].proc.Signal(syscall.S
 // thaw lets a frozen server go on.
 func (s *system) thaw(i int) error { return s.servers[i].proc.Signal(syscall.SIGCONT) }
 
-// awaitUp waits until the middleware has every server up.
+// awaitUp waits until every middleware has every server up.
 func (s *system) awaitUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	for {
-		m, err := s.admin.metrics(ctx)
-		if err != nil {
-			return errors.Join(s.mcmw.Ended(), err)
-		}
 		var missing []string
-		for _, server := range s.servers {
-			if m[fmt.Sprintf("mcmw_server_state{server=%q,state=\"up\"}", server.name)] != 1 {
-				missing = append(missing, server.name)
+		for _, a := range s.admins {
+			m, err := a.metrics(ctx)
+			if err != nil {
+				return errors.Join(s.mcmw.Ended(), err)
+			}
+			for _, server := range s.servers {
+				if m[fmt.Sprintf("mcmw_server_state{server=%q,state=\"up\"}", server.name)] != 1 {
+					missing = append(missing, server.name)
+				}
 			}
 		}
 		if len(missing) == 0 {

@@ -26,6 +26,28 @@ const (
 // isRead reports whether k changes nothing.
 func (k kind) isRead() bool { return k == get }
 
+// class is what errors are told apart by.
+type class int
+
+const (
+	reads class = iota
+	writes
+	increments
+	classes
+)
+
+var classNames = [classes]string{"reads", "writes", "increments"}
+
+func (k kind) class() class {
+	switch {
+	case k.isRead():
+		return reads
+	case k == count:
+		return increments
+	}
+	return writes
+}
+
 // Counts are the outcomes of requests.
 type Counts struct {
 	Sent      uint64 `json:"sent"`
@@ -68,11 +90,11 @@ type tally struct {
 	audited   uint64
 	wrong     uint64
 	stale     [numPhases]uint64
-	examples  []string                  // of what must not happen
-	failed    [2]map[string]*ErrorCount // by error text, of reads and of writes
-	lastFault time.Time                 // when the last request that failed had been due
-	refused   uint64                    // attempts to connect that failed
-	orderly   uint64                    // connections that ended in an orderly way between two replies, under clients that go on
+	examples  []string                        // of what must not happen
+	failed    [classes]map[string]*ErrorCount // by error text
+	lastFault time.Time                       // when the last request that failed had been due
+	refused   uint64                          // attempts to connect that failed
+	orderly   uint64                          // connections that ended in an orderly way between two replies, under clients that go on
 }
 
 // boundary is the beginning of a phase.
@@ -90,7 +112,7 @@ const (
 )
 
 func newTally(start time.Time) *tally {
-	t := &tally{phases: []boundary{{start, before}}, failed: [2]map[string]*ErrorCount{{}, {}}}
+	t := &tally{phases: []boundary{{start, before}}, failed: [classes]map[string]*ErrorCount{{}, {}, {}}}
 	for g := range t.groups {
 		for p := range t.groups[g] {
 			t.groups[g][p] = hdrhistogram.New(1, longest, figures)
@@ -135,9 +157,9 @@ func (t *tally) count(o outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.phaseOf(o.op.due)
-	c, failed := &t.writes[p], t.failed[1]
+	c, failed := &t.writes[p], t.failed[o.op.kind.class()]
 	if o.op.kind.isRead() {
-		c, failed = &t.reads[p], t.failed[0]
+		c = &t.reads[p]
 	}
 	c.Sent++
 	switch {
@@ -146,11 +168,11 @@ func (t *tally) count(o outcome) {
 		t.example("lost: " + o.op.String() + ": " + o.failure)
 	case o.failure != "":
 		c.Failed++
-		class := classOf(o.failure)
-		if failed[class] == nil {
-			failed[class] = &ErrorCount{Text: class, First: o.op.String()}
+		text := textOf(o.failure)
+		if failed[text] == nil {
+			failed[text] = &ErrorCount{Text: text, First: o.op.String()}
 		}
-		failed[class].Count++
+		failed[text].Count++
 		if o.op.due.After(t.lastFault) {
 			t.lastFault = o.op.due
 		}
@@ -205,14 +227,14 @@ func (t *tally) example(text string) {
 	}
 }
 
-// Times and addresses would make every error its own class.
+// Times would make every error another.
 var (
 	clockTime = regexp.MustCompile(` since \d\d:\d\d:\d\d`)
 	leadWords = regexp.MustCompile(`^SERVER_ERROR `)
 )
 
-// classOf returns the error line without what differs from one time to the next.
-func classOf(failure string) string {
+// textOf returns the error line without what differs from one time to the next.
+func textOf(failure string) string {
 	return clockTime.ReplaceAllString(leadWords.ReplaceAllString(strings.TrimSpace(failure), ""), "")
 }
 

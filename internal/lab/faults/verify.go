@@ -144,7 +144,8 @@ func Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 	l.stop()
 	var sharing Shared
 	if s != nil {
-		sharing = s.end()
+		s.stop()
+		sharing = s.audit()
 	}
 	var err error
 	for _, addr := range o.Addrs {
