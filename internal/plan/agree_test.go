@@ -354,3 +354,19 @@ func TestAVersionedWriteAndItsCheckAllocateNothing(t *testing.T) {
 	p.Reset()
 	assert.Equal(t, 2, p.Checking(), "the next write of a key takes the place of its check")
 }
+
+func TestAnItemThatIsTooMuchToHoldIsDeletedWhereItWouldBeCopied(t *testing.T) {
+	d := drive(t, newRouter(t, 3, route.ReadPrimary), replica.AckAll, plan.NewVersions(0, 1))
+	d.drops = true
+	holders := d.router.Replicas([]byte("k"), nil)
+	d.Start("append k 0 0 1\r\n1\r\n")
+	d.Reply(holders[0], "HD\r\nVA 2 f0 t-1 c5\r\n91\r\n")
+	for _, s := range holders[1:] {
+		require.Equal(t, "md k\r\n", d.out[s])
+		d.Reply(s, "HD\r\n")
+	}
+	answer, done := d.Answer()
+	assert.True(t, done)
+	assert.Equal(t, "STORED\r\n", answer)
+	assert.Zero(t, d.planner.Checking(), "one server has it")
+}

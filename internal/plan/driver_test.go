@@ -41,6 +41,7 @@ type driver struct {
 	// missed are the servers of which a call that writes got no reply.
 	missed map[int]bool
 	lies   bool // servers may answer what does not fit
+	drops  bool // values need not be kept, and are not
 }
 
 // text is an Output.
@@ -178,10 +179,14 @@ func (d *driver) Reply(server int, reply string) {
 		start := len(d.reply[server])
 		d.reply[server] += element
 		d.unread[server] = d.unread[server][size:]
-		last, _, ok := d.planner.Element(n, &r, []byte(element), start, start+size)
+		last, value, ok := d.planner.Element(n, &r, []byte(element), start, start+size)
 		if !ok {
 			d.misfits(server)
 			return
+		}
+		if value && d.drops {
+			d.planner.Cut(n)
+			d.reply[server] = d.reply[server][:start]
 		}
 		if !last {
 			continue

@@ -38,7 +38,7 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 		value, ok = p.takeValue(c, rep.Key, start, end)
 	case rep.Kind == protocol.ReplyMetaLine, rep.Kind == protocol.ReplyMetaValue:
 		ok = c.form != clients || c.command != r.Command || c.hidden || c.Failed || protocol.MetaFits(r.Head, element)
-		value = rep.Kind == protocol.ReplyMetaValue && r.readsOnly() && !c.Failed
+		value = rep.Kind == protocol.ReplyMetaValue && (r.readsOnly() || c.form == looksAll) && !c.Failed
 	case !last:
 		ok = end <= maxList
 	}
@@ -79,7 +79,8 @@ func (p *Planner) takeValue(c *Call, key []byte, start, end int) (value, ok bool
 	return false, false
 }
 
-// Cut says that the value which Element took last is not kept, nor what follows it in the reply to call n: it is asked for again.
+// Cut says that the value which Element took last is not kept, nor what follows it in the reply to call n: it is asked for again. What was looked
+// back at is not; the other servers lose the key then.
 func (p *Planner) Cut(n int32) {
 	c := &p.Calls[n]
 	if c.Dropped {

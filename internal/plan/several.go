@@ -70,6 +70,12 @@ func (p *Planner) planDecided(i int32, first int) {
 	}
 }
 
+// LooksBack reports whether c fetches the item that its request has made, to copy it.
+func (c *Call) LooksBack() bool { return c.form == looksAll }
+
+// Grows reports whether r's item will hold what r brings and what was there, and is looked back at.
+func (r *Request) Grows() bool { return r.version != 0 && r.Has(protocol.Builds) && len(r.Data) > 0 }
+
 // settleDecided says what follows from the first server's decision.
 func (p *Planner) settleDecided(r *Request) (again bool) {
 	r.chosen = r.first
@@ -95,7 +101,7 @@ func (p *Planner) settleDecided(r *Request) (again bool) {
 	case look.Failed:
 		r.chosen, r.dropped = r.look, true
 	case !ok || it.Stale:
-		r.dropped = true // it is gone, cannot be copied, or must be found on the first server alone
+		r.dropped = true // it is gone, was not kept, cannot be copied, or must be found on the first server alone
 	case it.CAS != r.version:
 		r.step = stamping
 	}

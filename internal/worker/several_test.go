@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -196,4 +197,66 @@ func TestOneReplicaNeedsNoVersions(t *testing.T) {
 		assert.False(t, m.Stats().Snapshot().Several)
 		assert.Equal(t, "STORED\r\n", dial(t, m.Addr()).ask("set k 0 0 1\r\nx\r\n", 1))
 	}
+}
+
+// What appends make is fetched to be copied. Of a round's the worker holds as much as of values that can't be read again; the rest is found on its
+// first server alone.
+func TestAppendsOfARoundHoldNoMoreThanReadsDo(t *testing.T) {
+	const clients, size, most = 24, 1_000_000, 16 << 20
+	servers := mctest.StartNewMemcacheds(t, 3, "-I", "2m", "-m", "128")
+	o := middleware.Options{Workers: 1, Writers: middleware.WritersSeveral}
+	o.Depth, o.Timeout, o.StallAfter, o.Limits.MaxValue = 2*clients, mctest.Patience, mctest.Patience, 2*size
+	var proxies []*mctest.Proxy
+	var addrs []string
+	for _, s := range servers {
+		proxies = append(proxies, mctest.StartProxy(t, s.Addr()))
+		addrs = append(addrs, proxies[len(proxies)-1].Addr())
+	}
+	o.Servers = mwtest.Named(addrs...)
+	m := mwtest.Start(t, o)
+	first := m.Dial(t)
+	value := strings.Repeat("x", size)
+	for k := range clients {
+		require.Equal(t, "STORED\r\n", first.MustDo(t, fmt.Sprintf("set k%d 0 0 %d\r\n%s\r\n", k, size, value)))
+	}
+	for _, p := range proxies {
+		p.Inject(mctest.Fault{Stall: true})
+	}
+	waiting := func(n uint64) {
+		require.Eventually(t, func() bool { return m.Stats().Snapshot().Waiting() == n }, mctest.Patience, time.Millisecond)
+	}
+	arrived := m.Stats().Snapshot().Arrived
+	require.NoError(t, first.Send([]byte("get k0\r\n")))
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Arrived == arrived+1 }, mctest.Patience, time.Millisecond)
+	waiting(0)
+	var list []*mctest.Client
+	for k := range clients {
+		c := m.Dial(t)
+		require.NoError(t, c.Send([]byte(fmt.Sprintf("append k%d 0 0 1\r\ny\r\n", k))))
+		list = append(list, c)
+	}
+	waiting(clients)
+	for _, p := range proxies {
+		p.Inject(mctest.Fault{})
+	}
+	for _, c := range list {
+		require.Equal(t, "STORED\r\n", c.MustReply(t))
+	}
+	require.NoError(t, m.Stop())
+	copied := 0
+	for k := range clients {
+		found := 0
+		for _, s := range servers {
+			if held, ok := s.Get(fmt.Sprintf("k%d", k)); ok {
+				require.True(t, held == value+"y", "k%d", k)
+				found++
+			}
+		}
+		require.Contains(t, []int{1, len(servers)}, found, "k%d", k)
+		if found > 1 {
+			copied++
+		}
+	}
+	assert.NotZero(t, copied)
+	assert.LessOrEqual(t, copied, most/size)
 }

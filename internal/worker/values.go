@@ -15,8 +15,8 @@ const (
 	portion = 1 << 20
 	// maxHeld is how many bytes of values a round asks for, and how many that no client has taken it keeps; the first value always.
 	maxHeld = 4 << 20
-	// maxHeldStuck is the same where a read can't be repeated, because its connection writes the key behind it in the same round.
-	// Beyond it the request fails.
+	// maxHeldStuck is the same where a read can't be repeated, because its connection writes the key behind it in the same round, and of what is
+	// looked back at to be copied. Beyond it the request fails; what isn't copied is deleted on the other servers.
 	maxHeldStuck = 16 << 20
 )
 
@@ -38,7 +38,12 @@ func (w *Worker) full() bool {
 
 // likely returns how many bytes of values r is likely to bring.
 func (w *Worker) likely(r *plan.Request) int {
-	if r.Answer != "" || !r.Command.BringsValues() {
+	switch {
+	case r.Answer != "":
+		return 0
+	case r.Grows():
+		return len(r.Data) + w.valueSize.mean()
+	case !r.Command.BringsValues():
 		return 0
 	}
 	return r.NumKeys * w.valueSize.mean()
@@ -57,8 +62,14 @@ func (w *Worker) takePortion(i int32) (more bool) {
 
 // keep decides whether a value of n bytes that came for a call is kept, and counts it.
 func (w *Worker) keep(call int32, n int) bool {
-	w.valueSize.add(n)
 	c := &w.planner.Calls[call]
+	if c.LooksBack() && !w.planner.Requests[c.Request].Grows() {
+		return true // a number
+	}
+	w.valueSize.add(n)
+	if c.LooksBack() {
+		return w.holdLook(n)
+	}
 	if c.Dropped || w.planner.Requests[c.Request].Answer != "" || !w.hold(c.Request, n) {
 		return false
 	}
@@ -88,6 +99,18 @@ func (w *Worker) hold(i int32, n int) bool {
 	}
 	w.held += n
 	p.held += n
+	return true
+}
+
+// holdLook decides whether an item of n bytes that was looked back at is kept, and counts it until the end of the round: it is copied by then.
+func (w *Worker) holdLook(n int) bool {
+	if w.held > 0 && w.held+n > maxHeld {
+		w.answerReady()
+	}
+	if w.held > 0 && w.held+n > maxHeldStuck {
+		return false
+	}
+	w.held += n
 	return true
 }
 
