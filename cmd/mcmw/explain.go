@@ -20,7 +20,7 @@ func newConfigExplainCommand() *cobra.Command {
 		Use:   "explain KEY... [flags]",
 		Short: "Say which servers hold a key, which of them is asked for it, and why",
 		Long: "Say which servers hold each KEY with the configuration that `mcmw serve` would use, which of them its requests go to, and why.\n" +
-			"Names of servers are looked up; no server is asked. Servers that may not be read are passed over, which is not shown.",
+			"Names of servers are looked up; no server is asked. Reads pass over servers that are down or may hold old values; this is not taken into account.",
 		Example: "  mcmw config explain user:42 --config mcmw.yaml\n" +
 			"  mcmw config explain user:42 user:43 --servers cache1,cache2,cache3 --replicas 2",
 		Args: cobra.MinimumNArgs(1),

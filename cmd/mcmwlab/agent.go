@@ -207,7 +207,7 @@ func newConfiguredCommand() *cobra.Command {
 	var config string
 	cmd := &cobra.Command{
 		Use:   "configured --config TEXT -- PROGRAM ARGUMENT...",
-		Short: "Run a program in place of this one, with {} in its arguments standing for a file of that text",
+		Short: "Replace this process by a program, for which a text is written to a file; {} in its arguments is the file's path",
 		Args:  arguments(1, -1, "a program and its arguments"),
 		RunE:  func(_ *cobra.Command, args []string) error { return agent.Configured(config, args[0], args[1:]) },
 	}

@@ -31,7 +31,7 @@ func newVerifyCommand() *cobra.Command {
 		Long: `Put an open-loop load of classic and meta commands on a service and check every answer: each value has to be whole, stored under its key, and no
 older than what was acknowledged or read before. With several targets, middlewares in front of the same servers, each client connects to one after the
 other. The clients of --shared-clients hold connections to all of them and use any, on the same keys: what they read must not be older than an
-acknowledged write, no incr and no cas is lost, of several adds of one key one wins, and in the end every replica has the same. Clients reconnect when a connection ends. If it ends in an orderly
+acknowledged write, no incr and no cas is lost, of several adds of one key one wins, and in the end all replicas agree. Clients reconnect when a connection ends. If it ends in an orderly
 way between two replies, as mcmw's do at shutdown, they repeat unanswered requests. In the end every key is read
 once more. The first interrupt ends the load and prints what was counted.
 

@@ -80,7 +80,7 @@ type value struct {
 // Token is a moment at which no write of a key was under way.
 type Token struct{ writes, flushes uint64 }
 
-// NewValues returns Values without any, which count for age at most. seed's is that of keys.
+// NewValues returns Values that hold none yet and serve each for age at most.
 func NewValues(age time.Duration) *Values {
 	seed := maphash.MakeSeed()
 	return &Values{seed: seed, age: int64(min(age, MaxAge)), wake: make(chan struct{}, 1), asked: Sketch{seed: seed}}
@@ -184,8 +184,8 @@ func (v *Values) Token(e *Entry) (t Token, ok bool) {
 	return t, e.stripe.ended.Load() == t.writes && v.flushes.ended.Load() == t.flushes
 }
 
-// Put keeps reply, which was asked for at asked, ns as stats.Now, as the value of e; nil: there is none to be kept, which need not be found out
-// again until the age is nearly over.
+// Put keeps reply, which was asked for at asked, ns as stats.Now, as the value of e. With nil e has no value that may be
+// kept, and is not wanted again until the age is nearly over.
 func (v *Values) Put(e *Entry, t Token, reply []byte, asked int64) {
 	e.value.Store(&value{token: t, again: asked + v.age*7/8, until: asked + v.age, reply: reply})
 }
@@ -204,7 +204,7 @@ func (v *Values) Serve(keys []string) {
 	v.table.Store(&table)
 }
 
-// Hottest returns the keys whose values are worth keeping at now, ns. A key that no get can name is none.
+// Hottest returns the keys whose values are worth keeping at now, ns. Keys that no get can name are left out.
 func (k *Keys) Hottest(now int64) (keys []string) {
 	r := k.Report(MaxServed, true, now, nil, func([]byte) []string { return nil })
 	for _, key := range r.Keys {

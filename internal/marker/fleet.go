@@ -151,7 +151,7 @@ func (f *Fleet) Gone(now int64) (Mark, bool) {
 	return Mark{}, false
 }
 
-// Bury removes k once its server is clean, if this middleware has marked that server by Mark.
+// Bury has k, the mark of an owner that is gone, removed once its server is clean. This middleware must have marked that server itself.
 func (f *Fleet) Bury(k Mark) {
 	if o := f.own[k.Server]; o != nil {
 		o.bury = append(o.bury, k)

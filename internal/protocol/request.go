@@ -266,11 +266,11 @@ func (r *Request) refuseBlock(text string, size int) (int, error) {
 // takeNoReply records whether the last word is noreply, whatever the command.
 func (r *Request) takeNoReply(w *words) { r.NoReply = w.last(wordNoReply) }
 
-// decodeKeys decodes the keys of a retrieval, which follow the first lead bytes of r.Head.
-func (l *Limits) decodeKeys(r *Request, c Command, lead int) int {
+// decodeKeys decodes the keys of a retrieval, which follow the first from bytes of r.Head.
+func (l *Limits) decodeKeys(r *Request, c Command, from int) int {
 	line := r.Head
-	plain, end := true, lead // end: of the last key
-	for at := lead; at < len(line); {
+	plain, end := true, from // end: of the last key
+	for at := from; at < len(line); {
 		if line[at] == ' ' {
 			at++
 			continue
@@ -292,14 +292,14 @@ func (l *Limits) decodeKeys(r *Request, c Command, lead int) int {
 	r.Command = c
 	r.Head = line[:end]
 	if !plain {
-		r.Head = append(make([]byte, 0, end), line[:lead]...)
-		for rest := line[lead:end]; len(rest) > 0; {
+		r.Head = append(make([]byte, 0, end), line[:from]...)
+		for rest := line[from:end]; len(rest) > 0; {
 			var key []byte
 			key, rest = cutWord(rest)
 			r.Head = append(append(r.Head, ' '), key...)
 		}
 	}
-	r.Keys = r.Head[lead+1:]
+	r.Keys = r.Head[from+1:]
 	return -1
 }
 
@@ -314,12 +314,12 @@ func (l *Limits) decodeTouching(r *Request, w *words, c Command) (int, error) {
 	}
 	_, rest := cutWord(r.Head)
 	_, rest = cutWord(rest)
-	lead := len(command) + 1 + len(exptime)
-	if len(w.word[1]) != len(exptime) || len(rest)+lead != len(r.Head) {
+	from := len(command) + 1 + len(exptime)
+	if len(w.word[1]) != len(exptime) || len(rest)+from != len(r.Head) {
 		r.Head = bytes.Join([][]byte{command, w.word[1], rest}, []byte(" "))
-		lead = len(command) + 1 + len(w.word[1])
+		from = len(command) + 1 + len(w.word[1])
 	}
-	size := l.decodeKeys(r, c, lead)
+	size := l.decodeKeys(r, c, from)
 	r.Arg = w.word[1]
 	return size, nil
 }

@@ -1,5 +1,5 @@
-// Package sweep compares the replicas of all keys on the servers themselves, and deletes copies that differ: what no living
-// middleware will do, because the one that wrote them was killed before it looked whether they agree.
+// Package sweep compares the replicas of all keys on the servers themselves, and deletes copies that differ. Normally the middleware that
+// wrote a key does that right after the write; a sweep finds what a middleware left behind that was killed before.
 //
 //	server 1 -- lru_crawler metadump --> keys with their cas, a window at a time
 //	                                        |  mg k u c   to the key's other holders
@@ -15,7 +15,7 @@
 // a number that the server gave out itself, which says nothing about other servers' copies; then the values are compared. So
 // are those of keys whose versions differ: two writes of the same value are no disagreement.
 //
-// Nothing is ever copied: a copy could land behind a later delete. What is deleted is exactly what was seen, twice, by its
-// cas, and a copy that others lack is none that disagrees: evictions, expiry and writes that go on cost a sweep nothing but
-// another look.
+// Nothing is ever copied: a copy could land behind a later delete. A copy is deleted only if two looks in a row have found the same
+// disagreement, and only by the cas that was seen. A copy that is missing elsewhere is no disagreement: it may have been evicted or have
+// expired. So a sweep may run while clients write.
 package sweep

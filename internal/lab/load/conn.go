@@ -49,7 +49,7 @@ type conn struct {
 
 	// input and output that a system call cut off
 	scan    scanner
-	rest    []byte // of a burst, not taken by the socket yet
+	rest    []byte // of a batch, not taken by the socket yet
 	waiting bool   // the socket takes no more: epoll reports when it does
 	watched bool   // epoll reports on it
 }

@@ -335,17 +335,17 @@ func (t *thread) fill(c *conn) error {
 	return t.unwatch(c)
 }
 
-// send writes a burst; what the socket doesn't take is kept until it does.
-func (t *thread) send(c *conn, burst []byte) error {
-	n, err := nonblock.Write(c.fd, burst)
+// send writes a batch; what the socket doesn't take is kept until it does.
+func (t *thread) send(c *conn, batch []byte) error {
+	n, err := nonblock.Write(c.fd, batch)
 	if err != nil && !errors.Is(err, unix.EAGAIN) {
 		return c.broken(err)
 	}
 	t.traffic.out += uint64(n)
-	if n == len(burst) {
+	if n == len(batch) {
 		return nil
 	}
-	c.rest = append(c.rest[:0], burst[n:]...)
+	c.rest = append(c.rest[:0], batch[n:]...)
 	c.waiting = true
 	return t.watch(c, unix.EPOLL_CTL_MOD, unix.EPOLLIN|unix.EPOLLOUT)
 }
