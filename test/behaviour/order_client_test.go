@@ -1,6 +1,7 @@
 package behaviour_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -79,6 +80,15 @@ func newOrderClient(conn net.Conn, prefix string, number, writers int, shared *s
 		c.newest[i] = make([]int, writers+1)
 	}
 	return c
+}
+
+// release gives back the room of buffers that grow with the longest pipeline so far, which would be taken for memory that the middleware
+// doesn't give back. No reply may be awaited.
+func (c *orderClient) release() {
+	c.batch, c.value = [2]batch{}, nil
+	for i := range c.own {
+		c.own[i].value = bytes.Clone(c.own[i].value)
+	}
 }
 
 // spreadName puts digits in front of name, other ones for every n, without which the ring would put names that differ in

@@ -186,6 +186,9 @@ func (r *orderRun) do(t *testing.T) (requests int) {
 	for range memoryRounds {
 		r.phase(t, r.requests/memoryRounds)
 		if mctest.Long() {
+			for _, c := range r.clients {
+				c.release()
+			}
 			uses = append(uses, measureMemory(t))
 		}
 	}
