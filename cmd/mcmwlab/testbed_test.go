@@ -108,7 +108,7 @@ func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 
 func TestAFileRunsOnTheTestbedThatTheCommandLineSays(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "record")
-	file := onMachines(t, "0.1ms", "500ms")
+	file := onMachines(t, "0.1ms", "2s")
 	_, stderr, err := lab(context.Background(), "run", file, "--testbed", "local", "--out", dir, "--mcmw", mcmwPath(t))
 	require.NoError(t, err, stderr)
 	r, err := record.Open(dir)
