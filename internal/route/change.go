@@ -47,7 +47,7 @@ func Change(from, to *Router, phase Phase) *Router {
 	if phase == Settled {
 		return to
 	}
-	r := &Router{servers: slices.Clone(to.servers), n: max(from.n, to.n), read: to.read, zone: to.zone}
+	r := &Router{servers: slices.Clone(to.servers), n: max(from.n, to.n), read: to.read, zone: to.zone, measures: to.measures}
 	c := &change{phase: phase, from: from, to: to}
 	for _, s := range from.servers {
 		at := slices.IndexFunc(to.servers, func(t Server) bool { return t.Name == s.Name })
@@ -68,25 +68,32 @@ func Change(from, to *Router, phase Phase) *Router {
 
 // Phase returns the phase of the change that the Router is of; Settled if of none.
 func (r *Router) Phase() Phase {
+	for _, p := range r.pools {
+		if p.change != nil {
+			return p.change.phase
+		}
+	}
 	if r.change == nil {
 		return Settled
 	}
 	return r.change.phase
 }
 
-// Everywhere reports whether every server may be asked for every key.
-func (r *Router) Everywhere() bool { return r.change == nil && r.n == len(r.servers) }
+// Everywhere reports whether every server may be asked for every key: never of several pools.
+func (r *Router) Everywhere() bool { return r.change == nil && r.pools == nil && r.n == len(r.servers) }
 
 // Readers appends to dst the servers that may be asked for a key, the primary first. It allocates nothing if dst has room.
 func (r *Router) Readers(key []byte, dst []int) []int {
+	r = r.In(key)
 	if r.Moves(key) {
-		return r.change.to.appendHolders(key, dst)
+		return r.offset(r.change.to.appendHolders(key, dst), len(dst))
 	}
 	return r.Replicas(key, dst)
 }
 
 // Moves reports whether nothing can be decided that depends on the key's value; see Late.
 func (r *Router) Moves(key []byte) bool {
+	r = r.In(key)
 	if r.change == nil || r.change.phase != Late {
 		return false
 	}
@@ -96,6 +103,7 @@ func (r *Router) Moves(key []byte) bool {
 
 // Emptied appends to dst the servers on which a write deletes the key.
 func (r *Router) Emptied(key []byte, dst []int) []int {
+	r = r.In(key)
 	c := r.change
 	if c == nil {
 		return dst
@@ -107,12 +115,16 @@ func (r *Router) Emptied(key []byte, dst []int) []int {
 			dst = append(dst, s)
 		}
 	}
-	return dst
+	return r.offset(dst, start)
 }
 
 // Gained reports whether the change makes server a holder of key.
 func (r *Router) Gained(server int, key []byte) bool {
+	if r = r.In(key); r.change == nil {
+		return false
+	}
 	var old, now [16]int
+	server -= r.base
 	return slices.Contains(r.change.to.appendHolders(key, now[:0]), server) && !slices.Contains(r.change.appendOld(key, old[:0]), server)
 }
 

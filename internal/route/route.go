@@ -69,6 +69,15 @@ type Router struct {
 	rendezvous *rendezvous
 	// change places them during a change of placement; nil: there is none.
 	change *change
+	// measures: reads depend on what servers have to do.
+	measures bool
+	// number is that of the pool, and base the index of its first server among those of all pools.
+	number, base int
+
+	// Of several pools only servers, n and measures are of use above, and these; see In. Of one pool they are nil.
+	pools  []*Router
+	table  *Table
+	owners []uint16 // by server: its pool
 }
 
 // New returns the Router for servers. The order of servers gives the indexes that the Router answers with.
@@ -89,6 +98,7 @@ func New(servers []Server, o Options) (*Router, error) {
 	if r.read == ReadNearest {
 		r.zone = o.Zone
 	}
+	r.measures = r.read == ReadLeastBusy
 	if o.HashTag != "" {
 		r.tagged, r.tag = true, [2]byte{o.HashTag[0], o.HashTag[1]}
 	}
@@ -147,26 +157,41 @@ func (o Options) validate(servers []Server) error {
 
 // Primary returns the index of a key's first server. It allocates nothing.
 func (r *Router) Primary(key []byte) int {
+	r = r.In(key)
 	if len(r.servers) == 1 {
-		return 0
+		return r.base
 	}
 	if r.change != nil {
 		var room [16]int
-		return r.change.appendReplicas(key, room[:0])[0]
+		return r.base + r.change.appendReplicas(key, room[:0])[0]
 	}
 	if r.rendezvous != nil {
-		return r.rendezvous.first(xxhash.Sum64(r.Hashed(key)))
+		return r.base + r.rendezvous.first(xxhash.Sum64(r.Hashed(key)))
 	}
-	return int(r.ring.holders(r.hash.sum(r.Hashed(key)))[0])
+	return r.base + int(r.ring.holders(r.hash.sum(r.Hashed(key)))[0])
 }
 
 // Replicas appends to dst the indexes of the servers that a key is written to, all distinct, the primary first: N, or fewer
 // during a change of placement. It allocates nothing if dst has room.
 func (r *Router) Replicas(key []byte, dst []int) []int {
+	r = r.In(key)
+	start := len(dst)
 	if r.change != nil {
-		return r.change.appendReplicas(key, dst)
+		dst = r.change.appendReplicas(key, dst)
+	} else {
+		dst = r.appendHolders(key, dst)
 	}
-	return r.appendHolders(key, dst)
+	return r.offset(dst, start)
+}
+
+// offset turns dst[start:], indexes of the pool's servers, into those of all.
+func (r *Router) offset(dst []int, start int) []int {
+	if r.base > 0 {
+		for i := start; i < len(dst); i++ {
+			dst[i] += r.base
+		}
+	}
+	return dst
 }
 
 // appendHolders is Replicas without a change.
@@ -185,6 +210,13 @@ func (r *Router) appendHolders(key []byte, dst []int) []int {
 
 // Covers reports whether every key has a holder for which is holds.
 func (r *Router) Covers(is func(server int) bool) bool {
+	if r.pools != nil {
+		return !slices.ContainsFunc(r.pools, func(p *Router) bool { return !p.Covers(is) })
+	}
+	if base := r.base; base > 0 {
+		every := is
+		is = func(server int) bool { return every(base + server) }
+	}
 	if len(r.servers) == 1 {
 		return is(0)
 	}
@@ -205,12 +237,16 @@ func (r *Router) Covers(is func(server int) bool) bool {
 // Holds reports whether the server called name holds key.
 func (r *Router) Holds(name string, key []byte) bool {
 	var room [16]int
-	return slices.ContainsFunc(r.Replicas(key, room[:0]), func(s int) bool { return r.servers[s].Name == name })
+	r = r.In(key)
+	return slices.ContainsFunc(r.Replicas(key, room[:0]), func(s int) bool { return r.servers[s-r.base].Name == name })
 }
 
 // Gains reports whether there may be a key that the server called name holds by r, but not by from.
 func (r *Router) Gains(name string, from *Router) bool {
 	named := func(s Server) bool { return s.Name == name }
+	if r.pools != nil || from.pools != nil {
+		return r.gainsOfPools(named, name, from)
+	}
 	switch {
 	case !slices.ContainsFunc(r.servers, named):
 		return false
@@ -242,16 +278,19 @@ func (r *Router) Gains(name string, from *Router) bool {
 	return false
 }
 
-// N returns the number of servers that hold a key; during a change of placement, the most.
+// N returns the number of servers that hold a key; during a change of placement, and of several pools, the most.
 func (r *Router) N() int { return r.n }
 
 // Servers returns the servers in the order they were given. The caller must not change them.
 func (r *Router) Servers() []Server { return r.servers }
 
-// Read returns the read policy, resolved: never ReadDefault.
+// Read returns the read policy of a pool, resolved: never ReadDefault.
 func (r *Router) Read() ReadPolicy { return r.read }
 
-// Nearest returns those of servers that reads prefer: with ReadNearest the ones of its zone, unless there are none; otherwise all. It may
+// Measures reports whether reads depend on what servers have to do.
+func (r *Router) Measures() bool { return r.measures }
+
+// Nearest returns those of servers, all of one pool, that reads prefer: with ReadNearest the ones of its zone, unless there are none; otherwise all. It may
 // reorder servers.
 func (r *Router) Nearest(servers []int) []int {
 	if r.zone == "" {
@@ -259,7 +298,7 @@ func (r *Router) Nearest(servers []int) []int {
 	}
 	near := 0
 	for i, s := range servers {
-		if r.servers[s].Zone == r.zone {
+		if r.servers[s-r.base].Zone == r.zone {
 			servers[near], servers[i] = s, servers[near]
 			near++
 		}

@@ -1,0 +1,315 @@
+package route
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Pool is a named list of servers, and how the keys that are routed to it are placed on them.
+type Pool struct {
+	Name    string
+	Servers []Server
+	Options Options
+}
+
+// Prefix sends the keys that begin with Prefix to the pool of that name. Of several that a key begins with, the longest counts.
+type Prefix struct {
+	Prefix string `json:"prefix"`
+	Pool   string `json:"pool"`
+}
+
+// Routes say which pool a key is in.
+type Routes struct {
+	// Prefixes, in any order.
+	Prefixes []Prefix `json:"prefixes,omitempty"`
+	// Default is the pool of the keys that begin with no prefix.
+	Default string `json:"default"`
+}
+
+// RouteError says which of Routes is wrong, and why.
+type RouteError struct {
+	// Index is that of the entry in Prefixes; -1: it is Default.
+	Index int
+	why   string
+}
+
+func (e *RouteError) Error() string { return e.why }
+
+// maxPools bounds the number of pools, which requests may have to try one by one.
+const maxPools = 1000
+
+// Table finds the pool of a key. It is immutable. See NewTable.
+type Table struct {
+	prefixes []string // sorted
+	pools    []int    // by prefix: the pool's number
+	parents  []int    // by prefix: the longest other one that it begins with; -1: none
+	// first[c] is the number of prefixes that begin with a byte below c, and common[c] what all that begin with c have in common.
+	first  [257]int
+	common [256]string
+	words  []uint64 // by prefix: the word of what follows common
+	otherwise int // the pool of keys without a prefix
+	names     []string
+}
+
+// NewTable returns the table for pools with these names. Its error is a *RouteError, unless the names are to blame.
+func NewTable(pools []string, r Routes) (*Table, error) {
+	numbers := make(map[string]int, len(pools))
+	for i, name := range pools {
+		if _, twice := numbers[name]; twice || name == "" {
+			return nil, fmt.Errorf("route: pool %d is named %q; accepted: names that are not empty, each once", i+1, name)
+		}
+		numbers[name] = i
+	}
+	if len(pools) == 0 || len(pools) > maxPools {
+		return nil, fmt.Errorf("route: %d pools given; accepted: 1 to %d", len(pools), maxPools)
+	}
+	known := strings.Join(pools, ", ")
+	otherwise, ok := numbers[r.Default]
+	switch {
+	case r.Default == "":
+		return nil, &RouteError{-1, "route: no default pool, for the keys without a prefix; accepted: one of " + known}
+	case !ok:
+		return nil, &RouteError{-1, fmt.Sprintf("route: the default pool %q is unknown; accepted: one of %s", r.Default, known)}
+	}
+	order := make([]int, len(r.Prefixes))
+	for i, p := range r.Prefixes {
+		order[i] = i
+		switch _, ok := numbers[p.Pool]; {
+		case p.Prefix == "":
+			return nil, &RouteError{i, "route: an empty prefix; accepted: one byte and more, or default for all other keys"}
+		case !ok:
+			return nil, &RouteError{i, fmt.Sprintf("route: the pool %q of prefix %q is unknown; accepted: one of %s", p.Pool, p.Prefix, known)}
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(strings.Compare(r.Prefixes[a].Prefix, r.Prefixes[b].Prefix), cmp.Compare(a, b))
+	})
+	t := &Table{otherwise: otherwise, names: slices.Clone(pools)}
+	for k, i := range order {
+		p := r.Prefixes[i]
+		parent := k - 1
+		if k > 0 && t.prefixes[parent] == p.Prefix {
+			return nil, &RouteError{i, fmt.Sprintf("route: prefix %q is given twice; accepted: each once", p.Prefix)}
+		}
+		for parent >= 0 && !strings.HasPrefix(p.Prefix, t.prefixes[parent]) {
+			parent = t.parents[parent]
+		}
+		t.prefixes, t.pools, t.parents = append(t.prefixes, p.Prefix), append(t.pools, numbers[p.Pool]), append(t.parents, parent)
+		for c := int(p.Prefix[0]) + 1; c < len(t.first); c++ {
+			t.first[c]++
+		}
+	}
+	for c := range t.common {
+		if from, to := t.first[c], t.first[c+1]; from < to {
+			// Sorted texts have in common what the first and the last have.
+			low, high := t.prefixes[from], t.prefixes[to-1]
+			n := 0
+			for n < min(len(low), len(high)) && low[n] == high[n] {
+				n++
+			}
+			t.common[c] = low[:n]
+			for _, p := range t.prefixes[from:to] {
+				t.words = append(t.words, wordOf(p[n:]))
+			}
+		}
+	}
+	return t, nil
+}
+
+// find returns the number of the longest prefix that key begins with; -1: none.
+func (t *Table) find(key []byte) int {
+	if len(key) == 0 {
+		return -1
+	}
+	from, to := t.first[key[0]], t.first[int(key[0])+1]
+	common := t.common[key[0]]
+	if from == to || len(key) < len(common) || string(key[:len(common)]) != common {
+		return -1
+	}
+	// The last prefix that is not above key. If key does not begin with it, it begins with the next shorter one that the prefix begins with,
+	// if with any.
+	word := wordOf(key[len(common):])
+	for from < to {
+		mid := int(uint(from+to) / 2)
+		if at := t.words[mid]; at < word || at == word && t.prefixes[mid] <= string(key) {
+			from = mid + 1
+		} else {
+			to = mid
+		}
+	}
+	k := from - 1
+	for k >= 0 && !(len(key) >= len(t.prefixes[k]) && string(key[:len(t.prefixes[k])]) == t.prefixes[k]) {
+		k = t.parents[k]
+	}
+	return k
+}
+
+// wordOf returns the first eight bytes of text as a number: of two texts that differ in these, the lesser one has the lesser number.
+func wordOf[T string | []byte](text T) (word uint64) {
+	if len(text) >= 8 {
+		return uint64(text[7]) | uint64(text[6])<<8 | uint64(text[5])<<16 | uint64(text[4])<<24 |
+			uint64(text[3])<<32 | uint64(text[2])<<40 | uint64(text[1])<<48 | uint64(text[0])<<56
+	}
+	for i := range len(text) {
+		word |= uint64(text[i]) << (56 - 8*i)
+	}
+	return word
+}
+
+// Pool returns the number of key's pool. It allocates nothing.
+func (t *Table) Pool(key []byte) int {
+	if k := t.find(key); k >= 0 {
+		return t.pools[k]
+	}
+	return t.otherwise
+}
+
+// Prefix returns the longest prefix that key begins with; "": none, it is in the default pool.
+func (t *Table) Prefix(key []byte) string {
+	if k := t.find(key); k >= 0 {
+		return t.prefixes[k]
+	}
+	return ""
+}
+
+// Len returns the number of prefixes.
+func (t *Table) Len() int { return len(t.prefixes) }
+
+// NewPools returns the Router of several pools. Its servers are those of all pools, one pool behind the other.
+func NewPools(pools []Pool, r Routes) (*Router, error) {
+	names := make([]string, len(pools))
+	routers := make([]*Router, len(pools))
+	for i, p := range pools {
+		names[i] = p.Name
+		var err error
+		if routers[i], err = New(p.Servers, p.Options); err != nil {
+			return nil, fmt.Errorf("pool %q: %w", p.Name, err)
+		}
+	}
+	table, err := NewTable(names, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := apart(pools); err != nil {
+		return nil, err
+	}
+	return compose(table, routers), nil
+}
+
+// PoolError says that a server is in two pools.
+type PoolError struct {
+	Pool, Other string // the later one, and the earlier one
+	Server      string // in Pool
+	why         string
+}
+
+func (e *PoolError) Error() string { return e.why }
+
+// apart reports a server that is in two pools: both would keep, on their own, what it missed and when it has to be flushed.
+func apart(pools []Pool) error {
+	type owner struct{ pool, server string }
+	named, at := map[string]owner{}, map[string]owner{}
+	for _, p := range pools {
+		for _, s := range p.Servers {
+			o := owner{p.Name, s.Name}
+			if other, twice := named[s.Name]; twice && other.pool != p.Name {
+				return &PoolError{p.Name, other.pool, s.Name, fmt.Sprintf("route: server %q is in pool %q and in pool %q; accepted: each in one", s.Name, other.pool, p.Name)}
+			}
+			if other, twice := at[s.Addr]; twice && s.Addr != "" && other.pool != p.Name {
+				return &PoolError{p.Name, other.pool, s.Name, fmt.Sprintf("route: address %s is that of server %q in pool %q and of server %q in pool %q; accepted: each in one pool",
+					s.Addr, other.server, other.pool, s.Name, p.Name)}
+			}
+			named[s.Name], at[s.Addr] = o, o
+		}
+	}
+	return nil
+}
+
+// compose returns the Router of several pools, given in the order of the table's numbers.
+func compose(table *Table, pools []*Router) *Router {
+	r := &Router{table: table}
+	for number, pool := range pools {
+		p := *pool
+		p.base, p.number = len(r.servers), number
+		for range p.servers {
+			r.owners = append(r.owners, uint16(number))
+		}
+		r.servers = append(r.servers, p.servers...)
+		r.n = max(r.n, p.n)
+		r.measures = r.measures || p.measures
+		r.pools = append(r.pools, &p)
+	}
+	return r
+}
+
+// In returns the Router of the pool that key is in, which answers with the indexes of r's servers; r itself where there is one pool.
+func (r *Router) In(key []byte) *Router {
+	if r.pools == nil {
+		return r
+	}
+	return r.pools[r.table.Pool(key)]
+}
+
+// Of returns the Router of the pool that has server.
+func (r *Router) Of(server int) *Router {
+	if r.pools == nil {
+		return r
+	}
+	return r.pools[r.owners[server]]
+}
+
+// Pools returns the Routers of the pools, by number.
+func (r *Router) Pools() []*Router {
+	if r.pools == nil {
+		return []*Router{r}
+	}
+	return r.pools
+}
+
+// Default returns the Router of the pool of keys without a prefix.
+func (r *Router) Default() *Router {
+	if r.pools == nil {
+		return r
+	}
+	return r.pools[r.table.otherwise]
+}
+
+// Number returns the number of the pool among those of the Router that it was got from.
+func (r *Router) Number() int { return r.number }
+
+// Base returns the index of the pool's first server.
+func (r *Router) Base() int { return r.base }
+
+// Table returns what finds the pool of a key; nil where there is one pool.
+func (r *Router) Table() *Table { return r.table }
+
+// sameRoutes reports whether every key is in the pool of the same name by r and by s.
+func (r *Router) sameRoutes(s *Router) bool {
+	if r.table == nil || s.table == nil {
+		return r.table == s.table
+	}
+	name := func(t *Table, pools []int) []string {
+		names := make([]string, len(pools))
+		for i, p := range pools {
+			names[i] = t.names[p]
+		}
+		return names
+	}
+	a, b := r.table, s.table
+	return a.names[a.otherwise] == b.names[b.otherwise] && slices.Equal(a.prefixes, b.prefixes) && slices.Equal(name(a, a.pools), name(b, b.pools))
+}
+
+// gainsOfPools is Gains where one of the two has several pools.
+func (r *Router) gainsOfPools(named func(Server) bool, name string, from *Router) bool {
+	is, was := slices.IndexFunc(r.servers, named), slices.IndexFunc(from.servers, named)
+	switch {
+	case is < 0:
+		return false
+	case was < 0 || !r.sameRoutes(from):
+		return true
+	}
+	a, b := r.Of(is), from.Of(was)
+	return r.table.names[a.number] != from.table.names[b.number] || a.Gains(name, b)
+}

@@ -1,0 +1,203 @@
+package route
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// poolNames are those of the tables in tests.
+var poolNames = []string{"zero", "one", "two", "three"}
+
+// naive is the longest prefix by trying all.
+func naive(r Routes, key string) (pool string) {
+	pool = r.Default
+	longest := 0
+	for _, p := range r.Prefixes {
+		if strings.HasPrefix(key, p.Prefix) && len(p.Prefix) > longest {
+			pool, longest = p.Pool, len(p.Prefix)
+		}
+	}
+	return pool
+}
+
+func TestEveryKeyIsInThePoolOfTheLongestPrefixThatItBeginsWith(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	word := func(most int) string {
+		b := make([]byte, random.IntN(most+1))
+		for i := range b {
+			b[i] = "ab:\xff"[random.IntN(4)]
+		}
+		return string(b)
+	}
+	for range 300 {
+		r := Routes{Default: "one"}
+		given := map[string]bool{"": true}
+		for range random.IntN(40) {
+			if p := word(5); !given[p] {
+				given[p] = true
+				r.Prefixes = append(r.Prefixes, Prefix{p, poolNames[random.IntN(len(poolNames))]})
+			}
+		}
+		table, err := NewTable(poolNames, r)
+		require.NoError(t, err)
+		for range 200 {
+			key := word(8)
+			require.Equal(t, naive(r, key), poolNames[table.Pool([]byte(key))], "key %q, %+v", key, r)
+			if prefix := table.Prefix([]byte(key)); prefix != "" {
+				require.True(t, given[prefix] && strings.HasPrefix(key, prefix))
+			}
+		}
+	}
+}
+
+func FuzzEveryKeyIsInThePoolOfItsLongestPrefix(f *testing.F) {
+	f.Add("a b ab aba", "abab")
+	f.Add("\xff \xff\xff", "\xff\xff\xff")
+	f.Fuzz(func(t *testing.T, prefixes, key string) {
+		r := Routes{Default: "zero"}
+		for i, p := range strings.Fields(prefixes) {
+			r.Prefixes = append(r.Prefixes, Prefix{p, poolNames[i%len(poolNames)]})
+		}
+		table, err := NewTable(poolNames, r)
+		if err != nil {
+			require.ErrorContains(t, err, "twice")
+			return
+		}
+		require.Equal(t, naive(r, key), poolNames[table.Pool([]byte(key))])
+	})
+}
+
+func TestAnErrorOfRoutesSaysWhichEntryIsWrongAndWhatIsAccepted(t *testing.T) {
+	for _, c := range []struct {
+		routes Routes
+		index  int
+		text   string
+	}{
+		{Routes{}, -1, "no default pool"},
+		{Routes{Default: "four"}, -1, `the default pool "four" is unknown; accepted: one of zero, one, two, three`},
+		{Routes{Default: "one", Prefixes: []Prefix{{"a", "one"}, {"", "one"}}}, 1, "empty prefix"},
+		{Routes{Default: "one", Prefixes: []Prefix{{"a", "one"}, {"b", "uno"}}}, 1, `the pool "uno" of prefix "b" is unknown; accepted: one of zero`},
+		{Routes{Default: "one", Prefixes: []Prefix{{"b", "one"}, {"a", "one"}, {"b", "two"}}}, 2, `prefix "b" is given twice`},
+	} {
+		_, err := NewTable(poolNames, c.routes)
+		var wrong *RouteError
+		require.ErrorAs(t, err, &wrong)
+		require.Equal(t, c.index, wrong.Index)
+		require.ErrorContains(t, err, c.text)
+	}
+	_, err := NewTable([]string{"a", "a"}, Routes{Default: "a"})
+	require.ErrorContains(t, err, `pool 2 is named "a"`)
+}
+
+// pooled is a list of n servers for a pool.
+func pooled(name string, n int, o Options) Pool {
+	p := Pool{Name: name, Options: o}
+	for i := range n {
+		p.Servers = append(p.Servers, Server{Name: fmt.Sprintf("%s%d", name, i), Addr: fmt.Sprintf("%s:%d", name, i)})
+	}
+	return p
+}
+
+func TestARouterOfSeveralPoolsAnswersAsThePoolsOfTheKeysDo(t *testing.T) {
+	pools := []Pool{
+		pooled("a", 3, Options{Replicas: 2}), pooled("b", 1, Options{}), pooled("c", 4, Options{Ring: RingTwemproxy, Replicas: 1}), pooled("d", 3, Options{Read: ReadLeastBusy}),
+	}
+	r, err := NewPools(pools, Routes{Prefixes: []Prefix{{"b", "b"}, {"c", "c"}, {"cd", "d"}}, Default: "a"})
+	require.NoError(t, err)
+	require.Len(t, r.Servers(), 11)
+	require.Equal(t, 3, r.N(), "pool d's, the most")
+	require.False(t, r.Everywhere())
+	require.True(t, r.Measures())
+	bases := map[string]int{"a": 0, "b": 3, "c": 4, "d": 8}
+	for i := range 200 {
+		prefix := []string{"x", "b", "c", "cd"}[i%4]
+		key := fmt.Appendf(nil, "%s%d", prefix, i)
+		pool := pools[i%4]
+		alone, err := New(pool.Servers, pool.Options)
+		require.NoError(t, err)
+		var want []int
+		for _, s := range alone.Replicas(key, nil) {
+			want = append(want, bases[pool.Name]+s)
+		}
+		require.Equal(t, want, r.Replicas(key, nil))
+		require.Equal(t, want, r.In(key).Replicas(key, nil))
+		require.Equal(t, []int{77, want[0]}, append([]int{77}, r.Readers(key, nil)[0]))
+		require.Equal(t, want[0], r.Primary(key))
+		require.True(t, r.Holds(r.Servers()[want[0]].Name, key))
+		require.Equal(t, alone.Everywhere(), r.In(key).Everywhere())
+		require.Same(t, r.In(key), r.Of(want[0]))
+		require.Empty(t, r.Emptied(key, nil))
+	}
+	require.True(t, r.Covers(func(s int) bool { return s != 0 && s != 8 }))
+	require.False(t, r.Covers(func(s int) bool { return s != 3 }), "b has no other")
+	require.Same(t, r.Pools()[0], r.Default())
+}
+
+func TestAServerInTwoPoolsIsRefused(t *testing.T) {
+	a, b := pooled("a", 2, Options{}), pooled("b", 2, Options{})
+	routes := Routes{Default: "a"}
+	b.Servers[1].Name = "a0"
+	_, err := NewPools([]Pool{a, b}, routes)
+	require.ErrorContains(t, err, `server "a0" is in pool "a" and in pool "b"`)
+	b.Servers[1].Name, b.Servers[1].Addr = "b1", "a:1"
+	_, err = NewPools([]Pool{a, b}, routes)
+	require.ErrorContains(t, err, `address a:1 is that of server "a1" in pool "a" and of server "b1" in pool "b"`)
+	b.Options.Replicas = 5
+	_, err = NewPools([]Pool{a, b}, routes)
+	require.ErrorContains(t, err, `pool "b": route: 5 replicas of 2 servers`)
+}
+
+func TestAServerOfAPoolGainsKeysWhenTheRoutesChange(t *testing.T) {
+	pools := []Pool{pooled("a", 2, Options{}), pooled("b", 2, Options{Replicas: 1})}
+	was, err := NewPools(pools, Routes{Default: "a"})
+	require.NoError(t, err)
+	same, err := NewPools([]Pool{pools[1], pools[0]}, Routes{Default: "a"})
+	require.NoError(t, err)
+	is, err := NewPools(pools, Routes{Default: "a", Prefixes: []Prefix{{"x", "b"}}})
+	require.NoError(t, err)
+	require.False(t, same.Gains("b0", was))
+	require.True(t, is.Gains("b0", was))
+}
+
+func TestFindingAPoolAllocatesNothing(t *testing.T) {
+	table, keys := thousandPrefixes()
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		for _, k := range keys {
+			table.Pool(k)
+		}
+	}))
+}
+
+func thousandPrefixes() (*Table, [][]byte) {
+	r := Routes{Default: "zero"}
+	var keys [][]byte
+	for i := range 1000 {
+		prefix := fmt.Sprintf("service-%d:", i)
+		if i%3 == 0 {
+			prefix = fmt.Sprintf("service-%d:sub:", i/2)
+		}
+		if !slices.ContainsFunc(r.Prefixes, func(p Prefix) bool { return p.Prefix == prefix }) {
+			r.Prefixes = append(r.Prefixes, Prefix{prefix, poolNames[i%4]})
+		}
+		keys = append(keys, fmt.Appendf(nil, "service-%d:user:%d", i*7%1100, i))
+	}
+	table, err := NewTable(poolNames, r)
+	if err != nil {
+		panic(err)
+	}
+	return table, keys
+}
+
+// The promise is less than 100 ns.
+func BenchmarkFindThePoolAmong1000Prefixes(b *testing.B) {
+	table, keys := thousandPrefixes()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		table.Pool(keys[i%len(keys)])
+	}
+}
