@@ -46,6 +46,8 @@ type Placement struct {
 	Ring     string         `json:"ring"`
 	Hash     string         `json:"hash"`
 	HashTag  string         `json:"hash_tag,omitempty"`
+	// Share is which keys the servers hold, if there are other pools; nil: all.
+	Share *route.Share `json:"share,omitempty"`
 }
 
 // Of returns the placement that r was made from with o.
@@ -63,7 +65,11 @@ func (p *Placement) Router() (*route.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	return route.New(p.Servers, o)
+	r, err := route.New(p.Servers, o)
+	if err != nil || p.Share == nil {
+		return r, err
+	}
+	return p.Share.Of(r)
 }
 
 // Options returns what the placement was made with, but for the servers.
@@ -77,7 +83,7 @@ func (p *Placement) Options() (o route.Options, err error) {
 
 // Equal reports whether p and q give every key the same servers, in the same order.
 func (p *Placement) Equal(q *Placement) bool {
-	return p.Replicas == q.Replicas && p.Ring == q.Ring && p.Hash == q.Hash && p.HashTag == q.HashTag && slices.Equal(p.Servers, q.Servers)
+	return p.Replicas == q.Replicas && p.Ring == q.Ring && p.Hash == q.Hash && p.HashTag == q.HashTag && slices.Equal(p.Servers, q.Servers) && p.Share.Equal(q.Share)
 }
 
 // has reports whether server is one of the placement's.

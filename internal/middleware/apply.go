@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/marker"
 	"mcmw/internal/queue"
 	"mcmw/internal/route"
 )
@@ -46,31 +48,121 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if o.Security != m.options.Security {
 		return errors.New("TLS and authentication cannot change while clients are served, but for the contents of their files; restart instead")
 	}
-	m.options = o
-	if m.wants() {
-		return m.enter(ctx, route.DeleteNew)
+	if err := m.checkPools(&o); err != nil {
+		return err
 	}
-	return m.replace(ctx, false)
+	m.options = o
+	m.tiers = m.tiersFor(&o)
+	pools := o.pools()
+	var changed []*tier
+	for i, t := range m.tiers {
+		if !pools[i].inPhases(o.ChangeStep) || !t.begun {
+			m.wants(t, &pools[i])
+		} else {
+			changed = append(changed, t)
+		}
+	}
+	entered := false
+	for _, t := range changed {
+		if m.wants(t, &pools[slices.Index(m.tiers, t)]) {
+			entered = true
+			if err := m.enter(ctx, t, route.DeleteNew); err != nil {
+				return err
+			}
+		}
+	}
+	if entered {
+		return nil
+	}
+	return m.replace(ctx, nil)
 }
 
-// replace puts m.options in force by the placement of now; changed: the change of placement has come to another phase, or is another one. applying
-// is held.
-func (m *Middleware) replace(ctx context.Context, changed bool) error {
+// tiersFor returns the tiers of o's pools: those there are, by name, and new ones. applying is held.
+func (m *Middleware) tiersFor(o *Options) (tiers []*tier) {
+	for _, p := range o.pools() {
+		at := slices.IndexFunc(m.tiers, func(t *tier) bool { return t.name == p.Name })
+		if at >= 0 {
+			tiers = append(tiers, m.tiers[at])
+			continue
+		}
+		t := &tier{name: p.Name, hurry: make(chan struct{}, 1)}
+		if p.Rejoin != backend.RejoinTrust {
+			t.records = backend.NewRecords(o.Log, func(server string, newest *marker.Record) (func(key []byte) bool, bool) {
+				return m.movedKeys(t, server, newest)
+			})
+		}
+		tiers = append(tiers, t)
+	}
+	return tiers
+}
+
+// checkPools reports what cannot change of the pools while clients are served. applying is held.
+func (m *Middleware) checkPools(o *Options) error {
+	now := m.current.Load()
+	for _, p := range o.pools() {
+		for _, s := range p.Servers {
+			for _, q := range now.pools {
+				for _, t := range q.servers {
+					if q.name != p.Name && (s.Name == t.Name || s.Addr == t.Addr()) {
+						return fmt.Errorf("server %q cannot move from pool %q to pool %q while clients are served; accepted: without it first, then with it", s.Name, q.name, p.Name)
+					}
+				}
+			}
+		}
+		if m.work != nil && p.inPhases(o.ChangeStep) {
+			if err := m.checkShare(o, p.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkShare reports that a pool, whose servers others may write, is to have other keys than now: others would learn of it earlier or later.
+func (m *Middleware) checkShare(o *Options, name string) error {
+	router, err := o.route()
+	if err != nil {
+		return err
+	}
+	for i, p := range o.pools() {
+		var share *route.Share
+		if table := router.Table(); table != nil {
+			share = table.Share(i)
+		}
+		for _, q := range m.current.Load().pools {
+			if p.Name == name && q.name == name && !share.Equal(q.share) {
+				return fmt.Errorf("the keys that are routed to pool %q cannot change while clients are served and other mcmw may write its servers; "+
+					"accepted: restart all at once, or writers one", name)
+			}
+		}
+	}
+	return nil
+}
+
+// replace puts m.options in force by the placement of now. The change of placement of the pool of changed has come to another phase, or is another
+// one; nil: none has. applying is held.
+func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 	o, router, err := m.effective()
 	if err != nil {
 		return err
 	}
 	previous := m.current.Load()
-	servers, joined, now := m.serversFor(o, previous.servers)
-	if !changed && onlyAddresses(previous.options, o) {
+	servers, joined, now := m.serversFor(o, previous)
+	if changed == nil && onlyAddresses(&previous.options, &o) {
 		return nil
 	}
-	next := newCore(o, router, servers, &m.shared)
-	next.change = m.change.copy()
-	last, current := previous.record(), next.record()
-	moved := changed || !last.Equal(&current)
-	if m.change == nil {
-		next.inherit(previous, now, moved)
+	next := newCore(o, router, m.tiers, servers, &m.shared)
+	moved := make([]bool, len(next.pools))
+	for i, q := range next.pools {
+		was := previous.of(q.tier)
+		if was == nil {
+			continue
+		}
+		last, current := was.record(), q.record()
+		moved[i] = q.tier == changed || !last.Equal(&current)
+		if q.change == nil {
+			q.inherit(was, now, moved[i])
+		}
 	}
 	succeed := func() {
 		for was, is := range now {
@@ -86,16 +178,29 @@ func (m *Middleware) replace(ctx context.Context, changed bool) error {
 		m.registry.Change(next.statistics())
 		return nil
 	}
-	m.place(next, moved || next.changing(), append(slices.Clone(servers), previous.servers...))
-	for _, s := range joined {
-		m.startProber(s)
+	m.beginPools(ctx, next)
+	for i, q := range next.pools {
+		if was := previous.of(q.tier); was != nil {
+			q.place(moved[i] || q.changing(), append(slices.Clone(q.servers), was.servers...))
+		}
 	}
-	if moved && m.records != nil {
-		m.records.AwaitPlaced(ctx)
+	for _, q := range next.pools {
+		for _, s := range q.servers {
+			if slices.Contains(joined, s) {
+				m.startProber(q.tier, s)
+			}
+		}
+	}
+	for i, q := range next.pools {
+		if moved[i] && q.records != nil {
+			q.records.AwaitPlaced(ctx)
+		}
 	}
 	next.decideWriters(ctx)
-	if m.records != nil {
-		m.records.Heed(previous.heeds() || next.heeds())
+	for _, q := range next.pools {
+		if was := previous.of(q.tier); was != nil && q.records != nil {
+			q.records.Heed(was.heeds() || q.heeds())
+		}
 	}
 	next.makeWorkers(&m.shared, m.appendStats)
 	next.connect(ctx)
@@ -105,12 +210,15 @@ func (m *Middleware) replace(ctx context.Context, changed bool) error {
 	m.entrance.Exchange(func() *queue.Lanes {
 		previous.stop()
 		succeed()
-		if moved {
-			for _, s := range servers {
+		for i, q := range next.pools {
+			if !moved[i] {
+				continue
+			}
+			for _, s := range q.servers {
 				s.Reclaim()
 			}
-			if m.records != nil {
-				m.records.AwaitPlaced(ctx) // including the markers of servers that reclaim keys
+			if q.records != nil {
+				q.records.AwaitPlaced(ctx) // including the markers of servers that reclaim keys
 			}
 		}
 		m.registry.Change(next.statistics())
@@ -118,36 +226,92 @@ func (m *Middleware) replace(ctx context.Context, changed bool) error {
 		next.start(m.work, m.registry)
 		return next.lanes
 	})
+	for _, q := range previous.pools {
+		if next.of(q.tier) == nil {
+			q.endRecords(ctx, o.ConnectTimeout)
+		}
+	}
 	for _, s := range previous.servers {
 		if !slices.Contains(servers, s) {
 			m.release(s)
 		}
 	}
-	m.place(next, next.changing(), servers)
-	if m.records != nil {
-		m.records.Heed(next.heeds())
+	for _, q := range next.pools {
+		q.place(q.changing(), q.servers)
+		if q.records != nil {
+			q.records.Heed(q.heeds())
+		}
 	}
 	return nil
 }
 
+// beginPools judges the servers of the pools that are new, as at a start. applying is held.
+func (m *Middleware) beginPools(ctx context.Context, next *core) {
+	for _, q := range next.pools {
+		if q.begun {
+			continue
+		}
+		q.first.Store(q)
+		for _, s := range q.servers {
+			s.NeedVersions(q.options.Writers == WritersSeveral && q.router.N() > 1)
+		}
+		var reaching sync.WaitGroup
+		for _, s := range q.servers {
+			reaching.Go(func() { _ = s.Reach(ctx) })
+		}
+		reaching.Wait()
+		q.decideWriters(ctx)
+		q.beginRecords()
+		q.begun = true
+		m.background.Go(func() { m.sweep(m.work, q.tier) })
+	}
+}
+
 // place puts the placement of p on servers; changing: it is not in force yet.
-func (m *Middleware) place(p *core, changing bool, servers []*backend.Server) {
-	if m.records != nil {
+func (p *pool) place(changing bool, servers []*backend.Server) {
+	if p.records != nil {
 		previous, more := p.history()
-		m.records.Place(p.record(), previous, more, changing, servers)
+		p.records.Place(p.record(), previous, more, changing, servers)
 	}
 }
 
 // onlyAddresses reports whether b differs from a in nothing but the servers' addresses.
-func onlyAddresses(a, b Options) bool {
-	alike := slices.EqualFunc(a.Servers, b.Servers, func(s, t route.Server) bool { return s.Name == t.Name && s.Weight == t.Weight && s.Zone == t.Zone })
-	a.Servers, b.Servers = nil, nil
-	return alike && reflect.DeepEqual(a, b)
+func onlyAddresses(a, b *Options) bool {
+	return reflect.DeepEqual(a.withoutAddresses(), b.withoutAddresses())
 }
 
-// serversFor returns the servers of o, in its order; which of them are new; and, for each of previous that stays, what it is
-// now.
-func (m *Middleware) serversFor(o Options, previous []*backend.Server) (servers, joined []*backend.Server, now map[*backend.Server]*backend.Server) {
+// withoutAddresses returns o without the servers' addresses.
+func (o *Options) withoutAddresses() Options {
+	pools := slices.Clone(o.pools())
+	for i := range pools {
+		pools[i].Servers = slices.Clone(pools[i].Servers)
+		for s := range pools[i].Servers {
+			pools[i].Servers[s].Addr = ""
+		}
+	}
+	return o.with(pools)
+}
+
+// serversFor returns the servers of o, in its order; which of them are new; and, for each of those of previous, which may be nil, that stays, what it
+// is now.
+func (m *Middleware) serversFor(o Options, previous *core) (servers, joined []*backend.Server, now map[*backend.Server]*backend.Server) {
+	now = map[*backend.Server]*backend.Server{}
+	for i, options := range o.pools() {
+		t := m.tiers[i]
+		var were []*backend.Server
+		if previous != nil {
+			if q := previous.of(t); q != nil {
+				were = q.servers
+			}
+		}
+		is, added := m.poolServers(t, options, were, now)
+		servers, joined = append(servers, is...), append(joined, added...)
+	}
+	return servers, joined, now
+}
+
+// poolServers is serversFor of t's pool.
+func (m *Middleware) poolServers(t *tier, o PoolOptions, previous []*backend.Server, now map[*backend.Server]*backend.Server) (servers, joined []*backend.Server) {
 	named, leaving := map[string]*backend.Server{}, map[string]*backend.Server{} // by name, and by address
 	for _, s := range previous {
 		named[s.Name], leaving[s.Addr()] = s, s
@@ -157,38 +321,38 @@ func (m *Middleware) serversFor(o Options, previous []*backend.Server) (servers,
 			delete(leaving, s.Addr())
 		}
 	}
-	now = map[*backend.Server]*backend.Server{}
+	options := m.backend(t, o.ServerOptions)
 	for _, wanted := range o.Servers {
 		s := named[wanted.Name]
 		switch renamed := leaving[wanted.Addr]; {
 		case s != nil:
-			s.Tune(o.backend(&m.shared))
+			s.Tune(options)
 			s.Move(wanted.Addr)
 			now[s] = s
 		case renamed != nil && renamed.Readable():
-			s = renamed.Rename(wanted, o.backend(&m.shared))
+			s = renamed.Rename(wanted, options)
 			joined = append(joined, s)
 			now[renamed] = s
 		default:
-			s = backend.NewServer(wanted, o.backend(&m.shared))
+			s = backend.NewServer(wanted, options)
 			joined = append(joined, s)
-			if m.work != nil {
-				s.Join(m.mark())
+			if t.begun {
+				s.Join(m.mark(t))
 			}
 		}
 		servers = append(servers, s)
 	}
-	return servers, joined, now
+	return servers, joined
 }
 
-// startProber starts the prober of s; applying is held.
-func (m *Middleware) startProber(s *backend.Server) {
+// startProber starts the prober of s, a server of t's pool; applying is held.
+func (m *Middleware) startProber(t *tier, s *backend.Server) {
 	ctx, cancel := context.WithCancel(m.work)
 	m.stopProber[s] = cancel
 	m.background.Go(func() { s.Probe(ctx) })
-	if m.records != nil {
-		m.background.Go(func() { m.records.Keep(ctx, s) })
-		m.background.Go(func() { m.records.Watch(ctx, s) })
+	if t.records != nil {
+		m.background.Go(func() { t.records.Keep(ctx, s) })
+		m.background.Go(func() { t.records.Watch(ctx, s) })
 	}
 }
 

@@ -32,7 +32,7 @@ func (p placed) equal(q placed) bool {
 }
 
 // at returns p with the addresses and zones that its servers have in o, and the way of reading that o asks for.
-func (p placed) at(o *Options) (placed, error) {
+func (p placed) at(o *PoolOptions) (placed, error) {
 	servers := slices.Clone(p.router.Servers())
 	for i := range servers {
 		at := slices.IndexFunc(o.Servers, func(s route.Server) bool { return s.Name == servers[i].Name })
@@ -40,7 +40,7 @@ func (p placed) at(o *Options) (placed, error) {
 			servers[i].Addr, servers[i].Zone = o.Servers[at].Addr, o.Servers[at].Zone
 		}
 	}
-	p.options.Read, p.options.Zone = o.Placement.Read, o.Placement.Zone
+	p.options.Read, p.options.Zone = o.Options.Read, o.Options.Zone
 	var err error
 	p.router, err = route.New(servers, p.options)
 	return p, err
@@ -66,7 +66,7 @@ type change struct {
 const lateSteps = 2
 
 // inPhases reports whether another placement is put in force in phases.
-func (o *Options) inPhases() bool { return o.ChangeStep > 0 && o.Writers != WritersOne }
+func (o *PoolOptions) inPhases(step time.Duration) bool { return step > 0 && o.Writers != WritersOne }
 
 // copy returns a copy, which does not follow the change; nil of nil.
 func (c *change) copy() *change {
@@ -86,83 +86,105 @@ func (c *change) ends() (read, other placed) {
 }
 
 // wanted returns the placement that is in force with p, or will be.
-func (p *core) wanted() placed {
+func (p *pool) wanted() placed {
 	if p.change == nil {
-		return placed{p.router, p.options.Placement}
+		return placed{p.router, p.options.Options}
 	}
 	return p.change.to
 }
 
+// wantedRecord returns wanted in the form that is put on the servers.
+func (p *pool) wantedRecord() marker.Placement { return p.of(p.wanted()) }
+
 // changing reports whether p is one of a change of placement.
-func (p *core) changing() bool { return p.router.Phase() != route.Settled }
+func (p *pool) changing() bool { return p.router.Phase() != route.Settled }
 
 // fingerprint returns a short text that is equal for equal placements.
-func fingerprint(p marker.Placement) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%+v", p))
-	return hex.EncodeToString(sum[:6])
+func fingerprint(placements ...marker.Placement) string {
+	h := sha256.New()
+	for _, p := range placements {
+		fmt.Fprintf(h, "{Servers:%+v Replicas:%d Ring:%s Hash:%s HashTag:%s}", p.Servers, p.Replicas, p.Ring, p.Hash, p.HashTag)
+		if p.Share != nil {
+			fmt.Fprintf(h, "%+v", *p.Share)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 
-// effective returns m.options with the servers and the placement of now, and the router for them; applying is held.
+// effective returns m.options with the servers and the placements of now, and the router for them; applying is held.
 func (m *Middleware) effective() (Options, *route.Router, error) {
-	o := m.options
-	if m.change == nil {
-		router, err := o.route()
-		return o, router, err
+	pools := slices.Clone(m.options.pools())
+	routers := make([]*route.Router, len(pools))
+	for i, t := range m.tiers {
+		in, err := t.effective(&pools[i])
+		if err != nil {
+			return m.options, nil, err
+		}
+		routers[i] = in.router
+		pools[i].Servers, pools[i].Options = in.router.Servers(), in.options
 	}
-	from, err := m.change.from.at(&o)
-	if err != nil {
-		return o, nil, err
-	}
-	to, err := m.change.to.at(&o)
-	if err != nil {
-		return o, nil, err
-	}
-	m.change.from, m.change.to = from, to
-	router := route.Change(from.router, to.router, m.change.phase)
-	o.Servers, o.Placement = router.Servers(), to.options
-	return o, router, nil
+	o := m.options.with(pools)
+	router, err := o.compose(routers)
+	return o, router, err
 }
 
-// wants reports whether m.options ask for another placement than what is in force, or under way, and whether the change to it may begin. If
-// so it is the one under way. applying is held.
-func (m *Middleware) wants() (changed bool) {
-	router, _ := m.options.route() // it was one before
-	wanted := placed{router, m.options.Placement}
+// effective returns how t's pool, with the options o, is placed now.
+func (t *tier) effective(o *PoolOptions) (now placed, err error) {
+	if t.change == nil {
+		return t.settled.at(o)
+	}
+	from, err := t.change.from.at(o)
+	if err != nil {
+		return now, err
+	}
+	to, err := t.change.to.at(o)
+	if err != nil {
+		return now, err
+	}
+	t.change.from, t.change.to = from, to
+	return placed{route.Change(from.router, to.router, t.change.phase), to.options}, nil
+}
+
+// wants reports whether o, the options of t's pool, ask for another placement than what is in force, or under way, and whether the change to it may
+// begin. If so it is the one under way. applying is held.
+func (m *Middleware) wants(t *tier, o *PoolOptions) (changed bool) {
+	router, _ := route.New(o.Servers, o.Options) // it was one before
+	wanted := placed{router, o.Options}
 	switch {
-	case !m.options.inPhases() || m.work == nil:
-		m.settled, m.change = wanted, nil
+	case !o.inPhases(m.options.ChangeStep) || m.work == nil || !t.begun:
+		t.settled, t.change = wanted, nil
 		return false
-	case m.change == nil && !m.settled.equal(wanted):
-		m.change = &change{from: m.settled, to: wanted}
-		m.background.Go(func() { m.goThrough(m.work) })
+	case t.change == nil && !t.settled.equal(wanted):
+		t.change = &change{from: t.settled, to: wanted}
+		m.background.Go(func() { m.goThrough(m.work, t) })
 		return true
-	case m.change == nil || m.change.phase != route.DeleteNew || m.change.to.equal(wanted):
+	case t.change == nil || t.change.phase != route.DeleteNew || t.change.to.equal(wanted):
 		return false // it begins when the change under way is over
 	}
-	m.change.to = wanted
+	t.change.to = wanted
 	return true
 }
 
 // enter makes phase the one of the change from now on; applying is held.
-func (m *Middleware) enter(ctx context.Context, phase route.Phase) error {
-	c, step := m.change, m.options.ChangeStep
-	if other := m.otherChange(ctx, phase); other != nil {
+func (m *Middleware) enter(ctx context.Context, t *tier, phase route.Phase) error {
+	c, step := t.change, m.options.ChangeStep
+	if other := m.otherChange(ctx, t, phase); other != nil {
 		m.options.Log.Warn("another middleware changes to another list of servers; this one follows, and its own list has to wait")
 		if phase == route.DeleteNew {
 			step = 0 // the other one is a phase ahead, and will not wait
 		}
 		phase, c.to = route.DeleteNew, *other
-		m.announce(ctx, phase)
+		m.announce(ctx, t, phase)
 	}
 	c.phase, c.cleaning = phase, new(sync.WaitGroup)
-	m.options.Log.Info("the placement of keys changes", "phase", phase.String(), "from", fingerprint(c.from.record()), "to", fingerprint(c.to.record()))
-	err := m.replace(ctx, true)
+	m.options.Log.Info("the placement of keys changes", "pool", t.name, "phase", phase.String(), "from", fingerprint(c.from.record()), "to", fingerprint(c.to.record()))
+	err := m.replace(ctx, t)
 	if phase == route.DeleteNew {
-		m.cleanNew(c)
+		m.cleanNew(t, c)
 	}
 	c.due = time.Now().Add(step)
 	select {
-	case m.hurry <- struct{}{}:
+	case t.hurry <- struct{}{}:
 	default:
 	}
 	return err
@@ -171,23 +193,23 @@ func (m *Middleware) enter(ctx context.Context, phase route.Phase) error {
 // otherChange says on the servers that the change under way enters phase, and returns where others are changing to from the same placement; nil: nowhere
 // else. One of two middlewares that enter at the same time sees the other: each writes what it does, and reads what the other does then. If
 // both see each other, the one that is about to read by its list gives way. applying is held.
-func (m *Middleware) otherChange(ctx context.Context, phase route.Phase) *placed {
-	if m.records == nil || phase == route.Settled {
+func (m *Middleware) otherChange(ctx context.Context, t *tier, phase route.Phase) *placed {
+	if t.records == nil || phase == route.Settled {
 		return nil
 	}
-	other := m.announce(ctx, phase)
+	other := m.announce(ctx, t, phase)
 	switch {
 	case other == nil:
 		return nil
 	case phase == route.ReadNew:
-		m.each(func(s *backend.Server) { _ = s.Withdraw(ctx, marker.ReadingKey) })
+		m.current.Load().of(t).each(func(s *backend.Server) { _ = s.Withdraw(ctx, marker.ReadingKey) })
 		return other
 	}
 	select {
 	case <-ctx.Done():
 	case <-time.After(giveWay):
 	}
-	return m.announce(ctx, phase)
+	return m.announce(ctx, t, phase)
 }
 
 // giveWay is how long a middleware takes at most to withdraw what it has announced, and not done.
@@ -195,9 +217,9 @@ const giveWay = 500 * time.Millisecond
 
 // announce says on the servers that the change under way enters phase, and returns where one in the neighbouring phase is changing to from the same
 // placement; nil: nowhere else.
-func (m *Middleware) announce(ctx context.Context, phase route.Phase) *placed {
-	c := m.change
-	own, from := c.to.record(), c.from.record()
+func (m *Middleware) announce(ctx context.Context, t *tier, phase route.Phase) *placed {
+	c, pool := t.change, m.current.Load().of(t)
+	own, from := pool.of(c.to), pool.of(c.from)
 	record := marker.Record{Placement: own, Previous: []marker.Placement{from}, Addresses: map[string]string{}}
 	for _, p := range []placed{c.from, c.to} {
 		for _, s := range p.router.Servers() {
@@ -214,7 +236,7 @@ func (m *Middleware) announce(ctx context.Context, phase route.Phase) *placed {
 	}
 	var mu sync.Mutex // guards found
 	var found *placed
-	m.each(func(s *backend.Server) {
+	pool.each(func(s *backend.Server) {
 		value, err := s.Announce(ctx, key, value, 2*m.options.ChangeStep, theirs)
 		if err != nil || value == nil {
 			return
@@ -223,7 +245,7 @@ func (m *Middleware) announce(ctx context.Context, phase route.Phase) *placed {
 		if err != nil || r.Placement.Equal(&own) || len(r.Previous) != 1 || !r.Previous[0].Equal(&from) {
 			return
 		}
-		if to, ok := m.current.Load().located(r.Placement, r.Addresses); ok {
+		if to, ok := pool.located(r.Placement, r.Addresses); ok {
 			mu.Lock()
 			found = &to
 			mu.Unlock()
@@ -233,23 +255,23 @@ func (m *Middleware) announce(ctx context.Context, phase route.Phase) *placed {
 }
 
 // Elsewhere returns the servers of the list to which another middleware changes from that of this one, as it has announced on the servers; nil: none
-// has. A middleware that can't look its servers up follows by it: an announcement lasts two steps, so one that looks within each step and applies what it
+// has, or there are several pools. A middleware that can't look its servers up follows by it: an announcement lasts two steps, so one that looks within each step and applies what it
 // finds is at most one phase behind.
 func (m *Middleware) Elsewhere(ctx context.Context) []route.Server {
 	m.applying.Lock()
 	defer m.applying.Unlock()
-	if m.records == nil || m.work == nil || !m.options.inPhases() {
+	p := m.current.Load().pools[0]
+	if len(m.options.Pools) > 0 || p.records == nil || m.work == nil || !p.options.inPhases(p.step) {
 		return nil
 	}
-	p := m.current.Load()
 	from := p.wanted()
-	if c := m.change; c != nil && c.phase == route.DeleteNew {
+	if c := p.tier.change; c != nil && c.phase == route.DeleteNew {
 		from = c.from
 	}
 	here, wanted := from.record(), p.wanted().record()
 	var mu sync.Mutex // guards found
 	var found []route.Server
-	m.each(func(s *backend.Server) {
+	p.each(func(s *backend.Server) {
 		value, err := s.Announced(ctx, marker.DeletingKey)
 		if err != nil || value == nil {
 			return
@@ -282,10 +304,10 @@ func (m *Middleware) Elsewhere(ctx context.Context) []route.Server {
 	return found
 }
 
-// each calls do for each server in use that is not down, and waits for all.
-func (m *Middleware) each(do func(s *backend.Server)) {
+// each calls do for each of the pool's servers that is not down, and waits for all.
+func (p *pool) each(do func(s *backend.Server)) {
 	var doing sync.WaitGroup
-	for _, s := range m.current.Load().servers {
+	for _, s := range p.servers {
 		if !s.Down() {
 			doing.Go(func() { do(s) })
 		}
@@ -294,8 +316,8 @@ func (m *Middleware) each(do func(s *backend.Server)) {
 }
 
 // cleanNew deletes on servers what they may have held earlier of the keys that they get. Those that join are flushed anyway.
-func (m *Middleware) cleanNew(c *change) {
-	p, mark := m.current.Load(), m.mark()
+func (m *Middleware) cleanNew(t *tier, c *change) {
+	p, mark := m.current.Load().of(t), m.mark(t)
 	if p.options.Rejoin == backend.RejoinTrust {
 		return
 	}
@@ -311,19 +333,19 @@ func (m *Middleware) cleanNew(c *change) {
 }
 
 // mark is what tells others that a server was cleaned for the change under way.
-func (m *Middleware) mark() backend.Mark {
-	if m.change == nil {
+func (m *Middleware) mark(t *tier) backend.Mark {
+	if t.change == nil {
 		return backend.Mark{}
 	}
-	text := fingerprint(m.change.from.record()) + " " + fingerprint(m.change.to.record())
+	text := fingerprint(t.change.from.record()) + " " + fingerprint(t.change.to.record())
 	return backend.Mark{Text: text, For: m.options.ChangeStep}
 }
 
 // goThrough takes the change of placement from phase to phase, until there is none or ctx is done.
-func (m *Middleware) goThrough(ctx context.Context) {
+func (m *Middleware) goThrough(ctx context.Context, t *tier) {
 	for {
 		m.applying.Lock()
-		c := m.change.copy()
+		c := t.change.copy()
 		m.applying.Unlock()
 		if c == nil {
 			return
@@ -331,82 +353,94 @@ func (m *Middleware) goThrough(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-m.hurry:
+		case <-t.hurry:
 			continue
 		case <-time.After(time.Until(c.due)):
 		}
 		c.cleaning.Wait()
-		if !m.step(ctx) {
+		if !m.step(ctx, t) {
 			return
 		}
 	}
 }
 
 // step enters the next phase if that is due. more: there will be another one.
-func (m *Middleware) step(ctx context.Context) (more bool) {
+func (m *Middleware) step(ctx context.Context, t *tier) (more bool) {
 	m.applying.Lock()
 	defer m.applying.Unlock()
-	c, next := m.change, route.Settled
+	c, next := t.change, route.Settled
 	switch {
-	case m.stopping || c == nil:
+	case m.stopping || c == nil || !slices.Contains(m.tiers, t):
 		return false
 	case time.Now().Before(c.due): // another list is wanted meanwhile
 		return true
 	case c.phase == route.DeleteNew:
 		next = route.ReadNew
 	case c.phase == route.Settled:
-		m.change = nil
-		if !m.wants() {
+		t.change = nil
+		if at := slices.Index(m.tiers, t); !m.wants(t, &m.options.pools()[at]) {
 			return false
 		}
 		next = route.DeleteNew
 	default:
-		m.settled = c.to
+		t.settled = c.to
 	}
-	if err := m.enter(ctx, next); err != nil {
+	if err := m.enter(ctx, t, next); err != nil {
 		m.options.Log.Error("the placement of keys cannot change", "error", err)
 	}
 	return next != route.DeleteNew // which has a goroutine of its own
 }
 
-// catchUp returns the core to begin with: p, or, if the records that the servers hold say that keys are or were placed otherwise, one that is
-// late. ctx bounds reaching the servers that p does not have. applying is held.
+// catchUp returns the core to begin with: p, or, if the records that the servers of a pool hold say that keys are or were placed otherwise there,
+// one in which that is late. ctx bounds reaching the servers that p does not have. applying is held.
 func (m *Middleware) catchUp(ctx context.Context, p *core) *core {
-	if m.records == nil || !p.options.inPhases() {
+	late := false
+	for _, q := range p.pools {
+		if q.records == nil || !q.options.inPhases(q.step) {
+			continue
+		}
+		if from, ok := q.before(q.records.Looks().Newest()); ok {
+			late = true
+			q.tier.change = &change{phase: route.Late, from: from, to: q.settled, cleaning: new(sync.WaitGroup)}
+			p.options.Log.Info("keys were placed otherwise when the servers were last heard of: other middlewares may still do so", "pool", q.name, "phase", route.Late.String(),
+				"from", fingerprint(from.record()), "to", fingerprint(q.settled.record()))
+		}
+	}
+	if !late {
 		return p
 	}
-	from, ok := p.before(m.records.Looks().Newest())
-	if !ok {
-		return p
-	}
-	m.change = &change{phase: route.Late, from: from, to: m.settled, cleaning: new(sync.WaitGroup)}
 	o, router, err := m.effective()
 	if err != nil {
-		m.change = nil
+		for _, t := range m.tiers {
+			t.change = nil
+		}
 		return p
 	}
-	servers, _, _ := m.serversFor(o, p.servers)
-	next := newCore(o, router, servers, &m.shared)
-	next.change = m.change.copy()
+	servers, _, _ := m.serversFor(o, p)
+	next := newCore(o, router, m.tiers, servers, &m.shared)
 	next.requireVersions()
-	for _, s := range servers[len(p.servers):] {
-		_ = s.Reach(ctx)
+	for _, s := range servers {
+		if !slices.Contains(p.servers, s) {
+			_ = s.Reach(ctx)
+		}
 	}
 	m.current.Store(next)
 	m.entrance.Exchange(func() *queue.Lanes { return next.lanes })
 	m.registry.Change(next.statistics())
-	o.Log.Info("keys were placed otherwise when the servers were last heard of: other middlewares may still do so", "phase", m.change.phase.String(),
-		"from", fingerprint(from.record()), "to", fingerprint(m.change.to.record()))
 	return next
 }
 
 // before returns the placement, other than p's, by which keys are or were placed by the newest record; ok is false if there is none, or some of
 // its servers can't be found.
-func (p *core) before(newest *marker.Record) (from placed, ok bool) {
+func (p *pool) before(newest *marker.Record) (from placed, ok bool) {
 	if newest == nil {
 		return from, false
 	}
 	current, old := p.record(), newest.Placement
+	if !old.Share.Equal(current.Share) {
+		p.log.Warn("other keys were routed to the pool when its servers were last heard of; no other mcmw may route them otherwise now", "pool", p.name)
+		old.Share = current.Share
+	}
 	if old.Equal(&current) && newest.Changing && len(newest.Previous) > 0 {
 		old = newest.Previous[0]
 	}
@@ -417,7 +451,7 @@ func (p *core) before(newest *marker.Record) (from placed, ok bool) {
 }
 
 // located returns a placement that was read from a server, with the addresses that were there; ok is false if some are missing.
-func (p *core) located(read marker.Placement, addresses map[string]string) (found placed, ok bool) {
+func (p *pool) located(read marker.Placement, addresses map[string]string) (found placed, ok bool) {
 	o, err := read.Options()
 	if err != nil {
 		return found, false

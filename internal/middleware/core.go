@@ -2,10 +2,13 @@ package middleware
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"mcmw/internal/backend"
 	"mcmw/internal/hotkeys"
@@ -21,20 +24,46 @@ import (
 
 // core is what Apply replaces as a whole: the placement of keys, the queues, and the workers that serve them.
 type core struct {
-	options  Options
-	router   *route.Router
+	options Options
+	router  *route.Router     // of all pools
+	servers []*backend.Server // in the router's order
+	pools   []*pool           // by the router's numbers
+	lanes   *queue.Lanes
+	queues  []stats.Queue
+	workers []*worker.Worker
+	sweep   *stats.Sweep   // of the middleware
+	hot     *hotkeys.Keys  // of the middleware
+	running sync.WaitGroup // the workers' goroutines
+}
+
+// pool is what a core knows of one pool.
+type pool struct {
+	*tier
+	options  PoolOptions
+	log      *slog.Logger
+	step     time.Duration     // Options.ChangeStep
+	router   *route.Router     // of this pool alone
+	share    *route.Share      // which keys it has; nil: all
 	servers  []*backend.Server // in the router's order
-	lanes    *queue.Lanes
-	queues   []stats.Queue
-	workers  []*worker.Worker
-	change   *change          // the change of placement under way; nil: none
-	previous []placement      // the latest first
-	more     bool             // there were earlier ones
-	sweep    *stats.Sweep     // of the middleware
-	several  atomic.Bool      // other middlewares may write the same servers: replicas are kept alike all the same
-	hot      *hotkeys.Keys    // of the middleware
-	records  *backend.Records // of the middleware; nil: none are kept
-	running  sync.WaitGroup   // the workers' goroutines
+	change   *change           // the change of placement under way; nil: none
+	previous []placement       // the latest first
+	more     bool              // there were earlier ones
+	several  atomic.Bool       // other middlewares may write the same servers: replicas are kept alike all the same
+}
+
+// tier is what outlives a core of a pool.
+type tier struct {
+	name    string           // "" where there is one pool without a name
+	records *backend.Records // nil: none are kept
+	// unswept: an earlier middleware has not shut down cleanly, and the replicas have not been compared since. unlisted: a server lists no
+	// keys, so what it left can't be found.
+	unswept, unlisted atomic.Bool
+	// The fields below are guarded by Middleware.applying.
+	begun   bool                 // its servers have been judged
+	settled placed               // the placement before change, or without one
+	change  *change              // nil: none is under way
+	first   atomic.Pointer[pool] // of a pool that is added while clients are served: what its servers are judged by
+	hurry   chan struct{}        // whoever changes change.due -> goThrough; capacity 1; never closed
 }
 
 // placement is where keys lived earlier, with the current servers in place of those of that time; nil: removed.
@@ -55,51 +84,79 @@ type shared struct {
 	access   access
 	// changes counts what changes of the servers' states.
 	changes atomic.Uint32
-	records *backend.Records // nil: none are kept
 	swept   stats.Sweep
 	hot     *hotkeys.Keys // nil: hot keys are not counted
-	// unswept: an earlier middleware has not shut down cleanly, and the replicas have not been compared since.
-	unswept atomic.Bool
 }
 
 // route returns the router for the placement in o.
 func (o *Options) route() (*route.Router, error) {
-	router, err := route.New(o.Servers, o.Placement)
+	var router *route.Router
+	var err error
+	if len(o.Pools) == 0 {
+		router, err = route.New(o.Servers, o.Placement)
+	} else {
+		pools := make([]route.Pool, len(o.Pools))
+		for i, p := range o.Pools {
+			pools[i] = p.Pool
+		}
+		router, err = route.NewPools(pools, o.Routes)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if o.Ack == replica.AckQuorum && router.N() == 1 {
-		return nil, errors.New("ack quorum with one replica; accepted: ack all, or two replicas and more")
+	for i, p := range o.pools() {
+		if p.Ack == replica.AckQuorum && router.Pools()[i].N() == 1 {
+			return nil, fmt.Errorf("%sack quorum with one replica; accepted: ack all, or two replicas and more", p.of())
+		}
 	}
 	return router, nil
 }
 
-// backend returns the options common to the servers of o.
-func (o *Options) backend(s *shared) backend.Options {
+// of begins a message about the pool.
+func (o *PoolOptions) of() string {
+	if o.Name == "" {
+		return ""
+	}
+	return "pool " + strconv.Quote(o.Name) + ": "
+}
+
+// backend returns the options common to the servers of t's pool, which has the options o.
+func (m *Middleware) backend(t *tier, o backend.ServerOptions) backend.Options {
 	return backend.Options{
-		ServerOptions: o.ServerOptions, Changes: &s.changes, Records: s.records, Access: s.access.servers, Log: o.Log,
+		ServerOptions: o, Changes: &m.changes, Records: t.records, Access: m.access.servers, Log: m.options.Log,
 	}
 }
 
-// newCore returns a core with o, without workers; servers are those of the router, in its order.
-func newCore(o Options, router *route.Router, servers []*backend.Server, s *shared) *core {
-	if router.Read() == route.ReadNearest && !slices.ContainsFunc(router.Servers(), func(s route.Server) bool { return s.Zone != "" && s.Zone == o.Placement.Zone }) {
-		o.Log.Warn("read nearest prefers no server, because none is in the zone that this mcmw runs in", "zone", o.Placement.Zone)
+// newCore returns a core with o, without workers, for tiers; servers are those of the router, in its order.
+func newCore(o Options, router *route.Router, tiers []*tier, servers []*backend.Server, s *shared) *core {
+	p := &core{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot}
+	for i, options := range o.pools() {
+		in := router.Pools()[i]
+		if in.Read() == route.ReadNearest && !slices.ContainsFunc(in.Servers(), func(s route.Server) bool { return s.Zone != "" && s.Zone == options.Options.Zone }) {
+			o.Log.Warn("read nearest prefers no server, because none is in the zone that this mcmw runs in", "zone", options.Options.Zone)
+		}
+		q := &pool{tier: tiers[i], options: options, log: o.Log, step: o.ChangeStep, router: in.Alone(), servers: servers[in.Base():][:len(in.Servers())], change: tiers[i].change.copy()}
+		if table := router.Table(); table != nil {
+			q.share = table.Share(i)
+		}
+		p.pools = append(p.pools, q)
 	}
-	p := &core{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot, records: s.records}
 	p.lanes, p.queues = o.newLanes(router, servers)
 	return p
 }
 
 // inherit takes over the previous placements from of, the one before; moved: of's own placement is now one of them, too.
 // now maps its servers to the current ones.
-func (p *core) inherit(of *core, now map[*backend.Server]*backend.Server, moved bool) {
+func (p *pool) inherit(of *pool, now map[*backend.Server]*backend.Server, moved bool) {
 	if p.options.Rejoin == backend.RejoinTrust {
 		return
 	}
 	previous := of.previous
 	if moved {
-		previous = append([]placement{{of.router, of.servers, of.record()}}, previous...)
+		record := of.record()
+		if router, err := record.Router(); err == nil { // it was one before
+			previous = append([]placement{{router, of.servers, record}}, previous...)
+		}
 	}
 	p.more = of.more || len(previous) > keepPrevious
 	for i, f := range previous {
@@ -142,10 +199,43 @@ func (p *core) members() []worker.Member {
 	return members
 }
 
+// anySeveral reports whether others may write the servers of a pool.
+func (p *core) anySeveral() bool {
+	return slices.ContainsFunc(p.pools, func(q *pool) bool { return q.several.Load() })
+}
+
+// marksUnknown reports whether no server of a pool may be read now.
+func (p *core) marksUnknown() bool {
+	return slices.ContainsFunc(p.pools, func(q *pool) bool { return q.records.Unknown() })
+}
+
+// tiers returns those of the pools.
+func (p *core) tiers() []*tier {
+	var tiers []*tier
+	for _, q := range p.pools {
+		tiers = append(tiers, q.tier)
+	}
+	return tiers
+}
+
+// of returns the pool of a tier; nil if it is gone.
+func (p *core) of(t *tier) *pool {
+	for _, q := range p.pools {
+		if q.tier == t {
+			return q
+		}
+	}
+	return nil
+}
+
 // statistics describes the core to the registry.
 func (p *core) statistics() stats.Options {
-	o := stats.Options{Sweep: p.sweep, HotKeys: p.hot, Several: p.several.Load, MarksUnknown: p.records.Unknown, Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
-	o.Phase, o.Placement = p.router.Phase().String(), fingerprint(p.wanted().record())
+	o := stats.Options{Sweep: p.sweep, HotKeys: p.hot, Several: p.anySeveral, MarksUnknown: p.marksUnknown, Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
+	wanted := make([]marker.Placement, len(p.pools))
+	for i, q := range p.pools {
+		wanted[i] = q.wantedRecord()
+	}
+	o.Phase, o.Placement = p.router.Phase().String(), fingerprint(wanted...)
 	for i, s := range p.servers {
 		o.Servers, o.Zones = append(o.Servers, s.Name), append(o.Zones, p.router.Servers()[i].Zone)
 	}
@@ -162,15 +252,19 @@ func (p *core) statistics() stats.Options {
 func (p *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	o := worker.Options{
 		RequestOptions: p.options.RequestOptions, Lanes: p.lanes, Entrance: s.entrance, Router: p.router, Locks: s.locks,
-		Servers: p.servers, Changes: &s.changes, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, Several: p.several.Load(), Hot: s.hot.Values(), StatsText: statsText, Log: p.options.Log,
+		Servers: p.servers, Changes: &s.changes, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, Hot: s.hot.Values(), StatsText: statsText, Log: p.options.Log,
 	}
 	o.StallAfter = p.options.stallAfter()
-	o.Ack, o.Barring = p.ack()
-	if p.heeds() {
-		o.Lease = s.records
-	}
-	for _, f := range p.previous {
-		o.Previous = append(o.Previous, worker.Placement{Router: f.router, Servers: f.servers})
+	for _, q := range p.pools {
+		w := worker.Pool{Pool: plan.Pool{Several: q.several.Load()}}
+		w.Ack, w.Barring = q.ack()
+		if q.heeds() {
+			w.Lease = q.records
+		}
+		o.Pools = append(o.Pools, w)
+		for _, f := range q.previous {
+			o.Previous = append(o.Previous, worker.Placement{Router: f.router, Servers: f.servers})
+		}
 	}
 	active := map[int]chan struct{}{}
 	for _, m := range p.members() {

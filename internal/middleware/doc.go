@@ -126,7 +126,16 @@
 // suspect go to its detour, a lane with one patient worker, and are answered at the latest at their deadline; so do requests
 // that need a key lock held by one that waits for a suspect, and reads that must wait until a server is clean.
 //
-// # Pools
+// # Pools of servers
+//
+// With Options.Pools the servers are in several named pools, and a key's longest prefix among Options.Routes says in which it is. There is one
+// list of servers, one pool behind the other, and one router for all of it (route.Compose); so a round, an order, a worker and its connections
+// are the same for all pools, and a multi-get over several is still one step. What is decided for a key or a server is its pool's: the number of
+// replicas, Ack, Writers. So are the records on the servers and the majority that they need, the phases of a change, and the sweep (tier). A
+// server is in one pool. Which keys a pool has is part of its placement (route.Share): keys that it gets are treated as those of a server that
+// joins.
+//
+// # Queues and workers
 //
 // With PoolShared all workers serve one queue. With PoolPerServer every server has a read queue with workers of its own and
 // a write queue with one writer; a write belongs to its key's first server, a read to the server that is to answer it. A

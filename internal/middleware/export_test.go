@@ -5,7 +5,8 @@ import "time"
 // EndPhase ends the present phase of a change of placement now, and reports whether there is one.
 func (m *Middleware) EndPhase() bool {
 	m.applying.Lock()
-	c := m.change
+	t := m.tiers[0]
+	c := t.change
 	m.applying.Unlock()
 	if c == nil {
 		return false
@@ -15,7 +16,7 @@ func (m *Middleware) EndPhase() bool {
 	c.due = time.Time{}
 	work := m.work
 	m.applying.Unlock()
-	m.step(work)
+	m.step(work, t)
 	return true
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -37,7 +38,6 @@ type Middleware struct {
 	accepting  atomic.Bool    // clients should connect
 	listeners  []listener     // owned by Listen, then by Run
 	background sync.WaitGroup // goroutines that end with work
-	unlisted   bool           // a server lists no keys, so what a killed middleware left can't be found; owned by sweep
 
 	// filling is what fills the values of hot keys, which stopFilling stops; the workers outlive it. Owned by Run.
 	filling     sync.WaitGroup
@@ -49,9 +49,7 @@ type Middleware struct {
 	work       context.Context // context of the serving goroutines; nil before Run has reached the servers
 	stopProber map[*backend.Server]context.CancelFunc
 	stopping   bool
-	settled    placed        // the placement before change, or without one
-	change     *change       // nil: none is under way
-	hurry      chan struct{} // whoever changes change.due -> goThrough; capacity 1; never closed
+	tiers      []*tier // by pool
 }
 
 // DefaultWorkers is the default number of workers: one per processor, and at least two, so that one plans and answers while
@@ -63,12 +61,14 @@ func (o Options) withDefaults() Options {
 	o.Workers = cmp.Or(o.Workers, DefaultWorkers())
 	o.Depth = cmp.Or(o.Depth, DefaultDepth)
 	o.Queue = cmp.Or(o.Queue, DefaultQueue)
-	o.FailureLimit = cmp.Or(o.FailureLimit, DefaultFailureLimit)
-	o.MissedMemory = cmp.Or(o.MissedMemory, DefaultMissedMemory)
+	o.ServerOptions = withServerDefaults(o.ServerOptions)
+	o.Pools = slices.Clone(o.Pools)
+	for i := range o.Pools {
+		o.Pools[i].ServerOptions = withServerDefaults(o.Pools[i].ServerOptions)
+	}
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.HotAge = cmp.Or(o.HotAge, DefaultHotAge)
 	o.StallAfter = cmp.Or(o.StallAfter, DefaultStallAfter)
-	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
 	o.MaxOutput = cmp.Or(o.MaxOutput, DefaultMaxOutput)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
 	o.MinRate = cmp.Or(o.MinRate, DefaultMinRate)
@@ -80,6 +80,13 @@ func (o Options) withDefaults() Options {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Limits = o.Limits.WithDefaults()
+	return o
+}
+
+func withServerDefaults(o backend.ServerOptions) backend.ServerOptions {
+	o.FailureLimit = cmp.Or(o.FailureLimit, DefaultFailureLimit)
+	o.MissedMemory = cmp.Or(o.MissedMemory, DefaultMissedMemory)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
 	return o
 }
 
@@ -109,6 +116,14 @@ func (o *Options) validate() error {
 			return fmt.Errorf("%s is %d; accepted: 1 or more", f.name, f.value)
 		}
 	}
+	for _, p := range o.Pools {
+		if p.ConnectTimeout < 1 || p.FailureLimit < 1 || p.MissedMemory < 1 {
+			return fmt.Errorf("%sconnect timeout is %d, failure limit %d, missed memory %d; accepted: 1 or more", p.of(), p.ConnectTimeout, p.FailureLimit, p.MissedMemory)
+		}
+	}
+	if len(o.Pools) > 0 && len(o.Servers) > 0 {
+		return errors.New("servers beside pools; accepted: servers, or pools with servers each")
+	}
 	return o.Security.validate(o.Listen)
 }
 
@@ -122,13 +137,14 @@ func New(o Options) (*Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Middleware{options: o, settled: placed{router, o.Placement}, hurry: make(chan struct{}, 1), ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}, stopFilling: func() {}}
+	m := &Middleware{options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}, stopFilling: func() {}}
 	m.locks = keylock.New()
 	if m.access, err = o.Security.open(o.Log); err != nil {
 		return nil, err
 	}
-	if o.Rejoin != backend.RejoinTrust {
-		m.records = backend.NewRecords(o.Log, m.movedKeys)
+	m.tiers = m.tiersFor(&o)
+	for i, p := range o.pools() {
+		m.tiers[i].settled = placed{router.Pools()[i].Alone(), p.Options}
 	}
 	if o.HotKeys != hotkeys.Off {
 		m.hot = hotkeys.New()
@@ -137,7 +153,7 @@ func New(o Options) (*Middleware, error) {
 		m.hot.Served = hotkeys.NewValues(o.HotAge)
 	}
 	servers, _, _ := m.serversFor(o, nil)
-	p := newCore(o, router, servers, &m.shared)
+	p := newCore(o, router, m.tiers, servers, &m.shared)
 	m.current.Store(p)
 	m.registry = stats.New(p.statistics())
 	m.entrance = queue.NewEntrance(p.lanes)
@@ -250,7 +266,9 @@ func (m *Middleware) Run(ctx context.Context) error {
 	p.stop()
 	stopWork()
 	m.background.Wait() // the probers wait for what was sent on connections that were given up
-	m.endRecords(context.WithoutCancel(ctx))
+	for _, q := range m.current.Load().pools {
+		q.endRecords(context.WithoutCancel(ctx), p.options.ConnectTimeout)
+	}
 	return nil
 }
 
@@ -268,18 +286,25 @@ func (m *Middleware) begin(work context.Context) {
 	p = m.catchUp(work, p)
 	m.work = work
 	p.decideWriters(work)
-	m.beginRecords(p)
-	if m.unswept.Load() {
+	for _, q := range p.pools {
+		q.beginRecords()
+		q.begun = true
+	}
+	if p.unswept() {
 		select {
 		case <-time.After(aftermath):
 		case <-work.Done():
 		}
 	}
-	for _, s := range p.servers {
-		m.startProber(s)
+	for _, q := range p.pools {
+		for _, s := range q.servers {
+			m.startProber(q.tier, s)
+		}
 	}
-	if m.records != nil {
-		m.records.AwaitPlaced(work)
+	for _, q := range p.pools {
+		if q.records != nil {
+			q.records.AwaitPlaced(work)
+		}
 	}
 	// Writes of clients made while a server is being flushed may be lost with the flush.
 	clean := time.Now().Add(p.options.ConnectTimeout)
@@ -289,12 +314,14 @@ func (m *Middleware) begin(work context.Context) {
 	p.makeWorkers(&m.shared, m.appendStats)
 	p.connect(work)
 	p.start(work, m.registry)
-	m.swept.Runs(m.unswept.Load())
-	if m.change != nil {
-		m.change.due = time.Now().Add(lateSteps * m.options.ChangeStep)
-		m.background.Go(func() { m.goThrough(work) })
+	m.swept.Runs(p.unswept())
+	for _, t := range m.tiers {
+		if t.change != nil {
+			t.change.due = time.Now().Add(lateSteps * m.options.ChangeStep)
+			m.background.Go(func() { m.goThrough(work, t) })
+		}
+		m.background.Go(func() { m.sweep(work, t) })
 	}
-	m.background.Go(func() { m.sweep(work) })
 	m.background.Go(func() { m.stage.Watch(work) })
 	if m.hot.Values() != nil {
 		filling, stop := context.WithCancel(work)

@@ -7,6 +7,7 @@ import (
 	"mcmw/internal/backend"
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/netstage"
+	"mcmw/internal/replica"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
 	"mcmw/internal/worker"
@@ -21,6 +22,10 @@ type Options struct {
 	Servers []route.Server
 	// Placement is the number of replicas and the hashing; see route.Options.
 	Placement route.Options
+	// Pools are the servers if they are in several pools, each with settings of its own; then Servers, Placement, Writers, Ack and ServerOptions
+	// above and below don't count. Routes say which keys are in which pool.
+	Pools  []PoolOptions
+	Routes route.Routes
 	// Pool says how the workers are organised.
 	Pool Pool
 	// Writers says whether other middlewares write the same servers.
@@ -65,6 +70,46 @@ type Options struct {
 	Tap *stats.Tap
 	// Log receives messages for operators; nil discards them.
 	Log *slog.Logger
+}
+
+// PoolOptions are the settings of one of several pools. The zero value of a field means what it means in Options.
+type PoolOptions struct {
+	route.Pool
+	Ack     replica.Ack
+	Writers Writers
+	backend.ServerOptions
+}
+
+// pools returns the settings of all pools: without Pools that of Servers, which has no name.
+func (o *Options) pools() []PoolOptions {
+	if len(o.Pools) > 0 {
+		return o.Pools
+	}
+	return []PoolOptions{{
+		Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers, ServerOptions: o.ServerOptions,
+	}}
+}
+
+// with returns o with other servers and placements in its pools.
+func (o Options) with(pools []PoolOptions) Options {
+	if len(o.Pools) > 0 {
+		o.Pools = pools
+	} else {
+		o.Servers, o.Placement = pools[0].Servers, pools[0].Options
+	}
+	return o
+}
+
+// compose returns the router of the pools, given theirs.
+func (o *Options) compose(routers []*route.Router) (*route.Router, error) {
+	if len(o.Pools) == 0 {
+		return routers[0], nil
+	}
+	names := make([]string, len(o.Pools))
+	for i, p := range o.Pools {
+		names[i] = p.Name
+	}
+	return route.Compose(names, routers, o.Routes)
 }
 
 // Defaults of Options.

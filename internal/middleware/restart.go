@@ -13,20 +13,27 @@ import (
 )
 
 // record returns the placement of p in the form that is put on the servers; during a change of placement that by which keys are read.
-func (p *core) record() marker.Placement {
+func (p *pool) record() marker.Placement {
 	if p.change == nil {
-		return marker.Of(p.router, p.options.Placement)
+		return p.of(placed{p.router, p.options.Options})
 	}
 	read, _ := p.change.ends()
-	return read.record()
+	return p.of(read)
+}
+
+// of returns a placement of the pool in the form that is put on the servers.
+func (p *pool) of(q placed) marker.Placement {
+	record := q.record()
+	record.Share = p.share
+	return record
 }
 
 // history returns, each once, the earlier placements by which servers may still hold keys, and whether there were more; during a change of
 // placement the one by which keys are not read.
-func (p *core) history() (previous []marker.Placement, more bool) {
+func (p *pool) history() (previous []marker.Placement, more bool) {
 	if p.changing() {
 		_, other := p.change.ends()
-		return []marker.Placement{other.record()}, false
+		return []marker.Placement{p.of(other)}, false
 	}
 	current := p.record()
 	for _, f := range p.previous {
@@ -40,19 +47,19 @@ func (p *core) history() (previous []marker.Placement, more bool) {
 
 // beginRecords judges the servers that were reached by the records they hold, takes over what earlier middlewares knew, and
 // starts keeping records.
-func (m *Middleware) beginRecords(p *core) {
-	if m.records == nil {
+func (p *pool) beginRecords() {
+	if p.records == nil {
 		return
 	}
-	m.records.Heed(p.heeds())
-	looks := m.records.Looks()
+	p.records.Heed(p.heeds())
+	looks := p.records.Looks()
 	newest := looks.Newest()
 	for _, s := range p.servers {
 		if _, reached := looks[s.Name]; reached {
 			s.Judge(looks)
 		}
 	}
-	if newest != nil && !p.options.inPhases() {
+	if newest != nil && !p.options.inPhases(p.step) {
 		p.remember(newest)
 	}
 	previous, more := p.history()
@@ -60,17 +67,17 @@ func (m *Middleware) beginRecords(p *core) {
 	if p.router.N() > 1 {
 		host, _ := os.Hostname()
 		if before := looks.Running(); before != "" {
-			m.unswept.Store(true)
+			p.unswept.Store(true)
 			if p.options.Writers == WritersOne {
-				p.options.Log.Warn("a middleware before has not ended in order: the replicas are compared", "was", before)
+				p.log.Warn("a middleware before has not ended in order: the replicas are compared", "was", before)
 			} else { // each begins so that starts while others run
-				p.options.Log.Info("another middleware runs, or has not ended in order: the replicas are compared", "was", before)
+				p.log.Info("another middleware runs, or has not ended in order: the replicas are compared", "was", before)
 			}
 		}
 		running = fmt.Sprintf("%s %d %s", host, os.Getpid(), time.Now().UTC().Format(time.RFC3339Nano))
 	}
-	m.records.Begin(running, p.record(), previous, more, p.servers)
-	m.place(p, p.changing(), p.servers)
+	p.records.Begin(running, p.record(), previous, more, p.servers)
+	p.place(p.changing(), p.servers)
 }
 
 // aftermath is how long a start waits after a middleware that has not ended in order, before servers are cleaned and clients served:
@@ -78,24 +85,23 @@ func (m *Middleware) beginRecords(p *core) {
 const aftermath = 200 * time.Millisecond
 
 // endRecords records on the servers that nothing is under way any more. Otherwise the next start has to compare the replicas.
-func (m *Middleware) endRecords(ctx context.Context) {
-	if m.records == nil || m.unswept.Load() {
+func (p *pool) endRecords(ctx context.Context, timeout time.Duration) {
+	if p.records == nil || p.unswept.Load() {
 		return
 	}
-	o := &m.current.Load().options
-	for _, s := range m.current.Load().servers {
+	for _, s := range p.servers {
 		if !s.Settled() {
-			o.Log.Warn("a server may still carry out writes that it has not answered: the next start compares the replicas", "server", s.Name)
+			p.log.Warn("a server may still carry out writes that it has not answered: the next start compares the replicas", "server", s.Name)
 			return
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	m.records.End(ctx)
+	p.records.End(ctx)
 }
 
 // remember makes the placements in a record previous ones of p.
-func (p *core) remember(record *marker.Record) {
+func (p *pool) remember(record *marker.Record) {
 	current := p.record()
 	p.more = record.More
 	for _, old := range append([]marker.Placement{record.Placement}, record.Previous...) {
@@ -127,9 +133,19 @@ func (p *core) remember(record *marker.Record) {
 
 // movedKeys returns which keys may be old on a server because they were placed elsewhere since newest was put there, or
 // before; nil if there can be none. unknown: it is not known where keys were.
-func (m *Middleware) movedKeys(server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool) {
-	p := m.current.Load()
-	current, wanted := p.record(), p.wanted().router
+func (m *Middleware) movedKeys(t *tier, server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool) {
+	p := m.current.Load().of(t)
+	if p == nil {
+		p = t.first.Load()
+	}
+	if p == nil {
+		return nil, false // the pool is gone
+	}
+	current, is := p.record(), p.wantedRecord()
+	wanted, err := is.Router()
+	if err != nil {
+		return nil, true
+	}
 	same := newest.Placement.Equal(&current)
 	if same && !newest.Changing {
 		return nil, false // handled when that became the placement

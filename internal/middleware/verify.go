@@ -32,20 +32,33 @@ func Verify(ctx context.Context, o Options, v Verification) (sweep.Progress, err
 	if err != nil {
 		return sweep.Progress{}, err
 	}
-	s := sweep.Sweep{
-		Router: router, Rate: o.SweepRate, Values: v.Values, Found: v.Found, Progress: v.Progress, Counts: new(stats.Sweep), Log: o.Log,
-	}
+	var sweeps []*sweep.Sweep // by pool
 	changes := new(atomic.Uint32)
 	var unreached []error
-	for _, server := range router.Servers() {
-		b := backend.NewServer(server, backend.Options{ServerOptions: o.ServerOptions, Changes: changes, Access: access.servers, Log: o.Log})
-		if err := b.Reach(ctx); err != nil {
-			unreached = append(unreached, fmt.Errorf("%s: %w", server.Name, err))
+	for i, p := range o.pools() {
+		s := &sweep.Sweep{
+			Router: router.Pools()[i].Alone(), Rate: o.SweepRate, Values: v.Values, Found: v.Found, Progress: v.Progress, Counts: new(stats.Sweep), Log: o.Log,
 		}
-		s.Servers = append(s.Servers, b)
+		for _, server := range p.Servers {
+			b := backend.NewServer(server, backend.Options{ServerOptions: p.ServerOptions, Changes: changes, Access: access.servers, Log: o.Log})
+			if err := b.Reach(ctx); err != nil {
+				unreached = append(unreached, fmt.Errorf("%s: %w", server.Name, err))
+			}
+			s.Servers = append(s.Servers, b)
+		}
+		sweeps = append(sweeps, s)
 	}
 	if len(unreached) > 0 {
 		return sweep.Progress{}, errors.Join(unreached...)
 	}
-	return s.Verify(ctx)
+	var all sweep.Progress
+	for _, s := range sweeps {
+		p, err := s.Verify(ctx)
+		if err != nil {
+			return p, err
+		}
+		p.Keys, p.Differ = p.Keys+all.Keys, p.Differ+all.Differ
+		all = p
+	}
+	return all, nil
 }

@@ -24,9 +24,17 @@ var WritersNames = enum.New[Writers]("writers", "auto", "one", "several")
 
 func (w Writers) String() string { return WritersNames.Of(w) }
 
-// decideWriters decides, before p's workers are made, whether they keep replicas alike beside other middlewares'. The servers have been
+// decideWriters decides of each pool, before p's workers are made, whether they keep replicas alike beside other middlewares'. The servers have been
 // reached, or are down.
 func (p *core) decideWriters(ctx context.Context) {
+	var deciding sync.WaitGroup
+	for _, q := range p.pools {
+		deciding.Go(func() { q.decideWriters(ctx) })
+	}
+	deciding.Wait()
+}
+
+func (p *pool) decideWriters(ctx context.Context) {
 	several := p.router.N() > 1 && (p.options.Writers == WritersSeveral || p.options.Writers == WritersAuto && p.haveVersions(ctx))
 	for _, server := range p.servers {
 		server.NeedVersions(several)
@@ -36,13 +44,13 @@ func (p *core) decideWriters(ctx context.Context) {
 
 // heeds reports whether the middlewares in front of the servers need to know, while they run, which of them missed whose writes. With fewer than
 // three servers none could be away without a majority being away.
-func (p *core) heeds() bool {
+func (p *pool) heeds() bool {
 	return p.several.Load() && len(p.servers) > 2 && p.options.Ack != replica.AckAll && p.options.Rejoin != backend.RejoinTrust
 }
 
 // ack returns the acknowledgement mode in force, and whether it has servers barred from reads that missed a write, before that is answered with
 // success. What nobody could bar is acknowledged by all.
-func (p *core) ack() (ack replica.Ack, barring bool) {
+func (p *pool) ack() (ack replica.Ack, barring bool) {
 	kept := p.options.Rejoin != backend.RejoinTrust
 	switch ack = p.options.Ack; {
 	case p.heeds():
@@ -56,7 +64,7 @@ func (p *core) ack() (ack replica.Ack, barring bool) {
 }
 
 // haveVersions reports whether the servers that answer, at least one, give items versions, and warns of those that don't.
-func (p *core) haveVersions(ctx context.Context) bool {
+func (p *pool) haveVersions(ctx context.Context) bool {
 	var mu sync.Mutex // guards both lists
 	var with, without []string
 	var asking sync.WaitGroup
@@ -79,7 +87,7 @@ func (p *core) haveVersions(ctx context.Context) bool {
 	}
 	asking.Wait()
 	if len(without) > 0 {
-		p.options.Log.Warn("with another mcmw in front of these servers, replicas would differ for good and increments be lost: some are a memcached before 1.6.27, or run with -C "+
+		p.log.Warn("with another mcmw in front of these servers, replicas would differ for good and increments be lost: some are a memcached before 1.6.27, or run with -C "+
 			"(--writers one, if there is no other mcmw)", "servers", without)
 	}
 	return len(with) > 0 && len(without) == 0
@@ -87,7 +95,9 @@ func (p *core) haveVersions(ctx context.Context) bool {
 
 // requireVersions makes sure, before servers are connected to, that they can do what several writers take, if these were asked for.
 func (p *core) requireVersions() {
-	for _, s := range p.servers {
-		s.NeedVersions(p.options.Writers == WritersSeveral && p.router.N() > 1)
+	for _, q := range p.pools {
+		for _, s := range q.servers {
+			s.NeedVersions(q.options.Writers == WritersSeveral && q.router.N() > 1)
+		}
 	}
 }

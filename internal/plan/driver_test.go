@@ -78,7 +78,7 @@ func drive(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.V
 	}
 	d := &driver{t: t, router: router, limits: protocol.Limits{}.WithDefaults(), missed: map[int]bool{}}
 	d.planner = plan.New(plan.Options{
-		Router: router, Names: names, Home: -1, Ack: ack, MaxValue: 1 << 20, Versions: versions, Stripe: func(key []byte) uint32 { return crc32.ChecksumIEEE(key) },
+		Router: router, Names: names, Home: -1, Pools: []plan.Pool{{Ack: ack, Several: versions != nil}}, MaxValue: 1 << 20, Versions: versions, Stripe: func(key []byte) uint32 { return crc32.ChecksumIEEE(key) },
 	}, 0)
 	for s := range d.planner.Servers {
 		d.planner.Servers[s].Readable = true

@@ -21,8 +21,8 @@ func WriteLane(s int) int { return 2*s + 1 }
 type LaneChooser struct {
 	router *route.Router
 	load   func(s int) int64
-	all    []int // every server
-	near   []int // those of them that reads prefer
+	all    []int   // every server
+	near   [][]int // by pool: those of its servers that reads prefer
 	turn   atomic.Uint32
 }
 
@@ -32,7 +32,9 @@ func NewLaneChooser(router *route.Router, load func(s int) int64) *LaneChooser {
 	for s := range router.Servers() {
 		c.all = append(c.all, s)
 	}
-	c.near = router.Nearest(slices.Clone(c.all))
+	for _, in := range router.Pools() {
+		c.near = append(c.near, in.Nearest(slices.Clone(c.all[in.Base():][:len(in.Servers())])))
+	}
 	return c
 }
 
@@ -57,26 +59,27 @@ func (c *LaneChooser) next(n int) int { return int(c.turn.Add(1) % uint32(n)) }
 func (c *LaneChooser) lane(r *request.Request) int {
 	var room [protocol.DefaultMaxKey]byte
 	key := r.Key(room[:0])
+	in := c.router.In(key)
 	switch {
 	case r.Has(protocol.Writes):
-		return WriteLane(c.router.Primary(key))
-	case r.Has(protocol.First), c.router.Read() == route.ReadPrimary, c.router.N() == 1:
+		return WriteLane(in.Primary(key))
+	case r.Has(protocol.First), in.Read() == route.ReadPrimary, in.N() == 1:
 		var room [16]int
-		return ReadLane(c.router.Readers(key, room[:0])[0])
+		return ReadLane(in.Readers(key, room[:0])[0])
 	}
-	return ReadLane(c.reader(key))
+	return ReadLane(c.reader(in, key))
 }
 
-// reader returns the server to read key from.
-func (c *LaneChooser) reader(key []byte) int {
+// reader returns the server to read key, of the pool in, from.
+func (c *LaneChooser) reader(in *route.Router, key []byte) int {
 	var room [16]int
-	holders := c.near
-	if !c.router.Everywhere() {
-		holders = c.router.Nearest(c.router.Readers(key, room[:0]))
+	holders := c.near[in.Number()]
+	if !in.Everywhere() {
+		holders = in.Nearest(in.Readers(key, room[:0]))
 	}
 	first := c.next(len(holders))
 	best := holders[first]
-	if c.router.Read() == route.ReadLeastBusy {
+	if in.Read() == route.ReadLeastBusy {
 		for k := range holders {
 			if s := holders[(first+k)%len(holders)]; c.load(s) < c.load(best) {
 				best = s

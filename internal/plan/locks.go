@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"mcmw/internal/protocol"
+	"mcmw/internal/route"
 )
 
 // LockKind says how a request uses key locks.
@@ -102,23 +103,24 @@ func (p *Planner) Troubled(i int32) int {
 	case r.Has(protocol.Everywhere):
 		return p.suspectOf(p.all)
 	case r.NumKeys == 0:
-		return p.suspectOf(p.all[:1])
+		first := p.options.Router.Default().Base()
+		return p.suspectOf(p.all[first : first+1])
 	case r.NumKeys == 1:
-		return p.troubledKey(r, r.key)
+		return p.troubledKey(r, r.in, r.key)
 	}
 	for rest := r.Keys; len(rest) > 0; {
 		var key []byte
 		key, rest = nextKey(rest)
-		if s := p.troubledKey(r, key); s >= 0 {
+		if s := p.troubledKey(r, p.options.Router.In(key), key); s >= 0 {
 			return s
 		}
 	}
 	return -1
 }
 
-// troubledKey returns a server in trouble without which key can't be served as r wants it, -1 if there is none.
-func (p *Planner) troubledKey(r *Request, key []byte) int {
-	p.findHolders(key)
+// troubledKey returns a server in trouble without which key, of the pool in, can't be served as r wants it, -1 if there is none.
+func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
+	p.findHolders(in, key)
 	if r.Has(protocol.Writes) {
 		if s := p.suspectOf(p.holders); s >= 0 {
 			return s
@@ -131,11 +133,11 @@ func (p *Planner) troubledKey(r *Request, key []byte) int {
 		return -1
 	}
 	first, stale := -1, -1
-	p.readers = p.options.Router.Readers(key, p.readers[:0])
+	p.readers = in.Readers(key, p.readers[:0])
 	for _, s := range p.readers {
 		switch server := &p.Servers[s]; {
 		case server.Readable:
-			if !server.Suspect && (first < 0 || (r.readsOnly() && p.readsAny(r))) {
+			if !server.Suspect && (first < 0 || (r.readsOnly() && r.readsAny(in))) {
 				return -1
 			}
 			if first < 0 {

@@ -41,16 +41,25 @@ type Options struct {
 	Stripe func(key []byte) uint32
 	// Home is the server that reads go to if it can answer them; -1: none in particular.
 	Home int
-	// Ack, Sharded and GetErrorMiss are the operator's; see worker.RequestOptions.
-	Ack          replica.Ack
+	// Pools are the properties of the router's, by number.
+	Pools []Pool
+	// Sharded and GetErrorMiss are the operator's; see worker.RequestOptions.
 	Sharded      bool
 	GetErrorMiss bool
 	// MaxValue is the size of the largest value that servers may answer with, bytes.
 	MaxValue int
 	// Join lets equal gets of a round share a call.
 	Join bool
-	// Versions are those of what is stored, if others write the same servers; nil: nobody does.
+	// Versions are those of what is stored in the pools whose servers others write, too; nil if there is no such pool.
 	Versions *Versions
+}
+
+// Pool is what a pool's writes are decided by.
+type Pool struct {
+	// Ack says how many replicas must have given an answer for it to be the client's.
+	Ack replica.Ack
+	// Several: others write the same servers. It takes effect where keys have several.
+	Several bool
 }
 
 // Server is what is known of a server.
@@ -77,9 +86,10 @@ type Planner struct {
 	Joined uint64
 
 	options Options
-	several bool  // others write the same servers, and keys have several
-	all     []int // every server
-	turn    int   // counts the choices of servers for reads, to spread them
+	several []bool  // by pool: others write the same servers, and keys have several
+	all     []int   // every server
+	pools   [][]int // by pool: its servers
+	turn    int     // counts the choices of servers for reads, to spread them
 
 	// checks outlive the round. newest says by stripe which one is the latest, from 1 on; 0: none, or it is not known.
 	checks []check
@@ -114,11 +124,15 @@ type Planner struct {
 // Request is a request of the round.
 type Request struct {
 	*request.Request
-	key  []byte // the first, as servers know it
+	key []byte // the first, as servers know it
+	// in is the pool of its only key; without one, or with several keys, the router of all.
+	in   *route.Router
 	way  way
 	step step
 	// decided: the key's first server decides it, and the others get what came of it.
 	decided bool
+	// several: others write its key's servers.
+	several bool
 	version uint64 // of what it stores, with several writers
 	look    int32  // the call that looks at what came of it; -1: none
 	dropped bool   // the others are not to hold it
@@ -219,7 +233,10 @@ func New(o Options, turn int) *Planner {
 	for s := range o.Names {
 		p.all = append(p.all, s)
 	}
-	p.several = o.Versions != nil && o.Router.N() > 1
+	for i, in := range o.Router.Pools() {
+		p.several = append(p.several, o.Pools[i].Several && in.N() > 1)
+		p.pools = append(p.pools, p.all[in.Base():][:len(in.Servers())])
+	}
 	p.joins.start()
 	return p
 }
@@ -255,8 +272,13 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	added.Request, added.key, added.keys, added.chosen, added.look = r, key, -1, -1, -1
 	added.leader, added.joined = -1, -1
 	added.decided = r.Has(protocol.Conditional)
-	if p.several && r.Answer == "" {
-		p.addSeveral(added)
+	added.in = p.options.Router
+	if r.NumKeys == 1 {
+		added.in = added.in.In(key)
+		added.several = p.several[added.in.Number()]
+		if added.several && r.Answer == "" {
+			p.addSeveral(added)
+		}
 	}
 	return i
 }
@@ -329,7 +351,7 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 	case r.Has(protocol.Fenced) && len(p.all) > 1:
 		r.Fail(fmt.Sprintf("CLIENT_ERROR %s is for one server and not available through mcmw in front of %d\r\n", r.Arg, len(p.all)))
 	default:
-		p.forward(i, 0)
+		p.forward(i, p.options.Router.Default().Base())
 	}
 	return false
 }
@@ -366,7 +388,7 @@ func (p *Planner) Next(i int32) {
 	case stamping:
 		p.planStamp(i)
 	case copying:
-		if p.several {
+		if r.several {
 			p.planVersionedCopies(i)
 		} else {
 			p.planCopies(i)
@@ -389,7 +411,7 @@ func (p *Planner) Repairs(i int32) []int32 {
 // deleting it on one server could remove such a write there alone.
 func (p *Planner) RepairAll(i int32) {
 	r := &p.Requests[i]
-	p.holders = p.options.Router.Replicas(r.key, p.holders[:0])
+	p.holders = r.in.Replicas(r.key, p.holders[:0])
 	r.repair = int32(len(p.repairs))
 	for _, s := range p.holders {
 		p.repairs = append(p.repairs, int32(s))
@@ -413,11 +435,11 @@ func (p *Planner) Follows(n int32) Follows {
 	if p.Calls[n].IsCheck() {
 		return FollowsNothing
 	}
-	r := &p.Requests[p.Calls[n].Request]
+	r, copies := &p.Requests[p.Calls[n].Request], p.copies(n)
 	switch {
-	case p.options.Router.N() == 1, r.step == deleting:
+	case copies == 1, r.step == deleting:
 		return FollowsNothing
-	case r.way == read && r.tries < p.options.Router.N()-1:
+	case r.way == read && r.tries < copies-1:
 		return FollowsRead
 	case r.way == read:
 		return FollowsNothing
@@ -427,13 +449,16 @@ func (p *Planner) Follows(n int32) Follows {
 	return FollowsRepair
 }
 
+// copies returns how many servers hold a key that call n is for.
+func (p *Planner) copies(n int32) int { return p.options.Router.Of(int(p.Calls[n].Server)).N() }
+
 // Movable reports whether call n reads what another server can answer now. A gat writes, and only the first server knows the cas.
 func (p *Planner) Movable(n int32) bool {
 	if p.Calls[n].IsCheck() {
 		return false
 	}
 	r := &p.Requests[p.Calls[n].Request]
-	return p.options.Router.N() > 1 && r.step == sent && r.readsOnly() && !r.Has(protocol.First)
+	return p.copies(n) > 1 && r.step == sent && r.readsOnly() && !r.Has(protocol.First)
 }
 
 // Writes reports whether call n may change what its server holds, or looks whether it holds what it should: without a reply the server is
@@ -493,17 +518,17 @@ func (p *Planner) deleteKey(i int32, s int) {
 // deleteEverywhere removes the key of a value that was refused for its size, as memcached does: the old value must not outlive an attempt
 // to replace it.
 func (p *Planner) deleteEverywhere(i int32) {
-	p.findHolders(p.Requests[i].key)
+	p.findHolders(p.Requests[i].in, p.Requests[i].key)
 	for _, s := range p.holders {
 		p.deleteKey(i, s)
 	}
 	p.planEmptied(i)
 }
 
-// findHolders finds the servers that key is written to, and those on which it is deleted then.
-func (p *Planner) findHolders(key []byte) {
-	p.holders = p.options.Router.Replicas(key, p.holders[:0])
-	p.emptied = p.options.Router.Emptied(key, p.emptied[:0])
+// findHolders finds the servers that key, of the pool in, is written to, and those on which it is deleted then.
+func (p *Planner) findHolders(in *route.Router, key []byte) {
+	p.holders = in.Replicas(key, p.holders[:0])
+	p.emptied = in.Emptied(key, p.emptied[:0])
 }
 
 // planEmptied deletes the key of requests[i], whose holders were found, on the servers that are not to hold it during a change of placement.

@@ -46,6 +46,9 @@ func plan(t *testing.T, s setup) *script {
 	o := s.options
 	o.Home--
 	o.MaxValue = 1 << 10
+	if o.Pools == nil {
+		o.Pools = []Pool{{Several: o.Versions != nil}}
+	}
 	for i := range s.servers {
 		o.Names = append(o.Names, fmt.Sprintf("s%d", i))
 		server := route.Server{Name: o.Names[i], Addr: "-"}
@@ -465,7 +468,7 @@ func TestAWriteWithLaterWritesOfItsKeyUnderWayIsRepairedEverywhere(t *testing.T)
 }
 
 func TestAReplicaThatDidNotAnswerIsNotRepairedButHasMissedTheKey(t *testing.T) {
-	x := plan(t, setup{options: Options{Ack: replica.AckQuorum}})
+	x := plan(t, setup{options: Options{Pools: []Pool{{Ack: replica.AckQuorum}}}})
 	i := x.request("set a 0 0 1\r\nx")
 	x.reply(0, "STORED\r\n")
 	x.lose(1)
@@ -593,7 +596,7 @@ func TestQuietMetaCommandsAreFollowedByAnMnOrAskedLoudly(t *testing.T) {
 }
 
 func TestWinnersOfAnItemMustBeTheSameOnAllReplicas(t *testing.T) {
-	x := plan(t, setup{options: Options{Ack: replica.AckQuorum}})
+	x := plan(t, setup{options: Options{Pools: []Pool{{Ack: replica.AckQuorum}}}})
 	i := x.request("mg a N30 v")
 	x.reply(0, "VA 0 W\r\n\r\n")
 	x.reply(1, "VA 0 W\r\n\r\n")
@@ -1100,7 +1103,7 @@ func TestARequestsEndIsClassedByItsAnswer(t *testing.T) {
 }
 
 func TestFailedDeletionsAgreeOnTheirFailureAlone(t *testing.T) {
-	x := plan(t, setup{options: Options{Ack: replica.AckQuorum}})
+	x := plan(t, setup{options: Options{Pools: []Pool{{Ack: replica.AckQuorum}}}})
 	i := x.request("delete a")
 	x.lose(0)
 	x.lose(1)

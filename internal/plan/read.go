@@ -14,10 +14,10 @@ const maxTouchLine = 1900
 
 // choice is how the servers of reads are chosen: those of a part alike, so that they depend on as few servers as possible.
 type choice struct {
-	made   bool
-	turn   int
-	server int    // for reads that every server can answer
-	avoid  []bool // by server: those that failed the read; nil: none has
+	turn   int           // 0: not chosen
+	server int           // for reads that every server of the pool in can answer
+	in     *route.Router // nil: not chosen
+	avoid  []bool        // by server: those that failed the read; nil: none has
 }
 
 // placed says where a key of a retrieval is read.
@@ -39,54 +39,73 @@ func (r *Request) touches() bool { return r.Has(protocol.Reads | protocol.Writes
 // whole reports whether r is to be asked for as the client did.
 func (r *Request) whole() bool { return r.all == nil && r.Resumed == 0 }
 
-// readsAny reports whether any of a key's servers may answer the read r.
-func (p *Planner) readsAny(r *Request) bool {
-	return !r.Has(protocol.First) && p.options.Router.Read() != route.ReadPrimary
+// readsAny reports whether any of a key's servers in that pool may answer the read r.
+func (r *Request) readsAny(in *route.Router) bool {
+	return !r.Has(protocol.First) && in.Read() != route.ReadPrimary
+}
+
+// pool returns the pool of all keys of the read r, or the router of all if they are in several.
+func (p *Planner) pool(r *Request) *route.Router {
+	if r.NumKeys == 1 || len(p.pools) == 1 {
+		return r.in
+	}
+	in := p.options.Router.In(r.key)
+	for _, rest := nextKey(r.Keys); len(rest) > 0; {
+		var key []byte
+		if key, rest = nextKey(rest); p.options.Router.In(key) != in {
+			return p.options.Router
+		}
+	}
+	return in
 }
 
 // planRead plans get, gets, gat, gats, and the meta commands that change nothing.
 func (p *Planner) planRead(i int32, c *choice) {
 	r := &p.Requests[i]
 	// What shows a cas is the first server's, and so is a gat, which is a write and touches the other copies.
-	anywhere := p.options.Router.Everywhere() && p.readsAny(r)
+	in := p.pool(r)
+	anywhere := in.Everywhere() && r.readsAny(in)
 	switch {
 	case r.Answer != "":
 		p.planByPlacement(i, c) // which makes lines of its own
 	case len(p.all) == 1 && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine):
 		p.forward(i, 0)
 	case anywhere && r.NumKeys > 1 && p.options.Sharded:
-		p.planEvenly(i, c)
+		p.planEvenly(i, in, c)
 	case anywhere && r.whole():
-		p.forward(i, p.choose(c).server)
+		p.forward(i, p.choose(in, c).server)
 	case !r.Command.IsRetrieval():
-		p.forward(i, p.readServer(r, r.key, c))
+		p.forward(i, p.readServer(r, in, r.key, c))
 	default:
 		p.planByPlacement(i, c)
 	}
 }
 
-// choose fixes the server, and the turn, of the reads that c is for.
-func (p *Planner) choose(c *choice) *choice {
-	if !c.made {
-		p.turn++
-		c.made, c.turn = true, p.turn
-		c.server = p.best(p.all, c)
+// choose fixes the turn of the reads that c is for, and their server, as long as they are in one pool.
+func (p *Planner) choose(in *route.Router, c *choice) *choice {
+	if c.in != in {
+		if c.in == nil {
+			p.turn++
+			c.turn = p.turn
+		}
+		c.in = in
+		c.server = p.best(in, p.pools[in.Number()], c)
 	}
 	return c
 }
 
-// best returns which of servers a read goes to: Home, if it is one of them; else, of those that may be read, the
+// best returns which of servers, of the pool in, a read goes to: Home, if it is one of them; else, of those that may be read, the
 // one in turn, or the least busy, in turn among equals; of all of them if none may.
-func (p *Planner) best(servers []int, c *choice) int {
+func (p *Planner) best(in *route.Router, servers []int, c *choice) int {
 	if h := p.options.Home; h >= 0 && slices.Contains(servers, h) && p.mayRead(h, c.avoid) && !p.Servers[h].Suspect {
 		return h
 	}
-	readable := p.mayReadOf(servers, c.avoid)
+	readable := p.mayReadOf(in, servers, c.avoid)
 	if len(readable) == 0 {
 		return servers[c.turn%len(servers)]
 	}
 	best := readable[c.turn%len(readable)]
-	if p.options.Router.Read() != route.ReadLeastBusy {
+	if in.Read() != route.ReadLeastBusy {
 		return best
 	}
 	for k := range readable {
@@ -102,9 +121,9 @@ func (p *Planner) mayRead(s int, avoid []bool) bool {
 	return p.Servers[s].Readable && (avoid == nil || !avoid[s])
 }
 
-// mayReadOf returns those of servers that a read may go to, the nearest where these are preferred; only if there is no other, those that are
+// mayReadOf returns those of servers, of the pool in, that a read may go to, the nearest where these are preferred; only if there is no other, those that are
 // suspect.
-func (p *Planner) mayReadOf(servers []int, avoid []bool) []int {
+func (p *Planner) mayReadOf(in *route.Router, servers []int, avoid []bool) []int {
 	for _, suspects := range []bool{false, true} {
 		p.readable = p.readable[:0]
 		for _, s := range servers {
@@ -116,7 +135,7 @@ func (p *Planner) mayReadOf(servers []int, avoid []bool) []int {
 			break
 		}
 	}
-	return p.options.Router.Nearest(p.readable)
+	return in.Nearest(p.readable)
 }
 
 // firstOf returns the first of a key's servers that may be read, the first if none may: it answers gets, and compares
@@ -130,26 +149,26 @@ func (p *Planner) firstOf(holders []int, avoid []bool) int {
 	return holders[0]
 }
 
-// readServer returns the server to read key from.
-func (p *Planner) readServer(r *Request, key []byte, c *choice) int {
-	if p.options.Router.N() == 1 && p.options.Router.Phase() == route.Settled {
-		return p.options.Router.Primary(key)
+// readServer returns the server to read key, of the pool in, from.
+func (p *Planner) readServer(r *Request, in *route.Router, key []byte, c *choice) int {
+	if in.N() == 1 && in.Phase() == route.Settled {
+		return in.Primary(key)
 	}
-	p.readers = p.options.Router.Readers(key, p.readers[:0])
-	if !p.readsAny(r) {
+	p.readers = in.Readers(key, p.readers[:0])
+	if !r.readsAny(in) {
 		return p.firstOf(p.readers, c.avoid)
 	}
-	return p.best(p.readers, p.choose(c))
+	return p.best(in, p.readers, p.choose(in, c))
 }
 
-// planEvenly splits a get whose keys every server holds into runs of consecutive keys, whose lengths differ by at most
+// planEvenly splits a get whose keys every server of the pool in holds into runs of consecutive keys, whose lengths differ by at most
 // one.
-func (p *Planner) planEvenly(i int32, c *choice) {
+func (p *Planner) planEvenly(i int32, in *route.Router, c *choice) {
 	r := &p.Requests[i]
-	chosen := p.choose(c).server
-	servers := p.mayReadOf(p.all, c.avoid)
+	chosen := p.choose(in, c).server
+	servers := p.mayReadOf(in, p.pools[in.Number()], c.avoid)
 	if len(servers) == 0 {
-		servers = p.all
+		servers = p.pools[in.Number()]
 	}
 	runs := min(len(servers), r.NumKeys)
 	first := max(slices.Index(servers, chosen), 0)
@@ -192,7 +211,7 @@ func keysEnd(keys []byte, n int) int {
 func (p *Planner) planByPlacement(i int32, c *choice) {
 	r := &p.Requests[i]
 	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() {
-		p.forward(i, p.readServer(r, r.key, c))
+		p.forward(i, p.readServer(r, r.in, r.key, c))
 		return
 	}
 	base := len(p.placed)
@@ -200,7 +219,7 @@ func (p *Planner) planByPlacement(i int32, c *choice) {
 	for rest := r.Keys; len(rest) > 0; {
 		var key []byte
 		key, rest = nextKey(rest)
-		s := p.readServer(r, key, c)
+		s := p.readServer(r, p.options.Router.In(key), key, c)
 		if len(p.placed) == base {
 			common = s
 		} else if common != s {
@@ -284,12 +303,12 @@ func (p *Planner) planTouches(i int32, c *choice) {
 // settleRead reports whether a read has failed and is to be asked of a server that was not asked yet, or of the same one if
 // it closed the connection, as a server that was restarted does.
 func (p *Planner) settleRead(r *Request) (again bool) {
-	if r.Answer != "" || r.tries >= max(1, p.options.Router.N()-1) {
+	if r.Answer != "" {
 		return false
 	}
 	for n := r.first; n < r.last; n++ {
-		c := &p.Calls[n]
-		if !c.Failed || c.hidden || (p.options.Router.N() == 1 && !c.lost) {
+		c, copies := &p.Calls[n], p.copies(n)
+		if !c.Failed || c.hidden || (copies == 1 && !c.lost) || r.tries >= max(1, copies-1) {
 			continue
 		}
 		if r.step == sent {

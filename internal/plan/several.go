@@ -61,7 +61,7 @@ func (p *Planner) planDecided(i int32, first int) {
 	r := &p.Requests[i]
 	r.way = compare
 	p.forward(i, first)
-	if p.several && r.Has(protocol.Builds) {
+	if r.several && r.Has(protocol.Builds) {
 		r.look = int32(len(p.Calls))
 		start := len(p.lines)
 		p.lines = r.KeyText().AppendLook(p.lines, true)
@@ -143,7 +143,7 @@ func (p *Planner) settleStamp(r *Request) (again bool) {
 func (p *Planner) planVersionedCopies(i int32) {
 	r := &p.Requests[i]
 	first := int(p.Calls[r.chosen].Server)
-	p.findHolders(r.key)
+	p.findHolders(r.in, r.key)
 	var it protocol.Item
 	start, data, form := len(p.lines), r.Data, clients
 	switch {

@@ -12,19 +12,19 @@ import (
 // second step writes.
 func (p *Planner) planWrite(i int32) (barrier bool) {
 	r := &p.Requests[i]
-	p.findHolders(r.key)
+	p.findHolders(r.in, r.key)
 	switch {
 	case len(p.holders)+len(p.emptied) == 1:
 		r.decided, r.version = false, 0
 		p.forward(i, p.holders[0])
-	case r.Has(protocol.Depends) && p.options.Router.Moves(r.key):
+	case r.Has(protocol.Depends) && r.in.Moves(r.key):
 		r.Fail(textMoving)
 	case r.decided:
 		p.planDecided(i, p.firstOf(p.holders, nil))
 		return true
 	default:
 		r.way = write
-		if p.several {
+		if r.several {
 			p.firstAhead(p.holders)
 		}
 		if r.version != 0 {
@@ -44,7 +44,7 @@ const textMoving = "SERVER_ERROR the list of servers is changing, and the key mo
 
 // settleCompare reports whether the first server has stored a conditional write, so that the others are to get it.
 func (p *Planner) settleCompare(r *Request) (again bool) {
-	if p.several {
+	if r.several {
 		return p.settleDecided(r)
 	}
 	r.chosen = r.first
@@ -63,7 +63,7 @@ func (p *Planner) planCopies(i int32) {
 	var command protocol.Command
 	p.lines, command = r.AppendUnconditional(p.lines)
 	line := p.lines[start:]
-	p.findHolders(r.key)
+	p.findHolders(r.in, r.key)
 	for _, s := range p.holders {
 		switch {
 		case s == first:
@@ -99,14 +99,14 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 			}
 		}
 		p.answers = append(p.answers, a)
-		if p.several {
+		if r.several {
 			p.classify(r, k, first >= 0)
 		}
 	}
-	chosen, differ := replica.Decide(p.options.Ack, p.answers, p.decisions[:0])
+	chosen, differ := replica.Decide(p.options.Pools[r.in.Number()].Ack, p.answers, p.decisions[:0])
 	p.decisions = differ
 	r.chosen = p.answered[chosen]
-	if p.several {
+	if r.several {
 		if c := &p.Calls[r.chosen]; p.answers[chosen].Group == p.answers[0].Group || (c.hidden && !c.kind.IsError()) {
 			r.chosen = p.answered[0]
 		}

@@ -46,10 +46,10 @@ type Table struct {
 	pools    []int    // by prefix: the pool's number
 	parents  []int    // by prefix: the longest other one that it begins with; -1: none
 	// first[c] is the number of prefixes that begin with a byte below c, and common[c] what all that begin with c have in common.
-	first  [257]int
-	common [256]string
-	words  []uint64 // by prefix: the word of what follows common
-	otherwise int // the pool of keys without a prefix
+	first     [257]int
+	common    [256]string
+	words     []uint64 // by prefix: the word of what follows common
+	otherwise int      // the pool of keys without a prefix
 	names     []string
 }
 
@@ -174,9 +174,6 @@ func (t *Table) Prefix(key []byte) string {
 	return ""
 }
 
-// Len returns the number of prefixes.
-func (t *Table) Len() int { return len(t.prefixes) }
-
 // NewPools returns the Router of several pools. Its servers are those of all pools, one pool behind the other.
 func NewPools(pools []Pool, r Routes) (*Router, error) {
 	names := make([]string, len(pools))
@@ -188,14 +185,10 @@ func NewPools(pools []Pool, r Routes) (*Router, error) {
 			return nil, fmt.Errorf("pool %q: %w", p.Name, err)
 		}
 	}
-	table, err := NewTable(names, r)
-	if err != nil {
-		return nil, err
-	}
 	if err := apart(pools); err != nil {
 		return nil, err
 	}
-	return compose(table, routers), nil
+	return Compose(names, routers, r)
 }
 
 // PoolError says that a server is in two pools.
@@ -227,8 +220,12 @@ func apart(pools []Pool) error {
 	return nil
 }
 
-// compose returns the Router of several pools, given in the order of the table's numbers.
-func compose(table *Table, pools []*Router) *Router {
+// Compose returns the Router of pools with these names, which have no server in common.
+func Compose(names []string, pools []*Router, routes Routes) (*Router, error) {
+	table, err := NewTable(names, routes)
+	if err != nil {
+		return nil, err
+	}
 	r := &Router{table: table}
 	for number, pool := range pools {
 		p := *pool
@@ -241,7 +238,7 @@ func compose(table *Table, pools []*Router) *Router {
 		r.measures = r.measures || p.measures
 		r.pools = append(r.pools, &p)
 	}
-	return r
+	return r, nil
 }
 
 // In returns the Router of the pool that key is in, which answers with the indexes of r's servers; r itself where there is one pool.
@@ -312,4 +309,62 @@ func (r *Router) gainsOfPools(named func(Server) bool, name string, from *Router
 	}
 	a, b := r.Of(is), from.Of(was)
 	return r.table.names[a.number] != from.table.names[b.number] || a.Gains(name, b)
+}
+
+// Share says which keys are in a pool, by their longest prefix among Prefixes: with an even number of those that a key begins with it is as
+// Default says, with an odd one the other way.
+type Share struct {
+	Default  bool     `json:"default"`
+	Prefixes []string `json:"prefixes,omitempty"`
+}
+
+// Share returns which keys are in the pool of that number. It is equal for equal sets of keys.
+func (t *Table) Share(pool int) *Share {
+	s := &Share{Default: t.otherwise == pool}
+	for k, prefix := range t.prefixes {
+		within := t.otherwise
+		if parent := t.parents[k]; parent >= 0 {
+			within = t.pools[parent]
+		}
+		if (t.pools[k] == pool) != (within == pool) {
+			s.Prefixes = append(s.Prefixes, prefix)
+		}
+	}
+	return s
+}
+
+// Equal reports whether s and o have the same keys; nil has all.
+func (s *Share) Equal(o *Share) bool {
+	if s == nil || o == nil {
+		return s == o
+	}
+	return s.Default == o.Default && slices.Equal(s.Prefixes, o.Prefixes)
+}
+
+// Of returns a Router that places the share's keys as r does, and gives the others no server.
+func (s *Share) Of(r *Router) (*Router, error) {
+	const in, out = "in", "out"
+	name := map[bool]string{true: in, false: out}
+	routes := Routes{Default: name[s.Default]}
+	prefixes := slices.Sorted(slices.Values(s.Prefixes))
+	for i, prefix := range prefixes {
+		inside := s.Default
+		for _, shorter := range prefixes[:i+1] {
+			if strings.HasPrefix(prefix, shorter) {
+				inside = !inside
+			}
+		}
+		routes.Prefixes = append(routes.Prefixes, Prefix{prefix, name[inside]})
+	}
+	return Compose([]string{in, out}, []*Router{r, {}}, routes)
+}
+
+// Alone returns the Router of a pool that answers with the indexes of its own servers.
+func (r *Router) Alone() *Router {
+	if r.base == 0 && r.number == 0 {
+		return r
+	}
+	alone := *r
+	alone.base, alone.number = 0, 0
+	return &alone
 }

@@ -201,3 +201,32 @@ func BenchmarkFindThePoolAmong1000Prefixes(b *testing.B) {
 		table.Pool(keys[i%len(keys)])
 	}
 }
+
+func TestAShareHasTheKeysOfItsPoolAndNoOthers(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 100 {
+		r := Routes{Default: poolNames[random.IntN(4)]}
+		for _, p := range []string{"a", "ab", "aba", "abb", "b", "ba", "bab"} {
+			if random.IntN(2) == 0 {
+				r.Prefixes = append(r.Prefixes, Prefix{p, poolNames[random.IntN(4)]})
+			}
+		}
+		table, err := NewTable(poolNames, r)
+		require.NoError(t, err)
+		alone, err := New([]Server{{Name: "s"}}, Options{})
+		require.NoError(t, err)
+		for pool := range poolNames {
+			share, err := table.Share(pool).Of(alone)
+			require.NoError(t, err)
+			for _, key := range []string{"c", "a", "ac", "ab", "aba1", "abb", "abc", "b", "bb", "ba", "bab", "babb"} {
+				require.Equal(t, table.Pool([]byte(key)) == pool, share.Holds("s", []byte(key)), "%+v of %+v: %q", table.Share(pool), r, key)
+			}
+		}
+	}
+	one, err := NewTable(poolNames, Routes{Default: "one", Prefixes: []Prefix{{"a", "two"}, {"ab", "two"}}})
+	require.NoError(t, err)
+	other, err := NewTable(poolNames, Routes{Default: "three", Prefixes: []Prefix{{"a", "two"}}})
+	require.NoError(t, err)
+	require.True(t, one.Share(2).Equal(other.Share(2)), "what the other keys' pools are does not matter")
+	require.False(t, one.Share(1).Equal(other.Share(1)))
+}

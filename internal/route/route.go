@@ -196,7 +196,10 @@ func (r *Router) offset(dst []int, start int) []int {
 
 // appendHolders is Replicas without a change.
 func (r *Router) appendHolders(key []byte, dst []int) []int {
-	if len(r.servers) == 1 {
+	switch len(r.servers) {
+	case 0: // of keys that are elsewhere; see Share
+		return dst
+	case 1:
 		return append(dst, 0)
 	}
 	if r.rendezvous != nil {

@@ -43,10 +43,11 @@ func (w *Worker) awaitMarks() {
 	}
 	for _, s := range w.marks.unmarked {
 		server := w.options.Servers[s]
-		if w.options.Barring && !server.Marked() && !w.member.Patient {
+		barring := w.options.Pools[w.options.Router.Of(int(s)).Number()].Barring
+		if barring && !server.Marked() && !w.member.Patient {
 			w.standAside(int(s)) // it takes longer than a request may
 		}
-		if !server.AwaitMarked(context.Background()) && w.options.Barring {
+		if !server.AwaitMarked(context.Background()) && barring {
 			server.Withheld(w.planner.Withhold(s, func(i int32) bool { return w.requests[i].done }))
 		}
 	}

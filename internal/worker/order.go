@@ -20,8 +20,8 @@ type heldLock struct {
 // the worker has the key locks that it takes. Otherwise it is served in the next round, or in another lane, which it then has: the detour of a
 // server that it needs, or that the holder of a key lock waits for.
 func (w *Worker) admit(ctx context.Context, b *request.Batch, i int32) bool {
-	if w.options.Lease != nil {
-		w.options.Lease.Lapsed(waitsSince(w.planner.Requests[i].Request))
+	for _, lease := range w.leases {
+		lease.Lapsed(waitsSince(w.planner.Requests[i].Request))
 	}
 	w.updateStates()
 	w.expire(i)

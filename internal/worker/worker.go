@@ -28,7 +28,7 @@ import (
 
 // RequestOptions are what an operator sets about how requests are served. A middleware's Options say what a zero field means.
 type RequestOptions struct {
-	// Ack says how many replicas of a key must have given an answer to a write for it to be the client's.
+	// Ack says how many replicas of a key must have given an answer to a write for it to be the client's. Of several pools each has its own.
 	Ack replica.Ack
 	// Sharded splits a multi-get over all servers that hold its keys.
 	Sharded bool
@@ -66,17 +66,22 @@ type Options struct {
 	Previous []Placement
 	// MaxValue is the size of the largest value that servers may answer with, bytes. Larger ones are not held.
 	MaxValue int
-	// Barring: a write that a server missed is answered with success only if nobody reads that server.
-	Barring bool
-	// Lease says until when servers may be read; nil: for ever.
-	Lease *backend.Records
-	// Several: other middlewares write the same servers; see plan.Options.Versions.
-	Several bool
+	// Pools are the properties of the router's, by number.
+	Pools []Pool
 	// Hot, if not nil, holds values of hot keys, and is told which keys are written.
 	Hot *hotkeys.Values
 	// StatsText writes the middleware's own statistics, as `stats` answers them.
 	StatsText func(dst []byte) []byte
 	Log       *slog.Logger
+}
+
+// Pool is what a pool's requests are served by.
+type Pool struct {
+	plan.Pool
+	// Barring: a write that a server missed is answered with success only if nobody reads that server.
+	Barring bool
+	// Lease says until when the pool's servers may be read; nil: for ever.
+	Lease *backend.Records
 }
 
 // Placement is where keys live: a router and its servers.
@@ -104,6 +109,7 @@ type Worker struct {
 	record  *stats.Worker
 	conns   []*backend.Conn // by server
 	planner *plan.Planner
+	leases  []*backend.Records // of the pools that have one
 
 	// The round, and what outlives it.
 	round
@@ -184,14 +190,20 @@ func New(o Options, m Member) *Worker {
 		outstanding: make([]outstanding, len(o.Servers)), locks: make(map[uint32]heldLock),
 	}
 	planned := plan.Options{
-		Router: o.Router, Stripe: o.Locks.Stripe, Home: m.Home, Ack: o.Ack, Sharded: o.Sharded, GetErrorMiss: o.GetErrorMiss,
+		Router: o.Router, Stripe: o.Locks.Stripe, Home: m.Home, Sharded: o.Sharded, GetErrorMiss: o.GetErrorMiss,
 		MaxValue: o.MaxValue, Join: !m.Patient, // the requests of a detour have each a time of its own
 	}
 	if m.Patient {
 		planned.Home = -1
 	}
-	if o.Several {
-		planned.Versions = plan.RandomVersions()
+	for _, p := range o.Pools {
+		planned.Pools = append(planned.Pools, p.Pool)
+		if p.Several && planned.Versions == nil {
+			planned.Versions = plan.RandomVersions()
+		}
+		if p.Lease != nil {
+			w.leases = append(w.leases, p.Lease)
+		}
 	}
 	patience := w.oneTurn()
 	for _, s := range o.Servers {
@@ -443,7 +455,7 @@ func (w *Worker) updateLoads() {
 }
 
 // measures reports whether what a call takes on each server is needed.
-func (w *Worker) measures() bool { return w.options.Router.Read() == route.ReadLeastBusy }
+func (w *Worker) measures() bool { return w.options.Router.Measures() }
 
 // further takes requests through their next steps, until none has one or all that have wait for a server that stalls.
 func (w *Worker) further(ctx context.Context) {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,6 +45,10 @@ func patient(o middleware.Options) middleware.Options {
 	o.StallAfter = cmp.Or(o.StallAfter, -1)
 	o.Timeout = cmp.Or(o.Timeout, mctest.Patience)
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, mctest.Patience)
+	o.Pools = slices.Clone(o.Pools)
+	for i := range o.Pools {
+		o.Pools[i].ConnectTimeout = cmp.Or(o.Pools[i].ConnectTimeout, mctest.Patience)
+	}
 	return o
 }
 

@@ -1,0 +1,152 @@
+package middleware_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+// named returns servers whose names begin with that of a pool.
+func named(pool string, servers ...*mctest.Server) []route.Server {
+	list := mwtest.Servers(servers...)
+	for i := range list {
+		list[i].Name = pool + "-" + list[i].Name
+	}
+	return list
+}
+
+// poolOf returns the options of a pool.
+func poolOf(name string, servers []route.Server, replicas int) middleware.PoolOptions {
+	return middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: servers, Options: route.Options{Replicas: replicas}}}
+}
+
+// The keys of startTraffic's clients 0 and 1 are in pool a, those of 2 and 3 in pool b.
+func halves() route.Routes {
+	return route.Routes{Prefixes: []route.Prefix{{Prefix: "2-", Pool: "b"}, {Prefix: "3-", Pool: "b"}}, Default: "a"}
+}
+
+func TestServersJoinAndLeaveOnePoolWhileAnotherLosesNothing(t *testing.T) {
+	servers := named("a", mctest.StartNewMemcacheds(t, 4)...)
+	other := mctest.StartNewMemcacheds(t, 2)
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Routes: halves(),
+		Pools: []middleware.PoolOptions{poolOf("a", servers[:3:3], 2), poolOf("b", named("b", other...), 0)},
+	}
+	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+	kept := fleet[0].Dial(t)
+	require.Equal(t, "STORED\r\n", kept.MustDo(t, "set 2-kept 0 0 1\r\nx\r\n"))
+	load := startTraffic(t, fleet...)
+	for _, n := range []int{4, 3} {
+		next := o
+		next.Pools = []middleware.PoolOptions{poolOf("a", servers[:n:n], 2), o.Pools[1]}
+		for _, m := range fleet {
+			require.NoError(t, m.Apply(context.Background(), next))
+			load.more()
+		}
+		for phases := 0; fleet[0].EndPhase(); phases++ {
+			load.more()
+			fleet[1].EndPhase()
+			load.more()
+			require.Less(t, phases, 3)
+		}
+		assert.Equal(t, "settled", fleet[0].Phase())
+	}
+	load.stop()
+	assert.Zero(t, load.stale.Load())
+	for _, m := range fleet {
+		require.Equal(t, "VALUE 2-kept 0 1\r\nx\r\nEND\r\n", m.Dial(t).MustDo(t, "get 2-kept\r\n"))
+		for _, s := range m.Stats().Snapshot().Servers {
+			if s.Name[:1] == "b" {
+				assert.Zero(t, s.Health.Flushes, s.Name)
+			}
+		}
+	}
+}
+
+func TestRoutesAndPoolsChangeUnderLoadWithoutAnErrorOrAnOldValue(t *testing.T) {
+	a, b, c := mctest.StartMemcacheds(t, 2), mctest.StartMemcacheds(t, 1), mctest.StartMemcacheds(t, 2)
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Routes: halves()}
+	pool := func(name string, servers ...*mctest.Server) middleware.PoolOptions {
+		p := poolOf(name, named(name, servers...), 0)
+		p.Writers = middleware.WritersOne
+		return p
+	}
+	o.Pools = []middleware.PoolOptions{pool("a", a...), pool("b", b...)}
+	m := mwtest.Start(t, o)
+	load := startTraffic(t, m)
+	apply := func(routes route.Routes, pools ...middleware.PoolOptions) {
+		t.Helper()
+		load.more()
+		o.Routes, o.Pools = routes, pools
+		require.NoError(t, m.Apply(context.Background(), o))
+		load.more()
+	}
+	apply(route.Routes{Default: "a"}, o.Pools...) // b has no keys
+	apply(halves(), o.Pools...)                   // and gets back what a had meanwhile
+	three := halves()
+	three.Prefixes = append(three.Prefixes, route.Prefix{Prefix: "0-", Pool: "c"})
+	apply(three, o.Pools[0], o.Pools[1], pool("c", c...))
+	apply(route.Routes{Prefixes: three.Prefixes[1:], Default: "a"}, o.Pools[2], o.Pools[1], o.Pools[0])
+	apply(halves(), o.Pools[2], o.Pools[1]) // without c
+	load.stop()
+	assert.Zero(t, load.stale.Load())
+	t.Logf("%d rounds, %d missed", load.rounds.Load(), load.missed.Load())
+}
+
+func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{
+		poolOf("a", named("a", mctest.StartMemcacheds(t, 2)...), 0), poolOf("b", named("b", mctest.StartMemcacheds(t, 2)...), 0),
+	}}
+	for i := range o.Pools {
+		o.Pools[i].Writers = middleware.WritersOne
+	}
+	elsewhere := route.Routes{Prefixes: []route.Prefix{{Prefix: "x", Pool: "b"}}, Default: "a"}
+	for i, routes := range []route.Routes{{Default: "a"}, elsewhere, {Default: "a"}} {
+		o.Routes = routes
+		m := mwtest.Start(t, o)
+		c := m.Dial(t)
+		require.Equal(t, "END\r\n", c.MustDo(t, "get x\r\n"), "start %d", i)
+		if i > 0 {
+			require.Equal(t, "VALUE y 0 1\r\n0\r\nEND\r\n", c.MustDo(t, "get y\r\n"), "it has not moved")
+		}
+		for _, key := range []string{"x", "y"} {
+			require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %s 0 0 1\r\n0\r\n", key)))
+		}
+		require.NoError(t, m.Stop())
+	}
+}
+
+func TestWhatPoolsCannotDoWhileClientsAreServedIsRefusedByName(t *testing.T) {
+	a, b := named("a", mctest.StartNewMemcacheds(t, 2)...), named("b", mctest.StartNewMemcacheds(t, 2)...)
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{poolOf("a", a, 0), poolOf("b", b, 0)}, Routes: halves(), ChangeStep: time.Hour}
+	m := mwtest.Start(t, o)
+	refused := func(text string, change func(o *middleware.Options)) {
+		t.Helper()
+		next := o
+		next.Pools = []middleware.PoolOptions{poolOf("a", a, 0), poolOf("b", b, 0)}
+		change(&next)
+		require.ErrorContains(t, m.Apply(context.Background(), next), text)
+	}
+	refused(`the keys that are routed to pool "a" cannot change`, func(o *middleware.Options) { o.Routes = route.Routes{Default: "a"} })
+	refused(`the pool "c" of prefix "2-" is unknown`, func(o *middleware.Options) {
+		o.Routes = route.Routes{Prefixes: []route.Prefix{{Prefix: "2-", Pool: "c"}}, Default: "a"}
+	})
+	refused(`address `+b[0].Addr+` is that of server`, func(o *middleware.Options) {
+		o.Pools[0].Servers = []route.Server{a[0], {Name: "again", Addr: b[0].Addr}}
+	})
+	refused(`cannot move from pool "b" to pool "a"`, func(o *middleware.Options) {
+		o.Pools[0].Servers, o.Pools[1].Servers = []route.Server{a[0], a[1], b[0]}, b[1:]
+	})
+	refused("servers beside pools", func(o *middleware.Options) { o.Servers = a })
+	refused(`pool "b": ack quorum with one replica`, func(o *middleware.Options) { o.Pools[1].Ack, o.Pools[1].Options.Replicas = replica.AckQuorum, 1 })
+}

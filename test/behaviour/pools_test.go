@@ -1,0 +1,161 @@
+package behaviour_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+	"mcmw/internal/worker"
+)
+
+// pooled is a pool of servers that are named after it.
+func pooled(name string, o route.Options, servers ...*mctest.Server) middleware.PoolOptions {
+	p := middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: mwtest.Servers(servers...), Options: o}}
+	for i := range p.Servers {
+		p.Servers[i].Name = name + "-" + p.Servers[i].Name
+	}
+	return p
+}
+
+// ofAnyPool reports whether memcached's reply to the step depends on nothing but the items: not on their numbers for cas, which each server
+// counts, nor on the server itself.
+func ofAnyPool(s step) bool {
+	w := words(strings.TrimRight(s.line, "\r\n"))
+	if len(w) == 0 {
+		return false
+	}
+	switch w[0] {
+	case "get", "gat", "set", "add", "replace", "append", "prepend", "incr", "decr", "delete", "touch", "mn":
+		return true
+	case "flush_all":
+		return len(w) == 1
+	case "mg", "ms", "md", "ma":
+		return !slices.ContainsFunc(w[min(2, len(w)):], func(flag string) bool { return strings.ContainsRune("cCEthls", rune(flag[0])) })
+	}
+	return false
+}
+
+func TestTheKeysOfSeveralPoolsAreAnsweredAsByOneMemcached(t *testing.T) {
+	seed := mctest.Seed(t)
+	for _, s := range []struct {
+		pool  middleware.Pool
+		depth int
+	}{{middleware.PoolShared, 32}, {middleware.PoolShared, 1}, {middleware.PoolPerServer, 32}} {
+		t.Run(fmt.Sprintf("%v, depth %d", s.pool, s.depth), func(t *testing.T) {
+			t.Parallel()
+			one, two := mctest.StartNewMemcacheds(t, 2, referenceArgs...), mctest.StartNewMemcacheds(t, 3, referenceArgs...)
+			old := pooled("old", route.Options{}, mctest.StartNewMemcacheds(t, 2, referenceArgs...)...)
+			old.Writers = middleware.WritersOne
+			m := mwtest.Start(t, middleware.Options{
+				Pool: s.pool, RequestOptions: worker.RequestOptions{Depth: s.depth, Sharded: true},
+				Pools: []middleware.PoolOptions{pooled("one", route.Options{Replicas: 1}, one...), pooled("two", route.Options{Replicas: 2}, two...), old},
+				Routes: route.Routes{Default: "one", Prefixes: []route.Prefix{
+					{Prefix: "k", Pool: "two"}, {Prefix: "key:", Pool: "one"}, {Prefix: "n", Pool: "two"}, {Prefix: "n2", Pool: "old"}, {Prefix: "a", Pool: "old"},
+				}},
+			})
+			p := &pair{direct: &target{addr: mctest.StartNewMemcached(t, referenceArgs...).Addr(), patience: patience}, tcp: &target{addr: m.Addr(), patience: patience}}
+			compared, scripts := 0, 30
+			if mctest.Long() {
+				scripts = 600
+			}
+			for n := range scripts {
+				steps := slices.DeleteFunc(newGenerator(seed, n, false).script(2*scriptLength), func(s step) bool { return !ofAnyPool(s) })
+				diff, err := p.compare(steps, whole, uint64(n))
+				require.NoError(t, err)
+				if diff != nil {
+					minimal, diff, d := p.minimise(steps, diff, whole, uint64(n))
+					require.Fail(t, report(minimal, d, diff))
+				}
+				compared += len(steps)
+			}
+			t.Logf("%d commands compared", compared)
+		})
+	}
+}
+
+func TestEachPoolKeepsItsKeysAndACommandWithoutOneReachesAllOrTheDefault(t *testing.T) {
+	a, b := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 3)
+	m := mwtest.Start(t, middleware.Options{
+		Pools:  []middleware.PoolOptions{pooled("a", route.Options{}, a...), pooled("b", route.Options{Replicas: 2}, b...)},
+		Routes: route.Routes{Prefixes: []route.Prefix{{Prefix: "a:", Pool: "a"}}, Default: "b"},
+	})
+	c := m.Dial(t)
+	holders := func(key string) (counts [2]int) {
+		for i, servers := range [][]*mctest.Server{a, b} {
+			for _, s := range servers {
+				if _, ok := s.Get(key); ok {
+					counts[i]++
+				}
+			}
+		}
+		return counts
+	}
+	for i := range 20 {
+		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set a:%d 0 0 1\r\nx\r\n", i)))
+		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set b:%d 0 0 1\r\ny\r\n", i)))
+		require.Equal(t, [2]int{2, 0}, holders(fmt.Sprintf("a:%d", i)))
+		require.Equal(t, [2]int{0, 2}, holders(fmt.Sprintf("b:%d", i)))
+	}
+	require.Equal(t, "VALUE b:1 0 1\r\ny\r\nVALUE a:1 0 1\r\nx\r\nVALUE b:2 0 1\r\ny\r\nVALUE a:2 0 1\r\nx\r\nEND\r\n", c.MustDo(t, "get b:1 a:none a:1 b:2 b:none a:2\r\n"))
+	// What the first server decides, by what gets has told.
+	for _, key := range []string{"a:1", "b:1"} {
+		items, err := mctest.ParseValues(c.MustDo(t, "gets "+key+"\r\n"))
+		require.NoError(t, err)
+		cas := fmt.Sprintf("cas %s 0 0 1 %s\r\nz\r\n", key, items[0].Cas)
+		require.Equal(t, "STORED\r\n", c.MustDo(t, cas))
+		require.Equal(t, "EXISTS\r\n", c.MustDo(t, cas))
+	}
+	list := c.MustDo(t, "stats settings\r\n")
+	for _, name := range []string{"a-server-1", "a-server-2", "b-server-1", "b-server-3"} {
+		require.Contains(t, list, "STAT "+name+":maxbytes ")
+	}
+	require.True(t, strings.HasPrefix(c.MustDo(t, "version\r\n"), "VERSION 1."))
+	require.Equal(t, "OK\r\n", c.MustDo(t, "flush_all\r\n"))
+	require.Equal(t, "END\r\n", c.MustDo(t, "get a:1 b:1 a:2 b:2\r\n"))
+}
+
+func TestAPoolWithoutAMajorityHoldsUpNoOther(t *testing.T) {
+	a, b := mctest.StartNewMemcacheds(t, 3), mctest.StartNewMemcacheds(t, 3)
+	o := middleware.Options{Routes: route.Routes{Prefixes: []route.Prefix{{Prefix: "a", Pool: "a"}}, Default: "b"}}
+	for name, servers := range map[string][]*mctest.Server{"a": a, "b": b} {
+		p := pooled(name, route.Options{}, servers...)
+		p.Writers, p.Ack, p.ServerOptions = middleware.WritersSeveral, replica.AckQuorum, backend.ServerOptions{FailureLimit: 1, ConnectTimeout: time.Second}
+		o.Pools = append(o.Pools, p)
+	}
+	o.Timeout = time.Second
+	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+	set := func(m *mwtest.MW, key, value string) string {
+		return m.Dial(t).MustDo(t, fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, len(value), value))
+	}
+	for _, m := range fleet {
+		require.Equal(t, "STORED\r\n", set(m, "a", "1"))
+		require.Equal(t, "STORED\r\n", set(m, "b", "1"))
+	}
+	a[0].Stop()
+	a[1].Stop()
+	require.Eventually(t, func() bool { return strings.HasPrefix(set(fleet[0], "a", "2"), "SERVER_ERROR") }, mctest.Patience, time.Millisecond)
+	for i := range 50 {
+		value := fmt.Sprintf("%d", i)
+		require.Equal(t, "STORED\r\n", set(fleet[i%2], "b", value))
+		for _, m := range fleet {
+			require.Equal(t, fmt.Sprintf("VALUE b 0 %d\r\n%s\r\nEND\r\n", len(value), value), m.Dial(t).MustDo(t, "get b\r\n"))
+		}
+	}
+	require.Contains(t, fleet[1].Dial(t).MustDo(t, "get b a\r\n"), "SERVER_ERROR", "a is no miss")
+	a[0].Start()
+	a[1].Start()
+	for _, m := range fleet {
+		assert.Eventually(t, func() bool { return set(m, "a", "3") == "STORED\r\n" }, mctest.Patience, 10*time.Millisecond)
+	}
+}
