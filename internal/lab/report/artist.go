@@ -344,7 +344,9 @@ func (a *artist) utilization() ([]plot.Chart, error) {
 					names = append(names, c.Name)
 					byName[c.Name] = &plot.Line{Name: c.Name}
 				}
-				byName[c.Name].Points = append(byName[c.Name].Points, point(a.d.place(a.v, p), c.Utilization))
+				used := point(a.d.place(a.v, p), c.Utilization)
+				used.High = min(used.High, max(used.Y, 1)) // no interval reaches beyond all of the time
+				byName[c.Name].Points = append(byName[c.Name].Points, used)
 			}
 		}
 		for _, name := range names {

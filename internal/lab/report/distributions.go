@@ -52,22 +52,22 @@ func (a *artist) percentile(p Point, percent float64) Estimate {
 }
 
 func (a *artist) percentiles() ([]plot.Chart, error) {
-	y := plot.Axis{Label: "response time", Unit: plot.Seconds, FromZero: true}
-	return a.eachLine(a.categories(), y, func(l Line) ([]plot.Mark, error) {
-		var bars plot.Bars
+	y := plot.Axis{Label: "response time", Unit: plot.Seconds, Log: true}
+	return a.eachLine(a.xAxis(), y, func(l Line) (marks []plot.Mark, err error) {
 		add := func(name string, f func(Point) Estimate) {
-			if drawn, ok := a.layer(name, len(bars.Layers), l, f); ok {
-				bars.Layers = append(bars.Layers, drawn)
+			drawn := a.line(l, f)
+			drawn.Name, drawn.Series = name, len(marks)
+			if some(drawn) {
+				marks = append(marks, drawn)
 			}
 		}
 		for _, percent := range []float64{25, 50, 75, 90, 99} {
 			add(fmt.Sprintf("%.0f %%", percent), func(p Point) Estimate { return a.percentile(p, percent) })
 		}
-		if len(bars.Layers) == 0 {
-			return nil, nil
+		if len(marks) > 0 {
+			add("mean", a.client("response_time_mean"))
 		}
-		add("mean", a.client("response_time_mean"))
-		return []plot.Mark{bars}, nil
+		return marks, nil
 	})
 }
 

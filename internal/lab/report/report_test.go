@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/lab/plot"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/report"
 )
@@ -246,4 +247,34 @@ func TestTheRuleFindsThePointsOfSaturationThatWereChosenByEye(t *testing.T) {
 		require.False(t, a.Saturations[0][i].Growing)
 		require.Contains(t, a.Saturations[0][i].Words(v), "saturated at clients = "+want)
 	}
+}
+
+func TestTailsAndWideIntervalsDoNotFlattenTheOtherLines(t *testing.T) {
+	r, err := record.Create(filepath.Join(t.TempDir(), "r"), record.Manifest{Name: "noisy"})
+	require.NoError(t, err)
+	defer r.Close()
+	for clients := 1; clients <= 2; clients++ {
+		for repetition, busy := range []float64{2, 9, 10} {
+			require.NoError(t, r.Add(record.Run{
+				Point: clients, Repetition: repetition, State: record.Complete, Seconds: 10,
+				Factors: map[string]string{"connections": fmt.Sprint(clients), "workers": "10"},
+				Results: []record.Value{
+					{Source: "client", Metric: "throughput", Value: 1000},
+					{Source: "client", Metric: "response_time_p50", Value: 1e-4},
+					{Source: "client", Metric: "response_time_p99", Value: 0.1},
+					{Source: "middleware", Metric: "busy_workers_mean", Value: busy},
+				},
+			}))
+		}
+	}
+	d, v := read(t, r, nil)
+	figures, err := d.Figures(v, []string{"utilization", "percentiles"})
+	require.NoError(t, err)
+	require.Len(t, figures, 2)
+	for _, p := range figures[0].Panels[0].Marks[0].(plot.Line).Points {
+		require.InDelta(t, 1, p.High, 1e-9, "nothing is in use for more than all of the time")
+		require.Less(t, p.Low, p.Y)
+	}
+	require.True(t, figures[1].Panels[0].Y.Log)
+	require.Len(t, figures[1].Panels[0].Marks, 2)
 }

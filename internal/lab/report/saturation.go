@@ -106,9 +106,13 @@ func (s Saturation) Words(v View) string {
 	}
 	if s.From < s.Index {
 		first := s.Line.Points[s.From]
-		return fmt.Sprintf("where it saturates can't be told: from %s = %s on the throughput's confidence intervals overlap (%s there, %s at %s, the least load within %.0f %% of the highest mean)",
-			label(v.X), first.Levels[v.X], shownAs(first.Estimate(v.throughputSource(first), v.metric("throughput")), plot.OpsPerSecond),
-			shownAs(s.Throughput, plot.OpsPerSecond), p.Levels[v.X], 100*Near) + s.falls() + s.chance()
+		what, falls := "where it saturates", s.falls()
+		if s.Unsure {
+			what, falls = "where it saturates, and whether it falls at the highest load,", ""
+		}
+		return fmt.Sprintf("%s can't be told: from %s = %s on the throughput's confidence intervals overlap (%s there, %s at %s)",
+			what, label(v.X), first.Levels[v.X], shownAs(first.Estimate(v.throughputSource(first), v.metric("throughput")), plot.OpsPerSecond),
+			shownAs(s.Throughput, plot.OpsPerSecond), p.Levels[v.X]) + falls + s.chance()
 	}
 	if s.Growing {
 		return fmt.Sprintf("not saturated: the throughput still grew by more than %.0f %% up to the highest load, %s %s", 100*Near, reached, at) + s.chance()
