@@ -15,7 +15,6 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// capacityFlags are the flags of `mcmwlab capacity`.
 type capacityFlags struct {
 	rule       ruleFlags
 	by         []string
@@ -52,7 +51,6 @@ than 1 ms, over clients.`,
 	return cmd
 }
 
-// run finds the capacity and writes it.
 func (f *capacityFlags) run(cmd *cobra.Command, dir string) error {
 	if _, err := tableFormat(f.format); err != nil {
 		return err
@@ -104,7 +102,6 @@ func writeCapacity(w io.Writer, c *capacity.Capacity, format string, all bool) e
 	return writeTables(w, format, c, c.Tables(all)...)
 }
 
-// readRecord returns the runs of a record, and its manifest.
 func readRecord(ctx context.Context, dir string) ([]record.Run, record.Manifest, error) {
 	r, err := openRecord(ctx, dir)
 	if err != nil {

@@ -48,7 +48,6 @@ type plans struct {
 	time, quickTime time.Duration
 }
 
-// check writes the plan of a file, and that of its quick profile if it has one.
 func (s *plans) check(w io.Writer, file string, set []string, quick bool) error {
 	e, err := readExperiment(file, set, quick)
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// compareFlags are the flags of `mcmwlab compare`.
 type compareFlags struct {
 	by      string
 	failIf  []string
@@ -156,7 +155,6 @@ func (f *compareFlags) write(stdout io.Writer, sides []side, comparisons []*comp
 	return nil
 }
 
-// side is one side of a comparison.
 type side struct {
 	name  string
 	level string // of the factor of --by

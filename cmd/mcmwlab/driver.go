@@ -35,7 +35,6 @@ func (d *driverFlags) check() error {
 	return nil
 }
 
-// runMemtier runs the load with memtier_benchmark.
 func (d *driverFlags) runMemtier(ctx context.Context, o load.Options, quiet bool, stderr io.Writer) (*load.Result, error) {
 	complete, err := o.Complete()
 	if err == nil {
@@ -52,7 +51,6 @@ func (d *driverFlags) runMemtier(ctx context.Context, o load.Options, quiet bool
 	return d.memtier.Run(ctx, o)
 }
 
-// lengthOf describes the length of a load.
 func lengthOf(o load.Options) string {
 	if o.Duration > 0 {
 		return o.Duration.String()

@@ -20,7 +20,6 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// factorialFlags are the flags of `mcmwlab factorial`.
 type factorialFlags struct {
 	question   effects.Question
 	confidence float64
@@ -74,7 +73,6 @@ Short names of factors are ` + strings.Join(aliases, ", ") + `.`,
 	return cmd
 }
 
-// run analyses the runs at path.
 func (f *factorialFlags) run(ctx context.Context, out io.Writer, path string) error {
 	if len(f.question.Factors) == 0 {
 		return usageError{fmt.Errorf("--factors names nothing: expected factors such as S,M,W")}

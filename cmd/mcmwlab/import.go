@@ -18,7 +18,6 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// importFlags are the flags of `mcmwlab import`.
 type importFlags struct {
 	out, format, summary string
 	factors              map[string]string

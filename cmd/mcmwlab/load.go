@@ -83,7 +83,6 @@ The first interrupt ends the run and prints what was measured. docs/load.md expl
 	return cmd
 }
 
-// define declares the flags.
 func (f *loadFlags) define(flags *pflag.FlagSet) {
 	o := &f.options
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -204,7 +203,6 @@ func (f *loadFlags) measure(ctx context.Context, o load.Options, stderr io.Write
 	return g.Run(ctx)
 }
 
-// complete returns the options for the flags.
 func (f *loadFlags) complete(flags *pflag.FlagSet) (o load.Options, err error) {
 	o = f.options
 	switch {

@@ -13,7 +13,6 @@ import (
 	"mcmw/internal/lab/load"
 )
 
-// loadOutputs are the outputs for the result of a load.
 type loadOutputs struct {
 	text, json, csv, hdrPrefix string
 }
@@ -40,7 +39,6 @@ func (l *loadOutputs) check() error {
 	return nil
 }
 
-// write writes the result to all outputs.
 func (l *loadOutputs) write(r *load.Result, stdout io.Writer) error {
 	switch {
 	case l.text != "":
@@ -88,7 +86,6 @@ func (l *loadOutputs) writeHistogram(r *load.Result, name, title string, h *load
 	return writeFile(path+".hgrm", func(w io.Writer) error { return h.WriteLog(w, title, r.Started, r.Elapsed) })
 }
 
-// writeFile writes a file completely, or returns an error.
 func writeFile(path string, write func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := write(&b); err != nil {

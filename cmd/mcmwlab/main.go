@@ -30,7 +30,6 @@ const (
 // version is set by the linker: -X main.version=...
 var version string
 
-// build is the version of this program.
 var build = buildinfo.Read(version)
 
 func main() {
@@ -124,7 +123,6 @@ func arguments(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// usageError is an error in the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

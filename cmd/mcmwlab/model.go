@@ -30,7 +30,6 @@ func readData(ctx context.Context, dir string) (*model.Data, error) {
 	return data, nil
 }
 
-// formatNames lists the formats of tables.
 func formatNames() string {
 	var names []string
 	for _, f := range table.Formats {
@@ -78,7 +77,6 @@ measurement and each model's prediction, the parameters and their sources, and h
 	return cmd
 }
 
-// predictFlags are the flags of `mcmwlab predict`.
 type predictFlags struct {
 	change    model.Change
 	roundTrip time.Duration

@@ -32,7 +32,6 @@ func newProgress(out io.Writer) *progress {
 	return &progress{out: out, terminal: ok && term.IsTerminal(int(file.Fd()))}
 }
 
-// refresh is the interval at which progress is shown.
 func (p *progress) refresh() time.Duration {
 	if p.terminal {
 		return refreshTerminal
@@ -50,7 +49,6 @@ func (p *progress) show(line string) {
 	p.shown = true
 }
 
-// clear removes the line.
 func (p *progress) clear() {
 	if p.shown {
 		fmt.Fprint(p.out, "\r\x1b[K")

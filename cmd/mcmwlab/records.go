@@ -153,7 +153,6 @@ func resultSource(runs []record.Run) string {
 	return record.SourceClient
 }
 
-// shownMetric is a column of the tables.
 type shownMetric struct {
 	title, name string
 	format      func(float64) string
@@ -169,7 +168,6 @@ var shownMetrics = []shownMetric{
 	{"errors", "errors", spell.Count},
 }
 
-// knownMetrics returns the shownMetrics that at least one run has.
 func knownMetrics(runs []record.Run, source string) []shownMetric {
 	var known []shownMetric
 	for _, m := range shownMetrics {
@@ -194,7 +192,6 @@ func recordTable(first, varying []string, others []string, metrics []shownMetric
 	return t
 }
 
-// levels returns the levels of the factors.
 func levels(factors map[string]string, names []string) (levels []string) {
 	for _, name := range names {
 		levels = append(levels, factors[name])

@@ -17,7 +17,6 @@ import (
 	"mcmw/internal/lab/report"
 )
 
-// reportFlags are the flags of `mcmwlab report`.
 type reportFlags struct {
 	out        string
 	figures    []string
@@ -233,7 +232,6 @@ func writeFigures(figures []report.Figure, out string, stdout io.Writer) error {
 	return saveFigures(out, files)
 }
 
-// fileNames are the formats' file names.
 var fileNames = map[string]string{"html": "index.html", "markdown": "report.md", "latex": "tables.tex"}
 
 // all writes the report in every requested format, with all figures next to it.
@@ -265,7 +263,6 @@ func (f *reportFlags) all(d *report.Data, v report.View, out string, stdout io.W
 	return nil
 }
 
-// writeReport writes the report to the file at path.
 func writeReport(r *report.Report, path, format string) error {
 	var b bytes.Buffer
 	if err := r.Write(&b, format); err != nil {

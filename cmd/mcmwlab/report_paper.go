@@ -117,7 +117,6 @@ func recordsIn(dirs []string) (records []string, err error) {
 	return records, nil
 }
 
-// chosen returns the requested parts of a page.
 func (f *reportFlags) chosen(page *report.Report) (*report.Report, error) {
 	some := &report.Report{Title: page.Title, Rule: page.Rule}
 	var err, err2 error
@@ -126,7 +125,6 @@ func (f *reportFlags) chosen(page *report.Report) (*report.Report, error) {
 	return some, errors.Join(err, err2)
 }
 
-// named returns those of all that have the names that a flag gives.
 func named[T any](flag string, names []string, all []T, nameOf func(T) string) (chosen []T, err error) {
 	var known []string
 	for _, one := range all {

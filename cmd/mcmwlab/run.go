@@ -24,7 +24,6 @@ import (
 	"mcmw/internal/lab/testbed/kubernetes"
 )
 
-// runFlags are the flags of `mcmwlab run`.
 type runFlags struct {
 	out       string
 	outDir    string
@@ -101,7 +100,6 @@ func (f *runFlags) run(ctx context.Context, files []string, command []string, st
 	return errors.Join(problems...)
 }
 
-// runMember runs the current experiment of a series.
 func (f *runFlags) runMember(ctx context.Context, s *series, command []string, stdout, stderr io.Writer) error {
 	m := s.members[s.now]
 	e := m.experiment
@@ -182,7 +180,6 @@ func (f *runFlags) open(ctx context.Context, e *experiment.Experiment, notes io.
 	return testbed.Dilate(testbed.OnHosts(hosts, programs, e.CPUs), e.Dilation), nil
 }
 
-// servers finds the servers that an experiment needs.
 func (f *runFlags) servers(e *experiment.Experiment, p *testbed.Programs) error {
 	for _, server := range []struct {
 		kind, given, pack string
@@ -303,7 +300,6 @@ func (w *runWatch) step(step runner.Progress) {
 	w.now, w.since = step, time.Now()
 }
 
-// tick updates the bar.
 func (w *runWatch) tick(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -22,7 +22,6 @@ type series struct {
 	spent, planned time.Duration
 }
 
-// member is one experiment of a series.
 type member struct {
 	experiment *experiment.Experiment
 	dir        string // of its record
@@ -98,7 +97,6 @@ func (f *runFlags) resumesSeries(files []string) bool {
 	return f.resume && (len(files) > 1 || f.outDir != "")
 }
 
-// orText returns text, or otherwise if it is empty.
 func orText(text, otherwise string) string {
 	if text == "" {
 		return otherwise

@@ -13,7 +13,6 @@ import (
 	"mcmw/internal/lab/faults"
 )
 
-// verifyFlags are the flags of `mcmwlab verify`.
 type verifyFlags struct {
 	options  faults.VerifyOptions
 	duration seconds
@@ -95,7 +94,6 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 	return err
 }
 
-// addressesOf returns the addresses of all targets' names.
 func addressesOf(ctx context.Context, targets []string) (addrs []string, err error) {
 	for _, target := range targets {
 		host, port, err := net.SplitHostPort(target)

@@ -168,7 +168,6 @@ func follows(runs []record.Run, factor, from string) bool {
 	return true
 }
 
-// only returns the levels of some factors.
 func only(factors map[string]string, names []string) map[string]string {
 	kept := maps.Clone(factors)
 	maps.DeleteFunc(kept, func(name, _ string) bool { return !slices.Contains(names, name) })

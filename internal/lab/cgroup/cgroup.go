@@ -43,7 +43,6 @@ var controllers = []string{"cpu", "memory"}
 // account is the controller of version 1 that counts processor time. In version 2 every group counts it.
 const account = "cpuacct"
 
-// hierarchy is a tree of groups.
 type hierarchy struct {
 	root        string // where it is mounted
 	unified     bool   // version 2
@@ -194,7 +193,6 @@ func (h hierarchy) handOn(dir string) error {
 	return err
 }
 
-// setting is a value to write to a file of a group.
 type setting struct{ file, value string }
 
 // files returns what limits are written as, in the order in which they are to be written.

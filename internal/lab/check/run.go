@@ -39,7 +39,6 @@ func Run(run record.Run, set record.Manifest) []record.Warning {
 	return warnings
 }
 
-// warn returns one warning.
 func warn(code, format string, args ...any) []record.Warning {
 	return []record.Warning{{Code: code, Message: fmt.Sprintf(format, args...)}}
 }
@@ -383,7 +382,6 @@ func averaged(run record.Run) []record.Warning {
 	return warn(AveragedRuns, "an average of %v runs, whose spread isn't known; memtier_benchmark prints each with --print-all-runs", n)
 }
 
-// duration writes seconds for people.
 func duration(seconds float64) string {
 	if seconds < 0 {
 		return "-" + spell.Time(-seconds*1e9)
@@ -394,5 +392,4 @@ func duration(seconds float64) string {
 	return spell.Time(seconds * 1e9)
 }
 
-// percent writes a ratio for people.
 func percent(ratio float64) string { return fmt.Sprintf("%.1f %%", 100*ratio) }

@@ -35,7 +35,6 @@ var needs = []struct {
 	{Errors, has(record.SourceClient, "errors"), false},
 }
 
-// has returns whether a run has metrics of a source.
 func has(source string, metrics ...string) func(record.Run, record.Manifest) bool {
 	return func(run record.Run, _ record.Manifest) bool {
 		return !slices.ContainsFunc(metrics, func(m string) bool { _, ok := run.Value(source, m); return !ok })

@@ -88,7 +88,6 @@ type Rule struct {
 	Limited   *Limited   `yaml:"limited"`
 }
 
-// ruler is a kind of rule.
 type ruler interface {
 	// check returns what is wrong with the rule itself.
 	check() error
@@ -174,7 +173,6 @@ func decide(ctx context.Context, c Claim, e *Evidence) Finding {
 	return f
 }
 
-// milliseconds writes a delay.
 func milliseconds(seconds float64) string { return fmt.Sprintf("%.3g ms", 1e3*seconds) }
 
 // decide decides a claim with the records of one delay.

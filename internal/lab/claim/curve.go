@@ -28,7 +28,6 @@ const (
 	defaultWithin = 0.05
 )
 
-// orDefault returns v, or the default if v isn't given.
 func orDefault[T int | float64](v, otherwise T) T {
 	if v == 0 {
 		return otherwise
@@ -45,7 +44,6 @@ func (c *Converges) check() error {
 	return first("converges", c.Selection.check(), checkMetric(c.Metric), checkFactor("over", c.Over), c.Range.check(), checkPart("within", orDefault(c.Within, defaultWithin)))
 }
 
-// first returns the first error, prefixed with what.
 func first(what string, errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

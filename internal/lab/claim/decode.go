@@ -17,7 +17,6 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// idForm is the form of a claim's id.
 var idForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
 // maxDepth bounds the nesting of rules.
@@ -118,7 +117,6 @@ func (c Claim) check() error {
 	return c.Rule.check(0)
 }
 
-// kindNames are the kinds of rules.
 const kindNames = "all, converges, saturates, compare, share, order, model, law, limited"
 
 func (r Rule) check(depth int) error {
@@ -205,7 +203,6 @@ func (r Range) check() error {
 	return nil
 }
 
-// holds reports whether the range has all values from low to high.
 func (r Range) holds(low, high float64) bool {
 	return (r.Low == nil || low >= *r.Low) && (r.High == nil || high <= *r.High)
 }

@@ -19,7 +19,6 @@ type Evidence struct {
 	sets map[string][]*set
 }
 
-// set is one record.
 type set struct {
 	record   *record.Record
 	manifest record.Manifest
@@ -146,7 +145,6 @@ func defect(run record.Run) string {
 	return ""
 }
 
-// view is the evidence for one claim.
 type view struct {
 	*Evidence
 	claim Claim
@@ -262,7 +260,6 @@ func judge(verdict Verdict, text string, exhausted ...string) (Verdict, string) 
 	return verdict, text
 }
 
-// decided returns Confirmed or Refuted.
 func decided(holds bool) Verdict {
 	if holds {
 		return Confirmed
@@ -324,7 +321,6 @@ func same(name, other string) bool {
 	return name == other || name == "connections" && other == "clients" || name == "clients" && other == "connections"
 }
 
-// moments returns the moments of a metric at a point.
 func moments(p record.Point, metric string) (sample.Moments, bool) {
 	source, name, _ := strings.Cut(metric, ".")
 	values := p.Values(source, name)

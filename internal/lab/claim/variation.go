@@ -145,7 +145,6 @@ func (s *Share) check() error {
 	return first("share", s.Design.check(), s.memberOrInteractions("of", s.Of), s.Range.check())
 }
 
-// member wants one of the factors.
 func (d Design) member(key, name string) error {
 	if !slices.Contains(d.Factors, name) {
 		return fmt.Errorf("%s %q: expected one of the factors %s", key, name, strings.Join(d.Factors, ", "))

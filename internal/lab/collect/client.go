@@ -119,7 +119,6 @@ func merged(each []load.CommandResult) *hdrhistogram.Histogram {
 	return all
 }
 
-// bins adds the histograms of a command.
 func (c *collector) bins(source, command string, each []load.CommandResult) {
 	counts := map[[2]int64]uint64{}
 	for _, r := range each {

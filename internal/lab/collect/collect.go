@@ -18,7 +18,6 @@ import (
 	"mcmw/internal/statlog"
 )
 
-// span is a stretch of time.
 type span struct {
 	begin, end time.Time
 }
@@ -168,7 +167,6 @@ func readLog(text []byte, measured span) (windows []logged, err error) {
 	return windows, nil
 }
 
-// collector adds to a run.
 type collector struct {
 	run      *record.Run
 	measured span

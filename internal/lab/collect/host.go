@@ -119,7 +119,6 @@ func at(readings []agent.Reading, counter func(agent.Reading) map[string]float64
 	return counter(a)[name] + share*(counter(b)[name]-counter(a)[name])
 }
 
-// addTo adds to a result.
 func (c *collector) addTo(source, metric string, value float64) {
 	for i := range c.run.Results {
 		if r := &c.run.Results[i]; r.Source == source && r.Metric == metric {

@@ -155,7 +155,6 @@ func split(name, usual string) (source, metric string) {
 	return usual, name
 }
 
-// keyFactors returns the factors by which points match.
 func keyFactors(a, b []record.Run) []string {
 	var keys []string
 	for _, name := range slices.Concat(record.Varying(a), record.Varying(b)) {

@@ -56,7 +56,6 @@ func ParseCondition(text string) (Condition, error) {
 	return c, nil
 }
 
-// holds reports whether x meets the condition.
 func (c Condition) holds(x float64) bool {
 	switch {
 	case c.OrEqual && x == c.Threshold:
@@ -89,13 +88,11 @@ func (c *Comparison) Judge(conditions []Condition, together int) []Verdict {
 	return verdicts
 }
 
-// asked is a change that a condition asks of.
 type asked struct {
 	point  int
 	metric string
 }
 
-// metric returns a metric of a point.
 func (p Point) metric(name string) (Metric, bool) {
 	i := slices.IndexFunc(p.Metrics, func(m Metric) bool { return m.Name == name })
 	if i < 0 {

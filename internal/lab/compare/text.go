@@ -95,7 +95,6 @@ func (c *Comparison) metrics() []string {
 	return names
 }
 
-// name returns the name of a point.
 func name(label string) string {
 	if label == "" {
 		return "all runs"

@@ -144,7 +144,6 @@ func unitOf(name string) string {
 	return metric.Unit
 }
 
-// matches reports whether the levels are those that where asks for.
 func matches(levels, where map[string]string) bool {
 	for name, level := range where {
 		if levels[fullName(name, levels)] != level {

@@ -46,7 +46,6 @@ func unit(name string) string {
 	return " [" + name + "]"
 }
 
-// legend says what the factors' levels are.
 func (e *Experiment) legend() string {
 	var parts []string
 	for _, f := range e.Factors {
@@ -99,7 +98,6 @@ func (e *Experiment) SignTable(a *factorial.Analysis) table.Table {
 	return t
 }
 
-// largest returns the size of the largest response.
 func largest(cells []factorial.Cell) float64 {
 	size := 0.0
 	for _, cell := range cells {

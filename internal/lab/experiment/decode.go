@@ -305,7 +305,6 @@ func (d *decoder) factors(n *yaml.Node, key string) (factors []Factor) {
 	return factors
 }
 
-// settings reads a mapping whose keys are settings.
 func (d *decoder) settings(n *yaml.Node, key string, read func(s *Setting, key string, n *yaml.Node)) {
 	fields := make(map[string]func(string, *yaml.Node), len(Settings))
 	for i := range Settings {
@@ -314,7 +313,6 @@ func (d *decoder) settings(n *yaml.Node, key string, read func(s *Setting, key s
 	d.mapping(n, key, fields)
 }
 
-// level reads a value of a setting.
 func (d *decoder) level(n *yaml.Node, key string, s *Setting) string {
 	return d.scalar(n, key, s.Accepts, func(text string) bool { return s.check(text) == nil })
 }

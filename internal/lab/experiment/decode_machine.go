@@ -70,7 +70,6 @@ func (e *Experiment) completeMachines() {
 	}
 }
 
-// machines reads the machines by role.
 func (d *decoder) machines(n *yaml.Node, key string) map[string]Machine {
 	machines := map[string]Machine{}
 	fields := map[string]func(string, *yaml.Node){}

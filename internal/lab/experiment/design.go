@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// design makes the points from what the file says.
 func (d *decoder) design(e *Experiment, f *file) {
 	base := Values{}
 	for _, s := range Settings {
@@ -79,7 +78,6 @@ func (d *decoder) design(e *Experiment, f *file) {
 	}
 }
 
-// oneLine returns a joined error in one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // combine returns the combinations of levels: of a full factorial design, the first factor changing slowest, or, with the equations

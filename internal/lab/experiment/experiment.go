@@ -39,7 +39,6 @@ type Experiment struct {
 	Text []byte // the file as it was
 }
 
-// roles are the roles of programs in an experiment.
 var roles = []string{"server", "middleware", "load"}
 
 // Factor is a setting that varies.
@@ -126,7 +125,6 @@ func (e *Experiment) Uses(name, value string) bool {
 	return slices.ContainsFunc(e.Points, func(p Point) bool { return p.Values[name] == value })
 }
 
-// setVaried sets Varied of all points.
 func (e *Experiment) setVaried() {
 	var varied []string
 	for _, f := range e.Factors {

@@ -49,7 +49,6 @@ var Presets = map[string]Machine{
 	"azure-a4": {CPUs: 8, Memory: 14 * gibibyte, Upload: fast, Download: fast},
 }
 
-// presetNames are the names of Presets.
 var presetNames = slices.Sorted(maps.Keys(Presets))
 
 // defaultMachines are those of the 2018 report, section 1.2, by role.

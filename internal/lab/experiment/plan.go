@@ -94,7 +94,6 @@ func (e *Experiment) constants() string {
 	return strings.Join(parts, ", ")
 }
 
-// machines returns the machines of the testbed vm.
 func (e *Experiment) machines() string {
 	var parts []string
 	for _, role := range roles {

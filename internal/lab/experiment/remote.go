@@ -19,7 +19,6 @@ type Kubernetes struct {
 // DefaultChart is the path of the chart in the repository.
 const DefaultChart = "deploy/helm/mcmw"
 
-// namespaceForm is the form of a namespace's name.
 var namespaceForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // kindOfKey says which kind of testbed a key of the testbed belongs to.

@@ -118,7 +118,6 @@ func (e *Experiment) limits() (least, most int) {
 	return e.Stop.AtLeast, e.Stop.AtMost
 }
 
-// wants reports whether a point is to have that repetition.
 func (s *Schedule) wants(p *Point, repetition int) bool {
 	if s.beyond(p) {
 		return false

@@ -34,7 +34,6 @@ type SystemKind struct {
 // builtIn are the systems that a file need not describe.
 var builtIn = map[string]SystemKind{Mcmw: {Kind: Mcmw}, Twemproxy: {Kind: Twemproxy, Binary: "nutcracker"}, Proxy: {Kind: Proxy, Binary: "memcached"}}
 
-// systemForm is the form of the name of a system or a case.
 var systemForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$`)
 
 func checkName(text string) error {
@@ -121,7 +120,6 @@ func (f *file) complete(point Values, own func(name string) bool) error {
 	return nil
 }
 
-// checkSystems says what is wrong with the systems of the points.
 func (e *Experiment) checkSystems() error {
 	for _, p := range e.Points {
 		name := p.Values[System]

@@ -100,7 +100,6 @@ func (c *Comparison) judge(confidence float64) {
 	c.Reasons = append(c.Reasons, fmt.Sprintf("the largest response is %.2f times the smallest", c.Range))
 }
 
-// interactions returns the share of the variation that interactions have.
 func (a *Analysis) interactions() float64 {
 	ss := 0.0
 	for _, term := range a.Terms {

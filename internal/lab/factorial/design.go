@@ -86,7 +86,6 @@ func (d Design) check() error {
 	return nil
 }
 
-// where names a cell for a message.
 func (d Design) where(c Cell) string {
 	text := ""
 	for i, level := range c.Levels {

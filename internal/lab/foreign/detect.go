@@ -36,7 +36,6 @@ func ParseFile(text []byte, format string, factors map[string]string) ([]record.
 	return nil, "", errors.Join(failures...)
 }
 
-// parseAs reads a text of a format.
 func parseAs(text []byte, format string, factors map[string]string) ([]record.Run, error) {
 	switch format {
 	case "mcmwlab":

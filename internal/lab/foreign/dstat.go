@@ -85,7 +85,6 @@ func ParseDstat(r io.Reader) ([]HostSample, error) {
 	return withoutFirst(samples)
 }
 
-// withoutFirst leaves out the first sample.
 func withoutFirst(samples []HostSample) ([]HostSample, error) {
 	if len(samples) < 2 {
 		return nil, errors.New("no sample of dstat found: expected a head such as ----total-cpu-usage----, names of columns, and lines of values")

@@ -112,7 +112,6 @@ func (p *middlewareParser) line(text string) error {
 	return nil
 }
 
-// head reads the names of the columns.
 func (p *middlewareParser) head(names []string) error {
 	p.columns = map[string]int{}
 	for i, name := range names {

@@ -117,12 +117,10 @@ func writtenAt(root fs.FS, name string) time.Time {
 	return time.Time{}
 }
 
-// result adds a value to a run.
 func result(run *record.Run, source, metric string, value float64) {
 	run.Results = append(run.Results, record.Value{Source: source, Metric: metric, Value: value})
 }
 
-// addBins adds the response times of a command.
 func addBins(run *record.Run, source, command string, bins sample.Histogram) {
 	for _, b := range bins {
 		run.Histograms = append(run.Histograms, record.Bin{Source: source, Metric: "response_time", Command: command, Lower: b.Lower, Upper: b.Upper, Count: uint64(b.Count)})
@@ -142,10 +140,8 @@ func rowsOfMemtier(out *memtier.Output) []memtierRow {
 	return []memtierRow{{"Totals", "", ""}, {"Sets", "SET", "_set"}, gets}
 }
 
-// percentileNames are the metrics of percentiles.
 var percentileNames = map[float64]string{0.5: "p50", 0.9: "p90", 0.95: "p95", 0.99: "p99", 0.999: "p999"}
 
-// addClients adds what the clients say, together and each.
 func addClients(run *record.Run, clients []*memtier.Output) {
 	for _, kind := range rowsOfMemtier(clients[0]) {
 		k, ok := clientKind(clients, kind.row, kind.distribution)
@@ -211,7 +207,6 @@ func addMiddlewares(run *record.Run, middlewares []*MiddlewareOutput) {
 	}
 }
 
-// addWindows adds the seconds of a middleware.
 func addWindows(run *record.Run, source string, seconds []MiddlewareRow) {
 	start := 0.0
 	for _, row := range seconds {
@@ -239,7 +234,6 @@ var dstatMetrics = map[string]string{
 	"memory used": "memory_used",
 }
 
-// addHost adds the samples of a machine.
 func addHost(run *record.Run, source string, samples []HostSample) {
 	for i, sample := range samples {
 		for column, value := range sample.Values {
@@ -264,7 +258,6 @@ func MemtierRuns(out *memtier.Output, factors map[string]string) (runs []record.
 	return runs
 }
 
-// memtierRun returns the run of an output with one result.
 func memtierRun(out *memtier.Output, factors map[string]string) record.Run {
 	run := record.Run{State: record.Complete, Seconds: out.Duration, Factors: map[string]string{
 		"clients": strconv.Itoa(out.Threads), "connections": strconv.Itoa(out.Clients()),

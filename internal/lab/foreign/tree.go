@@ -171,7 +171,6 @@ func (r *Repetition) read(root fs.FS, name, what, machine string) error {
 	return nil
 }
 
-// connections returns the number of connections of all clients.
 func (r *Repetition) connections() int {
 	n := 0
 	for _, client := range r.Clients {

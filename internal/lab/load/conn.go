@@ -2,7 +2,6 @@ package load
 
 import "math/rand/v2"
 
-// request is one that waits for its reply.
 type request struct {
 	sent    int64 // just before the write that handed it to the socket, ns of stats.Now
 	due     int64 // when it was to be sent by the schedule; sent, in a closed loop

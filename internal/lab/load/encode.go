@@ -34,7 +34,6 @@ func ParseProtocol(text string) (Protocol, error) {
 	return 0, fmt.Errorf("protocol %q: expected memcache_text, memcache_meta or redis", text)
 }
 
-// command is the kind of a request.
 type command uint8
 
 // The commands, in the order in which results list them.
@@ -78,7 +77,6 @@ func newEncoder(o *Options) *encoder {
 	return e
 }
 
-// appendKey appends the text of a key.
 func (e *encoder) appendKey(b []byte, key uint64) []byte {
 	if e.keys != nil {
 		return append(b, e.keys[key]...)
@@ -164,7 +162,6 @@ func (e *encoder) appendGet(b []byte, keys []uint64) []byte {
 	}
 }
 
-// appendBulkKey appends a key as a bulk string.
 func (e *encoder) appendBulkKey(b []byte, key uint64) []byte {
 	length := len(e.prefix) + digits(key)
 	if e.keys != nil {
@@ -207,7 +204,6 @@ func appendLogin(b []byte, p Protocol, user, password string) []byte {
 	return append(append(append(b, '\r', '\n'), token...), '\r', '\n')
 }
 
-// parseKey returns the number of a key from its text.
 func (e *encoder) parseKey(text []byte) (uint64, bool) {
 	if len(text) <= len(e.prefix) || string(text[:len(e.prefix)]) != e.prefix {
 		return 0, false

@@ -40,7 +40,6 @@ func (p *phase) set(o *Options, begin int64) {
 	}
 }
 
-// isOver reports whether sending is over.
 func (p *phase) isOver(now int64) bool { return now >= p.end || p.stop.Load() }
 
 // abandoned reports whether outstanding replies are given up.

@@ -71,7 +71,6 @@ func mul(a, b, c uint64) (hi, lo, divisor uint64) {
 	return hi, lo, c
 }
 
-// draw returns the next key.
 func (k *keySpace) draw(p KeyPattern, s *keyState, rng *rand.PCG) uint64 {
 	if p != Uniform {
 		return k.drawUneven(p, s, rng)
@@ -137,7 +136,6 @@ func (z *zipf) inverse(u float64) float64 {
 	return math.Exp(u * log1pOver(t))
 }
 
-// draw returns a rank.
 func (z *zipf) draw(rng *rand.PCG) uint64 {
 	for {
 		u := z.high + uniform(rng)*(z.low-z.high)

@@ -11,7 +11,6 @@ const (
 	maxReplyValue = 1 << 30
 )
 
-// reply is the content of one reply.
 type reply struct {
 	values int    // VALUE items of a retrieval
 	failed []byte // the line of an ERROR, CLIENT_ERROR or SERVER_ERROR without its end; valid until the next call of next

@@ -141,7 +141,6 @@ func Constant(rate float64) *Schedule {
 	return &Schedule{Pieces: []Piece{{Length: time.Second, From: rate, To: rate}}}
 }
 
-// validate reports what is wrong with s.
 func (s *Schedule) validate() error {
 	if s.Trace != nil {
 		return nil

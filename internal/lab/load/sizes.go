@@ -146,7 +146,6 @@ func (s *Sizes) String() string {
 // maxRedraws is how often a size is drawn again that falls outside its bounds; then it takes the nearest bound.
 const maxRedraws = 100
 
-// validate reports what is wrong with s.
 func (s *Sizes) validate() error {
 	if s.fixed() {
 		if s.Distribution.Kind != "" || s.ByKey {
@@ -204,7 +203,6 @@ func newSizer(o *Options) *sizer {
 	return z
 }
 
-// most returns the greatest size.
 func (z *sizer) most() int {
 	most := max(z.fixed, z.sizes.Max)
 	for _, item := range z.sizes.List {

@@ -21,7 +21,6 @@ func record(h *hdrhistogram.Histogram, latency int64) {
 	_ = h.RecordValue(min(max(latency, 1), maxLatency))
 }
 
-// counts are the counters of one command.
 type counts struct {
 	requests uint64 // complete replies, errors included
 	keys     uint64 // asked for, in requests that were not answered by an error
@@ -30,7 +29,6 @@ type counts struct {
 	latency  int64  // sum over requests, ns
 }
 
-// add adds d.
 func (c *counts) add(d *counts) {
 	c.requests += d.requests
 	c.keys += d.keys

@@ -22,7 +22,6 @@ type Trace struct {
 	largest  int
 }
 
-// traced is one request of a trace.
 type traced struct {
 	due  float64 // s from the beginning
 	key  uint64
@@ -85,7 +84,6 @@ func ParseTrace(r io.Reader) (*Trace, error) {
 	return t, nil
 }
 
-// parseTraced reads a line of a trace.
 func parseTraced(line string) (q traced, key string, err error) {
 	fields := strings.Split(line, ",")
 	if len(fields) < 3 || len(fields) > 4 {

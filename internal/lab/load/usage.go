@@ -23,10 +23,8 @@ func (u usage) minus(earlier usage) usage {
 	return usage{user: u.user - earlier.user, system: u.system - earlier.system, waited: u.waited - earlier.waited}
 }
 
-// cpu returns the time on a core.
 func (u usage) cpu() time.Duration { return u.user + u.system }
 
-// processUsage returns the usage up to now.
 func processUsage() (usage, error) {
 	var r unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {

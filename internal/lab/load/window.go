@@ -66,7 +66,6 @@ func (t *tallies) histograms() []*hdrhistogram.Histogram {
 	return append(append(t.latencies[:len(t.latencies):len(t.latencies)], t.services[:]...), t.slip, t.ownSlip)
 }
 
-// reset makes all of them 0.
 func (t *tallies) reset() {
 	t.commands, t.service = [numCommands]counts{}, [numCommands]int64{}
 	for _, h := range t.histograms() {
@@ -101,7 +100,6 @@ func (t *tallies) total(elapsed time.Duration) (r CommandResult, latencies, serv
 
 func newWindow(o *Options) *window { return &window{tallies: newTallies(o)} }
 
-// reset makes w a fresh window.
 func (w *window) reset(index int) {
 	w.tallies.reset()
 	*w = window{index: index, tallies: w.tallies}
@@ -178,7 +176,6 @@ func (s *series) close(o *openWindow) {
 	s.windows = append(s.windows, o.summary(s.o))
 }
 
-// summary returns what is kept of a window.
 func (w *window) summary(o *Options) Window {
 	r := Window{Index: w.index, Length: w.length, Slip: summariseIf(w.slip, 0), Commands: make(map[string]CommandResult)}
 	r.CommandResult, _, _ = w.total(w.length)
@@ -208,7 +205,6 @@ func (t *tallies) fill(r *Result) {
 	r.Total.Histogram, r.Total.ServiceHistogram = newHistogramOf(latencies), newHistogramOf(services)
 }
 
-// command returns the result of one command over a time.
 func (t *tallies) command(c command, elapsed time.Duration) CommandResult {
 	r := summariseCommand(t.latencies[c], t.commands[c], elapsed)
 	r.Service = summariseIf(t.services[c], t.service[c])

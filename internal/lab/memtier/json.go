@@ -234,7 +234,6 @@ func (r *Result) runtime(raw json.RawMessage) error {
 	return nil
 }
 
-// parseRow reads the object of a row.
 func parseRow(name string, raw json.RawMessage) (Row, error) {
 	row := emptyRow(name)
 	var object jsonRow

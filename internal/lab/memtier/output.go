@@ -99,7 +99,6 @@ type Row struct {
 	Histogram sample.Histogram
 }
 
-// emptyRow is a row of which nothing is known.
 func emptyRow(name string) Row {
 	none := math.NaN()
 	return Row{Name: name, Throughput: none, Hits: none, Misses: none, Mean: none, Min: none, Max: none, Bytes: none, Received: none, Sent: none}

@@ -22,7 +22,6 @@ import (
 // Name is the driver of the results of memtier_benchmark.
 const Name = "memtier"
 
-// program is the name of memtier_benchmark in PATH.
 const program = "memtier_benchmark"
 
 const (
@@ -38,7 +37,6 @@ type Program struct {
 	Path string
 }
 
-// find returns the program's path.
 func (p Program) find() (string, error) {
 	path, err := exec.LookPath(cmp.Or(p.Path, program))
 	if err != nil {
@@ -260,7 +258,6 @@ func resultOf(o load.Options, from *Result) (*load.Result, error) {
 	return r, nil
 }
 
-// commandOf returns what a row says.
 func commandOf(row Row, elapsed time.Duration) load.CommandResult {
 	c := load.CommandResult{
 		Requests:  row.Count,
@@ -304,7 +301,6 @@ func latencyOf(mean, least, most float64, percentiles []Quantile) load.Latency {
 	return l
 }
 
-// addSeconds puts the seconds of a command into the windows.
 func addSeconds(windows []load.Window, name string, seconds []Second) []load.Window {
 	for _, s := range seconds {
 		index := int(s.Start)

@@ -67,7 +67,6 @@ func (p *textParser) next() bool {
 	return true
 }
 
-// line takes the current line.
 func (p *textParser) line() error {
 	fields := strings.Fields(p.text)
 	switch {

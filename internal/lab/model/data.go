@@ -254,7 +254,6 @@ func newClasses(p *Point, mean func(source, metric string) float64) []Class {
 	return classes
 }
 
-// newSetting reads the levels of the factors.
 func newSetting(factors map[string]string, varying []string) (Setting, error) {
 	var s Setting
 	var problems []error

@@ -61,7 +61,6 @@ var Models = []Model{
 	{Name: "own", Fit: fitOwn},
 }
 
-// sameConfiguration returns the points that were measured with the configuration of p.
 func sameConfiguration(points []Point, p Point) []Point {
 	d := Data{Points: points}
 	return d.Sweep(p.Configuration())

@@ -6,7 +6,6 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// intervalNote says what the intervals of a Range are.
 func (p *Predictor) intervalNote() string {
 	return fmt.Sprintf("Intervals: %d of the record's %d points, each predicted from the others, are within such, with the %.0f %% confidence intervals of what was measured there.",
 		p.spreadX.Held, p.spreadX.Of, 100*Confidence)

@@ -82,7 +82,6 @@ func onThread(f func() error) error {
 	return err
 }
 
-// threadNamespace opens the network namespace of this thread.
 func threadNamespace() (*os.File, error) { return os.Open("/proc/thread-self/ns/net") }
 
 // Up switches an interface on.

@@ -73,7 +73,6 @@ type Recomputation struct {
 // printedFigure is a number and what its last digit stands for.
 type printedFigure struct{ Value, Unit float64 }
 
-// recompute returns the checks of one kind.
 func (r *Report) recompute(spec Recomputation) (checks []Check, err error) {
 	cases := spec.For
 	if cases == nil {
@@ -194,7 +193,6 @@ func (e *evaluation) law(k *Check, spec Recomputation) (err error) {
 	return e.explain(k, spec)
 }
 
-// explain gives a check that differs its reason.
 func (e *evaluation) explain(k *Check, spec Recomputation) error {
 	if k.Verdict != Differs || spec.Why == "" {
 		return nil

@@ -155,7 +155,6 @@ func decimals(values ...float64) int {
 	return most
 }
 
-// find returns the table of this name.
 func (r *Report) find(name string) (*Table, bool) {
 	for i := range r.Tables {
 		if r.Tables[i].Name == name {

@@ -200,7 +200,6 @@ func toFloat(v any) (float64, error) {
 	return 0, fmt.Errorf("%v is %T: expected a number", v, v)
 }
 
-// design returns the design of this name.
 func (r *Report) design(name string) (Design, error) {
 	for _, d := range r.Designs {
 		if d.Name == name {

@@ -91,7 +91,6 @@ func title(name string) string {
 	return name
 }
 
-// asPrinted returns the table as the report has it.
 func (t *Table) asPrinted() table.Table {
 	out := table.Table{Caption: fmt.Sprintf("%s (section %s): %s, as printed", title(t.Name), t.Section, t.Caption), Columns: []string{""}, Notes: t.Notes}
 	for i, column := range t.Columns {

@@ -69,7 +69,6 @@ type Mark interface {
 	entries() []entry
 }
 
-// pen draws marks.
 type pen struct {
 	draw.Canvas
 	x, y       func(float64) vg.Length // where a value lies
@@ -143,7 +142,6 @@ func document(title, style string, c *svgCanvas) string {
 	return b.String()
 }
 
-// fill paints the whole of c.
 func fill(c draw.Canvas, t tone) {
 	c.SetColor(t)
 	c.Fill(c.Rectangle.Path())

@@ -6,7 +6,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// entry is one line of a legend.
 type entry struct {
 	name string
 	// sample draws how the series looks into c, which is sampleWidth wide.

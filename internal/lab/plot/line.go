@@ -16,7 +16,6 @@ func At(x, y float64) Point { return Point{X: x, Y: y} }
 // Between returns a point with an error bar from low to high.
 func Between(x, y, low, high float64) Point { return Point{X: x, Y: y, Low: low, High: high} }
 
-// bar reports whether p has an error bar.
 func (p Point) bar() bool {
 	return p.Low < p.High && p.Low <= p.Y && p.Y <= p.High
 }
@@ -93,7 +92,6 @@ func (l Line) style() draw.LineStyle {
 	return s
 }
 
-// shapes are the markers of the series.
 var shapes = []draw.GlyphDrawer{
 	draw.CircleGlyph{},
 	draw.BoxGlyph{},

@@ -34,7 +34,6 @@ var series = []tone{
 	{class: "s7", light: 0x3f3a40, dark: 0x909090},
 }
 
-// seriesTone returns the colour of the series with this number.
 func seriesTone(number int) tone {
 	t := series[((number%len(series))+len(series))%len(series)]
 	t.opacity = 1

@@ -108,7 +108,6 @@ func StartPrepared(name, addr string, cmd *exec.Cmd, prepare func(pid int) error
 	return p, nil
 }
 
-// endedError is a program that ended by itself.
 type endedError struct{ error }
 
 // Ended returns an error if the program has ended.

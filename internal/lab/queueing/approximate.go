@@ -152,7 +152,6 @@ func seen(q, n []float64, j, i int, change [][][]float64) float64 {
 	return sum
 }
 
-// table returns rows of zeros.
 func table(rows, columns int) [][]float64 {
 	t := make([][]float64, rows)
 	for i := range t {

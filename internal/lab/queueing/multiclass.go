@@ -50,7 +50,6 @@ func (s *ClassStation) plain() Station {
 	return Station{Name: s.Name, Kind: s.Kind, Visits: 1, Servers: s.Servers, Rates: s.Rates}
 }
 
-// check returns an error that names what makes no sense.
 func (m *Multiclass) check() error {
 	if len(m.Classes) == 0 {
 		return fmt.Errorf("there are no classes: expected one at least")
@@ -401,7 +400,6 @@ func (e *exact) solution() ClassSolution {
 	return e.Multiclass.solution(x, q, busy)
 }
 
-// customers returns the populations as numbers.
 func (m *Multiclass) customers() []float64 {
 	n := make([]float64, len(m.Classes))
 	for c, class := range m.Classes {

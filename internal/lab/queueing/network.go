@@ -90,7 +90,6 @@ func (s *Station) levels(n int) int {
 	return min(n, 1)
 }
 
-// check returns an error that names what makes no sense.
 func (s *Station) check(i int) error {
 	name := fmt.Sprintf("station %d", i+1)
 	if s.Name != "" {
@@ -126,7 +125,6 @@ func (s *Station) checkRates(name string) error {
 	return nil
 }
 
-// check returns an error that names what makes no sense.
 func (n *Network) check() error {
 	if err := notNegative("the think time", n.Think); err != nil {
 		return err

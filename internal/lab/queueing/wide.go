@@ -18,7 +18,6 @@ const (
 // widen returns v, 0 or positive.
 func widen(v float64) wide { return wide{m: v}.normal() }
 
-// normal returns w with its mantissa in range.
 func (w wide) normal() wide {
 	if w.m == 0 {
 		return wide{}

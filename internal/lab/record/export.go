@@ -95,7 +95,6 @@ func exportTable(ctx context.Context, tx *sql.Tx, table, path, format string) (e
 	return errors.Join(rows.Err(), w.foot(), out.Flush())
 }
 
-// rowWriter writes a table.
 type rowWriter interface {
 	head(names []string) error
 	row(values []any) error

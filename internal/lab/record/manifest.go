@@ -93,7 +93,6 @@ func writeManifest(dir string, m Manifest) error {
 	return err
 }
 
-// readManifest reads the manifest of the directory.
 func readManifest(dir string) (Manifest, error) {
 	var m Manifest
 	path := filepath.Join(dir, manifestName)

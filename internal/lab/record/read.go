@@ -161,12 +161,10 @@ func scanWarning(rows *sql.Rows) (w warningOf, err error) {
 	return w, rows.Scan(&w.run, &w.Code, &w.Message)
 }
 
-// querier is a database or a transaction.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// collect returns what scan makes of the rows of a query.
 func collect[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -17,7 +17,6 @@ type artist struct {
 	models   map[string]plot.Figure // made by modelled when they are first drawn
 }
 
-// xAxis returns the x axis of the view.
 func (a *artist) xAxis() plot.Axis {
 	axis := plot.Axis{Label: label(a.v.X)}
 	all := levels(a.d.Points, a.v.X)
@@ -44,7 +43,6 @@ func (a *artist) categories() plot.Axis {
 	return plot.Axis{Label: label(a.v.X), Categories: levels(a.d.Points, a.v.X)}
 }
 
-// point returns an estimate as a point of a figure.
 func point(x float64, e Estimate) plot.Point {
 	if !e.OK() {
 		return plot.At(x, math.NaN())
@@ -59,7 +57,6 @@ func point(x float64, e Estimate) plot.Point {
 	return plot.Between(x, e.Mean, low, e.Interval.High)
 }
 
-// line returns the line of f's estimates at the points of l.
 func (a *artist) line(l Line, f func(Point) Estimate) plot.Line {
 	drawn := plot.Line{Name: l.Name, Series: l.Number}
 	for _, p := range l.Points {
@@ -68,7 +65,6 @@ func (a *artist) line(l Line, f func(Point) Estimate) plot.Line {
 	return drawn
 }
 
-// some reports whether a line has a value.
 func some(l plot.Line) bool {
 	for _, p := range l.Points {
 		if !math.IsNaN(p.Y) {
@@ -129,7 +125,6 @@ func (a *artist) law(panel int, f func(record.Run) (float64, bool)) (marks []plo
 	return withLegend(marks, "interactive law")
 }
 
-// withLegend gives the first of marks a name.
 func withLegend(marks []plot.Mark, name string) []plot.Mark {
 	if len(marks) > 0 {
 		l := marks[0].(plot.Line)
@@ -205,7 +200,6 @@ func (a *artist) bandwidths(lines []Line) (limits []float64) {
 	return limits
 }
 
-// runs returns the runs of points.
 func runs(points []Point) (all []record.Run) {
 	for _, p := range points {
 		all = append(all, p.Runs...)

@@ -113,7 +113,6 @@ func (a *artist) behind(name string) []Point {
 	return points
 }
 
-// errorBars explains the error bars of a figure.
 func (d *Data) errorBars(name string) string {
 	most := 0
 	for _, p := range d.Points {

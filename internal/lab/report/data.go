@@ -44,7 +44,6 @@ func (d *Data) selected() (all []string) {
 	return all
 }
 
-// samples returns the host samples of a run.
 func (d *Data) samples(run int64) ([]record.Window, error) {
 	if got, ok := d.hosts[run]; ok {
 		return got, nil

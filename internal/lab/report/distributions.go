@@ -13,7 +13,6 @@ import (
 // responseTimes is the metric whose histograms are those of response times.
 const responseTimes = "response_time"
 
-// ratio returns e divided by base.
 func ratio(e, base Estimate, confidence float64) Estimate {
 	if !e.OK() || !base.OK() || base.Mean == 0 {
 		return Estimate{}

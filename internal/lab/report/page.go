@@ -94,7 +94,6 @@ func (d *Data) foreign() string {
 	return fmt.Sprintf("up to %s of the processor time in use was not the experiment's: something else ran on the machine in %d of %d runs", plot.Ratio.Format(most.Share()), in, of)
 }
 
-// finding says where a line saturates and what limits it.
 func (a *artist) finding(panel Panel, l Line, s Saturation) string {
 	name := join(panel.Name, l.Name)
 	if name != "" {
@@ -207,7 +206,6 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	return r.markdownTables(w)
 }
 
-// markdownTables writes the tables.
 func (r *Report) markdownTables(w io.Writer) error {
 	for _, t := range r.Tables {
 		fmt.Fprintf(w, "### %s\n\n", t.Title)

@@ -37,7 +37,6 @@ func metricName(metric string) string {
 	return m.Help
 }
 
-// metricUnit returns the unit that a metric is shown in.
 func metricUnit(metric string) plot.Unit {
 	m, _ := record.Describe(metric)
 	return plot.UnitOf(m.Unit)
@@ -99,7 +98,6 @@ func (a *artist) highest(c *capacity.Capacity, l Line) (Point, bool) {
 	return Point{}, false
 }
 
-// has reports whether a point has these levels.
 func has(p Point, levels map[string]string) bool {
 	for factor, level := range levels {
 		if p.Levels[factor] != level {

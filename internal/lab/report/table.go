@@ -28,7 +28,6 @@ type Column struct {
 // number returns a column of numbers.
 func number(name string) Column { return Column{Name: name} }
 
-// words returns a column of texts.
 func words(name string) Column { return Column{Name: name, Text: true} }
 
 // Plain returns the table with its warnings among the notes, as it is written everywhere but on the page.

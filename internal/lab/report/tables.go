@@ -192,7 +192,6 @@ func (a *artist) named(panel Panel, l Line) (cells []string) {
 	return cells
 }
 
-// lineColumns are the columns of named.
 func (a *artist) lineColumns() (columns []Column) {
 	if len(a.v.Panels) > 0 {
 		columns = append(columns, words("panel"))
@@ -203,7 +202,6 @@ func (a *artist) lineColumns() (columns []Column) {
 	return columns
 }
 
-// each calls f with every line and its saturation.
 func (a *artist) each(f func(panel Panel, l Line, s Saturation)) {
 	for i, panel := range a.analysis.Panels {
 		for j, l := range panel.Lines {

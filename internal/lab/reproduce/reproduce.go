@@ -96,7 +96,6 @@ func (s *Source) Page(findings []claim.Finding) (*report.Report, error) {
 	return r, nil
 }
 
-// about says what the records are of.
 func (s *Source) about() string {
 	runs := 0
 	for _, of := range s.runs {
@@ -105,7 +104,6 @@ func (s *Source) about() string {
 	return fmt.Sprintf("%d records, %d complete runs", len(s.data), runs)
 }
 
-// verdicts is the table of the findings.
 func (s *Source) verdicts(findings []claim.Finding) report.Table {
 	t := report.Table{
 		Name: report.FindingsTable, Title: "Findings of the report", Command: s.Command,
@@ -117,7 +115,6 @@ func (s *Source) verdicts(findings []claim.Finding) report.Table {
 	return t
 }
 
-// records is the table of the records.
 func (s *Source) records() report.Table {
 	t := report.Table{
 		Name: "records", Title: "Records", Command: s.Command,
@@ -174,7 +171,6 @@ func (s *Source) at(experiment string, levels where) (at report.Point, ok bool) 
 	return at, ok
 }
 
-// estimate returns a metric at a point.
 func (s *Source) estimate(experiment string, levels where, source, metric string) report.Estimate {
 	p, ok := s.at(experiment, levels)
 	if !ok {

@@ -44,7 +44,6 @@ func (s *Source) tables() (all []report.Table, err error) {
 	return all, nil
 }
 
-// cells are the rows of a table of cells.
 func (s *Source) cells(spec paper.Beside) (rows [][]string, err error) {
 	for n, values := range spec.For {
 		pairs := []string{"{n}", strconv.Itoa(n)}

@@ -100,12 +100,10 @@ var deploymentSettings = func() (names []string) {
 	return names
 }()
 
-// same reports whether settings have the same values in a and b.
 func same(a, b experiment.Values, names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { return b == nil || a[name] != b[name] })
 }
 
-// undeploy ends what runs.
 func (r *runner) undeploy() {
 	if r.deployment != nil {
 		r.deployment.Stop()

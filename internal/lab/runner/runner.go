@@ -263,7 +263,6 @@ func (r *runner) tell(next *experiment.Slot) {
 	r.Progress(r.progress)
 }
 
-// pause waits.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

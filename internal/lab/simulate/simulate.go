@@ -117,7 +117,6 @@ func (r *run) take() {
 	}
 }
 
-// end ends the batch of this number.
 func (r *run) end(i int) {
 	size, last := r.batches[i], len(r.batches)-1
 	r.batches[i] = r.batches[last]

@@ -71,7 +71,6 @@ func (t Table) Write(w io.Writer, f Format) error {
 	return err
 }
 
-// left reports whether a column is aligned to the left.
 func (t Table) left(column int) bool { return column == 0 || slices.Contains(t.Left, column) }
 
 // cell returns a text of a row, empty beyond its end.

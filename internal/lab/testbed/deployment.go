@@ -44,7 +44,6 @@ type deployment struct {
 	scratches   []Process // hold the directories of servers that write to disk
 }
 
-// member is one server or middleware.
 type member struct {
 	Process
 	name    string // its source in records, such as "server:s1"
@@ -159,7 +158,6 @@ func (d *deployment) all() []member {
 	return slices.Concat(d.servers, d.relays, d.middlewares)
 }
 
-// ended returns an error for every program that has ended.
 func (d *deployment) ended() error {
 	var problems []error
 	for _, m := range d.all() {
@@ -404,7 +402,6 @@ func (r *run) startSamplers(ctx context.Context, interval time.Duration) (err er
 	return err
 }
 
-// startSampler starts a sampler and returns where it writes to.
 func (r *run) startSampler(ctx context.Context, host Host, interval time.Duration, flags []string) (*bytes.Buffer, error) {
 	out := new(bytes.Buffer)
 	p, err := host.Start(ctx, Program{

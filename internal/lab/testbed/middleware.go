@@ -51,7 +51,6 @@ func (d *deployment) startMiddleware(ctx context.Context, v experiment.Values, i
 	return m, err
 }
 
-// mcmwArgs are the arguments of a middleware.
 func (d *deployment) mcmwArgs(v experiment.Values, host string, port int) []string {
 	var servers []string
 	for i, m := range d.servers {

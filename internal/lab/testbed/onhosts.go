@@ -23,7 +23,6 @@ const (
 	shortTimeout = 30 * time.Second
 )
 
-// onHosts is a testbed of hosts.
 type onHosts struct {
 	hosts    Hosts
 	programs Programs
@@ -39,7 +38,6 @@ func OnHosts(hosts Hosts, programs Programs, cpus map[string][]int) Testbed {
 // Close gives up the hosts.
 func (t *onHosts) Close() error { return t.hosts.Close() }
 
-// start starts a program of a role on its host.
 func (t *onHosts) start(ctx context.Context, role Role, index int, p Program) (Process, error) {
 	host, err := t.hosts.Host(role, index)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 // nowhere is a directory in which nothing can be written, not even by root: where Redis is that is to keep everything in memory.
 const nowhere = "/proc"
 
-// startServer starts the i-th server, from 0.
 func (d *deployment) startServer(ctx context.Context, v experiment.Values, i int) (member, error) {
 	dir := nowhere
 	if v.Is(experiment.ServerPersistence) {
@@ -39,7 +38,6 @@ func ServerConnections(v experiment.Values) int {
 	return v.Int(experiment.Clients) + v.Int(experiment.Middlewares)*v.Int(experiment.Workers)*2 + 4096
 }
 
-// memcachedArgs are the arguments of a memcached.
 func memcachedArgs(v experiment.Values, host string, port int) []string {
 	args := []string{
 		"-l", host, "-p", strconv.Itoa(port), "-U", "0",

@@ -19,14 +19,12 @@ const (
 	ownerKey = "mcmwlab/owner"
 )
 
-// lab is a process of mcmwlab.
 type lab struct {
 	host    string
 	pid     int
 	started uint64 // as its kernel counts, so that another process of that id isn't taken for it
 }
 
-// thisLab returns this process.
 func thisLab() (l lab, err error) {
 	if l.host, err = os.Hostname(); err != nil {
 		return l, err

@@ -36,7 +36,6 @@ const (
 	adminPort = 9150
 )
 
-// bed is the testbed.
 type bed struct {
 	tools     tools
 	k         experiment.Kubernetes
@@ -291,7 +290,6 @@ func (b *bed) uninstall() error {
 	return err
 }
 
-// deployment is one of the testbed.
 type deployment struct {
 	testbed.Deployment
 	b *bed

@@ -17,7 +17,6 @@ import (
 	"mcmw/internal/lab/testbed/remote"
 )
 
-// pod has the fields of a pod that are used.
 type pod struct {
 	Metadata struct{ Name string }
 	Status   struct{ PodIP string }
@@ -79,7 +78,6 @@ func (b *bed) follow(p pod, container, name string, port int, log *testbed.Log) 
 	}, nil
 }
 
-// followed is a container by its log.
 type followed struct {
 	*process.Process
 	pod  string
@@ -97,7 +95,6 @@ func (f *followed) Ended() error {
 // Stop ends the following.
 func (f *followed) Stop(syscall.Signal) { f.Process.Stop(syscall.SIGTERM) }
 
-// loadPod is a pod that puts load, as a host.
 type loadPod struct {
 	*remote.Conn
 	pod pod
@@ -114,7 +111,6 @@ func (l *loadPod) FreePort(ctx context.Context) (int, error) {
 	return l.Conn.FreePort(ctx, l.Address())
 }
 
-// connect starts the agent in a load pod.
 func (b *bed) connect(ctx context.Context, p pod) (*loadPod, error) {
 	conn, err := remote.Connect(ctx, remote.Command{
 		Host: "pod " + p.Metadata.Name,

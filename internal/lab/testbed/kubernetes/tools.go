@@ -40,7 +40,6 @@ func (t tools) kubectlArgs(args ...string) []string {
 	return args
 }
 
-// kubectl runs it and returns its output.
 func (t tools) kubectl(ctx context.Context, input string, args ...string) ([]byte, error) {
 	return run(ctx, input, "kubectl", t.kubectlArgs(args...)...)
 }

@@ -196,7 +196,6 @@ func (c *Conn) Start(ctx context.Context, p testbed.Program) (testbed.Process, e
 	return started, nil
 }
 
-// remote is a program on the host.
 type remote struct {
 	conn   *Conn
 	name   string

@@ -27,7 +27,6 @@ type request struct {
 	Clock    bool     `json:"clock,omitempty"`
 }
 
-// program is a testbed.Program as it is sent.
 type program struct {
 	Name   string   `json:"name"`
 	Path   string   `json:"path"`

@@ -26,7 +26,6 @@ var machines = map[string]elf.Machine{
 	"riscv64": elf.EM_RISCV, "ppc64le": elf.EM_PPC64, "s390x": elf.EM_S390, "loongarch64": elf.EM_LOONGARCH,
 }
 
-// readBinary reads a program.
 func readBinary(name, file string) (*binary, error) {
 	program, err := elf.Open(file)
 	if err != nil {
@@ -110,7 +109,6 @@ func (s *session) copy(b *binary) (string, error) {
 	return path.Join(s.directory, b.name), nil
 }
 
-// run has the agent of a mcmwlab of the host run.
 func (s *session) run(mcmwlab string) error {
 	_, err := fmt.Fprintf(s.out, "run 0 %s\n", mcmwlab)
 	return err

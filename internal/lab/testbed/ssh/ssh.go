@@ -31,7 +31,6 @@ type hosts struct {
 	of  map[testbed.Role][]*host
 }
 
-// host is one of them.
 type host struct {
 	experiment.InventoryHost
 	conn  *remote.Conn
@@ -89,7 +88,6 @@ func toCopy(inventory *experiment.Inventory, local testbed.Programs) (map[string
 	return binaries, nil
 }
 
-// connect makes the connection.
 func (h *host) connect(ctx context.Context, config string, binaries map[string]*binary) (err error) {
 	h.paths = map[string]string{Programs.Memcached: Programs.Memcached}
 	maps.Copy(h.paths, h.InventoryHost.Programs)

@@ -17,7 +17,6 @@ import (
 	"mcmw/internal/lab/netspace"
 )
 
-// features are the capabilities of this machine.
 type features struct {
 	tree    *cgroup.Tree
 	delayed delayer

@@ -13,7 +13,6 @@ import (
 	"mcmw/internal/lab/testbed"
 )
 
-// machine is one emulated machine.
 type machine struct {
 	name    string
 	address string

@@ -72,7 +72,6 @@ func New(machines map[string]experiment.Machine, delay time.Duration, dilation f
 	return v, nil
 }
 
-// add makes a machine and connects it.
 func (v *Hosts) add(name string, address net.IP, like experiment.Machine) (*machine, error) {
 	space, err := netspace.New()
 	if err != nil {
@@ -120,7 +119,6 @@ func (v *Hosts) Machines() (all []record.Machine, shortfalls []string) {
 	return all, slices.Clone(v.shortfalls)
 }
 
-// all returns the machines of all roles.
 func (v *Hosts) all() (all []*machine) {
 	for _, role := range roles {
 		all = append(all, v.machines[role]...)
