@@ -117,8 +117,7 @@ func describe(b *strings.Builder, m record.Manifest, runs []record.Run) {
 // writeMachines describes the testbed's machines.
 func writeMachines(b *strings.Builder, m record.Manifest) {
 	for _, machine := range m.Machines {
-		like := experiment.Machine{CPUs: machine.CPUs, Memory: machine.Memory, Upload: machine.Upload, Download: machine.Download}.Limits()
-		like = cmp.Or(like, "no limits")
+		like := cmp.Or(experiment.Machine{CPUs: machine.CPUs, Memory: machine.Memory, Upload: machine.Upload, Download: machine.Download}.Limits(), "no limits")
 		if machine.Preset != "" {
 			like = machine.Preset + ": " + like
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,7 +175,7 @@ func (f *reportFlags) writePaper(ctx context.Context, name string, records []*re
 	if err != nil {
 		return err
 	}
-	out := orText(f.out, paperOut)
+	out := cmp.Or(f.out, paperOut)
 	if len(f.figures)+len(f.tables) > 0 {
 		some, err := f.chosen(page)
 		if err != nil {

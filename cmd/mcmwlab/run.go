@@ -221,9 +221,7 @@ func systemsOf(e *experiment.Experiment) (map[string]experiment.SystemKind, erro
 
 // programs finds mcmw and mcmwlab.
 func (f *runFlags) programs(p *testbed.Programs) (err error) {
-	mcmw := f.mcmw
-	mcmw = cmp.Or(mcmw, besideThis("mcmw"))
-	if p.Mcmw, err = exec.LookPath(mcmw); err != nil {
+	if p.Mcmw, err = exec.LookPath(cmp.Or(f.mcmw, besideThis("mcmw"))); err != nil {
 		return fmt.Errorf("mcmw: %w (build it first, or give its path)", err)
 	}
 	p.Mcmwlab, err = os.Executable()

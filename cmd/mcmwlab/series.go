@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ func (f *runFlags) readSeries(ctx context.Context, files []string) (*series, err
 		of[e.Name] = file
 		m := member{experiment: e, dir: f.out, resume: f.resume}
 		if m.dir == "" {
-			m.dir = filepath.Join(orText(f.outDir, "results"), e.Name)
+			m.dir = filepath.Join(cmp.Or(f.outDir, "results"), e.Name)
 			if f.delay > 0 {
 				m.dir += fmt.Sprintf("@%gms", 1e3*f.delay.Seconds())
 			}
@@ -95,13 +96,6 @@ func (f *runFlags) readExperiment(file string) (*experiment.Experiment, error) {
 // resumesSeries reports whether --resume also starts records that don't exist: those of the experiments after the interrupted one.
 func (f *runFlags) resumesSeries(files []string) bool {
 	return f.resume && (len(files) > 1 || f.outDir != "")
-}
-
-func orText(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // completeRuns returns how many complete runs the record in a directory has.

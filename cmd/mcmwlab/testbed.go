@@ -134,9 +134,7 @@ func writeCalibration(w io.Writer, c vm.Calibration) error {
 		if m.CPUs > 0 {
 			cpus = fmt.Sprintf("%g", m.CPUs)
 		}
-		size := m.Preset
-		size = cmp.Or(size, "-")
-		t.Rows = append(t.Rows, slices.Concat([]string{m.Name, size, cpus, memory}, against(m.Upload, m.Measured.Upload),
+		t.Rows = append(t.Rows, slices.Concat([]string{m.Name, cmp.Or(m.Preset, "-"), cpus, memory}, against(m.Upload, m.Measured.Upload),
 			against(m.Download, m.Measured.Download), []string{fmt.Sprintf("%.3f", m.Measured.RoundTripMean*1e3)}))
 	}
 	if err := t.Lines(w); err != nil {

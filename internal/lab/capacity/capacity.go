@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -85,12 +86,12 @@ func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
 	}
 	for _, f := range by {
 		if !slices.Contains(varying, f) {
-			return nil, fmt.Errorf("factor %q doesn't vary: expected some of %s", f, orNone(others))
+			return nil, fmt.Errorf("factor %q doesn't vary: expected some of %s", f, cmp.Or(strings.Join(others, ", "), "none"))
 		}
 	}
 	for _, f := range others {
 		if !slices.Contains(by, f) && !slices.ContainsFunc(by, func(b string) bool { return follows(runs, f, b) }) {
-			return nil, fmt.Errorf("factor %s varies, too: expected it among the factors of the lines (%s), or one of its levels selected", f, orNone(by))
+			return nil, fmt.Errorf("factor %s varies, too: expected it among the factors of the lines (%s), or one of its levels selected", f, cmp.Or(strings.Join(by, ", "), "none"))
 		}
 	}
 	c := &Capacity{Rule: rule, By: by}
@@ -172,11 +173,4 @@ func only(factors map[string]string, names []string) map[string]string {
 	kept := maps.Clone(factors)
 	maps.DeleteFunc(kept, func(name, _ string) bool { return !slices.Contains(names, name) })
 	return kept
-}
-
-func orNone(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
 }

@@ -14,8 +14,7 @@ func Set(runs []record.Run) []record.Warning {
 	varying := record.Varying(runs)
 	var warnings []record.Warning
 	for _, point := range record.Points(runs) {
-		where := record.Label(point.Factors, varying)
-		where = cmp.Or(where, "the only point")
+		where := cmp.Or(record.Label(point.Factors, varying), "the only point")
 		if n := len(point.Complete()); n < minRepetitions {
 			warnings = append(warnings, warn(TooFewRepetitions, "%s: %d complete runs: no interval can be given", where, n)...)
 			continue

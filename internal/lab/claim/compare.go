@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -31,7 +32,7 @@ const defaultConfidence = 0.95
 func (c *Compare) records() []string { return []string{c.Of.Record, c.To.Record} }
 
 func (c *Compare) check() error {
-	return first("compare", checkMetric(c.Metric), c.Of.check(), c.To.check(), c.Range.check(), checkPart("confidence", orDefault(c.Confidence, defaultConfidence)))
+	return first("compare", checkMetric(c.Metric), c.Of.check(), c.To.check(), c.Range.check(), checkPart("confidence", cmp.Or(c.Confidence, defaultConfidence)))
 }
 
 func (c *Compare) decide(_ context.Context, e *view) (Verdict, string) {
@@ -50,11 +51,11 @@ func (c *Compare) decide(_ context.Context, e *view) (Verdict, string) {
 	}
 	write := show(c.Metric)
 	text := fmt.Sprintf("%s at %s to %s at %s: ratio %.3g", write(a.Mean), ofName, write(b.Mean), toName, a.Mean/b.Mean)
-	interval := sample.RatioInterval(b, a, orDefault(c.Confidence, defaultConfidence))
+	interval := sample.RatioInterval(b, a, cmp.Or(c.Confidence, defaultConfidence))
 	if !interval.Known() {
 		return Undecided, text + ", without bounds: more repetitions are needed"
 	}
-	text += fmt.Sprintf(" (%.3g to %.3g at %.0f %%); expected %s", interval.Low, interval.High, 100*orDefault(c.Confidence, defaultConfidence),
+	text += fmt.Sprintf(" (%.3g to %.3g at %.0f %%); expected %s", interval.Low, interval.High, 100*cmp.Or(c.Confidence, defaultConfidence),
 		c.words(func(v float64) string { return fmt.Sprintf("%.3g", v) }))
 	if capped := c.capped(e, of, to); capped != "" {
 		return NotComparable, text + "; " + capped

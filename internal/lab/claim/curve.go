@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -28,20 +29,13 @@ const (
 	defaultWithin = 0.05
 )
 
-func orDefault[T int | float64](v, otherwise T) T {
-	if v == 0 {
-		return otherwise
-	}
-	return v
-}
-
 func (c *Converges) records() []string { return []string{c.Record} }
 
 func (c *Converges) check() error {
 	if c.Last < 0 || c.Last == 1 || c.Last > 100 {
 		return fmt.Errorf("converges: last %d: expected from 2 to 100 levels", c.Last)
 	}
-	return first("converges", c.Selection.check(), checkMetric(c.Metric), checkFactor("over", c.Over), c.Range.check(), checkPart("within", orDefault(c.Within, defaultWithin)))
+	return first("converges", c.Selection.check(), checkMetric(c.Metric), checkFactor("over", c.Over), c.Range.check(), checkPart("within", cmp.Or(c.Within, defaultWithin)))
 }
 
 func first(what string, errs ...error) error {
@@ -58,7 +52,7 @@ func (c *Converges) decide(_ context.Context, e *view) (Verdict, string) {
 	if why != "" {
 		return NotComparable, why
 	}
-	last, within := orDefault(c.Last, defaultLast), orDefault(c.Within, defaultWithin)
+	last, within := cmp.Or(c.Last, defaultLast), cmp.Or(c.Within, defaultWithin)
 	verdict := Confirmed
 	var texts []string
 	var usedRuns []record.Run
@@ -134,7 +128,7 @@ type Saturates struct {
 func (s *Saturates) records() []string { return []string{s.Record} }
 
 func (s *Saturates) check() error {
-	return first("saturates", s.Selection.check(), checkMetric(s.Metric), checkFactor("over", s.Over), s.Range.check(), checkPart("within", orDefault(s.Within, defaultWithin)))
+	return first("saturates", s.Selection.check(), checkMetric(s.Metric), checkFactor("over", s.Over), s.Range.check(), checkPart("within", cmp.Or(s.Within, defaultWithin)))
 }
 
 func (s *Saturates) decide(_ context.Context, e *view) (Verdict, string) {
@@ -142,7 +136,7 @@ func (s *Saturates) decide(_ context.Context, e *view) (Verdict, string) {
 	if why != "" {
 		return NotComparable, why
 	}
-	within := orDefault(s.Within, defaultWithin)
+	within := cmp.Or(s.Within, defaultWithin)
 	verdict := Confirmed
 	var texts []string
 	for _, l := range lines(runs, s.Over) {

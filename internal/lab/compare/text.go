@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -109,12 +110,10 @@ func sampleText(metric string, s Sample) string {
 	}
 	text := number(metric, s.Mean)
 	if s.Interval.Known() && s.Mean != 0 {
-		text += fmt.Sprintf(" ±%.1f %%", 50*(s.Interval.High-s.Interval.Low)/abs(float64(s.Mean)))
+		text += fmt.Sprintf(" ±%.1f %%", 50*(s.Interval.High-s.Interval.Low)/math.Abs(float64(s.Mean)))
 	}
 	return text + fmt.Sprintf(" (%d)", len(s.Values))
 }
-
-func abs(x float64) float64 { return max(x, -x) }
 
 // change writes a change: "-5.2 % [-6.0, -4.4]", with ~ where it is not significant.
 func change(m Metric) string {

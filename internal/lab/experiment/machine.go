@@ -70,8 +70,7 @@ func (m Machine) String() string {
 	if m.Preset != "" {
 		return fmt.Sprintf("%d %s", m.Count, m.Preset)
 	}
-	limits := m.Limits()
-	limits = cmp.Or(limits, "no limits")
+	limits := cmp.Or(m.Limits(), "no limits")
 	return fmt.Sprintf("%d of %s", m.Count, limits)
 }
 

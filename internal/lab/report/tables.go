@@ -225,8 +225,7 @@ func (a *artist) maximum() Table {
 			trip, _ := a.d.path(r, record.SourcePath, "round_trip_time_mean")
 			return lawThroughput(r, record.SourceMiddleware, trip)
 		})
-		limit := s.Bottleneck.Name
-		limit = cmp.Or(limit, "–")
+		limit := cmp.Or(s.Bottleneck.Name, "–")
 		t.Rows = append(t.Rows, append(a.named(panel, l), marked(p.Levels[a.v.X], p),
 			shownAs(p.Estimate(record.SourceClient, a.v.metric("throughput")), plot.OpsPerSecond),
 			shownAs(p.Estimate(record.SourceMiddleware, a.v.metric("throughput")), plot.OpsPerSecond),

@@ -71,8 +71,7 @@ const sshFailed = 255
 // explain makes an error of how the ssh to a host ended, that says what to do.
 func explain(config string, h experiment.InventoryHost, code int, stderr string) error {
 	try := "ssh " + strings.Join(append(sshArgs(config, h), h.SSH, "true"), " ")
-	said := stderr
-	said = cmp.Or(said, fmt.Sprintf("ssh ended with code %d and said nothing", code))
+	said := cmp.Or(stderr, fmt.Sprintf("ssh ended with code %d and said nothing", code))
 	has := func(texts ...string) bool {
 		for _, text := range texts {
 			if strings.Contains(stderr, text) {
