@@ -61,6 +61,9 @@ const (
 	flatPerRequest = 0.125
 	flatHeap       = 16 << 10
 	flatResident   = 1 << 20
+	// flatRequests is how long a round must be to tell. In shorter ones what a slow machine adds to histograms, whose pages are taken when
+	// a time falls into them, is more than what requests leave behind.
+	flatRequests = 50_000
 )
 
 // requireFlat compares what was used behind equal rounds of requests. What the requests leave behind adds to every round; buffers and pools

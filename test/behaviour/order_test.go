@@ -183,16 +183,17 @@ func startOrderRun(t *testing.T, c orderCase, servers []*mctest.Server, number i
 func (r *orderRun) do(t *testing.T) (requests int) {
 	begin := time.Now()
 	var uses []memoryUse
+	flat := r.requests/memoryRounds >= flatRequests
 	for range memoryRounds {
 		r.phase(t, r.requests/memoryRounds)
-		if mctest.Long() {
+		if flat {
 			for _, c := range r.clients {
 				c.release()
 			}
 			uses = append(uses, measureMemory(t))
 		}
 	}
-	if mctest.Long() {
+	if flat {
 		requireFlat(t, uses, r.requests/memoryRounds)
 	}
 	for _, c := range r.clients {
