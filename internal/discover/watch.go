@@ -261,12 +261,15 @@ func (w *watch) signal() {
 
 // succeed records that the watch is up to date from now on.
 func (w *watch) succeed() {
-	if !w.live() {
+	live := w.live()
+	if !live {
 		w.log.Info("the service's endpoints are watched")
+	}
+	w.end(nil)
+	if !live {
 		w.counts.WatchBroken(-1)
 		w.counts.WatchLive(1)
 	}
-	w.end(nil)
 	w.signal()
 }
 
@@ -275,14 +278,15 @@ func (w *watch) fail(err error) {
 	w.mu.Lock()
 	before := w.trouble
 	w.mu.Unlock()
-	if before == nil {
-		w.counts.WatchLive(-1)
-		w.counts.WatchBroken(1)
-	}
 	if before == nil || errors.Is(before, errUntried) {
 		w.log.Warn("the service's endpoints cannot be watched: its DNS records are looked up until they can be", "error", err)
 	}
 	w.end(err)
+	// Who reads that the watch is broken asks for the records from then on.
+	if before == nil {
+		w.counts.WatchLive(-1)
+		w.counts.WatchBroken(1)
+	}
 }
 
 // end records how an attempt has ended.
