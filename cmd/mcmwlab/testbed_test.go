@@ -53,7 +53,7 @@ func onMachines(t *testing.T, delay, duration string) string {
 func TestAnExperimentRunsOnEmulatedMachines(t *testing.T) {
 	needsMachines(t)
 	dir := filepath.Join(t.TempDir(), "record")
-	_, stderr, err := lab(context.Background(), "run", onMachines(t, "1ms", "1200ms"), "--out", dir, "--mcmw", mcmwPath(t))
+	_, stderr, err := lab(context.Background(), "run", onMachines(t, "1ms", "3s"), "--out", dir, "--mcmw", mcmwPath(t))
 	require.NoError(t, err, stderr)
 	runs := recorded(t, dir)
 	require.Len(t, runs, 1)
