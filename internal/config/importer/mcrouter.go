@@ -183,8 +183,7 @@ var readCommands = []string{"get", "gets", "gat", "gats", "metaget", "lease-get"
 // operations translates a choice by the command: one way for all reads, one for all writes, of one pool.
 func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (writes, reads usage, ok bool) {
 	var byDefault *usage
-	var chosen []*usage // writes, reads
-	chosen = []*usage{nil, nil}
+	chosen := []*usage{nil, nil} // writes, reads
 	ok = true
 	for _, f := range arguments {
 		switch f.key.Value {
