@@ -209,15 +209,6 @@ func (p *core) marksUnknown() bool {
 	return slices.ContainsFunc(p.pools, func(q *pool) bool { return q.records.Unknown() })
 }
 
-// tiers returns those of the pools.
-func (p *core) tiers() []*tier {
-	var tiers []*tier
-	for _, q := range p.pools {
-		tiers = append(tiers, q.tier)
-	}
-	return tiers
-}
-
 // of returns the pool of a tier; nil if it is gone.
 func (p *core) of(t *tier) *pool {
 	for _, q := range p.pools {
