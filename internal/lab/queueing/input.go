@@ -41,6 +41,14 @@ func atMost(name string, n, most int) error {
 	return nil
 }
 
+// share returns an error unless q can be the share of a percentile.
+func share(q float64) error {
+	if !(q >= 0 && q < 1) {
+		return fmt.Errorf("percentile %v: expected a share from 0 to below 1, as 0.99", q)
+	}
+	return nil
+}
+
 // unstable returns the error of a queue without bound that gets more than it can serve.
 func unstable(model string, lambda, capacity, rho float64) error {
 	return fmt.Errorf("%s: %w: arrivals of %v per unit of time to servers that finish %v at most (rho = %v, expected below 1)",

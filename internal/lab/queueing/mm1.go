@@ -1,5 +1,7 @@
 package queueing
 
+import "math"
+
 // MM1 is the queue with Poisson arrivals, exponential service, one server and no bound: Jain, section 31.2 and box 31.1.
 type MM1 struct {
 	Lambda, Mu, Rho float64
@@ -30,5 +32,30 @@ func (q MM1) MeanService() float64 { return q.Rho }
 // MeanResponse is the mean time in the system: E[r] = 1/(mu-lambda).
 func (q MM1) MeanResponse() float64 { return 1 / (q.Mu - q.Lambda) }
 
+// VarResponse is the variance of the time in the system, which is exponential: E[r]^2.
+func (q MM1) VarResponse() float64 { return q.MeanResponse() * q.MeanResponse() }
+
 // MeanWait is the mean time in the queue: E[w] = rho E[r].
 func (q MM1) MeanWait() float64 { return q.Rho * q.MeanResponse() }
+
+// VarWait is the variance of the time in the queue: rho (2-rho) E[r]^2. Box 31.1 prints (1+rho-rho^2) rho^2/(1-rho)^2, which
+// is that of the number in the queue.
+func (q MM1) VarWait() float64 { return q.Rho * (1 + q.Idle) * q.VarResponse() }
+
+// ResponsePercentile returns the time in the system that a share p, 0 to below 1, does not exceed: -E[r] ln(1-p). NaN for
+// another p.
+func (q MM1) ResponsePercentile(p float64) float64 {
+	if share(p) != nil {
+		return math.NaN()
+	}
+	return -q.MeanResponse() * math.Log1p(-p)
+}
+
+// WaitPercentile returns the time in the queue that a share p does not exceed: E[r] ln(rho/(1-p)), 0 at least. NaN where p
+// is no share.
+func (q MM1) WaitPercentile(p float64) float64 {
+	if share(p) != nil {
+		return math.NaN()
+	}
+	return max(0, q.MeanResponse()*math.Log(q.Rho/(1-p)))
+}

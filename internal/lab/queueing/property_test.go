@@ -78,6 +78,13 @@ func TestResponseTimesGrowWithLoadAndFallWithServers(t *testing.T) {
 	})
 }
 
+func TestPercentilesOfWhatIsNoShareAreNoNumbers(t *testing.T) {
+	q, _ := NewMM1(1, 2)
+	for _, p := range []float64{-0.1, 1, 99, math.NaN()} {
+		require.True(t, math.IsNaN(q.ResponsePercentile(p)) && math.IsNaN(q.WaitPercentile(p)))
+	}
+}
+
 // anyNetwork draws a network; of stations with one server and delays alone if plain.
 func anyNetwork(t *rapid.T, plain bool) Network {
 	n := Network{Think: rapid.SampledFrom([]float64{0, 0, 0.5, 20}).Draw(t, "think")}
