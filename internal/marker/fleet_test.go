@@ -24,6 +24,18 @@ import (
 //     it noticed. So marks outlive the restart of any number of servers. A mark that it doesn't know came into force behind the beginning of that
 //     look: before its writer may answer, the writer would have had to find it a second time, and doesn't.
 //   - A middleware removes its own marks, after the server is clean. Those of a dead one are removed by whoever has cleaned the server.
+//
+// Not modelled is what Fleet.Lost leads to. A middleware that for lostAfter gets answers of a majority of servers, A, with too few witnesses among
+// them, marks all servers itself. Only then it makes witnesses of those in A that hold no marks, with its own marks and all that it has seen. It
+// flushes each server that it reaches and removes its own mark of that. Nothing stale is read, because
+//   - it reads nothing before: a lease takes a majority of witnesses. Who relies on one of the new witnesses finds every server marked there that is
+//     not flushed yet;
+//   - a mark in force is on a majority, which has a server in common with A. If that is still a witness, the mark is copied from it. If it lost its marks
+//     at a time r, the mark's owner has not relied on it since r + relied, and the flush comes behind r + lostAfter. So the writes that were answered
+//     by this mark were answered before the flush, which removes what they replaced;
+//   - behind that the owner has to put its mark on the new witnesses, to find it, and to wait, as with any new mark.
+//
+// It costs what the servers hold, and reads for lostAfter. Others that wait find the new witnesses and do not flush again; Records.slack spreads them.
 
 // fleet is the protocol, in which mutants change one rule each.
 type fleet struct {
