@@ -40,7 +40,7 @@ func newConfigExplainCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		router, err := route.New(servers, c.Placement)
+		router, err := c.Router(servers)
 		if err != nil {
 			return err
 		}
@@ -67,24 +67,37 @@ func checkKey(key string, l protocol.Limits) error {
 
 // explain says what becomes of key.
 func explain(w io.Writer, key string, r *route.Router, c *config.Config) error {
+	all := r
+	r, placement := all.In([]byte(key)), c.Placement
+	fmt.Fprintln(w, key)
+	if table := all.Table(); table != nil {
+		o := c.With(all.Servers()).Pools[r.Number()]
+		placement = o.Options
+		routes := count(uint64(len(c.Routes.Prefixes)), "route")
+		why := "it begins with no prefix of " + routes + ", and this is the default"
+		if prefix := table.Prefix([]byte(key)); prefix != "" {
+			why = fmt.Sprintf("%q is the longest prefix of it, of %s", prefix, routes)
+		}
+		fmt.Fprintf(w, "  pool     %s (%s)\n", o.Name, why)
+	}
 	holders := r.Replicas([]byte(key), nil)
 	names := func(servers []int) string {
 		list := make([]string, len(servers))
 		for i, s := range servers {
-			list[i] = r.Servers()[s].Name
+			list[i] = all.Servers()[s].Name
 		}
 		return strings.Join(list, ", ")
 	}
 	var why []string
 	why = append(why, fmt.Sprintf("replicas %d of %s", r.N(), count(uint64(len(r.Servers())), "server")))
 	if len(r.Servers()) > 1 {
-		text := "ring " + c.Placement.Ring.String()
-		if c.Placement.Ring != route.RingRendezvous {
-			text += ", hash " + cmp.Or(c.Placement.Hash, route.HashFNV1a64).String()
+		text := "ring " + placement.Ring.String()
+		if placement.Ring != route.RingRendezvous {
+			text += ", hash " + cmp.Or(placement.Hash, route.HashFNV1a64).String()
 		}
 		why = append(why, text)
 		if hashed := r.Hashed([]byte(key)); len(hashed) < len(key) {
-			why = append(why, fmt.Sprintf("hash-tag %s: %q is hashed", c.Placement.HashTag, hashed))
+			why = append(why, fmt.Sprintf("hash-tag %s: %q is hashed", placement.HashTag, hashed))
 		}
 	}
 	readers, reads := slices.Clone(holders), "in turn"
@@ -95,7 +108,7 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config) error {
 		reads = "the one that has the least to do"
 	case route.ReadNearest:
 		if readers = r.Nearest(readers); len(readers) < len(holders) {
-			reads = "those of zone " + c.Placement.Zone + " in turn"
+			reads = "those of zone " + placement.Zone + " in turn"
 		}
 	}
 	if len(holders) > 1 {
@@ -103,9 +116,9 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config) error {
 	} else {
 		reads = ""
 	}
-	fmt.Fprintf(w, "%s\n  held by  %s (%s)\n", key, names(holders), strings.Join(why, "; "))
+	fmt.Fprintf(w, "  held by  %s (%s)\n", names(holders), strings.Join(why, "; "))
 	for _, s := range holders {
-		server := r.Servers()[s]
+		server := all.Servers()[s]
 		fmt.Fprintf(w, "           %s at %s", server.Name, server.Addr)
 		if server.Zone != "" {
 			fmt.Fprintf(w, ", zone %s", server.Zone)

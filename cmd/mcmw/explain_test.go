@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -95,4 +97,29 @@ func TestAKeyIsWhereItsExplanationSays(t *testing.T) {
 			require.Equal(t, there, slices.Contains(explained, o.Servers[i].Name), stdout)
 		}
 	}
+}
+
+func TestAKeyOfSeveralPoolsIsExplainedByItsRoute(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcmw.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("read: primary\npools:\n  sessions: {servers: [a, b], read: round-robin}\n  pages: {servers: [c], replicas: 1}\n"+
+		"routes:\n  - {prefix: \"s:\", pool: sessions}\n  - {default: pages}\n"), 0o600))
+	code, stdout, stderr := execute(t, "config", "explain", "s:1", "x", "--config", file)
+	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, `s:1
+  pool     sessions ("s:" is the longest prefix of it, of 1 route)
+  held by  a, b (replicas 2 of 2 servers; ring rendezvous)
+           a at a:11211
+           b at b:11211
+  get      a, b (read round-robin: in turn)
+  gets     a
+  set      a, b
+
+x
+  pool     pages (it begins with no prefix of 1 route, and this is the default)
+  held by  c (replicas 1 of 1 server)
+           c at c:11211
+  get      c
+  gets     c
+  set      c
+`, stdout)
 }

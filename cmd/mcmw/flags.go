@@ -16,7 +16,7 @@ func addOptions(command *cobra.Command) *config.Flags {
 	flags := config.AddFlags(command.Flags())
 	for i := range config.Options {
 		o := &config.Options[i]
-		if o.TakesFile() {
+		if o.TakesFile() || o.InFileOnly() {
 			continue
 		}
 		if err := command.RegisterFlagCompletionFunc(o.Name, cobra.FixedCompletions(o.Words(), cobra.ShellCompDirectiveNoFileComp)); err != nil {

@@ -65,7 +65,7 @@ func TestEveryOptionThatMayChangeIsTakenByTheMiddleware(t *testing.T) {
 	m := mwtest.Start(t, start.Middleware())
 	client := mctest.MustDial(t, m.Addrs()[0].String())
 	for _, o := range config.Options {
-		if !o.Live() {
+		if !o.Live() || o.InFileOnly() {
 			continue
 		}
 		value, ok := otherValues[o.Name]

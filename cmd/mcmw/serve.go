@@ -121,7 +121,7 @@ func serve(ctx context.Context, k *control.Control) error {
 // findServers waits until k knows its servers; found is false if ctx ends before. When there are names to look up the admin
 // server's address answers meanwhile; its listener is returned.
 func findServers(ctx context.Context, k *control.Control) (l net.Listener, found bool, err error) {
-	if k.Config().Admin == "" || !k.Config().Lookups.Any() {
+	if k.Config().Admin == "" || !k.Config().AllLookups().Any() {
 		return nil, k.AwaitServers(ctx), nil
 	}
 	starting, err := admin.Start(k.Config().Admin, "the names of the memcached servers have not been found yet", k.Log)
@@ -169,6 +169,11 @@ func logReady(k *control.Control, m *middleware.Middleware) {
 	o := k.Middleware()
 	for _, s := range o.Servers {
 		servers = append(servers, s.Name)
+	}
+	for _, p := range o.Pools {
+		for _, s := range p.Servers {
+			servers = append(servers, p.Name+"/"+s.Name)
+		}
 	}
 	k.Log.Info("ready", "listen", listen, "servers", servers, "workers", m.Stats().Snapshot().Workers, "depth", o.Depth,
 		"replicas", cmp.Or(o.Placement.Replicas, len(o.Servers)), "sharded", o.Sharded, "version", build.Version)

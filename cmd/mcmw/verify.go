@@ -50,12 +50,12 @@ func newVerifyCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		o := c.Middleware()
-		if o.Servers, err = lookUp(cmd.Context(), c); err != nil {
+		servers, err := lookUp(cmd.Context(), c)
+		if err != nil {
 			return err
 		}
 		v := &verification{out: cmd.OutOrStdout(), progress: cmd.ErrOrStderr(), most: *most, keys: c.LogKeys}
-		return v.run(cmd.Context(), o, *values)
+		return v.run(cmd.Context(), c.With(servers), *values)
 	}
 	return command
 }
@@ -64,7 +64,7 @@ func newVerifyCommand() *cobra.Command {
 func lookUp(ctx context.Context, c *config.Config) ([]route.Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, findServersFor)
 	defer cancel()
-	servers, err := discover.NewFinder(discover.Options{Counts: new(stats.Control), Log: slog.New(slog.DiscardHandler)}).Find(ctx, c.Lookups)
+	servers, err := discover.NewFinder(discover.Options{Counts: new(stats.Control), Log: slog.New(slog.DiscardHandler)}).Find(ctx, c.AllLookups())
 	if err == nil {
 		err = c.CheckServers(servers)
 	}
@@ -84,7 +84,7 @@ type verification struct {
 }
 
 func (v *verification) run(ctx context.Context, o middleware.Options, values bool) error {
-	if o.Placement.Replicas == 1 || len(o.Servers) == 1 {
+	if len(o.Pools) == 0 && (o.Placement.Replicas == 1 || len(o.Servers) == 1) {
 		_, err := fmt.Fprintln(v.out, "nothing to compare: every key is on one server")
 		return err
 	}

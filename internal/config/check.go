@@ -9,7 +9,8 @@ import (
 	"mcmw/internal/route"
 )
 
-// checks are the rules that involve several options. Each runs only when none of its options was refused by itself.
+// checks are the rules that involve several options. Each runs only when none of its options was refused by itself, and with several pools
+// those with servers for each pool.
 var checks = []struct {
 	options []string
 	check   func(c *Config) Problems
@@ -27,6 +28,15 @@ var checks = []struct {
 
 // check returns the problems of combinations of options that can be found before names are looked up.
 func (c *Config) check() Problems {
+	c.takeStatic()
+	for _, p := range c.pools {
+		p.config.takeStatic()
+	}
+	return c.run(func([]string) bool { return true })
+}
+
+// takeStatic makes Servers those that need no lookup.
+func (c *Config) takeStatic() {
 	c.Servers, c.complete = nil, true
 	for _, s := range c.Specs {
 		if s.Lookup == discover.Static {
@@ -35,26 +45,50 @@ func (c *Config) check() Problems {
 			c.complete = false
 		}
 	}
-	var problems Problems
-	for _, rule := range checks {
-		if !slices.ContainsFunc(rule.options, func(name string) bool { return c.refused[name] }) {
-			problems = append(problems, rule.check(c)...)
-		}
-	}
-	return problems
 }
 
 // CheckServers returns the problems of the options with the servers that were found. The error is Problems.
 func (c *Config) CheckServers(servers []route.Server) error {
 	d := *c
 	d.Servers, d.complete = servers, true
+	d.pools = slices.Clone(c.pools)
+	for i := range d.pools {
+		p := *d.pools[i].config
+		p.Servers, p.complete = inPool(servers, d.pools[i].name), true
+		d.pools[i].config = &p
+	}
+	return d.run(func(options []string) bool { return slices.Contains(options, optionServers) }).asError()
+}
+
+// run returns the problems by those checks whose options are chosen.
+func (c *Config) run(chosen func(options []string) bool) Problems {
 	var problems Problems
 	for _, rule := range checks {
-		if slices.Contains(rule.options, optionServers) {
-			problems = append(problems, rule.check(&d)...)
+		if !chosen(rule.options) {
+			continue
+		}
+		for _, d := range c.pooled(rule.options) {
+			if !slices.ContainsFunc(rule.options, func(name string) bool { return d.refused[name] }) {
+				problems = append(problems, rule.check(d)...)
+			}
 		}
 	}
-	return problems.asError()
+	if len(problems) > 0 || c.refused[optionPools] || c.refused[optionRoutes] {
+		return problems
+	}
+	return c.checkPools()
+}
+
+// pooled returns the configurations that a rule for these options is about: that of each pool, or the whole.
+func (c *Config) pooled(options []string) []*Config {
+	if len(c.pools) == 0 && !c.refused[optionPools] || !slices.Contains(options, optionServers) {
+		return []*Config{c}
+	}
+	var all []*Config
+	for _, p := range c.pools {
+		all = append(all, p.config)
+	}
+	return all
 }
 
 // takesFreePort reports whether the system chooses the port of addr: such addresses never collide.

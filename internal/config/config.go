@@ -39,6 +39,11 @@ type Config struct {
 	// Warnings are possible mistakes that may be intended, one line each.
 	Warnings []string
 
+	pools        []pool   // nil: Specs are the servers of the only one
+	poolMapping  given    // where pools is from; nothing if not given
+	routeOrigins []Origin // of Routes.Prefixes
+	within       string   // in a pool's Config, what its options begin with in messages: "pools.NAME."
+
 	complete bool // all servers are in Servers: none has to be looked up
 
 	origins map[string]Origin // by option name; an option without an entry has its default

@@ -87,11 +87,14 @@ func Documentation() string {
 			group = o.Group
 			fmt.Fprintf(&b, "\n## %s\n\n| flag | default | accepted | meaning |\n|---|---|---|---|\n", group)
 		}
-		def := "none: must be given"
-		if o.Default != "" {
+		flags, def := o.flags(), "none: must be given, or pools"
+		switch {
+		case o.InFileOnly():
+			flags, def = o.Name+":", "none"
+		case o.Default != "":
 			def = "`" + o.Default + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o.flags(), def, cell(o.Accepts()), cell(o.Help))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", flags, def, cell(o.Accepts()), cell(o.Help))
 	}
 	return b.String()
 }

@@ -21,7 +21,7 @@ func envSettings(environ []string) []setting {
 	var settings []setting
 	for i := range Options {
 		o := &Options[i]
-		if value, ok := values[o.Env()]; ok {
+		if value, ok := values[o.Env()]; ok && !o.InFileOnly() {
 			origin := Origin{sourceEnv, o.Env()}
 			settings = append(settings, setting{o, o.split(value, origin), origin})
 		}
@@ -34,7 +34,9 @@ func envSettings(environ []string) []setting {
 func envWarnings(environ []string) []string {
 	var names, warnings []string
 	for i := range Options {
-		names = append(names, strings.TrimPrefix(Options[i].Env(), envPrefix))
+		if !Options[i].InFileOnly() {
+			names = append(names, strings.TrimPrefix(Options[i].Env(), envPrefix))
+		}
 	}
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")

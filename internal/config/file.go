@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -38,25 +38,36 @@ func fileSettings(name string, content []byte) ([]setting, Problems) {
 		return nil, nil
 	}
 
+	return nodeSettings(root, at, "", func(key string) (*Option, string) {
+		if o := Find(key); o != nil && o.inFile() {
+			return o, ""
+		}
+		return nil, unknownKey(key)
+	})
+}
+
+// nodeSettings returns the settings in the mapping root, in its order. find returns the option that a key names, or what is wrong with the
+// key; within is what options begin with in messages.
+func nodeSettings(root *yaml.Node, at func(*yaml.Node) Origin, within string, find func(key string) (*Option, string)) ([]setting, Problems) {
 	var settings []setting
 	var problems Problems
 	lines := make(map[string]int) // key -> line
 	for i := 0; i < len(root.Content); i += 2 {
 		key, value := root.Content[i], userinput.Resolve(root.Content[i+1])
 		origin := at(key)
-		o := Find(key.Value)
+		o, wrong := find(key.Value)
 		switch first := lines[key.Value]; {
-		case o == nil || !o.inFile():
-			problems = append(problems, Problem{Origin: origin, Text: unknownKey(key.Value)})
+		case o == nil:
+			problems = append(problems, Problem{origin, strings.TrimSuffix(within, "."), wrong})
 			continue
 		case first != 0:
-			problems = append(problems, Problem{origin, o.Name, fmt.Sprintf("given twice; first on line %d", first)})
+			problems = append(problems, Problem{origin, within + o.Name, fmt.Sprintf("given twice; first on line %d", first)})
 			continue
 		}
 		lines[key.Value] = key.Line
 		values, err := o.fromNode(value, at)
 		if err != nil {
-			problems = append(problems, Problem{origin, o.Name, err.Error()})
+			problems = append(problems, Problem{origin, within + o.Name, err.Error()})
 			continue
 		}
 		settings = append(settings, setting{o, values, origin})
@@ -67,11 +78,14 @@ func fileSettings(name string, content []byte) ([]setting, Problems) {
 // fromNode returns the values at n.
 func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, error) {
 	_, isServers := o.kind.(servers)
+	_, isRoutes := o.kind.(routesKind)
 	switch {
 	case userinput.IsNull(n):
 		return nil, fmt.Errorf("no value; accepted: %s", o.Accepts())
 	case n.Kind == yaml.ScalarNode:
 		return o.split(n.Value, at(n)), nil
+	case n.Kind == yaml.MappingNode && o.Name == optionPools:
+		return []given{{mapping: n, origin: at(n), at: at}}, nil
 	case n.Kind == yaml.MappingNode:
 		return nil, fmt.Errorf("a mapping where a value belongs (text with braces needs quotes); accepted: %s", o.Accepts())
 	case !o.isList():
@@ -81,7 +95,7 @@ func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, er
 	for _, element := range n.Content {
 		e := userinput.Resolve(element)
 		switch {
-		case e.Kind == yaml.MappingNode && isServers:
+		case e.Kind == yaml.MappingNode && (isServers || isRoutes):
 			values = append(values, given{mapping: e, origin: at(e)})
 		case e.Kind == yaml.ScalarNode && !userinput.IsNull(e):
 			values = append(values, given{text: e.Value, origin: at(e)})
@@ -97,26 +111,15 @@ var serverKeys = []string{"name", "address", "weight", "zone"}
 
 // parseServerMapping reads a server that the file gives as {name, address, weight, zone}.
 func parseServerMapping(n *yaml.Node) (discover.Spec, error) {
-	fields := make(map[string]string)
-	for i := 0; i < len(n.Content); i += 2 {
-		key, value := n.Content[i].Value, userinput.Resolve(n.Content[i+1])
-		_, twice := fields[key]
-		switch {
-		case !slices.Contains(serverKeys, key):
-			return discover.Spec{}, fmt.Errorf("has the unknown key %q%s", key, userinput.DidYouMean(key, serverKeys))
-		case twice:
-			return discover.Spec{}, fmt.Errorf("has the key %q twice", key)
-		case value.Kind != yaml.ScalarNode || userinput.IsNull(value) || value.Value == "":
-			return discover.Spec{}, fmt.Errorf("has no text for the key %q", key)
-		}
-		fields[key] = value.Value
+	fields, err := textFields(n, serverKeys)
+	if err != nil {
+		return discover.Spec{}, err
 	}
 	if fields["address"] == "" {
 		return discover.Spec{}, errors.New("has no key \"address\"")
 	}
 	weight := 1
 	if text, ok := fields["weight"]; ok {
-		var err error
 		if weight, err = parseWeight(text); err != nil {
 			return discover.Spec{}, err
 		}

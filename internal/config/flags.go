@@ -49,6 +49,9 @@ func AddFlags(fs *pflag.FlagSet) *Flags {
 	f := &Flags{}
 	for i := range Options {
 		o := &Options[i]
+		if o.InFileOnly() {
+			continue
+		}
 		v := &flagValue{option: o}
 		f.values = append(f.values, v)
 		flag := fs.VarPF(v, o.Name, o.Short, o.usage())
@@ -130,7 +133,9 @@ func ExplainFlagError(err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
 		for i := range Options {
-			names = append(names, "--"+Options[i].Name)
+			if !Options[i].InFileOnly() {
+				names = append(names, "--"+Options[i].Name)
+			}
 		}
 		return errors.New(err.Error() + userinput.DidYouMean("--"+unknown.GetSpecifiedName(), names))
 	}

@@ -15,11 +15,12 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// given is one value as a source gave it: a text, or, for a server in the YAML file, a mapping.
+// given is one value as a source gave it: a text, or, in the YAML file, a mapping: of a server, of pools, of a route.
 type given struct {
 	text    string
 	mapping *yaml.Node // nil for a text
 	origin  Origin
+	at      func(*yaml.Node) Origin // of what is in mapping
 }
 
 // kind is the type of an option: how its value is parsed, checked and formatted.

@@ -60,11 +60,7 @@ func read(s Sources) (*Config, Problems) {
 		fromFile, problems = readFile(c.File, c.Origin(optionConfig))
 		c.unread = fromFile == nil && problems != nil
 	}
-	for _, given := range [][]setting{fromFile, fromEnv, fromFlags} {
-		for _, one := range given {
-			problems = append(problems, one.option.set(c, one.values, one.origin)...)
-		}
-	}
+	problems = append(problems, c.setAll(fromFile, fromEnv, fromFlags)...)
 	return c, append(problems, flagProblems...)
 }
 
@@ -88,15 +84,24 @@ func quote(s string) string { return strconv.Quote(s) }
 
 // problem returns a Problem with the value of the option called name.
 func (c *Config) problem(name, format string, args ...any) Problem {
-	return Problem{Origin: c.Origin(name), Option: name, Text: fmt.Sprintf(format, args...)}
+	return Problem{Origin: c.Origin(name), Option: c.within + name, Text: fmt.Sprintf(format, args...)}
 }
 
 // CheckText returns what is wrong with text as a configuration file called name, without flags and environment. The error is Problems.
 func CheckText(name string, text []byte) error {
 	c := newDefault()
 	settings, problems := fileSettings(name, text)
-	for _, one := range settings {
-		problems = append(problems, one.option.set(c, one.values, one.origin)...)
-	}
+	problems = append(problems, c.setAll(settings)...)
 	return append(problems, c.check()...).asError()
+}
+
+// setAll puts the settings of all sources in force, the later before the earlier, and returns their problems.
+func (c *Config) setAll(sources ...[]setting) Problems {
+	var problems Problems
+	for _, settings := range sources {
+		for _, one := range settings {
+			problems = append(problems, one.option.set(c, one.values, one.origin)...)
+		}
+	}
+	return append(problems, c.readPools()...)
 }

@@ -29,6 +29,8 @@ type Option struct {
 	Help string
 	// Group is the heading under which the documentation lists the option.
 	Group string
+	// PerPool says that each of several pools may have a value of its own.
+	PerPool bool
 
 	kind kind
 }
@@ -127,16 +129,24 @@ var Options = []Option{
 	},
 
 	{
-		Name: optionServers, Short: "m", Group: groupServers, kind: servers{},
+		Name: optionServers, Short: "m", Group: groupServers, PerPool: true, kind: servers{},
 		Help: "memcached servers, in order; more may follow -m as arguments",
 	},
 	{
-		Name: "replicas", Default: "all", Group: groupServers,
+		Name: optionPools, Group: groupServers, kind: poolsKind{},
+		Help: "several pools of servers, each with options of its own",
+	},
+	{
+		Name: optionRoutes, Group: groupServers, kind: routesKind{},
+		Help: "pools by the prefix of the key; the longest counts",
+	},
+	{
+		Name: "replicas", Default: "all", Group: groupServers, PerPool: true,
 		kind: count{field: func(c *Config) *int { return &c.Placement.Replicas }, min: 1, max: maxReplicas, word: "all"},
 		Help: "number of servers that hold each key; 1 shards the keys, all replicates every key to every server",
 	},
 	{
-		Name: "read", Default: route.ReadDefault.String(), Group: groupServers,
+		Name: "read", Default: route.ReadDefault.String(), Group: groupServers, PerPool: true,
 		kind: named(route.ReadPolicyNames, func(c *Config) *route.ReadPolicy { return &c.Placement.Read }),
 		Help: "which replica serves a read; default is round-robin with replicas all, primary otherwise; nearest is round-robin among those in zone, or among all if none of them may be read",
 	},
@@ -154,12 +164,12 @@ var Options = []Option{
 		Help: "zone of this mcmw, for read nearest",
 	},
 	{
-		Name: "ack", Default: replica.AckLive.String(), Group: groupServers,
+		Name: "ack", Default: replica.AckLive.String(), Group: groupServers, PerPool: true,
 		kind: named(replica.AckNames, func(c *Config) *replica.Ack { return &c.Ack }),
 		Help: "which replicas must agree on the answer to a write before the client gets it; live: those that answer, while nobody reads the others",
 	},
 	{
-		Name: "writers", Default: middleware.WritersAuto.String(), Group: groupServers,
+		Name: "writers", Default: middleware.WritersAuto.String(), Group: groupServers, PerPool: true,
 		kind: named(middleware.WritersNames, func(c *Config) *middleware.Writers { return &c.Writers }),
 		Help: "how many mcmw write these servers: one; several, which keep replicas alike and need memcached 1.6.27; auto is several where the servers can",
 	},
@@ -183,7 +193,7 @@ var Options = []Option{
 		Help: "which servers must have been up once before /readyz answers 200: one for every key, all, or any; clients are served before that, too",
 	},
 	{
-		Name: "failure-limit", Default: strconv.Itoa(middleware.DefaultFailureLimit), Group: groupServers,
+		Name: "failure-limit", Default: strconv.Itoa(middleware.DefaultFailureLimit), Group: groupServers, PerPool: true,
 		kind: count{field: func(c *Config) *int { return &c.FailureLimit }, min: 1, max: 1000},
 		Help: "number of consecutive failures after which a server is down: requests to it fail immediately, and it is probed until it answers",
 	},
@@ -213,17 +223,17 @@ var Options = []Option{
 		Help: "split a multi-get over all servers that hold its keys",
 	},
 	{
-		Name: "ring", Default: route.RingRendezvous.String(), Group: groupServers,
+		Name: "ring", Default: route.RingRendezvous.String(), Group: groupServers, PerPool: true,
 		kind: named(route.RingNames, func(c *Config) *route.RingKind { return &c.Placement.Ring }),
 		Help: "how keys are placed on the servers: evenly by rendezvous hashing, or on the ketama ring of another program",
 	},
 	{
-		Name: "hash", Default: route.HashDefault.String(), Group: groupServers,
+		Name: "hash", Default: route.HashDefault.String(), Group: groupServers, PerPool: true,
 		kind: named(route.HashNames, func(c *Config) *route.HashKind { return &c.Placement.Hash }),
 		Help: "hash function for keys; default is fnv1a_64 on a ketama ring and XXH64 with ring rendezvous",
 	},
 	{
-		Name: "hash-tag", Default: "none", Group: groupServers,
+		Name: "hash-tag", Default: "none", Group: groupServers, PerPool: true,
 		kind: text{
 			field: func(c *Config) *string { return &c.Placement.HashTag }, name: "XY", what: "two characters such as {}", off: "none", form: "..",
 			check: func(s string) error {
@@ -295,7 +305,7 @@ var Options = []Option{
 		Help: "time without a reply after which a server is suspect: requests that do not need it stop waiting for it; at most a quarter of timeout; 0s: never",
 	},
 	{
-		Name: "connect-timeout", Default: formatDuration(middleware.DefaultConnectTimeout), Group: groupTimes,
+		Name: "connect-timeout", Default: formatDuration(middleware.DefaultConnectTimeout), Group: groupTimes, PerPool: true,
 		kind: duration{func(c *Config) *time.Duration { return &c.ConnectTimeout }, time.Millisecond, maxTime},
 		Help: "maximum time to connect to a server",
 	},

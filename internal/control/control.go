@@ -119,7 +119,7 @@ func (k *Control) await(ctx context.Context) event {
 		if k.config.File != "" && k.config.WatchInterval > 0 {
 			look = time.After(time.Until(k.nextLook))
 		}
-		if k.config.Lookups.Any() || k.servers == nil {
+		if k.config.AllLookups().Any() || k.servers == nil {
 			lookup = time.After(time.Until(k.nextLookup))
 		}
 		select {
@@ -145,9 +145,9 @@ func (k *Control) await(ctx context.Context) event {
 
 // find looks up the servers of c, and returns them if they are valid.
 func (k *Control) find(ctx context.Context, c *config.Config) ([]route.Server, error) {
-	servers, err := k.finder.Find(ctx, c.Lookups)
+	servers, err := k.finder.Find(ctx, c.AllLookups())
 	k.confirm()
-	if k.followed && slices.Equal(c.Specs, k.config.Specs) {
+	if k.followed && slices.Equal(c.AllLookups().Specs, k.config.AllLookups().Specs) {
 		servers = k.servers
 	}
 	if err == nil {
@@ -196,7 +196,7 @@ func (k *Control) follow(ctx context.Context, m Applier, servers []route.Server)
 
 // refresh returns the servers of the configuration in force by what is watched, if they are valid.
 func (k *Control) refresh(ctx context.Context) ([]route.Server, error) {
-	servers, err := k.finder.Refresh(ctx, k.config.Lookups)
+	servers, err := k.finder.Refresh(ctx, k.config.AllLookups())
 	if k.followed {
 		servers = k.servers
 	}
@@ -318,8 +318,8 @@ func (k *Control) reload(ctx context.Context, m Applier, e event) {
 
 // middleware returns the options of the middleware, without those that belong to the command.
 func (k *Control) middleware(c *config.Config, servers []route.Server) middleware.Options {
-	o := c.Middleware()
-	o.Servers, o.Control, o.Version, o.Log = servers, k.Counts, k.options.Version, k.Log
+	o := c.With(servers)
+	o.Control, o.Version, o.Log = k.Counts, k.options.Version, k.Log
 	return o
 }
 
@@ -353,7 +353,7 @@ func (k *Control) adopt(e event, c *config.Config, servers []route.Server) {
 // hold records c and servers as those in force.
 func (k *Control) hold(c *config.Config, servers []route.Server) {
 	k.config, k.servers, k.rejected = c, servers, ""
-	k.finder.Forget(c.Lookups)
+	k.finder.Forget(c.AllLookups())
 	sorted := slices.SortedFunc(slices.Values(servers), func(a, b route.Server) int { return cmp.Compare(a.Name, b.Name) })
 	for i := range sorted {
 		sorted[i].Zone = "" // only reads depend on it, and not every middleware may know it

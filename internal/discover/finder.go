@@ -143,7 +143,9 @@ func (f *Finder) find(ctx context.Context, l Lookups, early bool) ([]route.Serve
 			found = s.servers(f.answers[q].targets)
 		}
 		for _, server := range found {
-			if !slices.ContainsFunc(servers, func(o route.Server) bool { return o.Name == server.Name && o.Addr == server.Addr }) {
+			if !slices.ContainsFunc(servers, func(o route.Server) bool {
+				return o.Name == server.Name && o.Addr == server.Addr && o.Pool == server.Pool
+			}) {
 				servers = append(servers, server)
 			}
 		}

@@ -56,7 +56,7 @@ type Spec struct {
 func (s Spec) servers(found []target) []route.Server {
 	list := make([]route.Server, len(found))
 	for i, t := range found {
-		list[i] = route.Server{Name: t.name, Addr: t.addr, Weight: s.Server.Weight, Zone: cmp.Or(s.Server.Zone, t.zone)}
+		list[i] = route.Server{Name: t.name, Addr: t.addr, Weight: s.Server.Weight, Zone: cmp.Or(s.Server.Zone, t.zone), Pool: s.Server.Pool}
 		if s.Server.Name != "" {
 			list[i].Name = s.Server.Name + "/" + t.name
 		}

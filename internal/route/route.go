@@ -36,6 +36,8 @@ type Server struct {
 	Weight int
 	// Zone is where the server is, for ReadNearest; "": unknown.
 	Zone string `json:"Zone,omitempty"`
+	// Pool is the name of the pool that it is listed in, of several, until the list is divided; a Router does not look at it.
+	Pool string `json:"-"`
 }
 
 // Options say how keys are placed and read. The zero value means replicas all, rendezvous hashing, and ReadDefault.

@@ -21,6 +21,7 @@ import (
 	"mcmw/internal/discover"
 	"mcmw/internal/mctest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/route"
 )
 
 // mcmwConfig returns the configuration that mcmw makes of its pod: the environment, and the files that are mounted.
@@ -99,6 +100,21 @@ func TestOptionsGetFromTheValuesToMcmw(t *testing.T) {
 	_, container := o.proxy(t)
 	require.NotContains(t, environment(container), "GOMAXPROCS", "procs says it")
 	require.NotContains(t, environment(container), "GOMEMLIMIT", "there is no limit")
+}
+
+func TestPoolsAndRoutesGetFromTheValuesToMcmw(t *testing.T) {
+	c, err := mcmwConfig(t, render(t, helms["v4"], "--set", "memcached.enabled=false,config.replicas=1,config.pools.a.servers={x,y},config.pools.a.replicas=2,config.pools.b.servers={z},"+
+		"config.routes[0].prefix=s:,config.routes[0].pool=b,config.routes[1].default=a"))
+	require.NoError(t, err)
+	var servers []route.Server
+	for _, s := range c.AllLookups().Specs {
+		servers = append(servers, s.Server)
+	}
+	o := c.With(servers)
+	require.Equal(t, route.Routes{Prefixes: []route.Prefix{{Prefix: "s:", Pool: "b"}}, Default: "a"}, o.Routes)
+	require.Equal(t, 2, o.Pools[0].Options.Replicas)
+	require.Equal(t, 1, o.Pools[1].Options.Replicas)
+	require.Equal(t, "z", o.Pools[1].Servers[0].Name)
 }
 
 func TestPodsOfMcmwKeepReplicasAlikeForOneAnother(t *testing.T) {

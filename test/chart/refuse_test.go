@@ -47,6 +47,7 @@ func TestWhatTheChartCannotDoIsRefusedWithTheKeyThatIsWrong(t *testing.T) {
 		"memcached.enabled=false,servers={a,b},config.replicas=3":                     "config.replicas is 3 and there are 2 servers (servers): expected all, or 1 to 2",
 		"config.writers=one":                                                          "config.writers is one and there can be several pods of mcmw: each would write as if there were no other, and copies of a key would differ for good; expected config.writers=several, or replicas=1 without autoscaling",
 		"config.writers=one,replicas=1,autoscaling.enabled=true":                      "config.writers is one and there can be several pods of mcmw",
+		"config.pools.a.servers={x}":                                                  "config.pools is set, whose servers are the only ones: set memcached.enabled=false",
 		"memcached.enabled=false":                                                     "memcached.enabled is false and servers is empty",
 		"kind=DaemonSet,keda.enabled=true":                                            "kind is DaemonSet, whose number of pods is that of the nodes",
 		"kind=DaemonSet,autoscaling.enabled=true":                                     "kind is DaemonSet, whose number of pods is that of the nodes",

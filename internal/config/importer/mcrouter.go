@@ -165,7 +165,7 @@ func (m *mcrouter) prefixes(n *yaml.Node, arguments []field) (writes, reads usag
 		case f.key.Value == "wildcard":
 			wildcard = f.value
 		case f.key.Value == "policies" && len(f.value.Content) > 0:
-			m.refuse(f.key, "%s: mcmw has one pool of servers; accepted: a wildcard alone", prefixRoute)
+			m.refuse(f.key, "%s: not translated, but mcmw has pools and routes; accepted: a wildcard alone", prefixRoute)
 		case f.key.Value != "policies":
 			m.refuseKey(f.key, "mcmw has nothing like it")
 		}

@@ -96,7 +96,7 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 		`"LatestRoute|Pool|A"`:                                                 "m.json:5: LatestRoute: writes go to one server, and others are read; accepted: for get alone",
 		`{"type": "AllSyncRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}`: `m.json:5: AllSyncRoute: a copy in each pool, and pool "A" has 2 servers; accepted: pools of one server`,
 		`"AllSyncRoute|A"`: `m.json:5: AllSyncRoute of A: accepted: "Pool|name"`,
-		`{"type": "PrefixSelectorRoute", "policies": {"a": "PoolRoute|B"}, "wildcard": "PoolRoute|A"}`: "m.json:5: PrefixSelectorRoute: mcmw has one pool of servers",
+		`{"type": "PrefixSelectorRoute", "policies": {"a": "PoolRoute|B"}, "wildcard": "PoolRoute|A"}`: "m.json:5: PrefixSelectorRoute: not translated, but mcmw has pools and routes",
 		`{"type": "PrefixSelectorRoute", "policies": {}}`:                                              "m.json:5: PrefixSelectorRoute: no wildcard, so other keys have no servers",
 		operations(`"get": "PoolRoute|A"`):                                                             "m.json:5: OperationSelectorRoute: no route for set; accepted: one, or a default_policy",
 		operations("\"set\": \"PoolRoute|A\",\n\"add\": \"PoolRoute|B\""):                              "m.json:6: add: by PoolRoute of B, but line 5 has PoolRoute of A",

@@ -9,14 +9,18 @@
 {{- if and $v.memcached.enabled $v.servers -}}
 {{- fail "servers is set, and memcached.enabled is true: set memcached.enabled=false to use your own servers, or leave servers empty" -}}
 {{- end -}}
-{{- if not (or $v.memcached.enabled $v.servers) -}}
+{{- $pools := get $v.config "pools" | default dict -}}
+{{- if and $pools (or $v.memcached.enabled $v.servers) -}}
+{{- fail "config.pools is set, whose servers are the only ones: set memcached.enabled=false, and leave servers empty" -}}
+{{- end -}}
+{{- if not (or $v.memcached.enabled $v.servers $pools) -}}
 {{- fail "memcached.enabled is false and servers is empty: mcmw needs servers, such as servers={cache1:11211,cache2:11211}" -}}
 {{- end -}}
 {{- $replicas := get $v.config "replicas" | default "all" -}}
 {{- $count := ternary $v.memcached.replicas (len $v.servers) $v.memcached.enabled | int -}}
 {{- /* How many servers a name stands for is known when it is looked up. */ -}}
 {{- $counted := not (regexMatch "(^|[ =])(dns[46]?|srv)[+]" (join " " $v.servers)) -}}
-{{- if and $counted (ne (toString $replicas) "all") (gt (int $replicas) $count) -}}
+{{- if and (not $pools) $counted (ne (toString $replicas) "all") (gt (int $replicas) $count) -}}
 {{- fail (printf "config.replicas is %d and there are %d servers (%s): expected all, or 1 to %d" (int $replicas) $count (ternary "memcached.replicas" "servers" $v.memcached.enabled) $count) -}}
 {{- end -}}
 {{- if and (eq (toString (get $v.config "writers")) "one") (eq (include "mcmw.severalPods" .) "true") (ne (toString $replicas) "1") -}}

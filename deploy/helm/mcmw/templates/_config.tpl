@@ -4,7 +4,7 @@
 {{- if .Values.memcached.enabled -}}
 {{- $servers = list (printf "%s+_memcache._tcp.%s" (ternary "k8s" "srv" (eq (include "mcmw.watches" .) "true")) (include "mcmw.memcachedHost" .)) -}}
 {{- end -}}
-{{- $file := dict "servers" $servers -}}
+{{- $file := ternary dict (dict "servers" $servers) (hasKey .Values.config "pools") -}}
 {{- $live := splitList " " (include "mcmw.liveOptions" .) -}}
 {{- range $name, $value := .Values.config -}}
 {{- if has $name $live -}}{{- $_ := set $file $name $value -}}{{- end -}}

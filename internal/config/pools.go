@@ -1,0 +1,409 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/discover"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+	"mcmw/internal/userinput"
+)
+
+const (
+	optionPools  = "pools"
+	optionRoutes = "routes"
+)
+
+// pool is one of several pools.
+type pool struct {
+	name   string
+	origin Origin
+	// given are the options that the pool's mapping sets, in the table's order.
+	given []*Option
+	// config has the pool's value of every option: that of the whole unless given.
+	config *Config
+}
+
+// poolName matches the names of pools, which are labels of metrics.
+const (
+	poolNameForm  = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+	poolNameWords = "1 to 63 letters and digits, with -, _ and . between"
+)
+
+var poolNamePattern = regexp.MustCompile(pattern(poolNameForm))
+
+// poolsKind is the mapping of pools. It is kept as it is until the values of all sources are known, which are the pools' defaults: see readPools.
+type poolsKind struct{}
+
+func (poolsKind) placeholder() string { return "" }
+
+func (poolsKind) accepts() string {
+	var names []string
+	for i := range Options {
+		if Options[i].PerPool {
+			names = append(names, Options[i].Name)
+		}
+	}
+	return "a mapping of names to mappings with " + strings.Join(names, ", ")
+}
+
+func (poolsKind) set(c *Config, v given) error {
+	if v.mapping == nil {
+		return errors.New("is not a mapping")
+	}
+	c.poolMapping = v
+	return nil
+}
+
+// optionValue is an option with its value as kind.get returns it.
+type optionValue struct {
+	name  string
+	value any
+}
+
+// poolValue is what the file says of a pool.
+type poolValue struct {
+	name    string
+	options []optionValue
+}
+
+// poolValues is the value of the option pools.
+type poolValues []poolValue
+
+// MarshalYAML returns the mapping that the file has.
+func (v poolValues) MarshalYAML() (any, error) {
+	all := &yaml.Node{Kind: yaml.MappingNode}
+	add := func(to *yaml.Node, name string, value any) error {
+		key, node := &yaml.Node{}, &yaml.Node{}
+		key.SetString(name)
+		to.Content = append(to.Content, key, node)
+		return node.Encode(value)
+	}
+	for _, p := range v {
+		options := &yaml.Node{Kind: yaml.MappingNode}
+		for _, o := range p.options {
+			if err := add(options, o.name, o.value); err != nil {
+				return nil, err
+			}
+		}
+		if err := add(all, p.name, options); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// String is the value as a change of it is told.
+func (v poolValues) String() string {
+	var pools []string
+	for _, p := range v {
+		var options []string
+		for _, o := range p.options {
+			options = append(options, o.name+" "+valueText(o.value))
+		}
+		pools = append(pools, p.name+" ("+strings.Join(options, ", ")+")")
+	}
+	return strings.Join(pools, ", ")
+}
+
+func (poolsKind) get(c *Config) any {
+	values := poolValues{}
+	for _, p := range c.pools {
+		v := poolValue{name: p.name}
+		for _, o := range p.given {
+			v.options = append(v.options, optionValue{o.Name, o.kind.get(p.config)})
+		}
+		values = append(values, v)
+	}
+	return values
+}
+
+func (poolsKind) schema() map[string]any {
+	options := make(map[string]any)
+	for i := range Options {
+		if o := &Options[i]; o.PerPool {
+			options[o.Name] = o.Schema()
+		}
+	}
+	return map[string]any{
+		"type": "object", "propertyNames": map[string]any{"pattern": pattern(poolNameForm)},
+		"additionalProperties": map[string]any{"type": "object", "properties": options, "additionalProperties": false, "required": []string{optionServers}},
+	}
+}
+
+// routeValue is an entry of the option routes as the file has it: a prefix and its pool, or the default pool.
+type routeValue struct {
+	Prefix  string `yaml:"prefix,omitempty"`
+	Pool    string `yaml:"pool,omitempty"`
+	Default string `yaml:"default,omitempty"`
+}
+
+// routeValues is the value of the option routes.
+type routeValues []routeValue
+
+// String is the value as a change of it is told.
+func (v routeValues) String() string {
+	var texts []string
+	for _, r := range v {
+		if r.Default != "" {
+			texts = append(texts, "default "+r.Default)
+		} else {
+			texts = append(texts, fmt.Sprintf("%q %s", r.Prefix, r.Pool))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// routesKind is the list of routes.
+type routesKind struct{}
+
+func (routesKind) placeholder() string { return "" }
+func (routesKind) accepts() string {
+	return "entries of the form {prefix: \"user:\", pool: NAME}, and one {default: NAME}"
+}
+
+func (routesKind) reset(c *Config) { c.Routes, c.routeOrigins = route.Routes{}, nil }
+
+func (routesKind) get(c *Config) any {
+	values := routeValues{}
+	for _, p := range c.Routes.Prefixes {
+		values = append(values, routeValue{Prefix: p.Prefix, Pool: p.Pool})
+	}
+	if c.Routes.Default != "" {
+		values = append(values, routeValue{Default: c.Routes.Default})
+	}
+	return values
+}
+
+func (routesKind) set(c *Config, v given) error {
+	if v.mapping == nil {
+		return errors.New("is not a route")
+	}
+	fields, err := textFields(v.mapping, []string{"prefix", "pool", "default"})
+	prefix, pool, byDefault := fields["prefix"], fields["pool"], fields["default"]
+	switch {
+	case err != nil:
+		return err
+	case byDefault != "" && len(fields) > 1:
+		return errors.New("has a default and another key")
+	case byDefault != "" && c.Routes.Default != "":
+		return fmt.Errorf("has a second default pool, %q", byDefault)
+	case byDefault != "":
+		c.Routes.Default = byDefault
+		return nil
+	case len(prefix) > maxPrefix:
+		return fmt.Errorf("has a prefix of %d bytes; a key has at most %d", len(prefix), maxPrefix)
+	case prefix == "":
+		return errors.New("has no key \"prefix\"")
+	case pool == "":
+		return errors.New("has no key \"pool\"")
+	}
+	c.Routes.Prefixes = append(slices.Clip(c.Routes.Prefixes), route.Prefix{Prefix: prefix, Pool: pool})
+	c.routeOrigins = append(slices.Clip(c.routeOrigins), v.origin)
+	return nil
+}
+
+// maxPrefix is the longest prefix, bytes: that of memcached's keys.
+const maxPrefix = 250
+
+func (routesKind) schema() map[string]any {
+	texts := map[string]any{"type": "string", "minLength": 1, "maxLength": maxPrefix}
+	return map[string]any{"type": "array", "items": map[string]any{
+		"type": "object", "properties": map[string]any{"prefix": texts, "pool": texts, "default": texts}, "additionalProperties": false,
+	}}
+}
+
+// InFileOnly says whether the option can be set in the file alone.
+func (o *Option) InFileOnly() bool { return o.Name == optionPools || o.Name == optionRoutes }
+
+// readPools reads the pools' mappings. The values that the whole has by now are their defaults.
+func (c *Config) readPools() Problems {
+	c.pools = nil
+	n := c.poolMapping.mapping
+	if n == nil {
+		return nil
+	}
+	var problems Problems
+	for i := 0; i < len(n.Content); i += 2 {
+		key, value := n.Content[i], userinput.Resolve(n.Content[i+1])
+		p := pool{name: key.Value, origin: c.poolMapping.at(key)}
+		within := optionPools + "." + p.name
+		refuse := func(text string, args ...any) {
+			problems = append(problems, Problem{p.origin, within, fmt.Sprintf(text, args...)})
+		}
+		switch {
+		case !poolNamePattern.MatchString(p.name):
+			problems = append(problems, Problem{p.origin, optionPools, fmt.Sprintf("the name %q; accepted: %s", p.name, poolNameWords)})
+			continue
+		case slices.ContainsFunc(c.pools, func(o pool) bool { return o.name == p.name }):
+			refuse("given twice")
+			continue
+		case value.Kind != yaml.MappingNode:
+			refuse("not a mapping; accepted: options of a pool, such as servers")
+			continue
+		}
+		d := *c
+		d.Specs, d.pools, d.within = nil, nil, within+"."
+		d.origins, d.refused = maps.Clone(c.origins), maps.Clone(c.refused)
+		d.origins[optionServers] = p.origin // until the mapping says otherwise
+		p.config = &d
+		settings, wrong := nodeSettings(value, c.poolMapping.at, d.within, poolKey)
+		for _, s := range settings {
+			for _, one := range s.option.set(&d, s.values, s.origin) {
+				one.Option = d.within + one.Option
+				wrong = append(wrong, one)
+			}
+		}
+		problems = append(problems, wrong...)
+		for i := range Options {
+			if o := &Options[i]; slices.ContainsFunc(settings, func(s setting) bool { return s.option == o }) {
+				p.given = append(p.given, o)
+			}
+		}
+		c.pools = append(c.pools, p)
+	}
+	if problems != nil {
+		c.refused[optionPools] = true
+	}
+	return problems
+}
+
+// poolKey returns the option of a pool that key names, or what is wrong with the key.
+func poolKey(key string) (*Option, string) {
+	var names []string
+	for i := range Options {
+		if Options[i].PerPool {
+			names = append(names, Options[i].Name)
+		}
+	}
+	switch o := Find(key); {
+	case o == nil:
+		return nil, fmt.Sprintf("unknown key %q%s; accepted: %s", key, userinput.DidYouMean(key, names), strings.Join(names, ", "))
+	case !o.PerPool:
+		return nil, fmt.Sprintf("%q is the same for all pools and stands beside them; accepted in a pool: %s", key, strings.Join(names, ", "))
+	default:
+		return o, ""
+	}
+}
+
+// textFields returns the texts of a mapping that has no keys but these.
+func textFields(n *yaml.Node, keys []string) (map[string]string, error) {
+	fields := make(map[string]string)
+	for i := 0; i < len(n.Content); i += 2 {
+		key, value := n.Content[i].Value, userinput.Resolve(n.Content[i+1])
+		_, twice := fields[key]
+		switch {
+		case !slices.Contains(keys, key):
+			return nil, fmt.Errorf("has the unknown key %q%s", key, userinput.DidYouMean(key, keys))
+		case twice:
+			return nil, fmt.Errorf("has the key %q twice", key)
+		case value.Kind != yaml.ScalarNode || userinput.IsNull(value) || value.Value == "":
+			return nil, fmt.Errorf("has no text for the key %q", key)
+		}
+		fields[key] = value.Value
+	}
+	return fields, nil
+}
+
+// checkPools returns the problems of pools and routes together.
+func (c *Config) checkPools() Problems {
+	if len(c.pools) == 0 {
+		if len(c.Routes.Prefixes) > 0 || c.Routes.Default != "" {
+			return Problems{c.problem(optionRoutes, "given without pools; accepted: with %s, and pools instead of %s", optionPools, optionServers)}
+		}
+		return nil
+	}
+	var problems Problems
+	if len(c.Specs) > 0 {
+		problems = append(problems, c.problem(optionServers, "given beside pools; accepted: servers in each pool, or no pools"))
+	}
+	var names []string
+	var pools []route.Pool
+	complete := true
+	for _, p := range c.pools {
+		names = append(names, p.name)
+		pools = append(pools, route.Pool{Name: p.name, Servers: p.config.Servers, Options: p.config.Placement})
+		complete = complete && p.config.complete
+	}
+	if _, err := route.NewTable(names, c.Routes); err != nil {
+		at := c.Origin(optionRoutes)
+		if wrong, ok := errors.AsType[*route.RouteError](err); ok && wrong.Index >= 0 {
+			at = c.routeOrigins[wrong.Index]
+		} else if at == (Origin{}) {
+			at = c.Origin(optionPools)
+		}
+		return append(problems, Problem{at, optionRoutes, strings.TrimPrefix(err.Error(), "route: ")})
+	}
+	if !complete {
+		return problems
+	}
+	if _, err := route.NewPools(pools, c.Routes); err != nil {
+		if wrong, ok := errors.AsType[*route.PoolError](err); ok {
+			p := c.pools[slices.Index(names, wrong.Pool)].config
+			problems = append(problems, p.problem(optionServers, "%s", strings.TrimPrefix(err.Error(), "route: ")))
+		}
+	}
+	return problems
+}
+
+// AllLookups returns the servers as written, those of all pools, each with its pool's name.
+func (c *Config) AllLookups() discover.Lookups {
+	l := c.Lookups
+	for _, p := range c.pools {
+		for _, s := range p.config.Specs {
+			s.Server.Pool = p.name
+			l.Specs = append(slices.Clip(l.Specs), s)
+		}
+	}
+	return l
+}
+
+// With returns Middleware's options with the servers that AllLookups led to.
+func (c *Config) With(servers []route.Server) middleware.Options {
+	o := c.Middleware()
+	o.Servers = servers
+	if len(c.pools) == 0 {
+		return o
+	}
+	o.Servers = nil
+	for _, p := range c.pools {
+		d := p.config
+		o.Pools = append(o.Pools, middleware.PoolOptions{
+			Pool: route.Pool{Name: p.name, Servers: inPool(servers, p.name), Options: d.Placement},
+			Ack:  d.Ack, Writers: d.Writers, ServerOptions: d.ServerOptions,
+		})
+	}
+	return o
+}
+
+// Router returns the placement of keys on the servers that AllLookups led to.
+func (c *Config) Router(servers []route.Server) (*route.Router, error) {
+	o := c.With(servers)
+	if len(o.Pools) == 0 {
+		return route.New(servers, o.Placement)
+	}
+	var pools []route.Pool
+	for _, p := range o.Pools {
+		pools = append(pools, p.Pool)
+	}
+	return route.NewPools(pools, o.Routes)
+}
+
+// inPool returns those of servers that are in the pool called name.
+func inPool(servers []route.Server, name string) []route.Server {
+	var found []route.Server
+	for _, s := range servers {
+		if s.Pool == name {
+			s.Pool = ""
+			found = append(found, s)
+		}
+	}
+	return found
+}

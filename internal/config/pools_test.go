@@ -1,0 +1,150 @@
+package config_test
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/config"
+	"mcmw/internal/middleware"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+const twoPools = `replicas: 2
+ack: quorum
+failure-limit: 7
+zone: here
+pools:
+  sessions:
+    servers: [a, b, "c*2@here"]
+    ack: all
+    read: nearest
+  pages:
+    servers:
+      - {name: d, address: "x:1"}
+    replicas: 1
+    ack: live
+    writers: one
+    ring: twemproxy
+    hash: md5
+    hash-tag: "{}"
+    failure-limit: 9
+    connect-timeout: 3s
+routes:
+  - {prefix: "s:", pool: sessions}
+  - {prefix: "s:old:", pool: pages}
+  - {default: pages}
+`
+
+// serving returns what the middleware gets where no server has to be looked up.
+func serving(c *config.Config) middleware.Options {
+	var servers []route.Server
+	for _, s := range c.AllLookups().Specs {
+		servers = append(servers, s.Server)
+	}
+	return c.With(servers)
+}
+
+func TestAPoolHasTheOptionsOfItsMappingAndOtherwiseThoseBesideThePools(t *testing.T) {
+	o := serving(sources{args: []string{"--failure-limit", "8"}, env: []string{"MCMW_CONNECT_TIMEOUT=2s"}, yaml: twoPools}.load(t))
+	require.Empty(t, o.Servers)
+	require.Equal(t, route.Routes{Prefixes: []route.Prefix{{Prefix: "s:", Pool: "sessions"}, {Prefix: "s:old:", Pool: "pages"}}, Default: "pages"}, o.Routes)
+	require.Len(t, o.Pools, 2)
+	sessions, pages := o.Pools[0], o.Pools[1]
+
+	require.Equal(t, route.Pool{
+		Name: "sessions", Servers: []route.Server{{Name: "a", Addr: "a:11211", Weight: 1}, {Name: "b", Addr: "b:11211", Weight: 1}, {Name: "c", Addr: "c:11211", Weight: 2, Zone: "here"}},
+		Options: route.Options{Replicas: 2, Read: route.ReadNearest, Zone: "here"},
+	}, sessions.Pool)
+	require.Equal(t, replica.AckAll, sessions.Ack)
+	require.Equal(t, middleware.WritersAuto, sessions.Writers)
+	require.Equal(t, 8, sessions.FailureLimit, "a flag is before the file, and is the pools' default, too")
+	require.Equal(t, 2*time.Second, sessions.ConnectTimeout)
+	require.Equal(t, middleware.DefaultMissedMemory, sessions.MissedMemory)
+
+	require.Equal(t, route.Pool{
+		Name: "pages", Servers: []route.Server{{Name: "d", Addr: "x:1", Weight: 1}},
+		Options: route.Options{Replicas: 1, Ring: route.RingTwemproxy, Hash: route.HashMD5, HashTag: "{}", Zone: "here"},
+	}, pages.Pool)
+	require.Equal(t, replica.AckLive, pages.Ack)
+	require.Equal(t, middleware.WritersOne, pages.Writers)
+	require.Equal(t, 9, pages.FailureLimit)
+	require.Equal(t, 3*time.Second, pages.ConnectTimeout)
+}
+
+func TestPoolsAndRoutesThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
+	const pools = "pools:\n  a: {servers: [x]}\n  b: {servers: [y]}\n"
+	const routes = "routes:\n  - {default: a}\n"
+	for text, message := range map[string]string{
+		pools: `mcmw.yaml:1: routes: no default pool, for the keys without a prefix; accepted: one of a, b`,
+		pools + "routes:\n  - {prefix: s, pool: a}\n":                           `mcmw.yaml:4: routes: no default pool, for the keys without a prefix; accepted: one of a, b`,
+		pools + "routes:\n  - {default: c}\n":                                   `mcmw.yaml:4: routes: the default pool "c" is unknown; accepted: one of a, b`,
+		pools + "routes:\n  - {default: a}\n  - {default: b}\n":                 `mcmw.yaml:6: routes: the mapping has a second default pool, "b"; accepted: entries`,
+		pools + "routes:\n  - {default: a}\n  - {prefix: s, pool: c}\n":         `mcmw.yaml:6: routes: the pool "c" of prefix "s" is unknown; accepted: one of a, b`,
+		pools + routes + "  - {prefix: s, pool: a}\n  - {prefix: s, pool: b}\n": `mcmw.yaml:7: routes: prefix "s" is given twice; accepted: each once`,
+		pools + routes + "  - {prefix: \"\", pool: a}\n":                        `mcmw.yaml:6: routes: the mapping has no text for the key "prefix"; accepted: entries`,
+		pools + routes + "  - {pool: a}\n":                                      `mcmw.yaml:6: routes: the mapping has no key "prefix"; accepted: entries`,
+		pools + routes + "  - {prefix: s}\n":                                    `mcmw.yaml:6: routes: the mapping has no key "pool"; accepted: entries`,
+		pools + routes + "  - {prefix: s, pool: a, default: b}\n":               `mcmw.yaml:6: routes: the mapping has a default and another key; accepted: entries`,
+		pools + routes + "  - {prefx: s, pool: a}\n":                            `mcmw.yaml:6: routes: the mapping has the unknown key "prefx"; did you mean prefix?; accepted: entries`,
+		pools + routes + "  - s\n":                                              `mcmw.yaml:6: routes: "s" is not a route; accepted: entries`,
+		"servers: [x]\n" + routes:                                               `mcmw.yaml:2: routes: given without pools; accepted: with pools, and pools instead of servers`,
+		"servers: [z]\n" + pools + routes:                                       `mcmw.yaml:1: servers: given beside pools; accepted: servers in each pool, or no pools`,
+		"pools: a\n" + routes:                                                   `mcmw.yaml:1: pools: "a" is not a mapping; accepted: a mapping of names`,
+		"pools:\n  a: x\n" + routes:                                             `mcmw.yaml:2: pools.a: not a mapping; accepted: options of a pool`,
+		"pools:\n  a b: {servers: [x]}\n" + routes:                              `mcmw.yaml:2: pools: the name "a b"; accepted: 1 to 63 letters and digits`,
+		"pools:\n  a: {servers: [x]}\n  a: {servers: [y]}\n" + routes:           `mcmw.yaml:3: pools.a: given twice`,
+		"pools:\n  a: {replicas: 1}\n" + routes:                                 `mcmw.yaml:2: pools.a.servers: none given; accepted: `,
+		"pools:\n  a:\n    servers: [x]\n    replcas: 1\n" + routes:             `mcmw.yaml:4: pools.a: unknown key "replcas"; did you mean replicas?; accepted: servers, replicas`,
+		"pools:\n  a:\n    servers: [x]\n    depth: 1\n" + routes:               `mcmw.yaml:4: pools.a: "depth" is the same for all pools and stands beside them; accepted in a pool: servers`,
+		"pools:\n  a:\n    servers: [x]\n    pools: {}\n" + routes:              `mcmw.yaml:4: pools.a: "pools" is the same for all pools`,
+		"pools:\n  a:\n    servers: [x]\n    replicas: none\n" + routes:         `mcmw.yaml:4: pools.a.replicas: "none" is not a whole number; accepted: all, or 1 to 500`,
+		"pools:\n  a:\n    servers: [x]\n    replicas: 2\n" + routes:            `mcmw.yaml:4: pools.a.replicas: "2" is more than there are servers (1); accepted: all, or 1 to 1`,
+		"pools:\n  a:\n    servers: [x]\n    ack: quorum\n" + routes:            `mcmw.yaml:4: pools.a.ack: "quorum" needs two replicas or more`,
+		"pools:\n  a:\n    servers: [x]\n    hash: md5\n" + routes:              `mcmw.yaml:4: pools.a.hash: "md5" is for a ring of points`,
+		"pools:\n  a:\n    servers: [x]\n    servers: [y]\n" + routes:           `mcmw.yaml:4: pools.a.servers: given twice; first on line 3`,
+		"pools:\n  a:\n    servers: [\"127.0.0.1:11311\"]\n" + routes:           `mcmw.yaml:3: pools.a.servers: "127.0.0.1:11311" is an address mcmw itself listens on`,
+		"pools:\n  a: {servers: [x]}\n  b:\n    servers: [\"y=x\"]\n" + routes:  `mcmw.yaml:4: pools.b.servers: address x:11211 is that of server "x" in pool "a" and of server "y" in pool "b"; accepted: each in one pool`,
+		"pools:\n  a: {servers: [x]}\n  b:\n    servers: [\"x=y\"]\n" + routes:  `mcmw.yaml:4: pools.b.servers: server "x" is in pool "a" and in pool "b"; accepted: each in one`,
+	} {
+		lines := refused(t, sources{yaml: text})
+		require.Len(t, lines, 1, "%s\n%q", text, lines)
+		require.Regexp(t, "^"+literal(message), lines[0], text)
+	}
+	require.Contains(t, refused(t, sources{args: []string{"-m", "z"}, yaml: pools + routes})[0], "flag -m, --servers: given beside pools")
+}
+
+func TestServersOfAPoolThatAreFoundAreCheckedAsThoseGiven(t *testing.T) {
+	c := sources{yaml: "pools:\n  a: {servers: [dns+x], replicas: 2}\n  b: {servers: [dns+y]}\nroutes: [{default: a}]\n"}.load(t)
+	server := func(pool, name string) route.Server {
+		return route.Server{Name: name, Addr: name + ":1", Weight: 1, Pool: pool}
+	}
+	require.Equal(t, "a", c.AllLookups().Specs[0].Server.Pool)
+	require.NoError(t, c.CheckServers([]route.Server{server("a", "1"), server("a", "2"), server("b", "3")}))
+	require.ErrorContains(t, c.CheckServers([]route.Server{server("a", "1"), server("b", "3")}), "mcmw.yaml:2: pools.a.replicas: \"2\" is more than there are servers (1)")
+	require.ErrorContains(t, c.CheckServers([]route.Server{server("a", "1"), server("a", "2"), server("b", "2")}), `pools.b.servers: server "2" is in pool "a" and in pool "b"`)
+}
+
+func TestPoolsArePrintedAsTheyAreReadAndChangesOfThemAreTold(t *testing.T) {
+	c := sources{yaml: twoPools}.load(t)
+	var printed bytes.Buffer
+	require.NoError(t, c.Write(&printed, false))
+	require.NoError(t, os.WriteFile("printed.yaml", printed.Bytes(), 0o600))
+	again := sources{args: []string{"--config", "printed.yaml"}}.load(t)
+	require.Equal(t, serving(c), serving(again))
+	require.Equal(t, c.Fingerprint(), again.Fingerprint())
+	require.Len(t, again.Changes(c), 1, "the file's name alone")
+
+	other := sources{yaml: "replicas: 2\nack: quorum\nfailure-limit: 7\nzone: here\npools: {sessions: {servers: [a, b], replicas: 1, ack: live}}\nroutes: [{default: sessions}]\n"}.load(t)
+	require.NoError(t, other.CheckReload(c))
+	require.NotEqual(t, c.Fingerprint(), other.Fingerprint())
+	changes := other.Changes(c)
+	require.Len(t, changes, 2)
+	require.Contains(t, changes[0].String(), "pools: sessions (servers a,b,c*2@here, read nearest, ack all), pages (")
+	require.Contains(t, changes[0].String(), " -> sessions (servers a,b, replicas 1, ack live)")
+	require.Equal(t, `routes: "s:" sessions, "s:old:" pages, default pages -> default sessions`, changes[1].String())
+}
