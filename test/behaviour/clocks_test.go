@@ -26,7 +26,7 @@ func TestMiddlewaresTellEachOtherNoTimesOfTheirClocks(t *testing.T) {
 	require.True(t, isTimeOfDay(strconv.FormatInt(time.Now().UnixMilli(), 10)))
 	servers := mctest.StartNewMemcacheds(t, 3)
 	o := liveOptions()
-	o.SweepEvery = 100 * time.Millisecond
+	o.SweepEvery, o.Timeout = 100*time.Millisecond, 500*time.Millisecond
 	fleet, proxies := behindProxies(t, 2, o, servers)
 	keys := numbered(10)
 	insist(t, fleet[0].Addr(), keys, "1")
