@@ -44,11 +44,8 @@ func (r *Request) readsAny(in *route.Router) bool {
 	return !r.Has(protocol.First) && in.Read() != route.ReadPrimary
 }
 
-// pool returns the pool of all keys of the read r, or the router of all if they are in several.
-func (p *Planner) pool(r *Request) *route.Router {
-	if r.NumKeys == 1 || len(p.pools) == 1 {
-		return r.in
-	}
+// commonPool returns the pool of all keys of the read r, or the router of all if they are in several.
+func (p *Planner) commonPool(r *Request) *route.Router {
 	in := p.options.Router.In(r.key)
 	for _, rest := nextKey(r.Keys); len(rest) > 0; {
 		var key []byte
@@ -63,7 +60,10 @@ func (p *Planner) pool(r *Request) *route.Router {
 func (p *Planner) planRead(i int32, c *choice) {
 	r := &p.Requests[i]
 	// What shows a cas is the first server's, and so is a gat, which is a write and touches the other copies.
-	in := p.pool(r)
+	in := r.in
+	if r.NumKeys > 1 && len(p.pools) > 1 {
+		in = p.commonPool(r)
+	}
 	anywhere := in.Everywhere() && r.readsAny(in)
 	switch {
 	case r.Answer != "":

@@ -246,8 +246,10 @@ func (r *Router) In(key []byte) *Router {
 	if r.pools == nil {
 		return r
 	}
-	return r.pools[r.table.Pool(key)]
+	return r.among(key) // apart from this, so that the compiler puts the above in line
 }
+
+func (r *Router) among(key []byte) *Router { return r.pools[r.table.Pool(key)] }
 
 // Of returns the Router of the pool that has server.
 func (r *Router) Of(server int) *Router {
