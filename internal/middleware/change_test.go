@@ -96,17 +96,7 @@ func TestNoMiddlewareReadsWhatIsOldWhileServersJoinAndLeaveOneAfterTheOther(t *t
 			for _, n := range []int{5, 6, 4} {
 				next := o
 				next.Servers = servers[:n:n]
-				for _, m := range fleet {
-					require.NoError(t, m.Apply(context.Background(), next))
-					load.more()
-				}
-				for phases := 0; fleet[0].EndPhase(); phases++ {
-					load.more()
-					fleet[1].EndPhase()
-					load.more()
-					require.Less(t, phases, 3)
-				}
-				assert.Equal(t, "settled", fleet[0].Phase())
+				goThrough(t, fleet, next, load)
 			}
 			load.stop()
 			t.Logf("%d rounds, %d reads were old, %d missed", load.rounds.Load(), load.stale.Load(), load.missed.Load())
@@ -117,6 +107,22 @@ func TestNoMiddlewareReadsWhatIsOldWhileServersJoinAndLeaveOneAfterTheOther(t *t
 			}
 		})
 	}
+}
+
+// goThrough applies o to the two middlewares of fleet and takes them through the phases of the change in turn, under load.
+func goThrough(t *testing.T, fleet []*mwtest.MW, o middleware.Options, load *traffic) {
+	t.Helper()
+	for _, m := range fleet {
+		require.NoError(t, m.Apply(context.Background(), o))
+		load.more()
+	}
+	for phases := 0; fleet[0].EndPhase(); phases++ {
+		load.more()
+		fleet[1].EndPhase()
+		load.more()
+		require.Less(t, phases, 3)
+	}
+	assert.Equal(t, "settled", fleet[0].Phase())
 }
 
 func TestAMiddlewareThatStartsDuringAChangeReadsNothingOldInWhateverPhaseTheOthersAre(t *testing.T) {

@@ -49,17 +49,7 @@ func TestServersJoinAndLeaveOnePoolWhileAnotherLosesNothing(t *testing.T) {
 	for _, n := range []int{4, 3} {
 		next := o
 		next.Pools = []middleware.PoolOptions{poolOf("a", servers[:n:n], 2), o.Pools[1]}
-		for _, m := range fleet {
-			require.NoError(t, m.Apply(context.Background(), next))
-			load.more()
-		}
-		for phases := 0; fleet[0].EndPhase(); phases++ {
-			load.more()
-			fleet[1].EndPhase()
-			load.more()
-			require.Less(t, phases, 3)
-		}
-		assert.Equal(t, "settled", fleet[0].Phase())
+		goThrough(t, fleet, next, load)
 	}
 	load.stop()
 	assert.Zero(t, load.stale.Load())
