@@ -65,7 +65,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 	tap := stats.NewTap(1, 0, false)
 	registry := stats.New(stats.Options{
 		Tap: tap, Sweep: sweep, Several: func() bool { return several }, MarksUnknown: func() bool { return unknown },
-		Servers: []string{"a", "b"}, Zones: []string{"", "east"}, Workers: 2, Health: func(i int) stats.Health { return []stats.Health{{}, health}[i] }, Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
+		Servers: []string{"a", "b"}, Zones: []string{"", "east"}, Pools: []string{"x", "y"}, Workers: 2, Health: func(i int) stats.Health { return []stats.Health{{}, health}[i] }, Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
 	})
 	registry.Net().Memory(func() (requests, replies int64) { return 2 * unread, unread })
 	counter := registry.Net().Counter("login_failures_total", "Wrong names and passwords that clients gave.")
@@ -254,7 +254,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 	constant := gather(t, collector)
 	require.EqualValues(t, 64, constant[`mcmw_queue_capacity{queue="shared"}`])
 	require.EqualValues(t, 2, constant["mcmw_workers"])
-	require.EqualValues(t, 1, constant[`mcmw_server_info{server="b",zone="east"}`])
+	require.EqualValues(t, 1, constant[`mcmw_server_info{pool="y",server="b",zone="east"}`])
 	require.EqualValues(t, 1, constant[fmt.Sprintf(`mcmw_build_info{goversion=%q,version="v1.2.3"}`, runtime.Version())])
 }
 

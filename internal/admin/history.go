@@ -102,7 +102,8 @@ type Report struct {
 	Stages   []string       `json:"stages"`        // the names that belong to the points' arrays
 	Classes  []string       `json:"classes"`
 	Servers  []string       `json:"servers"`
-	Health   []ServerHealth `json:"health"` // by server
+	Pools    []string       `json:"pools,omitempty"` // by server; none: there is one, without a name
+	Health   []ServerHealth `json:"health"`          // by server
 	// Memcached is what the servers say of themselves, in their order; null for one that did not answer.
 	Memcached []*stats.Memcached `json:"memcached"`
 	Agreement Agreement          `json:"agreement"` // of the replicas
@@ -175,6 +176,9 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 			answer.Memcached[i] = &m
 		}
 		answer.Servers[i] = latest.Servers[i].Name
+		if pool := latest.Servers[i].Pool; pool != "" {
+			answer.Pools = append(answer.Pools, pool)
+		}
 		h := latest.Servers[i].Health
 		answer.Health[i] = ServerHealth{State: h.State, For: time.Since(h.Since).Seconds(), Why: h.Why, Missed: h.Missed}
 	}

@@ -93,6 +93,12 @@ function table(id, headings, rows, empty) {
   byId(id).replaceChildren(el("thead", {}, head), el("tbody", {}, ...(rows.length ? rows : [none])));
 }
 
+// byPool puts the names of pools above the rows of their servers, which stand pool by pool.
+function byPool(rows, columns) {
+  const begins = (i) => stats.pools && stats.pools[i] !== stats.pools[i - 1];
+  return rows.flatMap((r, i) => (begins(i) ? [el("tr", {}, el("th", { colspan: columns }, stats.pools[i])), r] : [r]));
+}
+
 // row is a row of a table of loads: first stands behind the name, more at the end.
 function row(name, color, load, total, first, ...more) {
   const time = (v) => el("td", {}, load.rate ? duration(v) : "–");
@@ -142,18 +148,18 @@ function health(h) {
 function tables(p) {
   const sum = (loads) => loads.reduce((a, l) => a + l.rate, 0);
   const use = (name) => stats.model.parts.find((q) => q.part === "server" && q.server === name)?.utilization ?? 0;
-  table("servers", ["server", "state", "share", "requests/s", "mean", "p99", "in use", "waiting", "failed/s"], p.servers.map((l, i) => row(
+  table("servers", ["server", "state", "share", "requests/s", "mean", "p99", "in use", "waiting", "failed/s"], byPool(p.servers.map((l, i) => row(
     stats.servers[i], css(`s${i % 8}`), l, sum(p.servers), [health(stats.health[i])],
     el("td", {}, percent(use(stats.servers[i]))), el("td", {}, l.waited.toFixed(1)),
-    el("td", l.errors ? { class: "bad" } : {}, whole(l.errors)))), "no servers");
+    el("td", l.errors ? { class: "bad" } : {}, whole(l.errors)))), 9), "no servers");
   byId("phase").hidden = stats.phase === "settled";
   byId("phase").textContent = `Keys move to other servers: phase ${stats.phase}`;
   const agreement = byId("agreement");
   agreement.hidden = !stats.agreement.text;
   agreement.className = stats.agreement.warning ? "bad" : "";
   agreement.textContent = `Agreement of the replicas: ${stats.agreement.text}`;
-  table("memory", ["server", "share", "memory", "items", "hit ratio", "evictions", "connections"], p.servers.map((_, i) => memory(
-    stats.servers[i], css(`s${i % 8}`), stats.memcached[i])), "no servers");
+  table("memory", ["server", "share", "memory", "items", "hit ratio", "evictions", "connections"], byPool(p.servers.map((_, i) => memory(
+    stats.servers[i], css(`s${i % 8}`), stats.memcached[i])), 7), "no servers");
   const used = stats.classes.map((name, i) => ({ name, i })).filter(({ i }) => points.some((q) => q.classes[i].rate > 0));
   table("commands", ["command", "share", "requests/s", "mean", "p99", "stages"], used.map(({ name, i }) => row(
     name.replace("_", "-"), css("worker"), p.classes[i], sum(p.classes), [], stageBar(p.classes[i]))), "no requests yet");

@@ -230,6 +230,11 @@ func (p *core) statistics() stats.Options {
 	for i, s := range p.servers {
 		o.Servers, o.Zones = append(o.Servers, s.Name), append(o.Zones, p.router.Servers()[i].Zone)
 	}
+	if len(p.options.Pools) > 0 {
+		for _, q := range p.pools {
+			o.Pools = append(o.Pools, slices.Repeat([]string{q.name}, len(q.servers))...)
+		}
+	}
 	for _, m := range p.members() {
 		o.Recorders++
 		if !m.StandIn && !m.Patient {

@@ -56,7 +56,8 @@ func TestServersJoinAndLeaveOnePoolWhileAnotherLosesNothing(t *testing.T) {
 	for _, m := range fleet {
 		require.Equal(t, "VALUE 2-kept 0 1\r\nx\r\nEND\r\n", m.Dial(t).MustDo(t, "get 2-kept\r\n"))
 		for _, s := range m.Stats().Snapshot().Servers {
-			if s.Name[:1] == "b" {
+			require.Equal(t, s.Name[:1], s.Pool)
+			if s.Pool == "b" {
 				assert.Zero(t, s.Health.Flushes, s.Name)
 			}
 		}

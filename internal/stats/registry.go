@@ -13,6 +13,8 @@ type Options struct {
 	Servers []string
 	// Zones are those that the servers are in, "": unknown; nil: all are.
 	Zones []string
+	// Pools are the names of those that the servers are in; nil: there is one, without a name.
+	Pools []string
 	// Health returns the state of server i; nil means that it is unknown. It is called from any goroutine.
 	Health func(i int) Health
 	// Workers is the number of workers.

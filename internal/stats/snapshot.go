@@ -79,6 +79,7 @@ type QueueSnapshot struct {
 type ServerSnapshot struct {
 	Name   string
 	Zone   string    // "": unknown
+	Pool   string    // "": there is one, without a name
 	Times  Histogram // of one server's part of each request: from the write until its reply was read
 	Errors [NumReasons]uint64
 	Waited uint64 // ns that workers were blocked waiting for its replies
@@ -112,6 +113,9 @@ func (r *Registry) Snapshot() *Snapshot {
 		s.Servers[i].Name = name
 		if r.options.Zones != nil {
 			s.Servers[i].Zone = r.options.Zones[i]
+		}
+		if r.options.Pools != nil {
+			s.Servers[i].Pool = r.options.Pools[i]
 		}
 		if r.options.Health != nil {
 			s.Servers[i].Health = r.options.Health(i)
@@ -229,7 +233,7 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 		now := &s.Servers[i]
 		before := prev.server(now.Name)
 		d.Servers[i] = ServerSnapshot{
-			Name: now.Name, Zone: now.Zone, Times: now.Times.Sub(&before.Times), Waited: now.Waited - before.Waited, Errors: now.Errors,
+			Name: now.Name, Zone: now.Zone, Pool: now.Pool, Times: now.Times.Sub(&before.Times), Waited: now.Waited - before.Waited, Errors: now.Errors,
 			Repairs: now.Repairs - before.Repairs, Health: now.Health,
 		}
 		for r := range d.Servers[i].Errors {
