@@ -71,8 +71,15 @@ type draft struct {
 // setting is an option of mcmw, and why it has its value.
 type setting struct {
 	option string
-	value  any // a string, int, bool or []string
+	value  any // a string, int, bool, []string, []setting for a mapping, or []destination
 	why    string
+}
+
+// destination is an entry of routes.
+type destination struct {
+	Prefix  string `yaml:"prefix,omitempty"`
+	Pool    string `yaml:"pool,omitempty"`
+	Default string `yaml:"default,omitempty"`
 }
 
 func (d *draft) set(option string, value any, why string, args ...any) {
@@ -117,21 +124,9 @@ func (d *draft) result() ([]byte, error) {
 
 // write returns the file: the notes, then a line for each setting that ends with its reason.
 func (d *draft) write() ([]byte, error) {
-	root := &yaml.Node{Kind: yaml.MappingNode}
-	for _, s := range d.settings {
-		key, value := &yaml.Node{}, &yaml.Node{}
-		key.SetString(s.option)
-		if err := value.Encode(s.value); err != nil {
-			return nil, err
-		}
-		commented := value
-		if value.Kind == yaml.SequenceNode {
-			commented = key
-		}
-		if s.why != "" {
-			commented.LineComment = "# " + oneLine(s.why)
-		}
-		root.Content = append(root.Content, key, value)
+	root, err := mapping(d.settings)
+	if err != nil {
+		return nil, err
 	}
 	var b bytes.Buffer
 	for _, note := range d.notes {
@@ -143,6 +138,33 @@ func (d *draft) write() ([]byte, error) {
 		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+// mapping returns settings as YAML.
+func mapping(settings []setting) (*yaml.Node, error) {
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	for _, s := range settings {
+		key, value := &yaml.Node{}, &yaml.Node{}
+		key.SetString(s.option)
+		var err error
+		if inner, ok := s.value.([]setting); ok {
+			value, err = mapping(inner)
+		} else {
+			err = value.Encode(s.value)
+		}
+		if err != nil {
+			return nil, err
+		}
+		commented := value
+		if value.Kind != yaml.ScalarNode {
+			commented = key
+		}
+		if s.why != "" {
+			commented.LineComment = "# " + oneLine(s.why)
+		}
+		n.Content = append(n.Content, key, value)
+	}
+	return n, nil
 }
 
 // oneLine returns text, which may have names of the file in it, fit for a comment.

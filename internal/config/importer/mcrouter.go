@@ -78,14 +78,29 @@ func (u usage) sharded() bool { return u.handle == poolRoute }
 
 func (u usage) same(o usage) bool { return u.handle == o.handle && slices.Equal(u.pools, o.pools) }
 
+// way is how keys are written and read.
+type way struct{ writes, reads usage }
+
+func (w way) same(o way) bool { return w.writes.same(o.writes) && w.reads.same(o.reads) }
+
+// pool returns the name of mcmw's pool.
+func (w way) pool() string { return strings.Join(w.writes.pools, "-") }
+
+// choice is the way of the keys that begin with prefix; "": of all others.
+type choice struct {
+	prefix string
+	way
+}
+
 // mcrouter is a configuration of mcrouter that is being translated.
 type mcrouter struct {
 	*draft
-	pools map[string]*yaml.Node
+	pools   map[string]*yaml.Node
+	options map[string]string // those that all servers have in common: option -> value
 }
 
 func importMcrouter(d *draft, root *yaml.Node) {
-	m := &mcrouter{draft: d, pools: make(map[string]*yaml.Node)}
+	m := &mcrouter{draft: d, pools: make(map[string]*yaml.Node), options: make(map[string]string)}
 	d.note("%s (mcrouter), by mcmw config import.", d.file)
 	d.note("mcrouter has its port from its flags; mcmw's is listen-port, and its address listen.")
 	var routes field
@@ -108,8 +123,8 @@ func importMcrouter(d *draft, root *yaml.Node) {
 		d.refuse(root, "no key \"route\"; accepted: a configuration of mcrouter")
 		return
 	}
-	if use, reads, ok := m.tree(routes.value); ok {
-		m.emit(use, reads)
+	if choices, ok := m.tree(routes.value); ok {
+		m.emit(choices)
 	}
 }
 
@@ -138,43 +153,67 @@ func (m *mcrouter) part(n *yaml.Node) (name string, arguments []field, short *ya
 	return "", nil, nil, false
 }
 
-// tree returns how the route at n writes and how it reads.
-func (m *mcrouter) tree(n *yaml.Node) (writes, reads usage, ok bool) {
+// tree returns the ways of the route at n; the last choice has no prefix.
+func (m *mcrouter) tree(n *yaml.Node) (choices []choice, ok bool) {
 	name, arguments, _, ok := m.part(n)
 	switch {
 	case !ok:
-		return usage{}, usage{}, false
+		return nil, false
 	case name == prefixRoute:
 		return m.prefixes(n, arguments)
+	}
+	w, ok := m.way(n)
+	return []choice{{"", w}}, ok
+}
+
+// way returns how the route at n, which chooses by no prefix, writes and reads.
+func (m *mcrouter) way(n *yaml.Node) (w way, ok bool) {
+	name, arguments, _, ok := m.part(n)
+	switch {
+	case !ok:
+		return way{}, false
+	case name == prefixRoute:
+		m.refuse(n, "%s below another route; accepted: as the first route alone", name)
+		return way{}, false
 	case slices.Contains(operationRoutes, name):
-		return m.operations(n, name, arguments)
+		w.writes, w.reads, ok = m.operations(n, name, arguments)
+		return w, ok
 	}
 	use, ok := m.leaf(n)
 	if _, readsOnly := readsOfAny[use.handle]; ok && readsOnly {
 		m.refuse(n, "%s: writes go to one server, and others are read; accepted: for get alone, with %s for set", use.handle, anyOf(writesToAll))
-		return usage{}, usage{}, false
+		return way{}, false
 	}
-	return use, use, ok
+	return way{use, use}, ok
 }
 
-// prefixes translates a choice by the prefix of the key.
-func (m *mcrouter) prefixes(n *yaml.Node, arguments []field) (writes, reads usage, ok bool) {
+// prefixes translates a choice by the prefix of the key: the longest counts, here and there.
+func (m *mcrouter) prefixes(n *yaml.Node, arguments []field) (choices []choice, ok bool) {
 	var wildcard *yaml.Node
+	ok = true
 	for _, f := range arguments {
-		switch {
-		case f.key.Value == "wildcard":
+		switch f.key.Value {
+		case "wildcard":
 			wildcard = f.value
-		case f.key.Value == "policies" && len(f.value.Content) > 0:
-			m.refuse(f.key, "%s: not translated, but mcmw has pools and routes; accepted: a wildcard alone", prefixRoute)
-		case f.key.Value != "policies":
+		case "policies":
+			for _, policy := range m.fields(f.value) {
+				w, fine := m.way(policy.value)
+				if policy.key.Value == "" {
+					m.refuse(policy.key, "%s: an empty prefix; accepted: wildcard, for all other keys", prefixRoute)
+					fine = false
+				}
+				choices, ok = append(choices, choice{policy.key.Value, w}), ok && fine
+			}
+		default:
 			m.refuseKey(f.key, "mcmw has nothing like it")
 		}
 	}
 	if wildcard == nil {
 		m.refuse(n, "%s: no wildcard, so other keys have no servers; accepted: one with a wildcard", prefixRoute)
-		return usage{}, usage{}, false
+		return nil, false
 	}
-	return m.tree(wildcard)
+	w, fine := m.way(wildcard)
+	return append(choices, choice{"", w}), ok && fine
 }
 
 // readCommands are the commands of operation_policies that read; the others write.
@@ -369,14 +408,61 @@ func (m *mcrouter) serverNodes(name string) []*yaml.Node {
 	return nil
 }
 
-// emit sets the options for keys that are written and read so.
-func (m *mcrouter) emit(writes, reads usage) {
-	m.servers(writes.pools)
+// emit sets the options for keys that are treated so: one pool's if all have the same way, several pools' otherwise.
+func (m *mcrouter) emit(choices []choice) {
+	var ways []way
+	var used []string
+	for _, c := range choices {
+		if slices.ContainsFunc(ways, c.same) {
+			continue
+		}
+		for _, name := range c.writes.pools {
+			if slices.Contains(used, name) {
+				m.refuse(c.writes.at, "pool %q is used in two ways, or beside two sets of pools; accepted: each pool of servers in one", name)
+				return
+			}
+		}
+		ways, used = append(ways, c.way), append(used, c.writes.pools...)
+	}
+	lists := make([][]string, len(ways))
+	for i, w := range ways {
+		lists[i] = m.servers(w.writes.pools)
+	}
 	for _, name := range m.poolNames() {
-		if !slices.Contains(writes.pools, name) {
+		if !slices.Contains(used, name) {
 			m.note("Pool %s has no route to it.", name)
 		}
 	}
+	why := strings.Join(used, ", ")
+	if len(ways) == 1 {
+		m.set("servers", lists[0], "pool %s", why)
+		m.common(why)
+		m.treat(ways[0])
+		return
+	}
+	m.common(why)
+	var pools []setting
+	for i, w := range ways {
+		of := &mcrouter{draft: &draft{}}
+		of.set("servers", lists[i], "")
+		of.treat(w)
+		pools = append(pools, setting{option: w.pool(), value: of.settings})
+	}
+	m.set("pools", pools, "")
+	var routes []destination
+	for _, c := range choices {
+		if c.prefix == "" {
+			routes = append(routes, destination{Default: c.pool()})
+		} else {
+			routes = append(routes, destination{Prefix: c.prefix, Pool: c.pool()})
+		}
+	}
+	m.set("routes", routes, prefixRoute)
+}
+
+// treat sets how the keys of a pool are written and read.
+func (m *mcrouter) treat(w way) {
+	writes, reads := w.writes, w.reads
 	if writes.sharded() {
 		m.set("replicas", 1, "%s, line %d: a key is on one server", poolRoute, writes.at.Line)
 		m.set("ring", route.RingRendezvous.String(), "mcmw has no hash of mcrouter's, so keys move and the cache starts cold")
@@ -394,16 +480,16 @@ func (m *mcrouter) emit(writes, reads usage) {
 	}
 }
 
-// servers sets the servers, and what their pools say about them.
-func (m *mcrouter) servers(pools []string) {
-	var servers []string
-	options := make(map[string]string) // option -> value, which has to be one for all servers
-	agree := func(at *yaml.Node, option, value string) {
-		if before, given := options[option]; given && before != value {
-			m.refuse(at, "%s: %s here and %s before; accepted: the same for all servers", option, value, before)
-		}
-		options[option] = value
+// agree takes value for an option that all servers have in common.
+func (m *mcrouter) agree(at *yaml.Node, option, value string) {
+	if before, given := m.options[option]; given && before != value {
+		m.refuse(at, "%s: %s here and %s before; accepted: the same for all servers", option, value, before)
 	}
+	m.options[option] = value
+}
+
+// servers returns the servers of pools, and takes what is said about them.
+func (m *mcrouter) servers(pools []string) (servers []string) {
 	for _, name := range pools {
 		tls := "plain"
 		var list field
@@ -414,14 +500,16 @@ func (m *mcrouter) servers(pools []string) {
 			case "server_timeout", "connect_timeout":
 				option := map[string]string{"server_timeout": "timeout", "connect_timeout": "connect-timeout"}[f.key.Value]
 				if ms, ok := m.number(f); ok {
-					agree(f.key, option, fmt.Sprintf("%dms", ms))
+					m.agree(f.key, option, fmt.Sprintf("%dms", ms))
 				}
 			case "protocol":
 				if f.value.Value != "ascii" {
 					m.refuse(f.key, "protocol: %q; accepted: ascii", f.value.Value)
 				}
 			case "security_mech":
-				tls = f.value.Value
+				if tls = f.value.Value; tls != "plain" && tls != "ssl" {
+					m.refuse(f.key, "security_mech: %q; accepted: plain, ssl", tls)
+				}
 			case "hostnames", "failure_domains", "region", "cluster":
 				m.note("No option is needed for %s (line %d): mcmw shows servers by the addresses given.", f.key.Value, f.key.Line)
 			case "name":
@@ -438,22 +526,22 @@ func (m *mcrouter) servers(pools []string) {
 			address, security, ok := m.server(at, text)
 			if ok {
 				servers = append(servers, address)
-				agree(at, "server-tls", cmp.Or(security, tls))
+				m.agree(at, "server-tls", cmp.Or(security, tls))
 			}
 		}
 	}
-	m.set("servers", servers, "pool %s", strings.Join(pools, ", "))
+	return servers
+}
+
+// common sets what all servers, which are those of pools, have in common.
+func (m *mcrouter) common(pools string) {
 	for _, option := range []string{"timeout", "connect-timeout"} {
-		if value, given := options[option]; given {
-			m.set(option, value, "pool %s", strings.Join(pools, ", "))
+		if value, given := m.options[option]; given {
+			m.set(option, value, "pool %s", pools)
 		}
 	}
-	switch options["server-tls"] {
-	case "ssl":
+	if m.options["server-tls"] == "ssl" {
 		m.set("server-tls", true, "ssl; the certificates are mcrouter's flags --pem-*: server-tls-ca, server-tls-cert, server-tls-key")
-	case "plain", "":
-	default:
-		m.problems = append(m.problems, userinput.Problem{Line: m.pools[pools[0]].Line, Text: fmt.Sprintf("security_mech: %q; accepted: plain, ssl", options["server-tls"])})
 	}
 }
 

@@ -49,10 +49,37 @@ ring: rendezvous # mcmw has no hash of mcrouter's, so keys move and the cache st
 	)
 	for route, want := range map[string]string{
 		`"PoolRoute|A"`: sharded,
-		`{"type": "PoolRoute", "pool": "A", "hash": {"hash_func": "Ch3", "salt": "x"}}`: sharded,
-		`{"type": "HashRoute", "children": "Pool|A", "hash_func": "Ch3"}`:               sharded,
-		`{"type": "PrefixSelectorRoute", "policies": {}, "wildcard": "PoolRoute|A"}`:    sharded,
-		`{"type": "OperationSelectorRoute", "default_policy": "PoolRoute|A"}`:           sharded,
+		`{"type": "PoolRoute", "pool": "A", "hash": {"hash_func": "Ch3", "salt": "x"}}`:                sharded,
+		`{"type": "HashRoute", "children": "Pool|A", "hash_func": "Ch3"}`:                              sharded,
+		`{"type": "PrefixSelectorRoute", "policies": {}, "wildcard": "PoolRoute|A"}`:                   sharded,
+		`{"type": "OperationSelectorRoute", "default_policy": "PoolRoute|A"}`:                          sharded,
+		`{"type": "PrefixSelectorRoute", "policies": {"a": "PoolRoute|A"}, "wildcard": "PoolRoute|A"}`: sharded,
+		`{"type": "PrefixSelectorRoute", "policies": {"a": "PoolRoute|B", "ab": "AllSyncRoute|Pool|A", "b": "PoolRoute|B"}, "wildcard": {"type": "PrefixPolicyRoute", "default_policy": "AllFastestRoute|Pool|C", "operation_policies": {"get": "RandomRoute|Pool|C"}}}`: head + `pools:
+  B:
+    servers:
+      - b:11211
+    replicas: 1 # PoolRoute, line 5: a key is on one server
+    ring: rendezvous # mcmw has no hash of mcrouter's, so keys move and the cache starts cold
+  A:
+    servers:
+      - a1:11211
+      - a2:11211
+    replicas: all # AllSyncRoute, line 5: each server holds every key
+    ack: all # AllSyncRoute` + live + `    read: round-robin # AllSyncRoute, line 5, asks all servers; mcmw keeps replicas alike and asks one
+  C:
+    servers:
+      - c:11211
+    replicas: all # AllFastestRoute, line 5: each server holds every key
+    ack: any # AllFastestRoute` + live + `    read: round-robin # RandomRoute, line 5; a server that fails is passed over
+routes: # PrefixSelectorRoute
+  - prefix: a
+    pool: B
+  - prefix: ab
+    pool: A
+  - prefix: b
+    pool: B
+  - default: C
+`,
 		`"AllSyncRoute|Pool|A"`: sync + "read: round-robin # AllSyncRoute, line 5, asks all servers; mcmw keeps replicas alike and asks one\n",
 		`{"type": "OperationSelectorRoute", "operation_policies": {"get": "LatestRoute|Pool|A", "gets": "LatestRoute|Pool|A", "set": "AllSyncRoute|Pool|A", "delete": "AllSyncRoute|Pool|A"}}`: sync +
 			"read: round-robin # LatestRoute, line 5; a server that fails is passed over\n",
@@ -96,14 +123,17 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 		`"LatestRoute|Pool|A"`:                                                 "m.json:5: LatestRoute: writes go to one server, and others are read; accepted: for get alone",
 		`{"type": "AllSyncRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}`: `m.json:5: AllSyncRoute: a copy in each pool, and pool "A" has 2 servers; accepted: pools of one server`,
 		`"AllSyncRoute|A"`: `m.json:5: AllSyncRoute of A: accepted: "Pool|name"`,
-		`{"type": "PrefixSelectorRoute", "policies": {"a": "PoolRoute|B"}, "wildcard": "PoolRoute|A"}`: "m.json:5: PrefixSelectorRoute: not translated, but mcmw has pools and routes",
-		`{"type": "PrefixSelectorRoute", "policies": {}}`:                                              "m.json:5: PrefixSelectorRoute: no wildcard, so other keys have no servers",
-		operations(`"get": "PoolRoute|A"`):                                                             "m.json:5: OperationSelectorRoute: no route for set; accepted: one, or a default_policy",
-		operations("\"set\": \"PoolRoute|A\",\n\"add\": \"PoolRoute|B\""):                              "m.json:6: add: by PoolRoute of B, but line 5 has PoolRoute of A",
-		operations(`"set": "PoolRoute|A", "get": "PoolRoute|B"`):                                       "m.json:5: OperationSelectorRoute: reads another pool than is written (A)",
-		operations(`"set": "RandomRoute|Pool|A", "get": "PoolRoute|A"`):                                "m.json:5: RandomRoute: writes only one of the servers that are read",
-		operations(`"set": "PoolRoute|A", "get": "AllSyncRoute|Pool|A"`):                               "m.json:5: AllSyncRoute: reads servers that set does not write",
-		operations(`"set": "AllSyncRoute|Pool|A", "get": "AllFastestRoute|Pool|A"`):                    "m.json:5: AllFastestRoute: accepted for get: ",
+		`{"type": "PrefixSelectorRoute", "policies": {"a": "PoolRoute|A"}, "wildcard": "AllSyncRoute|Pool|A"}`:                                      `m.json:5: pool "A" is used in two ways`,
+		`{"type": "PrefixSelectorRoute", "policies": {"": "PoolRoute|B"}, "wildcard": "PoolRoute|A"}`:                                               "m.json:5: PrefixSelectorRoute: an empty prefix; accepted: wildcard",
+		`{"type": "PrefixSelectorRoute", "policies": {"a": {"type": "PrefixSelectorRoute", "wildcard": "PoolRoute|B"}}, "wildcard": "PoolRoute|A"}`: "m.json:5: PrefixSelectorRoute below another route; accepted: as the first route alone",
+		`{"type": "PrefixSelectorRoute", "policies": {"a": "WarmUpRoute"}, "wildcard": "PoolRoute|A"}`:                                              "m.json:5: WarmUpRoute: mcmw fills no pool from another",
+		`{"type": "PrefixSelectorRoute", "policies": {}}`:                                                                                           "m.json:5: PrefixSelectorRoute: no wildcard, so other keys have no servers",
+		operations(`"get": "PoolRoute|A"`):                                          "m.json:5: OperationSelectorRoute: no route for set; accepted: one, or a default_policy",
+		operations("\"set\": \"PoolRoute|A\",\n\"add\": \"PoolRoute|B\""):           "m.json:6: add: by PoolRoute of B, but line 5 has PoolRoute of A",
+		operations(`"set": "PoolRoute|A", "get": "PoolRoute|B"`):                    "m.json:5: OperationSelectorRoute: reads another pool than is written (A)",
+		operations(`"set": "RandomRoute|Pool|A", "get": "PoolRoute|A"`):             "m.json:5: RandomRoute: writes only one of the servers that are read",
+		operations(`"set": "PoolRoute|A", "get": "AllSyncRoute|Pool|A"`):            "m.json:5: AllSyncRoute: reads servers that set does not write",
+		operations(`"set": "AllSyncRoute|Pool|A", "get": "AllFastestRoute|Pool|A"`): "m.json:5: AllFastestRoute: accepted for get: ",
 		`{"type": "OperationSelectorRoute", "default_policy": "AllFastestRoute|Pool|A", "operation_policies": {"set": "AllSyncRoute|Pool|A", "get": "PoolRoute|A"}}`: "m.json:5: default_policy: neither as set nor as get",
 	} {
 		requireRefused(t, "m.json", withRoute(route), Options{}, message)
