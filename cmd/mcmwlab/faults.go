@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -103,6 +102,11 @@ func (f *faultFlags) run(ctx context.Context, section string, stdout, stderr io.
 		fmt.Fprintf(stderr, "seed %d\n", o.Seed)
 		o.Progress = func(line string) { fmt.Fprintln(stderr, line) }
 	}
+	if f.markdown != "" {
+		if _, err := f.page(section, nil); err != nil {
+			return usageError{fmt.Errorf("--markdown: %w", err)}
+		}
+	}
 	r, err := make(o)
 	if err != nil {
 		return usageError{err}
@@ -136,23 +140,24 @@ func (f *faultFlags) write(report *faults.Report, section string, whole bool, st
 	if f.markdown == "" || !whole {
 		return nil
 	}
-	page, err := os.ReadFile(f.markdown)
+	page, err := f.page(section, text.Bytes())
 	if err != nil {
 		return err
-	}
-	if page, err = replaceSection(page, section, text.Bytes()); err != nil {
-		return fmt.Errorf("%s: %w", f.markdown, err)
 	}
 	return os.WriteFile(f.markdown, page, 0o644)
 }
 
-// replaceSection puts text between the lines of page that mark the section.
-func replaceSection(page []byte, section string, text []byte) ([]byte, error) {
+// page returns the page of results, with text between the lines that mark the section.
+func (f *faultFlags) page(section string, text []byte) ([]byte, error) {
+	page, err := os.ReadFile(f.markdown)
+	if err != nil {
+		return nil, err
+	}
 	begin, end := "<!-- "+section+" -->\n", "<!-- end of "+section+" -->"
 	before, rest, ok := bytes.Cut(page, []byte(begin))
 	_, after, ok2 := bytes.Cut(rest, []byte(end))
 	if !ok || !ok2 {
-		return nil, errors.New("there are no lines " + strings.TrimSpace(begin) + " and " + end)
+		return nil, fmt.Errorf("%s: there are no lines %s and %s", f.markdown, strings.TrimSpace(begin), end)
 	}
 	return slices.Concat(before, []byte(begin), text, []byte(end), after), nil
 }

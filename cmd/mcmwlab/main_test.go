@@ -377,8 +377,13 @@ func TestFaultsListsRunsAndWritesItsSection(t *testing.T) {
 	assert.Empty(t, report.Results[0].Broken)
 	assert.Positive(t, report.Results[0].Reads.Succeeded)
 
-	_, err = replaceSection([]byte("no such lines"), "faults", nil)
-	assert.ErrorContains(t, err, "there are no lines <!-- faults --> and <!-- end of faults -->")
+	require.NoError(t, os.WriteFile(page, []byte("no such lines"), 0o644))
+	for file, want := range map[string]string{page: "there are no lines <!-- faults --> and <!-- end of faults -->", page + "x": "no such file"} {
+		_, stderr, err = lab(context.Background(), "faults", "--mcmw", mcmwPath(t), "--only", "bytewise", "--markdown", file)
+		require.ErrorContains(t, err, want)
+		assert.Equal(t, exitUsage, exitCode(err, new(bytes.Buffer)))
+		assert.NotContains(t, stderr, "1 of 1", "refused before anything is run")
+	}
 }
 
 func TestASoakThatIsInterruptedReportsTheRoundsThatEnded(t *testing.T) {
