@@ -302,13 +302,13 @@ func TestNothingIsDeletedThatAgreesWhileKeysAreWrittenEvictedAndExpire(t *testin
 			}
 		})
 	}
-	for range 5 {
+	for n := 0; n < 5 || servers[0].Stat("evictions") == 0; n++ {
+		require.Less(t, n, 100_000, "nothing is evicted")
 		require.NoError(t, w.Run(t.Context(), 0))
 	}
 	close(stop)
 	writing.Wait()
 	assert.Zero(t, w.Counts.Snapshot().Cut, "all writes have the same value")
-	assert.NotZero(t, servers[0].Stat("evictions"))
 }
 
 func TestVerifyingTellsWhatDiffersAndChangesNothing(t *testing.T) {
