@@ -49,6 +49,12 @@ const NewMemcached = "MCMW_MEMCACHED_NEW"
 // StartNewMemcached is StartMemcached for the newer memcached. A test is skipped where there is none.
 func StartNewMemcached(t testing.TB, args ...string) *Server {
 	t.Helper()
+	return startMemcached(t, NewMemcachedPath(t), nil, args)
+}
+
+// NewMemcachedPath returns the path of the newer memcached. A test is skipped where there is none.
+func NewMemcachedPath(t testing.TB) string {
+	t.Helper()
 	name := os.Getenv(NewMemcached)
 	if cache, err := os.UserCacheDir(); name == "" && err == nil {
 		name = filepath.Join(cache, "mcmw", "memcached-trixie", "memcached")
@@ -59,7 +65,7 @@ func StartNewMemcached(t testing.TB, args ...string) *Server {
 	if name == "" {
 		t.Skipf("%s names no memcached, and the cache has none: bash .ci/deps builds one", NewMemcached)
 	}
-	return startMemcached(t, name, nil, args)
+	return name
 }
 
 // StartNewMemcacheds starts n servers as StartNewMemcached does.

@@ -13,7 +13,7 @@
 //
 //	where a request waits     for what                                      who owns it
 //	reader, awaitAnswer       its connection's previous batch               the reader
-//	reader, Put               room in the queue; the exchange of pools      the reader
+//	reader, Put               room in the queue; the exchange of cores      the reader
 //	queue                     a worker                                      nobody
 //	worker, next              a batch; with checks to do, a millisecond     the worker
 //	worker, admit             key locks; on a detour, a server's recovery   the worker

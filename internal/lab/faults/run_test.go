@@ -98,11 +98,12 @@ func TestTheJudgeFindsStaleValues(t *testing.T) {
 	assert.Contains(t, strings.Join(result.Broken, "\n"), "stale values were read")
 }
 
-// Two middlewares that don't know of each other are caught.
+// The control of partition-one: two middlewares that don't know of each other are caught.
 func TestTheJudgeFindsWhatTheOtherMiddlewareReadsStale(t *testing.T) {
 	if !mctest.Long() {
-		t.Skip("it is the control of partition-one: MCMW_LONG=1 runs it")
+		t.Skip("takes a dozen seconds: MCMW_LONG=1 runs it")
 	}
+	t.Setenv(mctest.NewMemcached, mctest.NewMemcachedPath(t))
 	defer goleak.VerifyNone(t)
 	suite, err := New(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: 1})
 	require.NoError(t, err)
