@@ -152,7 +152,7 @@ lab-paper: ## the 2018 report's experiments on emulated machines, in short, and 
 	bin/mcmwlab report --paper $(PAPER) results/paper --out results/paper-report; \
 	exit $$status
 
-lab-paper-delays: ## the two 2^3 designs of the 2018 report with other delays, for what hangs on them (as root, after lab-paper; some 40 minutes; continues where it stopped)
+lab-paper-delays: ## the two 2^3 designs of the 2018 report with other delays, for what hangs on them (as root, after lab-paper; some 25 minutes; continues where it stopped)
 	@$(MAKE) --no-print-directory build
 	@for delay in 0.4ms 0.6ms 0.75ms; do \
 		bin/mcmwlab run experiments/kuechler/*-factorial-*.yaml --quick --delay $$delay --out-dir results/paper --resume || exit $$?; \
