@@ -102,12 +102,17 @@ func servers() board {
 			}},
 			{"Hot keys", []panel{
 				{
-					kind: lines, title: "Share of the hottest keys", unit: "percentunit", width: half,
+					kind: lines, title: "Share of the hottest keys", unit: "percentunit", width: third,
 					queries:     []query{{over("max top", of("mcmw_hot_keys_share")), "the hottest {{top}}"}},
 					description: "Part of all requested keys that the 1, 10 and 100 hottest are, of a sample. mcmw top --keys tells which.",
 				},
 				{
-					kind: lines, title: "Hottest key of each server", unit: "percentunit", width: half,
+					kind: lines, title: "Gets answered from memory", unit: "percentunit", width: third,
+					queries:     []query{{ratio(perSecond("", "mcmw_requests_total", `result="hot"`), perSecond("", "mcmw_requests_total", `command="get"`)), "of all gets"}},
+					description: "Part of all gets that readers answered, with --hot-keys serve. These need no server.",
+				},
+				{
+					kind: lines, title: "Hottest key of each server", unit: "percentunit", width: third,
 					queries:     byServer(over("max server", of("mcmw_server_hottest_key_share", chosen))),
 					description: "Part of the server's requests that are for one key.",
 				},
