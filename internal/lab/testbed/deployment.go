@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -331,7 +332,8 @@ func (r *run) start(ctx context.Context, m Measurement) error {
 
 // overlapArgs make load go on after its recording. Open loops and other load generators can't.
 func overlapArgs(v experiment.Values) []string {
-	if v.Is(experiment.Rate) || slices.Contains(v.Flags(experiment.LoadFlags), "--driver") {
+	names := func(flag string) bool { return flag == "--driver" || strings.HasPrefix(flag, "--driver=") }
+	if v.Is(experiment.Rate) || slices.ContainsFunc(v.Flags(experiment.LoadFlags), names) {
 		return nil
 	}
 	return []string{"--cool-down", loadOverlap.String()}

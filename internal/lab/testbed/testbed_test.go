@@ -53,6 +53,7 @@ func TestLoadGoesOnAfterItsRecordingSoThatTheLastWindowIsFull(t *testing.T) {
 		"several":                {experiment.LoadProcesses, "3", []string{"--cool-down", "500ms"}},
 		"an open loop":           {experiment.Rate, "100", nil},
 		"another load generator": {experiment.LoadFlags, "--driver memtier", nil},
+		"another in one word":    {experiment.LoadFlags, "--driver=memtier", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := experiment.Values{experiment.Rate: experiment.Find(experiment.Rate).Default}
