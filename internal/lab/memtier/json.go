@@ -157,6 +157,7 @@ func parseResult(title string, section json.RawMessage) (Result, error) {
 		return result, errors.New(`no rows: expected objects such as "Sets" and "Totals"`)
 	}
 	result.addUp()
+	result.meanOfTotals()
 	return result, nil
 }
 

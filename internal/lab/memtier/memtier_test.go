@@ -155,6 +155,23 @@ func TestJSONHasCountsSecondsAndHistograms(t *testing.T) {
 	assert.InEpsilon(t, gets.Mean, gets.Histogram.Mean(), 0.02)
 }
 
+func TestTheMeanOfTotalsInWholeMillisecondsIsThatOfItsRows(t *testing.T) {
+	for totals, want := range map[string]float64{"5.000": 5.75e-3, "5.700": 5.7e-3, "6.000": 6e-3, "nan": math.NaN()} {
+		object, err := ParseJSON(strings.NewReader(`{"ALL STATS":{"Sets":{"Ops/sec":100,"Latency":5.0},"Gets":{"Ops/sec":300,"Latency":6.0},"Waits":{"Ops/sec":0,"Latency":0},"Totals":{"Ops/sec":400,"Latency":` + totals + `}}}`))
+		require.NoError(t, err)
+		text, err := ParseText(strings.NewReader("ALL STATS\n======\nType     Ops/sec     Latency\n------\nSets     100     5.0\nGets     300     6.0\nTotals     400     " + totals + "\n"))
+		require.NoError(t, err)
+		for _, out := range []*Output{object, text} {
+			row, ok := out.Overall().Row("Totals")
+			require.True(t, ok)
+			assert.Equal(t, math.IsNaN(want), math.IsNaN(row.Mean))
+			if !math.IsNaN(want) {
+				assert.InDelta(t, want, row.Mean, 1e-12, totals)
+			}
+		}
+	}
+}
+
 func TestNumbersThatAreNoneAreMissing(t *testing.T) {
 	out, err := ParseJSON(strings.NewReader(`{"ALL STATS":{"Totals":{"Ops/sec":-nan,"Latency":nan,"Hits/sec":inf,"Misses/sec":1.5,"note nan":"nan \" nan"}}}`))
 	require.NoError(t, err)

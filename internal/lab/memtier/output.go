@@ -79,6 +79,28 @@ func (r *Result) Row(name string) (Row, bool) {
 	return Row{}, false
 }
 
+// meanOfTotals puts the mean of the other rows, each weighted by its throughput, into the row Totals where memtier (some releases from 2.0 on)
+// divides integers there and prints whole milliseconds.
+func (r *Result) meanOfTotals() {
+	totals, sum, throughput := -1, 0.0, 0.0
+	for i, row := range r.Rows {
+		switch {
+		case row.Name == "Totals":
+			totals = i
+		case row.Throughput > 0:
+			throughput += row.Throughput
+			sum += row.Throughput * row.Mean
+		}
+	}
+	if totals < 0 || throughput == 0 {
+		return
+	}
+	// Comparisons that are false for NaN.
+	if mean := sum / throughput; math.Trunc(mean*1e3) == math.Round(r.Rows[totals].Mean*1e6)/1e3 {
+		r.Rows[totals].Mean = mean
+	}
+}
+
 // Row has the figures of one kind of request, or of all.
 type Row struct {
 	Name string

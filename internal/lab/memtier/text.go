@@ -29,10 +29,12 @@ func ParseText(r io.Reader) (*Output, error) {
 	if err := p.lines.Err(); err != nil {
 		return nil, fmt.Errorf("line %d: %w", p.number+1, err)
 	}
-	for _, result := range p.out.Results {
+	for i := range p.out.Results {
+		result := &p.out.Results[i]
 		if len(result.Rows) == 0 {
 			return nil, fmt.Errorf("the output ends before the rows of %q", result.Title)
 		}
+		result.meanOfTotals()
 	}
 	if len(p.out.Results) == 0 {
 		return nil, errors.New("no table of memtier_benchmark found: expected a line such as ALL STATS, and a table with Type and Ops/sec below it")
