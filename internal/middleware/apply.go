@@ -85,7 +85,7 @@ func (m *Middleware) tiersFor(o *Options) (tiers []*tier) {
 			tiers = append(tiers, m.tiers[at])
 			continue
 		}
-		t := &tier{name: p.Name, hurry: make(chan struct{}, 1)}
+		t := &tier{name: p.Name, rescheduled: make(chan struct{}, 1)}
 		if p.Rejoin != backend.RejoinTrust {
 			t.records = backend.NewRecords(o.Log, func(server string, newest *marker.Record) (func(key []byte) bool, bool) {
 				return m.movedKeys(t, server, newest)

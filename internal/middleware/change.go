@@ -184,7 +184,7 @@ func (m *Middleware) enter(ctx context.Context, t *tier, phase route.Phase) erro
 	}
 	c.due = time.Now().Add(step)
 	select {
-	case t.hurry <- struct{}{}:
+	case t.rescheduled <- struct{}{}:
 	default:
 	}
 	return err
@@ -353,7 +353,7 @@ func (m *Middleware) goThrough(ctx context.Context, t *tier) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.hurry:
+		case <-t.rescheduled:
 			continue
 		case <-time.After(time.Until(c.due)):
 		}

@@ -59,11 +59,11 @@ type tier struct {
 	// keys, so what it left can't be found.
 	unswept, unlisted atomic.Bool
 	// The fields below are guarded by Middleware.applying.
-	begun   bool                 // its servers have been judged
-	settled placed               // the placement before change, or without one
-	change  *change              // nil: none is under way
-	first   atomic.Pointer[pool] // of a pool that is added while clients are served: what its servers are judged by
-	hurry   chan struct{}        // whoever changes change.due -> goThrough; capacity 1; never closed
+	begun       bool                 // its servers have been judged
+	settled     placed               // the placement before change, or without one
+	change      *change              // nil: none is under way
+	first       atomic.Pointer[pool] // of a pool that is added while clients are served: what its servers are judged by
+	rescheduled chan struct{}        // whoever changes change.due -> goThrough; capacity 1; never closed
 }
 
 // placement is where keys lived earlier, with the current servers in place of those of that time; nil: removed.
