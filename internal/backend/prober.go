@@ -268,23 +268,15 @@ func (s *Server) askVersion(p *Link) error {
 	if !ok {
 		return Unexpected(line)
 	}
-	s.version.Store(&version)
+	var v [3]int
+	n, _ := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2]) // what follows is of no interest
+	s.tellsExpiry.Store(n == len(v) && slices.Compare(v[:], []int{1, 6, 24}) >= 0)
 	return nil
 }
 
-// TellsExpiry reports whether the server is a memcached from 1.6.24 on, or one that was not reached yet. In older ones me says the same of an item
-// without an expiry and of one that ends in a second.
-func (s *Server) TellsExpiry() bool {
-	version := s.version.Load()
-	if version == nil {
-		return true
-	}
-	var major, minor, patch int
-	if n, err := fmt.Sscanf(*version, "%d.%d.%d", &major, &minor, &patch); n < 3 || err != nil {
-		return false
-	}
-	return slices.Compare([]int{major, minor, patch}, []int{1, 6, 24}) >= 0
-}
+// TellsExpiry reports whether the server is known to be a memcached from 1.6.24 on. In older ones me says the same of an item without an expiry and
+// of one that ends in a second.
+func (s *Server) TellsExpiry() bool { return s.tellsExpiry.Load() }
 
 func (p *Link) flush() error { return p.Expect("flush_all\r\n", "OK") }
 

@@ -85,8 +85,8 @@ type Server struct {
 	unsettled atomic.Bool
 	// versions: see NeedVersions.
 	versions atomic.Bool
-	// version is what it last answered when its prober, or Reach, asked for it; nil: nothing yet.
-	version atomic.Pointer[string]
+	// tellsExpiry: see TellsExpiry. Set when its prober, or Reach, asks for its version.
+	tellsExpiry atomic.Bool
 	// recordless: it does not support the commands that records need.
 	recordless atomic.Bool
 
@@ -126,6 +126,7 @@ func NewServer(s route.Server, o Options) *Server {
 func (s *Server) Rename(to route.Server, o Options) *Server {
 	renamed := NewServer(to, o)
 	renamed.judged.Store(s.judged.Load())
+	renamed.tellsExpiry.Store(s.TellsExpiry())
 	return renamed
 }
 

@@ -110,6 +110,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 		SweepRate:      sweep.DefaultRate,
 		DrainTimeout:   middleware.DefaultDrainTimeout,
 		HotAge:         middleware.DefaultHotAge,
+		HotMemory:      middleware.DefaultHotMemory,
 		Security:       middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.Middleware())
 	require.Equal(t, "127.0.0.1:9150", c.Admin)
@@ -138,6 +139,7 @@ missed-memory: 5m
 sweep-every: 12m
 hot-keys: "off"
 hot-age: 20ms
+hot-memory: 64m
 sweep-rate: 13
 pool: per-server
 read: nearest
@@ -176,7 +178,7 @@ max-multiget-line: 4k
 		Queue:          5,
 		ChangeStep:     19 * time.Second,
 		SweepEvery:     12 * time.Minute, SweepRate: 13,
-		HotKeys: hotkeys.Off, HotAge: 20 * time.Millisecond,
+		HotKeys: hotkeys.Off, HotAge: 20 * time.Millisecond, HotMemory: 64 << 20,
 		DrainTimeout: 90 * time.Second,
 		Security:     middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.Middleware())

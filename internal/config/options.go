@@ -430,7 +430,12 @@ var Options = []Option{
 	{
 		Name: "hot-age", Default: formatDuration(middleware.DefaultHotAge), Group: groupProcess,
 		kind: duration{func(c *Config) *time.Duration { return &c.HotAge }, time.Millisecond, hotkeys.MaxAge},
-		Help: "maximum age of a value in memory",
+		Help: "maximum age of a value in memory, unless writers is one",
+	},
+	{
+		Name: "hot-memory", Default: formatSize(middleware.DefaultHotMemory), Group: groupProcess,
+		kind: size{func(c *Config) *int { return &c.HotMemory }, 1 << 20, 1 << 40},
+		Help: "maximum memory for such values",
 	},
 	{
 		Name: "log-level", Default: "info", Group: groupProcess,

@@ -156,6 +156,7 @@ var badValues = []struct {
 	{"slow", "-1ms", `"-1ms" is too short; accepted: 0s to 1h`},
 	{"hot-keys", "maybe", `"maybe" is unknown; accepted: detect, off, serve`},
 	{"hot-age", "2s", `"2s" is too long; accepted: 1ms to 1s`},
+	{"hot-memory", "1k", `"1k" is too small; accepted: 1m to 1024g bytes`},
 	{"log-keys", "maybe", `"maybe" is neither true nor false; `},
 	{"log-level", "loud", `"loud" is unknown; accepted: debug, info, warn, error`},
 	{"log-format", "xml", `"xml" is unknown; accepted: auto, text, json`},

@@ -22,7 +22,7 @@ var live = []string{
 // local are the options that may differ between middlewares in front of the same servers.
 var local = []string{
 	"listen", "listen-port", "admin", "log-level", "log-format", "procs", "watch-interval",
-	"stats-file", "stats-window", "sample", "slow", "request-log", "log-keys", "hot-keys", "hot-age", "zone",
+	"stats-file", "stats-window", "sample", "slow", "request-log", "log-keys", "hot-keys", "hot-age", "hot-memory", "zone",
 }
 
 // Live says whether the value may change while mcmw runs.

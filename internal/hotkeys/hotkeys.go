@@ -4,7 +4,7 @@
 // Frequent and Top-k Elements in Data Streams, 2005): a key that has more than 1/Counters of a worker's sample is among its counters. Counts are
 // halved every HalfLife, so that they are those of the last minute or so.
 //
-// Values are the values of such keys, with which readers answer if they are asked to.
+// Values are values with which readers answer, if they are to. Which they are does not depend on the sample.
 package hotkeys
 
 import (

@@ -6,109 +6,210 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 const (
-	// MaxServed is how many keys have their values kept, and MaxServedValue the size of the largest that is, bytes.
-	MaxServed      = Counters
-	MaxServedValue = 16 << 10
-	// leastShare is the part of all keys asked for that a key must be to have its value kept.
-	leastShare = 0.0005
-	// MaxAge is the most that Values' age can be: a server's clock counts seconds, and an item that has two left lives for one at least.
+	// MaxServed is the size of the largest reply that is kept, bytes.
+	MaxServed = 16 << 10
+	// MaxAge is the most that --hot-age can be.
 	MaxAge = time.Second
+	// AgeAlone is the age where nobody else writes the servers. Values are never old there: it bounds for how long one is served that its server has
+	// lost, and for how long the server sees no use of it.
+	AgeAlone = 10 * time.Second
+)
+
+const (
+	// valueShards is how many parts Values have, each with a lock and a part of the memory.
+	valueShards = 64
+	// valueStripes is how many stripes keys have. The write of a key makes the values of the others in its stripe count no more.
+	valueStripes = 1 << 16
+	// seenCells is how many gets without a value are remembered, the last of each cell.
+	seenCells = 1 << 16
+	// seenAges is for how long they are, in ages.
+	seenAges = 2
+	// entrySize is about what a value takes besides its reply, bytes.
+	entrySize = 160
+	// often is how often a value has to be served to be fetched again before it is too old, so that others need not wait meanwhile.
+	often = 32
 )
 
 // Values are the values of hot keys, with which readers answer instead of asking a server. Who writes a key says so before any server gets the
 // write, and again when no server can get it any more:
 //
-//	writer   Begin --> servers --> End
-//	filler             Token --> a server's reply --> Put
-//	reader                                              Get --> the value, or nothing
+//	writer   Begin --> servers --> Keep --> End
+//	worker             Token --> the reply to a client's get --> Put
+//	reader                                                       Append: the value, or whether the reply to the get is wanted
 //
 // A token is given while no write of the key's stripe is under way, and a value counts only while none has begun since its token. So at the moment of
-// Get it is what the servers held last, if nobody writes them past these Values. It counts no longer than its age in any case.
+// Append it is what the servers held last, if nobody writes them past these Values. It counts no longer than its age in any case.
+//
+// A reply is wanted if there was a get of the key shortly before, so that keys that are asked for once cost next to nothing. What is kept is bounded: for a
+// new value those give way that were not served since they came, or since the last that gave way (CLOCK).
 //
 // All methods may be called from any goroutine.
 type Values struct {
 	// Static after construction.
 	seed  maphash.Seed
-	age   int64         // ns
-	wake  chan struct{} // Get -> the filler: there are Wanted entries; capacity 1, never closed
-	asked Sketch        // the keys that Get has answered
+	room  int    // of a shard, bytes
+	asked Sketch // the keys that Append has answered
 
-	table   atomic.Pointer[map[string]*Entry] // by key; replaced as a whole
+	age     atomic.Int64 // ns
+	shards  [valueShards]shard
 	writes  [valueStripes]progress
 	flushes progress
+	seen    [seenCells]atomic.Uint32
 	paused  atomic.Int64 // until when nothing is served, ns as stats.Now
+	untold  atomic.Bool  // see FirstUntold
 }
-
-// need says whether the value of an Entry is to be fetched.
-type need = uint32
-
-const (
-	unneeded need = iota // --> needed: Get
-	needed               // --> fetching: Wanted
-	fetching             // --> unneeded: Done
-)
-
-// valueStripes is how many stripes keys have. The write of a key makes the values of the others in its stripe count no more.
-const valueStripes = 1 << 12
 
 // progress counts writes. Those that have begun and not ended are under way.
-type progress struct{ begun, ended atomic.Uint64 }
+type progress struct{ begun, ended atomic.Uint32 }
 
-// Entry is a key whose value is kept.
-type Entry struct {
-	// Key is as a server knows it. Static.
-	Key string
-	// Fits: the item was small enough when it was looked at last. It belongs to whoever fetches the value, from Wanted to Done.
-	Fits bool
-
-	stripe *progress // static
-	value  atomic.Pointer[value]
-	need   atomic.Uint32
+// idle returns how many writes have begun, and whether none is under way. One that begins meanwhile may not be noticed: it is not among those that have
+// begun.
+func (p *progress) idle() (begun uint32, ok bool) {
+	begun = p.begun.Load() // first: later it could be more than have ended, though one of the earlier has not
+	return begun, p.ended.Load() == begun
 }
 
-type value struct {
-	token        Token
-	again, until int64  // when it is to be fetched again, and until when it counts; ns as stats.Now
-	reply        []byte // nil: none is to be kept
+// begin counts a write that begins. number is how many have; alone: no other is under way.
+func (p *progress) begin() (number uint32, alone bool) {
+	ended := p.ended.Load() // first: those are all before this one
+	number = p.begun.Add(1)
+	return number, ended == number-1
+}
+
+// shard is a part of the values.
+type shard struct {
+	mu      sync.RWMutex // guards the fields below, and what they hold; nothing is waited for while it is held
+	buckets []*entry     // by hash: the first of a list
+	ring    []*entry     // all, in the order in which they give way
+	hand    int          // who is next
+	used    int          // bytes
+}
+
+// bucketSize is how much of a shard's memory there is a bucket for, bytes.
+const bucketSize = 256
+
+// bucket returns where the list with that hash begins.
+func (s *shard) bucket(hash uint64) **entry { return &s.buckets[hash>>7%uint64(len(s.buckets))] }
+
+// find returns the entry with that hash, nil if there is none.
+func (s *shard) find(hash uint64) *entry {
+	e := *s.bucket(hash)
+	for e != nil && e.hash != hash {
+		e = e.next
+	}
+	return e
+}
+
+// entry is the value of a key, or that there is none to be kept. The fields but the atomic ones are guarded by the shard's mu.
+type entry struct {
+	hash     uint64 // of the key
+	next     *entry // of its bucket
+	at       int    // in the ring
+	token    Token
+	until    int64        // until when it counts, ns as stats.Now
+	again    atomic.Int64 // when it is to be fetched again if it is served often, ns; taken by one reader
+	hits     atomic.Uint32
+	reply    []byte // its beginning is beginning and the key; if nothing is kept, that is all
+	withheld bool   // nothing is kept
+}
+
+// beginning is that of all replies with a value.
+const beginning = "VALUE "
+
+// is reports whether e is of key.
+func (e *entry) is(key []byte) bool {
+	text := e.reply[len(beginning):]
+	return len(text) > len(key) && text[len(key)] == ' ' && bytes.Equal(text[:len(key)], key)
 }
 
 // Token is a moment at which no write of a key was under way.
-type Token struct{ writes, flushes uint64 }
+type Token struct{ writes, flushes uint32 }
 
-// NewValues returns Values that hold none yet and serve each for age at most.
-func NewValues(age time.Duration) *Values {
+// NewValues returns Values that hold none yet, serve each for age at most, and take about memory bytes at most.
+func NewValues(age time.Duration, memory int) *Values {
 	seed := maphash.MakeSeed()
-	return &Values{seed: seed, age: int64(min(age, MaxAge)), wake: make(chan struct{}, 1), asked: Sketch{seed: seed}}
+	v := &Values{seed: seed, room: memory / valueShards, asked: Sketch{seed: seed}}
+	v.age.Store(int64(age))
+	for i := range v.shards {
+		v.shards[i].buckets = make([]*entry, max(1, v.room/bucketSize))
+	}
+	return v
 }
 
-func (v *Values) stripe(key []byte) uint32 { return uint32(maphash.Bytes(v.seed, key) % valueStripes) }
+// SetAge makes age the most that values are served for; the present ones are not any more.
+func (v *Values) SetAge(age time.Duration) {
+	if v.age.Swap(int64(age)) != int64(age) {
+		v.Forget()
+	}
+}
 
-// Begin says that key is about to be written. The stripe that it returns is for End.
-func (v *Values) Begin(key []byte) (stripe uint32) {
-	stripe = v.stripe(key)
-	v.writes[stripe].begun.Add(1)
-	return stripe
+// Forget makes all values count no more.
+func (v *Values) Forget() {
+	v.flushes.begun.Add(1)
+	v.flushes.ended.Add(1)
+}
+
+// hash returns that of key, which is never 0.
+func (v *Values) hash(key []byte) uint64 { return maphash.Bytes(v.seed, key) | 1 }
+
+func (v *Values) shard(hash uint64) *shard { return &v.shards[hash>>1%valueShards] }
+
+func (v *Values) stripe(hash uint64) *progress { return &v.writes[hash>>8%valueStripes] }
+
+// now returns the token of a value that counts.
+func (v *Values) now(hash uint64) Token {
+	return Token{v.stripe(hash).begun.Load(), v.flushes.begun.Load()}
+}
+
+// Write is one that is under way.
+type Write struct {
+	hash  uint64
+	token Token // of the value that is written
+	alone bool  // no other write of the stripe was under way when it began, and no flush
+}
+
+// Begin says that key is about to be written.
+func (v *Values) Begin(key []byte) Write {
+	w := Write{hash: v.hash(key)}
+	var unflushed bool
+	w.token.flushes, unflushed = v.flushes.idle()
+	w.token.writes, w.alone = v.stripe(w.hash).begin()
+	w.alone = w.alone && unflushed
+	return w
+}
+
+// Keep keeps, in place of a value that was served, what w has stored on all servers of its key: reply is what a get of it is answered with, in pieces.
+// asked and life are those of Put.
+func (v *Values) Keep(w *Write, asked int64, life time.Duration, reply ...[]byte) {
+	if w.alone && life > 0 {
+		v.put(w.hash, w.token, asked, life, false, reply)
+	}
 }
 
 // End says that no server gets the write any more, unless it is not read before it has lost the key.
-func (v *Values) End(stripe uint32) { v.writes[stripe].ended.Add(1) }
+func (v *Values) End(w *Write) { v.stripe(w.hash).ended.Add(1) }
 
 // BeginFlush is Begin for all keys.
 func (v *Values) BeginFlush() { v.flushes.begun.Add(1) }
 
-// EndFlush is End for all keys, at now, ns, behind line, a flush_all. If that takes effect later nothing is served until then; if at a date, nothing
-// any more.
-func (v *Values) EndFlush(line []byte, now int64) {
+// clockError is by how much a server's time of day is taken to differ from this machine's at most.
+const clockError = time.Minute
+
+// EndFlush is End for all keys, at now, ns, and the time of day clock, behind line, a flush_all. If that takes effect later nothing is served until then.
+func (v *Values) EndFlush(line []byte, now int64, clock time.Time) {
 	if _, delay, delayed := bytes.Cut(line, []byte(" ")); delayed {
 		until := int64(math.MaxInt64)
 		const longest = 30 * 24 * 60 * 60 // seconds; a larger number is a date
-		if s, err := strconv.ParseUint(string(delay), 10, 32); err == nil && s <= longest {
-			until = now + int64(s+2)*int64(time.Second) // the server's clock counts seconds
+		if s, err := strconv.ParseInt(string(delay), 10, 32); err == nil && s <= longest {
+			until = now + (s+2)*int64(time.Second) // the server's clock counts seconds
+		} else if err == nil {
+			until = now + int64(time.Unix(s, 0).Sub(clock)+clockError)
 		}
 		for old := v.paused.Load(); old < until && !v.paused.CompareAndSwap(old, until); old = v.paused.Load() {
 		}
@@ -116,42 +217,52 @@ func (v *Values) EndFlush(line []byte, now int64) {
 	v.flushes.ended.Add(1)
 }
 
-// Get returns the reply to a get of key at now, ns; nil if a server is to be asked. It must not be changed.
-func (v *Values) Get(key []byte, now int64) []byte {
-	table := v.table.Load()
-	if table == nil {
-		return nil
-	}
-	e := (*table)[string(key)]
-	if e == nil {
-		return nil
-	}
-	x := e.value.Load()
-	if x == nil || now >= x.until || x.token.writes != e.stripe.begun.Load() || x.token.flushes != v.flushes.begun.Load() {
-		v.want(e)
-		return nil
-	}
-	if now >= x.again {
-		v.want(e)
-	}
+// Append appends to dst the reply to a get of key at now, ns; ok is false if a server is to be asked. If what it answers is wanted, wanted is what Token
+// and Put are to be told of it, otherwise 0.
+func (v *Values) Append(dst, key []byte, now int64) (reply []byte, wanted uint64, ok bool) {
 	if now < v.paused.Load() {
-		return nil
+		return dst, 0, false
 	}
-	return x.reply
-}
-
-// want makes e one of Wanted.
-func (v *Values) want(e *Entry) {
-	if e.need.Load() != unneeded || !e.need.CompareAndSwap(unneeded, needed) {
-		return
+	hash := v.hash(key)
+	s := v.shard(hash)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	e := s.find(hash)
+	if e == nil || !e.is(key) {
+		return dst, v.unlessNew(hash, now), false
 	}
-	select {
-	case v.wake <- struct{}{}:
+	hits := e.hits.Load()
+	switch {
+	case now >= e.until || e.token != v.now(hash):
+		if hits > 0 && !e.withheld {
+			return dst, hash, false
+		}
+		return dst, v.unlessNew(hash, now), false
+	case e.withheld:
+		return dst, 0, false
+	case hits < often:
+		e.hits.Store(hits + 1)
 	default:
+		if again := e.again.Load(); now >= again && e.again.CompareAndSwap(again, math.MaxInt64) {
+			return dst, hash, false
+		}
 	}
+	return append(dst, e.reply...), 0, true
 }
 
-// Sampler counts the keys that one goroutine has answered with what Get returned.
+// unlessNew returns hash if there was a get of the key without a value shortly before now, ns, and notes this one.
+func (v *Values) unlessNew(hash uint64, now int64) uint64 {
+	cell := &v.seen[hash>>48]
+	age := uint16(now / v.age.Load())
+	mark := uint32(hash>>32)<<16 | uint32(age)
+	old := cell.Swap(mark)
+	if old>>16 == mark>>16 && age-uint16(old) <= seenAges {
+		return hash
+	}
+	return 0
+}
+
+// Sampler counts the keys that one goroutine has answered with what Append returned.
 func (v *Values) Sampler() Sampler {
 	s := v.asked.Sampler()
 	s.random = rand.Uint64() | 1
@@ -159,58 +270,115 @@ func (v *Values) Sampler() Sampler {
 	return s
 }
 
-// Wake returns the channel that has an element when values are wanted.
-func (v *Values) Wake() <-chan struct{} { return v.wake }
+// Token returns one for a value that is asked for after it; ok is false if a write is under way.
+func (v *Values) Token(wanted uint64) (t Token, ok bool) {
+	var idle, unflushed bool
+	t.writes, idle = v.stripe(wanted).idle()
+	t.flushes, unflushed = v.flushes.idle()
+	return t, idle && unflushed
+}
 
-// Wanted appends to dst the entries whose values Get has missed, or are about to become too old. Each is the caller's until Done.
-func (v *Values) Wanted(dst []*Entry) []*Entry {
-	if table := v.table.Load(); table != nil {
-		for _, e := range *table {
-			if e.need.CompareAndSwap(needed, fetching) {
-				dst = append(dst, e)
-			}
+// FirstUntold reports whether it is called for the first time: by who finds that a server doesn't tell when items end.
+func (v *Values) FirstUntold() bool { return !v.untold.Swap(true) }
+
+// Put keeps reply, which a get of key was answered with. It was asked for at asked, ns as stats.Now, or later, and the item lives for life at least. Without
+// a reply, or with one that is too large or about to end, the key is not wanted again for an age, or until it is written.
+func (v *Values) Put(wanted uint64, t Token, key, reply []byte, asked int64, life time.Duration) {
+	if life > 0 && len(reply) > 0 && len(reply) <= MaxServed {
+		v.put(wanted, t, asked, life, true, [][]byte{reply})
+		return
+	}
+	v.put(wanted, t, asked, 0, true, [][]byte{[]byte(beginning), key, []byte(" ")})
+}
+
+// put keeps reply, in pieces, or, if life is 0, that nothing is kept. fresh: also if there is no value that was served in whose place it comes.
+func (v *Values) put(hash uint64, t Token, asked int64, life time.Duration, fresh bool, reply [][]byte) {
+	size := 0
+	for _, piece := range reply {
+		size += len(piece)
+	}
+	s := v.shard(hash)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.find(hash)
+	if t != v.now(hash) || size > MaxServed || !fresh && (e == nil || e.hits.Load() == 0) {
+		return
+	}
+	if e = s.place(e, hash, size, v.room); e == nil {
+		return
+	}
+	e.reply = e.reply[:0]
+	for _, piece := range reply {
+		e.reply = append(e.reply, piece...)
+	}
+	age := v.age.Load()
+	e.token, e.withheld = t, life == 0
+	e.until = asked + age
+	if !e.withheld {
+		e.until = asked + min(age, int64(life))
+	}
+	e.again.Store(e.until - age/8)
+	e.hits.Store(0)
+}
+
+// place returns the entry of hash, which is e unless that is nil, with room for a reply of size bytes; nil if the shard's room is too little.
+func (s *shard) place(e *entry, hash uint64, size, room int) *entry {
+	if e != nil {
+		if n := cap(e.reply); n >= size && n <= 4*size+entrySize {
+			return e
+		}
+		s.remove(e)
+	}
+	if entrySize+size > room {
+		return nil
+	}
+	for s.used+entrySize+size > room {
+		gone := s.next()
+		s.remove(gone)
+		if e == nil {
+			e = gone
 		}
 	}
-	return dst
-}
-
-// Done ends what Wanted has begun.
-func (e *Entry) Done() { e.need.Store(unneeded) }
-
-// Token returns one for a value of e that is asked for after it; ok is false if a write is under way.
-func (v *Values) Token(e *Entry) (t Token, ok bool) {
-	// begun before ended: a write that begins in between makes the token one that never counts.
-	t = Token{e.stripe.begun.Load(), v.flushes.begun.Load()}
-	return t, e.stripe.ended.Load() == t.writes && v.flushes.ended.Load() == t.flushes
-}
-
-// Put keeps reply, which was asked for at asked, ns as stats.Now, as the value of e. With nil e has no value that may be
-// kept, and is not wanted again until the age is nearly over.
-func (v *Values) Put(e *Entry, t Token, reply []byte, asked int64) {
-	e.value.Store(&value{token: t, again: asked + v.age*7/8, until: asked + v.age, reply: reply})
-}
-
-// Serve makes keys those whose values are kept.
-func (v *Values) Serve(keys []string) {
-	was := v.table.Load()
-	table := make(map[string]*Entry, len(keys))
-	for _, key := range keys {
-		if was != nil && (*was)[key] != nil {
-			table[key] = (*was)[key]
-			continue
-		}
-		table[key] = &Entry{Key: key, stripe: &v.writes[v.stripe([]byte(key))]}
+	if e == nil {
+		e = new(entry)
 	}
-	v.table.Store(&table)
+	if n := cap(e.reply); n < size || n > 4*size+entrySize || s.used+entrySize+n > room {
+		e.reply = make([]byte, 0, size)
+	}
+	e.hash, e.at = hash, len(s.ring)
+	s.ring = append(s.ring, e)
+	b := s.bucket(hash)
+	e.next, *b = *b, e
+	s.used += entrySize + cap(e.reply)
+	return e
 }
 
-// Hottest returns the keys whose values are worth keeping at now, ns. Keys that no get can name are left out.
-func (k *Keys) Hottest(now int64) (keys []string) {
-	r := k.Report(MaxServed, true, now, nil, func([]byte) []string { return nil })
-	for _, key := range r.Keys {
-		if key.Share >= leastShare && bytes.IndexFunc([]byte(key.Name), func(r rune) bool { return r <= ' ' || r == 0x7f }) < 0 {
-			keys = append(keys, key.Name)
+// next returns the entry that is to give way.
+func (s *shard) next() *entry {
+	for {
+		if s.hand >= len(s.ring) {
+			s.hand = 0
 		}
+		e := s.ring[s.hand]
+		if e.hits.Load() == 0 {
+			return e
+		}
+		e.hits.Store(0)
+		s.hand++
 	}
-	return keys
+}
+
+// remove takes e out.
+func (s *shard) remove(e *entry) {
+	n := len(s.ring) - 1
+	s.ring[n].at = e.at
+	s.ring[e.at] = s.ring[n]
+	s.ring[n] = nil
+	s.ring = s.ring[:n]
+	b := s.bucket(e.hash)
+	for *b != e {
+		b = &(*b).next
+	}
+	*b = e.next
+	s.used -= entrySize + cap(e.reply)
 }

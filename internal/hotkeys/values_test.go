@@ -1,80 +1,207 @@
 package hotkeys
 
 import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sort"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
 )
 
-// served returns Values that keep hot's, and its entry.
-func served(t *testing.T, age time.Duration) (*Values, *Entry) {
-	t.Helper()
-	v := NewValues(age)
-	v.Serve([]string{"hot"})
-	require.Nil(t, v.Get([]byte("hot"), 1))
-	wanted := v.Wanted(nil)
-	require.Len(t, wanted, 1)
-	return v, wanted[0]
+// get returns the reply to a get of key, "" if there is none, and what is wanted.
+func get(v *Values, key string, now int64) (reply string, wanted uint64) {
+	text, wanted, _ := v.Append(nil, []byte(key), now)
+	return string(text), wanted
 }
 
-// fill keeps reply for e, asked for at asked.
-func fill(t *testing.T, v *Values, e *Entry, reply string, asked int64) {
+// served returns the data of the reply to a get of key, "" if there is none.
+func served(v *Values, key string, now int64) string {
+	reply, _ := get(v, key, now)
+	if lines := strings.Split(reply, "\r\n"); len(lines) > 1 {
+		return lines[1]
+	}
+	return ""
+}
+
+func replyOf(key, data string) []byte {
+	return fmt.Appendf(nil, "VALUE %s 0 %d\r\n%s\r\nEND\r\n", key, len(data), data)
+}
+
+// fill keeps data for key, asked for at asked.
+func fill(t *testing.T, v *Values, key, data string, asked int64) {
 	t.Helper()
-	token, ok := v.Token(e)
+	wanted := v.hash([]byte(key))
+	token, ok := v.Token(wanted)
 	require.True(t, ok)
-	v.Put(e, token, []byte(reply), asked)
+	v.Put(wanted, token, []byte(key), replyOf(key, data), asked, time.Hour)
 }
 
 func TestAValueCountsUntilItIsTooOldOrItsKeyIsWritten(t *testing.T) {
-	v, e := served(t, 100)
-	fill(t, v, e, "x", 1000)
-	assert.Equal(t, "x", string(v.Get([]byte("hot"), 1099)))
-	assert.Nil(t, v.Get([]byte("hot"), 1100))
-	assert.Nil(t, v.Get([]byte("cold"), 1000))
-	stripe := v.Begin([]byte("hot"))
-	assert.Nil(t, v.Get([]byte("hot"), 1001))
-	_, ok := v.Token(e)
+	v := NewValues(100, 1<<20)
+	fill(t, v, "hot", "x", 1000)
+	assert.Equal(t, "x", served(v, "hot", 1099))
+	assert.Empty(t, served(v, "hot", 1100))
+	assert.Empty(t, served(v, "cold", 1000))
+	wanted := v.hash([]byte("hot"))
+	before, _ := v.Token(wanted)
+	w := v.Begin([]byte("hot"))
+	assert.Empty(t, served(v, "hot", 1001))
+	_, ok := v.Token(wanted)
 	assert.False(t, ok, "a write is under way")
-	v.End(stripe)
-	assert.Nil(t, v.Get([]byte("hot"), 1002), "the value is that before the write")
-	fill(t, v, e, "y", 1003)
-	assert.Equal(t, "y", string(v.Get([]byte("hot"), 1003)))
-	v.Serve([]string{"hot", "other"})
-	assert.Equal(t, "y", string(v.Get([]byte("hot"), 1003)))
-	v.Serve(nil)
-	assert.Nil(t, v.Get([]byte("hot"), 1003))
+	v.End(&w)
+	assert.Empty(t, served(v, "hot", 1002), "the value is that before the write")
+	v.Put(wanted, before, []byte("hot"), replyOf("hot", "old"), 1002, time.Hour)
+	assert.Empty(t, served(v, "hot", 1002), "it was asked for before the write")
+	fill(t, v, "hot", "y", 1003)
+	assert.Equal(t, "y", served(v, "hot", 1003))
+	v.SetAge(200)
+	assert.Empty(t, served(v, "hot", 1003), "it was fetched under another age")
+	v.Put(wanted, v.now(wanted), []byte("hot"), replyOf("hot", "z"), 1004, 50)
+	assert.Equal(t, "z", served(v, "hot", 1053))
+	assert.Empty(t, served(v, "hot", 1054), "the item ends before the age is over")
+}
+
+func TestAReplyIsWantedIfThereWasAGetShortlyBefore(t *testing.T) {
+	v := NewValues(100, 1<<20)
+	for _, at := range []struct {
+		now    int64
+		wanted bool
+	}{{1000, false}, {1099, true}, {1299, true}, {1600, false}, {1601, true}} {
+		_, wanted := get(v, "hot", at.now)
+		assert.Equal(t, at.wanted, wanted != 0, at.now)
+	}
+	_, wanted := get(v, "cold", 1602)
+	assert.Zero(t, wanted)
+}
+
+func TestAValueThatWasServedIsWantedAgainAtOnce(t *testing.T) {
+	v := NewValues(100, 1<<20)
+	for _, served := range []bool{true, false} {
+		fill(t, v, "hot", "x", 100_000)
+		if served {
+			get(v, "hot", 100_001)
+		}
+		_, wanted := get(v, "hot", 200_000)
+		assert.Equal(t, served, wanted != 0)
+	}
+}
+
+func TestWhatIsServedOftenIsFetchedForAllByOneBeforeItIsTooOld(t *testing.T) {
+	v := NewValues(800, 1<<20)
+	fill(t, v, "hot", "x", 1000)
+	for range often {
+		require.Equal(t, "x", served(v, "hot", 1699))
+	}
+	require.Equal(t, "x", served(v, "hot", 1699))
+	reply, wanted := get(v, "hot", 1700)
+	assert.Empty(t, reply)
+	assert.NotZero(t, wanted)
+	assert.Equal(t, "x", served(v, "hot", 1700), "one is enough")
+	fill(t, v, "hot", "y", 1701)
+	assert.Equal(t, "y", served(v, "hot", 2401), "it is not served often")
+}
+
+func TestWhatCannotBeKeptIsNotWantedForAnAgeOrUntilItIsWritten(t *testing.T) {
+	for name, reply := range map[string][]byte{"large": replyOf("hot", strings.Repeat("x", MaxServed)), "missing": nil, "ending": replyOf("hot", "x")} {
+		v := NewValues(100, 4<<20)
+		_, wanted := get(v, "hot", 1000)
+		assert.Zero(t, wanted)
+		_, wanted = get(v, "hot", 1001)
+		require.NotZero(t, wanted)
+		token, _ := v.Token(wanted)
+		life := time.Hour
+		if name == "ending" {
+			life = 0
+		}
+		v.Put(wanted, token, []byte("hot"), reply, 1001, life)
+		reply, wanted := get(v, "hot", 1100)
+		assert.Empty(t, reply, name)
+		assert.Zero(t, wanted, name)
+		_, wanted = get(v, "hot", 1101)
+		assert.NotZero(t, wanted, name)
+		token, _ = v.Token(wanted)
+		v.Put(wanted, token, []byte("hot"), nil, 1102, 0)
+		w := v.Begin([]byte("hot"))
+		v.End(&w)
+		_, wanted = get(v, "hot", 1103)
+		assert.NotZero(t, wanted, name)
+	}
+}
+
+// keep keeps data as what w has stored.
+func keep(v *Values, w *Write, key, data string, asked int64, life time.Duration) {
+	v.Keep(w, asked, life, []byte("VALUE "), fmt.Appendf(nil, "%s 0 %d\r\n%s\r\nEND\r\n", key, len(data), data))
+	v.End(w)
+}
+
+func TestWhatASetHasStoredTakesThePlaceOfWhatWasServed(t *testing.T) {
+	v := NewValues(100, 1<<20)
+	fill(t, v, "hot", "x", 1000)
+	w := v.Begin([]byte("hot"))
+	keep(v, &w, "hot", "y", 1001, time.Hour)
+	assert.Empty(t, served(v, "hot", 1001), "nobody has asked for it")
+
+	fill(t, v, "hot", "x", 1000)
+	require.Equal(t, "x", served(v, "hot", 1001))
+	first, second := v.Begin([]byte("hot")), v.Begin([]byte("hot"))
+	keep(v, &second, "hot", "2", 1002, time.Hour)
+	assert.Empty(t, served(v, "hot", 1003), "the first may come behind the second")
+	keep(v, &first, "hot", "1", 1002, time.Hour)
+	assert.Empty(t, served(v, "hot", 1003), "the second may have come behind the first")
+
+	v.BeginFlush()
+	w = v.Begin([]byte("hot"))
+	v.EndFlush([]byte("flush_all"), 0, time.Time{})
+	keep(v, &w, "hot", "y", 1004, time.Hour)
+	assert.Empty(t, served(v, "hot", 1004), "a flush was under way")
+
+	w = v.Begin([]byte("hot"))
+	keep(v, &w, "hot", "y", 1005, 50)
+	assert.Equal(t, "VALUE hot 0 1\r\ny\r\nEND\r\n", func() string { reply, _ := get(v, "hot", 1054); return reply }())
+	assert.Empty(t, served(v, "hot", 1055), "the item has ended")
+	w = v.Begin([]byte("cold"))
+	keep(v, &w, "cold", "y", 1005, time.Hour)
+	assert.Empty(t, served(v, "cold", 1005), "it was not served")
 }
 
 func TestAFlushEndsAllValuesAndOneOfLaterUntilItIsDone(t *testing.T) {
-	v, e := served(t, time.Second)
-	fill(t, v, e, "x", 0)
+	v := NewValues(time.Second, 1<<20)
+	fill(t, v, "hot", "x", 0)
 	v.BeginFlush()
-	assert.Nil(t, v.Get([]byte("hot"), 1))
-	_, ok := v.Token(e)
+	assert.Empty(t, served(v, "hot", 1))
+	_, ok := v.Token(v.hash([]byte("hot")))
 	assert.False(t, ok)
-	v.EndFlush([]byte("flush_all"), 0)
-	assert.Nil(t, v.Get([]byte("hot"), 1))
-	fill(t, v, e, "y", 2)
-	assert.NotNil(t, v.Get([]byte("hot"), 2))
+	v.EndFlush([]byte("flush_all"), 0, time.Time{})
+	assert.Empty(t, served(v, "hot", 1))
+	fill(t, v, "hot", "y", 2)
+	assert.NotEmpty(t, served(v, "hot", 2))
 
-	v.BeginFlush()
-	v.EndFlush([]byte("flush_all 10"), 0)
-	for seconds, want := range map[int64]bool{1: false, 10: false, 11: false, 13: true} {
-		now := seconds * int64(time.Second)
-		fill(t, v, e, "z", now)
-		assert.Equal(t, want, v.Get([]byte("hot"), now) != nil, "%d s", seconds)
+	const date = 2_000_000_000
+	for line, until := range map[string]int64{"flush_all 10": 12, "flush_all 2000000030": 30 + 60, "flush_all 1999999000": 0, "flush_all -1": 1} {
+		v := NewValues(time.Second, 1<<20)
+		v.BeginFlush()
+		v.EndFlush([]byte(line), 0, time.Unix(date, 0))
+		for _, seconds := range []int64{1, until - 1, until, until + 1} {
+			if seconds < 0 {
+				continue
+			}
+			now := seconds * int64(time.Second)
+			fill(t, v, "hot", "z", now)
+			assert.Equal(t, seconds >= until, served(v, "hot", now) != "", "%s: %d s", line, seconds)
+		}
 	}
-	v.BeginFlush()
-	v.EndFlush([]byte("flush_all 2000000000"), 0)
-	fill(t, v, e, "z", int64(time.Hour))
-	assert.Nil(t, v.Get([]byte("hot"), int64(time.Hour)))
 }
 
 func TestAReportTellsHowMuchIsAnsweredFromMemory(t *testing.T) {
 	k := New()
-	k.Served = NewValues(time.Second)
+	k.Served = NewValues(time.Second, 1<<20)
 	worker, reader := k.Sketch(0).Sampler(), k.Served.Sampler()
 	for range 20_000 {
 		worker.Saw([]byte("hot"), 1, 1)
@@ -90,19 +217,122 @@ func TestAReportTellsHowMuchIsAnsweredFromMemory(t *testing.T) {
 	assert.Equal(t, r.Served1, r.Served100)
 }
 
-func TestAValueIsWantedAgainBeforeItIsTooOld(t *testing.T) {
-	v, e := served(t, 100)
-	assert.Empty(t, v.Wanted(nil), "it is being fetched")
-	require.Nil(t, v.Get([]byte("hot"), 1))
-	assert.Empty(t, v.Wanted(nil), "it is being fetched")
-	for _, reply := range [][]byte{[]byte("x"), nil} { // nil: what is not kept need not be found out again at once
-		token, _ := v.Token(e)
-		v.Put(e, token, reply, 2000)
-		e.Done()
-		assert.Equal(t, reply, v.Get([]byte("hot"), 2086))
-		assert.Empty(t, v.Wanted(nil))
-		assert.Equal(t, reply, v.Get([]byte("hot"), 2087))
-		assert.Len(t, v.Wake(), 1)
-		assert.Len(t, v.Wanted(nil), 1)
+// used returns how many bytes values take, and checks the books.
+func used(t *testing.T, v *Values) (bytes int) {
+	t.Helper()
+	for i := range v.shards {
+		s := &v.shards[i]
+		require.LessOrEqual(t, s.used, v.room)
+		sum := 0
+		for at, e := range s.ring {
+			require.Equal(t, at, e.at)
+			require.Same(t, e, s.find(e.hash))
+			sum += entrySize + cap(e.reply)
+		}
+		require.Equal(t, sum, s.used)
+		bytes += sum
 	}
+	return bytes
+}
+
+func TestValuesTakeNoMoreMemoryThanTheyMayAndThoseServedStay(t *testing.T) {
+	const memory = 1 << 20
+	v := NewValues(time.Hour, memory)
+	fill(t, v, "hot", "hot", 1)
+	for i := range 5_000 {
+		key := fmt.Sprint("key-", i)
+		fill(t, v, key, strings.Repeat("x", i*7919%3000), 1)
+		if i%2 == 0 {
+			fill(t, v, fmt.Sprint("key-", i/2), strings.Repeat("y", i%500), 1)
+		}
+		require.Equal(t, "hot", served(v, "hot", 2), "behind %d others", i)
+		if i%1000 == 0 {
+			used(t, v)
+		}
+	}
+	assert.Greater(t, used(t, v), memory/2)
+	fill(t, v, "large", strings.Repeat("x", MaxServed-100), 1)
+	assert.Empty(t, served(v, "large", 2), "it would take more than a shard has")
+	assert.Equal(t, "hot", served(v, "hot", 2))
+}
+
+func TestAnsweringFromMemoryAllocatesNothing(t *testing.T) {
+	v := NewValues(time.Second, 1<<20)
+	key, reply := []byte("hot"), replyOf("hot", "abc")
+	wanted := v.hash(key)
+	fill(t, v, "hot", "abc", 1)
+	dst, pieces := make([]byte, 0, 100), [2][]byte{[]byte("VALUE hot "), []byte("0 3\r\nabc\r\nEND\r\n")}
+	i := 0
+	other := []byte("other-0000")
+	for range 20_000 { // until the memory is used up
+		other[6], other[7], other[8], other[9] = byte('0'+i%10), byte('0'+i/10%10), byte('0'+i/100%10), byte('0'+i/1000%10)
+		i++
+		fill(t, v, string(other), "abc", 1)
+	}
+	assert.Zero(t, testing.AllocsPerRun(1000, func() {
+		token, _ := v.Token(wanted)
+		v.Put(wanted, token, key, reply, 1, time.Hour)
+		if _, _, ok := v.Append(dst, key, 2); !ok {
+			t.Fatal("it is not served")
+		}
+		w := v.Begin(key)
+		v.Keep(&w, 1, time.Hour, pieces[0], pieces[1])
+		v.End(&w)
+		v.Put(wanted, v.now(wanted), key, nil, 1, 0)
+		i++
+		other[9] = byte('0' + i%10)
+		hash := v.hash(other)
+		v.Put(hash, v.now(hash), other, reply, 1, time.Hour)
+		_, _, _ = v.Append(dst, []byte("cold"), 2)
+	}))
+}
+
+// A key that is asked for at the rate r can be served rT/(1+rT) of the time where a value counts for T: then one get goes to a server, and rT follow.
+func TestWhatIsServedComesNearWhatTheAgeAllows(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	const keys, rate = 10_000, 75_000
+	sums, names := make([]float64, keys), make([][]byte, keys)
+	sum := 0.0
+	for i := range keys {
+		sum += math.Pow(float64(i+1), -0.99) // Zipf
+		sums[i], names[i] = sum, fmt.Appendf(nil, "key-%d", i)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for age, seconds := range map[time.Duration]int{100 * time.Millisecond: 4, AgeAlone: 24} {
+		allowed, before := 0.0, 0.0
+		for _, s := range sums {
+			p := (s - before) / sum
+			before = s
+			allowed += p * rate * p * age.Seconds() / (1 + rate*p*age.Seconds())
+		}
+		v := NewValues(age, 32<<20)
+		dst, served := make([]byte, 0, 256), 0
+		for i := range seconds * rate {
+			key := names[sort.SearchFloat64s(sums, random.Float64()*sum)]
+			now := int64(age)*10 + int64(i)*int64(time.Second)/rate
+			_, wanted, ok := v.Append(dst, key, now)
+			if ok && i >= seconds*rate/2 {
+				served++
+			}
+			if wanted != 0 {
+				v.Put(wanted, v.now(wanted), key, replyOf(string(key), "x"), now, time.Hour)
+			}
+		}
+		share := float64(served) / float64(seconds*rate/2)
+		t.Logf("age %v: %.3f served, %.3f allowed", age, share, allowed)
+		assert.Greater(t, share, 0.95*allowed, age)
+	}
+}
+
+func TestFewRepliesAreWantedIfNoKeyIsHot(t *testing.T) {
+	const keys, rate = 1_000_000, 75_000
+	v := NewValues(100*time.Millisecond, 32<<20)
+	random := rand.New(rand.NewPCG(1, 2))
+	replies := 0
+	for i := range rate {
+		if _, wanted := get(v, fmt.Sprint(random.IntN(keys)), int64(time.Hour)+int64(i)*int64(time.Second)/rate); wanted != 0 {
+			replies++
+		}
+	}
+	assert.Less(t, replies, rate/30)
 }

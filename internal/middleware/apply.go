@@ -151,6 +151,9 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 	if changed == nil && onlyAddresses(&previous.options, &o) {
 		return nil
 	}
+	if v := m.hot.Values(); v != nil {
+		v.SetAge(o.hotAge())
+	}
 	next := newCore(o, router, m.tiers, servers, &m.shared)
 	moved := make([]bool, len(next.pools))
 	for i, q := range next.pools {

@@ -98,9 +98,9 @@
 //
 // # Hot keys
 //
-// With Options.HotKeys serve a reader answers a batch of gets itself if hotkeys.Values has all their values. One goroutine (fillServed) chooses the
-// keys, and fetches values that readers missed as a client does, through the queue and the workers. A worker bars the value of a key before it
-// plans a write of it, until the end of the round.
+// With Options.HotKeys serve a reader answers a batch of gets itself if hotkeys.Values has all their values. Otherwise it marks a get whose key was
+// asked for shortly before as one whose reply is wanted: the worker asks its server how long the item lives, too, and gives the reply to hotkeys.Values.
+// A worker bars the value of a key before it plans a write of it, until the end of the round; what a set has stored then takes its place.
 //
 // # Failures
 //

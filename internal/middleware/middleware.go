@@ -39,10 +39,6 @@ type Middleware struct {
 	listeners  []listener     // owned by Listen, then by Run
 	background sync.WaitGroup // goroutines that end with work
 
-	// filling is what fills the values of hot keys, which stopFilling stops; the workers outlive it. Owned by Run.
-	filling     sync.WaitGroup
-	stopFilling context.CancelFunc
-
 	// applying guards the fields below, and is held for as long as Apply takes.
 	applying   sync.Mutex
 	options    Options
@@ -68,6 +64,7 @@ func (o Options) withDefaults() Options {
 	}
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.HotAge = cmp.Or(o.HotAge, DefaultHotAge)
+	o.HotMemory = cmp.Or(o.HotMemory, DefaultHotMemory)
 	o.StallAfter = cmp.Or(o.StallAfter, DefaultStallAfter)
 	o.MaxOutput = cmp.Or(o.MaxOutput, DefaultMaxOutput)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, DefaultWriteTimeout)
@@ -111,6 +108,7 @@ func (o *Options) validate() error {
 		{"max output", int64(o.MaxOutput)},
 		{"write timeout", int64(o.WriteTimeout)},
 		{"client memory", int64(o.ClientMemory)},
+		{"hot memory", int64(o.HotMemory)},
 	} {
 		if f.value < 1 {
 			return fmt.Errorf("%s is %d; accepted: 1 or more", f.name, f.value)
@@ -137,7 +135,7 @@ func New(o Options) (*Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Middleware{options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}, stopFilling: func() {}}
+	m := &Middleware{options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}}
 	m.locks = keylock.New()
 	if m.access, err = o.Security.open(o.Log); err != nil {
 		return nil, err
@@ -150,7 +148,7 @@ func New(o Options) (*Middleware, error) {
 		m.hot = hotkeys.New()
 	}
 	if o.HotKeys == hotkeys.Serve {
-		m.hot.Served = hotkeys.NewValues(o.HotAge)
+		m.hot.Served = hotkeys.NewValues(o.hotAge(), o.HotMemory)
 	}
 	servers, _, _ := m.serversFor(o, nil)
 	p := newCore(o, router, m.tiers, servers, &m.shared)
@@ -261,8 +259,6 @@ func (m *Middleware) Run(ctx context.Context) error {
 	if cut := m.stage.Drain(p.options.DrainTimeout); cut > 0 {
 		p.options.Log.Warn("client connections were cut at the end of the drain timeout", "connections", cut)
 	}
-	m.stopFilling()
-	m.filling.Wait()
 	p.stop()
 	stopWork()
 	m.background.Wait() // the probers wait for what was sent on connections that were given up
@@ -323,10 +319,5 @@ func (m *Middleware) begin(work context.Context) {
 		m.background.Go(func() { m.sweep(work, t) })
 	}
 	m.background.Go(func() { m.stage.Watch(work) })
-	if m.hot.Values() != nil {
-		filling, stop := context.WithCancel(work)
-		m.stopFilling = stop
-		m.filling.Go(func() { m.fillServed(filling) })
-	}
 	m.background.Go(func() { m.registry.KeepSampling(work) })
 }

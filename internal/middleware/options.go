@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"mcmw/internal/backend"
@@ -64,8 +65,10 @@ type Options struct {
 	Version string
 	// HotKeys says whether the keys that are asked for most are counted, and served from memory.
 	HotKeys hotkeys.Mode
-	// HotAge is how old a value may get that is served from memory, up to hotkeys.MaxAge.
+	// HotAge is how old a value may get that is served from memory, up to hotkeys.MaxAge, unless this middleware alone writes the servers.
 	HotAge time.Duration
+	// HotMemory is the most that such values may take, bytes.
+	HotMemory int
 	// Tap receives the requests of the request log; nil means that there is no log.
 	Tap *stats.Tap
 	// Log receives messages for operators; nil discards them.
@@ -120,6 +123,7 @@ const (
 	DefaultQueue          = 1024
 	DefaultTimeout        = time.Second
 	DefaultHotAge         = 100 * time.Millisecond
+	DefaultHotMemory      = 32 << 20
 	DefaultStallAfter     = 100 * time.Millisecond
 	DefaultConnectTimeout = time.Second
 	DefaultDrainTimeout   = 10 * time.Second
@@ -133,3 +137,11 @@ const (
 
 // stallAfter returns StallAfter for the workers: 0 for never.
 func (o *Options) stallAfter() time.Duration { return max(0, min(o.StallAfter, o.Timeout/4)) }
+
+// hotAge returns the most that a value's age may be. With one writer nobody else makes it old.
+func (o *Options) hotAge() time.Duration {
+	if !slices.ContainsFunc(o.pools(), func(p PoolOptions) bool { return p.Writers != WritersOne }) {
+		return hotkeys.AgeAlone
+	}
+	return min(o.HotAge, hotkeys.MaxAge)
+}

@@ -1,46 +1,72 @@
 package netstage
 
 import (
+	"sync"
+
 	"mcmw/internal/protocol"
 	"mcmw/internal/request"
 	"mcmw/internal/wire"
 )
 
-// serveHot answers b at now, ns, if it consists of gets of hot keys whose values are there. The connection's batch before it is answered, so
-// its writes are done, and the reader may write.
+// fromMemory is what serveHot writes.
+type fromMemory struct {
+	text []byte
+	out  wire.Gather
+}
+
+const (
+	// keepFromMemory is how large a text is kept for the next, bytes.
+	keepFromMemory = 64 << 10
+	// maxFromMemory is about the largest text, bytes; a worker answers in portions.
+	maxFromMemory = 1 << 20
+)
+
+var fromMemories = sync.Pool{New: func() any { return new(fromMemory) }}
+
+func (m *fromMemory) release() {
+	m.out.Reset()
+	if m.text = m.text[:0]; cap(m.text) > keepFromMemory {
+		m.text = nil
+	}
+	fromMemories.Put(m)
+}
+
+// serveHot answers b at now, ns, if it consists of gets of hot keys whose values are there; otherwise it notes which reply is wanted. The connection's batch
+// before it is answered, so its writes are done, and the reader may write.
 func (c *conn) serveHot(b *request.Batch, now int64) bool {
-	if r := &b.Requests[0]; !isGet(r) || c.Crowded() {
+	if !isGet(&b.Requests[0]) || c.Crowded() {
 		return false
 	}
-	g := gathers.Get().(*wire.Gather)
-	defer gathers.Put(g)
-	defer g.Reset()
+	m := fromMemories.Get().(*fromMemory)
+	defer m.release()
 	received := 0
 	for i := range b.Requests {
 		r := &b.Requests[i]
-		if !isGet(r) || r.NumKeys != 1 || r.Answer != "" {
+		if !isGet(r) {
 			return false
 		}
-		reply := c.stage.options.Hot.Get(r.Keys, now)
-		if reply == nil {
+		var ok bool
+		if m.text, r.Wanted, ok = c.stage.options.Hot.Append(m.text, r.Keys, now); !ok || len(m.text) > maxFromMemory {
 			return false
 		}
-		g.Add(reply)
 		received += len(r.Raw)
 	}
 	for i := range b.Requests {
 		c.hot.Saw(b.Requests[i].Keys, 1, now)
 	}
-	size, requests := g.Len(), len(b.Requests)
+	size, requests := len(m.text), len(b.Requests)
 	b.Release()
-	if n := c.Reply(g); n < size {
+	m.out.Add(m.text)
+	if n := c.Reply(&m.out); n < size {
 		c.underway = true
 		c.busy.Store(true)
-		c.Stall(g.AppendFrom(nil, n), nil)
+		c.Stall(m.out.AppendFrom(nil, n), nil)
 	}
 	c.arrivals.Hot(requests, received, size)
 	return true
 }
 
-// isGet reports whether r is a retrieval whose answer is the same whichever server gives it.
-func isGet(r *request.Request) bool { return r.Command.IsRetrieval() && !r.Has(protocol.First) }
+// isGet reports whether r is a retrieval of one key whose answer is the same whichever server gives it.
+func isGet(r *request.Request) bool {
+	return r.Command.IsRetrieval() && !r.Has(protocol.First) && r.NumKeys == 1 && r.Answer == ""
+}

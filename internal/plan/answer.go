@@ -85,6 +85,9 @@ func (p *Planner) addReply(r *Request, c *Call, out Output) {
 // addValues adds the VALUEs of all calls in the order of the request, then END, or the error of a server that failed: its keys must not
 // look like misses. It returns what Answer does.
 func (p *Planner) addValues(r *Request, calls []Call, out Output) (rest int) {
+	if last := len(calls) - 1; last > 0 && calls[last].form == tells {
+		calls = calls[:last]
+	}
 	if len(calls) == 1 && r.all == nil && !r.cut && !(calls[0].Failed && p.options.GetErrorMiss) {
 		out.Add(calls[0].reply)
 		return -1

@@ -68,6 +68,7 @@ const (
 	counts               // an ma with its value
 	looksAt              // the version
 	looksAll             // the item
+	tells                // how long it lives
 )
 
 // fits reports whether reply can be the reply to f.
@@ -84,6 +85,8 @@ func (f form) fits(reply []byte) bool {
 		return code == "HD" || code == "EN"
 	case looksAll:
 		return code == "VA" || code == "EN"
+	case tells:
+		return code == "ME" || code == "EN"
 	}
 	return true
 }

@@ -31,7 +31,11 @@ type driver struct {
 	told    []string // everything, in order
 	answer  text
 	done    bool
-	idle    bool // nothing is left to be checked either, or that waits for another command
+	whole   bool   // it is a set that all servers have stored
+	tells   bool   // the command is a get, and the server is asked how long the item lives, too
+	fetched string // what a get is answered with
+	lives   bool   // how long the item lives is known
+	idle    bool   // nothing is left to be checked either, or that waits for another command
 	// waits is how many commands are to begin before anything is checked in a round of its own; rides: it is behind those commands.
 	waits  int
 	rides  bool
@@ -103,12 +107,15 @@ func (d *driver) Locks(command string) (keys []string, holds bool) {
 
 func (d *driver) Start(command string) {
 	d.request = d.decode(command)
-	d.done, d.idle, d.answer, d.told = false, false, text{}, []string{command}
+	d.done, d.whole, d.idle, d.answer, d.told = false, false, false, text{}, []string{command}
 	d.planner.Reset()
 	d.planner.Part()
 	d.sent = 0
 	i := d.planner.Add(&d.request)
 	d.planner.Plan(i)
+	if d.tells {
+		d.planner.AskLife(i)
+	}
 	d.waits--
 	if d.rides {
 		d.planner.PlanChecks()
@@ -144,7 +151,10 @@ func (d *driver) send() {
 			continue
 		default:
 			d.planner.Answer(0, &d.answer, func(dst []byte) []byte { return dst })
-			d.done = true
+			d.done, d.whole = true, d.planner.Stored(0)
+			var reply []byte
+			reply, _, d.lives = d.planner.Life(0)
+			d.fetched = string(reply)
 		}
 		d.planner.Reset()
 		d.sent = 0

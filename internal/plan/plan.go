@@ -23,6 +23,7 @@
 package plan
 
 import (
+	"bytes"
 	"fmt"
 
 	"mcmw/internal/protocol"
@@ -315,6 +316,22 @@ func (r *Request) Idle() bool {
 // Changes reports whether r may change the value of its key.
 func (r *Request) Changes() bool {
 	return r.NumKeys > 0 && r.Has(protocol.Writes) && !r.Has(protocol.Reads) && !r.Idle()
+}
+
+// Stored reports whether requests[i], which is settled, is a set that all servers of its key have stored, and no further step changed that.
+func (p *Planner) Stored(i int32) bool {
+	r := &p.Requests[i]
+	if !r.IsSet() || r.Answer != "" || r.Fixed || r.step != sent || r.dropped || r.first == r.last {
+		return false
+	}
+	for n := r.first; n < r.last; n++ {
+		c := &p.Calls[n]
+		versioned := c.form == stores && bytes.HasPrefix(c.reply, []byte("HD"))
+		if c.Failed || c.hidden || !(c.kind == protocol.ReplyStored || versioned) {
+			return false
+		}
+	}
+	return true
 }
 
 // Key returns the first key as servers know it.

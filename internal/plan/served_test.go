@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/explore"
+	"mcmw/internal/mctest/model"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
 )
@@ -27,51 +29,67 @@ const (
 	freesSoon           // a write ends when it was sent
 	tokenLate           // a value gets its token when it has come
 	tokenBusy           // a token is taken that is not free
+	keepsBusy           // what is written is kept though another write was under way when it began
+	keepsLate           // what is written is kept though another write has begun since
 )
 
-// served are the values that readers answer with, of one key. One of the drivers of a world asks for it, as a client, before a server is asked;
-// others write it, or fetch its value.
+// served are the values that readers answer with, of one key. Drivers of a world get it, as clients, from there or from a server; others write it.
 type served struct {
 	values *hotkeys.Values
-	entry  *hotkeys.Entry
+	wanted uint64
 	mutant unguarded
-	log    []string // what was said to values, in order
+	open   int // writes under way
+	kept   *int
 }
 
-func newServed(t *testing.T, mutant unguarded) *served {
-	v := &served{values: hotkeys.NewValues(time.Second), mutant: mutant}
-	v.values.Serve([]string{"k"})
-	require.Nil(t, v.values.Get([]byte("k"), 1))
-	v.entry = v.values.Wanted(nil)[0]
+// newServed returns values that hold what the servers hold at first.
+func newServed(t *testing.T, mutant unguarded, kept *int) *served {
+	v := &served{values: hotkeys.NewValues(time.Second, 1<<20), mutant: mutant, kept: kept}
+	for range 2 {
+		_, v.wanted, _ = v.values.Append(nil, []byte("k"), 1)
+	}
+	token, ok := v.token()
+	require.True(t, ok)
+	v.put(token, held(&stored))
+	require.NotEmpty(t, v.get())
 	return v
 }
 
-func (v *served) begin() uint32 {
-	v.log = append(v.log, "begin")
-	return v.values.Begin([]byte("k"))
+// held returns what a server answers a get with, "" without a value.
+func held(s *model.Server) string {
+	if it, ok := s.Get("k"); ok {
+		return fmt.Sprintf("VALUE k %d %d\r\n%s\r\nEND\r\n", it.Flags, len(it.Value), it.Value)
+	}
+	return ""
 }
 
-func (v *served) end(stripe uint32) {
-	v.log = append(v.log, "end")
-	v.values.End(stripe)
+func (v *served) get() string {
+	reply, _, _ := v.values.Append(nil, []byte("k"), 1)
+	return string(reply)
 }
 
 func (v *served) token() (hotkeys.Token, bool) {
-	token, ok := v.values.Token(v.entry)
+	token, ok := v.values.Token(v.wanted)
 	return token, ok || v.mutant == tokenBusy
+}
+
+// put keeps reply, and serves it once: what was not is not replaced by what is written.
+func (v *served) put(token hotkeys.Token, reply string) {
+	v.values.Put(v.wanted, token, []byte("k"), []byte(reply), 0, time.Hour)
+	v.get()
 }
 
 // servedDriver is a driver beside served.
 type servedDriver struct {
 	*driver
 	served *served
-	fills  bool // what it gets is put into served
 	alone  bool // there is one server, and nobody locks
 
-	writes bool // the write has begun
-	stripe uint32
-	token  hotkeys.Token
-	free   bool
+	writes bool          // a write has begun
+	write  hotkeys.Write // that
+	first  bool          // no other was under way
+	token  hotkeys.Token // of what is fetched or written
+	free   bool          // something is fetched to be kept
 	hit    string
 }
 
@@ -85,14 +103,14 @@ func (d *servedDriver) Locks(command string) ([]string, bool) {
 func (d *servedDriver) Start(command string) {
 	d.hit = ""
 	switch {
-	case d.fills:
-		d.token, d.free = d.served.token()
 	case strings.HasPrefix(command, "get "):
-		if d.hit = string(d.served.values.Get([]byte("k"), 1)); d.hit != "" {
+		if d.hit = d.served.get(); d.hit != "" {
 			return
 		}
+		d.token, d.free = d.served.token()
+		d.driver.tells = d.free
 	case d.served.mutant != neverBars && d.served.mutant != barsLate:
-		d.stripe, d.writes = d.served.begin(), true
+		d.begin()
 	}
 	d.driver.Start(command)
 	d.follow()
@@ -102,8 +120,8 @@ func (d *servedDriver) Start(command string) {
 }
 
 func (d *servedDriver) Reply(server int, reply string) {
-	if d.served.mutant == barsLate && !d.fills && !d.writes && !strings.HasPrefix(d.told[0], "get ") {
-		d.stripe, d.writes = d.served.begin(), true
+	if d.served.mutant == barsLate && !d.writes && !strings.HasPrefix(d.told[0], "get ") {
+		d.begin()
 	}
 	d.driver.Reply(server, reply)
 	d.follow()
@@ -115,24 +133,53 @@ func (d *servedDriver) follow() {
 		return
 	}
 	d.finish()
-	if !d.fills {
+	if !d.free {
 		return
 	}
+	d.free = false
 	if d.served.mutant == tokenLate {
-		d.token, d.free = d.served.token()
+		d.token, _ = d.served.token()
 	}
-	answer, _ := d.driver.Answer()
-	if fields := strings.Fields(answer); d.free && fields[0] == "VALUE" {
-		reply := fmt.Sprintf("VALUE k %s %s\r\n%s\r\nEND\r\n", fields[2], fields[3], fields[5])
-		d.served.log = append(d.served.log, fmt.Sprint("put ", d.token, reply))
-		d.served.values.Put(d.served.entry, d.token, []byte(reply), 0)
+	if d.driver.lives {
+		d.served.put(d.token, d.driver.fetched)
 	}
 }
 
+func (d *servedDriver) begin() {
+	_, d.first = d.served.values.Token(d.served.wanted)
+	d.write, d.writes = d.served.values.Begin([]byte("k")), true
+	d.token, _ = d.served.token()
+	d.served.open++
+}
+
+// finish ends the write.
 func (d *servedDriver) finish() {
-	if d.writes {
-		d.served.end(d.stripe)
-		d.writes = false
+	if !d.writes {
+		return
+	}
+	if d.driver.whole {
+		d.keep()
+	}
+	d.served.values.End(&d.write)
+	d.served.open--
+	d.writes, d.first = false, false
+}
+
+// keep keeps what was written.
+func (d *servedDriver) keep() {
+	reply := fmt.Sprintf("VALUE k 0 1\r\n%sEND\r\n", d.driver.request.Data)
+	switch d.served.mutant {
+	case keepsLate:
+		d.token, _ = d.served.token()
+		fallthrough
+	case keepsBusy:
+		d.served.put(d.token, reply)
+		return
+	}
+	before := d.served.get()
+	d.served.values.Keep(&d.write, 0, time.Hour, []byte(reply))
+	if d.served.get() != before {
+		*d.served.kept++
 	}
 }
 
@@ -146,68 +193,58 @@ func (d *servedDriver) Answer() (string, bool) {
 func (d *servedDriver) Busy() bool { return d.hit == "" && d.driver.Busy() }
 
 func (d *servedDriver) AppendState(dst []byte) []byte {
-	// Of all that was said to served, what counts is what is under way, and the last value since anything began.
-	log, open := d.served.log, 0
-	for _, said := range log {
-		switch said {
-		case "begin":
-			open++
-		case "end":
-			open--
-		}
-	}
-	last := ""
-	if n := len(log); n > 0 && strings.HasPrefix(log[n-1], "put") {
-		last = log[n-1]
-	}
-	now, _ := d.served.values.Token(d.served.entry)
-	dst = fmt.Appendf(dst, "%d %q %t %t %q %t ", open, string(d.served.values.Get([]byte("k"), 1))+last, d.writes, d.free, d.hit, d.token == now)
+	now, _ := d.served.values.Token(d.served.wanted)
+	dst = fmt.Appendf(dst, "%d %q %t %t %t %q %t ", d.served.open, d.served.get(), d.writes, d.first, d.free, d.hit, d.token == now)
 	return d.driver.AppendState(dst)
 }
 
-// servedWorld has a worker for each write, one that fetches the value, and one whose client asks.
-func servedWorld(t *testing.T, servers int, mutant unguarded, fills int, writes ...string) func() *explore.World {
+// servedWorld has a worker for each write, and one whose client asks several times.
+func servedWorld(t *testing.T, servers int, mutant unguarded, kept *int, gets int, writes ...string) func() *explore.World {
 	return func() *explore.World {
-		v, w := newServed(t, mutant), &explore.World{}
+		v, w := newServed(t, mutant, kept), &explore.World{}
 		for range servers {
 			w.Servers = append(w.Servers, stored.Clone())
 		}
-		add := func(fills bool, commands ...string) {
-			d := &servedDriver{driver: newDriver(t, servers, replica.AckAll, route.ReadPrimary), served: v, fills: fills, alone: servers == 1}
-			w.Workers = append(w.Workers, &explore.Worker{Driver: d, Commands: slices.Clone(commands), Silent: fills})
+		for _, commands := range append([][]string{slices.Repeat([]string{"get k\r\n"}, gets)}, slices.Collect(slices.Chunk(writes, 1))...) {
+			d := &servedDriver{driver: newDriver(t, servers, replica.AckAll, route.ReadPrimary), served: v, alone: servers == 1}
+			w.Workers = append(w.Workers, &explore.Worker{Driver: d, Commands: slices.Clone(commands)})
 		}
-		for _, command := range writes {
-			add(false, command)
-		}
-		add(true, slices.Repeat([]string{"gets k\r\n"}, fills)...)
-		asks := 2
-		if mutant == guarded && len(writes) > 1 {
-			asks = 1 // two make many states
-		}
-		add(false, slices.Repeat([]string{"get k\r\n"}, asks)...)
 		return w
 	}
 }
 
+// current returns an error if readers would answer with something else than the servers.
+func current(w *explore.World) error {
+	if hot, held := w.Workers[0].Driver.(*servedDriver).served.get(), held(w.Servers[0]); hot != "" && hot != held {
+		return fmt.Errorf("readers answer %q, servers %q", hot, held)
+	}
+	return nil
+}
+
 func TestAnswersFromMemoryAreThoseOfOneMemcachedInEveryOrderOfMessages(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
-	set, incr, remove := exploredCommands[0], "incr k 1\r\n", "delete k\r\n"
-	worlds, fills := map[int][][]string{1: {{set, remove}}, 2: {{incr}}}, 1
+	set, second, incr, remove := exploredCommands[0], "set k 0 0 1\r\n5\r\n", "incr k 1\r\n", "delete k\r\n"
+	worlds, gets := map[int][][]string{1: {{set, remove}}, 2: {{set, incr}}}, 2
 	if mctest.Long() {
-		worlds, fills = map[int][][]string{1: {{set, incr}, {set, remove}, {incr, remove}}, 2: {{set, incr}, {set, remove}, {incr, remove}}}, 2
+		pairs := [][]string{{set, incr}, {set, remove}, {set, second}, {incr, remove}}
+		worlds, gets = map[int][][]string{1: pairs, 2: pairs}, 3
 	}
-	linearly := explore.Checks{AtEnd: func(w *explore.World) error { return linear(w, &stored) }}
-	states := 0
+	checks := explore.Checks{AtEnd: func(w *explore.World) error { return errors.Join(current(w), linear(w, &stored)) }}
+	states, kept := 0, 0
 	for servers, pairs := range worlds {
 		for _, writes := range pairs {
-			r, failure := explore.All(servedWorld(t, servers, guarded, fills, writes...), 1_000_000, linearly)
+			r, failure := explore.All(servedWorld(t, servers, guarded, &kept, gets, writes...), 1_000_000, checks)
 			require.Nil(t, failure, "%q, %d servers: %v", writes, servers, failure)
 			states += r.States
 		}
 	}
 	t.Logf("%d states", states)
-	for mutant := neverBars; mutant <= tokenBusy; mutant++ {
-		_, failure := explore.All(servedWorld(t, 1, mutant, 1, set, remove), 1_000_000, linearly)
-		assert.NotNil(t, failure, "mutant %d is not found", mutant)
+	require.Positive(t, kept)
+	for mutant := neverBars; mutant <= keepsLate; mutant++ {
+		found := slices.ContainsFunc([]string{remove, incr}, func(other string) bool {
+			_, failure := explore.All(servedWorld(t, 1, mutant, &kept, 2, set, other), 1_000_000, checks)
+			return failure != nil
+		})
+		assert.True(t, found, "mutant %d is not found", mutant)
 	}
 }

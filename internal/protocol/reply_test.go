@@ -3,6 +3,7 @@ package protocol
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -50,11 +51,12 @@ func TestDecodingAReplyAllocatesNothing(t *testing.T) {
 func FuzzDecodeReply(f *testing.F) {
 	for _, s := range []string{
 		"VALUE k 0 3\r\nabc\r\nEND\r\n", "VALUE k 0 3 5\r\nabc\r\n", "END\r\n", "STORED\r\n", "12\r\n", "SERVER_ERROR x\r\n", "STAT a b\r\n",
-		"VA 2 k\r\nab\r\n", "MN\r\n", "VALUE k 0 1073741824\r\n", "VALUE k 0 3\r\nab", "\r\n", "x",
+		"VA 2 k\r\nab\r\n", "MN\r\n", "ME exp=5 exp=4294967296\r\n", "VALUE k 0 1073741824\r\n", "VALUE k 0 3\r\nab", "\r\n", "x",
 	} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
+		assert.GreaterOrEqual(t, LifeTold(in), time.Duration(0))
 		var r, again Reply
 		n, need, err := DecodeReply(in, &r)
 		if err != nil || n == 0 {

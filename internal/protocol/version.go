@@ -48,13 +48,22 @@ func (r *Request) AppendVersionedCopy(dst []byte, version uint64) []byte {
 	return appendVersion(r.appendStorage(dst), version)
 }
 
+// IsSet reports whether r is a classic command that stores its data whatever is there.
+func (r *Request) IsSet() bool { return r.Command == Set }
+
+// Stores returns the words of r, a classic storage command, from the key on.
+func (r *Request) Stores() (key, flags, exptime, size []byte) {
+	_, rest := cutWord(r.Head)
+	key, rest = cutWord(rest)
+	flags, rest = cutWord(rest)
+	exptime, rest = cutWord(rest)
+	size, _ = cutWord(rest)
+	return key, flags, exptime, size
+}
+
 // appendStorage appends an ms with the key, the size, the flags and the expiry of r, a classic storage command.
 func (r *Request) appendStorage(dst []byte) []byte {
-	_, rest := cutWord(r.Head)
-	key, rest := cutWord(rest)
-	flags, rest := cutWord(rest)
-	exptime, rest := cutWord(rest)
-	size, _ := cutWord(rest)
+	key, flags, exptime, size := r.Stores()
 	dst = append(append(append(append(dst, "ms "...), key...), ' '), size...)
 	if string(flags) != "0" {
 		dst = append(append(dst, " F"...), flags...)

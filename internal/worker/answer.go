@@ -88,6 +88,9 @@ func (w *Worker) answer(p *part) {
 		default:
 			w.record.Keys(r.Keys, r.NumKeys, replied)
 		}
+		if w.requests[i].wanted {
+			w.keepHot(i)
+		}
 		if w.record.Count(r.Command, result, r.KeysAsked(), hits, &r.Times) {
 			w.log(i, result, hits)
 		}

@@ -235,6 +235,9 @@ func (w *Worker) serverFailed(s int, err *backend.Error) {
 		c := &w.planner.Calls[n]
 		return err.Reason == stats.ReasonProtocol && int(c.Server) == s && !c.Failed && w.planner.Writes(n)
 	}
+	if err.Reason == stats.ReasonProtocol && w.options.Hot != nil {
+		w.options.Hot.Forget() // some may be replies to other requests
+	}
 	under := slices.ContainsFunc(waiting, w.planner.Writes)
 	for n := range w.planner.Calls {
 		under = under || doubted(int32(n))

@@ -2,40 +2,89 @@ package worker
 
 import (
 	"bytes"
+	"time"
 
-	"mcmw/internal/plan"
+	"mcmw/internal/hotkeys"
+	"mcmw/internal/protocol"
 	"mcmw/internal/stats"
 )
 
 // barred is what the round's writes keep from being served from memory; see hotkeys.Values.
 type barred struct {
-	stripes []uint32
+	writes  []barredWrite
 	flushes [][]byte // the lines, in the clients' buffers
 }
 
-// barHot says, before r, a write, is sent, that the values of its keys are about to change.
-func (w *Worker) barHot(r *plan.Request) {
+// barredWrite is a write of the request of this number.
+type barredWrite struct {
+	hotkeys.Write
+	request int32
+}
+
+// barHot says, before requests[i], a write, is sent, that the values of its keys are about to change.
+func (w *Worker) barHot(i int32) {
+	r := &w.planner.Requests[i]
 	switch r.NumKeys {
 	case 0:
 		w.options.Hot.BeginFlush()
 		w.barred.flushes = append(w.barred.flushes, r.Head)
 	case 1:
-		w.barred.stripes = append(w.barred.stripes, w.options.Hot.Begin(r.Key()))
+		w.barred.writes = append(w.barred.writes, barredWrite{w.options.Hot.Begin(r.Key()), i})
 	default:
 		for key := range bytes.SplitSeq(r.Keys, []byte(" ")) {
-			w.barred.stripes = append(w.barred.stripes, w.options.Hot.Begin(key))
+			w.barred.writes = append(w.barred.writes, barredWrite{w.options.Hot.Begin(key), i})
 		}
 	}
 }
 
 // unbarHot says, at the end of a round, that no server gets its writes any more: those that did not acknowledge one are not read before they have
-// lost its key.
+// lost its key. What sets have stored on all servers of their key readers may answer with.
 func (w *Worker) unbarHot() {
-	for _, stripe := range w.barred.stripes {
-		w.options.Hot.End(stripe)
+	for k := range w.barred.writes {
+		b := &w.barred.writes[k]
+		if w.planner.Stored(b.request) {
+			r := &w.planner.Requests[b.request]
+			key, flags, exptime, size := r.Stores()
+			w.options.Hot.Keep(&b.Write, w.dequeued, time.Duration(protocol.LifeStored(exptime)),
+				textValue, key, blank, flags, blank, size, crlf, r.Data, textEnd)
+		}
+		w.options.Hot.End(&b.Write)
 	}
 	for _, line := range w.barred.flushes {
-		w.options.Hot.EndFlush(line, stats.Now())
+		w.options.Hot.EndFlush(line, stats.Now(), time.Now())
 	}
-	w.barred = barred{w.barred.stripes[:0], w.barred.flushes[:0]}
+	w.barred = barred{w.barred.writes[:0], w.barred.flushes[:0]}
+}
+
+var (
+	textValue = []byte("VALUE ")
+	blank     = []byte(" ")
+	crlf      = []byte(protocol.CRLF)
+	textEnd   = []byte(protocol.TextEnd)
+)
+
+// wantHot has requests[i], a get of which readers want the reply and that was planned last, ask how long the item lives, too, unless its value is
+// being written.
+func (w *Worker) wantHot(i int32) {
+	token, ok := w.options.Hot.Token(w.planner.Requests[i].Wanted)
+	s := w.planner.Asked(i)
+	if !ok || s < 0 {
+		return
+	}
+	if server := w.options.Servers[s]; !server.TellsExpiry() {
+		if w.options.Hot.FirstUntold() {
+			w.options.Log.Warn("hot keys of a server are not served from memory: it does not tell when items end; memcached 1.6.24 does", "server", server.Name)
+		}
+		return
+	}
+	w.planner.AskLife(i)
+	w.requests[i].wanted, w.requests[i].token = true, token
+}
+
+// keepHot keeps the reply to requests[i], which was answered.
+func (w *Worker) keepHot(i int32) {
+	if reply, life, ok := w.planner.Life(i); ok {
+		r := &w.planner.Requests[i]
+		w.options.Hot.Put(r.Wanted, w.requests[i].token, r.Key(), reply, w.dequeued, time.Duration(life))
+	}
 }

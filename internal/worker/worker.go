@@ -181,6 +181,8 @@ type pending struct {
 	locked  bool   // the stripe is held for this write
 	done    bool   // no further step follows
 	expired bool   // there is no time left to wait for a suspect
+	wanted  bool   // readers want the reply, under token
+	token   hotkeys.Token
 }
 
 // New returns a worker.
@@ -416,9 +418,12 @@ func (w *Worker) plan(i int32) (further bool) {
 		w.leaveBehind(r.Key())
 	}
 	if w.options.Hot != nil && r.Has(protocol.Writes) && !r.Idle() {
-		w.barHot(r)
+		w.barHot(i)
 	}
 	barrier := w.planner.Plan(i)
+	if r.Wanted != 0 {
+		w.wantHot(i)
+	}
 	w.expected += w.likely(r)
 	return !barrier && !more
 }

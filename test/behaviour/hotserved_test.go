@@ -2,6 +2,7 @@ package behaviour_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -137,6 +138,51 @@ func TestAHotItemThatIsAboutToExpireIsNotServedFromMemory(t *testing.T) {
 	for c.MustDo(t, "get hot\r\n") != "END\r\n" {
 	}
 	assert.Equal(t, before, hotGets(m))
+}
+
+// Values get into memory with a set's own data, and with the reply to a get. Whether an item has ended its server says.
+func TestAnItemIsNotServedFromMemoryBehindItsEnd(t *testing.T) {
+	server := mctest.StartNewMemcached(t)
+	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(server), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne})
+	c, direct := m.Dial(t), mctest.MustDial(t, server.Addr())
+	for _, key := range []string{"stored", "fetched"} {
+		require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\nx\r\n"))
+		heat(t, m, key)
+	}
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set stored 0 3 1\r\ny\r\n"))
+	require.Equal(t, "TOUCHED\r\n", c.MustDo(t, "touch fetched 3\r\n"))
+	before := hotGets(m)
+	for _, key := range []string{"stored", "fetched"} {
+		for ended := false; !ended; {
+			ended = direct.MustDo(t, "get "+key+"\r\n") == "END\r\n"
+			reply := c.MustDo(t, "get "+key+"\r\n")
+			require.True(t, !ended || reply == "END\r\n", "%s was answered %q behind its end", key, reply)
+			if key == "stored" {
+				c.MustDo(t, "get fetched\r\n")
+			}
+		}
+	}
+	assert.Greater(t, hotGets(m), before+100)
+}
+
+func TestAGetBehindAQueuedSetIsNotServedFromMemory(t *testing.T) {
+	server := mctest.StartNewMemcached(t)
+	m := mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Servers(server), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne, Workers: 1, Listen: []string{"unix:" + filepath.Join(t.TempDir(), "s")},
+	})
+	c := m.Dial(t)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set hot 0 0 1\r\nx\r\n"))
+	heat(t, m, "hot")
+	server.Freeze()
+	require.NoError(t, m.Dial(t).Send([]byte("get cold\r\n")))
+	poll(t, "the worker does not wait for the server", func() bool { return m.Stats().Snapshot().Serving() == 1 })
+	require.NoError(t, c.Send([]byte("set hot 0 0 1\r\ny\r\n")))
+	poll(t, "the set is not queued", func() bool { return m.Stats().Snapshot().Waiting() == 1 })
+	require.NoError(t, c.Send([]byte("get hot\r\n")))
+	require.NoError(t, mctest.AwaitRead(c.Conn, mctest.Patience))
+	server.Thaw()
+	assert.Equal(t, "STORED\r\n", c.MustReply(t))
+	assert.Equal(t, "VALUE hot 0 1\r\ny\r\nEND\r\n", c.MustReply(t))
 }
 
 func TestOnlyPlainGetsAreServedFromMemory(t *testing.T) {

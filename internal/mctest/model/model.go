@@ -91,7 +91,7 @@ const (
 )
 
 // Do serves a request that the strict parser accepted, and returns the reply, which is empty where quiet mode leaves it out. It panics at commands that
-// a model has no answer to: stats, me and the administration of memory.
+// a model has no answer to: stats and the administration of memory.
 func (s *Server) Do(q *strict.Request) string {
 	w := strings.Split(q.Line, " ")
 	switch w[0] {
@@ -139,6 +139,15 @@ func (s *Server) Do(q *strict.Request) string {
 		return "MN\r\n"
 	case "mg", "ms", "md", "ma":
 		return s.meta(w, q)
+	case "me":
+		it, ok := s.items[q.Keys[0]]
+		if !ok {
+			return "EN\r\n"
+		}
+		if it.Exptime == 0 {
+			it.Exptime = -1
+		}
+		return fmt.Sprintf("ME %s exp=%d la=0 cas=%d fetch=no cls=1 size=%d\r\n", w[1], it.Exptime, it.CAS, len(it.Value))
 	}
 	panic(fmt.Sprintf("the model of memcached has no answer to %q", q.Line))
 }

@@ -24,5 +24,6 @@ handshake-timeout: {least: 1000000, most: 3600000000000, accepted: "1ms to 1h, w
 stats-window: {least: 100000000, most: 3600000000000, accepted: "100ms to 1h, with the unit: us, ms, s, m, h"}
 slow: {least: 0, most: 3600000000000, accepted: "0s to 1h, with the unit: us, ms, s, m, h"}
 hot-age: {least: 1000000, most: 1000000000, accepted: "1ms to 1s, with the unit: us, ms, s, m, h"}
+hot-memory: {least: 1048576, most: 1099511627776, accepted: "1m to 1024g bytes; k, m and g multiply by 1024"}
 watch-interval: {least: 0, most: 3600000000000, accepted: "0s to 1h, with the unit: us, ms, s, m, h"}
 {{- end -}}

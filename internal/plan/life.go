@@ -1,0 +1,39 @@
+package plan
+
+import "mcmw/internal/protocol"
+
+// Asked returns the server that requests[i] asks for its only key, -1 if there is none: it has joined another, say.
+func (p *Planner) Asked(i int32) int {
+	r := &p.Requests[i]
+	if r.way != read || r.first+1 != r.last || r.NumKeys != 1 || r.touches() {
+		return -1
+	}
+	return int(p.Calls[r.first].Server)
+}
+
+// AskLife has the server that requests[i], planned last, asks tell how long the item lives, too. The client doesn't notice.
+func (p *Planner) AskLife(i int32) {
+	r := &p.Requests[i]
+	start := len(p.lines)
+	p.lines = append(append(append(p.lines, "me "...), r.key...), protocol.CRLF...)
+	c := p.call(i, int(p.Calls[r.first].Server), protocol.Meta, r.Keys, p.lines[start:])
+	c.form, c.hidden, c.Reads = tells, true, true
+}
+
+// Life returns the reply to requests[i], which is settled, nil if the key wasn't found, and for how long its item lives at least, ns; see
+// protocol.LifeTold. ok is false if that is not known.
+func (p *Planner) Life(i int32) (reply []byte, life int64, ok bool) {
+	r := &p.Requests[i]
+	calls := p.CallsOf(i)
+	if r.Fixed || r.cut || len(calls) != 2 || calls[1].form != tells {
+		return nil, 0, false
+	}
+	get, told := &calls[0], &calls[1]
+	if get.kind != protocol.ReplyEnd || told.kind != protocol.ReplyMetaLine {
+		return nil, 0, false
+	}
+	if get.found > 0 {
+		reply = get.reply
+	}
+	return reply, protocol.LifeTold(told.reply), true
+}

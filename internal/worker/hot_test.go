@@ -1,0 +1,95 @@
+package worker_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/hotkeys"
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/protocol"
+	"mcmw/internal/stats"
+)
+
+// startTelling starts a server of that version, of which every item but missing is x, and a middleware that serves from memory. It says told of all
+// items. got returns the requests that came.
+func startTelling(t *testing.T, version, told string) (m *mwtest.MW, got func() []string) {
+	var mu sync.Mutex
+	var lines []string
+	server := mctest.StartScript(t, func(p *mctest.Peer) {
+		for {
+			line, ok := p.Line()
+			switch {
+			case !ok:
+				return
+			case line == "version":
+				p.Send("VERSION " + version + "\r\n")
+				continue
+			case p.Known(line):
+				continue
+			}
+			mu.Lock()
+			lines = append(lines, line)
+			mu.Unlock()
+			switch verb, key, _ := strings.Cut(line, " "); {
+			case verb == "me":
+				p.Send(told)
+			case key == "missing":
+				p.Send("END\r\n")
+			default:
+				p.Send("VALUE " + key + " 7 1\r\nx\r\nEND\r\n")
+			}
+		}
+	})
+	m = mwtest.Start(t, middleware.Options{
+		Workers: 1, Servers: mwtest.Named(server.Addr()), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne,
+	})
+	return m, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return lines
+	}
+}
+
+func TestTheReplyToTheSecondGetOfAKeyIsServedFromMemory(t *testing.T) {
+	for _, c := range []struct {
+		name, key, told string
+		asked           []string // of the server, for four gets
+		hot             uint64
+	}{
+		{"a value", "k", "ME k exp=-1 la=0 cas=1 fetch=no cls=1 size=60\r\n", []string{"get k", "get k", "me k"}, 2},
+		{"a value that lives for long", "k", "ME k exp=60 la=0 cas=1 fetch=no cls=1 size=60\r\n", []string{"get k", "get k", "me k"}, 2},
+		{"a value about to end", "k", "ME k exp=1 la=0 cas=1 fetch=no cls=1 size=60\r\n", []string{"get k", "get k", "me k", "get k", "get k"}, 0},
+		{"a value that has ended meanwhile", "k", "EN\r\n", []string{"get k", "get k", "me k", "get k", "get k"}, 0},
+		{"no value", "missing", "EN\r\n", []string{"get missing", "get missing", "me missing", "get missing", "get missing"}, 0},
+		{"an error", "k", "SERVER_ERROR out of memory\r\n", []string{"get k", "get k", "me k", "get k", "me k", "get k", "me k"}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, got := startTelling(t, "1.6.24", c.told)
+			client := m.Dial(t)
+			want := "VALUE k 7 1\r\nx\r\nEND\r\n"
+			if c.key == "missing" {
+				want = "END\r\n"
+			}
+			for range 4 {
+				require.Equal(t, want, client.MustDo(t, "get "+c.key+"\r\n"))
+			}
+			assert.Equal(t, c.asked, got())
+			assert.Equal(t, c.hot, m.Stats().Snapshot().Requests[protocol.Get][stats.ResultHot])
+		})
+	}
+}
+
+func TestNothingIsServedFromMemoryOfAServerThatDoesNotTellWhenItemsEnd(t *testing.T) {
+	m, got := startTelling(t, "1.6.23", "ME k exp=-1\r\n")
+	c := m.Dial(t)
+	for range 3 {
+		require.Equal(t, "VALUE k 7 1\r\nx\r\nEND\r\n", c.MustDo(t, "get k\r\n"))
+	}
+	assert.Equal(t, []string{"get k", "get k", "get k"}, got())
+}
