@@ -14,15 +14,23 @@ import (
 	"mcmw/internal/admin"
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/mctest"
-	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+	"mcmw/internal/shadow"
 	"mcmw/internal/stats"
 )
 
 // metricsPage returns what /metrics answers.
 func metricsPage(t *testing.T) string {
 	t.Helper()
-	m, err := middleware.New(middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(mctest.StartMemcached(t))})
+	pool := func(name string) middleware.PoolOptions {
+		server := route.Server{Name: name + "-server", Addr: mctest.StartMemcached(t).Addr()}
+		return middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: []route.Server{server}}}
+	}
+	m, err := middleware.New(middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{pool("main")}, Routes: route.Routes{Default: "main"},
+		Shadows: []middleware.ShadowOptions{{Of: "main", To: pool("test"), Options: shadow.Options{Share: 1}}},
+	})
 	require.NoError(t, err)
 	s := admin.New(admin.Options{Addr: "127.0.0.1:0", Control: new(stats.Control), Registry: m.Stats(), Memcached: m.AskServers, HotKeys: func(n int) hotkeys.Report { return m.HotKeys(n, false) }})
 	require.NoError(t, s.Listen())

@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"mcmw/internal/config"
+	"mcmw/internal/middleware"
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
+	"mcmw/internal/shadow"
 )
 
 func newConfigExplainCommand() *cobra.Command {
@@ -48,7 +50,7 @@ func newConfigExplainCommand() *cobra.Command {
 			if i > 0 {
 				fmt.Fprintln(cmd.OutOrStdout())
 			}
-			if err := explain(cmd.OutOrStdout(), key, router, c); err != nil {
+			if err := explain(cmd.OutOrStdout(), key, router, c, servers); err != nil {
 				return err
 			}
 		}
@@ -65,13 +67,16 @@ func checkKey(key string, l protocol.Limits) error {
 	return nil
 }
 
-// explain says what becomes of key.
-func explain(w io.Writer, key string, r *route.Router, c *config.Config) error {
+// explain says what becomes of key. servers are those that were looked up.
+func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers []route.Server) error {
 	all := r
 	r, placement := all.In([]byte(key)), c.Placement
 	fmt.Fprintln(w, key)
+	options := c.With(servers)
+	pool := ""
 	if table := all.Table(); table != nil {
-		o := c.With(all.Servers()).Pools[r.Number()]
+		o := options.Pools[r.Number()]
+		pool = o.Name
 		placement = o.Options
 		routes := count(uint64(len(c.Routes.Prefixes)), "route")
 		why := "it begins with no prefix of " + routes + ", and this is the default"
@@ -128,5 +133,38 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config) error {
 	fmt.Fprintf(w, "  get      %s%s\n", names(readers), reads)
 	fmt.Fprintf(w, "  gets     %s\n", names(holders[:1]))
 	_, err := fmt.Fprintf(w, "  set      %s\n", names(holders))
+	if err != nil {
+		return err
+	}
+	return explainShadow(w, key, pool, &options)
+}
+
+// explainShadow says where what is asked of key, which is in that pool, is copied to.
+func explainShadow(w io.Writer, key, pool string, o *middleware.Options) error {
+	at := slices.IndexFunc(o.Shadows, func(s middleware.ShadowOptions) bool { return s.Of == pool })
+	if at < 0 {
+		return nil
+	}
+	s := &o.Shadows[at]
+	if !shadow.In([]byte(key), s.Share) {
+		_, err := fmt.Fprintf(w, "  shadow   none: it is not in the share of %v of the keys that pool %s gets, too\n", s.Share, s.To.Name)
+		return err
+	}
+	router, err := route.New(s.To.Servers, s.To.Options)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, holder := range router.Replicas([]byte(key), nil) {
+		names = append(names, s.To.Servers[holder].Name)
+	}
+	what, answers := "reads", "dropped"
+	if s.All {
+		what = "reads and writes"
+	}
+	if s.Compare {
+		answers = "compared"
+	}
+	_, err = fmt.Fprintf(w, "  shadow   %s of pool %s (it is in the share of %v of the keys; %s, answers are %s)\n", strings.Join(names, ", "), s.To.Name, s.Share, what, answers)
 	return err
 }

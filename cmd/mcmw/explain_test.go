@@ -123,3 +123,26 @@ x
   set      c
 `, stdout)
 }
+
+func TestAKeyThatIsCopiedToAShadowIsExplained(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcmw.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("pools:\n  live: {servers: [a]}\n  pages: {servers: [b]}\n  test: {servers: [x, y], replicas: 2}\n"+
+		"routes:\n  - {prefix: \"p:\", pool: pages}\n  - {default: live}\nshadows:\n  - {of: live, to: test, share: 0.5, what: all}\n"), 0o600))
+	lines := map[string]int{}
+	for i := range 40 {
+		code, stdout, stderr := execute(t, "config", "explain", fmt.Sprint("k", i), "--config", file)
+		require.Equal(t, exitOK, code, stderr)
+		for line := range strings.Lines(stdout) {
+			if strings.HasPrefix(line, "  shadow ") {
+				lines[line]++
+			}
+		}
+	}
+	const in = " of pool test (it is in the share of 0.5 of the keys; reads and writes, answers are compared)\n"
+	out := lines["  shadow   none: it is not in the share of 0.5 of the keys that pool test gets, too\n"]
+	require.Equal(t, 40, out+lines["  shadow   x, y"+in]+lines["  shadow   y, x"+in], "%v", lines)
+	require.Positive(t, out)
+	require.Less(t, out, 40)
+	_, stdout, _ := execute(t, "config", "explain", "p:1", "--config", file)
+	require.NotContains(t, stdout, "shadow")
+}

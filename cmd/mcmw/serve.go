@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -170,7 +171,11 @@ func logReady(k *control.Control, m *middleware.Middleware) {
 	for _, s := range o.Servers {
 		servers = append(servers, s.Name)
 	}
-	for _, p := range o.Pools {
+	pools := slices.Clone(o.Pools)
+	for _, s := range o.Shadows {
+		pools = append(pools, s.To)
+	}
+	for _, p := range pools {
 		for _, s := range p.Servers {
 			servers = append(servers, p.Name+"/"+s.Name)
 		}

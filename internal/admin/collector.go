@@ -69,6 +69,15 @@ func eachServer(values func(server *stats.ServerSnapshot, to sink)) func(*stats.
 	}
 }
 
+// eachShadow returns the values of a metric with one series, or several, per shadow of a pool.
+func eachShadow(values func(shadow *stats.ShadowSnapshot, to sink)) func(*stats.Snapshot, sink) {
+	return func(s *stats.Snapshot, to sink) {
+		for i := range s.Shadows {
+			values(&s.Shadows[i], to)
+		}
+	}
+}
+
 // metrics are those made from a Snapshot, without the stats.Counters, which have names and meanings of their own.
 var metrics = []metric{
 	{"requests_total", "Answered requests.", []string{"command", "result"}, func(s *stats.Snapshot, to sink) {
@@ -138,6 +147,23 @@ var metrics = []metric{
 	})},
 	{"worker_wait_seconds_total", "Time that workers were blocked waiting for the server's replies, sum over the workers.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		to.counter(seconds(server.Waited), server.Name)
+	})},
+
+	{"shadow_requests_total", "Requests of the pool that were copied to its shadow, a retrieval once per key.", []string{"pool", "shadow"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
+		to.counter(float64(shadow.Copied), shadow.Of, shadow.To)
+	})},
+	{"shadow_dropped_total", "Requests of the pool that were not copied to its shadow, because too many copies wait (queue), or too large ones (memory).", []string{"pool", "shadow", "reason"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
+		for why, n := range shadow.Dropped {
+			to.counter(float64(n), shadow.Of, shadow.To, stats.ShadowDrop(why).String())
+		}
+	})},
+	{"shadow_answers_total", "What came of the copies, by how the shadow's answer compares with the client's.", []string{"pool", "shadow", "result"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
+		for result, n := range shadow.Answers {
+			to.counter(float64(n), shadow.Of, shadow.To, stats.ShadowResult(result).String())
+		}
+	})},
+	{"shadow_delay_seconds_total", "Time from the client's answer until the shadow's, sum over the answers.", []string{"pool", "shadow"}, eachShadow(func(shadow *stats.ShadowSnapshot, to sink) {
+		to.counter(seconds(shadow.Delay), shadow.Of, shadow.To)
 	})},
 
 	{"queue_length", "Batches waiting in the queue (a batch is the requests from one read of a connection).", []string{"queue"}, func(s *stats.Snapshot, to sink) {

@@ -63,8 +63,9 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 	sweep := new(stats.Sweep)
 	health := stats.Health{State: "up", Transitions: []stats.Transition{{To: "up"}, {To: "down"}}}
 	tap := stats.NewTap(1, 0, false)
+	shadow := &stats.Shadow{Of: "x", To: "z"}
 	registry := stats.New(stats.Options{
-		Tap: tap, Sweep: sweep, Several: func() bool { return several }, MarksUnknown: func() bool { return unknown },
+		Shadows: []*stats.Shadow{shadow}, Tap: tap, Sweep: sweep, Several: func() bool { return several }, MarksUnknown: func() bool { return unknown },
 		Servers: []string{"a", "b"}, Zones: []string{"", "east"}, Pools: []string{"x", "y"}, Workers: 2, Health: func(i int) stats.Health { return []stats.Health{{}, health}[i] }, Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
 	})
 	registry.Net().Memory(func() (requests, replies int64) { return 2 * unread, unread })
@@ -156,6 +157,13 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 			"checks of replicas",
 			func() { w.Agreed(&stats.Agreement{Checks: 5, Disagreements: 2, Cuts: 3}) },
 			map[string]float64{"mcmw_checks_total": 5, "mcmw_check_disagreements_total": 2, "mcmw_check_cut_total": 3},
+		},
+		{"a copy for a shadow", func() { shadow.Copied(2) }, map[string]float64{`mcmw_shadow_requests_total{pool="x",shadow="z"}`: 2}},
+		{"a copy that a shadow doesn't get", func() { shadow.Dropped(stats.ShadowNoMemory, 1) }, map[string]float64{`mcmw_shadow_dropped_total{pool="x",reason="memory",shadow="z"}`: 1}},
+		{
+			"a shadow's answer",
+			func() { shadow.Answered(stats.ShadowDifferent, int64(2*time.Second)) },
+			map[string]float64{`mcmw_shadow_answers_total{pool="x",result="different",shadow="z"}`: 1, `mcmw_shadow_delay_seconds_total{pool="x",shadow="z"}`: 2},
 		},
 		{"batches that wait", func() { waiting = 3 }, map[string]float64{`mcmw_queue_length{queue="shared"}`: 3}},
 		{

@@ -104,6 +104,9 @@ type Report struct {
 	Servers  []string       `json:"servers"`
 	Pools    []string       `json:"pools,omitempty"` // by server; none: there is one, without a name
 	Health   []ServerHealth `json:"health"`          // by server
+	// Shadows are those of the points, and ShadowResults the names that belong to their answers.
+	Shadows       []ShadowName `json:"shadows,omitempty"`
+	ShadowResults []string     `json:"shadowResults,omitempty"`
 	// Memcached is what the servers say of themselves, in their order; null for one that did not answer.
 	Memcached []*stats.Memcached `json:"memcached"`
 	Agreement Agreement          `json:"agreement"` // of the replicas
@@ -115,6 +118,12 @@ type Report struct {
 	Bounds  []int64        `json:"bounds"` // ns; of the points' hist
 	Model   *model.Report  `json:"model"`
 	Points  []Point        `json:"points"`
+}
+
+// ShadowName says which pool is the shadow of which.
+type ShadowName struct {
+	Of string `json:"of"`
+	To string `json:"to"`
 }
 
 // ServerHealth is the state of a server at the last tick.
@@ -169,6 +178,10 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 	}
 	for i, q := range latest.Queues {
 		answer.Queues[i] = QueueState(q)
+	}
+	for _, shadow := range latest.Shadows {
+		answer.Shadows = append(answer.Shadows, ShadowName{shadow.Of, shadow.To})
+		answer.ShadowResults = names[stats.ShadowResult](int(stats.NumShadowResults))
 	}
 	memcached := s.memcached.get()
 	for i := range latest.Servers {

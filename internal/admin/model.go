@@ -36,18 +36,20 @@ func modelWindow(w, total *stats.Snapshot) *model.Window {
 		Depth:          w.Depth,
 		Processors:     w.Processors,
 		Processor:      seconds(w.ProcessorTime),
-		Servers:        make([]model.Server, len(w.Servers)),
 	}
 	for i := range w.Servers {
 		s := &w.Servers[i]
+		if s.Shadow {
+			continue // no request waits for it
+		}
 		calls, ever := float64(s.Times.Count()), &total.Servers[i].Times
-		m.Servers[i] = model.Server{
+		m.Servers = append(m.Servers, model.Server{
 			Name:        s.Name,
 			Calls:       calls,
 			TypicalTime: calls * s.Times.Quantile(typicalQuantile) / float64(time.Second),
 			Fastest:     float64(ever.Low(fastestRank(ever.Count()))) / float64(time.Second),
 			Waited:      seconds(s.Waited),
-		}
+		})
 	}
 	return m
 }

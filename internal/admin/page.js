@@ -152,6 +152,7 @@ function tables(p) {
     stats.servers[i], css(`s${i % 8}`), l, sum(p.servers), [health(stats.health[i])],
     el("td", {}, percent(use(stats.servers[i]))), el("td", {}, l.waited.toFixed(1)),
     el("td", l.errors ? { class: "bad" } : {}, whole(l.errors)))), 9), "no servers");
+  shadows(p);
   byId("phase").hidden = stats.phase === "settled";
   byId("phase").textContent = `Keys move to other servers: phase ${stats.phase}`;
   const agreement = byId("agreement");
@@ -163,6 +164,19 @@ function tables(p) {
   const used = stats.classes.map((name, i) => ({ name, i })).filter(({ i }) => points.some((q) => q.classes[i].rate > 0));
   table("commands", ["command", "share", "requests/s", "mean", "p99", "stages"], used.map(({ name, i }) => row(
     name.replace("_", "-"), css("worker"), p.classes[i], sum(p.classes), [], stageBar(p.classes[i]))), "no requests yet");
+}
+
+// shadows shows what the pools' shadows get, and how their answers compare with the clients'.
+function shadows(p) {
+  const list = stats.shadows ?? [], cell = (v, bad) => el("td", v && bad ? { class: "bad" } : {}, whole(v));
+  byId("shadow-card").hidden = !list.length;
+  if (!list.length) return;
+  table("shadows", ["shadow", "of", "copies/s", "dropped/s", ...stats.shadowResults.map((r) => `${r}/s`), "delay"], list.flatMap((s, i) => {
+    const l = p.shadows?.[i];
+    if (!l) return [];
+    return [el("tr", {}, el("td", {}, s.to), el("td", {}, s.of), cell(l.rate), cell(l.dropped, true),
+      ...l.answers.map((v, k) => cell(v, ["different", "error"].includes(stats.shadowResults[k]))), el("td", {}, l.delay ? duration(l.delay) : "–"))];
+  }), "no shadows");
 }
 
 const percent = (v) => `${Math.round(v * 100)} %`;

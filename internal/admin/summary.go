@@ -36,6 +36,15 @@ type Summary struct {
 	Hist    []uint64                    `json:"hist"`
 	Classes [stats.NumClasses]ClassLoad `json:"classes"`
 	Servers []ServerLoad                `json:"servers"`
+	Shadows []ShadowLoad                `json:"shadows,omitempty"`
+}
+
+// ShadowLoad is what the shadow of a pool gets and answers, per second.
+type ShadowLoad struct {
+	Rate    float64                         `json:"rate"`
+	Dropped float64                         `json:"dropped"`
+	Answers [stats.NumShadowResults]float64 `json:"answers"`
+	Delay   float64                         `json:"delay"` // ns, mean, from the client's answer to the shadow's
 }
 
 // Load is the load of one class of commands or of one server in a window: rates per second and times in ns.
@@ -133,6 +142,19 @@ func Summarize(s *stats.Snapshot) Summary {
 			Load:   load(&s.Servers[i].Times, errors),
 			Waited: float64(s.Servers[i].Waited) / float64(time.Second) / elapsed,
 		}
+	}
+	for _, shadow := range s.Shadows {
+		l := ShadowLoad{Rate: rate(shadow.Copied)}
+		for _, n := range shadow.Dropped {
+			l.Dropped += rate(n)
+		}
+		var answers uint64
+		for result, n := range shadow.Answers {
+			l.Answers[result] = rate(n)
+			answers += n
+		}
+		l.Delay = float64(shadow.Delay) / float64(max(answers, 1))
+		sum.Shadows = append(sum.Shadows, l)
 	}
 	return sum
 }

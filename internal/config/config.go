@@ -42,7 +42,8 @@ type Config struct {
 	pools        []pool   // nil: Specs are the servers of the only one
 	poolMapping  given    // where pools is from; nothing if not given
 	routeOrigins []Origin // of Routes.Prefixes
-	within       string   // in a pool's Config, what its options begin with in messages: "pools.NAME."
+	shadows      []shadowEntry
+	within       string // in a pool's Config, what its options begin with in messages: "pools.NAME."
 
 	complete bool // all servers are in Servers: none has to be looked up
 

@@ -79,6 +79,7 @@ func nodeSettings(root *yaml.Node, at func(*yaml.Node) Origin, within string, fi
 func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, error) {
 	_, isServers := o.kind.(servers)
 	_, isRoutes := o.kind.(routesKind)
+	_, isShadows := o.kind.(shadowsKind)
 	switch {
 	case userinput.IsNull(n):
 		return nil, fmt.Errorf("no value; accepted: %s", o.Accepts())
@@ -95,7 +96,7 @@ func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, er
 	for _, element := range n.Content {
 		e := userinput.Resolve(element)
 		switch {
-		case e.Kind == yaml.MappingNode && (isServers || isRoutes):
+		case e.Kind == yaml.MappingNode && (isServers || isRoutes || isShadows):
 			values = append(values, given{mapping: e, origin: at(e)})
 		case e.Kind == yaml.ScalarNode && !userinput.IsNull(e):
 			values = append(values, given{text: e.Value, origin: at(e)})

@@ -141,6 +141,10 @@ var Options = []Option{
 		Help: "pools by the prefix of the key; the longest counts",
 	},
 	{
+		Name: optionShadows, Group: groupServers, kind: shadowsKind{},
+		Help: "pools that get copies of the requests of others, for a share of the keys",
+	},
+	{
 		Name: "replicas", Default: "all", Group: groupServers, PerPool: true,
 		kind: count{field: func(c *Config) *int { return &c.Placement.Replicas }, min: 1, max: maxReplicas, word: "all"},
 		Help: "number of servers that hold each key; 1 shards the keys, all replicates every key to every server",

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	optionPools  = "pools"
-	optionRoutes = "routes"
+	optionPools   = "pools"
+	optionRoutes  = "routes"
+	optionShadows = "shadows"
 )
 
 // pool is one of several pools.
@@ -221,7 +222,9 @@ func (routesKind) schema() map[string]any {
 }
 
 // InFileOnly says whether the option can be set in the file alone.
-func (o *Option) InFileOnly() bool { return o.Name == optionPools || o.Name == optionRoutes }
+func (o *Option) InFileOnly() bool {
+	return o.Name == optionPools || o.Name == optionRoutes || o.Name == optionShadows
+}
 
 // readPools reads the pools' mappings. The values that the whole has by now are their defaults.
 func (c *Config) readPools() Problems {
@@ -318,7 +321,7 @@ func (c *Config) checkPools() Problems {
 		if len(c.Routes.Prefixes) > 0 || c.Routes.Default != "" {
 			return Problems{c.problem(optionRoutes, "given without pools; accepted: with %s, and pools instead of %s", optionPools, optionServers)}
 		}
-		return nil
+		return c.checkShadows(nil)
 	}
 	var problems Problems
 	if len(c.Specs) > 0 {
@@ -341,6 +344,7 @@ func (c *Config) checkPools() Problems {
 		}
 		return append(problems, Problem{at, optionRoutes, strings.TrimPrefix(err.Error(), "route: ")})
 	}
+	problems = append(problems, c.checkShadows(names)...)
 	if !complete {
 		return problems
 	}
@@ -375,10 +379,15 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 	o.Servers = nil
 	for _, p := range c.pools {
 		d := p.config
-		o.Pools = append(o.Pools, middleware.PoolOptions{
+		pool := middleware.PoolOptions{
 			Pool: route.Pool{Name: p.name, Servers: inPool(servers, p.name), Options: d.Placement},
 			Ack:  d.Ack, Writers: d.Writers, ServerOptions: d.ServerOptions,
-		})
+		}
+		if s := c.shadowTo(p.name); s != nil {
+			o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of, To: pool, Options: s.options()})
+		} else {
+			o.Pools = append(o.Pools, pool)
+		}
 	}
 	return o
 }

@@ -3,6 +3,7 @@ package config_test
 import (
 	"bytes"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"mcmw/internal/middleware"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
+	"mcmw/internal/shadow"
 )
 
 const twoPools = `replicas: 2
@@ -147,4 +149,69 @@ func TestPoolsArePrintedAsTheyAreReadAndChangesOfThemAreTold(t *testing.T) {
 	require.Contains(t, changes[0].String(), "pools: sessions (servers a,b,c*2@here, read nearest, ack all), pages (")
 	require.Contains(t, changes[0].String(), " -> sessions (servers a,b, replicas 1, ack live)")
 	require.Equal(t, `routes: "s:" sessions, "s:old:" pages, default pages -> default sessions`, changes[1].String())
+}
+
+const shadowed = `pools:
+  live: {servers: [a, b]}
+  pages: {servers: [c]}
+  test: {servers: [x, y], replicas: 1}
+  next: {servers: [z]}
+routes:
+  - {prefix: "s:", pool: live}
+  - {default: pages}
+shadows:
+  - {of: live, to: test, share: 0.1}
+  - {of: pages, to: next, share: 1, what: all, compare: false}
+`
+
+func TestAPoolThatIsAShadowIsServedAsOneAlone(t *testing.T) {
+	c := sources{yaml: shadowed}.load(t)
+	o := serving(c)
+	require.Len(t, o.Pools, 2)
+	require.Len(t, o.Shadows, 2)
+	require.Equal(t, "live", o.Shadows[0].Of)
+	require.Equal(t, shadow.Options{Share: 0.1, Compare: true}, o.Shadows[0].Options)
+	require.Equal(t, "test", o.Shadows[0].To.Name)
+	require.Equal(t, 1, o.Shadows[0].To.Options.Replicas)
+	require.Len(t, o.Shadows[0].To.Servers, 2)
+	require.Equal(t, shadow.Options{Share: 1, All: true}, o.Shadows[1].Options)
+	_, err := middleware.New(o)
+	require.NoError(t, err)
+
+	var printed bytes.Buffer
+	require.NoError(t, c.Write(&printed, false))
+	require.NoError(t, os.WriteFile("printed.yaml", printed.Bytes(), 0o600))
+	again := sources{args: []string{"--config", "printed.yaml"}}.load(t)
+	require.Equal(t, o, serving(again))
+	require.Equal(t, c.Fingerprint(), again.Fingerprint())
+	other := sources{yaml: strings.Replace(shadowed, "share: 0.1", "share: 0.2", 1)}.load(t)
+	require.NoError(t, other.CheckReload(c))
+	require.Equal(t, "shadows: live to test (share 0.1, what reads), pages to next (share 1, what all, not compared) -> "+
+		"live to test (share 0.2, what reads), pages to next (share 1, what all, not compared)", other.Changes(c)[0].String())
+}
+
+func TestShadowsThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
+	const pools = "pools:\n  a: {servers: [x]}\n  b: {servers: [y]}\n  c: {servers: [z]}\nroutes:\n  - {default: a}\n  - {prefix: s, pool: b}\nshadows:\n"
+	for text, message := range map[string]string{
+		pools + "  - {of: a, to: d, share: 1}\n":                               `mcmw.yaml:9: shadows: the pool "d" is unknown; accepted: one of a, b, c`,
+		pools + "  - {of: d, to: c, share: 1}\n":                               `mcmw.yaml:9: shadows: the pool "d" is unknown`,
+		pools + "  - {of: a, to: c, share: 1}\n  - {of: b, to: c, share: 1}\n": `mcmw.yaml:10: shadows: pool "c" is the shadow of a second pool; accepted: of one`,
+		pools + "  - {of: a, to: a, share: 1}\n":                               `mcmw.yaml:9: shadows: pool "a" is to be its own shadow`,
+		pools + "  - {of: a, to: b, share: 1}\n":                               `mcmw.yaml:9: shadows: pool "b" has a route, so it can't be a shadow, too`,
+		pools + "  - {of: c, to: a, share: 1}\n":                               `mcmw.yaml:9: shadows: pool "a" has a route`,
+		pools + "  - {of: a, to: c, share: 0}\n":                               `mcmw.yaml:9: shadows: a share of 0; accepted: above 0, up to 1`,
+		pools + "  - {of: a, to: c, share: 2}\n":                               `mcmw.yaml:9: shadows: a share of 2; accepted: above 0, up to 1`,
+		pools + "  - {of: a, to: c, share: tenth}\n":                           `mcmw.yaml:9: shadows: the mapping has the share "tenth", which is no number; accepted: entries`,
+		pools + "  - {of: a, to: c}\n":                                         `mcmw.yaml:9: shadows: the mapping has no key "share"; accepted: entries`,
+		pools + "  - {of: a, share: 1}\n":                                      `mcmw.yaml:9: shadows: the mapping has no key "to"; accepted: entries`,
+		pools + "  - {of: a, to: c, share: 1, what: writes}\n":                 `mcmw.yaml:9: shadows: the mapping has the key "what" with "writes"; accepted: entries`,
+		pools + "  - {of: a, to: c, share: 1, compare: maybe}\n":               `mcmw.yaml:9: shadows: the mapping has the key "compare" with "maybe"; accepted: entries`,
+		pools + "  - {of: a, too: c, share: 1}\n":                              `mcmw.yaml:9: shadows: the mapping has the unknown key "too"; did you mean to?; accepted: entries`,
+		pools + "  - a\n": `mcmw.yaml:9: shadows: "a" is not a shadow; accepted: entries`,
+		"servers: [x]\nshadows:\n  - {of: a, to: c, share: 1}\n": `mcmw.yaml:2: shadows: given without pools; accepted: with pools, and pools instead of servers`,
+	} {
+		lines := refused(t, sources{yaml: text})
+		require.Len(t, lines, 1, "%s\n%q", text, lines)
+		require.Regexp(t, "^"+literal(message), lines[0], text)
+	}
 }

@@ -51,6 +51,11 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if err := m.checkPools(&o); err != nil {
 		return err
 	}
+	gone, err := m.applyShadows(ctx, &o)
+	if err != nil {
+		return err
+	}
+	defer stopShadows(gone)
 	m.options = o
 	m.tiers = m.tiersFor(&o)
 	pools := o.pools()
@@ -99,15 +104,33 @@ func (m *Middleware) tiersFor(o *Options) (tiers []*tier) {
 // checkPools reports what cannot change of the pools while clients are served. applying is held.
 func (m *Middleware) checkPools(o *Options) error {
 	now := m.current.Load()
-	for _, p := range o.pools() {
+	check := func(p *PoolOptions, shadow bool) error {
 		for _, s := range p.Servers {
+			is := func(t *backend.Server) bool { return s.Name == t.Name || s.Addr == t.Addr() }
+			refuse := func(kind, name string) error {
+				return fmt.Errorf("server %q cannot move from %s %q to pool %q while clients are served; accepted: without it first, then with it", s.Name, kind, name, p.Name)
+			}
 			for _, q := range now.pools {
-				for _, t := range q.servers {
-					if q.name != p.Name && (s.Name == t.Name || s.Addr == t.Addr()) {
-						return fmt.Errorf("server %q cannot move from pool %q to pool %q while clients are served; accepted: without it first, then with it", s.Name, q.name, p.Name)
-					}
+				if (shadow || q.name != p.Name) && slices.ContainsFunc(q.servers, is) {
+					return refuse("pool", q.name)
 				}
 			}
+			for _, q := range now.shadows {
+				if (!shadow || q.name != p.Name) && slices.ContainsFunc(q.inner.current.Load().servers, is) {
+					return refuse("shadow", q.name)
+				}
+			}
+		}
+		return nil
+	}
+	for i := range o.Shadows {
+		if err := check(&o.Shadows[i].To, true); err != nil {
+			return err
+		}
+	}
+	for _, p := range o.pools() {
+		if err := check(&p, false); err != nil {
+			return err
 		}
 		if m.work != nil && p.inPhases(o.ChangeStep) {
 			if err := m.checkShare(o, p.Name); err != nil {

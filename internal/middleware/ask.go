@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"mcmw/internal/stats"
@@ -13,7 +14,12 @@ func (m *Middleware) AskServers(ctx context.Context) map[string]stats.Memcached 
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards answers
 	answers := map[string]stats.Memcached{}
-	for _, s := range m.current.Load().servers {
+	p := m.current.Load()
+	servers := slices.Clone(p.servers)
+	for _, s := range p.shadows {
+		servers = append(servers, s.inner.current.Load().servers...)
+	}
+	for _, s := range servers {
 		wg.Go(func() {
 			if answer, err := s.Ask(ctx); err == nil {
 				mu.Lock()

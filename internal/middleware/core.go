@@ -33,6 +33,7 @@ type core struct {
 	workers []*worker.Worker
 	sweep   *stats.Sweep   // of the middleware
 	hot     *hotkeys.Keys  // of the middleware
+	shadows []*shadowed    // of the pools
 	running sync.WaitGroup // the workers' goroutines
 }
 
@@ -86,6 +87,7 @@ type shared struct {
 	changes atomic.Uint32
 	swept   stats.Sweep
 	hot     *hotkeys.Keys // nil: hot keys are not counted
+	shadows []*shadowed   // guarded by Middleware.applying
 }
 
 // route returns the router for the placement in o.
@@ -129,7 +131,7 @@ func (m *Middleware) backend(t *tier, o backend.ServerOptions) backend.Options {
 
 // newCore returns a core with o, without workers, for tiers; servers are those of the router, in its order.
 func newCore(o Options, router *route.Router, tiers []*tier, servers []*backend.Server, s *shared) *core {
-	p := &core{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot}
+	p := &core{options: o, router: router, servers: servers, sweep: &s.swept, hot: s.hot, shadows: s.shadows}
 	for i, options := range o.pools() {
 		in := router.Pools()[i]
 		if in.Read() == route.ReadNearest && !slices.ContainsFunc(in.Servers(), func(s route.Server) bool { return s.Zone != "" && s.Zone == options.Options.Zone }) {
@@ -235,6 +237,7 @@ func (p *core) statistics() stats.Options {
 			o.Pools = append(o.Pools, slices.Repeat([]string{q.name}, len(q.servers))...)
 		}
 	}
+	o.Shadows = p.shadowCounts()
 	for _, m := range p.members() {
 		o.Recorders++
 		if !m.StandIn && !m.Patient {
@@ -252,7 +255,7 @@ func (p *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	}
 	o.StallAfter = p.options.stallAfter()
 	for _, q := range p.pools {
-		w := worker.Pool{Pool: plan.Pool{Several: q.several.Load()}}
+		w := worker.Pool{Pool: plan.Pool{Several: q.several.Load()}, Shadow: p.feedOf(q.name)}
 		w.Ack, w.Barring = q.ack()
 		if q.heeds() {
 			w.Lease = q.records

@@ -135,6 +135,11 @@
 // server is in one pool. Which keys a pool has is part of its placement (route.Share): keys that it gets are treated as those of a server that
 // joins.
 //
+// # Shadows
+//
+// With Options.Shadows requests of a pool are copied to another one (package shadow) by the worker that answers them, just before it does. The other
+// pool is served by a middleware of its own without clients (shadowed): nothing of it is waited for here, and nothing here waits for it but the end.
+//
 // # Queues and workers
 //
 // With PoolShared all workers serve one queue. With PoolPerServer every server has a read queue with workers of its own and

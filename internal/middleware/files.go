@@ -20,7 +20,12 @@ func (o *Options) maxClients(p *core) (clients, refused int) {
 	const most = 1 << 30 // "unlimited" is a number that does not fit into an int
 	allowed := int(min(files.Cur, most))
 	// Every worker connects to every server, and so does one prober.
-	clients, refused = shareFiles(allowed, (len(p.members())+1)*len(p.servers))
+	connections := (len(p.members()) + 1) * len(p.servers)
+	for _, s := range p.shadows {
+		of := s.inner.current.Load()
+		connections += (len(of.members()) + 1) * len(of.servers)
+	}
+	clients, refused = shareFiles(allowed, connections)
 	if o.MaxConnections > 0 {
 		clients = o.MaxConnections
 	}

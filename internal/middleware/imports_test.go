@@ -21,7 +21,7 @@ var dataPath = [][]string{
 	{"protocol", "wire", "route", "replica", "keylock", "budget", "secret", "hotkeys"},
 	{"stats", "marker"},
 	{"request", "backend"},
-	{"plan"},
+	{"plan", "shadow"},
 	{"queue"},
 	{"netstage", "worker", "sweep"},
 	{"middleware"},

@@ -62,6 +62,10 @@ func (o Options) withDefaults() Options {
 	for i := range o.Pools {
 		o.Pools[i].ServerOptions = withServerDefaults(o.Pools[i].ServerOptions)
 	}
+	o.Shadows = slices.Clone(o.Shadows)
+	for i := range o.Shadows {
+		o.Shadows[i].To.ServerOptions = withServerDefaults(o.Shadows[i].To.ServerOptions)
+	}
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.HotAge = cmp.Or(o.HotAge, DefaultHotAge)
 	o.HotMemory = cmp.Or(o.HotMemory, DefaultHotMemory)
@@ -89,9 +93,6 @@ func withServerDefaults(o backend.ServerOptions) backend.ServerOptions {
 
 // validate reports the first option that is out of range.
 func (o *Options) validate() error {
-	if len(o.Listen) == 0 {
-		return errors.New("no listen address given; accepted: at least one host:port or unix:/path")
-	}
 	for _, f := range []struct {
 		name  string
 		value int64
@@ -122,11 +123,24 @@ func (o *Options) validate() error {
 	if len(o.Pools) > 0 && len(o.Servers) > 0 {
 		return errors.New("servers beside pools; accepted: servers, or pools with servers each")
 	}
+	if len(o.Shadows) > 0 {
+		if err := o.checkShadows(); err != nil {
+			return err
+		}
+	}
 	return o.Security.validate(o.Listen)
 }
 
 // New returns a middleware that is not yet connected to anything. It fails if the options are out of range.
 func New(o Options) (*Middleware, error) {
+	if len(o.Listen) == 0 {
+		return nil, errors.New("no listen address given; accepted: at least one host:port or unix:/path")
+	}
+	return newMiddleware(o)
+}
+
+// newMiddleware is New for a middleware that may have no listen address: a shadow's.
+func newMiddleware(o Options) (*Middleware, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -149,6 +163,9 @@ func New(o Options) (*Middleware, error) {
 	}
 	if o.HotKeys == hotkeys.Serve {
 		m.hot.Served = hotkeys.NewValues(o.hotAge(), o.HotMemory)
+	}
+	if m.shadows, err = m.shadowsFor(&o); err != nil {
+		return nil, err
 	}
 	servers, _, _ := m.serversFor(o, nil)
 	p := newCore(o, router, m.tiers, servers, &m.shared)
@@ -310,6 +327,7 @@ func (m *Middleware) begin(work context.Context) {
 	p.makeWorkers(&m.shared, m.appendStats)
 	p.connect(work)
 	p.start(work, m.registry)
+	m.startShadows()
 	m.swept.Runs(p.unswept())
 	for _, t := range m.tiers {
 		if t.change != nil {

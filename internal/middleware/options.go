@@ -27,6 +27,8 @@ type Options struct {
 	// above and below don't count. Routes say which keys are in which pool.
 	Pools  []PoolOptions
 	Routes route.Routes
+	// Shadows are pools that get copies of what others get.
+	Shadows []ShadowOptions
 	// Pool says how the workers are organised.
 	Pool Pool
 	// Writers says whether other middlewares write the same servers.

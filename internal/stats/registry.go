@@ -38,6 +38,8 @@ type Options struct {
 	Tap *Tap
 	// HotKeys counts the keys that are asked for; nil: nobody does.
 	HotKeys *hotkeys.Keys
+	// Shadows are those of the pools.
+	Shadows []*Shadow
 }
 
 // Health is the state of a server.

@@ -20,7 +20,8 @@ type Snapshot struct {
 	Stages   [NumStages]Histogram
 	// ClassStages is the time that the requests of each class spent in each stage, ns.
 	ClassStages [NumClasses][NumStages]uint64
-	Servers     []ServerSnapshot
+	Servers     []ServerSnapshot // those of shadows behind the others
+	Shadows     []ShadowSnapshot
 	Keys        uint64 // keys asked for by retrievals
 	Misses      uint64 // of them not found
 
@@ -80,6 +81,7 @@ type ServerSnapshot struct {
 	Name   string
 	Zone   string    // "": unknown
 	Pool   string    // "": there is one, without a name
+	Shadow bool      // the pool is a shadow: no request waits for the server
 	Times  Histogram // of one server's part of each request: from the write until its reply was read
 	Errors [NumReasons]uint64
 	Waited uint64 // ns that workers were blocked waiting for its replies
@@ -127,6 +129,7 @@ func (r *Registry) Snapshot() *Snapshot {
 		w.addTo(s, &scratch)
 	}
 	s.BusyTime = r.busy.of(s.BusyTime)
+	r.addShadows(s) // after the workers, which know their own servers by their indexes
 	if r.options.Tap != nil {
 		s.Dropped = r.options.Tap.dropped.Load()
 	}
@@ -233,13 +236,14 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 		now := &s.Servers[i]
 		before := prev.server(now.Name)
 		d.Servers[i] = ServerSnapshot{
-			Name: now.Name, Zone: now.Zone, Pool: now.Pool, Times: now.Times.Sub(&before.Times), Waited: now.Waited - before.Waited, Errors: now.Errors,
+			Name: now.Name, Zone: now.Zone, Pool: now.Pool, Shadow: now.Shadow, Times: now.Times.Sub(&before.Times), Waited: now.Waited - before.Waited, Errors: now.Errors,
 			Repairs: now.Repairs - before.Repairs, Health: now.Health,
 		}
 		for r := range d.Servers[i].Errors {
 			d.Servers[i].Errors[r] -= before.Errors[r]
 		}
 	}
+	d.Shadows = s.shadowsSince(prev)
 	d.Keys -= prev.Keys
 	d.Misses -= prev.Misses
 	d.Arrived -= prev.Arrived

@@ -63,11 +63,20 @@ func (w *Worker) answer(p *part) {
 		if r.Resumed == 0 {
 			received += len(r.Raw)
 		}
-		if rest := w.planner.Answer(i, &w.out, w.options.StatsText); rest >= 0 {
+		rest := -1
+		if w.copier == nil {
+			rest = w.planner.Answer(i, &w.out, w.options.StatsText)
+		} else {
+			rest = w.answerCopied(i)
+		}
+		if rest >= 0 {
 			w.postpone(p, i, rest)
 			answered = i
 			break
 		}
+	}
+	if w.copier != nil {
+		w.copier.HandOver()
 	}
 	if size := w.out.Len(); size > 0 {
 		if n := p.batch.Client.Reply(&w.out); n < size {
@@ -124,6 +133,9 @@ func (w *Worker) settleFor(r *plan.Request, i int32) {
 	_ = w.planner.Answer(i, &w.aside, w.options.StatsText)
 	text := string(w.aside.AppendFrom(nil, 0))
 	r.Request.Result, _ = w.planner.Result(i)
+	if w.copier != nil {
+		w.copier.Write(&r.Request.Request, r.Key(), r.Request.Result, w.orderOf(i))
+	}
 	r.Settled = true
 	if text == "" {
 		r.NoReply, text = true, protocol.TextStored // what is not sent

@@ -22,6 +22,7 @@ import (
 	"mcmw/internal/replica"
 	"mcmw/internal/request"
 	"mcmw/internal/route"
+	"mcmw/internal/shadow"
 	"mcmw/internal/stats"
 	"mcmw/internal/wire"
 )
@@ -82,6 +83,8 @@ type Pool struct {
 	Barring bool
 	// Lease says until when the pool's servers may be read; nil: for ever.
 	Lease *backend.Records
+	// Shadow takes copies of the pool's requests; nil: nobody does.
+	Shadow *shadow.Feed
 }
 
 // Placement is where keys live: a router and its servers.
@@ -125,7 +128,8 @@ type Worker struct {
 	checks      checks
 	reading     reading
 	out         wire.Gather
-	aside       wire.Gather // of what is not for the client yet
+	aside       wire.Gather    // of what is not for the client yet
+	copier      *shadow.Copier // nil: no pool has a shadow
 
 	disagreement limiter // of the log line about replicas that disagree
 }
@@ -198,8 +202,9 @@ func New(o Options, m Member) *Worker {
 	if m.Patient {
 		planned.Home = -1
 	}
+	var feeds []*shadow.Feed
 	for _, p := range o.Pools {
-		planned.Pools = append(planned.Pools, p.Pool)
+		planned.Pools, feeds = append(planned.Pools, p.Pool), append(feeds, p.Shadow)
 		if p.Several && planned.Versions == nil {
 			planned.Versions = plan.RandomVersions()
 		}
@@ -207,6 +212,7 @@ func New(o Options, m Member) *Worker {
 			w.leases = append(w.leases, p.Lease)
 		}
 	}
+	w.copier = shadow.NewCopier(func(key []byte) int { return o.Router.In(key).Number() }, feeds)
 	patience := w.oneTurn()
 	for _, s := range o.Servers {
 		planned.Names = append(planned.Names, s.Name)

@@ -62,7 +62,7 @@ var notTranslated = map[string]string{
 	"OriginalClientHashRoute":  "mcmw places a value by its key alone",
 	"RateLimitRoute":           "mcmw has queue-full shed",
 	"SaltedFailoverRoute":      "mcmw has no failover to another pool; replicas are read in turn until one answers",
-	"ShadowRoute":              "mcmw sends no copies of requests",
+	"ShadowRoute":              "mcmw copies requests by their keys: write it as shadows",
 	"WarmUpRoute":              "mcmw fills no pool from another",
 }
 

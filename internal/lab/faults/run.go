@@ -199,6 +199,9 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 		c.counts = "" // every server is asked
 	}
 	result.finish(ctx, sys, l, began, healed)
+	if sys.shadow != nil {
+		result.compare(ctx, sys, c.restarts)
+	}
 	if common != nil {
 		result.share(common, c)
 	}
@@ -310,6 +313,25 @@ func (r *Result) finish(ctx context.Context, sys *system, l *load, began, healed
 	l.tally.mu.Lock()
 	defer l.tally.mu.Unlock()
 	r.Recovered = max(r.Recovered, l.tally.lastFault.Sub(healed), 0)
+}
+
+// compare looks at what the middleware says of the shadow: it has the same values, or the middleware knows why not; one that was restarted does not
+// know what it had dropped before.
+func (r *Result) compare(ctx context.Context, sys *system, restarted bool) {
+	m, err := sys.admin.metrics(ctx)
+	if err != nil {
+		r.breaks("%v", err)
+		return
+	}
+	answers := func(result string) float64 {
+		return m[fmt.Sprintf("mcmw_shadow_answers_total{pool=\"live\",result=%q,shadow=\"test\"}", result)]
+	}
+	if answers("same") == 0 {
+		r.breaks("no answer of the shadow was compared and found the same")
+	}
+	if different := answers("different"); different > 0 && !restarted {
+		r.breaks("%v answers of the shadow differed", different)
+	}
 }
 
 // judge takes over the counts, and says which promises were broken.

@@ -58,6 +58,7 @@ var (
 	lied    = settings{servers: 3, liars: true, memory: podMemory}
 	fleet   = settings{servers: 3, fleet: true}
 	apart   = settings{servers: 3, fleet: true, proxies: true}
+	doubled = settings{servers: 3, shadow: true}
 )
 
 // Replication and acknowledgement, as `mcmw serve` takes them.
@@ -99,6 +100,8 @@ func Scenarios() []Scenario {
 		{Name: "refuse", Title: "a server ends every connection at once", Args: ackAny, fault: inject(faulty.Fault{Refuse: true, Cut: 1, Reset: true}), heal: lift, counts: byVictim, Long: true, settings: proxied},
 		{Name: "kill-live", Title: "a server behind two mcmw is killed and started again", Args: ackLive, fault: kill, heal: start, counts: byVictim, settings: fleet},
 		{Name: "partition-one", Title: "one of two mcmw loses its way to a server", Args: ackLive, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, counts: byVictim, settings: apart},
+		{Name: "shadow", Title: "the shadow of the pool, which gets half of the keys, is suspended", Args: ackAny, fault: freezeShadow, heal: thawShadow, settings: doubled},
+		{Name: "shadow-kill", Title: "the shadow of the pool is killed and started again", Args: ackAny, fault: killShadow, heal: startShadow, Long: true, settings: doubled},
 		{Name: "partition", Title: "packets to and from a server are lost", Args: ackAny, fault: partition, heal: heal, lasts: 4 * time.Second, then: 8 * time.Second, counts: byVictim, settings: spaced},
 		{Name: "descriptors", Title: "more clients come than there are file descriptors", Args: ackAny, fault: exhaust, settings: scarce},
 		{Name: "names", Title: "the name server fails, works again, and has another address for a server, which is killed 1 s later at its former one", Args: with(ackAny, "--resolve-interval", "200ms"), fault: move, counts: byVictim, Long: true, settings: named},
@@ -179,6 +182,18 @@ func start1(s *system, i int) error { return s.startServer(context.Background(),
 func freeze(_ context.Context, s *system) error { return s.freeze(victim) }
 
 func thaw(_ context.Context, s *system) error { return s.thaw(victim) }
+
+func freezeShadow(_ context.Context, s *system) error { return s.shadow.proc.Signal(syscall.SIGSTOP) }
+
+func thawShadow(_ context.Context, s *system) error { return s.shadow.proc.Signal(syscall.SIGCONT) }
+
+func killShadow(_ context.Context, s *system) error {
+	s.shadow.proc.Stop(syscall.SIGKILL)
+	s.shadow.proc = nil
+	return nil
+}
+
+func startShadow(ctx context.Context, s *system) error { return s.launch(ctx, s.shadow) }
 
 // each applies a function to every server.
 func each(do func(s *system, i int) error) func(context.Context, *system) error {

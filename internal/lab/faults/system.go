@@ -56,6 +56,7 @@ type settings struct {
 	logins  bool     // clients have to log in
 	files   int      // that mcmw may open; 0: as many as this process may
 	fleet   bool     // a second mcmw is before the servers, and reaches them past their proxies
+	shadow  bool     // a server more is the shadow of the pool of all others
 }
 
 // zone is the domain of the servers' names, and service the name of their SRV records.
@@ -97,6 +98,7 @@ type system struct {
 	programs  Programs
 	settings  settings
 	servers   []*server
+	shadow    *server // nil: there is none
 	mcmw      *process.Process
 	listen    string // of mcmw
 	admin     admin
@@ -109,6 +111,7 @@ type system struct {
 	groups    *cgroup.Owner    // of the group that mcmw is in; nil if it is in none of its own
 	join      func(pid int) error
 	passwords string   // file of those who may log in; "" if nobody has to
+	config    string   // the file of options; "": flags alone
 	siege     *siege   // an attack that is under way; nil: none
 	broken    []string // promises that a scenario itself saw broken
 }
@@ -150,6 +153,15 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 			if server.liar, err = faulty.StartLiar(server.own()); err != nil {
 				return s, err
 			}
+		}
+	}
+	if o.shadow {
+		s.shadow = &server{name: "shadow", host: fmt.Sprintf("127.0.0.%d", len(s.servers)+2)}
+		if err = s.launch(ctx, s.shadow); err != nil {
+			return s, err
+		}
+		if s.config, err = s.writePools(); err != nil {
+			return s, err
 		}
 	}
 	if o.memory > 0 {
@@ -227,8 +239,10 @@ func (s *system) endFormer() {
 }
 
 // startServer starts server i, empty; not the first time at the address it had.
-func (s *system) startServer(ctx context.Context, i int) error {
-	server := s.servers[i]
+func (s *system) startServer(ctx context.Context, i int) error { return s.launch(ctx, s.servers[i]) }
+
+// launch is startServer.
+func (s *system) launch(ctx context.Context, server *server) error {
 	command := func() *exec.Cmd {
 		return process.Memcached(s.programs.Memcached, server.host, server.port, "-t", "2", "-m", "64")
 	}
@@ -254,6 +268,27 @@ func (s *system) startServer(ctx context.Context, i int) error {
 		return err
 	}
 	return server.proc.AwaitReady(ctx)
+}
+
+// writePools writes a file with the servers as a pool, and its shadow.
+func (s *system) writePools() (path string, err error) {
+	dir, err := os.MkdirTemp("", "mcmw-pools-")
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, "mcmw.yaml")
+	text := fmt.Sprintf("pools:\n  live: {servers: %q}\n  test: {servers: %q, replicas: 1, ack: all}\nroutes:\n  - {default: live}\n"+
+		"shadows:\n  - {of: live, to: test, share: 0.5, what: all}\n", s.names((*server).addr), s.shadow.name+"="+s.shadow.own())
+	return path, os.WriteFile(path, []byte(text), 0o600)
+}
+
+// names returns the servers as mcmw is told of them.
+func (s *system) names(addr func(*server) string) string {
+	var names []string
+	for _, server := range s.servers {
+		names = append(names, server.name+"="+addr(server))
+	}
+	return strings.Join(names, ",")
 }
 
 // middlewareHost is where the middleware listens: a port that it leaves for a moment can't be taken by an outgoing connection.
@@ -331,15 +366,15 @@ func (s *system) awaitServing(ctx context.Context) error {
 
 // command returns a middleware at the given addresses, which reaches each server where addr says.
 func (s *system) command(listen string, at admin, addr func(*server) string) *exec.Cmd {
-	var names []string
-	for _, server := range s.servers {
-		names = append(names, server.name+"="+addr(server))
-	}
-	if s.dns != nil {
-		names = []string{"srv+" + service + "."}
+	source, value := "--servers", s.names(addr)
+	switch {
+	case s.dns != nil:
+		value = "srv+" + service + "."
+	case s.config != "":
+		source, value = "--config", s.config
 	}
 	return exec.Command(s.programs.Mcmw, append([]string{
-		"serve", "--listen", listen, "--servers", strings.Join(names, ","), "--admin", at.addr, "--log-format", "json",
+		"serve", "--listen", listen, source, value, "--admin", at.addr, "--log-format", "json",
 	}, s.settings.args...)...)
 }
 
@@ -387,6 +422,9 @@ func (s *system) stop() (err error) {
 		}
 	}
 	s.endFormer()
+	if s.shadow != nil && s.shadow.proc != nil {
+		s.shadow.proc.Stop(syscall.SIGKILL)
+	}
 	if s.mcmw != nil {
 		err = s.mcmw.Ended()
 		s.mcmw.Stop(syscall.SIGTERM)
@@ -401,8 +439,10 @@ func (s *system) stop() (err error) {
 	if s.dns != nil {
 		s.dns.Stop()
 	}
-	if s.passwords != "" {
-		err = errors.Join(err, os.RemoveAll(filepath.Dir(s.passwords)))
+	for _, file := range []string{s.passwords, s.config} {
+		if file != "" {
+			err = errors.Join(err, os.RemoveAll(filepath.Dir(file)))
+		}
 	}
 	for _, server := range s.servers {
 		if server.proxy != nil {
@@ -433,6 +473,14 @@ func (s *system) freeze(i int) error { return s.servers[i].proc.Signal(syscall.S
 // thaw lets a frozen server go on.
 func (s *system) thaw(i int) error { return s.servers[i].proc.Signal(syscall.SIGCONT) }
 
+// all returns the servers, and the shadow.
+func (s *system) all() []*server {
+	if s.shadow == nil {
+		return s.servers
+	}
+	return append(slices.Clip(s.servers), s.shadow)
+}
+
 // awaitUp waits until every middleware has every server up.
 func (s *system) awaitUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
@@ -444,7 +492,7 @@ func (s *system) awaitUp(ctx context.Context) error {
 			if err != nil {
 				return errors.Join(s.mcmw.Ended(), err)
 			}
-			for _, server := range s.servers {
+			for _, server := range s.all() {
 				if m[fmt.Sprintf("mcmw_server_state{server=%q,state=\"up\"}", server.name)] != 1 {
 					missing = append(missing, server.name)
 				}

@@ -49,6 +49,10 @@ func patient(o middleware.Options) middleware.Options {
 	for i := range o.Pools {
 		o.Pools[i].ConnectTimeout = cmp.Or(o.Pools[i].ConnectTimeout, mctest.Patience)
 	}
+	o.Shadows = slices.Clone(o.Shadows)
+	for i := range o.Shadows {
+		o.Shadows[i].To.ConnectTimeout = cmp.Or(o.Shadows[i].To.ConnectTimeout, mctest.Patience)
+	}
 	return o
 }
 

@@ -1,0 +1,146 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mcmw/internal/shadow"
+)
+
+// shadowValue is an entry of the option shadows as the file has it.
+type shadowValue struct {
+	Of      string  `yaml:"of"`
+	To      string  `yaml:"to"`
+	Share   float64 `yaml:"share"`
+	What    string  `yaml:"what"`
+	Compare bool    `yaml:"compare"`
+}
+
+// shadowEntry is a shadow, and where it is from.
+type shadowEntry struct {
+	shadowValue
+	origin Origin
+}
+
+// What is copied to a shadow.
+const (
+	shadowReads = "reads"
+	shadowAll   = "all"
+)
+
+func (v *shadowValue) options() shadow.Options {
+	return shadow.Options{Share: v.Share, All: v.What == shadowAll, Compare: v.Compare}
+}
+
+// shadowValues is the value of the option shadows.
+type shadowValues []shadowValue
+
+// String is the value as a change of it is told.
+func (v shadowValues) String() string {
+	var texts []string
+	for _, s := range v {
+		text := fmt.Sprintf("%s to %s (share %v, what %s", s.Of, s.To, s.Share, s.What)
+		if !s.Compare {
+			text += ", not compared"
+		}
+		texts = append(texts, text+")")
+	}
+	return strings.Join(texts, ", ")
+}
+
+// shadowsKind is the list of shadows.
+type shadowsKind struct{}
+
+func (shadowsKind) placeholder() string { return "" }
+func (shadowsKind) accepts() string {
+	return "entries of the form {of: POOL, to: POOL, share: 0.1}, and in it what: reads or all, compare: true or false"
+}
+
+func (shadowsKind) reset(c *Config) { c.shadows = nil }
+
+func (shadowsKind) get(c *Config) any {
+	values := shadowValues{}
+	for _, s := range c.shadows {
+		values = append(values, s.shadowValue)
+	}
+	return values
+}
+
+func (shadowsKind) set(c *Config, v given) error {
+	if v.mapping == nil {
+		return errors.New("is not a shadow")
+	}
+	fields, err := textFields(v.mapping, []string{"of", "to", "share", "what", "compare"})
+	if err != nil {
+		return err
+	}
+	for _, key := range []string{"of", "to", "share"} {
+		if fields[key] == "" {
+			return fmt.Errorf("has no key %q", key)
+		}
+	}
+	s := shadowEntry{shadowValue{Of: fields["of"], To: fields["to"], What: shadowReads, Compare: true}, v.origin}
+	if s.Share, err = strconv.ParseFloat(fields["share"], 64); err != nil {
+		return fmt.Errorf("has the share %q, which is no number", fields["share"])
+	}
+	if what, ok := fields["what"]; ok {
+		s.What = what
+	}
+	compare, ok := fields["compare"]
+	switch {
+	case s.What != shadowReads && s.What != shadowAll:
+		return fmt.Errorf("has the key \"what\" with %q", s.What)
+	case ok && !slices.Contains(toggleWords, compare):
+		return fmt.Errorf("has the key \"compare\" with %q", compare)
+	case ok:
+		s.Compare = slices.Index(toggleWords, compare)%2 == 0
+	}
+	c.shadows = append(slices.Clip(c.shadows), s)
+	return nil
+}
+
+func (shadowsKind) schema() map[string]any {
+	name := map[string]any{"type": "string", "pattern": pattern(poolNameForm)}
+	return map[string]any{"type": "array", "items": map[string]any{
+		"type": "object", "properties": map[string]any{
+			"of": name, "to": name, "share": map[string]any{"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+			"what": map[string]any{"enum": []string{shadowReads, shadowAll}}, "compare": map[string]any{"type": "boolean"},
+		}, "required": []string{"of", "to", "share"}, "additionalProperties": false,
+	}}
+}
+
+// shadowTo returns the shadow that the pool called name is; nil: it is none.
+func (c *Config) shadowTo(name string) *shadowEntry {
+	at := slices.IndexFunc(c.shadows, func(s shadowEntry) bool { return s.To == name })
+	if at < 0 {
+		return nil
+	}
+	return &c.shadows[at]
+}
+
+// checkShadows returns the problem of the shadows of pools with these names.
+func (c *Config) checkShadows(pools []string) Problems {
+	if len(c.shadows) == 0 {
+		return nil
+	}
+	if pools == nil {
+		return Problems{c.problem(optionShadows, "given without pools; accepted: with %s, and pools instead of %s", optionPools, optionServers)}
+	}
+	routed := []string{c.Routes.Default}
+	for _, p := range c.Routes.Prefixes {
+		if !slices.Contains(routed, p.Pool) {
+			routed = append(routed, p.Pool)
+		}
+	}
+	var entries []shadow.Entry
+	for _, s := range c.shadows {
+		entries = append(entries, shadow.Entry{Of: s.Of, To: s.To, Share: s.Share})
+	}
+	if wrong, ok := errors.AsType[*shadow.Error](shadow.Check(pools, routed, entries)); ok {
+		return Problems{{c.shadows[wrong.Index].origin, optionShadows, wrong.Error()}}
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package middleware
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"mcmw/internal/hotkeys"
+	"mcmw/internal/netstage"
+	"mcmw/internal/protocol"
+	"mcmw/internal/route"
+	"mcmw/internal/shadow"
+	"mcmw/internal/stats"
+)
+
+// ShadowOptions say which requests of a pool go to another pool, too.
+type ShadowOptions struct {
+	shadow.Options
+	// Of is the name of the pool in Options.Pools whose requests are copied, To the pool that gets them, which is not in Options.Pools.
+	Of string
+	To PoolOptions
+}
+
+// shadowed is the shadow of a pool: a middleware without clients, whose queue, workers and connections serve nothing else.
+type shadowed struct {
+	// Static after construction.
+	name   string // of the pool that gets the copies
+	feed   *shadow.Feed
+	counts *stats.Shadow
+	inner  *Middleware
+
+	// Guarded by Middleware.applying.
+	options Options            // of inner
+	stop    context.CancelFunc // nil until it is started
+}
+
+// checkShadows reports what is wrong with the shadows of o.
+func (o *Options) checkShadows() error {
+	var names, routed []string
+	var all []route.Pool
+	var entries []shadow.Entry
+	for _, p := range o.Pools {
+		names, all = append(names, p.Name), append(all, p.Pool)
+	}
+	routed = slices.Clone(names)
+	for _, s := range o.Shadows {
+		names, all = append(names, s.To.Name), append(all, s.To.Pool)
+		entries = append(entries, shadow.Entry{Of: s.Of, To: s.To.Name, Share: s.Share})
+	}
+	if err := shadow.Check(names, routed, entries); err != nil {
+		return err
+	}
+	_, err := route.NewPools(all, route.Routes{Default: names[0]})
+	return err
+}
+
+// ofShadow returns the options of the middleware that serves the shadow s of o.
+func (o *Options) ofShadow(s *ShadowOptions) Options {
+	inner := Options{
+		Servers: s.To.Servers, Placement: s.To.Options, Writers: s.To.Writers, ServerOptions: s.To.ServerOptions, RequestOptions: o.RequestOptions,
+		ChangeStep: o.ChangeStep, SweepEvery: o.SweepEvery, SweepRate: o.SweepRate,
+		Workers: 1, Queue: 1, Ready: ReadyAny, DrainTimeout: time.Millisecond, HotKeys: hotkeys.Off, Log: o.Log.With("pool", s.To.Name),
+		ClientOptions: netstage.ClientOptions{Limits: o.Limits},
+		Security:      Security{ServerTLS: o.Security.ServerTLS, ServerFiles: o.Security.ServerFiles, ServerAuthFile: o.Security.ServerAuthFile},
+	}
+	inner.Ack, inner.GetErrorMiss, inner.Depth = s.To.Ack, false, 0
+	return inner.withDefaults()
+}
+
+// copying returns what is copied to the shadow s of o.
+func (o *Options) copying(s *ShadowOptions) shadow.Options {
+	copied := s.Options
+	copied.Within = o.Timeout + o.Timeout/10 // the workers have to answer, too
+	return copied
+}
+
+// shadowsFor returns the shadows of o: those there are, by name, and new ones, which are not started. applying is held.
+func (m *Middleware) shadowsFor(o *Options) (shadows []*shadowed, err error) {
+	for i := range o.Shadows {
+		wanted := &o.Shadows[i]
+		at := slices.IndexFunc(m.shadows, func(s *shadowed) bool { return s.name == wanted.To.Name })
+		if at >= 0 && m.shadows[at].counts.Of != wanted.Of {
+			return nil, fmt.Errorf("pool %q is the shadow of pool %q and cannot become that of pool %q while clients are served; accepted: without it first, then with it",
+				wanted.To.Name, m.shadows[at].counts.Of, wanted.Of)
+		}
+		if at >= 0 {
+			shadows = append(shadows, m.shadows[at])
+			continue
+		}
+		s := &shadowed{name: wanted.To.Name, options: o.ofShadow(wanted)}
+		if s.inner, err = newMiddleware(s.options); err != nil {
+			return nil, fmt.Errorf("%s%w", wanted.To.of(), err)
+		}
+		s.counts = &stats.Shadow{Of: wanted.Of, To: wanted.To.Name, Servers: func() []stats.ServerSnapshot { return s.inner.registry.Snapshot().Servers }}
+		s.feed = shadow.NewFeed(o.copying(wanted), s.counts)
+		shadows = append(shadows, s)
+	}
+	return shadows, nil
+}
+
+// applyShadows puts the shadows of o in force, for the core that is made next. It returns those that are gone, which have to be stopped when no
+// worker of an earlier core is left. applying is held.
+func (m *Middleware) applyShadows(ctx context.Context, o *Options) (gone []*shadowed, err error) {
+	shadows, err := m.shadowsFor(o)
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range shadows {
+		wanted := &o.Shadows[i]
+		if inner := o.ofShadow(wanted); !inner.equal(&s.options) {
+			if err := s.inner.Apply(ctx, inner); err != nil {
+				return nil, fmt.Errorf("%s%w", wanted.To.of(), err)
+			}
+			s.options = inner
+		}
+		s.feed.Change(o.copying(wanted))
+	}
+	for _, s := range m.shadows {
+		if !slices.Contains(shadows, s) {
+			gone = append(gone, s)
+		}
+	}
+	m.shadows = shadows
+	if m.work != nil {
+		m.startShadows()
+	}
+	return gone, nil
+}
+
+// equal reports whether o and p say the same, but for the log.
+func (o Options) equal(p *Options) bool {
+	o.Log = p.Log
+	return reflect.DeepEqual(o, *p)
+}
+
+// startShadows starts the shadows that are not started. applying is held.
+func (m *Middleware) startShadows() {
+	for _, s := range m.shadows {
+		if s.stop != nil {
+			continue
+		}
+		ctx, stop := context.WithCancel(m.work)
+		s.stop = stop
+		limits := s.options.Limits
+		m.background.Go(func() { s.run(ctx, &limits) })
+	}
+}
+
+// stopShadows ends shadows, without waiting.
+func stopShadows(shadows []*shadowed) {
+	for _, s := range shadows {
+		if s.stop != nil {
+			s.stop()
+		}
+	}
+}
+
+// run serves the shadow until ctx is done and nothing is under way.
+func (s *shadowed) run(ctx context.Context, limits *protocol.Limits) {
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var inner sync.WaitGroup
+	inner.Go(func() { _ = s.inner.Run(serving) }) // it listens nowhere, and so can't fail
+	s.feed.Run(ctx, limits, s.inner.entrance.Put)
+	stop()
+	inner.Wait()
+}
+
+// feedOf returns what takes copies of the requests of the pool called name; nil: nobody does.
+func (p *core) feedOf(name string) *shadow.Feed {
+	for _, s := range p.shadows {
+		if s.counts.Of == name {
+			return s.feed
+		}
+	}
+	return nil
+}
+
+// shadowCounts returns what counts for the shadows.
+func (p *core) shadowCounts() (counts []*stats.Shadow) {
+	for _, s := range p.shadows {
+		counts = append(counts, s.counts)
+	}
+	return counts
+}

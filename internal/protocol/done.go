@@ -1,0 +1,36 @@
+package protocol
+
+import "bytes"
+
+// Unclear reports whether what the write r leaves does not show in its answer: an item that is stale, or that somebody is to renew.
+func (r *Request) Unclear() bool {
+	return r.Command == Meta && (r.Has(Marks) || HasFlag(r.Head, 'x') || r.Fetches() && r.Has(Depends))
+}
+
+// AppendDone appends what does elsewhere what r, a write, has done where it succeeded: whatever is there, if that was a condition. Its reply is never
+// left out. plain: what the key holds then doesn't depend on what it held.
+func (r *Request) AppendDone(dst []byte) (text []byte, plain bool) {
+	if r.Answer != "" {
+		dst, _ = r.AppendDeletion(dst)
+		return dst, true
+	}
+	switch r.Command {
+	case Add, Replace:
+		dst, plain = append(append(dst, "set"...), r.Head[bytes.IndexByte(r.Head, ' '):]...), true
+	case Cas:
+		dst, _ = r.AppendUnconditional(dst)
+		return append(dst, r.Data...), true
+	case Set, Delete:
+		dst, plain = append(dst, r.Head...), true
+	case Meta:
+		drop := "qCEkO"
+		if r.Arg[1] == 's' && !r.Has(Builds) {
+			drop += "M"
+		}
+		plain = !r.Has(Builds) && !r.Fetches() && !r.Unclear()
+		return append(AppendMeta(dst, r.Head, drop), r.Data...), plain
+	default: // append, prepend, incr, decr, touch, flush_all
+		dst = append(dst, r.Head...)
+	}
+	return append(append(dst, CRLF...), r.Data...), plain
+}

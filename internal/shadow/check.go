@@ -1,0 +1,52 @@
+package shadow
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Entry says which pool is the shadow of which.
+type Entry struct {
+	Of, To string
+	// Share is the part of the keys whose requests are copied.
+	Share float64
+}
+
+// Error says which entry is wrong, and why.
+type Error struct {
+	Index int
+	why   string
+}
+
+func (e *Error) Error() string { return e.why }
+
+// Check reports the first entry that makes no sense: pools are all there are, routed those that have keys. Its error is an *Error.
+func Check(pools, routed []string, entries []Entry) error {
+	for i, e := range entries {
+		refuse := func(text string, args ...any) error { return &Error{i, fmt.Sprintf(text, args...)} }
+		has := func(value func(Entry) string) bool {
+			return slices.ContainsFunc(entries[:i], func(o Entry) bool { return value(o) == value(e) })
+		}
+		for _, name := range []string{e.Of, e.To} {
+			if !slices.Contains(pools, name) {
+				return refuse("the pool %q is unknown; accepted: one of %s", name, strings.Join(pools, ", "))
+			}
+		}
+		switch {
+		case e.Of == e.To:
+			return refuse("pool %q is to be its own shadow; accepted: another pool, which has no route", e.To)
+		case slices.Contains(routed, e.To):
+			return refuse("pool %q has a route, so it can't be a shadow, too; accepted: a pool without one", e.To)
+		case !slices.Contains(routed, e.Of):
+			return refuse("pool %q has no route, so it gets no requests to be copied; accepted: one of %s", e.Of, strings.Join(routed, ", "))
+		case has(func(e Entry) string { return e.Of }):
+			return refuse("pool %q has a second shadow; accepted: one", e.Of)
+		case has(func(e Entry) string { return e.To }):
+			return refuse("pool %q is the shadow of a second pool; accepted: of one", e.To)
+		case !(e.Share > 0 && e.Share <= 1):
+			return refuse("a share of %v; accepted: above 0, up to 1", e.Share)
+		}
+	}
+	return nil
+}

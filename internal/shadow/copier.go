@@ -1,0 +1,231 @@
+package shadow
+
+import (
+	"bytes"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/stats"
+	"mcmw/internal/wire"
+)
+
+// Copier hands what a worker answers to the shadows of the pools. It belongs to the worker.
+type Copier struct {
+	// Out gets the answer to a read on its way to the client.
+	Out *wire.Gather
+
+	pool  func(key []byte) int
+	boxes []*outbox // by pool; nil: it has no shadow
+
+	// Of the read that is being answered.
+	request *protocol.Request
+	wanted  []wanted
+	next    int  // the first of wanted that the answer may still show
+	compare bool // a shadow's answer is compared
+	failed  bool // the answer has an error
+}
+
+// wanted is a key that is to be copied.
+type wanted struct {
+	box  *outbox
+	hash uint64
+	key  []byte // as it was sent
+	at   int    // its offset in the request's keys
+	told answer
+	seen bool
+}
+
+// NewCopier returns a copier for pools with these feeds, nil where a pool has none; pool returns the number of a key's pool. It returns nil if
+// no pool has one.
+func NewCopier(pool func(key []byte) int, feeds []*Feed) *Copier {
+	var c *Copier
+	for i, f := range feeds {
+		if f == nil {
+			continue
+		}
+		if c == nil {
+			c = &Copier{pool: pool, boxes: make([]*outbox, len(feeds))}
+		}
+		c.boxes[i] = &outbox{Feed: f}
+	}
+	return c
+}
+
+// box returns where requests for key are copied to; nil: nowhere.
+func (c *Copier) box(key []byte) (b *outbox, h uint64) {
+	b = c.boxes[c.pool(key)]
+	if b == nil {
+		return nil, 0
+	}
+	if h = hash(key); h>>1 >= b.options.Load().share {
+		return nil, 0
+	}
+	return b, h
+}
+
+// Begin looks at r before it is answered; key is its first, as servers know it. It returns true for a read that is to be copied: then what the
+// client is told goes through c, and Read follows.
+func (c *Copier) Begin(r *protocol.Request, key []byte) bool {
+	if r.Answer != "" || !r.Has(protocol.Reads) || !r.Command.IsRetrieval() && !r.Fetches() {
+		return false
+	}
+	c.wanted, c.next, c.failed, c.compare, c.request = c.wanted[:0], 0, false, false, r
+	for at, end := 0, 0; at < len(r.Keys); at = end + 1 {
+		sent, _, _ := bytes.Cut(r.Keys[at:], []byte(" "))
+		end = at + len(sent)
+		if !r.Has(protocol.Encoded) {
+			key = sent
+		}
+		b, h := c.box(key)
+		if b == nil {
+			continue
+		}
+		o := b.options.Load()
+		if r.Has(protocol.Writes) && !o.all {
+			continue
+		}
+		c.compare = c.compare || o.compare
+		c.wanted = append(c.wanted, wanted{box: b, hash: h, key: sent, at: at})
+	}
+	return len(c.wanted) > 0
+}
+
+// Add takes a piece of the answer: whole elements of a reply.
+func (c *Copier) Add(piece []byte) {
+	c.Out.Add(piece)
+	if c.compare {
+		c.look(piece)
+	}
+}
+
+// AddString is Add of what is no value.
+func (c *Copier) AddString(piece string) { c.Out.AddString(piece) }
+
+// look finds what a piece says of the keys that are wanted.
+func (c *Copier) look(piece []byte) {
+	for len(piece) > 0 {
+		var rep protocol.Reply
+		n, _, err := protocol.DecodeReply(piece, &rep)
+		switch {
+		case err != nil || n == 0:
+			c.failed = true
+			return
+		case rep.Kind == protocol.ReplyValue:
+			if w := c.find(rep.Key); w != nil {
+				w.told, w.seen = ofValue(piece[:n], len(rep.Key), rep.Data), true
+			}
+		case rep.Kind == protocol.ReplyMetaValue, rep.Kind == protocol.ReplyMetaLine:
+			w := &c.wanted[0]
+			w.told, w.seen = ofMeta(piece[:n], protocol.HasFlag(c.request.Head, 'f')), true
+		}
+		piece = piece[n:]
+	}
+}
+
+// find returns what is wanted of the key, whose value comes next in the answer; nil: nothing. The values come in the order of the keys.
+func (c *Copier) find(key []byte) *wanted {
+	if len(c.wanted) == 1 && bytes.Equal(c.wanted[0].key, key) {
+		return &c.wanted[0]
+	}
+	if b, _ := c.box(key); b == nil {
+		return nil
+	}
+	for i := c.next; i < len(c.wanted); i++ {
+		if bytes.Equal(c.wanted[i].key, key) {
+			c.next = i + 1
+			return &c.wanted[i]
+		}
+	}
+	return nil
+}
+
+// Read copies the read that was answered last: of its keys, those that stand before the offset rest, or all if that is negative. Where result is a
+// failure, a key without a value is one that the client was told nothing of.
+func (c *Copier) Read(result stats.Result, rest int, o Order) {
+	failed := c.failed || result == stats.ResultServerError || result == stats.ResultClientError
+	for i := range c.wanted {
+		w := &c.wanted[i]
+		if rest >= 0 && w.at >= rest {
+			break // it is answered later
+		}
+		compare := w.box.options.Load().compare
+		if compare && failed && !w.seen {
+			continue
+		}
+		read := copied{key: w.hash, compare: compare && !w.told.unclear, told: w.told, order: o}
+		p := w.box.room(len("mg  b v f\r\n")+len(c.request.Arg)+len(w.key), &read)
+		if p == nil {
+			continue
+		}
+		p.text = appendRead(p.text, c.request, w.key)
+		p.add(read)
+	}
+	clear(c.wanted)
+	c.request = nil
+}
+
+// appendRead appends what asks the shadow for a key of r.
+func appendRead(dst []byte, r *protocol.Request, key []byte) []byte {
+	switch {
+	case r.Has(protocol.Encoded):
+		return append(append(append(dst, "mg "...), key...), " b v f\r\n"...)
+	case r.Has(protocol.Writes):
+		dst = append(append(append(dst, "gat "...), r.Arg...), ' ')
+	default:
+		dst = append(dst, "get "...)
+	}
+	return append(append(dst, key...), protocol.CRLF...)
+}
+
+// Write copies r, if it is a write, which was answered with result; key is its key as servers know it.
+func (c *Copier) Write(r *protocol.Request, key []byte, result stats.Result, o Order) {
+	switch {
+	case !r.Has(protocol.Writes) || r.Has(protocol.Reads):
+	case r.NumKeys == 0:
+		for _, b := range c.boxes {
+			if b != nil && b.options.Load().all {
+				b.write(r, 0, result, o)
+			}
+		}
+	default:
+		if b, h := c.box(key); b != nil && b.options.Load().all {
+			b.write(r, h, result, o)
+		}
+	}
+}
+
+// write copies the write r.
+func (b *outbox) write(r *protocol.Request, key uint64, result stats.Result, o Order) {
+	c := copied{key: key, write: true, flush: r.NumKeys == 0, order: o}
+	switch {
+	case r.Answer != "" && !r.HasEffect(), result == stats.ResultClientError:
+		return
+	case r.Answer != "":
+		// The value was too large, and the old one was deleted.
+	case result == stats.ResultServerError && c.flush:
+		b.doubts.flush.Store(o.Received)
+		return
+	case result == stats.ResultServerError:
+		b.doubts.add(key, o.Received)
+		return
+	case result != stats.ResultOK && !r.Has(protocol.Deletes):
+		return
+	}
+	p := b.room(len(r.Head)+len(r.Data)+2*len(protocol.CRLF), &c)
+	if p == nil {
+		return
+	}
+	p.text, c.plain = r.AppendDone(p.text)
+	if r.Unclear() {
+		b.doubts.add(key, o.Received)
+	}
+	p.add(c)
+}
+
+// HandOver hands over what was copied.
+func (c *Copier) HandOver() {
+	for _, b := range c.boxes {
+		if b != nil {
+			b.handOver()
+		}
+	}
+}

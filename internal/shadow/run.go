@@ -1,0 +1,236 @@
+package shadow
+
+import (
+	"context"
+	"time"
+
+	"mcmw/internal/protocol"
+	"mcmw/internal/request"
+	"mcmw/internal/stats"
+	"mcmw/internal/wire"
+)
+
+// batchBytes is how large the requests of a batch are that consists of several parcels.
+const batchBytes = 1 << 20
+
+// Run sends what is copied, until ctx is done and nothing is under way. l are the limits of requests; put queues a batch for the shadow's workers. The
+// shadow has to answer each.
+func (f *Feed) Run(ctx context.Context, l *protocol.Limits, put func(*request.Batch)) {
+	j := &judge{feed: f, answered: make(chan struct{}, 1)}
+	var batch []*parcel
+	var texts [][]byte
+	for {
+		var p *parcel
+		select {
+		case <-ctx.Done():
+			return
+		case p = <-f.parcels:
+		}
+		batch, texts, j.copies, j.next = batch[:0], texts[:0], j.copies[:0], 0
+		size, taken := 0, int64(0)
+		for p != nil {
+			batch, texts, j.copies = append(batch, p), append(texts, p.text), append(j.copies, p.copies...)
+			size, taken = size+len(p.text), taken+p.taken
+			p = nil
+			if len(j.copies)+maxParcel <= request.MaxBatch && size < batchBytes {
+				select {
+				case p = <-f.parcels:
+				default:
+				}
+			}
+		}
+		if b := j.batchOf(texts, l); b != nil {
+			put(b)
+			<-j.answered
+		}
+		j.end()
+		f.bytes.Add(-taken)
+		for _, p := range batch {
+			p.release()
+		}
+	}
+}
+
+const (
+	// writeSlots is by how many hashes the latest writes are known, suspicions how many keys with other answers are remembered, memory how long
+	// one keeps the place from others.
+	writeSlots = 1 << 12
+	suspicions = 1 << 12
+	memory     = int64(time.Minute)
+)
+
+// judge is the client that the shadow answers: it compares, and keeps nothing. It belongs to Run, and between put and answered to the shadow's worker.
+type judge struct {
+	feed *Feed
+	// answered: the shadow's worker -> Run; one token, capacity 1, never closed.
+	answered chan struct{}
+
+	copies []copied // of the batch
+	next   int      // the first that is not answered
+	says   answer   // what came of that
+
+	writes    [writeSlots]latest
+	suspected [suspicions]suspicion
+}
+
+// latest is the write of a slot that was done last.
+type latest struct {
+	key uint64
+	Order
+}
+
+// suspicion is that of a difference: what the client and the shadow were told of a key.
+type suspicion struct {
+	key, client, shadow uint64
+	since               int64 // when both had answered so, ns as stats.Now
+}
+
+// Crowded is request.Client's.
+func (j *judge) Crowded() bool { return false }
+
+// Reply takes all that the shadow answers.
+func (j *judge) Reply(g *wire.Gather) int {
+	for _, piece := range g.Pieces() {
+		for len(piece) > 0 && j.next < len(j.copies) {
+			var rep protocol.Reply
+			n, _, err := protocol.DecodeReply(piece, &rep)
+			if err != nil || n == 0 {
+				j.end()
+				break
+			}
+			j.element(&rep, piece[:n])
+			piece = piece[n:]
+		}
+	}
+	return g.Len()
+}
+
+// element takes an element of the reply to the next copy.
+func (j *judge) element(rep *protocol.Reply, element []byte) {
+	switch {
+	case rep.Kind == protocol.ReplyValue:
+		j.says = ofValue(element, len(rep.Key), rep.Data)
+		return
+	case rep.Kind == protocol.ReplyMetaValue, rep.Kind == protocol.ReplyMetaLine:
+		j.says = ofMeta(element, true)
+	}
+	j.conclude(rep.Kind.IsError())
+}
+
+// conclude ends the next copy.
+func (j *judge) conclude(failed bool) {
+	c := &j.copies[j.next]
+	says := j.says
+	j.next, j.says = j.next+1, answer{}
+	if c.write {
+		j.wrote(c, failed)
+	}
+	result := stats.ShadowIgnored
+	switch {
+	case failed:
+		result = stats.ShadowError
+	case c.compare:
+		result = j.compare(c, says)
+	}
+	j.feed.counts.Answered(result, stats.Now()-c.order.Received)
+}
+
+// wrote judges what a write leaves of the key's doubts.
+func (j *judge) wrote(c *copied, failed bool) {
+	d := &j.feed.doubts
+	switch {
+	case c.flush && failed:
+		d.flush.Store(stats.Now())
+		return
+	case c.flush:
+		d.flushed(c.order.Dequeued)
+		return
+	}
+	if s := j.suspicion(c.key); s.key == c.key {
+		*s = suspicion{}
+	}
+	last := &j.writes[c.key%writeSlots]
+	inOrder := last.Received <= c.order.Dequeued || last.key == c.key && last.before(&c.order)
+	switch {
+	case failed:
+		d.add(c.key, stats.Now())
+	case !inOrder:
+		d.add(c.key, max(last.Received, c.order.Received))
+	case c.plain:
+		d.clear(c.key, c.order.Dequeued)
+	}
+	if last.Received <= c.order.Received {
+		*last = latest{c.key, c.order}
+	}
+}
+
+// suspicion returns the place of a key's.
+func (j *judge) suspicion(key uint64) *suspicion { return &j.suspected[key%suspicions] }
+
+// compare compares the shadow's answer with the client's.
+func (j *judge) compare(c *copied, says answer) stats.ShadowResult {
+	s := j.suspicion(c.key)
+	if c.told.equal(says) {
+		if s.key == c.key {
+			*s = suspicion{}
+		}
+		return stats.ShadowSame
+	}
+	if j.feed.doubts.has(c.key) {
+		return stats.ShadowUnknown
+	}
+	now := suspicion{c.key, c.told.digest(), says.digest(), c.order.Received}
+	switch known := s.key == c.key && s.client == now.client && s.shadow == now.shadow; {
+	case !says.held:
+		return stats.ShadowMiss
+	case !c.told.held:
+		return stats.ShadowHit
+	case known && c.order.Dequeued-s.since >= j.feed.options.Load().within:
+		return stats.ShadowDifferent
+	case !known && (s.key == c.key || now.since-s.since > memory || s.since == 0):
+		*s = now
+	}
+	return stats.ShadowUnknown
+}
+
+// Finish is request.Client's.
+func (j *judge) Finish() { j.answered <- struct{}{} }
+
+// Stall is request.Client's; it isn't called, because all is taken.
+func (j *judge) Stall([]byte, *request.Batch) {
+	panic("shadow: a client stalls that takes all replies")
+}
+
+// end ends the copies that got no answer.
+func (j *judge) end() {
+	for j.next < len(j.copies) {
+		j.conclude(true)
+	}
+}
+
+// batchOf returns a batch of the requests in texts, one behind the other; nil if one can't be decoded.
+func (j *judge) batchOf(texts [][]byte, l *protocol.Limits) *request.Batch {
+	size := 0
+	for _, text := range texts {
+		size += len(text)
+	}
+	b := request.GetBatch()
+	b.Client, b.Buffer = j, request.GetBuffer(size)
+	text := b.Buffer.B[:0]
+	for _, t := range texts {
+		text = append(text, t...)
+	}
+	now := stats.Now()
+	for len(text) > 0 {
+		b.Requests = append(b.Requests, request.Request{})
+		r := &b.Requests[len(b.Requests)-1]
+		n, _, err := l.Decode(text, &r.Request)
+		if n == 0 || err != nil {
+			b.Release()
+			return nil
+		}
+		r.Created, r.Enqueued = now, now
+		text = text[n:]
+	}
+	return b
+}

@@ -1,0 +1,27 @@
+package worker
+
+import "mcmw/internal/shadow"
+
+// answerCopied is the planner's Answer for the client where pools have shadows.
+func (w *Worker) answerCopied(i int32) (rest int) {
+	r := &w.planner.Requests[i]
+	if !w.copier.Begin(&r.Request.Request, r.Key()) {
+		rest = w.planner.Answer(i, &w.out, w.options.StatsText)
+		if !r.Settled { // otherwise it was copied when the servers had done it
+			result, _ := w.planner.Result(i)
+			w.copier.Write(&r.Request.Request, r.Key(), result, w.orderOf(i))
+		}
+		return rest
+	}
+	w.copier.Out = &w.out
+	rest = w.planner.Answer(i, w.copier, w.options.StatsText)
+	result, _ := w.planner.Result(i)
+	w.copier.Read(result, rest, w.orderOf(i))
+	return rest
+}
+
+// orderOf says when requests[i] was served.
+func (w *Worker) orderOf(i int32) shadow.Order {
+	r := &w.planner.Requests[i]
+	return shadow.Order{Worker: w.owner(), Index: i, Dequeued: r.Dequeued, Received: r.Received, Locked: w.requests[i].locked}
+}
