@@ -28,8 +28,11 @@ const (
 	valueStripes = 1 << 16
 	// seenCells is how many gets without a value are remembered, the last of each cell.
 	seenCells = 1 << 16
-	// seenAges is for how long they are, in ages.
-	seenAges = 2
+	// seenParts is of how many parts of an age one in the same or the part before counts: at a lower rate a value would not be served often enough
+	// for what it costs.
+	seenParts = 4
+	// worth is how often a value has to be served to be worth the next, without a get that is remembered.
+	worth = 2
 	// entrySize is about what a value takes besides its reply, bytes.
 	entrySize = 160
 	// often is how often a value has to be served to be fetched again before it is too old, so that others need not wait meanwhile.
@@ -234,7 +237,7 @@ func (v *Values) Append(dst, key []byte, now int64) (reply []byte, wanted uint64
 	hits := e.hits.Load()
 	switch {
 	case now >= e.until || e.token != v.now(hash):
-		if hits > 0 && !e.withheld {
+		if hits >= worth && !e.withheld {
 			return dst, hash, false
 		}
 		return dst, v.unlessNew(hash, now), false
@@ -253,10 +256,10 @@ func (v *Values) Append(dst, key []byte, now int64) (reply []byte, wanted uint64
 // unlessNew returns hash if there was a get of the key without a value shortly before now, ns, and notes this one.
 func (v *Values) unlessNew(hash uint64, now int64) uint64 {
 	cell := &v.seen[hash>>48]
-	age := uint16(now / v.age.Load())
-	mark := uint32(hash>>32)<<16 | uint32(age)
+	part := uint16(now * seenParts / v.age.Load())
+	mark := uint32(hash>>32)<<16 | uint32(part)
 	old := cell.Swap(mark)
-	if old>>16 == mark>>16 && age-uint16(old) <= seenAges {
+	if old>>16 == mark>>16 && part-uint16(old) <= 1 {
 		return hash
 	}
 	return 0

@@ -73,7 +73,7 @@ func TestAReplyIsWantedIfThereWasAGetShortlyBefore(t *testing.T) {
 	for _, at := range []struct {
 		now    int64
 		wanted bool
-	}{{1000, false}, {1099, true}, {1299, true}, {1600, false}, {1601, true}} {
+	}{{1000, false}, {1049, true}, {1074, true}, {1125, false}, {1126, true}} {
 		_, wanted := get(v, "hot", at.now)
 		assert.Equal(t, at.wanted, wanted != 0, at.now)
 	}
@@ -81,15 +81,15 @@ func TestAReplyIsWantedIfThereWasAGetShortlyBefore(t *testing.T) {
 	assert.Zero(t, wanted)
 }
 
-func TestAValueThatWasServedIsWantedAgainAtOnce(t *testing.T) {
+func TestAValueThatWasServedOftenEnoughIsWantedAgainAtOnce(t *testing.T) {
 	v := NewValues(100, 1<<20)
-	for _, served := range []bool{true, false} {
-		fill(t, v, "hot", "x", 100_000)
-		if served {
-			get(v, "hot", 100_001)
+	for served := range 4 {
+		fill(t, v, "hot", "x", int64(served)*1000)
+		for range served {
+			get(v, "hot", int64(served)*1000+1)
 		}
-		_, wanted := get(v, "hot", 200_000)
-		assert.Equal(t, served, wanted != 0)
+		_, wanted := get(v, "hot", int64(served)*1000+500)
+		assert.Equal(t, served >= 2, wanted != 0, "%d times", served)
 	}
 }
 
@@ -124,7 +124,8 @@ func TestWhatCannotBeKeptIsNotWantedForAnAgeOrUntilItIsWritten(t *testing.T) {
 		reply, wanted := get(v, "hot", 1100)
 		assert.Empty(t, reply, name)
 		assert.Zero(t, wanted, name)
-		_, wanted = get(v, "hot", 1101)
+		get(v, "hot", 1101)
+		_, wanted = get(v, "hot", 1102)
 		assert.NotZero(t, wanted, name)
 		token, _ = v.Token(wanted)
 		v.Put(wanted, token, []byte("hot"), nil, 1102, 0)
@@ -320,7 +321,7 @@ func TestWhatIsServedComesNearWhatTheAgeAllows(t *testing.T) {
 		}
 		share := float64(served) / float64(seconds*rate/2)
 		t.Logf("age %v: %.3f served, %.3f allowed", age, share, allowed)
-		assert.Greater(t, share, 0.95*allowed, age)
+		assert.Greater(t, share, 0.88*allowed, age)
 	}
 }
 

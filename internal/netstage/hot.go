@@ -34,7 +34,7 @@ func (m *fromMemory) release() {
 // serveHot answers b at now, ns, if it consists of gets of hot keys whose values are there; otherwise it notes which reply is wanted. The connection's batch
 // before it is answered, so its writes are done, and the reader may write.
 func (c *conn) serveHot(b *request.Batch, now int64) bool {
-	if !isGet(&b.Requests[0]) || c.Crowded() {
+	if !isGet(&b.Requests[0]) {
 		return false
 	}
 	m := fromMemories.Get().(*fromMemory)
@@ -50,6 +50,9 @@ func (c *conn) serveHot(b *request.Batch, now int64) bool {
 			return false
 		}
 		received += len(r.Raw)
+	}
+	if c.Crowded() {
+		return false
 	}
 	for i := range b.Requests {
 		c.hot.Saw(b.Requests[i].Keys, 1, now)

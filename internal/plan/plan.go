@@ -318,16 +318,15 @@ func (r *Request) Changes() bool {
 	return r.NumKeys > 0 && r.Has(protocol.Writes) && !r.Has(protocol.Reads) && !r.Idle()
 }
 
-// Stored reports whether requests[i], which is settled, is a set that all servers of its key have stored, and no further step changed that.
+// Stored reports whether requests[i], which is settled, is a set that all servers of its key have stored.
 func (p *Planner) Stored(i int32) bool {
 	r := &p.Requests[i]
-	if !r.IsSet() || r.Answer != "" || r.Fixed || r.step != sent || r.dropped || r.first == r.last {
+	if !r.IsSet() || r.first == r.last {
 		return false
 	}
 	for n := r.first; n < r.last; n++ {
 		c := &p.Calls[n]
-		versioned := c.form == stores && bytes.HasPrefix(c.reply, []byte("HD"))
-		if c.Failed || c.hidden || !(c.kind == protocol.ReplyStored || versioned) {
+		if versioned := c.form == stores && bytes.HasPrefix(c.reply, []byte("HD")); !versioned && c.kind != protocol.ReplyStored {
 			return false
 		}
 	}

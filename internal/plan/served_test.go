@@ -15,6 +15,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/explore"
 	"mcmw/internal/mctest/model"
+	"mcmw/internal/plan"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
 )
@@ -246,5 +247,48 @@ func TestAnswersFromMemoryAreThoseOfOneMemcachedInEveryOrderOfMessages(t *testin
 			return failure != nil
 		})
 		assert.True(t, found, "mutant %d is not found", mutant)
+	}
+}
+
+func TestASetIsStoredIfAllServersOfItsKeySaySo(t *testing.T) {
+	for _, versions := range []*plan.Versions{nil, plan.NewVersions(0, 1)} {
+		for _, c := range []struct {
+			command string
+			replies [2]string // empty: none
+			whole   bool
+		}{
+			{"set k 0 0 1\r\nx\r\n", [2]string{"STORED\r\n", "STORED\r\n"}, true},
+			{"set k 0 0 1\r\nx\r\n", [2]string{"STORED\r\n", "SERVER_ERROR out of memory storing object\r\n"}, false},
+			{"set k 0 0 1\r\nx\r\n", [2]string{"STORED\r\n", ""}, false},
+			{"replace k 0 0 1\r\nx\r\n", [2]string{"STORED\r\n", "STORED\r\n"}, false},
+			{"append k 0 0 1\r\nx\r\n", [2]string{"STORED\r\n", "STORED\r\n"}, false},
+			{"ms k 1\r\nx\r\n", [2]string{"HD\r\n", "HD\r\n"}, false},
+		} {
+			if versions != nil && !strings.HasPrefix(c.command, "set ") {
+				continue // they take several steps
+			}
+			d := drive(t, newRouter(t, 2, route.ReadPrimary), replica.AckAny, versions)
+			d.Start(c.command)
+			for s, reply := range c.replies {
+				switch {
+				case reply == "":
+					d.Lost(s)
+				case versions != nil:
+					d.Reply(s, strings.Replace(reply, "STORED", "HD", 1))
+				default:
+					d.Reply(s, reply)
+				}
+			}
+			for s := range c.replies { // what is repaired
+				switch out := d.Out(s); {
+				case strings.Contains(out, "delete k"):
+					d.Reply(s, "DELETED\r\n")
+				case strings.Contains(out, "md k"):
+					d.Reply(s, "HD\r\n")
+				}
+			}
+			require.True(t, d.done, "%q, %q", c.command, c.replies)
+			assert.Equal(t, c.whole, d.whole, "%q, %q", c.command, c.replies)
+		}
 	}
 }

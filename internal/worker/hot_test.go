@@ -16,7 +16,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// startTelling starts a server of that version, of which every item but missing is x, and a middleware that serves from memory. It says told of all
+// startTelling starts a server of that version, of which every item but missing is x, but for bad, which it mistakes for another, and a middleware that serves from memory. It says told of all
 // items. got returns the requests that came.
 func startTelling(t *testing.T, version, told string) (m *mwtest.MW, got func() []string) {
 	var mu sync.Mutex
@@ -39,6 +39,8 @@ func startTelling(t *testing.T, version, told string) (m *mwtest.MW, got func() 
 			switch verb, key, _ := strings.Cut(line, " "); {
 			case verb == "me":
 				p.Send(told)
+			case key == "bad":
+				p.Send("VALUE other 7 1\r\nx\r\nEND\r\n")
 			case key == "missing":
 				p.Send("END\r\n")
 			default:
@@ -92,4 +94,18 @@ func TestNothingIsServedFromMemoryOfAServerThatDoesNotTellWhenItemsEnd(t *testin
 		require.Equal(t, "VALUE k 7 1\r\nx\r\nEND\r\n", c.MustDo(t, "get k\r\n"))
 	}
 	assert.Equal(t, []string{"get k", "get k", "get k"}, got())
+}
+
+// What a server that breaks the protocol has answered before may have been about other keys.
+func TestNoValueOfAServerThatBreaksTheProtocolIsServedFromMemoryAnyMore(t *testing.T) {
+	m, got := startTelling(t, "1.6.24", "ME k exp=-1\r\n")
+	c := m.Dial(t)
+	for range 3 {
+		c.MustDo(t, "get k\r\n")
+	}
+	require.Equal(t, []string{"get k", "get k", "me k"}, got())
+	assert.Contains(t, c.MustDo(t, "get bad\r\n"), "SERVER_ERROR")
+	c.MustDo(t, "get k\r\n")
+	asked := got()
+	assert.Equal(t, []string{"get k", "me k"}, asked[len(asked)-2:], "it was served and is wanted again")
 }
