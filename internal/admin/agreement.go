@@ -49,7 +49,7 @@ func agreement(all *stats.Snapshot, now time.Time) Agreement {
 	for i := range all.Servers {
 		name, h := all.Servers[i].Name, &all.Servers[i].Health
 		switch {
-		case all.Servers[i].Shadow: // which no client reads
+		case all.Servers[i].ShadowOf != "": // which no client reads
 		case h.MarkedHere:
 			a.Text, a.Warning = a.Text+"; "+name+" missed writes and is not read", true
 		case h.MarkedElsewhere:

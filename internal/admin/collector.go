@@ -108,8 +108,8 @@ var metrics = []metric{
 	{"server_duration_seconds", "One server's part of a request, from the write to the server until its reply was read.", []string{"server"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		to.histogram(&server.Times, server.Name)
 	})},
-	{"server_info", "Always 1; the pool that the server is in, empty if there is one without a name, and the zone, empty if unknown.", []string{"server", "pool", "zone"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
-		to.gauge(1, server.Name, server.Pool, server.Zone)
+	{"server_info", "Always 1; the pool that the server is in, empty if there is one without a name, the pool whose shadow that is, empty if it is none, and the zone, empty if unknown.", []string{"server", "pool", "shadow_of", "zone"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
+		to.gauge(1, server.Name, server.Pool, server.ShadowOf, server.Zone)
 	})},
 	{"server_errors_total", "Failures of a server.", []string{"server", "reason"}, eachServer(func(server *stats.ServerSnapshot, to sink) {
 		for r, n := range server.Errors {

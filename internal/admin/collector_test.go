@@ -262,7 +262,7 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 	constant := gather(t, collector)
 	require.EqualValues(t, 64, constant[`mcmw_queue_capacity{queue="shared"}`])
 	require.EqualValues(t, 2, constant["mcmw_workers"])
-	require.EqualValues(t, 1, constant[`mcmw_server_info{pool="y",server="b",zone="east"}`])
+	require.EqualValues(t, 1, constant[`mcmw_server_info{pool="y",server="b",shadow_of="",zone="east"}`])
 	require.EqualValues(t, 1, constant[fmt.Sprintf(`mcmw_build_info{goversion=%q,version="v1.2.3"}`, runtime.Version())])
 }
 

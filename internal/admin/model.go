@@ -39,7 +39,7 @@ func modelWindow(w, total *stats.Snapshot) *model.Window {
 	}
 	for i := range w.Servers {
 		s := &w.Servers[i]
-		if s.Shadow {
+		if s.ShadowOf != "" {
 			continue // no request waits for it
 		}
 		calls, ever := float64(s.Times.Count()), &total.Servers[i].Times

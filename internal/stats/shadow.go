@@ -106,7 +106,7 @@ func (r *Registry) addShadows(s *Snapshot) {
 			continue
 		}
 		for _, server := range shadow.Servers() {
-			server.Pool, server.Shadow = shadow.To, true
+			server.Pool, server.ShadowOf = shadow.To, shadow.Of
 			s.Servers = append(s.Servers, server)
 		}
 	}

@@ -78,13 +78,13 @@ type QueueSnapshot struct {
 
 // ServerSnapshot is one server's share of a Snapshot.
 type ServerSnapshot struct {
-	Name   string
-	Zone   string    // "": unknown
-	Pool   string    // "": there is one, without a name
-	Shadow bool      // the pool is a shadow: no request waits for the server
-	Times  Histogram // of one server's part of each request: from the write until its reply was read
-	Errors [NumReasons]uint64
-	Waited uint64 // ns that workers were blocked waiting for its replies
+	Name     string
+	Zone     string    // "": unknown
+	Pool     string    // "": there is one, without a name
+	ShadowOf string    // the pool whose shadow Pool is; "": it is none. Otherwise no request waits for the server
+	Times    Histogram // of one server's part of each request: from the write until its reply was read
+	Errors   [NumReasons]uint64
+	Waited   uint64 // ns that workers were blocked waiting for its replies
 	// Repairs counts the keys deleted on it because its state differed from the answer to a write.
 	Repairs uint64
 	// Health is the server's state at the moment of the snapshot.
@@ -236,7 +236,7 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 		now := &s.Servers[i]
 		before := prev.server(now.Name)
 		d.Servers[i] = ServerSnapshot{
-			Name: now.Name, Zone: now.Zone, Pool: now.Pool, Shadow: now.Shadow, Times: now.Times.Sub(&before.Times), Waited: now.Waited - before.Waited, Errors: now.Errors,
+			Name: now.Name, Zone: now.Zone, Pool: now.Pool, ShadowOf: now.ShadowOf, Times: now.Times.Sub(&before.Times), Waited: now.Waited - before.Waited, Errors: now.Errors,
 			Repairs: now.Repairs - before.Repairs, Health: now.Health,
 		}
 		for r := range d.Servers[i].Errors {

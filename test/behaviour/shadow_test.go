@@ -194,7 +194,7 @@ func TestAShadowsAnswersAreComparedWithTheClients(t *testing.T) {
 	expect("touch equal 100\r\n", nil)
 	s := m.Stats().Snapshot()
 	require.Len(t, s.Servers, 2)
-	require.Equal(t, []any{"test-server-1", "test", true}, []any{s.Servers[1].Name, s.Servers[1].Pool, s.Servers[1].Shadow})
+	require.Equal(t, []string{"test-server-1", "test", "live"}, []string{s.Servers[1].Name, s.Servers[1].Pool, s.Servers[1].ShadowOf})
 	require.Positive(t, s.Servers[1].Times.Count())
 	require.Contains(t, m.AskServers(context.Background()), "test-server-1")
 }
