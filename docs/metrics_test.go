@@ -27,8 +27,10 @@ func metricsPage(t *testing.T) string {
 		server := route.Server{Name: name + "-server", Addr: mctest.StartMemcached(t).Addr()}
 		return middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: []route.Server{server}}}
 	}
+	guttered := pool("main")
+	guttered.Options.Gutter, guttered.Options.GutterTTL = "spare", 1
 	m, err := middleware.New(middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{pool("main")}, Routes: route.Routes{Default: "main"},
+		Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{guttered, pool("spare")}, Routes: route.Routes{Default: "main"},
 		Shadows: []middleware.ShadowOptions{{Of: "main", To: pool("test"), Options: shadow.Options{Share: 1}}},
 	})
 	require.NoError(t, err)

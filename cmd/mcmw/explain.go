@@ -132,9 +132,10 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 	}
 	fmt.Fprintf(w, "  get      %s%s\n", names(readers), reads)
 	fmt.Fprintf(w, "  gets     %s\n", names(holders[:1]))
-	_, err := fmt.Fprintf(w, "  set      %s\n", names(holders))
-	if err != nil {
-		return err
+	fmt.Fprintf(w, "  set      %s\n", names(holders))
+	if gutter := r.Gutter(); gutter != nil {
+		fmt.Fprintf(w, "  gutter   %s of pool %s, for up to %d s, while %s down\n", names(gutter.Replicas([]byte(key), nil)), placement.Gutter, placement.GutterTTL,
+			map[bool]string{true: "that is", false: "all of them are"}[len(holders) == 1])
 	}
 	return explainShadow(w, key, pool, &options)
 }

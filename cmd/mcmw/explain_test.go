@@ -101,7 +101,7 @@ func TestAKeyIsWhereItsExplanationSays(t *testing.T) {
 
 func TestAKeyOfSeveralPoolsIsExplainedByItsRoute(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcmw.yaml")
-	require.NoError(t, os.WriteFile(file, []byte("read: primary\npools:\n  sessions: {servers: [a, b], read: round-robin}\n  pages: {servers: [c], replicas: 1}\n"+
+	require.NoError(t, os.WriteFile(file, []byte("read: primary\npools:\n  sessions: {servers: [a, b], read: round-robin, writers: one, gutter: pages, gutter-ttl: 30s}\n  pages: {servers: [c], replicas: 1}\n"+
 		"routes:\n  - {prefix: \"s:\", pool: sessions}\n  - {default: pages}\n"), 0o600))
 	code, stdout, stderr := execute(t, "config", "explain", "s:1", "x", "--config", file)
 	require.Equal(t, exitOK, code, stderr)
@@ -113,6 +113,7 @@ func TestAKeyOfSeveralPoolsIsExplainedByItsRoute(t *testing.T) {
   get      a, b (read round-robin: in turn)
   gets     a
   set      a, b
+  gutter   c of pool pages, for up to 30 s, while all of them are down
 
 x
   pool     pages (it begins with no prefix of 1 route, and this is the default)

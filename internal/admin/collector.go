@@ -78,6 +78,15 @@ func eachShadow(values func(shadow *stats.ShadowSnapshot, to sink)) func(*stats.
 	}
 }
 
+// eachGutter returns the values of a metric with series for each pool that has a gutter.
+func eachGutter(values func(g *stats.GutterSnapshot, to sink)) func(*stats.Snapshot, sink) {
+	return func(s *stats.Snapshot, to sink) {
+		for i := range s.Gutters {
+			values(&s.Gutters[i], to)
+		}
+	}
+}
+
 // metrics are those made from a Snapshot, without the stats.Counters, which have names and meanings of their own.
 var metrics = []metric{
 	{"requests_total", "Answered requests.", []string{"command", "result"}, func(s *stats.Snapshot, to sink) {
@@ -217,6 +226,14 @@ var metrics = []metric{
 	{"placement_info", "Always 1; the phase of the change of placement, and a short hash of the placement that is, or will be, in force.", []string{"phase", "placement"}, func(s *stats.Snapshot, to sink) {
 		to.gauge(1, s.Phase, s.Placement)
 	}},
+	{"gutter_requests_total", "Requests for keys of the pool that went to its gutter, because their servers were down.", []string{"pool", "gutter", "kind"}, eachGutter(func(g *stats.GutterSnapshot, to sink) {
+		to.counter(float64(g.Reads), g.Pool, g.Gutter, "read")
+		to.counter(float64(g.Writes), g.Pool, g.Gutter, "write")
+	})},
+	{"gutter_servers", "Servers of the pool whose keys are read and written in its gutter (away), and of which the gutter may hold keys, so that writes of these delete them there (open).", []string{"pool", "gutter", "state"}, eachGutter(func(g *stats.GutterSnapshot, to sink) {
+		to.gauge(float64(g.Away), g.Pool, g.Gutter, "away")
+		to.gauge(float64(g.Open), g.Pool, g.Gutter, "open")
+	})},
 	{"checks_total", "Writes behind which the replicas were compared, because other middlewares write the same servers.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Checks })},
 	{"check_disagreements_total", "Writes behind which replicas differed, because another middleware wrote the key at the same time.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Disagreements })},
 	{"check_cut_total", "Copies deleted because they differed behind a write.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Cuts })},

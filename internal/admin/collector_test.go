@@ -64,8 +64,10 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 	health := stats.Health{State: "up", Transitions: []stats.Transition{{To: "up"}, {To: "down"}}}
 	tap := stats.NewTap(1, 0, false)
 	shadow := &stats.Shadow{Of: "x", To: "z"}
+	diverted, away, open := new(stats.Gutter), 0, 0
 	registry := stats.New(stats.Options{
-		Shadows: []*stats.Shadow{shadow}, Tap: tap, Sweep: sweep, Several: func() bool { return several }, MarksUnknown: func() bool { return unknown },
+		Shadows: []*stats.Shadow{shadow}, Gutters: []stats.GutterOptions{{Pool: "x", Gutter: "y", Counts: diverted, Servers: func() (int, int) { return away, open }}},
+		Tap: tap, Sweep: sweep, Several: func() bool { return several }, MarksUnknown: func() bool { return unknown },
 		Servers: []string{"a", "b"}, Zones: []string{"", "east"}, Pools: []string{"x", "y"}, Workers: 2, Health: func(i int) stats.Health { return []stats.Health{{}, health}[i] }, Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
 	})
 	registry.Net().Memory(func() (requests, replies int64) { return 2 * unread, unread })
@@ -152,6 +154,16 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 		{"a write that is not acknowledged", func() { health.Withheld++ }, map[string]float64{`mcmw_withheld_writes_total{server="b"}`: 1}},
 		{"marks that nobody can be asked for", func() { unknown = true }, map[string]float64{"mcmw_marks_unknown": 1}},
 		{"a repair", func() { w.Repair(1) }, map[string]float64{`mcmw_repairs_total{server="b"}`: 1}},
+		{
+			"requests that go to a gutter",
+			func() { diverted.Add(stats.Diverted{Reads: 3, Writes: 2}) },
+			map[string]float64{`mcmw_gutter_requests_total{gutter="y",kind="read",pool="x"}`: 3, `mcmw_gutter_requests_total{gutter="y",kind="write",pool="x"}`: 2},
+		},
+		{
+			"servers whose keys are in a gutter",
+			func() { away, open = 1, 2 },
+			map[string]float64{`mcmw_gutter_servers{gutter="y",pool="x",state="away"}`: 1, `mcmw_gutter_servers{gutter="y",pool="x",state="open"}`: 2},
+		},
 		{"servers that can keep replicas alike", func() { several = true }, map[string]float64{"mcmw_several_writers": 1}},
 		{
 			"checks of replicas",

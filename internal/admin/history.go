@@ -89,21 +89,23 @@ func (h *history) after(n int64) ([]Point, *stats.Snapshot) {
 
 // Report is the answer of /api/stats.
 type Report struct {
-	Version  string         `json:"version"`
-	Ready    bool           `json:"ready"`
-	Started  int64          `json:"started"` // identifies the process: with another one, sequence numbers start again
-	Uptime   float64        `json:"uptime"`  // seconds
-	Tick     float64        `json:"tick"`    // seconds between points
-	Length   int            `json:"length"`  // points kept
-	Workers  int            `json:"workers"`
-	Capacity int            `json:"queueCapacity"` // batches
-	Requests uint64         `json:"requests"`      // since the start
-	Opened   uint64         `json:"opened"`        // client connections since the start
-	Stages   []string       `json:"stages"`        // the names that belong to the points' arrays
-	Classes  []string       `json:"classes"`
-	Servers  []string       `json:"servers"`
-	Pools    []string       `json:"pools,omitempty"` // by server; none: there is one, without a name
-	Health   []ServerHealth `json:"health"`          // by server
+	Version  string   `json:"version"`
+	Ready    bool     `json:"ready"`
+	Started  int64    `json:"started"` // identifies the process: with another one, sequence numbers start again
+	Uptime   float64  `json:"uptime"`  // seconds
+	Tick     float64  `json:"tick"`    // seconds between points
+	Length   int      `json:"length"`  // points kept
+	Workers  int      `json:"workers"`
+	Capacity int      `json:"queueCapacity"` // batches
+	Requests uint64   `json:"requests"`      // since the start
+	Opened   uint64   `json:"opened"`        // client connections since the start
+	Stages   []string `json:"stages"`        // the names that belong to the points' arrays
+	Classes  []string `json:"classes"`
+	Servers  []string `json:"servers"`
+	Pools    []string `json:"pools,omitempty"` // by server; none: there is one, without a name
+	// Gutters say of pools, by name, what of their keys is in their gutter.
+	Gutters map[string]string `json:"gutters,omitempty"`
+	Health  []ServerHealth    `json:"health"` // by server
 	// Shadows are those of the points, and ShadowResults the names that belong to their answers.
 	Shadows       []ShadowName `json:"shadows,omitempty"`
 	ShadowResults []string     `json:"shadowResults,omitempty"`
@@ -183,6 +185,7 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		answer.Shadows = append(answer.Shadows, ShadowName{shadow.Of, shadow.To})
 		answer.ShadowResults = names[stats.ShadowResult](int(stats.NumShadowResults))
 	}
+	answer.Gutters = gutters(latest)
 	memcached := s.memcached.get()
 	for i := range latest.Servers {
 		if m, ok := memcached[latest.Servers[i].Name]; ok {
@@ -198,6 +201,20 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_ = json.NewEncoder(w).Encode(answer) // an error means that the browser has gone
+}
+
+// gutters returns Report.Gutters.
+func gutters(s *stats.Snapshot) map[string]string {
+	texts := map[string]string{}
+	for _, g := range s.Gutters {
+		switch {
+		case g.Away > 0:
+			texts[g.Pool] = "keys of servers that are down are in " + g.Gutter
+		case g.Open > 0:
+			texts[g.Pool] = "writes are told " + g.Gutter + ", which may hold keys still"
+		}
+	}
+	return texts
 }
 
 // names returns the names of the first n values of a label type.

@@ -96,7 +96,7 @@ function table(id, headings, rows, empty) {
 // byPool puts the names of pools above the rows of their servers, which stand pool by pool.
 function byPool(rows, columns) {
   const begins = (i) => stats.pools && stats.pools[i] !== stats.pools[i - 1];
-  return rows.flatMap((r, i) => (begins(i) ? [el("tr", {}, el("th", { colspan: columns }, stats.pools[i])), r] : [r]));
+  return rows.flatMap((r, i) => (begins(i) ? [el("tr", {}, el("th", { colspan: columns }, [stats.pools[i], stats.gutters?.[stats.pools[i]]].filter(Boolean).join(": "))), r] : [r]));
 }
 
 // row is a row of a table of loads: first stands behind the name, more at the end.

@@ -176,6 +176,7 @@ func (r *Records) heed() {
 	}
 	r.lease.Store(lease)
 	barred := map[*Server]string{}
+	away := map[*Server]bool{}
 	for s := range r.copies {
 		barred[s] = ""
 		by := ""
@@ -187,6 +188,7 @@ func (r *Records) heed() {
 			continue
 		}
 		s.marked.Store(r.fleet.InForce(s.Name, now))
+		away[s] = now < lease && (s.Marked() || r.fleet.Heeded(s.Name, now))
 		if by != "" {
 			barred[s] = "it missed writes of " + by
 		}
@@ -200,6 +202,7 @@ func (r *Records) heed() {
 	r.changed = make(chan struct{})
 	r.mu.Unlock()
 	for s, why := range barred {
+		s.goAway(away[s])
 		if was := s.bar(why); now < lease && was != why && why != "" {
 			r.log.Warn("a server is not read", "server", s.Name, "why", why)
 		}

@@ -36,7 +36,7 @@ type Records struct {
 	log   *slog.Logger
 	moved func(server string, newest *marker.Record) (moved func(key []byte) bool, unknown bool)
 
-	// replicated: each key is on several servers, so a write that one of them misses succeeds on the others.
+	// replicated: each key is on several servers, or may be in another pool, so a write that one of them misses succeeds on the others.
 	replicated atomic.Bool
 
 	// lease is until when servers may be read, as stats.Now; see Heed.
@@ -54,6 +54,7 @@ type Records struct {
 	record  marker.Record
 	running string // the value of RunningKey; "": it is removed
 	begun   bool   // record is known, and is put on servers
+	gutter  bool   // see Gutter
 	// round counts the changes to what the servers should hold.
 	round  uint64
 	stale  map[string]uint64 // marked server -> the round in which it was marked
@@ -143,6 +144,13 @@ func (r *Records) Begin(running string, placement marker.Placement, previous []m
 	r.Place(placement, previous, more, false, servers)
 }
 
+// Gutter says, before Place and Begin, whether another pool stands in for servers of this one, or this one for another.
+func (r *Records) Gutter(is bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gutter = is
+}
+
 // Place says that placement, with servers, is in force from now on; the others are Record's fields.
 func (r *Records) Place(placement marker.Placement, previous []marker.Placement, more, changing bool, servers []*Server) {
 	addresses := map[string]string{}
@@ -153,11 +161,11 @@ func (r *Records) Place(placement marker.Placement, previous []marker.Placement,
 	defer r.mu.Unlock()
 	last := r.record
 	alike := func(a, b marker.Placement) bool { return a.Equal(&b) }
-	if !alike(last.Placement, placement) || last.Changing != changing || last.More != more || !slices.EqualFunc(last.Previous, previous, alike) {
-		r.record = marker.Record{Version: last.Version + 1, Placement: placement, Previous: previous, More: more, Changing: changing}
+	if !alike(last.Placement, placement) || last.Changing != changing || last.More != more || last.Gutter != r.gutter || !slices.EqualFunc(last.Previous, previous, alike) {
+		r.record = marker.Record{Version: last.Version + 1, Placement: placement, Previous: previous, More: more, Changing: changing, Gutter: r.gutter}
 	}
 	r.record.Addresses = addresses
-	r.replicated.Store(placement.Replicas > 1)
+	r.replicated.Store(placement.Replicas > 1 || r.gutter)
 	listed := map[*Server]bool{}
 	var names []string
 	for _, s := range servers {
@@ -397,7 +405,9 @@ func (r *Records) inForce() {
 		if since != 0 && has >= marker.Copies(len(r.copies)) {
 			until = forever
 		}
-		s.marked.Store(until)
+		if was := s.marked.Swap(until); (was == 0) != (until == 0) {
+			s.options.Load().Changes.Add(1) // of Away
+		}
 	}
 }
 

@@ -35,6 +35,10 @@ type Options struct {
 	Changes *atomic.Uint32
 	// Records are kept for the next start; nil: none are. Shared by the servers.
 	Records *Records
+	// Gutter is how long the gutter of the servers' pool may hold keys of a server that is read again; 0: the pool has none.
+	Gutter time.Duration
+	// Alone: no other middleware writes the servers.
+	Alone bool
 	Access
 	Log *slog.Logger
 }
@@ -81,6 +85,10 @@ type Server struct {
 	barred atomic.Bool
 	// markedElsewhere: others have marked it. Maintained by Records.
 	markedElsewhere atomic.Bool
+	// away: where marks of others are heeded, all middlewares heed one of this server. Maintained by Records; see Away.
+	away atomic.Bool
+	// open is until when its pool's gutter may hold keys of it though it is read, ns as stats.Now. It is stored before the server becomes readable.
+	open atomic.Int64
 	// unsettled: when its prober ended, what was sent to it might still take effect.
 	unsettled atomic.Bool
 	// versions: see NeedVersions.
@@ -204,6 +212,9 @@ func (s *Server) bar(why string) (was string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was, s.barredBy = s.barredBy, why
+	if why == "" && was != "" {
+		s.KeepOpen(0)
+	}
 	if s.barred.Swap(why != "") != (why != "") {
 		if s.up() {
 			s.since = time.Now()
@@ -245,13 +256,13 @@ func (s *Server) wakeProber() {
 	}
 }
 
-// AwaitReadable waits while the server is stale, at most until the deadline.
+// AwaitReadable waits while the server is stale, and not away, at most until the deadline.
 func (s *Server) AwaitReadable(ctx context.Context, deadline time.Time) {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	for {
 		s.mu.Lock()
-		if !s.Stale() {
+		if !s.Stale() || s.Away() {
 			s.mu.Unlock()
 			return
 		}
@@ -431,6 +442,9 @@ func (s *Server) change(to State, why error) {
 	if from == Up {
 		s.why = why
 	}
+	if to == Up {
+		s.KeepOpen(0)
+	}
 	s.state.Store(int32(to))
 	s.transitions[to]++
 	if to == Down {
@@ -440,8 +454,13 @@ func (s *Server) change(to State, why error) {
 	s.announce()
 	lasted := now.Sub(s.since)
 	s.since = now
-	if r := s.options.Load().Records; r != nil && from == Down {
-		r.call(s)
+	if r := s.options.Load().Records; r != nil {
+		switch {
+		case from == Down:
+			r.call(s)
+		case to == Down && s.options.Load().Gutter != 0:
+			r.mark(s) // so that reads may go to the gutter, too
+		}
 	}
 	if to == Up {
 		s.options.Load().Log.Info("a server is up", "server", s.Name, "was", from.String(), "for", lasted.Round(time.Millisecond))

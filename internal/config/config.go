@@ -19,7 +19,8 @@ type Config struct {
 	// Lookups has the servers as written, and the settings for looking them up.
 	discover.Lookups
 
-	ListenPort      int // of the addresses in Listen that have none
+	GutterTTL       time.Duration // of a pool; 0: not given
+	ListenPort      int           // of the addresses in Listen that have none
 	ResolveInterval time.Duration
 	Procs           int // GOMAXPROCS; 0: the Go runtime's choice
 

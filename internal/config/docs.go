@@ -24,13 +24,7 @@ overridden one. All errors are reported at once; the exit code is then 2.
     mcmw config print                        # a complete file with all defaults
     mcmw config explain user:42 --config mcmw.yaml     # its servers, and why
     mcmw config import nutcracker.yml       # twemproxy's or mcrouter's as one of mcmw's
-    mcmw config print --config mcmw.yaml --show-origin
-
-The last one adds where each value comes from:
-
-    workers: 64 # flag -t, --workers
-    depth: 1 # mcmw.yaml:3
-    queue: 4096 # env MCMW_QUEUE
+    mcmw config print --config mcmw.yaml --show-origin     # and where each value comes from
 
 Shell completion: ` + "`source <(mcmw completion bash)`" + ` (also zsh, fish and powershell).
 
@@ -40,9 +34,9 @@ SIGHUP, or a change of the file, makes mcmw read flags, environment and file aga
 a whole, under load, and the log says what changed. An invalid one changes nothing, and the log has the error. These options
 may change while mcmw runs: ` + "`" + strings.Join(live, "`, `") + "`" + `.
 A change of any other option is an error. The file counts as changed when its path leads to another file, size or
-modification time, also through symbolic links, for two checks in a row (` + "`watch-interval`" + `).
+modification time (` + "`watch-interval`" + `).
 
-All mcmw in front of the same servers should have the same hashes in ` + "`mcmw_config_info`" + `, which leaves out what may differ, such as addresses of mcmw itself.
+All mcmw in front of the same servers should have the same hashes in ` + "`mcmw_config_info`" + `.
 
 ## Servers
 
@@ -55,11 +49,8 @@ All mcmw in front of the same servers should have the same hashes in ` + "`mcmw_
 | ` + "`[::1]:11212`" + ` | [::1]:11212 | [::1]:11212 | 1 |
 | ` + "`unix:/run/memcached.sock`" + ` | unix:/run/memcached.sock | the socket | 1 |
 | ` + "`10.0.0.1:11211:1 blue`" + ` (twemproxy) | blue | 10.0.0.1:11211 | 1 |
-| ` + "`dns+cache:11212*3`" + ` | each address of the name | the same, port 11212 | 3 |
-| ` + "`srv+_memcache._tcp.memcached.ns.svc`" + ` | the host of each SRV record, shortened | the host's, the record's port | 1 |
-| ` + "`k8s+_memcache._tcp.memcached.ns.svc`" + ` | the same, of each endpoint of a Service of Kubernetes | the endpoint's | 1 |
 
-Logs, metrics and errors show names. [servers.md](servers.md) explains them, discovery by DNS, and what moves when servers change. In the file the list may hold
+Logs, metrics and errors show names. [servers.md](servers.md) explains them, names to look up (` + "`dns+`, `srv+`, `k8s+`" + `), and what moves when servers change. In the file the list may hold
 strings or mappings:
 
     servers:
@@ -67,11 +58,10 @@ strings or mappings:
       - {name: blue, address: "10.0.0.1:11212", weight: 3, zone: eu-1a}
 
 To move from another program
-with a warm cache, set ` + "`ring`" + ` and ` + "`hash`" + ` as it placed the keys (or let ` + "`mcmw config import`" + ` do so: [routes.md](routes.md)):
+with a warm cache, set ` + "`ring`" + ` and ` + "`hash`" + ` as it placed the keys ([routes.md](routes.md) is about twemproxy):
 
 | before | ring | hash |
 |---|---|---|
-| twemproxy, ` + "`distribution: ketama`" + ` | twemproxy | as its ` + "`hash`" + ` (by default fnv1a_64) |
 | libmemcached, ` + "`KETAMA_WEIGHTED`" + ` | libmemcached-weighted | md5 |
 | libmemcached, ` + "`KETAMA`" + ` | libmemcached | as its ` + "`HASH`" + ` (its default is one_at_a_time) |
 `
@@ -89,6 +79,8 @@ func Documentation() string {
 		}
 		flags, def := o.flags(), "none: must be given, or pools"
 		switch {
+		case o.PoolOnly:
+			flags, def = "pools: NAME: "+o.Name+":", "none"
 		case o.InFileOnly():
 			flags, def = o.Name+":", "none"
 		case o.Default != "":

@@ -39,8 +39,11 @@ func fileSettings(name string, content []byte) ([]setting, Problems) {
 	}
 
 	return nodeSettings(root, at, "", func(key string) (*Option, string) {
-		if o := Find(key); o != nil && o.inFile() {
+		switch o := Find(key); {
+		case o != nil && o.inFile():
 			return o, ""
+		case o != nil && o.PoolOnly:
+			return nil, fmt.Sprintf("%q stands in a pool, not beside pools", key)
 		}
 		return nil, unknownKey(key)
 	})

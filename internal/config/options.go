@@ -31,6 +31,8 @@ type Option struct {
 	Group string
 	// PerPool says that each of several pools may have a value of its own.
 	PerPool bool
+	// PoolOnly says that only a pool has a value, so that the option is in no other place.
+	PoolOnly bool
 
 	kind kind
 }
@@ -248,6 +250,24 @@ var Options = []Option{
 			},
 		},
 		Help: "hash only the part of a key between these two characters",
+	},
+	{
+		Name: optionGutter, Group: groupServers, PerPool: true, PoolOnly: true,
+		kind: text{
+			field: func(c *Config) *string { return &c.Placement.Gutter }, name: "POOL", what: "another pool, which has no gutter", off: "none", form: poolNameForm,
+			check: func(s string) error {
+				if !poolNamePattern.MatchString(s) {
+					return errors.New("is no name of a pool")
+				}
+				return nil
+			},
+		},
+		Help: "pool to which reads and writes of keys go whose servers are all down",
+	},
+	{
+		Name: optionGutterTTL, Group: groupServers, PerPool: true, PoolOnly: true,
+		kind: duration{func(c *Config) *time.Duration { return &c.GutterTTL }, time.Second, route.MaxGutterTTL * time.Second},
+		Help: "maximum time for which a value lives in the gutter, in whole seconds; " + formatDuration(defaultGutterTTL) + " if not given",
 	},
 	{
 		Name: "resolve-interval", Default: formatDuration(discover.DefaultInterval), Group: groupServers,
@@ -515,8 +535,8 @@ func (o *Option) TakesFile() bool {
 	return ok && t.name == filePlaceholder
 }
 
-// inFile says whether the option may stand in the file.
-func (o *Option) inFile() bool { return o.Name != optionConfig }
+// inFile says whether the option may stand in the file, and not only in a pool.
+func (o *Option) inFile() bool { return o.Name != optionConfig && !o.PoolOnly }
 
 // flags returns the option's flags, the short one first.
 func (o *Option) flags() string {

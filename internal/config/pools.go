@@ -223,7 +223,7 @@ func (routesKind) schema() map[string]any {
 
 // InFileOnly says whether the option can be set in the file alone.
 func (o *Option) InFileOnly() bool {
-	return o.Name == optionPools || o.Name == optionRoutes || o.Name == optionShadows
+	return o.Name == optionPools || o.Name == optionRoutes || o.Name == optionShadows || o.PoolOnly
 }
 
 // readPools reads the pools' mappings. The values that the whole has by now are their defaults.
@@ -332,7 +332,7 @@ func (c *Config) checkPools() Problems {
 	complete := true
 	for _, p := range c.pools {
 		names = append(names, p.name)
-		pools = append(pools, route.Pool{Name: p.name, Servers: p.config.Servers, Options: p.config.Placement})
+		pools = append(pools, route.Pool{Name: p.name, Servers: p.config.Servers, Options: p.placement()})
 		complete = complete && p.config.complete
 	}
 	if _, err := route.NewTable(names, c.Routes); err != nil {
@@ -345,8 +345,8 @@ func (c *Config) checkPools() Problems {
 		return append(problems, Problem{at, optionRoutes, strings.TrimPrefix(err.Error(), "route: ")})
 	}
 	problems = append(problems, c.checkShadows(names)...)
-	if !complete {
-		return problems
+	if wrong := c.checkGutters(pools); wrong != nil || !complete {
+		return append(problems, wrong...)
 	}
 	if _, err := route.NewPools(pools, c.Routes); err != nil {
 		if wrong, ok := errors.AsType[*route.PoolError](err); ok {
@@ -380,7 +380,7 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 	for _, p := range c.pools {
 		d := p.config
 		pool := middleware.PoolOptions{
-			Pool: route.Pool{Name: p.name, Servers: inPool(servers, p.name), Options: d.Placement},
+			Pool: route.Pool{Name: p.name, Servers: inPool(servers, p.name), Options: p.placement()},
 			Ack:  d.Ack, Writers: d.Writers, ServerOptions: d.ServerOptions,
 		}
 		if s := c.shadowTo(p.name); s != nil {

@@ -112,6 +112,7 @@ func TestPoolsAndRoutesThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 		"pools:\n  a:\n    servers: [\"127.0.0.1:11311\"]\n" + routes:           `mcmw.yaml:3: pools.a.servers: "127.0.0.1:11311" is an address mcmw itself listens on`,
 		"pools:\n  a: {servers: [x]}\n  b:\n    servers: [\"y=x\"]\n" + routes:  `mcmw.yaml:4: pools.b.servers: address x:11211 is that of server "x" in pool "a" and of server "y" in pool "b"; accepted: each in one pool`,
 		"pools:\n  a: {servers: [x]}\n  b:\n    servers: [\"x=y\"]\n" + routes:  `mcmw.yaml:4: pools.b.servers: server "x" is in pool "a" and in pool "b"; accepted: each in one`,
+		"gutter: a\n" + pools + routes:                                          `mcmw.yaml:1: "gutter" stands in a pool, not beside pools`,
 	} {
 		lines := refused(t, sources{yaml: text})
 		require.Len(t, lines, 1, "%s\n%q", text, lines)

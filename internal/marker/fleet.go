@@ -84,8 +84,10 @@ type Fleet struct {
 	// The last look at as many witnesses as find every mark in force.
 	begun, lease int64
 	known        Marks // others', in that look
-	heard        map[Mark]int64
-	buried       Marks // to be removed
+	// since says by server from when on each look has found a mark of another on a majority.
+	since  map[string]int64
+	heard  map[Mark]int64
+	buried Marks // to be removed
 	// bare: nobody can say any more, or yet, what the servers have lost, so that they become witnesses without it.
 	bare bool
 	// lost: since when most servers have answered, but too few are witnesses; 0: that is not so.
@@ -254,6 +256,9 @@ func (f *Fleet) see(server string, what sight, now int64) {
 		f.lost = now
 	}
 	if witnesses >= f.majority() && begun >= f.begun {
+		if now >= f.lease {
+			f.since = nil // the mark may have been removed, and put again
+		}
 		f.begun, f.lease = begun, begun+int64(relied)
 		f.know(recent, now)
 	}
@@ -292,6 +297,28 @@ func (f *Fleet) know(recent, now int64) {
 		f.heard[k] = now
 		if since, heard := before[k]; heard {
 			f.heard[k] = since
+		}
+	}
+	f.watch(recent, now)
+}
+
+// watch notes which servers others have marked on a majority, by what was seen behind recent.
+func (f *Fleet) watch(recent, now int64) {
+	before := f.since
+	f.since = map[string]int64{}
+	for _, k := range f.known {
+		on := 0
+		for _, s := range f.sights {
+			if s.witness && s.begun > recent && s.marks.of(k.Server, k.Owner) {
+				on++
+			}
+		}
+		if on < f.majority() {
+			continue
+		}
+		f.since[k.Server] = now
+		if since, seen := before[k.Server]; seen {
+			f.since[k.Server] = since
 		}
 	}
 }
@@ -335,6 +362,12 @@ func (f *Fleet) InForce(server string, now int64) int64 {
 		return o.until
 	}
 	return 0
+}
+
+// Heeded reports whether all middlewares heed a mark of server, or did so until a moment ago, because another's was found for long enough.
+func (f *Fleet) Heeded(server string, now int64) bool {
+	since, seen := f.since[server]
+	return seen && now < f.lease && now-since >= int64(inForce)
 }
 
 // Attainable reports whether there are enough witnesses for a mark to come into force.

@@ -82,6 +82,33 @@ func TestAReaderHeedsWhatItFoundAndReliesOnALookForAShortTime(t *testing.T) {
 	require.Empty(t, f.MarkedBy("a"))
 }
 
+func TestAMarkOfAnotherIsHeededByAllWhenItWasFoundOnAMajorityForLongEnough(t *testing.T) {
+	mark := Mark{"a", "y", 1}
+	s := fleetServers{"a": {}, "b": {mark}, "c": {}}
+	f := member("x")
+	end := start + 2*inForce
+	s.keepLooking(f, start, end, "a", "b", "c")
+	require.Equal(t, "y", f.MarkedBy("a"))
+	require.False(t, f.Heeded("a", int64(end)), "it is on one")
+	s["c"] = Marks{mark}
+	begin := end + 1
+	s.lookAt(f, begin, "b", "c")
+	s.keepLooking(f, begin+1, begin+inForce-1, "b", "c")
+	require.False(t, f.Heeded("a", int64(begin+inForce-1)), "others may not have looked since")
+	last := begin + inForce
+	s.lookAt(f, last, "b", "c")
+	require.True(t, f.Heeded("a", int64(last)))
+	require.False(t, f.Heeded("b", int64(last)))
+	require.False(t, f.Heeded("a", int64(last+relied)), "a look that was long ago proves nothing")
+	s.lookAt(f, last+relied, "b", "c")
+	require.False(t, f.Heeded("a", int64(last+relied)), "it may have been removed, and put again")
+	s["b"], s["c"] = Marks{}, Marks{}
+	s.lookAt(f, last+relied+1, "b", "c")
+	s["b"], s["c"] = Marks{mark}, Marks{mark}
+	s.keepLooking(f, last+relied+2, last+relied+inForce, "b", "c")
+	require.False(t, f.Heeded("a", int64(last+relied+inForce)))
+}
+
 func TestAServerThatHasLostItsMarksGetsThoseThatAreKnownWhileALookIsReliedOn(t *testing.T) {
 	mark := Mark{"a", "y", 1}
 	s := fleetServers{"b": {mark}, "c": {mark}}

@@ -104,6 +104,8 @@ type Record struct {
 	More     bool        `json:"more,omitempty"`
 	// Addresses are those of the servers of all placements, by name.
 	Addresses map[string]string `json:"addresses,omitempty"`
+	// Gutter: writes that a server missed may have been answered all the same, because another pool stood in, or the server stands in for others.
+	Gutter bool `json:"gutter,omitempty"`
 	// Changing: servers may hold old values of keys that Placement has given back to them.
 	Changing bool `json:"changing,omitempty"`
 }
@@ -178,7 +180,7 @@ func (l Looks) Suspicion(server string) string {
 			return "it missed writes, by a marker on " + name
 		}
 	}
-	if newest == nil || newest.Placement.Replicas == 1 {
+	if newest == nil || newest.Placement.Replicas == 1 && !newest.Gutter {
 		return "" // no other server has taken over its writes
 	}
 	var witnesses []string

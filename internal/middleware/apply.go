@@ -148,12 +148,14 @@ func (m *Middleware) checkShare(o *Options, name string) error {
 		return err
 	}
 	for i, p := range o.pools() {
-		var share *route.Share
-		if table := router.Table(); table != nil {
-			share = table.Share(i)
-		}
 		for _, q := range m.current.Load().pools {
-			if p.Name == name && q.name == name && !share.Equal(q.share) {
+			if p.Name != name || q.name != name {
+				continue
+			}
+			if err := q.checkSameGutter(&p); err != nil {
+				return err
+			}
+			if !router.Share(i).Equal(q.share) {
 				return fmt.Errorf("the keys that are routed to pool %q cannot change while clients are served and other mcmw may write its servers; "+
 					"accepted: restart all at once, or writers one", name)
 			}
@@ -249,6 +251,7 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 		}
 		m.registry.Change(next.statistics())
 		m.current.Store(next)
+		next.openGutters()
 		next.start(m.work, m.registry)
 		return next.lanes
 	})
@@ -296,6 +299,7 @@ func (m *Middleware) beginPools(ctx context.Context, next *core) {
 // place puts the placement of p on servers; changing: it is not in force yet.
 func (p *pool) place(changing bool, servers []*backend.Server) {
 	if p.records != nil {
+		p.records.Gutter(p.diverts())
 		previous, more := p.history()
 		p.records.Place(p.record(), previous, more, changing, servers)
 	}
@@ -347,7 +351,7 @@ func (m *Middleware) poolServers(t *tier, o PoolOptions, previous []*backend.Ser
 			delete(leaving, s.Addr())
 		}
 	}
-	options := m.backend(t, o.ServerOptions)
+	options := m.backend(t, &o)
 	for _, wanted := range o.Servers {
 		s := named[wanted.Name]
 		switch renamed := leaving[wanted.Addr]; {

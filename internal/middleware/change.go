@@ -41,6 +41,7 @@ func (p placed) at(o *PoolOptions) (placed, error) {
 		}
 	}
 	p.options.Read, p.options.Zone = o.Options.Read, o.Options.Zone
+	p.options.Gutter, p.options.GutterTTL = o.Options.Gutter, o.Options.GutterTTL
 	var err error
 	p.router, err = route.New(servers, p.options)
 	return p, err

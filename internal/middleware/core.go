@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -60,11 +61,13 @@ type tier struct {
 	// keys, so what it left can't be found.
 	unswept, unlisted atomic.Bool
 	// The fields below are guarded by Middleware.applying.
-	begun       bool                 // its servers have been judged
-	settled     placed               // the placement before change, or without one
-	change      *change              // nil: none is under way
-	first       atomic.Pointer[pool] // of a pool that is added while clients are served: what its servers are judged by
-	rescheduled chan struct{}        // whoever changes change.due -> goThrough; capacity 1; never closed
+	begun   bool                 // its servers have been judged
+	settled placed               // the placement before change, or without one
+	change  *change              // nil: none is under way
+	first   atomic.Pointer[pool] // of a pool that is added while clients are served: what its servers are judged by
+	// diverted counts what went to the pool's gutter.
+	diverted    stats.Gutter
+	rescheduled chan struct{} // whoever changes change.due -> goThrough; capacity 1; never closed
 }
 
 // placement is where keys lived earlier, with the current servers in place of those of that time; nil: removed.
@@ -96,6 +99,9 @@ func (o *Options) route() (*route.Router, error) {
 	var err error
 	if len(o.Pools) == 0 {
 		router, err = route.New(o.Servers, o.Placement)
+		if err == nil && o.Placement.Gutter != "" {
+			err = errors.New("a gutter without pools; accepted: one of several pools")
+		}
 	} else {
 		pools := make([]route.Pool, len(o.Pools))
 		for i, p := range o.Pools {
@@ -110,6 +116,9 @@ func (o *Options) route() (*route.Router, error) {
 		if p.Ack == replica.AckQuorum && router.Pools()[i].N() == 1 {
 			return nil, fmt.Errorf("%sack quorum with one replica; accepted: ack all, or two replicas and more", p.of())
 		}
+		if err := p.checkGutter(router.Pools()[i]); err != nil {
+			return nil, err
+		}
 	}
 	return router, nil
 }
@@ -123,9 +132,10 @@ func (o *PoolOptions) of() string {
 }
 
 // backend returns the options common to the servers of t's pool, which has the options o.
-func (m *Middleware) backend(t *tier, o backend.ServerOptions) backend.Options {
+func (m *Middleware) backend(t *tier, o *PoolOptions) backend.Options {
 	return backend.Options{
-		ServerOptions: o, Changes: &m.changes, Records: t.records, Access: m.access.servers, Log: m.options.Log,
+		ServerOptions: o.ServerOptions, Changes: &m.changes, Records: t.records, Gutter: o.gutterOpen(m.options.Timeout), Alone: o.Writers == WritersOne,
+		Access: m.access.servers, Log: m.options.Log,
 	}
 }
 
@@ -137,10 +147,10 @@ func newCore(o Options, router *route.Router, tiers []*tier, servers []*backend.
 		if in.Read() == route.ReadNearest && !slices.ContainsFunc(in.Servers(), func(s route.Server) bool { return s.Zone != "" && s.Zone == options.Options.Zone }) {
 			o.Log.Warn("read nearest prefers no server, because none is in the zone that this mcmw runs in", "zone", options.Options.Zone)
 		}
-		q := &pool{tier: tiers[i], options: options, log: o.Log, step: o.ChangeStep, router: in.Alone(), servers: servers[in.Base():][:len(in.Servers())], change: tiers[i].change.copy()}
-		if table := router.Table(); table != nil {
-			q.share = table.Share(i)
+		if n := LeastForGutter(options.Writers); in.Gutter() != nil && len(in.Servers()) < n {
+			o.Log.Warn("too few servers for a gutter: requests for the keys of one that is down fail", "pool", options.Name, "servers", len(in.Servers()), "needed", n)
 		}
+		q := &pool{tier: tiers[i], options: options, log: o.Log, step: o.ChangeStep, router: in.Alone(), servers: servers[in.Base():][:len(in.Servers())], change: tiers[i].change.copy(), share: router.Share(i)}
 		p.pools = append(p.pools, q)
 	}
 	p.lanes, p.queues = o.newLanes(router, servers)
@@ -228,7 +238,7 @@ func (p *core) statistics() stats.Options {
 	for i, q := range p.pools {
 		wanted[i] = q.wantedRecord()
 	}
-	o.Phase, o.Placement = p.router.Phase().String(), fingerprint(wanted...)
+	o.Phase, o.Placement, o.Gutters = p.router.Phase().String(), fingerprint(wanted...), p.gutters()
 	for i, s := range p.servers {
 		o.Servers, o.Zones = append(o.Servers, s.Name), append(o.Zones, p.router.Servers()[i].Zone)
 	}
@@ -255,7 +265,7 @@ func (p *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	}
 	o.StallAfter = p.options.stallAfter()
 	for _, q := range p.pools {
-		w := worker.Pool{Pool: plan.Pool{Several: q.several.Load()}, Shadow: p.feedOf(q.name)}
+		w := worker.Pool{Pool: plan.Pool{Several: q.several.Load()}, Diverted: &q.diverted, Shadow: p.feedOf(q.name)}
 		w.Ack, w.Barring = q.ack()
 		if q.heeds() {
 			w.Lease = q.records

@@ -326,6 +326,7 @@ func (m *Middleware) begin(work context.Context) {
 	}
 	p.makeWorkers(&m.shared, m.appendStats)
 	p.connect(work)
+	p.openGutters()
 	p.start(work, m.registry)
 	m.startShadows()
 	m.swept.Runs(p.unswept())

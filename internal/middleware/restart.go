@@ -52,6 +52,7 @@ func (p *pool) beginRecords() {
 		return
 	}
 	p.records.Heed(p.heeds())
+	p.records.Gutter(p.diverts())
 	looks := p.records.Looks()
 	newest := looks.Newest()
 	for _, s := range p.servers {

@@ -45,16 +45,22 @@ func (p *pool) decideWriters(ctx context.Context) {
 // heeds reports whether the middlewares in front of the servers need to know, while they run, which of them missed whose writes. With fewer than
 // three servers none could be away without a majority being away.
 func (p *pool) heeds() bool {
-	return p.several.Load() && len(p.servers) > 2 && p.options.Ack != replica.AckAll && p.options.Rejoin != backend.RejoinTrust
+	shared := p.several.Load() && p.options.Ack != replica.AckAll || p.diverts() && p.options.Writers != WritersOne
+	return shared && len(p.servers) >= leastHeeding && p.options.Rejoin != backend.RejoinTrust
 }
+
+// leastHeeding is the least number of servers of which one can be away without a majority being away.
+const leastHeeding = 3
 
 // ack returns the acknowledgement mode in force, and whether it has servers barred from reads that missed a write, before that is answered with
 // success. What nobody could bar is acknowledged by all.
 func (p *pool) ack() (ack replica.Ack, barring bool) {
 	kept := p.options.Rejoin != backend.RejoinTrust
 	switch ack = p.options.Ack; {
-	case p.heeds():
+	case p.heeds(), p.diverts() && p.options.Writers == WritersOne && kept:
 		return ack, true
+	case p.diverts(): // another middleware may read what nobody could bar
+		return replica.AckAll, false
 	case ack == replica.AckLive && p.options.Writers == WritersOne && kept:
 		return ack, true
 	case ack == replica.AckLive, ack == replica.AckAny && p.several.Load() && kept:

@@ -32,6 +32,7 @@ const (
 	healByCopy         mutant = "healing by copy"
 	serversCAS         mutant = "the server's cas as version"
 	incrWithoutVersion mutant = "incr without a new version"
+	onlyInTheGutter    mutant = "a write in the gutter that leaves the server as it is"
 )
 
 // earlyLook stands for a call that no planner made.
@@ -69,6 +70,10 @@ func (d *driver) mutate(c *plan.Call) (sent bool) {
 		}
 		if isCut {
 			c.Bytes[0] = []byte(d.stored + "mg k u c\r\n")
+		}
+	case onlyInTheGutter:
+		if c.Server == ownServer && strings.HasPrefix(line, "delete") {
+			c.Bytes[0] = []byte("delete other\r\n")
 		}
 	case serversCAS:
 		c.Bytes[0] = []byte(versionFlag.ReplaceAllString(line, ""))

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,8 +82,10 @@ func drive(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.V
 		names = append(names, s.Name)
 	}
 	d := &driver{t: t, router: router, limits: protocol.Limits{}.WithDefaults(), missed: map[int]bool{}}
+	pools := slices.Repeat([]plan.Pool{{Ack: ack, Several: versions != nil}}, len(router.Pools()))
 	d.planner = plan.New(plan.Options{
-		Router: router, Names: names, Home: -1, Pools: []plan.Pool{{Ack: ack, Several: versions != nil}}, MaxValue: 1 << 20, Versions: versions, Stripe: func(key []byte) uint32 { return crc32.ChecksumIEEE(key) },
+		Router: router, Names: names, Home: -1, Pools: pools, MaxValue: 1 << 20, Versions: versions, Stripe: func(key []byte) uint32 { return crc32.ChecksumIEEE(key) },
+		Today: func() int64 { return 1_800_000_000 },
 	}, 0)
 	for s := range d.planner.Servers {
 		d.planner.Servers[s].Readable = true

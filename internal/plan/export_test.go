@@ -12,8 +12,8 @@ func (p *Planner) AppendState(dst []byte) []byte {
 	}
 	for i := range p.Requests {
 		r := &p.Requests[i]
-		dst = fmt.Appendf(dst, "%q %d %d %t %d %d %d %d %d %d %t %v %d %d\n", r.Raw, r.way, r.step, r.Failed, r.first, r.last, r.left, r.tries, r.version, r.look, r.dropped,
-			p.repairs[r.repair:r.repairEnd], r.chosen, r.tried)
+		dst = fmt.Appendf(dst, "%q %d %d %t %d %d %d %d %d %d %t %v %d %d %t\n", r.Raw, r.way, r.step, r.Failed, r.first, r.last, r.left, r.tries, r.version, r.look, r.dropped,
+			p.repairs[r.repair:r.repairEnd], r.chosen, r.tried, r.own != nil)
 	}
 	// In which order replies came makes a difference only if one of them is no success.
 	ordered := slices.ContainsFunc(p.Calls, func(c Call) bool { return c.reply != nil && (len(c.reply) < 2 || string(c.reply[:2]) != "HD") })

@@ -44,7 +44,7 @@ func (p *Planner) Locks(i int32, more bool) (l Locks, ok bool) {
 	l.Stripes = p.stripes
 	switch {
 	case len(p.stripes) == 0:
-	case r.decided:
+	case r.decided, r.in.Gutter() != nil && r.Has(protocol.Depends): // the gutter may decide it otherwise
 		l.Kind = LockAlone
 	case r.Has(protocol.Writes):
 		l.Kind = LockHold
@@ -120,7 +120,8 @@ func (p *Planner) Troubled(i int32) int {
 
 // troubledKey returns a server in trouble without which key, of the pool in, can't be served as r wants it, -1 if there is none.
 func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
-	p.findHolders(in, key)
+	in, own := p.placedIn(in, key)
+	p.findHoldersOf(in, own, key)
 	if r.Has(protocol.Writes) {
 		if s := p.suspectOf(p.holders); s >= 0 {
 			return s

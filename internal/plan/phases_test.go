@@ -71,8 +71,20 @@ func (p *phased) AppendState(dst []byte) []byte {
 	return p.driver.AppendState(strconv.AppendInt(dst, int64(p.stage), 10))
 }
 
+// idler is a driver that asks no server for anything.
+type idler struct{}
+
+func (idler) Locks(string) ([]string, bool) { return nil, false }
+func (idler) Reply(int, string)             {}
+func (idler) Lost(int)                      {}
+func (idler) Out(int) string                { return "" }
+func (idler) Answer() (string, bool)        { return "", true }
+func (idler) Busy() bool                    { return false }
+func (idler) AppendState(dst []byte) []byte { return dst }
+
 // stepper takes a middleware through the phases, and deletes what new holders hold.
 type stepper struct {
+	idler
 	of      *phased
 	servers []*model.Server // all
 	gains   []int
@@ -87,14 +99,6 @@ func (s *stepper) Start(command string) {
 		s.servers[server].Evict("k")
 	}
 }
-
-func (*stepper) Locks(string) ([]string, bool) { return nil, false }
-func (*stepper) Reply(int, string)             {}
-func (*stepper) Lost(int)                      {}
-func (*stepper) Out(int) string                { return "" }
-func (*stepper) Answer() (string, bool)        { return "", true }
-func (*stepper) Busy() bool                    { return false }
-func (*stepper) AppendState(dst []byte) []byte { return dst }
 
 // routers returns the placements before and after the change.
 func (m *moving) routers(t *testing.T) (from, to *route.Router) {
@@ -223,7 +227,10 @@ func noneReadOlder(w *explore.World) error {
 		ended := 0 // the write of what was seen
 		if seen != before && seen != forgotten {
 			for _, o := range history {
-				if written, ok := valueWritten(o); ok && written == seen {
+				failed := strings.HasPrefix(o.Answer, "SERVER_ERROR") && strings.HasPrefix(o.Command, "set") && value(o.Command) == seen
+				if written, ok := valueWritten(o); failed {
+					ended = read.Began // it may take effect at any time
+				} else if ok && written == seen {
 					ended = o.Ended
 					if ended == 0 {
 						ended = read.Began // under way

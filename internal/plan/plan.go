@@ -51,6 +51,8 @@ type Options struct {
 	MaxValue int
 	// Join lets equal gets of a round share a call.
 	Join bool
+	// Today returns the time of day, seconds since 1970, for exptimes that are dates. It is required where a pool has a gutter.
+	Today func() int64
 	// Versions are those of what is stored in the pools whose servers others write, too; nil if there is no such pool.
 	Versions *Versions
 }
@@ -69,6 +71,9 @@ type Server struct {
 	Readable, Stale bool
 	// Suspect: it has owed a reply for longer than usual.
 	Suspect bool
+	// Away: no middleware reads it, and all know. Open: its pool's gutter may hold keys of it. Both count where there is a gutter, and Away implies
+	// Open.
+	Away, Open bool
 	// Load is what it has to do, ns; for least-busy reads.
 	Load int64
 }
@@ -85,6 +90,8 @@ type Planner struct {
 	Agreement stats.Agreement
 	// Joined counts the gets that joined another's call; the caller may set it to zero.
 	Joined uint64
+	// Diverted counts, by pool, the requests that went to the pool's gutter; the caller may set it to zero.
+	Diverted []stats.Diverted
 
 	options Options
 	several []bool  // by pool: others write the same servers, and keys have several
@@ -111,6 +118,7 @@ type Planner struct {
 
 	// Scratch.
 	holders   []int
+	own       []int
 	readers   []int
 	emptied   []int
 	readable  []int
@@ -127,13 +135,16 @@ type Request struct {
 	*request.Request
 	key []byte // the first, as servers know it
 	// in is the pool of its only key; without one, or with several keys, the router of all.
-	in   *route.Router
+	in *route.Router
+	// own is the pool that its only key is routed to, if in is that one's gutter; otherwise nil.
+	own  *route.Router
 	way  way
 	step step
 	// decided: the key's first server decides it, and the others get what came of it.
 	decided bool
 	// several: others write its key's servers.
 	several bool
+	ttl     int64  // what it stores in a gutter ends after so many seconds; 0: none of its keys is there
 	version uint64 // of what it stores, with several writers
 	look    int32  // the call that looks at what came of it; -1: none
 	dropped bool   // the others are not to hold it
@@ -236,6 +247,7 @@ func New(o Options, turn int) *Planner {
 	}
 	for i, in := range o.Router.Pools() {
 		p.several = append(p.several, o.Pools[i].Several && in.N() > 1)
+		p.Diverted = append(p.Diverted, stats.Diverted{})
 		p.pools = append(p.pools, p.all[in.Base():][:len(in.Servers())])
 	}
 	p.joins.start()
@@ -275,13 +287,18 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	added.decided = r.Has(protocol.Conditional)
 	added.in = p.options.Router
 	if r.NumKeys == 1 {
-		added.in = added.in.In(key)
-		added.several = p.several[added.in.Number()]
-		if added.several && r.Answer == "" {
-			p.addSeveral(added)
-		}
+		p.enter(added, added.in.In(key))
 	}
 	return i
+}
+
+// enter makes in the pool of r's only key.
+func (p *Planner) enter(r *Request, in *route.Router) {
+	r.in = in
+	r.several = p.several[in.Number()]
+	if r.several && r.Answer == "" {
+		p.addSeveral(r)
+	}
 }
 
 // extend returns s with one element more, a zero one: so are all between s's length and its capacity. Appending one would copy it.
@@ -347,6 +364,9 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 	r.last = r.first
 	if r.Idle() {
 		return false
+	}
+	if r.in.Gutter() != nil {
+		p.divert(r)
 	}
 	p.separate(r)
 	switch {
@@ -491,6 +511,9 @@ func (p *Planner) call(i int32, s int, command protocol.Command, keys []byte, pi
 	c.Request, c.Server, c.command, c.keys = i, int32(s), command, keys
 	copy(c.Bytes[:], pieces)
 	r := &p.Requests[i]
+	if r.ttl != 0 {
+		p.capExpiry(r, c)
+	}
 	r.last = int32(n + 1)
 	r.left++
 	return c
@@ -512,7 +535,7 @@ func (p *Planner) forward(i int32, s int) {
 		start := len(p.lines)
 		p.lines = protocol.AppendMeta(p.lines, r.Head, "q")
 		c = p.call(i, s, r.Command, r.Keys, p.lines[start:], r.Data)
-	case r.Exact:
+	case r.Exact && r.ttl == 0:
 		c = p.call(i, s, r.Command, r.Keys, r.Raw)
 		c.Fence = r.Has(protocol.Fenced)
 	default:
@@ -534,20 +557,27 @@ func (p *Planner) deleteKey(i int32, s int) {
 // deleteEverywhere removes the key of a value that was refused for its size, as memcached does: the old value must not outlive an attempt
 // to replace it.
 func (p *Planner) deleteEverywhere(i int32) {
-	p.findHolders(p.Requests[i].in, p.Requests[i].key)
+	p.findHolders(&p.Requests[i])
 	for _, s := range p.holders {
 		p.deleteKey(i, s)
 	}
 	p.planEmptied(i)
 }
 
-// findHolders finds the servers that key, of the pool in, is written to, and those on which it is deleted then.
-func (p *Planner) findHolders(in *route.Router, key []byte) {
+// findHolders finds the servers that r's only key is written to, and those on which it is deleted then.
+func (p *Planner) findHolders(r *Request) { p.findHoldersOf(r.in, r.own, r.key) }
+
+// findHoldersOf is findHolders of a key in the pool in, which is own's gutter unless own is nil.
+func (p *Planner) findHoldersOf(in, own *route.Router, key []byte) {
 	p.holders = in.Replicas(key, p.holders[:0])
 	p.emptied = in.Emptied(key, p.emptied[:0])
+	if own != nil || in.Gutter() != nil {
+		p.addBeside(in, own, key)
+	}
 }
 
-// planEmptied deletes the key of requests[i], whose holders were found, on the servers that are not to hold it during a change of placement.
+// planEmptied deletes the key of requests[i], whose holders were found, on the servers that are not to hold it: during a change of placement, or because
+// others do in their place.
 func (p *Planner) planEmptied(i int32) {
 	for _, s := range p.emptied {
 		p.deleteKey(i, s)

@@ -62,7 +62,9 @@ func (p *Planner) planRead(i int32, c *choice) {
 	// What shows a cas is the first server's, and so is a gat, which is a write and touches the other copies.
 	in := r.in
 	if r.NumKeys > 1 && len(p.pools) > 1 {
-		in = p.commonPool(r)
+		if in = p.commonPool(r); in.Everywhere() {
+			in = p.divertKey(r, in, r.key)
+		}
 	}
 	anywhere := in.Everywhere() && r.readsAny(in)
 	switch {
@@ -219,7 +221,7 @@ func (p *Planner) planByPlacement(i int32, c *choice) {
 	for rest := r.Keys; len(rest) > 0; {
 		var key []byte
 		key, rest = nextKey(rest)
-		s := p.readServer(r, p.options.Router.In(key), key, c)
+		s := p.readServer(r, p.divertKey(r, p.options.Router.In(key), key), key, c)
 		if len(p.placed) == base {
 			common = s
 		} else if common != s {
@@ -286,8 +288,9 @@ func (p *Planner) planTouches(i int32, c *choice) {
 	for rest := r.Keys; len(rest) > 0; {
 		var key []byte
 		key, rest = nextKey(rest)
-		p.holders = p.options.Router.Replicas(key, p.holders[:0])
-		p.readers = p.options.Router.Readers(key, p.readers[:0])
+		in, _ := p.placedIn(p.options.Router.In(key), key)
+		p.holders = in.Replicas(key, p.holders[:0])
+		p.readers = in.Readers(key, p.readers[:0])
 		for _, s := range p.holders {
 			if s == p.firstOf(p.readers, c.avoid) {
 				continue

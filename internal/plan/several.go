@@ -143,7 +143,7 @@ func (p *Planner) settleStamp(r *Request) (again bool) {
 func (p *Planner) planVersionedCopies(i int32) {
 	r := &p.Requests[i]
 	first := int(p.Calls[r.chosen].Server)
-	p.findHolders(r.in, r.key)
+	p.findHolders(r)
 	var it protocol.Item
 	start, data, form := len(p.lines), r.Data, clients
 	switch {

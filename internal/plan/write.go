@@ -12,7 +12,7 @@ import (
 // second step writes.
 func (p *Planner) planWrite(i int32) (barrier bool) {
 	r := &p.Requests[i]
-	p.findHolders(r.in, r.key)
+	p.findHolders(r)
 	switch {
 	case len(p.holders)+len(p.emptied) == 1:
 		r.decided, r.version = false, 0
@@ -63,7 +63,7 @@ func (p *Planner) planCopies(i int32) {
 	var command protocol.Command
 	p.lines, command = r.AppendUnconditional(p.lines)
 	line := p.lines[start:]
-	p.findHolders(r.in, r.key)
+	p.findHolders(r)
 	for _, s := range p.holders {
 		switch {
 		case s == first:
@@ -83,11 +83,20 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 	if first >= 0 {
 		p.answered = append(p.answered, first)
 	}
+	ack := p.options.Pools[r.in.Number()].Ack
 	for n := r.first; n < r.last; n++ {
-		// Where the key is not to be held, only a failure counts: as that of a replica.
-		if c := &p.Calls[n]; !c.empties || outcomeOf(r, c) != replica.Success {
-			p.answered = append(p.answered, n)
+		c := &p.Calls[n]
+		if c.empties {
+			// Where the key is not to be held, only a failure counts: as that of a replica, by the rule of the server's own pool.
+			of := p.options.Router.Of(int(c.Server))
+			if outcomeOf(r, c) == replica.Success || c.Failed && of == r.own {
+				continue
+			}
+			if p.options.Pools[of.Number()].Ack == replica.AckAll {
+				ack = replica.AckAll
+			}
 		}
+		p.answered = append(p.answered, n)
 	}
 	for k, n := range p.answered {
 		c := &p.Calls[n]
@@ -103,7 +112,7 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 			p.classify(r, k, first >= 0)
 		}
 	}
-	chosen, differ := replica.Decide(p.options.Pools[r.in.Number()].Ack, p.answers, p.decisions[:0])
+	chosen, differ := replica.Decide(ack, p.answers, p.decisions[:0])
 	p.decisions = differ
 	r.chosen = p.answered[chosen]
 	if r.several {

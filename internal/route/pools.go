@@ -188,6 +188,9 @@ func NewPools(pools []Pool, r Routes) (*Router, error) {
 	if err := apart(pools); err != nil {
 		return nil, err
 	}
+	if err := CheckGutters(pools); err != nil {
+		return nil, err
+	}
 	return Compose(names, routers, r)
 }
 
@@ -229,7 +232,7 @@ func Compose(names []string, pools []*Router, routes Routes) (*Router, error) {
 	r := &Router{table: table}
 	for number, pool := range pools {
 		p := *pool
-		p.base, p.number = len(r.servers), number
+		p.base, p.number, p.gutter, p.isGutter = len(r.servers), number, nil, false
 		for range p.servers {
 			r.owners = append(r.owners, uint16(number))
 		}
@@ -238,6 +241,7 @@ func Compose(names []string, pools []*Router, routes Routes) (*Router, error) {
 		r.measures = r.measures || p.measures
 		r.pools = append(r.pools, &p)
 	}
+	r.findGutters()
 	return r, nil
 }
 
@@ -341,6 +345,14 @@ func (s *Share) Equal(o *Share) bool {
 		return s == o
 	}
 	return s.Default == o.Default && slices.Equal(s.Prefixes, o.Prefixes)
+}
+
+// Share returns which keys are in the pool of that number; nil: all may be, because there is one pool, or it is a gutter.
+func (r *Router) Share(pool int) *Share {
+	if r.table == nil || r.pools[pool].isGutter {
+		return nil
+	}
+	return r.table.Share(pool)
 }
 
 // Of returns a Router that places the share's keys as r does, and gives the others no server.

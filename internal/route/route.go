@@ -55,6 +55,10 @@ type Options struct {
 	Read ReadPolicy
 	// Zone is the one that ReadNearest prefers; "": none.
 	Zone string
+	// Gutter is the pool, of several, to which keys go whose servers here are all down; "": none. What is stored there lives for GutterTTL seconds at
+	// most.
+	Gutter    string
+	GutterTTL int
 }
 
 // Router says which servers hold a key. It is immutable and safe for concurrent use.
@@ -71,6 +75,13 @@ type Router struct {
 	rendezvous *rendezvous
 	// change places them during a change of placement; nil: there is none.
 	change *change
+	// gutter is the pool to which keys go whose servers are all down; nil: none.
+	gutter *Router
+	// isGutter: it is that of another pool.
+	isGutter bool
+	// wanted is the name of that pool, and ttl how long an item lives there.
+	wanted string
+	ttl    int
 	// measures: reads depend on what servers have to do.
 	measures bool
 	// number is that of the pool, and base the index of its first server among those of all pools.
@@ -100,6 +111,7 @@ func New(servers []Server, o Options) (*Router, error) {
 	if r.read == ReadNearest {
 		r.zone = o.Zone
 	}
+	r.wanted, r.ttl = o.Gutter, o.GutterTTL
 	r.measures = r.read == ReadLeastBusy
 	if o.HashTag != "" {
 		r.tagged, r.tag = true, [2]byte{o.HashTag[0], o.HashTag[1]}
@@ -283,7 +295,8 @@ func (r *Router) Gains(name string, from *Router) bool {
 	return false
 }
 
-// N returns the number of servers that hold a key; during a change of placement, and of several pools, the most.
+// N returns the number of servers that hold a key; during a change of placement, and of several pools, the most. A key that may go to a gutter counts as
+// held by two.
 func (r *Router) N() int { return r.n }
 
 // Servers returns the servers in the order they were given. The caller must not change them.

@@ -34,6 +34,8 @@ type Options struct {
 	MarksUnknown func() bool
 	// Phase is the phase of the change of placement, Placement a short hash of the placement that it leads to.
 	Phase, Placement string
+	// Gutters are those of the pools that have one.
+	Gutters []GutterOptions
 	// Tap receives the requests of the request log; nil means that there is no log.
 	Tap *Tap
 	// HotKeys counts the keys that are asked for; nil: nobody does.

@@ -38,6 +38,7 @@ type Snapshot struct {
 	Joined       uint64 // gets that were answered by the reply to an equal one
 	// Phase is the phase of the change of placement, Placement a short hash of the placement that it leads to.
 	Phase, Placement string
+	Gutters          []GutterSnapshot
 
 	Samples        uint64 // how often the numbers of waiting requests and of requests in service were sampled
 	SampledWaiting uint64 // sum of the samples
@@ -134,6 +135,9 @@ func (r *Registry) Snapshot() *Snapshot {
 		s.Dropped = r.options.Tap.dropped.Load()
 	}
 	s.Phase, s.Placement = r.options.Phase, r.options.Placement
+	for i := range r.options.Gutters {
+		s.Gutters = append(s.Gutters, r.options.Gutters[i].snapshot())
+	}
 	s.Several = r.options.Several != nil && r.options.Several()
 	s.MarksUnknown = r.options.MarksUnknown != nil && r.options.MarksUnknown()
 	if r.options.Sweep != nil {
@@ -258,6 +262,7 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 		d.RoundSizes[i] -= prev.RoundSizes[i]
 	}
 	d.Rounds -= prev.Rounds
+	d.Gutters = guttersSince(s.Gutters, prev.Gutters)
 	d.Agreement.minus(prev.Agreement)
 	d.Joined -= prev.Joined
 	d.RoundRequests -= prev.RoundRequests

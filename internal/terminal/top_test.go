@@ -85,8 +85,8 @@ func TestTopShowsTheNewestSecond(t *testing.T) {
   command        requests/s      mean       p50       p99  where the time goes
   get                12,345    400 µs    300 µs   12.3 ms  ████████████████████████`, strings.Join(lines, "\n"))
 
-	m.report.Pools = []string{"sessions", "pages"}
-	require.Regexp(t, `state\n +pool sessions\n +cache-1 .*\n +pool pages\n +…e-of-a-server`, Cut(strings.Join(m.lines(100), "\n"), 10000, false))
+	m.report.Pools, m.report.Gutters = []string{"sessions", "pages"}, map[string]string{"pages": "keys of servers that are down are in spare"}
+	require.Regexp(t, `state\n +pool sessions\n +cache-1 .*\n +pool pages: keys of servers that are down are in spare\n +…e-of-a-server`, Cut(strings.Join(m.lines(100), "\n"), 10000, false))
 
 	m.lost, m.since = errors.New("refused"), time.Now()
 	require.Contains(t, strings.Join(m.lines(100), "\n"), "no answer since")

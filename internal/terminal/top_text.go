@@ -143,7 +143,11 @@ func serversOf(r *admin.Report, p *admin.Point) []string {
 			continue // the server is new
 		}
 		if len(r.Pools) > 0 && (i == 0 || r.Pools[i] != r.Pools[i-1]) {
-			lines = append(lines, Faint+"  pool "+r.Pools[i]+Plain)
+			pool := "  pool " + r.Pools[i]
+			if text := r.Gutters[r.Pools[i]]; text != "" {
+				pool += ": " + text
+			}
+			lines = append(lines, Faint+pool+Plain)
 		}
 		s := &p.Servers[i]
 		lines = append(lines, fmt.Sprintf("  %-*s %11s %5.0f %% %9s %9s %8.1f %9s  %s", name, shortened(server, name), spell.Count(s.Rate), 100*use[server],

@@ -85,6 +85,8 @@ type Pool struct {
 	Lease *backend.Records
 	// Shadow takes copies of the pool's requests; nil: nobody does.
 	Shadow *shadow.Feed
+	// Diverted counts what goes to the pool's gutter; required if it has one.
+	Diverted *stats.Gutter
 }
 
 // Placement is where keys live: a router and its servers.
@@ -198,6 +200,7 @@ func New(o Options, m Member) *Worker {
 	planned := plan.Options{
 		Router: o.Router, Stripe: o.Locks.Stripe, Home: m.Home, Sharded: o.Sharded, GetErrorMiss: o.GetErrorMiss,
 		MaxValue: o.MaxValue, Join: !m.Patient, // the requests of a detour have each a time of its own
+		Today: func() int64 { return time.Now().Unix() },
 	}
 	if m.Patient {
 		planned.Home = -1
@@ -438,20 +441,22 @@ func (w *Worker) plan(i int32) (further bool) {
 type states struct {
 	seen    uint32 // Options.Changes, when the planner was told the states
 	trouble bool   // a server is stale or suspect
+	closes  int64  // when the gutter will hold nothing of one of the servers any more, ns as stats.Now; 0: of none
 }
 
 // updateStates tells the planner the servers' states, where they have changed. What is locked must be so before: who held the lock until then may
 // have found a server to be stale.
 func (w *Worker) updateStates() {
 	changes := w.options.Changes.Load()
-	if changes == w.states.seen {
+	if changes == w.states.seen && (w.states.closes == 0 || w.dequeued < w.states.closes) {
 		return
 	}
-	w.states.seen, w.states.trouble = changes, false
+	w.states.seen, w.states.trouble, w.states.closes = changes, false, 0
 	for i, s := range w.options.Servers {
 		state := &w.planner.Servers[i]
 		state.Readable, state.Stale, state.Suspect = s.Readable(), s.Stale(), s.Suspected()
 		w.states.trouble = w.states.trouble || state.Stale || state.Suspect
+		w.updateGutter(s, state)
 	}
 }
 
@@ -529,6 +534,12 @@ func (w *Worker) endRound() {
 	w.planner.Agreement = stats.Agreement{}
 	w.record.Joined(w.planner.Joined)
 	w.planner.Joined = 0
+	for pool := range w.planner.Diverted {
+		if d := &w.planner.Diverted[pool]; *d != (stats.Diverted{}) {
+			w.options.Pools[pool].Diverted.Add(*d)
+			*d = stats.Diverted{}
+		}
+	}
 	if !w.slot.active {
 		w.passOn()
 	}

@@ -38,32 +38,37 @@ var operationRoutes = []string{"OperationSelectorRoute", "PrefixPolicyRoute"}
 
 const prefixRoute = "PrefixSelectorRoute"
 
+// failoverRoute uses another pool while servers fail, and failoverTime is how long a value lives there unless it says otherwise, seconds.
+const (
+	failoverRoute = "FailoverWithExptimeRoute"
+	failoverTime  = 60
+)
+
 // notTranslated has the reason for each of mcrouter's routes that mcmw has nothing for.
 var notTranslated = map[string]string{
-	"AllAsyncRoute":            "it answers before a server did; a write that mcmw answers is on the servers",
-	"AllInitialRoute":          "it answers as the first server did, whatever the others do; ack live is nearest",
-	"BigValueRoute":            "mcmw does not split values",
-	"BlackholeRoute":           "mcmw drops no requests",
-	"DevNullRoute":             "mcmw drops no requests",
-	"ErrorRoute":               "mcmw refuses no keys",
-	"FailoverRoute":            "mcmw has no failover to another pool; replicas are read in turn until one answers",
-	"FailoverWithExptimeRoute": "mcmw has no failover to another pool; replicas are read in turn until one answers",
-	"HashStopAllowListRoute":   "mcmw hashes the key, or its hash-tag",
-	"KeySplitRoute":            "mcmw has hot-keys serve and replicas for keys that are asked for often",
-	"L1L2CacheRoute":           "mcmw fills no pool from another",
-	"L1L2SizeSplitRoute":       "mcmw places a value by its key, not its size",
-	"LatencyInjectionRoute":    "mcmw delays nothing on purpose",
-	"LoggingRoute":             "mcmw has sample, slow and request-log",
-	"MigrateRoute":             "mcmw has no migration between pools; the servers of one may change under load",
-	"MissFailoverRoute":        "mcmw asks one replica, and a miss is an answer",
-	"ModifyExptimeRoute":       "mcmw sends what the client sent",
-	"ModifyKeyRoute":           "mcmw sends what the client sent",
-	"NullRoute":                "mcmw drops no requests",
-	"OriginalClientHashRoute":  "mcmw places a value by its key alone",
-	"RateLimitRoute":           "mcmw has queue-full shed",
-	"SaltedFailoverRoute":      "mcmw has no failover to another pool; replicas are read in turn until one answers",
-	"ShadowRoute":              "mcmw copies requests by their keys: write it as shadows",
-	"WarmUpRoute":              "mcmw fills no pool from another",
+	"AllAsyncRoute":           "it answers before a server did; a write that mcmw answers is on the servers",
+	"AllInitialRoute":         "it answers as the first server did, whatever the others do; ack live is nearest",
+	"BigValueRoute":           "mcmw does not split values",
+	"BlackholeRoute":          "mcmw drops no requests",
+	"DevNullRoute":            "mcmw drops no requests",
+	"ErrorRoute":              "mcmw refuses no keys",
+	"FailoverRoute":           "mcmw has no failover to another pool without an expiry; replicas are read in turn until one answers",
+	"HashStopAllowListRoute":  "mcmw hashes the key, or its hash-tag",
+	"KeySplitRoute":           "mcmw has hot-keys serve and replicas for keys that are asked for often",
+	"L1L2CacheRoute":          "mcmw fills no pool from another",
+	"L1L2SizeSplitRoute":      "mcmw places a value by its key, not its size",
+	"LatencyInjectionRoute":   "mcmw delays nothing on purpose",
+	"LoggingRoute":            "mcmw has sample, slow and request-log",
+	"MigrateRoute":            "mcmw has no migration between pools; the servers of one may change under load",
+	"MissFailoverRoute":       "mcmw asks one replica, and a miss is an answer",
+	"ModifyExptimeRoute":      "mcmw sends what the client sent",
+	"ModifyKeyRoute":          "mcmw sends what the client sent",
+	"NullRoute":               "mcmw drops no requests",
+	"OriginalClientHashRoute": "mcmw places a value by its key alone",
+	"RateLimitRoute":          "mcmw has queue-full shed",
+	"SaltedFailoverRoute":     "mcmw has no failover to another pool without an expiry; replicas are read in turn until one answers",
+	"ShadowRoute":             "mcmw copies requests by their keys: write it as shadows",
+	"WarmUpRoute":             "mcmw fills no pool from another",
 }
 
 // usage is what a part of the routes does with a pool.
@@ -79,9 +84,19 @@ func (u usage) sharded() bool { return u.handle == poolRoute }
 func (u usage) same(o usage) bool { return u.handle == o.handle && slices.Equal(u.pools, o.pools) }
 
 // way is how keys are written and read.
-type way struct{ writes, reads usage }
+type way struct {
+	writes, reads usage
+	// gutter is how, while the servers are down, with at most so many seconds; nil: not.
+	gutter  *way
+	seconds int
+}
 
-func (w way) same(o way) bool { return w.writes.same(o.writes) && w.reads.same(o.reads) }
+func (w way) same(o way) bool {
+	if (w.gutter == nil) != (o.gutter == nil) || w.gutter != nil && (w.seconds != o.seconds || !w.gutter.same(*o.gutter)) {
+		return false
+	}
+	return w.writes.same(o.writes) && w.reads.same(o.reads)
+}
 
 // pool returns the name of mcmw's pool.
 func (w way) pool() string { return strings.Join(w.writes.pools, "-") }
@@ -178,13 +193,49 @@ func (m *mcrouter) way(n *yaml.Node) (w way, ok bool) {
 	case slices.Contains(operationRoutes, name):
 		w.writes, w.reads, ok = m.operations(n, name, arguments)
 		return w, ok
+	case name == failoverRoute:
+		return m.failover(n, arguments)
 	}
 	use, ok := m.leaf(n)
 	if _, readsOnly := readsOfAny[use.handle]; ok && readsOnly {
 		m.refuse(n, "%s: writes go to one server, and others are read; accepted: for get alone, with %s for set", use.handle, anyOf(writesToAll))
 		return way{}, false
 	}
-	return way{use, use}, ok
+	return way{writes: use, reads: use}, ok
+}
+
+// failover translates a route with another one for the time in which its servers fail, whose pool becomes the gutter.
+func (m *mcrouter) failover(n *yaml.Node, arguments []field) (w way, ok bool) {
+	var normal, instead *yaml.Node
+	seconds := failoverTime
+	ok = true
+	for _, f := range arguments {
+		switch f.key.Value {
+		case "normal":
+			normal = f.value
+		case "failover":
+			instead = f.value
+			if f.value.Kind == yaml.SequenceNode && len(f.value.Content) == 1 {
+				instead = f.value.Content[0]
+			}
+		case "failover_exptime":
+			seconds, ok = m.number(f)
+		default:
+			m.refuseKey(f.key, "mcmw has nothing like it")
+		}
+	}
+	if normal == nil || instead == nil || instead.Kind == yaml.SequenceNode {
+		m.refuse(n, "%s: accepted: with a route as \"normal\", and one as \"failover\"", failoverRoute)
+		return way{}, false
+	}
+	w, fine := m.way(normal)
+	gutter, also := m.way(instead)
+	if fine && also && (w.gutter != nil || gutter.gutter != nil) {
+		m.refuse(n, "%s below another one; accepted: one alone", failoverRoute)
+		return way{}, false
+	}
+	w.gutter, w.seconds = &gutter, seconds
+	return w, ok && fine && also
 }
 
 // prefixes translates a choice by the prefix of the key: the longest counts, here and there.
@@ -307,6 +358,8 @@ func (m *mcrouter) leaf(n *yaml.Node) (usage, bool) {
 		}
 	}
 	switch {
+	case name == failoverRoute:
+		m.refuse(n, "%s below a choice by the command; accepted: as the first route, or below a %s", name, prefixRoute)
 	case known:
 		m.refuse(n, "%s: %s; accepted: %s", name, why, translated())
 	case name != poolRoute && name != hashRoute && !toAll && !ofAny:
@@ -410,19 +463,27 @@ func (m *mcrouter) serverNodes(name string) []*yaml.Node {
 
 // emit sets the options for keys that are treated so: one pool's if all have the same way, several pools' otherwise.
 func (m *mcrouter) emit(choices []choice) {
-	var ways []way
+	var all, ways []way
 	var used []string
 	for _, c := range choices {
-		if slices.ContainsFunc(ways, c.same) {
+		all = append(all, c.way)
+	}
+	for _, w := range all {
+		if w.gutter != nil {
+			all = append(all, *w.gutter)
+		}
+	}
+	for _, w := range all {
+		if slices.ContainsFunc(ways, w.same) {
 			continue
 		}
-		for _, name := range c.writes.pools {
+		for _, name := range w.writes.pools {
 			if slices.Contains(used, name) {
-				m.refuse(c.writes.at, "pool %q is used in two ways, or beside two sets of pools; accepted: each pool of servers in one", name)
+				m.refuse(w.writes.at, "pool %q is used in two ways, or beside two sets of pools; accepted: each pool of servers in one", name)
 				return
 			}
 		}
-		ways, used = append(ways, c.way), append(used, c.writes.pools...)
+		ways, used = append(ways, w), append(used, w.writes.pools...)
 	}
 	lists := make([][]string, len(ways))
 	for i, w := range ways {
@@ -446,6 +507,10 @@ func (m *mcrouter) emit(choices []choice) {
 		of := &mcrouter{draft: &draft{}}
 		of.set("servers", lists[i], "")
 		of.treat(w)
+		if w.gutter != nil {
+			of.set("gutter", w.gutter.pool(), "%s; mcmw uses it when all mcmw know that the servers are down, and deletes there what is written when they are back", failoverRoute)
+			of.set("gutter-ttl", fmt.Sprintf("%ds", w.seconds), "failover_exptime")
+		}
 		pools = append(pools, setting{option: w.pool(), value: of.settings})
 	}
 	m.set("pools", pools, "")
@@ -457,7 +522,11 @@ func (m *mcrouter) emit(choices []choice) {
 			routes = append(routes, destination{Prefix: c.prefix, Pool: c.pool()})
 		}
 	}
-	m.set("routes", routes, prefixRoute)
+	why = ""
+	if len(choices) > 1 {
+		why = prefixRoute
+	}
+	m.set("routes", routes, "%s", why)
 }
 
 // treat sets how the keys of a pool are written and read.
@@ -575,7 +644,7 @@ func (m *mcrouter) server(at *yaml.Node, text string) (address, security string,
 
 // translated lists the routes that mcmw can express.
 func translated() string {
-	return strings.Join([]string{poolRoute, hashRoute, anyOf(writesToAll), anyOf(readsOfAny), strings.Join(operationRoutes, ", "), prefixRoute}, ", ")
+	return strings.Join([]string{poolRoute, hashRoute, anyOf(writesToAll), anyOf(readsOfAny), strings.Join(operationRoutes, ", "), prefixRoute, failoverRoute}, ", ")
 }
 
 // anyOf lists the names of m.

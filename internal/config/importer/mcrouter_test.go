@@ -93,6 +93,25 @@ routes: # PrefixSelectorRoute
 	} {
 		requireImported(t, "m.json", withRoute(route), Options{}, want)
 	}
+	requireImported(t, "m.json", `{"pools": {"A": {"servers": ["a:1", "b:1", "c:1"]}, "B": {"servers": ["d:1"]}},
+"route": {"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": ["PoolRoute|B"], "failover_exptime": 30}}`, Options{}, head+`pools:
+  A:
+    servers:
+      - a:1
+      - b:1
+      - c:1
+    replicas: 1 # PoolRoute, line 2: a key is on one server
+    ring: rendezvous # mcmw has no hash of mcrouter's, so keys move and the cache starts cold
+    gutter: B # FailoverWithExptimeRoute; mcmw uses it when all mcmw know that the servers are down, and deletes there what is written when they are back
+    gutter-ttl: 30s # failover_exptime
+  B:
+    servers:
+      - d:1
+    replicas: 1 # PoolRoute, line 2: a key is on one server
+    ring: rendezvous # mcmw has no hash of mcrouter's, so keys move and the cache starts cold
+routes:
+  - default: A
+`)
 	requireImported(t, "m.json", `{"pools": {"A": {"servers": ["a:1:ascii:ssl", "unix:/s"], "security_mech": "ssl"}}, "route": "AllMajorityRoute|Pool|A"}`, Options{}, head+`servers: # pool A
   - a:1
   - unix:/s
@@ -109,8 +128,14 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 	}
 	for route, message := range map[string]string{
 		`"FailoverRoute|Pool|A"`: "m.json:5: FailoverRoute: mcmw has no failover to another pool",
-		`{"type": "FailoverRoute", "failover_errors": [], "children": [{"type": "PoolRoute"}]}`: "m.json:5: FailoverRoute: ",
-		"\n" + `{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": "PoolRoute|B"}`:          "m.json:6: WarmUpRoute: mcmw fills no pool from another; accepted: PoolRoute, HashRoute, AllFastestRoute",
+		`{"type": "FailoverRoute", "failover_errors": [], "children": [{"type": "PoolRoute"}]}`:                                                                               "m.json:5: FailoverRoute: ",
+		"\n" + `{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": "PoolRoute|B"}`:                                                                                        "m.json:6: WarmUpRoute: mcmw fills no pool from another; accepted: PoolRoute, HashRoute, AllFastestRoute",
+		`{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A"}`:                                                                                                       `m.json:5: FailoverWithExptimeRoute: accepted: with a route as "normal", and one as "failover"`,
+		`{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": ["PoolRoute|B", "PoolRoute|C"]}`:                                                           `m.json:5: FailoverWithExptimeRoute: accepted: with a route as "normal"`,
+		`{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": "PoolRoute|B", "failover_errors": ["x"]}`:                                                  `m.json:5: failover_errors: mcmw has nothing like it; accepted: a file without it`,
+		`{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": "PoolRoute|A"}`:                                                                            `m.json:5: pool "A" is used in two ways`,
+		`{"type": "FailoverWithExptimeRoute", "normal": {"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": "PoolRoute|B"}, "failover": "PoolRoute|C"}`: `m.json:5: FailoverWithExptimeRoute below another one`,
+		operations(`"set": {"type": "FailoverWithExptimeRoute"}, "get": "PoolRoute|A"`):                                                                                       "m.json:5: FailoverWithExptimeRoute below a choice by the command",
 		`"PollRoute|A"`:   `m.json:5: "PollRoute" is no route that mcmw knows; accepted: PoolRoute`,
 		`"PoolRoute"`:     "m.json:5: PoolRoute: has no pool",
 		`"PoolRoute|D"`:   `m.json:5: PoolRoute: no pool is called "D"`,

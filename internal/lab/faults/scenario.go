@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -38,6 +40,8 @@ type Scenario struct {
 const (
 	// calm is the time before the fault.
 	calm = 1500 * time.Millisecond
+	// untilSpent is so long behind a fault that what was stored in a gutter has ended, and may be compared with what the servers hold.
+	untilSpent = (gutterTTL + 4) * time.Second
 	// usually is the default duration of a fault, and of the load after it.
 	usually = 3 * time.Second
 )
@@ -58,8 +62,38 @@ var (
 	lied    = settings{servers: 3, liars: true, memory: podMemory}
 	fleet   = settings{servers: 3, fleet: true}
 	apart   = settings{servers: 3, fleet: true, proxies: true}
-	doubled = settings{servers: 3, shadow: true}
+	doubled = settings{servers: 3, shadow: true, pools: withShadow}
+	spared  = settings{servers: 6, fleet: true, proxies: true, pools: gutter}
+	lonely  = settings{servers: 6, proxies: true, pools: gutter}
+	routed  = settings{servers: 6, fleet: true, pools: twoPools}
 )
+
+// gutterTTL is how long a value lives in the gutter of a system that has one, seconds.
+const gutterTTL = 2
+
+// halves returns the servers as two lists.
+func halves(servers []string) (first, second string) {
+	half := len(servers) / 2
+	return strings.Join(servers[:half], ", "), strings.Join(servers[half:], ", ")
+}
+
+// withShadow is a pool, and its shadow.
+func withShadow(s *system, servers []string) string {
+	return fmt.Sprintf("pools:\n  live: {servers: [%s]}\n  test: {servers: [%s=%s], replicas: 1, ack: all}\nroutes:\n  - {default: live}\n"+
+		"shadows:\n  - {of: live, to: test, share: 0.5, what: all}\n", strings.Join(servers, ", "), s.shadow.name, s.shadow.own())
+}
+
+// gutter is a pool, and another one that is its gutter.
+func gutter(_ *system, servers []string) string {
+	own, spare := halves(servers)
+	return fmt.Sprintf("pools:\n  own: {servers: [%s], gutter: spare, gutter-ttl: %ds}\n  spare: {servers: [%s]}\nroutes: [{default: own}]\n", own, gutterTTL, spare)
+}
+
+// twoPools have the keys of some clients each, and the first one those that clients share.
+func twoPools(_ *system, servers []string) string {
+	first, second := halves(servers)
+	return fmt.Sprintf("pools:\n  first: {servers: [%s]}\n  second: {servers: [%s]}\nroutes: [{prefix: f1-1, pool: second}, {prefix: f1-2, pool: second}, {default: first}]\n", first, second)
+}
 
 // Replication and acknowledgement, as `mcmw serve` takes them.
 var (
@@ -69,6 +103,8 @@ var (
 	twoOfThree  = []string{"--replicas", "2", "--ack", "any", "--sharded"}
 	oneReplica  = []string{"--replicas", "1", "--sharded"}
 	ackLive     = []string{"--replicas", "all", "--ack", "live", "--writers", "several"}
+	severalOne  = []string{"--replicas", "1", "--writers", "several"}
+	aloneOne    = []string{"--replicas", "1", "--writers", "one"}
 	flushOnJoin = []string{"--replicas", "all", "--ack", "any", "--rejoin", "flush"}
 )
 
@@ -102,6 +138,11 @@ func Scenarios() []Scenario {
 		{Name: "partition-one", Title: "one of two mcmw loses its way to a server", Args: ackLive, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, counts: byVictim, settings: apart},
 		{Name: "shadow", Title: "the shadow of the pool, which gets half of the keys, is suspended", Args: ackAny, fault: freezeShadow, heal: thawShadow, settings: doubled},
 		{Name: "shadow-kill", Title: "the shadow of the pool is killed and started again", Args: ackAny, fault: killShadow, heal: startShadow, Long: true, settings: doubled},
+		{Name: "gutter", Title: "a server whose pool has a gutter, behind two mcmw, is killed and started again", Args: severalOne, fault: kill, heal: start, then: untilSpent, reads: byVictim, writes: byVictim, settings: spared},
+		{Name: "gutter-one", Title: "one of two mcmw loses its way to a server whose pool has a gutter", Args: severalOne, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, then: untilSpent, reads: byVictim, writes: byVictim, settings: spared},
+		{Name: "gutter-alone", Title: "the only mcmw loses its way to a server whose pool has a gutter", Args: aloneOne, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: lonely},
+		{Name: "gutter-freeze", Title: "a server whose pool has a gutter, behind two mcmw, is suspended (SIGSTOP)", Args: severalOne, fault: freeze, heal: thaw, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: spared},
+		{Name: "pool-without-majority", Title: "two of the three servers of one of two pools, behind two mcmw, are killed and started again", Args: ackLive, fault: both(kill1), heal: both(start1), reads: byAny, writes: byAny, settings: routed},
 		{Name: "partition", Title: "packets to and from a server are lost", Args: ackAny, fault: partition, heal: heal, lasts: 4 * time.Second, then: 8 * time.Second, counts: byVictim, settings: spaced},
 		{Name: "descriptors", Title: "more clients come than there are file descriptors", Args: ackAny, fault: exhaust, settings: scarce},
 		{Name: "names", Title: "the name server fails, works again, and has another address for a server, which is killed 1 s later at its former one", Args: with(ackAny, "--resolve-interval", "200ms"), fault: move, counts: byVictim, Long: true, settings: named},
@@ -204,6 +245,11 @@ func each(do func(s *system, i int) error) func(context.Context, *system) error 
 		}
 		return errors.Join(errs...)
 	}
+}
+
+// both applies a function to the victim and the server before it.
+func both(do func(s *system, i int) error) func(context.Context, *system) error {
+	return func(_ context.Context, s *system) error { return errors.Join(do(s, victim-1), do(s, victim)) }
 }
 
 // restarts kills the victim and starts it again at once.

@@ -57,6 +57,8 @@ type settings struct {
 	files   int      // that mcmw may open; 0: as many as this process may
 	fleet   bool     // a second mcmw is before the servers, and reaches them past their proxies
 	shadow  bool     // a server more is the shadow of the pool of all others
+	// pools returns the file of options for servers, as --servers takes them, which are in several pools; nil: flags alone.
+	pools func(s *system, servers []string) string
 }
 
 // zone is the domain of the servers' names, and service the name of their SRV records.
@@ -111,7 +113,7 @@ type system struct {
 	groups    *cgroup.Owner    // of the group that mcmw is in; nil if it is in none of its own
 	join      func(pid int) error
 	passwords string   // file of those who may log in; "" if nobody has to
-	config    string   // the file of options; "": flags alone
+	files     []string // configuration files
 	siege     *siege   // an attack that is under way; nil: none
 	broken    []string // promises that a scenario itself saw broken
 }
@@ -158,9 +160,6 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 	if o.shadow {
 		s.shadow = &server{name: "shadow", host: fmt.Sprintf("127.0.0.%d", len(s.servers)+2)}
 		if err = s.launch(ctx, s.shadow); err != nil {
-			return s, err
-		}
-		if s.config, err = s.writePools(); err != nil {
 			return s, err
 		}
 	}
@@ -270,25 +269,25 @@ func (s *system) launch(ctx context.Context, server *server) error {
 	return server.proc.AwaitReady(ctx)
 }
 
-// writePools writes a file with the servers as a pool, and its shadow.
-func (s *system) writePools() (path string, err error) {
-	dir, err := os.MkdirTemp("", "mcmw-pools-")
+// writePools writes the configuration of pools with servers, and returns the file's path. What fails the middleware will say.
+func (s *system) writePools(servers []string) string {
+	file, err := os.CreateTemp("", "mcmw-pools-*.yaml")
 	if err != nil {
-		return "", err
+		return err.Error()
 	}
-	path = filepath.Join(dir, "mcmw.yaml")
-	text := fmt.Sprintf("pools:\n  live: {servers: %q}\n  test: {servers: %q, replicas: 1, ack: all}\nroutes:\n  - {default: live}\n"+
-		"shadows:\n  - {of: live, to: test, share: 0.5, what: all}\n", s.names((*server).addr), s.shadow.name+"="+s.shadow.own())
-	return path, os.WriteFile(path, []byte(text), 0o600)
+	defer file.Close()
+	_, _ = file.WriteString(s.settings.pools(s, servers))
+	s.files = append(s.files, file.Name())
+	return file.Name()
 }
 
 // names returns the servers as mcmw is told of them.
-func (s *system) names(addr func(*server) string) string {
+func (s *system) names(addr func(*server) string) []string {
 	var names []string
 	for _, server := range s.servers {
 		names = append(names, server.name+"="+addr(server))
 	}
-	return strings.Join(names, ",")
+	return names
 }
 
 // middlewareHost is where the middleware listens: a port that it leaves for a moment can't be taken by an outgoing connection.
@@ -366,16 +365,15 @@ func (s *system) awaitServing(ctx context.Context) error {
 
 // command returns a middleware at the given addresses, which reaches each server where addr says.
 func (s *system) command(listen string, at admin, addr func(*server) string) *exec.Cmd {
-	source, value := "--servers", s.names(addr)
+	names := s.names(addr)
+	source, value := "--servers", strings.Join(names, ",")
 	switch {
 	case s.dns != nil:
 		value = "srv+" + service + "."
-	case s.config != "":
-		source, value = "--config", s.config
+	case s.settings.pools != nil:
+		source, value = "--config", s.writePools(names)
 	}
-	return exec.Command(s.programs.Mcmw, append([]string{
-		"serve", "--listen", listen, source, value, "--admin", at.addr, "--log-format", "json",
-	}, s.settings.args...)...)
+	return exec.Command(s.programs.Mcmw, slices.Concat([]string{"serve", "--listen", listen, source, value, "--admin", at.addr, "--log-format", "json"}, s.settings.args)...)
 }
 
 // launchMcmw starts the middleware at its addresses.
@@ -439,10 +437,11 @@ func (s *system) stop() (err error) {
 	if s.dns != nil {
 		s.dns.Stop()
 	}
-	for _, file := range []string{s.passwords, s.config} {
-		if file != "" {
-			err = errors.Join(err, os.RemoveAll(filepath.Dir(file)))
-		}
+	if s.passwords != "" {
+		err = errors.Join(err, os.RemoveAll(filepath.Dir(s.passwords)))
+	}
+	for _, file := range s.files {
+		err = errors.Join(err, os.Remove(file))
 	}
 	for _, server := range s.servers {
 		if server.proxy != nil {

@@ -107,7 +107,7 @@ func ranges() string {
 	var b strings.Builder
 	b.WriteString("\n{{- /* The least and the most of sizes, in bytes, and of times, in nanoseconds. */ -}}\n{{- define \"mcmw.ranges\" -}}\n")
 	for i := range config.Options {
-		if o := &config.Options[i]; !slices.Contains(managed, o.Name) {
+		if o := &config.Options[i]; !slices.Contains(managed, o.Name) && !o.PoolOnly {
 			if least, most, ok := o.Range(); ok {
 				fmt.Fprintf(&b, "%s: {least: %d, most: %d, accepted: %q}\n", o.Name, least, most, o.Accepts())
 			}

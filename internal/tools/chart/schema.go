@@ -87,7 +87,7 @@ func options() schema {
 	properties := map[string]any{}
 	for i := range config.Options {
 		o := &config.Options[i]
-		if slices.Contains(managed, o.Name) {
+		if slices.Contains(managed, o.Name) || o.PoolOnly {
 			continue
 		}
 		s := schema(o.Schema())

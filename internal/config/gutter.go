@@ -1,0 +1,70 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/discover"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+)
+
+const (
+	optionGutter    = "gutter"
+	optionGutterTTL = "gutter-ttl"
+
+	// defaultGutterTTL is mcrouter's in the examples of its failover with an expiry.
+	defaultGutterTTL = time.Minute
+)
+
+// checkGutters returns the problems of the pools' gutters.
+func (c *Config) checkGutters(pools []route.Pool) Problems {
+	if wrong, ok := errors.AsType[*route.GutterError](route.CheckGutters(pools)); ok {
+		p := c.pools[slices.IndexFunc(c.pools, func(p pool) bool { return p.name == wrong.Pool })].config
+		return Problems{p.problem(optionGutter, "%s", strings.TrimPrefix(wrong.Error(), "route: "))}
+	}
+	var problems Problems
+	for _, p := range c.pools {
+		d := p.config
+		refuse := func(option, text string, args ...any) { problems = append(problems, d.problem(option, text, args...)) }
+		needed := middleware.LeastForGutter(d.Writers)
+		switch {
+		case d.Placement.Gutter == "" && p.gives(optionGutterTTL):
+			refuse(optionGutterTTL, "given without a gutter; accepted: with %s", optionGutter)
+		case d.GutterTTL%time.Second != 0:
+			refuse(optionGutterTTL, "%q is not in whole seconds; accepted: such as 60s", d.GutterTTL)
+		case d.Placement.Gutter == "":
+		case c.shadowTo(p.name) != nil || c.shadowTo(d.Placement.Gutter) != nil:
+			refuse(optionGutter, "the pool, or %q, is a shadow; accepted: pools that are none", d.Placement.Gutter)
+		case c.Rejoin == backend.RejoinTrust:
+			refuse(optionGutter, "given with rejoin trust; accepted: rejoin invalidate or flush")
+		case p.isStatic() && len(d.Specs) < needed:
+			refuse(optionGutter, "the pool has writers %s and %d servers; accepted: %d servers or more%s", d.Writers, len(d.Specs), needed,
+				map[bool]string{true: ", or writers one"}[len(d.Specs) >= middleware.LeastForGutter(middleware.WritersOne)])
+		}
+	}
+	return problems
+}
+
+// placement returns how the pool's keys are placed.
+func (p *pool) placement() route.Options {
+	o := p.config.Placement
+	if o.Gutter != "" {
+		o.GutterTTL = int(cmp.Or(p.config.GutterTTL, defaultGutterTTL) / time.Second)
+	}
+	return o
+}
+
+// gives reports whether the pool's mapping sets the option.
+func (p *pool) gives(option string) bool {
+	return slices.ContainsFunc(p.given, func(o *Option) bool { return o.Name == option })
+}
+
+// isStatic reports whether none of the pool's servers has to be looked up.
+func (p *pool) isStatic() bool {
+	return !slices.ContainsFunc(p.config.Specs, func(s discover.Spec) bool { return s.Lookup != discover.Static })
+}

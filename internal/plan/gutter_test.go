@@ -1,0 +1,261 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/explore"
+	"mcmw/internal/mctest/model"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+// stage is what a middleware knows of the server.
+type stage int
+
+const (
+	shut   stage = iota // it is read, and the gutter holds nothing
+	barred              // somebody has marked it
+	away                // all know
+	open                // no mark is left
+	again               // away once more, before what the gutter holds has ended
+)
+
+// The servers of the world: that of the pool, and that of its gutter.
+const (
+	ownServer = iota
+	gutterServer
+)
+
+// losing is a world in which two middlewares, each with a client, bar a server, whose pool has a gutter, and read it again. What is known of the
+// other one: nobody is away before both bar the server, and it is read again only when it is clean.
+type losing struct {
+	clients [2][]string
+	cut     [2]bool // it doesn't reach the server before that is clean
+
+	// Faults put into the protocol.
+	mutant  mutant
+	hasty   bool // it is away whatever the other one knows
+	unclean bool // the server is read before what was missed is deleted
+	secret  bool // the gutter is not told of writes
+}
+
+// loser is a middleware's worker.
+type loser struct {
+	*driver
+	stage  stage
+	cut    bool
+	secret bool
+}
+
+func (l *loser) enter(stage stage) {
+	l.stage = stage
+	s := &l.planner.Servers[ownServer]
+	s.Readable = stage == shut || stage == open
+	s.Stale = !s.Readable
+	s.Away = stage == away || stage == again
+	s.Open = stage != shut && !l.secret
+}
+
+func (l *loser) Start(command string) {
+	l.driver.Start(command)
+	l.lose()
+}
+
+func (l *loser) Reply(server int, reply string) {
+	l.driver.Reply(server, reply)
+	l.lose()
+}
+
+func (l *loser) lose() {
+	for l.cut && len(l.waiting[ownServer]) > 0 {
+		l.Lost(ownServer)
+	}
+}
+
+func (l *loser) AppendState(dst []byte) []byte {
+	return l.driver.AppendState(fmt.Appendf(dst, "%d %t ", l.stage, l.cut))
+}
+
+// watcher takes a middleware through the stages, and is its prober.
+type watcher struct {
+	idler
+	of      *loser
+	servers []*model.Server
+	unclean bool
+}
+
+func (s *watcher) Start(command string) {
+	if command == step {
+		s.of.enter(s.of.stage + 1)
+		return
+	}
+	if s.of.missed[ownServer] && !s.unclean {
+		s.servers[ownServer].Evict("k")
+	}
+	s.of.missed[ownServer], s.of.cut = false, false
+}
+
+// withGutter returns the router of a pool of one server and its gutter, of one as well.
+func withGutter(t testing.TB) *route.Router {
+	t.Helper()
+	pool := func(name string, o route.Options) route.Pool {
+		return route.Pool{Name: name, Servers: []route.Server{{Name: name + "-1"}}, Options: o}
+	}
+	r, err := route.NewPools([]route.Pool{pool("own", route.Options{Gutter: "spare", GutterTTL: 60}), pool("spare", route.Options{})}, route.Routes{Default: "own"})
+	require.NoError(t, err)
+	return r
+}
+
+// explore explores what can happen, at most limit states.
+func (m *losing) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
+	router := withGutter(t)
+	return explore.UpTo(func() *explore.World {
+		w := &explore.World{Servers: []*model.Server{{}, {}}}
+		w.Servers[ownServer].Put("k", model.Item{Value: before, CAS: initialVersion})
+		var middlewares [2]*loser
+		for i, commands := range m.clients {
+			l := &loser{driver: drive(t, router, replica.AckLive, nil), cut: m.cut[i], secret: m.secret}
+			l.mutant = m.mutant
+			l.enter(shut)
+			middlewares[i] = l
+			w.Workers = append(w.Workers,
+				&explore.Worker{Middleware: 2 * i, Driver: l, Commands: slices.Clone(commands)},
+				&explore.Worker{
+					Silent: true, Middleware: 2*i + 1, Driver: &watcher{of: l, servers: w.Servers, unclean: m.unclean},
+					Commands: []string{step, step, clean, step, step},
+				})
+		}
+		w.May = func(w *explore.World, i int) bool {
+			mine, other := middlewares[i/2], middlewares[1-i/2]
+			next := w.Workers[i].Commands[0]
+			switch {
+			case i%2 == 0: // what reads waits until the server is clean, or away
+				return mine.stage != barred || strings.HasPrefix(next, "set") || strings.HasPrefix(next, "delete")
+			case next == clean:
+				return true
+			case mine.stage == barred:
+				return m.hasty || other.stage >= barred
+			case mine.stage == away: // all marks are removed
+				return !mine.cut && !other.cut && !mine.missed[ownServer] && !other.missed[ownServer]
+			case mine.stage == open:
+				return other.stage >= open
+			}
+			return true
+		}
+		return w
+	}, limit, explore.Checks{Always: noneReadOlder})
+}
+
+func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterStandsIn(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	clients, cuts, limit := clientsInChange[:2], [][2]bool{{true, false}}, mostStates
+	if mctest.Long() {
+		clients, cuts = clientsInChange, [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}}
+	}
+	var states int
+	for _, cut := range cuts {
+		for _, c := range clients {
+			m := losing{clients: c, cut: cut}
+			r, failure := m.explore(t, limit)
+			require.Nil(t, failure, "%q, cut off %v: %v", c, cut, failure)
+			t.Logf("%q, cut off %v: %+v", c, cut, r)
+			states += r.States
+		}
+	}
+	t.Logf("%d states", states)
+}
+
+func TestEveryFaultPutIntoTheUseOfAGutterIsFound(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	set, other, get := "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n", "get k\r\n"
+	for name, m := range map[string]losing{
+		"away before all know":             {hasty: true, cut: [2]bool{true, false}, clients: [2][]string{{set}, {get}}},
+		"read before it is clean":          {unclean: true, cut: [2]bool{true, false}, clients: [2][]string{{set}, {get}}},
+		"writes that the gutter never had": {secret: true, clients: [2][]string{{set}, {other, get}}},
+		string(onlyInTheGutter):            {mutant: onlyInTheGutter, clients: [2][]string{{set}, {get}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, failure := m.explore(t, 1_000_000)
+			require.NotNil(t, failure, "%d states", r.States)
+			t.Log(failure)
+		})
+	}
+}
+
+// asked returns what the servers are asked for a command while the pool's only server is as stage says.
+func asked(t *testing.T, s stage, command string) (own, gutter string) {
+	t.Helper()
+	l := &loser{driver: drive(t, withGutter(t), replica.AckLive, nil)}
+	l.enter(s)
+	l.Start(command)
+	return l.Out(ownServer), l.Out(gutterServer)
+}
+
+func TestAGutterIsAskedForWhatItsStandingInTakes(t *testing.T) {
+	for _, c := range []struct {
+		stage       stage
+		command     string
+		own, gutter string
+	}{
+		{shut, "get k\r\n", "get k\r\n", ""},
+		{shut, "set k 0 0 1\r\n1\r\n", "set k 0 0 1\r\n1\r\n", ""},
+		{open, "get k\r\n", "get k\r\n", ""},
+		{open, "set k 0 0 1\r\n1\r\n", "set k 0 0 1\r\n1\r\n", "delete k\r\n"},
+		{open, "incr k 1\r\n", "incr k 1\r\n", "delete k\r\n"},
+		{open, "delete k\r\n", "delete k\r\n", "delete k\r\n"},
+		{open, "cas k 0 0 1 7\r\n1\r\n", "cas k 0 0 1 7\r\n1\r\n", ""}, // and then
+		{away, "get k\r\n", "", "get k\r\n"},
+		{away, "get k l\r\n", "", "get k l\r\n"},
+		{away, "gat 0 k l\r\n", "", "gat 60 k l\r\n"},
+		{away, "mg k v\r\n", "", "mg k v\r\n"},
+		{away, "set k 0 0 1\r\n1\r\n", "delete k\r\n", "set k 0 60 1\r\n1\r\n"},
+		{away, "ms k 1 q\r\n1\r\n", "delete k\r\n", "ms k 1 T60\r\n1\r\n"},
+		{away, "incr k 1\r\n", "delete k\r\n", "incr k 1\r\n"},
+		{away, "touch k 0\r\n", "delete k\r\n", "touch k 60\r\n"},
+		{away, "delete k\r\n", "delete k\r\n", "delete k\r\n"},
+		{away, "cas k 0 0 1 7\r\n1\r\n", "", "cas k 0 60 1 7\r\n1\r\n"},
+	} {
+		own, gutter := asked(t, c.stage, c.command)
+		assert.Equal(t, [2]string{c.own, c.gutter}, [2]string{own, gutter}, "stage %d: %q", c.stage, c.command)
+	}
+}
+
+// A write in the gutter is answered by the gutter, whether the pool's server is reached or not.
+func TestAWriteInTheGutterIsAnsweredByTheGutter(t *testing.T) {
+	for _, ack := range []replica.Ack{replica.AckAll, replica.AckLive, replica.AckAny} {
+		l := &loser{driver: drive(t, withGutter(t), ack, nil)}
+		l.enter(away)
+		l.Start("set k 0 0 1\r\n1\r\n")
+		l.Lost(ownServer)
+		l.Reply(gutterServer, "STORED\r\n")
+		answer, done := l.Answer()
+		require.True(t, done)
+		assert.Equal(t, "STORED\r\n", answer, ack)
+		assert.True(t, l.missed[ownServer])
+
+		l.enter(open)
+		l.Start("set k 0 0 1\r\n1\r\n")
+		l.Reply(ownServer, "STORED\r\n")
+		l.Lost(gutterServer)
+		answer, done = l.Answer()
+		require.True(t, done)
+		assert.Equal(t, ack == replica.AckAll, strings.HasPrefix(answer, "SERVER_ERROR server-2: "), "%s: %q", ack, answer)
+		assert.True(t, l.missed[gutterServer])
+	}
+}
+
+func TestNoValueOfAGutterIsToBeKept(t *testing.T) {
+	for s, server := range map[stage]int{shut: ownServer, open: ownServer, away: -1} {
+		l := &loser{driver: drive(t, withGutter(t), replica.AckLive, nil)}
+		l.enter(s)
+		l.Start("get k\r\n")
+		assert.Equal(t, server, l.planner.Asked(0), "stage %d", s)
+	}
+}

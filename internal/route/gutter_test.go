@@ -1,0 +1,53 @@
+package route
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func pooledWith(name, gutter string, ttl int) Pool {
+	return Pool{Name: name, Servers: []Server{{Name: name + "-1"}, {Name: name + "-2"}}, Options: Options{Replicas: 1, Gutter: gutter, GutterTTL: ttl}}
+}
+
+func TestAPoolKnowsItsGutter(t *testing.T) {
+	r, err := NewPools([]Pool{pooledWith("a", "c", 60), pooledWith("b", "c", 1), pooledWith("c", "", 0)}, Routes{Default: "a", Prefixes: []Prefix{{"b", "b"}}})
+	require.NoError(t, err)
+	a, b, c := r.Pools()[0], r.Pools()[1], r.Pools()[2]
+	require.Same(t, c, a.Gutter())
+	require.Same(t, c, b.Gutter())
+	require.Nil(t, c.Gutter())
+	require.Equal(t, 60, a.GutterTTL())
+	require.True(t, c.IsGutter())
+	require.False(t, a.IsGutter())
+	require.Equal(t, 2, r.N(), "a key of one server, and its gutter's")
+	require.NotNil(t, r.Share(0))
+	require.Nil(t, r.Share(2), "any key may be there")
+	require.Equal(t, []int{c.Primary([]byte("k"))}, c.Replicas([]byte("k"), nil), "it places keys that are routed elsewhere")
+
+	for _, phase := range []Phase{DeleteNew, ReadNew} {
+		pools := []*Router{Change(a.Alone(), a.Alone(), phase), b.Alone(), c.Alone()}
+		changing, err := Compose([]string{"a", "b", "c"}, pools, Routes{Default: "a"})
+		require.NoError(t, err)
+		require.Same(t, changing.Pools()[2], changing.Pools()[0].Gutter())
+	}
+	alone, err := Compose([]string{"b", "c"}, []*Router{{}, c.Alone()}, Routes{Default: "c"})
+	require.NoError(t, err)
+	require.False(t, alone.Pools()[1].IsGutter(), "no pool has it any more")
+}
+
+func TestAGutterThatAPoolCannotHaveIsRefused(t *testing.T) {
+	for message, pools := range map[string][]Pool{
+		`route: pool "a" has the gutter "c", which is no pool; accepted: another pool`:                     {pooledWith("a", "c", 60), pooledWith("b", "", 0)},
+		`route: pool "a" has the gutter "a", which is the pool itself; accepted: another pool`:             {pooledWith("a", "a", 60), pooledWith("b", "", 0)},
+		`route: pool "a" has the gutter "b", which has a gutter itself, "a"; accepted: a pool without one`: {pooledWith("a", "b", 60), pooledWith("b", "a", 60)},
+		`route: pool "a" has the gutter "b", for 0 s; accepted: 1 to 3600`:                                 {pooledWith("a", "b", 0), pooledWith("b", "", 0)},
+		`route: pool "a" has the gutter "b", for 3601 s; accepted: 1 to 3600`:                              {pooledWith("a", "b", 3601), pooledWith("b", "", 0)},
+	} {
+		_, err := NewPools(pools, Routes{Default: "a"})
+		require.EqualError(t, err, message)
+		var wrong *GutterError
+		require.ErrorAs(t, err, &wrong)
+		require.Equal(t, "a", wrong.Pool)
+	}
+}
