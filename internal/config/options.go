@@ -382,7 +382,7 @@ var Options = []Option{
 		Help: "file with lines user:password; clients must authenticate with one of them, as with memcached's --auth-file",
 	},
 	{
-		Name: optionServerTLS, Default: "false", Group: groupSecure, kind: toggle{func(c *Config) *bool { return &c.Security.ServerTLS }},
+		Name: optionServerTLS, Default: "false", Group: groupSecure, PerPool: true, kind: toggle{func(c *Config) *bool { return &c.Security.ServerTLS }},
 		Help: "connect to the servers with TLS (except over unix sockets)",
 	},
 	{

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"mcmw/internal/discover"
+	"mcmw/internal/middleware"
 	"mcmw/internal/secret"
 )
 
@@ -29,7 +30,7 @@ func (c *Config) listenPlaces() []string {
 
 // checkSecurity refuses options that require another one which is missing, and files that cannot be used.
 func (c *Config) checkSecurity() Problems {
-	s := &c.Security
+	s := c.security()
 	var problems Problems
 	for _, need := range []struct {
 		option, value   string // what is given
@@ -64,10 +65,12 @@ func (c *Config) checkSecurity() Problems {
 	if problems != nil {
 		return problems
 	}
-	for _, server := range c.Specs {
-		if s.ServerTLS && s.ServerFiles.Name == "" && server.Lookup != discover.Static {
-			c.Warnings = append(c.Warnings, fmt.Sprintf("%s without server-tls-name: the servers of %s%s are dialled by IP addresses, and their certificates must be for those",
-				optionServerTLS, server.Lookup, server.Server.Addr))
+	for _, of := range c.pooled([]string{optionServers}) {
+		for _, server := range of.Specs {
+			if of.Security.ServerTLS && s.ServerFiles.Name == "" && server.Lookup != discover.Static {
+				c.Warnings = append(c.Warnings, fmt.Sprintf("%s without server-tls-name: the servers of %s%s are dialled by IP addresses, and their certificates must be for those",
+					optionServerTLS, server.Lookup, server.Server.Addr))
+			}
 		}
 	}
 	for _, path := range []string{s.TLS.Key, s.AuthFile, s.ServerFiles.Key, s.ServerAuthFile} {
@@ -89,6 +92,15 @@ func (c *Config) checkSecurity() Problems {
 		}
 	}
 	return Problems{{Text: err.Error()}}
+}
+
+// security returns what Security says, with TLS to servers if those of any pool have it.
+func (c *Config) security() middleware.Security {
+	s := c.Security
+	for i, p := range c.pools {
+		s.ServerTLS = i > 0 && s.ServerTLS || p.config.Security.ServerTLS
+	}
+	return s
 }
 
 // checkServerTLSName accepts names that a certificate can have.

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,6 +104,28 @@ func TestServersThatAreLookedUpNeedANameForTheirCertificates(t *testing.T) {
 		"server-tls without server-tls-name: the servers of dns+cache.local:11211 are dialled by IP addresses, and their certificates must be for those",
 	}, sources{args: args}.load(t).Warnings)
 	require.Empty(t, sources{args: append(args, "--server-tls-name", "cache.local")}.load(t).Warnings)
+}
+
+func TestThePoolsServersHaveTLSOrNot(t *testing.T) {
+	const pools = "pools:\n  a: {servers: [x]%s}\n  b: {servers: [dns+y]%s}\nroutes:\n  - {default: a}\n"
+	for _, c := range []struct {
+		beside, a, b string
+		want         [3]bool // of some servers, of those of a, of b
+	}{
+		{"", "", "", [3]bool{}},
+		{"server-tls: true\n", "", "", [3]bool{true, true, true}},
+		{"server-tls: true\n", "", ", server-tls: false", [3]bool{true, true, false}},
+		{"", ", server-tls: true", "", [3]bool{true, true, false}},
+		{"", "", ", server-tls: true", [3]bool{true, false, true}},
+		{"server-tls: true\n", ", server-tls: false", ", server-tls: false", [3]bool{}},
+	} {
+		loaded := sources{yaml: c.beside + fmt.Sprintf(pools, c.a, c.b)}.load(t)
+		o := serving(loaded)
+		require.Equal(t, c.want, [3]bool{o.Security.ServerTLS, o.Pools[0].ServerTLS, o.Pools[1].ServerTLS}, "%+v", c)
+		require.Equal(t, c.want[2], len(loaded.Warnings) == 1, "%+v: %q", c, loaded.Warnings)
+	}
+	require.Equal(t, []string{`mcmw.yaml:1: server-tls-name: "x" has no meaning without server-tls`},
+		refused(t, sources{yaml: "server-tls-name: x\n" + fmt.Sprintf(pools, "", "")}))
 }
 
 func TestThePrintedConfigurationHasPathsAndNoContents(t *testing.T) {

@@ -105,6 +105,11 @@ func (m *Middleware) tiersFor(o *Options) (tiers []*tier) {
 func (m *Middleware) checkPools(o *Options) error {
 	now := m.current.Load()
 	check := func(p *PoolOptions, shadow bool) error {
+		for _, q := range now.pools {
+			if !shadow && q.name == p.Name && q.options.ServerTLS != p.ServerTLS {
+				return fmt.Errorf("%sTLS of the servers cannot change while clients are served; restart instead", p.of())
+			}
+		}
 		for _, s := range p.Servers {
 			is := func(t *backend.Server) bool { return s.Name == t.Name || s.Addr == t.Addr() }
 			refuse := func(kind, name string) error {

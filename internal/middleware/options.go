@@ -82,6 +82,8 @@ type PoolOptions struct {
 	route.Pool
 	Ack     replica.Ack
 	Writers Writers
+	// ServerTLS: connections to the pool's servers use TLS, if Security.ServerTLS says that some do.
+	ServerTLS bool
 	backend.ServerOptions
 }
 
@@ -91,7 +93,7 @@ func (o *Options) pools() []PoolOptions {
 		return o.Pools
 	}
 	return []PoolOptions{{
-		Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers, ServerOptions: o.ServerOptions,
+		Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers, ServerTLS: o.Security.ServerTLS, ServerOptions: o.ServerOptions,
 	}}
 }
 

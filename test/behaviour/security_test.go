@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/route"
 	"mcmw/internal/secret"
 	"mcmw/internal/worker"
 )
@@ -107,6 +109,29 @@ func TestAServerWithTLSAndAPasswordIsUsedAgainAfterARestart(t *testing.T) {
 	value, ok := servers[0].Get("k")
 	require.True(t, ok)
 	assert.Equal(t, "w", value)
+}
+
+func TestOneOfTwoPoolsHasTLSToItsServers(t *testing.T) {
+	ca := mctest.NewCA(t)
+	secret1, plain := mctest.StartMemcachedTLS(t, ca), mctest.StartMemcached(t)
+	o := middleware.Options{
+		Listen:   []string{"127.0.0.1:0"},
+		Pools:    []middleware.PoolOptions{pooled("secret", route.Options{}, secret1), pooled("plain", route.Options{}, plain)},
+		Routes:   route.Routes{Prefixes: []route.Prefix{{Prefix: "s", Pool: "secret"}}, Default: "plain"},
+		Security: middleware.Security{ServerTLS: true, ServerFiles: secret.ClientFiles{CA: ca.File, Name: "localhost"}},
+	}
+	o.Pools[0].ServerTLS = true
+	m := mwtest.Start(t, o)
+	c := m.Dial(t)
+	for key, server := range map[string]*mctest.Server{"s": secret1, "p": plain} {
+		require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\nx\r\n"))
+		_, there := server.Get(key)
+		require.True(t, there, key)
+	}
+	next := o
+	next.Pools = slices.Clone(o.Pools)
+	next.Pools[1].ServerTLS = true
+	require.ErrorContains(t, m.Apply(t.Context(), next), `TLS of the servers cannot change`)
 }
 
 func TestAServerThatRefusesThePasswordIsNamedToTheClient(t *testing.T) {

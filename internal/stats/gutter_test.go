@@ -1,0 +1,25 @@
+package stats_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/stats"
+)
+
+func TestAWindowCountsWhatWentToEachGutterInIt(t *testing.T) {
+	counts := []*stats.Gutter{{}, {}}
+	r := stats.New(stats.Options{Gutters: []stats.GutterOptions{
+		{Pool: "a", Gutter: "c", Counts: counts[0], Servers: func() (int, int) { return 1, 2 }},
+		{Pool: "b", Gutter: "c", Counts: counts[1], Servers: func() (int, int) { return 0, 0 }},
+	}})
+	counts[0].Add(stats.Diverted{Reads: 5, Writes: 1})
+	before := r.Snapshot()
+	counts[0].Add(stats.Diverted{Reads: 2})
+	counts[1].Add(stats.Diverted{Writes: 7})
+	require.Equal(t, []stats.GutterSnapshot{
+		{Pool: "a", Gutter: "c", Diverted: stats.Diverted{Reads: 2}, Away: 1, Open: 2}, {Pool: "b", Gutter: "c", Diverted: stats.Diverted{Writes: 7}},
+	}, r.Snapshot().Sub(before).Gutters)
+	require.Equal(t, uint64(7), r.Snapshot().Gutters[0].Reads)
+}
