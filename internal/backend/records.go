@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -67,12 +68,13 @@ type Records struct {
 
 // copyOf is what is known about the records on one server.
 type copyOf struct {
-	has   uint64        // the latest round whose records it has
-	tried uint64        // the latest round that was put, or tried to be
-	again bool          // put the records even if the server has them
-	lost  int           // times the server has lost everything
-	wake  chan struct{} // Records -> Keep of the server; capacity 1; never closed
-	look  chan struct{} // Records -> Watch of the server; capacity 1; never closed
+	putting sync.Mutex    // held during a put: an earlier one is not to end behind a later one; locked before Records.mu
+	has     uint64        // the latest round whose records it has
+	tried   uint64        // the latest round that was put, or tried to be
+	again   bool          // put the records even if the server has them
+	lost    int           // times the server has lost everything
+	wake    chan struct{} // Records -> Keep of the server; capacity 1; never closed
+	look    chan struct{} // Records -> Watch of the server; capacity 1; never closed
 }
 
 // NewRecords returns the records of a middleware that has not looked at a server yet. Nothing is put before Begin. For a
@@ -351,6 +353,8 @@ func refreshAfter() time.Duration {
 
 // put brings s up to date; false means that this failed.
 func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
+	c.putting.Lock()
+	defer c.putting.Unlock()
 	for {
 		r.mu.Lock()
 		round, lost := r.round, c.lost
@@ -423,24 +427,24 @@ func (r *Records) lines(s *Server) (lines []string, err error) {
 	return append(lines, setLine(marker.RecordKey, string(b))), err
 }
 
-// End removes from the servers the entry that the middleware is running.
+// End brings the servers up to date, so that the next start flushes none for a marker that is to be removed, and removes from them the entry that the
+// middleware is running.
 func (r *Records) End(ctx context.Context) {
 	r.mu.Lock()
-	var servers []*Server
-	if r.running != "" {
-		for s := range r.copies {
-			servers = append(servers, s)
-		}
-	}
+	copies := maps.Clone(r.copies)
 	running := r.running
 	r.running = ""
 	r.mu.Unlock()
 	var ending sync.WaitGroup
-	for _, s := range servers {
+	for s, c := range copies {
 		if !s.takesRecords() {
 			continue
 		}
 		ending.Go(func() {
+			r.put(ctx, s, c)
+			if running == "" {
+				return
+			}
 			if err := s.endRunning(ctx, running); err != nil {
 				r.log.Warn("a server could not be told of the end", "server", s.Name, "error", plain(err))
 			}
