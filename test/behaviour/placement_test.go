@@ -26,9 +26,10 @@ type placed struct {
 	router  *route.Router
 }
 
-// startPlaced starts the servers of p and a middleware with options o before them.
+// startPlaced starts the servers of p and a middleware with options o before them, which keeps no records there: they count as gets.
 func startPlaced(t *testing.T, p topology, o middleware.Options) *placed {
 	t.Helper()
+	o.Rejoin = backend.RejoinTrust
 	o, servers := p.options(t, o)
 	router, err := route.New(o.Servers, o.Placement)
 	require.NoError(t, err)
@@ -248,7 +249,7 @@ func TestNearestReadsAskTheOwnZoneAndTheOthersOnceItIsGone(t *testing.T) {
 				t.Parallel()
 				o, servers := topology{servers: 4, replicas: replicas}.options(t, middleware.Options{
 					Listen: []string{"127.0.0.1:0"}, Workers: 1, Pool: pool, Placement: route.Options{Read: route.ReadNearest, Zone: "east"},
-					ServerOptions: backend.ServerOptions{Rejoin: backend.RejoinTrust}, // records count as gets
+					ServerOptions: backend.ServerOptions{Rejoin: backend.RejoinTrust}, // as startPlaced
 				})
 				for i := range o.Servers {
 					o.Servers[i].Zone = []string{"west", "east"}[i%2]
@@ -310,6 +311,7 @@ func TestLeastBusyReadsAvoidAServerThatOwesReplies(t *testing.T) {
 	}
 	m := &placed{servers: servers, MW: mwtest.Start(t, middleware.Options{
 		Servers: mwtest.Named(addrs...), Workers: 4, RequestOptions: worker.RequestOptions{Timeout: mctest.Patience}, Placement: route.Options{Read: route.ReadLeastBusy},
+		ServerOptions: backend.ServerOptions{Rejoin: backend.RejoinTrust}, // as startPlaced
 	})}
 	proxies[1].Inject(mctest.Fault{Stall: true})
 	// Some get goes to the stalled server, because all are idle and they take turns.
