@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
@@ -25,13 +26,17 @@ func metricsPage(t *testing.T) string {
 	t.Helper()
 	pool := func(name string) middleware.PoolOptions {
 		server := route.Server{Name: name + "-server", Addr: mctest.StartMemcached(t).Addr()}
-		return middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: []route.Server{server}}}
+		return middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: []route.Server{server}}, Writers: middleware.WritersSeveral}
 	}
 	guttered := pool("main")
 	guttered.Options.Gutter, guttered.Options.GutterTTL = "spare", 1
+	start := time.Now().Add(time.Hour)
 	m, err := middleware.New(middleware.Options{
-		Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{guttered, pool("spare")}, Routes: route.Routes{Default: "main"},
-		Shadows: []middleware.ShadowOptions{{Of: "main", To: pool("test"), Options: shadow.Options{Share: 1}}},
+		Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Minute,
+		Pools:      []middleware.PoolOptions{guttered, pool("spare"), pool("old"), pool("new")},
+		Routes:     route.Routes{Default: "main", Prefixes: []route.Prefix{{Prefix: "old", Pool: "old"}}},
+		Migrations: []middleware.Migration{{From: "old", To: "new", Start: start, End: start.Add(time.Hour)}},
+		Shadows:    []middleware.ShadowOptions{{Of: "main", To: pool("test"), Options: shadow.Options{Share: 1}}},
 	})
 	require.NoError(t, err)
 	s := admin.New(admin.Options{Addr: "127.0.0.1:0", Control: new(stats.Control), Registry: m.Stats(), Memcached: m.AskServers, HotKeys: func(n int) hotkeys.Report { return m.HotKeys(n, false) }})

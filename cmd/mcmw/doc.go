@@ -8,6 +8,7 @@
 //	mcmw advise         find the bottleneck of a running middleware
 //	mcmw ping           set, get and delete a value through a memcached or a middleware
 //	mcmw verify-replicas  compare the replicas on the servers
+//	mcmw migrate status  show how far the migration of keys to another pool is
 //	mcmw version        print version, commit and Go version
 //	mcmw completion     print a completion script for a shell
 //

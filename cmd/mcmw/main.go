@@ -85,6 +85,6 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return config.ExplainFlagError(err) })
-	root.AddCommand(newServeCommand(), newConfigCommand(), newDemoCommand(), newTopCommand(), newAdviseCommand(), newPingCommand(), newVerifyCommand(), newVersionCommand())
+	root.AddCommand(newServeCommand(), newConfigCommand(), newDemoCommand(), newTopCommand(), newAdviseCommand(), newPingCommand(), newVerifyCommand(), newMigrateCommand(), newVersionCommand())
 	return root
 }

@@ -2,11 +2,13 @@ package admin
 
 import (
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mcmw/internal/protocol"
+	"mcmw/internal/route"
 	"mcmw/internal/stats"
 )
 
@@ -83,6 +85,23 @@ func eachGutter(values func(g *stats.GutterSnapshot, to sink)) func(*stats.Snaps
 	return func(s *stats.Snapshot, to sink) {
 		for i := range s.Gutters {
 			values(&s.Gutters[i], to)
+		}
+	}
+}
+
+// eachMigration returns the values of a metric with one series per migration; of several between the same pools, the last that has begun.
+func eachMigration(values func(g *stats.Migration, to sink)) func(*stats.Snapshot, sink) {
+	return func(s *stats.Snapshot, to sink) {
+		for i := range s.Migrations {
+			g := &s.Migrations[i]
+			later := func(h stats.Migration) bool {
+				return h.From == g.From && h.To == g.To && h.Phase != route.MigrationWaiting.String()
+			}
+			earlier := func(h stats.Migration) bool { return h.From == g.From && h.To == g.To }
+			if slices.ContainsFunc(s.Migrations[i+1:], later) || g.Phase == route.MigrationWaiting.String() && slices.ContainsFunc(s.Migrations[:i], earlier) {
+				continue
+			}
+			values(g, to)
 		}
 	}
 }
@@ -233,6 +252,25 @@ var metrics = []metric{
 	{"gutter_servers", "Servers of the pool whose keys are read and written in its gutter (away), and of which the gutter may hold keys, so that writes of these delete them there (open).", []string{"pool", "gutter", "state"}, eachGutter(func(g *stats.GutterSnapshot, to sink) {
 		to.gauge(float64(g.Away), g.Pool, g.Gutter, "away")
 		to.gauge(float64(g.Open), g.Pool, g.Gutter, "open")
+	})},
+	{"migration_phase", "1 for the phase that the migration of a pool's keys to another pool is in.", []string{"from", "to", "phase"}, eachMigration(func(g *stats.Migration, to sink) {
+		for p := range route.NumMigrationPhases {
+			to.gauge(indicator(p.String() == g.Phase), g.From, g.To, p.String())
+		}
+	})},
+	{"migration_keys", "Keys of the migration that were looked at in this round through all, keys that there were, and keys looked at that could not be copied; by whichever middleware.", []string{"from", "to", "keys"}, eachMigration(func(g *stats.Migration, to sink) {
+		to.gauge(float64(g.Listed), g.From, g.To, "looked-at")
+		to.gauge(float64(g.Items), g.From, g.To, "all")
+		to.gauge(float64(g.Left), g.From, g.To, "left")
+	})},
+	{"migration_keys_copied_total", "Keys that this middleware has copied to the new pool of a migration.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
+		to.counter(float64(g.Here), g.From, g.To)
+	})},
+	{"migration_complete", "1 if all keys of the migration were looked at, by whichever middleware; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
+		to.gauge(indicator(g.Complete), g.From, g.To)
+	})},
+	{"migration_late", "1 if not all keys of the migration will be copied in time, or were; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
+		to.gauge(indicator(g.Late), g.From, g.To)
 	})},
 	{"checks_total", "Writes behind which the replicas were compared, because other middlewares write the same servers.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Checks })},
 	{"check_disagreements_total", "Writes behind which replicas differed, because another middleware wrote the key at the same time.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Disagreements })},

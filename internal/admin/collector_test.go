@@ -61,13 +61,14 @@ func gather(t *testing.T, c prometheus.Collector) map[string]float64 {
 func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 	waiting, unread, several, unknown := 0, int64(0), false, false
 	sweep := new(stats.Sweep)
+	migration := stats.Migration{From: "x", To: "y", Phase: "waiting"}
 	health := stats.Health{State: "up", Transitions: []stats.Transition{{To: "up"}, {To: "down"}}}
 	tap := stats.NewTap(1, 0, false)
 	shadow := &stats.Shadow{Of: "x", To: "z"}
 	diverted, away, open := new(stats.Gutter), 0, 0
 	registry := stats.New(stats.Options{
 		Shadows: []*stats.Shadow{shadow}, Gutters: []stats.GutterOptions{{Pool: "x", Gutter: "y", Counts: diverted, Servers: func() (int, int) { return away, open }}},
-		Tap: tap, Sweep: sweep, Several: func() bool { return several }, MarksUnknown: func() bool { return unknown },
+		Migrations: func() []stats.Migration { return []stats.Migration{migration} }, Tap: tap, Sweep: sweep, Several: func() bool { return several }, MarksUnknown: func() bool { return unknown },
 		Servers: []string{"a", "b"}, Zones: []string{"", "east"}, Pools: []string{"x", "y"}, Workers: 2, Health: func(i int) stats.Health { return []stats.Health{{}, health}[i] }, Queues: []stats.Queue{{Name: "shared", Capacity: 64, Length: func() int { return waiting }}},
 	})
 	registry.Net().Memory(func() (requests, replies int64) { return 2 * unread, unread })
@@ -153,6 +154,20 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 		{"another's mark", func() { health.MarkedElsewhere = true }, map[string]float64{`mcmw_server_marked{by="another",server="b"}`: 1}},
 		{"a write that is not acknowledged", func() { health.Withheld++ }, map[string]float64{`mcmw_withheld_writes_total{server="b"}`: 1}},
 		{"marks that nobody can be asked for", func() { unknown = true }, map[string]float64{"mcmw_marks_unknown": 1}},
+		{
+			"a phase of a migration", func() { migration.Phase = "copy" },
+			map[string]float64{`mcmw_migration_phase{from="x",phase="waiting",to="y"}`: -1, `mcmw_migration_phase{from="x",phase="copy",to="y"}`: 1},
+		},
+		{
+			"keys that are copied",
+			func() { migration.Listed, migration.Items, migration.Left, migration.Here = 5, 9, 1, 4 },
+			map[string]float64{
+				`mcmw_migration_keys{from="x",keys="looked-at",to="y"}`: 5, `mcmw_migration_keys{from="x",keys="all",to="y"}`: 9,
+				`mcmw_migration_keys{from="x",keys="left",to="y"}`: 1, `mcmw_migration_keys_copied_total{from="x",to="y"}`: 4,
+			},
+		},
+		{"a migration that is late", func() { migration.Late = true }, map[string]float64{`mcmw_migration_late{from="x",to="y"}`: 1}},
+		{"a migration that has copied all", func() { migration.Complete = true }, map[string]float64{`mcmw_migration_complete{from="x",to="y"}`: 1}},
 		{"a repair", func() { w.Repair(1) }, map[string]float64{`mcmw_repairs_total{server="b"}`: 1}},
 		{
 			"requests that go to a gutter",

@@ -113,7 +113,10 @@ type Report struct {
 	Memcached []*stats.Memcached `json:"memcached"`
 	Agreement Agreement          `json:"agreement"` // of the replicas
 	// Phase is the phase of the change of placement; "settled": there is none.
-	Phase  string       `json:"phase"`
+	Phase string `json:"phase"`
+	// Migrations are those of pools' keys to other pools.
+	Migrations []Migration `json:"migrations"`
+
 	Queues []QueueState `json:"queues"`
 	// HotKeys are the keys that are asked for most.
 	HotKeys hotkeys.Report `json:"hotKeys"`
@@ -155,28 +158,29 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 	}
 	points, latest := s.history.after(after)
 	answer := Report{
-		Version:   s.options.Version,
-		Ready:     s.options.Ready(),
-		Started:   s.started.UnixMilli(),
-		Uptime:    float64(latest.Uptime) / float64(time.Second),
-		Tick:      tick.Seconds(),
-		Length:    historyLength,
-		Workers:   latest.Workers,
-		Capacity:  latest.QueueCapacity,
-		Requests:  latest.Total(),
-		Opened:    latest.Opened,
-		Stages:    names[stats.Stage](int(stats.NumStages)),
-		Classes:   names[stats.Class](int(stats.NumClasses)),
-		Servers:   make([]string, len(latest.Servers)),
-		Health:    make([]ServerHealth, len(latest.Servers)),
-		Memcached: make([]*stats.Memcached, len(latest.Servers)),
-		Agreement: agreement(latest, time.Now()),
-		Phase:     latest.Phase,
-		Queues:    make([]QueueState, len(latest.Queues)),
-		HotKeys:   s.options.HotKeys(shownHotKeys),
-		Bounds:    HistBounds(),
-		Model:     s.history.report(),
-		Points:    points,
+		Version:    s.options.Version,
+		Ready:      s.options.Ready(),
+		Started:    s.started.UnixMilli(),
+		Uptime:     float64(latest.Uptime) / float64(time.Second),
+		Tick:       tick.Seconds(),
+		Length:     historyLength,
+		Workers:    latest.Workers,
+		Capacity:   latest.QueueCapacity,
+		Requests:   latest.Total(),
+		Opened:     latest.Opened,
+		Stages:     names[stats.Stage](int(stats.NumStages)),
+		Classes:    names[stats.Class](int(stats.NumClasses)),
+		Servers:    make([]string, len(latest.Servers)),
+		Health:     make([]ServerHealth, len(latest.Servers)),
+		Memcached:  make([]*stats.Memcached, len(latest.Servers)),
+		Agreement:  agreement(latest, time.Now()),
+		Phase:      latest.Phase,
+		Migrations: migrations(latest, time.Now()),
+		Queues:     make([]QueueState, len(latest.Queues)),
+		HotKeys:    s.options.HotKeys(shownHotKeys),
+		Bounds:     HistBounds(),
+		Model:      s.history.report(),
+		Points:     points,
 	}
 	for i, q := range latest.Queues {
 		answer.Queues[i] = QueueState(q)

@@ -73,7 +73,7 @@ func (c *Config) run(chosen func(options []string) bool) Problems {
 			}
 		}
 	}
-	if len(problems) > 0 || c.refused[optionPools] || c.refused[optionRoutes] {
+	if len(problems) > 0 || c.refused[optionPools] || c.refused[optionRoutes] || c.refused[optionMigrations] {
 		return problems
 	}
 	return c.checkPools()

@@ -44,7 +44,9 @@ type Config struct {
 	poolMapping  given    // where pools is from; nothing if not given
 	routeOrigins []Origin // of Routes.Prefixes
 	shadows      []shadowEntry
-	within       string // in a pool's Config, what its options begin with in messages: "pools.NAME."
+	// migrationOrigins are those of Migrations.
+	migrationOrigins []Origin
+	within           string // in a pool's Config, what its options begin with in messages: "pools.NAME."
 
 	complete bool // all servers are in Servers: none has to be looked up
 

@@ -81,8 +81,7 @@ func nodeSettings(root *yaml.Node, at func(*yaml.Node) Origin, within string, fi
 // fromNode returns the values at n.
 func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, error) {
 	_, isServers := o.kind.(servers)
-	_, isRoutes := o.kind.(routesKind)
-	_, isShadows := o.kind.(shadowsKind)
+	takesMappings := isServers || o.Name == optionRoutes || o.Name == optionShadows || o.Name == optionMigrations
 	switch {
 	case userinput.IsNull(n):
 		return nil, fmt.Errorf("no value; accepted: %s", o.Accepts())
@@ -99,7 +98,7 @@ func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, er
 	for _, element := range n.Content {
 		e := userinput.Resolve(element)
 		switch {
-		case e.Kind == yaml.MappingNode && (isServers || isRoutes || isShadows):
+		case e.Kind == yaml.MappingNode && takesMappings:
 			values = append(values, given{mapping: e, origin: at(e)})
 		case e.Kind == yaml.ScalarNode && !userinput.IsNull(e):
 			values = append(values, given{text: e.Value, origin: at(e)})

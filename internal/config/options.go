@@ -147,6 +147,10 @@ var Options = []Option{
 		Help: "pools that get copies of the requests of others, for a share of the keys",
 	},
 	{
+		Name: optionMigrations, Group: groupServers, kind: migrationsKind{},
+		Help: "pools whose keys move to another pool between two moments",
+	},
+	{
 		Name: "replicas", Default: "all", Group: groupServers, PerPool: true,
 		kind: count{field: func(c *Config) *int { return &c.Placement.Replicas }, min: 1, max: maxReplicas, word: "all"},
 		Help: "number of servers that hold each key; 1 shards the keys, all replicates every key to every server",

@@ -223,7 +223,7 @@ func (routesKind) schema() map[string]any {
 
 // InFileOnly says whether the option can be set in the file alone.
 func (o *Option) InFileOnly() bool {
-	return o.Name == optionPools || o.Name == optionRoutes || o.Name == optionShadows || o.PoolOnly
+	return o.Name == optionPools || o.Name == optionRoutes || o.Name == optionShadows || o.Name == optionMigrations || o.PoolOnly
 }
 
 // readPools reads the pools' mappings. The values that the whole has by now are their defaults.
@@ -318,6 +318,9 @@ func textFields(n *yaml.Node, keys []string) (map[string]string, error) {
 // checkPools returns the problems of pools and routes together.
 func (c *Config) checkPools() Problems {
 	if len(c.pools) == 0 {
+		if len(c.Migrations) > 0 {
+			return Problems{c.problem(optionMigrations, "given without pools; accepted: with %s", optionPools)}
+		}
 		if len(c.Routes.Prefixes) > 0 || c.Routes.Default != "" {
 			return Problems{c.problem(optionRoutes, "given without pools; accepted: with %s, and pools instead of %s", optionPools, optionServers)}
 		}
@@ -345,6 +348,7 @@ func (c *Config) checkPools() Problems {
 		return append(problems, Problem{at, optionRoutes, strings.TrimPrefix(err.Error(), "route: ")})
 	}
 	problems = append(problems, c.checkShadows(names)...)
+	problems = append(problems, c.checkMigrations()...)
 	if wrong := c.checkGutters(pools); wrong != nil || !complete {
 		return append(problems, wrong...)
 	}

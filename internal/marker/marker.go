@@ -29,6 +29,8 @@ const (
 	SweepKey = Prefix + "sweep"
 	// SweptKey holds what is known about the last comparison of the replicas.
 	SweptKey = Prefix + "swept"
+	// MigrationKey is held by the middleware that copies keys to another pool, and says how far it is.
+	MigrationKey = Prefix + "migration"
 	// CleanKey says, on a server, that it was cleaned for a change of placement, and for which.
 	CleanKey = Prefix + "clean"
 	// DeletingKey and ReadingKey hold the record of a change of placement: of a middleware that has entered the phase in which keys are deleted on

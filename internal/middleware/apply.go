@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if o.Security != m.options.Security {
 		return errors.New("TLS and authentication cannot change while clients are served, but for the contents of their files; restart instead")
 	}
-	if err := m.checkPools(&o); err != nil {
+	if err := cmp.Or(m.checkPools(&o), m.checkMigrations(ctx, &o)); err != nil {
 		return err
 	}
 	gone, err := m.applyShadows(ctx, &o)
@@ -56,6 +57,8 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 		return err
 	}
 	defer stopShadows(gone)
+	before := m.options.Migrations
+	defer func() { m.beginMigrations(before) }()
 	m.options = o
 	m.tiers = m.tiersFor(&o)
 	pools := o.pools()
@@ -152,17 +155,24 @@ func (m *Middleware) checkShare(o *Options, name string) error {
 	if err != nil {
 		return err
 	}
+	router, now := m.migrated(o, router), m.current.Load()
+	share := func(r *route.Router, pool int) *route.Share {
+		if r.Table() == nil || r.Pools()[pool].IsGutter() {
+			return nil
+		}
+		return r.Table().Share(pool)
+	}
 	for i, p := range o.pools() {
-		for _, q := range m.current.Load().pools {
+		for k, q := range now.pools {
 			if p.Name != name || q.name != name {
 				continue
 			}
 			if err := q.checkSameGutter(&p); err != nil {
 				return err
 			}
-			if !router.Share(i).Equal(q.share) {
+			if !share(router, i).Equal(share(now.router, k)) {
 				return fmt.Errorf("the keys that are routed to pool %q cannot change while clients are served and other mcmw may write its servers; "+
-					"accepted: restart all at once, or writers one", name)
+					"accepted: restart all at once, or writers one; behind a migration, a route to its new pool when the migration is dropped", name)
 			}
 		}
 	}
@@ -178,7 +188,7 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 	}
 	previous := m.current.Load()
 	servers, joined, now := m.serversFor(o, previous)
-	if changed == nil && onlyAddresses(&previous.options, &o) {
+	if changed == nil && onlyAddresses(&previous.options, &o) && slices.Equal(previous.router.Migrations(), router.Migrations()) {
 		return nil
 	}
 	if v := m.hot.Values(); v != nil {
@@ -194,7 +204,8 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 		last, current := was.record(), q.record()
 		moved[i] = q.tier == changed || !last.Equal(&current)
 		if q.change == nil {
-			q.inherit(was, now, moved[i])
+			// In phases only a migration moves keys from a settled pool: it deletes itself what may come back.
+			q.inherit(was, now, moved[i] && !q.options.inPhases(q.step))
 		}
 	}
 	succeed := func() {
@@ -208,7 +219,7 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 		m.current.Store(next)
 		succeed()
 		m.entrance.Exchange(func() *queue.Lanes { return next.lanes })
-		m.registry.Change(next.statistics())
+		m.registry.Change(m.statistics(next))
 		return nil
 	}
 	m.beginPools(ctx, next)
@@ -254,7 +265,7 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 				q.records.AwaitPlaced(ctx) // including the markers of servers that reclaim keys
 			}
 		}
-		m.registry.Change(next.statistics())
+		m.registry.Change(m.statistics(next))
 		m.current.Store(next)
 		next.openGutters()
 		next.start(m.work, m.registry)
@@ -287,7 +298,7 @@ func (m *Middleware) beginPools(ctx context.Context, next *core) {
 		}
 		q.first.Store(q)
 		for _, s := range q.servers {
-			s.NeedVersions(q.options.Writers == WritersSeveral && q.router.N() > 1)
+			s.NeedVersions(q.options.Writers == WritersSeveral && (q.router.N() > 1 || q.migrates))
 		}
 		var reaching sync.WaitGroup
 		for _, s := range q.servers {

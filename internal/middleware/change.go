@@ -126,7 +126,10 @@ func (m *Middleware) effective() (Options, *route.Router, error) {
 	}
 	o := m.options.with(pools)
 	router, err := o.compose(routers)
-	return o, router, err
+	if err != nil {
+		return o, nil, err
+	}
+	return o, m.migrated(&o, router), nil
 }
 
 // effective returns how t's pool, with the options o, is placed now.
@@ -427,7 +430,7 @@ func (m *Middleware) catchUp(ctx context.Context, p *core) *core {
 	}
 	m.current.Store(next)
 	m.entrance.Exchange(func() *queue.Lanes { return next.lanes })
-	m.registry.Change(next.statistics())
+	m.registry.Change(m.statistics(next))
 	return next
 }
 

@@ -45,7 +45,8 @@ type pool struct {
 	log      *slog.Logger
 	step     time.Duration     // Options.ChangeStep
 	router   *route.Router     // of this pool alone
-	share    *route.Share      // which keys it has; nil: all
+	share    *route.Share      // which keys it has, or gets; nil: all
+	migrates bool              // keys are to leave it for another pool, or to come
 	servers  []*backend.Server // in the router's order
 	change   *change           // the change of placement under way; nil: none
 	previous []placement       // the latest first
@@ -154,7 +155,7 @@ func newCore(o Options, router *route.Router, tiers []*tier, servers []*backend.
 		if n := LeastForGutter(options.Writers); in.Gutter() != nil && len(in.Servers()) < n {
 			o.Log.Warn("too few servers for a gutter: requests for the keys of one that is down fail", "pool", options.Name, "servers", len(in.Servers()), "needed", n)
 		}
-		q := &pool{tier: tiers[i], options: options, log: o.Log, step: o.ChangeStep, router: in.Alone(), servers: servers[in.Base():][:len(in.Servers())], change: tiers[i].change.copy(), share: router.Share(i)}
+		q := &pool{tier: tiers[i], options: options, log: o.Log, step: o.ChangeStep, router: in.Alone(), servers: servers[in.Base():][:len(in.Servers())], change: tiers[i].change.copy(), share: router.Share(i), migrates: router.MovesPool(i)}
 		p.pools = append(p.pools, q)
 	}
 	p.lanes, p.queues = o.newLanes(router, servers)
@@ -236,12 +237,13 @@ func (p *core) of(t *tier) *pool {
 }
 
 // statistics describes the core to the registry.
-func (p *core) statistics() stats.Options {
+func (m *Middleware) statistics(p *core) stats.Options {
 	o := stats.Options{Sweep: p.sweep, HotKeys: p.hot, Several: p.anySeveral, MarksUnknown: p.marksUnknown, Depth: p.options.Depth, Queues: p.queues, Tap: p.options.Tap, Health: func(i int) stats.Health { return p.servers[i].Health() }}
 	wanted := make([]marker.Placement, len(p.pools))
 	for i, q := range p.pools {
 		wanted[i] = q.wantedRecord()
 	}
+	o.Migrations = func() []stats.Migration { return m.migrations(p) }
 	o.Phase, o.Placement, o.Gutters = p.router.Phase().String(), fingerprint(wanted...), p.gutters()
 	for i, s := range p.servers {
 		o.Servers, o.Zones = append(o.Servers, s.Name), append(o.Zones, p.router.Servers()[i].Zone)
@@ -268,9 +270,14 @@ func (p *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 		Servers: p.servers, Changes: &s.changes, Detours: p.options.detourLanes(len(p.servers)), MaxValue: p.options.Limits.MaxValue, Hot: s.hot.Values(), StatsText: statsText, Log: p.options.Log,
 	}
 	o.StallAfter = p.options.stallAfter()
-	for _, q := range p.pools {
+	for i, q := range p.pools {
 		w := worker.Pool{Pool: plan.Pool{Several: q.several.Load()}, Diverted: &q.diverted, Shadow: p.feedOf(q.name)}
 		w.Ack, w.Barring = q.ack()
+		for _, move := range p.router.Migrations() {
+			if move.From == i && move.Phase.Active() {
+				w.Ack = ackOfBoth(q, p.pools[move.To])
+			}
+		}
 		if q.heeds() {
 			w.Lease = q.records
 		}

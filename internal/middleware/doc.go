@@ -135,6 +135,9 @@
 // server is in one pool. Which keys a pool has is part of its placement (route.Share): keys that it gets are treated as those of a server that
 // joins.
 //
+// A pool's keys migrate to another pool in phases that the clock begins and ends (Migration, route.MigrationPhase): the router of such a key is one of both
+// pools, so that for a write they are one set of replicas. One middleware copies what nobody writes (sweep.Copier).
+//
 // A pool may have a gutter, another pool that stands in for its servers (package plan). The planner is told by server whether all middlewares bar it from
 // reads (backend.Server.Away), and for how long the gutter may hold keys of it (OpenUntil). The first is known by the marks above, the second is time: it ends
 // GutterTTL and some seconds after the server was barred, or the core replaced. A gutter's placement is that of all keys, so that what moves there is deleted like

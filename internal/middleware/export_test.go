@@ -22,3 +22,20 @@ func (m *Middleware) EndPhase() bool {
 
 // Phase returns the phase of the placement in force.
 func (m *Middleware) Phase() string { return m.current.Load().router.Phase().String() }
+
+// Advance moves the clock of migrations, and enters the phases of then.
+func (m *Middleware) Advance(by time.Duration) {
+	m.applying.Lock()
+	defer m.applying.Unlock()
+	m.ahead.Add(int64(by))
+	m.enterPhases(m.work)
+}
+
+// AwaitCleaned waits until the pools that keys migrate to are clean.
+func (m *Middleware) AwaitCleaned() {
+	for _, g := range m.options.Migrations {
+		if cleaned := m.copied.of(g.name()).cleaned; cleaned != nil {
+			<-cleaned
+		}
+	}
+}

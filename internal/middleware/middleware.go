@@ -39,6 +39,12 @@ type Middleware struct {
 	listeners  []listener     // owned by Listen, then by Run
 	background sync.WaitGroup // goroutines that end with work
 
+	// copied is what is known of the copying of migrating keys; moving: whoever changes migrations -> migrate; capacity 1; never closed.
+	copied copies
+	moving chan struct{}
+	// ahead is by how much the clock that migrations go by is ahead of the machine's, ns.
+	ahead atomic.Int64
+
 	// applying guards the fields below, and is held for as long as Apply takes.
 	applying   sync.Mutex
 	options    Options
@@ -128,6 +134,9 @@ func (o *Options) validate() error {
 			return err
 		}
 	}
+	if err := CheckMigrations(o.Migrations, o.pools(), o.ChangeStep); err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
 	return o.Security.validate(o.Listen)
 }
 
@@ -149,7 +158,8 @@ func newMiddleware(o Options) (*Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Middleware{options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}}
+	m := &Middleware{options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}, moving: make(chan struct{}, 1)}
+	router = m.migrated(&o, router)
 	m.locks = keylock.New()
 	if m.access, err = o.Security.open(o.Log); err != nil {
 		return nil, err
@@ -170,7 +180,7 @@ func newMiddleware(o Options) (*Middleware, error) {
 	servers, _, _ := m.serversFor(o, nil)
 	p := newCore(o, router, m.tiers, servers, &m.shared)
 	m.current.Store(p)
-	m.registry = stats.New(p.statistics())
+	m.registry = stats.New(m.statistics(p))
 	m.entrance = queue.NewEntrance(p.lanes)
 	clients := o.ClientOptions
 	var refused int
@@ -337,6 +347,10 @@ func (m *Middleware) begin(work context.Context) {
 		}
 		m.background.Go(func() { m.sweep(work, t) })
 	}
+	for i := range m.options.Migrations {
+		m.cleanTarget(&m.options.Migrations[i])
+	}
+	m.background.Go(func() { m.migrate(work) })
 	m.background.Go(func() { m.stage.Watch(work) })
 	m.background.Go(func() { m.registry.KeepSampling(work) })
 }

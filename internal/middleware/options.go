@@ -29,6 +29,8 @@ type Options struct {
 	Routes route.Routes
 	// Shadows are pools that get copies of what others get.
 	Shadows []ShadowOptions
+	// Migrations move the keys of pools to other pools.
+	Migrations []Migration
 	// Pool says how the workers are organised.
 	Pool Pool
 	// Writers says whether other middlewares write the same servers.

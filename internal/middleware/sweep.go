@@ -61,7 +61,7 @@ func (p *core) unswept() bool {
 // sweepEvery returns how often the replicas are compared; 0: they are not. With one writer only a restart behind a kill leaves any that differ,
 // and there are no versions that would spare the values.
 func (p *pool) sweepEvery(o *Options) time.Duration {
-	if !p.several.Load() {
+	if !p.several.Load() || p.router.N() == 1 {
 		return 0
 	}
 	return o.SweepEvery

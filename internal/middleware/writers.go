@@ -35,7 +35,7 @@ func (p *core) decideWriters(ctx context.Context) {
 }
 
 func (p *pool) decideWriters(ctx context.Context) {
-	several := p.router.N() > 1 && (p.options.Writers == WritersSeveral || p.options.Writers == WritersAuto && p.haveVersions(ctx))
+	several := (p.router.N() > 1 || p.migrates) && (p.options.Writers == WritersSeveral || p.options.Writers == WritersAuto && p.haveVersions(ctx))
 	for _, server := range p.servers {
 		server.NeedVersions(several)
 	}
@@ -45,7 +45,7 @@ func (p *pool) decideWriters(ctx context.Context) {
 // heeds reports whether the middlewares in front of the servers need to know, while they run, which of them missed whose writes. With fewer than
 // three servers none could be away without a majority being away.
 func (p *pool) heeds() bool {
-	shared := p.several.Load() && p.options.Ack != replica.AckAll || p.diverts() && p.options.Writers != WritersOne
+	shared := p.several.Load() && p.router.N() > 1 && p.options.Ack != replica.AckAll || p.diverts() && p.options.Writers != WritersOne
 	return shared && len(p.servers) >= leastHeeding && p.options.Rejoin != backend.RejoinTrust
 }
 
@@ -67,6 +67,15 @@ func (p *pool) ack() (ack replica.Ack, barring bool) {
 		return replica.AckAll, false
 	}
 	return ack, false
+}
+
+// ackOfBoth is ack for keys that are on their way from p to q: both pools' servers are one set of replicas then.
+func ackOfBoth(p, q *pool) replica.Ack {
+	ack, barring := p.ack()
+	if other, barringToo := q.ack(); ack != other || !barring || !barringToo {
+		return replica.AckAll
+	}
+	return ack
 }
 
 // haveVersions reports whether the servers that answer, at least one, give items versions, and warns of those that don't.
@@ -103,7 +112,7 @@ func (p *pool) haveVersions(ctx context.Context) bool {
 func (p *core) requireVersions() {
 	for _, q := range p.pools {
 		for _, s := range q.servers {
-			s.NeedVersions(q.options.Writers == WritersSeveral && q.router.N() > 1)
+			s.NeedVersions(q.options.Writers == WritersSeveral && (q.router.N() > 1 || q.migrates))
 		}
 	}
 }

@@ -226,15 +226,13 @@ func noneReadOlder(w *explore.World) error {
 		}
 		ended := 0 // the write of what was seen
 		if seen != before && seen != forgotten {
+			ended = read.Began // under way
 			for _, o := range history {
 				failed := strings.HasPrefix(o.Answer, "SERVER_ERROR") && strings.HasPrefix(o.Command, "set") && value(o.Command) == seen
 				if written, ok := valueWritten(o); failed {
 					ended = read.Began // it may take effect at any time
-				} else if ok && written == seen {
+				} else if ok && written == seen && o.Ended != 0 {
 					ended = o.Ended
-					if ended == 0 {
-						ended = read.Began // under way
-					}
 				}
 			}
 		}
@@ -270,7 +268,7 @@ func valueWritten(o explore.Operation) (written string, ok bool) {
 		return strings.TrimSpace(o.Answer), o.Answer != "" && o.Answer[0] <= '9'
 	case verb == "delete":
 		return "", o.Answer == "" || o.Answer == "DELETED\r\n" || o.Answer == "NOT_FOUND\r\n"
-	case verb == "set", verb == "add":
+	case verb == "set", verb == "add", verb == "cas":
 		return value(o.Command), o.Answer == "" || o.Answer == "STORED\r\n"
 	}
 	return "", false

@@ -9,6 +9,7 @@
 //	compare   send to the key's first server --> copy to the others --> delete where it differs --> answer
 //	                                        '--> refused, or no reply ----------------------------> answer
 //	remove    delete the key everywhere, because its new value was refused ------------------------> answer
+//	forget    delete the key everywhere, because two pools would decide ---------------------------> answer: a miss
 //
 // A gat is a read of each key's first server; the same step touches the other copies. Package replica decides which replies differ, and
 // which of them is the client's.
@@ -184,6 +185,7 @@ const (
 	write
 	compare
 	remove
+	forget
 )
 
 // step is how far it has come.
@@ -246,7 +248,7 @@ func New(o Options, turn int) *Planner {
 		p.all = append(p.all, s)
 	}
 	for i, in := range o.Router.Pools() {
-		p.several = append(p.several, o.Pools[i].Several && in.N() > 1)
+		p.several = append(p.several, o.Pools[i].Several && (in.N() > 1 || o.Router.MovesPool(i)))
 		p.Diverted = append(p.Diverted, stats.Diverted{})
 		p.pools = append(p.pools, p.all[in.Base():][:len(in.Servers())])
 	}
@@ -485,8 +487,14 @@ func (p *Planner) Follows(n int32) Follows {
 	return FollowsRepair
 }
 
-// copies returns how many servers hold a key that call n is for.
-func (p *Planner) copies(n int32) int { return p.options.Router.Of(int(p.Calls[n].Server)).N() }
+// copies returns how many servers hold a key that call n is for: of a read those of its pool, of a write those of both while it is on its way.
+func (p *Planner) copies(n int32) int {
+	c := &p.Calls[n]
+	if r := &p.Requests[c.Request]; r.way != read && r.in.Migrating().Active() {
+		return r.in.N()
+	}
+	return p.options.Router.Of(int(c.Server)).N()
+}
 
 // Movable reports whether call n reads what another server can answer now. A gat writes, and only the first server knows the cas.
 func (p *Planner) Movable(n int32) bool {

@@ -48,10 +48,9 @@ func (p *Planner) forwardVersioned(i int32, servers ...int) {
 	}
 }
 
-// firstAhead puts the first of a key's servers that may be read in front of the others.
-func (p *Planner) firstAhead(holders []int) {
-	k := slices.Index(holders, p.firstOf(holders, nil))
-	first := holders[k]
+// firstAhead puts first, one of holders, in front of the others.
+func (p *Planner) firstAhead(holders []int, first int) {
+	k := slices.Index(holders, first)
 	copy(holders[1:k+1], holders[:k])
 	holders[0] = first
 }

@@ -5,6 +5,7 @@ import (
 
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
+	"mcmw/internal/route"
 )
 
 // planWrite sends a write to every server that holds the key. One that depends on a cas goes to the first alone, which knows it, and so does,
@@ -19,13 +20,15 @@ func (p *Planner) planWrite(i int32) (barrier bool) {
 		p.forward(i, p.holders[0])
 	case r.Has(protocol.Depends) && r.in.Moves(r.key):
 		r.Fail(textMoving)
+	case r.Has(protocol.Depends) && r.in.Migrating() == route.MigrationBoth:
+		p.planForget(i)
 	case r.decided:
-		p.planDecided(i, p.firstOf(p.holders, nil))
+		p.planDecided(i, p.decider(r))
 		return true
 	default:
 		r.way = write
 		if r.several {
-			p.firstAhead(p.holders)
+			p.firstAhead(p.holders, p.decider(r))
 		}
 		if r.version != 0 {
 			p.forwardVersioned(i, p.holders...)
@@ -37,6 +40,32 @@ func (p *Planner) planWrite(i int32) (barrier bool) {
 		p.planEmptied(i)
 	}
 	return false
+}
+
+// decider returns the server that decides what depends on r's key, and whose copy stays where copies differ: the first of the key's that may be read.
+// While the key is on its way to another pool it is one of those that are read.
+func (p *Planner) decider(r *Request) int {
+	if r.in.Migrating().Active() {
+		p.readers = r.in.Readers(r.key, p.readers[:0])
+		return p.firstOf(p.readers, nil)
+	}
+	return p.firstOf(p.holders, nil)
+}
+
+// planForget answers requests[i], which depends on an item, as if there were none, while others may have it decided by the old pool or by the new
+// one: the key is deleted in both. An add stores nothing, and deletes nothing either: it may be a lock that is held.
+func (p *Planner) planForget(i int32) {
+	r := &p.Requests[i]
+	r.way, r.version = forget, 0
+	start := len(p.lines)
+	p.lines = r.AppendForgotten(p.lines)
+	if text := p.lines[start:]; !r.Has(protocol.Quiet) || !r.LeavesOut(text) {
+		r.text = string(text)
+	}
+	if !r.Adds() {
+		p.deleteEverywhere(i)
+	}
+	r.Fixed = true
 }
 
 // textMoving refuses what depends on a value that is on its way to other servers; see route.Late.

@@ -10,6 +10,8 @@ type Dumped struct {
 	Accessed int64
 	// CAS is the item's cas; 0 if the line does not say, or the server keeps none (memcached -C).
 	CAS uint64
+	// Size is that of the item, its key and its value, bytes; 0 if the line does not say.
+	Size int64
 }
 
 // DecodeDumped reads a line of the reply to `lru_crawler metadump`, without its line end; ok is false if the line is no item.
@@ -30,6 +32,10 @@ func DecodeDumped(line []byte) (d Dumped, ok bool) {
 		case "la":
 			if seconds, _, ok := parseUint64(value); ok && int64(seconds) >= 0 {
 				d.Accessed = int64(seconds)
+			}
+		case "size":
+			if size, _, ok := parseUint64(value); ok && int64(size) >= 0 {
+				d.Size = int64(size)
 			}
 		case "cas":
 			if cas, _, ok := parseUint64(value); ok {

@@ -14,16 +14,16 @@ func TestALineOfAMetadumpIsReadInAllItsShapes(t *testing.T) {
 		want Dumped
 		ok   bool
 	}{
-		{"key=k exp=-1 la=1700000000 cas=7 fetch=no cls=1 size=63 flags=0", Dumped{[]byte("k"), 1700000000, 7}, true},
-		{"key=k exp=-1 la=1700000000 cas=7 fetch=no cls=1 size=63", Dumped{[]byte("k"), 1700000000, 7}, true},
+		{"key=k exp=-1 la=1700000000 cas=7 fetch=no cls=1 size=63 flags=0", Dumped{[]byte("k"), 1700000000, 7, 63}, true},
+		{"key=k exp=-1 la=1700000000 cas=7 fetch=no cls=1 size=63", Dumped{[]byte("k"), 1700000000, 7, 63}, true},
 		{"key=k", Dumped{Key: []byte("k")}, true},
 		{"key=k ", Dumped{Key: []byte("k")}, true},
-		{"key=a%20key%0D%0A%25 la=1 cas=4611686018427387904", Dumped{[]byte("a key\r\n%"), 1, 1 << 62}, true},
-		{"key=%c3%bc la=1 cas=18446744073709551615", Dumped{[]byte("ü"), 1, 1<<64 - 1}, true},
+		{"key=a%20key%0D%0A%25 la=1 cas=4611686018427387904", Dumped{[]byte("a key\r\n%"), 1, 1 << 62, 0}, true},
+		{"key=%c3%bc la=1 cas=18446744073709551615", Dumped{[]byte("ü"), 1, 1<<64 - 1, 0}, true},
 		{"key=k la=-1 cas=x", Dumped{Key: []byte("k")}, true},
 		{"key=k la=9223372036854775808 cas=18446744073709551616", Dumped{Key: []byte("k")}, true},
-		{"key=a=b cas=1", Dumped{[]byte("a=b"), 0, 1}, true},
-		{"key=" + strings.Repeat("%41", 250) + " cas=1", Dumped{[]byte(strings.Repeat("A", 250)), 0, 1}, true},
+		{"key=a=b cas=1", Dumped{[]byte("a=b"), 0, 1, 0}, true},
+		{"key=" + strings.Repeat("%41", 250) + " cas=1", Dumped{[]byte(strings.Repeat("A", 250)), 0, 1, 0}, true},
 		{"key=" + strings.Repeat("A", 251) + " cas=1", Dumped{}, false},
 		{"key=% cas=1", Dumped{}, false},
 		{"key=%4 cas=1", Dumped{}, false},

@@ -118,6 +118,14 @@ func (k KeyText) AppendLook(dst []byte, whole bool) []byte {
 	return k.end(dst)
 }
 
+// AppendGlance appends what asks for the version and the expiry of k's item. It counts as no use of the item.
+func (k KeyText) AppendGlance(dst []byte) []byte {
+	return k.end(append(k.append(dst, "mg"), " u t c"...))
+}
+
+// LongestExpiry is the longest time to live, s: memcached takes what is more for a date.
+const LongestExpiry = 30 * 24 * 3600
+
 // AppendStore appends the line that stores a value under k as it was found: with its flags and expiry, under a new version. replaced is
 // the version that is to be there; 0: any.
 func (k KeyText) AppendStore(dst []byte, it Item, replaced, version uint64) []byte {
@@ -126,14 +134,24 @@ func (k KeyText) AppendStore(dst []byte, it Item, replaced, version uint64) []by
 		dst = strconv.AppendUint(append(dst, " F"...), uint64(it.Flags), 10)
 	}
 	if it.TTL >= 0 {
-		// memcached takes what is more than 30 days for a date. A copy may be gone before its original.
-		dst = strconv.AppendInt(append(dst, " T"...), min(max(it.TTL, 1), 30*24*3600), 10)
+		// A copy may be gone before its original.
+		dst = strconv.AppendInt(append(dst, " T"...), min(max(it.TTL, 1), LongestExpiry), 10)
 	}
 	if replaced != 0 {
 		dst = strconv.AppendUint(append(dst, " C"...), replaced, 10)
 	}
 	dst = strconv.AppendUint(append(dst, " E"...), version, 10)
 	return k.end(dst)
+}
+
+// AppendAdd appends the line that stores a value under k as it was found, with its flags and its version, if nothing is there; for at most that many
+// seconds.
+func (k KeyText) AppendAdd(dst []byte, it Item, seconds int64) []byte {
+	if it.TTL < 0 || it.TTL > seconds {
+		it.TTL = seconds
+	}
+	dst = k.AppendStore(dst, it, 0, it.CAS)
+	return append(dst[:len(dst)-len(CRLF)], " ME"+CRLF...)
 }
 
 // AppendCut appends what deletes k's item if it has that version.
@@ -168,6 +186,48 @@ func flagOf(head []byte, letter byte) []byte {
 		}
 	}
 	return nil
+}
+
+// Adds reports whether r stores only what is not there.
+func (r *Request) Adds() bool {
+	if r.Command == Meta {
+		mode := flagOf(r.Head, 'M')
+		return r.Arg[1] == 's' && len(mode) > 1 && mode[1] == 'E'
+	}
+	return r.Command == Add
+}
+
+// AppendForgotten appends what r, which depends on an item, is answered with where there is none; an add, what it is answered with where there is
+// one.
+func (r *Request) AppendForgotten(dst []byte) []byte {
+	if r.Command != Meta {
+		switch r.Command {
+		case Cas, Incr, Decr:
+			return append(dst, textNotFound...)
+		}
+		return append(dst, textNotStored...)
+	}
+	switch {
+	case r.Arg[1] == 'g':
+		dst = append(dst, "EN"...)
+	case r.Arg[1] == 's' && !HasFlag(r.Head, 'C'):
+		dst = append(dst, "NS"...)
+	default:
+		dst = append(dst, "NF"...)
+	}
+	for flags := flagsOf(r.Head); len(flags) > 0; {
+		var word []byte
+		switch word, flags = cutWord(flags); {
+		case len(word) == 0:
+		case word[0] == 'O':
+			dst = append(append(dst, ' '), word...)
+		case word[0] == 'k':
+			if dst = append(append(dst, " k"...), r.Keys...); r.Has(Encoded) {
+				dst = append(dst, " b"...)
+			}
+		}
+	}
+	return append(dst, CRLF...)
 }
 
 // Item is what a meta reply says about an item. Data points into the reply.

@@ -80,11 +80,16 @@ func (r *Router) Phase() Phase {
 }
 
 // Everywhere reports whether every server may be asked for every key: never of several pools.
-func (r *Router) Everywhere() bool { return r.change == nil && r.pools == nil && r.n == len(r.servers) }
+func (r *Router) Everywhere() bool {
+	return r.change == nil && r.pools == nil && r.migration == nil && r.n == len(r.servers)
+}
 
 // Readers appends to dst the servers that may be asked for a key, the primary first. It allocates nothing if dst has room.
 func (r *Router) Readers(key []byte, dst []int) []int {
 	r = r.In(key)
+	if r.migration != nil {
+		return r.migration.readers().Readers(key, dst)
+	}
 	if r.Moves(key) {
 		return r.offset(r.change.to.appendHolders(key, dst), len(dst))
 	}
@@ -94,6 +99,9 @@ func (r *Router) Readers(key []byte, dst []int) []int {
 // Moves reports whether nothing can be decided that depends on the key's value; see Late.
 func (r *Router) Moves(key []byte) bool {
 	r = r.In(key)
+	if r.migration != nil {
+		return r.migration.readers().Moves(key)
+	}
 	if r.change == nil || r.change.phase != Late {
 		return false
 	}
@@ -104,6 +112,9 @@ func (r *Router) Moves(key []byte) bool {
 // Emptied appends to dst the servers on which a write deletes the key.
 func (r *Router) Emptied(key []byte, dst []int) []int {
 	r = r.In(key)
+	if r.migration != nil {
+		return r.migration.appendEmptied(key, dst)
+	}
 	c := r.change
 	if c == nil {
 		return dst

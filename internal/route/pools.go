@@ -242,6 +242,7 @@ func Compose(names []string, pools []*Router, routes Routes) (*Router, error) {
 		r.pools = append(r.pools, &p)
 	}
 	r.findGutters()
+	r.routed = r.pools
 	return r, nil
 }
 
@@ -253,7 +254,7 @@ func (r *Router) In(key []byte) *Router {
 	return r.among(key) // apart from this, so that the compiler puts the above in line
 }
 
-func (r *Router) among(key []byte) *Router { return r.pools[r.table.Pool(key)] }
+func (r *Router) among(key []byte) *Router { return r.routed[r.table.Pool(key)] }
 
 // Of returns the Router of the pool that has server.
 func (r *Router) Of(server int) *Router {
@@ -345,14 +346,6 @@ func (s *Share) Equal(o *Share) bool {
 		return s == o
 	}
 	return s.Default == o.Default && slices.Equal(s.Prefixes, o.Prefixes)
-}
-
-// Share returns which keys are in the pool of that number; nil: all may be, because there is one pool, or it is a gutter.
-func (r *Router) Share(pool int) *Share {
-	if r.table == nil || r.pools[pool].isGutter {
-		return nil
-	}
-	return r.table.Share(pool)
 }
 
 // Of returns a Router that places the share's keys as r does, and gives the others no server.

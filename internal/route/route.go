@@ -91,6 +91,12 @@ type Router struct {
 	pools  []*Router
 	table  *Table
 	owners []uint16 // by server: its pool
+	// routed are the pools' Routers as keys see them: those of pools, but for keys that are on their way to another pool. moves are the migrations.
+	routed []*Router
+	moves  []Move
+
+	// migration is that of the keys on their way, of which this is the Router; nil: they are not.
+	migration *migration
 }
 
 // New returns the Router for servers. The order of servers gives the indexes that the Router answers with.
@@ -175,6 +181,9 @@ func (r *Router) Primary(key []byte) int {
 	if len(r.servers) == 1 {
 		return r.base
 	}
+	if r.migration != nil {
+		return r.migration.readers().Primary(key)
+	}
 	if r.change != nil {
 		var room [16]int
 		return r.base + r.change.appendReplicas(key, room[:0])[0]
@@ -190,9 +199,12 @@ func (r *Router) Primary(key []byte) int {
 func (r *Router) Replicas(key []byte, dst []int) []int {
 	r = r.In(key)
 	start := len(dst)
-	if r.change != nil {
+	switch {
+	case r.migration != nil:
+		return r.migration.appendReplicas(key, dst)
+	case r.change != nil:
 		dst = r.change.appendReplicas(key, dst)
-	} else {
+	default:
 		dst = r.appendHolders(key, dst)
 	}
 	return r.offset(dst, start)

@@ -32,6 +32,8 @@ type Options struct {
 	Several func() bool
 	// MarksUnknown reports whether no server is read, because too few say which of them missed writes of others; nil: that does not matter.
 	MarksUnknown func() bool
+	// Migrations returns what is known of the migrations of keys; nil: there are none.
+	Migrations func() []Migration
 	// Phase is the phase of the change of placement, Placement a short hash of the placement that it leads to.
 	Phase, Placement string
 	// Gutters are those of the pools that have one.

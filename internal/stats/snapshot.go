@@ -39,6 +39,7 @@ type Snapshot struct {
 	// Phase is the phase of the change of placement, Placement a short hash of the placement that it leads to.
 	Phase, Placement string
 	Gutters          []GutterSnapshot
+	Migrations       []Migration
 
 	Samples        uint64 // how often the numbers of waiting requests and of requests in service were sampled
 	SampledWaiting uint64 // sum of the samples
@@ -137,6 +138,9 @@ func (r *Registry) Snapshot() *Snapshot {
 	s.Phase, s.Placement = r.options.Phase, r.options.Placement
 	for i := range r.options.Gutters {
 		s.Gutters = append(s.Gutters, r.options.Gutters[i].snapshot())
+	}
+	if r.options.Migrations != nil {
+		s.Migrations = r.options.Migrations()
 	}
 	s.Several = r.options.Several != nil && r.options.Several()
 	s.MarksUnknown = r.options.MarksUnknown != nil && r.options.MarksUnknown()

@@ -1,0 +1,69 @@
+package admin
+
+import (
+	"fmt"
+	"time"
+
+	"mcmw/internal/route"
+	"mcmw/internal/spell"
+	"mcmw/internal/stats"
+)
+
+// Migration is what is known of the migration of a pool's keys to another pool, and that in words.
+type Migration struct {
+	stats.Migration
+
+	Text string `json:"text"`
+	// Next is what happens next, or is to be done.
+	Next string `json:"next"`
+	// Warning: something is not as it should be.
+	Warning bool `json:"warning"`
+}
+
+// migrations describes what s says of migrations at a moment.
+func migrations(s *stats.Snapshot, now time.Time) []Migration {
+	all := []Migration{}
+	for _, g := range s.Migrations {
+		m := Migration{Migration: g, Warning: g.Late || g.Why != ""}
+		at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+		m.Text = fmt.Sprintf("%s to %s: phase %s", g.From, g.To, g.Phase)
+		if !g.Until.IsZero() {
+			m.Text += " until " + at(g.Until)
+		}
+		if g.Items > 0 {
+			m.Text += fmt.Sprintf("; %s keys copied", spell.Count(float64(g.Copied)))
+			if g.Complete {
+				m.Text += ", all keys were looked at"
+			} else {
+				m.Text += fmt.Sprintf(", %s of %s looked at, %s per second, %v left", spell.Count(float64(g.Listed)), spell.Count(float64(g.Items)), spell.Count(g.Rate),
+					g.Remaining.Round(time.Second))
+			}
+			if g.Left > 0 {
+				m.Text += fmt.Sprintf(", %s could not be copied", spell.Count(float64(g.Left)))
+			}
+		}
+		if g.Why != "" {
+			m.Text += "; not copied now: " + g.Why
+		}
+		switch g.Phase {
+		case route.MigrationWaiting.String():
+			m.Next = "it starts at " + at(g.Start)
+		case route.MigrationDone.String():
+			m.Next = fmt.Sprintf("name %s in routes in place of %s, then drop the migration", g.To, g.From)
+		case route.MigrationDeleteNew.String(), route.MigrationCopy.String():
+			m.Next = fmt.Sprintf("keys are copied until %s; to end it before, drop it from the file of every mcmw", at(g.CopyUntil))
+			switch {
+			case g.Late && now.Before(g.CopyUntil):
+				m.Next = fmt.Sprintf("the copy will not be done by %s: give it more time (drop it, and set a later start and end), or raise sweep-rate", at(g.CopyUntil))
+			case g.Late:
+				m.Next = "not all keys were copied: those that were not will be misses"
+			case now.After(g.CopyUntil):
+				m.Next = fmt.Sprintf("%s is read from %s on", g.To, at(g.Until))
+			}
+		default:
+			m.Next = fmt.Sprintf("it is done at %s; a way back is another migration then, from %s to %s", at(g.End), g.To, g.From)
+		}
+		all = append(all, m)
+	}
+	return all
+}

@@ -1,0 +1,107 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"mcmw/internal/middleware"
+)
+
+const optionMigrations = "migrations"
+
+// migrationValue is an entry of the option migrations as the file has it.
+type migrationValue struct {
+	From  string `yaml:"from"`
+	To    string `yaml:"to"`
+	Start string `yaml:"start"`
+	End   string `yaml:"end"`
+}
+
+// migrationValues is the value of the option migrations.
+type migrationValues []migrationValue
+
+// String is the value as a change of it is told.
+func (v migrationValues) String() string {
+	var texts []string
+	for _, g := range v {
+		texts = append(texts, fmt.Sprintf("%s to %s from %s until %s", g.From, g.To, g.Start, g.End))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// migrationsKind is the list of migrations.
+type migrationsKind struct{}
+
+func (migrationsKind) placeholder() string { return "" }
+func (migrationsKind) accepts() string {
+	return "entries of the form {from: POOL, to: POOL, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}"
+}
+
+func (migrationsKind) reset(c *Config) { c.Migrations, c.migrationOrigins = nil, nil }
+
+func (migrationsKind) get(c *Config) any {
+	values := migrationValues{}
+	for _, g := range c.Migrations {
+		values = append(values, migrationValue{g.From, g.To, g.Start.Format(time.RFC3339), g.End.Format(time.RFC3339)})
+	}
+	return values
+}
+
+func (migrationsKind) set(c *Config, v given) error {
+	if v.mapping == nil {
+		return errors.New("is not a migration")
+	}
+	keys := []string{"from", "to", "start", "end"}
+	fields, err := textFields(v.mapping, keys)
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if fields[key] == "" {
+			return fmt.Errorf("has no key %q", key)
+		}
+	}
+	g := middleware.Migration{From: fields["from"], To: fields["to"]}
+	for key, at := range map[string]*time.Time{"start": &g.Start, "end": &g.End} {
+		moment, err := time.Parse(time.RFC3339, fields[key])
+		if err != nil {
+			return fmt.Errorf("has the %s %q, which is no time with a date and a zone", key, fields[key])
+		}
+		*at = moment.UTC()
+	}
+	c.Migrations = append(slices.Clip(c.Migrations), g)
+	c.migrationOrigins = append(slices.Clip(c.migrationOrigins), v.origin)
+	return nil
+}
+
+func (migrationsKind) schema() map[string]any {
+	text, moment := map[string]any{"type": "string", "minLength": 1}, map[string]any{"type": "string", "format": "date-time"}
+	return map[string]any{"type": "array", "items": map[string]any{
+		"type": "object", "properties": map[string]any{"from": text, "to": text, "start": moment, "end": moment},
+		"required": []string{"from", "to", "start", "end"}, "additionalProperties": false,
+	}}
+}
+
+// checkMigrations returns the problems of migrations together with the pools.
+func (c *Config) checkMigrations() Problems {
+	if len(c.Migrations) == 0 {
+		return nil
+	}
+	var pools []middleware.PoolOptions
+	for _, p := range c.pools {
+		if c.shadowTo(p.name) != nil {
+			continue
+		}
+		o := middleware.PoolOptions{Writers: p.config.Writers}
+		o.Name, o.Options.Gutter = p.name, p.config.Placement.Gutter
+		pools = append(pools, o)
+	}
+	err := middleware.CheckMigrations(c.Migrations, pools, c.ChangeStep)
+	if wrong, ok := errors.AsType[*middleware.MigrationError](err); ok {
+		return Problems{{c.migrationOrigins[wrong.Index], optionMigrations, err.Error()}}
+	}
+	return nil
+}

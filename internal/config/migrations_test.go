@@ -1,0 +1,54 @@
+package config_test
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/middleware"
+)
+
+const migrating = "change-step: 1m\nwriters: several\npools:\n  old: {servers: [a]}\n  new: {servers: [b]}\n  third: {servers: [c], writers: one}\nroutes: [{default: old}]\nmigrations:\n"
+
+func TestMigrationsAreReadPrintedAndToldOf(t *testing.T) {
+	c := sources{yaml: migrating + "  - {from: old, to: new, start: 2026-12-01T10:00:00+01:00, end: 2026-12-01T12:00:00Z}\n"}.load(t)
+	require.Equal(t, []middleware.Migration{
+		{From: "old", To: "new", Start: time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC), End: time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)},
+	}, serving(c).Migrations)
+	var printed bytes.Buffer
+	require.NoError(t, c.Write(&printed, false))
+	require.NoError(t, os.WriteFile("printed.yaml", printed.Bytes(), 0o600))
+	again := sources{args: []string{"--config", "printed.yaml"}}.load(t)
+	require.Equal(t, serving(c), serving(again))
+	require.Equal(t, c.Fingerprint(), again.Fingerprint())
+
+	without := sources{yaml: migrating + "  []\n"}.load(t)
+	require.NoError(t, without.CheckReload(c))
+	changes := without.Changes(c)
+	require.Len(t, changes, 1)
+	require.Equal(t, "migrations: old to new from 2026-12-01T09:00:00Z until 2026-12-01T12:00:00Z -> ", changes[0].String())
+	require.NotEqual(t, c.Fingerprint(), without.Fingerprint())
+}
+
+func TestMigrationsThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
+	const times = "start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}"
+	for entries, message := range map[string]string{
+		"{from: old, to: x, " + times:     `mcmw.yaml:9: migrations: the pool "x" is unknown; accepted: two of ["old" "new" "third"]`,
+		"{from: old, to: old, " + times:   `mcmw.yaml:9: migrations: from and to are pool "old"`,
+		"{from: old, to: third, " + times: `mcmw.yaml:9: migrations: pool "third" has writers one; accepted: several`,
+		"{from: old, to: new, start: 2026-12-01T10:00:00Z, end: 2026-12-01T10:04:00Z}": `mcmw.yaml:9: migrations: it lasts from 2026-12-01T10:00:00Z to 2026-12-01T10:04:00Z; accepted: an end at least 5m0s behind the start`,
+		"{from: old, to: new, start: soon, end: 2026-12-01T10:05:00Z}":                 `mcmw.yaml:9: migrations: the mapping has the start "soon", which is no time`,
+		"{from: old, to: new, start: 2026-12-01T10:05:00Z}":                            `mcmw.yaml:9: migrations: the mapping has no key "end"; accepted: entries`,
+		"{from: old, too: new, " + times:                                               `mcmw.yaml:9: migrations: the mapping has the unknown key "too"`,
+		"{from: old, to: new, " + times + "\n  - {from: new, to: old, " + times:        `mcmw.yaml:10: migrations: it overlaps with the migration from "old" to "new"`,
+		"old": `mcmw.yaml:9: migrations: "old" is not a migration; accepted: entries`,
+	} {
+		lines := refused(t, sources{yaml: migrating + "  - " + entries + "\n"})
+		require.Len(t, lines, 1, "%s\n%q", entries, lines)
+		require.Regexp(t, "^"+literal(message), lines[0], entries)
+	}
+	require.Contains(t, refused(t, sources{yaml: "servers: [a]\nmigrations:\n  - {from: old, to: new, " + times + "\n"})[0], "given without pools")
+}

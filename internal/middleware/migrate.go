@@ -1,0 +1,430 @@
+package middleware
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/protocol"
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+	"mcmw/internal/sweep"
+)
+
+// Migration moves the keys of a pool to another pool while clients are served. Which phase it is in (see route.MigrationPhase) follows from the clock:
+//
+//	Start       + step                         End - step   End
+//	  | delete-new | copy ........................ | both      | done: what is routed to From is in To
+//	               | a step | keys are copied | a step
+//
+// So every middleware enters a phase at the same time, as exactly as their clocks agree and as fast as they can, which together has to be less than a
+// step; a restart goes on where it is.
+type Migration struct {
+	From, To   string
+	Start, End time.Time
+}
+
+// name tells migrations apart.
+func (g *Migration) name() string {
+	return g.From + " -> " + g.To + " " + g.Start.UTC().Format(time.RFC3339)
+}
+
+// phase returns the phase at a moment, and from when until when it lasts; zero: for ever.
+func (g *Migration) phase(now time.Time, step time.Duration) (phase route.MigrationPhase, since, until time.Time) {
+	ends := [...]time.Time{g.Start, g.Start.Add(step), g.End.Add(-step), g.End}
+	for _, end := range ends {
+		if now.Before(end) {
+			return phase, since, end
+		}
+		phase, since = phase+1, end
+	}
+	return phase, since, time.Time{}
+}
+
+// hold is how long a copy lasts that was not looked at since; see sweep.Transfer. It is over before anybody reads the copy.
+func hold(step time.Duration) time.Duration {
+	return max(time.Second, min(step.Truncate(time.Second), 10*time.Second))
+}
+
+// copying returns from when until when keys are copied: while all middlewares are in phase copy.
+func (g *Migration) copying(step time.Duration) (from, until time.Time) {
+	return g.Start.Add(2 * step), g.End.Add(-step - max(step, hold(step)+time.Second))
+}
+
+// leastMigration is the least time from start to end: there is a step in which keys are copied.
+func leastMigration(step time.Duration) time.Duration {
+	return 4*step + max(step, hold(step)+time.Second)
+}
+
+// MigrationError says which of the migrations is wrong, and why.
+type MigrationError struct {
+	Index int
+	why   string
+}
+
+func (e *MigrationError) Error() string { return e.why }
+
+// CheckMigrations reports the first migration that can't be: its error is a *MigrationError.
+func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Duration) error {
+	for i, g := range migrations {
+		refuse := func(text string, args ...any) error { return &MigrationError{i, fmt.Sprintf(text, args...)} }
+		var names []string
+		for _, p := range pools {
+			names = append(names, p.Name)
+		}
+		for _, name := range []string{g.From, g.To} {
+			at := slices.Index(names, name)
+			switch {
+			case at < 0 || name == "":
+				return refuse("the pool %q is unknown; accepted: two of %q", name, names)
+			case pools[at].Writers != WritersSeveral:
+				return refuse("pool %q has writers %s; accepted: several, which needs memcached 1.6.27, in both pools", name, pools[at].Writers)
+			case pools[at].Options.Gutter != "":
+				return refuse("pool %q has a gutter; accepted: pools without one", name)
+			case slices.ContainsFunc(pools, func(p PoolOptions) bool { return p.Options.Gutter == name }):
+				return refuse("pool %q is the gutter of another; accepted: pools that are not", name)
+			}
+		}
+		switch {
+		case g.From == g.To:
+			return refuse("from and to are pool %q; accepted: two pools", g.From)
+		case step == 0:
+			return refuse("change-step is 0; accepted: more than other mcmw may be behind or ahead")
+		case g.Start.IsZero() || g.End.Sub(g.Start) < leastMigration(step):
+			return refuse("it lasts from %s to %s; accepted: an end at least %v behind the start, by change-step %v", moment(g.Start), moment(g.End), leastMigration(step), step)
+		}
+		for _, h := range migrations[:i] {
+			if h.From != g.From && h.From != g.To && h.To != g.From && h.To != g.To {
+				continue
+			}
+			if g.Start.Before(h.End.Add(step)) && h.Start.Before(g.End.Add(step)) {
+				return refuse("it overlaps with the migration from %q to %q, which ends at %s; accepted: one at a time of a pool, with %v between", h.From, h.To, moment(h.End), step)
+			}
+		}
+	}
+	return nil
+}
+
+// moment formats a time.
+func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// clock returns the time by which migrations go.
+func (m *Middleware) clock() time.Time { return time.Now().Add(time.Duration(m.ahead.Load())) }
+
+// migrated returns router, of o's pools, as it is now that keys are on their way.
+func (m *Middleware) migrated(o *Options, router *route.Router) *route.Router {
+	return router.Migrate(m.moves(o))
+}
+
+// moves returns the phases of o's migrations, in the order in which they start.
+func (m *Middleware) moves(o *Options) []route.Move {
+	pools, now := o.pools(), m.clock()
+	number := func(name string) int {
+		return slices.IndexFunc(pools, func(p PoolOptions) bool { return p.Name == name })
+	}
+	sorted := slices.SortedFunc(slices.Values(o.Migrations), func(a, b Migration) int { return a.Start.Compare(b.Start) })
+	moves := make([]route.Move, len(sorted))
+	for i, g := range sorted {
+		phase, _, _ := g.phase(now, o.ChangeStep)
+		moves[i] = route.Move{From: number(g.From), To: number(g.To), Phase: phase}
+	}
+	return moves
+}
+
+// checkMigrations reports what of o's migrations can't be put in force in place of those of now. Applying is held.
+func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
+	now, step := m.clock(), m.options.ChangeStep
+	for _, g := range m.options.Migrations {
+		phase, since, _ := g.phase(now, step)
+		_, copied := g.copying(step)
+		kept := slices.Contains(o.Migrations, g)
+		switch {
+		case !phase.Active():
+			continue // where keys are is compared by their routes
+		case !kept && now.After(copied):
+			return fmt.Errorf("the migration from pool %q to pool %q is in phase %s since %s, and cannot be dropped or changed before it ends at %s; "+
+				"accepted: then another one, from %q to %q", g.From, g.To, phase, moment(since), moment(g.End), g.To, g.From)
+		case kept && o.ChangeStep != step:
+			return fmt.Errorf("change-step cannot change while keys migrate; accepted: %v, until %s", step, moment(g.End))
+		}
+	}
+	for _, g := range o.Migrations {
+		if !slices.Contains(m.options.Migrations, g) {
+			if err := m.checkBegin(ctx, &g, o); err != nil {
+				return err
+			}
+		}
+		if now.Add(2*step).Before(g.Start) || !now.Before(g.End) {
+			continue
+		}
+		for i, p := range o.pools() {
+			at := slices.IndexFunc(m.tiers, func(t *tier) bool { return t.name == p.Name })
+			if at < 0 || p.Name != g.From && p.Name != g.To {
+				continue
+			}
+			wanted, err := route.New(o.pools()[i].Servers, p.Options)
+			if err != nil {
+				return err
+			}
+			is := m.current.Load().of(m.tiers[at]).wanted()
+			if !is.equal(placed{wanted, p.Options}) {
+				return fmt.Errorf("the list of servers of pool %q cannot change while keys migrate from pool %q to pool %q; accepted: from %s on", p.Name, g.From, g.To, moment(g.End))
+			}
+		}
+	}
+	return nil
+}
+
+// checkBegin reports that g cannot begin: others have to learn of it a step before, and its keys get versions.
+func (m *Middleware) checkBegin(ctx context.Context, g *Migration, o *Options) error {
+	if m.work == nil {
+		return nil // a start goes on where others are
+	}
+	if earliest := m.clock().Add(o.ChangeStep); g.Start.Before(earliest) && g.End.After(m.clock()) {
+		return fmt.Errorf("the migration from pool %q to pool %q starts at %s; accepted: %s or later, for other mcmw have to read of it before", g.From, g.To, moment(g.Start), moment(earliest))
+	}
+	for _, q := range m.current.Load().pools {
+		if (q.name == g.From || q.name == g.To) && !q.several.Load() && !q.haveVersions(ctx) {
+			return fmt.Errorf("a migration of pool %q needs memcached 1.6.27 or later on all its servers", q.name)
+		}
+	}
+	return nil
+}
+
+// beginMigrations has migrate look at the migrations again, which were others before, and cleans the new pools of those that are new. Applying is held.
+func (m *Middleware) beginMigrations(before []Migration) {
+	for i := range m.options.Migrations {
+		if g := &m.options.Migrations[i]; m.work != nil && !slices.Contains(before, *g) {
+			m.cleanTarget(g)
+		}
+	}
+	select {
+	case m.moving <- struct{}{}:
+	default:
+	}
+}
+
+// cleanTarget deletes in the background what g's new pool may have held earlier of the keys that it gets. Behind a start of g the records that the
+// servers keep say so, too. Applying is held.
+func (m *Middleware) cleanTarget(g *Migration) {
+	c := m.current.Load()
+	if phase, _, _ := g.phase(m.clock(), c.options.ChangeStep); phase != route.MigrationWaiting {
+		return
+	}
+	from, to := c.named(g.From), c.named(g.To)
+	if from < 0 || to < 0 || c.pools[to].options.Rejoin == backend.RejoinTrust {
+		return
+	}
+	gained := func(key []byte) bool { return c.router.Table().Pool(key) == from }
+	mark := backend.Mark{Text: g.name(), For: min(g.End.Sub(m.clock()), protocol.LongestExpiry*time.Second)}
+	var cleaning sync.WaitGroup
+	for _, s := range c.pools[to].servers {
+		if !s.Joins() {
+			cleaning.Go(func() { s.Purge(m.work, gained, mark) })
+		}
+	}
+	cleaned := make(chan struct{})
+	m.copied.change(g.name(), func(s *copyState) { s.cleaned = cleaned })
+	m.background.Go(func() {
+		cleaning.Wait()
+		close(cleaned)
+	})
+}
+
+// named returns the number of the pool called name; -1: there is none.
+func (p *core) named(name string) int {
+	return slices.IndexFunc(p.pools, func(q *pool) bool { return q.name == name })
+}
+
+// copies is what is known of the copying of the keys of each migration, by its name.
+type copies struct {
+	mu    sync.Mutex // guards the fields
+	known map[string]copyState
+}
+
+type copyState struct {
+	sweep.CopyProgress
+	here   uint64 // keys that this middleware has copied
+	why    string // what kept it from copying; "": nothing
+	warned bool   // the log says that not all were copied
+	cancel context.CancelFunc
+	// cleaned is closed when the new pool holds nothing that it held before; nil: it was clean at the start.
+	cleaned chan struct{}
+}
+
+func (c *copies) change(name string, change func(s *copyState)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[string]copyState{}
+	}
+	s := c.known[name]
+	change(&s)
+	c.known[name] = s
+}
+
+func (c *copies) of(name string) copyState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known[name]
+}
+
+// migrateEvery is the longest time between two looks at how far migrations are.
+const migrateEvery = time.Second
+
+// migrate takes the keys of pools from phase to phase until ctx is done, and copies them.
+func (m *Middleware) migrate(ctx context.Context) {
+	for {
+		m.applying.Lock()
+		next := m.enterPhases(ctx)
+		m.applying.Unlock()
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.moving:
+		case <-time.After(next):
+		}
+	}
+}
+
+// enterPhases puts the phases of now in force, and begins to copy, or ends that. It returns when to look again. Applying is held.
+func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
+	if m.stopping || len(m.options.Migrations) == 0 {
+		return time.Hour
+	}
+	o, now, step := &m.options, m.clock(), m.options.ChangeStep
+	if !slices.Equal(m.moves(o), m.current.Load().router.Migrations()) {
+		if err := m.replace(ctx, nil); err != nil {
+			o.Log.Error("a migration cannot enter its next phase", "error", err)
+		}
+		for _, g := range o.Migrations {
+			phase, _, until := g.phase(now, step)
+			o.Log.Info("keys migrate", "from", g.From, "to", g.To, "phase", phase.String(), "until", moment(until))
+		}
+	}
+	next = migrateEvery
+	for _, g := range o.Migrations {
+		_, _, until := g.phase(now, step)
+		if !until.IsZero() {
+			next = max(time.Millisecond, min(next, until.Sub(now)))
+		}
+		from, until := g.copying(step)
+		name := g.name()
+		running := m.copied.of(name).cancel != nil
+		switch due := !now.Before(from) && now.Before(until); {
+		case due && !running:
+			copying, cancel := context.WithTimeout(ctx, until.Sub(now))
+			m.copied.change(name, func(s *copyState) { s.cancel = cancel })
+			m.background.Go(func() {
+				m.copyKeys(copying, g)
+				cancel()
+				m.copied.change(name, func(s *copyState) { s.cancel = nil })
+			})
+		case !due && running:
+			m.copied.of(name).cancel()
+		case !due && now.After(until) && now.Before(g.End) && m.copied.of(name).Name == "":
+			m.recall(ctx, &g)
+		case !due && now.After(until) && now.Before(g.End):
+			if c := m.copied.of(name); c.Items > 0 && !c.Complete && !c.warned {
+				m.copied.change(name, func(s *copyState) { s.warned = true })
+				o.Log.Error("not all keys were copied to the new pool in time: those that were not will be misses", "from", g.From, "to", g.To,
+					"listed", c.Listed, "of", c.Items, "reads there from", moment(g.End.Add(-step)))
+			}
+		}
+	}
+	m.copied.mu.Lock()
+	defer m.copied.mu.Unlock()
+	for name, s := range m.copied.known {
+		if s.cancel != nil && !slices.ContainsFunc(o.Migrations, func(g Migration) bool { return g.name() == name }) {
+			s.cancel() // it was dropped
+		}
+	}
+	return next
+}
+
+// recall asks the servers what they know of g's copying, which is over.
+func (m *Middleware) recall(ctx context.Context, g *Migration) {
+	c := m.current.Load()
+	from := c.named(g.From)
+	m.copied.change(g.name(), func(s *copyState) { s.Name = g.name() })
+	m.background.Go(func() {
+		if p, ok := sweep.RecallProgress(ctx, c.pools[from].servers, g.name()); ok {
+			m.copied.change(g.name(), func(s *copyState) { s.CopyProgress = p })
+		}
+	})
+}
+
+// copyKeys copies the keys of g's pool until ctx is done, or waits while another middleware does.
+func (m *Middleware) copyKeys(ctx context.Context, g Migration) {
+	name, told := g.name(), ""
+	if cleaned := m.copied.of(name).cleaned; cleaned != nil {
+		<-cleaned
+	}
+	for ctx.Err() == nil {
+		c := m.current.Load()
+		from, to := c.named(g.From), c.named(g.To)
+		if from < 0 || to < 0 {
+			return
+		}
+		table, log := c.router.Table(), c.options.Log
+		copier := sweep.Copier{
+			Name: name, From: c.pools[from].router, To: c.pools[to].router, Servers: c.pools[from].servers, Gains: c.pools[to].servers,
+			Has: func(key []byte) bool { return table.Pool(key) == from }, Rate: c.options.SweepRate, Hold: hold(c.options.ChangeStep), Pause: c.options.ChangeStep,
+			Told: func(p sweep.CopyProgress) {
+				m.copied.change(name, func(s *copyState) { s.CopyProgress, s.why = p, "" })
+			},
+			Copied: func(keys int) { m.copied.change(name, func(s *copyState) { s.here += uint64(keys) }) },
+			Log:    log,
+		}
+		err := copier.Run(ctx, func() time.Duration {
+			m.applying.Lock()
+			defer m.applying.Unlock()
+			if _, until := g.copying(m.options.ChangeStep); m.stopping || m.clock().Before(until) {
+				return 0
+			}
+			return g.End.Sub(m.clock())
+		})
+		if err != nil && !errors.Is(err, sweep.ErrClaimed) {
+			m.copied.change(name, func(s *copyState) { s.why = err.Error() })
+			if told != err.Error() {
+				told = err.Error()
+				log.Warn("keys could not be copied to another pool, and will be", "from", g.From, "to", g.To, "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(sweepAgain):
+		}
+	}
+}
+
+// migrations returns what is to be said of the migrations of p.
+func (m *Middleware) migrations(p *core) []stats.Migration {
+	var all []stats.Migration
+	now, step := m.clock(), p.options.ChangeStep
+	for _, g := range p.options.Migrations {
+		phase, since, until := g.phase(now, step)
+		s := stats.Migration{From: g.From, To: g.To, Phase: phase.String(), Start: g.Start, End: g.End, Since: since, Until: until}
+		s.CopyFrom, s.CopyUntil = g.copying(step)
+		c := m.copied.of(g.name())
+		s.Round, s.Listed, s.Items, s.Copied, s.Rate, s.Complete, s.Left, s.Here, s.Why = c.Round, c.Listed, c.Items, c.Copied, c.Rate, c.Complete, c.Left, c.here, c.why
+		if s.Rate > 0 && !s.Complete {
+			s.Remaining = time.Duration(float64(s.Items-min(s.Items, s.Listed)) / s.Rate * float64(time.Second))
+		}
+		switch {
+		case s.Complete || phase < route.MigrationCopy || phase == route.MigrationDone || now.Before(s.CopyFrom):
+		case s.Rate > 0:
+			s.Late = now.Add(s.Remaining).After(s.CopyUntil)
+		default:
+			s.Late = now.After(s.CopyFrom.Add(s.CopyUntil.Sub(s.CopyFrom) / 2))
+		}
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b stats.Migration) int { return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.From, b.From)) })
+	return all
+}

@@ -1,0 +1,361 @@
+package middleware_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+	"mcmw/internal/stats"
+)
+
+// Steps take an hour, which tests put the clock forward by.
+const migrationStep = time.Hour
+
+// migration returns one that starts in some two hours and ends eight hours later.
+func migration(from, to string) middleware.Migration {
+	start := time.Now().Add(2 * migrationStep).UTC().Truncate(time.Second)
+	return middleware.Migration{From: from, To: to, Start: start, End: start.Add(8 * migrationStep)}
+}
+
+// migratingOptions are those of two pools, old and new, of so many servers each; all keys are in old.
+func migratingOptions(t *testing.T, servers, replicas int) middleware.Options {
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: migrationStep, Routes: route.Routes{Default: "old"}, SweepRate: 1_000_000}
+	for _, name := range []string{"old", "new"} {
+		p := poolOf(name, named(name, mctest.StartNewMemcacheds(t, servers)...), replicas)
+		p.Writers = middleware.WritersSeveral
+		o.Pools = append(o.Pools, p)
+	}
+	return o
+}
+
+// advance puts the clocks of the fleet forward, one after the other, under load, which may be nil.
+func advance(t *testing.T, fleet []*mwtest.MW, load *traffic, by time.Duration, phase string) {
+	t.Helper()
+	for _, m := range fleet {
+		m.Advance(by)
+		if load != nil {
+			load.more()
+		}
+	}
+	for _, m := range fleet {
+		require.Equal(t, phase, of(m).Phase)
+	}
+}
+
+// of returns what m says of its first migration.
+func of(m *mwtest.MW) stats.Migration { return m.Stats().Snapshot().Migrations[0] }
+
+// migrateAll takes the fleet through all phases of the migration that it has been given.
+func migrateAll(t *testing.T, fleet []*mwtest.MW, load *traffic) {
+	t.Helper()
+	advance(t, fleet, load, 2*migrationStep+migrationStep/2, "delete-new")
+	advance(t, fleet, load, migrationStep, "copy")
+	advance(t, fleet, load, migrationStep, "copy")
+	for _, m := range fleet {
+		require.Eventually(t, func() bool { return of(m).Complete }, mctest.Patience, 5*time.Millisecond)
+	}
+	advance(t, fleet, load, 4*migrationStep, "copy") // without copying
+	advance(t, fleet, load, migrationStep, "both")
+	advance(t, fleet, load, migrationStep, "done")
+}
+
+func TestAPoolMigratesUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
+	for name, replicas := range map[string]int{"each key on one": 1, "all hold every key": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := migratingOptions(t, 2, replicas)
+			fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+			c := fleet[0].Dial(t)
+			const kept = 300
+			for i := range kept {
+				value := strings.Repeat(strconv.Itoa(i%10), 1+i)
+				require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set kept-%d %d %d %d\r\n%s\r\n", i, i, 1900*(i%2), len(value), value)))
+			}
+			require.Equal(t, "HD\r\n", c.MustDo(t, "ms YSBrZXk= 1 b\r\nx\r\n"), "a key with a blank")
+			load := startTraffic(t, fleet...)
+			next := o
+			next.Migrations = []middleware.Migration{migration("old", "new")}
+			for _, m := range fleet {
+				require.NoError(t, m.Apply(context.Background(), next))
+				load.more()
+			}
+			assert.Equal(t, "waiting", of(fleet[0]).Phase)
+			migrateAll(t, fleet, load)
+
+			// The routes name the new pool, and the old one is gone.
+			after := o
+			after.Pools, after.Routes = o.Pools[1:], route.Routes{Default: "new"}
+			for _, m := range fleet {
+				require.NoError(t, m.Apply(context.Background(), after))
+				load.more()
+			}
+			load.stop()
+			assert.Zero(t, load.stale.Load())
+			assert.Zero(t, load.missed.Load())
+			for i := range kept {
+				reply := fleet[i%2].Dial(t).MustDo(t, fmt.Sprintf("mg kept-%d f t s\r\n", i))
+				expiry := " t-1"
+				if i%2 == 1 {
+					expiry = " t1"
+				}
+				require.True(t, strings.HasPrefix(reply, fmt.Sprintf("HD f%d%s", i, expiry)), "%d: %q", i, reply)
+				require.Contains(t, reply, fmt.Sprintf(" s%d", 1+i))
+			}
+			require.Equal(t, "VA 1\r\nx\r\n", c.MustDo(t, "mg YSBrZXk= b v\r\n"))
+		})
+	}
+}
+
+func TestAMigrationTheOtherWayRoundReadsNothingThatTheOldPoolHeldBefore(t *testing.T) {
+	o := migratingOptions(t, 1, 1)
+	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+	c := fleet[0].Dial(t)
+	for _, key := range []string{"kept", "deleted", "changed"} {
+		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %s 0 0 1\r\n1\r\n", key)))
+	}
+	there, back := migration("old", "new"), migration("new", "old")
+	back.Start, back.End = there.End.Add(3*migrationStep), there.End.Add(11*migrationStep)
+	apply := func(migrations ...middleware.Migration) {
+		t.Helper()
+		next := o
+		next.Migrations = migrations
+		for _, m := range fleet {
+			require.NoError(t, m.Apply(context.Background(), next))
+		}
+	}
+	apply(there)
+	migrateAll(t, fleet, nil)
+	require.Equal(t, "DELETED\r\n", c.MustDo(t, "delete deleted\r\n"))
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set changed 0 0 1\r\n2\r\n"))
+	apply(there, back)
+	for _, m := range fleet {
+		m.AwaitCleaned()
+	}
+	second := func(m *mwtest.MW) stats.Migration { return m.Stats().Snapshot().Migrations[1] }
+	for _, by := range []time.Duration{2, 1, 1, 1} { // into copying
+		for _, m := range fleet {
+			m.Advance(by * migrationStep)
+		}
+	}
+	for _, m := range fleet {
+		require.Eventually(t, func() bool { return second(m).Complete }, mctest.Patience, 5*time.Millisecond)
+	}
+	for _, by := range []time.Duration{3, 1, 1, 1} {
+		for _, m := range fleet {
+			m.Advance(by * migrationStep)
+		}
+	}
+	for _, m := range fleet {
+		require.Equal(t, "done", second(m).Phase)
+		c := m.Dial(t)
+		assert.Equal(t, "VALUE kept 0 1\r\n1\r\nVALUE changed 0 1\r\n2\r\nEND\r\n", c.MustDo(t, "get kept deleted changed\r\n"))
+	}
+	for _, s := range o.Pools[0].Servers {
+		assert.Equal(t, "VALUE changed 0 1\r\n2\r\nEND\r\n", mctest.MustDial(t, s.Addr).MustDo(t, "get deleted changed\r\n"))
+	}
+}
+
+func TestAMiddlewareThatStartsDuringAMigrationGoesOnWithIt(t *testing.T) {
+	o := migratingOptions(t, 1, 1)
+	first := mwtest.Start(t, o)
+	c := first.Dial(t)
+	const kept = 100
+	for i := range kept {
+		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %d 0 0 1\r\n1\r\n", i)))
+	}
+	require.NoError(t, first.Stop())
+	g := migration("old", "new")
+	g.Start = g.Start.Add(-5*migrationStep - migrationStep/2)
+	g.End = g.Start.Add(8 * migrationStep)
+	o.Migrations = []middleware.Migration{g}
+	copying := mwtest.Start(t, o)
+	require.Equal(t, "copy", of(copying).Phase)
+	require.Eventually(t, func() bool { return of(copying).Complete }, mctest.Patience, 5*time.Millisecond)
+	require.NoError(t, copying.Stop())
+	again := mwtest.Start(t, o)
+	require.Eventually(t, func() bool { return of(again).Complete }, mctest.Patience, 5*time.Millisecond)
+	require.Zero(t, of(again).Here, "what is there is not copied again")
+	again.Advance(4 * migrationStep)
+	require.Equal(t, "both", of(again).Phase)
+	c = again.Dial(t)
+	for i := range kept {
+		require.Equal(t, fmt.Sprintf("VALUE %d 0 1\r\n1\r\nEND\r\n", i), c.MustDo(t, fmt.Sprintf("get %d\r\n", i)))
+	}
+	// What two pools would decide is a miss now.
+	for command, answer := range map[string]string{
+		"incr 1 1\r\n": "NOT_FOUND\r\n", "append 2 0 0 1\r\n1\r\n": "NOT_STORED\r\n", "ma 3 O7 k\r\n": "NF O7 k3\r\n", "mg 4 N30 v\r\n": "EN\r\n", "ma 5 q\r\n": "NF\r\n",
+		"cas 6 0 0 1 1\r\n1\r\n": "NOT_FOUND\r\n",
+	} {
+		require.Equal(t, answer, c.MustDo(t, command))
+		key := strings.Fields(command)[1]
+		require.Equal(t, "END\r\n", c.MustDo(t, "get "+key+"\r\n"))
+	}
+	require.Equal(t, "NOT_STORED\r\n", c.MustDo(t, "add 7 0 0 1\r\n2\r\n"))
+	require.Equal(t, "VALUE 7 0 1\r\n1\r\nEND\r\n", c.MustDo(t, "get 7\r\n"), "it may be a lock that is held")
+}
+
+func TestWhatAMigrationCannotDoIsRefusedByName(t *testing.T) {
+	o := migratingOptions(t, 1, 1)
+	third := poolOf("third", named("third", mctest.StartNewMemcacheds(t, 1)...), 1)
+	third.Writers = middleware.WritersSeveral
+	o.Pools = append(o.Pools, third)
+	m := mwtest.Start(t, o)
+	g := migration("old", "new")
+	refused := func(text string, change func(o *middleware.Options)) {
+		t.Helper()
+		next := o
+		next.Pools = append([]middleware.PoolOptions(nil), o.Pools...)
+		change(&next)
+		require.ErrorContains(t, m.Apply(context.Background(), next), text)
+	}
+	with := func(change func(g *middleware.Migration)) func(*middleware.Options) {
+		return func(o *middleware.Options) {
+			h := g
+			change(&h)
+			o.Migrations = []middleware.Migration{g, h}[1:]
+		}
+	}
+	refused(`the pool "x" is unknown; accepted: two of ["old" "new" "third"]`, with(func(g *middleware.Migration) { g.To = "x" }))
+	refused(`from and to are pool "old"`, with(func(g *middleware.Migration) { g.To = "old" }))
+	refused("accepted: an end at least 5h0m0s behind the start", with(func(g *middleware.Migration) { g.End = g.Start.Add(5*migrationStep - 1) }))
+	refused("for other mcmw have to read of it before", with(func(g *middleware.Migration) { g.Start = g.Start.Add(-3 * migrationStep / 2) }))
+	refused(`pool "new" has writers auto; accepted: several`, func(o *middleware.Options) {
+		o.Migrations, o.Pools[1].Writers = []middleware.Migration{g}, middleware.WritersAuto
+	})
+	for pool, text := range map[int]string{0: `pool "old" has a gutter`, 2: `pool "new" is the gutter of another`} {
+		refused(text, func(o *middleware.Options) {
+			o.Migrations = []middleware.Migration{g}
+			o.Pools[pool].Options.Gutter, o.Pools[pool].Options.GutterTTL = "new", 1
+		})
+	}
+	refused("change-step is 0", func(o *middleware.Options) { o.Migrations, o.ChangeStep = []middleware.Migration{g}, 0 })
+	for _, h := range []middleware.Migration{
+		{From: "new", To: "old", Start: g.Start, End: g.End},
+		{From: "new", To: "third", Start: g.End, End: g.End.Add(8 * migrationStep)},
+		{From: "third", To: "new", Start: g.Start.Add(7 * migrationStep), End: g.End.Add(8 * migrationStep)},
+	} {
+		refused(`it overlaps with the migration from "old" to "new"`, func(o *middleware.Options) { o.Migrations = []middleware.Migration{g, h} })
+	}
+	o.Migrations = []middleware.Migration{g}
+	require.NoError(t, m.Apply(context.Background(), o))
+	m.Advance(4*migrationStep + migrationStep/2)
+	require.Equal(t, "copy", of(m).Phase)
+	refused(`the list of servers of pool "new" cannot change while keys migrate`, func(o *middleware.Options) {
+		o.Pools[1].Servers = append(o.Pools[1].Servers[:1:1], route.Server{Name: "another", Addr: "127.0.0.1:1"})
+	})
+	refused("change-step cannot change", func(o *middleware.Options) { o.ChangeStep = time.Minute })
+	dropped := o
+	dropped.Migrations = nil
+	require.NoError(t, m.Apply(context.Background(), dropped), "nobody reads the new pool")
+	require.Empty(t, m.Stats().Snapshot().Migrations)
+	g = middleware.Migration{From: "old", To: "new", Start: g.Start.Add(5 * migrationStep), End: g.End.Add(5 * migrationStep)}
+	o.Migrations = []middleware.Migration{g}
+	require.NoError(t, m.Apply(context.Background(), o))
+	m.Advance(10 * migrationStep)
+	require.Equal(t, "both", of(m).Phase)
+	refused(`cannot be dropped or changed before it ends`, func(o *middleware.Options) { o.Migrations = nil })
+	m.Advance(migrationStep)
+	require.Equal(t, "done", of(m).Phase)
+	refused(`the keys that are routed to pool "old" cannot change`, func(o *middleware.Options) { o.Migrations = nil })
+	o.Migrations, o.Routes = nil, route.Routes{Default: "new"}
+	require.NoError(t, m.Apply(context.Background(), o))
+}
+
+func TestBothPoolsAcknowledgeAWriteOnItsWay(t *testing.T) {
+	o := migratingOptions(t, 1, 1)
+	o.Pools[0].Ack, o.Pools[1].Ack = replica.AckAny, replica.AckAny
+	g := migration("old", "new")
+	g.Start = g.Start.Add(-4*migrationStep - migrationStep/2)
+	g.End = g.Start.Add(8 * migrationStep)
+	o.Migrations = []middleware.Migration{g}
+	m := mwtest.Start(t, o)
+	require.Equal(t, "copy", of(m).Phase)
+	c := m.Dial(t)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\n1\r\n"))
+	for _, p := range o.Pools {
+		require.Equal(t, "VALUE k 0 1\r\n1\r\nEND\r\n", mctest.MustDial(t, p.Servers[0].Addr).MustDo(t, "get k\r\n"))
+	}
+	require.Equal(t, "2\r\n", c.MustDo(t, "incr k 1\r\n"))
+	for _, p := range o.Pools {
+		require.Equal(t, "VALUE k 0 1\r\n2\r\nEND\r\n", mctest.MustDial(t, p.Servers[0].Addr).MustDo(t, "get k\r\n"))
+	}
+}
+
+// In its long form 100,000 keys migrate at 3,000 requests per second.
+func TestEveryKeyThatIsThereIsFoundWhileAPoolMigrates(t *testing.T) {
+	const clients = 8
+	keys, pause := 2_000, time.Duration(0)
+	if mctest.Long() {
+		keys, pause = 100_000, clients*time.Second/3_000
+	}
+	o := migratingOptions(t, 2, 1)
+	o.SweepRate = 20_000
+	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+	value := func(key, version int) string { return fmt.Sprintf("%d:%d:%0*d", key, version, 1+key%200, 0) }
+	set := func(key, version int) string {
+		v := value(key, version)
+		return fmt.Sprintf("set key-%d %d 0 %d\r\n%s\r\n", key, key%7, len(v), v)
+	}
+	for n := range clients {
+		c := fleet[n%2].Dial(t)
+		for key := n; key < keys; key += clients {
+			require.Equal(t, "STORED\r\n", c.MustDo(t, set(key, 0)))
+		}
+	}
+	load, seed, began := &traffic{t: t}, mctest.Seed(t), time.Now()
+	for n := range clients {
+		connections := []*mctest.Client{fleet[0].Dial(t), fleet[1].Dial(t)}
+		random := rand.New(rand.NewPCG(seed, uint64(n)))
+		versions := make([]int, keys) // 0 and more: what is stored; below: it was deleted
+		load.done.Go(func() {
+			due := time.Now()
+			for !load.end.Load() {
+				key := random.IntN(keys/clients)*clients + n
+				command, want := fmt.Sprintf("get key-%d\r\n", key), "END\r\n"
+				switch dice := random.IntN(100); {
+				case versions[key] < 0 && dice < 50, dice < 10:
+					versions[key] = max(versions[key], -versions[key]) + 1
+					command, want = set(key, versions[key]), "STORED\r\n"
+				case versions[key] >= 0 && dice < 11:
+					versions[key] = -versions[key] - 1
+					command, want = fmt.Sprintf("delete key-%d\r\n", key), "DELETED\r\n"
+				case versions[key] >= 0:
+					v := value(key, versions[key])
+					want = fmt.Sprintf("VALUE key-%d %d %d\r\n%s\r\nEND\r\n", key, key%7, len(v), v)
+				}
+				reply, err := connections[random.IntN(2)].Do(command)
+				if err != nil || reply != want {
+					assert.Fail(t, "a wrong answer", "%q was answered with %q, not %q (%v), in %s and %s", command, reply, want, err, of(fleet[0]).Phase, of(fleet[1]).Phase)
+					load.end.Store(true)
+				}
+				load.rounds.Add(1)
+				due = due.Add(pause)
+				time.Sleep(time.Until(due)) // the rate
+			}
+		})
+	}
+	t.Cleanup(load.stop)
+	o.Migrations = []middleware.Migration{migration("old", "new")}
+	for _, m := range fleet {
+		require.NoError(t, m.Apply(context.Background(), o))
+		load.more()
+	}
+	migrateAll(t, fleet, load)
+	load.more()
+	load.stop()
+	copied := of(fleet[0]).Here + of(fleet[1]).Here
+	t.Logf("%d keys copied, %d requests in %v", copied, load.rounds.Load(), time.Since(began))
+	assert.Greater(t, copied, uint64(keys/2))
+}

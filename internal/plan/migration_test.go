@@ -1,0 +1,330 @@
+package plan_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/explore"
+	"mcmw/internal/mctest/model"
+	"mcmw/internal/plan"
+	"mcmw/internal/protocol"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+	"mcmw/internal/sweep"
+)
+
+// migrating is a world in which two middlewares, each with a client, go from phase to phase of the migration of a pool. All that they know of each
+// other is that they are at most one phase apart.
+type migrating struct {
+	replicas int // of each pool; 0: 1
+	phases   []route.MigrationPhase
+	old, new string // what the pools hold at first; "": nothing
+	clients  [2][]string
+	// copies: the first middleware copies the key, while both are in phase copy, and none enters the next before that is done.
+	copies bool
+
+	// Faults put into the protocol.
+	apart     int  // phases, instead of 1
+	unchecked bool // what was copied is not looked at again
+	hasty     bool // copying goes on in other phases
+}
+
+// copying is the driver of the worker that copies the key.
+type copying struct {
+	m       *migrating
+	servers int
+	move    *sweep.Transfer
+	out     []string
+	waiting []bool
+}
+
+func (c *copying) Start(string) {
+	c.move = &sweep.Transfer{Key: protocol.KeyText{Text: []byte("k")}, Hold: 30, Unchecked: c.m.unchecked}
+	for n := range c.m.count() {
+		c.move.To = append(c.move.To, c.m.count()+n)
+	}
+	c.out, c.waiting = make([]string, c.servers), make([]bool, c.servers)
+	c.ask()
+}
+
+func (c *copying) ask() {
+	for any := false; !any; {
+		for s := range c.out {
+			c.out[s] = string(c.move.Ask(s, nil))
+			c.waiting[s] = c.out[s] != ""
+			any = any || c.waiting[s]
+		}
+		if !any && !c.move.Next() {
+			return
+		}
+	}
+}
+
+func (c *copying) Reply(server int, reply string) {
+	c.move.Answer(server, []byte(reply))
+	c.waiting[server] = false
+	if !slices.Contains(c.waiting, true) && c.move.Next() {
+		c.ask()
+	}
+}
+
+func (c *copying) Out(server int) string {
+	if c.out == nil {
+		return ""
+	}
+	out := c.out[server]
+	c.out[server] = ""
+	return out
+}
+
+func (*copying) Locks(string) ([]string, bool) { return nil, false }
+func (*copying) Lost(int)                      {}
+func (*copying) Answer() (string, bool)        { return "", true }
+func (c *copying) Busy() bool                  { return c.move != nil && c.move.Outcome() == sweep.TransferOpen }
+
+func (c *copying) AppendState(dst []byte) []byte {
+	if c.move == nil {
+		return dst
+	}
+	return fmt.Appendf(dst, "%+v %q %v", *c.move, c.out, c.waiting)
+}
+
+// count returns how many servers each pool has: all hold every key.
+func (m *migrating) count() int { return max(m.replicas, 1) }
+
+// router returns the pools in a phase: the old one has the first servers.
+func (m *migrating) router(t *testing.T, phase route.MigrationPhase) *route.Router {
+	var pools []route.Pool
+	for i, name := range []string{"old", "new"} {
+		p := route.Pool{Name: name, Options: route.Options{Read: route.ReadPrimary}}
+		for n := range m.count() {
+			p.Servers = append(p.Servers, route.Server{Name: fmt.Sprintf("server-%d", i*m.count()+n)})
+		}
+		pools = append(pools, p)
+	}
+	r, err := route.NewPools(pools, route.Routes{Default: "old"})
+	require.NoError(t, err)
+	return r.Migrate([]route.Move{{From: 0, To: 1, Phase: phase}})
+}
+
+// explore explores what can happen, at most limit states.
+func (m *migrating) explore(t *testing.T, limit int, checks explore.Checks) (explore.Result, *explore.Failure) {
+	servers := 2 * m.count()
+	return explore.UpTo(func() *explore.World {
+		w := &explore.World{}
+		for s := range servers {
+			server, holds := &model.Server{}, m.old
+			if s >= m.count() {
+				holds = m.new
+			}
+			if holds != "" {
+				cas := uint64(initialVersion)
+				if holds != m.old {
+					cas++
+				}
+				server.Put("k", model.Item{Value: holds, CAS: cas})
+			}
+			w.Servers = append(w.Servers, server)
+		}
+		var middlewares [2]*phased
+		for i, commands := range m.clients {
+			versions := plan.NewVersions(uint64(100*i), 1)
+			at := make([]int, servers)
+			for s := range at {
+				at[s] = s
+			}
+			p := &phased{make: func(stage int) (*driver, []int) {
+				return drive(t, m.router(t, m.phases[stage]), replica.AckAll, versions), at
+			}}
+			p.enter(0)
+			middlewares[i] = p
+			w.Workers = append(w.Workers,
+				&explore.Worker{Middleware: 2 * i, Driver: p, Commands: slices.Clone(commands)},
+				&explore.Worker{Silent: true, Middleware: 2*i + 1, Driver: &stepper{of: p}, Commands: slices.Repeat([]string{step}, len(m.phases)-1)})
+		}
+		if m.copies {
+			w.Workers = append(w.Workers, &explore.Worker{Silent: true, Middleware: 4, Driver: &copying{m: m, servers: servers}, Commands: []string{"copy"}})
+		}
+		w.May = func(w *explore.World, i int) bool {
+			if i == 4 {
+				return m.hasty || m.phases[middlewares[0].stage] == route.MigrationCopy && m.phases[middlewares[1].stage] == route.MigrationCopy
+			}
+			mine, other := middlewares[i/2], middlewares[1-i/2]
+			switch {
+			case i%2 == 0:
+				return true
+			case w.Workers[i-1].Running():
+				return false // the exchange waits for what is in flight
+			case m.copies && !m.hasty && m.phases[mine.stage] == route.MigrationCopy && (w.Workers[4].Running() || len(w.Workers[4].Commands) > 0):
+				return false // there is a step between the end of copying and the next phase
+			}
+			return mine.stage < other.stage+max(m.apart, 1)
+		}
+		return w
+	}, limit, checks)
+}
+
+// decidedOnce returns an error if two increments had the same result, two cas with one token were stored, or two adds, where nothing else wrote.
+func decidedOnce(w *explore.World) error {
+	told := map[string]bool{}
+	for _, o := range w.History() {
+		switch verb := strings.Fields(o.Command)[0]; {
+		case o.Ended == 0, verb == "get", strings.HasPrefix(o.Answer, "N"), strings.HasPrefix(o.Answer, "E"):
+		case verb == "set", verb == "delete":
+			return nil
+		case told[verb+o.Answer]:
+			return fmt.Errorf("%q was answered with %q twice", o.Command, o.Answer)
+		default:
+			told[verb+o.Answer] = true
+		}
+	}
+	return nil
+}
+
+// neverMissed returns an error if a get found nothing.
+func neverMissed(w *explore.World) error {
+	for _, o := range w.History() {
+		if o.Ended != 0 && o.Answer == "END\r\n" {
+			return fmt.Errorf("%q found nothing", o.Command)
+		}
+	}
+	return nil
+}
+
+// sameInBoth returns an error if the new pool holds something else than the old one, where all is done.
+func (m *migrating) sameInBoth(w *explore.World) error {
+	old, there := w.Servers[0].Get("k")
+	for _, s := range w.Servers[m.count():] {
+		if it, ok := s.Get("k"); ok && (!there || it.Value != old.Value) {
+			return fmt.Errorf("the new pool holds %q, the old one %q", it.Value, old.Value)
+		}
+	}
+	return nil
+}
+
+// copied returns an error if the new pool does not hold what the old one does.
+func (m *migrating) copied(w *explore.World) error {
+	old, there := w.Servers[0].Get("k")
+	for _, s := range w.Servers[m.count():] {
+		if it, ok := s.Get("k"); ok != there || it.Value != old.Value || it.Exptime != old.Exptime {
+			return fmt.Errorf("the new pool holds %+v, the old one %+v", it, old)
+		}
+	}
+	return nil
+}
+
+// neighbours are the pairs of phases that two middlewares can be in, with what the pools may hold then.
+var neighbours = []migrating{
+	{phases: []route.MigrationPhase{route.MigrationWaiting, route.MigrationDeleteNew}, old: before},
+	{phases: []route.MigrationPhase{route.MigrationDeleteNew, route.MigrationCopy}, old: before},
+	{phases: []route.MigrationPhase{route.MigrationCopy}, old: before, copies: true},
+	{phases: []route.MigrationPhase{route.MigrationCopy, route.MigrationBoth}, old: before, new: before},
+	{phases: []route.MigrationPhase{route.MigrationBoth, route.MigrationDone}, old: before, new: before},
+}
+
+const (
+	setTen, setTwenty = "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n"
+	getKey, deleteKey = "get k\r\n", "delete k\r\n"
+	incrKey           = "incr k 1\r\n"
+)
+
+var casKey = fmt.Sprintf("cas k 0 0 2 %d\r\n30\r\n", uint64(initialVersion))
+
+// migrationStates is how many states of a history are explored.
+func migrationStates() int {
+	if mctest.Long() {
+		return 2 * mostStates
+	}
+	return mostStates / 20
+}
+
+func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolMigrates(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	clients := [][2][]string{
+		{{setTen}, {setTwenty, getKey}},
+		{{deleteKey}, {setTwenty, getKey}},
+		{{incrKey}, {incrKey, getKey}},
+		{{casKey}, {casKey, getKey}},
+	}
+	if mctest.Long() {
+		clients = append(clients, [2][]string{{setTen, deleteKey}, {getKey}}, [2][]string{{setTen}, {incrKey, getKey}}, [2][]string{{incrKey}, {deleteKey, getKey}},
+			[2][]string{{setTen, getKey}, {casKey, getKey}}, [2][]string{{"append k 0 0 1\r\n0\r\n"}, {getKey, deleteKey}}, [2][]string{{setTen, setTwenty}, {getKey, getKey}})
+	}
+	var states, cut int
+	run := func(m migrating, checks explore.Checks) {
+		r, failure := m.explore(t, migrationStates(), checks)
+		require.Nil(t, failure, "%v, %q: %v", m.phases, m.clients, failure)
+		t.Logf("%v, %d replicas, %q: %+v", m.phases, m.replicas, m.clients, r)
+		states += r.States
+		if r.Cut {
+			cut++
+		}
+	}
+	always := func(w *explore.World) error { return errors.Join(noneReadOlder(w), decidedOnce(w)) }
+	for _, m := range neighbours {
+		checks := explore.Checks{Always: always}
+		if m.copies {
+			checks.AtEnd = m.sameInBoth
+		}
+		for _, m.clients = range clients {
+			run(m, checks)
+			if mctest.Long() {
+				two := m
+				two.replicas = 2
+				run(two, explore.Checks{Always: always})
+			}
+		}
+		m.clients = [2][]string{{setTen, getKey}, {getKey, getKey}}
+		run(m, explore.Checks{Always: func(w *explore.World) error { return errors.Join(noneReadOlder(w), neverMissed(w)) }})
+		m.old, m.new, m.clients = "", "", [2][]string{{"add k 0 0 2\r\n10\r\n"}, {"add k 0 0 2\r\n20\r\n"}}
+		run(m, checks)
+	}
+	t.Logf("%d states, %d histories cut off", states, cut)
+}
+
+func TestACopyTakesWhatTheOldPoolHoldsWhateverTheNewOneHolds(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	for _, m := range []migrating{{old: before}, {old: before, new: forgotten}, {old: before, new: before}, {}} {
+		m.phases, m.copies = []route.MigrationPhase{route.MigrationCopy}, true
+		r, failure := m.explore(t, mostStates, explore.Checks{AtEnd: m.copied})
+		require.Nil(t, failure, "%+v: %v", m, failure)
+		require.NotZero(t, r.Ends)
+		m.clients = [2][]string{{setTen}, {getKey}}
+		_, failure = m.explore(t, migrationStates(), explore.Checks{Always: noneReadOlder, AtEnd: m.sameInBoth})
+		require.Nil(t, failure, "%+v: %v", m, failure)
+	}
+}
+
+func TestEveryFaultPutIntoAMigrationIsFound(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	const waiting, deleteNew, copies, both, done = route.MigrationWaiting, route.MigrationDeleteNew, route.MigrationCopy, route.MigrationBoth, route.MigrationDone
+	for name, m := range map[string]migrating{
+		"without both":                 {phases: []route.MigrationPhase{copies, done}, old: before, new: before, clients: [2][]string{{incrKey}, {incrKey}}},
+		"without copy":                 {phases: []route.MigrationPhase{deleteNew, both}, old: before, clients: [2][]string{{getKey}, {getKey}}},
+		"two phases apart":             {phases: []route.MigrationPhase{deleteNew, copies, both}, old: before, new: before, apart: 2, clients: [2][]string{{setTen}, {getKey}}},
+		"a copy that is not looked at": {phases: []route.MigrationPhase{copies, both}, old: before, copies: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"copies in phase both":         {phases: []route.MigrationPhase{copies, both}, old: before, copies: true, hasty: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"not copied":                   {phases: []route.MigrationPhase{copies, both}, old: before, clients: [2][]string{{getKey}, {getKey}}},
+		"with no phase for deletions":  {phases: []route.MigrationPhase{waiting, copies}, old: before, new: before, clients: [2][]string{{setTen}, {}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, failure := m.explore(t, 1_000_000, explore.Checks{
+				Always: func(w *explore.World) error {
+					if name == "without copy" || name == "not copied" || name == "two phases apart" {
+						return neverMissed(w)
+					}
+					return errors.Join(noneReadOlder(w), decidedOnce(w))
+				},
+				AtEnd: m.sameInBoth,
+			})
+			require.NotNil(t, failure, "%d states", r.States)
+			t.Log(failure)
+		})
+	}
+}

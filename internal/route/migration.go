@@ -1,0 +1,152 @@
+package route
+
+import "slices"
+
+// MigrationPhase is a phase of the migration of a pool's keys to another pool. Each follows from the clock and the configuration alone; two
+// middlewares are in one phase or in two neighbours, as with Phase:
+//
+//	phase      reads  writes   deletes, with each write   what depends on the item (incr, cas, add ..)
+//	waiting    old    old                                 decided by the old pool
+//	delete-new old    old      on the new pool            decided by the old pool
+//	copy       old    both                                decided by the old pool, then copied
+//	both       new    both                                the key is deleted on both, and the answer is that of a miss
+//	done       new    new                                 decided by the new pool
+//
+// Keys are copied in the background while all are in phase copy, in which nobody reads the new pool. Phase both is there so that no two pools decide at
+// the same time. What the old pool holds behind it nobody reads.
+type MigrationPhase uint8
+
+// The phases.
+const (
+	MigrationWaiting MigrationPhase = iota
+	MigrationDeleteNew
+	MigrationCopy
+	MigrationBoth
+	MigrationDone
+	NumMigrationPhases
+)
+
+var migrationPhaseNames = [NumMigrationPhases]string{"waiting", "delete-new", "copy", "both", "done"}
+
+// String returns the phase's name, the same in metrics and logs.
+func (p MigrationPhase) String() string { return migrationPhaseNames[p] }
+
+// Active reports whether keys are on their way: requests of them concern both pools.
+func (p MigrationPhase) Active() bool { return p > MigrationWaiting && p < MigrationDone }
+
+// ReadsNew reports whether the keys are read in the new pool.
+func (p MigrationPhase) ReadsNew() bool { return p >= MigrationBoth }
+
+// Move is a migration in a phase. From and To are the pools' numbers.
+type Move struct {
+	From, To int
+	Phase    MigrationPhase
+}
+
+// migration is what the Router of the keys that are on their way knows.
+type migration struct {
+	phase    MigrationPhase
+	old, new *Router
+}
+
+// Migrate returns the Router of r's pools while keys move, in the order of moves: a key that an earlier one has moved is moved by a later one,
+// too. No pool is in two that are active.
+func (r *Router) Migrate(moves []Move) *Router {
+	if len(moves) == 0 {
+		return r
+	}
+	n := *r
+	n.routed, n.moves = slices.Clone(r.pools), slices.Clone(moves)
+	for _, m := range moves {
+		switch old, to := r.pools[m.From], r.pools[m.To]; {
+		case m.Phase == MigrationDone:
+			n.table = n.table.redirect(m.From, m.To)
+		case m.Phase.Active():
+			reads := old
+			if m.Phase.ReadsNew() {
+				reads = to
+			}
+			n.routed[m.From] = &Router{
+				servers: r.servers, n: old.n + to.n, read: reads.read, zone: reads.zone, measures: reads.measures, number: m.From,
+				migration: &migration{m.Phase, old, to},
+			}
+			n.n = max(n.n, old.n+to.n)
+		}
+	}
+	return &n
+}
+
+// Migrations returns the migrations that the Router was made for.
+func (r *Router) Migrations() []Move { return r.moves }
+
+// Migrating returns the phase in which the keys of the Router, that of a key, are on their way to another pool; MigrationWaiting: they are not.
+func (r *Router) Migrating() MigrationPhase {
+	if r.migration == nil {
+		return MigrationWaiting
+	}
+	return r.migration.phase
+}
+
+// MovesPool reports whether a migration that is not done is from or to the pool of that number.
+func (r *Router) MovesPool(number int) bool {
+	return slices.ContainsFunc(r.moves, func(m Move) bool { return m.Phase != MigrationDone && (m.From == number || m.To == number) })
+}
+
+// Share returns which keys the pool of that number has, or will have when the migrations to it are done; nil: all may be, because there is one pool,
+// or it is a gutter.
+func (r *Router) Share(number int) *Share {
+	if r.table == nil || r.pools[number].isGutter {
+		return nil
+	}
+	t := r.table
+	for _, m := range r.moves {
+		if m.Phase != MigrationDone && m.To == number {
+			t = t.redirect(m.From, m.To)
+		}
+	}
+	return t.Share(number)
+}
+
+// redirect returns a table by which the keys of pool from are in pool to.
+func (t *Table) redirect(from, to int) *Table {
+	u := *t
+	u.pools = slices.Clone(t.pools)
+	for i, p := range u.pools {
+		if p == from {
+			u.pools[i] = to
+		}
+	}
+	if u.otherwise == from {
+		u.otherwise = to
+	}
+	return &u
+}
+
+// readers returns the side that is read, which is the one that decides.
+func (m *migration) readers() *Router {
+	if m.phase.ReadsNew() {
+		return m.new
+	}
+	return m.old
+}
+
+// appendReplicas is Replicas: first those of the side that is read.
+func (m *migration) appendReplicas(key []byte, dst []int) []int {
+	dst = m.readers().Replicas(key, dst)
+	switch m.phase {
+	case MigrationCopy:
+		return m.new.Replicas(key, dst)
+	case MigrationBoth:
+		return m.old.Replicas(key, dst)
+	}
+	return dst
+}
+
+// appendEmptied is Emptied: with what is not written of the sides' own servers, all of the new side while that is not.
+func (m *migration) appendEmptied(key []byte, dst []int) []int {
+	dst = m.new.Emptied(key, m.old.Emptied(key, dst))
+	if m.phase == MigrationDeleteNew {
+		return m.new.Replicas(key, dst)
+	}
+	return dst
+}
