@@ -22,6 +22,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
+	"mcmw/internal/shadow"
 )
 
 // mcmwConfig returns the configuration that mcmw makes of its pod: the environment, and the files that are mounted.
@@ -102,9 +103,10 @@ func TestOptionsGetFromTheValuesToMcmw(t *testing.T) {
 	require.NotContains(t, environment(container), "GOMEMLIMIT", "there is no limit")
 }
 
-func TestPoolsAndRoutesGetFromTheValuesToMcmw(t *testing.T) {
-	c, err := mcmwConfig(t, render(t, helms["v4"], "--set", "memcached.enabled=false,config.replicas=1,config.pools.a.servers={x,y},config.pools.a.replicas=2,config.pools.b.servers={z},"+
-		"config.routes[0].prefix=s:,config.routes[0].pool=b,config.routes[1].default=a"))
+func TestPoolsRoutesAndShadowsGetFromTheValuesToMcmw(t *testing.T) {
+	c, err := mcmwConfig(t, render(t, helms["v4"], "--set", "memcached.enabled=false,config.replicas=1,config.pools.a.servers={x,y},config.pools.a.replicas=2,config.pools.b.servers={z},config.pools.c.servers={t},"+
+		"config.routes[0].prefix=s:,config.routes[0].pool=b,config.routes[1].default=a",
+		"--set-json", `config.shadows=[{"of":"a","to":"c","share":0.25}]`))
 	require.NoError(t, err)
 	var servers []route.Server
 	for _, s := range c.AllLookups().Specs {
@@ -115,6 +117,8 @@ func TestPoolsAndRoutesGetFromTheValuesToMcmw(t *testing.T) {
 	require.Equal(t, 2, o.Pools[0].Options.Replicas)
 	require.Equal(t, 1, o.Pools[1].Options.Replicas)
 	require.Equal(t, "z", o.Pools[1].Servers[0].Name)
+	require.Equal(t, []string{"a", "c", "t"}, []string{o.Shadows[0].Of, o.Shadows[0].To.Name, o.Shadows[0].To.Servers[0].Name})
+	require.Equal(t, shadow.Options{Share: 0.25, Compare: true}, o.Shadows[0].Options)
 }
 
 func TestPodsOfMcmwKeepReplicasAlikeForOneAnother(t *testing.T) {
