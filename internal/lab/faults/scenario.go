@@ -60,6 +60,7 @@ var (
 	named   = settings{servers: 3, named: true}
 	scarce  = settings{servers: 3, files: fewFiles}
 	lied    = settings{servers: 3, liars: true, memory: podMemory}
+	recent  = settings{servers: 3, recent: true}
 	fleet   = settings{servers: 3, fleet: true}
 	apart   = settings{servers: 3, fleet: true, proxies: true}
 	doubled = settings{servers: 3, shadow: true, pools: withShadow}
@@ -134,6 +135,7 @@ func Scenarios() []Scenario {
 		{Name: "bytewise", Title: "a server's replies come byte by byte", Args: oneReplica, fault: inject(faulty.Fault{Bytewise: true}), heal: lift, Long: true, settings: proxied},
 		{Name: "slow", Title: "a server answers 100 ms late", Args: oneReplica, fault: inject(faulty.Fault{Delay: 100 * time.Millisecond}), heal: lift, reads: byVictim, writes: byVictim, groups: true, Long: true, settings: proxied},
 		{Name: "refuse", Title: "a server ends every connection at once", Args: ackAny, fault: inject(faulty.Fault{Refuse: true, Cut: 1, Reset: true}), heal: lift, counts: byVictim, Long: true, settings: proxied},
+		{Name: "kill-served", Title: "a server of which values are served from memory is killed and started again", Args: with(aloneOne, "--hot-keys", "serve"), fault: kill, heal: start, reads: byVictim, writes: byVictim, Long: true, settings: recent},
 		{Name: "kill-live", Title: "a server behind two mcmw is killed and started again", Args: ackLive, fault: kill, heal: start, counts: byVictim, settings: fleet},
 		{Name: "partition-one", Title: "one of two mcmw loses its way to a server", Args: ackLive, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, counts: byVictim, settings: apart},
 		{Name: "shadow", Title: "the shadow of the pool, which gets half of the keys, is suspended", Args: ackAny, fault: freezeShadow, heal: thawShadow, settings: doubled},

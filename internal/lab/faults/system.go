@@ -55,6 +55,7 @@ type settings struct {
 	memory  int64    // that the kernel gives mcmw, bytes; 0: no bound
 	logins  bool     // clients have to log in
 	files   int      // that mcmw may open; 0: as many as this process may
+	recent  bool     // the servers are those that several writers need
 	fleet   bool     // a second mcmw is before the servers, and reaches them past their proxies
 	shadow  bool     // a server more is the shadow of the pool of all others
 	// pools returns the file of options for servers, as --servers takes them, which are in several pools; nil: flags alone.
@@ -126,7 +127,7 @@ func startSystem(ctx context.Context, programs Programs, o settings) (_ *system,
 			err = errors.Join(err, s.stop())
 		}
 	}()
-	if o.fleet {
+	if o.fleet || o.recent {
 		if s.programs.Memcached, err = programs.versioned(ctx); err != nil {
 			return s, err
 		}
