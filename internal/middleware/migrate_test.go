@@ -295,7 +295,7 @@ func TestBothPoolsAcknowledgeAWriteOnItsWay(t *testing.T) {
 
 // In its long form 100,000 keys migrate at 3,000 requests per second.
 func TestEveryKeyThatIsThereIsFoundWhileAPoolMigrates(t *testing.T) {
-	const clients = 8
+	const clients = 32
 	keys, pause := 2_000, time.Duration(0)
 	if mctest.Long() {
 		keys, pause = 100_000, clients*time.Second/3_000

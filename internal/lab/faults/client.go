@@ -442,6 +442,8 @@ func (r *reader) metaReplies(o *op, result *outcome) error {
 			at++
 		case o.form == meta && (text == "HD"+flags && (o.kind == set || o.kind == del) || text == "NF"+flags && o.kind == del):
 			o.keys[0].acked.Store(o.seq)
+		case o.kind == count && text == "NF"+flags: // while the key moves to another pool nothing is counted, and nothing made
+			result.misses = 1
 		case o.form == quiet && o.kind == del && text == "NF"+flags:
 			// memcached 1.6.18 answers NF to quiet deletes as well.
 		default:

@@ -67,6 +67,8 @@ var (
 	spared  = settings{servers: 6, fleet: true, proxies: true, pools: gutter}
 	lonely  = settings{servers: 6, proxies: true, pools: gutter}
 	routed  = settings{servers: 6, fleet: true, pools: twoPools}
+	moving  = settings{servers: 6, fleet: true, pools: migrations(1)}
+	back    = settings{servers: 6, fleet: true, pools: migrations(2)}
 )
 
 // gutterTTL is how long a value lives in the gutter of a system that has one, seconds.
@@ -96,6 +98,62 @@ func twoPools(_ *system, servers []string) string {
 	return fmt.Sprintf("pools:\n  first: {servers: [%s]}\n  second: {servers: [%s]}\nroutes: [{prefix: f1-1, pool: second}, {prefix: f1-2, pool: second}, {default: first}]\n", first, second)
 }
 
+// Migrations begin when all middlewares run and clients are served.
+const (
+	migrationStep  = 2 * time.Second
+	untilMigration = 3 * migrationStep
+	migrationTakes = 7 * migrationStep
+)
+
+// migrations are two pools whose keys move from the first to the second, and then from there, so many times.
+func migrations(times int) func(s *system, servers []string) string {
+	return func(s *system, servers []string) string {
+		first, second := halves(servers)
+		text := fmt.Sprintf("change-step: %v\npools:\n  old: {servers: [%s]}\n  new: {servers: [%s]}\nroutes: [{default: old}]\nmigrations:\n", migrationStep, first, second)
+		from, to := "old", "new"
+		for n := range times {
+			start, end := s.migration(n)
+			text += fmt.Sprintf("  - {from: %s, to: %s, start: %s, end: %s}\n", from, to, start.Format(time.RFC3339), end.Format(time.RFC3339))
+			from, to = to, from
+		}
+		return text
+	}
+}
+
+// migration returns when the n-th migration starts and ends.
+func (s *system) migration(n int) (start, end time.Time) {
+	start = s.began.Add(untilMigration + time.Duration(n)*(migrationTakes+2*migrationStep)).UTC().Truncate(time.Second)
+	return start, start.Add(migrationTakes)
+}
+
+// copies waits until the keys of the n-th migration are being copied.
+func copies(n int) func(context.Context, *system) error {
+	return func(ctx context.Context, s *system) error {
+		start, _ := s.migration(n)
+		return sleep(ctx, time.Until(start.Add(2*migrationStep)))
+	}
+}
+
+// migrated waits until the n-th migration is done, and empties the servers that nobody reads any more.
+func migrated(n int) func(context.Context, *system) error {
+	return func(ctx context.Context, s *system) error {
+		_, end := s.migration(n)
+		if err := sleep(ctx, time.Until(end.Add(migrationStep))); err != nil {
+			return err
+		}
+		left := s.servers[:len(s.servers)/2]
+		if n%2 == 1 {
+			left = s.servers[len(s.servers)/2:]
+		}
+		for _, server := range left {
+			if err := server.empty(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
 // Replication and acknowledgement, as `mcmw serve` takes them.
 var (
 	ackAny      = []string{"--replicas", "all", "--ack", "any", "--sharded"}
@@ -105,6 +163,7 @@ var (
 	oneReplica  = []string{"--replicas", "1", "--sharded"}
 	ackLive     = []string{"--replicas", "all", "--ack", "live", "--writers", "several"}
 	severalOne  = []string{"--replicas", "1", "--writers", "several"}
+	severalTwo  = []string{"--replicas", "2", "--ack", "all", "--writers", "several", "--timeout", "5s", "--connect-timeout", "5s"}
 	aloneOne    = []string{"--replicas", "1", "--writers", "one"}
 	flushOnJoin = []string{"--replicas", "all", "--ack", "any", "--rejoin", "flush"}
 )
@@ -145,6 +204,8 @@ func Scenarios() []Scenario {
 		{Name: "gutter-alone", Title: "the only mcmw loses its way to a server whose pool has a gutter", Args: aloneOne, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: lonely},
 		{Name: "gutter-freeze", Title: "a server whose pool has a gutter, behind two mcmw, is suspended (SIGSTOP)", Args: severalOne, fault: freeze, heal: thaw, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: spared},
 		{Name: "pool-without-majority", Title: "two of the three servers of one of two pools, behind two mcmw, are killed and started again", Args: ackLive, fault: both(kill1), heal: both(start1), reads: byAny, writes: byAny, settings: routed},
+		{Name: "migration", Title: "the keys of a pool, behind two mcmw, move to another pool", Args: severalTwo, fault: copies(0), heal: migrated(0), settings: moving},
+		{Name: "migration-back", Title: "the keys of a pool, behind two mcmw, move to another pool and back", Args: severalTwo, fault: copies(1), heal: migrated(1), Long: true, settings: back},
 		{Name: "partition", Title: "packets to and from a server are lost", Args: ackAny, fault: partition, heal: heal, lasts: 4 * time.Second, then: 8 * time.Second, counts: byVictim, settings: spaced},
 		{Name: "descriptors", Title: "more clients come than there are file descriptors", Args: ackAny, fault: exhaust, settings: scarce},
 		{Name: "names", Title: "the name server fails, works again, and has another address for a server, which is killed 1 s later at its former one", Args: with(ackAny, "--resolve-interval", "200ms"), fault: move, counts: byVictim, Long: true, settings: named},

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -107,6 +108,7 @@ type system struct {
 	admin     admin
 	second    *process.Process // the second mcmw; nil: none
 	admins    []admin          // of all mcmw
+	began     time.Time        // of the system
 	events    *events
 	dns       *faulty.DNS      // nil unless servers are named
 	former    *process.Process // of the victim, at the address it had before; nil if there is none
@@ -121,7 +123,7 @@ type system struct {
 
 // startSystem starts the servers and the middleware. Of what could be started stop ends everything.
 func startSystem(ctx context.Context, programs Programs, o settings) (_ *system, err error) {
-	s := &system{programs: programs, settings: o, events: newEvents()}
+	s := &system{programs: programs, settings: o, began: time.Now(), events: newEvents()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.stop())
@@ -457,6 +459,23 @@ func (s *system) stop() (err error) {
 	}
 	if s.groups != nil {
 		err = errors.Join(err, s.groups.Close())
+	}
+	return err
+}
+
+// empty makes the server forget everything.
+func (s *server) empty() error {
+	conn, err := net.Dial("tcp", s.own())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("flush_all\r\n")); err != nil {
+		return err
+	}
+	reply, err := bufio.NewReader(conn).ReadString('\n')
+	if err == nil && reply != "OK\r\n" {
+		err = fmt.Errorf("%s answers flush_all with %q", s.name, reply)
 	}
 	return err
 }
