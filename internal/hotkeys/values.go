@@ -26,12 +26,12 @@ const (
 	valueShards = 64
 	// valueStripes is how many stripes keys have. The write of a key makes the values of the others in its stripe count no more.
 	valueStripes = 1 << 16
-	// seenCells is how many gets without a value are remembered, the last of each cell.
+	// seenCells is how many keys of gets without a value are remembered, the last of each cell.
 	seenCells = 1 << 16
-	// seenParts is of how many parts of an age one in the same or the part before counts: at a lower rate a value would not be served often enough
-	// for what it costs.
-	seenParts = 4
-	// worth is how often a value has to be served to be worth the next, without a get that is remembered.
+	// periods is how many of an age there are in which such gets are counted, and enough how many of a key in one make the reply to the last wanted:
+	// the value of a key that is asked for less often is served less than it costs.
+	periods, enough = 2, 3
+	// worth is how often a value has to be served for the next one to be wanted at once.
 	worth = 2
 	// entrySize is about what a value takes besides its reply, bytes.
 	entrySize = 160
@@ -49,7 +49,7 @@ const (
 // A token is given while no write of the key's stripe is under way, and a value counts only while none has begun since its token. So at the moment of
 // Append it is what the servers held last, if nobody writes them past these Values. It counts no longer than its age in any case.
 //
-// A reply is wanted if there was a get of the key shortly before, so that keys that are asked for once cost next to nothing. What is kept is bounded: for a
+// A reply is wanted if there were other gets of the key shortly before, so that keys that are asked for rarely cost next to nothing. What is kept is bounded: for a
 // new value those give way that were not served since they came, or since the last that gave way (CLOCK).
 //
 // All methods may be called from any goroutine.
@@ -232,7 +232,7 @@ func (v *Values) Append(dst, key []byte, now int64) (reply []byte, wanted uint64
 	defer s.mu.RUnlock()
 	e := s.find(hash)
 	if e == nil || !e.is(key) {
-		return dst, v.unlessNew(hash, now), false
+		return dst, v.ifOften(hash, now), false
 	}
 	hits := e.hits.Load()
 	switch {
@@ -240,7 +240,7 @@ func (v *Values) Append(dst, key []byte, now int64) (reply []byte, wanted uint64
 		if hits >= worth && !e.withheld {
 			return dst, hash, false
 		}
-		return dst, v.unlessNew(hash, now), false
+		return dst, v.ifOften(hash, now), false
 	case e.withheld:
 		return dst, 0, false
 	case hits < often:
@@ -253,16 +253,20 @@ func (v *Values) Append(dst, key []byte, now int64) (reply []byte, wanted uint64
 	return append(dst, e.reply...), 0, true
 }
 
-// unlessNew returns hash if there was a get of the key without a value shortly before now, ns, and notes this one.
-func (v *Values) unlessNew(hash uint64, now int64) uint64 {
+// ifOften counts a get of a key without a value at now, ns, and returns hash if there were enough of them.
+func (v *Values) ifOften(hash uint64, now int64) uint64 {
+	const counter, period = 1<<4 - 1, 1<<12 - 1 // the lowest bits of a cell; those above are the key's
 	cell := &v.seen[hash>>48]
-	part := uint16(now * seenParts / v.age.Load())
-	mark := uint32(hash>>32)<<16 | uint32(part)
-	old := cell.Swap(mark)
-	if old>>16 == mark>>16 && part-uint16(old) <= 1 {
-		return hash
+	mark := uint32(hash>>32)<<16 | uint32(now*periods/v.age.Load())&period<<4
+	count := uint32(1)
+	if old := cell.Load(); old&^counter == mark {
+		count = min(old&counter+1, enough) // one that others count meanwhile may be lost
 	}
-	return 0
+	cell.Store(mark | count)
+	if count < enough {
+		return 0
+	}
+	return hash
 }
 
 // Sampler counts the keys that one goroutine has answered with what Append returned.

@@ -68,17 +68,28 @@ func TestAValueCountsUntilItIsTooOldOrItsKeyIsWritten(t *testing.T) {
 	assert.Empty(t, served(v, "hot", 1054), "the item ends before the age is over")
 }
 
-func TestAReplyIsWantedIfThereWasAGetShortlyBefore(t *testing.T) {
+func TestAReplyIsWantedIfThereWereGetsShortlyBefore(t *testing.T) {
 	v := NewValues(100, 1<<20)
 	for _, at := range []struct {
 		now    int64
 		wanted bool
-	}{{1000, false}, {1049, true}, {1074, true}, {1125, false}, {1126, true}} {
+	}{{1000, false}, {1001, false}, {1002, true}, {1049, true}, {1050, false}, {1051, false}, {1100, false}, {1149, false}, {1149, true}} {
 		_, wanted := get(v, "hot", at.now)
 		assert.Equal(t, at.wanted, wanted != 0, at.now)
 	}
-	_, wanted := get(v, "cold", 1602)
+	_, wanted := get(v, "cold", 1149)
 	assert.Zero(t, wanted)
+}
+
+// want asks for key until the reply is wanted.
+func want(t *testing.T, v *Values, key string, now int64) (wanted uint64) {
+	t.Helper()
+	for range enough {
+		require.Zero(t, wanted)
+		_, wanted = get(v, key, now)
+	}
+	require.NotZero(t, wanted)
+	return wanted
 }
 
 func TestAValueThatWasServedOftenEnoughIsWantedAgainAtOnce(t *testing.T) {
@@ -111,22 +122,19 @@ func TestWhatIsServedOftenIsFetchedForAllByOneBeforeItIsTooOld(t *testing.T) {
 func TestWhatCannotBeKeptIsNotWantedForAnAgeOrUntilItIsWritten(t *testing.T) {
 	for name, reply := range map[string][]byte{"large": replyOf("hot", strings.Repeat("x", MaxServed)), "missing": nil, "ending": replyOf("hot", "x")} {
 		v := NewValues(100, 4<<20)
-		_, wanted := get(v, "hot", 1000)
-		assert.Zero(t, wanted)
-		_, wanted = get(v, "hot", 1001)
-		require.NotZero(t, wanted)
+		wanted := want(t, v, "hot", 1001)
 		token, _ := v.Token(wanted)
 		life := time.Hour
 		if name == "ending" {
 			life = 0
 		}
 		v.Put(wanted, token, []byte("hot"), reply, 1001, life)
-		reply, wanted := get(v, "hot", 1100)
-		assert.Empty(t, reply, name)
-		assert.Zero(t, wanted, name)
-		get(v, "hot", 1101)
-		_, wanted = get(v, "hot", 1102)
-		assert.NotZero(t, wanted, name)
+		for range enough {
+			reply, wanted := get(v, "hot", 1100)
+			assert.Empty(t, reply, name)
+			assert.Zero(t, wanted, name)
+		}
+		wanted = want(t, v, "hot", 1101)
 		token, _ = v.Token(wanted)
 		v.Put(wanted, token, []byte("hot"), nil, 1102, 0)
 		w := v.Begin([]byte("hot"))
@@ -321,7 +329,7 @@ func TestWhatIsServedComesNearWhatTheAgeAllows(t *testing.T) {
 		}
 		share := float64(served) / float64(seconds*rate/2)
 		t.Logf("age %v: %.3f served, %.3f allowed", age, share, allowed)
-		assert.Greater(t, share, 0.88*allowed, age)
+		assert.Greater(t, share, 0.8*allowed, age)
 	}
 }
 
