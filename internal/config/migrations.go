@@ -90,6 +90,13 @@ func (c *Config) checkMigrations() Problems {
 	if len(c.Migrations) == 0 {
 		return nil
 	}
+	for i, g := range c.Migrations {
+		for _, name := range []string{g.From, g.To} {
+			if c.shadowTo(name) != nil {
+				return Problems{{c.migrationOrigins[i], optionMigrations, fmt.Sprintf("pool %q is a shadow; accepted: pools that are none", name)}}
+			}
+		}
+	}
 	var pools []middleware.PoolOptions
 	for _, p := range c.pools {
 		if c.shadowTo(p.name) != nil {
