@@ -323,7 +323,7 @@ var Options = []Option{
 	},
 
 	{
-		Name: "timeout", Default: formatDuration(middleware.DefaultTimeout), Group: groupTimes,
+		Name: "timeout", Default: formatDuration(middleware.DefaultTimeout), Group: groupTimes, PerPool: true,
 		kind: duration{func(c *Config) *time.Duration { return &c.Timeout }, time.Millisecond, maxTime},
 		Help: "maximum time for a request; at least three quarters of it are left for the servers, however long it was queued",
 	},

@@ -17,6 +17,7 @@ import (
 )
 
 const twoPools = `replicas: 2
+timeout: 4s
 ack: quorum
 failure-limit: 7
 zone: here
@@ -25,6 +26,7 @@ pools:
     servers: [a, b, "c*2@here"]
     ack: all
     read: nearest
+    timeout: 5s
   pages:
     servers:
       - {name: d, address: "x:1"}
@@ -76,6 +78,7 @@ func TestAPoolHasTheOptionsOfItsMappingAndOtherwiseThoseBesideThePools(t *testin
 	require.Equal(t, middleware.WritersOne, pages.Writers)
 	require.Equal(t, 9, pages.FailureLimit)
 	require.Equal(t, 3*time.Second, pages.ConnectTimeout)
+	require.Equal(t, []time.Duration{5 * time.Second, 4 * time.Second}, []time.Duration{sessions.Timeout, pages.Timeout})
 }
 
 func TestPoolsAndRoutesThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
@@ -142,12 +145,12 @@ func TestPoolsArePrintedAsTheyAreReadAndChangesOfThemAreTold(t *testing.T) {
 	require.Equal(t, c.Fingerprint(), again.Fingerprint())
 	require.Len(t, again.Changes(c), 1, "the file's name alone")
 
-	other := sources{yaml: "replicas: 2\nack: quorum\nfailure-limit: 7\nzone: here\npools: {sessions: {servers: [a, b], replicas: 1, ack: live}}\nroutes: [{default: sessions}]\n"}.load(t)
+	other := sources{yaml: "replicas: 2\ntimeout: 4s\nack: quorum\nfailure-limit: 7\nzone: here\npools: {sessions: {servers: [a, b], replicas: 1, ack: live}}\nroutes: [{default: sessions}]\n"}.load(t)
 	require.NoError(t, other.CheckReload(c))
 	require.NotEqual(t, c.Fingerprint(), other.Fingerprint())
 	changes := other.Changes(c)
 	require.Len(t, changes, 2)
-	require.Contains(t, changes[0].String(), "pools: sessions (servers a,b,c*2@here, read nearest, ack all), pages (")
+	require.Contains(t, changes[0].String(), "pools: sessions (servers a,b,c*2@here, read nearest, ack all, timeout 5s), pages (")
 	require.Contains(t, changes[0].String(), " -> sessions (servers a,b, replicas 1, ack live)")
 	require.Equal(t, `routes: "s:" sessions, "s:old:" pages, default pages -> default sessions`, changes[1].String())
 }

@@ -139,7 +139,7 @@ func (m *Middleware) backend(t *tier, o *PoolOptions) backend.Options {
 		access.TLS = nil
 	}
 	return backend.Options{
-		ServerOptions: o.ServerOptions, Changes: &m.changes, Records: t.records, Gutter: o.gutterOpen(m.options.Timeout), Alone: o.Writers == WritersOne,
+		ServerOptions: o.ServerOptions, Changes: &m.changes, Records: t.records, Gutter: o.gutterOpen(m.options.longestTimeout()), Alone: o.Writers == WritersOne,
 		Access: access, Log: m.options.Log,
 	}
 }
@@ -271,7 +271,7 @@ func (p *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	}
 	o.StallAfter = p.options.stallAfter()
 	for i, q := range p.pools {
-		w := worker.Pool{Pool: plan.Pool{Several: q.several.Load()}, Diverted: &q.diverted, Shadow: p.feedOf(q.name)}
+		w := worker.Pool{Pool: plan.Pool{Several: q.several.Load()}, Timeout: q.options.Timeout, Diverted: &q.diverted, Shadow: p.feedOf(q.name)}
 		w.Ack, w.Barring = q.ack()
 		for _, move := range p.router.Migrations() {
 			if move.From == i && move.Phase.Active() {

@@ -64,15 +64,15 @@ func (o Options) withDefaults() Options {
 	o.Depth = cmp.Or(o.Depth, DefaultDepth)
 	o.Queue = cmp.Or(o.Queue, DefaultQueue)
 	o.ServerOptions = withServerDefaults(o.ServerOptions)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Pools = slices.Clone(o.Pools)
 	for i := range o.Pools {
-		o.Pools[i].ServerOptions = withServerDefaults(o.Pools[i].ServerOptions)
+		o.Pools[i].setDefaults(o.Timeout)
 	}
 	o.Shadows = slices.Clone(o.Shadows)
 	for i := range o.Shadows {
-		o.Shadows[i].To.ServerOptions = withServerDefaults(o.Shadows[i].To.ServerOptions)
+		o.Shadows[i].To.setDefaults(o.Timeout)
 	}
-	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.HotAge = cmp.Or(o.HotAge, DefaultHotAge)
 	o.HotMemory = cmp.Or(o.HotMemory, DefaultHotMemory)
 	o.StallAfter = cmp.Or(o.StallAfter, DefaultStallAfter)
@@ -88,6 +88,11 @@ func (o Options) withDefaults() Options {
 	}
 	o.Limits = o.Limits.WithDefaults()
 	return o
+}
+
+func (o *PoolOptions) setDefaults(timeout time.Duration) {
+	o.Timeout = cmp.Or(o.Timeout, timeout)
+	o.ServerOptions = withServerDefaults(o.ServerOptions)
 }
 
 func withServerDefaults(o backend.ServerOptions) backend.ServerOptions {

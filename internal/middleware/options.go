@@ -59,7 +59,7 @@ type Options struct {
 	// ServerOptions are about servers. Zero values mean the defaults below.
 	backend.ServerOptions
 	// RequestOptions are about serving requests. The zero values of Depth, Timeout and StallAfter mean the defaults below.
-	// StallAfter below 0: never; it is at most a quarter of Timeout.
+	// StallAfter below 0: never; it is at most a quarter of each Timeout.
 	worker.RequestOptions
 	// Security is about TLS and passwords.
 	Security Security
@@ -84,6 +84,8 @@ type PoolOptions struct {
 	route.Pool
 	Ack     replica.Ack
 	Writers Writers
+	// Timeout is RequestOptions.Timeout for the pool; 0: as Options say.
+	Timeout time.Duration
 	// ServerTLS: connections to the pool's servers use TLS, if Security.ServerTLS says that some do.
 	ServerTLS bool
 	backend.ServerOptions
@@ -95,7 +97,8 @@ func (o *Options) pools() []PoolOptions {
 		return o.Pools
 	}
 	return []PoolOptions{{
-		Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers, ServerTLS: o.Security.ServerTLS, ServerOptions: o.ServerOptions,
+		Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers, Timeout: o.Timeout,
+		ServerTLS: o.Security.ServerTLS, ServerOptions: o.ServerOptions,
 	}}
 }
 
@@ -142,7 +145,21 @@ const (
 )
 
 // stallAfter returns StallAfter for the workers: 0 for never.
-func (o *Options) stallAfter() time.Duration { return max(0, min(o.StallAfter, o.Timeout/4)) }
+func (o *Options) stallAfter() time.Duration {
+	after := o.StallAfter
+	for _, p := range o.pools() {
+		after = min(after, p.Timeout/4)
+	}
+	return max(0, after)
+}
+
+// longestTimeout returns that of the pool that waits longest.
+func (o *Options) longestTimeout() (longest time.Duration) {
+	for _, p := range o.pools() {
+		longest = max(longest, p.Timeout)
+	}
+	return longest
+}
 
 // hotAge returns the most that a value's age may be. With one writer nobody else makes it old.
 func (o *Options) hotAge() time.Duration {

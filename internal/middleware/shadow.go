@@ -66,14 +66,15 @@ func (o *Options) ofShadow(s *ShadowOptions) Options {
 		ClientOptions: netstage.ClientOptions{Limits: o.Limits},
 		Security:      Security{ServerTLS: s.To.ServerTLS, ServerFiles: o.Security.ServerFiles, ServerAuthFile: o.Security.ServerAuthFile},
 	}
-	inner.Ack, inner.GetErrorMiss, inner.Depth = s.To.Ack, false, 0
+	inner.Ack, inner.Timeout, inner.GetErrorMiss, inner.Depth = s.To.Ack, s.To.Timeout, false, 0
 	return inner.withDefaults()
 }
 
 // copying returns what is copied to the shadow s of o.
 func (o *Options) copying(s *ShadowOptions) shadow.Options {
 	copied := s.Options
-	copied.Within = o.Timeout + o.Timeout/10 // the workers have to answer, too
+	longest := o.longestTimeout()
+	copied.Within = longest + longest/10 // the workers have to answer, too
 	return copied
 }
 

@@ -122,10 +122,10 @@ func (w *Worker) sortServers() {
 // all that wait are reads of which other servers have copies, to ask those; a little behind a write of several servers, to copy
 // or repair.
 func (w *Worker) deadline(s int) int64 {
-	timeout := int64(w.options.Timeout)
+	timeout := w.timeouts[s]
 	end, keep, movable := int64(math.MaxInt64), int64(0), true
 	for _, n := range w.outstanding[s].waiting() {
-		end = min(end, w.end(w.planner.Calls[n].Request))
+		end = min(end, w.end(w.planner.Calls[n].Request, timeout))
 		follows := w.planner.Follows(n)
 		movable = movable && follows == plan.FollowsRead
 		switch follows {
@@ -152,15 +152,22 @@ const leastTime = 16
 // reserve is the part of the timeout that is kept for what follows upon a failure: an eighth.
 const reserve = 8
 
-// end returns when the time that requests[i], or a check (-1), may take is over, ns. It counts from when its client had sent it. But
+// end returns when the time that requests[i], or a check (-1), may take is over, ns, if that is timeout. It counts from when its client had sent it. But
 // waiting for a worker and for the locks is not the servers' fault: they get three quarters of the timeout at least, on a detour an
 // eighth beside what is kept.
-func (w *Worker) end(i int32) int64 {
-	timeout := int64(w.options.Timeout)
+func (w *Worker) end(i int32, timeout int64) int64 {
 	if w.member.Patient && i >= 0 {
 		return max(waitsSince(w.planner.Requests[i].Request), w.began-timeout+2*timeout/reserve) + timeout
 	}
 	return max(w.earliest, w.began-timeout/4) + timeout
+}
+
+// timeout returns how long requests[i] may take, ns: as its pool says, or, if it has several keys or none, as that pool does that waits longest.
+func (w *Worker) timeout(i int32) int64 {
+	if r := &w.planner.Requests[i]; r.NumKeys == 1 {
+		return int64(w.options.Pools[w.options.Router.In(r.Key()).Number()].Timeout)
+	}
+	return slices.Max(w.timeouts)
 }
 
 var errUnexpected = errors.New("a reply that does not fit the request")
@@ -276,7 +283,7 @@ func (w *Worker) giveUp(s int) {
 func (w *Worker) settle(i int32) {
 	planned := &w.planner.Requests[i]
 	r := &w.requests[i]
-	if w.planner.Settle(i, !planned.Failed || stats.Now() < w.end(i)) {
+	if w.planner.Settle(i, !planned.Failed || stats.Now() < w.end(i, w.timeout(i))) {
 		if repairs := w.planner.Repairs(i); len(repairs) > 0 {
 			w.noteDisagreement(i)
 			if w.locks[r.stripe].writes > 1 {

@@ -135,10 +135,10 @@ func (w *Worker) refusal(n int32) *backend.Error {
 
 // connect makes sure that there is a connection to server s, for calls.
 func (w *Worker) connect(ctx context.Context, s int, calls []int32) *backend.Error {
-	timeout := int64(w.options.Timeout)
+	timeout := w.timeouts[s]
 	until := w.flushed + timeout/leastTime
 	for _, n := range calls {
-		until = max(until, w.end(w.planner.Calls[n].Request)-timeout/reserve)
+		until = max(until, w.end(w.planner.Calls[n].Request, timeout)-timeout/reserve)
 	}
 	w.conns[s].Until = until
 	if w.member.Patient {

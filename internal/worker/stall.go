@@ -121,7 +121,8 @@ func (w *Worker) awaitReadable(ctx context.Context, i int32) {
 
 // untilExpiry returns for how long requests[i] may go on waiting until there is too little left of its time to ask a server in trouble.
 func (w *Worker) untilExpiry(i int32) time.Duration {
-	return w.options.Timeout - 2*w.options.Timeout/reserve - time.Duration(stats.Now()-waitsSince(w.planner.Requests[i].Request))
+	timeout := w.timeout(i)
+	return time.Duration(timeout - 2*timeout/reserve - (stats.Now() - waitsSince(w.planner.Requests[i].Request)))
 }
 
 // expire looks at a request of a detour whose time is over: of its calls those to suspects fail unsent, and count as writes that these

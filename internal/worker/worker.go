@@ -7,9 +7,11 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -81,6 +83,8 @@ type Pool struct {
 	plan.Pool
 	// Barring: a write that a server missed is answered with success only if nobody reads that server.
 	Barring bool
+	// Timeout is RequestOptions.Timeout for the pool's keys and servers; 0: that one.
+	Timeout time.Duration
 	// Lease says until when the pool's servers may be read; nil: for ever.
 	Lease *backend.Records
 	// Shadow takes copies of the pool's requests; nil: nobody does.
@@ -115,6 +119,8 @@ type Worker struct {
 	conns   []*backend.Conn // by server
 	planner *plan.Planner
 	leases  []*backend.Records // of the pools that have one
+	// timeouts has for each server the timeout of its pool, ns.
+	timeouts []int64
 
 	// The round, and what outlives it.
 	round
@@ -206,7 +212,13 @@ func New(o Options, m Member) *Worker {
 		planned.Home = -1
 	}
 	var feeds []*shadow.Feed
-	for _, p := range o.Pools {
+	w.options.Pools = slices.Clone(o.Pools)
+	for k := range w.options.Pools {
+		p := &w.options.Pools[k]
+		p.Timeout = cmp.Or(p.Timeout, o.Timeout)
+		for range o.Router.Pools()[k].Servers() {
+			w.timeouts = append(w.timeouts, int64(p.Timeout))
+		}
 		planned.Pools, feeds = append(planned.Pools, p.Pool), append(feeds, p.Shadow)
 		if p.Several && planned.Versions == nil {
 			planned.Versions = plan.RandomVersions()
@@ -216,10 +228,9 @@ func New(o Options, m Member) *Worker {
 		}
 	}
 	w.copier = shadow.NewCopier(func(key []byte) int { return o.Router.In(key).Number() }, feeds)
-	patience := w.oneTurn()
-	for _, s := range o.Servers {
+	for k, s := range o.Servers {
 		planned.Names = append(planned.Names, s.Name)
-		w.conns = append(w.conns, backend.NewConn(s, patience))
+		w.conns = append(w.conns, backend.NewConn(s, min(w.oneTurn(), time.Duration(w.timeouts[k]/leastTime))))
 	}
 	w.planner = plan.New(planned, m.Number)
 	w.states.seen = o.Changes.Load() - 1
