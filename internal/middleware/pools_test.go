@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/marker"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
@@ -42,7 +44,14 @@ func TestServersJoinAndLeaveOnePoolWhileAnotherLosesNothing(t *testing.T) {
 		Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Routes: halves(),
 		Pools: []middleware.PoolOptions{poolOf("a", servers[:3:3], 2), poolOf("b", named("b", other...), 0)},
 	}
-	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+	fleet := []*mwtest.MW{mwtest.Start(t, o)}
+	for _, s := range other { // one without a record, beside one with it, would be flushed by the second start
+		c := mctest.MustDial(t, s.Addr())
+		require.Eventually(t, func() bool {
+			return c.MustDo(t, "mg "+base64.StdEncoding.EncodeToString([]byte(marker.RecordKey))+" b\r\n") != "EN\r\n"
+		}, mctest.Patience, time.Millisecond)
+	}
+	fleet = append(fleet, mwtest.Start(t, o))
 	kept := fleet[0].Dial(t)
 	require.Equal(t, "STORED\r\n", kept.MustDo(t, "set 2-kept 0 0 1\r\nx\r\n"))
 	load := startTraffic(t, fleet...)
