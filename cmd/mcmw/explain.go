@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -137,7 +138,35 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 		fmt.Fprintf(w, "  gutter   %s of pool %s, for up to %d s, while %s down\n", names(gutter.Replicas([]byte(key), nil)), placement.Gutter, placement.GutterTTL,
 			map[bool]string{true: "that is", false: "all of them are"}[len(holders) == 1])
 	}
+	explainMigrations(w, key, pool, all, &options)
 	return explainShadow(w, key, pool, &options)
+}
+
+// explainMigrations says where key, which is routed to that pool, moves or has moved to.
+func explainMigrations(w io.Writer, key, pool string, all *route.Router, o *middleware.Options) {
+	for _, g := range slices.SortedFunc(slices.Values(o.Migrations), func(a, b middleware.Migration) int { return a.Start.Compare(b.Start) }) {
+		if g.From != pool {
+			continue
+		}
+		to := slices.IndexFunc(o.Pools, func(p middleware.PoolOptions) bool { return p.Name == g.To })
+		var names []string
+		for _, holder := range all.Pools()[to].Replicas([]byte(key), nil) {
+			names = append(names, all.Servers()[holder].Name)
+		}
+		phase, since, until := g.Phase(time.Now(), o.ChangeStep)
+		fmt.Fprintf(w, "  migrates to %s of pool %s: phase %s", strings.Join(names, ", "), g.To, phase)
+		if !since.IsZero() {
+			fmt.Fprintf(w, " since %s", since.Format(time.RFC3339))
+		}
+		if !until.IsZero() {
+			fmt.Fprintf(w, " until %s", until.Format(time.RFC3339))
+		}
+		fmt.Fprintln(w)
+		if phase != route.MigrationDone {
+			return
+		}
+		pool = g.To
+	}
 }
 
 // explainShadow says where what is asked of key, which is in that pool, is copied to.

@@ -147,3 +147,20 @@ func TestAKeyThatIsCopiedToAShadowIsExplained(t *testing.T) {
 	_, stdout, _ := execute(t, "config", "explain", "p:1", "--config", file)
 	require.NotContains(t, stdout, "shadow")
 }
+
+func TestAKeyThatMigratesIsExplained(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcmw.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(`writers: several
+pools:
+  old: {servers: [a]}
+  new: {servers: [b]}
+routes: [{default: old}]
+migrations:
+  - {from: new, to: old, start: 2999-01-01T10:00:00Z, end: 2999-01-01T12:00:00Z}
+  - {from: old, to: new, start: 2020-01-01T10:00:00Z, end: 2020-01-01T12:00:00Z}
+`), 0o600))
+	code, stdout, stderr := execute(t, "config", "explain", "k", "--config", file)
+	require.Equal(t, exitOK, code, stderr)
+	require.True(t, strings.HasSuffix(stdout, "  migrates to b of pool new: phase done since 2020-01-01T12:00:00Z\n"+
+		"  migrates to a of pool old: phase waiting until 2999-01-01T10:00:00Z\n"), stdout)
+}

@@ -34,8 +34,8 @@ func (g *Migration) name() string {
 	return g.From + " -> " + g.To + " " + g.Start.UTC().Format(time.RFC3339)
 }
 
-// phase returns the phase at a moment, and from when until when it lasts; zero: for ever.
-func (g *Migration) phase(now time.Time, step time.Duration) (phase route.MigrationPhase, since, until time.Time) {
+// Phase returns the phase at a moment, and from when until when it lasts; zero: for ever.
+func (g *Migration) Phase(now time.Time, step time.Duration) (phase route.MigrationPhase, since, until time.Time) {
 	ends := [...]time.Time{g.Start, g.Start.Add(step), g.End.Add(-step), g.End}
 	for _, end := range ends {
 		if now.Before(end) {
@@ -130,7 +130,7 @@ func (m *Middleware) moves(o *Options) []route.Move {
 	sorted := slices.SortedFunc(slices.Values(o.Migrations), func(a, b Migration) int { return a.Start.Compare(b.Start) })
 	moves := make([]route.Move, len(sorted))
 	for i, g := range sorted {
-		phase, _, _ := g.phase(now, o.ChangeStep)
+		phase, _, _ := g.Phase(now, o.ChangeStep)
 		moves[i] = route.Move{From: number(g.From), To: number(g.To), Phase: phase}
 	}
 	return moves
@@ -140,7 +140,7 @@ func (m *Middleware) moves(o *Options) []route.Move {
 func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 	now, step := m.clock(), m.options.ChangeStep
 	for _, g := range m.options.Migrations {
-		phase, since, _ := g.phase(now, step)
+		phase, since, _ := g.Phase(now, step)
 		_, copied := g.copying(step)
 		kept := slices.Contains(o.Migrations, g)
 		switch {
@@ -213,7 +213,7 @@ func (m *Middleware) beginMigrations(before []Migration) {
 // servers keep say so, too. Applying is held.
 func (m *Middleware) cleanTarget(g *Migration) {
 	c := m.current.Load()
-	if phase, _, _ := g.phase(m.clock(), c.options.ChangeStep); phase != route.MigrationWaiting {
+	if phase, _, _ := g.Phase(m.clock(), c.options.ChangeStep); phase != route.MigrationWaiting {
 		return
 	}
 	from, to := c.named(g.From), c.named(g.To)
@@ -303,13 +303,13 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 			o.Log.Error("a migration cannot enter its next phase", "error", err)
 		}
 		for _, g := range o.Migrations {
-			phase, _, until := g.phase(now, step)
+			phase, _, until := g.Phase(now, step)
 			o.Log.Info("keys migrate", "from", g.From, "to", g.To, "phase", phase.String(), "until", moment(until))
 		}
 	}
 	next = migrateEvery
 	for _, g := range o.Migrations {
-		_, _, until := g.phase(now, step)
+		_, _, until := g.Phase(now, step)
 		if !until.IsZero() {
 			next = max(time.Millisecond, min(next, until.Sub(now)))
 		}
@@ -408,7 +408,7 @@ func (m *Middleware) migrations(p *core) []stats.Migration {
 	var all []stats.Migration
 	now, step := m.clock(), p.options.ChangeStep
 	for _, g := range p.options.Migrations {
-		phase, since, until := g.phase(now, step)
+		phase, since, until := g.Phase(now, step)
 		s := stats.Migration{From: g.From, To: g.To, Phase: phase.String(), Start: g.Start, End: g.End, Since: since, Until: until}
 		s.CopyFrom, s.CopyUntil = g.copying(step)
 		c := m.copied.of(g.name())

@@ -59,7 +59,7 @@ var notTranslated = map[string]string{
 	"L1L2SizeSplitRoute":      "mcmw places a value by its key, not its size",
 	"LatencyInjectionRoute":   "mcmw delays nothing on purpose",
 	"LoggingRoute":            "mcmw has sample, slow and request-log",
-	"MigrateRoute":            "mcmw has no migration between pools; the servers of one may change under load",
+	"MigrateRoute":            "mcmw moves a pool's keys between two moments: write it as migrations",
 	"MissFailoverRoute":       "mcmw asks one replica, and a miss is an answer",
 	"ModifyExptimeRoute":      "mcmw sends what the client sent",
 	"ModifyKeyRoute":          "mcmw sends what the client sent",
