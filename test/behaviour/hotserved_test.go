@@ -198,6 +198,22 @@ func TestAGetBehindAQueuedSetIsNotServedFromMemory(t *testing.T) {
 	assert.Equal(t, "VALUE hot 0 1\r\ny\r\nEND\r\n", c.MustReply(t))
 }
 
+func TestAClientThatReadsLateGetsItsRepliesFromMemoryWhole(t *testing.T) {
+	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartNewMemcached(t)), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne})
+	c, value := m.Dial(t), strings.Repeat("0123456789", 100)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set hot 0 0 1000\r\n"+value+"\r\n"))
+	heat(t, m, "hot")
+	const gets = 10_000 // more than sockets take
+	before := hotGets(m)
+	sent := make(chan error, 1)
+	go func() { sent <- c.Send([]byte(strings.Repeat("get hot\r\n", gets))) }()
+	poll(t, "nothing is served from memory", func() bool { return hotGets(m) > before })
+	for range gets {
+		require.Equal(t, "VALUE hot 0 1000\r\n"+value+"\r\nEND\r\n", c.MustReply(t))
+	}
+	require.NoError(t, <-sent)
+}
+
 func TestOnlyPlainGetsAreServedFromMemory(t *testing.T) {
 	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartNewMemcached(t)), HotKeys: hotkeys.Serve, HotAge: hotkeys.MaxAge})
 	c := m.Dial(t)
