@@ -239,7 +239,7 @@ var casKey = fmt.Sprintf("cas k 0 0 2 %d\r\n30\r\n", uint64(initialVersion))
 // migrationStates is how many states of a history are explored.
 func migrationStates() int {
 	if mctest.Long() {
-		return 2 * mostStates
+		return mostStates / 2
 	}
 	return mostStates / 20
 }
