@@ -221,6 +221,18 @@ func TestMcmwMayWatchTheEndpointSlicesOfItsNamespaceAndNothingElse(t *testing.T)
 		require.Equal(t, discover.Service, c.Specs[0].Lookup, set)
 		require.Empty(t, of[*rbacv1.Role](o), set)
 	}
+	for servers, watched := range map[string]bool{
+		"servers={a,k8s+_memcache._tcp.m.cache.svc}":                                  true,
+		"config.replicas=1,config.pools.a.servers={k8s+_memcache._tcp.m.cache.svc}":   true,
+		"config.replicas=1,config.pools.a.servers={srv+_memcache._tcp.m.cache.svc}":   false,
+		"serviceAccount.create=false,servers={k8s+_memcache._tcp.m.cache.svc}":        false,
+		"config.replicas=1,config.pools.k8s.servers={a},config.routes[0].default=k8s": false,
+	} {
+		o := render(t, helms["v4"], "--set", "memcached.enabled=false,"+servers)
+		p, _ := o.proxy(t)
+		require.Equal(t, watched, len(of[*rbacv1.Role](o)) == 1, servers)
+		require.Equal(t, watched, *p.spec.AutomountServiceAccountToken, servers)
+	}
 }
 
 // toPorts returns the ports that rules allow everywhere.

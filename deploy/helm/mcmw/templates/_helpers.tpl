@@ -24,9 +24,11 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* Whether mcmw asks the API server for the chart's servers. The account that all pods of the namespace have by default gets no rights. */ -}}
+{{- /* Whether mcmw asks the API server for addresses: of the chart's servers, or of the user's that are k8s+. The account that all pods of the namespace have by default gets no rights. */ -}}
 {{- define "mcmw.watches" -}}
-{{- and .Values.memcached.enabled .Values.memcached.watch (or .Values.serviceAccount.create (not (empty .Values.serviceAccount.name))) -}}
+{{- $wanted := .Values.memcached.watch -}}
+{{- if not .Values.memcached.enabled -}}{{- $wanted = contains "k8s+" (toJson (list .Values.servers (get .Values.config "pools"))) -}}{{- end -}}
+{{- and $wanted (or .Values.serviceAccount.create (not (empty .Values.serviceAccount.name))) -}}
 {{- end -}}
 
 {{- /* The names by which clients and the chart's servers are found, within the cluster. */ -}}
