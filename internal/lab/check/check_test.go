@@ -118,6 +118,18 @@ func TestEachCheckFindsWhatViolatesIt(t *testing.T) {
 			set(r, "client", "throughput", 7700)
 			set(r, "client", "response_time_mean", 64/7700.)
 		}, FlowClient, "the clients counted 7,700 requests/s, the middlewares 8,010: -3.9 %"},
+		"half are answered from memory": {func(r *record.Run) {
+			set(r, "client", "throughput", 16_010)
+			set(r, "client", "response_time_mean", 64/16_010.)
+			set(r, "middleware", "throughput_hot", 8000)
+			set(r, "server:b", "throughput", 801+7209/3+2000)
+		}, "", ""},
+		"more than all gets twice": {func(r *record.Run) {
+			set(r, "client", "throughput", 16_010)
+			set(r, "client", "response_time_mean", 64/16_010.)
+			set(r, "middleware", "throughput_hot", 8000)
+			set(r, "server:b", "throughput", 801+7209/3+8000)
+		}, FlowServers, "there should be 9,612 to 16,821"},
 		"a server gets less":          {func(r *record.Run) { set(r, "server:b", "throughput", 2500) }, FlowServers, "10.0 % of them sets to 3 servers each, there should be 9,612"},
 		"fewer replicas":              {func(r *record.Run) { r.Factors["replicas"] = "1" }, FlowServers, "sets to 1 servers each, there should be 8,010"},
 		"share by the clients' ratio": {func(r *record.Run) { unset(r, "middleware", "throughput_set"); r.Factors["ratio"] = "1:1" }, FlowServers, "50.0 % of them sets"},

@@ -119,6 +119,11 @@ func interactiveLawInner(run record.Run, path []record.Value) []record.Warning {
 			return nil
 		}
 	}
+	// What was answered from memory took no time to speak of there.
+	if hot := fromMemory(run); hot > 0 {
+		r *= x / (x + hot)
+		x += hot
+	}
 	z := thinkTime(run) + trip
 	expected := n/x - z
 	if math.Abs(r-expected) <= maxInteractiveInner*n/x+trip {
@@ -189,11 +194,18 @@ func stageSum(run record.Run) []record.Warning {
 func flowClient(run record.Run) []record.Warning {
 	clients, ok := run.Value(record.SourceClient, "throughput")
 	middlewares, ok2 := run.Value(record.SourceMiddleware, "throughput")
+	middlewares += fromMemory(run)
 	if !ok || !ok2 || !apart(clients, middlewares, middlewares) {
 		return nil
 	}
 	return warn(FlowClient, "the clients counted %s requests/s, the middlewares %s: %s",
 		spell.Count(clients), spell.Count(middlewares), percent((clients-middlewares)/middlewares))
+}
+
+// fromMemory returns how many requests per second the middlewares answered from memory.
+func fromMemory(run record.Run) float64 {
+	hot, _ := run.Value(record.SourceMiddleware, "throughput_hot")
+	return hot
 }
 
 // apart reports whether a flow is not between least and most, but for the tolerance.
@@ -202,7 +214,8 @@ func apart(flow, least, most float64) bool {
 }
 
 // flowServers checks the requests at the servers against those at the middlewares: a set goes to all replicas of its key, a get to one
-// server, a multi-get to at least one and at most as many as it has keys.
+// server, a multi-get to at least one and at most as many as it has keys. Where requests are answered from memory, a get may ask for how long its item
+// lives, too.
 func flowServers(run record.Run) []record.Warning {
 	x, ok := run.Value(record.SourceMiddleware, "throughput")
 	if !ok || x <= 0 {
@@ -224,6 +237,9 @@ func flowServers(run record.Run) []record.Warning {
 	most := least
 	if keys, ok := run.Number("keys_per_get"); ok && keys > 1 {
 		most = x * (sets*replicas + (1-sets)*keys)
+	}
+	if fromMemory(run) > 0 {
+		most += x * (1 - sets)
 	}
 	if !apart(servers, least, most) {
 		return nil

@@ -51,7 +51,7 @@ func statistics(requests ...uint64) []byte {
 	for i, n := range requests {
 		w := statlog.Window{
 			Type: "window", Number: i + 1, From: began.UnixMilli() + int64(i)*500, Until: began.UnixMilli() + int64(i+1)*500, Seconds: 0.5,
-			Requests: n, Keys: n, Misses: 1, Queue: statlog.Sampled{Samples: 50, Sum: 100}, Busy: 3,
+			Requests: n, Hot: n / 2, Keys: n, Misses: 1, Queue: statlog.Sampled{Samples: 50, Sum: 100}, Busy: 3,
 			Times: map[string]statlog.Times{
 				"response": {N: n, Sum: n * 2e6}, "response:get": {N: n, Sum: n * 2e6}, "queue": {N: n, Sum: n * 1e6}, "server:s1": {N: n, Sum: n * 5e5},
 				"response:delete": {N: 1, Sum: 1},
@@ -120,6 +120,7 @@ func TestARunOfOneOfEachIsCollected(t *testing.T) {
 		{"client", "bytes_written", 20},
 		{"middleware", "throughput", 1000},
 		{"middleware", "throughput_get", 1000},
+		{"middleware", "throughput_hot", 500},
 		{"middleware", "requests", 2000},
 		{"middleware", "response_time_mean", 0.002},
 		{"middleware", "stage_queue_mean", 0.001},
@@ -216,6 +217,7 @@ func TestProgramsBesideEachOtherAddUp(t *testing.T) {
 	assert.InDelta(t, 1000, value(t, &r, "client:0", "throughput"), 1e-9)
 	assert.InDelta(t, 0.002, value(t, &r, "client:1", "response_time_mean"), 1e-9)
 	assert.InDelta(t, 4000, value(t, &r, "middleware", "throughput"), 1e-6)
+	assert.InDelta(t, 2000, value(t, &r, "middleware", "throughput_hot"), 1e-6)
 	assert.InDelta(t, 3000, value(t, &r, "middleware:1", "throughput"), 1e-6)
 	assert.InDelta(t, 4, value(t, &r, "middleware", "queue_length_mean"), 1e-9, "two queues of two")
 	assert.InDelta(t, 6, value(t, &r, "middleware", "busy_workers_mean"), 1e-9)

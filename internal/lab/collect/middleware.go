@@ -30,6 +30,7 @@ func (s sum) mean() float64 { return s.seconds / s.n }
 type counted struct {
 	seconds         float64 // length of one middleware's windows
 	requests        float64
+	hot             float64 // requests answered from memory, which are not in requests
 	errors          float64
 	keys, misses    float64
 	busy            float64 // worker seconds
@@ -46,6 +47,7 @@ func newCounted() *counted {
 func (c *counted) add(w *logged) {
 	c.seconds += w.share * w.Seconds
 	c.requests += w.share * float64(w.Requests)
+	c.hot += w.share * float64(w.Hot)
 	c.errors += w.share * float64(w.ServerErrors)
 	c.keys += w.share * float64(w.Keys)
 	c.misses += w.share * float64(w.Misses)
@@ -74,6 +76,9 @@ func (c *counted) add(w *logged) {
 // metrics calls give for every metric of a middleware over the windows.
 func (c *counted) metrics(give func(metric string, value float64)) {
 	give("throughput", c.requests/c.seconds)
+	if c.hot > 0 {
+		give("throughput_hot", c.hot/c.seconds)
+	}
 	give("busy_workers_mean", c.busy/c.seconds)
 	if c.samples > 0 {
 		give("queue_length_mean", c.waited/c.samples)
@@ -119,6 +124,7 @@ func beside(all []*counted) *counted {
 			scale = total.seconds / c.seconds
 		}
 		total.requests += c.requests * scale
+		total.hot += c.hot * scale
 		total.errors += c.errors
 		total.keys += c.keys
 		total.misses += c.misses

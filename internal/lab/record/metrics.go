@@ -41,6 +41,7 @@ var (
 		{"cpu_per_request", Seconds, "processor time by the clients' requests, user and system"},
 		{"calls_per_request", Operations, "reads and writes of the process by the clients' requests; send, receive and waiting aren't counted"},
 		{"memory_peak", Bytes, "most memory that the processes have had resident"},
+		{"throughput_hot", OperationsPerSecond, "requests that the middleware answered from memory; they were in no stage, and throughput leaves them out"},
 		{"queue_length_mean", Operations, "mean number of requests in the queue"},
 		{"busy_workers_mean", Operations, "mean number of workers that serve a request"},
 		{"round_trip_time_mean", Seconds, "mean round-trip time of the path without load"},
