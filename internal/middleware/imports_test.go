@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
 )
 
 // dataPath holds the packages a request's bytes pass through, by layer: a package imports those of lower layers alone.
@@ -269,6 +271,7 @@ func TestImportsPointOneWay(t *testing.T) {
 }
 
 func TestEveryImportRuleCatchesWhatItForbids(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
 	graph := moduleImports(t)
 	for _, tc := range []struct{ from, to, complaint string }{
 		{"mcmw/internal/netstage", "mcmw/internal/worker", "mcmw/internal/netstage imports mcmw/internal/worker, which is not in a lower layer"},

@@ -202,7 +202,7 @@ func TestOneReplicaNeedsNoVersions(t *testing.T) {
 // What appends make is fetched to be copied. Of a round's the worker holds as much as of values that can't be read again; the rest is found on its
 // first server alone.
 func TestAppendsOfARoundHoldNoMoreThanReadsDo(t *testing.T) {
-	const clients, size, most = 24, 1_000_000, 16 << 20
+	const clients, size, most = 18, 1_000_000, 16 << 20
 	servers := mctest.StartNewMemcacheds(t, 3, "-I", "2m", "-m", "128")
 	o := middleware.Options{Workers: 1, Writers: middleware.WritersSeveral}
 	o.Depth, o.Timeout, o.StallAfter, o.Limits.MaxValue = 2*clients, mctest.Patience, mctest.Patience, 2*size
