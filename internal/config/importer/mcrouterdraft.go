@@ -1,0 +1,196 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/route"
+)
+
+// What a mcrouter's routes are in mcmw's file.
+
+// emit sets the options for keys that are treated so: one pool's if all have the same way, several pools' otherwise.
+func (m *mcrouter) emit(choices []choice) {
+	var all, ways []way
+	var used []string
+	for _, c := range choices {
+		all = append(all, c.way)
+	}
+	for _, w := range all {
+		if w.gutter != nil {
+			all = append(all, *w.gutter)
+		}
+	}
+	for _, w := range all {
+		if slices.ContainsFunc(ways, w.same) {
+			continue
+		}
+		for _, name := range w.writes.pools {
+			if slices.Contains(used, name) {
+				m.refuse(w.writes.at, "pool %q is used in two ways, or beside two sets of pools; accepted: each pool of servers in one", name)
+				return
+			}
+		}
+		ways, used = append(ways, w), append(used, w.writes.pools...)
+	}
+	lists := make([][]string, len(ways))
+	for i, w := range ways {
+		lists[i] = m.servers(w.writes.pools)
+	}
+	for _, name := range m.poolNames() {
+		if !slices.Contains(used, name) {
+			m.note("Pool %s has no route to it.", name)
+		}
+	}
+	why := strings.Join(used, ", ")
+	if len(ways) == 1 {
+		m.set("servers", lists[0], "pool %s", why)
+		m.common(why)
+		m.treat(ways[0])
+		return
+	}
+	m.common(why)
+	var pools []setting
+	for i, w := range ways {
+		of := &mcrouter{draft: &draft{}}
+		of.set("servers", lists[i], "")
+		of.treat(w)
+		if w.gutter != nil {
+			of.set("gutter", w.gutter.pool(), "%s; mcmw uses it when all mcmw know that the servers are down, and deletes there what is written when they are back", failoverRoute)
+			of.set("gutter-ttl", fmt.Sprintf("%ds", w.seconds), "failover_exptime")
+		}
+		pools = append(pools, setting{option: w.pool(), value: of.settings})
+	}
+	m.set("pools", pools, "")
+	var routes []destination
+	for _, c := range choices {
+		if c.prefix == "" {
+			routes = append(routes, destination{Default: c.pool()})
+		} else {
+			routes = append(routes, destination{Prefix: c.prefix, Pool: c.pool()})
+		}
+	}
+	why = ""
+	if len(choices) > 1 {
+		why = prefixRoute
+	}
+	m.set("routes", routes, "%s", why)
+}
+
+// treat sets how the keys of a pool are written and read.
+func (m *mcrouter) treat(w way) {
+	writes, reads := w.writes, w.reads
+	if writes.sharded() {
+		m.set("replicas", 1, "%s, line %d: a key is on one server", poolRoute, writes.at.Line)
+		m.set("ring", route.RingRendezvous.String(), "mcmw has no hash of mcrouter's, so keys move and the cache starts cold")
+		return
+	}
+	m.set("replicas", "all", "%s, line %d: each server holds every key", writes.handle, writes.at.Line)
+	m.set("ack", writesToAll[writes.handle].String(), "%s; live, mcmw's default, lets writes succeed while a server is down that nobody reads", writes.handle)
+	switch policy, ofAny := readsOfAny[reads.handle]; {
+	case ofAny:
+		m.set("read", policy.String(), "%s, line %d; a server that fails is passed over", reads.handle, reads.at.Line)
+	case reads.sharded():
+		m.set("read", route.ReadPrimary.String(), "%s, line %d", reads.handle, reads.at.Line)
+	default:
+		m.set("read", route.ReadRoundRobin.String(), "%s, line %d, asks all servers; mcmw keeps replicas alike and asks one", reads.handle, reads.at.Line)
+	}
+}
+
+// agree takes value for an option that all servers have in common.
+func (m *mcrouter) agree(at *yaml.Node, option, value string) {
+	if before, given := m.options[option]; given && before != value {
+		m.refuse(at, "%s: %s here and %s before; accepted: the same for all servers", option, value, before)
+	}
+	m.options[option] = value
+}
+
+// servers returns the servers of pools, and takes what is said about them.
+func (m *mcrouter) servers(pools []string) (servers []string) {
+	for _, name := range pools {
+		tls := "plain"
+		var list field
+		for _, f := range m.fields(m.pools[name]) {
+			switch f.key.Value {
+			case "servers":
+				list = f
+			case "server_timeout", "connect_timeout":
+				option := map[string]string{"server_timeout": "timeout", "connect_timeout": "connect-timeout"}[f.key.Value]
+				if ms, ok := m.number(f); ok {
+					m.agree(f.key, option, fmt.Sprintf("%dms", ms))
+				}
+			case "protocol":
+				if f.value.Value != "ascii" {
+					m.refuse(f.key, "protocol: %q; accepted: ascii", f.value.Value)
+				}
+			case "security_mech":
+				if tls = f.value.Value; tls != "plain" && tls != "ssl" {
+					m.refuse(f.key, "security_mech: %q; accepted: plain, ssl", tls)
+				}
+			case "hostnames", "failure_domains", "region", "cluster":
+				m.note("No option is needed for %s (line %d): mcmw shows servers by the addresses given.", f.key.Value, f.key.Line)
+			case "name":
+			default:
+				m.refuseKey(f.key, "mcmw has nothing like it")
+			}
+		}
+		if list.key == nil {
+			m.refuse(m.pools[name], "pool %q has no servers", name)
+			continue
+		}
+		for i, text := range m.texts(list.key, list.value) {
+			at := list.value.Content[i]
+			address, security, ok := m.server(at, text)
+			if ok {
+				servers = append(servers, address)
+				m.agree(at, "server-tls", cmp.Or(security, tls))
+			}
+		}
+	}
+	return servers
+}
+
+// common sets what all servers, which are those of pools, have in common.
+func (m *mcrouter) common(pools string) {
+	for _, option := range []string{"timeout", "connect-timeout"} {
+		if value, given := m.options[option]; given {
+			m.set(option, value, "pool %s", pools)
+		}
+	}
+	if m.options["server-tls"] == "ssl" {
+		m.set("server-tls", true, "ssl; the certificates are mcrouter's flags --pem-*: server-tls-ca, server-tls-cert, server-tls-key")
+	}
+}
+
+// server reads mcrouter's host:port:protocol:security:compression, of which all but host and port may be missing.
+func (m *mcrouter) server(at *yaml.Node, text string) (address, security string, ok bool) {
+	host, rest, _ := strings.Cut(text, ":")
+	var port string
+	switch {
+	case strings.HasPrefix(text, "unix:"):
+		address, rest, _ = strings.Cut(rest, ":")
+		address = "unix:" + address
+	case strings.HasPrefix(text, "["):
+		if host, rest, ok = strings.Cut(text[1:], "]:"); !ok {
+			m.refuse(at, "servers: %q; accepted: [ipv6]:port", text)
+			return "", "", false
+		}
+		fallthrough
+	default:
+		port, rest, _ = strings.Cut(rest, ":")
+		address = net.JoinHostPort(host, port)
+	}
+	parts := append(strings.Split(rest, ":"), "", "")
+	for i, accepted := range [][]string{{"", "ascii"}, {"", "plain", "ssl"}, {"", "notcompressed"}} {
+		if !slices.Contains(accepted, parts[i]) {
+			m.refuse(at, "servers: %q in %q; accepted: %s", parts[i], text, strings.Join(accepted[1:], ", "))
+			return "", "", false
+		}
+	}
+	return address, parts[1], true
+}

@@ -1,0 +1,136 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Option describes one option: its names, default, range and meaning.
+type Option struct {
+	// Name is the long flag and the file's key. The environment variable is made from it, too: see Env.
+	Name string
+	// Short is the one-letter flag, "" none.
+	Short string
+	// Default is the value if no source gives one, in the form in which the operator would write it.
+	Default string
+	// Help says in one sentence what the option is for.
+	Help string
+	// Group is the heading under which the documentation lists the option.
+	Group string
+	// PerPool says that each of several pools may have a value of its own.
+	PerPool bool
+	// PoolOnly says that only a pool has a value, so that the option is in no other place.
+	PoolOnly bool
+
+	kind kind
+}
+
+// Env returns the name of the option's environment variable.
+func (o *Option) Env() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(o.Name, "-", "_"))
+}
+
+// Accepts says which values are accepted.
+func (o *Option) Accepts() string { return o.kind.accepts() }
+
+// usage returns the help of the option's flag: what it is for and, unless the placeholder shows it, what is accepted.
+func (o *Option) usage() string {
+	placeholder := o.kind.placeholder()
+	if words := o.Words(); words != nil && placeholder == strings.Join(words, "|") {
+		return o.Help
+	}
+	return o.Help + " [" + o.Accepts() + "]"
+}
+
+// Words returns the closed list of values, nil where there is none. It serves shell completion.
+func (o *Option) Words() []string {
+	switch k := o.kind.(type) {
+	case choice:
+		return k.words
+	case toggle:
+		return toggleWords[:2]
+	}
+	return nil
+}
+
+// TakesFile says whether the value is the path of a file. It serves shell completion.
+func (o *Option) TakesFile() bool {
+	t, ok := o.kind.(text)
+	return ok && t.name == filePlaceholder
+}
+
+// inFile says whether the option may stand in the file, and not only in a pool.
+func (o *Option) inFile() bool { return o.Name != optionConfig && !o.PoolOnly }
+
+// flags returns the option's flags, the short one first.
+func (o *Option) flags() string {
+	if o.Short != "" {
+		return "-" + o.Short + ", --" + o.Name
+	}
+	return "--" + o.Name
+}
+
+// isList says whether the option takes several values.
+func (o *Option) isList() bool {
+	_, ok := o.kind.(list)
+	return ok
+}
+
+// split returns the values in text: a list separates them by commas.
+func (o *Option) split(s string, origin Origin) []given {
+	if !o.isList() {
+		return []given{{text: s, origin: origin}}
+	}
+	var values []given
+	for part := range strings.SplitSeq(s, ",") {
+		values = append(values, given{text: strings.TrimSpace(part), origin: origin})
+	}
+	return values
+}
+
+// set parses one source's values into c, replacing those of earlier sources, and returns what is wrong with them. In that
+// case the option keeps its old value.
+func (o *Option) set(c *Config, values []given, origin Origin) Problems {
+	var problems Problems
+	next := *c
+	if l, ok := o.kind.(list); ok {
+		l.reset(&next)
+	}
+	for _, v := range values {
+		if err := o.setOne(&next, v); err != nil {
+			problems = append(problems, Problem{Origin: v.origin, Option: o.Name, Text: err.Error()})
+		}
+	}
+	if problems != nil {
+		c.refused[o.Name] = true
+		return problems
+	}
+	*c = next
+	c.origins[o.Name] = origin
+	return nil
+}
+
+// setOne parses one value into c. The error quotes the value and ends with what is accepted.
+func (o *Option) setOne(c *Config, v given) error {
+	err := o.kind.set(c, v)
+	switch {
+	case err == nil:
+		return nil
+	case v.mapping != nil:
+		return fmt.Errorf("the mapping %w; accepted: %s", err, o.Accepts())
+	case v.text == "":
+		return errors.New("the value is empty; accepted: " + o.Accepts())
+	}
+	return fmt.Errorf("%q %w; accepted: %s", v.text, err, o.Accepts())
+}
+
+// Find returns the option called name, nil if there is none.
+func Find(name string) *Option {
+	for i := range Options {
+		if Options[i].Name == name {
+			return &Options[i]
+		}
+	}
+	return nil
+}
