@@ -211,7 +211,9 @@ func TestShadowsThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 		pools + "  - {of: a, to: c, share: 1, what: writes}\n":                 `mcmw.yaml:9: shadows: the mapping has the key "what" with "writes"; accepted: entries`,
 		pools + "  - {of: a, to: c, share: 1, compare: maybe}\n":               `mcmw.yaml:9: shadows: the mapping has the key "compare" with "maybe"; accepted: entries`,
 		pools + "  - {of: a, too: c, share: 1}\n":                              `mcmw.yaml:9: shadows: the mapping has the unknown key "too"; did you mean to?; accepted: entries`,
+
 		pools + "  - a\n": `mcmw.yaml:9: shadows: "a" is not a shadow; accepted: entries`,
+
 		pools + "  - {of: a, to: c, share: 1}\nmigrations:\n  - {from: a, to: c, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n": `mcmw.yaml:11: migrations: pool "c" is a shadow; accepted: pools that are none`,
 		"servers: [x]\nshadows:\n  - {of: a, to: c, share: 1}\n":                                                                            `mcmw.yaml:2: shadows: given without pools; accepted: with pools, and pools instead of servers`,
 	} {
