@@ -390,7 +390,7 @@ var Options = []Option{
 		Help: "host name that the servers' certificates must be valid for; none: the host in each server's address",
 	},
 	{
-		Name: "server-auth-file", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.ServerAuthFile }),
+		Name: optionServerAuth, Default: "none", Group: groupSecure, PerPool: true, kind: file(func(c *Config) *string { return &c.Security.ServerAuthFile }),
 		Help: "file with one line user:password, with which mcmw authenticates to the servers",
 	},
 

@@ -385,7 +385,7 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 		d := p.config
 		pool := middleware.PoolOptions{
 			Pool: route.Pool{Name: p.name, Servers: inPool(servers, p.name), Options: p.placement()},
-			Ack:  d.Ack, Writers: d.Writers, Timeout: d.Timeout, ServerTLS: d.Security.ServerTLS, ServerOptions: d.ServerOptions,
+			Ack:  d.Ack, Writers: d.Writers, Timeout: d.Timeout, ServerTLS: d.Security.ServerTLS, ServerAuthFile: d.Security.ServerAuthFile, ServerOptions: d.ServerOptions,
 		}
 		if s := c.shadowTo(p.name); s != nil {
 			o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of, To: pool, Options: s.options()})

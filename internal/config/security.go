@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"mcmw/internal/discover"
@@ -11,12 +12,15 @@ import (
 	"mcmw/internal/secret"
 )
 
-const optionServerTLS = "server-tls"
+const (
+	optionServerTLS  = "server-tls"
+	optionServerAuth = "server-auth-file"
+)
 
 // securityOptions are the options that checkSecurity checks.
 var securityOptions = []string{
 	"listen", "tls-cert", "tls-key", "tls-client-ca", "auth-file", optionServerTLS, "server-tls-ca", "server-tls-cert", "server-tls-key",
-	"server-tls-name", "server-auth-file",
+	"server-tls-name", optionServerAuth,
 }
 
 // listenPlaces returns the addresses to listen on, without their TLS prefixes.
@@ -73,7 +77,25 @@ func (c *Config) checkSecurity() Problems {
 			}
 		}
 	}
-	for _, path := range []string{s.TLS.Key, s.AuthFile, s.ServerFiles.Key, s.ServerAuthFile} {
+	secrets := []string{s.TLS.Key, s.AuthFile, s.ServerFiles.Key}
+	s.ServerAuthFile = "" // it is that of the pools which don't say otherwise
+	for _, of := range c.pooled([]string{optionServers}) {
+		path := of.Security.ServerAuthFile
+		if path == "" || slices.Contains(secrets, path) {
+			continue
+		}
+		secrets = append(secrets, path)
+		if of.Origin(optionServerAuth) == c.Origin(optionServerAuth) {
+			of = c
+		}
+		if at, wrong := errors.AsType[*secret.FileError](middleware.Security{ServerAuthFile: path}.Check()); wrong {
+			problems = append(problems, of.problem(optionServerAuth, "%q: %s", path, at.Err))
+		}
+	}
+	if problems != nil {
+		return problems
+	}
+	for _, path := range secrets {
 		if warning := secret.Exposed(path); warning != "" {
 			c.Warnings = append(c.Warnings, warning)
 		}

@@ -128,6 +128,37 @@ func TestThePoolsServersHaveTLSOrNot(t *testing.T) {
 		refused(t, sources{yaml: "server-tls-name: x\n" + fmt.Sprintf(pools, "", "")}))
 }
 
+func TestEachPoolHasAPasswordForItsServersOrNone(t *testing.T) {
+	inDir(t, map[string]string{"all": "a:hidden\n", "own": "c:hidden\n", "text": "hidden\n"})
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	all, own, text := filepath.Join(dir, "all"), filepath.Join(dir, "own"), filepath.Join(dir, "text")
+	const pools = "pools:\n  a: {servers: [x]%s}\n  b: {servers: [y]}\nroutes:\n  - {default: a}\n"
+	for _, c := range []struct {
+		beside, a string
+		want      [2]string
+	}{
+		{"", "", [2]string{}},
+		{"server-auth-file: " + all + "\n", "", [2]string{all, all}},
+		{"server-auth-file: " + all + "\n", ", server-auth-file: " + own, [2]string{own, all}},
+		{"server-auth-file: " + all + "\n", ", server-auth-file: none", [2]string{"", all}},
+		{"", ", server-auth-file: " + own, [2]string{own, ""}},
+	} {
+		loaded := sources{yaml: c.beside + fmt.Sprintf(pools, c.a)}.load(t)
+		o := serving(loaded)
+		require.Equal(t, c.want, [2]string{o.Pools[0].ServerAuthFile, o.Pools[1].ServerAuthFile}, "%+v", c)
+		var printed strings.Builder
+		require.NoError(t, loaded.Write(&printed, true))
+		require.NotContains(t, printed.String(), "hidden")
+	}
+	require.Equal(t, []string{`mcmw.yaml:2: pools.a.server-auth-file: "` + text + `": line 1 is not of the form user:password`},
+		refused(t, sources{yaml: fmt.Sprintf(pools, ", server-auth-file: "+text)}))
+	require.Equal(t, []string{`mcmw.yaml:1: server-auth-file: "` + text + `": line 1 is not of the form user:password`},
+		refused(t, sources{yaml: "server-auth-file: " + text + "\n" + fmt.Sprintf(pools, "")}))
+	require.NoError(t, os.Chmod(own, 0o604))
+	require.Len(t, sources{yaml: fmt.Sprintf(pools, ", server-auth-file: "+own)}.load(t).Warnings, 1)
+}
+
 func TestThePrintedConfigurationHasPathsAndNoContents(t *testing.T) {
 	inDir(t, map[string]string{"users": "anna:hidden\n"})
 	c := sources{args: []string{"-m", "a", "--auth-file", "users"}}.load(t)

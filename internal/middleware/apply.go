@@ -52,6 +52,9 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if err := cmp.Or(m.checkPools(&o), m.checkMigrations(ctx, &o)); err != nil {
 		return err
 	}
+	if err := m.access.openLogins(o.pools(), o.Log); err != nil {
+		return err
+	}
 	gone, err := m.applyShadows(ctx, &o)
 	if err != nil {
 		return err
@@ -111,6 +114,9 @@ func (m *Middleware) checkPools(o *Options) error {
 		for _, q := range now.pools {
 			if !shadow && q.name == p.Name && q.options.ServerTLS != p.ServerTLS {
 				return fmt.Errorf("%sTLS of the servers cannot change while clients are served; restart instead", p.of())
+			}
+			if !shadow && q.name == p.Name && q.options.ServerAuthFile != p.ServerAuthFile {
+				return fmt.Errorf("%sthe file with the password for the servers cannot change while clients are served, but for its contents; restart instead", p.of())
 			}
 		}
 		for _, s := range p.Servers {

@@ -134,13 +134,9 @@ func (o *PoolOptions) of() string {
 
 // backend returns the options common to the servers of t's pool, which has the options o.
 func (m *Middleware) backend(t *tier, o *PoolOptions) backend.Options {
-	access := m.access.servers
-	if !o.ServerTLS {
-		access.TLS = nil
-	}
 	return backend.Options{
 		ServerOptions: o.ServerOptions, Changes: &m.changes, Records: t.records, Gutter: o.gutterOpen(m.options.longestTimeout()), Alone: o.Writers == WritersOne,
-		Access: access, Log: m.options.Log,
+		Access: m.access.to(o), Log: m.options.Log,
 	}
 }
 

@@ -166,7 +166,7 @@ func newMiddleware(o Options) (*Middleware, error) {
 	m := &Middleware{options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}, moving: make(chan struct{}, 1)}
 	router = m.migrated(&o, router)
 	m.locks = keylock.New()
-	if m.access, err = o.Security.open(o.Log); err != nil {
+	if m.access, err = o.access(); err != nil {
 		return nil, err
 	}
 	m.tiers = m.tiersFor(&o)

@@ -88,6 +88,8 @@ type PoolOptions struct {
 	Timeout time.Duration
 	// ServerTLS: connections to the pool's servers use TLS, if Security.ServerTLS says that some do.
 	ServerTLS bool
+	// ServerAuthFile is Security.ServerAuthFile for the pool's servers.
+	ServerAuthFile string
 	backend.ServerOptions
 }
 
@@ -98,7 +100,7 @@ func (o *Options) pools() []PoolOptions {
 	}
 	return []PoolOptions{{
 		Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers, Timeout: o.Timeout,
-		ServerTLS: o.Security.ServerTLS, ServerOptions: o.ServerOptions,
+		ServerTLS: o.Security.ServerTLS, ServerAuthFile: o.Security.ServerAuthFile, ServerOptions: o.ServerOptions,
 	}}
 }
 

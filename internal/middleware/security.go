@@ -25,7 +25,7 @@ type Security struct {
 	// ServerTLS: connections to servers use TLS, with ServerFiles.
 	ServerTLS   bool
 	ServerFiles secret.ClientFiles
-	// ServerAuthFile has the name and the password for the servers; "": none.
+	// ServerAuthFile has the name and the password for the servers, unless these are in several pools; "": none.
 	ServerAuthFile string
 }
 
@@ -35,12 +35,16 @@ const DefaultHandshakeTimeout = 10 * time.Second
 // noTLS before a listen address exempts it from TLS, as in memcached.
 const noTLS = "notls:"
 
-// access is what was read from the files of Security.
+// access is what was read from the files of Security and of the pools.
 type access struct {
 	tls     *tls.Config                      // of listeners; nil without TLS
 	allow   func(user, password []byte) bool // nil: all clients are served
-	servers backend.Access
+	servers func(host string) *tls.Config    // of connections to servers that have TLS
+	logins  map[string]login                 // by file
 }
+
+// login returns a name and a password for servers.
+type login = func() (user, password string)
 
 // open reads the files.
 func (s Security) open(log *slog.Logger) (a access, err error) {
@@ -55,19 +59,50 @@ func (s Security) open(log *slog.Logger) (a access, err error) {
 		}
 	}
 	if s.ServerTLS {
-		if a.servers.TLS, err = secret.ClientTLS(s.ServerFiles, log); err != nil {
-			return a, err
-		}
+		a.servers, err = secret.ClientTLS(s.ServerFiles, log)
 	}
-	if s.ServerAuthFile != "" {
-		a.servers.Login, err = secret.Login(s.ServerAuthFile, log)
+	return a, err
+}
+
+// openLogins reads the files with the logins to the pools' servers that were not read before.
+func (a *access) openLogins(pools []PoolOptions, log *slog.Logger) error {
+	for _, p := range pools {
+		if p.ServerAuthFile == "" || a.logins[p.ServerAuthFile] != nil {
+			continue
+		}
+		l, err := secret.Login(p.ServerAuthFile, log)
+		if err != nil {
+			return err
+		}
+		if a.logins == nil {
+			a.logins = map[string]login{}
+		}
+		a.logins[p.ServerAuthFile] = l
+	}
+	return nil
+}
+
+// to returns how connections to the servers of the pool o are made.
+func (a *access) to(o *PoolOptions) backend.Access {
+	to := backend.Access{Login: a.logins[o.ServerAuthFile]}
+	if o.ServerTLS {
+		to.TLS = a.servers
+	}
+	return to
+}
+
+// access reads the files of o.
+func (o *Options) access() (a access, err error) {
+	if a, err = o.Security.open(o.Log); err == nil {
+		err = a.openLogins(o.pools(), o.Log)
 	}
 	return a, err
 }
 
 // Check reports what is wrong with the files, as New would: a *secret.FileError.
 func (s Security) Check() error {
-	_, err := s.open(slog.New(slog.DiscardHandler))
+	o := Options{Security: s, Log: slog.New(slog.DiscardHandler)}
+	_, err := o.access()
 	return err
 }
 

@@ -64,7 +64,7 @@ func (o *Options) ofShadow(s *ShadowOptions) Options {
 		ChangeStep: o.ChangeStep, SweepEvery: o.SweepEvery, SweepRate: o.SweepRate,
 		Workers: 1, Queue: 1, Ready: ReadyAny, DrainTimeout: time.Millisecond, HotKeys: hotkeys.Off, Log: o.Log.With("pool", s.To.Name),
 		ClientOptions: netstage.ClientOptions{Limits: o.Limits},
-		Security:      Security{ServerTLS: s.To.ServerTLS, ServerFiles: o.Security.ServerFiles, ServerAuthFile: o.Security.ServerAuthFile},
+		Security:      Security{ServerTLS: s.To.ServerTLS, ServerFiles: o.Security.ServerFiles, ServerAuthFile: s.To.ServerAuthFile},
 	}
 	inner.Ack, inner.Timeout, inner.GetErrorMiss, inner.Depth = s.To.Ack, s.To.Timeout, false, 0
 	return inner.withDefaults()

@@ -28,7 +28,7 @@ func Verify(ctx context.Context, o Options, v Verification) (sweep.Progress, err
 	if err != nil {
 		return sweep.Progress{}, err
 	}
-	access, err := o.Security.open(o.Log)
+	access, err := o.access()
 	if err != nil {
 		return sweep.Progress{}, err
 	}
@@ -40,7 +40,7 @@ func Verify(ctx context.Context, o Options, v Verification) (sweep.Progress, err
 			Router: router.Pools()[i].Alone(), Rate: o.SweepRate, Values: v.Values, Found: v.Found, Progress: v.Progress, Counts: new(stats.Sweep), Log: o.Log,
 		}
 		for _, server := range p.Servers {
-			b := backend.NewServer(server, backend.Options{ServerOptions: p.ServerOptions, Changes: changes, Access: access.servers, Log: o.Log})
+			b := backend.NewServer(server, backend.Options{ServerOptions: p.ServerOptions, Changes: changes, Access: access.to(&p), Log: o.Log})
 			if err := b.Reach(ctx); err != nil {
 				unreached = append(unreached, fmt.Errorf("%s: %w", server.Name, err))
 			}

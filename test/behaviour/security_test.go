@@ -134,6 +134,49 @@ func TestOneOfTwoPoolsHasTLSToItsServers(t *testing.T) {
 	require.ErrorContains(t, m.Apply(t.Context(), next), `TLS of the servers cannot change`)
 }
 
+func TestEachOfTwoPoolsLogsInToItsServersWithItsOwnPassword(t *testing.T) {
+	names := [...]string{"a", "b", "open", "added"}
+	var pools []middleware.PoolOptions
+	servers := map[string]*mctest.Server{}
+	for _, name := range names {
+		var args []string
+		path := ""
+		if name != "open" {
+			path = passwordFile(t, name+":secret-"+name+"\n")
+			args = []string{"-Y", path}
+		}
+		servers[name] = mctest.StartMemcached(t, args...)
+		p := pooled(name, route.Options{}, servers[name])
+		p.ServerAuthFile = path
+		pools = append(pools, p)
+	}
+	o := middleware.Options{
+		Listen: []string{"127.0.0.1:0"}, Pools: pools[:3],
+		Routes: route.Routes{Prefixes: []route.Prefix{{Prefix: "a", Pool: "a"}, {Prefix: "b", Pool: "b"}}, Default: "open"},
+	}
+	m := mwtest.Start(t, o)
+	c := m.Dial(t)
+	for _, key := range []string{"a1", "b1", "c1"} {
+		require.Equal(t, "STORED\r\n", c.MustDo(t, "set "+key+" 0 0 1\r\nx\r\n"))
+		require.Equal(t, "VALUE "+key+" 0 1\r\nx\r\nEND\r\n", c.MustDo(t, "get "+key+"\r\n"))
+	}
+	_, there := servers["open"].Get("c1")
+	require.True(t, there)
+
+	next := o
+	next.Pools = slices.Clone(o.Pools)
+	next.Pools[1].ServerAuthFile = o.Pools[0].ServerAuthFile
+	require.ErrorContains(t, m.Apply(t.Context(), next), `pool "b": the file with the password for the servers cannot change`)
+
+	next.Pools = append(slices.Clone(o.Pools), pools[3])
+	next.Routes.Prefixes = append(slices.Clone(o.Routes.Prefixes), route.Prefix{Prefix: "d", Pool: "added"})
+	for i := range next.Pools {
+		next.Pools[i].Writers = middleware.WritersOne
+	}
+	require.NoError(t, m.Apply(t.Context(), next))
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set d1 0 0 1\r\nx\r\n"))
+}
+
 func TestAServerThatRefusesThePasswordIsNamedToTheClient(t *testing.T) {
 	server := mctest.StartMemcached(t, "-Y", passwordFile(t, "mcmw:secret\n"))
 	o := middleware.Options{Servers: mwtest.Servers(server)}

@@ -108,12 +108,12 @@ type choice struct {
 // mcrouter is a configuration of mcrouter that is being translated.
 type mcrouter struct {
 	*draft
-	pools   map[string]*yaml.Node
-	options map[string]string // those that all servers have in common: option -> value
+	pools map[string]*yaml.Node
+	link  map[string]string // how the servers of the pool that is read are reached: option -> value
 }
 
 func importMcrouter(d *draft, root *yaml.Node) {
-	m := &mcrouter{draft: d, pools: make(map[string]*yaml.Node), options: make(map[string]string)}
+	m := &mcrouter{draft: d, pools: make(map[string]*yaml.Node)}
 	d.note("%s (mcrouter), by mcmw config import.", d.file)
 	d.note("mcrouter has its port from its flags; mcmw's is listen-port, and its address listen.")
 	var routes field

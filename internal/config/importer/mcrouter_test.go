@@ -26,8 +26,10 @@ func withRoute(route string) string {
 "route": ` + route + "}"
 }
 
+// head begins every file.
+const head = "# m.json (mcrouter), by mcmw config import.\n# mcrouter has its port from its flags; mcmw's is listen-port, and its address listen.\n"
+
 func TestARouteOfMcrouterBecomesAFileWithTheReasonOfEachValue(t *testing.T) {
-	const head = "# m.json (mcrouter), by mcmw config import.\n# mcrouter has its port from its flags; mcmw's is listen-port, and its address listen.\n"
 	requireImported(t, "m.json", mcrouterFile, Options{}, head+`# No option is needed for region (line 6): mcmw shows servers by the addresses given.
 # Pool other has no route to it.
 servers: # pool main
@@ -120,6 +122,36 @@ replicas: all # AllMajorityRoute, line 1: each server holds every key
 ack: quorum # AllMajorityRoute; live, mcmw's default, lets writes succeed while a server is down that nobody reads
 read: round-robin # AllMajorityRoute, line 1, asks all servers; mcmw keeps replicas alike and asks one
 `)
+}
+
+func TestPoolsOfMcrouterKeepTheirOwnTimeoutsAndTLS(t *testing.T) {
+	requireImported(t, "m.json", `{"pools": {
+"A": {"servers": ["a:1"], "server_timeout": 500, "connect_timeout": 100},
+"B": {"servers": ["b:1"], "server_timeout": 200, "connect_timeout": 100, "security_mech": "ssl"}},
+"route": {"type": "PrefixSelectorRoute", "policies": {"b": "PoolRoute|B"}, "wildcard": "PoolRoute|A"}}`, Options{}, head+`connect-timeout: 100ms # pool B, A
+pools:
+  B:
+    servers:
+      - b:1
+    replicas: 1 # PoolRoute, line 4: a key is on one server
+    ring: rendezvous # mcmw has no hash of mcrouter's, so keys move and the cache starts cold
+    timeout: 200ms # pool B
+    server-tls: true # ssl; the certificates are mcrouter's flags --pem-*: server-tls-ca, server-tls-cert, server-tls-key
+  A:
+    servers:
+      - a:1
+    replicas: 1 # PoolRoute, line 4: a key is on one server
+    ring: rendezvous # mcmw has no hash of mcrouter's, so keys move and the cache starts cold
+    timeout: 500ms # pool A
+routes: # PrefixSelectorRoute
+  - prefix: b
+    pool: B
+  - default: A
+`)
+	requireRefused(t, "m.json", `{"pools": {
+"A": {"servers": ["a:1"], "server_timeout": 500},
+"B": {"servers": ["b:1"], "server_timeout": 200}},
+"route": {"type": "AllSyncRoute", "children": ["PoolRoute|A", "PoolRoute|B"]}}`, Options{}, "m.json:3: timeout: 200ms here and 500ms before; accepted: the same for all servers of a pool")
 }
 
 func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {

@@ -3,6 +3,7 @@ package importer
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -38,9 +39,10 @@ func (m *mcrouter) emit(choices []choice) {
 		}
 		ways, used = append(ways, w), append(used, w.writes.pools...)
 	}
-	lists := make([][]string, len(ways))
+	lists, links := make([][]string, len(ways)), make([]map[string]string, len(ways))
 	for i, w := range ways {
-		lists[i] = m.servers(w.writes.pools)
+		m.link = make(map[string]string)
+		lists[i], links[i] = m.servers(w.writes.pools), m.link
 	}
 	for _, name := range m.poolNames() {
 		if !slices.Contains(used, name) {
@@ -50,16 +52,22 @@ func (m *mcrouter) emit(choices []choice) {
 	why := strings.Join(used, ", ")
 	if len(ways) == 1 {
 		m.set("servers", lists[0], "pool %s", why)
-		m.common(why)
+		m.reach(links[0], why)
 		m.treat(ways[0])
 		return
 	}
-	m.common(why)
+	shared := maps.Clone(links[0])
+	maps.DeleteFunc(shared, func(option, value string) bool {
+		return slices.ContainsFunc(links, func(l map[string]string) bool { return l[option] != value })
+	})
+	m.reach(shared, why)
 	var pools []setting
 	for i, w := range ways {
 		of := &mcrouter{draft: &draft{}}
 		of.set("servers", lists[i], "")
 		of.treat(w)
+		maps.DeleteFunc(links[i], func(option, _ string) bool { return shared[option] != "" })
+		of.reach(links[i], strings.Join(w.writes.pools, ", "))
 		if w.gutter != nil {
 			of.set("gutter", w.gutter.pool(), "%s; mcmw uses it when all mcmw know that the servers are down, and deletes there what is written when they are back", failoverRoute)
 			of.set("gutter-ttl", fmt.Sprintf("%ds", w.seconds), "failover_exptime")
@@ -102,12 +110,12 @@ func (m *mcrouter) treat(w way) {
 	}
 }
 
-// agree takes value for an option that all servers have in common.
+// agree takes value for an option that all servers of a pool of mcmw's have in common.
 func (m *mcrouter) agree(at *yaml.Node, option, value string) {
-	if before, given := m.options[option]; given && before != value {
-		m.refuse(at, "%s: %s here and %s before; accepted: the same for all servers", option, value, before)
+	if before, given := m.link[option]; given && before != value {
+		m.refuse(at, "%s: %s here and %s before; accepted: the same for all servers of a pool", option, value, before)
 	}
-	m.options[option] = value
+	m.link[option] = value
 }
 
 // servers returns the servers of pools, and takes what is said about them.
@@ -155,14 +163,14 @@ func (m *mcrouter) servers(pools []string) (servers []string) {
 	return servers
 }
 
-// common sets what all servers, which are those of pools, have in common.
-func (m *mcrouter) common(pools string) {
+// reach sets how servers are reached, which are those of pools.
+func (m *mcrouter) reach(link map[string]string, pools string) {
 	for _, option := range []string{"timeout", "connect-timeout"} {
-		if value, given := m.options[option]; given {
+		if value, given := link[option]; given {
 			m.set(option, value, "pool %s", pools)
 		}
 	}
-	if m.options["server-tls"] == "ssl" {
+	if link["server-tls"] == "ssl" {
 		m.set("server-tls", true, "ssl; the certificates are mcrouter's flags --pem-*: server-tls-ca, server-tls-cert, server-tls-key")
 	}
 }
