@@ -110,6 +110,8 @@ func (s *supervisor) bringUp(ctx context.Context) error {
 		"--kubelet-preferred-address-types", "InternalIP",
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", pki+"sa.pub",
 		"--service-account-signing-key-file", pki+"sa.key",
+		// Pods get the labels of their node's zone, which they do by default from Kubernetes 1.35 on.
+		"--feature-gates", "PodTopologyLabelsAdmission=true",
 		"--requestheader-client-ca-file", pki+"ca.crt", "--requestheader-allowed-names", "front-proxy",
 		"--requestheader-username-headers", "X-Remote-User", "--requestheader-group-headers", "X-Remote-Group",
 		"--requestheader-extra-headers-prefix", "X-Remote-Extra-",
