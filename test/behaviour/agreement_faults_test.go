@@ -148,7 +148,7 @@ func TestReplicasAgreeBehindAFleetOfWhichSomethingFails(t *testing.T) {
 		return func(_ *child, path *mctest.Proxy, _ *mctest.Server) { path.Inject(f) }
 	}
 	seed := mctest.Seed(t)
-	rounds, keys, writes := 1, numbered(30), int64(300)
+	rounds, keys, writes := 1, numbered(30), int64(200)
 	if mctest.Long() {
 		rounds, keys, writes = 20, numbered(400), 500
 	}

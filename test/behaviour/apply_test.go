@@ -107,7 +107,7 @@ func TestServersComeGoAndAreRenamedAndReweightedUnderLoadWithoutAnError(t *testi
 			o.Listen, o.Servers = []string{"127.0.0.1:0"}, servers[:3:3]
 			m := mwtest.Start(t, o)
 			load := startCounting(t, m, 8)
-			rounds, times := int64(50), 1
+			rounds, times := int64(25), 1
 			if mctest.Long() {
 				rounds, times = 200, 2
 			}

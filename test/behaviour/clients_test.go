@@ -242,7 +242,7 @@ func TestLibmemcachedToolsWork(t *testing.T) {
 				before += int(s.Stat("cmd_set"))
 			}
 			for _, test := range []string{"set", "get", "mget"} {
-				_, out, err := runTool(t, "memcslap", server, "--concurrency=4", fmt.Sprintf("--execute-number=%d", loads), "--test="+test)
+				_, out, err := runTool(t, "memcslap", server, "--concurrency=4", "--initial-load=500", fmt.Sprintf("--execute-number=%d", loads), "--test="+test)
 				require.NoError(t, err, "%s", out)
 				require.NotRegexp(t, `(?i)fail|error`, out)
 			}

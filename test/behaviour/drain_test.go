@@ -263,7 +263,7 @@ func TestClientsThatDoNotFinishAreCutAtTheDrainTimeout(t *testing.T) {
 }
 
 func TestADrainUnderLoadLeavesNoReplyWrongAndNoRequestThatWasSentUnanswered(t *testing.T) {
-	rounds := 2
+	rounds := 1
 	if mctest.Long() {
 		rounds = 40
 	}

@@ -57,18 +57,25 @@ type auditor struct {
 func (a *auditor) begin(t *testing.T, fleet []*mwtest.MW, keys int, stop chan struct{}) (wait func()) {
 	var clients sync.WaitGroup
 	a.answered, a.reads = make([]atomic.Int64, keys), make([]atomic.Int64, len(fleet))
-	stopped := func() bool {
+	// Most of the time passes until a server's state changes: who asks without a pause meanwhile takes the processors from all other tests.
+	rate := 5 * time.Millisecond
+	if mctest.Long() {
+		rate = time.Microsecond
+	}
+	goOn := func(tick *time.Ticker) bool {
 		select {
 		case <-stop:
-			return true
-		default:
 			return false
+		case <-tick.C:
+			return true
 		}
 	}
 	for k := range keys {
 		c := fleet[k%len(fleet)].Dial(t)
 		clients.Go(func() {
-			for n := int64(1); !stopped(); n++ {
+			tick := time.NewTicker(rate)
+			defer tick.Stop()
+			for n := int64(1); goOn(tick); n++ {
 				text := fmt.Sprint(n)
 				reply, err := c.Do(fmt.Sprintf("set key-%d 0 0 %d\r\n%s\r\n", k, len(text), text))
 				switch {
@@ -85,7 +92,9 @@ func (a *auditor) begin(t *testing.T, fleet []*mwtest.MW, keys int, stop chan st
 	for i, m := range fleet {
 		c := m.Dial(t)
 		clients.Go(func() {
-			for k := 0; !stopped(); k = (k + 1) % keys {
+			tick := time.NewTicker(rate)
+			defer tick.Stop()
+			for k := 0; goOn(tick); k = (k + 1) % keys {
 				before := a.answered[k].Load()
 				reply, err := c.Do(fmt.Sprintf("get key-%d\r\n", k))
 				if err != nil {
