@@ -21,7 +21,7 @@ JOBS ?= 2
 FUZZTIME ?= 60s
 # More flags for the runs of `make bench` and `make bench-scale`, such as BENCHFLAGS=--quick.
 BENCHFLAGS ?=
-# More flags for `mcmwlab faults`, such as FAULTFLAGS="--only kill-any", and for `mcmwlab faults soak`, such as SOAKFLAGS="--seed 1".
+# More flags for `mcmwlab faults`, such as FAULTFLAGS="--only kill-any" or FAULTFLAGS="--option hot-keys=serve" for mcmw, and for `mcmwlab faults soak`, such as SOAKFLAGS="--seed 1".
 FAULTFLAGS ?=
 SOAKFLAGS ?=
 # How long `make soak` lets servers fail.

@@ -31,6 +31,7 @@ func (f *faultFlags) common(cmd *cobra.Command, args []string, section string) {
 	f.options.Command = strings.Join(append([]string{"mcmwlab"}, args...), " ")
 	flags := cmd.Flags()
 	flags.StringVar(&f.options.Mcmw, "mcmw", "", "path of the mcmw binary (default: mcmw beside this program)")
+	flags.StringArrayVar(&f.options.Given, "option", nil, "option of every mcmw, such as hot-keys=serve; can be repeated")
 	flags.Uint64Var(&f.options.Seed, "seed", 0, "seed of the requests and faults (default: random, and shown)")
 	flags.StringVar(&f.jsonOut, "json-out-file", "", "write the report as JSON to this file, - for standard output")
 	flags.StringVar(&f.markdown, "markdown", "", "write the report into this Markdown page, between its lines <!-- "+section+" --> and <!-- end of "+section+" -->")
@@ -46,9 +47,11 @@ func newFaultsCommand(args []string, stderr io.Writer) *cobra.Command {
 fail in one way after the other, and report what clients noticed. The exit code is 1 if a promise was broken: a wrong or
 stale value, a lost answer, a leak, a server that did not come back; or if there was an error that the fault does not
 explain, which can happen on an overloaded machine.
+MCMW_* variables don't reach mcmw; --option gives it options. With hot-keys=serve most reads are of few keys, and each scenario must see answers from memory.
 Partitions need root (network namespaces) and are skipped otherwise.`,
 		Example: `  mcmwlab faults --markdown docs/results/reliability.md
-  mcmwlab faults --only kill-any,freeze-one`,
+  mcmwlab faults --only kill-any,freeze-one
+  mcmwlab faults --option hot-keys=serve`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.list {

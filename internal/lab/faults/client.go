@@ -41,6 +41,7 @@ type op struct {
 	opaque uint32 // which meta commands have answered with their replies
 	keys   []*record
 	floors []uint64 // of a get, by key
+	addr   int      // the number of the address that it is sent to
 	seq    uint64   // of a write
 }
 
@@ -100,7 +101,7 @@ func (c *client) run(start time.Time) {
 	var own []*record
 	var again []*op
 	for generation, orderly := 0, false; ; generation++ {
-		conn := c.dial()
+		conn, addr := c.dial()
 		if conn == nil {
 			for _, o := range again {
 				c.tally.count(c.ended(outcome{op: o, lost: true, failure: "no connection to send it again"}))
@@ -110,7 +111,10 @@ func (c *client) run(start time.Time) {
 		if !orderly {
 			own = c.keys.renew(c.id, generation)
 		}
-		next, again, orderly = c.converse(conn, own, again, next)
+		for _, o := range again {
+			o.through(addr)
+		}
+		next, again, orderly = c.converse(conn, addr, own, again, next)
 		if c.ending() && len(again) == 0 {
 			return
 		}
@@ -127,10 +131,11 @@ func (c *client) ending() bool {
 	}
 }
 
-// dial connects, until it succeeds or quit is closed.
-func (c *client) dial() net.Conn {
+// dial connects, until it succeeds or quit is closed, and returns the number of the address.
+func (c *client) dial() (conn net.Conn, addr int) {
 	for {
-		conn, err := net.DialTimeout("tcp", c.addrs[(c.id+c.dials)%len(c.addrs)], answerWithin)
+		addr = (c.id + c.dials) % len(c.addrs)
+		conn, err := net.DialTimeout("tcp", c.addrs[addr], answerWithin)
 		c.dials++
 		if err == nil && c.logsIn {
 			if err = logIn(conn); err != nil {
@@ -138,22 +143,33 @@ func (c *client) dial() net.Conn {
 			}
 		}
 		if err == nil {
-			return conn
+			return conn, addr
 		}
 		if unserved(err) || (c.resend && !c.restarts) {
 			c.tally.refuse(err)
 		}
 		select {
 		case <-c.quit:
-			return nil
+			return nil, 0
 		case <-time.After(redialPause):
 		}
 	}
 }
 
-// converse sends requests and checks the replies on one connection until quit is closed or the connection ends; those in again come
+// through says that o is sent now to the address number addr.
+func (o *op) through(addr int) {
+	o.addr, o.floors = addr, nil
+	if !o.kind.isRead() {
+		return
+	}
+	for _, r := range o.keys {
+		o.floors = append(o.floors, r.floor(time.Now(), addr))
+	}
+}
+
+// converse sends requests and checks the replies on one connection, to the address number addr, until quit is closed or the connection ends; those in again come
 // first. It returns when the next request is due, and whether the connection ended in an orderly way; if so, the unanswered requests.
-func (c *client) converse(conn net.Conn, own []*record, again []*op, next time.Time) (due time.Time, unanswered []*op, orderly bool) {
+func (c *client) converse(conn net.Conn, addr int, own []*record, again []*op, next time.Time) (due time.Time, unanswered []*op, orderly bool) {
 	sent := make(chan *op, maxOutstanding) // sender -> receiver; closed by the sender
 	broken := make(chan struct{})          // closed by the receiver when the connection is of no more use
 	var receiver sync.WaitGroup
@@ -161,7 +177,7 @@ func (c *client) converse(conn net.Conn, own []*record, again []*op, next time.T
 		defer close(broken)
 		unanswered, orderly = c.receive(conn, sent)
 	})
-	next, unsent, reset := c.transmit(conn, own, again, next, sent, broken)
+	next, unsent, reset := c.transmit(conn, addr, own, again, next, sent, broken)
 	close(sent)
 	receiver.Wait()
 	conn.Close()
@@ -182,7 +198,7 @@ func (c *client) converse(conn net.Conn, own []*record, again []*op, next time.T
 // transmit sends the requests in again and then those that are due, until quit or broken is closed. It returns when the next
 // request is due, the requests that were not handed to the receiver, and whether the connection was reset: a reset that a write
 // reports looks like an orderly end to the reader.
-func (c *client) transmit(conn net.Conn, own []*record, again []*op, next time.Time, sent chan<- *op, broken <-chan struct{}) (due time.Time, unsent []*op, reset bool) {
+func (c *client) transmit(conn net.Conn, addr int, own []*record, again []*op, next time.Time, sent chan<- *op, broken <-chan struct{}) (due time.Time, unsent []*op, reset bool) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
 	var out []byte
@@ -212,7 +228,9 @@ func (c *client) transmit(conn net.Conn, own []*record, again []*op, next time.T
 		}
 		batch = nil
 		for now := time.Now(); !next.After(now); next = next.Add(c.period) {
-			batch = append(batch, c.draw(own, next))
+			o := c.draw(own, next)
+			o.through(addr)
+			batch = append(batch, o)
 		}
 		timer.Reset(time.Until(next))
 	}
@@ -225,6 +243,9 @@ func (c *client) draw(own []*record, due time.Time) *op {
 	populated := own[len(own)-1].issued.Load() > 0
 	if !populated || c.rng.IntN(10) < 3 {
 		r := own[c.rng.IntN(len(own))]
+		if c.keys.hot && c.rng.IntN(2) == 0 {
+			r = own[0] // which is asked for most if any is
+		}
 		if !populated {
 			r = own[slices.IndexFunc(own, func(r *record) bool { return r.issued.Load() == 0 })]
 		}
@@ -248,7 +269,6 @@ func (c *client) draw(own []*record, due time.Time) *op {
 			continue
 		}
 		o.keys = append(o.keys, r)
-		o.floors = append(o.floors, r.floor())
 	}
 	return o
 }
@@ -390,7 +410,7 @@ func (r *reader) line(o *op, result *outcome) error {
 		result.failure = text
 		return nil
 	case o.kind == set && text == "STORED", o.kind == del && (text == "DELETED" || text == "NOT_FOUND"):
-		o.keys[0].acked.Store(o.seq)
+		o.acknowledged()
 		return nil
 	case o.kind == count && text == "NOT_FOUND":
 		result.misses = 1
@@ -400,6 +420,9 @@ func (r *reader) line(o *op, result *outcome) error {
 	}
 	return &badReply{strconv.Quote(text)}
 }
+
+// acknowledged says that o, a write, has succeeded.
+func (o *op) acknowledged() { o.keys[0].acknowledge(o.seq, time.Now(), o.addr) }
 
 // counted checks the reply to an increment: this client alone increments the key, and no increment is repeated.
 func (o *op) counted(text string) error {
@@ -429,7 +452,7 @@ func (r *reader) metaReplies(o *op, result *outcome) error {
 			if o.kind.isRead() {
 				result.misses = len(o.keys) - found
 			} else if result.failure == "" {
-				o.keys[0].acked.Store(o.seq)
+				o.acknowledged()
 			}
 			return nil
 		case o.kind == get && o.form == meta && (text == "EN" || text == "EN"+flags):
@@ -441,7 +464,7 @@ func (r *reader) metaReplies(o *op, result *outcome) error {
 			found++
 			at++
 		case o.form == meta && (text == "HD"+flags && (o.kind == set || o.kind == del) || text == "NF"+flags && o.kind == del):
-			o.keys[0].acked.Store(o.seq)
+			o.acknowledged()
 		case o.kind == count && text == "NF"+flags: // while the key moves to another pool nothing is counted, and nothing made
 			result.misses = 1
 		case o.form == quiet && o.kind == del && text == "NF"+flags:

@@ -37,16 +37,37 @@ func TestAReadIsJudgedByWhatWasAcknowledgedAndReadBeforeItWasSent(t *testing.T) 
 	judge := func(seq, floor uint64) verdict { return r.judge(appendValue(nil, "k", seq), floor, nil) }
 	r.issued.Store(10)
 	r.acked.Store(4)
-	assert.EqualValues(t, 4, r.floor())
+	assert.EqualValues(t, 4, r.floor(time.Now(), 0))
 	assert.Equal(t, right, judge(4, 4))
 	assert.Equal(t, right, judge(9, 4), "a write that was sent may hold before it is acknowledged")
 	assert.Equal(t, stale, judge(3, 4))
-	assert.EqualValues(t, 9, r.floor(), "what was read once stays read")
-	assert.Equal(t, stale, judge(8, r.floor()))
+	assert.EqualValues(t, 9, r.floor(time.Now(), 0), "what was read once stays read")
+	assert.Equal(t, stale, judge(8, r.floor(time.Now(), 0)))
 	assert.Equal(t, right, judge(8, 4), "this read was sent before")
 	assert.Equal(t, wrong, judge(11, 4), "nobody has sent this write")
 	assert.Equal(t, wrong, judge(7, 4), "this write deletes")
 	assert.Equal(t, wrong, r.judge(appendValue(nil, "l", 4), 4, nil))
+}
+
+// What another middleware acknowledged may be missing for the age of values in memory. What the asked one acknowledged may not.
+func TestAReadThroughAnotherMiddlewareMayBeAsOldAsValuesInMemory(t *testing.T) {
+	const age = 100 * time.Millisecond
+	start := time.Now()
+	r := &record{key: "k", fleet: true, age: age}
+	for i, addr := range []int{0, 1, 0} {
+		r.acknowledge(uint64(i+1), start.Add(time.Duration(i)*10*time.Millisecond), addr)
+	}
+	for _, want := range []struct {
+		after time.Duration
+		addr  int
+		floor uint64
+	}{{age - 1, 0, 3}, {age - 1, 1, 2}, {age - 1, 2, 0}, {age, 2, 1}, {age, 1, 2}, {age + 20*time.Millisecond - 1, 1, 2}, {age + 20*time.Millisecond, 1, 3}, {time.Hour, 2, 3}, {2 * time.Hour, 2, 3}} {
+		assert.Equal(t, want.floor, r.floor(start.Add(want.after), want.addr), "%v, address %d", want.after, want.addr)
+	}
+	assert.Len(t, r.recent.list, 1, "the others are forgotten")
+	r.age = 0
+	r.acknowledge(4, start, 0)
+	assert.EqualValues(t, 4, r.floor(start, 1), "nothing is answered from memory")
 }
 
 func TestAnswersThatDoNotFitTheRequestAreWrong(t *testing.T) {

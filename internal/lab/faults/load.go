@@ -21,6 +21,10 @@ type keyspace struct {
 	accept func(group, server int) bool
 	// fleet: several middlewares serve them. Reads of different replicas may go back then while a write is under way.
 	fleet bool
+	// hot: most reads are of the first keys of few clients, so that middlewares answer them from memory. One of a fleet may answer with what it held so
+	// long ago as age, unless that was written through itself since.
+	hot bool
+	age time.Duration
 
 	mu  sync.Mutex
 	all []*record // guarded by mu: all that there ever were
@@ -52,7 +56,7 @@ func (k *keyspace) renew(id, generation int) []*record {
 		key := fmt.Sprintf("%s%d.%d-%d", k.prefix, id, generation+1, n)
 		server := k.place(key)
 		if k.accept(k.owners[id].group, server) {
-			own = append(own, &record{key: key, server: server, counts: len(own)%countEvery == countEvery-1, fleet: k.fleet})
+			own = append(own, &record{key: key, server: server, counts: len(own)%countEvery == countEvery-1, fleet: k.fleet, age: k.age})
 		}
 	}
 	k.owners[id].current.Store(&own)
@@ -62,12 +66,22 @@ func (k *keyspace) renew(id, generation int) []*record {
 	return own
 }
 
+// hotOwners is how many clients have a hot key, where there are any: as many as there are groups at most.
+const hotOwners = 2
+
 // draw returns any key of any client of the group that can be read.
 func (k *keyspace) draw(group int, rng *rand.Rand) *record {
+	hot := k.hot && rng.IntN(4) > 0
 	for {
-		o := &k.owners[rng.IntN(len(k.owners))]
-		if o.group == group {
+		id := rng.IntN(len(k.owners))
+		if hot {
+			id %= hotOwners
+		}
+		if o := &k.owners[id]; o.group == group {
 			own := *o.current.Load()
+			if hot {
+				return own[0]
+			}
 			if r := own[rng.IntN(len(own))]; !r.counts {
 				return r
 			}
@@ -138,7 +152,7 @@ func (l *load) audit(ctx context.Context, addr string, rounds int) error {
 			if one.counts {
 				continue
 			}
-			o := &op{due: time.Now(), keys: []*record{one}, floors: []uint64{one.floor()}}
+			o := &op{due: time.Now(), keys: []*record{one}, floors: []uint64{one.floor(time.Now(), -1)}}
 			if err := conn.SetDeadline(o.due.Add(answerWithin)); err != nil {
 				return err
 			}

@@ -2,8 +2,11 @@ package faults
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // record is the state of one key. One connection alone writes the key, one write after the other, numbered from 1;
@@ -13,8 +16,10 @@ type record struct {
 	server int // that holds it, where keys are grouped by their server; -1 otherwise
 	// counts: its writes are increments. It is never read, since after a failure the number of increments is uncertain.
 	counts bool
-	fleet  bool // see keyspace
+	fleet  bool          // see keyspace
+	age    time.Duration // see keyspace
 
+	recent acks          // where there is a fleet
 	issued atomic.Uint64 // number of the last write sent
 	acked  atomic.Uint64 // number of the last write that succeeded
 	seen   atomic.Uint64 // greatest number that a read has returned
@@ -66,12 +71,63 @@ const (
 	stale         // older than a write that was acknowledged, or than what a read returned, before this read was sent
 )
 
-// floor is the number of the write that a read sent now must not go behind.
-func (r *record) floor() uint64 {
+// floor is the number of the write that a read must not go behind which is sent at now through the address number addr.
+func (r *record) floor(now time.Time, addr int) uint64 {
 	if r.fleet {
-		return r.acked.Load()
+		return r.recent.floor(now, addr, r.age)
 	}
 	return max(r.acked.Load(), r.seen.Load())
+}
+
+// acknowledge notes at now that write seq succeeded, through the address number addr.
+func (r *record) acknowledge(seq uint64, now time.Time, addr int) {
+	if r.fleet {
+		r.recent.add(ack{seq, now, addr})
+	}
+	r.acked.Store(seq)
+}
+
+// acks are the acknowledgements of writes that have numbers.
+type acks struct {
+	mu   sync.Mutex
+	list []ack // guarded by mu
+}
+
+// ack is the acknowledgement of a write, which came at a time through the address number addr.
+type ack struct {
+	number uint64
+	at     time.Time
+	addr   int
+}
+
+// add notes a.
+func (l *acks) add(a ack) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, a)
+}
+
+// floor returns the greatest number that came through the address number addr before now, or through any before the last age, and forgets the others of
+// those. A middleware that answers from memory knows what was written through itself, and of the rest what was there age ago.
+func (l *acks) floor(now time.Time, addr int, age time.Duration) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var settled ack
+	l.list = slices.DeleteFunc(l.list, func(a ack) bool {
+		old := now.Sub(a.at) >= age
+		if old && a.number >= settled.number {
+			settled = a
+		}
+		return old
+	})
+	most := settled.number
+	for _, a := range l.list {
+		if a.addr == addr {
+			most = max(most, a.number)
+		}
+	}
+	l.list = append(l.list, settled)
+	return most
 }
 
 // judge judges the value that a read of the key returned, which was sent when floor was the floor.

@@ -11,6 +11,7 @@ import (
 // Report holds the results of scenarios.
 type Report struct {
 	Command string    `json:"command"`
+	Given   []string  `json:"given,omitempty"` // options of every mcmw, each as name=value
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
 	Results []*Result `json:"results"`
@@ -38,6 +39,9 @@ func (r *Result) line() string {
 	if s := r.Shared; s != nil {
 		text += fmt.Sprintf("\n  shared keys: %d requests, %d failed; %d wrong, %d stale; %d of %d differ", s.Requests, s.Failed, s.Wrong, s.Stale, s.Differing, s.Compared)
 	}
+	if r.FromMemory != nil {
+		text += fmt.Sprintf("; %d from memory", *r.FromMemory)
+	}
 	for _, broken := range r.Broken {
 		text += "\n  BROKEN: " + broken
 	}
@@ -60,6 +64,9 @@ func milliseconds(d time.Duration) string { return fmt.Sprintf("%.0f ms", d.Seco
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured on %s by\n\n    %s\n\n", r.Started.UTC().Format("2 January 2006, 15:04 MST"), r.Command)
+	if len(r.Given) > 0 {
+		fmt.Fprintf(&b, "Every mcmw also has `%s`.\n\n", strings.Join(r.Given, "`, `"))
+	}
 	row(&b, "scenario", "what happens; mcmw serve with", "reads, failed", "writes, failed", "slowest answer", "detected after", "recovered after",
 		"wrong", "stale, of these after recovery", "lost", "goroutines", "heap MiB")
 	row(&b, slices.Repeat([]string{"---"}, 12)...)
@@ -76,6 +83,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 			fmt.Sprintf("%d, %d", s.Before.Goroutines, s.After.Goroutines),
 			fmt.Sprintf("%.1f, %.1f", mebibytes(s.Before.Heap), mebibytes(s.After.Heap)))
 	}
+	r.writeServed(&b)
 	r.writeErrors(&b)
 	r.writeGroups(&b)
 	for _, s := range r.Results {
@@ -88,6 +96,20 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func (r *Report) writeServed(b *strings.Builder) {
+	if !slices.ContainsFunc(r.Results, func(s *Result) bool { return s.FromMemory != nil }) {
+		return
+	}
+	b.WriteString("\nGets that mcmw answered from memory, since it was started last:\n\n")
+	row(b, "scenario", "gets")
+	row(b, "---", "---")
+	for _, s := range r.Results {
+		if s.FromMemory != nil {
+			row(b, s.Scenario, fmt.Sprint(*s.FromMemory))
+		}
+	}
 }
 
 // mostErrors is how many errors of a scenario are listed.

@@ -22,6 +22,8 @@ type Options struct {
 	Only []string
 	// Quick leaves out the long ones, unless they are named in Only.
 	Quick bool
+	// Given are options of every mcmw, each as name=value.
+	Given []string
 	// Seed selects the sequence of requests, and of faults in a soak.
 	Seed uint64
 	// Command is the command line that runs this, for the report.
@@ -67,9 +69,11 @@ type Result struct {
 	Detected *time.Duration `json:"detected_after_ns"`
 	// Recovered is the time from the end of the fault until all servers were up and no request failed any more.
 	Recovered time.Duration `json:"recovered_after_ns"`
-	Before    Footprint     `json:"before"`
-	After     Footprint     `json:"after"`
-	Groups    []Group       `json:"groups,omitempty"`
+	// FromMemory is how many gets the middlewares answered from memory since they were started last; nil: they were not to.
+	FromMemory *uint64   `json:"from_memory,omitempty"`
+	Before     Footprint `json:"before"`
+	After      Footprint `json:"after"`
+	Groups     []Group   `json:"groups,omitempty"`
 	// Shared is what became of the keys that clients of two middlewares shared.
 	Shared *Shared `json:"shared,omitempty"`
 	// Broken are the promises that were broken: a wrong or stale value, a lost answer, a leak, a server that did not come back.
@@ -120,7 +124,7 @@ func New(o Options) (*Suite, error) {
 	if len(o.Only) == 0 {
 		s.scenarios = slices.DeleteFunc(all, func(s Scenario) bool { return o.Quick && s.Long })
 	}
-	return s, nil
+	return s, s.give()
 }
 
 func (o Options) programs() (p Programs, err error) {
@@ -143,7 +147,7 @@ func (o Options) tell(format string, args ...any) {
 // Run runs all scenarios. When one can't be run or ctx ends, the report holds those before. No process is left when it
 // returns.
 func (s *Suite) Run(ctx context.Context) (*Report, error) {
-	report := &Report{Command: s.Command, Started: time.Now()}
+	report := &Report{Command: s.Command, Given: s.Given, Started: time.Now()}
 	defer func() { report.Ended = time.Now() }()
 	for i, scenario := range s.scenarios {
 		s.tell("%d of %d: %s: %s", i+1, len(s.scenarios), scenario.Name, scenario.Title)
@@ -159,6 +163,7 @@ func (s *Suite) Run(ctx context.Context) (*Report, error) {
 
 // run runs one scenario.
 func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error) {
+	c.settings = c.settings.served()
 	result = &Result{Scenario: c.Name, Title: c.Title, Args: c.Args}
 	sys, err := startSystem(ctx, s.programs, c.settings)
 	if skip := (errNotHere{}); errors.As(err, &skip) {
@@ -181,11 +186,14 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 	if err != nil {
 		return nil, err
 	}
-	keys.fleet = c.settings.fleet
+	keys.fleet, keys.hot = c.settings.fleet, c.settings.age > 0
+	if keys.fleet {
+		keys.age = c.settings.age
+	}
 	l := startLoad(sys.entrances(), rate, keys, s.Seed, c.manners)
 	var common *shared
 	if c.settings.fleet {
-		common = startShared(sys.entrances(), keys.prefix, sharers, sharedRate, s.Seed, newTally(time.Now()))
+		common = startShared(sys.entrances(), keys, sharers, sharedRate, s.Seed, newTally(time.Now()))
 	}
 	began, healed, err := s.happen(ctx, sys, c, l)
 	l.stop()
@@ -197,6 +205,12 @@ func (s *Suite) run(ctx context.Context, c Scenario) (result *Result, err error)
 	}
 	if m, err := sys.admin.metrics(ctx); err != nil || m["mcmw_several_writers"] != 1 {
 		c.counts = "" // every server is asked
+	}
+	if keys.hot {
+		result.remember(ctx, sys)
+	}
+	if err := sleep(ctx, keys.age); err != nil {
+		return nil, err
 	}
 	result.finish(ctx, sys, l, began, healed)
 	if sys.shadow != nil {
@@ -331,6 +345,22 @@ func (r *Result) compare(ctx context.Context, sys *system, restarted bool) {
 	}
 	if different := answers("different"); different > 0 && !restarted {
 		r.breaks("%v answers of the shadow differed", different)
+	}
+}
+
+// remember counts the answers from memory: without any, nothing is known about them.
+func (r *Result) remember(ctx context.Context, sys *system) {
+	r.FromMemory = new(uint64)
+	for _, a := range sys.admins {
+		m, err := a.metrics(ctx)
+		if err != nil {
+			r.breaks("%v", err)
+			return
+		}
+		*r.FromMemory += uint64(m[`mcmw_requests_total{command="get",result="hot"}`])
+	}
+	if *r.FromMemory == 0 {
+		r.breaks("nothing was answered from memory")
 	}
 }
 

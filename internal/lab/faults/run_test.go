@@ -119,6 +119,53 @@ func TestTheJudgeFindsWhatTheOtherMiddlewareReadsStale(t *testing.T) {
 	assert.Contains(t, strings.Join(result.Broken, "\n"), "stale values of shared keys were read")
 }
 
+// The control of hot keys: values that are served from memory for longer than they may are found, though another middleware wrote them.
+func TestTheJudgeFindsValuesThatAreServedFromMemoryForTooLong(t *testing.T) {
+	if !mctest.Long() {
+		t.Skip("takes a dozen seconds: MCMW_LONG=1 runs it")
+	}
+	t.Setenv(mctest.NewMemcached, mctest.NewMemcachedPath(t))
+	defer goleak.VerifyNone(t)
+	suite, err := New(Options{Mcmw: mctest.Build(t, "mcmw/cmd/mcmw"), Seed: 1})
+	require.NoError(t, err)
+	long := fleet
+	long.args, long.age = []string{"--writers", "several", "--hot-keys", "serve", "--hot-age", "1s"}, time.Millisecond
+	result, err := suite.run(context.Background(), Scenario{
+		Name: "long", settings: long, fault: func(context.Context, *system) error { return nil }, then: usually, reads: ".", writes: ".",
+	})
+	require.NoError(t, err)
+	require.Empty(t, result.Skipped)
+	assert.Positive(t, *result.FromMemory)
+	assert.Positive(t, result.Stale)
+}
+
+func TestEveryMcmwGetsTheGivenOptions(t *testing.T) {
+	mcmw := mctest.Build(t, "mcmw/cmd/mcmw")
+	suite, err := New(Options{Mcmw: mcmw, Given: []string{"hot-keys=serve", "workers=3"}, Only: []string{"kill-quorum", "kill-served"}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"--replicas", "all", "--ack", "quorum", "--hot-keys=serve", "--workers=3"}, suite.scenarios[0].settings.args)
+	assert.Equal(t, []string{"--replicas", "1", "--writers", "one", "--hot-keys", "serve", "--workers=3"}, suite.scenarios[1].settings.args, "it has one of them itself")
+	served := suite.scenarios[0].settings.served()
+	assert.True(t, served.recent)
+	assert.Equal(t, 100*time.Millisecond, served.age)
+	assert.Zero(t, plain.served().age)
+	for given, want := range map[string]string{
+		"hot-keys":        `option "hot-keys": expected name=value, such as hot-keys=serve`,
+		"--hot-keys=off":  `expected name=value`,
+		"servers=a":       `option "servers=a": every scenario sets servers itself`,
+		"hot-keys=off":    `option "hot-keys=off": scenario kill-served sets --hot-keys serve`,
+		"change-step=1s":  `option "change-step=1s": scenario migration sets change-step itself`,
+		"sharded=false":   `option "sharded=false": scenario kill-any sets --sharded true`,
+		"no-such-thing=1": `options no-such-thing=1 in scenario kill-any: mcmw: unknown flag: --no-such-thing`,
+		"hot-age=2m":      `options hot-age=2m in scenario kill-any: mcmw: flag --hot-age: `,
+	} {
+		_, err := New(Options{Mcmw: mcmw, Given: []string{given}, Only: []string{"kill-any", "kill-served", "migration"}})
+		assert.ErrorContains(t, err, want)
+	}
+	_, err = NewSoak(Options{Mcmw: mcmw, Given: []string{"timeout=1s"}}, time.Minute)
+	assert.ErrorContains(t, err, `option "timeout=1s": scenario round 1 sets --timeout 500ms`)
+}
+
 func TestAnInterruptedSuiteLeavesNothingBehind(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -147,12 +194,12 @@ func TestWrongOptionsAreRefused(t *testing.T) {
 func TestTheReportHasARowForEveryScenario(t *testing.T) {
 	detected := 3 * time.Millisecond
 	report := &Report{
-		Command: "mcmwlab faults", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Command: "mcmwlab faults", Given: []string{"hot-keys=serve"}, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Results: []*Result{
 			{
 				Scenario: "kill", Title: "a server is killed", Args: []string{"--replicas", "all"},
 				Reads: Counts{Sent: 10, Failed: 1, Slowest: time.Second}, Writes: Counts{Sent: 5}, Detected: &detected, Recovered: 400 * time.Millisecond,
-				Errors: []ErrorCount{{Text: "server-2: x", Count: 1}}, Before: Footprint{Goroutines: 16, Heap: 1 << 20}, After: Footprint{Goroutines: 15, Heap: 2 << 20},
+				Errors: []ErrorCount{{Text: "server-2: x", Count: 1}}, FromMemory: new(uint64), Before: Footprint{Goroutines: 16, Heap: 1 << 20}, After: Footprint{Goroutines: 15, Heap: 2 << 20},
 				Groups: []Group{{Name: "none", Before: Performance{100, time.Millisecond}, During: Performance{95, 2 * time.Millisecond}}},
 			},
 			{Scenario: "partition", Title: "packets are lost", Skipped: "no root"},
@@ -165,6 +212,8 @@ func TestTheReportHasARowForEveryScenario(t *testing.T) {
 		"Measured on 2 January 2026, 03:04 UTC by\n\n    mcmwlab faults\n",
 		"| kill | a server is killed; `--replicas all` | 10, 1 | 5, 0 | 1000 ms | 3 ms | 400 ms | 0 | 0, 0 | 0 | 16, 15 | 1.0, 2.0 |",
 		"| partition | packets are lost; `` | skipped: no root |",
+		"Every mcmw also has `hot-keys=serve`.\n\n| scenario |",
+		"| scenario | gets |\n| --- | --- |\n| kill | 0 |\n\n",
 		"| kill | 1 | `server-2: x` |",
 		"| kill | none | 100 | 1.00 | 95 | 2.00 | 0.95 | 2.0 |",
 		"BROKEN in bad: 1 stale values were read", "UNEXPECTED in bad: 2 reads failed",

@@ -66,8 +66,8 @@ var (
 	doubled = settings{servers: 3, shadow: true, pools: withShadow}
 	spared  = settings{servers: 6, fleet: true, proxies: true, pools: gutter}
 	lonely  = settings{servers: 6, proxies: true, pools: gutter}
-	moving  = settings{servers: 6, fleet: true, pools: migrations(1)}
-	back    = settings{servers: 6, fleet: true, pools: migrations(2)}
+	moving  = settings{servers: 6, fleet: true, pools: migrations(1), fixed: []string{"change-step"}}
+	back    = settings{servers: 6, fleet: true, pools: migrations(2), fixed: []string{"change-step"}}
 )
 
 // gutterTTL is how long a value lives in the gutter of a system that has one, seconds.

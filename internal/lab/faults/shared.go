@@ -61,6 +61,8 @@ type shared struct {
 	swaps     []*number
 	stamp     atomic.Uint64 // of values
 	contest   atomic.Uint64
+	hot       bool          // see keyspace
+	age       time.Duration // see keyspace
 	quit      chan struct{}
 	wg        sync.WaitGroup
 
@@ -75,8 +77,7 @@ type register struct {
 	mu sync.Mutex // guards all below
 	// ended has by a write's number when it was answered, 0 until then, ns since the start.
 	ended map[uint64]int64
-	// floor is the latest beginning of the writes and deletions that were answered.
-	floor int64
+	acks  acks // of writes and deletions, each with its beginning as its number
 }
 
 // number is a key whose value is only increased.
@@ -91,8 +92,8 @@ type number struct {
 }
 
 // startShared starts clients that share keys and together send rate requests per second.
-func startShared(addrs []string, prefix string, clients, rate int, seed uint64, t *tally) *shared {
-	s := &shared{addrs: addrs, prefix: prefix + "shared-", start: time.Now(), tally: t, quit: make(chan struct{})}
+func startShared(addrs []string, keys *keyspace, clients, rate int, seed uint64, t *tally) *shared {
+	s := &shared{addrs: addrs, prefix: keys.prefix + "shared-", hot: keys.hot, age: keys.age, start: time.Now(), tally: t, quit: make(chan struct{})}
 	for n := range registers {
 		s.registers = append(s.registers, &register{key: fmt.Sprintf("%sregister-%d", s.prefix, n), ended: map[uint64]int64{}})
 	}
@@ -323,6 +324,9 @@ func (u *user) run(period time.Duration) {
 		r := u.registers[u.rng.IntN(len(u.registers))]
 		switch n := u.rng.IntN(20); {
 		case n < 9:
+			if u.hot && u.rng.IntN(4) > 0 {
+				r = u.registers[0]
+			}
 			u.readRegister(r)
 		case n < 13:
 			u.write(r, fmt.Sprintf("set %s 7 0 ", r.key), u.stamp.Add(1))
@@ -340,10 +344,9 @@ func (u *user) run(period time.Duration) {
 
 // readRegister reads r and judges what it gets.
 func (u *user) readRegister(r *register) {
-	r.mu.Lock()
-	floor := r.floor
-	r.mu.Unlock()
-	value, ok, err := u.read(u.any(), r.key)
+	addr := u.any()
+	floor := int64(r.acks.floor(time.Now(), addr, u.age))
+	value, ok, err := u.read(addr, r.key)
 	if err != nil {
 		u.failed("get "+r.key, err)
 		return
@@ -374,8 +377,8 @@ func (u *user) write(r *register, request string, seq uint64) {
 		r.ended[seq] = 0
 		r.mu.Unlock()
 	}
-	began := u.now()
-	line, err := u.ask(u.any(), request)
+	began, addr := u.now(), u.any()
+	line, err := u.ask(addr, request)
 	if err != nil || (line != "STORED" && line != "DELETED" && line != "NOT_FOUND") {
 		u.failed("a write of "+r.key+": "+line, err)
 		return
@@ -387,7 +390,7 @@ func (u *user) write(r *register, request string, seq uint64) {
 	if seq > 0 {
 		r.ended[seq] = ended
 	}
-	r.floor = max(r.floor, began)
+	r.acks.add(ack{uint64(began), time.Now(), addr})
 }
 
 // increment adds one to n.

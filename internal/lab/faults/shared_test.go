@@ -71,7 +71,7 @@ func TestWhatIsReadOfASharedKeyIsJudgedByWhenWritesWereAnswered(t *testing.T) {
 			s := &shared{addrs: []string{script.Addr()}, start: time.Now(), tally: newTally(time.Now())}
 			u := s.user(0, 1)
 			defer u.close()
-			u.readRegister(&register{key: "k", ended: map[uint64]int64{1: tc.ended}, floor: tc.floor})
+			u.readRegister(&register{key: "k", ended: map[uint64]int64{1: tc.ended}, acks: acks{list: []ack{{number: uint64(tc.floor)}}}})
 			assert.Equal(t, Shared{Requests: 1, Stale: tc.stale, Wrong: tc.wrong}, s.counts)
 		})
 	}

@@ -36,7 +36,13 @@ func NewSoak(o Options, duration time.Duration) (*Soak, error) {
 	if duration <= 0 {
 		return nil, fmt.Errorf("duration %v: expected more than 0", duration)
 	}
-	return &Soak{Options: o, programs: programs, duration: duration}, nil
+	s := &Soak{Options: o, programs: programs, duration: duration}
+	for round := range soakRounds {
+		if _, err := s.suite(round); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
 // misfortune is a kind of failure of a server, and its end.
@@ -74,7 +80,7 @@ var misfortunes = []misfortune{
 // Run runs rounds of random faults. When ctx ends, the report holds the rounds that ended before. No process is left when
 // it returns.
 func (s *Soak) Run(ctx context.Context) (*Report, error) {
-	report := &Report{Command: s.Command, Started: time.Now()}
+	report := &Report{Command: s.Command, Given: s.Given, Started: time.Now()}
 	defer func() { report.Ended = time.Now() }()
 	for round := range soakRounds {
 		result, err := s.round(ctx, round)
@@ -88,11 +94,20 @@ func (s *Soak) Run(ctx context.Context) (*Report, error) {
 }
 
 func (s *Soak) round(ctx context.Context, round int) (*Result, error) {
+	suite, err := s.suite(round)
+	if err != nil {
+		return nil, err
+	}
+	return suite.run(ctx, suite.scenarios[0])
+}
+
+// suite returns a round as a suite of one scenario.
+func (s *Soak) suite(round int) (*Suite, error) {
 	args := [][]string{ackAny, twoOfThree, with(ackQuorum, "--pool", "per-server"), twoOfThree}[round]
 	rng := rand.New(rand.NewPCG(s.Seed, uint64(round)))
 	suite := &Suite{Options: s.Options, programs: s.programs}
 	suite.Seed += uint64(round)
-	return suite.run(ctx, Scenario{
+	suite.scenarios = []Scenario{{
 		Name: fmt.Sprintf("round %d", round+1), Title: "random faults", Args: args,
 		settings: settings{servers: 3, proxies: true, args: with(args, "--timeout", "500ms")},
 		then:     usually, reads: ".", writes: ".",
@@ -104,7 +119,8 @@ func (s *Soak) round(ctx context.Context, round int) (*Result, error) {
 			}
 			return nil
 		},
-	})
+	}}
+	return suite, suite.give()
 }
 
 // strike makes a random server fail for a while.

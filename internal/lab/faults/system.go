@@ -49,6 +49,7 @@ func (p Programs) versioned(ctx context.Context) (string, error) {
 type settings struct {
 	servers int
 	args    []string // of `mcmw serve`
+	fixed   []string // names of options that pools sets for all of them
 	proxies bool     // a faulty proxy stands before every server
 	spaced  bool     // the server that is to fail is in a network namespace of its own
 	named   bool     // mcmw finds the servers by SRV records
@@ -59,6 +60,8 @@ type settings struct {
 	recent  bool     // the servers are those that several writers need
 	fleet   bool     // a second mcmw is before the servers, and reaches them past their proxies
 	shadow  bool     // a server more is the shadow of the pool of all others
+	// age is how old answers from memory may be; 0: mcmw gives none.
+	age time.Duration
 	// pools returns the file of options for servers, as --servers takes them, which are in several pools; nil: flags alone.
 	pools func(s *system, servers []string) string
 }

@@ -132,7 +132,7 @@ func Verify(ctx context.Context, o VerifyOptions) (*Verified, error) {
 	l := startLoad(o.Addrs, o.Rate, keys, o.Seed, manners{resend: true})
 	var s *shared
 	if o.SharedClients > 0 {
-		s = startShared(o.Addrs, prefix, o.SharedClients, o.SharedRate, o.Seed, l.tally)
+		s = startShared(o.Addrs, keys, o.SharedClients, o.SharedRate, o.Seed, l.tally)
 	}
 	running := ctx
 	if o.Duration > 0 {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,6 +72,11 @@ func Start(name, addr string, cmd *exec.Cmd) (*Process, error) {
 	return StartPrepared(name, addr, cmd, func(int) error { return nil })
 }
 
+// Environment is this process's without the user's settings of mcmw, which must not change the measurement.
+func Environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "MCMW_") })
+}
+
 // StartPrepared starts a program as Start does, and calls prepare with its process id before anybody waits for its end. If that
 // fails the program is killed.
 func StartPrepared(name, addr string, cmd *exec.Cmd, prepare func(pid int) error) (*Process, error) {
@@ -78,12 +84,7 @@ func StartPrepared(name, addr string, cmd *exec.Cmd, prepare func(pid int) error
 	if cmd.Stderr = p.log.and(cmd.Stderr); cmd.Stdout == nil {
 		cmd.Stdout = p.log
 	}
-	// The user's settings of mcmw must not change the measurement.
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "MCMW_") {
-			cmd.Env = append(cmd.Env, variable)
-		}
-	}
+	cmd.Env = append(cmd.Env, Environment()...)
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
