@@ -23,8 +23,8 @@ const (
 	exitUsage  = 2 // the command line is wrong
 	exitMet    = 3 // compare: a condition of --fail-if is met; load: an objective of --slo is missed
 	exitOpen   = 4 // compare: no condition is met, but one is undecided
-	// exitInterrupted is a shell's exit code for a program ended by Ctrl-C, so that scripts end, too.
-	exitInterrupted = 128 + int(syscall.SIGINT)
+	// exitBySignal and its number are a shell's exit code for a program that a signal ended: 130 after Ctrl-C, so that scripts end, too.
+	exitBySignal = 128
 )
 
 // version is set by the linker: -X main.version=...
@@ -42,16 +42,16 @@ func program(args []string, stdout, stderr io.Writer) int {
 	defer cancel()
 	signals := make(chan os.Signal, 1) // signal package -> the goroutine below
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	var interrupted atomic.Bool
+	var ended atomic.Int32 // the number of the signal that ended it, 0: none
 	go func() {
 		// The first signal ends a run early and prints its result; a second one kills.
-		interrupted.Store(<-signals == os.Interrupt)
+		ended.Store(int32((<-signals).(syscall.Signal)))
 		signal.Stop(signals)
 		cancel()
 	}()
 	code := exitCode(run(ctx, args, stdout, stderr), stderr)
-	if interrupted.Load() {
-		return exitInterrupted
+	if signal := ended.Load(); signal != 0 {
+		return exitBySignal + int(signal)
 	}
 	return code
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -201,7 +202,15 @@ func TestAnInterruptedLoadPrintsWhatItHas(t *testing.T) {
 	assert.Contains(t, stdout, "total")
 }
 
-func TestALabThatIsInterruptedExitsAsShellsExpectIt(t *testing.T) {
+func TestALabThatASignalEndsExitsAsShellsExpectIt(t *testing.T) {
+	for signal, code := range map[os.Signal]int{os.Interrupt: 130, syscall.SIGTERM: 143} {
+		t.Run(signal.String(), func(t *testing.T) { endsBy(t, signal, code) })
+	}
+}
+
+// endsBy ends a load by a signal, and requires its exit code and what it has measured.
+func endsBy(t *testing.T, signal os.Signal, code int) {
+	t.Helper()
 	asked := make(chan struct{})
 	var first sync.Once
 	server := mctest.StartScript(t, func(p *mctest.Peer) {
@@ -217,9 +226,9 @@ func TestALabThatIsInterruptedExitsAsShellsExpectIt(t *testing.T) {
 	cmd.Stdout = &stdout
 	require.NoError(t, cmd.Start())
 	<-asked
-	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, cmd.Process.Signal(signal))
 	require.Error(t, cmd.Wait())
-	assert.Equal(t, 130, cmd.ProcessState.ExitCode())
+	assert.Equal(t, code, cmd.ProcessState.ExitCode())
 	assert.Contains(t, stdout.String(), "(interrupted)")
 }
 

@@ -262,7 +262,7 @@ func TestAnInterruptedLabLeavesNothing(t *testing.T) {
 	assert.Empty(t, visibleLinks(t), "interfaces and what shapes them are in namespaces")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	require.Error(t, cmd.Wait())
-	assert.Equal(t, exitInterrupted, cmd.ProcessState.ExitCode())
+	assert.Equal(t, exitBySignal+int(syscall.SIGINT), cmd.ProcessState.ExitCode())
 	assert.Empty(t, found.left())
 	assert.Empty(t, visibleLinks(t))
 }

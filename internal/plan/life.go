@@ -2,11 +2,11 @@ package plan
 
 import "mcmw/internal/protocol"
 
-// Asked returns the server that requests[i] asks for its only key, -1 if there is none, because it has joined another, say, or if that is a gutter's,
+// Asked returns the server that requests[i], a get of one key, asks for it, -1 if there is none, because it has joined another, say, or if that is a gutter's,
 // whose values are not to be kept.
 func (p *Planner) Asked(i int32) int {
 	r := &p.Requests[i]
-	if r.way != read || r.first+1 != r.last || r.NumKeys != 1 || r.own != nil || r.touches() {
+	if r.way != read || r.first+1 != r.last || r.own != nil || r.touches() {
 		return -1
 	}
 	return int(p.Calls[r.first].Server)

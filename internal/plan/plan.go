@@ -344,8 +344,7 @@ func (p *Planner) Stored(i int32) bool {
 		return false
 	}
 	for n := r.first; n < r.last; n++ {
-		c := &p.Calls[n]
-		if versioned := c.form == stores && bytes.HasPrefix(c.reply, []byte("HD")); !versioned && c.kind != protocol.ReplyStored {
+		if c := &p.Calls[n]; c.kind != protocol.ReplyStored && !bytes.HasPrefix(c.reply, []byte("HD")) {
 			return false
 		}
 	}

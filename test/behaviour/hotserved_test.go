@@ -178,6 +178,19 @@ func TestValuesFromWhenNobodyElseWroteAreNotServedWhenOthersMay(t *testing.T) {
 	assert.Equal(t, "VALUE hot 0 1\r\ny\r\nEND\r\n", c.MustDo(t, "get hot\r\n"))
 }
 
+// The reply to a get of k and 0 begins as that to a get of a key called "k 0" would.
+func TestAGetOfSeveralKeysIsNotServedFromMemory(t *testing.T) {
+	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Servers(mctest.StartNewMemcached(t)), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne})
+	c := m.Dial(t)
+	for _, value := range []string{"x", "y"} {
+		require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\n"+value+"\r\n"))
+		for range 10 {
+			require.Equal(t, "VALUE k 0 1\r\n"+value+"\r\nEND\r\n", c.MustDo(t, "get k 0\r\n"))
+		}
+	}
+	assert.Zero(t, hotGets(m))
+}
+
 func TestAGetBehindAQueuedSetIsNotServedFromMemory(t *testing.T) {
 	server := mctest.StartNewMemcached(t)
 	m := mwtest.Start(t, middleware.Options{

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +24,8 @@ const patience = 2 * time.Minute
 // root is the directory of mcmw's own module.
 const root = "../.."
 
-// startLoaded starts three memcached, mcmw before them and a load, all until the test ends, and returns mcmw's admin address.
+// startLoaded starts three memcached, mcmw before them and a load, all until the test ends, and returns mcmw's admin address. The servers have a shadow, and
+// the keys of another pool are about to move.
 func startLoaded(t *testing.T) (admin string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "mcmw")
@@ -31,13 +34,40 @@ func startLoaded(t *testing.T) (admin string) {
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "go build: %s", out)
 
-	args := []string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "4", "--sharded", "--log-format", "json", "--servers"}
-	for _, s := range mctest.StartMemcacheds(t, 3) {
-		args = append(args, s.Addr())
-	}
+	args := []string{"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "4", "--sharded", "--log-format", "json", "--config", writePools(t)}
 	listen, admin := startProgram(t, binary, args...)
 	startLoad(t, listen)
 	return admin
+}
+
+// writePools starts servers, and writes a file with their pools.
+func writePools(t *testing.T) (file string) {
+	t.Helper()
+	addrs := func(servers []*mctest.Server) string {
+		var addrs []string
+		for _, s := range servers {
+			addrs = append(addrs, s.Addr())
+		}
+		return strings.Join(addrs, ", ")
+	}
+	tomorrow := time.Now().Add(24 * time.Hour).UTC()
+	text := fmt.Sprintf(`pools:
+  live: {servers: [%s]}
+  test: {servers: [%s]}
+  old: {servers: [%s], writers: several}
+  new: {servers: [%s], writers: several}
+routes:
+  - {prefix: "moving:", pool: old}
+  - {default: live}
+shadows:
+  - {of: live, to: test, share: 1, what: all}
+migrations:
+  - {from: old, to: new, start: %s, end: %s}
+`, addrs(mctest.StartMemcacheds(t, 3)), addrs(mctest.StartMemcacheds(t, 1)), addrs(mctest.StartNewMemcacheds(t, 1)), addrs(mctest.StartNewMemcacheds(t, 1)),
+		tomorrow.Format(time.RFC3339), tomorrow.Add(time.Hour).Format(time.RFC3339))
+	file = filepath.Join(t.TempDir(), "mcmw.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+	return file
 }
 
 // startProgram runs mcmw until the test ends and returns where it listens.

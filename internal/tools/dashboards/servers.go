@@ -117,6 +117,28 @@ func servers() board {
 					description: "Part of the server's requests that are for one key.",
 				},
 			}},
+			{"Shadows and migrations", []panel{
+				{
+					kind: stack, title: "Answers of shadows", unit: "short", width: quarter,
+					queries:     []query{{perSecond("shadow, result", "mcmw_shadow_answers_total"), "{{shadow}} {{result}}"}},
+					description: "Copies of requests per second by how the shadow answered: same, different, miss (only the client got a value), hit (only the shadow has one), unknown, error, or ignored.",
+				},
+				{
+					kind: lines, title: "Copies dropped", unit: "short", width: quarter,
+					queries:     []query{{perSecond("shadow, reason", "mcmw_shadow_dropped_total"), "{{shadow}} {{reason}}"}},
+					description: "Requests per second that were not copied to the shadow, because too many copies waited, or too large ones.",
+				},
+				{
+					kind: lines, title: "Keys of migrations", unit: "short", width: quarter,
+					queries:     []query{{over("max from, to, keys", of("mcmw_migration_keys")), "{{from}} to {{to}}: {{keys}}"}},
+					description: "Keys that were looked at through all in this round, keys that there were, and keys that could not be copied.",
+				},
+				{
+					kind: lines, title: "Keys copied", unit: "short", width: quarter,
+					queries:     []query{{perSecond("from, to", "mcmw_migration_keys_copied_total"), "{{from}} to {{to}}"}},
+					description: "Keys per second that were copied to the new pool.",
+				},
+			}},
 			{"Replicas", []panel{
 				{
 					kind: lines, title: "Missed keys pending", unit: "short", width: third,
