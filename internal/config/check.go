@@ -23,6 +23,7 @@ var checks = []struct {
 	{[]string{optionServers, "ring", "hash", "hash-tag"}, (*Config).checkPlacement},
 	{[]string{"admin", "listen", "listen-port"}, (*Config).checkAdmin},
 	{securityOptions, (*Config).checkSecurity},
+	{[]string{optionServers, optionLarge, optionItemSize, "max-value"}, (*Config).checkLarge},
 	{[]string{"max-key", "max-line", "max-multiget-line"}, (*Config).checkLimits},
 }
 

@@ -331,7 +331,17 @@ var Options = []Option{
 	{
 		Name: "max-value", Default: formatSize(protocol.DefaultMaxValue), Group: groupLimits,
 		kind: size{func(c *Config) *int { return &c.Limits.MaxValue }, 1 << 10, 1 << 30},
-		Help: "maximum size of a value, also of one that a server answers with; should equal the servers' -I",
+		Help: "maximum size of a value, also of one that a server answers with; should equal the servers' -I, or large-values",
+	},
+	{
+		Name: optionLarge, Default: formatSize(0), Group: groupLimits, PerPool: true,
+		kind: size{func(c *Config) *int { return &c.Large.Limit }, 0, 1 << 30},
+		Help: "maximum size of a value where those larger than item-size are stored in chunks; 0: none are",
+	},
+	{
+		Name: optionItemSize, Default: formatSize(middleware.DefaultItemSize), Group: groupLimits, PerPool: true,
+		kind: size{func(c *Config) *int { return &c.Large.Item }, 16 << 10, 1 << 30},
+		Help: "the servers' -I; with large-values what is larger, less 512 bytes, is stored in chunks",
 	},
 	{
 		Name: "max-line", Default: formatSize(protocol.DefaultMaxLine), Group: groupLimits,

@@ -348,6 +348,7 @@ func (c *Config) checkPools() Problems {
 		return append(problems, Problem{at, optionRoutes, strings.TrimPrefix(err.Error(), "route: ")})
 	}
 	problems = append(problems, c.checkShadows(names)...)
+	problems = append(problems, c.checkLargePools()...)
 	problems = append(problems, c.checkMigrations()...)
 	if wrong := c.checkGutters(pools); wrong != nil || !complete {
 		return append(problems, wrong...)
@@ -385,7 +386,7 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 		d := p.config
 		pool := middleware.PoolOptions{
 			Pool: route.Pool{Name: p.name, Servers: inPool(servers, p.name), Options: p.placement()},
-			Ack:  d.Ack, Writers: d.Writers, Timeout: d.Timeout, ServerTLS: d.Security.ServerTLS, ServerAuthFile: d.Security.ServerAuthFile, ServerOptions: d.ServerOptions,
+			Ack:  d.Ack, Writers: d.Writers, Timeout: d.Timeout, Large: d.Large, ServerTLS: d.Security.ServerTLS, ServerAuthFile: d.Security.ServerAuthFile, ServerOptions: d.ServerOptions,
 		}
 		if s := c.shadowTo(p.name); s != nil {
 			o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of, To: pool, Options: s.options()})

@@ -12,7 +12,7 @@ import (
 // live are the options whose values may change while mcmw runs. All others keep their values until it ends: a reload that
 // changes one of those is refused.
 var live = []string{
-	optionServers, optionPools, optionRoutes, optionShadows, optionMigrations, "replicas", "read", "ack", "writers", "change-step", "get-error", "failure-limit", "rejoin", "missed-memory", "sweep-every", "sweep-rate", "sharded", "ring", "hash", "hash-tag",
+	optionServers, optionPools, optionRoutes, optionShadows, optionMigrations, "replicas", "read", "ack", "writers", "change-step", "get-error", "failure-limit", "rejoin", "missed-memory", "sweep-every", "sweep-rate", "sharded", optionLarge, optionItemSize, "ring", "hash", "hash-tag",
 	"resolve-interval", "remove-after", "resolver",
 	"workers", "depth", "queue", "pool",
 	"timeout", "stall-after", "connect-timeout", "drain-timeout",
@@ -66,6 +66,7 @@ func (c *Config) CheckReload(old *Config) error {
 				change.To, change.From))
 		}
 	}
+	problems = append(problems, c.checkLargeChange(old)...)
 	return problems.asError()
 }
 

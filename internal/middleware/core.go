@@ -267,7 +267,7 @@ func (p *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	}
 	o.StallAfter = p.options.stallAfter()
 	for i, q := range p.pools {
-		w := worker.Pool{Pool: plan.Pool{Several: q.several.Load()}, Timeout: q.options.Timeout, Diverted: &q.diverted, Shadow: p.feedOf(q.name)}
+		w := worker.Pool{Pool: plan.Pool{Several: q.several.Load(), Large: q.options.Large}, Timeout: q.options.Timeout, Diverted: &q.diverted, Shadow: p.feedOf(q.name)}
 		w.Ack, w.Barring = q.ack()
 		for _, move := range p.router.Migrations() {
 			if move.From == i && move.Phase.Active() {

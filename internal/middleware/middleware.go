@@ -65,6 +65,7 @@ func (o Options) withDefaults() Options {
 	o.Queue = cmp.Or(o.Queue, DefaultQueue)
 	o.ServerOptions = withServerDefaults(o.ServerOptions)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Large.Item = cmp.Or(o.Large.Item, DefaultItemSize)
 	o.Pools = slices.Clone(o.Pools)
 	for i := range o.Pools {
 		o.Pools[i].setDefaults(o.Timeout)
@@ -92,6 +93,7 @@ func (o Options) withDefaults() Options {
 
 func (o *PoolOptions) setDefaults(timeout time.Duration) {
 	o.Timeout = cmp.Or(o.Timeout, timeout)
+	o.Large.Item = cmp.Or(o.Large.Item, DefaultItemSize)
 	o.ServerOptions = withServerDefaults(o.ServerOptions)
 }
 

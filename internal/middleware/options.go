@@ -8,6 +8,8 @@ import (
 	"mcmw/internal/backend"
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/netstage"
+	"mcmw/internal/plan"
+	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
@@ -61,6 +63,8 @@ type Options struct {
 	// RequestOptions are about serving requests. The zero values of Depth, Timeout and StallAfter mean the defaults below.
 	// StallAfter below 0: never; it is at most a quarter of each Timeout.
 	worker.RequestOptions
+	// Large says how large values may be. The zero values: Limit, as the servers' items; Item, DefaultItemSize.
+	Large plan.Large
 	// Security is about TLS and passwords.
 	Security Security
 	// Control is the source of what `stats` says about the configuration; nil leaves it out.
@@ -86,6 +90,7 @@ type PoolOptions struct {
 	Writers Writers
 	// Timeout is RequestOptions.Timeout for the pool; 0: as Options say.
 	Timeout time.Duration
+	Large   plan.Large
 	// ServerTLS: connections to the pool's servers use TLS, if Security.ServerTLS says that some do.
 	ServerTLS bool
 	// ServerAuthFile is Security.ServerAuthFile for the pool's servers.
@@ -99,7 +104,7 @@ func (o *Options) pools() []PoolOptions {
 		return o.Pools
 	}
 	return []PoolOptions{{
-		Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers, Timeout: o.Timeout,
+		Pool: route.Pool{Servers: o.Servers, Options: o.Placement}, Ack: o.Ack, Writers: o.Writers, Timeout: o.Timeout, Large: o.Large,
 		ServerTLS: o.Security.ServerTLS, ServerAuthFile: o.Security.ServerAuthFile, ServerOptions: o.ServerOptions,
 	}}
 }
@@ -132,6 +137,7 @@ const (
 	DefaultFailureLimit   = 3
 	DefaultMissedMemory   = 64 << 20
 	DefaultQueue          = 1024
+	DefaultItemSize       = protocol.DefaultMaxValue
 	DefaultTimeout        = time.Second
 	DefaultHotAge         = 100 * time.Millisecond
 	DefaultHotMemory      = 32 << 20

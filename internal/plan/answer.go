@@ -38,6 +38,8 @@ func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte
 		return p.addValues(p.answering(i), calls, out)
 	case p.replyOf(r).cutOff():
 		return 0
+	case r.split != 0 && r.way == read && len(p.splitOf(r).values) > 0:
+		p.addSplitValue(&p.splitOf(r).values[0], out, protocol.HasFlag(r.Head, 's'))
 	default:
 		p.addReply(r, p.replyOf(r), out)
 	}
@@ -88,21 +90,33 @@ func (p *Planner) addValues(r *Request, calls []Call, out Output) (rest int) {
 	if last := len(calls) - 1; last > 0 && calls[last].form == tells {
 		calls = calls[:last]
 	}
+	if r.split != 0 {
+		return p.addSplitValues(r, calls, out)
+	}
 	if len(calls) == 1 && r.all == nil && !r.cut && !(calls[0].Failed && p.options.GetErrorMiss) {
 		out.Add(calls[0].reply)
 		return -1
 	}
-	var failure []byte
+	if r.keys >= 0 {
+		rest = p.mergeValues(r, calls, out, nil)
+	} else {
+		rest = joinValues(calls, out)
+	}
+	return p.endValues(r, p.failureOf(calls), rest, out)
+}
+
+// failureOf returns the error that answers a retrieval with these calls; nil: none does.
+func (p *Planner) failureOf(calls []Call) (failure []byte) {
 	for i := range calls {
 		if c := &calls[i]; c.kind.IsError() && !c.cutOff() && !(c.Failed && p.options.GetErrorMiss) {
 			failure = c.reply
 		}
 	}
-	if r.keys >= 0 {
-		rest = p.mergeValues(r, calls, out)
-	} else {
-		rest = joinValues(calls, out)
-	}
+	return failure
+}
+
+// endValues ends an answer with the values of r; rest is what Answer returns, unless there is a failure.
+func (p *Planner) endValues(r *Request, failure []byte, rest int, out Output) int {
 	switch {
 	case failure != nil:
 		out.Add(failure)
@@ -136,8 +150,8 @@ func joinValues(calls []Call, out Output) (rest int) {
 	return rest
 }
 
-// mergeValues adds the VALUEs of calls among which the keys are spread.
-func (p *Planner) mergeValues(r *Request, calls []Call, out Output) (rest int) {
+// mergeValues adds the VALUEs of calls among which the keys are spread to out, or, if not nil, to s.
+func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (rest int) {
 	for k, at := range p.placed[r.keys : int(r.keys)+r.NumKeys] {
 		c := &p.Calls[at.call]
 		if c.cutOff() && c.asked >= c.cutKey {
@@ -155,7 +169,11 @@ func (p *Planner) mergeValues(r *Request, calls []Call, out Output) (rest int) {
 		if it.ordinal != ordinal {
 			continue
 		}
-		out.Add(c.reply[it.start:it.end])
+		if element := c.reply[it.start:it.end]; s != nil {
+			s.values = append(s.values, splitValue{call: at.call, offset: keysEnd(r.Keys, k), element: element})
+		} else {
+			out.Add(element)
+		}
 		c.added++
 		c.next = it.next
 	}
@@ -219,6 +237,9 @@ func (p *Planner) Result(i int32) (result stats.Result, hits int) {
 				worst = kindResult(c.kind)
 			}
 		}
+	}
+	if s := p.answering(i); s.split != 0 && p.splitOf(s).failed {
+		worst = stats.ResultServerError
 	}
 	switch {
 	case worst != stats.ResultOK:

@@ -69,6 +69,7 @@ const (
 	looksAt              // the version
 	looksAll             // the item
 	tells                // how long it lives
+	chunks               // a part of a value
 )
 
 // fits reports whether reply can be the reply to f.
@@ -83,7 +84,7 @@ func (f form) fits(reply []byte) bool {
 		return code == "VA" || code == "NF" || code == "EX" || code == "NS"
 	case looksAt:
 		return code == "HD" || code == "EN"
-	case looksAll:
+	case looksAll, chunks:
 		return code == "VA" || code == "EN"
 	case tells:
 		return code == "ME" || code == "EN"

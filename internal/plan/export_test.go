@@ -12,8 +12,12 @@ func (p *Planner) AppendState(dst []byte) []byte {
 	}
 	for i := range p.Requests {
 		r := &p.Requests[i]
-		dst = fmt.Appendf(dst, "%q %d %d %t %d %d %d %d %d %d %t %v %d %d %t\n", r.Raw, r.way, r.step, r.Failed, r.first, r.last, r.left, r.tries, r.version, r.look, r.dropped,
-			p.repairs[r.repair:r.repairEnd], r.chosen, r.tried, r.own != nil)
+		dst = fmt.Appendf(dst, "%q %d %d %t %d %d %d %d %d %d %t %v %d %d %t %d\n", r.Raw, r.way, r.step, r.Failed, r.first, r.last, r.left, r.tries, r.version, r.look, r.dropped,
+			p.repairs[r.repair:r.repairEnd], r.chosen, r.tried, r.own != nil, r.split)
+	}
+	for i := range p.splits {
+		s := &p.splits[i]
+		dst = fmt.Appendf(dst, "%d %d %d %d %q %q\n", s.first, s.last, s.rest, len(s.values), s.refusal, s.lost)
 	}
 	// In which order replies came makes a difference only if one of them is no success.
 	ordered := slices.ContainsFunc(p.Calls, func(c Call) bool { return c.reply != nil && (len(c.reply) < 2 || string(c.reply[:2]) != "HD") })

@@ -26,7 +26,7 @@ func (p *Planner) AskLife(i int32) {
 func (p *Planner) Life(i int32) (reply []byte, life int64, ok bool) {
 	r := &p.Requests[i]
 	calls := p.CallsOf(i)
-	if r.Fixed || r.cut || len(calls) != 2 || calls[1].form != tells {
+	if r.Fixed || r.cut || r.split != 0 || len(calls) != 2 || calls[1].form != tells {
 		return nil, 0, false
 	}
 	get, told := &calls[0], &calls[1]

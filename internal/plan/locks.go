@@ -32,7 +32,7 @@ type Locks struct {
 func (p *Planner) Locks(i int32, more bool) (l Locks, ok bool) {
 	r := &p.Requests[i]
 	switch {
-	case p.options.Router.N() == 1 || r.Idle():
+	case !p.Locking() || r.Idle():
 		return Locks{}, true
 	case r.IsFlush():
 		return Locks{Kind: LockAll}, true
@@ -44,7 +44,7 @@ func (p *Planner) Locks(i int32, more bool) (l Locks, ok bool) {
 	l.Stripes = p.stripes
 	switch {
 	case len(p.stripes) == 0:
-	case r.decided, r.in.Gutter() != nil && r.Has(protocol.Depends): // the gutter may decide it otherwise
+	case r.decided, r.chunked, r.in.Gutter() != nil && r.Has(protocol.Depends): // the gutter may decide it otherwise
 		l.Kind = LockAlone
 	case r.Has(protocol.Writes):
 		l.Kind = LockHold

@@ -27,6 +27,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"mcmw/internal/large"
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
 	"mcmw/internal/request"
@@ -52,10 +53,12 @@ type Options struct {
 	MaxValue int
 	// Join lets equal gets of a round share a call.
 	Join bool
-	// Today returns the time of day, seconds since 1970, for exptimes that are dates. It is required where a pool has a gutter.
+	// Today returns the time of day, seconds since 1970, for exptimes that are dates. It is required where a pool has a gutter or large values.
 	Today func() int64
 	// Versions are those of what is stored in the pools whose servers others write, too; nil if there is no such pool.
 	Versions *Versions
+	// LargeVersion returns another version for each value that is stored in chunks. It is required where a pool has large values.
+	LargeVersion func() large.Version
 }
 
 // Pool is what a pool's writes are decided by.
@@ -64,6 +67,8 @@ type Pool struct {
 	Ack replica.Ack
 	// Several: others write the same servers. It takes effect where keys have several.
 	Several bool
+	// Large says how large values may be.
+	Large Large
 }
 
 // Server is what is known of a server.
@@ -93,11 +98,16 @@ type Planner struct {
 	Joined uint64
 	// Diverted counts, by pool, the requests that went to the pool's gutter; the caller may set it to zero.
 	Diverted []stats.Diverted
+	// Large is counted up; the caller may set it to zero.
+	Large stats.Large
+	// Hold decides whether there is memory for a value of n bytes that requests[i] is to get, and takes it; nil: there always is.
+	Hold func(i int32, n int) bool
 
 	options Options
 	several []bool  // by pool: others write the same servers, and keys have several
 	all     []int   // every server
 	pools   [][]int // by pool: its servers
+	large   []bool  // by server: its pool has large values; nil: none has
 	turn    int     // counts the choices of servers for reads, to spread them
 
 	// checks outlive the round. newest says by stripe which one is the latest, from 1 on; 0: none, or it is not known.
@@ -110,6 +120,7 @@ type Planner struct {
 	partRead   stripeSet // the keys that they read
 	partNumber int32
 	joins      joins
+	splits     []split
 
 	lines    []byte // what was written here and not by a client
 	placed   []placed
@@ -145,6 +156,8 @@ type Request struct {
 	decided bool
 	// several: others write its key's servers.
 	several bool
+	chunked bool   // it stores a value in chunks
+	split   int32  // splits[split-1] is its own; 0: it has none
 	ttl     int64  // what it stores in a gutter ends after so many seconds; 0: none of its keys is there
 	version uint64 // of what it stores, with several writers
 	look    int32  // the call that looks at what came of it; -1: none
@@ -192,11 +205,13 @@ const (
 type step uint8
 
 const (
-	sent     step = iota // what Plan planned
-	retrying             // of a read: others are asked for what a server failed
-	stamping             // of compare: the first server gives what it has stored a version
-	copying              // of compare: the others get what the first server has stored
-	deleting             // of write and compare: the key is deleted where a replica does not have the state that is answered
+	sent      step = iota // what Plan planned
+	retrying              // of a read: others are asked for what a server failed
+	stamping              // of compare: the first server gives what it has stored a version
+	copying               // of compare: the others get what the first server has stored
+	chunking              // of write and compare, before sent: the servers get the chunks of a value
+	gathering             // of read: the chunks of values are asked for
+	deleting              // of write and compare: the key is deleted where a replica does not have the state that is answered
 )
 
 // Call is one request to one server.
@@ -251,6 +266,14 @@ func New(o Options, turn int) *Planner {
 		p.several = append(p.several, o.Pools[i].Several && (in.N() > 1 || o.Router.MovesPool(i)))
 		p.Diverted = append(p.Diverted, stats.Diverted{})
 		p.pools = append(p.pools, p.all[in.Base():][:len(in.Servers())])
+		if o.Pools[i].Large.Limit > 0 {
+			if p.large == nil {
+				p.large = make([]bool, len(o.Names))
+			}
+			for _, s := range p.pools[i] {
+				p.large[s] = true
+			}
+		}
 	}
 	p.joins.start()
 	return p
@@ -261,6 +284,8 @@ func (p *Planner) Reset() {
 	p.judgeChecks()
 	clear(p.Requests)
 	clear(p.Calls)
+	clear(p.splits)
+	p.splits = p.splits[:0]
 	p.Requests, p.Calls, p.items, p.placed, p.repairs = p.Requests[:0], p.Calls[:0], p.items[:0], p.placed[:0], p.repairs[:0]
 	p.lines = p.lines[:0]
 	p.arrivals, p.partNumber = 0, 0
@@ -290,6 +315,9 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	added.in = p.options.Router
 	if r.NumKeys == 1 {
 		p.enter(added, added.in.In(key))
+		if p.large != nil {
+			p.admitLarge(added)
+		}
 	}
 	return i
 }
@@ -340,7 +368,7 @@ func (r *Request) Changes() bool {
 // Stored reports whether requests[i], which is settled, is a set that all servers of its key have stored.
 func (p *Planner) Stored(i int32) bool {
 	r := &p.Requests[i]
-	if !r.IsSet() || r.first == r.last {
+	if !r.IsSet() || r.first == r.last || r.split != 0 {
 		return false
 	}
 	for n := r.first; n < r.last; n++ {
@@ -380,6 +408,9 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 			p.planRead(i, &p.part)
 		}
 	case r.NumKeys > 0:
+		if p.large != nil && p.planLarge(i) {
+			return true
+		}
 		return p.planWrite(i)
 	case r.Has(protocol.Everywhere):
 		for s := range p.all {
@@ -398,9 +429,18 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 	r := &p.Requests[i]
 	switch {
+	case r.step == gathering:
+		return p.settleGather(r, inTime)
 	case r.Fixed:
 	case r.way == read:
-		return inTime && p.settleRead(r)
+		if inTime && p.settleRead(r) {
+			r.split = 0
+			return true
+		}
+		return r.split != 0 && p.settleSplit(r)
+	case r.step == chunking:
+		p.settleChunks(r)
+		return true
 	case r.way == compare && r.step == sent:
 		return p.settleCompare(r)
 	case r.way == compare && r.step == stamping:
@@ -422,6 +462,10 @@ func (p *Planner) Next(i int32) {
 	switch r.step {
 	case retrying:
 		p.planRetry(i)
+	case chunking:
+		p.planHead(i)
+	case gathering:
+		p.planGather(i)
 	case stamping:
 		p.planStamp(i)
 	case copying:

@@ -311,12 +311,13 @@ func (p *Planner) settleRead(r *Request) (again bool) {
 	}
 	for n := r.first; n < r.last; n++ {
 		c, copies := &p.Calls[n], p.copies(n)
-		if !c.Failed || c.hidden || (copies == 1 && !c.lost) || r.tries >= max(1, copies-1) {
+		if !c.Failed || c.hidden && c.form != chunks || (copies == 1 && !c.lost) || r.tries >= max(1, copies-1) {
 			continue
 		}
-		if r.step == sent {
-			r.step, r.tried = retrying, r.first
+		if r.tries == 0 {
+			r.tried = r.first
 		}
+		r.step = retrying
 		r.tries++
 		r.triedEnd = r.last
 		return true

@@ -36,9 +36,15 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 	case !ok:
 	case rep.Kind == protocol.ReplyValue:
 		value, ok = p.takeValue(c, rep.Key, start, end)
+		if p.large != nil && value && p.beginsHead(c, element, rep.Data) {
+			p.noteSplit(r)
+		}
 	case rep.Kind == protocol.ReplyMetaLine, rep.Kind == protocol.ReplyMetaValue:
 		ok = c.form != clients || c.command != r.Command || c.hidden || c.Failed || protocol.MetaFits(r.Head, element)
-		value = rep.Kind == protocol.ReplyMetaValue && (r.readsOnly() || c.form == looksAll) && !c.Failed
+		value = rep.Kind == protocol.ReplyMetaValue && (r.readsOnly() || c.form == looksAll || c.form == chunks) && !c.Failed
+		if p.large != nil && value {
+			value = p.takeSplit(r, c, element, rep.Data)
+		}
 	case !last:
 		ok = end <= maxList
 	}
@@ -104,9 +110,14 @@ func (p *Planner) Done(n int32, kind protocol.ReplyKind, reply []byte) (ended bo
 	if c.TooLarge > 0 {
 		// Without the server's name, so that replicas agree.
 		c.found, c.kind = 0, protocol.ReplyServerError
-		c.reply = fmt.Appendf(nil, "SERVER_ERROR a value of %d bytes; accepted: up to %d (--max-value)\r\n", c.TooLarge, p.options.MaxValue)
+		c.reply = p.textTooLarge(c.TooLarge)
 	}
 	return p.end(c)
+}
+
+// textTooLarge is what a value of that size is answered with.
+func (p *Planner) textTooLarge(size int) []byte {
+	return fmt.Appendf(nil, "SERVER_ERROR a value of %d bytes; accepted: up to %d (--max-value)\r\n", size, p.options.MaxValue)
 }
 
 // NoAnswer ends call n without a reply; text, an error line, takes its place. lost: the server has closed the connection. What still comes

@@ -143,6 +143,7 @@ func (p *Planner) planVersionedCopies(i int32) {
 	r := &p.Requests[i]
 	first := int(p.Calls[r.chosen].Server)
 	p.findHolders(r)
+	p.withholdHead(r)
 	var it protocol.Item
 	start, data, form := len(p.lines), r.Data, clients
 	switch {

@@ -14,6 +14,7 @@ import (
 func (p *Planner) planWrite(i int32) (barrier bool) {
 	r := &p.Requests[i]
 	p.findHolders(r)
+	p.withholdHead(r)
 	switch {
 	case len(p.holders)+len(p.emptied) == 1:
 		r.decided, r.version = false, 0
@@ -93,6 +94,7 @@ func (p *Planner) planCopies(i int32) {
 	p.lines, command = r.AppendUnconditional(p.lines)
 	line := p.lines[start:]
 	p.findHolders(r)
+	p.withholdHead(r)
 	for _, s := range p.holders {
 		switch {
 		case s == first:

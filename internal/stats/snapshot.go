@@ -36,6 +36,7 @@ type Snapshot struct {
 	MarksUnknown bool
 	Agreement    Agreement
 	Joined       uint64 // gets that were answered by the reply to an equal one
+	Large        Large
 	// Phase is the phase of the change of placement, Placement a short hash of the placement that it leads to.
 	Phase, Placement string
 	Gutters          []GutterSnapshot
@@ -269,6 +270,7 @@ func (s *Snapshot) Sub(prev *Snapshot) *Snapshot {
 	d.Gutters = guttersSince(s.Gutters, prev.Gutters)
 	d.Agreement.minus(prev.Agreement)
 	d.Joined -= prev.Joined
+	d.Large.minus(prev.Large)
 	d.RoundRequests -= prev.RoundRequests
 	d.BusyTime -= prev.BusyTime
 	d.FromClients -= prev.FromClients

@@ -38,6 +38,7 @@ type Worker struct {
 	toClients     atomic.Uint64                // bytes
 	roundSizes    [NumRoundSizes]atomic.Uint64 // rounds
 	joined        atomic.Uint64
+	large         struct{ stored, read, incomplete atomic.Uint64 }
 	agreement     struct{ checks, disagreements, cuts atomic.Uint64 }
 	journal       journal
 
@@ -207,6 +208,16 @@ func (w *Worker) Agreed(a *Agreement) {
 	w.agreement.checks.Add(a.Checks)
 	w.agreement.disagreements.Add(a.Disagreements)
 	w.agreement.cuts.Add(a.Cuts)
+}
+
+// SplitValues counts values that are stored in chunks.
+func (w *Worker) SplitValues(l *Large) {
+	if *l == (Large{}) {
+		return
+	}
+	w.large.stored.Add(l.Stored)
+	w.large.read.Add(l.Read)
+	w.large.incomplete.Add(l.Incomplete)
 }
 
 // Joined counts gets that were answered by the reply to an equal one.

@@ -104,7 +104,7 @@ func (w *Worker) awaitWrites(b *request.Batch, i int32, stripes []uint32) bool {
 
 // waited starts the round's time again if requests[i], its first, may have waited for another worker's writes.
 func (w *Worker) waited(i int32) {
-	if i == 0 && w.options.Router.N() > 1 {
+	if i == 0 && w.planner.Locking() {
 		w.began = stats.Now()
 		w.flushed = w.began
 		w.expire(i)

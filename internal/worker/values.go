@@ -70,12 +70,20 @@ func (w *Worker) keep(call int32, n int) bool {
 	if c.LooksBack() {
 		return w.holdLook(n)
 	}
-	if c.Dropped || w.planner.Requests[c.Request].Answer != "" || !w.hold(c.Request, n) {
+	if c.Dropped || w.planner.Requests[c.Request].Answer != "" {
 		return false
 	}
-	for i := w.planner.JoinedBehind(c.Request); i >= 0; i = w.planner.JoinedBehind(i) {
-		if !w.hold(i, n) {
-			w.planner.LeaveOut(i)
+	return w.holdShared(c.Request, n)
+}
+
+// holdShared is hold for requests[i] and those that have joined it. Of these it leaves out those that there is no memory for.
+func (w *Worker) holdShared(i int32, n int) bool {
+	if !w.hold(i, n) {
+		return false
+	}
+	for j := w.planner.JoinedBehind(i); j >= 0; j = w.planner.JoinedBehind(j) {
+		if !w.hold(j, n) {
+			w.planner.LeaveOut(j)
 		}
 	}
 	return true

@@ -18,6 +18,7 @@ import (
 	"mcmw/internal/backend"
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/keylock"
+	"mcmw/internal/large"
 	"mcmw/internal/plan"
 	"mcmw/internal/protocol"
 	"mcmw/internal/queue"
@@ -206,7 +207,7 @@ func New(o Options, m Member) *Worker {
 	planned := plan.Options{
 		Router: o.Router, Stripe: o.Locks.Stripe, Home: m.Home, Sharded: o.Sharded, GetErrorMiss: o.GetErrorMiss,
 		MaxValue: o.MaxValue, Join: !m.Patient, // the requests of a detour have each a time of its own
-		Today: func() int64 { return time.Now().Unix() },
+		Today: func() int64 { return time.Now().Unix() }, LargeVersion: large.NewVersion,
 	}
 	if m.Patient {
 		planned.Home = -1
@@ -233,6 +234,7 @@ func New(o Options, m Member) *Worker {
 		w.conns = append(w.conns, backend.NewConn(s, min(w.oneTurn(), time.Duration(w.timeouts[k]/leastTime))))
 	}
 	w.planner = plan.New(planned, m.Number)
+	w.planner.Hold = w.holdShared
 	w.states.seen = o.Changes.Load() - 1
 	return w
 }
@@ -500,6 +502,11 @@ func (w *Worker) further(ctx context.Context) {
 			}
 		}
 		w.send(ctx, from)
+		for _, i := range again {
+			if !w.planner.Requests[i].Asks() {
+				w.settle(i) // the step has turned out to ask for nothing
+			}
+		}
 		w.collect(true)
 	}
 }
@@ -545,6 +552,8 @@ func (w *Worker) endRound() {
 	w.planner.Agreement = stats.Agreement{}
 	w.record.Joined(w.planner.Joined)
 	w.planner.Joined = 0
+	w.record.SplitValues(&w.planner.Large)
+	w.planner.Large = stats.Large{}
 	for pool := range w.planner.Diverted {
 		if d := &w.planner.Diverted[pool]; *d != (stats.Diverted{}) {
 			w.options.Pools[pool].Diverted.Add(*d)

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"mcmw/internal/large"
+	"mcmw/internal/plan"
+)
+
+const (
+	optionLarge    = "large-values"
+	optionItemSize = "item-size"
+)
+
+// checkLarge returns the problems of large values with the limits.
+func (c *Config) checkLarge() Problems {
+	switch l := c.Large; {
+	case l.Limit == 0:
+	case l.Limit > c.Limits.MaxValue:
+		return Problems{c.problem(optionLarge, "%q is more than max-value, %s, so clients can't send it; accepted: up to that, or a larger max-value",
+			formatSize(l.Limit), formatSize(c.Limits.MaxValue))}
+	case l.Limit > l.Plain()*large.MaxChunks:
+		return Problems{c.problem(optionLarge, "%q takes more than %d chunks of item-size %s; accepted: less, or a larger item-size",
+			formatSize(l.Limit), large.MaxChunks, formatSize(l.Item))}
+	}
+	return nil
+}
+
+// checkLargePools returns the problems of large values with what else pools have.
+func (c *Config) checkLargePools() Problems {
+	var problems Problems
+	for _, p := range c.pools {
+		d := p.config
+		if d.Large.Limit == 0 {
+			continue
+		}
+		refuse := func(what string) {
+			problems = append(problems, d.problem(optionLarge, "the pool %s; accepted: a pool without that, or large-values 0", what))
+		}
+		if d.Placement.Gutter != "" {
+			refuse("has a gutter")
+		}
+		for _, q := range c.pools {
+			if q.config.Placement.Gutter == p.name {
+				refuse("is a gutter")
+			}
+		}
+		for _, s := range c.shadows {
+			if s.Of == p.name {
+				refuse("has a shadow")
+			}
+			if s.To == p.name {
+				refuse("is a shadow")
+			}
+		}
+		for _, g := range c.Migrations {
+			if g.From == p.name || g.To == p.name {
+				refuse("has keys that migrate")
+			}
+		}
+	}
+	return problems
+}
+
+// largeOf returns the settings of large values by pool; "" is the only pool's name.
+func (c *Config) largeOf() map[string]plan.Large {
+	all := map[string]plan.Large{}
+	if len(c.pools) == 0 {
+		all[""] = c.Large
+	}
+	for _, p := range c.pools {
+		all[p.name] = p.config.Large
+	}
+	return all
+}
+
+// checkLargeChange refuses to begin to store values in chunks, or to forget them, in one step: meanwhile requests are served that don't know them.
+func (c *Config) checkLargeChange(old *Config) Problems {
+	var problems Problems
+	before := old.largeOf()
+	for name, l := range c.largeOf() {
+		was, ok := before[name]
+		if !ok || (was.Limit == 0) == (l.Limit == 0) || was.Limit <= was.Plain() && l.Limit <= l.Plain() {
+			continue
+		}
+		d := c
+		for _, p := range c.pools {
+			if p.name == name {
+				d = p.config
+			}
+		}
+		problems = append(problems, d.problem(optionLarge, "%q cannot take the place of %q while mcmw runs; accepted: %s first, which reads values in chunks and stores none",
+			formatSize(l.Limit), formatSize(was.Limit), formatSize(largestStep)))
+	}
+	return problems
+}
+
+// largestStep is a limit below any item-size.
+const largestStep = 8 << 10

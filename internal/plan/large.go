@@ -1,0 +1,454 @@
+package plan
+
+import (
+	"bytes"
+	"slices"
+
+	"mcmw/internal/large"
+	"mcmw/internal/protocol"
+)
+
+// Values that are larger than the servers' items; package large says how they are stored, and why none is torn.
+//
+//	write     store the chunks on all servers of the key --> as any other, with the head for a value
+//	               '--> refused ------------------------------> answer: that refusal; a set deletes the key
+//	read      as any other --> ask for the chunks of the heads that came --> answer
+//	                                '--> a server fails --> read again, as any other
+
+// Large says how large the values of a pool may be, bytes. The zero value: what its servers take, and they are as clients brought them.
+type Large struct {
+	// Limit is the most that a value may have; 0: see above.
+	Limit int
+	// Item is the size of the servers' largest item (memcached -I).
+	Item int
+}
+
+// Plain returns the size of the largest value that is stored as one item.
+func (l Large) Plain() int { return l.Item - large.ItemOverhead }
+
+// Texts of what a pool with large values does not do.
+const (
+	textNoJoin   = "CLIENT_ERROR append and prepend are not available through mcmw in a pool with large-values\r\n"
+	textNoSize   = "CLIENT_ERROR mg with s is available through mcmw in a pool with large-values only with v\r\n"
+	textNoFetch  = "CLIENT_ERROR mg with v and N, R or T is not available through mcmw in a pool with large-values\r\n"
+	textNoStored = "CLIENT_ERROR ms with s is not available through mcmw in a pool with large-values\r\n"
+	textNoChunks = "SERVER_ERROR a server did not store a part of the value\r\n"
+)
+
+// split is what is known of a request whose value, or one of whose values, is not as a server holds it.
+type split struct {
+	// Of a write: head is that of its value, stored has each server once for each chunk that it has stored. refusal is the reply of one that refused one, lost what
+	// takes the place of a reply that did not come; nil: there is none.
+	head          large.Head
+	stored        []int32
+	refusal, lost []byte
+	// Of a read: values are those that came, in the order asked for. rest is the offset in Keys of what is to be asked for again; -1: nothing is.
+	values []splitValue
+	rest   int
+	// first and last are the calls that asked for the values, while those of the present step ask for chunks.
+	first, last int32
+	failed      bool // a value's chunks could not be read
+}
+
+// splitValue is a value of the answer to a read.
+type splitValue struct {
+	call    int32
+	offset  int // of its key in Keys
+	element []byte
+	size    int // of the value that element holds, bytes
+	// isHead: head and inline are in it. Unless missing, Calls[first:last] are its chunks.
+	isHead, missing bool
+	head            large.Head
+	inline          []byte
+	first, last     int32
+	failure         []byte // what it is answered with
+}
+
+// largeOf returns the pool's limits where r's key is; nil: there are none.
+func (p *Planner) largeOf(r *Request) *Large {
+	if l := &p.options.Pools[r.in.Number()].Large; l.Limit > 0 {
+		return l
+	}
+	return nil
+}
+
+// splitOf returns what is known of r's values.
+func (p *Planner) splitOf(r *Request) *split { return &p.splits[r.split-1] }
+
+func (p *Planner) newSplit(r *Request) *split {
+	p.splits = append(p.splits, split{rest: -1})
+	r.split = int32(len(p.splits))
+	return p.splitOf(r)
+}
+
+// admitLarge looks at a request of one key that was added, where pools have large values.
+func (p *Planner) admitLarge(r *Request) {
+	l := p.largeOf(r)
+	if l == nil || r.Idle() || r.Answer != "" {
+		return
+	}
+	switch {
+	case r.BringsValue() && r.Joins():
+		r.Fail(textNoJoin)
+	case r.BringsValue():
+		value := r.Data[:len(r.Data)-len(protocol.CRLF)]
+		r.chunked = len(value) > l.Plain() || large.Begins(value) && len(value)+large.HeadSize > l.Plain()
+		switch {
+		case len(value) > l.Limit:
+			r.chunked, r.Answer = false, protocol.TextTooLarge
+		case !r.chunked && !large.Begins(value):
+		case r.Command.IsMeta() && protocol.HasFlag(r.Head, 's'):
+			r.Fail(textNoStored)
+		}
+	case r.Fetches():
+		value, size := protocol.HasFlag(r.Head, 'v'), protocol.HasFlag(r.Head, 's')
+		switch {
+		case r.Has(protocol.Writes) && (value || size):
+			r.Fail(textNoFetch)
+		case size && !value:
+			r.Fail(textNoSize)
+		}
+	}
+}
+
+// Locking reports whether requests need key locks: where a key has several servers, or its write several steps.
+func (p *Planner) Locking() bool { return p.large != nil || p.options.Router.N() > 1 }
+
+// planLarge plans the first step of a write whose value is not to be stored as it is, and reports whether that are chunks.
+func (p *Planner) planLarge(i int32) (chunks bool) {
+	r := &p.Requests[i]
+	if r.NumKeys != 1 || p.largeOf(r) == nil || !r.BringsValue() {
+		return false
+	}
+	value := r.Data[:len(r.Data)-len(protocol.CRLF)]
+	if !r.chunked {
+		if large.Begins(value) {
+			p.newSplit(r)
+			head := large.NewInline(value)
+			r.Replace(append(head.Append(make([]byte, 0, large.HeadSize+len(r.Data))), r.Data...))
+		}
+		return false
+	}
+	s := p.newSplit(r)
+	s.head = large.New(p.options.LargeVersion(), value, p.largeOf(r).Plain())
+	p.Large.Stored++
+	r.way, r.step = write, chunking
+	var room [24]byte
+	exptime := large.AppendExptime(room[:0], r.Exptime(), p.options.Today())
+	version := uint64(0)
+	if r.several {
+		version = p.options.Versions.next() // equal on all servers, so that a sweep need not compare the bytes
+	}
+	p.findHolders(r)
+	for k := range s.head.Chunks() {
+		start, end := s.head.Range(k)
+		line := len(p.lines)
+		p.lines = protocol.AppendChunkStore(p.lines, s.head.AppendKey(nil, k), end-start, exptime, version)
+		for _, server := range p.holders {
+			c := p.call(i, server, protocol.Meta, r.Keys, p.lines[line:], value[start:end], crlf)
+			c.form, c.hidden = stores, true
+		}
+	}
+	r.Replace(append(s.head.Append(make([]byte, 0, large.HeadSize+len(crlf))), crlf...))
+	return true
+}
+
+// settleChunks notes which servers have all chunks of a write.
+func (p *Planner) settleChunks(r *Request) {
+	s := p.splitOf(r)
+	for n := r.first; n < r.last; n++ {
+		switch c := &p.Calls[n]; {
+		case !c.Failed && c.kind == protocol.ReplyMetaLine && string(c.reply[:2]) == "HD":
+			s.stored = append(s.stored, c.Server)
+		case c.Failed:
+			s.lost = c.reply
+		case c.kind.IsError():
+			s.refusal = c.reply
+		default:
+			s.refusal = []byte(textNoChunks)
+		}
+	}
+	r.step = chunking
+}
+
+// hasChunks reports whether server s has all chunks of what r stores.
+func (p *Planner) hasChunks(r *Request, s int) bool {
+	split, n := p.splitOf(r), 0
+	for _, stored := range split.stored {
+		if int(stored) == s {
+			n++
+		}
+	}
+	return n == split.head.Chunks()
+}
+
+// planHead plans the step of a write behind that of its chunks.
+func (p *Planner) planHead(i int32) {
+	r := &p.Requests[i]
+	s := p.splitOf(r)
+	r.way, r.step = direct, sent
+	p.findHolders(r)
+	one := len(p.holders)+len(p.emptied) == 1
+	switch {
+	case s.refusal != nil:
+		r.Fail(string(s.refusal))
+	case s.lost == nil:
+	case (one || r.decided || r.several) && !p.hasChunks(r, p.decider(r)), !slices.ContainsFunc(p.holders, func(s int) bool { return p.hasChunks(r, s) }):
+		r.Fail(string(s.lost))
+	}
+	switch {
+	case !r.Fixed:
+		p.planWrite(i)
+	case !r.Has(protocol.Depends):
+		r.way = remove
+		p.deleteEverywhere(i) // as memcached does: the old value must not outlive an attempt to replace it
+	}
+}
+
+// withholdHead keeps the head that r stores from servers that don't have all chunks: they lose the key.
+func (p *Planner) withholdHead(r *Request) {
+	if !r.chunked || r.way == remove {
+		return
+	}
+	p.holders = slices.DeleteFunc(p.holders, func(s int) bool {
+		if p.hasChunks(r, s) {
+			return false
+		}
+		p.emptied = append(p.emptied, s)
+		return true
+	})
+}
+
+// noteSplit notes that r has read a value that begins like a head.
+func (p *Planner) noteSplit(r *Request) {
+	if r.split == 0 {
+		p.newSplit(r)
+	}
+}
+
+// beginsHead reports whether the value of that size in element, from the server of c, begins like a head.
+func (p *Planner) beginsHead(c *Call, element []byte, size int) bool {
+	return p.large[c.Server] && size >= large.HeadSize && size <= p.options.MaxValue && large.Begins(protocol.Value(element, size))
+}
+
+// settleSplit lists the values of a read of which one begins like a head, and reports whether chunks are to be asked for.
+func (p *Planner) settleSplit(r *Request) (again bool) {
+	s := p.splitOf(r)
+	s.values, s.rest, s.first, s.last = s.values[:0], -1, r.first, r.last
+	calls := p.Calls[r.first:r.last]
+	switch {
+	case !r.Command.IsRetrieval():
+		p.listValues(s, r.first, r.Keys, 0)
+	case r.keys >= 0:
+		s.rest = p.mergeValues(r, calls, nil, s)
+	default:
+		offset := 0
+		for n := r.first; n < r.last && s.rest < 0; n++ {
+			c := &p.Calls[n]
+			if c.form == clients && (c.kind == protocol.ReplyEnd || c.cutOff()) {
+				p.listValues(s, n, c.keys, offset)
+			}
+			if c.cutOff() {
+				s.rest = offset + c.cut
+			}
+			offset += len(c.keys) + len(blank)
+		}
+	}
+	for k := range s.values {
+		v := &s.values[k]
+		c := &p.Calls[v.call]
+		var rep protocol.Reply
+		_, _, _ = protocol.DecodeReply(v.element, &rep) // it was read before
+		v.size = rep.Data
+		if !p.beginsHead(c, v.element, v.size) {
+			continue
+		}
+		var ok bool
+		v.isHead = true
+		if v.head, v.inline, ok = large.Decode(protocol.Value(v.element, v.size)); !ok {
+			p.missing(v)
+		}
+		again = again || ok && !v.head.Inline()
+	}
+	if !again {
+		p.finishSplit(r)
+		return false
+	}
+	r.step = gathering
+	return true
+}
+
+func (p *Planner) missing(v *splitValue) {
+	v.missing = true
+	p.Large.Incomplete++
+}
+
+// listValues lists the values in the reply to call n, which asks for keys; the first is at offset in the request's Keys.
+func (p *Planner) listValues(s *split, n int32, keys []byte, offset int) {
+	for reply := p.Calls[n].reply; len(reply) > 0; {
+		var rep protocol.Reply
+		size, _, err := protocol.DecodeReply(reply, &rep)
+		if err != nil || size == 0 || rep.Kind != protocol.ReplyValue && rep.Kind != protocol.ReplyMetaValue {
+			return
+		}
+		at := offset
+		for rep.Kind == protocol.ReplyValue {
+			key, rest := nextKey(keys)
+			at = offset
+			offset += len(key) + len(blank)
+			keys = rest
+			if bytes.Equal(key, rep.Key) {
+				break
+			}
+		}
+		s.values = append(s.values, splitValue{call: n, offset: at, element: reply[:size]})
+		reply = reply[size:]
+	}
+}
+
+// planGather asks for the chunks of the values that requests[i] has read, as many as there is memory for.
+func (p *Planner) planGather(i int32) {
+	r := &p.Requests[i]
+	s := p.splitOf(r)
+	for k := range s.values {
+		v := &s.values[k]
+		if !v.isHead || v.missing || v.head.Inline() {
+			continue
+		}
+		if v.head.Total > p.options.MaxValue {
+			v.failure = p.textTooLarge(v.head.Total)
+			continue
+		}
+		if p.Hold != nil && !p.Hold(i, v.head.Total) {
+			s.rest, s.values = v.offset, s.values[:k]
+			if !r.Command.IsRetrieval() {
+				p.Calls[v.call].Dropped = true
+			}
+			return
+		}
+		v.first = int32(len(p.Calls))
+		for n := range v.head.Chunks() {
+			start := len(p.lines)
+			p.lines = protocol.AppendChunkFetch(p.lines, v.head.AppendKey(nil, n))
+			c := p.call(i, int(p.Calls[v.call].Server), protocol.Meta, nil, p.lines[start:])
+			c.form, c.hidden, c.Reads = chunks, true, true
+		}
+		v.last = int32(len(p.Calls))
+	}
+}
+
+// settleGather takes the chunks that came. again: a server failed, and the request is to be read anew.
+func (p *Planner) settleGather(r *Request, inTime bool) (again bool) {
+	if inTime && !r.Fixed && p.settleRead(r) {
+		r.split = 0
+		return true
+	}
+	s := p.splitOf(r)
+	r.first, r.last = s.first, s.last
+	for k := range s.values {
+		if v := &s.values[k]; v.first < v.last {
+			p.judgeChunks(v)
+		}
+	}
+	p.finishSplit(r)
+	return false
+}
+
+// judgeChunks says what came of the chunks of v.
+func (p *Planner) judgeChunks(v *splitValue) {
+	sum := uint32(0)
+	for n := range v.head.Chunks() {
+		c := &p.Calls[v.first+int32(n)]
+		start, end := v.head.Range(n)
+		switch {
+		case c.kind.IsError():
+			v.failure = c.reply
+			return
+		case c.found != int32(end-start)+1:
+			p.missing(v)
+			return
+		}
+		sum = large.Sum(sum, p.chunk(v, n))
+	}
+	if sum != v.head.Sum {
+		p.missing(v)
+		return
+	}
+	p.Large.Read++
+}
+
+// chunk returns the n-th chunk of v, which was judged.
+func (p *Planner) chunk(v *splitValue, n int) []byte {
+	start, end := v.head.Range(n)
+	return protocol.Value(p.Calls[v.first+int32(n)].reply, end-start)
+}
+
+// finishSplit makes an mg whose value is gone or could not be read one that is answered so.
+func (p *Planner) finishSplit(r *Request) {
+	s := p.splitOf(r)
+	for k := range s.values {
+		v := &s.values[k]
+		s.failed = s.failed || v.failure != nil
+		if r.Command.IsRetrieval() || !v.missing && v.failure == nil {
+			continue
+		}
+		c := &p.Calls[v.call]
+		if v.failure != nil {
+			c.kind, c.reply, c.Failed = protocol.ReplyServerError, v.failure, true
+		} else {
+			c.kind, c.reply = protocol.ReplyMetaLine, []byte(protocol.TextMetaMiss)
+		}
+		s.values = s.values[:0]
+		return
+	}
+}
+
+// addSplitValues is addValues where values are not as a server holds them.
+func (p *Planner) addSplitValues(r *Request, calls []Call, out Output) (rest int) {
+	s := p.splitOf(r)
+	failure := p.failureOf(calls)
+	for i := range calls {
+		calls[i].found = 0
+	}
+	for k := range s.values {
+		v := &s.values[k]
+		switch {
+		case v.failure != nil:
+			if !p.options.GetErrorMiss {
+				failure = v.failure
+			}
+		case !v.missing:
+			p.addSplitValue(v, out, false)
+			p.Calls[v.call].found++
+		}
+	}
+	return p.endValues(r, failure, s.rest, out)
+}
+
+// addSplitValue adds v with its line; shown: that tells the size, too.
+func (p *Planner) addSplitValue(v *splitValue, out Output, shown bool) {
+	if !v.isHead {
+		out.Add(v.element)
+		return
+	}
+	start := len(p.lines)
+	p.lines = protocol.AppendResized(p.lines, v.element, v.head.Total, shown)
+	out.Add(p.lines[start:])
+	out.Add(v.inline)
+	for n := range v.head.Chunks() {
+		out.Add(p.chunk(v, n))
+	}
+	out.Add(crlf)
+}
+
+// takeSplit looks at a VA that is kept. value is what Element returns.
+func (p *Planner) takeSplit(r *Request, c *Call, element []byte, size int) (value bool) {
+	switch {
+	case c.form == chunks:
+		c.found = int32(size) + 1
+		return false // the memory was taken when it was asked for
+	case c.form == clients && p.beginsHead(c, element, size):
+		p.noteSplit(r)
+	}
+	return true
+}
