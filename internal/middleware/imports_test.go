@@ -20,7 +20,7 @@ import (
 // The net stage and the workers share a layer, so neither knows the other: they meet in the queue and in the request.
 var dataPath = [][]string{
 	{"nonblock", "enum"},
-	{"protocol", "wire", "route", "replica", "keylock", "budget", "secret", "hotkeys"},
+	{"protocol", "large", "wire", "route", "replica", "keylock", "budget", "secret", "hotkeys"},
 	{"stats", "marker"},
 	{"request", "backend"},
 	{"plan", "shadow"},

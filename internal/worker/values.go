@@ -110,6 +110,19 @@ func (w *Worker) hold(i int32, n int) bool {
 	return true
 }
 
+// holdSplit is holdShared for a value that comes in chunks. The first of a round is always kept: its head is held already.
+func (w *Worker) holdSplit(i int32, n int) bool {
+	if w.gathers {
+		return w.holdShared(i, n)
+	}
+	w.gathers = true
+	before := w.held
+	w.held = 0
+	held := w.holdShared(i, n)
+	w.held += before
+	return held
+}
+
 // holdLook decides whether an item of n bytes that was looked back at is kept, and counts it until the end of the round: it is copied by then.
 func (w *Worker) holdLook(n int) bool {
 	if w.held > 0 && w.held+n > maxHeld {

@@ -164,8 +164,9 @@ type round struct {
 	followUp []int32   // requests whose step is done and which need another
 	// following are those whose next step is being planned.
 	following []int32
-	expected  int // bytes that the values asked for are likely to be
-	held      int // bytes of values that came and that no client has taken yet
+	expected  int  // bytes that the values asked for are likely to be
+	held      int  // bytes of values that came and that no client has taken yet
+	gathers   bool // a value comes in chunks
 }
 
 // reset ends the round. All slices keep their memory.
@@ -234,7 +235,7 @@ func New(o Options, m Member) *Worker {
 		w.conns = append(w.conns, backend.NewConn(s, min(w.oneTurn(), time.Duration(w.timeouts[k]/leastTime))))
 	}
 	w.planner = plan.New(planned, m.Number)
-	w.planner.Hold = w.holdShared
+	w.planner.Hold = w.holdSplit
 	w.states.seen = o.Changes.Load() - 1
 	return w
 }
