@@ -217,6 +217,11 @@ var metrics = []metric{
 		to.out <- prometheus.MustNewConstHistogram(to.desc, s.Rounds, float64(s.RoundRequests), roundSizes(s))
 	}},
 	{"joined_gets_total", "Gets that were answered by the reply to an equal get of the same round.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Joined })},
+	{"large_values_total", "Values larger than the servers' items that were stored in chunks, read, or of which a chunk was missing.", []string{"outcome"}, func(s *stats.Snapshot, to sink) {
+		to.counter(float64(s.Large.Stored), "stored")
+		to.counter(float64(s.Large.Read), "read")
+		to.counter(float64(s.Large.Incomplete), "incomplete")
+	}},
 	{"request_log_dropped_total", "Requests for which the request log had no room.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Dropped })},
 
 	{"sweep_running", "1 while this middleware compares the replicas, or has to because one before it was killed; else 0.", nil, tells(func(s *stats.Snapshot) bool { return s.Sweep.Running })},

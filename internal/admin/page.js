@@ -76,7 +76,7 @@ function tiles(p) {
   const [median, unit] = p.count ? duration(p.p50).split(" ") : ["–", ""];
   const looked = p.keys > 0;
   byId("tiles").replaceChildren(
-    tile("Throughput", count(p.rate), "/s", `${bytes(p.in + p.out)}/s in and out`),
+    tile("Throughput", count(p.rate), "/s", `${bytes(p.in + p.out)}/s in and out${p.large ? `, ${count(p.large)} large values/s` : ""}`),
     tile("Response time, median", median, unit, p.count ? `p99 ${duration(p.p99)}` : "no requests"),
     tile("Hit ratio", looked ? ((1 - p.misses / p.keys) * 100).toFixed(1) : "–", looked ? "%" : "",
       looked ? `${count(p.keys)} keys/s looked up${p.hot ? `, ${percent(p.hot / p.keys)} in memory` : ""}` : "no key looked up"),

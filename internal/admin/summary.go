@@ -15,6 +15,7 @@ type Summary struct {
 	Errors   float64 `json:"errors"`  // requests that ended with SERVER_ERROR
 	Keys     float64 `json:"keys"`    // keys asked for by retrievals
 	Misses   float64 `json:"misses"`  // of them not found
+	Large    float64 `json:"large"`   // values that were stored or read in chunks
 	Received float64 `json:"in"`      // bytes from clients
 	Sent     float64 `json:"out"`     // bytes to clients
 	Batch    float64 `json:"batch"`   // requests per round of a worker
@@ -96,6 +97,7 @@ func Summarize(s *stats.Snapshot) Summary {
 		Hot:      rate(s.Hot()),
 		Keys:     rate(s.Keys),
 		Misses:   rate(s.Misses),
+		Large:    rate(s.Large.Stored + s.Large.Read),
 		Arrived:  rate(s.Arrived),
 		Received: rate(s.FromClients),
 		Sent:     rate(s.ToClients),

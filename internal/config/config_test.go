@@ -18,6 +18,7 @@ import (
 	"mcmw/internal/hotkeys"
 	"mcmw/internal/middleware"
 	"mcmw/internal/netstage"
+	"mcmw/internal/plan"
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
@@ -111,6 +112,7 @@ func TestTheDefaultsAreThoseOfTheStages(t *testing.T) {
 		DrainTimeout:   middleware.DefaultDrainTimeout,
 		HotAge:         middleware.DefaultHotAge,
 		HotMemory:      middleware.DefaultHotMemory,
+		Large:          plan.Large{Item: middleware.DefaultItemSize},
 		Security:       middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},
 	}, c.Middleware())
 	require.Equal(t, "127.0.0.1:9150", c.Admin)
@@ -158,6 +160,8 @@ connect-timeout: 7ms
 drain-timeout: 1m30s
 max-key: 8
 max-value: 2m
+large-values: 1m
+item-size: 512k
 max-line: 3k
 max-multiget-line: 4k
 `}.load(t)
@@ -178,6 +182,7 @@ max-multiget-line: 4k
 		Queue:          5,
 		ChangeStep:     19 * time.Second,
 		SweepEvery:     12 * time.Minute, SweepRate: 13,
+		Large:   plan.Large{Limit: 1 << 20, Item: 512 << 10},
 		HotKeys: hotkeys.Off, HotAge: 20 * time.Millisecond, HotMemory: 64 << 20,
 		DrainTimeout: 90 * time.Second,
 		Security:     middleware.Security{HandshakeTimeout: middleware.DefaultHandshakeTimeout},

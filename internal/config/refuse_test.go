@@ -126,6 +126,8 @@ var badValues = []struct {
 	{"max-value", "-1m", `"-1m" is too small; accepted: `},
 	{"max-value", "k", `"k" is not a size; accepted: `},
 	{"max-value", "1mb", `"1mb" is not a size; accepted: `},
+	{"large-values", "2g", `"2g" is too large; accepted: 0 to 1g bytes`},
+	{"item-size", "15k", `"15k" is too small; accepted: 16k to 1g bytes`},
 	{"max-line", "511", `"511" is too small; accepted: 512 to 1m bytes`},
 	{"max-line", "2m", `"2m" is too large; accepted: 512 to 1m bytes`},
 	{"max-multiget-line", "1k", `"1k" is too small; accepted: 2k to 1g bytes`},

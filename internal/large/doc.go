@@ -33,6 +33,8 @@
 //
 // # What is left behind
 //
+// A head without all of its chunks stays, as an item that nobody reads: add and delete find it, until a set, a delete or its expiry.
+//
 // An overwritten or deleted value leaves its chunks: they end with the value's expiry and a minute, or are evicted. To delete them each write would have to read
 // first. A touch changes the head's life alone, since it would have to read the head, too: a value is a miss once its chunks have ended.
 //

@@ -32,6 +32,7 @@ const (
 	healByCopy         mutant = "healing by copy"
 	serversCAS         mutant = "the server's cas as version"
 	incrWithoutVersion mutant = "incr without a new version"
+	lostChunk          mutant = "a chunk that was not stored"
 	onlyInTheGutter    mutant = "a write in the gutter that leaves the server as it is"
 )
 
@@ -74,6 +75,10 @@ func (d *driver) mutate(c *plan.Call) (sent bool) {
 	case onlyInTheGutter:
 		if c.Server == ownServer && strings.HasPrefix(line, "delete") {
 			c.Bytes[0] = []byte("delete other\r\n")
+		}
+	case lostChunk:
+		if strings.HasPrefix(line, "ms mcmw:large:") {
+			c.Bytes[0] = []byte(strings.Replace(line, "mcmw:large:", "elsewhere:", 1))
 		}
 	case serversCAS:
 		c.Bytes[0] = []byte(versionFlag.ReplaceAllString(line, ""))

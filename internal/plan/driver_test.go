@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"mcmw/internal/large"
 	"mcmw/internal/plan"
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
@@ -76,16 +77,22 @@ func newRouter(t testing.TB, servers int, read route.ReadPolicy) *route.Router {
 // drive returns a driver of a planner with the router; with versions it is one of several writers.
 func drive(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.Versions) *driver {
 	t.Helper()
+	return driveLarge(t, router, ack, versions, plan.Large{}, nil)
+}
+
+// driveLarge is drive with large values, whose versions are from that function.
+func driveLarge(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.Versions, limits plan.Large, version func() large.Version) *driver {
+	t.Helper()
 	servers := len(router.Servers())
 	var names []string
 	for _, s := range router.Servers() {
 		names = append(names, s.Name)
 	}
 	d := &driver{t: t, router: router, limits: protocol.Limits{}.WithDefaults(), missed: map[int]bool{}}
-	pools := slices.Repeat([]plan.Pool{{Ack: ack, Several: versions != nil}}, len(router.Pools()))
+	pools := slices.Repeat([]plan.Pool{{Ack: ack, Several: versions != nil, Large: limits}}, len(router.Pools()))
 	d.planner = plan.New(plan.Options{
 		Router: router, Names: names, Home: -1, Pools: pools, MaxValue: 1 << 20, Versions: versions, Stripe: func(key []byte) uint32 { return crc32.ChecksumIEEE(key) },
-		Today: func() int64 { return 1_800_000_000 },
+		Today: func() int64 { return 1_800_000_000 }, LargeVersion: version,
 	}, 0)
 	for s := range d.planner.Servers {
 		d.planner.Servers[s].Readable = true

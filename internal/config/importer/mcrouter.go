@@ -46,7 +46,7 @@ const (
 var notTranslated = map[string]string{
 	"AllAsyncRoute":           "it answers before a server did; a write that mcmw answers is on the servers",
 	"AllInitialRoute":         "it answers as the first server did, whatever the others do; ack live is nearest",
-	"BigValueRoute":           "mcmw does not split values",
+	"BigValueRoute":           "mcrouter has it from its flag big-value-split-threshold, which is not in the file: write it as large-values and item-size",
 	"BlackholeRoute":          "mcmw drops no requests",
 	"DevNullRoute":            "mcmw drops no requests",
 	"ErrorRoute":              "mcmw refuses no keys",

@@ -1,0 +1,176 @@
+package plan_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/large"
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/explore"
+	"mcmw/internal/mctest/model"
+	"mcmw/internal/plan"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+// Values of three bytes, in chunks of two, and one that is no larger than an item.
+const (
+	setABC, setDEF, addGHI = "set k 0 0 3\r\nabc\r\n", "set k 0 0 3\r\ndef\r\n", "add k 0 0 3\r\nghi\r\n"
+	setSmall, getK, gatK   = "set k 0 0 1\r\nx\r\n", "get k\r\n", "gat 0 k\r\n"
+	deleteK                = "delete k\r\n"
+)
+
+// split is a world of middlewares, each with clients of its own, with values in chunks.
+type split struct {
+	servers int
+	// clients are the commands of each, by middleware.
+	clients [][][]string
+	faults  explore.Faults
+	mutant  mutant
+	// alike: all values have the same version.
+	alike bool
+}
+
+// versionOf is that of the n-th value of a client.
+func versionOf(client, n int) large.Version { return large.Version{byte(client), byte(n)} }
+
+func (s *split) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
+	router := newRouter(t, s.servers, route.ReadPrimary)
+	return explore.UpTo(func() *explore.World {
+		w := &explore.World{Faults: s.faults}
+		for range s.servers {
+			w.Servers = append(w.Servers, &model.Server{})
+		}
+		for m, clients := range s.clients {
+			for _, commands := range clients {
+				var versions *plan.Versions
+				if len(s.clients) > 1 {
+					versions = plan.NewVersions(uint64(100*len(w.Workers)), 1)
+				}
+				client, n := len(w.Workers), 0
+				d := driveLarge(t, router, replica.AckAll, versions, plan.Large{Limit: 10, Item: large.ItemOverhead + 2}, func() large.Version {
+					if n++; s.alike {
+						return versionOf(0, 0)
+					}
+					return versionOf(client, n)
+				})
+				d.mutant = s.mutant
+				w.Workers = append(w.Workers, &explore.Worker{Middleware: m, Driver: d, Commands: slices.Clone(commands)})
+			}
+		}
+		return w
+	}, limit, explore.Checks{Always: s.whole, AtEnd: s.linear})
+}
+
+// whole returns an error if a get was answered with anything but a miss, an error or a value as a client brought it.
+func (s *split) whole(w *explore.World) error {
+	for _, o := range w.History() {
+		if !strings.Contains(o.Answer, "VALUE") {
+			continue
+		}
+		_, data, _ := strings.Cut(o.Answer, "\r\n")
+		data, _, _ = strings.Cut(data, "\r\n")
+		if !slices.Contains([]string{"abc", "def", "ghi", "x"}, data) {
+			return fmt.Errorf("torn: %q", o.Answer)
+		}
+	}
+	return nil
+}
+
+// linear returns an error if the answers are not those of one server that served the commands in some order. With faults a command that failed
+// may have been served or not, and the value may be gone at any time, but not come back; its head may be there still.
+func (s *split) linear(w *explore.World) error {
+	faulty := s.faults != explore.Faults{}
+	serve := func(o explore.Operation, held string) (string, bool) {
+		verb := strings.Fields(o.Command)[0]
+		failed := o.Answer == "" || strings.Contains(o.Answer, "SERVER_ERROR")
+		switch {
+		case failed && !faulty:
+			return held, false
+		case verb == "get" || verb == "gat":
+			gone := o.Answer == "END\r\n" && faulty
+			if gone {
+				held = ""
+			}
+			want := "END\r\n"
+			if held != "" {
+				want = fmt.Sprintf("VALUE k 0 %d\r\n%s\r\nEND\r\n", len(held), held)
+			}
+			return held, failed || o.Answer == want
+		case verb == "delete":
+			return "", failed || o.Answer == "DELETED\r\n" && (held != "" || faulty) || o.Answer == "NOT_FOUND\r\n" && (held == "" || faulty)
+		case verb == "add" && (o.Answer == "NOT_STORED\r\n"):
+			return held, held != "" || faulty // a head is there
+		case verb == "add" && !faulty && held != "":
+			return held, false
+		}
+		return value(o.Command), failed || o.Answer == "STORED\r\n"
+	}
+	history := w.History()
+	if explore.Linear(history, "", serve) {
+		return nil
+	}
+	for i, o := range history { // what failed may have been served later than its answer, or not at all
+		if faulty && !strings.HasPrefix(o.Command, "g") && (o.Answer == "" || strings.Contains(o.Answer, "SERVER_ERROR")) {
+			later := slices.Clone(history)
+			later[i].Ended = 0
+			if explore.Linear(later, "", serve) || explore.Linear(slices.Delete(later, i, i+1), "", serve) {
+				return nil
+			}
+		}
+	}
+	return errors.New("the answers are those of no order")
+}
+
+// splitStates is how many states of a world the short form explores.
+const splitStates = 250
+
+func TestValuesInChunksAreWholeOrMissesInEveryOrderOfMessages(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	limit := splitStates
+	if mctest.Long() {
+		limit = 20_000
+	}
+	key := func(k int) string {
+		h := large.Head{Version: versionOf(0, 1)}
+		return string(h.AppendKey(nil, k))
+	}
+	kinds := []explore.Faults{{}, {Evictions: 1, Key: key(0)}, {Evictions: 1, Key: key(1)}, {Evictions: 1, Key: "k"}, {Breaks: 1}, {Deaths: 1}}
+	states := 0
+	for name, clients := range map[string][][][]string{
+		"one mcmw": {{{setABC, getK}, {setDEF, getK}}}, "deletes": {{{setABC, deleteK}, {getK, getK}}}, "adds": {{{setABC, addGHI}, {addGHI, gatK}}},
+		"small": {{{setABC, setSmall}, {getK, setDEF}}}, "two mcmw": {{{setABC, getK}}, {{setDEF, getK}}}, "two mcmw, adds": {{{setABC, deleteK}}, {{addGHI, getK}}},
+	} {
+		for _, servers := range []int{1, 2} {
+			for _, faults := range kinds {
+				if len(clients) > 1 && faults.Breaks+faults.Deaths > 0 && servers > 1 {
+					continue // behind those only a mark or a sweep makes servers agree
+				}
+				s := split{servers: servers, clients: clients, faults: faults}
+				r, failure := s.explore(t, limit)
+				require.Nil(t, failure, "%s, %d servers, %+v: %v", name, servers, faults, failure)
+				states += r.States
+			}
+		}
+	}
+	t.Logf("%d states", states)
+}
+
+func TestFaultsPutIntoValuesInChunksAreFound(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	for name, s := range map[string]split{
+		"one version for all values": {servers: 1, clients: [][][]string{{{setABC, getK}}, {{setDEF, getK}}}, alike: true},
+		string(lostChunk):            {servers: 1, clients: [][][]string{{{setABC, getK}}}, mutant: lostChunk},
+	} {
+		_, failure := s.explore(t, 50_000)
+		if assert.NotNil(t, failure, name) {
+			assert.ErrorContains(t, failure, "the answers are those of no order", name)
+		}
+	}
+}
