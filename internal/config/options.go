@@ -336,12 +336,12 @@ var Options = []Option{
 	{
 		Name: optionLarge, Default: formatSize(0), Group: groupLimits, PerPool: true,
 		kind: size{func(c *Config) *int { return &c.Large.Limit }, 0, 1 << 30},
-		Help: "maximum size of a value where those larger than item-size are stored in chunks; 0: none are",
+		Help: "maximum size of a value, stored in chunks beyond item-size; 0: off",
 	},
 	{
 		Name: optionItemSize, Default: formatSize(middleware.DefaultItemSize), Group: groupLimits, PerPool: true,
 		kind: size{func(c *Config) *int { return &c.Large.Item }, 16 << 10, 1 << 30},
-		Help: "the servers' -I; with large-values what is larger, less 512 bytes, is stored in chunks",
+		Help: "the servers' -I; an item's own 512 bytes are taken off for large-values",
 	},
 	{
 		Name: "max-line", Default: formatSize(protocol.DefaultMaxLine), Group: groupLimits,
