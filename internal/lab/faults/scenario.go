@@ -63,6 +63,7 @@ var (
 	recent  = settings{servers: 3, recent: true}
 	fleet   = settings{servers: 3, fleet: true}
 	apart   = settings{servers: 3, fleet: true, proxies: true}
+	chunked = settings{servers: 3, large: true}
 	doubled = settings{servers: 3, shadow: true, pools: withShadow}
 	spared  = settings{servers: 6, fleet: true, proxies: true, pools: gutter}
 	lonely  = settings{servers: 6, proxies: true, pools: gutter}
@@ -154,6 +155,7 @@ var (
 	ackAll      = []string{"--replicas", "all", "--ack", "all"}
 	twoOfThree  = []string{"--replicas", "2", "--ack", "any", "--sharded"}
 	oneReplica  = []string{"--replicas", "1", "--sharded"}
+	inChunks    = []string{"--replicas", "all", "--ack", "any", "--sharded", "--large-values", "128k", "--item-size", "16k"}
 	ackLive     = []string{"--replicas", "all", "--ack", "live", "--writers", "several"}
 	severalOne  = []string{"--replicas", "1", "--writers", "several"}
 	severalTwo  = []string{"--replicas", "2", "--ack", "all", "--writers", "several", "--timeout", "5s", "--connect-timeout", "5s"}
@@ -190,6 +192,8 @@ func Scenarios() []Scenario {
 		{Name: "kill-served", Title: "a server of which values are served from memory is killed and started again", Args: with(aloneOne, "--hot-keys", "serve"), fault: kill, heal: start, reads: byVictim, writes: byVictim, Long: true, settings: recent},
 		{Name: "kill-live", Title: "a server behind two mcmw is killed and started again", Args: ackLive, fault: kill, heal: start, counts: byVictim, settings: fleet},
 		{Name: "partition-one", Title: "one of two mcmw loses its way to a server", Args: ackLive, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, counts: byVictim, settings: apart},
+		{Name: "large-values", Title: "a server is killed and started again; values are stored in chunks", Args: inChunks, fault: kill, heal: start, counts: byVictim, settings: chunked},
+		{Name: "large-freeze", Title: "a server is suspended (SIGSTOP); values are stored in chunks", Args: inChunks, fault: freeze, heal: thaw, counts: byVictim, settings: chunked},
 		{Name: "shadow", Title: "the shadow of the pool, which gets half of the keys, is suspended", Args: ackAny, fault: freezeShadow, heal: thawShadow, settings: doubled},
 		{Name: "shadow-kill", Title: "the shadow of the pool is killed and started again", Args: ackAny, fault: killShadow, heal: startShadow, Long: true, settings: doubled},
 		{Name: "gutter", Title: "a server whose pool has a gutter, behind two mcmw, is killed and started again", Args: severalOne, fault: kill, heal: start, then: untilSpent, reads: byVictim, writes: byVictim, settings: spared},
