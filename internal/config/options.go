@@ -331,7 +331,7 @@ var Options = []Option{
 	{
 		Name: "max-value", Default: formatSize(protocol.DefaultMaxValue), Group: groupLimits,
 		kind: size{func(c *Config) *int { return &c.Limits.MaxValue }, 1 << 10, 1 << 30},
-		Help: "maximum size of a value, also of one that a server answers with; should equal the servers' -I, or large-values",
+		Help: "maximum size of a value, also of one that a server answers with; should equal the servers' -I",
 	},
 	{
 		Name: optionLarge, Default: formatSize(0), Group: groupLimits, PerPool: true,
@@ -341,7 +341,7 @@ var Options = []Option{
 	{
 		Name: optionItemSize, Default: formatSize(middleware.DefaultItemSize), Group: groupLimits, PerPool: true,
 		kind: size{func(c *Config) *int { return &c.Large.Item }, 16 << 10, 1 << 30},
-		Help: "the servers' -I; an item's own 512 bytes are taken off for large-values",
+		Help: "the servers' -I, less 512 bytes for large-values",
 	},
 	{
 		Name: "max-line", Default: formatSize(protocol.DefaultMaxLine), Group: groupLimits,
