@@ -54,7 +54,8 @@ const (
 	// window cuts through requests at its edges, so that it isn't 0.
 	maxInteractive = 0.05
 	// maxInteractiveInner is the same for the middleware, whose Z is estimated: the round-trip time is measured without load. One
-	// round-trip time is allowed on top, for what load adds to it (the 2018 report, section 4).
+	// round-trip time is allowed on top, for what load adds to it (the 2018 report, section 4). Replies that wait for a middleware's full upload, behind
+	// its clock, take longer.
 	maxInteractiveInner = 0.10
 	// maxLittle and minQueue: the length is sampled, the time in the queue is not; below half a request on the mean a relative
 	// error says nothing.
