@@ -29,10 +29,10 @@ type record struct {
 // deletes reports whether write seq deletes the key; the others set it.
 func deletes(seq uint64) bool { return seq%8 == 7 }
 
-// largeKeys begins the keys of which a third of the values has thousands of bytes, up to more than largest, and not fewer than 5,000.
+// largeKeys begins the keys of which one value in six has thousands of bytes, up to more than largest, and not fewer than 5,000.
 const (
 	largeKeys = "large-"
-	largest   = 60_000
+	largest   = 150_000
 )
 
 // appendValue appends what write seq stores under key: key, number, and both again up to a size that depends on the
@@ -43,7 +43,7 @@ func appendValue(b []byte, key string, seq uint64) []byte {
 	b = append(strconv.AppendUint(b, seq, 10), '|')
 	head := len(b) - start
 	size := head + int(seq*37%300)
-	if seq%3 == 0 && strings.HasPrefix(key, largeKeys) {
+	if seq%6 == 0 && strings.HasPrefix(key, largeKeys) {
 		size = 5_000 + int(seq*7919%largest)
 	}
 	if seq%50 == 0 {

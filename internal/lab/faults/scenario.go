@@ -155,7 +155,7 @@ var (
 	ackAll      = []string{"--replicas", "all", "--ack", "all"}
 	twoOfThree  = []string{"--replicas", "2", "--ack", "any", "--sharded"}
 	oneReplica  = []string{"--replicas", "1", "--sharded"}
-	inChunks    = []string{"--replicas", "all", "--ack", "any", "--sharded", "--large-values", "128k", "--item-size", "16k"}
+	inChunks    = []string{"--replicas", "all", "--ack", "any", "--sharded", "--large-values", "256k", "--item-size", "16k"}
 	ackLive     = []string{"--replicas", "all", "--ack", "live", "--writers", "several"}
 	severalOne  = []string{"--replicas", "1", "--writers", "several"}
 	severalTwo  = []string{"--replicas", "2", "--ack", "all", "--writers", "several", "--timeout", "5s", "--connect-timeout", "5s"}

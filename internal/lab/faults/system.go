@@ -60,7 +60,7 @@ type settings struct {
 	recent  bool     // the servers are those that several writers need
 	fleet   bool     // a second mcmw is before the servers, and reaches them past their proxies
 	shadow  bool     // a server more is the shadow of the pool of all others
-	large   bool     // the servers take small items, and many values are larger; see largeKeys
+	large   bool     // many values are large; see largeKeys
 	// age is how old answers from memory may be; 0: mcmw gives none.
 	age time.Duration
 	// pools returns the file of options for servers, as --servers takes them, which are in several pools; nil: flags alone.
@@ -249,11 +249,9 @@ func (s *system) startServer(ctx context.Context, i int) error { return s.launch
 
 // launch is startServer.
 func (s *system) launch(ctx context.Context, server *server) error {
-	args := []string{"-t", "2", "-m", "64"}
-	if s.settings.large {
-		args = append(args, "-I", "16k", "-o", "slab_chunk_max=16")
+	command := func() *exec.Cmd {
+		return process.Memcached(s.programs.Memcached, server.host, server.port, "-t", "2", "-m", "64")
 	}
-	command := func() *exec.Cmd { return process.Memcached(s.programs.Memcached, server.host, server.port, args...) }
 	start := func() (err error) {
 		server.proc, err = process.Start(server.name, server.own(), command())
 		return err
