@@ -63,7 +63,7 @@ func servers() board {
 				{
 					kind: lines, title: "Slowest server relative to the mean", unit: "short", width: half,
 					queries: []query{{
-						"max(" + mean("server", serverTime, chosen) + ") / avg(" + mean("server", serverTime, chosen) + ")", "slowest / mean",
+						"max(" + mean("server", serverTime, chosen) + ") / avg((" + mean("server", serverTime, chosen) + ") > 0)", "slowest / mean", // without NaN of idle ones
 					}},
 					description: "Mean time of the slowest server as a multiple of the mean over the servers. A multi-get that is spread over servers takes as long as the slowest.",
 				},
