@@ -69,11 +69,18 @@ func lastError(calls []Call) *Call {
 // addReply adds c's reply, to anything but a retrieval. What a meta command's quiet mode leaves out the server did, if it was asked in that
 // mode; of several replicas each was asked for its reply. memcached before 1.6.40 answers a quiet ma that makes its item.
 func (p *Planner) addReply(r *Request, c *Call, out Output) {
-	if miss, ok := r.Miss(); ok && c.Failed && p.options.GetErrorMiss {
+	if r.warms {
+		p.noteWarming(r, c)
+	}
+	if miss, ok := r.Miss(); ok && c.Failed && (p.options.GetErrorMiss || c.second) {
 		out.AddString(miss)
 		return
 	}
 	switch {
+	case c.form == unveils && !c.kind.IsError() && string(c.reply[:2]) != "EN":
+		line, after, _, _ := protocol.CutCAS(c.reply)
+		out.Add(c.reply[:line])
+		out.Add(c.reply[after:])
 	case r.Has(protocol.Quiet) && !c.Failed && r.LeavesOut(c.reply):
 	case c.Fence && !c.Failed:
 		out.Add(bytes.TrimSuffix(c.reply, []byte(protocol.TextMetaNoop)))
@@ -93,7 +100,7 @@ func (p *Planner) addValues(r *Request, calls []Call, out Output) (rest int) {
 	if r.split != 0 {
 		return p.addSplitValues(r, calls, out)
 	}
-	if len(calls) == 1 && r.all == nil && !r.cut && !(calls[0].Failed && p.options.GetErrorMiss) {
+	if len(calls) == 1 && !r.warms && r.all == nil && !r.cut && !(calls[0].Failed && p.options.GetErrorMiss) {
 		out.Add(calls[0].reply)
 		return -1
 	}
@@ -102,11 +109,14 @@ func (p *Planner) addValues(r *Request, calls []Call, out Output) (rest int) {
 	} else {
 		rest = joinValues(calls, out)
 	}
-	return p.endValues(r, p.failureOf(calls), rest, out)
+	return p.endValues(r, p.failureOf(r, calls), rest, out)
 }
 
-// failureOf returns the error that answers a retrieval with these calls; nil: none does.
-func (p *Planner) failureOf(calls []Call) (failure []byte) {
+// failureOf returns the error that answers r, a retrieval with these calls; nil: none does.
+func (p *Planner) failureOf(r *Request, calls []Call) (failure []byte) {
+	if r.warms {
+		return p.unansweredOf(r)
+	}
 	for i := range calls {
 		if c := &calls[i]; c.kind.IsError() && !c.cutOff() && !(c.Failed && p.options.GetErrorMiss) {
 			failure = c.reply
@@ -154,28 +164,33 @@ func joinValues(calls []Call, out Output) (rest int) {
 func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (rest int) {
 	for k, at := range p.placed[r.keys : int(r.keys)+r.NumKeys] {
 		c := &p.Calls[at.call]
-		if c.cutOff() && c.asked >= c.cutKey {
+		if c.cutOff() && at.ordinal >= c.cutKey {
 			for i := range calls {
 				calls[i].found = calls[i].added
 			}
+			for n := r.warm; n < r.warmEnd; n++ {
+				p.Calls[n].found = p.Calls[n].added
+			}
 			return keysEnd(r.Keys, k)
 		}
-		ordinal := c.asked
-		c.asked++
-		if c.kind != protocol.ReplyEnd || c.added == c.found {
+		found := c.kind == protocol.ReplyEnd && c.added < c.found && p.items[c.next].ordinal == at.ordinal
+		if r.warms {
+			p.noteLook(keyAt(r.Keys, k), c, at.missed, found)
+		}
+		if !found {
 			continue
 		}
-		it := &p.items[c.next]
-		if it.ordinal != ordinal {
-			continue
-		}
-		if element := c.reply[it.start:it.end]; s != nil {
-			s.values = append(s.values, splitValue{call: at.call, offset: keysEnd(r.Keys, k), element: element})
-		} else {
-			out.Add(element)
+		switch it := &p.items[c.next]; {
+		case s != nil:
+			s.values = append(s.values, splitValue{call: at.call, offset: keysEnd(r.Keys, k), element: c.reply[it.start:it.end]})
+		case it.line > 0:
+			out.Add(c.reply[it.start:it.line])
+			out.Add(c.reply[it.after:it.end])
+		default:
+			out.Add(c.reply[it.start:it.end])
 		}
 		c.added++
-		c.next = it.next
+		c.next = p.items[c.next].next
 	}
 	return -1
 }
@@ -229,11 +244,19 @@ func (p *Planner) Result(i int32) (result stats.Result, hits int) {
 	}
 	worst := stats.ResultOK
 	hits = int(r.SentHits)
+	if r.warms {
+		worst = p.worstOf(r)
+		if calls := p.CallsOf(i); r.warm != r.first && len(calls) > 0 {
+			for n := r.warm; n < r.warmEnd; n++ {
+				hits += int(p.Calls[n].found)
+			}
+		}
+	}
 	calls := p.CallsOf(i)
 	for n := range calls {
 		if c := &calls[n]; !c.hidden {
 			hits += int(c.found)
-			if c.kind.IsError() {
+			if c.kind.IsError() && !r.warms {
 				worst = kindResult(c.kind)
 			}
 		}

@@ -70,6 +70,7 @@ const (
 	looksAll             // the item
 	tells                // how long it lives
 	chunks               // a part of a value
+	unveils              // what the client's mg is answered with, and the version behind it
 )
 
 // fits reports whether reply can be the reply to f.
@@ -86,6 +87,9 @@ func (f form) fits(reply []byte) bool {
 		return code == "HD" || code == "EN"
 	case looksAll, chunks:
 		return code == "VA" || code == "EN"
+	case unveils:
+		_, _, _, ok := protocol.CutCAS(reply)
+		return ok || code == "EN" || bytes.HasPrefix(reply, []byte("VALUE "))
 	case tells:
 		return code == "ME" || code == "EN"
 	}

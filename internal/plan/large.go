@@ -406,7 +406,7 @@ func (p *Planner) finishSplit(r *Request) {
 // addSplitValues is addValues where values are not as a server holds them.
 func (p *Planner) addSplitValues(r *Request, calls []Call, out Output) (rest int) {
 	s := p.splitOf(r)
-	failure := p.failureOf(calls)
+	failure := p.failureOf(r, calls)
 	for i := range calls {
 		calls[i].found = 0
 	}

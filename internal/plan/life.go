@@ -6,7 +6,7 @@ import "mcmw/internal/protocol"
 // whose values are not to be kept.
 func (p *Planner) Asked(i int32) int {
 	r := &p.Requests[i]
-	if r.way != read || r.first+1 != r.last || r.own != nil || r.touches() {
+	if r.way != read || r.first+1 != r.last || r.own != nil || r.warms || r.touches() {
 		return -1
 	}
 	return int(p.Calls[r.first].Server)

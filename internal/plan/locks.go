@@ -133,6 +133,9 @@ func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 	if !r.MustRead() {
 		return -1
 	}
+	if new := in.WarmsUp(); new != nil && r.looksFirst() && p.newServer(new, key, nil) >= 0 {
+		return -1
+	}
 	first, stale := -1, -1
 	p.readers = in.Readers(key, p.readers[:0])
 	for _, s := range p.readers {
@@ -155,7 +158,10 @@ func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 }
 
 // MustRead reports whether r depends on what a server holds: a read, or what the first server decides.
-func (r *Request) MustRead() bool { return r.Has(protocol.Reads) || r.decided }
+func (r *Request) MustRead() bool { return r.Has(protocol.Reads) || r.depends() }
+
+// depends reports whether r's key's first server decides by what it holds.
+func (r *Request) depends() bool { return r.decided && r.Has(protocol.Conditional|protocol.Depends) }
 
 // suspectOf returns the first of servers that is suspect, -1 if none is.
 func (p *Planner) suspectOf(servers []int) int {

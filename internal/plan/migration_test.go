@@ -29,10 +29,14 @@ type migrating struct {
 	// copies: the first middleware copies the key, while both are in phase copy, and none enters the next before that is done.
 	copies bool
 
+	// missed: what is missed alone is copied, by the first middleware while it is in phase warm-up. No copying is under way when one enters phase both.
+	missed bool
+
 	// Faults put into the protocol.
-	apart     int  // phases, instead of 1
-	unchecked bool // what was copied is not looked at again
-	hasty     bool // copying goes on in other phases
+	apart                      int  // phases, instead of 1
+	unchecked                  bool // what was copied is not looked at again
+	hasty                      bool // copying goes on in other phases
+	overwrites, seen, parallel bool // a copy takes the place of what is there; is read before it was looked at; writes are sent to both pools at once
 }
 
 // copying is the driver of the worker that copies the key.
@@ -42,10 +46,27 @@ type copying struct {
 	move    *sweep.Transfer
 	out     []string
 	waiting []bool
+	given   uint64      // provisional versions
+	late    func() bool // what is missed is not copied any more
 }
 
 func (c *copying) Start(string) {
-	c.move = &sweep.Transfer{Key: protocol.KeyText{Text: []byte("k")}, Hold: 30, Unchecked: c.m.unchecked}
+	if c.late() {
+		return
+	}
+	c.move = &sweep.Transfer{Key: protocol.KeyText{Text: []byte("k")}, Hold: 30, Unchecked: c.m.unchecked, Overwrites: c.m.overwrites}
+	if c.m.missed {
+		for n := 1; n < c.m.count(); n++ {
+			c.move.Ahead = append(c.move.Ahead, n)
+		}
+		c.move.Provisional = func() uint64 {
+			c.given++
+			if c.m.seen {
+				return protocol.FirstVersion + 1000 + c.given
+			}
+			return protocol.FirstProvisional + c.given
+		}
+	}
 	for n := range c.m.count() {
 		c.move.To = append(c.move.To, c.m.count()+n)
 	}
@@ -92,7 +113,9 @@ func (c *copying) AppendState(dst []byte) []byte {
 	if c.move == nil {
 		return dst
 	}
-	return fmt.Appendf(dst, "%+v %q %v", *c.move, c.out, c.waiting)
+	move := *c.move
+	move.Provisional = nil
+	return fmt.Appendf(dst, "%+v %q %v %d", move, c.out, c.waiting, c.given)
 }
 
 // count returns how many servers each pool has: all hold every key.
@@ -110,7 +133,7 @@ func (m *migrating) router(t *testing.T, phase route.MigrationPhase) *route.Rout
 	}
 	r, err := route.NewPools(pools, route.Routes{Default: "old"})
 	require.NoError(t, err)
-	return r.Migrate([]route.Move{{From: 0, To: 1, Phase: phase}})
+	return r.Migrate([]route.Move{{From: 0, To: 1, Phase: phase, Missed: m.missed && !m.parallel}})
 }
 
 // explore explores what can happen, at most limit states.
@@ -149,9 +172,12 @@ func (m *migrating) explore(t *testing.T, limit int, checks explore.Checks) (exp
 				&explore.Worker{Silent: true, Middleware: 2*i + 1, Driver: &stepper{of: p}, Commands: slices.Repeat([]string{step}, len(m.phases)-1)})
 		}
 		if m.copies {
-			w.Workers = append(w.Workers, &explore.Worker{Silent: true, Middleware: 4, Driver: &copying{m: m, servers: servers}, Commands: []string{"copy"}})
+			w.Workers = append(w.Workers, &explore.Worker{Silent: true, Middleware: 4, Driver: &copying{m: m, servers: servers, late: func() bool { return m.missed && m.phases[middlewares[0].stage] != route.MigrationWarmUp }}, Commands: []string{"copy"}})
 		}
 		w.May = func(w *explore.World, i int) bool {
+			if i == 4 && m.missed {
+				return m.phases[middlewares[0].stage] >= route.MigrationWarmUp
+			}
 			if i == 4 {
 				return m.hasty || m.phases[middlewares[0].stage] == route.MigrationCopy && m.phases[middlewares[1].stage] == route.MigrationCopy
 			}
@@ -161,7 +187,9 @@ func (m *migrating) explore(t *testing.T, limit int, checks explore.Checks) (exp
 				return true
 			case w.Workers[i-1].Running():
 				return false // the exchange waits for what is in flight
-			case m.copies && !m.hasty && m.phases[mine.stage] == route.MigrationCopy && (w.Workers[4].Running() || len(w.Workers[4].Commands) > 0):
+			case m.missed && m.phases[mine.stage] == route.MigrationCopy && m.copies && w.Workers[4].Running():
+				return false
+			case m.copies && !m.missed && !m.hasty && m.phases[mine.stage] == route.MigrationCopy && (w.Workers[4].Running() || len(w.Workers[4].Commands) > 0):
 				return false // there is a step between the end of copying and the next phase
 			}
 			return mine.stage < other.stage+max(m.apart, 1)
@@ -228,6 +256,16 @@ var neighbours = []migrating{
 	{phases: []route.MigrationPhase{route.MigrationBoth, route.MigrationDone}, old: before, new: before},
 }
 
+// warmUps are the same of a migration that copies what is missed.
+var warmUps = []migrating{
+	{phases: []route.MigrationPhase{route.MigrationWaiting, route.MigrationDeleteNew}, old: before},
+	{phases: []route.MigrationPhase{route.MigrationDeleteNew, route.MigrationWarmUp}, old: before, copies: true},
+	{phases: []route.MigrationPhase{route.MigrationWarmUp}, old: before, copies: true},
+	{phases: []route.MigrationPhase{route.MigrationWarmUp}, old: before, new: before, copies: true},
+	{phases: []route.MigrationPhase{route.MigrationWarmUp, route.MigrationCopy}, old: before, copies: true},
+	{phases: []route.MigrationPhase{route.MigrationCopy, route.MigrationBoth}, old: before, new: before},
+}
+
 const (
 	setTen, setTwenty = "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n"
 	getKey, deleteKey = "get k\r\n", "delete k\r\n"
@@ -256,9 +294,34 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolMigrates(t *testing.T) {
 		clients = append(clients, [2][]string{{setTen, deleteKey}, {getKey}}, [2][]string{{setTen}, {incrKey, getKey}}, [2][]string{{incrKey}, {deleteKey, getKey}},
 			[2][]string{{setTen, getKey}, {casKey, getKey}}, [2][]string{{"append k 0 0 1\r\n0\r\n"}, {getKey, deleteKey}}, [2][]string{{setTen, setTwenty}, {getKey, getKey}})
 	}
+	exploreMigrations(t, neighbours, clients, migrationStates())
+}
+
+func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolIsWarmedUp(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	var pairs []migrating
+	for _, m := range warmUps {
+		m.missed = true
+		pairs = append(pairs, m)
+	}
+	clients := [][2][]string{
+		{{setTen}, {setTwenty, getKey}},
+		{{deleteKey}, {getKey, getKey}},
+		{{incrKey}, {incrKey, getKey}},
+		{{"touch k 0\r\n"}, {deleteKey, "mg k v\r\n"}},
+	}
+	if mctest.Long() {
+		clients = append(clients, [2][]string{{setTen, deleteKey}, {getKey}}, [2][]string{{setTen}, {incrKey, getKey}}, [2][]string{{casKey}, {casKey, getKey}},
+			[2][]string{{"gat 0 k\r\n"}, {deleteKey, getKey}}, [2][]string{{"append k 0 0 1\r\n0\r\n"}, {getKey, deleteKey}}, [2][]string{{"flush_all\r\n"}, {getKey, getKey}})
+	}
+	exploreMigrations(t, pairs, clients, migrationStates()/4)
+}
+
+// exploreMigrations explores histories of two clients behind middlewares in each of the pairs of phases.
+func exploreMigrations(t *testing.T, pairs []migrating, clients [][2][]string, limit int) {
 	var states, cut int
 	run := func(m migrating, checks explore.Checks) {
-		r, failure := m.explore(t, migrationStates(), checks)
+		r, failure := m.explore(t, limit, checks)
 		require.Nil(t, failure, "%v, %q: %v", m.phases, m.clients, failure)
 		t.Logf("%v, %d replicas, %q: %+v", m.phases, m.replicas, m.clients, r)
 		states += r.States
@@ -267,7 +330,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolMigrates(t *testing.T) {
 		}
 	}
 	always := func(w *explore.World) error { return errors.Join(noneReadOlder(w), decidedOnce(w)) }
-	for _, m := range neighbours {
+	for _, m := range pairs {
 		checks := explore.Checks{Always: always}
 		if m.copies {
 			checks.AtEnd = m.sameInBoth
@@ -303,6 +366,7 @@ func TestACopyTakesWhatTheOldPoolHoldsWhateverTheNewOneHolds(t *testing.T) {
 
 func TestEveryFaultPutIntoAMigrationIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
+	const warmUp = route.MigrationWarmUp
 	const waiting, deleteNew, copies, both, done = route.MigrationWaiting, route.MigrationDeleteNew, route.MigrationCopy, route.MigrationBoth, route.MigrationDone
 	for name, m := range map[string]migrating{
 		"without both":                 {phases: []route.MigrationPhase{copies, done}, old: before, new: before, clients: [2][]string{{incrKey}, {incrKey}}},
@@ -311,7 +375,12 @@ func TestEveryFaultPutIntoAMigrationIsFound(t *testing.T) {
 		"a copy that is not looked at": {phases: []route.MigrationPhase{copies, both}, old: before, copies: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}}},
 		"copies in phase both":         {phases: []route.MigrationPhase{copies, both}, old: before, copies: true, hasty: true, clients: [2][]string{{deleteKey}, {getKey}}},
 		"not copied":                   {phases: []route.MigrationPhase{copies, both}, old: before, clients: [2][]string{{getKey}, {getKey}}},
-		"with no phase for deletions":  {phases: []route.MigrationPhase{waiting, copies}, old: before, new: before, clients: [2][]string{{setTen}, {}}},
+		"a copy of what was missed that is not looked at": {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"a copy that takes the place of what is there":    {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, overwrites: true, clients: [2][]string{{setTen}, {getKey}}},
+		"a copy that is read before it is looked at":      {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, seen: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"writes to both pools at once during the warm-up": {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, parallel: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"deletions in one pool alone during the warm-up":  {phases: []route.MigrationPhase{waiting, warmUp}, old: before, new: before, missed: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"with no phase for deletions":                     {phases: []route.MigrationPhase{waiting, copies}, old: before, new: before, clients: [2][]string{{setTen}, {}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, failure := m.explore(t, 1_000_000, explore.Checks{

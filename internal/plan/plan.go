@@ -94,6 +94,10 @@ type Planner struct {
 	Calls    []Call
 	// Agreement is counted up; the caller may set it to zero.
 	Agreement stats.Agreement
+	// Warming counts, by pool, the keys that were looked for in the pool that is warmed up from it, and Lacking are those that it lacks: they are to be
+	// copied. The caller may set the first to zero and take the others away.
+	Warming []stats.Warming
+	Lacking []Lacking
 	// Joined counts the gets that joined another's call; the caller may set it to zero.
 	Joined uint64
 	// Diverted counts, by pool, the requests that went to the pool's gutter; the caller may set it to zero.
@@ -108,6 +112,8 @@ type Planner struct {
 	all     []int   // every server
 	pools   [][]int // by pool: its servers
 	large   []bool  // by server: its pool has large values; nil: none has
+	fills   []bool  // by server: it is of a pool that is warmed up; nil: none is
+	oldest  bool    // some writes begin in the old pool
 	turn    int     // counts the choices of servers for reads, to spread them
 
 	// checks outlive the round. newest says by stripe which one is the latest, from 1 on; 0: none, or it is not known.
@@ -162,6 +168,9 @@ type Request struct {
 	version uint64 // of what it stores, with several writers
 	look    int32  // the call that looks at what came of it; -1: none
 	dropped bool   // the others are not to hold it
+	// warms: some of its keys were looked for in a pool that is warmed up, by Calls[warm:warmEnd].
+	warms         bool
+	warm, warmEnd int32
 	// Failed: a call of the step got no reply.
 	Failed bool
 	// Calls[first:last] are those of the step. left of them have not ended.
@@ -206,6 +215,8 @@ type step uint8
 
 const (
 	sent      step = iota // what Plan planned
+	warming               // of a read: others are asked for what a pool that is warmed up has not
+	emptying              // of a gat: what that pool holds is deleted
 	retrying              // of a read: others are asked for what a server failed
 	stamping              // of compare: the first server gives what it has stored a version
 	copying               // of compare: the others get what the first server has stored
@@ -231,6 +242,7 @@ type Call struct {
 
 	command protocol.Command // what reply is due
 	form    form             // what else is known of it
+	second  bool             // the pool that is warmed up has answered that it holds none of its keys
 	hidden  bool             // it is no part of the client's, unless it is an error
 	empties bool             // it deletes the key where it is not to be held; see route.Phase
 	stores  bool             // it stores an item under the request's version
@@ -247,9 +259,10 @@ type Call struct {
 	cursor  int   // offset in keys of the key behind the one that came last
 	ordinal int32 // its number; of a check: lines that were answered
 	found   int32 // values that were kept
+	walked  int32 // of them: those that were walked over, to find which keys are missing
+	walk    int32 // items[walk] is the next of these
 	item    int32 // items[item] is the one noted last, if the request's values are merged from several calls
 	next    int32 // of merging: items[next] is the first that was not added to the answer
-	asked   int32 // of merging: keys that were looked for in this call
 	added   int32 // of merging: values that were added to the answer
 	// Of a retrieval that is dropped: offset and number of the first key whose value was not kept.
 	cut    int
@@ -265,6 +278,7 @@ func New(o Options, turn int) *Planner {
 	for i, in := range o.Router.Pools() {
 		p.several = append(p.several, o.Pools[i].Several && (in.N() > 1 || o.Router.MovesPool(i)))
 		p.Diverted = append(p.Diverted, stats.Diverted{})
+		p.Warming = append(p.Warming, stats.Warming{})
 		p.pools = append(p.pools, p.all[in.Base():][:len(in.Servers())])
 		if o.Pools[i].Large.Limit > 0 {
 			if p.large == nil {
@@ -275,6 +289,7 @@ func New(o Options, turn int) *Planner {
 			}
 		}
 	}
+	p.findFills()
 	p.joins.start()
 	return p
 }
@@ -441,6 +456,8 @@ func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 	case r.step == chunking:
 		p.settleChunks(r)
 		return true
+	case r.step == sent && (r.way == remove || r.IsFlush()) && p.settleOldest(r):
+		return true
 	case r.way == compare && r.step == sent:
 		return p.settleCompare(r)
 	case r.way == compare && r.step == stamping:
@@ -460,6 +477,10 @@ func (p *Planner) Next(i int32) {
 	r.first = int32(len(p.Calls))
 	r.last, r.Failed = r.first, false
 	switch r.step {
+	case warming:
+		p.planWarming(i)
+	case emptying:
+		p.planEmptying(i)
 	case retrying:
 		p.planRetry(i)
 	case chunking:
@@ -469,9 +490,14 @@ func (p *Planner) Next(i int32) {
 	case stamping:
 		p.planStamp(i)
 	case copying:
-		if r.several {
+		switch {
+		case r.way == direct:
+			for s := range p.all {
+				p.forward(i, s)
+			}
+		case r.several:
 			p.planVersionedCopies(i)
-		} else {
+		default:
 			p.planCopies(i)
 		}
 	case deleting:
@@ -518,6 +544,8 @@ func (p *Planner) Follows(n int32) Follows {
 	}
 	r, copies := &p.Requests[p.Calls[n].Request], p.copies(n)
 	switch {
+	case r.way == read && p.looksFirst(r, n):
+		return FollowsRead
 	case copies == 1, r.step == deleting:
 		return FollowsNothing
 	case r.way == read && r.tries < copies-1:
@@ -545,7 +573,7 @@ func (p *Planner) Movable(n int32) bool {
 		return false
 	}
 	r := &p.Requests[p.Calls[n].Request]
-	return p.copies(n) > 1 && r.step == sent && r.readsOnly() && !r.Has(protocol.First)
+	return (p.copies(n) > 1 || p.looksFirst(r, n)) && r.step == sent && r.readsOnly() && !r.Has(protocol.First)
 }
 
 // Writes reports whether call n may change what its server holds, or looks whether it holds what it should: without a reply the server is
@@ -593,7 +621,7 @@ func (p *Planner) forward(i int32, s int) {
 		c = p.call(i, s, r.Command, r.Keys, r.Head, crlf, r.Data)
 		c.Fence = r.Has(protocol.Fenced)
 	}
-	c.Reads = r.way == read || r.way == compare
+	c.Reads = r.way == read || r.way == compare && r.depends()
 }
 
 // deleteKey deletes the key of requests[i] on server s.

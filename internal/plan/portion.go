@@ -31,6 +31,9 @@ func (p *Planner) Postpone(i int32, rest int) {
 	for _, c := range p.CallsOf(i) {
 		r.SentHits += c.found
 	}
+	for n := r.warm; n < r.warmEnd; n++ {
+		r.SentHits += p.Calls[n].found
+	}
 }
 
 // Restore gives requests[i] back the keys that Limit took.

@@ -21,13 +21,19 @@ type choice struct {
 }
 
 // placed says where a key of a retrieval is read.
-type placed struct{ server, call int32 }
+type placed struct {
+	server, call int32
+	ordinal      int32 // which of the call's keys
+	missed       bool  // the pool that is warmed up has answered that it does not hold it
+}
 
 // item is a value of a reply that is merged with others. Those of one call need not be neighbours: its reply may come in parts.
 type item struct {
 	next       int32 // the call's next
 	start, end int32 // in the call's reply
 	ordinal    int32 // which of the call's keys
+	// The bytes from line to after, both in the call's reply, are not the client's; 0: there are none.
+	line, after int32
 }
 
 // readsOnly reports whether r changes nothing.
@@ -76,6 +82,7 @@ func (p *Planner) planRead(i int32, c *choice) {
 		p.planEvenly(i, in, c)
 	case anywhere && r.whole():
 		p.forward(i, p.choose(in, c).server)
+	case !r.Command.IsRetrieval() && p.planUnveiled(i, in):
 	case !r.Command.IsRetrieval():
 		p.forward(i, p.readServer(r, in, r.key, c))
 	default:
@@ -212,7 +219,7 @@ func keysEnd(keys []byte, n int) int {
 // planByPlacement plans one call per server for the keys that are read there, in the order of the request; more for a long gat.
 func (p *Planner) planByPlacement(i int32, c *choice) {
 	r := &p.Requests[i]
-	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() {
+	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && r.in.WarmsUp() == nil {
 		p.forward(i, p.readServer(r, r.in, r.key, c))
 		return
 	}
@@ -221,7 +228,10 @@ func (p *Planner) planByPlacement(i int32, c *choice) {
 	for rest := r.Keys; len(rest) > 0; {
 		var key []byte
 		key, rest = nextKey(rest)
-		s := p.readServer(r, p.divertKey(r, p.options.Router.In(key), key), key, c)
+		s := p.firstLook(r, key)
+		if s < 0 {
+			s = p.readServer(r, p.divertKey(r, p.options.Router.In(key), key), key, c)
+		}
 		if len(p.placed) == base {
 			common = s
 		} else if common != s {
@@ -229,13 +239,16 @@ func (p *Planner) planByPlacement(i int32, c *choice) {
 		}
 		p.placed = append(p.placed, placed{server: int32(s)})
 	}
-	if common >= 0 && r.Answer == "" && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine) {
+	if common >= 0 && !r.warms && r.Answer == "" && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine) {
 		p.forward(i, common)
 		p.placed = p.placed[:base]
 	} else {
 		r.keys = int32(base)
 		for s := range p.all {
 			p.planKeysOf(i, s, p.placed[base:])
+		}
+		if r.warms {
+			r.warm, r.warmEnd = r.first, r.last
 		}
 	}
 	if r.touches() && p.options.Router.N() > 1 {
@@ -247,6 +260,8 @@ func (p *Planner) planByPlacement(i int32, c *choice) {
 func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
 	r := &p.Requests[i]
 	start, from := len(p.lines), 0 // of the line, and of the keys in it
+	ordinal := int32(0)
+	unveiled := r.warms && p.fills[s]
 	rest := r.Keys
 	for k := range keys {
 		var key []byte
@@ -256,10 +271,14 @@ func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
 		}
 		if from > 0 && r.touches() && len(p.lines)-start+len(key) > maxTouchLine {
 			p.sendKeys(i, s, start, from)
-			start, from = len(p.lines), 0
+			start, from, ordinal = len(p.lines), 0, 0
 		}
 		if from == 0 {
-			p.lines = append(append(p.lines, r.Command.String()...), ' ')
+			command := r.Command
+			if unveiled {
+				command = protocol.Gets
+			}
+			p.lines = append(append(p.lines, command.String()...), ' ')
 			if r.touches() {
 				p.lines = append(append(p.lines, r.Arg...), ' ')
 			}
@@ -268,10 +287,15 @@ func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
 			p.lines = append(p.lines, ' ')
 		}
 		p.lines = append(p.lines, key...)
-		keys[k].call = int32(len(p.Calls))
+		keys[k].call, keys[k].ordinal = int32(len(p.Calls)), ordinal
+		ordinal++
 	}
-	if from > 0 {
-		p.sendKeys(i, s, start, from)
+	if from == 0 {
+		return
+	}
+	p.sendKeys(i, s, start, from)
+	if unveiled {
+		p.Calls[len(p.Calls)-1].form = unveils
 	}
 }
 
@@ -292,7 +316,7 @@ func (p *Planner) planTouches(i int32, c *choice) {
 		p.holders = in.Replicas(key, p.holders[:0])
 		p.readers = in.Readers(key, p.readers[:0])
 		for _, s := range p.holders {
-			if s == p.firstOf(p.readers, c.avoid) {
+			if s == p.firstOf(p.readers, c.avoid) || p.isNew(in, s) {
 				continue
 			}
 			start := len(p.lines)
@@ -306,8 +330,14 @@ func (p *Planner) planTouches(i int32, c *choice) {
 // settleRead reports whether a read has failed and is to be asked of a server that was not asked yet, or of the same one if
 // it closed the connection, as a server that was restarted does.
 func (p *Planner) settleRead(r *Request) (again bool) {
-	if r.Answer != "" {
+	switch {
+	case r.Answer != "":
 		return false
+	case r.step == emptying:
+		p.settleEmptying(r)
+		return false
+	case r.warms:
+		return p.settleWarming(r)
 	}
 	for n := r.first; n < r.last; n++ {
 		c, copies := &p.Calls[n], p.copies(n)
@@ -322,7 +352,7 @@ func (p *Planner) settleRead(r *Request) (again bool) {
 		r.triedEnd = r.last
 		return true
 	}
-	return false
+	return r.touches() && !r.Failed && p.settleOldest(r)
 }
 
 // planRetry plans a read again, without the servers that failed it.

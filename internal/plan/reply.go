@@ -35,12 +35,12 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 	switch {
 	case !ok:
 	case rep.Kind == protocol.ReplyValue:
-		value, ok = p.takeValue(c, rep.Key, start, end)
+		value, ok = p.takeValue(c, rep.Key, element, start, end)
 		if p.large != nil && value && p.beginsHead(c, element, rep.Data) {
 			p.noteSplit(r)
 		}
 	case rep.Kind == protocol.ReplyMetaLine, rep.Kind == protocol.ReplyMetaValue:
-		ok = c.form != clients || c.command != r.Command || c.hidden || c.Failed || protocol.MetaFits(r.Head, element)
+		ok = c.form != clients && c.form != unveils || c.command != r.Command || c.hidden || c.Failed || protocol.MetaFits(r.Head, element)
 		value = rep.Kind == protocol.ReplyMetaValue && (r.readsOnly() || c.form == looksAll || c.form == chunks) && !c.Failed
 		if p.large != nil && value {
 			value = p.takeSplit(r, c, element, rep.Data)
@@ -56,7 +56,7 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 }
 
 // takeValue notes a VALUE. Its key must be the next of the call's keys, or a later one if those between are missing.
-func (p *Planner) takeValue(c *Call, key []byte, start, end int) (value, ok bool) {
+func (p *Planner) takeValue(c *Call, key, element []byte, start, end int) (value, ok bool) {
 	for c.cursor < len(c.keys) {
 		at := c.cursor
 		next, rest := nextKey(c.keys[at:])
@@ -70,6 +70,14 @@ func (p *Planner) takeValue(c *Call, key []byte, start, end int) (value, ok bool
 		}
 		c.cut, c.cutKey = at, c.ordinal-1
 		if p.Requests[c.Request].keys >= 0 {
+			it := item{start: int32(start), end: int32(end), ordinal: c.ordinal - 1}
+			if c.form == unveils {
+				line, after, cas, shown := protocol.CutValueCAS(element)
+				if !shown || protocol.IsProvisional(cas) {
+					return true, shown
+				}
+				it.line, it.after = int32(start+line), int32(start+after)
+			}
 			at := int32(len(p.items))
 			if c.found == 0 {
 				c.next = at
@@ -77,7 +85,7 @@ func (p *Planner) takeValue(c *Call, key []byte, start, end int) (value, ok bool
 				p.items[c.item].next = at
 			}
 			c.item = at
-			p.items = append(p.items, item{start: int32(start), end: int32(end), ordinal: c.ordinal - 1})
+			p.items = append(p.items, it)
 		}
 		c.found++
 		return true, true

@@ -15,7 +15,7 @@ const textStamped = "CLIENT_ERROR the flag E is not available through mcmw with 
 
 // addSeveral looks at a request that was added.
 func (p *Planner) addSeveral(r *Request) {
-	r.decided = r.Has(protocol.Depends)
+	r.decided = r.Has(protocol.Depends) || r.in.OldFirst() && r.Has(protocol.Writes) && !r.Has(protocol.Reads)
 	if r.Command.IsMeta() && r.Has(protocol.Writes) {
 		switch {
 		case r.Has(protocol.Stamped):
@@ -37,7 +37,7 @@ func (p *Planner) forwardVersioned(i int32, servers ...int) {
 	line := p.lines[start:]
 	for _, s := range servers {
 		c := p.call(i, s, protocol.Meta, r.Keys, line, r.Data)
-		c.Reads, c.stores = r.way == compare, true
+		c.Reads, c.stores = r.way == compare && r.depends(), true
 		switch {
 		case r.Command.IsMeta():
 		case r.Command.IsStorage():
@@ -167,7 +167,15 @@ func (p *Planner) planVersionedCopies(i int32) {
 		data = nil
 	}
 	for _, s := range p.holders {
-		if s == first {
+		switch {
+		case s == first:
+			continue
+		case r.version == 0 && !r.dropped && p.isNew(r.in, s):
+			// What changes the expiry alone would change that of a copy that nobody reads yet, too.
+			p.deleteKey(i, s)
+			continue
+		case r.version == 0 && !hidden:
+			p.forward(i, s)
 			continue
 		}
 		c := p.call(i, s, protocol.Meta, r.Keys, line, data)

@@ -11,6 +11,41 @@ import (
 // FirstVersion is the least version. The cas that a server gives out itself counts what it has stored, and does not come near.
 const FirstVersion = 1 << 62
 
+// FirstProvisional is the least version of a copy that nobody is to read yet. Those below it are of items.
+const FirstProvisional = 1 << 63
+
+// IsProvisional reports whether an item with that cas is such a copy.
+func IsProvisional(cas uint64) bool { return cas >= FirstProvisional }
+
+// AppendMetaWithCAS appends the mg head, which does not ask for the cas, as one that does, and is always answered.
+func AppendMetaWithCAS(dst, head []byte) []byte {
+	return append(appendMeta(dst, head, "q"), " c"+CRLF...)
+}
+
+// CutCAS returns where the cas that ends the line of a meta reply begins, where the line's end is, and the cas. ok is false if there is none.
+func CutCAS(reply []byte) (line, after int, cas uint64, ok bool) {
+	return cutLast(reply, " c")
+}
+
+// CutValueCAS is CutCAS for the VALUE that a gets is answered with.
+func CutValueCAS(element []byte) (line, after int, cas uint64, ok bool) {
+	return cutLast(element, " ")
+}
+
+// cutLast finds the number behind prefix that ends the first line of text.
+func cutLast(text []byte, prefix string) (line, after int, number uint64, ok bool) {
+	after = bytes.IndexByte(text, '\r')
+	if after < 0 {
+		return 0, 0, 0, false
+	}
+	line = bytes.LastIndex(text[:after], []byte(prefix))
+	if line < 0 {
+		return 0, 0, 0, false
+	}
+	number, _, ok = parseUint64(text[line+len(prefix) : after])
+	return line, after, number, ok
+}
+
 // AppendVersioned appends the meta line that does what r, a storage command, an incr or a decr, does, or what the meta command r does, and
 // gives the item version as its cas. r's data block belongs behind it. The reply is never left out.
 func (r *Request) AppendVersioned(dst []byte, version uint64) []byte {

@@ -8,25 +8,32 @@ import "slices"
 //	phase      reads  writes   deletes, with each write   what depends on the item (incr, cas, add ..)
 //	waiting    old    old                                 decided by the old pool
 //	delete-new old    old      on the new pool            decided by the old pool
+//	warm-up    new, then old where that misses; both      decided by the old pool, then copied
 //	copy       old    both                                decided by the old pool, then copied
 //	both       new    both                                the key is deleted on both, and the answer is that of a miss
 //	done       new    new                                 decided by the new pool
 //
 // Keys are copied in the background while all are in phase copy, in which nobody reads the new pool. Phase both is there so that no two pools decide at
 // the same time. What the old pool holds behind it nobody reads.
+//
+// Phase warm-up is one of migrations that copy what is missed alone (Move.Missed): what a read misses in the new pool and finds in the old one is copied
+// (sweep.Transfer). Which is current is the old pool's to say: up to phase copy, a write has been answered there before it is sent to the new pool. So who
+// finds a version in the old pool behind having put its copy into the new one, where nobody reads it yet, knows that a write of another version will still come
+// to the new pool, and take the copy's place. In phase copy nothing is copied then, so that no such copy is left in phase both.
 type MigrationPhase uint8
 
 // The phases.
 const (
 	MigrationWaiting MigrationPhase = iota
 	MigrationDeleteNew
+	MigrationWarmUp
 	MigrationCopy
 	MigrationBoth
 	MigrationDone
 	NumMigrationPhases
 )
 
-var migrationPhaseNames = [NumMigrationPhases]string{"waiting", "delete-new", "copy", "both", "done"}
+var migrationPhaseNames = [NumMigrationPhases]string{"waiting", "delete-new", "warm-up", "copy", "both", "done"}
 
 // String returns the phase's name, the same in metrics and logs.
 func (p MigrationPhase) String() string { return migrationPhaseNames[p] }
@@ -41,11 +48,14 @@ func (p MigrationPhase) ReadsNew() bool { return p >= MigrationBoth }
 type Move struct {
 	From, To int
 	Phase    MigrationPhase
+	// Missed: only what reads miss is copied.
+	Missed bool
 }
 
 // migration is what the Router of the keys that are on their way knows.
 type migration struct {
 	phase    MigrationPhase
+	missed   bool
 	old, new *Router
 }
 
@@ -68,7 +78,7 @@ func (r *Router) Migrate(moves []Move) *Router {
 			}
 			n.routed[m.From] = &Router{
 				servers: r.servers, n: old.n + to.n, read: reads.read, zone: reads.zone, measures: reads.measures, number: m.From,
-				migration: &migration{m.Phase, old, to},
+				migration: &migration{m.Phase, m.Missed, old, to},
 			}
 			n.n = max(n.n, old.n+to.n)
 		}
@@ -85,6 +95,19 @@ func (r *Router) Migrating() MigrationPhase {
 		return MigrationWaiting
 	}
 	return r.migration.phase
+}
+
+// WarmsUp returns the pool in which the keys of the Router, that of a key, are looked for before they are read in their own; nil: there is none.
+func (r *Router) WarmsUp() *Router {
+	if r.migration == nil || r.migration.phase != MigrationWarmUp {
+		return nil
+	}
+	return r.migration.new
+}
+
+// OldFirst reports whether a write of a key of the Router, that of a key, has to be answered by the first of its servers before it is sent to the others.
+func (r *Router) OldFirst() bool {
+	return r.migration != nil && r.migration.missed && !r.migration.phase.ReadsNew()
 }
 
 // MovesPool reports whether a migration that is not done is from or to the pool of that number.
@@ -134,7 +157,7 @@ func (m *migration) readers() *Router {
 func (m *migration) appendReplicas(key []byte, dst []int) []int {
 	dst = m.readers().Replicas(key, dst)
 	switch m.phase {
-	case MigrationCopy:
+	case MigrationWarmUp, MigrationCopy:
 		return m.new.Replicas(key, dst)
 	case MigrationBoth:
 		return m.old.Replicas(key, dst)

@@ -32,3 +32,10 @@ type Migration struct {
 	Here uint64 `json:"here"`
 	Why  string `json:"why,omitempty"`
 }
+
+// Warming counts keys that reads have looked for in a pool that is warmed up.
+type Warming struct {
+	// New were found there, Old in the pool that it is warmed up from, Neither in none of the two. Unanswered keys are those of which a server has not
+	// answered; what the new pool doesn't hold was a miss then.
+	New, Old, Neither, Unanswered uint64
+}

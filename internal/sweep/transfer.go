@@ -27,6 +27,12 @@ type Transfer struct {
 	Ahead []int
 	// Hold is how long a copy lasts that was not looked at since, s.
 	Hold int64
+	// Provisional returns a version that no copy had before: what is added has it until it was looked at, for others read those servers, and pass over such a
+	// copy. All the source's copies are looked at then, because a write may have been answered by any of them; so Ahead are all of them that are not Source.
+	// nil: nobody reads the copy.
+	Provisional func() uint64
+	// Overwrites has the copy take the place of whatever is there then: a fault for tests.
+	Overwrites bool
 	// Unchecked leaves out the look behind it: a fault for tests.
 	Unchecked bool
 
@@ -34,6 +40,8 @@ type Transfer struct {
 	tries int
 	it    protocol.Item // of the source; Data is the transfer's own memory
 	at    []copyAt      // by To
+	// added is the version of what was added.
+	added uint64
 	// before are the versions that the last look saw where they differ; nil: it saw no difference.
 	before []uint64
 	// elsewhere: one of those ahead has it.
@@ -104,8 +112,11 @@ func (t *Transfer) Ask(server int, dst []byte) []byte {
 	}
 	i := slices.Index(t.To, server)
 	if i < 0 {
-		if t.step == looking && slices.Contains(t.Ahead, server) {
+		switch ahead := slices.Contains(t.Ahead, server); {
+		case ahead && t.step == looking && t.Provisional == nil:
 			return t.Key.AppendLook(dst, false)
+		case ahead && t.step == asking && t.Provisional != nil:
+			return t.Key.AppendGlance(dst)
 		}
 		return dst
 	}
@@ -116,11 +127,17 @@ func (t *Transfer) Ask(server int, dst []byte) []byte {
 	case t.step == cutting && c.cut:
 		return t.Key.AppendCut(dst, c.holds)
 	case t.step == adding && c.holds == 0:
-		return append(t.Key.AppendAdd(dst, t.it, t.Hold), t.it.Data...)
+		it := t.it
+		it.CAS = t.added
+		return append(t.Key.AppendAdd(dst, it, t.Hold), t.it.Data...)
 	case t.step == confirming && c.took && !t.same:
-		return t.Key.AppendCut(dst, t.it.CAS)
-	case t.step == confirming && c.took && (t.it.TTL < 0 || t.it.TTL > t.Hold):
-		return append(t.Key.AppendStore(dst, t.it, t.it.CAS, t.it.CAS), t.it.Data...)
+		return t.Key.AppendCut(dst, t.added)
+	case t.step == confirming && c.took && (t.Provisional != nil || t.it.TTL < 0 || t.it.TTL > t.Hold):
+		replaced := t.added
+		if t.Overwrites {
+			replaced = 0
+		}
+		return append(t.Key.AppendStore(dst, t.it, replaced, t.it.CAS), t.it.Data...)
 	}
 	return dst
 }
@@ -134,7 +151,7 @@ func (t *Transfer) Answer(server int, reply []byte) {
 	i := slices.Index(t.To, server)
 	switch {
 	case server == t.Source && t.step == asking:
-		t.same = held && it.CAS == t.it.CAS && !it.Stale && sameExpiry(t.it.TTL, it.TTL)
+		t.same = t.same && held && it.CAS == t.it.CAS && !it.Stale && sameExpiry(t.it.TTL, it.TTL)
 	case server == t.Source && t.step == givingBack:
 	case server == t.Source:
 		if !held {
@@ -142,6 +159,8 @@ func (t *Transfer) Answer(server int, reply []byte) {
 		}
 		it.Data = append(t.it.Data[:0], it.Data...)
 		t.it = it
+	case i < 0 && t.step == asking:
+		t.same = t.same && held && it.CAS == t.it.CAS && !it.Stale
 	case i < 0:
 		t.elsewhere = t.elsewhere || held
 	case t.step == looking:
@@ -176,12 +195,15 @@ func (t *Transfer) Next() (more bool) {
 		t.before = nil
 		t.again()
 	case fetching:
-		t.step = adding
-		if t.it.CAS == 0 || t.it.Stale {
+		t.step, t.added = adding, t.it.CAS
+		switch {
+		case t.it.CAS == 0 || t.it.Stale:
 			t.again()
+		case t.Provisional != nil:
+			t.added = t.Provisional()
 		}
 	case adding:
-		t.step, t.same = asking, t.Unchecked
+		t.step, t.same = asking, true
 		if t.Unchecked {
 			t.step = confirming
 		}
@@ -216,17 +238,18 @@ func (t *Transfer) again() {
 // judge says what follows from a look at all.
 func (t *Transfer) judge() {
 	var differ []uint64
-	missing := false
+	missing, provisional := false, false
 	for i := range t.at {
 		c := &t.at[i]
 		missing = missing || c.holds == 0
+		provisional = provisional || t.Provisional != nil && protocol.IsProvisional(c.holds)
 		if c.holds != 0 && c.holds != t.it.CAS {
 			differ = append(differ, uint64(i), c.holds)
 			c.cut = true
 		}
 	}
 	switch {
-	case t.elsewhere:
+	case t.elsewhere, provisional: // that is another's copy, which has not been looked at yet
 		t.outcome = TransferThere
 	case t.it.CAS == 0, t.it.Stale:
 		t.outcome = TransferGone
