@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,8 +18,17 @@ type migrationValue struct {
 	From  string `yaml:"from"`
 	To    string `yaml:"to"`
 	Start string `yaml:"start"`
-	End   string `yaml:"end"`
+	End   string `yaml:"end,omitempty"`
+	// Copy is one of the copy names; Within belongs to copyMissed.
+	Copy   string `yaml:"copy,omitempty"`
+	Within string `yaml:"within,omitempty"`
 }
+
+// What a migration copies.
+const (
+	copyAll    = "all"
+	copyMissed = "missed"
+)
 
 // migrationValues is the value of the option migrations.
 type migrationValues []migrationValue
@@ -27,7 +37,14 @@ type migrationValues []migrationValue
 func (v migrationValues) String() string {
 	var texts []string
 	for _, g := range v {
-		texts = append(texts, fmt.Sprintf("%s to %s from %s until %s", g.From, g.To, g.Start, g.End))
+		text := fmt.Sprintf("%s to %s from %s", g.From, g.To, g.Start)
+		if g.End != "" {
+			text += " until " + g.End
+		}
+		if g.Copy != "" {
+			text += fmt.Sprintf(" copying what is %s, within %s", g.Copy, g.Within)
+		}
+		texts = append(texts, text)
 	}
 	return strings.Join(texts, ", ")
 }
@@ -37,7 +54,8 @@ type migrationsKind struct{}
 
 func (migrationsKind) placeholder() string { return "" }
 func (migrationsKind) accepts() string {
-	return "entries of the form {from: POOL, to: POOL, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}"
+	return "entries of the form {from: POOL, to: POOL, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}; " +
+		"with copy: missed, which copies what reads miss, end may be left out, and within says how near the hit ratio has to come"
 }
 
 func (migrationsKind) reset(c *Config) { c.Migrations, c.migrationOrigins = nil, nil }
@@ -45,7 +63,14 @@ func (migrationsKind) reset(c *Config) { c.Migrations, c.migrationOrigins = nil,
 func (migrationsKind) get(c *Config) any {
 	values := migrationValues{}
 	for _, g := range c.Migrations {
-		values = append(values, migrationValue{g.From, g.To, g.Start.Format(time.RFC3339), g.End.Format(time.RFC3339)})
+		v := migrationValue{From: g.From, To: g.To, Start: g.Start.Format(time.RFC3339)}
+		if !g.End.IsZero() {
+			v.End = g.End.Format(time.RFC3339)
+		}
+		if g.Missed {
+			v.Copy, v.Within = copyMissed, strconv.FormatFloat(g.Within, 'f', -1, 64)
+		}
+		values = append(values, v)
 	}
 	return values
 }
@@ -55,17 +80,36 @@ func (migrationsKind) set(c *Config, v given) error {
 		return errors.New("is not a migration")
 	}
 	keys := []string{"from", "to", "start", "end"}
-	fields, err := textFields(v.mapping, keys)
+	fields, err := textFields(v.mapping, append(keys, "copy", "within"))
 	if err != nil {
 		return err
+	}
+	g := middleware.Migration{From: fields["from"], To: fields["to"]}
+	switch what := fields["copy"]; what {
+	case "", copyAll:
+		if fields["within"] != "" {
+			return fmt.Errorf("has within, which belongs to copy: %s", copyMissed)
+		}
+	case copyMissed:
+		g.Missed, g.Within = true, middleware.DefaultWithin
+		if text := fields["within"]; text != "" {
+			if g.Within, err = strconv.ParseFloat(text, 64); err != nil {
+				return fmt.Errorf("has the within %q, which is no number", text)
+			}
+		}
+		keys = keys[:3] // it ends when that is said
+	default:
+		return fmt.Errorf("has the copy %q; accepted: %s, %s", what, copyAll, copyMissed)
 	}
 	for _, key := range keys {
 		if fields[key] == "" {
 			return fmt.Errorf("has no key %q", key)
 		}
 	}
-	g := middleware.Migration{From: fields["from"], To: fields["to"]}
 	for key, at := range map[string]*time.Time{"start": &g.Start, "end": &g.End} {
+		if fields[key] == "" {
+			continue
+		}
 		moment, err := time.Parse(time.RFC3339, fields[key])
 		if err != nil {
 			return fmt.Errorf("has the %s %q, which is no time with a date and a zone", key, fields[key])
@@ -80,8 +124,10 @@ func (migrationsKind) set(c *Config, v given) error {
 func (migrationsKind) schema() map[string]any {
 	text, moment := map[string]any{"type": "string", "minLength": 1}, map[string]any{"type": "string", "format": "date-time"}
 	return map[string]any{"type": "array", "items": map[string]any{
-		"type": "object", "properties": map[string]any{"from": text, "to": text, "start": moment, "end": moment},
-		"required": []string{"from", "to", "start", "end"}, "additionalProperties": false,
+		"type": "object", "properties": map[string]any{"from": text, "to": text, "start": moment, "end": moment,
+			"copy": map[string]any{"type": "string", "enum": []string{copyAll, copyMissed}}, "within": map[string]any{"type": []string{"number", "string"}},
+		},
+		"required": []string{"from", "to", "start"}, "additionalProperties": false,
 	}}
 }
 

@@ -14,6 +14,7 @@ import (
 	"mcmw/internal/marker"
 	"mcmw/internal/queue"
 	"mcmw/internal/route"
+	"mcmw/internal/sweep"
 )
 
 // Apply changes the options while clients are connected: servers are added, removed, renamed, reweighted or moved to another
@@ -96,7 +97,7 @@ func (m *Middleware) tiersFor(o *Options) (tiers []*tier) {
 			tiers = append(tiers, m.tiers[at])
 			continue
 		}
-		t := &tier{name: p.Name, rescheduled: make(chan struct{}, 1)}
+		t := &tier{name: p.Name, rescheduled: make(chan struct{}, 1), missing: sweep.NewMissing()}
 		if p.Rejoin != backend.RejoinTrust {
 			t.records = backend.NewRecords(o.Log, func(server string, newest *marker.Record) (func(key []byte) bool, bool) {
 				return m.movedKeys(t, server, newest)

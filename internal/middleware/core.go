@@ -20,6 +20,7 @@ import (
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
+	"mcmw/internal/sweep"
 	"mcmw/internal/worker"
 )
 
@@ -67,7 +68,10 @@ type tier struct {
 	change  *change              // nil: none is under way
 	first   atomic.Pointer[pool] // of a pool that is added while clients are served: what its servers are judged by
 	// diverted counts what went to the pool's gutter.
-	diverted    stats.Gutter
+	diverted stats.Gutter
+	// warming counts what reads have looked for in the pool that is warmed up from this one, and missing is what is to be copied there.
+	warming     stats.WarmUp
+	missing     *sweep.Missing
 	rescheduled chan struct{} // whoever changes change.due -> goThrough; capacity 1; never closed
 }
 
@@ -267,11 +271,14 @@ func (p *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	}
 	o.StallAfter = p.options.stallAfter()
 	for i, q := range p.pools {
-		w := worker.Pool{Pool: plan.Pool{Several: q.several.Load(), Large: q.options.Large}, Timeout: q.options.Timeout, Diverted: &q.diverted, Shadow: p.feedOf(q.name)}
+		w := worker.Pool{Pool: plan.Pool{Several: q.several.Load(), Large: q.options.Large}, Timeout: q.options.Timeout, Diverted: &q.diverted, Warming: &q.warming, Lacks: q.missing.Add, Shadow: p.feedOf(q.name)}
 		w.Ack, w.Barring = q.ack()
 		for _, move := range p.router.Migrations() {
 			if move.From == i && move.Phase.Active() {
 				w.Ack = ackOfBoth(q, p.pools[move.To])
+				if move.Missed && !move.Phase.ReadsNew() {
+					w.Ack = replica.AckAll // who copies relies on what the old pool has answered
+				}
 			}
 		}
 		if q.heeds() {

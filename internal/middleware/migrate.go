@@ -24,9 +24,39 @@ import (
 //
 // So every middleware enters a phase at the same time, as exactly as their clocks agree and as fast as they can, which together has to be less than a
 // step; a restart goes on where it is.
+//
+// One that is Missed warms the new pool up, and needs no End before that is done:
+//
+//	Start       + step             End - step - settling   End - step   End
+//	  | delete-new | warm-up: copies | copy: copies nothing  | both       | done
 type Migration struct {
 	From, To   string
 	Start, End time.Time
+	// Missed: what reads miss in the new pool is copied, and nothing else. It is warm when its hit ratio and that of both pools are not further apart than
+	// Within.
+	Missed bool
+	Within float64
+}
+
+// DefaultWithin is the default of Migration.Within.
+const DefaultWithin = 0.01
+
+// same reports whether h is g, of which the end, and when it is warm, may have changed.
+func (g *Migration) same(h Migration) bool {
+	return g.Missed && h.Missed && g.name() == h.name()
+}
+
+// isIn reports whether that is one of migrations.
+func (g *Migration) isIn(migrations []Migration) bool {
+	return slices.Contains(migrations, *g) || slices.ContainsFunc(migrations, g.same)
+}
+
+// over returns when it ends, for ever where that is not said.
+func (g *Migration) over() time.Time {
+	if g.End.IsZero() {
+		return g.Start.AddDate(1000, 0, 0)
+	}
+	return g.End
 }
 
 // name tells migrations apart.
@@ -36,14 +66,26 @@ func (g *Migration) name() string {
 
 // Phase returns the phase at a moment, and from when until when it lasts; zero: for ever.
 func (g *Migration) Phase(now time.Time, step time.Duration) (phase route.MigrationPhase, since, until time.Time) {
-	ends := [...]time.Time{g.Start, g.Start.Add(step), g.End.Add(-step), g.End}
+	_, copied := g.copying(step)
+	ends := [...]time.Time{g.Start, g.Start.Add(step), copied, g.over().Add(-step), g.over()}
+	if !g.Missed {
+		ends[2] = ends[1] // nothing is warmed up
+	}
 	for _, end := range ends {
 		if now.Before(end) {
+			if g.End.IsZero() && phase >= route.MigrationWarmUp {
+				end = time.Time{}
+			}
 			return phase, since, end
 		}
 		phase, since = phase+1, end
 	}
 	return phase, since, time.Time{}
+}
+
+// settling is how long nothing is copied before the first middleware reads the new pool alone, whatever another one has copied a step later.
+func settling(step time.Duration) time.Duration {
+	return step + max(step, hold(step)+time.Second)
 }
 
 // hold is how long a copy lasts that was not looked at since; see sweep.Transfer. It is over before anybody reads the copy.
@@ -53,6 +95,9 @@ func hold(step time.Duration) time.Duration {
 
 // copying returns from when until when keys are copied: while all middlewares are in phase copy.
 func (g *Migration) copying(step time.Duration) (from, until time.Time) {
+	if g.Missed {
+		return g.Start.Add(step), g.over().Add(-step - settling(step))
+	}
 	return g.Start.Add(2 * step), g.End.Add(-step - max(step, hold(step)+time.Second))
 }
 
@@ -95,6 +140,9 @@ func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Dura
 			return refuse("from and to are pool %q; accepted: two pools", g.From)
 		case step == 0:
 			return refuse("change-step is 0; accepted: more than other mcmw may be behind or ahead")
+		case g.Missed && (g.Within < 0 || g.Within >= 1):
+			return refuse("within is %v; accepted: from 0 to less than 1", g.Within)
+		case !g.Start.IsZero() && g.Missed && g.End.IsZero():
 		case g.Start.IsZero() || g.End.Sub(g.Start) < leastMigration(step):
 			return refuse("it lasts from %s to %s; accepted: an end at least %v behind the start, by change-step %v", moment(g.Start), moment(g.End), leastMigration(step), step)
 		}
@@ -102,8 +150,12 @@ func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Dura
 			if h.From != g.From && h.From != g.To && h.To != g.From && h.To != g.To {
 				continue
 			}
-			if g.Start.Before(h.End.Add(step)) && h.Start.Before(g.End.Add(step)) {
-				return refuse("it overlaps with the migration from %q to %q, which ends at %s; accepted: one at a time of a pool, with %v between", h.From, h.To, moment(h.End), step)
+			if g.Start.Before(h.over().Add(step)) && h.Start.Before(g.over().Add(step)) {
+				ends := "ends at " + moment(h.End)
+				if h.End.IsZero() {
+					ends = "has no end"
+				}
+				return refuse("it overlaps with the migration from %q to %q, which %s; accepted: one at a time of a pool, with %v between", h.From, h.To, ends, step)
 			}
 		}
 	}
@@ -131,7 +183,14 @@ func (m *Middleware) moves(o *Options) []route.Move {
 	moves := make([]route.Move, len(sorted))
 	for i, g := range sorted {
 		phase, _, _ := g.Phase(now, o.ChangeStep)
-		moves[i] = route.Move{From: number(g.From), To: number(g.To), Phase: phase}
+		if cleaned := m.copied.of(g.name()).cleaned; phase == route.MigrationWarmUp && cleaned != nil {
+			select {
+			case <-cleaned:
+			default:
+				phase = route.MigrationCopy // in which the new pool is not read
+			}
+		}
+		moves[i] = route.Move{From: number(g.From), To: number(g.To), Phase: phase, Missed: g.Missed}
 	}
 	return moves
 }
@@ -142,10 +201,20 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 	for _, g := range m.options.Migrations {
 		phase, since, _ := g.Phase(now, step)
 		_, copied := g.copying(step)
-		kept := slices.Contains(o.Migrations, g)
+		kept := g.isIn(o.Migrations)
 		switch {
 		case !phase.Active():
 			continue // where keys are is compared by their routes
+		case g.Missed && !kept:
+			return fmt.Errorf("the migration from pool %q to pool %q is in phase %s since %s, in which other mcmw may read pool %q, and cannot be dropped; "+
+				"accepted: an end, and then another one, from %q to %q", g.From, g.To, phase, moment(since), g.To, g.To, g.From)
+		case g.Missed && !slices.Contains(o.Migrations, g):
+			next := o.Migrations[slices.IndexFunc(o.Migrations, g.same)]
+			_, ends := next.copying(step)
+			if earliest := now.Add(step); next.End != g.End && (phase > route.MigrationWarmUp || copied.Before(earliest) || ends.Before(earliest)) {
+				return fmt.Errorf("the end of the migration from pool %q to pool %q cannot change from %s to %s; accepted: %s or later, as long as it is warmed up for a step more, "+
+					"for other mcmw have to read of it before", g.From, g.To, moment(g.End), moment(next.End), moment(earliest.Add(settling(step)+step)))
+			}
 		case !kept && now.After(copied):
 			return fmt.Errorf("the migration from pool %q to pool %q is in phase %s since %s, and cannot be dropped or changed before it ends at %s; "+
 				"accepted: then another one, from %q to %q", g.From, g.To, phase, moment(since), moment(g.End), g.To, g.From)
@@ -154,12 +223,12 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 		}
 	}
 	for _, g := range o.Migrations {
-		if !slices.Contains(m.options.Migrations, g) {
+		if !g.isIn(m.options.Migrations) {
 			if err := m.checkBegin(ctx, &g, o); err != nil {
 				return err
 			}
 		}
-		if now.Add(2*step).Before(g.Start) || !now.Before(g.End) {
+		if now.Add(2*step).Before(g.Start) || !now.Before(g.over()) {
 			continue
 		}
 		for i, p := range o.pools() {
@@ -173,7 +242,7 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 			}
 			is := m.current.Load().of(m.tiers[at]).wanted()
 			if !is.equal(placed{wanted, p.Options}) {
-				return fmt.Errorf("the list of servers of pool %q cannot change while keys migrate from pool %q to pool %q; accepted: from %s on", p.Name, g.From, g.To, moment(g.End))
+				return fmt.Errorf("the list of servers of pool %q cannot change while keys migrate from pool %q to pool %q; accepted: from %s on", p.Name, g.From, g.To, moment(g.over()))
 			}
 		}
 	}
@@ -185,7 +254,7 @@ func (m *Middleware) checkBegin(ctx context.Context, g *Migration, o *Options) e
 	if m.work == nil {
 		return nil // a start goes on where others are
 	}
-	if earliest := m.clock().Add(o.ChangeStep); g.Start.Before(earliest) && g.End.After(m.clock()) {
+	if earliest := m.clock().Add(o.ChangeStep); g.Start.Before(earliest) && g.over().After(m.clock()) {
 		return fmt.Errorf("the migration from pool %q to pool %q starts at %s; accepted: %s or later, for other mcmw have to read of it before", g.From, g.To, moment(g.Start), moment(earliest))
 	}
 	for _, q := range m.current.Load().pools {
@@ -221,7 +290,7 @@ func (m *Middleware) cleanTarget(g *Migration) {
 		return
 	}
 	gained := func(key []byte) bool { return c.router.Table().Pool(key) == from }
-	mark := backend.Mark{Text: g.name(), For: min(g.End.Sub(m.clock()), protocol.LongestExpiry*time.Second)}
+	mark := backend.Mark{Text: g.name(), For: min(g.over().Sub(m.clock()), protocol.LongestExpiry*time.Second)}
 	var cleaning sync.WaitGroup
 	for _, s := range c.pools[to].servers {
 		if !s.Joins() {
@@ -253,6 +322,7 @@ type copyState struct {
 	why    string // what kept it from copying; "": nothing
 	warned bool   // the log says that not all were copied
 	cancel context.CancelFunc
+	looks  []looked // what was looked for in the new pool, oldest first
 	// cleaned is closed when the new pool holds nothing that it held before; nil: it was clean at the start.
 	cleaned chan struct{}
 }
@@ -309,6 +379,7 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 	}
 	next = migrateEvery
 	for _, g := range o.Migrations {
+		m.look(&g)
 		_, _, until := g.Phase(now, step)
 		if !until.IsZero() {
 			next = max(time.Millisecond, min(next, until.Sub(now)))
@@ -321,12 +392,17 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 			copying, cancel := context.WithTimeout(ctx, until.Sub(now))
 			m.copied.change(name, func(s *copyState) { s.cancel = cancel })
 			m.background.Go(func() {
-				m.copyKeys(copying, g)
+				if g.Missed {
+					m.fillKeys(copying, &g)
+				} else {
+					m.copyKeys(copying, g)
+				}
 				cancel()
 				m.copied.change(name, func(s *copyState) { s.cancel = nil })
 			})
 		case !due && running:
 			m.copied.of(name).cancel()
+		case g.Missed:
 		case !due && now.After(until) && now.Before(g.End) && m.copied.of(name).Name == "":
 			m.recall(ctx, &g)
 		case !due && now.After(until) && now.Before(g.End):
@@ -403,18 +479,78 @@ func (m *Middleware) copyKeys(ctx context.Context, g Migration) {
 	}
 }
 
+// looked is what reads had looked for in a new pool at a moment.
+type looked struct {
+	at    time.Time
+	reads stats.Warming
+}
+
+// recently is how far back the hit ratios reach by which a pool is warm, and leastReads how many keys have to be looked for in that time.
+const (
+	recently   = time.Minute
+	leastReads = 1000
+)
+
+// look remembers what reads have looked for by now in g's new pool.
+func (m *Middleware) look(g *Migration) {
+	c := m.current.Load()
+	from := c.named(g.From)
+	if !g.Missed || from < 0 {
+		return
+	}
+	now := looked{time.Now(), c.pools[from].warming.Load()}
+	m.copied.change(g.name(), func(s *copyState) {
+		for len(s.looks) > 1 && now.at.Sub(s.looks[1].at) >= recently {
+			s.looks = s.looks[1:]
+		}
+		if len(s.looks) == 0 || now.at.Sub(s.looks[len(s.looks)-1].at) >= recently/60 {
+			s.looks = append(s.looks, now)
+		}
+	})
+}
+
+// fillKeys copies what reads of this middleware miss in g's new pool until ctx is done.
+func (m *Middleware) fillKeys(ctx context.Context, g *Migration) {
+	name := g.name()
+	if cleaned := m.copied.of(name).cleaned; cleaned != nil {
+		<-cleaned
+	}
+	c := m.current.Load()
+	from, to := c.named(g.From), c.named(g.To)
+	if from < 0 || to < 0 {
+		return
+	}
+	copier := sweep.Copier{
+		Name: name, From: c.pools[from].router, To: c.pools[to].router, Servers: c.pools[from].servers, Gains: c.pools[to].servers,
+		Rate: c.options.SweepRate, Hold: hold(c.options.ChangeStep), Log: c.options.Log,
+		Copied: func(keys int) { m.copied.change(name, func(s *copyState) { s.here += uint64(keys) }) },
+		Failed: func(why string) { m.copied.change(name, func(s *copyState) { s.why = why }) },
+	}
+	copier.Fill(ctx, c.pools[from].missing)
+}
+
 // migrations returns what is to be said of the migrations of p.
 func (m *Middleware) migrations(p *core) []stats.Migration {
 	var all []stats.Migration
 	now, step := m.clock(), p.options.ChangeStep
 	for _, g := range p.options.Migrations {
 		phase, since, until := g.Phase(now, step)
-		s := stats.Migration{From: g.From, To: g.To, Phase: phase.String(), Start: g.Start, End: g.End, Since: since, Until: until}
+		s := stats.Migration{From: g.From, To: g.To, Phase: phase.String(), Start: g.Start, End: g.End, Since: since, Until: until, Missed: g.Missed, Within: g.Within}
 		s.CopyFrom, s.CopyUntil = g.copying(step)
 		c := m.copied.of(g.name())
 		s.Round, s.Listed, s.Items, s.Copied, s.Rate, s.Complete, s.Left, s.Here, s.Why = c.Round, c.Listed, c.Items, c.Copied, c.Rate, c.Complete, c.Left, c.here, c.why
 		if s.Rate > 0 && !s.Complete {
 			s.Remaining = time.Duration(float64(s.Items-min(s.Items, s.Listed)) / s.Rate * float64(time.Second))
+		}
+		if from := p.named(g.From); g.Missed && from >= 0 {
+			s.Read = p.pools[from].warming.Load()
+			if len(c.looks) > 0 {
+				s.Recent = s.Read.Since(c.looks[0].reads)
+			}
+			newPool, both := s.Recent.Ratios()
+			s.Warm = s.Recent.New+s.Recent.Old+s.Recent.Neither >= leastReads && both-newPool <= g.Within
+			all = append(all, s)
+			continue
 		}
 		switch {
 		case s.Complete || phase < route.MigrationCopy || phase == route.MigrationDone || now.Before(s.CopyFrom):

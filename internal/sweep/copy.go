@@ -39,6 +39,8 @@ type Copier struct {
 	Told func(CopyProgress)
 	// Copied is called for keys that were copied here.
 	Copied func(keys int)
+	// Failed is called by Fill with what kept it from copying; "": nothing.
+	Failed func(why string)
 	Log    *slog.Logger
 
 	session  Sweep // the connections: those of Servers, then those of Gains
@@ -71,11 +73,7 @@ const valuesAtOnce = 1 << 20
 
 // Run copies until ctx ends. ErrClaimed: another middleware does. If keep is positive, what is known stays on the servers for so long behind the end.
 func (c *Copier) Run(ctx context.Context, keep func() time.Duration) error {
-	if c.Rate == 0 {
-		c.Rate = DefaultRate
-	}
-	servers := append(slices.Clone(c.Servers), c.Gains...)
-	c.session = Sweep{Servers: servers, links: make([]*backend.Link, len(servers))}
+	c.connects()
 	defer c.session.disconnect()
 	if c.home = slices.IndexFunc(c.Servers, (*backend.Server).Readable); c.home < 0 {
 		return ErrNotUp
@@ -234,11 +232,8 @@ func (c *Copier) copyOf(ctx context.Context, s int) error {
 		}
 		pause := time.Duration(int64(len(items))+size/valueWeight)*time.Second/time.Duration(c.Rate) - time.Since(begin)
 		items, size = items[:0], 0
-		if err == nil && pause > 0 {
-			select {
-			case <-ctx.Done():
-			case <-time.After(pause):
-			}
+		if err == nil {
+			c.rest(ctx, pause)
 		}
 		return errors.Join(err, ctx.Err())
 	}

@@ -5,6 +5,7 @@ import (
 
 	"mcmw/internal/backend"
 	"mcmw/internal/plan"
+	"mcmw/internal/stats"
 )
 
 // updateGutter tells the planner what is in the gutter of server's pool; see package plan.
@@ -18,4 +19,19 @@ func (w *Worker) updateGutter(server *backend.Server, state *plan.Server) {
 	if until != math.MaxInt64 && (w.states.closes == 0 || until < w.states.closes) {
 		w.states.closes = until
 	}
+}
+
+// noteWarming tells of what was looked for in pools that are warmed up.
+func (w *Worker) noteWarming() {
+	for pool := range w.planner.Warming {
+		if n := &w.planner.Warming[pool]; *n != (stats.Warming{}) {
+			w.options.Pools[pool].Warming.Add(*n)
+			*n = stats.Warming{}
+		}
+	}
+	for _, l := range w.planner.Lacking {
+		w.options.Pools[l.Pool].Lacks(l.Key)
+	}
+	clear(w.planner.Lacking)
+	w.planner.Lacking = w.planner.Lacking[:0]
 }

@@ -92,6 +92,9 @@ type Pool struct {
 	Shadow *shadow.Feed
 	// Diverted counts what goes to the pool's gutter; required if it has one.
 	Diverted *stats.Gutter
+	// Warming counts, and Lacks is told, what the pool that is warmed up from this one was asked for, and lacks; required if there is one.
+	Warming *stats.WarmUp
+	Lacks   func(key []byte)
 }
 
 // Placement is where keys live: a router and its servers.
@@ -561,6 +564,7 @@ func (w *Worker) endRound() {
 			*d = stats.Diverted{}
 		}
 	}
+	w.noteWarming()
 	if !w.slot.active {
 		w.passOn()
 	}

@@ -1,0 +1,157 @@
+package middleware_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+)
+
+// warmUp returns a migration from old to new that copies what is missed and has no end yet.
+func warmUp() middleware.Migration {
+	return middleware.Migration{From: "old", To: "new", Start: time.Now().Add(2 * migrationStep).UTC().Truncate(time.Second), Missed: true, Within: 0.01}
+}
+
+// startWarmUp has the fleet, with the options o, begin to warm up pool new.
+func startWarmUp(t *testing.T, fleet []*mwtest.MW, o *middleware.Options, load *traffic) {
+	o.Migrations = []middleware.Migration{warmUp()}
+	for _, m := range fleet {
+		require.NoError(t, m.Apply(context.Background(), *o))
+	}
+	for _, m := range fleet {
+		m.AwaitCleaned()
+	}
+	advance(t, fleet, load, 2*migrationStep+migrationStep/2, "delete-new")
+	advance(t, fleet, load, migrationStep, "warm-up")
+}
+
+func TestAPoolIsWarmedUpByReadsUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
+	for name, replicas := range map[string]int{"each key on one": 1, "all hold every key": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := migratingOptions(t, 2, replicas)
+			fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+			c := fleet[0].Dial(t)
+			const kept = 300
+			get := "get"
+			for i := range kept {
+				value := strings.Repeat("v", 1+i)
+				require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set kept-%d %d %d %d\r\n%s\r\n", i, i, 1900*(i%2), len(value), value)))
+				get += fmt.Sprintf(" kept-%d absent-%d", i, i)
+			}
+			load := startTraffic(t, fleet...)
+			startWarmUp(t, fleet, &o, load)
+			all := c.MustDo(t, get+"\r\n")
+			require.Equal(t, kept, strings.Count(all, "VALUE "))
+			require.Equal(t, "EN\r\n", c.MustDo(t, "mg absent-1 v\r\n"))
+			require.True(t, strings.HasPrefix(c.MustDo(t, "mg kept-3 k v f\r\n"), "VA 4 kkept-3 f3\r\nvvvv\r\n"))
+			require.Eventually(t, func() bool { return of(fleet[0]).Here >= kept }, mctest.Patience, 5*time.Millisecond)
+			before := of(fleet[0]).Read
+			require.Equal(t, all, c.MustDo(t, get+"\r\n"), "now from the new pool")
+			require.True(t, strings.HasPrefix(c.MustDo(t, "mg kept-3 k v f\r\n"), "VA 4 kkept-3 f3\r\nvvvv\r\n"))
+			since := of(fleet[0]).Read.Since(before)
+			assert.GreaterOrEqual(t, since.New, uint64(kept+1))
+			assert.GreaterOrEqual(t, since.Neither, uint64(kept))
+			assert.Less(t, since.Old, uint64(kept/10))
+
+			// What the client's commands do is what the old pool does with them, and the new one has it.
+			require.Equal(t, "STORED\r\n", c.MustDo(t, "set number 0 0 1\r\n1\r\n"))
+			require.Equal(t, "2\r\n", fleet[1].Dial(t).MustDo(t, "incr number 1\r\n"))
+			require.Equal(t, "VALUE number 0 1\r\n2\r\nEND\r\n", c.MustDo(t, "get number\r\n"))
+			require.Equal(t, "NOT_STORED\r\n", c.MustDo(t, "add number 0 0 1\r\n9\r\n"))
+			require.Equal(t, "TOUCHED\r\n", c.MustDo(t, "touch number 1000\r\n"))
+			require.True(t, strings.HasPrefix(c.MustDo(t, "mg number v t\r\n"), "VA 1 t1000\r\n2\r\n"))
+			require.True(t, strings.HasPrefix(c.MustDo(t, "gat 500 number\r\n"), "VALUE number 0 1\r\n2\r\n"))
+			require.True(t, strings.HasPrefix(c.MustDo(t, "mg number t\r\n"), "HD t500\r\n"))
+			require.Equal(t, "DELETED\r\n", c.MustDo(t, "delete number\r\n"))
+			require.Equal(t, "END\r\n", fleet[1].Dial(t).MustDo(t, "get number\r\n"))
+
+			ending := o
+			g := o.Migrations[0]
+			g.End = g.Start.Add(12 * migrationStep)
+			ending.Migrations = []middleware.Migration{g}
+			for _, m := range fleet {
+				require.NoError(t, m.Apply(context.Background(), ending))
+				load.more()
+			}
+			advance(t, fleet, load, 6*migrationStep, "warm-up")
+			advance(t, fleet, load, 2*migrationStep, "copy")
+			advance(t, fleet, load, 2*migrationStep, "both")
+			advance(t, fleet, load, migrationStep, "done")
+			load.stop()
+			assert.Zero(t, load.stale.Load())
+			assert.Zero(t, load.missed.Load())
+			assert.Equal(t, all, c.MustDo(t, get+"\r\n"))
+			for i := range kept {
+				expiry := " t-1"
+				if i%2 == 1 {
+					expiry = " t1"
+				}
+				reply := c.MustDo(t, fmt.Sprintf("mg kept-%d f t\r\n", i))
+				require.True(t, strings.HasPrefix(reply, fmt.Sprintf("HD f%d%s", i, expiry)), "%d: %q", i, reply)
+			}
+		})
+	}
+}
+
+func TestAPoolThatIsWarmedUpAnswersAloneWhileTheOtherDoesNot(t *testing.T) {
+	o := migratingOptions(t, 1, 1)
+	started := mctest.StartNewMemcacheds(t, 2)
+	old, warmed := started[0], started[1]
+	o.Pools[0] = poolOf("old", named("old", old), 1)
+	o.Pools[1] = poolOf("new", named("new", warmed), 1)
+	o.Pools[0].Writers, o.Pools[1].Writers = middleware.WritersSeveral, middleware.WritersSeveral
+	fleet := []*mwtest.MW{mwtest.Start(t, o)}
+	c := fleet[0].Dial(t)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set read 0 0 1\r\n1\r\n"))
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set unread 0 0 1\r\n1\r\n"))
+	startWarmUp(t, fleet, &o, nil)
+	const read = "VALUE read 0 1\r\n1\r\nEND\r\n"
+	require.Equal(t, read, c.MustDo(t, "get read\r\n"))
+	require.Eventually(t, func() bool { return of(fleet[0]).Here == 1 }, mctest.Patience, time.Millisecond)
+	old.Stop()
+	require.Equal(t, read, c.MustDo(t, "get read unread\r\n"), "a miss of the new pool is a miss")
+	require.Equal(t, "EN\r\n", c.MustDo(t, "mg unread v\r\n"))
+	require.Equal(t, "VA 1\r\n1\r\n", c.MustDo(t, "mg read v\r\n"))
+	require.Contains(t, c.MustDo(t, "set read 0 0 1\r\n2\r\n"), "SERVER_ERROR")
+	assert.Equal(t, uint64(2), of(fleet[0]).Read.Unanswered)
+	old.Restart()
+	require.Eventually(t, func() bool { return c.MustDo(t, "set read 0 0 1\r\n3\r\n") == "STORED\r\n" }, mctest.Patience, time.Millisecond)
+	warmed.Stop()
+	require.Equal(t, "VALUE read 0 1\r\n3\r\nEND\r\n", c.MustDo(t, "get read unread\r\n"), "the new pool is not needed to read")
+	require.Equal(t, "VA 1\r\n3\r\n", c.MustDo(t, "mg read v\r\n"))
+	old.Stop()
+	require.Contains(t, c.MustDo(t, "get read\r\n"), "SERVER_ERROR", "with none of the two it is an error")
+}
+
+func TestTheEndOfAWarmUpIsSaidAStepBeforeAndItIsNotDropped(t *testing.T) {
+	o := migratingOptions(t, 1, 1)
+	fleet := []*mwtest.MW{mwtest.Start(t, o)}
+	m := fleet[0]
+	startWarmUp(t, fleet, &o, nil)
+	refused := func(text string, migrations ...middleware.Migration) {
+		t.Helper()
+		next := o
+		next.Migrations = migrations
+		require.ErrorContains(t, m.Apply(context.Background(), next), text)
+	}
+	refused("is in phase warm-up")
+	g := o.Migrations[0]
+	g.End = g.Start.Add(5 * migrationStep)
+	refused("cannot change from", g)
+	g.End = g.Start.Add(6 * migrationStep)
+	next := o
+	next.Migrations = []middleware.Migration{g}
+	require.NoError(t, m.Apply(context.Background(), next))
+	g.Within = 0.5
+	next.Migrations = []middleware.Migration{g}
+	require.NoError(t, m.Apply(context.Background(), next))
+}
