@@ -277,6 +277,15 @@ var metrics = []metric{
 	{"migration_late", "1 if not all keys of the migration will be copied in time, or were; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
 		to.gauge(indicator(g.Late), g.From, g.To)
 	})},
+	{"migration_reads_total", "Keys that reads have looked for in a pool that is warmed up, by where they were found; unanswered: a server did not answer.", []string{"from", "to", "found"}, eachMigration(func(g *stats.Migration, to sink) {
+		to.counter(float64(g.Read.New), g.From, g.To, "new")
+		to.counter(float64(g.Read.Old), g.From, g.To, "old")
+		to.counter(float64(g.Read.Neither), g.From, g.To, "neither")
+		to.counter(float64(g.Read.Unanswered), g.From, g.To, "unanswered")
+	})},
+	{"migration_warm", "1 if the hit ratio of the pool that is warmed up has come as near to that of both as is wanted, by the last minute's reads; else 0.", []string{"from", "to"}, eachMigration(func(g *stats.Migration, to sink) {
+		to.gauge(indicator(g.Warm), g.From, g.To)
+	})},
 	{"checks_total", "Writes behind which the replicas were compared, because other middlewares write the same servers.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Checks })},
 	{"check_disagreements_total", "Writes behind which replicas differed, because another middleware wrote the key at the same time.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Disagreements })},
 	{"check_cut_total", "Copies deleted because they differed behind a write.", nil, counts(func(s *stats.Snapshot) uint64 { return s.Agreement.Cuts })},

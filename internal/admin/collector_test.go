@@ -166,6 +166,16 @@ func TestEveryMetricMovesWithWhatItCounts(t *testing.T) {
 				`mcmw_migration_keys{from="x",keys="left",to="y"}`: 1, `mcmw_migration_keys_copied_total{from="x",to="y"}`: 4,
 			},
 		},
+		{
+			"reads of a pool that is warmed up", func() {
+				migration.Read, migration.Warm = stats.Warming{New: 4, Old: 3, Neither: 2, Unanswered: 1}, true
+			},
+			map[string]float64{
+				`mcmw_migration_reads_total{found="new",from="x",to="y"}`: 4, `mcmw_migration_reads_total{found="old",from="x",to="y"}`: 3,
+				`mcmw_migration_reads_total{found="neither",from="x",to="y"}`: 2, `mcmw_migration_reads_total{found="unanswered",from="x",to="y"}`: 1,
+				`mcmw_migration_warm{from="x",to="y"}`: 1,
+			},
+		},
 		{"a migration that is late", func() { migration.Late = true }, map[string]float64{`mcmw_migration_late{from="x",to="y"}`: 1}},
 		{"a migration that has copied all", func() { migration.Complete = true }, map[string]float64{`mcmw_migration_complete{from="x",to="y"}`: 1}},
 		{"a repair", func() { w.Repair(1) }, map[string]float64{`mcmw_repairs_total{server="b"}`: 1}},

@@ -42,10 +42,22 @@ func migrations(s *stats.Snapshot, now time.Time) []Migration {
 				m.Text += fmt.Sprintf(", %s could not be copied", spell.Count(float64(g.Left)))
 			}
 		}
+		if newPool, both := g.Recent.Ratios(); g.Missed && g.Phase == route.MigrationWarmUp.String() {
+			m.Text += fmt.Sprintf("; hit ratio in the last minute: %s %.2f %%, both %.2f %%; %s keys copied", g.To, 100*newPool, 100*both, spell.Count(float64(g.Here)))
+		}
 		if g.Why != "" {
 			m.Text += "; not copied now: " + g.Why
 		}
 		switch g.Phase {
+		case route.MigrationWarmUp.String():
+			switch {
+			case !g.End.IsZero():
+				m.Next = fmt.Sprintf("nothing is copied from %s on, and %s is done at %s", at(g.CopyUntil), g.To, at(g.End))
+			case g.Warm:
+				m.Next = fmt.Sprintf("%s is warm: give the migration an end in the file of every mcmw", g.To)
+			default:
+				m.Next = fmt.Sprintf("reads fill %s, until its hit ratio is within %.2f %% of that of both", g.To, 100*g.Within)
+			}
 		case route.MigrationWaiting.String():
 			m.Next = "it starts at " + at(g.Start)
 		case route.MigrationDone.String():
@@ -53,6 +65,10 @@ func migrations(s *stats.Snapshot, now time.Time) []Migration {
 		case route.MigrationDeleteNew.String(), route.MigrationCopy.String():
 			m.Next = fmt.Sprintf("keys are copied until %s; to end it before, drop it from the file of every mcmw", at(g.CopyUntil))
 			switch {
+			case g.Missed && g.Phase == route.MigrationDeleteNew.String():
+				m.Next = "it is warmed up from " + at(g.Until) + " on"
+			case g.Missed:
+				m.Next = fmt.Sprintf("%s is read from %s on", g.To, at(g.Until))
 			case g.Late && now.Before(g.CopyUntil):
 				m.Next = fmt.Sprintf("the copy will not be done by %s: give it more time (drop it, and set a later start and end), or raise sweep-rate", at(g.CopyUntil))
 			case g.Late:

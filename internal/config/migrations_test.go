@@ -33,6 +33,24 @@ func TestMigrationsAreReadPrintedAndToldOf(t *testing.T) {
 	require.NotEqual(t, c.Fingerprint(), without.Fingerprint())
 }
 
+func TestAWarmUpIsReadPrintedAndToldOf(t *testing.T) {
+	const entry = "  - {from: old, to: new, start: 2026-12-01T10:00:00Z, copy: missed"
+	g := middleware.Migration{From: "old", To: "new", Start: time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC), Missed: true, Within: 0.01}
+	c := sources{yaml: migrating + entry + "}\n"}.load(t)
+	require.Equal(t, []middleware.Migration{g}, serving(c).Migrations)
+	var printed bytes.Buffer
+	require.NoError(t, c.Write(&printed, false))
+	require.NoError(t, os.WriteFile("printed.yaml", printed.Bytes(), 0o600))
+	require.Equal(t, serving(c), serving(sources{args: []string{"--config", "printed.yaml"}}.load(t)))
+
+	g.Within, g.End = 0.05, g.Start.Add(2*time.Hour)
+	ending := sources{yaml: migrating + entry + ", within: 0.05, end: 2026-12-01T12:00:00Z}\n"}.load(t)
+	require.Equal(t, []middleware.Migration{g}, serving(ending).Migrations)
+	require.NoError(t, ending.CheckReload(c))
+	require.Equal(t, "migrations: old to new from 2026-12-01T10:00:00Z copying what is missed, within 0.01 -> "+
+		"old to new from 2026-12-01T10:00:00Z until 2026-12-01T12:00:00Z copying what is missed, within 0.05", ending.Changes(c)[0].String())
+}
+
 func TestMigrationsThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 	const times = "start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}"
 	for entries, message := range map[string]string{
@@ -44,6 +62,12 @@ func TestMigrationsThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 		"{from: old, to: new, start: 2026-12-01T10:05:00Z}":                            `mcmw.yaml:9: migrations: the mapping has no key "end"; accepted: entries`,
 		"{from: old, too: new, " + times:                                               `mcmw.yaml:9: migrations: the mapping has the unknown key "too"`,
 		"{from: old, to: new, " + times + "\n  - {from: new, to: old, " + times:        `mcmw.yaml:10: migrations: it overlaps with the migration from "old" to "new"`,
+		"{from: old, to: new, copy: some, " + times:                                    `mcmw.yaml:9: migrations: the mapping has the copy "some"; accepted: all, missed`,
+		"{from: old, to: new, within: 0.1, " + times:                                   `mcmw.yaml:9: migrations: the mapping has within, which belongs to copy: missed`,
+		"{from: old, to: new, copy: missed, within: 2, " + times:                       `mcmw.yaml:9: migrations: within is 2; accepted: from 0 to less than 1`,
+		"{from: old, to: new, copy: missed, within: x, " + times:                       `mcmw.yaml:9: migrations: the mapping has the within "x", which is no number`,
+		"{from: old, to: old, copy: missed, " + times:                                  `mcmw.yaml:9: migrations: from and to are pool "old"`,
+		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z}\n  - {from: new, to: old, start: 2027-12-01T10:00:00Z, end: 2027-12-02T10:00:00Z}": `mcmw.yaml:10: migrations: it overlaps with the migration from "old" to "new", which has no end`,
 		"old": `mcmw.yaml:9: migrations: "old" is not a migration; accepted: entries`,
 	} {
 		lines := refused(t, sources{yaml: migrating + "  - " + entries + "\n"})

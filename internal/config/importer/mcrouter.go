@@ -66,7 +66,7 @@ var notTranslated = map[string]string{
 	"RateLimitRoute":          "mcmw has queue-full shed",
 	"SaltedFailoverRoute":     "mcmw has no failover to another pool without an expiry; replicas are read in turn until one answers",
 	"ShadowRoute":             "mcmw copies requests by their keys: write it as shadows",
-	"WarmUpRoute":             "mcmw fills no pool from another",
+	"WarmUpRoute":             "mcmw warms a pool up from a moment on: write it as migrations with copy: missed",
 }
 
 // usage is what a part of the routes does with a pool.
