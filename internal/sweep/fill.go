@@ -15,7 +15,6 @@ import (
 type Missing struct {
 	mu      sync.Mutex // guards the fields below
 	waiting map[string]struct{}
-	dropped uint64
 	// more: whoever adds the first key -> Take; capacity 1; never closed.
 	more chan struct{}
 }
@@ -36,7 +35,6 @@ func (m *Missing) Add(key []byte) {
 		return
 	}
 	if len(m.waiting) == mostMissing {
-		m.dropped++
 		return
 	}
 	m.waiting[string(key)] = struct{}{}
@@ -44,13 +42,6 @@ func (m *Missing) Add(key []byte) {
 	case m.more <- struct{}{}:
 	default:
 	}
-}
-
-// Dropped returns how many keys were not added, because too many waited.
-func (m *Missing) Dropped() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.dropped
 }
 
 // take waits for keys and takes up to most of them; none if ctx ends.
