@@ -124,7 +124,8 @@ func (migrationsKind) set(c *Config, v given) error {
 func (migrationsKind) schema() map[string]any {
 	text, moment := map[string]any{"type": "string", "minLength": 1}, map[string]any{"type": "string", "format": "date-time"}
 	return map[string]any{"type": "array", "items": map[string]any{
-		"type": "object", "properties": map[string]any{"from": text, "to": text, "start": moment, "end": moment,
+		"type": "object", "properties": map[string]any{
+			"from": text, "to": text, "start": moment, "end": moment,
 			"copy": map[string]any{"type": "string", "enum": []string{copyAll, copyMissed}}, "within": map[string]any{"type": []string{"number", "string"}},
 		},
 		"required": []string{"from", "to", "start"}, "additionalProperties": false,
