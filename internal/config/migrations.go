@@ -55,7 +55,7 @@ type migrationsKind struct{}
 func (migrationsKind) placeholder() string { return "" }
 func (migrationsKind) accepts() string {
 	return "entries of the form {from: POOL, to: POOL, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}; " +
-		"with copy: missed, which copies what reads miss, end may be left out, and within says how near the hit ratio has to come"
+		"a warm-up has copy: missed, within: 0.01, and an end only when it is done"
 }
 
 func (migrationsKind) reset(c *Config) { c.Migrations, c.migrationOrigins = nil, nil }
