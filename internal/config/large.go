@@ -52,8 +52,11 @@ func (c *Config) checkLargePools() Problems {
 			}
 		}
 		for _, g := range c.Migrations {
-			if g.From == p.name || g.To == p.name {
+			switch {
+			case g.From == p.name || g.To == p.name:
 				refuse("has keys that migrate")
+			case g.Missed:
+				refuse("is beside one that is warmed up")
 			}
 		}
 	}
