@@ -161,7 +161,7 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 	for route, message := range map[string]string{
 		`"FailoverRoute|Pool|A"`: "m.json:5: FailoverRoute: mcmw has no failover to another pool",
 		`{"type": "FailoverRoute", "failover_errors": [], "children": [{"type": "PoolRoute"}]}`:                                                                               "m.json:5: FailoverRoute: ",
-		"\n" + `{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": "PoolRoute|B"}`:                                                                                        "m.json:6: WarmUpRoute: mcmw fills no pool from another; accepted: PoolRoute, HashRoute, AllFastestRoute",
+		"\n" + `{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": "PoolRoute|B"}`:                                                                                        "m.json:6: WarmUpRoute: mcmw warms a pool up from a moment on: write it as migrations with copy: missed; accepted: PoolRoute, HashRoute, AllFastestRoute",
 		`{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A"}`:                                                                                                       `m.json:5: FailoverWithExptimeRoute: accepted: with a route as "normal", and one as "failover"`,
 		`{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": ["PoolRoute|B", "PoolRoute|C"]}`:                                                           `m.json:5: FailoverWithExptimeRoute: accepted: with a route as "normal"`,
 		`{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": "PoolRoute|B", "failover_errors": ["x"]}`:                                                  `m.json:5: failover_errors: mcmw has nothing like it; accepted: a file without it`,
@@ -183,7 +183,7 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 		`{"type": "PrefixSelectorRoute", "policies": {"a": "PoolRoute|A"}, "wildcard": "AllSyncRoute|Pool|A"}`:                                      `m.json:5: pool "A" is used in two ways`,
 		`{"type": "PrefixSelectorRoute", "policies": {"": "PoolRoute|B"}, "wildcard": "PoolRoute|A"}`:                                               "m.json:5: PrefixSelectorRoute: an empty prefix; accepted: wildcard",
 		`{"type": "PrefixSelectorRoute", "policies": {"a": {"type": "PrefixSelectorRoute", "wildcard": "PoolRoute|B"}}, "wildcard": "PoolRoute|A"}`: "m.json:5: PrefixSelectorRoute below another route; accepted: as the first route alone",
-		`{"type": "PrefixSelectorRoute", "policies": {"a": "WarmUpRoute"}, "wildcard": "PoolRoute|A"}`:                                              "m.json:5: WarmUpRoute: mcmw fills no pool from another",
+		`{"type": "PrefixSelectorRoute", "policies": {"a": "WarmUpRoute"}, "wildcard": "PoolRoute|A"}`:                                              "m.json:5: WarmUpRoute: mcmw warms a pool up from a moment on: write it as migrations with copy: missed",
 		`{"type": "PrefixSelectorRoute", "policies": {}}`:                                                                                           "m.json:5: PrefixSelectorRoute: no wildcard, so other keys have no servers",
 		operations(`"get": "PoolRoute|A"`):                                          "m.json:5: OperationSelectorRoute: no route for set; accepted: one, or a default_policy",
 		operations("\"set\": \"PoolRoute|A\",\n\"add\": \"PoolRoute|B\""):           "m.json:6: add: by PoolRoute of B, but line 5 has PoolRoute of A",
