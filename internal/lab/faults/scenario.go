@@ -69,6 +69,7 @@ var (
 	lonely  = settings{servers: 6, proxies: true, pools: gutter}
 	moving  = settings{servers: 6, fleet: true, pools: migrations(1), fixed: []string{"change-step"}}
 	back    = settings{servers: 6, fleet: true, pools: migrations(2), fixed: []string{"change-step"}}
+	warmed  = settings{servers: 6, fleet: true, pools: warmsUp, fixed: []string{"change-step"}}
 )
 
 // gutterTTL is how long a value lives in the gutter of a system that has one, seconds.
@@ -114,6 +115,37 @@ func migrations(times int) func(s *system, servers []string) string {
 	}
 }
 
+// warmUpTakes is how long a pool is warmed up, with the phases before and behind that.
+const warmUpTakes = 12 * migrationStep
+
+// warmsUp are two pools, of which the second is warmed up from the first, and gets its keys then.
+func warmsUp(s *system, servers []string) string {
+	first, second := halves(servers)
+	start, _ := s.migration(0)
+	return fmt.Sprintf("change-step: %v\npools:\n  old: {servers: [%s]}\n  new: {servers: [%s]}\nroutes: [{default: old}]\n"+
+		"migrations:\n  - {from: old, to: new, copy: missed, start: %s, end: %s}\n",
+		migrationStep, first, second, start.Format(time.RFC3339), start.Add(warmUpTakes).Format(time.RFC3339))
+}
+
+// coldVictim is the server that fails of the pool that is warmed up; victim is one of the other.
+const coldVictim = 4
+
+// killBoth kills a server of each pool while one is warmed up.
+func killBoth(ctx context.Context, s *system) error {
+	if err := copies(0)(ctx, s); err != nil {
+		return err
+	}
+	s.kill(victim)
+	s.kill(coldVictim)
+	return nil
+}
+
+// startBoth starts them again, and waits until the migration is done; then it empties the servers that nobody reads any more.
+func startBoth(ctx context.Context, s *system) error {
+	start, _ := s.migration(0)
+	return errors.Join(s.startServer(ctx, victim), s.startServer(ctx, coldVictim), s.leave(ctx, start.Add(warmUpTakes), s.servers[:len(s.servers)/2]))
+}
+
 // migration returns when the n-th migration starts and ends.
 func (s *system) migration(n int) (start, end time.Time) {
 	start = s.began.Add(untilMigration + time.Duration(n)*(migrationTakes+2*migrationStep)).UTC().Truncate(time.Second)
@@ -132,20 +164,25 @@ func copies(n int) func(context.Context, *system) error {
 func migrated(n int) func(context.Context, *system) error {
 	return func(ctx context.Context, s *system) error {
 		_, end := s.migration(n)
-		if err := sleep(ctx, time.Until(end.Add(migrationStep))); err != nil {
-			return err
-		}
 		left := s.servers[:len(s.servers)/2]
 		if n%2 == 1 {
 			left = s.servers[len(s.servers)/2:]
 		}
-		for _, server := range left {
-			if err := server.empty(); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.leave(ctx, end, left)
 	}
+}
+
+// leave waits until a migration is done that ends at a moment, and empties the servers that are left.
+func (s *system) leave(ctx context.Context, end time.Time, left []*server) error {
+	if err := sleep(ctx, time.Until(end.Add(migrationStep))); err != nil {
+		return err
+	}
+	for _, server := range left {
+		if err := server.empty(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Replication and acknowledgement, as `mcmw serve` takes them.
@@ -202,6 +239,7 @@ func Scenarios() []Scenario {
 		{Name: "gutter-freeze", Title: "a server whose pool has a gutter, behind two mcmw, is suspended (SIGSTOP)", Args: severalOne, fault: freeze, heal: thaw, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: spared},
 		{Name: "migration", Title: "the keys of a pool, behind two mcmw, move to another pool", Args: severalTwo, fault: copies(0), heal: migrated(0), settings: moving},
 		{Name: "migration-back", Title: "the keys of a pool, behind two mcmw, move to another pool and back", Args: severalTwo, fault: copies(1), heal: migrated(1), Long: true, settings: back},
+		{Name: "warm-up", Title: "a server of each of two pools, behind two mcmw, is killed and started again while one pool is warmed up from the other", Args: severalTwo, fault: killBoth, heal: startBoth, writes: `^server-[25]: `, settings: warmed},
 		{Name: "partition", Title: "packets to and from a server are lost", Args: ackAny, fault: partition, heal: heal, lasts: 4 * time.Second, then: 8 * time.Second, counts: byVictim, settings: spaced},
 		{Name: "descriptors", Title: "more clients come than there are file descriptors", Args: ackAny, fault: exhaust, settings: scarce},
 		{Name: "names", Title: "the name server fails, works again, and has another address for a server, which is killed 1 s later at its former one", Args: with(ackAny, "--resolve-interval", "200ms"), fault: move, counts: byVictim, Long: true, settings: named},
