@@ -27,6 +27,8 @@ var otherValues = map[string]string{
 	"sweep-every":      "1h",
 	"sweep-rate":       "1000",
 	"sharded":          "true",
+	"large-values":     "8k",
+	"item-size":        "2m",
 	"ring":             "libmemcached",
 	"hash":             "md5",
 	"hash-tag":         "{}",
