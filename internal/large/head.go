@@ -18,8 +18,6 @@ const (
 
 	// HeadSize is the size of a head, bytes; an inline value follows it.
 	HeadSize = 48
-	// headCovered is how much of it its checksum covers.
-	headCovered = HeadSize - 4
 
 	// MaxChunks is how many chunks a value has at most.
 	MaxChunks = 4096
