@@ -61,6 +61,20 @@
 // A get joins an equal one that is planned in the round already, unless what is planned between them may change the key: one call's reply
 // then answers both, and all others that join. None of them can tell, because all were waiting when the call was sent.
 //
+// # A get and a replicated set, function by function
+//
+//	netstage  conn.serve     receive reads, nextBatch decodes, queue waits for the batch before and puts this one into queue.Entrance
+//	worker    Run            take takes batches; add calls admit and plan for each request
+//	          admit          Planner.Locks: a get waits while another worker writes its key; a set holds the key's stripe to the end of the round
+//	          plan           Planner.Plan: a get is one call (planRead chooses the server), a set one to each replica (planWrite)
+//	          send           connects where needed; one write for each server
+//	          collect        parse gives each element of a reply to Planner.Element, a complete one to Planner.Done
+//	          settle         Planner.Settle: done; or another step, which Next plans: a get of a failed server asks another one, a set deletes the key
+//	                         where a replica answered otherwise (replica.Decide)
+//	          answer         Planner.Answer puts the reply together, Client.Reply writes it; a set's marks of missed writes come first (awaitMarks);
+//	                         Finish lets the reader queue its next batch
+//	          endRound       releases buffers, batches and the stripe
+//
 // # Order
 //
 //  1. Replies come in the order of a connection's requests, and a request sees the effects of the earlier ones: a
@@ -136,12 +150,18 @@
 // joins.
 //
 // A pool's keys migrate to another pool in phases that the clock begins and ends (Migration, route.MigrationPhase): the router of such a key is one of both
-// pools, so that for a write they are one set of replicas. One middleware copies what nobody writes (sweep.Copier).
+// pools, so that for a write they are one set of replicas. One middleware copies what nobody writes (sweep.Copier). In a warm-up a read looks in the
+// new pool first, and its next step asks the old one for what is missing there; each middleware copies what its own reads missed (Copier.Fill).
 //
 // A pool may have a gutter, another pool that stands in for its servers (package plan). The planner is told by server whether all middlewares bar it from
 // reads (backend.Server.Away), and for how long the gutter may hold keys of it (OpenUntil). The first is known by the marks above, the second is time: it ends
 // GutterTTL and some seconds after the server was barred, or the core replaced. A gutter's placement is that of all keys, so that what moves there is deleted like
 // the keys of any other pool.
+//
+// # Large values
+//
+// In a pool with large values (plan.Large) a value above the servers' item size is stored in chunks, behind a head that is the key's item (package large).
+// A write sends the chunks in its first step and the head in the next; a read asks for the chunks when it has the head, from the same server.
 //
 // # Shadows
 //
