@@ -71,7 +71,8 @@ func checkKey(key string, l protocol.Limits) error {
 // explain says what becomes of key. servers are those that were looked up.
 func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers []route.Server) error {
 	all := r
-	r, placement := all.In([]byte(key)), c.Placement
+	placement := c.Placement
+	r, stored := all.At([]byte(key))
 	fmt.Fprintln(w, key)
 	options := c.With(servers)
 	pool := ""
@@ -86,7 +87,14 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 		}
 		fmt.Fprintf(w, "  pool     %s (%s)\n", o.Name, why)
 	}
-	holders := r.Replicas([]byte(key), nil)
+	switch {
+	case len(stored) == 0:
+		_, err := fmt.Fprintf(w, "  refused, because nothing is left of it without the prefix\n")
+		return err
+	case len(stored) < len(key):
+		fmt.Fprintf(w, "  stored   as %s, without the prefix\n", stored)
+	}
+	holders := r.Replicas(stored, nil)
 	names := func(servers []int) string {
 		list := make([]string, len(servers))
 		for i, s := range servers {
@@ -102,7 +110,7 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 			text += ", hash " + cmp.Or(placement.Hash, route.HashFNV1a64).String()
 		}
 		why = append(why, text)
-		if hashed := r.Hashed([]byte(key)); len(hashed) < len(key) {
+		if hashed := r.Hashed(stored); len(hashed) < len(stored) {
 			why = append(why, fmt.Sprintf("hash-tag %s: %q is hashed", placement.HashTag, hashed))
 		}
 	}
@@ -135,7 +143,7 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 	fmt.Fprintf(w, "  gets     %s\n", names(holders[:1]))
 	fmt.Fprintf(w, "  set      %s\n", names(holders))
 	if gutter := r.Gutter(); gutter != nil {
-		fmt.Fprintf(w, "  gutter   %s of pool %s, for up to %d s, while %s down\n", names(gutter.Replicas([]byte(key), nil)), placement.Gutter, placement.GutterTTL,
+		fmt.Fprintf(w, "  gutter   %s of pool %s, for up to %d s, while %s down\n", names(gutter.Replicas(stored, nil)), placement.Gutter, placement.GutterTTL,
 			map[bool]string{true: "that is", false: "all of them are"}[len(holders) == 1])
 	}
 	explainMigrations(w, key, pool, all, &options)

@@ -123,6 +123,23 @@ x
   gets     c
   set      c
 `, stdout)
+
+	require.NoError(t, os.WriteFile(file, []byte("pools:\n  bare: {servers: [a]}\n  pages: {servers: [c]}\nroutes:\n  - {prefix: \"s:\", pool: bare, strip: true}\n  - {default: pages}\n"), 0o600))
+	code, stdout, stderr = execute(t, "config", "explain", "s:1", "s:", "--config", file)
+	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, `s:1
+  pool     bare ("s:" is the longest prefix of it, of 1 route)
+  stored   as 1, without the prefix
+  held by  a (replicas 1 of 1 server)
+           a at a:11211
+  get      a
+  gets     a
+  set      a
+
+s:
+  pool     bare ("s:" is the longest prefix of it, of 1 route)
+  refused, because nothing is left of it without the prefix
+`, stdout)
 }
 
 func TestAKeyThatIsCopiedToAShadowIsExplained(t *testing.T) {

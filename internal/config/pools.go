@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -143,6 +144,7 @@ func (poolsKind) schema() map[string]any {
 type routeValue struct {
 	Prefix  string `yaml:"prefix,omitempty"`
 	Pool    string `yaml:"pool,omitempty"`
+	Strip   bool   `yaml:"strip,omitempty"`
 	Default string `yaml:"default,omitempty"`
 }
 
@@ -156,7 +158,7 @@ func (v routeValues) String() string {
 		if r.Default != "" {
 			texts = append(texts, "default "+r.Default)
 		} else {
-			texts = append(texts, fmt.Sprintf("%q %s", r.Prefix, r.Pool))
+			texts = append(texts, fmt.Sprintf("%q %s%s", r.Prefix, r.Pool, map[bool]string{true: " stripped"}[r.Strip]))
 		}
 	}
 	return strings.Join(texts, ", ")
@@ -167,7 +169,7 @@ type routesKind struct{}
 
 func (routesKind) placeholder() string { return "" }
 func (routesKind) accepts() string {
-	return "entries of the form {prefix: \"user:\", pool: NAME}, and one {default: NAME}"
+	return "entries of the form {prefix: \"user:\", pool: NAME, strip: true or false}, and one {default: NAME}"
 }
 
 func (routesKind) reset(c *Config) { c.Routes, c.routeOrigins = route.Routes{}, nil }
@@ -175,7 +177,7 @@ func (routesKind) reset(c *Config) { c.Routes, c.routeOrigins = route.Routes{}, 
 func (routesKind) get(c *Config) any {
 	values := routeValues{}
 	for _, p := range c.Routes.Prefixes {
-		values = append(values, routeValue{Prefix: p.Prefix, Pool: p.Pool})
+		values = append(values, routeValue{Prefix: p.Prefix, Pool: p.Pool, Strip: p.Strip})
 	}
 	if c.Routes.Default != "" {
 		values = append(values, routeValue{Default: c.Routes.Default})
@@ -187,8 +189,8 @@ func (routesKind) set(c *Config, v given) error {
 	if v.mapping == nil {
 		return errors.New("is not a route")
 	}
-	fields, err := textFields(v.mapping, []string{"prefix", "pool", "default"})
-	prefix, pool, byDefault := fields["prefix"], fields["pool"], fields["default"]
+	fields, err := textFields(v.mapping, []string{"prefix", "pool", "strip", "default"})
+	prefix, pool, strip, byDefault := fields["prefix"], fields["pool"], fields["strip"], fields["default"]
 	switch {
 	case err != nil:
 		return err
@@ -205,8 +207,10 @@ func (routesKind) set(c *Config, v given) error {
 		return errors.New("has no key \"prefix\"")
 	case pool == "":
 		return errors.New("has no key \"pool\"")
+	case strip != "" && strip != "true" && strip != "false":
+		return fmt.Errorf("has the strip %q", strip)
 	}
-	c.Routes.Prefixes = append(slices.Clip(c.Routes.Prefixes), route.Prefix{Prefix: prefix, Pool: pool})
+	c.Routes.Prefixes = append(slices.Clip(c.Routes.Prefixes), route.Prefix{Prefix: prefix, Pool: pool, Strip: strip == "true"})
 	c.routeOrigins = append(slices.Clip(c.routeOrigins), v.origin)
 	return nil
 }
@@ -217,7 +221,7 @@ const maxPrefix = 250
 func (routesKind) schema() map[string]any {
 	texts := map[string]any{"type": "string", "minLength": 1, "maxLength": maxPrefix}
 	return map[string]any{"type": "array", "items": map[string]any{
-		"type": "object", "properties": map[string]any{"prefix": texts, "pool": texts, "default": texts}, "additionalProperties": false,
+		"type": "object", "properties": map[string]any{"prefix": texts, "pool": texts, "strip": map[string]any{"type": "boolean"}, "default": texts}, "additionalProperties": false,
 	}}
 }
 
@@ -338,7 +342,7 @@ func (c *Config) checkPools() Problems {
 		pools = append(pools, route.Pool{Name: p.name, Servers: p.config.Servers, Options: p.placement()})
 		complete = complete && p.config.complete
 	}
-	if _, err := route.NewTable(names, c.Routes); err != nil {
+	if err := cmp.Or(c.checkTable(names), c.checkStrips()); err != nil {
 		at := c.Origin(optionRoutes)
 		if wrong, ok := errors.AsType[*route.RouteError](err); ok && wrong.Index >= 0 {
 			at = c.routeOrigins[wrong.Index]
@@ -360,6 +364,25 @@ func (c *Config) checkPools() Problems {
 		}
 	}
 	return problems
+}
+
+// checkTable reports a route that is wrong.
+func (c *Config) checkTable(names []string) error {
+	_, err := route.NewTable(names, c.Routes)
+	return err
+}
+
+// checkStrips reports a route that can't strip.
+func (c *Config) checkStrips() error {
+	var o middleware.Options
+	o.Routes, o.Migrations = c.Routes, c.Migrations
+	for _, p := range c.pools {
+		o.Pools = append(o.Pools, middleware.PoolOptions{Pool: route.Pool{Name: p.name, Options: p.placement()}, Large: p.config.Large})
+	}
+	for _, s := range c.shadows {
+		o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of})
+	}
+	return o.CheckStrips()
 }
 
 // AllLookups returns the servers as written, those of all pools, each with its pool's name.

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -221,4 +222,22 @@ func TestShadowsThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 		require.Len(t, lines, 1, "%s\n%q", text, lines)
 		require.Regexp(t, "^"+literal(message), lines[0], text)
 	}
+}
+
+func TestARouteStripsItsPrefixWhereThePoolHasNoOtherKeys(t *testing.T) {
+	const pools = "pools: {a: {servers: [x, y, z], replicas: 1%s}, b: {servers: [u]}, c: {servers: [v]}}\nroutes:\n- {prefix: \"s:\", pool: a, strip: %s}\n- {default: b}\n"
+	c := sources{yaml: fmt.Sprintf(pools, "", "true")}.load(t)
+	require.Equal(t, []route.Prefix{{Prefix: "s:", Pool: "a", Strip: true}}, serving(c).Routes.Prefixes)
+	require.False(t, serving(sources{yaml: fmt.Sprintf(pools, "", "false")}.load(t)).Routes.Prefixes[0].Strip)
+	for _, r := range []struct{ gutter, strip, more, message string }{
+		{"", "maybe", "", `mcmw.yaml:3: routes: the mapping has the strip "maybe"`},
+		{"", "true", "- {prefix: q, pool: a}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has prefix "q", too: two keys could be one there; accepted: a pool of its own`},
+		{", large-values: 2m", "true", "max-value: 2m\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has large-values; accepted: one of both`},
+		{", gutter: b, writers: one", "true", "", `mcmw.yaml:3: routes: prefix "s:" is stripped, and the gutter "b" of pool "a" has other keys, too; accepted: a gutter of its own`},
+		{"", "true", "shadows:\n- {of: a, to: c, share: 1}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has a shadow; accepted: one of both`},
+		{"", "true", "migrations:\n- {from: b, to: a, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and the keys of pool "a" migrate; accepted: one of both`},
+	} {
+		require.Contains(t, strings.Join(refused(t, sources{yaml: fmt.Sprintf(pools, r.gutter, r.strip) + r.more}), "\n"), r.message)
+	}
+	sources{yaml: fmt.Sprintf(pools, ", gutter: c, writers: one", "true")}.load(t)
 }

@@ -50,7 +50,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if o.Security != m.options.Security {
 		return errors.New("TLS and authentication cannot change while clients are served, but for the contents of their files; restart instead")
 	}
-	if err := cmp.Or(m.checkPools(&o), m.checkMigrations(ctx, &o)); err != nil {
+	if err := cmp.Or(m.checkPools(&o), m.checkSameStrips(&o), m.checkMigrations(ctx, &o)); err != nil {
 		return err
 	}
 	if err := m.access.openLogins(o.pools(), o.Log); err != nil {

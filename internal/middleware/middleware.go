@@ -141,6 +141,9 @@ func (o *Options) validate() error {
 			return err
 		}
 	}
+	if err := o.CheckStrips(); err != nil {
+		return err
+	}
 	if err := CheckMigrations(o.Migrations, o.pools(), o.ChangeStep); err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}

@@ -157,6 +157,9 @@ func (m *Middleware) movedKeys(t *tier, server string, newest *marker.Record) (k
 		if err != nil {
 			return nil, true
 		}
+		if !is.Share.SameNames(old.Share) {
+			router = new(route.Router) // what it holds under that key is another key's
+		}
 		if wanted.Gains(server, router) {
 			were = append(were, router)
 		}

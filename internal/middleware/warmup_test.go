@@ -13,6 +13,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/route"
 )
 
 // warmUp returns a migration from old to new that copies what is missed and has no end yet.
@@ -132,6 +133,33 @@ func TestAPoolThatIsWarmedUpAnswersAloneWhileTheOtherDoesNot(t *testing.T) {
 	require.Equal(t, "VA 1\r\n3\r\n", c.MustDo(t, "mg read v\r\n"))
 	old.Stop()
 	require.Contains(t, c.MustDo(t, "get read\r\n"), "SERVER_ERROR", "with none of the two it is an error")
+}
+
+func TestStrippedKeysAreReadAndTouchedBesideAPoolThatIsWarmedUp(t *testing.T) {
+	o := migratingOptions(t, 1, 1)
+	warmed, bare := mctest.StartNewMemcached(t), mctest.StartNewMemcacheds(t, 2)
+	o.Pools[1].Servers = named("new", warmed)
+	o.Pools = append(o.Pools, poolOf("bare", named("bare", bare...), 0))
+	o.Routes.Prefixes = []route.Prefix{{Prefix: "s:", Pool: "bare", Strip: true}}
+	fleet := []*mwtest.MW{mwtest.Start(t, o)}
+	c := fleet[0].Dial(t)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\n1\r\n"))
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set s:k 0 0 1\r\n2\r\n"))
+	startWarmUp(t, fleet, &o, nil)
+	const read = "VALUE k 0 1\r\n1\r\nVALUE s:k 0 1\r\n2\r\nEND\r\n"
+	require.Equal(t, read, c.MustDo(t, "get k s:none s:k none\r\n"))
+	require.Eventually(t, func() bool {
+		_, there := warmed.Get("k")
+		return there
+	}, mctest.Patience, time.Millisecond)
+	require.Equal(t, "VALUE s:k 0 1\r\n2\r\nEND\r\n", c.MustDo(t, "gat 0 s:k\r\n"))
+	require.Equal(t, "VA 1 ks:k\r\n2\r\n", c.MustDo(t, "mg s:k k v\r\n"))
+	_, there := warmed.Get("k")
+	require.True(t, there, "it is another key")
+	bare[0].Stop()
+	for range 4 { // which server is read first takes turns
+		require.Equal(t, read, c.MustDo(t, "get k s:none s:k none\r\n"))
+	}
 }
 
 func TestTheEndOfAWarmUpIsSaidAStepBeforeAndItIsNotDropped(t *testing.T) {

@@ -83,11 +83,11 @@ func (p *Planner) addReply(r *Request, c *Call, out Output) {
 		out.Add(c.reply[after:])
 	case r.Has(protocol.Quiet) && !c.Failed && r.LeavesOut(c.reply):
 	case c.Fence && !c.Failed:
-		out.Add(bytes.TrimSuffix(c.reply, []byte(protocol.TextMetaNoop)))
+		out.Add(p.shown(r, bytes.TrimSuffix(c.reply, []byte(protocol.TextMetaNoop))))
 	case r.version != 0:
-		out.Add(r.Classic(c.reply))
+		out.Add(p.shown(r, r.Classic(c.reply)))
 	default:
-		out.Add(c.reply)
+		out.Add(p.shown(r, c.reply))
 	}
 }
 
@@ -100,7 +100,7 @@ func (p *Planner) addValues(r *Request, calls []Call, out Output) (rest int) {
 	if r.split != 0 {
 		return p.addSplitValues(r, calls, out)
 	}
-	if len(calls) == 1 && !r.warms && r.all == nil && !r.cut && !(calls[0].Failed && p.options.GetErrorMiss) {
+	if len(calls) == 1 && r.keys < 0 && r.all == nil && !r.cut && !(calls[0].Failed && p.options.GetErrorMiss) {
 		out.Add(calls[0].reply)
 		return -1
 	}
@@ -162,7 +162,12 @@ func joinValues(calls []Call, out Output) (rest int) {
 
 // mergeValues adds the VALUEs of calls among which the keys are spread to out, or, if not nil, to s.
 func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (rest int) {
+	var key []byte
+	names := r.Keys
 	for k, at := range p.placed[r.keys : int(r.keys)+r.NumKeys] {
+		if r.strips {
+			key, names = nextKey(names)
+		}
 		c := &p.Calls[at.call]
 		if c.cutOff() && at.ordinal >= c.cutKey {
 			for i := range calls {
@@ -182,12 +187,12 @@ func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (r
 		}
 		switch it := &p.items[c.next]; {
 		case s != nil:
-			s.values = append(s.values, splitValue{call: at.call, offset: keysEnd(r.Keys, k), element: c.reply[it.start:it.end]})
+			s.values = append(s.values, splitValue{call: at.call, offset: keysEnd(r.Keys, k), element: c.reply[it.start:it.end], key: key, strip: at.strip})
 		case it.line > 0:
 			out.Add(c.reply[it.start:it.line])
 			out.Add(c.reply[it.after:it.end])
 		default:
-			out.Add(c.reply[it.start:it.end])
+			addElement(out, c.reply[it.start:it.end], key, at.strip)
 		}
 		c.added++
 		c.next = p.items[c.next].next

@@ -21,6 +21,7 @@ import (
 type check struct {
 	key     protocol.KeyText // its own memory
 	stripe  uint32
+	pool    int    // that of the key, which may be another's key in another one
 	version uint64 // of what was stored
 	copies  []copied
 	looks   int
@@ -114,8 +115,8 @@ func (p *Planner) stored(r *Request, first int32) {
 		return
 	}
 	stripe := p.options.Stripe(r.key)
-	k := p.place(stripe, r.KeyText())
-	*k = check{key: protocol.KeyText{Text: append(k.key.Text[:0], r.Keys...), Encoded: r.Has(protocol.Encoded)}, stripe: stripe, version: r.version, copies: k.copies[:0]}
+	k := p.place(stripe, r.in.Number(), r.served().KeyText())
+	*k = check{key: protocol.KeyText{Text: append(k.key.Text[:0], r.served().Keys...), Encoded: r.Has(protocol.Encoded)}, stripe: stripe, pool: r.in.Number(), version: r.version, copies: k.copies[:0]}
 	if first >= 0 {
 		k.copies = append(k.copies, copied{server: p.Calls[first].Server})
 	}
@@ -127,9 +128,9 @@ func (p *Planner) stored(r *Request, first int32) {
 }
 
 // place returns where the check of a store of key is to be: that of an earlier store of it, which is not needed any more, or a new one.
-func (p *Planner) place(stripe uint32, key protocol.KeyText) *check {
+func (p *Planner) place(stripe uint32, pool int, key protocol.KeyText) *check {
 	newest := &p.newest[stripe%uint32(len(p.newest))]
-	if i := *newest - 1; i >= 0 && p.checks[i].stripe == stripe && p.checks[i].is(key) {
+	if i := *newest - 1; i >= 0 && p.checks[i].stripe == stripe && p.checks[i].pool == pool && p.checks[i].is(key) {
 		k := &p.checks[i]
 		if !k.asked {
 			return k

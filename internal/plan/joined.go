@@ -60,7 +60,7 @@ func hashEnd(key []byte) uint64 {
 
 // joinable reports whether r is a get that others may join.
 func (p *Planner) joinable(r *Request) bool {
-	return p.options.Join && r.NumKeys == 1 && r.Command.IsRetrieval() && r.readsOnly() && !r.Has(protocol.First) && r.Answer == "" && r.whole() && r.in.WarmsUp() == nil
+	return p.options.Join && r.NumKeys == 1 && r.Command.IsRetrieval() && r.readsOnly() && !r.Has(protocol.First) && r.Answer == "" && r.whole() && !r.strips && r.in.WarmsUp() == nil
 }
 
 // slot returns the slot of the key, and whether the get of it that others may join is there.

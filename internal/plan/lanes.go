@@ -59,7 +59,7 @@ func (c *LaneChooser) next(n int) int { return int(c.turn.Add(1) % uint32(n)) }
 func (c *LaneChooser) lane(r *request.Request) int {
 	var room [protocol.DefaultMaxKey]byte
 	key := r.Key(room[:0])
-	in := c.router.In(key)
+	in, key := c.router.At(key)
 	switch {
 	case r.Has(protocol.Writes):
 		return WriteLane(in.Primary(key))

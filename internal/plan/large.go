@@ -55,6 +55,8 @@ type splitValue struct {
 	call    int32
 	offset  int // of its key in Keys
 	element []byte
+	key     []byte // its key as the client has it, of which the servers don't get the first strip bytes; nil: element has it
+	strip   int32
 	size    int // of the value that element holds, bytes
 	// isHead: head and inline are in it. Unless missing, Calls[first:last] are its chunks.
 	isHead, missing bool
@@ -428,7 +430,7 @@ func (p *Planner) addSplitValues(r *Request, calls []Call, out Output) (rest int
 // addSplitValue adds v with its line; shown: that tells the size, too.
 func (p *Planner) addSplitValue(v *splitValue, out Output, shown bool) {
 	if !v.isHead {
-		out.Add(v.element)
+		addElement(out, v.element, v.key, v.strip)
 		return
 	}
 	start := len(p.lines)

@@ -17,7 +17,7 @@ func (p *Planner) AskLife(i int32) {
 	r := &p.Requests[i]
 	start := len(p.lines)
 	p.lines = append(append(append(p.lines, "me "...), r.key...), protocol.CRLF...)
-	c := p.call(i, int(p.Calls[r.first].Server), protocol.Meta, r.Keys, p.lines[start:])
+	c := p.call(i, int(p.Calls[r.first].Server), protocol.Meta, r.key, p.lines[start:])
 	c.form, c.hidden, c.Reads = tells, true, true
 }
 
@@ -35,6 +35,11 @@ func (p *Planner) Life(i int32) (reply []byte, life int64, ok bool) {
 	}
 	if get.found > 0 {
 		reply = get.reply
+		if r.stripped != nil {
+			start := len(p.lines)
+			p.lines = append(append(append(p.lines, textValue...), r.stripped.key...), reply[len(textValue)+len(r.key):]...)
+			reply = p.lines[start:]
+		}
 	}
 	return reply, protocol.LifeTold(told.reply), true
 }

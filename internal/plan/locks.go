@@ -67,6 +67,7 @@ func (p *Planner) appendStripes(stripes []uint32, r *Request) []uint32 {
 	for rest := r.Keys; len(rest) > 0; {
 		var key []byte
 		key, rest = nextKey(rest)
+		_, key = p.options.Router.At(key)
 		stripes = append(stripes, p.options.Stripe(key))
 	}
 	return stripes
@@ -111,7 +112,8 @@ func (p *Planner) Troubled(i int32) int {
 	for rest := r.Keys; len(rest) > 0; {
 		var key []byte
 		key, rest = nextKey(rest)
-		if s := p.troubledKey(r, p.options.Router.In(key), key); s >= 0 {
+		in, stored := p.options.Router.At(key)
+		if s := p.troubledKey(r, in, stored); s >= 0 {
 			return s
 		}
 	}

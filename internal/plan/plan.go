@@ -108,6 +108,7 @@ type Planner struct {
 	Hold func(i int32, n int) bool
 
 	options Options
+	strips  bool    // servers of a pool know keys without a prefix
 	several []bool  // by pool: others write the same servers, and keys have several
 	all     []int   // every server
 	pools   [][]int // by pool: its servers
@@ -129,6 +130,8 @@ type Planner struct {
 	splits     []split
 
 	lines    []byte // what was written here and not by a client
+	renames  []*stripped
+	renamed  int // so many of renames are in use
 	placed   []placed
 	items    []item
 	repairs  []int32
@@ -151,7 +154,7 @@ type Planner struct {
 // Request is a request of the round.
 type Request struct {
 	*request.Request
-	key []byte // the first, as servers know it
+	key []byte // the first; of a single one that is stripped, as its servers know it
 	// in is the pool of its only key; without one, or with several keys, the router of all.
 	in *route.Router
 	// own is the pool that its only key is routed to, if in is that one's gutter; otherwise nil.
@@ -163,6 +166,7 @@ type Request struct {
 	// several: others write its key's servers.
 	several bool
 	chunked bool   // it stores a value in chunks
+	strips  bool   // servers know one of its keys without a prefix
 	split   int32  // splits[split-1] is its own; 0: it has none
 	ttl     int64  // what it stores in a gutter ends after so many seconds; 0: none of its keys is there
 	version uint64 // of what it stores, with several writers
@@ -171,6 +175,8 @@ type Request struct {
 	// warms: some of its keys were looked for in a pool that is warmed up, by Calls[warm:warmEnd].
 	warms         bool
 	warm, warmEnd int32
+	// stripped is what the servers know its only key as, without a prefix; otherwise nil.
+	stripped *stripped
 	// Failed: a call of the step got no reply.
 	Failed bool
 	// Calls[first:last] are those of the step. left of them have not ended.
@@ -290,6 +296,7 @@ func New(o Options, turn int) *Planner {
 		}
 	}
 	p.findFills()
+	p.strips = o.Router.Strips()
 	p.joins.start()
 	return p
 }
@@ -303,6 +310,7 @@ func (p *Planner) Reset() {
 	p.splits = p.splits[:0]
 	p.Requests, p.Calls, p.items, p.placed, p.repairs = p.Requests[:0], p.Calls[:0], p.items[:0], p.placed[:0], p.repairs[:0]
 	p.lines = p.lines[:0]
+	p.renamed = 0
 	p.arrivals, p.partNumber = 0, 0
 	p.joins.start()
 }
@@ -328,7 +336,10 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	added.leader, added.joined = -1, -1
 	added.decided = r.Has(protocol.Conditional)
 	added.in = p.options.Router
-	if r.NumKeys == 1 {
+	switch {
+	case p.strips:
+		p.addStripped(added)
+	case r.NumKeys == 1:
 		p.enter(added, added.in.In(key))
 		if p.large != nil {
 			p.admitLarge(added)
@@ -394,7 +405,7 @@ func (p *Planner) Stored(i int32) bool {
 	return true
 }
 
-// Key returns the first key as servers know it.
+// Key returns the first key; a single one as servers know it.
 func (r *Request) Key() []byte { return r.key }
 
 // Fail makes text the answer of r, whatever the servers say.
@@ -612,13 +623,13 @@ func (p *Planner) forward(i int32, s int) {
 		return
 	case replicated && r.Has(protocol.Quiet):
 		start := len(p.lines)
-		p.lines = protocol.AppendMeta(p.lines, r.Head, "q")
-		c = p.call(i, s, r.Command, r.Keys, p.lines[start:], r.Data)
+		p.lines = protocol.AppendMeta(p.lines, r.served().Head, "q")
+		c = p.call(i, s, r.Command, r.served().Keys, p.lines[start:], r.Data)
 	case r.Exact && r.ttl == 0:
 		c = p.call(i, s, r.Command, r.Keys, r.Raw)
 		c.Fence = r.Has(protocol.Fenced)
 	default:
-		c = p.call(i, s, r.Command, r.Keys, r.Head, crlf, r.Data)
+		c = p.call(i, s, r.Command, r.served().Keys, r.served().Head, crlf, r.Data)
 		c.Fence = r.Has(protocol.Fenced)
 	}
 	c.Reads = r.way == read || r.way == compare && r.depends()
@@ -629,8 +640,8 @@ func (p *Planner) deleteKey(i int32, s int) {
 	r := &p.Requests[i]
 	start := len(p.lines)
 	var command protocol.Command
-	p.lines, command = r.AppendDeletion(p.lines)
-	p.call(i, s, command, r.Keys, p.lines[start:]).hidden = true
+	p.lines, command = r.served().AppendDeletion(p.lines)
+	p.call(i, s, command, r.served().Keys, p.lines[start:]).hidden = true
 }
 
 // deleteEverywhere removes the key of a value that was refused for its size, as memcached does: the old value must not outlive an attempt

@@ -23,6 +23,7 @@ type choice struct {
 // placed says where a key of a retrieval is read.
 type placed struct {
 	server, call int32
+	strip        int32 // how many bytes of it the servers don't get
 	ordinal      int32 // which of the call's keys
 	missed       bool  // the pool that is warmed up has answered that it does not hold it
 }
@@ -67,7 +68,7 @@ func (p *Planner) planRead(i int32, c *choice) {
 	r := &p.Requests[i]
 	// What shows a cas is the first server's, and so is a gat, which is a write and touches the other copies.
 	in := r.in
-	if r.NumKeys > 1 && len(p.pools) > 1 {
+	if r.NumKeys > 1 && len(p.pools) > 1 && !r.strips {
 		if in = p.commonPool(r); in.Everywhere() {
 			in = p.divertKey(r, in, r.key)
 		}
@@ -78,6 +79,8 @@ func (p *Planner) planRead(i int32, c *choice) {
 		p.planByPlacement(i, c) // which makes lines of its own
 	case len(p.all) == 1 && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine):
 		p.forward(i, 0)
+	case r.strips && r.Command.IsRetrieval():
+		p.planByPlacement(i, c)
 	case anywhere && r.NumKeys > 1 && p.options.Sharded:
 		p.planEvenly(i, in, c)
 	case anywhere && r.whole():
@@ -219,7 +222,7 @@ func keysEnd(keys []byte, n int) int {
 // planByPlacement plans one call per server for the keys that are read there, in the order of the request; more for a long gat.
 func (p *Planner) planByPlacement(i int32, c *choice) {
 	r := &p.Requests[i]
-	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && r.in.WarmsUp() == nil {
+	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && !r.strips && r.in.WarmsUp() == nil {
 		p.forward(i, p.readServer(r, r.in, r.key, c))
 		return
 	}
@@ -228,18 +231,19 @@ func (p *Planner) planByPlacement(i int32, c *choice) {
 	for rest := r.Keys; len(rest) > 0; {
 		var key []byte
 		key, rest = nextKey(rest)
+		in, stored := p.options.Router.At(key)
 		s := p.firstLook(r, key)
 		if s < 0 {
-			s = p.readServer(r, p.divertKey(r, p.options.Router.In(key), key), key, c)
+			s = p.readServer(r, p.divertKey(r, in, stored), stored, c)
 		}
 		if len(p.placed) == base {
 			common = s
 		} else if common != s {
 			common = -1
 		}
-		p.placed = append(p.placed, placed{server: int32(s)})
+		p.placed = append(p.placed, placed{server: int32(s), strip: int32(len(key) - len(stored))})
 	}
-	if common >= 0 && !r.warms && r.Answer == "" && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine) {
+	if common >= 0 && !r.warms && !r.strips && r.Answer == "" && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine) {
 		p.forward(i, common)
 		p.placed = p.placed[:base]
 	} else {
@@ -269,6 +273,7 @@ func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
 		if keys[k].server != int32(s) {
 			continue
 		}
+		key = key[keys[k].strip:]
 		if from > 0 && r.touches() && len(p.lines)-start+len(key) > maxTouchLine {
 			p.sendKeys(i, s, start, from)
 			start, from, ordinal = len(p.lines), 0, 0
@@ -312,7 +317,8 @@ func (p *Planner) planTouches(i int32, c *choice) {
 	for rest := r.Keys; len(rest) > 0; {
 		var key []byte
 		key, rest = nextKey(rest)
-		in, _ := p.placedIn(p.options.Router.In(key), key)
+		routed, key := p.options.Router.At(key)
+		in, _ := p.placedIn(routed, key)
 		p.holders = in.Replicas(key, p.holders[:0])
 		p.readers = in.Readers(key, p.readers[:0])
 		for _, s := range p.holders {

@@ -33,10 +33,10 @@ func (p *Planner) addSeveral(r *Request) {
 func (p *Planner) forwardVersioned(i int32, servers ...int) {
 	r := &p.Requests[i]
 	start := len(p.lines)
-	p.lines = r.AppendVersioned(p.lines, r.version)
+	p.lines = r.served().AppendVersioned(p.lines, r.version)
 	line := p.lines[start:]
 	for _, s := range servers {
-		c := p.call(i, s, protocol.Meta, r.Keys, line, r.Data)
+		c := p.call(i, s, protocol.Meta, r.served().Keys, line, r.Data)
 		c.Reads, c.stores = r.way == compare && r.depends(), true
 		switch {
 		case r.Command.IsMeta():
@@ -63,8 +63,8 @@ func (p *Planner) planDecided(i int32, first int) {
 	if r.several && r.Has(protocol.Builds) {
 		r.look = int32(len(p.Calls))
 		start := len(p.lines)
-		p.lines = r.KeyText().AppendLook(p.lines, true)
-		c := p.call(i, first, protocol.Meta, r.Keys, p.lines[start:])
+		p.lines = r.served().KeyText().AppendLook(p.lines, true)
+		c := p.call(i, first, protocol.Meta, r.served().Keys, p.lines[start:])
 		c.form, c.hidden = looksAll, true
 	}
 }
@@ -113,8 +113,8 @@ func (p *Planner) planStamp(i int32) {
 	it, _ := protocol.DecodeItem(p.Calls[r.look].reply)
 	r.version = p.options.Versions.next()
 	start := len(p.lines)
-	p.lines = r.KeyText().AppendStore(p.lines, it, it.CAS, r.version)
-	p.call(i, int(p.Calls[r.chosen].Server), protocol.Meta, r.Keys, p.lines[start:], it.Data).form = stores
+	p.lines = r.served().KeyText().AppendStore(p.lines, it, it.CAS, r.version)
+	p.call(i, int(p.Calls[r.chosen].Server), protocol.Meta, r.served().Keys, p.lines[start:], it.Data).form = stores
 }
 
 // settleStamp reports whether something is left to be done for the others. Not if another has written behind it: the others get
@@ -148,15 +148,15 @@ func (p *Planner) planVersionedCopies(i int32) {
 	start, data, form := len(p.lines), r.Data, clients
 	switch {
 	case r.dropped:
-		p.lines = r.KeyText().AppendDeletion(p.lines)
+		p.lines = r.served().KeyText().AppendDeletion(p.lines)
 	case r.Fetches():
-		p.lines = r.AppendTouch(p.lines)
+		p.lines = r.served().AppendTouch(p.lines)
 	case r.look >= 0:
 		it, _ = protocol.DecodeItem(p.Calls[r.look].reply)
-		p.lines = r.KeyText().AppendStore(p.lines, it, 0, r.version)
+		p.lines = r.served().KeyText().AppendStore(p.lines, it, 0, r.version)
 		data, form = it.Data, stores
 	default:
-		p.lines = r.AppendVersionedCopy(p.lines, r.version)
+		p.lines = r.served().AppendVersionedCopy(p.lines, r.version)
 		if !r.Command.IsMeta() {
 			form = stores
 		}
@@ -178,7 +178,7 @@ func (p *Planner) planVersionedCopies(i int32) {
 			p.forward(i, s)
 			continue
 		}
-		c := p.call(i, s, protocol.Meta, r.Keys, line, data)
+		c := p.call(i, s, protocol.Meta, r.served().Keys, line, data)
 		c.form, c.hidden, c.stores = form, hidden, !hidden
 	}
 	p.planEmptied(i)
@@ -192,8 +192,8 @@ func (p *Planner) giveBack(i int32, first int) {
 	r := &p.Requests[i]
 	if it, _ := protocol.DecodeItem(p.Calls[r.look].reply); it.Won && it.Stale {
 		start := len(p.lines)
-		p.lines = r.KeyText().AppendGiveBack(p.lines, it.CAS)
-		p.call(i, first, protocol.Meta, r.Keys, p.lines[start:]).hidden = true
+		p.lines = r.served().KeyText().AppendGiveBack(p.lines, it.CAS)
+		p.call(i, first, protocol.Meta, r.served().Keys, p.lines[start:]).hidden = true
 	}
 }
 

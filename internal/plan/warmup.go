@@ -197,7 +197,8 @@ func (p *Planner) planWarming(i int32) {
 			var key []byte
 			key, rest = nextKey(rest)
 			if keys[k].server == lookedFor && keys[k].missed == missed {
-				keys[k].server = int32(p.readServer(r, p.options.Router.In(key), key, c))
+				in, stored := p.options.Router.At(key)
+				keys[k].server = int32(p.readServer(r, in, stored, c))
 			}
 		}
 		for s := range p.all {
@@ -258,7 +259,7 @@ func (p *Planner) noteLook(key []byte, c *Call, missed, found bool) {
 // noteWarming is noteLook of the mg r, whose reply is c's.
 func (p *Planner) noteWarming(r *Request, c *Call) {
 	found := c.kind == protocol.ReplyMetaValue || c.kind == protocol.ReplyMetaLine && string(c.reply[:2]) == "HD"
-	p.noteLook(r.key, c, c.second, found)
+	p.noteLook(r.ClientKey(), c, c.second, found)
 }
 
 // keyAt returns the k-th of keys.
@@ -306,10 +307,10 @@ func (p *Planner) planEmptying(i int32) {
 	}
 }
 
-// nextKey is nextKey of what is left of r's keys, the key as servers know it.
+// nextKey is nextKey of what is left of r's keys, the key as it is routed.
 func (r *Request) nextKey(rest []byte) (key, behind []byte) {
 	if r.NumKeys == 1 {
-		return r.key, nil
+		return r.ClientKey(), nil
 	}
 	return nextKey(rest)
 }

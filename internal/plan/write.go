@@ -91,7 +91,7 @@ func (p *Planner) planCopies(i int32) {
 	first := int(p.Calls[r.chosen].Server)
 	start := len(p.lines)
 	var command protocol.Command
-	p.lines, command = r.AppendUnconditional(p.lines)
+	p.lines, command = r.served().AppendUnconditional(p.lines)
 	line := p.lines[start:]
 	p.findHolders(r)
 	p.withholdHead(r)
@@ -101,7 +101,7 @@ func (p *Planner) planCopies(i int32) {
 		case r.Has(protocol.Marks):
 			p.deleteKey(i, s) // what is not known cannot be copied
 		default:
-			p.call(i, s, command, r.Keys, line, r.Data)
+			p.call(i, s, command, r.served().Keys, line, r.Data)
 		}
 	}
 	p.planEmptied(i)

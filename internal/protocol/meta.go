@@ -215,6 +215,37 @@ func MetaFits(head, reply []byte) bool {
 	return string(code) != done || (hasKey == wantsKey && hasOpaque == (opaque != nil))
 }
 
+// AppendRenamed appends reply, to a meta command, with key in place of stored, where it shows that, in base64 or not.
+func AppendRenamed(dst, reply, stored, key []byte) []byte {
+	line, data, _ := bytes.Cut(reply, []byte(CRLF))
+	code, words := cutWord(line)
+	dst = append(dst, code...)
+	for first := true; len(words) > 0; first = false {
+		var word []byte
+		if word, words = cutWord(words); len(word) == 0 {
+			break
+		}
+		dst = append(dst, ' ')
+		shown := word
+		if string(code) != "ME" && word[0] == 'k' {
+			dst, shown = append(dst, 'k'), word[1:]
+		} else if string(code) != "ME" || !first {
+			shown = nil
+		}
+		switch {
+		case shown != nil && bytes.Equal(shown, stored):
+			dst = append(dst, key...)
+		case shown != nil && isKeyIn(shown, stored):
+			dst = keyEncoding.AppendEncode(dst, key)
+		case shown != nil:
+			dst = append(dst, shown...)
+		default:
+			dst = append(dst, word...)
+		}
+	}
+	return append(append(dst, CRLF...), data...)
+}
+
 // isKeyIn reports whether text is key in base64.
 func isKeyIn(text, key []byte) bool {
 	var room [DefaultMaxKey]byte

@@ -62,6 +62,31 @@ func (r *Request) Key(room []byte) []byte {
 	return r.Keys
 }
 
+// Rename makes r the request of another key instead of its only one. Its line is appended to dst.
+func (r *Request) Rename(dst, key []byte) []byte {
+	start := len(dst)
+	verb, rest := cutWord(r.Head)
+	_, rest = cutWord(rest)
+	var from int
+	if r.Command == Delete {
+		from = start + len("delete ")
+		dst = appendDelete(dst, key)
+		r.Keys = dst[from : from+len(key) : from+len(key)]
+	} else {
+		dst = append(append(dst, verb...), ' ')
+		from = len(dst)
+		if r.Has(Encoded) {
+			dst = keyEncoding.AppendEncode(dst, key)
+		} else {
+			dst = append(dst, key...)
+		}
+		r.Keys = dst[from:len(dst):len(dst)]
+		dst = append(dst, rest...)
+	}
+	r.Head, r.Exact = dst[start:len(dst):len(dst)], false
+	return dst
+}
+
 // Miss returns the answer that says that no key was found; ok is false if r has none.
 func (r *Request) Miss() (text string, ok bool) {
 	switch {

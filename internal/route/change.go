@@ -86,7 +86,7 @@ func (r *Router) Everywhere() bool {
 
 // Readers appends to dst the servers that may be asked for a key, the primary first. It allocates nothing if dst has room.
 func (r *Router) Readers(key []byte, dst []int) []int {
-	r = r.In(key)
+	r, key = r.At(key)
 	if r.migration != nil {
 		return r.migration.readers().Readers(key, dst)
 	}
@@ -98,7 +98,7 @@ func (r *Router) Readers(key []byte, dst []int) []int {
 
 // Moves reports whether nothing can be decided that depends on the key's value; see Late.
 func (r *Router) Moves(key []byte) bool {
-	r = r.In(key)
+	r, key = r.At(key)
 	if r.migration != nil {
 		return r.migration.readers().Moves(key)
 	}
@@ -111,7 +111,7 @@ func (r *Router) Moves(key []byte) bool {
 
 // Emptied appends to dst the servers on which a write deletes the key.
 func (r *Router) Emptied(key []byte, dst []int) []int {
-	r = r.In(key)
+	r, key = r.At(key)
 	if r.migration != nil {
 		return r.migration.appendEmptied(key, dst)
 	}
@@ -131,7 +131,7 @@ func (r *Router) Emptied(key []byte, dst []int) []int {
 
 // Gained reports whether the change makes server a holder of key.
 func (r *Router) Gained(server int, key []byte) bool {
-	if r = r.In(key); r.change == nil {
+	if r, key = r.At(key); r.change == nil {
 		return false
 	}
 	var old, now [16]int

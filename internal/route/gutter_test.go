@@ -11,7 +11,7 @@ func pooledWith(name, gutter string, ttl int) Pool {
 }
 
 func TestAPoolKnowsItsGutter(t *testing.T) {
-	r, err := NewPools([]Pool{pooledWith("a", "c", 60), pooledWith("b", "c", 1), pooledWith("c", "", 0)}, Routes{Default: "a", Prefixes: []Prefix{{"b", "b"}}})
+	r, err := NewPools([]Pool{pooledWith("a", "c", 60), pooledWith("b", "c", 1), pooledWith("c", "", 0)}, Routes{Default: "a", Prefixes: []Prefix{{Prefix: "b", Pool: "b"}}})
 	require.NoError(t, err)
 	a, b, c := r.Pools()[0], r.Pools()[1], r.Pools()[2]
 	require.Same(t, c, a.Gutter())

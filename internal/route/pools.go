@@ -18,6 +18,8 @@ type Pool struct {
 type Prefix struct {
 	Prefix string `json:"prefix"`
 	Pool   string `json:"pool"`
+	// Strip: the pool's servers know the keys without Prefix. The pool then has no other route, so that no two keys are one there.
+	Strip bool `json:"strip,omitempty"`
 }
 
 // Routes say which pool a key is in.
@@ -35,6 +37,11 @@ type RouteError struct {
 	why   string
 }
 
+// NewRouteError returns one about the entry of that index.
+func NewRouteError(index int, why string, args ...any) *RouteError {
+	return &RouteError{index, "route: " + fmt.Sprintf(why, args...)}
+}
+
 func (e *RouteError) Error() string { return e.why }
 
 // maxPools bounds the number of pools, which requests may have to try one by one.
@@ -44,6 +51,7 @@ const maxPools = 1000
 type Table struct {
 	prefixes []string // sorted
 	pools    []int    // by prefix: the pool's number
+	strips   []int    // by prefix: how many bytes of a key the servers don't get; nil: all of every key
 	parents  []int    // by prefix: the longest other one that it begins with; -1: none
 	// first[c] is the number of prefixes that begin with a byte below c, and common[c] what all that begin with c have in common.
 	first     [257]int
@@ -86,7 +94,13 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(strings.Compare(r.Prefixes[a].Prefix, r.Prefixes[b].Prefix), cmp.Compare(a, b))
 	})
+	if err := checkStrips(r); err != nil {
+		return nil, err
+	}
 	t := &Table{otherwise: otherwise, names: slices.Clone(pools)}
+	if slices.ContainsFunc(r.Prefixes, func(p Prefix) bool { return p.Strip }) {
+		t.strips = make([]int, len(r.Prefixes))
+	}
 	for k, i := range order {
 		p := r.Prefixes[i]
 		parent := k - 1
@@ -95,6 +109,9 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		}
 		for parent >= 0 && !strings.HasPrefix(p.Prefix, t.prefixes[parent]) {
 			parent = t.parents[parent]
+		}
+		if p.Strip {
+			t.strips[k] = len(p.Prefix)
 		}
 		t.prefixes, t.pools, t.parents = append(t.prefixes, p.Prefix), append(t.pools, numbers[p.Pool]), append(t.parents, parent)
 		for c := int(p.Prefix[0]) + 1; c < len(t.first); c++ {
@@ -116,6 +133,23 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		}
 	}
 	return t, nil
+}
+
+// checkStrips reports a pool that has another route beside one that strips.
+func checkStrips(r Routes) error {
+	for i, p := range r.Prefixes {
+		refuse := func(other string) error {
+			return NewRouteError(i, "prefix %q is stripped, and pool %q has %s, too: two keys could be one there; accepted: a pool of its own", p.Prefix, p.Pool, other)
+		}
+		switch other := slices.IndexFunc(r.Prefixes, func(o Prefix) bool { return o.Pool == p.Pool && o.Prefix != p.Prefix }); {
+		case !p.Strip:
+		case r.Default == p.Pool:
+			return refuse("the keys without a prefix")
+		case other >= 0:
+			return refuse(fmt.Sprintf("prefix %q", r.Prefixes[other].Prefix))
+		}
+	}
+	return nil
 }
 
 // find returns the number of the longest prefix that key begins with; -1: none.
@@ -251,10 +285,46 @@ func (r *Router) In(key []byte) *Router {
 	if r.pools == nil {
 		return r
 	}
-	return r.among(key) // apart from this, so that the compiler puts the above in line
+	return r.poolOf(key) // apart from this, so that the compiler puts the above in line
 }
 
-func (r *Router) among(key []byte) *Router { return r.routed[r.table.Pool(key)] }
+func (r *Router) poolOf(key []byte) *Router { return r.routed[r.table.Pool(key)] }
+
+// At is In, and returns key as the pool's servers know it, which is how the Router of a pool wants it.
+func (r *Router) At(key []byte) (in *Router, stored []byte) {
+	if r.pools == nil {
+		return r, key
+	}
+	return r.among(key) // as in In
+}
+
+func (r *Router) among(key []byte) (in *Router, stored []byte) {
+	t := r.table
+	k := t.find(key)
+	if k < 0 {
+		return r.routed[t.otherwise], key
+	}
+	if t.strips != nil {
+		key = key[t.strips[k]:]
+	}
+	return r.routed[t.pools[k]], key
+}
+
+// Stripped returns which keys the pools have whose servers know keys without a prefix, by the pools' names.
+func (r *Router) Stripped() map[string]*Share {
+	pools := make(map[string]*Share)
+	if r.Strips() {
+		for k, n := range r.table.strips {
+			if n > 0 {
+				pools[r.table.names[r.table.pools[k]]] = r.table.shareBelow(k)
+			}
+		}
+	}
+	return pools
+}
+
+// Strips reports whether the servers of a pool know keys without a prefix.
+func (r *Router) Strips() bool { return r.table != nil && r.table.strips != nil }
 
 // Of returns the Router of the pool that has server.
 func (r *Router) Of(server int) *Router {
@@ -302,7 +372,7 @@ func (r *Router) sameRoutes(s *Router) bool {
 		return names
 	}
 	a, b := r.table, s.table
-	return a.names[a.otherwise] == b.names[b.otherwise] && slices.Equal(a.prefixes, b.prefixes) && slices.Equal(name(a, a.pools), name(b, b.pools))
+	return a.names[a.otherwise] == b.names[b.otherwise] && slices.Equal(a.prefixes, b.prefixes) && slices.Equal(a.strips, b.strips) && slices.Equal(name(a, a.pools), name(b, b.pools))
 }
 
 // gainsOfPools is Gains where one of the two has several pools.
@@ -318,15 +388,24 @@ func (r *Router) gainsOfPools(named func(Server) bool, name string, from *Router
 	return r.table.names[a.number] != from.table.names[b.number] || a.Gains(name, b)
 }
 
-// Share says which keys are in a pool, by their longest prefix among Prefixes: with an even number of those that a key begins with it is as
-// Default says, with an odd one the other way.
+// Share says which keys are in a pool, as its servers know them, by their longest prefix among Prefixes: with an even number of those that a key begins
+// with it is as Default says, with an odd one the other way.
 type Share struct {
 	Default  bool     `json:"default"`
 	Prefixes []string `json:"prefixes,omitempty"`
+	// Stripped is what clients' keys begin with and the servers' do not.
+	Stripped string `json:"stripped,omitempty"`
 }
 
 // Share returns which keys are in the pool of that number. It is equal for equal sets of keys.
 func (t *Table) Share(pool int) *Share {
+	if t.strips != nil {
+		for k, n := range t.strips {
+			if n > 0 && t.pools[k] == pool {
+				return t.shareBelow(k)
+			}
+		}
+	}
 	s := &Share{Default: t.otherwise == pool}
 	for k, prefix := range t.prefixes {
 		within := t.otherwise
@@ -340,12 +419,33 @@ func (t *Table) Share(pool int) *Share {
 	return s
 }
 
+// shareBelow is Share of the pool whose only prefix, the one of that number, is stripped: all keys but those with a longer one.
+func (t *Table) shareBelow(number int) *Share {
+	s := &Share{Default: true, Stripped: t.prefixes[number]}
+	for k, parent := range t.parents {
+		if parent == number {
+			s.Prefixes = append(s.Prefixes, strings.TrimPrefix(t.prefixes[k], s.Stripped))
+		}
+	}
+	return s
+}
+
+// SameNames reports whether servers that hold s know each key as those do that hold o.
+func (s *Share) SameNames(o *Share) bool { return s.stripped() == o.stripped() }
+
+func (s *Share) stripped() string {
+	if s == nil {
+		return ""
+	}
+	return s.Stripped
+}
+
 // Equal reports whether s and o have the same keys; nil has all.
 func (s *Share) Equal(o *Share) bool {
 	if s == nil || o == nil {
 		return s == o
 	}
-	return s.Default == o.Default && slices.Equal(s.Prefixes, o.Prefixes)
+	return s.Default == o.Default && s.Stripped == o.Stripped && slices.Equal(s.Prefixes, o.Prefixes)
 }
 
 // Of returns a Router that places the share's keys as r does, and gives the others no server.
@@ -353,6 +453,10 @@ func (s *Share) Of(r *Router) (*Router, error) {
 	const in, out = "in", "out"
 	name := map[bool]string{true: in, false: out}
 	routes := Routes{Default: name[s.Default]}
+	if s.Stripped != "" {
+		name = map[bool]string{true: "in without " + s.Stripped, false: out}
+		routes.Default = name[s.Default]
+	}
 	prefixes := slices.Sorted(slices.Values(s.Prefixes))
 	for i, prefix := range prefixes {
 		inside := s.Default
@@ -361,9 +465,9 @@ func (s *Share) Of(r *Router) (*Router, error) {
 				inside = !inside
 			}
 		}
-		routes.Prefixes = append(routes.Prefixes, Prefix{prefix, name[inside]})
+		routes.Prefixes = append(routes.Prefixes, Prefix{Prefix: prefix, Pool: name[inside]})
 	}
-	return Compose([]string{in, out}, []*Router{r, {}}, routes)
+	return Compose([]string{name[true], out}, []*Router{r, {}}, routes)
 }
 
 // Alone returns the Router of a pool that answers with the indexes of its own servers.

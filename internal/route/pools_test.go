@@ -40,7 +40,7 @@ func TestEveryKeyIsInThePoolOfTheLongestPrefixThatItBeginsWith(t *testing.T) {
 		for range random.IntN(40) {
 			if p := word(5); !given[p] {
 				given[p] = true
-				r.Prefixes = append(r.Prefixes, Prefix{p, poolNames[random.IntN(len(poolNames))]})
+				r.Prefixes = append(r.Prefixes, Prefix{Prefix: p, Pool: poolNames[random.IntN(len(poolNames))]})
 			}
 		}
 		table, err := NewTable(poolNames, r)
@@ -61,7 +61,7 @@ func FuzzEveryKeyIsInThePoolOfItsLongestPrefix(f *testing.F) {
 	f.Fuzz(func(t *testing.T, prefixes, key string) {
 		r := Routes{Default: "zero"}
 		for i, p := range strings.Fields(prefixes) {
-			r.Prefixes = append(r.Prefixes, Prefix{p, poolNames[i%len(poolNames)]})
+			r.Prefixes = append(r.Prefixes, Prefix{Prefix: p, Pool: poolNames[i%len(poolNames)]})
 		}
 		table, err := NewTable(poolNames, r)
 		if err != nil {
@@ -80,9 +80,11 @@ func TestAnErrorOfRoutesSaysWhichEntryIsWrongAndWhatIsAccepted(t *testing.T) {
 	}{
 		{Routes{}, -1, "no default pool"},
 		{Routes{Default: "four"}, -1, `the default pool "four" is unknown; accepted: one of zero, one, two, three`},
-		{Routes{Default: "one", Prefixes: []Prefix{{"a", "one"}, {"", "one"}}}, 1, "empty prefix"},
-		{Routes{Default: "one", Prefixes: []Prefix{{"a", "one"}, {"b", "uno"}}}, 1, `the pool "uno" of prefix "b" is unknown; accepted: one of zero`},
-		{Routes{Default: "one", Prefixes: []Prefix{{"b", "one"}, {"a", "one"}, {"b", "two"}}}, 2, `prefix "b" is given twice`},
+		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one"}, {Prefix: "", Pool: "one"}}}, 1, "empty prefix"},
+		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one"}, {Prefix: "b", Pool: "uno"}}}, 1, `the pool "uno" of prefix "b" is unknown; accepted: one of zero`},
+		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "b", Pool: "one"}, {Prefix: "a", Pool: "one"}, {Prefix: "b", Pool: "two"}}}, 2, `prefix "b" is given twice`},
+		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one", Strip: true}}}, 0, `prefix "a" is stripped, and pool "one" has the keys without a prefix, too`},
+		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two"}, {Prefix: "b", Pool: "two", Strip: true}}}, 1, `prefix "b" is stripped, and pool "two" has prefix "a", too`},
 	} {
 		_, err := NewTable(poolNames, c.routes)
 		var wrong *RouteError
@@ -107,7 +109,7 @@ func TestARouterOfSeveralPoolsAnswersAsThePoolsOfTheKeysDo(t *testing.T) {
 	pools := []Pool{
 		pooled("a", 3, Options{Replicas: 2}), pooled("b", 1, Options{}), pooled("c", 4, Options{Ring: RingTwemproxy, Replicas: 1}), pooled("d", 3, Options{Read: ReadLeastBusy}),
 	}
-	r, err := NewPools(pools, Routes{Prefixes: []Prefix{{"b", "b"}, {"c", "c"}, {"cd", "d"}}, Default: "a"})
+	r, err := NewPools(pools, Routes{Prefixes: []Prefix{{Prefix: "b", Pool: "b"}, {Prefix: "c", Pool: "c"}, {Prefix: "cd", Pool: "d"}}, Default: "a"})
 	require.NoError(t, err)
 	require.Len(t, r.Servers(), 11)
 	require.Equal(t, 3, r.N(), "pool d's, the most")
@@ -158,7 +160,7 @@ func TestAServerOfAPoolGainsKeysWhenTheRoutesChange(t *testing.T) {
 	require.NoError(t, err)
 	same, err := NewPools([]Pool{pools[1], pools[0]}, Routes{Default: "a"})
 	require.NoError(t, err)
-	is, err := NewPools(pools, Routes{Default: "a", Prefixes: []Prefix{{"x", "b"}}})
+	is, err := NewPools(pools, Routes{Default: "a", Prefixes: []Prefix{{Prefix: "x", Pool: "b"}}})
 	require.NoError(t, err)
 	require.False(t, same.Gains("b0", was))
 	require.True(t, is.Gains("b0", was))
@@ -182,7 +184,7 @@ func thousandPrefixes() (*Table, [][]byte) {
 			prefix = fmt.Sprintf("service-%d:sub:", i/2)
 		}
 		if !slices.ContainsFunc(r.Prefixes, func(p Prefix) bool { return p.Prefix == prefix }) {
-			r.Prefixes = append(r.Prefixes, Prefix{prefix, poolNames[i%4]})
+			r.Prefixes = append(r.Prefixes, Prefix{Prefix: prefix, Pool: poolNames[i%4]})
 		}
 		keys = append(keys, fmt.Appendf(nil, "service-%d:user:%d", i*7%1100, i))
 	}
@@ -208,7 +210,7 @@ func TestAShareHasTheKeysOfItsPoolAndNoOthers(t *testing.T) {
 		r := Routes{Default: poolNames[random.IntN(4)]}
 		for _, p := range []string{"a", "ab", "aba", "abb", "b", "ba", "bab"} {
 			if random.IntN(2) == 0 {
-				r.Prefixes = append(r.Prefixes, Prefix{p, poolNames[random.IntN(4)]})
+				r.Prefixes = append(r.Prefixes, Prefix{Prefix: p, Pool: poolNames[random.IntN(4)]})
 			}
 		}
 		table, err := NewTable(poolNames, r)
@@ -223,10 +225,36 @@ func TestAShareHasTheKeysOfItsPoolAndNoOthers(t *testing.T) {
 			}
 		}
 	}
-	one, err := NewTable(poolNames, Routes{Default: "one", Prefixes: []Prefix{{"a", "two"}, {"ab", "two"}}})
+	one, err := NewTable(poolNames, Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two"}, {Prefix: "ab", Pool: "two"}}})
 	require.NoError(t, err)
-	other, err := NewTable(poolNames, Routes{Default: "three", Prefixes: []Prefix{{"a", "two"}}})
+	other, err := NewTable(poolNames, Routes{Default: "three", Prefixes: []Prefix{{Prefix: "a", Pool: "two"}}})
 	require.NoError(t, err)
 	require.True(t, one.Share(2).Equal(other.Share(2)), "what the other keys' pools are does not matter")
 	require.False(t, one.Share(1).Equal(other.Share(1)))
+}
+
+func TestThePoolOfAStrippedKeyGetsWhatIsLeftOfIt(t *testing.T) {
+	names := []string{"rest", "bare", "nested"}
+	var routers []*Router
+	for range names {
+		r, err := New([]Server{{Name: "s"}}, Options{})
+		require.NoError(t, err)
+		routers = append(routers, r)
+	}
+	r, err := Compose(names, routers, Routes{Default: "rest", Prefixes: []Prefix{{Prefix: "a:", Pool: "bare", Strip: true}, {Prefix: "a:b:", Pool: "nested"}}})
+	require.NoError(t, err)
+	for key, want := range map[string][2]string{"x": {"rest", "x"}, "a:x": {"bare", "x"}, "a:": {"bare", ""}, "a:b:x": {"nested", "a:b:x"}, "a": {"rest", "a"}} {
+		in, stored := r.At([]byte(key))
+		require.Equal(t, want, [2]string{names[in.Number()], string(stored)}, key)
+	}
+	share := r.Share(1)
+	require.Equal(t, &Share{Default: true, Prefixes: []string{"b:"}, Stripped: "a:"}, share)
+	alone, err := share.Of(routers[1])
+	require.NoError(t, err)
+	require.True(t, alone.Holds("s", []byte("x")), "as the servers know it")
+	require.False(t, alone.Holds("s", []byte("b:x")), "a:b:x is not in the pool")
+	whole := &Share{Default: true, Prefixes: []string{"b:"}}
+	require.False(t, share.Equal(whole))
+	require.False(t, share.SameNames(whole))
+	require.True(t, share.SameNames(&Share{Stripped: "a:"}))
 }

@@ -177,7 +177,7 @@ func (o Options) validate(servers []Server) error {
 
 // Primary returns the index of a key's first server. It allocates nothing.
 func (r *Router) Primary(key []byte) int {
-	r = r.In(key)
+	r, key = r.At(key)
 	if len(r.servers) == 1 {
 		return r.base
 	}
@@ -197,7 +197,7 @@ func (r *Router) Primary(key []byte) int {
 // Replicas appends to dst the indexes of the servers that a key is written to, all distinct, the primary first: N, or fewer
 // during a change of placement. It allocates nothing if dst has room.
 func (r *Router) Replicas(key []byte, dst []int) []int {
-	r = r.In(key)
+	r, key = r.At(key)
 	start := len(dst)
 	switch {
 	case r.migration != nil:
@@ -266,7 +266,7 @@ func (r *Router) Covers(is func(server int) bool) bool {
 // Holds reports whether the server called name holds key.
 func (r *Router) Holds(name string, key []byte) bool {
 	var room [16]int
-	r = r.In(key)
+	r, key = r.At(key)
 	return slices.ContainsFunc(r.Replicas(key, room[:0]), func(s int) bool { return r.servers[s-r.base].Name == name })
 }
 

@@ -93,7 +93,7 @@ func (w *Worker) answer(p *part) {
 		switch r.NumKeys {
 		case 0:
 		case 1:
-			w.record.Keys(r.Key(), 1, replied)
+			w.record.Keys(r.ClientKey(), 1, replied)
 		default:
 			w.record.Keys(r.Keys, r.NumKeys, replied)
 		}
@@ -134,7 +134,7 @@ func (w *Worker) settleFor(r *plan.Request, i int32) {
 	text := string(w.aside.AppendFrom(nil, 0))
 	r.Request.Result, _ = w.planner.Result(i)
 	if w.copier != nil {
-		w.copier.Write(&r.Request.Request, r.Key(), r.Request.Result, w.orderOf(i))
+		w.copier.Write(&r.Request.Request, r.ClientKey(), r.Request.Result, w.orderOf(i))
 	}
 	r.Settled = true
 	if text == "" {
@@ -155,5 +155,5 @@ func (w *Worker) log(i int32, result stats.Result, hits int) {
 	if len(calls) > 0 {
 		e.Server = w.options.Servers[calls[0].Server].Name
 	}
-	w.record.Log(e, r.Key())
+	w.record.Log(e, r.ClientKey())
 }

@@ -29,7 +29,7 @@ func (w *Worker) barHot(i int32) {
 		w.options.Hot.BeginFlush()
 		w.barred.flushes = append(w.barred.flushes, r.Head)
 	case 1:
-		w.barred.writes = append(w.barred.writes, barredWrite{w.options.Hot.Begin(r.Key()), i})
+		w.barred.writes = append(w.barred.writes, barredWrite{w.options.Hot.Begin(r.ClientKey()), i})
 	default:
 		for key := range bytes.SplitSeq(r.Keys, []byte(" ")) {
 			w.barred.writes = append(w.barred.writes, barredWrite{w.options.Hot.Begin(key), i})
@@ -85,6 +85,6 @@ func (w *Worker) wantHot(i int32) {
 func (w *Worker) keepHot(i int32) {
 	if reply, life, ok := w.planner.Life(i); ok {
 		r := &w.planner.Requests[i]
-		w.options.Hot.Put(r.Wanted, w.requests[i].token, r.Key(), reply, w.dequeued, time.Duration(life))
+		w.options.Hot.Put(r.Wanted, w.requests[i].token, r.ClientKey(), reply, w.dequeued, time.Duration(life))
 	}
 }

@@ -174,10 +174,11 @@ func (w *Worker) noteMissed(n int32, err *backend.Error) {
 	}
 }
 
-// leaveBehind tells the servers that held key under a previous placement, and do not now, that it is written.
-func (w *Worker) leaveBehind(key []byte) {
+// leaveBehind tells the servers that held the key of requests[i] under a previous placement, and do not now, that it is written.
+func (w *Worker) leaveBehind(i int32) {
 	var room, earlier [16]int
-	holders := w.options.Router.Replicas(key, room[:0])
+	key := w.planner.Requests[i].Key()
+	holders := w.options.Router.Replicas(w.planner.Requests[i].ClientKey(), room[:0])
 	for _, f := range w.options.Previous {
 		for _, k := range f.Router.Replicas(key, earlier[:0]) {
 			s := f.Servers[k]

@@ -8,11 +8,11 @@ import (
 // answerCopied is the planner's Answer for the client where pools have shadows.
 func (w *Worker) answerCopied(i int32) (rest int) {
 	r := &w.planner.Requests[i]
-	if !w.copier.Begin(&r.Request.Request, r.Key()) {
+	if !w.copier.Begin(&r.Request.Request, r.ClientKey()) {
 		rest = w.planner.Answer(i, &w.out, w.options.StatsText)
 		if r.Has(protocol.Writes) && !r.Settled { // otherwise it was copied when the servers had done it
 			result, _ := w.planner.Result(i)
-			w.copier.Write(&r.Request.Request, r.Key(), result, w.orderOf(i))
+			w.copier.Write(&r.Request.Request, r.ClientKey(), result, w.orderOf(i))
 		}
 		return rest
 	}

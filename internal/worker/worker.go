@@ -441,7 +441,7 @@ func (w *Worker) plan(i int32) (further bool) {
 	more := w.takePortion(i)
 	w.marks.flushAll = w.marks.flushAll || r.IsFlush()
 	if len(w.options.Previous) > 0 && r.Changes() {
-		w.leaveBehind(r.Key())
+		w.leaveBehind(i)
 	}
 	if w.options.Hot != nil && r.Has(protocol.Writes) && !r.Idle() {
 		w.barHot(i)

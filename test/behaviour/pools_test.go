@@ -11,9 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/hotkeys"
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/plan"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
 	"mcmw/internal/worker"
@@ -57,11 +59,12 @@ func TestTheKeysOfSeveralPoolsAreAnsweredAsByOneMemcached(t *testing.T) {
 			one, two := mctest.StartNewMemcacheds(t, 2, referenceArgs...), mctest.StartNewMemcacheds(t, 3, referenceArgs...)
 			old := pooled("old", route.Options{}, mctest.StartNewMemcacheds(t, 2, referenceArgs...)...)
 			old.Writers = middleware.WritersOne
+			bare := pooled("bare", route.Options{Replicas: 1}, mctest.StartNewMemcacheds(t, 2, referenceArgs...)...)
 			m := mwtest.Start(t, middleware.Options{
 				Pool: s.pool, RequestOptions: worker.RequestOptions{Depth: s.depth, Sharded: true},
-				Pools: []middleware.PoolOptions{pooled("one", route.Options{Replicas: 1}, one...), pooled("two", route.Options{Replicas: 2}, two...), old},
+				Pools: []middleware.PoolOptions{pooled("one", route.Options{Replicas: 1}, one...), pooled("two", route.Options{Replicas: 2}, two...), old, bare},
 				Routes: route.Routes{Default: "one", Prefixes: []route.Prefix{
-					{Prefix: "k", Pool: "two"}, {Prefix: "key:", Pool: "one"}, {Prefix: "n", Pool: "two"}, {Prefix: "n2", Pool: "old"}, {Prefix: "a", Pool: "old"},
+					{Prefix: "k", Pool: "two", Strip: true}, {Prefix: "key:", Pool: "one"}, {Prefix: "n", Pool: "bare", Strip: true}, {Prefix: "n2", Pool: "old"}, {Prefix: "a", Pool: "old"},
 				}},
 			})
 			p := &pair{direct: &target{addr: mctest.StartNewMemcached(t, referenceArgs...).Addr(), patience: patience}, tcp: &target{addr: m.Addr(), patience: patience}}
@@ -82,6 +85,107 @@ func TestTheKeysOfSeveralPoolsAreAnsweredAsByOneMemcached(t *testing.T) {
 			t.Logf("%d commands compared", compared)
 		})
 	}
+}
+
+func TestServersKnowAKeyWithoutThePrefixThatItsRouteStripsAndClientsWithIt(t *testing.T) {
+	a, b := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcacheds(t, 2)
+	o := middleware.Options{
+		Listen:  []string{"127.0.0.1:0"},
+		Pools:   []middleware.PoolOptions{pooled("a", route.Options{}, a...), pooled("b", route.Options{Replicas: 1}, b...)},
+		Routes:  route.Routes{Prefixes: []route.Prefix{{Prefix: "a:", Pool: "a", Strip: true}}, Default: "b"},
+		HotKeys: hotkeys.Serve,
+	}
+	m := mwtest.Start(t, o)
+	c := m.Dial(t)
+	for _, s := range []struct{ request, reply string }{
+		{"set a:k 0 0 1\r\nx\r\n", "STORED\r\n"},
+		{"set k 0 0 1\r\ny\r\n", "STORED\r\n"},
+		{"get a:k\r\n", "VALUE a:k 0 1\r\nx\r\nEND\r\n"},
+		{"get k a:k a:none\r\n", "VALUE k 0 1\r\ny\r\nVALUE a:k 0 1\r\nx\r\nEND\r\n"},
+		{"mg a:k k v\r\n", "VA 1 ka:k\r\nx\r\n"},
+		{"mg YTpr k b v\r\n", "VA 1 ka:k\r\nx\r\n"},
+		{"ms YTpi 1 b k\r\nz\r\n", "HD kYTpi b\r\n"},
+		{"ms a:m 1 k\r\n1\r\n", "HD ka:m\r\n"},
+		{"incr a:m 4\r\n", "5\r\n"},
+		{"gat 0 a:m k\r\n", "VALUE a:m 0 1\r\n5\r\nVALUE k 0 1\r\ny\r\nEND\r\n"},
+		{"md a:none k\r\n", "NF ka:none\r\n"},
+		{"get a:\r\n", "CLIENT_ERROR bad command line format\r\n"},
+		{"get k a:\r\n", "CLIENT_ERROR bad command line format\r\n"},
+		{"set a: 0 0 1\r\nx\r\n", "CLIENT_ERROR bad command line format\r\n"},
+		{"delete k\r\n", "DELETED\r\n"},
+		{"get a:k k\r\n", "VALUE a:k 0 1\r\nx\r\nEND\r\n"},
+	} {
+		require.Equal(t, s.reply, c.MustDo(t, s.request), "%q", s.request)
+	}
+	require.Regexp(t, "^ME a:k ", c.MustDo(t, "me a:k\r\n"))
+	for _, server := range a {
+		for key, want := range map[string]string{"k": "x", "m": "5"} {
+			value, there := server.Get(key)
+			require.True(t, there, key)
+			require.Equal(t, want, value)
+		}
+		_, there := server.Get("a:k")
+		require.False(t, there)
+	}
+
+	// Two keys that are spelt alike on the servers of two pools, in one round.
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set k 0 0 1\r\ny\r\n"))
+	require.NoError(t, c.Send([]byte("get a:k\r\nget k\r\nget a:k\r\n")))
+	for _, reply := range []string{"VALUE a:k 0 1\r\nx\r\nEND\r\n", "VALUE k 0 1\r\ny\r\nEND\r\n", "VALUE a:k 0 1\r\nx\r\nEND\r\n"} {
+		require.Equal(t, reply, c.MustReply(t))
+	}
+
+	next := o
+	next.Routes.Prefixes = []route.Prefix{{Prefix: "a:", Pool: "a"}}
+	require.ErrorContains(t, m.Apply(t.Context(), next), "the routes that strip a prefix, and longer ones, cannot change")
+}
+
+func TestOneGetReadsStrippedKeysAndLargeValues(t *testing.T) {
+	bare, big := pooled("bare", route.Options{}, mctest.StartNewMemcached(t)), pooled("big", route.Options{Replicas: 1}, chunkedServers(t, 2)...)
+	o := chunking(nil)
+	big.Large, o.Large = o.Large, plan.Large{}
+	o.Pools, o.Routes = []middleware.PoolOptions{bare, big}, route.Routes{Prefixes: []route.Prefix{{Prefix: "s:", Pool: "bare", Strip: true}}, Default: "big"}
+	c := mwtest.Start(t, o).Dial(t)
+	want := ""
+	for i, key := range []string{"s:1", "large", "s:2", "plain"} {
+		value := filler(i, 10)
+		if key == "large" {
+			value = filler(i, smallLimit)
+		}
+		require.Equal(t, "STORED\r\n", c.MustDo(t, setOf("set", key, value)))
+		want += valueOf(key, value)
+	}
+	require.Equal(t, want+"END\r\n", c.MustDo(t, "get s:1 large s:none s:2 plain\r\n"))
+}
+
+func TestAServerThatComesBackHasLostTheStrippedKeyThatItMissed(t *testing.T) {
+	a, b := mctest.StartNewMemcacheds(t, 3), mctest.StartNewMemcached(t)
+	proxies, named := proxied(t, a)
+	o := middleware.Options{
+		Pools:  []middleware.PoolOptions{pooled("a", route.Options{}), pooled("b", route.Options{}, b)},
+		Routes: route.Routes{Prefixes: []route.Prefix{{Prefix: "a:", Pool: "a", Strip: true}}, Default: "b"},
+	}
+	p := &o.Pools[0]
+	p.Servers, p.Writers, p.Ack, p.Timeout = named, middleware.WritersOne, replica.AckAny, 100*time.Millisecond
+	p.ServerOptions = backend.ServerOptions{FailureLimit: 1, ConnectTimeout: 200e6}
+	m := mwtest.Start(t, o)
+	c := m.Dial(t)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set a:k 0 0 3\r\nold\r\n"))
+	holds := func(want string) bool {
+		value, _ := a[1].Get("k")
+		return value == want
+	}
+	require.Eventually(t, func() bool { return holds("old") }, mctest.Patience, pollPause) // with ack any the answer does not wait for it
+
+	proxies[1].Inject(unreachable)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set a:k 0 0 3\r\nnew\r\n"))
+	require.True(t, holds("old"), "the write has not reached it")
+	awaitState(t, c, p.Servers[1].Name, "down")
+
+	proxies[1].Inject(mctest.Fault{})
+	awaitState(t, c, p.Servers[1].Name, "up")
+	require.True(t, holds(""), "nothing that it missed is left when it is read again")
+	require.Contains(t, []string{"VALUE a:k 0 3\r\nnew\r\nEND\r\n", "END\r\n"}, c.MustDo(t, "get a:k\r\n"), "from another, or from it")
 }
 
 func TestEachPoolKeepsItsKeysAndACommandWithoutOneReachesAllOrTheDefault(t *testing.T) {
