@@ -185,6 +185,18 @@ func plain(err error) error {
 // Flush writes what Out holds. It never blocks: what the socket doesn't take is written while the worker reads, because a
 // server that waits for its replies to be read does not read requests.
 func (c *Conn) Flush() *Error {
+	if c.writing != nil {
+		select {
+		case err := <-c.writing:
+			c.writing = nil
+			if err != nil {
+				return c.fail(stats.ReasonReset, plain(err))
+			}
+		default:
+			c.flushBehind()
+			return nil
+		}
+	}
 	n, err := c.sock.TryWrite(&c.Out)
 	if err != nil {
 		return c.fail(stats.ReasonReset, plain(err))
@@ -197,6 +209,22 @@ func (c *Conn) Flush() *Error {
 	}
 	c.Out.Reset()
 	return nil
+}
+
+// flushBehind is Flush while what the socket did not take before is still being written: a server may answer a request of which it has not read all.
+func (c *Conn) flushBehind() {
+	sock, before, done, out := c.sock, c.writing, make(chan error, 1), c.Out
+	c.writing, c.Out = done, wire.Gather{KeepUnits: out.KeepUnits}
+	go func() {
+		err := <-before
+		if err == nil {
+			var n int
+			if n, err = sock.TryWrite(&out); err == nil && n < out.Len() {
+				err = sock.WriteRest(out.AppendFrom(nil, n))
+			}
+		}
+		done <- err
+	}()
 }
 
 // Unparsed returns the bytes that were read and not yet taken.

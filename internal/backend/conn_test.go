@@ -3,6 +3,8 @@ package backend_test
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -204,6 +206,46 @@ func TestAWriteThatIsGivenUpWhileThoseBeforeItAreWaitedForIsWaitedForToo(t *test
 	cancel()
 	<-ended
 	require.True(t, s.Settled())
+}
+
+func TestWhatFollowsARequestThatIsNotAllWrittenIsWrittenBehindIt(t *testing.T) {
+	const size = 16 << 20 // more than a socket takes at once
+	read := make(chan struct{})
+	got := make(chan string, 1)
+	script := mctest.StartScript(t, func(p *mctest.Peer) {
+		if _, ok := p.Line(); !ok {
+			return
+		}
+		p.Send("SERVER_ERROR object too large for cache\r\n") // as memcached does before it reads the value
+		<-read
+		rest := make([]byte, size+len("\r\nversion\r\n"))
+		_, _ = io.ReadFull(p.Reader(), rest)
+		got <- string(rest[size:])
+		p.Send("VERSION 1\r\n")
+	})
+	s := newServer(script.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}})
+	c := backend.NewConn(s, time.Second)
+	require.Nil(t, c.Connect(t.Context(), 0, nil))
+	answered := func() {
+		for !strings.HasSuffix(string(c.Unparsed()), "\r\n") {
+			_, err := c.Fill(0, stats.Now()+int64(mctest.Patience))
+			require.Nil(t, err)
+		}
+		c.Take(len(c.Unparsed()))
+		c.Reply()
+	}
+	c.Out.AddString(fmt.Sprintf("set k 0 0 %d\r\n", size))
+	c.Out.Add(make([]byte, size))
+	c.Out.AddString("\r\n")
+	require.Nil(t, c.Flush())
+	answered()
+	c.Out.AddString("version\r\n")
+	require.Nil(t, c.Flush())
+	close(read)
+	require.Equal(t, "\r\nversion\r\n", <-got)
+	answered()
+	require.Nil(t, c.EndRound())
+	c.Close()
 }
 
 func TestAServerThatDoesNotCloseAConnectionThatWasGivenUpIsNotSettled(t *testing.T) {
