@@ -295,12 +295,12 @@ func TestWithAllServersStalledARequestTakesNoLongerThanTheTimeout(t *testing.T) 
 					waiting = append(waiting, c)
 					c.ask(requests[i%len(requests)], 0)
 				}
-				// What waits for one server after the other takes half as long again. The limit is made of pauses because a machine that is
+				// What waits for one server after the other takes twice as long. The limit is made of pauses because a machine that is
 				// late for the timeouts is so for each of these.
 				over := make(chan struct{})
 				go func() {
 					defer close(over)
-					for range 110 {
+					for range 150 {
 						time.Sleep(o.Timeout / 80)
 					}
 				}()
