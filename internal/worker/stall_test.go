@@ -284,48 +284,65 @@ func TestWithAllServersStalledARequestTakesNoLongerThanTheTimeout(t *testing.T) 
 				o := o
 				o.Timeout, o.StallAfter, o.FailureLimit = 8*time.Second, 50*time.Millisecond, 1<<20
 				o.Placement.Replicas, o.Sharded = copies, true
-				m, servers := replicas(t, 3, o)
-				for _, s := range servers {
-					s.Freeze()
-					defer s.Thaw()
-				}
-				var waiting []*client
-				for i := range 2 * len(requests) {
-					c := dial(t, m.Addrs()[0].String())
-					waiting = append(waiting, c)
-					c.ask(requests[i%len(requests)], 0)
-				}
-				// What waits for one server after the other takes twice as long. The limit is made of pauses because a machine that is
-				// late for the timeouts is so for each of these.
-				over := make(chan struct{})
-				go func() {
-					defer close(over)
-					for range 150 {
-						time.Sleep(o.Timeout / 80)
-					}
-				}()
-				answered := make(chan string)
-				go func() {
-					defer close(answered)
-					for i, c := range waiting {
-						for range strings.Count(requests[i%len(requests)], "\r\nget") {
-							c.ask("", 1)
-						}
-						answered <- c.ask("", 1)
-					}
-				}()
-				for n := 0; ; n++ {
-					select {
-					case reply, ok := <-answered:
-						if !ok {
-							return
-						}
-						assert.Contains(t, reply, "SERVER_ERROR ")
-					case <-over:
-						require.Fail(t, "longer than the timeout", "%d of %d requests, of which the next is %q", len(waiting)-n, len(waiting), requests[n%len(requests)])
-					}
+				// A busy machine is late now and then, what waits for one server after the other always.
+				if late := askStalled(t, o, requests); late != "" {
+					late = askStalled(t, o, requests)
+					require.Empty(t, late, "longer than the timeout, twice")
 				}
 			})
 		}
 	}
+}
+
+// askStalled sends requests, twice each, to a middleware with o whose servers are stalled, and says how many of them take longer than the timeout, if any.
+func askStalled(t *testing.T, o middleware.Options, requests []string) (late string) {
+	m, servers := replicas(t, 3, o)
+	for _, s := range servers {
+		s.Freeze()
+		defer s.Thaw()
+	}
+	var waiting []*client
+	for i := range 2 * len(requests) {
+		c := dial(t, m.Addrs()[0].String())
+		waiting = append(waiting, c)
+		c.ask(requests[i%len(requests)], 0)
+	}
+	// What waits for one server after the other takes half as long again. The limit is made of pauses because a machine that is
+	// late for the timeouts is so for each of these.
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for range 110 {
+			time.Sleep(o.Timeout / 80)
+		}
+	}()
+	answered := make(chan string, len(waiting))
+	go func() {
+		defer close(answered)
+		for i, c := range waiting {
+			for range strings.Count(requests[i%len(requests)], "\r\nget") {
+				c.ask("", 1)
+			}
+			answered <- c.ask("", 1)
+		}
+	}()
+	take := func(n int) (more bool) {
+		select {
+		case reply, ok := <-answered:
+			if ok {
+				assert.Contains(t, reply, "SERVER_ERROR ")
+			}
+			return ok
+		case <-over:
+			late = fmt.Sprintf("%d of %d requests, of which the next is %q", len(waiting)-n, len(waiting), requests[n%len(requests)])
+			return false
+		}
+	}
+	n := 0
+	for take(n) {
+		n++
+	}
+	for range answered { // late, but answered: nothing may be under way when the servers go on
+	}
+	return late
 }
