@@ -1,0 +1,188 @@
+package plan
+
+import (
+	"mcmw/internal/protocol"
+	"mcmw/internal/route"
+)
+
+// Call is one request to one server.
+type Call struct {
+	// Request and Server say whose and to whom; see IsCheck.
+	Request, Server int32
+	// Bytes are sent one after the other. They point into the client's buffer or the planner's lines.
+	Bytes [3][]byte
+	// Fence: an mn is sent behind them, and its reply ends this one.
+	Fence bool
+	// Reads: the server must not be stale.
+	Reads bool
+	// Failed: there is no reply. Dropped: what comes of it need not be kept.
+	Failed, Dropped bool
+	// TooLarge is the size of a value larger than Options.MaxValue, bytes, which makes the reply an error; 0: there was none.
+	TooLarge int
+
+	command protocol.Command // what reply is due
+	form    form             // what else is known of it
+	second  bool             // the pool that is warmed up has answered that it holds none of its keys
+	hidden  bool             // it is no part of the client's, unless it is an error
+	empties bool             // it deletes the key where it is not to be held; see route.Phase
+	stores  bool             // it stores an item under the request's version
+	lost    bool             // failed because the server closed the connection
+	// skipped: the line end behind the data of such a value comes next; final: it ends the reply.
+	skipped, final bool
+
+	kind    protocol.ReplyKind
+	reply   []byte
+	arrived int32 // orders the ends of the round's calls
+
+	// Of a retrieval, and of a touch that goes with one: the keys in the order asked.
+	keys    []byte
+	cursor  int   // offset in keys of the key behind the one that came last
+	ordinal int32 // its number; of a check: lines that were answered
+	found   int32 // values that were kept
+	walked  int32 // of them: those that were walked over, to find which keys are missing
+	walk    int32 // items[walk] is the next of these
+	item    int32 // items[item] is the one noted last, if the request's values are merged from several calls
+	next    int32 // of merging: items[next] is the first that was not added to the answer
+	added   int32 // of merging: values that were added to the answer
+	// Of a retrieval that is dropped: offset and number of the first key whose value was not kept.
+	cut    int
+	cutKey int32
+}
+
+// Follows is what follows if a call gets no reply, for which time has to be left.
+type Follows uint8
+
+// What may follow.
+const (
+	FollowsNothing Follows = iota
+	FollowsRead            // another server is asked
+	FollowsRepair          // of a write that others have
+	FollowsCopies          // of a write that was compared
+)
+
+// Follows returns what follows if call n gets no reply.
+func (p *Planner) Follows(n int32) Follows {
+	if p.Calls[n].IsCheck() {
+		return FollowsNothing
+	}
+	r, copies := &p.Requests[p.Calls[n].Request], p.copies(n)
+	switch {
+	case r.way == read && p.looksFirst(r, n):
+		return FollowsRead
+	case copies == 1, r.step == deleting:
+		return FollowsNothing
+	case r.way == read && r.tries < copies-1:
+		return FollowsRead
+	case r.way == read:
+		return FollowsNothing
+	case r.way == compare && r.step < copying:
+		return FollowsCopies
+	}
+	return FollowsRepair
+}
+
+// copies returns how many servers hold a key that call n is for: of a read those of its pool, of a write those of both while it is on its way.
+func (p *Planner) copies(n int32) int {
+	c := &p.Calls[n]
+	if r := &p.Requests[c.Request]; r.way != read && r.in.Migrating().Active() {
+		return r.in.N()
+	}
+	return p.options.Router.Of(int(c.Server)).N()
+}
+
+// Movable reports whether call n reads what another server can answer now. A gat writes, and only the first server knows the cas.
+func (p *Planner) Movable(n int32) bool {
+	if p.Calls[n].IsCheck() {
+		return false
+	}
+	r := &p.Requests[p.Calls[n].Request]
+	return (p.copies(n) > 1 || p.looksFirst(r, n)) && r.step == sent && r.readsOnly() && !r.Has(protocol.First)
+}
+
+// Writes reports whether call n may change what its server holds, or looks whether it holds what it should: without a reply the server is
+// one that has missed a write.
+func (p *Planner) Writes(n int32) bool {
+	return p.Calls[n].IsCheck() || p.Requests[p.Calls[n].Request].Has(protocol.Writes)
+}
+
+// call adds a call of requests[i], for keys, to server s. What is asked of it is command, pieces one after the other.
+func (p *Planner) call(i int32, s int, command protocol.Command, keys []byte, pieces ...[]byte) *Call {
+	n := len(p.Calls)
+	p.Calls = extend(p.Calls)
+	c := &p.Calls[n]
+	c.Request, c.Server, c.command, c.keys = i, int32(s), command, keys
+	copy(c.Bytes[:], pieces)
+	r := &p.Requests[i]
+	if r.ttl != 0 {
+		p.capExpiry(r, c)
+	}
+	r.last = int32(n + 1)
+	r.left++
+	return c
+}
+
+var crlf = []byte(protocol.CRLF)
+
+// forward sends requests[i] to server s as it was understood, but so that the end of its reply can be told: a classic command always
+// asks for a reply, one whose reply may be missing is followed by an mn, and where replicas are to be compared a quiet one asks for its
+// reply as well.
+func (p *Planner) forward(i int32, s int) {
+	r := &p.Requests[i]
+	var c *Call
+	switch replicated := r.way == write || r.way == compare; {
+	case replicated && r.version != 0:
+		p.forwardVersioned(i, s)
+		return
+	case replicated && r.Has(protocol.Quiet):
+		start := len(p.lines)
+		p.lines = protocol.AppendMeta(p.lines, r.served().Head, "q")
+		c = p.call(i, s, r.Command, r.served().Keys, p.lines[start:], r.Data)
+	case r.Exact && r.ttl == 0:
+		c = p.call(i, s, r.Command, r.Keys, r.Raw)
+		c.Fence = r.Has(protocol.Fenced)
+	default:
+		c = p.call(i, s, r.Command, r.served().Keys, r.served().Head, crlf, r.Data)
+		c.Fence = r.Has(protocol.Fenced)
+	}
+	c.Reads = r.way == read || r.way == compare && r.depends()
+}
+
+// deleteKey deletes the key of requests[i] on server s.
+func (p *Planner) deleteKey(i int32, s int) {
+	r := &p.Requests[i]
+	start := len(p.lines)
+	var command protocol.Command
+	p.lines, command = r.served().AppendDeletion(p.lines)
+	p.call(i, s, command, r.served().Keys, p.lines[start:]).hidden = true
+}
+
+// deleteEverywhere removes the key of a value that was refused for its size, as memcached does: the old value must not outlive an attempt
+// to replace it.
+func (p *Planner) deleteEverywhere(i int32) {
+	p.findHolders(&p.Requests[i])
+	for _, s := range p.holders {
+		p.deleteKey(i, s)
+	}
+	p.planEmptied(i)
+}
+
+// findHolders finds the servers that r's only key is written to, and those on which it is deleted then.
+func (p *Planner) findHolders(r *Request) { p.findHoldersOf(r.in, r.own, r.key) }
+
+// findHoldersOf is findHolders of a key in the pool in, which is own's gutter unless own is nil.
+func (p *Planner) findHoldersOf(in, own *route.Router, key []byte) {
+	p.holders = in.Replicas(key, p.holders[:0])
+	p.emptied = in.Emptied(key, p.emptied[:0])
+	if own != nil || in.Gutter() != nil {
+		p.addBeside(in, own, key)
+	}
+}
+
+// planEmptied deletes the key of requests[i], whose holders were found, on the servers that are not to hold it: during a change of placement, or because
+// others do in their place.
+func (p *Planner) planEmptied(i int32) {
+	for _, s := range p.emptied {
+		p.deleteKey(i, s)
+		p.Calls[len(p.Calls)-1].empties = true
+	}
+}
