@@ -114,13 +114,27 @@ func (t ticks) Ticks(low, high float64) []plot.Tick {
 	case t.log:
 		out = t.logTicks(low, high)
 	case len(t.axis.At) > 0:
-		for _, v := range spaced(t.axis.At, (high-low)/float64(2*t.count)) {
-			out = append(out, plot.Tick{Value: v, Label: strconv.FormatFloat(v/t.scale.factor, 'g', 4, 64)})
+		texts := make([]string, len(t.axis.At))
+		for i, v := range t.axis.At {
+			texts[i] = t.text(v)
+		}
+		apart := max(1/float64(2*t.count), (longest(texts)+8)/(Width-margins))
+		for _, v := range spaced(t.axis.At, (high-low)*apart) {
+			out = append(out, plot.Tick{Value: v, Label: t.text(v)})
 		}
 	default:
 		out = t.round(low, high)
 	}
 	return out
+}
+
+// text returns a number of the axis as it is written: with an exponent only where it would be long otherwise.
+func (t ticks) text(v float64) string {
+	v /= t.scale.factor
+	if text := strconv.FormatFloat(v, 'f', -1, 64); len(text) <= 6 {
+		return text
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
 // round returns ticks at multiples of 1, 2 or 5 times a power of ten.

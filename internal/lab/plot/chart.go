@@ -19,6 +19,7 @@ const (
 	Height    = 320.0
 	textSize  = 12
 	smallSize = 11
+	margins   = 70.0 // about, beside the x axis
 )
 
 // Figure is one chart or several that belong together.
@@ -172,7 +173,7 @@ func (c Chart) draw(to draw.Canvas) {
 	c.Y.style(&p.Y, logY, 5)
 	if n := len(c.X.Categories); n > 0 {
 		p.X.Tick.LineStyle.Width = 0
-		if longest(c.X.Categories) > Width/float64(n)-8 {
+		if longest(c.X.Categories) > (Width-margins)/float64(n)-8 {
 			p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = math.Pi/6, draw.XRight, draw.YTop
 		}
 	}

@@ -57,10 +57,18 @@ func point(x float64, e Estimate) plot.Point {
 	return plot.Between(x, e.Mean, low, e.Interval.High)
 }
 
+// line draws f at the points of l: joined along numbers; beside those of other lines at levels without an order.
 func (a *artist) line(l Line, f func(Point) Estimate) plot.Line {
 	drawn := plot.Line{Name: l.Name, Series: l.Number}
+	aside := 0.0
+	if !a.d.numeric(a.v) {
+		drawn.Look = plot.Dots
+		if n := len(levels(a.d.Points, a.v.Series)); a.v.Series != "" {
+			aside = (float64(l.Number) - float64(n-1)/2) * min(0.15, 0.7/float64(n))
+		}
+	}
 	for _, p := range l.Points {
-		drawn.Points = append(drawn.Points, point(a.d.place(a.v, p), f(p)))
+		drawn.Points = append(drawn.Points, point(a.d.place(a.v, p)+aside, f(p)))
 	}
 	return drawn
 }

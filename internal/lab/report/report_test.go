@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -117,6 +118,24 @@ func TestFactorsAreGivenToAxisLinesAndPanels(t *testing.T) {
 	require.ErrorContains(t, err, `there is no factor "worker": expected one of clients, connections,`)
 	_, err = d.Figures(v, []string{"thruput"})
 	require.ErrorContains(t, err, `there is no figure "thruput": expected one of throughput,`)
+}
+
+// Each case has its number of clients and its size of values, and only systems but one have a middleware.
+func TestAFactorThatOthersDecideSplitsNoFigure(t *testing.T) {
+	d := &report.Data{}
+	for _, of := range []map[string]string{{"case": "small", "clients": "64", "value_size": "64"}, {"case": "large", "clients": "64", "value_size": "4096"}, {"case": "few", "clients": "1", "value_size": "64"}} {
+		for system, middlewares := range map[string]string{"direct": "0", "mcmw": "1", "proxy": "1"} {
+			levels := maps.Clone(of)
+			levels["system"], levels["middlewares"] = system, middlewares
+			d.Points = append(d.Points, report.Point{Levels: levels})
+		}
+	}
+	v, err := d.Choose(report.View{})
+	require.NoError(t, err)
+	require.Equal(t, report.View{X: "case", Series: "system"}, v)
+	v, err = d.Choose(report.View{X: "clients"})
+	require.NoError(t, err)
+	require.Equal(t, report.View{X: "clients", Series: "system", Panels: []string{"case"}}, v)
 }
 
 func TestWarningsAreShownWhereverTheirRunsAreUsed(t *testing.T) {

@@ -151,8 +151,30 @@ func (d *Data) Choose(v View) (View, error) {
 	if v.Series == "" {
 		v.Series = take(seriesOrder)
 	}
-	v.Panels = append(slices.Clone(v.Panels), rest...)
+	v.Panels = slices.Clone(v.Panels)
+	for _, f := range rest {
+		if !determined(d.Points, f, append([]string{v.X, v.Series}, v.Panels...)) {
+			v.Panels = append(v.Panels, f)
+		}
+	}
 	return v, nil
+}
+
+// determined reports whether the levels of the factors by say which level f has: a case has its number of clients, say.
+func determined(points []Point, f string, by []string) bool {
+	seen := map[string]string{}
+	for _, p := range points {
+		var key []string
+		for _, b := range by {
+			key = append(key, p.Levels[b])
+		}
+		of := fmt.Sprintf("%q", key)
+		if level, ok := seen[of]; ok && level != p.Levels[f] {
+			return false
+		}
+		seen[of] = p.Levels[f]
+	}
+	return true
 }
 
 // Panels returns the points of the data as the view arranges them.
