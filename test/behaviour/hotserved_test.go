@@ -16,6 +16,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/netstage"
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
@@ -225,6 +226,36 @@ func TestAClientThatReadsLateGetsItsRepliesFromMemoryWhole(t *testing.T) {
 		require.Equal(t, "VALUE hot 0 1000\r\n"+value+"\r\nEND\r\n", c.MustReply(t))
 	}
 	require.NoError(t, <-sent)
+}
+
+func TestWhereUnreadRepliesTakeAllTheirMemoryHotKeysAreAnsweredThroughTheQueue(t *testing.T) {
+	const memory = 64 << 10
+	m := mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Servers(mctest.StartNewMemcached(t)), HotKeys: hotkeys.Serve, Writers: middleware.WritersOne,
+		ClientOptions: netstage.ClientOptions{ClientMemory: memory, WriteTimeout: time.Hour},
+	})
+	c, value := m.Dial(t), strings.Repeat("0123456789", 40)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set hot 0 0 400\r\n"+value+"\r\n"))
+	heat(t, m, "hot")
+	unread := func() int64 { return m.Stats().Snapshot().ReplyMemory }
+	var late []*mctest.Client
+	for unread() <= memory {
+		before, client := unread(), m.Dial(t)
+		late = append(late, client)
+		go func() {
+			for client.Send([]byte(strings.Repeat("get hot\r\n", 1000))) == nil {
+			}
+		}()
+		poll(t, "a client's replies do not wait for it", func() bool { return unread() > before })
+	}
+	before := hotGets(m)
+	require.Equal(t, "VALUE hot 0 400\r\n"+value+"\r\nEND\r\n", c.MustDo(t, "get hot\r\n"))
+	assert.Equal(t, before, hotGets(m))
+	for _, client := range late {
+		require.NoError(t, client.Close())
+	}
+	poll(t, "what clients that are gone left unread takes memory", func() bool { return unread() == 0 })
+	heat(t, m, "hot")
 }
 
 func TestOnlyPlainGetsAreServedFromMemory(t *testing.T) {
