@@ -385,6 +385,9 @@ func (s *Server) Joins() bool {
 // Marked reports whether the mark that the server missed writes is in force.
 func (s *Server) Marked() bool { return stats.Now() < s.marked.Load() }
 
+// Unmarked reports whether the server has missed writes, and the mark that says so is not in force.
+func (s *Server) Unmarked() bool { return s.marking.Load() && !s.Marked() }
+
 // AwaitMarked waits until the mark that the server missed writes, if it has, is in force, and reports whether it is. Without records there
 // are no marks.
 func (s *Server) AwaitMarked(ctx context.Context) bool {

@@ -16,7 +16,7 @@
 //	reader, Put               room in the queue; the exchange of cores      the reader
 //	queue                     a worker                                      nobody
 //	worker, next              a batch; with checks to do, a millisecond     the worker
-//	worker, admit             key locks; on a detour, a server's recovery   the worker
+//	worker, admit             key locks; on a detour, a server or its mark  the worker
 //	worker, collect           the servers' replies, to its deadline         the worker
 //	client, Stall             the client to read                            a goroutine of the connection
 //
@@ -71,8 +71,8 @@
 //	          collect        parse gives each element of a reply to Planner.Element, a complete one to Planner.Done
 //	          settle         Planner.Settle: done; or another step, which Next plans: a get of a failed server asks another one, a set deletes the key
 //	                         where a replica answered otherwise (replica.Decide)
-//	          answer         Planner.Answer puts the reply together, Client.Reply writes it; a set's marks of missed writes come first (awaitMarks);
-//	                         Finish lets the reader queue its next batch
+//	          answer         Planner.Answer puts the reply together, Client.Reply writes it; Finish lets the reader queue its next batch. A set that a server
+//	                         missed is left to that server's detour until it is known (leaveUnmarked, awaitMarked)
 //	          endRound       releases buffers, batches and the stripe
 //
 // # Order
@@ -126,10 +126,9 @@
 // timeout; of several keys only those that no server answers are reported, as an error and never as misses.
 //
 // What the next start must know is kept on the servers (backend.Records, package marker): which servers missed writes, and
-// where keys were. The worker that answers the first write that a server missed waits until this is on enough servers. At
-// the start, and when it is reached for the first time, a server is judged by these records: it is trusted, or flushed, or
-// keys are deleted on it. With several writers and Options.Ack other than all, middlewares heed each other's marks while they run (marker.Fleet,
-// Records.Watch): a server that is up may be barred from reads, and the worker that answers such a write waits until all bar the server.
+// where keys were. The first write that a server missed is answered when this is on enough servers. At the start, and when it is
+// reached for the first time, a server is judged by these records: it is trusted, or flushed, or keys are deleted on it. With several writers and Options.Ack other than all, middlewares heed each other's marks while they run (marker.Fleet,
+// Records.Watch): a server that is up may be barred from reads, and such a write is answered when all bar the server.
 //
 // If a middleware was killed, replicas may differ for good. A sweep in the background (package sweep), at the next start and
 // every Options.SweepEvery, compares them, and deletes copies that differ under the key's lock.
@@ -138,7 +137,8 @@
 // sends the reads that wait for it to other servers, releases the key locks of finished requests, passes on requests that it
 // has not begun, and starts a stand-in in its lane, so that as many workers serve the lane as before. Requests that need a
 // suspect go to its detour, a lane with one patient worker, and are answered at the latest at their deadline; so do requests
-// that need a key lock held by one that waits for a suspect, and reads that must wait until a server is clean.
+// that need a key lock held by one that waits for a suspect, reads that must wait until a server is clean, and writes that a server missed, which
+// the servers have done, until that is known. No other worker waits for one of these.
 //
 // # Pools of servers
 //

@@ -237,7 +237,7 @@ func (p *Planner) Result(i int32) (result stats.Result, hits int) {
 	r := &p.Requests[i]
 	switch {
 	case r.Settled:
-		return r.Request.Result, 0
+		return r.Request.Result, int(r.SentHits)
 	case r.Answer != "":
 		return textResult(r.Answer), 0
 	case r.Fixed:

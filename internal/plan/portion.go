@@ -43,6 +43,12 @@ func (p *Planner) Restore(i int32) {
 	}
 }
 
+// Partial reports whether some of what requests[i], which is complete, asks for is still to be asked for.
+func (p *Planner) Partial(i int32) bool {
+	r := &p.Requests[i]
+	return r.all != nil || r.cut || p.answering(i).cut
+}
+
 // KeysAsked returns how many keys r has asked for, those of earlier portions included.
 func (r *Request) KeysAsked() int { return r.NumKeys + int(r.SentKeys) }
 

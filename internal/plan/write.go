@@ -171,20 +171,24 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 	return true
 }
 
-// Withhold makes an error the answer of the writes that a server did not answer and a success is about to be reported of: it may be read.
-// answered reports which requests are about to be answered. It returns how many writes they were.
-func (p *Planner) Withhold(server int32, answered func(i int32) bool) (withheld int) {
+// Withhold reports whether a success is about to be reported of requests[i], a write that server did not answer, and adds to out the error in
+// its place.
+func (p *Planner) Withhold(i, server int32, out Output) bool {
+	r := &p.Requests[i]
+	if r.way != write && r.way != compare || r.chosen < 0 || p.Calls[r.chosen].kind.IsError() {
+		return false
+	}
 	for n := range p.Calls {
 		c := &p.Calls[n]
-		if !c.Failed || c.Server != server || c.IsCheck() || !answered(c.Request) {
+		if !c.Failed || c.Server != server || c.Request != i {
 			continue
 		}
-		if r := &p.Requests[c.Request]; (r.way == write || r.way == compare) && r.chosen >= 0 && !p.Calls[r.chosen].kind.IsError() {
-			r.chosen = int32(n)
-			withheld++
+		if !r.NoReply {
+			p.addReply(r, c, out)
 		}
+		return true
 	}
-	return withheld
+	return false
 }
 
 // preferDeleted answers a deletion with the reply of a replica that had the key: it is gone on all of them now.

@@ -36,6 +36,8 @@ type Request struct {
 	// connection have not been answered in full yet.
 	Settled bool
 	Result  stats.Result
+	// Unmarked, of a settled request, is what it waits for besides; nil: nothing.
+	Unmarked *Unmarked
 
 	// These describe a retrieval whose reply is so large that it is fetched in portions: when the last portion was answered,
 	// ns as stats.Now, 0 if none was; how many keys were requested in portions so far, and how many of them were found. Keys

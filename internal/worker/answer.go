@@ -1,26 +1,18 @@
 package worker
 
 import (
-	"context"
-
-	"mcmw/internal/plan"
 	"mcmw/internal/protocol"
+	"mcmw/internal/request"
 	"mcmw/internal/stats"
 )
-
-// marks is what a restart has to find on the servers before more is answered.
-type marks struct {
-	unmarked []int32 // servers that missed writes
-	flushAll bool    // a flush_all is under way
-}
 
 // answerReady answers the clients whose part of the round is complete, and reports whether there were any.
 func (w *Worker) answerReady() bool {
 	if len(w.ready) == 0 {
 		return false
 	}
-	if len(w.marks.unmarked) > 0 || w.marks.flushAll {
-		w.awaitMarks()
+	if w.marks.flushAll {
+		w.noteFlush()
 	}
 	for _, p := range w.ready {
 		w.answer(&w.parts[p])
@@ -29,34 +21,12 @@ func (w *Worker) answerReady() bool {
 	return true
 }
 
-// awaitMarks waits until a restart would find which servers missed writes that are about to be answered; and that others did
-// before, where a flush_all has removed that.
-func (w *Worker) awaitMarks() {
-	for i := range w.requests {
-		if w.marks.flushAll && w.requests[i].done && w.planner.Requests[i].IsFlush() {
-			w.marks.flushAll = false
-			for s, server := range w.options.Servers {
-				server.Flushed()
-				w.marks.unmarked = append(w.marks.unmarked, int32(s))
-			}
-		}
-	}
-	for _, s := range w.marks.unmarked {
-		server := w.options.Servers[s]
-		barring := w.options.Pools[w.options.Router.Of(int(s)).Number()].Barring
-		if barring && !server.Marked() && !w.member.Patient {
-			w.standAside(int(s)) // it takes longer than a request may
-		}
-		if !server.AwaitMarked(context.Background()) && barring {
-			server.Withheld(w.planner.Withhold(s, func(i int32) bool { return w.requests[i].done }))
-		}
-	}
-	w.marks.unmarked = w.marks.unmarked[:0]
-}
-
 // answer writes the replies of a part with one write, and lets the connection go on if its batch is through.
 func (w *Worker) answer(p *part) {
 	w.out.Reset()
+	if w.marks.any {
+		w.leaveUnmarked(p)
+	}
 	received, answered := 0, p.last
 	for i := p.first; i < p.last; i++ {
 		r := &w.planner.Requests[i]
@@ -113,32 +83,45 @@ func (w *Worker) answer(p *part) {
 	}
 }
 
-// postpone leaves requests[i] of p, from the key at offset rest on, and those behind it to a later round. Of those that can't be repeated
-// the servers' answer is kept until then.
+// postpone leaves requests[i] of p, from the key at offset rest on, and those behind it to a later round.
 func (w *Worker) postpone(p *part, i int32, rest int) {
-	p.batch.Next -= int(p.last - i)
 	w.planner.Postpone(i, rest)
 	w.planner.Requests[i].Resumed = stats.Now()
+	w.leave(p, i)
+}
+
+// leave leaves requests[i] of p and those behind it to a later round. Of what is behind it and can't be repeated the servers' answer is kept until then.
+func (w *Worker) leave(p *part, i int32) {
+	p.batch.Next -= int(p.last - i)
 	for j := i + 1; j < p.last; j++ {
+		r := &w.planner.Requests[j]
+		repeats := r.Has(protocol.Reads) && (w.planner.Partial(j) || w.mayRepeat(p))
 		w.planner.Restore(j)
-		if r := &w.planner.Requests[j]; !r.Has(protocol.Reads) && !r.Settled && (!r.Idle() || r.Fixed) {
-			w.settleFor(r, j)
+		if !repeats && !r.Settled && (!r.Idle() || r.Fixed) {
+			w.settleFor(j, w.unmarkedOf(j))
 		}
 	}
 }
 
-// settleFor keeps the answer of r, which the servers have given, until what is before it is answered.
-func (w *Worker) settleFor(r *plan.Request, i int32) {
+// settleFor keeps the answer of requests[i], which the servers have given, until what is before it is answered, and unmarked has no server left.
+func (w *Worker) settleFor(i int32, unmarked *request.Unmarked) {
+	r := &w.planner.Requests[i]
 	w.aside.Reset()
 	_ = w.planner.Answer(i, &w.aside, w.options.StatsText)
 	text := string(w.aside.AppendFrom(nil, 0))
-	r.Request.Result, _ = w.planner.Result(i)
-	if w.copier != nil {
+	result, hits := w.planner.Result(i)
+	r.Request.Result, r.SentHits = result, int32(hits)
+	if w.copier != nil && !r.Has(protocol.Reads) {
 		w.copier.Write(&r.Request.Request, r.ClientKey(), r.Request.Result, w.orderOf(i))
 	}
-	r.Settled = true
-	if text == "" {
-		r.NoReply, text = true, protocol.TextStored // what is not sent
+	r.Settled, r.Unmarked = true, unmarked
+	setAnswer(r.Request, text)
+}
+
+// setAnswer makes text the answer to r, which is settled.
+func setAnswer(r *request.Request, text string) {
+	if r.NoReply = text == ""; r.NoReply {
+		text = protocol.TextStored // what is not sent
 	}
 	r.Answer = text
 }

@@ -20,13 +20,18 @@ type heldLock struct {
 // the worker has the key locks that it takes. Otherwise it is served in the next round, or in another lane, which it then has: the detour of a
 // server that it needs, or that the holder of a key lock waits for.
 func (w *Worker) admit(ctx context.Context, b *request.Batch, i int32) bool {
+	if w.planner.Requests[i].Unmarked != nil && !w.awaitMarked(ctx, b, i) {
+		return false
+	}
 	for _, lease := range w.leases {
 		lease.Lapsed(waitsSince(w.planner.Requests[i].Request))
 	}
 	w.updateStates()
 	w.expire(i)
 	if w.states.trouble && w.member.Patient {
-		w.awaitReadable(ctx, i)
+		if !w.awaitReadable(ctx, i) {
+			return false
+		}
 		w.waited(i)
 	} else if w.states.trouble {
 		if s := w.planner.Troubled(i); s >= 0 {

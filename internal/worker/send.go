@@ -166,9 +166,11 @@ func (w *Worker) noteMissed(n int32, err *backend.Error) {
 	if !w.planner.Writes(n) {
 		return
 	}
-	s := w.planner.Calls[n].Server
-	server := w.options.Servers[s]
-	w.marks.unmarked = append(w.marks.unmarked, s)
+	c := &w.planner.Calls[n]
+	server := w.options.Servers[c.Server]
+	if !c.IsCheck() {
+		w.noteUnmarked(c.Request, c.Server)
+	}
 	if all := w.planner.Missed(n, func(key []byte) { server.Missed(key, err.Err) }); all {
 		server.MissedAll(err.Err)
 	}

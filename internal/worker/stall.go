@@ -46,11 +46,6 @@ func (w *Worker) releaseSlot() {
 // another server do; passes the requests that the round has not begun to other workers; and lets another serve the lane.
 func (w *Worker) stalled(s int) {
 	w.options.Servers[s].Suspect()
-	w.standAside(s)
-}
-
-// standAside lets others serve the lane, and what the worker has not begun, while it waits for something about server s.
-func (w *Worker) standAside(s int) {
 	w.passOn()
 	if w.slot.parked {
 		return
@@ -106,17 +101,22 @@ func (w *Worker) abandon(s int) {
 	}
 }
 
-// awaitReadable waits, on a detour, until the servers that requests[i] has to be read from are clean of what they missed.
-func (w *Worker) awaitReadable(ctx context.Context, i int32) {
+// awaitReadable waits, on a detour, until the servers that requests[i] has to be read from are clean of what they missed. With others in the round,
+// which must not wait with it, it returns false instead.
+func (w *Worker) awaitReadable(ctx context.Context, i int32) bool {
 	r := &w.planner.Requests[i]
 	if !r.MustRead() {
-		return
+		return true
 	}
 	// One after the other: the keys of a retrieval may be on several.
 	for s := w.planner.Troubled(i); s >= 0 && w.options.Servers[s].Stale() && w.untilExpiry(i) > 0 && ctx.Err() == nil; s = w.planner.Troubled(i) {
+		if i > 0 {
+			return false
+		}
 		w.options.Servers[s].AwaitReadable(ctx, time.Now().Add(w.untilExpiry(i)))
 		w.updateStates()
 	}
+	return true
 }
 
 // untilExpiry returns for how long requests[i] may go on waiting until there is too little left of its time to ask a server in trouble.

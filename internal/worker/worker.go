@@ -552,6 +552,9 @@ func (w *Worker) endRound() {
 	}
 	w.planner.Reset()
 	w.round.reset()
+	if w.marks.any {
+		w.marks = marks{missed: w.marks.missed[:0], flushAll: w.marks.flushAll}
+	}
 	w.record.Agreed(&w.planner.Agreement)
 	w.planner.Agreement = stats.Agreement{}
 	w.record.Joined(w.planner.Joined)

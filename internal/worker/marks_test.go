@@ -1,0 +1,141 @@
+package worker_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/backend"
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+	"mcmw/internal/worker"
+)
+
+// twoPools starts a middleware before two pools of three servers: a has the keys that begin with a, b all others. It heeds the marks of others.
+func twoPools(t *testing.T, o middleware.Options) (m *mwtest.MW, a, b []*mctest.Server) {
+	t.Helper()
+	a, b = mctest.StartNewMemcacheds(t, 3), mctest.StartNewMemcacheds(t, 3)
+	o.Routes = route.Routes{Prefixes: []route.Prefix{{Prefix: "a", Pool: "a"}}, Default: "b"}
+	for n, servers := range [][]*mctest.Server{a, b} {
+		name := "ab"[n : n+1]
+		p := middleware.PoolOptions{Pool: route.Pool{Name: name, Servers: mwtest.Servers(servers...)}}
+		for i := range p.Servers {
+			p.Servers[i].Name = name + "-" + p.Servers[i].Name
+		}
+		p.Writers, p.Ack, p.ServerOptions = middleware.WritersSeveral, replica.AckQuorum, backend.ServerOptions{FailureLimit: 1, ConnectTimeout: time.Second}
+		o.Pools = append(o.Pools, p)
+	}
+	return mwtest.Start(t, o), a, b
+}
+
+// sends lets n clients send request, in which %d stands for a client's number, and returns a channel with their answers.
+func sends(t *testing.T, m *mwtest.MW, n int, request string) <-chan string {
+	answers := make(chan string, n)
+	for i := range n {
+		c := m.Dial(t)
+		require.NoError(t, c.Send(fmt.Appendf(nil, request, i)))
+		go func() {
+			reply, err := c.Reply()
+			if err != nil {
+				reply = err.Error()
+			}
+			answers <- reply
+		}()
+	}
+	return answers
+}
+
+// A write that a server missed is answered when all know, which takes more than half a second. All workers do something else meanwhile.
+func TestRequestsOfOnePoolAreAnsweredWhileWritesOfAnotherWaitUntilAMissedOneIsKnown(t *testing.T) {
+	for name, o := range map[string]middleware.Options{
+		"one worker":             {Workers: 1},
+		"synchronous workers":    {Workers: 2, RequestOptions: worker.RequestOptions{Depth: 1}},
+		"a pool for each server": {Pool: middleware.PoolPerServer, Workers: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const writers = 8
+			m, a, _ := twoPools(t, o)
+			c := m.Dial(t)
+			require.Equal(t, "STORED\r\n", c.MustDo(t, "set a 0 0 1\r\nx\r\n"))
+			require.Equal(t, "STORED\r\n", c.MustDo(t, "set b 0 0 1\r\nx\r\n"))
+
+			a[0].Stop()
+			written := sends(t, m, writers, "set a%d 0 0 1\r\ny\r\n")
+			require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State != "up" }, mctest.Patience, time.Millisecond)
+			meanwhile := 0
+			for len(written) == 0 {
+				require.Equal(t, "VALUE b 0 1\r\nx\r\nEND\r\n", c.MustDo(t, "get b\r\n"))
+				require.Equal(t, "STORED\r\n", c.MustDo(t, "set b 0 0 1\r\nx\r\n"))
+				meanwhile++
+			}
+			assert.Greater(t, meanwhile, 10, "requests while no write of the other pool was answered")
+			for range writers {
+				assert.Equal(t, "STORED\r\n", <-written)
+			}
+			assert.Equal(t, "VALUE a0 0 1\r\ny\r\nEND\r\n", c.MustDo(t, "get a0\r\n"))
+		})
+	}
+}
+
+// What waits with a write of its connection is answered behind it, in order, and as if it had been asked then.
+func TestWhatIsBehindAWriteThatWaitsUntilItIsKnownWhoMissedItIsAnsweredInOrder(t *testing.T) {
+	m, a, _ := twoPools(t, middleware.Options{Workers: 1})
+	c := m.Dial(t)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set a 0 0 1\r\n1\r\n"))
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set b 0 0 1\r\n1\r\n"))
+	a[0].Stop()
+	require.NoError(t, c.Send([]byte("get b\r\nget a\r\nset a 0 0 1\r\n2\r\nget a\r\nincr b 1\r\nget b a\r\nset a 0 0 1 noreply\r\n3\r\nms a 1 q\r\n4\r\nmn\r\nget a\r\nappend a 0 0 1\r\n0\r\nincr a 1\r\n"+
+		"get b\r\nset b 0 0 1\r\n7\r\nget b\r\n")))
+	for _, reply := range []string{
+		"VALUE b 0 1\r\n1\r\nEND\r\n", "VALUE a 0 1\r\n1\r\nEND\r\n", "STORED\r\n", "VALUE a 0 1\r\n2\r\nEND\r\n", "2\r\n",
+		"VALUE b 0 1\r\n2\r\nVALUE a 0 1\r\n2\r\nEND\r\n", "MN\r\n", "VALUE a 0 1\r\n4\r\nEND\r\n", "STORED\r\n", "41\r\n",
+		"VALUE b 0 1\r\n2\r\nEND\r\n", "STORED\r\n", "VALUE b 0 1\r\n7\r\nEND\r\n",
+	} {
+		require.Equal(t, reply, c.MustReply(t))
+	}
+	for _, s := range a[1:] {
+		value, _ := s.Get("a")
+		assert.Equal(t, "41", value)
+	}
+}
+
+// Where it can't be known, the write fails, and so do those behind it; what other pools hold is answered.
+func TestAWriteThatNobodyCanKnowToBeMissedFailsAndWhatIsBehindItIsAnswered(t *testing.T) {
+	m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 400 * time.Millisecond}})
+	c := m.Dial(t)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set b 0 0 1\r\n1\r\n"))
+	a[0].Stop()
+	a[1].Stop()
+	for range 3 {
+		require.NoError(t, c.Send([]byte("set a 0 0 1\r\n2\r\nget b\r\nincr b 1\r\nset a 0 0 1 noreply\r\n3\r\nms a 1 q\r\n4\r\ndecr b 1\r\n")))
+		require.Regexp(t, "^SERVER_ERROR a-server-[12]: ", c.MustReply(t))
+		require.Equal(t, "VALUE b 0 1\r\n1\r\nEND\r\n", c.MustReply(t))
+		require.Equal(t, "2\r\n", c.MustReply(t))
+		require.Regexp(t, "^SERVER_ERROR a-server-[12]: ", c.MustReply(t))
+		require.Equal(t, "1\r\n", c.MustReply(t))
+	}
+	assert.True(t, strings.HasPrefix(c.MustDo(t, "get b a\r\n"), "VALUE b 0 1\r\n1\r\n"))
+}
+
+// While too few servers of a pool say who missed writes, none of it is read, and its reads wait until their time is over; no longer, however many come.
+func TestAReadThatWaitsForAServerIsAnsweredInTimeWhileOthersComeToWait(t *testing.T) {
+	m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 400 * time.Millisecond}})
+	a[0].Stop()
+	a[1].Stop()
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[2].Health.State == "stale" }, mctest.Patience, time.Millisecond)
+	first := sends(t, m, 1, "get a%d b\r\n")
+	more := 0
+	for ; len(first) == 0; more++ {
+		sends(t, m, 1, "get a%d\r\n")
+		time.Sleep(40 * time.Millisecond) // the rate at which they come
+	}
+	assert.Contains(t, <-first, "SERVER_ERROR a-server-")
+	assert.Less(t, more, 50)
+}
