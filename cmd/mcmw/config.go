@@ -38,6 +38,9 @@ func newConfigCheckCommand() *cobra.Command {
 		for _, warning := range c.Warnings {
 			fmt.Fprintf(cmd.ErrOrStderr(), "mcmw: warning: %s\n", warning)
 		}
+		for _, note := range c.Notes() {
+			fmt.Fprintf(cmd.ErrOrStderr(), "mcmw: %s\n", note)
+		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), "OK")
 		return err
 	}

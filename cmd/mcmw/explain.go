@@ -114,22 +114,6 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 			why = append(why, fmt.Sprintf("hash-tag %s: %q is hashed", placement.HashTag, hashed))
 		}
 	}
-	readers, reads := slices.Clone(holders), "in turn"
-	switch r.Read() {
-	case route.ReadPrimary:
-		readers, reads = readers[:1], "the first"
-	case route.ReadLeastBusy:
-		reads = "the one that has the least to do"
-	case route.ReadNearest:
-		if readers = r.Nearest(readers); len(readers) < len(holders) {
-			reads = "those of zone " + placement.Zone + " in turn"
-		}
-	}
-	if len(holders) > 1 {
-		reads = fmt.Sprintf(" (read %s: %s)", r.Read(), reads)
-	} else {
-		reads = ""
-	}
 	fmt.Fprintf(w, "  held by  %s (%s)\n", names(holders), strings.Join(why, "; "))
 	for _, s := range holders {
 		server := all.Servers()[s]
@@ -139,15 +123,52 @@ func explain(w io.Writer, key string, r *route.Router, c *config.Config, servers
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprintf(w, "  get      %s%s\n", names(readers), reads)
+	read := all.ForReads().In([]byte(key))
+	readers, reads := readersOf(read, stored)
+	reads = names(readers) + reads
+	ways, pools := []*route.Router{r}, []string{pool}
+	if read != r {
+		from := options.Pools[read.Number()].Name
+		ways, pools = append(ways, read), append(pools, from)
+		reads = fmt.Sprintf("%s: of pool %s, and sees what that was sent, not what pool %s gets", reads, from, pool)
+	}
+	fmt.Fprintf(w, "  get      %s\n", reads)
 	fmt.Fprintf(w, "  gets     %s\n", names(holders[:1]))
 	fmt.Fprintf(w, "  set      %s\n", names(holders))
-	if gutter := r.Gutter(); gutter != nil {
-		fmt.Fprintf(w, "  gutter   %s of pool %s, for up to %d s, while %s down\n", names(gutter.Replicas(stored, nil)), placement.Gutter, placement.GutterTTL,
-			map[bool]string{true: "that is", false: "all of them are"}[len(holders) == 1])
+	for _, in := range ways {
+		if gutter := in.Gutter(); gutter != nil {
+			o, holders := options.Pools[in.Number()], in.Replicas(stored, nil)
+			fmt.Fprintf(w, "  gutter   %s of pool %s, for up to %d s, while %s down\n", names(gutter.Replicas(stored, nil)), o.Options.Gutter, o.Options.GutterTTL,
+				map[bool]string{true: names(holders) + " is", false: "all of " + names(holders) + " are"}[len(holders) == 1])
+		}
 	}
 	explainMigrations(w, key, pool, all, &options)
-	return explainShadow(w, key, pool, &options)
+	for _, name := range pools {
+		if err := explainShadow(w, key, name, &options); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readersOf returns the servers of the pool in that a get of the key asks, and how it chooses among them.
+func readersOf(in *route.Router, stored []byte) (readers []int, why string) {
+	holders := in.Replicas(stored, nil)
+	if len(holders) == 1 {
+		return holders, ""
+	}
+	readers, why = slices.Clone(holders), "in turn"
+	switch in.Read() {
+	case route.ReadPrimary:
+		readers, why = readers[:1], "the first"
+	case route.ReadLeastBusy:
+		why = "the one that has the least to do"
+	case route.ReadNearest:
+		if readers = in.Nearest(readers); len(readers) < len(holders) {
+			why = "those of zone " + in.Servers()[readers[0]-in.Base()].Zone + " in turn"
+		}
+	}
+	return readers, fmt.Sprintf(" (read %s: %s)", in.Read(), why)
 }
 
 // explainMigrations says where key, which is routed to that pool, moves or has moved to.

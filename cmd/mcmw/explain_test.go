@@ -113,7 +113,7 @@ func TestAKeyOfSeveralPoolsIsExplainedByItsRoute(t *testing.T) {
   get      a, b (read round-robin: in turn)
   gets     a
   set      a, b
-  gutter   c of pool pages, for up to 30 s, while all of them are down
+  gutter   c of pool pages, for up to 30 s, while all of a, b are down
 
 x
   pool     pages (it begins with no prefix of 1 route, and this is the default)
@@ -140,6 +140,28 @@ s:
   pool     bare ("s:" is the longest prefix of it, of 1 route)
   refused, because nothing is left of it without the prefix
 `, stdout)
+}
+
+func TestAKeyThatIsReadInAnotherPoolIsExplainedByBoth(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcmw.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("pools:\n  main: {servers: [a, b, c], writers: one, replicas: 1, gutter: spare}\n  copy: {servers: [x, y], read: least-busy}\n  spare: {servers: [s]}\n  test: {servers: [t]}\n"+
+		"routes:\n  - {prefix: \"s:\", pool: main, reads: copy}\n  - {default: main}\nshadows:\n  - {of: copy, to: test, share: 1}\n"), 0o600))
+	code, stdout, stderr := execute(t, "config", "explain", "s:1", "--config", file)
+	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, `s:1
+  pool     main ("s:" is the longest prefix of it, of 1 route)
+  held by  a (replicas 1 of 3 servers; ring rendezvous)
+           a at a:11211
+  get      x, y (read least-busy: the one that has the least to do): of pool copy, and sees what that was sent, not what pool main gets
+  gets     a
+  set      a
+  gutter   s of pool spare, for up to 60 s, while a is down
+  shadow   t of pool test (it is in the share of 1 of the keys; reads, answers are compared)
+`, stdout)
+	code, stdout, stderr = execute(t, "config", "check", "--config", file)
+	require.Equal(t, exitOK, code, stderr)
+	require.Equal(t, "OK\n", stdout)
+	require.Equal(t, "mcmw: routes: prefix \"s:\": reads go to pool copy, and see what that was sent, not what pool main gets\n", stderr)
 }
 
 func TestAKeyThatIsCopiedToAShadowIsExplained(t *testing.T) {

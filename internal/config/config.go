@@ -43,7 +43,9 @@ type Config struct {
 	pools        []pool   // nil: Specs are the servers of the only one
 	poolMapping  given    // where pools is from; nothing if not given
 	routeOrigins []Origin // of Routes.Prefixes
-	shadows      []shadowEntry
+	// defaultOrigin is that of Routes.Default.
+	defaultOrigin Origin
+	shadows       []shadowEntry
 	// migrationOrigins are those of Migrations.
 	migrationOrigins []Origin
 	within           string // in a pool's Config, what its options begin with in messages: "pools.NAME."

@@ -146,6 +146,7 @@ type routeValue struct {
 	Pool    string `yaml:"pool,omitempty"`
 	Strip   bool   `yaml:"strip,omitempty"`
 	Default string `yaml:"default,omitempty"`
+	Reads   string `yaml:"reads,omitempty"`
 }
 
 // routeValues is the value of the option routes.
@@ -155,11 +156,14 @@ type routeValues []routeValue
 func (v routeValues) String() string {
 	var texts []string
 	for _, r := range v {
-		if r.Default != "" {
-			texts = append(texts, "default "+r.Default)
-		} else {
-			texts = append(texts, fmt.Sprintf("%q %s%s", r.Prefix, r.Pool, map[bool]string{true: " stripped"}[r.Strip]))
+		text := "default " + r.Default
+		if r.Default == "" {
+			text = fmt.Sprintf("%q %s%s", r.Prefix, r.Pool, map[bool]string{true: " stripped"}[r.Strip])
 		}
+		if r.Reads != "" {
+			text += ", reads " + r.Reads
+		}
+		texts = append(texts, text)
 	}
 	return strings.Join(texts, ", ")
 }
@@ -169,18 +173,20 @@ type routesKind struct{}
 
 func (routesKind) placeholder() string { return "" }
 func (routesKind) accepts() string {
-	return "entries of the form {prefix: \"user:\", pool: NAME, strip: true or false}, and one {default: NAME}"
+	return "entries of the form {prefix: \"user:\", pool: NAME, reads: NAME, strip: true}, and one {default: NAME, reads: NAME}"
 }
 
-func (routesKind) reset(c *Config) { c.Routes, c.routeOrigins = route.Routes{}, nil }
+func (routesKind) reset(c *Config) {
+	c.Routes, c.routeOrigins, c.defaultOrigin = route.Routes{}, nil, Origin{}
+}
 
 func (routesKind) get(c *Config) any {
 	values := routeValues{}
 	for _, p := range c.Routes.Prefixes {
-		values = append(values, routeValue{Prefix: p.Prefix, Pool: p.Pool, Strip: p.Strip})
+		values = append(values, routeValue{Prefix: p.Prefix, Pool: p.Pool, Strip: p.Strip, Reads: p.Reads})
 	}
 	if c.Routes.Default != "" {
-		values = append(values, routeValue{Default: c.Routes.Default})
+		values = append(values, routeValue{Default: c.Routes.Default, Reads: c.Routes.Reads})
 	}
 	return values
 }
@@ -189,17 +195,17 @@ func (routesKind) set(c *Config, v given) error {
 	if v.mapping == nil {
 		return errors.New("is not a route")
 	}
-	fields, err := textFields(v.mapping, []string{"prefix", "pool", "strip", "default"})
-	prefix, pool, strip, byDefault := fields["prefix"], fields["pool"], fields["strip"], fields["default"]
+	fields, err := textFields(v.mapping, []string{"prefix", "pool", "strip", "default", "reads"})
+	prefix, pool, strip, byDefault, reads := fields["prefix"], fields["pool"], fields["strip"], fields["default"], fields["reads"]
 	switch {
 	case err != nil:
 		return err
-	case byDefault != "" && len(fields) > 1:
-		return errors.New("has a default and another key")
+	case byDefault != "" && (prefix != "" || pool != "" || strip != ""):
+		return errors.New("has a default and another key than reads")
 	case byDefault != "" && c.Routes.Default != "":
 		return fmt.Errorf("has a second default pool, %q", byDefault)
 	case byDefault != "":
-		c.Routes.Default = byDefault
+		c.Routes.Default, c.Routes.Reads, c.defaultOrigin = byDefault, reads, v.origin
 		return nil
 	case len(prefix) > maxPrefix:
 		return fmt.Errorf("has a prefix of %d bytes; a key has at most %d", len(prefix), maxPrefix)
@@ -210,7 +216,7 @@ func (routesKind) set(c *Config, v given) error {
 	case strip != "" && strip != "true" && strip != "false":
 		return fmt.Errorf("has the strip %q", strip)
 	}
-	c.Routes.Prefixes = append(slices.Clip(c.Routes.Prefixes), route.Prefix{Prefix: prefix, Pool: pool, Strip: strip == "true"})
+	c.Routes.Prefixes = append(slices.Clip(c.Routes.Prefixes), route.Prefix{Prefix: prefix, Pool: pool, Strip: strip == "true", Reads: reads})
 	c.routeOrigins = append(slices.Clip(c.routeOrigins), v.origin)
 	return nil
 }
@@ -221,7 +227,7 @@ const maxPrefix = 250
 func (routesKind) schema() map[string]any {
 	texts := map[string]any{"type": "string", "minLength": 1, "maxLength": maxPrefix}
 	return map[string]any{"type": "array", "items": map[string]any{
-		"type": "object", "properties": map[string]any{"prefix": texts, "pool": texts, "strip": map[string]any{"type": "boolean"}, "default": texts}, "additionalProperties": false,
+		"type": "object", "properties": map[string]any{"prefix": texts, "pool": texts, "strip": map[string]any{"type": "boolean"}, "default": texts, "reads": texts}, "additionalProperties": false,
 	}}
 }
 
@@ -342,13 +348,12 @@ func (c *Config) checkPools() Problems {
 		pools = append(pools, route.Pool{Name: p.name, Servers: p.config.Servers, Options: p.placement()})
 		complete = complete && p.config.complete
 	}
-	if err := cmp.Or(c.checkTable(names), c.checkStrips()); err != nil {
-		at := c.Origin(optionRoutes)
+	if err := cmp.Or(c.checkTable(names), c.checkRoutes()); err != nil {
+		at := c.defaultOrigin
 		if wrong, ok := errors.AsType[*route.RouteError](err); ok && wrong.Index >= 0 {
 			at = c.routeOrigins[wrong.Index]
-		} else if at == (Origin{}) {
-			at = c.Origin(optionPools)
 		}
+		at = cmp.Or(at, c.Origin(optionRoutes), c.Origin(optionPools))
 		return append(problems, Problem{at, optionRoutes, strings.TrimPrefix(err.Error(), "route: ")})
 	}
 	problems = append(problems, c.checkShadows(names)...)
@@ -372,8 +377,8 @@ func (c *Config) checkTable(names []string) error {
 	return err
 }
 
-// checkStrips reports a route that can't strip.
-func (c *Config) checkStrips() error {
+// checkRoutes reports a route that can't strip, or whose reads can't go to another pool.
+func (c *Config) checkRoutes() error {
 	var o middleware.Options
 	o.Routes, o.Migrations = c.Routes, c.Migrations
 	for _, p := range c.pools {
@@ -382,7 +387,21 @@ func (c *Config) checkStrips() error {
 	for _, s := range c.shadows {
 		o.Shadows = append(o.Shadows, middleware.ShadowOptions{Of: s.Of})
 	}
-	return o.CheckStrips()
+	return cmp.Or(o.CheckStrips(), o.CheckReads())
+}
+
+// Notes say what an operator may not expect of the configuration, which is accepted.
+func (c *Config) Notes() (notes []string) {
+	say := func(of, pool, reads string) {
+		if reads != "" && reads != pool {
+			notes = append(notes, fmt.Sprintf("routes: %s: reads go to pool %s, and see what that was sent, not what pool %s gets", of, reads, pool))
+		}
+	}
+	for _, p := range c.Routes.Prefixes {
+		say(fmt.Sprintf("prefix %q", p.Prefix), p.Pool, p.Reads)
+	}
+	say("default", c.Routes.Default, c.Routes.Reads)
+	return notes
 }
 
 // AllLookups returns the servers as written, those of all pools, each with its pool's name.

@@ -88,14 +88,14 @@ func TestPoolsAndRoutesThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 	for text, message := range map[string]string{
 		pools: `mcmw.yaml:1: routes: no default pool, for the keys without a prefix; accepted: one of a, b`,
 		pools + "routes:\n  - {prefix: s, pool: a}\n":                           `mcmw.yaml:4: routes: no default pool, for the keys without a prefix; accepted: one of a, b`,
-		pools + "routes:\n  - {default: c}\n":                                   `mcmw.yaml:4: routes: the default pool "c" is unknown; accepted: one of a, b`,
+		pools + "routes:\n  - {default: c}\n":                                   `mcmw.yaml:5: routes: the default pool "c" is unknown; accepted: one of a, b`,
 		pools + "routes:\n  - {default: a}\n  - {default: b}\n":                 `mcmw.yaml:6: routes: the mapping has a second default pool, "b"; accepted: entries`,
 		pools + "routes:\n  - {default: a}\n  - {prefix: s, pool: c}\n":         `mcmw.yaml:6: routes: the pool "c" of prefix "s" is unknown; accepted: one of a, b`,
 		pools + routes + "  - {prefix: s, pool: a}\n  - {prefix: s, pool: b}\n": `mcmw.yaml:7: routes: prefix "s" is given twice; accepted: each once`,
 		pools + routes + "  - {prefix: \"\", pool: a}\n":                        `mcmw.yaml:6: routes: the mapping has no text for the key "prefix"; accepted: entries`,
 		pools + routes + "  - {pool: a}\n":                                      `mcmw.yaml:6: routes: the mapping has no key "prefix"; accepted: entries`,
 		pools + routes + "  - {prefix: s}\n":                                    `mcmw.yaml:6: routes: the mapping has no key "pool"; accepted: entries`,
-		pools + routes + "  - {prefix: s, pool: a, default: b}\n":               `mcmw.yaml:6: routes: the mapping has a default and another key; accepted: entries`,
+		pools + routes + "  - {prefix: s, pool: a, default: b}\n":               `mcmw.yaml:6: routes: the mapping has a default and another key than reads; accepted: entries`,
 		pools + routes + "  - {prefx: s, pool: a}\n":                            `mcmw.yaml:6: routes: the mapping has the unknown key "prefx"; did you mean prefix?; accepted: entries`,
 		pools + routes + "  - s\n":                                              `mcmw.yaml:6: routes: "s" is not a route; accepted: entries`,
 		"servers: [x]\n" + routes:                                               `mcmw.yaml:2: routes: given without pools; accepted: with pools, and pools instead of servers`,
@@ -116,6 +116,13 @@ func TestPoolsAndRoutesThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 		"pools:\n  a:\n    servers: [\"127.0.0.1:11311\"]\n" + routes:           `mcmw.yaml:3: pools.a.servers: "127.0.0.1:11311" is an address mcmw itself listens on`,
 		"pools:\n  a: {servers: [x]}\n  b:\n    servers: [\"y=x\"]\n" + routes:  `mcmw.yaml:4: pools.b.servers: address x:11211 is that of server "x" in pool "a" and of server "y" in pool "b"; accepted: each in one pool`,
 		"pools:\n  a: {servers: [x]}\n  b:\n    servers: [\"x=y\"]\n" + routes:  `mcmw.yaml:4: pools.b.servers: server "x" is in pool "a" and in pool "b"; accepted: each in one`,
+		pools + routes + "  - {prefix: s, pool: a, reads: c}\n":                 `mcmw.yaml:6: routes: the pool "c" for reads is unknown; accepted: one of a, b`,
+		pools + "routes:\n  - {default: a, reads: c}\n":                         `mcmw.yaml:5: routes: the pool "c" for reads is unknown; accepted: one of a, b`,
+		pools + routes + "  - {prefix: s, pool: a, deletes: b}\n":               `mcmw.yaml:6: routes: the mapping has the unknown key "deletes"; accepted: entries of the form {prefix: "user:", pool: NAME, reads: NAME, strip: true}`,
+		pools + routes + "  - {prefix: s, pool: a, read: b}\n":                  `mcmw.yaml:6: routes: the mapping has the unknown key "read"; did you mean reads?; accepted: entries`,
+		pools + routes + "  - {prefix: s, pool: a, reads: b, reads: a}\n":       `mcmw.yaml:6: routes: the mapping has the key "reads" twice; accepted: entries`,
+		pools + routes + "  - {prefix: s, pool: a, reads: [b]}\n":               `mcmw.yaml:6: routes: the mapping has no text for the key "reads"; accepted: entries`,
+		pools + routes + "  - {prefix: s, pool: b, strip: true, reads: a}\n":    `mcmw.yaml:6: routes: prefix "s" is stripped, and its reads go to another pool; accepted: one of both`,
 		"gutter: a\n" + pools + routes:                                          `mcmw.yaml:1: "gutter" stands in a pool, not beside pools`,
 	} {
 		lines := refused(t, sources{yaml: text})
@@ -224,6 +231,38 @@ func TestShadowsThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 	}
 }
 
+func TestARouteSendsReadsToAPoolThatHasNothingElseInCommonWithItsOwn(t *testing.T) {
+	const pools = "pools: {a: {servers: [x, y, z], writers: several%s}, b: {servers: [u, v, w], writers: several%s}, c: {servers: [q]}, d: {servers: [r], writers: several}}\nroutes:\n- {prefix: \"s:\", pool: a, reads: b}\n- {default: a%s}\n"
+	c := sources{yaml: fmt.Sprintf(pools, ", gutter: c", ", gutter: d", ", reads: d")}.load(t)
+	require.Equal(t, route.Routes{Prefixes: []route.Prefix{{Prefix: "s:", Pool: "a", Reads: "b"}}, Default: "a", Reads: "c"}, serving(sources{yaml: fmt.Sprintf(pools, "", "", ", reads: c")}.load(t)).Routes)
+	require.Equal(t, []string{
+		`routes: prefix "s:": reads go to pool b, and see what that was sent, not what pool a gets`, "routes: default: reads go to pool d, and see what that was sent, not what pool a gets",
+	}, c.Notes())
+	for _, r := range []struct{ a, b, byDefault, more, message string }{
+		{", gutter: b", "", "", "", `mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", and one of this and pool "a" is the gutter of the other, or both have the same; accepted: gutters of their own`},
+		{"", ", gutter: a", "", "", `mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", and one of`},
+		{", gutter: c", ", gutter: c", "", "", `mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", and one of`},
+		{", gutter: c", "", ", reads: c", "", `mcmw.yaml:4: routes: the default pool's reads go to pool "c", and one of this and pool "a"`},
+		{"", "", "", "migrations:\n- {from: b, to: d, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n", `mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", and the keys of pool "b" migrate; accepted: one of both`},
+		{"", "", "", "migrations:\n- {from: d, to: a, start: 2026-12-01T10:00:00Z, copy: missed}\n", `mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", and the keys of pool "a" migrate; accepted: one of both`},
+		{"", "", "", "shadows:\n- {of: a, to: b, share: 1}\n", `mcmw.yaml:6: shadows: pool "b" has a route`},
+	} {
+		require.Contains(t, strings.Join(refused(t, sources{yaml: fmt.Sprintf(pools, r.a, r.b, r.byDefault) + r.more}), "\n"), r.message)
+	}
+	sources{yaml: fmt.Sprintf(pools, "", "", "") + "shadows:\n- {of: b, to: c, share: 1}\n"}.load(t)
+
+	var printed bytes.Buffer
+	c = sources{yaml: fmt.Sprintf(pools, "", "", ", reads: b")}.load(t)
+	require.NoError(t, c.Write(&printed, false))
+	require.NoError(t, os.WriteFile("printed.yaml", printed.Bytes(), 0o600))
+	again := sources{args: []string{"--config", "printed.yaml"}}.load(t)
+	require.Equal(t, serving(c), serving(again))
+	other := sources{yaml: fmt.Sprintf(pools, "", "", "")}.load(t)
+	require.NotEqual(t, c.Fingerprint(), other.Fingerprint())
+	require.NoError(t, other.CheckReload(c))
+	require.Equal(t, `routes: "s:" a, reads b, default a, reads b -> "s:" a, reads b, default a`, other.Changes(c)[0].String())
+}
+
 func TestARouteStripsItsPrefixWhereThePoolHasNoOtherKeys(t *testing.T) {
 	const pools = "pools: {a: {servers: [x, y, z], replicas: 1%s}, b: {servers: [u]}, c: {servers: [v]}}\nroutes:\n- {prefix: \"s:\", pool: a, strip: %s}\n- {default: b}\n"
 	c := sources{yaml: fmt.Sprintf(pools, "", "true")}.load(t)
@@ -233,6 +272,8 @@ func TestARouteStripsItsPrefixWhereThePoolHasNoOtherKeys(t *testing.T) {
 		{"", "maybe", "", `mcmw.yaml:3: routes: the mapping has the strip "maybe"`},
 		{"", "true", "- {prefix: q, pool: a}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has prefix "q", too: two keys could be one there; accepted: a pool of its own`},
 		{", large-values: 2m", "true", "max-value: 2m\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has large-values; accepted: one of both`},
+		{", gutter: c, writers: one", "true", "- {prefix: q, pool: b, reads: c}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and the gutter "c" of pool "a" has other keys, too; accepted: a gutter of its own`},
+		{"", "true", "- {prefix: q, pool: b, reads: a}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has prefix "q", too`},
 		{", gutter: b, writers: one", "true", "", `mcmw.yaml:3: routes: prefix "s:" is stripped, and the gutter "b" of pool "a" has other keys, too; accepted: a gutter of its own`},
 		{"", "true", "shadows:\n- {of: a, to: c, share: 1}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has a shadow; accepted: one of both`},
 		{"", "true", "migrations:\n- {from: b, to: a, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and the keys of pool "a" migrate; accepted: one of both`},

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"mcmw/internal/route"
 	"mcmw/internal/shadow"
 )
 
@@ -129,10 +130,12 @@ func (c *Config) checkShadows(pools []string) Problems {
 	if pools == nil {
 		return Problems{c.problem(optionShadows, "given without pools; accepted: with %s, and pools instead of %s", optionPools, optionServers)}
 	}
-	routed := []string{c.Routes.Default}
-	for _, p := range c.Routes.Prefixes {
-		if !slices.Contains(routed, p.Pool) {
-			routed = append(routed, p.Pool)
+	var routed []string
+	for _, r := range append([]route.Prefix{{Pool: c.Routes.Default, Reads: c.Routes.Reads}}, c.Routes.Prefixes...) {
+		for _, name := range []string{r.Pool, r.Reads} {
+			if name != "" && !slices.Contains(routed, name) {
+				routed = append(routed, name)
+			}
 		}
 	}
 	var entries []shadow.Entry

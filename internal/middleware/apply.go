@@ -272,6 +272,9 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 				q.records.AwaitPlaced(ctx) // including the markers of servers that reclaim keys
 			}
 		}
+		if v := m.hot.Values(); v != nil && !reflect.DeepEqual(previous.options.Routes, o.Routes) {
+			v.Forget() // reads may go to another pool, which has not got the same
+		}
 		m.registry.Change(m.statistics(next))
 		m.current.Store(next)
 		next.openGutters()

@@ -147,7 +147,8 @@
 // are the same for all pools, and a multi-get over several is still one step. What is decided for a key or a server is its pool's: the number of
 // replicas, Ack, Writers. So are the records on the servers and the majority that they need, the phases of a change, and the sweep (tier). A
 // server is in one pool. Which keys a pool has is part of its placement (route.Share): keys that it gets are treated as those of a server that
-// joins.
+// joins. Reads may go by a router of their own (route.Router.ForReads), which sends them to other pools: each holds what it was sent, so that is no part of
+// a placement.
 //
 // A pool's keys migrate to another pool in phases that the clock begins and ends (Migration, route.MigrationPhase): the router of such a key is one of both
 // pools, so that for a write they are one set of replicas. One middleware copies what nobody writes (sweep.Copier). In a warm-up a read looks in the

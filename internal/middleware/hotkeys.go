@@ -12,9 +12,10 @@ func (m *Middleware) HotKeys(n int, names bool) hotkeys.Report {
 	for _, s := range p.servers {
 		all = append(all, s.Name)
 	}
+	reads := p.router.ForReads()
 	return m.hot.Report(n, names, stats.Now(), all, func(key []byte) []string {
 		var of []string
-		for _, s := range p.router.Replicas(key, nil) {
+		for _, s := range reads.Replicas(key, nil) {
 			of = append(of, all[s])
 		}
 		return of

@@ -141,7 +141,7 @@ func (o *Options) validate() error {
 			return err
 		}
 	}
-	if err := o.CheckStrips(); err != nil {
+	if err := cmp.Or(o.CheckStrips(), o.CheckReads()); err != nil {
 		return err
 	}
 	if err := CheckMigrations(o.Migrations, o.pools(), o.ChangeStep); err != nil {

@@ -126,6 +126,33 @@ func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {
 	}
 }
 
+// What a pool held of keys that were written in another one meanwhile is cleaned; that it was asked for them is not.
+func TestARestartReadsWhatAPoolWasSentAndNothingOlderWhenItIsWrittenAgain(t *testing.T) {
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{
+		poolOf("a", named("a", mctest.StartMemcacheds(t, 2)...), 0), poolOf("b", named("b", mctest.StartMemcacheds(t, 2)...), 0),
+	}}
+	for i := range o.Pools {
+		o.Pools[i].Writers = middleware.WritersOne
+	}
+	for i, s := range []struct {
+		routes route.Routes
+		reply  string
+	}{
+		{route.Routes{Default: "a"}, "END\r\n"},
+		{route.Routes{Default: "b", Reads: "a"}, "VALUE x 0 1\r\n0\r\nEND\r\n"},
+		{route.Routes{Default: "b"}, "VALUE x 0 1\r\n1\r\nEND\r\n"},
+		{route.Routes{Default: "b", Reads: "a"}, "VALUE x 0 1\r\n0\r\nEND\r\n"},
+		{route.Routes{Default: "a"}, "END\r\n"},
+	} {
+		o.Routes = s.routes
+		m := mwtest.Start(t, o)
+		c := m.Dial(t)
+		require.Equal(t, s.reply, c.MustDo(t, "get x\r\n"), "start %d", i)
+		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set x 0 0 1\r\n%d\r\n", i)))
+		require.NoError(t, m.Stop())
+	}
+}
+
 func TestWhatPoolsCannotDoWhileClientsAreServedIsRefusedByName(t *testing.T) {
 	a, b := named("a", mctest.StartNewMemcacheds(t, 2)...), named("b", mctest.StartNewMemcacheds(t, 2)...)
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{poolOf("a", a, 0), poolOf("b", b, 0)}, Routes: halves(), ChangeStep: time.Hour}
@@ -146,6 +173,9 @@ func TestWhatPoolsCannotDoWhileClientsAreServedIsRefusedByName(t *testing.T) {
 	})
 	refused(`cannot move from pool "b" to pool "a"`, func(o *middleware.Options) {
 		o.Pools[0].Servers, o.Pools[1].Servers = []route.Server{a[0], a[1], b[0]}, b[1:]
+	})
+	refused(`the default pool's reads go to pool "b", and one of this and pool "a" is the gutter of the other`, func(o *middleware.Options) {
+		o.Routes, o.Pools[0].Options.Gutter, o.Pools[0].Options.GutterTTL = route.Routes{Default: "a", Reads: "b"}, "b", 60
 	})
 	refused("servers beside pools", func(o *middleware.Options) { o.Servers = a })
 	refused(`pool "b": ack quorum with one replica`, func(o *middleware.Options) { o.Pools[1].Ack, o.Pools[1].Options.Replicas = replica.AckQuorum, 1 })

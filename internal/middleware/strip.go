@@ -11,19 +11,11 @@ import (
 // CheckStrips reports a route that can't strip its prefix, because another pool has the keys under their whole names, too. The error is a
 // *route.RouteError.
 func (o *Options) CheckStrips() error {
-	of := func(name string) PoolOptions {
-		for _, p := range o.Pools {
-			if p.Name == name {
-				return p
-			}
-		}
-		return PoolOptions{}
-	}
 	for i, p := range o.Routes.Prefixes {
 		refuse := func(why string, args ...any) error {
 			return route.NewRouteError(i, "prefix %q is stripped, and "+why, append([]any{p.Prefix}, args...)...)
 		}
-		pool := of(p.Pool)
+		pool := o.poolNamed(p.Pool)
 		gutter := pool.Options.Gutter
 		switch {
 		case !p.Strip:
@@ -36,7 +28,7 @@ func (o *Options) CheckStrips() error {
 		case slices.ContainsFunc(o.Pools, func(q PoolOptions) bool { return q.Options.Gutter == p.Pool }):
 			return refuse("pool %q is a gutter; accepted: one of both", p.Pool)
 		case gutter == "":
-		case gutter == o.Routes.Default || slices.ContainsFunc(o.Routes.Prefixes, func(r route.Prefix) bool { return r.Pool == gutter }) ||
+		case gutter == o.Routes.Default || gutter == o.Routes.Reads || slices.ContainsFunc(o.Routes.Prefixes, func(r route.Prefix) bool { return r.Pool == gutter || r.Reads == gutter }) ||
 			slices.ContainsFunc(o.Pools, func(q PoolOptions) bool { return q.Name != p.Pool && q.Options.Gutter == gutter }):
 			return refuse("the gutter %q of pool %q has other keys, too; accepted: a gutter of its own", gutter, p.Pool)
 		}

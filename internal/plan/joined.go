@@ -3,8 +3,6 @@ package plan
 import (
 	"bytes"
 	"encoding/binary"
-
-	"mcmw/internal/protocol"
 )
 
 // Equal gets travel once: a get of one key joins the call of a get of the same key that is planned in the round already, if nothing that
@@ -60,7 +58,7 @@ func hashEnd(key []byte) uint64 {
 
 // joinable reports whether r is a get that others may join.
 func (p *Planner) joinable(r *Request) bool {
-	return p.options.Join && r.NumKeys == 1 && r.Command.IsRetrieval() && r.readsOnly() && !r.Has(protocol.First) && r.Answer == "" && r.whole() && !r.strips && r.in.WarmsUp() == nil
+	return p.options.Join && r.NumKeys == 1 && r.Command.IsRetrieval() && r.IsRead() && r.Answer == "" && r.whole() && !r.strips && r.in.WarmsUp() == nil
 }
 
 // slot returns the slot of the key, and whether the get of it that others may join is there.

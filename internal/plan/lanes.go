@@ -20,6 +20,7 @@ func WriteLane(s int) int { return 2*s + 1 }
 // it. Safe for concurrent use.
 type LaneChooser struct {
 	router *route.Router
+	reads  *route.Router // that of reads
 	load   func(s int) int64
 	all    []int   // every server
 	near   [][]int // by pool: those of its servers that reads prefer
@@ -28,7 +29,7 @@ type LaneChooser struct {
 
 // NewLaneChooser returns a chooser; load is what server s has to do, the reads that wait in its lane included.
 func NewLaneChooser(router *route.Router, load func(s int) int64) *LaneChooser {
-	c := &LaneChooser{router: router, load: load}
+	c := &LaneChooser{router: router, reads: router.ForReads(), load: load}
 	for s := range router.Servers() {
 		c.all = append(c.all, s)
 	}
@@ -59,7 +60,11 @@ func (c *LaneChooser) next(n int) int { return int(c.turn.Add(1) % uint32(n)) }
 func (c *LaneChooser) lane(r *request.Request) int {
 	var room [protocol.DefaultMaxKey]byte
 	key := r.Key(room[:0])
-	in, key := c.router.At(key)
+	router := c.router
+	if r.IsRead() {
+		router = c.reads
+	}
+	in, key := router.At(key)
 	switch {
 	case r.Has(protocol.Writes):
 		return WriteLane(in.Primary(key))

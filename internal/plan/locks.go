@@ -112,7 +112,7 @@ func (p *Planner) Troubled(i int32) int {
 	for rest := r.Keys; len(rest) > 0; {
 		var key []byte
 		key, rest = nextKey(rest)
-		in, stored := p.options.Router.At(key)
+		in, stored := p.routerOf(r).At(key)
 		if s := p.troubledKey(r, in, stored); s >= 0 {
 			return s
 		}

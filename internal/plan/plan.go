@@ -108,14 +108,15 @@ type Planner struct {
 	Hold func(i int32, n int) bool
 
 	options Options
-	strips  bool    // servers of a pool know keys without a prefix
-	several []bool  // by pool: others write the same servers, and keys have several
-	all     []int   // every server
-	pools   [][]int // by pool: its servers
-	large   []bool  // by server: its pool has large values; nil: none has
-	fills   []bool  // by server: it is of a pool that is warmed up; nil: none is
-	oldest  bool    // some writes begin in the old pool
-	turn    int     // counts the choices of servers for reads, to spread them
+	reads   *route.Router // that of reads; options.Router where they go to the pools that all else goes to
+	strips  bool          // servers of a pool know keys without a prefix
+	several []bool        // by pool: others write the same servers, and keys have several
+	all     []int         // every server
+	pools   [][]int       // by pool: its servers
+	large   []bool        // by server: its pool has large values; nil: none has
+	fills   []bool        // by server: it is of a pool that is warmed up; nil: none is
+	oldest  bool          // some writes begin in the old pool
+	turn    int           // counts the choices of servers for reads, to spread them
 
 	// checks outlive the round. newest says by stripe which one is the latest, from 1 on; 0: none, or it is not known.
 	checks []check
@@ -155,7 +156,7 @@ type Planner struct {
 type Request struct {
 	*request.Request
 	key []byte // the first; of a single one that is stripped, as its servers know it
-	// in is the pool of its only key; without one, or with several keys, the router of all.
+	// in is the pool of its only key; without one, or with several keys, the router of all. See Planner.routerOf.
 	in *route.Router
 	// own is the pool that its only key is routed to, if in is that one's gutter; otherwise nil.
 	own  *route.Router
@@ -252,6 +253,7 @@ func New(o Options, turn int) *Planner {
 		}
 	}
 	p.findFills()
+	p.reads = o.Router.ForReads()
 	p.strips = o.Router.Strips()
 	p.joins.start()
 	return p
@@ -291,7 +293,7 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	added.Request, added.key, added.keys, added.chosen, added.look = r, key, -1, -1, -1
 	added.leader, added.joined = -1, -1
 	added.decided = r.Has(protocol.Conditional)
-	added.in = p.options.Router
+	added.in = p.routerOf(added)
 	switch {
 	case p.strips:
 		p.addStripped(added)
@@ -302,6 +304,22 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 		}
 	}
 	return i
+}
+
+// routerOf returns the router by which r goes.
+func (p *Planner) routerOf(r *Request) *route.Router {
+	if p.reads != p.options.Router && r.IsRead() {
+		return p.reads
+	}
+	return p.options.Router
+}
+
+// PoolOf returns the number of the pool to which r goes for key, as clients have it.
+func (p *Planner) PoolOf(r *protocol.Request, key []byte) int {
+	if r.IsRead() {
+		return p.reads.In(key).Number()
+	}
+	return p.options.Router.In(key).Number()
 }
 
 // enter makes in the pool of r's only key.
@@ -347,10 +365,10 @@ func (r *Request) Changes() bool {
 	return r.NumKeys > 0 && r.Has(protocol.Writes) && !r.Has(protocol.Reads) && !r.Idle()
 }
 
-// Stored reports whether requests[i], which is settled, is a set that all servers of its key have stored.
+// Stored reports whether requests[i], which is settled, is a set that all servers of its key have stored, among them those that reads of it ask.
 func (p *Planner) Stored(i int32) bool {
 	r := &p.Requests[i]
-	if !r.IsSet() || r.first == r.last || r.split != 0 {
+	if !r.IsSet() || r.first == r.last || r.split != 0 || p.reads != p.options.Router && p.reads.In(r.ClientKey()) != p.options.Router.In(r.ClientKey()) {
 		return false
 	}
 	for n := r.first; n < r.last; n++ {

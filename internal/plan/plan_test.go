@@ -57,9 +57,11 @@ func plan(t *testing.T, s setup) *script {
 		}
 		servers = append(servers, server)
 	}
-	router, err := route.New(servers, route.Options{Replicas: s.replicas, Read: s.read, Zone: "here"})
-	require.NoError(t, err)
-	o.Router = router
+	if o.Router == nil {
+		router, err := route.New(servers, route.Options{Replicas: s.replicas, Read: s.read, Zone: "here"})
+		require.NoError(t, err)
+		o.Router = router
+	}
 	o.Stripe = func(key []byte) uint32 {
 		h := fnv.New32a()
 		_, _ = h.Write(key)
@@ -968,7 +970,16 @@ func TestWhatComesForACallThatWasGivenUpIsPassedOver(t *testing.T) {
 }
 
 func TestPlanningAllocatesNothing(t *testing.T) {
-	x := plan(t, setup{options: Options{Sharded: true}})
+	planningAllocatesNothing(t, plan(t, setup{options: Options{Sharded: true}}))
+
+	main := []route.Server{{Name: "s0"}, {Name: "s1"}}
+	split, err := route.NewPools([]route.Pool{{Name: "main", Servers: main}, {Name: "copy", Servers: []route.Server{{Name: "s2"}}}}, route.Routes{Default: "main", Reads: "copy"})
+	require.NoError(t, err)
+	planningAllocatesNothing(t, plan(t, setup{options: Options{Sharded: true, Router: split, Pools: make([]Pool, 2)}}))
+}
+
+func planningAllocatesNothing(t *testing.T, x *script) {
+	t.Helper()
 	var requests []*request.Request
 	for _, line := range []string{"get a", "get a b c d e", "set a 0 0 1\r\nx", "ms b 1 q\r\nx", "mg a v", "gat 0 a", "cas a 0 0 1 1\r\nx"} {
 		r := &request.Request{}

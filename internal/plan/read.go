@@ -53,11 +53,12 @@ func (r *Request) readsAny(in *route.Router) bool {
 
 // commonPool returns the pool of all keys of the read r, or the router of all if they are in several.
 func (p *Planner) commonPool(r *Request) *route.Router {
-	in := p.options.Router.In(r.key)
+	router := p.routerOf(r)
+	in := router.In(r.key)
 	for _, rest := nextKey(r.Keys); len(rest) > 0; {
 		var key []byte
-		if key, rest = nextKey(rest); p.options.Router.In(key) != in {
-			return p.options.Router
+		if key, rest = nextKey(rest); router.In(key) != in {
+			return router
 		}
 	}
 	return in
@@ -226,12 +227,12 @@ func (p *Planner) planByPlacement(i int32, c *choice) {
 		p.forward(i, p.readServer(r, r.in, r.key, c))
 		return
 	}
-	base := len(p.placed)
+	base, router := len(p.placed), p.routerOf(r)
 	common := -1
 	for rest := r.Keys; len(rest) > 0; {
 		var key []byte
 		key, rest = nextKey(rest)
-		in, stored := p.options.Router.At(key)
+		in, stored := router.At(key)
 		s := p.firstLook(r, key)
 		if s < 0 {
 			s = p.readServer(r, p.divertKey(r, in, stored), stored, c)

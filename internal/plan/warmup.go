@@ -46,7 +46,7 @@ func (p *Planner) isNew(in *route.Router, s int) bool {
 }
 
 // looksFirst reports whether r is a read that a pool which is warmed up may answer: it changes nothing, and shows no cas.
-func (r *Request) looksFirst() bool { return r.readsOnly() && !r.Has(protocol.First) && r.Answer == "" }
+func (r *Request) looksFirst() bool { return r.IsRead() && r.Answer == "" }
 
 // newServer returns the server of the pool in, which is warmed up, to read key from; -1: none may be read.
 func (p *Planner) newServer(in *route.Router, key []byte, avoid []bool) int {
@@ -64,7 +64,7 @@ func (p *Planner) firstLook(r *Request, key []byte) int {
 	if p.fills == nil || !r.looksFirst() {
 		return -1
 	}
-	in := p.options.Router.In(key).WarmsUp()
+	in := p.reads.In(key).WarmsUp()
 	if in == nil {
 		return -1
 	}
@@ -197,7 +197,7 @@ func (p *Planner) planWarming(i int32) {
 			var key []byte
 			key, rest = nextKey(rest)
 			if keys[k].server == lookedFor && keys[k].missed == missed {
-				in, stored := p.options.Router.At(key)
+				in, stored := p.reads.At(key)
 				keys[k].server = int32(p.readServer(r, in, stored, c))
 			}
 		}
@@ -236,7 +236,7 @@ func (p *Planner) worstOf(r *Request) stats.Result {
 
 // noteLook records that the read of key ended with call c, which found it or not. missed: the pool that is warmed up holds none.
 func (p *Planner) noteLook(key []byte, c *Call, missed, found bool) {
-	pool := p.options.Router.In(key)
+	pool := p.reads.In(key)
 	if pool.WarmsUp() == nil {
 		return
 	}

@@ -73,6 +73,10 @@ const (
 // Has reports whether t has all of others.
 func (t Traits) Has(others Traits) bool { return t&others == others }
 
+// IsRead reports whether a request with t only asks what a key holds: it changes nothing, and does not show the cas, which belongs to a write. A route may
+// send such requests to a pool of their own.
+func (t Traits) IsRead() bool { return t&(Reads|Writes|First) == Reads }
+
 // replySet is a set of kinds of reply elements.
 type replySet uint32
 

@@ -41,6 +41,44 @@ func TestARequestHasTheTraitsOfItsCommandAndFlags(t *testing.T) {
 	}
 }
 
+// The table of docs/routes.md. All that has a key and is not here goes with the writes.
+func TestOnlyWhatChangesNothingAndShowsNoCasIsARead(t *testing.T) {
+	lines := map[bool][]string{
+		true: {"get a", "get a b", "mg a", "mg a v", "mg a k s t f h l v q O1", "mg YQ== b v", "mg a C7 v"},
+		false: {
+			"gets a", "gat 0 a", "gats 0 a", "set a 0 0 0", "add a 0 0 0", "replace a 0 0 0", "append a 0 0 0", "prepend a 0 0 0", "cas a 0 0 0 7", "delete a", "incr a 1", "decr a 1",
+			"touch a 0", "mg a v c", "mg a v T9", "mg a v N9", "mg a v R9", "me a", "me YQ== b", "ms a 0", "ms a 0 ME", "ms a 0 MR", "ms a 0 MA", "ms a 0 MP", "ms a 0 C7", "ms a 0 C7 I", "md a", "md a q",
+			"md a I T9", "md a x", "md a C7", "ma a", "ma a N0 J5 MD", "set a 0 0 0 noreply",
+		},
+	}
+	seen := map[Command]bool{}
+	verbs := map[byte]bool{}
+	for read, lines := range lines {
+		for _, line := range lines {
+			var r Request
+			_, _, err := limits().Decode([]byte(line+CRLF+CRLF), &r)
+			require.NoError(t, err, line)
+			require.Positive(t, r.NumKeys, line)
+			require.Equal(t, read, r.IsRead(), line)
+			seen[r.Command] = true
+			if r.Command == Meta {
+				verbs[r.Arg[1]] = true
+			}
+		}
+	}
+	for c := range NumCommands {
+		require.Equal(t, commands[c].keys != noKey, seen[c], c.String())
+	}
+	for verb := range metaVerbs {
+		require.Equal(t, metaVerbs[verb] != 0, verbs[byte(verb)], "m%c", verb)
+	}
+	for flag, f := range metaFlags { // whatever a mg can be made by a flag
+		if r := metaVerbs['g']&^f.ends | f.adds; r.Has(Writes) || r.Has(First) {
+			require.False(t, r.IsRead(), "mg with %c", flag)
+		}
+	}
+}
+
 func TestAKeyInBase64IsDecodedAndOthersAreShownAsTheyAre(t *testing.T) {
 	for line, want := range map[string]string{"get a b": "a", "set a 0 0 0": "a", "mg aGUgbG8= b": "he lo", "mg aGUgbG8=": "aGUgbG8=", "stats items": ""} {
 		var r Request

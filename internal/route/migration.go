@@ -133,10 +133,12 @@ func (r *Router) Share(number int) *Share {
 // redirect returns a table by which the keys of pool from are in pool to.
 func (t *Table) redirect(from, to int) *Table {
 	u := *t
-	u.pools = slices.Clone(t.pools)
-	for i, p := range u.pools {
-		if p == from {
-			u.pools[i] = to
+	u.pools, u.reads = slices.Clone(t.pools), slices.Clone(t.reads)
+	for _, pools := range [][]int{u.pools, u.reads} {
+		for i, p := range pools {
+			if p == from {
+				pools[i] = to
+			}
 		}
 	}
 	if u.otherwise == from {

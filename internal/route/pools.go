@@ -20,6 +20,8 @@ type Prefix struct {
 	Pool   string `json:"pool"`
 	// Strip: the pool's servers know the keys without Prefix. The pool then has no other route, so that no two keys are one there.
 	Strip bool `json:"strip,omitempty"`
+	// Reads is the pool that is asked what the keys hold (protocol.Traits.IsRead), if that is not the one to which all else goes; "": it is.
+	Reads string `json:"reads,omitempty"`
 }
 
 // Routes say which pool a key is in.
@@ -28,6 +30,8 @@ type Routes struct {
 	Prefixes []Prefix `json:"prefixes,omitempty"`
 	// Default is the pool of the keys that begin with no prefix.
 	Default string `json:"default"`
+	// Reads is Prefix.Reads of these keys.
+	Reads string `json:"reads,omitempty"`
 }
 
 // RouteError says which of Routes is wrong, and why.
@@ -59,6 +63,8 @@ type Table struct {
 	words     []uint64 // by prefix: the word of what follows common
 	otherwise int      // the pool of keys without a prefix
 	names     []string
+	// reads are the pools that reads go to: by prefix, and behind those that of keys without one; nil: pools and otherwise are.
+	reads []int
 }
 
 // NewTable returns the table for pools with these names. Its error is a *RouteError, unless the names are to blame.
@@ -81,6 +87,22 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 	case !ok:
 		return nil, &RouteError{-1, fmt.Sprintf("route: the default pool %q is unknown; accepted: one of %s", r.Default, known)}
 	}
+	splits := false
+	readsOf := func(i int, pool, reads string) (number int, err error) {
+		if reads == "" {
+			reads = pool
+		}
+		number, ok := numbers[reads]
+		if !ok {
+			return 0, &RouteError{i, fmt.Sprintf("route: the pool %q for reads is unknown; accepted: one of %s", reads, known)}
+		}
+		splits = splits || reads != pool
+		return number, nil
+	}
+	others, err := readsOf(-1, r.Default, r.Reads)
+	if err != nil {
+		return nil, err
+	}
 	order := make([]int, len(r.Prefixes))
 	for i, p := range r.Prefixes {
 		order[i] = i
@@ -98,6 +120,7 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		return nil, err
 	}
 	t := &Table{otherwise: otherwise, names: slices.Clone(pools)}
+	var reads []int
 	if slices.ContainsFunc(r.Prefixes, func(p Prefix) bool { return p.Strip }) {
 		t.strips = make([]int, len(r.Prefixes))
 	}
@@ -113,6 +136,11 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		if p.Strip {
 			t.strips[k] = len(p.Prefix)
 		}
+		from, err := readsOf(i, p.Pool, p.Reads)
+		if err != nil {
+			return nil, err
+		}
+		reads = append(reads, from)
 		t.prefixes, t.pools, t.parents = append(t.prefixes, p.Prefix), append(t.pools, numbers[p.Pool]), append(t.parents, parent)
 		for c := int(p.Prefix[0]) + 1; c < len(t.first); c++ {
 			t.first[c]++
@@ -132,7 +160,20 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 			}
 		}
 	}
+	if splits {
+		t.reads = append(reads, others)
+	}
 	return t, nil
+}
+
+// forReads returns the table by which reads go.
+func (t *Table) forReads() *Table {
+	if t.reads == nil {
+		return t
+	}
+	u := *t
+	u.pools, u.otherwise, u.reads = t.reads[:len(t.pools)], t.reads[len(t.pools)], nil
+	return &u
 }
 
 // checkStrips reports a pool that has another route beside one that strips.
@@ -141,9 +182,11 @@ func checkStrips(r Routes) error {
 		refuse := func(other string) error {
 			return NewRouteError(i, "prefix %q is stripped, and pool %q has %s, too: two keys could be one there; accepted: a pool of its own", p.Prefix, p.Pool, other)
 		}
-		switch other := slices.IndexFunc(r.Prefixes, func(o Prefix) bool { return o.Pool == p.Pool && o.Prefix != p.Prefix }); {
+		switch other := slices.IndexFunc(r.Prefixes, func(o Prefix) bool { return (o.Pool == p.Pool || o.Reads == p.Pool) && o.Prefix != p.Prefix }); {
 		case !p.Strip:
-		case r.Default == p.Pool:
+		case p.Reads != "" && p.Reads != p.Pool:
+			return NewRouteError(i, "prefix %q is stripped, and its reads go to another pool; accepted: one of both", p.Prefix)
+		case r.Default == p.Pool || r.Reads == p.Pool:
 			return refuse("the keys without a prefix")
 		case other >= 0:
 			return refuse(fmt.Sprintf("prefix %q", r.Prefixes[other].Prefix))
@@ -326,6 +369,16 @@ func (r *Router) Stripped() map[string]*Share {
 // Strips reports whether the servers of a pool know keys without a prefix.
 func (r *Router) Strips() bool { return r.table != nil && r.table.strips != nil }
 
+// ForReads returns the Router by which reads go; r itself where they go to the pool that all else goes to.
+func (r *Router) ForReads() *Router {
+	if r.table == nil || r.table.reads == nil {
+		return r
+	}
+	n := *r
+	n.table = r.table.forReads()
+	return &n
+}
+
 // Of returns the Router of the pool that has server.
 func (r *Router) Of(server int) *Router {
 	if r.pools == nil {
@@ -359,7 +412,8 @@ func (r *Router) Base() int { return r.base }
 // Table returns what finds the pool of a key; nil where there is one pool.
 func (r *Router) Table() *Table { return r.table }
 
-// sameRoutes reports whether every key is in the pool of the same name by r and by s.
+// sameRoutes reports whether every key is in the pool of the same name by r and by s. Where it is read does not count: what a pool holds depends on what
+// it was sent.
 func (r *Router) sameRoutes(s *Router) bool {
 	if r.table == nil || s.table == nil {
 		return r.table == s.table

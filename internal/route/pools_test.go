@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,16 +14,16 @@ import (
 // poolNames are those of the tables in tests.
 var poolNames = []string{"zero", "one", "two", "three"}
 
-// naive is the longest prefix by trying all.
-func naive(r Routes, key string) (pool string) {
-	pool = r.Default
+// naive is the longest prefix by trying all, and where its keys are read.
+func naive(r Routes, key string) (pool, reads string) {
+	pool, reads = r.Default, cmp.Or(r.Reads, r.Default)
 	longest := 0
 	for _, p := range r.Prefixes {
 		if strings.HasPrefix(key, p.Prefix) && len(p.Prefix) > longest {
-			pool, longest = p.Pool, len(p.Prefix)
+			pool, reads, longest = p.Pool, cmp.Or(p.Reads, p.Pool), len(p.Prefix)
 		}
 	}
-	return pool
+	return pool, reads
 }
 
 func TestEveryKeyIsInThePoolOfTheLongestPrefixThatItBeginsWith(t *testing.T) {
@@ -40,14 +41,16 @@ func TestEveryKeyIsInThePoolOfTheLongestPrefixThatItBeginsWith(t *testing.T) {
 		for range random.IntN(40) {
 			if p := word(5); !given[p] {
 				given[p] = true
-				r.Prefixes = append(r.Prefixes, Prefix{Prefix: p, Pool: poolNames[random.IntN(len(poolNames))]})
+				r.Prefixes = append(r.Prefixes, Prefix{Prefix: p, Pool: poolNames[random.IntN(len(poolNames))], Reads: append(poolNames, "")[random.IntN(len(poolNames)+1)]})
 			}
 		}
 		table, err := NewTable(poolNames, r)
 		require.NoError(t, err)
 		for range 200 {
 			key := word(8)
-			require.Equal(t, naive(r, key), poolNames[table.Pool([]byte(key))], "key %q, %+v", key, r)
+			pool, reads := naive(r, key)
+			require.Equal(t, pool, poolNames[table.Pool([]byte(key))], "key %q, %+v", key, r)
+			require.Equal(t, reads, poolNames[table.forReads().Pool([]byte(key))], "key %q, %+v", key, r)
 			if prefix := table.Prefix([]byte(key)); prefix != "" {
 				require.True(t, given[prefix] && strings.HasPrefix(key, prefix))
 			}
@@ -68,7 +71,8 @@ func FuzzEveryKeyIsInThePoolOfItsLongestPrefix(f *testing.F) {
 			require.ErrorContains(t, err, "twice")
 			return
 		}
-		require.Equal(t, naive(r, key), poolNames[table.Pool([]byte(key))])
+		pool, _ := naive(r, key)
+		require.Equal(t, pool, poolNames[table.Pool([]byte(key))])
 	})
 }
 
@@ -85,6 +89,11 @@ func TestAnErrorOfRoutesSaysWhichEntryIsWrongAndWhatIsAccepted(t *testing.T) {
 		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "b", Pool: "one"}, {Prefix: "a", Pool: "one"}, {Prefix: "b", Pool: "two"}}}, 2, `prefix "b" is given twice`},
 		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one", Strip: true}}}, 0, `prefix "a" is stripped, and pool "one" has the keys without a prefix, too`},
 		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two"}, {Prefix: "b", Pool: "two", Strip: true}}}, 1, `prefix "b" is stripped, and pool "two" has prefix "a", too`},
+		{Routes{Default: "one", Reads: "four"}, -1, `the pool "four" for reads is unknown; accepted: one of zero`},
+		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one"}, {Prefix: "b", Pool: "one", Reads: "uno"}}}, 1, `the pool "uno" for reads is unknown`},
+		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true, Reads: "one"}}}, 0, `prefix "a" is stripped, and its reads go to another pool`},
+		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true}, {Prefix: "b", Pool: "one", Reads: "two"}}}, 0, `prefix "a" is stripped, and pool "two" has prefix "b", too`},
+		{Routes{Default: "one", Reads: "two", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true}}}, 0, `prefix "a" is stripped, and pool "two" has the keys without a prefix, too`},
 	} {
 		_, err := NewTable(poolNames, c.routes)
 		var wrong *RouteError
@@ -166,11 +175,47 @@ func TestAServerOfAPoolGainsKeysWhenTheRoutesChange(t *testing.T) {
 	require.True(t, is.Gains("b0", was))
 }
 
+func TestReadsOfAKeyGoToThePoolForReadsWhichHoldsNoMoreForIt(t *testing.T) {
+	pools := []Pool{pooled("main", 2, Options{}), pooled("copy", 3, Options{Replicas: 2}), pooled("new", 1, Options{})}
+	routes := Routes{Prefixes: []Prefix{{Prefix: "a:", Pool: "main", Reads: "copy"}, {Prefix: "b:", Pool: "copy", Reads: "copy"}}, Default: "main"}
+	r, err := NewPools(pools, routes)
+	require.NoError(t, err)
+	reads := r.ForReads()
+	for key, want := range map[string][2]string{"a:1": {"main", "copy"}, "b:1": {"copy", "copy"}, "x": {"main", "main"}} {
+		require.Equal(t, want, [2]string{pools[r.In([]byte(key)).Number()].Name, pools[reads.In([]byte(key)).Number()].Name}, key)
+	}
+	require.Same(t, r.In([]byte("x")), reads.In([]byte("x")), "which pool it is, is told by the pointer")
+	require.Len(t, reads.Replicas([]byte("a:1"), nil), 2)
+	require.GreaterOrEqual(t, reads.Primary([]byte("a:1")), 2)
+
+	// What a pool holds, and what its servers have to lose, is said by writes alone.
+	routes.Prefixes[0].Reads = ""
+	plain, err := NewPools(pools, routes)
+	require.NoError(t, err)
+	require.Same(t, plain, plain.ForReads())
+	for pool := range pools {
+		require.Equal(t, plain.Share(pool), r.Share(pool))
+	}
+	require.False(t, r.Gains("copy0", plain))
+
+	// A migration of another pool's keys takes their reads along.
+	routes.Prefixes[0], routes.Default = Prefix{Prefix: "a:", Pool: "main", Reads: "main"}, "copy"
+	routes.Prefixes[1] = Prefix{Prefix: "b:", Pool: "new", Reads: "copy"}
+	r, err = NewPools(pools, routes)
+	require.NoError(t, err)
+	r = r.Migrate([]Move{{From: 0, To: 2, Phase: MigrationDone}})
+	require.Equal(t, 2, r.In([]byte("a:1")).Number())
+	require.Equal(t, 2, r.ForReads().In([]byte("a:1")).Number())
+}
+
 func TestFindingAPoolAllocatesNothing(t *testing.T) {
 	table, keys := thousandPrefixes()
+	reads := table.forReads()
+	require.NotSame(t, table, reads)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		for _, k := range keys {
 			table.Pool(k)
+			reads.Pool(k)
 		}
 	}))
 }
@@ -184,7 +229,7 @@ func thousandPrefixes() (*Table, [][]byte) {
 			prefix = fmt.Sprintf("service-%d:sub:", i/2)
 		}
 		if !slices.ContainsFunc(r.Prefixes, func(p Prefix) bool { return p.Prefix == prefix }) {
-			r.Prefixes = append(r.Prefixes, Prefix{Prefix: prefix, Pool: poolNames[i%4]})
+			r.Prefixes = append(r.Prefixes, Prefix{Prefix: prefix, Pool: poolNames[i%4], Reads: poolNames[i%3]})
 		}
 		keys = append(keys, fmt.Appendf(nil, "service-%d:user:%d", i*7%1100, i))
 	}
@@ -198,6 +243,7 @@ func thousandPrefixes() (*Table, [][]byte) {
 // The promise is less than 100 ns.
 func BenchmarkFindThePoolAmong1000Prefixes(b *testing.B) {
 	table, keys := thousandPrefixes()
+	table = table.forReads()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		table.Pool(keys[i%len(keys)])

@@ -13,7 +13,7 @@ type Copier struct {
 	// Out gets the answer to a read on its way to the client.
 	Out *wire.Gather
 
-	pool  func(key []byte) int
+	pool  func(r *protocol.Request, key []byte) int
 	boxes []*outbox // by pool; nil: it has no shadow
 
 	// Of the read that is being answered.
@@ -34,9 +34,9 @@ type wanted struct {
 	seen bool
 }
 
-// NewCopier returns a copier for pools with these feeds, nil where a pool has none; pool returns the number of a key's pool. It returns nil if
-// no pool has one.
-func NewCopier(pool func(key []byte) int, feeds []*Feed) *Copier {
+// NewCopier returns a copier for pools with these feeds, nil where a pool has none; pool returns the number of the one to which a request
+// goes for a key. It returns nil if no pool has one.
+func NewCopier(pool func(r *protocol.Request, key []byte) int, feeds []*Feed) *Copier {
 	var c *Copier
 	for i, f := range feeds {
 		if f == nil {
@@ -50,9 +50,9 @@ func NewCopier(pool func(key []byte) int, feeds []*Feed) *Copier {
 	return c
 }
 
-// box returns where requests for key are copied to; nil: nowhere.
-func (c *Copier) box(key []byte) (b *outbox, h uint64) {
-	b = c.boxes[c.pool(key)]
+// box returns where r is copied to for key; nil: nowhere.
+func (c *Copier) box(r *protocol.Request, key []byte) (b *outbox, h uint64) {
+	b = c.boxes[c.pool(r, key)]
 	if b == nil {
 		return nil, 0
 	}
@@ -75,7 +75,7 @@ func (c *Copier) Begin(r *protocol.Request, key []byte) bool {
 		if !r.Has(protocol.Encoded) {
 			key = sent
 		}
-		b, h := c.box(key)
+		b, h := c.box(r, key)
 		if b == nil {
 			continue
 		}
@@ -126,7 +126,7 @@ func (c *Copier) find(key []byte) *wanted {
 	if len(c.wanted) == 1 && bytes.Equal(c.wanted[0].key, key) {
 		return &c.wanted[0]
 	}
-	if b, _ := c.box(key); b == nil {
+	if b, _ := c.box(c.request, key); b == nil {
 		return nil
 	}
 	for i := c.next; i < len(c.wanted); i++ {
@@ -187,7 +187,7 @@ func (c *Copier) Write(r *protocol.Request, key []byte, result stats.Result, o O
 			}
 		}
 	default:
-		if b, h := c.box(key); b != nil && b.options.Load().all {
+		if b, h := c.box(r, key); b != nil && b.options.Load().all {
 			b.write(r, h, result, o)
 		}
 	}

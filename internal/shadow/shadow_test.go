@@ -107,7 +107,7 @@ type bench struct {
 func newBench(o Options) *bench {
 	b := &bench{counts: &stats.Shadow{}}
 	b.feed = NewFeed(o, b.counts)
-	b.Copier = NewCopier(func(key []byte) int {
+	b.Copier = NewCopier(func(_ *protocol.Request, key []byte) int {
 		if strings.HasPrefix(string(key), "s") {
 			return 1
 		}

@@ -165,7 +165,7 @@ func (w *Worker) end(i int32, timeout int64) int64 {
 // timeout returns how long requests[i] may take, ns: as its pool says, or, if it has several keys or none, as that pool does that waits longest.
 func (w *Worker) timeout(i int32) int64 {
 	if r := &w.planner.Requests[i]; r.NumKeys == 1 {
-		return int64(w.options.Pools[w.options.Router.In(r.ClientKey()).Number()].Timeout)
+		return int64(w.options.Pools[w.planner.PoolOf(&r.Request.Request, r.ClientKey())].Timeout)
 	}
 	return slices.Max(w.timeouts)
 }

@@ -232,13 +232,13 @@ func New(o Options, m Member) *Worker {
 			w.leases = append(w.leases, p.Lease)
 		}
 	}
-	w.copier = shadow.NewCopier(func(key []byte) int { return o.Router.In(key).Number() }, feeds)
 	for k, s := range o.Servers {
 		planned.Names = append(planned.Names, s.Name)
 		w.conns = append(w.conns, backend.NewConn(s, min(w.oneTurn(), time.Duration(w.timeouts[k]/leastTime))))
 	}
 	w.planner = plan.New(planned, m.Number)
 	w.planner.Hold = w.holdSplit
+	w.copier = shadow.NewCopier(w.planner.PoolOf, feeds)
 	w.states.seen = o.Changes.Load() - 1
 	return w
 }
