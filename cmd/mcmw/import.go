@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +29,7 @@ func newConfigImportCommand() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("cannot read the file: %w", err)
 		}
+		o.Now = time.Now()
 		result, err := importer.Import(args[0], content, o)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -23,6 +24,8 @@ type Options struct {
 	Pool string
 	// LeaveOut are keys of the file that are ignored where mcmw has nothing like them.
 	LeaveOut []string
+	// Now is the time at which a warm-up starts.
+	Now time.Time
 }
 
 // Import returns the YAML file of mcmw for content, the text of the file called name. The error has a line for each mistake: the
@@ -37,7 +40,7 @@ func Import(name string, content []byte, o Options) ([]byte, error) {
 		if o.Pool != "" {
 			return nil, errors.New("--pool is for twemproxy, whose pools have a port each; mcrouter's are chosen by its routes")
 		}
-		importMcrouter(d, root)
+		importMcrouter(d, root, o.Now)
 	} else {
 		root, err := userinput.Mapping(content, "pool:")
 		switch {
@@ -71,7 +74,7 @@ type draft struct {
 // setting is an option of mcmw, and why it has its value.
 type setting struct {
 	option string
-	value  any // a string, int, bool, []string, []setting for a mapping, or []destination
+	value  any // a string, int, bool, []string, []setting for a mapping, []destination, or []move
 	why    string
 }
 
@@ -80,6 +83,16 @@ type destination struct {
 	Prefix  string `yaml:"prefix,omitempty"`
 	Pool    string `yaml:"pool,omitempty"`
 	Default string `yaml:"default,omitempty"`
+	Reads   string `yaml:"reads,omitempty"`
+}
+
+// move is an entry of migrations.
+type move struct {
+	From  string `yaml:"from"`
+	To    string `yaml:"to"`
+	Start string `yaml:"start"`
+	End   string `yaml:"end,omitempty"`
+	Copy  string `yaml:"copy,omitempty"`
 }
 
 func (d *draft) set(option string, value any, why string, args ...any) {

@@ -151,6 +151,7 @@ func FuzzAnImportIsRefusedOrIsAFileThatMcmwAccepts(f *testing.F) {
 	f.Add([]byte(twemproxyFile), "alpha", "")
 	f.Add([]byte(twemproxyFile), "beta", "auto_eject_hosts")
 	f.Add([]byte(mcrouterFile), "", "")
+	f.Add([]byte(`{"pools":{"A":{"servers":["a:1"]},"B":{"servers":["b:1"]}},"routes":{"/a/b/":{"type":"MigrateRoute","from":"PoolRoute|A","to":"PoolRoute|B","start_time":1800000000}}}`), "", "")
 	f.Add([]byte(`{"pools":{"A":[1]},"route":{"type":"AllSyncRoute","children":["Pool|A","PoolRoute|A"]}}`), "", "")
 	f.Fuzz(func(t *testing.T, content []byte, pool, leaveOut string) {
 		result, err := Import("file", content, Options{Pool: pool, LeaveOut: []string{leaveOut}})
@@ -163,7 +164,7 @@ func FuzzAnImportIsRefusedOrIsAFileThatMcmwAccepts(f *testing.F) {
 func TestTheDocumentationHasEveryKeyAndEveryRoute(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/routes.md")
 	require.NoError(t, err)
-	names := append(operationRoutes, poolRoute, hashRoute, prefixRoute)
+	names := append(operationRoutes, poolRoute, hashRoute, prefixRoute, failoverRoute, migrateRoute, warmUpRoute)
 	names = slices.AppendSeq(names, maps.Keys(twemproxyKeys))
 	names = slices.AppendSeq(names, maps.Keys(notTranslated))
 	names = slices.AppendSeq(names, maps.Keys(writesToAll))

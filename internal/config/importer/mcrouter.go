@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -42,6 +43,13 @@ const (
 	failoverTime  = 60
 )
 
+// The routes that move keys to another pool, and how long the first takes for half of it unless it says otherwise, seconds.
+const (
+	migrateRoute = "MigrateRoute"
+	migrateTime  = 3600
+	warmUpRoute  = "WarmUpRoute"
+)
+
 // notTranslated has the reason for each of mcrouter's routes that mcmw has nothing for.
 var notTranslated = map[string]string{
 	"AllAsyncRoute":           "it answers before a server did; a write that mcmw answers is on the servers",
@@ -57,7 +65,6 @@ var notTranslated = map[string]string{
 	"L1L2SizeSplitRoute":      "mcmw places a value by its key, not its size",
 	"LatencyInjectionRoute":   "mcmw delays nothing on purpose",
 	"LoggingRoute":            "mcmw has sample, slow and request-log",
-	"MigrateRoute":            "mcmw moves a pool's keys between two moments: write it as migrations",
 	"MissFailoverRoute":       "mcmw asks one replica, and a miss is an answer",
 	"ModifyExptimeRoute":      "mcmw sends what the client sent",
 	"ModifyKeyRoute":          "mcmw sends what the client sent",
@@ -66,7 +73,6 @@ var notTranslated = map[string]string{
 	"RateLimitRoute":          "mcmw has queue-full shed",
 	"SaltedFailoverRoute":     "mcmw has no failover to another pool without an expiry; replicas are read in turn until one answers",
 	"ShadowRoute":             "mcmw copies requests by their keys: write it as shadows",
-	"WarmUpRoute":             "mcmw warms a pool up from a moment on: write it as migrations with copy: missed",
 }
 
 // usage is what a part of the routes does with a pool.
@@ -87,13 +93,33 @@ type way struct {
 	// gutter is how, while the servers are down, with at most so many seconds; nil: not.
 	gutter  *way
 	seconds int
+	// to is where the keys move, between start and end, unless only what is missed there is copied; nil: nowhere.
+	to         *way
+	start, end time.Time
+	missed     bool
+	// from is where reads go; nil: where all else does.
+	from *way
 }
 
+// plain reports whether w is of one pool alone.
+func (w way) plain() bool { return w.gutter == nil && w.to == nil && w.from == nil }
+
+// others are the ways of other pools in w.
+func (w way) others() []*way { return []*way{w.gutter, w.to, w.from} }
+
 func (w way) same(o way) bool {
-	if (w.gutter == nil) != (o.gutter == nil) || w.gutter != nil && (w.seconds != o.seconds || !w.gutter.same(*o.gutter)) {
-		return false
+	for i, mine := range w.others() {
+		if his := o.others()[i]; (mine == nil) != (his == nil) || mine != nil && !mine.same(*his) {
+			return false
+		}
 	}
-	return w.writes.same(o.writes) && w.reads.same(o.reads)
+	return w.writes.same(o.writes) && w.reads.same(o.reads) && w.seconds == o.seconds && w.missed == o.missed && w.start.Equal(o.start) && w.end.Equal(o.end)
+}
+
+// ofPool returns w as the pool of its writes has it, whatever reads of some keys do.
+func (w way) ofPool() way {
+	w.from = nil
+	return w
 }
 
 // pool returns the name of mcmw's pool.
@@ -108,15 +134,16 @@ type choice struct {
 // mcrouter is a configuration of mcrouter that is being translated.
 type mcrouter struct {
 	*draft
+	now   time.Time
 	pools map[string]*yaml.Node
 	link  map[string]string // how the servers of the pool that is read are reached: option -> value
 }
 
-func importMcrouter(d *draft, root *yaml.Node) {
-	m := &mcrouter{draft: d, pools: make(map[string]*yaml.Node)}
+func importMcrouter(d *draft, root *yaml.Node, now time.Time) {
+	m := &mcrouter{draft: d, now: now, pools: make(map[string]*yaml.Node)}
 	d.note("%s (mcrouter), by mcmw config import.", d.file)
 	d.note("mcrouter has its port from its flags; mcmw's is listen-port, and its address listen.")
-	var routes field
+	var trees []field
 	for _, f := range d.fields(root) {
 		switch f.key.Value {
 		case "pools":
@@ -124,21 +151,78 @@ func importMcrouter(d *draft, root *yaml.Node) {
 				m.pools[pool.key.Value] = pool.value
 			}
 		case "route":
-			routes = f
+			if len(f.value.Content) > 0 && strings.HasPrefix(f.value.Content[0].Value, "/") {
+				trees = append(trees, m.prefixed(f)...)
+			} else {
+				trees = append(trees, f)
+			}
 		case "routes":
-			d.refuse(f.key, "routes: mcmw takes no /region/cluster/ off a key; accepted: route, with one tree")
-			return
+			trees = append(trees, m.prefixed(f)...)
 		default:
 			d.refuseKey(f.key, "mcmw has nothing like it")
 		}
 	}
-	if routes.key == nil {
+	if len(trees) == 0 && len(d.problems) == 0 {
 		d.refuse(root, "no key \"route\"; accepted: a configuration of mcrouter")
-		return
 	}
-	if choices, ok := m.tree(routes.value); ok {
-		m.emit(choices)
+	var first []choice
+	for i, f := range trees {
+		choices, ok := m.tree(f.value)
+		switch {
+		case !ok:
+			return
+		case i == 0:
+			first = choices
+		case !slices.EqualFunc(first, choices, func(a, b choice) bool { return a.prefix == b.prefix && a.same(b.way) }):
+			d.refuse(f.key, "%s: not routed as line %d, and mcmw takes no /region/cluster/ off a key; accepted: the same route for all, or a file with \"route\" for each, and an mcmw for its clients",
+				f.key.Value, trees[0].key.Line)
+			return
+		}
 	}
+	if len(d.problems) == 0 {
+		m.emit(first)
+	}
+}
+
+// prefixed returns the routes of a choice by /region/cluster/, each with its name.
+func (m *mcrouter) prefixed(routes field) (trees []field) {
+	if routes.value.Kind != yaml.SequenceNode {
+		trees = m.fields(routes.value)
+	} else {
+		for _, n := range routes.value.Content {
+			var names, route field
+			for _, f := range m.fields(userinput.Resolve(n)) {
+				switch f.key.Value {
+				case "aliases":
+					names = f
+				case "route":
+					route = f
+				default:
+					m.refuseKey(f.key, "mcmw has nothing like it")
+				}
+			}
+			if names.key == nil || route.key == nil {
+				m.refuse(n, "routes: accepted: entries with \"aliases\" and a \"route\"")
+				return nil
+			}
+			for i := range m.texts(names.key, names.value) {
+				trees = append(trees, field{names.value.Content[i], route.value})
+			}
+		}
+	}
+	var names []string
+	for _, f := range trees {
+		names = append(names, f.key.Value)
+		if !strings.HasPrefix(f.key.Value, "/") || !strings.HasSuffix(f.key.Value, "/") {
+			m.refuse(f.key, "%s: %q; accepted: names such as /region/cluster/", routes.key.Value, f.key.Value)
+			return nil
+		}
+	}
+	if len(trees) == 0 {
+		m.refuse(routes.key, "routes: empty; accepted: routes for /region/cluster/")
+	}
+	m.note("mcmw takes no %s off a key (line %d): clients have to send keys without it.", strings.Join(names, ", "), routes.key.Line)
+	return trees
 }
 
 // part splits a route into its name and what it is given: "Name|argument", or an object with a type.
@@ -189,10 +273,11 @@ func (m *mcrouter) way(n *yaml.Node) (w way, ok bool) {
 		m.refuse(n, "%s below another route; accepted: as the first route alone", name)
 		return way{}, false
 	case slices.Contains(operationRoutes, name):
-		w.writes, w.reads, ok = m.operations(n, name, arguments)
-		return w, ok
+		return m.operations(n, name, arguments)
 	case name == failoverRoute:
 		return m.failover(n, arguments)
+	case name == migrateRoute, name == warmUpRoute:
+		return m.moving(n, name, arguments)
 	}
 	use, ok := m.leaf(n)
 	if _, readsOnly := readsOfAny[use.handle]; ok && readsOnly {
@@ -228,11 +313,62 @@ func (m *mcrouter) failover(n *yaml.Node, arguments []field) (w way, ok bool) {
 	}
 	w, fine := m.way(normal)
 	gutter, also := m.way(instead)
-	if fine && also && (w.gutter != nil || gutter.gutter != nil) {
-		m.refuse(n, "%s below another one; accepted: one alone", failoverRoute)
+	if fine && also && !(w.plain() && gutter.plain()) {
+		m.refuse(n, "%s with a route of several pools in it; accepted: one pool as each", failoverRoute)
 		return way{}, false
 	}
 	w.gutter, w.seconds = &gutter, seconds
+	return w, ok && fine && also
+}
+
+// moving translates a route that moves keys to another pool: from one moment to another, or as reads miss them there.
+func (m *mcrouter) moving(n *yaml.Node, name string, arguments []field) (w way, ok bool) {
+	of := map[string]*yaml.Node{}
+	begins, interval := 0, migrateTime
+	from, to := "from", "to"
+	if name == warmUpRoute {
+		from, to = "warm", "cold"
+	}
+	ok = true
+	for _, f := range arguments {
+		fine := true
+		switch key := f.key.Value; {
+		case key == from, key == to:
+			of[key] = f.value
+		case name == migrateRoute && key == "start_time":
+			begins, fine = m.number(f)
+		case name == migrateRoute && key == "interval":
+			interval, fine = m.number(f)
+		case name == warmUpRoute && key == "enable_metaget", name == warmUpRoute && key == "exptime" && f.value.Value == "0":
+			m.note("No option is needed for %s (line %d): mcmw copies what an item has left of its time.", key, f.key.Line)
+		case name == warmUpRoute && key == "exptime":
+			m.refuseKey(f.key, "mcmw copies what an item has left of its time; for a small cache in front of another one it has hot-keys serve")
+		default:
+			m.refuseKey(f.key, "mcmw has nothing like it")
+		}
+		ok = ok && fine
+	}
+	for _, side := range []string{from, to} {
+		if of[side] == nil {
+			m.refuse(n, "%s: accepted: with a route as %q, and one as %q", name, from, to)
+			return way{}, false
+		}
+	}
+	if name == migrateRoute && ok && (begins <= 0 || interval <= 0) {
+		m.refuse(n, "%s: accepted: with a start_time, seconds since 1970, and an interval above 0", name)
+		return way{}, false
+	}
+	w, fine := m.way(of[from])
+	other, also := m.way(of[to])
+	if fine && also && !(w.plain() && other.plain()) {
+		m.refuse(n, "%s with a route of several pools in it; accepted: one pool as each", name)
+		return way{}, false
+	}
+	w.to, w.missed = &other, name == warmUpRoute
+	if w.start = m.now; !w.missed {
+		w.start = time.Unix(int64(begins), 0)
+		w.end = w.start.Add(2 * time.Duration(interval) * time.Second)
+	}
 	return w, ok && fine && also
 }
 
@@ -265,13 +401,24 @@ func (m *mcrouter) prefixes(n *yaml.Node, arguments []field) (choices []choice, 
 	return append(choices, choice{"", w}), ok && fine
 }
 
-// readCommands are the commands of operation_policies that read; the others write.
-var readCommands = []string{"get", "gets", "gat", "gats", "metaget", "lease-get"}
+// readCommands are the commands of operation_policies that read; the others write. Of two pools plainReads go to the one, and all else to the other.
+var (
+	readCommands = []string{"get", "gets", "gat", "gats", "metaget", "lease-get"}
+	plainReads   = []string{"get", "metaget", "lease-get"}
+	// changing are those that a default_policy has where two pools are used, unless they have policies of their own.
+	changing = []string{"set", "add", "replace", "append", "prepend", "cas", "incr", "decr", "touch", "delete", "gets", "gat", "gats"}
+)
 
-// operations translates a choice by the command: one way for all reads, one for all writes, of one pool.
-func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (writes, reads usage, ok bool) {
+// operation is a command, and what is done with it.
+type operation struct {
+	command *yaml.Node
+	use     usage
+}
+
+// operations translates a choice by the command: one way for all reads, one for all writes, of one pool or of two.
+func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (w way, ok bool) {
 	var byDefault *usage
-	chosen := []*usage{nil, nil} // writes, reads
+	var chosen []operation
 	ok = true
 	for _, f := range arguments {
 		switch f.key.Value {
@@ -282,44 +429,81 @@ func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (wri
 				ok = false
 			}
 		case "operation_policies":
-			for _, operation := range m.fields(f.value) {
-				use, fine := m.leaf(operation.value)
-				kind := 0
-				if slices.Contains(readCommands, operation.key.Value) {
-					kind = 1
-				}
-				switch {
-				case !fine:
-					ok = false
-				case chosen[kind] == nil:
-					chosen[kind] = &use
-				case !chosen[kind].same(use):
-					m.refuse(operation.key, "%s: by %s of %s, but line %d has %s of %s; accepted: all commands that write alike, and all that read", operation.key.Value,
-						use.handle, strings.Join(use.pools, ", "), chosen[kind].at.Line, chosen[kind].handle, strings.Join(chosen[kind].pools, ", "))
-					ok = false
-				}
+			for _, command := range m.fields(f.value) {
+				use, fine := m.leaf(command.value)
+				chosen, ok = append(chosen, operation{command.key, use}), ok && fine
 			}
 		default:
 			m.refuseKey(f.key, "mcmw has nothing like it")
 		}
 	}
 	if !ok {
-		return usage{}, usage{}, false
+		return way{}, false
 	}
-	for kind, command := range []string{"set", "get"} {
-		if chosen[kind] = cmp.Or(chosen[kind], byDefault); chosen[kind] == nil {
-			m.refuse(n, "%s: no route for %s; accepted: one, or a default_policy", name, command)
-			return usage{}, usage{}, false
+	// first returns what is done with the first command that is one of commands, or, unless among, none of them.
+	first := func(among bool, commands []string) *usage {
+		if at := slices.IndexFunc(chosen, func(o operation) bool { return slices.Contains(commands, o.command.Value) == among }); at >= 0 {
+			return &chosen[at].use
+		}
+		return nil
+	}
+	writes, reads := cmp.Or(first(false, readCommands), byDefault), cmp.Or(first(true, plainReads), byDefault, first(true, readCommands))
+	apart := writes != nil && reads != nil && !slices.Equal(writes.pools, reads.pools)
+	for _, o := range chosen {
+		want, command := writes, o.command.Value
+		if slices.Contains(plainReads, command) || !apart && slices.Contains(readCommands, command) {
+			want = reads
+		}
+		switch {
+		case want == nil || want.same(o.use):
+			continue
+		case apart && want == writes && slices.Contains(readCommands, command):
+			m.refuse(o.command, "%s: of pool %s; it shows the cas or changes the item, so mcmw sends it where set goes, to pool %s; accepted: the route of set",
+				command, strings.Join(o.use.pools, ", "), strings.Join(writes.pools, ", "))
+		default:
+			m.refuse(o.command, "%s: by %s of %s, but line %d has %s of %s; accepted: all commands that write alike, and all that read", command,
+				o.use.handle, strings.Join(o.use.pools, ", "), want.at.Line, want.handle, strings.Join(want.pools, ", "))
+		}
+		return way{}, false
+	}
+	for i, use := range []*usage{writes, reads} {
+		if use == nil {
+			m.refuse(n, "%s: no route for %s; accepted: one, or a default_policy", name, []string{"set", "get"}[i])
+			return way{}, false
 		}
 	}
-	writes, reads = *chosen[0], *chosen[1]
+	if apart {
+		return m.apart(*writes, *reads, byDefault, chosen)
+	}
+	return m.together(*writes, *reads, byDefault)
+}
+
+// apart completes the way of keys that are read in another pool than all else is done in.
+func (m *mcrouter) apart(writes, reads usage, byDefault *usage, chosen []operation) (w way, ok bool) {
+	if byDefault != nil && !byDefault.same(writes) {
+		left := slices.DeleteFunc(slices.Clone(changing), func(command string) bool {
+			return slices.ContainsFunc(chosen, func(o operation) bool { return o.command.Value == command })
+		})
+		if len(left) > 0 {
+			m.refuse(byDefault.at, "default_policy: has %s for %s of %s, but line %d has %s of %s for what writes; accepted: the same for all but %s",
+				byDefault.handle, strings.Join(left, ", "), strings.Join(byDefault.pools, ", "), writes.at.Line, writes.handle, strings.Join(writes.pools, ", "), plainReads[0])
+			return way{}, false
+		}
+	}
+	if _, toAll := writesToAll[writes.handle]; !toAll && !writes.sharded() {
+		m.refuse(writes.at, "%s: writes only one of the servers; accepted: %s, %s", writes.handle, anyOf(writesToAll), poolRoute)
+		return way{}, false
+	}
+	return way{writes: writes, reads: writes, from: &way{writes: reads, reads: reads}}, true
+}
+
+// together completes the way of keys that are read and written in one pool.
+func (m *mcrouter) together(writes, reads usage, byDefault *usage) (w way, ok bool) {
 	_, toAll := writesToAll[writes.handle]
 	_, ofAny := readsOfAny[reads.handle]
 	switch {
 	case byDefault != nil && !byDefault.same(writes) && !byDefault.same(reads):
 		m.refuse(byDefault.at, "default_policy: neither as set nor as get; accepted: all commands that write alike, and all that read")
-	case !slices.Equal(writes.pools, reads.pools):
-		m.refuse(reads.at, "%s: reads another pool than is written (%s); accepted: one pool for all commands", name, strings.Join(writes.pools, ", "))
 	case !toAll && !writes.sharded():
 		m.refuse(writes.at, "%s: writes only one of the servers that are read; accepted: %s", writes.handle, anyOf(writesToAll))
 	case writes.sharded() && !reads.sharded():
@@ -327,9 +511,9 @@ func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (wri
 	case toAll && !ofAny && !reads.sharded() && !reads.same(writes):
 		m.refuse(reads.at, "%s: accepted for get: %s, or %s", reads.handle, anyOf(readsOfAny), poolRoute)
 	default:
-		return writes, reads, true
+		return way{writes: writes, reads: reads}, true
 	}
-	return usage{}, usage{}, false
+	return way{}, false
 }
 
 // leaf returns what the route at n, which has no choice in it, does with a pool.
@@ -356,7 +540,7 @@ func (m *mcrouter) leaf(n *yaml.Node) (usage, bool) {
 		}
 	}
 	switch {
-	case name == failoverRoute:
+	case name == failoverRoute, name == migrateRoute, name == warmUpRoute:
 		m.refuse(n, "%s below a choice by the command; accepted: as the first route, or below a %s", name, prefixRoute)
 	case known:
 		m.refuse(n, "%s: %s; accepted: %s", name, why, translated())
@@ -461,7 +645,7 @@ func (m *mcrouter) serverNodes(name string) []*yaml.Node {
 
 // translated lists the routes that mcmw can express.
 func translated() string {
-	return strings.Join([]string{poolRoute, hashRoute, anyOf(writesToAll), anyOf(readsOfAny), strings.Join(operationRoutes, ", "), prefixRoute, failoverRoute}, ", ")
+	return strings.Join([]string{poolRoute, hashRoute, anyOf(writesToAll), anyOf(readsOfAny), strings.Join(operationRoutes, ", "), prefixRoute, failoverRoute, migrateRoute, warmUpRoute}, ", ")
 }
 
 // anyOf lists the names of m.

@@ -3,6 +3,7 @@ package importer
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 const mcrouterFile = `{
@@ -161,12 +162,11 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 	for route, message := range map[string]string{
 		`"FailoverRoute|Pool|A"`: "m.json:5: FailoverRoute: mcmw has no failover to another pool",
 		`{"type": "FailoverRoute", "failover_errors": [], "children": [{"type": "PoolRoute"}]}`:                                                                               "m.json:5: FailoverRoute: ",
-		"\n" + `{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": "PoolRoute|B"}`:                                                                                        "m.json:6: WarmUpRoute: mcmw warms a pool up from a moment on: write it as migrations with copy: missed; accepted: PoolRoute, HashRoute, AllFastestRoute",
 		`{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A"}`:                                                                                                       `m.json:5: FailoverWithExptimeRoute: accepted: with a route as "normal", and one as "failover"`,
 		`{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": ["PoolRoute|B", "PoolRoute|C"]}`:                                                           `m.json:5: FailoverWithExptimeRoute: accepted: with a route as "normal"`,
 		`{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": "PoolRoute|B", "failover_errors": ["x"]}`:                                                  `m.json:5: failover_errors: mcmw has nothing like it; accepted: a file without it`,
 		`{"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": "PoolRoute|A"}`:                                                                            `m.json:5: pool "A" is used in two ways`,
-		`{"type": "FailoverWithExptimeRoute", "normal": {"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": "PoolRoute|B"}, "failover": "PoolRoute|C"}`: `m.json:5: FailoverWithExptimeRoute below another one`,
+		`{"type": "FailoverWithExptimeRoute", "normal": {"type": "FailoverWithExptimeRoute", "normal": "PoolRoute|A", "failover": "PoolRoute|B"}, "failover": "PoolRoute|C"}`: `m.json:5: FailoverWithExptimeRoute with a route of several pools in it; accepted: one pool as each`,
 		operations(`"set": {"type": "FailoverWithExptimeRoute"}, "get": "PoolRoute|A"`):                                                                                       "m.json:5: FailoverWithExptimeRoute below a choice by the command",
 		`"PollRoute|A"`:   `m.json:5: "PollRoute" is no route that mcmw knows; accepted: PoolRoute`,
 		`"PoolRoute"`:     "m.json:5: PoolRoute: has no pool",
@@ -183,15 +183,31 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 		`{"type": "PrefixSelectorRoute", "policies": {"a": "PoolRoute|A"}, "wildcard": "AllSyncRoute|Pool|A"}`:                                      `m.json:5: pool "A" is used in two ways`,
 		`{"type": "PrefixSelectorRoute", "policies": {"": "PoolRoute|B"}, "wildcard": "PoolRoute|A"}`:                                               "m.json:5: PrefixSelectorRoute: an empty prefix; accepted: wildcard",
 		`{"type": "PrefixSelectorRoute", "policies": {"a": {"type": "PrefixSelectorRoute", "wildcard": "PoolRoute|B"}}, "wildcard": "PoolRoute|A"}`: "m.json:5: PrefixSelectorRoute below another route; accepted: as the first route alone",
-		`{"type": "PrefixSelectorRoute", "policies": {"a": "WarmUpRoute"}, "wildcard": "PoolRoute|A"}`:                                              "m.json:5: WarmUpRoute: mcmw warms a pool up from a moment on: write it as migrations with copy: missed",
+		`{"type": "PrefixSelectorRoute", "policies": {"a": "WarmUpRoute"}, "wildcard": "PoolRoute|A"}`:                                              `m.json:5: WarmUpRoute: accepted: with a route as "warm", and one as "cold"`,
 		`{"type": "PrefixSelectorRoute", "policies": {}}`:                                                                                           "m.json:5: PrefixSelectorRoute: no wildcard, so other keys have no servers",
-		operations(`"get": "PoolRoute|A"`):                                          "m.json:5: OperationSelectorRoute: no route for set; accepted: one, or a default_policy",
-		operations("\"set\": \"PoolRoute|A\",\n\"add\": \"PoolRoute|B\""):           "m.json:6: add: by PoolRoute of B, but line 5 has PoolRoute of A",
-		operations(`"set": "PoolRoute|A", "get": "PoolRoute|B"`):                    "m.json:5: OperationSelectorRoute: reads another pool than is written (A)",
-		operations(`"set": "RandomRoute|Pool|A", "get": "PoolRoute|A"`):             "m.json:5: RandomRoute: writes only one of the servers that are read",
-		operations(`"set": "PoolRoute|A", "get": "AllSyncRoute|Pool|A"`):            "m.json:5: AllSyncRoute: reads servers that set does not write",
-		operations(`"set": "AllSyncRoute|Pool|A", "get": "AllFastestRoute|Pool|A"`): "m.json:5: AllFastestRoute: accepted for get: ",
-		`{"type": "OperationSelectorRoute", "default_policy": "AllFastestRoute|Pool|A", "operation_policies": {"set": "AllSyncRoute|Pool|A", "get": "PoolRoute|A"}}`: "m.json:5: default_policy: neither as set nor as get",
+		operations(`"get": "PoolRoute|A"`):                                                                                                                                                                   "m.json:5: OperationSelectorRoute: no route for set; accepted: one, or a default_policy",
+		operations("\"set\": \"PoolRoute|A\",\n\"add\": \"PoolRoute|B\""):                                                                                                                                    "m.json:6: add: by PoolRoute of B, but line 5 has PoolRoute of A",
+		operations("\"set\": \"PoolRoute|A\", \"get\": \"PoolRoute|B\",\n\"gets\": \"PoolRoute|B\""):                                                                                                         "m.json:6: gets: of pool B; it shows the cas or changes the item, so mcmw sends it where set goes, to pool A; accepted: the route of set",
+		operations(`"set": "PoolRoute|A", "get": "PoolRoute|B", "gat": "PoolRoute|B"`):                                                                                                                       "m.json:5: gat: of pool B; it shows the cas or changes the item",
+		operations("\"set\": \"PoolRoute|A\", \"get\": \"PoolRoute|B\",\n\"delete\": \"PoolRoute|C\""):                                                                                                       "m.json:6: delete: by PoolRoute of C, but line 5 has PoolRoute of A; accepted: all commands that write alike, and all that read",
+		operations("\"set\": \"PoolRoute|A\", \"get\": \"PoolRoute|B\",\n\"metaget\": \"PoolRoute|A\""):                                                                                                      "m.json:6: metaget: by PoolRoute of A, but line 5 has PoolRoute of B",
+		operations(`"set": "RandomRoute|Pool|A", "get": "PoolRoute|B"`):                                                                                                                                      "m.json:5: RandomRoute: writes only one of the servers; accepted: AllFastestRoute, AllMajorityRoute, AllSyncRoute, PoolRoute",
+		operations(`"set": {"type": "AllSyncRoute", "children": ["PoolRoute|B", "PoolRoute|C"]}, "get": "PoolRoute|B"`):                                                                                      `m.json:5: pool "B" is used in two ways`,
+		operations(`"set": "WarmUpRoute", "get": "PoolRoute|A"`):                                                                                                                                             "m.json:5: WarmUpRoute below a choice by the command",
+		"{\"type\": \"OperationSelectorRoute\",\n\"default_policy\": \"PoolRoute|A\", \"operation_policies\": {\"set\": \"PoolRoute|B\", \"delete\": \"PoolRoute|B\"}}":                                      "m.json:6: default_policy: has PoolRoute for add, replace, append, prepend, cas, incr, decr, touch, gets, gat, gats of A, but line 6 has PoolRoute of B for what writes; accepted: the same for all but get",
+		`{"type": "MigrateRoute", "from": "PoolRoute|A", "to": "PoolRoute|B"}`:                                                                                                                               "m.json:5: MigrateRoute: accepted: with a start_time, seconds since 1970, and an interval above 0",
+		`{"type": "MigrateRoute", "from": "PoolRoute|A", "start_time": 7}`:                                                                                                                                   `m.json:5: MigrateRoute: accepted: with a route as "from", and one as "to"`,
+		`{"type": "MigrateRoute", "from": "PoolRoute|A", "to": "PoolRoute|B", "start_time": 1800000000, "interval": 0}`:                                                                                      "m.json:5: MigrateRoute: accepted: with a start_time",
+		`{"type": "MigrateRoute", "from": "PoolRoute|A", "to": "PoolRoute|B", "start_time": 1800000000, "interval": 20}`:                                                                                     "accepted: an end at least 1m15s behind the start",
+		`{"type": "MigrateRoute", "from": "PoolRoute|A", "to": "PoolRoute|B", "start_time": "now"}`:                                                                                                          `m.json:5: start_time: "now" is not a whole number`,
+		`{"type": "MigrateRoute", "from": "PoolRoute|A", "to": "PoolRoute|A", "start_time": 1800000000}`:                                                                                                     `m.json:5: pool "A" is used in two ways`,
+		`{"type": "MigrateRoute", "from": {"type": "OperationSelectorRoute", "default_policy": "PoolRoute|A", "operation_policies": {"get": "PoolRoute|C"}}, "to": "PoolRoute|B", "start_time": 1800000000}`: "m.json:5: MigrateRoute with a route of several pools in it; accepted: one pool as each",
+		`{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": "PoolRoute|B", "exptime": 10}`:                                                                                                               "m.json:5: exptime: mcmw copies what an item has left of its time; for a small cache in front of another one it has hot-keys serve; accepted: a file without it, or --leave-out exptime",
+		`{"type": "WarmUpRoute", "cold": "PoolRoute|A", "warm": "PoolRoute|B", "ncache_exptime": 10}`:                                                                                                        "m.json:5: ncache_exptime: mcmw has nothing like it",
+		operations(`"set": "RandomRoute|Pool|A", "get": "PoolRoute|A"`):                                                                                                                                      "m.json:5: RandomRoute: writes only one of the servers that are read",
+		operations(`"set": "PoolRoute|A", "get": "AllSyncRoute|Pool|A"`):                                                                                                                                     "m.json:5: AllSyncRoute: reads servers that set does not write",
+		operations(`"set": "AllSyncRoute|Pool|A", "get": "AllFastestRoute|Pool|A"`):                                                                                                                          "m.json:5: AllFastestRoute: accepted for get: ",
+		`{"type": "OperationSelectorRoute", "default_policy": "AllFastestRoute|Pool|A", "operation_policies": {"set": "AllSyncRoute|Pool|A", "get": "PoolRoute|A"}}`:                                         "m.json:5: default_policy: neither as set nor as get",
 	} {
 		requireRefused(t, "m.json", withRoute(route), Options{}, message)
 	}
@@ -205,7 +221,10 @@ func TestWhatMcrouterDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 		`{"route": "PoolRoute|A", "pools": 3}`: "m.json:1: not a mapping",
 		`{"route": "PoolRoute|A", "pools": {"A": ["a:1", "b", "c"]}}`:                                    "m.json:1: not a mapping",
 		`{"route": "PoolRoute|A", "route": "x"}`:                                                         `m.json:1: "route" is given twice`,
-		"{\"pools\": {},\n\"routes\": []}":                                                               "m.json:2: routes: mcmw takes no /region/cluster/ off a key",
+		"{\"pools\": {},\n\"routes\": []}":                                                               "m.json:2: routes: empty; accepted: routes for /region/cluster/",
+		"{\"pools\": {},\n\"routes\": {}}":                                                               "m.json:2: routes: empty",
+		"{\"pools\": {},\n\"routes\": [{\"route\": \"x\"}]}":                                             `m.json:2: routes: accepted: entries with "aliases" and a "route"`,
+		"{\"pools\": {},\n\"routes\": {\"a\": \"PoolRoute|A\"}}":                                         `m.json:2: routes: "a"; accepted: names such as /region/cluster/`,
 		`{"macros": {}, "route": "PoolRoute|A"}`:                                                         "m.json:1: macros: mcmw has nothing like it; accepted: a file without it, or --leave-out macros",
 		`{"pools": {"A": {}}, "route": "PoolRoute|A"}`:                                                   `m.json:1: pool "A" has no servers`,
 		`{"pools": {"A": {"servers": []}}, "route": "PoolRoute|A"}`:                                      "m.json:1: servers: accepted: a list of texts",
@@ -229,4 +248,67 @@ func TestEveryRouteThatIsNotTranslatedSaysWhy(t *testing.T) {
 		requireRefused(t, "m.json", withRoute(`"`+name+`|Pool|A"`), Options{}, "m.json:5: "+name+": "+why)
 		requireRefused(t, "m.json", withRoute(`{"type": "`+strings.TrimSpace(name)+`", "anything": 1}`), Options{}, "m.json:5: "+name+": "+why)
 	}
+}
+
+// region returns a configuration with two pools and routes at line 2.
+func region(routes string) string {
+	return `{"pools": {"A": {"servers": ["a:1"]}, "B": {"servers": ["b:1", "c:1"]}},` + "\n" + routes + "}"
+}
+
+const (
+	shardedA = "    servers:\n      - a:1\n    replicas: 1 # PoolRoute, line 2: a key is on one server\n    ring: rendezvous # mcmw has no hash of mcrouter's, so keys move and the cache starts cold\n"
+	shardedB = "    servers:\n      - b:1\n      - c:1\n    replicas: 1 # PoolRoute, line 2: a key is on one server\n    ring: rendezvous # mcmw has no hash of mcrouter's, so keys move and the cache starts cold\n"
+)
+
+func TestAChoiceByTheCommandBetweenTwoPoolsOfMcrouterBecomesTheReadsOfARoute(t *testing.T) {
+	for _, route := range []string{
+		`{"type": "OperationSelectorRoute", "default_policy": "PoolRoute|A", "operation_policies": {"get": "LatestRoute|Pool|B"}}`,
+		`{"type": "OperationSelectorRoute", "operation_policies": {"get": "LatestRoute|Pool|B", "metaget": "LatestRoute|Pool|B", "set": "PoolRoute|A", "delete": "PoolRoute|A", "gets": "PoolRoute|A"}}`,
+		`{"type": "OperationSelectorRoute", "default_policy": "LatestRoute|Pool|B", "operation_policies": {"set": "PoolRoute|A", "add": "PoolRoute|A", "replace": "PoolRoute|A", "append": "PoolRoute|A",
+"prepend": "PoolRoute|A", "cas": "PoolRoute|A", "incr": "PoolRoute|A", "decr": "PoolRoute|A", "touch": "PoolRoute|A", "delete": "PoolRoute|A", "gets": "PoolRoute|A", "gat": "PoolRoute|A", "gats": "PoolRoute|A"}}`,
+	} {
+		requireImported(t, "m.json", region(`"route": `+route), Options{}, head+"pools:\n  A:\n"+shardedA+`  B:
+    servers:
+      - b:1
+      - c:1
+    replicas: all # LatestRoute, line 2: each server holds every key
+    read: round-robin # LatestRoute, line 2; a server that fails is passed over
+routes:
+  - default: A
+    reads: B
+`)
+	}
+	requireImported(t, "m.json", region(`"route": {"type": "PrefixSelectorRoute", "policies": {"a": {"type": "OperationSelectorRoute", "default_policy": "PoolRoute|A", "operation_policies": {"get": "PoolRoute|B"}}}, "wildcard": "PoolRoute|B"}`),
+		Options{}, head+"pools:\n  A:\n"+shardedA+"  B:\n"+shardedB+"routes: # PrefixSelectorRoute\n  - prefix: a\n    pool: A\n    reads: B\n  - default: B\n")
+}
+
+func TestARouteOfMcrouterThatMovesKeysBecomesAMigration(t *testing.T) {
+	pools := head + "pools:\n  A:\n" + shardedA + "    writers: several # which migrations need; it needs memcached 1.6.27\n  B:\n" + shardedB + "    writers: several # which migrations need; it needs memcached 1.6.27\n" +
+		"routes:\n  - default: A\nmigrations: # each mcmw has to have the file before start; mcmw copies values, writes both pools, and lets no other client write them\n  - from: A\n    to: B\n"
+	requireImported(t, "m.json", region(`"route": {"type": "MigrateRoute", "from": "PoolRoute|A", "to": "PoolRoute|B", "start_time": 1800000000, "interval": 1800}`), Options{},
+		pools+"    start: \"2027-01-15T08:00:00Z\"\n    end: \"2027-01-15T09:00:00Z\"\n")
+	requireImported(t, "m.json", region(`"route": {"type": "MigrateRoute", "from": "PoolRoute|A", "to": "PoolRoute|B", "start_time": 1800000000}`), Options{},
+		pools+"    start: \"2027-01-15T08:00:00Z\"\n    end: \"2027-01-15T10:00:00Z\"\n")
+	now := Options{Now: time.Unix(1800000000, 5)}
+	requireImported(t, "m.json", region(`"route": {"type": "WarmUpRoute", "warm": "PoolRoute|A", "cold": "PoolRoute|B"}`), now, pools+"    start: \"2027-01-15T08:00:00Z\"\n    copy: missed\n")
+	requireImported(t, "m.json", region(`"route": {"type": "WarmUpRoute", "warm": "PoolRoute|A", "cold": "PoolRoute|B", "enable_metaget": true}`), now,
+		strings.Replace(pools, head, head+"# No option is needed for enable_metaget (line 2): mcmw copies what an item has left of its time.\n", 1)+"    start: \"2027-01-15T08:00:00Z\"\n    copy: missed\n")
+}
+
+func TestRoutesOfMcrouterByRegionAndClusterAreOneIfTheyAreAlike(t *testing.T) {
+	result := "servers: # pool A\n  - a:1\nreplicas: 1 # PoolRoute, line 2: a key is on one server\nring: rendezvous # mcmw has no hash of mcrouter's, so keys move and the cache starts cold\n"
+	for routes, names := range map[string]string{
+		`"routes": {"/r/a/": "PoolRoute|A"}`:                                                                              "/r/a/",
+		`"routes": {"/r/a/": "PoolRoute|A", "/r/b/": {"type": "PoolRoute", "pool": "A"}}`:                                 "/r/a/, /r/b/",
+		`"routes": [{"aliases": ["/r/a/", "/r/b/"], "route": "PoolRoute|A"}]`:                                             "/r/a/, /r/b/",
+		`"routes": [{"aliases": ["/r/a/"], "route": "PoolRoute|A"}, {"aliases": ["/r/b/"], "route": "HashRoute|Pool|A"}]`: "/r/a/, /r/b/",
+		`"route": {"/r/a/": "PoolRoute|A"}`:                                                                               "/r/a/",
+	} {
+		requireImported(t, "m.json", region(routes), Options{}, head+"# mcmw takes no "+names+" off a key (line 2): clients have to send keys without it.\n# Pool B has no route to it.\n"+result)
+	}
+	requireRefused(t, "m.json", region(`"routes": {"/r/a/": "PoolRoute|A",`+"\n"+`"/r/b/": "PoolRoute|B"}`), Options{},
+		`m.json:3: /r/b/: not routed as line 2, and mcmw takes no /region/cluster/ off a key; accepted: the same route for all, or a file with "route" for each, and an mcmw for its clients`)
+	requireRefused(t, "m.json", region(`"routes": {"/r/a/": "PoolRoute|A"}, "route": "PoolRoute|B"`), Options{}, "m.json:2: route: not routed as line 2")
+	requireRefused(t, "m.json", region(`"routes": {"/r/a/": "NullRoute"}`), Options{}, "m.json:2: NullRoute: mcmw drops no requests")
+	requireRefused(t, "m.json", region(`"routes": [{"aliases": ["/r/a/"], "route": "PoolRoute|A", "x": 1}]`), Options{}, "m.json:2: x: mcmw has nothing like it")
 }

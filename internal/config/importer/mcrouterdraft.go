@@ -7,9 +7,11 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"mcmw/internal/middleware"
 	"mcmw/internal/route"
 )
 
@@ -20,11 +22,13 @@ func (m *mcrouter) emit(choices []choice) {
 	var all, ways []way
 	var used []string
 	for _, c := range choices {
-		all = append(all, c.way)
+		all = append(all, c.ofPool())
 	}
-	for _, w := range all {
-		if w.gutter != nil {
-			all = append(all, *w.gutter)
+	for _, c := range choices {
+		for _, other := range c.others() {
+			if other != nil {
+				all = append(all, *other)
+			}
 		}
 	}
 	for _, w := range all {
@@ -62,6 +66,13 @@ func (m *mcrouter) emit(choices []choice) {
 	})
 	m.reach(shared, why)
 	var pools []setting
+	var moves []move
+	var moving []string // the pools of these
+	for _, w := range ways {
+		if w.to != nil {
+			moves, moving = append(moves, w.move()), append(moving, w.pool(), w.to.pool())
+		}
+	}
 	for i, w := range ways {
 		of := &mcrouter{draft: &draft{}}
 		of.set("servers", lists[i], "")
@@ -72,22 +83,40 @@ func (m *mcrouter) emit(choices []choice) {
 			of.set("gutter", w.gutter.pool(), "%s; mcmw uses it when all mcmw know that the servers are down, and deletes there what is written when they are back", failoverRoute)
 			of.set("gutter-ttl", fmt.Sprintf("%ds", w.seconds), "failover_exptime")
 		}
+		if slices.Contains(moving, w.pool()) {
+			of.set("writers", middleware.WritersSeveral.String(), "which migrations need; it needs memcached 1.6.27")
+		}
 		pools = append(pools, setting{option: w.pool(), value: of.settings})
 	}
 	m.set("pools", pools, "")
 	var routes []destination
 	for _, c := range choices {
+		d := destination{Prefix: c.prefix, Pool: c.pool()}
 		if c.prefix == "" {
-			routes = append(routes, destination{Default: c.pool()})
-		} else {
-			routes = append(routes, destination{Prefix: c.prefix, Pool: c.pool()})
+			d = destination{Default: c.pool()}
 		}
+		if c.from != nil {
+			d.Reads = c.from.pool()
+		}
+		routes = append(routes, d)
 	}
 	why = ""
 	if len(choices) > 1 {
 		why = prefixRoute
 	}
 	m.set("routes", routes, "%s", why)
+	if moves != nil {
+		m.set("migrations", moves, "each mcmw has to have the file before start; mcmw copies values, writes both pools, and lets no other client write them")
+	}
+}
+
+// move returns the entry of migrations of w.
+func (w way) move() move {
+	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	if w.missed {
+		return move{From: w.pool(), To: w.to.pool(), Start: at(w.start), Copy: "missed"}
+	}
+	return move{From: w.pool(), To: w.to.pool(), Start: at(w.start), End: at(w.end)}
 }
 
 // treat sets how the keys of a pool are written and read.
@@ -99,7 +128,9 @@ func (m *mcrouter) treat(w way) {
 		return
 	}
 	m.set("replicas", "all", "%s, line %d: each server holds every key", writes.handle, writes.at.Line)
-	m.set("ack", writesToAll[writes.handle].String(), "%s; live, mcmw's default, lets writes succeed while a server is down that nobody reads", writes.handle)
+	if ack, toAll := writesToAll[writes.handle]; toAll {
+		m.set("ack", ack.String(), "%s; live, mcmw's default, lets writes succeed while a server is down that nobody reads", writes.handle)
+	}
 	switch policy, ofAny := readsOfAny[reads.handle]; {
 	case ofAny:
 		m.set("read", policy.String(), "%s, line %d; a server that fails is passed over", reads.handle, reads.at.Line)
