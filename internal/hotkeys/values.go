@@ -221,7 +221,7 @@ func (v *Values) EndFlush(line []byte, now int64, clock time.Time) {
 }
 
 // Append appends to dst the reply to a get of key at now, ns; ok is false if a server is to be asked. If what it answers is wanted, wanted is what Token
-// and Put are to be told of it, otherwise 0.
+// and Put are to be told of it, otherwise 0. Without dst it says only whether there is a reply.
 func (v *Values) Append(dst, key []byte, now int64) (reply []byte, wanted uint64, ok bool) {
 	if now < v.paused.Load() {
 		return dst, 0, false
@@ -243,6 +243,8 @@ func (v *Values) Append(dst, key []byte, now int64) (reply []byte, wanted uint64
 		return dst, v.ifOften(hash, now), false
 	case e.withheld:
 		return dst, 0, false
+	case dst == nil:
+		return nil, 0, true
 	case hits < often:
 		e.hits.Store(hits + 1)
 	default:

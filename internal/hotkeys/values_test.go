@@ -17,7 +17,7 @@ import (
 
 // get returns the reply to a get of key, "" if there is none, and what is wanted.
 func get(v *Values, key string, now int64) (reply string, wanted uint64) {
-	text, wanted, _ := v.Append(nil, []byte(key), now)
+	text, wanted, _ := v.Append([]byte{}, []byte(key), now)
 	return string(text), wanted
 }
 

@@ -21,12 +21,12 @@ const (
 	maxFromMemory = 1 << 20
 )
 
-var fromMemories = sync.Pool{New: func() any { return new(fromMemory) }}
+var fromMemories = sync.Pool{New: func() any { return &fromMemory{text: []byte{}} }}
 
 func (m *fromMemory) release() {
 	m.out.Reset()
 	if m.text = m.text[:0]; cap(m.text) > keepFromMemory {
-		m.text = nil
+		m.text = []byte{}
 	}
 	fromMemories.Put(m)
 }
@@ -34,8 +34,13 @@ func (m *fromMemory) release() {
 // serveHot answers b at now, ns, if it consists of gets of hot keys whose values are there; otherwise it notes which reply is wanted. The connection's batch
 // before it is answered, so its writes are done, and the reader may write.
 func (c *conn) serveHot(b *request.Batch, now int64) bool {
-	if !isGet(&b.Requests[0]) {
+	first := &b.Requests[0]
+	if !isGet(first) {
 		return false
+	}
+	var there bool
+	if _, first.Wanted, there = c.stage.options.Hot.Append(nil, first.Keys, now); !there {
+		return false // most are not: no buffer is taken for them
 	}
 	m := fromMemories.Get().(*fromMemory)
 	defer m.release()
