@@ -49,10 +49,13 @@ func (r *Records) Heeds() bool {
 
 // Lapsed reports whether at, a time as stats.Now, is later than the time until which servers may be read. If so, none is read from now on.
 func (r *Records) Lapsed(at int64) bool {
-	if at < r.lease.Load() {
+	lease := r.lease.Load()
+	if at < lease {
 		return false
 	}
-	r.heed()
+	if r.told.Load() != lease {
+		r.heed()
+	}
 	return true
 }
 
@@ -196,6 +199,7 @@ func (r *Records) heed() {
 			barred[s] = "too few servers say whether it missed writes of others"
 		}
 	}
+	places := r.places
 	gone, isGone := r.fleet.Gone(now - int64(r.slack))
 	lost := heeds && r.fleet.Lost(now-int64(r.slack))
 	close(r.changed)
@@ -207,7 +211,15 @@ func (r *Records) heed() {
 			r.log.Warn("a server is not read", "server", s.Name, "why", why)
 		}
 	}
-	if lapsed := now >= lease; lapsed != r.lapsed {
+	lapsed := now >= lease
+	if lapsed {
+		r.mu.Lock()
+		if r.places == places {
+			r.told.Store(lease)
+		}
+		r.mu.Unlock()
+	}
+	if lapsed != r.lapsed {
 		r.lapsed = lapsed
 		if lapsed {
 			r.log.Warn("no server is read: too few can be asked which servers missed writes of others")

@@ -42,6 +42,8 @@ type Records struct {
 
 	// lease is until when servers may be read, as stats.Now; see Heed.
 	lease atomic.Int64
+	// told is the lease of which all servers have been told that it has lapsed; -1: of none.
+	told atomic.Int64
 	// heeding is held while what has been found is told the servers. It is locked before mu and a server's mu.
 	heeding sync.Mutex
 	lapsed  bool // guarded by heeding: it was logged that the lease has lapsed
@@ -60,6 +62,7 @@ type Records struct {
 	round  uint64
 	stale  map[string]uint64 // marked server -> the round in which it was marked
 	copies map[*Server]*copyOf
+	places int // times the servers were set
 	// warned: the last warning that a record is on too few servers, and its round.
 	warned map[string]uint64
 	// changed is closed and replaced when a put has ended.
@@ -87,6 +90,7 @@ func NewRecords(log *slog.Logger, moved func(server string, newest *marker.Recor
 		changed: make(chan struct{}),
 	}
 	r.lease.Store(forever)
+	r.told.Store(-1)
 	return r
 }
 
@@ -161,6 +165,8 @@ func (r *Records) Place(placement marker.Placement, previous []marker.Placement,
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.places++
+	r.told.Store(-1)
 	last := r.record
 	alike := func(a, b marker.Placement) bool { return a.Equal(&b) }
 	if !alike(last.Placement, placement) || last.Changing != changing || last.More != more || last.Gutter != r.gutter || !slices.EqualFunc(last.Previous, previous, alike) {
