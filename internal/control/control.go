@@ -5,6 +5,7 @@ package control
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"slices"
@@ -26,6 +27,9 @@ const (
 	// gather is how long servers that are watched must have been the same at the start, where those of a new installation come one after the other: keys
 	// would move with each. No longer than maxGather is waited for that.
 	gather, maxGather = 2 * time.Second, 10 * time.Second
+	// againAfter is after how long a configuration that had to wait for another change is read again: so long other mcmw may put it in force
+	// apart besides. It is a small part of a change's step.
+	againAfter, againParts = time.Second, 20
 )
 
 // Applier is the middleware, as a Control uses it.
@@ -71,6 +75,7 @@ type Control struct {
 	confirmed  time.Time       // when all names had answers for the last time
 	doubtful   bool            // that was too long ago, which the log says
 	followed   bool            // servers are those of another middleware, until all names have answers
+	again      time.Time       // when to read a configuration again that is to be accepted later; zero: there is none
 }
 
 // New returns a Control of the configuration that is there now.
@@ -107,24 +112,30 @@ const (
 	eventLookup              // it is time to look names up
 	eventWatch               // what is watched has changed
 	eventReady               // clients are served
+	eventAgain               // a configuration may be accepted now that was not yet
 )
 
 // reasons are the log's texts for why the configuration is read again.
-var reasons = map[event]string{eventHangup: "SIGHUP", eventFile: "the file has changed"}
+var reasons = map[event]string{eventHangup: "SIGHUP", eventFile: "the file has changed", eventAgain: "it had to wait"}
 
 // await returns the next event.
 func (k *Control) await(ctx context.Context) event {
 	for {
-		var look, lookup <-chan time.Time
+		var look, lookup, again <-chan time.Time
 		if k.config.File != "" && k.config.WatchInterval > 0 {
 			look = time.After(time.Until(k.nextLook))
 		}
 		if k.config.AllLookups().Any() || k.servers == nil {
 			lookup = time.After(time.Until(k.nextLookup))
 		}
+		if !k.again.IsZero() {
+			again = time.After(time.Until(k.again))
+		}
 		select {
 		case <-ctx.Done():
 			return eventEnd
+		case <-again:
+			return eventAgain
 		case <-k.ready:
 			k.ready = nil
 			return eventReady
@@ -299,6 +310,8 @@ func (k *Control) refuse(e event, err error) {
 
 // reload reads the configuration again, looks names up and puts both in force, or neither.
 func (k *Control) reload(ctx context.Context, m Applier, e event) {
+	waits := !k.again.IsZero()
+	k.again = time.Time{}
 	c := k.read(e)
 	if c == nil {
 		return
@@ -307,8 +320,15 @@ func (k *Control) reload(ctx context.Context, m Applier, e event) {
 	if err == nil && (len(c.Changes(k.config)) > 0 || !slices.Equal(servers, k.servers)) {
 		err = m.Apply(ctx, k.middleware(c, servers))
 	}
+	_, later := errors.AsType[middleware.NotYet](err)
+	if later {
+		k.again = time.Now().Add(min(againAfter, c.ChangeStep/againParts))
+	}
 	switch {
 	case ctx.Err() != nil:
+	case later && waits:
+	case later:
+		k.Log.Warn("the configuration that was read again has to wait; the old one holds until then", "why", reasons[e], "problem", oneLine(err))
 	case err != nil:
 		k.refuse(e, err)
 	default:

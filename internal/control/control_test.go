@@ -409,6 +409,25 @@ func TestAListThatIsNotAcceptedIsToldOnceAndTheOldOneStays(t *testing.T) {
 	})
 }
 
+func TestAConfigurationThatHasToWaitForAnotherChangeIsPutInForceBehindIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "servers: [a, b]\nreplicas: 1\n")
+		r.run(t)
+		r.m.fail(middleware.NotYet{Why: errors.New("b is leaving")})
+		r.write(t, "servers: [a, b]\nreplicas: 2\n")
+		r.sighup()
+		pass(time.Minute)
+		require.Equal(t, []string{`{"level":"WARN","msg":"the configuration that was read again has to wait; the old one holds until then","problem":"b is leaving","why":"SIGHUP"}`}, r.logged(t))
+		require.Zero(t, r.reloads()[stats.ReloadRefused])
+		r.m.fail(nil)
+		pass(2 * time.Second)
+		require.Len(t, r.m.all(), 1)
+		require.Equal(t, []string{`{"changes":["replicas: 1 -> 2"],"level":"INFO","msg":"the configuration was read again","why":"it had to wait"}`}, r.logged(t))
+		pass(time.Minute)
+		require.Len(t, r.m.all(), 1, "it waits no longer")
+	})
+}
+
 func TestSIGHUPLooksNamesUpNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [\"dns+cache:1\"]\nresolve-interval: 1h\n")

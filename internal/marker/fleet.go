@@ -142,9 +142,13 @@ func (f *Fleet) Unmark(server string) {
 	}
 }
 
-// Gone returns a mark of an owner that is gone, if there is one that is not about to be buried.
+// Gone returns a mark of an owner that is gone, if there is one that is not about to be buried. Marks of servers that are not in the list, which
+// one that was in another's brings along, are for those that read them.
 func (f *Fleet) Gone(now int64) (Mark, bool) {
 	for _, k := range f.known {
+		if !slices.Contains(f.servers, k.Server) {
+			continue
+		}
 		since, heard := f.heard[k]
 		if o := f.own[k.Server]; heard && now-since > int64(goneAfter) && (o == nil || !o.bury.holds(k)) {
 			return k, true

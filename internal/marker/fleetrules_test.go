@@ -179,3 +179,17 @@ func TestMarksAreReadAsTheyWereWritten(t *testing.T) {
 	_, err = DecodeMarks([]byte("x"))
 	assert.ErrorContains(t, err, "the marks of servers that missed writes")
 }
+
+// A server that comes from other lists may have marks of their servers on it.
+func TestMarksOfServersThatAreNotInTheListDoNotHideThoseThatAre(t *testing.T) {
+	s := fleetServers{"a": {}, "b": {{"a", "dead", 1}}, "c": {{"a", "dead", 1}, {"0", "elsewhere", 1}, {"z", "elsewhere", 1}}}
+	f := member("x")
+	s.keepLooking(f, start, start+2*goneAfter, "a", "b", "c")
+	mark, gone := f.Gone(int64(start + 2*goneAfter))
+	require.True(t, gone)
+	require.Equal(t, Mark{"a", "dead", 1}, mark)
+	f.Mark("a", int64(start+2*goneAfter))
+	f.Bury(mark)
+	_, gone = f.Gone(int64(start + 2*goneAfter))
+	require.False(t, gone)
+}

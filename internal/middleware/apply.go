@@ -126,9 +126,13 @@ func (m *Middleware) checkPools(o *Options) error {
 				return fmt.Errorf("server %q cannot move from %s %q to pool %q while clients are served; accepted: without it first, then with it", s.Name, kind, name, p.Name)
 			}
 			for _, q := range now.pools {
-				if (shadow || q.name != p.Name) && slices.ContainsFunc(q.servers, is) {
-					return refuse("pool", q.name)
+				if !shadow && q.name == p.Name || !slices.ContainsFunc(q.servers, is) {
+					continue
 				}
+				if m.leaves(q, &s) {
+					return NotYet{fmt.Errorf("server %q is leaving pool %q; accepted: in pool %q once it has left", s.Name, q.name, p.Name)}
+				}
+				return refuse("pool", q.name)
 			}
 			for _, q := range now.shadows {
 				if (!shadow || q.name != p.Name) && slices.ContainsFunc(q.inner.current.Load().servers, is) {
@@ -154,6 +158,18 @@ func (m *Middleware) checkPools(o *Options) error {
 		}
 	}
 	return nil
+}
+
+// NotYet is the error of options that will be accepted when a change that is under way is over.
+type NotYet struct{ Why error }
+
+func (e NotYet) Error() string { return e.Why.Error() }
+
+// leaves reports whether s, which q has, is about to leave it. applying is held.
+func (m *Middleware) leaves(q *pool, s *route.Server) bool {
+	pools := m.options.pools()
+	at := slices.IndexFunc(pools, func(p PoolOptions) bool { return p.Name == q.name })
+	return at >= 0 && !slices.ContainsFunc(pools[at].Servers, func(t route.Server) bool { return t.Name == s.Name || t.Addr == s.Addr })
 }
 
 // checkShare reports that a pool, whose servers others may write, is to have other keys than now: others would learn of it earlier or later.

@@ -1,16 +1,21 @@
 package middleware
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // EndPhase ends the present phase of a change of placement now, and reports whether there is one.
 func (m *Middleware) EndPhase() bool {
 	m.applying.Lock()
-	t := m.tiers[0]
-	c := t.change
-	m.applying.Unlock()
-	if c == nil {
+	at := slices.IndexFunc(m.tiers, func(t *tier) bool { return t.change != nil })
+	if at < 0 {
+		m.applying.Unlock()
 		return false
 	}
+	t := m.tiers[at]
+	c := t.change
+	m.applying.Unlock()
 	c.cleaning.Wait()
 	m.applying.Lock()
 	c.due = time.Time{}

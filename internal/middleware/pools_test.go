@@ -73,6 +73,88 @@ func TestServersJoinAndLeaveOnePoolWhileAnotherLosesNothing(t *testing.T) {
 	}
 }
 
+// A server leaves one pool and joins another, and goes back. It holds old values then: those of the keys of either pool that were written while it was
+// in the other.
+func TestAServerMovesBetweenPoolsInTwoReloadsWithoutAnErrorOrAnOldValue(t *testing.T) {
+	arrangements := map[string]int{"each key on one": 1}
+	if mctest.Long() {
+		arrangements["each key on two"] = 2
+	}
+	for name, replicas := range arrangements {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := named("a", mctest.StartNewMemcacheds(t, 3)...), named("b", mctest.StartNewMemcacheds(t, 2)...)
+			moves := a[2]
+			o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Routes: halves()}
+			with := func(a, b []route.Server) middleware.Options {
+				next := o
+				next.Pools = []middleware.PoolOptions{poolOf("a", a, replicas), poolOf("b", b, replicas)}
+				for i := range next.Pools {
+					next.Pools[i].Writers = middleware.WritersSeveral
+				}
+				return next
+			}
+			inA, inNone, inB := with(a, b), with(a[:2:2], b), with(a[:2:2], append(b[:2:2], moves))
+			fleet := []*mwtest.MW{mwtest.Start(t, inA), mwtest.Start(t, inA)}
+			load := startTraffic(t, fleet...)
+			written, found := 0, 0
+			write := func() { // of keys of both pools, which nobody writes otherwise
+				written++
+				for n := range 40 {
+					require.Equal(t, "STORED\r\n", fleet[n%2].Dial(t).MustDo(t, fmt.Sprintf("set %d-kept-%d 0 0 1\r\n%d\r\n", n%4, n, written)))
+				}
+			}
+			fresh := func() {
+				for n := range 40 {
+					for _, m := range fleet {
+						reply := m.Dial(t).MustDo(t, fmt.Sprintf("get %d-kept-%d\r\n", n%4, n))
+						if reply != "END\r\n" {
+							require.Equal(t, fmt.Sprintf("VALUE %d-kept-%d 0 1\r\n%d\r\nEND\r\n", n%4, n, written), reply)
+							found++
+						}
+					}
+				}
+			}
+			for _, then := range []middleware.Options{inB, inA} {
+				write()
+				for _, m := range fleet {
+					require.NoError(t, m.Apply(context.Background(), inNone))
+					load.more()
+				}
+				for _, m := range fleet {
+					require.ErrorAs(t, m.Apply(context.Background(), then), new(middleware.NotYet), "it is read there")
+				}
+				fleet[0].EndPhase()
+				load.more()
+				fleet[1].EndPhase()
+				load.more()
+				fleet[0].EndPhase()
+				write()
+				require.NoError(t, fleet[0].Apply(context.Background(), then))
+				load.more()
+				require.ErrorAs(t, fleet[1].Apply(context.Background(), then), new(middleware.NotYet), "one is a phase behind")
+				fleet[1].EndPhase()
+				require.NoError(t, fleet[1].Apply(context.Background(), then))
+				load.more()
+				for phases := 0; fleet[0].EndPhase(); phases++ {
+					load.more()
+					fleet[1].EndPhase()
+					load.more()
+					fresh()
+					require.Less(t, phases, 6)
+				}
+			}
+			load.stop()
+			assert.NotZero(t, found)
+			assert.Zero(t, load.stale.Load())
+			for _, m := range fleet {
+				assert.Equal(t, "settled", m.Phase())
+			}
+			t.Logf("%d rounds, %d missed", load.rounds.Load(), load.missed.Load())
+		})
+	}
+}
+
 func TestRoutesAndPoolsChangeUnderLoadWithoutAnErrorOrAnOldValue(t *testing.T) {
 	a, b, c := mctest.StartMemcacheds(t, 2), mctest.StartMemcacheds(t, 1), mctest.StartMemcacheds(t, 2)
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Routes: halves()}
@@ -150,6 +232,39 @@ func TestARestartReadsWhatAPoolWasSentAndNothingOlderWhenItIsWrittenAgain(t *tes
 		require.Equal(t, s.reply, c.MustDo(t, "get x\r\n"), "start %d", i)
 		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set x 0 0 1\r\n%d\r\n", i)))
 		require.NoError(t, m.Stop())
+	}
+}
+
+// With several writers a prefix moves to another pool with a restart of all at once. What its former pool held is not read when it comes back.
+func TestAPrefixMovesToAnotherPoolAndBackWithARestartOfAllMiddlewaresAtOnce(t *testing.T) {
+	for name, replicas := range map[string]int{"each key on one": 1, "all hold every key": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Pools: []middleware.PoolOptions{
+				poolOf("a", named("a", mctest.StartNewMemcacheds(t, 2)...), replicas), poolOf("b", named("b", mctest.StartNewMemcacheds(t, 2)...), replicas),
+			}}
+			for i := range o.Pools {
+				o.Pools[i].Writers = middleware.WritersSeveral
+			}
+			elsewhere := route.Routes{Prefixes: []route.Prefix{{Prefix: "2-", Pool: "b"}}, Default: "a"}
+			for i, routes := range []route.Routes{{Default: "a"}, elsewhere, {Default: "a"}, elsewhere} {
+				o.Routes = routes
+				fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+				for _, m := range fleet {
+					c := m.Dial(t)
+					for n := range 50 { // the values of startTraffic's clients
+						require.Equal(t, "END\r\n", c.MustDo(t, fmt.Sprintf("get 2-%d-key\r\n", n)), "start %d", i)
+					}
+				}
+				load := startTraffic(t, fleet...)
+				load.more()
+				load.stop()
+				assert.Zero(t, load.stale.Load())
+				for _, m := range fleet {
+					require.NoError(t, m.Stop())
+				}
+			}
+		})
 	}
 }
 
