@@ -70,7 +70,7 @@ func (s *Server) recover(ctx context.Context) bool {
 			case s.up():
 				s.Answered()
 			case answered >= needed:
-				err = s.rejoin(p)
+				err = s.rejoin(ctx, p)
 			}
 			p.Close()
 		}
@@ -93,7 +93,7 @@ func (s *Server) recover(ctx context.Context) bool {
 }
 
 // rejoin removes what the server holds out of date, and marks it up if it missed nothing meanwhile.
-func (s *Server) rejoin(p *Link) error {
+func (s *Server) rejoin(ctx context.Context, p *Link) error {
 	records := s.options.Load().Records
 	if records != nil && !s.judged.Load() {
 		look, err := s.look(p)
@@ -111,7 +111,7 @@ func (s *Server) rejoin(p *Link) error {
 	s.mu.Unlock()
 	err := abandoned.settle(p.timeout)
 	if err == nil {
-		err = s.clean(p, taken, joins, wasDown, since)
+		err = s.clean(ctx, p, taken, joins, wasDown, since)
 	}
 	if err != nil {
 		s.mu.Lock()
@@ -137,7 +137,7 @@ func (s *Server) rejoin(p *Link) error {
 }
 
 // clean applies the Rejoin policy to what the server missed, and to all that it holds if it joins, unless another has cleaned it.
-func (s *Server) clean(p *Link, m missed, joins *Mark, wasDown bool, since time.Time) error {
+func (s *Server) clean(ctx context.Context, p *Link, m missed, joins *Mark, wasDown bool, since time.Time) error {
 	if joins != nil && !m.all {
 		marked, err := p.marked(*joins)
 		if err != nil {
@@ -155,7 +155,7 @@ func (s *Server) clean(p *Link, m missed, joins *Mark, wasDown bool, since time.
 		s.mu.Lock()
 		moved := s.moved
 		s.mu.Unlock()
-		done, err := s.purge(p, moved)
+		done, err := s.purge(ctx, p, moved)
 		if done || err != nil {
 			return err
 		}

@@ -75,7 +75,7 @@ func (s *Server) purgeOnce(ctx context.Context, gained func(key []byte) bool, m 
 	if marked, err := p.marked(m); marked || err != nil {
 		return err
 	}
-	done, err := s.purge(p, gained)
+	done, err := s.purge(ctx, p, gained)
 	if err == nil && !done {
 		err = errors.New("its keys cannot be listed in time")
 	}
@@ -86,13 +86,13 @@ func (s *Server) purgeOnce(ctx context.Context, gained func(key []byte) bool, m 
 }
 
 // purge deletes the keys that were placed elsewhere meanwhile; done is false if the server has to be flushed instead.
-func (s *Server) purge(p *Link, moved func(key []byte) bool) (done bool, err error) {
+func (s *Server) purge(ctx context.Context, p *Link, moved func(key []byte) bool) (done bool, err error) {
 	if moved == nil {
 		return true, nil
 	}
 	begin := time.Now()
 	keys, deleted := 0, 0
-	ctx, cancel := context.WithTimeout(context.Background(), purgeTime)
+	ctx, cancel := context.WithTimeout(ctx, purgeTime)
 	defer cancel()
 	enough := errors.New("a deletion failed")
 	var listErr error

@@ -26,6 +26,7 @@ func (s *Server) HasVersions(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	defer sock.Close()
+	defer context.AfterFunc(ctx, func() { _ = sock.Abort() })()
 	if err := setDeadlines(sock, time.Now().Add(s.options.Load().ConnectTimeout)); err != nil {
 		return false, err
 	}

@@ -274,7 +274,9 @@ func (m *Middleware) Run(ctx context.Context) error {
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer m.background.Wait()
 	defer stopWork()
-	m.begin(work)
+	if !m.begin(ctx, work) {
+		return nil
+	}
 	var accepting sync.WaitGroup
 	for _, l := range m.listeners {
 		accepting.Go(func() { m.stage.Serve(l, l.secure) })
@@ -305,20 +307,25 @@ func (m *Middleware) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin starts the serving goroutines; they end when work is done.
-func (m *Middleware) begin(work context.Context) {
+// begin starts the serving goroutines; they end when work is done. The end of ctx ends the waits for servers; false: that was before these were
+// judged, and nothing was started.
+func (m *Middleware) begin(ctx, work context.Context) bool {
 	m.applying.Lock()
 	defer m.applying.Unlock()
 	p := m.current.Load()
 	p.requireVersions()
 	var reaching sync.WaitGroup
 	for _, s := range p.servers {
-		reaching.Go(func() { _ = s.Reach(work) })
+		reaching.Go(func() { _ = s.Reach(ctx) })
 	}
 	reaching.Wait()
-	p = m.catchUp(work, p)
+	p = m.catchUp(ctx, p)
+	p.decideWriters(ctx)
+	if ctx.Err() != nil {
+		m.stopping = true
+		return false
+	}
 	m.work = work
-	p.decideWriters(work)
 	for _, q := range p.pools {
 		q.beginRecords()
 		q.begun = true
@@ -336,16 +343,16 @@ func (m *Middleware) begin(work context.Context) {
 	}
 	for _, q := range p.pools {
 		if q.records != nil {
-			q.records.AwaitPlaced(work)
+			q.records.AwaitPlaced(ctx)
 		}
 	}
 	// Writes of clients made while a server is being flushed may be lost with the flush.
 	clean := time.Now().Add(p.options.ConnectTimeout)
 	for _, s := range p.servers {
-		s.AwaitReadable(work, clean)
+		s.AwaitReadable(ctx, clean)
 	}
 	p.makeWorkers(&m.shared, m.appendStats)
-	p.connect(work)
+	p.connect(ctx)
 	p.openGutters()
 	p.start(work, m.registry)
 	m.startShadows()
@@ -363,4 +370,5 @@ func (m *Middleware) begin(work context.Context) {
 	m.background.Go(func() { m.migrate(work) })
 	m.background.Go(func() { m.stage.Watch(work) })
 	m.background.Go(func() { m.registry.KeepSampling(work) })
+	return true
 }

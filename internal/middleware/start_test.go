@@ -1,0 +1,37 @@
+package middleware_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+)
+
+func TestAStartThatWaitsForAServerEndsWhenItIsToldTo(t *testing.T) {
+	for name, unanswered := range map[string]string{"does not answer": "version", "does not say whether it has versions": "ms "} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked := make(chan struct{}, 1)
+			server := mctest.StartScript(t, func(p *mctest.Peer) {
+				for line, ok := p.Line(); ok; line, ok = p.Line() {
+					if strings.HasPrefix(line, unanswered) {
+						asked <- struct{}{}
+						p.Stall()
+						return
+					}
+					p.Known(line)
+				}
+			})
+			o := middleware.Options{Servers: mwtest.Named(server.Addr(), mctest.StartNewMemcached(t).Addr())}
+			o.ConnectTimeout = time.Hour
+			m := mwtest.Begin(t, o)
+			<-asked
+			require.NoError(t, m.Stop())
+		})
+	}
+}
