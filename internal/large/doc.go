@@ -20,7 +20,7 @@
 // # Steps
 //
 //	set, add, replace, cas    chunks to all servers of the key --> the head, as any value
-//	get, gets, gat, mg v      as any value --> for each head the chunks, from the server that had it
+//	get, gets, gat, mg v      as any value --> for each head the chunks, from the server that had it; if some are missing --> delete the head there
 //
 // The key's lock is held over both steps of a write, also where keys have one server, and no write is planned behind it meanwhile. A read whose chunks fail is read
 // again elsewhere, head and all. Memory for a value is taken from the round's before its chunks are asked for; what doesn't fit is asked for again when
@@ -33,7 +33,9 @@
 //
 // # What is left behind
 //
-// A head without all of its chunks stays, as an item that nobody reads: add and delete find it, until a set, a delete or its expiry.
+// A head without all of its chunks, as evictions leave it, stays until a read finds it: that deletes it before it answers a miss, so that the key is one for add and
+// replace, too. It looks at the item again, and deletes it by its cas if it is still that head; if another value has taken its place, that is read. Until then the value
+// is one that is not evicted yet. As with any value, each server evicts for itself, and the first one decides.
 //
 // An overwritten or deleted value leaves its chunks: they end with the value's expiry and a minute, or are evicted. To delete them each write would have to read
 // first. A touch changes the head's life alone, since it would have to read the head, too: a value is a miss once its chunks have ended.

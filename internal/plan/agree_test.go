@@ -33,6 +33,8 @@ const (
 	serversCAS         mutant = "the server's cas as version"
 	incrWithoutVersion mutant = "incr without a new version"
 	lostChunk          mutant = "a chunk that was not stored"
+	blindDiscard       mutant = "a head that is deleted whatever has taken its place"
+	keptHead           mutant = "a head without its chunks that stays"
 	onlyInTheGutter    mutant = "a write in the gutter that leaves the server as it is"
 )
 
@@ -79,6 +81,14 @@ func (d *driver) mutate(c *plan.Call) (sent bool) {
 	case lostChunk:
 		if strings.HasPrefix(line, "ms mcmw:large:") {
 			c.Bytes[0] = []byte(strings.Replace(line, "mcmw:large:", "elsewhere:", 1))
+		}
+	case blindDiscard:
+		if strings.HasPrefix(line, "md k C") {
+			c.Bytes[0] = []byte("md k\r\n")
+		}
+	case keptHead:
+		if strings.HasPrefix(line, "md k C") {
+			c.Bytes[0] = []byte("md other\r\n")
 		}
 	case serversCAS:
 		c.Bytes[0] = []byte(versionFlag.ReplaceAllString(line, ""))

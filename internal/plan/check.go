@@ -71,6 +71,7 @@ const (
 	looksAll             // the item
 	tells                // how long it lives
 	chunks               // a part of a value
+	revisits             // the item, which was seen before
 	unveils              // what the client's mg is answered with, and the version behind it
 )
 
@@ -86,7 +87,7 @@ func (f form) fits(reply []byte) bool {
 		return code == "VA" || code == "NF" || code == "EX" || code == "NS"
 	case looksAt:
 		return code == "HD" || code == "EN"
-	case looksAll, chunks:
+	case looksAll, chunks, revisits:
 		return code == "VA" || code == "EN"
 	case unveils:
 		_, _, _, ok := protocol.CutCAS(reply)

@@ -44,7 +44,7 @@ type driver struct {
 	mutant mutant
 	early  []string // by server: what an early check saw
 	stored string   // the line and the value that were stored last
-	// missed are the servers of which a call that writes got no reply.
+	// missed are the servers of which a call that writes got no reply; workers of one middleware may share it, as they share what is known of servers.
 	missed map[int]bool
 	lies   bool // servers may answer what does not fit
 	drops  bool // values need not be kept, and are not
@@ -120,6 +120,9 @@ func (d *driver) Start(command string) {
 	d.done, d.whole, d.idle, d.answer, d.told = false, false, false, text{}, []string{command}
 	d.planner.Reset()
 	d.planner.Part()
+	for s := range d.planner.Servers {
+		d.planner.Servers[s].Readable = d.planner.Servers[s].Readable && !d.missed[s]
+	}
 	d.sent = 0
 	i := d.planner.Add(&d.request)
 	d.planner.Plan(i)

@@ -13,7 +13,9 @@ import (
 //	write     store the chunks on all servers of the key --> as any other, with the head for a value
 //	               '--> refused ------------------------------> answer: that refusal; a set deletes the key
 //	read      as any other --> ask for the chunks of the heads that came --> answer
-//	                                '--> a server fails --> read again, as any other
+//	                                |--> a server fails --> read again, as any other
+//	                                '--> some are missing --> look at the heads again --> delete those that are the same --> answer
+//	                                                                                 '--> another value is there -------> read again
 
 // Large says how large the values of a pool may be, bytes. The zero value: what its servers take, and they are as clients brought them.
 type Large struct {
@@ -32,6 +34,7 @@ const (
 	textNoSize   = "CLIENT_ERROR mg with s is available through mcmw in a pool with large-values only with v\r\n"
 	textNoFetch  = "CLIENT_ERROR mg with v and N, R or T is not available through mcmw in a pool with large-values\r\n"
 	textNoStored = "CLIENT_ERROR ms with s is not available through mcmw in a pool with large-values\r\n"
+	textReplaced = "SERVER_ERROR the value was replaced again and again while it was read\r\n"
 	textNoChunks = "SERVER_ERROR a server did not store a part of the value\r\n"
 )
 
@@ -63,7 +66,10 @@ type splitValue struct {
 	head            large.Head
 	inline          []byte
 	first, last     int32
-	failure         []byte // what it is answered with
+	// look is the call that looks at the head again, if missing; end is the one that ends what follows from that: the head's deletion, most often.
+	look, end int32
+	replaced  bool   // another value has taken the head's place
+	failure   []byte // what it is answered with
 }
 
 // largeOf returns the pool's limits where r's key is; nil: there are none.
@@ -272,12 +278,11 @@ func (p *Planner) settleSplit(r *Request) (again bool) {
 		}
 		again = again || ok && !v.head.Inline()
 	}
-	if !again {
-		p.finishSplit(r)
-		return false
+	if again {
+		r.step = gathering
+		return true
 	}
-	r.step = gathering
-	return true
+	return p.settleTorn(r)
 }
 
 func (p *Planner) missing(v *splitValue) {
@@ -339,21 +344,151 @@ func (p *Planner) planGather(i int32) {
 	}
 }
 
-// settleGather takes the chunks that came. again: a server failed, and the request is to be read anew.
-func (p *Planner) settleGather(r *Request, inTime bool) (again bool) {
+// settleParts takes what came of a step behind the heads'. again: there is another one; maybe because a server failed, and the request is to be read anew.
+func (p *Planner) settleParts(r *Request, inTime bool) (again bool) {
 	if inTime && !r.Fixed && p.settleRead(r) {
 		r.split = 0
 		return true
 	}
 	s := p.splitOf(r)
-	r.first, r.last = s.first, s.last
 	for k := range s.values {
-		if v := &s.values[k]; v.first < v.last {
+		switch v := &s.values[k]; {
+		case r.step == gathering && v.first < v.last:
 			p.judgeChunks(v)
+		case r.step == revisiting && v.missing:
+			again = p.judgeLook(v) || again
+		case r.step == discarding && v.end != 0:
+			p.judgeEnd(v)
 		}
 	}
-	p.finishSplit(r)
+	switch {
+	case r.Fixed:
+	case r.step == gathering:
+		return p.settleTorn(r)
+	case again:
+		r.step = discarding
+		return true
+	case slices.ContainsFunc(s.values, func(v splitValue) bool { return v.replaced && v.failure == nil }):
+		return p.readAnew(r)
+	}
+	p.endSplit(r)
 	return false
+}
+
+// settleTorn reports whether there are heads to be looked at again, because they don't have all of their chunks: what reads as a miss is to be one for
+// writes, too.
+func (p *Planner) settleTorn(r *Request) (again bool) {
+	if s := p.splitOf(r); !r.Fixed && slices.ContainsFunc(s.values, func(v splitValue) bool { return v.missing && v.failure == nil }) {
+		r.step = revisiting
+		return true
+	}
+	p.endSplit(r)
+	return false
+}
+
+// mostAnew bounds how often a request is read anew because others replace what it reads.
+const mostAnew = 16
+
+// readAnew reads r anew, in which a value has taken the place of a head: a miss would come too late.
+func (p *Planner) readAnew(r *Request) (again bool) {
+	if r.anew == mostAnew {
+		r.Fail(textReplaced)
+		p.endSplit(r)
+		return false
+	}
+	r.anew++
+	r.step, r.split = retrying, 0
+	return true
+}
+
+// isPart reports whether c, of a read, asks for or deletes what stands behind a value that came.
+func (c *Call) isPart() bool { return c.form == chunks || c.form == revisits || c.form == stores }
+
+// endSplit ends the steps behind that of the heads, whose calls are answered.
+func (p *Planner) endSplit(r *Request) {
+	s := p.splitOf(r)
+	r.first, r.last = s.first, s.last
+	p.finishSplit(r)
+}
+
+// keyOf returns the key of v, a value that r has read.
+func (r *Request) keyOf(v *splitValue) protocol.KeyText {
+	if !r.Command.IsRetrieval() {
+		return r.KeyText()
+	}
+	key, _ := nextKey(r.Keys[v.offset:])
+	return protocol.KeyText{Text: key}
+}
+
+// planLookAgain asks for the heads of requests[i] that don't have all of their chunks, with the cas.
+func (p *Planner) planLookAgain(i int32) {
+	r := &p.Requests[i]
+	s := p.splitOf(r)
+	for k := range s.values {
+		if v := &s.values[k]; v.missing {
+			v.look = int32(len(p.Calls))
+			start := len(p.lines)
+			p.lines = r.keyOf(v).AppendLook(p.lines, true)
+			c := p.call(i, int(p.Calls[v.call].Server), protocol.Meta, nil, p.lines[start:])
+			c.form, c.hidden, c.Reads = revisits, true, true
+		}
+	}
+}
+
+// judgeLook says what came of looking at the head of v again, and reports whether something follows.
+func (p *Planner) judgeLook(v *splitValue) (again bool) {
+	c := &p.Calls[v.look]
+	if c.kind.IsError() {
+		v.failure = c.reply
+		return false
+	}
+	it, ok := protocol.DecodeItem(c.reply)
+	still := ok && v.isStill(c, it)
+	v.replaced = c.Dropped || ok && !still
+	return still && it.CAS != 0 || v.replaced && it.Won && it.Stale
+}
+
+// isStill reports whether it, which c shows, is the head of v. What was not kept may be anything.
+func (v *splitValue) isStill(c *Call, it protocol.Item) bool {
+	return !c.Dropped && bytes.Equal(it.Data, v.element[len(v.element)-v.size-len(crlf):])
+}
+
+// judgeEnd says what came of the deletion of the head of v.
+func (p *Planner) judgeEnd(v *splitValue) {
+	switch c := &p.Calls[v.end]; {
+	case c.kind.IsError():
+		v.failure = c.reply
+	case c.kind == protocol.ReplyMetaLine && string(c.reply[:2]) == "EX":
+		v.replaced = true
+	}
+}
+
+// planDiscard deletes those heads by their cas, so that nothing that was stored behind them is lost. What has taken the place of one is left as it was.
+func (p *Planner) planDiscard(i int32) {
+	r := &p.Requests[i]
+	s := p.splitOf(r)
+	for k := range s.values {
+		v := &s.values[k]
+		if !v.missing || v.failure != nil {
+			continue
+		}
+		look := &p.Calls[v.look]
+		it, ok := protocol.DecodeItem(look.reply)
+		key, start := r.keyOf(v), len(p.lines)
+		switch {
+		case !ok:
+			continue
+		case v.isStill(look, it) && it.CAS != 0:
+			p.lines = key.AppendCut(p.lines, it.CAS)
+		case it.Won && it.Stale:
+			p.lines = key.AppendGiveBack(p.lines, it.CAS)
+		default:
+			continue
+		}
+		v.end = int32(len(p.Calls))
+		c := p.call(i, int(look.Server), protocol.Meta, nil, p.lines[start:])
+		c.form, c.hidden = stores, true
+	}
 }
 
 // judgeChunks says what came of the chunks of v.
@@ -449,6 +584,8 @@ func (p *Planner) takeSplit(r *Request, c *Call, element []byte, size int) (valu
 	case c.form == chunks:
 		c.found = int32(size) + 1
 		return false // the memory was taken when it was asked for
+	case c.form == revisits:
+		return size > large.HeadSize // that of a head is not worth counting
 	case c.form == clients && p.beginsHead(c, element, size):
 		p.noteSplit(r)
 	}

@@ -169,6 +169,7 @@ type Request struct {
 	chunked bool   // it stores a value in chunks
 	strips  bool   // servers know one of its keys without a prefix
 	split   int32  // splits[split-1] is its own; 0: it has none
+	anew    uint8  // so often it was read anew because of what it read
 	ttl     int64  // what it stores in a gutter ends after so many seconds; 0: none of its keys is there
 	version uint64 // of what it stores, with several writers
 	look    int32  // the call that looks at what came of it; -1: none
@@ -221,15 +222,17 @@ const (
 type step uint8
 
 const (
-	sent      step = iota // what Plan planned
-	warming               // of a read: others are asked for what a pool that is warmed up has not
-	emptying              // of a gat: what that pool holds is deleted
-	retrying              // of a read: others are asked for what a server failed
-	stamping              // of compare: the first server gives what it has stored a version
-	copying               // of compare: the others get what the first server has stored
-	chunking              // of write and compare, before sent: the servers get the chunks of a value
-	gathering             // of read: the chunks of values are asked for
-	deleting              // of write and compare: the key is deleted where a replica does not have the state that is answered
+	sent       step = iota // what Plan planned
+	warming                // of a read: others are asked for what a pool that is warmed up has not
+	emptying               // of a gat: what that pool holds is deleted
+	retrying               // of a read: others are asked for what a server failed
+	stamping               // of compare: the first server gives what it has stored a version
+	copying                // of compare: the others get what the first server has stored
+	chunking               // of write and compare, before sent: the servers get the chunks of a value
+	gathering              // of read: the chunks of values are asked for
+	revisiting             // of read: heads that don't have them all are looked at again
+	discarding             // of read: such heads are deleted
+	deleting               // of write and compare: the key is deleted where a replica does not have the state that is answered
 )
 
 // New returns a planner. Its reads are spread over the servers from turn on.
@@ -429,8 +432,8 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 	r := &p.Requests[i]
 	switch {
-	case r.step == gathering:
-		return p.settleGather(r, inTime)
+	case r.step >= gathering && r.step <= discarding:
+		return p.settleParts(r, inTime)
 	case r.Fixed:
 	case r.way == read:
 		if inTime && p.settleRead(r) {
@@ -472,6 +475,10 @@ func (p *Planner) Next(i int32) {
 		p.planHead(i)
 	case gathering:
 		p.planGather(i)
+	case revisiting:
+		p.planLookAgain(i)
+	case discarding:
+		p.planDiscard(i)
 	case stamping:
 		p.planStamp(i)
 	case copying:

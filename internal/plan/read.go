@@ -348,7 +348,7 @@ func (p *Planner) settleRead(r *Request) (again bool) {
 	}
 	for n := r.first; n < r.last; n++ {
 		c, copies := &p.Calls[n], p.copies(n)
-		if !c.Failed || c.hidden && c.form != chunks || (copies == 1 && !c.lost) || r.tries >= max(1, copies-1) {
+		if !c.Failed || c.hidden && !c.isPart() || (copies == 1 && !c.lost) || r.tries >= max(1, copies-1) {
 			continue
 		}
 		if r.tries == 0 {

@@ -41,7 +41,7 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 		}
 	case rep.Kind == protocol.ReplyMetaLine, rep.Kind == protocol.ReplyMetaValue:
 		ok = c.form != clients && c.form != unveils || c.command != r.Command || c.hidden || c.Failed || protocol.MetaFits(r.served().Head, element)
-		value = rep.Kind == protocol.ReplyMetaValue && (r.readsOnly() || c.form == looksAll || c.form == chunks) && !c.Failed
+		value = rep.Kind == protocol.ReplyMetaValue && (r.readsOnly() || c.form == looksAll || c.form == chunks || c.form == revisits) && !c.Failed
 		if p.large != nil && value {
 			value = p.takeSplit(r, c, element, rep.Data)
 		}
