@@ -41,11 +41,16 @@ func (c *conn) Finish() {
 
 // Stall implements request.Client.
 func (c *conn) Stall(rest []byte, unanswered *request.Batch) {
+	// It is counted before the worker goes on, which may ask for more; even where others have taken all there is: what could be refused was, before it was
+	// asked for (Crowded).
+	size := int64(len(rest))
+	c.stage.output.Force(size)
 	go func() {
 		if len(rest) == 0 && !c.broken.Load() {
 			c.stage.output.Take(0, c.stage.options.WriteTimeout, c.stage.cut)
 		}
 		err := c.writeRest(rest)
+		c.stage.output.Give(size)
 		switch {
 		case err == nil:
 		case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errSlow):
@@ -80,8 +85,7 @@ var errSlow = errors.New("too many unread replies")
 // of its batches at first.
 const restPiece = 64 << 10
 
-// writeRest writes what a client was too slow to take, within the limits for that. It is counted even where others have taken all there is:
-// what could be refused was, before it was asked for (Crowded).
+// writeRest writes what a client was too slow to take, within the limits for that.
 func (c *conn) writeRest(rest []byte) error {
 	if c.broken.Load() {
 		return net.ErrClosed
@@ -89,9 +93,6 @@ func (c *conn) writeRest(rest []byte) error {
 	if len(rest) > c.stage.options.MaxOutput {
 		return errSlow
 	}
-	size := int64(len(rest))
-	c.stage.output.Force(size)
-	defer c.stage.output.Give(size)
 	defer c.owed.Store(0)
 	for len(rest) > 0 {
 		c.owed.Store(int64(len(rest)))

@@ -30,6 +30,8 @@ type Request struct {
 	stats.Times
 	// Lane is the queue that serves the request; always 0 where all workers share one.
 	Lane int32
+	// Needs is the size of a value of the reply that is known to be large, bytes; 0: none is.
+	Needs int32
 	// Wanted, if not 0, says that readers want to answer with the reply; see hotkeys.Values.
 	Wanted uint64
 	// Settled: the servers are done with it, Answer is what they said and Result how it ended; earlier requests of the

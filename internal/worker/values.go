@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"math"
+
 	"mcmw/internal/plan"
 	"mcmw/internal/request"
 )
@@ -51,7 +53,7 @@ func (w *Worker) likely(r *plan.Request) int {
 
 // crowded reports whether r has to wait until clients have read what they asked for.
 func (w *Worker) crowded(b *request.Batch, r *plan.Request) bool {
-	return w.likely(r) > request.ReadSize && b.Client.Crowded()
+	return max(w.likely(r), int(r.Needs)) > request.ReadSize && b.Client.Crowded()
 }
 
 // takePortion leaves requests[i] as many keys as it may ask for at a time, and reports whether there are more.
@@ -110,8 +112,14 @@ func (w *Worker) hold(i int32, n int) bool {
 	return true
 }
 
-// holdSplit is holdShared for a value that comes in chunks. The first of a round is always kept: its head is held already.
+// holdSplit is holdShared for a value that comes in chunks. The first of a round is always kept: its head is held already. But none is while clients that do
+// not read take all the memory: that is known only now, and the request comes again when there is some.
 func (w *Worker) holdSplit(i int32, n int) bool {
+	p := &w.parts[w.requests[i].part]
+	w.planner.Requests[i].Needs = int32(min(n, math.MaxInt32))
+	if p.batch.Client.Crowded() && w.mayRepeat(p) {
+		return false
+	}
 	if w.gathers {
 		return w.holdShared(i, n)
 	}

@@ -3,9 +3,12 @@ package behaviour_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,6 +17,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
+	"mcmw/internal/netstage"
 	"mcmw/internal/plan"
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
@@ -191,32 +195,66 @@ func TestAConditionHoldsForTheWholeOfALargeValue(t *testing.T) {
 	}
 }
 
-func TestAValueOfWhichAChunkIsGoneIsAMiss(t *testing.T) {
+// chunkKeys returns the keys of the chunks of the value under k on a server.
+func chunkKeys(t *testing.T, server *mctest.Client, k string) (keys []string) {
+	t.Helper()
+	items, err := mctest.ParseValues(server.MustDo(t, "get "+k+"\r\n"))
+	require.NoError(t, err)
+	require.Len(t, items, 1)
+	h, _, ok := large.Decode([]byte(items[0].Value))
+	require.True(t, ok)
+	for n := range h.Chunks() {
+		keys = append(keys, string(h.AppendKey(nil, n)))
+	}
+	return keys
+}
+
+func TestAValueOfWhichAChunkIsGoneIsAMissForAllCommandsBehindARead(t *testing.T) {
 	server := chunkedServers(t, 1)[0]
 	m := mwtest.Start(t, chunking([]*mctest.Server{server}))
 	c, direct := m.Dial(t), mctest.MustDial(t, server.Addr())
-	value := filler(5, 3*plainSize)
-	for k := range 3 {
-		require.Equal(t, "STORED\r\n", c.MustDo(t, setOf("set", "k", value)))
-		head := direct.MustDo(t, "get k\r\n")
-		h, _, ok := large.Decode([]byte(strings.SplitN(strings.TrimSuffix(head, "\r\nEND\r\n"), "\r\n", 2)[1]))
-		require.True(t, ok)
-		require.Equal(t, 3, h.Chunks())
-		key := string(h.AppendKey(nil, k))
-		chunk := direct.MustDo(t, "get "+key+"\r\n")
-		require.Equal(t, "DELETED\r\n", direct.MustDo(t, "delete "+key+"\r\n"))
-		assert.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"))
-		assert.Equal(t, "EN\r\n", c.MustDo(t, "mg k v\r\n"))
-		assert.Equal(t, "VALUE small 7 1\r\nx\r\nEND\r\n", c.MustDo(t, "set small 7 0 1 noreply\r\nx\r\nget k small\r\n"))
-		// One that is shorter, or has other bytes, is no chunk of it.
-		body := strings.SplitN(strings.TrimSuffix(chunk, "\r\nEND\r\n"), "\r\n", 2)[1]
-		for _, wrong := range []string{body[1:], "?" + body[1:]} {
-			direct.MustDo(t, setOf("set", key, wrong))
-			assert.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"))
-		}
-		direct.MustDo(t, setOf("set", key, body))
-		assert.Equal(t, digest(valueOf("k", value)+"END\r\n"), digest(c.MustDo(t, "get k\r\n")))
+	value, other := filler(5, 3*plainSize), filler(6, 2*plainSize)
+	miss := map[string]string{"get k\r\n": "END\r\n", "mg k v f O9\r\n": "EN\r\n", "gat 0 k\r\n": "END\r\n", "get k small k\r\n": "VALUE small 7 1\r\nx\r\nEND\r\n", "mg aw== b v\r\n": "EN\r\n"}
+	require.Equal(t, "STORED\r\n", c.MustDo(t, setOf("set", "small", "x")))
+	ruins := map[string]func(key, body string){
+		"gone":      func(key, _ string) { direct.MustDo(t, "delete "+key+"\r\n") },
+		"shorter":   func(key, body string) { direct.MustDo(t, setOf("set", key, body[1:])) },
+		"different": func(key, body string) { direct.MustDo(t, setOf("set", key, "?"+body[1:])) },
 	}
+	behind := []struct{ command, answer string }{
+		{setOf("replace", "k", other), "NOT_STORED\r\n"},
+		{"", ""}, // a cas with the cas of the value that is gone
+		{"incr k 1\r\n", "NOT_FOUND\r\n"},
+		{"touch k 0\r\n", "NOT_FOUND\r\n"},
+		{"mg k t\r\n", "EN\r\n"},
+		{"delete k\r\n", "NOT_FOUND\r\n"},
+		{setOf("append", "k", "x"), "CLIENT_ERROR append and prepend are not available through mcmw in a pool with large-values\r\n"},
+		{setOf("add", "k", other), "STORED\r\n"},
+		{"get k\r\n", valueOf("k", other) + "END\r\n"},
+	}
+	turn := 0
+	for read, answer := range miss {
+		for how, ruin := range ruins {
+			require.Equal(t, "STORED\r\n", c.MustDo(t, setOf("set", "k", value)))
+			items, err := mctest.ParseValues(c.MustDo(t, "gets k\r\n"))
+			require.NoError(t, err)
+			keys := chunkKeys(t, direct, "k")
+			require.Len(t, keys, 3)
+			key := keys[turn%len(keys)]
+			turn++
+			held, err := mctest.ParseValues(direct.MustDo(t, "get "+key+"\r\n"))
+			require.NoError(t, err)
+			ruin(key, held[0].Value)
+			require.Equal(t, "NOT_STORED\r\n", c.MustDo(t, setOf("add", "k", other)), "no read has found it")
+			require.Equal(t, answer, c.MustDo(t, read), "%s of a value with a chunk that is %s", read, how)
+			behind[1].command = fmt.Sprintf("cas k 7 0 %d %s\r\n%s\r\n", len(other), items[0].Cas, other)
+			behind[1].answer = "NOT_FOUND\r\n"
+			for _, b := range behind {
+				require.Equal(t, digest(b.answer), digest(c.MustDo(t, b.command)), "%s behind %s of a value with a chunk that is %s", brief([]string{b.command}), read, how)
+			}
+		}
+	}
+	assert.Equal(t, uint64(turn+len(ruins)), m.Stats().Snapshot().Large.Incomplete, "one of the reads names the key twice")
 }
 
 func TestWhatAPoolWithLargeValuesDoesNotDoIsRefusedAndChangesNothing(t *testing.T) {
@@ -249,4 +287,65 @@ func TestAValueOfThreeMebibytesIsStoredOnServersWithItemsOfOne(t *testing.T) {
 		require.Equal(t, digest(valueOf("k", value)+"END\r\n"), digest(c.MustDo(t, "get k\r\n")))
 	}
 	assert.Equal(t, protocol.TextTooLarge, c.MustDo(t, setOf("set", "k", filler(1, 4<<20+1))))
+}
+
+// Clients that take a piece of their replies for each request of another client.
+func TestClientsThatReadLargeValuesSlowlyTakeBoundedMemory(t *testing.T) {
+	const clients, size, memory, piece = 8, 12 << 20, 4 << 20, 128 << 10
+	o := middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t, "-m", "128")), Workers: 1, Large: plan.Large{Limit: size}}
+	o.ClientOptions = netstage.ClientOptions{Limits: protocol.Limits{MaxValue: size}, ClientMemory: memory, WriteTimeout: 2 * mctest.Patience, MinRate: 1}
+	o.Timeout = mctest.Patience
+	m := mwtest.Start(t, o)
+	value := string(bytes.Repeat([]byte(filler(1, 1<<10)), size>>10))
+	other := m.Dial(t)
+	require.Equal(t, "STORED\r\n", other.MustDo(t, setOf("set", "k", value)))
+	require.Equal(t, "STORED\r\n", other.MustDo(t, setOf("set", "small", "x")))
+	taken := func() int64 { return m.Stats().Snapshot().ReplyMemory }
+	turns, ended := make(chan struct{}, clients), make(chan error, clients)
+	for n := range clients {
+		c := m.Dial(t)
+		conn := c.Conn.(*net.TCPConn)
+		require.NoError(t, conn.SetReadBuffer(64<<10))
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(2*mctest.Patience)))
+		request, want := "get k\r\n", valueOf("k", value)+"END\r\n"
+		switch n % 3 {
+		case 1:
+			request, want = "mg k v\r\n", fmt.Sprintf("VA %d\r\n%s\r\n", size, value)
+		case 2:
+			request, want = "get small k none\r\n", valueOf("small", "x")+want
+		}
+		require.NoError(t, c.Send([]byte(request)))
+		go func() {
+			got := make([]byte, len(want))
+			for at := 0; at < len(got); {
+				<-turns
+				end := min(len(got), at+piece)
+				if _, err := io.ReadFull(conn, got[at:end]); err != nil {
+					ended <- fmt.Errorf("%q: behind %d bytes: %w", request, at, err)
+					return
+				}
+				at = end
+			}
+			if string(got) != want {
+				ended <- fmt.Errorf("%q was answered with %s", request, digest(string(got)))
+				return
+			}
+			ended <- nil
+		}()
+	}
+	most := int64(0)
+	for left := clients; left > 0; {
+		require.Equal(t, valueOf("small", "x")+"END\r\n", other.MustDo(t, "get small\r\n"))
+		most = max(most, taken())
+		select {
+		case err := <-ended:
+			require.NoError(t, err)
+			left--
+		case turns <- struct{}{}:
+		default:
+		}
+	}
+	t.Logf("%.1f MiB at most", float64(most)/(1<<20))
+	assert.Greater(t, most, int64(memory))
+	assert.LessOrEqual(t, most, int64(memory+size+100), "what there is, and a value for the worker")
 }
