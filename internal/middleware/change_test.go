@@ -27,6 +27,15 @@ type traffic struct {
 	end                   atomic.Bool
 	done                  sync.WaitGroup
 	rounds, stale, missed atomic.Int64
+	large                 atomic.Bool // many values are large; see valueOf
+}
+
+// valueOf returns what is stored i-th, unlike all others.
+func (l *traffic) valueOf(i int) string {
+	if !l.large.Load() || i%3 == 0 {
+		return strconv.Itoa(i)
+	}
+	return strings.Repeat(strconv.Itoa(i)+" ", 1+i*7919%10_000)
 }
 
 func startTraffic(t *testing.T, fleet ...*mwtest.MW) *traffic {
@@ -51,7 +60,7 @@ func (l *traffic) run(clients []*mctest.Client, random *rand.Rand, n int) {
 		return reply
 	}
 	for i := 0; !l.end.Load(); i++ {
-		key, value := fmt.Sprintf("%d-%d-key", n, i%50), strconv.Itoa(i)
+		key, value := fmt.Sprintf("%d-%d-key", n, i%50), l.valueOf(i)
 		if reply := do(fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, len(value), value)); !assert.Equal(l.t, "STORED\r\n", reply) {
 			return
 		}

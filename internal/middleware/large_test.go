@@ -1,0 +1,67 @@
+package middleware_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/plan"
+	"mcmw/internal/route"
+)
+
+// Values of up to 60,000 bytes, on servers with items of 32 KiB.
+func TestReloadsUnderLoadTearNoLargeValueAndFailNoRequest(t *testing.T) {
+	servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4, "-I", "32k", "-m", "512", "-o", "slab_chunk_max=16,no_lru_maintainer")...)
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 2}, ChangeStep: time.Hour}
+	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+	load := startTraffic(t, fleet...)
+	load.more()
+	limits := func(limit, item int) {
+		t.Helper()
+		o.Large = plan.Large{Limit: limit, Item: item}
+		for _, m := range fleet {
+			require.NoError(t, m.Apply(context.Background(), o))
+			load.more()
+		}
+	}
+	stored := func() (n uint64) {
+		for _, m := range fleet {
+			n += m.Stats().Snapshot().Large.Stored
+		}
+		return n
+	}
+	limits(8<<10, 32<<10) // in a pool that has small values
+	limits(100_000, 32<<10)
+	load.large.Store(true)
+	load.more()
+	before := stored()
+	require.NotZero(t, before)
+	for _, n := range []int{4, 2, 3} {
+		o.Servers = servers[:n:n]
+		goThrough(t, fleet, o, load)
+	}
+	limits(100_000, 16<<10)
+	limits(100_000, 32<<10)
+	require.Greater(t, stored(), before)
+	load.large.Store(false)
+	for range 8 { // until each key holds a small value
+		load.more()
+	}
+	limits(8<<10, 32<<10)
+	limits(0, 32<<10)
+	load.stop()
+	assert.Zero(t, load.stale.Load(), "old or torn")
+	t.Logf("%d rounds, %d missed, %d large values", load.rounds.Load(), load.missed.Load(), stored())
+	for _, s := range o.Servers {
+		for _, key := range []string{"0-0-key", "1-1-key", "2-2-key", "3-3-key"} {
+			assert.False(t, strings.Contains(mctest.MustDial(t, s.Addr).MustDo(t, "get "+key+"\r\n"), "mcmwL"), "a head is left")
+		}
+	}
+}
