@@ -191,10 +191,27 @@ func explainMigrations(w io.Writer, key, pool string, all *route.Router, o *midd
 			fmt.Fprintf(w, " until %s", until.Format(time.RFC3339))
 		}
 		fmt.Fprintln(w)
+		explainReads(w, &g, phase, until, strings.Join(names, ", "))
 		if phase != route.MigrationDone {
 			return
 		}
 		pool = g.To
+	}
+}
+
+// explainReads says which pool is asked for a key of g in that phase, and why. names are the key's servers in the new pool.
+func explainReads(w io.Writer, g *middleware.Migration, phase route.MigrationPhase, until time.Time, names string) {
+	switch {
+	case phase == route.MigrationWarmUp:
+		fmt.Fprintf(w, "  get      first %s of pool %s, which is warmed up; those of pool %s for what that does not hold or answer\n", names, g.To, g.From)
+		fmt.Fprintf(w, "           those of pool %s decide writes, and answer gets, gat and mg with effects or c; those of pool %s are written behind them\n", g.From, g.To)
+	case phase.ReadsNew():
+		fmt.Fprintf(w, "  get      %s of pool %s, which is read in phase %s\n", names, g.To, phase)
+	case !g.Missed:
+	case !g.Back.IsZero() && phase > route.MigrationWarmUp:
+		fmt.Fprintf(w, "  get      those of pool %s alone: the warm-up of pool %s was given up\n", g.From, g.To)
+	default:
+		fmt.Fprintf(w, "  get      those of pool %s until %s: pool %s is not read in phase %s\n", g.From, until.Format(time.RFC3339), g.To, phase)
 	}
 }
 

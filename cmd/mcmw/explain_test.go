@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -201,5 +202,31 @@ migrations:
 	code, stdout, stderr := execute(t, "config", "explain", "k", "--config", file)
 	require.Equal(t, exitOK, code, stderr)
 	require.True(t, strings.HasSuffix(stdout, "  migrates to b of pool new: phase done since 2020-01-01T12:00:00Z\n"+
+		"  get      b of pool new, which is read in phase done\n"+
 		"  migrates to a of pool old: phase waiting until 2999-01-01T10:00:00Z\n"), stdout)
+}
+
+func TestThePoolThatIsAskedFirstDuringAWarmUpIsExplained(t *testing.T) {
+	at := func(steps int) string {
+		return time.Now().Add(time.Duration(steps)*time.Hour + 30*time.Minute).UTC().Format(time.RFC3339)
+	}
+	for name, c := range map[string]struct{ times, line string }{
+		"before": {"start: " + at(0), "  get      those of pool warm until "},
+		"warm-up": {"start: " + at(-3), "  get      first b of pool cold, which is warmed up; those of pool warm for what that does not hold or answer\n" +
+			"           those of pool warm decide writes, and answer gets, gat and mg with effects or c; those of pool cold are written behind them\n"},
+		"copy":     {"start: " + at(-9) + ", end: " + at(2), "  get      those of pool warm until "},
+		"both":     {"start: " + at(-9) + ", end: " + at(0), "  get      b of pool cold, which is read in phase both\n"},
+		"done":     {"start: " + at(-9) + ", end: " + at(-1), "  get      b of pool cold, which is read in phase done\n"},
+		"given up": {"start: " + at(-9) + ", back: " + at(0), "  get      those of pool warm alone: the warm-up of pool cold was given up\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "mcmw.yaml")
+			require.NoError(t, os.WriteFile(file, []byte("writers: several\nchange-step: 1h\npools:\n  warm: {servers: [a]}\n  cold: {servers: [b]}\nroutes: [{default: warm}]\n"+
+				"migrations: [{from: warm, to: cold, copy: missed, "+c.times+"}]\n"), 0o600))
+			code, stdout, stderr := execute(t, "config", "explain", "k", "--config", file)
+			require.Equal(t, exitOK, code, stderr)
+			require.Contains(t, stdout, "\n  migrates to b of pool cold: phase ")
+			require.Contains(t, stdout, "\n"+c.line)
+		})
+	}
 }

@@ -51,22 +51,31 @@ func migrations(s *stats.Snapshot, now time.Time) []Migration {
 		switch g.Phase {
 		case route.MigrationWarmUp.String():
 			switch {
+			case !g.Back.IsZero():
+				m.Next = fmt.Sprintf("%s alone is read again from %s on, and it can be dropped from %s on", g.From, at(g.CopyUntil), at(g.Back))
 			case !g.End.IsZero():
 				m.Next = fmt.Sprintf("nothing is copied from %s on, and %s is done at %s", at(g.CopyUntil), g.To, at(g.End))
 			case g.Warm:
 				m.Next = fmt.Sprintf("%s is warm: give the migration an end in the file of every mcmw", g.To)
 			default:
-				m.Next = fmt.Sprintf("reads fill %s, until its hit ratio is within %.2f %% of that of both", g.To, 100*g.Within)
+				m.Next = fmt.Sprintf("reads fill %s, until its hit ratio is within %.2f %% of that of both; to give it up, set back in the file of every mcmw", g.To, 100*g.Within)
 			}
 		case route.MigrationWaiting.String():
 			m.Next = "it starts at " + at(g.Start)
 		case route.MigrationDone.String():
 			m.Next = fmt.Sprintf("name %s in routes in place of %s, then drop the migration", g.To, g.From)
+		case route.MigrationBack.String():
+			m.Next = fmt.Sprintf("%s alone is read; drop the migration from the file of every mcmw", g.From)
+			if now.Before(g.Back) {
+				m.Next += ", from " + at(g.Back) + " on"
+			}
 		case route.MigrationDeleteNew.String(), route.MigrationCopy.String():
 			m.Next = fmt.Sprintf("keys are copied until %s; to end it before, drop it from the file of every mcmw", at(g.CopyUntil))
 			switch {
 			case g.Missed && g.Phase == route.MigrationDeleteNew.String():
 				m.Next = "it is warmed up from " + at(g.Until) + " on"
+			case !g.Back.IsZero():
+				m.Next = fmt.Sprintf("%s alone is read; it can be dropped from %s on", g.From, at(g.Back))
 			case g.Missed:
 				m.Next = fmt.Sprintf("%s is read from %s on", g.To, at(g.Until))
 			case g.Late && now.Before(g.CopyUntil):

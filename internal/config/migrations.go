@@ -19,9 +19,10 @@ type migrationValue struct {
 	To    string `yaml:"to"`
 	Start string `yaml:"start"`
 	End   string `yaml:"end,omitempty"`
-	// Copy is one of the copy names; Within belongs to copyMissed.
+	// Copy is one of the copy names; Within and Back belong to copyMissed.
 	Copy   string `yaml:"copy,omitempty"`
 	Within string `yaml:"within,omitempty"`
+	Back   string `yaml:"back,omitempty"`
 }
 
 // What a migration copies.
@@ -44,6 +45,9 @@ func (v migrationValues) String() string {
 		if g.Copy != "" {
 			text += fmt.Sprintf(" copying what is %s, within %s", g.Copy, g.Within)
 		}
+		if g.Back != "" {
+			text += ", back at " + g.Back
+		}
 		texts = append(texts, text)
 	}
 	return strings.Join(texts, ", ")
@@ -55,7 +59,7 @@ type migrationsKind struct{}
 func (migrationsKind) placeholder() string { return "" }
 func (migrationsKind) accepts() string {
 	return "entries of the form {from: POOL, to: POOL, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}; " +
-		"a warm-up has copy: missed, within: 0.01, and an end only when it is done"
+		"a warm-up has copy: missed, within: 0.01, and later an end or back"
 }
 
 func (migrationsKind) reset(c *Config) { c.Migrations, c.migrationOrigins = nil, nil }
@@ -70,6 +74,9 @@ func (migrationsKind) get(c *Config) any {
 		if g.Missed {
 			v.Copy, v.Within = copyMissed, strconv.FormatFloat(g.Within, 'f', -1, 64)
 		}
+		if !g.Back.IsZero() {
+			v.Back = g.Back.Format(time.RFC3339)
+		}
 		values = append(values, v)
 	}
 	return values
@@ -80,15 +87,17 @@ func (migrationsKind) set(c *Config, v given) error {
 		return errors.New("is not a migration")
 	}
 	keys := []string{"from", "to", "start", "end"}
-	fields, err := textFields(v.mapping, append(keys, "copy", "within"))
+	fields, err := textFields(v.mapping, append(keys, "copy", "within", "back"))
 	if err != nil {
 		return err
 	}
 	g := middleware.Migration{From: fields["from"], To: fields["to"]}
 	switch what := fields["copy"]; what {
 	case "", copyAll:
-		if fields["within"] != "" {
-			return fmt.Errorf("has within, which belongs to copy: %s", copyMissed)
+		for _, key := range []string{"within", "back"} {
+			if fields[key] != "" {
+				return fmt.Errorf("has %s, which belongs to copy: %s", key, copyMissed)
+			}
 		}
 	case copyMissed:
 		g.Missed, g.Within = true, middleware.DefaultWithin
@@ -106,7 +115,7 @@ func (migrationsKind) set(c *Config, v given) error {
 			return fmt.Errorf("has no key %q", key)
 		}
 	}
-	for key, at := range map[string]*time.Time{"start": &g.Start, "end": &g.End} {
+	for key, at := range map[string]*time.Time{"start": &g.Start, "end": &g.End, "back": &g.Back} {
 		if fields[key] == "" {
 			continue
 		}
@@ -126,7 +135,7 @@ func (migrationsKind) schema() map[string]any {
 	return map[string]any{"type": "array", "items": map[string]any{
 		"type": "object", "properties": map[string]any{
 			"from": text, "to": text, "start": moment, "end": moment,
-			"copy": map[string]any{"type": "string", "enum": []string{copyAll, copyMissed}}, "within": map[string]any{"type": []string{"number", "string"}},
+			"copy": map[string]any{"type": "string", "enum": []string{copyAll, copyMissed}}, "within": map[string]any{"type": []string{"number", "string"}}, "back": moment,
 		},
 		"required": []string{"from", "to", "start"}, "additionalProperties": false,
 	}}

@@ -43,6 +43,17 @@ func TestAWarmUpIsReadPrintedAndToldOf(t *testing.T) {
 	require.NoError(t, os.WriteFile("printed.yaml", printed.Bytes(), 0o600))
 	require.Equal(t, serving(c), serving(sources{args: []string{"--config", "printed.yaml"}}.load(t)))
 
+	back := g
+	back.Back = g.Start.Add(time.Hour)
+	goesBack := sources{yaml: migrating + entry + ", back: 2026-12-01T11:00:00Z}\n"}.load(t)
+	require.Equal(t, []middleware.Migration{back}, serving(goesBack).Migrations)
+	require.Equal(t, "migrations: old to new from 2026-12-01T10:00:00Z copying what is missed, within 0.01 -> "+
+		"old to new from 2026-12-01T10:00:00Z copying what is missed, within 0.01, back at 2026-12-01T11:00:00Z", goesBack.Changes(c)[0].String())
+	printed.Reset()
+	require.NoError(t, goesBack.Write(&printed, false))
+	require.NoError(t, os.WriteFile("printed.yaml", printed.Bytes(), 0o600))
+	require.Equal(t, serving(goesBack), serving(sources{args: []string{"--config", "printed.yaml"}}.load(t)))
+
 	g.Within, g.End = 0.05, g.Start.Add(2*time.Hour)
 	ending := sources{yaml: migrating + entry + ", within: 0.05, end: 2026-12-01T12:00:00Z}\n"}.load(t)
 	require.Equal(t, []middleware.Migration{g}, serving(ending).Migrations)
@@ -67,7 +78,11 @@ func TestMigrationsThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 		"{from: old, to: new, copy: missed, within: 2, " + times:                       `mcmw.yaml:9: migrations: within is 2; accepted: from 0 to less than 1`,
 		"{from: old, to: new, copy: missed, within: x, " + times:                       `mcmw.yaml:9: migrations: the mapping has the within "x", which is no number`,
 		"{from: old, to: old, copy: missed, " + times:                                  `mcmw.yaml:9: migrations: from and to are pool "old"`,
-		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z}\n  - {from: new, to: old, start: 2027-12-01T10:00:00Z, end: 2027-12-02T10:00:00Z}": `mcmw.yaml:10: migrations: it overlaps with the migration from "old" to "new", which has no end`,
+		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z}\n  - {from: new, to: old, start: 2027-12-01T10:00:00Z, end: 2027-12-02T10:00:00Z}":                             `mcmw.yaml:10: migrations: it overlaps with the migration from "old" to "new", which has no end`,
+		"{from: old, to: new, back: 2026-12-01T15:00:00Z, " + times:                                                                                                                     `mcmw.yaml:9: migrations: the mapping has back, which belongs to copy: missed`,
+		"{from: old, to: new, copy: missed, back: 2026-12-01T15:00:00Z, " + times:                                                                                                       `mcmw.yaml:9: migrations: it goes back at 2026-12-01T15:00:00Z; accepted: a warm-up (copy: missed) without an end`,
+		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z, back: 2026-12-01T10:03:59Z}":                                                                                   `mcmw.yaml:9: migrations: it goes back at 2026-12-01T10:03:59Z; accepted: at least 4 change-steps of 1m0s behind the start`,
+		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z, back: 2026-12-01T11:00:00Z}\n  - {from: old, to: new, start: 2027-12-01T10:00:00Z, end: 2027-12-02T10:00:00Z}": `mcmw.yaml:10: migrations: it is beside the migration from "old" to "new", one of which goes back`,
 		"old": `mcmw.yaml:9: migrations: "old" is not a migration; accepted: entries`,
 	} {
 		lines := refused(t, sources{yaml: migrating + "  - " + entries + "\n"})

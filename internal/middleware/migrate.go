@@ -29,9 +29,15 @@ import (
 //
 //	Start       + step             End - step - settling   End - step   End
 //	  | delete-new | warm-up: copies | copy: copies nothing  | both       | done
+//
+// It can be given up in place of that, so that at Back the old pool is as it was before the Start:
+//
+//	Start       + step             Back - 2 steps          Back - step   Back
+//	  | delete-new | warm-up: copies | copy: copies nothing  | back        | back, and may be dropped
 type Migration struct {
 	From, To   string
 	Start, End time.Time
+	Back       time.Time
 	// Missed: what reads miss in the new pool is copied, and nothing else. It is warm when its hit ratio and that of both pools are not further apart than
 	// Within.
 	Missed bool
@@ -41,7 +47,7 @@ type Migration struct {
 // DefaultWithin is the default of Migration.Within.
 const DefaultWithin = 0.01
 
-// same reports whether h is g, of which the end, and when it is warm, may have changed.
+// same reports whether h is g, of which the end, either way, and when it is warm, may have changed.
 func (g *Migration) same(h Migration) bool {
 	return g.Missed && h.Missed && g.name() == h.name()
 }
@@ -53,10 +59,27 @@ func (g *Migration) isIn(migrations []Migration) bool {
 
 // over returns when it ends, for ever where that is not said.
 func (g *Migration) over() time.Time {
-	if g.End.IsZero() {
+	switch {
+	case g.goesBack():
+		return g.Back
+	case g.endless():
 		return g.Start.AddDate(1000, 0, 0)
 	}
 	return g.End
+}
+
+func (g *Migration) goesBack() bool { return !g.Back.IsZero() }
+func (g *Migration) endless() bool  { return g.End.IsZero() && g.Back.IsZero() }
+
+// ending says when it ends, and how.
+func (g *Migration) ending() string {
+	switch {
+	case g.goesBack():
+		return "back " + moment(g.Back)
+	case g.endless():
+		return "none"
+	}
+	return moment(g.End)
 }
 
 // name tells migrations apart.
@@ -68,17 +91,23 @@ func (g *Migration) name() string {
 func (g *Migration) Phase(now time.Time, step time.Duration) (phase route.MigrationPhase, since, until time.Time) {
 	_, copied := g.copying(step)
 	ends := [...]time.Time{g.Start, g.Start.Add(step), copied, g.over().Add(-step), g.over()}
+	next := [...]route.MigrationPhase{route.MigrationDeleteNew, route.MigrationWarmUp, route.MigrationCopy, route.MigrationBoth, route.MigrationDone}
 	if !g.Missed {
 		ends[2] = ends[1] // nothing is warmed up
 	}
-	for _, end := range ends {
+	if g.goesBack() {
+		next[3], next[4] = route.MigrationBack, route.MigrationBack
+	}
+	for k, end := range ends {
 		if now.Before(end) {
-			if g.End.IsZero() && phase >= route.MigrationWarmUp {
+			if g.endless() && phase >= route.MigrationWarmUp {
 				end = time.Time{}
 			}
 			return phase, since, end
 		}
-		phase, since = phase+1, end
+		if phase != next[k] {
+			phase, since = next[k], end
+		}
 	}
 	return phase, since, time.Time{}
 }
@@ -95,7 +124,10 @@ func hold(step time.Duration) time.Duration {
 
 // copying returns from when until when keys are copied: while all middlewares are in phase copy.
 func (g *Migration) copying(step time.Duration) (from, until time.Time) {
-	if g.Missed {
+	switch {
+	case g.goesBack():
+		return g.Start.Add(step), g.Back.Add(-2 * step)
+	case g.Missed:
 		return g.Start.Add(step), g.over().Add(-step - settling(step))
 	}
 	return g.Start.Add(2 * step), g.End.Add(-step - max(step, hold(step)+time.Second))
@@ -142,6 +174,10 @@ func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Dura
 			return refuse("change-step is 0; accepted: more than other mcmw may be behind or ahead")
 		case g.Missed && (g.Within < 0 || g.Within >= 1):
 			return refuse("within is %v; accepted: from 0 to less than 1", g.Within)
+		case g.goesBack() && (!g.Missed || !g.End.IsZero()):
+			return refuse("it goes back at %s; accepted: a warm-up (copy: missed) without an end", moment(g.Back))
+		case g.goesBack() && g.Back.Sub(g.Start) < 4*step:
+			return refuse("it goes back at %s; accepted: at least 4 change-steps of %v behind the start, %s", moment(g.Back), step, moment(g.Start))
 		case !g.Start.IsZero() && g.Missed && g.End.IsZero():
 		case g.Start.IsZero() || g.End.Sub(g.Start) < leastMigration(step):
 			return refuse("it lasts from %s to %s; accepted: an end at least %v behind the start, by change-step %v", moment(g.Start), moment(g.End), leastMigration(step), step)
@@ -150,9 +186,12 @@ func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Dura
 			if h.From != g.From && h.From != g.To && h.To != g.From && h.To != g.To {
 				continue
 			}
+			if g.goesBack() || h.goesBack() { // what the pool holds behind that is deleted when another one is new
+				return refuse("it is beside the migration from %q to %q, one of which goes back; accepted: one of the two, and the other when it is dropped", h.From, h.To)
+			}
 			if g.Start.Before(h.over().Add(step)) && h.Start.Before(g.over().Add(step)) {
 				ends := "ends at " + moment(h.End)
-				if h.End.IsZero() {
+				if h.endless() {
 					ends = "has no end"
 				}
 				return refuse("it overlaps with the migration from %q to %q, which %s; accepted: one at a time of a pool, with %v between", h.From, h.To, ends, step)
@@ -180,9 +219,12 @@ func (m *Middleware) moves(o *Options) []route.Move {
 		return slices.IndexFunc(pools, func(p PoolOptions) bool { return p.Name == name })
 	}
 	sorted := slices.SortedFunc(slices.Values(o.Migrations), func(a, b Migration) int { return a.Start.Compare(b.Start) })
-	moves := make([]route.Move, len(sorted))
-	for i, g := range sorted {
+	var moves []route.Move
+	for _, g := range sorted {
 		phase, _, _ := g.Phase(now, o.ChangeStep)
+		if phase == route.MigrationBack {
+			continue
+		}
 		if cleaned := m.copied.of(g.name()).cleaned; phase == route.MigrationWarmUp && cleaned != nil {
 			select {
 			case <-cleaned:
@@ -190,7 +232,7 @@ func (m *Middleware) moves(o *Options) []route.Move {
 				phase = route.MigrationCopy // in which the new pool is not read
 			}
 		}
-		moves[i] = route.Move{From: number(g.From), To: number(g.To), Phase: phase, Missed: g.Missed}
+		moves = append(moves, route.Move{From: number(g.From), To: number(g.To), Phase: phase, Missed: g.Missed})
 	}
 	return moves
 }
@@ -202,24 +244,28 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 		phase, since, _ := g.Phase(now, step)
 		_, copied := g.copying(step)
 		kept := g.isIn(o.Migrations)
-		switch {
-		case !phase.Active():
+		switch returning := phase == route.MigrationBack && now.Before(g.Back); {
+		case !phase.Active() && !returning:
 			continue // where keys are is compared by their routes
-		case g.Missed && !kept:
+		case !kept && g.goesBack():
+			return fmt.Errorf("the migration from pool %q to pool %q is in phase %s since %s, and cannot be dropped before %s, when all mcmw are back at pool %q; accepted: from then on",
+				g.From, g.To, phase, moment(since), moment(g.Back), g.From)
+		case g.Missed && !kept && !now.After(copied):
 			return fmt.Errorf("the migration from pool %q to pool %q is in phase %s since %s, in which other mcmw may read pool %q, and cannot be dropped; "+
-				"accepted: an end, and then another one, from %q to %q", g.From, g.To, phase, moment(since), g.To, g.To, g.From)
-		case g.Missed && !slices.Contains(o.Migrations, g):
+				"accepted: back: %s or later, which it can be dropped from: pool %q alone is read again, from two change-steps before", g.From, g.To, phase, moment(since), g.To,
+				moment(later(now.Add(3*step), g.Start.Add(4*step))), g.From)
+		case g.Missed && kept && !slices.Contains(o.Migrations, g):
 			next := o.Migrations[slices.IndexFunc(o.Migrations, g.same)]
 			_, ends := next.copying(step)
-			if earliest := now.Add(step); next.End != g.End && (phase > route.MigrationWarmUp || copied.Before(earliest) || ends.Before(earliest)) {
-				return fmt.Errorf("the end of the migration from pool %q to pool %q cannot change from %s to %s; accepted: %s or later, as long as it is warmed up for a step more, "+
-					"for other mcmw have to read of it before", g.From, g.To, moment(g.End), moment(next.End), moment(earliest.Add(settling(step)+step)))
+			if earliest := now.Add(step); (next.End != g.End || next.Back != g.Back) && (phase > route.MigrationWarmUp || copied.Before(earliest) || ends.Before(earliest)) {
+				return fmt.Errorf("the end of the migration from pool %q to pool %q cannot change from %s to %s; accepted: %s or later, or back: %s or later, as long as it is warmed up for "+
+					"a step more, for other mcmw have to read of it before", g.From, g.To, g.ending(), next.ending(), moment(earliest.Add(settling(step)+step)), moment(earliest.Add(2*step)))
 			}
 		case !kept && now.After(copied):
 			return fmt.Errorf("the migration from pool %q to pool %q is in phase %s since %s, and cannot be dropped or changed before it ends at %s; "+
 				"accepted: then another one, from %q to %q", g.From, g.To, phase, moment(since), moment(g.End), g.To, g.From)
 		case kept && o.ChangeStep != step:
-			return fmt.Errorf("change-step cannot change while keys migrate; accepted: %v, until %s", step, moment(g.End))
+			return fmt.Errorf("change-step cannot change while keys migrate; accepted: %v, until that ends (%s)", step, g.ending())
 		}
 	}
 	for _, g := range o.Migrations {
@@ -247,6 +293,14 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 		}
 	}
 	return nil
+}
+
+// later returns the later one of two moments, in whole seconds that are not before it.
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		a = b
+	}
+	return a.Add(time.Second - 1).Truncate(time.Second)
 }
 
 // checkBegin reports that g cannot begin: others have to learn of it a step before, and its keys get versions.
@@ -535,7 +589,7 @@ func (m *Middleware) migrations(p *core) []stats.Migration {
 	now, step := m.clock(), p.options.ChangeStep
 	for _, g := range p.options.Migrations {
 		phase, since, until := g.Phase(now, step)
-		s := stats.Migration{From: g.From, To: g.To, Phase: phase.String(), Start: g.Start, End: g.End, Since: since, Until: until, Missed: g.Missed, Within: g.Within}
+		s := stats.Migration{From: g.From, To: g.To, Phase: phase.String(), Start: g.Start, End: g.End, Back: g.Back, Since: since, Until: until, Missed: g.Missed, Within: g.Within}
 		s.CopyFrom, s.CopyUntil = g.copying(step)
 		c := m.copied.of(g.name())
 		s.Round, s.Listed, s.Items, s.Copied, s.Rate, s.Complete, s.Left, s.Here, s.Why = c.Round, c.Listed, c.Items, c.Copied, c.Rate, c.Complete, c.Left, c.here, c.why

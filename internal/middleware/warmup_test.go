@@ -162,6 +162,57 @@ func TestStrippedKeysAreReadAndTouchedBesideAPoolThatIsWarmedUp(t *testing.T) {
 	}
 }
 
+func TestAWarmUpIsGivenUpUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
+	o := migratingOptions(t, 2, 1)
+	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+	c := fleet[0].Dial(t)
+	without := o
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set kept 0 0 1\r\n1\r\n"))
+	load := startTraffic(t, fleet...)
+	startWarmUp(t, fleet, &o, load)
+	require.Equal(t, "VALUE kept 0 1\r\n1\r\nEND\r\n", c.MustDo(t, "get kept\r\n"))
+	require.Eventually(t, func() bool { return of(fleet[0]).Here+of(fleet[1]).Here > 0 }, mctest.Patience, time.Millisecond)
+	g := o.Migrations[0]
+	g.Back = g.Start.Add(6 * migrationStep)
+	o.Migrations = []middleware.Migration{g}
+	apply := func(o middleware.Options) {
+		t.Helper()
+		for _, m := range fleet {
+			require.NoError(t, m.Apply(context.Background(), o))
+			load.more()
+		}
+	}
+	apply(o)
+	require.Equal(t, "warm-up", of(fleet[0]).Phase)
+	advance(t, fleet, load, 3*migrationStep, "copy")
+	advance(t, fleet, load, migrationStep, "back")
+	for _, m := range fleet {
+		require.ErrorContains(t, m.Apply(context.Background(), without), "cannot be dropped before "+g.Back.Format(time.RFC3339))
+	}
+	advance(t, fleet, load, migrationStep, "back") // and over
+	apply(without)
+	require.Equal(t, "STORED\r\n", c.MustDo(t, "set kept 0 0 1\r\n2\r\n"))
+	load.stop()
+	assert.Zero(t, load.stale.Load())
+	assert.Zero(t, load.missed.Load())
+	require.Equal(t, "VALUE kept 0 1\r\n2\r\nEND\r\n", c.MustDo(t, "get kept\r\n"))
+	for _, s := range o.Pools[1].Servers {
+		require.NotContains(t, mctest.MustDial(t, s.Addr).MustDo(t, "get kept\r\n"), "\r\n2\r\n", "it is not written any more")
+	}
+
+	// Another one begins with nothing of what the pool held.
+	again := warmUp()
+	again.Start = again.Start.Add(8 * migrationStep)
+	o.Migrations = []middleware.Migration{again}
+	for _, m := range fleet {
+		require.NoError(t, m.Apply(context.Background(), o))
+		m.AwaitCleaned()
+	}
+	for _, s := range o.Pools[1].Servers {
+		require.Equal(t, "END\r\n", mctest.MustDial(t, s.Addr).MustDo(t, "get kept\r\n"))
+	}
+}
+
 func TestTheEndOfAWarmUpIsSaidAStepBeforeAndItIsNotDropped(t *testing.T) {
 	o := migratingOptions(t, 1, 1)
 	fleet := []*mwtest.MW{mwtest.Start(t, o)}
@@ -173,8 +224,11 @@ func TestTheEndOfAWarmUpIsSaidAStepBeforeAndItIsNotDropped(t *testing.T) {
 		next.Migrations = migrations
 		require.ErrorContains(t, m.Apply(context.Background(), next), text)
 	}
-	refused("is in phase warm-up")
+	refused("cannot be dropped; accepted: back: ")
 	g := o.Migrations[0]
+	g.Back = g.Start.Add(4 * migrationStep)
+	refused("cannot change from none to back "+g.Back.Format(time.RFC3339), g)
+	g.Back = time.Time{}
 	g.End = g.Start.Add(5 * migrationStep)
 	refused("cannot change from", g)
 	g.End = g.Start.Add(6 * migrationStep)

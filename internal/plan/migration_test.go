@@ -133,6 +133,9 @@ func (m *migrating) router(t *testing.T, phase route.MigrationPhase) *route.Rout
 	}
 	r, err := route.NewPools(pools, route.Routes{Default: "old"})
 	require.NoError(t, err)
+	if phase == route.MigrationBack {
+		return r
+	}
 	return r.Migrate([]route.Move{{From: 0, To: 1, Phase: phase, Missed: m.missed && !m.parallel}})
 }
 
@@ -264,6 +267,8 @@ var warmUps = []migrating{
 	{phases: []route.MigrationPhase{route.MigrationWarmUp}, old: before, new: before, copies: true},
 	{phases: []route.MigrationPhase{route.MigrationWarmUp, route.MigrationCopy}, old: before, copies: true},
 	{phases: []route.MigrationPhase{route.MigrationCopy, route.MigrationBoth}, old: before, new: before},
+	{phases: []route.MigrationPhase{route.MigrationWarmUp, route.MigrationCopy, route.MigrationBack}, old: before, new: before},
+	{phases: []route.MigrationPhase{route.MigrationCopy, route.MigrationBack}, old: before, new: before},
 }
 
 const (
@@ -380,6 +385,7 @@ func TestEveryFaultPutIntoAMigrationIsFound(t *testing.T) {
 		"a copy that is read before it is looked at":      {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, seen: true, clients: [2][]string{{deleteKey}, {getKey}}},
 		"writes to both pools at once during the warm-up": {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, parallel: true, clients: [2][]string{{deleteKey}, {getKey}}},
 		"deletions in one pool alone during the warm-up":  {phases: []route.MigrationPhase{waiting, warmUp}, old: before, new: before, missed: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"a warm-up that is given up at once":              {phases: []route.MigrationPhase{warmUp, route.MigrationBack}, old: before, new: before, missed: true, clients: [2][]string{{setTen}, {getKey}}},
 		"with no phase for deletions":                     {phases: []route.MigrationPhase{waiting, copies}, old: before, new: before, clients: [2][]string{{setTen}, {}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,12 @@ import "slices"
 // Phase warm-up is one of migrations that copy what is missed alone (Move.Missed): what a read misses in the new pool and finds in the old one is copied
 // (sweep.Transfer). Which is current is the old pool's to say: up to phase copy, a write has been answered there before it is sent to the new pool. So who
 // finds a version in the old pool behind having put its copy into the new one, where nobody reads it yet, knows that a write of another version will still come
-// to the new pool, and take the copy's place. In phase copy nothing is copied then, so that no such copy is left in phase both.
+// to the new pool, and take the copy's place. In phase copy nothing is copied then, so that no such copy is left in phase both. Such a migration can go back:
+//
+//	phase      reads  writes   deletes, with each write   what depends on the item (incr, cas, add ..)
+//	warm-up    new, then old where that misses; both      decided by the old pool, then copied
+//	copy       old    both                                decided by the old pool, then copied
+//	back       old    old                                 decided by the old pool
 type MigrationPhase uint8
 
 // The phases.
@@ -30,10 +35,11 @@ const (
 	MigrationCopy
 	MigrationBoth
 	MigrationDone
+	MigrationBack
 	NumMigrationPhases
 )
 
-var migrationPhaseNames = [NumMigrationPhases]string{"waiting", "delete-new", "warm-up", "copy", "both", "done"}
+var migrationPhaseNames = [NumMigrationPhases]string{"waiting", "delete-new", "warm-up", "copy", "both", "done", "back"}
 
 // String returns the phase's name, the same in metrics and logs.
 func (p MigrationPhase) String() string { return migrationPhaseNames[p] }
@@ -42,9 +48,9 @@ func (p MigrationPhase) String() string { return migrationPhaseNames[p] }
 func (p MigrationPhase) Active() bool { return p > MigrationWaiting && p < MigrationDone }
 
 // ReadsNew reports whether the keys are read in the new pool.
-func (p MigrationPhase) ReadsNew() bool { return p >= MigrationBoth }
+func (p MigrationPhase) ReadsNew() bool { return p == MigrationBoth || p == MigrationDone }
 
-// Move is a migration in a phase. From and To are the pools' numbers.
+// Move is a migration in a phase, other than back: keys are then as if there were no migration. From and To are the pools' numbers.
 type Move struct {
 	From, To int
 	Phase    MigrationPhase

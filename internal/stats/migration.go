@@ -10,9 +10,10 @@ type Migration struct {
 	From  string `json:"from"`
 	To    string `json:"to"`
 	Phase string `json:"phase"`
-	// Start and End are those of the whole, Since and Until of the phase; zero: it has no such end.
+	// Start and End are those of the whole, Since and Until of the phase; zero: it has no such end. From Back on it is as if it had not begun.
 	Start time.Time `json:"start"`
 	End   time.Time `json:"end"`
+	Back  time.Time `json:"back,omitzero"`
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 	// Keys are copied from CopyFrom until CopyUntil, by one middleware: Listed keys of the Items that there are were looked at in this round through

@@ -106,7 +106,8 @@ func TestOptionsGetFromTheValuesToMcmw(t *testing.T) {
 func TestPoolsRoutesAndShadowsGetFromTheValuesToMcmw(t *testing.T) {
 	c, err := mcmwConfig(t, render(t, helms["v4"], "--set", "memcached.enabled=false,config.replicas=1,config.pools.a.servers={x,y},config.pools.a.replicas=2,config.pools.b.servers={z},config.pools.c.servers={t},"+
 		"config.routes[0].prefix=s:,config.routes[0].pool=b,config.routes[1].default=a",
-		"--set-json", `config.shadows=[{"of":"a","to":"c","share":0.25}]`))
+		"--set", "config.writers=several", "--set-json", `config.shadows=[{"of":"a","to":"c","share":0.25}]`,
+		"--set-json", `config.migrations=[{"from":"a","to":"b","copy":"missed","within":0.02,"start":"2026-12-01T10:00:00Z","back":"2026-12-02T10:00:00Z"}]`))
 	require.NoError(t, err)
 	var servers []route.Server
 	for _, s := range c.AllLookups().Specs {
@@ -119,6 +120,8 @@ func TestPoolsRoutesAndShadowsGetFromTheValuesToMcmw(t *testing.T) {
 	require.Equal(t, "z", o.Pools[1].Servers[0].Name)
 	require.Equal(t, []string{"a", "c", "t"}, []string{o.Shadows[0].Of, o.Shadows[0].To.Name, o.Shadows[0].To.Servers[0].Name})
 	require.Equal(t, shadow.Options{Share: 0.25, Compare: true}, o.Shadows[0].Options)
+	begin := time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC)
+	require.Equal(t, []middleware.Migration{{From: "a", To: "b", Start: begin, Back: begin.AddDate(0, 0, 1), Missed: true, Within: 0.02}}, o.Migrations)
 }
 
 func TestPodsOfMcmwKeepReplicasAlikeForOneAnother(t *testing.T) {
