@@ -164,13 +164,16 @@ func TestValuesInChunksAreWholeOrMissesInEveryOrderOfMessages(t *testing.T) {
 	states := 0
 	for name, clients := range map[string][][][]string{
 		"one mcmw": {{{setABC, getK}, {setDEF, getK}}}, "deletes": {{{setABC, deleteK}, {getK, getK}}}, "adds": {{{setABC, addGHI}, {addGHI, gatK}}},
-		"misses": {{{setABC, getK, addGHI}, {setDEF, getK}}}, "replaced": {{{setABC, getK, replaceGHI}, {getK}}},
+		"misses": {{{setABC, getK, addGHI}, {setDEF, getK}}}, "replaced": {{{setABC, getK, replaceGHI}, {getK}}}, "two mcmw, misses": {{{setABC, getK, addGHI}}, {{getK}}},
 		"small": {{{setABC, setSmall}, {getK, setDEF}}}, "two mcmw": {{{setABC, getK}}, {{setDEF, getK}}}, "two mcmw, adds": {{{setABC, deleteK}}, {{addGHI, getK}}},
 	} {
 		for _, servers := range []int{1, 2} {
 			for _, faults := range kinds {
 				if len(clients) > 1 && faults.Breaks+faults.Deaths > 0 && servers > 1 {
 					continue // behind those only a mark or a sweep makes servers agree
+				}
+				if (name == "misses" || name == "replaced") && faults.Evictions > 0 && servers > 1 {
+					continue // each server evicts for itself: what one of them stores then, and the other does not, is deleted again
 				}
 				s := split{servers: servers, clients: clients, faults: faults}
 				r, failure := s.explore(t, limit)
