@@ -203,9 +203,11 @@ func TestReadsOfAKeyGoToThePoolForReadsWhichHoldsNoMoreForIt(t *testing.T) {
 	routes.Prefixes[1] = Prefix{Prefix: "b:", Pool: "new", Reads: "copy"}
 	r, err = NewPools(pools, routes)
 	require.NoError(t, err)
-	r = r.Migrate([]Move{{From: 0, To: 2, Phase: MigrationDone}})
-	require.Equal(t, 2, r.In([]byte("a:1")).Number())
-	require.Equal(t, 2, r.ForReads().In([]byte("a:1")).Number())
+	moved := r.Migrate([]Move{{From: 0, To: 2, Phase: MigrationDone}})
+	for after, want := range map[*Router]int{r: 0, moved: 2} {
+		require.Equal(t, want, after.In([]byte("a:1")).Number())
+		require.Equal(t, want, after.ForReads().In([]byte("a:1")).Number())
+	}
 }
 
 func TestFindingAPoolAllocatesNothing(t *testing.T) {

@@ -199,14 +199,19 @@ func TestAReadWaitsForThePoolForReadsAsLongAsThatOnesTimeoutSays(t *testing.T) {
 	o.Pools[1].Timeout, o.Pools[1].FailureLimit = 100*time.Millisecond, 1
 	m := mwtest.Start(t, o)
 	c := m.Dial(t)
+	is := func(state backend.State) func() bool {
+		return func() bool { return m.Stats().Snapshot().Servers[1].Health.State == state.String() }
+	}
 	copies[0].Freeze()
-	require.Equal(t, "SERVER_ERROR copy-server-1: no reply in time\r\n", c.MustDo(t, "get k\r\n"))
-	copies[0].Thaw()
 	main[0].Freeze()
-	require.NoError(t, c.Send([]byte("set k 0 0 1\r\nx\r\n")))
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[1].Health.State == backend.Up.String() }, mctest.Patience, pollPause)
-	require.Equal(t, "END\r\n", m.Dial(t).MustDo(t, "get l\r\n"), "the other pool's server answers meanwhile")
+	require.NoError(t, c.Send([]byte("get k\r\nset k 0 0 1\r\nx\r\n")))
+	// The worker gives up the one, and waits for the other.
+	require.Eventually(t, is(backend.Down), mctest.Patience, pollPause)
+	copies[0].Thaw()
+	require.Eventually(t, is(backend.Up), mctest.Patience, pollPause)
+	require.Equal(t, "END\r\n", m.Dial(t).MustDo(t, "get l\r\n"), "the pool for reads answers meanwhile")
 	main[0].Thaw()
+	require.Equal(t, "SERVER_ERROR copy-server-1: no reply in time\r\n", c.MustReply(t))
 	require.Equal(t, "STORED\r\n", c.MustReply(t))
 }
 
