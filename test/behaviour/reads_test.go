@@ -169,6 +169,16 @@ func TestAReloadSendsReadsToAnotherPoolBetweenTwoRequestsAlsoThoseServedFromMemo
 	for _, s := range m.Stats().Snapshot().Servers {
 		assert.Zero(t, s.Health.Flushes, "nothing has to be cleaned: each pool holds what it was sent")
 	}
+	for range 20 { // so many that the sample has some
+		require.NoError(t, c.Send([]byte(strings.Repeat("get k\r\n", 500))))
+		for range 500 {
+			c.MustReply(t)
+		}
+	}
+	hot := m.HotKeys(1, true).Keys
+	require.Len(t, hot, 1)
+	require.Equal(t, "k", hot[0].Name)
+	require.Equal(t, []string{"copy-server-1"}, hot[0].Servers, "who is asked for it")
 }
 
 // With several writers other keys can't go to a pool under load; where they are read is no such change.

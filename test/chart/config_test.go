@@ -105,7 +105,8 @@ func TestOptionsGetFromTheValuesToMcmw(t *testing.T) {
 
 func TestPoolsRoutesAndShadowsGetFromTheValuesToMcmw(t *testing.T) {
 	c, err := mcmwConfig(t, render(t, helms["v4"], "--set", "memcached.enabled=false,config.replicas=1,config.pools.a.servers={x,y},config.pools.a.replicas=2,config.pools.b.servers={z},config.pools.c.servers={t},"+
-		"config.routes[0].prefix=s:,config.routes[0].pool=b,config.routes[1].default=a",
+		"config.routes[0].prefix=s:,config.routes[0].pool=b,config.routes[1].default=a,"+
+		"config.pools.d.servers={u},config.pools.e.servers={v},config.routes[2].prefix=r:,config.routes[2].pool=d,config.routes[2].reads=e",
 		"--set", "config.writers=several", "--set-json", `config.shadows=[{"of":"a","to":"c","share":0.25}]`,
 		"--set-json", `config.migrations=[{"from":"a","to":"b","copy":"missed","within":0.02,"start":"2026-12-01T10:00:00Z","back":"2026-12-02T10:00:00Z"}]`))
 	require.NoError(t, err)
@@ -114,7 +115,7 @@ func TestPoolsRoutesAndShadowsGetFromTheValuesToMcmw(t *testing.T) {
 		servers = append(servers, s.Server)
 	}
 	o := c.With(servers)
-	require.Equal(t, route.Routes{Prefixes: []route.Prefix{{Prefix: "s:", Pool: "b"}}, Default: "a"}, o.Routes)
+	require.Equal(t, route.Routes{Prefixes: []route.Prefix{{Prefix: "s:", Pool: "b"}, {Prefix: "r:", Pool: "d", Reads: "e"}}, Default: "a"}, o.Routes)
 	require.Equal(t, 2, o.Pools[0].Options.Replicas)
 	require.Equal(t, 1, o.Pools[1].Options.Replicas)
 	require.Equal(t, "z", o.Pools[1].Servers[0].Name)
