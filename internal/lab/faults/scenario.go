@@ -67,6 +67,7 @@ var (
 	doubled = settings{servers: 3, shadow: true, pools: withShadow}
 	spared  = settings{servers: 6, fleet: true, proxies: true, pools: gutter}
 	lonely  = settings{servers: 6, proxies: true, pools: gutter}
+	routed  = settings{servers: 6, fleet: true, pools: twoPools}
 	moving  = settings{servers: 6, fleet: true, pools: migrations(1), fixed: []string{"change-step"}}
 	back    = settings{servers: 6, fleet: true, pools: migrations(2), fixed: []string{"change-step"}}
 	warmed  = settings{servers: 6, fleet: true, pools: warmsUp, fixed: []string{"change-step"}}
@@ -91,6 +92,12 @@ func withShadow(s *system, servers []string) string {
 func gutter(_ *system, servers []string) string {
 	own, spare := halves(servers)
 	return fmt.Sprintf("pools:\n  own: {servers: [%s], gutter: spare, gutter-ttl: %ds}\n  spare: {servers: [%s]}\nroutes: [{default: own}]\n", own, gutterTTL, spare)
+}
+
+// twoPools have the keys of some clients each, and the first one those that clients share.
+func twoPools(_ *system, servers []string) string {
+	first, second := halves(servers)
+	return fmt.Sprintf("pools:\n  first: {servers: [%s]}\n  second: {servers: [%s]}\nroutes: [{prefix: f1-1, pool: second}, {prefix: f1-2, pool: second}, {default: first}]\n", first, second)
 }
 
 // Migrations begin when all middlewares run and clients are served.
@@ -237,6 +244,7 @@ func Scenarios() []Scenario {
 		{Name: "gutter-one", Title: "one of two mcmw loses its way to a server whose pool has a gutter", Args: severalOne, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, then: untilSpent, reads: byVictim, writes: byVictim, settings: spared},
 		{Name: "gutter-alone", Title: "the only mcmw loses its way to a server whose pool has a gutter", Args: aloneOne, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: lonely},
 		{Name: "gutter-freeze", Title: "a server whose pool has a gutter, behind two mcmw, is suspended (SIGSTOP)", Args: severalOne, fault: freeze, heal: thaw, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: spared},
+		{Name: "pool-without-majority", Title: "two of the three servers of one of two pools, behind two mcmw, are killed and started again", Args: ackLive, fault: both(kill1), heal: both(start1), reads: byAny, writes: byAny, settings: routed},
 		{Name: "migration", Title: "the keys of a pool, behind two mcmw, move to another pool", Args: severalTwo, fault: copies(0), heal: migrated(0), settings: moving},
 		{Name: "migration-back", Title: "the keys of a pool, behind two mcmw, move to another pool and back", Args: severalTwo, fault: copies(1), heal: migrated(1), Long: true, settings: back},
 		{Name: "warm-up", Title: "a server of each of two pools, behind two mcmw, is killed and started again while one pool is warmed up from the other", Args: severalTwo, fault: killBoth, heal: startBoth, writes: `^server-[25]: `, settings: warmed},
@@ -342,6 +350,11 @@ func each(do func(s *system, i int) error) func(context.Context, *system) error 
 		}
 		return errors.Join(errs...)
 	}
+}
+
+// both applies a function to the victim and the server before it.
+func both(do func(s *system, i int) error) func(context.Context, *system) error {
+	return func(_ context.Context, s *system) error { return errors.Join(do(s, victim-1), do(s, victim)) }
 }
 
 // restarts kills the victim and starts it again at once.
