@@ -43,10 +43,12 @@ func TestReloadsUnderLoadTearNoLargeValueAndFailNoRequest(t *testing.T) {
 	load.more()
 	before := stored()
 	require.NotZero(t, before)
+	require.Zero(t, load.missed.Load())
 	for _, n := range []int{4, 2, 3} {
 		o.Servers = servers[:n:n]
 		goThrough(t, fleet, o, load)
 	}
+	moved := load.missed.Load() // a server that gets keys does not hold them yet
 	limits(100_000, 16<<10)
 	limits(100_000, 32<<10)
 	require.Greater(t, stored(), before)
@@ -58,6 +60,7 @@ func TestReloadsUnderLoadTearNoLargeValueAndFailNoRequest(t *testing.T) {
 	limits(0, 32<<10)
 	load.stop()
 	assert.Zero(t, load.stale.Load(), "old or torn")
+	assert.Equal(t, moved, load.missed.Load(), "misses while no keys move")
 	t.Logf("%d rounds, %d missed, %d large values", load.rounds.Load(), load.missed.Load(), stored())
 	for _, s := range o.Servers {
 		for _, key := range []string{"0-0-key", "1-1-key", "2-2-key", "3-3-key"} {
