@@ -219,6 +219,8 @@ func TestAppendsOfARoundHoldNoMoreThanReadsDo(t *testing.T) {
 	for k := range clients {
 		require.Equal(t, "STORED\r\n", first.MustDo(t, fmt.Sprintf("set k%d 0 0 %d\r\n%s\r\n", k, size, value)))
 	}
+	// The worker would wait for a check that a server owes it.
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Agreement.Checks == clients }, mctest.Patience, time.Millisecond)
 	for _, p := range proxies {
 		p.Inject(mctest.Fault{Stall: true})
 	}
@@ -242,6 +244,7 @@ func TestAppendsOfARoundHoldNoMoreThanReadsDo(t *testing.T) {
 	for _, c := range list {
 		require.Equal(t, "STORED\r\n", c.MustReply(t))
 	}
+	first.MustReply(t) // an end waits for who is owed one
 	require.NoError(t, m.Stop())
 	copied := 0
 	for k := range clients {
