@@ -32,7 +32,7 @@ type traffic struct {
 
 // valueOf returns what is stored i-th, unlike all others.
 func (l *traffic) valueOf(i int) string {
-	if !l.large.Load() || i%3 == 0 {
+	if !l.large.Load() || i%4 > 0 {
 		return strconv.Itoa(i)
 	}
 	return strings.Repeat(strconv.Itoa(i)+" ", 1+i*7919%10_000)

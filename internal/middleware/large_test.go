@@ -44,20 +44,19 @@ func TestReloadsUnderLoadTearNoLargeValueAndFailNoRequest(t *testing.T) {
 	before := stored()
 	require.NotZero(t, before)
 	require.Zero(t, load.missed.Load())
-	for _, n := range []int{4, 2, 3} {
+	for _, n := range []int{4, 3} {
 		o.Servers = servers[:n:n]
 		goThrough(t, fleet, o, load)
 	}
 	moved := load.missed.Load() // a server that gets keys does not hold them yet
 	limits(100_000, 16<<10)
-	limits(100_000, 32<<10)
 	require.Greater(t, stored(), before)
 	load.large.Store(false)
 	for range 8 { // until each key holds a small value
 		load.more()
 	}
-	limits(8<<10, 32<<10)
-	limits(0, 32<<10)
+	limits(8<<10, 16<<10)
+	limits(0, 16<<10)
 	load.stop()
 	assert.Zero(t, load.stale.Load(), "old or torn")
 	assert.Equal(t, moved, load.missed.Load(), "misses while no keys move")

@@ -291,7 +291,7 @@ func TestAValueOfThreeMebibytesIsStoredOnServersWithItemsOfOne(t *testing.T) {
 
 // Clients that take a piece of their replies for each request of another client.
 func TestClientsThatReadLargeValuesSlowlyTakeBoundedMemory(t *testing.T) {
-	const clients, size, memory, piece = 8, 12 << 20, 4 << 20, 128 << 10
+	const clients, size, memory, piece = 5, 8 << 20, 2 << 20, 128 << 10
 	o := middleware.Options{Servers: mwtest.Servers(mctest.StartMemcached(t, "-m", "128")), Workers: 1, Large: plan.Large{Limit: size}}
 	o.ClientOptions = netstage.ClientOptions{Limits: protocol.Limits{MaxValue: size}, ClientMemory: memory, WriteTimeout: 2 * mctest.Patience, MinRate: 1}
 	o.Timeout = mctest.Patience
