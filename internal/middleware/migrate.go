@@ -332,11 +332,25 @@ func (m *Middleware) beginMigrations(before []Migration) {
 	}
 }
 
+// usedUntil returns when no middleware uses g's new pool any more for a migration before g; zero: there is none. What that leaves behind is deleted then.
+func (o *Options) usedUntil(g *Migration) (until time.Time) {
+	for _, h := range o.Migrations {
+		if end := h.over().Add(o.ChangeStep); h.Start.Before(g.Start) && (h.From == g.To || h.To == g.To) && end.After(until) {
+			until = end
+		}
+	}
+	return until
+}
+
 // cleanTarget deletes in the background what g's new pool may have held earlier of the keys that it gets. Behind a start of g the records that the
 // servers keep say so, too. Applying is held.
 func (m *Middleware) cleanTarget(g *Migration) {
 	c := m.current.Load()
-	if phase, _, _ := g.Phase(m.clock(), c.options.ChangeStep); phase != route.MigrationWaiting {
+	used := m.options.usedUntil(g)
+	switch phase, _, _ := g.Phase(m.clock(), c.options.ChangeStep); {
+	case m.clock().Before(used):
+		return // enterPhases comes back to it
+	case phase > route.MigrationDeleteNew, phase == route.MigrationDeleteNew && used.IsZero():
 		return
 	}
 	from, to := c.named(g.From), c.named(g.To)
@@ -434,6 +448,9 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 	next = migrateEvery
 	for _, g := range o.Migrations {
 		m.look(&g)
+		if !o.usedUntil(&g).IsZero() && m.copied.of(g.name()).cleaned == nil {
+			m.cleanTarget(&g)
+		}
 		_, _, until := g.Phase(now, step)
 		if !until.IsZero() {
 			next = max(time.Millisecond, min(next, until.Sub(now)))

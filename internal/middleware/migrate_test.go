@@ -119,14 +119,28 @@ func TestAPoolMigratesUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) {
 }
 
 func TestAMigrationTheOtherWayRoundReadsNothingThatTheOldPoolHeldBefore(t *testing.T) {
+	for _, told := range []string{"behind the first one", "with the first one", "at the start"} {
+		t.Run(told, func(t *testing.T) {
+			t.Parallel()
+			migrateThereAndBack(t, told)
+		})
+	}
+}
+
+// migrateThereAndBack takes a fleet through a migration and another one back, of which it is told then.
+func migrateThereAndBack(t *testing.T, told string) {
 	o := migratingOptions(t, 1, 1)
-	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+	there, back := migration("old", "new"), migration("new", "old")
+	back.Start, back.End = there.End.Add(3*migrationStep), there.End.Add(11*migrationStep)
+	before := o
+	if told == "at the start" {
+		before.Migrations = []middleware.Migration{there, back}
+	}
+	fleet := []*mwtest.MW{mwtest.Start(t, before), mwtest.Start(t, before)}
 	c := fleet[0].Dial(t)
 	for _, key := range []string{"kept", "deleted", "changed"} {
 		require.Equal(t, "STORED\r\n", c.MustDo(t, fmt.Sprintf("set %s 0 0 1\r\n1\r\n", key)))
 	}
-	there, back := migration("old", "new"), migration("new", "old")
-	back.Start, back.End = there.End.Add(3*migrationStep), there.End.Add(11*migrationStep)
 	apply := func(migrations ...middleware.Migration) {
 		t.Helper()
 		next := o
@@ -135,18 +149,23 @@ func TestAMigrationTheOtherWayRoundReadsNothingThatTheOldPoolHeldBefore(t *testi
 			require.NoError(t, m.Apply(context.Background(), next))
 		}
 	}
-	apply(there)
+	switch told {
+	case "behind the first one":
+		apply(there)
+	case "with the first one":
+		apply(there, back)
+	}
 	migrateAll(t, fleet, nil)
 	require.Equal(t, "DELETED\r\n", c.MustDo(t, "delete deleted\r\n"))
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set changed 0 0 1\r\n2\r\n"))
-	apply(there, back)
-	for _, m := range fleet {
-		m.AwaitCleaned()
+	if told == "behind the first one" {
+		apply(there, back)
 	}
 	second := func(m *mwtest.MW) stats.Migration { return m.Stats().Snapshot().Migrations[1] }
 	for _, by := range []time.Duration{2, 1, 1, 1} { // into copying
 		for _, m := range fleet {
 			m.Advance(by * migrationStep)
+			m.AwaitCleaned()
 		}
 	}
 	for _, m := range fleet {
