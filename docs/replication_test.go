@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -322,7 +321,7 @@ func awaitUp(t *testing.T, m *mwtest.MW) {
 			}
 		}
 		return true
-	}, mctest.Patience, time.Millisecond)
+	}, mctest.Patience, mctest.Tick)
 }
 
 // noreply returns a classic command without its reply; false if it can't go without.

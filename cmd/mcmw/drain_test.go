@@ -128,7 +128,7 @@ func startCounting(t *testing.T, server *mctest.Server, address string) *countin
 func (g *counting) await(t *testing.T, n int64) {
 	t.Helper()
 	before := g.server.Stat("incr_hits")
-	require.Eventually(t, func() bool { return g.server.Stat("incr_hits") > before+n }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return g.server.Stat("incr_hits") > before+n }, mctest.Patience, mctest.Tick)
 }
 
 // stop ends the counting, in which all clients connected again, none may have seen an error, and no increment was lost or done twice.

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -106,7 +105,7 @@ func (w *writers) proceed(t *testing.T) {
 	t.Helper()
 	for i := range w.done {
 		before := w.done[i].Load()
-		require.Eventually(t, func() bool { return w.done[i].Load() >= before+20 }, mctest.Patience, time.Millisecond,
+		require.Eventually(t, func() bool { return w.done[i].Load() >= before+20 }, mctest.Patience, mctest.Tick,
 			"connection %d does not go on; errors: %v", i, w.errors)
 	}
 }
@@ -122,7 +121,7 @@ func (w *writers) results(t *testing.T) (errors, wrong []string) {
 // awaitLog waits until the log has text.
 func awaitLog(t *testing.T, log *output, text string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), text) }, mctest.Patience, time.Millisecond, "no %q in:\n%s", text, log)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), text) }, mctest.Patience, mctest.Tick, "no %q in:\n%s", text, log)
 }
 
 func TestServersComeAndGoUnderLoadWithoutAnError(t *testing.T) {
@@ -387,7 +386,7 @@ func TestAPodThatMovesCostsOnlyTheRequestsItHas(t *testing.T) {
 			old.Stop() // nobody talks to it any more
 			w.proceed(t)
 			stored := s.pods[1].Stat("cmd_set")
-			require.Eventually(t, func() bool { return s.pods[1].Stat("cmd_set") > stored }, mctest.Patience, time.Millisecond, "the new address is in use")
+			require.Eventually(t, func() bool { return s.pods[1].Stat("cmd_set") > stored }, mctest.Patience, mctest.Tick, "the new address is in use")
 
 			errors, wrong := w.results(t)
 			require.Empty(t, wrong)
@@ -407,7 +406,7 @@ func TestWithoutADNSNothingChanges(t *testing.T) {
 	s.Fail("")
 	awaitLog(t, p.stderr, `"msg":"a name cannot be looked up; its servers stay"`)
 	asked := s.Asked(setService)
-	require.Eventually(t, func() bool { return s.Asked(setService) > asked+10 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Asked(setService) > asked+10 }, mctest.Patience, mctest.Tick)
 	w.proceed(t)
 	s.Heal()
 	awaitLog(t, p.stderr, `"msg":"a name is found again"`)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -105,7 +104,7 @@ func TestServeNeedsNoRightsAndWritesNoFile(t *testing.T) {
 		var ok bool
 		ready, ok = findEntry(p.stderr, "ready")
 		return ok || len(p.done) > 0
-	}, mctest.Patience, time.Millisecond)
+	}, mctest.Patience, mctest.Tick)
 	if len(p.done) > 0 {
 		if err := p.exit(t); p.ProcessState.ExitCode() == exitUnable {
 			t.Skipf("%v: %s", err, p.stderr)

@@ -40,7 +40,7 @@ func awaitEntry(t *testing.T, log *output, msg string) (found entry) {
 	require.Eventually(t, func() (ok bool) {
 		found, ok = findEntry(log, msg)
 		return ok
-	}, mctest.Patience, time.Millisecond, "no log line %q in:\n%s", msg, log)
+	}, mctest.Patience, mctest.Tick, "no log line %q in:\n%s", msg, log)
 	return found
 }
 

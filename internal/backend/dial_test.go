@@ -308,7 +308,7 @@ func TestAServerWithTLSAndAPasswordComesBack(t *testing.T) {
 		exchange(t, c, "set "+key+" 0 0 1\r\nx\r\n", "\r\n")
 		s.Missed([]byte(key), assert.AnError)
 	}
-	require.Eventually(t, s.Readable, mctest.Patience, time.Millisecond)
+	require.Eventually(t, s.Readable, mctest.Patience, mctest.Tick)
 	_, ok := server.Get(strings.Repeat("k", 200) + "7")
 	assert.False(t, ok)
 	_, ok = server.Get("other")

@@ -501,7 +501,7 @@ func TestAServerThatAWatchReportsIsUsedWithoutALookup(t *testing.T) {
 	})
 	began := make(chan bool, 1)
 	go func() { began <- r.AwaitServers(t.Context()) }()
-	require.Eventually(t, func() bool { return r.Counts.Snapshot().WatchesLive == 1 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Counts.Snapshot().WatchesLive == 1 }, mctest.Patience, mctest.Tick)
 	a.PutPods("s", "10.0.0.1", "10.0.0.2")
 	require.True(t, <-began)
 	require.Len(t, r.servers, 2, "servers that come at the start, one after the other, are one list")
@@ -509,7 +509,7 @@ func TestAServerThatAWatchReportsIsUsedWithoutALookup(t *testing.T) {
 	var running sync.WaitGroup
 	running.Go(func() { r.Control.Run(ctx, &r.m, nil) })
 	a.PutPods("s", "10.0.0.1", "10.0.0.2", "10.0.0.3")
-	require.Eventually(t, func() bool { return len(r.m.all()) > 0 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.m.all()) > 0 }, mctest.Patience, mctest.Tick)
 	require.Equal(t, []route.Server{
 		{Name: "memcached-0", Addr: "10.0.0.1:11211", Weight: 1},
 		{Name: "memcached-1", Addr: "10.0.0.2:11211", Weight: 1},

@@ -47,7 +47,7 @@ func (f *fixture) awaitBroken(t *testing.T, broken int64) {
 	require.Eventually(t, func() bool {
 		s := f.counts.Snapshot()
 		return s.WatchesBroken == broken && s.WatchesLive == 1-broken
-	}, mctest.Patience, time.Millisecond)
+	}, mctest.Patience, mctest.Tick)
 }
 
 func TestTheEndpointsOfAServiceAreItsServersReadyOrNotAndChangesAreKnownAtOnce(t *testing.T) {

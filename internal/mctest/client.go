@@ -21,6 +21,9 @@ import (
 // turns a hang into a failure: the machine may be busy.
 const Patience = 2 * time.Minute
 
+// Tick is between two looks at what a test waits for: a look at all counters takes a millisecond under the race detector.
+const Tick = 5 * time.Millisecond
+
 // Client is one raw client connection. One goroutine may write while another reads.
 type Client struct {
 	// Conn is the connection itself, for closing half of it or setting its options.

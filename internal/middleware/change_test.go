@@ -80,7 +80,7 @@ func (l *traffic) run(clients []*mctest.Client, random *rand.Rand, n int) {
 func (l *traffic) more() {
 	l.t.Helper()
 	until := l.rounds.Load() + 80
-	require.Eventually(l.t, func() bool { return l.rounds.Load() >= until || l.end.Load() }, mctest.Patience, time.Millisecond)
+	require.Eventually(l.t, func() bool { return l.rounds.Load() >= until || l.end.Load() }, mctest.Patience, mctest.Tick)
 	require.False(l.t, l.end.Load())
 }
 
@@ -200,7 +200,7 @@ func TestMiddlewaresWhoseListsChangeAgainAtDifferentPhasesAgreeOnOneChangeAtATim
 			}
 			apply(b, 5)
 			if ahead {
-				require.Eventually(t, func() bool { return b.Phase() == "read-new" }, mctest.Patience, time.Millisecond)
+				require.Eventually(t, func() bool { return b.Phase() == "read-new" }, mctest.Patience, mctest.Tick)
 			} else {
 				a.EndPhase()
 				assert.Equal(t, "delete-new", a.Phase())

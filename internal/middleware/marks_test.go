@@ -51,7 +51,7 @@ func TestAMarkedServerIsReadThroughNoneWhileServersJoinAndLeave(t *testing.T) {
 				require.Eventually(t, func() bool {
 					reply, err := c.Do(fmt.Sprintf("set key 0 0 %d\r\n%s\r\n", len(value), value))
 					return err == nil && reply == "STORED\r\n"
-				}, mctest.Patience, time.Millisecond)
+				}, mctest.Patience, mctest.Tick)
 			}
 			fresh := func(value string) {
 				for _, m := range fleet {

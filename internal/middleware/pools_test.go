@@ -49,7 +49,7 @@ func TestServersJoinAndLeaveOnePoolWhileAnotherLosesNothing(t *testing.T) {
 		c := mctest.MustDial(t, s.Addr())
 		require.Eventually(t, func() bool {
 			return c.MustDo(t, "mg "+base64.StdEncoding.EncodeToString([]byte(marker.RecordKey))+" b\r\n") != "EN\r\n"
-		}, mctest.Patience, time.Millisecond)
+		}, mctest.Patience, mctest.Tick)
 	}
 	fleet = append(fleet, mwtest.Start(t, o))
 	kept := fleet[0].Dial(t)

@@ -117,7 +117,7 @@ func TestAPoolThatIsWarmedUpAnswersAloneWhileTheOtherDoesNot(t *testing.T) {
 	startWarmUp(t, fleet, &o, nil)
 	const read = "VALUE read 0 1\r\n1\r\nEND\r\n"
 	require.Equal(t, read, c.MustDo(t, "get read\r\n"))
-	require.Eventually(t, func() bool { return of(fleet[0]).Here == 1 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return of(fleet[0]).Here == 1 }, mctest.Patience, mctest.Tick)
 	old.Stop()
 	require.Equal(t, read, c.MustDo(t, "get read unread\r\n"), "a miss of the new pool is a miss")
 	require.Equal(t, "EN\r\n", c.MustDo(t, "mg unread v\r\n"))
@@ -126,8 +126,8 @@ func TestAPoolThatIsWarmedUpAnswersAloneWhileTheOtherDoesNot(t *testing.T) {
 	assert.Equal(t, uint64(2), of(fleet[0]).Read.Unanswered)
 	old.Restart()
 	// Who answers this is read again: what it missed was deleted on it.
-	require.Eventually(t, func() bool { return !strings.HasPrefix(c.MustDo(t, "gets read\r\n"), "SERVER_ERROR") }, mctest.Patience, time.Millisecond)
-	require.Eventually(t, func() bool { return c.MustDo(t, "set read 0 0 1\r\n3\r\n") == "STORED\r\n" }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return !strings.HasPrefix(c.MustDo(t, "gets read\r\n"), "SERVER_ERROR") }, mctest.Patience, mctest.Tick)
+	require.Eventually(t, func() bool { return c.MustDo(t, "set read 0 0 1\r\n3\r\n") == "STORED\r\n" }, mctest.Patience, mctest.Tick)
 	warmed.Stop()
 	require.Equal(t, "VALUE read 0 1\r\n3\r\nEND\r\n", c.MustDo(t, "get read unread\r\n"), "the new pool is not needed to read")
 	require.Equal(t, "VA 1\r\n3\r\n", c.MustDo(t, "mg read v\r\n"))
@@ -151,7 +151,7 @@ func TestStrippedKeysAreReadAndTouchedBesideAPoolThatIsWarmedUp(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, there := warmed.Get("k")
 		return there
-	}, mctest.Patience, time.Millisecond)
+	}, mctest.Patience, mctest.Tick)
 	require.Equal(t, "VALUE s:k 0 1\r\n2\r\nEND\r\n", c.MustDo(t, "gat 0 s:k\r\n"))
 	require.Equal(t, "VA 1 ks:k\r\n2\r\n", c.MustDo(t, "mg s:k k v\r\n"))
 	_, there := warmed.Get("k")
@@ -171,7 +171,7 @@ func TestAWarmUpIsGivenUpUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testing.T) 
 	load := startTraffic(t, fleet...)
 	startWarmUp(t, fleet, &o, load)
 	require.Equal(t, "VALUE kept 0 1\r\n1\r\nEND\r\n", c.MustDo(t, "get kept\r\n"))
-	require.Eventually(t, func() bool { return of(fleet[0]).Here+of(fleet[1]).Here > 0 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return of(fleet[0]).Here+of(fleet[1]).Here > 0 }, mctest.Patience, mctest.Tick)
 	g := o.Migrations[0]
 	g.Back = g.Start.Add(6 * migrationStep)
 	o.Migrations = []middleware.Migration{g}

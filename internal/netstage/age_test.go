@@ -49,7 +49,7 @@ func TestAnOldConnectionIsClosedBetweenRequests(t *testing.T) {
 		}
 		require.Equal(t, half.reply, reply)
 	}
-	require.Eventually(t, func() bool { return closed(m, stats.CloseAge) >= 8 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseAge) >= 8 }, mctest.Patience, mctest.Tick)
 }
 
 func TestADrainWaitsForTheRequestOfAConnectionThatIsTooOld(t *testing.T) {
@@ -59,7 +59,7 @@ func TestADrainWaitsForTheRequestOfAConnectionThatIsTooOld(t *testing.T) {
 		m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{MaxAge: 100 * time.Millisecond}, DrainTimeout: mctest.Patience})
 		reply = sendLate(t, m, half.first, half.rest, func() {
 			m.Cancel()
-			require.Eventually(t, func() bool { return !m.IsReady() }, mctest.Patience, time.Millisecond)
+			require.Eventually(t, func() bool { return !m.IsReady() }, mctest.Patience, mctest.Tick)
 		})
 		require.NoError(t, m.Stop())
 		require.Zero(t, closed(m, stats.CloseError))

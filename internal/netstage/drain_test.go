@@ -69,7 +69,7 @@ func endWithoutPause(t *testing.T, o middleware.Options, end func(*mwtest.MW), r
 	<-ended
 	require.ErrorIs(t, err, io.EOF, "the end, not a reset")
 	require.Empty(t, rest, "it is between two replies")
-	require.Eventually(t, func() bool { return closed(m, reason) == 1 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(m, reason) == 1 }, mctest.Patience, mctest.Tick)
 	counted, _ := server.Get("n")
 	require.Equal(t, counted, last, "everything that was done is answered")
 }

@@ -89,7 +89,7 @@ func requestMemory(m *mwtest.MW) int64 { return m.Stats().Snapshot().RequestMemo
 func TestALargeRequestWaitsUntilOthersGiveTheirMemoryBack(t *testing.T) {
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 2 << 20}})
 	a := startPart(t, m, "a")
-	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, mctest.Tick)
 	b := m.Dial(t)
 	sent := make(chan error, 1)
 	go func() { sent <- b.Send([]byte(setLargest("b") + setLargest("b") + "get absent\r\n")) }()
@@ -107,20 +107,20 @@ func TestALargeRequestWaitsUntilOthersGiveTheirMemoryBack(t *testing.T) {
 	for _, key := range []string{"a", "b"} {
 		require.Equal(t, fmt.Sprintf("VALUE %s 0 %d\r\n%s\r\nEND\r\n", key, largest, strings.Repeat(key, largest)), c.MustDo(t, "get "+key+"\r\n"))
 	}
-	require.Eventually(t, func() bool { return requestMemory(m) == 0 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) == 0 }, mctest.Patience, mctest.Tick)
 }
 
 func TestAClientThatFindsNoMemoryIsToldSoAndTheOthersGoOn(t *testing.T) {
 	t.Cleanup(netstage.SetMemoryPatience(10 * time.Millisecond))
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}})
 	a := startPart(t, m, "a")
-	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, mctest.Tick)
 	b := m.Dial(t)
 	go func() { _ = b.Send([]byte("get absent\r\n" + setLargest("b"))) }()
 	rest, err := b.Rest()
 	require.NoError(t, err)
 	require.Equal(t, "END\r\nSERVER_ERROR out of memory reading request\r\n", rest)
-	require.Eventually(t, func() bool { return closed(m, stats.CloseMemory) == 1 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseMemory) == 1 }, mctest.Patience, mctest.Tick)
 	require.Equal(t, "END\r\n", m.Dial(t).MustDo(t, "get b\r\n"))
 	require.NoError(t, a.Send([]byte(setLargest("a")[sentPart:])))
 	require.Equal(t, "STORED\r\n", a.MustReply(t), "the memory is for whoever had it first")
@@ -132,7 +132,7 @@ func TestMemoryIsTakenForWhatHasComeAndNotForWhatWasAnnounced(t *testing.T) {
 	for range clients {
 		require.NoError(t, m.Dial(t).Send([]byte(setLargest("a")[:20_000])))
 	}
-	require.Eventually(t, func() bool { return requestMemory(m) == clients*64<<10 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) == clients*64<<10 }, mctest.Patience, mctest.Tick)
 	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, setLargest("b")))
 }
 
@@ -146,7 +146,7 @@ func TestLargeRequestsThatArriveTogetherAreAllServed(t *testing.T) {
 		begun[i] = m.Dial(t)
 		require.NoError(t, begun[i].Send([]byte(set[:20_000])))
 	}
-	require.Eventually(t, func() bool { return requestMemory(m) == clients*part }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) == clients*part }, mctest.Patience, mctest.Tick)
 	for _, c := range begun {
 		go func() { _ = c.Send([]byte(set[20_000:])) }()
 	}
@@ -159,12 +159,12 @@ func TestWhoIsSlowToSendGivesWayToThoseWhoNeedTheMemory(t *testing.T) {
 	t.Cleanup(netstage.SetWantedPatience(50 * time.Millisecond))
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}})
 	a := startPart(t, m, "a")
-	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, mctest.Tick)
 	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, setLargest("b")))
 	rest, err := a.Rest()
 	require.NoError(t, err)
 	require.Equal(t, "SERVER_ERROR request came too slowly\r\n", rest)
-	require.Eventually(t, func() bool { return closed(m, stats.CloseSlow) == 1 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseSlow) == 1 }, mctest.Patience, mctest.Tick)
 }
 
 // drip sends a request of which a byte comes every few milliseconds, as long as it can.
@@ -181,7 +181,7 @@ func TestBytesThatDripDoNotKeepAConnectionOpen(t *testing.T) {
 			c := m.Dial(t)
 			require.NoError(t, c.Send([]byte(begin)))
 			drip(c)
-			require.Eventually(t, func() bool { return closed(m, stats.CloseIdle) == 1 }, mctest.Patience, time.Millisecond)
+			require.Eventually(t, func() bool { return closed(m, stats.CloseIdle) == 1 }, mctest.Patience, mctest.Tick)
 		})
 	}
 }
@@ -190,7 +190,7 @@ func TestTheErrorReachesAClientThatIsStillSending(t *testing.T) {
 	t.Cleanup(netstage.SetMemoryPatience(10 * time.Millisecond))
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}})
 	startPart(t, m, "a")
-	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, mctest.Tick)
 	b := m.Dial(t)
 	require.NoError(t, b.Send([]byte(setLargest("b")[:100_000])))
 	for range 40 { // longer than a silent client is waited for
@@ -208,7 +208,7 @@ func TestADrainEndsForThoseWhoWaitForMemory(t *testing.T) {
 	for _, key := range []string{"a", "b", "c"} {
 		startPart(t, m, key)
 	}
-	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, mctest.Tick)
 	require.NoError(t, m.Stop())
 	require.Zero(t, requestMemory(m))
 }
@@ -235,7 +235,7 @@ func TestSlowReadersTogetherAreBoundedAndGiveWayToThoseWhoRead(t *testing.T) {
 	require.Eventually(t, func() bool {
 		assert.LessOrEqual(t, m.Stats().Snapshot().ReplyMemory, int64(memory+round))
 		return closed(m, stats.CloseSlow) > 0
-	}, mctest.Patience, time.Millisecond)
+	}, mctest.Patience, mctest.Tick)
 	require.NoError(t, <-read)
 	require.Equal(t, "END\r\n", c.MustDo(t, "get absent\r\n"))
 }

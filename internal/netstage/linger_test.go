@@ -65,7 +65,7 @@ func TestNoReplyIsLostWhenMcmwIsTheFirstToClose(t *testing.T) {
 			require.NoError(t, <-sent)
 			require.Equal(t, strings.Repeat(fmt.Sprintf("VALUE k 0 %d\r\n%s\r\nEND\r\n", size, value), gets), string(all))
 			require.NoError(t, narrow.Close())
-			require.Eventually(t, func() bool { return closed(m, end.reason) == 1 }, mctest.Patience, time.Millisecond)
+			require.Eventually(t, func() bool { return closed(m, end.reason) == 1 }, mctest.Patience, mctest.Tick)
 		})
 	}
 }
@@ -107,6 +107,6 @@ func TestRefusedClientsThatStayHoldUpNobody(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = refused.Close() })
 	}
-	require.Eventually(t, func() bool { return closed(m, stats.CloseRefused) == clients }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseRefused) == clients }, mctest.Patience, mctest.Tick)
 	assert.Contains(t, ask(t, c, r, "version\r\n"), "VERSION")
 }

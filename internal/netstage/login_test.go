@@ -216,5 +216,5 @@ func TestAnUnauthenticatedClientThatDoesNotReadIsClosed(t *testing.T) {
 	text := []byte(strings.Repeat("mn\r\n", 1<<12))
 	for c.Send(text) == nil {
 	}
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 0 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 0 }, mctest.Patience, mctest.Tick)
 }

@@ -68,7 +68,7 @@ func TestOneClientTooManyIsToldSoAndTheOthersGoOn(t *testing.T) {
 	assert.EqualValues(t, 1, closed(m, stats.CloseRefused))
 	assert.Contains(t, ask(t, first, firstReader, "version\r\n"), "VERSION")
 	require.NoError(t, second.Close())
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 1 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 1 }, mctest.Patience, mctest.Tick)
 	c, r := connect(t, m)
 	assert.Contains(t, ask(t, c, r, "version\r\n"), "VERSION")
 }
@@ -79,7 +79,7 @@ func TestAnIdleClientIsClosed(t *testing.T) {
 	ask(t, c, r, "version\r\n")
 	_, err := r.ReadByte()
 	require.ErrorIs(t, err, io.EOF)
-	require.Eventually(t, func() bool { return closed(m, stats.CloseIdle) == 1 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseIdle) == 1 }, mctest.Patience, mctest.Tick)
 }
 
 func TestAClientThatDoesNotReadIsClosedAndHoldsUpNobody(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAClientThatDoesNotReadIsClosedAndHoldsUpNobody(t *testing.T) {
 			for closed(m, stats.CloseSlow) == 0 {
 				assert.Contains(t, ask(t, c, r, "version\r\n"), "VERSION")
 			}
-			require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 1 }, mctest.Patience, time.Millisecond)
+			require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 1 }, mctest.Patience, mctest.Tick)
 			assert.Contains(t, log.String(), "a client is closed: it does not read its replies")
 		})
 	}
@@ -158,7 +158,7 @@ func TestAClientThatResetsInTheMiddleOfAValueLeavesNothingBehind(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, c.(*net.TCPConn).SetLinger(0))
 	require.NoError(t, c.Close())
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 0 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 0 }, mctest.Patience, mctest.Tick)
 	other, reader := connect(t, m)
 	assert.Equal(t, "END\r\n", ask(t, other, reader, "get k\r\n"))
 }

@@ -43,7 +43,7 @@ func (f *full) wait(t *testing.T, reached func(s *stats.Snapshot) bool) {
 	t.Helper()
 	c := f.Dial(t)
 	require.NoError(t, c.Send([]byte("get absent\r\n")))
-	require.Eventually(t, func() bool { return reached(f.Stats().Snapshot()) }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return reached(f.Stats().Snapshot()) }, mctest.Patience, mctest.Tick)
 	f.waiting = append(f.waiting, c)
 }
 
@@ -123,7 +123,7 @@ func TestAClientThatReadsNoRefusalsIsClosedAsSlow(t *testing.T) {
 		for c.Send(gets) == nil {
 		}
 	}()
-	require.Eventually(t, func() bool { return closed(f.MW, stats.CloseSlow) == 1 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(f.MW, stats.CloseSlow) == 1 }, mctest.Patience, mctest.Tick)
 	f.release(t)
 }
 

@@ -59,7 +59,7 @@ func TestAClientWithoutTLSIsClosedCountedAndLogged(t *testing.T) {
 		_, err := c.Rest()
 		require.NoError(t, err)
 	}
-	require.Eventually(t, func() bool { return closed(m, stats.CloseHandshake) == 20 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseHandshake) == 20 }, mctest.Patience, mctest.Tick)
 	lines := strings.Count(log.String(), "a client failed the TLS handshake")
 	assert.Positive(t, lines)
 	assert.Less(t, lines, 20, "one a second")
@@ -69,7 +69,7 @@ func TestWhoOnlyLooksWhetherSomebodyListensIsNoFailure(t *testing.T) {
 	o, _ := withTLS(t, middleware.Options{})
 	m := start(t, o)
 	require.NoError(t, mctest.MustDial(t, m.Addr()).Close())
-	require.Eventually(t, func() bool { return closed(m, stats.CloseClient) == 1 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseClient) == 1 }, mctest.Patience, mctest.Tick)
 	assert.Zero(t, closed(m, stats.CloseHandshake))
 }
 
@@ -80,7 +80,7 @@ func TestAClientThatDoesNotFinishTheHandshakeIsClosed(t *testing.T) {
 	silent := mctest.MustDial(t, m.Addr())
 	_, err := silent.Rest()
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return closed(m, stats.CloseHandshake) == 1 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseHandshake) == 1 }, mctest.Patience, mctest.Tick)
 	// The time for the handshake is over once it is made. A slow machine may need more than one attempt.
 	var c *mctest.Client
 	require.Eventually(t, func() bool {
@@ -88,7 +88,7 @@ func TestAClientThatDoesNotFinishTheHandshakeIsClosed(t *testing.T) {
 			_, err = c.Do("get k\r\n") // the client's end of the handshake comes before the middleware's
 		}
 		return err == nil
-	}, mctest.Patience, time.Millisecond)
+	}, mctest.Patience, mctest.Tick)
 	defer c.Close()
 	require.Zero(t, silentFor(c.Conn, 2*o.Security.HandshakeTimeout))
 	assert.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"))
@@ -118,7 +118,7 @@ func TestAClientMustShowACertificateWhereOneIsWanted(t *testing.T) {
 		}
 		require.Error(t, err, name)
 	}
-	require.Eventually(t, func() bool { return closed(m, stats.CloseHandshake) == 2 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return closed(m, stats.CloseHandshake) == 2 }, mctest.Patience, mctest.Tick)
 }
 
 func TestAHalfClosedSessionGetsItsReplies(t *testing.T) {
@@ -169,7 +169,7 @@ func TestDrainingServesWhatSessionsHaveSentAndWaitsForNoHandshake(t *testing.T) 
 	c := mctest.MustDialTLS(t, m.Addr(), client)
 	require.Contains(t, c.MustDo(t, "version\r\n"), "VERSION")
 	require.NoError(t, c.Send([]byte("set k 0 0 5\r\nva")))
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 2 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 2 }, mctest.Patience, mctest.Tick)
 	m.Cancel()
 	_, err := silent.Rest()
 	require.NoError(t, err)
@@ -214,5 +214,5 @@ func TestSessionsThatEndInAnyWayLeaveNothingBehind(t *testing.T) {
 		end(raw, session)
 		_ = raw.Close()
 	}
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 0 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Open() == 0 }, mctest.Patience, mctest.Tick)
 }

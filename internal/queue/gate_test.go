@@ -4,7 +4,6 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,7 +14,7 @@ import (
 // closing starts an exchange, and returns when it lets nothing in any more.
 func closing(t *testing.T, g *gate, swap func()) {
 	go g.exchange(swap)
-	require.Eventually(t, func() bool { return g.inside.Load() < 0 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return g.inside.Load() < 0 }, mctest.Patience, mctest.Tick)
 }
 
 func TestAGateIsExchangedOnceNothingIsInside(t *testing.T) {

@@ -539,7 +539,7 @@ func TestTheCopiesOfAllWorkersReachTheShadowOnceEachAndInOrder(t *testing.T) {
 			answered += n
 		}
 		return answered == c.Copied
-	}, mctest.Patience, time.Millisecond)
+	}, mctest.Patience, mctest.Tick)
 	stop()
 	<-ended
 	require.Equal(t, want, s.asked)

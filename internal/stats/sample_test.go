@@ -41,7 +41,7 @@ func TestSamplingGoesOnUntilItIsEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var sampler sync.WaitGroup
 	sampler.Go(func() { r.KeepSampling(ctx) })
-	require.Eventually(t, func() bool { return r.Snapshot().Samples >= 3 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return r.Snapshot().Samples >= 3 }, mctest.Patience, mctest.Tick)
 	cancel()
 	sampler.Wait()
 }

@@ -147,12 +147,12 @@ func TestTicketsBehindTheHandshakeAreNoReasonToCallAConnectionClosed(t *testing.
 	server.ClientAuth = tls.RequestClientCert // else it comes with the server's first bytes
 	peer := tls.Server(there, server)
 	shakeHands(t, here, peer)
-	require.Eventually(t, func() bool { return !socketEmpty(here) }, mctest.Patience, time.Millisecond, "no ticket has come")
+	require.Eventually(t, func() bool { return !socketEmpty(here) }, mctest.Patience, mctest.Tick, "no ticket has come")
 	assert.False(t, here.Closed())
 	assert.True(t, socketEmpty(here), "the ticket was read")
 	_, err := peer.Write([]byte("x"))
 	require.NoError(t, err)
-	require.Eventually(t, here.Closed, mctest.Patience, time.Millisecond)
+	require.Eventually(t, here.Closed, mctest.Patience, mctest.Tick)
 }
 
 // socketEmpty reports whether nothing is waiting in the raw socket.
@@ -181,7 +181,7 @@ func TestAnInterruptedReadOfASessionGoesOnWhereItStopped(t *testing.T) {
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 		_, err = there.Write([]byte{b})
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return !socketEmpty(s) }, mctest.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { return !socketEmpty(s) }, mctest.Patience, mctest.Tick)
 	}
 	n, _, err := s.ReadNow(buf)
 	require.NoError(t, err)
@@ -271,7 +271,7 @@ func TestClosingInterruptsASessionThatWrites(t *testing.T) {
 			return false
 		}
 		return true
-	}, mctest.Patience, time.Millisecond)
+	}, mctest.Patience, mctest.Tick)
 	require.NoError(t, s.Close())
 	require.Error(t, <-written)
 }

@@ -220,9 +220,9 @@ func TestReadingNowDoesNotWait(t *testing.T) {
 		assert.Zero(t, n)
 		_, err = peer.Write([]byte("x"))
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { n, _, err = s.ReadNow(buf); return n == 1 }, mctest.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { n, _, err = s.ReadNow(buf); return n == 1 }, mctest.Patience, mctest.Tick)
 		require.NoError(t, peer.Close())
-		require.Eventually(t, func() bool { _, _, err = s.ReadNow(buf); return err == io.EOF }, mctest.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { _, _, err = s.ReadNow(buf); return err == io.EOF }, mctest.Patience, mctest.Tick)
 	})
 }
 
@@ -235,7 +235,7 @@ func TestAConnectionThatThePeerClosedOrSpokeOnUnaskedIsOfNoUse(t *testing.T) {
 			networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
 				assert.False(t, s.Closed())
 				spoil(peer)
-				require.Eventually(t, s.Closed, mctest.Patience, time.Millisecond)
+				require.Eventually(t, s.Closed, mctest.Patience, mctest.Tick)
 			})
 		})
 	}

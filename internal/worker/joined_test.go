@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -77,10 +76,10 @@ func (s *held) inOneRound(t *testing.T, m *mwtest.MW, requests ...string) (clien
 	require.NoError(t, first.Send([]byte("get wait\r\n")))
 	queued := uint64(1)
 	await := func() {
-		require.Eventually(t, func() bool { return m.Stats().Snapshot().Arrived == queued }, mctest.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { return m.Stats().Snapshot().Arrived == queued }, mctest.Patience, mctest.Tick)
 	}
 	await()
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Waiting() == 0 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Waiting() == 0 }, mctest.Patience, mctest.Tick)
 	for _, r := range requests {
 		c := m.Dial(t)
 		require.NoError(t, c.Send([]byte(r)))
@@ -108,7 +107,7 @@ func TestEqualGetsOfARoundAreOneRequestToAServer(t *testing.T) {
 		}
 		assert.Equal(t, []string{"get hot"}, s.got())
 		// A round is counted when it ends, behind the answers.
-		require.Eventually(t, func() bool { return m.Stats().Snapshot().Joined == 31 }, mctest.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { return m.Stats().Snapshot().Joined == 31 }, mctest.Patience, mctest.Tick)
 		snapshot := m.Stats().Snapshot()
 		assert.EqualValues(t, 33, snapshot.Answered)
 		assert.EqualValues(t, 33, snapshot.Keys)

@@ -96,7 +96,7 @@ func TestValuesThatComeInPartsAreNotLostWhenAnotherServerAnswersBetween(t *testi
 					if s == 0 && k == 0 {
 						p.Send(reply)
 						reply = ""
-						require.Eventually(t, func() bool { return stalls() > before.Load() }, mctest.Patience, time.Millisecond)
+						require.Eventually(t, func() bool { return stalls() > before.Load() }, mctest.Patience, mctest.Tick)
 					}
 				}
 				return reply + "END\r\n"

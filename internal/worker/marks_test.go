@@ -62,7 +62,7 @@ func outage(t *testing.T, m *mwtest.MW, server *mctest.Server, do func() bool) {
 	state := func() string { return m.Stats().Snapshot().Servers[0].Health.State }
 	for tries := 0; ; tries++ {
 		require.Less(t, tries, 20)
-		require.Eventually(t, func() bool { return state() == "up" }, mctest.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { return state() == "up" }, mctest.Patience, mctest.Tick)
 		server.Stop()
 		if do() {
 			return
@@ -87,7 +87,7 @@ func TestRequestsOfOnePoolAreAnsweredWhileWritesOfAnotherWaitUntilAMissedOneIsKn
 
 			outage(t, m, a[0], func() bool {
 				written := sends(t, m, writers, "set a%d 0 0 1\r\ny\r\n")
-				require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State != "up" }, mctest.Patience, time.Millisecond)
+				require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[0].Health.State != "up" }, mctest.Patience, mctest.Tick)
 				meanwhile := 0
 				for len(written) == 0 {
 					require.Equal(t, "VALUE b 0 1\r\nx\r\nEND\r\n", c.MustDo(t, "get b\r\n"))
@@ -157,7 +157,7 @@ func TestAReadThatWaitsForAServerIsAnsweredInTimeWhileOthersComeToWait(t *testin
 	m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 400 * time.Millisecond}})
 	a[0].Stop()
 	a[1].Stop()
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[2].Health.State == "stale" }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Servers[2].Health.State == "stale" }, mctest.Patience, mctest.Tick)
 	first := sends(t, m, 1, "get a%d b\r\n")
 	more := 0
 	for ; len(first) == 0; more++ {

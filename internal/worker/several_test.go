@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -220,16 +219,16 @@ func TestAppendsOfARoundHoldNoMoreThanReadsDo(t *testing.T) {
 		require.Equal(t, "STORED\r\n", first.MustDo(t, fmt.Sprintf("set k%d 0 0 %d\r\n%s\r\n", k, size, value)))
 	}
 	// The worker would wait for a check that a server owes it.
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Agreement.Checks == clients }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Agreement.Checks == clients }, mctest.Patience, mctest.Tick)
 	for _, p := range proxies {
 		p.Inject(mctest.Fault{Stall: true})
 	}
 	waiting := func(n uint64) {
-		require.Eventually(t, func() bool { return m.Stats().Snapshot().Waiting() == n }, mctest.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { return m.Stats().Snapshot().Waiting() == n }, mctest.Patience, mctest.Tick)
 	}
 	arrived := m.Stats().Snapshot().Arrived
 	require.NoError(t, first.Send([]byte("get k0\r\n")))
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Arrived == arrived+1 }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Arrived == arrived+1 }, mctest.Patience, mctest.Tick)
 	waiting(0)
 	var list []*mctest.Client
 	for k := range clients {

@@ -205,7 +205,7 @@ func TestAWriteWhoseTimeIsOverBeforeItIsSentCountsAsMissed(t *testing.T) {
 				require.Eventually(t, func() bool {
 					now := m.Stats().Snapshot()
 					return now.Taken > served+uint64(i) && now.Servers[1].Health.Stalls > 0
-				}, mctest.Patience, time.Millisecond)
+				}, mctest.Patience, mctest.Tick)
 			}
 			for _, w := range waiting {
 				assert.Contains(t, w.ask("", 1), "SERVER_ERROR "+servers[1].Addr())

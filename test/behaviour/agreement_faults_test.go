@@ -80,7 +80,7 @@ func (l *ledger) crowd(t *testing.T, clients int, of func(client int) string, se
 func (l *ledger) await(t *testing.T, n int64) {
 	t.Helper()
 	goal := l.done.Load() + n
-	require.Eventually(t, func() bool { return l.done.Load() >= goal }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return l.done.Load() >= goal }, mctest.Patience, mctest.Tick)
 }
 
 // write lets c set or delete a key, and says whether its connection can still be used.

@@ -180,7 +180,7 @@ func TestWhatAKilledMiddlewareLeavesDifferentIsSweptUpByTheOthers(t *testing.T) 
 				}
 			})
 		}
-		require.Eventually(t, func() bool { return written.Load() > 100 }, mctest.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { return written.Load() > 100 }, mctest.Patience, mctest.Tick)
 		found := func() uint64 { return others.Stats().Snapshot().Sweep.Disagreements }
 		before := found()
 		lossy.Inject(mctest.Fault{Lose: true})
@@ -246,7 +246,7 @@ func TestNoIncrementIsLostBehindThreeMiddlewaresWhileAServerRestarts(t *testing.
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return asked.Load() > int64(clients*times/3) }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return asked.Load() > int64(clients*times/3) }, mctest.Patience, mctest.Tick)
 	servers[holders[2]].Restart() // it is not the counter's first
 	counting.Wait()
 	for key, done := range map[string][2]int64{"counter": {counted.Load(), unknown.Load()}, swapped: {swaps.Load(), unknownSwaps.Load()}} {

@@ -83,7 +83,7 @@ func (l *counting) check(c *mctest.Client, key string, want int) {
 func (l *counting) more(n int64) {
 	l.t.Helper()
 	until := l.rounds.Load() + n
-	require.Eventually(l.t, func() bool { return l.rounds.Load() >= until || l.end.Load() }, mctest.Patience, time.Millisecond)
+	require.Eventually(l.t, func() bool { return l.rounds.Load() >= until || l.end.Load() }, mctest.Patience, mctest.Tick)
 	require.False(l.t, l.end.Load())
 }
 

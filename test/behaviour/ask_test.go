@@ -32,6 +32,6 @@ func TestServersAreAskedAtOnceAndThoseThatDoNotAnswerAreLeftOut(t *testing.T) {
 	require.Eventually(t, func() bool {
 		names := ask(100 * time.Millisecond)
 		return len(names) == 1 && names[0] == servers[0].Name
-	}, mctest.Patience, time.Millisecond)
+	}, mctest.Patience, mctest.Tick)
 	stalled.Inject(mctest.Fault{}) // or the end would wait for it
 }

@@ -262,7 +262,7 @@ func mixupLives() int {
 // poll waits until condition holds. Unlike require.Eventually it asks in the test's own goroutine, which counts.
 func poll(t *testing.T, otherwise string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(mctest.Patience); !condition(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(mctest.Patience); !condition(); time.Sleep(mctest.Tick) {
 		if time.Now().After(deadline) {
 			t.Fatalf("after %v %s", mctest.Patience, otherwise)
 		}

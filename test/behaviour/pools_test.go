@@ -248,7 +248,7 @@ func TestAPoolWithoutAMajorityHoldsUpNoOther(t *testing.T) {
 	}
 	a[0].Stop()
 	a[1].Stop()
-	require.Eventually(t, func() bool { return strings.HasPrefix(set(fleet[0], "a", "2"), "SERVER_ERROR") }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.HasPrefix(set(fleet[0], "a", "2"), "SERVER_ERROR") }, mctest.Patience, mctest.Tick)
 	for i := range 50 {
 		value := fmt.Sprintf("%d", i)
 		require.Equal(t, "STORED\r\n", set(fleet[i%2], "b", value))

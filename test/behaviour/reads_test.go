@@ -244,11 +244,11 @@ func TestAShadowGetsWhatItsPoolGetsAndLargeValuesAreReadWhereTheyAre(t *testing.
 			copied[i] = s.Copied
 		}
 		return copied == [2]uint64{20, 20}
-	}, mctest.Patience, time.Millisecond)
+	}, mctest.Patience, mctest.Tick)
 	require.Eventually(t, func() bool {
 		value, _ := ofMain.Get("k19")
 		return value == "x"
-	}, mctest.Patience, time.Millisecond)
+	}, mctest.Patience, mctest.Tick)
 	_, there := ofCopy.Get("k19")
 	require.False(t, there, "it gets no writes")
 

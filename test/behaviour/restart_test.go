@@ -238,7 +238,7 @@ func TestWhatAMiddlewareThatWasKilledAmidWritesLeavesIsSweptUp(t *testing.T) {
 				}
 			})
 		}
-		require.Eventually(t, func() bool { return written.Load() > 500 }, mctest.Patience, time.Millisecond)
+		require.Eventually(t, func() bool { return written.Load() > 500 }, mctest.Patience, mctest.Tick)
 		m.kill(t)
 		ended.Wait()
 		lines, _ = disagreeing(t, servers, keys)

@@ -43,7 +43,7 @@ func awaitShadow(t *testing.T, m *mwtest.MW) (c stats.ShadowSnapshot) {
 			answered += n
 		}
 		return answered == c.Copied
-	}, mctest.Patience, time.Millisecond)
+	}, mctest.Patience, mctest.Tick)
 	return c
 }
 
@@ -112,7 +112,7 @@ func TestAShadowGetsTheWritesOfItsShareAsTheyTookEffectAndNoOthers(t *testing.T)
 							t.Error(err)
 							return
 						}
-						if !assert.Eventually(t, func() bool { return pending() <= keys }, mctest.Patience, time.Millisecond, "none is to be dropped") {
+						if !assert.Eventually(t, func() bool { return pending() <= keys }, mctest.Patience, mctest.Tick, "none is to be dropped") {
 							return
 						}
 						for range asked {
@@ -228,7 +228,7 @@ func TestAFlushReachesAShadowThatGetsAll(t *testing.T) {
 		mctest.MustDial(t, s.Addr()).MustDo(t, "set k 0 0 1\r\na\r\n")
 	}
 	require.Equal(t, "OK\r\n", m.Dial(t).MustDo(t, "flush_all\r\n"))
-	require.Eventually(t, func() bool { _, ok := all[0].Get("k"); return !ok }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { _, ok := all[0].Get("k"); return !ok }, mctest.Patience, mctest.Tick)
 	value, ok := reads[0].Get("k")
 	require.True(t, ok, value)
 }

@@ -130,7 +130,7 @@ func TestReadinessWaitsForWhatItsPolicyNames(t *testing.T) {
 			require.False(t, m.IsReady())
 			for _, i := range tc.away {
 				waits := fmt.Sprintf(`msg="waiting for a server" server=server-%d `, i+1)
-				require.Eventually(t, func() bool { return strings.Contains(log.String(), waits) }, mctest.Patience, time.Millisecond)
+				require.Eventually(t, func() bool { return strings.Contains(log.String(), waits) }, mctest.Patience, mctest.Tick)
 				servers[i].Start()
 			}
 			awaitReady(t, m)

@@ -50,7 +50,7 @@ func TestAColdPoolIsFilledByMissesBehindTwoMiddlewaresOneOfWhichIsRestarted(t *t
 		require.Eventually(t, func() bool {
 			g := m.Stats().Snapshot().Migrations[0]
 			return g.Here == kept/3 && g.Read.Old == kept/3
-		}, mctest.Patience, time.Millisecond, "each copies what its own clients missed")
+		}, mctest.Patience, mctest.Tick, "each copies what its own clients missed")
 	}
 	require.NoError(t, fleet[0].Stop())
 	fleet[0] = mwtest.Start(t, o)
@@ -97,7 +97,7 @@ func TestAColdPoolIsFilledByMissesBehindTwoMiddlewaresOneOfWhichIsRestarted(t *t
 	// This is copied behind all of those.
 	require.Equal(t, "STORED\r\n", direct.MustDo(t, "set last 0 0 1\r\n1\r\n"))
 	require.Equal(t, "VALUE last 0 1\r\n1\r\nEND\r\n", b.MustDo(t, "get last\r\n"))
-	require.Eventually(t, func() bool { _, there := cold.Get("last"); return there }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { _, there := cold.Get("last"); return there }, mctest.Patience, mctest.Tick)
 	for i := range raced {
 		get := fmt.Sprintf("get raced-%d\r\n", i)
 		require.Equal(t, direct.MustDo(t, get), coldly.MustDo(t, get))

@@ -29,7 +29,7 @@ func TestSettingsOfTheEnvironmentDoNotReachWhatIsMeasured(t *testing.T) {
 func TestAProgramThatIgnoresTheSignalIsKilled(t *testing.T) {
 	p, err := Start("stubborn", "127.0.0.1:1", exec.Command("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return p.log.String() == "ready" }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return p.log.String() == "ready" }, mctest.Patience, mctest.Tick)
 	limit := 100 * time.Millisecond
 	if mctest.Long() {
 		limit = stopTimeout
@@ -50,12 +50,12 @@ func TestTheTailKeepsTheEnd(t *testing.T) {
 func TestWhatAProgramHasStartedIsKilledWithIt(t *testing.T) {
 	p, err := Start("wrapper", "127.0.0.1:1", exec.Command("sh", "-c", "sleep 1000 & echo $!; wait"))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return p.log.String() != "" }, mctest.Patience, time.Millisecond)
+	require.Eventually(t, func() bool { return p.log.String() != "" }, mctest.Patience, mctest.Tick)
 	child, err := strconv.Atoi(p.log.String())
 	require.NoError(t, err)
 	p.Stop(syscall.SIGKILL)
 	require.Eventually(t, func() bool {
 		command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)) // empty if it has ended and nobody has noticed yet
 		return err != nil || len(command) == 0
-	}, mctest.Patience, time.Millisecond)
+	}, mctest.Patience, mctest.Tick)
 }
