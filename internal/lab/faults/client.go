@@ -529,11 +529,16 @@ func (r *reader) judge(o *op, at, size int, result *outcome) {
 	case wrong:
 		result.wrong = append(result.wrong, fmt.Sprintf("wrong: %s of %d writes holds %.60q (%d bytes)", record.key, record.issued.Load(), value, size))
 	case stale:
-		how := "acknowledged"
-		if acked := record.acked.Load(); acked < o.floors[at] {
-			how = fmt.Sprintf("read, and %d acknowledged", acked) // who ended during a write may leave it on a part of the servers
+		acked, how := record.acked.Load(), "acknowledged"
+		if acked < o.floors[at] {
+			how = fmt.Sprintf("read, and %d acknowledged", acked)
 		}
-		result.stale = append(result.stale, fmt.Sprintf("stale: %s returned %.40q when write %d had been %s", record.key, value, o.floors[at], how))
+		text := fmt.Sprintf("stale: %s returned %.40q when write %d had been %s", record.key, value, o.floors[at], how)
+		if seq, _ := numberOf(record.key, value, r.scratch); seq >= acked {
+			result.withdrawn = append(result.withdrawn, text)
+		} else {
+			result.stale = append(result.stale, text)
+		}
 	}
 }
 

@@ -19,7 +19,8 @@
 //
 //   - wrong: a value that nobody stored under the key, or bytes that do not answer the request;
 //   - stale: older than the last write that was acknowledged, or than a value that was read, before this read was sent. A
-//     write that failed may or may not take effect; a miss is allowed;
+//     write that failed may or may not take effect; a miss is allowed. Where mcmw is killed, values that are older than what was read, but not than
+//     what was acknowledged, are counted apart: what it was writing is on a part of the servers until a sweep;
 //   - lost: the connection ended, or nothing came for 30 s.
 //
 // None of these may happen, and no goroutine may be left when the load has ended, whatever fails and however busy the

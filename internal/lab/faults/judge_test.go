@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bufio"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -124,6 +125,27 @@ func TestAnswersThatDoNotFitTheRequestAreWrong(t *testing.T) {
 		})
 	}
 	assert.Contains(t, []uint64{15, 20}, a.acked.Load(), "whichever came last")
+}
+
+// What was being written when mcmw was killed is on a part of the servers until a sweep.
+func TestAValueBehindOneThatWasReadAndNotAcknowledgedIsCountedApartWhereMcmwIsKilled(t *testing.T) {
+	r := &record{key: "a"}
+	r.issued.Store(20)
+	r.acked.Store(4)
+	read := func(c *tally, seq uint64) {
+		v := string(appendValue(nil, "a", seq))
+		answer := fmt.Sprintf("VALUE a 0 %d\r\n%s\r\nEND\r\n", len(v), v)
+		o := op{keys: []*record{r}, floors: []uint64{6}, due: time.Now()}
+		c.audit((&reader{Reader: bufio.NewReader(strings.NewReader(answer))}).answer(&o))
+	}
+	for kills, want := range map[bool][]uint64{false: {3, 0}, true: {1, 2}} {
+		c := newTally(time.Now())
+		c.kills = kills
+		for _, seq := range []uint64{3, 4, 5, 6} {
+			read(c, seq)
+		}
+		assert.Equal(t, want, []uint64{c.stale[after], c.withdrawn}, "kills: %v", kills)
+	}
 }
 
 func TestErrorsAreClassedWithoutTheirTimes(t *testing.T) {

@@ -115,6 +115,7 @@ type manners struct {
 func startLoad(addrs []string, rate int, keys *keyspace, seed uint64, m manners) *load {
 	start := time.Now()
 	l := &load{keys: keys, tally: newTally(start), quit: make(chan struct{}), manners: m}
+	l.tally.kills = m.kills
 	clients := len(keys.owners)
 	for id := range clients {
 		c := &client{

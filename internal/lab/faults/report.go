@@ -39,6 +39,9 @@ func (r *Result) line() string {
 	if s := r.Shared; s != nil {
 		text += fmt.Sprintf("\n  shared keys: %d requests, %d failed; %d wrong, %d stale; %d of %d differ", s.Requests, s.Failed, s.Wrong, s.Stale, s.Differing, s.Compared)
 	}
+	if r.Withdrawn > 0 {
+		text += fmt.Sprintf("; %d behind a write that was not acknowledged when mcmw was killed", r.Withdrawn)
+	}
 	if r.FromMemory != nil {
 		text += fmt.Sprintf("; %d from memory", *r.FromMemory)
 	}
@@ -82,6 +85,12 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 			fmt.Sprint(s.Wrong), fmt.Sprintf("%d, %d", s.Stale, s.StaleAfterRecovery), fmt.Sprint(s.Reads.Lost+s.Writes.Lost),
 			fmt.Sprintf("%d, %d", s.Before.Goroutines, s.After.Goroutines),
 			fmt.Sprintf("%.1f, %.1f", mebibytes(s.Before.Heap), mebibytes(s.After.Heap)))
+	}
+	for _, s := range r.Results {
+		if s.Withdrawn > 0 {
+			fmt.Fprintf(&b, "\n`%s`: %d reads were behind a write that had been read, and not acknowledged when mcmw was killed ([until a sweep](../replication.md#what-a-restart-must-not-forget)).\n",
+				s.Scenario, s.Withdrawn)
+		}
 	}
 	r.writeServed(&b)
 	r.writeErrors(&b)

@@ -65,6 +65,9 @@ type Result struct {
 	// Stale values over all, and of those the ones that were read after the fault had ended.
 	Stale              uint64 `json:"stale_values"`
 	StaleAfterRecovery uint64 `json:"stale_values_after_recovery"`
+	// Withdrawn values were older than what was read before, but not than what was acknowledged: a write under way when mcmw was killed is on a part of the
+	// servers until a sweep.
+	Withdrawn uint64 `json:"withdrawn_values,omitempty"`
 	// Detected is the time from the fault until a server was not up any more; nil if it stayed up.
 	Detected *time.Duration `json:"detected_after_ns"`
 	// Recovered is the time from the end of the fault until all servers were up and no request failed any more.
@@ -382,7 +385,7 @@ func (r *Result) judge(t *tally, c Scenario) {
 	if t.refused > 0 {
 		r.breaks("%d connections were refused", t.refused)
 	}
-	r.StaleAfterRecovery = t.stale[after]
+	r.StaleAfterRecovery, r.Withdrawn = t.stale[after], t.withdrawn
 	r.Misses, r.Audited, r.Wrong, r.Errors = t.misses, t.audited, t.wrong, t.errorCounts()
 	r.invariants(t.examples)
 	for class, allowed := range [classes][]string{{c.reads}, {c.writes}, {c.writes, c.counts}} {

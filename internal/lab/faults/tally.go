@@ -90,6 +90,8 @@ type tally struct {
 	audited   uint64
 	wrong     uint64
 	stale     [numPhases]uint64
+	withdrawn uint64                          // where kills
+	kills     bool                            // see manners; static
 	examples  []string                        // of what must not happen
 	failed    [classes]map[string]*ErrorCount // by error text
 	lastFault time.Time                       // when the last request that failed had been due
@@ -149,7 +151,9 @@ type outcome struct {
 	misses  int
 	wrong   []string // descriptions
 	stale   []string
-	took    time.Duration // from when it was due
+	// withdrawn are older than what was read before, and not than what was acknowledged.
+	withdrawn []string
+	took      time.Duration // from when it was due
 }
 
 // count adds a request.
@@ -214,6 +218,11 @@ func (t *tally) audit(o outcome) {
 // judge adds the values that should not have been read; mu is held.
 func (t *tally) judge(o outcome, p phase) {
 	t.wrong += uint64(len(o.wrong))
+	if t.kills {
+		t.withdrawn += uint64(len(o.withdrawn))
+	} else {
+		o.stale = slices.Concat(o.stale, o.withdrawn)
+	}
 	t.stale[p] += uint64(len(o.stale))
 	for _, text := range slices.Concat(o.wrong, o.stale) {
 		t.example(text)
