@@ -1,0 +1,137 @@
+package importer
+
+import (
+	"cmp"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"mcmw/internal/userinput"
+)
+
+// leaf returns what the route at n, which has no choice in it, does with a pool.
+func (m *mcrouter) leaf(n *yaml.Node) (usage, bool) {
+	name, arguments, short, ok := m.part(n)
+	if !ok {
+		return usage{}, false
+	}
+	use := usage{at: n, handle: name}
+	_, toAll := writesToAll[name]
+	_, ofAny := readsOfAny[name]
+	why, known := notTranslated[name]
+	target := short
+	for _, f := range arguments {
+		switch {
+		case known: // the route is refused whatever it is given
+		case name == poolRoute && f.key.Value == "pool", name != poolRoute && f.key.Value == "children":
+			target = f.value
+		case name == poolRoute && f.key.Value == "hash":
+			use.hash = f
+		case name == hashRoute && slices.Contains(hashKeys, f.key.Value), name != poolRoute && f.key.Value == "name":
+		default:
+			m.refuseKey(f.key, name+" of mcmw has nothing like it")
+		}
+	}
+	switch {
+	case name == failoverRoute, name == migrateRoute, name == warmUpRoute:
+		m.refuse(n, "%s below a choice by the command; accepted: as the first route, or below a %s", name, prefixRoute)
+	case known:
+		m.refuse(n, "%s: %s; accepted: %s", name, why, translated())
+	case name != poolRoute && name != hashRoute && !toAll && !ofAny:
+		m.refuse(n, "%q is no route that mcmw knows; accepted: %s", name, translated())
+	case target == nil:
+		m.refuse(n, "%s: has no pool", name)
+	case name == poolRoute:
+		return m.ofPool(use, target)
+	default:
+		return m.ofServers(use, target)
+	}
+	return usage{}, false
+}
+
+// hashKeys are the keys of a hash that only place keys elsewhere.
+var hashKeys = []string{"hash_func", "salt"}
+
+// ofPool completes use, which hashes over the servers of the pool at n.
+func (m *mcrouter) ofPool(use usage, n *yaml.Node) (usage, bool) {
+	if n.Kind != yaml.ScalarNode {
+		m.refuse(n, "%s: not the name of a pool; accepted: a pool under \"pools\"", use.handle)
+		return usage{}, false
+	}
+	if m.pools[n.Value] == nil {
+		m.refuse(n, "%s: no pool is called %q%s", use.handle, n.Value, userinput.DidYouMean(n.Value, m.poolNames()))
+		return usage{}, false
+	}
+	if use.hash.key != nil && use.hash.value.Kind == yaml.MappingNode {
+		for _, f := range m.fields(use.hash.value) {
+			if !slices.Contains(hashKeys, f.key.Value) {
+				m.refuseKey(f.key, "mcmw has weights of servers, as in host:port*2")
+			}
+		}
+	}
+	use.pools = []string{n.Value}
+	return use, true
+}
+
+// ofServers completes use, which treats all servers of the children at n alike: "Pool|name", or pools of one server each.
+func (m *mcrouter) ofServers(use usage, n *yaml.Node) (usage, bool) {
+	children := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		children = n.Content
+	}
+	for _, child := range children {
+		name, arguments, short, ok := m.part(child)
+		switch {
+		case !ok:
+			return usage{}, false
+		case name == "Pool" && short != nil && len(children) == 1:
+		case name == poolRoute && use.handle != hashRoute:
+			pool, fine := m.leaf(child)
+			if !fine {
+				return usage{}, false
+			}
+			if servers := m.serverNodes(pool.pools[0]); len(servers) != 1 {
+				m.refuse(child, "%s: a copy in each pool, and pool %q has %d servers; accepted: pools of one server, or one pool of servers that all hold every key, as in \"%s|Pool|%s\"",
+					use.handle, pool.pools[0], len(servers), use.handle, pool.pools[0])
+				return usage{}, false
+			}
+			use.pools = append(use.pools, pool.pools[0])
+			continue
+		default:
+			m.refuse(child, "%s of %s: accepted: \"Pool|name\"", use.handle, cmp.Or(name, "nothing"))
+			return usage{}, false
+		}
+		if len(arguments) > 0 {
+			m.refuse(child, "%s: accepted: \"Pool|name\"", use.handle)
+			return usage{}, false
+		}
+		pool, fine := m.ofPool(usage{handle: use.handle}, short)
+		if !fine {
+			return usage{}, false
+		}
+		use.pools = append(use.pools, pool.pools...)
+	}
+	if use.handle == hashRoute {
+		use.handle = poolRoute
+	}
+	return use, len(use.pools) > 0
+}
+
+func (m *mcrouter) poolNames() []string {
+	var names []string
+	for name := range m.pools {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// serverNodes returns the servers of the pool called name.
+func (m *mcrouter) serverNodes(name string) []*yaml.Node {
+	for i := 0; i+1 < len(m.pools[name].Content); i += 2 {
+		if m.pools[name].Content[i].Value == "servers" {
+			return m.pools[name].Content[i+1].Content
+		}
+	}
+	return nil
+}
