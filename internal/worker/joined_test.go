@@ -106,9 +106,8 @@ func TestEqualGetsOfARoundAreOneRequestToAServer(t *testing.T) {
 			}
 		}
 		assert.Equal(t, []string{"get hot"}, s.got())
-		// A round is counted when it ends, behind the answers.
-		require.Eventually(t, func() bool { return m.Stats().Snapshot().Joined == 31 }, mctest.Patience, mctest.Tick)
-		snapshot := m.Stats().Snapshot()
+		snapshot := m.Settled(t)
+		assert.EqualValues(t, 31, snapshot.Joined)
 		assert.EqualValues(t, 33, snapshot.Answered)
 		assert.EqualValues(t, 33, snapshot.Keys)
 		assert.EqualValues(t, 1, snapshot.Misses)

@@ -99,13 +99,13 @@ func TestReadsAskThePoolForReadsAndAllElseTheOther(t *testing.T) {
 			}
 
 			// In one round equal reads travel once, also with a write of the other pool among them.
-			before := m.Stats().Snapshot()
+			before := m.Settled(t)
 			require.NoError(t, c.Send([]byte("get k\r\nget k\r\nset k 0 0 1\r\nx\r\nget k\r\n")))
 			for _, want := range []string{"VALUE k 7 4\r\ncopy\r\nEND\r\n", "VALUE k 7 4\r\ncopy\r\nEND\r\n", "STORED\r\n", "VALUE k 7 4\r\ncopy\r\nEND\r\n"} {
 				require.Equal(t, want, c.MustReply(t))
 			}
 			reads, writes := uint64(0), uint64(0)
-			after := m.Stats().Snapshot()
+			after := m.Settled(t)
 			for i := range after.Servers {
 				n := after.Servers[i].Times.Count() - before.Servers[i].Times.Count()
 				if after.Servers[i].Pool == "main" {

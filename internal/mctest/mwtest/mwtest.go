@@ -13,6 +13,7 @@ import (
 	"mcmw/internal/mctest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
+	"mcmw/internal/stats"
 )
 
 // MW is a running middleware. It ends with the test that started it.
@@ -123,6 +124,19 @@ func (m *MW) AddrOf(i int) string {
 func (m *MW) Dial(t testing.TB) *mctest.Client {
 	t.Helper()
 	return mctest.MustDial(t, m.Addr())
+}
+
+// Settled returns the counts once they hold all of the requests whose replies were read: a round's calls are counted behind its replies.
+func (m *MW) Settled(t testing.TB) *stats.Snapshot {
+	t.Helper()
+	for deadline := time.Now().Add(mctest.Patience); ; time.Sleep(mctest.Tick) {
+		if s := m.Stats().Snapshot(); s.Waiting() == 0 && s.Serving() == 0 && s.WorkersBusy == 0 {
+			return s
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("requests are under way for %v", mctest.Patience)
+		}
+	}
 }
 
 // Servers names real servers for Options.Servers: server-1, server-2 and so on.
