@@ -102,7 +102,6 @@ const hadWaited = int64(20 * time.Microsecond)
 // sortServers sets the order in which the servers' replies are read. The time spent waiting for one server is counted for those read
 // after it; so the first server changes from round to round, and with least-busy reads the least loaded server is read first.
 func (w *Worker) sortServers() {
-	w.reading.first = (w.reading.first + 1) % len(w.conns)
 	w.reading.order = w.reading.order[:0]
 	w.updateLoads()
 	for k := range w.conns {

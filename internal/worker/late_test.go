@@ -115,9 +115,7 @@ func TestValuesThatComeInPartsAreNotLostWhenAnotherServerAnswersBetween(t *testi
 		keys[s] = append(keys[s], key)
 	}
 	c := dial(t, m.Addr())
-	for range 4 {
-		// The rounds take turns in which server they read first.
-		require.Equal(t, "VALUE "+keys[1][0]+" 0 1\r\nx\r\nEND\r\n", c.ask("get %s\r\n", 3, keys[1][0]))
+	for range 4 { // the rounds take turns in which server they read first
 		asked := []string{keys[0][0], keys[1][0], keys[0][1], keys[1][1], keys[0][2], keys[1][2]}
 		want := ""
 		for _, key := range asked {

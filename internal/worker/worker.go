@@ -313,6 +313,7 @@ func (w *Worker) planChecks() {
 }
 
 func (w *Worker) beginRound() {
+	w.reading.first = (w.reading.first + 1) % len(w.conns)
 	w.dequeued = stats.Now()
 	w.earliest, w.began, w.flushed = w.dequeued, w.dequeued, w.dequeued
 	w.record.Begin(w.dequeued)
