@@ -16,7 +16,7 @@ func (s *Server) Announce(ctx context.Context, key string, value []byte, lasts t
 	if err := p.Expect(expiringLine(key, string(value), lasts), "HD"); err != nil {
 		return nil, err
 	}
-	return p.announced(other)
+	return p.Fetch(other)
 }
 
 // Announced returns what was announced under key on the server; nil: nothing.
@@ -26,14 +26,7 @@ func (s *Server) Announced(ctx context.Context, key string) ([]byte, error) {
 		return nil, err
 	}
 	defer p.Close()
-	return p.announced(key)
-}
-
-func (l *Link) announced(key string) ([]byte, error) {
-	if err := l.Send("mg " + encoded(key) + " b v\r\n"); err != nil {
-		return nil, err
-	}
-	return l.ReadValue()
+	return p.Fetch(key)
 }
 
 // Withdraw deletes what was announced under key.

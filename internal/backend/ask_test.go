@@ -52,6 +52,18 @@ func TestWhatAServerSaysOfItselfIsChecked(t *testing.T) {
 	}
 }
 
+func TestAnItemOfAnotherKeyIsNoRecord(t *testing.T) {
+	for _, flags := range []string{"", " O7"} {
+		liar := mctest.StartScript(t, func(p *mctest.Peer) {
+			p.Line()
+			p.Send("VA 1 c5" + flags + "\r\nx\r\n")
+			p.Stall()
+		})
+		_, err := newServer(liar.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}}).Announced(t.Context(), "mcmw x")
+		require.ErrorContains(t, err, "unexpected reply")
+	}
+}
+
 func TestAServerThatSaysNothingOfItselfIsNotAwaited(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

@@ -281,10 +281,7 @@ type heldMarks struct {
 
 // askMarks returns the marks on the server.
 func (l *Link) askMarks() (held heldMarks, err error) {
-	if err := l.Send("mg " + encoded(marker.MarksKey) + " b v c\r\n"); err != nil {
-		return held, err
-	}
-	value, flags, err := l.readItem()
+	value, flags, err := l.fetchItem(marker.MarksKey)
 	if err != nil || value == nil {
 		return held, err
 	}

@@ -27,10 +27,7 @@ func (p *Link) marked(m Mark) (bool, error) {
 	if m.Text == "" {
 		return false, nil
 	}
-	if err := p.Send("mg " + encoded(marker.CleanKey) + " b v\r\n"); err != nil {
-		return false, err
-	}
-	value, err := p.ReadValue()
+	value, err := p.Fetch(marker.CleanKey)
 	if _, strange := errors.AsType[Unexpected](err); strange {
 		return false, nil // it has no meta commands
 	}

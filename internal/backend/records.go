@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"mcmw/internal/marker"
+	"mcmw/internal/protocol"
 	"mcmw/internal/stats"
 )
 
@@ -466,10 +467,7 @@ func (s *Server) endRunning(ctx context.Context, name string) error {
 		return err
 	}
 	defer p.Close()
-	if err := p.Send("mg " + encoded(marker.RunningKey) + " b v\r\n"); err != nil {
-		return err
-	}
-	if value, err := p.ReadValue(); err != nil || string(value) != name {
+	if value, err := p.Fetch(marker.RunningKey); err != nil || string(value) != name {
 		return err
 	}
 	return p.Expect(deleteLine(marker.RunningKey), "HD", "NF")
@@ -501,7 +499,7 @@ func (p *Link) look() (look marker.Look, err error) {
 	keys := []string{marker.RecordKey, marker.RunningKey, marker.MarksKey}
 	request := func(yield func(string) bool) {
 		for _, key := range keys {
-			if !yield("mg " + encoded(key) + " b v\r\n") {
+			if !yield(fetchLine(key)) {
 				return
 			}
 		}
@@ -509,7 +507,7 @@ func (p *Link) look() (look marker.Look, err error) {
 	n := -1
 	err = p.Pipeline(request, func() error {
 		n++
-		value, err := p.ReadValue()
+		value, _, err := p.readItem(keys[n])
 		switch {
 		case err != nil || value == nil:
 			return err
@@ -527,16 +525,32 @@ func (p *Link) look() (look marker.Look, err error) {
 	return look, err
 }
 
-// ReadValue reads the reply to an mg with v; nil: a miss.
-func (p *Link) ReadValue() ([]byte, error) {
-	value, _, err := p.readItem()
+// Fetch returns the value of key, one of a middleware's; nil: there is none.
+func (p *Link) Fetch(key string) ([]byte, error) {
+	value, _, err := p.fetchItem(key)
 	return value, err
 }
 
-// readItem is ReadValue, and returns what follows the size in the reply's line.
-func (p *Link) readItem() (item []byte, flags string, err error) {
+// fetchItem is Fetch, and returns what follows the size in the reply's line.
+func (p *Link) fetchItem(key string) (item []byte, flags string, err error) {
+	if err := p.Send(fetchLine(key)); err != nil {
+		return nil, "", err
+	}
+	return p.readItem(key)
+}
+
+// fetchLine returns the request for the value of key, and its cas.
+func fetchLine(key string) string {
+	return string(protocol.KeyText{Text: []byte(encoded(key)), Encoded: true}.AppendFetch(nil, " v c"))
+}
+
+// readItem reads the reply to that.
+func (p *Link) readItem(key string) (item []byte, flags string, err error) {
 	line, err := p.Line()
-	if err != nil || line == "EN" {
+	if err == nil && !protocol.MetaFits([]byte(strings.TrimSuffix(fetchLine(key), protocol.CRLF)), []byte(line)) {
+		err = Unexpected(line)
+	}
+	if err != nil || strings.HasPrefix(line, "EN") {
 		return nil, "", err
 	}
 	size, ok := strings.CutPrefix(line, "VA ")

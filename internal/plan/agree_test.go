@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
@@ -50,7 +51,7 @@ func (d *driver) mutate(c *plan.Call) (sent bool) {
 	switch d.mutant {
 	case earlyCheck:
 		if strings.HasPrefix(line, "ms") {
-			d.out[c.Server] += line + string(c.Bytes[1]) + "mg k u c\r\n"
+			d.out[c.Server] += line + string(c.Bytes[1]) + "mg k u c k\r\n"
 			d.waiting[c.Server] = append(d.waiting[c.Server], int32(d.sent), earlyLook)
 			return false
 		}
@@ -65,14 +66,16 @@ func (d *driver) mutate(c *plan.Call) (sent bool) {
 		}
 	case cutAnything:
 		if isCut {
-			c.Bytes[0] = []byte("md k\r\nmg k u c\r\n")
+			c.Bytes[0] = []byte("md k\r\nmg k u c k\r\n")
 		}
 	case healByCopy:
 		if strings.HasPrefix(line, "ms") {
 			d.stored = line + string(c.Bytes[1])
 		}
 		if isCut {
-			c.Bytes[0] = []byte(d.stored + "mg k u c\r\n")
+			d.out[c.Server] += d.stored + "mg k u c k\r\n"
+			d.waiting[c.Server] = append(d.waiting[c.Server], int32(d.sent))
+			return false
 		}
 	case onlyInTheGutter:
 		if c.Server == ownServer && strings.HasPrefix(line, "delete") {
@@ -338,7 +341,7 @@ func TestAVersionedWriteAndItsCheckAllocateNothing(t *testing.T) {
 	d := drive(t, newRouter(t, 3, route.ReadPrimary), replica.AckAll, plan.NewVersions(0, 1))
 	p := d.planner
 	set, incr := d.decode("set k 0 0 1\r\nx\r\n"), d.decode("incr n 1\r\n")
-	answers := map[string][]byte{"ms": []byte("HD\r\n"), "ma": []byte("VA 1\r\n6\r\n"), "mg n": []byte("VA 1 f0 t-1 c5\r\n6\r\n"), "mg k": []byte("HD c5\r\n")}
+	answers := map[string][]byte{"ms": []byte("HD\r\n"), "ma": []byte("VA 1 kn\r\n6\r\n"), "mg n": []byte("VA 1 f0 t-1 c5 kn\r\n6\r\n"), "check mg k": []byte("HD c5 kk\r\n"), "check mg n": []byte("HD c5 kn\r\n")}
 	from := 0
 	reply := func() {
 		for ; from < len(p.Calls); from++ {
@@ -347,12 +350,14 @@ func TestAVersionedWriteAndItsCheckAllocateNothing(t *testing.T) {
 			if !ok {
 				text = answers[string(line[:4])]
 			}
-			if p.Calls[from].IsCheck() {
-				text = answers["mg k"]
-			}
+			lines := p.Calls[from].Bytes[0]
 			var r protocol.Reply
-			_, _, _ = protocol.DecodeReply(text, &r)
 			for last := false; !last; {
+				if p.Calls[from].IsCheck() {
+					text = answers["check "+string(lines[:4])]
+					lines = lines[bytes.IndexByte(lines, '\n')+1:]
+				}
+				_, _, _ = protocol.DecodeReply(text, &r)
 				last, _, ok = p.Element(int32(from), &r, text, 0, len(text))
 				require.True(t, ok)
 			}
@@ -380,7 +385,7 @@ func TestAnItemThatIsTooMuchToHoldIsDeletedWhereItWouldBeCopied(t *testing.T) {
 	d.drops = true
 	holders := d.router.Replicas([]byte("k"), nil)
 	d.Start("append k 0 0 1\r\n1\r\n")
-	d.Reply(holders[0], "HD\r\nVA 2 f0 t-1 c5\r\n91\r\n")
+	d.Reply(holders[0], "HD\r\nVA 2 f0 t-1 c5 kk\r\n91\r\n")
 	for _, s := range holders[1:] {
 		require.Equal(t, "md k\r\n", d.out[s])
 		d.Reply(s, "HD\r\n")

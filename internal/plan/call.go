@@ -36,7 +36,7 @@ type Call struct {
 
 	// Of a retrieval, and of a touch that goes with one: the keys in the order asked.
 	keys    []byte
-	cursor  int   // offset in keys of the key behind the one that came last
+	cursor  int   // offset in keys of the key behind the one that came last; of a check: in Bytes[0], of the line that is answered next
 	ordinal int32 // its number; of a check: lines that were answered
 	found   int32 // values that were kept
 	walked  int32 // of them: those that were walked over, to find which keys are missing

@@ -75,6 +75,15 @@ const (
 	unveils              // what the client's mg is answered with, and the version behind it
 )
 
+// named reports whether the line that asks for f is answered with the key, or with an opaque in its place: an answer about another key is none.
+func (f form) named() bool {
+	switch f {
+	case counts, looksAt, looksAll, tells, chunks, revisits:
+		return true
+	}
+	return false
+}
+
 // fits reports whether reply can be the reply to f.
 func (f form) fits(reply []byte) bool {
 	if len(reply) < len("HD\r\n") {
@@ -202,10 +211,12 @@ func (p *Planner) checked(c *Call, kind protocol.ReplyKind, reply []byte) (last,
 	k := &p.checks[a.check]
 	s := &k.copies[a.of]
 	_, ok = protocol.Meta.Accepts(kind, true, false)
-	if !ok || !kind.IsError() && !a.form.fits(reply) {
+	line, _, _ := bytes.Cut(c.Bytes[0][c.cursor:], crlf)
+	if !ok || !kind.IsError() && !(a.form.fits(reply) && protocol.MetaFits(line, reply)) {
 		return false, false
 	}
 	c.ordinal++
+	c.cursor += len(line) + len(crlf)
 	switch {
 	case c.Failed:
 	case a.form == looksAt:

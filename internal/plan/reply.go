@@ -40,7 +40,11 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 			p.noteSplit(r)
 		}
 	case rep.Kind == protocol.ReplyMetaLine, rep.Kind == protocol.ReplyMetaValue:
-		ok = c.form != clients && c.form != unveils || c.command != r.Command || c.hidden || c.Failed || protocol.MetaFits(r.served().Head, element)
+		if c.form.named() {
+			ok = protocol.MetaFits(bytes.TrimSuffix(c.Bytes[0], crlf), element)
+		} else {
+			ok = c.form != clients && c.form != unveils || c.command != r.Command || c.hidden || c.Failed || protocol.MetaFits(r.served().Head, element)
+		}
 		value = rep.Kind == protocol.ReplyMetaValue && (r.readsOnly() || c.form == looksAll || c.form == chunks || c.form == revisits) && !c.Failed
 		if p.large != nil && value {
 			value = p.takeSplit(r, c, element, rep.Data)

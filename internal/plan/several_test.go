@@ -50,22 +50,22 @@ func TestWithSeveralWritersEachCommandGoesItsWay(t *testing.T) {
 		{"ms k 1 ME k x", [][]string{{"0: ms k 1 ME k EV1 x -> HD kk"}, {"1: ms k 1 k EV1 x -> HD kk", "2: ms k 1 k EV1 x -> HD kk"}}, "HD kk", []int{0, 1, 2}},
 		{"ms k 1 C5 I x", [][]string{{"0: ms k 1 C5 I EV1 x -> HD"}, {"1: md k -> HD", "2: md k -> NF"}}, "HD", nil},
 		// It has the version: the others get what was seen.
-		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> VA 1 | 6", "0: mg k u v f t c -> VA 1 f7 t30 cV1 | 6"}, {"1: ms k 1 F7 T30 EV1 6 -> HD", "2: ms k 1 F7 T30 EV1 6 -> HD"}}, "6", []int{0, 1, 2}},
+		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k -> VA 1 kk f7 t30 cV1 | 6"}, {"1: ms k 1 F7 T30 EV1 6 -> HD", "2: ms k 1 F7 T30 EV1 6 -> HD"}}, "6", []int{0, 1, 2}},
 		// It has another.
-		{"decr k 1", [][]string{{"0: ma k v D1 MD EV1 -> VA 1 | 9", "0: mg k u v f t c -> VA 2 f0 t-1 c88 | 9 "}, {"0: ms k 2 C88 EV2 9  -> HD"}, {"1: ms k 2 EV2 9  -> HD", "2: ms k 2 EV2 9  -> HD"}}, "9", []int{0, 1, 2}},
-		{"ma k v c", [][]string{{"0: ma k v c EV1 -> VA 2 cV1 | 10", "0: mg k u v f t c -> VA 2 f0 t-1 c88 | 10"}, {"0: ms k 2 C88 EV2 10 -> HD"}, {"1: ms k 2 EV2 10 -> HD", "2: ms k 2 EV2 10 -> HD"}}, "VA 2 cV2 | 10", []int{0, 1, 2}},
+		{"decr k 1", [][]string{{"0: ma k v k D1 MD EV1 -> VA 1 kk | 9", "0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 9 "}, {"0: ms k 2 C88 EV2 9  -> HD"}, {"1: ms k 2 EV2 9  -> HD", "2: ms k 2 EV2 9  -> HD"}}, "9", []int{0, 1, 2}},
+		{"ma k v c", [][]string{{"0: ma k v c EV1 -> VA 2 cV1 | 10", "0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 10"}, {"0: ms k 2 C88 EV2 10 -> HD"}, {"1: ms k 2 EV2 10 -> HD", "2: ms k 2 EV2 10 -> HD"}}, "VA 2 cV2 | 10", []int{0, 1, 2}},
 		// Another's write came behind it, or a deletion.
-		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> VA 2 | 10", "0: mg k u v f t c -> VA 2 f0 t-1 c88 | 10"}, {"0: ms k 2 C88 EV2 10 -> EX"}}, "10", nil},
-		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> VA 2 | 10", "0: mg k u v f t c -> VA 2 f0 t-1 c88 | 10"}, {"0: ms k 2 C88 EV2 10 -> NF"}, {"1: md k -> HD", "2: md k -> NF"}}, "10", nil},
-		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> VA 1 | 6", "0: mg k u v f t c -> EN"}, {"1: md k -> HD", "2: md k -> NF"}}, "6", nil},
-		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> VA 1 | 6", "0: mg k u v f t c ->"}, {"1: md k -> HD", "2: md k -> NF"}}, "SERVER_ERROR s", nil},
-		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> NF", "0: mg k u v f t c -> EN"}}, "NOT_FOUND", nil},
-		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> CLIENT_ERROR cannot increment or decrement non-numeric value", "0: mg k u v f t c -> VA 1 f0 t-1 c5 | x"}}, "CLIENT_ERROR cannot increment or decrement non-numeric value", nil},
+		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 2 kk | 10", "0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 10"}, {"0: ms k 2 C88 EV2 10 -> EX"}}, "10", nil},
+		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 2 kk | 10", "0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 10"}, {"0: ms k 2 C88 EV2 10 -> NF"}, {"1: md k -> HD", "2: md k -> NF"}}, "10", nil},
+		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k -> EN"}, {"1: md k -> HD", "2: md k -> NF"}}, "6", nil},
+		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k ->"}, {"1: md k -> HD", "2: md k -> NF"}}, "SERVER_ERROR s", nil},
+		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> NF", "0: mg k u v f t c k -> EN"}}, "NOT_FOUND", nil},
+		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> CLIENT_ERROR cannot increment or decrement non-numeric value", "0: mg k u v f t c k -> VA 1 kk f0 t-1 c5 | x"}}, "CLIENT_ERROR cannot increment or decrement non-numeric value", nil},
 		// What is stale is on the first server alone; who reads it next renews it.
-		{"incr k 1", [][]string{{"0: ma k v D1 EV1 -> VA 1 | 6", "0: mg k u v f t c -> VA 1 f0 t-1 cV1 X W | 6"}, {"1: md k -> HD", "2: md k -> NF", "0: md k I CV1 EV1 -> HD"}}, "6", nil},
-		{"append k 0 0 1 x", [][]string{{"0: ms k 1 MA EV1 x -> NS", "0: mg k u v f t c -> EN"}}, "NOT_STORED", nil},
-		{"prepend k 0 0 1 x", [][]string{{"0: ms k 1 MP EV1 x -> HD", "0: mg k u v f t c -> VA 2 f0 t9999999 cV1 | xy"}, {"1: ms k 2 T2592000 EV1 xy -> HD", "2: ms k 2 T2592000 EV1 xy -> HD"}}, "STORED", []int{0, 1, 2}},
-		{"ma aw== b N0 J5 t v q", [][]string{{"0: ma aw== b N0 J5 t v EV1 -> VA 1 t-1 | 5", "0: mg aw== u v f t c b -> VA 1 f0 t-1 cV1 | 5"}, {"1: ms aw== 1 EV1 b 5 -> HD", "2: ms aw== 1 EV1 b 5 -> HD"}}, "", []int{0, 1, 2}},
+		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k -> VA 1 kk f0 t-1 cV1 X W | 6"}, {"1: md k -> HD", "2: md k -> NF", "0: md k I CV1 EV1 -> HD"}}, "6", nil},
+		{"append k 0 0 1 x", [][]string{{"0: ms k 1 MA EV1 x -> NS", "0: mg k u v f t c k -> EN"}}, "NOT_STORED", nil},
+		{"prepend k 0 0 1 x", [][]string{{"0: ms k 1 MP EV1 x -> HD", "0: mg k u v f t c k -> VA 2 kk f0 t9999999 cV1 | xy"}, {"1: ms k 2 T2592000 EV1 xy -> HD", "2: ms k 2 T2592000 EV1 xy -> HD"}}, "STORED", []int{0, 1, 2}},
+		{"ma aw== b N0 J5 t v q", [][]string{{"0: ma aw== b N0 J5 t v EV1 -> VA 1 t-1 | 5", "0: mg aw== u v f t c O3252696320 b -> VA 1 O3252696320 f0 t-1 cV1 | 5"}, {"1: ms aw== 1 EV1 b 5 -> HD", "2: ms aw== 1 EV1 b 5 -> HD"}}, "", []int{0, 1, 2}},
 		// A copy that is missing is no disagreement, and the first server's answer counts.
 		{"touch k 30", [][]string{{"0: touch k 30 -> TOUCHED", "1: touch k 30 -> NOT_FOUND", "2: touch k 30 -> TOUCHED"}}, "TOUCHED", nil},
 		{"touch k 30", [][]string{{"0: touch k 30 -> NOT_FOUND", "1: touch k 30 -> TOUCHED", "2: touch k 30 -> TOUCHED"}}, "NOT_FOUND", nil},
@@ -163,7 +163,7 @@ func checks(t *testing.T, x *script, looks ...[3]string) (asked [][]string) {
 			case strings.HasPrefix(holds, "SERVER"):
 				reply += holds + "\r\n"
 			default:
-				reply += "HD c" + holds + "\r\n"
+				reply += "HD kk c" + holds + "\r\n"
 			}
 			x.reply(n, reply)
 		}
@@ -186,7 +186,7 @@ func TestACheckEndsWhereReplicasAgreeAndCutsWhatDiffersTwice(t *testing.T) {
 			if k < len(cuts) && cuts[k] != "" {
 				lines[s] += "md k C" + v(cuts[k]) + " "
 			}
-			lines[s] += "mg k u c"
+			lines[s] += "mg k u c k"
 		}
 		return lines
 	}
@@ -275,13 +275,13 @@ func TestALaterStoreOfAKeyTakesThePlaceOfItsCheck(t *testing.T) {
 	nextRound(x)
 	require.Equal(t, 2, x.Checking())
 	x.PlanChecks()
-	assert.Equal(t, []string{"0: mg k u c mg l u c", "1: mg k u c mg l u c", "2: mg k u c mg l u c"}, x.calls())
+	assert.Equal(t, []string{"0: mg k u c k mg l u c k", "1: mg k u c k mg l u c k", "2: mg k u c k mg l u c k"}, x.calls())
 	assert.Equal(t, uint64(protocol.FirstVersion|5), x.checks[0].version)
 
 	// It is answered while the servers are looked at.
 	storeAll(x, "k")
 	for n := range 3 {
-		x.reply(n, fmt.Sprintf("HD c%d\r\nHD c9\r\n", n))
+		x.reply(n, fmt.Sprintf("HD kk c%d\r\nHD kl c9\r\n", n))
 	}
 	nextRound(x)
 	assert.Equal(t, 1, x.Checking(), "that of l has ended, and so has the older one of k")
@@ -294,12 +294,12 @@ func TestARenewalThatALookTookIsGivenBackAlsoBehindALaterStore(t *testing.T) {
 	storeAll(x, "k")
 	x.PlanChecks()
 	storeAll(x, "k")
-	x.reply(3, "HD c9 X W\r\n") // another has marked it meanwhile
+	x.reply(3, "HD kk c9 X W\r\n") // another has marked it meanwhile
 	x.reply(4, "EN\r\n")
 	x.reply(5, "EN\r\n")
 	nextRound(x)
 	x.PlanChecks()
-	assert.Equal(t, []string{"0: md k I C9 E9 mg k u c", "1: mg k u c", "2: mg k u c"}, x.calls())
+	assert.Equal(t, []string{"0: md k I C9 E9 mg k u c k", "1: mg k u c k", "2: mg k u c k"}, x.calls())
 }
 
 func TestACheckLosesTheServerThatAnswersOnlyThoseBeforeIt(t *testing.T) {
@@ -308,14 +308,14 @@ func TestACheckLosesTheServerThatAnswersOnlyThoseBeforeIt(t *testing.T) {
 	nextRound(x)
 	x.PlanChecks()
 	var rep protocol.Reply
-	reply := []byte("HD c9\r\n")
+	reply := []byte("HD kk c9\r\n")
 	_, _, err := protocol.DecodeReply(reply, &rep)
 	require.NoError(t, err)
 	last, _, ok := x.Element(0, &rep, reply, 0, len(reply))
 	require.True(t, ok && !last)
 	x.NoAnswer(0, nil, true)
 	for n := 1; n < 3; n++ {
-		x.reply(n, "HD c9\r\nHD c9\r\n")
+		x.reply(n, "HD kk c9\r\nHD kl c9\r\n")
 	}
 	assert.False(t, x.checks[0].copies[0].lost || x.checks[0].copies[1].lost || x.checks[0].copies[2].lost)
 	lost := 0
@@ -358,8 +358,33 @@ func TestAReplyThatNoCheckCanHaveIsRefused(t *testing.T) {
 	}
 	x.Reset()
 	x.PlanChecks()
-	for _, reply := range []string{"NF\r\n", "VA 1\r\nx\r\n", "MN\r\n"} {
+	for _, reply := range []string{"NF\r\n", "VA 1\r\nx\r\n", "MN\r\n", "HD c5\r\n", "HD c5 kl\r\n", "EN kl\r\n"} {
 		assert.False(t, x.feed(0, reply), reply)
+	}
+	x.reply(0, "HD c5 kk\r\n")
+}
+
+func TestWhatMcmwAsksByItselfIsNotAnsweredWithAnotherKey(t *testing.T) {
+	for _, tc := range []struct {
+		line, asked      string
+		call             int
+		another, its, no string
+	}{
+		{"incr k 1", "ma k v k D1 EV1", 0, "VA 1 kl\r\n6\r\n", "VA 1 kk\r\n6\r\n", "VA 1\r\n6\r\n"},
+		{"incr k 1", "mg k u v f t c k", 1, "VA 1 f0 t-1 c9 kl\r\nx\r\n", "VA 1 f0 t-1 c9 kk\r\n6\r\n", "VA 1 f0 t-1 c9\r\n6\r\n"},
+		{"ma aw== b v", "mg aw== u v f t c O3252696320 b", 1, "VA 1 f0 t-1 c9 O7\r\nx\r\n", "VA 1 f0 t-1 c9 O3252696320\r\n6\r\n", "VA 1 f0 t-1 c9\r\n6\r\n"},
+		{"get k", "me k", 1, "ME l exp=-1\r\n", "ME k exp=-1\r\n", "ME\r\n"},
+	} {
+		x := several(t, setup{})
+		i := x.request(tc.line)
+		if tc.line == "get k" {
+			x.AskLife(i)
+		}
+		calls := x.calls()
+		assert.Equal(t, v(tc.asked), calls[tc.call][len("0: "):])
+		assert.False(t, x.feed(tc.call, tc.another))
+		assert.False(t, x.feed(tc.call, tc.no))
+		x.reply(tc.call, tc.its)
 	}
 }
 

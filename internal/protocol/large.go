@@ -61,7 +61,7 @@ func AppendChunkStore(dst, key []byte, size int, exptime []byte, version uint64)
 
 // AppendChunkFetch appends what asks for the value under key.
 func AppendChunkFetch(dst, key []byte) []byte {
-	return append(append(append(dst, "mg "...), key...), " v\r\n"...)
+	return append(append(append(dst, "mg "...), key...), " v k\r\n"...)
 }
 
 // AppendResized appends the line of element, a VALUE or a VA, as it is where its value has size bytes. shown: a VA's flag s tells the size, too.

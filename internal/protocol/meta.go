@@ -136,7 +136,7 @@ func appendMeta(dst, head []byte, drop string) []byte {
 
 // MetaFits reports whether reply, or at least its line, can be the reply to the meta command line head: its code is one that
 // the verb allows, it has a value only if one was requested, and the opaque and the key in it are the request's. An HD or a
-// VA must return those of them that the request asked for. An mg with a cas that matches is answered without the value.
+// VA must return those of them that the request asked for, an ME its key. An mg with a cas that matches is answered without the value.
 func MetaFits(head, reply []byte) bool {
 	line, _, _ := bytes.Cut(reply, []byte(CRLF))
 	verb, rest := cutWord(head)
@@ -177,7 +177,9 @@ func MetaFits(head, reply []byte) bool {
 			return false
 		}
 	case "ME":
-		return verb[1] == 'e'
+		if verb[1] != 'e' {
+			return false
+		}
 	case "NF", "EX", "NS":
 		if verb[1] == 'g' || verb[1] == 'e' {
 			return false
@@ -188,11 +190,18 @@ func MetaFits(head, reply []byte) bool {
 	}
 	// The reply shows the key as the item was created: in base64 or not, whatever the request used.
 	var room [DefaultMaxKey]byte
-	if encoded {
+	if encoded && (wantsKey || verb[1] == 'e') {
 		n, _ := keyEncoding.Decode(room[:], key)
 		if bytes.IndexByte(room[:n], ' ') >= 0 {
 			return true // a key shown as it is consists of words that look like flags
 		}
+	}
+	shows := func(text []byte) bool {
+		return bytes.Equal(text, key) || encoded && isKeyIn(key, text) || !encoded && isKeyIn(text, key)
+	}
+	if string(code) == "ME" {
+		shown, _ := cutWord(flags)
+		return shows(shown)
 	}
 	hasKey, hasOpaque := false, false
 	for len(flags) > 0 {
@@ -207,7 +216,7 @@ func MetaFits(head, reply []byte) bool {
 			}
 		case word[0] == 'k':
 			hasKey = true
-			if !wantsKey || !(bytes.Equal(word[1:], key) || encoded && isKeyIn(key, word[1:]) || !encoded && isKeyIn(word[1:], key)) {
+			if !wantsKey || !shows(word[1:]) {
 				return false
 			}
 		}

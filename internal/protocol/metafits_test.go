@@ -46,7 +46,14 @@ func TestAMetaReplyFitsItsRequestOnly(t *testing.T) {
 		{"ma a v", "VA 1\r\n7\r\n", true},
 		{"ma a v", "HD\r\n", false},
 		{"ma a", "HD\r\n", true},
+		{"mg YSBPYg== b O7", "HD O7\r\n", true},
+		{"mg YSBPYg== b O7", "HD O8\r\n", false},
 		{"me a", "ME a exp=-1\r\n", true},
+		{"me a", "EN\r\n", true},
+		{"me a", "ME b exp=-1\r\n", false},
+		{"me aGVsbG8= b", "ME hello exp=-1\r\n", true},
+		{"me aGVsbG8= b", "ME hullo exp=-1\r\n", false},
+		{"me YSBPYg== b", "ME a Ob exp=-1\r\n", true},
 		{"mg a", "ME a exp=-1\r\n", false},
 	} {
 		assert.Equal(t, tc.fits, MetaFits([]byte(tc.head), []byte(tc.reply)), "%s: %q", tc.head, tc.reply)

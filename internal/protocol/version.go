@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"hash/crc32"
 	"strconv"
 )
 
@@ -53,7 +54,7 @@ func (r *Request) AppendVersioned(dst []byte, version uint64) []byte {
 	case r.Command == Meta:
 		dst = appendMeta(dst, r.Head, "q")
 	case r.Command == Incr, r.Command == Decr:
-		dst = append(append(append(append(dst, "ma "...), r.Keys...), " v D"...), r.Head[bytes.LastIndexByte(r.Head, ' ')+1:]...)
+		dst = append(append(append(append(dst, "ma "...), r.Keys...), " v k D"...), r.Head[bytes.LastIndexByte(r.Head, ' ')+1:]...)
 		if r.Command == Decr {
 			dst = append(dst, " MD"...)
 		}
@@ -134,6 +135,17 @@ func (k KeyText) end(dst []byte) []byte {
 	return append(dst, CRLF...)
 }
 
+// endNamed ends a meta command of k whose reply is to say which key it is about; see MetaFits. A key in base64 gets an opaque for that: a server
+// that has moved its item shows it as it is, whatever bytes it has.
+func (k KeyText) endNamed(dst []byte) []byte {
+	if k.Encoded {
+		dst = strconv.AppendUint(append(dst, " O"...), uint64(crc32.ChecksumIEEE(k.Text)), 10)
+	} else {
+		dst = append(dst, " k"...)
+	}
+	return k.end(dst)
+}
+
 // Key appends the key as servers know it.
 func (k KeyText) Key(dst []byte) []byte {
 	if k.Encoded {
@@ -144,18 +156,20 @@ func (k KeyText) Key(dst []byte) []byte {
 
 // AppendLook appends what asks for the version of k's item, and for the whole item if that is wanted. It counts as no use of the item.
 func (k KeyText) AppendLook(dst []byte, whole bool) []byte {
-	dst = k.append(dst, "mg")
 	if whole {
-		dst = append(dst, " u v f t c"...)
-	} else {
-		dst = append(dst, " u c"...)
+		return k.AppendFetch(dst, " u v f t c")
 	}
-	return k.end(dst)
+	return k.AppendFetch(dst, " u c")
+}
+
+// AppendFetch appends an mg with those flags, behind a blank.
+func (k KeyText) AppendFetch(dst []byte, flags string) []byte {
+	return k.endNamed(append(k.append(dst, "mg"), flags...))
 }
 
 // AppendGlance appends what asks for the version and the expiry of k's item. It counts as no use of the item.
 func (k KeyText) AppendGlance(dst []byte) []byte {
-	return k.end(append(k.append(dst, "mg"), " u t c"...))
+	return k.AppendFetch(dst, " u t c")
 }
 
 // LongestExpiry is the longest time to live, s: memcached takes what is more for a date.
@@ -334,17 +348,16 @@ func (r *Request) Classic(reply []byte) []byte {
 	if r.Command == Meta {
 		return reply
 	}
-	switch string(reply[:min(len(reply), 4)]) {
-	case "HD\r\n":
+	switch string(reply[:min(len(reply), 2)]) {
+	case "HD":
 		return textStored
-	case "NS\r\n":
+	case "NS":
 		return textNotStored
-	case "EX\r\n":
+	case "EX":
 		return textExists
-	case "NF\r\n":
+	case "NF":
 		return textNotFound
-	}
-	if string(reply[:min(len(reply), 3)]) == "VA " {
+	case "VA":
 		return reply[bytes.IndexByte(reply, '\n')+1:]
 	}
 	return reply

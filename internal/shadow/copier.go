@@ -152,7 +152,7 @@ func (c *Copier) Read(result stats.Result, rest int, o Order) {
 			continue
 		}
 		read := copied{key: w.hash, compare: compare && !w.told.unclear, told: w.told, order: o}
-		p := w.box.room(len("mg  b v f\r\n")+len(c.request.Arg)+len(w.key), &read)
+		p := w.box.room(len("mg  v f O4294967295 b\r\n")+len(c.request.Arg)+len(w.key), &read)
 		if p == nil {
 			continue
 		}
@@ -167,7 +167,7 @@ func (c *Copier) Read(result stats.Result, rest int, o Order) {
 func appendRead(dst []byte, r *protocol.Request, key []byte) []byte {
 	switch {
 	case r.Has(protocol.Encoded):
-		return append(append(append(dst, "mg "...), key...), " b v f\r\n"...)
+		return protocol.KeyText{Text: key, Encoded: true}.AppendFetch(dst, " v f")
 	case r.Has(protocol.Writes):
 		dst = append(append(append(dst, "gat "...), r.Arg...), ' ')
 	default:

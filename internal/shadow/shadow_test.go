@@ -251,7 +251,7 @@ func TestAReadIsCopiedKeyByKeyWithWhatTheClientWasTold(t *testing.T) {
 		{"mg s k\r\n", []string{"HD ks\r\n"}, []string{"get s\r\n"}, []answer{present}},
 		{"mg s v q\r\n", nil, []string{"get s\r\n"}, []answer{{}}},
 		{"mg s v\r\n", []string{"EN\r\n"}, []string{"get s\r\n"}, []answer{{}}},
-		{"mg c3h5 v f b\r\n", []string{"VA 3 f7\r\nabc\r\n"}, []string{"mg c3h5 b v f\r\n"}, []answer{held("abc", 7)}},
+		{"mg c3h5 v f b\r\n", []string{"VA 3 f7\r\nabc\r\n"}, []string{"mg c3h5 v f O3580754356 b\r\n"}, []answer{held("abc", 7)}},
 	} {
 		b := newBench(Options{Share: 1, Compare: true})
 		require.Equal(t, strings.Join(c.answer, ""), b.serve(t, c.request, stats.ResultOK, c.answer...))

@@ -3,7 +3,6 @@ package sweep
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,10 +140,7 @@ func (c *Copier) claim(ctx context.Context) error {
 
 // readProgress reads what a server holds of the progress.
 func readProgress(l *backend.Link) (p CopyProgress, ok bool) {
-	if l.Send("mg "+own(marker.MigrationKey)+" b v\r\n") != nil {
-		return p, false
-	}
-	value, err := l.ReadValue()
+	value, err := l.Fetch(marker.MigrationKey)
 	if err != nil || value == nil {
 		return p, false
 	}
@@ -263,14 +259,6 @@ func (c *Copier) copyOf(ctx context.Context, s int) error {
 	return copyItems()
 }
 
-// keyText returns key as a meta command has it.
-func keyText(key string) protocol.KeyText {
-	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return protocol.KeyText{Text: []byte(base64.StdEncoding.EncodeToString([]byte(key))), Encoded: true}
-	}
-	return protocol.KeyText{Text: []byte(key)}
-}
-
 // transfer takes transfers to their ends, all step by step.
 func (c *Copier) transfer(ctx context.Context, items []*Transfer) error {
 	for open := items; len(open) > 0; {
@@ -332,6 +320,10 @@ func (c *Copier) exchange(ctx context.Context, s int, open []*Transfer) error {
 		line, err := l.Line()
 		if err != nil {
 			return err
+		}
+		request, _, _ := strings.Cut(requests[at], protocol.CRLF)
+		if !protocol.MetaFits([]byte(request), []byte(line)) {
+			return backend.Unexpected(line)
 		}
 		reply.Reset()
 		reply.WriteString(line + protocol.CRLF)

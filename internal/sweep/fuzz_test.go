@@ -1,17 +1,28 @@
 package sweep
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func FuzzReadLook(f *testing.F) {
-	for _, line := range []string{"EN", "HD c5", "VA 3 f0 c4611686018427387904 X W", "VA -1 c5", "HD", "SERVER_ERROR out of memory"} {
+	for _, line := range []string{"EN", "EN kk", "HD c5 kk", "HD c5 kl", "VA 3 f0 c4611686018427387904 kk X W", "VA -1 c5 kk", "HD kk", "SERVER_ERROR out of memory"} {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		found, err := readLook(line)
-		if err == nil && (found.Held != (line != "EN") || found.size < -1) {
+		found, err := readLook(AppendLook(nil, "k", strings.HasPrefix(line, "VA")), line)
+		if err == nil && (found.Held == strings.HasPrefix(line, "EN") || found.size < -1 || found.Held && !strings.Contains(line, " k")) {
 			t.Errorf("%q was read as %+v", line, found)
 		}
 	})
+}
+
+func TestALookIsNotAnsweredWithAnotherKey(t *testing.T) {
+	for _, line := range []string{"HD c5 kl", "EN kl", "HD c5"} {
+		if found, err := readLook(AppendLook(nil, "k", false), line); err == nil {
+			t.Errorf("%q was read as %+v", line, found)
+		}
+	}
 }
 
 func FuzzDecodeRecord(f *testing.F) {

@@ -87,10 +87,7 @@ func (w *Sweep) readRecord(ctx context.Context, s int) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.Send("mg " + own(marker.SweptKey) + " b v\r\n"); err != nil {
-		return nil, err
-	}
-	value, err := l.ReadValue()
+	value, err := l.Fetch(marker.SweptKey)
 	if err != nil || value == nil {
 		return nil, err
 	}

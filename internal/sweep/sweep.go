@@ -457,7 +457,8 @@ func (w *Sweep) look(ctx context.Context, items []listed, values bool, ask func(
 			if err != nil {
 				return err
 			}
-			f, err := readLook(line)
+			request = AppendLook(request[:0], items[q.item].key, values)
+			f, err := readLook(request, line)
 			if err != nil {
 				return err
 			}
@@ -469,7 +470,7 @@ func (w *Sweep) look(ctx context.Context, items []listed, values bool, ask func(
 			}
 			items[q.item].copies[q.holder] = f.Copy
 			if f.won {
-				giveBack = appendGiveBack(giveBack, items[q.item].key, f.CAS)
+				giveBack = keyText(items[q.item].key).AppendGiveBack(giveBack, f.CAS)
 			}
 			return nil
 		})

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"bytes"
 	"encoding/base64"
 	"hash/maphash"
 	"io"
@@ -8,40 +9,24 @@ import (
 	"strings"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/protocol"
 )
 
 // AppendLook appends the request for what a server holds under key, without touching the LRU; values: value and client flags,
 // too.
 func AppendLook(dst []byte, key string, values bool) []byte {
-	dst = appendKey(append(dst, "mg "...), key)
-	if values {
-		dst = append(dst, " v f"...)
-	}
-	return append(dst, " u c\r\n"...)
+	return keyText(key).AppendLook(dst, values)
 }
 
 // AppendCut appends the request that deletes what has cas under key.
-func AppendCut(dst []byte, key string, cas uint64) []byte {
-	dst = appendKey(append(dst, "md "...), key)
-	dst = append(dst, " C"...)
-	return append(strconv.AppendUint(dst, cas, 10), "\r\n"...)
-}
+func AppendCut(dst []byte, key string, cas uint64) []byte { return keyText(key).AppendCut(dst, cas) }
 
-// appendGiveBack appends the request that gives back the right to renew an item that is marked stale, which a look has won; the
-// item keeps its cas.
-func appendGiveBack(dst []byte, key string, cas uint64) []byte {
-	dst = appendKey(append(dst, "md "...), key)
-	dst = append(dst, " I C"...)
-	dst = append(strconv.AppendUint(dst, cas, 10), " E"...)
-	return append(strconv.AppendUint(dst, cas, 10), "\r\n"...)
-}
-
-// appendKey appends the form of key in a meta command, with the flag that it needs.
-func appendKey(dst []byte, key string) []byte {
-	if !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return append(dst, key...)
+// keyText returns key as a meta command has it.
+func keyText(key string) protocol.KeyText {
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return protocol.KeyText{Text: []byte(base64.StdEncoding.EncodeToString([]byte(key))), Encoded: true}
 	}
-	return append(base64.StdEncoding.AppendEncode(dst, []byte(key)), " b"...)
+	return protocol.KeyText{Text: []byte(key)}
 }
 
 // found is a reply to a look, but for the value.
@@ -52,12 +37,14 @@ type found struct {
 	won   bool // the look has won the right to renew the item
 }
 
-// readLook reads the line of a reply to a look.
-func readLook(line string) (f found, err error) {
+// readLook reads the line of a reply to request, a look.
+func readLook(request []byte, line string) (f found, err error) {
 	f.size = -1
 	words := strings.Fields(line)
 	switch {
-	case line == "EN":
+	case !protocol.MetaFits(bytes.TrimSuffix(request, []byte(protocol.CRLF)), []byte(line)):
+		return f, backend.Unexpected(line)
+	case len(words) > 0 && words[0] == "EN":
 		return f, nil
 	case len(words) > 1 && words[0] == "VA":
 		if f.size, err = strconv.ParseInt(words[1], 10, 63); err != nil || f.size < 0 {

@@ -154,6 +154,42 @@ func TestNoIncrementIsLostAndNoAddWonTwiceBehindThreeMiddlewares(t *testing.T) {
 	}
 }
 
+func TestAnItemThatIsAnotherKeysIsNotCopied(t *testing.T) {
+	for _, line := range []string{"incr n 1\r\n", "ma bg== b v\r\n"} {
+		copied := make(chan string, 100)
+		serve := func(p *mctest.Peer) {
+			for text, ok := p.Line(); ok; text, ok = p.Line() {
+				switch words := strings.Fields(text); {
+				case strings.HasPrefix(text, "ms bWNtdyBwcm9iZQ=="): // whether the server has versions
+					p.Line()
+					p.Send("HD c4611686018427387904\r\n")
+				case p.Known(text):
+				case words[0] == "ma":
+					p.Send("VA 1" + strings.Repeat(" kn", strings.Count(text, " k ")) + "\r\n6\r\n")
+				case words[0] == "mg":
+					p.Send("VA 4 f0 t-1 c9 kt O9\r\nword\r\n")
+				case words[0] == "ms":
+					value, _ := p.Line()
+					copied <- text + " " + value
+					p.Send("HD\r\n")
+				case words[0] == "md":
+					p.Send("HD\r\n")
+				default:
+					p.Send("ERROR\r\n")
+				}
+			}
+		}
+		var servers []route.Server
+		for k := range 3 {
+			servers = append(servers, route.Server{Name: fmt.Sprintf("server-%d", k+1), Addr: mctest.StartScript(t, serve).Addr(), Weight: 1})
+		}
+		m := mwtest.Start(t, middleware.Options{Servers: servers, Writers: middleware.WritersSeveral})
+		c := dial(t, m.Addr())
+		assert.Contains(t, c.ask(line, 1), "a reply that does not fit the request")
+		assert.Empty(t, copied)
+	}
+}
+
 // withoutVersions starts servers, the last of which gives items no version.
 func withoutVersions(t *testing.T) []*mctest.Server {
 	return append(mctest.StartNewMemcacheds(t, 1), mctest.StartNewMemcached(t, "-C"))

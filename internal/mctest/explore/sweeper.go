@@ -63,7 +63,7 @@ func (s *Sweeper) ask(server int, request []byte) {
 
 // Reply implements Driver.
 func (s *Sweeper) Reply(server int, reply string) {
-	if line, value, held := strings.Cut(reply, "\r\n"); held && !s.cutting && line != "EN" {
+	if line, value, held := strings.Cut(reply, "\r\n"); held && !s.cutting && !strings.HasPrefix(line, "EN") {
 		s.copies[server] = sweep.Copy{Held: true, Sum: maphash.String(sumSeed, value)}
 		for _, word := range strings.Fields(line) {
 			if word[0] == 'c' {
