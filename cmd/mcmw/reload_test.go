@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/mctest"
@@ -105,8 +106,11 @@ func (w *writers) proceed(t *testing.T) {
 	t.Helper()
 	for i := range w.done {
 		before := w.done[i].Load()
-		require.Eventually(t, func() bool { return w.done[i].Load() >= before+20 }, mctest.Patience, mctest.Tick,
-			"connection %d does not go on; errors: %v", i, w.errors)
+		if !assert.Eventually(t, func() bool { return w.done[i].Load() >= before+20 }, mctest.Patience, mctest.Tick) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			require.FailNow(t, "a connection does not go on", "%d, errors: %v", i, w.errors)
+		}
 	}
 }
 

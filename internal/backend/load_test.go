@@ -11,48 +11,54 @@ import (
 )
 
 func TestTheLoadIsTheCallsTimesWhatOneTakes(t *testing.T) {
-	var fast, slow work
-	for range 50 {
-		fast.Took(int64(2*time.Millisecond), false)
-		slow.Took(int64(20*time.Millisecond), false)
-	}
-	assert.Less(t, fast.Load(0), slow.Load(0))
-	now := stats.Now()
-	begin := func(w *work, calls int) {
-		for range calls {
-			w.Begin(now)
+	synctest.Test(t, func(t *testing.T) { // no time passes
+		var fast, slow work
+		for range 50 {
+			fast.Took(int64(2*time.Millisecond), false)
+			slow.Took(int64(20*time.Millisecond), false)
 		}
-	}
-	begin(&fast, 4)
-	assert.Less(t, fast.Load(0), slow.Load(0))
-	begin(&fast, 20)
-	assert.Greater(t, fast.Load(0), slow.Load(0), "24 fast calls take longer than a slow one")
-	assert.Greater(t, slow.Load(10), slow.Load(0))
+		assert.Less(t, fast.Load(0), slow.Load(0))
+		now := stats.Now()
+		begin := func(w *work, calls int) {
+			for range calls {
+				w.Begin(now)
+			}
+		}
+		begin(&fast, 4)
+		assert.Less(t, fast.Load(0), slow.Load(0))
+		begin(&fast, 20)
+		assert.Greater(t, fast.Load(0), slow.Load(0), "24 fast calls take longer than a slow one")
+		assert.Greater(t, slow.Load(10), slow.Load(0))
+	})
 }
 
 func TestServersThatAreAlikeAreToldApartByTheirCalls(t *testing.T) {
-	var a, b work
-	for range 50 {
-		a.Took(1_100_000, false)
-		b.Took(1_900_000, false)
-	}
-	assert.Equal(t, a.Load(0), b.Load(0))
-	a.Begin(stats.Now())
-	assert.Greater(t, a.Load(0), b.Load(0))
+	synctest.Test(t, func(t *testing.T) { // no time passes
+		var a, b work
+		for range 50 {
+			a.Took(1_100_000, false)
+			b.Took(1_900_000, false)
+		}
+		assert.Equal(t, a.Load(0), b.Load(0))
+		a.Begin(stats.Now())
+		assert.Greater(t, a.Load(0), b.Load(0))
+	})
 }
 
 func TestAReplyThatWaitedToBeReadMakesNoServerSlow(t *testing.T) {
-	var w work
-	w.Took(1000, false)
-	before := w.Load(0)
-	for range 100 {
-		w.Took(1_000_000, true)
-	}
-	assert.Equal(t, before, w.Load(0))
-	for range 100 {
-		w.Took(100, true)
-	}
-	assert.Less(t, w.Load(0), before)
+	synctest.Test(t, func(t *testing.T) { // no time passes
+		var w work
+		w.Took(1000, false)
+		before := w.Load(0)
+		for range 100 {
+			w.Took(1_000_000, true)
+		}
+		assert.Equal(t, before, w.Load(0))
+		for range 100 {
+			w.Took(100, true)
+		}
+		assert.Less(t, w.Load(0), before)
+	})
 }
 
 func TestAServerThatWasSlowIsTriedAgainByOneCall(t *testing.T) {

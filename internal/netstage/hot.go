@@ -62,7 +62,9 @@ func (c *conn) serveHot(b *request.Batch, now int64) bool {
 	for i := range b.Requests {
 		c.hot.Saw(b.Requests[i].Keys, 1, now)
 	}
-	size, requests := len(m.text), len(b.Requests)
+	size := len(m.text)
+	// Before the client can know: counts that are read behind a reply hold it.
+	c.arrivals.Hot(len(b.Requests), received, size)
 	b.Release()
 	m.out.Add(m.text)
 	if n := c.Reply(&m.out); n < size {
@@ -70,7 +72,6 @@ func (c *conn) serveHot(b *request.Batch, now int64) bool {
 		c.busy.Store(true)
 		c.Stall(m.out.AppendFrom(nil, n), nil)
 	}
-	c.arrivals.Hot(requests, received, size)
 	return true
 }
 

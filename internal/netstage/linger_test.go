@@ -34,7 +34,7 @@ func connectNarrow(t *testing.T, m *mwtest.MW) net.Conn {
 	c, err := d.Dial("tcp", m.Addr())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
+	require.NoError(t, c.SetDeadline(time.Now().Add(mctest.Patience)))
 	return c
 }
 
@@ -83,7 +83,7 @@ func TestARefusedClientReadsWhyEvenIfItSpeaksFirst(t *testing.T) {
 				return
 			}
 			defer refused.Close()
-			assert.NoError(t, refused.SetDeadline(time.Now().Add(time.Minute)))
+			assert.NoError(t, refused.SetDeadline(time.Now().Add(mctest.Patience)))
 			_, err = io.WriteString(refused, strings.Repeat("get k\r\n", 10_000))
 			assert.NoError(t, err)
 			all, err := io.ReadAll(refused)

@@ -34,7 +34,7 @@ func connect(t *testing.T, m *mwtest.MW) (net.Conn, *bufio.Reader) {
 	c, err := net.Dial("tcp", m.Addrs()[0].String())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
+	require.NoError(t, c.SetDeadline(time.Now().Add(mctest.Patience)))
 	return c, bufio.NewReader(c)
 }
 

@@ -133,7 +133,9 @@ func TestAHalfClosedSessionGetsItsReplies(t *testing.T) {
 }
 
 func TestASlowClientOfASessionHoldsUpNobodyAndGetsEverything(t *testing.T) {
-	o, client := withTLS(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 4}})
+	o, client := withTLS(t, middleware.Options{
+		Workers: 1, RequestOptions: worker.RequestOptions{Depth: 4}, ClientOptions: netstage.ClientOptions{WriteTimeout: time.Hour},
+	})
 	m := start(t, o)
 	c := mctest.MustDialTLS(t, m.Addr(), client)
 	value := strings.Repeat("x", 1<<20-200)

@@ -37,7 +37,6 @@ func dial(t testing.TB, addr string) *client {
 	c, err := net.Dial(network, addr)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute))) // a missing reply is a failure, not a hang
 	return &client{t: t, c: c, r: bufio.NewReader(c)}
 }
 
@@ -47,6 +46,7 @@ func (c *client) ask(request string, lines int, args ...any) string {
 	if len(args) > 0 {
 		request = fmt.Sprintf(request, args...)
 	}
+	require.NoError(c.t, c.c.SetDeadline(time.Now().Add(mctest.Patience))) // a missing reply is a failure, not a hang
 	_, err := c.c.Write([]byte(request))
 	require.NoError(c.t, err)
 	var b strings.Builder
