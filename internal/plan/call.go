@@ -81,10 +81,10 @@ func (p *Planner) Follows(n int32) Follows {
 	return FollowsRepair
 }
 
-// copies returns how many servers hold a key that call n is for: of a read those of its pool, of a write those of both while it is on its way.
+// copies returns how many servers hold a key that call n is for: of a read those of its pool, of a write those of both, or the more of the two, while it is on its way.
 func (p *Planner) copies(n int32) int {
 	c := &p.Calls[n]
-	if r := &p.Requests[c.Request]; r.way != read && r.in.Migrating().Active() {
+	if r := &p.Requests[c.Request]; r.way != read && (r.in.Migrating().Active() || r.in.Passes()) {
 		return r.in.N()
 	}
 	return p.options.Router.Of(int(c.Server)).N()

@@ -27,6 +27,9 @@ type moving struct {
 	clients  [2][]string
 	// late: the second middleware starts at any moment, and does not know how far the other is.
 	late bool
+	// between returns what routes in a phase of a change other than that of from to to, of which all hold the key, and behind is what does behind it; see rerouted.
+	between func(route.Phase) *route.Router
+	behind  *route.Router
 
 	// Faults put into the protocol.
 	phases  []route.Phase // instead of the right ones
@@ -131,6 +134,11 @@ const (
 // explore explores what can happen, at most limit states.
 func (m *moving) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
 	from, to := m.routers(t)
+	between := func(phase route.Phase) *route.Router { return route.Change(from, to, phase) }
+	behind := to
+	if m.between != nil {
+		between, behind = m.between, m.behind
+	}
 	apart := max(m.apart, 1)
 	servers := slices.Max(append(slices.Clone(m.from), m.to...)) + 1
 	var gains []int
@@ -162,13 +170,13 @@ func (m *moving) explore(t *testing.T, limit int) (explore.Result, *explore.Fail
 			}
 			versions := plan.NewVersions(uint64(100*i), 1)
 			p := &phased{make: func(stage int) (*driver, []int) {
-				r := to
+				r := behind
 				switch {
 				case stage == len(ways):
-				case ways[stage] == route.Settled:
+				case ways[stage] == route.Settled && m.between == nil:
 					r = from
 				default:
-					r = route.Change(from, to, ways[stage])
+					r = between(ways[stage])
 				}
 				given := versions
 				if m.single || r.N() == 1 {

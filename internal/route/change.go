@@ -68,6 +68,12 @@ func Change(from, to *Router, phase Phase) *Router {
 
 // Phase returns the phase of the change that the Router is of; Settled if of none.
 func (r *Router) Phase() Phase {
+	switch {
+	case r.passing != nil:
+		return r.passing.phase
+	case r.rerouting != nil:
+		return r.rerouting.phase
+	}
 	for _, p := range r.pools {
 		if p.change != nil {
 			return p.change.phase
@@ -81,7 +87,7 @@ func (r *Router) Phase() Phase {
 
 // Everywhere reports whether every server may be asked for every key: never of several pools.
 func (r *Router) Everywhere() bool {
-	return r.change == nil && r.pools == nil && r.migration == nil && r.n == len(r.servers)
+	return r.change == nil && r.pools == nil && r.migration == nil && r.passing == nil && r.n == len(r.servers)
 }
 
 // Readers appends to dst the servers that may be asked for a key, the primary first. It allocates nothing if dst has room.
@@ -89,6 +95,9 @@ func (r *Router) Readers(key []byte, dst []int) []int {
 	r, key = r.At(key)
 	if r.migration != nil {
 		return r.migration.readers().Readers(key, dst)
+	}
+	if r.passing != nil {
+		return r.passing.readers().Readers(key, dst)
 	}
 	if r.Moves(key) {
 		return r.offset(r.change.to.appendHolders(key, dst), len(dst))
@@ -102,6 +111,9 @@ func (r *Router) Moves(key []byte) bool {
 	if r.migration != nil {
 		return r.migration.readers().Moves(key)
 	}
+	if r.passing != nil {
+		return r.passing.moves(key)
+	}
 	if r.change == nil || r.change.phase != Late {
 		return false
 	}
@@ -114,6 +126,9 @@ func (r *Router) Emptied(key []byte, dst []int) []int {
 	r, key = r.At(key)
 	if r.migration != nil {
 		return r.migration.appendEmptied(key, dst)
+	}
+	if r.passing != nil {
+		return r.passing.appendEmptied(key, dst)
 	}
 	c := r.change
 	if c == nil {

@@ -400,6 +400,9 @@ func (r *Router) Default() *Router {
 	if r.pools == nil {
 		return r
 	}
+	if r.rerouting != nil {
+		return r.pools[r.rerouting.after.otherwise]
+	}
 	return r.pools[r.table.otherwise]
 }
 

@@ -97,6 +97,9 @@ type Router struct {
 
 	// migration is that of the keys on their way, of which this is the Router; nil: they are not.
 	migration *migration
+	// passing is the same of keys that a change of routes gives to another pool, and rerouting, of several pools, that change; nil: there is none.
+	passing   *passing
+	rerouting *rerouting
 }
 
 // New returns the Router for servers. The order of servers gives the indexes that the Router answers with.
@@ -184,6 +187,9 @@ func (r *Router) Primary(key []byte) int {
 	if r.migration != nil {
 		return r.migration.readers().Primary(key)
 	}
+	if r.passing != nil {
+		return r.passing.writers().Primary(key)
+	}
 	if r.change != nil {
 		var room [16]int
 		return r.base + r.change.appendReplicas(key, room[:0])[0]
@@ -202,6 +208,8 @@ func (r *Router) Replicas(key []byte, dst []int) []int {
 	switch {
 	case r.migration != nil:
 		return r.migration.appendReplicas(key, dst)
+	case r.passing != nil:
+		return r.passing.writers().Replicas(key, dst)
 	case r.change != nil:
 		dst = r.change.appendReplicas(key, dst)
 	default:

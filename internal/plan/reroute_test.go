@@ -1,0 +1,99 @@
+package plan_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/route"
+)
+
+// rerouted is a moving whose key is in another pool by the routes behind the change: the servers of from and to are two pools, each with the number of replicas
+// that the other may not have.
+func (m *moving) rerouted(t *testing.T, replicas [2]int, copies [2]int) *moving {
+	pool := func(i int) route.Pool {
+		p := route.Pool{Name: fmt.Sprint(i), Options: route.Options{Replicas: replicas[i], Read: route.ReadPrimary}}
+		for range copies[i] {
+			n := len(m.from) + len(m.to)
+			if i == 0 {
+				m.from = append(m.from, n)
+			} else {
+				m.to = append(m.to, n)
+			}
+			p.Servers = append(p.Servers, route.Server{Name: fmt.Sprintf("server-%d", n)})
+		}
+		return p
+	}
+	pools := []route.Pool{pool(0), pool(1)}
+	before, after := route.Routes{Default: "0"}, route.Routes{Default: "0", Prefixes: []route.Prefix{{Prefix: "k", Pool: "1"}}}
+	composed := func(routes route.Routes) *route.Router {
+		r, err := route.NewPools(pools, routes)
+		require.NoError(t, err)
+		return r
+	}
+	m.between = func(phase route.Phase) *route.Router {
+		if phase == route.Settled {
+			return composed(before)
+		}
+		r, err := composed(after).Reroute(before, after, phase)
+		require.NoError(t, err)
+		return r
+	}
+	m.behind = composed(after)
+	return m
+}
+
+// poolsInChange say how many servers the two pools have, and how many hold a key.
+var poolsInChange = []struct {
+	name             string
+	replicas, copies [2]int
+}{
+	{"one server each", [2]int{1, 1}, [2]int{1, 1}},
+	{"to one with two replicas", [2]int{1, 0}, [2]int{1, 2}},
+	{"from one with two replicas", [2]int{0, 1}, [2]int{2, 1}},
+	{"two replicas each", [2]int{0, 0}, [2]int{2, 2}},
+}
+
+func TestNoReadIsOlderThanAnAcknowledgedWriteWhileARouteGivesTheKeyToAnotherPool(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	pools, clients := poolsInChange[:2], clientsInChange[:2]
+	limit := mostStates / 20
+	if mctest.Long() {
+		pools, clients, limit = poolsInChange, clientsInChange, mostStates
+	}
+	for _, p := range pools {
+		for _, commands := range clients {
+			for _, late := range []bool{false, true} {
+				m := (&moving{name: p.name, clients: commands, late: late}).rerouted(t, p.replicas, p.copies)
+				r, failure := m.explore(t, limit)
+				require.Nil(t, failure, "%s, %q, late %t: %v", m.name, commands, late, failure)
+				t.Logf("%s, %q, late %t: %+v", m.name, commands, late, r)
+			}
+		}
+	}
+}
+
+func TestEveryFaultPutIntoAChangeOfRoutesIsFound(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	for name, m := range map[string]*moving{
+		"all at once":                           {phases: []route.Phase{route.Settled}},
+		"without delete-new":                    {phases: []route.Phase{route.Settled, route.ReadNew}},
+		"without read-new":                      {phases: []route.Phase{route.Settled, route.DeleteNew}},
+		"two phases apart":                      {apart: 2},
+		"a pool that is not clean":              {unclean: true},
+		"a late one whose servers aren't clean": {unclean: true, late: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m.clients = [2][]string{{setTen}, {getKey}}
+			if name == "without delete-new" {
+				m.clients[1] = slices.Insert(m.clients[1], 0, setTwenty)
+			}
+			r, failure := m.rerouted(t, [2]int{1, 1}, [2]int{1, 1}).explore(t, 1_000_000)
+			require.NotNil(t, failure, "%d states", r.States)
+			t.Log(failure)
+		})
+	}
+}
