@@ -50,7 +50,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	if o.Security != m.options.Security {
 		return errors.New("TLS and authentication cannot change while clients are served, but for the contents of their files; restart instead")
 	}
-	if err := cmp.Or(m.checkPools(&o), m.checkSameStrips(&o), m.checkMigrations(ctx, &o)); err != nil {
+	if err := cmp.Or(m.checkPools(&o), m.checkSameStrips(&o), m.checkRoutes(&o), m.checkMigrations(ctx, &o)); err != nil {
 		return err
 	}
 	if err := m.access.openLogins(o.pools(), o.Log); err != nil {
@@ -61,6 +61,9 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 		return err
 	}
 	defer stopShadows(gone)
+	if m.reroutes(&o) {
+		defer m.rerouted()
+	}
 	before := m.options.Migrations
 	defer func() { m.beginMigrations(before) }()
 	m.options = o
@@ -152,8 +155,13 @@ func (m *Middleware) checkPools(o *Options) error {
 			return err
 		}
 		if m.work != nil && p.inPhases(o.ChangeStep) {
-			if err := m.checkShare(o, p.Name); err != nil {
-				return err
+			for _, q := range now.pools {
+				if q.name != p.Name {
+					continue
+				}
+				if err := q.checkSameGutter(&p); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -172,36 +180,6 @@ func (m *Middleware) leaves(q *pool, s *route.Server) bool {
 	return at >= 0 && !slices.ContainsFunc(pools[at].Servers, func(t route.Server) bool { return t.Name == s.Name || t.Addr == s.Addr })
 }
 
-// checkShare reports that a pool, whose servers others may write, is to have other keys than now: others would learn of it earlier or later.
-func (m *Middleware) checkShare(o *Options, name string) error {
-	router, err := o.route()
-	if err != nil {
-		return err
-	}
-	router, now := m.migrated(o, router), m.current.Load()
-	share := func(r *route.Router, pool int) *route.Share {
-		if r.Table() == nil || r.Pools()[pool].IsGutter() {
-			return nil
-		}
-		return r.Table().Share(pool)
-	}
-	for i, p := range o.pools() {
-		for k, q := range now.pools {
-			if p.Name != name || q.name != name {
-				continue
-			}
-			if err := q.checkSameGutter(&p); err != nil {
-				return err
-			}
-			if !share(router, i).Equal(share(now.router, k)) {
-				return fmt.Errorf("the keys that are routed to pool %q cannot change while clients are served and other mcmw may write its servers; "+
-					"accepted: restart all at once, or writers one; behind a migration, a route to its new pool when the migration is dropped", name)
-			}
-		}
-	}
-	return nil
-}
-
 // replace puts m.options in force by the placement of now. The change of placement of the pool of changed has come to another phase, or is another
 // one; nil: none has. applying is held.
 func (m *Middleware) replace(ctx context.Context, changed *tier) error {
@@ -211,7 +189,7 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 	}
 	previous := m.current.Load()
 	servers, joined, now := m.serversFor(o, previous)
-	if changed == nil && onlyAddresses(&previous.options, &o) && slices.Equal(previous.router.Migrations(), router.Migrations()) {
+	if changed == nil && onlyAddresses(&previous.options, &o) && previous.router.Rerouting() == router.Rerouting() && slices.Equal(previous.router.Migrations(), router.Migrations()) {
 		return nil
 	}
 	if v := m.hot.Values(); v != nil {
@@ -225,10 +203,11 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 			continue
 		}
 		last, current := was.record(), q.record()
-		moved[i] = q.tier == changed || !last.Equal(&current)
+		other := !last.Equal(&current)
+		moved[i] = q.tier == changed || other || was.rerouting != q.rerouting && (was.had != nil || q.had != nil)
 		if q.change == nil {
-			// In phases only a migration moves keys from a settled pool: it deletes itself what may come back.
-			q.inherit(was, now, moved[i] && !q.options.inPhases(q.step))
+			// In phases a migration or a change of routes moves keys from a settled pool: it deletes itself what may come back.
+			q.inherit(was, now, other && !q.options.inPhases(q.step))
 		}
 	}
 	succeed := func() {

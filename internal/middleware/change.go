@@ -57,8 +57,13 @@ func (p placed) at(o *PoolOptions) (placed, error) {
 //
 // A middleware starts late if the servers' records say that keys are, or were, placed otherwise.
 type change struct {
-	phase    route.Phase // Settled: it is over, and the next one must not begin yet
+	course
 	from, to placed
+}
+
+// course is how far something is that goes through phases.
+type course struct {
+	phase    route.Phase     // Settled: it is over, and the next one must not begin yet
 	due      time.Time       // when the phase may end
 	cleaning *sync.WaitGroup // the new holders that are being cleaned
 }
@@ -95,10 +100,10 @@ func (p *pool) wanted() placed {
 }
 
 // wantedRecord returns wanted in the form that is put on the servers.
-func (p *pool) wantedRecord() marker.Placement { return p.of(p.wanted()) }
+func (p *pool) wantedRecord() marker.Placement { return p.of(p.wanted(), p.share) }
 
-// changing reports whether p is one of a change of placement.
-func (p *pool) changing() bool { return p.router.Phase() != route.Settled }
+// changing reports whether p is one of a change of placement, or of which keys it has.
+func (p *pool) changing() bool { return p.router.Phase() != route.Settled || p.had != nil }
 
 // fingerprint returns a short text that is equal for equal placements.
 func fingerprint(placements ...marker.Placement) string {
@@ -129,7 +134,11 @@ func (m *Middleware) effective() (Options, *route.Router, error) {
 	if err != nil {
 		return o, nil, err
 	}
-	return o, m.migrated(&o, router), nil
+	router = m.migrated(&o, router)
+	if m.routing != nil {
+		router, err = router.Reroute(m.routing.from, m.routing.phase)
+	}
+	return o, router, err
 }
 
 // effective returns how t's pool, with the options o, is placed now.
@@ -223,7 +232,7 @@ const giveWay = 500 * time.Millisecond
 // placement; nil: nowhere else.
 func (m *Middleware) announce(ctx context.Context, t *tier, phase route.Phase) *placed {
 	c, pool := t.change, m.current.Load().of(t)
-	own, from := pool.of(c.to), pool.of(c.from)
+	own, from := c.to.record(), c.from.record() // which keys the pool has changes apart from this
 	record := marker.Record{Placement: own, Previous: []marker.Placement{from}, Addresses: map[string]string{}}
 	for _, p := range []placed{c.from, c.to} {
 		for _, s := range p.router.Servers() {
@@ -246,7 +255,14 @@ func (m *Middleware) announce(ctx context.Context, t *tier, phase route.Phase) *
 			return
 		}
 		r, err := marker.Decode(value)
-		if err != nil || r.Placement.Equal(&own) || len(r.Previous) != 1 || !r.Previous[0].Equal(&from) {
+		if err != nil {
+			return
+		}
+		r.Placement.Share = nil
+		for i := range r.Previous {
+			r.Previous[i].Share = nil
+		}
+		if r.Placement.Equal(&own) || len(r.Previous) != 1 || !r.Previous[0].Equal(&from) {
 			return
 		}
 		if to, ok := pool.located(r.Placement, r.Addresses); ok {
@@ -347,22 +363,35 @@ func (m *Middleware) mark(t *tier) backend.Mark {
 
 // goThrough takes the change of placement from phase to phase, until there is none or ctx is done.
 func (m *Middleware) goThrough(ctx context.Context, t *tier) {
+	m.follow(ctx, t.rescheduled, func() *course {
+		if t.change == nil {
+			return nil
+		}
+		return &t.change.course
+	}, func(ctx context.Context) bool { return m.step(ctx, t) })
+}
+
+// follow calls step when the phase that at returns is over, or may be, until there is none, step reports that, or ctx is done; at is called with applying held, and
+// looked at again when rescheduled says so.
+func (m *Middleware) follow(ctx context.Context, rescheduled <-chan struct{}, at func() *course, step func(context.Context) (more bool)) {
 	for {
 		m.applying.Lock()
-		c := t.change.copy()
-		m.applying.Unlock()
+		c := at()
 		if c == nil {
+			m.applying.Unlock()
 			return
 		}
+		is := *c
+		m.applying.Unlock()
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.rescheduled:
+		case <-rescheduled:
 			continue
-		case <-time.After(time.Until(c.due)):
+		case <-time.After(time.Until(is.due)):
 		}
-		c.cleaning.Wait()
-		if !m.step(ctx, t) {
+		is.cleaning.Wait()
+		if !step(ctx) {
 			return
 		}
 	}
@@ -405,16 +434,23 @@ func (m *Middleware) catchUp(ctx context.Context, p *core) *core {
 		}
 		if from, ok := q.before(q.records.Looks().Newest()); ok {
 			late = true
-			q.tier.change = &change{phase: route.Late, from: from, to: q.settled, cleaning: new(sync.WaitGroup)}
+			q.tier.change = &change{course: course{phase: route.Late, cleaning: new(sync.WaitGroup)}, from: from, to: q.settled}
 			p.options.Log.Info("keys were placed otherwise when the servers were last heard of: other middlewares may still do so", "pool", q.name, "phase", route.Late.String(),
 				"from", fingerprint(from.record()), "to", fingerprint(q.settled.record()))
 		}
+	}
+	if from, ok := p.routesBefore(); ok {
+		late = true
+		m.routing = &rerouting{course: course{phase: route.Late, cleaning: new(sync.WaitGroup)}, from: from}
+		p.options.Log.Info("keys were in other pools when the servers were last heard of: other middlewares may still route them there", "phase", route.Late.String())
 	}
 	if !late {
 		return p
 	}
 	o, router, err := m.effective()
 	if err != nil {
+		p.options.Log.Error("keys were placed otherwise, in a way that can't be followed", "error", err)
+		m.routing = nil
 		for _, t := range m.tiers {
 			t.change = nil
 		}
@@ -440,18 +476,17 @@ func (p *pool) before(newest *marker.Record) (from placed, ok bool) {
 	if newest == nil {
 		return from, false
 	}
-	current, old := p.record(), newest.Placement
-	if !old.Share.Equal(current.Share) {
-		p.log.Warn("other keys were routed to the pool when its servers were last heard of; no other mcmw may route them otherwise now", "pool", p.name)
-		old.Share = current.Share
+	current, all := p.record(), []marker.Placement{newest.Placement}
+	if newest.Changing {
+		all = append(all, newest.Previous...)
 	}
-	if old.Equal(&current) && newest.Changing && len(newest.Previous) > 0 {
-		old = newest.Previous[0]
+	for _, old := range all {
+		old.Share = current.Share // see routesBefore
+		if !old.Equal(&current) {
+			return p.located(old, newest.Addresses)
+		}
 	}
-	if old.Equal(&current) {
-		return from, false
-	}
-	return p.located(old, newest.Addresses)
+	return from, false
 }
 
 // located returns a placement that was read from a server, with the addresses that were there; ok is false if some are missing.

@@ -42,17 +42,19 @@ type core struct {
 // pool is what a core knows of one pool.
 type pool struct {
 	*tier
-	options  PoolOptions
-	log      *slog.Logger
-	step     time.Duration     // Options.ChangeStep
-	router   *route.Router     // of this pool alone
-	share    *route.Share      // which keys it has, or gets; nil: all
-	migrates bool              // keys are to leave it for another pool, or to come
-	servers  []*backend.Server // in the router's order
-	change   *change           // the change of placement under way; nil: none
-	previous []placement       // the latest first
-	more     bool              // there were earlier ones
-	several  atomic.Bool       // other middlewares may write the same servers: replicas are kept alike all the same
+	options   PoolOptions
+	log       *slog.Logger
+	step      time.Duration     // Options.ChangeStep
+	router    *route.Router     // of this pool alone
+	share     *route.Share      // which keys it has, or gets; nil: all
+	had       *route.Share      // which it had until now, while routes change; nil: the same
+	rerouting route.Phase       // of the change of routes
+	migrates  bool              // keys are to leave it for another pool, or to come
+	servers   []*backend.Server // in the router's order
+	change    *change           // the change of placement under way; nil: none
+	previous  []placement       // the latest first
+	more      bool              // there were earlier ones
+	several   atomic.Bool       // other middlewares may write the same servers: replicas are kept alike all the same
 }
 
 // tier is what outlives a core of a pool.
@@ -155,7 +157,7 @@ func newCore(o Options, router *route.Router, tiers []*tier, servers []*backend.
 		if n := LeastForGutter(options.Writers); in.Gutter() != nil && len(in.Servers()) < n {
 			o.Log.Warn("too few servers for a gutter: requests for the keys of one that is down fail", "pool", options.Name, "servers", len(in.Servers()), "needed", n)
 		}
-		q := &pool{tier: tiers[i], options: options, log: o.Log, step: o.ChangeStep, router: in.Alone(), servers: servers[in.Base():][:len(in.Servers())], change: tiers[i].change.copy(), share: router.Share(i), migrates: router.MovesPool(i)}
+		q := &pool{tier: tiers[i], options: options, log: o.Log, step: o.ChangeStep, router: in.Alone(), servers: servers[in.Base():][:len(in.Servers())], change: tiers[i].change.copy(), share: router.Share(i), had: router.Before(i), rerouting: router.Rerouting(), migrates: router.MovesPool(i)}
 		p.pools = append(p.pools, q)
 	}
 	p.lanes, p.queues = o.newLanes(router, servers)
@@ -273,6 +275,9 @@ func (p *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 	for i, q := range p.pools {
 		w := worker.Pool{Pool: plan.Pool{Several: q.several.Load(), Large: q.options.Large}, Timeout: q.options.Timeout, Diverted: &q.diverted, Warming: &q.warming, Lacks: q.missing.Add, Shadow: p.feedOf(q.name)}
 		w.Ack, w.Barring = q.ack()
+		if q.had != nil && !w.Barring {
+			w.Ack = replica.AckAll // keys are deleted on servers of other pools, which nobody bars
+		}
 		for _, move := range p.router.Migrations() {
 			if move.From == i && move.Phase.Active() {
 				w.Ack = ackOfBoth(q, p.pools[move.To])

@@ -1,27 +1,34 @@
 package middleware
 
 import (
+	"context"
 	"slices"
 	"time"
 )
 
-// EndPhase ends the present phase of a change of placement now, and reports whether there is one.
+// EndPhase ends the present phase of a change of placement now, or of one of routes, and reports whether there is one.
 func (m *Middleware) EndPhase() bool {
 	m.applying.Lock()
-	at := slices.IndexFunc(m.tiers, func(t *tier) bool { return t.change != nil })
-	if at < 0 {
+	var c *course
+	step := m.stepRoutes
+	if at := slices.IndexFunc(m.tiers, func(t *tier) bool { return t.change != nil }); at >= 0 {
+		t := m.tiers[at]
+		c, step = &t.change.course, func(ctx context.Context) bool { return m.step(ctx, t) }
+	} else if m.routing != nil {
+		c = &m.routing.course
+	}
+	if c == nil {
 		m.applying.Unlock()
 		return false
 	}
-	t := m.tiers[at]
-	c := t.change
+	cleaning := c.cleaning
 	m.applying.Unlock()
-	c.cleaning.Wait()
+	cleaning.Wait()
 	m.applying.Lock()
 	c.due = time.Time{}
 	work := m.work
 	m.applying.Unlock()
-	m.step(work, t)
+	step(work)
 	return true
 }
 

@@ -51,7 +51,8 @@ type Middleware struct {
 	work       context.Context // context of the serving goroutines; nil before Run has reached the servers
 	stopProber map[*backend.Server]context.CancelFunc
 	stopping   bool
-	tiers      []*tier // by pool
+	tiers      []*tier    // by pool
+	routing    *rerouting // nil: no change of routes is under way
 }
 
 // DefaultWorkers is the default number of workers: one per processor, and at least two, so that one plans and answers while
@@ -363,6 +364,10 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 			m.background.Go(func() { m.goThrough(work, t) })
 		}
 		m.background.Go(func() { m.sweep(work, t) })
+	}
+	if m.routing != nil {
+		m.routing.due = time.Now().Add(lateSteps * m.options.ChangeStep)
+		m.background.Go(func() { m.goThroughRoutes(work) })
 	}
 	for i := range m.options.Migrations {
 		m.cleanTarget(&m.options.Migrations[i])

@@ -279,7 +279,7 @@ func TestWhatPoolsCannotDoWhileClientsAreServedIsRefusedByName(t *testing.T) {
 		change(&next)
 		require.ErrorContains(t, m.Apply(context.Background(), next), text)
 	}
-	refused(`the keys that are routed to pool "a" cannot change`, func(o *middleware.Options) { o.Routes = route.Routes{Default: "a"} })
+	refused(`pool "b" is gone; accepted: without a route to it first`, func(o *middleware.Options) { o.Routes, o.Pools = route.Routes{Default: "a"}, o.Pools[:1] })
 	refused(`the pool "c" of prefix "2-" is unknown`, func(o *middleware.Options) {
 		o.Routes = route.Routes{Prefixes: []route.Prefix{{Prefix: "2-", Pool: "c"}}, Default: "a"}
 	})

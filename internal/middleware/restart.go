@@ -14,28 +14,47 @@ import (
 
 // record returns the placement of p in the form that is put on the servers; during a change of placement that by which keys are read.
 func (p *pool) record() marker.Placement {
-	if p.change == nil {
-		return p.of(placed{p.router, p.options.Options})
+	in, share := placed{p.router, p.options.Options}, p.share
+	if p.change != nil {
+		in, _ = p.change.ends()
 	}
-	read, _ := p.change.ends()
-	return p.of(read)
+	if p.had != nil && p.rerouting == route.DeleteNew {
+		share = p.had
+	}
+	return p.of(in, share)
 }
 
-// of returns a placement of the pool in the form that is put on the servers.
-func (p *pool) of(q placed) marker.Placement {
+// of returns a placement of the pool, with those keys, in the form that is put on the servers.
+func (p *pool) of(q placed, share *route.Share) marker.Placement {
 	record := q.record()
-	record.Share = p.share
+	record.Share = share
 	return record
 }
 
 // history returns, each once, the earlier placements by which servers may still hold keys, and whether there were more; during a change of
 // placement the one by which keys are not read.
 func (p *pool) history() (previous []marker.Placement, more bool) {
-	if p.changing() {
-		_, other := p.change.ends()
-		return []marker.Placement{p.of(other)}, false
-	}
 	current := p.record()
+	if p.changing() {
+		all, shares := []placed{{p.router, p.options.Options}}, []*route.Share{p.share}
+		if p.change != nil {
+			read, other := p.change.ends()
+			if all[0] = read; p.router.Phase() != route.Settled {
+				all = append(all, other)
+			}
+		}
+		if p.had != nil {
+			shares = append(shares, p.had)
+		}
+		for _, in := range all {
+			for _, share := range shares {
+				if record := p.of(in, share); !record.Equal(&current) {
+					previous = append(previous, record)
+				}
+			}
+		}
+		return previous, false
+	}
 	for _, f := range p.previous {
 		known := func(q marker.Placement) bool { return q.Equal(&f.record) }
 		if !f.record.Equal(&current) && !slices.ContainsFunc(previous, known) {

@@ -38,7 +38,7 @@ func (m *moving) rerouted(t *testing.T, replicas [2]int, copies [2]int) *moving 
 		if phase == route.Settled {
 			return composed(before)
 		}
-		r, err := composed(after).Reroute(before, after, phase)
+		r, err := composed(after).Reroute(before, phase)
 		require.NoError(t, err)
 		return r
 	}

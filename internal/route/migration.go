@@ -72,14 +72,11 @@ func (r *Router) Migrate(moves []Move) *Router {
 		return r
 	}
 	n := *r
-	n.routed, n.moves = slices.Clone(r.routed), slices.Clone(moves)
+	n.routed, n.moves = slices.Clone(r.pools), slices.Clone(moves)
 	for _, m := range moves {
 		switch old, to := r.pools[m.From], r.pools[m.To]; {
 		case m.Phase == MigrationDone:
 			n.table = n.table.redirect(m.From, m.To)
-			if c := n.rerouting; c != nil {
-				n.rerouting = &rerouting{c.phase, c.before.redirect(m.From, m.To), c.after.redirect(m.From, m.To), c.moved}
-			}
 		case m.Phase.Active():
 			reads := old
 			if m.Phase.ReadsNew() {
@@ -130,10 +127,7 @@ func (r *Router) Share(number int) *Share {
 	if r.table == nil || r.pools[number].isGutter {
 		return nil
 	}
-	t := r.table
-	if r.rerouting != nil {
-		t = r.rerouting.after
-	}
+	t := r.Table()
 	for _, m := range r.moves {
 		if m.Phase != MigrationDone && m.To == number {
 			t = t.redirect(m.From, m.To)

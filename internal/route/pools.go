@@ -357,9 +357,10 @@ func (r *Router) among(key []byte) (in *Router, stored []byte) {
 func (r *Router) Stripped() map[string]*Share {
 	pools := make(map[string]*Share)
 	if r.Strips() {
-		for k, n := range r.table.strips {
+		t := r.Table()
+		for k, n := range t.strips {
 			if n > 0 {
-				pools[r.table.names[r.table.pools[k]]] = r.table.shareBelow(k)
+				pools[t.names[t.pools[k]]] = t.shareBelow(k)
 			}
 		}
 	}
@@ -400,10 +401,7 @@ func (r *Router) Default() *Router {
 	if r.pools == nil {
 		return r
 	}
-	if r.rerouting != nil {
-		return r.pools[r.rerouting.after.otherwise]
-	}
-	return r.pools[r.table.otherwise]
+	return r.pools[r.Table().otherwise]
 }
 
 // Number returns the number of the pool among those of the Router that it was got from.
@@ -412,8 +410,13 @@ func (r *Router) Number() int { return r.number }
 // Base returns the index of the pool's first server.
 func (r *Router) Base() int { return r.base }
 
-// Table returns what finds the pool of a key; nil where there is one pool.
-func (r *Router) Table() *Table { return r.table }
+// Table returns what finds the pool of a key, behind the change of routes if there is one; nil where there is one pool.
+func (r *Router) Table() *Table {
+	if r.rerouting != nil {
+		return r.rerouting.after
+	}
+	return r.table
+}
 
 // sameRoutes reports whether every key is in the pool of the same name by r and by s. Where it is read does not count: what a pool holds depends on what
 // it was sent.

@@ -3,20 +3,20 @@ package route
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A change of routes gives keys from one pool to another. It goes through the phases of a change of placement (Phase), for such a key from all servers that
-// hold it in its pool before to those in its pool behind the change. Both pools may be in a phase of a change of their own: what a middleware writes or deletes is
-// still all that one in a neighbouring phase, of either, reads. Values don't come along.
+// hold it in its pool before to those in its pool behind the change. Either pool may be in a phase of a change of its own: what a middleware writes or deletes is
+// still all that one in a neighbouring phase, of any of these, reads. Values don't come along.
 
-// Moved are keys that a change of routes gives to another pool. From and To are the pools' numbers.
-type Moved struct{ From, To int }
+// Moved are keys that a change of routes gives to another pool.
+type Moved struct{ From, To string }
 
 // rerouting is what a Router of several pools knows of a change of routes.
 type rerouting struct {
 	phase         Phase
 	before, after *Table
-	moved         []Moved
 }
 
 // passing is what the Router of keys knows that go to another pool.
@@ -25,44 +25,48 @@ type passing struct {
 	from, to *Router
 }
 
-// Reroute returns the Router of r's pools, which Compose made with the routes after, in a phase of the change from other routes to these.
-func (r *Router) Reroute(before, after Routes, phase Phase) (*Router, error) {
+// Reroute returns the Router of r's pools in a phase of the change from other routes to r's.
+func (r *Router) Reroute(before Routes, phase Phase) (*Router, error) {
 	if phase == Settled {
 		return r, nil
 	}
-	pools := r.table.names
+	pools, is := r.table.names, r.table
 	was, err := NewTable(pools, before)
 	if err != nil {
 		return nil, err
 	}
-	n, is := *r, r.table
-	n.routed, n.rerouting = slices.Clone(r.routed), &rerouting{phase: phase, before: was, after: is}
-	names := slices.Clone(pools)
-	side, reads := is, is.forReads()
-	if phase == DeleteNew {
-		side, reads = was, was.forReads()
+	for _, m := range r.moves {
+		if m.Phase == MigrationDone {
+			was = was.redirect(m.From, m.To)
+		}
 	}
-	// within returns where keys are, and where they are read, by the numbers of their pools in the tables' order.
+	n := *r
+	n.routed, n.rerouting = slices.Clone(r.routed), &rerouting{phase, was, is}
+	names, numbers := slices.Clone(pools), map[[2]int]int{}
+	side := is
+	if phase == DeleteNew {
+		side = was
+	}
+	reads := side.forReads()
+	// within returns where keys are, and where they are read, given the numbers of their pools.
 	within := func(from, to, own, read int) (pool, readIn string) {
 		at := from
-		if m := (Moved{from, to}); from != to {
-			k := slices.Index(n.rerouting.moved, m)
-			if k < 0 {
-				k = len(n.rerouting.moved)
-				n.rerouting.moved = append(n.rerouting.moved, m)
+		if from != to {
+			var known bool
+			if at, known = numbers[[2]int{from, to}]; !known {
+				at = len(names)
+				numbers[[2]int{from, to}] = at
 				n.routed = append(n.routed, passes(r.servers, r.pools[from], r.pools[to], phase))
-				names = append(names, fmt.Sprintf("%d to %d", from, to))
+				names = append(names, fmt.Sprintf("%s to %s", pools[from], pools[to]))
 			}
-			at = len(pools) + k
 		}
 		if own == read {
 			read = at
 		}
 		return names[at], names[read]
 	}
-	prefixes := slices.Compact(slices.Sorted(slices.Values(slices.Concat(was.prefixes, is.prefixes))))
 	var routes Routes
-	for _, prefix := range prefixes {
+	for _, prefix := range prefixesOf(was, is) {
 		key := []byte(prefix)
 		p := Prefix{Prefix: prefix, Strip: is.strips != nil && is.Prefix(key) == prefix && is.strips[is.find(key)] > 0}
 		p.Pool, p.Reads = within(was.Pool(key), is.Pool(key), side.Pool(key), reads.Pool(key))
@@ -71,6 +75,86 @@ func (r *Router) Reroute(before, after Routes, phase Phase) (*Router, error) {
 	routes.Default, routes.Reads = within(was.otherwise, is.otherwise, side.otherwise, reads.otherwise)
 	n.table, err = NewTable(names, routes)
 	return &n, err
+}
+
+// prefixesOf returns the prefixes of both tables, sorted.
+func prefixesOf(a, b *Table) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a.prefixes, b.prefixes))))
+}
+
+// MovedBetween returns from which pools to which keys go where routes change from a table's to another's, which may have other pools.
+func MovedBetween(before, after *Table) (moved []Moved) {
+	add := func(from, to int) {
+		if m := (Moved{before.names[from], after.names[to]}); m.From != m.To && !slices.Contains(moved, m) {
+			moved = append(moved, m)
+		}
+	}
+	add(before.otherwise, after.otherwise)
+	for _, prefix := range prefixesOf(before, after) {
+		add(before.Pool([]byte(prefix)), after.Pool([]byte(prefix)))
+	}
+	return moved
+}
+
+// Routes returns the routes by which the table finds pools.
+func (t *Table) Routes() (routes Routes) {
+	reads := t.forReads()
+	for k, prefix := range t.prefixes {
+		p := Prefix{Prefix: prefix, Pool: t.names[t.pools[k]], Strip: t.strips != nil && t.strips[k] > 0, Reads: t.names[reads.pools[k]]}
+		routes.Prefixes = append(routes.Prefixes, p)
+	}
+	routes.Default, routes.Reads = t.names[t.otherwise], t.names[reads.otherwise]
+	return routes
+}
+
+// RoutesBefore returns the routes by which pools had shares, by their numbers; of a pool of which that is not known it is nil. The table's routes count for keys
+// that no pool had, and for where a prefix is stripped, which no two middlewares do differently.
+func (t *Table) RoutesBefore(shares []*Share) (routes Routes) {
+	all := slices.Clone(t.prefixes)
+	for _, s := range shares {
+		if s != nil && s.Stripped == "" {
+			all = append(all, s.Prefixes...)
+		}
+	}
+	// had returns the pool that had the keys that begin with prefix, and with no longer one; is is the one that has them.
+	had := func(prefix string, is int) string {
+		owner := -1
+		for i, s := range shares {
+			switch {
+			case s == nil && owner < 0:
+				owner = i
+			case s != nil && s.Stripped == "" && s.has(prefix):
+				return t.names[i]
+			}
+		}
+		if owner < 0 {
+			owner = is
+		}
+		return t.names[owner]
+	}
+	for _, prefix := range slices.Compact(slices.Sorted(slices.Values(all))) {
+		k := t.find([]byte(prefix))
+		p := Prefix{Prefix: prefix}
+		if t.strips != nil && k >= 0 && t.strips[k] > 0 {
+			p.Pool, p.Strip = t.names[t.pools[k]], t.prefixes[k] == prefix
+		} else {
+			p.Pool = had(prefix, t.Pool([]byte(prefix)))
+		}
+		routes.Prefixes = append(routes.Prefixes, p)
+	}
+	routes.Default = had("", t.otherwise)
+	return routes
+}
+
+// has reports whether the keys that begin with prefix, and with no longer one of the share's, are in the pool.
+func (s *Share) has(prefix string) bool {
+	has := s.Default
+	for _, p := range s.Prefixes {
+		if strings.HasPrefix(prefix, p) {
+			has = !has
+		}
+	}
+	return has
 }
 
 // passes returns the Router of keys that go from one pool to another; servers are those of all pools.
@@ -83,12 +167,12 @@ func passes(servers []Server, from, to *Router, phase Phase) *Router {
 // Passes reports whether the keys of the Router, that of a key, go to another pool because routes change.
 func (r *Router) Passes() bool { return r.passing != nil }
 
-// Moved returns which keys a change of routes gives to other pools, if the Router is of one.
-func (r *Router) Moved() []Moved {
+// Rerouting returns the phase of the change of routes that the Router, of several pools, is of; Settled: there is none.
+func (r *Router) Rerouting() Phase {
 	if r.rerouting == nil {
-		return nil
+		return Settled
 	}
-	return r.rerouting.moved
+	return r.rerouting.phase
 }
 
 // Gives reports whether the change of routes gives key to the pool of that number.
@@ -97,12 +181,16 @@ func (r *Router) Gives(pool int, key []byte) bool {
 	return c != nil && c.after.Pool(key) == pool && c.before.Pool(key) != pool
 }
 
-// Before returns which keys the pool of that number has by the routes before the change of routes; nil as with Share, or because there is no change.
+// Before returns which keys the pool of that number has by the routes before the change of routes; nil: the same as behind it, or there is none.
 func (r *Router) Before(number int) *Share {
-	if r.rerouting == nil || r.pools[number].isGutter {
+	c := r.rerouting
+	if c == nil || r.pools[number].isGutter {
 		return nil
 	}
-	return r.rerouting.before.Share(number)
+	if before := c.before.Share(number); !before.Equal(c.after.Share(number)) {
+		return before
+	}
+	return nil
 }
 
 // writers returns the pool whose servers are written.

@@ -1,0 +1,236 @@
+package middleware_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/mwtest"
+	"mcmw/internal/middleware"
+	"mcmw/internal/route"
+)
+
+// severalPools are pools a, b and c, whose servers several middlewares write.
+func severalPools(t *testing.T, replicas int) middleware.Options {
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Routes: halves()}
+	for _, name := range []string{"a", "b", "c"} {
+		p := poolOf(name, named(name, mctest.StartNewMemcacheds(t, 2)...), replicas)
+		p.Writers = middleware.WritersSeveral
+		o.Pools = append(o.Pools, p)
+	}
+	return o
+}
+
+// routed returns o with other routes: by prefixes, one after the other with its pool, and by default.
+func routed(o middleware.Options, otherwise string, prefixes ...string) middleware.Options {
+	o.Routes = route.Routes{Default: otherwise}
+	for p := range slices.Chunk(prefixes, 2) {
+		o.Routes.Prefixes = append(o.Routes.Prefixes, route.Prefix{Prefix: p[0], Pool: p[1]})
+	}
+	return o
+}
+
+// rounds takes the middlewares through all phases of a change, one after the other, under load.
+func rounds(t *testing.T, load *traffic, fleet ...*mwtest.MW) {
+	t.Helper()
+	for phases, more := 0, true; more; phases++ {
+		more = false
+		for _, m := range fleet {
+			more = m.EndPhase() || more
+			load.more()
+		}
+		require.Less(t, phases, 8)
+	}
+	for _, m := range fleet {
+		require.Equal(t, "settled", m.Phase())
+	}
+}
+
+func TestPrefixesGoToOtherPoolsAndBackBehindSeveralMiddlewaresWithoutAnErrorOrAnOldValue(t *testing.T) {
+	for name, replicas := range map[string]int{"each key on one": 1, "all hold every key": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := severalPools(t, replicas)
+			fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+			load := startTraffic(t, fleet...)
+			load.more()
+			for _, next := range []middleware.Options{
+				routed(o, "a"),                       // the keys of b go to a
+				routed(o, "c", "0-", "a"),            // another default
+				routed(o, "a", "2-", "b", "3-", "b"), // all come back
+				routed(o, "b", "0-", "a"),
+			} {
+				for _, m := range fleet {
+					require.NoError(t, m.Apply(context.Background(), next))
+					require.Equal(t, "delete-new", m.Phase())
+					load.more()
+				}
+				for _, m := range fleet {
+					require.NoError(t, m.Apply(context.Background(), next), "it is under way")
+					require.ErrorAs(t, m.Apply(context.Background(), routed(o, "c")), new(middleware.NotYet))
+				}
+				rounds(t, load, fleet...)
+			}
+			load.stop()
+			assert.Zero(t, load.stale.Load())
+			assert.Equal(t, fleet[0].Stats().Snapshot().Placement, fleet[1].Stats().Snapshot().Placement)
+			t.Logf("%d rounds, %d missed", load.rounds.Load(), load.missed.Load())
+		})
+	}
+}
+
+// Without the phases it would be: the control.
+func TestWhatAPoolHeldOfAPrefixIsNotReadWhenThatComesBack(t *testing.T) {
+	o := severalPools(t, 1)
+	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+	load := startTraffic(t, fleet...)
+	there := func(value string) (found int) {
+		for n := range 40 {
+			reply := fleet[n%2].Dial(t).MustDo(t, fmt.Sprintf("get 2-kept-%d\r\n", n))
+			if reply != "END\r\n" {
+				require.Equal(t, "VALUE 2-kept-"+fmt.Sprint(n)+" 0 1\r\n"+value+"\r\nEND\r\n", reply)
+				found++
+			}
+		}
+		return found
+	}
+	for value, otherwise := range []string{"b", "a", "b", "a"} {
+		next := routed(o, "a", "2-", otherwise)
+		for _, m := range fleet {
+			require.NoError(t, m.Apply(context.Background(), next))
+		}
+		rounds(t, load, fleet...)
+		if value > 0 {
+			require.Zero(t, there("none"))
+		}
+		for n := range 40 {
+			require.Equal(t, "STORED\r\n", fleet[n%2].Dial(t).MustDo(t, fmt.Sprintf("set 2-kept-%d 0 0 1\r\n%d\r\n", n, value)))
+		}
+		require.Equal(t, 40, there(fmt.Sprint(value)))
+	}
+	load.stop()
+	assert.Zero(t, load.stale.Load())
+}
+
+func TestAPoolIsAddedWithItsRouteAndGoesBehindItUnderLoad(t *testing.T) {
+	o := severalPools(t, 0)
+	without := o
+	without.Pools = o.Pools[:2:2]
+	fleet := []*mwtest.MW{mwtest.Start(t, without), mwtest.Start(t, without)}
+	load := startTraffic(t, fleet...)
+	dirty := mctest.MustDial(t, o.Pools[2].Servers[0].Addr)
+	for n := range 50 {
+		require.Equal(t, "STORED\r\n", dirty.MustDo(t, fmt.Sprintf("set 0-%d-key 0 0 3\r\nold\r\n", n)))
+	}
+	for range 2 {
+		for _, m := range fleet {
+			require.NoError(t, m.Apply(context.Background(), routed(o, "a", "2-", "b", "3-", "b", "0-", "c")))
+			load.more()
+		}
+		rounds(t, load, fleet...)
+		for _, m := range fleet {
+			require.ErrorContains(t, m.Apply(context.Background(), without), `pool "c" is gone; accepted: without a route to it first`)
+		}
+		for _, m := range fleet {
+			require.NoError(t, m.Apply(context.Background(), o))
+			require.ErrorAs(t, m.Apply(context.Background(), without), new(middleware.NotYet))
+			load.more()
+		}
+		rounds(t, load, fleet...)
+		for _, m := range fleet {
+			require.NoError(t, m.Apply(context.Background(), without))
+			load.more()
+		}
+	}
+	load.stop()
+	assert.Zero(t, load.stale.Load())
+}
+
+func TestAMiddlewareThatStartsWhileRoutesChangeReadsNothingOldInWhateverPhaseTheOthersAre(t *testing.T) {
+	phases := []int{1, 3}
+	if mctest.Long() {
+		phases = []int{0, 1, 2, 3}
+	}
+	for _, phase := range phases { // how many steps the other one has made
+		t.Run(fmt.Sprint(phase), func(t *testing.T) {
+			t.Parallel()
+			o := severalPools(t, 1)
+			first := mwtest.Start(t, o)
+			alone := startTraffic(t, first)
+			alone.more()
+			alone.stop()
+			after := routed(o, "b", "3-", "a")
+			ahead := func() {
+				if first.Phase() == "settled" {
+					require.NoError(t, first.Apply(context.Background(), after))
+				} else {
+					first.EndPhase()
+				}
+			}
+			for range phase {
+				ahead()
+			}
+			late := mwtest.Start(t, after)
+			if phase == 3 {
+				assert.Equal(t, "settled", late.Phase())
+			} else {
+				assert.Equal(t, "late", late.Phase())
+			}
+			load := startTraffic(t, first, late)
+			load.more()
+			if phase < 3 {
+				require.Equal(t, "SERVER_ERROR the list of servers is changing, and the key moves; try again later\r\n", late.Dial(t).MustDo(t, "add 0-x 0 0 1\r\nx\r\n"))
+			}
+			for range 3 - phase {
+				ahead()
+				load.more()
+			}
+			rounds(t, load, late)
+			load.stop()
+			assert.Zero(t, load.stale.Load())
+			t.Logf("%d rounds, %d missed", load.rounds.Load(), load.missed.Load())
+		})
+	}
+}
+
+func TestServersOfAPoolChangeWhileItsRoutesDo(t *testing.T) {
+	o := severalPools(t, 1)
+	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+	load := startTraffic(t, fleet...)
+	more := routed(o, "b", "3-", "a", "2-", "a")
+	more.Pools = slices.Clone(o.Pools)
+	more.Pools[1].Servers = append(o.Pools[1].Servers[:1:1], named("b-more", mctest.StartNewMemcacheds(t, 2)...)...)
+	for _, next := range []middleware.Options{more, o} {
+		for _, m := range fleet {
+			require.NoError(t, m.Apply(context.Background(), next))
+			load.more()
+		}
+		rounds(t, load, fleet...)
+	}
+	load.stop()
+	assert.Zero(t, load.stale.Load())
+}
+
+func TestWhatAChangeOfRoutesCannotDoIsRefusedByName(t *testing.T) {
+	o := severalPools(t, 0)
+	start := time.Now().Add(10 * time.Hour)
+	m := mwtest.Start(t, o)
+	refused := func(text string, next middleware.Options) {
+		t.Helper()
+		require.ErrorContains(t, m.Apply(context.Background(), next), text)
+		require.Equal(t, "settled", m.Phase())
+	}
+	beside := routed(o, "c")
+	beside.Migrations = []middleware.Migration{{From: "a", To: "b", Start: start, End: start.Add(100 * time.Hour)}}
+	refused(`a route gives keys of pool "a" to pool "c" while clients are served and other mcmw may write their servers, and those of pool "a" migrate to pool "b"; accepted: when that is done`, beside)
+	stands := routed(o, "c", "2-", "b", "3-", "b")
+	stands.Pools = slices.Clone(o.Pools)
+	stands.Pools[1].Options.Gutter, stands.Pools[1].Options.GutterTTL = "c", 60
+	refused(`the gutter of pool "b", and its time to live, cannot change`, stands)
+}
