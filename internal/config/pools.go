@@ -349,12 +349,7 @@ func (c *Config) checkPools() Problems {
 		complete = complete && p.config.complete
 	}
 	if err := cmp.Or(c.checkTable(names), c.checkRoutes()); err != nil {
-		at := c.defaultOrigin
-		if wrong, ok := errors.AsType[*route.RouteError](err); ok && wrong.Index >= 0 {
-			at = c.routeOrigins[wrong.Index]
-		}
-		at = cmp.Or(at, c.Origin(optionRoutes), c.Origin(optionPools))
-		return append(problems, Problem{at, optionRoutes, strings.TrimPrefix(err.Error(), "route: ")})
+		return append(problems, c.routeProblem(err))
 	}
 	problems = append(problems, c.checkShadows(names)...)
 	problems = append(problems, c.checkLargePools()...)
@@ -369,6 +364,23 @@ func (c *Config) checkPools() Problems {
 		}
 	}
 	return problems
+}
+
+// routeProblem returns what is wrong with a route, or with all, with its place.
+func (c *Config) routeProblem(err error) Problem {
+	at := c.defaultOrigin
+	if wrong, ok := errors.AsType[*route.RouteError](err); ok && wrong.Index >= 0 {
+		at = c.routeOrigins[wrong.Index]
+	}
+	return Problem{cmp.Or(at, c.Origin(optionRoutes), c.Origin(optionPools)), optionRoutes, strings.TrimPrefix(err.Error(), "route: ")}
+}
+
+// Locate returns err, why c can't take the place of another configuration while clients are served, with the place of the route that it is about, if of one.
+func (c *Config) Locate(err error) error {
+	if _, ok := errors.AsType[*route.RouteError](err); ok {
+		return Problems{c.routeProblem(err)}
+	}
+	return err
 }
 
 // checkTable reports a route that is wrong.

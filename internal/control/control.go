@@ -318,7 +318,7 @@ func (k *Control) reload(ctx context.Context, m Applier, e event) {
 	}
 	servers, err := k.find(ctx, c)
 	if err == nil && (len(c.Changes(k.config)) > 0 || !slices.Equal(servers, k.servers)) {
-		err = m.Apply(ctx, k.middleware(c, servers))
+		err = c.Locate(m.Apply(ctx, k.middleware(c, servers)))
 	}
 	_, later := errors.AsType[middleware.NotYet](err)
 	if later {

@@ -340,6 +340,20 @@ func TestWhatTheMiddlewareDoesNotTakeIsRefusedAsAWhole(t *testing.T) {
 	})
 }
 
+func TestARouteThatTheMiddlewareDoesNotTakeIsRefusedWithItsLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pools = "pools:\n  a: {servers: [a]}\n  b: {servers: [b]}\nroutes:\n"
+		r := newRig(t, pools+"  - {default: a}\n")
+		r.run(t)
+		r.m.fail(route.NewRouteError(0, "not today"))
+		r.write(t, pools+"  - {default: a}\n  - {prefix: x, pool: b}\n")
+		r.sighup()
+		require.Equal(t, []string{
+			`{"level":"ERROR","msg":"the configuration that was read again is refused; the old one holds","problem":"` + r.file + `:6: routes: not today","why":"SIGHUP"}`,
+		}, r.logged(t))
+	})
+}
+
 func TestAListThatHasChangedIsPutInForceAndNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "servers: [fixed, \"dns+cache:1\"]\nremove-after: 3\n")

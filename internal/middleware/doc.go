@@ -148,7 +148,8 @@
 // replicas, Ack, Writers. So are the records on the servers and the majority that they need, the phases of a change, and the sweep (tier). A
 // server is in one pool. Which keys a pool has is part of its placement (route.Share): keys that it gets are treated as those of a server that
 // joins. Reads may go by a router of their own (route.Router.ForReads), which sends them to other pools: each holds what it was sent, so that is no part of
-// a placement.
+// a placement. A change of routes that gives keys to other pools goes through the phases of a change of placement where others may write the pools (rerouting): such
+// a key has a router of two pools (route.Router.Reroute), which writes one of them and deletes on the other.
 //
 // A pool's keys migrate to another pool in phases that the clock begins and ends (Migration, route.MigrationPhase): the router of such a key is one of both
 // pools, so that for a write they are one set of replicas. One middleware copies what nobody writes (sweep.Copier). In a warm-up a read looks in the

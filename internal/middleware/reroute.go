@@ -66,17 +66,20 @@ func (m *Middleware) checkRoutes(o *Options) error {
 		}
 	}
 	for _, k := range moved {
-		text := fmt.Sprintf("a route gives keys of pool %q to pool %q while clients are served and other mcmw may write their servers, and ", k.From, k.To)
+		refuse := func(why string, args ...any) error {
+			at := slices.IndexFunc(o.Routes.Prefixes, func(p route.Prefix) bool { return p.Prefix == k.Prefix })
+			return route.NewRouteError(at, "keys go from pool %q to pool %q while clients are served and other mcmw may write their servers, and "+why, append([]any{k.From, k.To}, args...)...)
+		}
 		if o.poolNamed(k.From).Name == "" {
-			return fmt.Errorf("%spool %q is gone; accepted: without a route to it first, and without it when that is over", text, k.From)
+			return refuse("pool %q is gone; accepted: without a route to it first, and without it when that is over", k.From)
 		}
 		for _, name := range []string{k.From, k.To} {
 			if gutter := m.besideGutter(o, name); gutter != "" {
-				return fmt.Errorf("%spool %q has or is a gutter (%q); accepted: restart all at once, or writers one", text, name, gutter)
+				return refuse("pool %q has a gutter, or is one (%q); accepted: restart all at once, or writers one", name, gutter)
 			}
 			for _, g := range slices.Concat(m.options.Migrations, o.Migrations) {
 				if (g.From == name || g.To == name) && m.clock().Before(g.over()) {
-					return fmt.Errorf("%sthose of pool %q migrate to pool %q; accepted: when that is done (end: %s)", text, g.From, g.To, g.ending())
+					return refuse("those of pool %q migrate to pool %q; accepted: when that is done (end: %s)", g.From, g.To, g.ending())
 				}
 			}
 		}

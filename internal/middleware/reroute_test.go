@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -219,18 +220,26 @@ func TestServersOfAPoolChangeWhileItsRoutesDo(t *testing.T) {
 
 func TestWhatAChangeOfRoutesCannotDoIsRefusedByName(t *testing.T) {
 	o := severalPools(t, 0)
+	o.Routes.Prefixes = append(o.Routes.Prefixes, route.Prefix{Prefix: "9-", Pool: "c"})
 	start := time.Now().Add(10 * time.Hour)
 	m := mwtest.Start(t, o)
 	refused := func(text string, next middleware.Options) {
 		t.Helper()
-		require.ErrorContains(t, m.Apply(context.Background(), next), text)
+		err := m.Apply(context.Background(), next)
+		require.ErrorContains(t, err, text)
 		require.Equal(t, "settled", m.Phase())
+		if wrong := new(route.RouteError); errors.As(err, &wrong) {
+			require.Equal(t, -1, wrong.Index, "the default")
+		}
 	}
 	beside := routed(o, "c")
 	beside.Migrations = []middleware.Migration{{From: "a", To: "b", Start: start, End: start.Add(100 * time.Hour)}}
-	refused(`a route gives keys of pool "a" to pool "c" while clients are served and other mcmw may write their servers, and those of pool "a" migrate to pool "b"; accepted: when that is done`, beside)
-	stands := routed(o, "c", "2-", "b", "3-", "b")
+	refused(`keys go from pool "a" to pool "c" while clients are served and other mcmw may write their servers, and those of pool "a" migrate to pool "b"; accepted: when that is done`, beside)
+	stands := o
 	stands.Pools = slices.Clone(o.Pools)
 	stands.Pools[1].Options.Gutter, stands.Pools[1].Options.GutterTTL = "c", 60
 	refused(`the gutter of pool "b", and its time to live, cannot change`, stands)
+	m = mwtest.Start(t, stands)
+	refused(`pool "b" has a gutter, or is one ("c"); accepted: restart all at once`, routed(stands, "b", "0-", "a", "9-", "c"))
+	refused(`pool "c" has a gutter, or is one ("c"); accepted: restart all at once`, routed(stands, "c", "0-", "a", "2-", "b", "3-", "b"))
 }

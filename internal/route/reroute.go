@@ -10,8 +10,8 @@ import (
 // hold it in its pool before to those in its pool behind the change. Either pool may be in a phase of a change of its own: what a middleware writes or deletes is
 // still all that one in a neighbouring phase, of any of these, reads. Values don't come along.
 
-// Moved are keys that a change of routes gives to another pool.
-type Moved struct{ From, To string }
+// Moved are keys that a change of routes gives to another pool: those with Prefix, by the routes behind the change, and others; "": those without a prefix.
+type Moved struct{ From, To, Prefix string }
 
 // rerouting is what a Router of several pools knows of a change of routes.
 type rerouting struct {
@@ -84,14 +84,12 @@ func prefixesOf(a, b *Table) []string {
 
 // MovedBetween returns from which pools to which keys go where routes change from a table's to another's, which may have other pools.
 func MovedBetween(before, after *Table) (moved []Moved) {
-	add := func(from, to int) {
-		if m := (Moved{before.names[from], after.names[to]}); m.From != m.To && !slices.Contains(moved, m) {
+	for _, prefix := range append([]string{""}, prefixesOf(before, after)...) {
+		key := []byte(prefix)
+		m := Moved{before.names[before.Pool(key)], after.names[after.Pool(key)], after.Prefix(key)}
+		if m.From != m.To && !slices.ContainsFunc(moved, func(k Moved) bool { return k.From == m.From && k.To == m.To }) {
 			moved = append(moved, m)
 		}
-	}
-	add(before.otherwise, after.otherwise)
-	for _, prefix := range prefixesOf(before, after) {
-		add(before.Pool([]byte(prefix)), after.Pool([]byte(prefix)))
 	}
 	return moved
 }

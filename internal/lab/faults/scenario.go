@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"mcmw/internal/faulty"
+	"mcmw/internal/lab/process"
 )
 
 // Scenario is a system, a fault, and the errors expected from it.
@@ -68,6 +71,7 @@ var (
 	spared  = settings{servers: 6, fleet: true, proxies: true, pools: gutter}
 	lonely  = settings{servers: 6, proxies: true, pools: gutter}
 	routed  = settings{servers: 6, fleet: true, pools: twoPools}
+	given   = settings{servers: 6, fleet: true, pools: movingRoutes, fixed: []string{"change-step"}}
 	moving  = settings{servers: 6, fleet: true, pools: migrations(1), fixed: []string{"change-step"}}
 	back    = settings{servers: 6, fleet: true, pools: migrations(2), fixed: []string{"change-step"}}
 	warmed  = settings{servers: 6, fleet: true, pools: warmsUp, fixed: []string{"change-step"}}
@@ -98,6 +102,41 @@ func gutter(_ *system, servers []string) string {
 func twoPools(_ *system, servers []string) string {
 	first, second := halves(servers)
 	return fmt.Sprintf("pools:\n  first: {servers: [%s]}\n  second: {servers: [%s]}\nroutes: [{prefix: f1-1, pool: second}, {prefix: f1-2, pool: second}, {default: first}]\n", first, second)
+}
+
+// movingRoutes are twoPools, between which routes give keys away; see reroute.
+func movingRoutes(s *system, servers []string) string {
+	text := fmt.Sprintf("change-step: %v\n", migrationStep) + twoPools(s, servers)
+	if s.rerouted {
+		text = strings.NewReplacer("f1-1, pool: second", "f1-3, pool: second", "f1-2, pool: second", "f1-4, pool: second").Replace(text)
+	}
+	return text
+}
+
+// reroutes is how long a middleware takes for a change of routes, one that starts meanwhile included, and fileLag how much later than the first one the second
+// middleware reads its file.
+const (
+	reroutes = 4*migrationStep + time.Second
+	fileLag  = time.Second
+)
+
+// reroute gives the keys of some clients to the other pool, or back.
+func reroute(ctx context.Context, s *system) error {
+	s.rerouted = !s.rerouted
+	text := movingRoutes(s, s.names((*server).addr))
+	write := func(of *process.Process, files ...string) (err error) {
+		for _, file := range files {
+			err = errors.Join(err, os.WriteFile(file, []byte(text), 0o600))
+		}
+		return errors.Join(err, of.Signal(syscall.SIGHUP))
+	}
+	first := slices.Delete(slices.Clone(s.files), 1, 2) // it has another one with each start
+	return errors.Join(write(s.mcmw, first...), sleep(ctx, fileLag), write(s.second, s.files[1]))
+}
+
+// rerouteBack waits until the change of routes is over, and makes it the other way.
+func rerouteBack(ctx context.Context, s *system) error {
+	return errors.Join(sleep(ctx, reroutes), reroute(ctx, s), sleep(ctx, reroutes))
 }
 
 // Migrations begin when all middlewares run and clients are served.
@@ -245,6 +284,7 @@ func Scenarios() []Scenario {
 		{Name: "gutter-alone", Title: "the only mcmw loses its way to a server whose pool has a gutter", Args: aloneOne, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: lonely},
 		{Name: "gutter-freeze", Title: "a server whose pool has a gutter, behind two mcmw, is suspended (SIGSTOP)", Args: severalOne, fault: freeze, heal: thaw, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: spared},
 		{Name: "pool-without-majority", Title: "two of the three servers of one of two pools, behind two mcmw, are killed and started again", Args: ackLive, fault: both(kill1), heal: both(start1), reads: byAny, writes: byAny, settings: routed},
+		{Name: "routes", Title: "routes give keys to another pool and back, by files that two mcmw read a second apart", Args: severalTwo, fault: reroute, heal: rerouteBack, settings: given},
 		{Name: "migration", Title: "the keys of a pool, behind two mcmw, move to another pool", Args: severalTwo, fault: copies(0), heal: migrated(0), settings: moving},
 		{Name: "migration-back", Title: "the keys of a pool, behind two mcmw, move to another pool and back", Args: severalTwo, fault: copies(1), heal: migrated(1), Long: true, settings: back},
 		{Name: "warm-up", Title: "a server of each of two pools, behind two mcmw, is killed and started again while one pool is warmed up from the other", Args: severalTwo, fault: killBoth, heal: startBoth, writes: `^server-[25]: `, settings: warmed},

@@ -121,6 +121,7 @@ type system struct {
 	join      func(pid int) error
 	passwords string   // file of those who may log in; "" if nobody has to
 	files     []string // configuration files
+	rerouted  bool     // see reroute
 	siege     *siege   // an attack that is under way; nil: none
 	broken    []string // promises that a scenario itself saw broken
 }

@@ -1,0 +1,124 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// serversOf returns n servers of a pool.
+func serversOf(pool string, n int) (servers []Server) {
+	for i := range n {
+		servers = append(servers, Server{Name: fmt.Sprintf("%s-%d", pool, i)})
+	}
+	return servers
+}
+
+// Of a key that goes to another pool one side is written, all others of both are emptied; one that stays is where it was.
+func TestAChangeOfRoutesMovesTheKeysWhosePoolIsAnotherAndNoOther(t *testing.T) {
+	pools := []Pool{
+		{Name: "a", Servers: serversOf("a", 3), Options: Options{Replicas: 2}}, {Name: "b", Servers: serversOf("b", 2), Options: Options{Replicas: 1}}, {Name: "c", Servers: serversOf("c", 2)},
+		{Name: "bare", Servers: serversOf("bare", 1)},
+	}
+	stripped := Prefix{Prefix: "s:", Pool: "bare", Strip: true}
+	before := Routes{Default: "a", Prefixes: []Prefix{{Prefix: "x", Pool: "b"}, {Prefix: "xy", Pool: "a", Reads: "c"}, {Prefix: "z", Pool: "c"}, stripped}}
+	after := Routes{Default: "c", Reads: "a", Prefixes: []Prefix{{Prefix: "x", Pool: "b"}, {Prefix: "xyz", Pool: "b"}, {Prefix: "z", Pool: "a"}, {Prefix: "za", Pool: "c"}, stripped}}
+	old, err := NewPools(pools, before)
+	require.NoError(t, err)
+	is, err := NewPools(pools, after)
+	require.NoError(t, err)
+	var moved int
+	for phase := DeleteNew; phase < NumPhases; phase++ {
+		r, err := is.Reroute(before, phase)
+		require.NoError(t, err)
+		require.Equal(t, phase, r.Phase())
+		require.Equal(t, is.Default().Number(), r.Default().Number())
+		require.Equal(t, is.Stripped(), r.Stripped())
+		for i := range pools {
+			require.Equal(t, is.Share(i), r.Share(i), pools[i].Name)
+			if was := old.Share(i); was.Equal(is.Share(i)) {
+				require.Nil(t, r.Before(i), pools[i].Name)
+			} else {
+				require.Equal(t, was, r.Before(i), pools[i].Name)
+			}
+		}
+		for _, prefix := range []string{"", "x", "xy", "xyz", "xyzz", "z", "za", "zb", "s:", "s:x"} {
+			for n := range 20 {
+				key := fmt.Appendf(nil, "%s%d", prefix, n)
+				was, now := old.Replicas(key, nil), is.Replicas(key, nil)
+				written, emptied, read := r.Replicas(key, nil), r.Emptied(key, nil), r.Readers(key, nil)
+				in, _ := r.At(key)
+				if old.In(key).Number() == is.In(key).Number() {
+					require.Equal(t, now, written, "%s", key)
+					require.Empty(t, emptied, "%s", key)
+					require.False(t, in.Passes() || r.Moves(key), "%s", key)
+					continue
+				}
+				moved++
+				require.True(t, in.Passes(), "%s", key)
+				require.Equal(t, phase, in.Phase())
+				wantWritten, wantRead, wantEmptied := was, was, now
+				switch phase {
+				case ReadNew:
+					wantWritten, wantRead, wantEmptied = now, now, was
+				case Late:
+					wantRead = now
+				}
+				require.Equal(t, wantWritten, written, "%s", key)
+				require.Equal(t, wantRead, read, "%s", key)
+				require.Equal(t, wantEmptied, emptied, "%s", key)
+				require.Equal(t, wantWritten[0], r.Primary(key), "%s", key)
+				require.Equal(t, phase == Late, r.Moves(key))
+				require.True(t, r.Gives(is.In(key).Number(), key))
+				require.False(t, r.Gives(old.In(key).Number(), key))
+				require.Zero(t, testing.AllocsPerRun(10, func() { written, emptied = r.Replicas(key, written[:0]), r.Emptied(key, emptied[:0]) }))
+			}
+			key := []byte(prefix + "0")
+			side := is
+			if phase == DeleteNew {
+				side = old
+			}
+			reads, own := r.ForReads(), side.ForReads()
+			if side.In(key).Number() == own.In(key).Number() {
+				require.Equal(t, r.Readers(key, nil), reads.Readers(key, nil), "%s", key)
+			} else {
+				require.Equal(t, own.Readers(key, nil), reads.Readers(key, nil), "%s", key)
+			}
+		}
+	}
+	require.NotZero(t, moved)
+	_, err = is.Reroute(Routes{Default: "gone"}, Late)
+	require.ErrorContains(t, err, `the default pool "gone" is unknown`)
+	require.Equal(t, []Moved{{"a", "c", ""}, {"a", "b", "x"}, {"c", "a", "z"}}, MovedBetween(old.Table(), is.Table()))
+}
+
+// What pools had is known by their shares; what none had stays where the table has it, or is where it is not known.
+func TestTheRoutesBeforeAreFoundFromWhatPoolsHad(t *testing.T) {
+	names := []string{"a", "b", "c"}
+	table := func(routes Routes) *Table {
+		t, err := NewTable(names, routes)
+		if err != nil {
+			panic(err)
+		}
+		return t
+	}
+	was := table(Routes{Default: "a", Prefixes: []Prefix{{Prefix: "x", Pool: "b"}, {Prefix: "xy", Pool: "a"}, {Prefix: "z", Pool: "c"}}})
+	is := table(Routes{Default: "b", Prefixes: []Prefix{{Prefix: "xyz", Pool: "c"}}})
+	shares := []*Share{was.Share(0), was.Share(1), was.Share(2)}
+	keys := []string{"k", "x1", "xy1", "xyz1", "z1"}
+	found := table(is.RoutesBefore(shares))
+	for _, key := range keys {
+		require.Equal(t, was.Pool([]byte(key)), found.Pool([]byte(key)), key)
+	}
+	require.Equal(t, was.Share(0), found.Share(0))
+	shares[1] = nil
+	found = table(is.RoutesBefore(shares))
+	require.Equal(t, 1, found.Pool([]byte("x1")), "the only one that may have had it")
+	require.Equal(t, 2, found.Pool([]byte("z1")))
+	shares[1] = &Share{}
+	found = table(is.RoutesBefore(shares))
+	require.Equal(t, is.Pool([]byte("x1")), found.Pool([]byte("x1")), "nobody had it")
+	require.True(t, slices.Equal(names, found.names))
+}
