@@ -37,14 +37,16 @@ func routed(o middleware.Options, otherwise string, prefixes ...string) middlewa
 	return o
 }
 
-// rounds takes the middlewares through all phases of a change, one after the other, under load.
+// rounds takes the middlewares through all phases of a change: under load, unless that is nil, one of them is a phase ahead, another one in each phase.
 func rounds(t *testing.T, load *traffic, fleet ...*mwtest.MW) {
 	t.Helper()
 	for phases, more := 0, true; more; phases++ {
 		more = false
-		for _, m := range fleet {
-			more = m.EndPhase() || more
-			load.more()
+		for i := range fleet {
+			more = fleet[(i+phases)%len(fleet)].EndPhase() || more
+			if i == 0 && load != nil {
+				load.more()
+			}
 		}
 		require.Less(t, phases, 8)
 	}
@@ -54,19 +56,26 @@ func rounds(t *testing.T, load *traffic, fleet ...*mwtest.MW) {
 }
 
 func TestPrefixesGoToOtherPoolsAndBackBehindSeveralMiddlewaresWithoutAnErrorOrAnOldValue(t *testing.T) {
-	for name, replicas := range map[string]int{"each key on one": 1, "all hold every key": 0} {
+	arrangements := map[string]int{"each key on one": 1}
+	if mctest.Long() {
+		arrangements["all hold every key"] = 0
+	}
+	for name, replicas := range arrangements {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := severalPools(t, replicas)
 			fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
 			load := startTraffic(t, fleet...)
 			load.more()
-			for _, next := range []middleware.Options{
-				routed(o, "a"),                       // the keys of b go to a
-				routed(o, "c", "0-", "a"),            // another default
+			changes := []middleware.Options{
+				routed(o, "c", "0-", "a"),            // another default, and the keys of b go there
 				routed(o, "a", "2-", "b", "3-", "b"), // all come back
-				routed(o, "b", "0-", "a"),
-			} {
+				routed(o, "b", "0-", "a"), routed(o, "a"),
+			}
+			if !mctest.Long() {
+				changes = changes[:2]
+			}
+			for _, next := range changes {
 				for _, m := range fleet {
 					require.NoError(t, m.Apply(context.Background(), next))
 					require.Equal(t, "delete-new", m.Phase())
@@ -86,11 +95,9 @@ func TestPrefixesGoToOtherPoolsAndBackBehindSeveralMiddlewaresWithoutAnErrorOrAn
 	}
 }
 
-// Without the phases it would be: the control.
 func TestWhatAPoolHeldOfAPrefixIsNotReadWhenThatComesBack(t *testing.T) {
 	o := severalPools(t, 1)
 	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
-	load := startTraffic(t, fleet...)
 	there := func(value string) (found int) {
 		for n := range 40 {
 			reply := fleet[n%2].Dial(t).MustDo(t, fmt.Sprintf("get 2-kept-%d\r\n", n))
@@ -101,12 +108,12 @@ func TestWhatAPoolHeldOfAPrefixIsNotReadWhenThatComesBack(t *testing.T) {
 		}
 		return found
 	}
-	for value, otherwise := range []string{"b", "a", "b", "a"} {
+	for value, otherwise := range []string{"b", "a", "b"} {
 		next := routed(o, "a", "2-", otherwise)
 		for _, m := range fleet {
 			require.NoError(t, m.Apply(context.Background(), next))
 		}
-		rounds(t, load, fleet...)
+		rounds(t, nil, fleet...)
 		if value > 0 {
 			require.Zero(t, there("none"))
 		}
@@ -115,8 +122,6 @@ func TestWhatAPoolHeldOfAPrefixIsNotReadWhenThatComesBack(t *testing.T) {
 		}
 		require.Equal(t, 40, there(fmt.Sprint(value)))
 	}
-	load.stop()
-	assert.Zero(t, load.stale.Load())
 }
 
 func TestAPoolIsAddedWithItsRouteAndGoesBehindItUnderLoad(t *testing.T) {
@@ -129,7 +134,11 @@ func TestAPoolIsAddedWithItsRouteAndGoesBehindItUnderLoad(t *testing.T) {
 	for n := range 50 {
 		require.Equal(t, "STORED\r\n", dirty.MustDo(t, fmt.Sprintf("set 0-%d-key 0 0 3\r\nold\r\n", n)))
 	}
-	for range 2 {
+	times := 1
+	if mctest.Long() {
+		times = 2
+	}
+	for range times {
 		for _, m := range fleet {
 			require.NoError(t, m.Apply(context.Background(), routed(o, "a", "2-", "b", "3-", "b", "0-", "c")))
 			load.more()
@@ -154,7 +163,7 @@ func TestAPoolIsAddedWithItsRouteAndGoesBehindItUnderLoad(t *testing.T) {
 }
 
 func TestAMiddlewareThatStartsWhileRoutesChangeReadsNothingOldInWhateverPhaseTheOthersAre(t *testing.T) {
-	phases := []int{1, 3}
+	phases := []int{1}
 	if mctest.Long() {
 		phases = []int{0, 1, 2, 3}
 	}
@@ -186,7 +195,7 @@ func TestAMiddlewareThatStartsWhileRoutesChangeReadsNothingOldInWhateverPhaseThe
 			load := startTraffic(t, first, late)
 			load.more()
 			if phase < 3 {
-				require.Equal(t, "SERVER_ERROR the list of servers is changing, and the key moves; try again later\r\n", late.Dial(t).MustDo(t, "add 0-x 0 0 1\r\nx\r\n"))
+				require.Equal(t, "SERVER_ERROR the placement of keys is changing, and the key moves; try again later\r\n", late.Dial(t).MustDo(t, "add 0-x 0 0 1\r\nx\r\n"))
 			}
 			for range 3 - phase {
 				ahead()
@@ -207,7 +216,11 @@ func TestServersOfAPoolChangeWhileItsRoutesDo(t *testing.T) {
 	more := routed(o, "b", "3-", "a", "2-", "a")
 	more.Pools = slices.Clone(o.Pools)
 	more.Pools[1].Servers = append(o.Pools[1].Servers[:1:1], named("b-more", mctest.StartNewMemcacheds(t, 2)...)...)
-	for _, next := range []middleware.Options{more, o} {
+	changes := []middleware.Options{more, o}
+	if !mctest.Long() {
+		changes = changes[:1]
+	}
+	for _, next := range changes {
 		for _, m := range fleet {
 			require.NoError(t, m.Apply(context.Background(), next))
 			load.more()

@@ -70,7 +70,7 @@ func (p *Planner) planForget(i int32) {
 }
 
 // textMoving refuses what depends on a value that is on its way to other servers; see route.Late.
-const textMoving = "SERVER_ERROR the list of servers is changing, and the key moves; try again later\r\n"
+const textMoving = "SERVER_ERROR the placement of keys is changing, and the key moves; try again later\r\n"
 
 // settleCompare reports whether the first server has stored a conditional write, so that the others are to get it.
 func (p *Planner) settleCompare(r *Request) (again bool) {

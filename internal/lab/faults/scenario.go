@@ -104,11 +104,11 @@ func twoPools(_ *system, servers []string) string {
 	return fmt.Sprintf("pools:\n  first: {servers: [%s]}\n  second: {servers: [%s]}\nroutes: [{prefix: f1-1, pool: second}, {prefix: f1-2, pool: second}, {default: first}]\n", first, second)
 }
 
-// movingRoutes are twoPools, between which routes give keys away; see reroute.
+// movingRoutes are twoPools, of which the second has no keys any more while s is rerouted.
 func movingRoutes(s *system, servers []string) string {
 	text := fmt.Sprintf("change-step: %v\n", migrationStep) + twoPools(s, servers)
 	if s.rerouted {
-		text = strings.NewReplacer("f1-1, pool: second", "f1-3, pool: second", "f1-2, pool: second", "f1-4, pool: second").Replace(text)
+		text = strings.ReplaceAll(text, "pool: second", "pool: first")
 	}
 	return text
 }
@@ -120,7 +120,7 @@ const (
 	fileLag  = time.Second
 )
 
-// reroute gives the keys of some clients to the other pool, or back.
+// reroute gives the keys of some clients to the first pool, or back to the second.
 func reroute(ctx context.Context, s *system) error {
 	s.rerouted = !s.rerouted
 	text := movingRoutes(s, s.names((*server).addr))
@@ -134,9 +134,15 @@ func reroute(ctx context.Context, s *system) error {
 	return errors.Join(write(s.mcmw, first...), sleep(ctx, fileLag), write(s.second, s.files[1]))
 }
 
-// rerouteBack waits until the change of routes is over, and makes it the other way.
-func rerouteBack(ctx context.Context, s *system) error {
-	return errors.Join(sleep(ctx, reroutes), reroute(ctx, s), sleep(ctx, reroutes))
+// rerouteAgain waits until the change of routes is over, makes it the other way, and once more: the first pool gets keys of which it has held others. Then it empties
+// the servers that nobody reads any more.
+func rerouteAgain(ctx context.Context, s *system) error {
+	for range 2 {
+		if err := errors.Join(sleep(ctx, reroutes), reroute(ctx, s)); err != nil {
+			return err
+		}
+	}
+	return s.leave(ctx, time.Now().Add(reroutes), s.servers[len(s.servers)/2:])
 }
 
 // Migrations begin when all middlewares run and clients are served.
@@ -284,7 +290,7 @@ func Scenarios() []Scenario {
 		{Name: "gutter-alone", Title: "the only mcmw loses its way to a server whose pool has a gutter", Args: aloneOne, fault: inject(faulty.Fault{Lose: true, Refuse: true}), heal: lift, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: lonely},
 		{Name: "gutter-freeze", Title: "a server whose pool has a gutter, behind two mcmw, is suspended (SIGSTOP)", Args: severalOne, fault: freeze, heal: thaw, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: spared},
 		{Name: "pool-without-majority", Title: "two of the three servers of one of two pools, behind two mcmw, are killed and started again", Args: ackLive, fault: both(kill1), heal: both(start1), reads: byAny, writes: byAny, settings: routed},
-		{Name: "routes", Title: "routes give keys to another pool and back, by files that two mcmw read a second apart", Args: severalTwo, fault: reroute, heal: rerouteBack, settings: given},
+		{Name: "routes", Title: "routes give keys to another pool, back, and there again, by files that two mcmw read a second apart", Args: severalTwo, fault: reroute, heal: rerouteAgain, settings: given},
 		{Name: "migration", Title: "the keys of a pool, behind two mcmw, move to another pool", Args: severalTwo, fault: copies(0), heal: migrated(0), settings: moving},
 		{Name: "migration-back", Title: "the keys of a pool, behind two mcmw, move to another pool and back", Args: severalTwo, fault: copies(1), heal: migrated(1), Long: true, settings: back},
 		{Name: "warm-up", Title: "a server of each of two pools, behind two mcmw, is killed and started again while one pool is warmed up from the other", Args: severalTwo, fault: killBoth, heal: startBoth, writes: `^server-[25]: `, settings: warmed},
