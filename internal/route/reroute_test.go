@@ -19,7 +19,9 @@ func serversOf(pool string, n int) (servers []Server) {
 // Of a key that goes to another pool one side is written, all others of both are emptied; one that stays is where it was.
 func TestAChangeOfRoutesMovesTheKeysWhosePoolIsAnotherAndNoOther(t *testing.T) {
 	pools := []Pool{
-		{Name: "a", Servers: serversOf("a", 3), Options: Options{Replicas: 2}}, {Name: "b", Servers: serversOf("b", 2), Options: Options{Replicas: 1}}, {Name: "c", Servers: serversOf("c", 2)},
+		{Name: "a", Servers: serversOf("a", 3), Options: Options{Replicas: 2}},
+		{Name: "b", Servers: serversOf("b", 2), Options: Options{Replicas: 1}},
+		{Name: "c", Servers: serversOf("c", 2)},
 		{Name: "bare", Servers: serversOf("bare", 1)},
 	}
 	stripped := Prefix{Prefix: "s:", Pool: "bare", Strip: true}
