@@ -287,7 +287,7 @@ func TestWhatAMigrationCannotDoIsRefusedByName(t *testing.T) {
 	refused(`cannot be dropped or changed before it ends`, func(o *middleware.Options) { o.Migrations = nil })
 	m.Advance(migrationStep)
 	require.Equal(t, "done", of(m).Phase)
-	refused(`the keys that are routed to pool "old" cannot change`, func(o *middleware.Options) { o.Migrations = nil })
+	refused(`the migration from pool "old" to pool "new" is dropped; accepted: with routes to pool "new"`, func(o *middleware.Options) { o.Migrations = nil })
 	o.Migrations, o.Routes = nil, route.Routes{Default: "new"}
 	require.NoError(t, m.Apply(context.Background(), o))
 }

@@ -73,6 +73,11 @@ func (m *Middleware) checkRoutes(o *Options) error {
 		if o.poolNamed(k.From).Name == "" {
 			return refuse("pool %q is gone; accepted: without a route to it first, and without it when that is over", k.From)
 		}
+		for _, g := range m.options.Migrations {
+			if g.From == k.To && g.To == k.From && !g.isIn(o.Migrations) {
+				return refuse("the migration from pool %q to pool %q is dropped; accepted: with routes to pool %q, which has them now", g.From, g.To, g.To)
+			}
+		}
 		for _, name := range []string{k.From, k.To} {
 			if gutter := m.besideGutter(o, name); gutter != "" {
 				return refuse("pool %q has a gutter, or is one (%q); accepted: restart all at once, or writers one", name, gutter)
