@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -21,10 +22,6 @@ import (
 type Conn struct {
 	// Out collects the round's requests.
 	Out wire.Gather
-	// Until is when Connect stops waiting for a connection, ns as stats.Now; 0: only when connecting fails. The attempt then
-	// continues, for the next Connect.
-	Until int64
-
 	// Static after construction.
 	server *Server
 	slack  int64 // by how many ns a read deadline may be too early
@@ -83,14 +80,23 @@ func (c *Conn) fail(reason stats.Reason, err error) *Error {
 // Refuse returns the failure of a request that must not be sent because of the server's state.
 func (c *Conn) Refuse() *Error { return c.fail(stats.ReasonDown, c.server.errState()) }
 
-// Connect makes sure that there is a connection. While the server is down it fails at once. If connecting takes longer than
-// patience, it calls stalled once and continues to wait; with patience 0 it does not call it.
-func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func()) *Error {
+// Connect makes sure that there is a connection.
+func (c *Conn) Connect(ctx context.Context) *Error {
+	connected, err := c.Begin(ctx)
+	if !connected && err == nil {
+		_, err = c.Await(math.MaxInt64)
+	}
+	return err
+}
+
+// Begin makes sure that there is a connection, or an attempt to make one, which goes on until it is Awaited, or Close. It waits for neither. While the
+// server is down it fails.
+func (c *Conn) Begin(ctx context.Context) (connected bool, failure *Error) {
 	if c.server.Down() {
 		if c.sock != nil {
 			c.Close()
 		}
-		return c.Refuse()
+		return false, c.Refuse()
 	}
 	move := c.server.moves.Load()
 	if c.dialling != nil && move != c.move {
@@ -99,36 +105,12 @@ func (c *Conn) Connect(ctx context.Context, patience time.Duration, stalled func
 	if c.sock != nil {
 		// Looked at once per round: bytes after the last reply answer no request.
 		if move == c.move && !c.sock.Closed() {
-			return nil
+			return true, nil
 		}
 		c.Close()
 	}
 	c.move = move
-	sock, err := c.dial(ctx, patience, stalled)
-	if err != nil {
-		if c.dialling == nil { // otherwise an attempt is still under way
-			c.server.Failed(plain(err))
-		}
-		return c.fail(stats.ReasonConnect, plain(err))
-	}
-	c.sock = sock
-	c.Out.KeepUnits = sock.Secure()
-	c.deadline = 0
-	return nil
-}
-
-// dialled is the result of connecting.
-type dialled struct {
-	sock *wire.Socket
-	err  error
-}
-
-// dial connects until Until, and calls stalled if that takes longer than patience.
-func (c *Conn) dial(ctx context.Context, patience time.Duration, stalled func()) (*wire.Socket, error) {
 	if c.dialling == nil {
-		if patience <= 0 && c.Until == 0 {
-			return c.server.Dial(ctx)
-		}
 		done := make(chan dialled, 1)
 		c.dialling = done
 		go func() {
@@ -136,24 +118,44 @@ func (c *Conn) dial(ctx context.Context, patience time.Duration, stalled func())
 			done <- dialled{sock, err}
 		}()
 	}
-	var late, over <-chan time.Time
-	if patience > 0 {
-		late = time.After(patience)
-	}
-	if c.Until != 0 {
-		over = time.After(time.Duration(c.Until - stats.Now()))
-	}
-	for {
+	return false, nil
+}
+
+// Connecting reports whether an attempt that Begin has made is under way.
+func (c *Conn) Connecting() bool { return c.dialling != nil }
+
+// Await waits for the attempt that Begin has made, until a time as stats.Now. Neither connected nor a failure: it goes on.
+func (c *Conn) Await(until int64) (connected bool, failure *Error) {
+	var d dialled
+	select {
+	case d = <-c.dialling:
+	default:
+		timer := time.NewTimer(time.Duration(until - stats.Now()))
+		defer timer.Stop()
 		select {
-		case d := <-c.dialling:
-			c.dialling = nil
-			return d.sock, d.err
-		case <-late:
-			stalled()
-		case <-over:
-			return nil, errConnectTimeout
+		case d = <-c.dialling:
+		case <-timer.C:
+			return false, nil
 		}
 	}
+	c.dialling = nil
+	if d.err != nil {
+		c.server.Failed(plain(d.err))
+		return false, c.fail(stats.ReasonConnect, plain(d.err))
+	}
+	c.sock = d.sock
+	c.Out.KeepUnits = d.sock.Secure()
+	c.deadline = 0
+	return true, nil
+}
+
+// NotConnected returns the failure of requests that have no time left to wait for a connection.
+func (c *Conn) NotConnected() *Error { return c.fail(stats.ReasonConnect, errConnectTimeout) }
+
+// dialled is the result of connecting.
+type dialled struct {
+	sock *wire.Socket
+	err  error
 }
 
 var errConnectTimeout = errors.New("connection timed out")

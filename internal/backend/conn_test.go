@@ -91,7 +91,7 @@ func TestAServerComesBackAfterItAnsweredAndForgotWhatItMissed(t *testing.T) {
 		s.Probe(ctx)
 	}()
 	c := backend.NewConn(s, time.Second)
-	require.Nil(t, c.Connect(ctx, 0, nil))
+	require.Nil(t, c.Connect(ctx))
 	c.Out.AddString("set k 0 0 1\r\nx\r\nset other 0 0 1\r\nx\r\n")
 	require.Nil(t, c.Flush())
 	for len(c.Unparsed()) < 16 {
@@ -139,7 +139,7 @@ func TestWhatWasMissedIsDeletedOnlyWhenTheWriteThatWasGivenUpIsDone(t *testing.T
 	})
 	s := newServer(script.Addr(), backend.Options{})
 	c := backend.NewConn(s, time.Second)
-	require.Nil(t, c.Connect(context.Background(), 0, nil))
+	require.Nil(t, c.Connect(context.Background()))
 	c.Out.AddString("set k 0 0 1\r\nx\r\n")
 	require.Nil(t, c.Flush())
 	c.Retire()
@@ -148,7 +148,7 @@ func TestWhatWasMissedIsDeletedOnlyWhenTheWriteThatWasGivenUpIsDone(t *testing.T
 	assert.Equal(t, "write", <-order)
 	assert.Equal(t, "deletion", <-order)
 
-	require.Nil(t, c.Connect(context.Background(), 0, nil))
+	require.Nil(t, c.Connect(context.Background()))
 	c.Retire() // there is no prober any more: it is closed
 }
 
@@ -176,7 +176,7 @@ func TestAWriteThatIsGivenUpWhileThoseBeforeItAreWaitedForIsWaitedForToo(t *test
 	s := newServer(script.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}})
 	write := func() (giveUp func(key string)) {
 		c := backend.NewConn(s, time.Second)
-		require.Nil(t, c.Connect(t.Context(), 0, nil))
+		require.Nil(t, c.Connect(t.Context()))
 		c.Out.AddString("set k 0 0 1\r\nx\r\n")
 		require.Nil(t, c.Flush())
 		return func(key string) {
@@ -225,7 +225,7 @@ func TestWhatFollowsARequestThatIsNotAllWrittenIsWrittenBehindIt(t *testing.T) {
 	})
 	s := newServer(script.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}})
 	c := backend.NewConn(s, time.Second)
-	require.Nil(t, c.Connect(t.Context(), 0, nil))
+	require.Nil(t, c.Connect(t.Context()))
 	answered := func() {
 		for !strings.HasSuffix(string(c.Unparsed()), "\r\n") {
 			_, err := c.Fill(0, stats.Now()+int64(mctest.Patience))
@@ -254,7 +254,7 @@ func TestAServerThatDoesNotCloseAConnectionThatWasGivenUpIsNotSettled(t *testing
 	defer close(end)
 	s := newServer(script.Addr(), backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: 50 * time.Millisecond}})
 	c := backend.NewConn(s, time.Second)
-	require.Nil(t, c.Connect(t.Context(), 0, nil))
+	require.Nil(t, c.Connect(t.Context()))
 	c.Retire()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

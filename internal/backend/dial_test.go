@@ -38,7 +38,7 @@ func says(user, password string) func() (string, string) {
 func connected(t *testing.T, addr string, a backend.Access) (*backend.Conn, *backend.Error) {
 	t.Helper()
 	c := backend.NewConn(newServer(addr, backend.Options{Access: a}), time.Second)
-	err := c.Connect(context.Background(), 0, nil)
+	err := c.Connect(context.Background())
 	t.Cleanup(c.Close)
 	return c, err
 }
@@ -46,7 +46,7 @@ func connected(t *testing.T, addr string, a backend.Access) (*backend.Conn, *bac
 // exchange sends request and returns the reply, which ends with end.
 func exchange(t *testing.T, c *backend.Conn, request, end string) string {
 	t.Helper()
-	require.Nil(t, c.Connect(context.Background(), 0, nil))
+	require.Nil(t, c.Connect(context.Background()))
 	c.Out.AddString(request)
 	require.Nil(t, c.Flush())
 	for !strings.HasSuffix(string(c.Unparsed()), end) {

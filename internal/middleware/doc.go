@@ -5,7 +5,7 @@
 //	  conn ------> reader goroutine ---.                            .--> worker goroutine
 //	                 receive, decode   |     +---------------+      |      take      up to depth requests; checks of earlier writes
 //	  conn ------> reader goroutine ---+---> | bounded chan  | -----+      plan      key locks; calls (package plan)
-//	                 stamp, queue      |     |   of batches  |      |      send      connect; one write per server ---> memcached
+//	                 stamp, queue      |     |   of batches  |      |      send      one write per server -------------> memcached
 //	  conn ------> reader goroutine ---'     +---------------+      |      collect   replies, server by server <------ memcached
 //	    ^                                                           |      answer
 //	    |                                                           '--> worker goroutine, its own connections
@@ -17,7 +17,7 @@
 //	queue                     a worker                                      nobody
 //	worker, next              a batch; with checks to do, a millisecond     the worker
 //	worker, admit             key locks; on a detour, a server or its mark  the worker
-//	worker, collect           the servers' replies, to its deadline         the worker
+//	worker, collect           the servers' replies and connections            the worker
 //	client, Stall             the client to read                            a goroutine of the connection
 //
 //	created          enqueued                     dequeued              sent          received        replied
@@ -67,8 +67,8 @@
 //	worker    Run            take takes batches; add calls admit and plan for each request
 //	          admit          Planner.Locks: a get waits while another worker writes its key; a set holds the key's stripe to the end of the round
 //	          plan           Planner.Plan: a get is one call (planRead chooses the server), a set one to each replica (planWrite)
-//	          send           connects where needed; one write for each server
-//	          collect        parse gives each element of a reply to Planner.Element, a complete one to Planner.Done
+//	          send           one write for each server; where a connection is needed first, a goroutine makes it (Conn.Begin)
+//	          collect        sends what waited for a connection (awaitConnection); parse gives each element of a reply to Planner.Element, a complete one to Planner.Done
 //	          settle         Planner.Settle: done; or another step, which Next plans: a get of a failed server asks another one, a set deletes the key
 //	                         where a replica answered otherwise (replica.Decide)
 //	          answer         Planner.Answer puts the reply together, Client.Reply writes it; Finish lets the reader queue its next batch. A set that a server
@@ -133,7 +133,10 @@
 // If a middleware was killed, replicas may differ for good. A sweep in the background (package sweep), at the next start and
 // every Options.SweepEvery, compares them, and deletes copies that differ under the key's lock.
 //
-// A server that has not replied for Options.StallAfter is suspect, until it answers or is down. The worker that detected it
+// A goroutine of a connection makes it. Meanwhile the worker, which sends on it and nobody else, reads what other servers reply: requests that don't need
+// the connection are answered. What it cannot wait for any longer fails; the attempt goes on for a later round.
+//
+// A server that has not replied for Options.StallAfter, or not let itself be connected to, is suspect, until it answers or is down. The worker that detected it
 // sends the reads that wait for it to other servers, releases the key locks of finished requests, passes on requests that it
 // has not begun, and starts a stand-in in its lane, so that as many workers serve the lane as before. Requests that need a
 // suspect go to its detour, a lane with one patient worker, and are answered at the latest at their deadline; so do requests

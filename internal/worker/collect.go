@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -15,11 +16,11 @@ import (
 // collect reads the calls' replies, server by server, and answers clients as their requests complete. While it reads from
 // one server the others' replies wait in the kernel. hasty: a server that stalls is left for a later collect that is not
 // hasty; after that one every call has its reply.
-func (w *Worker) collect(hasty bool) {
+func (w *Worker) collect(ctx context.Context, hasty bool) {
 	w.sortServers()
 	if hasty && w.options.StallAfter > 0 {
 		for _, s := range w.reading.order {
-			if w.collectFrom(s, w.options.StallAfter) {
+			if w.collectFrom(ctx, s, w.options.StallAfter) {
 				w.stalled(s)
 				w.abandon(s)
 			}
@@ -31,7 +32,7 @@ func (w *Worker) collect(hasty bool) {
 	for left := len(w.reading.order); left > 0; {
 		left = 0
 		for _, s := range w.reading.order {
-			if len(w.outstanding[s].waiting()) > 0 && w.collectFrom(s, turn) {
+			if len(w.outstanding[s].waiting()) > 0 && w.collectFrom(ctx, s, turn) {
 				left++
 			}
 		}
@@ -51,9 +52,17 @@ func (w *Worker) waits() bool {
 	return slices.ContainsFunc(w.outstanding, func(o outstanding) bool { return len(o.waiting()) > 0 })
 }
 
-// collectFrom reads the replies of server s, until its deadline. It returns true if before that nothing comes for as long as patience.
-func (w *Worker) collectFrom(s int, patience time.Duration) (stalled bool) {
+// collectFrom reads the replies of server s, until its deadline. It returns true if before that nothing comes for as long as patience, be it a
+// connection.
+func (w *Worker) collectFrom(ctx context.Context, s int, patience time.Duration) (stalled bool) {
 	conn, o := w.conns[s], &w.outstanding[s]
+	late := o.unsent()
+	if late {
+		w.answerReady()
+		if w.awaitConnection(ctx, s, patience) {
+			return true
+		}
+	}
 	until, now, calls := int64(0), max(w.flushed, w.read), int64(len(o.waiting()))
 	waited := now
 	for len(o.waiting()) > 0 {
@@ -88,7 +97,7 @@ func (w *Worker) collectFrom(s int, patience time.Duration) (stalled bool) {
 			calls = 0
 		}
 	}
-	if calls > 0 && w.measures() {
+	if calls > 0 && !late && w.measures() {
 		now = stats.Now()
 		w.options.Servers[s].Took((now-w.sent)/calls, now-waited < hadWaited)
 	}
@@ -100,7 +109,8 @@ func (w *Worker) collectFrom(s int, patience time.Duration) (stalled bool) {
 const hadWaited = int64(20 * time.Microsecond)
 
 // sortServers sets the order in which the servers' replies are read. The time spent waiting for one server is counted for those read
-// after it; so the first server changes from round to round, and with least-busy reads the least loaded server is read first.
+// after it; so the first server changes from round to round, and with least-busy reads the least loaded server is read first. Those to which a
+// connection is being made come last.
 func (w *Worker) sortServers() {
 	w.reading.order = w.reading.order[:0]
 	w.updateLoads()
@@ -110,11 +120,19 @@ func (w *Worker) sortServers() {
 			continue
 		}
 		at := len(w.reading.order)
-		for w.measures() && at > 0 && w.planner.Servers[s].Load < w.planner.Servers[w.reading.order[at-1]].Load {
+		for at > 0 && w.readBefore(s, w.reading.order[at-1]) {
 			at--
 		}
 		w.reading.order = slices.Insert(w.reading.order, at, s)
 	}
+}
+
+// readBefore reports whether the replies of server s are to be read before those of another.
+func (w *Worker) readBefore(s, other int) bool {
+	if connects := w.outstanding[s].unsent(); connects != w.outstanding[other].unsent() {
+		return !connects
+	}
+	return w.measures() && w.planner.Servers[s].Load < w.planner.Servers[other].Load
 }
 
 // deadline returns until when to wait for server s, ns. Some of the time is kept for what has to follow if it does not answer: half, if
@@ -272,10 +290,11 @@ func (w *Worker) serverFailed(s int, err *backend.Error) {
 func (w *Worker) giveUp(s int) {
 	w.conns[s].Close()
 	now := stats.Now()
-	for range w.outstanding[s].waiting() {
+	o := &w.outstanding[s]
+	for range o.calls[o.head:o.sent] {
 		w.options.Servers[s].End(now)
 	}
-	w.outstanding[s].forget()
+	o.forget()
 }
 
 // settle takes requests[i], whose step is complete, on.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"mcmw/internal/backend"
 	"mcmw/internal/stats"
@@ -15,25 +16,33 @@ import (
 type outstanding struct {
 	calls []int32 // those in calls[:head] are answered
 	head  int
-	sent  int // calls[sent:] are not sent yet
+	sent  int // calls[sent:] are not sent yet; between send and collect: they wait for a connection
 }
 
 // waiting returns the calls whose replies are to come.
 func (o *outstanding) waiting() []int32 { return o.calls[o.head:] }
 
+// unsent reports whether calls are not sent yet.
+func (o *outstanding) unsent() bool { return o.sent < len(o.calls) }
+
 // forget empties o.
 func (o *outstanding) forget() { *o = outstanding{calls: o.calls[:0]} }
 
-// send sends the calls from number from on, with one write to each server. A call to a server that can't be reached has ended then.
+// send sends the calls from number from on, with one write to each server. What needs a connection that takes long to make is left to collect.
 func (w *Worker) send(ctx context.Context, from int) {
 	for n := from; n < len(w.planner.Calls); n++ {
 		o := &w.outstanding[w.planner.Calls[n].Server]
 		o.calls = append(o.calls, int32(n))
 	}
+	connects := false
 	for s := range w.conns {
-		if o := &w.outstanding[s]; o.sent < len(o.calls) {
+		if w.outstanding[s].unsent() {
 			w.sendTo(ctx, s)
+			connects = connects || w.outstanding[s].unsent()
 		}
+	}
+	for s := 0; connects && s < len(w.conns); s++ {
+		w.awaitConnection(ctx, s, connectAtOnce)
 	}
 	w.flushed = stats.Now()
 	if from > 0 {
@@ -49,7 +58,11 @@ func (w *Worker) send(ctx context.Context, from int) {
 	}
 }
 
-// sendTo sends the calls to server s that are not sent yet.
+// connectAtOnce is how long what is sent to other servers in the same round may wait for a connection: some ten times what one takes that meets no
+// trouble.
+const connectAtOnce = time.Millisecond
+
+// sendTo sends the calls to server s that are not sent yet, if there is a connection; otherwise one is being made then.
 func (w *Worker) sendTo(ctx context.Context, s int) {
 	o, conn, server := &w.outstanding[s], w.conns[s], w.options.Servers[s]
 	if server.Stale() || server.Suspected() {
@@ -60,11 +73,11 @@ func (w *Worker) sendTo(ctx context.Context, s int) {
 		return
 	}
 	if o.head == o.sent { // otherwise it owes replies, so it is connected
-		if err := w.connect(ctx, s, unsent); err != nil {
-			o.calls = o.calls[:o.sent]
-			for _, n := range unsent {
-				w.noAnswer(n, err)
-			}
+		switch connected, err := conn.Begin(ctx); {
+		case err != nil:
+			w.neverSent(s, err)
+			return
+		case !connected:
 			return
 		}
 	}
@@ -133,18 +146,68 @@ func (w *Worker) refusal(n int32) *backend.Error {
 	return nil
 }
 
-// connect makes sure that there is a connection to server s, for calls.
-func (w *Worker) connect(ctx context.Context, s int, calls []int32) *backend.Error {
-	timeout := w.timeouts[s]
-	until := w.flushed + timeout/leastTime
-	for _, n := range calls {
-		until = max(until, w.end(w.planner.Calls[n].Request, timeout)-timeout/reserve)
+// neverSent ends the calls to server s that are not sent yet.
+func (w *Worker) neverSent(s int, err *backend.Error) {
+	o := &w.outstanding[s]
+	unsent := o.calls[o.sent:]
+	o.calls = o.calls[:o.sent]
+	now := stats.Now()
+	for _, n := range unsent {
+		c := &w.planner.Calls[n]
+		if c.Failed {
+			continue
+		}
+		if !c.IsCheck() {
+			w.planner.Requests[c.Request].Received = now
+		}
+		w.noAnswer(n, err)
 	}
-	w.conns[s].Until = until
-	if w.member.Patient {
-		return w.conns[s].Connect(ctx, 0, nil)
+}
+
+// unsend takes those of them back whose requests have gone on without them.
+func (w *Worker) unsend(s int) {
+	o := &w.outstanding[s]
+	unsent := o.calls[o.sent:]
+	o.calls = o.calls[:o.sent]
+	for _, n := range unsent {
+		if !w.planner.Calls[n].Failed {
+			o.calls = append(o.calls, n)
+		}
 	}
-	return w.conns[s].Connect(ctx, w.options.StallAfter, func() { w.stalled(s) })
+}
+
+// awaitConnection waits for the connection to server s that calls wait for, and sends them, or ends them: when there is no time left, the attempt
+// goes on for a later round. It returns true if that takes longer than patience.
+func (w *Worker) awaitConnection(ctx context.Context, s int, patience time.Duration) (stalled bool) {
+	o, timeout := &w.outstanding[s], w.timeouts[s]
+	impatient := stats.Now() + int64(patience)
+	for o.unsent() {
+		until := w.flushed + timeout/leastTime
+		for _, n := range o.calls[o.sent:] {
+			until = max(until, w.end(w.planner.Calls[n].Request, timeout)-timeout/reserve)
+		}
+		connected, err := w.conns[s].Await(min(until, impatient))
+		switch {
+		case err == nil && !connected && impatient < until:
+			return true
+		case err == nil && !connected:
+			err = w.conns[s].NotConnected()
+		}
+		if err != nil {
+			w.neverSent(s, err)
+			return false
+		}
+		late := o.calls[o.sent:]
+		w.sendTo(ctx, s)
+		w.flushed = stats.Now()
+		for _, n := range late {
+			if c := &w.planner.Calls[n]; !c.IsCheck() && !c.Failed {
+				r := &w.planner.Requests[c.Request]
+				r.Sent, r.Received = w.flushed, w.flushed
+			}
+		}
+	}
+	return false
 }
 
 // noAnswer ends call n without a reply.

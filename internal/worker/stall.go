@@ -87,7 +87,8 @@ func (w *Worker) redirect(b *request.Batch, s int) {
 func (w *Worker) abandon(s int) {
 	needed := false
 	stalled := w.conns[s].Stalled()
-	for _, n := range w.outstanding[s].waiting() {
+	o := &w.outstanding[s]
+	for _, n := range o.waiting() {
 		switch c := &w.planner.Calls[n]; {
 		case c.Failed:
 		case w.planner.Movable(n):
@@ -96,7 +97,12 @@ func (w *Worker) abandon(s int) {
 			needed = true
 		}
 	}
-	if !needed {
+	w.unsend(s)
+	switch {
+	case needed:
+	case w.conns[s].Connecting():
+		o.forget() // the next round may need the connection
+	default:
 		w.giveUp(s)
 	}
 }

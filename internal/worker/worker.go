@@ -257,7 +257,7 @@ func (w *Worker) Connect(ctx context.Context) []*backend.Error {
 		if (w.member.Home >= 0 && s != w.member.Home) || w.options.Servers[s].Down() {
 			continue
 		}
-		if err := c.Connect(ctx, 0, nil); err != nil {
+		if err := c.Connect(ctx); err != nil {
 			failed = append(failed, err)
 		}
 	}
@@ -280,10 +280,10 @@ func (w *Worker) Run(ctx context.Context, record *stats.Worker) {
 // serve takes a round from its first write to its end.
 func (w *Worker) serve(ctx context.Context) {
 	w.send(ctx, 0)
-	w.collect(true)
+	w.collect(ctx, true)
 	w.further(ctx)
 	for w.waits() {
-		w.collect(false)
+		w.collect(ctx, false)
 		w.further(ctx)
 	}
 	w.answerReady()
@@ -512,7 +512,7 @@ func (w *Worker) further(ctx context.Context) {
 				w.settle(i) // the step has turned out to ask for nothing
 			}
 		}
-		w.collect(true)
+		w.collect(ctx, true)
 	}
 }
 
