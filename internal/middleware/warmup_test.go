@@ -69,9 +69,9 @@ func TestAPoolIsWarmedUpByReadsUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testi
 			require.Equal(t, "VALUE number 0 1\r\n2\r\nEND\r\n", c.MustDo(t, "get number\r\n"))
 			require.Equal(t, "NOT_STORED\r\n", c.MustDo(t, "add number 0 0 1\r\n9\r\n"))
 			require.Equal(t, "TOUCHED\r\n", c.MustDo(t, "touch number 1000\r\n"))
-			require.True(t, strings.HasPrefix(c.MustDo(t, "mg number v t\r\n"), "VA 1 t1000\r\n2\r\n"))
+			require.Regexp(t, "^VA 1 t(1000|9..)\r\n2\r\n", c.MustDo(t, "mg number v t\r\n"))
 			require.True(t, strings.HasPrefix(c.MustDo(t, "gat 500 number\r\n"), "VALUE number 0 1\r\n2\r\n"))
-			require.True(t, strings.HasPrefix(c.MustDo(t, "mg number t\r\n"), "HD t500\r\n"))
+			require.Regexp(t, "^HD t(500|4..)\r\n", c.MustDo(t, "mg number t\r\n"))
 			require.Equal(t, "DELETED\r\n", c.MustDo(t, "delete number\r\n"))
 			require.Equal(t, "END\r\n", fleet[1].Dial(t).MustDo(t, "get number\r\n"))
 

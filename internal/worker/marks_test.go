@@ -29,9 +29,9 @@ func twoPools(t *testing.T, o middleware.Options) (m *mwtest.MW, a, b []*mctest.
 		for i := range p.Servers {
 			p.Servers[i].Name = name + "-" + p.Servers[i].Name
 		}
-		p.Writers, p.ServerOptions = middleware.WritersSeveral, backend.ServerOptions{FailureLimit: 1, ConnectTimeout: time.Second}
+		p.Writers = middleware.WritersSeveral
 		if name == "a" {
-			p.Ack = replica.AckQuorum
+			p.Ack, p.ServerOptions = replica.AckQuorum, backend.ServerOptions{FailureLimit: 1, ConnectTimeout: time.Second}
 		}
 		o.Pools = append(o.Pools, p)
 	}
@@ -140,7 +140,7 @@ func TestWhatIsBehindAWriteThatWaitsUntilItIsKnownWhoMissedItIsAnsweredInOrder(t
 
 // Where it can't be known, the write fails, and so do those behind it; what other pools hold is answered.
 func TestAWriteThatNobodyCanKnowToBeMissedFailsAndWhatIsBehindItIsAnswered(t *testing.T) {
-	m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 400 * time.Millisecond}})
+	m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: time.Second}})
 	c := m.Dial(t)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set b 0 0 1\r\n1\r\n"))
 	a[0].Stop()

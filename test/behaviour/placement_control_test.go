@@ -89,13 +89,18 @@ func TestStatsWithAnArgumentGiveEachServersLinesUnderItsName(t *testing.T) {
 			require.Equal(t, want, got)
 		})
 	}
+	var sets []int64
+	for _, s := range servers {
+		sets = append(sets, s.Stat("cmd_set"))
+	}
 	for _, command := range []string{"stats nonsense", "stats detail", "stats reset", "stats detail off"} {
 		t.Run(command+" is answered alike by all, and so once", func(t *testing.T) {
 			require.Equal(t, ask(t, direct[0], command), ask(t, c, command))
 		})
 	}
 	for i, s := range servers {
-		require.Zero(t, s.Stat("cmd_set"), "stats reset reached server %d", i+1)
+		// A record of mcmw may have been put there since.
+		require.Less(t, s.Stat("cmd_set"), sets[i], "stats reset reached server %d", i+1)
 	}
 	require.Equal(t, "VALUE 0:key 0 1\r\nv\r\nEND\r\n", c.MustDo(t, "get 0:key\r\n"), "the connection is in sync")
 }
