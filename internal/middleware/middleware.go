@@ -53,6 +53,8 @@ type Middleware struct {
 	stopping   bool
 	tiers      []*tier    // by pool
 	routing    *rerouting // nil: no change of routes is under way
+	// left is, by pool, until when other middlewares may use it for a migration that was dropped here.
+	left map[string]time.Time
 }
 
 // DefaultWorkers is the default number of workers: one per processor, and at least two, so that one plans and answers while
@@ -169,7 +171,7 @@ func newMiddleware(o Options) (*Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Middleware{options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}, moving: make(chan struct{}, 1)}
+	m := &Middleware{options: o, ready: make(chan struct{}), stopProber: map[*backend.Server]context.CancelFunc{}, left: map[string]time.Time{}, moving: make(chan struct{}, 1)}
 	router = m.migrated(&o, router)
 	m.locks = keylock.New()
 	if m.access, err = o.access(); err != nil {

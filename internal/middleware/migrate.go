@@ -133,6 +133,12 @@ func (m *Middleware) checkBegin(ctx context.Context, g *Migration, o *Options) e
 
 // beginMigrations has migrate look at the migrations again, which were others before, and cleans the new pools of those that are new. Applying is held.
 func (m *Middleware) beginMigrations(before []Migration) {
+	step := m.options.ChangeStep
+	for _, h := range before {
+		if phase, _, _ := h.Phase(m.clock(), step); phase.Active() && !h.isIn(m.options.Migrations) {
+			m.left[h.To] = m.clock().Add(step)
+		}
+	}
 	for i := range m.options.Migrations {
 		if g := &m.options.Migrations[i]; m.work != nil && !slices.Contains(before, *g) {
 			m.cleanTarget(g)
@@ -145,9 +151,11 @@ func (m *Middleware) beginMigrations(before []Migration) {
 }
 
 // usedUntil returns when no middleware uses g's new pool any more for a migration before g; zero: there is none. What that leaves behind is deleted then.
-func (o *Options) usedUntil(g *Migration) (until time.Time) {
-	for _, h := range o.Migrations {
-		if end := h.over().Add(o.ChangeStep); h.Start.Before(g.Start) && (h.From == g.To || h.To == g.To) && end.After(until) {
+// Applying is held.
+func (m *Middleware) usedUntil(g *Migration) (until time.Time) {
+	until = m.left[g.To]
+	for _, h := range m.options.Migrations {
+		if end := h.over().Add(m.options.ChangeStep); h.Start.Before(g.Start) && (h.From == g.To || h.To == g.To) && end.After(until) {
 			until = end
 		}
 	}
@@ -158,7 +166,7 @@ func (o *Options) usedUntil(g *Migration) (until time.Time) {
 // servers keep say so, too. Applying is held.
 func (m *Middleware) cleanTarget(g *Migration) {
 	c := m.current.Load()
-	used := m.options.usedUntil(g)
+	used := m.usedUntil(g)
 	switch phase, _, _ := g.Phase(m.clock(), c.options.ChangeStep); {
 	case m.clock().Before(used):
 		return // enterPhases comes back to it
@@ -170,7 +178,11 @@ func (m *Middleware) cleanTarget(g *Migration) {
 		return
 	}
 	gained := func(key []byte) bool { return c.router.Table().Pool(key) == from }
-	mark := backend.Mark{Text: g.name(), For: min(g.over().Sub(m.clock()), protocol.LongestExpiry*time.Second)}
+	text := g.name()
+	if !used.IsZero() {
+		text += " behind another" // one that has started since, and does not know of that, may have cleaned it too early
+	}
+	mark := backend.Mark{Text: text, For: min(g.over().Sub(m.clock()), protocol.LongestExpiry*time.Second)}
 	var cleaning sync.WaitGroup
 	for _, s := range c.pools[to].servers {
 		if !s.Joins() {
@@ -260,7 +272,7 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 	next = migrateEvery
 	for _, g := range o.Migrations {
 		m.look(&g)
-		if !o.usedUntil(&g).IsZero() && m.copied.of(g.name()).cleaned == nil {
+		if !m.usedUntil(&g).IsZero() && m.copied.of(g.name()).cleaned == nil {
 			m.cleanTarget(&g)
 		}
 		_, _, until := g.Phase(now, step)

@@ -225,6 +225,37 @@ func TestAMiddlewareThatStartsDuringAMigrationGoesOnWithIt(t *testing.T) {
 	require.Equal(t, "VALUE 7 0 1\r\n1\r\nEND\r\n", c.MustDo(t, "get 7\r\n"), "it may be a lock that is held")
 }
 
+// While one has dropped it for the other, the other still fills the new pool.
+func TestAMigrationThatTakesThePlaceOfOneInPhaseCopyFindsNothingOfThatInTheNewPool(t *testing.T) {
+	o := migratingOptions(t, 1, 1)
+	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+	apply := func(m *mwtest.MW, g middleware.Migration) {
+		t.Helper()
+		o.Migrations = []middleware.Migration{g}
+		require.NoError(t, m.Apply(context.Background(), o))
+		m.AwaitCleaned()
+	}
+	g := migration("old", "new")
+	for _, m := range fleet {
+		apply(m, g)
+	}
+	advance(t, fleet, nil, 3*migrationStep+migrationStep/2, "copy")
+	g.Start, g.End = g.Start.Add(4*migrationStep), g.End.Add(4*migrationStep)
+	apply(fleet[0], g)
+	a, b := fleet[0].Dial(t), fleet[1].Dial(t)
+	require.Equal(t, "STORED\r\n", b.MustDo(t, "set k 0 0 1\r\n1\r\n"))
+	apply(fleet[1], g)
+	require.Equal(t, "DELETED\r\n", a.MustDo(t, "delete k\r\n"))
+	for range 16 {
+		for _, m := range fleet {
+			m.Advance(migrationStep)
+			m.AwaitCleaned()
+			require.Equal(t, "END\r\n", m.Dial(t).MustDo(t, "get k\r\n"), of(m).Phase)
+		}
+	}
+	require.Equal(t, "done", of(fleet[0]).Phase)
+}
+
 func TestWhatAMigrationCannotDoIsRefusedByName(t *testing.T) {
 	o := migratingOptions(t, 1, 1)
 	third := poolOf("third", named("third", mctest.StartNewMemcacheds(t, 1)...), 1)
@@ -279,6 +310,9 @@ func TestWhatAMigrationCannotDoIsRefusedByName(t *testing.T) {
 	dropped.Migrations = nil
 	require.NoError(t, m.Apply(context.Background(), dropped), "nobody reads the new pool")
 	require.Empty(t, m.Stats().Snapshot().Migrations)
+	elsewhere := dropped
+	elsewhere.Routes = route.Routes{Default: "new"}
+	require.ErrorAs(t, m.Apply(context.Background(), elsewhere), new(middleware.NotYet), "others may still copy to it")
 	g = middleware.Migration{From: "old", To: "new", Start: g.Start.Add(5 * migrationStep), End: g.End.Add(5 * migrationStep)}
 	o.Migrations = []middleware.Migration{g}
 	require.NoError(t, m.Apply(context.Background(), o))

@@ -124,11 +124,16 @@ func (o *Options) compose(routers []*route.Router) (*route.Router, error) {
 	if len(o.Pools) == 0 {
 		return routers[0], nil
 	}
+	return route.Compose(o.names(), routers, o.Routes)
+}
+
+// names returns those of the pools.
+func (o *Options) names() []string {
 	names := make([]string, len(o.Pools))
 	for i, p := range o.Pools {
 		names[i] = p.Name
 	}
-	return route.Compose(names, routers, o.Routes)
+	return names
 }
 
 // Defaults of Options.

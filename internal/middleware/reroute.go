@@ -79,6 +79,9 @@ func (m *Middleware) checkRoutes(o *Options) error {
 			}
 		}
 		for _, name := range []string{k.From, k.To} {
+			if until := m.left[name]; m.clock().Before(until) {
+				return NotYet{fmt.Errorf("a migration to pool %q was dropped, and others may still be in it; accepted: other routes from %s on", name, moment(until))}
+			}
 			if gutter := m.besideGutter(o, name); gutter != "" {
 				return refuse("pool %q has a gutter, or is one (%q); accepted: restart all at once, or writers one", name, gutter)
 			}
@@ -223,5 +226,10 @@ func (c *core) routesBefore() (before route.Routes, ok bool) {
 			}
 		}
 	}
-	return table.RoutesBefore(shares), ok
+	if !ok {
+		return before, false
+	}
+	before = table.RoutesBefore(shares)
+	was, err := route.NewTable(c.options.names(), before)
+	return before, err != nil || len(route.MovedBetween(was, table)) > 0
 }
