@@ -87,6 +87,13 @@ func (h *history) after(n int64) ([]Point, *stats.Snapshot) {
 	return points, h.latest
 }
 
+// newest returns the latest snapshot.
+func (h *history) newest() *stats.Snapshot {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.latest
+}
+
 // Report is the answer of /api/stats.
 type Report struct {
 	Version  string   `json:"version"`
@@ -103,6 +110,9 @@ type Report struct {
 	Classes  []string `json:"classes"`
 	Servers  []string `json:"servers"`
 	Pools    []string `json:"pools,omitempty"` // by server; none: there is one, without a name
+	// Routes are the first of those that say which pool has which keys; RoutesLeft is how many more there are, which /api/routes has.
+	Routes     []Route `json:"routes"`
+	RoutesLeft int     `json:"routesLeft"`
 	// Gutters say of pools, by name, what of their keys is in their gutter.
 	Gutters map[string]string `json:"gutters,omitempty"`
 	Health  []ServerHealth    `json:"health"` // by server
@@ -176,6 +186,8 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 		Agreement:  agreement(latest, time.Now()),
 		Phase:      latest.Phase,
 		Migrations: migrations(latest, time.Now()),
+		Routes:     routes(latest, shownRoutes),
+		RoutesLeft: max(0, len(latest.Routes)-shownRoutes),
 		Queues:     make([]QueueState, len(latest.Queues)),
 		HotKeys:    s.options.HotKeys(shownHotKeys),
 		Bounds:     HistBounds(),

@@ -152,6 +152,7 @@ function tables(p) {
     stats.servers[i], css(`s${i % 8}`), l, sum(p.servers), [health(stats.health[i])],
     el("td", {}, percent(use(stats.servers[i]))), el("td", {}, l.waited.toFixed(1)),
     el("td", l.errors ? { class: "bad" } : {}, whole(l.errors)))), 9), "no servers");
+  routes();
   shadows(p);
   byId("phase").hidden = stats.phase === "settled";
   byId("phase").textContent = `Keys move to other servers: phase ${stats.phase}`;
@@ -168,6 +169,18 @@ function tables(p) {
   const used = stats.classes.map((name, i) => ({ name, i })).filter(({ i }) => points.some((q) => q.classes[i].rate > 0));
   table("commands", ["command", "share", "requests/s", "mean", "p99", "stages"], used.map(({ name, i }) => row(
     name.replace("_", "-"), css("worker"), p.classes[i], sum(p.classes), [], stageBar(p.classes[i]))), "no requests yet");
+}
+
+// routes shows which pool has which keys.
+function routes() {
+  const columns = ["reads", "strip", "gutter", "shadow", "migrations"].filter((c) => stats.routes.some((r) => r[c]));
+  const text = (v) => (v === true ? "yes" : [v ?? []].flat().join("; "));
+  byId("routes-card").hidden = !stats.routes.length;
+  table("routes", ["prefix", "pool", ...columns], stats.routes.map((r) => el("tr", {},
+    el("td", r.default ? {} : { class: "key" }, r.default ? "all other keys" : r.prefix),
+    el("td", {}, r.pool), ...columns.map((c) => el("td", {}, text(r[c]))))), "no routes");
+  byId("more-routes").hidden = !stats.routesLeft;
+  byId("more-routes").textContent = `and ${whole(stats.routesLeft)} more, which /api/routes has`;
 }
 
 // shadows shows what the pools' shadows get, and how their answers compare with the clients'.

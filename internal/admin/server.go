@@ -142,6 +142,7 @@ func (s *Server) handler() http.Handler {
 		"not ready: either the middleware waits for memcached servers, which its log names, or it is shutting down"))
 	mux.HandleFunc("GET /api/stats", s.serveStats)
 	mux.HandleFunc("GET /api/hot-keys", s.serveHotKeys)
+	mux.HandleFunc("GET /api/routes", s.serveRoutes)
 	mux.HandleFunc("GET /debug/histogram", s.serveHistogram)
 
 	metrics := prometheus.NewRegistry()

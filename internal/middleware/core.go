@@ -254,6 +254,7 @@ func (m *Middleware) statistics(p *core) stats.Options {
 		for _, q := range p.pools {
 			o.Pools = append(o.Pools, slices.Repeat([]string{q.name}, len(q.servers))...)
 		}
+		o.Routes = p.options.routes()
 	}
 	o.Shadows = p.shadowCounts()
 	for _, m := range p.members() {

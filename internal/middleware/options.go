@@ -3,6 +3,7 @@ package middleware
 import (
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"mcmw/internal/backend"
@@ -96,6 +97,16 @@ type PoolOptions struct {
 	// ServerAuthFile is Security.ServerAuthFile for the pool's servers.
 	ServerAuthFile string
 	backend.ServerOptions
+}
+
+// routes returns the routes by their prefixes, that of all other keys behind them.
+func (o *Options) routes() []stats.Route {
+	var all []stats.Route
+	for _, p := range o.Routes.Prefixes {
+		all = append(all, stats.Route{Prefix: p.Prefix, Pool: p.Pool, Reads: p.Reads, Strip: p.Strip})
+	}
+	slices.SortFunc(all, func(a, b stats.Route) int { return strings.Compare(a.Prefix, b.Prefix) })
+	return append(all, stats.Route{Default: true, Pool: o.Routes.Default, Reads: o.Routes.Reads})
 }
 
 // pools returns the settings of all pools: without Pools that of Servers, which has no name.

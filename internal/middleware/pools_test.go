@@ -16,6 +16,7 @@ import (
 	"mcmw/internal/middleware"
 	"mcmw/internal/replica"
 	"mcmw/internal/route"
+	"mcmw/internal/stats"
 )
 
 // named returns servers whose names begin with that of a pool.
@@ -183,6 +184,23 @@ func TestRoutesAndPoolsChangeUnderLoadWithoutAnErrorOrAnOldValue(t *testing.T) {
 	load.stop()
 	assert.Zero(t, load.stale.Load())
 	t.Logf("%d rounds, %d missed", load.rounds.Load(), load.missed.Load())
+}
+
+func TestStatisticsHaveTheRoutesInForce(t *testing.T) {
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Pools: []middleware.PoolOptions{
+		poolOf("a", named("a", mctest.StartMemcacheds(t, 1)...), 0), poolOf("b", named("b", mctest.StartMemcacheds(t, 1)...), 0),
+	}}
+	for i := range o.Pools {
+		o.Pools[i].Writers = middleware.WritersOne
+	}
+	o.Routes = route.Routes{Prefixes: []route.Prefix{{Prefix: "y", Pool: "b"}, {Prefix: "x", Pool: "a", Reads: "b"}}, Default: "a"}
+	m := mwtest.Start(t, o)
+	require.Equal(t, []stats.Route{{Prefix: "x", Pool: "a", Reads: "b"}, {Prefix: "y", Pool: "b"}, {Default: true, Pool: "a"}}, m.Stats().Snapshot().Routes)
+	o.Routes = route.Routes{Prefixes: []route.Prefix{{Prefix: "x", Pool: "a"}}, Default: "a", Reads: "b"}
+	require.NoError(t, m.Apply(context.Background(), o))
+	for m.EndPhase() {
+	}
+	require.Equal(t, []stats.Route{{Prefix: "x", Pool: "a"}, {Default: true, Pool: "a", Reads: "b"}}, m.Stats().Snapshot().Routes)
 }
 
 func TestARestartWithOtherRoutesReadsNothingThatAPoolHeldBefore(t *testing.T) {

@@ -36,6 +36,8 @@ type Options struct {
 	Migrations func() []Migration
 	// Phase is the phase of the change of placement, Placement a short hash of the placement that it leads to.
 	Phase, Placement string
+	// Routes say which pool has which keys; nil: there is one pool, without a name. They are not changed.
+	Routes []Route
 	// Gutters are those of the pools that have one.
 	Gutters []GutterOptions
 	// Tap receives the requests of the request log; nil means that there is no log.
@@ -44,6 +46,15 @@ type Options struct {
 	HotKeys *hotkeys.Keys
 	// Shadows are those of the pools.
 	Shadows []*Shadow
+}
+
+// Route says in which pool the keys of a prefix are.
+type Route struct {
+	Prefix  string
+	Default bool   // of the keys that begin with no other prefix; Prefix is ""
+	Pool    string // by name
+	Reads   string // the pool that reads go to; "": Pool
+	Strip   bool   // the servers know the keys without Prefix
 }
 
 // Health is the state of a server.

@@ -39,6 +39,7 @@ type Snapshot struct {
 	Large        Large
 	// Phase is the phase of the change of placement, Placement a short hash of the placement that it leads to.
 	Phase, Placement string
+	Routes           []Route
 	Gutters          []GutterSnapshot
 	Migrations       []Migration
 
@@ -137,6 +138,7 @@ func (r *Registry) Snapshot() *Snapshot {
 		s.Dropped = r.options.Tap.dropped.Load()
 	}
 	s.Phase, s.Placement = r.options.Phase, r.options.Placement
+	s.Routes = r.options.Routes
 	for i := range r.options.Gutters {
 		s.Gutters = append(s.Gutters, r.options.Gutters[i].snapshot())
 	}

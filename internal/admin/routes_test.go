@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/stats"
+)
+
+// routesOf returns the answer of /api/routes, decoded and as it is.
+func routesOf(t *testing.T, url string) (list []Route, body string) {
+	t.Helper()
+	status, header, body := get(t, "GET", url+"/api/routes")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "application/json", header.Get("Content-Type"))
+	var answer struct{ Routes []Route }
+	require.NoError(t, json.Unmarshal([]byte(body), &answer))
+	return answer.Routes, body
+}
+
+func TestARouteIsShownWithWhatItsPoolHas(t *testing.T) {
+	none := func() (int, int) { return 0, 0 }
+	_, url := serve(t, Options{Registry: stats.New(stats.Options{
+		Routes:  []stats.Route{{Prefix: "s:", Pool: "x", Reads: "r"}, {Prefix: "t:", Pool: "y", Strip: true}, {Default: true, Pool: "z"}},
+		Gutters: []stats.GutterOptions{{Pool: "x", Gutter: "g", Counts: new(stats.Gutter), Servers: none}},
+		Shadows: []*stats.Shadow{{Of: "y", To: "h"}},
+		Migrations: func() []stats.Migration {
+			return []stats.Migration{{From: "x", To: "y", Phase: "done"}, {From: "y", To: "n", Phase: "copy"}}
+		},
+	})})
+	want := []Route{
+		{Prefix: "s:", Pool: "x", Reads: "r", Gutter: "g", Migrations: []string{"to y: done"}},
+		{Prefix: "t:", Pool: "y", Strip: true, Shadow: "h", Migrations: []string{"from x: done", "to n: copy"}},
+		{Default: true, Pool: "z"},
+	}
+	list, _ := routesOf(t, url)
+	assert.Equal(t, want, list)
+	report := statsOf(t, url+"/api/stats")
+	assert.Equal(t, want, report.Routes)
+	assert.Zero(t, report.RoutesLeft)
+}
+
+func TestAPrefixIsShownAsTextWhateverBytesItHas(t *testing.T) {
+	_, url := serve(t, Options{Registry: stats.New(stats.Options{Routes: []stats.Route{{Prefix: "<b>\x00\n\"\\\xffä\u202e ", Pool: "x"}}})})
+	list, body := routesOf(t, url)
+	assert.Equal(t, `<b>\x00\n\"\\\xffä\u202e `, list[0].Prefix)
+	assert.NotContains(t, body, "<b>")
+}
+
+func TestManyRoutesAreCutShortOnThePageAndAllInTheAPI(t *testing.T) {
+	var many []stats.Route
+	for i := range 1001 {
+		many = append(many, stats.Route{Prefix: fmt.Sprintf("%04d:", i), Pool: "x"})
+	}
+	_, url := serve(t, Options{Registry: stats.New(stats.Options{Routes: many})})
+	report := statsOf(t, url+"/api/stats")
+	assert.Len(t, report.Routes, 50)
+	assert.Equal(t, 951, report.RoutesLeft)
+	list, _ := routesOf(t, url)
+	assert.Len(t, list, 1001)
+}
+
+func TestWithoutPoolsThereAreNoRoutes(t *testing.T) {
+	_, url := serve(t, Options{})
+	list, body := routesOf(t, url)
+	assert.Empty(t, list)
+	assert.JSONEq(t, `{"routes": []}`, body)
+}
