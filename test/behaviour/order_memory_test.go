@@ -126,6 +126,9 @@ func TestMemoryStaysFlatOverManyRequests(t *testing.T) {
 	for i := range uses {
 		exchange(total / memoryRounds)
 		uses[i] = measureMemory(t)
+		if mctest.Race { // its own memory grows by more than that; the round memory runs this without
+			uses[i].resident = 0
+		}
 	}
 	requireFlat(t, uses, total/memoryRounds)
 }
