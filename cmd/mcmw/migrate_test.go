@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"mcmw/internal/admin"
@@ -40,7 +41,8 @@ func TestTheStatusAndTheMetricsOfAWarmUpSayWhenThePoolIsWarm(t *testing.T) {
 	servers := mctest.StartNewMemcacheds(t, 2)
 	require.NoError(t, os.WriteFile("mcmw.yaml", fmt.Appendf(nil, "writers: several\nchange-step: 1m\npools:\n  warm: {servers: [%q]}\n  cold: {servers: [%q]}\nroutes: [{default: warm}]\n"+
 		"migrations: [{from: warm, to: cold, start: %s, copy: missed, within: 0.2}]\n", servers[0].Addr(), servers[1].Addr(), time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)), 0o600))
-	s := start(t, "serve", "-p", "0", "--config", "mcmw.yaml", "--admin", "127.0.0.1:0")
+	// On a busy machine a server may not answer for seconds; what it is not asked for then is not copied.
+	s := start(t, "serve", "-p", "0", "--config", "mcmw.yaml", "--admin", "127.0.0.1:0", "--timeout", "2m", "--connect-timeout", "2m", "--stall-after", "0s")
 	address := awaitEntry(t, s.stderr, "admin server listens").Address
 	c := mctest.MustDial(t, awaitEntry(t, s.stderr, "ready").Listen[0])
 	const keys = 100
@@ -56,7 +58,10 @@ func TestTheStatusAndTheMetricsOfAWarmUpSayWhenThePoolIsWarm(t *testing.T) {
 	}
 	says := func(text string) { // it is a second old at most
 		t.Helper()
-		require.Eventually(t, func() bool { return regexp.MustCompile(text).MatchString(status()) }, mctest.Patience, 20*time.Millisecond, text)
+		last := ""
+		if !assert.Eventually(t, func() bool { last = status(); return regexp.MustCompile(text).MatchString(last) }, mctest.Patience, 20*time.Millisecond) {
+			require.FailNow(t, "the status never says "+text, "%s", last)
+		}
 	}
 	metrics := func() string {
 		reply, err := http.Get("http://" + address + "/metrics")
