@@ -49,7 +49,7 @@ demo: ## show mcmw at work: three memcached, mcmw, load, and a live page
 	@$(MAKE) --no-print-directory build
 	bin/mcmw demo
 
-test: deps ## what a change must pass: lint, race detector, behaviour, fuzzing, the chart (some 12 minutes with a cold build cache)
+test: deps ## what a change must pass: lint, race detector, behaviour, fuzzing, the chart (some 10 minutes with a cold build cache)
 	@JOBS=$(JOBS) .ci/test race lint others image chart fuzz memory
 
 nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helms, a cluster (some hours; as root)
