@@ -134,34 +134,38 @@ func goThrough(t *testing.T, fleet []*mwtest.MW, o middleware.Options, load *tra
 	assert.Equal(t, "settled", fleet[0].Phase())
 }
 
+// startAmid starts a middleware with the options before, and another one with those after when the first has made so many of the three steps to them. ahead makes
+// the next step.
+func startAmid(t *testing.T, before, after middleware.Options, steps int) (first, late *mwtest.MW, ahead func()) {
+	t.Helper()
+	first = mwtest.Start(t, before)
+	alone := startTraffic(t, first) // so that there is something old
+	alone.more()
+	alone.stop()
+	ahead = func() {
+		if first.Phase() == "settled" {
+			require.NoError(t, first.Apply(context.Background(), after))
+		} else {
+			first.EndPhase()
+		}
+	}
+	for range steps {
+		ahead()
+	}
+	late = mwtest.Start(t, after)
+	assert.Equal(t, map[bool]string{true: "settled", false: "late"}[steps == 3], late.Phase())
+	return first, late, ahead
+}
+
 func TestAMiddlewareThatStartsDuringAChangeReadsNothingOldInWhateverPhaseTheOthersAre(t *testing.T) {
 	for _, phase := range []int{0, 1, 2, 3} { // how many steps the other one has made
 		t.Run(fmt.Sprint(phase), func(t *testing.T) {
 			t.Parallel()
 			servers := mwtest.Servers(mctest.StartNewMemcacheds(t, 4)...)
 			o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: servers[:3:3], Placement: route.Options{Replicas: 1}, ChangeStep: time.Hour}
-			first := mwtest.Start(t, o)
-			alone := startTraffic(t, first) // so that there is something old
-			alone.more()
-			alone.stop()
 			after := o
 			after.Servers = servers[1:]
-			ahead := func() {
-				if first.Phase() == "settled" {
-					require.NoError(t, first.Apply(context.Background(), after))
-				} else {
-					first.EndPhase()
-				}
-			}
-			for range phase {
-				ahead()
-			}
-			late := mwtest.Start(t, after)
-			if phase == 3 {
-				assert.Equal(t, "settled", late.Phase())
-			} else {
-				assert.Equal(t, "late", late.Phase())
-			}
+			first, late, ahead := startAmid(t, o, after, phase)
 			load := startTraffic(t, first, late)
 			load.more()
 			for range 3 - phase {

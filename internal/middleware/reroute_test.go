@@ -171,27 +171,7 @@ func TestAMiddlewareThatStartsWhileRoutesChangeReadsNothingOldInWhateverPhaseThe
 		t.Run(fmt.Sprint(phase), func(t *testing.T) {
 			t.Parallel()
 			o := severalPools(t, 1)
-			first := mwtest.Start(t, o)
-			alone := startTraffic(t, first)
-			alone.more()
-			alone.stop()
-			after := routed(o, "b", "3-", "a")
-			ahead := func() {
-				if first.Phase() == "settled" {
-					require.NoError(t, first.Apply(context.Background(), after))
-				} else {
-					first.EndPhase()
-				}
-			}
-			for range phase {
-				ahead()
-			}
-			late := mwtest.Start(t, after)
-			if phase == 3 {
-				assert.Equal(t, "settled", late.Phase())
-			} else {
-				assert.Equal(t, "late", late.Phase())
-			}
+			first, late, ahead := startAmid(t, o, routed(o, "b", "3-", "a"), phase)
 			load := startTraffic(t, first, late)
 			load.more()
 			if phase < 3 {

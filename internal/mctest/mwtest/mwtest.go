@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"mcmw/internal/mctest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
@@ -129,14 +131,12 @@ func (m *MW) Dial(t testing.TB) *mctest.Client {
 // Settled returns the counts once they hold all of the requests whose replies were read: a round's calls are counted behind its replies.
 func (m *MW) Settled(t testing.TB) *stats.Snapshot {
 	t.Helper()
-	for deadline := time.Now().Add(mctest.Patience); ; time.Sleep(mctest.Tick) {
-		if s := m.Stats().Snapshot(); s.Waiting() == 0 && s.Serving() == 0 && s.WorkersBusy == 0 {
-			return s
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("requests are under way for %v", mctest.Patience)
-		}
-	}
+	var s *stats.Snapshot
+	require.Eventually(t, func() bool {
+		s = m.Stats().Snapshot()
+		return s.Waiting() == 0 && s.Serving() == 0 && s.WorkersBusy == 0
+	}, mctest.Patience, mctest.Tick, "requests are under way")
+	return s
 }
 
 // Servers names real servers for Options.Servers: server-1, server-2 and so on.
