@@ -114,6 +114,10 @@ func (m *Middleware) tiersFor(o *Options) (tiers []*tier) {
 // checkPools reports what cannot change of the pools while clients are served. applying is held.
 func (m *Middleware) checkPools(o *Options) error {
 	now := m.current.Load()
+	inPhases := func(p PoolOptions) bool { return p.inPhases(o.ChangeStep) }
+	if m.work != nil && (len(o.Pools) == 0) != (len(m.options.Pools) == 0) && slices.ContainsFunc(slices.Concat(m.options.pools(), o.pools()), inPhases) {
+		return errors.New("a list of servers cannot become pools, nor pools a list, while clients are served and other mcmw may write the servers; accepted: restart all at once")
+	}
 	check := func(p *PoolOptions, shadow bool) error {
 		for _, q := range now.pools {
 			if !shadow && q.name == p.Name && q.options.ServerTLS != p.ServerTLS {

@@ -236,3 +236,18 @@ func TestWhatAChangeOfRoutesCannotDoIsRefusedByName(t *testing.T) {
 	refused(`pool "b" has a gutter, or is one ("c"); accepted: restart all at once`, routed(stands, "b", "0-", "a", "9-", "c"))
 	refused(`pool "c" has a gutter, or is one ("c"); accepted: restart all at once`, routed(stands, "c", "0-", "a", "2-", "b", "3-", "b"))
 }
+
+func TestAListOfServersBecomesPoolsOnlyBehindOneWriter(t *testing.T) {
+	list := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour, Servers: mwtest.Servers(mctest.StartNewMemcacheds(t, 1)...), Writers: middleware.WritersSeveral}
+	pools := severalPools(t, 1)
+	m := mwtest.Start(t, list)
+	require.ErrorContains(t, m.Apply(context.Background(), pools), "a list of servers cannot become pools, nor pools a list, while clients are served and other mcmw may write the servers; accepted: restart all at once")
+	require.ErrorContains(t, mwtest.Start(t, pools).Apply(context.Background(), list), "nor pools a list")
+	list.Writers = middleware.WritersOne
+	for i := range pools.Pools {
+		pools.Pools[i].Writers = middleware.WritersOne
+	}
+	m = mwtest.Start(t, list)
+	require.NoError(t, m.Apply(context.Background(), pools))
+	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, "set 2-x 0 0 1\r\nx\r\n"))
+}
