@@ -61,7 +61,7 @@ func TestAPoolIsWarmedUpByReadsUnderLoadWithoutAnErrorAnOldValueOrAMiss(t *testi
 				since := of(fleet[0]).Read.Since(before)
 				return since.New > kept && since.Neither >= kept && since.Old < kept/10
 			}, mctest.Patience, 5*time.Millisecond, "reads are not answered by the new pool")
-			assert.GreaterOrEqual(t, of(fleet[0]).Here, uint64(kept))
+			require.Eventually(t, func() bool { return of(fleet[0]).Here >= uint64(kept) }, mctest.Patience, mctest.Tick)
 
 			// What the client's commands do is what the old pool does with them, and the new one has it.
 			require.Equal(t, "STORED\r\n", c.MustDo(t, "set number 0 0 1\r\n1\r\n"))
@@ -123,6 +123,7 @@ func TestAPoolThatIsWarmedUpAnswersAloneWhileTheOtherDoesNot(t *testing.T) {
 	require.Equal(t, "EN\r\n", c.MustDo(t, "mg unread v\r\n"))
 	require.Equal(t, "VA 1\r\n1\r\n", c.MustDo(t, "mg read v\r\n"))
 	require.Contains(t, c.MustDo(t, "set read 0 0 1\r\n2\r\n"), "SERVER_ERROR")
+	fleet[0].Settled(t)
 	assert.Equal(t, uint64(2), of(fleet[0]).Read.Unanswered)
 	old.Restart()
 	// Who answers this is read again: what it missed was deleted on it.
