@@ -67,3 +67,32 @@ func TestReloadsUnderLoadTearNoLargeValueAndFailNoRequest(t *testing.T) {
 		}
 	}
 }
+
+func TestLargeValuesOfKeysThatARouteGivesToAnotherPoolAreWholeOrMissing(t *testing.T) {
+	servers := mctest.StartNewMemcacheds(t, 5, "-I", "32k", "-m", "512", "-o", "slab_chunk_max=16,no_lru_maintainer")
+	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, ChangeStep: time.Hour}
+	for i, name := range []string{"a", "b", "c"} {
+		p := poolOf(name, named(name, servers[2*i:min(2*i+2, len(servers))]...), 1)
+		p.Writers, p.Large = middleware.WritersSeveral, plan.Large{Limit: 100_000, Item: 32 << 10 >> (i / 2)} // chunks of c are half as long
+		o.Pools = append(o.Pools, p)
+	}
+	o = routed(o, "a", "2-", "b", "3-", "b")
+	fleet := []*mwtest.MW{mwtest.Start(t, o), mwtest.Start(t, o)}
+	if mctest.Long() {
+		fleet = append(fleet, mwtest.Start(t, o))
+	}
+	load := startTraffic(t, fleet...)
+	load.large.Store(true)
+	load.more()
+	require.Zero(t, load.missed.Load())
+	for _, next := range []middleware.Options{routed(o, "c", "3-", "a"), routed(o, "b", "0-", "a")} {
+		for _, m := range fleet {
+			require.NoError(t, m.Apply(context.Background(), next))
+			load.more()
+		}
+		rounds(t, load, fleet...)
+	}
+	load.stop()
+	assert.Zero(t, load.stale.Load(), "old or torn")
+	t.Logf("%d rounds, %d missed", load.rounds.Load(), load.missed.Load())
+}
