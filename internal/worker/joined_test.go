@@ -19,6 +19,7 @@ import (
 // held are scripted servers that answer `get wait` when they are told to.
 type held struct {
 	servers []route.Server
+	waits   chan struct{} // a worker waits for the reply to "get wait"
 	release chan struct{}
 	// answer gives the reply to any other line: "", none; hangUp closes the connection. mu is held.
 	answer func(line string) string
@@ -30,7 +31,7 @@ type held struct {
 const hangUp = "hang up"
 
 func startHeld(t *testing.T, n int, answer func(line string) string) *held {
-	s := &held{release: make(chan struct{}), answer: answer}
+	s := &held{waits: make(chan struct{}), release: make(chan struct{}), answer: answer}
 	var addrs []string
 	for range n {
 		addrs = append(addrs, mctest.StartScript(t, s.serve).Addr())
@@ -46,6 +47,7 @@ func (s *held) serve(p *mctest.Peer) {
 			return
 		case p.Known(line):
 		case line == "get wait":
+			s.waits <- struct{}{}
 			<-s.release
 			p.Send("END\r\n")
 		default:
@@ -74,18 +76,12 @@ func (s *held) inOneRound(t *testing.T, m *mwtest.MW, requests ...string) (clien
 	t.Helper()
 	first := m.Dial(t)
 	require.NoError(t, first.Send([]byte("get wait\r\n")))
-	queued := uint64(1)
-	await := func() {
-		require.Eventually(t, func() bool { return m.Stats().Snapshot().Arrived == queued }, mctest.Patience, mctest.Tick)
-	}
-	await()
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Waiting() == 0 }, mctest.Patience, mctest.Tick)
+	<-s.waits
 	for _, r := range requests {
 		c := m.Dial(t)
 		require.NoError(t, c.Send([]byte(r)))
-		queued += uint64(strings.Count(r, "\r\n") - strings.Count(r, "new\r\n"))
-		await()
 		clients = append(clients, c)
+		require.Eventually(t, func() bool { return m.Stats().Snapshot().QueueLength == len(clients) }, mctest.Patience, mctest.Tick)
 	}
 	s.release <- struct{}{}
 	require.Equal(t, "END\r\n", first.MustReply(t))
@@ -189,6 +185,7 @@ func TestASharedReplyStaysUntilTheLastOfItsClientsHasIt(t *testing.T) {
 	m := mwtest.Start(t, middleware.Options{Workers: 1, Servers: s.servers})
 	clients := s.inOneRound(t, m, "get hot\r\n", "get hot\r\nget wait\r\n")
 	assert.Equal(t, "VALUE hot 0 1\r\nx\r\nEND\r\n", clients[0].MustReply(t))
+	<-s.waits
 	s.release <- struct{}{}
 	assert.Equal(t, "VALUE hot 0 1\r\nx\r\nEND\r\n", clients[1].MustReply(t))
 	assert.Equal(t, "END\r\n", clients[1].MustReply(t))

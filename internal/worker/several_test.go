@@ -259,20 +259,15 @@ func TestAppendsOfARoundHoldNoMoreThanReadsDo(t *testing.T) {
 	for _, p := range proxies {
 		p.Inject(mctest.Fault{Stall: true})
 	}
-	waiting := func(n uint64) {
-		require.Eventually(t, func() bool { return m.Stats().Snapshot().Waiting() == n }, mctest.Patience, mctest.Tick)
-	}
-	arrived := m.Stats().Snapshot().Arrived
 	require.NoError(t, first.Send([]byte("get k0\r\n")))
-	require.Eventually(t, func() bool { return m.Stats().Snapshot().Arrived == arrived+1 }, mctest.Patience, mctest.Tick)
-	waiting(0)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().Serving() == 1 }, mctest.Patience, mctest.Tick)
 	var list []*mctest.Client
 	for k := range clients {
 		c := m.Dial(t)
 		require.NoError(t, c.Send([]byte(fmt.Sprintf("append k%d 0 0 1\r\ny\r\n", k))))
 		list = append(list, c)
 	}
-	waiting(clients)
+	require.Eventually(t, func() bool { return m.Stats().Snapshot().QueueLength == clients }, mctest.Patience, mctest.Tick)
 	for _, p := range proxies {
 		p.Inject(mctest.Fault{})
 	}
