@@ -21,11 +21,16 @@ const (
 	defaultGutterTTL = time.Minute
 )
 
+// gutterProblem returns what is wrong with a pool's gutter, with its place.
+func (c *Config) gutterProblem(wrong *route.GutterError) Problem {
+	p := c.pools[slices.IndexFunc(c.pools, func(p pool) bool { return p.name == wrong.Pool })].config
+	return p.problem(optionGutter, "%s", strings.TrimPrefix(wrong.Error(), "route: "))
+}
+
 // checkGutters returns the problems of the pools' gutters.
 func (c *Config) checkGutters(pools []route.Pool) Problems {
 	if wrong, ok := errors.AsType[*route.GutterError](route.CheckGutters(pools)); ok {
-		p := c.pools[slices.IndexFunc(c.pools, func(p pool) bool { return p.name == wrong.Pool })].config
-		return Problems{p.problem(optionGutter, "%s", strings.TrimPrefix(wrong.Error(), "route: "))}
+		return Problems{c.gutterProblem(wrong)}
 	}
 	var problems Problems
 	for _, p := range c.pools {

@@ -375,8 +375,12 @@ func (c *Config) routeProblem(err error) Problem {
 	return Problem{cmp.Or(at, c.Origin(optionRoutes), c.Origin(optionPools)), optionRoutes, strings.TrimPrefix(err.Error(), "route: ")}
 }
 
-// Locate returns err, why c can't take the place of another configuration while clients are served, with the place of the route that it is about, if of one.
+// Locate returns err, why c can't take the place of another configuration while clients are served, with the place of the route or the gutter that it is about, if of
+// one.
 func (c *Config) Locate(err error) error {
+	if wrong, ok := errors.AsType[*route.GutterError](err); ok {
+		return Problems{c.gutterProblem(wrong)}
+	}
 	if _, ok := errors.AsType[*route.RouteError](err); ok {
 		return Problems{c.routeProblem(err)}
 	}

@@ -62,7 +62,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	}
 	defer stopShadows(gone)
 	if m.reroutes(&o) {
-		defer m.rerouted()
+		defer m.beginRerouting()
 	}
 	before := m.options.Migrations
 	defer func() { m.beginMigrations(before) }()
@@ -157,16 +157,6 @@ func (m *Middleware) checkPools(o *Options) error {
 	for _, p := range o.pools() {
 		if err := check(&p, false); err != nil {
 			return err
-		}
-		if m.work != nil && p.inPhases(o.ChangeStep) {
-			for _, q := range now.pools {
-				if q.name != p.Name {
-					continue
-				}
-				if err := q.checkSameGutter(&p); err != nil {
-					return err
-				}
-			}
 		}
 	}
 	return nil

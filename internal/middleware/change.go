@@ -41,7 +41,7 @@ func (p placed) at(o *PoolOptions) (placed, error) {
 		}
 	}
 	p.options.Read, p.options.Zone = o.Options.Read, o.Options.Zone
-	p.options.Gutter, p.options.GutterTTL = o.Options.Gutter, o.Options.GutterTTL
+	p.options.Gutter, p.options.GutterTTL, p.options.Closed, p.options.Former = o.Options.Gutter, o.Options.GutterTTL, o.Options.Closed, o.Options.Former
 	var err error
 	p.router, err = route.New(servers, p.options)
 	return p, err
@@ -110,8 +110,8 @@ func fingerprint(placements ...marker.Placement) string {
 	h := sha256.New()
 	for _, p := range placements {
 		fmt.Fprintf(h, "{Servers:%+v Replicas:%d Ring:%s Hash:%s HashTag:%s}", p.Servers, p.Replicas, p.Ring, p.Hash, p.HashTag)
-		if p.Share != nil {
-			fmt.Fprintf(h, "%+v", *p.Share)
+		for s := p.Share; s != nil; s = s.Routed {
+			fmt.Fprintf(h, "{Default:%t Prefixes:%s Stripped:%s Gutter:%+v}", s.Default, s.Prefixes, s.Stripped, s.Gutter)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
@@ -122,6 +122,7 @@ func (m *Middleware) effective() (Options, *route.Router, error) {
 	pools := slices.Clone(m.options.pools())
 	routers := make([]*route.Router, len(pools))
 	for i, t := range m.tiers {
+		m.routing.close(&pools[i])
 		in, err := t.effective(&pools[i])
 		if err != nil {
 			return m.options, nil, err
@@ -439,10 +440,9 @@ func (m *Middleware) catchUp(ctx context.Context, p *core) *core {
 				"from", fingerprint(from.record()), "to", fingerprint(q.settled.record()))
 		}
 	}
-	if from, ok := p.routesBefore(); ok {
+	if m.routing = p.routesBefore(); m.routing != nil {
 		late = true
-		m.routing = &rerouting{course: course{phase: route.Late, cleaning: new(sync.WaitGroup)}, from: from}
-		p.options.Log.Info("keys were in other pools when the servers were last heard of: other middlewares may still route them there", "phase", route.Late.String())
+		p.options.Log.Info("keys were in other pools, or had another gutter, when the servers were last heard of: other middlewares may still route them there", "phase", m.routing.phase.String())
 	}
 	if !late {
 		return p

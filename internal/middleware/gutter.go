@@ -1,11 +1,14 @@
 package middleware
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"mcmw/internal/backend"
+	"mcmw/internal/marker"
 	"mcmw/internal/route"
 	"mcmw/internal/stats"
 )
@@ -17,11 +20,14 @@ const gutterSlack = 3 * time.Second
 // gutterOpen returns how long the gutter of the pool may hold keys of a server that is read again; 0: it has no gutter. A request that was planned before
 // that may take as long as timeout, and again to be given up.
 func (o *PoolOptions) gutterOpen(timeout time.Duration) time.Duration {
-	if o.Options.Gutter == "" {
+	if !o.diverts() {
 		return 0
 	}
-	return time.Duration(o.Options.GutterTTL)*time.Second + 2*timeout + gutterSlack
+	return time.Duration(max(o.Options.GutterTTL, o.Options.Former.TTL))*time.Second + 2*timeout + gutterSlack
 }
+
+// diverts reports whether the pool has a gutter, or had one that others may use.
+func (o *PoolOptions) diverts() bool { return o.Options.Gutter != "" || o.Options.Former.Pool != "" }
 
 // checkGutter reports what the pool, whose router is in, can't do as one that has a gutter, or is one.
 func (o *PoolOptions) checkGutter(in *route.Router) error {
@@ -41,16 +47,48 @@ func LeastForGutter(w Writers) int {
 }
 
 // diverts reports whether the pool has a gutter, or is one.
-func (p *pool) diverts() bool { return p.options.Options.Gutter != "" || p.router.IsGutter() }
+func (p *pool) diverts() bool { return p.options.diverts() || p.router.IsGutter() }
 
-// checkSameGutter reports that the pool, whose servers others may write, is to have another gutter, by o: others would learn of it earlier or later.
-func (p *pool) checkSameGutter(o *PoolOptions) error {
-	is, was := o.Options, p.options.Options
-	if is.Gutter == was.Gutter && is.GutterTTL == was.GutterTTL {
-		return nil
+// close closes the gutter of the pool while c goes on, if c says so, which may be nil.
+func (c *rerouting) close(o *PoolOptions) {
+	if c == nil {
+		return
 	}
-	return fmt.Errorf("the gutter of pool %q, and its time to live, cannot change while clients are served and other mcmw may write its servers; "+
-		"accepted: restart all at once, or writers one", o.Name)
+	if former, ok := c.gutters[o.Name]; ok {
+		o.Options.Closed, o.Options.Former = true, former
+	}
+}
+
+// cleanGutters deletes in gutters that are about to be used what they may have held earlier of their pools' keys. Nobody stores these there now: all others have come
+// as far as nearly here.
+func (m *Middleware) cleanGutters(c *rerouting) {
+	p := m.current.Load()
+	stripped := p.router.Stripped()
+	for at, q := range p.pools {
+		var of []int // the pools whose gutter it is
+		var placements []marker.Placement
+		for i, o := range p.pools {
+			if o.options.Options.Closed && o.options.Options.Gutter == q.name {
+				of, placements = append(of, i), append(placements, o.of(placed{o.router, o.options.Options}, o.had), o.wantedRecord())
+			}
+		}
+		if len(of) == 0 {
+			continue
+		}
+		holds := func(key []byte) bool {
+			in := slices.Contains(of, p.router.Table().Pool(key)) || stripped[p.pools[of[0]].name] != nil // which has a gutter of its own
+			return in && !bytes.HasPrefix(key, []byte(marker.Prefix))
+		}
+		var mark backend.Mark
+		if c.phased {
+			mark = backend.Mark{Text: fmt.Sprintf("gutter %d %s", at, fingerprint(placements...)), For: m.options.ChangeStep}
+		}
+		for _, s := range q.servers {
+			if !s.Joins() {
+				c.cleaning.Go(func() { s.Purge(m.work, holds, mark) })
+			}
+		}
+	}
 }
 
 // openGutters records, before the core begins to serve, that gutters may hold keys of any server: those of the middleware before, and of servers that
@@ -77,7 +115,7 @@ func (p *core) gutters() []stats.GutterOptions {
 		all = append(all, stats.GutterOptions{Pool: q.name, Gutter: q.options.Options.Gutter, Counts: &q.diverted, Servers: func() (away, open int) {
 			now := stats.Now()
 			for _, s := range q.servers {
-				if s.Away() {
+				if s.Away() && !q.options.Options.Closed {
 					away++
 				}
 				if now < s.OpenUntil() {

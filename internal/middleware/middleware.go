@@ -368,8 +368,7 @@ func (m *Middleware) begin(ctx, work context.Context) bool {
 		m.background.Go(func() { m.sweep(work, t) })
 	}
 	if m.routing != nil {
-		m.routing.due = time.Now().Add(lateSteps * m.options.ChangeStep)
-		m.background.Go(func() { m.goThroughRoutes(work) })
+		m.beginRerouting()
 	}
 	for i := range m.options.Migrations {
 		m.cleanTarget(&m.options.Migrations[i])

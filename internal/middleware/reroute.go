@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,16 +15,29 @@ import (
 	"mcmw/internal/route"
 )
 
-// rerouting is a change of routes that gives keys to other pools, where other middlewares may learn of it earlier or later. It goes through the phases of a
-// change of placement, each as long, and a middleware may start late in it; another one begins when it is over:
+// rerouting is a change of routes that gives keys to other pools, or of gutters, where other middlewares may learn of it earlier or later. It goes through the phases of
+// a change of placement, each as long, and a middleware may start late in it; another one begins when it is over:
 //
 //	settled --> delete-new --> read-new --> settled, no change may begin --> settled
-//	start --> late --> settled, no change may begin --> settled
+//	start --> late --> settled, no change may begin --> ..
 //
-// In the pools' records on the servers it is a change of which keys a pool has.
+// In the pools' records on the servers it is a change of which keys a pool has. The gutters concerned are closed up to the end, and cleaned in the last step; so they
+// are, without the phases before, of a middleware that writes alone.
 type rerouting struct {
 	course
 	from route.Routes
+	// gutters are those before of pools whose gutters are closed, by the pools' names.
+	gutters map[string]route.Standin
+	gains   map[string]bool // the pools that get keys
+	phased  bool
+}
+
+// shift is what options not yet in force change of where keys are, or will be when the change of routes under way is over.
+type shift struct {
+	moved   []route.Moved            // in phases
+	gutters map[string]route.Standin // as rerouting's
+	phased  bool
+	router  *route.Router // behind that
 }
 
 // inPhases reports whether the moved keys leave, or come to, a pool of o whose placement changes in phases.
@@ -33,36 +47,60 @@ func (o *Options) inPhases(moved []route.Moved) bool {
 	})
 }
 
-// movedBy returns which keys o gives to other pools than those in which they are, or will be when the change of routes under way is over, and the router behind
-// that; nothing where that is done at once. applying is held.
-func (m *Middleware) movedBy(o *Options) (moved []route.Moved, router *route.Router, err error) {
-	router, err = o.route()
+// shiftTo returns what o changes of where keys are, and of gutters; nothing where nobody is served yet. applying is held.
+func (m *Middleware) shiftTo(o *Options) (s shift, err error) {
+	s.router, err = o.route()
 	now := m.current.Load().router.Table()
-	if err != nil || m.work == nil || now == nil || router.Table() == nil {
-		return nil, router, err
+	if err != nil || m.work == nil || now == nil || s.router.Table() == nil {
+		return s, err
 	}
-	router = m.migrated(o, router)
-	moved = route.MovedBetween(now, router.Table())
-	if !o.inPhases(moved) && !m.options.inPhases(moved) {
-		return nil, router, nil
+	s.router = m.migrated(o, s.router)
+	s.moved = route.MovedBetween(now, s.router.Table())
+	s.phased = o.inPhases(s.moved) || m.options.inPhases(s.moved)
+	s.gutters = map[string]route.Standin{}
+	for _, p := range o.Pools {
+		was := m.options.poolNamed(p.Name)
+		is, former := p.Options.Standin(), was.Options.Standin()
+		other := was.Name != "" && is != former
+		if other || is.Pool != "" && slices.ContainsFunc(s.moved, func(k route.Moved) bool { return k.To == p.Name }) {
+			s.gutters[p.Name] = former
+		}
+		for _, name := range []string{p.Name, is.Pool, former.Pool} {
+			with, without := o.poolNamed(name), m.options.poolNamed(name)
+			s.phased = s.phased || other && (with.Name != "" && with.inPhases(o.ChangeStep) || without.Name != "" && without.inPhases(o.ChangeStep))
+		}
 	}
-	return moved, router, nil
+	if !s.phased {
+		s.moved = nil
+		for pool, former := range s.gutters {
+			if o.poolNamed(former.Pool).Name == "" {
+				s.gutters[pool] = route.Standin{} // nobody else uses it
+			}
+		}
+	}
+	return s, nil
 }
 
 // checkRoutes reports what o can't change of where keys are while clients are served, or not yet. applying is held.
 func (m *Middleware) checkRoutes(o *Options) error {
-	moved, router, err := m.movedBy(o)
+	s, err := m.shiftTo(o)
 	if err != nil {
 		return err
 	}
+	moved, router := s.moved, s.router
 	if c := m.routing; c != nil {
 		switch gone := m.gone(o, c); {
-		case len(moved) > 0:
+		case len(moved)+len(s.gutters) > 0:
 			return NotYet{fmt.Errorf("routes change, in phase %s; accepted: another change when that is over", c.phase)}
 		case gone != "":
 			return NotYet{fmt.Errorf("the keys of pool %q go to another one; accepted: without it when that is over", gone)}
 		case slices.ContainsFunc(o.Migrations, func(g Migration) bool { return !g.isIn(m.options.Migrations) }):
 			return NotYet{errors.New("routes change; accepted: another migration when that is over")}
+		}
+	}
+	for _, pool := range slices.Sorted(maps.Keys(s.gutters)) {
+		if g := s.gutters[pool].Pool; g != "" && o.poolNamed(g).Name == "" {
+			return route.NewGutterError(pool, "pool %q had the gutter %q until now, which other mcmw may use still, and that is gone; accepted: with pool %q, and without it when that is over", pool, g, g)
 		}
 	}
 	for _, k := range moved {
@@ -82,9 +120,6 @@ func (m *Middleware) checkRoutes(o *Options) error {
 			if until := m.left[name]; m.clock().Before(until) {
 				return NotYet{fmt.Errorf("a migration to pool %q was dropped, and others may still be in it; accepted: other routes from %s on", name, moment(until))}
 			}
-			if gutter := m.besideGutter(o, name); gutter != "" {
-				return refuse("pool %q has a gutter, or is one (%q); accepted: restart all at once, or writers one", name, gutter)
-			}
 			for _, g := range slices.Concat(m.options.Migrations, o.Migrations) {
 				if (g.From == name || g.To == name) && m.clock().Before(g.over()) {
 					return refuse("those of pool %q migrate to pool %q; accepted: when that is done (end: %s)", g.From, g.To, g.ending())
@@ -100,58 +135,77 @@ func (m *Middleware) checkRoutes(o *Options) error {
 
 // gone returns a pool of those that c needs, which o hasn't; "": there is none.
 func (m *Middleware) gone(o *Options, c *rerouting) string {
-	if c.phase == route.Settled {
+	if c.phase == route.Settled && len(c.gutters) == 0 {
 		return ""
 	}
-	for _, p := range append(slices.Clone(c.from.Prefixes), route.Prefix{Pool: c.from.Default}) {
-		if o.poolNamed(p.Pool).Name == "" {
-			return p.Pool
+	needed := []string{c.from.Default}
+	for _, p := range c.from.Prefixes {
+		needed = append(needed, p.Pool)
+	}
+	for _, g := range c.gutters {
+		if g.Pool != "" {
+			needed = append(needed, g.Pool)
+		}
+	}
+	for _, name := range needed {
+		if o.poolNamed(name).Name == "" {
+			return name
 		}
 	}
 	return ""
 }
 
-// besideGutter returns the gutter that the pool called name has, or is, by the options of now or by o; "": there is none.
-func (m *Middleware) besideGutter(o *Options, name string) string {
-	for _, pools := range [][]PoolOptions{m.options.Pools, o.Pools} {
-		for _, p := range pools {
-			if g := p.Options.Gutter; g != "" && (p.Name == name || g == name) {
-				return g
-			}
-		}
-	}
-	return ""
-}
-
-// reroutes begins a change of routes if o, not yet in force, gives keys to other pools in phases, and reports that; the next core is in its first phase. applying
-// is held.
+// reroutes begins a change of routes if o, not yet in force, gives keys to other pools in phases, or changes what gutters hold, and reports that; the next core is in
+// its first phase. applying is held.
 func (m *Middleware) reroutes(o *Options) bool {
-	moved, _, _ := m.movedBy(o) // checkRoutes has reported what is wrong
-	if len(moved) == 0 {
+	s, _ := m.shiftTo(o) // checkRoutes has reported what is wrong
+	if len(s.moved)+len(s.gutters) == 0 {
 		return false
 	}
-	m.routing = &rerouting{from: m.current.Load().router.Table().Routes()}
-	m.routing.phase, m.routing.cleaning = route.DeleteNew, new(sync.WaitGroup)
+	from := m.current.Load().router.Table().Routes()
+	if _, err := route.NewTable(o.names(), from); err != nil { // not in phases: a pool is gone at once
+		from = o.Routes
+	}
+	m.routing = &rerouting{from: from, gutters: s.gutters, phased: s.phased, gains: map[string]bool{}}
+	for _, k := range s.moved {
+		m.routing.gains[k.To] = true
+	}
+	if s.phased {
+		m.routing.phase = route.DeleteNew
+	}
 	return true
+}
+
+// beginRerouting says that the first core of the change of routes is in force, and lets it go on. applying is held.
+func (m *Middleware) beginRerouting() {
+	m.rerouted()
+	m.background.Go(func() { m.goThroughRoutes(m.work) })
 }
 
 // rerouted says that the core of the phase that m.routing has come to is in force. applying is held.
 func (m *Middleware) rerouted() {
 	c := m.routing
 	m.options.Log.Info("routes of keys change", "phase", c.phase.String())
-	c.cleaning = new(sync.WaitGroup)
-	if c.phase == route.DeleteNew {
+	c.cleaning, c.due = new(sync.WaitGroup), time.Now()
+	switch {
+	case c.phase == route.DeleteNew:
 		m.cleanRerouted(c)
-		m.background.Go(func() { m.goThroughRoutes(m.work) })
+	case c.phase == route.Settled:
+		m.cleanGutters(c)
 	}
-	c.due = time.Now().Add(m.options.ChangeStep)
+	switch {
+	case c.phase == route.Late:
+		c.due = c.due.Add(lateSteps * m.options.ChangeStep)
+	case c.phased:
+		c.due = c.due.Add(m.options.ChangeStep)
+	}
 }
 
 // cleanRerouted deletes on servers what they may have held earlier of the keys that their pools get.
 func (m *Middleware) cleanRerouted(c *rerouting) {
 	p := m.current.Load()
 	for i, q := range p.pools {
-		if q.had == nil || q.options.Rejoin == backend.RejoinTrust {
+		if q.had == nil || !c.gains[q.name] || q.options.Rejoin == backend.RejoinTrust {
 			continue
 		}
 		mark := backend.Mark{Text: "routes " + fingerprint(q.of(placed{q.router, q.options.Options}, q.had), q.wantedRecord()), For: m.options.ChangeStep}
@@ -186,39 +240,57 @@ func (m *Middleware) stepRoutes(ctx context.Context) (more bool) {
 		return true
 	case c.phase == route.Settled:
 		m.routing = nil
-		return false
 	case c.phase == route.DeleteNew:
 		c.phase = route.ReadNew
 	default:
 		c.phase = route.Settled
 	}
-	if err := m.replace(ctx, nil); err != nil {
-		m.options.Log.Error("the routes of keys cannot change", "error", err)
+	if m.routing != nil || len(c.gutters) > 0 {
+		if err := m.replace(ctx, nil); err != nil {
+			m.options.Log.Error("the routes of keys cannot change", "error", err)
+		}
+	}
+	if m.routing == nil {
+		return false
 	}
 	m.rerouted()
 	return true
 }
 
-// routesBefore returns the routes by which keys are, or were, in pools by the newest records on their servers; ok is false if these are c's.
-func (c *core) routesBefore() (before route.Routes, ok bool) {
+// routesBefore returns the change to c from the routes and the gutters that the newest records on the pools' servers tell of; nil: they are c's.
+func (c *core) routesBefore() *rerouting {
 	table := c.router.Table()
 	if table == nil {
-		return before, false
+		return nil
 	}
+	r := &rerouting{course: course{phase: route.Late, cleaning: new(sync.WaitGroup)}, gutters: map[string]route.Standin{}}
 	shares := make([]*route.Share, len(c.pools))
+	others := false
 	for i, q := range c.pools {
 		shares[i] = table.Share(i)
-		if q.records == nil || !q.options.inPhases(q.step) || q.share == nil {
+		phased := q.options.inPhases(q.step)
+		if q.records == nil || q.share == nil {
 			continue
 		}
 		newest := q.records.Looks().Newest()
 		if newest == nil {
-			shares[i] = nil
+			if phased {
+				shares[i] = nil
+			}
 			continue
 		}
 		for _, old := range append([]marker.Placement{newest.Placement}, newest.Previous...) {
 			if old.Share != nil && !old.Share.Equal(q.share) {
-				shares[i], ok = old.Share, true
+				if was := old.Share.Gutter; was != q.share.Gutter || was.Pool != "" {
+					if c.named(was.Pool) < 0 {
+						was = route.Standin{}
+					}
+					r.gutters[q.name] = was
+					r.phased = r.phased || phased
+				}
+				if phased {
+					shares[i], others = old.Share.Own(), true
+				}
 				break
 			}
 			if !newest.Changing {
@@ -226,10 +298,20 @@ func (c *core) routesBefore() (before route.Routes, ok bool) {
 			}
 		}
 	}
-	if !ok {
-		return before, false
+	if others {
+		r.from = table.RoutesBefore(shares)
+		was, err := route.NewTable(c.options.names(), r.from)
+		others = err != nil || len(route.MovedBetween(was, table)) > 0
+		r.phased = r.phased || others
 	}
-	before = table.RoutesBefore(shares)
-	was, err := route.NewTable(c.options.names(), before)
-	return before, err != nil || len(route.MovedBetween(was, table)) > 0
+	switch {
+	case !others && len(r.gutters) == 0:
+		return nil
+	case !others:
+		r.from = table.Routes()
+	}
+	if !r.phased {
+		r.phase = route.Settled
+	}
+	return r
 }

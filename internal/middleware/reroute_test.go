@@ -228,13 +228,17 @@ func TestWhatAChangeOfRoutesCannotDoIsRefusedByName(t *testing.T) {
 	beside := routed(o, "c")
 	beside.Migrations = []middleware.Migration{{From: "a", To: "b", Start: start, End: start.Add(100 * time.Hour)}}
 	refused(`keys go from pool "a" to pool "c" while clients are served and other mcmw may write their servers, and those of pool "a" migrate to pool "b"; accepted: when that is done`, beside)
-	stands := o
-	stands.Pools = slices.Clone(o.Pools)
+	stands := routed(severalPools(t, 0), "a", "2-", "b")
 	stands.Pools[1].Options.Gutter, stands.Pools[1].Options.GutterTTL = "c", 60
-	refused(`the gutter of pool "b", and its time to live, cannot change`, stands)
 	m = mwtest.Start(t, stands)
-	refused(`pool "b" has a gutter, or is one ("c"); accepted: restart all at once`, routed(stands, "b", "0-", "a", "9-", "c"))
-	refused(`pool "c" has a gutter, or is one ("c"); accepted: restart all at once`, routed(stands, "c", "0-", "a", "2-", "b", "3-", "b"))
+	without := stands
+	without.Pools = slices.Clone(stands.Pools[:2])
+	without.Pools[1].Options.Gutter, without.Pools[1].Options.GutterTTL = "", 0
+	wrong := new(route.GutterError)
+	require.ErrorAs(t, m.Apply(context.Background(), without), &wrong)
+	require.Equal(t, "b", wrong.Pool)
+	require.EqualError(t, wrong, `route: pool "b" had the gutter "c" until now, which other mcmw may use still, and that is gone; accepted: with pool "c", and without it when that is over`)
+	require.Equal(t, "settled", m.Phase())
 }
 
 func TestAListOfServersBecomesPoolsOnlyBehindOneWriter(t *testing.T) {

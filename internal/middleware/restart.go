@@ -53,7 +53,9 @@ func (p *pool) history() (previous []marker.Placement, more bool) {
 				}
 			}
 		}
-		return previous, false
+		if p.options.inPhases(p.step) {
+			return previous, false
+		}
 	}
 	for _, f := range p.previous {
 		known := func(q marker.Placement) bool { return q.Equal(&f.record) }

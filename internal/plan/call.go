@@ -173,7 +173,7 @@ func (p *Planner) findHolders(r *Request) { p.findHoldersOf(r.in, r.own, r.key) 
 func (p *Planner) findHoldersOf(in, own *route.Router, key []byte) {
 	p.holders = in.Replicas(key, p.holders[:0])
 	p.emptied = in.Emptied(key, p.emptied[:0])
-	if own != nil || in.Gutter() != nil {
+	if own != nil || len(in.Gutters()) > 0 {
 		p.addBeside(in, own, key)
 	}
 }

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"mcmw/internal/protocol"
 	"mcmw/internal/route"
 )
@@ -83,16 +85,30 @@ func (p *Planner) noteDiverted(r *Request, own *route.Router) {
 }
 
 // addBeside adds to emptied the servers that may hold key beside its holders, which are in the pool in: its own ones if those are in the gutter of
-// own, or those of the gutter.
+// own, or those of gutters.
 func (p *Planner) addBeside(in, own *route.Router, key []byte) {
-	beside := own
-	if own == nil {
-		if !p.open(in, key) {
-			return
-		}
-		beside = in.Gutter()
+	if own != nil {
+		p.emptied = own.Emptied(key, own.Replicas(key, p.emptied))
+		return
 	}
-	p.emptied = beside.Emptied(key, beside.Replicas(key, p.emptied))
+	a, b := in.Sides()
+	p.addGutters(a, key)
+	if b != nil {
+		p.addGutters(b, key)
+	}
+}
+
+// addGutters is addBeside of the gutters of the pool in, if they may hold key. While routes give it to, or take it from, one of them, the key has its place there.
+func (p *Planner) addGutters(in *route.Router, key []byte) {
+	if len(in.Gutters()) == 0 || !p.open(in, key) {
+		return
+	}
+	for _, g := range in.Gutters() {
+		from := len(p.emptied)
+		p.emptied = g.Emptied(key, g.Replicas(key, p.emptied))
+		kept := slices.DeleteFunc(p.emptied[from:], func(s int) bool { return slices.Contains(p.holders, s) || slices.Contains(p.emptied[:from], s) })
+		p.emptied = p.emptied[:from+len(kept)]
+	}
 }
 
 // capExpiry bounds the life of what r's call stores in a gutter. In the line of a gat of several keys that is each of them.

@@ -47,7 +47,7 @@ func Change(from, to *Router, phase Phase) *Router {
 	if phase == Settled {
 		return to
 	}
-	r := &Router{servers: slices.Clone(to.servers), n: max(from.n, to.n), read: to.read, zone: to.zone, measures: to.measures, wanted: to.wanted, ttl: to.ttl}
+	r := &Router{servers: slices.Clone(to.servers), n: max(from.n, to.n), read: to.read, zone: to.zone, measures: to.measures, wanted: to.wanted, former: to.former, closed: to.closed}
 	c := &change{phase: phase, from: from, to: to}
 	for _, s := range from.servers {
 		at := slices.IndexFunc(to.servers, func(t Server) bool { return t.Name == s.Name })
@@ -71,7 +71,7 @@ func (r *Router) Phase() Phase {
 	switch {
 	case r.passing != nil:
 		return r.passing.phase
-	case r.rerouting != nil:
+	case r.Rerouting() != Settled:
 		return r.rerouting.phase
 	}
 	for _, p := range r.pools {

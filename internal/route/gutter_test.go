@@ -21,8 +21,8 @@ func TestAPoolKnowsItsGutter(t *testing.T) {
 	require.True(t, c.IsGutter())
 	require.False(t, a.IsGutter())
 	require.Equal(t, 2, r.N(), "a key of one server, and its gutter's")
-	require.NotNil(t, r.Share(0))
-	require.Nil(t, r.Share(2), "any key may be there")
+	require.Equal(t, Standin{"c", 60}, r.Share(0).Gutter)
+	require.Equal(t, &Share{Default: true, Routed: &Share{}}, r.Share(2), "any key may be there")
 	require.Equal(t, []int{c.Primary([]byte("k"))}, c.Replicas([]byte("k"), nil), "it places keys that are routed elsewhere")
 
 	for _, phase := range []Phase{DeleteNew, ReadNew} {

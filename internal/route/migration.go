@@ -121,10 +121,9 @@ func (r *Router) MovesPool(number int) bool {
 	return slices.ContainsFunc(r.moves, func(m Move) bool { return m.Phase != MigrationDone && (m.From == number || m.To == number) })
 }
 
-// Share returns which keys the pool of that number has, or will have when the migrations to it are done; nil: all may be, because there is one pool,
-// or it is a gutter.
+// Share returns which keys the pool of that number has, or will have when the migrations to it are done; nil: all, because there is one pool.
 func (r *Router) Share(number int) *Share {
-	if r.table == nil || r.pools[number].isGutter {
+	if r.table == nil {
 		return nil
 	}
 	t := r.Table()
@@ -133,7 +132,7 @@ func (r *Router) Share(number int) *Share {
 			t = t.redirect(m.From, m.To)
 		}
 	}
-	return t.Share(number)
+	return r.pools[number].share(t.Share(number), r.pools[number].wanted)
 }
 
 // redirect returns a table by which the keys of pool from are in pool to.

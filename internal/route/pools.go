@@ -309,7 +309,7 @@ func Compose(names []string, pools []*Router, routes Routes) (*Router, error) {
 	r := &Router{table: table}
 	for number, pool := range pools {
 		p := *pool
-		p.base, p.number, p.gutter, p.isGutter = len(r.servers), number, nil, false
+		p.base, p.number, p.gutter, p.gutters, p.isGutter = len(r.servers), number, nil, nil, false
 		for range p.servers {
 			r.owners = append(r.owners, uint16(number))
 		}
@@ -455,6 +455,10 @@ type Share struct {
 	Prefixes []string `json:"prefixes,omitempty"`
 	// Stripped is what clients' keys begin with and the servers' do not.
 	Stripped string `json:"stripped,omitempty"`
+	// Gutter is that of the pool.
+	Gutter Standin `json:"gutter,omitzero"`
+	// Routed, of a pool that is a gutter, and may hold all keys, are those that it has itself; otherwise nil.
+	Routed *Share `json:"routed,omitempty"`
 }
 
 // Share returns which keys are in the pool of that number. It is equal for equal sets of keys.
@@ -505,7 +509,15 @@ func (s *Share) Equal(o *Share) bool {
 	if s == nil || o == nil {
 		return s == o
 	}
-	return s.Default == o.Default && s.Stripped == o.Stripped && slices.Equal(s.Prefixes, o.Prefixes)
+	return s.Default == o.Default && s.Stripped == o.Stripped && s.Gutter == o.Gutter && slices.Equal(s.Prefixes, o.Prefixes) && s.Routed.Equal(o.Routed)
+}
+
+// Own returns which keys the pool has that s is of, without those for which it is a gutter.
+func (s *Share) Own() *Share {
+	if s != nil && s.Routed != nil {
+		return s.Routed
+	}
+	return s
 }
 
 // Of returns a Router that places the share's keys as r does, and gives the others no server.

@@ -26,8 +26,11 @@ type passing struct {
 }
 
 // Reroute returns the Router of r's pools in a phase of the change from other routes to r's.
+//
+// Gutters of pools that get keys, or have another gutter than before, are closed (Options.Closed) in all phases, and for one more, Settled: then nobody stores there any
+// more by the routes before, and what they hold is deleted.
 func (r *Router) Reroute(before Routes, phase Phase) (*Router, error) {
-	if phase == Settled {
+	if phase == Settled && !slices.ContainsFunc(r.pools, func(p *Router) bool { return p.closed }) {
 		return r, nil
 	}
 	pools, is := r.table.names, r.table
@@ -41,7 +44,11 @@ func (r *Router) Reroute(before Routes, phase Phase) (*Router, error) {
 		}
 	}
 	n := *r
-	n.routed, n.rerouting = slices.Clone(r.routed), &rerouting{phase, was, is}
+	n.rerouting = &rerouting{phase, was, is}
+	if phase == Settled {
+		return &n, nil
+	}
+	n.routed = slices.Clone(r.routed)
 	names, numbers := slices.Clone(pools), map[[2]int]int{}
 	side := is
 	if phase == DeleteNew {
@@ -159,7 +166,10 @@ func (s *Share) has(prefix string) bool {
 func passes(servers []Server, from, to *Router, phase Phase) *Router {
 	p := &passing{phase, from, to}
 	writes, reads := p.writers(), p.readers()
-	return &Router{servers: servers, n: max(from.n, to.n), read: reads.read, zone: reads.zone, measures: reads.measures, number: writes.number, passing: p}
+	return &Router{
+		servers: servers, n: max(from.n, to.n), read: reads.read, zone: reads.zone, measures: reads.measures, number: writes.number,
+		passing: p, gutters: slices.Concat(from.gutters, to.gutters),
+	}
 }
 
 // Passes reports whether the keys of the Router, that of a key, go to another pool because routes change.
@@ -179,16 +189,21 @@ func (r *Router) Gives(pool int, key []byte) bool {
 	return c != nil && c.after.Pool(key) == pool && c.before.Pool(key) != pool
 }
 
-// Before returns which keys the pool of that number has by the routes before the change of routes; nil: the same as behind it, or there is none.
+// Before returns which keys the pool of that number has by the routes before the change of routes, and its gutter; nil: the same as behind it, or there is none.
 func (r *Router) Before(number int) *Share {
-	c := r.rerouting
-	if c == nil || r.pools[number].isGutter {
+	c, p := r.rerouting, r.Pools()[number]
+	if c == nil || c.phase == Settled && !p.closed {
 		return nil
 	}
-	if before := c.before.Share(number); !before.Equal(c.after.Share(number)) {
-		return before
+	gutter := p.wanted
+	if p.closed {
+		gutter = p.former
 	}
-	return nil
+	before := p.share(c.before.Share(number), gutter)
+	if before.Equal(p.share(c.after.Share(number), p.wanted)) {
+		return nil
+	}
+	return before
 }
 
 // writers returns the pool whose servers are written.

@@ -59,6 +59,9 @@ type Options struct {
 	// most.
 	Gutter    string
 	GutterTTL int
+	// Closed: neither the gutter is used now, nor the one before, Former: each write deletes its key in both.
+	Closed bool
+	Former Standin
 }
 
 // Router says which servers hold a key. It is immutable and safe for concurrent use.
@@ -75,13 +78,15 @@ type Router struct {
 	rendezvous *rendezvous
 	// change places them during a change of placement; nil: there is none.
 	change *change
-	// gutter is the pool to which keys go whose servers are all down; nil: none.
+	// gutter is the pool to which keys go whose servers are all down; nil: none, or it is closed.
 	gutter *Router
-	// isGutter: it is that of another pool.
+	// gutters are the pools that may hold keys beside their servers: it, and the one before while that is closed; of keys that go to another pool those of both.
+	gutters []*Router
+	// isGutter: it is one of another pool.
 	isGutter bool
-	// wanted is the name of that pool, and ttl how long an item lives there.
-	wanted string
-	ttl    int
+	// wanted is the gutter that the pool has, closed says that it isn't used, nor former, the one before.
+	wanted, former Standin
+	closed         bool
 	// measures: reads depend on what servers have to do.
 	measures bool
 	// number is that of the pool, and base the index of its first server among those of all pools.
@@ -120,7 +125,7 @@ func New(servers []Server, o Options) (*Router, error) {
 	if r.read == ReadNearest {
 		r.zone = o.Zone
 	}
-	r.wanted, r.ttl = o.Gutter, o.GutterTTL
+	r.wanted, r.former, r.closed = o.Standin(), o.Former, o.Closed
 	r.measures = r.read == ReadLeastBusy
 	if o.HashTag != "" {
 		r.tagged, r.tag = true, [2]byte{o.HashTag[0], o.HashTag[1]}

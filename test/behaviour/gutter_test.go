@@ -2,7 +2,6 @@ package behaviour_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -203,23 +202,5 @@ func TestAGutterThatIsAwayStopsWritesOnlyUntilAllKnow(t *testing.T) {
 		for n := range 8 { // the gutter may hold all keys, behind a start
 			eventually(t, c, fmt.Sprintf("set key-%d 0 0 1\r\nx\r\n", n), "STORED\r\n")
 		}
-	}
-}
-
-func TestTheGutterOfAPoolCannotChangeUnderSeveralWriters(t *testing.T) {
-	servers, spare := mctest.StartMemcacheds(t, 3), mctest.StartMemcacheds(t, 3)
-	o := guttered(middleware.WritersSeveral, mwtest.Servers(servers...), spare...)
-	o.Listen, o.ChangeStep = []string{"127.0.0.1:0"}, time.Hour
-	m := mwtest.Start(t, o)
-	for _, change := range []func(o *route.Options){
-		func(o *route.Options) { o.Gutter = "" },
-		func(o *route.Options) { o.GutterTTL = 61 },
-	} {
-		next := o
-		next.Pools = append([]middleware.PoolOptions{}, o.Pools...)
-		change(&next.Pools[0].Options)
-		err := m.Apply(t.Context(), next)
-		require.ErrorContains(t, err, `the gutter of pool "own", and its time to live, cannot change`)
-		require.True(t, strings.HasSuffix(err.Error(), "restart all at once, or writers one"))
 	}
 }

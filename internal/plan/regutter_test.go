@@ -1,0 +1,361 @@
+package plan_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/mctest"
+	"mcmw/internal/mctest/explore"
+	"mcmw/internal/mctest/model"
+	"mcmw/internal/replica"
+	"mcmw/internal/route"
+)
+
+// guttering is a world like losing, whose middlewares go meanwhile through the phases of a change of the gutter, or of which pool has the key. Each pool has one
+// server. All that middlewares know of each other is that they are at most one phase apart, and what they know in losing of the server.
+type guttering struct {
+	name          string
+	pools         int               // named "0", "1" ..
+	before, after map[string]string // gutters, by pool
+	from, to      string            // pools of the key
+	victim        int               // the server that is barred
+	clients       [2][]string
+	cut           [2]bool
+	// late: the second middleware starts at any moment, and does not know how far the other is.
+	late bool
+
+	// Faults put into the protocol.
+	phases  []guttered // instead of the right ones
+	apart   int        // phases, instead of 1
+	unclean bool       // what gutters held before is not deleted
+	early   bool       // but in the first phase
+	secret  bool       // gutters are not told of writes
+	blind   bool       // a middleware whose gutter is closed heeds no mark
+}
+
+// guttered is a phase: the gutters before and the routes before, those behind the change, or one of its phases.
+type guttered int
+
+const (
+	asBefore guttered = iota
+	gutterDelete
+	gutterRead
+	gutterTail
+	gutterLate
+	asAfter
+)
+
+// router returns that of a phase.
+func (g *guttering) router(t *testing.T, phase guttered) *route.Router {
+	routed := func(pool string) route.Routes {
+		return route.Routes{Default: "0", Prefixes: []route.Prefix{{Prefix: "k", Pool: pool}}}
+	}
+	var pools []route.Pool
+	for i := range g.pools {
+		name := strconv.Itoa(i)
+		o := route.Options{Gutter: g.after[name]}
+		if phase == asBefore {
+			o.Gutter = g.before[name]
+		} else if phase != asAfter && g.closes(name) {
+			o.Closed, o.Former = true, route.Standin{Pool: g.before[name], TTL: 60}
+		}
+		if o.Gutter != "" {
+			o.GutterTTL = 60
+		}
+		pools = append(pools, route.Pool{Name: name, Servers: []route.Server{{Name: "server-" + name}}, Options: o})
+	}
+	pool := g.to
+	if phase == asBefore {
+		pool = g.from
+	}
+	r, err := route.NewPools(pools, routed(pool))
+	require.NoError(t, err)
+	if phase != asBefore && phase != asAfter {
+		r, err = r.Reroute(routed(g.from), []route.Phase{gutterDelete: route.DeleteNew, gutterRead: route.ReadNew, gutterTail: route.Settled, gutterLate: route.Late}[phase])
+		require.NoError(t, err)
+	}
+	return r
+}
+
+// closes reports whether the gutters of pool are closed meanwhile.
+func (g *guttering) closes(pool string) bool {
+	return g.before[pool] != g.after[pool] || pool == g.to && g.from != g.to && g.after[pool] != ""
+}
+
+// gutterer is a middleware's worker.
+type gutterer struct {
+	*loser
+	at    int // in ways
+	ways  []guttered
+	world *guttering
+	make  func(phase guttered) *driver
+}
+
+// enterPhase exchanges the driver.
+func (w *gutterer) enterPhase(at int) {
+	w.at = at
+	missed := map[int]bool{}
+	if w.loser.driver != nil {
+		missed = w.missed
+	}
+	w.driver = w.make(w.ways[at])
+	w.missed = missed
+	w.know(w.stage)
+}
+
+// know puts what is known of the server in force.
+func (w *gutterer) know(stage stage) {
+	w.stage = stage
+	s := &w.planner.Servers[w.world.victim]
+	heeds := false
+	for _, p := range w.router.Pools() {
+		heeds = heeds || len(p.Gutters()) > 0 && (p.Gutter() != nil || !w.world.blind)
+	}
+	s.Readable = !heeds || stage == shut || stage == open
+	s.Stale = !s.Readable
+	s.Away = heeds && (stage == away || stage == again)
+	s.Open = heeds && stage != shut && !w.world.secret
+}
+
+// waits reports whether what reads cannot be served: it would come from a server that is not read.
+func (w *gutterer) waits() bool {
+	in := w.router.In([]byte("k"))
+	s := w.planner.Servers[w.world.victim]
+	reads := slices.Contains(in.Readers([]byte("k"), nil), w.world.victim)
+	return reads && (!s.Readable || w.missed[w.world.victim]) && (!s.Away || in.Gutter() == nil)
+}
+
+func (w *gutterer) Start(command string) {
+	w.driver.Start(command)
+	w.lose()
+}
+
+func (w *gutterer) Reply(server int, reply string) {
+	w.driver.Reply(server, reply)
+	w.lose()
+}
+
+func (w *gutterer) lose() {
+	for w.cut && len(w.waiting[w.world.victim]) > 0 {
+		w.Lost(w.world.victim)
+	}
+}
+
+func (w *gutterer) AppendState(dst []byte) []byte {
+	return w.driver.AppendState(fmt.Appendf(dst, "%d %d %t ", w.at, w.stage, w.cut))
+}
+
+// keeper takes a middleware through the stages of the server, or through the phases; cleans are the servers that clean empties.
+type keeper struct {
+	idler
+	of      *gutterer
+	servers []*model.Server
+	phases  bool
+	cleans  func() []int
+}
+
+func (k *keeper) Start(command string) {
+	switch {
+	case command != step && k.phases:
+		for _, s := range k.cleans() {
+			k.servers[s].Evict("k")
+		}
+	case command != step:
+		if v := k.of.world.victim; k.of.missed[v] {
+			k.servers[v].Evict("k")
+		}
+		k.of.missed[k.of.world.victim], k.of.cut = false, false
+	case k.phases:
+		k.of.enterPhase(k.of.at + 1)
+	default:
+		k.of.know(k.of.stage + 1)
+	}
+}
+
+// cleanRoutes and cleanGutters are commands of a keeper of phases.
+const (
+	cleanRoutes  = "clean routes"
+	cleanGutters = "clean gutters"
+)
+
+// number returns the server of the pool.
+func number(pool string) int {
+	n, _ := strconv.Atoi(pool)
+	return n
+}
+
+// explore explores what can happen, at most limit states.
+func (g *guttering) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
+	routers := map[guttered]*route.Router{}
+	for phase := asBefore; phase <= asAfter; phase++ {
+		routers[phase] = g.router(t, phase)
+	}
+	ways := g.phases
+	if ways == nil {
+		ways = []guttered{asBefore, gutterDelete, gutterRead, gutterTail, asAfter}
+	}
+	return explore.UpTo(func() *explore.World {
+		w := &explore.World{}
+		for i := range g.pools {
+			server := &model.Server{}
+			switch used := slices.Contains(slices.Collect(maps.Values(g.before)), strconv.Itoa(i)); {
+			case i == number(g.from):
+				server.Put("k", model.Item{Value: before, CAS: initialVersion})
+			case !used:
+				server.Put("k", model.Item{Value: forgotten, CAS: initialVersion + 1})
+			}
+			w.Servers = append(w.Servers, server)
+		}
+		var middlewares [2]*gutterer
+		for i, commands := range g.clients {
+			m := &gutterer{loser: &loser{cut: g.cut[i]}, world: g, ways: ways, make: func(phase guttered) *driver {
+				return drive(t, routers[phase], replica.AckLive, nil)
+			}}
+			if g.late && i == 1 {
+				m.ways = []guttered{gutterLate, gutterTail, asAfter}
+			}
+			m.enterPhase(0)
+			middlewares[i] = m
+			var steps []string
+			for at := range m.ways[1:] {
+				if !g.unclean && (m.ways[at] == gutterTail && !g.early || m.ways[at] == gutterDelete && g.early) {
+					steps = append(steps, cleanGutters)
+				}
+				if (m.ways[at] == gutterDelete || m.ways[at] == gutterLate) && g.from != g.to {
+					steps = append(steps, cleanRoutes)
+				}
+				steps = append(steps, step)
+			}
+			k := &keeper{of: m, servers: w.Servers, phases: true}
+			k.cleans = func() (servers []int) {
+				if m.ways[m.at] == gutterTail || g.early {
+					for pool, gutter := range g.after {
+						if g.closes(pool) && (pool == g.to) {
+							servers = append(servers, number(gutter))
+						}
+					}
+				}
+				if m.ways[m.at] != gutterTail {
+					servers = append(servers, number(g.to))
+				}
+				return servers
+			}
+			w.Workers = append(w.Workers,
+				&explore.Worker{Middleware: 3 * i, Driver: m, Commands: slices.Clone(commands)},
+				&explore.Worker{Silent: true, Middleware: 3*i + 1, Driver: &keeper{of: m, servers: w.Servers}, Commands: []string{step, step, clean, step, step}},
+				&explore.Worker{Silent: true, Middleware: 3*i + 2, Driver: k, Commands: steps})
+		}
+		w.May = func(w *explore.World, i int) bool {
+			mine, other := middlewares[i/3], middlewares[1-i/3]
+			next := w.Workers[i].Commands[0]
+			switch i % 3 {
+			case 0:
+				ready := !g.late || mine.ways[mine.at] != gutterLate || g.from == g.to || !slices.Contains(w.Workers[i+2].Commands, cleanRoutes)
+				return ready && (!mine.waits() || strings.HasPrefix(next, "set") || strings.HasPrefix(next, "delete"))
+			case 1:
+				switch {
+				case next == clean:
+					return true
+				case mine.stage == barred:
+					return other.stage >= barred
+				case mine.stage == away: // all marks are removed
+					return !mine.cut && !other.cut && !mine.missed[g.victim] && !other.missed[g.victim]
+				case mine.stage == open:
+					return other.stage >= open
+				}
+				return true
+			}
+			switch {
+			case next != step:
+				return true
+			case w.Workers[i-2].Running():
+				return false // the exchange waits for what is in flight
+			case !g.late:
+				return mine.at < other.at+max(g.apart, 1)
+			case i/3 == 0:
+				return true
+			case mine.ways[mine.at] == gutterLate: // it stays so for longer than the others take to read by the new routes
+				return other.ways[other.at] >= gutterRead
+			}
+			return other.ways[other.at] >= gutterTail
+		}
+		return w
+	}, limit, explore.Checks{Always: noneReadOlder})
+}
+
+// gutterings are what a change may do to the gutters of a key.
+var gutterings = []guttering{
+	{name: "another gutter", pools: 3, before: map[string]string{"0": "1"}, after: map[string]string{"0": "2"}, from: "0", to: "0"},
+	{name: "a gutter that was none", pools: 2, after: map[string]string{"0": "1"}, from: "0", to: "0"},
+	{name: "no gutter", pools: 2, before: map[string]string{"0": "1"}, from: "0", to: "0"},
+	{name: "to a pool with another gutter", pools: 4, before: map[string]string{"0": "1", "2": "3"}, after: map[string]string{"0": "1", "2": "3"}, from: "0", to: "2"},
+	{name: "to a pool with another gutter, whose server fails", pools: 4, before: map[string]string{"0": "1", "2": "3"}, after: map[string]string{"0": "1", "2": "3"}, from: "0", to: "2", victim: 2},
+	{name: "to a pool with the same gutter", pools: 3, before: map[string]string{"0": "1", "2": "1"}, after: map[string]string{"0": "1", "2": "1"}, from: "0", to: "2", victim: 2},
+	{name: "to the gutter", pools: 2, before: map[string]string{"0": "1"}, after: map[string]string{"0": "1"}, from: "0", to: "1"},
+	{name: "from the gutter", pools: 2, before: map[string]string{"0": "1"}, after: map[string]string{"0": "1"}, from: "1", to: "0"},
+	{name: "to a pool that gets the gutter", pools: 3, before: map[string]string{"0": "1"}, after: map[string]string{"2": "1"}, from: "0", to: "2", victim: 2},
+}
+
+func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterOrTheKeysOfOneChange(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	clients, cuts, limit := clientsInChange[:1], [][2]bool{{true, false}}, mostStates/40
+	if mctest.Long() {
+		limit, clients, cuts = 5*mostStates, clientsInChange, [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}}
+	}
+	var states int
+	for _, g := range gutterings {
+		for _, g.late = range []bool{false, true} {
+			for _, g.cut = range cuts {
+				for _, g.clients = range clients {
+					r, failure := g.explore(t, limit)
+					require.Nil(t, failure, "%s, %q, late %t, cut off %v: %v", g.name, g.clients, g.late, g.cut, failure)
+					states += r.States
+				}
+			}
+		}
+	}
+	t.Logf("%d states", states)
+}
+
+func TestEveryFaultPutIntoAChangeOfGuttersIsFound(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	named := func(name string) guttering {
+		return gutterings[slices.IndexFunc(gutterings, func(g guttering) bool { return g.name == name })]
+	}
+	for _, f := range []struct {
+		fault, in string
+		put       func(g *guttering)
+	}{
+		{"all at once", "another gutter", func(g *guttering) { g.phases = []guttered{asBefore, asAfter} }},
+		{"all at once, without one then", "no gutter", func(g *guttering) { g.phases = []guttered{asBefore, asAfter} }},
+		{"two phases apart", "another gutter", func(g *guttering) { g.phases, g.apart = []guttered{asBefore, gutterTail, asAfter}, 2 }},
+		{"a gutter that is not clean", "a gutter that was none", func(g *guttering) { g.unclean = true }},
+		{"a gutter that is cleaned too early", "from the gutter", func(g *guttering) { g.early = true }},
+		{"writes that gutters never had", "to a pool with another gutter", func(g *guttering) { g.secret = true }},
+		{"marks that are not heeded", "a gutter that was none", func(g *guttering) { g.blind = true }},
+		{"a late one whose gutter is not clean", "a gutter that was none", func(g *guttering) { g.unclean, g.late = true, true }},
+	} {
+		t.Run(f.fault, func(t *testing.T) {
+			g := named(f.in)
+			f.put(&g)
+			var states int
+			for _, cut := range [][2]bool{{true, false}, {false, true}, {false, false}} {
+				for _, clients := range [][2][]string{{{setTen}, {getKey}}, {{setTen}, {setTwenty, getKey}}} {
+					g.cut, g.clients = cut, clients
+					r, failure := g.explore(t, 100_000)
+					if states += r.States; failure != nil {
+						t.Log(failure)
+						return
+					}
+				}
+			}
+			t.Fatalf("not found in %d states", states)
+		})
+	}
+}
