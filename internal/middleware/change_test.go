@@ -28,6 +28,7 @@ type traffic struct {
 	done                  sync.WaitGroup
 	rounds, stale, missed atomic.Int64
 	large                 atomic.Bool // many values are large; see valueOf
+	fails                 bool        // servers may fail
 }
 
 // valueOf returns what is stored i-th, unlike all others.
@@ -38,8 +39,10 @@ func (l *traffic) valueOf(i int) string {
 	return strings.Repeat(strconv.Itoa(i)+" ", 1+i*7919%10_000)
 }
 
-func startTraffic(t *testing.T, fleet ...*mwtest.MW) *traffic {
-	l, seed := &traffic{t: t}, mctest.Seed(t)
+func startTraffic(t *testing.T, fleet ...*mwtest.MW) *traffic { return (&traffic{t: t}).start(t, fleet) }
+
+func (l *traffic) start(t *testing.T, fleet []*mwtest.MW) *traffic {
+	seed := mctest.Seed(t)
 	for n := range 4 {
 		var clients []*mctest.Client
 		for _, m := range fleet {
@@ -61,12 +64,15 @@ func (l *traffic) run(clients []*mctest.Client, random *rand.Rand, n int) {
 	}
 	for i := 0; !l.end.Load(); i++ {
 		key, value := fmt.Sprintf("%d-%d-key", n, i%50), l.valueOf(i)
-		if reply := do(fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, len(value), value)); !assert.Equal(l.t, "STORED\r\n", reply) {
+		switch reply := do(fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, len(value), value)); {
+		case l.fails && strings.HasPrefix(reply, "SERVER_ERROR "):
+			continue
+		case !assert.Equal(l.t, "STORED\r\n", reply):
 			return
 		}
 		for range 2 {
 			switch reply := do("get " + key + "\r\n"); {
-			case reply == "END\r\n":
+			case reply == "END\r\n", l.fails && strings.HasPrefix(reply, "SERVER_ERROR "):
 				l.missed.Add(1)
 			case !strings.HasSuffix(reply, "\r\n"+value+"\r\nEND\r\n"):
 				l.stale.Add(1)

@@ -72,6 +72,8 @@ var (
 	lonely  = settings{servers: 6, proxies: true, pools: gutter}
 	routed  = settings{servers: 6, fleet: true, pools: twoPools}
 	given   = settings{servers: 6, fleet: true, pools: movingRoutes, fixed: []string{"change-step"}}
+	other   = settings{servers: 9, fleet: true, pools: movingGutters, fixed: []string{"change-step"}}
+	spares  = settings{servers: 9, fleet: true, pools: movingKeysOfGutters, fixed: []string{"change-step"}}
 	moving  = settings{servers: 6, fleet: true, pools: migrations(1), fixed: []string{"change-step"}}
 	back    = settings{servers: 6, fleet: true, pools: migrations(2), fixed: []string{"change-step"}}
 	warmed  = settings{servers: 6, fleet: true, pools: warmsUp, fixed: []string{"change-step"}}
@@ -113,6 +115,53 @@ func movingRoutes(s *system, servers []string) string {
 	return text
 }
 
+// thirds returns the servers as three lists.
+func thirds(servers []string) (first, second, third string) {
+	n := len(servers) / 3
+	return strings.Join(servers[:n], ", "), strings.Join(servers[n:2*n], ", "), strings.Join(servers[2*n:], ", ")
+}
+
+// longGutterTTL is how long a value lives in a gutter that a pool has no more, and then again: longer than that takes.
+const longGutterTTL = time.Minute
+
+// movingGutters are a pool and two more, of which the second is its gutter while s is rerouted, otherwise the first.
+func movingGutters(s *system, servers []string) string {
+	own, spare, another := thirds(servers)
+	gutter := map[bool]string{false: "spare", true: "another"}[s.rerouted]
+	return fmt.Sprintf("change-step: %v\npools:\n  own: {servers: [%s], gutter: %s, gutter-ttl: %v}\n  spare: {servers: [%s]}\n  another: {servers: [%s]}\nroutes: [{default: own}]\n",
+		migrationStep, own, gutter, longGutterTTL, spare, another)
+}
+
+// movingKeysOfGutters are two pools with one gutter, of which the second has no keys any more while s is rerouted.
+func movingKeysOfGutters(s *system, servers []string) string {
+	first, second, spare := thirds(servers)
+	with := fmt.Sprintf("gutter: spare, gutter-ttl: %v", longGutterTTL)
+	text := fmt.Sprintf("change-step: %v\npools:\n  first: {servers: [%s], %s}\n  second: {servers: [%s], %s}\n  spare: {servers: [%s]}\n"+
+		"routes: [{prefix: f1-1, pool: second}, {prefix: f1-2, pool: second}, {default: first}]\n", migrationStep, first, with, second, with, spare)
+	if s.rerouted {
+		text = strings.ReplaceAll(text, "pool: second", "pool: first")
+	}
+	return text
+}
+
+// divertedFor is how long a server is down, so that its keys go to the gutter.
+const divertedFor = 2 * time.Second
+
+// killAndReroute makes the change while a server is down, whose keys are in the gutter.
+func killAndReroute(ctx context.Context, s *system) error {
+	return errors.Join(kill(ctx, s), sleep(ctx, divertedFor), reroute(ctx, s))
+}
+
+// startAndRerouteAgain starts the server while that goes on; then it makes the change the other way and once more, with the server down behind each. Then it empties the
+// servers that nobody reads any more.
+func startAndRerouteAgain(ctx context.Context, s *system) error {
+	err := start(ctx, s)
+	for range 2 {
+		err = errors.Join(err, sleep(ctx, reroutes), reroute(ctx, s), sleep(ctx, reroutes), kill(ctx, s), sleep(ctx, divertedFor), start(ctx, s))
+	}
+	return errors.Join(err, s.leave(ctx, time.Now(), s.servers[len(s.servers)/3:]))
+}
+
 // reroutes is how long a middleware takes for a change of routes, one that starts meanwhile included, and fileLag how much later than the first one the second
 // middleware reads its file.
 const (
@@ -123,7 +172,7 @@ const (
 // reroute gives the keys of some clients to the first pool, or back to the second.
 func reroute(ctx context.Context, s *system) error {
 	s.rerouted = !s.rerouted
-	text := movingRoutes(s, s.names((*server).addr))
+	text := s.settings.pools(s, s.names((*server).addr))
 	write := func(of *process.Process, files ...string) (err error) {
 		for _, file := range files {
 			err = errors.Join(err, os.WriteFile(file, []byte(text), 0o600))
@@ -291,6 +340,8 @@ func Scenarios() []Scenario {
 		{Name: "gutter-freeze", Title: "a server whose pool has a gutter, behind two mcmw, is suspended (SIGSTOP)", Args: severalOne, fault: freeze, heal: thaw, then: untilSpent, reads: byVictim, writes: byVictim, Long: true, settings: spared},
 		{Name: "pool-without-majority", Title: "two of the three servers of one of two pools, behind two mcmw, are killed and started again", Args: ackLive, fault: both(kill1), heal: both(start1), reads: byAny, writes: byAny, settings: routed},
 		{Name: "routes", Title: "routes give keys to another pool, back, and there again, by files that two mcmw read a second apart", Args: severalTwo, fault: reroute, heal: rerouteAgain, settings: given},
+		{Name: "gutter-change", Title: "a pool gets another gutter while a server is down, back, and again, by files that two mcmw read a second apart", Args: severalOne, fault: killAndReroute, heal: startAndRerouteAgain, reads: byVictim, writes: byVictim, settings: other},
+		{Name: "gutter-routes", Title: "routes give keys to another pool with a gutter while a server is down, back, and there again, by files that two mcmw read a second apart", Args: severalOne, fault: killAndReroute, heal: startAndRerouteAgain, reads: byVictim, writes: byVictim, settings: spares},
 		{Name: "migration", Title: "the keys of a pool, behind two mcmw, move to another pool", Args: severalTwo, fault: copies(0), heal: migrated(0), settings: moving},
 		{Name: "migration-back", Title: "the keys of a pool, behind two mcmw, move to another pool and back", Args: severalTwo, fault: copies(1), heal: migrated(1), Long: true, settings: back},
 		{Name: "warm-up", Title: "a server of each of two pools, behind two mcmw, is killed and started again while one pool is warmed up from the other", Args: severalTwo, fault: killBoth, heal: startBoth, writes: `^server-[25]: `, settings: warmed},
