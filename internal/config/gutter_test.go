@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"mcmw/internal/route"
 )
 
 func TestAPoolHasAGutterForAMinuteOrForTheTimeGiven(t *testing.T) {
@@ -43,4 +45,11 @@ func TestAGutterThatAPoolCannotHaveIsRefusedWithItsLine(t *testing.T) {
 		require.Len(t, lines, 1, "%s\n%q", text, lines)
 		require.Regexp(t, "^"+literal(message), lines[0], text)
 	}
+}
+
+func TestWhyAGutterCannotChangeIsSaidWithItsLine(t *testing.T) {
+	c := sources{yaml: "pools:\n  a:\n    servers: [x, y, z]\n    gutter: b\n  b: {servers: [v]}\nroutes:\n  - {default: a}\n"}.load(t)
+	require.ErrorContains(t, c.Locate(route.NewGutterError("a", "why")), "mcmw.yaml:4: pools.a.gutter: why")
+	c = sources{yaml: "pools:\n  a:\n    servers: [x, y, z]\nroutes:\n  - {default: a}\n"}.load(t)
+	require.ErrorContains(t, c.Locate(route.NewGutterError("a", "why")), "pools.a.gutter: why")
 }

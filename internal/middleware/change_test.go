@@ -39,7 +39,9 @@ func (l *traffic) valueOf(i int) string {
 	return strings.Repeat(strconv.Itoa(i)+" ", 1+i*7919%10_000)
 }
 
-func startTraffic(t *testing.T, fleet ...*mwtest.MW) *traffic { return (&traffic{t: t}).start(t, fleet) }
+func startTraffic(t *testing.T, fleet ...*mwtest.MW) *traffic {
+	return (&traffic{t: t}).start(t, fleet)
+}
 
 func (l *traffic) start(t *testing.T, fleet []*mwtest.MW) *traffic {
 	seed := mctest.Seed(t)

@@ -161,7 +161,8 @@
 // A pool may have a gutter, another pool that stands in for its servers (package plan). The planner is told by server whether all middlewares bar it from
 // reads (backend.Server.Away), and for how long the gutter may hold keys of it (OpenUntil). The first is known by the marks above, the second is time: it ends
 // GutterTTL and some seconds after the server was barred, or the core replaced. A gutter's placement is that of all keys, so that what moves there is deleted like
-// the keys of any other pool.
+// the keys of any other pool. A pool that gets another gutter, or keys, has its gutters closed meanwhile (rerouting, route.Options.Closed): neither the new one nor the one
+// before is used, and writes delete in both. In the last phase nobody uses the one before any more; what the new one holds is deleted then.
 //
 // # Large values
 //

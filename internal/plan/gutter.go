@@ -19,6 +19,10 @@ import (
 // whatever one of two reads the other one writes or deletes: open and away are compatible, open and shut are, and shut and away never meet. A write
 // that begins while the gutter is shut is at most as old as all that the gutter can hold when it ends. What a server that is away does not get counts as
 // missed; it is deleted there before the server is read. In the gutter every item ends after GutterTTL.
+//
+// While a pool's gutter is another one than before, or the pool gets keys (route.Options.Closed), nobody is away; open concerns the gutters before and behind that. A
+// middleware that has changed its gutter is so compatible with one that hasn't: of two neighbouring phases (route.Phase) one at most uses a gutter, in which the other
+// one deletes. A key that goes from one pool to another has no gutter, and each write deletes it in those of both.
 
 // placedIn returns the pool in which key, which is routed to the pool in, is read and written now; if that is the gutter of in, own is in.
 func (p *Planner) placedIn(in *route.Router, key []byte) (now, own *route.Router) {
