@@ -183,7 +183,12 @@ func explainMigrations(w io.Writer, key, pool string, all *route.Router, o *midd
 			names = append(names, all.Servers()[holder].Name)
 		}
 		phase, since, until := g.Phase(time.Now(), o.ChangeStep)
-		fmt.Fprintf(w, "  migrates to %s of pool %s: phase %s", strings.Join(names, ", "), g.To, phase)
+		inside := g.Target() != g.To
+		if inside {
+			fmt.Fprintf(w, "  fills    %s of pool %s: phase %s", g.Target(), g.To, phase)
+		} else {
+			fmt.Fprintf(w, "  migrates to %s of pool %s: phase %s", strings.Join(names, ", "), g.To, phase)
+		}
 		if !since.IsZero() {
 			fmt.Fprintf(w, " since %s", since.Format(time.RFC3339))
 		}
@@ -191,6 +196,12 @@ func explainMigrations(w io.Writer, key, pool string, all *route.Router, o *midd
 			fmt.Fprintf(w, " until %s", until.Format(time.RFC3339))
 		}
 		fmt.Fprintln(w)
+		if inside {
+			if phase.Active() {
+				fmt.Fprintln(w, "           the key's other servers decide writes, and are asked for what those miss; those are written behind them")
+			}
+			continue
+		}
 		explainReads(w, &g, phase, until, strings.Join(names, ", "))
 		if phase != route.MigrationDone {
 			return

@@ -230,3 +230,12 @@ func TestThePoolThatIsAskedFirstDuringAWarmUpIsExplained(t *testing.T) {
 		})
 	}
 }
+
+func TestServersThatAreFilledAreExplained(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcmw.yaml")
+	require.NoError(t, os.WriteFile(file, fmt.Appendf(nil, "writers: several\nchange-step: 1h\npools:\n  one: {servers: [a, b@z]}\nroutes: [{default: one}]\n"+
+		"migrations: [{pool: one, zone: z, start: %s}]\n", time.Now().Add(-3*time.Hour).UTC().Format(time.RFC3339)), 0o600))
+	code, stdout, stderr := execute(t, "config", "explain", "k", "--config", file)
+	require.Equal(t, exitOK, code, stderr)
+	require.Regexp(t, `\n  fills    zone z of pool one: phase warm-up since \S+\n           the key's other servers decide writes, and are asked for what those miss; those are written behind them\n$`, stdout)
+}

@@ -26,7 +26,12 @@ func migrations(s *stats.Snapshot, now time.Time) []Migration {
 	for _, g := range s.Migrations {
 		m := Migration{Migration: g, Warning: g.Late || g.Why != ""}
 		at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+		others := "both"
 		m.Text = fmt.Sprintf("%s to %s: phase %s", g.From, g.To, g.Phase)
+		if g.Inside {
+			others = "with the others"
+			m.Text = fmt.Sprintf("%s of %s: phase %s", g.To, g.From, g.Phase)
+		}
 		if !g.Until.IsZero() {
 			m.Text += " until " + at(g.Until)
 		}
@@ -43,7 +48,7 @@ func migrations(s *stats.Snapshot, now time.Time) []Migration {
 			}
 		}
 		if newPool, both := g.Recent.Ratios(); g.Missed && g.Phase == route.MigrationWarmUp.String() {
-			m.Text += fmt.Sprintf("; hit ratio in the last minute: %s %.2f %%, both %.2f %%; %s keys copied", g.To, 100*newPool, 100*both, spell.Count(float64(g.Here)))
+			m.Text += fmt.Sprintf("; hit ratio in the last minute: %s %.2f %%, %s %.2f %%; %s keys copied", g.To, 100*newPool, others, 100*both, spell.Count(float64(g.Here)))
 		}
 		if g.Why != "" {
 			m.Text += "; not copied now: " + g.Why
@@ -53,16 +58,29 @@ func migrations(s *stats.Snapshot, now time.Time) []Migration {
 			switch {
 			case !g.Back.IsZero():
 				m.Next = fmt.Sprintf("%s alone is read again from %s on, and it can be dropped from %s on", g.From, at(g.CopyUntil), at(g.Back))
+			case g.Inside && !g.End.IsZero():
+				m.Next = fmt.Sprintf("nothing is copied from %s on, and it is done at %s", at(g.CopyUntil), at(g.End))
 			case !g.End.IsZero():
 				m.Next = fmt.Sprintf("nothing is copied from %s on, and %s is done at %s", at(g.CopyUntil), g.To, at(g.End))
 			case g.Warm:
 				m.Next = fmt.Sprintf("%s is warm: give the migration an end in the file of every mcmw", g.To)
+			case g.Inside:
+				m.Next = fmt.Sprintf("reads fill %s, until its hit ratio is within %.2f %% of that with the others; then, or to give it up, set an end in the file of every mcmw", g.To, 100*g.Within)
 			default:
 				m.Next = fmt.Sprintf("reads fill %s, until its hit ratio is within %.2f %% of that of both; to give it up, set back in the file of every mcmw", g.To, 100*g.Within)
 			}
 		case route.MigrationWaiting.String():
 			m.Next = "it starts at " + at(g.Start)
+		case route.MigrationUndecided.String():
+			m.Next = "it is warmed up from " + at(g.Until) + " on"
+			if !now.Before(g.CopyUntil) {
+				m.Next = "all servers are read again from " + at(g.Until) + " on"
+			}
 		case route.MigrationDone.String():
+			if g.Inside {
+				m.Next = "all servers are read: drop it from the file of every mcmw"
+				break
+			}
 			m.Next = fmt.Sprintf("name %s in routes in place of %s, then drop the migration", g.To, g.From)
 		case route.MigrationBack.String():
 			m.Next = fmt.Sprintf("%s alone is read; drop the migration from the file of every mcmw", g.From)
@@ -76,6 +94,8 @@ func migrations(s *stats.Snapshot, now time.Time) []Migration {
 				m.Next = "it is warmed up from " + at(g.Until) + " on"
 			case !g.Back.IsZero():
 				m.Next = fmt.Sprintf("%s alone is read; it can be dropped from %s on", g.From, at(g.Back))
+			case g.Inside:
+				m.Next = fmt.Sprintf("the other servers alone are read until %s", at(g.End))
 			case g.Missed:
 				m.Next = fmt.Sprintf("%s is read from %s on", g.To, at(g.Until))
 			case g.Late && now.Before(g.CopyUntil):

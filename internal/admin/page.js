@@ -163,7 +163,7 @@ function tables(p) {
   const migrations = byId("migrations");
   migrations.hidden = !stats.migrations.length;
   migrations.className = stats.migrations.some((m) => m.warning) ? "bad" : "";
-  migrations.textContent = stats.migrations.map((m) => `Keys migrate from ${m.text}. Next: ${m.next}.`).join(" ");
+  migrations.textContent = stats.migrations.map((m) => `${m.inside ? "Reads fill" : "Keys migrate from"} ${m.text}. Next: ${m.next}.`).join(" ");
   table("memory", ["server", "share", "memory", "items", "hit ratio", "evictions", "connections"], byPool(p.servers.map((_, i) => memory(
     stats.servers[i], css(`s${i % 8}`), stats.memcached[i])), 7), "no servers");
   const used = stats.classes.map((name, i) => ({ name, i })).filter(({ i }) => points.some((q) => q.classes[i].rate > 0));

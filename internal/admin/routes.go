@@ -42,10 +42,12 @@ func routes(s *stats.Snapshot, most int) []Route {
 			}
 		}
 		for _, m := range s.Migrations {
-			switch r.Pool {
-			case m.From:
+			switch {
+			case m.Inside && r.Pool == m.From:
+				route.Migrations = append(route.Migrations, m.To+" is filled: "+m.Phase)
+			case r.Pool == m.From:
 				route.Migrations = append(route.Migrations, "to "+m.To+": "+m.Phase)
-			case m.To:
+			case r.Pool == m.To && !m.Inside:
 				route.Migrations = append(route.Migrations, "from "+m.From+": "+m.Phase)
 			}
 		}

@@ -8,21 +8,28 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"mcmw/internal/middleware"
+	"mcmw/internal/userinput"
 )
 
 const optionMigrations = "migrations"
 
 // migrationValue is an entry of the option migrations as the file has it.
 type migrationValue struct {
-	From  string `yaml:"from"`
-	To    string `yaml:"to"`
+	From  string `yaml:"from,omitempty"`
+	To    string `yaml:"to,omitempty"`
 	Start string `yaml:"start"`
 	End   string `yaml:"end,omitempty"`
 	// Copy is one of the copy names; Within and Back belong to copyMissed.
 	Copy   string `yaml:"copy,omitempty"`
 	Within string `yaml:"within,omitempty"`
 	Back   string `yaml:"back,omitempty"`
+	// Pool, in place of From and To, has servers that are filled: Cold, or those of Zone.
+	Pool string   `yaml:"pool,omitempty"`
+	Cold []string `yaml:"cold,omitempty,flow"`
+	Zone string   `yaml:"zone,omitempty"`
 }
 
 // What a migration copies.
@@ -39,10 +46,19 @@ func (v migrationValues) String() string {
 	var texts []string
 	for _, g := range v {
 		text := fmt.Sprintf("%s to %s from %s", g.From, g.To, g.Start)
+		switch {
+		case g.Zone != "":
+			text = fmt.Sprintf("zone %s of %s from %s", g.Zone, g.Pool, g.Start)
+		case g.Pool != "":
+			text = fmt.Sprintf("%s of %s from %s", strings.Join(g.Cold, ", "), g.Pool, g.Start)
+		}
 		if g.End != "" {
 			text += " until " + g.End
 		}
-		if g.Copy != "" {
+		switch {
+		case g.Pool != "":
+			text += ", within " + g.Within
+		case g.Copy != "":
 			text += fmt.Sprintf(" copying what is %s, within %s", g.Copy, g.Within)
 		}
 		if g.Back != "" {
@@ -59,7 +75,7 @@ type migrationsKind struct{}
 func (migrationsKind) placeholder() string { return "" }
 func (migrationsKind) accepts() string {
 	return "entries of the form {from: POOL, to: POOL, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}; " +
-		"a warm-up has copy: missed, within: 0.01, and later an end or back"
+		"a warm-up has copy: missed, within: 0.01, and later an end or back; or pool: POOL, cold: [SERVER] or zone: ZONE"
 }
 
 func (migrationsKind) reset(c *Config) { c.Migrations, c.migrationOrigins = nil, nil }
@@ -74,6 +90,12 @@ func (migrationsKind) get(c *Config) any {
 		if g.Missed {
 			v.Copy, v.Within = copyMissed, strconv.FormatFloat(g.Within, 'f', -1, 64)
 		}
+		if g.Cold != "" || g.Zone != "" {
+			v.Pool, v.Zone, v.From, v.To, v.Copy = g.From, g.Zone, "", "", ""
+			if g.Cold != "" {
+				v.Cold = strings.Split(g.Cold, ",")
+			}
+		}
 		if !g.Back.IsZero() {
 			v.Back = g.Back.Format(time.RFC3339)
 		}
@@ -86,13 +108,33 @@ func (migrationsKind) set(c *Config, v given) error {
 	if v.mapping == nil {
 		return errors.New("is not a migration")
 	}
-	keys := []string{"from", "to", "start", "end"}
-	fields, err := textFields(v.mapping, append(keys, "copy", "within", "back"))
+	mapping, cold, err := coldServers(v.mapping)
 	if err != nil {
 		return err
 	}
-	g := middleware.Migration{From: fields["from"], To: fields["to"]}
-	switch what := fields["copy"]; what {
+	keys := []string{"from", "to", "start", "end"}
+	fields, err := textFields(mapping, append(keys, "copy", "within", "back", "pool", "zone"))
+	if err != nil {
+		return err
+	}
+	g := middleware.Migration{From: fields["from"], To: fields["to"], Cold: cold, Zone: fields["zone"]}
+	what := fields["copy"]
+	switch inside := cold != "" || g.Zone != ""; {
+	case fields["pool"] != "" || inside:
+		for _, key := range []string{"from", "to", "copy", "back"} {
+			if fields[key] != "" {
+				return fmt.Errorf("has %s beside pool, cold or zone, which fill servers of one pool; accepted: one of both", key)
+			}
+		}
+		if !inside || cold != "" && g.Zone != "" {
+			return errors.New("has a pool, and not either cold, the servers to fill, or zone, that of them")
+		}
+		what, g.From, g.To = copyMissed, fields["pool"], fields["pool"]
+		keys = []string{"pool", "start"}
+	case what == copyMissed:
+		keys = keys[:3] // it ends when that is said
+	}
+	switch what {
 	case "", copyAll:
 		for _, key := range []string{"within", "back"} {
 			if fields[key] != "" {
@@ -106,7 +148,6 @@ func (migrationsKind) set(c *Config, v given) error {
 				return fmt.Errorf("has the within %q, which is no number", text)
 			}
 		}
-		keys = keys[:3] // it ends when that is said
 	default:
 		return fmt.Errorf("has the copy %q; accepted: %s, %s", what, copyAll, copyMissed)
 	}
@@ -130,14 +171,46 @@ func (migrationsKind) set(c *Config, v given) error {
 	return nil
 }
 
+// coldServers returns the names of the key cold in n, divided by commas, and n without it.
+func coldServers(n *yaml.Node) (rest *yaml.Node, names string, err error) {
+	without := *n
+	without.Content = nil
+	for i := 0; i < len(n.Content); i += 2 {
+		value := userinput.Resolve(n.Content[i+1])
+		if n.Content[i].Value != "cold" {
+			without.Content = append(without.Content, n.Content[i], n.Content[i+1])
+			continue
+		}
+		all := []*yaml.Node{value}
+		if value.Kind == yaml.SequenceNode {
+			all = value.Content
+		}
+		for _, name := range all {
+			name = userinput.Resolve(name)
+			if name.Kind != yaml.ScalarNode || userinput.IsNull(name) || name.Value == "" || strings.Contains(name.Value, ",") {
+				return nil, "", errors.New("has a cold that is no list of servers' names")
+			}
+			if names != "" {
+				names += ","
+			}
+			names += name.Value
+		}
+		if names == "" {
+			return nil, "", errors.New("has a cold without a server")
+		}
+	}
+	return &without, names, nil
+}
+
 func (migrationsKind) schema() map[string]any {
 	text, moment := map[string]any{"type": "string", "minLength": 1}, map[string]any{"type": "string", "format": "date-time"}
 	return map[string]any{"type": "array", "items": map[string]any{
 		"type": "object", "properties": map[string]any{
 			"from": text, "to": text, "start": moment, "end": moment,
 			"copy": map[string]any{"type": "string", "enum": []string{copyAll, copyMissed}}, "within": map[string]any{"type": []string{"number", "string"}}, "back": moment,
+			"pool": text, "cold": map[string]any{"type": []string{"string", "array"}, "items": text}, "zone": text,
 		},
-		"required": []string{"from", "to", "start"}, "additionalProperties": false,
+		"required": []string{"start"}, "anyOf": []any{map[string]any{"required": []string{"from", "to"}}, map[string]any{"required": []string{"pool"}}}, "additionalProperties": false,
 	}}
 }
 
@@ -159,7 +232,10 @@ func (c *Config) checkMigrations() Problems {
 			continue
 		}
 		o := middleware.PoolOptions{Writers: p.config.Writers}
-		o.Name, o.Options.Gutter = p.name, p.config.Placement.Gutter
+		o.Name, o.Options.Gutter, o.Options.Replicas = p.name, p.config.Placement.Gutter, p.config.Placement.Replicas
+		if p.config.complete {
+			o.Servers = p.config.Servers
+		}
 		pools = append(pools, o)
 	}
 	err := middleware.CheckMigrations(c.Migrations, pools, c.ChangeStep)

@@ -3,6 +3,7 @@ package config_test
 import (
 	"bytes"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,50 @@ func TestAWarmUpIsReadPrintedAndToldOf(t *testing.T) {
 		"old to new from 2026-12-01T10:00:00Z until 2026-12-01T12:00:00Z copying what is missed, within 0.05", ending.Changes(c)[0].String())
 }
 
+func TestAnEntryThatFillsServersOfAPoolIsReadPrintedAndToldOf(t *testing.T) {
+	const pools = "change-step: 1m\nwriters: several\npools:\n  one: {servers: [a, b@z, c@z], replicas: 2}\nroutes: [{default: one}]\nmigrations:\n"
+	g := middleware.Migration{From: "one", To: "one", Cold: "a,b", Start: time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC), Missed: true, Within: 0.01}
+	for text, want := range map[string]middleware.Migration{
+		"cold: [a, b]": g,
+		"cold: a":      {From: "one", To: "one", Cold: "a", Start: g.Start, Missed: true, Within: 0.01},
+		"zone: z":      {From: "one", To: "one", Zone: "z", Start: g.Start, Missed: true, Within: 0.01},
+	} {
+		c := sources{yaml: pools + "  - {pool: one, " + text + ", start: 2026-12-01T10:00:00Z}\n"}.load(t)
+		require.Equal(t, []middleware.Migration{want}, serving(c).Migrations)
+		var printed bytes.Buffer
+		require.NoError(t, c.Write(&printed, false))
+		require.NoError(t, os.WriteFile("printed.yaml", printed.Bytes(), 0o600))
+		require.Equal(t, serving(c), serving(sources{args: []string{"--config", "printed.yaml"}}.load(t)))
+	}
+	none := sources{yaml: strings.TrimSuffix(pools, "migrations:\n")}.load(t)
+	for text, told := range map[string]string{
+		"cold: [a, b]": "a, b of one from 2026-12-01T10:00:00Z until 2026-12-01T12:00:00Z, within 0.05",
+		"zone: z":      "zone z of one from 2026-12-01T10:00:00Z until 2026-12-01T12:00:00Z, within 0.05",
+	} {
+		c := sources{yaml: pools + "  - {pool: one, " + text + ", start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z, within: 0.05}\n"}.load(t)
+		require.Equal(t, "migrations:  -> "+told, c.Changes(none)[0].String())
+	}
+	const start = "start: 2026-12-01T10:00:00Z}"
+	for entry, problem := range map[string]string{
+		"{pool: one, " + start:                        "the mapping has a pool, and not either cold, the servers to fill, or zone, that of them",
+		"{pool: one, cold: a, zone: z, " + start:      "the mapping has a pool, and not either cold, the servers to fill, or zone, that of them",
+		"{cold: a, " + start:                          `the mapping has no key "pool"`,
+		"{pool: one, cold: a, to: one, " + start:      "the mapping has to beside pool, cold or zone",
+		"{pool: one, cold: a, copy: missed, " + start: "the mapping has copy beside pool, cold or zone",
+		"{pool: one, cold: [], " + start:              "the mapping has a cold without a server",
+		"{pool: one, cold: [[a]], " + start:           "the mapping has a cold that is no list of servers' names",
+		"{pool: one, cold: x, " + start:               `pool "one" has no server "x", or it is given twice; accepted: names of ["a" "b" "c"]`,
+		"{pool: one, cold: [a, a], " + start:          `pool "one" has no server "a", or it is given twice`,
+		"{pool: one, zone: y, " + start:               `no server of pool "one" is in zone "y"`,
+		"{pool: two, cold: a, " + start:               `the pool "two" is unknown`,
+		"{pool: one, cold: [a, b, c], " + start:       `it fills all servers of pool "one"`,
+		"{pool: one, cold: a, within: 1, " + start:    "within is 1; accepted: from 0 to less than 1",
+	} {
+		lines := refused(t, sources{yaml: pools + "  - " + entry + "\n"})
+		require.Regexp(t, "^"+literal("mcmw.yaml:7: migrations: "+problem), lines[0], entry)
+	}
+}
+
 func TestMigrationsThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 	const times = "start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}"
 	for entries, message := range map[string]string{
@@ -72,17 +117,17 @@ func TestMigrationsThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 		"{from: old, to: new, start: soon, end: 2026-12-01T10:05:00Z}":                 `mcmw.yaml:9: migrations: the mapping has the start "soon", which is no time`,
 		"{from: old, to: new, start: 2026-12-01T10:05:00Z}":                            `mcmw.yaml:9: migrations: the mapping has no key "end"; accepted: entries`,
 		"{from: old, too: new, " + times:                                               `mcmw.yaml:9: migrations: the mapping has the unknown key "too"`,
-		"{from: old, to: new, " + times + "\n  - {from: new, to: old, " + times:        `mcmw.yaml:10: migrations: it overlaps with the migration from "old" to "new"`,
+		"{from: old, to: new, " + times + "\n  - {from: new, to: old, " + times:        `mcmw.yaml:10: migrations: it overlaps with the migration from pool "old" to pool "new"`,
 		"{from: old, to: new, copy: some, " + times:                                    `mcmw.yaml:9: migrations: the mapping has the copy "some"; accepted: all, missed`,
 		"{from: old, to: new, within: 0.1, " + times:                                   `mcmw.yaml:9: migrations: the mapping has within, which belongs to copy: missed`,
 		"{from: old, to: new, copy: missed, within: 2, " + times:                       `mcmw.yaml:9: migrations: within is 2; accepted: from 0 to less than 1`,
 		"{from: old, to: new, copy: missed, within: x, " + times:                       `mcmw.yaml:9: migrations: the mapping has the within "x", which is no number`,
 		"{from: old, to: old, copy: missed, " + times:                                  `mcmw.yaml:9: migrations: from and to are pool "old"`,
-		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z}\n  - {from: new, to: old, start: 2027-12-01T10:00:00Z, end: 2027-12-02T10:00:00Z}":                             `mcmw.yaml:10: migrations: it overlaps with the migration from "old" to "new", which has no end`,
+		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z}\n  - {from: new, to: old, start: 2027-12-01T10:00:00Z, end: 2027-12-02T10:00:00Z}":                             `mcmw.yaml:10: migrations: it overlaps with the migration from pool "old" to pool "new", which has no end`,
 		"{from: old, to: new, back: 2026-12-01T15:00:00Z, " + times:                                                                                                                     `mcmw.yaml:9: migrations: the mapping has back, which belongs to copy: missed`,
 		"{from: old, to: new, copy: missed, back: 2026-12-01T15:00:00Z, " + times:                                                                                                       `mcmw.yaml:9: migrations: it goes back at 2026-12-01T15:00:00Z; accepted: a warm-up (copy: missed) without an end`,
 		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z, back: 2026-12-01T10:03:59Z}":                                                                                   `mcmw.yaml:9: migrations: it goes back at 2026-12-01T10:03:59Z; accepted: at least 4 change-steps of 1m0s behind the start`,
-		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z, back: 2026-12-01T11:00:00Z}\n  - {from: old, to: new, start: 2027-12-01T10:00:00Z, end: 2027-12-02T10:00:00Z}": `mcmw.yaml:10: migrations: it is beside the migration from "old" to "new", one of which goes back`,
+		"{from: old, to: new, copy: missed, start: 2026-12-01T10:00:00Z, back: 2026-12-01T11:00:00Z}\n  - {from: old, to: new, start: 2027-12-01T10:00:00Z, end: 2027-12-02T10:00:00Z}": `mcmw.yaml:10: migrations: it is beside the migration from pool "old" to pool "new", one of which goes back`,
 		"old": `mcmw.yaml:9: migrations: "old" is not a migration; accepted: entries`,
 	} {
 		lines := refused(t, sources{yaml: migrating + "  - " + entries + "\n"})

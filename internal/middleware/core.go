@@ -280,7 +280,7 @@ func (p *core) makeWorkers(s *shared, statsText func([]byte) []byte) {
 			w.Ack = replica.AckAll // keys are deleted on servers of other pools, which nobody bars
 		}
 		for _, move := range p.router.Migrations() {
-			if move.From == i && move.Phase.Active() {
+			if move.From == i && move.Phase.Active() && move.Cold == "" {
 				w.Ack = ackOfBoth(q, p.pools[move.To])
 				if move.Missed && !move.Phase.ReadsNew() {
 					w.Ack = replica.AckAll // who copies relies on what the old pool has answered

@@ -156,7 +156,8 @@
 //
 // A pool's keys migrate to another pool in phases that the clock begins and ends (Migration, route.MigrationPhase): the router of such a key is one of both
 // pools, so that for a write they are one set of replicas. One middleware copies what nobody writes (sweep.Copier). In a warm-up a read looks in the
-// new pool first, and its next step asks the old one for what is missing there; each middleware copies what its own reads missed (Copier.Fill).
+// new pool first, and its next step asks the old one for what is missing there; each middleware copies what its own reads missed (Copier.Fill). Servers of one
+// pool are warmed up the same way: of each key's servers these are the new pool, and the others the old one (route.Router.Divide).
 //
 // A pool may have a gutter, another pool that stands in for its servers (package plan). The planner is told by server whether all middlewares bar it from
 // reads (backend.Server.Away), and for how long the gutter may hold keys of it (OpenUntil). The first is known by the marks above, the second is time: it ends

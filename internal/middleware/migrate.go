@@ -44,7 +44,8 @@ func (m *Middleware) moves(o *Options) []route.Move {
 				phase = route.MigrationCopy // in which the new pool is not read
 			}
 		}
-		moves = append(moves, route.Move{From: number(g.From), To: number(g.To), Phase: phase, Missed: g.Missed})
+		from := number(g.From)
+		moves = append(moves, route.Move{From: from, To: number(g.To), Phase: phase, Missed: g.Missed, Cold: g.cold(pools[from].Servers)})
 	}
 	return moves
 }
@@ -60,22 +61,32 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 		case !phase.Active() && !returning:
 			continue // where keys are is compared by their routes
 		case !kept && g.goesBack():
-			return fmt.Errorf("the migration from pool %q to pool %q is in phase %s since %s, and cannot be dropped before %s, when all mcmw are back at pool %q; accepted: from then on",
-				g.From, g.To, phase, moment(since), moment(g.Back), g.From)
+			return fmt.Errorf("%s is in phase %s since %s, and cannot be dropped before %s, when all mcmw are back at pool %q; accepted: from then on",
+				g.what(), phase, moment(since), moment(g.Back), g.From)
+		case g.inside() && !kept:
+			ends := g.End
+			if g.endless() {
+				ends = later(now.Add(2*step+settling(step)), g.Start.Add(leastMigration(step)))
+			}
+			return fmt.Errorf("%s is in phase %s since %s, in which other mcmw may fill servers, and cannot be dropped; accepted: behind its end, which can be %s", g.what(), phase, moment(since), moment(ends))
 		case g.Missed && !kept && !now.After(copied):
-			return fmt.Errorf("the migration from pool %q to pool %q is in phase %s since %s, in which other mcmw may read pool %q, and cannot be dropped; "+
-				"accepted: back: %s or later, which it can be dropped from: pool %q alone is read again, from two change-steps before", g.From, g.To, phase, moment(since), g.To,
+			return fmt.Errorf("%s is in phase %s since %s, in which other mcmw may read pool %q, and cannot be dropped; "+
+				"accepted: back: %s or later, which it can be dropped from: pool %q alone is read again, from two change-steps before", g.what(), phase, moment(since), g.To,
 				moment(later(now.Add(3*step), g.Start.Add(4*step))), g.From)
 		case g.Missed && kept && !slices.Contains(o.Migrations, g):
 			next := o.Migrations[slices.IndexFunc(o.Migrations, g.same)]
 			_, ends := next.copying(step)
 			if earliest := now.Add(step); (next.End != g.End || next.Back != g.Back) && (phase > route.MigrationWarmUp || copied.Before(earliest) || ends.Before(earliest)) {
-				return fmt.Errorf("the end of the migration from pool %q to pool %q cannot change from %s to %s; accepted: %s or later, or back: %s or later, as long as it is warmed up for "+
-					"a step more, for other mcmw have to read of it before", g.From, g.To, g.ending(), next.ending(), moment(earliest.Add(settling(step)+step)), moment(earliest.Add(2*step)))
+				back := ""
+				if !g.inside() {
+					back = ", or back: " + moment(earliest.Add(2*step)) + " or later"
+				}
+				return fmt.Errorf("the end of %s cannot change from %s to %s; accepted: %s or later%s, as long as it is warmed up for "+
+					"a step more, for other mcmw have to read of it before", g.what(), g.ending(), next.ending(), moment(earliest.Add(settling(step)+step)), back)
 			}
 		case !kept && now.After(copied):
-			return fmt.Errorf("the migration from pool %q to pool %q is in phase %s since %s, and cannot be dropped or changed before it ends at %s; "+
-				"accepted: then another one, from %q to %q", g.From, g.To, phase, moment(since), moment(g.End), g.To, g.From)
+			return fmt.Errorf("%s is in phase %s since %s, and cannot be dropped or changed before it ends at %s; "+
+				"accepted: then another one, from %q to %q", g.what(), phase, moment(since), moment(g.End), g.To, g.From)
 		case kept && o.ChangeStep != step:
 			return fmt.Errorf("change-step cannot change while keys migrate; accepted: %v, until that ends (%s)", step, g.ending())
 		}
@@ -100,7 +111,10 @@ func (m *Middleware) checkMigrations(ctx context.Context, o *Options) error {
 			}
 			is := m.current.Load().of(m.tiers[at]).wanted()
 			if !is.equal(placed{wanted, p.Options}) {
-				return fmt.Errorf("the list of servers of pool %q cannot change while keys migrate from pool %q to pool %q; accepted: from %s on", p.Name, g.From, g.To, moment(g.over()))
+				return fmt.Errorf("the list of servers of pool %q cannot change during %s; accepted: behind its end (%s)", p.Name, g.what(), g.ending())
+			}
+			if now, next := g.cold(is.router.Servers()), g.cold(p.Servers); now != next {
+				return fmt.Errorf("the servers of %s cannot change from %s to %s while they are filled; accepted: behind its end (%s)", g.what(), now, next, g.ending())
 			}
 		}
 	}
@@ -121,7 +135,7 @@ func (m *Middleware) checkBegin(ctx context.Context, g *Migration, o *Options) e
 		return nil // a start goes on where others are
 	}
 	if earliest := m.clock().Add(o.ChangeStep); g.Start.Before(earliest) && g.over().After(m.clock()) {
-		return fmt.Errorf("the migration from pool %q to pool %q starts at %s; accepted: %s or later, for other mcmw have to read of it before", g.From, g.To, moment(g.Start), moment(earliest))
+		return fmt.Errorf("%s starts at %s; accepted: %s or later, for other mcmw have to read of it before", g.what(), moment(g.Start), moment(earliest))
 	}
 	for _, q := range m.current.Load().pools {
 		if (q.name == g.From || q.name == g.To) && !q.several.Load() && !q.haveVersions(ctx) {
@@ -174,7 +188,7 @@ func (m *Middleware) cleanTarget(g *Migration) {
 		return
 	}
 	from, to := c.named(g.From), c.named(g.To)
-	if from < 0 || to < 0 || c.pools[to].options.Rejoin == backend.RejoinTrust {
+	if from < 0 || to < 0 || g.inside() || c.pools[to].options.Rejoin == backend.RejoinTrust {
 		return
 	}
 	gained := func(key []byte) bool { return c.router.Table().Pool(key) == from }
@@ -266,7 +280,7 @@ func (m *Middleware) enterPhases(ctx context.Context) (next time.Duration) {
 		}
 		for _, g := range o.Migrations {
 			phase, _, until := g.Phase(now, step)
-			o.Log.Info("keys migrate", "from", g.From, "to", g.To, "phase", phase.String(), "until", moment(until))
+			o.Log.Info("keys migrate", "from", g.From, "to", g.Target(), "phase", phase.String(), "until", moment(until))
 		}
 	}
 	next = migrateEvery
@@ -415,8 +429,12 @@ func (m *Middleware) fillKeys(ctx context.Context, g *Migration) {
 	if from < 0 || to < 0 {
 		return
 	}
+	source, target := c.pools[from].router, c.pools[to].router
+	if g.inside() {
+		source, target = source.Divide(g.cold(source.Servers()))
+	}
 	copier := sweep.Copier{
-		Name: name, From: c.pools[from].router, To: c.pools[to].router, Servers: c.pools[from].servers, Gains: c.pools[to].servers,
+		Name: name, From: source, To: target, Servers: c.pools[from].servers, Gains: c.pools[to].servers,
 		Rate: c.options.SweepRate, Hold: hold(c.options.ChangeStep), Log: c.options.Log,
 		Copied: func(keys int) { m.copied.change(name, func(s *copyState) { s.here += uint64(keys) }) },
 		Failed: func(why string) { m.copied.change(name, func(s *copyState) { s.why = why }) },
@@ -430,7 +448,7 @@ func (m *Middleware) migrations(p *core) []stats.Migration {
 	now, step := m.clock(), p.options.ChangeStep
 	for _, g := range p.options.Migrations {
 		phase, since, until := g.Phase(now, step)
-		s := stats.Migration{From: g.From, To: g.To, Phase: phase.String(), Start: g.Start, End: g.End, Back: g.Back, Since: since, Until: until, Missed: g.Missed, Within: g.Within}
+		s := stats.Migration{From: g.From, To: g.Target(), Inside: g.inside(), Phase: phase.String(), Start: g.Start, End: g.End, Back: g.Back, Since: since, Until: until, Missed: g.Missed, Within: g.Within}
 		s.CopyFrom, s.CopyUntil = g.copying(step)
 		c := m.copied.of(g.name())
 		s.Round, s.Listed, s.Items, s.Copied, s.Rate, s.Complete, s.Left, s.Here, s.Why = c.Round, c.Listed, c.Items, c.Copied, c.Rate, c.Complete, c.Left, c.here, c.why

@@ -296,13 +296,13 @@ func TestWhatAMigrationCannotDoIsRefusedByName(t *testing.T) {
 		{From: "new", To: "third", Start: g.End, End: g.End.Add(8 * migrationStep)},
 		{From: "third", To: "new", Start: g.Start.Add(7 * migrationStep), End: g.End.Add(8 * migrationStep)},
 	} {
-		refused(`it overlaps with the migration from "old" to "new"`, func(o *middleware.Options) { o.Migrations = []middleware.Migration{g, h} })
+		refused(`it overlaps with the migration from pool "old" to pool "new"`, func(o *middleware.Options) { o.Migrations = []middleware.Migration{g, h} })
 	}
 	o.Migrations = []middleware.Migration{g}
 	require.NoError(t, m.Apply(context.Background(), o))
 	m.Advance(4*migrationStep + migrationStep/2)
 	require.Equal(t, "copy", of(m).Phase)
-	refused(`the list of servers of pool "new" cannot change while keys migrate`, func(o *middleware.Options) {
+	refused(`the list of servers of pool "new" cannot change during the migration from pool`, func(o *middleware.Options) {
 		o.Pools[1].Servers = append(o.Pools[1].Servers[:1:1], route.Server{Name: "another", Addr: "127.0.0.1:1"})
 	})
 	refused("change-step cannot change", func(o *middleware.Options) { o.ChangeStep = time.Minute })

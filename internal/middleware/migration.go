@@ -3,6 +3,7 @@ package middleware
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"mcmw/internal/route"
@@ -26,6 +27,11 @@ import (
 //
 //	Start       + step             Back - 2 steps          Back - step   Back
 //	  | delete-new | warm-up: copies | copy: copies nothing  | back        | back, and may be dropped
+//
+// One of servers of one pool, which are filled from the others, does the same with other phases at both ends:
+//
+//	Start       + step             End - step - settling   End - step   End
+//	  | undecided  | warm-up: copies | copy: copies nothing  | undecided  | done, and may be dropped
 type Migration struct {
 	From, To   string
 	Start, End time.Time
@@ -34,6 +40,45 @@ type Migration struct {
 	// Within.
 	Missed bool
 	Within float64
+	// Cold are names of servers of the pool From, divided by commas, or Zone is that of such servers: these are filled with what reads miss there. To is From then,
+	// and it is Missed. "": keys move to another pool.
+	Cold, Zone string
+}
+
+// inside reports whether servers of one pool are filled.
+func (g *Migration) inside() bool { return g.Cold != "" || g.Zone != "" }
+
+// cold returns the names of those of servers, of g's pool, that are filled, divided by commas.
+func (g *Migration) cold(servers []route.Server) string {
+	if g.Zone == "" {
+		return g.Cold
+	}
+	var names []string
+	for _, s := range servers {
+		if s.Zone == g.Zone {
+			names = append(names, s.Name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// Target says what is filled: a pool, or servers of one.
+func (g *Migration) Target() string {
+	switch {
+	case g.Zone != "":
+		return "zone " + g.Zone
+	case g.inside():
+		return strings.ReplaceAll(g.Cold, ",", ", ")
+	}
+	return g.To
+}
+
+// what begins a message about g.
+func (g *Migration) what() string {
+	if g.inside() {
+		return fmt.Sprintf("the warm-up of %s in pool %q", g.Target(), g.From)
+	}
+	return fmt.Sprintf("the migration from pool %q to pool %q", g.From, g.To)
 }
 
 // DefaultWithin is the default of Migration.Within.
@@ -76,7 +121,7 @@ func (g *Migration) ending() string {
 
 // name tells migrations apart.
 func (g *Migration) name() string {
-	return g.From + " -> " + g.To + " " + g.Start.UTC().Format(time.RFC3339)
+	return g.From + " -> " + g.Target() + " " + g.Start.UTC().Format(time.RFC3339)
 }
 
 // Phase returns the phase at a moment, and from when until when it lasts; zero: for ever.
@@ -86,6 +131,9 @@ func (g *Migration) Phase(now time.Time, step time.Duration) (phase route.Migrat
 	next := [...]route.MigrationPhase{route.MigrationDeleteNew, route.MigrationWarmUp, route.MigrationCopy, route.MigrationBoth, route.MigrationDone}
 	if !g.Missed {
 		ends[2] = ends[1] // nothing is warmed up
+	}
+	if g.inside() {
+		next[0], next[3] = route.MigrationUndecided, route.MigrationUndecided
 	}
 	if g.goesBack() {
 		next[3], next[4] = route.MigrationBack, route.MigrationBack
@@ -159,8 +207,11 @@ func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Dura
 				return refuse("pool %q is the gutter of another; accepted: pools that are not", name)
 			}
 		}
+		if why := g.checkServers(pools); why != "" {
+			return refuse("%s", why)
+		}
 		switch {
-		case g.From == g.To:
+		case g.From == g.To && !g.inside():
 			return refuse("from and to are pool %q; accepted: two pools", g.From)
 		case step == 0:
 			return refuse("change-step is 0; accepted: more than other mcmw may be behind or ahead")
@@ -179,18 +230,51 @@ func CheckMigrations(migrations []Migration, pools []PoolOptions, step time.Dura
 				continue
 			}
 			if g.goesBack() || h.goesBack() { // what the pool holds behind that is deleted when another one is new
-				return refuse("it is beside the migration from %q to %q, one of which goes back; accepted: one of the two, and the other when it is dropped", h.From, h.To)
+				return refuse("it is beside %s, one of which goes back; accepted: one of the two, and the other when it is dropped", h.what())
 			}
 			if g.Start.Before(h.over().Add(step)) && h.Start.Before(g.over().Add(step)) {
 				ends := "ends at " + moment(h.End)
 				if h.endless() {
 					ends = "has no end"
 				}
-				return refuse("it overlaps with the migration from %q to %q, which %s; accepted: one at a time of a pool, with %v between", h.From, h.To, ends, step)
+				return refuse("it overlaps with %s, which %s; accepted: one at a time of a pool, with %v between", h.what(), ends, step)
 			}
 		}
 	}
 	return nil
+}
+
+// checkServers says why servers of g's pool can't be filled; "": they can, or none are to be. Servers that are not looked up yet are not known here.
+func (g *Migration) checkServers(pools []PoolOptions) (why string) {
+	if !g.inside() {
+		return ""
+	}
+	pool := pools[slices.IndexFunc(pools, func(p PoolOptions) bool { return p.Name == g.From })]
+	var names []string
+	for _, s := range pool.Servers {
+		names = append(names, s.Name)
+	}
+	cold := g.cold(pool.Servers)
+	switch {
+	case g.goesBack():
+		return "it goes back; accepted: an end, for its servers stay in use"
+	case pool.Options.Replicas == 1:
+		return fmt.Sprintf("pool %q has one replica; accepted: two and more, for a server is filled from the others that hold a key", g.From)
+	case len(names) == 0:
+		return ""
+	case cold == "":
+		return fmt.Sprintf("no server of pool %q is in zone %q; accepted: a zone of some of its servers", g.From, g.Zone)
+	}
+	all := strings.Split(cold, ",")
+	for i, name := range all {
+		if !slices.Contains(names, name) || slices.Contains(all[:i], name) {
+			return fmt.Sprintf("pool %q has no server %q, or it is given twice; accepted: names of %q", g.From, name, names)
+		}
+	}
+	if len(all) == len(names) {
+		return fmt.Sprintf("it fills all servers of pool %q; accepted: some, from the others", g.From)
+	}
+	return ""
 }
 
 // moment formats a time.

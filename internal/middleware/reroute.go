@@ -102,6 +102,11 @@ func (m *Middleware) checkRoutes(o *Options) error {
 		if g := s.gutters[pool].Pool; g != "" && o.poolNamed(g).Name == "" {
 			return route.NewGutterError(pool, "pool %q had the gutter %q until now, which other mcmw may use still, and that is gone; accepted: with pool %q, and without it when that is over", pool, g, g)
 		}
+		for _, g := range o.Migrations {
+			if gutter := s.gutters[pool].Pool; m.clock().Before(g.over()) && slices.ContainsFunc([]string{g.From, g.To}, func(name string) bool { return name == pool || name == gutter }) {
+				return route.NewGutterError(pool, "pool %q had the gutter %q until now, and %s is not over; accepted: that first, or another gutter first", pool, gutter, g.what())
+			}
+		}
 	}
 	for _, k := range moved {
 		refuse := func(why string, args ...any) error {
@@ -122,7 +127,7 @@ func (m *Middleware) checkRoutes(o *Options) error {
 			}
 			for _, g := range slices.Concat(m.options.Migrations, o.Migrations) {
 				if (g.From == name || g.To == name) && m.clock().Before(g.over()) {
-					return refuse("those of pool %q migrate to pool %q; accepted: when that is done (end: %s)", g.From, g.To, g.ending())
+					return refuse("%s is not done; accepted: when it is (end: %s)", g.what(), g.ending())
 				}
 			}
 		}

@@ -227,7 +227,7 @@ func TestWhatAChangeOfRoutesCannotDoIsRefusedByName(t *testing.T) {
 	}
 	beside := routed(o, "c")
 	beside.Migrations = []middleware.Migration{{From: "a", To: "b", Start: start, End: start.Add(100 * time.Hour)}}
-	refused(`keys go from pool "a" to pool "c" while clients are served and other mcmw may write their servers, and those of pool "a" migrate to pool "b"; accepted: when that is done`, beside)
+	refused(`keys go from pool "a" to pool "c" while clients are served and other mcmw may write their servers, and the migration from pool "a" to pool "b" is not done; accepted: when it is`, beside)
 	stands := routed(severalPools(t, 0), "a", "2-", "b")
 	stands.Pools[1].Options.Gutter, stands.Pools[1].Options.GutterTTL = "c", 60
 	m = mwtest.Start(t, stands)

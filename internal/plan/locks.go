@@ -135,7 +135,7 @@ func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 	if !r.MustRead() {
 		return -1
 	}
-	if new := in.WarmsUp(); new != nil && r.looksFirst() && p.newServer(new, key, nil) >= 0 {
+	if new := in.WarmsUp(); new != nil && r.looksFirst() && (in.Pooled() == nil || r.readsAny(in)) && p.newServer(new, key, nil) >= 0 {
 		return -1
 	}
 	first, stale := -1, -1

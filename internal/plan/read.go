@@ -86,7 +86,7 @@ func (p *Planner) planRead(i int32, c *choice) {
 		p.planEvenly(i, in, c)
 	case anywhere && r.whole():
 		p.forward(i, p.choose(in, c).server)
-	case !r.Command.IsRetrieval() && p.planUnveiled(i, in):
+	case !r.Command.IsRetrieval() && p.planUnveiled(i, in, c):
 	case !r.Command.IsRetrieval():
 		p.forward(i, p.readServer(r, in, r.key, c))
 	default:
@@ -233,7 +233,7 @@ func (p *Planner) planByPlacement(i int32, c *choice) {
 		var key []byte
 		key, rest = nextKey(rest)
 		in, stored := router.At(key)
-		s := p.firstLook(r, key)
+		s := p.firstLook(r, key, c)
 		if s < 0 {
 			s = p.readServer(r, p.divertKey(r, in, stored), stored, c)
 		}
@@ -266,7 +266,7 @@ func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
 	r := &p.Requests[i]
 	start, from := len(p.lines), 0 // of the line, and of the keys in it
 	ordinal := int32(0)
-	unveiled := r.warms && p.fills[s]
+	unveiled := r.warms && r.step != warming && p.fills[s]
 	rest := r.Keys
 	for k := range keys {
 		var key []byte
@@ -323,7 +323,7 @@ func (p *Planner) planTouches(i int32, c *choice) {
 		p.holders = in.Replicas(key, p.holders[:0])
 		p.readers = in.Readers(key, p.readers[:0])
 		for _, s := range p.holders {
-			if s == p.firstOf(p.readers, c.avoid) || p.isNew(in, s) {
+			if s == p.firstOf(p.readers, c.avoid) || isNew(in, key, s) {
 				continue
 			}
 			start := len(p.lines)

@@ -15,7 +15,7 @@ const textStamped = "CLIENT_ERROR the flag E is not available through mcmw with 
 
 // addSeveral looks at a request that was added.
 func (p *Planner) addSeveral(r *Request) {
-	r.decided = r.Has(protocol.Depends) || r.in.OldFirst() && r.Has(protocol.Writes) && !r.Has(protocol.Reads)
+	r.decided = r.Has(protocol.Depends) || r.in.OldFirst(r.key) && r.Has(protocol.Writes) && !r.Has(protocol.Reads)
 	if r.Command.IsMeta() && r.Has(protocol.Writes) {
 		switch {
 		case r.Has(protocol.Stamped):
@@ -170,7 +170,7 @@ func (p *Planner) planVersionedCopies(i int32) {
 		switch {
 		case s == first:
 			continue
-		case r.version == 0 && !r.dropped && p.isNew(r.in, s):
+		case r.version == 0 && !r.dropped && isNew(r.in, r.key, s):
 			// What changes the expiry alone would change that of a copy that nobody reads yet, too.
 			p.deleteKey(i, s)
 			continue

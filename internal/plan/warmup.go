@@ -15,6 +15,8 @@ import (
 //	write  ask the old pool's first server --> copy to the others; in the new pool, a new expiry alone is a deletion --> answer
 //	gat    ask the old pool --> delete in the new one --> answer
 //
+// Where servers of a pool are warmed up from its others, a key's servers on either side are what a pool is above; a read looks there first that would go there anyway.
+//
 // What is found in the old pool alone is to be copied (Lacking). An old pool that does not answer is no error for a key that the new one has answered that it
 // does not hold: that is the miss of a cache.
 
@@ -24,26 +26,22 @@ type Lacking struct {
 	Key  []byte
 }
 
-// findFills finds the servers of pools that are warmed up.
+// findFills finds the servers that are warmed up.
 func (p *Planner) findFills() {
 	for _, m := range p.options.Router.Migrations() {
 		p.oldest = p.oldest || m.Missed && m.Phase.Active() && !m.Phase.ReadsNew()
 		if m.Phase != route.MigrationWarmUp {
 			continue
 		}
-		if p.fills == nil {
-			p.fills = make([]bool, len(p.all))
-		}
-		for _, s := range p.pools[m.To] {
-			p.fills[s] = true
+		p.fills = make([]bool, len(p.all))
+		for s := range p.fills {
+			p.fills[s] = p.options.Router.WarmsUpServer(s)
 		}
 	}
 }
 
-// isNew reports whether server s, one of those of a key of the pool in, is of a pool to which writes come behind the old one's.
-func (p *Planner) isNew(in *route.Router, s int) bool {
-	return in.OldFirst() && p.options.Router.Of(s).Number() != in.Number()
-}
+// isNew reports whether server s, one of those of key in the pool in, is one to which writes come behind the old ones.
+func isNew(in *route.Router, key []byte, s int) bool { return in.OldFirst(key) && in.IsNew(s) }
 
 // looksFirst reports whether r is a read that a pool which is warmed up may answer: it changes nothing, and shows no cas.
 func (r *Request) looksFirst() bool { return r.IsRead() && r.Answer == "" }
@@ -59,41 +57,47 @@ func (p *Planner) newServer(in *route.Router, key []byte, avoid []bool) int {
 	return -1
 }
 
-// firstLook returns the server of a pool that is warmed up at which the read r looks for key first; -1: there is none.
-func (p *Planner) firstLook(r *Request, key []byte) int {
+// firstLook returns the server that is warmed up at which the read r looks for key first; -1: there is none. Where it is one of several servers of a pool, it is
+// the one that would be read if none were warmed up.
+func (p *Planner) firstLook(r *Request, key []byte, c *choice) int {
 	if p.fills == nil || !r.looksFirst() {
 		return -1
 	}
-	in := p.reads.In(key).WarmsUp()
-	if in == nil {
+	in := p.reads.In(key)
+	if in.WarmsUp() == nil {
 		return -1
 	}
-	s := p.newServer(in, key, nil)
+	s := -1
+	if pool := in.Pooled(); pool == nil {
+		s = p.newServer(in.WarmsUp(), key, c.avoid)
+	} else if reads := p.readServer(r, pool, key, c); isNew(in, key, reads) && p.mayRead(reads, c.avoid) && !p.Servers[reads].Suspect {
+		s = reads
+	}
 	r.warms = r.warms || s >= 0
 	return s
 }
 
 // planUnveiled plans a mg of a key of the pool in at the server that firstLook returns, and reports whether there is one.
-func (p *Planner) planUnveiled(i int32, in *route.Router) bool {
+func (p *Planner) planUnveiled(i int32, in *route.Router, c *choice) bool {
 	r := &p.Requests[i]
-	if in.WarmsUp() == nil || r.step != sent || bytes.Count(r.Head, blank)+1 >= protocol.MaxMetaWords {
+	if in.WarmsUp() == nil || bytes.Count(r.Head, blank)+1 >= protocol.MaxMetaWords {
 		return false
 	}
-	s := p.firstLook(r, r.key)
+	s := p.firstLook(r, r.key, c)
 	if s < 0 {
 		return false
 	}
 	start := len(p.lines)
 	p.lines = protocol.AppendMetaWithCAS(p.lines, r.Head)
-	c := p.call(i, s, protocol.Meta, r.Keys, p.lines[start:])
-	c.form, c.Reads = unveils, true
+	call := p.call(i, s, protocol.Meta, r.Keys, p.lines[start:])
+	call.form, call.Reads = unveils, true
 	r.warm, r.warmEnd = r.first, r.last
 	return true
 }
 
 // looksFirst reports whether call n of the read r is one at which that looks first.
 func (p *Planner) looksFirst(r *Request, n int32) bool {
-	return r.warms && r.step == sent && p.Calls[n].form == unveils
+	return r.warms && r.step != warming && p.Calls[n].form == unveils
 }
 
 // settleWarming reports whether keys of a read were not found in the pool that is warmed up, or were not answered, and are to be asked of others.
@@ -101,12 +105,12 @@ func (p *Planner) settleWarming(r *Request) (again bool) {
 	if !r.Command.IsRetrieval() {
 		c := &p.Calls[r.first]
 		switch {
-		case r.step == sent && !c.Failed:
+		case r.step != warming && !c.Failed:
 			_, _, cas, _ := protocol.CutCAS(c.reply)
 			again = c.kind == protocol.ReplyMetaLine && (string(c.reply[:2]) == "EN" || protocol.IsProvisional(cas)) ||
 				c.kind == protocol.ReplyMetaValue && protocol.IsProvisional(cas)
 		case c.Failed:
-			again = r.step == sent || p.mayTryAgain(r, r.first)
+			again = r.step != warming || p.mayTryAgain(r, r.first)
 		}
 	} else {
 		rest := r.Keys
@@ -136,11 +140,13 @@ func (p *Planner) settleWarming(r *Request) (again bool) {
 	if !again {
 		return false
 	}
-	if r.step == sent {
-		r.step, r.tried = warming, r.first
-	} else {
+	switch r.step {
+	case warming:
 		r.tries++
+	case sent:
+		r.tried = r.first
 	}
+	r.step = warming
 	r.triedEnd = r.last
 	return true
 }
@@ -280,7 +286,7 @@ func (p *Planner) settleOldest(r *Request) (again bool) {
 	for rest := r.Keys; len(rest) > 0 && !again; {
 		var key []byte
 		key, rest = r.nextKey(rest)
-		again = p.options.Router.In(key).OldFirst()
+		again = p.options.Router.In(key).OldFirst(key)
 	}
 	if again {
 		r.step, r.warm, r.warmEnd = emptying, r.first, r.last
@@ -298,7 +304,7 @@ func (p *Planner) planEmptying(i int32) {
 		in := p.options.Router.In(key)
 		p.holders = in.Emptied(key, in.Replicas(key, p.holders[:0]))
 		for _, s := range p.holders {
-			if p.isNew(in, s) {
+			if isNew(in, key, s) {
 				start := len(p.lines)
 				p.lines = protocol.KeyText{Text: text, Encoded: r.Has(protocol.Encoded)}.AppendDeletion(p.lines)
 				p.call(i, s, protocol.Meta, text, p.lines[start:]).hidden = true

@@ -5,7 +5,6 @@ import (
 
 	"mcmw/internal/protocol"
 	"mcmw/internal/replica"
-	"mcmw/internal/route"
 )
 
 // planWrite sends a write to every server that holds the key. One that depends on a cas goes to the first alone, which knows it, and so does,
@@ -21,7 +20,7 @@ func (p *Planner) planWrite(i int32) (barrier bool) {
 		p.forward(i, p.holders[0])
 	case r.Has(protocol.Depends) && r.in.Moves(r.key):
 		r.Fail(textMoving)
-	case r.Has(protocol.Depends) && r.in.Migrating() == route.MigrationBoth:
+	case r.Has(protocol.Depends) && r.in.Undecided(r.key):
 		p.planForget(i)
 	case r.decided:
 		p.planDecided(i, p.decider(r))

@@ -99,6 +99,9 @@ func (r *Router) Readers(key []byte, dst []int) []int {
 	if r.passing != nil {
 		return r.passing.readers().Readers(key, dst)
 	}
+	if r.side != nil {
+		return r.side.appendReaders(key, dst)
+	}
 	if r.Moves(key) {
 		return r.offset(r.change.to.appendHolders(key, dst), len(dst))
 	}
@@ -129,6 +132,9 @@ func (r *Router) Emptied(key []byte, dst []int) []int {
 	}
 	if r.passing != nil {
 		return r.passing.appendEmptied(key, dst)
+	}
+	if r.side != nil {
+		return r.side.appendEmptied(key, dst)
 	}
 	c := r.change
 	if c == nil {

@@ -25,12 +25,23 @@ import "slices"
 //	warm-up    new, then old where that misses; both      decided by the old pool, then copied
 //	copy       old    both                                decided by the old pool, then copied
 //	back       old    old                                 decided by the old pool
+//
+// Some servers of a pool are warmed up likewise (Move.Cold): of each key's servers these are the new pool, and the others the old one.
+//
+//	phase      reads  writes   deletes, with each write   what depends on the item (incr, cas, add ..)
+//	waiting    both   both                                decided by the key's first server
+//	undecided  old    both                                where that is cold: the key is deleted on all, and the answer that of a miss
+//	warm-up    new or old; old where that misses; both    decided by the old ones, then copied
+//	copy       old    both                                decided by the old ones, then copied
+//	undecided                                             as above
+//	done       both   both                                decided by the key's first server
 type MigrationPhase uint8
 
 // The phases.
 const (
 	MigrationWaiting MigrationPhase = iota
 	MigrationDeleteNew
+	MigrationUndecided
 	MigrationWarmUp
 	MigrationCopy
 	MigrationBoth
@@ -39,7 +50,7 @@ const (
 	NumMigrationPhases
 )
 
-var migrationPhaseNames = [NumMigrationPhases]string{"waiting", "delete-new", "warm-up", "copy", "both", "done", "back"}
+var migrationPhaseNames = [NumMigrationPhases]string{"waiting", "delete-new", "undecided", "warm-up", "copy", "both", "done", "back"}
 
 // String returns the phase's name, the same in metrics and logs.
 func (p MigrationPhase) String() string { return migrationPhaseNames[p] }
@@ -56,6 +67,8 @@ type Move struct {
 	Phase    MigrationPhase
 	// Missed: only what reads miss is copied.
 	Missed bool
+	// Cold are the names of servers, divided by commas, of the pool From, which is To as well, that are filled with what reads miss there; "": keys move.
+	Cold string
 }
 
 // migration is what the Router of the keys that are on their way knows.
@@ -77,6 +90,12 @@ func (r *Router) Migrate(moves []Move) *Router {
 		switch old, to := r.pools[m.From], r.pools[m.To]; {
 		case m.Phase == MigrationDone:
 			n.table = n.table.redirect(m.From, m.To)
+		case m.Phase.Active() && m.Cold != "":
+			others, filled := old.Divide(m.Cold)
+			n.routed[m.From] = &Router{
+				servers: r.servers, n: old.n, read: old.read, zone: old.zone, measures: old.measures, number: m.From,
+				migration: &migration{m.Phase, true, others, filled},
+			}
 		case m.Phase.Active():
 			reads := old
 			if m.Phase.ReadsNew() {
@@ -111,9 +130,46 @@ func (r *Router) WarmsUp() *Router {
 	return r.migration.new
 }
 
-// OldFirst reports whether a write of a key of the Router, that of a key, has to be answered by the first of its servers before it is sent to the others.
-func (r *Router) OldFirst() bool {
-	return r.migration != nil && r.migration.missed && !r.migration.phase.ReadsNew()
+// OldFirst reports whether a write of key, of which this is the Router, has to be answered by the first of its servers before it is sent to the others.
+func (r *Router) OldFirst(key []byte) bool {
+	return r.migration != nil && r.migration.missed && !r.migration.phase.ReadsNew() && r.migration.divides(key)
+}
+
+// IsNew reports whether server is of the new side of the keys that the Router is of.
+func (r *Router) IsNew(server int) bool {
+	m := r.migration
+	switch {
+	case m == nil:
+		return false
+	case m.new.side != nil:
+		return m.new.side.has(server)
+	}
+	return server >= m.new.base && server < m.new.base+len(m.new.servers)
+}
+
+// WarmsUpServer reports whether reads are to pass over what server holds under a provisional version.
+func (r *Router) WarmsUpServer(server int) bool {
+	return slices.ContainsFunc(r.moves, func(m Move) bool { return m.Phase == MigrationWarmUp && r.routed[m.From].IsNew(server) })
+}
+
+// Pooled returns the Router of the whole pool where some of its servers are warmed up, and this is the Router of its keys; nil: none are.
+func (r *Router) Pooled() *Router {
+	if r.migration == nil || r.migration.new.side == nil {
+		return nil
+	}
+	return r.migration.new.side.of
+}
+
+// Undecided reports whether others may have another server decide what depends on key, of which this is the Router.
+func (r *Router) Undecided(key []byte) bool {
+	m := r.migration
+	return m != nil && (m.phase == MigrationBoth || m.phase == MigrationUndecided && r.IsNew(m.new.side.of.Primary(key)) && m.divides(key))
+}
+
+// divides reports whether key has servers on both sides.
+func (m *migration) divides(key []byte) bool {
+	var room [16]int
+	return m.new.side == nil || len(m.new.Replicas(key, room[:0])) > 0
 }
 
 // MovesPool reports whether a migration that is not done is from or to the pool of that number.
@@ -164,7 +220,7 @@ func (m *migration) readers() *Router {
 func (m *migration) appendReplicas(key []byte, dst []int) []int {
 	dst = m.readers().Replicas(key, dst)
 	switch m.phase {
-	case MigrationWarmUp, MigrationCopy:
+	case MigrationUndecided, MigrationWarmUp, MigrationCopy:
 		return m.new.Replicas(key, dst)
 	case MigrationBoth:
 		return m.old.Replicas(key, dst)

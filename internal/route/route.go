@@ -105,6 +105,8 @@ type Router struct {
 	// passing is the same of keys that a change of routes gives to another pool, and rerouting, of several pools, that change; nil: there is none.
 	passing   *passing
 	rerouting *rerouting
+	// side is that of the servers of a pool that this is the Router of; nil: it has all.
+	side *side
 }
 
 // New returns the Router for servers. The order of servers gives the indexes that the Router answers with.
@@ -195,6 +197,10 @@ func (r *Router) Primary(key []byte) int {
 	if r.passing != nil {
 		return r.passing.writers().Primary(key)
 	}
+	if r.side != nil {
+		var room [16]int
+		return r.side.appendReplicas(key, room[:0])[0]
+	}
 	if r.change != nil {
 		var room [16]int
 		return r.base + r.change.appendReplicas(key, room[:0])[0]
@@ -215,6 +221,8 @@ func (r *Router) Replicas(key []byte, dst []int) []int {
 		return r.migration.appendReplicas(key, dst)
 	case r.passing != nil:
 		return r.passing.writers().Replicas(key, dst)
+	case r.side != nil:
+		return r.side.appendReplicas(key, dst)
 	case r.change != nil:
 		dst = r.change.appendReplicas(key, dst)
 	default:

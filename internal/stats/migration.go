@@ -7,9 +7,11 @@ import (
 
 // Migration is what is known of the migration of a pool's keys to another pool.
 type Migration struct {
-	From  string `json:"from"`
-	To    string `json:"to"`
-	Phase string `json:"phase"`
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Inside: To are servers of the pool From, which are filled from its others.
+	Inside bool   `json:"inside,omitempty"`
+	Phase  string `json:"phase"`
 	// Start and End are those of the whole, Since and Until of the phase; zero: it has no such end. From Back on it is as if it had not begun.
 	Start time.Time `json:"start"`
 	End   time.Time `json:"end"`

@@ -77,6 +77,7 @@ var (
 	moving  = settings{servers: 6, fleet: true, pools: migrations(1), fixed: []string{"change-step"}}
 	back    = settings{servers: 6, fleet: true, pools: migrations(2), fixed: []string{"change-step"}}
 	warmed  = settings{servers: 6, fleet: true, pools: warmsUp, fixed: []string{"change-step"}}
+	filled  = settings{servers: 3, fleet: true, pools: fillsVictim, fixed: []string{"change-step"}}
 )
 
 // gutterTTL is how long a value lives in the gutter of a system that has one, seconds.
@@ -228,6 +229,28 @@ func warmsUp(s *system, servers []string) string {
 		migrationStep, first, second, start.Format(time.RFC3339), start.Add(warmUpTakes).Format(time.RFC3339))
 }
 
+// fillsVictim is a pool of which one server is filled from the others.
+func fillsVictim(s *system, servers []string) string {
+	start, _ := s.migration(0)
+	return fmt.Sprintf("change-step: %v\npools:\n  one: {servers: [%s]}\nroutes: [{default: one}]\nmigrations:\n  - {pool: one, cold: [%s], start: %s, end: %s}\n",
+		migrationStep, strings.Join(servers, ", "), s.servers[victim].name, start.Format(time.RFC3339), start.Add(warmUpTakes).Format(time.RFC3339))
+}
+
+// killFilled kills the server that is filled.
+func killFilled(ctx context.Context, s *system) error {
+	if err := copies(0)(ctx, s); err != nil {
+		return err
+	}
+	s.kill(victim)
+	return nil
+}
+
+// startFilled starts it again, empty, and waits until it is filled and decides again.
+func startFilled(ctx context.Context, s *system) error {
+	start, _ := s.migration(0)
+	return errors.Join(s.startServer(ctx, victim), s.leave(ctx, start.Add(warmUpTakes), nil))
+}
+
 // coldVictim is the server that fails of the pool that is warmed up; victim is one of the other.
 const coldVictim = 4
 
@@ -345,6 +368,7 @@ func Scenarios() []Scenario {
 		{Name: "migration", Title: "the keys of a pool, behind two mcmw, move to another pool", Args: severalTwo, fault: copies(0), heal: migrated(0), settings: moving},
 		{Name: "migration-back", Title: "the keys of a pool, behind two mcmw, move to another pool and back", Args: severalTwo, fault: copies(1), heal: migrated(1), Long: true, settings: back},
 		{Name: "warm-up", Title: "a server of each of two pools, behind two mcmw, is killed and started again while one pool is warmed up from the other", Args: severalTwo, fault: killBoth, heal: startBoth, writes: `^server-[25]: `, settings: warmed},
+		{Name: "warm-up-server", Title: "a server that is filled from the other replicas, behind two mcmw, is killed and started again", Args: ackLive, fault: killFilled, heal: startFilled, counts: byVictim, settings: filled},
 		{Name: "partition", Title: "packets to and from a server are lost", Args: ackAny, fault: partition, heal: heal, lasts: 4 * time.Second, then: 8 * time.Second, counts: byVictim, settings: spaced},
 		{Name: "descriptors", Title: "more clients come than there are file descriptors", Args: ackAny, fault: exhaust, settings: scarce},
 		{Name: "names", Title: "the name server fails, works again, and has another address for a server, which is killed 1 s later at its former one", Args: with(ackAny, "--resolve-interval", "200ms"), fault: move, counts: byVictim, Long: true, settings: named},
