@@ -239,7 +239,7 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 	next.decideWriters(ctx)
 	for _, q := range next.pools {
 		if was := previous.of(q.tier); was != nil && q.records != nil {
-			q.records.Heed(was.heeds() || q.heeds())
+			q.records.Heed(m.keepsHeeding(q, was.heeds()) || q.heeds())
 		}
 	}
 	next.makeWorkers(&m.shared, m.appendStats)

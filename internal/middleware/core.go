@@ -74,6 +74,7 @@ type tier struct {
 	// warming counts what reads have looked for in the pool that is warmed up from this one, and missing is what is to be copied there.
 	warming     stats.WarmUp
 	missing     *sweep.Missing
+	lingers     bool          // it heeds marks until all servers may be read, though it need not any more
 	rescheduled chan struct{} // whoever changes change.due -> goThrough; capacity 1; never closed
 }
 

@@ -35,6 +35,14 @@ func (m *Middleware) EndPhase() bool {
 // Phase returns the phase of the placement in force.
 func (m *Middleware) Phase() string { return m.current.Load().router.Phase().String() }
 
+// Heeds reports whether the servers of a pool are not read that others have marked.
+func (m *Middleware) Heeds(pool string) bool {
+	m.applying.Lock()
+	defer m.applying.Unlock()
+	c := m.current.Load()
+	return c.pools[c.named(pool)].records.Heeds()
+}
+
 // Advance moves the clock of migrations, and enters the phases of then.
 func (m *Middleware) Advance(by time.Duration) {
 	m.applying.Lock()

@@ -108,6 +108,47 @@ func TestAGutterHoldsNothingOldWhenAPoolOrItsKeysComeBackToIt(t *testing.T) {
 	}
 }
 
+// What a server missed while its keys were in a gutter stays unread though the pool has no gutter any more.
+func TestAPoolWithoutItsGutterReadsNoServerThatMissedWhatWentThere(t *testing.T) {
+	o, _ := gutteredPools(t, middleware.WritersSeveral)
+	o.Timeout, o.StallAfter = 500*time.Millisecond, 100*time.Millisecond
+	o = withGutter(o, "a", "spare", 60)
+	proxy := mctest.StartProxy(t, o.Pools[0].Servers[1].Addr)
+	losing := o
+	losing.Pools = slices.Clone(o.Pools)
+	losing.Pools[0].Servers = slices.Clone(o.Pools[0].Servers)
+	losing.Pools[0].Servers[1].Addr = proxy.Addr()
+	fleet := []*mwtest.MW{mwtest.Start(t, losing), mwtest.Start(t, o)}
+	var clients []*mctest.Client
+	for _, m := range fleet {
+		clients = append(clients, m.Dial(t))
+	}
+	there := mctest.MustDial(t, o.Pools[0].Servers[1].Addr)
+	key := ""
+	for n := 0; key == ""; n++ {
+		name := fmt.Sprint("key-", n)
+		require.Equal(t, "STORED\r\n", clients[0].MustDo(t, "set "+name+" 0 0 3\r\nold\r\n"))
+		if there.MustDo(t, "get "+name+"\r\n") != "END\r\n" {
+			key = name
+		}
+	}
+	proxy.Inject(mctest.Fault{Lose: true, Refuse: true})
+	require.Eventually(t, func() bool { return clients[0].MustDo(t, "set "+key+" 0 0 3\r\nnew\r\n") == "STORED\r\n" }, mctest.Patience, mctest.Tick)
+	require.Equal(t, "VALUE "+key+" 0 3\r\nnew\r\nEND\r\n", clients[1].MustDo(t, "get "+key+"\r\n"))
+	for i, next := range []middleware.Options{losing, o} {
+		require.NoError(t, fleet[i].Apply(context.Background(), withGutter(next, "a", "", 0)))
+	}
+	rounds(t, nil, fleet...)
+	for range 20 {
+		require.Contains(t, clients[1].MustDo(t, "get "+key+"\r\n"), "SERVER_ERROR ")
+	}
+	proxy.Inject(mctest.Fault{})
+	require.Eventually(t, func() bool { return clients[1].MustDo(t, "get "+key+"\r\n") == "END\r\n" }, mctest.Patience, mctest.Tick)
+	for _, m := range fleet {
+		require.Eventually(t, func() bool { return !m.Heeds("a") }, mctest.Patience, mctest.Tick)
+	}
+}
+
 // In whichever phases two middlewares are, a server that they lose, or one of them, leaves nothing old behind.
 func TestGuttersChangeUnderLoadWhileAServerIsLostAndComesBack(t *testing.T) {
 	o, _ := gutteredPools(t, middleware.WritersSeveral)

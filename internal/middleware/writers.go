@@ -2,7 +2,9 @@ package middleware
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"time"
 
 	"mcmw/internal/backend"
 	"mcmw/internal/enum"
@@ -45,8 +47,48 @@ func (p *pool) decideWriters(ctx context.Context) {
 // heeds reports whether the middlewares in front of the servers need to know, while they run, which of them missed whose writes. With fewer than
 // three servers none could be away without a majority being away.
 func (p *pool) heeds() bool {
-	shared := p.several.Load() && p.router.N() > 1 && p.options.Ack != replica.AckAll || p.diverts() && p.options.Writers != WritersOne
+	shared := p.lingers || p.several.Load() && p.router.N() > 1 && p.options.Ack != replica.AckAll || p.diverts() && p.options.Writers != WritersOne
 	return shared && len(p.servers) >= leastHeeding && p.options.Rejoin != backend.RejoinTrust
+}
+
+// lingering is how often it is looked whether a pool that need not heed marks any more may stop.
+const lingering = time.Second
+
+// keepsHeeding returns heeded: q, not in force yet, heeds marks until now. If it need not any more, it does so until all its servers may be read: others may have answered
+// writes that one of them missed. applying is held.
+func (m *Middleware) keepsHeeding(q *pool, heeded bool) bool {
+	q.lingers = false
+	if q.lingers = heeded && !q.heeds() && !q.readable(); q.lingers {
+		m.background.Go(func() { m.endHeeding(m.work, q.tier) })
+	}
+	return heeded
+}
+
+// endHeeding waits until the pool of t may stop to heed marks, and lets it.
+func (m *Middleware) endHeeding(ctx context.Context, t *tier) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lingering):
+		}
+		m.applying.Lock()
+		q := m.current.Load().of(t)
+		ends := q == nil || !t.lingers || q.readable()
+		if ends && q != nil && t.lingers {
+			t.lingers = false
+			t.records.Heed(q.heeds())
+		}
+		m.applying.Unlock()
+		if ends {
+			return
+		}
+	}
+}
+
+// readable reports whether all servers of p may be read.
+func (p *pool) readable() bool {
+	return !slices.ContainsFunc(p.servers, func(s *backend.Server) bool { return !s.Readable() })
 }
 
 // leastHeeding is the least number of servers of which one can be away without a majority being away.

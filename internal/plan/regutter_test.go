@@ -40,6 +40,7 @@ type guttering struct {
 	early   bool       // but in the first phase
 	secret  bool       // gutters are not told of writes
 	blind   bool       // a middleware whose gutter is closed heeds no mark
+	hasty   bool       // marks are not heeded any more when there is no gutter
 }
 
 // guttered is a phase: the gutters before and the routes before, those behind the change, or one of its phases.
@@ -97,11 +98,14 @@ type gutterer struct {
 	at    int // in ways
 	ways  []guttered
 	world *guttering
-	make  func(phase guttered) *driver
+	// It heeds the marks of the other one, and if lingers, it does so though it has no gutter any more.
+	heeds, lingers bool
+	make           func(phase guttered) *driver
 }
 
 // enterPhase exchanges the driver.
 func (w *gutterer) enterPhase(at int) {
+	heeded := w.heeds
 	w.at = at
 	missed := map[int]bool{}
 	if w.loser.driver != nil {
@@ -109,6 +113,7 @@ func (w *gutterer) enterPhase(at int) {
 	}
 	w.driver = w.make(w.ways[at])
 	w.missed = missed
+	w.lingers = heeded && (w.stage == barred || w.stage == away) && !w.world.hasty
 	w.know(w.stage)
 }
 
@@ -116,10 +121,12 @@ func (w *gutterer) enterPhase(at int) {
 func (w *gutterer) know(stage stage) {
 	w.stage = stage
 	s := &w.planner.Servers[w.world.victim]
-	heeds := false
+	w.lingers = w.lingers && stage != open
+	heeds := w.lingers // until no mark is left
 	for _, p := range w.router.Pools() {
 		heeds = heeds || len(p.Gutters()) > 0 && (p.Gutter() != nil || !w.world.blind)
 	}
+	w.heeds = heeds
 	s.Readable = !heeds || stage == shut || stage == open
 	s.Stale = !s.Readable
 	s.Away = heeds && (stage == away || stage == again)
@@ -151,7 +158,7 @@ func (w *gutterer) lose() {
 }
 
 func (w *gutterer) AppendState(dst []byte) []byte {
-	return w.driver.AppendState(fmt.Appendf(dst, "%d %d %t ", w.at, w.stage, w.cut))
+	return w.driver.AppendState(fmt.Appendf(dst, "%d %d %t %t ", w.at, w.stage, w.cut, w.lingers))
 }
 
 // keeper takes a middleware through the stages of the server, or through the phases; cleans are the servers that clean empties.
@@ -351,6 +358,7 @@ func TestEveryFaultPutIntoAChangeOfGuttersIsFound(t *testing.T) {
 		{"a gutter that is cleaned too early", "from the gutter", both, shut, func(g *guttering) { g.early = true }},
 		{"writes that gutters never had", "another gutter", both, away, func(g *guttering) { g.secret = true }},
 		{"writes that a gutter never had while the key passes", "to a pool with another gutter", both, away, func(g *guttering) { g.secret = true }},
+		{"marks that are not heeded to the end", "no gutter", [2][]string{{setTen, "delete k\r\n"}, {getKey}}, away, func(g *guttering) { g.hasty, g.cut[0] = true, true }},
 		{"marks that are not heeded", "a gutter that was none", set, barred, func(g *guttering) { g.blind, g.cut[1] = true, true }},
 	}
 	if !mctest.Long() { // the others take minutes
