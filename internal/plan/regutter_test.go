@@ -32,6 +32,8 @@ type guttering struct {
 	// began is the stage that the server is in at first, for both; once: it fails once, not again.
 	began stage
 	once  bool
+	// behind: the client of the second middleware begins when that is through, and the server fails behind that.
+	behind bool
 
 	// Faults put into the protocol.
 	phases  []guttered // instead of the right ones
@@ -273,9 +275,12 @@ func (g *guttering) explore(t *testing.T, limit int) (explore.Result, *explore.F
 			switch i % 3 {
 			case 0:
 				ready := !g.late || mine.ways[mine.at] != gutterLate || g.from == g.to || !slices.Contains(w.Workers[i+2].Commands, cleanRoutes)
+				ready = ready && (!g.behind || i == 0 || mine.at == len(mine.ways)-1)
 				return ready && (!mine.waits() || strings.HasPrefix(next, "set") || strings.HasPrefix(next, "delete"))
 			case 1:
 				switch {
+				case g.behind && (middlewares[0].at < len(ways)-1 || middlewares[1].at < len(ways)-1):
+					return false
 				case next == clean:
 					return true
 				case mine.stage == barred:
@@ -354,15 +359,15 @@ func TestEveryFaultPutIntoAChangeOfGuttersIsFound(t *testing.T) {
 		{"a gutter that is not clean", "a gutter that was none", reads, away, func(g *guttering) { g.unclean = true }},
 		{"a late one whose gutter is not clean", "a gutter that was none", reads, away, func(g *guttering) { g.unclean, g.late = true, true }},
 		{"all at once", "no gutter", swapped, away, func(g *guttering) { g.phases = []guttered{asBefore, asAfter} }},
+		{"a gutter that is cleaned too early", "from the gutter", both, shut, func(g *guttering) { g.early, g.behind = true, true }},
 		{"two phases apart", "another gutter", swapped, away, func(g *guttering) { g.phases, g.apart = []guttered{asBefore, gutterTail, asAfter}, 2 }},
-		{"a gutter that is cleaned too early", "from the gutter", both, shut, func(g *guttering) { g.early = true }},
 		{"writes that gutters never had", "another gutter", both, away, func(g *guttering) { g.secret = true }},
 		{"writes that a gutter never had while the key passes", "to a pool with another gutter", both, away, func(g *guttering) { g.secret = true }},
 		{"marks that are not heeded to the end", "no gutter", [2][]string{{setTen, "delete k\r\n"}, {getKey}}, away, func(g *guttering) { g.hasty, g.cut[0] = true, true }},
 		{"marks that are not heeded", "a gutter that was none", set, barred, func(g *guttering) { g.blind, g.cut[1] = true, true }},
 	}
 	if !mctest.Long() { // the others take minutes
-		faults = faults[:3]
+		faults = faults[:4]
 	}
 	for _, f := range faults {
 		t.Run(f.fault, func(t *testing.T) {
