@@ -245,10 +245,24 @@ func killFilled(ctx context.Context, s *system) error {
 	return nil
 }
 
-// startFilled starts it again, empty, and waits until it is filled and decides again.
+// startFilled starts it again, empty, and waits until it was filled and decides again.
 func startFilled(ctx context.Context, s *system) error {
 	start, _ := s.migration(0)
-	return errors.Join(s.startServer(ctx, victim), s.leave(ctx, start.Add(warmUpTakes), nil))
+	if err := errors.Join(s.startServer(ctx, victim), s.leave(ctx, start.Add(warmUpTakes), nil)); err != nil {
+		return err
+	}
+	for _, a := range s.admins {
+		m, err := a.metrics(ctx)
+		if err != nil {
+			return err
+		}
+		for name, copied := range m {
+			if strings.HasPrefix(name, "mcmw_migration_keys_copied_total{") && copied > 0 {
+				return nil
+			}
+		}
+	}
+	return errors.New("no mcmw has copied a key to the server that came back")
 }
 
 // coldVictim is the server that fails of the pool that is warmed up; victim is one of the other.
