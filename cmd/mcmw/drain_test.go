@@ -54,10 +54,11 @@ func (c *counter) count(stop <-chan struct{}) error {
 			}
 			conn.Close()
 			c.moves.Add(1)
-			if conn, err = c.dial(); err != nil {
+			next, err := c.dial()
+			if err != nil {
 				return err
 			}
-			greeted = false
+			conn, greeted = next, false
 		}
 	}
 }

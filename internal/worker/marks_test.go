@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -32,6 +33,8 @@ func twoPools(t *testing.T, o middleware.Options) (m *mwtest.MW, a, b []*mctest.
 		p.Writers = middleware.WritersSeveral
 		if name == "a" {
 			p.Ack, p.ServerOptions = replica.AckQuorum, backend.ServerOptions{FailureLimit: 1, ConnectTimeout: time.Second}
+		} else { // it misses no write because the machine is busy
+			p.Timeout, p.ServerOptions = cmp.Or(o.Timeout, mctest.Patience), backend.ServerOptions{ConnectTimeout: mctest.Patience}
 		}
 		o.Pools = append(o.Pools, p)
 	}
