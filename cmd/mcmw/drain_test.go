@@ -186,7 +186,8 @@ func TestClientsThatConnectAgainMoveToAnotherMcmwWithinTheConnectionAgeWithoutAn
 			c, err := mctest.Dial(address)
 			require.NoError(t, err)
 			defer c.Close()
-			return strings.Contains(c.MustDo(t, "stats\r\n"), "STAT curr_connections 1\r\n")
+			reply, _ := c.Do("stats\r\n") // on a busy machine this connection may be too old before it is answered
+			return strings.Contains(reply, "STAT curr_connections 1\r\n")
 		}, mctest.Patience, 10*time.Millisecond, "all but the one that asks have left it")
 		address = next
 	}
