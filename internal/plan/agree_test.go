@@ -111,6 +111,8 @@ type agreeing struct {
 	clients [][]string
 	// late: nothing is checked before a client's last command; rides: but behind each of them.
 	late, rides bool
+	// shared: the clients' are workers of one middleware instead.
+	shared bool
 }
 
 // first returns what every server holds at first.
@@ -140,7 +142,12 @@ func (a *agreeing) explore(t *testing.T, limit int, checks explore.Checks) (expl
 			if a.late {
 				d.waits = len(commands)
 			}
-			w.Workers = append(w.Workers, &explore.Worker{Middleware: i, Driver: d, Commands: slices.Clone(commands)})
+			worker := &explore.Worker{Middleware: i, Driver: d, Commands: slices.Clone(commands)}
+			if a.shared {
+				worker.Middleware = 0
+				d.locked = func() bool { return w.Locked(worker) }
+			}
+			w.Workers = append(w.Workers, worker)
 		}
 		return w
 	}, limit, checks)
@@ -280,6 +287,27 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 		}
 	}
 	t.Logf("%d histories, %d of them cut off at %d states, %d states, %d ends", len(runs), cut, mostStates, states, ends)
+}
+
+func TestNoCheckDeletesWhatAnotherWorkerOfItsMiddlewareIsStoring(t *testing.T) {
+	mctest.RaceSkips(t, mctest.Computes)
+	set, incr, appends := agreedCommands[0], agreedCommands[4], agreedCommands[5]
+	for _, commands := range [][2]string{{set, set}, {set, incr}, {set, appends}, {incr, set}, {incr, appends}} {
+		for servers := 2; servers == 2 || servers == 3 && mctest.Long(); servers++ {
+			a := agreeing{servers: servers, stored: "7", shared: true, clients: [][]string{{commands[0]}, {second(commands[1])}}}
+			result, failure := a.explore(t, wholeStates, explore.Checks{AtEnd: func(w *explore.World) error {
+				for s, server := range w.Servers {
+					if _, ok := server.Get("k"); !ok {
+						return fmt.Errorf("server %d has lost its copy", s)
+					}
+				}
+				return errors.Join(alike(w), linear(w, a.first()))
+			}})
+			require.Nil(t, failure, "%d servers, %q: %v", servers, a.clients, failure)
+			require.False(t, result.Cut, "%d servers, %q: %+v", servers, a.clients, result)
+			t.Logf("%d servers, %q: %+v", servers, a.clients, result)
+		}
+	}
 }
 
 func TestEveryFaultPutIntoTheProtocolIsFound(t *testing.T) {

@@ -17,7 +17,8 @@ import (
 //
 // What differs is deleted by its version, so that no later write is. The first server's copy is the one that stays; where that has
 // none, the copy of one's own goes. A copy that is missing is no difference. Nothing is ever healed by storing: it could come behind
-// a later delete. A later store of the key takes the place of the check: it sees all servers behind both.
+// a later delete. A later store of the key takes the place of the check: it sees all servers behind both. While another worker of the
+// middleware writes the key, its write may have reached some servers: what was seen until then counts for nothing.
 type check struct {
 	key     protocol.KeyText // its own memory
 	stripe  uint32
@@ -174,6 +175,10 @@ func (p *Planner) PlanChecks() {
 	for i := range p.checks {
 		k := &p.checks[i]
 		k.asked = !k.over
+		if k.again && p.options.Locked(k.stripe) {
+			k.again = false
+			k.looks--
+		}
 		for j := range k.copies {
 			c := &k.copies[j]
 			s := &p.inspections[c.server]

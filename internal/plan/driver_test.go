@@ -46,8 +46,9 @@ type driver struct {
 	stored string   // the line and the value that were stored last
 	// missed are the servers of which a call that writes got no reply; workers of one middleware may share it, as they share what is known of servers.
 	missed map[int]bool
-	lies   bool // servers may answer what does not fit
-	drops  bool // values need not be kept, and are not
+	lies   bool        // servers may answer what does not fit
+	drops  bool        // values need not be kept, and are not
+	locked func() bool // another worker of the middleware writes the key
 }
 
 // text is an Output.
@@ -88,11 +89,12 @@ func driveLarge(t testing.TB, router *route.Router, ack replica.Ack, versions *p
 	for _, s := range router.Servers() {
 		names = append(names, s.Name)
 	}
-	d := &driver{t: t, router: router, limits: protocol.Limits{}.WithDefaults(), missed: map[int]bool{}}
+	d := &driver{t: t, router: router, limits: protocol.Limits{}.WithDefaults(), missed: map[int]bool{}, locked: func() bool { return false }}
 	pools := slices.Repeat([]plan.Pool{{Ack: ack, Several: versions != nil, Large: limits}}, len(router.Pools()))
 	d.planner = plan.New(plan.Options{
 		Router: router, Names: names, Home: -1, Pools: pools, MaxValue: 1 << 20, Versions: versions, Stripe: func(key []byte) uint32 { return crc32.ChecksumIEEE(key) },
-		Today: func() int64 { return 1_800_000_000 }, LargeVersion: version,
+		Locked: func(uint32) bool { return d.locked() },
+		Today:  func() int64 { return 1_800_000_000 }, LargeVersion: version,
 	}, 0)
 	for s := range d.planner.Servers {
 		d.planner.Servers[s].Readable = true

@@ -40,8 +40,9 @@ type Options struct {
 	Router *route.Router
 	// Names are those of the servers, in the router's order.
 	Names []string
-	// Stripe returns the key lock of a key.
+	// Stripe returns the key lock of a key, and Locked reports whether another worker of the middleware holds it.
 	Stripe func(key []byte) uint32
+	Locked func(stripe uint32) bool
 	// Home is the server that reads go to if it can answer them; -1: none in particular.
 	Home int
 	// Pools are the properties of the router's, by number.

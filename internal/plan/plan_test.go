@@ -67,6 +67,7 @@ func plan(t *testing.T, s setup) *script {
 		_, _ = h.Write(key)
 		return h.Sum32() % 65536
 	}
+	o.Locked = func(uint32) bool { return false }
 	x := &script{T: t, Planner: New(o, -1), limits: protocol.Limits{}.WithDefaults(), settled: map[int32]bool{}}
 	for i := range x.Servers {
 		x.Servers[i].Readable = true

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +17,7 @@ import (
 	"mcmw/internal/mctest/mwtest"
 	"mcmw/internal/middleware"
 	"mcmw/internal/route"
+	"mcmw/internal/worker"
 )
 
 // fleet starts n middlewares with o in front of the same three servers.
@@ -188,6 +190,70 @@ func TestAnItemThatIsAnotherKeysIsNotCopied(t *testing.T) {
 		assert.Contains(t, c.ask(line, 1), "a reply that does not fit the request")
 		assert.Empty(t, copied)
 	}
+}
+
+func TestACheckDeletesNothingWhileAnotherWorkerStoresTheKey(t *testing.T) {
+	// The first worker's look is answered when the second's set has reached one server, but not the other; that waits for some looks.
+	looking, stored, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var cuts atomic.Int32
+	serve := func(late bool) func(p *mctest.Peer) {
+		var mu sync.Mutex // guards version and looks
+		var version string
+		looks := 0
+		return func(p *mctest.Peer) {
+			for text, ok := p.Line(); ok; text, ok = p.Line() {
+				switch words := strings.Fields(text); {
+				case strings.HasPrefix(text, "ms bWNtdyBwcm9iZQ=="): // whether the server has versions
+					p.Line()
+					p.Send("HD c4611686018427387904\r\n")
+				case p.Known(text):
+				case words[0] == "ms":
+					value, _ := p.Line()
+					if value == "2" && late {
+						<-release
+					}
+					mu.Lock()
+					version = strings.TrimPrefix(words[3], "E")
+					mu.Unlock()
+					if value == "2" && !late {
+						close(stored)
+					}
+					p.Send("HD\r\n")
+				case words[0] == "mg":
+					mu.Lock()
+					looks++
+					n := looks
+					mu.Unlock()
+					if n == 1 {
+						if late {
+							close(looking)
+						}
+						<-stored
+					}
+					if n == 5 && late {
+						close(release)
+					}
+					mu.Lock()
+					p.Send("HD c" + version + " kk\r\n")
+					mu.Unlock()
+				case words[0] == "md":
+					cuts.Add(1)
+					p.Send("HD\r\n")
+				default:
+					p.Send("ERROR\r\n")
+				}
+			}
+		}
+	}
+	m := mwtest.Start(t, middleware.Options{
+		Servers: mwtest.Named(mctest.StartScript(t, serve(true)).Addr(), mctest.StartScript(t, serve(false)).Addr()), Writers: middleware.WritersSeveral,
+		Workers: 2, RequestOptions: worker.RequestOptions{Timeout: mctest.Patience},
+	})
+	require.Equal(t, "STORED\r\n", dial(t, m.Addr()).ask("set k 0 0 1\r\n1\r\n", 1))
+	<-looking
+	require.Equal(t, "STORED\r\n", dial(t, m.Addr()).ask("set k 0 0 1\r\n2\r\n", 1))
+	ended(t, []*mwtest.MW{m})
+	assert.Zero(t, cuts.Load())
 }
 
 // withoutVersions starts servers, the last of which gives items no version.

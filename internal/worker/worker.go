@@ -209,7 +209,7 @@ func New(o Options, m Member) *Worker {
 		outstanding: make([]outstanding, len(o.Servers)), locks: make(map[uint32]heldLock),
 	}
 	planned := plan.Options{
-		Router: o.Router, Stripe: o.Locks.Stripe, Home: m.Home, Sharded: o.Sharded, GetErrorMiss: o.GetErrorMiss,
+		Router: o.Router, Stripe: o.Locks.Stripe, Locked: func(stripe uint32) bool { return o.Locks.Held(stripe, w.owner()) }, Home: m.Home, Sharded: o.Sharded, GetErrorMiss: o.GetErrorMiss,
 		MaxValue: o.MaxValue, Join: !m.Patient, // the requests of a detour have each a time of its own
 		Today: func() int64 { return time.Now().Unix() }, LargeVersion: large.NewVersion,
 	}

@@ -304,16 +304,27 @@ func (w *World) events() (list []event) {
 // mayLock reports whether no other worker of its middleware holds what worker's next command needs.
 func (w *World) mayLock(worker *Worker) bool {
 	needs, _ := worker.Driver.Locks(worker.Commands[0])
+	return !w.held(worker, needs)
+}
+
+// Locked reports whether another worker of its middleware holds a key of worker's command.
+func (w *World) Locked(worker *Worker) bool {
+	keys, _ := worker.Driver.Locks(worker.current)
+	return w.held(worker, keys)
+}
+
+// held reports whether another worker of its middleware than worker holds one of the keys.
+func (w *World) held(worker *Worker, keys []string) bool {
 	for _, other := range w.Workers {
-		if other.Middleware != worker.Middleware || !other.running {
+		if other == worker || other.Middleware != worker.Middleware || !other.running {
 			continue
 		}
-		keys, holds := other.Driver.Locks(other.current)
-		if holds && slices.ContainsFunc(keys, func(key string) bool { return slices.Contains(needs, key) }) {
-			return false
+		held, holds := other.Driver.Locks(other.current)
+		if holds && slices.ContainsFunc(held, func(key string) bool { return slices.Contains(keys, key) }) {
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 func (w *World) apply(e event) {
