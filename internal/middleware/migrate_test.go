@@ -372,7 +372,7 @@ func TestEveryKeyThatIsThereIsFoundWhileAPoolMigrates(t *testing.T) {
 		connections := []*mctest.Client{fleet[0].Dial(t), fleet[1].Dial(t)}
 		random := rand.New(rand.NewPCG(seed, uint64(n)))
 		versions := make([]int, keys) // 0 and more: what is stored; below: it was deleted
-		// One key after the other: the check behind a store of a key that is stored again at once may meet the next one's copies half stored, and delete them.
+		// One key after the other: the check behind a store may meet copies that the other middleware is storing, and delete them.
 		order := random.Perm(keys / clients)
 		load.done.Go(func() {
 			due := time.Now()

@@ -131,12 +131,11 @@ func (m *MW) Dial(t testing.TB) *mctest.Client {
 // Settled returns the counts once they hold all of the requests whose replies were read: a round's calls are counted behind its replies.
 func (m *MW) Settled(t testing.TB) *stats.Snapshot {
 	t.Helper()
-	var s *stats.Snapshot
 	require.Eventually(t, func() bool {
-		s = m.Stats().Snapshot()
+		s := m.Stats().Snapshot()
 		return s.Waiting() == 0 && s.Serving() == 0 && s.WorkersBusy == 0
 	}, mctest.Patience, mctest.Tick, "requests are under way")
-	return s
+	return m.Stats().Snapshot() // whose first counts are not from before the last requests ended
 }
 
 // Servers names real servers for Options.Servers: server-1, server-2 and so on.
