@@ -54,7 +54,7 @@ test: deps ## what a change must pass: lint, race detector, behaviour, fuzzing, 
 
 nightly: deps ## all tests: long, faults, soak, all fuzzing, race detector everywhere, Prometheus, both Helms, a cluster (some hours; as root)
 	@[ $$(id -u) -ne 0 ] || .ci/deps cluster
-	@MODULES="$(MODULES) test/chart test/prometheus test/cluster" .ci/test lint everything memory long faults soak fuzz-all dashboards prometheus charts cluster
+	@MCMW_SEED=$${MCMW_SEED:-$$(date +%Y%m%d)} MODULES="$(MODULES) test/chart test/prometheus test/cluster" .ci/test lint everything memory long faults soak fuzz-all dashboards prometheus charts cluster
 
 check: lint ## the quick round while working: lint and the short tests, without race detector
 	go test ./...
