@@ -12,58 +12,71 @@ import (
 type Axis struct {
 	Label string // without the unit
 	Unit  Unit
-	// FromZero lets the axis begin at 0 where values are not negative.
+	// FromZero starts the axis at 0 if no value is negative.
 	FromZero bool
-	// Log has equal ratios take equal room; what is not positive is not drawn.
+	// Log makes the axis logarithmic; values that are not positive are not drawn.
 	Log bool
-	// Categories names the positions 0, 1, ...; without them the axis is one of numbers.
+	// Categories names the positions 0, 1, ...; without names the axis is numeric.
 	Categories []string
-	// At puts the numbers of a numeric axis here rather than at round values, where there is room for them.
+	// At puts the numbers of a numeric axis at these values instead of round ones, where there is room for them.
 	At []float64
-	// Min and Max widen the axis to these values where they differ from each other.
+	// Min and Max widen the axis to include them, unless they are equal.
 	Min, Max float64
 }
 
-// span is a range of values that grows; empty until something is in it.
-type span struct{ min, max float64 }
+// span is a range of values; see emptySpan.
+type span struct {
+	min, max float64
+	positive float64 // the least value above 0, where a logarithmic axis starts; +Inf: there is none
+}
 
-func emptySpan() span { return span{math.Inf(1), math.Inf(-1)} }
+func emptySpan() span { return span{math.Inf(1), math.Inf(-1), math.Inf(1)} }
 
-// add widens s to the values that are numbers.
+// add widens s to include those values that can be drawn.
 func (s *span) add(values ...float64) {
+	s.widen(values...)
+	for _, v := range values {
+		if v > 0 && finite(v) {
+			s.positive = min(s.positive, v)
+		}
+	}
+}
+
+// widen is add for values that a logarithmic axis may cut off, such as the ends of error bars.
+func (s *span) widen(values ...float64) {
 	for _, v := range values {
 		if finite(v) {
-			s.min, s.max = math.Min(s.min, v), math.Max(s.max, v)
+			s.min, s.max = min(s.min, v), max(s.max, v)
 		}
 	}
 }
 
 func (s span) empty() bool { return s.min > s.max }
 
-// largest is the largest value that is drawn, and its inverse the least positive one on a logarithmic axis: what is computed of two such,
-// differences, ratios and their squares, is a number, too.
+// largest is the largest value that is drawn, and its inverse the least positive one on a logarithmic axis. The differences and ratios
+// of two such values, and their squares, are finite.
 const largest = 1e100
 
 // finite reports whether v can be drawn.
 func finite(v float64) bool { return math.Abs(v) <= largest }
 
-// headroom is the part of an axis that is left free beyond the values.
+// headroom is the part of an axis that stays free beyond the values.
 const headroom = 0.05
 
-// frame returns the axis's range around the values in seen, of which logarithmic axes are told the least that is positive.
-func (a Axis) frame(seen span, leastPositive float64) (low, high float64, log bool) {
+// frame returns the axis's range around the values of s, and whether the axis is logarithmic.
+func (a Axis) frame(s span) (low, high float64, log bool) {
 	if len(a.Categories) > 0 {
 		return -0.5, float64(len(a.Categories)) - 0.5, false
 	}
 	if a.Min < a.Max {
-		seen.add(a.Min, a.Max)
+		s.widen(a.Min, a.Max)
 	}
-	if seen.empty() {
+	if s.empty() {
 		return 0, 1, false
 	}
-	low, high = seen.min, seen.max
-	if a.Log && leastPositive > 0 && finite(leastPositive) {
-		low = math.Max(1/largest, math.Min(leastPositive, high))
+	low, high = s.min, s.max
+	if a.Log && finite(s.positive) {
+		low = max(1/largest, min(s.positive, high))
 		high = math.Max(low, high)
 		if low == high {
 			return low / 2, high * 2, true
@@ -74,36 +87,28 @@ func (a Axis) frame(seen span, leastPositive float64) (low, high float64, log bo
 	if a.FromZero && low > 0 {
 		low = 0
 	}
-	if low == high {
-		room := math.Max(math.Abs(low)/2, 1e-12)
-		if low == 0 {
-			room = 1
-		}
-		return low - room*boolTo(low != 0 || !a.FromZero), high + room, false
-	}
 	room := (high - low) * headroom
+	switch {
+	case low == high && low == 0:
+		room = 1
+	case low == high:
+		room = max(math.Abs(low)/2, 1e-12)
+	}
 	if low != 0 || !a.FromZero {
 		low -= room
 	}
 	return low, high + room, false
 }
 
-func boolTo(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// ticks are the numbers of an axis: a plot.Ticker.
+// ticks is the plot.Ticker of an axis.
 type ticks struct {
 	axis  Axis
 	log   bool
 	scale scale
-	count int // about so many
+	count int // approximate number of ticks
 }
 
-// Ticks returns the ticks of an axis from low to high.
+// Ticks returns the ticks from low to high.
 func (t ticks) Ticks(low, high float64) []plot.Tick {
 	var out []plot.Tick
 	switch {
@@ -128,7 +133,7 @@ func (t ticks) Ticks(low, high float64) []plot.Tick {
 	return out
 }
 
-// text returns a number of the axis as it is written: with an exponent only where it would be long otherwise.
+// text returns the label of a value, with an exponent only if it would be long otherwise.
 func (t ticks) text(v float64) string {
 	v /= t.scale.factor
 	if text := strconv.FormatFloat(v, 'f', -1, 64); len(text) <= 6 {
@@ -157,10 +162,10 @@ func (t ticks) round(low, high float64) (out []plot.Tick) {
 	return out
 }
 
-// longestLabel is the most characters that a number beside an axis has before it is written with an exponent.
+// longestLabel is the number of characters above which a label has an exponent.
 const longestLabel = 10
 
-// logTicks returns ticks at the powers of ten, with few of them at 2 and 5 times these, too.
+// logTicks returns ticks at the powers of ten; where these are few, also at 2 and 5 times these.
 func (t ticks) logTicks(low, high float64) (out []plot.Tick) {
 	decades := math.Log10(high / low)
 	factors := []float64{1, 2, 5}
@@ -191,7 +196,7 @@ func (t ticks) logTicks(low, high float64) (out []plot.Tick) {
 	return out
 }
 
-// niceStep returns the least of 1, 2 or 5 times a power of ten that is not below v.
+// niceStep returns the least number of the form 1, 2 or 5 times a power of ten that is at least v.
 func niceStep(v float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, f := range []float64{1, 2, 5} {
@@ -202,7 +207,8 @@ func niceStep(v float64) float64 {
 	return 10 * power
 }
 
-// spaced returns the values, ascending, without those that come nearer than gap to the one before; the last one stays.
+// spaced returns the values in ascending order without those that are closer than gap to their predecessor. The largest value
+// always stays, in place of its predecessor if necessary.
 func spaced(values []float64, gap float64) (kept []float64) {
 	values = slices.Compact(slices.Sorted(slices.Values(values)))
 	values = slices.DeleteFunc(values, func(v float64) bool { return !finite(v) })
@@ -217,7 +223,7 @@ func spaced(values []float64, gap float64) (kept []float64) {
 	return kept
 }
 
-// logScale gives equal ratios equal room; what is not positive lies at the low end.
+// logScale is logarithmic; values that are not positive are at the low end.
 type logScale struct{}
 
 func (logScale) Normalize(low, high, v float64) float64 {

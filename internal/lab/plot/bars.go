@@ -7,12 +7,10 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Bars is bars over the categories of the x axis: several series side by side, or on top of each other.
+// Bars are bars over the categories of the x axis: several series side by side, or stacked.
 type Bars struct {
 	Layers  []Layer
 	Stacked bool
-	// Slot and Slots put these bars into one of several equal parts of each category's room; Slots 0: into all of it.
-	Slot, Slots int
 }
 
 // Layer is a series of bars, one value for each category.
@@ -22,13 +20,12 @@ type Layer struct {
 	Series int
 }
 
-// barRoom is the part of a category's room that its bars take.
+// barRoom is the part of a category's width that its bars occupy.
 const barRoom = 0.76
 
-// each calls f with every bar: its layer, category, left and right edge, bottom and top value.
-func (b Bars) each(f func(l Layer, category int, left, right, bottom, top float64, p Point)) {
-	slots := max(1, b.Slots)
-	width := barRoom / float64(slots)
+// each calls f for every bar, with its layer, left and right edge, bottom and top value.
+func (b Bars) each(f func(l Layer, left, right, bottom, top float64, p Point)) {
+	width := barRoom
 	if !b.Stacked {
 		width /= float64(max(1, len(b.Layers)))
 	}
@@ -38,7 +35,7 @@ func (b Bars) each(f func(l Layer, category int, left, right, bottom, top float6
 			if !finite(p.Y) {
 				continue
 			}
-			left := float64(category) - barRoom/2 + float64(b.Slot)*barRoom/float64(slots)
+			left := float64(category) - barRoom/2
 			bottom := 0.0
 			if b.Stacked {
 				bottom = heights[category]
@@ -46,34 +43,25 @@ func (b Bars) each(f func(l Layer, category int, left, right, bottom, top float6
 			} else {
 				left += float64(i) * width
 			}
-			f(l, category, left, left+width, bottom, bottom+p.Y, p)
+			f(l, left, left+width, bottom, bottom+p.Y, p)
 		}
 	}
 }
 
 func (b Bars) extent(x, y *span) {
-	b.each(func(_ Layer, _ int, left, right, bottom, top float64, p Point) {
+	b.each(func(_ Layer, left, right, bottom, top float64, p Point) {
 		x.add(left, right)
-		y.add(bottom, top)
+		y.add(top)
+		y.widen(bottom)
 		if p.bar() && !b.Stacked {
-			y.add(p.Low, p.High)
+			y.widen(p.Low, p.High)
 		}
 	})
-}
-
-func (b Bars) positive() leastPositive {
-	least := leastPositive{math.Inf(1), math.Inf(1)}
-	b.each(func(_ Layer, _ int, _, _, _, top float64, _ Point) {
-		if top > 0 {
-			least.y = math.Min(least.y, top)
-		}
-	})
-	return least
 }
 
 func (b Bars) draw(p pen) {
 	var errors []Point
-	b.each(func(l Layer, _ int, left, right, bottom, top float64, point Point) {
+	b.each(func(l Layer, left, right, bottom, top float64, point Point) {
 		low, high := p.y(math.Max(bottom, p.base)), p.y(top)
 		if math.Abs(float64(high-low)) > 0.01 {
 			drawBox(p, seriesTone(l.Series), p.x(left), p.x(right), low, high)
@@ -85,7 +73,7 @@ func (b Bars) draw(p pen) {
 	drawErrorBars(p, ink, errors)
 }
 
-// drawBox fills a box, with a little of the surface around it.
+// drawBox draws a filled box with a thin border in the colour of the background.
 func drawBox(p pen, t tone, left, right, bottom, top vg.Length) {
 	corners := []vg.Point{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top}, {X: left, Y: top}}
 	corners = p.ClipPolygonXY(corners)
@@ -103,17 +91,17 @@ func (b Bars) entries() (all []entry) {
 	return all
 }
 
-// Boxes is the percentiles of distributions, one box for each category: from the 25th to the 75th with a line at the
-// 50th, whiskers to Low and High, a dot at the mean.
+// Boxes are the percentiles of distributions, one box for each category: from the 25th to the 75th with a line at the 50th,
+// whiskers to Low and High, and a diamond at the mean.
 type Boxes struct {
 	Name   string
 	Values []Percentiles // by category
 	Series int
-	// Slot and Slots are as for Bars.
+	// The width of a category is divided into Slots equal parts; the boxes are in part Slot, from 0. Slots 0 means 1.
 	Slot, Slots int
 }
 
-// Percentiles describes a distribution. What is NaN is not drawn.
+// Percentiles describes a distribution. NaNs are not drawn.
 type Percentiles struct{ Low, P25, P50, P75, High, Mean float64 }
 
 func (b Boxes) extent(x, y *span) {
@@ -121,18 +109,6 @@ func (b Boxes) extent(x, y *span) {
 		x.add(float64(i)-barRoom/2, float64(i)+barRoom/2)
 		y.add(v.Low, v.P25, v.P50, v.P75, v.High, v.Mean)
 	}
-}
-
-func (b Boxes) positive() leastPositive {
-	least := leastPositive{math.Inf(1), math.Inf(1)}
-	for _, v := range b.Values {
-		for _, one := range []float64{v.Low, v.P25, v.P50, v.Mean} {
-			if one > 0 {
-				least.y = math.Min(least.y, one)
-			}
-		}
-	}
-	return least
 }
 
 func (b Boxes) draw(p pen) {

@@ -19,25 +19,23 @@ const (
 	Height    = 320.0
 	textSize  = 12
 	smallSize = 11
-	margins   = 70.0 // about, beside the x axis
+	margins   = 70.0 // the approximate part of the width that the x axis does not use
 )
 
-// Figure is one chart or several that belong together.
+// Figure is one or more charts that belong together, in up to two columns.
 type Figure struct {
-	Title  string // what it shows, for those who can't see it
+	Title  string // describes the figure to readers who can't see it
 	Panels []Chart
-	// Columns is how many panels stand side by side; 0: up to two.
-	Columns int
 }
 
-// Chart is a pair of axes and what is drawn between them.
+// Chart is a pair of axes with marks between them.
 type Chart struct {
-	Title string // above it; where a figure has one panel it needs none
+	Title string // above the chart; a figure of one panel needs none
 	X, Y  Axis
 	Marks []Mark
 }
 
-// ShareY gives panels that show the same quantity the same y axis, so that they can be compared at a glance.
+// ShareY gives panels that show the same quantity the same y axis, so that readers can compare them at a glance.
 func ShareY(panels []Chart) {
 	for i, c := range panels {
 		if c.Y.Label != panels[0].Y.Label || c.Y.Log != panels[0].Y.Log || len(panels[i].Y.Categories) > 0 {
@@ -49,9 +47,7 @@ func ShareY(panels []Chart) {
 		if c.Y.Min != c.Y.Max {
 			y.add(c.Y.Min, c.Y.Max)
 		}
-		for _, m := range c.Marks {
-			m.extent(&x, &y)
-		}
+		c.extent(&x, &y)
 	}
 	for i := range panels {
 		if low := y.min; y.min < y.max && (!panels[i].Y.Log || low > 0) {
@@ -60,32 +56,31 @@ func ShareY(panels []Chart) {
 	}
 }
 
-// Mark is something drawn in a chart: Line, Limit, Ring, Area, Bars, Histogram, Boxes.
+// Mark is something drawn in a chart: Line, Limit, Ring, Bars, Histogram or Boxes.
 type Mark interface {
-	// extent adds the values that must be seen. Marks that lie on positions of categories add these.
+	// extent widens x and y to the values that the chart must show. On an axis of categories a value is a position.
 	extent(x, y *span)
-	// draw draws the mark.
 	draw(p pen)
 	// entries are the mark's lines in the legend.
 	entries() []entry
 }
 
+// pen is the area between the axes, and where values lie in it.
 type pen struct {
 	draw.Canvas
-	x, y       func(float64) vg.Length // where a value lies
+	x, y       func(float64) vg.Length // position of a value
 	logX, logY bool
-	base       float64 // the y value where bars stand
+	base       float64 // the y value where bars start
 }
 
-// sees reports whether a value pair can be drawn.
+// sees reports whether the axes can show the pair of values.
 func (p pen) sees(x, y float64) bool {
 	return finite(x) && finite(y) && (!p.logX || x > 0) && (!p.logY || y > 0)
 }
 
-// point returns where a value pair lies.
 func (p pen) point(x, y float64) vg.Point { return vg.Point{X: p.x(x), Y: p.y(y)} }
 
-// fonts has the shapes of the letters, by which text is measured.
+// textHandler measures text by the shapes of its letters.
 var textHandler = text.Plain{Fonts: font.DefaultCache}
 
 func textStyle(size float64, t tone) text.Style {
@@ -95,13 +90,9 @@ func textStyle(size float64, t tone) text.Style {
 	}
 }
 
-// SVG returns the figure as a file that stands alone.
+// SVG returns the figure as a self-contained file.
 func (f Figure) SVG() []byte {
-	columns := f.Columns
-	if columns <= 0 {
-		columns = min(2, len(f.Panels))
-	}
-	columns = max(1, columns)
+	columns := max(1, min(2, len(f.Panels)))
 	rows := max(1, (len(f.Panels)+columns-1)/columns)
 	width, height := Width*float64(columns), Height*float64(rows)
 	c := newSVGCanvas(width, height)
@@ -117,15 +108,14 @@ func (f Figure) SVG() []byte {
 	return []byte(document(f.Title, Style(), c))
 }
 
-// Inline returns the chart as an element for a page that has [Style]. The title is said to those who can't see the
-// figure.
+// Inline returns the chart as an element for a page that has [Style]. The title describes it to readers who can't see it.
 func (c Chart) Inline(title string) string {
 	canvas := newSVGCanvas(Width, Height)
 	c.draw(draw.New(canvas))
 	return document(title, "", canvas)
 }
 
-// document returns what was drawn as an svg element.
+// document returns the drawing as an svg element.
 func document(title, style string, c *svgCanvas) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" class="mp" role="img" viewBox="0 0 %s %s" width="%s" height="%s" `+
@@ -133,7 +123,7 @@ func document(title, style string, c *svgCanvas) string {
 		number(c.width), number(c.height), number(c.width), number(c.height))
 	if title != "" {
 		b.WriteString("<title>")
-		_ = xml.EscapeText(&b, []byte(title)) // a strings.Builder takes everything
+		_ = xml.EscapeText(&b, []byte(title)) // writing to a strings.Builder does not fail
 		b.WriteString("</title>\n")
 	}
 	if style != "" {
@@ -148,7 +138,7 @@ func fill(c draw.Canvas, t tone) {
 	c.Fill(c.Rectangle.Path())
 }
 
-// draw draws the chart into c: title, legend, axes, marks.
+// draw draws the chart: title, legend, axes, marks.
 func (c Chart) draw(to draw.Canvas) {
 	to = draw.Crop(to, 6, -10, 6, -6)
 	if c.Title != "" {
@@ -163,12 +153,13 @@ func (c Chart) draw(to draw.Canvas) {
 	}
 	to = drawLegend(to, keys)
 
-	seenX, seenY, least := c.seen()
+	x, y := emptySpan(), emptySpan()
+	c.extent(&x, &y)
 	p := plot.New()
 	p.BackgroundColor = nil
 	var logX, logY bool
-	p.X.Min, p.X.Max, logX = c.X.frame(seenX, least.x)
-	p.Y.Min, p.Y.Max, logY = c.Y.frame(seenY, least.y)
+	p.X.Min, p.X.Max, logX = c.X.frame(x)
+	p.Y.Min, p.Y.Max, logY = c.Y.frame(y)
 	c.X.style(&p.X, logX, 8)
 	c.Y.style(&p.Y, logY, 5)
 	if n := len(c.X.Categories); n > 0 {
@@ -177,11 +168,18 @@ func (c Chart) draw(to draw.Canvas) {
 			p.X.Tick.Label.Rotation, p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = math.Pi/6, draw.XRight, draw.YTop
 		}
 	}
-	p.Add(behind{}, marks{chart: c, logX: logX, logY: logY})
+	p.Add(gridLines{}, marks{chart: c, logX: logX, logY: logY})
 	p.Draw(to)
 }
 
-// longest returns the width of the longest of the texts, in pixels.
+// extent widens x and y to the values of all marks.
+func (c Chart) extent(x, y *span) {
+	for _, m := range c.Marks {
+		m.extent(x, y)
+	}
+}
+
+// longest returns the width of the widest text, in pixels.
 func longest(texts []string) (width float64) {
 	style := textStyle(smallSize, ink)
 	for _, t := range texts {
@@ -190,24 +188,7 @@ func longest(texts []string) (width float64) {
 	return width
 }
 
-// leastPositive are the least values above 0.
-type leastPositive struct{ x, y float64 }
-
-// seen returns the ranges of the values of all marks.
-func (c Chart) seen() (x, y span, least leastPositive) {
-	x, y = emptySpan(), emptySpan()
-	least = leastPositive{math.Inf(1), math.Inf(1)}
-	for _, m := range c.Marks {
-		m.extent(&x, &y)
-		if l, ok := m.(interface{ positive() leastPositive }); ok {
-			one := l.positive()
-			least = leastPositive{math.Min(least.x, one.x), math.Min(least.y, one.y)}
-		}
-	}
-	return x, y, least
-}
-
-// style gives an axis its looks, and about count ticks.
+// style sets the appearance of an axis, with approximately count ticks.
 func (a Axis) style(to *plot.Axis, log bool, count int) {
 	unit := a.Unit.scaleFor(math.Max(math.Abs(to.Min), math.Abs(to.Max)))
 	to.Label.Text = withUnit(a.Label, unit.symbol)
@@ -228,10 +209,10 @@ func (a Axis) style(to *plot.Axis, log bool, count int) {
 	}
 }
 
-// behind draws the grid: lines at the numbers of the y axis.
-type behind struct{}
+// gridLines draws a line at every number of the y axis.
+type gridLines struct{}
 
-func (behind) Plot(c draw.Canvas, p *plot.Plot) {
+func (gridLines) Plot(c draw.Canvas, p *plot.Plot) {
 	_, y := p.Transforms(&c)
 	for _, tick := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
 		if at := y(tick.Value); tick.Label != "" && at > c.Min.Y+1 && at <= c.Max.Y {

@@ -9,25 +9,25 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Bin is a class of a histogram: how much lies from Lower to Upper.
+// Bin is a bin of a histogram: the number of values from Lower to Upper.
 type Bin struct {
 	Lower, Upper, Count float64
-	// Low and High are the error bar of Count, as of a Point.
+	// Low and High are the error bar of Count, as in Point.
 	Low, High float64
 }
 
-// Histogram is the bins of a distribution, as filled steps. The bins are ascending and do not overlap.
+// Histogram draws the bins of a distribution as filled steps. The bins are in ascending order and do not overlap.
 type Histogram struct {
 	Name   string
 	Bins   []Bin
 	Series int
 }
 
-// errorRoom is how far above the highest bin error bars are drawn, relative to it: those of few repetitions are long, and the bins would
-// be flat below them.
+// errorRoom is the height up to which error bars are drawn, relative to the highest bin. Few repetitions have long error bars, which would
+// flatten the bins.
 const errorRoom = 1.15
 
-// top is where error bars end.
+// top is the value at which error bars are cut off.
 func (h Histogram) top() float64 {
 	top := 0.0
 	for _, b := range h.Bins {
@@ -41,26 +41,19 @@ func (h Histogram) top() float64 {
 func (h Histogram) extent(x, y *span) {
 	for _, b := range h.Bins {
 		if finite(b.Lower) && finite(b.Upper) && finite(b.Count) {
-			x.add(b.Lower, b.Upper)
-			y.add(0, b.Count)
+			x.add(b.Lower)
+			x.widen(b.Upper)
+			y.add(b.Count)
+			y.widen(0)
 			if p := Between(0, b.Count, b.Low, b.High); p.bar() {
-				y.add(min(b.High, h.top()))
+				y.widen(min(b.High, h.top()))
 			}
 		}
 	}
 }
 
-func (h Histogram) positive() leastPositive {
-	least := leastPositive{math.Inf(1), math.Inf(1)}
-	for _, b := range h.Bins {
-		if b.Lower > 0 {
-			least.x = math.Min(least.x, b.Lower)
-		}
-		if b.Count > 0 {
-			least.y = math.Min(least.y, b.Count)
-		}
-	}
-	return least
+func (h Histogram) style() draw.LineStyle {
+	return draw.LineStyle{Color: seriesTone(h.Series), Width: 1.25, Dashes: dashes[h.Series%len(dashes)]}
 }
 
 func (h Histogram) draw(p pen) {
@@ -73,8 +66,7 @@ func (h Histogram) draw(p pen) {
 		last := outline[len(outline)-1]
 		outline = append(outline, vg.Point{X: last.X, Y: p.Min.Y})
 		p.FillPolygon(t.fade(0.18), p.ClipPolygonXY(outline))
-		style := draw.LineStyle{Color: t, Width: 1.25, Dashes: dashes[h.Series%len(dashes)]}
-		p.StrokeLines(style, p.ClipLinesXY(outline)...)
+		p.StrokeLines(h.style(), p.ClipLinesXY(outline)...)
 		outline = nil
 	}
 	end := math.NaN()
@@ -99,19 +91,18 @@ func (h Histogram) draw(p pen) {
 	}
 }
 
-// mostBars is up to how many bins have error bars: those of more would cover each other.
+// mostBars is the number of bins up to which they have error bars: those of more bins would overlap.
 const mostBars = 60
 
 func (h Histogram) entries() []entry {
 	return []entry{{name: h.Name, sample: func(c draw.Canvas) {
 		fill(c, seriesTone(h.Series).fade(0.18))
-		style := draw.LineStyle{Color: seriesTone(h.Series), Width: 1.25, Dashes: dashes[h.Series%len(dashes)]}
-		c.StrokeLines(style, []vg.Point{{X: c.Min.X, Y: c.Max.Y}, c.Max})
+		c.StrokeLines(h.style(), []vg.Point{{X: c.Min.X, Y: c.Max.Y}, c.Max})
 	}}}
 }
 
-// CDF returns the points of the cumulative distribution of bins, 0..1, at their upper edges; for a Line with the look
-// Trace. No bins with a count give none.
+// CDF returns the points of the cumulative distribution, 0..1, at the upper edges of the bins, for a Line with the look Trace.
+// It returns nil if the bins are empty.
 func CDF(bins []Bin) []Point {
 	bins = slices.SortedFunc(slices.Values(bins), func(a, b Bin) int { return cmp.Compare(a.Upper, b.Upper) })
 	total := 0.0
@@ -130,8 +121,8 @@ func CDF(bins []Bin) []Point {
 	return points
 }
 
-// QQLine returns the ends of the line that a normal distribution's points lie on: through the first and third quartile
-// of the points, as from QQ. Less than two points have none.
+// QQLine returns the ends of the line through the first and third quartile of the points of a Q-Q plot, on which the points of a
+// normal distribution lie. It returns nil for less than two points.
 func QQLine(points []Point) []Point {
 	n := len(points)
 	if n < 2 {

@@ -12,9 +12,9 @@
 //	os.WriteFile("throughput.svg", figure.SVG(), 0o644)
 //
 // Values are in base units (seconds, bytes, operations per second, ratios 0..1); the axes choose the SI prefix. NaN is not
-// drawn. The same figure always gives the same bytes. Series differ in colour, in marker and in dashes, so that they can be
-// distinguished by colour-blind readers and on black-and-white paper.
+// drawn. The same figure always gives the same bytes. Series differ in colour, marker and dashes, so that colour-blind readers
+// can tell them apart, and so can readers of black-and-white paper.
 //
-// A figure follows the reader's colour scheme: the colours of the light one are attributes of the shapes, those of the
-// dark one are in [Style], which Figure.SVG puts into the file. Chart.Inline leaves it out, for a page that has it once.
+// A figure follows the reader's colour scheme: the light colours are attributes of the shapes, the dark ones are in the style
+// sheet [Style]. Figure.SVG puts the style sheet into the file; Chart.Inline does not, because a page needs it only once.
 package plot

@@ -6,19 +6,20 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
+// entry is a line of the legend.
 type entry struct {
 	name string
-	// sample draws how the series looks into c, which is sampleWidth wide.
+	// sample draws a sample of the series into c, which is sampleWidth wide.
 	sample func(c draw.Canvas)
 }
 
 const (
 	sampleWidth  = 24
-	entryGap     = 14 // between an entry and the next
+	entryGap     = 14 // between two entries
 	legendHeight = 17
 )
 
-// drawLegend draws the named entries above the chart, in as many rows as it takes, and returns what is left of c.
+// drawLegend draws the entries that have names at the top of c, in as many rows as necessary, and returns the rest of c.
 func drawLegend(c draw.Canvas, entries []entry) draw.Canvas {
 	style := textStyle(smallSize, ink)
 	style.YAlign = draw.YCenter
@@ -47,7 +48,7 @@ func drawLegend(c draw.Canvas, entries []entry) draw.Canvas {
 	return c
 }
 
-// fitted returns the text, shortened where it is wider than width.
+// fitted returns the text, cut if it is wider than width.
 func fitted(style text.Style, s string, width vg.Length) string {
 	if style.Width(s) <= width {
 		return s

@@ -7,7 +7,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Point is a value with, where Low < High and Y is between them, an error bar. An end that is infinite is drawn to the end of the axis.
+// Point is a value with an error bar from Low to High. There is no bar unless Low < High and Y is between them. A bar with an infinite
+// end reaches to the end of the axis.
 type Point struct{ X, Y, Low, High float64 }
 
 // At returns a point without an error bar.
@@ -20,30 +21,30 @@ func (p Point) bar() bool {
 	return p.Low < p.High && p.Low <= p.Y && p.Y <= p.High
 }
 
-// Look is how a Line is drawn.
+// Look is the style of a Line.
 type Look int
 
 const (
-	// Measured is points, joined by a line: the default.
+	// Measured draws points, joined by a line. It is the default.
 	Measured Look = iota
-	// Computed is a dashed line without points: what a formula or a model says.
+	// Computed draws a dashed line without points, for the values of a formula or a model.
 	Computed
-	// Modelled is like Computed, with dashes that tell several models apart.
+	// Modelled is like Computed, with different dashes for different models.
 	Modelled
-	// Trace is a thin line without points: many values in time.
+	// Trace draws a thin line without points, for many values over time.
 	Trace
-	// Dots is points alone.
+	// Dots draws points only.
 	Dots
-	// Steps is a line that goes on level until the next point.
+	// Steps draws a line that stays level until the next point.
 	Steps
 )
 
 // Line is a series of points.
 type Line struct {
-	Name   string // in the legend; none: not there
+	Name   string // in the legend; "": the line is not in it
 	Points []Point
 	Look   Look
-	// Series is the number of the colour and the marker. Marks that belong together have the same.
+	// Series chooses the colour and the marker. Marks that belong together have the same Series.
 	Series int
 }
 
@@ -53,26 +54,13 @@ func (l Line) extent(x, y *span) {
 			x.add(p.X)
 			y.add(p.Y)
 			if p.bar() {
-				y.add(p.Low, p.High)
+				y.widen(p.Low, p.High)
 			}
 		}
 	}
 }
 
-func (l Line) positive() leastPositive {
-	least := leastPositive{math.Inf(1), math.Inf(1)}
-	for _, p := range l.Points {
-		if finite(p.X) && p.X > 0 {
-			least.x = math.Min(least.x, p.X)
-		}
-		if finite(p.Y) && p.Y > 0 {
-			least.y = math.Min(least.y, p.Y)
-		}
-	}
-	return least
-}
-
-// dashes tell the lines of measured series apart where colour does not.
+// dashes distinguish series where colours do not.
 var dashes = [][]vg.Length{nil, {7, 3}, {2, 2.5}, {9, 3, 2, 3}, {4, 2}, {12, 4}, {6, 2, 2, 2, 2, 2}, {1.5, 4}}
 
 func (l Line) style() draw.LineStyle {
@@ -144,7 +132,7 @@ func (l Line) draw(p pen) {
 	}
 }
 
-// drawErrorBars draws the error bars of the points that have them, with their caps.
+// drawErrorBars draws the error bars of points, with caps.
 func drawErrorBars(p pen, t tone, points []Point) {
 	const cap = 3.5
 	var path vg.Path
@@ -183,20 +171,20 @@ func (l Line) entries() []entry {
 	}}}
 }
 
-// Limit is a line across the whole chart: at Y, or at X where Vertical is set.
+// Limit is a line across the whole chart: horizontal at Y, or vertical at X.
 type Limit struct {
 	Name     string
 	X, Y     float64
 	Vertical bool
-	// Series is the colour's number plus one; 0: a grey of its own.
+	// Series is the Series of the line with the same colour plus one; 0: grey.
 	Series int
 }
 
 func (l Limit) extent(x, y *span) {
 	if l.Vertical {
-		x.add(l.X)
+		x.widen(l.X)
 	} else {
-		y.add(l.Y)
+		y.widen(l.Y)
 	}
 }
 
@@ -232,7 +220,7 @@ func (l Limit) entries() []entry {
 	}}}
 }
 
-// Ring marks one point of a series.
+// Ring is a circle around one point of a series.
 type Ring struct {
 	Name   string
 	X, Y   float64
@@ -241,8 +229,8 @@ type Ring struct {
 
 func (r Ring) extent(x, y *span) {
 	if finite(r.X) && finite(r.Y) {
-		x.add(r.X)
-		y.add(r.Y)
+		x.widen(r.X)
+		y.widen(r.Y)
 	}
 }
 
@@ -267,7 +255,7 @@ func (r Ring) entries() []entry {
 	return []entry{{name: r.Name, sample: func(c draw.Canvas) { r.drawAt(c, c.Center()) }}}
 }
 
-// hollow is a marker with the surface inside.
+// hollow is a marker filled with the colour of the background.
 type hollow struct{ draw.GlyphDrawer }
 
 func (h hollow) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
@@ -277,7 +265,7 @@ func (h hollow) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {
 	h.GlyphDrawer.DrawGlyph(c, sty, pt)
 }
 
-// diamond is a marker gonum/plot has not.
+// diamond is a marker that gonum/plot does not have.
 type diamond struct{}
 
 func (diamond) DrawGlyph(c *draw.Canvas, sty draw.GlyphStyle, pt vg.Point) {

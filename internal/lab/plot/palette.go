@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// tone is a colour by what it is for, in both schemes.
+// tone is a colour of the light scheme and its counterpart of the dark one.
 type tone struct {
-	class       string // in the SVG
+	class       string // CSS class in the SVG
 	light, dark uint32 // 0xRRGGBB
 	opacity     float64
 }
@@ -17,12 +17,12 @@ var (
 	ink     = tone{class: "ink", light: 0x1f2328, dark: 0xe6e9ec, opacity: 1} // text
 	faint   = tone{class: "fnt", light: 0x59636e, dark: 0x9aa4ae, opacity: 1} // axes, numbers on them, limits
 	grid    = tone{class: "grd", light: 0xdde1e6, dark: 0x343a41, opacity: 1}
-	surface = tone{class: "srf", light: 0xffffff, dark: 0x16191d, opacity: 1} // behind everything
+	surface = tone{class: "srf", light: 0xffffff, dark: 0x16191d, opacity: 1} // background
 )
 
-// series are the colours that tell series apart, in the order of use. Each stands out from the surface, and they stay
-// apart for the usual kinds of colour blindness (the tests compute both). A search found them that began at the
-// set of Okabe and Ito, "Color Universal Design" (2008), and kept the least such distance as large as it could.
+// series are the colours of series, in the order of use. Each contrasts with the background, and readers with the usual kinds of
+// colour blindness can tell them apart (the tests compute both). They were found by a search that started from the colours of
+// Okabe and Ito, "Color Universal Design" (2008), and maximized the smallest difference between two of them.
 var series = []tone{
 	{class: "s0", light: 0x0048da, dark: 0x5f9ef7},
 	{class: "s1", light: 0xd66200, dark: 0xfa8d4e},
@@ -40,18 +40,18 @@ func seriesTone(number int) tone {
 	return t
 }
 
-// fade returns t, to be seen through.
+// fade returns t with another opacity, 0..1.
 func (t tone) fade(opacity float64) tone {
 	t.opacity = opacity
 	return t
 }
 
-// RGBA makes a tone a color.Color, that of the light scheme.
+// RGBA makes a tone a color.Color. It returns the colour of the light scheme.
 func (t tone) RGBA() (r, g, b, a uint32) {
 	return color.RGBA{R: uint8(t.light >> 16), G: uint8(t.light >> 8), B: uint8(t.light), A: 0xff}.RGBA()
 }
 
-// toneOf returns the tone that c is, ink for what isn't one.
+// toneOf returns c if it is a tone, otherwise ink.
 func toneOf(c color.Color) tone {
 	if t, ok := c.(tone); ok {
 		return t
@@ -59,7 +59,7 @@ func toneOf(c color.Color) tone {
 	return ink
 }
 
-// Style is the style sheet that gives figures their dark scheme: on screens, where the reader prefers it.
+// Style is the style sheet with the dark scheme of figures, for screens of readers who prefer it.
 func Style() string {
 	var b strings.Builder
 	b.WriteString("@media screen and (prefers-color-scheme:dark){")

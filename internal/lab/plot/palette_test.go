@@ -29,7 +29,7 @@ func times(m [3][3]float64, v [3]float64) (out [3]float64) {
 	return out
 }
 
-// visions map linear colours to what people see who lack a kind of cone (Machado, Oliveira and Fernandes, "A
+// visions map linear colours to the colours that people with a colour vision deficiency see (Machado, Oliveira and Fernandes, "A
 // Physiologically-based Model for Simulation of Color Vision Deficiency", 2009, severity 1).
 var visions = map[string][3][3]float64{
 	"usual":        {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
@@ -72,7 +72,7 @@ func TestColoursStandOutFromTheSurface(t *testing.T) {
 	}
 }
 
-// apart is the least distance of two series' colours in L*a*b*; 2.3 is a just noticeable difference.
+// apart is the required distance between the colours of two series in L*a*b*; 2.3 is a just noticeable difference.
 const apart = 16.0
 
 func TestSeriesStayApartForColourBlindReaders(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 	"mcmw/internal/lab/plot"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// throughput returns points of a closed system that saturates, N clients and a bottleneck of so much per second.
+// throughput returns the throughput of a closed system over the clients; its bottleneck serves limit requests per second.
 func throughput(limit float64) (points []plot.Point) {
 	for _, n := range []float64{6, 12, 24, 48, 72, 96, 144, 192} {
 		x := limit * (1 - math.Exp(-n/limit*250))
@@ -27,7 +27,7 @@ func throughput(limit float64) (points []plot.Point) {
 	return points
 }
 
-// latencies returns the bins of a distribution with a long tail.
+// latencies returns the bins of a distribution around shift.
 func latencies(shift float64) (bins []plot.Bin) {
 	for i := range 40 {
 		lower := float64(i) * 1e-4
@@ -38,7 +38,7 @@ func latencies(shift float64) (bins []plot.Bin) {
 	return bins
 }
 
-// figures are one of each kind, and the odd ones.
+// figures returns a figure of each kind, and some unusual ones.
 func figures() map[string]plot.Figure {
 	clients := plot.Axis{Label: "clients", FromZero: true, At: []float64{6, 12, 24, 48, 72, 96, 144, 192}}
 	rate := plot.Axis{Label: "throughput", Unit: plot.OpsPerSecond, FromZero: true}
@@ -101,7 +101,7 @@ func figures() map[string]plot.Figure {
 	}
 }
 
-func TestFiguresAreWhatTheyWere(t *testing.T) {
+func TestFiguresEqualTheirGoldenFiles(t *testing.T) {
 	for name, f := range figures() {
 		t.Run(name, func(t *testing.T) {
 			golden := filepath.Join("testdata", name+".svg")
@@ -110,12 +110,12 @@ func TestFiguresAreWhatTheyWere(t *testing.T) {
 			}
 			want, err := os.ReadFile(golden)
 			require.NoError(t, err)
-			require.Equal(t, string(want), string(f.SVG()), "go test -run %s -update writes it anew: then look at it", t.Name())
+			require.Equal(t, string(want), string(f.SVG()), "go test -run %s -update rewrites it; then look at it", t.Name())
 		})
 	}
 }
 
-// requireXML fails the test unless text is well-formed, with coordinates that are numbers.
+// requireXML fails the test unless text is well-formed XML without NaN or Inf.
 func requireXML(t require.TestingT, text string) {
 	decoder := xml.NewDecoder(strings.NewReader(text))
 	for {
@@ -129,7 +129,7 @@ func requireXML(t require.TestingT, text string) {
 	require.NotContains(t, text, "Inf")
 }
 
-func TestAFigureIsWellFormedAndSaysWhatItShows(t *testing.T) {
+func TestAFigureIsWellFormedAndHasItsTitle(t *testing.T) {
 	for name, f := range figures() {
 		t.Run(name, func(t *testing.T) {
 			requireXML(t, string(f.SVG()))
@@ -166,7 +166,7 @@ func TestAxesChooseThePrefixOfTheirUnit(t *testing.T) {
 	}
 }
 
-func TestCDFReachesOneAndIgnoresNothing(t *testing.T) {
+func TestACDFCountsAllBinsAndReachesOne(t *testing.T) {
 	points := plot.CDF([]plot.Bin{{Lower: 2, Upper: 3, Count: 1}, {Lower: 0, Upper: 1, Count: 3}})
 	require.Equal(t, []plot.Point{plot.At(0, 0), plot.At(1, 0.75), plot.At(3, 1)}, points)
 	require.Nil(t, plot.CDF(nil))

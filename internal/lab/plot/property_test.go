@@ -52,7 +52,7 @@ func TestAnyValuesMakeAFigure(t *testing.T) {
 	})
 }
 
-// The least and the greatest number there is, on a logarithmic axis, once made ticks without end.
+// The smallest and the largest float64 on a logarithmic axis once led to an endless number of ticks.
 func TestExtremeValuesMakeASmallFigure(t *testing.T) {
 	for _, v := range []float64{5e-324, math.MaxFloat64, 6.7e70, 1e100, 1e-100} {
 		for _, log := range []bool{false, true} {

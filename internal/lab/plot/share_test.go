@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPanelsOfOneQuantityHaveOneAxis(t *testing.T) {
+func TestPanelsOfOneQuantityShareTheirAxis(t *testing.T) {
 	panel := func(label string, y ...float64) Chart {
 		var points []Point
 		for i, v := range y {

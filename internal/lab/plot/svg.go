@@ -13,8 +13,8 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// svgCanvas is a vg.Canvas that writes SVG with colours by class. Its unit is a pixel of the viewBox. (The canvas of
-// gonum/plot writes fixed colours.)
+// svgCanvas is a vg.Canvas that writes SVG whose colours have classes, for the dark scheme. (The canvas of gonum/plot writes
+// fixed colours.) Its unit is a pixel of the viewBox.
 type svgCanvas struct {
 	width, height float64
 	out           strings.Builder
@@ -22,7 +22,7 @@ type svgCanvas struct {
 	saved         []context
 }
 
-// context is what Push saves.
+// context is the state that Push saves and Pop restores.
 type context struct {
 	tone   tone
 	line   float64
@@ -34,12 +34,11 @@ type context struct {
 // matrix maps (x, y) to (a*x + c*y + e, b*x + d*y + f).
 type matrix struct{ a, b, c, d, e, f float64 }
 
-// apply returns where m puts a point.
 func (m matrix) apply(x, y float64) (float64, float64) {
 	return m.a*x + m.c*y + m.e, m.b*x + m.d*y + m.f
 }
 
-// times returns the map that does n first, then m.
+// times returns the map that applies n first, then m.
 func (m matrix) times(n matrix) matrix {
 	e, f := m.apply(n.e, n.f)
 	return matrix{
@@ -49,7 +48,7 @@ func (m matrix) times(n matrix) matrix {
 	}
 }
 
-// newSVGCanvas returns a canvas whose origin, as vg has it, is at the bottom left.
+// newSVGCanvas returns a canvas with its origin at the bottom left, as vg requires.
 func newSVGCanvas(width, height float64) *svgCanvas {
 	return &svgCanvas{width: width, height: height, now: context{tone: ink, line: 1, matrix: matrix{a: 1, d: -1, f: height}}}
 }
@@ -75,7 +74,7 @@ func (c *svgCanvas) Rotate(rad float64) {
 	c.now.matrix = c.now.matrix.times(matrix{a: cos, b: sin, c: -sin, d: cos})
 }
 
-// DrawImage does nothing: figures are made of shapes and text.
+// DrawImage does nothing: figures have only shapes and text.
 func (c *svgCanvas) DrawImage(vg.Rectangle, image.Image) {}
 
 // Stroke draws a path in the current colour and line style.
@@ -108,8 +107,7 @@ func (c *svgCanvas) Fill(p vg.Path) {
 	c.out.WriteString("/>\n")
 }
 
-// FillString writes text. Its length is given, so that it takes the place that was reserved for it whatever the reader's
-// font is.
+// FillString writes text. It sets the length, so that the text fits into the reserved space with any font of the reader's.
 func (c *svgCanvas) FillString(f font.Face, at vg.Point, text string) {
 	if f.Font.Size == 0 || text == "" {
 		return
@@ -122,11 +120,11 @@ func (c *svgCanvas) FillString(f font.Face, at vg.Point, text string) {
 		fmt.Fprintf(&c.out, ` transform="rotate(%s %s %s)"`, number(angle), number(x), number(y))
 	}
 	c.out.WriteString(">")
-	_ = xml.EscapeText(&c.out, []byte(text)) // a strings.Builder takes everything
+	_ = xml.EscapeText(&c.out, []byte(text)) // writing to a strings.Builder does not fail
 	c.out.WriteString("</text>\n")
 }
 
-// path returns the path as SVG's path data.
+// path returns the path as path data of SVG.
 func (c *svgCanvas) path(p vg.Path) string {
 	var b strings.Builder
 	to := func(command string, points ...vg.Point) {
@@ -179,7 +177,7 @@ func (c *svgCanvas) arc(to func(string, ...vg.Point), part vg.PathComp, first bo
 	}
 }
 
-// number returns v with at most two decimals, which is a hundredth of a pixel.
+// number returns v with at most two decimals: hundredths of a pixel.
 func number(v float64) string {
 	text := strconv.FormatFloat(v, 'f', 2, 64)
 	text = strings.TrimRight(strings.TrimRight(text, "0"), ".")

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Unit is what an axis counts, in base units.
+// Unit is the unit of an axis's values.
 type Unit struct {
 	name   string
-	scales []scale // from small to large; none: as is
+	scales []scale // ascending; none: values are shown as they are
 }
 
-// scale is a prefix: so many base units are one of it.
+// scale is a unit with its prefix, such as ms.
 type scale struct {
-	factor float64
+	factor float64 // in base units
 	symbol string
 }
 
@@ -29,33 +29,19 @@ var (
 	Bytes = Unit{name: "B", scales: []scale{{1, "B"}, {1e3, "kB"}, {1e6, "MB"}, {1e9, "GB"}}}
 	// BytesPerSecond is a bandwidth.
 	BytesPerSecond = Unit{name: "B/s", scales: []scale{{1, "B/s"}, {1e3, "kB/s"}, {1e6, "MB/s"}, {1e9, "GB/s"}}}
-	// Ratio is a share, 0..1, shown in per cent.
+	// Ratio is a share, 0..1, shown in percent.
 	Ratio = Unit{name: "%", scales: []scale{{0.01, "%"}}}
 	// Cores is processor time per time.
 	Cores = Unit{name: "cores"}
 )
 
-// UnitOf returns the unit that records call by this symbol: s, B, B/s, 1/s, ratio, cores. Any other is a plain number's.
-func UnitOf(symbol string) Unit {
-	switch symbol {
-	case "s":
-		return Seconds
-	case "1/s":
-		return OpsPerSecond
-	case "B":
-		return Bytes
-	case "B/s":
-		return BytesPerSecond
-	case "ratio":
-		return Ratio
-	case "cores":
-		return Cores
-	default:
-		return None
-	}
-}
+// units are the units by their symbols in records.
+var units = map[string]Unit{"s": Seconds, "1/s": OpsPerSecond, "B": Bytes, "B/s": BytesPerSecond, "ratio": Ratio, "cores": Cores}
 
-// scaleFor returns the prefix that keeps numbers up to greatest short.
+// UnitOf returns the unit that has this symbol in records; None for any other symbol.
+func UnitOf(symbol string) Unit { return units[symbol] }
+
+// scaleFor returns the scale in which numbers up to greatest are short.
 func (u Unit) scaleFor(greatest float64) scale {
 	if len(u.scales) == 0 {
 		return scale{factor: 1, symbol: u.name}
@@ -103,7 +89,7 @@ func digits(v float64) string {
 	}
 }
 
-// withUnit returns a label with the unit of its numbers behind it.
+// withUnit returns a label followed by the unit of its numbers.
 func withUnit(label, symbol string) string {
 	switch {
 	case symbol == "":

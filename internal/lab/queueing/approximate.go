@@ -5,14 +5,13 @@ import (
 	"fmt"
 )
 
-// maxIterations is when an approximation is given up; it takes some hundred where it converges.
+// maxIterations limits the iterations of an approximation; one that converges needs some hundred.
 const maxIterations = 100_000
 
-// Linearizer returns the approximate solution that also estimates how the share of each class at each station changes when
-// one customer leaves, by solving the networks without one customer of each class (K. M. Chandy and D. Neuse, "Linearizer: a
-// heuristic algorithm for queueing network models of computing systems", Communications of the ACM 25 (1982)). Its errors are mostly
-// below one percent. A station of m servers is taken as a server m times as fast and a delay (A. Seidmann).
-// Load-dependent stations are refused.
+// Linearizer returns an approximate solution. It estimates how the share of each class at each station changes when one customer
+// leaves, by solving the networks without one customer of each class (K. M. Chandy and D. Neuse, "Linearizer: a heuristic algorithm
+// for queueing network models of computing systems", Communications of the ACM 25 (1982)). Its errors are mostly below one percent.
+// A station of m servers is replaced by a server m times as fast and a delay (A. Seidmann). Load-dependent stations are refused.
 func (m Multiclass) Linearizer() (ClassSolution, error) {
 	a, err := m.approximation()
 	if err != nil {
@@ -20,11 +19,8 @@ func (m Multiclass) Linearizer() (ClassSolution, error) {
 	}
 	classes := len(m.Classes)
 	full := m.customers()
-	// change[j][i][c] is the share of class c at station i without a customer of class j, less that with all.
-	change := make([][][]float64, classes)
-	for j := range change {
-		change[j] = table(len(m.Stations), classes)
-	}
+	// change[j][i][c] is by how much the share of class c at station i grows when a customer of class j leaves.
+	var change [][][]float64
 	const rounds = 3 // as its authors recommend
 	for range rounds {
 		_, with, err := a.core(full, change)
@@ -60,11 +56,11 @@ func (m Multiclass) Linearizer() (ClassSolution, error) {
 	return m.solution(x, q, nil), nil
 }
 
-// approximation is a network whose stations wait for one server, or don't wait.
+// approximation is a network whose stations consist of a single server and a delay. Demands are by station and class.
 type approximation struct {
-	waiting [][]float64 // demands on a single server, by station and class
-	fixed   [][]float64 // demands without a wait
-	think   []float64
+	waiting [][]float64 // demands on the server
+	fixed   [][]float64 // demands on the delay
+	think   []float64   // by class
 }
 
 func (m *Multiclass) approximation() (approximation, error) {
@@ -86,7 +82,7 @@ func (m *Multiclass) approximation() (approximation, error) {
 			case Delay:
 				a.fixed[i][c] = d
 			case LoadDependent:
-				return approximation{}, fmt.Errorf("network with classes: station %q has the kind ld: expected queue, delay or multi, or use Exact", s.Name)
+				return approximation{}, fmt.Errorf("network with classes: station %q has the kind ld: Linearizer expects queue, delay or multi", s.Name)
 			default:
 				a.waiting[i][c] = d / servers
 				a.fixed[i][c] = d * (servers - 1) / servers
@@ -96,8 +92,8 @@ func (m *Multiclass) approximation() (approximation, error) {
 	return a, nil
 }
 
-// core returns throughputs by class, and mean numbers by station and class, of n customers by class. change is as in
-// Linearizer; nil is none.
+// core returns the throughputs by class, and the mean numbers of customers by station and class. n are the customers by class.
+// change is as in Linearizer; nil stands for zeros.
 func (a *approximation) core(n []float64, change [][][]float64) (x []float64, q [][]float64, err error) {
 	classes := len(n)
 	q = table(len(a.waiting), classes)
@@ -129,10 +125,11 @@ func (a *approximation) core(n []float64, change [][][]float64) (x []float64, q 
 			return x, q, nil
 		}
 	}
-	return nil, nil, errors.New("network with classes: the approximation does not converge: expected demands that are less extreme, or use Exact")
+	return nil, nil, errors.New("network with classes: the approximation does not converge: expected less extreme demands")
 }
 
-// seen returns how many customers a customer of class j finds at station i, where q is the mean number by class.
+// seen returns the number of customers that an arriving customer of class j finds at station i. q are the mean numbers there and n the
+// customers, by class.
 func seen(q, n []float64, j, i int, change [][][]float64) float64 {
 	var sum float64
 	for c := range q {
@@ -152,6 +149,7 @@ func seen(q, n []float64, j, i int, change [][][]float64) float64 {
 	return sum
 }
 
+// table returns zeros.
 func table(rows, columns int) [][]float64 {
 	t := make([][]float64, rows)
 	for i := range t {

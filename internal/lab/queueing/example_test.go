@@ -6,7 +6,7 @@ import (
 	"mcmw/internal/lab/queueing"
 )
 
-// The network of the 2018 report, figure 29, with one middleware and write-only load; times in milliseconds, hence throughput per
+// The network of the 2018 report, figure 29, with one middleware and write-only load. Times are in milliseconds, throughputs per
 // millisecond.
 func ExampleNetwork_SolveAll() {
 	n := queueing.Network{Stations: []queueing.Station{

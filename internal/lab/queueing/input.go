@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// ErrUnstable is wrapped by the errors for queues that grow without bound.
+// ErrUnstable is wrapped by the errors of queues that grow without bound.
 var ErrUnstable = errors.New("no steady state")
 
 // positive returns an error unless v is a number above 0.
@@ -33,27 +33,8 @@ func atLeast(name string, n, least int) error {
 	return nil
 }
 
-// atMost returns an error unless n is most or less.
-func atMost(name string, n, most int) error {
-	if n > most {
-		return fmt.Errorf("%s is %d: expected at most %d", name, n, most)
-	}
-	return nil
-}
-
-// share returns an error unless q can be the share of a percentile.
-func share(q float64) error {
-	if !(q >= 0 && q < 1) {
-		return fmt.Errorf("percentile %v: expected a share from 0 to below 1, as 0.99", q)
-	}
-	return nil
-}
-
-// unstable returns the error of a queue without bound that gets more than it can serve.
+// unstable returns the error of a queue whose arrival rate is not below the capacity of its servers.
 func unstable(model string, lambda, capacity, rho float64) error {
-	return fmt.Errorf("%s: %w: arrivals of %v per unit of time to servers that finish %v at most (rho = %v, expected below 1)",
+	return fmt.Errorf("%s: %w: the arrival rate is %v, the servers finish at most %v per unit of time (rho = %v, expected below 1)",
 		model, ErrUnstable, lambda, capacity, rho)
 }
-
-// clamp1 returns u, and 1 where rounding carried a probability or utilization above it.
-func clamp1(u float64) float64 { return min(u, 1) }

@@ -2,14 +2,13 @@ package queueing
 
 import "math"
 
-// MM1 is the queue with Poisson arrivals, exponential service, one server and no bound: Jain, section 31.2 and box 31.1.
+// MM1 is the unbounded queue with Poisson arrivals, exponential service and one server: Jain, section 31.2 and box 31.1.
 type MM1 struct {
 	Lambda, Mu, Rho float64
-	// Idle is 1 - rho, exact also where rho is close to 1.
-	Idle float64
+	Idle            float64 // 1 - rho, accurate even if rho is close to 1
 }
 
-// NewMM1 returns the queue for an arrival rate and a service rate. It is stable for lambda < mu.
+// NewMM1 returns the queue with an arrival rate lambda and a service rate mu. It is stable for lambda < mu.
 func NewMM1(lambda, mu float64) (MM1, error) {
 	if err := positive("M/M/1: the arrival rate", lambda); err != nil {
 		return MM1{}, err
@@ -23,7 +22,7 @@ func NewMM1(lambda, mu float64) (MM1, error) {
 	return MM1{Lambda: lambda, Mu: mu, Rho: lambda / mu, Idle: (mu - lambda) / mu}, nil
 }
 
-// MeanQueue is the mean number that wait: E[nq] = rho^2/(1-rho).
+// MeanQueue is the mean number of waiting customers: E[nq] = rho^2/(1-rho).
 func (q MM1) MeanQueue() float64 { return q.Rho * q.Rho / q.Idle }
 
 // MeanService is the mean number in service: E[ns] = rho.
@@ -39,22 +38,22 @@ func (q MM1) VarResponse() float64 { return q.MeanResponse() * q.MeanResponse() 
 func (q MM1) MeanWait() float64 { return q.Rho * q.MeanResponse() }
 
 // VarWait is the variance of the time in the queue: rho (2-rho) E[r]^2. Box 31.1 prints (1+rho-rho^2) rho^2/(1-rho)^2, which
-// is that of the number in the queue.
+// is the variance of the number in the queue.
 func (q MM1) VarWait() float64 { return q.Rho * (1 + q.Idle) * q.VarResponse() }
 
-// ResponsePercentile returns the time in the system that a share p, 0 to below 1, does not exceed: -E[r] ln(1-p). NaN for
-// another p.
+// ResponsePercentile returns the time in the system that a share p of the customers does not exceed: -E[r] ln(1-p). It returns NaN
+// unless 0 <= p < 1.
 func (q MM1) ResponsePercentile(p float64) float64 {
-	if share(p) != nil {
+	if !(p >= 0 && p < 1) {
 		return math.NaN()
 	}
 	return -q.MeanResponse() * math.Log1p(-p)
 }
 
-// WaitPercentile returns the time in the queue that a share p does not exceed: E[r] ln(rho/(1-p)), 0 at least. NaN where p
-// is no share.
+// WaitPercentile returns the time in the queue that a share p of the customers does not exceed: E[r] ln(rho/(1-p)), at least 0.
+// It returns NaN unless 0 <= p < 1.
 func (q MM1) WaitPercentile(p float64) float64 {
-	if share(p) != nil {
+	if !(p >= 0 && p < 1) {
 		return math.NaN()
 	}
 	return max(0, q.MeanResponse()*math.Log(q.Rho/(1-p)))

@@ -6,19 +6,16 @@ import (
 	"mcmw/internal/model"
 )
 
-// MMm is the queue with Poisson arrivals, exponential service, m servers and no bound: Jain, section 31.3 and box 31.2. Mu is
-// the rate of one server, Rho = lambda/(m mu).
+// MMm is the unbounded queue with Poisson arrivals, exponential service and m servers: Jain, section 31.3 and box 31.2. Mu is
+// the service rate of one server, Rho = lambda/(m mu).
 type MMm struct {
 	Lambda, Mu, Rho float64
 	M               int
-	// Idle is 1 - rho, exact also where rho is close to 1.
-	Idle float64
-	// C is the probability of queueing, Erlang's C (Jain's varrho).
-	C float64
+	Idle            float64 // 1 - rho, accurate even if rho is close to 1
+	C               float64 // probability of queueing: Erlang's C, Jain's varrho
 }
 
-// NewMMm returns the queue for an arrival rate, the service rate of one server, and m servers. It is stable for
-// lambda < m mu.
+// NewMMm returns the queue with an arrival rate lambda and m servers with a service rate mu each. It is stable for lambda < m mu.
 func NewMMm(lambda, mu float64, m int) (MMm, error) {
 	if err := positive("M/M/m: the arrival rate", lambda); err != nil {
 		return MMm{}, err
@@ -30,21 +27,19 @@ func NewMMm(lambda, mu float64, m int) (MMm, error) {
 		return MMm{}, err
 	}
 	capacity := float64(m) * mu
-	// The difference is rounded once, not twice, so its digits are those that the input determines.
-	spare := math.FMA(float64(m), mu, -lambda)
-	if spare <= 0 {
-		return MMm{}, unstable("M/M/m", lambda, capacity, lambda/capacity)
+	q := MMm{Lambda: lambda, Mu: mu, M: m, Rho: lambda / capacity}
+	if q.spare() <= 0 {
+		return MMm{}, unstable("M/M/m", lambda, capacity, q.Rho)
 	}
-	a := lambda / mu
-	q := MMm{Lambda: lambda, Mu: mu, M: m, Rho: lambda / capacity, Idle: spare / capacity}
-	q.C = model.ErlangC(a, m, q.Idle)
+	q.Idle = q.spare() / capacity
+	q.C = model.ErlangC(lambda/mu, m, q.Idle)
 	return q, nil
 }
 
 // MeanService is the mean number in service: E[ns] = m rho = lambda/mu.
 func (q MMm) MeanService() float64 { return q.Lambda / q.Mu }
 
-// MeanQueue is the mean number that wait: E[nq] = rho C/(1-rho).
+// MeanQueue is the mean number of waiting customers: E[nq] = rho C/(1-rho).
 func (q MMm) MeanQueue() float64 { return q.Rho * q.C / q.Idle }
 
 // MeanJobs is the mean number in the system: E[n] = m rho + rho C/(1-rho).
@@ -56,5 +51,6 @@ func (q MMm) MeanWait() float64 { return q.C / q.spare() }
 // MeanResponse is the mean time in the system: E[r] = 1/mu + E[w].
 func (q MMm) MeanResponse() float64 { return 1/q.Mu + q.MeanWait() }
 
-// spare is the rate by which the servers are faster than the arrivals: m mu (1-rho).
+// spare is the difference between the servers' capacity and the arrival rate: m mu (1-rho). It is rounded once, so it is as accurate as
+// the input permits.
 func (q MMm) spare() float64 { return math.FMA(float64(q.M), q.Mu, -q.Lambda) }

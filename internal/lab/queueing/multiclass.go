@@ -5,21 +5,21 @@ import (
 	"math"
 )
 
-// Class is a class of customers. Customers don't change their class.
+// Class is a class of customers. Customers do not change their class.
 type Class struct {
 	Name      string
 	Customers int     // N of the class
 	Think     float64 // Z of the class
 }
 
-// ClassStation is a station of a network with classes. A Queue or Multi station whose demands differ by class shares its servers
-// among those present; first come, first served needs the same service time for all (Jain, section 32.4).
+// ClassStation is a station of a network with classes. If the demands of a Queue or Multi station differ by class, the customers present
+// share its servers; first come, first served requires the same service time for all classes (Jain, section 32.4).
 type ClassStation struct {
 	Name    string
 	Kind    Kind
 	Demands []float64 // D by class
 	Servers int       // of a Multi station
-	Rates   []float64 // of a LoadDependent station, by the number of customers of all classes; see Station
+	Rates   []float64 // of a LoadDependent station, by the number of all customers there; see Station
 }
 
 // Multiclass is a closed network with classes of customers.
@@ -28,10 +28,10 @@ type Multiclass struct {
 	Stations []ClassStation
 }
 
-// ClassSolution is the steady state of a network with classes. Slices of numbers are by class; classes
-// without customers have zeros.
+// ClassSolution is the steady state of a network with classes. Slices of numbers are by class; classes without customers have
+// zeros.
 type ClassSolution struct {
-	X, R     []float64 // throughput; response time of a pass, without the think time
+	X, R     []float64 // throughput; response time of a pass without the think time
 	Stations []ClassStationSolution
 }
 
@@ -39,20 +39,20 @@ type ClassSolution struct {
 type ClassStationSolution struct {
 	Name         string
 	Q            []float64 // mean number of customers
-	U            []float64 // the class's part of UTotal
+	U            []float64 // the part of UTotal that is due to the class
 	Residence    []float64 // response time of a pass
-	UTotal       float64   // utilization in the sense of StationSolution.U
+	UTotal       float64   // utilization as defined by StationSolution.U
 	CustomersAll float64   // sum of Q
 }
 
-// plain returns the station as one without classes, for its rates and checks.
+// plain returns the station without its classes, for its rates and checks.
 func (s *ClassStation) plain() Station {
 	return Station{Name: s.Name, Kind: s.Kind, Visits: 1, Servers: s.Servers, Rates: s.Rates}
 }
 
 func (m *Multiclass) check() error {
 	if len(m.Classes) == 0 {
-		return fmt.Errorf("there are no classes: expected one at least")
+		return fmt.Errorf("there are no classes: expected at least one")
 	}
 	for c, class := range m.Classes {
 		name := m.className(c)
@@ -97,7 +97,7 @@ func (m *Multiclass) checkStation(i int) error {
 	return nil
 }
 
-// className is how errors call a class.
+// className names a class in errors.
 func (m *Multiclass) className(c int) string {
 	if name := m.Classes[c].Name; name != "" {
 		return fmt.Sprintf("class %q", name)
@@ -105,8 +105,8 @@ func (m *Multiclass) className(c int) string {
 	return fmt.Sprintf("class %d", c+1)
 }
 
-// solution returns the rest that follows from throughputs and mean numbers at the stations; busy is the probability that
-// somebody is at a LoadDependent station.
+// solution completes a solution from the throughputs, the mean numbers of customers at the stations, and the probabilities that
+// LoadDependent stations are not empty.
 func (m *Multiclass) solution(x []float64, q [][]float64, busy []float64) ClassSolution {
 	s := ClassSolution{X: x, R: make([]float64, len(x)), Stations: make([]ClassStationSolution, len(m.Stations))}
 	for i := range m.Stations {
@@ -115,7 +115,7 @@ func (m *Multiclass) solution(x []float64, q [][]float64, busy []float64) ClassS
 		var sum float64
 		for c := range x {
 			r.CustomersAll += q[i][c]
-			r.U[c] = UtilizationLaw(x[c], station.Demands[c])
+			r.U[c] = x[c] * station.Demands[c]
 			if station.Kind == Multi {
 				r.U[c] /= float64(station.Servers)
 			}
@@ -127,10 +127,10 @@ func (m *Multiclass) solution(x []float64, q [][]float64, busy []float64) ClassS
 		}
 		r.UTotal = sum
 		if station.Kind != Delay {
-			r.UTotal = clamp1(sum)
+			r.UTotal = min(sum, 1)
 		}
 		if station.Kind == LoadDependent && sum > 0 {
-			r.UTotal = clamp1(busy[i])
+			r.UTotal = min(busy[i], 1)
 			for c := range r.U {
 				r.U[c] *= r.UTotal / sum
 			}
@@ -140,17 +140,17 @@ func (m *Multiclass) solution(x []float64, q [][]float64, busy []float64) ClassS
 	return s
 }
 
-// Limits of the exact solution, a few seconds of work and 200 MB.
+// Limits of the exact solution: a few seconds and 200 MB.
 const (
 	maxVectors    = 5_000_000
 	maxVectorWork = 500_000_000
 )
 
-// lattice numbers the vectors of customers by class from 0 to the whole population.
+// lattice numbers the vectors of customers by class, from the empty system to the whole population.
 type lattice struct {
-	size   []int // customers of the class, plus 1
-	stride []int // by which the number grows with one more customer of the class
-	count  int
+	size   []int // customers of the class plus 1
+	stride []int // the difference between the numbers of vectors that differ by one customer of the class
+	count  int   // of vectors
 }
 
 func (m *Multiclass) lattice() (lattice, error) {
@@ -166,7 +166,7 @@ func (m *Multiclass) lattice() (lattice, error) {
 	return l, nil
 }
 
-// walk calls f for the numbers of all vectors in ascending order, with the vector, which f must not keep.
+// walk calls f for all vectors in the order of their numbers. f must not keep the vector.
 func (l *lattice) walk(f func(number int, vector []int)) {
 	vector := make([]int, len(l.size))
 	for number := range l.count {
@@ -180,14 +180,14 @@ func (l *lattice) walk(f func(number int, vector []int)) {
 	}
 }
 
-// Exact returns the exact solution. It is the convolution of M. Reiser and H. Kobayashi (IBM Journal of Research and Development
-// 19 (1975)): as for one class, with vectors of customers for numbers of them. A station alone has the weight
+// Exact returns the exact solution. It uses the convolution of M. Reiser and H. Kobayashi (IBM Journal of Research and Development
+// 19 (1975)): that of SolveAll with vectors of customers by class instead of numbers of customers. A station alone has the weight
 //
 //	f(n) = |n|!/(a(1) ... a(|n|)) prod over c of D_c^n_c/n_c!
 //
-// which for a single server and for delays makes recurrences of it, and G(n) normalizes, X_c = G(N-1_c)/G(N). As in SolveAll all terms
-// are positive. The work grows with the product of the classes' populations, for Multi and LoadDependent stations with its
-// square; beyond some seconds of it an error says so.
+// which is a simple recurrence for single servers and delays. X_c = G(N-1_c)/G(N). As in SolveAll all terms are positive. The work
+// grows with the product of the classes' populations, for Multi and LoadDependent stations with its square. Exact returns an error
+// if it would need more than a few seconds.
 func (m Multiclass) Exact() (ClassSolution, error) {
 	if err := m.check(); err != nil {
 		return ClassSolution{}, fmt.Errorf("network with classes: %w", err)
@@ -203,17 +203,17 @@ func (m Multiclass) Exact() (ClassSolution, error) {
 	return e.solution(), nil
 }
 
-// exact is an exact solution in the making.
+// exact computes an exact solution. Slices of weights are by the number of the vector.
 type exact struct {
 	Multiclass
 	lattice
 
-	alone  [][]wide // f of a station of several rates; nil for others
+	alone  [][]wide // f of each station with several rates; nil for others
 	others [][]wide // G without that station
 	all    []wide   // G
 }
 
-// delays returns f of all delays and think times together.
+// delays returns f of one delay that stands for all delays and think times.
 func (e *exact) delays() []wide {
 	demand := make([]float64, len(e.Classes))
 	for c, class := range e.Classes {
@@ -237,7 +237,7 @@ func (e *exact) delays() []wide {
 	return g
 }
 
-// queued returns g with a station of a single server added: G'(n) = G(n) + sum over c of D_c G'(n-1_c).
+// queued returns the convolution of g with a single server: G'(n) = G(n) + sum over c of D_c G'(n-1_c).
 func (e *exact) queued(g []wide, demands []float64) []wide {
 	out := make([]wide, e.count)
 	e.walk(func(number int, vector []int) {
@@ -252,7 +252,7 @@ func (e *exact) queued(g []wide, demands []float64) []wide {
 	return out
 }
 
-// weights returns f of a station of several rates: f(n) = (1/a(|n|)) sum over c of D_c f(n-1_c).
+// weights returns f of a station with several rates: f(n) = (1/a(|n|)) sum over c of D_c f(n-1_c).
 func (e *exact) weights(s *ClassStation) []wide {
 	plain := s.plain()
 	f := make([]wide, e.count)
@@ -273,7 +273,7 @@ func (e *exact) weights(s *ClassStation) []wide {
 	return f
 }
 
-// support returns how many vectors a station has a weight above 0 for.
+// support returns the number of vectors for which the weight of a station is not 0.
 func (e *exact) support(s *ClassStation) int {
 	count := 1
 	for c, d := range s.Demands {
@@ -284,12 +284,12 @@ func (e *exact) support(s *ClassStation) int {
 	return count
 }
 
-// several reports whether the station has several rates, which makes it expensive.
+// several reports whether the station has several rates, which makes its convolution expensive.
 func (s *ClassStation) several() bool {
 	return s.Kind == LoadDependent || s.Kind == Multi && s.Servers > 1
 }
 
-// combine returns the convolution of g and f, f being above 0 for the classes with demands alone.
+// combine returns the convolution of g and f. f is 0 for vectors with customers of a class without a demand.
 func (e *exact) combine(g, f []wide, demands []float64) []wide {
 	out := make([]wide, e.count)
 	k := make([]int, len(demands))
@@ -319,7 +319,7 @@ func (e *exact) combine(g, f []wide, demands []float64) []wide {
 	return out
 }
 
-// convolve computes G, and G without each station of several rates.
+// convolve computes G, and for each station with several rates G without it.
 func (e *exact) convolve() error {
 	n := len(e.Stations)
 	e.alone, e.others = make([][]wide, n), make([][]wide, n)
@@ -330,16 +330,16 @@ func (e *exact) convolve() error {
 		switch s := &e.Stations[i]; {
 		case s.several():
 			several = append(several, i)
-			// Each is taken before and behind others, and once with all; a vector has a quarter of the others below it.
+			// Each takes part in three convolutions; on average a quarter of all vectors are below a vector.
 			if work += 3 * e.count / 4 * e.support(s); work > maxVectorWork {
-				return fmt.Errorf("it takes more than %d steps: expected smaller populations, or use Linearizer", maxVectorWork)
+				return fmt.Errorf("the exact solution takes more than %d steps: expected smaller populations, or use Linearizer", maxVectorWork)
 			}
 			e.alone[i] = e.weights(s)
 		case s.Kind != Delay:
 			g = e.queued(g, s.Demands)
 		}
 	}
-	// before[k] has all of the stations before the k-th of several rates, and the rest.
+	// before[k] is the convolution of the first k stations with several rates and all stations without.
 	before := [][]wide{g}
 	for k, i := range several {
 		before = append(before, e.combine(before[k], e.alone[i], e.Stations[i].Demands))
@@ -355,7 +355,7 @@ func (e *exact) convolve() error {
 	return nil
 }
 
-// solution takes the results from the constants.
+// solution returns the solution that follows from the constants.
 func (e *exact) solution() ClassSolution {
 	last := e.count - 1
 	classes := len(e.Classes)
@@ -372,7 +372,7 @@ func (e *exact) solution() ClassSolution {
 		switch {
 		case s.Kind == Delay:
 			for c := range q[i] {
-				q[i][c] = UtilizationLaw(x[c], s.Demands[c])
+				q[i][c] = x[c] * s.Demands[c]
 			}
 		case s.several():
 			e.walk(func(number int, vector []int) {
@@ -408,7 +408,7 @@ func (m *Multiclass) customers() []float64 {
 	return n
 }
 
-// converged reports whether all of b are those of a but for what rounding explains.
+// converged reports whether a and b are equal except for rounding.
 func converged(a, b [][]float64) bool {
 	for i := range a {
 		for c := range a[i] {

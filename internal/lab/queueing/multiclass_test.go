@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyClasses draws a network with classes. If plain it has delays and single servers alone.
+// anyClasses draws a network with classes of up to most customers. If plain, it has only single servers and delays.
 func anyClasses(t *rapid.T, plain bool, most int) Multiclass {
 	var m Multiclass
 	classes := rapid.IntRange(1, 3).Draw(t, "classes")
@@ -30,7 +30,7 @@ func anyClasses(t *rapid.T, plain bool, most int) Multiclass {
 	return m
 }
 
-func TestEveryClassKeepsLittlesLaw(t *testing.T) {
+func TestLittlesLawHoldsForEveryClass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := anyClasses(t, false, 6)
 		s, err := m.Exact()
@@ -41,7 +41,7 @@ func TestEveryClassKeepsLittlesLaw(t *testing.T) {
 			for i := range m.Stations {
 				sum += s.Stations[i].Q[c]
 			}
-			same(t, float64(class.Customers), sum, 1e-9, "customers are somewhere")
+			same(t, float64(class.Customers), sum, 1e-9, "sum of the customers")
 		}
 		for i, r := range s.Stations {
 			if m.Stations[i].Kind != Delay {
@@ -51,7 +51,7 @@ func TestEveryClassKeepsLittlesLaw(t *testing.T) {
 	})
 }
 
-func TestClassesThatAreAlikeAreOneClass(t *testing.T) {
+func TestEqualClassesBehaveAsOneClass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := anyClasses(t, false, 5)
 		total := 0
@@ -116,7 +116,7 @@ func TestLinearizerIsExactForASingleCustomer(t *testing.T) {
 	}
 }
 
-func TestLinearizerIsForPopulationsThatAreTooLargeForTheExactSolution(t *testing.T) {
+func TestLinearizerSolvesPopulationsThatAreTooLargeForTheExactSolution(t *testing.T) {
 	m := Multiclass{
 		Classes:  []Class{{Name: "get", Customers: 5000}, {Name: "set", Customers: 5000}},
 		Stations: []ClassStation{{Name: "q", Demands: []float64{1, 2}}, {Name: "w", Kind: Multi, Servers: 64, Demands: []float64{100, 20}}},
@@ -131,7 +131,7 @@ func TestLinearizerIsForPopulationsThatAreTooLargeForTheExactSolution(t *testing
 	require.InDelta(t, 1, max(s.Stations[0].UTotal, s.Stations[1].UTotal), 0.02)
 }
 
-func TestANetworkWithClassesThatMakesNoSenseIsNamed(t *testing.T) {
+func TestInvalidInputOfANetworkWithClassesIsNamed(t *testing.T) {
 	good := func() Multiclass {
 		return Multiclass{
 			Classes:  []Class{{Name: "get", Customers: 2}, {Customers: 1}},

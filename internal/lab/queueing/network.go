@@ -3,13 +3,14 @@ package queueing
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
-// Kind says how a station serves.
+// Kind is the kind of a station.
 type Kind int
 
 const (
-	// Queue is one server; first come, first served, or sharing.
+	// Queue has one server: first come, first served, or processor sharing.
 	Queue Kind = iota
 	// Delay has a server for every customer: none waits.
 	Delay
@@ -19,52 +20,43 @@ const (
 	LoadDependent
 )
 
-// kindNames are how kinds are spelled.
-var kindNames = map[Kind]string{Queue: "queue", Delay: "delay", Multi: "multi", LoadDependent: "ld"}
-
-// String returns the kind's name.
-func (k Kind) String() string {
-	if name, ok := kindNames[k]; ok {
-		return name
-	}
-	return fmt.Sprintf("kind %d", int(k))
-}
+// kindNames are the names of the kinds in files.
+var kindNames = []string{Queue: "queue", Delay: "delay", Multi: "multi", LoadDependent: "ld"}
 
 // UnmarshalText reads the name of a kind.
 func (k *Kind) UnmarshalText(text []byte) error {
-	for kind, name := range kindNames {
-		if name == string(text) {
-			*k = kind
-			return nil
-		}
+	i := slices.Index(kindNames, string(text))
+	if i < 0 {
+		return fmt.Errorf("station kind %q: expected queue, delay, multi or ld", text)
 	}
-	return fmt.Errorf("%q is no kind of station: expected queue, delay, multi or ld", text)
+	*k = Kind(i)
+	return nil
 }
 
-// Station is where customers are served.
+// Station is a place where customers are served.
 type Station struct {
 	Name    string
 	Kind    Kind
 	Visits  float64 // V, per pass through the system
 	Service float64 // S, of a visit; of a LoadDependent station with one customer present and rate 1
 	Servers int     // of a Multi station
-	// Rates, of a LoadDependent station, has the rate with 1, 2, ... customers as a multiple of 1/Service; the last holds for
-	// more, too.
+	// Rates are the rates of a LoadDependent station with 1, 2, ... customers as multiples of 1/Service. The last one applies to all
+	// larger numbers, too.
 	Rates []float64
 }
 
-// Network is a closed network: customers pass through the stations repeatedly, and think for Think in between. Service times are
-// exponential where they wait first come, first served; stations where they share, or that are a Delay, may have any
+// Network is a closed network: customers pass through the stations repeatedly, and think for Think between passes. Stations with
+// first come, first served have exponential service times; delays and stations with processor sharing may have any distribution
 // (Jain, section 32.4, the conditions for a product form).
 type Network struct {
 	Stations []Station
 	Think    float64 // Z
 }
 
-// demand is the service that a pass needs of the station.
-func (s *Station) demand() float64 { return Demand(s.Visits, s.Service) }
+// demand is D = V S.
+func (s *Station) demand() float64 { return s.Visits * s.Service }
 
-// rate is how many times faster than with one server the station is with j >= 1 customers.
+// rate is the service rate of the station with j >= 1 customers, relative to one server.
 func (s *Station) rate(j int) float64 {
 	switch s.Kind {
 	case Delay:
@@ -77,7 +69,7 @@ func (s *Station) rate(j int) float64 {
 	return 1
 }
 
-// levels is the number of customers from which on the rate stays the same, n at most.
+// levels is the number of customers above which the rate does not change, at most n.
 func (s *Station) levels(n int) int {
 	switch s.Kind {
 	case Delay:
@@ -95,8 +87,8 @@ func (s *Station) check(i int) error {
 	if s.Name != "" {
 		name = fmt.Sprintf("station %q", s.Name)
 	}
-	if _, ok := kindNames[s.Kind]; !ok {
-		return fmt.Errorf("%s has %v: expected Queue, Delay, Multi or LoadDependent", name, s.Kind)
+	if s.Kind < Queue || s.Kind > LoadDependent {
+		return fmt.Errorf("%s has kind %d: expected Queue, Delay, Multi or LoadDependent", name, s.Kind)
 	}
 	if err := notNegative(name+": the visit ratio", s.Visits); err != nil {
 		return err
@@ -104,22 +96,18 @@ func (s *Station) check(i int) error {
 	if err := notNegative(name+": the service time", s.Service); err != nil {
 		return err
 	}
-	return s.checkRates(name)
-}
-
-// checkRates is the part of check about servers and rates.
-func (s *Station) checkRates(name string) error {
-	switch s.Kind {
-	case Multi:
+	if s.Kind == Multi {
 		return atLeast(name+": the number of servers", s.Servers, 1)
-	case LoadDependent:
-		if len(s.Rates) == 0 {
-			return fmt.Errorf("%s has no rates: expected one at least", name)
-		}
-		for j, r := range s.Rates {
-			if err := positive(fmt.Sprintf("%s: rate %d", name, j+1), r); err != nil {
-				return err
-			}
+	}
+	if s.Kind != LoadDependent {
+		return nil
+	}
+	if len(s.Rates) == 0 {
+		return fmt.Errorf("%s has no rates: expected at least one", name)
+	}
+	for j, r := range s.Rates {
+		if err := positive(fmt.Sprintf("%s: rate %d", name, j+1), r); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -142,11 +130,30 @@ func (n *Network) check() error {
 	return nil
 }
 
+// Capacity returns the throughput that the network cannot exceed with up to that many customers, and the index of the station that
+// limits it: the smallest ratio of a station's highest rate to its demand. It returns +Inf and -1 if no station limits the throughput.
+func (n Network) Capacity(customers int) (x float64, station int) {
+	x, station = math.Inf(1), -1
+	for i, s := range n.Stations {
+		if s.Kind == Delay || s.demand() == 0 {
+			continue
+		}
+		best := 0.0
+		for j := 1; j <= s.levels(customers); j++ {
+			best = max(best, s.rate(j))
+		}
+		if limit := best / s.demand(); limit < x {
+			x, station = limit, i
+		}
+	}
+	return x, station
+}
+
 // Solution is the steady state of a closed network.
 type Solution struct {
 	N        int
 	X        float64 // throughput of the system: passes per unit of time
-	R        float64 // response time of a pass, without the think time
+	R        float64 // response time of a pass without the think time
 	Stations []StationSolution
 }
 
@@ -154,20 +161,19 @@ type Solution struct {
 type StationSolution struct {
 	Name string
 	X    float64 // throughput: visits per unit of time
-	// U is the utilization: of one server for Queue and Multi; the mean number of customers for Delay; the probability that
-	// one at least is there for LoadDependent.
+	// U is the utilization of one server for Queue and Multi, the mean number of customers for Delay, and the probability that the
+	// station is not empty for LoadDependent.
 	U         float64
 	Q         float64 // mean number of customers, waiting and in service
-	R         float64 // response time of a visit, 0 where there are no visits
+	R         float64 // response time of a visit; 0 without visits
 	Residence float64 // response time of a pass: V R
-	P0        float64 // probability that nobody is there
-	// Busy is the mean number of busy servers; NaN for LoadDependent, which has no servers to count.
+	P0        float64 // probability that the station is empty
+	// Busy is the mean number of busy servers; NaN for LoadDependent, which does not count servers.
 	Busy     float64
-	Marginal []float64 // probabilities of 0, 1, ..., N customers there
+	Marginal []float64 // probabilities of 0, 1, ..., N customers at the station
 }
 
-// Bottleneck returns the index of the station with the largest utilization of those where
-// customers wait; -1 if there is none.
+// Bottleneck returns the index of the station with the largest utilization, without delays; -1 if there is none.
 func (s *Solution) Bottleneck(n Network) int {
 	best, most := -1, -1.0
 	for i := range s.Stations {

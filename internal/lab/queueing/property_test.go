@@ -19,7 +19,7 @@ func same(t require.TestingT, want, got, tolerance float64, what string) {
 	require.InEpsilon(t, want, got, tolerance, what)
 }
 
-func TestOneServerOfManyIsAnMM1Queue(t *testing.T) {
+func TestMMmWithOneServerIsMM1(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mu := rapid.Float64Range(0.01, 100).Draw(t, "mu")
 		lambda := mu * rapid.Float64Range(1e-6, 0.9999).Draw(t, "rho")
@@ -36,7 +36,7 @@ func TestOneServerOfManyIsAnMM1Queue(t *testing.T) {
 	})
 }
 
-func TestQueuesKeepTheirDigitsWithTenThousandServersCloseToSaturation(t *testing.T) {
+func TestTenThousandServersCloseToSaturationAreAccurate(t *testing.T) {
 	for _, c := range []struct {
 		m    int
 		idle float64
@@ -63,7 +63,7 @@ func TestQueuesKeepTheirDigitsWithTenThousandServersCloseToSaturation(t *testing
 	}
 }
 
-func TestResponseTimesGrowWithLoadAndFallWithServers(t *testing.T) {
+func TestResponseTimesIncreaseWithLoadAndDecreaseWithServers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.IntRange(1, 60).Draw(t, "m")
 		rho := rapid.Float64Range(0.05, 0.95).Draw(t, "rho")
@@ -78,14 +78,14 @@ func TestResponseTimesGrowWithLoadAndFallWithServers(t *testing.T) {
 	})
 }
 
-func TestPercentilesOfWhatIsNoShareAreNoNumbers(t *testing.T) {
+func TestPercentilesOfInvalidSharesAreNaN(t *testing.T) {
 	q, _ := NewMM1(1, 2)
 	for _, p := range []float64{-0.1, 1, 99, math.NaN()} {
 		require.True(t, math.IsNaN(q.ResponsePercentile(p)) && math.IsNaN(q.WaitPercentile(p)))
 	}
 }
 
-// anyNetwork draws a network; of stations with one server and delays alone if plain.
+// anyNetwork draws a network. If plain, it has only single servers and delays.
 func anyNetwork(t *rapid.T, plain bool) Network {
 	n := Network{Think: rapid.SampledFrom([]float64{0, 0, 0.5, 20}).Draw(t, "think")}
 	kinds := []Kind{Queue, Delay, Multi, LoadDependent}
@@ -134,11 +134,11 @@ func TestLittlesLawHoldsAtEveryStationOfAnyClosedNetwork(t *testing.T) {
 			}
 			require.GreaterOrEqual(t, r.Residence, 0.0)
 		}
-		same(t, float64(customers), everywhere+s.X*n.Think, 1e-9, "customers are somewhere")
+		same(t, float64(customers), everywhere+s.X*n.Think, 1e-9, "sum of the customers")
 	})
 }
 
-func TestThroughputGrowsWithCustomersToTheCapacity(t *testing.T) {
+func TestThroughputIncreasesWithCustomersUpToTheCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := anyNetwork(t, true)
 		n.Stations = append(n.Stations, Station{Name: "pool", Kind: Multi, Servers: rapid.IntRange(1, 64).Draw(t, "pool"), Visits: 1, Service: 100})
@@ -157,8 +157,8 @@ func TestThroughputGrowsWithCustomersToTheCapacity(t *testing.T) {
 	})
 }
 
-// TestMeanValueAnalysisAgrees solves networks of delays and single servers by the exact recurrence of mean value analysis
-// (Jain, section 34.2), which is stable for these, another way to the same numbers.
+// TestMeanValueAnalysisAgrees also solves networks of delays and single servers by the exact recurrence of mean value analysis
+// (Jain, section 34.2), which is numerically stable for these networks.
 func TestMeanValueAnalysisAgrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := anyNetwork(t, true)
@@ -190,9 +190,9 @@ func TestMeanValueAnalysisAgrees(t *testing.T) {
 	})
 }
 
-// TestAFullPoolKeepsItsDigits solves a delay and a pool for numbers of customers at which mean value analysis in float64
-// returns negative throughputs, and compares with sums of 300 bits.
-func TestAFullPoolKeepsItsDigits(t *testing.T) {
+// TestAFullPoolIsAccurate solves a delay and a pool for numbers of customers at which mean value analysis in float64 returns
+// negative throughputs, and compares with sums of 300 bits.
+func TestAFullPoolIsAccurate(t *testing.T) {
 	const delay, service = 2.5, 10.0
 	for _, m := range []int{64, 128, 256} {
 		for _, customers := range []int{m + 30, 2 * m, 1000} {
@@ -220,7 +220,7 @@ func TestAFullPoolKeepsItsDigits(t *testing.T) {
 	}
 }
 
-func TestNobodyInANetworkMakesNoThroughput(t *testing.T) {
+func TestANetworkWithoutCustomersHasNoThroughput(t *testing.T) {
 	s, err := twoMiddlewares().Solve(0)
 	require.NoError(t, err)
 	require.Zero(t, s.X)
@@ -231,7 +231,7 @@ func TestNobodyInANetworkMakesNoThroughput(t *testing.T) {
 	}
 }
 
-func TestAWideNumberHasRoomWhereAFloatHasNone(t *testing.T) {
+func TestWideNumbersExceedTheRangeOfFloats(t *testing.T) {
 	w := widen(1)
 	for range 5000 {
 		w = w.times(1e-30)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// vector is a case of testdata/queueing_vectors.json: inputs, and what they lead to by arithmetic with 60 digits.
+// vector is a case of testdata/queueing_vectors.json: inputs and the results of arithmetic with 60 digits.
 type vector struct {
 	ID, Model        string
 	Inputs, Expected json.RawMessage
@@ -54,7 +54,7 @@ func (v *vector) inputs(t *testing.T, into any) {
 	require.NoError(t, json.Unmarshal(v.Inputs, into))
 }
 
-// near fails unless got is want by the tolerance that the file states.
+// near fails unless got is want within a relative tolerance.
 func near(t *testing.T, want, got, tolerance float64, what string, args ...any) {
 	t.Helper()
 	if want == 0 {
@@ -66,7 +66,7 @@ func near(t *testing.T, want, got, tolerance float64, what string, args ...any) 
 	}
 }
 
-// tolerance is that of the file for a value of a queue with this rho.
+// tolerance returns the tolerance that the file states for a value of a queue with this rho.
 func tolerance(name string, rho float64) float64 {
 	if strings.HasPrefix(name, "var_") || rho > 0.99 {
 		return 1e-7
@@ -74,7 +74,7 @@ func tolerance(name string, rho float64) float64 {
 	return 1e-9
 }
 
-// holds fails unless got has every expected value of a queue with this rho.
+// holds fails unless got has every value of want; they belong to a queue with this rho.
 func holds(t *testing.T, want map[string]float64, rho float64, got map[string]float64) {
 	t.Helper()
 	for name, expected := range want {
@@ -83,7 +83,7 @@ func holds(t *testing.T, want map[string]float64, rho float64, got map[string]fl
 	}
 }
 
-func TestMM1IsWhatTheVectorsSay(t *testing.T) {
+func TestMM1EqualsTheVectors(t *testing.T) {
 	for _, v := range vectors(t, "mm1") {
 		t.Run(v.ID, func(t *testing.T) {
 			var in struct {
@@ -111,7 +111,7 @@ func TestMM1IsWhatTheVectorsSay(t *testing.T) {
 	}
 }
 
-func TestMMmIsWhatTheVectorsSay(t *testing.T) {
+func TestMMmEqualsTheVectors(t *testing.T) {
 	for _, v := range vectors(t, "mmm") {
 		t.Run(v.ID, func(t *testing.T) {
 			var in struct {
@@ -155,7 +155,7 @@ func (v *networkVector) network(t *testing.T) Network {
 	return n
 }
 
-func TestClosedNetworksAreWhatTheVectorsSay(t *testing.T) {
+func TestClosedNetworksEqualTheVectors(t *testing.T) {
 	for _, v := range vectors(t, "closed_mva") {
 		t.Run(v.ID, func(t *testing.T) {
 			var in networkVector
@@ -198,7 +198,7 @@ func TestClosedNetworksAreWhatTheVectorsSay(t *testing.T) {
 	}
 }
 
-func TestWhatMakesNoSenseIsNamed(t *testing.T) {
+func TestInvalidInputIsNamed(t *testing.T) {
 	fails := func(want string, err error) {
 		t.Helper()
 		require.ErrorContains(t, err, want)
@@ -215,7 +215,7 @@ func TestWhatMakesNoSenseIsNamed(t *testing.T) {
 	_, err = NewMMm(10, 1, 10)
 	require.ErrorIs(t, err, ErrUnstable)
 	var kind Kind
-	fails(`"bus" is no kind of station`, kind.UnmarshalText([]byte("bus")))
+	fails(`station kind "bus": expected queue, delay, multi or ld`, kind.UnmarshalText([]byte("bus")))
 	for want, n := range map[string]Network{
 		`station "w": the number of servers is 0`:    {Stations: []Station{{Name: "w", Kind: Multi, Visits: 1, Service: 1}}},
 		`station 1 has kind 9`:                       {Stations: []Station{{Kind: 9, Visits: 1, Service: 1}}},
@@ -247,7 +247,7 @@ func (v *networkVector) multiclass(t *testing.T) Multiclass {
 	return m
 }
 
-func TestNetworksWithClassesAreWhatTheVectorsSay(t *testing.T) {
+func TestNetworksWithClassesEqualTheVectors(t *testing.T) {
 	for _, v := range vectors(t, "multiclass_mva") {
 		t.Run(v.ID, func(t *testing.T) {
 			var in networkVector

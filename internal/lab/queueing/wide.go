@@ -2,8 +2,8 @@ package queueing
 
 import "math"
 
-// wide is a number that is 0 or positive, with more room for its exponent than a float64 has: m 2^(512 e), where m is 0 or
-// from 2^-256 to below 2^256. Normalization constants of networks with 1,000 customers need it.
+// wide is a number >= 0 with a larger exponent than a float64 can have: m 2^(512 e), where m is 0 or 2^-256 <= m < 2^256.
+// Normalization constants of networks with 1,000 customers need it.
 type wide struct {
 	m float64
 	e int32
@@ -15,7 +15,7 @@ const (
 	wideLow  = 0x1p-256
 )
 
-// widen returns v, 0 or positive.
+// widen returns v, which is at least 0.
 func widen(v float64) wide { return wide{m: v}.normal() }
 
 func (w wide) normal() wide {
@@ -31,7 +31,7 @@ func (w wide) normal() wide {
 	return w
 }
 
-// times returns w v for a v that is 0 or positive.
+// times returns w v for v >= 0.
 func (w wide) times(v float64) wide { return w.mul(widen(v)) }
 
 func (w wide) mul(v wide) wide { return wide{w.m * v.m, w.e + v.e}.normal() }
@@ -48,20 +48,20 @@ func (w wide) plus(v wide) wide {
 	return wide{w.m + math.Ldexp(v.m, -wideStep*int(w.e-v.e)), w.e}.normal()
 }
 
-// over returns w/v as a float64, for v > 0: 0 or +Inf where it doesn't fit.
+// over returns w/v for v > 0 as a float64; 0 or +Inf if it is out of range.
 func (w wide) over(v wide) float64 {
 	return math.Ldexp(w.m/v.m, int(w.e-v.e)*wideStep)
 }
 
-// series is a sequence of wide numbers above 0 in a form in which convolutions are quick: in runs of the same exponent. nil
-// stands for 1, 0, 0, ..., the convolution of nothing.
+// series is a sequence of wide numbers above 0. Convolutions of series are fast because they work on runs of elements with the same
+// exponent. nil is the sequence 1, 0, 0, ..., the convolution of nothing.
 type series struct {
 	m          []float64
 	e          []int32
-	start, end []int // of the run that an element is in; end is the first behind it
+	start, end []int // of the run that an element belongs to; end is exclusive
 }
 
-// newSeries returns the series of the numbers, which are above 0.
+// newSeries returns the series of numbers, which are above 0.
 func newSeries(numbers []wide) *series {
 	n := len(numbers)
 	s := &series{m: make([]float64, n), e: make([]int32, n), start: make([]int, n), end: make([]int, n)}
@@ -91,16 +91,15 @@ func (s *series) at(n int) wide {
 	return wide{}
 }
 
-// dot returns the sum of a[k] b[n-k] for k = 0..n. All terms are positive, so its relative error is n rounding errors at
-// most.
+// dot returns the sum of a[k] b[n-k] for k = 0..n. All terms are positive, so the relative error is at most n rounding errors.
 func dot(a, b *series, n int) wide {
 	top := int32(math.MinInt32)
 	for k := 0; k <= n; {
 		top = max(top, a.e[k]+b.e[n-k])
 		k = min(a.end[k], n-b.start[n-k]+1)
 	}
-	// A product of mantissas is below 2^512, so 2^500 of them may be added up; what is 2^-1536 of the largest scale is lost in
-	// rounding.
+	// A product of mantissas is below 2^512, so the sum of up to 2^500 of them does not overflow. Terms three steps below the largest
+	// exponent, 2^-1536, vanish in rounding.
 	var sum float64
 	for k := 0; k <= n; {
 		next := min(a.end[k], n-b.start[n-k]+1, n+1)
@@ -117,7 +116,7 @@ func dot(a, b *series, n int) wide {
 	return wide{sum, top}.normal()
 }
 
-// convolve returns the convolution of two series up to element last.
+// convolve returns elements 0 to last of the convolution of two series.
 func convolve(a, b *series, last int) *series {
 	if a == nil {
 		return b

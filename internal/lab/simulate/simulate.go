@@ -1,5 +1,5 @@
-// Package simulate simulates a closed system whose workers serve several requests at a time, event by event. Package queueing has
-// formulas for workers that serve one request at a time; for batches there are none.
+// Package simulate simulates a closed system whose workers serve batches of requests, event by event. Package queueing has formulas
+// for workers that serve one request at a time; there are none for batches.
 package simulate
 
 import (
@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 )
 
-// System is a closed system of customers: they think, are outside for a time, wait for a worker, and are served in a batch.
+// System is a closed system. Its customers think, spend a time outside, wait for a worker, and are served in a batch.
 //
 //	think --> outside --> queue --> batch of up to Depth with one of Workers --> think
 //
@@ -17,24 +17,24 @@ type System struct {
 	Customers int
 	Think     float64 // mean; 0: none
 	Workers   int
-	Depth     int // requests that a free worker takes at once, of those that wait
-	// Inside is the mean time of a batch while n requests are in service, of all batches together, and Outside that of a request
-	// outside while n are there. Both are above 0.
+	Depth     int // maximum number of waiting requests that a free worker takes at once
+	// Inside is the mean service time of a batch while n requests are in service, in all batches together. Outside is the mean time
+	// of a request outside while n requests are there. Both are above 0.
 	Inside, Outside func(n int) float64
 }
 
-// Result is the result of a simulation.
+// Result has the means of a simulation.
 type Result struct {
 	X     float64 // throughput
-	Queue float64 // mean number that wait for a worker
-	Busy  float64 // mean number of workers that serve
+	Queue float64 // requests that wait for a worker
+	Busy  float64 // busy workers
 }
 
-// passes are the requests that are served before counting begins, and a tenth of those that count: enough for a throughput that is
-// right to some tenths of a percent, in some hundredths of a second.
+// passes is the number of requests that are served before counting begins. Ten times as many are counted: enough for a throughput
+// with an error of some tenths of a percent, in some hundredths of a second.
 const passes = 10_000
 
-// Run simulates the system; the same system gives the same result.
+// Run simulates a system. The same system always has the same result.
 func Run(s System) (Result, error) {
 	switch {
 	case s.Customers < 1:
@@ -58,21 +58,22 @@ func Run(s System) (Result, error) {
 	return Result{X: float64(r.served) / r.time, Queue: r.queued / r.time, Busy: r.busy / r.time}, nil
 }
 
-// run is a simulation under way: where the customers are, and what it came to.
+// run is the state of a simulation.
 type run struct {
 	System
 	random *rand.Rand
 
-	thinking, outside, waiting int
-	batches                    []int // sizes of those in service
-	inService                  int   // their sum
+	thinking, outside, waiting int   // customers
+	batches                    []int // sizes of the batches in service
+	inService                  int   // sum of batches
 
-	time, queued, busy float64 // time that has passed, and integrals over it
-	served             int
+	time         float64 // since counting began
+	queued, busy float64 // waiting requests and busy workers, integrated over time
+	served       int     // requests
 }
 
-// serve goes on until so many requests more are served. As all times are exponential, the time to the next event is, too, and
-// its kind is drawn by the rates.
+// serve simulates until that many more requests have been served. All times are exponential, so the time to the next event is
+// exponential, too, and the rates are the odds of the kinds of event.
 func (r *run) serve(requests int) error {
 	for until := r.served + requests; r.served < until; {
 		var rates [3]float64
@@ -108,7 +109,7 @@ func (r *run) serve(requests int) error {
 	return nil
 }
 
-// take gives the waiting requests to a free worker, if there is one.
+// take gives waiting requests to a worker, if one is free.
 func (r *run) take() {
 	if size := min(r.waiting, r.Depth); size > 0 && len(r.batches) < r.Workers {
 		r.waiting -= size
@@ -117,6 +118,7 @@ func (r *run) take() {
 	}
 }
 
+// end finishes batch i.
 func (r *run) end(i int) {
 	size, last := r.batches[i], len(r.batches)-1
 	r.batches[i] = r.batches[last]
@@ -127,7 +129,7 @@ func (r *run) end(i int) {
 	r.take()
 }
 
-// leave returns customers to the clients' side.
+// leave returns n served customers to the clients.
 func (r *run) leave(n int) {
 	if r.Think > 0 {
 		r.thinking += n

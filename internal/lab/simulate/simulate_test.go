@@ -8,10 +8,10 @@ import (
 	"mcmw/internal/lab/queueing"
 )
 
-// always is a time that doesn't depend on how many there are.
+// always returns a time that does not depend on the number of requests.
 func always(t float64) func(int) float64 { return func(int) float64 { return t } }
 
-func TestOneRequestAtATimeIsWhatTheFormulasSay(t *testing.T) {
+func TestWithDepthOneSimulationAndFormulasAgree(t *testing.T) {
 	shared := func(n int) float64 { return 1 + 0.2*float64(n-1) }
 	for name, s := range map[string]System{
 		"fewer customers than workers": {Customers: 4, Workers: 8, Depth: 1, Inside: shared, Outside: always(2)},
@@ -44,14 +44,14 @@ func TestOneRequestAtATimeIsWhatTheFormulasSay(t *testing.T) {
 	}
 }
 
-func TestABatchTakesAllThatWaitUpToTheDepth(t *testing.T) {
-	// One worker, and nobody is outside for long: who comes first is served alone, all others then wait and are the next batch.
+func TestABatchTakesAllWaitingRequestsUpToTheDepth(t *testing.T) {
+	// One worker, and hardly any time outside: one request is served alone, the other nine wait and form the next batch.
 	s := System{Customers: 10, Workers: 1, Depth: 100, Inside: always(1), Outside: always(1e-6)}
 	got, err := Run(s)
 	require.NoError(t, err)
 	require.InEpsilon(t, 10.0/2, got.X, 0.02)
 	require.InDelta(t, 1, got.Busy, 0.001)
-	// Of ten, three at a time.
+	// Three at a time; the other seven wait.
 	s.Depth = 3
 	got, err = Run(s)
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestABatchTakesAllThatWaitUpToTheDepth(t *testing.T) {
 	require.InEpsilon(t, 7.0, got.Queue, 0.01)
 }
 
-func TestASimulationIsTheSameEveryTime(t *testing.T) {
+func TestTheSameSystemHasTheSameResult(t *testing.T) {
 	s := System{Customers: 5, Workers: 2, Depth: 2, Inside: always(1), Outside: always(1)}
 	first, err := Run(s)
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestASimulationIsTheSameEveryTime(t *testing.T) {
 	require.Equal(t, first, second)
 }
 
-func TestASystemThatMakesNoSenseIsNamed(t *testing.T) {
+func TestInvalidSystemsAreNamed(t *testing.T) {
 	for want, change := range map[string]func(*System){
 		"0 customers":          func(s *System) { s.Customers = 0 },
 		"-1 workers":           func(s *System) { s.Workers = -1 },

@@ -1,4 +1,4 @@
-// Package table writes tables for terminals, Markdown, LaTeX and HTML.
+// Package table writes tables as text for terminals, Markdown, LaTeX and HTML.
 package table
 
 import (
@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Format is a way to write a table.
+// Format is an output format of tables.
 type Format string
 
 // The formats.
@@ -21,10 +21,10 @@ const (
 	HTML     Format = "html"
 )
 
-// Formats are all of them, in the order in which help lists them.
+// Formats lists the formats in the order of the help.
 var Formats = []Format{Text, Markdown, LaTeX, HTML}
 
-// ParseFormat reads the name of a format.
+// ParseFormat returns the format with this name.
 func ParseFormat(name string) (Format, error) {
 	if slices.Contains(Formats, Format(name)) {
 		return Format(name), nil
@@ -36,52 +36,51 @@ func ParseFormat(name string) (Format, error) {
 	return "", fmt.Errorf("format %q: expected one of %s", name, strings.Join(names, ", "))
 }
 
-// Table is a table of finished texts.
+// Table is a table whose cells are formatted texts.
 type Table struct {
 	Caption string
-	// Label is the table's label in LaTeX; "" for none.
-	Label   string
+	Label   string // label in LaTeX; "": none
 	Columns []string
-	// Rows have a text per column; missing ones at the end are empty.
+	// Rows have a cell for each column; missing cells at the end are empty.
 	Rows [][]string
-	// Left are the numbers of the columns that are aligned to the left beside the first; the others are numbers, aligned
-	// to the right.
+	// Left has the indexes of the columns that are aligned to the left, in addition to the first. The others hold numbers, which are
+	// aligned to the right.
 	Left []int
-	// Notes are sentences that stand below.
+	// Notes are sentences below the table.
 	Notes []string
 }
 
-// Write writes t, ended by an empty line.
+// Write writes t and an empty line.
 func (t Table) Write(w io.Writer, f Format) error {
-	var b strings.Builder
-	switch f {
-	case Text:
-		t.text(&b)
-	case Markdown:
-		t.markdown(&b)
-	case LaTeX:
-		t.latex(&b)
-	case HTML:
-		t.html(&b)
-	default:
-		return fmt.Errorf("format %q is none", f)
+	write := map[Format]func(*strings.Builder){Text: t.text, Markdown: t.markdown, LaTeX: t.latex, HTML: t.html}[f]
+	if write == nil {
+		return fmt.Errorf("there is no format %q", f)
 	}
+	var b strings.Builder
+	write(&b)
 	b.WriteByte('\n')
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (t Table) left(column int) bool { return column == 0 || slices.Contains(t.Left, column) }
-
-// cell returns a text of a row, empty beyond its end.
-func cell(row []string, column int) string {
-	if column < len(row) {
-		return row[column]
+// aligned returns the text for the alignment of a column.
+func (t Table) aligned(column int, left, right string) string {
+	if column == 0 || slices.Contains(t.Left, column) {
+		return left
 	}
-	return ""
+	return right
 }
 
-// Lines writes the columns and rows alone, for terminals: no rule, no caption, no notes, and no empty line.
+// cells returns a row with all its cells, escaped.
+func (t Table) cells(row []string, escape func(string) string) []string {
+	texts := make([]string, len(t.Columns))
+	for i := range min(len(row), len(texts)) {
+		texts[i] = escape(row[i])
+	}
+	return texts
+}
+
+// Lines writes the names of the columns and the rows for terminals, without rule, caption, notes and empty line.
 func (t Table) Lines(w io.Writer) error {
 	var b strings.Builder
 	t.lines(&b, false)
@@ -99,25 +98,19 @@ func (t Table) text(b *strings.Builder) {
 	}
 }
 
-// lines writes the columns, if they have names, and the rows.
+// lines writes the names of the columns, if they have any, and the rows.
 func (t Table) lines(b *strings.Builder, ruled bool) {
 	widths := make([]int, len(t.Columns))
 	for _, row := range append([][]string{t.Columns}, t.Rows...) {
-		for i := range t.Columns {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell(row, i)))
+		for i := range min(len(row), len(widths)) {
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
 		}
 	}
 	write := func(row []string) {
 		line := ""
-		for i := range t.Columns {
-			text := cell(row, i)
+		for i, text := range t.cells(row, func(s string) string { return s }) {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
-			if t.left(i) {
-				line += text + pad
-			} else {
-				line += pad + text
-			}
-			line += "  "
+			line += t.aligned(i, text+pad, pad+text) + "  "
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
@@ -140,32 +133,22 @@ func (t Table) markdown(b *strings.Builder) {
 	if t.Caption != "" {
 		b.WriteString("**" + escapeMarkdown(t.Caption) + "**\n\n")
 	}
-	write := func(row []string) {
-		for i := range t.Columns {
-			b.WriteString("| " + escapeMarkdown(cell(row, i)) + " ")
-		}
-		b.WriteString("|\n")
+	write := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
+	write(t.cells(t.Columns, escapeMarkdown))
+	rule := make([]string, len(t.Columns))
+	for i := range rule {
+		rule[i] = t.aligned(i, "---", "---:")
 	}
-	write(t.Columns)
-	for i := range t.Columns {
-		if t.left(i) {
-			b.WriteString("| --- ")
-		} else {
-			b.WriteString("| ---: ")
-		}
-	}
-	b.WriteString("|\n")
+	write(rule)
 	for _, row := range t.Rows {
-		write(row)
+		write(t.cells(row, escapeMarkdown))
 	}
 	for _, note := range t.Notes {
 		b.WriteString("\n" + escapeMarkdown(note) + "\n")
 	}
 }
 
-var markdownEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<", "&lt;", ">", "&gt;", "`", "\\`", "\n", " ", "\u00a0", " ")
-
-func escapeMarkdown(text string) string { return markdownEscapes.Replace(text) }
+var escapeMarkdown = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "<", "&lt;", ">", "&gt;", "`", "\\`", "\n", " ", "\u00a0", " ").Replace
 
 func (t Table) latex(b *strings.Builder) {
 	b.WriteString("\\begin{table}[htb]\n\\centering\n")
@@ -177,20 +160,10 @@ func (t Table) latex(b *strings.Builder) {
 	}
 	align := ""
 	for i := range t.Columns {
-		if t.left(i) {
-			align += "l"
-		} else {
-			align += "r"
-		}
+		align += t.aligned(i, "l", "r")
 	}
 	b.WriteString("\\begin{tabular}{" + align + "}\n\\hline\n")
-	write := func(row []string) {
-		texts := make([]string, len(t.Columns))
-		for i := range t.Columns {
-			texts[i] = escapeLaTeX(cell(row, i))
-		}
-		b.WriteString(strings.Join(texts, " & ") + " \\\\\n")
-	}
+	write := func(row []string) { b.WriteString(strings.Join(t.cells(row, escapeLaTeX), " & ") + " \\\\\n") }
 	write(t.Columns)
 	b.WriteString("\\hline\n")
 	for _, row := range t.Rows {
@@ -203,12 +176,10 @@ func (t Table) latex(b *strings.Builder) {
 	b.WriteString("\\end{table}\n")
 }
 
-var latexEscapes = strings.NewReplacer(
+var escapeLaTeX = strings.NewReplacer(
 	`\`, `\textbackslash{}`, "&", `\&`, "%", `\%`, "$", `\$`, "#", `\#`, "_", `\_`, "{", `\{`, "}", `\}`, "~", `\textasciitilde{}`,
 	"^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`, "λ", `$\lambda$`, "μ", `$\mu$`, "ρ", `$\rho$`, "±", `$\pm$`, "−", "$-$", "√", `$\surd$`,
-	"–", "--", "µ", `$\mu$`, "≥", `$\geq$`, "≤", `$\leq$`, "⚠", "!", "…", `\dots{}`, "×", `$\times$`, "\u00a0", "~")
-
-func escapeLaTeX(text string) string { return latexEscapes.Replace(text) }
+	"–", "--", "µ", `$\mu$`, "≥", `$\geq$`, "≤", `$\leq$`, "⚠", "!", "…", `\dots{}`, "×", `$\times$`, "\u00a0", "~").Replace
 
 func (t Table) html(b *strings.Builder) {
 	b.WriteString("<table>\n")
@@ -217,12 +188,8 @@ func (t Table) html(b *strings.Builder) {
 	}
 	write := func(row []string, tag string) {
 		b.WriteString("<tr>")
-		for i := range t.Columns {
-			style := ""
-			if !t.left(i) {
-				style = ` style="text-align:right"`
-			}
-			fmt.Fprintf(b, "<%s%s>%s</%s>", tag, style, html.EscapeString(cell(row, i)), tag)
+		for i, text := range t.cells(row, html.EscapeString) {
+			fmt.Fprintf(b, "<%s%s>%s</%s>", tag, t.aligned(i, "", ` style="text-align:right"`), text, tag)
 		}
 		b.WriteString("</tr>\n")
 	}
@@ -234,7 +201,7 @@ func (t Table) html(b *strings.Builder) {
 	}
 	b.WriteString("</tbody>\n")
 	if len(t.Notes) > 0 {
-		fmt.Fprintf(b, "<tfoot>\n")
+		b.WriteString("<tfoot>\n")
 		for _, note := range t.Notes {
 			fmt.Fprintf(b, "<tr><td colspan=\"%d\">%s</td></tr>\n", len(t.Columns), html.EscapeString(note))
 		}

@@ -34,7 +34,7 @@ func TestTextIsAligned(t *testing.T) {
 		"100% of {it}\n\n", written(t, Text))
 }
 
-func TestMarkdownEscapesWhatWouldBeMarkup(t *testing.T) {
+func TestMarkdownEscapesMarkup(t *testing.T) {
 	assert.Equal(t, "**Effects of 2^3 & more**\n\n"+
 		"| effect | q [ops/s] | what |\n"+
 		"| --- | ---: | --- |\n"+
@@ -43,7 +43,7 @@ func TestMarkdownEscapesWhatWouldBeMarkup(t *testing.T) {
 		"100% of {it}\n\n", written(t, Markdown))
 }
 
-func TestLaTeXEscapesWhatWouldBeCommands(t *testing.T) {
+func TestLaTeXEscapesCommands(t *testing.T) {
 	text := written(t, LaTeX)
 	assert.Contains(t, text, `\caption{Effects of 2\textasciicircum{}3 \& more}`)
 	assert.Contains(t, text, `\begin{tabular}{lrl}`)
