@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Announce puts value under key on the server, for the time lasts, and then returns what is there under another key; nil: nothing.
+// Announce stores value under key on the server for the given time, and then returns the value of another key; nil: there is none.
 func (s *Server) Announce(ctx context.Context, key string, value []byte, lasts time.Duration, other string) ([]byte, error) {
 	p, err := s.Link(ctx)
 	if err != nil {
@@ -19,7 +19,7 @@ func (s *Server) Announce(ctx context.Context, key string, value []byte, lasts t
 	return p.Fetch(other)
 }
 
-// Announced returns what was announced under key on the server; nil: nothing.
+// Announced returns the value that was announced under key on the server; nil: there is none.
 func (s *Server) Announced(ctx context.Context, key string) ([]byte, error) {
 	p, err := s.Link(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Server) Announced(ctx context.Context, key string) ([]byte, error) {
 	return p.Fetch(key)
 }
 
-// Withdraw deletes what was announced under key.
+// Withdraw deletes the value that was announced under key.
 func (s *Server) Withdraw(ctx context.Context, key string) error {
 	p, err := s.Link(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Server) Withdraw(ctx context.Context, key string) error {
 	return p.Expect(deleteLine(key), "HD", "NF")
 }
 
-// expiringLine is setLine of an item that lasts no longer than given.
+// expiringLine is setLine for an item that expires after lasts, rounded up to whole seconds.
 func expiringLine(key, value string, lasts time.Duration) string {
 	return fmt.Sprintf("ms %s %d T%d b\r\n%s\r\n", encoded(key), len(value), (lasts+time.Second-1)/time.Second, value)
 }

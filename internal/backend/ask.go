@@ -9,7 +9,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// Ask returns what the server says of itself. It uses a connection of its own; a server that is down or suspect is not asked.
+// Ask returns the server's own statistics. It uses a connection of its own. A server that is down or suspect is not asked.
 func (s *Server) Ask(ctx context.Context) (stats.Memcached, error) {
 	if s.Down() || s.Suspected() {
 		return stats.Memcached{}, s.errState()
@@ -35,12 +35,12 @@ func (s *Server) Ask(ctx context.Context) (stats.Memcached, error) {
 		return err
 	})
 	if err == nil && len(fields) > 0 {
-		err = errors.New("stats without what memcached 1.6 says of its memory and connections")
+		err = errors.New("stats without the memory and connection statistics of memcached 1.6")
 	}
 	return m, err
 }
 
-// Stats asks for the general statistics and calls each for every one, until that returns an error.
+// Stats requests the general statistics and calls each for every one of them. It stops at the first error that each returns.
 func (l *Link) Stats(each func(name, value string) error) error {
 	if err := l.Send("stats\r\n"); err != nil {
 		return err

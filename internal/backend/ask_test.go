@@ -14,7 +14,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-func TestAServerIsAskedWhatItSaysOfItself(t *testing.T) {
+func TestAServerReportsItsOwnStatistics(t *testing.T) {
 	server := mctest.StartMemcached(t, "-m", "2", "-c", "100")
 	s := newServer(server.Addr(), backend.Options{})
 	before, err := s.Ask(t.Context())
@@ -40,7 +40,7 @@ func TestAServerIsAskedWhatItSaysOfItself(t *testing.T) {
 	require.Equal(t, before.Connections+1, after.Connections)
 }
 
-func TestWhatAServerSaysOfItselfIsChecked(t *testing.T) {
+func TestMalformedStatisticsOfAServerAreAnError(t *testing.T) {
 	for reply, want := range map[string]string{
 		"STAT bytes 1\r\nEND\r\n":           "stats without",
 		"STAT bytes -1\r\nEND\r\n":          "invalid syntax",
@@ -52,7 +52,7 @@ func TestWhatAServerSaysOfItselfIsChecked(t *testing.T) {
 	}
 }
 
-func TestAnItemOfAnotherKeyIsNoRecord(t *testing.T) {
+func TestAReplyForAnotherKeyIsNotTakenForARecord(t *testing.T) {
 	for _, flags := range []string{"", " O7"} {
 		liar := mctest.StartScript(t, func(p *mctest.Peer) {
 			p.Line()
@@ -64,7 +64,7 @@ func TestAnItemOfAnotherKeyIsNoRecord(t *testing.T) {
 	}
 }
 
-func TestAServerThatSaysNothingOfItselfIsNotAwaited(t *testing.T) {
+func TestTheEndOfTheContextEndsARequestForStatistics(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := askLiar(t, ctx, "STAT bytes 1\r\n")

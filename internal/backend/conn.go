@@ -16,52 +16,52 @@ import (
 	"mcmw/internal/wire"
 )
 
-// Conn is one worker's connection to one server, made on demand and again after a failure. A worker works in rounds: it adds
-// requests to Out, flushes once, fills and parses until every reply has been read, and ends the round. What was parsed stays
-// valid until the round ends.
+// Conn is one worker's connection to one server. It is made on demand, and made again after a failure. A worker works in
+// rounds: it adds requests to Out, flushes once, fills and parses until every reply has been read, and ends the round. Parsed
+// bytes stay valid until the round ends.
 type Conn struct {
 	// Out collects the round's requests.
 	Out wire.Gather
 	// Static after construction.
 	server *Server
-	slack  int64 // by how many ns a read deadline may be too early
+	slack  int64 // ns by which a read deadline may be too early
 
 	// Owned by the worker.
 	sock     *wire.Socket // nil while there is no connection
-	move     int32        // of Server.moves: identifies the address it was made to
+	move     int32        // the value of Server.moves when it was dialled: identifies the address
 	deadline int64        // of reads, ns as stats.Now; 0: none set
 
-	// in[start:end] holds bytes that were read: replies up to pos are parsed, those before start belong to complete replies.
-	// When it grows the array is replaced; complete replies keep the old one.
+	// in[start:end] holds bytes that were read. Those before start belong to complete replies, those up to pos are parsed.
+	// When the buffer grows, its array is replaced; complete replies keep the old array.
 	in              []byte
 	start, pos, end int
 	hole            int  // bytes before pos that belong to the reply and were dropped
-	skip            int  // bytes to come that are not kept
+	skip            int  // bytes still to come that are not kept
 	lent            bool // Reply has returned slices of in
 
-	// dialling: the goroutine that connects -> the worker; capacity 1; nil if there is none. sock is nil meanwhile.
+	// dialling: the goroutine that connects -> the worker; capacity 1; nil if there is none. While it is set, sock is nil.
 	dialling chan dialled
 
-	// writing: the goroutine that writes what the socket did not take at once -> the worker; nil if there is none.
+	// writing: the goroutine that writes the bytes that the socket did not take at once -> the worker; nil if there is none.
 	writing chan error
 }
 
-// NewConn returns a connection of one worker to s, not yet connected. Fill may return up to a tenth of patience before its
-// deadline.
+// NewConn returns a connection of one worker to s, not yet connected. Fill may return before its deadline, by up to a tenth of
+// patience.
 func NewConn(s *Server, patience time.Duration) *Conn {
 	return &Conn{server: s, slack: int64(patience) / 10}
 }
 
 const (
-	// readSize is the initial size of the read buffer, bytes.
+	// readSize is the initial size of the read buffer in bytes.
 	readSize = 32 << 10
-	// keepRead is the largest read buffer, bytes, that a connection keeps between rounds. Larger ones, of largeRead bytes,
-	// are shared by all connections.
+	// keepRead is the size in bytes of the largest read buffer that a connection keeps between rounds. Larger ones, of largeRead
+	// bytes, come from a pool that all connections share.
 	keepRead  = 64 << 10
 	largeRead = 2 << 20
 )
 
-// Error is a failure of a server, as a client and the log see it.
+// Error is a failure of a server, as clients and the log see it.
 type Error struct {
 	Server string
 	Reason stats.Reason
@@ -77,7 +77,7 @@ func (c *Conn) fail(reason stats.Reason, err error) *Error {
 	return &Error{Server: c.server.Name, Reason: reason, Err: err}
 }
 
-// Refuse returns the failure of a request that must not be sent because of the server's state.
+// Refuse returns the error of a request that must not be sent because of the server's state.
 func (c *Conn) Refuse() *Error { return c.fail(stats.ReasonDown, c.server.errState()) }
 
 // Connect makes sure that there is a connection.
@@ -89,8 +89,8 @@ func (c *Conn) Connect(ctx context.Context) *Error {
 	return err
 }
 
-// Begin makes sure that there is a connection, or an attempt to make one, which goes on until it is Awaited, or Close. It waits for neither. While the
-// server is down it fails.
+// Begin makes sure that there is a connection or an attempt to make one, and does not wait. An attempt runs until Await returns its result or
+// Close ends it. While the server is down Begin fails.
 func (c *Conn) Begin(ctx context.Context) (connected bool, failure *Error) {
 	if c.server.Down() {
 		if c.sock != nil {
@@ -103,7 +103,7 @@ func (c *Conn) Begin(ctx context.Context) (connected bool, failure *Error) {
 		c.Close()
 	}
 	if c.sock != nil {
-		// Looked at once per round: bytes after the last reply answer no request.
+		// Checked once per round. Bytes after the last reply answer no request: Closed reports them, too.
 		if move == c.move && !c.sock.Closed() {
 			return true, nil
 		}
@@ -121,10 +121,11 @@ func (c *Conn) Begin(ctx context.Context) (connected bool, failure *Error) {
 	return false, nil
 }
 
-// Connecting reports whether an attempt that Begin has made is under way.
+// Connecting reports whether an attempt that Begin started is under way.
 func (c *Conn) Connecting() bool { return c.dialling != nil }
 
-// Await waits for the attempt that Begin has made, until a time as stats.Now. Neither connected nor a failure: it goes on.
+// Await waits for the attempt that Begin started, until a time, ns as stats.Now. If it returns false and nil, the attempt is still
+// under way.
 func (c *Conn) Await(until int64) (connected bool, failure *Error) {
 	var d dialled
 	select {
@@ -149,7 +150,7 @@ func (c *Conn) Await(until int64) (connected bool, failure *Error) {
 	return true, nil
 }
 
-// NotConnected returns the failure of requests that have no time left to wait for a connection.
+// NotConnected returns the error of requests that have no time left to wait for a connection.
 func (c *Conn) NotConnected() *Error { return c.fail(stats.ReasonConnect, errConnectTimeout) }
 
 // dialled is the result of connecting.
@@ -160,8 +161,8 @@ type dialled struct {
 
 var errConnectTimeout = errors.New("connection timed out")
 
-// plain strips what net adds to an error: addresses and operation names tell a client nothing that the server's name
-// doesn't.
+// plain strips the addresses and operation names that package net adds to an error: the server's name already tells a client
+// as much.
 func plain(err error) error {
 	if step := stepError(""); errors.As(err, &step) {
 		return err
@@ -184,8 +185,8 @@ func plain(err error) error {
 	return err
 }
 
-// Flush writes what Out holds. It never blocks: what the socket doesn't take is written while the worker reads, because a
-// server that waits for its replies to be read does not read requests.
+// Flush writes the contents of Out. It never blocks: bytes that the socket does not take at once are written while the worker
+// reads, because a server that waits for its replies to be read does not read requests.
 func (c *Conn) Flush() *Error {
 	if c.writing != nil {
 		select {
@@ -195,7 +196,7 @@ func (c *Conn) Flush() *Error {
 				return c.fail(stats.ReasonReset, plain(err))
 			}
 		default:
-			c.flushBehind()
+			c.flushAfterPending()
 			return nil
 		}
 	}
@@ -213,8 +214,9 @@ func (c *Conn) Flush() *Error {
 	return nil
 }
 
-// flushBehind is Flush while what the socket did not take before is still being written: a server may answer a request of which it has not read all.
-func (c *Conn) flushBehind() {
+// flushAfterPending is Flush while bytes of an earlier Flush are still being written. This happens when a server answers a request before it has
+// read all of it.
+func (c *Conn) flushAfterPending() {
 	sock, before, done, out := c.sock, c.writing, make(chan error, 1), c.Out
 	c.writing, c.Out = done, wire.Gather{KeepUnits: out.KeepUnits}
 	go func() {
@@ -229,7 +231,7 @@ func (c *Conn) flushBehind() {
 	}()
 }
 
-// Unparsed returns the bytes that were read and not yet taken.
+// Unparsed returns the bytes that were read and are not yet taken.
 func (c *Conn) Unparsed() []byte { return c.in[c.pos:c.end] }
 
 // Take marks the next n unparsed bytes as parsed.
@@ -238,13 +240,13 @@ func (c *Conn) Take(n int) { c.pos += n }
 // Drop discards the last n bytes taken. Until Reply, all bytes taken after them must be dropped, too.
 func (c *Conn) Drop(n int) { c.hole += n }
 
-// Skip takes and drops the next n bytes, including those still to come: until then nothing is unparsed.
+// Skip takes and drops the next n bytes, including bytes still to come. Until those have come, Unparsed returns none.
 func (c *Conn) Skip(n int) {
 	here := min(n, c.end-c.pos)
 	c.pos, c.hole, c.skip = c.pos+here, c.hole+here, n-here
 }
 
-// Reply returns the bytes taken since the last Reply and not dropped; they stay valid until EndRound.
+// Reply returns the bytes taken since the last Reply, except those dropped. They stay valid until EndRound.
 func (c *Conn) Reply() []byte {
 	kept := c.pos - c.hole
 	r := c.in[c.start:kept:kept]
@@ -259,11 +261,11 @@ func (c *Conn) Reply() []byte {
 // Parsed returns the number of bytes taken since the last Reply.
 func (c *Conn) Parsed() int { return c.pos - c.start }
 
-// Fill waits for bytes and appends them to the unparsed ones. need is the number of unparsed bytes known to be coming, 0 if
-// unknown. It waits until deadline, ns as stats.Now, which must be in the future; arrived is false if nothing came.
+// Fill waits for bytes and appends them to the unparsed ones. need is the number of unparsed bytes known to be coming; 0:
+// unknown. It waits until deadline, ns as stats.Now, which must be in the future. arrived is false if no bytes came.
 func (c *Conn) Fill(need int, deadline int64) (arrived bool, failure *Error) {
 	c.makeRoom(need)
-	// Setting a deadline costs a timer operation. A deadline that is only a little too early is kept.
+	// Setting a deadline costs a timer operation, so a deadline that is only a little too early is kept.
 	if c.deadline > deadline || c.deadline < deadline-c.slack {
 		c.deadline = deadline
 		if err := c.sock.SetReadDeadline(time.Now().Add(time.Duration(deadline - stats.Now()))); err != nil {
@@ -274,7 +276,7 @@ func (c *Conn) Fill(need int, deadline int64) (arrived bool, failure *Error) {
 	return c.filled(n, err)
 }
 
-// FillNow is Fill without waiting: arrived says whether bytes have come by now.
+// FillNow is Fill without waiting: arrived reports whether bytes were there to read.
 func (c *Conn) FillNow(need int) (arrived bool, failure *Error) {
 	c.makeRoom(need)
 	n, _, err := c.sock.ReadNow(c.in[c.end:])
@@ -295,15 +297,14 @@ func (c *Conn) filled(n int, err error) (arrived bool, failure *Error) {
 	}
 }
 
-// TimedOut returns the failure of requests whose replies did not come in time.
+// TimedOut returns the error of requests whose replies did not come in time.
 func (c *Conn) TimedOut() *Error { return c.fail(stats.ReasonTimeout, errors.New("no reply in time")) }
 
-// Stalled returns the failure of reads that are sent to other servers instead, because this one has not replied for too
-// long.
+// Stalled returns the error of reads that are sent to other servers instead, because this one has not replied for too long.
 func (c *Conn) Stalled() *Error { return c.fail(stats.ReasonTimeout, errors.New("stalled")) }
 
-// makeRoom makes room in in for at least one more byte, and, if much of them has arrived, for need unparsed bytes contiguous
-// with their reply: memory is taken for what has come, not for what was announced.
+// makeRoom makes room in c.in for at least one more byte. Once a quarter of the reply has arrived it makes room for all need
+// unparsed bytes, contiguous with the reply: memory is allocated for bytes that have come, not for bytes that were announced.
 func (c *Conn) makeRoom(need int) {
 	if c.hole > 0 {
 		copy(c.in[c.pos-c.hole:], c.in[c.pos:c.end])
@@ -313,7 +314,7 @@ func (c *Conn) makeRoom(need int) {
 	if c.end < len(c.in) && c.pos+min(need, 4*held) <= len(c.in) {
 		return
 	}
-	// Doubled, so that after a few rounds a whole round fits and nothing is allocated any more.
+	// Doubled, so that after a few rounds a whole round fits and there are no more allocations.
 	size := max(readSize, min(2*len(c.in), largeRead), 2*held, min(c.pos-c.start+need, 4*held))
 	in := c.in
 	if c.lent || len(in) < size {
@@ -336,8 +337,8 @@ func buffer(size int) []byte {
 	return largeBuffers.Get().(*[largeRead]byte)[:]
 }
 
-// EndRound ends a round in which every reply was parsed: what Reply returned becomes invalid. Unrequested bytes are an
-// error: the connection must not be used again.
+// EndRound ends a round in which every reply was parsed. The slices that Reply returned become invalid. Bytes that answer no
+// request are an error: the connection must not be used again.
 func (c *Conn) EndRound() *Error {
 	if c.writing != nil {
 		err := <-c.writing
@@ -362,8 +363,8 @@ func (c *Conn) EndRound() *Error {
 	return nil
 }
 
-// Retire gives up a connection with writes under way and hands it to the server's prober, which waits until these writes
-// have taken effect or cannot any more: only then may their keys be deleted. The caller records them as missed afterwards.
+// Retire gives up a connection with writes under way and hands it to the server's prober. The prober waits until these writes
+// have taken effect or no longer can: only then may it delete their keys. The caller records the writes as missed after Retire.
 func (c *Conn) Retire() {
 	sock := c.sock
 	switch {
@@ -378,8 +379,8 @@ func (c *Conn) Retire() {
 	c.Close()
 }
 
-// Close closes the connection, if there is one; the next Connect makes a new one. Requests that were not sent are not sent
-// later: by then the server may have been cleaned of what it missed, and would get an old write.
+// Close closes the connection, if there is one; the next Connect makes a new one. Requests that were not sent are never sent:
+// by then the prober may have deleted the keys that the server missed, and the server would get an old write.
 func (c *Conn) Close() {
 	if dialling := c.dialling; dialling != nil {
 		c.dialling = nil
@@ -400,11 +401,10 @@ func (c *Conn) Close() {
 	c.forget()
 }
 
-// forget drops a socket.
+// forget drops the socket and all that was read from it.
 func (c *Conn) forget() {
 	c.sock = nil
 	c.Out.Reset()
-	// Complete replies keep the old array until the round ends.
-	c.in = nil
+	c.in = nil // complete replies keep the old array until the round ends
 	c.start, c.pos, c.end, c.hole, c.skip, c.lent = 0, 0, 0, 0, 0, false
 }

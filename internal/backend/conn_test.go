@@ -29,17 +29,17 @@ func newServer(addr string, o backend.Options) *backend.Server {
 	return backend.NewServer(route.Server{Name: "a", Addr: addr}, o)
 }
 
-func TestARenamedServerMustNotForgetWhatItMissedWhileThePreviousNameWasInUse(t *testing.T) {
-	for name, happens := range map[string]func(previous *backend.Server){
-		"a key is written that it has left behind": func(s *backend.Server) { s.LeaveBehind([]byte("k")) },
-		"it misses a write":                        func(s *backend.Server) { s.Missed([]byte("k"), assert.AnError) },
-		"it goes down":                             func(s *backend.Server) { s.Failed(assert.AnError) },
+func TestARenamedServerKeepsWhatItMissedUnderItsPreviousName(t *testing.T) {
+	for name, event := range map[string]func(previous *backend.Server){
+		"a key that it left behind is written": func(s *backend.Server) { s.LeaveBehind([]byte("k")) },
+		"it misses a write":                    func(s *backend.Server) { s.Missed([]byte("k"), assert.AnError) },
+		"it goes down":                         func(s *backend.Server) { s.Failed(assert.AnError) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := backend.Options{ServerOptions: backend.ServerOptions{FailureLimit: 1, MissedMemory: 1 << 20}, Changes: new(atomic.Uint32), Log: slog.New(slog.DiscardHandler)}
 			previous := backend.NewServer(route.Server{Name: "a", Addr: "-"}, o)
 			renamed := previous.Rename(route.Server{Name: "b", Addr: "-"}, o)
-			happens(previous)
+			event(previous)
 			renamed.Succeed(previous)
 			renamed.Reclaim()
 			assert.False(t, renamed.Readable())
@@ -47,12 +47,11 @@ func TestARenamedServerMustNotForgetWhatItMissedWhileThePreviousNameWasInUse(t *
 	}
 }
 
-// A server that answers every second probe stays out of service.
 func TestAServerThatAnswersEverySecondProbeStaysDown(t *testing.T) {
 	probes := make(chan int, 100)
 	n := 0
 	script := mctest.StartScript(t, func(p *mctest.Peer) {
-		n++ // connections come one after the other
+		n++ // one connection is made at a time
 		probes <- n
 		if n%2 == 1 {
 			p.Reset()
@@ -81,7 +80,7 @@ func TestAServerThatAnswersEverySecondProbeStaysDown(t *testing.T) {
 	}
 }
 
-func TestAServerComesBackAfterItAnsweredAndForgotWhatItMissed(t *testing.T) {
+func TestAServerComesBackOnceItAnswersAndTheKeysThatItMissedAreDeleted(t *testing.T) {
 	m := mctest.StartMemcached(t)
 	s := newServer(m.Addr(), backend.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -114,8 +113,8 @@ func TestAServerComesBackAfterItAnsweredAndForgotWhatItMissed(t *testing.T) {
 	<-ended
 }
 
-// A server that was suspended holds requests of connections that were given up, and may serve new connections before them.
-func TestWhatWasMissedIsDeletedOnlyWhenTheWriteThatWasGivenUpIsDone(t *testing.T) {
+// A server that was suspended still holds requests of abandoned connections, and may serve new connections first.
+func TestMissedKeysAreDeletedOnlyAfterAbandonedWritesHaveEnded(t *testing.T) {
 	deleted := make(chan struct{})
 	order := make(chan string, 2)
 	script := mctest.StartScript(t, func(p *mctest.Peer) {
@@ -130,10 +129,10 @@ func TestWhatWasMissedIsDeletedOnlyWhenTheWriteThatWasGivenUpIsDone(t *testing.T
 			})
 			return
 		}
-		p.Stall() // until it is given up
+		p.Stall() // until the connection is given up
 		select {
 		case <-deleted:
-		case <-time.After(500 * time.Millisecond): // time enough to delete too early
+		case <-time.After(500 * time.Millisecond): // enough time for a deletion that comes too early
 		}
 		order <- "write"
 	})
@@ -149,10 +148,10 @@ func TestWhatWasMissedIsDeletedOnlyWhenTheWriteThatWasGivenUpIsDone(t *testing.T
 	assert.Equal(t, "deletion", <-order)
 
 	require.Nil(t, c.Connect(context.Background()))
-	c.Retire() // there is no prober any more: it is closed
+	c.Retire() // the prober has ended, so the connection is closed
 }
 
-func TestAWriteThatIsGivenUpWhileThoseBeforeItAreWaitedForIsWaitedForToo(t *testing.T) {
+func TestAWriteAbandonedWhileEarlierOnesSettleIsSettledToo(t *testing.T) {
 	deleted := make(chan string, 4)
 	var mayEnd [2]context.Context
 	var end [len(mayEnd)]func()
@@ -161,7 +160,7 @@ func TestAWriteThatIsGivenUpWhileThoseBeforeItAreWaitedForIsWaitedForToo(t *test
 	}
 	script := mctest.StartScript(t, func(p *mctest.Peer) {
 		if p.N < len(mayEnd) {
-			p.Stall() // until it is given up
+			p.Stall() // until the connection is given up
 			<-mayEnd[p.N].Done()
 			return
 		}
@@ -208,7 +207,7 @@ func TestAWriteThatIsGivenUpWhileThoseBeforeItAreWaitedForIsWaitedForToo(t *test
 	require.True(t, s.Settled())
 }
 
-func TestWhatFollowsARequestThatIsNotAllWrittenIsWrittenBehindIt(t *testing.T) {
+func TestARequestIsWrittenAfterTheRestOfTheOneBefore(t *testing.T) {
 	const size = 16 << 20 // more than a socket takes at once
 	read := make(chan struct{})
 	got := make(chan string, 1)
@@ -248,7 +247,7 @@ func TestWhatFollowsARequestThatIsNotAllWrittenIsWrittenBehindIt(t *testing.T) {
 	c.Close()
 }
 
-func TestAServerThatDoesNotCloseAConnectionThatWasGivenUpIsNotSettled(t *testing.T) {
+func TestAServerThatDoesNotCloseAnAbandonedConnectionIsNotSettled(t *testing.T) {
 	end := make(chan struct{})
 	script := mctest.StartScript(t, func(*mctest.Peer) { <-end })
 	defer close(end)
@@ -262,7 +261,7 @@ func TestAServerThatDoesNotCloseAConnectionThatWasGivenUpIsNotSettled(t *testing
 	require.False(t, s.Settled())
 }
 
-func TestADeletionThatAReplyTooManyHidesIsRepeated(t *testing.T) {
+func TestDeletionsAreRepeatedWhenAServerSendsOneReplyTooMany(t *testing.T) {
 	var extra, deleted atomic.Int32
 	script := mctest.StartScript(t, func(p *mctest.Peer) {
 		p.Answer(func(line string) string {
@@ -280,10 +279,10 @@ func TestADeletionThatAReplyTooManyHidesIsRepeated(t *testing.T) {
 	s.Missed([]byte("a"), assert.AnError)
 	s.Missed([]byte("b"), assert.AnError)
 	probeUntilReadable(t, s)
-	require.EqualValues(t, 3, deleted.Load(), "of the first two deletions one was hidden; both are repeated")
+	require.EqualValues(t, 3, deleted.Load(), "the extra reply hid one of the first two deletions; both are repeated")
 }
 
-// probeUntilReadable runs the prober of s until reads may go there.
+// probeUntilReadable runs the prober of s until the server is readable.
 func probeUntilReadable(t *testing.T, s *backend.Server) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -48,7 +48,7 @@ func (s *Server) Dial(ctx context.Context) (*wire.Socket, error) {
 	return sock, nil
 }
 
-// open makes sock, connected to addr, ready for requests. versions: the server must have them.
+// open makes sock, which is connected to addr, ready for requests. versions: the server must support versions; see NeedVersions.
 func (a *Access) open(ctx context.Context, sock *wire.Socket, network, addr string, deadline time.Time, versions bool) error {
 	if err := setDeadlines(sock, deadline); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (a *Access) open(ctx context.Context, sock *wire.Socket, network, addr stri
 	return setDeadlines(sock, time.Time{})
 }
 
-// stepError is the failure of a later step of connecting than the first; its text is all that matters.
+// stepError is the failure of a step of connecting after the TCP connection. Only its text matters.
 type stepError string
 
 func (e stepError) Error() string { return string(e) }
@@ -101,10 +101,10 @@ func setDeadlines(sock *wire.Socket, t time.Time) error {
 	return sock.SetWriteDeadline(t)
 }
 
-// maxLoginReply bounds the answer to a login, bytes.
+// maxLoginReply bounds the reply to a login, in bytes.
 const maxLoginReply = 1024
 
-// login authenticates. A server without authentication takes it for a set, of a value that has expired already.
+// login authenticates. A server without authentication takes the login for a set of a value that has already expired.
 func login(sock *wire.Socket, credentials func() (user, password string)) error {
 	user, password := credentials()
 	if err := sock.WriteRest(protocol.AppendLogin(nil, user, password)); err != nil {
@@ -121,7 +121,7 @@ func login(sock *wire.Socket, credentials func() (user, password string)) error 
 	return fmt.Errorf("refused with %q", line)
 }
 
-// Network splits an address into what net.Dial and net.Listen want: "unix:/path" names a unix socket, all else is TCP.
+// Network splits an address into the arguments of net.Dial and net.Listen: "unix:/path" names a unix socket, anything else is TCP.
 func Network(addr string) (network, address string) {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		return "unix", path

@@ -22,7 +22,7 @@ import (
 	"mcmw/internal/wire"
 )
 
-// trusting returns access with TLS to servers whose certificates ca has signed.
+// trusting returns TLS access with the given files.
 func trusting(t *testing.T, files secret.ClientFiles) backend.Access {
 	t.Helper()
 	config, err := secret.ClientTLS(files, slog.New(slog.DiscardHandler))
@@ -30,11 +30,11 @@ func trusting(t *testing.T, files secret.ClientFiles) backend.Access {
 	return backend.Access{TLS: config}
 }
 
-func says(user, password string) func() (string, string) {
+func credentials(user, password string) func() (string, string) {
 	return func() (string, string) { return user, password }
 }
 
-// connected returns a connection to addr.
+// connected returns a connection to addr, or the error of connecting.
 func connected(t *testing.T, addr string, a backend.Access) (*backend.Conn, *backend.Error) {
 	t.Helper()
 	c := backend.NewConn(newServer(addr, backend.Options{Access: a}), time.Second)
@@ -59,7 +59,7 @@ func exchange(t *testing.T, c *backend.Conn, request, end string) string {
 	return reply
 }
 
-func TestAServerIsSpokenToWithTLS(t *testing.T) {
+func TestRequestsCanBeSentOverTLS(t *testing.T) {
 	ca := mctest.NewCA(t)
 	for name, server := range map[string]*mctest.Server{
 		"TLS 1.3":              mctest.StartMemcachedTLS(t, ca),
@@ -77,8 +77,8 @@ func TestAServerIsSpokenToWithTLS(t *testing.T) {
 	}
 }
 
-// The session tickets of TLS 1.3 wait unread in a connection that is idle.
-func TestAnIdleSessionIsKept(t *testing.T) {
+// The session tickets of TLS 1.3 stay unread in an idle connection.
+func TestAnIdleTLSConnectionIsReused(t *testing.T) {
 	ca := mctest.NewCA(t)
 	server := mctest.StartMemcachedTLS(t, ca)
 	tickets := func(host string) *tls.Config {
@@ -105,7 +105,7 @@ func TestASessionThatTheServerEndedIsMadeAgain(t *testing.T) {
 	assert.Contains(t, exchange(t, c, "version\r\n", "\r\n"), "VERSION")
 }
 
-func TestAServerThatIsNotTheOneMeantIsRefusedAndNamed(t *testing.T) {
+func TestAConnectionWhoseTLSChecksFailIsRefusedWithTheReason(t *testing.T) {
 	ca, other := mctest.NewCA(t), mctest.NewCA(t)
 	secure, plain := mctest.StartMemcachedTLS(t, ca), mctest.StartMemcached(t)
 	picky := mctest.StartMemcachedTLS(t, ca, "-o", "ssl_ca_cert="+ca.File, "-o", "ssl_verify_mode=2")
@@ -118,14 +118,14 @@ func TestAServerThatIsNotTheOneMeantIsRefusedAndNamed(t *testing.T) {
 		"another authority": {secure.Addr(), secret.ClientFiles{CA: other.File}, "a: TLS: failed to verify certificate: x509: certificate signed by unknown authority"},
 		"another name":      {secure.Addr(), secret.ClientFiles{CA: ca.File, Name: "cache1"}, "a: TLS: failed to verify certificate: x509: certificate is valid for localhost, not cache1"},
 		"no TLS there":      {plain.Addr(), secret.ClientFiles{CA: ca.File}, "a: TLS: "},
-		"nothing comes":     {silent.Addr(), secret.ClientFiles{CA: ca.File}, "a: TLS: connection timed out"},
-		"a certificate is wanted": {picky.Addr(), secret.ClientFiles{CA: ca.File}, // The reset may come before what was said was read.
+		"no answer":         {silent.Addr(), secret.ClientFiles{CA: ca.File}, "a: TLS: connection timed out"},
+		"a certificate is required": {picky.Addr(), secret.ClientFiles{CA: ca.File}, // The reset may come before the alert was read.
 			"a: (remote error: tls: certificate required|connection reset by peer)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := connected(t, tc.addr, trusting(t, tc.files))
 			if err == nil {
-				// With TLS 1.3 it is told behind the handshake.
+				// With TLS 1.3 the refusal comes after the handshake.
 				c.Out.AddString("version\r\n")
 				if err = c.Flush(); err == nil {
 					_, err = c.Fill(0, stats.Now()+int64(mctest.Patience))
@@ -137,7 +137,7 @@ func TestAServerThatIsNotTheOneMeantIsRefusedAndNamed(t *testing.T) {
 	}
 }
 
-func TestAServerThatAnswersOthersOnlyIsNotReached(t *testing.T) {
+func TestAServerThatRefusesThisClientCountsAsNotReached(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "passwords")
 	require.NoError(t, os.WriteFile(file, []byte("mcmw:secret\n"), 0o600))
 	ca := mctest.NewCA(t)
@@ -153,12 +153,12 @@ func TestAServerThatAnswersOthersOnlyIsNotReached(t *testing.T) {
 		access  backend.Access
 		refused string
 	}{
-		"no password":              {locked.Addr(), backend.Access{}, `"CLIENT_ERROR unauthenticated"`},
-		"the password":             {locked.Addr(), backend.Access{Login: says("mcmw", "secret")}, ""},
-		"no certificate":           {picky.Addr(), trusting(t, secret.ClientFiles{CA: ca.File}), "certificate required|connection reset"},
-		"a foreign certificate":    {picky.Addr(), trusting(t, foreign), "unknown certificate authority|certificate required|connection reset"},
-		"the certificate":          {picky.Addr(), trusting(t, shown), ""},
-		"no TLS to a server of it": {secure.Addr(), backend.Access{}, "unexpected reply|connection"},
+		"no password":               {locked.Addr(), backend.Access{}, `"CLIENT_ERROR unauthenticated"`},
+		"the password":              {locked.Addr(), backend.Access{Login: credentials("mcmw", "secret")}, ""},
+		"no certificate":            {picky.Addr(), trusting(t, secret.ClientFiles{CA: ca.File}), "certificate required|connection reset"},
+		"a foreign certificate":     {picky.Addr(), trusting(t, foreign), "unknown certificate authority|certificate required|connection reset"},
+		"the certificate":           {picky.Addr(), trusting(t, shown), ""},
+		"plain TCP to a TLS server": {secure.Addr(), backend.Access{}, "unexpected reply|connection"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := newServer(tc.addr, backend.Options{Access: tc.access}).Reach(t.Context())
@@ -190,21 +190,21 @@ func TestTheEndOfTheContextInterruptsReachingAServer(t *testing.T) {
 	case err := <-ended:
 		require.Error(t, err)
 	case <-time.After(mctest.Patience):
-		require.Fail(t, "it waits on")
+		require.Fail(t, "Reach still waits")
 	}
 }
 
-func TestAServerIsToldWhoIsConnecting(t *testing.T) {
+func TestAConnectionIsAuthenticated(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "passwords")
 	require.NoError(t, os.WriteFile(file, []byte("mcmw:secret\n"), 0o600))
 	ca := mctest.NewCA(t)
 	both := trusting(t, secret.ClientFiles{CA: ca.File})
-	both.Login = says("mcmw", "secret")
+	both.Login = credentials("mcmw", "secret")
 	for name, tc := range map[string]struct {
 		server *mctest.Server
 		access backend.Access
 	}{
-		"plain": {mctest.StartMemcached(t, "-Y", file), backend.Access{Login: says("mcmw", "secret")}},
+		"plain": {mctest.StartMemcached(t, "-Y", file), backend.Access{Login: credentials("mcmw", "secret")}},
 		"TLS":   {mctest.StartMemcachedTLS(t, ca, "-Y", file), both},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestAServerIsToldWhoIsConnecting(t *testing.T) {
 			require.Nil(t, err)
 			assert.Equal(t, "END\r\n", exchange(t, c, "get k\r\n", "\r\n"))
 			wrong := tc.access
-			wrong.Login = says("mcmw", "guessed")
+			wrong.Login = credentials("mcmw", "guessed")
 			_, err = connected(t, tc.server.Addr(), wrong)
 			require.NotNil(t, err)
 			assert.Equal(t, `a: authentication: refused with "CLIENT_ERROR authentication failure"`, err.Error())
@@ -221,14 +221,14 @@ func TestAServerIsToldWhoIsConnecting(t *testing.T) {
 	}
 }
 
-func TestAPasswordGivenToAServerThatWantsNoneCannotBeReadThere(t *testing.T) {
+func TestAPasswordSentToAServerWithoutAuthenticationCannotBeReadThere(t *testing.T) {
 	server := mctest.StartMemcached(t)
-	c, err := connected(t, server.Addr(), backend.Access{Login: says("mcmw", "secret")})
+	c, err := connected(t, server.Addr(), backend.Access{Login: credentials("mcmw", "secret")})
 	require.Nil(t, err)
 	assert.Equal(t, "END\r\n", exchange(t, c, "get mcmw-login\r\n", "\r\n"))
 }
 
-func TestALoginThatIsNotAnsweredWellIsAFailureAndNoHang(t *testing.T) {
+func TestABadReplyToALoginIsAnErrorAndDoesNotHang(t *testing.T) {
 	for name, tc := range map[string]struct {
 		serve func(p *mctest.Peer)
 		want  string
@@ -241,7 +241,7 @@ func TestALoginThatIsNotAnsweredWellIsAFailureAndNoHang(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := mctest.StartScript(t, tc.serve)
-			_, err := connected(t, script.Addr(), backend.Access{Login: says("mcmw", "secret")})
+			_, err := connected(t, script.Addr(), backend.Access{Login: credentials("mcmw", "secret")})
 			require.NotNil(t, err)
 			assert.Contains(t, err.Error(), "a: "+tc.want)
 			assert.NotContains(t, err.Error(), "secret")
@@ -270,7 +270,7 @@ func TestTheEndOfTheContextInterruptsAHandshake(t *testing.T) {
 	case err := <-ended:
 		require.Error(t, err)
 	case <-time.After(mctest.Patience):
-		require.Fail(t, "the handshake goes on")
+		require.Fail(t, "the handshake still waits")
 	}
 }
 
@@ -281,14 +281,14 @@ func TestAUnixSocketHasNoTLS(t *testing.T) {
 	assert.Contains(t, exchange(t, c, "version\r\n", "\r\n"), "VERSION")
 }
 
-// The prober's probes take the same way as workers; what they delete may be more than a TLS record holds.
+// The prober connects as the workers do, and its deletions may be longer than a TLS record.
 func TestAServerWithTLSAndAPasswordComesBack(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "passwords")
 	require.NoError(t, os.WriteFile(file, []byte("mcmw:secret\n"), 0o600))
 	ca := mctest.NewCA(t)
 	server := mctest.StartMemcachedTLS(t, ca, "-Y", file)
 	access := trusting(t, secret.ClientFiles{CA: ca.File})
-	access.Login = says("mcmw", "secret")
+	access.Login = credentials("mcmw", "secret")
 	s := newServer(server.Addr(), backend.Options{Access: access})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -315,7 +315,7 @@ func TestAServerWithTLSAndAPasswordComesBack(t *testing.T) {
 	assert.True(t, ok)
 }
 
-// BenchmarkConnect is what a connection costs to make.
+// BenchmarkConnect measures the cost of making a connection.
 func BenchmarkConnect(b *testing.B) {
 	ca := mctest.NewCA(b)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

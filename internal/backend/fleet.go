@@ -15,55 +15,56 @@ import (
 	"mcmw/internal/stats"
 )
 
-// How a middleware puts marks of servers that missed writes, and heeds those of others; package marker has the rules.
+// How a middleware marks servers that missed writes, and respects the marks of others; package marker has the rules.
 //
-//	Watch, one per server ---> mg "mcmw marks" ---> Fleet.Witness, Empty ---> heed ---> Server.bar: workers read it, or not
-//	   ^                                                   |                   '-----> Server.marked: the write is answered
+//	Watch, one per server ---> mg "mcmw marks" ---> Fleet.Witness, Empty ---> applyMarks ---> Server.bar: workers read it, or not
+//	   ^                                                   |                         '-----> Server.marked: the write is answered
 //	   '----------- ms, by its cas <-----------------------'
 
 const (
 	forever = int64(math.MaxInt64)
-	// heededWithin is how long a worker waits for a mark to be in force, if that can be.
-	heededWithin = 2 * time.Second
-	// putTries is how often marks are put that somebody else changes meanwhile.
+	// inForceWithin is how long a worker waits for a mark to come into force, if it can.
+	inForceWithin = 2 * time.Second
+	// putTries is the number of attempts to put marks that somebody else keeps changing.
 	putTries = 20
 )
 
-// Heed sets whether the marks of other middlewares count while this one runs. If they do, a server is read only while recent looks at enough
-// servers show which ones have missed writes, and a write that a server missed is answered only once no middleware reads that server.
-func (r *Records) Heed(heeds bool) {
+// RespectMarks sets whether the marks of other middlewares count while this one runs. If they do, servers are read only while recent looks at
+// enough servers show which servers have missed writes, and a write that a server missed is answered only once no middleware reads that server.
+func (r *Records) RespectMarks(respects bool) {
 	r.mu.Lock()
-	r.heeds = heeds
+	r.respects = respects
 	r.inForce()
 	r.callAll()
 	r.mu.Unlock()
-	r.heed()
+	r.applyMarks()
 }
 
-// Heeds reports what Heed has said.
-func (r *Records) Heeds() bool {
+// RespectsMarks reports whether the marks of other middlewares count; see RespectMarks.
+func (r *Records) RespectsMarks() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.heeds
+	return r.respects
 }
 
-// Lapsed reports whether at, a time as stats.Now, is later than the time until which servers may be read. If so, none is read from now on.
+// Lapsed reports whether the lease, the time until which servers may be read, has ended at the given time, ns as stats.Now. If it has, Lapsed
+// bars all servers.
 func (r *Records) Lapsed(at int64) bool {
 	lease := r.lease.Load()
 	if at < lease {
 		return false
 	}
-	if r.told.Load() != lease {
-		r.heed()
+	if r.barredFor.Load() != lease {
+		r.applyMarks()
 	}
 	return true
 }
 
-// Unknown reports whether no server may be read now. Without records all may be.
+// Unknown reports whether no server may be read now, because it is unknown which servers missed writes. Without records all may be read.
 func (r *Records) Unknown() bool { return r != nil && stats.Now() >= r.lease.Load() }
 
-// beginFleet begins to heed marks, behind what the servers reached so far hold. Where no server has any marks, nobody has put one before:
-// they have none, but for one on each server that was not reached.
+// beginFleet handles a first start on these servers: if no server holds any marks, and enough were reached, no middleware has marked a server
+// before. Then servers become witnesses without marks, except that each server that was not reached is marked.
 func (r *Records) beginFleet(looks marker.Looks, servers []*Server) {
 	for _, look := range looks {
 		if look.Marks != nil {
@@ -83,7 +84,7 @@ func (r *Records) beginFleet(looks marker.Looks, servers []*Server) {
 	r.fleet.Bare()
 }
 
-// Watch looks at the marks on s, and keeps the middleware's own there up to date, until ctx is done. One goroutine per server.
+// Watch reads the marks on s regularly, and keeps this middleware's own marks there up to date, until ctx is done. One goroutine per server.
 func (r *Records) Watch(ctx context.Context, s *Server) {
 	r.mu.Lock()
 	c := r.copies[s]
@@ -101,8 +102,8 @@ func (r *Records) Watch(ctx context.Context, s *Server) {
 	}
 	defer hangUp()
 	for {
-		pause, again := time.Hour, false // until it is called
-		if r.Heeds() {
+		pause, again := time.Hour, false // without marks to respect it waits for a call
+		if r.RespectsMarks() {
 			pause = marker.LookEvery
 			var err error
 			if s.moves.Load() != moves {
@@ -118,7 +119,7 @@ func (r *Records) Watch(ctx context.Context, s *Server) {
 			if err != nil {
 				hangUp()
 			}
-			r.heed()
+			r.applyMarks()
 		}
 		if again && ctx.Err() == nil {
 			continue
@@ -135,7 +136,7 @@ func (r *Records) Watch(ctx context.Context, s *Server) {
 	}
 }
 
-// lookAt looks at the marks on s once, and changes them if need be. again: look again, to find what was put.
+// lookAt reads the marks on s once, and changes them if necessary. again: they must be read again, to see the change.
 func (r *Records) lookAt(s *Server, l *Link) (again bool, err error) {
 	begun := stats.Now()
 	held, err := l.askMarks()
@@ -167,14 +168,14 @@ func (r *Records) lookAt(s *Server, l *Link) (again bool, err error) {
 	return true, err
 }
 
-// heed tells the servers what was found out about them, and takes over the marks of those who are gone.
-func (r *Records) heed() {
-	r.heeding.Lock()
-	defer r.heeding.Unlock()
+// applyMarks updates the servers from the marks found, and takes over the marks of middlewares that are gone.
+func (r *Records) applyMarks() {
+	r.applying.Lock()
+	defer r.applying.Unlock()
 	r.mu.Lock()
 	now := stats.Now()
-	heeds, lease := r.heeds, forever
-	if heeds {
+	respects, lease := r.respects, forever
+	if respects {
 		lease = r.fleet.Lease()
 	}
 	r.lease.Store(lease)
@@ -183,11 +184,11 @@ func (r *Records) heed() {
 	for s := range r.copies {
 		barred[s] = ""
 		by := ""
-		if heeds {
+		if respects {
 			by = r.fleet.MarkedBy(s.Name)
 		}
 		s.markedElsewhere.Store(by != "")
-		if !heeds {
+		if !respects {
 			continue
 		}
 		s.marked.Store(r.fleet.InForce(s.Name, now))
@@ -199,38 +200,38 @@ func (r *Records) heed() {
 			barred[s] = "too few servers say whether it missed writes of others"
 		}
 	}
-	places := r.places
-	gone, isGone := r.fleet.Gone(now - int64(r.slack))
-	lost := heeds && r.fleet.Lost(now-int64(r.slack))
+	placements := r.placements
+	orphan, found := r.fleet.Gone(now - int64(r.slack))
+	lost := respects && r.fleet.Lost(now-int64(r.slack))
 	close(r.changed)
 	r.changed = make(chan struct{})
 	r.mu.Unlock()
 	for s, why := range barred {
-		s.goAway(away[s])
-		if was := s.bar(why); now < lease && was != why && why != "" {
+		s.setAway(away[s])
+		if before := s.bar(why); now < lease && before != why && why != "" {
 			r.log.Warn("a server is not read", "server", s.Name, "why", why)
 		}
 	}
 	lapsed := now >= lease
 	if lapsed {
 		r.mu.Lock()
-		if r.places == places {
-			r.told.Store(lease)
+		if r.placements == placements {
+			r.barredFor.Store(lease)
 		}
 		r.mu.Unlock()
 	}
 	if lapsed != r.lapsed {
 		r.lapsed = lapsed
 		if lapsed {
-			r.log.Warn("no server is read: too few can be asked which servers missed writes of others")
+			r.log.Warn("no server is read: too few servers tell which servers missed writes of other mcmw")
 		} else {
-			r.log.Info("servers are read: enough say which servers missed writes of others")
+			r.log.Info("servers are read again: enough of them tell which servers missed writes of other mcmw")
 		}
 	}
 	switch {
-	case !heeds:
+	case !respects:
 	case lost:
-		r.log.Warn("most servers have lost which servers missed writes: all are flushed")
+		r.log.Warn("most servers have lost the marks of servers that missed writes: all servers are flushed")
 		for s := range barred {
 			s.MissedAll(errors.New("it is not known whether it missed writes"))
 		}
@@ -238,29 +239,29 @@ func (r *Records) heed() {
 		r.fleet.Bare()
 		r.callAll()
 		r.mu.Unlock()
-	case isGone:
+	case found:
 		for s := range barred {
-			if s.Name == gone.Server {
-				s.MissedAll(fmt.Errorf("missed writes of %s, which is gone", gone.Owner))
+			if s.Name == orphan.Server {
+				s.MissedAll(fmt.Errorf("missed writes of %s, which is gone", orphan.Owner))
 			}
 		}
 		r.mu.Lock()
-		r.fleet.Bury(gone)
+		r.fleet.Bury(orphan)
 		r.mu.Unlock()
 	}
 }
 
-// awaitHeeded waits until everybody heeds the mark of s, if it is marked, and reports whether they do.
-func (r *Records) awaitHeeded(ctx context.Context, s *Server) bool {
-	for deadline := stats.Now() + int64(heededWithin); ; {
+// awaitRespected waits until all middlewares respect the mark of s, if s is marked. It returns false if that does not happen in time.
+func (r *Records) awaitRespected(ctx context.Context, s *Server) bool {
+	for deadline := stats.Now() + int64(inForceWithin); ; {
 		r.mu.Lock()
 		now := stats.Now()
-		heeded := r.stale[s.Name] == 0 || r.fleet.InForce(s.Name, now) != 0
+		respected := r.stale[s.Name] == 0 || r.fleet.InForce(s.Name, now) != 0
 		attainable := r.fleet.Attainable(now) && now < deadline
 		changed := r.changed
 		r.mu.Unlock()
-		if heeded || !attainable {
-			return heeded
+		if respected || !attainable {
+			return respected
 		}
 		timer := time.NewTimer(marker.LookEvery)
 		select {
@@ -276,7 +277,7 @@ func (r *Records) awaitHeeded(ctx context.Context, s *Server) bool {
 // heldMarks are the marks on a server.
 type heldMarks struct {
 	marks marker.Marks
-	cas   string // "": it has none
+	cas   string // "": the server holds no marks
 }
 
 // askMarks returns the marks on the server.
@@ -297,7 +298,8 @@ func (l *Link) askMarks() (held heldMarks, err error) {
 	return held, err
 }
 
-// putMarks replaces the marks on the server, unless somebody else has, which it reports. A server without cas (-C) has one middleware.
+// putMarks replaces the marks held on the server by want. put is false if somebody else has changed them. A server without cas (-C) has only one
+// middleware, and its marks are replaced unconditionally.
 func (l *Link) putMarks(held heldMarks, want marker.Marks) (put bool, err error) {
 	condition := "C" + held.cas
 	switch held.cas {
@@ -323,7 +325,7 @@ func (l *Link) putMarks(held heldMarks, want marker.Marks) (put bool, err error)
 	return false, Unexpected(line)
 }
 
-// putMarks brings the marks on s up to date, where those of others are heeded only by a start.
+// putMarks brings the marks on s up to date when middlewares respect the marks of others only at their start.
 func (r *Records) putMarks(ctx context.Context, s *Server) error {
 	l, err := s.Link(ctx)
 	if err != nil {
@@ -345,5 +347,5 @@ func (r *Records) putMarks(ctx context.Context, s *Server) error {
 			return err
 		}
 	}
-	return errors.New("its marks are changed by others again and again")
+	return errors.New("other mcmw keep changing its marks")
 }

@@ -12,8 +12,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// Every request asks whether servers may be read, also those for other servers.
-func TestThatNoServerMayBeReadIsToldTheServersOnceAndEachThatComes(t *testing.T) {
+// Every request asks whether the lease has lapsed, so this must be cheap.
+func TestALapsedLeaseBarsAllServersOnceAndEachServerAddedLater(t *testing.T) {
 	r := backend.NewRecords(slog.New(slog.DiscardHandler), nil)
 	var servers []*backend.Server
 	add := func() {
@@ -29,7 +29,7 @@ func TestThatNoServerMayBeReadIsToldTheServersOnceAndEachThatComes(t *testing.T)
 	add()
 	add()
 	require.False(t, r.Lapsed(stats.Now()))
-	r.Heed(true)
+	r.RespectMarks(true)
 	barred()
 	assert.Zero(t, testing.AllocsPerRun(100, barred))
 	add()

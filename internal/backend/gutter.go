@@ -7,21 +7,22 @@ import (
 	"mcmw/internal/stats"
 )
 
-// What is known of a server where another pool, the gutter, stands in for those that are down; package plan has the rules.
+// The state of a server of a pool that has a gutter: another pool that stands in for servers that are down. Package plan has the rules.
 
-// Away reports whether keys of the server may be read and written in the gutter: no middleware reads it, and all know that.
+// Away reports whether keys of the server may be read and written in the gutter: no middleware reads the server, and all of them know that it
+// must not be read.
 func (s *Server) Away() bool {
 	o := s.options.Load()
 	switch {
 	case o.Gutter == 0:
 		return false
 	case o.Alone:
-		return s.Down() && s.Marked() // the next start knows, too
+		return s.Down() && s.Marked() // with the mark the next start knows it, too
 	}
 	return s.away.Load()
 }
 
-// OpenUntil returns until when the gutter may hold keys of the server, ns as stats.Now, as far as is known now.
+// OpenUntil returns the time until which the gutter may hold keys of the server, ns as stats.Now, as far as is known now.
 func (s *Server) OpenUntil() int64 {
 	switch {
 	case s.options.Load().Gutter == 0:
@@ -32,17 +33,18 @@ func (s *Server) OpenUntil() int64 {
 	return s.open.Load()
 }
 
-// KeepOpen records that the gutter may hold keys of the server, which were stored there up to now, or, by other middlewares, for so much longer.
+// KeepOpen records that the gutter may hold keys of the server that were stored there until now. Other middlewares may store them there for
+// longer than that, by the given time.
 func (s *Server) KeepOpen(longer time.Duration) {
 	if gutter := s.options.Load().Gutter; gutter != 0 {
 		until := stats.Now() + int64(gutter+longer)
-		for was := s.open.Load(); was < until && !s.open.CompareAndSwap(was, until); was = s.open.Load() {
+		for before := s.open.Load(); before < until && !s.open.CompareAndSwap(before, until); before = s.open.Load() {
 		}
 	}
 }
 
-// goAway says whether all middlewares heed a mark of the server.
-func (s *Server) goAway(away bool) {
+// setAway sets whether all middlewares respect a mark of the server.
+func (s *Server) setAway(away bool) {
 	if s.away.Swap(away) == away {
 		return
 	}

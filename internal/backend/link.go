@@ -13,8 +13,8 @@ import (
 	"mcmw/internal/wire"
 )
 
-// Link is a connection to a server beside those of the workers, for its prober and whoever else asks one thing after another.
-// Every exchange has to end within Options.ConnectTimeout. Owned by one goroutine.
+// Link is a connection to a server apart from those of the workers, for its prober and for other goroutines that send one request
+// after another. Every exchange must end within Options.ConnectTimeout. Owned by one goroutine.
 type Link struct {
 	sock    *wire.Socket
 	r       *bufio.Reader
@@ -23,11 +23,11 @@ type Link struct {
 }
 
 const (
-	// maxLinkLine bounds a line of a reply, bytes. The longest lines that memcached sends are in `stats`, and are shorter
-	// than half of it.
+	// maxLinkLine bounds a line of a reply, in bytes. The longest lines that memcached sends are those of `stats`, which are less
+	// than half as long.
 	maxLinkLine = 8 << 10
-	// pipelineLength is the number of requests sent before their replies are read, pipelineBytes their maximum length: one
-	// TLS record, because wire must keep requests whole in it.
+	// pipelineLength is the maximum number of requests sent before their replies are read, and pipelineBytes their maximum
+	// length: one TLS record, because wire must not split a request over two records.
 	pipelineLength = 500
 	pipelineBytes  = 16 << 10
 )
@@ -37,7 +37,7 @@ type Unexpected string
 
 func (u Unexpected) Error() string { return fmt.Sprintf("unexpected reply %q", string(u)) }
 
-// Link connects to the server. The end of ctx interrupts what is done on the connection.
+// Link connects to the server. The end of ctx interrupts reads and writes on the connection.
 func (s *Server) Link(ctx context.Context) (*Link, error) {
 	sock, err := s.Dial(ctx)
 	if err != nil {
@@ -84,8 +84,8 @@ func (l *Link) rawLine() ([]byte, error) {
 	return line, err
 }
 
-// Value copies a value of size bytes, and the line end behind it, from the reply to w. The timeout starts anew with each piece
-// that arrives.
+// Value copies a value of size bytes from the reply to w, and reads the line end after it. Each piece that arrives restarts the
+// timeout.
 func (l *Link) Value(w io.Writer, size int64) error {
 	for size > 0 {
 		n, err := io.CopyN(w, l.r, min(size, maxLinkLine))
@@ -130,8 +130,8 @@ const fence = "version\r\n"
 
 // Pipeline sends requests, many before their replies are read, and calls reply once for each.
 //
-// A server that sends a reply too many would have the last requests taken for done that it has not carried out: behind them a fence is
-// sent, whose reply fits no other request.
+// If a server sends one reply too many, the last requests seem to be answered before the server has carried them out. Therefore a fence
+// follows the requests: a request whose reply fits no other.
 func (l *Link) Pipeline(requests iter.Seq[string], reply func() error) error {
 	var b strings.Builder
 	pending := 0

@@ -12,19 +12,19 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// ErrNoList says that a server does not list its keys: it is older than memcached 1.4.31, or runs without its crawler.
-var ErrNoList = errors.New("the keys are not listed; accepted: memcached with the LRU crawler")
+// ErrNoList says that a server does not list its keys: it is older than memcached 1.4.31, or runs without its LRU crawler.
+var ErrNoList = errors.New("the server does not list its keys; a memcached with the LRU crawler is needed")
 
 const (
-	// busyPause is the time between two requests for a list while memcached makes another one, or cleans up; busyTries is how
-	// often it is requested.
+	// busyPause is the time between two requests for a list while memcached makes another one, or cleans up. After busyTries
+	// further requests the attempt fails.
 	busyPause = 100 * time.Millisecond
 	busyTries = 300
 )
 
-// List calls each for every item that the server holds, other than those of middlewares, until it fails; the item is valid
-// during the call. Every server since memcached 1.4.31 has the command; newer ones go through their hash table, which misses no
-// key. While the server makes another list it waits, for half a minute at most.
+// List calls each for every item that the server holds, except those of middlewares, until each returns an error. The item is
+// valid during the call. Every memcached since 1.4.31 has the command; newer ones walk their hash table, which misses no key.
+// While the server makes another list, List waits for half a minute at most.
 func (s *Server) List(ctx context.Context, each func(item protocol.Dumped) error) error {
 	l, err := s.Link(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Server) List(ctx context.Context, each func(item protocol.Dumped) error
 	}
 }
 
-// list is List with one form of the command; refused is the server's answer if it does not list anything.
+// list is List with one form of the command. refused is the server's reply if it refuses to list its keys.
 func (l *Link) list(what string, each func(item protocol.Dumped) error) (refused string, err error) {
 	if err := l.Send("lru_crawler metadump " + what + "\r\n"); err != nil {
 		return "", err
@@ -71,7 +71,7 @@ func (l *Link) list(what string, each func(item protocol.Dumped) error) (refused
 		if first && !bytes.HasPrefix(line, []byte("key=")) {
 			return string(line), nil
 		}
-		var beginning [40]byte // the line is overwritten
+		var beginning [40]byte // kept for the error, because decoding overwrites the line
 		n := copy(beginning[:], line)
 		item, ok := protocol.DecodeDumped(line)
 		if !ok {

@@ -17,7 +17,7 @@ func patientServer(addr string) *backend.Server {
 	return newServer(addr, backend.Options{ServerOptions: backend.ServerOptions{ConnectTimeout: mctest.Patience}})
 }
 
-// listed returns what a server that answers the requests for a list with answers, one after the other, is found to hold.
+// listed returns the keys listed from a server that sends answers to successive requests for a list.
 func listed(t *testing.T, answers ...string) (keys []string, err error) {
 	t.Helper()
 	script := mctest.StartScript(t, func(p *mctest.Peer) {
@@ -36,7 +36,7 @@ func listed(t *testing.T, answers ...string) (keys []string, err error) {
 	return keys, err
 }
 
-func TestTheListOfAServersKeysIsReadInAllItsShapes(t *testing.T) {
+func TestTheListOfAServersKeysIsReadInAllItsForms(t *testing.T) {
 	const busy = "BUSY currently processing crawler request\r\n"
 	const one = "key=a%20key exp=-1 la=5 cas=7 fetch=no cls=1 size=63 flags=0\nEND\r\n"
 	for name, tc := range map[string]struct {
@@ -46,13 +46,13 @@ func TestTheListOfAServersKeysIsReadInAllItsShapes(t *testing.T) {
 	}{
 		"nothing":                        {[]string{"END\r\n"}, nil, ""},
 		"an item":                        {[]string{one}, []string{`"a key" la 5 cas 7`}, ""},
-		"of a server without the hash":   {[]string{"ERROR\r\n", one}, []string{`"a key" la 5 cas 7`}, ""},
+		"from a server without `hash`":   {[]string{"ERROR\r\n", one}, []string{`"a key" la 5 cas 7`}, ""},
 		"while another one is made":      {[]string{busy, busy, one}, []string{`"a key" la 5 cas 7`}, ""},
 		"of a middleware":                {[]string{"key=mcmw%20placement la=5\nkey=mcmw la=6 cas=1\nEND\r\n"}, []string{`"mcmw" la 6 cas 1`}, ""},
 		"without the crawler":            {[]string{"CLIENT_ERROR lru crawler disabled\r\n", "CLIENT_ERROR lru crawler disabled\r\n"}, nil, "lru crawler disabled"},
-		"of an old server":               {[]string{"ERROR\r\n", "ERROR\r\n"}, nil, "(ERROR)"},
+		"from an old server":             {[]string{"ERROR\r\n", "ERROR\r\n"}, nil, "(ERROR)"},
 		"broken off":                     {[]string{"key=a la=5 cas=7\n"}, []string{`"a" la 5 cas 7`}, "EOF"},
-		"with an error behind an item":   {[]string{"key=a la=5 cas=7\nSERVER_ERROR out of memory\r\n"}, []string{`"a" la 5 cas 7`}, "SERVER_ERROR"},
+		"with an error after an item":    {[]string{"key=a la=5 cas=7\nSERVER_ERROR out of memory\r\n"}, []string{`"a" la 5 cas 7`}, "SERVER_ERROR"},
 		"with a key that can't be read":  {[]string{"key=%zz la=5 cas=7\nEND\r\n"}, nil, "key=%zz"},
 		"with a line that does not end":  {[]string{"key=" + string(make([]byte, 10_000))}, nil, "a line of more than"},
 		"where the first line is broken": {[]string{"key=\nEND\r\n"}, nil, `"key="`},

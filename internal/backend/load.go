@@ -10,18 +10,18 @@ import (
 
 // work measures the load of a server, for least-busy reads. Any goroutine may use it.
 type work struct {
-	// outstanding is the number of calls that workers have planned for the server and that have not been answered.
+	// outstanding is the number of calls that workers have planned for the server and that are not answered yet.
 	outstanding atomic.Int64
 	// cost is a moving average of the duration of one call, ns; 0: unknown. Writers may overwrite each other's samples.
 	cost atomic.Int64
 	// costAt is when cost was last measured, ns as stats.Now.
 	costAt atomic.Int64
-	// progress is when the server last answered a call, or was sent one while it had none, ns as stats.Now.
+	// progress is when the server last answered a call, or was sent one while no other was under way, ns as stats.Now.
 	progress atomic.Int64
 }
 
-// costHalves is the half-life of a cost that is not measured again, ns: a server that is avoided because it was slow is
-// tried again.
+// costHalves is the half-life, in ns, of a cost that is not measured again. With it a server that is avoided because it was slow
+// is tried again.
 const costHalves = int64(time.Second)
 
 // Begin counts a call that is sent at now, ns as stats.Now.
@@ -37,7 +37,7 @@ func (w *work) End(now int64) {
 	w.progress.Store(now)
 }
 
-// Took records that a call took ns. With atMost it took that or less: the reply may have been waiting to be read.
+// Took records that a call took ns. atMost: it took that or less, because the reply may have been waiting to be read.
 func (w *work) Took(ns int64, atMost bool) {
 	cost := w.cost.Load()
 	if atMost && cost != 0 && ns >= cost {
@@ -55,8 +55,8 @@ func (w *work) Took(ns int64, atMost bool) {
 	w.costAt.Store(stats.Now())
 }
 
-// Load returns how long the server would take for the calls under way, waiting further ones and one more, ns. Costs are
-// rounded to powers of two, so that servers of similar speed differ by their calls only.
+// Load returns an estimate, in ns, of how long the server takes for the calls under way, for waiting further ones, and for one
+// more. Costs are rounded down to powers of two, so that servers of similar speed differ only in their number of calls.
 func (w *work) Load(waiting int) int64 {
 	calls := w.outstanding.Load() + int64(waiting)
 	cost := w.cost.Load()

@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-func TestTheLoadIsTheCallsTimesWhatOneTakes(t *testing.T) {
+func TestTheLoadIsTheNumberOfCallsTimesTheCostOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no time passes
 		var fast, slow work
 		for range 50 {
@@ -32,7 +32,7 @@ func TestTheLoadIsTheCallsTimesWhatOneTakes(t *testing.T) {
 	})
 }
 
-func TestServersThatAreAlikeAreToldApartByTheirCalls(t *testing.T) {
+func TestServersOfSimilarSpeedDifferInLoadByTheirCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no time passes
 		var a, b work
 		for range 50 {
@@ -45,7 +45,7 @@ func TestServersThatAreAlikeAreToldApartByTheirCalls(t *testing.T) {
 	})
 }
 
-func TestAReplyThatWaitedToBeReadMakesNoServerSlow(t *testing.T) {
+func TestAReplyThatWaitedToBeReadDoesNotRaiseTheCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no time passes
 		var w work
 		w.Took(1000, false)
@@ -61,7 +61,7 @@ func TestAReplyThatWaitedToBeReadMakesNoServerSlow(t *testing.T) {
 	})
 }
 
-func TestAServerThatWasSlowIsTriedAgainByOneCall(t *testing.T) {
+func TestAServerThatWasSlowIsTriedAgainWithOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w work
 		w.Took(int64(20*time.Millisecond), false)
@@ -73,7 +73,7 @@ func TestAServerThatWasSlowIsTriedAgainByOneCall(t *testing.T) {
 	})
 }
 
-func TestAServerThatOwesAReplyCountsAsSlowAsThat(t *testing.T) {
+func TestTheCostOfACallIsAtLeastTheTimeAReplyHasBeenOwed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stalled, alive work
 		stalled.Took(1000, false)

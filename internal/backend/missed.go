@@ -2,14 +2,14 @@ package backend
 
 import "mcmw/internal/enum"
 
-// Rejoin says what happens to the keys a server missed before it may serve reads again.
+// Rejoin says what is done about the keys whose writes a server missed before it may serve reads again.
 type Rejoin uint8
 
 // The policies.
 const (
-	RejoinInvalidate Rejoin = iota // the keys it missed are deleted on it; if they are not all known, it is flushed
+	RejoinInvalidate Rejoin = iota // the keys it missed are deleted on it; if not all of them are known, it is flushed
 	RejoinFlush                    // it is flushed
-	RejoinTrust                    // nothing: what it holds is served
+	RejoinTrust                    // nothing: old values may be served
 )
 
 // RejoinNames are the policies' names.
@@ -17,15 +17,16 @@ var RejoinNames = enum.New[Rejoin]("rejoin", "invalidate", "flush", "trust")
 
 func (r Rejoin) String() string { return RejoinNames.Of(r) }
 
-// keyOverhead is roughly the memory of a remembered key besides its bytes: its share of the map, and the string's header.
+// keyOverhead is roughly the memory, in bytes, of a remembered key in addition to its own bytes: its part of the map, and the
+// string header.
 const keyOverhead = 64
 
-// missed is what a server may hold out of date.
+// missed is the set of keys whose values on a server may be out of date.
 type missed struct {
 	limit int // bytes
 	keys  map[string]struct{}
 	size  int  // bytes
-	all   bool // some of the keys are not known
+	all   bool // any key may be out of date; keys is empty
 }
 
 func (m *missed) add(key []byte) {
@@ -50,14 +51,14 @@ func (m *missed) addAll() {
 	m.all, m.keys, m.size = true, nil, 0
 }
 
-// take empties m and returns what it held.
+// take empties m and returns its previous contents.
 func (m *missed) take() missed {
 	taken := *m
 	*m = missed{limit: m.limit}
 	return taken
 }
 
-// putBack adds keys that were taken and could not be dealt with.
+// putBack adds the contents of taken to m.
 func (m *missed) putBack(taken missed) {
 	if taken.all {
 		m.addAll()
@@ -68,5 +69,5 @@ func (m *missed) putBack(taken missed) {
 	}
 }
 
-// nothing reports whether nothing is out of date.
+// nothing reports whether no key is out of date.
 func (m *missed) nothing() bool { return !m.all && len(m.keys) == 0 }

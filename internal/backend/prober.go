@@ -16,20 +16,21 @@ import (
 )
 
 const (
-	// Pauses between probes of a server that is down: each is half as long again as the one before, varied by up to a fifth,
-	// so that many middlewares do not probe in step. The longest keeps the return to service under a second.
+	// probeMin and probeMax bound the pause between probes of a server that is down. Each pause is half as long again as the one
+	// before, varied by up to a fifth so that many middlewares do not probe in step. probeMax keeps the return to service under
+	// a second.
 	probeMin = 50 * time.Millisecond
 	probeMax = 400 * time.Millisecond
-	// readmitAfter is the number of probes in a row that a server which was down must answer: one that answers every
+	// readmitAfter is the number of consecutive probes that a server must answer after it was down. A server that answers every
 	// second probe stays down.
 	readmitAfter = 3
-	// cleanAfter is the same for a stale server: when it has answered twice it has processed everything it received before
+	// cleanAfter is the same for a stale server. When it has answered twice, it has processed everything that it received before
 	// the first probe, so no abandoned write takes effect after its key was deleted.
 	cleanAfter = 2
 )
 
-// Probe brings the server back into service whenever it has left it, and checks whether a suspect answers, until ctx is
-// done. One goroutine per server.
+// Probe brings the server back into service whenever it is down or stale, and ends a suspicion once the server answers, until
+// ctx is done. One goroutine per server.
 func (s *Server) Probe(ctx context.Context) {
 	defer func() {
 		s.mu.Lock()
@@ -52,7 +53,7 @@ func (s *Server) Probe(ctx context.Context) {
 	}
 }
 
-// recover probes until the server answers, and lets it rejoin; false means that ctx is done.
+// recover probes until the server is up and not suspect. It returns false if ctx ends first.
 func (s *Server) recover(ctx context.Context) bool {
 	pause, answered := probeMin, 0
 	for {
@@ -92,7 +93,7 @@ func (s *Server) recover(ctx context.Context) bool {
 	}
 }
 
-// rejoin removes what the server holds out of date, and marks it up if it missed nothing meanwhile.
+// rejoin removes the old values that the server may hold, and sets it up if it missed nothing meanwhile.
 func (s *Server) rejoin(ctx context.Context, p *Link) error {
 	records := s.options.Load().Records
 	if records != nil && !s.judged.Load() {
@@ -105,7 +106,7 @@ func (s *Server) rejoin(ctx context.Context, p *Link) error {
 		s.Judge(looks)
 	}
 	s.mu.Lock()
-	// Together: the write of a key that is deleted must not be under way on a connection that was not waited for.
+	// They are taken under one lock: a key is deleted only after all abandoned connections that may carry its write are settled.
 	taken, abandoned, joins := s.missed.take(), s.takeAbandoned(), s.joins
 	wasDown, since := State(s.state.Load()) == Down, s.since
 	s.mu.Unlock()
@@ -130,13 +131,14 @@ func (s *Server) rejoin(ctx context.Context, p *Link) error {
 			records.unmark(s)
 		}
 	case wasDown:
-		// It answers, and is written to from now on; next is what it missed while it was being cleaned.
+		// It answers, and is written to from now on. The next round cleans what it missed during this one.
 		s.change(Stale, s.why)
 	}
 	return nil
 }
 
-// clean applies the Rejoin policy to what the server missed, and to all that it holds if it joins, unless another has cleaned it.
+// clean applies the Rejoin policy to the keys m that the server missed. If the server joins, it is treated as having missed all keys, unless
+// another middleware has cleaned it for this change. wasDown and since are its state.
 func (s *Server) clean(ctx context.Context, p *Link, m missed, joins *Mark, wasDown bool, since time.Time) error {
 	if joins != nil && !m.all {
 		marked, err := p.marked(*joins)
@@ -160,8 +162,8 @@ func (s *Server) clean(ctx context.Context, p *Link, m missed, joins *Mark, wasD
 			return err
 		}
 	}
-	// A server that was started after it went down is empty: nothing has been written to it since, unless by others.
-	if records := s.options.Load().Records; wasDown && (records == nil || !records.Heeds()) {
+	// A server that was started after it went down is empty, unless other middlewares have written to it since.
+	if records := s.options.Load().Records; wasDown && (records == nil || !records.RespectsMarks()) {
 		started, err := p.started()
 		if err != nil {
 			return err
@@ -187,8 +189,8 @@ func (s *Server) clean(ctx context.Context, p *Link, m missed, joins *Mark, wasD
 	return err
 }
 
-// Reach tries once to reach the server before it is used: one that does not answer starts as down. It asks for the version,
-// because a server that requires a certificate or a password accepts connections, and refuses requests afterwards.
+// Reach tries once to reach the server before it is used. A server that does not answer starts as down. Reach requests the
+// version, because a server that requires a certificate or a password accepts the connection and refuses requests only later.
 func (s *Server) Reach(ctx context.Context) error {
 	err := plain(s.reach(ctx))
 	if err != nil {
@@ -218,27 +220,27 @@ func (s *Server) reach(ctx context.Context) error {
 	return nil
 }
 
-// look returns the records that the server holds. A server that cannot hold records has none.
+// look reads the records that the server holds. A server that cannot hold records has none.
 func (s *Server) look(p *Link) (marker.Look, error) {
 	o := s.options.Load()
 	look, err := p.look()
-	if _, strange := errors.AsType[Unexpected](err); strange {
-		o.Log.Warn("a server can't keep what has to be known after a restart; memcached 1.6 can", "server", s.Name, "error", err)
+	if _, unexpected := errors.AsType[Unexpected](err); unexpected {
+		o.Log.Warn("a server can't hold records for the next start; memcached 1.6 can", "server", s.Name, "error", err)
 		s.recordless.Store(true)
 		return marker.Look{}, nil
 	}
 	return look, err
 }
 
-// Judge decides, from what looks say about the server (one of them), what must be done before it serves reads. Called once.
+// Judge decides, from looks, which include one at this server, what must be done before it serves reads. Called once.
 func (s *Server) Judge(looks marker.Looks) {
 	o := s.options.Load()
-	doubt := looks.Doubt(s.Name, o.Records.Heeds())
+	doubt := looks.Doubt(s.Name, o.Records.RespectsMarks())
 	var moved func(key []byte) bool
 	if newest := looks.Newest(); doubt == "" && newest != nil {
 		var unknown bool
 		if moved, unknown = o.Records.moved(s.Name, newest); unknown {
-			doubt = "it is not known which of its keys were elsewhere"
+			doubt = "it is not known which of its keys were on other servers meanwhile"
 		}
 	}
 	switch {
@@ -246,16 +248,16 @@ func (s *Server) Judge(looks marker.Looks) {
 		o.Log.Warn("a server may hold old values, and is flushed", "server", s.Name, "why", doubt)
 		s.MissedAll(errors.New(doubt))
 	case moved != nil:
-		o.Log.Info("keys come back to a server that were elsewhere meanwhile, and are deleted there first", "server", s.Name)
+		o.Log.Info("a server gets back keys that were on other servers meanwhile; its old copies are deleted first", "server", s.Name)
 		s.mu.Lock()
 		s.moved = moved
-		s.stale(errors.New("keys come back that were elsewhere"))
+		s.stale(errors.New("it gets back keys that were on other servers"))
 		s.mu.Unlock()
 	}
 	s.judged.Store(true)
 }
 
-// askVersion asks the server for its version, and so whether it serves.
+// askVersion requests the server's version, which also shows whether it serves.
 func (s *Server) askVersion(p *Link) error {
 	if err := p.Send(fence); err != nil {
 		return err
@@ -269,18 +271,18 @@ func (s *Server) askVersion(p *Link) error {
 		return Unexpected(line)
 	}
 	var v [3]int
-	n, _ := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2]) // what follows is of no interest
+	n, _ := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2]) // text after the numbers is ignored
 	s.tellsExpiry.Store(n == len(v) && slices.Compare(v[:], []int{1, 6, 24}) >= 0)
 	return nil
 }
 
-// TellsExpiry reports whether the server is known to be a memcached from 1.6.24 on. In older ones me says the same of an item without an expiry and
-// of one that ends in a second.
+// TellsExpiry reports whether the server is known to be memcached 1.6.24 or later. In older ones, the reply to me does not distinguish an item
+// without an expiry from one that expires within a second.
 func (s *Server) TellsExpiry() bool { return s.tellsExpiry.Load() }
 
 func (p *Link) flush() error { return p.Expect("flush_all\r\n", "OK") }
 
-// started returns the earliest time at which the server can have been started, by its own uptime, which is in whole seconds.
+// started returns the earliest time at which the server can have been started, according to its uptime, which is in whole seconds.
 func (p *Link) started() (time.Time, error) {
 	uptime := -1
 	err := p.Stats(func(name, value string) (err error) {
@@ -315,7 +317,7 @@ func (p *Link) invalidate(keys iter.Seq[string]) error {
 	}, func() error { return p.want("DELETED", "NOT_FOUND", "HD", "NF") })
 }
 
-// plainKey reports whether key can be sent in a classic command and is not a keyword of one.
+// plainKey reports whether key can be sent in a classic command, where it must not be taken for a keyword.
 func plainKey(key string) bool {
 	return key != "" && key != "noreply" && !strings.ContainsAny(key, " \n\x00")
 }

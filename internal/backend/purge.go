@@ -11,15 +11,15 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// purgeTime bounds the time for deleting keys that were placed elsewhere: until then the server serves no reads, which it
-// would do right after a flush.
+// purgeTime bounds the time spent on deleting single keys that were placed elsewhere. Meanwhile the server serves no reads; after a
+// flush it would serve them at once.
 const purgeTime = 10 * time.Second
 
-// Mark is put on a server that was cleaned for a change of placement, so that other middlewares which learn of the change later don't do it
+// Mark is put on a server that was cleaned for a change of placement, so that middlewares which learn of the change later don't clean it
 // again.
 type Mark struct {
-	Text string        // names the change; "": there is none, and no mark
-	For  time.Duration // how long it holds
+	Text string        // names the change; "": no mark is used
+	For  time.Duration // how long the mark lasts
 }
 
 // marked reports whether the server has the mark.
@@ -28,26 +28,26 @@ func (p *Link) marked(m Mark) (bool, error) {
 		return false, nil
 	}
 	value, err := p.Fetch(marker.CleanKey)
-	if _, strange := errors.AsType[Unexpected](err); strange {
-		return false, nil // it has no meta commands
+	if _, unexpected := errors.AsType[Unexpected](err); unexpected {
+		return false, nil // it does not know the meta commands
 	}
 	return string(value) == m.Text, err
 }
 
-// mark puts the mark on the server, if that has meta commands.
+// mark puts the mark on the server, if the server knows the meta commands.
 func (p *Link) mark(m Mark) error {
 	if m.Text == "" {
 		return nil
 	}
 	err := p.Expect(expiringLine(marker.CleanKey, m.Text, m.For), "HD")
-	if _, strange := errors.AsType[Unexpected](err); strange {
+	if _, unexpected := errors.AsType[Unexpected](err); unexpected {
 		return nil
 	}
 	return err
 }
 
-// Purge deletes what the server holds of the keys for which gained is true, unless it has the mark, which it gets then. If that fails it serves no
-// reads until its prober has done so.
+// Purge deletes the server's items whose keys gained accepts, and then puts the mark m on the server. If the server already has the mark, Purge
+// does nothing. If deleting fails, the server serves no reads until its prober has done it.
 func (s *Server) Purge(ctx context.Context, gained func(key []byte) bool, m Mark) {
 	err := s.purgeOnce(ctx, gained, m)
 	if err == nil {
@@ -60,7 +60,7 @@ func (s *Server) Purge(ctx context.Context, gained func(key []byte) bool, m Mark
 	} else {
 		s.moved = func(key []byte) bool { return earlier(key) || gained(key) }
 	}
-	s.stale(fmt.Errorf("what it held earlier of keys that it gets could not be deleted: %w", err))
+	s.stale(fmt.Errorf("its old copies of keys that it gets could not be deleted: %w", err))
 }
 
 func (s *Server) purgeOnce(ctx context.Context, gained func(key []byte) bool, m Mark) error {
@@ -82,7 +82,7 @@ func (s *Server) purgeOnce(ctx context.Context, gained func(key []byte) bool, m 
 	return p.mark(m)
 }
 
-// purge deletes the keys that were placed elsewhere meanwhile; done is false if the server has to be flushed instead.
+// purge deletes the keys that moved accepts: they were placed elsewhere meanwhile. done is false if the server must be flushed instead.
 func (s *Server) purge(ctx context.Context, p *Link, moved func(key []byte) bool) (done bool, err error) {
 	if moved == nil {
 		return true, nil
@@ -91,7 +91,7 @@ func (s *Server) purge(ctx context.Context, p *Link, moved func(key []byte) bool
 	keys, deleted := 0, 0
 	ctx, cancel := context.WithTimeout(ctx, purgeTime)
 	defer cancel()
-	enough := errors.New("a deletion failed")
+	errStop := errors.New("a deletion failed")
 	var listErr error
 	err = p.invalidate(func(yield func(string) bool) {
 		listErr = s.List(ctx, func(item protocol.Dumped) error {
@@ -101,17 +101,17 @@ func (s *Server) purge(ctx context.Context, p *Link, moved func(key []byte) bool
 			}
 			deleted++
 			if !yield(string(item.Key)) {
-				return enough
+				return errStop
 			}
 			return nil
 		})
 	})
 	log := s.options.Load().Log
 	if err != nil || listErr != nil {
-		log.Warn("the keys of a server that were elsewhere cannot be deleted one by one", "server", s.Name, "error", cmp.Or(err, listErr))
+		log.Warn("a server's old copies of keys that were on other servers cannot be deleted one by one", "server", s.Name, "error", cmp.Or(err, listErr))
 		return false, nil
 	}
-	log.Info("the keys of a server that were elsewhere are deleted", "server", s.Name, "keys", keys, "deleted", deleted,
+	log.Info("a server's old copies of keys that were on other servers are deleted", "server", s.Name, "keys", keys, "deleted", deleted,
 		"took", time.Since(begin).Round(time.Millisecond))
 	return true, nil
 }

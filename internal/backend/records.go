@@ -22,68 +22,68 @@ import (
 )
 
 const (
-	// refreshEvery is how often records that a server holds already are put again, so that they stay among the last that it
-	// evicts, and return after a flush by somebody else.
+	// refreshEvery is the interval at which records that a server already holds are put again, so that they stay among the last
+	// items that it evicts, and return after somebody else has flushed it.
 	refreshEvery = 10 * time.Second
-	// putAgain is how long after a failed put it is tried again.
+	// putAgain is the time after a failed put until the next attempt.
 	putAgain = time.Second
-	// maxRecord bounds what is read of a record, bytes.
+	// maxRecord bounds the size of a record that is read, in bytes.
 	maxRecord = 1 << 20
 )
 
 // Records keeps on the servers what a middleware must know after its next start: the record of the placement, which
-// middlewares are running, and which servers missed writes; see package marker. Shared by the servers of a middleware.
+// middlewares are running, and which servers missed writes; see package marker. The servers of a pool share it.
 type Records struct {
 	// Static after construction.
 	log   *slog.Logger
 	moved func(server string, newest *marker.Record) (moved func(key []byte) bool, unknown bool)
 
-	// replicated: each key is on several servers, or may be in another pool, so a write that one of them misses succeeds on the others.
+	// replicated: a write that one server misses may succeed elsewhere, because each key is on several servers or may be in another pool.
 	replicated atomic.Bool
 
-	// lease is until when servers may be read, as stats.Now; see Heed.
+	// lease is the time until which servers may be read, ns as stats.Now; see RespectMarks.
 	lease atomic.Int64
-	// told is the lease of which all servers have been told that it has lapsed; -1: of none.
-	told atomic.Int64
-	// heeding is held while what has been found is told the servers. It is locked before mu and a server's mu.
-	heeding sync.Mutex
-	lapsed  bool // guarded by heeding: it was logged that the lease has lapsed
+	// barredFor is the lease after whose end all servers have been barred; -1: none.
+	barredFor atomic.Int64
+	// applying is held while the servers are updated from the marks found. It is locked before mu and before a server's mu.
+	applying sync.Mutex
+	lapsed   bool // guarded by applying: it was logged that the lease has lapsed
 
 	// mu guards the fields below. Its holder neither waits nor locks a server's mu.
-	mu      sync.Mutex
-	fleet   *marker.Fleet
-	heeds   bool          // the marks of others count while the middleware runs
-	slack   time.Duration // how much later than others it takes over the marks of a middleware that is gone
-	looks   marker.Looks  // what the servers reached before Begin held
-	record  marker.Record
-	running string // the value of RunningKey; "": it is removed
-	begun   bool   // record is known, and is put on servers
-	gutter  bool   // see Gutter
+	mu       sync.Mutex
+	fleet    *marker.Fleet
+	respects bool          // the marks of other middlewares count while this one runs
+	slack    time.Duration // how much later than others it takes over the marks of a middleware that is gone
+	looks    marker.Looks  // what the servers that were reached before Begin held
+	record   marker.Record
+	running  string // the value of RunningKey; "": it is removed
+	begun    bool   // record is known, and is put on servers
+	gutter   bool   // see Gutter
 	// round counts the changes to what the servers should hold.
-	round  uint64
-	stale  map[string]uint64 // marked server -> the round in which it was marked
-	copies map[*Server]*copyOf
-	places int // times the servers were set
-	// warned: the last warning that a record is on too few servers, and its round.
+	round      uint64
+	stale      map[string]uint64 // marked server -> the round in which it was marked
+	copies     map[*Server]*copyOf
+	placements int // calls of Place
+	// warned maps what is on too few servers to the round of the last warning about it.
 	warned map[string]uint64
-	// changed is closed and replaced when a put has ended.
+	// changed is closed and replaced when a put has ended or marks were applied.
 	changed chan struct{}
 }
 
 // copyOf is what is known about the records on one server.
 type copyOf struct {
-	putting sync.Mutex    // held during a put: an earlier one is not to end behind a later one; locked before Records.mu
+	putting sync.Mutex    // held during a put, so that an earlier put cannot end after a later one; locked before Records.mu
 	has     uint64        // the latest round whose records it has
-	tried   uint64        // the latest round that was put, or tried to be
+	tried   uint64        // the latest round of which a put was attempted
 	again   bool          // put the records even if the server has them
 	lost    int           // times the server has lost everything
 	wake    chan struct{} // Records -> Keep of the server; capacity 1; never closed
 	look    chan struct{} // Records -> Watch of the server; capacity 1; never closed
 }
 
-// NewRecords returns the records of a middleware that has not looked at a server yet. Nothing is put before Begin. For a
+// NewRecords returns the records of a middleware that has not read those of any server yet. Nothing is put before Begin. For a
 // server and the newest record found, moved returns which keys may be old there because they were placed elsewhere meanwhile
-// (nil: none), or that this is not known for all keys.
+// (nil: none); unknown reports that this is not known for all keys.
 func NewRecords(log *slog.Logger, moved func(server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool)) *Records {
 	r := &Records{
 		log: log, moved: moved, fleet: marker.NewFleet(owner()), slack: rand.N(2 * time.Second),
@@ -91,17 +91,17 @@ func NewRecords(log *slog.Logger, moved func(server string, newest *marker.Recor
 		changed: make(chan struct{}),
 	}
 	r.lease.Store(forever)
-	r.told.Store(-1)
+	r.barredFor.Store(-1)
 	return r
 }
 
-// owner returns a name for a middleware that no other has.
+// owner returns a name for this middleware that no other has.
 func owner() string {
 	host, _ := os.Hostname()
 	return fmt.Sprintf("%s %d %08x", host, os.Getpid(), rand.Uint32())
 }
 
-// Looks returns what was found on the servers that were reached.
+// Looks returns, by server, the records found on the servers that were reached before Begin.
 func (r *Records) Looks() marker.Looks {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,19 +112,19 @@ func (r *Records) Looks() marker.Looks {
 	return looks
 }
 
-// found notes what a server held when it was first reached, before Begin.
+// found stores the records that a server held when it was first reached, before Begin.
 func (r *Records) found(s *Server, look marker.Look) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.looks[s.Name] = look
 }
 
-// Begin starts putting records: running is the middleware's name, "" if it is not to be put; the other parameters are those
-// of Place. What was marked stays marked.
+// Begin starts to put records on the servers. running is the middleware's name; "": it is not put. The other parameters are those
+// of Place. Servers that were marked stay marked.
 func (r *Records) Begin(running string, placement marker.Placement, previous []marker.Placement, more bool, servers []*Server) {
 	looks := r.Looks()
 	newest := looks.Newest()
-	if r.Heeds() {
+	if r.RespectsMarks() {
 		r.beginFleet(looks, servers)
 	} else {
 		for _, s := range servers {
@@ -134,7 +134,7 @@ func (r *Records) Begin(running string, placement marker.Placement, previous []m
 		}
 	}
 	r.mu.Lock()
-	if !r.heeds {
+	if !r.respects {
 		for _, look := range looks {
 			if look.Marks != nil {
 				for _, k := range *look.Marks {
@@ -151,14 +151,14 @@ func (r *Records) Begin(running string, placement marker.Placement, previous []m
 	r.Place(placement, previous, more, false, servers)
 }
 
-// Gutter says, before Place and Begin, whether another pool stands in for servers of this one, or this one for another.
-func (r *Records) Gutter(is bool) {
+// Gutter sets whether this pool has a gutter or is one. It is called before Place and Begin.
+func (r *Records) Gutter(has bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.gutter = is
+	r.gutter = has
 }
 
-// Place says that placement, with servers, is in force from now on; the others are Record's fields.
+// Place records that placement, on servers, applies from now on. The other parameters are the fields of marker.Record of these names.
 func (r *Records) Place(placement marker.Placement, previous []marker.Placement, more, changing bool, servers []*Server) {
 	addresses := map[string]string{}
 	for _, s := range servers {
@@ -166,8 +166,8 @@ func (r *Records) Place(placement marker.Placement, previous []marker.Placement,
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.places++
-	r.told.Store(-1)
+	r.placements++
+	r.barredFor.Store(-1)
 	last := r.record
 	alike := func(a, b marker.Placement) bool { return a.Equal(&b) }
 	if !alike(last.Placement, placement) || last.Changing != changing || last.More != more || last.Gutter != r.gutter || !slices.EqualFunc(last.Previous, previous, alike) {
@@ -197,13 +197,13 @@ func (r *Records) Place(placement marker.Placement, previous []marker.Placement,
 	r.advance()
 }
 
-// advance begins a round; mu is held.
+// advance begins a new round; mu is held.
 func (r *Records) advance() {
 	r.round++
 	r.callAll()
 }
 
-// callAll wakes everybody who looks after a server; mu is held.
+// callAll wakes Keep and Watch of all servers; mu is held.
 func (r *Records) callAll() {
 	for _, c := range r.copies {
 		c.call()
@@ -244,7 +244,7 @@ func (r *Records) unmark(s *Server) {
 	}
 }
 
-// lost records that s was flushed and holds no records any more.
+// lost records that s was flushed and therefore holds no records.
 func (r *Records) lost(s *Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -257,7 +257,7 @@ func (r *Records) lost(s *Server) {
 	}
 }
 
-// call wakes Keep of s if s lacks something it should hold.
+// call wakes Keep and Watch of s.
 func (r *Records) call(s *Server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -266,16 +266,16 @@ func (r *Records) call(s *Server) {
 	}
 }
 
-// Await waits until the marker of s, if it is marked, is in force, and reports whether it is: it is on enough servers for the next start, or
-// heeded by all.
+// Await waits until the mark of s, if s is marked, is in force: it is on enough servers for the next start to find it, or all middlewares
+// respect it. It returns false if the mark does not come into force in time.
 func (r *Records) Await(ctx context.Context, s *Server) bool {
-	if r.Heeds() {
-		return r.awaitHeeded(ctx, s)
+	if r.RespectsMarks() {
+		return r.awaitRespected(ctx, s)
 	}
-	return r.await(ctx, func() (since uint64, what string) { return r.stale[s.Name], "the marker of " + s.Name })
+	return r.await(ctx, func() (since uint64, what string) { return r.stale[s.Name], "the mark of " + s.Name })
 }
 
-// AwaitPlaced waits until the current records are on enough servers, or cannot be.
+// AwaitPlaced waits until the current records are on enough servers, or cannot get there in time.
 func (r *Records) AwaitPlaced(ctx context.Context) {
 	r.mu.Lock()
 	round := r.round
@@ -283,13 +283,14 @@ func (r *Records) AwaitPlaced(ctx context.Context) {
 	r.await(ctx, func() (uint64, string) { return round, "the placement" })
 }
 
-// await waits until enough servers have the round that of returns, 0 for none; of is called with mu held. It returns false if they cannot.
-func (r *Records) await(ctx context.Context, of func() (uint64, string)) bool {
+// await waits until enough servers have the round that target returns; 0: there is nothing to wait for. target is called with mu held; what
+// names the round in a warning. await returns false if too few servers can take the round, or none takes it in time.
+func (r *Records) await(ctx context.Context, target func() (round uint64, what string)) bool {
 	timeout := time.NewTimer(putAgain)
 	defer timeout.Stop()
 	for {
 		r.mu.Lock()
-		round, what := of()
+		round, what := target()
 		has, open := 0, 0
 		for s, c := range r.copies {
 			switch {
@@ -313,19 +314,19 @@ func (r *Records) await(ctx context.Context, of func() (uint64, string)) bool {
 			}
 		}
 		r.mu.Lock()
-		told := r.warned[what] == round
+		warned := r.warned[what] == round
 		r.warned[what] = round
 		r.mu.Unlock()
-		if told {
+		if warned {
 			return false
 		}
-		r.log.Warn("too few servers can be reached for what has to be known after a restart; the next start may not know it",
+		r.log.Warn("records for the next start are on too few servers, because too few can be reached; the next start may not find them",
 			"what", what, "on", has, "needed", needed)
 		return false
 	}
 }
 
-// Keep puts on s what it should hold, until ctx is done. One goroutine per server.
+// Keep puts the records on s and keeps them up to date there until ctx is done. One goroutine per server.
 func (r *Records) Keep(ctx context.Context, s *Server) {
 	r.mu.Lock()
 	c := r.copies[s]
@@ -358,7 +359,7 @@ func refreshAfter() time.Duration {
 	return time.Duration(float64(refreshEvery) * (0.8 + 0.4*rand.Float64()))
 }
 
-// put brings s up to date; false means that this failed.
+// put brings the records on s up to date. It returns false if that failed.
 func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 	c.putting.Lock()
 	defer c.putting.Unlock()
@@ -371,9 +372,9 @@ func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 		}
 		c.again = false
 		lines, err := r.lines(s)
-		heeds := r.heeds // then Watch puts the marks
+		respects := r.respects // then Watch puts the marks
 		r.mu.Unlock()
-		if err == nil && !heeds {
+		if err == nil && !respects {
 			err = r.putMarks(ctx, s)
 		}
 		if err == nil {
@@ -392,18 +393,18 @@ func (r *Records) put(ctx context.Context, s *Server, c *copyOf) bool {
 		r.mu.Unlock()
 		if err != nil {
 			if ctx.Err() == nil {
-				r.log.Warn("what has to be known after a restart could not be put on a server", "server", s.Name, "error", plain(err))
+				r.log.Warn("records for the next start could not be stored on a server", "server", s.Name, "error", plain(err))
 			}
 			return false
 		}
 	}
 }
 
-// inForce tells the servers whose markers are on enough servers; mu is held.
+// inForce sets which servers' marks are in force, because they are on enough servers; mu is held.
 func (r *Records) inForce() {
 	for s := range r.copies {
-		if r.heeds {
-			continue // it is in force by what is found
+		if r.respects {
+			continue // applyMarks sets it
 		}
 		since := r.stale[s.Name]
 		has := 0
@@ -416,14 +417,14 @@ func (r *Records) inForce() {
 		if since != 0 && has >= marker.Copies(len(r.copies)) {
 			until = forever
 		}
-		if was := s.marked.Swap(until); (was == 0) != (until == 0) {
+		if before := s.marked.Swap(until); (before == 0) != (until == 0) {
 			s.options.Load().Changes.Add(1) // of Away
 		}
 	}
 }
 
-// lines returns the requests that bring a server up to date that has its marks: the record comes last, which says that they are complete. mu is
-// held.
+// lines returns the requests that bring a server up to date that already has its marks. The record is last: it says that the rest is complete.
+// mu is held.
 func (r *Records) lines(s *Server) (lines []string, err error) {
 	if r.running != "" {
 		lines = append(lines, setLine(marker.RunningKey, r.running))
@@ -434,8 +435,8 @@ func (r *Records) lines(s *Server) (lines []string, err error) {
 	return append(lines, setLine(marker.RecordKey, string(b))), err
 }
 
-// End brings the servers up to date, so that the next start flushes none for a marker that is to be removed, and removes from them the entry that the
-// middleware is running.
+// End removes from the servers the entry that the middleware is running. First it brings them up to date, so that the next start does not flush
+// a server because of a mark that no longer applies.
 func (r *Records) End(ctx context.Context) {
 	r.mu.Lock()
 	copies := maps.Clone(r.copies)
@@ -453,14 +454,14 @@ func (r *Records) End(ctx context.Context) {
 				return
 			}
 			if err := s.endRunning(ctx, running); err != nil {
-				r.log.Warn("a server could not be told of the end", "server", s.Name, "error", plain(err))
+				r.log.Warn("the entry that this mcmw is running could not be removed from a server", "server", s.Name, "error", plain(err))
 			}
 		})
 	}
 	ending.Wait()
 }
 
-// endRunning removes the entry of a middleware that ends, unless another one has replaced it.
+// endRunning removes the entry of the running middleware with this name, unless another one has replaced it.
 func (s *Server) endRunning(ctx context.Context, name string) error {
 	p, err := s.Link(ctx)
 	if err != nil {
@@ -494,7 +495,7 @@ func (s *Server) putLines(ctx context.Context, lines []string) error {
 	return p.Pipeline(slices.Values(lines), func() error { return p.want("HD", "NF") })
 }
 
-// look returns the records that the server holds.
+// look reads the records that the server holds.
 func (p *Link) look() (look marker.Look, err error) {
 	keys := []string{marker.RecordKey, marker.RunningKey, marker.MarksKey}
 	request := func(yield func(string) bool) {
@@ -525,13 +526,13 @@ func (p *Link) look() (look marker.Look, err error) {
 	return look, err
 }
 
-// Fetch returns the value of key, one of a middleware's; nil: there is none.
+// Fetch returns the value of key, which is a key of middlewares; nil: there is none.
 func (p *Link) Fetch(key string) ([]byte, error) {
 	value, _, err := p.fetchItem(key)
 	return value, err
 }
 
-// fetchItem is Fetch, and returns what follows the size in the reply's line.
+// fetchItem is Fetch that also returns the flags after the size in the reply's line.
 func (p *Link) fetchItem(key string) (item []byte, flags string, err error) {
 	if err := p.Send(fetchLine(key)); err != nil {
 		return nil, "", err
@@ -544,7 +545,7 @@ func fetchLine(key string) string {
 	return string(protocol.KeyText{Text: []byte(encoded(key)), Encoded: true}.AppendFetch(nil, " v c"))
 }
 
-// readItem reads the reply to that.
+// readItem reads the reply to a request of fetchLine.
 func (p *Link) readItem(key string) (item []byte, flags string, err error) {
 	line, err := p.Line()
 	if err == nil && !protocol.MetaFits([]byte(strings.TrimSuffix(fetchLine(key), protocol.CRLF)), []byte(line)) {

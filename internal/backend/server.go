@@ -1,5 +1,6 @@
-// Package backend is the middleware's side of the memcached servers: the shared state of a server, with its health and what
-// it missed, and a connection to it, owned by one worker.
+// Package backend is the middleware's side of the memcached servers. A Server is the shared state of one server: its health
+// and the writes it missed. A Conn is one worker's connection to a server. Records are what a middleware keeps on the servers
+// for its next start and for other middlewares.
 package backend
 
 import (
@@ -16,28 +17,28 @@ import (
 	"mcmw/internal/wire"
 )
 
-// ServerOptions are what an operator sets about servers. A middleware's Options say what a zero field means.
+// ServerOptions are the settings of servers that an operator can change. A middleware's Options say what a zero field means.
 type ServerOptions struct {
-	// ConnectTimeout is how long connecting may take, and a probe's reply.
+	// ConnectTimeout bounds the time to connect, and the time to reply to a probe.
 	ConnectTimeout time.Duration
 	// FailureLimit is the number of consecutive failures after which a server is down.
 	FailureLimit int
-	// Rejoin says what happens to the keys a server missed before it may serve reads again.
+	// Rejoin says what is done about the keys whose writes a server missed before it may serve reads again.
 	Rejoin Rejoin
-	// MissedMemory bounds the memory for the keys whose writes a server missed, bytes; a server that missed more is flushed.
+	// MissedMemory bounds the memory for the keys whose writes a server missed, in bytes. A server that missed more is flushed.
 	MissedMemory int
 }
 
-// Options are what the servers of a middleware share.
+// Options are the settings that the servers of a pool share.
 type Options struct {
 	ServerOptions
 	// Changes is incremented after each change of what Readable, Stale or Suspected returns. Shared by the servers; required.
 	Changes *atomic.Uint32
-	// Records are kept for the next start; nil: none are. Shared by the servers.
+	// Records are kept on the servers for the next start; nil: none are kept. Shared by the servers.
 	Records *Records
-	// Gutter is how long the gutter of the servers' pool may hold keys of a server that is read again; 0: the pool has none.
+	// Gutter is how long the gutter of the servers' pool may still hold keys of a server after reads return to that server; 0: the pool has no gutter.
 	Gutter time.Duration
-	// Alone: no other middleware writes the servers.
+	// Alone: no other middleware writes to the servers.
 	Alone bool
 	Access
 	Log *slog.Logger
@@ -46,11 +47,11 @@ type Options struct {
 // State is a server's health.
 type State int32
 
-// The states. A server starts as up. It becomes stale when it missed a write, and down after FailureLimit consecutive
-// failures; only its prober brings it back up, once it answers and holds nothing that it missed.
+// The states. A server starts as up. It becomes stale when it misses a write, and down after FailureLimit consecutive
+// failures. Only its prober brings it back up, once it answers and holds no old value of a key whose write it missed.
 const (
 	Up    State = iota
-	Stale       // it answers, and is written to; it may hold old values of keys, and serves no reads
+	Stale       // it answers and is written to, but serves no reads, because it may hold old values
 	Down        // requests fail at once, without an attempt
 	NumStates
 )
@@ -64,32 +65,32 @@ func (s State) String() string { return stateNames[s] }
 type Server struct {
 	// Static after construction.
 	Name string
-	// wake: whoever takes the server out of service -> its prober. Capacity 1; never closed.
+	// wake: any goroutine that takes the server out of service -> its prober. Capacity 1; never closed.
 	wake chan struct{}
 
 	work
 	options  atomic.Pointer[Options]
 	state    atomic.Int32
 	failures atomic.Int32 // consecutive
-	// suspect: it has not replied for so long that requests which can use another server do, until it answers or is down.
+	// suspect: it has owed a reply for so long that requests that can use another server do, until it answers or is down.
 	suspect atomic.Bool
-	// moves counts the changes of addr: connections made before the last one are useless.
+	// moves counts the changes of addr. Connections made before the last change must not be used.
 	moves atomic.Int32
-	// judged: it has been looked at since the start, and records may be put on it.
+	// judged: what it holds has been judged since the start, and records may be put on it.
 	judged atomic.Bool
-	// marking: it is marked as one that missed writes. marked is until when the mark is in force, as stats.Now; 0: it isn't. Maintained
-	// by Records.
+	// marking: this middleware has marked it as a server that missed writes. marked is the time until which the mark is in force, ns as
+	// stats.Now; 0: it is not in force. Maintained by Records.
 	marking atomic.Bool
 	marked  atomic.Int64
-	// barred: it is not read, because others have marked it, or it isn't known whether they have; changed with mu.
+	// barred: it is not read, because another middleware has marked it or it is unknown whether one has. Changed with mu held.
 	barred atomic.Bool
-	// markedElsewhere: others have marked it. Maintained by Records.
+	// markedElsewhere: another middleware has marked it. Maintained by Records.
 	markedElsewhere atomic.Bool
-	// away: where marks of others are heeded, all middlewares heed one of this server. Maintained by Records; see Away.
+	// away: with marks that all middlewares respect, all of them respect one of this server. Maintained by Records; see Away.
 	away atomic.Bool
-	// open is until when its pool's gutter may hold keys of it though it is read, ns as stats.Now. It is stored before the server becomes readable.
+	// open is the time until which its pool's gutter may hold keys of it although it is read, ns as stats.Now. Stored before the server becomes readable.
 	open atomic.Int64
-	// unsettled: when its prober ended, what was sent to it might still take effect.
+	// unsettled: when its prober ended, writes sent to it could still take effect.
 	unsettled atomic.Bool
 	// versions: see NeedVersions.
 	versions atomic.Bool
@@ -98,29 +99,29 @@ type Server struct {
 	// recordless: it does not support the commands that records need.
 	recordless atomic.Bool
 
-	// mu guards the fields below, and every change of state and suspect. Nothing is waited for while it is held.
+	// mu guards the fields below, and every change of state and suspect. Its holder never waits for anything else.
 	mu          sync.Mutex
 	addr        string
-	since       time.Time // of the state
-	why         error     // what ended the last time it was up
-	barredBy    string    // why it is barred; "": it isn't
+	since       time.Time // when the state began
+	why         error     // the error that last ended the up state
+	barredBy    string    // why it is barred; "": it is not
 	transitions [NumStates]uint64
 	stalls      uint64        // times it became suspect
 	flushes     uint64        // times its prober flushed it
 	withheld    uint64        // see Withheld
 	changed     chan struct{} // closed at the next change of state; nil while nobody waits for it
 	missed      missed
-	left        missed                // keys that live elsewhere now and were written there; see LeaveBehind
+	left        missed                // keys that were moved to other servers and written there; see LeaveBehind
 	moved       func(key []byte) bool // keys to delete before it serves reads; nil: none
-	joins       *Mark                 // it has joined, and is not clean; nil: it has not, or is
-	// retired are connections that were given up with writes under way; the prober takes them. reset: another had to be reset
-	// at once. proberless: there is no prober any more.
+	joins       *Mark                 // it has joined and is not clean yet; nil: it is clean, or is no new server
+	// retired are connections that were given up with writes under way; the prober takes them. reset: another connection had to
+	// be reset at once. proberless: the prober has ended.
 	retired    []*wire.Socket
 	reset      bool
 	proberless bool
 }
 
-// maxRetired bounds the connections that wait for a server's prober. Further ones are closed at once.
+// maxRetired bounds the connections that wait for a server's prober. Further ones are reset at once.
 const maxRetired = 256
 
 // NewServer returns the server that s names, up.
@@ -130,7 +131,7 @@ func NewServer(s route.Server, o Options) *Server {
 	return server
 }
 
-// Rename returns the server under another name, up. It has to Succeed the server once nothing is under way on that.
+// Rename returns the server under another name, up. Once no request is under way on s, the caller calls Succeed(s) on the result.
 func (s *Server) Rename(to route.Server, o Options) *Server {
 	renamed := NewServer(to, o)
 	renamed.judged.Store(s.judged.Load())
@@ -138,8 +139,8 @@ func (s *Server) Rename(to route.Server, o Options) *Server {
 	return renamed
 }
 
-// Succeed takes over what the server missed and left behind under its previous name. If its prober is about to delete what it missed,
-// anything may be out of date.
+// Succeed takes over the keys that previous, the server under its previous name, missed or left behind. If previous is not readable, its prober
+// may hold keys that it is about to delete: then any key may be out of date.
 func (s *Server) Succeed(previous *Server) {
 	previous.mu.Lock()
 	left, missed, up := previous.left.take(), previous.missed.take(), previous.Readable()
@@ -156,7 +157,7 @@ func (s *Server) Succeed(previous *Server) {
 	}
 }
 
-// Addr returns what is dialled now.
+// Addr returns the address that is dialled now.
 func (s *Server) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,8 +173,8 @@ func (s *Server) Tune(o Options) {
 	s.missed.limit, s.left.limit = o.MissedMemory, o.MissedMemory
 }
 
-// Move sets the address that is dialled. Connections to the previous address are not used again, and since nobody knows what
-// the server at the new address holds, it serves no reads until its prober has cleaned it.
+// Move sets the address that is dialled. Connections to the previous address are not used again. The server at the new address
+// may hold anything, so it serves no reads until its prober has cleaned it.
 func (s *Server) Move(addr string) {
 	s.mu.Lock()
 	previous := s.addr
@@ -185,7 +186,7 @@ func (s *Server) Move(addr string) {
 	s.moves.Add(1)
 	s.failures.Store(0)
 	s.options.Load().Log.Info("a server has another address", "server", s.Name, "was", previous, "address", addr)
-	if s.options.Load().Records == nil || s.judged.Load() { // otherwise it is looked at before its first use
+	if s.options.Load().Records == nil || s.judged.Load() { // otherwise it is judged before its first use
 		s.MissedAll(errors.New("moved to " + addr))
 	}
 }
@@ -198,21 +199,21 @@ func (s *Server) up() bool { return State(s.state.Load()) == Up }
 // Down reports whether requests to the server fail at once, without being sent.
 func (s *Server) Down() bool { return State(s.state.Load()) == Down }
 
-// Suspected reports whether the server is suspect: it has owed a reply for too long.
+// Suspected reports whether the server has owed a reply for too long.
 func (s *Server) Suspected() bool { return s.suspect.Load() }
 
-// Stale reports whether the server may hold old values, and will be readable when they are removed.
+// Stale reports whether the server serves no reads because it may hold old values, though it is not down.
 func (s *Server) Stale() bool {
 	state := State(s.state.Load())
 	return state == Stale || state == Up && s.barred.Load()
 }
 
-// bar says why the server must not be read although it is up; "": it may be. It returns what was said before.
-func (s *Server) bar(why string) (was string) {
+// bar sets why the server must not be read although it is up; "": it may be read. It returns the reason set before.
+func (s *Server) bar(why string) (previous string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was, s.barredBy = s.barredBy, why
-	if why == "" && was != "" {
+	previous, s.barredBy = s.barredBy, why
+	if why == "" && previous != "" {
 		s.KeepOpen(0)
 	}
 	if s.barred.Swap(why != "") != (why != "") {
@@ -223,10 +224,10 @@ func (s *Server) bar(why string) (was string) {
 		s.options.Load().Changes.Add(1)
 		s.announce()
 	}
-	return was
+	return previous
 }
 
-// announce wakes those who wait for a change; mu is held.
+// announce wakes the goroutines that wait for a change; mu is held.
 func (s *Server) announce() {
 	if s.changed != nil {
 		close(s.changed)
@@ -244,11 +245,10 @@ func (s *Server) Suspect() {
 	s.suspect.Store(true)
 	s.stalls++
 	s.options.Load().Changes.Add(1)
-	s.options.Load().Log.Warn("a server does not answer; only what needs it waits for it", "server", s.Name)
+	s.options.Load().Log.Warn("a server does not answer; only requests that need it wait for it", "server", s.Name)
 	s.wakeProber()
 }
 
-// wakeProber wakes the prober.
 func (s *Server) wakeProber() {
 	select {
 	case s.wake <- struct{}{}:
@@ -256,7 +256,7 @@ func (s *Server) wakeProber() {
 	}
 }
 
-// AwaitReadable waits while the server is stale, and not away, at most until the deadline.
+// AwaitReadable waits while the server is stale and not away, until the deadline at the latest.
 func (s *Server) AwaitReadable(ctx context.Context, deadline time.Time) {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -281,7 +281,7 @@ func (s *Server) AwaitReadable(ctx context.Context, deadline time.Time) {
 	}
 }
 
-// shown returns the state that operators see: a server that is barred is as good as stale. mu is held.
+// shown returns the state that operators see: a barred server is shown as stale. mu is held.
 func (s *Server) shown() State {
 	if s.Stale() {
 		return Stale
@@ -335,7 +335,7 @@ func (s *Server) Answered() {
 	}
 }
 
-// Missed remembers that the server may not have got the latest write of key, because of err.
+// Missed records that the server may not have got the latest write of key, because of err.
 func (s *Server) Missed(key []byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -348,7 +348,7 @@ func (s *Server) Missed(key []byte, err error) {
 	}
 }
 
-// MissedAll records that anything the server holds may be out of date: it did not get a flush_all.
+// MissedAll records that any value on the server may be out of date, because of err.
 func (s *Server) MissedAll(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -356,7 +356,7 @@ func (s *Server) MissedAll(err error) {
 	s.stale(err)
 }
 
-// stale says that the server must not serve reads until what it holds has been dealt with; mu is held.
+// stale takes the server out of reads until its prober has cleaned it; mu is held.
 func (s *Server) stale(why error) {
 	if r := s.options.Load().Records; r != nil {
 		r.mark(s)
@@ -366,7 +366,7 @@ func (s *Server) stale(why error) {
 	}
 }
 
-// Join says that the server is new, and may hold anything; it is flushed unless mark is on it.
+// Join records that the server is new and may hold anything. Its prober flushes it unless mark is on it.
 func (s *Server) Join(mark Mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -375,7 +375,7 @@ func (s *Server) Join(mark Mark) {
 	s.judged.Store(true)
 }
 
-// Joins reports whether the server has joined, and is not clean.
+// Joins reports whether the server has joined and is not clean yet.
 func (s *Server) Joins() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -385,32 +385,32 @@ func (s *Server) Joins() bool {
 // Marked reports whether the mark that the server missed writes is in force.
 func (s *Server) Marked() bool { return stats.Now() < s.marked.Load() }
 
-// Unmarked reports whether the server has missed writes, and the mark that says so is not in force.
+// Unmarked reports whether the server has missed writes but the mark for that is not in force.
 func (s *Server) Unmarked() bool { return s.marking.Load() && !s.Marked() }
 
-// AwaitMarked waits until the mark that the server missed writes, if it has, is in force, and reports whether it is. Without records there
-// are no marks.
+// AwaitMarked waits until the mark of the server, if it has missed writes, is in force. It returns false if the mark does not come into force
+// in time. Without records there are no marks, and it returns true.
 func (s *Server) AwaitMarked(ctx context.Context) bool {
 	r := s.options.Load().Records
 	return r == nil || s.Marked() || r.Await(ctx, s)
 }
 
-// Withheld counts writes that the server missed and that were answered with an error because its mark was not in force.
+// Withheld counts writes that the server missed and that were answered with an error because the server's mark was not in force.
 func (s *Server) Withheld(writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.withheld += uint64(writes)
 }
 
-// Flushed says that a client flushed the server: it has lost its records, too.
+// Flushed records that a client flushed the server, which has thereby lost its records, too.
 func (s *Server) Flushed() {
 	if r := s.options.Load().Records; r != nil {
 		r.lost(s)
 	}
 }
 
-// LeaveBehind records that key was written on the servers that hold it now, while this one may still have the previous
-// value. Nobody reads the key here until this server holds it again.
+// LeaveBehind records that key was written on the servers that are responsible for it now, while this one may still have an
+// old value. Nobody reads the key here until a change of placement makes this server responsible again; see Reclaim.
 func (s *Server) LeaveBehind(key []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -424,7 +424,7 @@ func (s *Server) LeaveAllBehind() {
 	s.left.addAll()
 }
 
-// Reclaim is called when the server may hold again the keys that it left behind: what was written elsewhere meanwhile counts as missed.
+// Reclaim is called when the server may become responsible again for keys that it left behind. Their writes elsewhere count as missed.
 func (s *Server) Reclaim() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -432,7 +432,7 @@ func (s *Server) Reclaim() {
 		return
 	}
 	s.missed.putBack(s.left.take())
-	s.stale(errors.New("keys come back that were written elsewhere"))
+	s.stale(errors.New("it gets back keys that were written elsewhere"))
 }
 
 // change sets the state and wakes the prober; mu is held.
@@ -462,7 +462,7 @@ func (s *Server) change(to State, why error) {
 		case from == Down:
 			r.call(s)
 		case to == Down && s.options.Load().Gutter != 0:
-			r.mark(s) // so that reads may go to the gutter, too
+			r.mark(s) // reads, too, may use the gutter only once it is marked
 		}
 	}
 	if to == Up {
@@ -473,7 +473,8 @@ func (s *Server) change(to State, why error) {
 	s.wakeProber()
 }
 
-// retire leaves a retired socket to the prober; false means that the caller has to reset it. nil: it does so in any case.
+// retire hands a retired socket to the prober. If it returns false, the caller must reset the socket. A nil sock reports a
+// connection that the caller resets in any case.
 func (s *Server) retire(sock *wire.Socket) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -485,8 +486,8 @@ func (s *Server) retire(sock *wire.Socket) bool {
 	return true
 }
 
-// arrivalTime is how long a server that answers probes may take to acknowledge what was sent on an abandoned connection:
-// longer than a kernel delays an acknowledgement (40 ms). What it has not acknowledged by then was lost on the way.
+// arrivalTime is how long a server that answers probes may take to acknowledge the bytes sent on an abandoned connection. It is
+// longer than a kernel delays an acknowledgement (40 ms). Bytes that are not acknowledged by then were lost on the way.
 const arrivalTime = 100 * time.Millisecond
 
 // abandoned are connections that were given up with writes under way.
@@ -495,18 +496,18 @@ type abandoned struct {
 	reset   bool
 }
 
-// takeAbandoned returns the abandoned connections, which the caller has to settle; mu is held.
+// takeAbandoned removes and returns the abandoned connections, which the caller must settle; mu is held.
 func (s *Server) takeAbandoned() abandoned {
 	a := abandoned{s.retired, s.reset}
 	s.retired, s.reset = nil, false
 	return a
 }
 
-// errUnsettled: what was sent on an abandoned connection may still take effect.
+// errUnsettled: writes sent on an abandoned connection may still take effect.
 var errUnsettled = errors.New("does not close connections that were given up")
 
-// settle waits until nothing sent on the connections can take effect any more, at most for timeout. Of one that the server
-// does not close until then this is not known.
+// settle waits until no write sent on the connections can still take effect, for timeout at most. It returns errUnsettled if
+// the server has not closed one of them by then, or if one had to be reset.
 func (a abandoned) settle(timeout time.Duration) (err error) {
 	if a.reset {
 		err = errUnsettled
@@ -520,10 +521,10 @@ func (a abandoned) settle(timeout time.Duration) (err error) {
 	return err
 }
 
-// Settled reports whether nothing sent to the server can take effect any more, after Probe has returned.
+// Settled reports, after Probe has returned, that no write sent to the server can still take effect.
 func (s *Server) Settled() bool { return !s.unsettled.Load() }
 
-// errState is the failure of a request that needs a server which is down or stale.
+// errState returns the error of a request that needs a server which is down or stale.
 func (s *Server) errState() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

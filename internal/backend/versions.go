@@ -11,15 +11,15 @@ import (
 	"mcmw/internal/wire"
 )
 
-// errNoVersions: the server would take an item without the version that it is to have.
+// errNoVersions: the server does not store an item with the version that the request gives.
 var errNoVersions = errors.New("no versions: a memcached before 1.6.27 (it does not know the flag E), or one with -C; " +
-	"with them several mcmw cannot keep replicas alike; accepted: memcached 1.6.27 or later, or --writers one")
+	"with it several mcmw cannot keep replicas alike; accepted: memcached 1.6.27 or later, or --writers one")
 
-// NeedVersions says whether connections are made only to a memcached that gives items the version they are stored with. Those there are
-// stay.
+// NeedVersions sets whether connections are made only to servers that store items with the version that the request gives. Existing
+// connections stay.
 func (s *Server) NeedVersions(needed bool) { s.versions.Store(needed) }
 
-// HasVersions reports whether the server gives items the version they are stored with.
+// HasVersions reports whether the server stores items with the version that the request gives.
 func (s *Server) HasVersions(ctx context.Context) (bool, error) {
 	sock, err := s.Dial(ctx)
 	if err != nil {
@@ -39,14 +39,15 @@ func (s *Server) HasVersions(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// probeVersions stores an item whose time is over, under a version, and asks for its cas. The key is one of mcmw's own, "mcmw probe".
+// probeVersions stores an item that has already expired, with a version, and requests its cas. The key is one of mcmw's own, "mcmw probe".
 const (
 	probeVersions   = "ms bWNtdyBwcm9iZQ== 0 b T-1 E4611686018427387904 c\r\n\r\n"
 	versionsAnswer  = "HD c4611686018427387904\r\n"
 	maxProbedAnswer = 1024
 )
 
-// askVersions returns errNoVersions if the server has none. A server that has no connection or no memory to spare does not say.
+// askVersions returns errNoVersions if the server has no versions. If the server has too many connections or no memory, this stays
+// unknown, and the error says so.
 func askVersions(sock *wire.Socket) error {
 	if err := sock.WriteRest([]byte(probeVersions)); err != nil {
 		return err
@@ -61,7 +62,7 @@ func askVersions(sock *wire.Socket) error {
 	return errNoVersions
 }
 
-// readLine reads a line of at most limit bytes with its end; nothing may come behind it.
+// readLine reads a line of at most limit bytes, including its end. Bytes after the line are an error.
 func readLine(sock *wire.Socket, limit int) (line []byte, err error) {
 	for !bytes.HasSuffix(line, []byte(protocol.CRLF)) {
 		if len(line) == limit {

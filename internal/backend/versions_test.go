@@ -9,7 +9,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-func TestOnlyAnAnswerToTheProbeSaysWhetherAServerHasVersions(t *testing.T) {
+func TestOnlyAReplyToTheProbeTellsWhetherAServerHasVersions(t *testing.T) {
 	for _, tc := range []struct {
 		answer  string
 		has     bool

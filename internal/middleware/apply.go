@@ -67,10 +67,10 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	before := m.options.Migrations
 	defer func() { m.beginMigrations(before) }()
 	m.options = o
-	m.tiers = m.tiersFor(&o)
+	m.poolStates = m.poolStatesFor(&o)
 	pools := o.pools()
-	var changed []*tier
-	for i, t := range m.tiers {
+	var changed []*poolState
+	for i, t := range m.poolStates {
 		if !pools[i].inPhases(o.ChangeStep) || !t.begun {
 			m.wants(t, &pools[i])
 		} else {
@@ -79,7 +79,7 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	}
 	entered := false
 	for _, t := range changed {
-		if m.wants(t, &pools[slices.Index(m.tiers, t)]) {
+		if m.wants(t, &pools[slices.Index(m.poolStates, t)]) {
 			entered = true
 			if err := m.enter(ctx, t, route.DeleteNew); err != nil {
 				return err
@@ -92,23 +92,23 @@ func (m *Middleware) Apply(ctx context.Context, o Options) error {
 	return m.replace(ctx, nil)
 }
 
-// tiersFor returns the tiers of o's pools: those there are, by name, and new ones. applying is held.
-func (m *Middleware) tiersFor(o *Options) (tiers []*tier) {
+// poolStatesFor returns the tiers of o's pools: those there are, by name, and new ones. applying is held.
+func (m *Middleware) poolStatesFor(o *Options) (states []*poolState) {
 	for _, p := range o.pools() {
-		at := slices.IndexFunc(m.tiers, func(t *tier) bool { return t.name == p.Name })
+		at := slices.IndexFunc(m.poolStates, func(t *poolState) bool { return t.name == p.Name })
 		if at >= 0 {
-			tiers = append(tiers, m.tiers[at])
+			states = append(states, m.poolStates[at])
 			continue
 		}
-		t := &tier{name: p.Name, rescheduled: make(chan struct{}, 1), missing: sweep.NewMissing()}
+		t := &poolState{name: p.Name, rescheduled: make(chan struct{}, 1), missing: sweep.NewMissing()}
 		if p.Rejoin != backend.RejoinTrust {
 			t.records = backend.NewRecords(o.Log, func(server string, newest *marker.Record) (func(key []byte) bool, bool) {
 				return m.movedKeys(t, server, newest)
 			})
 		}
-		tiers = append(tiers, t)
+		states = append(states, t)
 	}
-	return tiers
+	return states
 }
 
 // checkPools reports what cannot change of the pools while clients are served. applying is held.
@@ -176,7 +176,7 @@ func (m *Middleware) leaves(q *pool, s *route.Server) bool {
 
 // replace puts m.options in force by the placement of now. The change of placement of the pool of changed has come to another phase, or is another
 // one; nil: none has. applying is held.
-func (m *Middleware) replace(ctx context.Context, changed *tier) error {
+func (m *Middleware) replace(ctx context.Context, changed *poolState) error {
 	o, router, err := m.effective()
 	if err != nil {
 		return err
@@ -189,16 +189,16 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 	if v := m.hot.Values(); v != nil {
 		v.SetAge(o.hotAge())
 	}
-	next := newCore(o, router, m.tiers, servers, &m.shared)
+	next := newCore(o, router, m.poolStates, servers, &m.shared)
 	moved := make([]bool, len(next.pools))
 	for i, q := range next.pools {
-		was := previous.of(q.tier)
+		was := previous.of(q.poolState)
 		if was == nil {
 			continue
 		}
 		last, current := was.record(), q.record()
 		other := !last.Equal(&current)
-		moved[i] = q.tier == changed || other || was.rerouting != q.rerouting && (was.had != nil || q.had != nil)
+		moved[i] = q.poolState == changed || other || was.rerouting != q.rerouting && (was.had != nil || q.had != nil)
 		if q.change == nil {
 			// In phases a migration or a change of routes moves keys from a settled pool: it deletes itself what may come back.
 			q.inherit(was, now, other && !q.options.inPhases(q.step))
@@ -220,14 +220,14 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 	}
 	m.beginPools(ctx, next)
 	for i, q := range next.pools {
-		if was := previous.of(q.tier); was != nil {
+		if was := previous.of(q.poolState); was != nil {
 			q.place(moved[i] || q.changing(), append(slices.Clone(q.servers), was.servers...))
 		}
 	}
 	for _, q := range next.pools {
 		for _, s := range q.servers {
 			if slices.Contains(joined, s) {
-				m.startProber(q.tier, s)
+				m.startProber(q.poolState, s)
 			}
 		}
 	}
@@ -238,8 +238,8 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 	}
 	next.decideWriters(ctx)
 	for _, q := range next.pools {
-		if was := previous.of(q.tier); was != nil && q.records != nil {
-			q.records.Heed(m.keepsHeeding(q, was.heeds()) || q.heeds())
+		if was := previous.of(q.poolState); was != nil && q.records != nil {
+			q.records.RespectMarks(m.keepsHeeding(q, was.heeds()) || q.heeds())
 		}
 	}
 	next.makeWorkers(&m.shared, m.appendStats)
@@ -271,7 +271,7 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 		return next.lanes
 	})
 	for _, q := range previous.pools {
-		if next.of(q.tier) == nil {
+		if next.of(q.poolState) == nil {
 			q.endRecords(ctx, o.ConnectTimeout)
 		}
 	}
@@ -283,7 +283,7 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 	for _, q := range next.pools {
 		q.place(q.changing(), q.servers)
 		if q.records != nil {
-			q.records.Heed(q.heeds())
+			q.records.RespectMarks(q.heeds())
 		}
 	}
 	return nil
@@ -291,23 +291,23 @@ func (m *Middleware) replace(ctx context.Context, changed *tier) error {
 
 // beginPools judges the servers of the pools that are new, as at a start. applying is held.
 func (m *Middleware) beginPools(ctx context.Context, next *core) {
-	for _, q := range next.pools {
-		if q.begun {
+	for _, p := range next.pools {
+		if p.begun {
 			continue
 		}
-		q.first.Store(q)
-		for _, s := range q.servers {
-			s.NeedVersions(q.options.Writers == WritersSeveral && (q.router.N() > 1 || q.migrates))
+		p.first.Store(p)
+		for _, s := range p.servers {
+			s.NeedVersions(p.options.Writers == WritersSeveral && (p.router.N() > 1 || p.migrates))
 		}
 		var reaching sync.WaitGroup
-		for _, s := range q.servers {
+		for _, s := range p.servers {
 			reaching.Go(func() { _ = s.Reach(ctx) })
 		}
 		reaching.Wait()
-		q.decideWriters(ctx)
-		q.beginRecords()
-		q.begun = true
-		m.background.Go(func() { m.sweep(m.work, q.tier) })
+		p.decideWriters(ctx)
+		p.beginRecords()
+		p.begun = true
+		m.background.Go(func() { m.sweep(m.work, p.poolState) })
 	}
 }
 
@@ -342,7 +342,7 @@ func (o *Options) withoutAddresses() Options {
 func (m *Middleware) serversFor(o Options, previous *core) (servers, joined []*backend.Server, now map[*backend.Server]*backend.Server) {
 	now = map[*backend.Server]*backend.Server{}
 	for i, options := range o.pools() {
-		t := m.tiers[i]
+		t := m.poolStates[i]
 		var were []*backend.Server
 		if previous != nil {
 			if q := previous.of(t); q != nil {
@@ -356,7 +356,7 @@ func (m *Middleware) serversFor(o Options, previous *core) (servers, joined []*b
 }
 
 // poolServers is serversFor of t's pool.
-func (m *Middleware) poolServers(t *tier, o PoolOptions, previous []*backend.Server, now map[*backend.Server]*backend.Server) (servers, joined []*backend.Server) {
+func (m *Middleware) poolServers(t *poolState, o PoolOptions, previous []*backend.Server, now map[*backend.Server]*backend.Server) (servers, joined []*backend.Server) {
 	named, leaving := map[string]*backend.Server{}, map[string]*backend.Server{} // by name, and by address
 	for _, s := range previous {
 		named[s.Name], leaving[s.Addr()] = s, s
@@ -391,7 +391,7 @@ func (m *Middleware) poolServers(t *tier, o PoolOptions, previous []*backend.Ser
 }
 
 // startProber starts the prober of s, a server of t's pool; applying is held.
-func (m *Middleware) startProber(t *tier, s *backend.Server) {
+func (m *Middleware) startProber(t *poolState, s *backend.Server) {
 	ctx, cancel := context.WithCancel(m.work)
 	m.stopProber[s] = cancel
 	m.background.Go(func() { s.Probe(ctx) })

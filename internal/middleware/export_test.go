@@ -11,8 +11,8 @@ func (m *Middleware) EndPhase() bool {
 	m.applying.Lock()
 	var c *course
 	step := m.stepRoutes
-	if at := slices.IndexFunc(m.tiers, func(t *tier) bool { return t.change != nil }); at >= 0 {
-		t := m.tiers[at]
+	if at := slices.IndexFunc(m.poolStates, func(t *poolState) bool { return t.change != nil }); at >= 0 {
+		t := m.poolStates[at]
 		c, step = &t.change.course, func(ctx context.Context) bool { return m.step(ctx, t) }
 	} else if m.routing != nil {
 		c = &m.routing.course
@@ -40,7 +40,7 @@ func (m *Middleware) Heeds(pool string) bool {
 	m.applying.Lock()
 	defer m.applying.Unlock()
 	c := m.current.Load()
-	return c.pools[c.named(pool)].records.Heeds()
+	return c.pools[c.named(pool)].records.RespectsMarks()
 }
 
 // Advance moves the clock of migrations, and enters the phases of then.

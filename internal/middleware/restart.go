@@ -72,7 +72,7 @@ func (p *pool) beginRecords() {
 	if p.records == nil {
 		return
 	}
-	p.records.Heed(p.heeds())
+	p.records.RespectMarks(p.heeds())
 	p.records.Gutter(p.diverts())
 	looks := p.records.Looks()
 	newest := looks.Newest()
@@ -155,7 +155,7 @@ func (p *pool) remember(record *marker.Record) {
 
 // movedKeys returns which keys may be old on a server because they were placed elsewhere since newest was put there, or
 // before; nil if there can be none. unknown: it is not known where keys were.
-func (m *Middleware) movedKeys(t *tier, server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool) {
+func (m *Middleware) movedKeys(t *poolState, server string, newest *marker.Record) (keys func(key []byte) bool, unknown bool) {
 	p := m.current.Load().of(t)
 	if p == nil {
 		p = t.first.Load()

@@ -28,10 +28,10 @@ func (w Writers) String() string { return WritersNames.Of(w) }
 
 // decideWriters decides of each pool, before p's workers are made, whether they keep replicas alike beside other middlewares'. The servers have been
 // reached, or are down.
-func (p *core) decideWriters(ctx context.Context) {
+func (c *core) decideWriters(ctx context.Context) {
 	var deciding sync.WaitGroup
-	for _, q := range p.pools {
-		deciding.Go(func() { q.decideWriters(ctx) })
+	for _, p := range c.pools {
+		deciding.Go(func() { p.decideWriters(ctx) })
 	}
 	deciding.Wait()
 }
@@ -59,13 +59,13 @@ const lingering = time.Second
 func (m *Middleware) keepsHeeding(q *pool, heeded bool) bool {
 	q.lingers = false
 	if q.lingers = heeded && !q.heeds() && !q.readable(); q.lingers {
-		m.background.Go(func() { m.endHeeding(m.work, q.tier) })
+		m.background.Go(func() { m.endHeeding(m.work, q.poolState) })
 	}
 	return heeded
 }
 
 // endHeeding waits until the pool of t may stop to heed marks, and lets it.
-func (m *Middleware) endHeeding(ctx context.Context, t *tier) {
+func (m *Middleware) endHeeding(ctx context.Context, t *poolState) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -77,7 +77,7 @@ func (m *Middleware) endHeeding(ctx context.Context, t *tier) {
 		ends := q == nil || !t.lingers || q.readable()
 		if ends && q != nil && t.lingers {
 			t.lingers = false
-			t.records.Heed(q.heeds())
+			t.records.RespectMarks(q.heeds())
 		}
 		m.applying.Unlock()
 		if ends {
@@ -151,10 +151,10 @@ func (p *pool) haveVersions(ctx context.Context) bool {
 }
 
 // requireVersions makes sure, before servers are connected to, that they can do what several writers take, if these were asked for.
-func (p *core) requireVersions() {
-	for _, q := range p.pools {
-		for _, s := range q.servers {
-			s.NeedVersions(q.options.Writers == WritersSeveral && (q.router.N() > 1 || q.migrates))
+func (c *core) requireVersions() {
+	for _, p := range c.pools {
+		for _, s := range p.servers {
+			s.NeedVersions(p.options.Writers == WritersSeveral && (p.router.N() > 1 || p.migrates))
 		}
 	}
 }

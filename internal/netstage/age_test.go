@@ -15,14 +15,14 @@ import (
 	"mcmw/internal/stats"
 )
 
-// halves are requests of which a client sends the end late, and their replies.
+// halves are requests whose second half the client sends late, and their replies.
 var halves = []struct{ first, rest, reply string }{
 	{"set k 0 0 3\r\na", "bc\r\n", "STORED\r\n"},
 	{"set k 0 0 2000000\r\na", strings.Repeat("x", 1_999_999) + "\r\n", "SERVER_ERROR object too large for cache\r\n"},
 }
 
-// sendLate begins a request on a new connection, lets the connection become older than it may get, calls meanwhile, and ends the request.
-// It returns all that is answered: nothing if the machine was so busy that the connection was too old before the request began.
+// sendLate begins a request on a new connection, lets the connection exceed its maximum age, calls meanwhile, and ends the request.
+// It returns all that was answered: nothing if the machine was so busy that the connection was too old before the request began.
 func sendLate(t *testing.T, m *mwtest.MW, first, rest string, meanwhile func()) (reply string) {
 	t.Helper()
 	c := m.Dial(t)
@@ -67,7 +67,7 @@ func TestADrainWaitsForTheRequestOfAConnectionThatIsTooOld(t *testing.T) {
 	require.Equal(t, half.reply, reply)
 }
 
-func TestConnectionsOfOneMomentAreNotClosedInOneMoment(t *testing.T) {
+func TestConnectionsOpenedAtOnceAreClosedAtDifferentTimes(t *testing.T) {
 	const age = time.Hour
 	var parts [4]int
 	for range 4000 {

@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/middleware"
 )
 
-func TestABinaryClientIsToldInItsProtocolThatItsCommandIsUnknown(t *testing.T) {
+func TestABinaryClientGetsTheErrorUnknownCommandInItsProtocol(t *testing.T) {
 	m := start(t, middleware.Options{})
 	// A get of the key "k" with the opaque number 0xdeadbeef.
 	request, err := hex.DecodeString("80000001000000000000" + "0001" + "deadbeef" + "0000000000000000" + "6b")
@@ -27,7 +27,7 @@ func TestABinaryClientIsToldInItsProtocolThatItsCommandIsUnknown(t *testing.T) {
 	}
 }
 
-func TestTheByteThatBeginsBinaryRequestsIsOneAmongOthersBehindATextRequest(t *testing.T) {
+func TestTheMagicByteOfBinaryRequestsMeansNothingAfterATextRequest(t *testing.T) {
 	m := start(t, middleware.Options{})
 	c := mctest.MustDial(t, m.Addr())
 	require.Equal(t, "MN\r\n", c.MustDo(t, "mn\r\n"))

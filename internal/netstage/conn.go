@@ -24,47 +24,47 @@ type conn struct {
 	sock  *wire.Socket
 	// arrivals counts the requests put on the queue, for this connection and some others.
 	arrivals *stats.Arrivals
-	// expires is when the connection is as old as it may get, ns as stats.Now.
+	// expires is when the connection reaches its maximum age, ns as stats.Now.
 	expires int64
 	// answered: the owner of this connection's batch -> its reader; one token when the batch is answered. Capacity 1, so
 	// that the sender never waits; never closed.
 	answered chan struct{}
 
 	// Owned by the reader goroutine.
-	buf             *request.Buffer // what was read and is not yet in a batch; nil while there is nothing
+	buf             *request.Buffer // bytes that were read and are not in a batch yet; nil while there are none
 	filled          int             // bytes of buf in use
-	need            int             // bytes buf must hold before decoding makes sense; 0: unknown
-	skip            int             // bytes to come that belong to a refused value
-	held            *request.Batch  // ends with the request whose value is being skipped, and waits for the end of that
+	need            int             // bytes that buf must hold before decoding makes sense; 0: unknown
+	skip            int             // bytes still to come of a refused value
+	held            *request.Batch  // a batch whose last request has the value that is being skipped; it is queued after the end of that value
 	underway        bool            // a batch is on the queue or with a worker
-	unauthenticated bool            // it has to give a name and a password first
+	unauthenticated bool            // the client must log in first
 	hot             hotkeys.Sampler // of the keys that serveHot has answered
 
-	// active is when something was last read, ns as stats.Now; written by the reader.
+	// active is when bytes were last read, ns as stats.Now; written by the reader.
 	active atomic.Int64
-	// began is when the first bytes came of what was read behind the last complete request, ns as stats.Now, 0 while there is nothing;
-	// came is how many came. Written by the reader.
+	// began is when the first bytes after the last complete request came, ns as stats.Now; 0 while there are none. came is the
+	// number of these bytes. Written by the reader.
 	began, came atomic.Int64
-	// waits: the reader waits for memory, and its client for the reader.
+	// waits: the reader waits for memory, and therefore the client waits for the reader.
 	waits atomic.Bool
-	// busy: a batch is on the queue or with a worker; written by the reader before, and by the goroutine that answers it after.
+	// busy: a batch is on the queue or with a worker. The reader sets it, the goroutine that answers the batch clears it.
 	busy atomic.Bool
-	// reason, if not 0, is one more than the stats.CloseReason for which someone else than the reader ends the connection.
+	// reason, if not 0, is the stats.CloseReason, plus 1, for which a goroutine other than the reader ends the connection.
 	reason atomic.Int32
 	// broken is set by the goroutine that writes, when the client is gone; replies are dropped from then on.
 	broken atomic.Bool
-	// leaving, if not 0, is one more than the stats.CloseReason for which the reader is to close at the next moment without a request.
+	// leaving, if not 0, is the stats.CloseReason, plus 1, for which the reader must close at the next moment without a request.
 	leaving atomic.Int32
-	// lastRead is until when it then reads, ns as stats.Now. It only becomes earlier.
+	// lastRead is the time until which a leaving reader reads, ns as stats.Now. It only becomes earlier.
 	lastRead atomic.Int64
 
-	isText  bool   // the client speaks the text protocol, as its first byte tells
-	refusal string // what a client that doesn't is told
+	isText  bool   // the first byte has shown that the client speaks the text protocol
+	refusal string // the reply to a client that does not
 
-	// owed is how many bytes wait for a client that is slow to read; written by the goroutine that writes them.
+	// owed is the number of bytes that wait for a client that is slow to read; written by the goroutine that writes them.
 	owed atomic.Int64
 
-	// Owned by Watch: began, came and owed as it saw them last, and for how long the client has been slow.
+	// Owned by Watch: began, came and owed at its last check, and how long the client has been slow.
 	sawBegan, sawCame, sawOwed int64
 	slow                       time.Duration
 }
@@ -87,16 +87,16 @@ func newConn(s *Stage, nc net.Conn) (*conn, error) {
 	return c, nil
 }
 
-// lifetime returns after what time to close a connection that may get as old as maxAge: clients that connected at once come back spread
-// over half of it.
+// lifetime returns a random lifetime for a connection, between half of maxAge and all of it. So clients that connected at the same time
+// reconnect at different times.
 func lifetime(maxAge time.Duration) time.Duration { return maxAge - rand.N(maxAge/2+1) }
 
-// ending is the error that says why a connection is to be closed.
+// ending is an error with the reason for which a connection must be closed.
 type ending stats.CloseReason
 
 func (e ending) Error() string { return stats.CloseReason(e).String() }
 
-// reasonOf returns why a connection is closed of which err is the end.
+// reasonOf returns the reason for closing a connection that ended with err.
 func reasonOf(err error) stats.CloseReason {
 	var e ending
 	switch {
@@ -108,7 +108,7 @@ func reasonOf(err error) stats.CloseReason {
 	return stats.CloseError
 }
 
-// run serves the connection to its end, and leaves nothing behind.
+// run serves the connection until it ends, and releases all that it holds.
 func (c *conn) run() {
 	err := c.handshake()
 	if err == nil {
@@ -139,7 +139,7 @@ func (c *conn) run() {
 	c.stage.ended(c, reason)
 }
 
-// serve reads what arrives, decodes it and queues the requests, until the connection is to be closed; the error says why.
+// serve reads, decodes and queues requests until the connection must be closed; the error says why.
 func (c *conn) serve() (err error) {
 	for err = range c.sock.Readable() {
 		for more := true; more && err == nil && !c.disturbed(); {
@@ -147,7 +147,7 @@ func (c *conn) serve() (err error) {
 			if n, more, err = c.receive(); n > 0 {
 				var replies bool
 				replies, err = c.queueAll(n)
-				// That the client is gone shows when the reply is written; if there is none, the next read shows it.
+				// If there is a reply, writing it shows whether the client is gone. Otherwise the next read does.
 				more = more || !replies
 			}
 		}
@@ -161,8 +161,9 @@ func (c *conn) serve() (err error) {
 	return err
 }
 
-// lastRequests serves what the client sends until it has all its replies, and the rest of a request that has arrived in part. What
-// has not come until lastRead is not read: it has no effect, and the end of the connection between two replies says so.
+// lastRequests serves the requests of a client whose connection is about to close, until the client has all its replies and no request
+// has arrived only in part. It stops reading at lastRead. Requests that come later have no effect. The client can tell, because the
+// connection ends between two replies.
 func (c *conn) lastRequests() error {
 	for stats.Now() < c.lastRead.Load() {
 		n, _, err := c.receive()
@@ -193,16 +194,16 @@ func (c *conn) lastRequests() error {
 func (c *conn) receiveRest() (n int, err error) {
 	until := c.lastRead.Load()
 	_ = c.sock.SetReadDeadline(time.Now().Add(time.Duration(until - stats.Now())))
-	// Whoever wants the reader to notice something says so before it moves the deadline: here or there it is seen.
+	// Goroutines that need the reader's attention set their flag before they move the deadline, so it is seen here or by the read.
 	if c.lastRead.Load() != until || c.broken.Load() || c.reason.Load() != 0 {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return c.receiveNext()
 }
 
-// queueAll decodes what was read, the last n bytes of it now, and queues the complete requests: as one batch, or as several if there
-// are too many for one or one has to wait for the end of a refused value. replies says that no bytes are left over and that a reply
-// will be written. After an error nothing further is to be read.
+// queueAll decodes the bytes read so far, n of which are new, and queues the complete requests: as one batch, or as several if there
+// are too many for one or one must wait for the end of a refused value. replies reports that a reply will be written and no bytes
+// are left over. After an error nothing more must be read.
 func (c *conn) queueAll(n int) (replies bool, err error) {
 	created := stats.Now()
 	c.active.Store(created)
@@ -224,8 +225,8 @@ func (c *conn) queueAll(n int) (replies bool, err error) {
 	return replies && c.filled == 0 && c.skip == 0, err
 }
 
-// nextBatch decodes what was read and takes the complete requests out of it, up to a batch of them; nil if there is none. more says
-// that there may be others behind them.
+// nextBatch decodes the bytes read so far and returns a batch of the complete requests among them; nil if there is none. more reports
+// that other complete requests may follow them.
 func (c *conn) nextBatch(created int64) (b *request.Batch, more bool, err error) {
 	if c.filled < c.need {
 		c.keep(0)
@@ -255,9 +256,9 @@ func (c *conn) nextBatch(created int64) (b *request.Batch, more bool, err error)
 	return b, more, err
 }
 
-// decode appends complete requests to b until it is full, and returns the bytes they and skipped values took, and whether others may
-// be complete behind them. A batch that was held ends where its value does. A refused value that has arrived in part is left to the
-// next batch, so that it does not delay the requests before it.
+// decode appends complete requests to b until b is full. used is the number of bytes of these requests and of skipped values; more
+// reports that other complete requests may follow. A batch that was held ends where its value ends. A refused value that has arrived
+// only in part is left to the next batch, so that it does not delay the requests before it.
 func (c *conn) decode(b *request.Batch, created int64) (used int, more bool, err error) {
 	c.need = 0
 	if c.skip > 0 {
@@ -295,8 +296,8 @@ func (c *conn) decode(b *request.Batch, created int64) (used int, more bool, err
 	return used, true, nil
 }
 
-// queue puts b on the queue once the batch before is answered, and reports whether b has a reply. If the client is gone by then, b is
-// dropped: servers need not work for nobody, and a drain has to end in time.
+// queue puts b on the queue once the batch before it is answered, and reports whether b has a reply. If the client is gone by then, b
+// is dropped: servers should not work for a client that is gone, and a drain must end in time.
 func (c *conn) queue(b *request.Batch) (replies bool) {
 	c.awaitAnswer()
 	if c.broken.Load() {
@@ -313,7 +314,7 @@ func (c *conn) queue(b *request.Batch) (replies bool) {
 	}
 	c.underway = true
 	c.busy.Store(true)
-	n := len(b.Requests) // b is not the reader's any more once it is put
+	n := len(b.Requests) // once b is on the queue, the reader does not own it any more
 	switch {
 	case !c.stage.options.Shed:
 		c.arrivals.Add(n)
@@ -334,8 +335,8 @@ func (c *conn) awaitAnswer() {
 	}
 }
 
-// leave makes the reader close at the next moment without a request, for reason unless it is to for another one already. It reads until
-// lastRead, ns as stats.Now. The stage's mu must be held.
+// leave makes the reader close the connection at the next moment without a request. An earlier reason takes precedence. The reader reads
+// until lastRead, ns as stats.Now. The stage's mu must be held.
 func (c *conn) leave(reason stats.CloseReason, lastRead int64) {
 	if c.leaving.Load() == 0 {
 		c.lastRead.Store(lastRead)
@@ -346,10 +347,10 @@ func (c *conn) leave(reason stats.CloseReason, lastRead int64) {
 	_ = c.sock.SetReadDeadline(time.Unix(1, 0))
 }
 
-// left says that the connection is to be closed because of leave.
+// left returns the error that ends the connection after leave.
 func (c *conn) left() error { return ending(c.leaving.Load() - 1) }
 
-// cut makes the reader end the connection, for reason.
+// cut makes the reader end the connection, for the given reason.
 func (c *conn) cut(reason stats.CloseReason) {
 	c.reason.Store(int32(reason) + 1)
 	_ = c.sock.SetReadDeadline(time.Unix(1, 0))

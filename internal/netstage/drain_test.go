@@ -27,8 +27,8 @@ func TestAConnectionThatIsTooOldEndsBetweenTwoRequestsOfAClientThatNeverPauses(t
 	endWithoutPause(t, o, func(*mwtest.MW) {}, stats.CloseAge)
 }
 
-// endWithoutPause calls end while a client counts in pipelines and reads its replies later, and looks for an end of its connection between
-// two replies, for reason.
+// endWithoutPause calls end while a client sends pipelines of incr and reads the replies later. It checks that the connection ends between
+// two replies, for the given reason.
 func endWithoutPause(t *testing.T, o middleware.Options, end func(*mwtest.MW), reason stats.CloseReason) {
 	t.Helper()
 	const pipeline = 1000
@@ -67,8 +67,8 @@ func endWithoutPause(t *testing.T, o middleware.Options, end func(*mwtest.MW), r
 	}
 	end(m)
 	<-ended
-	require.ErrorIs(t, err, io.EOF, "the end, not a reset")
-	require.Empty(t, rest, "it is between two replies")
+	require.ErrorIs(t, err, io.EOF, "an orderly end, not a reset")
+	require.Empty(t, rest, "the end is between two replies")
 	require.Eventually(t, func() bool { return closed(m, reason) == 1 }, mctest.Patience, mctest.Tick)
 	counted, _ := server.Get("n")
 	require.Equal(t, counted, last, "everything that was done is answered")

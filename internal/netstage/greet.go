@@ -11,16 +11,16 @@ import (
 	"mcmw/internal/wire"
 )
 
-// refusalEvery is the least time between two log lines about clients that were refused, or not accepted, for one reason, ns.
+// refusalEvery is the minimum time, in ns, between two log lines about clients that failed for the same reason.
 const refusalEvery = int64(time.Second)
 
-// limiter lets one log line through in that time, and counts those it does not. The stage's mu guards it.
+// limiter lets one log line pass per refusalEvery, and counts the suppressed ones. The stage's mu guards it.
 type limiter struct {
 	next       int64 // ns as stats.Now
 	suppressed int
 }
 
-// pass reports whether a line may be logged now, and how many were not since the last.
+// pass reports whether a line may be logged now, and how many were suppressed since the last one.
 func (l *limiter) pass() (suppressed int, ok bool) {
 	now := stats.Now()
 	if now < l.next {
@@ -32,7 +32,7 @@ func (l *limiter) pass() (suppressed int, ok bool) {
 	return suppressed, true
 }
 
-// handshake makes the TLS session of c, if it is to have one.
+// handshake makes the TLS session of c, if its listener uses TLS.
 func (c *conn) handshake() error {
 	if !c.sock.Secure() {
 		return nil
@@ -40,7 +40,7 @@ func (c *conn) handshake() error {
 	deadline := time.Now().Add(c.stage.options.HandshakeTimeout)
 	_ = c.sock.SetWriteDeadline(deadline)
 	_ = c.sock.SetReadDeadline(deadline)
-	// Whoever wants to end the connection says so before it moves the deadline: here or there it is seen.
+	// Goroutines that end the connection set their flag before they move the deadline, so it is seen here or by the handshake.
 	if c.leaving.Load() != 0 {
 		return c.left()
 	}
@@ -60,7 +60,7 @@ func (c *conn) handshake() error {
 	case err == nil:
 		return ending(stats.CloseHandshake)
 	case errors.Is(err, io.EOF):
-		return err // as port checks do
+		return err // port checks close without a handshake
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = errors.New("not finished in time")
 	}
@@ -68,8 +68,8 @@ func (c *conn) handshake() error {
 	return ending(stats.CloseHandshake)
 }
 
-// greet tells by the first byte which protocol the client speaks, as memcached does. A binary client is told, once its request has a
-// header, that its command is unknown.
+// greet recognizes the protocol by the client's first byte, as memcached does. A binary client gets the reply, once the header of its
+// request has come, that its command is unknown.
 func (c *conn) greet() error {
 	switch {
 	case c.buf.B[0] != protocol.BinaryRequest:
@@ -84,7 +84,7 @@ func (c *conn) greet() error {
 	return ending(stats.CloseProtocol)
 }
 
-// login answers what a client sends that has not authenticated, as memcached does, until it has.
+// login answers the requests of an unauthenticated client, as memcached does, until the client is authenticated.
 func (c *conn) login() error {
 	if c.filled < c.need {
 		c.keep(0)
@@ -109,7 +109,7 @@ func (c *conn) login() error {
 		case l.Answer != "":
 			g.AddString(l.Answer)
 		default:
-			g.AddString(c.hear(&l))
+			g.AddString(c.tryLogin(&l))
 		}
 		if cut := c.reason.Load(); cut != 0 {
 			return ending(cut - 1)
@@ -119,7 +119,7 @@ func (c *conn) login() error {
 	if g.Len() == 0 {
 		return end
 	}
-	// No batch is under way: the reader may write itself.
+	// No batch is under way, so the reader itself may write.
 	n, err := c.sock.TryWrite(&g)
 	switch {
 	case err != nil:
@@ -131,11 +131,11 @@ func (c *conn) login() error {
 	return end
 }
 
-// textThrottled answers a login that was not heard.
+// textThrottled is the reply to a login that is refused without a check of its password.
 const textThrottled = "SERVER_ERROR too many failed logins from this address\r\n"
 
-// hear decides about l, in its turn, and returns the answer. It waits up to maxTurns pauses.
-func (c *conn) hear(l *protocol.Login) (answer string) {
+// tryLogin checks l once its address has a turn, and returns the reply. It waits up to maxTurns pauses.
+func (c *conn) tryLogin(l *protocol.Login) (answer string) {
 	s := c.stage
 	addr := throttledAddr(c.sock.RemoteAddr())
 	wait, taken, ok := s.throttle.turn(addr, stats.Now())
@@ -150,7 +150,7 @@ func (c *conn) hear(l *protocol.Login) (answer string) {
 	}
 	switch {
 	case !ok:
-		s.warn(c, &s.slowed, "a login was refused unheard: too many from this address were wrong")
+		s.warn(c, &s.slowed, "a login was refused without a check: too many logins from this address have failed")
 		return textThrottled
 	case s.options.Allow(l.User, l.Password):
 		s.throttle.succeeded(addr, taken)
@@ -163,7 +163,7 @@ func (c *conn) hear(l *protocol.Login) (answer string) {
 	return protocol.TextLoginFailed
 }
 
-// warn logs what a client did wrong, as often as l allows.
+// warn logs a client's error, as often as l allows.
 func (s *Stage) warn(c *conn, l *limiter, text string, fields ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

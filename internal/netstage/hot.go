@@ -8,16 +8,16 @@ import (
 	"mcmw/internal/wire"
 )
 
-// fromMemory is what serveHot writes.
+// fromMemory holds the replies that serveHot writes.
 type fromMemory struct {
 	text []byte
 	out  wire.Gather
 }
 
 const (
-	// keepFromMemory is how large a text is kept for the next, bytes.
+	// keepFromMemory is the capacity, in bytes, up to which a text is kept for reuse.
 	keepFromMemory = 64 << 10
-	// maxFromMemory is about the largest text, bytes; a worker answers in portions.
+	// maxFromMemory is roughly the maximum length of a text, in bytes. Longer replies are left to a worker, which answers in portions.
 	maxFromMemory = 1 << 20
 )
 
@@ -31,16 +31,16 @@ func (m *fromMemory) release() {
 	fromMemories.Put(m)
 }
 
-// serveHot answers b at now, ns, if it consists of gets of hot keys whose values are there; otherwise it notes which reply is wanted. The connection's batch
-// before it is answered, so its writes are done, and the reader may write.
+// serveHot answers b at now, ns as stats.Now, if it consists of gets of hot keys whose values are in memory, and reports whether it did. Otherwise it
+// notes which replies should be kept (Wanted). The connection's previous batch is answered, so its writes are done and the reader may write.
 func (c *conn) serveHot(b *request.Batch, now int64) bool {
 	first := &b.Requests[0]
 	if !isGet(first) {
 		return false
 	}
-	var there bool
-	if _, first.Wanted, there = c.stage.options.Hot.Append(nil, first.Keys, now); !there {
-		return false // most are not: no buffer is taken for them
+	var hit bool
+	if _, first.Wanted, hit = c.stage.options.Hot.Append(nil, first.Keys, now); !hit {
+		return false // the usual case, checked before a buffer is taken
 	}
 	m := fromMemories.Get().(*fromMemory)
 	defer m.release()
@@ -63,7 +63,7 @@ func (c *conn) serveHot(b *request.Batch, now int64) bool {
 		c.hot.Saw(b.Requests[i].Keys, 1, now)
 	}
 	size := len(m.text)
-	// Before the client can know: counts that are read behind a reply hold it.
+	// Counted before the client has the reply, so that counts read after the reply include it.
 	c.arrivals.Hot(len(b.Requests), received, size)
 	b.Release()
 	m.out.Add(m.text)
@@ -75,7 +75,7 @@ func (c *conn) serveHot(b *request.Batch, now int64) bool {
 	return true
 }
 
-// isGet reports whether r is a retrieval of one key whose answer is the same whichever server gives it.
+// isGet reports whether r is a retrieval of one key to which every server gives the same reply.
 func isGet(r *request.Request) bool {
 	return r.Command.IsRetrieval() && !r.Has(protocol.First) && r.NumKeys == 1 && r.Answer == ""
 }

@@ -7,12 +7,12 @@ import (
 	"mcmw/internal/stats"
 )
 
-// memoryPatience is how long nobody who waits for the memory of a large request may have got any before a connection that waits is
-// closed. Requests release theirs when they are served; the limit is for those whose clients are slow to send the announced bytes.
+// memoryPatience bounds the time in which no connection that waits for the memory of a large request gets any. After it a waiting connection
+// is closed. Requests release their memory when they are served; the limit is for clients that are slow to send the announced bytes.
 var memoryPatience = 10 * time.Second
 
-// receive reads behind what is in buf what has arrived, without waiting; n is 0 if nothing has. more says whether there may be more.
-// Only while it reads does a connection hold more memory than the beginning of a request takes.
+// receive appends the bytes that have arrived to buf, without waiting; n is their number. more reports that further bytes may be there.
+// Except while it reads, a connection holds no more memory than it needs for the beginning of a request.
 func (c *conn) receive() (n int, more bool, err error) {
 	if !c.makeRoom() {
 		return 0, false, ending(stats.CloseMemory)
@@ -26,7 +26,7 @@ func (c *conn) receive() (n int, more bool, err error) {
 	}
 	free := b.B[c.filled:]
 	if c.need > 0 {
-		// What is read behind a large request would have to be copied out of its buffer.
+		// Bytes read after a large request would have to be copied out of its buffer.
 		free = free[:min(len(free), max(c.need-c.filled, request.ReadSize))]
 	}
 	n, more, err = c.sock.ReadNow(free)
@@ -57,7 +57,7 @@ func (c *conn) receiveNext() (n int, err error) {
 	return n, err
 }
 
-// note keeps began and came, behind a read of n bytes and the queueing of what was complete, if anything was.
+// note updates began and came after a read of n bytes. queued: complete requests were queued.
 func (c *conn) note(n int, queued bool) {
 	switch {
 	case c.filled == 0 && c.skip == 0:
@@ -72,15 +72,15 @@ func (c *conn) note(n int, queued bool) {
 	}
 }
 
-// disturbed reports whether the read deadline was moved for the reader to notice something. Where there is always more to read it
-// would not.
+// disturbed reports whether another goroutine has moved the read deadline to get the reader's attention. While there is always more to
+// read, the reader would not notice the deadline.
 func (c *conn) disturbed() bool {
 	return c.leaving.Load() != 0 || c.broken.Load() || c.reason.Load() != 0
 }
 
-// makeRoom replaces a buffer that is full of the beginning of a request by a larger one. Larger ones are bounded over all
-// connections: it waits until there is room for one more, and reports whether there was. Memory is taken for what has come, not for
-// what was announced: up to four times as much.
+// makeRoom replaces a buffer that the beginning of a request fills by a larger one. The memory of these buffers is bounded over all
+// connections: makeRoom waits until there is some, and reports whether it got it. It takes up to four times as much memory as bytes have
+// come, however many were announced.
 func (c *conn) makeRoom() bool {
 	if c.buf == nil || len(c.buf.B) < request.ReadSize || c.filled < len(c.buf.B) {
 		return true
@@ -99,7 +99,7 @@ func (c *conn) makeRoom() bool {
 	return true
 }
 
-// keep drops the first used bytes of buf, in which there was no request.
+// keep drops the first used bytes of buf, which belong to no batch.
 func (c *conn) keep(used int) {
 	switch rest := c.filled - used; {
 	case rest == 0:
@@ -111,7 +111,7 @@ func (c *conn) keep(used int) {
 	}
 }
 
-// take gives buf away, and moves what stands behind its first used bytes, the beginning of a request, to a new one.
+// take leaves buf to a batch, or to the caller. The bytes after the first used ones, the beginning of a request, move to a new buffer.
 func (c *conn) take(used int) {
 	rest := c.buf.B[used:c.filled]
 	c.buf, c.filled = nil, 0
@@ -119,14 +119,14 @@ func (c *conn) take(used int) {
 		return
 	}
 	c.buf = request.GetBuffer(len(rest))
-	// Only behind a long multi-get so much was read. It is counted if there is room; the buffer it was in is given back soon.
+	// So much is left only after a long multi-get. It is counted if there is room; the buffer that held it is released soon.
 	if size := int64(len(c.buf.B)); size > request.ReadSize && c.stage.input.TryTake(size) {
 		c.buf.Counted(c.stage.input)
 	}
 	c.filled = copy(c.buf.B, rest)
 }
 
-// forget lets go of what was read and is not in a batch.
+// forget drops the bytes that were read and are in no batch.
 func (c *conn) forget() {
 	if c.buf != nil {
 		c.buf.Release()

@@ -52,7 +52,7 @@ func TestMoreRequestsThanABatchHoldsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
-// As with memcached, the refusal itself comes when the value has.
+// As with memcached, the refusal itself comes after the value has come.
 func TestARefusedValueDoesNotHoldBackTheRequestsBeforeIt(t *testing.T) {
 	c := start(t, middleware.Options{}).Dial(t)
 	value := strings.Repeat("x", 2_000_000)
@@ -66,14 +66,14 @@ func TestARefusedValueDoesNotHoldBackTheRequestsBeforeIt(t *testing.T) {
 	}
 }
 
-// largest is the size of a value that memcached just takes. A buffer for its set is of 1 MiB and 16 KiB.
+// largest is the size of the largest value that memcached accepts. A buffer for its set has 1 MiB + 16 KiB.
 const largest = 1<<20 - 1000
 
 func setLargest(key string) string {
 	return fmt.Sprintf("set %s 0 0 %d\r\n%s\r\n", key, largest, strings.Repeat(key, largest))
 }
 
-// sentPart is how much of a large set takes a buffer for all of it.
+// sentPart is the number of bytes of a large set after which it gets a buffer for all of it.
 const sentPart = 300_000
 
 // startPart sends a part of a large set that needs a large buffer.
@@ -84,12 +84,12 @@ func startPart(t *testing.T, m *mwtest.MW, key string) *mctest.Client {
 	return c
 }
 
-// anyRate is a MinRate for tests in which nobody is slow: on a busy machine all are.
+// anyRate is a MinRate for tests in which no client must count as slow: on a busy machine all clients are slow.
 const anyRate = -1
 
 func requestMemory(m *mwtest.MW) int64 { return m.Stats().Snapshot().RequestMemory }
 
-func TestALargeRequestWaitsUntilOthersGiveTheirMemoryBack(t *testing.T) {
+func TestALargeRequestWaitsUntilOthersReleaseTheirMemory(t *testing.T) {
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20, MinRate: anyRate}})
 	a := startPart(t, m, "a")
 	all := int64(request.BufferSize(1 << 20))
@@ -114,7 +114,7 @@ func TestALargeRequestWaitsUntilOthersGiveTheirMemoryBack(t *testing.T) {
 	require.Eventually(t, func() bool { return requestMemory(m) == 0 }, mctest.Patience, mctest.Tick)
 }
 
-func TestAClientThatFindsNoMemoryIsToldSoAndTheOthersGoOn(t *testing.T) {
+func TestAClientThatGetsNoMemoryGetsAnErrorAndTheOthersAreServed(t *testing.T) {
 	t.Cleanup(netstage.SetMemoryPatience(10 * time.Millisecond))
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20, MinRate: anyRate}})
 	a := startPart(t, m, "a")
@@ -127,10 +127,10 @@ func TestAClientThatFindsNoMemoryIsToldSoAndTheOthersGoOn(t *testing.T) {
 	require.Eventually(t, func() bool { return closed(m, stats.CloseMemory) == 1 }, mctest.Patience, mctest.Tick)
 	require.Equal(t, "END\r\n", m.Dial(t).MustDo(t, "get b\r\n"))
 	require.NoError(t, a.Send([]byte(setLargest("a")[sentPart:])))
-	require.Equal(t, "STORED\r\n", a.MustReply(t), "the memory is for whoever had it first")
+	require.Equal(t, "STORED\r\n", a.MustReply(t), "the first client keeps its memory")
 }
 
-func TestMemoryIsTakenForWhatHasComeAndNotForWhatWasAnnounced(t *testing.T) {
+func TestMemoryIsTakenForBytesThatHaveComeNotForAnnouncedOnes(t *testing.T) {
 	const clients = 64
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 8 << 20}})
 	for range clients {
@@ -140,7 +140,7 @@ func TestMemoryIsTakenForWhatHasComeAndNotForWhatWasAnnounced(t *testing.T) {
 	require.Equal(t, "STORED\r\n", m.Dial(t).MustDo(t, setLargest("b")))
 }
 
-// Each has a part of the memory, and together they have all of it: none gets more until another is done.
+// Each holds a part of the memory, and together they hold all of it: none gets more until another is served.
 func TestLargeRequestsThatArriveTogetherAreAllServed(t *testing.T) {
 	const clients, part = 32, 64 << 10
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: clients * part, MinRate: anyRate}})
@@ -159,7 +159,7 @@ func TestLargeRequestsThatArriveTogetherAreAllServed(t *testing.T) {
 	}
 }
 
-func TestWhoIsSlowToSendGivesWayToThoseWhoNeedTheMemory(t *testing.T) {
+func TestASlowSenderIsClosedWhenOthersNeedItsMemory(t *testing.T) {
 	t.Cleanup(netstage.SetWantedPatience(50 * time.Millisecond))
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}})
 	a := startPart(t, m, "a")
@@ -171,7 +171,7 @@ func TestWhoIsSlowToSendGivesWayToThoseWhoNeedTheMemory(t *testing.T) {
 	require.Eventually(t, func() bool { return closed(m, stats.CloseSlow) == 1 }, mctest.Patience, mctest.Tick)
 }
 
-// drip sends a request of which a byte comes every few milliseconds, as long as it can.
+// drip sends a request one byte every few milliseconds, for as long as it can.
 func drip(c *mctest.Client) {
 	for c.Send([]byte("x")) == nil {
 		time.Sleep(5 * time.Millisecond)
@@ -197,7 +197,7 @@ func TestTheErrorReachesAClientThatIsStillSending(t *testing.T) {
 	require.Eventually(t, func() bool { return requestMemory(m) > 1<<20 }, mctest.Patience, mctest.Tick)
 	b := m.Dial(t)
 	require.NoError(t, b.Send([]byte(setLargest("b")[:100_000])))
-	for range 40 { // longer than a silent client is waited for
+	for range 40 { // longer than mcmw waits for a silent client
 		require.NoError(t, b.Send([]byte("x")))
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -207,7 +207,7 @@ func TestTheErrorReachesAClientThatIsStillSending(t *testing.T) {
 	require.Equal(t, "SERVER_ERROR out of memory reading request\r\n", rest)
 }
 
-func TestADrainEndsForThoseWhoWaitForMemory(t *testing.T) {
+func TestADrainEndsConnectionsThatWaitForMemory(t *testing.T) {
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{ClientMemory: 1 << 20}, DrainTimeout: 100 * time.Millisecond})
 	for _, key := range []string{"a", "b", "c"} {
 		startPart(t, m, key)
@@ -217,8 +217,8 @@ func TestADrainEndsForThoseWhoWaitForMemory(t *testing.T) {
 	require.Zero(t, requestMemory(m))
 }
 
-// Beyond the memory there is for replies comes what a worker's round may bring.
-func TestSlowReadersTogetherAreBoundedAndGiveWayToThoseWhoRead(t *testing.T) {
+// In addition to the memory for replies, one worker's round may be in use.
+func TestTheRepliesOfSlowReadersAreBoundedInTotalAndOtherClientsAreServed(t *testing.T) {
 	t.Cleanup(netstage.SetWantedPatience(time.Second))
 	const memory, round, slow, gets = 8 << 20, 5 << 20, 16, 20
 	m := start(t, middleware.Options{Workers: 1, ClientOptions: netstage.ClientOptions{ClientMemory: memory}})

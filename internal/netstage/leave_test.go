@@ -16,7 +16,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-func TestAClientThatClosesItsHalfGetsTheRepliesToALongPipeline(t *testing.T) {
+func TestAHalfClosedClientGetsTheRepliesToALongPipeline(t *testing.T) {
 	m := start(t, middleware.Options{Workers: 2, RequestOptions: worker.RequestOptions{Depth: 4}})
 	value := strings.Repeat("v", 50_000)
 	c := m.Dial(t)
@@ -36,7 +36,7 @@ func TestAClientThatClosesItsHalfGetsTheRepliesToALongPipeline(t *testing.T) {
 	require.True(t, want.String() == rest, "%d bytes of %d", len(rest), want.Len())
 }
 
-// departures are ways in which clients go away in the middle of something.
+// departures are ways in which clients leave in the middle of something.
 var departures = map[string]func(c *mctest.Client, rnd *rand.Rand){
 	"reset within a value": func(c *mctest.Client, rnd *rand.Rand) {
 		_ = c.Send([]byte(("set gone 0 0 100000\r\n" + strings.Repeat("x", 100_000))[:20+rnd.IntN(90_000)]))
@@ -74,7 +74,7 @@ func TestClientsThatLeaveInTheMiddleLeaveNothingBehind(t *testing.T) {
 		"per server": {Pool: middleware.PoolPerServer, Workers: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o.Timeout, o.StallAfter = time.Minute, -1 // a busy machine is no failing server
+			o.Timeout, o.StallAfter = time.Minute, -1 // a busy machine must not look like a failing server
 			o.Servers = mwtest.Servers(mctest.StartMemcacheds(t, 2)...)
 			m := mwtest.Start(t, o)
 			other := m.Dial(t)
@@ -93,7 +93,7 @@ func TestClientsThatLeaveInTheMiddleLeaveNothingBehind(t *testing.T) {
 			require.True(t, large+"END\r\n" == other.MustDo(t, "get large\r\n"))
 			require.Eventually(t, func() bool {
 				s := m.Stats().Snapshot()
-				// A few goroutines are those of the test and of the runtime; a leak is one for every client.
+				// A few goroutines belong to the test and the runtime; a leak has one for every client.
 				return s.Open() == 1 && s.RequestMemory == 0 && s.ReplyMemory == 0 && s.WorkersBusy == 0 && runtime.NumGoroutine() < goroutines+10
 			}, time.Minute, time.Millisecond)
 			for _, s := range m.Stats().Snapshot().Servers {

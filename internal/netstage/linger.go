@@ -8,24 +8,25 @@ import (
 	"mcmw/internal/stats"
 )
 
-// lingers are the reasons for which mcmw is the first to end a connection of a client that may still be sending or reading.
+// lingers are the reasons for which mcmw ends a connection although its client may still be sending or reading.
 var lingers = [stats.NumCloseReasons]bool{
 	stats.CloseQuit: true, stats.CloseProtocol: true, stats.CloseShutdown: true, stats.CloseRefused: true, stats.CloseIdle: true,
 	stats.CloseMemory: true, stats.CloseSlow: true, stats.CloseHandshake: true, stats.CloseAge: true,
 }
 
 const (
-	// lingerTime is how long a client that was heard of lately may take to close its side.
+	// lingerTime is how long a client may take to close its side, in ns.
 	lingerTime = int64(time.Second)
-	// Pauses between two looks at what the client has acknowledged.
+	// lingerPauseMin and lingerPauseMax bound the pause between two checks of what the client has acknowledged.
 	lingerPauseMin = time.Millisecond
 	lingerPauseMax = 64 * time.Millisecond
 )
 
-// linger ends a connection so that no reply is lost on it. A socket that is closed with unread bytes, or that receives
-// some later, answers with a reset, and the client loses the replies that are still on their way. So the stream to
-// the client ends first; what the client sends is dropped until it closes its side, or has everything and is silent.
-// The client may take WriteTimeout to read its replies, and with sends also to finish sending: many clients read only after that.
+// linger ends a connection without losing replies. A socket that is closed with unread bytes, or that receives bytes after
+// it is closed, answers with a reset, and the client loses the replies that are still on their way. Therefore the stream to
+// the client ends first. Bytes from the client are dropped until it closes its side, or has acknowledged everything and is
+// silent. The client may take WriteTimeout to read its replies. With sends it may also finish sending in that time, because
+// many clients read only then.
 func (c *conn) linger(sends bool) {
 	if c.sock.CloseWrite() != nil {
 		return

@@ -20,7 +20,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// connectNarrow is connect with a receive buffer so small that replies wait in mcmw's kernel buffer.
+// connectNarrow is connect with a receive buffer so small that replies wait in the kernel's send buffer on mcmw's side.
 func connectNarrow(t *testing.T, m *mwtest.MW) net.Conn {
 	t.Helper()
 	d := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) (err error) {
@@ -38,16 +38,16 @@ func connectNarrow(t *testing.T, m *mwtest.MW) net.Conn {
 	return c
 }
 
-func TestNoReplyIsLostWhenMcmwIsTheFirstToClose(t *testing.T) {
+func TestNoReplyIsLostWhenMcmwClosesFirst(t *testing.T) {
 	const size, gets = 100_000, 8
-	// More than one read brings: the kernel holds bytes that nobody will read.
+	// More than one read takes: the kernel holds bytes that are never read.
 	junk := strings.Repeat("x", 100_000)
 	for name, end := range map[string]struct {
 		request string
 		reason  stats.CloseReason
 	}{
-		"quit, and more behind it": {"quit\r\n" + junk, stats.CloseQuit},
-		"a line without end":       {junk, stats.CloseProtocol},
+		"bytes after quit":   {"quit\r\n" + junk, stats.CloseQuit},
+		"a line without end": {junk, stats.CloseProtocol},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := start(t, middleware.Options{})
@@ -61,7 +61,7 @@ func TestNoReplyIsLostWhenMcmwIsTheFirstToClose(t *testing.T) {
 				sent <- err
 			}()
 			all, err := io.ReadAll(narrow)
-			require.NoError(t, err, "the end, not a reset")
+			require.NoError(t, err, "an orderly end, not a reset")
 			require.NoError(t, <-sent)
 			require.Equal(t, strings.Repeat(fmt.Sprintf("VALUE k 0 %d\r\n%s\r\nEND\r\n", size, value), gets), string(all))
 			require.NoError(t, narrow.Close())
@@ -70,7 +70,7 @@ func TestNoReplyIsLostWhenMcmwIsTheFirstToClose(t *testing.T) {
 	}
 }
 
-func TestARefusedClientReadsWhyEvenIfItSpeaksFirst(t *testing.T) {
+func TestARefusedClientReadsTheErrorEvenIfItSendsFirst(t *testing.T) {
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{MaxConnections: 1}})
 	c, r := connect(t, m)
 	ask(t, c, r, "version\r\n")
@@ -87,7 +87,7 @@ func TestARefusedClientReadsWhyEvenIfItSpeaksFirst(t *testing.T) {
 			_, err = io.WriteString(refused, strings.Repeat("get k\r\n", 10_000))
 			assert.NoError(t, err)
 			all, err := io.ReadAll(refused)
-			assert.NoError(t, err, "the end, not a reset")
+			assert.NoError(t, err, "an orderly end, not a reset")
 			assert.Equal(t, "SERVER_ERROR too many connections\r\n", string(all))
 		})
 	}
@@ -96,8 +96,8 @@ func TestARefusedClientReadsWhyEvenIfItSpeaksFirst(t *testing.T) {
 	assert.Contains(t, ask(t, c, r, "version\r\n"), "VERSION")
 }
 
-// A client that neither reads its refusal nor closes is not waited for by the ones behind it.
-func TestRefusedClientsThatStayHoldUpNobody(t *testing.T) {
+// Other clients do not wait for one that neither reads its refusal nor closes.
+func TestRefusedClientsThatStayDoNotDelayOthers(t *testing.T) {
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{MaxConnections: 1}})
 	c, r := connect(t, m)
 	ask(t, c, r, "version\r\n")

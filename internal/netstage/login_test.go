@@ -30,10 +30,10 @@ func passwords(t *testing.T, text string) (path string) {
 	return path
 }
 
-// login returns the set that says user and password.
+// login returns the set command that carries user and password.
 func login(text string) string { return fmt.Sprintf("set key 0 0 %d\r\n%s\r\n", len(text), text) }
 
-// answers sends each text once the one before it has its reply, and returns all that came until the connection ended.
+// answers sends each text once the one before it is answered, and returns all that came until the connection ended.
 func answers(t *testing.T, addr string, texts ...string) string {
 	t.Helper()
 	c := mctest.MustDial(t, addr)
@@ -50,7 +50,7 @@ func answers(t *testing.T, addr string, texts ...string) string {
 	return all.String() + rest
 }
 
-// One by one: of refused requests that it reads at once, memcached answers the last alone.
+// Requests are sent one by one: of refused requests that memcached reads at once, it answers only the last.
 func TestAnUnauthenticatedClientIsAnsweredAsByMemcached(t *testing.T) {
 	file := passwords(t, users)
 	real := mctest.StartMemcached(t, "-Y", file)
@@ -93,7 +93,7 @@ func TestAnUnauthenticatedClientIsAnsweredAsByMemcached(t *testing.T) {
 	}
 }
 
-// Where the pieces of what a client sends are cut changes no answer.
+// The replies do not depend on how the bytes are split over reads.
 func TestALoginMayArriveInAnyPieces(t *testing.T) {
 	file := passwords(t, users)
 	var o middleware.Options
@@ -144,7 +144,7 @@ func TestWrongPasswordsAreCountedAndLoggedWithoutThem(t *testing.T) {
 	assert.Contains(t, answers(t, m.Addr(), login("anna secret")+"stats\r\n"), "STAT auth_errors 15\r\n")
 }
 
-// From one address many connections guess no faster than one, and right passwords are not told apart; others are served.
+// Many connections from one address guess no faster than one, and a correct password gets no other reply. Other addresses are served.
 func TestLoginsFromAnAddressThatGuessesAreSlowed(t *testing.T) {
 	t.Cleanup(netstage.SetLoginPause(time.Hour))
 	var o middleware.Options
@@ -175,14 +175,14 @@ func TestLoginsFromAnAddressThatGuessesAreSlowed(t *testing.T) {
 	assert.Equal(t, "STORED\r\n", string(reply))
 	assert.EqualValues(t, 21, m.Stats().Snapshot().Counter("login_failures_total"))
 
-	// Who waits holds no drain up.
+	// A login that waits does not delay a drain.
 	m.Cancel()
 	for range 5 {
 		assert.Equal(t, refused, <-replies)
 	}
 }
 
-func TestALoginThatWaitsIsHeardInItsTurn(t *testing.T) {
+func TestALoginThatWaitsIsCheckedInItsTurn(t *testing.T) {
 	const pause = 10 * time.Millisecond
 	t.Cleanup(netstage.SetLoginPause(pause))
 	var o middleware.Options
@@ -194,7 +194,7 @@ func TestALoginThatWaitsIsHeardInItsTurn(t *testing.T) {
 	assert.GreaterOrEqual(t, time.Since(begin), 39*pause)
 }
 
-func TestChangedPasswordsHoldForNewLoginsAndNobodyIsCut(t *testing.T) {
+func TestChangedPasswordsApplyToNewLoginsAndNoConnectionIsClosed(t *testing.T) {
 	file := passwords(t, users)
 	var o middleware.Options
 	o.Security.AuthFile = file
@@ -207,7 +207,7 @@ func TestChangedPasswordsHoldForNewLoginsAndNobodyIsCut(t *testing.T) {
 	assert.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"))
 }
 
-// An unauthenticated client that asks without end and reads nothing is closed like any slow client.
+// An unauthenticated client that keeps sending and reads nothing is closed like any slow client.
 func TestAnUnauthenticatedClientThatDoesNotReadIsClosed(t *testing.T) {
 	o := middleware.Options{ClientOptions: netstage.ClientOptions{WriteTimeout: 50 * time.Millisecond}}
 	o.Security.AuthFile = passwords(t, users)

@@ -1,8 +1,9 @@
-// Package netstage is the first stage of a request's path: it accepts client connections and reads them, one goroutine
-// each. A reader turns what one read brought into a batch of requests, stamps them, and puts the batch on the queue.
+// Package netstage is the first stage of a request's path: it accepts client connections and reads them, one goroutine per
+// connection, the reader. A reader decodes the bytes of one read into a batch of requests, stamps them, and puts the batch on
+// the queue.
 //
-// A connection has at most one batch under way (see request.Batch). Until it is answered the reader may read and decode
-// the next one, but not queue it.
+// A connection has at most one batch under way (see request.Batch). Until that is answered, the reader may read and decode the
+// next batch, but not queue it.
 package netstage
 
 import (
@@ -20,46 +21,46 @@ import (
 	"mcmw/internal/stats"
 )
 
-// ClientOptions are what an operator sets about clients. A middleware's Options say what a zero field means.
+// ClientOptions are the settings of client connections that an operator can change. A middleware's Options say what a zero field means.
 type ClientOptions struct {
-	// MaxConnections is how many clients may be connected; one more gets an error and is closed. 0: no limit.
+	// MaxConnections is the number of clients that may be connected. A further one gets an error and is closed. 0: no limit.
 	MaxConnections int
-	// IdleTimeout is after how long without a request a client is closed. 0: never.
+	// IdleTimeout is the time without a request after which a client is closed. 0: never.
 	IdleTimeout time.Duration
-	// MaxAge is how old a connection may get: between half of it and all of it, by chance, its client is closed at the next moment
-	// without a request, so that it connects anew, perhaps to another middleware. 0: any age.
+	// MaxAge is the maximum age of a connection. At a random age between half of it and all of it, the connection is closed at the next
+	// moment without a request, so that the client reconnects, perhaps to another middleware. 0: any age.
 	MaxAge time.Duration
-	// MinRate is how many bytes per second a client must send of a request that takes counted memory, or more time than
-	// IdleTimeout. Below 1: any number.
+	// MinRate is the minimum number of bytes per second that a client must send of a request that takes counted memory, or that takes longer
+	// than IdleTimeout. Below 1: no minimum.
 	MinRate int
-	// MaxOutput is how many bytes of replies may wait for one client that does not read them; with more it is closed.
+	// MaxOutput is the number of bytes of replies that may wait for one client that does not read them. With more the client is closed.
 	MaxOutput int
-	// WriteTimeout is how long a client may take to read 64 KiB of the replies that wait for it, or all of them if they are fewer; then it
-	// is closed.
+	// WriteTimeout is the time within which a client must read 64 KiB of the replies that wait for it, or all of them if they are fewer.
+	// Otherwise it is closed.
 	WriteTimeout time.Duration
-	// ClientMemory is the limit, bytes over all clients, of the memory for requests larger than request.ReadSize. A second limit of the same
-	// size is for the replies that clients have not read yet.
+	// ClientMemory bounds the memory, in bytes over all clients, for requests larger than request.ReadSize. A second limit of the same size
+	// bounds the replies that clients have not read yet.
 	ClientMemory int
-	// Shed answers the requests of a batch with errors, and executes none, if the queue has no room for it. Otherwise the connection is
+	// Shed: if the queue has no room for a batch, its requests are answered with errors and none is executed. Otherwise the connection is
 	// not read until there is room.
 	Shed bool
 	// Limits bound what a client may send.
 	Limits protocol.Limits
 }
 
-// Options are what a Stage needs; all fields are required, but for those whose zero value has a meaning.
+// Options are what a Stage needs. All fields are required, except those whose zero value has a meaning.
 type Options struct {
 	ClientOptions
-	// MaxRefused is how many refused clients are waited for at a time: one that stays to read its refusal does so for the time of a
-	// round trip. Beyond it a connection is closed at once, and the refusal may be lost.
+	// MaxRefused is the number of refused clients that are waited for at a time, so that they can read the refusal, which takes a
+	// round trip. Beyond it a refused connection is closed at once, and the refusal may be lost.
 	MaxRefused int
-	// TLS is for the listeners that speak it; nil if none does.
+	// TLS is the configuration of the listeners that use TLS; nil if none does.
 	TLS *tls.Config
-	// HandshakeTimeout is how long a client may take to make a TLS session.
+	// HandshakeTimeout bounds the time of a TLS handshake.
 	HandshakeTimeout time.Duration
-	// Allow says whether a client that gives this name and password is served; nil: all are, and give none.
+	// Allow reports whether a client that logs in with this name and password is served; nil: all clients are served, without a login.
 	Allow func(user, password []byte) bool
-	// Hot has the values of hot keys; nil: all requests are queued.
+	// Hot holds the values of hot keys; nil: all requests are queued.
 	Hot   *hotkeys.Values
 	Queue *queue.Entrance
 	Net   *stats.Net
@@ -78,12 +79,12 @@ type Stage struct {
 
 	loginFailures *stats.Counter
 
-	// mu guards the fields below; nothing is waited for while it is held.
+	// mu guards the fields below. Its holder never waits for anything else.
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
 	refusing map[*conn]struct{} // connections above MaxConnections, until they are closed
 	draining bool
-	// Of the log lines about clients that failed.
+	// These limit the log lines about clients that failed, one per kind of failure.
 	crowd, handshakes, logins, slowed, laggards limiter
 }
 
@@ -99,10 +100,11 @@ func New(o Options) *Stage {
 	return s
 }
 
-// memory returns what large requests, and replies that slow clients have not read, take of Options.ClientMemory, bytes.
+// memory returns the bytes of Options.ClientMemory that are in use for large requests, and for replies that clients have not read.
 func (s *Stage) memory() (requests, replies int64) { return s.input.Used(), s.output.Used() }
 
-// Pauses after a failed accept: file descriptors that ran out come back when other connections end.
+// acceptPauseMin and acceptPauseMax bound the pause after a failed accept. If the process ran out of file descriptors, they become
+// free when other connections end.
 const (
 	acceptPauseMin = 5 * time.Millisecond
 	acceptPauseMax = time.Second
@@ -134,7 +136,7 @@ func (s *Stage) Serve(l net.Listener, secure bool) {
 	}
 }
 
-// start begins to read nc.
+// start starts the reader of nc, or refuses it.
 func (s *Stage) start(nc net.Conn, secure bool) error {
 	c, err := newConn(s, nc)
 	if err != nil {
@@ -168,13 +170,13 @@ func (s *Stage) ended(c *conn, reason stats.CloseReason) {
 	s.readers.Done()
 }
 
-// readingPart is the part of a drain's timeout, its divisor, in which clients are read; the rest is for their replies.
+// readingPart is the divisor of a drain's timeout that gives the time in which clients are read; the rest is for their replies.
 var readingPart = time.Duration(2)
 
-// Drain closes every connection once what its client has sent is answered, and returns when none is left. Clients that go on sending
-// are read for half of timeout. At its end the remaining connections are reset, and their number is returned.
+// Drain closes every connection once the requests that its client has sent are answered, and returns when none is left. Clients that
+// keep sending are read for half of timeout. When timeout ends, the remaining connections are reset; their number is returned.
 func (s *Stage) Drain(timeout time.Duration) (cut int) {
-	over := time.After(timeout)
+	ended := time.After(timeout)
 	close(s.closing)
 	s.mu.Lock()
 	s.draining = true
@@ -191,12 +193,12 @@ func (s *Stage) Drain(timeout time.Duration) (cut int) {
 	select {
 	case <-done:
 		return 0
-	case <-over:
+	case <-ended:
 	}
 	close(s.cut)
 	s.mu.Lock()
 	cut = len(s.conns)
-	// A reset: an orderly end would tell a client that what is not answered was not done.
+	// A reset, because after an orderly end a client could take unanswered requests for not executed.
 	for c := range s.conns {
 		_ = c.sock.Abort()
 	}

@@ -24,7 +24,7 @@ import (
 func start(t *testing.T, o middleware.Options) *mwtest.MW {
 	t.Helper()
 	s := mctest.StartMemcached(t)
-	o.Timeout, o.StallAfter = time.Minute, -1 // a busy machine is no failing server
+	o.Timeout, o.StallAfter = time.Minute, -1 // a busy machine must not look like a failing server
 	o.Servers = []route.Server{{Name: "a", Addr: s.Addr()}}
 	return mwtest.Start(t, o)
 }
@@ -52,7 +52,7 @@ func closed(m *mwtest.MW, reason stats.CloseReason) uint64 {
 	return m.Stats().Snapshot().Closed[reason]
 }
 
-func TestOneClientTooManyIsToldSoAndTheOthersGoOn(t *testing.T) {
+func TestAClientBeyondTheMaximumGetsAnErrorAndTheOthersAreServed(t *testing.T) {
 	m := start(t, middleware.Options{ClientOptions: netstage.ClientOptions{MaxConnections: 2}})
 	first, firstReader := connect(t, m)
 	second, secondReader := connect(t, m)
@@ -82,7 +82,7 @@ func TestAnIdleClientIsClosed(t *testing.T) {
 	require.Eventually(t, func() bool { return closed(m, stats.CloseIdle) == 1 }, mctest.Patience, mctest.Tick)
 }
 
-func TestAClientThatDoesNotReadIsClosedAndHoldsUpNobody(t *testing.T) {
+func TestAClientThatDoesNotReadIsClosedAndDoesNotDelayOthers(t *testing.T) {
 	for name, o := range map[string]middleware.Options{
 		"more unread than allowed": {Workers: 1, ClientOptions: netstage.ClientOptions{MaxOutput: 1 << 10, WriteTimeout: time.Hour}},
 		"unread for too long":      {Workers: 1, ClientOptions: netstage.ClientOptions{WriteTimeout: 50 * time.Millisecond}},
@@ -106,7 +106,7 @@ func TestAClientThatDoesNotReadIsClosedAndHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func TestASlowClientThatReadsInTheEndGetsEverything(t *testing.T) {
+func TestASlowClientThatFinallyReadsGetsEverything(t *testing.T) {
 	m := start(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 4}})
 	c, r := connect(t, m)
 	value := strings.Repeat("x", 1<<20-200)
@@ -125,7 +125,7 @@ func TestASlowClientThatReadsInTheEndGetsEverything(t *testing.T) {
 	}
 }
 
-func TestAClientThatSendsByteByByteHoldsUpNobody(t *testing.T) {
+func TestAClientThatSendsByteByByteDoesNotDelayOthers(t *testing.T) {
 	m := start(t, middleware.Options{Workers: 1})
 	slow, slowReader := connect(t, m)
 	c, r := connect(t, m)

@@ -7,11 +7,11 @@ import (
 
 const textRefused = "SERVER_ERROR too many connections\r\n"
 
-// refuse tells a client that there are too many; mu is held.
+// refuse ends a connection above MaxConnections with an error reply; mu is held.
 func (s *Stage) refuse(c *conn) {
 	s.options.Net.Closed(stats.CloseRefused)
 	if suppressed, ok := s.crowd.pass(); ok {
-		s.options.Log.Warn("a client was refused: there are as many connections as allowed", "connections", len(s.conns), "not_logged", suppressed)
+		s.options.Log.Warn("a client was refused: the maximum number of connections is reached", "connections", len(s.conns), "not_logged", suppressed)
 	}
 	if len(s.refusing) >= s.options.MaxRefused {
 		c.sayRefused()
@@ -29,14 +29,14 @@ func (s *Stage) refuse(c *conn) {
 	})
 }
 
-// sayRefused says so, unless that would take a TLS session.
+// sayRefused sends the error reply, except over TLS, which would take a handshake.
 func (c *conn) sayRefused() {
 	if !c.sock.Secure() {
 		c.say(textRefused)
 	}
 }
 
-// say tells the client why its connection is being closed; all of its requests are answered.
+// say tells the client why its connection is closed. All of its requests are answered by then.
 func (c *conn) say(why string) {
 	var g wire.Gather
 	g.AddString(why)

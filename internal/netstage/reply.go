@@ -27,7 +27,7 @@ func (c *conn) Reply(g *wire.Gather) int {
 	return n
 }
 
-// fail notes that the client is gone, and makes the reader notice.
+// fail records that the client is gone, and gets the reader's attention.
 func (c *conn) fail() {
 	c.broken.Store(true)
 	_ = c.sock.SetReadDeadline(time.Unix(1, 0))
@@ -41,8 +41,8 @@ func (c *conn) Finish() {
 
 // Stall implements request.Client.
 func (c *conn) Stall(rest []byte, unanswered *request.Batch) {
-	// It is counted before the worker goes on, which may ask for more; even where others have taken all there is: what could be refused was, before it was
-	// asked for (Crowded).
+	// The bytes are counted before the worker continues, because it may produce more. They are counted even beyond the limit: replies can be
+	// refused only before they are requested from servers (Crowded).
 	size := int64(len(rest))
 	c.stage.output.Force(size)
 	go func() {
@@ -72,7 +72,7 @@ func (c *conn) Stall(rest []byte, unanswered *request.Batch) {
 	}()
 }
 
-// abandon drops what b's client, which is gone, asked for.
+// abandon drops the requests of b that are not served yet, because their client is gone.
 func (c *conn) abandon(b *request.Batch) {
 	c.stage.options.Net.Abandoned(len(b.Requests) - b.Next)
 	b.Release()
@@ -81,11 +81,11 @@ func (c *conn) abandon(b *request.Batch) {
 // errSlow: the client left more replies unread than allowed.
 var errSlow = errors.New("too many unread replies")
 
-// restPiece is how much of what waits for a client it has to take within WriteTimeout, bytes. A TLS socket must be given at least one
-// of its batches at first.
+// restPiece is the number of bytes of waiting replies that a client must read within WriteTimeout. A TLS socket must first be given at
+// least one of its batches.
 const restPiece = 64 << 10
 
-// writeRest writes what a client was too slow to take, within the limits for that.
+// writeRest writes the replies that a client was too slow to read, within the limits of MaxOutput and WriteTimeout.
 func (c *conn) writeRest(rest []byte) error {
 	if c.broken.Load() {
 		return net.ErrClosed

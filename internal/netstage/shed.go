@@ -8,14 +8,14 @@ import (
 	"mcmw/internal/wire"
 )
 
-// textShed answers a request that the queue had no room for.
+// textShed is the reply to a request for which the queue had no room.
 const textShed = "SERVER_ERROR overloaded: the queue is full, nothing was done\r\n"
 
-// gathers hold the replies of batches that are shed.
+// gathers holds buffers for the replies to batches that are shed.
 var gathers = sync.Pool{New: func() any { return new(wire.Gather) }}
 
-// shed answers all of a batch for which there was no room. Nothing of it reaches a server. The connection's batch before it is
-// answered, so that the reader may write; a client that does not take the replies is stalled like any other.
+// shed answers all requests of a batch for which the queue had no room. None of them reaches a server. The connection's previous batch
+// is answered, so the reader may write. A client that does not read the replies is handled like any slow client.
 func (c *conn) shed(b *request.Batch) {
 	g := gathers.Get().(*wire.Gather)
 	received := 0

@@ -18,11 +18,11 @@ import (
 
 const shedLine = "SERVER_ERROR overloaded: the queue is full, nothing was done\r\n"
 
-// full is a middleware whose only worker waits for its server, and whose queue has no room.
+// full is a middleware whose only worker waits for its server and whose queue is full.
 type full struct {
 	*mwtest.MW
 	proxy   *mctest.Proxy
-	waiting []*mctest.Client // each is owed the END of a get
+	waiting []*mctest.Client // each waits for the END of a get
 }
 
 func startFull(t *testing.T, o middleware.Options) *full {
@@ -38,7 +38,7 @@ func startFull(t *testing.T, o middleware.Options) *full {
 	return f
 }
 
-// wait sends a get and waits until the middleware is as reached says.
+// wait sends a get and waits until reached returns true.
 func (f *full) wait(t *testing.T, reached func(s *stats.Snapshot) bool) {
 	t.Helper()
 	c := f.Dial(t)
@@ -47,7 +47,7 @@ func (f *full) wait(t *testing.T, reached func(s *stats.Snapshot) bool) {
 	f.waiting = append(f.waiting, c)
 }
 
-// release lets the server answer: those who were queued are served.
+// release lets the server answer, so that the queued requests are served.
 func (f *full) release(t *testing.T) {
 	t.Helper()
 	f.proxy.Inject(mctest.Fault{})
@@ -56,7 +56,7 @@ func (f *full) release(t *testing.T) {
 	}
 }
 
-func TestWhatTheQueueHasNoRoomForIsAnsweredInOrderAndHasNoEffect(t *testing.T) {
+func TestShedRequestsAreAnsweredInOrderAndHaveNoEffect(t *testing.T) {
 	f := startFull(t, middleware.Options{})
 	c := f.Dial(t)
 	requests := []struct{ text, reply string }{
@@ -88,13 +88,13 @@ func TestWhatTheQueueHasNoRoomForIsAnsweredInOrderAndHasNoEffect(t *testing.T) {
 	s := f.Stats().Snapshot()
 	require.EqualValues(t, len(requests), s.Shed())
 	require.EqualValues(t, 3, s.Requests[protocol.Set][stats.ResultShed])
-	require.EqualValues(t, batch.Len()-2_000_002, s.FromClients, "but for the value that was skipped")
+	require.EqualValues(t, batch.Len()-2_000_002, s.FromClients, "without the value that was skipped")
 	f.release(t)
-	require.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"), "what was shed did nothing")
+	require.Equal(t, "END\r\n", c.MustDo(t, "get k\r\n"), "shed requests did nothing")
 	require.Contains(t, c.MustDo(t, "stats\r\n"), fmt.Sprintf("\r\nSTAT mcmw_shed %d\r\n", len(requests)))
 }
 
-// The queue that counts is that of a batch's first request.
+// A batch enters the queue of its first request.
 func TestABatchIsShedWhenTheQueueItEntersIsFull(t *testing.T) {
 	f := startFull(t, middleware.Options{Pool: middleware.PoolPerServer})
 	c := f.Dial(t)
@@ -127,7 +127,7 @@ func TestAClientThatReadsNoRefusalsIsClosedAsSlow(t *testing.T) {
 	f.release(t)
 }
 
-func TestADrainAnswersWhatItSheds(t *testing.T) {
+func TestADrainAnswersShedRequests(t *testing.T) {
 	f := startFull(t, middleware.Options{DrainTimeout: 2 * time.Minute})
 	c := f.Dial(t)
 	require.Equal(t, shedLine, c.MustDo(t, "get k\r\n"))

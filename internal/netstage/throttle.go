@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// loginPause is the time between two logins of an address that is slowed, and the time after which one failure is forgotten: at
-// one a second eight random letters take thousands of years to guess.
+// loginPause is the time between two logins from an address that is slowed, and the time after which one failure is forgotten. At
+// one attempt per second, eight random letters take thousands of years to guess.
 var loginPause = time.Second
 
 const (
-	// freeLogins is how many logins of an address may fail before it is slowed: a person's slips, and a client with an old
-	// password that connects anew some times.
+	// freeLogins is the number of logins from an address that may fail before it is slowed. It leaves room for typing errors, and for
+	// a client with an old password that reconnects a few times.
 	freeLogins = 20
-	// maxTurns is how many logins of an address may wait for their turn. What comes beyond is refused unheard.
+	// maxTurns is the number of logins from an address that may wait for their turn. Further ones are refused without a check.
 	maxTurns = 5
-	// maxThrottled bounds the addresses that are remembered, some 100 bytes each.
+	// maxThrottled bounds the number of addresses that are remembered, at some 100 bytes each.
 	maxThrottled = 10_000
-	// evictLooks is how many addresses are compared to find one to forget.
-	evictLooks = 8
+	// evictSample is the number of addresses that are compared to find one to forget.
+	evictSample = 8
 )
 
-// throttle slows the logins of addresses from which wrong ones come. Its methods may be called from any goroutine.
+// throttle slows the logins from addresses from which wrong ones come. Its methods may be called from any goroutine.
 //
-// An address has one number, the time at which its failures are forgotten: a failure moves it loginPause ahead (the generic cell
-// rate algorithm). While it is no more than freeLogins pauses ahead, logins are heard at once; else each one takes a turn of
-// its own before it is heard, so that connections in parallel guess no faster than one.
+// For each address it keeps one number: the time at which all its failures are forgotten. A failure adds loginPause to it (the generic
+// cell rate algorithm). While this time is at most freeLogins pauses ahead, logins are checked at once. Beyond that each login takes
+// a turn of its own before it is checked, so that parallel connections guess no faster than one.
 type throttle struct {
 	pause int64 // loginPause, ns
 
-	mu sync.Mutex // guards the field below; held for a few steps
+	mu sync.Mutex // guards the field below; its holder never waits
 	// clear is when the failures of an address are forgotten, ns of the caller's clock. Addresses without any are not in it.
 	clear map[netip.Addr]int64
 }
@@ -40,8 +40,8 @@ func newThrottle() *throttle {
 	return &throttle{pause: int64(loginPause), clear: make(map[netip.Addr]int64)}
 }
 
-// turn returns how long a login of addr has to wait at now. ok is false if that is too long: the login is not to be heard. taken
-// means that the login was given a turn, which ends with failed or succeeded.
+// turn returns how long a login from addr that comes at now must wait. ok is false if that is too long: the login must be refused.
+// taken reports that the login was given a turn; the caller passes it to failed or succeeded.
 func (t *throttle) turn(addr netip.Addr, now int64) (wait time.Duration, taken, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,10 +56,10 @@ func (t *throttle) turn(addr netip.Addr, now int64) (wait time.Duration, taken, 
 	return time.Duration(ahead), true, true
 }
 
-// failed notes a wrong login at now. taken is what turn said.
+// failed records a wrong login at now. taken is the result of turn.
 func (t *throttle) failed(addr netip.Addr, now int64, taken bool) {
 	if taken {
-		return // the turn is paid for
+		return // turn has already added a pause
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,7 +70,7 @@ func (t *throttle) failed(addr netip.Addr, now int64, taken bool) {
 	t.clear[addr] = max(until, now) + t.pause
 }
 
-// succeeded gives the turn of a right login back.
+// succeeded returns the turn of a correct login.
 func (t *throttle) succeeded(addr netip.Addr, taken bool) {
 	if !taken {
 		return
@@ -82,11 +82,11 @@ func (t *throttle) succeeded(addr netip.Addr, taken bool) {
 	}
 }
 
-// forget makes room for an address: of a few that the map yields in random order it forgets all that have no failures left, or else
-// the one with the fewest; mu is held.
+// forget makes room for an address. Among a random sample it forgets all addresses without failures, or else the one with the fewest;
+// mu is held.
 func (t *throttle) forget(now int64) {
 	var least netip.Addr
-	looks, freed := 0, false
+	seen, freed := 0, false
 	for addr, until := range t.clear {
 		if until <= now {
 			delete(t.clear, addr)
@@ -94,7 +94,7 @@ func (t *throttle) forget(now int64) {
 		} else if !least.IsValid() || until < t.clear[least] {
 			least = addr
 		}
-		if looks++; looks == evictLooks {
+		if seen++; seen == evictSample {
 			break
 		}
 	}
@@ -103,8 +103,8 @@ func (t *throttle) forget(now int64) {
 	}
 }
 
-// throttledAddr returns what failures from a are counted for: an IPv4 address, the network of 64 bits that one IPv6 host may have to itself, or the
-// zero Addr for all unix sockets.
+// throttledAddr returns the address to which failures from a are attributed: an IPv4 address; the /64 network of an IPv6 address, because one
+// host may own all of it; or the zero Addr for all unix sockets.
 func throttledAddr(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// heard makes a login of addr at a time and returns how long it waits; ok is whether it is heard.
+// heard makes a login from addr at a time and returns how long it waits; ok reports whether it is checked.
 func heard(t *throttle, addr netip.Addr, at time.Duration, right bool) (wait time.Duration, ok bool) {
 	wait, taken, ok := t.turn(addr, int64(at))
 	switch {
@@ -35,7 +35,7 @@ func TestAnAddressMayFailSomeTimesBeforeItIsSlowed(t *testing.T) {
 		assert.Equal(t, time.Duration(turn)*loginPause, wait, "one after the other")
 	}
 	_, ok := heard(throttle, addr, time.Second, true)
-	assert.False(t, ok, "also a right one: nobody may learn that it is")
+	assert.False(t, ok, "also a correct one: a guesser must not learn that it is correct")
 	wait, ok := heard(throttle, other, time.Second, true)
 	assert.True(t, ok)
 	assert.Zero(t, wait, "another address")
@@ -45,14 +45,14 @@ func TestAnAddressMayFailSomeTimesBeforeItIsSlowed(t *testing.T) {
 	assert.Equal(t, maxTurns*loginPause, wait)
 	again, ok := heard(throttle, addr, time.Second+loginPause, true)
 	assert.True(t, ok)
-	assert.Equal(t, wait, again, "a right login gives its turn back")
+	assert.Equal(t, wait, again, "a correct login returns its turn")
 
 	wait, ok = heard(throttle, addr, time.Hour, false)
 	assert.True(t, ok)
 	assert.Zero(t, wait, "failures are forgotten")
 }
 
-func TestRightLoginsAreNotRemembered(t *testing.T) {
+func TestCorrectLoginsAreNotRemembered(t *testing.T) {
 	throttle := newThrottle()
 	for i := range 1000 {
 		wait, ok := heard(throttle, netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 0, true)
@@ -74,13 +74,13 @@ func TestTheMemoryForAddressesIsBounded(t *testing.T) {
 		}
 	}
 	wait, _ := heard(throttle, worst, time.Second, true)
-	assert.Positive(t, wait, "who failed most is remembered")
+	assert.Positive(t, wait, "the address that failed most is remembered")
 
 	heard(throttle, addr.Next(), time.Hour, false)
-	assert.Less(t, len(throttle.clear), maxThrottled, "what has no failures left goes first")
+	assert.Less(t, len(throttle.clear), maxThrottled, "addresses without failures are forgotten first")
 }
 
-func TestAHostCannotEscapeByItsOtherAddresses(t *testing.T) {
+func TestAHostCannotEscapeThrottlingByItsOtherAddresses(t *testing.T) {
 	of := func(ip string) netip.Addr { return throttledAddr(&net.TCPAddr{IP: net.ParseIP(ip)}) }
 	assert.Equal(t, of("2001:db8::1"), of("2001:db8::ffff:1"))
 	assert.NotEqual(t, of("2001:db8::1"), of("2001:db8:0:1::1"))

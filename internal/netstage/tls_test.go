@@ -21,7 +21,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// withTLS returns o with TLS, and the configuration of a client.
+// withTLS returns o with TLS, and the TLS configuration for a client.
 func withTLS(t *testing.T, o middleware.Options) (middleware.Options, *tls.Config) {
 	t.Helper()
 	ca := mctest.NewCA(t)
@@ -29,7 +29,7 @@ func withTLS(t *testing.T, o middleware.Options) (middleware.Options, *tls.Confi
 	return o, ca.Client("", "")
 }
 
-func TestClientsSpeakTLSAndOthersDoNot(t *testing.T) {
+func TestListenersWithAndWithoutTLSServeTheirClients(t *testing.T) {
 	socket := "unix:" + t.TempDir() + "/s"
 	o, client := withTLS(t, middleware.Options{Listen: []string{"127.0.0.1:0", "notls:127.0.0.1:0", socket}})
 	m := start(t, o)
@@ -62,10 +62,10 @@ func TestAClientWithoutTLSIsClosedCountedAndLogged(t *testing.T) {
 	require.Eventually(t, func() bool { return closed(m, stats.CloseHandshake) == 20 }, mctest.Patience, mctest.Tick)
 	lines := strings.Count(log.String(), "a client failed the TLS handshake")
 	assert.Positive(t, lines)
-	assert.Less(t, lines, 20, "one a second")
+	assert.Less(t, lines, 20, "one line per second")
 }
 
-func TestWhoOnlyLooksWhetherSomebodyListensIsNoFailure(t *testing.T) {
+func TestAPortCheckDoesNotCountAsAFailedHandshake(t *testing.T) {
 	o, _ := withTLS(t, middleware.Options{})
 	m := start(t, o)
 	require.NoError(t, mctest.MustDial(t, m.Addr()).Close())
@@ -81,11 +81,11 @@ func TestAClientThatDoesNotFinishTheHandshakeIsClosed(t *testing.T) {
 	_, err := silent.Rest()
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return closed(m, stats.CloseHandshake) == 1 }, mctest.Patience, mctest.Tick)
-	// The time for the handshake is over once it is made. A slow machine may need more than one attempt.
+	// The time limit ends with the handshake. A slow machine may need more than one attempt.
 	var c *mctest.Client
 	require.Eventually(t, func() bool {
 		if c, err = mctest.DialTLS(m.Addr(), client); err == nil {
-			_, err = c.Do("get k\r\n") // the client's end of the handshake comes before the middleware's
+			_, err = c.Do("get k\r\n") // the handshake ends earlier for the client than for the middleware
 		}
 		return err == nil
 	}, mctest.Patience, mctest.Tick)
@@ -101,7 +101,7 @@ func silentFor(c net.Conn, d time.Duration) int {
 	return n
 }
 
-func TestAClientMustShowACertificateWhereOneIsWanted(t *testing.T) {
+func TestAClientMustPresentACertificateWhereOneIsRequired(t *testing.T) {
 	ca, other := mctest.NewCA(t), mctest.NewCA(t)
 	var o middleware.Options
 	o.Security.TLS = secret.ServerFiles{ClientCA: ca.File}
@@ -110,7 +110,7 @@ func TestAClientMustShowACertificateWhereOneIsWanted(t *testing.T) {
 	good := mctest.MustDialTLS(t, m.Addr(), ca.Client(ca.Issue("client")))
 	assert.Equal(t, "END\r\n", good.MustDo(t, "get k\r\n"))
 	for name, client := range map[string]*tls.Config{"none": ca.Client("", ""), "foreign": ca.Client(other.Issue("client"))} {
-		// With TLS 1.3 a client learns of it with its first read.
+		// With TLS 1.3 a client learns of the refusal with its first read.
 		c, err := mctest.DialTLS(m.Addr(), client)
 		if err == nil {
 			_, err = c.Do("get k\r\n")
@@ -132,7 +132,7 @@ func TestAHalfClosedSessionGetsItsReplies(t *testing.T) {
 	assert.Equal(t, "STORED\r\nVALUE k 0 1\r\nx\r\nEND\r\n", string(all))
 }
 
-func TestASlowClientOfASessionHoldsUpNobodyAndGetsEverything(t *testing.T) {
+func TestASlowTLSClientDoesNotDelayOthersAndGetsEverything(t *testing.T) {
 	o, client := withTLS(t, middleware.Options{
 		Workers: 1, RequestOptions: worker.RequestOptions{Depth: 4}, ClientOptions: netstage.ClientOptions{WriteTimeout: time.Hour},
 	})
@@ -152,7 +152,7 @@ func TestASlowClientOfASessionHoldsUpNobodyAndGetsEverything(t *testing.T) {
 	}
 }
 
-func TestASessionThatReadsNothingIsClosed(t *testing.T) {
+func TestATLSClientThatReadsNothingIsClosed(t *testing.T) {
 	o, client := withTLS(t, middleware.Options{Workers: 1, ClientOptions: netstage.ClientOptions{MaxOutput: 1 << 10, WriteTimeout: time.Hour}})
 	m := start(t, o)
 	c := mctest.MustDialTLS(t, m.Addr(), client)
@@ -164,7 +164,7 @@ func TestASessionThatReadsNothingIsClosed(t *testing.T) {
 	}
 }
 
-func TestDrainingServesWhatSessionsHaveSentAndWaitsForNoHandshake(t *testing.T) {
+func TestADrainServesTheRequestsOfTLSClientsAndDoesNotWaitForHandshakes(t *testing.T) {
 	o, client := withTLS(t, middleware.Options{DrainTimeout: time.Hour})
 	m := start(t, o)
 	silent := mctest.MustDial(t, m.Addr())
@@ -180,10 +180,10 @@ func TestDrainingServesWhatSessionsHaveSentAndWaitsForNoHandshake(t *testing.T) 
 	rest, err := io.ReadAll(c.Conn)
 	require.NoError(t, err)
 	assert.Empty(t, rest)
-	require.NoError(t, m.Stop(), "nothing is left that would have to be cut")
+	require.NoError(t, m.Stop(), "no connection had to be reset")
 }
 
-func TestARefusedSessionIsClosedWithoutAHandshake(t *testing.T) {
+func TestARefusedTLSClientIsClosedWithoutAHandshake(t *testing.T) {
 	o, client := withTLS(t, middleware.Options{ClientOptions: netstage.ClientOptions{MaxConnections: 1}})
 	m := start(t, o)
 	c := mctest.MustDialTLS(t, m.Addr(), client)
@@ -194,7 +194,7 @@ func TestARefusedSessionIsClosedWithoutAHandshake(t *testing.T) {
 	assert.EqualValues(t, 1, closed(m, stats.CloseRefused))
 }
 
-func TestSessionsThatEndInAnyWayLeaveNothingBehind(t *testing.T) {
+func TestTLSConnectionsLeaveNothingBehindHoweverTheyEnd(t *testing.T) {
 	o, client := withTLS(t, middleware.Options{})
 	m := start(t, o)
 	for _, end := range []func(c net.Conn, s *tls.Conn){
