@@ -193,7 +193,7 @@ func TestServersOfAPoolComeAndGoUnderLoadWithoutAnError(t *testing.T) {
 	w := startWriters(t, awaitEntry(t, p.stderr, "ready").Listen[0])
 	for _, step := range []struct{ first, second, log string }{
 		{"a=%[1]s, d=%[4]s", "b=%[2]s, c=%[3]s", `"added":["d"]`},
-		{"a=%[1]s", "b=%[2]s, c=%[3]s, a=%[4]s", `server \"a\" is in pool \"first\" and in pool \"second\"; accepted: each in one`},
+		{"a=%[1]s", "b=%[2]s, c=%[3]s, a=%[4]s", `server \"a\" is in pool \"first\" and in pool \"second\"; accepted: each server in one pool`},
 		{"d=%[4]s", "b=%[2]s, c=%[3]s", `"removed":["a"]`},
 	} {
 		w.proceed(t)

@@ -27,8 +27,8 @@ func TestAGutterThatAPoolCannotHaveIsRefusedWithItsLine(t *testing.T) {
 	const two = "pools:\n  a:\n    servers: [x, y]\n"
 	const three = "pools:\n  a:\n    servers: [x, y, z]\n"
 	for text, message := range map[string]string{
-		three + "    gutter: c\n" + routes:                                                `mcmw.yaml:4: pools.a.gutter: pool "a" has the gutter "c", which is no pool; accepted: another pool`,
-		three + "    gutter: a\n" + routes:                                                `mcmw.yaml:4: pools.a.gutter: pool "a" has the gutter "a", which is the pool itself; accepted: another pool`,
+		three + "    gutter: c\n" + routes:                                                `mcmw.yaml:4: pools.a.gutter: pool "a" has the gutter "c", which is not a pool; accepted: another pool`,
+		three + "    gutter: a\n" + routes:                                                `mcmw.yaml:4: pools.a.gutter: pool "a" has the gutter "a", which is this pool itself; accepted: another pool`,
 		three + "    gutter: \"a b\"\n" + routes:                                          `mcmw.yaml:4: pools.a.gutter: "a b" is no name of a pool; accepted: another pool, which has no gutter, or none`,
 		three + "    gutter-ttl: 5s\n" + routes:                                           `mcmw.yaml:4: pools.a.gutter-ttl: given without a gutter; accepted: with gutter`,
 		three + "    gutter: b\n    gutter-ttl: 0s\n" + routes:                            `mcmw.yaml:5: pools.a.gutter-ttl: "0s" is too short; accepted: 1s to 1h`,
@@ -39,7 +39,7 @@ func TestAGutterThatAPoolCannotHaveIsRefusedWithItsLine(t *testing.T) {
 		one + "    writers: one\n    gutter: b\n" + routes:                                `mcmw.yaml:5: pools.a.gutter: the pool has writers one and 1 servers; accepted: 2 servers or more`,
 		three + "    gutter: b\n" + routes + "shadows:\n  - {of: a, to: b, share: 0.5}\n": `mcmw.yaml:4: pools.a.gutter: the pool, or "b", is a shadow; accepted: pools that are none`,
 		"rejoin: trust\n" + three + "    gutter: b\n" + routes:                            `mcmw.yaml:5: pools.a.gutter: given with rejoin trust; accepted: rejoin invalidate or flush`,
-		three + "    gutter: b\n  b:\n    servers: [v, w, u]\n    gutter: c\n  c: {servers: [t]}\nroutes:\n  - {default: a}\n": `mcmw.yaml:4: pools.a.gutter: pool "a" has the gutter "b", which has a gutter itself, "c"; accepted: a pool without one`,
+		three + "    gutter: b\n  b:\n    servers: [v, w, u]\n    gutter: c\n  c: {servers: [t]}\nroutes:\n  - {default: a}\n": `mcmw.yaml:4: pools.a.gutter: pool "a" has the gutter "b", which has a gutter of its own, "c"; accepted: a pool without a gutter`,
 	} {
 		lines := refused(t, sources{yaml: text})
 		require.Len(t, lines, 1, "%s\n%q", text, lines)

@@ -114,15 +114,15 @@ func TestPoolsAndRoutesThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 		"pools:\n  a:\n    servers: [x]\n    hash: md5\n" + routes:              `mcmw.yaml:4: pools.a.hash: "md5" is for a ring of points`,
 		"pools:\n  a:\n    servers: [x]\n    servers: [y]\n" + routes:           `mcmw.yaml:4: pools.a.servers: given twice; first on line 3`,
 		"pools:\n  a:\n    servers: [\"127.0.0.1:11311\"]\n" + routes:           `mcmw.yaml:3: pools.a.servers: "127.0.0.1:11311" is an address mcmw itself listens on`,
-		"pools:\n  a: {servers: [x]}\n  b:\n    servers: [\"y=x\"]\n" + routes:  `mcmw.yaml:4: pools.b.servers: address x:11211 is that of server "x" in pool "a" and of server "y" in pool "b"; accepted: each in one pool`,
-		"pools:\n  a: {servers: [x]}\n  b:\n    servers: [\"x=y\"]\n" + routes:  `mcmw.yaml:4: pools.b.servers: server "x" is in pool "a" and in pool "b"; accepted: each in one`,
+		"pools:\n  a: {servers: [x]}\n  b:\n    servers: [\"y=x\"]\n" + routes:  `mcmw.yaml:4: pools.b.servers: address x:11211 is used by server "x" in pool "a" and by server "y" in pool "b"; accepted: each address in one pool`,
+		"pools:\n  a: {servers: [x]}\n  b:\n    servers: [\"x=y\"]\n" + routes:  `mcmw.yaml:4: pools.b.servers: server "x" is in pool "a" and in pool "b"; accepted: each server in one pool`,
 		pools + routes + "  - {prefix: s, pool: a, reads: c}\n":                 `mcmw.yaml:6: routes: the pool "c" for reads is unknown; accepted: one of a, b`,
 		pools + "routes:\n  - {default: a, reads: c}\n":                         `mcmw.yaml:5: routes: the pool "c" for reads is unknown; accepted: one of a, b`,
 		pools + routes + "  - {prefix: s, pool: a, deletes: b}\n":               `mcmw.yaml:6: routes: the mapping has the unknown key "deletes"; accepted: entries of the form {prefix: "user:", pool: NAME, reads: NAME, strip: true}`,
 		pools + routes + "  - {prefix: s, pool: a, read: b}\n":                  `mcmw.yaml:6: routes: the mapping has the unknown key "read"; did you mean reads?; accepted: entries`,
 		pools + routes + "  - {prefix: s, pool: a, reads: b, reads: a}\n":       `mcmw.yaml:6: routes: the mapping has the key "reads" twice; accepted: entries`,
 		pools + routes + "  - {prefix: s, pool: a, reads: [b]}\n":               `mcmw.yaml:6: routes: the mapping has no text for the key "reads"; accepted: entries`,
-		pools + routes + "  - {prefix: s, pool: b, strip: true, reads: a}\n":    `mcmw.yaml:6: routes: prefix "s" is stripped, and its reads go to another pool; accepted: one of both`,
+		pools + routes + "  - {prefix: s, pool: b, strip: true, reads: a}\n":    `mcmw.yaml:6: routes: prefix "s" is stripped, and its reads go to another pool; accepted: strip or reads, not both`,
 		"gutter: a\n" + pools + routes:                                          `mcmw.yaml:1: "gutter" stands in a pool, not beside pools`,
 	} {
 		lines := refused(t, sources{yaml: text})
@@ -270,10 +270,10 @@ func TestARouteStripsItsPrefixWhereThePoolHasNoOtherKeys(t *testing.T) {
 	require.False(t, serving(sources{yaml: fmt.Sprintf(pools, "", "false")}.load(t)).Routes.Prefixes[0].Strip)
 	for _, r := range []struct{ gutter, strip, more, message string }{
 		{"", "maybe", "", `mcmw.yaml:3: routes: the mapping has the strip "maybe"`},
-		{"", "true", "- {prefix: q, pool: a}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has prefix "q", too: two keys could be one there; accepted: a pool of its own`},
+		{"", "true", "- {prefix: q, pool: a}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, but pool "a" also has prefix "q": two keys could become one there; give the prefix a pool of its own, or don't strip it`},
 		{", large-values: 2m", "true", "max-value: 2m\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has large-values; accepted: one of both`},
 		{", gutter: c, writers: one", "true", "- {prefix: q, pool: b, reads: c}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and the gutter "c" of pool "a" has other keys, too; accepted: a gutter of its own`},
-		{"", "true", "- {prefix: q, pool: b, reads: a}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has prefix "q", too`},
+		{"", "true", "- {prefix: q, pool: b, reads: a}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, but pool "a" also has prefix "q": `},
 		{", gutter: b, writers: one", "true", "", `mcmw.yaml:3: routes: prefix "s:" is stripped, and the gutter "b" of pool "a" has other keys, too; accepted: a gutter of its own`},
 		{"", "true", "shadows:\n- {of: a, to: c, share: 1}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and pool "a" has a shadow; accepted: one of both`},
 		{"", "true", "migrations:\n- {from: b, to: a, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n", `mcmw.yaml:3: routes: prefix "s:" is stripped, and the keys of pool "a" migrate; accepted: one of both`},

@@ -2,22 +2,22 @@ package route
 
 import "slices"
 
-// Phase is a phase of the change from one placement to another. Middlewares learn of a change at different times. Each goes through the phases
-// in order and stays in each for longer than they are apart, so that at any time they are in one phase or in two neighbours:
+// Phase is a phase of the change from one placement to another. Middlewares learn of a change at different times. Each goes through the phases in
+// order and stays in each phase for longer than that time difference. So at any time all of them are in one phase or in two neighbouring phases:
 //
-//	phase       reads and writes   deletes, with each write
+//	phase       reads and writes   each write also deletes
 //	Settled     old holders
-//	DeleteNew   old holders        on the new ones
-//	ReadNew     new holders        on the old ones
+//	DeleteNew   old holders        on the new holders
+//	ReadNew     new holders        on the old holders
 //	Settled     new holders
 //
-// Old holders are a key's by the placement before, new ones by the one behind it; where a server is both, it is written. What one of two in
-// neighbouring phases reads, the other one writes or deletes. What a new holder may have held under an earlier placement must have been
-// deleted there before ReadNew.
+// Old holders hold a key by the placement before the change, new holders by the placement after it. A server that is both is written. Whatever a
+// middleware reads, a middleware in a neighbouring phase writes or deletes. What a new holder may still hold from an earlier placement must have
+// been deleted there before ReadNew.
 //
-// Late is for a middleware that starts during a change and does not know how far the others are. It is compatible with every phase: it reads and
-// writes the servers that are both, and deletes on the others. Of a key that has none it writes the old holders and reads the new ones,
-// once they are clean, so it does not find again what it has written, and it can't decide what depends on the value.
+// Late is for a middleware that starts during a change and does not know which phase the others are in. It is compatible with every phase: it reads
+// and writes the servers that are both old and new holders, and deletes on the others. For a key without such a server it writes the old holders
+// and reads the new ones, once they are clean. It then does not read what it has written, and refuses commands that depend on the value.
 type Phase uint8
 
 // The phases.
@@ -34,15 +34,15 @@ var phaseNames = [NumPhases]string{"settled", "delete-new", "read-new", "late"}
 // String returns the phase's name, the same in metrics and logs.
 func (p Phase) String() string { return phaseNames[p] }
 
-// change is what a Router knows of a change of placement.
+// change is a change of placement, as its Router knows it.
 type change struct {
 	phase    Phase
 	from, to *Router
-	index    []int // by from's servers: their places among those of both
+	index    []int // by from's servers: their indexes among the servers of both
 }
 
-// Change returns the Router of a phase of the change between two placements. Its servers are to's, then those of from that are not among
-// them: by name, or by address, which a server keeps that is renamed.
+// Change returns the Router for a phase of the change between two placements. Its servers are those of to, then those of from that are not among
+// them by name or, because a server that is renamed keeps its address, by address.
 func Change(from, to *Router, phase Phase) *Router {
 	if phase == Settled {
 		return to
@@ -66,7 +66,7 @@ func Change(from, to *Router, phase Phase) *Router {
 	return r
 }
 
-// Phase returns the phase of the change that the Router is of; Settled if of none.
+// Phase returns the phase of the change that the Router was made for; Settled if there is none.
 func (r *Router) Phase() Phase {
 	switch {
 	case r.passing != nil:
@@ -85,7 +85,7 @@ func (r *Router) Phase() Phase {
 	return r.change.phase
 }
 
-// Everywhere reports whether every server may be asked for every key: never of several pools.
+// Everywhere reports whether every server may be asked for every key. With several pools it is false.
 func (r *Router) Everywhere() bool {
 	return r.change == nil && r.pools == nil && r.migration == nil && r.passing == nil && r.n == len(r.servers)
 }
@@ -108,7 +108,7 @@ func (r *Router) Readers(key []byte, dst []int) []int {
 	return r.Replicas(key, dst)
 }
 
-// Moves reports whether nothing can be decided that depends on the key's value; see Late.
+// Moves reports whether commands that depend on the key's value must be refused; see Late.
 func (r *Router) Moves(key []byte) bool {
 	r, key = r.At(key)
 	if r.migration != nil {
@@ -124,7 +124,7 @@ func (r *Router) Moves(key []byte) bool {
 	return len(r.change.appendCommon(key, room[:0])) == 0
 }
 
-// Emptied appends to dst the servers on which a write deletes the key.
+// Emptied appends to dst the servers on which a write deletes the key instead of storing it.
 func (r *Router) Emptied(key []byte, dst []int) []int {
 	r, key = r.At(key)
 	if r.migration != nil {
@@ -197,9 +197,9 @@ func (c *change) appendCommon(key []byte, dst []int) []int {
 }
 
 // covers is Covers.
-func (c *change) covers(is func(server int) bool) bool {
+func (c *change) covers(ok func(server int) bool) bool {
 	if c.phase == DeleteNew {
-		return c.from.Covers(func(server int) bool { return is(c.index[server]) })
+		return c.from.Covers(func(server int) bool { return ok(c.index[server]) })
 	}
-	return c.to.Covers(is)
+	return c.to.Covers(ok)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// placements returns two placements on servers 0 to 3, and 2 to 5, which are not in the order of their names.
+// placements returns a placement on servers 0 to 3, and one on servers 5 to 2, in this order.
 func placements(t *testing.T, replicas int) (from, to *Router) {
 	place := func(servers ...int) *Router {
 		var list []Server
@@ -82,14 +82,14 @@ func TestAServerThatIsRenamedKeepsItsPlaceDuringAChange(t *testing.T) {
 	}
 }
 
-func TestDuringAChangeKeysAreCoveredByThoseThatMayBeRead(t *testing.T) {
+func TestDuringAChangeKeysAreCoveredByTheServersThatMayBeRead(t *testing.T) {
 	from, to := placements(t, 4)
-	old := func(r *Router) func(int) bool {
+	isOld := func(r *Router) func(int) bool {
 		return func(s int) bool { return r.Servers()[s].Name == "server-0" }
 	}
 	first, second := Change(from, to, DeleteNew), Change(from, to, ReadNew)
-	assert.True(t, first.Covers(old(first)))
-	assert.False(t, second.Covers(old(second)))
+	assert.True(t, first.Covers(isOld(first)))
+	assert.False(t, second.Covers(isOld(second)))
 }
 
 func TestPlacingAKeyDuringAChangeAllocatesNothing(t *testing.T) {

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// A gutter is a pool that stands in for another: reads and writes of a key whose own servers are all down go to the servers that hold it by the
-// gutter's placement. Which keys that are depends on the servers' states, which a Router does not know.
+// A gutter is a pool that stands in for another pool: while all servers of a key are down, its reads and writes go to the servers that hold it by the
+// gutter's placement. Which keys these are depends on the servers' states, which a Router does not know.
 
-// MaxGutterTTL bounds Options.GutterTTL, seconds: what is stored where nobody would look for it is not to stay.
+// MaxGutterTTL bounds Options.GutterTTL, in seconds: an item in a gutter is not read once the key's own servers are back, so it must not stay long.
 const MaxGutterTTL = 3600
 
-// GutterError says that a pool can't have the gutter that it is to have.
+// GutterError says why a pool can't have the configured gutter.
 type GutterError struct {
 	Pool string
 	why  string
@@ -19,12 +19,12 @@ type GutterError struct {
 
 func (e *GutterError) Error() string { return e.why }
 
-// NewGutterError returns what is wrong with the gutter of a pool.
+// NewGutterError returns an error about the gutter of a pool.
 func NewGutterError(pool, text string, args ...any) error {
 	return &GutterError{pool, fmt.Sprintf("route: "+text, args...)}
 }
 
-// CheckGutters returns what is wrong with the gutters of pools, a *GutterError.
+// CheckGutters returns an error, a *GutterError, for the first pool that can't have its gutter.
 func CheckGutters(pools []Pool) error {
 	for _, p := range pools {
 		name, ttl := p.Options.Gutter, p.Options.GutterTTL
@@ -37,25 +37,25 @@ func CheckGutters(pools []Pool) error {
 		at := slices.IndexFunc(pools, func(o Pool) bool { return o.Name == name })
 		switch {
 		case at < 0:
-			return wrong("which is no pool; accepted: another pool")
+			return wrong("which is not a pool; accepted: another pool")
 		case name == p.Name:
-			return wrong("which is the pool itself; accepted: another pool")
+			return wrong("which is this pool itself; accepted: another pool")
 		case pools[at].Options.Gutter != "":
-			return wrong("which has a gutter itself, %q; accepted: a pool without one", pools[at].Options.Gutter)
+			return wrong("which has a gutter of its own, %q; accepted: a pool without a gutter", pools[at].Options.Gutter)
 		case ttl < 1 || ttl > MaxGutterTTL:
-			return wrong("for %d s; accepted: 1 to %d", ttl, MaxGutterTTL)
+			return wrong("where items live for %d s; accepted: 1 s to %d s", ttl, MaxGutterTTL)
 		}
 	}
 	return nil
 }
 
-// Standin is a gutter: its name, "": none, and for how long an item lives there at most, seconds.
+// Standin is a gutter: the pool's name ("": none), and the longest time that an item lives there, in seconds.
 type Standin struct {
 	Pool string `json:"pool"`
 	TTL  int    `json:"ttl"`
 }
 
-// Standin returns the gutter that the pool has.
+// Standin returns the gutter in o.
 func (o *Options) Standin() Standin { return Standin{o.Gutter, o.GutterTTL} }
 
 // findGutters resolves the names of the gutters of r's pools.
@@ -74,7 +74,7 @@ func (r *Router) findGutters() {
 	}
 }
 
-// share returns s, the keys of the pool r, with what a record of them says of its gutter, and of its being one.
+// share returns the share of the pool r as records have it: s with the pool's gutter, and, if r is a gutter, as the Routed part of a share of all keys.
 func (r *Router) share(s *Share, gutter Standin) *Share {
 	s.Gutter = gutter
 	if r.isGutter {
@@ -83,13 +83,13 @@ func (r *Router) share(s *Share, gutter Standin) *Share {
 	return s
 }
 
-// Gutter returns the pool to which the keys of a pool go whose servers are all down; nil: none, or not now.
+// Gutter returns the pool that serves a key while all its servers are down; nil: none, or the gutter is closed.
 func (r *Router) Gutter() *Router { return r.gutter }
 
-// Gutters returns the pools in which each write of a key deletes it, if its servers, or some of them, were down so lately that they may hold it: see Sides.
+// Gutters returns the gutters that may hold a key because servers of it, in a pool of Sides, were down recently. A write of the key deletes it there.
 func (r *Router) Gutters() []*Router { return r.gutters }
 
-// Sides returns the pools whose gutters Gutters are: r's, or, of keys that go to another pool, both.
+// Sides returns the pools that Gutters belong to: r, or both pools if the keys of r go to another pool.
 func (r *Router) Sides() (a, b *Router) {
 	if r.passing != nil {
 		return r.passing.from, r.passing.to
@@ -97,8 +97,8 @@ func (r *Router) Sides() (a, b *Router) {
 	return r, nil
 }
 
-// GutterTTL is how long an item lives in the gutter, at most, seconds.
+// GutterTTL is the longest time that an item lives in the gutter, in seconds.
 func (r *Router) GutterTTL() int { return r.wanted.TTL }
 
-// IsGutter reports whether a pool is the gutter of another.
+// IsGutter reports whether the pool is the gutter of another pool.
 func (r *Router) IsGutter() bool { return r.isGutter }

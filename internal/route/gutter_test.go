@@ -20,10 +20,10 @@ func TestAPoolKnowsItsGutter(t *testing.T) {
 	require.Equal(t, 60, a.GutterTTL())
 	require.True(t, c.IsGutter())
 	require.False(t, a.IsGutter())
-	require.Equal(t, 2, r.N(), "a key of one server, and its gutter's")
+	require.Equal(t, 2, r.N(), "a key has one server, and one in the gutter")
 	require.Equal(t, Standin{"c", 60}, r.Share(0).Gutter)
 	require.Equal(t, &Share{Default: true, Routed: &Share{}}, r.Share(2), "any key may be there")
-	require.Equal(t, []int{c.Primary([]byte("k"))}, c.Replicas([]byte("k"), nil), "it places keys that are routed elsewhere")
+	require.Equal(t, []int{c.Primary([]byte("k"))}, c.Replicas([]byte("k"), nil), "a gutter places keys that are routed elsewhere")
 
 	for _, phase := range []Phase{DeleteNew, ReadNew} {
 		pools := []*Router{Change(a.Alone(), a.Alone(), phase), b.Alone(), c.Alone()}
@@ -33,16 +33,16 @@ func TestAPoolKnowsItsGutter(t *testing.T) {
 	}
 	alone, err := Compose([]string{"b", "c"}, []*Router{{}, c.Alone()}, Routes{Default: "c"})
 	require.NoError(t, err)
-	require.False(t, alone.Pools()[1].IsGutter(), "no pool has it any more")
+	require.False(t, alone.Pools()[1].IsGutter(), "it is no pool's gutter any more")
 }
 
 func TestAGutterThatAPoolCannotHaveIsRefused(t *testing.T) {
 	for message, pools := range map[string][]Pool{
-		`route: pool "a" has the gutter "c", which is no pool; accepted: another pool`:                     {pooledWith("a", "c", 60), pooledWith("b", "", 0)},
-		`route: pool "a" has the gutter "a", which is the pool itself; accepted: another pool`:             {pooledWith("a", "a", 60), pooledWith("b", "", 0)},
-		`route: pool "a" has the gutter "b", which has a gutter itself, "a"; accepted: a pool without one`: {pooledWith("a", "b", 60), pooledWith("b", "a", 60)},
-		`route: pool "a" has the gutter "b", for 0 s; accepted: 1 to 3600`:                                 {pooledWith("a", "b", 0), pooledWith("b", "", 0)},
-		`route: pool "a" has the gutter "b", for 3601 s; accepted: 1 to 3600`:                              {pooledWith("a", "b", 3601), pooledWith("b", "", 0)},
+		`route: pool "a" has the gutter "c", which is not a pool; accepted: another pool`:                           {pooledWith("a", "c", 60), pooledWith("b", "", 0)},
+		`route: pool "a" has the gutter "a", which is this pool itself; accepted: another pool`:                     {pooledWith("a", "a", 60), pooledWith("b", "", 0)},
+		`route: pool "a" has the gutter "b", which has a gutter of its own, "a"; accepted: a pool without a gutter`: {pooledWith("a", "b", 60), pooledWith("b", "a", 60)},
+		`route: pool "a" has the gutter "b", where items live for 0 s; accepted: 1 s to 3600 s`:                     {pooledWith("a", "b", 0), pooledWith("b", "", 0)},
+		`route: pool "a" has the gutter "b", where items live for 3601 s; accepted: 1 s to 3600 s`:                  {pooledWith("a", "b", 3601), pooledWith("b", "", 0)},
 	} {
 		_, err := NewPools(pools, Routes{Default: "a"})
 		require.EqualError(t, err, message)

@@ -11,7 +11,7 @@ import (
 // more is sign-extended. signed is that byte as 32 bits.
 func signed(b byte) uint32 { return uint32(int32(int8(b))) }
 
-// sum is the hash of key, as twemproxy and libmemcached compute it on a little-endian machine.
+// sum returns the hash of key as twemproxy and libmemcached compute it on a little-endian machine.
 func (k HashKind) sum(key []byte) uint32 {
 	switch k {
 	case HashFNV1x64:

@@ -2,39 +2,41 @@ package route
 
 import "slices"
 
-// MigrationPhase is a phase of the migration of a pool's keys to another pool. Each follows from the clock and the configuration alone; two
-// middlewares are in one phase or in two neighbours, as with Phase:
+// MigrationPhase is a phase of the migration of a pool's keys to another pool. The phase follows from the clock and the configuration alone. Any two
+// middlewares are in the same phase or in neighbouring ones, as with Phase:
 //
-//	phase      reads  writes   deletes, with each write   what depends on the item (incr, cas, add ..)
-//	waiting    old    old                                 decided by the old pool
-//	delete-new old    old      on the new pool            decided by the old pool
-//	warm-up    new, then old where that misses; both      decided by the old pool, then copied
-//	copy       old    both                                decided by the old pool, then copied
-//	both       new    both                                the key is deleted on both, and the answer is that of a miss
-//	done       new    new                                 decided by the new pool
+//	phase       reads               writes  each write also deletes  commands that depend on the item (incr, cas, add ..)
+//	waiting     old                 old                              decided by the old pool
+//	delete-new  old                 old     on the new pool          decided by the old pool
+//	copy        old                 both                             decided by the old pool, then copied
+//	both        new                 both                             the key is deleted on both, and the answer is that of a miss
+//	done        new                 new                              decided by the new pool
 //
-// Keys are copied in the background while all are in phase copy, in which nobody reads the new pool. Phase both is there so that no two pools decide at
-// the same time. What the old pool holds behind it nobody reads.
+// Keys are copied in the background while all middlewares are in phase copy, in which nobody reads the new pool. Phase both keeps two pools from
+// deciding at the same time. After it nobody reads what the old pool holds.
 //
-// Phase warm-up is one of migrations that copy what is missed alone (Move.Missed): what a read misses in the new pool and finds in the old one is copied
-// (sweep.Transfer). Which is current is the old pool's to say: up to phase copy, a write has been answered there before it is sent to the new pool. So who
-// finds a version in the old pool behind having put its copy into the new one, where nobody reads it yet, knows that a write of another version will still come
-// to the new pool, and take the copy's place. In phase copy nothing is copied then, so that no such copy is left in phase both. Such a migration can go back:
+// A migration that copies only what reads miss (Move.Missed) has phase warm-up before phase copy:
 //
-//	phase      reads  writes   deletes, with each write   what depends on the item (incr, cas, add ..)
-//	warm-up    new, then old where that misses; both      decided by the old pool, then copied
-//	copy       old    both                                decided by the old pool, then copied
-//	back       old    old                                 decided by the old pool
+//	phase       reads               writes  each write also deletes  commands that depend on the item
+//	warm-up     new; on a miss old  both                             decided by the old pool, then copied
+//	copy        old                 both                             decided by the old pool, then copied
+//	back        old                 old                              decided by the old pool
 //
-// Some servers of a pool are warmed up likewise (Move.Cold): of each key's servers these are the new pool, and the others the old one.
+// In phase warm-up a key that a read misses in the new pool and finds in the old pool is copied (sweep.Transfer). The old pool says which version is
+// current: up to phase copy, a write is answered by the old pool before it is sent to the new pool. The copy is first stored in the new pool so that
+// nobody reads it. If the old pool then still holds the copied version, any write of another version has yet to reach the new pool, and will replace
+// the copy there. In phase copy such a migration copies nothing, so that no unfinished copy is left in phase both. It can go back, to phase back instead of both.
 //
-//	phase      reads  writes   deletes, with each write   what depends on the item (incr, cas, add ..)
-//	waiting    both   both                                decided by the key's first server
-//	undecided  old    both                                where that is cold: the key is deleted on all, and the answer that of a miss
-//	warm-up    new or old; old where that misses; both    decided by the old ones, then copied
-//	copy       old    both                                decided by the old ones, then copied
-//	undecided                                             as above
-//	done       both   both                                decided by the key's first server
+// Some servers of a pool are warmed up in the same way (Move.Cold): these servers are the new pool of each key, and its other servers the old pool.
+//
+//	phase       reads                     writes  commands that depend on the item
+//	waiting     both                      both    decided by the key's first server
+//	undecided   old                       both    if the first server is cold: the key is deleted on all, and the answer is that of a miss
+//	warm-up     both; on a miss in new    both    decided by the old servers, then copied
+//	            old
+//	copy        old                       both    decided by the old servers, then copied
+//	undecided   as above
+//	done        both                      both    decided by the key's first server
 type MigrationPhase uint8
 
 // The phases.
@@ -55,31 +57,33 @@ var migrationPhaseNames = [NumMigrationPhases]string{"waiting", "delete-new", "u
 // String returns the phase's name, the same in metrics and logs.
 func (p MigrationPhase) String() string { return migrationPhaseNames[p] }
 
-// Active reports whether keys are on their way: requests of them concern both pools.
+// Active reports whether keys are migrating: requests for them concern both pools.
 func (p MigrationPhase) Active() bool { return p > MigrationWaiting && p < MigrationDone }
 
 // ReadsNew reports whether the keys are read in the new pool.
 func (p MigrationPhase) ReadsNew() bool { return p == MigrationBoth || p == MigrationDone }
 
-// Move is a migration in a phase, other than back: keys are then as if there were no migration. From and To are the pools' numbers.
+// Move is a migration in a phase. A migration in phase back has no Move: its keys are placed as if there were no migration. From and To are the
+// pools' numbers.
 type Move struct {
 	From, To int
 	Phase    MigrationPhase
-	// Missed: only what reads miss is copied.
+	// Missed: only keys that reads miss are copied.
 	Missed bool
-	// Cold are the names of servers, divided by commas, of the pool From, which is To as well, that are filled with what reads miss there; "": keys move.
+	// Cold, if not "", are names of servers of the pool From, separated by commas, that are filled with what reads miss there. To is From then.
+	// "": keys move to the pool To.
 	Cold string
 }
 
-// migration is what the Router of the keys that are on their way knows.
+// migration is the state of migrating keys, as their Router knows it.
 type migration struct {
 	phase    MigrationPhase
 	missed   bool
 	old, new *Router
 }
 
-// Migrate returns the Router of r's pools while keys move, in the order of moves: a key that an earlier one has moved is moved by a later one,
-// too. No pool is in two that are active.
+// Migrate returns the Router of r's pools with moves applied in their order: a key that an earlier move has moved is moved again by a later one.
+// No pool is in two active moves.
 func (r *Router) Migrate(moves []Move) *Router {
 	if len(moves) == 0 {
 		return r
@@ -114,7 +118,7 @@ func (r *Router) Migrate(moves []Move) *Router {
 // Migrations returns the migrations that the Router was made for.
 func (r *Router) Migrations() []Move { return r.moves }
 
-// Migrating returns the phase in which the keys of the Router, that of a key, are on their way to another pool; MigrationWaiting: they are not.
+// Migrating returns the phase in which the keys of r, a Router that In or At returned, migrate; MigrationWaiting: they don't.
 func (r *Router) Migrating() MigrationPhase {
 	if r.migration == nil {
 		return MigrationWaiting
@@ -122,7 +126,7 @@ func (r *Router) Migrating() MigrationPhase {
 	return r.migration.phase
 }
 
-// WarmsUp returns the pool in which the keys of the Router, that of a key, are looked for before they are read in their own; nil: there is none.
+// WarmsUp returns the pool that is being warmed up with the keys of r, a Router that In or At returned: reads ask it before their own pool. nil: none.
 func (r *Router) WarmsUp() *Router {
 	if r.migration == nil || r.migration.phase != MigrationWarmUp {
 		return nil
@@ -130,12 +134,12 @@ func (r *Router) WarmsUp() *Router {
 	return r.migration.new
 }
 
-// OldFirst reports whether a write of key, of which this is the Router, has to be answered by the first of its servers before it is sent to the others.
+// OldFirst reports whether a write of key, whose Router r is, must be answered by the first of its servers before it is sent to the others.
 func (r *Router) OldFirst(key []byte) bool {
 	return r.migration != nil && r.migration.missed && !r.migration.phase.ReadsNew() && r.migration.divides(key)
 }
 
-// IsNew reports whether server is of the new side of the keys that the Router is of.
+// IsNew reports whether server is in the new pool of the keys whose Router r is.
 func (r *Router) IsNew(server int) bool {
 	m := r.migration
 	switch {
@@ -147,12 +151,12 @@ func (r *Router) IsNew(server int) bool {
 	return server >= m.new.base && server < m.new.base+len(m.new.servers)
 }
 
-// WarmsUpServer reports whether reads are to pass over what server holds under a provisional version.
+// WarmsUpServer reports whether server is being warmed up, so that reads must treat a value with a provisional version there as a miss.
 func (r *Router) WarmsUpServer(server int) bool {
 	return slices.ContainsFunc(r.moves, func(m Move) bool { return m.Phase == MigrationWarmUp && r.routed[m.From].IsNew(server) })
 }
 
-// Pooled returns the Router of the whole pool where some of its servers are warmed up, and this is the Router of its keys; nil: none are.
+// Pooled returns the Router of the whole pool if some of its servers are warmed up and r is the Router of its keys; otherwise nil.
 func (r *Router) Pooled() *Router {
 	if r.migration == nil || r.migration.new.side == nil {
 		return nil
@@ -160,7 +164,7 @@ func (r *Router) Pooled() *Router {
 	return r.migration.new.side.of
 }
 
-// Undecided reports whether others may have another server decide what depends on key, of which this is the Router.
+// Undecided reports whether another middleware may have another server decide commands that depend on the item of key, whose Router r is.
 func (r *Router) Undecided(key []byte) bool {
 	m := r.migration
 	return m != nil && (m.phase == MigrationBoth || m.phase == MigrationUndecided && r.IsNew(m.new.side.of.Primary(key)) && m.divides(key))
@@ -172,12 +176,12 @@ func (m *migration) divides(key []byte) bool {
 	return m.new.side == nil || len(m.new.Replicas(key, room[:0])) > 0
 }
 
-// MovesPool reports whether a migration that is not done is from or to the pool of that number.
+// MovesPool reports whether an unfinished migration is from or to the pool with that number.
 func (r *Router) MovesPool(number int) bool {
 	return slices.ContainsFunc(r.moves, func(m Move) bool { return m.Phase != MigrationDone && (m.From == number || m.To == number) })
 }
 
-// Share returns which keys the pool of that number has, or will have when the migrations to it are done; nil: all, because there is one pool.
+// Share returns which keys the pool with that number has, or will have after the migrations to it; nil: all, because there is only one pool.
 func (r *Router) Share(number int) *Share {
 	if r.table == nil {
 		return nil
@@ -191,7 +195,7 @@ func (r *Router) Share(number int) *Share {
 	return r.pools[number].share(t.Share(number), r.pools[number].wanted)
 }
 
-// redirect returns a table by which the keys of pool from are in pool to.
+// redirect returns t with pool to in place of pool from.
 func (t *Table) redirect(from, to int) *Table {
 	u := *t
 	u.pools, u.reads = slices.Clone(t.pools), slices.Clone(t.reads)
@@ -208,7 +212,7 @@ func (t *Table) redirect(from, to int) *Table {
 	return &u
 }
 
-// readers returns the side that is read, which is the one that decides.
+// readers returns the pool that is read; it also decides commands that depend on the item.
 func (m *migration) readers() *Router {
 	if m.phase.ReadsNew() {
 		return m.new
@@ -216,7 +220,7 @@ func (m *migration) readers() *Router {
 	return m.old
 }
 
-// appendReplicas is Replicas: first those of the side that is read.
+// appendReplicas is Replicas: first the servers of the pool that is read.
 func (m *migration) appendReplicas(key []byte, dst []int) []int {
 	dst = m.readers().Replicas(key, dst)
 	switch m.phase {
@@ -228,7 +232,7 @@ func (m *migration) appendReplicas(key []byte, dst []int) []int {
 	return dst
 }
 
-// appendEmptied is Emptied: with what is not written of the sides' own servers, all of the new side while that is not.
+// appendEmptied is Emptied: the servers that either pool's own changes empty and, in phase delete-new, all of the new pool.
 func (m *migration) appendEmptied(key []byte, dst []int) []int {
 	dst = m.new.Emptied(key, m.old.Emptied(key, dst))
 	if m.phase == MigrationDeleteNew {

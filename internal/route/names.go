@@ -2,11 +2,11 @@ package route
 
 import "mcmw/internal/enum"
 
-// ReadPolicy says which replica of a key serves a read.
+// ReadPolicy selects the replica of a key that serves a read.
 type ReadPolicy uint8
 
-// The read policies. ReadDefault is round-robin where every server holds every key, and primary otherwise. ReadNearest is round-robin among the
-// servers of Options.Zone, and among the others only where none of those can be read.
+// The read policies. ReadDefault is round-robin if every server holds every key, and primary otherwise. ReadNearest is round-robin among the servers
+// in Options.Zone, and among the other servers only if none of those can be read.
 const (
 	ReadDefault ReadPolicy = iota
 	ReadRoundRobin
@@ -15,7 +15,7 @@ const (
 	ReadNearest
 )
 
-// RingKind says how a key is mapped to servers: by rendezvous hashing, or on a ring whose points are another program's.
+// RingKind selects how a key is mapped to servers: by rendezvous hashing, or on a ring whose points are those of another program.
 type RingKind uint8
 
 const (
@@ -25,17 +25,17 @@ const (
 	RingTwemproxy
 	// RingLibmemcached is libmemcached's unweighted ketama: 100 points per server, each the key hash of "name-i".
 	RingLibmemcached
-	// RingLibmemcachedWeighted is libmemcached's weighted ketama. It equals RingTwemproxy but for unix sockets, whose
-	// names libmemcached extends by port 0.
+	// RingLibmemcachedWeighted is libmemcached's weighted ketama. It equals RingTwemproxy except for unix sockets, to whose
+	// names libmemcached appends port 0.
 	RingLibmemcachedWeighted
 )
 
-// HashKind is the hash of a key. The functions are those twemproxy offers, and libmemcached's of the same name.
+// HashKind is the hash of a key. The functions are twemproxy's, and libmemcached's of the same names.
 type HashKind uint8
 
 // The hashes. HashDefault is FNV1a64 on a ring, which is twemproxy's default. HashCRC32 has only 15 bits, as in twemproxy
-// and libmemcached, and sends nearly every key of a ring to one server; it is there for those whose keys are placed that way
-// already. HashCRC32a is the whole CRC-32.
+// and libmemcached, and sends nearly every key of a ring to one server; it is offered for keys that are already placed that
+// way. HashCRC32a is the whole CRC-32.
 const (
 	HashDefault HashKind = iota
 	HashFNV1a64
@@ -52,7 +52,7 @@ const (
 	HashJenkins
 )
 
-// The names of the read policies, the rings, and the hashes, which are called as in twemproxy's configuration.
+// The names of the read policies, the rings, and the hashes; the hashes have their names from twemproxy's configuration.
 var (
 	ReadPolicyNames = enum.New[ReadPolicy]("read policy", "default", "round-robin", "primary", "least-busy", "nearest")
 	RingNames       = enum.New[RingKind]("ring", "rendezvous", "twemproxy", "libmemcached", "libmemcached-weighted")

@@ -7,72 +7,72 @@ import (
 	"strings"
 )
 
-// Pool is a named list of servers, and how the keys that are routed to it are placed on them.
+// Pool is a named list of servers with the options that place its keys on them.
 type Pool struct {
 	Name    string
 	Servers []Server
 	Options Options
 }
 
-// Prefix sends the keys that begin with Prefix to the pool of that name. Of several that a key begins with, the longest counts.
+// Prefix routes the keys that begin with Prefix to the pool called Pool. If a key begins with several prefixes, the longest counts.
 type Prefix struct {
 	Prefix string `json:"prefix"`
 	Pool   string `json:"pool"`
-	// Strip: the pool's servers know the keys without Prefix. The pool then has no other route, so that no two keys are one there.
+	// Strip: the pool's servers store the keys without Prefix. The pool then has no other route, so that two keys never become one there.
 	Strip bool `json:"strip,omitempty"`
-	// Reads is the pool that is asked what the keys hold (protocol.Traits.IsRead), if that is not the one to which all else goes; "": it is.
+	// Reads is the pool that serves commands that read (protocol.Traits.IsRead); "": Pool does.
 	Reads string `json:"reads,omitempty"`
 }
 
-// Routes say which pool a key is in.
+// Routes map keys to pools.
 type Routes struct {
 	// Prefixes, in any order.
 	Prefixes []Prefix `json:"prefixes,omitempty"`
-	// Default is the pool of the keys that begin with no prefix.
+	// Default is the pool of the keys that begin with none of the prefixes.
 	Default string `json:"default"`
-	// Reads is Prefix.Reads of these keys.
+	// Reads is as Prefix.Reads, for these keys.
 	Reads string `json:"reads,omitempty"`
 }
 
 // RouteError says which of Routes is wrong, and why.
 type RouteError struct {
-	// Index is that of the entry in Prefixes; -1: it is Default.
+	// Index is the index of the entry in Prefixes; -1: the entry is Default.
 	Index int
 	why   string
 }
 
-// NewRouteError returns one about the entry of that index.
+// NewRouteError returns an error about the entry with that index.
 func NewRouteError(index int, why string, args ...any) *RouteError {
 	return &RouteError{index, "route: " + fmt.Sprintf(why, args...)}
 }
 
 func (e *RouteError) Error() string { return e.why }
 
-// maxPools bounds the number of pools, which requests may have to try one by one.
+// maxPools bounds the number of pools: a request may have to try them one by one.
 const maxPools = 1000
 
 // Table finds the pool of a key. It is immutable. See NewTable.
 type Table struct {
 	prefixes []string // sorted
 	pools    []int    // by prefix: the pool's number
-	strips   []int    // by prefix: how many bytes of a key the servers don't get; nil: all of every key
-	parents  []int    // by prefix: the longest other one that it begins with; -1: none
-	// first[c] is the number of prefixes that begin with a byte below c, and common[c] what all that begin with c have in common.
+	strips   []int    // by prefix: how many bytes to remove from a key; nil: no prefix is stripped
+	parents  []int    // by prefix: the longest other prefix that it begins with; -1: none
+	// first[c] is the number of prefixes that begin with a byte below c, and common[c] the longest text that all prefixes beginning with c begin with.
 	first     [257]int
 	common    [256]string
-	words     []uint64 // by prefix: the word of what follows common
+	words     []uint64 // by prefix: the word of the part after common
 	otherwise int      // the pool of keys without a prefix
 	names     []string
-	// reads are the pools that reads go to: by prefix, and behind those that of keys without one; nil: pools and otherwise are.
+	// reads are the pools that serve reads: by prefix, and last that of keys without a prefix; nil: pools and otherwise do.
 	reads []int
 }
 
-// NewTable returns the table for pools with these names. Its error is a *RouteError, unless the names are to blame.
+// NewTable returns the table for pools with these names. Its error is a *RouteError, or another error if the names are wrong.
 func NewTable(pools []string, r Routes) (*Table, error) {
 	numbers := make(map[string]int, len(pools))
 	for i, name := range pools {
 		if _, twice := numbers[name]; twice || name == "" {
-			return nil, fmt.Errorf("route: pool %d is named %q; accepted: names that are not empty, each once", i+1, name)
+			return nil, fmt.Errorf("route: pool %d is named %q; accepted: a name that is not empty and that no other pool has", i+1, name)
 		}
 		numbers[name] = i
 	}
@@ -108,7 +108,7 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 		order[i] = i
 		switch _, ok := numbers[p.Pool]; {
 		case p.Prefix == "":
-			return nil, &RouteError{i, "route: an empty prefix; accepted: one byte and more, or default for all other keys"}
+			return nil, &RouteError{i, "route: empty prefix; accepted: at least one byte, or default for all other keys"}
 		case !ok:
 			return nil, &RouteError{i, fmt.Sprintf("route: the pool %q of prefix %q is unknown; accepted: one of %s", p.Pool, p.Prefix, known)}
 		}
@@ -148,7 +148,7 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 	}
 	for c := range t.common {
 		if from, to := t.first[c], t.first[c+1]; from < to {
-			// Sorted texts have in common what the first and the last have.
+			// The common beginning of sorted texts is that of the first and the last one.
 			low, high := t.prefixes[from], t.prefixes[to-1]
 			n := 0
 			for n < min(len(low), len(high)) && low[n] == high[n] {
@@ -166,7 +166,7 @@ func NewTable(pools []string, r Routes) (*Table, error) {
 	return t, nil
 }
 
-// forReads returns the table by which reads go.
+// forReads returns the table that finds the pools for reads.
 func (t *Table) forReads() *Table {
 	if t.reads == nil {
 		return t
@@ -176,16 +176,17 @@ func (t *Table) forReads() *Table {
 	return &u
 }
 
-// checkStrips reports a pool that has another route beside one that strips.
+// checkStrips returns an error if a pool has a route that strips its prefix, and another route.
 func checkStrips(r Routes) error {
 	for i, p := range r.Prefixes {
 		refuse := func(other string) error {
-			return NewRouteError(i, "prefix %q is stripped, and pool %q has %s, too: two keys could be one there; accepted: a pool of its own", p.Prefix, p.Pool, other)
+			return NewRouteError(i, "prefix %q is stripped, but pool %q also has %s: two keys could become one there; give the prefix a pool of its own, or don't strip it",
+				p.Prefix, p.Pool, other)
 		}
 		switch other := slices.IndexFunc(r.Prefixes, func(o Prefix) bool { return (o.Pool == p.Pool || o.Reads == p.Pool) && o.Prefix != p.Prefix }); {
 		case !p.Strip:
 		case p.Reads != "" && p.Reads != p.Pool:
-			return NewRouteError(i, "prefix %q is stripped, and its reads go to another pool; accepted: one of both", p.Prefix)
+			return NewRouteError(i, "prefix %q is stripped, and its reads go to another pool; accepted: strip or reads, not both", p.Prefix)
 		case r.Default == p.Pool || r.Reads == p.Pool:
 			return refuse("the keys without a prefix")
 		case other >= 0:
@@ -195,7 +196,7 @@ func checkStrips(r Routes) error {
 	return nil
 }
 
-// find returns the number of the longest prefix that key begins with; -1: none.
+// find returns the index of the longest prefix that key begins with; -1: none.
 func (t *Table) find(key []byte) int {
 	if len(key) == 0 {
 		return -1
@@ -205,8 +206,8 @@ func (t *Table) find(key []byte) int {
 	if from == to || len(key) < len(common) || string(key[:len(common)]) != common {
 		return -1
 	}
-	// The last prefix that is not above key. If key does not begin with it, it begins with the next shorter one that the prefix begins with,
-	// if with any.
+	// Find the last prefix that does not sort after key. If key does not begin with it, the only candidates are the shorter prefixes that this
+	// prefix begins with, its parents.
 	word := wordOf(key[len(common):])
 	for from < to {
 		mid := int(uint(from+to) / 2)
@@ -223,7 +224,7 @@ func (t *Table) find(key []byte) int {
 	return k
 }
 
-// wordOf returns the first eight bytes of text as a number: of two texts that differ in these, the lesser one has the lesser number.
+// wordOf returns the first eight bytes of text as a number: if two texts differ in these bytes, their numbers compare as the texts do.
 func wordOf[T string | []byte](text T) (word uint64) {
 	if len(text) >= 8 {
 		return uint64(text[7]) | uint64(text[6])<<8 | uint64(text[5])<<16 | uint64(text[4])<<24 |
@@ -243,7 +244,7 @@ func (t *Table) Pool(key []byte) int {
 	return t.otherwise
 }
 
-// Prefix returns the longest prefix that key begins with; "": none, it is in the default pool.
+// Prefix returns the longest prefix that key begins with; "": none, the key is in the default pool.
 func (t *Table) Prefix(key []byte) string {
 	if k := t.find(key); k >= 0 {
 		return t.prefixes[k]
@@ -251,7 +252,7 @@ func (t *Table) Prefix(key []byte) string {
 	return ""
 }
 
-// NewPools returns the Router of several pools. Its servers are those of all pools, one pool behind the other.
+// NewPools returns the Router of several pools. Its servers are the servers of all pools, in the order of the pools.
 func NewPools(pools []Pool, r Routes) (*Router, error) {
 	names := make([]string, len(pools))
 	routers := make([]*Router, len(pools))
@@ -273,14 +274,14 @@ func NewPools(pools []Pool, r Routes) (*Router, error) {
 
 // PoolError says that a server is in two pools.
 type PoolError struct {
-	Pool, Other string // the later one, and the earlier one
-	Server      string // in Pool
+	Pool, Other string // the later pool in the list, and the earlier one
+	Server      string // its name in Pool
 	why         string
 }
 
 func (e *PoolError) Error() string { return e.why }
 
-// apart reports a server that is in two pools: both would keep, on their own, what it missed and when it has to be flushed.
+// apart returns an error, a *PoolError, if a server is in two pools: each pool would track alone which writes it missed and when it must be flushed.
 func apart(pools []Pool) error {
 	type owner struct{ pool, server string }
 	named, at := map[string]owner{}, map[string]owner{}
@@ -288,10 +289,10 @@ func apart(pools []Pool) error {
 		for _, s := range p.Servers {
 			o := owner{p.Name, s.Name}
 			if other, twice := named[s.Name]; twice && other.pool != p.Name {
-				return &PoolError{p.Name, other.pool, s.Name, fmt.Sprintf("route: server %q is in pool %q and in pool %q; accepted: each in one", s.Name, other.pool, p.Name)}
+				return &PoolError{p.Name, other.pool, s.Name, fmt.Sprintf("route: server %q is in pool %q and in pool %q; accepted: each server in one pool", s.Name, other.pool, p.Name)}
 			}
 			if other, twice := at[s.Addr]; twice && s.Addr != "" && other.pool != p.Name {
-				return &PoolError{p.Name, other.pool, s.Name, fmt.Sprintf("route: address %s is that of server %q in pool %q and of server %q in pool %q; accepted: each in one pool",
+				return &PoolError{p.Name, other.pool, s.Name, fmt.Sprintf("route: address %s is used by server %q in pool %q and by server %q in pool %q; accepted: each address in one pool",
 					s.Addr, other.server, other.pool, s.Name, p.Name)}
 			}
 			named[s.Name], at[s.Addr] = o, o
@@ -323,17 +324,17 @@ func Compose(names []string, pools []*Router, routes Routes) (*Router, error) {
 	return r, nil
 }
 
-// In returns the Router of the pool that key is in, which answers with the indexes of r's servers; r itself where there is one pool.
+// In returns the Router for key's pool, which answers with indexes of r's servers; r itself if there is one pool.
 func (r *Router) In(key []byte) *Router {
 	if r.pools == nil {
 		return r
 	}
-	return r.poolOf(key) // apart from this, so that the compiler puts the above in line
+	return r.poolOf(key) // a function of its own, so that the compiler can inline this one
 }
 
 func (r *Router) poolOf(key []byte) *Router { return r.routed[r.table.Pool(key)] }
 
-// At is In, and returns key as the pool's servers know it, which is how the Router of a pool wants it.
+// At is In, and also returns key as the pool's servers store it, which is the form that the Router of a pool expects.
 func (r *Router) At(key []byte) (in *Router, stored []byte) {
 	if r.pools == nil {
 		return r, key
@@ -353,7 +354,7 @@ func (r *Router) among(key []byte) (in *Router, stored []byte) {
 	return r.routed[t.pools[k]], key
 }
 
-// Stripped returns which keys the pools have whose servers know keys without a prefix, by the pools' names.
+// Stripped returns the shares of the pools whose servers store keys without a prefix, by the pools' names.
 func (r *Router) Stripped() map[string]*Share {
 	pools := make(map[string]*Share)
 	if r.Strips() {
@@ -367,10 +368,10 @@ func (r *Router) Stripped() map[string]*Share {
 	return pools
 }
 
-// Strips reports whether the servers of a pool know keys without a prefix.
+// Strips reports whether the servers of some pool store keys without a prefix.
 func (r *Router) Strips() bool { return r.table != nil && r.table.strips != nil }
 
-// ForReads returns the Router by which reads go; r itself where they go to the pool that all else goes to.
+// ForReads returns the Router that finds the servers for reads; r itself if reads use the same pools as all other commands.
 func (r *Router) ForReads() *Router {
 	if r.table == nil || r.table.reads == nil {
 		return r
@@ -404,13 +405,13 @@ func (r *Router) Default() *Router {
 	return r.pools[r.Table().otherwise]
 }
 
-// Number returns the number of the pool among those of the Router that it was got from.
+// Number returns the pool's number among the pools of the Router that it came from.
 func (r *Router) Number() int { return r.number }
 
 // Base returns the index of the pool's first server.
 func (r *Router) Base() int { return r.base }
 
-// Table returns what finds the pool of a key, behind the change of routes if there is one; nil where there is one pool.
+// Table returns the table that finds a key's pool, after the change of routes if there is one; nil if there is one pool.
 func (r *Router) Table() *Table {
 	if r.rerouting != nil {
 		return r.rerouting.after
@@ -418,8 +419,7 @@ func (r *Router) Table() *Table {
 	return r.table
 }
 
-// sameRoutes reports whether every key is in the pool of the same name by r and by s. Where it is read does not count: what a pool holds depends on what
-// it was sent.
+// sameRoutes reports whether r and s give every key a pool with the same name. The pools for reads don't count: they don't change what a pool holds.
 func (r *Router) sameRoutes(s *Router) bool {
 	if r.table == nil || s.table == nil {
 		return r.table == s.table
@@ -437,31 +437,31 @@ func (r *Router) sameRoutes(s *Router) bool {
 
 // gainsOfPools is Gains where one of the two has several pools.
 func (r *Router) gainsOfPools(named func(Server) bool, name string, from *Router) bool {
-	is, was := slices.IndexFunc(r.servers, named), slices.IndexFunc(from.servers, named)
+	now, before := slices.IndexFunc(r.servers, named), slices.IndexFunc(from.servers, named)
 	switch {
-	case is < 0:
+	case now < 0:
 		return false
-	case was < 0 || !r.sameRoutes(from):
+	case before < 0 || !r.sameRoutes(from):
 		return true
 	}
-	a, b := r.Of(is), from.Of(was)
+	a, b := r.Of(now), from.Of(before)
 	return r.table.names[a.number] != from.table.names[b.number] || a.Gains(name, b)
 }
 
-// Share says which keys are in a pool, as its servers know them, by their longest prefix among Prefixes: with an even number of those that a key begins
-// with it is as Default says, with an odd one the other way.
+// Share says which keys are in a pool, in the form in which its servers store them. A key that begins with an even number of the Prefixes is in the pool
+// if Default is true; one that begins with an odd number of them is in the pool if Default is false.
 type Share struct {
 	Default  bool     `json:"default"`
 	Prefixes []string `json:"prefixes,omitempty"`
-	// Stripped is what clients' keys begin with and the servers' do not.
+	// Stripped is the prefix of clients' keys that the servers' keys lack.
 	Stripped string `json:"stripped,omitempty"`
-	// Gutter is that of the pool.
+	// Gutter is the gutter of the pool.
 	Gutter Standin `json:"gutter,omitzero"`
-	// Routed, of a pool that is a gutter, and may hold all keys, are those that it has itself; otherwise nil.
+	// Routed is set for a pool that is a gutter, and therefore may hold all keys: the keys that are routed to it. Otherwise nil.
 	Routed *Share `json:"routed,omitempty"`
 }
 
-// Share returns which keys are in the pool of that number. It is equal for equal sets of keys.
+// Share returns which keys are in the pool with that number. Equal sets of keys give equal shares.
 func (t *Table) Share(pool int) *Share {
 	if t.strips != nil {
 		for k, n := range t.strips {
@@ -483,7 +483,7 @@ func (t *Table) Share(pool int) *Share {
 	return s
 }
 
-// shareBelow is Share of the pool whose only prefix, the one of that number, is stripped: all keys but those with a longer one.
+// shareBelow is Share for the pool whose only prefix, the one with that index, is stripped: all keys except those with a longer prefix.
 func (t *Table) shareBelow(number int) *Share {
 	s := &Share{Default: true, Stripped: t.prefixes[number]}
 	for k, parent := range t.parents {
@@ -494,7 +494,7 @@ func (t *Table) shareBelow(number int) *Share {
 	return s
 }
 
-// SameNames reports whether servers that hold s know each key as those do that hold o.
+// SameNames reports whether servers that hold s and servers that hold o store each key under the same name.
 func (s *Share) SameNames(o *Share) bool { return s.stripped() == o.stripped() }
 
 func (s *Share) stripped() string {
@@ -504,7 +504,7 @@ func (s *Share) stripped() string {
 	return s.Stripped
 }
 
-// Equal reports whether s and o have the same keys; nil has all.
+// Equal reports whether s and o have the same keys and gutters; nil has all keys.
 func (s *Share) Equal(o *Share) bool {
 	if s == nil || o == nil {
 		return s == o
@@ -512,7 +512,7 @@ func (s *Share) Equal(o *Share) bool {
 	return s.Default == o.Default && s.Stripped == o.Stripped && s.Gutter == o.Gutter && slices.Equal(s.Prefixes, o.Prefixes) && s.Routed.Equal(o.Routed)
 }
 
-// Own returns which keys the pool has that s is of, without those for which it is a gutter.
+// Own returns the keys that are routed to the pool, without those that it may hold as a gutter.
 func (s *Share) Own() *Share {
 	if s != nil && s.Routed != nil {
 		return s.Routed
@@ -520,7 +520,7 @@ func (s *Share) Own() *Share {
 	return s
 }
 
-// Of returns a Router that places the share's keys as r does, and gives the others no server.
+// Of returns a Router that places the share's keys as r does, and gives other keys no server.
 func (s *Share) Of(r *Router) (*Router, error) {
 	const in, out = "in", "out"
 	name := map[bool]string{true: in, false: out}
@@ -542,7 +542,7 @@ func (s *Share) Of(r *Router) (*Router, error) {
 	return Compose([]string{name[true], out}, []*Router{r, {}}, routes)
 }
 
-// Alone returns the Router of a pool that answers with the indexes of its own servers.
+// Alone returns the Router of the pool with base 0: it answers with indexes of the pool's own servers.
 func (r *Router) Alone() *Router {
 	if r.base == 0 && r.number == 0 {
 		return r

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// poolNames are those of the tables in tests.
+// poolNames are the pools of the tables in tests.
 var poolNames = []string{"zero", "one", "two", "three"}
 
-// naive is the longest prefix by trying all, and where its keys are read.
+// naive finds the pool of a key, and its pool for reads, by trying all prefixes.
 func naive(r Routes, key string) (pool, reads string) {
 	pool, reads = r.Default, cmp.Or(r.Reads, r.Default)
 	longest := 0
@@ -87,13 +87,13 @@ func TestAnErrorOfRoutesSaysWhichEntryIsWrongAndWhatIsAccepted(t *testing.T) {
 		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one"}, {Prefix: "", Pool: "one"}}}, 1, "empty prefix"},
 		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one"}, {Prefix: "b", Pool: "uno"}}}, 1, `the pool "uno" of prefix "b" is unknown; accepted: one of zero`},
 		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "b", Pool: "one"}, {Prefix: "a", Pool: "one"}, {Prefix: "b", Pool: "two"}}}, 2, `prefix "b" is given twice`},
-		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one", Strip: true}}}, 0, `prefix "a" is stripped, and pool "one" has the keys without a prefix, too`},
-		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two"}, {Prefix: "b", Pool: "two", Strip: true}}}, 1, `prefix "b" is stripped, and pool "two" has prefix "a", too`},
+		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one", Strip: true}}}, 0, `prefix "a" is stripped, but pool "one" also has the keys without a prefix: `},
+		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two"}, {Prefix: "b", Pool: "two", Strip: true}}}, 1, `prefix "b" is stripped, but pool "two" also has prefix "a": `},
 		{Routes{Default: "one", Reads: "four"}, -1, `the pool "four" for reads is unknown; accepted: one of zero`},
 		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "one"}, {Prefix: "b", Pool: "one", Reads: "uno"}}}, 1, `the pool "uno" for reads is unknown`},
 		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true, Reads: "one"}}}, 0, `prefix "a" is stripped, and its reads go to another pool`},
-		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true}, {Prefix: "b", Pool: "one", Reads: "two"}}}, 0, `prefix "a" is stripped, and pool "two" has prefix "b", too`},
-		{Routes{Default: "one", Reads: "two", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true}}}, 0, `prefix "a" is stripped, and pool "two" has the keys without a prefix, too`},
+		{Routes{Default: "one", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true}, {Prefix: "b", Pool: "one", Reads: "two"}}}, 0, `prefix "a" is stripped, but pool "two" also has prefix "b": `},
+		{Routes{Default: "one", Reads: "two", Prefixes: []Prefix{{Prefix: "a", Pool: "two", Strip: true}}}, 0, `prefix "a" is stripped, but pool "two" also has the keys without a prefix: `},
 	} {
 		_, err := NewTable(poolNames, c.routes)
 		var wrong *RouteError
@@ -105,7 +105,7 @@ func TestAnErrorOfRoutesSaysWhichEntryIsWrongAndWhatIsAccepted(t *testing.T) {
 	require.ErrorContains(t, err, `pool 2 is named "a"`)
 }
 
-// pooled is a list of n servers for a pool.
+// pooled returns a pool of n servers.
 func pooled(name string, n int, o Options) Pool {
 	p := Pool{Name: name, Options: o}
 	for i := range n {
@@ -121,7 +121,7 @@ func TestARouterOfSeveralPoolsAnswersAsThePoolsOfTheKeysDo(t *testing.T) {
 	r, err := NewPools(pools, Routes{Prefixes: []Prefix{{Prefix: "b", Pool: "b"}, {Prefix: "c", Pool: "c"}, {Prefix: "cd", Pool: "d"}}, Default: "a"})
 	require.NoError(t, err)
 	require.Len(t, r.Servers(), 11)
-	require.Equal(t, 3, r.N(), "pool d's, the most")
+	require.Equal(t, 3, r.N(), "the largest, that of pool d")
 	require.False(t, r.Everywhere())
 	require.True(t, r.Measures())
 	bases := map[string]int{"a": 0, "b": 3, "c": 4, "d": 8}
@@ -157,7 +157,7 @@ func TestAServerInTwoPoolsIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, `server "a0" is in pool "a" and in pool "b"`)
 	b.Servers[1].Name, b.Servers[1].Addr = "b1", "a:1"
 	_, err = NewPools([]Pool{a, b}, routes)
-	require.ErrorContains(t, err, `address a:1 is that of server "a1" in pool "a" and of server "b1" in pool "b"`)
+	require.ErrorContains(t, err, `address a:1 is used by server "a1" in pool "a" and by server "b1" in pool "b"`)
 	b.Options.Replicas = 5
 	_, err = NewPools([]Pool{a, b}, routes)
 	require.ErrorContains(t, err, `pool "b": route: 5 replicas of 2 servers`)
@@ -165,17 +165,17 @@ func TestAServerInTwoPoolsIsRefused(t *testing.T) {
 
 func TestAServerOfAPoolGainsKeysWhenTheRoutesChange(t *testing.T) {
 	pools := []Pool{pooled("a", 2, Options{}), pooled("b", 2, Options{Replicas: 1})}
-	was, err := NewPools(pools, Routes{Default: "a"})
+	before, err := NewPools(pools, Routes{Default: "a"})
 	require.NoError(t, err)
 	same, err := NewPools([]Pool{pools[1], pools[0]}, Routes{Default: "a"})
 	require.NoError(t, err)
-	is, err := NewPools(pools, Routes{Default: "a", Prefixes: []Prefix{{Prefix: "x", Pool: "b"}}})
+	after, err := NewPools(pools, Routes{Default: "a", Prefixes: []Prefix{{Prefix: "x", Pool: "b"}}})
 	require.NoError(t, err)
-	require.False(t, same.Gains("b0", was))
-	require.True(t, is.Gains("b0", was))
+	require.False(t, same.Gains("b0", before))
+	require.True(t, after.Gains("b0", before))
 }
 
-func TestReadsOfAKeyGoToThePoolForReadsWhichHoldsNoMoreForIt(t *testing.T) {
+func TestReadsGoToThePoolForReadsAndDoNotChangeItsShare(t *testing.T) {
 	pools := []Pool{pooled("main", 2, Options{}), pooled("copy", 3, Options{Replicas: 2}), pooled("new", 1, Options{})}
 	routes := Routes{Prefixes: []Prefix{{Prefix: "a:", Pool: "main", Reads: "copy"}, {Prefix: "b:", Pool: "copy", Reads: "copy"}}, Default: "main"}
 	r, err := NewPools(pools, routes)
@@ -184,11 +184,11 @@ func TestReadsOfAKeyGoToThePoolForReadsWhichHoldsNoMoreForIt(t *testing.T) {
 	for key, want := range map[string][2]string{"a:1": {"main", "copy"}, "b:1": {"copy", "copy"}, "x": {"main", "main"}} {
 		require.Equal(t, want, [2]string{pools[r.In([]byte(key)).Number()].Name, pools[reads.In([]byte(key)).Number()].Name}, key)
 	}
-	require.Same(t, r.In([]byte("x")), reads.In([]byte("x")), "which pool it is, is told by the pointer")
+	require.Same(t, r.In([]byte("x")), reads.In([]byte("x")), "the pointer identifies the pool")
 	require.Len(t, reads.Replicas([]byte("a:1"), nil), 2)
 	require.GreaterOrEqual(t, reads.Primary([]byte("a:1")), 2)
 
-	// What a pool holds, and what its servers have to lose, is said by writes alone.
+	// Only the pools for writes decide which keys a pool has, and so which of its servers gain keys.
 	routes.Prefixes[0].Reads = ""
 	plain, err := NewPools(pools, routes)
 	require.NoError(t, err)
@@ -198,7 +198,7 @@ func TestReadsOfAKeyGoToThePoolForReadsWhichHoldsNoMoreForIt(t *testing.T) {
 	}
 	require.False(t, r.Gains("copy0", plain))
 
-	// A migration of another pool's keys takes their reads along.
+	// A migration moves the reads of a pool's keys as well.
 	routes.Prefixes[0], routes.Default = Prefix{Prefix: "a:", Pool: "main", Reads: "main"}, "copy"
 	routes.Prefixes[1] = Prefix{Prefix: "b:", Pool: "new", Reads: "copy"}
 	r, err = NewPools(pools, routes)
@@ -277,11 +277,11 @@ func TestAShareHasTheKeysOfItsPoolAndNoOthers(t *testing.T) {
 	require.NoError(t, err)
 	other, err := NewTable(poolNames, Routes{Default: "three", Prefixes: []Prefix{{Prefix: "a", Pool: "two"}}})
 	require.NoError(t, err)
-	require.True(t, one.Share(2).Equal(other.Share(2)), "what the other keys' pools are does not matter")
+	require.True(t, one.Share(2).Equal(other.Share(2)), "the pools of the other keys do not matter")
 	require.False(t, one.Share(1).Equal(other.Share(1)))
 }
 
-func TestThePoolOfAStrippedKeyGetsWhatIsLeftOfIt(t *testing.T) {
+func TestAPoolThatStripsAPrefixGetsTheRestOfTheKey(t *testing.T) {
 	names := []string{"rest", "bare", "nested"}
 	var routers []*Router
 	for range names {
@@ -299,7 +299,7 @@ func TestThePoolOfAStrippedKeyGetsWhatIsLeftOfIt(t *testing.T) {
 	require.Equal(t, &Share{Default: true, Prefixes: []string{"b:"}, Stripped: "a:"}, share)
 	alone, err := share.Of(routers[1])
 	require.NoError(t, err)
-	require.True(t, alone.Holds("s", []byte("x")), "as the servers know it")
+	require.True(t, alone.Holds("s", []byte("x")), "the name under which the servers store a:x")
 	require.False(t, alone.Holds("s", []byte("b:x")), "a:b:x is not in the pool")
 	whole := &Share{Default: true, Prefixes: []string{"b:"}}
 	require.False(t, share.Equal(whole))

@@ -8,11 +8,11 @@ import (
 
 // rendezvous places keys by the highest random weight (Thaler and Ravishankar, 1998): every server has a score for a key,
 // made from the hashes of both, and the servers with the highest scores hold it. So each server holds its share of any set
-// of keys, up to chance, and a server that joins takes its share evenly from the others; no key moves between those. It is
-// immutable.
+// of keys, up to chance. A server that joins takes its share evenly from the others, and no key moves between the others.
+// It is immutable.
 type rendezvous struct {
 	seeds []uint64 // by server: the hash of its name
-	// inverse is 1/weight by server; nil where all weights are equal, which saves the logarithms.
+	// inverse is 1/weight by server; nil if all weights are equal, which saves the logarithms.
 	inverse []float64
 }
 
@@ -55,19 +55,19 @@ func (r *rendezvous) appendTo(dst []int, hash uint64, n int) []int {
 	return dst
 }
 
-// covers reports whether is holds for at least one of any n servers: each combination of n servers holds some key.
-func (r *rendezvous) covers(is func(server int) bool, n int) bool {
+// covers reports whether ok returns true for at least one of any n servers: each combination of n servers holds some key.
+func (r *rendezvous) covers(ok func(server int) bool, n int) bool {
 	without := 0
 	for i := range r.seeds {
-		if !is(i) {
+		if !ok(i) {
 			without++
 		}
 	}
 	return without < n
 }
 
-// below returns the server that comes next after the server last with its score, in the order of decreasing scores; of equal
-// scores the server listed first comes first.
+// below returns the server that follows the server last, which has score, in the order of decreasing scores. Among equal scores
+// the server listed first comes first.
 func (r *rendezvous) below(hash uint64, score float64, last int) (next int, nextScore float64) {
 	next, nextScore = -1, math.Inf(-1)
 	for i, seed := range r.seeds {

@@ -49,7 +49,7 @@ func TestTheFullestServerHoldsAtMostATwentiethMoreThanTheMean(t *testing.T) {
 	}
 }
 
-// On twemproxy's ring with its default hash the same keys fall 60, 140, 300 and 500 on four servers.
+// On twemproxy's ring with its default hash four servers get 60, 140, 300 and 500 of the same keys.
 func TestAThousandNumberedKeysAreSpreadAsByChance(t *testing.T) {
 	count := shares(router(t, cluster(4), Options{Replicas: 1}), keyKinds["numbered"], 1000)
 	require.LessOrEqual(t, slices.Max(count), 305, "four standard deviations above the mean: %v", count)
@@ -96,7 +96,7 @@ func TestEqualWeightsPlaceKeysAsNoWeightsDo(t *testing.T) {
 	}
 }
 
-// What a change moves is what it must: the share of the server that comes, goes, or has another weight.
+// A change moves only the share of the server that joins, leaves, or gets another weight.
 func TestNoKeyMovesBetweenServersThatStayAsTheyAre(t *testing.T) {
 	const total = 20000
 	for _, tc := range []struct {
@@ -115,9 +115,9 @@ func TestNoKeyMovesBetweenServersThatStayAsTheyAre(t *testing.T) {
 			before, after := router(t, tc.before, Options{Replicas: 1}), router(t, tc.after, Options{Replicas: 1})
 			moved := 0
 			for _, key := range keys(total) {
-				was, is := tc.before[before.Primary(key)].Name, tc.after[after.Primary(key)].Name
-				if was != is {
-					require.Contains(t, []string{was, is}, tc.changed, "key %s moved between others", key)
+				from, to := tc.before[before.Primary(key)].Name, tc.after[after.Primary(key)].Name
+				if from != to {
+					require.Contains(t, []string{from, to}, tc.changed, "key %s moved between other servers", key)
 					moved++
 				}
 			}
@@ -151,7 +151,7 @@ func TestTheOrderOfTheServersMovesNoKey(t *testing.T) {
 	}
 }
 
-// Computed by another program from the definition. A release that places keys elsewhere empties the caches of who upgrades.
+// The values were computed by another program from the definition. A release that places keys elsewhere would empty its users' caches.
 func TestKeysStayWhereTheyAreFromReleaseToRelease(t *testing.T) {
 	servers := []Server{{Name: "cache-a"}, {Name: "cache-b"}, {Name: "cache-c", Weight: 2}, {Name: "cache-d"}}
 	r := router(t, servers, Options{Replicas: 2})

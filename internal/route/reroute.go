@@ -6,56 +6,58 @@ import (
 	"strings"
 )
 
-// A change of routes gives keys from one pool to another. It goes through the phases of a change of placement (Phase), for such a key from all servers that
-// hold it in its pool before to those in its pool behind the change. Either pool may be in a phase of a change of its own: what a middleware writes or deletes is
-// still all that one in a neighbouring phase, of any of these, reads. Values don't come along.
+// A change of routes gives keys of one pool to another pool, without their values. It goes through the phases of a change of placement (Phase): the old
+// holders of such a key are its servers in the old pool, the new holders those in the new pool. Either pool may be in a phase of a change of its own.
+// A middleware still writes or deletes on every server that one in a neighbouring phase, of any of these changes, reads.
 
-// Moved are keys that a change of routes gives to another pool: those with Prefix, by the routes behind the change, and others; "": those without a prefix.
+// Moved says that a change of routes gives keys of pool From to pool To. Prefix is the first prefix of such keys by the routes after the change; "": keys
+// without a prefix.
 type Moved struct{ From, To, Prefix string }
 
-// rerouting is what a Router of several pools knows of a change of routes.
+// rerouting is a change of routes, as the Router of several pools knows it.
 type rerouting struct {
 	phase         Phase
 	before, after *Table
 }
 
-// passing is what the Router of keys knows that go to another pool.
+// passing is the state of keys that a change of routes gives to another pool, as their Router knows it.
 type passing struct {
 	phase    Phase
 	from, to *Router
 }
 
-// Reroute returns the Router of r's pools in a phase of the change from other routes to r's.
+// Reroute returns the Router of r's pools in a phase of the change from the routes before to r's routes.
 //
-// Gutters of pools that get keys, or have another gutter than before, are closed (Options.Closed) in all phases, and for one more, Settled: then nobody stores there any
-// more by the routes before, and what they hold is deleted.
+// The gutters of pools that get keys, or get another gutter, are closed (Options.Closed) in all phases, and in one more at the end, Settled: in that
+// phase nobody stores in them by the previous routes any more, and what they hold is deleted.
 func (r *Router) Reroute(before Routes, phase Phase) (*Router, error) {
 	if phase == Settled && !slices.ContainsFunc(r.pools, func(p *Router) bool { return p.closed }) {
 		return r, nil
 	}
-	pools, is := r.table.names, r.table
-	was, err := NewTable(pools, before)
+	pools, current := r.table.names, r.table
+	old, err := NewTable(pools, before)
 	if err != nil {
 		return nil, err
 	}
 	for _, m := range r.moves {
 		if m.Phase == MigrationDone {
-			was = was.redirect(m.From, m.To)
+			old = old.redirect(m.From, m.To)
 		}
 	}
 	n := *r
-	n.rerouting = &rerouting{phase, was, is}
+	n.rerouting = &rerouting{phase, old, current}
 	if phase == Settled {
 		return &n, nil
 	}
 	n.routed = slices.Clone(r.routed)
 	names, numbers := slices.Clone(pools), map[[2]int]int{}
-	side := is
+	side := current
 	if phase == DeleteNew {
-		side = was
+		side = old
 	}
 	reads := side.forReads()
-	// within returns where keys are, and where they are read, given the numbers of their pools.
+	// within returns the names of the pools that keys have in n.table, for all commands and for reads. The keys are in pool from before the change and in
+	// pool to after it; if these differ, they get an entry in n.routed for both. By the routes that count in this phase they are in pool own and read in pool read.
 	within := func(from, to, own, read int) (pool, readIn string) {
 		at := from
 		if from != to {
@@ -73,23 +75,23 @@ func (r *Router) Reroute(before Routes, phase Phase) (*Router, error) {
 		return names[at], names[read]
 	}
 	var routes Routes
-	for _, prefix := range prefixesOf(was, is) {
+	for _, prefix := range prefixesOf(old, current) {
 		key := []byte(prefix)
-		p := Prefix{Prefix: prefix, Strip: is.strips != nil && is.Prefix(key) == prefix && is.strips[is.find(key)] > 0}
-		p.Pool, p.Reads = within(was.Pool(key), is.Pool(key), side.Pool(key), reads.Pool(key))
+		p := Prefix{Prefix: prefix, Strip: current.strips != nil && current.Prefix(key) == prefix && current.strips[current.find(key)] > 0}
+		p.Pool, p.Reads = within(old.Pool(key), current.Pool(key), side.Pool(key), reads.Pool(key))
 		routes.Prefixes = append(routes.Prefixes, p)
 	}
-	routes.Default, routes.Reads = within(was.otherwise, is.otherwise, side.otherwise, reads.otherwise)
+	routes.Default, routes.Reads = within(old.otherwise, current.otherwise, side.otherwise, reads.otherwise)
 	n.table, err = NewTable(names, routes)
 	return &n, err
 }
 
-// prefixesOf returns the prefixes of both tables, sorted.
+// prefixesOf returns the prefixes of both tables, each once, sorted.
 func prefixesOf(a, b *Table) []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a.prefixes, b.prefixes))))
 }
 
-// MovedBetween returns from which pools to which keys go where routes change from a table's to another's, which may have other pools.
+// MovedBetween returns, once for each pair of pools, which keys move when the routes change from one table to another. The tables may have different pools.
 func MovedBetween(before, after *Table) (moved []Moved) {
 	for _, prefix := range append([]string{""}, prefixesOf(before, after)...) {
 		key := []byte(prefix)
@@ -101,7 +103,7 @@ func MovedBetween(before, after *Table) (moved []Moved) {
 	return moved
 }
 
-// Routes returns the routes by which the table finds pools.
+// Routes returns the routes that the table was made from.
 func (t *Table) Routes() (routes Routes) {
 	reads := t.forReads()
 	for k, prefix := range t.prefixes {
@@ -112,8 +114,8 @@ func (t *Table) Routes() (routes Routes) {
 	return routes
 }
 
-// RoutesBefore returns the routes by which pools had shares, by their numbers; of a pool of which that is not known it is nil. The table's routes count for keys
-// that no pool had, and for where a prefix is stripped, which no two middlewares do differently.
+// RoutesBefore returns routes by which the pools had shares; shares are by pool number, nil if unknown. For keys that no pool had, and for prefixes that
+// are stripped, it uses the table's own routes: all middlewares strip the same prefixes.
 func (t *Table) RoutesBefore(shares []*Share) (routes Routes) {
 	all := slices.Clone(t.prefixes)
 	for _, s := range shares {
@@ -121,8 +123,8 @@ func (t *Table) RoutesBefore(shares []*Share) (routes Routes) {
 			all = append(all, s.Prefixes...)
 		}
 	}
-	// had returns the pool that had the keys that begin with prefix, and with no longer one; is is the one that has them.
-	had := func(prefix string, is int) string {
+	// had returns the name of the pool that had the keys whose longest prefix is prefix; now is the number of the pool that has them by the table.
+	had := func(prefix string, now int) string {
 		owner := -1
 		for i, s := range shares {
 			switch {
@@ -133,7 +135,7 @@ func (t *Table) RoutesBefore(shares []*Share) (routes Routes) {
 			}
 		}
 		if owner < 0 {
-			owner = is
+			owner = now
 		}
 		return t.names[owner]
 	}
@@ -151,7 +153,7 @@ func (t *Table) RoutesBefore(shares []*Share) (routes Routes) {
 	return routes
 }
 
-// has reports whether the keys that begin with prefix, and with no longer one of the share's, are in the pool.
+// has reports whether the pool has the keys that begin with prefix and with no longer prefix of the share.
 func (s *Share) has(prefix string) bool {
 	has := s.Default
 	for _, p := range s.Prefixes {
@@ -162,7 +164,7 @@ func (s *Share) has(prefix string) bool {
 	return has
 }
 
-// passes returns the Router of keys that go from one pool to another; servers are those of all pools.
+// passes returns the Router of keys that go from one pool to another; servers are the servers of all pools.
 func passes(servers []Server, from, to *Router, phase Phase) *Router {
 	p := &passing{phase, from, to}
 	writes, reads := p.writers(), p.readers()
@@ -172,10 +174,10 @@ func passes(servers []Server, from, to *Router, phase Phase) *Router {
 	}
 }
 
-// Passes reports whether the keys of the Router, that of a key, go to another pool because routes change.
+// Passes reports whether the keys of r, a Router that In or At returned, go to another pool because routes change.
 func (r *Router) Passes() bool { return r.passing != nil }
 
-// Rerouting returns the phase of the change of routes that the Router, of several pools, is of; Settled: there is none.
+// Rerouting returns the phase of the change of routes that the Router of several pools was made for; Settled: there is none.
 func (r *Router) Rerouting() Phase {
 	if r.rerouting == nil {
 		return Settled
@@ -183,13 +185,13 @@ func (r *Router) Rerouting() Phase {
 	return r.rerouting.phase
 }
 
-// Gives reports whether the change of routes gives key to the pool of that number.
+// Gives reports whether the change of routes gives key to the pool with that number.
 func (r *Router) Gives(pool int, key []byte) bool {
 	c := r.rerouting
 	return c != nil && c.after.Pool(key) == pool && c.before.Pool(key) != pool
 }
 
-// Before returns which keys the pool of that number has by the routes before the change of routes, and its gutter; nil: the same as behind it, or there is none.
+// Before returns the share of the pool with that number by the routes before the change of routes, with its previous gutter; nil: it does not change.
 func (r *Router) Before(number int) *Share {
 	c, p := r.rerouting, r.Pools()[number]
 	if c == nil || c.phase == Settled && !p.closed {
@@ -225,7 +227,7 @@ func (p *passing) readers() *Router {
 // moves is Moves.
 func (p *passing) moves(key []byte) bool { return p.phase == Late || p.readers().Moves(key) }
 
-// appendEmptied is Emptied: all servers of either pool that are not written.
+// appendEmptied is Emptied: the servers that either pool's own change empties, and all servers of the pool that is not written.
 func (p *passing) appendEmptied(key []byte, dst []int) []int {
 	dst = p.to.Emptied(key, p.from.Emptied(key, dst))
 	if p.phase == ReadNew {

@@ -16,8 +16,8 @@ func serversOf(pool string, n int) (servers []Server) {
 	return servers
 }
 
-// Of a key that goes to another pool one side is written, all others of both are emptied; one that stays is where it was.
-func TestAChangeOfRoutesMovesTheKeysWhosePoolIsAnotherAndNoOther(t *testing.T) {
+// A key that goes to another pool is written on one side and emptied on all other servers of both pools. A key that stays is not touched.
+func TestAChangeOfRoutesMovesOnlyKeysThatGetAnotherPool(t *testing.T) {
 	pools := []Pool{
 		{Name: "a", Servers: serversOf("a", 3), Options: Options{Replicas: 2}},
 		{Name: "b", Servers: serversOf("b", 2), Options: Options{Replicas: 1}},
@@ -29,18 +29,18 @@ func TestAChangeOfRoutesMovesTheKeysWhosePoolIsAnotherAndNoOther(t *testing.T) {
 	after := Routes{Default: "c", Reads: "a", Prefixes: []Prefix{{Prefix: "x", Pool: "b"}, {Prefix: "xyz", Pool: "b"}, {Prefix: "z", Pool: "a"}, {Prefix: "za", Pool: "c"}, stripped}}
 	old, err := NewPools(pools, before)
 	require.NoError(t, err)
-	is, err := NewPools(pools, after)
+	current, err := NewPools(pools, after)
 	require.NoError(t, err)
 	var moved int
 	for phase := DeleteNew; phase < NumPhases; phase++ {
-		r, err := is.Reroute(before, phase)
+		r, err := current.Reroute(before, phase)
 		require.NoError(t, err)
 		require.Equal(t, phase, r.Phase())
-		require.Equal(t, is.Default().Number(), r.Default().Number())
-		require.Equal(t, is.Stripped(), r.Stripped())
+		require.Equal(t, current.Default().Number(), r.Default().Number())
+		require.Equal(t, current.Stripped(), r.Stripped())
 		for i := range pools {
-			require.Equal(t, is.Share(i), r.Share(i), pools[i].Name)
-			if was := old.Share(i); was.Equal(is.Share(i)) {
+			require.Equal(t, current.Share(i), r.Share(i), pools[i].Name)
+			if was := old.Share(i); was.Equal(current.Share(i)) {
 				require.Nil(t, r.Before(i), pools[i].Name)
 			} else {
 				require.Equal(t, was, r.Before(i), pools[i].Name)
@@ -49,10 +49,10 @@ func TestAChangeOfRoutesMovesTheKeysWhosePoolIsAnotherAndNoOther(t *testing.T) {
 		for _, prefix := range []string{"", "x", "xy", "xyz", "xyzz", "z", "za", "zb", "s:", "s:x"} {
 			for n := range 20 {
 				key := fmt.Appendf(nil, "%s%d", prefix, n)
-				was, now := old.Replicas(key, nil), is.Replicas(key, nil)
+				was, now := old.Replicas(key, nil), current.Replicas(key, nil)
 				written, emptied, read := r.Replicas(key, nil), r.Emptied(key, nil), r.Readers(key, nil)
 				in, _ := r.At(key)
-				if old.In(key).Number() == is.In(key).Number() {
+				if old.In(key).Number() == current.In(key).Number() {
 					require.Equal(t, now, written, "%s", key)
 					require.Empty(t, emptied, "%s", key)
 					require.False(t, in.Passes() || r.Moves(key), "%s", key)
@@ -73,12 +73,12 @@ func TestAChangeOfRoutesMovesTheKeysWhosePoolIsAnotherAndNoOther(t *testing.T) {
 				require.Equal(t, wantEmptied, emptied, "%s", key)
 				require.Equal(t, wantWritten[0], r.Primary(key), "%s", key)
 				require.Equal(t, phase == Late, r.Moves(key))
-				require.True(t, r.Gives(is.In(key).Number(), key))
+				require.True(t, r.Gives(current.In(key).Number(), key))
 				require.False(t, r.Gives(old.In(key).Number(), key))
 				require.Zero(t, testing.AllocsPerRun(10, func() { written, emptied = r.Replicas(key, written[:0]), r.Emptied(key, emptied[:0]) }))
 			}
 			key := []byte(prefix + "0")
-			side := is
+			side := current
 			if phase == DeleteNew {
 				side = old
 			}
@@ -91,13 +91,13 @@ func TestAChangeOfRoutesMovesTheKeysWhosePoolIsAnotherAndNoOther(t *testing.T) {
 		}
 	}
 	require.NotZero(t, moved)
-	_, err = is.Reroute(Routes{Default: "gone"}, Late)
+	_, err = current.Reroute(Routes{Default: "gone"}, Late)
 	require.ErrorContains(t, err, `the default pool "gone" is unknown`)
-	require.Equal(t, []Moved{{"a", "c", ""}, {"a", "b", "x"}, {"c", "a", "z"}}, MovedBetween(old.Table(), is.Table()))
+	require.Equal(t, []Moved{{"a", "c", ""}, {"a", "b", "x"}, {"c", "a", "z"}}, MovedBetween(old.Table(), current.Table()))
 }
 
-// What pools had is known by their shares; what none had stays where the table has it, or is where it is not known.
-func TestTheRoutesBeforeAreFoundFromWhatPoolsHad(t *testing.T) {
+// A key that no known share has was in a pool whose share is unknown, if there is one; otherwise it is where the table has it.
+func TestThePreviousRoutesFollowFromTheSharesOfThePools(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	table := func(routes Routes) *Table {
 		t, err := NewTable(names, routes)
@@ -106,21 +106,20 @@ func TestTheRoutesBeforeAreFoundFromWhatPoolsHad(t *testing.T) {
 		}
 		return t
 	}
-	was := table(Routes{Default: "a", Prefixes: []Prefix{{Prefix: "x", Pool: "b"}, {Prefix: "xy", Pool: "a"}, {Prefix: "z", Pool: "c"}}})
-	is := table(Routes{Default: "b", Prefixes: []Prefix{{Prefix: "xyz", Pool: "c"}}})
-	shares := []*Share{was.Share(0), was.Share(1), was.Share(2)}
-	keys := []string{"k", "x1", "xy1", "xyz1", "z1"}
-	found := table(is.RoutesBefore(shares))
-	for _, key := range keys {
-		require.Equal(t, was.Pool([]byte(key)), found.Pool([]byte(key)), key)
+	before := table(Routes{Default: "a", Prefixes: []Prefix{{Prefix: "x", Pool: "b"}, {Prefix: "xy", Pool: "a"}, {Prefix: "z", Pool: "c"}}})
+	after := table(Routes{Default: "b", Prefixes: []Prefix{{Prefix: "xyz", Pool: "c"}}})
+	shares := []*Share{before.Share(0), before.Share(1), before.Share(2)}
+	found := table(after.RoutesBefore(shares))
+	for _, key := range []string{"k", "x1", "xy1", "xyz1", "z1"} {
+		require.Equal(t, before.Pool([]byte(key)), found.Pool([]byte(key)), key)
 	}
-	require.Equal(t, was.Share(0), found.Share(0))
+	require.Equal(t, before.Share(0), found.Share(0))
 	shares[1] = nil
-	found = table(is.RoutesBefore(shares))
+	found = table(after.RoutesBefore(shares))
 	require.Equal(t, 1, found.Pool([]byte("x1")), "the only one that may have had it")
 	require.Equal(t, 2, found.Pool([]byte("z1")))
 	shares[1] = &Share{}
-	found = table(is.RoutesBefore(shares))
-	require.Equal(t, is.Pool([]byte("x1")), found.Pool([]byte("x1")), "nobody had it")
+	found = table(after.RoutesBefore(shares))
+	require.Equal(t, after.Pool([]byte("x1")), found.Pool([]byte("x1")), "no pool had it")
 	require.True(t, slices.Equal(names, found.names))
 }

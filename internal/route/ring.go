@@ -16,11 +16,11 @@ const (
 	// pointsWeighted is the number of points that a server of average weight has on twemproxy's and libmemcached's weighted
 	// ring.
 	pointsWeighted = 160
-	// pointsPerDigest is the number of points from one MD5 there: its four 32-bit words.
+	// pointsPerDigest is the number of points made from one MD5 on such a ring: its four 32-bit words.
 	pointsPerDigest = 4
 	// pointsUnweighted is the number of points of every server on libmemcached's unweighted ring.
 	pointsUnweighted = 100
-	// defaultPort is the port that ketama leaves out of the hashed name.
+	// defaultPort is the port that ketama omits from the hashed name.
 	defaultPort = "11211"
 	// maxServers bounds the ring's table: at 500 servers with 500 replicas of each key it takes 80 MB.
 	maxServers = 500
@@ -28,14 +28,14 @@ const (
 	maxWeight = 1_000_000
 )
 
-// point is a place on the ring and the server that takes the keys up to it.
+// point is a position on the ring and the server that holds the keys up to it.
 type point struct {
 	value  uint32
 	server int
 }
 
-// identity is the part of a server's name that is hashed. Rendezvous hashing uses all of it. Ketama leaves out port 11211
-// and the brackets of IPv6 addresses; to the path of a unix socket twemproxy appends a colon, and libmemcached port 0.
+// identity is the part of a server's name that is hashed. Rendezvous hashing uses all of it. Ketama omits port 11211 and the
+// brackets of IPv6 addresses. To the path of a unix socket twemproxy appends a colon, and libmemcached port 0.
 func (k RingKind) identity(name string) string {
 	if k == RingRendezvous {
 		return name
@@ -57,8 +57,8 @@ func (k RingKind) identity(name string) string {
 	}
 }
 
-// points returns the points of all servers, sorted by value. Where two servers have the same value, the order is that of the
-// original program: libmemcached takes the server listed first, twemproxy the one with the shorter, then lesser name.
+// points returns the points of all servers, sorted by value. For points of equal value the order is that of the original
+// program: libmemcached puts the server listed first in front, twemproxy the one with the shorter, then the lesser name.
 func (k RingKind) points(servers []Server, hash HashKind) []point {
 	var points []point
 	total := 0
@@ -132,8 +132,8 @@ func newRing(points []point, servers, n int) ring {
 	for ; next < len(r.start); next++ {
 		r.start[next] = uint32(len(points))
 	}
-	// order is every server in the order in which it is met from the current point on; going backwards, a point moves its
-	// server to the front.
+	// order lists every server in the order in which it is met from the current point onwards. The loop below goes backwards, and each
+	// point moves its server to the front.
 	order := make([]uint16, 0, servers)
 	seen := make([]bool, servers)
 	for _, p := range points {

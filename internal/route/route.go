@@ -1,13 +1,13 @@
 // Package route decides which servers hold a key. It is pure: no sockets, no clocks, no metrics.
 //
-// By default keys are placed by rendezvous hashing of the servers' names and the key's XXH64: each server holds an equal share (or one
-// in proportion to its weight), and few keys move when servers come and go.
+// By default keys are placed by rendezvous hashing of the servers' names and the key's XXH64: each server holds an equal share, or
+// one in proportion to its weight, and few keys move when servers are added or removed.
 //
 // A move from another proxy or client keeps the cache warm only if every key stays where it is. Therefore the rings of other
-// programs (ketama) are supported, too: a key hashes to a place on the ring; the server of the next point is its primary,
+// programs (ketama) are supported, too: a key hashes to a position on the ring; the server of the next point is its primary, and
 // the following distinct servers hold its other replicas. The points and the hash are options:
 //
-//	who placed the keys so far                                          ring                   hash
+//	program that placed the keys so far                                 ring                   hash
 //	twemproxy, distribution ketama (its default)                        twemproxy              as its "hash" (default fnv1a_64)
 //	libmemcached, MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED, or any weight > 1 libmemcached-weighted  md5
 //	libmemcached, MEMCACHED_BEHAVIOR_KETAMA or DISTRIBUTION_CONSISTENT  libmemcached           as its "hash" (default one_at_a_time)
@@ -28,15 +28,15 @@ import (
 
 // Server is one memcached server as the operator names it.
 type Server struct {
-	// Name is what is hashed, and what metrics, logs and errors call the server. It stays when the address changes.
+	// Name is hashed to place keys, and identifies the server in metrics, logs and errors. It stays when the address changes.
 	Name string
-	// Addr is the address that is dialled: "host:port" or "unix:/path".
+	// Addr is the address to dial: "host:port" or "unix:/path".
 	Addr string
 	// Weight is the server's share of the ring relative to the others; 0 means 1.
 	Weight int
 	// Zone is where the server is, for ReadNearest; "": unknown.
 	Zone string `json:"Zone,omitempty"`
-	// Pool is the name of the pool that it is listed in, of several, until the list is divided; a Router does not look at it.
+	// Pool is the name of the pool in whose list the server is, until the servers are divided by pools. A Router ignores it.
 	Pool string `json:"-"`
 }
 
@@ -44,22 +44,22 @@ type Server struct {
 type Options struct {
 	// Replicas is the number of servers that hold a key; 0 means all.
 	Replicas int
-	// Ring says how a key is mapped to servers: by rendezvous hashing, or on the ring of another program.
+	// Ring selects how a key is mapped to servers: by rendezvous hashing, or on the ring of another program.
 	Ring RingKind
 	// Hash is the hash of the key on a ring (and, with RingLibmemcached, of the servers' points).
 	Hash HashKind
 	// HashTag is two characters, like twemproxy's hash_tag: if a key has text between the first occurrence of the first
 	// character and the next occurrence of the second, only that text is hashed. "" hashes whole keys.
 	HashTag string
-	// Read says which replica serves a read.
+	// Read selects the replica that serves a read.
 	Read ReadPolicy
-	// Zone is the one that ReadNearest prefers; "": none.
+	// Zone is the zone that ReadNearest prefers; "": none.
 	Zone string
-	// Gutter is the pool, of several, to which keys go whose servers here are all down; "": none. What is stored there lives for GutterTTL seconds at
-	// most.
+	// Gutter is the name of the pool that serves a key while all its servers in this pool are down; "": none. An item stored there lives
+	// for at most GutterTTL seconds.
 	Gutter    string
 	GutterTTL int
-	// Closed: neither the gutter is used now, nor the one before, Former: each write deletes its key in both.
+	// Closed: neither the gutter nor the previous one, Former, is used now. Each write deletes its key in both.
 	Closed bool
 	Former Standin
 }
@@ -69,7 +69,7 @@ type Router struct {
 	servers []Server
 	n       int // replicas, resolved
 	read    ReadPolicy
-	zone    string // that reads prefer; "": none
+	zone    string // the zone that reads prefer; "": none
 	hash    HashKind
 	tagged  bool
 	tag     [2]byte
@@ -78,38 +78,41 @@ type Router struct {
 	rendezvous *rendezvous
 	// change places them during a change of placement; nil: there is none.
 	change *change
-	// gutter is the pool to which keys go whose servers are all down; nil: none, or it is closed.
+	// gutter is the pool that serves a key while all its servers are down; nil: none, or it is closed.
 	gutter *Router
-	// gutters are the pools that may hold keys beside their servers: it, and the one before while that is closed; of keys that go to another pool those of both.
+	// gutters are the pools that may hold keys of this one: its gutter, and while that is closed the previous one as well. For keys that a
+	// change of routes gives to another pool, they are the gutters of both pools.
 	gutters []*Router
-	// isGutter: it is one of another pool.
+	// isGutter: this pool is the gutter of another pool.
 	isGutter bool
-	// wanted is the gutter that the pool has, closed says that it isn't used, nor former, the one before.
+	// wanted is the configured gutter, former the previous one. closed: neither is used.
 	wanted, former Standin
 	closed         bool
-	// measures: reads depend on what servers have to do.
+	// measures: the choice of a server for a read depends on the servers' load.
 	measures bool
-	// number is that of the pool, and base the index of its first server among those of all pools.
+	// number is the pool's number, and base the index of its first server among the servers of all pools.
 	number, base int
 
-	// Of several pools only servers, n and measures are of use above, and these; see In. Of one pool they are nil.
+	// A Router of several pools uses servers, n and measures from above, and these fields; see In. In a Router of one pool they are nil.
 	pools  []*Router
 	table  *Table
 	owners []uint16 // by server: its pool
-	// routed are the pools' Routers as keys see them: those of pools, but for keys that are on their way to another pool. moves are the migrations.
+	// routed has the Router for the keys of each pool: the one in pools, or one of two pools while the keys go to another pool. moves are
+	// the migrations.
 	routed []*Router
 	moves  []Move
 
-	// migration is that of the keys on their way, of which this is the Router; nil: they are not.
+	// migration is set in the Router of keys that migrate; otherwise nil.
 	migration *migration
-	// passing is the same of keys that a change of routes gives to another pool, and rerouting, of several pools, that change; nil: there is none.
+	// passing is set in the Router of keys that a change of routes gives to another pool, and rerouting in the Router of several pools whose
+	// routes change; otherwise nil.
 	passing   *passing
 	rerouting *rerouting
-	// side is that of the servers of a pool that this is the Router of; nil: it has all.
+	// side is set in a Router that has only some of a pool's servers; otherwise nil.
 	side *side
 }
 
-// New returns the Router for servers. The order of servers gives the indexes that the Router answers with.
+// New returns the Router for servers. The Router answers with indexes into servers.
 func New(servers []Server, o Options) (*Router, error) {
 	if err := o.validate(servers); err != nil {
 		return nil, err
@@ -152,7 +155,7 @@ func (o Options) validate(servers []Server) error {
 		return fmt.Errorf("route: %w", err)
 	}
 	if o.Ring == RingRendezvous && o.Hash != HashDefault {
-		return fmt.Errorf("route: hash %s is for a ring of points, and ring is %s; accepted: ring %s, or hash %s",
+		return fmt.Errorf("route: hash %s applies to a ring of points only, and ring is %s; accepted: ring %s, or hash %s",
 			o.Hash, o.Ring, strings.Join(RingNames.All()[RingRendezvous+1:], ", "), HashDefault)
 	}
 	if o.HashTag != "" && len(o.HashTag) != 2 {
@@ -165,7 +168,7 @@ func (o Options) validate(servers []Server) error {
 	for i, s := range servers {
 		switch {
 		case s.Name == "":
-			return fmt.Errorf("route: server %d (address %q) has an empty name; accepted: any other, all distinct", i+1, s.Addr)
+			return fmt.Errorf("route: server %d (address %q) has an empty name; accepted: a name that no other server has", i+1, s.Addr)
 		case s.Weight < 0 || s.Weight > maxWeight:
 			return fmt.Errorf("route: server %q has weight %d; accepted: 1 to %d, or 0 for 1", s.Name, s.Weight, maxWeight)
 		case s.Weight > 1 && o.Ring == RingLibmemcached:
@@ -177,7 +180,7 @@ func (o Options) validate(servers []Server) error {
 			if servers[j].Name == s.Name {
 				return fmt.Errorf("route: servers %d and %d are both named %q; accepted: distinct names", j+1, i+1, s.Name)
 			}
-			return fmt.Errorf("route: servers %q and %q have the same place on the ring (%q is hashed for both); accepted: distinct names",
+			return fmt.Errorf("route: servers %q and %q have the same position on the ring (%q is hashed for both); accepted: distinct names",
 				servers[j].Name, s.Name, id)
 		}
 		names[id] = i
@@ -211,7 +214,7 @@ func (r *Router) Primary(key []byte) int {
 	return r.base + int(r.ring.holders(r.hash.sum(r.Hashed(key)))[0])
 }
 
-// Replicas appends to dst the indexes of the servers that a key is written to, all distinct, the primary first: N, or fewer
+// Replicas appends to dst the indexes of the servers that a key is written to, all distinct, the primary first. They are N, or fewer
 // during a change of placement. It allocates nothing if dst has room.
 func (r *Router) Replicas(key []byte, dst []int) []int {
 	r, key = r.At(key)
@@ -231,7 +234,7 @@ func (r *Router) Replicas(key []byte, dst []int) []int {
 	return r.offset(dst, start)
 }
 
-// offset turns dst[start:], indexes of the pool's servers, into those of all.
+// offset turns dst[start:], indexes of the pool's servers, into indexes of the servers of all pools.
 func (r *Router) offset(dst []int, start int) []int {
 	if r.base > 0 {
 		for i := start; i < len(dst); i++ {
@@ -244,7 +247,7 @@ func (r *Router) offset(dst []int, start int) []int {
 // appendHolders is Replicas without a change.
 func (r *Router) appendHolders(key []byte, dst []int) []int {
 	switch len(r.servers) {
-	case 0: // of keys that are elsewhere; see Share
+	case 0: // the Router of keys that other servers hold; see Share.Of
 		return dst
 	case 1:
 		return append(dst, 0)
@@ -258,26 +261,26 @@ func (r *Router) appendHolders(key []byte, dst []int) []int {
 	return dst
 }
 
-// Covers reports whether every key has a holder for which is holds.
-func (r *Router) Covers(is func(server int) bool) bool {
+// Covers reports whether every key has a holder for which ok returns true.
+func (r *Router) Covers(ok func(server int) bool) bool {
 	if r.pools != nil {
-		return !slices.ContainsFunc(r.pools, func(p *Router) bool { return !p.Covers(is) })
+		return !slices.ContainsFunc(r.pools, func(p *Router) bool { return !p.Covers(ok) })
 	}
 	if base := r.base; base > 0 {
-		every := is
-		is = func(server int) bool { return every(base + server) }
+		all := ok
+		ok = func(server int) bool { return all(base + server) }
 	}
 	if len(r.servers) == 1 {
-		return is(0)
+		return ok(0)
 	}
 	if r.change != nil {
-		return r.change.covers(is)
+		return r.change.covers(ok)
 	}
 	if r.rendezvous != nil {
-		return r.rendezvous.covers(is, r.n)
+		return r.rendezvous.covers(ok, r.n)
 	}
 	for holders := range slices.Chunk(r.ring.table, r.n) {
-		if !slices.ContainsFunc(holders, func(s uint16) bool { return is(int(s)) }) {
+		if !slices.ContainsFunc(holders, func(s uint16) bool { return ok(int(s)) }) {
 			return false
 		}
 	}
@@ -307,9 +310,9 @@ func (r *Router) Gains(name string, from *Router) bool {
 	case r.tagged != from.tagged, r.tag != from.tag, (r.rendezvous == nil) != (from.rendezvous == nil), len(r.servers) == 1:
 		return true
 	case r.rendezvous != nil:
-		// With rendezvous hashing a key moves to a server of lower rank only when one of higher rank is gone.
-		return r.n > from.n || slices.ContainsFunc(from.servers, func(was Server) bool {
-			return !slices.ContainsFunc(r.servers, func(is Server) bool { return is.Name == was.Name && max(is.Weight, 1) == max(was.Weight, 1) })
+		// With rendezvous hashing a key moves to a server of lower rank only when one of higher rank was removed.
+		return r.n > from.n || slices.ContainsFunc(from.servers, func(old Server) bool {
+			return !slices.ContainsFunc(r.servers, func(now Server) bool { return now.Name == old.Name && max(now.Weight, 1) == max(old.Weight, 1) })
 		})
 	case r.hash != from.hash:
 		return true
@@ -328,8 +331,8 @@ func (r *Router) Gains(name string, from *Router) bool {
 	return false
 }
 
-// N returns the number of servers that hold a key; during a change of placement, and of several pools, the most. A key that may go to a gutter counts as
-// held by two.
+// N returns the number of servers that hold a key; during a change of placement, and with several pools, the largest number. A key that
+// a gutter may serve counts as held by at least two.
 func (r *Router) N() int { return r.n }
 
 // Servers returns the servers in the order they were given. The caller must not change them.
@@ -338,11 +341,11 @@ func (r *Router) Servers() []Server { return r.servers }
 // Read returns the read policy of a pool, resolved: never ReadDefault.
 func (r *Router) Read() ReadPolicy { return r.read }
 
-// Measures reports whether reads depend on what servers have to do.
+// Measures reports whether the choice of a server for a read depends on the servers' load.
 func (r *Router) Measures() bool { return r.measures }
 
-// Nearest returns those of servers, all of one pool, that reads prefer: with ReadNearest the ones of its zone, unless there are none; otherwise all. It may
-// reorder servers.
+// Nearest returns the servers that reads prefer among servers, which are of one pool: with ReadNearest those in the Router's zone, or all if
+// there are none; with another policy all. It may reorder servers.
 func (r *Router) Nearest(servers []int) []int {
 	if r.zone == "" {
 		return servers

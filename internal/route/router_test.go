@@ -38,7 +38,7 @@ func router(t testing.TB, servers []Server, o Options) *Router {
 
 var rings = []RingKind{RingRendezvous, RingTwemproxy, RingLibmemcached, RingLibmemcachedWeighted}
 
-// hashOf is a hash that spreads keys well on the ring.
+// hashOf returns a hash that spreads keys well on the ring.
 func hashOf(ring RingKind) HashKind {
 	if ring == RingRendezvous {
 		return HashDefault
@@ -59,7 +59,7 @@ func TestReplicasAreDistinctAndStartWithThePrimary(t *testing.T) {
 				for _, key := range keys(200) {
 					got := r.Replicas(key, []int{-1})
 					require.Len(t, got, want+1)
-					require.Equal(t, -1, got[0], "what dst held must stay")
+					require.Equal(t, -1, got[0], "the previous contents of dst must stay")
 					require.Equal(t, r.Primary(key), got[1])
 					sorted := slices.Clone(got)
 					slices.Sort(sorted)
@@ -119,12 +119,12 @@ func TestAKeyMovesOnlyToTheNewServer(t *testing.T) {
 		after := router(t, cluster(6), Options{Replicas: 1, Ring: ring, Hash: hashOf(ring)})
 		moved := 0
 		for _, key := range keys(total) {
-			if was, is := before.Primary(key), after.Primary(key); was != is {
-				require.Equal(t, 5, is, "ring %s: key %s moved between old servers", ring, key)
+			if from, to := before.Primary(key), after.Primary(key); from != to {
+				require.Equal(t, 5, to, "ring %s: key %s moved between old servers", ring, key)
 				moved++
 			}
 		}
-		// The new server's share is a sixth of the ring, give or take what a hundred points leave to chance.
+		// The new server's share is a sixth of the ring, with the variation that a hundred points leave to chance.
 		require.InDelta(t, total/6.0, moved, total/6.0*0.4, "ring %s", ring)
 	}
 }
@@ -189,7 +189,7 @@ func TestTheReadPolicyIsResolved(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBePlacedIsRefusedWithWhatIsAccepted(t *testing.T) {
+func TestWrongOptionsAreRefusedWithTheAcceptedValues(t *testing.T) {
 	named := func(names ...string) []Server {
 		servers := make([]Server, len(names))
 		for i, name := range names {
@@ -280,8 +280,8 @@ func BenchmarkReplicas(b *testing.B) {
 	}
 }
 
-// What Covers says of all keys is what some thousands of them show.
-func TestEveryKeyHasAHolderUntilAllHoldersOfSomeKeyAreAway(t *testing.T) {
+// Covers, which is about all keys, must agree with some thousands of them.
+func TestCoversIsFalseOnceAllHoldersOfSomeKeyAreAway(t *testing.T) {
 	for _, ring := range rings {
 		for _, replicas := range []int{1, 2, 4} {
 			r := router(t, cluster(4), Options{Replicas: replicas, Ring: ring, Hash: hashOf(ring)})
@@ -297,7 +297,7 @@ func TestEveryKeyHasAHolderUntilAllHoldersOfSomeKeyAreAway(t *testing.T) {
 	}
 }
 
-func TestAServerGainsByAnotherPlacementWhatSomeKeyShows(t *testing.T) {
+func TestGainsAgreesWithTheKeysThatAServerGains(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	named := func(names ...string) (servers []Server) {
 		for _, n := range names {
@@ -325,7 +325,7 @@ func TestAServerGainsByAnotherPlacementWhatSomeKeyShows(t *testing.T) {
 				}
 			}
 		}
-		require.False(t, of(named("a", "b", "c"), 1).Gains("a", of(named("a", "b"), 1)), "who is joined by another gains nothing")
+		require.False(t, of(named("a", "b", "c"), 1).Gains("a", of(named("a", "b"), 1)), "a server gains nothing when another joins")
 	}
 	md5 := router(t, named("a", "b"), Options{Replicas: 1, Ring: RingTwemproxy, Hash: HashMD5})
 	require.True(t, md5.Gains("a", router(t, named("a", "b"), Options{Replicas: 1, Ring: RingTwemproxy})))

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// side is what a Router knows that has, of each key's servers in a pool, those that are filled from the others (Move.Cold), or these others. A key of which all
-// servers are cold has them on the side of the others: there is nothing to fill them from.
+// side restricts a Router to one side of a pool: the servers that are being filled (Move.Cold), or the others, from which they are filled. If all servers
+// of a key are cold, they are on the side of the others, because there is nothing to fill them from.
 type side struct {
-	of   *Router
-	cold []bool // by server of the pool
-	is   bool   // those that are filled
+	of     *Router
+	cold   []bool // by server of the pool
+	filled bool   // this is the side that is filled
 }
 
-// Divide returns the Routers of both sides of r, of a pool: of its servers other than cold, names divided by commas, and of these.
+// Divide returns the Routers of the two sides of the pool r: of the servers not in cold, and of those in cold, a list of names separated by commas.
 func (r *Router) Divide(cold string) (others, filled *Router) {
 	names, is := strings.Split(cold, ","), make([]bool, len(r.servers))
 	for i, s := range r.servers {
@@ -24,20 +24,20 @@ func (r *Router) Divide(cold string) (others, filled *Router) {
 	return &a, &b
 }
 
-// has reports whether server is one of those that are filled.
+// has reports whether server is being filled.
 func (s *side) has(server int) bool {
 	at := server - s.of.base
 	return at >= 0 && at < len(s.cold) && s.cold[at]
 }
 
-// keep returns those of servers, which hold a key, that are on the side. It overwrites servers.
+// keep returns the elements of servers, the holders of a key, that are on this side. It overwrites servers.
 func (s *side) keep(servers []int) []int {
 	all, kept := true, servers[:0]
 	for _, server := range servers {
 		all = all && s.has(server)
 	}
 	for _, server := range servers {
-		if (s.has(server) && !all) == s.is {
+		if (s.has(server) && !all) == s.filled {
 			kept = append(kept, server)
 		}
 	}
@@ -58,9 +58,9 @@ func (s *side) appendReaders(key []byte, dst []int) []int {
 	return dst[:start+len(s.keep(dst[start:]))]
 }
 
-// appendEmptied is Emptied, of which there is one side.
+// appendEmptied is Emptied. All such servers belong to the side that is not filled.
 func (s *side) appendEmptied(key []byte, dst []int) []int {
-	if s.is {
+	if s.filled {
 		return dst
 	}
 	return s.of.Emptied(key, dst)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// vectors are the placements another program made; testdata/README.md says how they were obtained.
+// vectors are placements by another program; testdata/README.md says how they were obtained.
 type vectors struct {
 	Program string
 	Cases   []vector
@@ -19,7 +19,7 @@ type vector struct {
 	Name, Ring, Hash string
 	HashTag          string `json:"hash_tag"`
 	Servers          []Server
-	// Owners has one digit per key of keys.json: the index of the server that program put it on.
+	// Owners has one digit per key of keys.json: the index of the server where that program put the key.
 	Owners string
 }
 
@@ -66,8 +66,8 @@ func readJSON(t *testing.T, name string, into any) {
 	require.NoError(t, json.Unmarshal(b, into), name)
 }
 
-// Two servers are added to three: as many keys move as the other program moved, only to the new ones, and, with a hash
-// that spreads them, no more than their share.
+// Two servers are added to three. As many keys move as the other program moved, only to the new servers, and, with a hash
+// that spreads keys well, no more than the new servers' share.
 func TestAddingServersMovesAsManyKeysAsTheOtherProgramMoves(t *testing.T) {
 	var keys []string
 	readJSON(t, "keys.json", &keys)
@@ -98,7 +98,7 @@ func TestAddingServersMovesAsManyKeysAsTheOtherProgramMoves(t *testing.T) {
 			}
 		}
 		require.Equal(t, theirs, ours, v.Program)
-		if routers[0].hash == HashMD5 { // fnv1a_64 leaves keys that are alike close together, so that shares are uneven
+		if routers[0].hash == HashMD5 { // fnv1a_64 puts similar keys close together, so shares are uneven
 			require.InDelta(t, 2.0/5, float64(ours)/float64(len(keys)), 0.1, "the share of two servers of five")
 		}
 	}
