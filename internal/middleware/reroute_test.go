@@ -175,7 +175,7 @@ func TestAMiddlewareThatStartsWhileRoutesChangeReadsNothingOldInWhateverPhaseThe
 			load := startTraffic(t, first, late)
 			load.more()
 			if phase < 3 {
-				require.Equal(t, "SERVER_ERROR the placement of keys is changing, and the key moves; try again later\r\n", late.Dial(t).MustDo(t, "add 0-x 0 0 1\r\nx\r\n"))
+				require.Equal(t, "SERVER_ERROR the key is moving to other servers; try again later\r\n", late.Dial(t).MustDo(t, "add 0-x 0 0 1\r\nx\r\n"))
 			}
 			for range 3 - phase {
 				ahead()

@@ -23,7 +23,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// mutant is a fault put between a planner and its servers.
+// mutant is a fault that is put between a planner and its servers.
 type mutant string
 
 const (
@@ -34,17 +34,17 @@ const (
 	serversCAS         mutant = "the server's cas as version"
 	incrWithoutVersion mutant = "incr without a new version"
 	lostChunk          mutant = "a chunk that was not stored"
-	blindDiscard       mutant = "a head that is deleted whatever has taken its place"
-	keptHead           mutant = "a head without its chunks that stays"
-	onlyInTheGutter    mutant = "a write in the gutter that leaves the server as it is"
+	blindDiscard       mutant = "a head that is deleted even if another value has replaced it"
+	keptHead           mutant = "a head without its chunks that is not deleted"
+	onlyInTheGutter    mutant = "a write in the gutter that does not delete the key on its server"
 )
 
-// earlyLook stands for a call that no planner made.
+// earlyLook stands for a call that the driver has made, not the planner.
 const earlyLook = -1
 
 var versionFlag = regexp.MustCompile(` E\d+`)
 
-// mutate puts the driver's fault into what is to be sent. It returns false if nothing is.
+// mutate puts the driver's fault into a call. It returns false if the call must not be sent.
 func (d *driver) mutate(c *plan.Call) (sent bool) {
 	line := string(c.Bytes[0])
 	isCut := c.IsCheck() && strings.HasPrefix(line, "md")
@@ -99,7 +99,7 @@ func (d *driver) mutate(c *plan.Call) (sent bool) {
 	return true
 }
 
-// initialVersion is that of what all servers hold at first.
+// initialVersion is the version of what all servers hold at first.
 const initialVersion = 1 << 62
 
 // agreeing is a world of several middlewares, each of which serves one client's commands for the key k.
@@ -109,9 +109,9 @@ type agreeing struct {
 	faults  explore.Faults
 	mutant  mutant
 	clients [][]string
-	// late: nothing is checked before a client's last command; rides: but behind each of them.
+	// late: nothing is checked before a client's last command. rides: with late, checks are planned with each command.
 	late, rides bool
-	// shared: the clients' are workers of one middleware instead.
+	// shared: all clients' workers belong to one middleware.
 	shared bool
 }
 
@@ -135,7 +135,7 @@ func (a *agreeing) explore(t *testing.T, limit int, checks explore.Checks) (expl
 		for i, commands := range a.clients {
 			versions := plan.NewVersions(uint64(100*i), 1)
 			if a.mutant == incrWithoutVersion {
-				versions = new(plan.Versions) // all are what the item had
+				versions = new(plan.Versions) // all versions equal that of the initial item
 			}
 			d := drive(t, router, replica.AckAll, versions)
 			d.mutant, d.rides = a.mutant, a.rides
@@ -153,13 +153,13 @@ func (a *agreeing) explore(t *testing.T, limit int, checks explore.Checks) (expl
 	}, limit, checks)
 }
 
-// value returns what command, an unconditional one, stores.
+// value returns the value that command, an unconditional one, stores.
 func value(command string) string {
 	_, data, _ := strings.Cut(command, "\r\n")
 	return strings.TrimSuffix(data, "\r\n")
 }
 
-// noneOlder is the second promise: behind a set or delete that was answered, no server holds a value whose write was answered before it
+// noneOlder checks promise 2: after a set or delete that was answered, no server holds a value whose write was answered before it
 // began.
 func noneOlder(w *explore.World) error {
 	history := w.History()
@@ -174,7 +174,7 @@ func noneOlder(w *explore.World) error {
 			}
 			for s, server := range w.Servers {
 				if it, ok := server.Get("k"); ok && it.Value == value(older.Command) {
-					return fmt.Errorf("server %d holds %s behind %q", s, it.Value, newer.Command)
+					return fmt.Errorf("server %d holds %s after %q", s, it.Value, newer.Command)
 				}
 			}
 		}
@@ -182,7 +182,7 @@ func noneOlder(w *explore.World) error {
 	return nil
 }
 
-// distinguishable returns an error if a sweep, which compares versions, could not see that servers differ. What it sees it cuts.
+// distinguishable returns an error if a sweep, which compares versions, could not see that servers differ. It deletes what it sees.
 func distinguishable(w *explore.World) error {
 	values := map[uint64]string{}
 	for _, s := range w.Servers {
@@ -197,19 +197,19 @@ func distinguishable(w *explore.World) error {
 	return nil
 }
 
-// agreedCommands are what two clients do, in the first's words.
+// agreedCommands are the commands of two clients, with the first client's values.
 var agreedCommands = []string{
 	"set k 0 0 1\r\n1\r\n", "delete k\r\n", "add k 0 0 1\r\n2\r\n", fmt.Sprintf("cas k 0 0 1 %d\r\n3\r\n", initialVersion), "incr k 1\r\n", "append k 0 0 1\r\n4\r\n",
 	"md k I\r\n", "mg k N30 v\r\n",
 }
 
-// second says command in words of the second client's.
+// second returns command with the second client's values.
 func second(command string) string {
 	return strings.NewReplacer("\r\n1\r\n", "\r\n5\r\n", "\r\n2\r\n", "\r\n6\r\n", "\r\n3\r\n", "\r\n8\r\n").Replace(command)
 }
 
-// How many states of a history are explored. wholeStates is above those of every pair of commands on two servers without faults; mostStates
-// cuts off the others, some of which have millions, so that the long form ends within some twenty minutes.
+// Limits on the explored states of a history. wholeStates is above the number of states of every pair of commands on two servers without faults. mostStates
+// cuts off other histories, some of which have millions of states, so that the long form ends within about twenty minutes.
 const (
 	wholeStates = 200_000
 	mostStates  = 20_000
@@ -224,18 +224,18 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 		for i, a := range agreedCommands {
 			for _, b := range agreedCommands[i:] {
 				if !mctest.Long() && (a == appends || b == appends) {
-					continue // it goes the way of incr
+					continue // it takes the same steps as incr
 				}
 				runs = append(runs, agreeing{servers: servers, stored: stored, faults: faults, clients: [][]string{{a}, {second(b)}}})
 			}
 		}
 	}
-	pairs(2, "9", explore.Faults{}) // an incr makes it a digit longer
+	pairs(2, "9", explore.Faults{}) // an incr adds a digit
 	if mctest.Long() {
 		pairs(2, "", explore.Faults{})
 		pairs(2, "7", explore.Faults{})
 	}
-	// A later store takes the place of the check, or meets it.
+	// A later store replaces the check, or overlaps it.
 	late := func(rides bool, first, then, other string) {
 		runs = append(runs, agreeing{servers: 2, stored: "9", late: true, rides: rides, clients: [][]string{{first, then}, {second(other)}}})
 	}
@@ -243,7 +243,7 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 	for _, rides := range []bool{false, true} {
 		late(rides, set, another, remove)
 	}
-	whole := len(runs) // are explored to their ends
+	whole := len(runs) // these are explored completely
 	if mctest.Long() {
 		for _, rides := range []bool{false, true} {
 			for _, a := range agreedCommands {
@@ -272,7 +272,7 @@ func TestReplicasAgreeBehindSeveralMiddlewares(t *testing.T) {
 				switch {
 				case a.faults.Deaths > 0:
 					return distinguishable(w)
-				case a.faults.Evictions > 0: // the third promise is not for them
+				case a.faults.Evictions > 0: // promise 3 does not hold with evictions
 					return alike(w)
 				}
 				return errors.Join(alike(w), linear(w, a.first()))
@@ -310,7 +310,7 @@ func TestNoCheckDeletesWhatAnotherWorkerOfItsMiddlewareIsStoring(t *testing.T) {
 	}
 }
 
-func TestEveryFaultPutIntoTheProtocolIsFound(t *testing.T) {
+func TestEveryFaultInjectedIntoTheProtocolIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	set, remove, incr := agreedCommands[0], agreedCommands[1], agreedCommands[4]
 	for _, tc := range []agreeing{
@@ -329,7 +329,7 @@ func TestEveryFaultPutIntoTheProtocolIsFound(t *testing.T) {
 	}
 }
 
-func TestACutSparesWhatCameBehindTheLook(t *testing.T) {
+func TestACutSparesWhatIsStoredAfterTheLook(t *testing.T) {
 	newer := model.Item{Value: "7", CAS: initialVersion + 7}
 	for m, left := range map[mutant]bool{"": true, cutAnything: false} {
 		d := drive(t, newRouter(t, 2, route.ReadPrimary), replica.AckAll, plan.NewVersions(0, 1))
@@ -351,7 +351,7 @@ func TestACutSparesWhatCameBehindTheLook(t *testing.T) {
 		second := d.router.Replicas([]byte("k"), nil)[1]
 		d.Start(agreedCommands[0])
 		serve(func() {})
-		servers[second].Put("k", model.Item{Value: "5", CAS: initialVersion + 5}) // another's, later than here
+		servers[second].Put("k", model.Item{Value: "5", CAS: initialVersion + 5}) // another client's write, later than this one
 		serve(func() {})
 		serve(func() {})
 		serve(func() { // between the looks and the cut
@@ -405,10 +405,10 @@ func TestAVersionedWriteAndItsCheckAllocateNothing(t *testing.T) {
 		d.answer.Reset()
 	}))
 	p.Reset()
-	assert.Equal(t, 2, p.Checking(), "the next write of a key takes the place of its check")
+	assert.Equal(t, 2, p.Checking(), "the next write of a key replaces its check")
 }
 
-func TestAnItemThatIsTooMuchToHoldIsDeletedWhereItWouldBeCopied(t *testing.T) {
+func TestAnItemThatIsTooLargeToHoldIsDeletedWhereItWouldBeCopied(t *testing.T) {
 	d := drive(t, newRouter(t, 3, route.ReadPrimary), replica.AckAll, plan.NewVersions(0, 1))
 	d.drops = true
 	holders := d.router.Replicas([]byte("k"), nil)

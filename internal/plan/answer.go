@@ -8,15 +8,15 @@ import (
 	"mcmw/internal/stats"
 )
 
-// Output takes an answer, piece by piece.
+// Output receives an answer, piece by piece.
 type Output interface {
 	Add(piece []byte)
 	AddString(piece string)
 }
 
-// Answer adds the answer of requests[i] to out; without one it adds nothing. If values of a retrieval are still to be asked for, it adds those
-// before them, and returns the offset in Keys of the first key among them, from which Postpone takes it on; otherwise -1. statistics
-// adds the middleware's own.
+// Answer adds the answer of requests[i] to out; it adds nothing if there is none. If values of a retrieval are still to be asked for, it adds only the
+// values before them and returns the offset in Keys of the first missing key, where Postpone continues; otherwise it returns -1. statistics
+// appends the middleware's own statistics.
 func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte) (rest int) {
 	r := &p.Requests[i]
 	calls := p.CallsOf(i)
@@ -46,7 +46,7 @@ func (p *Planner) Answer(i int32, out Output, statistics func(dst []byte) []byte
 	return -1
 }
 
-// replyOf returns the call whose reply is the client's.
+// replyOf returns the call whose reply the client gets.
 func (p *Planner) replyOf(r *Request) *Call {
 	if r.chosen >= 0 {
 		return &p.Calls[r.chosen]
@@ -54,7 +54,7 @@ func (p *Planner) replyOf(r *Request) *Call {
 	return lastError(p.Calls[r.first:r.last])
 }
 
-// lastError returns the call that answered with an error last, the first call if none did.
+// lastError returns the call that was answered with an error last; the first call if there is no error.
 func lastError(calls []Call) *Call {
 	chosen := &calls[0]
 	for i := range calls {
@@ -66,18 +66,18 @@ func lastError(calls []Call) *Call {
 	return chosen
 }
 
-// addReply adds c's reply, to anything but a retrieval. What a meta command's quiet mode leaves out the server did, if it was asked in that
-// mode; of several replicas each was asked for its reply. memcached before 1.6.40 answers a quiet ma that makes its item.
+// addReply adds c's reply, to anything but a retrieval. In the quiet mode of a meta command the server leaves replies out if it was asked in that
+// mode; replicas are never asked in quiet mode, so their replies are left out here. memcached before 1.6.40 answers a quiet ma that creates its item.
 func (p *Planner) addReply(r *Request, c *Call, out Output) {
 	if r.warms {
 		p.noteWarming(r, c)
 	}
-	if miss, ok := r.Miss(); ok && c.Failed && (p.options.GetErrorMiss || c.second) {
+	if miss, ok := r.Miss(); ok && c.Failed && (p.options.GetErrorMiss || c.afterMiss) {
 		out.AddString(miss)
 		return
 	}
 	switch {
-	case c.form == unveils && !c.kind.IsError() && string(c.reply[:2]) != "EN":
+	case c.form == formClientVersion && !c.kind.IsError() && string(c.reply[:2]) != "EN":
 		line, after, _, _ := protocol.CutCAS(c.reply)
 		out.Add(c.reply[:line])
 		out.Add(c.reply[after:])
@@ -92,9 +92,9 @@ func (p *Planner) addReply(r *Request, c *Call, out Output) {
 }
 
 // addValues adds the VALUEs of all calls in the order of the request, then END, or the error of a server that failed: its keys must not
-// look like misses. It returns what Answer does.
+// look like misses. It returns what Answer returns.
 func (p *Planner) addValues(r *Request, calls []Call, out Output) (rest int) {
-	if last := len(calls) - 1; last > 0 && calls[last].form == tells {
+	if last := len(calls) - 1; last > 0 && calls[last].form == formLife {
 		calls = calls[:last]
 	}
 	if r.split != 0 {
@@ -112,7 +112,7 @@ func (p *Planner) addValues(r *Request, calls []Call, out Output) (rest int) {
 	return p.endValues(r, p.failureOf(r, calls), rest, out)
 }
 
-// failureOf returns the error that answers r, a retrieval with these calls; nil: none does.
+// failureOf returns the error that answers r, a retrieval with these calls; nil if there is none.
 func (p *Planner) failureOf(r *Request, calls []Call) (failure []byte) {
 	if r.warms {
 		return p.unansweredOf(r)
@@ -125,7 +125,7 @@ func (p *Planner) failureOf(r *Request, calls []Call) (failure []byte) {
 	return failure
 }
 
-// endValues ends an answer with the values of r; rest is what Answer returns, unless there is a failure.
+// endValues ends an answer with the values of r. Unless there is a failure, rest is what Answer returns.
 func (p *Planner) endValues(r *Request, failure []byte, rest int, out Output) int {
 	switch {
 	case failure != nil:
@@ -160,7 +160,7 @@ func joinValues(calls []Call, out Output) (rest int) {
 	return rest
 }
 
-// mergeValues adds the VALUEs of calls among which the keys are spread to out, or, if not nil, to s.
+// mergeValues merges the VALUEs of calls among which the keys are spread. It adds them to out, or to s unless that is nil.
 func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (rest int) {
 	var key []byte
 	names := r.Keys
@@ -200,8 +200,8 @@ func (p *Planner) mergeValues(r *Request, calls []Call, out Output, s *split) (r
 	return -1
 }
 
-// addLists adds the servers' lists of statistics, each name with the server's before it. Servers that answer with one and the same line, as
-// to what is no list, are answered with that.
+// addLists adds the servers' lists of statistics, with the server's name before each name. If no server answers with a list, the answer is the last error,
+// or the first server's reply.
 func (p *Planner) addLists(calls []Call, out Output) {
 	lists := false
 	for i := range calls {
@@ -295,6 +295,7 @@ func replyResult(c *Call) stats.Result {
 	return kindResult(c.kind)
 }
 
+// kindResult classifies a reply by its kind.
 func kindResult(k protocol.ReplyKind) stats.Result {
 	switch k {
 	case protocol.ReplyNotStored, protocol.ReplyExists, protocol.ReplyNotFound:
@@ -307,7 +308,7 @@ func kindResult(k protocol.ReplyKind) stats.Result {
 	return stats.ResultOK
 }
 
-// textResult classifies an answer that was made here.
+// textResult classifies an answer that was not made by a server.
 func textResult(text string) stats.Result {
 	switch {
 	case strings.HasPrefix(text, "SERVER_ERROR"):

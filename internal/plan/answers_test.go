@@ -20,12 +20,12 @@ import (
 	"mcmw/internal/route"
 )
 
-var update = flag.Bool("update", false, "write the table of answers into docs/replication.md")
+var update = flag.Bool("update", false, "write the tables of answers and trips into docs/replication.md")
 
 const replicationPage = "../../docs/replication.md"
 
-// answerTable says what the clients of three replicas are answered: a row per request and what the key's first, second and third server
-// answer, in this order; "" is nothing. The order is that of arrival.
+// answerTable returns what the clients of three replicas are answered: a row for each request and the answers of the key's first, second and third
+// server, in this order. "" is no answer. The answers arrive in this order.
 func answerTable(t *testing.T) string {
 	var table strings.Builder
 	table.WriteString("| request | its 1st, 2nd and 3rd server answer | ack all | ack live | ack quorum | ack any |\n|---|---|---|---|---|---|\n")
@@ -55,7 +55,7 @@ func answerTable(t *testing.T) string {
 	return table.String()
 }
 
-// answered serves command with what three servers answer. It returns that, as far as they were asked, and what came of it.
+// answered serves command with the answers of three servers. It returns those that were asked for, and the result.
 func answered(t *testing.T, ack replica.Ack, command string, replies [3]string) (gave []string, cell string) {
 	d := newDriver(t, 3, ack, route.ReadDefault)
 	holders := d.router.Replicas([]byte("k"), nil)
@@ -68,7 +68,7 @@ func answered(t *testing.T, ack replica.Ack, command string, replies [3]string) 
 			out := d.Out(server)
 			switch {
 			case out == "":
-			case asked[h]: // its answer was another
+			case asked[h]: // its answer differed
 				require.Equal(t, "delete k\r\n", out)
 				deleted = append(deleted, ordinals[h])
 				d.Reply(server, "DELETED\r\n")
@@ -105,7 +105,7 @@ func answered(t *testing.T, ack replica.Ack, command string, replies [3]string) 
 	return gave, cell
 }
 
-// tripsTable says what three servers, which hold the key, are asked where there are several writers: a row per request, a column per trip.
+// tripsTable returns what three servers that hold the key are sent with several writers: a row for each request, a column for each trip.
 func tripsTable(t *testing.T) string {
 	var table strings.Builder
 	table.WriteString("| request | first trip | second | third | then the answer, and |\n|---|---|---|---|---|\n")
@@ -134,7 +134,7 @@ func tripsTable(t *testing.T) string {
 	return strings.NewReplacer(fmt.Sprint(initialVersion+1), "V", fmt.Sprint(initialVersion+2), "W", fmt.Sprint(initialVersion), "T").Replace(table.String())
 }
 
-// tripOf serves what d asks, and says what that is.
+// tripOf serves what d sends, and describes it.
 func tripOf(t *testing.T, d *driver, holders []int, servers []model.Server) string {
 	asked := make([]string, len(holders))
 	for h, s := range holders {
@@ -165,32 +165,32 @@ func tripOf(t *testing.T, d *driver, holders []int, servers []model.Server) stri
 func TestTheTablesOfAnswersAreWhatThePlannerDoes(t *testing.T) {
 	page, err := os.ReadFile(replicationPage)
 	require.NoError(t, err)
-	for mark, make := range map[string]func(t *testing.T) string{"answers": answerTable, "trips": tripsTable} {
+	for mark, makeTable := range map[string]func(t *testing.T) string{"answers": answerTable, "trips": tripsTable} {
 		begin := "<!-- " + mark + " -->\n"
 		before, rest, found := strings.Cut(string(page), begin)
 		require.True(t, found, mark)
 		table, after, found := strings.Cut(rest, "<!-- end -->")
 		require.True(t, found)
-		want := make(t)
+		want := makeTable(t)
 		if *update {
 			page = []byte(before + begin + want + "<!-- end -->" + after)
 			continue
 		}
-		assert.Equal(t, want, table, "go test ./internal/plan -run Tables -update writes what is right")
+		assert.Equal(t, want, table, "to update the tables, run go test ./internal/plan -run Tables -update")
 	}
 	if *update {
 		require.NoError(t, os.WriteFile(replicationPage, page, 0o644))
 	}
 }
 
-// fuzzedCommands have a way of their own each.
+// fuzzedCommands are commands that each take different steps.
 var fuzzedCommands = append([]string{
 	"get k\r\n", "get k l m n\r\n", "gets k l\r\n", "gats 7 k l m\r\n", "touch k 0\r\n", "prepend k 0 0 1\r\nx\r\n", "flush_all\r\n", "flush_all 0 noreply\r\n",
 	"version\r\n", "verbosity 1\r\n", "stats\r\n", "stats items\r\n", "mn\r\n", "mg k v t c\r\n", "mg k v q\r\n", "mg k N30 v\r\n", "me k\r\n", "md k I T30\r\n", "md aw== b\r\n",
 	"ms k 1 MA\r\nx\r\n", "ms k 1 I C5\r\nx\r\n", "ma k MD D2 q\r\n", "set k 0 0 1 noreply\r\nx\r\n", "slabs automove 0\r\n",
 }, exploredCommands...)
 
-// fuzzedReplies are what servers say, and what they don't.
+// fuzzedReplies are replies of servers, and bytes that are no reply; "" loses the connection.
 var fuzzedReplies = []string{
 	"STORED\r\n", "NOT_STORED\r\n", "EXISTS\r\n", "NOT_FOUND\r\n", "DELETED\r\n", "TOUCHED\r\n", "OK\r\n", "5\r\n", "6\r\n", "END\r\n", "HD\r\n", "NF\r\n", "NS\r\n", "EX\r\n", "EN\r\n",
 	"MN\r\n", "VA 1\r\nx\r\n", "VA 1 t-1 c5\r\nx\r\n", "HD c7\r\n", "VALUE k 0 1\r\nx\r\nEND\r\n", "VALUE l 0 1\r\nx\r\n", "VALUE k 0 1 9\r\nx\r\nEND\r\n", "STAT a b\r\nEND\r\n", "VERSION 1\r\n",
@@ -232,12 +232,12 @@ func FuzzAnyRepliesInAnyOrderEndInAnAnswer(f *testing.F) {
 			}
 			answer, _ := d.Answer()
 			assert.True(t, answer == "" || strings.HasSuffix(answer, "\r\n"), "%q is answered with %q", d.request.Raw, answer)
-			assert.Equal(t, answer == "", !answerDue(d), "%q is answered with %q behind %q", d.request.Raw, answer, d.told)
+			assert.Equal(t, answer == "", !answerDue(d), "%q is answered with %q after %q", d.request.Raw, answer, d.told)
 		}
 	})
 }
 
-// answerDue reports whether the client waits for an answer; a quiet command's depends on what it is.
+// answerDue reports whether the client must get an answer. For a quiet command this depends on what the answer is.
 func answerDue(d *driver) bool {
 	answer, _ := d.Answer()
 	return answer != "" || d.request.Replies() && !strings.Contains(string(d.request.Head), " q") && !strings.HasPrefix(string(d.request.Head), "stats")

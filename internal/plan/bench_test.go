@@ -8,7 +8,7 @@ import (
 	"mcmw/internal/wire"
 )
 
-// What planning, matching and answering cost beside what sockets do: a round of 64 gets of one server.
+// BenchmarkARoundOfGets measures planning, matching and answering without sockets: a round of 64 gets from one server.
 func BenchmarkARoundOfGets(b *testing.B) {
 	x := plan(&testing.T{}, setup{servers: 1})
 	line, reply := []byte("get memtier-1234567\r\n"), []byte("VALUE memtier-1234567 0 64\r\n"+string(make([]byte, 64))+"\r\nEND\r\n")

@@ -7,57 +7,57 @@ import (
 
 // Call is one request to one server.
 type Call struct {
-	// Request and Server say whose and to whom; see IsCheck.
+	// Request and Server are the indexes of the request that it serves and of the server that it goes to; see IsCheck.
 	Request, Server int32
 	// Bytes are sent one after the other. They point into the client's buffer or the planner's lines.
 	Bytes [3][]byte
-	// Fence: an mn is sent behind them, and its reply ends this one.
+	// Fence: an mn is sent after Bytes, and its reply ends the call's reply.
 	Fence bool
-	// Reads: the server must not be stale.
+	// Reads: the call must not go to a stale server.
 	Reads bool
-	// Failed: there is no reply. Dropped: what comes of it need not be kept.
+	// Failed: there is no reply. Dropped: the caller need not keep what arrives for it.
 	Failed, Dropped bool
-	// TooLarge is the size of a value larger than Options.MaxValue, bytes, which makes the reply an error; 0: there was none.
+	// TooLarge is the size of a value larger than Options.MaxValue, bytes, which makes the reply an error; 0: there was no such value.
 	TooLarge int
 
-	command protocol.Command // what reply is due
-	form    form             // what else is known of it
-	second  bool             // the pool that is warmed up has answered that it holds none of its keys
-	hidden  bool             // it is no part of the client's, unless it is an error
-	empties bool             // it deletes the key where it is not to be held; see route.Phase
-	stores  bool             // it stores an item under the request's version
-	lost    bool             // failed because the server closed the connection
-	// skipped: the line end behind the data of such a value comes next; final: it ends the reply.
+	command   protocol.Command // the command whose reply is expected
+	form      form             // further requirements on the reply
+	afterMiss bool             // the pool that is warmed up has answered that it holds none of the call's keys
+	hidden    bool             // the client does not get its reply, unless it is an error
+	empties   bool             // it deletes the key on a server that must not hold it; see route.Phase
+	stores    bool             // it stores an item under the request's version
+	lost      bool             // it failed because the server closed the connection
+	// skipped: the line end after the data of a value that is too large comes next. final: that line end ends the reply.
 	skipped, final bool
 
 	kind    protocol.ReplyKind
 	reply   []byte
-	arrived int32 // orders the ends of the round's calls
+	arrived int32 // order in which the calls of the round ended
 
 	// Of a retrieval, and of a touch that goes with one: the keys in the order asked.
 	keys    []byte
-	cursor  int   // offset in keys of the key behind the one that came last; of a check: in Bytes[0], of the line that is answered next
-	ordinal int32 // its number; of a check: lines that were answered
-	found   int32 // values that were kept
-	walked  int32 // of them: those that were walked over, to find which keys are missing
-	walk    int32 // items[walk] is the next of these
-	item    int32 // items[item] is the one noted last, if the request's values are merged from several calls
+	cursor  int   // offset in keys of the key after the one that came last; of a check: in Bytes[0], of the line that is answered next
+	ordinal int32 // number of that key; of a check: number of lines that were answered
+	found   int32 // number of values that were kept
+	walked  int32 // how many of them the search for missing keys has passed
+	walk    int32 // items[walk] is the next one that it passes
+	item    int32 // items[item] was noted last, if the request's values are merged from several calls
 	next    int32 // of merging: items[next] is the first that was not added to the answer
-	added   int32 // of merging: values that were added to the answer
+	added   int32 // of merging: number of values that were added to the answer
 	// Of a retrieval that is dropped: offset and number of the first key whose value was not kept.
 	cut    int
 	cutKey int32
 }
 
-// Follows is what follows if a call gets no reply, for which time has to be left.
+// Follows says what follows if a call gets no reply. Time must be left for it.
 type Follows uint8
 
-// What may follow.
+// What can follow.
 const (
 	FollowsNothing Follows = iota
 	FollowsRead            // another server is asked
-	FollowsRepair          // of a write that others have
-	FollowsCopies          // of a write that was compared
+	FollowsRepair          // a write that other servers have is repaired
+	FollowsCopies          // a write that the first server may have decided is copied
 )
 
 // Follows returns what follows if call n gets no reply.
@@ -67,7 +67,7 @@ func (p *Planner) Follows(n int32) Follows {
 	}
 	r, copies := &p.Requests[p.Calls[n].Request], p.copies(n)
 	switch {
-	case r.way == read && p.looksFirst(r, n):
+	case r.way == read && p.asksNew(r, n):
 		return FollowsRead
 	case copies == 1, r.step == deleting:
 		return FollowsNothing
@@ -81,7 +81,8 @@ func (p *Planner) Follows(n int32) Follows {
 	return FollowsRepair
 }
 
-// copies returns how many servers hold a key that call n is for: of a read those of its pool, of a write those of both, or the more of the two, while it is on its way.
+// copies returns how many servers hold a key that call n asks about. Of a read these are the servers of its pool. Of a write whose key moves between
+// pools they are those of both, or those of the larger pool.
 func (p *Planner) copies(n int32) int {
 	c := &p.Calls[n]
 	if r := &p.Requests[c.Request]; r.way != read && (r.in.Migrating().Active() || r.in.Passes()) {
@@ -90,22 +91,23 @@ func (p *Planner) copies(n int32) int {
 	return p.options.Router.Of(int(c.Server)).N()
 }
 
-// Movable reports whether call n reads what another server can answer now. A gat writes, and only the first server knows the cas.
+// Movable reports whether call n reads what another server can answer now. A gat does not: it writes. Nor does a read that shows a cas: only the first
+// server knows it.
 func (p *Planner) Movable(n int32) bool {
 	if p.Calls[n].IsCheck() {
 		return false
 	}
 	r := &p.Requests[p.Calls[n].Request]
-	return (p.copies(n) > 1 || p.looksFirst(r, n)) && r.step == sent && r.readsOnly() && !r.Has(protocol.First)
+	return (p.copies(n) > 1 || p.asksNew(r, n)) && r.step == sent && r.readsOnly() && !r.Has(protocol.First)
 }
 
-// Writes reports whether call n may change what its server holds, or looks whether it holds what it should: without a reply the server is
-// one that has missed a write.
+// Writes reports whether call n may change what its server holds, or checks whether it holds what it should. Without a reply such a server counts
+// as one that has missed a write.
 func (p *Planner) Writes(n int32) bool {
 	return p.Calls[n].IsCheck() || p.Requests[p.Calls[n].Request].Has(protocol.Writes)
 }
 
-// call adds a call of requests[i], for keys, to server s. What is asked of it is command, pieces one after the other.
+// call adds a call of requests[i], for keys, to server s. It sends the pieces one after the other and expects a reply to command.
 func (p *Planner) call(i int32, s int, command protocol.Command, keys []byte, pieces ...[]byte) *Call {
 	n := len(p.Calls)
 	p.Calls = extend(p.Calls)
@@ -123,8 +125,8 @@ func (p *Planner) call(i int32, s int, command protocol.Command, keys []byte, pi
 
 var crlf = []byte(protocol.CRLF)
 
-// forward sends requests[i] to server s as it was understood, but so that the end of its reply can be told: a classic command always
-// asks for a reply, one whose reply may be missing is followed by an mn, and where replicas are to be compared a quiet one asks for its
+// forward sends requests[i] to server s as it was understood, but such that the end of its reply can be recognized: a classic command always
+// asks for a reply, a command that may get no reply is followed by an mn, and where replicas are compared a quiet command asks for its
 // reply as well.
 func (p *Planner) forward(i int32, s int) {
 	r := &p.Requests[i]
@@ -166,20 +168,20 @@ func (p *Planner) deleteEverywhere(i int32) {
 	p.planEmptied(i)
 }
 
-// findHolders finds the servers that r's only key is written to, and those on which it is deleted then.
+// findHolders finds the servers to which r's only key is written, and those on which each write deletes it.
 func (p *Planner) findHolders(r *Request) { p.findHoldersOf(r.in, r.own, r.key) }
 
-// findHoldersOf is findHolders of a key in the pool in, which is own's gutter unless own is nil.
+// findHoldersOf is findHolders for a key in the pool in, which is own's gutter unless own is nil.
 func (p *Planner) findHoldersOf(in, own *route.Router, key []byte) {
 	p.holders = in.Replicas(key, p.holders[:0])
 	p.emptied = in.Emptied(key, p.emptied[:0])
 	if own != nil || len(in.Gutters()) > 0 {
-		p.addBeside(in, own, key)
+		p.addOtherHolders(in, own, key)
 	}
 }
 
-// planEmptied deletes the key of requests[i], whose holders were found, on the servers that are not to hold it: during a change of placement, or because
-// others do in their place.
+// planEmptied deletes the key of requests[i] on the servers in emptied: those that must not hold it during a change of placement, and those
+// that others stand in for. findHolders was called before.
 func (p *Planner) planEmptied(i int32) {
 	for _, s := range p.emptied {
 		p.deleteKey(i, s)

@@ -7,112 +7,112 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// A check follows every write that several servers stored, where there are several writers: another's may have reached them in
-// another order. It begins when the last of them has acknowledged, and makes a step in each round that PlanChecks is called in:
+// A check follows every write that several servers stored, where several mcmw instances write: another instance's write may have reached the
+// servers in another order. It begins when the last server has acknowledged, and takes one step in each round in which PlanChecks is called:
 //
 //	look at all --> they agree ------------------------------------------------> end
 //	   ^       '--> they differ, as in the look before --> delete what differs --.
 //	   |       '--> they differ otherwise --.                                    |
 //	   '------------------------------------'------------------------------------'
 //
-// What differs is deleted by its version, so that no later write is. The first server's copy is the one that stays; where that has
-// none, the copy of one's own goes. A copy that is missing is no difference. Nothing is ever healed by storing: it could come behind
-// a later delete. A later store of the key takes the place of the check: it sees all servers behind both. While another worker of the
-// middleware writes the key, its write may have reached some servers: what was seen until then counts for nothing.
+// A copy that differs is deleted by its version, so that a later write is never deleted. The first server's copy stays. If the first server has
+// none, copies of the check's own write are deleted. A missing copy is no difference. A check never stores anything: its store could arrive after
+// a later delete. A later store of the key replaces the check: it looks at all servers after both stores. While another worker of the same mcmw writes
+// the key, its write may have reached only some servers: what was seen until then does not count.
 type check struct {
-	key     protocol.KeyText // its own memory
+	key     protocol.KeyText // in memory of the check's own
 	stripe  uint32
-	pool    int    // that of the key, which may be another's key in another one
+	pool    int    // the key's pool; another pool may have an equal key
 	version uint64 // of what was stored
-	copies  []copied
+	copies  []copyState
 	looks   int
-	// asked: it looks in this round. again: each copy's before is that of the look before. found: a difference was seen twice.
+	// asked: it looks in this round. again: each copy's before is that of the previous look. found: a difference was seen twice.
 	asked, again, found bool
-	// over: all that is left to do is to give back what the looks took.
-	over bool
+	// ended: the check has ended, and only has to give back the renewals that its looks took.
+	ended bool
 }
 
-// asked is a line that a server gets: what it asks of checks[check].copies[of].
-type asked struct {
+// question is a line that a server gets: what checks[check] asks about copies[of].
+type question struct {
 	check, of int32
 	form      form
 }
 
-// inspection is what the checks ask of a server in a round. It is one call.
+// inspection is what the checks ask of one server in a round. It becomes one call.
 type inspection struct {
-	lines []byte
-	asked []asked // a line each
+	lines     []byte
+	questions []question // one per line
 }
 
-// copied is what a check knows of one server. The first is the first server, or takes its place.
-type copied struct {
+// copyState is what a check knows of one server. copies[0] is the first server, or stands in for it.
+type copyState struct {
 	server int32
 	// lost: it gave no answer, and counts as having missed the write. failed: it answered the last look with an error.
 	lost, failed bool
-	// holds is the version that the last look saw, before that of the look before; 0: none.
+	// holds is the version that the last look saw, before that of the previous look; 0: no item.
 	holds, before uint64
 	// cut is the version that the next step deletes; 0: none.
 	cut uint64
-	// won: the looks made this the one that is to renew the item.
+	// won: a look took the renewal of the stale item (the flag W), so no client gets it.
 	won bool
 }
 
-// mostLooks is how often a check looks for the same difference twice. Behind that it deletes what it saw once, which costs copies that
-// might have become alike; a server that answers every look with an error is left alone behind twice as many.
+// mostLooks is the number of looks after which a check deletes a difference that it has seen only once. This may delete copies
+// that would have become equal. A server that answers every look with an error is given up after twice as many.
 const mostLooks = 16
 
-// form is what a call that the planner wrote itself asks for.
+// form is what the planner requires of the reply to a call, beyond what the command does.
 type form uint8
 
 const (
-	clients  form = iota // what the client's command is answered with
-	stores               // an ms or md without flags to be shown
-	counts               // an ma with its value
-	looksAt              // the version
-	looksAll             // the item
-	tells                // how long it lives
-	chunks               // a part of a value
-	revisits             // the item, which was seen before
-	unveils              // what the client's mg is answered with, and the version behind it
+	formClient        form = iota // the client's command: nothing more
+	formStored                    // an ms or md that shows no flags
+	formCounter                   // an ma that shows its value
+	formVersion                   // an mg that shows the version
+	formItem                      // an mg that shows the whole item
+	formLife                      // an me, for how long the item lives
+	formChunk                     // an mg of a chunk of a value
+	formHead                      // an mg of a head that was read before
+	formClientVersion             // the client's mg or get, which also shows the version
 )
 
-// named reports whether the line that asks for f is answered with the key, or with an opaque in its place: an answer about another key is none.
+// named reports whether the reply must show the key, or an opaque in its place: a reply about another key does not fit.
 func (f form) named() bool {
 	switch f {
-	case counts, looksAt, looksAll, tells, chunks, revisits:
+	case formCounter, formVersion, formItem, formLife, formChunk, formHead:
 		return true
 	}
 	return false
 }
 
-// fits reports whether reply can be the reply to f.
+// fits reports whether reply can be a reply to f.
 func (f form) fits(reply []byte) bool {
 	if len(reply) < len("HD\r\n") {
 		return false
 	}
 	switch code := string(reply[:2]); f {
-	case stores:
+	case formStored:
 		return len(reply) == len("HD\r\n") && (code == "HD" || code == "NS" || code == "EX" || code == "NF")
-	case counts:
+	case formCounter:
 		return code == "VA" || code == "NF" || code == "EX" || code == "NS"
-	case looksAt:
+	case formVersion:
 		return code == "HD" || code == "EN"
-	case looksAll, chunks, revisits:
+	case formItem, formChunk, formHead:
 		return code == "VA" || code == "EN"
-	case unveils:
+	case formClientVersion:
 		_, _, _, ok := protocol.CutCAS(reply)
 		return ok || code == "EN" || bytes.HasPrefix(reply, []byte("VALUE "))
-	case tells:
+	case formLife:
 		return code == "ME" || code == "EN"
 	}
 	return true
 }
 
-// ofCheck is the request of calls that belong to a check.
+// ofCheck is Call.Request of the calls of checks.
 const ofCheck = -1
 
-// stored begins the check of a write of r that the servers of those calls have stored.
-func (p *Planner) stored(r *Request, first int32) {
+// beginCheck begins the check of a write of r if at least two servers have stored it. first, unless negative, is a call of an earlier step.
+func (p *Planner) beginCheck(r *Request, first int32) {
 	n := 0
 	if first >= 0 {
 		n++
@@ -126,37 +126,38 @@ func (p *Planner) stored(r *Request, first int32) {
 		return
 	}
 	stripe := p.options.Stripe(r.key)
-	k := p.place(stripe, r.in.Number(), r.served().KeyText())
+	k := p.checkFor(stripe, r.in.Number(), r.served().KeyText())
 	*k = check{key: protocol.KeyText{Text: append(k.key.Text[:0], r.served().Keys...), Encoded: r.Has(protocol.Encoded)}, stripe: stripe, pool: r.in.Number(), version: r.version, copies: k.copies[:0]}
 	if first >= 0 {
-		k.copies = append(k.copies, copied{server: p.Calls[first].Server})
+		k.copies = append(k.copies, copyState{server: p.Calls[first].Server})
 	}
 	for c := r.first; c < r.last; c++ {
 		if p.Calls[c].storedVersion() {
-			k.copies = append(k.copies, copied{server: p.Calls[c].Server})
+			k.copies = append(k.copies, copyState{server: p.Calls[c].Server})
 		}
 	}
 }
 
-// place returns where the check of a store of key is to be: that of an earlier store of it, which is not needed any more, or a new one.
-func (p *Planner) place(stripe uint32, pool int, key protocol.KeyText) *check {
+// checkFor returns the check for a store of key: the one of an earlier store of the key, which is not needed any more, or a new one.
+func (p *Planner) checkFor(stripe uint32, pool int, key protocol.KeyText) *check {
 	newest := &p.newest[stripe%uint32(len(p.newest))]
 	if i := *newest - 1; i >= 0 && p.checks[i].stripe == stripe && p.checks[i].pool == pool && p.checks[i].is(key) {
 		k := &p.checks[i]
 		if !k.asked {
 			return k
 		}
-		k.over = true
+		k.ended = true
 	}
 	*newest = int32(len(p.checks) + 1)
 	if len(p.checks) == cap(p.checks) {
 		p.checks = append(p.checks, check{})
 	} else {
-		p.checks = p.checks[:len(p.checks)+1] // with the memory of the one that was here
+		p.checks = p.checks[:len(p.checks)+1] // keeps the memory of the previous check in this place
 	}
 	return &p.checks[len(p.checks)-1]
 }
 
+// is reports whether k is a check of key.
 func (k *check) is(key protocol.KeyText) bool {
 	return k.key.Encoded == key.Encoded && bytes.Equal(k.key.Text, key.Text)
 }
@@ -166,15 +167,15 @@ func (c *Call) storedVersion() bool {
 	return c.stores && !c.Failed && c.kind == protocol.ReplyMetaLine && string(c.reply[:2]) == "HD"
 }
 
-// Checking returns how many checks wait for their next step.
+// Checking returns how many checks have steps left.
 func (p *Planner) Checking() int { return len(p.checks) }
 
-// PlanChecks plans the next step of all checks, with one call for each server that they ask. It is called once in a round, behind the
-// requests: these are answered first.
+// PlanChecks plans the next step of all checks, with one call for each server that they ask. It is called at most once in a round, after the
+// requests were planned, because clients wait for those.
 func (p *Planner) PlanChecks() {
 	for i := range p.checks {
 		k := &p.checks[i]
-		k.asked = !k.over
+		k.asked = !k.ended
 		if k.again && p.options.Locked(k.stripe) {
 			k.again = false
 			k.looks--
@@ -182,20 +183,20 @@ func (p *Planner) PlanChecks() {
 		for j := range k.copies {
 			c := &k.copies[j]
 			s := &p.inspections[c.server]
-			ask := func(f form) { s.asked = append(s.asked, asked{int32(i), int32(j), f}) }
+			ask := func(f form) { s.questions = append(s.questions, question{int32(i), int32(j), f}) }
 			switch {
 			case c.lost:
-			case !k.over:
+			case !k.ended:
 				if c.cut != 0 {
 					s.lines = k.key.AppendCut(s.lines, c.cut)
-					ask(stores)
+					ask(formStored)
 					c.cut = 0
 				}
 				s.lines = k.key.AppendLook(s.lines, false)
-				ask(looksAt)
+				ask(formVersion)
 			case c.won:
 				s.lines = k.key.AppendGiveBack(s.lines, c.holds)
-				ask(stores)
+				ask(formStored)
 			}
 		}
 	}
@@ -206,12 +207,12 @@ func (p *Planner) PlanChecks() {
 	}
 }
 
-// IsCheck reports whether c is no client's. It asks for a reply by each line of its Bytes.
+// IsCheck reports whether c belongs to checks and not to a client's request. Such a call gets a reply to each line of its Bytes.
 func (c *Call) IsCheck() bool { return c.Request == ofCheck }
 
-// checked takes the reply to the next line of a check's call.
+// checked takes the reply to the next line of a call of checks.
 func (p *Planner) checked(c *Call, kind protocol.ReplyKind, reply []byte) (last, ok bool) {
-	lines := p.inspections[c.Server].asked
+	lines := p.inspections[c.Server].questions
 	a := lines[c.ordinal]
 	k := &p.checks[a.check]
 	s := &k.copies[a.of]
@@ -224,26 +225,26 @@ func (p *Planner) checked(c *Call, kind protocol.ReplyKind, reply []byte) (last,
 	c.cursor += len(line) + len(crlf)
 	switch {
 	case c.Failed:
-	case a.form == looksAt:
+	case a.form == formVersion:
 		it, _ := protocol.DecodeItem(reply)
 		s.holds, s.failed = it.CAS, kind.IsError()
 		s.won = it.Won || s.won && it.Stale
-	case string(reply[:2]) == "HD" && !k.over:
+	case string(reply[:2]) == "HD" && !k.ended:
 		p.Agreement.Cuts++
 	}
 	return int(c.ordinal) == len(lines), true
 }
 
-// uninspected says of the checks that have no reply from the server of c, and will get none, that they have lost it.
-func (p *Planner) uninspected(c *Call) {
-	for _, a := range p.inspections[c.Server].asked[c.ordinal:] {
+// loseCopies notes that c gets no more replies: the checks that still wait for one have lost the server.
+func (p *Planner) loseCopies(c *Call) {
+	for _, a := range p.inspections[c.Server].questions[c.ordinal:] {
 		p.checks[a.check].copies[a.of].lost = true
 	}
 }
 
-// missedLooks tells note the keys that c looks for.
+// missedLooks calls note with each key that c looks at.
 func (p *Planner) missedLooks(c *Call, note func(key []byte)) {
-	for _, a := range p.inspections[c.Server].asked {
+	for _, a := range p.inspections[c.Server].questions {
 		start := len(p.lines)
 		p.lines = p.checks[a.check].key.Key(p.lines)
 		note(p.lines[start:])
@@ -251,19 +252,19 @@ func (p *Planner) missedLooks(c *Call, note func(key []byte)) {
 	}
 }
 
-// judge says what follows from this round's looks. It returns false if the check is over.
+// judge decides what follows from this round's looks. It returns false if the check has ended.
 func (p *Planner) judge(k *check) (more bool) {
 	if !k.asked {
-		return !k.over // what it took is given back
+		return !k.ended // what it took has been given back
 	}
 	k.asked = false
-	won := func() bool { return slices.ContainsFunc(k.copies, func(c copied) bool { return c.won && !c.lost }) }
-	if k.over { // a later store of the key was answered meanwhile
+	won := func() bool { return slices.ContainsFunc(k.copies, func(c copyState) bool { return c.won && !c.lost }) }
+	if k.ended { // a later store of the key was acknowledged meanwhile
 		return won()
 	}
 	k.looks++
 	differ, same := false, k.again
-	var first *copied
+	var first *copyState
 	left := 0
 	for i := range k.copies {
 		c := &k.copies[i]
@@ -280,12 +281,12 @@ func (p *Planner) judge(k *check) (more bool) {
 	}
 	k.again = true
 	switch {
-	case left < 2, !differ, k.looks > 2*mostLooks && slices.ContainsFunc(k.copies, func(c copied) bool { return c.failed }):
+	case left < 2, !differ, k.looks > 2*mostLooks && slices.ContainsFunc(k.copies, func(c copyState) bool { return c.failed }):
 		p.Agreement.Checks++
 		if k.found {
 			p.Agreement.Disagreements++
 		}
-		k.over = true
+		k.ended = true
 		return won()
 	case same, k.looks >= mostLooks:
 		k.again, k.found = false, true
@@ -298,18 +299,18 @@ func (p *Planner) judge(k *check) (more bool) {
 	return true
 }
 
-// differs reports whether what c holds is to go: it is not what the first server holds, or, where that has none, one's own.
-func (k *check) differs(c, first *copied) bool {
+// differs reports whether c's copy has to be deleted: it is not what the first server holds, or, if that holds none, it is the check's own write.
+func (k *check) differs(c, first *copyState) bool {
 	return c.holds != 0 && c.holds != first.holds && (first.holds != 0 || c.holds == k.version)
 }
 
-// judgeChecks ends a round in which checks were planned: it decides what they do next, and lets go of those that are over.
+// judgeChecks ends a round in which checks were planned: it decides what each does next, and drops those that have ended.
 func (p *Planner) judgeChecks() {
 	planned := false
 	for s := range p.inspections {
 		a := &p.inspections[s]
-		planned = planned || len(a.asked) > 0
-		a.lines, a.asked = a.lines[:0], a.asked[:0]
+		planned = planned || len(a.questions) > 0
+		a.lines, a.questions = a.lines[:0], a.questions[:0]
 	}
 	if !planned {
 		return
@@ -319,7 +320,7 @@ func (p *Planner) judgeChecks() {
 		if !p.judge(&p.checks[i]) {
 			continue
 		}
-		p.checks[kept], p.checks[i] = p.checks[i], p.checks[kept] // each keeps its memory
+		p.checks[kept], p.checks[i] = p.checks[i], p.checks[kept] // a swap, so that each keeps its memory
 		kept++
 	}
 	p.checks = p.checks[:kept]

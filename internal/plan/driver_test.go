@@ -17,7 +17,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// driver runs a planner, one request a round, as a worker does, but is told what servers answer. It is a explore.Driver.
+// driver runs a planner with one request per round, as a worker does, and is told what servers answer. It is an explore.Driver.
 type driver struct {
 	t       testing.TB
 	router  *route.Router
@@ -27,27 +27,27 @@ type driver struct {
 	request request.Request
 	sent    int       // Calls[:sent] are in out
 	waiting [][]int32 // by server: calls in the order sent
-	unread  []string  // by server: what came of the first of them, without what was parsed
-	reply   []string  // by server: what was parsed of it
+	unread  []string  // by server: the part of its reply to the first of them that is not parsed yet
+	reply   []string  // by server: the part that is parsed
 	out     []string
-	told    []string // everything, in order
+	told    []string // all commands and replies, in order
 	answer  text
 	done    bool
-	whole   bool   // it is a set that all servers have stored
-	tells   bool   // the command is a get, and the server is asked how long the item lives, too
-	fetched string // what a get is answered with
-	lives   bool   // how long the item lives is known
-	idle    bool   // nothing is left to be checked either, or that waits for another command
-	// waits is how many commands are to begin before anything is checked in a round of its own; rides: it is behind those commands.
+	whole   bool   // the command is a set that all servers have stored
+	tells   bool   // the command is a get, and the server also tells how long the item lives
+	fetched string // the answer to a get
+	lives   bool   // it is known how long the item lives
+	idle    bool   // no check is left, or those that are left wait for another command
+	// waits is the number of commands that must begin before a round has only checks. rides: checks are planned with those commands.
 	waits  int
 	rides  bool
 	mutant mutant
-	early  []string // by server: what an early check saw
+	early  []string // by server: what a check that is too early saw
 	stored string   // the line and the value that were stored last
-	// missed are the servers of which a call that writes got no reply; workers of one middleware may share it, as they share what is known of servers.
+	// missed are the servers that did not reply to a call that writes. Workers of one middleware may share it, as they share their knowledge about servers.
 	missed map[int]bool
-	lies   bool        // servers may answer what does not fit
-	drops  bool        // values need not be kept, and are not
+	lies   bool        // servers may reply something that does not fit
+	drops  bool        // values that need not be kept are not kept
 	locked func() bool // another worker of the middleware writes the key
 }
 
@@ -57,13 +57,13 @@ type text struct{ strings.Builder }
 func (o *text) Add(piece []byte)       { o.Write(piece) }
 func (o *text) AddString(piece string) { o.WriteString(piece) }
 
-// newDriver returns one for so many servers, each of which holds every key.
+// newDriver returns a driver for that many servers, each of which holds every key.
 func newDriver(t testing.TB, servers int, ack replica.Ack, read route.ReadPolicy) *driver {
 	t.Helper()
 	return drive(t, newRouter(t, servers, read), ack, nil)
 }
 
-// newRouter returns one that places every key on all of so many servers.
+// newRouter returns a router that places every key on all of that many servers.
 func newRouter(t testing.TB, servers int, read route.ReadPolicy) *route.Router {
 	t.Helper()
 	var list []route.Server
@@ -75,13 +75,13 @@ func newRouter(t testing.TB, servers int, read route.ReadPolicy) *route.Router {
 	return router
 }
 
-// drive returns a driver of a planner with the router; with versions it is one of several writers.
+// drive returns a driver of a planner with that router. With versions it is one of several writers.
 func drive(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.Versions) *driver {
 	t.Helper()
 	return driveLarge(t, router, ack, versions, plan.Large{}, nil)
 }
 
-// driveLarge is drive with large values, whose versions are from that function.
+// driveLarge is drive with large values, whose versions the function version returns.
 func driveLarge(t testing.TB, router *route.Router, ack replica.Ack, versions *plan.Versions, limits plan.Large, version func() large.Version) *driver {
 	t.Helper()
 	servers := len(router.Servers())
@@ -114,7 +114,7 @@ func (d *driver) decode(command string) (r request.Request) {
 
 func (d *driver) Locks(command string) (keys []string, holds bool) {
 	r := d.decode(command)
-	return strings.Fields(string(r.Keys)), r.Has(protocol.Writes) && !(d.done && command == string(d.request.Raw)) // not while it checks
+	return strings.Fields(string(r.Keys)), r.Has(protocol.Writes) && !(d.done && command == string(d.request.Raw)) // a check holds no lock
 }
 
 func (d *driver) Start(command string) {
@@ -138,7 +138,7 @@ func (d *driver) Start(command string) {
 	d.send()
 }
 
-// send takes the calls that were planned, and what follows while nothing is waited for.
+// send takes the calls that were planned, and the steps that follow as long as no reply is missing.
 func (d *driver) send() {
 	for {
 		for ; d.sent < len(d.planner.Calls); d.sent++ {
@@ -223,7 +223,7 @@ func (d *driver) Reply(server int, reply string) {
 	}
 }
 
-// misfits closes the connection to a server that answered something else.
+// misfits closes the connection to a server that replied something that does not fit.
 func (d *driver) misfits(server int) {
 	require.True(d.t, d.lies, "%q was answered with %q", d.request.Raw, d.reply[server]+d.unread[server])
 	d.Lost(server)

@@ -20,7 +20,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// exploredCommands are for one key; a cas names what the servers hold at first.
+// exploredCommands are commands for one key. Their cas is that of what the servers hold at first.
 var exploredCommands = []string{
 	"set k 0 0 1\r\n1\r\n",
 	"add k 0 0 1\r\n2\r\n",
@@ -40,7 +40,7 @@ var stored = func() (s model.Server) {
 	return s
 }()
 
-// planned returns a world in which each command is served by a worker of its own, of the middleware given by middlewares.
+// planned returns a world in which a worker of its own serves each command. middlewares are the workers' middlewares.
 func planned(t *testing.T, servers int, ack replica.Ack, faults explore.Faults, middlewares []int, commands ...string) func() *explore.World {
 	return func() *explore.World {
 		w := &explore.World{Faults: faults}
@@ -64,7 +64,7 @@ func alike(w *explore.World) error {
 	}
 	values := map[string]bool{}
 	for s, server := range w.Servers {
-		// A replica that lost the key, which memcached may at any time, is like any other.
+		// A replica may lack the key: memcached can evict it at any time.
 		if it, ok := server.Get("k"); ok && !missed[s] {
 			values[it.Value] = true
 		}
@@ -94,7 +94,7 @@ func TestReplicasBehindOneMiddlewareAreAlikeInEveryOrderOfMessages(t *testing.T)
 						}
 						return errors.Join(alike(w), linear(w, &stored))
 					}})
-					require.Nil(t, failure, "%q beside %q, ack %s, %+v: %v", a, b, ack, faults, failure)
+					require.Nil(t, failure, "%q and %q, ack %s, %+v: %v", a, b, ack, faults, failure)
 					states += r.States
 					pairs++
 				}
@@ -104,7 +104,7 @@ func TestReplicasBehindOneMiddlewareAreAlikeInEveryOrderOfMessages(t *testing.T)
 	t.Logf("%d pairs of commands, %d states", pairs, states)
 }
 
-// linear returns an error if the answers are not those of one memcached that served the commands one after the other, each between its
+// linear returns an error if the answers are not those of one memcached that serves the commands one after the other, each between its
 // beginning and its end.
 func linear(w *explore.World, first *model.Server) error {
 	serve := func(o explore.Operation, server *model.Server) (*model.Server, bool) {
@@ -113,7 +113,7 @@ func linear(w *explore.World, first *model.Server) error {
 		return after, err == nil && after.Do(&q) == o.Answer
 	}
 	if !explore.Linear(w.History(), first, serve) {
-		return errors.New("the answers are those of no order")
+		return errors.New("no order of the commands explains the answers")
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// AppendState appends a text that is the same for two planners of one request a round exactly if they go on alike.
+// AppendState appends a text that is equal for two planners with one request per round if and only if they behave equally from now on.
 func (p *Planner) AppendState(dst []byte) []byte {
 	if p.options.Versions != nil {
 		dst = fmt.Appendf(dst, "%d ", p.options.Versions.last)
@@ -19,7 +19,7 @@ func (p *Planner) AppendState(dst []byte) []byte {
 		s := &p.splits[i]
 		dst = fmt.Appendf(dst, "%d %d %d %d %q %q\n", s.first, s.last, s.rest, len(s.values), s.refusal, s.lost)
 	}
-	// In which order replies came makes a difference only if one of them is no success.
+	// The order in which replies arrived makes a difference only if one of them is not a success.
 	ordered := slices.ContainsFunc(p.Calls, func(c Call) bool { return c.reply != nil && (len(c.reply) < 2 || string(c.reply[:2]) != "HD") })
 	for i := range p.Calls {
 		c := &p.Calls[i]
@@ -32,9 +32,9 @@ func (p *Planner) AppendState(dst []byte) []byte {
 	for i := range p.checks {
 		k := &p.checks[i]
 		if k.looks >= mostLooks {
-			panic("a check looked so often that it behaves differently: its looks are a part of its state")
+			panic("a check has looked so often that it behaves differently: add the number of its looks to its state")
 		}
-		dst = fmt.Appendf(dst, "%d %v %t %t %t\n", k.version, k.copies, k.asked, k.again, k.over)
+		dst = fmt.Appendf(dst, "%d %v %t %t %t\n", k.version, k.copies, k.asked, k.again, k.ended)
 	}
 	return dst
 }

@@ -7,24 +7,24 @@ import (
 	"mcmw/internal/route"
 )
 
-// A pool's gutter (route.Options.Gutter) stands in for servers that are down. What the servers' states say of a key is one of
+// A pool's gutter (route.Options.Gutter) stands in for servers that are down. The states of a key's servers put the key in one of four states:
 //
-//	its servers      reads         writes        deletes, with each write   known as
-//	are read         its servers   its servers                              shut
+//	its servers      reads         writes        each write also deletes    name
+//	are read         its servers   its servers   nothing                    shut
 //	are read         its servers   its servers   in the gutter              open
 //	are not read     wait          its servers   in the gutter              open
 //	are all away     the gutter    the gutter    on its servers             away
 //
-// A middleware is away only when all others are open or away, and all are open for as long behind that as an item in the gutter may live. So
-// whatever one of two reads the other one writes or deletes: open and away are compatible, open and shut are, and shut and away never meet. A write
-// that begins while the gutter is shut is at most as old as all that the gutter can hold when it ends. What a server that is away does not get counts as
-// missed; it is deleted there before the server is read. In the gutter every item ends after GutterTTL.
+// A mcmw instance enters away only when all others are open or away. Afterwards all stay open for as long as an item in the gutter can live. So of any two
+// instances, one writes or deletes whatever the other reads: open is compatible with away and with shut, and shut never meets away. When a write that begins
+// while the gutter is shut ends, the gutter can hold nothing older than it. A write that a server which is away does not get counts as
+// missed; the key is deleted there before the server is read. In the gutter every item expires after GutterTTL.
 //
-// While a pool's gutter is another one than before, or the pool gets keys (route.Options.Closed), nobody is away; open concerns the gutters before and behind that. A
-// middleware that has changed its gutter is so compatible with one that hasn't: of two neighbouring phases (route.Phase) one at most uses a gutter, in which the other
-// one deletes. A key that goes from one pool to another has no gutter, and each write deletes it in those of both.
+// While a pool's gutter changes, or the pool gets keys (route.Options.Closed), no instance is away, and open concerns the gutters before and after the change. So an
+// instance that has changed its gutter is compatible with one that has not: of two neighbouring phases (route.Phase) at most one uses a gutter, in which the other
+// deletes. A key that moves from one pool to another has no gutter, and each write deletes it in the gutters of both pools.
 
-// placedIn returns the pool in which key, which is routed to the pool in, is read and written now; if that is the gutter of in, own is in.
+// placedIn returns the pool in which key, which is routed to the pool in, is read and written now. If that is the gutter of in, own is in, otherwise nil.
 func (p *Planner) placedIn(in *route.Router, key []byte) (now, own *route.Router) {
 	gutter := in.Gutter()
 	if gutter == nil || in.Moves(key) {
@@ -39,7 +39,7 @@ func (p *Planner) placedIn(in *route.Router, key []byte) (now, own *route.Router
 	return gutter, in
 }
 
-// open reports whether the gutter may hold r's only key, which is routed to the pool in.
+// open reports whether the gutter may hold key, which is routed to the pool in.
 func (p *Planner) open(in *route.Router, key []byte) bool {
 	p.own = in.Replicas(key, p.own[:0])
 	for _, s := range p.own {
@@ -50,7 +50,7 @@ func (p *Planner) open(in *route.Router, key []byte) bool {
 	return true
 }
 
-// divert makes the gutter the pool of r's only key, if that is there now.
+// divert makes the gutter the pool of r's only key, if the key is there now.
 func (p *Planner) divert(r *Request) {
 	in, own := p.placedIn(r.in, r.key)
 	if own == nil {
@@ -61,7 +61,7 @@ func (p *Planner) divert(r *Request) {
 	p.noteDiverted(r, own)
 }
 
-// divertKey returns the pool in which key, one of those of the read r and routed to the pool in, is read now.
+// divertKey returns the pool in which key, a key of the read r that is routed to the pool in, is read now.
 func (p *Planner) divertKey(r *Request, in *route.Router, key []byte) *route.Router {
 	if in.Gutter() == nil {
 		return in
@@ -73,7 +73,7 @@ func (p *Planner) divertKey(r *Request, in *route.Router, key []byte) *route.Rou
 	return now
 }
 
-// noteDiverted records that a key of r, routed to the pool own, is in the gutter.
+// noteDiverted records that a key of r, which is routed to the pool own, is in the gutter.
 func (p *Planner) noteDiverted(r *Request, own *route.Router) {
 	ttl := int64(own.GutterTTL())
 	if r.ttl == 0 {
@@ -88,9 +88,9 @@ func (p *Planner) noteDiverted(r *Request, own *route.Router) {
 	r.ttl = min(r.ttl, ttl)
 }
 
-// addBeside adds to emptied the servers that may hold key beside its holders, which are in the pool in: its own ones if those are in the gutter of
-// own, or those of gutters.
-func (p *Planner) addBeside(in, own *route.Router, key []byte) {
+// addOtherHolders adds to emptied the other servers that may hold key, whose holders are in the pool in. If in is the gutter of own, these are the key's servers in
+// own; otherwise they are servers of gutters.
+func (p *Planner) addOtherHolders(in, own *route.Router, key []byte) {
 	if own != nil {
 		p.emptied = own.Emptied(key, own.Replicas(key, p.emptied))
 		return
@@ -102,7 +102,7 @@ func (p *Planner) addBeside(in, own *route.Router, key []byte) {
 	}
 }
 
-// addGutters is addBeside of the gutters of the pool in, if they may hold key. While routes give it to, or take it from, one of them, the key has its place there.
+// addGutters is addOtherHolders for the gutters of the pool in, if they may hold key. While routes move the key to or from a gutter, it also has its regular place there.
 func (p *Planner) addGutters(in *route.Router, key []byte) {
 	if len(in.Gutters()) == 0 || !p.open(in, key) {
 		return
@@ -115,7 +115,7 @@ func (p *Planner) addGutters(in *route.Router, key []byte) {
 	}
 }
 
-// capExpiry bounds the life of what r's call stores in a gutter. In the line of a gat of several keys that is each of them.
+// capExpiry bounds the life of what r's call stores in a gutter. A gat of several keys bounds the life of each.
 func (p *Planner) capExpiry(r *Request, c *Call) {
 	if !r.Has(protocol.Writes) || !p.options.Router.Of(int(c.Server)).IsGutter() {
 		return

@@ -16,37 +16,37 @@ import (
 	"mcmw/internal/route"
 )
 
-// stage is what a middleware knows of the server.
+// stage is what a middleware knows about the server.
 type stage int
 
 const (
 	shut   stage = iota // it is read, and the gutter holds nothing
-	barred              // somebody has marked it
-	away                // all know
+	barred              // some middleware has marked it
+	away                // all middlewares know that it is down
 	open                // no mark is left
-	again               // away once more, before what the gutter holds has ended
+	again               // away once more, before the items in the gutter have expired
 )
 
-// The servers of the world: that of the pool, and that of its gutter.
+// The servers of the world: the pool's server, and its gutter's server.
 const (
 	ownServer = iota
 	gutterServer
 )
 
-// losing is a world in which two middlewares, each with a client, bar a server, whose pool has a gutter, and read it again. What is known of the
-// other one: nobody is away before both bar the server, and it is read again only when it is clean.
+// losing is a world with two middlewares, each with a client. They bar a server, whose pool has a gutter, and read it again. Each knows this of the
+// other: neither is away before both bar the server, and the server is read again only when it is clean.
 type losing struct {
 	clients [2][]string
-	cut     [2]bool // it doesn't reach the server before that is clean
+	cut     [2]bool // by middleware: it does not reach the server before that is clean
 
 	// Faults put into the protocol.
 	mutant  mutant
-	hasty   bool // it is away whatever the other one knows
-	unclean bool // the server is read before what was missed is deleted
-	secret  bool // the gutter is not told of writes
+	hasty   bool // a middleware is away whatever the other one knows
+	unclean bool // the server is read before the missed keys are deleted
+	secret  bool // writes do not delete the key in the gutter
 }
 
-// loser is a middleware's worker.
+// loser is the worker of a middleware.
 type loser struct {
 	*driver
 	stage  stage
@@ -83,7 +83,7 @@ func (l *loser) AppendState(dst []byte) []byte {
 	return l.driver.AppendState(fmt.Appendf(dst, "%d %t ", l.stage, l.cut))
 }
 
-// watcher takes a middleware through the stages, and is its prober.
+// watcher takes a middleware through the stages, and acts as its prober.
 type watcher struct {
 	idler
 	of      *loser
@@ -102,7 +102,7 @@ func (s *watcher) Start(command string) {
 	s.of.missed[ownServer], s.of.cut = false, false
 }
 
-// withGutter returns the router of a pool of one server and its gutter, of one as well.
+// withGutter returns the router of a pool with one server, and its gutter with one server.
 func withGutter(t testing.TB) *route.Router {
 	t.Helper()
 	pool := func(name string, o route.Options) route.Pool {
@@ -136,7 +136,7 @@ func (m *losing) explore(t *testing.T, limit int) (explore.Result, *explore.Fail
 			mine, other := middlewares[i/2], middlewares[1-i/2]
 			next := w.Workers[i].Commands[0]
 			switch {
-			case i%2 == 0: // what reads waits until the server is clean, or away
+			case i%2 == 0: // a read waits until the server is clean, or away
 				return mine.stage != barred || strings.HasPrefix(next, "set") || strings.HasPrefix(next, "delete")
 			case next == clean:
 				return true
@@ -172,7 +172,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterStandsIn(t *testing.T) 
 	t.Logf("%d states", states)
 }
 
-func TestEveryFaultPutIntoTheUseOfAGutterIsFound(t *testing.T) {
+func TestEveryFaultInjectedIntoTheUseOfAGutterIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	set, other, get := "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n", "get k\r\n"
 	for name, m := range map[string]losing{
@@ -189,7 +189,7 @@ func TestEveryFaultPutIntoTheUseOfAGutterIsFound(t *testing.T) {
 	}
 }
 
-// asked returns what the servers are asked for a command while the pool's only server is as stage says.
+// asked returns what the servers are sent for a command while the pool's only server is in that stage.
 func asked(t *testing.T, s stage, command string) (own, gutter string) {
 	t.Helper()
 	l := &loser{driver: drive(t, withGutter(t), replica.AckLive, nil)}
@@ -198,7 +198,7 @@ func asked(t *testing.T, s stage, command string) (own, gutter string) {
 	return l.Out(ownServer), l.Out(gutterServer)
 }
 
-func TestAGutterIsAskedForWhatItsStandingInTakes(t *testing.T) {
+func TestEachStageOfAGutterSendsEachCommandToTheRightServers(t *testing.T) {
 	for _, c := range []struct {
 		stage       stage
 		command     string
@@ -210,7 +210,7 @@ func TestAGutterIsAskedForWhatItsStandingInTakes(t *testing.T) {
 		{open, "set k 0 0 1\r\n1\r\n", "set k 0 0 1\r\n1\r\n", "delete k\r\n"},
 		{open, "incr k 1\r\n", "incr k 1\r\n", "delete k\r\n"},
 		{open, "delete k\r\n", "delete k\r\n", "delete k\r\n"},
-		{open, "cas k 0 0 1 7\r\n1\r\n", "cas k 0 0 1 7\r\n1\r\n", ""}, // and then
+		{open, "cas k 0 0 1 7\r\n1\r\n", "cas k 0 0 1 7\r\n1\r\n", ""}, // the deletion follows
 		{away, "get k\r\n", "", "get k\r\n"},
 		{away, "get k l\r\n", "", "get k l\r\n"},
 		{away, "gat 0 k l\r\n", "", "gat 60 k l\r\n"},
@@ -227,7 +227,7 @@ func TestAGutterIsAskedForWhatItsStandingInTakes(t *testing.T) {
 	}
 }
 
-// A write in the gutter is answered by the gutter, whether the pool's server is reached or not.
+// It is the gutter's answer, whether the pool's server is reachable or not.
 func TestAWriteInTheGutterIsAnsweredByTheGutter(t *testing.T) {
 	for _, ack := range []replica.Ack{replica.AckAll, replica.AckLive, replica.AckAny} {
 		l := &loser{driver: drive(t, withGutter(t), ack, nil)}
@@ -251,7 +251,7 @@ func TestAWriteInTheGutterIsAnsweredByTheGutter(t *testing.T) {
 	}
 }
 
-func TestNoValueOfAGutterIsToBeKept(t *testing.T) {
+func TestNoValueOfAGutterIsKeptForReaders(t *testing.T) {
 	for s, server := range map[stage]int{shut: ownServer, open: ownServer, away: -1} {
 		l := &loser{driver: drive(t, withGutter(t), replica.AckLive, nil)}
 		l.enter(s)

@@ -5,21 +5,21 @@ import (
 	"encoding/binary"
 )
 
-// Equal gets travel once: a get of one key joins the call of a get of the same key that is planned in the round already, if nothing that
-// may change the key is planned between the two.
+// Equal gets share one call: a get of one key joins the call of a get of the same key that is already planned in the round, unless a request
+// that may change the key is planned between the two.
 //
 //	get a   leader ----> call ----> reply ---.--> answer
 //	get a   joined: no call of its own       |--> answer
 //	get a   joined                           '--> answer
 //
-// The call is sent after all of them have arrived, so that its reply is one that each could have got. If the leader is planned again, it is for
-// all; when it is settled, all are. A mg is not joined: its flags can show how often the item was read before, and one reader of a stale
-// item alone is told to renew it.
+// The call is sent after all of them have arrived, so its reply is one that each could have got. If the leader is planned again, this is for
+// all; when it is settled, all are. An mg is not joined: its flags can show how often the item was read before, and only one reader of a
+// stale item is told to renew it.
 
-// joinSlots is the number of keys that gets can join at a time. Of keys in the same slot the last counts.
+// joinSlots is the number of keys whose gets can be joined at a time. Of several keys with the same slot the last one has it.
 const joinSlots = 1 << 8
 
-// joins finds the gets of the round that others may join.
+// joins finds the gets of the round that others can join.
 type joins struct {
 	round uint32 // a slot of another round is empty
 	any   bool   // a slot was filled in this round
@@ -30,7 +30,7 @@ type joinSlot struct {
 	round  uint32
 	hash   uint32
 	leader int32
-	part   int32 // the last one of which a get leads or has joined
+	part   int32 // the last part that has a get that leads or has joined
 }
 
 // start empties all slots.
@@ -43,7 +43,7 @@ func (j *joins) start() {
 	}
 }
 
-// hashEnd hashes the end of a key, by which most keys differ. Whoever makes them collide only keeps their gets from joining.
+// hashEnd hashes the end of a key, in which most keys differ. Clients that make keys collide only keep their own gets from joining.
 func hashEnd(key []byte) uint64 {
 	var end uint64
 	if n := len(key); n >= 8 {
@@ -56,12 +56,12 @@ func hashEnd(key []byte) uint64 {
 	return end * 0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio: the upper bits depend on all
 }
 
-// joinable reports whether r is a get that others may join.
+// joinable reports whether r is a get that other gets can join.
 func (p *Planner) joinable(r *Request) bool {
 	return p.options.Join && r.NumKeys == 1 && r.Command.IsRetrieval() && r.IsRead() && r.Answer == "" && r.whole() && !r.strips && r.in.WarmsUp() == nil
 }
 
-// slot returns the slot of the key, and whether the get of it that others may join is there.
+// slot returns the slot of the key. found: it has a get of the key that others can join.
 func (p *Planner) slot(key []byte) (slot *joinSlot, hash uint32, found bool) {
 	h := hashEnd(key)
 	slot, hash = &p.joins.slots[h>>56], uint32(h>>24)
@@ -69,7 +69,7 @@ func (p *Planner) slot(key []byte) (slot *joinSlot, hash uint32, found bool) {
 	return slot, hash, found
 }
 
-// join makes requests[i], a get, one that waits for the call of an equal one, and reports whether there is one. If not, others may join it.
+// join makes requests[i], a get, wait for the call of an equal get, and reports whether there is one. If not, later gets can join requests[i].
 func (p *Planner) join(i int32) bool {
 	r := &p.Requests[i]
 	slot, hash, found := p.slot(r.key)
@@ -86,7 +86,7 @@ func (p *Planner) join(i int32) bool {
 	return true
 }
 
-// joinsOwn reports whether requests[i] can join a get of its own part, or one that a get of its part has joined. The part then has no other
+// joinsOwn reports whether requests[i] can join a get of its own part, or one that a get of its part has joined. In that case the part has no other
 // request for a key of its stripe.
 func (p *Planner) joinsOwn(i int32) bool {
 	r := &p.Requests[i]
@@ -97,7 +97,7 @@ func (p *Planner) joinsOwn(i int32) bool {
 	return found && slot.part == p.partNumber
 }
 
-// separate keeps the gets behind r from joining one before it, if r may change their key.
+// separate keeps later gets from joining a get before r, if r may change their key.
 func (p *Planner) separate(r *Request) {
 	switch {
 	case !p.joins.any || r.readsOnly():
@@ -110,8 +110,8 @@ func (p *Planner) separate(r *Request) {
 	}
 }
 
-// JoinedBehind returns the requests that wait for the calls of requests[i], as a list: the first, and then the one behind each; -1 ends it.
-func (p *Planner) JoinedBehind(i int32) int32 { return p.Requests[i].joined }
+// NextJoined walks the list of the requests that wait for the calls of requests[i]: of i it returns the first, of each of them the next; -1 ends the list.
+func (p *Planner) NextJoined(i int32) int32 { return p.Requests[i].joined }
 
 // answering returns the request whose calls answer requests[i].
 func (p *Planner) answering(i int32) *Request {
@@ -122,8 +122,8 @@ func (p *Planner) answering(i int32) *Request {
 	return r
 }
 
-// LeaveOut says that requests[i], which joined another, is not to get the value that has come for that: it is asked for again, unless Fail has said
-// what the answer is.
+// LeaveOut says that requests[i], which has joined another request, does not get the value that has arrived. It is asked for again, unless Fail has set
+// the answer.
 func (p *Planner) LeaveOut(i int32) {
 	r := &p.Requests[i]
 	p.Requests[r.leader].joins--
@@ -131,8 +131,8 @@ func (p *Planner) LeaveOut(i int32) {
 	r.cut = true
 }
 
-// leftOut reports whether LeaveOut was said of r.
+// leftOut reports whether LeaveOut was called for r.
 func (r *Request) leftOut() bool { return r.cut && r.first == r.last }
 
-// HasJoined reports whether r is answered by another's call.
+// HasJoined reports whether another request's call answers r.
 func (r *Request) HasJoined() bool { return r.leader >= 0 }

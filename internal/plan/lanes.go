@@ -9,25 +9,25 @@ import (
 	"mcmw/internal/route"
 )
 
-// ReadLane returns the lane of what is read from server s, where each server has lanes of its own.
+// ReadLane returns the lane of the reads from server s, where each server has lanes of its own.
 func ReadLane(s int) int { return 2 * s }
 
-// WriteLane returns the lane of the writes whose key's first server is s.
+// WriteLane returns the lane of the writes of the keys whose first server is s.
 func WriteLane(s int) int { return 2*s + 1 }
 
-// LaneChooser sends each request to a lane, where each server has its own: a write to its key's first server, so that all writes of a key
-// have one writer; a read to the server that is to answer it; what needs no particular server follows the request before
+// LaneChooser chooses a lane for each request, where each server has lanes of its own. A write goes to its key's first server, so that all writes
+// of a key have one writer; a read goes to the server that will answer it; a request that needs no particular server goes with the request before
 // it. Safe for concurrent use.
 type LaneChooser struct {
 	router *route.Router
-	reads  *route.Router // that of reads
+	reads  *route.Router // routes reads
 	load   func(s int) int64
 	all    []int   // every server
 	near   [][]int // by pool: those of its servers that reads prefer
 	turn   atomic.Uint32
 }
 
-// NewLaneChooser returns a chooser; load is what server s has to do, the reads that wait in its lane included.
+// NewLaneChooser returns a chooser. load returns the work that waits for server s, including the reads in its lane.
 func NewLaneChooser(router *route.Router, load func(s int) int64) *LaneChooser {
 	c := &LaneChooser{router: router, reads: router.ForReads(), load: load}
 	for s := range router.Servers() {
@@ -53,10 +53,10 @@ func (c *LaneChooser) Choose(b *request.Batch) {
 	}
 }
 
-// next returns the numbers below n in turn.
+// next returns the numbers below n, one after the other.
 func (c *LaneChooser) next(n int) int { return int(c.turn.Add(1) % uint32(n)) }
 
-// lane returns the lane that r, which has keys, needs.
+// lane returns the lane of r, which has keys.
 func (c *LaneChooser) lane(r *request.Request) int {
 	var room [protocol.DefaultMaxKey]byte
 	key := r.Key(room[:0])
@@ -75,7 +75,7 @@ func (c *LaneChooser) lane(r *request.Request) int {
 	return ReadLane(c.reader(in, key))
 }
 
-// reader returns the server to read key, of the pool in, from.
+// reader returns the server from which to read key, of the pool in.
 func (c *LaneChooser) reader(in *route.Router, key []byte) int {
 	var room [16]int
 	holders := c.near[in.Number()]

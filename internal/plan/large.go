@@ -8,18 +8,18 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Values that are larger than the servers' items; package large says how they are stored, and why none is torn.
+// This file handles values that are larger than the servers' items. Package large says how they are stored, and why a value is never torn.
 //
-//	write     store the chunks on all servers of the key --> as any other, with the head for a value
+//	write     store the chunks on all servers of the key --> as any write, with the head as the value
 //	               '--> refused ------------------------------> answer: that refusal; a set deletes the key
-//	read      as any other --> ask for the chunks of the heads that came --> answer
-//	                                |--> a server fails --> read again, as any other
-//	                                '--> some are missing --> look at the heads again --> delete those that are the same --> answer
-//	                                                                                 '--> another value is there -------> read again
+//	read      as any read --> fetch the chunks of the heads that arrived --> answer
+//	                                |--> a server fails --> read again, as any read
+//	                                '--> chunks are missing --> read the heads again --> delete those that are unchanged --> answer
+//	                                                                                '--> another value is there ---------> read again
 
-// Large says how large the values of a pool may be, bytes. The zero value: what its servers take, and they are as clients brought them.
+// Large says how large the values of a pool may be, bytes. The zero value means that values are stored as clients send them, and that the servers limit their size.
 type Large struct {
-	// Limit is the most that a value may have; 0: see above.
+	// Limit is the size of the largest value; 0: see above.
 	Limit int
 	// Item is the size of the servers' largest item (memcached -I).
 	Item int
@@ -30,6 +30,7 @@ func (l Large) Plain() int { return l.Item - large.ItemOverhead }
 
 // Texts of what a pool with large values does not do.
 const (
+	// Answers to requests that are not available in a pool with large values, and errors about such values.
 	textNoJoin   = "CLIENT_ERROR append and prepend are not available through mcmw in a pool with large-values\r\n"
 	textNoSize   = "CLIENT_ERROR mg with s is available through mcmw in a pool with large-values only with v\r\n"
 	textNoFetch  = "CLIENT_ERROR mg with v and N, R or T is not available through mcmw in a pool with large-values\r\n"
@@ -38,41 +39,41 @@ const (
 	textNoChunks = "SERVER_ERROR a server did not store a part of the value\r\n"
 )
 
-// split is what is known of a request whose value, or one of whose values, is not as a server holds it.
+// split is what is known of a request whose value, or one of whose values, is not stored as the client sees it.
 type split struct {
-	// Of a write: head is that of its value, stored has each server once for each chunk that it has stored. refusal is the reply of one that refused one, lost what
-	// takes the place of a reply that did not come; nil: there is none.
+	// Of a write: head describes its value. stored has each server once for each chunk that it has stored. refusal is the reply of a server that refused a chunk,
+	// lost the error in place of a reply that did not arrive; nil: there is none.
 	head          large.Head
 	stored        []int32
 	refusal, lost []byte
-	// Of a read: values are those that came, in the order asked for. rest is the offset in Keys of what is to be asked for again; -1: nothing is.
+	// Of a read: values are those that arrived, in the order of the request. rest is the offset in Keys of what has to be asked for again; -1: nothing.
 	values []splitValue
 	rest   int
-	// first and last are the calls that asked for the values, while those of the present step ask for chunks.
+	// first and last are the calls that asked for the values, while the calls of the present step ask for chunks.
 	first, last int32
 	failed      bool // a value's chunks could not be read
 }
 
-// splitValue is a value of the answer to a read.
+// splitValue is a value in the answer to a read.
 type splitValue struct {
 	call    int32
-	offset  int // of its key in Keys
+	offset  int // offset of its key in Keys
 	element []byte
-	key     []byte // its key as the client has it, of which the servers don't get the first strip bytes; nil: element has it
+	key     []byte // its key as the client has it, of which the servers do not get the first strip bytes; nil: element has it
 	strip   int32
-	size    int // of the value that element holds, bytes
-	// isHead: head and inline are in it. Unless missing, Calls[first:last] are its chunks.
+	size    int // size of the value in element, bytes
+	// isHead: element is a head, decoded as head and inline. missing: the value cannot be put together. Otherwise Calls[first:last] fetch its chunks.
 	isHead, missing bool
 	head            large.Head
 	inline          []byte
 	first, last     int32
-	// look is the call that looks at the head again, if missing; end is the one that ends what follows from that: the head's deletion, most often.
+	// If missing, look is the call that reads the head again, and end the call that follows from that: usually it deletes the head.
 	look, end int32
-	replaced  bool   // another value has taken the head's place
-	failure   []byte // what it is answered with
+	replaced  bool   // another value has replaced the head
+	failure   []byte // the error that answers it
 }
 
-// largeOf returns the pool's limits where r's key is; nil: there are none.
+// largeOf returns the limits of the pool of r's key; nil: there are none.
 func (p *Planner) largeOf(r *Request) *Large {
 	if l := &p.options.Pools[r.in.Number()].Large; l.Limit > 0 {
 		return l
@@ -80,16 +81,17 @@ func (p *Planner) largeOf(r *Request) *Large {
 	return nil
 }
 
-// splitOf returns what is known of r's values.
+// splitOf returns what is known of r's values; r.split is not 0.
 func (p *Planner) splitOf(r *Request) *split { return &p.splits[r.split-1] }
 
+// newSplit gives r a split.
 func (p *Planner) newSplit(r *Request) *split {
 	p.splits = append(p.splits, split{rest: -1})
 	r.split = int32(len(p.splits))
 	return p.splitOf(r)
 }
 
-// admitLarge looks at a request of one key that was added, where pools have large values.
+// admitLarge checks a request of one key that was added, if pools have large values.
 func (p *Planner) admitLarge(r *Request) {
 	l := p.largeOf(r)
 	if l == nil || r.Idle() || r.Answer != "" {
@@ -119,10 +121,10 @@ func (p *Planner) admitLarge(r *Request) {
 	}
 }
 
-// Locking reports whether requests need key locks: where a key has several servers, or its write several steps.
+// Locking reports whether requests need key locks: because a key has several servers, or because a write takes several steps.
 func (p *Planner) Locking() bool { return p.large != nil || p.options.Router.N() > 1 }
 
-// planLarge plans the first step of a write whose value is not to be stored as it is, and reports whether that are chunks.
+// planLarge prepares a write whose value is not stored as it is. It reports whether it has planned the step that stores chunks.
 func (p *Planner) planLarge(i int32) (chunks bool) {
 	r := &p.Requests[i]
 	if r.NumKeys != 1 || p.largeOf(r) == nil || !r.BringsValue() {
@@ -145,7 +147,7 @@ func (p *Planner) planLarge(i int32) (chunks bool) {
 	exptime := large.AppendExptime(room[:0], r.Exptime(), p.options.Today())
 	version := uint64(0)
 	if r.several {
-		version = p.options.Versions.next() // equal on all servers, so that a sweep need not compare the bytes
+		version = p.options.Versions.next() // equal on all servers, so that a sweep need not compare bytes
 	}
 	p.findHolders(r)
 	for k := range s.head.Chunks() {
@@ -154,14 +156,14 @@ func (p *Planner) planLarge(i int32) (chunks bool) {
 		p.lines = protocol.AppendChunkStore(p.lines, s.head.AppendKey(nil, k), end-start, exptime, version)
 		for _, server := range p.holders {
 			c := p.call(i, server, protocol.Meta, r.Keys, p.lines[line:], value[start:end], crlf)
-			c.form, c.hidden = stores, true
+			c.form, c.hidden = formStored, true
 		}
 	}
 	r.Replace(append(s.head.Append(make([]byte, 0, large.HeadSize+len(crlf))), crlf...))
 	return true
 }
 
-// settleChunks notes which servers have all chunks of a write.
+// settleChunks notes which servers have stored the chunks of a write.
 func (p *Planner) settleChunks(r *Request) {
 	s := p.splitOf(r)
 	for n := r.first; n < r.last; n++ {
@@ -179,7 +181,7 @@ func (p *Planner) settleChunks(r *Request) {
 	r.step = chunking
 }
 
-// hasChunks reports whether server s has all chunks of what r stores.
+// hasChunks reports whether server s has all chunks of r's value.
 func (p *Planner) hasChunks(r *Request, s int) bool {
 	split, n := p.splitOf(r), 0
 	for _, stored := range split.stored {
@@ -190,7 +192,7 @@ func (p *Planner) hasChunks(r *Request, s int) bool {
 	return n == split.head.Chunks()
 }
 
-// planHead plans the step of a write behind that of its chunks.
+// planHead plans the step of a write that follows its chunks.
 func (p *Planner) planHead(i int32) {
 	r := &p.Requests[i]
 	s := p.splitOf(r)
@@ -213,7 +215,7 @@ func (p *Planner) planHead(i int32) {
 	}
 }
 
-// withholdHead keeps the head that r stores from servers that don't have all chunks: they lose the key.
+// withholdHead keeps the head that r stores from servers that lack chunks: the key is deleted there.
 func (p *Planner) withholdHead(r *Request) {
 	if !r.chunked || r.way == remove {
 		return
@@ -234,12 +236,12 @@ func (p *Planner) noteSplit(r *Request) {
 	}
 }
 
-// beginsHead reports whether the value of that size in element, from the server of c, begins like a head.
+// beginsHead reports whether the value in element, of that size and from the server of c, begins like a head.
 func (p *Planner) beginsHead(c *Call, element []byte, size int) bool {
 	return p.large[c.Server] && size >= large.HeadSize && size <= p.options.MaxValue && large.Begins(protocol.Value(element, size))
 }
 
-// settleSplit lists the values of a read of which one begins like a head, and reports whether chunks are to be asked for.
+// settleSplit lists the values of a read, one of which begins like a head, and reports whether another step follows.
 func (p *Planner) settleSplit(r *Request) (again bool) {
 	s := p.splitOf(r)
 	s.values, s.rest, s.first, s.last = s.values[:0], -1, r.first, r.last
@@ -253,7 +255,7 @@ func (p *Planner) settleSplit(r *Request) (again bool) {
 		offset := 0
 		for n := r.first; n < r.last && s.rest < 0; n++ {
 			c := &p.Calls[n]
-			if c.form == clients && (c.kind == protocol.ReplyEnd || c.cutOff()) {
+			if c.form == formClient && (c.kind == protocol.ReplyEnd || c.cutOff()) {
 				p.listValues(s, n, c.keys, offset)
 			}
 			if c.cutOff() {
@@ -266,7 +268,7 @@ func (p *Planner) settleSplit(r *Request) (again bool) {
 		v := &s.values[k]
 		c := &p.Calls[v.call]
 		var rep protocol.Reply
-		_, _, _ = protocol.DecodeReply(v.element, &rep) // it was read before
+		_, _, _ = protocol.DecodeReply(v.element, &rep) // it was decoded before
 		v.size = rep.Data
 		if !p.beginsHead(c, v.element, v.size) {
 			continue
@@ -282,15 +284,16 @@ func (p *Planner) settleSplit(r *Request) (again bool) {
 		r.step = gathering
 		return true
 	}
-	return p.settleTorn(r)
+	return p.settleIncomplete(r)
 }
 
+// missing notes that v cannot be put together.
 func (p *Planner) missing(v *splitValue) {
 	v.missing = true
 	p.Large.Incomplete++
 }
 
-// listValues lists the values in the reply to call n, which asks for keys; the first is at offset in the request's Keys.
+// listValues lists the values in the reply to call n, which asks for keys. The first of these is at offset in the request's Keys.
 func (p *Planner) listValues(s *split, n int32, keys []byte, offset int) {
 	for reply := p.Calls[n].reply; len(reply) > 0; {
 		var rep protocol.Reply
@@ -313,7 +316,7 @@ func (p *Planner) listValues(s *split, n int32, keys []byte, offset int) {
 	}
 }
 
-// planGather asks for the chunks of the values that requests[i] has read, as many as there is memory for.
+// planGather asks for the chunks of the values that requests[i] has read, as many values as there is memory for.
 func (p *Planner) planGather(i int32) {
 	r := &p.Requests[i]
 	s := p.splitOf(r)
@@ -338,13 +341,13 @@ func (p *Planner) planGather(i int32) {
 			start := len(p.lines)
 			p.lines = protocol.AppendChunkFetch(p.lines, v.head.AppendKey(nil, n))
 			c := p.call(i, int(p.Calls[v.call].Server), protocol.Meta, nil, p.lines[start:])
-			c.form, c.hidden, c.Reads = chunks, true, true
+			c.form, c.hidden, c.Reads = formChunk, true, true
 		}
 		v.last = int32(len(p.Calls))
 	}
 }
 
-// settleParts takes what came of a step behind the heads'. again: there is another one; maybe because a server failed, and the request is to be read anew.
+// settleParts settles a step that follows the heads'. again: another step follows, perhaps because a server failed and the request is read again.
 func (p *Planner) settleParts(r *Request, inTime bool) (again bool) {
 	if inTime && !r.Fixed && p.settleRead(r) {
 		r.split = 0
@@ -356,28 +359,28 @@ func (p *Planner) settleParts(r *Request, inTime bool) (again bool) {
 		case r.step == gathering && v.first < v.last:
 			p.judgeChunks(v)
 		case r.step == revisiting && v.missing:
-			again = p.judgeLook(v) || again
+			again = p.judgeRevisit(v) || again
 		case r.step == discarding && v.end != 0:
-			p.judgeEnd(v)
+			p.judgeDiscard(v)
 		}
 	}
 	switch {
 	case r.Fixed:
 	case r.step == gathering:
-		return p.settleTorn(r)
+		return p.settleIncomplete(r)
 	case again:
 		r.step = discarding
 		return true
 	case slices.ContainsFunc(s.values, func(v splitValue) bool { return v.replaced && v.failure == nil }):
-		return p.readAnew(r)
+		return p.readAgain(r)
 	}
 	p.endSplit(r)
 	return false
 }
 
-// settleTorn reports whether there are heads to be looked at again, because they don't have all of their chunks: what reads as a miss is to be one for
-// writes, too.
-func (p *Planner) settleTorn(r *Request) (again bool) {
+// settleIncomplete reports whether heads have to be read again because their chunks are incomplete. A read answers such a value with a miss, so the key must
+// be missing for writes, too.
+func (p *Planner) settleIncomplete(r *Request) (again bool) {
 	if s := p.splitOf(r); !r.Fixed && slices.ContainsFunc(s.values, func(v splitValue) bool { return v.missing && v.failure == nil }) {
 		r.step = revisiting
 		return true
@@ -386,25 +389,27 @@ func (p *Planner) settleTorn(r *Request) (again bool) {
 	return false
 }
 
-// mostAnew bounds how often a request is read anew because others replace what it reads.
-const mostAnew = 16
+// mostRereads bounds how often a request is read again because other requests replace what it reads.
+const mostRereads = 16
 
-// readAnew reads r anew, in which a value has taken the place of a head: a miss would come too late.
-func (p *Planner) readAnew(r *Request) (again bool) {
-	if r.anew == mostAnew {
+// readAgain reads r again, after a value has replaced a head: by now a miss would be wrong.
+func (p *Planner) readAgain(r *Request) (again bool) {
+	if r.rereads == mostRereads {
 		r.Fail(textReplaced)
 		p.endSplit(r)
 		return false
 	}
-	r.anew++
+	r.rereads++
 	r.step, r.split = retrying, 0
 	return true
 }
 
-// isPart reports whether c, of a read, asks for or deletes what stands behind a value that came.
-func (c *Call) isPart() bool { return c.form == chunks || c.form == revisits || c.form == stores }
+// isPart reports whether c, a call of a read, belongs to a step that follows the heads'.
+func (c *Call) isPart() bool {
+	return c.form == formChunk || c.form == formHead || c.form == formStored
+}
 
-// endSplit ends the steps behind that of the heads, whose calls are answered.
+// endSplit ends the steps that follow the heads'. The calls of r are those of the heads again.
 func (p *Planner) endSplit(r *Request) {
 	s := p.splitOf(r)
 	r.first, r.last = s.first, s.last
@@ -420,8 +425,8 @@ func (r *Request) keyOf(v *splitValue) protocol.KeyText {
 	return protocol.KeyText{Text: key}
 }
 
-// planLookAgain asks for the heads of requests[i] that don't have all of their chunks, with the cas.
-func (p *Planner) planLookAgain(i int32) {
+// planRevisit reads the heads of requests[i] with incomplete chunks again, with their cas.
+func (p *Planner) planRevisit(i int32) {
 	r := &p.Requests[i]
 	s := p.splitOf(r)
 	for k := range s.values {
@@ -430,13 +435,13 @@ func (p *Planner) planLookAgain(i int32) {
 			start := len(p.lines)
 			p.lines = r.keyOf(v).AppendLook(p.lines, true)
 			c := p.call(i, int(p.Calls[v.call].Server), protocol.Meta, nil, p.lines[start:])
-			c.form, c.hidden, c.Reads = revisits, true, true
+			c.form, c.hidden, c.Reads = formHead, true, true
 		}
 	}
 }
 
-// judgeLook says what came of looking at the head of v again, and reports whether something follows.
-func (p *Planner) judgeLook(v *splitValue) (again bool) {
+// judgeRevisit decides what follows from reading the head of v again, and reports whether a call does.
+func (p *Planner) judgeRevisit(v *splitValue) (again bool) {
 	c := &p.Calls[v.look]
 	if c.kind.IsError() {
 		v.failure = c.reply
@@ -448,13 +453,13 @@ func (p *Planner) judgeLook(v *splitValue) (again bool) {
 	return still && it.CAS != 0 || v.replaced && it.Won && it.Stale
 }
 
-// isStill reports whether it, which c shows, is the head of v. What was not kept may be anything.
+// isStill reports whether it, the item that c shows, is the head of v. An item that was not kept counts as another.
 func (v *splitValue) isStill(c *Call, it protocol.Item) bool {
 	return !c.Dropped && bytes.Equal(it.Data, v.element[len(v.element)-v.size-len(crlf):])
 }
 
-// judgeEnd says what came of the deletion of the head of v.
-func (p *Planner) judgeEnd(v *splitValue) {
+// judgeDiscard notes the result of deleting the head of v.
+func (p *Planner) judgeDiscard(v *splitValue) {
 	switch c := &p.Calls[v.end]; {
 	case c.kind.IsError():
 		v.failure = c.reply
@@ -463,7 +468,7 @@ func (p *Planner) judgeEnd(v *splitValue) {
 	}
 }
 
-// planDiscard deletes those heads by their cas, so that nothing that was stored behind them is lost. What has taken the place of one is left as it was.
+// planDiscard deletes those heads by their cas, so that nothing that was stored later is lost. It leaves an item that has replaced a head as it was.
 func (p *Planner) planDiscard(i int32) {
 	r := &p.Requests[i]
 	s := p.splitOf(r)
@@ -487,11 +492,11 @@ func (p *Planner) planDiscard(i int32) {
 		}
 		v.end = int32(len(p.Calls))
 		c := p.call(i, int(look.Server), protocol.Meta, nil, p.lines[start:])
-		c.form, c.hidden = stores, true
+		c.form, c.hidden = formStored, true
 	}
 }
 
-// judgeChunks says what came of the chunks of v.
+// judgeChunks checks the chunks of v.
 func (p *Planner) judgeChunks(v *splitValue) {
 	sum := uint32(0)
 	for n := range v.head.Chunks() {
@@ -514,13 +519,13 @@ func (p *Planner) judgeChunks(v *splitValue) {
 	p.Large.Read++
 }
 
-// chunk returns the n-th chunk of v, which was judged.
+// chunk returns the n-th chunk of v, whose chunks were checked.
 func (p *Planner) chunk(v *splitValue, n int) []byte {
 	start, end := v.head.Range(n)
 	return protocol.Value(p.Calls[v.first+int32(n)].reply, end-start)
 }
 
-// finishSplit makes an mg whose value is gone or could not be read one that is answered so.
+// finishSplit replaces the reply to an mg whose value is missing or could not be read.
 func (p *Planner) finishSplit(r *Request) {
 	s := p.splitOf(r)
 	for k := range s.values {
@@ -540,7 +545,7 @@ func (p *Planner) finishSplit(r *Request) {
 	}
 }
 
-// addSplitValues is addValues where values are not as a server holds them.
+// addSplitValues is addValues for a request with a split.
 func (p *Planner) addSplitValues(r *Request, calls []Call, out Output) (rest int) {
 	s := p.splitOf(r)
 	failure := p.failureOf(r, calls)
@@ -562,7 +567,7 @@ func (p *Planner) addSplitValues(r *Request, calls []Call, out Output) (rest int
 	return p.endValues(r, failure, s.rest, out)
 }
 
-// addSplitValue adds v with its line; shown: that tells the size, too.
+// addSplitValue adds v with its line. shown: the line also shows the size as a flag.
 func (p *Planner) addSplitValue(v *splitValue, out Output, shown bool) {
 	if !v.isHead {
 		addElement(out, v.element, v.key, v.strip)
@@ -578,15 +583,15 @@ func (p *Planner) addSplitValue(v *splitValue, out Output, shown bool) {
 	out.Add(crlf)
 }
 
-// takeSplit looks at a VA that is kept. value is what Element returns.
+// takeSplit looks at a VA that the caller may keep. value is what Element returns.
 func (p *Planner) takeSplit(r *Request, c *Call, element []byte, size int) (value bool) {
 	switch {
-	case c.form == chunks:
+	case c.form == formChunk:
 		c.found = int32(size) + 1
-		return false // the memory was taken when it was asked for
-	case c.form == revisits:
-		return size > large.HeadSize // that of a head is not worth counting
-	case c.form == clients && p.beginsHead(c, element, size):
+		return false // its memory was reserved when it was asked for
+	case c.form == formHead:
+		return size > large.HeadSize // a head is too small to count
+	case c.form == formClient && p.beginsHead(c, element, size):
 		p.noteSplit(r)
 	}
 	return true

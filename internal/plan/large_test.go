@@ -19,17 +19,17 @@ import (
 	"mcmw/internal/route"
 )
 
-// Values of three bytes, in chunks of two, and one that is no larger than an item.
+// Commands with values of three bytes, which are stored in chunks of two, and with one value that fits into an item.
 const (
 	setABC, setDEF, addGHI = "set k 0 0 3\r\nabc\r\n", "set k 0 0 3\r\ndef\r\n", "add k 0 0 3\r\nghi\r\n"
 	setSmall, getK, gatK   = "set k 0 0 1\r\nx\r\n", "get k\r\n", "gat 0 k\r\n"
 	deleteK, replaceGHI    = "delete k\r\n", "replace k 0 0 3\r\nghi\r\n"
 )
 
-// split is a world of middlewares, each with clients of its own, with values in chunks.
+// split is a world of middlewares with values in chunks. Each middleware has clients of its own.
 type split struct {
 	servers int
-	// clients are the commands of each, by middleware.
+	// clients are, by middleware, the commands of each of its clients.
 	clients [][][]string
 	faults  explore.Faults
 	mutant  mutant
@@ -37,7 +37,7 @@ type split struct {
 	alike bool
 }
 
-// versionOf is that of the n-th value of a client.
+// versionOf returns the version of the n-th value of a client.
 func versionOf(client, n int) large.Version { return large.Version{byte(client), byte(n)} }
 
 func (s *split) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
@@ -69,7 +69,7 @@ func (s *split) explore(t *testing.T, limit int) (explore.Result, *explore.Failu
 	}, limit, explore.Checks{Always: s.whole, AtEnd: s.linear})
 }
 
-// whole returns an error if a get was answered with anything but a miss, an error or a value as a client brought it.
+// whole returns an error if a get was answered with anything but a miss, an error or a value that a client has sent.
 func (s *split) whole(w *explore.World) error {
 	for _, o := range w.History() {
 		if !strings.Contains(o.Answer, "VALUE") {
@@ -84,9 +84,9 @@ func (s *split) whole(w *explore.World) error {
 	return nil
 }
 
-// linear returns an error if the answers are not those of one server that served the commands in some order. With faults a command that failed
-// may have been served or not, and the value may be gone at any time, but not come back: for all commands at once, unless each of several servers evicts for
-// itself. If the fault is the eviction of a chunk of abc, it is that value.
+// linear returns an error if the answers are not those of one server that serves the commands in some order. With faults a failed command
+// may have been served or not, and the value may disappear at any time, but never come back. It disappears for all commands at once, unless
+// there are several servers, each of which evicts on its own. If the fault evicts a chunk of abc, only that value disappears.
 func (s *split) linear(w *explore.World) error {
 	faulty := s.faults != explore.Faults{}
 	apart := faulty && (s.servers > 1 || s.faults.Breaks+s.faults.Deaths > 0)
@@ -126,10 +126,10 @@ func (s *split) linear(w *explore.World) error {
 	} else if inDoubt(w.History(), func(history []explore.Operation) bool { return explore.Linear(history, "", serve) }) {
 		return nil
 	}
-	return errors.New("the answers are those of no order")
+	return errors.New("no order of the commands explains the answers")
 }
 
-// inDoubt reports whether ok holds of a history in which each write that failed was served when it was answered, later, or not at all.
+// inDoubt reports whether ok holds for a history in which each failed write was served before its answer, later, or never.
 func inDoubt(history []explore.Operation, ok func([]explore.Operation) bool) bool {
 	at := slices.IndexFunc(history, func(o explore.Operation) bool {
 		return o.Answer != wasServed && !strings.HasPrefix(o.Command, "g") && (o.Answer == "" || strings.Contains(o.Answer, "SERVER_ERROR"))
@@ -142,7 +142,7 @@ func inDoubt(history []explore.Operation, ok func([]explore.Operation) bool) boo
 	return inDoubt(now, ok) || inDoubt(later, ok) || inDoubt(slices.Delete(slices.Clone(history), at, at+1), ok)
 }
 
-// wasServed is the answer of a write that failed but was served.
+// wasServed is the answer of a write that was served although it failed.
 const wasServed = "SERVER_ERROR but served"
 
 // firstChunk returns the key of chunk k of the first value that the first client stores.
@@ -151,7 +151,7 @@ func firstChunk(k int) string {
 	return string(h.AppendKey(nil, k))
 }
 
-// splitStates is how many states of a world the short form explores.
+// splitStates is the number of states of a world that the short form explores.
 const splitStates = 250
 
 func TestValuesInChunksAreWholeOrMissesInEveryOrderOfMessages(t *testing.T) {
@@ -170,10 +170,10 @@ func TestValuesInChunksAreWholeOrMissesInEveryOrderOfMessages(t *testing.T) {
 		for _, servers := range []int{1, 2} {
 			for _, faults := range kinds {
 				if len(clients) > 1 && faults.Breaks+faults.Deaths > 0 && servers > 1 {
-					continue // behind those only a mark or a sweep makes servers agree
+					continue // after such faults only a mark or a sweep makes servers agree
 				}
 				if (name == "misses" || name == "replaced") && faults.Evictions > 0 && servers > 1 {
-					continue // each server evicts for itself: what one of them stores then, and the other does not, is deleted again
+					continue // each server evicts on its own: what only one of them stores then is deleted again
 				}
 				s := split{servers: servers, clients: clients, faults: faults}
 				r, failure := s.explore(t, limit)
@@ -185,7 +185,7 @@ func TestValuesInChunksAreWholeOrMissesInEveryOrderOfMessages(t *testing.T) {
 	t.Logf("%d states", states)
 }
 
-func TestFaultsPutIntoValuesInChunksAreFound(t *testing.T) {
+func TestFaultsInjectedIntoValuesInChunksAreFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	for name, s := range map[string]split{
 		"one version for all values": {servers: 1, clients: [][][]string{{{setABC, getK}}, {{setDEF, getK}}}, alike: true},
@@ -195,7 +195,7 @@ func TestFaultsPutIntoValuesInChunksAreFound(t *testing.T) {
 	} {
 		_, failure := s.explore(t, 50_000)
 		if assert.NotNil(t, failure, name) {
-			assert.ErrorContains(t, failure, "the answers are those of no order", name)
+			assert.ErrorContains(t, failure, "no order of the commands explains the answers", name)
 		}
 	}
 }

@@ -2,8 +2,8 @@ package plan
 
 import "mcmw/internal/protocol"
 
-// Asked returns the server that requests[i], a get of one key, asks for it, -1 if there is none, because it has joined another, say, or if that is a gutter's,
-// whose values are not to be kept.
+// Asked returns the server that requests[i], a get of one key, asks; -1 if there is none, for example because it has joined another get, or if
+// it is a gutter's server, whose values must not be kept.
 func (p *Planner) Asked(i int32) int {
 	r := &p.Requests[i]
 	if r.way != read || r.first+1 != r.last || r.own != nil || r.warms || r.touches() {
@@ -12,21 +12,21 @@ func (p *Planner) Asked(i int32) int {
 	return int(p.Calls[r.first].Server)
 }
 
-// AskLife has the server that requests[i], planned last, asks tell how long the item lives, too. The client doesn't notice.
+// AskLife makes the server that requests[i], planned last, asks also tell how long the item lives. The client does not notice.
 func (p *Planner) AskLife(i int32) {
 	r := &p.Requests[i]
 	start := len(p.lines)
 	p.lines = append(append(append(p.lines, "me "...), r.key...), protocol.CRLF...)
 	c := p.call(i, int(p.Calls[r.first].Server), protocol.Meta, r.key, p.lines[start:])
-	c.form, c.hidden, c.Reads = tells, true, true
+	c.form, c.hidden, c.Reads = formLife, true, true
 }
 
-// Life returns the reply to requests[i], which is settled, nil if the key wasn't found, and for how long its item lives at least, ns; see
+// Life returns the reply to requests[i], which is settled, nil if the key was not found, and how long its item lives at least, ns; see
 // protocol.LifeTold. ok is false if that is not known.
 func (p *Planner) Life(i int32) (reply []byte, life int64, ok bool) {
 	r := &p.Requests[i]
 	calls := p.CallsOf(i)
-	if r.Fixed || r.cut || r.split != 0 || len(calls) != 2 || calls[1].form != tells {
+	if r.Fixed || r.cut || r.split != 0 || len(calls) != 2 || calls[1].form != formLife {
 		return nil, 0, false
 	}
 	get, told := &calls[0], &calls[1]

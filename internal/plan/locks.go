@@ -15,20 +15,20 @@ const (
 	LockNone  LockKind = iota
 	LockWait           // it waits until no other worker holds them, and takes none
 	LockHold           // it holds them until it is answered
-	LockAlone          // likewise, and no other write may be planned behind it before that
-	LockAll            // it holds all there are
+	LockAlone          // likewise, and no later write may be planned before that
+	LockAll            // it holds all locks
 )
 
-// Locks are the key locks that a request needs with several replicas.
+// Locks are the key locks that a request needs if keys have several replicas.
 type Locks struct {
 	Kind    LockKind
 	Stripes []uint32 // valid until the next Locks; none with LockAll
 }
 
-// Locks returns the key locks that requests[i] needs. ok is false if it must not be planned in one round with what is before it in its
-// part: it names a key that one of these reads. A read may have to be asked of another server (settleRead), and would then come behind
-// what follows it in the round: a later read could miss a write of another client that it has seen, and it could see what a later
-// write of its own client has done. A get may join one before it. more: other requests follow it in the part.
+// Locks returns the key locks that requests[i] needs. ok is false if it must not be planned in this round, because an earlier read of its
+// part names one of its keys. That read might have to be repeated on another server (settleRead), after the requests that follow it in the round: then
+// a later read could miss another client's write that it has seen, and it could see the effect of a later write of its own client. A get may join an
+// earlier one of the same key. more: other requests follow it in the part.
 func (p *Planner) Locks(i int32, more bool) (l Locks, ok bool) {
 	r := &p.Requests[i]
 	switch {
@@ -44,7 +44,7 @@ func (p *Planner) Locks(i int32, more bool) (l Locks, ok bool) {
 	l.Stripes = p.stripes
 	switch {
 	case len(p.stripes) == 0:
-	case r.decided, r.chunked, r.in.Gutter() != nil && r.Has(protocol.Depends): // the gutter may decide it otherwise
+	case r.decided, r.chunked, r.in.Gutter() != nil && r.Has(protocol.Depends): // the gutter may decide it differently
 		l.Kind = LockAlone
 	case r.Has(protocol.Writes):
 		l.Kind = LockHold
@@ -73,8 +73,8 @@ func (p *Planner) appendStripes(stripes []uint32, r *Request) []uint32 {
 	return stripes
 }
 
-// Repeatable reports whether the reads among requests[first:last], those of a part, can be repeated behind the round: none of them writes
-// what one before it reads.
+// Repeatable reports whether the reads among requests[first:last], those of a part, can be repeated after the round: none of the requests
+// writes what an earlier one reads.
 func (p *Planner) Repeatable(first, last int32) bool {
 	p.changed.clear()
 	for i := last - 1; i >= first; i-- {
@@ -95,7 +95,7 @@ func (p *Planner) Repeatable(first, last int32) bool {
 	return true
 }
 
-// Troubled returns a server in trouble without which requests[i] can't be served, -1 if there is none.
+// Troubled returns a server in trouble without which requests[i] cannot be served; -1 if there is none.
 func (p *Planner) Troubled(i int32) int {
 	r := &p.Requests[i]
 	switch {
@@ -120,7 +120,7 @@ func (p *Planner) Troubled(i int32) int {
 	return -1
 }
 
-// troubledKey returns a server in trouble without which key, of the pool in, can't be served as r wants it, -1 if there is none.
+// troubledKey returns a server in trouble without which r cannot be served for key, of the pool in; -1 if there is none.
 func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 	in, own := p.placedIn(in, key)
 	p.findHoldersOf(in, own, key)
@@ -135,7 +135,7 @@ func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 	if !r.MustRead() {
 		return -1
 	}
-	if new := in.WarmsUp(); new != nil && r.looksFirst() && (in.Pooled() == nil || r.readsAny(in)) && p.newServer(new, key, nil) >= 0 {
+	if newPool := in.WarmsUp(); newPool != nil && r.mayAskNew() && (in.Pooled() == nil || r.readsAny(in)) && p.newServer(newPool, key, nil) >= 0 {
 		return -1
 	}
 	first, stale := -1, -1
@@ -159,13 +159,13 @@ func (p *Planner) troubledKey(r *Request, in *route.Router, key []byte) int {
 	return stale
 }
 
-// MustRead reports whether r depends on what a server holds: a read, or what the first server decides.
+// MustRead reports whether r depends on what a server holds: it is a read, or the first server decides it.
 func (r *Request) MustRead() bool { return r.Has(protocol.Reads) || r.depends() }
 
-// depends reports whether r's key's first server decides by what it holds.
+// depends reports whether the first server of r's key decides r by what it holds.
 func (r *Request) depends() bool { return r.decided && r.Has(protocol.Conditional|protocol.Depends) }
 
-// suspectOf returns the first of servers that is suspect, -1 if none is.
+// suspectOf returns the first of servers that is suspect; -1 if none is.
 func (p *Planner) suspectOf(servers []int) int {
 	for _, s := range servers {
 		if p.Servers[s].Suspect {

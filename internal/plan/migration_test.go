@@ -19,38 +19,39 @@ import (
 	"mcmw/internal/sweep"
 )
 
-// migrating is a world in which two middlewares, each with a client, go from phase to phase of the migration of a pool. All that they know of each
+// migrating is a world with two middlewares, each with a client, that go from phase to phase of the migration of a pool. All that they know of each
 // other is that they are at most one phase apart.
 type migrating struct {
-	replicas int // of each pool; 0: 1
+	replicas int // replicas of each pool; 0: 1
 	phases   []route.MigrationPhase
 	old, new string // what the pools hold at first; "": nothing
 	clients  [2][]string
-	// copies: the first middleware copies the key, while both are in phase copy, and none enters the next before that is done.
+	// copies: the first middleware copies the key while both are in phase copy, and neither enters the next phase before the copy is done.
 	copies bool
 
-	// missed: what is missed alone is copied, by the first middleware while it is in phase warm-up. No copying is under way when one enters phase both.
+	// missed: only missed keys are copied, by the first middleware while it is in phase warm-up. No copy is in progress when a middleware enters phase both.
 	missed bool
 
-	// cold: there is one pool, of which the last servers are filled from the first ones. coldFirst: the key's first server is one of these.
+	// cold: there is one pool, whose last servers are filled from the first ones. coldFirst: the key's first server is one that is filled.
 	cold, coldFirst bool
 
 	// Faults put into the protocol.
-	apart                      int  // phases, instead of 1
-	unchecked                  bool // what was copied is not looked at again
-	hasty                      bool // copying goes on in other phases
-	overwrites, seen, parallel bool // a copy takes the place of what is there; is read before it was looked at; writes are sent to both pools at once
+	apart     int  // phases apart, instead of 1
+	unchecked bool // a copy is not checked afterwards
+	hasty     bool // copying continues in other phases
+	// overwrites: a copy replaces the present item. seen: a copy is read before it is checked. parallel: writes are sent to both pools at once.
+	overwrites, seen, parallel bool
 }
 
-// copying is the driver of the worker that copies the key.
+// copying is the explore.Driver of the worker that copies the key.
 type copying struct {
 	m       *migrating
 	servers int
 	move    *sweep.Transfer
 	out     []string
 	waiting []bool
-	given   uint64      // provisional versions
-	late    func() bool // what is missed is not copied any more
+	given   uint64      // number of provisional versions given out
+	late    func() bool // missed keys are not copied any more
 }
 
 func (c *copying) Start(string) {
@@ -121,12 +122,12 @@ func (c *copying) AppendState(dst []byte) []byte {
 	return fmt.Appendf(dst, "%+v %q %v %d", move, c.out, c.waiting, c.given)
 }
 
-// count returns how many servers each pool has: all hold every key.
+// count returns how many servers each pool has. All of them hold every key.
 func (m *migrating) count() int { return max(m.replicas, 1) }
 
-// pooled returns one pool in a phase, of which the servers that are filled are the ones that are read if all may be.
+// pooled returns the router of one pool in a phase. Reads prefer the servers that are filled.
 func (m *migrating) pooled(t *testing.T, phase route.MigrationPhase) *route.Router {
-	for n := 0; ; n++ { // until the key's first server is as wanted
+	for n := 0; ; n++ { // until the key's first server is the wanted one
 		p := route.Pool{Name: "one", Options: route.Options{Read: route.ReadNearest, Zone: "cold"}}
 		var cold []string
 		for k := range 2 * m.count() {
@@ -147,7 +148,7 @@ func (m *migrating) pooled(t *testing.T, phase route.MigrationPhase) *route.Rout
 	}
 }
 
-// router returns the pools in a phase: the old one has the first servers.
+// router returns the router of the pools in a phase. The old pool has the first servers.
 func (m *migrating) router(t *testing.T, phase route.MigrationPhase) *route.Router {
 	if m.cold {
 		return m.pooled(t, phase)
@@ -218,11 +219,11 @@ func (m *migrating) explore(t *testing.T, limit int, checks explore.Checks) (exp
 			case i%2 == 0:
 				return true
 			case w.Workers[i-1].Running():
-				return false // the exchange waits for what is in flight
+				return false // the worker's driver is replaced when no request is in flight
 			case m.missed && m.phases[mine.stage] == route.MigrationCopy && m.copies && w.Workers[4].Running():
 				return false
 			case m.copies && !m.missed && !m.hasty && m.phases[mine.stage] == route.MigrationCopy && (w.Workers[4].Running() || len(w.Workers[4].Commands) > 0):
-				return false // there is a step between the end of copying and the next phase
+				return false // the next phase begins a step after the copying has ended
 			}
 			return mine.stage < other.stage+max(m.apart, 1)
 		}
@@ -230,7 +231,7 @@ func (m *migrating) explore(t *testing.T, limit int, checks explore.Checks) (exp
 	}, limit, checks)
 }
 
-// decidedOnce returns an error if two increments had the same result, two cas with one token were stored, or two adds, where nothing else wrote.
+// decidedOnce returns an error if two increments had the same result, or if two cas with the same token or two adds were stored, where nothing else wrote.
 func decidedOnce(w *explore.World) error {
 	told := map[string]bool{}
 	for _, o := range w.History() {
@@ -257,7 +258,8 @@ func neverMissed(w *explore.World) error {
 	return nil
 }
 
-// sameInBoth returns an error if the new pool holds something else than the old one, where all is done. What depends on a key that is forgotten may be copied behind that.
+// sameInBoth returns an error if the new pool finally holds another value than the old one. It does not apply after a conditional write that made mcmw forget the key:
+// that key may be copied afterwards.
 func (m *migrating) sameInBoth(w *explore.World) error {
 	old, there := w.Servers[0].Get("k")
 	if !there && slices.Contains(m.phases, route.MigrationUndecided) && slices.ContainsFunc(w.History(), func(o explore.Operation) bool {
@@ -273,7 +275,7 @@ func (m *migrating) sameInBoth(w *explore.World) error {
 	return nil
 }
 
-// copied returns an error if the new pool does not hold what the old one does.
+// copied returns an error if the new pool does not hold what the old one holds.
 func (m *migrating) copied(w *explore.World) error {
 	old, there := w.Servers[0].Get("k")
 	for _, s := range w.Servers[m.count():] {
@@ -284,7 +286,7 @@ func (m *migrating) copied(w *explore.World) error {
 	return nil
 }
 
-// neighbours are the pairs of phases that two middlewares can be in, with what the pools may hold then.
+// neighbours are the pairs of phases that two middlewares can be in, with the possible contents of the pools.
 var neighbours = []migrating{
 	{phases: []route.MigrationPhase{route.MigrationWaiting, route.MigrationDeleteNew}, old: before},
 	{phases: []route.MigrationPhase{route.MigrationDeleteNew, route.MigrationCopy}, old: before},
@@ -293,7 +295,7 @@ var neighbours = []migrating{
 	{phases: []route.MigrationPhase{route.MigrationBoth, route.MigrationDone}, old: before, new: before},
 }
 
-// warmUps are the same of a migration that copies what is missed.
+// warmUps are the same for a migration that copies missed keys.
 var warmUps = []migrating{
 	{phases: []route.MigrationPhase{route.MigrationWaiting, route.MigrationDeleteNew}, old: before},
 	{phases: []route.MigrationPhase{route.MigrationDeleteNew, route.MigrationWarmUp}, old: before, copies: true},
@@ -305,7 +307,7 @@ var warmUps = []migrating{
 	{phases: []route.MigrationPhase{route.MigrationCopy, route.MigrationBack}, old: before, new: before},
 }
 
-// colds are the same of some servers of a pool, filled from the others.
+// colds are the same for a pool some of whose servers are filled from the others.
 var colds = []migrating{
 	{phases: []route.MigrationPhase{route.MigrationWaiting, route.MigrationUndecided}, old: before, new: before},
 	{phases: []route.MigrationPhase{route.MigrationUndecided, route.MigrationWarmUp}, old: before, copies: true},
@@ -324,7 +326,7 @@ const (
 
 var casKey = fmt.Sprintf("cas k 0 0 2 %d\r\n30\r\n", uint64(initialVersion))
 
-// migrationStates is how many states of a history are explored.
+// migrationStates returns how many states of a history are explored.
 func migrationStates() int {
 	if mctest.Long() {
 		return mostStates / 2
@@ -347,7 +349,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAPoolMigrates(t *testing.T) {
 	exploreMigrations(t, neighbours, clients, migrationStates())
 }
 
-// warmUpClients are what clients do during a warm-up.
+// warmUpClients returns what clients do during a warm-up.
 func warmUpClients() [][2][]string {
 	clients := [][2][]string{
 		{{setTen}, {setTwenty, getKey}},
@@ -385,7 +387,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileServersOfAPoolAreFilled(t *tes
 	exploreMigrations(t, pairs, warmUpClients(), migrationStates()/6)
 }
 
-// exploreMigrations explores histories of two clients behind middlewares in each of the pairs of phases.
+// exploreMigrations explores histories of two clients behind middlewares in each pair of phases.
 func exploreMigrations(t *testing.T, pairs []migrating, clients [][2][]string, limit int) {
 	var states, cut int
 	run := func(m migrating, checks explore.Checks) {
@@ -419,7 +421,7 @@ func exploreMigrations(t *testing.T, pairs []migrating, clients [][2][]string, l
 	t.Logf("%d states, %d histories cut off", states, cut)
 }
 
-func TestACopyTakesWhatTheOldPoolHoldsWhateverTheNewOneHolds(t *testing.T) {
+func TestACopyMakesTheNewPoolHoldWhatTheOldOneHolds(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	for _, m := range []migrating{{old: before}, {old: before, new: forgotten}, {old: before, new: before}, {}} {
 		m.phases, m.copies = []route.MigrationPhase{route.MigrationCopy}, true
@@ -432,30 +434,30 @@ func TestACopyTakesWhatTheOldPoolHoldsWhateverTheNewOneHolds(t *testing.T) {
 	}
 }
 
-func TestEveryFaultPutIntoAMigrationIsFound(t *testing.T) {
+func TestEveryFaultInjectedIntoAMigrationIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	const warmUp = route.MigrationWarmUp
 	const waiting, deleteNew, copies, both, done = route.MigrationWaiting, route.MigrationDeleteNew, route.MigrationCopy, route.MigrationBoth, route.MigrationDone
 	for name, m := range map[string]migrating{
-		"without both":                 {phases: []route.MigrationPhase{copies, done}, old: before, new: before, clients: [2][]string{{incrKey}, {incrKey}}},
-		"without copy":                 {phases: []route.MigrationPhase{deleteNew, both}, old: before, clients: [2][]string{{getKey}, {getKey}}},
-		"two phases apart":             {phases: []route.MigrationPhase{deleteNew, copies, both}, old: before, new: before, apart: 2, clients: [2][]string{{setTen}, {getKey}}},
-		"a copy that is not looked at": {phases: []route.MigrationPhase{copies, both}, old: before, copies: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"copies in phase both":         {phases: []route.MigrationPhase{copies, both}, old: before, copies: true, hasty: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"not copied":                   {phases: []route.MigrationPhase{copies, both}, old: before, clients: [2][]string{{getKey}, {getKey}}},
-		"a copy of what was missed that is not looked at":   {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"a copy that takes the place of what is there":      {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, overwrites: true, clients: [2][]string{{setTen}, {}}},
-		"a copy that is read before it is looked at":        {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, seen: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"without both":               {phases: []route.MigrationPhase{copies, done}, old: before, new: before, clients: [2][]string{{incrKey}, {incrKey}}},
+		"without copy":               {phases: []route.MigrationPhase{deleteNew, both}, old: before, clients: [2][]string{{getKey}, {getKey}}},
+		"two phases apart":           {phases: []route.MigrationPhase{deleteNew, copies, both}, old: before, new: before, apart: 2, clients: [2][]string{{setTen}, {getKey}}},
+		"a copy that is not checked": {phases: []route.MigrationPhase{copies, both}, old: before, copies: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"copies in phase both":       {phases: []route.MigrationPhase{copies, both}, old: before, copies: true, hasty: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"not copied":                 {phases: []route.MigrationPhase{copies, both}, old: before, clients: [2][]string{{getKey}, {getKey}}},
+		"a copy of a missed key that is not checked":        {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"a copy that replaces the present item":             {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, overwrites: true, clients: [2][]string{{setTen}, {}}},
+		"a copy that is read before it is checked":          {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, seen: true, clients: [2][]string{{deleteKey}, {getKey}}},
 		"writes to both pools at once during the warm-up":   {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, parallel: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"deletions in one pool alone during the warm-up":    {phases: []route.MigrationPhase{waiting, warmUp}, old: before, new: before, missed: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"deletions in one pool only during the warm-up":     {phases: []route.MigrationPhase{waiting, warmUp}, old: before, new: before, missed: true, clients: [2][]string{{deleteKey}, {getKey}}},
 		"a warm-up that is given up at once":                {phases: []route.MigrationPhase{warmUp, route.MigrationBack}, old: before, new: before, missed: true, clients: [2][]string{{setTen}, {getKey}}},
-		"a copy to a server that is not looked at":          {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, cold: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"a copy to a server that is read before a look":     {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, cold: true, coldFirst: true, seen: true, clients: [2][]string{{deleteKey}, {getKey}}},
-		"a copy to a server in place of what is there":      {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, cold: true, overwrites: true, clients: [2][]string{{setTen}, {}}},
+		"a copy to a server that is not checked":            {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, cold: true, unchecked: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"a copy to a server that is read before the check":  {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, cold: true, coldFirst: true, seen: true, clients: [2][]string{{deleteKey}, {getKey}}},
+		"a copy to a server that replaces the present item": {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, cold: true, overwrites: true, clients: [2][]string{{setTen}, {}}},
 		"writes to all servers at once while one is filled": {phases: []route.MigrationPhase{warmUp}, old: before, missed: true, copies: true, cold: true, parallel: true, clients: [2][]string{{deleteKey}, {getKey}}},
 		"two servers that decide":                           {phases: []route.MigrationPhase{waiting, warmUp}, old: before, new: before, missed: true, cold: true, coldFirst: true, clients: [2][]string{{incrKey}, {incrKey}}},
-		"writes at once beside a warm-up":                   {phases: []route.MigrationPhase{waiting, warmUp}, old: before, missed: true, copies: true, cold: true, clients: [2][]string{{}, {deleteKey, getKey}}},
-		"with no phase for deletions":                       {phases: []route.MigrationPhase{waiting, copies}, old: before, new: before, clients: [2][]string{{setTen}, {}}},
+		"unordered writes next to a warm-up":                {phases: []route.MigrationPhase{waiting, warmUp}, old: before, missed: true, copies: true, cold: true, clients: [2][]string{{}, {deleteKey, getKey}}},
+		"without the phase for deletions":                   {phases: []route.MigrationPhase{waiting, copies}, old: before, new: before, clients: [2][]string{{setTen}, {}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, failure := m.explore(t, 1_000_000, explore.Checks{

@@ -17,7 +17,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// moving is a world in which two middlewares, each with a client, go through the phases of a change of placement. All that middlewares know of
+// moving is a world with two middlewares, each with a client, that go through the phases of a change of placement. All that they know of
 // each other is that they are at most one phase apart.
 type moving struct {
 	name     string
@@ -25,19 +25,19 @@ type moving struct {
 	replicas int   // 0: all
 	single   bool  // items have no versions
 	clients  [2][]string
-	// late: the second middleware starts at any moment, and does not know how far the other is.
+	// late: the second middleware starts at any moment, and does not know which phase the other is in.
 	late bool
-	// between returns what routes in a phase of a change other than that of from to to, of which all hold the key, and behind is what does behind it; see rerouted.
+	// between returns the router in a phase of another kind of change than from from to to, and after is the router after that change; see rerouted.
 	between func(route.Phase) *route.Router
-	behind  *route.Router
+	after   *route.Router
 
 	// Faults put into the protocol.
 	phases  []route.Phase // instead of the right ones
-	apart   int           // phases, instead of 1
-	unclean bool          // what new holders held is not deleted
+	apart   int           // phases apart, instead of 1
+	unclean bool          // the old values of new holders are not deleted
 }
 
-// step and clean are commands of the worker that takes a middleware through the phases.
+// Commands of the worker that takes a middleware through the phases.
 const (
 	step  = "step"
 	clean = "clean"
@@ -48,11 +48,11 @@ var (
 	latePhases    = []route.Phase{route.Late}
 )
 
-// phased is a middleware's worker: its driver is exchanged at each phase.
+// phased is the worker of a middleware. Its driver is replaced in each phase.
 type phased struct {
 	*driver
-	at    []int // by server of the world: its number in the phase's router; -1: none
-	stage int   // how many steps it has made
+	at    []int // by server of the world: its index in the phase's router; -1: it is not in there
+	stage int   // number of steps that it has made
 	make  func(stage int) (*driver, []int)
 }
 
@@ -74,7 +74,7 @@ func (p *phased) AppendState(dst []byte) []byte {
 	return p.driver.AppendState(strconv.AppendInt(dst, int64(p.stage), 10))
 }
 
-// idler is a driver that asks no server for anything.
+// idler is a driver that sends nothing to servers.
 type idler struct{}
 
 func (idler) Locks(string) ([]string, bool) { return nil, false }
@@ -117,7 +117,7 @@ func (m *moving) routers(t *testing.T) (from, to *route.Router) {
 	return placed(m.from), placed(m.to)
 }
 
-// holders returns the servers of the world that hold the key by r.
+// holders returns the servers of the world that hold the key according to r.
 func holders(r *route.Router) (servers []int) {
 	for _, s := range r.Replicas([]byte("k"), nil) {
 		n, _ := strconv.Atoi(strings.TrimPrefix(r.Servers()[s].Name, "server-"))
@@ -135,9 +135,9 @@ const (
 func (m *moving) explore(t *testing.T, limit int) (explore.Result, *explore.Failure) {
 	from, to := m.routers(t)
 	between := func(phase route.Phase) *route.Router { return route.Change(from, to, phase) }
-	behind := to
+	after := to
 	if m.between != nil {
-		between, behind = m.between, m.behind
+		between, after = m.between, m.after
 	}
 	apart := max(m.apart, 1)
 	servers := slices.Max(append(slices.Clone(m.from), m.to...)) + 1
@@ -170,7 +170,7 @@ func (m *moving) explore(t *testing.T, limit int) (explore.Result, *explore.Fail
 			}
 			versions := plan.NewVersions(uint64(100*i), 1)
 			p := &phased{make: func(stage int) (*driver, []int) {
-				r := behind
+				r := after
 				switch {
 				case stage == len(ways):
 				case ways[stage] == route.Settled && m.between == nil:
@@ -206,14 +206,14 @@ func (m *moving) explore(t *testing.T, limit int) (explore.Result, *explore.Fail
 		w.May = func(w *explore.World, i int) bool {
 			mine, other := middlewares[i/2], middlewares[1-i/2]
 			switch {
-			case m.late && i == 2: // clients are served when the servers are clean
+			case m.late && i == 2: // clients are served once the servers are clean
 				return m.unclean || len(w.Workers[3].Commands) <= 1 && !w.Workers[3].Running()
 			case i%2 == 0 || w.Workers[i].Commands[0] == clean:
 				return true
 			case w.Workers[i-1].Running():
-				return false // the exchange waits for what is in flight
-			case m.late && i == 3: // it stays as it is for longer than the change takes
-				return other.stage >= len(phases)-1 // nobody reads old holders any more
+				return false // the worker's driver is replaced when no request is in flight
+			case m.late && i == 3: // it stays in this phase for longer than the change takes
+				return other.stage >= len(phases)-1 // no middleware reads old holders any more
 			}
 			return m.late || mine.stage < other.stage+apart
 		}
@@ -221,7 +221,7 @@ func (m *moving) explore(t *testing.T, limit int) (explore.Result, *explore.Fail
 	}, limit, explore.Checks{Always: noneReadOlder})
 }
 
-// noneReadOlder is the promise: what a client is told of the value is not older than a write that was answered before the client asked.
+// noneReadOlder checks the promise: the value that a client gets is not older than a write that was answered before the client asked.
 func noneReadOlder(w *explore.World) error {
 	history := w.History()
 	for _, read := range history {
@@ -232,13 +232,13 @@ func noneReadOlder(w *explore.World) error {
 		if !ok {
 			continue
 		}
-		ended := 0 // the write of what was seen
+		ended := 0 // when the write of the value that was seen ended
 		if seen != before && seen != forgotten {
-			ended = read.Began // under way
+			ended = read.Began // it may be in progress
 			for _, o := range history {
 				failed := strings.HasPrefix(o.Answer, "SERVER_ERROR") && strings.HasPrefix(o.Command, "set") && value(o.Command) == seen
 				if written, ok := valueWritten(o); failed {
-					ended = read.Began // it may take effect at any time
+					ended = read.Began // a failed write may take effect at any time
 				} else if ok && written == seen && o.Ended != 0 {
 					ended = o.Ended
 				}
@@ -246,17 +246,17 @@ func noneReadOlder(w *explore.World) error {
 		}
 		for _, newer := range history {
 			if _, ok := valueWritten(newer); ok && newer.Ended != 0 && newer.Ended < read.Began && ended < newer.Began {
-				return fmt.Errorf("%q was answered with %q behind %q", read.Command, read.Answer, newer.Command)
+				return fmt.Errorf("%q was answered with %q after %q", read.Command, read.Answer, newer.Command)
 			}
 		}
 		if seen == forgotten {
-			return fmt.Errorf("%q was answered with %q, which was forgotten before", read.Command, read.Answer)
+			return fmt.Errorf("%q was answered with %q, an old value of a new holder", read.Command, read.Answer)
 		}
 	}
 	return nil
 }
 
-// valueRead returns the value that the answer to o depends on.
+// valueRead returns the value on which the answer to o depends.
 func valueRead(o explore.Operation) (value string, ok bool) {
 	switch verb := strings.Fields(o.Command)[0]; {
 	case verb == "get" && strings.HasPrefix(o.Answer, "VALUE"):
@@ -269,7 +269,7 @@ func valueRead(o explore.Operation) (value string, ok bool) {
 	return "", false
 }
 
-// valueWritten returns what o writes, "" for a deletion; ok is false if it has written nothing.
+// valueWritten returns what o writes, "" for a deletion. ok is false if it has written nothing.
 func valueWritten(o explore.Operation) (written string, ok bool) {
 	switch verb := strings.Fields(o.Command)[0]; {
 	case verb == "incr":
@@ -282,7 +282,7 @@ func valueWritten(o explore.Operation) (written string, ok bool) {
 	return "", false
 }
 
-// placementsInChange are what the change does to the key's holders.
+// placementsInChange are changes of the key's holders.
 var placementsInChange = []moving{
 	{name: "the only holder is replaced", from: []int{0}, to: []int{1}, replicas: 1},
 	{name: "one of two is replaced", from: []int{0, 1}, to: []int{1, 2}},
@@ -325,16 +325,16 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileThePlacementChanges(t *testing
 	t.Logf("%d states, %d histories cut off", states, cut)
 }
 
-func TestEveryFaultPutIntoThePhasesIsFound(t *testing.T) {
+func TestEveryFaultInjectedIntoThePhasesIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	set, other, get := "set k 0 0 2\r\n10\r\n", "set k 0 0 2\r\n20\r\n", "get k\r\n"
 	for name, m := range map[string]moving{
-		"all at once":                           {phases: []route.Phase{route.Settled}},
-		"without delete-new":                    {phases: []route.Phase{route.Settled, route.ReadNew}},
-		"without read-new":                      {phases: []route.Phase{route.Settled, route.DeleteNew}},
-		"two phases apart":                      {apart: 2},
-		"new holders that are not clean":        {unclean: true},
-		"a late one whose servers aren't clean": {unclean: true, late: true},
+		"all at once":                          {phases: []route.Phase{route.Settled}},
+		"without delete-new":                   {phases: []route.Phase{route.Settled, route.ReadNew}},
+		"without read-new":                     {phases: []route.Phase{route.Settled, route.DeleteNew}},
+		"two phases apart":                     {apart: 2},
+		"new holders that are not clean":       {unclean: true},
+		"a late instance with unclean servers": {unclean: true, late: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.from, m.to, m.replicas, m.single = []int{0}, []int{1}, 1, true

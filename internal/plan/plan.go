@@ -1,26 +1,26 @@
-// Package plan decides what is asked of which server for a request, what follows from the replies, and what the client is told. It has
-// no socket, clock or lock: a worker sends its calls, and feeds it with the replies, or with the fact that one does not come.
+// Package plan decides what is sent to which server for a request, what follows from the replies, and what the client is answered. It has
+// no socket, clock or lock: a worker sends its calls and passes it each reply, or the fact that no reply comes.
 //
-// A request takes one of these ways. A step ends when each of its calls has a reply or will have none.
+// A request takes one of these ways. A step ends when each of its calls has a reply, or will have none.
 //
-//	direct    ask a server, all of them, or none -----------------------------------------------> answer
-//	read      ask a server for each key --> ask others for what failed --> .. --------------------> answer
+//	direct    ask one server, all servers, or none ----------------------------------------------> answer
+//	read      ask a server for each key --> ask other servers for what failed --> .. ------------> answer
 //	write     send to all servers of the key --> delete the key where the reply differs ----------> answer
 //	compare   send to the key's first server --> copy to the others --> delete where it differs --> answer
 //	                                        '--> refused, or no reply ----------------------------> answer
 //	remove    delete the key everywhere, because its new value was refused ------------------------> answer
-//	forget    delete the key everywhere, because two pools would decide ---------------------------> answer: a miss
+//	forget    delete the key everywhere, because two pools might decide ---------------------------> answer: a miss
 //
-// A gat is a read of each key's first server; the same step touches the other copies. Package replica decides which replies differ, and
-// which of them is the client's.
+// A gat reads each key on its first server; the same step touches the other copies. Package replica decides which replies differ, and
+// which of them the client gets.
 //
-// With Options.Versions others write the same servers. Every item then gets a version as its cas, the first server decides every write that
-// depends on what is there, and a check follows each write that several servers stored:
+// With Options.Versions other mcmw instances write the same servers. Then every stored item gets a version as its cas, the first server decides
+// every write that depends on the present item, and a check follows each write that several servers stored:
 //
 //	write     set: store it on all ---------------------------------------------> answer --> check
 //	compare   ask the first server --> copy to the others ----------------------> answer --> check
 //	               |'--> refused, or no reply ----------------------------------> answer
-//	               '--> (append, incr: and look at what came of it) the server gave it a cas of its own --> give it a version --> copy ..
+//	               '--> (append, incr: and fetch the result) the server gave it a cas of its own --> give it a version --> copy ..
 package plan
 
 import (
@@ -35,109 +35,109 @@ import (
 	"mcmw/internal/stats"
 )
 
-// Options are what a planner decides by. All fields are required.
+// Options configure a planner. All fields are required.
 type Options struct {
 	Router *route.Router
-	// Names are those of the servers, in the router's order.
+	// Names are the servers' names, in the router's order.
 	Names []string
-	// Stripe returns the key lock of a key, and Locked reports whether another worker of the middleware holds it.
+	// Stripe returns the key-lock stripe of a key. Locked reports whether another worker of this mcmw holds the stripe.
 	Stripe func(key []byte) uint32
 	Locked func(stripe uint32) bool
-	// Home is the server that reads go to if it can answer them; -1: none in particular.
+	// Home is the server that reads go to if it can answer them; -1: no particular server.
 	Home int
-	// Pools are the properties of the router's, by number.
+	// Pools are the options of the router's pools, by number.
 	Pools []Pool
-	// Sharded and GetErrorMiss are the operator's; see worker.RequestOptions.
+	// Sharded and GetErrorMiss are set by the operator; see worker.RequestOptions.
 	Sharded      bool
 	GetErrorMiss bool
-	// MaxValue is the size of the largest value that servers may answer with, bytes.
+	// MaxValue is the size of the largest value that a server's reply may contain, bytes.
 	MaxValue int
-	// Join lets equal gets of a round share a call.
+	// Join lets equal gets of a round share one call.
 	Join bool
-	// Today returns the time of day, seconds since 1970, for exptimes that are dates. It is required where a pool has a gutter or large values.
+	// Today returns the time of day, seconds since 1970, for exptimes that are dates. It is required if a pool has a gutter or large values.
 	Today func() int64
-	// Versions are those of what is stored in the pools whose servers others write, too; nil if there is no such pool.
+	// Versions gives out versions for the pools whose servers other mcmw instances write, too; nil if there is no such pool.
 	Versions *Versions
-	// LargeVersion returns another version for each value that is stored in chunks. It is required where a pool has large values.
+	// LargeVersion returns a new version for each value that is stored in chunks. It is required if a pool has large values.
 	LargeVersion func() large.Version
 }
 
-// Pool is what a pool's writes are decided by.
+// Pool are the options of a pool's writes.
 type Pool struct {
-	// Ack says how many replicas must have given an answer for it to be the client's.
+	// Ack says how many replicas must have given an answer before the client gets it.
 	Ack replica.Ack
-	// Several: others write the same servers. It takes effect where keys have several.
+	// Several: other mcmw instances write the same servers. It has an effect only where a key has several servers.
 	Several bool
 	// Large says how large values may be.
 	Large Large
 }
 
-// Server is what is known of a server.
+// Server is what is known about a server.
 type Server struct {
-	// Readable: it is up and holds nothing that missed a write. Stale: it answers, but may hold such keys.
+	// Readable: it is up and has missed no write. Stale: it answers, but may hold keys whose latest write it missed.
 	Readable, Stale bool
 	// Suspect: it has owed a reply for longer than usual.
 	Suspect bool
-	// Away: no middleware reads it, and all know. Open: its pool's gutter may hold keys of it. Both count where there is a gutter, and Away implies
-	// Open.
+	// Away: no mcmw instance reads the server, and all know that. Open: its pool's gutter may hold keys of it. Both matter only if the pool has a
+	// gutter, and Away implies Open.
 	Away, Open bool
-	// Load is what it has to do, ns; for least-busy reads.
+	// Load is the work that waits for the server, ns; for least-busy reads.
 	Load int64
 }
 
-// Planner plans the requests of one round after the other. It belongs to one goroutine. Requests and calls are named by their indexes,
-// which are valid until Reset; slices keep their memory from round to round.
+// Planner plans requests, one round after another. It belongs to one goroutine. Requests and calls are identified by their indexes,
+// which are valid until Reset. Slices keep their memory from round to round.
 type Planner struct {
-	// Servers is kept up to date by the caller.
+	// Servers is updated by the caller.
 	Servers []Server
-	// Requests and Calls are the round's. Plan, PlanChecks and Next append to Calls.
+	// Requests and Calls are those of the round. Plan, PlanChecks and Next append to Calls.
 	Requests []Request
 	Calls    []Call
-	// Agreement is counted up; the caller may set it to zero.
+	// Agreement is counted up; the caller may reset it to zero.
 	Agreement stats.Agreement
-	// Warming counts, by pool, the keys that were looked for in the pool that is warmed up from it, and Lacking are those that it lacks: they are to be
-	// copied. The caller may set the first to zero and take the others away.
+	// Warming counts, by pool, the keys that were looked up in the pool that is warmed up from it. Lacking are the keys that the warmed-up pool does
+	// not hold: they are to be copied. The caller may reset Warming to zero and empty Lacking.
 	Warming []stats.Warming
 	Lacking []Lacking
-	// Joined counts the gets that joined another's call; the caller may set it to zero.
+	// Joined counts the gets that joined another get's call; the caller may reset it to zero.
 	Joined uint64
-	// Diverted counts, by pool, the requests that went to the pool's gutter; the caller may set it to zero.
+	// Diverted counts, by pool, the requests that went to the pool's gutter; the caller may reset it to zero.
 	Diverted []stats.Diverted
-	// Large is counted up; the caller may set it to zero.
+	// Large is counted up; the caller may reset it to zero.
 	Large stats.Large
-	// Hold decides whether there is memory for a value of n bytes that requests[i] is to get, and takes it; nil: there always is.
+	// Hold decides whether there is memory for a value of n bytes that requests[i] is about to fetch, and reserves it; nil: there always is.
 	Hold func(i int32, n int) bool
 
-	options Options
-	reads   *route.Router // that of reads; options.Router where they go to the pools that all else goes to
-	strips  bool          // servers of a pool know keys without a prefix
-	several []bool        // by pool: others write the same servers, and keys have several
-	all     []int         // every server
-	pools   [][]int       // by pool: its servers
-	large   []bool        // by server: its pool has large values; nil: none has
-	fills   []bool        // by server: it is of a pool that is warmed up; nil: none is
-	oldest  bool          // some writes begin in the old pool
-	turn    int           // counts the choices of servers for reads, to spread them
+	options  Options
+	reads    *route.Router // routes reads; options.Router unless reads have routes of their own
+	strips   bool          // servers of some pool know keys without a prefix
+	several  []bool        // by pool: other mcmw instances write the same servers, and keys have several servers
+	all      []int         // every server
+	pools    [][]int       // by pool: its servers
+	large    []bool        // by server: its pool has large values; nil: no pool has
+	fills    []bool        // by server: it is being warmed up; nil: no server is
+	oldFirst bool          // some writes begin in the old pool
+	turn     int           // number of choices of servers for reads so far, to spread them
 
-	// checks outlive the round. newest says by stripe which one is the latest, from 1 on; 0: none, or it is not known.
+	// checks outlive the round. newest is, by stripe, the number of the latest check, from 1 on; 0: there is none, or it is not known.
 	checks []check
 	newest [256]int32
-	// inspections are what they ask of each server in this round.
+	// inspections are, by server, what the checks ask in this round.
 	inspections []inspection
 
-	part       choice    // of the servers that the part's reads go to
+	part       choice    // the servers to which the part's reads go
 	partRead   stripeSet // the keys that they read
 	partNumber int32
 	joins      joins
 	splits     []split
 
-	lines    []byte // what was written here and not by a client
+	lines    []byte // protocol lines that were written here and not by a client
 	renames  []*stripped
-	renamed  int // so many of renames are in use
+	renamed  int // number of renames in use
 	placed   []placed
 	items    []item
 	repairs  []int32
-	arrivals int32 // replies, and calls that got none, so far
+	arrivals int32 // number of replies, and of calls that got none, so far
 
 	// Scratch.
 	holders   []int
@@ -149,36 +149,36 @@ type Planner struct {
 	stripes   []uint32
 	changed   stripeSet
 	answers   []replica.Answer
-	answered  []int32 // the calls that answers stand for
+	answered  []int32 // the calls whose answers are in answers
 	decisions []int
 }
 
 // Request is a request of the round.
 type Request struct {
 	*request.Request
-	key []byte // the first; of a single one that is stripped, as its servers know it
-	// in is the pool of its only key; without one, or with several keys, the router of all. See Planner.routerOf.
+	key []byte // the first key; if it is the only one and stripped, as its servers know it
+	// in is the pool of its only key. Without a key, or with several, it is the router of all pools; see Planner.routerOf.
 	in *route.Router
-	// own is the pool that its only key is routed to, if in is that one's gutter; otherwise nil.
+	// own is the pool to which its only key is routed, if in is that pool's gutter; otherwise nil.
 	own  *route.Router
 	way  way
 	step step
-	// decided: the key's first server decides it, and the others get what came of it.
+	// decided: the key's first server decides the write, and the others get the result.
 	decided bool
-	// several: others write its key's servers.
+	// several: other mcmw instances write its key's servers.
 	several bool
 	chunked bool   // it stores a value in chunks
 	strips  bool   // servers know one of its keys without a prefix
-	split   int32  // splits[split-1] is its own; 0: it has none
-	anew    uint8  // so often it was read anew because of what it read
-	ttl     int64  // what it stores in a gutter ends after so many seconds; 0: none of its keys is there
-	version uint64 // of what it stores, with several writers
-	look    int32  // the call that looks at what came of it; -1: none
-	dropped bool   // the others are not to hold it
-	// warms: some of its keys were looked for in a pool that is warmed up, by Calls[warm:warmEnd].
+	split   int32  // splits[split-1] belongs to it; 0: it has none
+	rereads uint8  // how often it was read again because others replaced what it read
+	ttl     int64  // what it stores in a gutter expires after this many seconds at most; 0: none of its keys is there
+	version uint64 // version of what it stores, with several writers
+	look    int32  // the call that fetches the result of its write; -1: none
+	dropped bool   // the other servers must not hold the key
+	// warms: some of its keys were looked up in a pool that is warmed up, by Calls[warm:warmEnd].
 	warms         bool
 	warm, warmEnd int32
-	// stripped is what the servers know its only key as, without a prefix; otherwise nil.
+	// stripped is its only key as the servers know it, without a prefix; otherwise nil.
 	stripped *stripped
 	// Failed: a call of the step got no reply.
 	Failed bool
@@ -186,28 +186,28 @@ type Request struct {
 	first, last, left int32
 	// placed[keys+i] says which call asks for key i; -1: the calls ask for consecutive keys.
 	keys int32
-	// leader is the request whose calls this one, a get, waits for; -1: none. joined is the head of the list of those that wait for this one's,
-	// and behind that the next in such a list; -1: none. joins is how many of them have not let go of the reply.
+	// leader is the request whose calls this get waits for; -1: none. joined is the next element of a list: the leader's is the first request that
+	// waits for the leader's calls, that request's the next one, and so on; -1 ends it. joins counts those that still need the reply.
 	leader, joined, joins int32
-	// tries counts how often a read was planned again; tried is the first call, and triedEnd behind the last, of earlier attempts,
-	// among them other requests'.
+	// tries counts how often a read was planned again. Calls[tried:triedEnd] are those of earlier attempts; other requests' calls may be
+	// among them.
 	tries           int
 	tried, triedEnd int32
-	// chosen is the call whose reply is the client's; -1 while that is open.
+	// chosen is the call whose reply the client gets; -1 while that is undecided.
 	chosen int32
 	// repairs[repair:repairEnd] are the servers on which the key is being deleted.
 	repair, repairEnd int32
-	// Fixed: text is the answer, whatever the servers say; see Fail.
+	// Fixed: text is the answer, whatever the servers reply; see Fail.
 	Fixed bool
 	text  string
-	// all holds the allKeys keys of which Keys is the first portion; nil if that is all.
+	// all holds the allKeys keys of which Keys is the first portion; nil if Keys is all of them.
 	all     []byte
 	allKeys int
-	// cut: a value that came was not kept.
+	// cut: a value that arrived was not kept.
 	cut bool
 }
 
-// way is how a request gets to its answer.
+// way is the sequence of steps by which a request gets its answer.
 type way uint8
 
 const (
@@ -219,24 +219,24 @@ const (
 	forget
 )
 
-// step is how far it has come.
+// step says how far a request has come.
 type step uint8
 
 const (
 	sent       step = iota // what Plan planned
-	warming                // of a read: others are asked for what a pool that is warmed up has not
+	warming                // of a read: other servers are asked for what a pool that is warmed up does not hold
 	emptying               // of a gat: what that pool holds is deleted
-	retrying               // of a read: others are asked for what a server failed
+	retrying               // of a read: other servers are asked for what a server failed to answer
 	stamping               // of compare: the first server gives what it has stored a version
 	copying                // of compare: the others get what the first server has stored
 	chunking               // of write and compare, before sent: the servers get the chunks of a value
 	gathering              // of read: the chunks of values are asked for
-	revisiting             // of read: heads that don't have them all are looked at again
+	revisiting             // of read: heads whose chunks are incomplete are read again
 	discarding             // of read: such heads are deleted
-	deleting               // of write and compare: the key is deleted where a replica does not have the state that is answered
+	deleting               // of write and compare: the key is deleted on the replicas that do not have the answered state
 )
 
-// New returns a planner. Its reads are spread over the servers from turn on.
+// New returns a planner. turn is where it starts to spread its reads over the servers.
 func New(o Options, turn int) *Planner {
 	p := &Planner{options: o, turn: turn, Servers: make([]Server, len(o.Names)), failed: make([]bool, len(o.Names)), inspections: make([]inspection, len(o.Names))}
 	for s := range o.Names {
@@ -263,7 +263,7 @@ func New(o Options, turn int) *Planner {
 	return p
 }
 
-// Reset ends the round: the planner lets go of everything that it was given. What is left to be checked it keeps.
+// Reset ends the round: the planner lets go of everything that it was given. It keeps the checks that have not ended.
 func (p *Planner) Reset() {
 	p.judgeChecks()
 	clear(p.Requests)
@@ -277,14 +277,14 @@ func (p *Planner) Reset() {
 	p.joins.start()
 }
 
-// Part says that the requests that follow come from another client than those before.
+// Part says that the requests that follow come from another client than the previous ones.
 func (p *Planner) Part() {
 	p.part = choice{}
 	p.partRead.clear()
 	p.partNumber++
 }
 
-// Add takes a request into the round.
+// Add adds a request to the round.
 func (p *Planner) Add(r *request.Request) (i int32) {
 	start := len(p.lines)
 	key := r.Key(p.lines)
@@ -310,7 +310,7 @@ func (p *Planner) Add(r *request.Request) (i int32) {
 	return i
 }
 
-// routerOf returns the router by which r goes.
+// routerOf returns the router that routes r.
 func (p *Planner) routerOf(r *Request) *route.Router {
 	if p.reads != p.options.Router && r.IsRead() {
 		return p.reads
@@ -318,7 +318,7 @@ func (p *Planner) routerOf(r *Request) *route.Router {
 	return p.options.Router
 }
 
-// PoolOf returns the number of the pool to which r goes for key, as clients have it.
+// PoolOf returns the number of the pool to which r goes for key. key is as clients have it.
 func (p *Planner) PoolOf(r *protocol.Request, key []byte) int {
 	if r.IsRead() {
 		return p.reads.In(key).Number()
@@ -335,7 +335,7 @@ func (p *Planner) enter(r *Request, in *route.Router) {
 	}
 }
 
-// extend returns s with one element more, a zero one: so are all between s's length and its capacity. Appending one would copy it.
+// extend returns s with one more element, which is zero, as all elements between s's length and its capacity are. Appending one would copy it.
 func extend[E any](s []E) []E {
 	if len(s) == cap(s) {
 		return append(s, *new(E))
@@ -343,23 +343,23 @@ func extend[E any](s []E) []E {
 	return s[:len(s)+1]
 }
 
-// DropLast takes the request that was added last, and is not planned, out of the round.
+// DropLast removes the request that was added last and has not been planned.
 func (p *Planner) DropLast() {
 	last := len(p.Requests) - 1
 	p.Requests[last] = Request{}
 	p.Requests = p.Requests[:last]
 }
 
-// CallsOf returns the calls of the request's present step, or those of the one that it has joined.
+// CallsOf returns the calls of the request's present step, or those of the request that it has joined.
 func (p *Planner) CallsOf(i int32) []Call {
 	r := p.answering(i)
 	return p.Calls[r.first:r.last]
 }
 
-// Asks reports whether r's present step has calls, or r waits for another's.
+// Asks reports whether r's present step has calls, or r waits for another request's.
 func (r *Request) Asks() bool { return r.first < r.last || r.leader >= 0 }
 
-// Idle reports whether the servers have nothing to do for r: its answer is known.
+// Idle reports whether the servers have nothing to do for r, because its answer is known.
 func (r *Request) Idle() bool {
 	return r.Fixed || (r.Answer != "" && !r.HasEffect()) || r.Has(protocol.Local)
 }
@@ -369,7 +369,7 @@ func (r *Request) Changes() bool {
 	return r.NumKeys > 0 && r.Has(protocol.Writes) && !r.Has(protocol.Reads) && !r.Idle()
 }
 
-// Stored reports whether requests[i], which is settled, is a set that all servers of its key have stored, among them those that reads of it ask.
+// Stored reports whether requests[i], which is settled, is a set that all servers of its key have stored, including those that reads of the key ask.
 func (p *Planner) Stored(i int32) bool {
 	r := &p.Requests[i]
 	if !r.IsSet() || r.first == r.last || r.split != 0 || p.reads != p.options.Router && p.reads.In(r.ClientKey()) != p.options.Router.In(r.ClientKey()) {
@@ -383,14 +383,14 @@ func (p *Planner) Stored(i int32) bool {
 	return true
 }
 
-// Key returns the first key; a single one as servers know it.
+// Key returns the first key; an only key as the servers know it.
 func (r *Request) Key() []byte { return r.key }
 
-// Fail makes text the answer of r, whatever the servers say.
+// Fail makes text the answer of r, whatever the servers reply.
 func (r *Request) Fail(text string) { r.Fixed, r.text = true, text }
 
-// Plan plans the first step of the request that was added last. barrier: it is one of several, so what follows in the part has to be
-// planned when the request is answered.
+// Plan plans the first step of the request that was added last. barrier: the request takes several steps, so what follows it in the part must
+// not be planned before it is answered.
 func (p *Planner) Plan(i int32) (barrier bool) {
 	r := &p.Requests[i]
 	r.first = int32(len(p.Calls))
@@ -428,8 +428,8 @@ func (p *Planner) Plan(i int32) (barrier bool) {
 	return false
 }
 
-// Settle ends a step, of which each call has ended, and reports whether another follows, which Next plans. inTime: there is time to
-// ask for a read again; it counts only if a call has failed.
+// Settle ends a step, each call of which has ended, and reports whether another step follows, which Next plans. inTime: there is time to
+// read again; it matters only if a call has failed.
 func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 	r := &p.Requests[i]
 	switch {
@@ -445,7 +445,7 @@ func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 	case r.step == chunking:
 		p.settleChunks(r)
 		return true
-	case r.step == sent && (r.way == remove || r.IsFlush()) && p.settleOldest(r):
+	case r.step == sent && (r.way == remove || r.IsFlush()) && p.settleOldFirst(r):
 		return true
 	case r.way == compare && r.step == sent:
 		return p.settleCompare(r)
@@ -459,7 +459,7 @@ func (p *Planner) Settle(i int32, inTime bool) (again bool) {
 	return false
 }
 
-// Next plans the step that follows. Of several requests that Settle says it of, those with Repairs are planned last: what they
+// Next plans the step that follows. Of several requests for which Settle has returned true, those with Repairs must be planned last: what they
 // delete must stay deleted.
 func (p *Planner) Next(i int32) {
 	r := &p.Requests[i]
@@ -477,7 +477,7 @@ func (p *Planner) Next(i int32) {
 	case gathering:
 		p.planGather(i)
 	case revisiting:
-		p.planLookAgain(i)
+		p.planRevisit(i)
 	case discarding:
 		p.planDiscard(i)
 	case stamping:
@@ -500,8 +500,8 @@ func (p *Planner) Next(i int32) {
 	}
 }
 
-// Repairs returns the servers on which the next step deletes the key of a write, because they answered it otherwise than the client is
-// answered; none if that is not the next step.
+// Repairs returns the servers on which the next step deletes the key of a write, because their answer differs from the client's;
+// none if the next step deletes nothing.
 func (p *Planner) Repairs(i int32) []int32 {
 	r := &p.Requests[i]
 	return p.repairs[r.repair:r.repairEnd]

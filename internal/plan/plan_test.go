@@ -19,22 +19,22 @@ import (
 	"mcmw/internal/wire"
 )
 
-// script drives a planner by texts.
+// script drives a planner with texts.
 type script struct {
 	*testing.T
 	*Planner
 	limits  protocol.Limits
-	started int // calls that were looked at
+	started int // number of calls that calls has returned
 	settled map[int32]bool
 	again   []int32 // requests that need a further step
 }
 
-// setup is what a test's planner works with.
+// setup says what a test's planner works with.
 type setup struct {
-	servers, replicas int // 3 and all by default
+	servers, replicas int // by default 3, and as many
 	options           Options
 	read              route.ReadPolicy
-	zones             []string // by server; with ReadNearest "here" is preferred
+	zones             []string // by server; reads with ReadNearest prefer "here"
 }
 
 func plan(t *testing.T, s setup) *script {
@@ -76,7 +76,7 @@ func plan(t *testing.T, s setup) *script {
 	return x
 }
 
-// key returns the n-th key that lives on these servers, in that order.
+// key returns the n-th key whose first servers are these, in that order.
 func (x *script) key(n int, servers ...int) string {
 	for i := 0; ; i++ {
 		key := fmt.Sprintf("k%d", i)
@@ -88,7 +88,7 @@ func (x *script) key(n int, servers ...int) string {
 	}
 }
 
-// request plans what line asks for; a blank stands for the line's end if a data block follows.
+// request plans the request in line, which has no final line end.
 func (x *script) request(line string) int32 {
 	x.Helper()
 	r := &request.Request{}
@@ -103,7 +103,7 @@ func (x *script) request(line string) int32 {
 	return i
 }
 
-// calls returns what was asked of the servers since the last call of it: "server: text", the line ends left out.
+// calls returns what was sent to the servers since the last call of calls: "server: text", with blanks for line ends.
 func (x *script) calls() (calls []string) {
 	for ; x.started < len(x.Calls); x.started++ {
 		c := &x.Calls[x.started]
@@ -116,13 +116,13 @@ func (x *script) calls() (calls []string) {
 	return calls
 }
 
-// reply feeds call n with the whole of its reply.
+// reply feeds call n with its whole reply.
 func (x *script) reply(n int, text string) {
 	x.Helper()
 	require.True(x, x.feed(n, text), "%q", text)
 }
 
-// feed returns false if the reply does not fit.
+// feed is reply, but returns false if the reply does not fit.
 func (x *script) feed(n int, text string) bool {
 	x.Helper()
 	whole := []byte(text)
@@ -174,7 +174,7 @@ func (x *script) next() []string {
 	return x.calls()
 }
 
-// answer returns what the client of request i is told.
+// answer returns what the client of request i gets.
 func (x *script) answer(i int32) string {
 	x.Helper()
 	require.True(x, x.settled[i], "request %d has not ended", i)
@@ -183,7 +183,7 @@ func (x *script) answer(i int32) string {
 	return string(g.AppendFrom(nil, 0))
 }
 
-func TestAReadGoesToOneServerAndThenToOthersUntilOneAnswers(t *testing.T) {
+func TestAReadIsSentToOneServerAfterAnotherUntilOneAnswers(t *testing.T) {
 	x := plan(t, setup{})
 	i := x.request("get a")
 	assert.Equal(t, []string{"0: get a"}, x.calls())
@@ -218,7 +218,7 @@ func TestAReadThatNoServerAnswersFailsOrIsAMiss(t *testing.T) {
 	}
 }
 
-func TestWithoutTimeAFailedReadIsNotRepeated(t *testing.T) {
+func TestAFailedReadIsNotRepeatedIfNoTimeIsLeft(t *testing.T) {
 	x := plan(t, setup{})
 	i := x.request("get a")
 	require.True(t, x.NoAnswer(0, []byte("SERVER_ERROR s0: late\r\n"), false))
@@ -226,7 +226,7 @@ func TestWithoutTimeAFailedReadIsNotRepeated(t *testing.T) {
 	assert.False(t, x.Settle(i, false))
 }
 
-func TestWithOneReplicaAReadIsRepeatedIfTheConnectionWasLostAndOnlyThen(t *testing.T) {
+func TestWithOneReplicaAReadIsRepeatedOnlyIfTheConnectionWasLost(t *testing.T) {
 	for _, lost := range []bool{true, false} {
 		x := plan(t, setup{servers: 1})
 		i := x.request("get a")
@@ -235,7 +235,7 @@ func TestWithOneReplicaAReadIsRepeatedIfTheConnectionWasLostAndOnlyThen(t *testi
 	}
 }
 
-func TestWhatShowsACasIsReadFromTheFirstServerThatMayBeRead(t *testing.T) {
+func TestAReadThatShowsACasGoesToTheFirstServerThatMayBeRead(t *testing.T) {
 	x := plan(t, setup{})
 	k := x.key(0, 2, 1, 0)
 	for _, line := range []string{"gets " + k, "mg " + k + " c", "me " + k, "gats 0 " + k} {
@@ -247,7 +247,7 @@ func TestWhatShowsACasIsReadFromTheFirstServerThatMayBeRead(t *testing.T) {
 	assert.Equal(t, []string{"1: gets " + k}, x.calls())
 	x.Servers[0].Readable, x.Servers[1].Readable = false, false
 	x.request("gets " + k)
-	assert.Equal(t, []string{"2: gets " + k}, x.calls(), "which refuses it")
+	assert.Equal(t, []string{"2: gets " + k}, x.calls(), "the worker refuses it")
 }
 
 func TestReadsAvoidSuspectsAndServersThatMissedWrites(t *testing.T) {
@@ -265,7 +265,7 @@ func TestReadsAvoidSuspectsAndServersThatMissedWrites(t *testing.T) {
 	x.Servers[0].Readable = false
 	x.Part()
 	x.request("mg a v")
-	assert.Len(t, x.calls(), 1, "of any, which refuses it")
+	assert.Len(t, x.calls(), 1, "any server; the worker refuses it")
 }
 
 func TestAPartReadsFromOneServerAndTheNextFromAnother(t *testing.T) {
@@ -322,29 +322,29 @@ func TestNearestReadsStayInTheirZoneWhileItHasAServerThatMayBeRead(t *testing.T)
 	x.Servers[1].Suspect = true
 	assert.Equal(t, evenly("3"), asked("mg a v"))
 	x.Servers[3].Readable = false
-	assert.Equal(t, evenly("0", "2"), asked("get a"), "another zone's rather than a suspect")
+	assert.Equal(t, evenly("0", "2"), asked("get a"), "servers of other zones rather than a suspect")
 	x.Servers[0].Readable, x.Servers[2].Suspect = false, true
-	assert.Equal(t, evenly("1"), asked("get a"), "of suspects the near one")
+	assert.Equal(t, evenly("1"), asked("get a"), "the nearest of the suspects")
 
 	x = plan(t, setup{servers: 4, read: route.ReadNearest, zones: []string{"there", "here", "", "here"}, options: Options{Sharded: true}})
-	assert.Equal(t, slices.Sorted(slices.Values(slices.Repeat([]string{"1", "3"}, 12))), asked("get a b c d"), "split among the near ones")
+	assert.Equal(t, slices.Sorted(slices.Values(slices.Repeat([]string{"1", "3"}, 12))), asked("get a b c d"), "split among the nearest")
 
 	x = plan(t, setup{servers: 4, replicas: 2, read: route.ReadNearest, zones: []string{"there", "here", "", "here"}})
-	assert.Equal(t, evenly("1"), asked("get "+x.key(0, 0, 1)), "behind the first")
-	assert.Equal(t, evenly("0", "2"), asked("get "+x.key(0, 2, 0)), "none holds it")
+	assert.Equal(t, evenly("1"), asked("get "+x.key(0, 0, 1)), "the nearest is not the key's first server")
+	assert.Equal(t, evenly("0", "2"), asked("get "+x.key(0, 2, 0)), "no near server holds it")
 	i := x.request("get " + x.key(0, 0, 1))
 	x.lose(len(x.Calls) - 1)
 	require.Equal(t, []int32{i}, x.again)
 	assert.Equal(t, "1", x.calls()[0][:1])
 	x.again = nil
 	x.Next(i)
-	assert.Equal(t, "0", x.calls()[0][:1], "the others are asked for what a near one failed")
+	assert.Equal(t, "0", x.calls()[0][:1], "other servers are asked for what a near one failed to answer")
 	assert.Equal(t, evenly("2"), asked("gets "+x.key(0, 2, 3)), "only the first knows the cas")
 
 	x = plan(t, setup{servers: 2, read: route.ReadNearest})
 	assert.Equal(t, evenly("0", "1"), asked("get a"), "no server has a zone")
 	x = plan(t, setup{servers: 2, zones: []string{"here", "there"}})
-	assert.Equal(t, evenly("0", "1"), asked("get a"), "it was not asked for")
+	assert.Equal(t, evenly("0", "1"), asked("get a"), "ReadNearest is not set")
 }
 
 func TestAShardedMultiGetIsSplitEvenlyAndAnsweredInOrder(t *testing.T) {
@@ -364,7 +364,7 @@ func TestAShardedMultiGetIsSplitEvenlyAndAnsweredInOrder(t *testing.T) {
 	}
 	x.Part()
 	x.request("get a b")
-	assert.Len(t, x.calls(), 2, "of any, which refuse it")
+	assert.Len(t, x.calls(), 2, "any servers; the worker refuses it")
 }
 
 func TestKeysOfSeveralServersAreMergedInTheOrderOfTheRequest(t *testing.T) {
@@ -378,7 +378,7 @@ func TestKeysOfSeveralServersAreMergedInTheOrderOfTheRequest(t *testing.T) {
 	assert.Equal(t, value(a)+value(c)+value(d)+"END\r\n", x.answer(i))
 
 	i = x.request("gets " + a + " " + c)
-	assert.Equal(t, []string{"0: gets " + a + " " + c}, x.calls(), "as it was sent, if one server has them all")
+	assert.Equal(t, []string{"0: gets " + a + " " + c}, x.calls(), "as the client sent it, if one server has all keys")
 	x.reply(2, "SERVER_ERROR busy\r\n")
 	assert.Equal(t, "SERVER_ERROR busy\r\n", x.answer(i))
 	result, _ := x.Result(i)
@@ -393,8 +393,8 @@ func TestKeysOfSeveralServersAreMergedInTheOrderOfTheRequest(t *testing.T) {
 	assert.Equal(t, value(a)+"SERVER_ERROR s1: gone\r\n", x.answer(i), "never silently a miss")
 }
 
-// A server that stalls in the middle of its reply is read on when others have answered.
-func TestValuesAreMergedThoughRepliesComeInPartsAndByTurns(t *testing.T) {
+// A worker continues with a server that stalls in the middle of its reply after others have answered.
+func TestValuesAreMergedAlthoughRepliesArriveInInterleavedParts(t *testing.T) {
 	x := plan(t, setup{servers: 2, replicas: 1})
 	a, b, c, d := x.key(0, 0), x.key(0, 1), x.key(1, 0), x.key(1, 1)
 	i := x.request("get " + strings.Join([]string{a, b, c, d}, " "))
@@ -417,7 +417,7 @@ func TestValuesAreMergedThoughRepliesComeInPartsAndByTurns(t *testing.T) {
 	assert.Equal(t, value(a)+value(b)+value(c)+value(d)+"END\r\n", x.answer(i))
 }
 
-func TestARepliesElementsMustFitTheirRequest(t *testing.T) {
+func TestTheElementsOfAReplyMustFitItsRequest(t *testing.T) {
 	x := plan(t, setup{servers: 1})
 	for line, wrong := range map[string][]string{
 		"get a b":         {"VALUE c 0 1\r\nx\r\nEND\r\n", "STORED\r\n", "VALUE b 0 0\r\n\r\nVALUE a 0 0\r\n\r\nEND\r\n"},
@@ -434,7 +434,7 @@ func TestARepliesElementsMustFitTheirRequest(t *testing.T) {
 	i := x.request("stats items")
 	rep := protocol.Reply{Kind: protocol.ReplyStat}
 	_, _, ok := x.Element(int32(len(x.Calls)-1), &rep, nil, 0, maxList+1)
-	assert.False(t, ok, "a list without end: %d", i)
+	assert.False(t, ok, "a list that is too long: %d", i)
 }
 
 func TestAWriteGoesToAllReplicasAndIsRepairedWhereTheyDiffer(t *testing.T) {
@@ -470,7 +470,7 @@ func TestAWriteWithLaterWritesOfItsKeyUnderWayIsRepairedEverywhere(t *testing.T)
 	assert.Len(t, x.next(), 3)
 }
 
-func TestAReplicaThatDidNotAnswerIsNotRepairedButHasMissedTheKey(t *testing.T) {
+func TestAReplicaThatDidNotAnswerIsNotRepairedButCountsAsHavingMissedTheKey(t *testing.T) {
 	x := plan(t, setup{options: Options{Pools: []Pool{{Ack: replica.AckQuorum}}}})
 	i := x.request("set a 0 0 1\r\nx")
 	x.reply(0, "STORED\r\n")
@@ -482,7 +482,7 @@ func TestAReplicaThatDidNotAnswerIsNotRepairedButHasMissedTheKey(t *testing.T) {
 	assert.Equal(t, []string{"a"}, missed(x, 1))
 }
 
-// missed returns the keys that the server of call n may hold an old value of; "*" is any.
+// missed returns the keys of which the server of call n may hold an old value; "*" stands for all keys.
 func missed(x *script, n int) (keys []string) {
 	if x.Missed(int32(n), func(key []byte) { keys = append(keys, string(key)) }) {
 		keys = append(keys, "*")
@@ -490,7 +490,7 @@ func missed(x *script, n int) (keys []string) {
 	return keys
 }
 
-func TestWhatAServerMissedIsWhatTheCallWouldHaveChanged(t *testing.T) {
+func TestAServerMissesTheKeysThatItsCallWouldHaveChanged(t *testing.T) {
 	x := plan(t, setup{servers: 1})
 	for line, want := range map[string][]string{
 		"get a b": nil, "mg a v": nil, "gat 0 a b": {"a", "b"}, "set a 0 0 1\r\nx": {"a"}, "mg a T0": {"a"}, "md aGkgaG8= b": {"hi ho"}, "flush_all": {"*"},
@@ -572,7 +572,7 @@ func TestADeletionIsAnsweredByAReplicaThatHadTheKey(t *testing.T) {
 	}
 }
 
-func TestQuietMetaCommandsAreFollowedByAnMnOrAskedLoudly(t *testing.T) {
+func TestQuietMetaCommandsAreFollowedByAnMnOrSentWithoutTheQuietFlag(t *testing.T) {
 	x := plan(t, setup{})
 	i := x.request("mg a v q")
 	assert.Equal(t, []string{"0: mg a v q mn"}, x.calls())
@@ -598,7 +598,7 @@ func TestQuietMetaCommandsAreFollowedByAnMnOrAskedLoudly(t *testing.T) {
 	assert.Equal(t, stats.ResultNotStored, result)
 }
 
-func TestWinnersOfAnItemMustBeTheSameOnAllReplicas(t *testing.T) {
+func TestAllReplicasMustAgreeOnTheWinnerOfAnItem(t *testing.T) {
 	x := plan(t, setup{options: Options{Pools: []Pool{{Ack: replica.AckQuorum}}}})
 	i := x.request("mg a N30 v")
 	x.reply(0, "VA 0 W\r\n\r\n")
@@ -675,7 +675,7 @@ func TestStatisticsOfSeveralServersAreNamedByServer(t *testing.T) {
 	assert.Equal(t, stats.ResultOK, result)
 }
 
-func TestWhatIsForOneServerGoesToTheFirstOrNowhere(t *testing.T) {
+func TestACommandForOneServerGoesToTheFirstOrIsRefused(t *testing.T) {
 	x := plan(t, setup{servers: 2})
 	i := x.request("version")
 	assert.Equal(t, []string{"0: version"}, x.calls())
@@ -693,7 +693,7 @@ func TestWhatIsForOneServerGoesToTheFirstOrNowhere(t *testing.T) {
 	assert.Equal(t, "OK\r\n", x.answer(i))
 }
 
-func TestARefusalThatMemcachedActsOnReachesTheServers(t *testing.T) {
+func TestARefusedRequestThatStillHasAnEffectReachesTheServers(t *testing.T) {
 	x := plan(t, setup{})
 	x.limits.MaxValue = 4
 	i := x.request("set a 0 0 9\r\n123456789")
@@ -723,7 +723,7 @@ func TestARefusalThatMemcachedActsOnReachesTheServers(t *testing.T) {
 	assert.True(t, x.Requests[i].Changes())
 }
 
-func TestAnAnswerThatIsKnownIsGivenWhateverServersSay(t *testing.T) {
+func TestAFixedAnswerIsGivenWhateverServersReply(t *testing.T) {
 	x := plan(t, setup{})
 	i := x.request("get a")
 	x.Requests[i].Fail("SERVER_ERROR out of memory\r\n")
@@ -740,7 +740,7 @@ func TestAnAnswerThatIsKnownIsGivenWhateverServersSay(t *testing.T) {
 	assert.Equal(t, stats.ResultNotStored, result)
 }
 
-func TestLocksAreTakenForWhatTheReplicasMustAgreeOn(t *testing.T) {
+func TestEachRequestTakesTheLocksThatKeepReplicasEqual(t *testing.T) {
 	x := plan(t, setup{})
 	for line, want := range map[string]LockKind{
 		"get a": LockWait, "get b c": LockWait, "gat 0 d e": LockHold, "set f 0 0 1\r\nx": LockHold, "cas g 0 0 1 1\r\nx": LockAlone, "flush_all": LockAll,
@@ -756,7 +756,7 @@ func TestLocksAreTakenForWhatTheReplicasMustAgreeOn(t *testing.T) {
 		}
 		assert.Equal(t, line == "flush_all", l.Stripes == nil && want == LockAll)
 	}
-	// What follows a read of its key waits for another round, unless the read is another part's.
+	// A request after a read of its key waits for another round, unless the read belongs to another part.
 	_, ok := x.Locks(x.request("get a"), true)
 	assert.True(t, ok)
 	_, ok = x.Locks(x.request("set a 0 0 1\r\nx"), true)
@@ -769,10 +769,10 @@ func TestLocksAreTakenForWhatTheReplicasMustAgreeOn(t *testing.T) {
 	x = plan(t, setup{servers: 3, replicas: 1})
 	l, ok := x.Locks(x.request("set a 0 0 1\r\nx"), false)
 	assert.True(t, ok)
-	assert.Equal(t, LockNone, l.Kind, "one replica can't disagree")
+	assert.Equal(t, LockNone, l.Kind, "with one replica there is no disagreement")
 }
 
-func TestReadsMayBeRepeatedUnlessWhatFollowsWritesTheirKeys(t *testing.T) {
+func TestReadsMayBeRepeatedUnlessALaterRequestWritesTheirKeys(t *testing.T) {
 	for lines, want := range map[string]bool{
 		"get a|get a|get b": true, "get a|set b 0 0 0\r\n": true, "set a 0 0 0\r\n|get a": true, "get a|set a 0 0 0\r\n": false,
 		"get a|flush_all": false, "flush_all|get a": true, "get a b|touch b 0": false,
@@ -785,7 +785,7 @@ func TestReadsMayBeRepeatedUnlessWhatFollowsWritesTheirKeys(t *testing.T) {
 	}
 }
 
-func TestARequestIsTroubledByServersThatItNeeds(t *testing.T) {
+func TestARequestIsTroubledOnlyByServersThatItNeeds(t *testing.T) {
 	x := plan(t, setup{servers: 3, replicas: 2})
 	k, other := x.key(0, 1, 2), x.key(0, 2, 0)
 	trouble := func(line string) int { return x.Troubled(x.request(line)) }
@@ -797,19 +797,19 @@ func TestARequestIsTroubledByServersThatItNeeds(t *testing.T) {
 		assert.Equal(t, want, trouble(line), line)
 	}
 	x.Servers[1] = Server{Stale: true}
-	assert.Equal(t, -1, trouble("get "+k), "the other can be read")
+	assert.Equal(t, -1, trouble("get "+k), "the other server can be read")
 	assert.Equal(t, -1, trouble("set "+k+" 0 0 0\r\n"))
 	x.Servers[2] = Server{}
-	assert.Equal(t, 1, trouble("get "+k), "it has to be waited for")
+	assert.Equal(t, 1, trouble("get "+k), "the request must wait for it")
 	assert.Equal(t, 1, trouble("cas "+k+" 0 0 0 1\r\n"))
 
 	x = plan(t, setup{})
 	x.Servers[0].Suspect = true
-	assert.Equal(t, -1, trouble("get a"), "another is read")
+	assert.Equal(t, -1, trouble("get a"), "another server is read")
 	assert.Equal(t, 0, trouble("version"))
 }
 
-func TestWaitingForAReplyEndsInTimeForWhatFollows(t *testing.T) {
+func TestFollowsSaysWhatNeedsTimeAfterACallFails(t *testing.T) {
 	x := plan(t, setup{servers: 3, replicas: 2})
 	x.request("get a")
 	assert.Equal(t, FollowsRead, x.Follows(0))
@@ -827,7 +827,7 @@ func TestWaitingForAReplyEndsInTimeForWhatFollows(t *testing.T) {
 	assert.False(t, x.Movable(1))
 }
 
-// take gives the answer of a request of which values were cut, and asks for the rest in another round.
+// take returns the answer of a request whose values were cut, and leaves the rest of it for another round.
 func take(x *script, i int32) (answer string, r *request.Request) {
 	var g wire.Gather
 	rest := x.Answer(i, &g, nil)
@@ -958,7 +958,7 @@ func TestAValueThatIsTooLargeIsAnErrorInPlaceOfTheReply(t *testing.T) {
 	}
 }
 
-func TestWhatComesForACallThatWasGivenUpIsPassedOver(t *testing.T) {
+func TestAReplyToAnAbandonedCallIsIgnored(t *testing.T) {
 	x := plan(t, setup{})
 	i := x.request("get a")
 	x.lose(0)
@@ -1021,7 +1021,7 @@ func planningAllocatesNothing(t *testing.T, x *script) {
 	assert.Zero(t, testing.AllocsPerRun(100, round))
 }
 
-func TestLanesAreThoseOfTheServersThatRequestsNeed(t *testing.T) {
+func TestEachRequestGetsALaneOfAServerThatItNeeds(t *testing.T) {
 	x := plan(t, setup{servers: 4, replicas: 2})
 	router, err := route.New(x.options.Router.Servers(), route.Options{Replicas: 2, Read: route.ReadRoundRobin})
 	require.NoError(t, err)
@@ -1060,16 +1060,16 @@ func TestLanesAreThoseOfTheServersThatRequestsNeed(t *testing.T) {
 	require.NoError(t, err)
 	least := NewLaneChooser(busy, func(s int) int64 { return loads[s] })
 	for range loads {
-		assert.Equal(t, []int{ReadLane(1)}, lanes(least, "mg "+k+" v"), "whichever is looked at first")
+		assert.Equal(t, []int{ReadLane(1)}, lanes(least, "mg "+k+" v"), "wherever the search begins")
 	}
-	// Three servers and two replicas of each key: in turn is not in turn of all.
+	// With three servers and two replicas of each key, the turns are those of the key's servers.
 	two, err := route.New(router.Servers()[:3], route.Options{Replicas: 2, Read: route.ReadRoundRobin})
 	require.NoError(t, err)
 	even, counts := NewLaneChooser(two, nil), map[int]int{}
 	for range 60 {
 		counts[lanes(even, "get a")[0]]++
 	}
-	assert.Equal(t, []int{30, 30}, slices.Collect(maps.Values(counts)), "its servers take turns, whatever the number of all")
+	assert.Equal(t, []int{30, 30}, slices.Collect(maps.Values(counts)), "the key's servers take turns, however many servers there are")
 	zoned := slices.Clone(router.Servers())
 	zoned[1].Zone, zoned[3].Zone = "here", "here"
 	for replicas, want := range map[int][]int{0: {1, 3}, 2: {1}} { // of k
@@ -1088,7 +1088,7 @@ func TestLanesAreThoseOfTheServersThatRequestsNeed(t *testing.T) {
 	assert.Equal(t, []int{ReadLane(1)}, lanes(NewLaneChooser(primary, nil), "get "+k))
 }
 
-func TestARequestsEndIsClassedByItsAnswer(t *testing.T) {
+func TestTheResultOfARequestDependsOnItsAnswer(t *testing.T) {
 	for line, ends := range map[string]map[string]stats.Result{
 		"get a":           {"END\r\n": stats.ResultMiss, "VALUE a 0 0\r\n\r\nEND\r\n": stats.ResultOK, "ERROR\r\n": stats.ResultClientError},
 		"mg a v":          {"EN\r\n": stats.ResultMiss, "VA 0\r\n\r\n": stats.ResultOK, "SERVER_ERROR x\r\n": stats.ResultServerError},
@@ -1114,7 +1114,7 @@ func TestARequestsEndIsClassedByItsAnswer(t *testing.T) {
 	assert.Equal(t, stats.ResultOK, result)
 }
 
-func TestFailedDeletionsAgreeOnTheirFailureAlone(t *testing.T) {
+func TestADeletionThatMostReplicasFailIsAnErrorWithoutRepair(t *testing.T) {
 	x := plan(t, setup{options: Options{Pools: []Pool{{Ack: replica.AckQuorum}}}})
 	i := x.request("delete a")
 	x.lose(0)

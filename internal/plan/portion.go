@@ -2,8 +2,8 @@ package plan
 
 import "mcmw/internal/protocol"
 
-// Limit leaves requests[i], a retrieval that is not planned yet, at most that many keys. The others are asked for once the client has taken
-// their values; see Postpone. It reports whether there are others.
+// Limit leaves requests[i], a retrieval that is not planned yet, at most that many keys. The others are asked for when the client has taken
+// the values of these; see Postpone. It reports whether there are others.
 func (p *Planner) Limit(i int32, most int) (more bool) {
 	r := &p.Requests[i]
 	if r.NumKeys <= most || r.Idle() || r.Answer != "" {
@@ -15,7 +15,7 @@ func (p *Planner) Limit(i int32, most int) (more bool) {
 	return true
 }
 
-// Postpone leaves what of requests[i] is not answered yet, from the key at offset rest on, for a later round.
+// Postpone leaves the unanswered keys of requests[i], which begin at offset rest, for a later round.
 func (p *Planner) Postpone(i int32, rest int) {
 	r := &p.Requests[i]
 	p.Restore(i)
@@ -36,21 +36,21 @@ func (p *Planner) Postpone(i int32, rest int) {
 	}
 }
 
-// Restore gives requests[i] back the keys that Limit took.
+// Restore gives requests[i] back the keys that Limit took away.
 func (p *Planner) Restore(i int32) {
 	if r := &p.Requests[i]; r.all != nil {
 		r.Keys, r.NumKeys, r.all = r.all, r.allKeys, nil
 	}
 }
 
-// Partial reports whether some of what requests[i], which is complete, asks for is still to be asked for.
+// Partial reports whether requests[i], which is complete, still has keys or values to ask for.
 func (p *Planner) Partial(i int32) bool {
 	r := &p.Requests[i]
 	return r.all != nil || r.cut || p.answering(i).cut
 }
 
-// KeysAsked returns how many keys r has asked for, those of earlier portions included.
+// KeysAsked returns how many keys r has asked for, including earlier portions.
 func (r *Request) KeysAsked() int { return r.NumKeys + int(r.SentKeys) }
 
-// IsFlush reports whether r is a flush_all that the servers are to get.
+// IsFlush reports whether r is a flush_all that goes to the servers.
 func (r *Request) IsFlush() bool { return r.Has(protocol.Writes|protocol.Everywhere) && !r.Idle() }

@@ -8,32 +8,32 @@ import (
 	"mcmw/internal/route"
 )
 
-// maxTouchLine bounds the line of a gat that is made here, bytes: unlike a get's, memcached may refuse one beyond 2,048
+// maxTouchLine bounds a gat line that is written here, bytes: unlike the line of a get, memcached may refuse one beyond 2,048
 // bytes.
 const maxTouchLine = 1900
 
-// choice is how the servers of reads are chosen: those of a part alike, so that they depend on as few servers as possible.
+// choice is the choice of servers for reads. It is the same for all reads of a part, so that they depend on as few servers as possible.
 type choice struct {
 	turn   int           // 0: not chosen
 	server int           // for reads that every server of the pool in can answer
 	in     *route.Router // nil: not chosen
-	avoid  []bool        // by server: those that failed the read; nil: none has
+	avoid  []bool        // by server: it has failed the read; nil: none has
 }
 
 // placed says where a key of a retrieval is read.
 type placed struct {
 	server, call int32
-	strip        int32 // how many bytes of it the servers don't get
-	ordinal      int32 // which of the call's keys
+	strip        int32 // length of the prefix that the servers do not get, bytes
+	ordinal      int32 // its number among the call's keys
 	missed       bool  // the pool that is warmed up has answered that it does not hold it
 }
 
-// item is a value of a reply that is merged with others. Those of one call need not be neighbours: its reply may come in parts.
+// item is a value of a reply that is merged with other replies. The items of one call need not be neighbours, because its reply may arrive in parts.
 type item struct {
-	next       int32 // the call's next
-	start, end int32 // in the call's reply
-	ordinal    int32 // which of the call's keys
-	// The bytes from line to after, both in the call's reply, are not the client's; 0: there are none.
+	next       int32 // index of the call's next item
+	start, end int32 // offsets in the call's reply
+	ordinal    int32 // number of its key among the call's keys
+	// The client does not get the bytes line..after of the call's reply; 0: there are no such bytes.
 	line, after int32
 }
 
@@ -43,15 +43,15 @@ func (r *Request) readsOnly() bool { return r.Has(protocol.Reads) && !r.Has(prot
 // touches reports whether r is a retrieval that is a write as well.
 func (r *Request) touches() bool { return r.Has(protocol.Reads | protocol.Writes) }
 
-// whole reports whether r is to be asked for as the client did.
+// whole reports whether r can be sent as the client sent it.
 func (r *Request) whole() bool { return r.all == nil && r.Resumed == 0 }
 
-// readsAny reports whether any of a key's servers in that pool may answer the read r.
+// readsAny reports whether any of a key's servers in the pool in may answer the read r.
 func (r *Request) readsAny(in *route.Router) bool {
 	return !r.Has(protocol.First) && in.Read() != route.ReadPrimary
 }
 
-// commonPool returns the pool of all keys of the read r, or the router of all if they are in several.
+// commonPool returns the pool of all keys of the read r, or the router of all pools if the keys are in several.
 func (p *Planner) commonPool(r *Request) *route.Router {
 	router := p.routerOf(r)
 	in := router.In(r.key)
@@ -67,7 +67,7 @@ func (p *Planner) commonPool(r *Request) *route.Router {
 // planRead plans get, gets, gat, gats, and the meta commands that change nothing.
 func (p *Planner) planRead(i int32, c *choice) {
 	r := &p.Requests[i]
-	// What shows a cas is the first server's, and so is a gat, which is a write and touches the other copies.
+	// A read that shows a cas goes to the first server. So does a gat, which is a write and touches the other copies.
 	in := r.in
 	if r.NumKeys > 1 && len(p.pools) > 1 && !r.strips {
 		if in = p.commonPool(r); in.Everywhere() {
@@ -77,7 +77,7 @@ func (p *Planner) planRead(i int32, c *choice) {
 	anywhere := in.Everywhere() && r.readsAny(in)
 	switch {
 	case r.Answer != "":
-		p.planByPlacement(i, c) // which makes lines of its own
+		p.planByPlacement(i, c) // which writes its own lines
 	case len(p.all) == 1 && r.whole() && (!r.touches() || len(r.Head) <= maxTouchLine):
 		p.forward(i, 0)
 	case r.strips && r.Command.IsRetrieval():
@@ -86,7 +86,7 @@ func (p *Planner) planRead(i int32, c *choice) {
 		p.planEvenly(i, in, c)
 	case anywhere && r.whole():
 		p.forward(i, p.choose(in, c).server)
-	case !r.Command.IsRetrieval() && p.planUnveiled(i, in, c):
+	case !r.Command.IsRetrieval() && p.planMgOnNew(i, in, c):
 	case !r.Command.IsRetrieval():
 		p.forward(i, p.readServer(r, in, r.key, c))
 	default:
@@ -94,7 +94,7 @@ func (p *Planner) planRead(i int32, c *choice) {
 	}
 }
 
-// choose fixes the turn of the reads that c is for, and their server, as long as they are in one pool.
+// choose fixes the turn of the reads that c is for, and their server as long as they are in one pool.
 func (p *Planner) choose(in *route.Router, c *choice) *choice {
 	if c.in != in {
 		if c.in == nil {
@@ -107,8 +107,8 @@ func (p *Planner) choose(in *route.Router, c *choice) *choice {
 	return c
 }
 
-// best returns which of servers, of the pool in, a read goes to: Home, if it is one of them; else, of those that may be read, the
-// one in turn, or the least busy, in turn among equals; of all of them if none may.
+// best returns the one of servers, of the pool in, that a read goes to. It is Home, if that is one of them. Otherwise it is, of those that may be
+// read, the next in turn, or the least busy, in turn among equals. If none may be read, it is the next in turn.
 func (p *Planner) best(in *route.Router, servers []int, c *choice) int {
 	if h := p.options.Home; h >= 0 && slices.Contains(servers, h) && p.mayRead(h, c.avoid) && !p.Servers[h].Suspect {
 		return h
@@ -134,8 +134,8 @@ func (p *Planner) mayRead(s int, avoid []bool) bool {
 	return p.Servers[s].Readable && (avoid == nil || !avoid[s])
 }
 
-// mayReadOf returns those of servers, of the pool in, that a read may go to, the nearest where these are preferred; only if there is no other, those that are
-// suspect.
+// mayReadOf returns those of servers, of the pool in, that a read may go to; the nearest, if the pool prefers these. Suspects are returned only if
+// there is no other.
 func (p *Planner) mayReadOf(in *route.Router, servers []int, avoid []bool) []int {
 	for _, suspects := range []bool{false, true} {
 		p.readable = p.readable[:0]
@@ -151,7 +151,7 @@ func (p *Planner) mayReadOf(in *route.Router, servers []int, avoid []bool) []int
 	return in.Nearest(p.readable)
 }
 
-// firstOf returns the first of a key's servers that may be read, the first if none may: it answers gets, and compares
+// firstOf returns the first of a key's servers that may be read, or the first of all if none may. It answers gets, and compares
 // what a conditional write expects.
 func (p *Planner) firstOf(holders []int, avoid []bool) int {
 	for _, s := range holders {
@@ -162,7 +162,7 @@ func (p *Planner) firstOf(holders []int, avoid []bool) int {
 	return holders[0]
 }
 
-// readServer returns the server to read key, of the pool in, from.
+// readServer returns the server from which to read key, of the pool in.
 func (p *Planner) readServer(r *Request, in *route.Router, key []byte, c *choice) int {
 	if in.N() == 1 && in.Phase() == route.Settled {
 		return in.Primary(key)
@@ -174,7 +174,7 @@ func (p *Planner) readServer(r *Request, in *route.Router, key []byte, c *choice
 	return p.best(in, p.readers, p.choose(in, c))
 }
 
-// planEvenly splits a get whose keys every server of the pool in holds into runs of consecutive keys, whose lengths differ by at most
+// planEvenly splits a get whose keys every server of the pool in holds into runs of consecutive keys. The lengths of the runs differ by at most
 // one.
 func (p *Planner) planEvenly(i int32, in *route.Router, c *choice) {
 	r := &p.Requests[i]
@@ -203,7 +203,7 @@ var (
 	getBlank = []byte(protocol.Get.String() + " ")
 )
 
-// nextKey returns the first of keys, and those that follow it.
+// nextKey returns the first of keys, and the keys that follow it.
 func nextKey(keys []byte) (key, rest []byte) {
 	if end := bytes.IndexByte(keys, ' '); end >= 0 {
 		return keys[:end], keys[end+1:]
@@ -211,7 +211,7 @@ func nextKey(keys []byte) (key, rest []byte) {
 	return keys, nil
 }
 
-// keysEnd returns the offset in keys at which what follows the first n begins.
+// keysEnd returns the offset in keys of what follows the first n.
 func keysEnd(keys []byte, n int) int {
 	rest := keys
 	for range n {
@@ -220,7 +220,7 @@ func keysEnd(keys []byte, n int) int {
 	return len(keys) - len(rest)
 }
 
-// planByPlacement plans one call per server for the keys that are read there, in the order of the request; more for a long gat.
+// planByPlacement plans one call per server for the keys that are read there, in the order of the request; several calls for a long gat.
 func (p *Planner) planByPlacement(i int32, c *choice) {
 	r := &p.Requests[i]
 	if r.NumKeys == 1 && r.Answer == "" && r.whole() && !r.touches() && !r.strips && r.in.WarmsUp() == nil {
@@ -264,9 +264,9 @@ func (p *Planner) planByPlacement(i int32, c *choice) {
 // planKeysOf plans the calls for the keys that are read from server s.
 func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
 	r := &p.Requests[i]
-	start, from := len(p.lines), 0 // of the line, and of the keys in it
+	start, from := len(p.lines), 0 // start of the line, and of the keys in it
 	ordinal := int32(0)
-	unveiled := r.warms && r.step != warming && p.fills[s]
+	versioned := r.warms && r.step != warming && p.fills[s]
 	rest := r.Keys
 	for k := range keys {
 		var key []byte
@@ -281,7 +281,7 @@ func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
 		}
 		if from == 0 {
 			command := r.Command
-			if unveiled {
+			if versioned {
 				command = protocol.Gets
 			}
 			p.lines = append(append(p.lines, command.String()...), ' ')
@@ -300,8 +300,8 @@ func (p *Planner) planKeysOf(i int32, s int, keys []placed) {
 		return
 	}
 	p.sendKeys(i, s, start, from)
-	if unveiled {
-		p.Calls[len(p.Calls)-1].form = unveils
+	if versioned {
+		p.Calls[len(p.Calls)-1].form = formClientVersion
 	}
 }
 
@@ -334,8 +334,8 @@ func (p *Planner) planTouches(i int32, c *choice) {
 	}
 }
 
-// settleRead reports whether a read has failed and is to be asked of a server that was not asked yet, or of the same one if
-// it closed the connection, as a server that was restarted does.
+// settleRead reports whether a read has failed and can be sent to a server that was not asked yet, or again to the same server if
+// that has closed the connection, as a restarted server does.
 func (p *Planner) settleRead(r *Request) (again bool) {
 	switch {
 	case r.Answer != "":
@@ -359,7 +359,7 @@ func (p *Planner) settleRead(r *Request) (again bool) {
 		r.triedEnd = r.last
 		return true
 	}
-	return r.touches() && !r.Failed && p.settleOldest(r)
+	return r.touches() && !r.Failed && p.settleOldFirst(r)
 }
 
 // planRetry plans a read again, without the servers that failed it.

@@ -12,13 +12,13 @@ import (
 	"mcmw/internal/route"
 )
 
-// The servers of newSplit: those of main, of copy, which is asked what the keys of main hold, and of the gutters of both.
+// The servers of newSplit: those of main, of copy, from which the keys of main are read, and of the gutters of both.
 var (
 	mainServers, copyServers  = []int{0, 1}, []int{2, 3}
 	mainsGutter, copiesGutter = 4, 5
 )
 
-// newSplit returns a router whose keys are read in the pool copy, but for those that begin with m:.
+// newSplit returns a router whose keys are read from the pool copy, except for keys that begin with m:.
 func newSplit(t testing.TB) *route.Router {
 	t.Helper()
 	pool := func(name string, n int, o route.Options) route.Pool {
@@ -35,7 +35,7 @@ func newSplit(t testing.TB) *route.Router {
 	return r
 }
 
-// sentTo returns what the servers are sent first.
+// sentTo returns what command sends to each server first.
 func sentTo(d *driver, command string) map[int]string {
 	d.Start(command)
 	all := map[int]string{}
@@ -47,7 +47,7 @@ func sentTo(d *driver, command string) map[int]string {
 	return all
 }
 
-func TestARequestGoesToThePoolForReadsExactlyIfItIsARead(t *testing.T) {
+func TestOnlyReadsGoToThePoolForReads(t *testing.T) {
 	reads := []string{"get k\r\n", "get k l\r\n", "mg k\r\n", "mg k v t f s h l k q\r\n", "mg aw== b v\r\n", "mg k C7 v\r\n"}
 	others := []string{
 		"gets k\r\n", "gets k l\r\n", "gat 9 k\r\n", "gat 9 k l\r\n", "gats 9 k\r\n", "mg k v c\r\n", "mg k v T9\r\n", "mg k N9 v\r\n", "mg k R9 v\r\n", "me k\r\n",
@@ -87,14 +87,14 @@ func TestEachOfTwoPoolsOfAKeyHasItsOwnGutter(t *testing.T) {
 		}
 		return list
 	}
-	require.ElementsMatch(t, append([]int{mainsGutter}, mainServers...), servers(sentTo(away(mainServers...), "set k 0 0 1\r\nx\r\n")), "it is deleted on main's own")
+	require.ElementsMatch(t, append([]int{mainsGutter}, mainServers...), servers(sentTo(away(mainServers...), "set k 0 0 1\r\nx\r\n")), "it is deleted on the servers of main")
 	require.Subset(t, copyServers, servers(sentTo(away(mainServers...), "get k\r\n")))
 	require.Equal(t, []int{copiesGutter}, servers(sentTo(away(copyServers...), "get k\r\n")))
 	require.ElementsMatch(t, mainServers, servers(sentTo(away(copyServers...), "set k 0 0 1\r\nx\r\n")))
 	require.Equal(t, []int{mainsGutter}, servers(sentTo(away(mainServers...), "gets k\r\n")))
 }
 
-func TestOnlyTroubleInThePoolThatARequestGoesToTroublesIt(t *testing.T) {
+func TestARequestIsTroubledOnlyByServersOfThePoolThatItGoesTo(t *testing.T) {
 	d := drive(t, newSplit(t), replica.AckAll, nil)
 	for _, s := range mainServers {
 		d.planner.Servers[s].Suspect = true

@@ -17,35 +17,35 @@ import (
 	"mcmw/internal/route"
 )
 
-// guttering is a world like losing, whose middlewares go meanwhile through the phases of a change of the gutter, or of which pool has the key. Each pool has one
-// server. All that middlewares know of each other is that they are at most one phase apart, and what they know in losing of the server.
+// guttering is a world like losing. Meanwhile its middlewares go through the phases of a change of the gutter, or of the pool that has the key. Each pool has one
+// server. All that the middlewares know of each other is that they are at most one phase apart, and what they know of the server in losing.
 type guttering struct {
 	name          string
 	pools         int               // named "0", "1" ..
 	before, after map[string]string // gutters, by pool
-	from, to      string            // pools of the key
+	from, to      string            // the key's pools before and after
 	victim        int               // the server that is barred
 	clients       [2][]string
 	cut           [2]bool
-	// late: the second middleware starts at any moment, and does not know how far the other is.
+	// late: the second middleware starts at any moment, and does not know which phase the other is in.
 	late bool
-	// began is the stage that the server is in at first, for both; once: it fails once, not again.
+	// began is the stage of the server at first, for both. once: the server fails once, not again.
 	began stage
 	once  bool
-	// behind: the client of the second middleware begins when that is through, and the server fails behind that.
-	behind bool
+	// changeFirst: the client of the second middleware begins when that has gone through all phases, and the server fails after that.
+	changeFirst bool
 
 	// Faults put into the protocol.
 	phases  []guttered // instead of the right ones
-	apart   int        // phases, instead of 1
-	unclean bool       // what gutters held before is not deleted
-	early   bool       // but in the first phase
-	secret  bool       // gutters are not told of writes
-	blind   bool       // a middleware whose gutter is closed heeds no mark
-	hasty   bool       // marks are not heeded any more when there is no gutter
+	apart   int        // phases apart, instead of 1
+	unclean bool       // what gutters held before the change is not deleted
+	early   bool       // it is deleted in the first phase instead of the last
+	secret  bool       // writes do not delete the key in gutters
+	blind   bool       // a middleware whose gutter is closed ignores marks
+	hasty   bool       // a middleware ignores marks as soon as it has no gutter
 }
 
-// guttered is a phase: the gutters before and the routes before, those behind the change, or one of its phases.
+// guttered is a phase: the gutters and routes before the change, those after it, or a phase between.
 type guttered int
 
 const (
@@ -57,7 +57,7 @@ const (
 	asAfter
 )
 
-// router returns that of a phase.
+// router returns the router of a phase.
 func (g *guttering) router(t *testing.T, phase guttered) *route.Router {
 	routed := func(pool string) route.Routes {
 		return route.Routes{Default: "0", Prefixes: []route.Prefix{{Prefix: "k", Pool: pool}}}
@@ -89,25 +89,25 @@ func (g *guttering) router(t *testing.T, phase guttered) *route.Router {
 	return r
 }
 
-// closes reports whether the gutters of pool are closed meanwhile.
+// closes reports whether the gutters of pool are closed during the change.
 func (g *guttering) closes(pool string) bool {
 	return g.before[pool] != g.after[pool] || pool == g.to && g.from != g.to && g.after[pool] != ""
 }
 
-// gutterer is a middleware's worker.
+// gutterer is the worker of a middleware.
 type gutterer struct {
 	*loser
-	at    int // in ways
+	at    int // index in ways
 	ways  []guttered
 	world *guttering
-	// It heeds the marks of the other one, and if lingers, it does so though it has no gutter any more.
-	heeds, lingers bool
+	// obeys: it obeys the marks of the other one. lingers: it does so although it has no gutter any more.
+	obeys, lingers bool
 	make           func(phase guttered) *driver
 }
 
-// enterPhase exchanges the driver.
+// enterPhase replaces the driver.
 func (w *gutterer) enterPhase(at int) {
-	heeded := w.heeds
+	obeyed := w.obeys
 	w.at = at
 	missed := map[int]bool{}
 	if w.loser.driver != nil {
@@ -115,27 +115,27 @@ func (w *gutterer) enterPhase(at int) {
 	}
 	w.driver = w.make(w.ways[at])
 	w.missed = missed
-	w.lingers = heeded && (w.stage == barred || w.stage == away) && !w.world.hasty
+	w.lingers = obeyed && (w.stage == barred || w.stage == away) && !w.world.hasty
 	w.know(w.stage)
 }
 
-// know puts what is known of the server in force.
+// know applies what is known about the server.
 func (w *gutterer) know(stage stage) {
 	w.stage = stage
 	s := &w.planner.Servers[w.world.victim]
 	w.lingers = w.lingers && stage != open
-	heeds := w.lingers // until no mark is left
+	obeys := w.lingers // until no mark is left
 	for _, p := range w.router.Pools() {
-		heeds = heeds || len(p.Gutters()) > 0 && (p.Gutter() != nil || !w.world.blind)
+		obeys = obeys || len(p.Gutters()) > 0 && (p.Gutter() != nil || !w.world.blind)
 	}
-	w.heeds = heeds
-	s.Readable = !heeds || stage == shut || stage == open
+	w.obeys = obeys
+	s.Readable = !obeys || stage == shut || stage == open
 	s.Stale = !s.Readable
-	s.Away = heeds && (stage == away || stage == again)
-	s.Open = heeds && stage != shut && !w.world.secret
+	s.Away = obeys && (stage == away || stage == again)
+	s.Open = obeys && stage != shut && !w.world.secret
 }
 
-// waits reports whether what reads cannot be served: it would come from a server that is not read.
+// waits reports whether a read must wait because it would go to a server that is not read.
 func (w *gutterer) waits() bool {
 	in := w.router.In([]byte("k"))
 	s := w.planner.Servers[w.world.victim]
@@ -163,8 +163,8 @@ func (w *gutterer) AppendState(dst []byte) []byte {
 	return w.driver.AppendState(fmt.Appendf(dst, "%d %d %t %t ", w.at, w.stage, w.cut, w.lingers))
 }
 
-// keeper takes a middleware through the stages of the server, or through the phases; cleans are the servers that clean empties.
-type keeper struct {
+// stageDriver takes a middleware through the stages of the server, or through the phases. cleans returns the servers that a clean command empties.
+type stageDriver struct {
 	idler
 	of      *gutterer
 	servers []*model.Server
@@ -172,7 +172,7 @@ type keeper struct {
 	cleans  func() []int
 }
 
-func (k *keeper) Start(command string) {
+func (k *stageDriver) Start(command string) {
 	switch {
 	case command != step && k.phases:
 		for _, s := range k.cleans() {
@@ -190,7 +190,7 @@ func (k *keeper) Start(command string) {
 	}
 }
 
-// cleanRoutes and cleanGutters are commands of a keeper of phases.
+// Commands of a stageDriver of phases.
 const (
 	cleanRoutes  = "clean routes"
 	cleanGutters = "clean gutters"
@@ -249,8 +249,8 @@ func (g *guttering) explore(t *testing.T, limit int) (explore.Result, *explore.F
 			if g.once {
 				stages = stages[:4]
 			}
-			stages = stages[g.began:] // which is away at most
-			k := &keeper{of: m, servers: w.Servers, phases: true}
+			stages = stages[g.began:] // began is away at most
+			k := &stageDriver{of: m, servers: w.Servers, phases: true}
 			k.cleans = func() (servers []int) {
 				if m.ways[m.at] == gutterTail || g.early {
 					for pool, gutter := range g.after {
@@ -266,7 +266,7 @@ func (g *guttering) explore(t *testing.T, limit int) (explore.Result, *explore.F
 			}
 			w.Workers = append(w.Workers,
 				&explore.Worker{Middleware: 3 * i, Driver: m, Commands: slices.Clone(commands)},
-				&explore.Worker{Silent: true, Middleware: 3*i + 1, Driver: &keeper{of: m, servers: w.Servers}, Commands: stages},
+				&explore.Worker{Silent: true, Middleware: 3*i + 1, Driver: &stageDriver{of: m, servers: w.Servers}, Commands: stages},
 				&explore.Worker{Silent: true, Middleware: 3*i + 2, Driver: k, Commands: steps})
 		}
 		w.May = func(w *explore.World, i int) bool {
@@ -275,11 +275,11 @@ func (g *guttering) explore(t *testing.T, limit int) (explore.Result, *explore.F
 			switch i % 3 {
 			case 0:
 				ready := !g.late || mine.ways[mine.at] != gutterLate || g.from == g.to || !slices.Contains(w.Workers[i+2].Commands, cleanRoutes)
-				ready = ready && (!g.behind || i == 0 || mine.at == len(mine.ways)-1)
+				ready = ready && (!g.changeFirst || i == 0 || mine.at == len(mine.ways)-1)
 				return ready && (!mine.waits() || strings.HasPrefix(next, "set") || strings.HasPrefix(next, "delete"))
 			case 1:
 				switch {
-				case g.behind && (middlewares[0].at < len(ways)-1 || middlewares[1].at < len(ways)-1):
+				case g.changeFirst && (middlewares[0].at < len(ways)-1 || middlewares[1].at < len(ways)-1):
 					return false
 				case next == clean:
 					return true
@@ -296,12 +296,12 @@ func (g *guttering) explore(t *testing.T, limit int) (explore.Result, *explore.F
 			case next != step:
 				return true
 			case w.Workers[i-2].Running():
-				return false // the exchange waits for what is in flight
+				return false // the worker's driver is replaced when no request is in flight
 			case !g.late:
 				return mine.at < other.at+max(g.apart, 1)
 			case i/3 == 0:
 				return true
-			case mine.ways[mine.at] == gutterLate: // it stays so for longer than the others take to read by the new routes
+			case mine.ways[mine.at] == gutterLate: // it stays in this phase until the others read by the new routes
 				return other.ways[other.at] >= gutterRead
 			}
 			return other.ways[other.at] >= gutterTail
@@ -310,11 +310,11 @@ func (g *guttering) explore(t *testing.T, limit int) (explore.Result, *explore.F
 	}, limit, explore.Checks{Always: noneReadOlder})
 }
 
-// gutterings are what a change may do to the gutters of a key.
+// gutterings are changes of the gutters of a key.
 var gutterings = []guttering{
 	{name: "another gutter", pools: 3, before: map[string]string{"0": "1"}, after: map[string]string{"0": "2"}, from: "0", to: "0"},
-	{name: "a gutter that was none", pools: 2, after: map[string]string{"0": "1"}, from: "0", to: "0"},
-	{name: "no gutter", pools: 2, before: map[string]string{"0": "1"}, from: "0", to: "0"},
+	{name: "a first gutter", pools: 2, after: map[string]string{"0": "1"}, from: "0", to: "0"},
+	{name: "no gutter any more", pools: 2, before: map[string]string{"0": "1"}, from: "0", to: "0"},
 	{name: "to a pool with another gutter", pools: 4, before: map[string]string{"0": "1", "2": "3"}, after: map[string]string{"0": "1", "2": "3"}, from: "0", to: "2"},
 	{name: "to a pool with another gutter, whose server fails", pools: 4, before: map[string]string{"0": "1", "2": "3"}, after: map[string]string{"0": "1", "2": "3"}, from: "0", to: "2", victim: 2},
 	{name: "to a pool with the same gutter", pools: 3, before: map[string]string{"0": "1", "2": "1"}, after: map[string]string{"0": "1", "2": "1"}, from: "0", to: "2", victim: 2},
@@ -346,7 +346,7 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileAGutterOrTheKeysOfOneChange(t 
 	t.Logf("%d states", states)
 }
 
-func TestEveryFaultPutIntoAChangeOfGuttersIsFound(t *testing.T) {
+func TestEveryFaultInjectedIntoAChangeOfGuttersIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	both, reads, set := [2][]string{{setTen}, {setTwenty, getKey}}, [2][]string{nil, {getKey}}, [2][]string{{getKey}, {setTwenty}}
 	swapped := [2][]string{both[1], both[0]}
@@ -356,15 +356,15 @@ func TestEveryFaultPutIntoAChangeOfGuttersIsFound(t *testing.T) {
 		began     stage
 		put       func(g *guttering)
 	}{
-		{"a gutter that is not clean", "a gutter that was none", reads, away, func(g *guttering) { g.unclean = true }},
-		{"a late one whose gutter is not clean", "a gutter that was none", reads, away, func(g *guttering) { g.unclean, g.late = true, true }},
-		{"all at once", "no gutter", swapped, away, func(g *guttering) { g.phases = []guttered{asBefore, asAfter} }},
-		{"a gutter that is cleaned too early", "from the gutter", both, shut, func(g *guttering) { g.early, g.behind = true, true }},
+		{"a gutter that is not clean", "a first gutter", reads, away, func(g *guttering) { g.unclean = true }},
+		{"a late instance with an unclean gutter", "a first gutter", reads, away, func(g *guttering) { g.unclean, g.late = true, true }},
+		{"all at once", "no gutter any more", swapped, away, func(g *guttering) { g.phases = []guttered{asBefore, asAfter} }},
+		{"a gutter that is cleaned too early", "from the gutter", both, shut, func(g *guttering) { g.early, g.changeFirst = true, true }},
 		{"two phases apart", "another gutter", swapped, away, func(g *guttering) { g.phases, g.apart = []guttered{asBefore, gutterTail, asAfter}, 2 }},
-		{"writes that gutters never had", "another gutter", both, away, func(g *guttering) { g.secret = true }},
-		{"writes that a gutter never had while the key passes", "to a pool with another gutter", both, away, func(g *guttering) { g.secret = true }},
-		{"marks that are not heeded to the end", "no gutter", [2][]string{{setTen, "delete k\r\n"}, {getKey}}, away, func(g *guttering) { g.hasty, g.cut[0] = true, true }},
-		{"marks that are not heeded", "a gutter that was none", set, barred, func(g *guttering) { g.blind, g.cut[1] = true, true }},
+		{"writes that do not reach gutters", "another gutter", both, away, func(g *guttering) { g.secret = true }},
+		{"writes that do not reach a gutter while the key moves", "to a pool with another gutter", both, away, func(g *guttering) { g.secret = true }},
+		{"marks that are ignored too early", "no gutter any more", [2][]string{{setTen, "delete k\r\n"}, {getKey}}, away, func(g *guttering) { g.hasty, g.cut[0] = true, true }},
+		{"marks that are ignored", "a first gutter", set, barred, func(g *guttering) { g.blind, g.cut[1] = true, true }},
 	}
 	if !mctest.Long() { // the others take minutes
 		faults = faults[:4]

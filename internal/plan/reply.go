@@ -7,19 +7,19 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// maxList bounds the reply to a stats or administration command, bytes: twice what memcached gives `stats cachedump`.
+// maxList bounds the reply to a stats or administration command, bytes: twice the size of memcached's reply to `stats cachedump`.
 const maxList = 4 << 20
 
-// Element takes an element of the reply to call n, the bytes start..end of that. ok is false if it does not fit: then the connection can't be
-// used any more. last: it ends the reply. value: it is one that the caller need not keep; see Cut. Of a value larger than Options.MaxValue
-// there are two elements: its line, and the line end behind its data.
+// Element takes an element of the reply to call n, its bytes start..end. ok is false if it does not fit: then the connection must not be
+// used any more. last: it ends the reply. value: it is a value, which the caller may discard; see Cut. A value larger than Options.MaxValue
+// consists of two elements: its line, and the line end after its data.
 func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, end int) (last, value, ok bool) {
 	c := &p.Calls[n]
 	if c.IsCheck() {
 		last, ok = p.checked(c, rep.Kind, element)
 		return last, false, ok
 	}
-	if c.form != clients && !rep.Kind.IsError() && !c.skipped && !c.form.fits(element) {
+	if c.form != formClient && !rep.Kind.IsError() && !c.skipped && !c.form.fits(element) {
 		return false, false, false
 	}
 	r := &p.Requests[c.Request]
@@ -43,9 +43,9 @@ func (p *Planner) Element(n int32, rep *protocol.Reply, element []byte, start, e
 		if c.form.named() {
 			ok = protocol.MetaFits(bytes.TrimSuffix(c.Bytes[0], crlf), element)
 		} else {
-			ok = c.form != clients && c.form != unveils || c.command != r.Command || c.hidden || c.Failed || protocol.MetaFits(r.served().Head, element)
+			ok = c.form != formClient && c.form != formClientVersion || c.command != r.Command || c.hidden || c.Failed || protocol.MetaFits(r.served().Head, element)
 		}
-		value = rep.Kind == protocol.ReplyMetaValue && (r.readsOnly() || c.form == looksAll || c.form == chunks || c.form == revisits) && !c.Failed
+		value = rep.Kind == protocol.ReplyMetaValue && (r.readsOnly() || c.form == formItem || c.form == formChunk || c.form == formHead) && !c.Failed
 		if p.large != nil && value {
 			value = p.takeSplit(r, c, element, rep.Data)
 		}
@@ -75,7 +75,7 @@ func (p *Planner) takeValue(c *Call, key, element []byte, start, end int) (value
 		c.cut, c.cutKey = at, c.ordinal-1
 		if p.Requests[c.Request].keys >= 0 {
 			it := item{start: int32(start), end: int32(end), ordinal: c.ordinal - 1}
-			if c.form == unveils {
+			if c.form == formClientVersion {
 				line, after, cas, shown := protocol.CutValueCAS(element)
 				if !shown || protocol.IsProvisional(cas) {
 					return true, shown
@@ -97,8 +97,8 @@ func (p *Planner) takeValue(c *Call, key, element []byte, start, end int) (value
 	return false, false
 }
 
-// Cut says that the value which Element took last is not kept, nor what follows it in the reply to call n: it is asked for again. What was looked
-// back at is not; the other servers lose the key then.
+// Cut says that the value which Element took last is not kept, nor anything that follows in the reply to call n: it is asked for again. An item that was
+// fetched to be copied is not asked for again: instead the key is deleted on the other servers.
 func (p *Planner) Cut(n int32) {
 	c := &p.Calls[n]
 	if c.Dropped {
@@ -109,10 +109,10 @@ func (p *Planner) Cut(n int32) {
 	c.found = max(0, c.found-1)
 }
 
-// cutOff reports whether some of what c asked for is to be asked for again.
+// cutOff reports whether some of what c asked for has to be asked for again.
 func (c *Call) cutOff() bool { return c.Dropped && !c.Failed && c.TooLarge == 0 }
 
-// Done ends call n: its reply is complete, and its last element of the kind. ended: it was the last of its request's step.
+// Done ends call n: its reply is complete, and its last element has that kind. ended: it was the last call of its request's step.
 func (p *Planner) Done(n int32, kind protocol.ReplyKind, reply []byte) (ended bool) {
 	c := &p.Calls[n]
 	if c.IsCheck() {
@@ -120,25 +120,25 @@ func (p *Planner) Done(n int32, kind protocol.ReplyKind, reply []byte) (ended bo
 	}
 	c.kind, c.reply = kind, reply
 	if c.TooLarge > 0 {
-		// Without the server's name, so that replicas agree.
+		// The text does not name the server, so that replicas agree.
 		c.found, c.kind = 0, protocol.ReplyServerError
 		c.reply = p.textTooLarge(c.TooLarge)
 	}
 	return p.end(c)
 }
 
-// textTooLarge is what a value of that size is answered with.
+// textTooLarge returns the answer for a value of that size.
 func (p *Planner) textTooLarge(size int) []byte {
 	return fmt.Appendf(nil, "SERVER_ERROR a value of %d bytes; accepted: up to %d (--max-value)\r\n", size, p.options.MaxValue)
 }
 
-// NoAnswer ends call n without a reply; text, an error line, takes its place. lost: the server has closed the connection. What still comes
-// for it is dropped.
+// NoAnswer ends call n without a reply; text, an error line, takes the place of the reply. lost: the server has closed the connection. What still arrives
+// for the call is dropped.
 func (p *Planner) NoAnswer(n int32, text []byte, lost bool) (ended bool) {
 	c := &p.Calls[n]
 	c.Failed, c.Dropped, c.lost, c.found = true, true, lost, 0
 	if c.IsCheck() {
-		p.uninspected(c)
+		p.loseCopies(c)
 		return false
 	}
 	c.kind, c.reply = protocol.ReplyServerError, text
@@ -146,6 +146,7 @@ func (p *Planner) NoAnswer(n int32, text []byte, lost bool) (ended bool) {
 	return p.end(c)
 }
 
+// end counts the end of a call. ended: it was the last one of its request's step.
 func (p *Planner) end(c *Call) (ended bool) {
 	p.arrivals++
 	c.arrived = p.arrivals
@@ -154,7 +155,7 @@ func (p *Planner) end(c *Call) (ended bool) {
 	return r.left == 0
 }
 
-// Forget says that requests[i] is answered. It lets go of the replies of its step, if no other that joined it needs them.
+// Forget says that requests[i] is answered. It lets go of the replies of its step, unless a request that has joined it needs them.
 func (p *Planner) Forget(i int32) {
 	if r := p.answering(i); r.joins > 0 {
 		r.joins--
@@ -166,7 +167,7 @@ func (p *Planner) Forget(i int32) {
 	}
 }
 
-// Missed tells note the keys of which the server of call n, which got no reply, may hold what is out of date; all: that may be anything.
+// Missed calls note with each key of which the server of call n, which got no reply, may hold an outdated value. all: any key may be outdated.
 func (p *Planner) Missed(n int32, note func(key []byte)) (all bool) {
 	c := &p.Calls[n]
 	if c.IsCheck() {

@@ -11,8 +11,8 @@ import (
 	"mcmw/internal/route"
 )
 
-// rerouted is a moving whose key is in another pool by the routes behind the change: the servers of from and to are two pools, each with the number of replicas
-// that the other may not have.
+// rerouted makes m a change of routes that gives the key to another pool. from and to become the servers of two pools, replicas and copies their numbers of
+// replicas and servers.
 func (m *moving) rerouted(t *testing.T, replicas [2]int, copies [2]int) *moving {
 	pool := func(i int) route.Pool {
 		p := route.Pool{Name: fmt.Sprint(i), Options: route.Options{Replicas: replicas[i], Read: route.ReadPrimary}}
@@ -42,11 +42,11 @@ func (m *moving) rerouted(t *testing.T, replicas [2]int, copies [2]int) *moving 
 		require.NoError(t, err)
 		return r
 	}
-	m.behind = composed(after)
+	m.after = composed(after)
 	return m
 }
 
-// poolsInChange say how many servers the two pools have, and how many hold a key.
+// poolsInChange say how many servers the two pools have, and how many of these hold a key.
 var poolsInChange = []struct {
 	name             string
 	replicas, copies [2]int
@@ -76,15 +76,15 @@ func TestNoReadIsOlderThanAnAcknowledgedWriteWhileARouteGivesTheKeyToAnotherPool
 	}
 }
 
-func TestEveryFaultPutIntoAChangeOfRoutesIsFound(t *testing.T) {
+func TestEveryFaultInjectedIntoAChangeOfRoutesIsFound(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	for name, m := range map[string]*moving{
-		"all at once":                           {phases: []route.Phase{route.Settled}},
-		"without delete-new":                    {phases: []route.Phase{route.Settled, route.ReadNew}},
-		"without read-new":                      {phases: []route.Phase{route.Settled, route.DeleteNew}},
-		"two phases apart":                      {apart: 2},
-		"a pool that is not clean":              {unclean: true},
-		"a late one whose servers aren't clean": {unclean: true, late: true},
+		"all at once":                          {phases: []route.Phase{route.Settled}},
+		"without delete-new":                   {phases: []route.Phase{route.Settled, route.ReadNew}},
+		"without read-new":                     {phases: []route.Phase{route.Settled, route.DeleteNew}},
+		"two phases apart":                     {apart: 2},
+		"a pool that is not clean":             {unclean: true},
+		"a late instance with unclean servers": {unclean: true, late: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.clients = [2][]string{{setTen}, {getKey}}

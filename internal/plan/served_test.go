@@ -20,26 +20,26 @@ import (
 	"mcmw/internal/route"
 )
 
-// unguarded is what a mutant does not do as it must.
+// unguarded is a mutant: something that it does not do as it must.
 type unguarded uint8
 
 const (
 	guarded   unguarded = iota
-	neverBars           // a write does not begin
-	barsLate            // a write begins when the first server has answered
-	freesSoon           // a write ends when it was sent
-	tokenLate           // a value gets its token when it has come
-	tokenBusy           // a token is taken that is not free
-	keepsBusy           // what is written is kept though another write was under way when it began
-	keepsLate           // what is written is kept though another write has begun since
+	neverBars           // a write does not call Begin
+	barsLate            // a write calls Begin when the first server has answered
+	freesSoon           // a write calls End when it was sent
+	tokenLate           // a value gets its token when it has arrived
+	tokenBusy           // a token is used although a write is in progress
+	keepsBusy           // a written value is kept although another write was in progress when it began
+	keepsLate           // a written value is kept although another write has begun since
 )
 
-// served are the values that readers answer with, of one key. Drivers of a world get it, as clients, from there or from a server; others write it.
+// served are the values of one key with which readers answer. Some drivers of a world read the key, like clients, from there or from a server; others write it.
 type served struct {
 	values *hotkeys.Values
 	wanted uint64
 	mutant unguarded
-	open   int // writes under way
+	open   int // writes in progress
 	kept   *int
 }
 
@@ -56,7 +56,7 @@ func newServed(t *testing.T, mutant unguarded, kept *int) *served {
 	return v
 }
 
-// held returns what a server answers a get with, "" without a value.
+// held returns a server's answer to a get, "" if it has no value.
 func held(s *model.Server) string {
 	if it, ok := s.Get("k"); ok {
 		return fmt.Sprintf("VALUE k %d %d\r\n%s\r\nEND\r\n", it.Flags, len(it.Value), it.Value)
@@ -74,23 +74,23 @@ func (v *served) token() (hotkeys.Token, bool) {
 	return token, ok || v.mutant == tokenBusy
 }
 
-// put keeps reply, and serves it once: what was not is not replaced by what is written.
+// put keeps reply, and serves it once: a written value only replaces one that was served.
 func (v *served) put(token hotkeys.Token, reply string) {
 	v.values.Put(v.wanted, token, []byte("k"), []byte(reply), 0, time.Hour)
 	v.get()
 }
 
-// servedDriver is a driver beside served.
+// servedDriver is a driver in front of which served answers.
 type servedDriver struct {
 	*driver
 	served *served
-	alone  bool // there is one server, and nobody locks
+	alone  bool // there is one server, and requests take no locks
 
 	writes bool          // a write has begun
-	write  hotkeys.Write // that
-	first  bool          // no other was under way
-	token  hotkeys.Token // of what is fetched or written
-	free   bool          // something is fetched to be kept
+	write  hotkeys.Write // that write
+	first  bool          // no other write was in progress
+	token  hotkeys.Token // of the value that is fetched or written
+	free   bool          // a value is being fetched to be kept
 	hit    string
 }
 
@@ -128,7 +128,7 @@ func (d *servedDriver) Reply(server int, reply string) {
 	d.follow()
 }
 
-// follow does what is due when the command is served.
+// follow does what is due when the command has been served.
 func (d *servedDriver) follow() {
 	if d.driver.Busy() {
 		return
@@ -166,7 +166,7 @@ func (d *servedDriver) finish() {
 	d.writes, d.first = false, false
 }
 
-// keep keeps what was written.
+// keep keeps the written value.
 func (d *servedDriver) keep() {
 	reply := fmt.Sprintf("VALUE k 0 1\r\n%sEND\r\n", d.driver.request.Data)
 	switch d.served.mutant {
@@ -199,7 +199,7 @@ func (d *servedDriver) AppendState(dst []byte) []byte {
 	return d.driver.AppendState(dst)
 }
 
-// servedWorld has a worker for each write, and one whose client asks several times.
+// servedWorld returns a world with a worker for each write, and one whose client reads several times.
 func servedWorld(t *testing.T, servers int, mutant unguarded, kept *int, gets int, writes ...string) func() *explore.World {
 	return func() *explore.World {
 		v, w := newServed(t, mutant, kept), &explore.World{}
@@ -214,7 +214,7 @@ func servedWorld(t *testing.T, servers int, mutant unguarded, kept *int, gets in
 	}
 }
 
-// current returns an error if readers would answer with something else than the servers.
+// current returns an error if readers would answer with another value than the servers.
 func current(w *explore.World) error {
 	if hot, held := w.Workers[0].Driver.(*servedDriver).served.get(), held(w.Servers[0]); hot != "" && hot != held {
 		return fmt.Errorf("readers answer %q, servers %q", hot, held)
@@ -250,7 +250,7 @@ func TestAnswersFromMemoryAreThoseOfOneMemcachedInEveryOrderOfMessages(t *testin
 	}
 }
 
-func TestASetIsStoredIfAllServersOfItsKeySaySo(t *testing.T) {
+func TestASetCountsAsStoredIfAllServersOfItsKeyHaveStoredIt(t *testing.T) {
 	for _, versions := range []*plan.Versions{nil, plan.NewVersions(0, 1)} {
 		for _, c := range []struct {
 			command string
@@ -265,7 +265,7 @@ func TestASetIsStoredIfAllServersOfItsKeySaySo(t *testing.T) {
 			{"ms k 1\r\nx\r\n", [2]string{"HD\r\n", "HD\r\n"}, false},
 		} {
 			if versions != nil && !strings.HasPrefix(c.command, "set ") {
-				continue // they take several steps
+				continue // the others take several steps
 			}
 			d := drive(t, newRouter(t, 2, route.ReadPrimary), replica.AckAny, versions)
 			d.Start(c.command)
@@ -279,7 +279,7 @@ func TestASetIsStoredIfAllServersOfItsKeySaySo(t *testing.T) {
 					d.Reply(s, reply)
 				}
 			}
-			for s := range c.replies { // what is repaired
+			for s := range c.replies { // answer the repairs
 				switch out := d.Out(s); {
 				case strings.Contains(out, "delete k"):
 					d.Reply(s, "DELETED\r\n")

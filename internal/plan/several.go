@@ -8,19 +8,19 @@ import (
 	"mcmw/internal/replica"
 )
 
-// What is different where others write the same servers; see Options.Versions.
+// This file has what differs if other mcmw instances write the same servers; see Options.Versions.
 
-// textStamped refuses what would take the versions out of the planner's hands.
-const textStamped = "CLIENT_ERROR the flag E is not available through mcmw with several writers, which mark copies by it\r\n"
+// textStamped refuses a cas that the client chooses: mcmw stores its versions there.
+const textStamped = "CLIENT_ERROR the flag E is not available through mcmw with several writers: mcmw stores its versions there\r\n"
 
-// addSeveral looks at a request that was added.
+// addSeveral checks and prepares a request that was added.
 func (p *Planner) addSeveral(r *Request) {
 	r.decided = r.Has(protocol.Depends) || r.in.OldFirst(r.key) && r.Has(protocol.Writes) && !r.Has(protocol.Reads)
 	if r.Command.IsMeta() && r.Has(protocol.Writes) {
 		switch {
 		case r.Has(protocol.Stamped):
 			r.Fail(textStamped)
-		case !r.Has(protocol.Quiet) && bytes.Count(r.Head, blank)+1 >= protocol.MaxMetaWords: // E is one more
+		case !r.Has(protocol.Quiet) && bytes.Count(r.Head, blank)+1 >= protocol.MaxMetaWords: // E is one more word
 			r.Fail(protocol.TextMetaTooLong)
 		}
 	}
@@ -41,21 +41,21 @@ func (p *Planner) forwardVersioned(i int32, servers ...int) {
 		switch {
 		case r.Command.IsMeta():
 		case r.Command.IsStorage():
-			c.form = stores
+			c.form = formStored
 		default:
-			c.form = counts
+			c.form = formCounter
 		}
 	}
 }
 
-// firstAhead puts first, one of holders, in front of the others.
-func (p *Planner) firstAhead(holders []int, first int) {
+// moveToFront moves first, one of holders, to the front.
+func (p *Planner) moveToFront(holders []int, first int) {
 	k := slices.Index(holders, first)
 	copy(holders[1:k+1], holders[:k])
 	holders[0] = first
 }
 
-// planDecided asks the first server for what it decides, and for what came of it where that is not known.
+// planDecided sends requests[i] to the first server, which decides it, and fetches the resulting item if it cannot be known otherwise.
 func (p *Planner) planDecided(i int32, first int) {
 	r := &p.Requests[i]
 	r.way = compare
@@ -65,21 +65,21 @@ func (p *Planner) planDecided(i int32, first int) {
 		start := len(p.lines)
 		p.lines = r.served().KeyText().AppendLook(p.lines, true)
 		c := p.call(i, first, protocol.Meta, r.served().Keys, p.lines[start:])
-		c.form, c.hidden = looksAll, true
+		c.form, c.hidden = formItem, true
 	}
 }
 
 // LooksBack reports whether c fetches the item that its request has made, to copy it.
-func (c *Call) LooksBack() bool { return c.form == looksAll }
+func (c *Call) LooksBack() bool { return c.form == formItem }
 
-// Grows reports whether r's item will hold what r brings and what was there, and is looked back at.
+// Grows reports whether r extends the present value by the data it brings, so that the resulting item is fetched.
 func (r *Request) Grows() bool { return r.version != 0 && r.Has(protocol.Builds) && len(r.Data) > 0 }
 
-// settleDecided says what follows from the first server's decision.
+// settleDecided reports whether a step follows the first server's decision.
 func (p *Planner) settleDecided(r *Request) (again bool) {
 	r.chosen = r.first
 	c := &p.Calls[r.first]
-	// What is to be marked and is not there may be on the others all the same.
+	// The first server lacks an item that is to be marked stale, but the others may hold it.
 	unmarked := r.Has(protocol.Marks) && !r.Has(protocol.Conditional) && !c.Failed && notFound(c)
 	if outcomeOf(r, c) != replica.Success && !unmarked {
 		return false
@@ -100,25 +100,25 @@ func (p *Planner) settleDecided(r *Request) (again bool) {
 	case look.Failed:
 		r.chosen, r.dropped = r.look, true
 	case !ok || it.Stale:
-		r.dropped = true // it is gone, was not kept, cannot be copied, or must be found on the first server alone
+		r.dropped = true // it is missing, was not kept, cannot be copied, or must exist on the first server only
 	case it.CAS != r.version:
 		r.step = stamping
 	}
 	return true
 }
 
-// planStamp gives what the first server has made, under a cas of its own, a version.
+// planStamp gives the item that the first server has made, under a cas of its own, a version.
 func (p *Planner) planStamp(i int32) {
 	r := &p.Requests[i]
 	it, _ := protocol.DecodeItem(p.Calls[r.look].reply)
 	r.version = p.options.Versions.next()
 	start := len(p.lines)
 	p.lines = r.served().KeyText().AppendStore(p.lines, it, it.CAS, r.version)
-	p.call(i, int(p.Calls[r.chosen].Server), protocol.Meta, r.served().Keys, p.lines[start:], it.Data).form = stores
+	p.call(i, int(p.Calls[r.chosen].Server), protocol.Meta, r.served().Keys, p.lines[start:], it.Data).form = formStored
 }
 
-// settleStamp reports whether something is left to be done for the others. Not if another has written behind it: the others get
-// what that wrote.
+// settleStamp reports whether the other servers need a copy or a deletion. They don't if another request has written the key since: they get what
+// that wrote.
 func (p *Planner) settleStamp(r *Request) (again bool) {
 	c := &p.Calls[r.first]
 	switch {
@@ -145,7 +145,7 @@ func (p *Planner) planVersionedCopies(i int32) {
 	p.findHolders(r)
 	p.withholdHead(r)
 	var it protocol.Item
-	start, data, form := len(p.lines), r.Data, clients
+	start, data, form := len(p.lines), r.Data, formClient
 	switch {
 	case r.dropped:
 		p.lines = r.served().KeyText().AppendDeletion(p.lines)
@@ -154,11 +154,11 @@ func (p *Planner) planVersionedCopies(i int32) {
 	case r.look >= 0:
 		it, _ = protocol.DecodeItem(p.Calls[r.look].reply)
 		p.lines = r.served().KeyText().AppendStore(p.lines, it, 0, r.version)
-		data, form = it.Data, stores
+		data, form = it.Data, formStored
 	default:
 		p.lines = r.served().AppendVersionedCopy(p.lines, r.version)
 		if !r.Command.IsMeta() {
-			form = stores
+			form = formStored
 		}
 	}
 	line := p.lines[start:]
@@ -171,7 +171,7 @@ func (p *Planner) planVersionedCopies(i int32) {
 		case s == first:
 			continue
 		case r.version == 0 && !r.dropped && isNew(r.in, r.key, s):
-			// What changes the expiry alone would change that of a copy that nobody reads yet, too.
+			// A change of the expiry would also change that of a copy that nobody reads yet.
 			p.deleteKey(i, s)
 			continue
 		case r.version == 0 && !hidden:
@@ -187,7 +187,7 @@ func (p *Planner) planVersionedCopies(i int32) {
 	}
 }
 
-// giveBack undoes what a look at a stale item has done: the next client to read it is to renew it.
+// giveBack undoes what a look at a stale item has done: the next client that reads it has to renew it.
 func (p *Planner) giveBack(i int32, first int) {
 	r := &p.Requests[i]
 	if it, _ := protocol.DecodeItem(p.Calls[r.look].reply); it.Won && it.Stale {
@@ -197,8 +197,8 @@ func (p *Planner) giveBack(i int32, first int) {
 	}
 }
 
-// classify is outcomeOf and alike for the k-th of the answers, where others write the same servers: what was asked of the first server alone
-// has succeeded there, a touch is answered by the first server, and what was stored under one version is the same.
+// classify completes outcomeOf and alike for the k-th answer, if other mcmw instances write the same servers. A write that only the first server
+// decided has succeeded there, the first server's answer to a touch counts, and copies stored under one version are equal.
 func (p *Planner) classify(r *Request, k int, decided bool) {
 	a, first := &p.answers[k], &p.answers[0]
 	definite := func(o replica.Outcome) bool { return o == replica.Success || o == replica.Refused }

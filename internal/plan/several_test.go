@@ -14,14 +14,14 @@ import (
 	"mcmw/internal/stats"
 )
 
-// several returns a script of a planner that is one of several writers. Its versions are v(1), v(2) ..
+// several returns a script of a planner that is one of several writers. Its versions are V1, V2 ..; see v.
 func several(t *testing.T, s setup) *script {
 	t.Helper()
 	s.options.Versions = NewVersions(0, 1)
 	return plan(t, s)
 }
 
-// v returns what a text says with version n in place of each V<n>.
+// v returns text with version n in place of each V<n>.
 func v(text string) string {
 	for n := range 9 {
 		text = strings.ReplaceAll(text, fmt.Sprintf("V%d", n), fmt.Sprint(uint64(protocol.FirstVersion|n)))
@@ -32,10 +32,10 @@ func v(text string) string {
 func TestWithSeveralWritersEachCommandGoesItsWay(t *testing.T) {
 	for _, tc := range []struct {
 		line string
-		// steps are what is asked and answered in each: "server: line -> reply". Servers are in the order of the key's.
+		// steps are, for each step, what is sent and answered: "server: line -> reply". Servers are numbered in the order of the key's servers.
 		steps  [][]string
 		answer string
-		check  []int // the servers at which is looked afterwards
+		check  []int // the servers at which the check looks
 	}{
 		{"set k 0 0 1 x", [][]string{{"0: ms k 1 EV1 x -> HD", "1: ms k 1 EV1 x -> HD", "2: ms k 1 EV1 x -> HD"}}, "STORED", []int{0, 1, 2}},
 		{"set k 7 30 1 x", [][]string{{"0: ms k 1 F7 T30 EV1 x -> HD", "1: ms k 1 F7 T30 EV1 x -> HD", "2: ms k 1 F7 T30 EV1 x -> SERVER_ERROR out of memory storing object"}, {"0: delete k -> DELETED", "1: delete k -> DELETED", "2: delete k -> NOT_FOUND"}}, "SERVER_ERROR out of memory storing object", []int{0, 1}},
@@ -51,22 +51,22 @@ func TestWithSeveralWritersEachCommandGoesItsWay(t *testing.T) {
 		{"ms k 1 C5 I x", [][]string{{"0: ms k 1 C5 I EV1 x -> HD"}, {"1: md k -> HD", "2: md k -> NF"}}, "HD", nil},
 		// It has the version: the others get what was seen.
 		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k -> VA 1 kk f7 t30 cV1 | 6"}, {"1: ms k 1 F7 T30 EV1 6 -> HD", "2: ms k 1 F7 T30 EV1 6 -> HD"}}, "6", []int{0, 1, 2}},
-		// It has another.
+		// The item has a cas of the server's own.
 		{"decr k 1", [][]string{{"0: ma k v k D1 MD EV1 -> VA 1 kk | 9", "0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 9 "}, {"0: ms k 2 C88 EV2 9  -> HD"}, {"1: ms k 2 EV2 9  -> HD", "2: ms k 2 EV2 9  -> HD"}}, "9", []int{0, 1, 2}},
 		{"ma k v c", [][]string{{"0: ma k v c EV1 -> VA 2 cV1 | 10", "0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 10"}, {"0: ms k 2 C88 EV2 10 -> HD"}, {"1: ms k 2 EV2 10 -> HD", "2: ms k 2 EV2 10 -> HD"}}, "VA 2 cV2 | 10", []int{0, 1, 2}},
-		// Another's write came behind it, or a deletion.
+		// Another client has written or deleted the item since.
 		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 2 kk | 10", "0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 10"}, {"0: ms k 2 C88 EV2 10 -> EX"}}, "10", nil},
 		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 2 kk | 10", "0: mg k u v f t c k -> VA 2 kk f0 t-1 c88 | 10"}, {"0: ms k 2 C88 EV2 10 -> NF"}, {"1: md k -> HD", "2: md k -> NF"}}, "10", nil},
 		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k -> EN"}, {"1: md k -> HD", "2: md k -> NF"}}, "6", nil},
 		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k ->"}, {"1: md k -> HD", "2: md k -> NF"}}, "SERVER_ERROR s", nil},
 		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> NF", "0: mg k u v f t c k -> EN"}}, "NOT_FOUND", nil},
 		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> CLIENT_ERROR cannot increment or decrement non-numeric value", "0: mg k u v f t c k -> VA 1 kk f0 t-1 c5 | x"}}, "CLIENT_ERROR cannot increment or decrement non-numeric value", nil},
-		// What is stale is on the first server alone; who reads it next renews it.
+		// A stale item is on the first server only; the next client that reads it renews it.
 		{"incr k 1", [][]string{{"0: ma k v k D1 EV1 -> VA 1 kk | 6", "0: mg k u v f t c k -> VA 1 kk f0 t-1 cV1 X W | 6"}, {"1: md k -> HD", "2: md k -> NF", "0: md k I CV1 EV1 -> HD"}}, "6", nil},
 		{"append k 0 0 1 x", [][]string{{"0: ms k 1 MA EV1 x -> NS", "0: mg k u v f t c k -> EN"}}, "NOT_STORED", nil},
 		{"prepend k 0 0 1 x", [][]string{{"0: ms k 1 MP EV1 x -> HD", "0: mg k u v f t c k -> VA 2 kk f0 t9999999 cV1 | xy"}, {"1: ms k 2 T2592000 EV1 xy -> HD", "2: ms k 2 T2592000 EV1 xy -> HD"}}, "STORED", []int{0, 1, 2}},
 		{"ma aw== b N0 J5 t v q", [][]string{{"0: ma aw== b N0 J5 t v EV1 -> VA 1 t-1 | 5", "0: mg aw== u v f t c O3252696320 b -> VA 1 O3252696320 f0 t-1 cV1 | 5"}, {"1: ms aw== 1 EV1 b 5 -> HD", "2: ms aw== 1 EV1 b 5 -> HD"}}, "", []int{0, 1, 2}},
-		// A copy that is missing is no disagreement, and the first server's answer counts.
+		// A missing copy is no disagreement, and the first server's answer counts.
 		{"touch k 30", [][]string{{"0: touch k 30 -> TOUCHED", "1: touch k 30 -> NOT_FOUND", "2: touch k 30 -> TOUCHED"}}, "TOUCHED", nil},
 		{"touch k 30", [][]string{{"0: touch k 30 -> NOT_FOUND", "1: touch k 30 -> TOUCHED", "2: touch k 30 -> TOUCHED"}}, "NOT_FOUND", nil},
 		{"mg k T30 v", [][]string{{"0: mg k T30 v -> VA 1 | x", "1: mg k T30 v -> EN", "2: mg k T30 v -> VA 1 | y"}}, "VA 1 | x", nil},
@@ -136,8 +136,8 @@ func TestWithSeveralWritersEachCommandGoesItsWay(t *testing.T) {
 	}
 }
 
-// checks stores k on all servers and returns what its check asks, "server: line", in each round that is answered with what they hold:
-// by server, a version or nothing.
+// checks stores k on all servers and returns what its check sends, "server: line", in each round. looks are what the servers hold in each
+// round: by server, a version or nothing.
 func checks(t *testing.T, x *script, looks ...[3]string) (asked [][]string) {
 	i := x.request("set k 0 0 1\r\nx")
 	for n := range 3 {
@@ -172,7 +172,7 @@ func checks(t *testing.T, x *script, looks ...[3]string) (asked [][]string) {
 	return asked
 }
 
-func TestACheckEndsWhereReplicasAgreeAndCutsWhatDiffersTwice(t *testing.T) {
+func TestACheckEndsWhenReplicasAgreeAndCutsWhatDiffersTwice(t *testing.T) {
 	x := several(t, setup{})
 	h := x.options.Router.Replicas([]byte("k"), nil)
 	by := func(first, second, third string) (look [3]string) {
@@ -197,14 +197,14 @@ func TestACheckEndsWhereReplicasAgreeAndCutsWhatDiffersTwice(t *testing.T) {
 		counts stats.Agreement
 	}{
 		{"all hold it", [][3]string{by("V1", "V1", "V1")}, nil, stats.Agreement{Checks: 1}},
-		{"all hold another's", [][3]string{by("V8", "V8", "V8")}, nil, stats.Agreement{Checks: 1}},
+		{"all hold another client's", [][3]string{by("V8", "V8", "V8")}, nil, stats.Agreement{Checks: 1}},
 		{"a copy is missing", [][3]string{by("V1", "", "V1")}, nil, stats.Agreement{Checks: 1}},
-		{"all are", [][3]string{by("", "", "")}, nil, stats.Agreement{Checks: 1}},
+		{"all copies are missing", [][3]string{by("", "", "")}, nil, stats.Agreement{Checks: 1}},
 		{"they were different for a moment", [][3]string{by("V8", "V1", "V1"), by("V8", "V8", "V8")}, nil, stats.Agreement{Checks: 1}},
 		{"they differ", [][3]string{by("V8", "V1", "V8"), by("V8", "V1", "V8"), by("V8", "", "V8")}, []string{"", "V1"}, stats.Agreement{Checks: 1, Disagreements: 1, Cuts: 1}},
 		{"both differ", [][3]string{by("V1", "V7", "V8"), by("V1", "V7", "V8"), by("V1", "", "")}, []string{"", "V7", "V8"}, stats.Agreement{Checks: 1, Disagreements: 1, Cuts: 2}},
 		{"the first has none", [][3]string{by("", "V1", "V8"), by("", "V1", "V8"), by("", "", "V8")}, []string{"", "V1"}, stats.Agreement{Checks: 1, Disagreements: 1, Cuts: 1}},
-		{"the first has none, and one's own is nowhere", [][3]string{by("", "V7", "V8")}, nil, stats.Agreement{Checks: 1}},
+		{"the first has none, and no server holds the own write", [][3]string{by("", "V7", "V8")}, nil, stats.Agreement{Checks: 1}},
 		{"all but one are lost", [][3]string{by("V8", "lost", "lost")}, nil, stats.Agreement{Checks: 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestACheckEndsWhereReplicasAgreeAndCutsWhatDiffersTwice(t *testing.T) {
 	}
 }
 
-func TestACheckThatNeverSeesTheSameTwiceCutsInTheEndAndOneThatMeetsErrorsEnds(t *testing.T) {
+func TestACheckThatNeverSeesTheSameTwiceCutsInTheEndAndOneThatGetsErrorsEnds(t *testing.T) {
 	x := several(t, setup{})
 	var changing, failing [][3]string
 	for n := range 2*mostLooks + 1 {
@@ -249,7 +249,7 @@ func TestALookGivesBackTheRenewalThatItTookFromClients(t *testing.T) {
 	assert.Zero(t, x.Checking())
 }
 
-// storeAll stores the keys on all servers, in a round.
+// storeAll stores the keys on all servers, in one round.
 func storeAll(x *script, keys ...string) {
 	for _, key := range keys {
 		first := len(x.Calls)
@@ -267,7 +267,7 @@ func nextRound(x *script) {
 	clear(x.settled)
 }
 
-func TestALaterStoreOfAKeyTakesThePlaceOfItsCheck(t *testing.T) {
+func TestALaterStoreOfAKeyReplacesItsCheck(t *testing.T) {
 	x := several(t, setup{})
 	storeAll(x, "k", "k", "l", "k")
 	nextRound(x)
@@ -278,23 +278,23 @@ func TestALaterStoreOfAKeyTakesThePlaceOfItsCheck(t *testing.T) {
 	assert.Equal(t, []string{"0: mg k u c k mg l u c k", "1: mg k u c k mg l u c k", "2: mg k u c k mg l u c k"}, x.calls())
 	assert.Equal(t, uint64(protocol.FirstVersion|5), x.checks[0].version)
 
-	// It is answered while the servers are looked at.
+	// The next store is answered while the check looks at the servers.
 	storeAll(x, "k")
 	for n := range 3 {
 		x.reply(n, fmt.Sprintf("HD kk c%d\r\nHD kl c9\r\n", n))
 	}
 	nextRound(x)
-	assert.Equal(t, 1, x.Checking(), "that of l has ended, and so has the older one of k")
+	assert.Equal(t, 1, x.Checking(), "the check of l and the older check of k have ended")
 	assert.Equal(t, uint64(protocol.FirstVersion|6), x.checks[0].version)
 	assert.Equal(t, stats.Agreement{Checks: 1}, x.Agreement)
 }
 
-func TestARenewalThatALookTookIsGivenBackAlsoBehindALaterStore(t *testing.T) {
+func TestARenewalThatALookTookIsGivenBackEvenAfterALaterStore(t *testing.T) {
 	x := several(t, setup{})
 	storeAll(x, "k")
 	x.PlanChecks()
 	storeAll(x, "k")
-	x.reply(3, "HD kk c9 X W\r\n") // another has marked it meanwhile
+	x.reply(3, "HD kk c9 X W\r\n") // another client has marked it stale meanwhile
 	x.reply(4, "EN\r\n")
 	x.reply(5, "EN\r\n")
 	nextRound(x)
@@ -302,7 +302,7 @@ func TestARenewalThatALookTookIsGivenBackAlsoBehindALaterStore(t *testing.T) {
 	assert.Equal(t, []string{"0: md k I C9 E9 mg k u c k", "1: mg k u c k", "2: mg k u c k"}, x.calls())
 }
 
-func TestACheckLosesTheServerThatAnswersOnlyThoseBeforeIt(t *testing.T) {
+func TestACheckLosesAServerThatAnswersOnlyEarlierChecks(t *testing.T) {
 	x := several(t, setup{})
 	storeAll(x, "k", "l")
 	nextRound(x)
@@ -347,7 +347,7 @@ func TestAServerThatDoesNotAnswerACheckHasMissedTheWrite(t *testing.T) {
 	assert.Equal(t, FollowsNothing, x.Follows(0))
 }
 
-func TestAReplyThatNoCheckCanHaveIsRefused(t *testing.T) {
+func TestAReplyThatDoesNotFitACheckIsRefused(t *testing.T) {
 	x := several(t, setup{})
 	x.request("set k 0 0 1\r\nx")
 	for _, reply := range []string{"EN\r\n", "VA 1\r\nx\r\n", "HD c5\r\n", "STORED\r\n"} {
@@ -364,7 +364,7 @@ func TestAReplyThatNoCheckCanHaveIsRefused(t *testing.T) {
 	x.reply(0, "HD c5 kk\r\n")
 }
 
-func TestWhatMcmwAsksByItselfIsNotAnsweredWithAnotherKey(t *testing.T) {
+func TestAReplyAboutAnotherKeyIsRefusedForRequestsOfMcmwsOwn(t *testing.T) {
 	for _, tc := range []struct {
 		line, asked      string
 		call             int
@@ -388,7 +388,7 @@ func TestWhatMcmwAsksByItselfIsNotAnsweredWithAnotherKey(t *testing.T) {
 	}
 }
 
-func TestVersionsDoNotRepeatAndAreNoneThatAServerGivesOut(t *testing.T) {
+func TestVersionsDoNotRepeatAndNoServerGivesThemOut(t *testing.T) {
 	seen := map[uint64]bool{}
 	versions := NewVersions(1<<63+5, 1<<61)
 	for range 100_000 {

@@ -6,13 +6,13 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// A route may strip its prefix (route.Prefix.Strip). All that concerns the pool's servers then has the key as they know it: placement, locks, checks,
-// what a server missed. What the client sees has its own key. A get of such a key joins none. A retrieval is asked for by lines that are made
-// here, another request as renamed.
+// A route can strip its prefix (route.Prefix.Strip). Everything that concerns the pool's servers then uses the key as they know it: placement, locks,
+// checks, missed writes. The client sees its own key. A get of such a key never joins another. A retrieval is sent as lines that are written
+// here; any other request is renamed.
 
 var textValue = []byte("VALUE ")
 
-// stripped is what a request was whose only key servers know without a prefix, and what they get in its place.
+// stripped keeps what the client sent in a request whose only key the servers know without a prefix, and what they get in its place.
 type stripped struct {
 	key     []byte // as the client has it
 	request protocol.Request
@@ -34,7 +34,7 @@ func (r *Request) ClientKey() []byte {
 	return r.key
 }
 
-// addStripped is what is left of Add where servers know keys without a prefix.
+// addStripped is the second half of Add if servers know keys without a prefix.
 func (p *Planner) addStripped(r *Request) {
 	if r.NumKeys != 1 {
 		p.stripAll(r)
@@ -50,7 +50,7 @@ func (p *Planner) addStripped(r *Request) {
 	}
 }
 
-// strip makes stored, a part of its only key, what the servers know r's key as.
+// strip makes the servers know r's only key as stored, which is a part of it.
 func (p *Planner) strip(r *Request, stored []byte) {
 	if p.renamed == len(p.renames) {
 		p.renames = append(p.renames, new(stripped))
@@ -67,7 +67,7 @@ func (p *Planner) strip(r *Request, stored []byte) {
 	}
 }
 
-// stripAll looks for keys of r, a retrieval of several, that servers know without a prefix.
+// stripAll looks for keys of r, a retrieval of several keys, that servers know without a prefix.
 func (p *Planner) stripAll(r *Request) {
 	for rest := r.Keys; len(rest) > 0; {
 		var key []byte
@@ -80,7 +80,7 @@ func (p *Planner) stripAll(r *Request) {
 	}
 }
 
-// shown returns reply, to anything but a retrieval, as r's client is to see it.
+// shown returns reply, to anything but a retrieval, as r's client should see it.
 func (p *Planner) shown(r *Request, reply []byte) []byte {
 	if r.stripped == nil || !r.Command.IsMeta() || len(reply) == 0 || bytes.HasPrefix(reply, []byte("SERVER_ERROR")) {
 		return reply
@@ -90,7 +90,7 @@ func (p *Planner) shown(r *Request, reply []byte) []byte {
 	return p.lines[start:]
 }
 
-// addElement adds a VALUE as the client is to see it: with key, of which the servers don't get the first strip bytes.
+// addElement adds a VALUE as the client should see it: with key. The servers do not get the first strip bytes of it.
 func addElement(out Output, element, key []byte, strip int32) {
 	if strip > 0 {
 		out.Add(textValue)

@@ -2,13 +2,13 @@ package plan
 
 import "mcmw/internal/keylock"
 
-// stripeSet is a set of key locks' stripes. Its zero value is empty.
+// stripeSet is a set of key-lock stripes. Its zero value is empty.
 type stripeSet struct {
 	bits    [keylock.Stripes / 64]uint64
 	members []uint32
 }
 
-// clear takes all members out.
+// clear removes all members.
 func (s *stripeSet) clear() {
 	for _, m := range s.members {
 		s.bits[m/64] = 0

@@ -7,12 +7,12 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// Versions gives out the versions of the items that a planner stores. Equal versions mean equal items, so no two may be alike: within one
-// Versions they are not before 2^62 of them, and two that begin at random, with random steps, give the same one to two writes of a key
-// that meet with a probability of 2^-62. Their order means nothing.
+// Versions gives out the versions of the items that a planner stores. Equal versions mean equal items, so versions must be unique. One Versions
+// repeats itself only after 2^62 of them. Two of them, which begin at random and take random steps, give the same version to two concurrent writes of a
+// key with a probability of 2^-62. The order of versions means nothing.
 type Versions struct{ last, step uint64 }
 
-// NewVersions returns one that begins behind start and takes odd steps.
+// NewVersions returns one whose versions follow start, in odd steps.
 func NewVersions(start, step uint64) *Versions { return &Versions{start, step | 1} }
 
 // RandomVersions returns one that begins at random.

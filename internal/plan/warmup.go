@@ -8,28 +8,29 @@ import (
 	"mcmw/internal/stats"
 )
 
-// A pool that is warmed up (route.MigrationWarmUp) is looked into before the one that its keys are in. It may hold copies that nobody is to read yet, which have a
-// provisional version; so it is asked for versions, and the client is not told:
+// A read asks a pool that is warmed up (route.MigrationWarmUp), the new pool, before the pool that its keys are in, the old one. The new pool may hold copies that must
+// not be read yet; these have a provisional version. So reads ask it for versions, which the client does not get:
 //
-//	read   ask the new pool, for versions --> ask the old one for what that has not, or does not answer --> answer
-//	write  ask the old pool's first server --> copy to the others; in the new pool, a new expiry alone is a deletion --> answer
-//	gat    ask the old pool --> delete in the new one --> answer
+//	read   ask the new pool, for versions --> ask the old one for what the new one lacks or fails to answer --> answer
+//	write  ask the old pool's first server --> copy to the others; a mere change of expiry deletes the key in the new pool --> answer
+//	gat    ask the old pool --> delete in the new pool --> answer
 //
-// Where servers of a pool are warmed up from its others, a key's servers on either side are what a pool is above; a read looks there first that would go there anyway.
+// If some servers of a pool are warmed up from its others, read "pool" above as a key's servers on either side. A read then asks the new side first only if it would
+// go there without a warm-up, too.
 //
-// What is found in the old pool alone is to be copied (Lacking). An old pool that does not answer is no error for a key that the new one has answered that it
-// does not hold: that is the miss of a cache.
+// Keys that only the old pool holds are to be copied (Lacking). If the old pool does not answer for a key that the new pool has answered with a miss, this is no error
+// but a miss.
 
-// Lacking is a key, as servers know it, that the pool which is warmed up from that pool did not hold.
+// Lacking is a key that a pool being warmed up from the pool numbered Pool does not hold. Key is as the servers know it.
 type Lacking struct {
 	Pool int
 	Key  []byte
 }
 
-// findFills finds the servers that are warmed up.
+// findFills finds the servers that are warmed up, and whether some writes begin in an old pool.
 func (p *Planner) findFills() {
 	for _, m := range p.options.Router.Migrations() {
-		p.oldest = p.oldest || m.Missed && m.Phase.Active() && !m.Phase.ReadsNew()
+		p.oldFirst = p.oldFirst || m.Missed && m.Phase.Active() && !m.Phase.ReadsNew()
 		if m.Phase != route.MigrationWarmUp {
 			continue
 		}
@@ -40,13 +41,13 @@ func (p *Planner) findFills() {
 	}
 }
 
-// isNew reports whether server s, one of those of key in the pool in, is one to which writes come behind the old ones.
+// isNew reports whether server s, a server of key in the pool in, is one that gets writes only after the old servers.
 func isNew(in *route.Router, key []byte, s int) bool { return in.OldFirst(key) && in.IsNew(s) }
 
-// looksFirst reports whether r is a read that a pool which is warmed up may answer: it changes nothing, and shows no cas.
-func (r *Request) looksFirst() bool { return r.IsRead() && r.Answer == "" }
+// mayAskNew reports whether a pool that is warmed up may answer the request r: it is a read that changes nothing and shows no cas.
+func (r *Request) mayAskNew() bool { return r.IsRead() && r.Answer == "" }
 
-// newServer returns the server of the pool in, which is warmed up, to read key from; -1: none may be read.
+// newServer returns the server of the pool in, which is warmed up, from which to read key; -1 if none may be read.
 func (p *Planner) newServer(in *route.Router, key []byte, avoid []bool) int {
 	p.readers = in.Readers(key, p.readers[:0])
 	for _, s := range p.readers {
@@ -57,10 +58,10 @@ func (p *Planner) newServer(in *route.Router, key []byte, avoid []bool) int {
 	return -1
 }
 
-// firstLook returns the server that is warmed up at which the read r looks for key first; -1: there is none. Where it is one of several servers of a pool, it is
-// the one that would be read if none were warmed up.
+// firstLook returns the server that is warmed up and that the read r asks first for key; -1: there is none. If only some servers of the pool are warmed up, it is
+// the server that would be read without a warm-up.
 func (p *Planner) firstLook(r *Request, key []byte, c *choice) int {
-	if p.fills == nil || !r.looksFirst() {
+	if p.fills == nil || !r.mayAskNew() {
 		return -1
 	}
 	in := p.reads.In(key)
@@ -77,8 +78,8 @@ func (p *Planner) firstLook(r *Request, key []byte, c *choice) int {
 	return s
 }
 
-// planUnveiled plans a mg of a key of the pool in at the server that firstLook returns, and reports whether there is one.
-func (p *Planner) planUnveiled(i int32, in *route.Router, c *choice) bool {
+// planMgOnNew sends an mg of a key of the pool in to the server that firstLook returns, and reports whether there is one.
+func (p *Planner) planMgOnNew(i int32, in *route.Router, c *choice) bool {
 	r := &p.Requests[i]
 	if in.WarmsUp() == nil || bytes.Count(r.Head, blank)+1 >= protocol.MaxMetaWords {
 		return false
@@ -90,17 +91,17 @@ func (p *Planner) planUnveiled(i int32, in *route.Router, c *choice) bool {
 	start := len(p.lines)
 	p.lines = protocol.AppendMetaWithCAS(p.lines, r.Head)
 	call := p.call(i, s, protocol.Meta, r.Keys, p.lines[start:])
-	call.form, call.Reads = unveils, true
+	call.form, call.Reads = formClientVersion, true
 	r.warm, r.warmEnd = r.first, r.last
 	return true
 }
 
-// looksFirst reports whether call n of the read r is one at which that looks first.
-func (p *Planner) looksFirst(r *Request, n int32) bool {
-	return r.warms && r.step != warming && p.Calls[n].form == unveils
+// asksNew reports whether call n is the read r's question to a server that is warmed up.
+func (p *Planner) asksNew(r *Request, n int32) bool {
+	return r.warms && r.step != warming && p.Calls[n].form == formClientVersion
 }
 
-// settleWarming reports whether keys of a read were not found in the pool that is warmed up, or were not answered, and are to be asked of others.
+// settleWarming reports whether keys of a read were not found in the pool that is warmed up, or not answered, and other servers have to be asked.
 func (p *Planner) settleWarming(r *Request) (again bool) {
 	if !r.Command.IsRetrieval() {
 		c := &p.Calls[r.first]
@@ -123,18 +124,18 @@ func (p *Planner) settleWarming(r *Request) (again bool) {
 			case n < r.first: // an earlier step has answered it
 				continue
 			case c.Failed:
-				at.server = lookedFor
-				if c.form != unveils && !p.mayTryAgain(r, n) {
-					at.server = answered
+				at.server = keyUnread
+				if c.form != formClientVersion && !p.mayTryAgain(r, n) {
+					at.server = keyAnswered
 				}
-			case c.form != unveils || c.kind != protocol.ReplyEnd || c.cutOff() && at.ordinal >= c.cutKey:
-				at.server = answered
+			case c.form != formClientVersion || c.kind != protocol.ReplyEnd || c.cutOff() && at.ordinal >= c.cutKey:
+				at.server = keyAnswered
 			case p.walks(c, at.ordinal):
-				at.server = answered
+				at.server = keyAnswered
 			default:
-				at.server, at.missed = lookedFor, true
+				at.server, at.missed = keyUnread, true
 			}
-			again = again || at.server == lookedFor
+			again = again || at.server == keyUnread
 		}
 	}
 	if !again {
@@ -151,19 +152,19 @@ func (p *Planner) settleWarming(r *Request) (again bool) {
 	return true
 }
 
-// What placed.server is while it is not known where a key will be read.
+// Values of placed.server while it is not known from which server a key will be read.
 const (
-	answered  = -1 // it needs not be
-	lookedFor = -2
+	keyAnswered = -1 // none: the key is answered
+	keyUnread   = -2 // still to be chosen
 )
 
-// mayTryAgain reports whether there is another server for what call n, which failed, asked.
+// mayTryAgain reports whether another server can be asked for what call n, which failed, asked for; or the same one, if it closed the connection.
 func (p *Planner) mayTryAgain(r *Request, n int32) bool {
 	copies := p.copies(n)
 	return (copies > 1 || p.Calls[n].lost) && r.tries < max(1, copies-1)
 }
 
-// walks reports whether c's reply has the key of that number. It is asked for one after the other, in their order.
+// walks reports whether c's reply has the key of that number. It must be called for one key after the other, in their order.
 func (p *Planner) walks(c *Call, ordinal int32) bool {
 	switch {
 	case c.walked == c.found:
@@ -179,7 +180,7 @@ func (p *Planner) walks(c *Call, ordinal int32) bool {
 	return true
 }
 
-// planWarming asks others for what settleWarming has found missing.
+// planWarming asks other servers for what settleWarming has found missing.
 func (p *Planner) planWarming(i int32) {
 	r := &p.Requests[i]
 	clear(p.failed)
@@ -190,9 +191,9 @@ func (p *Planner) planWarming(i int32) {
 	}
 	c := &choice{avoid: p.failed}
 	if !r.Command.IsRetrieval() {
-		second := !p.Calls[r.warm].Failed
+		afterMiss := !p.Calls[r.warm].Failed
 		p.forward(i, p.readServer(r, r.in, r.key, c))
-		p.Calls[len(p.Calls)-1].second = second
+		p.Calls[len(p.Calls)-1].afterMiss = afterMiss
 		return
 	}
 	keys := p.placed[r.keys : int(r.keys)+r.NumKeys]
@@ -202,7 +203,7 @@ func (p *Planner) planWarming(i int32) {
 		for k := range keys {
 			var key []byte
 			key, rest = nextKey(rest)
-			if keys[k].server == lookedFor && keys[k].missed == missed {
+			if keys[k].server == keyUnread && keys[k].missed == missed {
 				in, stored := p.reads.At(key)
 				keys[k].server = int32(p.readServer(r, in, stored, c))
 			}
@@ -211,28 +212,28 @@ func (p *Planner) planWarming(i int32) {
 			p.planKeysOf(i, s, keys)
 		}
 		for n := first; n < len(p.Calls); n++ {
-			p.Calls[n].second = missed
+			p.Calls[n].afterMiss = missed
 		}
 		for k := range keys {
 			if keys[k].server >= 0 {
-				keys[k].server = answered
+				keys[k].server = keyAnswered
 			}
 		}
 	}
 }
 
-// unansweredOf returns the error that the read r is answered with, nil if there is none: the last one of a key that has no answer. A key that the pool which is
-// warmed up does not hold has one.
+// unansweredOf returns the error that answers the read r, nil if there is none: the last error of a key that has no answer. A key that the pool which is
+// warmed up does not hold always has an answer, a miss.
 func (p *Planner) unansweredOf(r *Request) (failure []byte) {
 	for _, at := range p.placed[r.keys : int(r.keys)+r.NumKeys] {
-		if c := &p.Calls[at.call]; c.kind.IsError() && !c.cutOff() && !(c.Failed && (c.second || p.options.GetErrorMiss)) {
+		if c := &p.Calls[at.call]; c.kind.IsError() && !c.cutOff() && !(c.Failed && (c.afterMiss || p.options.GetErrorMiss)) {
 			failure = c.reply
 		}
 	}
 	return failure
 }
 
-// worstOf classifies that error.
+// worstOf classifies unansweredOf.
 func (p *Planner) worstOf(r *Request) stats.Result {
 	if p.unansweredOf(r) != nil {
 		return stats.ResultServerError
@@ -240,7 +241,7 @@ func (p *Planner) worstOf(r *Request) stats.Result {
 	return stats.ResultOK
 }
 
-// noteLook records that the read of key ended with call c, which found it or not. missed: the pool that is warmed up holds none.
+// noteLook counts how the read of key ended with call c. missed: the pool that is warmed up does not hold it.
 func (p *Planner) noteLook(key []byte, c *Call, missed, found bool) {
 	pool := p.reads.In(key)
 	if pool.WarmsUp() == nil {
@@ -248,7 +249,7 @@ func (p *Planner) noteLook(key []byte, c *Call, missed, found bool) {
 	}
 	w := &p.Warming[pool.Number()]
 	switch {
-	case c.form == unveils && found:
+	case c.form == formClientVersion && found:
 		w.New++
 	case c.Failed:
 		w.Unanswered++
@@ -262,10 +263,10 @@ func (p *Planner) noteLook(key []byte, c *Call, missed, found bool) {
 	}
 }
 
-// noteWarming is noteLook of the mg r, whose reply is c's.
+// noteWarming is noteLook for the mg r, whose reply is c's.
 func (p *Planner) noteWarming(r *Request, c *Call) {
 	found := c.kind == protocol.ReplyMetaValue || c.kind == protocol.ReplyMetaLine && string(c.reply[:2]) == "HD"
-	p.noteLook(r.ClientKey(), c, c.second, found)
+	p.noteLook(r.ClientKey(), c, c.afterMiss, found)
 }
 
 // keyAt returns the k-th of keys.
@@ -274,9 +275,9 @@ func keyAt(keys []byte, k int) []byte {
 	return key
 }
 
-// settleOldest reports whether behind a step of r, in which all servers were asked at once, the key is to be deleted on those that are to come last.
-func (p *Planner) settleOldest(r *Request) (again bool) {
-	if !p.oldest || r.Failed {
+// settleOldFirst reports whether the key must now be deleted on the servers that get writes last, after a step of r in which all servers were asked at once.
+func (p *Planner) settleOldFirst(r *Request) (again bool) {
+	if !p.oldFirst || r.Failed {
 		return false
 	}
 	if r.IsFlush() {
@@ -294,7 +295,7 @@ func (p *Planner) settleOldest(r *Request) (again bool) {
 	return again
 }
 
-// planEmptying deletes the keys of requests[i] there.
+// planEmptying deletes the keys of requests[i] on the servers that get writes last.
 func (p *Planner) planEmptying(i int32) {
 	r := &p.Requests[i]
 	for rest := r.Keys; len(rest) > 0; {
@@ -313,7 +314,7 @@ func (p *Planner) planEmptying(i int32) {
 	}
 }
 
-// nextKey is nextKey of what is left of r's keys, the key as it is routed.
+// nextKey is the function nextKey for what is left of r's keys, where key is the key by which r is routed.
 func (r *Request) nextKey(rest []byte) (key, behind []byte) {
 	if r.NumKeys == 1 {
 		return r.ClientKey(), nil
@@ -321,7 +322,7 @@ func (r *Request) nextKey(rest []byte) (key, behind []byte) {
 	return nextKey(rest)
 }
 
-// settleEmptying makes the answer of the gat r that of the step before, or the error of a server of which the key could not be deleted.
+// settleEmptying makes the answer of the gat r that of the previous step, or the error of a server on which the key could not be deleted.
 func (p *Planner) settleEmptying(r *Request) {
 	for n := r.first; n < r.last; n++ {
 		if c := &p.Calls[n]; c.kind.IsError() {

@@ -7,9 +7,9 @@ import (
 	"mcmw/internal/replica"
 )
 
-// planWrite sends a write to every server that holds the key. One that depends on a cas goes to the first alone, which knows it, and so does,
-// where others write the same servers, one that depends on anything; it is a barrier, because what follows it in the part may read what its
-// second step writes.
+// planWrite sends a write to every server that holds the key. A write that depends on a cas goes only to the first server, which knows the cas. If other mcmw
+// instances write the same servers, so does a write that depends on anything else. Such a write is a barrier, because a later request of the part may read what
+// its second step writes.
 func (p *Planner) planWrite(i int32) (barrier bool) {
 	r := &p.Requests[i]
 	p.findHolders(r)
@@ -28,7 +28,7 @@ func (p *Planner) planWrite(i int32) (barrier bool) {
 	default:
 		r.way = write
 		if r.several {
-			p.firstAhead(p.holders, p.decider(r))
+			p.moveToFront(p.holders, p.decider(r))
 		}
 		if r.version != 0 {
 			p.forwardVersioned(i, p.holders...)
@@ -42,8 +42,8 @@ func (p *Planner) planWrite(i int32) (barrier bool) {
 	return false
 }
 
-// decider returns the server that decides what depends on r's key, and whose copy stays where copies differ: the first of the key's that may be read.
-// While the key is on its way to another pool it is one of those that are read.
+// decider returns the server that decides a write that depends on r's key, and whose copy stays where copies differ: the first of the key's servers that may
+// be read. While the key moves to another pool this is one of the servers that are read.
 func (p *Planner) decider(r *Request) int {
 	if r.in.Migrating().Active() {
 		p.readers = r.in.Readers(r.key, p.readers[:0])
@@ -52,8 +52,8 @@ func (p *Planner) decider(r *Request) int {
 	return p.firstOf(p.holders, nil)
 }
 
-// planForget answers requests[i], which depends on an item, as if there were none, while others may have it decided by the old pool or by the new
-// one: the key is deleted in both. An add stores nothing, and deletes nothing either: it may be a lock that is held.
+// planForget answers requests[i], which depends on an item, as if there were none, because the old pool might decide it for some mcmw instances and the new pool
+// for others. The key is deleted in both. An add stores nothing, and deletes nothing either: the item may be a lock that is held.
 func (p *Planner) planForget(i int32) {
 	r := &p.Requests[i]
 	r.way, r.version = forget, 0
@@ -68,10 +68,10 @@ func (p *Planner) planForget(i int32) {
 	r.Fixed = true
 }
 
-// textMoving refuses what depends on a value that is on its way to other servers; see route.Late.
-const textMoving = "SERVER_ERROR the placement of keys is changing, and the key moves; try again later\r\n"
+// textMoving refuses a request that depends on a value which is moving to other servers; see route.Late.
+const textMoving = "SERVER_ERROR the key is moving to other servers; try again later\r\n"
 
-// settleCompare reports whether the first server has stored a conditional write, so that the others are to get it.
+// settleCompare reports whether the first server has stored a conditional write, so that it has to be copied to the others.
 func (p *Planner) settleCompare(r *Request) (again bool) {
 	if r.several {
 		return p.settleDecided(r)
@@ -84,7 +84,7 @@ func (p *Planner) settleCompare(r *Request) (again bool) {
 	return true
 }
 
-// planCopies gives the other servers what the first has stored.
+// planCopies gives the other servers what the first one has stored.
 func (p *Planner) planCopies(i int32) {
 	r := &p.Requests[i]
 	first := int(p.Calls[r.chosen].Server)
@@ -98,7 +98,7 @@ func (p *Planner) planCopies(i int32) {
 		switch {
 		case s == first:
 		case r.Has(protocol.Marks):
-			p.deleteKey(i, s) // what is not known cannot be copied
+			p.deleteKey(i, s) // the stale item cannot be copied: it is not known
 		default:
 			p.call(i, s, command, r.served().Keys, line, r.Data)
 		}
@@ -117,7 +117,7 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 	for n := r.first; n < r.last; n++ {
 		c := &p.Calls[n]
 		if c.empties {
-			// Where the key is not to be held, only a failure counts: as that of a replica, by the rule of the server's own pool.
+			// On a server that must not hold the key only a failure counts. It counts like a replica's, by the rule of the server's own pool.
 			of := p.options.Router.Of(int(c.Server))
 			if outcomeOf(r, c) == replica.Success || c.Failed && of == r.own {
 				continue
@@ -150,7 +150,7 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 			r.chosen = p.answered[0]
 		}
 		if r.version != 0 && !r.dropped {
-			p.stored(r, first)
+			p.beginCheck(r, first)
 		}
 	} else {
 		p.preferDeleted(r)
@@ -170,8 +170,8 @@ func (p *Planner) settleWrite(r *Request, first int32) (again bool) {
 	return true
 }
 
-// Withhold reports whether a success is about to be reported of requests[i], a write that server did not answer, and adds to out the error in
-// its place.
+// Withhold reports whether a success is about to be reported for requests[i], a write that server did not answer. If so it adds to out the error that replaces
+// the success.
 func (p *Planner) Withhold(i, server int32, out Output) bool {
 	r := &p.Requests[i]
 	if r.way != write && r.way != compare || r.chosen < 0 || p.Calls[r.chosen].kind.IsError() {
@@ -190,7 +190,7 @@ func (p *Planner) Withhold(i, server int32, out Output) bool {
 	return false
 }
 
-// preferDeleted answers a deletion with the reply of a replica that had the key: it is gone on all of them now.
+// preferDeleted answers a deletion with the reply of a replica that had the key; now no replica has it.
 func (p *Planner) preferDeleted(r *Request) {
 	if !r.Has(protocol.Deletes) || !notFound(&p.Calls[r.chosen]) {
 		return
@@ -215,7 +215,7 @@ func outcomeOf(r *Request, c *Call) replica.Outcome {
 	case c.kind.IsError():
 		return replica.Failed
 	case c.hidden:
-		return replica.Success // a deletion in place of a copy: gone either way
+		return replica.Success // a deletion in place of a copy: in both cases the key is gone
 	case notFound(c) && r.Has(protocol.Deletes):
 		return replica.Success
 	}
@@ -230,7 +230,7 @@ func outcomeOf(r *Request, c *Call) replica.Outcome {
 	return replica.Success
 }
 
-// alike reports whether two answers with the same outcome leave the replicas with the same state.
+// alike reports whether two answers with the same outcome leave their replicas in the same state.
 func alike(r *Request, a, b *Call) bool {
 	switch {
 	case a.Failed || b.Failed:
@@ -243,7 +243,7 @@ func alike(r *Request, a, b *Call) bool {
 	return bytes.Equal(a.reply, b.reply)
 }
 
-// Disagreement returns, behind a Settle that says that a write is repaired, each replica's answer and the one that the client gets.
+// Disagreement returns each replica's answer and the one that the client gets. It is valid after a Settle that has found replicas to repair.
 func (p *Planner) Disagreement(i int32) (replies []string, answered string) {
 	for _, n := range p.answered {
 		c := &p.Calls[n]

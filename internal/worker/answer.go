@@ -6,7 +6,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// answerReady answers the clients whose part of the round is complete, and reports whether there were any.
+// answerReady answers the clients whose part of the round is complete, and reports whether there are any.
 func (w *Worker) answerReady() bool {
 	if len(w.ready) == 0 {
 		return false
@@ -21,7 +21,7 @@ func (w *Worker) answerReady() bool {
 	return true
 }
 
-// answer writes the replies of a part with one write, and lets the connection go on if its batch is through.
+// answer writes the replies of a part with one write, and finishes its batch at the client if all of it is answered.
 func (w *Worker) answer(p *part) {
 	w.out.Reset()
 	if w.marks.any {
@@ -83,15 +83,15 @@ func (w *Worker) answer(p *part) {
 	}
 }
 
-// postpone leaves requests[i] of p, from the key at offset rest on, and those behind it to a later round.
+// postpone leaves requests[i] of p, from the key at offset rest on, and the requests after it to a later round.
 func (w *Worker) postpone(p *part, i int32, rest int) {
 	w.planner.Postpone(i, rest)
 	w.planner.Requests[i].Resumed = stats.Now()
-	w.leave(p, i)
+	w.deferFrom(p, i)
 }
 
-// leave leaves requests[i] of p and those behind it to a later round. Of what is behind it and can't be repeated the servers' answer is kept until then.
-func (w *Worker) leave(p *part, i int32) {
+// deferFrom leaves requests[i] of p and the requests after it to a later round. If one of these is answered and cannot be repeated, its answer is kept until then.
+func (w *Worker) deferFrom(p *part, i int32) {
 	p.batch.Next -= int(p.last - i)
 	for j := i + 1; j < p.last; j++ {
 		r := &w.planner.Requests[j]
@@ -103,7 +103,7 @@ func (w *Worker) leave(p *part, i int32) {
 	}
 }
 
-// settleFor keeps the answer of requests[i], which the servers have given, until what is before it is answered, and unmarked has no server left.
+// settleFor keeps the servers' answer to requests[i] until the requests before it are answered, and unmarked has no server left.
 func (w *Worker) settleFor(i int32, unmarked *request.Unmarked) {
 	r := &w.planner.Requests[i]
 	w.aside.Reset()
@@ -121,7 +121,7 @@ func (w *Worker) settleFor(i int32, unmarked *request.Unmarked) {
 // setAnswer makes text the answer to r, which is settled.
 func setAnswer(r *request.Request, text string) {
 	if r.NoReply = text == ""; r.NoReply {
-		text = protocol.TextStored // what is not sent
+		text = protocol.TextStored // any text: it is not sent
 	}
 	r.Answer = text
 }

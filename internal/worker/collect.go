@@ -14,8 +14,8 @@ import (
 )
 
 // collect reads the calls' replies, server by server, and answers clients as their requests complete. While it reads from
-// one server the others' replies wait in the kernel. hasty: a server that stalls is left for a later collect that is not
-// hasty; after that one every call has its reply.
+// one server, the other servers' replies wait in the kernel. hasty: a server that stalls is left for a later collect that is not
+// hasty; after that one every call has a reply or has failed.
 func (w *Worker) collect(ctx context.Context, hasty bool) {
 	w.sortServers()
 	if hasty && w.options.StallAfter > 0 {
@@ -27,7 +27,7 @@ func (w *Worker) collect(ctx context.Context, hasty bool) {
 		}
 		return
 	}
-	// In turns: whoever sends a long reply meanwhile must not wait until the others' time is over.
+	// In turns: a server that sends a long reply meanwhile must not wait until the others have timed out.
 	turn := w.oneTurn()
 	for left := len(w.reading.order); left > 0; {
 		left = 0
@@ -39,7 +39,7 @@ func (w *Worker) collect(ctx context.Context, hasty bool) {
 	}
 }
 
-// oneTurn returns how long a worker waits for one server before it looks at another.
+// oneTurn returns how long a worker waits for one server before it turns to another.
 func (w *Worker) oneTurn() time.Duration {
 	if w.options.StallAfter > 0 {
 		return w.options.StallAfter
@@ -47,13 +47,13 @@ func (w *Worker) oneTurn() time.Duration {
 	return w.options.Timeout / 16
 }
 
-// waits reports whether calls wait for servers that stalled.
+// waits reports whether calls wait for servers that stall.
 func (w *Worker) waits() bool {
 	return slices.ContainsFunc(w.outstanding, func(o outstanding) bool { return len(o.waiting()) > 0 })
 }
 
-// collectFrom reads the replies of server s, until its deadline. It returns true if before that nothing comes for as long as patience, be it a
-// connection.
+// collectFrom reads the replies of server s, until its deadline. It returns true if before that nothing arrives for as long as patience, or no connection is
+// made.
 func (w *Worker) collectFrom(ctx context.Context, s int, patience time.Duration) (stalled bool) {
 	conn, o := w.conns[s], &w.outstanding[s]
 	late := o.unsent()
@@ -80,7 +80,7 @@ func (w *Worker) collectFrom(ctx context.Context, s int, patience time.Duration)
 			if wait > waited {
 				arrived, err = conn.Fill(need, wait)
 			} else {
-				arrived, err = conn.FillNow(need) // what others took the time for may have come meanwhile
+				arrived, err = conn.FillNow(need) // other servers have used up the time, but the reply may have arrived meanwhile
 			}
 			now = stats.Now()
 			w.read = now
@@ -99,17 +99,17 @@ func (w *Worker) collectFrom(ctx context.Context, s int, patience time.Duration)
 	}
 	if calls > 0 && !late && w.measures() {
 		now = stats.Now()
-		w.options.Servers[s].Took((now-w.sent)/calls, now-waited < hadWaited)
+		w.options.Servers[s].Took((now-w.sent)/calls, now-waited < instantRead)
 	}
 	o.forget()
 	return false
 }
 
-// hadWaited is the longest that a read takes, ns, if the reply was there already.
-const hadWaited = int64(20 * time.Microsecond)
+// instantRead is how long a read takes at most, ns, if the reply has already arrived.
+const instantRead = int64(20 * time.Microsecond)
 
-// sortServers sets the order in which the servers' replies are read. The time spent waiting for one server is counted for those read
-// after it; so the first server changes from round to round, and with least-busy reads the least loaded server is read first. Those to which a
+// sortServers sets the order in which the servers' replies are read. The time spent waiting for one server also counts for the servers that are read
+// after it. So the first server changes from round to round, and with least-busy reads the least loaded server is read first. Servers to which a
 // connection is being made come last.
 func (w *Worker) sortServers() {
 	w.reading.order = w.reading.order[:0]
@@ -127,7 +127,7 @@ func (w *Worker) sortServers() {
 	}
 }
 
-// readBefore reports whether the replies of server s are to be read before those of another.
+// readBefore reports whether the replies of server s are read before those of server other.
 func (w *Worker) readBefore(s, other int) bool {
 	if connects := w.outstanding[s].unsent(); connects != w.outstanding[other].unsent() {
 		return !connects
@@ -135,9 +135,8 @@ func (w *Worker) readBefore(s, other int) bool {
 	return w.measures() && w.planner.Servers[s].Load < w.planner.Servers[other].Load
 }
 
-// deadline returns until when to wait for server s, ns. Some of the time is kept for what has to follow if it does not answer: half, if
-// all that wait are reads of which other servers have copies, to ask those; a little behind a write of several servers, to copy
-// or repair.
+// deadline returns until when to wait for server s, ns. Some of the time is kept for what follows if it does not answer. If all waiting calls are reads that
+// other servers can answer, this is half the time, to ask those. After a write to several servers it is a smaller part, to copy or repair.
 func (w *Worker) deadline(s int) int64 {
 	timeout := w.timeouts[s]
 	end, keep, movable := int64(math.MaxInt64), int64(0), true
@@ -152,7 +151,7 @@ func (w *Worker) deadline(s int) int64 {
 			keep = max(keep, timeout/reserve)
 		}
 		if w.options.Router.N() == 1 && !w.member.Patient {
-			break // they have one end
+			break // all calls have the same end
 		}
 	}
 	end -= keep
@@ -162,24 +161,24 @@ func (w *Worker) deadline(s int) int64 {
 	return max(end, w.flushed+timeout/leastTime)
 }
 
-// leastTime is the part of the timeout that a server gets for a reply in any case, a sixteenth: who was asked late is not to be taken
-// for stalled.
+// leastTime is the divisor for the part of the timeout that a server gets for a reply in any case, a sixteenth: a server that was asked late
+// must not count as stalled.
 const leastTime = 16
 
-// reserve is the part of the timeout that is kept for what follows upon a failure: an eighth.
+// reserve is the divisor for the part of the timeout that is kept for what follows a failure, an eighth.
 const reserve = 8
 
-// end returns when the time that requests[i], or a check (-1), may take is over, ns, if that is timeout. It counts from when its client had sent it. But
-// waiting for a worker and for the locks is not the servers' fault: they get three quarters of the timeout at least, on a detour an
-// eighth beside what is kept.
+// end returns when the time for requests[i], or for a check (-1), ends, ns; timeout is how long it may take. The time begins when the client has sent the request.
+// But the servers are not to blame for the wait for a worker and for locks. So they get at least three quarters of the timeout; on a detour they get at least
+// an eighth in addition to what is kept.
 func (w *Worker) end(i int32, timeout int64) int64 {
 	if w.member.Patient && i >= 0 {
-		return max(waitsSince(w.planner.Requests[i].Request), w.began-timeout+2*timeout/reserve) + timeout
+		return max(startedAt(w.planner.Requests[i].Request), w.began-timeout+2*timeout/reserve) + timeout
 	}
 	return max(w.earliest, w.began-timeout/4) + timeout
 }
 
-// timeout returns how long requests[i] may take, ns: as its pool says, or, if it has several keys or none, as that pool does that waits longest.
+// timeout returns how long requests[i] may take, ns: its pool's timeout, or, if it has several keys or none, the longest of all pools.
 func (w *Worker) timeout(i int32) int64 {
 	if r := &w.planner.Requests[i]; r.NumKeys == 1 {
 		return int64(w.options.Pools[w.planner.PoolOf(&r.Request.Request, r.ClientKey())].Timeout)
@@ -189,7 +188,7 @@ func (w *Worker) timeout(i int32) int64 {
 
 var errUnexpected = errors.New("a reply that does not fit the request")
 
-// parse hands the replies of server s that were read by now to their calls. need is the number of bytes that the next one is known to
+// parse hands the replies of server s that have been read to their calls. need is the number of bytes that the next reply is known to
 // take, 0 if unknown.
 func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 	conn, o, server := w.conns[s], &w.outstanding[s], w.options.Servers[s]
@@ -203,7 +202,7 @@ func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 		case err != nil:
 			return 0, &backend.Error{Server: server.Name, Reason: stats.ReasonProtocol, Err: err}
 		case large:
-			size = max(size, need) - rep.Data - len(protocol.CRLF) // its line
+			size = max(size, need) - rep.Data - len(protocol.CRLF) // the size of its line
 		case size == 0:
 			return need, nil
 		}
@@ -230,7 +229,7 @@ func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 		server.End(now)
 		o.head++
 		if c.Failed {
-			continue // its request has gone on without it
+			continue // its request continues without it
 		}
 		if rep.Kind == protocol.ReplyServerError || c.TooLarge > 0 {
 			w.record.ServerError(s, stats.ReasonReply)
@@ -246,10 +245,9 @@ func (w *Worker) parse(s int, now int64) (need int, failure *backend.Error) {
 	return 0, nil
 }
 
-// serverFailed decides about the connection to server s after an error: it does not survive, because a late reply must not meet another
-// request, and every call that waits for the server has failed. Writes that are under way on it are left to the server's prober. If the
-// server broke the protocol, what it answered in this round need not be about the writes that it was matched to: these count as
-// missed, too. Their keys are locked until the round ends.
+// serverFailed closes the connection to server s after an error, because a late reply must not reach another request. Every call that waits for the server
+// has failed. The server's prober repairs the writes that were in progress. If the server broke the protocol, its replies of this round may belong to
+// other writes than those they were matched to: these writes count as missed, too. Their keys are locked until the round ends.
 func (w *Worker) serverFailed(s int, err *backend.Error) {
 	waiting := w.outstanding[s].waiting()
 	w.options.Log.Warn("a server failed", "server", err.Server, "reason", err.Reason.String(), "error", err.Err, "requests", len(waiting))
@@ -260,14 +258,14 @@ func (w *Worker) serverFailed(s int, err *backend.Error) {
 		return err.Reason == stats.ReasonProtocol && int(c.Server) == s && !c.Failed && w.planner.Writes(n)
 	}
 	if err.Reason == stats.ReasonProtocol && w.options.Hot != nil {
-		w.options.Hot.Forget() // some may be replies to other requests
+		w.options.Hot.Forget() // some of the values may be replies to other requests
 	}
-	under := slices.ContainsFunc(waiting, w.planner.Writes)
+	writing := slices.ContainsFunc(waiting, w.planner.Writes)
 	for n := range w.planner.Calls {
-		under = under || doubted(int32(n))
+		writing = writing || doubted(int32(n))
 	}
-	if under {
-		w.conns[s].Retire() // before a write is noted as missed: what is left of it on the connection must not come behind its deletion
+	if writing {
+		w.conns[s].Retire() // before a write is noted as missed: bytes of it that are left on the connection must not arrive after its deletion
 	}
 	for n := range w.planner.Calls {
 		if doubted(int32(n)) {
@@ -286,7 +284,7 @@ func (w *Worker) serverFailed(s int, err *backend.Error) {
 	w.giveUp(s)
 }
 
-// giveUp closes the connection to server s, for which no call waits that has not failed.
+// giveUp closes the connection to server s. All calls that wait for it have failed.
 func (w *Worker) giveUp(s int) {
 	w.conns[s].Close()
 	now := stats.Now()
@@ -297,7 +295,7 @@ func (w *Worker) giveUp(s int) {
 	o.forget()
 }
 
-// settle takes requests[i], whose step is complete, on.
+// settle ends the present step of requests[i], whose calls have all ended.
 func (w *Worker) settle(i int32) {
 	planned := &w.planner.Requests[i]
 	r := &w.requests[i]
@@ -318,7 +316,7 @@ func (w *Worker) settle(i int32) {
 	if w.slot.parked {
 		w.releaseDone(r)
 	}
-	for j := w.planner.JoinedBehind(i); j >= 0; j = w.planner.JoinedBehind(j) {
+	for j := w.planner.NextJoined(i); j >= 0; j = w.planner.NextJoined(j) {
 		w.planner.Requests[j].Received = planned.Received
 		w.complete(j)
 	}
@@ -335,16 +333,16 @@ func (w *Worker) complete(i int32) {
 	}
 }
 
-// limiter lets one in a second through and counts the others.
+// limiter lets one event per second through and counts the others.
 type limiter struct {
 	next       int64 // ns, as stats.Now
 	suppressed int
 }
 
-// disagreementEvery is the least time between two log lines of a worker about replicas that disagree, ns.
+// disagreementEvery is the minimum time between two log lines of a worker about replicas that disagree, ns.
 const disagreementEvery = int64(time.Second)
 
-// noteDisagreement logs that replicas disagree about the write requests[i].
+// noteDisagreement logs that replicas disagree about requests[i], a write.
 func (w *Worker) noteDisagreement(i int32) {
 	now := stats.Now()
 	if now < w.disagreement.next {

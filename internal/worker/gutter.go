@@ -8,7 +8,7 @@ import (
 	"mcmw/internal/stats"
 )
 
-// updateGutter tells the planner what is in the gutter of server's pool; see package plan.
+// updateGutter tells the planner whether the gutter of server's pool is away or open; see package plan.
 func (w *Worker) updateGutter(server *backend.Server, state *plan.Server) {
 	state.Away, state.Open = server.Away(), false
 	until := server.OpenUntil()
@@ -21,7 +21,7 @@ func (w *Worker) updateGutter(server *backend.Server, state *plan.Server) {
 	}
 }
 
-// noteWarming tells of what was looked for in pools that are warmed up.
+// noteWarming reports the lookups in pools that are warmed up.
 func (w *Worker) noteWarming() {
 	for pool := range w.planner.Warming {
 		if n := &w.planner.Warming[pool]; *n != (stats.Warming{}) {

@@ -9,13 +9,13 @@ import (
 	"mcmw/internal/stats"
 )
 
-// barred is what the round's writes keep from being served from memory; see hotkeys.Values.
+// barred are the round's writes, whose keys are not answered from memory meanwhile; see hotkeys.Values.
 type barred struct {
 	writes  []barredWrite
-	flushes [][]byte // the lines, in the clients' buffers
+	flushes [][]byte // the command lines, in the clients' buffers
 }
 
-// barredWrite is a write of the request of this number.
+// barredWrite is a write of requests[request].
 type barredWrite struct {
 	hotkeys.Write
 	request int32
@@ -37,8 +37,8 @@ func (w *Worker) barHot(i int32) {
 	}
 }
 
-// unbarHot says, at the end of a round, that no server gets its writes any more: those that did not acknowledge one are not read before they have
-// lost its key. What sets have stored on all servers of their key readers may answer with.
+// unbarHot says, at the end of a round, that the round's writes reach no server any more: servers that did not acknowledge one are not read until they have
+// lost its key. Values that a set has stored on all servers of its key are kept for readers.
 func (w *Worker) unbarHot() {
 	for k := range w.barred.writes {
 		b := &w.barred.writes[k]
@@ -63,7 +63,7 @@ var (
 	textEnd   = []byte(protocol.TextEnd)
 )
 
-// wantHot has requests[i], a get of which readers want the reply and that was planned last, ask how long the item lives, too, unless its value is
+// wantHot makes requests[i], a get that was planned last and whose reply readers want, also ask how long the item lives, unless its value is
 // being written.
 func (w *Worker) wantHot(i int32) {
 	token, ok := w.options.Hot.Token(w.planner.Requests[i].Wanted)
@@ -73,7 +73,7 @@ func (w *Worker) wantHot(i int32) {
 	}
 	if server := w.options.Servers[s]; !server.TellsExpiry() {
 		if w.options.Hot.FirstUntold() {
-			w.options.Log.Warn("hot keys of a server are not served from memory: it does not tell when items end; memcached 1.6.24 does", "server", server.Name)
+			w.options.Log.Warn("hot keys of a server are not served from memory: it does not tell when items expire; memcached 1.6.24 or later does", "server", server.Name)
 		}
 		return
 	}

@@ -10,26 +10,28 @@ import (
 	"mcmw/internal/stats"
 )
 
-// What must be known before a write is answered that a server missed takes longer to tell than a request may take: no round waits for it.
+// If a server missed a write, the write must not be answered before all mcmw instances know this (the mark is set). That may take longer than a request may
+// take, so no round waits for it.
 //
-//	worker ---> a server missed a write (noteMissed) ---> the part is complete: the servers' answer is kept, and the batch passed on (leaveUnmarked)
+//	worker ---> a server missed a write (noteMissed) ---> the part is complete: the servers' answer is kept, and the batch is passed on (leaveUnmarked)
 //	                                                        |
 //	            the server's detour, a patient worker <-----'
-//	              waits until it is known (awaitMarked), and answers
+//	              waits until the mark is set (awaitMarked), and answers
 
-// markWithin is how long a write waits for that.
+// markWithin is how long a write waits for a mark.
 const markWithin = 2 * time.Second
 
 // marks are the round's writes that servers missed.
 type marks struct {
-	any      bool // there are some, or such that waited
+	any      bool // there are such writes, or writes that have waited for a mark
 	missed   []missed
-	flushAll bool // a flush_all is under way
+	flushAll bool // the round has a flush_all
 }
 
+// missed says that server missed requests[request].
 type missed struct{ request, server int32 }
 
-// noteFlush says, once a flush_all is done, that the servers have lost what is known of them.
+// noteFlush says, when a flush_all has ended, that the servers have lost all keys that they held.
 func (w *Worker) noteFlush() {
 	for i := range w.requests {
 		if w.marks.flushAll && w.requests[i].done && w.planner.Requests[i].IsFlush() {
@@ -48,8 +50,8 @@ func (w *Worker) noteUnmarked(i, server int32) {
 	w.marks.missed = append(w.marks.missed, missed{i, server})
 }
 
-// leaveUnmarked leaves the first request of p of which is not known yet which servers missed it, and what is behind it, to a later round. The
-// portions of a reply but for the last don't wait.
+// leaveUnmarked leaves the first request of p that has to wait for a mark, and the requests after it, to a later round. The portions of a reply do not
+// wait, except the last.
 func (w *Worker) leaveUnmarked(p *part) {
 	for i := p.first; i < p.last; i++ {
 		if r := &w.planner.Requests[i]; r.Settled {
@@ -63,7 +65,7 @@ func (w *Worker) leaveUnmarked(p *part) {
 			}
 			w.settleFor(i, unmarked)
 		}
-		w.leave(p, i)
+		w.deferFrom(p, i)
 		for j := i; j < p.last; j++ {
 			w.planner.Forget(j)
 		}
@@ -71,7 +73,7 @@ func (w *Worker) leaveUnmarked(p *part) {
 	}
 }
 
-// unmarkedOf returns the servers of which is not known yet that they missed requests[i]; nil: there is none.
+// unmarkedOf returns the servers that missed requests[i] and are not marked yet; nil: there are none.
 func (w *Worker) unmarkedOf(i int32) *request.Unmarked {
 	var list []request.Missed
 	for _, m := range w.marks.missed {
@@ -93,8 +95,8 @@ func (w *Worker) unmarkedOf(i int32) *request.Unmarked {
 	return &request.Unmarked{Servers: list, Until: stats.Now() + int64(markWithin)}
 }
 
-// awaitMarked reports whether requests[i], the last of the round and the next of b, waits for nothing any more. A patient worker waits with it, if
-// nothing else is in the round; any other passes the batch to one.
+// awaitMarked reports whether requests[i], the last of the round and the next of b, has no mark left to wait for. A patient worker waits for it, if
+// nothing else is in the round. Any other worker passes the batch to a patient one.
 func (w *Worker) awaitMarked(ctx context.Context, b *request.Batch, i int32) bool {
 	w.marks.any = true
 	u := w.planner.Requests[i].Unmarked
@@ -106,7 +108,7 @@ func (w *Worker) awaitMarked(ctx context.Context, b *request.Batch, i int32) boo
 		s := slices.IndexFunc(w.options.Servers, func(server *backend.Server) bool { return server == m.Server })
 		switch {
 		case !m.Server.Unmarked():
-		case s < 0: // it is none any more
+		case s < 0: // the server is not used any more
 			u.Servers = slices.Delete(u.Servers, k, k+1)
 			continue
 		case !w.member.Patient:
@@ -126,7 +128,7 @@ func (w *Worker) awaitMarked(ctx context.Context, b *request.Batch, i int32) boo
 	return true
 }
 
-// refuseUnmarked answers requests[i] with an error if it must not be answered with success before it is known that m missed it.
+// refuseUnmarked answers requests[i] with an error if a success must not be reported before m's server is marked.
 func (w *Worker) refuseUnmarked(i int32, m request.Missed) {
 	if !m.Withhold {
 		return
@@ -137,7 +139,7 @@ func (w *Worker) refuseUnmarked(i int32, m request.Missed) {
 	setAnswer(r, m.Refusal)
 }
 
-// awaitMark waits until it is known that server missed writes, at most until a time as stats.Now.
+// awaitMark waits until server is marked, at most until a time as stats.Now.
 func awaitMark(ctx context.Context, server request.Marker, until int64) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(until-stats.Now()))
 	defer cancel()

@@ -11,20 +11,20 @@ import (
 
 // heldLock is a key lock that the worker holds.
 type heldLock struct {
-	writes int // of this round
-	// exclusive: one of them takes several steps, so no other write may be planned behind it.
+	writes int // number of writes of this round
+	// exclusive: one of them takes several steps, so no other write may be planned after it.
 	exclusive bool
 }
 
 // admit reports whether requests[i], the last of the round and the next of b, can be planned now: no server that it needs is in trouble, and
-// the worker has the key locks that it takes. Otherwise it is served in the next round, or in another lane, which it then has: the detour of a
-// server that it needs, or that the holder of a key lock waits for.
+// the worker has the key locks that it needs. Otherwise it is served in the next round, or in the lane that it then has: the detour of a
+// server that it needs, or of a server for which the holder of a key lock waits.
 func (w *Worker) admit(ctx context.Context, b *request.Batch, i int32) bool {
 	if w.planner.Requests[i].Unmarked != nil && !w.awaitMarked(ctx, b, i) {
 		return false
 	}
 	for _, lease := range w.leases {
-		lease.Lapsed(waitsSince(w.planner.Requests[i].Request))
+		lease.Lapsed(startedAt(w.planner.Requests[i].Request))
 	}
 	w.updateStates()
 	w.expire(i)
@@ -42,8 +42,8 @@ func (w *Worker) admit(ctx context.Context, b *request.Batch, i int32) bool {
 	return w.lock(b, i)
 }
 
-// lock takes the key locks that requests[i] needs: a replicated write holds its key's stripe until the round ends; a replicated read only
-// waits until no other worker does. It waits only if nothing else is in the round.
+// lock takes the key locks that requests[i] needs. A replicated write holds its key's stripe until the round ends. A replicated read only
+// waits until no other worker holds the stripe. The worker waits only if nothing else is in the round.
 func (w *Worker) lock(b *request.Batch, i int32) bool {
 	l, ok := w.planner.Locks(i, int(b.Next)+1 < len(b.Requests))
 	if !ok {
@@ -55,7 +55,7 @@ func (w *Worker) lock(b *request.Batch, i int32) bool {
 	case plan.LockWait:
 		return w.awaitWrites(b, i, l.Stripes)
 	case plan.LockAll:
-		// No write may reach one server before a flush_all and another after it.
+		// No write may reach one server before a flush_all and another server after it.
 		if i > 0 {
 			return false
 		}
@@ -85,11 +85,11 @@ func (w *Worker) lock(b *request.Batch, i int32) bool {
 	return true
 }
 
-// awaitWrites waits for the writes of all keys that are under way when it looks.
+// awaitWrites waits for other workers' writes of the keys of requests[i].
 func (w *Worker) awaitWrites(b *request.Batch, i int32, stripes []uint32) bool {
 	for _, s := range stripes {
 		if !w.options.Locks.Held(s, w.owner()) {
-			// A write of this round that takes several steps has reached only some of the servers.
+			// A write of this round that takes several steps may have reached only some of the servers.
 			if w.locks[s].exclusive {
 				return false
 			}
@@ -107,7 +107,7 @@ func (w *Worker) awaitWrites(b *request.Batch, i int32, stripes []uint32) bool {
 	return true
 }
 
-// waited starts the round's time again if requests[i], its first, may have waited for another worker's writes.
+// waited restarts the round's clock if requests[i], its first, may have waited for another worker's writes.
 func (w *Worker) waited(i int32) {
 	if i == 0 && w.planner.Locking() {
 		w.began = stats.Now()
@@ -135,7 +135,7 @@ func (w *Worker) tryAll(stripes []uint32, alone bool) bool {
 	return true
 }
 
-// release ends one write's use of stripe s, and unlocks it after the last.
+// release ends one write's use of stripe s, and unlocks the stripe after the last use.
 func (w *Worker) release(s uint32) {
 	h := w.locks[s]
 	h.writes--
@@ -147,7 +147,7 @@ func (w *Worker) release(s uint32) {
 	w.options.Locks.Unlock(s)
 }
 
-// releaseDone releases the key lock of a write that is done before the end of the round.
+// releaseDone releases the key lock of a write that has ended before the round has.
 func (w *Worker) releaseDone(r *pending) {
 	if r.done && r.locked {
 		r.locked = false
@@ -166,5 +166,5 @@ func (w *Worker) unlock() {
 	clear(w.locks)
 }
 
-// waitsSince returns from when on the time counts that r may take, ns as stats.Now.
-func waitsSince(r *request.Request) int64 { return max(r.Created, r.Resumed) }
+// startedAt returns when the time that r may take began, ns as stats.Now.
+func startedAt(r *request.Request) int64 { return max(r.Created, r.Resumed) }

@@ -12,14 +12,14 @@ import (
 	"mcmw/internal/wire"
 )
 
-// outstanding are the calls to a server that are not answered, in the order their replies come.
+// outstanding are the calls to a server that are not answered, in the order in which their replies arrive.
 type outstanding struct {
 	calls []int32 // those in calls[:head] are answered
 	head  int
-	sent  int // calls[sent:] are not sent yet; between send and collect: they wait for a connection
+	sent  int // calls[sent:] are not sent yet; between send and collect they wait for a connection
 }
 
-// waiting returns the calls whose replies are to come.
+// waiting returns the calls that have no complete reply yet.
 func (o *outstanding) waiting() []int32 { return o.calls[o.head:] }
 
 // unsent reports whether calls are not sent yet.
@@ -28,7 +28,7 @@ func (o *outstanding) unsent() bool { return o.sent < len(o.calls) }
 // forget empties o.
 func (o *outstanding) forget() { *o = outstanding{calls: o.calls[:0]} }
 
-// send sends the calls from number from on, with one write to each server. What needs a connection that takes long to make is left to collect.
+// send sends the calls from number from on, with one write to each server. Calls for which a connection must be made that takes long are left to collect.
 func (w *Worker) send(ctx context.Context, from int) {
 	for n := from; n < len(w.planner.Calls); n++ {
 		o := &w.outstanding[w.planner.Calls[n].Server]
@@ -58,11 +58,11 @@ func (w *Worker) send(ctx context.Context, from int) {
 	}
 }
 
-// connectAtOnce is how long what is sent to other servers in the same round may wait for a connection: some ten times what one takes that meets no
+// connectAtOnce is how long other calls of the round may wait for a connection: about ten times what a connection takes without
 // trouble.
 const connectAtOnce = time.Millisecond
 
-// sendTo sends the calls to server s that are not sent yet, if there is a connection; otherwise one is being made then.
+// sendTo sends the calls to server s that are not sent yet, if there is a connection. Otherwise a connection is being made when it returns.
 func (w *Worker) sendTo(ctx context.Context, s int) {
 	o, conn, server := &w.outstanding[s], w.conns[s], w.options.Servers[s]
 	if server.Stale() || server.Suspected() {
@@ -121,7 +121,7 @@ func (w *Worker) refuse(s int) {
 	}
 }
 
-// addLines adds text to out, each of its lines as a unit.
+// addLines adds text to out, each of its lines as one unit.
 func addLines(out *wire.Gather, text []byte) {
 	for {
 		end := bytes.IndexByte(text, '\n') + 1
@@ -133,8 +133,8 @@ func addLines(out *wire.Gather, text []byte) {
 	}
 }
 
-// refusal returns why call n must not be sent: it reads from a server that may hold keys which missed a write, or there is no time left to
-// wait for a suspect.
+// refusal returns why call n must not be sent: it reads from a server that may hold keys whose latest write it missed, or no time is left to
+// wait for a suspect. It returns nil if the call can be sent.
 func (w *Worker) refusal(n int32) *backend.Error {
 	c := &w.planner.Calls[n]
 	switch server := w.options.Servers[c.Server]; {
@@ -164,7 +164,7 @@ func (w *Worker) neverSent(s int, err *backend.Error) {
 	}
 }
 
-// unsend takes those of them back whose requests have gone on without them.
+// unsend drops the unsent calls to server s whose requests continue without them.
 func (w *Worker) unsend(s int) {
 	o := &w.outstanding[s]
 	unsent := o.calls[o.sent:]
@@ -176,8 +176,8 @@ func (w *Worker) unsend(s int) {
 	}
 }
 
-// awaitConnection waits for the connection to server s that calls wait for, and sends them, or ends them: when there is no time left, the attempt
-// goes on for a later round. It returns true if that takes longer than patience.
+// awaitConnection waits for the connection to server s that calls wait for, and sends the calls, or ends them. When no time is left, the attempt
+// continues for a later round. It returns true if it takes longer than patience.
 func (w *Worker) awaitConnection(ctx context.Context, s int, patience time.Duration) (stalled bool) {
 	o, timeout := &w.outstanding[s], w.timeouts[s]
 	impatient := stats.Now() + int64(patience)
@@ -216,7 +216,7 @@ func (w *Worker) noAnswer(n int32, err *backend.Error) {
 	w.fail(n, err)
 }
 
-// fail makes an error of err the reply to call n.
+// fail makes err, as an error line, the reply to call n.
 func (w *Worker) fail(n int32, err *backend.Error) {
 	w.noteMissed(n, err)
 	if w.planner.NoAnswer(n, fmt.Appendf(nil, "SERVER_ERROR %v\r\n", err), err.Reason == stats.ReasonReset) {
@@ -239,7 +239,7 @@ func (w *Worker) noteMissed(n int32, err *backend.Error) {
 	}
 }
 
-// leaveBehind tells the servers that held the key of requests[i] under a previous placement, and do not now, that it is written.
+// leaveBehind tells the servers that held the key of requests[i] under a previous placement, and do not hold it now, that it is written.
 func (w *Worker) leaveBehind(i int32) {
 	var room, earlier [16]int
 	key := w.planner.Requests[i].Key()

@@ -5,12 +5,12 @@ import (
 	"mcmw/internal/shadow"
 )
 
-// answerCopied is the planner's Answer for the client where pools have shadows.
+// answerCopied adds the planner's answer to requests[i] to out, and copies the request to the shadows of its keys' pools.
 func (w *Worker) answerCopied(i int32) (rest int) {
 	r := &w.planner.Requests[i]
 	if !w.copier.Begin(&r.Request.Request, r.ClientKey()) {
 		rest = w.planner.Answer(i, &w.out, w.options.StatsText)
-		if r.Has(protocol.Writes) && !r.Settled { // otherwise it was copied when the servers had done it
+		if r.Has(protocol.Writes) && !r.Settled { // a settled write was copied when the servers had answered it
 			result, _ := w.planner.Result(i)
 			w.copier.Write(&r.Request.Request, r.ClientKey(), result, w.orderOf(i))
 		}

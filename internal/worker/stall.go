@@ -11,18 +11,18 @@ import (
 // A server that stalls must not hold up requests that don't need it.
 //
 //	lane ---> worker ---> waits for a server longer than Options.StallAfter (stalled):
-//	            |           the server is suspect: reads that wait for it are asked of others (abandon),
-//	            |           what the worker has not begun goes to others (passOn), key locks of what is done are free (releaseDone),
-//	            |           those it keeps are parked, and a stand-in takes its place at the lane (slot)
+//	            |           the server is suspect: reads that wait for it go to other servers (abandon),
+//	            |           requests that the worker has not begun go to other workers (passOn), key locks of completed writes are freed (releaseDone),
+//	            |           key locks that it keeps are parked, and a stand-in takes its slot at the lane (slot)
 //	            |
 //	            '-- needs a suspect, or a parked lock (admit) ---> detour: a lane per server, served by one patient worker
 //
-// A patient worker waits until the server answers, or is clean of what it missed, or the request's time is over. So each lane is
-// served by as many workers as before, whatever the number of servers that stall.
+// A patient worker waits until the server answers, or has lost all keys that it missed writes of, or the request's time ends. So each lane is
+// served by as many workers as before, however many servers stall.
 
-// slot is whether the worker serves its lane, or stands aside.
+// slot says whether the worker serves its lane.
 type slot struct {
-	active bool // it holds a slot of Options.Active; always true of a patient worker
+	active bool // it holds a slot of Options.Active; always true for a patient worker
 	parked bool // the round waits for a server that stalls
 }
 
@@ -42,8 +42,8 @@ func (w *Worker) releaseSlot() {
 	}
 }
 
-// stalled is called when the worker has waited too long for server s. It declares the server suspect, so that requests which can use
-// another server do; passes the requests that the round has not begun to other workers; and lets another serve the lane.
+// stalled is called when the worker has waited too long for server s. It declares the server suspect, so that requests that can use
+// another server do so; passes the requests that the round has not begun to other workers; and lets another worker serve the lane.
 func (w *Worker) stalled(s int) {
 	w.options.Servers[s].Suspect()
 	w.passOn()
@@ -60,7 +60,7 @@ func (w *Worker) stalled(s int) {
 	}
 }
 
-// unpark ends, with the round, the waiting that stalled began.
+// unpark undoes, at the end of the round, the parking that stalled did.
 func (w *Worker) unpark() {
 	if w.slot.parked {
 		w.slot.parked = false
@@ -82,7 +82,7 @@ func (w *Worker) redirect(b *request.Batch, s int) {
 	b.Requests[b.Next].Lane = w.options.Detours + int32(s)
 }
 
-// abandon asks other servers for what waits for server s, which stalls, where they can answer it. If nothing else waits for s,
+// abandon sends reads that wait for server s, which stalls, to other servers that can answer them. If nothing else waits for s,
 // its connection is closed.
 func (w *Worker) abandon(s int) {
 	needed := false
@@ -107,8 +107,8 @@ func (w *Worker) abandon(s int) {
 	}
 }
 
-// awaitReadable waits, on a detour, until the servers that requests[i] has to be read from are clean of what they missed. With others in the round,
-// which must not wait with it, it returns false instead.
+// awaitReadable waits, on a detour, until the servers from which requests[i] must be read may be read again. If other requests are in the round,
+// which must not wait, it returns false instead.
 func (w *Worker) awaitReadable(ctx context.Context, i int32) bool {
 	r := &w.planner.Requests[i]
 	if !r.MustRead() {
@@ -125,13 +125,13 @@ func (w *Worker) awaitReadable(ctx context.Context, i int32) bool {
 	return true
 }
 
-// untilExpiry returns for how long requests[i] may go on waiting until there is too little left of its time to ask a server in trouble.
+// untilExpiry returns how long requests[i] may go on waiting before too little of its time is left to ask a server in trouble.
 func (w *Worker) untilExpiry(i int32) time.Duration {
 	timeout := w.timeout(i)
-	return time.Duration(timeout - 2*timeout/reserve - (stats.Now() - waitsSince(w.planner.Requests[i].Request)))
+	return time.Duration(timeout - 2*timeout/reserve - (stats.Now() - startedAt(w.planner.Requests[i].Request)))
 }
 
-// expire looks at a request of a detour whose time is over: of its calls those to suspects fail unsent, and count as writes that these
+// expire marks a request of a detour whose time has ended: its calls to suspects fail unsent, and count as writes that these
 // missed.
 func (w *Worker) expire(i int32) {
 	if w.member.Patient && w.untilExpiry(i) <= 0 {

@@ -7,25 +7,25 @@ import (
 	"mcmw/internal/request"
 )
 
-// What a client asks for can be of any size, and the client slow to take it. So a retrieval whose values are likely to be large is
-// asked for in portions: it ends its part, the client gets the values that came, and its batch goes back to be served from the
-// next key on, once the client has taken them. What comes beyond expectation is dropped behind maxHeld and asked for again in
-// the same way. A request before such a one in the round was answered, one behind it has to wait: a read is asked for again,
-// of anything else the reply is kept.
+// The values that a client asks for can have any size, and the client may be slow to take them. So a retrieval whose values are probably large is
+// served in portions: it ends its part, the client gets the values that arrived, and its batch returns to be served from the
+// next key on, when the client has taken them. Values beyond maxHeld that were not expected are dropped and asked for again in
+// the same way. Requests before such a retrieval in the round are answered, requests after it have to wait: reads are repeated,
+// and the replies to others are kept.
 const (
-	// portion is how many bytes of values a connection asks for at a time, more or less.
+	// portion is about how many bytes of values a connection asks for at a time.
 	portion = 1 << 20
-	// maxHeld is how many bytes of values a round asks for, and how many that no client has taken it keeps; the first value always.
+	// maxHeld bounds the bytes of values that a round asks for, and of those that it keeps before a client has taken them. The first value is always kept.
 	maxHeld = 4 << 20
-	// maxHeldStuck is the same where a read can't be repeated, because its connection writes the key behind it in the same round, and of what is
-	// looked back at to be copied. Beyond it the request fails; what isn't copied is deleted on the other servers.
+	// maxHeldStuck is the same for reads that cannot be repeated, because their connection writes the key later in the same round, and for items that were
+	// fetched to be copied. Beyond it a read fails, and an item is not copied but deleted on the other servers.
 	maxHeldStuck = 16 << 20
 )
 
-// textNoMemory is memcached's.
+// textNoMemory is memcached's text.
 const textNoMemory = "SERVER_ERROR out of memory writing get response\r\n"
 
-// valueSize is a moving average of what values take in replies, bytes, times valueWeight.
+// valueSize is a moving average of the size of values in replies, bytes, times valueWeight.
 type valueSize int
 
 const valueWeight = 64
@@ -33,12 +33,12 @@ const valueWeight = 64
 func (s *valueSize) add(n int) { *s += valueSize(n) - *s/valueWeight }
 func (s *valueSize) mean() int { return int(*s / valueWeight) }
 
-// full reports whether the round has as much to do as it may.
+// full reports whether the round has as much to do as is allowed.
 func (w *Worker) full() bool {
 	return len(w.requests) == w.options.Depth || w.expected >= maxHeld || w.planner.Checking() >= maxChecks
 }
 
-// likely returns how many bytes of values r is likely to bring.
+// likely returns the expected size of the values that r fetches, bytes.
 func (w *Worker) likely(r *plan.Request) int {
 	switch {
 	case r.Answer != "":
@@ -62,11 +62,11 @@ func (w *Worker) takePortion(i int32) (more bool) {
 	return r.Command.IsRetrieval() && r.NumKeys > 1 && w.planner.Limit(i, max(1, portion/(w.valueSize.mean()+1)))
 }
 
-// keep decides whether a value of n bytes that came for a call is kept, and counts it.
+// keep decides whether a value of n bytes that arrived for a call is kept, and counts it.
 func (w *Worker) keep(call int32, n int) bool {
 	c := &w.planner.Calls[call]
 	if c.LooksBack() && !w.planner.Requests[c.Request].Grows() {
-		return true // a number
+		return true // it is a number
 	}
 	w.valueSize.add(n)
 	if c.LooksBack() {
@@ -78,12 +78,12 @@ func (w *Worker) keep(call int32, n int) bool {
 	return w.holdShared(c.Request, n)
 }
 
-// holdShared is hold for requests[i] and those that have joined it. Of these it leaves out those that there is no memory for.
+// holdShared is hold for requests[i] and those that have joined it. Of these it leaves out those for which there is no memory.
 func (w *Worker) holdShared(i int32, n int) bool {
 	if !w.hold(i, n) {
 		return false
 	}
-	for j := w.planner.JoinedBehind(i); j >= 0; j = w.planner.JoinedBehind(j) {
+	for j := w.planner.NextJoined(i); j >= 0; j = w.planner.NextJoined(j) {
 		if !w.hold(j, n) {
 			w.planner.LeaveOut(j)
 		}
@@ -91,7 +91,7 @@ func (w *Worker) holdShared(i int32, n int) bool {
 	return true
 }
 
-// hold decides whether a value of n bytes is kept for requests[i], and counts it. One that several requests share counts for each, because each
+// hold decides whether a value of n bytes is kept for requests[i], and counts it. A value that several requests share counts for each, because each
 // client may leave it unread.
 func (w *Worker) hold(i int32, n int) bool {
 	p := &w.parts[w.requests[i].part]
@@ -112,8 +112,8 @@ func (w *Worker) hold(i int32, n int) bool {
 	return true
 }
 
-// holdSplit is holdShared for a value that comes in chunks. The first of a round is always kept: its head is held already. But none is while clients that do
-// not read take all the memory: that is known only now, and the request comes again when there is some.
+// holdSplit is holdShared for a value that arrives in chunks. The first such value of a round is always kept, because its head is held already. But none is kept
+// while clients that do not read take all the memory: this is known only now, and the request is repeated when there is memory.
 func (w *Worker) holdSplit(i int32, n int) bool {
 	p := &w.parts[w.requests[i].part]
 	w.planner.Requests[i].Needs = int32(min(n, math.MaxInt32))
@@ -131,7 +131,7 @@ func (w *Worker) holdSplit(i int32, n int) bool {
 	return held
 }
 
-// holdLook decides whether an item of n bytes that was looked back at is kept, and counts it until the end of the round: it is copied by then.
+// holdLook decides whether an item of n bytes that was fetched to be copied is kept, and counts it until the end of the round, when it has been copied.
 func (w *Worker) holdLook(n int) bool {
 	if w.held > 0 && w.held+n > maxHeld {
 		w.answerReady()
@@ -143,7 +143,7 @@ func (w *Worker) holdLook(n int) bool {
 	return true
 }
 
-// letGo ends the use of what a part that is answered holds; what its client did not take is held on.
+// letGo releases what an answered part holds, except what its client has not taken.
 func (w *Worker) letGo(p *part) {
 	if p.held == 0 {
 		return
@@ -154,7 +154,7 @@ func (w *Worker) letGo(p *part) {
 	}
 }
 
-// mayRepeat reports whether the reads of p can be repeated behind the round.
+// mayRepeat reports whether the reads of p can be repeated after the round.
 func (w *Worker) mayRepeat(p *part) bool {
 	if !p.judged {
 		p.judged, p.repeatable = true, w.planner.Repeatable(p.first, p.last)

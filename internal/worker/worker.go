@@ -1,8 +1,8 @@
 // Package worker is the pool that serves the queue. A worker works in rounds: it takes up to depth waiting requests and plans them (package
 // plan), sends one write per server, collects the replies, takes requests through further steps, and answers each client with one write.
 //
-// A worker owns one connection to every server, and is the only one to use them. All requests of a round that go to one
-// server travel over one connection in the order they were planned, and a batch is planned in the client's order; so a
+// A worker owns one connection to every server; nobody else uses these connections. All requests of a round that go to one
+// server travel over one connection in the order they were planned, and a batch is planned in the client's order. So a
 // request sees the effects of the earlier ones of its connection.
 package worker
 
@@ -30,26 +30,26 @@ import (
 	"mcmw/internal/wire"
 )
 
-// RequestOptions are what an operator sets about how requests are served. A middleware's Options say what a zero field means.
+// RequestOptions are the operator's settings of how requests are served. The Options of package middleware say what a zero field means.
 type RequestOptions struct {
-	// Ack says how many replicas of a key must have given an answer to a write for it to be the client's. Of several pools each has its own.
+	// Ack says how many replicas of a key must have given an answer to a write before the client gets it. With several pools each pool has its own.
 	Ack replica.Ack
 	// Sharded splits a multi-get over all servers that hold its keys.
 	Sharded bool
-	// Depth is how many waiting requests a worker takes at a time and pipelines to its servers; 1 is the synchronous
-	// worker: one request in service.
+	// Depth is how many waiting requests a worker takes at a time and pipelines to its servers. 1 is the synchronous worker: one request in
+	// service.
 	Depth int
-	// Timeout is how long a request may take when servers do not answer. A read that can be answered by several servers is
-	// tried on a second after half of it.
+	// Timeout is how long a request may take when servers do not answer. A read that several servers can answer is sent to a second server
+	// after half of it.
 	Timeout time.Duration
-	// StallAfter is how long a server may owe a reply before requests that don't need it stop waiting for it: it is suspect
+	// StallAfter is how long a server may owe a reply before requests that do not need it stop waiting for it. From then on it is suspect,
 	// until it answers. 0: never.
 	StallAfter time.Duration
 	// GetErrorMiss answers a read that no server could answer with a miss instead of an error.
 	GetErrorMiss bool
 }
 
-// Options are what the workers of a pool share; all fields are required, but for those of which it says what nil means.
+// Options are what the workers of a pool share. All fields are required, except those whose comment says what nil means.
 type Options struct {
 	RequestOptions
 	Lanes   *queue.Lanes
@@ -63,41 +63,42 @@ type Options struct {
 	// Active holds a token for each free slot of the lane, which has more workers than slots. Workers -> workers; its capacity is the
 	// number of slots; never closed. nil for a patient worker.
 	Active chan struct{}
-	// Detours is the first of the lanes, one per server, for what needs a server in trouble.
+	// Detours is the number of the first detour. There is one detour per server, a lane for the requests that need the server while it is in trouble.
 	Detours int32
-	// Previous are the placements before this one, the servers in their routers' order, nil where they are gone: such a server may
-	// hold old values of keys that live elsewhere now, and must be told of their writes.
+	// Previous are the previous placements. Their servers are in their routers' order, nil if they are not used any more. Such a server may hold old values of
+	// keys that now live elsewhere, and must be told when these are written.
 	Previous []Placement
-	// MaxValue is the size of the largest value that servers may answer with, bytes. Larger ones are not held.
+	// MaxValue is the size of the largest value that a server's reply may contain, bytes. Larger ones are not kept.
 	MaxValue int
-	// Pools are the properties of the router's, by number.
+	// Pools are the options of the router's pools, by number.
 	Pools []Pool
-	// Hot, if not nil, holds values of hot keys, and is told which keys are written.
+	// Hot holds values of hot keys, and is told which keys are written; nil: no values are held.
 	Hot *hotkeys.Values
-	// StatsText writes the middleware's own statistics, as `stats` answers them.
+	// StatsText appends the middleware's own statistics, as `stats` shows them.
 	StatsText func(dst []byte) []byte
 	Log       *slog.Logger
 }
 
-// Pool is what a pool's requests are served by.
+// Pool says how a pool's requests are served.
 type Pool struct {
 	plan.Pool
-	// Barring: a write that a server missed is answered with success only if nobody reads that server.
+	// Barring: a write that a server missed is answered with success only when no mcmw instance reads that server.
 	Barring bool
-	// Timeout is RequestOptions.Timeout for the pool's keys and servers; 0: that one.
+	// Timeout is RequestOptions.Timeout for the pool's keys and servers; 0: RequestOptions.Timeout.
 	Timeout time.Duration
-	// Lease says until when the pool's servers may be read; nil: for ever.
+	// Lease says until when the pool's servers may be read; nil: always.
 	Lease *backend.Records
-	// Shadow takes copies of the pool's requests; nil: nobody does.
+	// Shadow takes copies of the pool's requests; nil: the pool has no shadow.
 	Shadow *shadow.Feed
-	// Diverted counts what goes to the pool's gutter; required if it has one.
+	// Diverted counts the requests that go to the pool's gutter; required if it has one.
 	Diverted *stats.Gutter
-	// Warming counts, and Lacks is told, what the pool that is warmed up from this one was asked for, and lacks; required if there is one.
+	// Warming counts the lookups in the pool that is warmed up from this one, and Lacks is called with each key that it lacks; required if there is
+	// such a pool.
 	Warming *stats.WarmUp
 	Lacks   func(key []byte)
 }
 
-// Placement is where keys live: a router and its servers.
+// Placement says where keys live: a router and its servers.
 type Placement struct {
 	Router  *route.Router
 	Servers []*backend.Server
@@ -107,15 +108,15 @@ type Placement struct {
 type Member struct {
 	Number int // from 0, of all workers that share Options.Locks
 	Lane   int
-	// Home is the server whose reads the lane holds, or whose detour it is; -1 if it is no such lane.
+	// Home is the server whose reads the lane has, or whose detour the lane is; -1 for other lanes.
 	Home    int
-	Patient bool // it serves a detour: only such a worker waits for stalled servers and their locks
+	Patient bool // it serves a detour; only patient workers wait for stalled servers and their locks
 	StandIn bool // it starts without a slot of Options.Active
 }
 
-// Worker is one member of the pool. Everything in it belongs to the goroutine that calls Run.
+// Worker is a member of the pool. Everything in it belongs to the goroutine that calls Run.
 type Worker struct {
-	// Static after construction, but for what these hold.
+	// Static after construction, except for the contents.
 	options Options
 	member  Member
 	queue   *queue.Queue
@@ -123,14 +124,14 @@ type Worker struct {
 	conns   []*backend.Conn // by server
 	planner *plan.Planner
 	leases  []*backend.Records // of the pools that have one
-	// timeouts has for each server the timeout of its pool, ns.
+	// timeouts are, by server, the timeout of its pool, ns.
 	timeouts []int64
 
 	// The round, and what outlives it.
 	round
-	outstanding []outstanding       // by server: what is not answered
+	outstanding []outstanding       // by server: the calls that are not answered
 	locks       map[uint32]heldLock // by stripe: the key locks that the worker holds
-	backlog     []*request.Batch    // to be served before what is in the queue
+	backlog     []*request.Batch    // to be served before the queue
 	later       []*request.Batch    // to be served in the next round
 	slot        slot
 	marks       marks
@@ -140,36 +141,36 @@ type Worker struct {
 	checks      checks
 	reading     reading
 	out         wire.Gather
-	aside       wire.Gather    // of what is not for the client yet
+	aside       wire.Gather    // text that is not for the client yet
 	copier      *shadow.Copier // nil: no pool has a shadow
 
-	disagreement limiter // of the log line about replicas that disagree
+	disagreement limiter // limits the log line about replicas that disagree
 }
 
 // reading is the order in which the servers' replies are read.
 type reading struct {
-	first int   // the server that would be the first
-	order []int // scratch: those that owe replies
+	first int   // the server that is read first unless there is a reason for another
+	order []int // scratch: the servers that owe replies
 }
 
 // round is what a worker knows of the requests that it serves. Times are ns, as stats.Now.
 type round struct {
 	dequeued int64
 	earliest int64 // when the first of the requests was created
-	began    int64 // when the first of the requests had the locks it needs
+	began    int64 // when the first of the requests had the locks that it needs
 	sent     int64
-	flushed  int64 // when the requests' present steps were sent
+	flushed  int64 // when the calls of the requests' present steps were sent
 	read     int64 // when a server's replies were read last
-	replied  int64 // when a client was answered last; 0: none was
+	replied  int64 // when a client was answered last; 0: not yet
 	parts    []part
-	requests []pending // by the planner's numbers
+	requests []pending // by the planner's indexes
 	ready    []int32   // parts that are complete and not answered yet
-	followUp []int32   // requests whose step is done and which need another
-	// following are those whose next step is being planned.
+	followUp []int32   // requests whose step has ended and that have another step
+	// following are the requests whose next step is being planned.
 	following []int32
-	expected  int  // bytes that the values asked for are likely to be
-	held      int  // bytes of values that came and that no client has taken yet
-	gathers   bool // a value comes in chunks
+	expected  int  // expected size of the values that were asked for, bytes
+	held      int  // size of the values that arrived and that no client has taken yet, bytes
+	gathers   bool // some value arrives in chunks
 }
 
 // reset ends the round. All slices keep their memory.
@@ -179,26 +180,26 @@ func (r *round) reset() {
 	*r = round{parts: r.parts[:0], requests: r.requests[:0], ready: r.ready[:0], followUp: r.followUp[:0], following: r.following[:0]}
 }
 
-// part is what a round serves of one batch.
+// part is the part of a batch that a round serves.
 type part struct {
 	batch       *request.Batch
 	first, last int32 // requests[first:last]
-	left        int32 // requests that are not complete
-	stalled     bool  // the client didn't take the whole reply
+	left        int32 // number of requests that are not complete
+	stalled     bool  // the client has not taken the whole reply; rest is missing
 	rest        []byte
-	held        int  // bytes of values that came
-	judged      bool // repeatable says whether the part's reads can be repeated behind the round
+	held        int  // size of the values that arrived, bytes
+	judged      bool // repeatable is set: it says whether the part's reads can be repeated after the round
 	repeatable  bool
 }
 
-// pending is a request of the round, besides what the planner knows of it.
+// pending is a request of the round: what the worker knows of it in addition to the planner.
 type pending struct {
 	part    int32
 	stripe  uint32 // of the key of a replicated write
-	locked  bool   // the stripe is held for this write
-	done    bool   // no further step follows
-	expired bool   // there is no time left to wait for a suspect
-	wanted  bool   // readers want the reply, under token
+	locked  bool   // the worker holds the stripe for this write
+	done    bool   // it has no further step
+	expired bool   // no time is left to wait for a suspect
+	wanted  bool   // readers want the reply, with token
 	token   hotkeys.Token
 }
 
@@ -210,7 +211,7 @@ func New(o Options, m Member) *Worker {
 	}
 	planned := plan.Options{
 		Router: o.Router, Stripe: o.Locks.Stripe, Locked: func(stripe uint32) bool { return o.Locks.Held(stripe, w.owner()) }, Home: m.Home, Sharded: o.Sharded, GetErrorMiss: o.GetErrorMiss,
-		MaxValue: o.MaxValue, Join: !m.Patient, // the requests of a detour have each a time of its own
+		MaxValue: o.MaxValue, Join: !m.Patient, // each request of a detour has its own deadline
 		Today: func() int64 { return time.Now().Unix() }, LargeVersion: large.NewVersion,
 	}
 	if m.Patient {
@@ -243,10 +244,10 @@ func New(o Options, m Member) *Worker {
 	return w
 }
 
-// owner is the worker's number among those that hold key locks.
+// owner is the worker's number among the holders of key locks.
 func (w *Worker) owner() int32 { return int32(w.member.Number + 1) }
 
-// Connect connects to the servers that the worker will need most, but for those that are down; to none if it may never be
+// Connect connects to the servers that the worker will need most, except those that are down; to none if the worker may never be
 // needed. It returns the failures.
 func (w *Worker) Connect(ctx context.Context) []*backend.Error {
 	if w.member.Patient || !w.slot.active {
@@ -264,14 +265,14 @@ func (w *Worker) Connect(ctx context.Context) []*backend.Error {
 	return failed
 }
 
-// Run serves the queue until it is closed and empty, and counts in record. When ctx ends, connecting to servers is given
+// Run serves the queue until it is closed and empty, and counts in record. When ctx ends, attempts to connect to servers are given
 // up.
 func (w *Worker) Run(ctx context.Context, record *stats.Worker) {
 	w.record = record
 	for w.awaitTurn(ctx); w.take(ctx); w.awaitTurn(ctx) {
 		w.serve(ctx)
 	}
-	w.releaseSlot() // a stand-in then sees that the queue is closed
+	w.releaseSlot() // now a stand-in can see that the queue is closed
 	for _, c := range w.conns {
 		c.Close()
 	}
@@ -290,7 +291,7 @@ func (w *Worker) serve(ctx context.Context) {
 	w.endRound()
 }
 
-// awaitTurn waits until the worker may serve its lane. What it has to check it does not leave until then.
+// awaitTurn waits until the worker may serve its lane. Checks are done before that.
 func (w *Worker) awaitTurn(ctx context.Context) {
 	for !w.slot.active && w.planner.Checking() > 0 {
 		w.beginRound()
@@ -300,18 +301,19 @@ func (w *Worker) awaitTurn(ctx context.Context) {
 	w.acquireSlot()
 }
 
-// checks is when the worker does what it has to check.
+// checks says when the worker does the checks that it has to do.
 type checks struct {
-	due  int64       // ns as stats.Now; 0: there is nothing to check
-	idle *time.Timer // of a worker that waits for requests meanwhile; nil until it does
+	due  int64       // when they are due, ns as stats.Now; 0: there are none, or they are planned
+	idle *time.Timer // ends the wait for requests when they are due; nil until first used
 }
 
-// planChecks puts what is to be checked behind the round's requests.
+// planChecks plans the checks after the round's requests.
 func (w *Worker) planChecks() {
 	w.planner.PlanChecks()
 	w.checks.due = 0
 }
 
+// beginRound starts the clocks of a round.
 func (w *Worker) beginRound() {
 	w.reading.first = (w.reading.first + 1) % len(w.conns)
 	w.dequeued = stats.Now()
@@ -320,15 +322,15 @@ func (w *Worker) beginRound() {
 }
 
 const (
-	// checkAfter is how long checks wait for others, with which they are cheaper, and for a later store of the key, which ends them.
+	// checkAfter is how long checks wait for other checks, because together they are cheaper, and for a later store of the key, which ends them.
 	checkAfter = time.Millisecond
-	// checksAtOnce is how many don't wait any longer: replies to so many are read into a worker's buffer at once.
+	// checksAtOnce is the number of checks that do not wait any longer: a worker's buffer takes the replies to so many at once.
 	checksAtOnce = 512
-	// maxChecks bounds the checks that a worker has to do: beyond it no request is taken until there are less.
+	// maxChecks bounds the checks that a worker has to do: with that many it takes no request until there are fewer.
 	maxChecks = 4096
 )
 
-// next waits for a batch. With checks to do it waits until they are due, and may return none. open is false if the queue is closed and empty.
+// next waits for a batch. If there are checks to do it waits only until they are due, and may return nil. open is false if the queue is closed and empty.
 func (w *Worker) next() (b *request.Batch, open bool) {
 	if w.checks.due == 0 {
 		return w.queue.Take()
@@ -345,8 +347,8 @@ func (w *Worker) next() (b *request.Batch, open bool) {
 	return w.queue.TakeUntil(w.checks.idle.C)
 }
 
-// take starts a round: what the last round left of its batches, then what waits in the queue, up to depth requests, and checks that are
-// due. It waits for the first batch; false means that the queue is closed and empty, and there is nothing to check.
+// take starts a round. It takes what the last round has left of its batches, then waiting batches of the queue, up to depth requests, and the checks that are
+// due. It waits for the first batch. false means that the queue is closed and empty, and that there is nothing to check.
 func (w *Worker) take(ctx context.Context) bool {
 	w.backlog, w.later = w.later, w.backlog[:0]
 	if len(w.backlog) == 0 && w.planner.Checking() < maxChecks {
@@ -355,7 +357,7 @@ func (w *Worker) take(ctx context.Context) bool {
 		case b != nil:
 			w.backlog = append(w.backlog, b)
 			if w.options.Depth > 1 {
-				// Let readers that are ready enqueue first, so that this round serves their batches, too.
+				// Let readers that are ready enqueue first, so that this round also serves their batches.
 				runtime.Gosched()
 			}
 		case !open && w.planner.Checking() == 0:
@@ -383,7 +385,7 @@ func (w *Worker) take(ctx context.Context) bool {
 	return true
 }
 
-// add plans the next requests of b, as many as the depth leaves room for and the key locks allow, up to one that another
+// add plans the next requests of b: as many as the depth leaves room for and the key locks allow, up to a request that another
 // lane has to serve.
 func (w *Worker) add(ctx context.Context, b *request.Batch) {
 	p, first, before := int32(len(w.parts)), int32(len(w.requests)), w.expected
@@ -402,7 +404,7 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 			break
 		}
 		w.requests = append(w.requests, pending{part: p})
-		w.earliest = min(w.earliest, waitsSince(r))
+		w.earliest = min(w.earliest, startedAt(r))
 		if !w.admit(ctx, b, i) {
 			w.planner.DropLast()
 			w.requests = w.requests[:i]
@@ -416,18 +418,18 @@ func (w *Worker) add(ctx context.Context, b *request.Batch) {
 	}
 	last := int32(len(w.requests))
 	if first == last {
-		w.leaveFor(b)
+		w.passRest(b)
 		return
 	}
 	w.record.Take(int(last - first))
 	w.parts = append(w.parts, part{batch: b, first: first, last: last, left: last - first})
 }
 
-// mine reports whether this lane serves b's next request.
+// mine reports whether this worker's lane serves b's next request.
 func (w *Worker) mine(b *request.Batch) bool { return int(b.Requests[b.Next].Lane) == w.member.Lane }
 
-// leaveFor hands the rest of b to whoever serves its next request: this worker's next round, or another lane.
-func (w *Worker) leaveFor(b *request.Batch) {
+// passRest leaves the rest of b to this worker's next round, or to the lane that serves its next request.
+func (w *Worker) passRest(b *request.Batch) {
 	if w.mine(b) && w.slot.active {
 		w.later = append(w.later, b)
 	} else {
@@ -435,7 +437,7 @@ func (w *Worker) leaveFor(b *request.Batch) {
 	}
 }
 
-// plan plans requests[i]. further: what follows it in its batch may be planned in this round.
+// plan plans requests[i]. further: the next request of its batch may be planned in this round.
 func (w *Worker) plan(i int32) (further bool) {
 	w.updateStates()
 	r := &w.planner.Requests[i]
@@ -457,12 +459,12 @@ func (w *Worker) plan(i int32) (further bool) {
 
 // states is what the worker knows of the servers' states.
 type states struct {
-	seen    uint32 // Options.Changes, when the planner was told the states
-	trouble bool   // a server is stale or suspect
-	closes  int64  // when the gutter will hold nothing of one of the servers any more, ns as stats.Now; 0: of none
+	seen    uint32 // value of Options.Changes when the planner was told the states
+	trouble bool   // some server is stale or suspect
+	closes  int64  // when the first of the open gutters is empty, ns as stats.Now; 0: none is open, or none has an end
 }
 
-// updateStates tells the planner the servers' states, where they have changed. What is locked must be so before: who held the lock until then may
+// updateStates tells the planner the servers' states, if they have changed. It must be called after keys were locked: the previous holder of a lock may
 // have found a server to be stale.
 func (w *Worker) updateStates() {
 	changes := w.options.Changes.Load()
@@ -478,7 +480,7 @@ func (w *Worker) updateStates() {
 	}
 }
 
-// updateLoads tells the planner the servers' loads, if reads depend on them.
+// updateLoads tells the planner the servers' loads, if reads depend on these.
 func (w *Worker) updateLoads() {
 	if !w.measures() {
 		return
@@ -488,10 +490,10 @@ func (w *Worker) updateLoads() {
 	}
 }
 
-// measures reports whether what a call takes on each server is needed.
+// measures reports whether the duration of calls to each server has to be measured.
 func (w *Worker) measures() bool { return w.options.Router.Measures() }
 
-// further takes requests through their next steps, until none has one or all that have wait for a server that stalls.
+// further takes requests through their next steps, until none has one, or all that have one wait for a server that stalls.
 func (w *Worker) further(ctx context.Context) {
 	for len(w.followUp) > 0 {
 		again := w.followUp
@@ -509,14 +511,14 @@ func (w *Worker) further(ctx context.Context) {
 		w.send(ctx, from)
 		for _, i := range again {
 			if !w.planner.Requests[i].Asks() {
-				w.settle(i) // the step has turned out to ask for nothing
+				w.settle(i) // the step has no calls
 			}
 		}
 		w.collect(ctx, true)
 	}
 }
 
-// endRound releases everything that the round used.
+// endRound releases everything that the round has used.
 func (w *Worker) endRound() {
 	for s, c := range w.conns {
 		if err := c.EndRound(); err != nil {
@@ -540,7 +542,7 @@ func (w *Worker) endRound() {
 			w.options.Entrance.Leave()
 			b.Client.Stall(p.rest, b)
 		case !answered:
-			w.leaveFor(b)
+			w.passRest(b)
 		}
 		if answered {
 			b.Release()
