@@ -37,7 +37,7 @@ func TestAServerReportsItsOwnStatistics(t *testing.T) {
 	require.Greater(t, after.Bytes, after.Items*uint64(len(value)))
 	require.EqualValues(t, 1, after.Hits)
 	require.EqualValues(t, 1, after.Misses)
-	require.Equal(t, before.Connections+1, after.Connections)
+	require.GreaterOrEqual(t, after.Connections, uint64(2), "c and the connection that asks")
 }
 
 func TestMalformedStatisticsOfAServerAreAnError(t *testing.T) {

@@ -1,12 +1,12 @@
 // Package nonblock makes system calls on sockets that never block, without telling the Go scheduler.
 //
 // An ordinary system call is announced to the scheduler, so that it can give the processor to another thread meanwhile.
-// These calls return at once, and the announcement costs more than the call: it wakes the scheduler's monitor thread
-// whenever the program was idle, and on a busy machine takes the processor away in the middle of a write, only for another
-// thread to be woken. The price: nothing else runs on the processor until the call returns, which for the largest write is
-// the time to copy it.
+// The calls of this package return at once, and the announcement would cost more than the call: it wakes the scheduler's monitor
+// thread whenever the program was idle, and on a busy machine it takes the processor away in the middle of a write, only to
+// wake another thread. The price is that nothing else runs on the processor until the call returns; for the largest write this
+// is the time to copy it.
 //
-// The race detector does not see what these calls read and write.
+// The race detector does not see the memory that these calls read and write.
 package nonblock
 
 import (
@@ -15,8 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Read reads what has arrived at fd, at most len(p) bytes. EAGAIN: nothing has arrived; 0 without an error: the stream has
-// ended.
+// Read reads up to len(p) bytes that have arrived at fd. EAGAIN: none have arrived. 0 without an error: the stream has ended.
 func Read(fd int, p []byte) (int, error) {
 	for {
 		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
@@ -26,8 +25,8 @@ func Read(fd int, p []byte) (int, error) {
 	}
 }
 
-// ReadTCP is Read for a TCP socket prepared by TellMore, and reports whether there is more to read: more bytes, or the end
-// of the stream, but not a reset. If not, whatever comes next makes the socket readable again.
+// ReadTCP is Read for a TCP socket prepared by TellMore. more reports whether there is more to read: bytes, or the end of the
+// stream, but not a reset. If there is not, the next arrival makes the socket readable again.
 func ReadTCP(fd int, p []byte) (n int, more bool, err error) {
 	var told struct {
 		header unix.Cmsghdr
@@ -48,11 +47,11 @@ func ReadTCP(fd int, p []byte) (n int, more bool, err error) {
 	}
 }
 
-// TellMore prepares a socket for ReadTCP, and reports whether it could: it is a TCP socket and the kernel is Linux 4.18 or
+// TellMore prepares a socket for ReadTCP. It returns false if that is not possible: ReadTCP needs a TCP socket and Linux 4.18 or
 // later.
 func TellMore(fd int) bool { return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_INQ, 1) == nil }
 
-// Write writes as much of p as fd has room for. EAGAIN: it has none.
+// Write writes as much of p as fd has room for. EAGAIN: there is no room.
 func Write(fd int, p []byte) (int, error) {
 	for {
 		n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))

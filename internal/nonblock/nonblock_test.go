@@ -78,7 +78,7 @@ func TestWritingStopsWhereThereIsNoMoreRoom(t *testing.T) {
 	n, err := Writev(fd, pieces)
 	require.NoError(t, err)
 	require.Equal(t, 8, n)
-	send(t, far, fd, "x") // what came before is there, too
+	send(t, far, fd, "x") // the bytes sent before have arrived, too
 	got := make([]byte, 8)
 	_, err = far.Read(got)
 	require.NoError(t, err)
@@ -120,14 +120,15 @@ func TestAReadTellsWhetherThereIsMore(t *testing.T) {
 	assert.Zero(t, n)
 }
 
-func TestASocketThatCannotTellSaysSo(t *testing.T) {
+func TestTellMoreReturnsFalseForAUnixSocket(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { unix.Close(fds[0]); unix.Close(fds[1]) })
 	require.False(t, TellMore(fds[0]))
 }
 
-// What a request costs of which one read brought everything: with a second read that finds nothing, and with one that tells.
+// BenchmarkRead compares the cost of a request that one read brings whole: with a second read that finds nothing, and with a read that
+// reports that there is no more.
 func BenchmarkRead(b *testing.B) {
 	request, p := []byte("get memtier-1234567\r\n"), make([]byte, 16<<10)
 	b.Run("and look again", func(b *testing.B) {

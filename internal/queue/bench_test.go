@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkHandOver is what it costs to give a batch to a worker and to learn that it is answered, with as many connections
-// waiting at a time.
+// BenchmarkHandOver measures the cost of handing a batch to a worker and of learning that it is answered, with the given number of
+// connections waiting at a time.
 func BenchmarkHandOver(b *testing.B) {
 	for _, connections := range []int{1, 64} {
 		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) {
@@ -33,7 +33,7 @@ func BenchmarkHandOver(b *testing.B) {
 			for i := range connections {
 				readers.Go(func() {
 					own := batch(make([]int32, connections)...)
-					own.Next = i // whose it is
+					own.Next = i // the connection that it belongs to
 					for range b.N / connections {
 						entrance.Put(own)
 						<-answered[i]

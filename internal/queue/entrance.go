@@ -4,8 +4,8 @@ import "mcmw/internal/request"
 
 // Entrance puts batches into the current lanes, which can be exchanged for others while clients are connected.
 type Entrance struct {
-	gate  gate   // every batch is inside from Put to Leave
-	lanes *Lanes // written while nothing is inside, read by what has entered
+	gate  gate   // a batch is inside from Put to Leave
+	lanes *Lanes // written while no batch is inside, read by batches that have entered
 }
 
 // NewEntrance returns the entrance to lanes.
@@ -27,12 +27,12 @@ func (e *Entrance) TryPut(b *request.Batch) bool {
 	return false
 }
 
-// Leave says that a batch that was Put has left the lanes and their workers: it was answered, or its client will Put it
+// Leave records that a batch that was Put has left the lanes and their workers: it was answered, or its client will Put it
 // again.
 func (e *Entrance) Leave() { e.gate.leave() }
 
-// Exchange waits until every batch has left, and then replaces the lanes by those that next returns; no batch enters
-// meanwhile. next is called while the previous lanes are empty.
+// Exchange waits until every batch has left, and then replaces the lanes by those that next returns. Batches that come meanwhile
+// wait in Put. next is called while the previous lanes are empty.
 func (e *Entrance) Exchange(next func() *Lanes) {
 	e.gate.exchange(func() { e.lanes = next() })
 }

@@ -6,24 +6,24 @@ import (
 	"sync/atomic"
 )
 
-// gate counts what is inside, and can be closed until nothing is. What entered may leave from another goroutine. While the gate is open
-// enter and leave cost one atomic addition each.
+// gate counts the batches inside, and can be closed until none is inside. A batch may leave from another goroutine than it entered from.
+// While the gate is open, enter and leave cost one atomic addition each.
 type gate struct {
-	// inside is how many have entered and not left; while the gate is closed, closed is added.
+	// inside is the number of batches that have entered and not left. While the gate is closed, the constant closed is added to it.
 	inside atomic.Int64
-	// empty: the leave that left nothing inside a closed gate -> exchange. Capacity 1, so that leave never waits; a token may be
-	// left over from an earlier exchange.
+	// empty: the last leave from a closed gate -> exchange. Capacity 1, so that leave never waits. A token may be left over from
+	// an earlier exchange.
 	empty chan struct{}
-	// exchanging is held while the gate is closed. Only what is not inside waits for it.
+	// exchanging is held while the gate is closed. Only batches that are not inside wait for it.
 	exchanging sync.Mutex
 }
 
-// closed is so low that inside is negative, however many try to enter.
+// closed is so low that inside is negative, however many batches try to enter.
 const closed = math.MinInt64 / 2
 
 func newGate() gate { return gate{empty: make(chan struct{}, 1)} }
 
-// enter counts one more inside. While the gate is closed it waits; so what is inside must not enter a second time.
+// enter counts one more batch inside. While the gate is closed it waits, so a batch that is inside must not enter a second time.
 func (g *gate) enter() {
 	for g.inside.Add(1) < 0 {
 		g.leave()
@@ -36,7 +36,7 @@ func (g *gate) awaitOpen() {
 	defer g.exchanging.Unlock()
 }
 
-// leave counts one less inside.
+// leave counts one batch less inside.
 func (g *gate) leave() {
 	if g.inside.Add(-1) == closed {
 		select {
@@ -46,14 +46,14 @@ func (g *gate) leave() {
 	}
 }
 
-// exchange closes the gate, waits until nothing is inside, calls swap, and opens the gate. swap sees what everything that left has
-// written, and what enters later sees what swap has written.
+// exchange closes the gate, waits until no batch is inside, calls swap, and opens the gate. Memory written before a leave is visible to
+// swap, and memory written by swap is visible after a later enter.
 func (g *gate) exchange(swap func()) {
 	g.exchanging.Lock()
 	defer g.exchanging.Unlock()
 	g.inside.Add(closed)
 	defer g.inside.Add(-closed)
-	// Those that found the gate closed are counted for a moment, too: none counted means that none is inside.
+	// A batch that finds the gate closed is counted for a moment, too. So a count of none means that none is inside.
 	for g.inside.Load() != closed {
 		<-g.empty
 	}

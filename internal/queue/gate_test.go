@@ -11,7 +11,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// closing starts an exchange, and returns when it lets nothing in any more.
+// closing starts an exchange, and returns once the gate is closed.
 func closing(t *testing.T, g *gate, swap func()) {
 	go g.exchange(swap)
 	require.Eventually(t, func() bool { return g.inside.Load() < 0 }, mctest.Patience, mctest.Tick)
@@ -32,13 +32,13 @@ func TestAGateIsExchangedOnceNothingIsInside(t *testing.T) {
 		left++
 		g.leave()
 	}
-	assert.Equal(t, 2, <-entered, "who comes while the gate is closed enters behind the exchange, and that comes behind all that were inside")
+	assert.Equal(t, 2, <-entered, "the exchange comes after all leaves, and an enter at the closed gate comes after the exchange")
 	g.leave()
 	assert.Zero(t, g.inside.Load())
 }
 
-// The race detector sees a reader of what is exchanged that is not inside, and a swap that comes too early.
-func TestWhatIsInsideSeesNoExchange(t *testing.T) {
+// The race detector would find a reader that is not inside, and a swap that comes too early.
+func TestNoExchangeTakesPlaceWhileABatchIsInside(t *testing.T) {
 	const goroutines, rounds, exchanges = 8, 20_000, 200
 	g := newGate()
 	generation := 0
@@ -49,7 +49,7 @@ func TestWhatIsInsideSeesNoExchange(t *testing.T) {
 			for range rounds {
 				g.enter()
 				before := generation
-				running.Go(func() { // what entered may leave from anywhere
+				running.Go(func() { // any goroutine may call leave
 					answered <- generation
 					g.leave()
 				})

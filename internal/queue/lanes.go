@@ -2,8 +2,8 @@ package queue
 
 import "mcmw/internal/request"
 
-// Lanes are the queues before the workers: one that all workers share, or several, each with workers of its own. A batch
-// waits in the queue of its next request; a batch whose requests belong to several queues moves from one to the next, which
+// Lanes are the queues in front of the workers: one that all workers share, or several, each with workers of its own. A batch
+// waits in the queue of its next request. A batch whose requests belong to several queues moves from one to the next, which
 // keeps the order within a connection.
 type Lanes struct {
 	queues []*Queue
@@ -37,7 +37,7 @@ func (l *Lanes) enter(b *request.Batch) *Queue {
 	case l.choose != nil:
 		l.choose(b)
 	case b.Next > 0:
-		// The batch is back from a slow client; a worker, perhaps of other lanes, may have set other lanes for the rest.
+		// The batch is back from a slow client. An earlier worker, perhaps of other lanes, may have set other lanes for the rest.
 		for i := b.Next; i < len(b.Requests); i++ {
 			b.Requests[i].Lane = 0
 		}
@@ -45,7 +45,7 @@ func (l *Lanes) enter(b *request.Batch) *Queue {
 	return l.next(b)
 }
 
-// Pass moves a batch from one worker to the queue of its next request, without waiting: workers waiting for each other's
+// Pass moves a batch from one worker to the queue of its next request, without waiting: workers that wait for each other's
 // queues could deadlock.
 func (l *Lanes) Pass(b *request.Batch) {
 	if q := l.next(b); !q.TryPut(b) {

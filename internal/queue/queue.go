@@ -9,7 +9,7 @@ import (
 
 // Queue holds batches that wait for a worker, first in, first out.
 type Queue struct {
-	// netstage readers (and connections whose client was slow) -> workers. Capacity in batches. Closed by Close, which the
+	// netstage readers (and goroutines that wrote to a slow client) -> workers. Capacity in batches. Closed by Close, which the
 	// middleware calls when no reader is left.
 	ch chan *request.Batch
 }
@@ -27,8 +27,8 @@ func (q *Queue) TryPut(b *request.Batch) bool {
 	}
 }
 
-// Put appends b, which then belongs to the worker that takes it. While the queue is full it blocks: the blocked reader reads
-// nothing from its client, which is the back-pressure.
+// Put appends b, which then belongs to the worker that takes it. While the queue is full it blocks. A blocked reader reads
+// nothing from its client: this is the back-pressure.
 func (q *Queue) Put(b *request.Batch) { q.ch <- b }
 
 // Take waits for a batch; false means that the queue is closed and empty.
@@ -37,7 +37,7 @@ func (q *Queue) Take() (*request.Batch, bool) {
 	return b, ok
 }
 
-// TakeUntil is Take, but returns no batch, and true, if none has come when late is ready.
+// TakeUntil is Take, but returns nil and true if no batch has come when late is ready.
 func (q *Queue) TakeUntil(late <-chan time.Time) (b *request.Batch, open bool) {
 	select {
 	case b, open = <-q.ch:

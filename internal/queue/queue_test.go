@@ -52,7 +52,7 @@ func TestAFullQueueTakesNoMore(t *testing.T) {
 	assert.Same(t, late, b)
 }
 
-func TestABatchGoesFromLaneToLaneUntilItIsThrough(t *testing.T) {
+func TestABatchMovesFromLaneToLaneUntilItIsAnswered(t *testing.T) {
 	chosen := 0
 	l := NewLanes(3, 1, func(*request.Batch) { chosen++ })
 	b := batch(1, 1, 2, 0)
@@ -63,7 +63,7 @@ func TestABatchGoesFromLaneToLaneUntilItIsThrough(t *testing.T) {
 	l.Pass(b)
 	got, _ = l.Queue(2).Take()
 	require.Same(t, b, got)
-	// A full queue holds up nobody who passes a batch on.
+	// Passing a batch to a full queue does not block.
 	other := batch(0)
 	l.Put(other)
 	b.Next = 3
@@ -73,7 +73,7 @@ func TestABatchGoesFromLaneToLaneUntilItIsThrough(t *testing.T) {
 	got, _ = l.Queue(0).Take()
 	require.Same(t, b, got)
 	b.Next = 1
-	l.Put(b) // back from a slow client: its lanes are chosen again, for they may have changed
+	l.Put(b) // back from a slow client: its lanes are chosen again, because they may have changed
 	assert.Equal(t, 3, chosen)
 	require.False(t, l.TryPut(batch(1)), "the queue is full")
 	require.True(t, l.TryPut(batch(2)))
@@ -84,7 +84,7 @@ func TestABatchGoesFromLaneToLaneUntilItIsThrough(t *testing.T) {
 	assert.False(t, ok)
 }
 
-func TestARestBackFromASlowClientStartsInTheFirstLane(t *testing.T) {
+func TestABatchBackFromASlowClientStartsInTheFirstLane(t *testing.T) {
 	l := NewLanes(3, 2, nil)
 	b := batch(0, 2, 2)
 	b.Next = 1

@@ -6,22 +6,22 @@ import (
 	"mcmw/internal/budget"
 )
 
-// Buffer is pooled memory that client bytes are read into. It has one owner at a time: the reader of a connection until the
-// batch that points into it is put on the queue, then that batch, until Release.
+// Buffer is pooled memory into which client bytes are read. It has one owner at a time: the reader of a connection until the
+// batch that points into the buffer is put on the queue, then that batch, until Release.
 type Buffer struct {
 	B     []byte
-	class int8           // index into bufferSizes; -1: too large to be kept
+	class int8           // index into bufferSizes; -1: too large for a pool
 	from  *budget.Budget // the budget its size was taken from; nil: none
 }
 
-// ReadSize is what a connection reads into, bytes: a 4 KiB value with its command line arrives with one read.
+// ReadSize is the size in bytes of the buffer of a read: a 4 KiB value with its command line arrives with one read.
 const ReadSize = 16 << 10
 
-// StubSize is the size of the buffer that holds the beginning of an incomplete request, if it fits, bytes: a whole command
-// line other than a long multi-get, or a small value.
+// StubSize is the size in bytes of the buffer for the beginning of an incomplete request, if it fits: a command line other than
+// a long multi-get, or a small value.
 const StubSize = 1 << 10
 
-// bufferSizes are the pooled sizes, bytes. The largest holds the largest value memcached takes by default.
+// bufferSizes are the pooled sizes in bytes. The largest holds the largest value that memcached accepts by default.
 var bufferSizes = [...]int{StubSize, ReadSize, 64 << 10, 256 << 10, 1<<20 + 16<<10}
 
 var bufferPools [len(bufferSizes)]sync.Pool
@@ -40,7 +40,7 @@ func GetBuffer(size int) *Buffer {
 	return &Buffer{B: make([]byte, size), class: -1}
 }
 
-// BufferSize returns the size of the buffer that GetBuffer returns.
+// BufferSize returns the size of the buffer that GetBuffer returns for size.
 func BufferSize(size int) int {
 	for _, n := range bufferSizes {
 		if size <= n {
@@ -53,7 +53,7 @@ func BufferSize(size int) int {
 // Counted records that b's size was taken from the budget, to which Release returns it.
 func (b *Buffer) Counted(from *budget.Budget) { b.from = from }
 
-// Taken returns how much of a budget b has: its size, or nothing.
+// Taken returns the number of bytes that b holds of a budget: its size if Counted was called, else 0.
 func (b *Buffer) Taken() int64 {
 	if b.from == nil {
 		return 0
@@ -61,7 +61,7 @@ func (b *Buffer) Taken() int64 {
 	return int64(len(b.B))
 }
 
-// Release returns b to its pool; nobody may use it, or anything that points into it, afterwards.
+// Release returns b to its pool. After it neither b nor a slice of its bytes may be used.
 func (b *Buffer) Release() {
 	if b.from != nil {
 		b.from.Give(b.Taken())

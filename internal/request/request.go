@@ -1,18 +1,18 @@
-// Package request is what travels from the net stage over the queue to a worker: batches of requests.
+// Package request defines what travels from the net stage through the queue to a worker: batches of requests.
 //
 // # Who owns which bytes
 //
-//   - What was read from a client is in a pooled buffer, which the socket gets only when there is something to read, so that an
-//     idle connection holds none. Above 16 KiB it counts against the clients' memory. The reader owns it until the batch is queued.
-//   - From then on the batch owns it, and with the batch the worker that took it: the requests point into the buffer. When the
-//     batch has been answered, both return to their pools.
+//   - Bytes read from a client are in a pooled buffer. A reader gets one only when there are bytes to read, so that an idle
+//     connection holds none. Above 16 KiB it counts against the clients' memory. The reader owns it until the batch is queued.
+//   - From then on the batch owns it, and the worker that took the batch owns both: the requests point into the buffer. When
+//     the batch has been answered, both return to their pools.
 //   - The beginning of an incomplete request at the end of the buffer stays with the reader, which copies it to a new buffer (of
 //     1 KiB if that is enough) when it passes the old one on.
 //   - Requests to a server are valid until the end of the round: large pieces are written from the client's buffer, small ones
 //     (up to 256 bytes) are copied next to each other.
-//   - A server's replies are in the connection's read buffer, which the worker owns until the end of the round; they are written
+//   - A server's replies are in the connection's read buffer, which the worker owns until the end of the round. They are written
 //     to clients from there.
-//   - What a slow client did not take of a reply is copied, and owned by a goroutine of that connection until it has been
+//   - Replies that a slow client did not take are copied. A goroutine of that client's connection owns the copy until it has been
 //     written. Then the batch returns to the queue or is answered.
 package request
 
@@ -28,55 +28,54 @@ import (
 type Request struct {
 	protocol.Request
 	stats.Times
-	// Lane is the queue that serves the request; always 0 where all workers share one.
+	// Lane is the queue that serves the request; always 0 if all workers share one queue.
 	Lane int32
-	// Needs is the size of a value of the reply that is known to be large, bytes; 0: none is.
+	// Needs is the size in bytes of a value of the reply that is known to be large; 0: none is.
 	Needs int32
-	// Wanted, if not 0, says that readers want to answer with the reply; see hotkeys.Values.
+	// Wanted, if not 0, says that the reply should be kept, so that readers can answer with it; see hotkeys.Values.
 	Wanted uint64
-	// Settled: the servers are done with it, Answer is what they said and Result how it ended; earlier requests of the
-	// connection have not been answered in full yet.
+	// Settled: the servers are done with the request, Answer is their reply and Result is its outcome, but earlier requests of the
+	// connection are not answered in full yet.
 	Settled bool
 	Result  stats.Result
-	// Unmarked, of a settled request, is what it waits for besides; nil: nothing.
+	// Unmarked are the marks that a settled request still waits for; nil: none.
 	Unmarked *Unmarked
 
-	// These describe a retrieval whose reply is so large that it is fetched in portions: when the last portion was answered,
-	// ns as stats.Now, 0 if none was; how many keys were requested in portions so far, and how many of them were found. Keys
-	// and NumKeys are the remaining ones.
+	// These describe a retrieval whose reply is so large that it is fetched in portions. Resumed is when the last portion was
+	// answered, ns as stats.Now; 0: none was. SentKeys is the number of keys requested in portions so far, and SentHits the
+	// number of them that were found. Keys and NumKeys are the remaining ones.
 	Resumed            int64
 	SentKeys, SentHits int32
 }
 
-// HasEffect is that of protocol.Request, for the part that has not been done yet.
+// HasEffect is that of protocol.Request, but false once the servers are done with the request.
 func (r *Request) HasEffect() bool { return !r.Settled && r.Request.HasEffect() }
 
-// Batch is one element of the queue: the complete requests that a read of one connection brought, in the client's order, up
-// to MaxBatch of them.
+// Batch is one element of the queue: up to MaxBatch complete requests of one read of a connection, in the client's order.
 //
 // Ownership: the reader of the connection fills a batch and gives it up by putting it on the queue; the worker that takes
 // it owns it, its requests and its buffer until Release. A connection has at most one batch between Put and Done. That
 // alone keeps its replies in order and lets a request see the effects of earlier ones, whatever the number of workers.
 type Batch struct {
 	Client   Client
-	Buffer   *Buffer // what the requests' slices point into
+	Buffer   *Buffer // the requests' slices point into it
 	Requests []Request
 	// Next is the first request that no worker has taken yet; a batch longer than a worker's depth takes several rounds.
 	Next int
 }
 
-// Client is the connection that a batch came from, as a worker sees it. Only the batch's owner calls it.
+// Client is the connection that a batch came from, as a worker sees it. Only the owner of the connection's batch calls its methods.
 type Client interface {
-	// Crowded reports whether clients that do not read take all of the memory for replies, so that a large reply has to wait, or
-	// the client is gone.
+	// Crowded reports whether a large reply must wait, because clients that do not read use all of the memory for replies. It is
+	// also true if the client is gone.
 	Crowded() bool
 	// Reply writes one round's replies without waiting. It returns how many bytes the socket took.
 	Reply(g *wire.Gather) int
-	// Finish says that the batch has been answered: the connection may queue the next one.
+	// Finish reports that the batch has been answered: the connection may queue the next one.
 	Finish()
-	// Stall hands over the bytes that the socket did not take, because the client reads slowly; none means that Crowded
-	// holds. When rest has been written, and there is memory, the connection puts unanswered, the remainder of the batch,
-	// back on the queue; nil means that the batch has been answered. The worker goes on with other clients meanwhile.
+	// Stall hands over rest, the bytes that the socket did not take because the client reads slowly; rest is empty if Crowded
+	// was true. When rest has been written and there is memory, the connection puts unanswered, the remainder of the batch,
+	// back on the queue; nil: the batch has been answered. Meanwhile the worker serves other clients.
 	Stall(rest []byte, unanswered *Batch)
 }
 
@@ -85,8 +84,8 @@ var batches = sync.Pool{New: func() any { return new(Batch) }}
 // GetBatch returns an empty batch.
 func GetBatch() *Batch { return batches.Get().(*Batch) }
 
-// MaxBatch is the most requests a batch holds. In memory they take up to a hundred times their bytes, so this bounds what a
-// client can cause with one read.
+// MaxBatch is the maximum number of requests in a batch. Decoded requests take up to a hundred times the memory of their bytes,
+// so this bounds the memory that a client can use with one read.
 const MaxBatch = 256
 
 // Answered reports whether workers have taken every request of b.

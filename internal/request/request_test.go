@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestABufferHoldsWhatItWasAskedFor(t *testing.T) {
+func TestABufferHasAtLeastTheRequestedSize(t *testing.T) {
 	for _, size := range []int{1, ReadSize, ReadSize + 1, 1 << 20, 1<<20 + 64, 5 << 20} {
 		b := GetBuffer(size)
 		assert.GreaterOrEqual(t, len(b.B), size)

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Unmarked are servers that missed a settled write, which is answered once that is known: to the next start of the middleware, or to all
-// middlewares in front of them.
+// Unmarked are the servers that missed a settled write. The write is answered once they are marked, so that the next start of the middleware
+// knows it, or all middlewares in front of the servers do.
 type Unmarked struct {
 	Servers []Missed
-	Until   int64 // how long it waits, ns as stats.Now
+	Until   int64 // the time until which the write waits, ns as stats.Now
 }
 
-// Waits reports whether that is not known yet of one of them.
+// Waits reports whether one of the servers is not marked yet. A nil u waits for nothing.
 func (u *Unmarked) Waits() bool {
 	return u != nil && slices.ContainsFunc(u.Servers, func(m Missed) bool { return m.Server.Unmarked() })
 }
@@ -20,17 +20,18 @@ func (u *Unmarked) Waits() bool {
 // Missed is a server that missed a write.
 type Missed struct {
 	Server Marker
-	// Withhold: the write must not be answered with success before that is known. Refusal is the answer in its place; "": none.
+	// Withhold: the write must not be answered with success before the server is marked. Refusal is the reply in place of success; "": there
+	// is none.
 	Withhold bool
 	Refusal  string
 }
 
-// Marker is what tells others that a server missed writes; package backend has it.
+// Marker is a server that missed writes, and its mark, which tells others so. backend.Server implements it.
 type Marker interface {
-	// Unmarked reports whether that is not known yet.
+	// Unmarked reports whether the mark is not in force yet.
 	Unmarked() bool
-	// AwaitMarked waits until it is known, or cannot be, and reports which.
+	// AwaitMarked waits until the mark is in force. It returns false if that does not happen in time.
 	AwaitMarked(ctx context.Context) bool
-	// Withheld counts writes that were answered with an error because it was not known.
+	// Withheld counts writes that were answered with an error because the mark was not in force.
 	Withheld(writes int)
 }

@@ -1,22 +1,22 @@
 // Package wire moves bytes between buffers and stream sockets without copying them and without allocating.
 package wire
 
-// copyBelow is the size, bytes, up to which a piece is copied next to the piece before it rather than referenced: an entry
+// copyBelow is the size in bytes up to which a piece is copied next to the piece before it instead of being referenced: an entry
 // of a writev costs about as much as moving this many bytes.
 const copyBelow = 256
 
-// Gather collects the pieces of one write in order. It is used by one goroutine.
+// Gather collects the pieces of one write in order. Only one goroutine at a time may use it.
 type Gather struct {
-	// KeepUnits makes NextUnit count: for a peer that depends on how TLS records divide requests.
+	// KeepUnits makes NextUnit effective. It is for a peer that depends on how TLS records divide requests; see recordEnd.
 	KeepUnits bool
 
 	pieces  [][]byte
 	scratch []byte // copied pieces; grows to the largest write
 	size    int
-	units   []int // ends of units that others follow
+	units   []int // ends of units, where others follow
 }
 
-// NextUnit says that the last piece added ends a unit: a request.
+// NextUnit marks the end of a unit, which is a request, after the last piece added.
 func (g *Gather) NextUnit() {
 	if g.KeepUnits {
 		g.units = append(g.units, g.size)
@@ -76,7 +76,7 @@ func (g *Gather) Len() int { return g.size }
 // Pieces returns the pieces in order; they belong to g until Reset.
 func (g *Gather) Pieces() [][]byte { return g.pieces }
 
-// AppendFrom appends to dst a copy of everything behind the first skip bytes.
+// AppendFrom appends to dst a copy of everything after the first skip bytes.
 func (g *Gather) AppendFrom(dst []byte, skip int) []byte {
 	for _, p := range g.pieces {
 		if skip >= len(p) {
@@ -89,7 +89,7 @@ func (g *Gather) AppendFrom(dst []byte, skip int) []byte {
 	return dst
 }
 
-// keepScratch is how much scratch, bytes, is kept after a Reset; memory that a rare huge request needed is freed.
+// keepScratch is the capacity in bytes up to which scratch is kept after a Reset. Memory that a rare huge request needed is freed.
 const keepScratch = 256 << 10
 
 // Reset empties g and drops its references to the pieces.

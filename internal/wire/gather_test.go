@@ -41,7 +41,7 @@ func TestPiecesComeOutInTheOrderTheyWentIn(t *testing.T) {
 	}
 }
 
-func TestPiecesThatStandBehindEachOtherAreOne(t *testing.T) {
+func TestAdjacentPiecesAreMerged(t *testing.T) {
 	source := bytes.Repeat([]byte("x"), 4096)
 	var g Gather
 	g.Add(source[:1000])

@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// maxRecord is the most plaintext that a TLS record holds, bytes.
+	// maxRecord is the maximum plaintext of a TLS record in bytes.
 	maxRecord = 16 << 10
-	// batch is how much plaintext, bytes, is encrypted before it is written to the socket: one system call for several
-	// records, and a bound on what is encrypted for a peer that does not read.
+	// batch is the number of bytes of plaintext that are encrypted before they are written to the socket: one system call for
+	// several records, and a bound on the memory for a peer that does not read.
 	batch = 4 * maxRecord
 )
 
 // secure is the TLS session of a Socket. crypto/tls can't write without blocking, and a tls.Conn is unusable after an
-// interrupted write. So it writes to memory, which never blocks, and the records are written to the socket from there.
+// interrupted write. Therefore it writes to memory, which never blocks, and the records are written to the socket from there.
 type secure struct {
 	// Static after construction.
 	sock *Socket
 	conn *tls.Conn
 
 	// Owned by the reading goroutine.
-	made     bool // the handshake succeeded; without one, reads return the raw bytes
+	made     bool // the handshake succeeded; before that, reads return the raw bytes
 	patience patience
 	first    [1]byte
 
@@ -35,24 +35,24 @@ type secure struct {
 	out       *sealed   // records on their way to the socket; nil when there are none
 	sent      int       // bytes of out that the socket took
 	one       [1][]byte // the argument of a write
-	assembled *sealed   // plaintext of a record that several pieces make up; nil between writes
+	assembled *sealed   // plaintext of a record that consists of several pieces; nil between writes
 	inside    bool      // the last record ended inside a unit
-	owed      int       // bytes at the front of the next WriteRest that are encrypted already
+	owed      int       // bytes at the front of the next WriteRest that are already encrypted
 	units     []int     // where the units of the next WriteRest end
 
 	// mu guards next: records that crypto/tls has written and that are not in out yet. The reading goroutine writes some,
-	// too: alerts, and answers to key updates. Its holder does not wait for anything.
+	// too: alerts, and answers to key updates. The holder of mu does not wait for anything.
 	mu   sync.Mutex
 	next *sealed
 }
 
-// patience is what the reader of the raw socket does when no bytes are there.
+// patience says what the reader of the raw socket does if no bytes are there.
 type patience uint8
 
 const (
-	wait     patience = iota // until the read deadline
+	wait     patience = iota // wait until the read deadline
 	look                     // read the socket once, without waiting
-	buffered                 // don't read the socket; only bytes that crypto/tls has buffered
+	buffered                 // do not read the socket: only bytes that crypto/tls has buffered are wanted
 )
 
 // sealed is pooled memory for records.
@@ -65,21 +65,21 @@ func (b *sealed) release() {
 	sealedPool.Put(b)
 }
 
-// maxSealed bounds the records that wait for the socket, bytes: one batch, and what crypto/tls writes by itself to a peer
-// that requests new keys and reads nothing.
+// maxSealed bounds the records that wait for the socket, in bytes: one batch, and the records that crypto/tls writes on its own
+// to a peer that requests new keys and reads nothing.
 const maxSealed = 2 * batch
 
 var errSealed = errors.New("too many TLS records that the peer does not read")
 
-// nothing is the error of a read that may not wait. It is temporary, so that crypto/tls does not keep it.
+// nothing is the error of a read that must not wait when no bytes are there. It is temporary, so that crypto/tls does not keep it.
 type nothing struct{}
 
 func (nothing) Error() string   { return "nothing has arrived" }
 func (nothing) Timeout() bool   { return false }
 func (nothing) Temporary() bool { return true }
 
-// UseTLS makes s speak TLS from its first byte on, as the client or the server of the connection. It must be called before
-// any other goroutine uses s; Handshake must come before the first write.
+// UseTLS makes s use TLS from its first byte on, as the client or the server of the connection. It must be called before any
+// other goroutine uses s. Handshake must be called before the first write.
 func (s *Socket) UseTLS(config *tls.Config, client bool) {
 	t := &secure{sock: s}
 	if client {
@@ -90,7 +90,7 @@ func (s *Socket) UseTLS(config *tls.Config, client bool) {
 	s.secure = t
 }
 
-// Handshake performs the TLS handshake, within the deadlines. Nobody may read or write until it returns. After an error s
+// Handshake performs the TLS handshake, within the deadlines. No goroutine may read or write until it returns. After an error s
 // must be closed.
 func (s *Socket) Handshake() error {
 	t := s.secure
@@ -106,7 +106,7 @@ func (s *Socket) Handshake() error {
 	return err
 }
 
-// session returns the TLS session of s, nil while there is none.
+// session returns the TLS session of s; nil before the handshake and without TLS.
 func (s *Socket) session() *secure {
 	if s.secure == nil || !s.secure.made {
 		return nil
@@ -114,7 +114,7 @@ func (s *Socket) session() *secure {
 	return s.secure
 }
 
-// Secure reports whether s speaks TLS.
+// Secure reports whether s uses TLS.
 func (s *Socket) Secure() bool { return s.secure != nil }
 
 // read is Socket.Read.
@@ -123,8 +123,8 @@ func (t *secure) read(p []byte) (int, error) {
 	return t.more(p, n, err)
 }
 
-// more appends to the n bytes in p what has already been read from the socket. An error of the session is returned again by
-// the next read.
+// more appends to the n bytes in p the bytes that crypto/tls has already read from the socket. If the session has an error, the
+// next read returns it again.
 func (t *secure) more(p []byte, n int, err error) (int, error) {
 	if n == 0 {
 		return 0, err
@@ -159,8 +159,8 @@ func (t *secure) closed() bool {
 	return err != (nothing{})
 }
 
-// tryWrite is Socket.TryWrite. If the socket does not take a whole batch, none of it counts as written: its records are kept
-// for WriteRest, which skips their bytes at the front of the rest.
+// tryWrite is Socket.TryWrite. If the socket does not take all records of a batch, no byte of the batch counts as written: the
+// records are kept for WriteRest, which skips their plaintext at the front of the rest.
 func (t *secure) tryWrite(g *Gather) (int, error) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
@@ -188,8 +188,8 @@ func (t *secure) writeRest(p []byte) error {
 	return err
 }
 
-// encrypt writes size bytes of c, and returns how far the socket took it, in whole batches. units are the ends of units,
-// other than size.
+// encrypt writes size bytes of c, and returns how many of them the socket took, in whole batches. units are the ends of units
+// before size.
 func (t *secure) encrypt(c cursor, size int, units []int, wait bool) (int, error) {
 	defer t.disassemble()
 	t.owed = 0
@@ -217,11 +217,11 @@ func (t *secure) encrypt(c cursor, size int, units []int, wait bool) (int, error
 }
 
 // recordEnd returns where the record that begins at pos ends, and whether that is inside a unit. units are the ends of units
-// after pos, except the last, size; fromInside says that pos is not the beginning of a unit.
+// after pos, except the last one, size. fromInside: pos is not the beginning of a unit.
 //
-// A record holds whole units, as many as fit, or a part of one that is larger. memcached before 1.6.39 requires this: if a
-// record continues after the end of a value that began in another record, or is larger than the rest of its 16 KiB buffer,
-// memcached leaves requests that it has received unprocessed.
+// A record holds as many whole units as fit, or a part of one larger unit. memcached before 1.6.39 requires this. It leaves
+// received requests unprocessed if a record continues after the end of a value that began in another record, or if a record is
+// larger than the rest of memcached's 16 KiB buffer.
 func recordEnd(pos, size int, units []int, fromInside bool) (end int, inside bool) {
 	most := min(pos+maxRecord, size)
 	if fromInside && len(units) > 0 && units[0] <= most {
@@ -270,7 +270,7 @@ func (t *secure) record(c *cursor, n int) []byte {
 	return b
 }
 
-// flush writes encrypted records to the socket; done means that none are left.
+// flush writes encrypted records to the socket. done reports that none are left.
 func (t *secure) flush(wait bool) (done bool, err error) {
 	for {
 		if t.out == nil {
@@ -301,7 +301,7 @@ func (t *secure) finish() {
 	}
 	defer t.writing.Unlock()
 	_ = t.conn.CloseWrite()
-	_, _ = t.flush(false) // an alert may be waiting, too
+	_, _ = t.flush(false) // another alert may be waiting, too
 }
 
 // cursor is a position in a sequence of pieces.
@@ -311,7 +311,7 @@ type cursor struct {
 	pos    int // in all of them
 }
 
-// piece returns what is left of the current piece; not empty while anything is left.
+// piece returns the rest of the current piece, which is not empty. It must not be called at the end.
 func (c *cursor) piece() []byte { return c.pieces[0][c.offset:] }
 
 func (c *cursor) skip(n int) {
@@ -361,7 +361,7 @@ func (t transport) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The rest of net.Conn. Deadlines and closing are handled by the Socket.
+// The other methods of net.Conn. The Socket handles deadlines and closing.
 
 func (t transport) Close() error                     { return nil }
 func (t transport) LocalAddr() net.Addr              { return t.sock.conn.LocalAddr() }

@@ -51,7 +51,7 @@ func TestARecordHoldsWholeUnitsOrAPartOfOne(t *testing.T) {
 	}
 }
 
-// spy is a connection that remembers the sizes of the TLS records it brought.
+// spy is a connection that records the sizes of the TLS records that were read from it.
 type spy struct {
 	net.Conn
 	seen []byte
@@ -106,8 +106,8 @@ func TestUnitsShareARecordOnlyWhenItHoldsThemWhole(t *testing.T) {
 	assert.Equal(t, []int{300, 16384, 20000 - 16384, 16300, 400}, look.records())
 }
 
-// Neither what is encrypted and not yet taken by the socket is lost, nor written twice, wherever the socket stops.
-func TestARestThatIsEncryptedInPartIsWrittenOnce(t *testing.T) {
+// Wherever the socket stops, encrypted bytes that it has not taken are neither lost nor written twice.
+func TestARestThatIsPartlyEncryptedIsWrittenOnce(t *testing.T) {
 	for _, size := range []int{1, maxRecord, batch, batch + 1, 5*batch + 12345} {
 		s, peer := pair(t, "tls")
 		rnd := rand.New(rand.NewPCG(5, uint64(size)))
@@ -139,12 +139,12 @@ func TestARestThatIsEncryptedInPartIsWrittenOnce(t *testing.T) {
 	}
 }
 
-func TestTicketsBehindTheHandshakeAreNoReasonToCallAConnectionClosed(t *testing.T) {
+func TestSessionTicketsAfterTheHandshakeDoNotCountAsUnrequestedBytes(t *testing.T) {
 	here, there := rawPair(t, "tcp")
 	server, client := certificate(t)
-	client.ClientSessionCache = tls.NewLRUClientSessionCache(1) // else none is sent
+	client.ClientSessionCache = tls.NewLRUClientSessionCache(1) // otherwise the server sends no ticket
 	here.UseTLS(client, true)
-	server.ClientAuth = tls.RequestClientCert // else it comes with the server's first bytes
+	server.ClientAuth = tls.RequestClientCert // otherwise the ticket comes with the server's first bytes
 	peer := tls.Server(there, server)
 	shakeHands(t, here, peer)
 	require.Eventually(t, func() bool { return !socketEmpty(here) }, mctest.Patience, mctest.Tick, "no ticket has come")
@@ -155,13 +155,13 @@ func TestTicketsBehindTheHandshakeAreNoReasonToCallAConnectionClosed(t *testing.
 	require.Eventually(t, here.Closed, mctest.Patience, mctest.Tick)
 }
 
-// socketEmpty reports whether nothing is waiting in the raw socket.
+// socketEmpty reports whether no bytes wait in the raw socket.
 func socketEmpty(s *Socket) bool {
 	err := s.raw.Control(s.peek)
 	return err == nil && !s.closed
 }
 
-func TestAnInterruptedReadOfASessionGoesOnWhereItStopped(t *testing.T) {
+func TestAReadContinuesWhereAnInterruptedReadStopped(t *testing.T) {
 	s, there := rawPair(t, "tcp")
 	server, client := certificate(t)
 	s.UseTLS(server, false)
@@ -203,7 +203,7 @@ func (c *chopper) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestASessionThatThePeerHalfClosedIsAnsweredToTheEnd(t *testing.T) {
+func TestEverythingCanBeWrittenToAPeerThatHasHalfClosedTheSession(t *testing.T) {
 	s, peer := pair(t, "tls")
 	_, err := peer.Write([]byte("last"))
 	require.NoError(t, err)
@@ -235,8 +235,8 @@ func TestAHandshakeEndsAtItsDeadline(t *testing.T) {
 	require.ErrorIs(t, s.Handshake(), os.ErrDeadlineExceeded)
 }
 
-// A connection that is refused, or of which the handshake failed, may be read to its end, which makes no session.
-func TestWithoutASessionAReadBringsTheBytesAsTheyCome(t *testing.T) {
+// A connection that was refused, or whose handshake failed, may be read to its end without a session.
+func TestWithoutASessionAReadReturnsTheRawBytes(t *testing.T) {
 	s, peer := rawPair(t, "tcp")
 	server, client := certificate(t)
 	s.UseTLS(server, false)
@@ -250,7 +250,7 @@ func TestWithoutASessionAReadBringsTheBytesAsTheyCome(t *testing.T) {
 	require.ErrorIs(t, <-shaken, io.EOF)
 }
 
-func TestAClientThatDoesNotSpeakTLSIsToldSo(t *testing.T) {
+func TestAHandshakeWithAPeerWithoutTLSFails(t *testing.T) {
 	s, peer := rawPair(t, "tcp")
 	server, _ := certificate(t)
 	s.UseTLS(server, false)
@@ -276,8 +276,8 @@ func TestClosingInterruptsASessionThatWrites(t *testing.T) {
 	require.Error(t, <-written)
 }
 
-// What crypto/tls writes by itself, as answers to a peer that asks for new keys, is bounded.
-func TestRecordsThatNobodyReadsAreBounded(t *testing.T) {
+// crypto/tls writes records on its own, as answers to a peer that requests new keys.
+func TestRecordsThatThePeerDoesNotReadAreBounded(t *testing.T) {
 	s, _ := pair(t, "tls")
 	answer := make([]byte, 27)
 	var err error

@@ -23,8 +23,8 @@ type Socket struct {
 	raw    syscall.RawConn
 	secure *secure // nil for a connection without TLS
 
-	// Owned by the reading goroutine: arguments and results of the callbacks, which are created once so that a read
-	// allocates no closure.
+	// Owned by the reading goroutine: the callbacks of system calls, their arguments and their results. The callbacks are created
+	// once, so that a read allocates no closure.
 	readable func(fd uintptr) bool
 	into     []byte
 	readN    int
@@ -34,7 +34,7 @@ type Socket struct {
 	peek     func(fd uintptr)
 	closed   bool
 	tells    telling
-	fd       int // the descriptor during a turn of Readable, in which it stays open; otherwise -1
+	fd       int // the descriptor during an iteration of Readable, while it stays open; otherwise -1
 
 	// Owned by the writing goroutine, likewise.
 	writable func(fd uintptr) bool
@@ -45,11 +45,11 @@ type Socket struct {
 	writeErr error
 }
 
-// telling says whether a read also reports that more bytes are waiting.
+// telling says whether a read also reports whether more bytes are waiting.
 type telling uint8
 
 const (
-	unknown telling = iota
+	unknown telling = iota // not tried yet
 	tells
 	silent
 )
@@ -72,7 +72,7 @@ func NewSocket(c net.Conn) (*Socket, error) {
 	return s, nil
 }
 
-// Read waits for bytes and reads what fits into p. At the end of the stream it returns io.EOF.
+// Read waits for bytes and reads as many as fit into p. At the end of the stream it returns io.EOF.
 func (s *Socket) Read(p []byte) (int, error) {
 	if t := s.session(); t != nil {
 		return t.read(p)
@@ -111,16 +111,15 @@ func endOf(n int, err error) error {
 	return err
 }
 
-// Readable returns the moments at which something may have arrived, to read it with ReadNow: the first is now, each further one comes
-// when more has arrived than was there when the loop's body read last. A turn must read until ReadNow returns no bytes, or says
-// that there are no more. Between two turns the body waits, and needs no buffer. An error is the last turn: the read deadline
-// has passed, or the socket is closed.
+// Readable yields whenever bytes may have arrived, to be read with ReadNow: first at once, then each time when more has arrived since the
+// loop's body last read. The body must read until ReadNow returns no bytes, or reports that there are no more. Between two
+// iterations the loop waits, and needs no buffer. An error is yielded last: the read deadline has passed, or the socket is closed.
 //
-// The turns take place within one wait of the runtime for the descriptor. A wait that began anew for each would have to read once
-// more, to notice what arrived before it began: a system call per request.
+// All iterations take place within one wait of the runtime for the descriptor. With a new wait for each iteration the body would
+// have to read once more, to notice bytes that arrived before the wait began: one more system call per request.
 func (s *Socket) Readable() iter.Seq[error] {
 	return func(turn func(error) bool) {
-		goesOn := true
+		continues := true
 		err := s.raw.Read(func(fd uintptr) bool {
 			s.fd = int(fd)
 			if s.tells == unknown {
@@ -129,11 +128,11 @@ func (s *Socket) Readable() iter.Seq[error] {
 					s.tells = tells
 				}
 			}
-			goesOn = turn(nil)
+			continues = turn(nil)
 			s.fd = -1
-			return !goesOn
+			return !continues
 		})
-		if goesOn {
+		if continues {
 			turn(err)
 		}
 	}
@@ -147,8 +146,8 @@ func (s *Socket) TryWrite(g *Gather) (int, error) {
 	return s.write(g.Pieces(), false)
 }
 
-// WriteRest writes p, waiting as long as the write deadline allows. After a TryWrite that did not write everything, p must
-// be all that is left of it.
+// WriteRest writes p, and waits as long as the write deadline allows. After a TryWrite that did not write everything, p must
+// be everything that is left.
 func (s *Socket) WriteRest(p []byte) error {
 	if s.secure != nil {
 		return s.secure.writeRest(p)
@@ -219,8 +218,8 @@ func (s *Socket) writeSome(fd int, pieces [][]byte, skip int) (int, error) {
 	return n, err
 }
 
-// ReadNow reads into p what has arrived, without waiting; 0 and no error mean that nothing has. more says whether there may be more now:
-// the end of the stream counts as more, a reset does not.
+// ReadNow reads the bytes that have arrived into p, without waiting; n is 0, without an error, if there are none. more reports whether there
+// may be more now: the end of the stream counts as more, a reset does not.
 func (s *Socket) ReadNow(p []byte) (n int, more bool, err error) {
 	if t := s.session(); t != nil {
 		n, err = t.readNow(p)
@@ -262,8 +261,8 @@ func (s *Socket) readOnce(fd int, p []byte) (n int, more bool, err error) {
 	return n, more, nil
 }
 
-// Closed reports, without waiting, whether the peer has closed the connection or sent unrequested bytes: in both cases it is
-// useless to a caller without an outstanding request.
+// Closed reports, without waiting, whether the peer has closed the connection or sent bytes. It is for a caller without an
+// outstanding request, for which the connection is unusable in both cases.
 func (s *Socket) Closed() bool {
 	if t := s.session(); t != nil {
 		return t.closed()
@@ -283,7 +282,7 @@ func (s *Socket) SetReadDeadline(t time.Time) error { return s.conn.SetReadDeadl
 // SetWriteDeadline bounds waiting in WriteRest; the zero time removes the bound.
 func (s *Socket) SetWriteDeadline(t time.Time) error { return s.conn.SetWriteDeadline(t) }
 
-// CloseWrite ends the stream to the peer after what was written; reading goes on.
+// CloseWrite ends the stream to the peer after the bytes written so far. Reading stays possible.
 func (s *Socket) CloseWrite() error {
 	if s.secure != nil {
 		s.secure.finish()
@@ -291,8 +290,8 @@ func (s *Socket) CloseWrite() error {
 	return s.conn.(interface{ CloseWrite() error }).CloseWrite()
 }
 
-// Unsent returns how many bytes of what was written, the end of the stream included, the peer has not acknowledged yet (unix
-// socket: has not read yet); 0 for a broken connection.
+// Unsent returns how many of the bytes written, the end of the stream included, the peer has not acknowledged yet (unix socket:
+// has not read yet); 0 for a broken connection.
 func (s *Socket) Unsent() int {
 	var n int
 	var err error
@@ -310,7 +309,7 @@ func (s *Socket) Close() error {
 	return s.conn.Close()
 }
 
-// Abort closes a TCP socket and discards what has not been sent yet: the peer gets a reset.
+// Abort closes the socket. On TCP it discards bytes that are not sent yet, and the peer gets a reset.
 func (s *Socket) Abort() error {
 	if l, ok := s.conn.(interface{ SetLinger(sec int) error }); ok {
 		_ = l.SetLinger(0)
@@ -318,10 +317,10 @@ func (s *Socket) Abort() error {
 	return s.conn.Close()
 }
 
-// Settle closes a socket after CloseWrite, such that nothing sent on it takes effect after Settle has returned true. Bytes that
-// the peer's kernel has not acknowledged by arrived are discarded; the others have taken effect when the peer closes the
-// connection, for which Settle waits until done. It returns false if the peer has not closed it by then: the peer gets a reset, and
-// some of what it holds may take effect until it notices. No goroutine may be reading.
+// Settle closes a socket after CloseWrite. If it returns true, no bytes sent on the socket take effect any more. It waits until
+// arrived for the peer's kernel to acknowledge all bytes, and then until done for the peer to close the connection: then all bytes
+// have taken effect. In time it returns true; otherwise the peer gets a reset and Settle returns false: bytes that the peer has
+// received may take effect until it notices. No goroutine may be reading.
 func (s *Socket) Settle(arrived, done time.Time) bool {
 	defer func() { _ = s.Abort() }()
 	for s.undelivered() {
@@ -337,7 +336,7 @@ func (s *Socket) Settle(arrived, done time.Time) bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// settlePause is the time between two checks of whether everything was acknowledged; the kernel has no event for it.
+// settlePause is the time between two checks of whether all bytes are acknowledged; the kernel has no event for that.
 const settlePause = 2 * time.Millisecond
 
 // undelivered reports whether the peer's kernel has not acknowledged all bytes yet. Bytes written to a unix socket are

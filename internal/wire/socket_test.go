@@ -83,8 +83,8 @@ func over(t *testing.T, networks []string, test func(t *testing.T, s *Socket, pe
 	}
 }
 
-// serve reads into p whenever something may have arrived, until body says that it has enough or the stream ends. body gets what
-// was read, and says whether a turn is to end where a read tells that there is no more.
+// serve reads into p whenever bytes may have arrived, until body reports enough or the stream ends. body gets the bytes read.
+// answered: the iteration ends when a read reports that there is no more.
 func serve(s *Socket, p []byte, body func(got []byte) (enough, answered bool)) error {
 	for err := range s.Readable() {
 		for more := true; more && err == nil; {
@@ -104,7 +104,7 @@ func serve(s *Socket, p []byte, body func(got []byte) (enough, answered bool)) e
 	panic("a loop over Readable ends with an error")
 }
 
-func TestWhatTheSocketDoesNotTakeIsWrittenWhenThereIsRoom(t *testing.T) {
+func TestBytesThatTheSocketDoesNotTakeAreWrittenWhenThereIsRoom(t *testing.T) {
 	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
 		var g Gather
 		want := make([]byte, 0, 16<<20)
@@ -127,7 +127,7 @@ func TestWhatTheSocketDoesNotTakeIsWrittenWhenThereIsRoom(t *testing.T) {
 	})
 }
 
-func TestATurnComesForWhatArrivesAndForTheEnd(t *testing.T) {
+func TestReadableYieldsForBytesThatArriveAndForTheEnd(t *testing.T) {
 	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
 		p := make([]byte, 100)
 		require.NoError(t, s.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
@@ -147,7 +147,7 @@ func TestATurnComesForWhatArrivesAndForTheEnd(t *testing.T) {
 	})
 }
 
-func TestADeadlineThatIsMovedIntoThePastEndsALoopThatWaits(t *testing.T) {
+func TestADeadlineMovedIntoThePastEndsALoopThatWaits(t *testing.T) {
 	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
 		turns := 0
 		for err := range s.Readable() {
@@ -161,7 +161,7 @@ func TestADeadlineThatIsMovedIntoThePastEndsALoopThatWaits(t *testing.T) {
 	})
 }
 
-func TestNoTurnIsMissed(t *testing.T) {
+func TestReadableMissesNoArrival(t *testing.T) {
 	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
 		// Each answer makes the peer send the next; some come in two parts, the second while the first is being handled.
 		got := 0
@@ -178,8 +178,8 @@ func TestNoTurnIsMissed(t *testing.T) {
 	})
 }
 
-// Behind a read that told there is no more, nothing is looked for: an end that came with the last bytes, or while they are being
-// handled, must not be missed.
+// After a read that reports no more bytes, the socket is not read again. Still an end that came with the last bytes, or while they
+// are being handled, must not be missed.
 func TestAnEndThatComesWithTheLastBytesIsSeen(t *testing.T) {
 	for _, with := range []string{"before", "during"} {
 		t.Run(with, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestAnEndThatComesWithTheLastBytesIsSeen(t *testing.T) {
 	}
 }
 
-func TestAResetThatComesWithTheLastBytesIsSeenByWhoLooks(t *testing.T) {
+func TestAResetThatComesWithTheLastBytesIsSeenByTheNextRead(t *testing.T) {
 	over(t, []string{"tcp"}, func(t *testing.T, s *Socket, peer net.Conn) {
 		_, err := peer.Write([]byte("abc"))
 		require.NoError(t, err)
@@ -226,7 +226,7 @@ func TestReadingNowDoesNotWait(t *testing.T) {
 	})
 }
 
-func TestAConnectionThatThePeerClosedOrSpokeOnUnaskedIsOfNoUse(t *testing.T) {
+func TestAConnectionWithAnEndOrUnrequestedBytesCountsAsClosed(t *testing.T) {
 	for name, spoil := range map[string]func(net.Conn){
 		"closed": func(c net.Conn) { _ = c.Close() },
 		"spoke":  func(c net.Conn) { _, _ = c.Write([]byte("x")) },
@@ -270,7 +270,7 @@ func TestReadingAndWritingAllocateNothing(t *testing.T) {
 	})
 }
 
-func TestASocketIsSettledWhenThePeerHasDoneItsPart(t *testing.T) {
+func TestASocketIsSettledWhenThePeerHasClosedIt(t *testing.T) {
 	networks(t, func(t *testing.T, s *Socket, peer net.Conn) {
 		require.NoError(t, s.WriteRest([]byte("last words")))
 		require.NoError(t, s.CloseWrite())
@@ -301,7 +301,7 @@ func TestASocketThatThePeerDoesNotCloseIsNotSettled(t *testing.T) {
 	})
 }
 
-func TestWhatHasNotArrivedWhenASocketIsSettledIsWithdrawn(t *testing.T) {
+func TestBytesThatHaveNotArrivedInTimeAreDiscarded(t *testing.T) {
 	s, peer := pair(t, "tcp")
 	var g Gather
 	g.Add(make([]byte, 64<<20))
