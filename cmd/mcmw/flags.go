@@ -14,8 +14,7 @@ import (
 func addOptions(command *cobra.Command) *config.Flags {
 	command.Flags().SortFlags = false
 	flags := config.AddFlags(command.Flags())
-	for i := range config.Options {
-		o := &config.Options[i]
+	for _, o := range config.Options {
 		if o.TakesFile() || o.InFileOnly() {
 			continue
 		}

@@ -57,7 +57,7 @@ func TestACommandLineThatIsNotAcceptedExitsWithTwoAndSaysWhatIs(t *testing.T) {
 		"config print --queue 0":   "mcmw: flag --queue: \"0\" is too small; accepted: 1 to 1048576 batches\n",
 		"config check -m a --tls-cert nowhere --tls-key nowhere": "mcmw: flag --tls-cert: \"nowhere\": no such file or directory\n",
 		"serve -m a --auth-file .":                               "mcmw: flag --auth-file: \".\": is a directory\n",
-		"serve a":                                                "mcmw: flag arguments: \"a\" is unexpected; accepted: servers, after -m or --servers with the first of them\n",
+		"serve a":                                                "mcmw: flag arguments: \"a\" is unexpected; accepted: more servers, after -m or --servers and the first server\n",
 	} {
 		code, stdout, stderr := execute(t, strings.Fields(args)...)
 		require.Equal(t, exitUsage, code, args)
@@ -70,7 +70,7 @@ func TestABadVariableStopsServeWithExitCodeTwo(t *testing.T) {
 	t.Setenv("MCMW_TIMEOUT", "1")
 	code, _, stderr := execute(t, "serve", "-m", "a")
 	require.Equal(t, exitUsage, code)
-	require.Equal(t, "mcmw: env MCMW_TIMEOUT: \"1\" has no unit; accepted: 1ms to 1h, with the unit: us, ms, s, m, h\n", stderr)
+	require.Equal(t, "mcmw: env MCMW_TIMEOUT: \"1\" has no unit; accepted: 1ms to 1h, with a unit: us, ms, s, m, h\n", stderr)
 }
 
 func TestConfigCheckReportsAllErrorsOfTheFileAtOnce(t *testing.T) {
@@ -91,7 +91,7 @@ func TestConfigCheckSaysOKAndWarnsOfSlips(t *testing.T) {
 	code, stdout, stderr := execute(t, "config", "check", "-m", "a")
 	require.Equal(t, exitOK, code)
 	require.Equal(t, "OK\n", stdout)
-	require.Equal(t, "mcmw: warning: environment variable MCMW_SERVER is no option; did you mean MCMW_SERVERS?\n", stderr)
+	require.Equal(t, "mcmw: warning: environment variable MCMW_SERVER is not an option; did you mean MCMW_SERVERS?\n", stderr)
 }
 
 func TestConfigPrintWritesAFileThatConfigCheckAccepts(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 const unixPrefix = "unix:"
 
-// noTLSPrefix exempts an address to listen on from TLS. It is memcached's.
+// noTLSPrefix exempts an address to listen on from TLS, as it does in memcached.
 const noTLSPrefix = "notls:"
 
 // maxUnixPath is the longest path of a unix socket, bytes: Linux's sun_path holds 108 with the closing zero.
@@ -21,20 +21,20 @@ const maxUnixPath = 107
 func parseUnix(text string) error {
 	switch path := strings.TrimPrefix(text, unixPrefix); {
 	case path == "":
-		return errors.New("has no path after the prefix unix")
+		return errors.New("has no path after unix:")
 	case len(path) > maxUnixPath:
 		return fmt.Errorf("has a path of %d bytes; a unix socket's path has at most %d", len(path), maxUnixPath)
 	default:
 		for _, r := range path {
 			if r <= ' ' || r == ',' || r == '*' {
-				return fmt.Errorf("has %q in its path; no space, comma or * may stand there", r)
+				return fmt.Errorf("has %q in its path; space, comma and * are not allowed", r)
 			}
 		}
 	}
 	return nil
 }
 
-// splitAddress splits "host", "host:port", "[v6]:port" or a bare IPv6 address. The port is "" where none is written.
+// splitAddress splits "host", "host:port", "[v6]:port" or a bare IPv6 address. The port is "" if text has none.
 func splitAddress(text string) (host, port string, err error) {
 	if ip, ipErr := netip.ParseAddr(text); ipErr == nil {
 		return ip.String(), "", nil
@@ -67,19 +67,19 @@ func splitAddress(text string) (host, port string, err error) {
 	return host, port, checkHost(host)
 }
 
-// checkHost refuses what is neither a host name nor an IPv4 address. An empty host is up to the caller.
+// checkHost refuses a text that is neither a host name nor an IPv4 address. It accepts "", which the caller has to check.
 func checkHost(host string) error {
 	for _, r := range host {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '.', r == '_':
 		default:
-			return fmt.Errorf("has %q in its host name; letters, digits, '-', '_' and '.' may stand there", r)
+			return fmt.Errorf("has %q in its host name; only letters, digits, '-', '_' and '.' are allowed", r)
 		}
 	}
 	return nil
 }
 
-// parsePort returns the port number in text, which must be at least least.
+// parsePort returns the port number in text, which must not be below least.
 func parsePort(text string, least int) (int, error) {
 	port, err := strconv.Atoi(text)
 	if err != nil || port < least || port > 65535 {

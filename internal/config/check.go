@@ -9,8 +9,8 @@ import (
 	"mcmw/internal/route"
 )
 
-// checks are the rules that involve several options. Each runs only when none of its options was refused by itself, and with several pools
-// those with servers for each pool.
+// checks are the rules that involve several options. A rule runs only if none of its options was refused on its own. With pools, a rule
+// about servers runs for each pool.
 var checks = []struct {
 	options []string
 	check   func(c *Config) Problems
@@ -29,15 +29,15 @@ var checks = []struct {
 
 // check returns the problems of combinations of options that can be found before names are looked up.
 func (c *Config) check() Problems {
-	c.takeStatic()
+	c.useStaticServers()
 	for _, p := range c.pools {
-		p.config.takeStatic()
+		p.config.useStaticServers()
 	}
 	return c.run(func([]string) bool { return true })
 }
 
-// takeStatic makes Servers those that need no lookup.
-func (c *Config) takeStatic() {
+// useStaticServers sets Servers to the servers that need no lookup.
+func (c *Config) useStaticServers() {
 	c.Servers, c.complete = nil, true
 	for _, s := range c.Specs {
 		if s.Lookup == discover.Static {
@@ -48,7 +48,7 @@ func (c *Config) takeStatic() {
 	}
 }
 
-// CheckServers returns the problems of the options with the servers that were found. The error is Problems.
+// CheckServers checks the options together with the servers that were found. The error is Problems.
 func (c *Config) CheckServers(servers []route.Server) error {
 	d := *c
 	d.Servers, d.complete = servers, true
@@ -61,7 +61,7 @@ func (c *Config) CheckServers(servers []route.Server) error {
 	return d.run(func(options []string) bool { return slices.Contains(options, optionServers) }).asError()
 }
 
-// run returns the problems by those checks whose options are chosen.
+// run returns the problems that the checks find whose options are chosen.
 func (c *Config) run(chosen func(options []string) bool) Problems {
 	var problems Problems
 	for _, rule := range checks {
@@ -80,7 +80,7 @@ func (c *Config) run(chosen func(options []string) bool) Problems {
 	return c.checkPools()
 }
 
-// pooled returns the configurations that a rule for these options is about: that of each pool, or the whole.
+// pooled returns the configurations to which a rule about these options applies: each pool's, or c.
 func (c *Config) pooled(options []string) []*Config {
 	if len(c.pools) == 0 && !c.refused[optionPools] || !slices.Contains(options, optionServers) {
 		return []*Config{c}
@@ -92,19 +92,19 @@ func (c *Config) pooled(options []string) []*Config {
 	return all
 }
 
-// takesFreePort reports whether the system chooses the port of addr: such addresses never collide.
-func takesFreePort(addr string) bool {
+// hasFreePort reports whether the system chooses the port of addr. Such addresses never collide.
+func hasFreePort(addr string) bool {
 	return !strings.HasPrefix(addr, unixPrefix) && strings.HasSuffix(addr, ":0")
 }
 
 func (c *Config) checkListen() Problems {
-	addrs := c.listenPlaces()
+	addrs := c.listenAddrs()
 	if len(addrs) == 0 {
 		return Problems{c.problem("listen", "an empty list; accepted: at least one of %s", addresses{}.accepts())}
 	}
 	var problems Problems
 	for i, a := range addrs {
-		if slices.Contains(addrs[:i], a) && !takesFreePort(a) {
+		if slices.Contains(addrs[:i], a) && !hasFreePort(a) {
 			problems = append(problems, c.problem("listen", "%q is given twice", a))
 		}
 	}
@@ -127,7 +127,7 @@ func (c *Config) checkServers() Problems {
 	first := make(map[string]string) // address -> the name of its server
 	for _, s := range c.Servers {
 		if name, ok := first[s.Addr]; ok {
-			problems = append(problems, c.problem(optionServers, "%q and %q both have the address %s; accepted: every address once",
+			problems = append(problems, c.problem(optionServers, "%q and %q both have the address %s; accepted: distinct addresses",
 				name, s.Name, s.Addr))
 			continue
 		}
@@ -139,7 +139,7 @@ func (c *Config) checkServers() Problems {
 // checkLoop refuses a server that is the middleware itself.
 func (c *Config) checkLoop() Problems {
 	var problems Problems
-	addrs := c.listenPlaces()
+	addrs := c.listenAddrs()
 	for _, s := range c.Servers {
 		if slices.Contains(addrs, s.Addr) {
 			problems = append(problems, c.problem(optionServers, "%q is an address mcmw itself listens on", s.Addr))
@@ -155,7 +155,7 @@ func (c *Config) checkReplicas() Problems {
 	return nil
 }
 
-// checkAck refuses a quorum of one replica, which would be no quorum.
+// checkAck refuses ack quorum if a key has one replica.
 func (c *Config) checkAck() Problems {
 	n := len(c.Servers)
 	if c.Placement.Replicas > 0 {
@@ -167,11 +167,10 @@ func (c *Config) checkAck() Problems {
 	return nil
 }
 
-// checkPlacement asks the router for problems that only it can find: names that hash alike, weights on a ring without
-// weights.
+// checkPlacement returns the problems that only the router can find: names with equal hashes, weights on a ring without weights.
 func (c *Config) checkPlacement() Problems {
 	if c.Placement.Ring == route.RingRendezvous && c.Placement.Hash != route.HashDefault {
-		return Problems{c.problem("hash", "%q is for a ring of points, and ring is %q; accepted: default, or a ring of %s",
+		return Problems{c.problem("hash", "%q needs a ketama ring, and ring is %q; accepted: default, or one of the rings %s",
 			c.Placement.Hash, c.Placement.Ring, strings.Join(route.RingNames.All()[1:], ", "))}
 	}
 	if len(c.Servers) == 0 {
@@ -186,18 +185,16 @@ func (c *Config) checkPlacement() Problems {
 }
 
 func (c *Config) checkAdmin() Problems {
-	if slices.Contains(c.listenPlaces(), c.Admin) && !takesFreePort(c.Admin) {
-		return Problems{c.problem("admin", "%q is an address for clients; accepted: another one, or off", c.Admin)}
+	if slices.Contains(c.listenAddrs(), c.Admin) && !hasFreePort(c.Admin) {
+		return Problems{c.problem("admin", "%q is already an address for clients; accepted: another address, or off", c.Admin)}
 	}
 	return nil
 }
 
 func (c *Config) checkLimits() Problems {
-	l := c.Limits
-	var problems Problems
-	if l.MaxMultiGetLine < l.MaxLine {
-		problems = append(problems, c.problem("max-multiget-line", "\"%s\" is too small; accepted: at least max-line, %s",
-			formatSize(l.MaxMultiGetLine), formatSize(l.MaxLine)))
+	if l := c.Limits; l.MaxMultiGetLine < l.MaxLine {
+		return Problems{c.problem("max-multiget-line", "\"%s\" is too small; accepted: at least max-line, %s",
+			formatSize(l.MaxMultiGetLine), formatSize(l.MaxLine))}
 	}
-	return problems
+	return nil
 }

@@ -13,10 +13,10 @@ import (
 type Config struct {
 	File string // the YAML file read, "" none
 
-	// Options are those of the middleware, with three differences that the method Middleware removes: Listen is as written,
-	// Servers are those that need no lookup, and StallAfter 0 means never.
+	// Options are the middleware's, with two differences that the method Middleware removes: the addresses in Listen may lack a
+	// port, and StallAfter 0 means never. Servers has only the servers that need no lookup.
 	middleware.Options
-	// Lookups has the servers as written, and the settings for looking them up.
+	// Lookups has the servers as the operator wrote them, and the settings for looking them up.
 	discover.Lookups
 
 	GutterTTL       time.Duration // of a pool; 0: not given
@@ -26,7 +26,7 @@ type Config struct {
 
 	StatsFile   string // "" none
 	StatsWindow time.Duration
-	Sample      int           // one of every so many requests is logged; 0: none
+	Sample      int           // one of every Sample requests is logged; 0: none
 	Slow        time.Duration // 0: no request is slow
 	RequestLog  string        // "" the log
 	LogKeys     bool
@@ -40,20 +40,20 @@ type Config struct {
 	// Warnings are possible mistakes that may be intended, one line each.
 	Warnings []string
 
-	pools        []pool   // nil: Specs are the servers of the only one
-	poolMapping  given    // where pools is from; nothing if not given
+	pools        []pool   // nil: there is one pool, whose servers are Specs
+	poolMapping  given    // the file's mapping of pools; the zero value if there is none
 	routeOrigins []Origin // of Routes.Prefixes
-	// defaultOrigin is that of Routes.Default.
+	// defaultOrigin is the origin of Routes.Default.
 	defaultOrigin Origin
 	shadows       []shadowEntry
-	// migrationOrigins are those of Migrations.
+	// migrationOrigins are the origins of Migrations.
 	migrationOrigins []Origin
-	within           string // in a pool's Config, what its options begin with in messages: "pools.NAME."
+	within           string // in a pool's Config, the prefix of its options in messages: "pools.NAME."
 
-	complete bool // all servers are in Servers: none has to be looked up
+	complete bool // Servers has all servers: none has to be looked up
 
 	origins map[string]Origin // by option name; an option without an entry has its default
-	unread  bool              // the file could not be read at all: options that it may have set are not reported as missing
+	unread  bool              // the file could not be read: options that it might set are not reported as missing
 	refused map[string]bool   // options for which a source gave an invalid value
 }
 
@@ -69,8 +69,8 @@ func (c *Config) ListenAddrs() []string {
 	return addrs
 }
 
-// Middleware returns the options of the middleware, without the version and the log, which are the command's, and without
-// the servers that have to be looked up.
+// Middleware returns the middleware's options. The version and the log, which the command adds, and the servers that have to be
+// looked up are missing.
 func (c *Config) Middleware() middleware.Options {
 	o := c.Options
 	o.Listen = c.ListenAddrs()

@@ -26,14 +26,14 @@ import (
 	"mcmw/internal/worker"
 )
 
-// sources are the texts of the three sources. A file is written as mcmw.yaml in the test's working directory.
+// sources are the texts of the three sources. The file is written as mcmw.yaml to a new working directory.
 type sources struct {
 	args []string
 	env  []string
 	yaml string
 }
 
-// parsed returns what the command hands to Load.
+// parsed returns the sources as the command passes them to Load.
 func (s sources) parsed(t *testing.T) config.Sources {
 	t.Helper()
 	fs := pflag.NewFlagSet("mcmw", pflag.ContinueOnError)
@@ -59,10 +59,10 @@ func (s sources) load(t *testing.T) *config.Config {
 // literal returns the regular expression that matches s alone.
 func literal(s string) string { return regexp.QuoteMeta(s) }
 
-// yamlQuote returns s as a YAML text that no rule of YAML changes.
+// yamlQuote returns s as a quoted YAML text.
 func yamlQuote(s string) string { return strconv.Quote(s) }
 
-func TestTheReportsShortFormWorksLiterally(t *testing.T) {
+func TestTheShortFlagsOfTheReportsWork(t *testing.T) {
 	const line = "-l 127.0.0.1 -p 11311 -t 64 -s true -m 127.0.0.1:11211 127.0.0.1:11212"
 	c := sources{args: strings.Fields(line)}.load(t)
 	require.Equal(t, []string{"127.0.0.1:11311"}, c.ListenAddrs())
@@ -74,7 +74,7 @@ func TestTheReportsShortFormWorksLiterally(t *testing.T) {
 	}, c.Middleware().Servers)
 }
 
-func TestATogglesValueMayFollowItInAnyForm(t *testing.T) {
+func TestATogglesValueMayFollowTheFlagInAnyForm(t *testing.T) {
 	for args, want := range map[string]bool{
 		"-m a":                      false,
 		"-s -m a":                   true,
@@ -237,15 +237,15 @@ func TestTheAdminServerCanBeTurnedOff(t *testing.T) {
 }
 
 // Kubernetes gives containers MCMW_PORT=tcp://... and MCMW_SERVICE_HOST for a service called mcmw.
-func TestVariablesOfOthersAreLeftAloneAndSlipsAreWarnedAbout(t *testing.T) {
+func TestUnknownVariablesAreIgnoredAndMisspeltOnesAreWarnedAbout(t *testing.T) {
 	c := sources{args: []string{"-m", "a"}, env: []string{
 		"MCMW_PORT=tcp://10.0.0.1:11311", "MCMW_SERVICE_HOST=10.0.0.1", "MCMW_SERVICE_PORT=11311", "MCMW_PORT_11311_TCP_PORT=11311",
 		"MCMW_WROKERS=3", "HOME=/root",
 	}}.load(t)
-	require.Equal(t, []string{"environment variable MCMW_WROKERS is no option; did you mean MCMW_WORKERS?"}, c.Warnings)
+	require.Equal(t, []string{"environment variable MCMW_WROKERS is not an option; did you mean MCMW_WORKERS?"}, c.Warnings)
 }
 
-func TestPrintedConfigurationsAreReadToTheSame(t *testing.T) {
+func TestPrintedConfigurationsAreReadBackUnchanged(t *testing.T) {
 	for name, s := range map[string]sources{
 		"defaults": {args: []string{"-m", "a"}},
 		"all set": {args: strings.Fields("-l unix:/tmp/x,:0 --replicas 1 --read primary -s --ring libmemcached --hash crc32a --hash-tag {} " +
@@ -280,7 +280,7 @@ func TestPrintedConfigurationsAreReadToTheSame(t *testing.T) {
 	}
 }
 
-func TestOriginsStandBesideTheValues(t *testing.T) {
+func TestOriginsAreShownAfterTheValues(t *testing.T) {
 	c := sources{
 		args: []string{"-t", "64"},
 		env:  []string{"MCMW_QUEUE=4096"},

@@ -10,7 +10,7 @@ import (
 const envPrefix = "MCMW_"
 
 // envSettings returns the settings in the environment (entries as os.Environ returns them), in the table's order. An empty
-// variable counts as unset: a compose file passes on an unset variable that way.
+// variable counts as unset, because a compose file passes on an unset variable as an empty one.
 func envSettings(environ []string) []setting {
 	values := make(map[string]string)
 	for _, entry := range environ {
@@ -19,8 +19,7 @@ func envSettings(environ []string) []setting {
 		}
 	}
 	var settings []setting
-	for i := range Options {
-		o := &Options[i]
+	for _, o := range Options {
 		if value, ok := values[o.Env()]; ok && !o.InFileOnly() {
 			origin := Origin{sourceEnv, o.Env()}
 			settings = append(settings, setting{o, o.split(value, origin), origin})
@@ -29,13 +28,13 @@ func envSettings(environ []string) []setting {
 	return settings
 }
 
-// envWarnings reports variables that are not options but look like typos of one. Other MCMW_ variables may be somebody
-// else's: Kubernetes sets variables such as MCMW_SERVICE_HOST in every container if there is a service called mcmw.
+// envWarnings reports variables that look like a misspelt option. It ignores other variables that start with MCMW_: Kubernetes sets
+// variables such as MCMW_SERVICE_HOST in every container if there is a service called mcmw.
 func envWarnings(environ []string) []string {
 	var names, warnings []string
-	for i := range Options {
-		if !Options[i].InFileOnly() {
-			names = append(names, strings.TrimPrefix(Options[i].Env(), envPrefix))
+	for _, o := range Options {
+		if !o.InFileOnly() {
+			names = append(names, strings.TrimPrefix(o.Env(), envPrefix))
 		}
 	}
 	for _, entry := range environ {
@@ -45,7 +44,7 @@ func envWarnings(environ []string) []string {
 			continue
 		}
 		if near := userinput.Nearest(short, names); near != "" && near != short {
-			warnings = append(warnings, fmt.Sprintf("environment variable %s is no option; did you mean %s?", name, envPrefix+near))
+			warnings = append(warnings, fmt.Sprintf("environment variable %s is not an option; did you mean %s?", name, envPrefix+near))
 		}
 	}
 	return warnings

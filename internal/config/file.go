@@ -13,7 +13,7 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// readFile returns the settings in the YAML file at path, in the file's order. origin is where the path came from.
+// readFile returns the settings in the YAML file at path, in the file's order. origin says where the path came from.
 func readFile(path string, origin Origin) ([]setting, Problems) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -43,14 +43,14 @@ func fileSettings(name string, content []byte) ([]setting, Problems) {
 		case o != nil && o.inFile():
 			return o, ""
 		case o != nil && o.PoolOnly:
-			return nil, fmt.Sprintf("%q stands in a pool, not beside pools", key)
+			return nil, fmt.Sprintf("%q is an option of a pool; accepted in the mapping of a pool, under pools", key)
 		}
 		return nil, unknownKey(key)
 	})
 }
 
-// nodeSettings returns the settings in the mapping root, in its order. find returns the option that a key names, or what is wrong with the
-// key; within is what options begin with in messages.
+// nodeSettings returns the settings in the mapping root, in its order. find returns the option that a key names, or what is wrong with
+// the key; within is the prefix of options in messages.
 func nodeSettings(root *yaml.Node, at func(*yaml.Node) Origin, within string, find func(key string) (*Option, string)) ([]setting, Problems) {
 	var settings []setting
 	var problems Problems
@@ -80,8 +80,7 @@ func nodeSettings(root *yaml.Node, at func(*yaml.Node) Origin, within string, fi
 
 // fromNode returns the values at n.
 func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, error) {
-	_, isServers := o.kind.(servers)
-	takesMappings := isServers || o.Name == optionRoutes || o.Name == optionShadows || o.Name == optionMigrations
+	_, textsOnly := o.kind.(addresses)
 	switch {
 	case userinput.IsNull(n):
 		return nil, fmt.Errorf("no value; accepted: %s", o.Accepts())
@@ -98,7 +97,7 @@ func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, er
 	for _, element := range n.Content {
 		e := userinput.Resolve(element)
 		switch {
-		case e.Kind == yaml.MappingNode && takesMappings:
+		case e.Kind == yaml.MappingNode && !textsOnly:
 			values = append(values, given{mapping: e, origin: at(e)})
 		case e.Kind == yaml.ScalarNode && !userinput.IsNull(e):
 			values = append(values, given{text: e.Value, origin: at(e)})
@@ -112,7 +111,7 @@ func (o *Option) fromNode(n *yaml.Node, at func(*yaml.Node) Origin) ([]given, er
 // serverKeys are the keys of a server in the file.
 var serverKeys = []string{"name", "address", "weight", "zone"}
 
-// parseServerMapping reads a server that the file gives as {name, address, weight, zone}.
+// parseServerMapping reads a server that the file gives as a mapping with serverKeys.
 func parseServerMapping(n *yaml.Node) (discover.Spec, error) {
 	fields, err := textFields(n, serverKeys)
 	if err != nil {
@@ -138,15 +137,9 @@ func parseServerMapping(n *yaml.Node) (discover.Spec, error) {
 
 func unknownKey(key string) string {
 	if key == optionConfig {
-		return "the key \"config\" cannot stand in the file itself"
+		return "the key \"config\" is not accepted in the file itself"
 	}
-	var names []string
-	for i := range Options {
-		if Options[i].inFile() {
-			names = append(names, Options[i].Name)
-		}
-	}
-	if s := userinput.Suggest(key, names); s != "" {
+	if s := userinput.Suggest(key, namesOf((*Option).inFile)); s != "" {
 		return fmt.Sprintf("unknown key %q; did you mean %q?", key, s)
 	}
 	return fmt.Sprintf("unknown key %q; `mcmw config print` lists all", key)

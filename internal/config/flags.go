@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -36,7 +37,7 @@ func (v *flagValue) String() string {
 	return strings.Join(v.texts, ",")
 }
 
-// Type implements pflag.Value: the placeholder of the value in the help. pflag takes "bool" for a flag without a value.
+// Type implements pflag.Value: it returns the placeholder of the value in the help. pflag shows none for "bool".
 func (v *flagValue) Type() string {
 	if _, ok := v.option.kind.(toggle); ok {
 		return "bool"
@@ -44,11 +45,10 @@ func (v *flagValue) Type() string {
 	return v.option.kind.placeholder()
 }
 
-// AddFlags defines a flag on fs for every option and returns what will hold their values once fs has parsed.
+// AddFlags defines a flag on fs for every option that has one, and returns the Flags that will hold their values once fs has parsed.
 func AddFlags(fs *pflag.FlagSet) *Flags {
 	f := &Flags{}
-	for i := range Options {
-		o := &Options[i]
+	for _, o := range Options {
 		if o.InFileOnly() {
 			continue
 		}
@@ -62,7 +62,7 @@ func AddFlags(fs *pflag.FlagSet) *Flags {
 	return f
 }
 
-// SetArguments sets the arguments that are not flags: in the form `-m first second third`, the servers after the first.
+// SetArguments sets the arguments that are not flags: in `-m first second third`, the servers after the first.
 func (f *Flags) SetArguments(args []string) { f.arguments = args }
 
 // settings returns the values given, in the table's order.
@@ -95,21 +95,21 @@ func unexpected(args []string) Problems {
 	for _, a := range args {
 		problems = append(problems, Problem{
 			Origin: Origin{sourceFlag, "arguments"},
-			Text:   quote(a) + " is unexpected; accepted: servers, after -m or --servers with the first of them",
+			Text:   strconv.Quote(a) + " is unexpected; accepted: more servers, after -m or --servers and the first server",
 		})
 	}
 	return problems
 }
 
-// JoinToggles rewrites "-s true" into "-s=true" for every flag that needs no value: the flag parser would take the word
-// after it for an argument. Everything else, and what follows "--", is unchanged.
+// JoinToggles rewrites "-s true" as "-s=true" for every flag that needs no value, because the flag parser would treat the word
+// after it as an argument. Everything else, and everything after "--", is unchanged.
 func JoinToggles(args []string) []string {
 	var names []string
-	for i := range Options {
-		if _, ok := Options[i].kind.(toggle); ok {
-			names = append(names, "--"+Options[i].Name)
-			if Options[i].Short != "" {
-				names = append(names, "-"+Options[i].Short)
+	for _, o := range Options {
+		if _, ok := o.kind.(toggle); ok {
+			names = append(names, "--"+o.Name)
+			if o.Short != "" {
+				names = append(names, "-"+o.Short)
 			}
 		}
 	}
@@ -128,14 +128,12 @@ func JoinToggles(args []string) []string {
 	return joined
 }
 
-// ExplainFlagError adds to the flag parser's error a suggestion of the flag that was probably meant.
+// ExplainFlagError adds the flag that was probably meant to the flag parser's error.
 func ExplainFlagError(err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
-		for i := range Options {
-			if !Options[i].InFileOnly() {
-				names = append(names, "--"+Options[i].Name)
-			}
+		for _, name := range namesOf(func(o *Option) bool { return !o.InFileOnly() }) {
+			names = append(names, "--"+name)
 		}
 		return errors.New(err.Error() + userinput.DidYouMean("--"+unknown.GetSpecifiedName(), names))
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// fraction is one in every N, written 1/N; 0 means none.
+// fraction is one in every N, written 1/N; N is 0 for none.
 type fraction struct {
 	field func(*Config) *int
 	max   int

@@ -17,11 +17,11 @@ const (
 	optionGutter    = "gutter"
 	optionGutterTTL = "gutter-ttl"
 
-	// defaultGutterTTL is mcrouter's in the examples of its failover with an expiry.
+	// defaultGutterTTL is the expiry in the examples of mcrouter's failover with an expiry.
 	defaultGutterTTL = time.Minute
 )
 
-// gutterProblem returns what is wrong with a pool's gutter, with its place.
+// gutterProblem returns the problem of a pool's gutter, with its origin.
 func (c *Config) gutterProblem(wrong *route.GutterError) Problem {
 	p := c.pools[slices.IndexFunc(c.pools, func(p pool) bool { return p.name == wrong.Pool })].config
 	return p.problem(optionGutter, "%s", strings.TrimPrefix(wrong.Error(), "route: "))
@@ -39,23 +39,23 @@ func (c *Config) checkGutters(pools []route.Pool) Problems {
 		needed := middleware.LeastForGutter(d.Writers)
 		switch {
 		case d.Placement.Gutter == "" && p.gives(optionGutterTTL):
-			refuse(optionGutterTTL, "given without a gutter; accepted: with %s", optionGutter)
+			refuse(optionGutterTTL, "given without a gutter; accepted: together with %s", optionGutter)
 		case d.GutterTTL%time.Second != 0:
-			refuse(optionGutterTTL, "%q is not in whole seconds; accepted: such as 60s", d.GutterTTL)
+			refuse(optionGutterTTL, "%q is not in whole seconds; accepted: a time such as 60s", d.GutterTTL)
 		case d.Placement.Gutter == "":
 		case c.shadowTo(p.name) != nil || c.shadowTo(d.Placement.Gutter) != nil:
-			refuse(optionGutter, "the pool, or %q, is a shadow; accepted: pools that are none", d.Placement.Gutter)
+			refuse(optionGutter, "the pool, or %q, is a shadow; accepted: pools that are not shadows", d.Placement.Gutter)
 		case c.Rejoin == backend.RejoinTrust:
-			refuse(optionGutter, "given with rejoin trust; accepted: rejoin invalidate or flush")
+			refuse(optionGutter, "not possible with rejoin trust; accepted: rejoin invalidate or flush")
 		case p.isStatic() && len(d.Specs) < needed:
-			refuse(optionGutter, "the pool has writers %s and %d servers; accepted: %d servers or more%s", d.Writers, len(d.Specs), needed,
+			refuse(optionGutter, "the pool has writers %s and only %d servers; accepted: %d servers or more%s", d.Writers, len(d.Specs), needed,
 				map[bool]string{true: ", or writers one"}[len(d.Specs) >= middleware.LeastForGutter(middleware.WritersOne)])
 		}
 	}
 	return problems
 }
 
-// placement returns how the pool's keys are placed.
+// placement returns the options for placing the pool's keys.
 func (p *pool) placement() route.Options {
 	o := p.config.Placement
 	if o.Gutter != "" {

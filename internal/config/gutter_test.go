@@ -8,7 +8,7 @@ import (
 	"mcmw/internal/route"
 )
 
-func TestAPoolHasAGutterForAMinuteOrForTheTimeGiven(t *testing.T) {
+func TestAGuttersValuesLiveForAMinuteOrForTheTimeGiven(t *testing.T) {
 	const own, rest = "pools:\n  a: {servers: [x, y, z], replicas: 1, gutter: b", "}\n  b: {servers: [v]}\nroutes:\n  - {default: a}\n"
 	for more, ttl := range map[string]int{"": 60, ", gutter-ttl: 5s": 5} {
 		o := serving(sources{yaml: own + more + rest}.load(t))
@@ -29,16 +29,16 @@ func TestAGutterThatAPoolCannotHaveIsRefusedWithItsLine(t *testing.T) {
 	for text, message := range map[string]string{
 		three + "    gutter: c\n" + routes:                                                `mcmw.yaml:4: pools.a.gutter: pool "a" has the gutter "c", which is not a pool; accepted: another pool`,
 		three + "    gutter: a\n" + routes:                                                `mcmw.yaml:4: pools.a.gutter: pool "a" has the gutter "a", which is this pool itself; accepted: another pool`,
-		three + "    gutter: \"a b\"\n" + routes:                                          `mcmw.yaml:4: pools.a.gutter: "a b" is no name of a pool; accepted: another pool, which has no gutter, or none`,
-		three + "    gutter-ttl: 5s\n" + routes:                                           `mcmw.yaml:4: pools.a.gutter-ttl: given without a gutter; accepted: with gutter`,
+		three + "    gutter: \"a b\"\n" + routes:                                          `mcmw.yaml:4: pools.a.gutter: "a b" is not the name of a pool; accepted: another pool that has no gutter, or none`,
+		three + "    gutter-ttl: 5s\n" + routes:                                           `mcmw.yaml:4: pools.a.gutter-ttl: given without a gutter; accepted: together with gutter`,
 		three + "    gutter: b\n    gutter-ttl: 0s\n" + routes:                            `mcmw.yaml:5: pools.a.gutter-ttl: "0s" is too short; accepted: 1s to 1h`,
 		three + "    gutter: b\n    gutter-ttl: 2h\n" + routes:                            `mcmw.yaml:5: pools.a.gutter-ttl: "2h" is too long; accepted: 1s to 1h`,
-		three + "    gutter: b\n    gutter-ttl: 1.5s\n" + routes:                          `mcmw.yaml:5: pools.a.gutter-ttl: "1.5s" is not in whole seconds; accepted: such as 60s`,
-		two + "    gutter: b\n" + routes:                                                  `mcmw.yaml:4: pools.a.gutter: the pool has writers auto and 2 servers; accepted: 3 servers or more, or writers one`,
-		one + "    gutter: b\n" + routes:                                                  `mcmw.yaml:4: pools.a.gutter: the pool has writers auto and 1 servers; accepted: 3 servers or more`,
-		one + "    writers: one\n    gutter: b\n" + routes:                                `mcmw.yaml:5: pools.a.gutter: the pool has writers one and 1 servers; accepted: 2 servers or more`,
-		three + "    gutter: b\n" + routes + "shadows:\n  - {of: a, to: b, share: 0.5}\n": `mcmw.yaml:4: pools.a.gutter: the pool, or "b", is a shadow; accepted: pools that are none`,
-		"rejoin: trust\n" + three + "    gutter: b\n" + routes:                            `mcmw.yaml:5: pools.a.gutter: given with rejoin trust; accepted: rejoin invalidate or flush`,
+		three + "    gutter: b\n    gutter-ttl: 1.5s\n" + routes:                          `mcmw.yaml:5: pools.a.gutter-ttl: "1.5s" is not in whole seconds; accepted: a time such as 60s`,
+		two + "    gutter: b\n" + routes:                                                  `mcmw.yaml:4: pools.a.gutter: the pool has writers auto and only 2 servers; accepted: 3 servers or more, or writers one`,
+		one + "    gutter: b\n" + routes:                                                  `mcmw.yaml:4: pools.a.gutter: the pool has writers auto and only 1 servers; accepted: 3 servers or more`,
+		one + "    writers: one\n    gutter: b\n" + routes:                                `mcmw.yaml:5: pools.a.gutter: the pool has writers one and only 1 servers; accepted: 2 servers or more`,
+		three + "    gutter: b\n" + routes + "shadows:\n  - {of: a, to: b, share: 0.5}\n": `mcmw.yaml:4: pools.a.gutter: the pool, or "b", is a shadow; accepted: pools that are not shadows`,
+		"rejoin: trust\n" + three + "    gutter: b\n" + routes:                            `mcmw.yaml:5: pools.a.gutter: not possible with rejoin trust; accepted: rejoin invalidate or flush`,
 		three + "    gutter: b\n  b:\n    servers: [v, w, u]\n    gutter: c\n  c: {servers: [t]}\nroutes:\n  - {default: a}\n": `mcmw.yaml:4: pools.a.gutter: pool "a" has the gutter "b", which has a gutter of its own, "c"; accepted: a pool without a gutter`,
 	} {
 		lines := refused(t, sources{yaml: text})
@@ -47,7 +47,7 @@ func TestAGutterThatAPoolCannotHaveIsRefusedWithItsLine(t *testing.T) {
 	}
 }
 
-func TestWhyAGutterCannotChangeIsSaidWithItsLine(t *testing.T) {
+func TestAGutterThatCannotChangeIsReportedWithItsLine(t *testing.T) {
 	c := sources{yaml: "pools:\n  a:\n    servers: [x, y, z]\n    gutter: b\n  b: {servers: [v]}\nroutes:\n  - {default: a}\n"}.load(t)
 	require.ErrorContains(t, c.Locate(route.NewGutterError("a", "why")), "mcmw.yaml:4: pools.a.gutter: why")
 	c = sources{yaml: "pools:\n  a:\n    servers: [x, y, z]\nroutes:\n  - {default: a}\n"}.load(t)

@@ -15,19 +15,19 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// given is one value as a source gave it: a text, or, in the YAML file, a mapping: of a server, of pools, of a route.
+// given is one value as a source gave it: a text or, in the YAML file, a mapping such as a server, the pools or a route.
 type given struct {
 	text    string
 	mapping *yaml.Node // nil for a text
 	origin  Origin
-	at      func(*yaml.Node) Origin // of what is in mapping
+	at      func(*yaml.Node) Origin // the origin of a node in mapping
 }
 
 // kind is the type of an option: how its value is parsed, checked and formatted.
 type kind interface {
-	// placeholder is the placeholder of the value in a flag's help.
+	// placeholder is the placeholder of the value in a flag's help, "" if there is no flag: only the file can set the option.
 	placeholder() string
-	// accepts says which values are accepted; it ends the sentence "...; accepted:".
+	// accepts says which values are accepted: it follows "accepted:" in messages.
 	accepts() string
 	// set reads v into c. The error says what is wrong with the text, and starts with a verb.
 	set(c *Config, v given) error
@@ -37,13 +37,18 @@ type kind interface {
 	schema() map[string]any
 }
 
-// list is a kind of several values: set is called once for each, after reset. The others take exactly one.
+// list is a kind of several values: set is called once for each, after reset. Other kinds take exactly one value.
 type list interface {
 	kind
 	reset(c *Config)
 }
 
-// count is a whole number. If word is set, it is accepted for 0.
+// noFlag is embedded in the kinds that only the file can set: lists of mappings, and the mapping of pools.
+type noFlag struct{}
+
+func (noFlag) placeholder() string { return "" }
+
+// count is a whole number. If word is set, it stands for 0.
 type count struct {
 	field    func(*Config) *int
 	min, max int
@@ -99,7 +104,7 @@ func (k count) get(c *Config) any {
 	return k.word
 }
 
-// size is a number of bytes, as memcached's -I takes it: 1048576, 1024k, 1m.
+// size is a number of bytes in the form of memcached's -I: 1048576, 1024k, 1m.
 type size struct {
 	field    func(*Config) *int
 	min, max int
@@ -162,7 +167,7 @@ type duration struct {
 func (k duration) placeholder() string { return "TIME" }
 
 func (k duration) accepts() string {
-	return fmt.Sprintf("%s to %s, with the unit: us, ms, s, m, h", formatDuration(k.min), formatDuration(k.max))
+	return fmt.Sprintf("%s to %s, with a unit: us, ms, s, m, h", formatDuration(k.min), formatDuration(k.max))
 }
 
 func (k duration) set(c *Config, v given) error {
@@ -218,17 +223,17 @@ func (k toggle) set(c *Config, v given) error {
 
 func (k toggle) get(c *Config) any { return *k.field(c) }
 
-// widestPlaceholder limits the width of the column of flags, bytes.
+// widestPlaceholder limits the width of the column of flags in the help, bytes.
 const widestPlaceholder = 24
 
-// choice is one of a closed list of words.
+// choice is one word of a closed list.
 type choice struct {
 	words  []string
 	choose func(c *Config, word string)
 	chosen func(c *Config) string
 }
 
-// named is the choice of a value of an enumeration.
+// named is a choice whose words are the names of an enumeration's values.
 func named[T ~uint8](names enum.Names[T], field func(*Config) *T) choice {
 	return choice{
 		words:  names.All(),
@@ -256,13 +261,13 @@ func (k choice) set(c *Config, v given) error {
 
 func (k choice) get(c *Config) any { return k.chosen(c) }
 
-// text is any string that check accepts. If off is set, that word and the empty text turn the option off: "".
+// text is any string that check accepts. If off is set, that word and the empty text turn the option off: its value is "".
 type text struct {
 	field func(*Config) *string
 	name  string
 	what  string // what is accepted
 	off   string
-	form  string // a regular expression that every text which check accepts matches; "": none is known
+	form  string // a regular expression that matches every text that check accepts; "": none is known
 	check func(string) error
 }
 

@@ -10,21 +10,21 @@ const (
 	optionItemSize = "item-size"
 )
 
-// checkLarge returns the problems of large values with the limits.
+// checkLarge returns the problems of large-values with the limits.
 func (c *Config) checkLarge() Problems {
 	switch l := c.Large; {
 	case l.Limit == 0:
 	case l.Limit > c.Limits.MaxValue:
-		return Problems{c.problem(optionLarge, "%q is more than max-value, %s, so clients can't send it; accepted: up to that, or a larger max-value",
+		return Problems{c.problem(optionLarge, "%q is more than max-value, %s, so clients can't send such values; accepted: at most max-value, or a larger max-value",
 			formatSize(l.Limit), formatSize(c.Limits.MaxValue))}
 	case l.Limit > l.Plain()*large.MaxChunks:
-		return Problems{c.problem(optionLarge, "%q takes more than %d chunks of item-size %s; accepted: less, or a larger item-size",
+		return Problems{c.problem(optionLarge, "%q needs more than %d chunks of item-size %s; accepted: less, or a larger item-size",
 			formatSize(l.Limit), large.MaxChunks, formatSize(l.Item))}
 	}
 	return nil
 }
 
-// checkLargePools returns the problems of large values with what else pools have.
+// checkLargePools returns the problems of large-values with other options of pools.
 func (c *Config) checkLargePools() Problems {
 	var problems Problems
 	for _, p := range c.pools {
@@ -33,7 +33,7 @@ func (c *Config) checkLargePools() Problems {
 			continue
 		}
 		refuse := func(what string) {
-			problems = append(problems, d.problem(optionLarge, "the pool %s; accepted: a pool without that, or large-values 0", what))
+			problems = append(problems, d.problem(optionLarge, "not possible, because the pool %s; accepted: 0", what))
 		}
 		if d.Placement.Gutter != "" {
 			refuse("has a gutter")
@@ -56,14 +56,14 @@ func (c *Config) checkLargePools() Problems {
 			case g.From == p.name || g.To == p.name:
 				refuse("has keys that migrate")
 			case g.Missed:
-				refuse("is beside one that is warmed up")
+				refuse("is not the only one: another pool is warmed up")
 			}
 		}
 	}
 	return problems
 }
 
-// largeOf returns the settings of large values by pool; "" is the only pool's name.
+// largeOf returns the settings for large values by pool. Without pools, the only key is "".
 func (c *Config) largeOf() map[string]plan.Large {
 	all := map[string]plan.Large{}
 	if len(c.pools) == 0 {
@@ -75,13 +75,14 @@ func (c *Config) largeOf() map[string]plan.Large {
 	return all
 }
 
-// checkLargeChange refuses to begin to store values in chunks, or to forget them, in one step: meanwhile requests are served that don't know them.
+// checkLargeChange refuses a change that starts or ends storing values in chunks in one step: while it is applied, some requests are
+// still served without knowledge of chunks.
 func (c *Config) checkLargeChange(old *Config) Problems {
 	var problems Problems
 	before := old.largeOf()
 	for name, l := range c.largeOf() {
-		was, ok := before[name]
-		if !ok || (was.Limit == 0) == (l.Limit == 0) || was.Limit <= was.Plain() && l.Limit <= l.Plain() {
+		old, ok := before[name]
+		if !ok || (old.Limit == 0) == (l.Limit == 0) || old.Limit <= old.Plain() && l.Limit <= l.Plain() {
 			continue
 		}
 		d := c
@@ -90,11 +91,11 @@ func (c *Config) checkLargeChange(old *Config) Problems {
 				d = p.config
 			}
 		}
-		problems = append(problems, d.problem(optionLarge, "%q cannot take the place of %q while mcmw runs; accepted: %s first, which reads values in chunks and stores none",
-			formatSize(l.Limit), formatSize(was.Limit), formatSize(largestStep)))
+		problems = append(problems, d.problem(optionLarge, "%q cannot replace %q while mcmw runs; accepted: %s first, with which mcmw reads values in chunks but stores none",
+			formatSize(l.Limit), formatSize(old.Limit), formatSize(largestStep)))
 	}
 	return problems
 }
 
-// largestStep is a limit below any item-size.
+// largestStep is the limit of the step between: below any item-size, so that no value is stored in chunks.
 const largestStep = 8 << 10

@@ -2,13 +2,13 @@ package config
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 )
 
-// Sources are where the configuration comes from, besides the file they name.
+// Sources are the sources of the configuration. The file is the one that they name.
 type Sources struct {
 	Flags *Flags
-	// Env are the environment's entries, as os.Environ returns them.
+	// Env is the environment, as os.Environ returns it.
 	Env []string
 }
 
@@ -19,7 +19,7 @@ type setting struct {
 	origin Origin
 }
 
-// Load reads all sources and checks the options together. The error is Problems: everything that is wrong.
+// Load reads all sources and checks the options together. The error is Problems, which has everything that is wrong.
 func Load(s Sources) (*Config, error) {
 	c, problems := read(s)
 	if !c.unread {
@@ -47,11 +47,9 @@ func read(s Sources) (*Config, Problems) {
 	fromEnv := envSettings(s.Env)
 	fromFlags, flagProblems := s.Flags.settings()
 
-	for _, given := range [][]setting{fromEnv, fromFlags} {
-		for _, one := range given {
-			if one.option.Name == optionConfig {
-				one.option.set(c, one.values, one.origin)
-			}
+	for _, one := range slices.Concat(fromEnv, fromFlags) {
+		if one.option.Name == optionConfig {
+			one.option.set(c, one.values, one.origin)
 		}
 	}
 	var fromFile []setting
@@ -67,8 +65,7 @@ func read(s Sources) (*Config, Problems) {
 // newDefault returns a Config with every option's default.
 func newDefault() *Config {
 	c := &Config{origins: make(map[string]Origin), refused: make(map[string]bool)}
-	for i := range Options {
-		o := &Options[i]
+	for _, o := range Options {
 		if o.Default == "" {
 			continue
 		}
@@ -79,15 +76,12 @@ func newDefault() *Config {
 	return c
 }
 
-// quote returns s in quotes, as messages show given values.
-func quote(s string) string { return strconv.Quote(s) }
-
 // problem returns a Problem with the value of the option called name.
 func (c *Config) problem(name, format string, args ...any) Problem {
 	return Problem{Origin: c.Origin(name), Option: c.within + name, Text: fmt.Sprintf(format, args...)}
 }
 
-// CheckText returns what is wrong with text as a configuration file called name, without flags and environment. The error is Problems.
+// CheckText checks text as a configuration file called name, without flags and environment. The error is Problems.
 func CheckText(name string, text []byte) error {
 	c := newDefault()
 	settings, problems := fileSettings(name, text)
@@ -95,7 +89,7 @@ func CheckText(name string, text []byte) error {
 	return append(problems, c.check()...).asError()
 }
 
-// setAll puts the settings of all sources in force, the later before the earlier, and returns their problems.
+// setAll applies the settings of all sources, in ascending order of precedence, and returns their problems.
 func (c *Config) setAll(sources ...[]setting) Problems {
 	var problems Problems
 	for _, settings := range sources {

@@ -22,17 +22,17 @@ type migrationValue struct {
 	To    string `yaml:"to,omitempty"`
 	Start string `yaml:"start"`
 	End   string `yaml:"end,omitempty"`
-	// Copy is one of the copy names; Within and Back belong to copyMissed.
+	// Copy is copyAll or copyMissed; Within and Back belong to copyMissed.
 	Copy   string `yaml:"copy,omitempty"`
 	Within string `yaml:"within,omitempty"`
 	Back   string `yaml:"back,omitempty"`
-	// Pool, in place of From and To, has servers that are filled: Cold, or those of Zone.
+	// Pool, instead of From and To, is a pool some of whose servers are filled: Cold, or those in Zone.
 	Pool string   `yaml:"pool,omitempty"`
 	Cold []string `yaml:"cold,omitempty,flow"`
 	Zone string   `yaml:"zone,omitempty"`
 }
 
-// What a migration copies.
+// The keys that a migration copies.
 const (
 	copyAll    = "all"
 	copyMissed = "missed"
@@ -41,7 +41,7 @@ const (
 // migrationValues is the value of the option migrations.
 type migrationValues []migrationValue
 
-// String is the value as a change of it is told.
+// String returns the value as messages about a change show it.
 func (v migrationValues) String() string {
 	var texts []string
 	for _, g := range v {
@@ -59,7 +59,7 @@ func (v migrationValues) String() string {
 		case g.Pool != "":
 			text += ", within " + g.Within
 		case g.Copy != "":
-			text += fmt.Sprintf(" copying what is %s, within %s", g.Copy, g.Within)
+			text += fmt.Sprintf(" copying the keys that are %s, within %s", g.Copy, g.Within)
 		}
 		if g.Back != "" {
 			text += ", back at " + g.Back
@@ -70,12 +70,11 @@ func (v migrationValues) String() string {
 }
 
 // migrationsKind is the list of migrations.
-type migrationsKind struct{}
+type migrationsKind struct{ noFlag }
 
-func (migrationsKind) placeholder() string { return "" }
 func (migrationsKind) accepts() string {
 	return "entries of the form {from: POOL, to: POOL, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}; " +
-		"a warm-up has copy: missed, within: 0.01, and later an end or back; or pool: POOL, cold: [SERVER] or zone: ZONE"
+		"a warm-up has copy: missed, within: 0.01, and later end or back; a warm-up of some servers of a pool has pool: POOL and cold: [SERVER] or zone: ZONE"
 }
 
 func (migrationsKind) reset(c *Config) { c.Migrations, c.migrationOrigins = nil, nil }
@@ -123,16 +122,16 @@ func (migrationsKind) set(c *Config, v given) error {
 	case fields["pool"] != "" || inside:
 		for _, key := range []string{"from", "to", "copy", "back"} {
 			if fields[key] != "" {
-				return fmt.Errorf("has %s beside pool, cold or zone, which fill servers of one pool; accepted: one of both", key)
+				return fmt.Errorf("has %s together with pool, cold or zone, which fill servers of one pool", key)
 			}
 		}
 		if !inside || cold != "" && g.Zone != "" {
-			return errors.New("has a pool, and not either cold, the servers to fill, or zone, that of them")
+			return errors.New("has a pool, and not exactly one of cold, the servers to fill, and zone, the zone to fill")
 		}
 		what, g.From, g.To = copyMissed, fields["pool"], fields["pool"]
 		keys = []string{"pool", "start"}
 	case what == copyMissed:
-		keys = keys[:3] // it ends when that is said
+		keys = keys[:3] // a warm-up may get its end later
 	}
 	switch what {
 	case "", copyAll:
@@ -145,7 +144,7 @@ func (migrationsKind) set(c *Config, v given) error {
 		g.Missed, g.Within = true, middleware.DefaultWithin
 		if text := fields["within"]; text != "" {
 			if g.Within, err = strconv.ParseFloat(text, 64); err != nil {
-				return fmt.Errorf("has the within %q, which is no number", text)
+				return fmt.Errorf("has the within %q, which is not a number", text)
 			}
 		}
 	default:
@@ -162,7 +161,7 @@ func (migrationsKind) set(c *Config, v given) error {
 		}
 		moment, err := time.Parse(time.RFC3339, fields[key])
 		if err != nil {
-			return fmt.Errorf("has the %s %q, which is no time with a date and a zone", key, fields[key])
+			return fmt.Errorf("has the %s %q, which is not a time with date and zone, such as 2026-12-01T10:00:00Z", key, fields[key])
 		}
 		*at = moment.UTC()
 	}
@@ -171,7 +170,7 @@ func (migrationsKind) set(c *Config, v given) error {
 	return nil
 }
 
-// coldServers returns the names of the key cold in n, divided by commas, and n without it.
+// coldServers returns the names under the key cold of n, separated by commas, and n without that key.
 func coldServers(n *yaml.Node) (rest *yaml.Node, names string, err error) {
 	without := *n
 	without.Content = nil
@@ -188,7 +187,7 @@ func coldServers(n *yaml.Node) (rest *yaml.Node, names string, err error) {
 		for _, name := range all {
 			name = userinput.Resolve(name)
 			if name.Kind != yaml.ScalarNode || userinput.IsNull(name) || name.Value == "" || strings.Contains(name.Value, ",") {
-				return nil, "", errors.New("has a cold that is no list of servers' names")
+				return nil, "", errors.New("has a cold that is not a list of names of servers")
 			}
 			if names != "" {
 				names += ","
@@ -214,7 +213,7 @@ func (migrationsKind) schema() map[string]any {
 	}}
 }
 
-// checkMigrations returns the problems of migrations together with the pools.
+// checkMigrations returns the problems of migrations with the pools.
 func (c *Config) checkMigrations() Problems {
 	if len(c.Migrations) == 0 {
 		return nil
@@ -222,7 +221,7 @@ func (c *Config) checkMigrations() Problems {
 	for i, g := range c.Migrations {
 		for _, name := range []string{g.From, g.To} {
 			if c.shadowTo(name) != nil {
-				return Problems{{c.migrationOrigins[i], optionMigrations, fmt.Sprintf("pool %q is a shadow; accepted: pools that are none", name)}}
+				return Problems{{c.migrationOrigins[i], optionMigrations, fmt.Sprintf("pool %q is a shadow; accepted: pools that are not shadows", name)}}
 			}
 		}
 	}

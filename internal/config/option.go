@@ -8,19 +8,19 @@ import (
 
 // Option describes one option: its names, default, range and meaning.
 type Option struct {
-	// Name is the long flag and the file's key. The environment variable is made from it, too: see Env.
+	// Name is the long flag and the file's key. Env derives the environment variable from it.
 	Name string
-	// Short is the one-letter flag, "" none.
+	// Short is the one-letter flag, "" if there is none.
 	Short string
-	// Default is the value if no source gives one, in the form in which the operator would write it.
+	// Default is the value if no source gives one, as the operator would write it.
 	Default string
-	// Help says in one sentence what the option is for.
+	// Help says what the option does.
 	Help string
 	// Group is the heading under which the documentation lists the option.
 	Group string
-	// PerPool says that each of several pools may have a value of its own.
+	// PerPool says that a pool may have its own value.
 	PerPool bool
-	// PoolOnly says that only a pool has a value, so that the option is in no other place.
+	// PoolOnly says that the option is accepted in a pool and nowhere else.
 	PoolOnly bool
 
 	kind kind
@@ -34,7 +34,7 @@ func (o *Option) Env() string {
 // Accepts says which values are accepted.
 func (o *Option) Accepts() string { return o.kind.accepts() }
 
-// usage returns the help of the option's flag: what it is for and, unless the placeholder shows it, what is accepted.
+// usage returns the help of the option's flag: what the option does and, unless the placeholder shows it, what is accepted.
 func (o *Option) usage() string {
 	placeholder := o.kind.placeholder()
 	if words := o.Words(); words != nil && placeholder == strings.Join(words, "|") {
@@ -43,7 +43,7 @@ func (o *Option) usage() string {
 	return o.Help + " [" + o.Accepts() + "]"
 }
 
-// Words returns the closed list of values, nil where there is none. It serves shell completion.
+// Words returns the accepted words, for shell completion; nil if the option takes other values.
 func (o *Option) Words() []string {
 	switch k := o.kind.(type) {
 	case choice:
@@ -54,13 +54,13 @@ func (o *Option) Words() []string {
 	return nil
 }
 
-// TakesFile says whether the value is the path of a file. It serves shell completion.
+// TakesFile says whether the value is the path of a file, for shell completion.
 func (o *Option) TakesFile() bool {
 	t, ok := o.kind.(text)
 	return ok && t.name == filePlaceholder
 }
 
-// inFile says whether the option may stand in the file, and not only in a pool.
+// inFile says whether the option is accepted at the top level of the file.
 func (o *Option) inFile() bool { return o.Name != optionConfig && !o.PoolOnly }
 
 // flags returns the option's flags, the short one first.
@@ -71,13 +71,16 @@ func (o *Option) flags() string {
 	return "--" + o.Name
 }
 
+// InFileOnly says whether only the file can set the option.
+func (o *Option) InFileOnly() bool { return o.PoolOnly || o.kind.placeholder() == "" }
+
 // isList says whether the option takes several values.
 func (o *Option) isList() bool {
 	_, ok := o.kind.(list)
 	return ok
 }
 
-// split returns the values in text: a list separates them by commas.
+// split returns the values in s, which a list separates by commas.
 func (o *Option) split(s string, origin Origin) []given {
 	if !o.isList() {
 		return []given{{text: s, origin: origin}}
@@ -89,8 +92,8 @@ func (o *Option) split(s string, origin Origin) []given {
 	return values
 }
 
-// set parses one source's values into c, replacing those of earlier sources, and returns what is wrong with them. In that
-// case the option keeps its old value.
+// set parses one source's values into c, replacing those of earlier sources. If it returns problems, the option keeps its
+// previous value.
 func (o *Option) set(c *Config, values []given, origin Origin) Problems {
 	var problems Problems
 	next := *c
@@ -127,10 +130,21 @@ func (o *Option) setOne(c *Config, v given) error {
 
 // Find returns the option called name, nil if there is none.
 func Find(name string) *Option {
-	for i := range Options {
-		if Options[i].Name == name {
-			return &Options[i]
+	for _, o := range Options {
+		if o.Name == name {
+			return o
 		}
 	}
 	return nil
+}
+
+// namesOf returns the names of the options that keep accepts, in the table's order.
+func namesOf(keep func(*Option) bool) []string {
+	var names []string
+	for _, o := range Options {
+		if keep(o) {
+			names = append(names, o.Name)
+		}
+	}
+	return names
 }

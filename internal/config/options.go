@@ -17,7 +17,7 @@ import (
 	"mcmw/internal/sweep"
 )
 
-// The groups, in the order of the documentation.
+// The groups of options, in the order of the documentation.
 const (
 	groupClients = "Clients"
 	groupServers = "Servers and placement"
@@ -38,9 +38,9 @@ const (
 	maxQueue = 1 << 20
 	// maxReplicas is the largest number of servers that package route supports.
 	maxReplicas = 500
-	// maxSweepRate is more than a memcached answers.
+	// maxSweepRate is more than a memcached can answer.
 	maxSweepRate = 10_000_000
-	// maxSample still logs some requests a day at a million per second.
+	// maxSample still logs some requests per day at a million requests per second.
 	maxSample = 1_000_000_000
 	// maxTime is longer than any useful timeout.
 	maxTime = time.Hour
@@ -48,7 +48,7 @@ const (
 
 const (
 	logAuto = "auto"
-	// LogText and LogJSON are the formats of LogFormat besides "auto", which chooses between them.
+	// LogText and LogJSON are values of LogFormat; the third, "auto", chooses between them.
 	LogText = "text"
 	LogJSON = "json"
 )
@@ -64,7 +64,7 @@ const (
 var logLevels = []string{"debug", "info", "warn", "error"}
 
 // Options is the table of all options, in the order of the documentation.
-var Options = []Option{
+var Options = []*Option{
 	{
 		Name: "listen", Short: "l", Default: "127.0.0.1", Group: groupClients, kind: addresses{},
 		Help: "addresses to listen on for clients; without a port, listen-port is used; with tls-cert, TCP addresses use TLS unless prefixed with notls:",
@@ -87,32 +87,32 @@ var Options = []Option{
 	{
 		Name: "max-connection-age", Default: formatDuration(0), Group: groupClients,
 		kind: duration{func(c *Config) *time.Duration { return &c.MaxAge }, 0, 24 * maxTime},
-		Help: "close a client connection in an orderly way, between requests, when it is between half of this and this old, so that clients move to mcmw that were added; 0s: never",
+		Help: "maximum age of a client connection: it is closed between requests, at a random age from half of this to all of this, so that clients also connect to mcmw instances added later; 0s: never",
 	},
 	{
 		Name: "min-rate", Default: formatSize(middleware.DefaultMinRate), Group: groupClients,
 		kind: size{func(c *Config) *int { return &c.MinRate }, 1, 1 << 30},
-		Help: "minimum rate, in bytes per second, at which a client must send a request larger than 16k or one that takes longer than idle-timeout; a client that is slower for 10s, or for 2s while others wait for the memory, is closed",
+		Help: "minimum rate, in bytes per second, at which a client must send a request larger than 16k or one that takes longer than idle-timeout; a client that is slower for 10s, or for 2s while others wait for client-memory, is disconnected",
 	},
 	{
 		Name: "max-output", Default: formatSize(middleware.DefaultMaxOutput), Group: groupClients,
 		kind: size{func(c *Config) *int { return &c.MaxOutput }, 1 << 10, 16 << 30},
-		Help: "maximum size of the replies waiting for one client that does not read them; with more it is closed",
+		Help: "maximum size of the replies waiting to be read by one client; beyond that the client is disconnected",
 	},
 	{
 		Name: "write-timeout", Default: formatDuration(middleware.DefaultWriteTimeout), Group: groupClients,
 		kind: duration{func(c *Config) *time.Duration { return &c.WriteTimeout }, time.Millisecond, maxTime},
-		Help: "maximum time for a client to read 64 KiB of the replies waiting for it, or all of them if they are fewer; after that it is closed",
+		Help: "maximum time for a client to read 64 KiB of the replies waiting for it, or all of them if they are smaller; a slower client is disconnected",
 	},
 	{
 		Name: "client-memory", Default: formatSize(middleware.DefaultClientMemory), Group: groupClients,
 		kind: size{func(c *Config) *int { return &c.ClientMemory }, 1 << 20, 1 << 40},
-		Help: "maximum memory, over all clients, for requests larger than 16k; the same again for replies that clients have not read",
+		Help: "maximum memory, over all clients, for requests larger than 16k, and the same amount for replies that clients have not read",
 	},
 
 	{
 		Name: optionServers, Short: "m", Group: groupServers, PerPool: true, kind: servers{},
-		Help: "memcached servers, in order; more may follow -m as arguments",
+		Help: "memcached servers, in order; after -m and the first of them, more may follow as arguments",
 	},
 	{
 		Name: optionPools, Group: groupServers, kind: poolsKind{},
@@ -120,15 +120,15 @@ var Options = []Option{
 	},
 	{
 		Name: optionRoutes, Group: groupServers, kind: routesKind{},
-		Help: "pools by the prefix of the key; the longest counts",
+		Help: "which pool a key belongs to, by the longest prefix of the key that has a route",
 	},
 	{
 		Name: optionShadows, Group: groupServers, kind: shadowsKind{},
-		Help: "pools that get copies of the requests of others, for a share of the keys",
+		Help: "pools that receive copies of another pool's requests, for a share of the keys",
 	},
 	{
 		Name: optionMigrations, Group: groupServers, kind: migrationsKind{},
-		Help: "pools whose keys move to another pool between two moments",
+		Help: "keys that move from one pool to another between two points in time, and pools or servers that are warmed up",
 	},
 	{
 		Name: "replicas", Default: "all", Group: groupServers, PerPool: true,
@@ -138,7 +138,7 @@ var Options = []Option{
 	{
 		Name: "read", Default: route.ReadDefault.String(), Group: groupServers, PerPool: true,
 		kind: named(route.ReadPolicyNames, func(c *Config) *route.ReadPolicy { return &c.Placement.Read }),
-		Help: "which replica serves a read; default is round-robin with replicas all, primary otherwise; nearest is round-robin among those in zone, or among all if none of them may be read",
+		Help: "which replica serves a read; default is round-robin with replicas all, primary otherwise; nearest is round-robin among the replicas in zone, or among all if none in zone can be read",
 	},
 	{
 		Name: "zone", Default: "none", Group: groupServers,
@@ -146,7 +146,7 @@ var Options = []Option{
 			field: func(c *Config) *string { return &c.Placement.Zone }, name: "ZONE", what: zoneWords, off: "none", form: zoneForm,
 			check: func(s string) error {
 				if !zonePattern.MatchString(s) {
-					return errors.New("is no zone")
+					return errors.New("is not a zone")
 				}
 				return nil
 			},
@@ -156,17 +156,17 @@ var Options = []Option{
 	{
 		Name: "ack", Default: replica.AckLive.String(), Group: groupServers, PerPool: true,
 		kind: named(replica.AckNames, func(c *Config) *replica.Ack { return &c.Ack }),
-		Help: "which replicas must agree on the answer to a write before the client gets it; live: those that answer, while nobody reads the others",
+		Help: "how many replicas must agree on the answer to a write before the client gets it; live is every replica that answers, while no mcmw instance reads the others",
 	},
 	{
 		Name: "writers", Default: middleware.WritersAuto.String(), Group: groupServers, PerPool: true,
 		kind: named(middleware.WritersNames, func(c *Config) *middleware.Writers { return &c.Writers }),
-		Help: "how many mcmw write these servers: one; several, which keep replicas alike and need memcached 1.6.27; auto is several where the servers can",
+		Help: "how many mcmw instances write to these servers: one, or several, which keep the replicas equal and need memcached 1.6.27; auto is several if the servers support it",
 	},
 	{
 		Name: "change-step", Default: formatDuration(middleware.DefaultChangeStep), Group: groupServers,
 		kind: duration{func(c *Config) *time.Duration { return &c.ChangeStep }, 0, maxTime},
-		Help: "length of each of the two phases in which keys move; must exceed the time between the first and the last mcmw learning of a new list; 0s, or with one writer: they move at once",
+		Help: "length of each of the two phases in which keys move when the servers change; must exceed the time between the first and the last mcmw instance learning of the new list; with 0s, or with writers one, keys move at once",
 	},
 	{
 		Name: "get-error", Default: "error", Group: groupServers,
@@ -180,7 +180,7 @@ var Options = []Option{
 	{
 		Name: "ready", Default: middleware.ReadyKeys.String(), Group: groupServers,
 		kind: named(middleware.ReadyNames, func(c *Config) *middleware.Ready { return &c.Ready }),
-		Help: "which servers must have been up once before /readyz answers 200: one for every key, all, or any; clients are served before that, too",
+		Help: "which servers must have been up once before /readyz answers 200: keys means one server for every key; clients are served before that, too",
 	},
 	{
 		Name: "failure-limit", Default: strconv.Itoa(middleware.DefaultFailureLimit), Group: groupServers, PerPool: true,
@@ -190,7 +190,7 @@ var Options = []Option{
 	{
 		Name: "rejoin", Default: backend.RejoinInvalidate.String(), Group: groupServers,
 		kind: named(backend.RejoinNames, func(c *Config) *backend.Rejoin { return &c.Rejoin }),
-		Help: "before a server that missed writes serves reads again: delete those keys on it, flush it, or trust it as it is",
+		Help: "what happens before a server that missed writes serves reads again: invalidate deletes those keys on it, flush empties it, trust does nothing",
 	},
 	{
 		Name: "missed-memory", Default: formatSize(middleware.DefaultMissedMemory), Group: groupServers,
@@ -200,12 +200,12 @@ var Options = []Option{
 	{
 		Name: "sweep-every", Default: formatDuration(middleware.DefaultSweepEvery), Group: groupServers,
 		kind: duration{func(c *Config) *time.Duration { return &c.SweepEvery }, 0, 24 * maxTime},
-		Help: "interval at which one of the mcmw in front of the servers compares the replicas; 0s, or with one writer: only at a start after mcmw was killed",
+		Help: "interval at which one of the mcmw instances compares the replicas; with 0s, or with writers one, they are compared only when mcmw starts after it was killed",
 	},
 	{
 		Name: "sweep-rate", Default: strconv.Itoa(sweep.DefaultRate), Group: groupServers,
 		kind: count{field: func(c *Config) *int { return &c.SweepRate }, min: 1, max: maxSweepRate},
-		Help: "maximum number of keys that are compared per second; 4 KiB of values, where they are compared, count as a key",
+		Help: "maximum number of keys compared per second; where values are compared, 4 KiB of them count as a key",
 	},
 	{
 		Name: "sharded", Short: "s", Default: "false", Group: groupServers,
@@ -238,20 +238,20 @@ var Options = []Option{
 	{
 		Name: optionGutter, Group: groupServers, PerPool: true, PoolOnly: true,
 		kind: text{
-			field: func(c *Config) *string { return &c.Placement.Gutter }, name: "POOL", what: "another pool, which has no gutter", off: "none", form: poolNameForm,
+			field: func(c *Config) *string { return &c.Placement.Gutter }, name: "POOL", what: "another pool that has no gutter", off: "none", form: poolNameForm,
 			check: func(s string) error {
 				if !poolNamePattern.MatchString(s) {
-					return errors.New("is no name of a pool")
+					return errors.New("is not the name of a pool")
 				}
 				return nil
 			},
 		},
-		Help: "pool to which reads and writes of keys go whose servers are all down",
+		Help: "pool that serves the keys whose servers are all down",
 	},
 	{
 		Name: optionGutterTTL, Group: groupServers, PerPool: true, PoolOnly: true,
 		kind: duration{func(c *Config) *time.Duration { return &c.GutterTTL }, time.Second, route.MaxGutterTTL * time.Second},
-		Help: "maximum time for which a value lives in the gutter, in whole seconds; " + formatDuration(defaultGutterTTL) + " if not given",
+		Help: "maximum lifetime of a value in the gutter, in whole seconds; " + formatDuration(defaultGutterTTL) + " if not given",
 	},
 	{
 		Name: "resolve-interval", Default: formatDuration(discover.DefaultInterval), Group: groupServers,
@@ -261,7 +261,7 @@ var Options = []Option{
 	{
 		Name: "remove-after", Default: strconv.Itoa(discover.DefaultRemoveAfter), Group: groupServers,
 		kind: count{field: func(c *Config) *int { return &c.RemoveAfter }, min: 1, max: 1_000_000, unit: "answers"},
-		Help: "number of consecutive answers without a server before it is removed",
+		Help: "number of consecutive lookups that must not find a server before it is removed",
 	},
 	{
 		Name: "resolver", Default: wordSystem, Group: groupServers,
@@ -269,7 +269,7 @@ var Options = []Option{
 			field: func(c *Config) *string { return &c.Resolver }, name: "ADDRESS", what: "ip:port", off: wordSystem, form: ".+:[0-9]+",
 			check: parseResolver,
 		},
-		Help: "DNS server for names of servers; system means those in /etc/resolv.conf",
+		Help: "DNS server for the names of servers; system means the servers in /etc/resolv.conf",
 	},
 
 	{
@@ -305,7 +305,7 @@ var Options = []Option{
 	{
 		Name: "timeout", Default: formatDuration(middleware.DefaultTimeout), Group: groupTimes, PerPool: true,
 		kind: duration{func(c *Config) *time.Duration { return &c.Timeout }, time.Millisecond, maxTime},
-		Help: "maximum time for a request; at least three quarters of it are left for the servers, however long it was queued",
+		Help: "maximum time for a request; the servers have at least three quarters of it, however long the request was queued",
 	},
 	{
 		Name: "stall-after", Default: formatDuration(middleware.DefaultStallAfter), Group: groupTimes,
@@ -331,17 +331,17 @@ var Options = []Option{
 	{
 		Name: "max-value", Default: formatSize(protocol.DefaultMaxValue), Group: groupLimits,
 		kind: size{func(c *Config) *int { return &c.Limits.MaxValue }, 1 << 10, 1 << 30},
-		Help: "maximum size of a value, also of one that a server answers with; should equal the servers' -I",
+		Help: "maximum size of a value, in requests and in the servers' replies; should equal the servers' -I",
 	},
 	{
 		Name: optionLarge, Default: formatSize(0), Group: groupLimits, PerPool: true,
 		kind: size{func(c *Config) *int { return &c.Large.Limit }, 0, 1 << 30},
-		Help: "maximum size of a value, stored in chunks beyond item-size; 0: off",
+		Help: "maximum size of a value if values larger than item-size are stored in chunks; 0: off",
 	},
 	{
 		Name: optionItemSize, Default: formatSize(middleware.DefaultItemSize), Group: groupLimits, PerPool: true,
 		kind: size{func(c *Config) *int { return &c.Large.Item }, 16 << 10, 1 << 30},
-		Help: "the servers' -I, less 512 bytes for large-values",
+		Help: "the servers' -I; with large-values, values larger than this less 512 bytes are stored in chunks",
 	},
 	{
 		Name: "max-line", Default: formatSize(protocol.DefaultMaxLine), Group: groupLimits,
@@ -369,7 +369,7 @@ var Options = []Option{
 	{
 		Name: "handshake-timeout", Default: formatDuration(middleware.DefaultHandshakeTimeout), Group: groupSecure,
 		kind: duration{func(c *Config) *time.Duration { return &c.Security.HandshakeTimeout }, time.Millisecond, maxTime},
-		Help: "maximum time for a client's TLS handshake; after that it is closed",
+		Help: "maximum time for a client's TLS handshake; after that the connection is closed",
 	},
 	{
 		Name: "auth-file", Default: "none", Group: groupSecure, kind: file(func(c *Config) *string { return &c.Security.AuthFile }),
@@ -438,22 +438,22 @@ var Options = []Option{
 	{
 		Name: "log-keys", Default: "false", Group: groupProcess,
 		kind: toggle{func(c *Config) *bool { return &c.LogKeys }},
-		Help: "show keys: the first of each logged request, and those that are asked for most",
+		Help: "show keys: the first key of each logged request, and the names of hot keys",
 	},
 	{
 		Name: "hot-keys", Default: hotkeys.Detect.String(), Group: groupProcess,
 		kind: named(hotkeys.ModeNames, func(c *Config) *hotkeys.Mode { return &c.HotKeys }),
-		Help: "detect: count which keys are asked for most, by a sample; their names are shown only with log-keys; serve: answer gets of them from memory, too",
+		Help: "detect: find, by sampling, the keys that are requested most; their names are shown only with log-keys; serve: also answer gets of them from memory",
 	},
 	{
 		Name: "hot-age", Default: formatDuration(middleware.DefaultHotAge), Group: groupProcess,
 		kind: duration{func(c *Config) *time.Duration { return &c.HotAge }, time.Millisecond, hotkeys.MaxAge},
-		Help: "maximum age of a value in memory, unless writers is one",
+		Help: "maximum age of a value that hot-keys serve answers from memory, unless writers is one",
 	},
 	{
 		Name: "hot-memory", Default: formatSize(middleware.DefaultHotMemory), Group: groupProcess,
 		kind: size{func(c *Config) *int { return &c.HotMemory }, 1 << 20, 1 << 40},
-		Help: "maximum memory for such values",
+		Help: "maximum memory for the values of hot-keys serve",
 	},
 	{
 		Name: "log-level", Default: "info", Group: groupProcess,
@@ -492,5 +492,5 @@ var Options = []Option{
 
 const optionServers = "servers"
 
-// optionConfig is the only option that cannot be in the file.
+// optionConfig is the only option that cannot be set in the file.
 const optionConfig = "config"

@@ -29,11 +29,11 @@ type pool struct {
 	origin Origin
 	// given are the options that the pool's mapping sets, in the table's order.
 	given []*Option
-	// config has the pool's value of every option: that of the whole unless given.
+	// config has the pool's value of every option: the value outside the pools unless the mapping sets it.
 	config *Config
 }
 
-// poolName matches the names of pools, which are labels of metrics.
+// poolNameForm matches the names of pools, which are labels of metrics.
 const (
 	poolNameForm  = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 	poolNameWords = "1 to 63 letters and digits, with -, _ and . between"
@@ -41,19 +41,12 @@ const (
 
 var poolNamePattern = regexp.MustCompile(pattern(poolNameForm))
 
-// poolsKind is the mapping of pools. It is kept as it is until the values of all sources are known, which are the pools' defaults: see readPools.
-type poolsKind struct{}
-
-func (poolsKind) placeholder() string { return "" }
+// poolsKind is the mapping of pools. It stays unread until the values of all sources are known, because those are the pools' defaults:
+// see readPools.
+type poolsKind struct{ noFlag }
 
 func (poolsKind) accepts() string {
-	var names []string
-	for i := range Options {
-		if Options[i].PerPool {
-			names = append(names, Options[i].Name)
-		}
-	}
-	return "a mapping of names to mappings with " + strings.Join(names, ", ")
+	return "a mapping from the names of pools to mappings with " + strings.Join(poolOptions(), ", ")
 }
 
 func (poolsKind) set(c *Config, v given) error {
@@ -64,13 +57,16 @@ func (poolsKind) set(c *Config, v given) error {
 	return nil
 }
 
+// poolOptions returns the names of the options that a pool may have.
+func poolOptions() []string { return namesOf(func(o *Option) bool { return o.PerPool }) }
+
 // optionValue is an option with its value as kind.get returns it.
 type optionValue struct {
 	name  string
 	value any
 }
 
-// poolValue is what the file says of a pool.
+// poolValue is a pool as the file has it.
 type poolValue struct {
 	name    string
 	options []optionValue
@@ -79,7 +75,7 @@ type poolValue struct {
 // poolValues is the value of the option pools.
 type poolValues []poolValue
 
-// MarshalYAML returns the mapping that the file has.
+// MarshalYAML returns the mapping as the file has it.
 func (v poolValues) MarshalYAML() (any, error) {
 	all := &yaml.Node{Kind: yaml.MappingNode}
 	add := func(to *yaml.Node, name string, value any) error {
@@ -102,7 +98,7 @@ func (v poolValues) MarshalYAML() (any, error) {
 	return all, nil
 }
 
-// String is the value as a change of it is told.
+// String returns the value as messages about a change show it.
 func (v poolValues) String() string {
 	var pools []string
 	for _, p := range v {
@@ -129,10 +125,8 @@ func (poolsKind) get(c *Config) any {
 
 func (poolsKind) schema() map[string]any {
 	options := make(map[string]any)
-	for i := range Options {
-		if o := &Options[i]; o.PerPool {
-			options[o.Name] = o.Schema()
-		}
+	for _, name := range poolOptions() {
+		options[name] = Find(name).Schema()
 	}
 	return map[string]any{
 		"type": "object", "propertyNames": map[string]any{"pattern": pattern(poolNameForm)},
@@ -152,7 +146,7 @@ type routeValue struct {
 // routeValues is the value of the option routes.
 type routeValues []routeValue
 
-// String is the value as a change of it is told.
+// String returns the value as messages about a change show it.
 func (v routeValues) String() string {
 	var texts []string
 	for _, r := range v {
@@ -169,11 +163,10 @@ func (v routeValues) String() string {
 }
 
 // routesKind is the list of routes.
-type routesKind struct{}
+type routesKind struct{ noFlag }
 
-func (routesKind) placeholder() string { return "" }
 func (routesKind) accepts() string {
-	return "entries of the form {prefix: \"user:\", pool: NAME, reads: NAME, strip: true}, and one {default: NAME, reads: NAME}"
+	return "entries of the form {prefix: \"user:\", pool: NAME, reads: NAME, strip: true}, and one {default: NAME, reads: NAME}; reads and strip are optional"
 }
 
 func (routesKind) reset(c *Config) {
@@ -201,7 +194,7 @@ func (routesKind) set(c *Config, v given) error {
 	case err != nil:
 		return err
 	case byDefault != "" && (prefix != "" || pool != "" || strip != ""):
-		return errors.New("has a default and another key than reads")
+		return errors.New("has a default and a key other than reads")
 	case byDefault != "" && c.Routes.Default != "":
 		return fmt.Errorf("has a second default pool, %q", byDefault)
 	case byDefault != "":
@@ -221,7 +214,7 @@ func (routesKind) set(c *Config, v given) error {
 	return nil
 }
 
-// maxPrefix is the longest prefix, bytes: that of memcached's keys.
+// maxPrefix is the length of the longest prefix, bytes: that of memcached's keys.
 const maxPrefix = 250
 
 func (routesKind) schema() map[string]any {
@@ -231,12 +224,7 @@ func (routesKind) schema() map[string]any {
 	}}
 }
 
-// InFileOnly says whether the option can be set in the file alone.
-func (o *Option) InFileOnly() bool {
-	return o.Name == optionPools || o.Name == optionRoutes || o.Name == optionShadows || o.Name == optionMigrations || o.PoolOnly
-}
-
-// readPools reads the pools' mappings. The values that the whole has by now are their defaults.
+// readPools reads the pools' mappings. The values that c has by now are their defaults.
 func (c *Config) readPools() Problems {
 	c.pools = nil
 	n := c.poolMapping.mapping
@@ -275,8 +263,8 @@ func (c *Config) readPools() Problems {
 			}
 		}
 		problems = append(problems, wrong...)
-		for i := range Options {
-			if o := &Options[i]; slices.ContainsFunc(settings, func(s setting) bool { return s.option == o }) {
+		for _, o := range Options {
+			if slices.ContainsFunc(settings, func(s setting) bool { return s.option == o }) {
 				p.given = append(p.given, o)
 			}
 		}
@@ -290,23 +278,18 @@ func (c *Config) readPools() Problems {
 
 // poolKey returns the option of a pool that key names, or what is wrong with the key.
 func poolKey(key string) (*Option, string) {
-	var names []string
-	for i := range Options {
-		if Options[i].PerPool {
-			names = append(names, Options[i].Name)
-		}
-	}
+	names := poolOptions()
 	switch o := Find(key); {
 	case o == nil:
 		return nil, fmt.Sprintf("unknown key %q%s; accepted: %s", key, userinput.DidYouMean(key, names), strings.Join(names, ", "))
 	case !o.PerPool:
-		return nil, fmt.Sprintf("%q is the same for all pools and stands beside them; accepted in a pool: %s", key, strings.Join(names, ", "))
+		return nil, fmt.Sprintf("%q is the same for all pools and not accepted in a pool; accepted: %s", key, strings.Join(names, ", "))
 	default:
 		return o, ""
 	}
 }
 
-// textFields returns the texts of a mapping that has no keys but these.
+// textFields returns the texts of a mapping that may have only these keys.
 func textFields(n *yaml.Node, keys []string) (map[string]string, error) {
 	fields := make(map[string]string)
 	for i := 0; i < len(n.Content); i += 2 {
@@ -325,7 +308,7 @@ func textFields(n *yaml.Node, keys []string) (map[string]string, error) {
 	return fields, nil
 }
 
-// checkPools returns the problems of pools and routes together.
+// checkPools returns the problems of pools with the options that refer to them, such as routes.
 func (c *Config) checkPools() Problems {
 	if len(c.pools) == 0 {
 		if len(c.Migrations) > 0 {
@@ -348,7 +331,8 @@ func (c *Config) checkPools() Problems {
 		pools = append(pools, route.Pool{Name: p.name, Servers: p.config.Servers, Options: p.placement()})
 		complete = complete && p.config.complete
 	}
-	if err := cmp.Or(c.checkTable(names), c.checkRoutes()); err != nil {
+	_, err := route.NewTable(names, c.Routes)
+	if err = cmp.Or(err, c.checkRoutes()); err != nil {
 		return append(problems, c.routeProblem(err))
 	}
 	problems = append(problems, c.checkShadows(names)...)
@@ -366,7 +350,7 @@ func (c *Config) checkPools() Problems {
 	return problems
 }
 
-// routeProblem returns what is wrong with a route, or with all, with its place.
+// routeProblem returns the problem of a route, or of all routes, with its origin.
 func (c *Config) routeProblem(err error) Problem {
 	at := c.defaultOrigin
 	if wrong, ok := errors.AsType[*route.RouteError](err); ok && wrong.Index >= 0 {
@@ -375,8 +359,8 @@ func (c *Config) routeProblem(err error) Problem {
 	return Problem{cmp.Or(at, c.Origin(optionRoutes), c.Origin(optionPools)), optionRoutes, strings.TrimPrefix(err.Error(), "route: ")}
 }
 
-// Locate returns err, why c can't take the place of another configuration while clients are served, with the place of the route or the gutter that it is about, if of
-// one.
+// Locate returns err, the reason why c can't replace another configuration while clients are served. If the reason is a route or a
+// gutter, the error says where that is set.
 func (c *Config) Locate(err error) error {
 	if wrong, ok := errors.AsType[*route.GutterError](err); ok {
 		return Problems{c.gutterProblem(wrong)}
@@ -387,13 +371,7 @@ func (c *Config) Locate(err error) error {
 	return err
 }
 
-// checkTable reports a route that is wrong.
-func (c *Config) checkTable(names []string) error {
-	_, err := route.NewTable(names, c.Routes)
-	return err
-}
-
-// checkRoutes reports a route that can't strip, or whose reads can't go to another pool.
+// checkRoutes returns an error if a route can't strip its prefix, or can't send reads to another pool.
 func (c *Config) checkRoutes() error {
 	var o middleware.Options
 	o.Routes, o.Migrations = c.Routes, c.Migrations
@@ -406,11 +384,11 @@ func (c *Config) checkRoutes() error {
 	return cmp.Or(o.CheckStrips(), o.CheckReads())
 }
 
-// Notes say what an operator may not expect of the configuration, which is accepted.
+// Notes say what an operator might not expect of this valid configuration.
 func (c *Config) Notes() (notes []string) {
 	say := func(of, pool, reads string) {
 		if reads != "" && reads != pool {
-			notes = append(notes, fmt.Sprintf("routes: %s: reads go to pool %s, and see what that was sent, not what pool %s gets", of, reads, pool))
+			notes = append(notes, fmt.Sprintf("routes: %s: reads go to pool %s and see only what is written there, not what is written to pool %s", of, reads, pool))
 		}
 	}
 	for _, p := range c.Routes.Prefixes {
@@ -420,7 +398,7 @@ func (c *Config) Notes() (notes []string) {
 	return notes
 }
 
-// AllLookups returns the servers as written, those of all pools, each with its pool's name.
+// AllLookups returns the servers of all pools as written, each with its pool's name.
 func (c *Config) AllLookups() discover.Lookups {
 	l := c.Lookups
 	for _, p := range c.pools {
@@ -432,7 +410,7 @@ func (c *Config) AllLookups() discover.Lookups {
 	return l
 }
 
-// With returns Middleware's options with the servers that AllLookups led to.
+// With returns Middleware's options with the servers that were found for AllLookups.
 func (c *Config) With(servers []route.Server) middleware.Options {
 	o := c.Middleware()
 	o.Servers = servers
@@ -455,7 +433,7 @@ func (c *Config) With(servers []route.Server) middleware.Options {
 	return o
 }
 
-// Router returns the placement of keys on the servers that AllLookups led to.
+// Router returns the placement of keys on the servers that were found for AllLookups.
 func (c *Config) Router(servers []route.Server) (*route.Router, error) {
 	o := c.With(servers)
 	if len(o.Pools) == 0 {
@@ -468,7 +446,7 @@ func (c *Config) Router(servers []route.Server) (*route.Router, error) {
 	return route.NewPools(pools, o.Routes)
 }
 
-// inPool returns those of servers that are in the pool called name.
+// inPool returns the servers of the pool called name.
 func inPool(servers []route.Server, name string) []route.Server {
 	var found []route.Server
 	for _, s := range servers {

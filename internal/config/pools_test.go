@@ -3,7 +3,6 @@ package config_test
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +44,7 @@ routes:
   - {default: pages}
 `
 
-// serving returns what the middleware gets where no server has to be looked up.
+// serving returns the middleware's options when no server has to be looked up.
 func serving(c *config.Config) middleware.Options {
 	var servers []route.Server
 	for _, s := range c.AllLookups().Specs {
@@ -54,7 +53,18 @@ func serving(c *config.Config) middleware.Options {
 	return c.With(servers)
 }
 
-func TestAPoolHasTheOptionsOfItsMappingAndOtherwiseThoseBesideThePools(t *testing.T) {
+// requireReread prints c and reads it back. It fails unless the result, which it returns, is equal.
+func requireReread(t *testing.T, c *config.Config) *config.Config {
+	t.Helper()
+	var printed bytes.Buffer
+	require.NoError(t, c.Write(&printed, false))
+	again := sources{yaml: printed.String()}.load(t)
+	require.Equal(t, serving(c), serving(again))
+	require.Equal(t, c.Fingerprint(), again.Fingerprint())
+	return again
+}
+
+func TestAPoolHasTheOptionsOfItsMappingAndOtherwiseThoseOutsideThePools(t *testing.T) {
 	o := serving(sources{args: []string{"--failure-limit", "8"}, env: []string{"MCMW_CONNECT_TIMEOUT=2s"}, yaml: twoPools}.load(t))
 	require.Empty(t, o.Servers)
 	require.Equal(t, route.Routes{Prefixes: []route.Prefix{{Prefix: "s:", Pool: "sessions"}, {Prefix: "s:old:", Pool: "pages"}}, Default: "pages"}, o.Routes)
@@ -67,7 +77,7 @@ func TestAPoolHasTheOptionsOfItsMappingAndOtherwiseThoseBesideThePools(t *testin
 	}, sessions.Pool)
 	require.Equal(t, replica.AckAll, sessions.Ack)
 	require.Equal(t, middleware.WritersAuto, sessions.Writers)
-	require.Equal(t, 8, sessions.FailureLimit, "a flag is before the file, and is the pools' default, too")
+	require.Equal(t, 8, sessions.FailureLimit, "a flag overrides the file, and is the default of the pools")
 	require.Equal(t, 2*time.Second, sessions.ConnectTimeout)
 	require.Equal(t, middleware.DefaultMissedMemory, sessions.MissedMemory)
 
@@ -82,7 +92,7 @@ func TestAPoolHasTheOptionsOfItsMappingAndOtherwiseThoseBesideThePools(t *testin
 	require.Equal(t, []time.Duration{5 * time.Second, 4 * time.Second}, []time.Duration{sessions.Timeout, pages.Timeout})
 }
 
-func TestPoolsAndRoutesThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
+func TestInvalidPoolsAndRoutesAreRefusedWithTheirLine(t *testing.T) {
 	const pools = "pools:\n  a: {servers: [x]}\n  b: {servers: [y]}\n"
 	const routes = "routes:\n  - {default: a}\n"
 	for text, message := range map[string]string{
@@ -95,23 +105,23 @@ func TestPoolsAndRoutesThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 		pools + routes + "  - {prefix: \"\", pool: a}\n":                        `mcmw.yaml:6: routes: the mapping has no text for the key "prefix"; accepted: entries`,
 		pools + routes + "  - {pool: a}\n":                                      `mcmw.yaml:6: routes: the mapping has no key "prefix"; accepted: entries`,
 		pools + routes + "  - {prefix: s}\n":                                    `mcmw.yaml:6: routes: the mapping has no key "pool"; accepted: entries`,
-		pools + routes + "  - {prefix: s, pool: a, default: b}\n":               `mcmw.yaml:6: routes: the mapping has a default and another key than reads; accepted: entries`,
+		pools + routes + "  - {prefix: s, pool: a, default: b}\n":               `mcmw.yaml:6: routes: the mapping has a default and a key other than reads; accepted: entries`,
 		pools + routes + "  - {prefx: s, pool: a}\n":                            `mcmw.yaml:6: routes: the mapping has the unknown key "prefx"; did you mean prefix?; accepted: entries`,
 		pools + routes + "  - s\n":                                              `mcmw.yaml:6: routes: "s" is not a route; accepted: entries`,
 		"servers: [x]\n" + routes:                                               `mcmw.yaml:2: routes: given without pools; accepted: with pools, and pools instead of servers`,
 		"servers: [z]\n" + pools + routes:                                       `mcmw.yaml:1: servers: given beside pools; accepted: servers in each pool, or no pools`,
-		"pools: a\n" + routes:                                                   `mcmw.yaml:1: pools: "a" is not a mapping; accepted: a mapping of names`,
+		"pools: a\n" + routes:                                                   `mcmw.yaml:1: pools: "a" is not a mapping; accepted: a mapping from the names of pools`,
 		"pools:\n  a: x\n" + routes:                                             `mcmw.yaml:2: pools.a: not a mapping; accepted: options of a pool`,
 		"pools:\n  a b: {servers: [x]}\n" + routes:                              `mcmw.yaml:2: pools: the name "a b"; accepted: 1 to 63 letters and digits`,
 		"pools:\n  a: {servers: [x]}\n  a: {servers: [y]}\n" + routes:           `mcmw.yaml:3: pools.a: given twice`,
 		"pools:\n  a: {replicas: 1}\n" + routes:                                 `mcmw.yaml:2: pools.a.servers: none given; accepted: `,
 		"pools:\n  a:\n    servers: [x]\n    replcas: 1\n" + routes:             `mcmw.yaml:4: pools.a: unknown key "replcas"; did you mean replicas?; accepted: servers, replicas`,
-		"pools:\n  a:\n    servers: [x]\n    depth: 1\n" + routes:               `mcmw.yaml:4: pools.a: "depth" is the same for all pools and stands beside them; accepted in a pool: servers`,
+		"pools:\n  a:\n    servers: [x]\n    depth: 1\n" + routes:               `mcmw.yaml:4: pools.a: "depth" is the same for all pools and not accepted in a pool; accepted: servers`,
 		"pools:\n  a:\n    servers: [x]\n    pools: {}\n" + routes:              `mcmw.yaml:4: pools.a: "pools" is the same for all pools`,
 		"pools:\n  a:\n    servers: [x]\n    replicas: none\n" + routes:         `mcmw.yaml:4: pools.a.replicas: "none" is not a whole number; accepted: all, or 1 to 500`,
 		"pools:\n  a:\n    servers: [x]\n    replicas: 2\n" + routes:            `mcmw.yaml:4: pools.a.replicas: "2" is more than there are servers (1); accepted: all, or 1 to 1`,
 		"pools:\n  a:\n    servers: [x]\n    ack: quorum\n" + routes:            `mcmw.yaml:4: pools.a.ack: "quorum" needs two replicas or more`,
-		"pools:\n  a:\n    servers: [x]\n    hash: md5\n" + routes:              `mcmw.yaml:4: pools.a.hash: "md5" is for a ring of points`,
+		"pools:\n  a:\n    servers: [x]\n    hash: md5\n" + routes:              `mcmw.yaml:4: pools.a.hash: "md5" needs a ketama ring`,
 		"pools:\n  a:\n    servers: [x]\n    servers: [y]\n" + routes:           `mcmw.yaml:4: pools.a.servers: given twice; first on line 3`,
 		"pools:\n  a:\n    servers: [\"127.0.0.1:11311\"]\n" + routes:           `mcmw.yaml:3: pools.a.servers: "127.0.0.1:11311" is an address mcmw itself listens on`,
 		"pools:\n  a: {servers: [x]}\n  b:\n    servers: [\"y=x\"]\n" + routes:  `mcmw.yaml:4: pools.b.servers: address x:11211 is used by server "x" in pool "a" and by server "y" in pool "b"; accepted: each address in one pool`,
@@ -123,7 +133,7 @@ func TestPoolsAndRoutesThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 		pools + routes + "  - {prefix: s, pool: a, reads: b, reads: a}\n":       `mcmw.yaml:6: routes: the mapping has the key "reads" twice; accepted: entries`,
 		pools + routes + "  - {prefix: s, pool: a, reads: [b]}\n":               `mcmw.yaml:6: routes: the mapping has no text for the key "reads"; accepted: entries`,
 		pools + routes + "  - {prefix: s, pool: b, strip: true, reads: a}\n":    `mcmw.yaml:6: routes: prefix "s" is stripped, and its reads go to another pool; accepted: strip or reads, not both`,
-		"gutter: a\n" + pools + routes:                                          `mcmw.yaml:1: "gutter" stands in a pool, not beside pools`,
+		"gutter: a\n" + pools + routes:                                          `mcmw.yaml:1: "gutter" is an option of a pool; accepted in the mapping of a pool, under pools`,
 	} {
 		lines := refused(t, sources{yaml: text})
 		require.Len(t, lines, 1, "%s\n%q", text, lines)
@@ -132,7 +142,7 @@ func TestPoolsAndRoutesThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 	require.Contains(t, refused(t, sources{args: []string{"-m", "z"}, yaml: pools + routes})[0], "flag -m, --servers: given beside pools")
 }
 
-func TestServersOfAPoolThatAreFoundAreCheckedAsThoseGiven(t *testing.T) {
+func TestServersOfAPoolThatWereLookedUpAreCheckedLikeThoseGiven(t *testing.T) {
 	c := sources{yaml: "pools:\n  a: {servers: [dns+x], replicas: 2}\n  b: {servers: [dns+y]}\nroutes: [{default: a}]\n"}.load(t)
 	server := func(pool, name string) route.Server {
 		return route.Server{Name: name, Addr: name + ":1", Weight: 1, Pool: pool}
@@ -143,15 +153,9 @@ func TestServersOfAPoolThatAreFoundAreCheckedAsThoseGiven(t *testing.T) {
 	require.ErrorContains(t, c.CheckServers([]route.Server{server("a", "1"), server("a", "2"), server("b", "2")}), `pools.b.servers: server "2" is in pool "a" and in pool "b"`)
 }
 
-func TestPoolsArePrintedAsTheyAreReadAndChangesOfThemAreTold(t *testing.T) {
+func TestPoolsAreReadPrintedAndShownInChanges(t *testing.T) {
 	c := sources{yaml: twoPools}.load(t)
-	var printed bytes.Buffer
-	require.NoError(t, c.Write(&printed, false))
-	require.NoError(t, os.WriteFile("printed.yaml", printed.Bytes(), 0o600))
-	again := sources{args: []string{"--config", "printed.yaml"}}.load(t)
-	require.Equal(t, serving(c), serving(again))
-	require.Equal(t, c.Fingerprint(), again.Fingerprint())
-	require.Len(t, again.Changes(c), 1, "the file's name alone")
+	require.Empty(t, requireReread(t, c).Changes(c))
 
 	other := sources{yaml: "replicas: 2\ntimeout: 4s\nack: quorum\nfailure-limit: 7\nzone: here\npools: {sessions: {servers: [a, b], replicas: 1, ack: live}}\nroutes: [{default: sessions}]\n"}.load(t)
 	require.NoError(t, other.CheckReload(c))
@@ -176,7 +180,7 @@ shadows:
   - {of: pages, to: next, share: 1, what: all, compare: false}
 `
 
-func TestAPoolThatIsAShadowIsServedAsOneAlone(t *testing.T) {
+func TestAPoolThatIsAShadowIsNothingElse(t *testing.T) {
 	c := sources{yaml: shadowed}.load(t)
 	o := serving(c)
 	require.Len(t, o.Pools, 2)
@@ -190,19 +194,14 @@ func TestAPoolThatIsAShadowIsServedAsOneAlone(t *testing.T) {
 	_, err := middleware.New(o)
 	require.NoError(t, err)
 
-	var printed bytes.Buffer
-	require.NoError(t, c.Write(&printed, false))
-	require.NoError(t, os.WriteFile("printed.yaml", printed.Bytes(), 0o600))
-	again := sources{args: []string{"--config", "printed.yaml"}}.load(t)
-	require.Equal(t, o, serving(again))
-	require.Equal(t, c.Fingerprint(), again.Fingerprint())
+	requireReread(t, c)
 	other := sources{yaml: strings.Replace(shadowed, "share: 0.1", "share: 0.2", 1)}.load(t)
 	require.NoError(t, other.CheckReload(c))
 	require.Equal(t, "shadows: live to test (share 0.1, what reads), pages to next (share 1, what all, not compared) -> "+
 		"live to test (share 0.2, what reads), pages to next (share 1, what all, not compared)", other.Changes(c)[0].String())
 }
 
-func TestShadowsThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
+func TestInvalidShadowsAreRefusedWithTheirLine(t *testing.T) {
 	const pools = "pools:\n  a: {servers: [x]}\n  b: {servers: [y]}\n  c: {servers: [z]}\nroutes:\n  - {default: a}\n  - {prefix: s, pool: b}\nshadows:\n"
 	for text, message := range map[string]string{
 		pools + "  - {of: a, to: d, share: 1}\n":                               `mcmw.yaml:9: shadows: the pool "d" is unknown; accepted: one of a, b, c`,
@@ -213,7 +212,7 @@ func TestShadowsThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 		pools + "  - {of: c, to: a, share: 1}\n":                               `mcmw.yaml:9: shadows: pool "a" has a route`,
 		pools + "  - {of: a, to: c, share: 0}\n":                               `mcmw.yaml:9: shadows: a share of 0; accepted: above 0, up to 1`,
 		pools + "  - {of: a, to: c, share: 2}\n":                               `mcmw.yaml:9: shadows: a share of 2; accepted: above 0, up to 1`,
-		pools + "  - {of: a, to: c, share: tenth}\n":                           `mcmw.yaml:9: shadows: the mapping has the share "tenth", which is no number; accepted: entries`,
+		pools + "  - {of: a, to: c, share: tenth}\n":                           `mcmw.yaml:9: shadows: the mapping has the share "tenth", which is not a number; accepted: entries`,
 		pools + "  - {of: a, to: c}\n":                                         `mcmw.yaml:9: shadows: the mapping has no key "share"; accepted: entries`,
 		pools + "  - {of: a, share: 1}\n":                                      `mcmw.yaml:9: shadows: the mapping has no key "to"; accepted: entries`,
 		pools + "  - {of: a, to: c, share: 1, what: writes}\n":                 `mcmw.yaml:9: shadows: the mapping has the key "what" with "writes"; accepted: entries`,
@@ -222,7 +221,7 @@ func TestShadowsThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 
 		pools + "  - a\n": `mcmw.yaml:9: shadows: "a" is not a shadow; accepted: entries`,
 
-		pools + "  - {of: a, to: c, share: 1}\nmigrations:\n  - {from: a, to: c, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n": `mcmw.yaml:11: migrations: pool "c" is a shadow; accepted: pools that are none`,
+		pools + "  - {of: a, to: c, share: 1}\nmigrations:\n  - {from: a, to: c, start: 2026-12-01T10:00:00Z, end: 2026-12-01T12:00:00Z}\n": `mcmw.yaml:11: migrations: pool "c" is a shadow; accepted: pools that are not shadows`,
 		"servers: [x]\nshadows:\n  - {of: a, to: c, share: 1}\n":                                                                            `mcmw.yaml:2: shadows: given without pools; accepted: with pools, and pools instead of servers`,
 	} {
 		lines := refused(t, sources{yaml: text})
@@ -231,12 +230,12 @@ func TestShadowsThatAreWrongAreRefusedWithTheirLine(t *testing.T) {
 	}
 }
 
-func TestARouteSendsReadsToAPoolThatHasNothingElseInCommonWithItsOwn(t *testing.T) {
+func TestARouteSendsReadsOnlyToAPoolThatSharesNothingElseWithItsOwn(t *testing.T) {
 	const pools = "pools: {a: {servers: [x, y, z], writers: several%s}, b: {servers: [u, v, w], writers: several%s}, c: {servers: [q]}, d: {servers: [r], writers: several}}\nroutes:\n- {prefix: \"s:\", pool: a, reads: b}\n- {default: a%s}\n"
 	c := sources{yaml: fmt.Sprintf(pools, ", gutter: c", ", gutter: d", ", reads: d")}.load(t)
 	require.Equal(t, route.Routes{Prefixes: []route.Prefix{{Prefix: "s:", Pool: "a", Reads: "b"}}, Default: "a", Reads: "c"}, serving(sources{yaml: fmt.Sprintf(pools, "", "", ", reads: c")}.load(t)).Routes)
 	require.Equal(t, []string{
-		`routes: prefix "s:": reads go to pool b, and see what that was sent, not what pool a gets`, "routes: default: reads go to pool d, and see what that was sent, not what pool a gets",
+		`routes: prefix "s:": reads go to pool b and see only what is written there, not what is written to pool a`, "routes: default: reads go to pool d and see only what is written there, not what is written to pool a",
 	}, c.Notes())
 	for _, r := range []struct{ a, b, byDefault, more, message string }{
 		{", gutter: b", "", "", "", `mcmw.yaml:3: routes: prefix "s:": reads go to pool "b", and one of this and pool "a" is the gutter of the other, or both have the same; accepted: gutters of their own`},
@@ -251,19 +250,15 @@ func TestARouteSendsReadsToAPoolThatHasNothingElseInCommonWithItsOwn(t *testing.
 	}
 	sources{yaml: fmt.Sprintf(pools, "", "", "") + "shadows:\n- {of: b, to: c, share: 1}\n"}.load(t)
 
-	var printed bytes.Buffer
 	c = sources{yaml: fmt.Sprintf(pools, "", "", ", reads: b")}.load(t)
-	require.NoError(t, c.Write(&printed, false))
-	require.NoError(t, os.WriteFile("printed.yaml", printed.Bytes(), 0o600))
-	again := sources{args: []string{"--config", "printed.yaml"}}.load(t)
-	require.Equal(t, serving(c), serving(again))
+	requireReread(t, c)
 	other := sources{yaml: fmt.Sprintf(pools, "", "", "")}.load(t)
 	require.NotEqual(t, c.Fingerprint(), other.Fingerprint())
 	require.NoError(t, other.CheckReload(c))
 	require.Equal(t, `routes: "s:" a, reads b, default a, reads b -> "s:" a, reads b, default a`, other.Changes(c)[0].String())
 }
 
-func TestARouteStripsItsPrefixWhereThePoolHasNoOtherKeys(t *testing.T) {
+func TestARouteStripsItsPrefixOnlyIfThePoolHasNoOtherKeys(t *testing.T) {
 	const pools = "pools: {a: {servers: [x, y, z], replicas: 1%s}, b: {servers: [u]}, c: {servers: [v]}}\nroutes:\n- {prefix: \"s:\", pool: a, strip: %s}\n- {default: b}\n"
 	c := sources{yaml: fmt.Sprintf(pools, "", "true")}.load(t)
 	require.Equal(t, []route.Prefix{{Prefix: "s:", Pool: "a", Strip: true}}, serving(c).Routes.Prefixes)

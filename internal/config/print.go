@@ -11,8 +11,7 @@ import (
 // origin of its value.
 func (c *Config) Write(w io.Writer, origins bool) error {
 	root := &yaml.Node{Kind: yaml.MappingNode}
-	for i := range Options {
-		o := &Options[i]
+	for _, o := range Options {
 		if !o.inFile() {
 			continue
 		}

@@ -34,11 +34,11 @@ func (o Origin) String() string {
 
 // Problem is one mistake in the configuration.
 type Problem struct {
-	// Origin is where the value is. A default is never wrong by itself: here it means that a value is missing.
+	// Origin is where the value came from. A default is never wrong on its own: here it means that a value is missing.
 	Origin Origin
 	// Option is the name of the option, "" if the problem does not belong to one.
 	Option string
-	// Text says what was given and what is accepted.
+	// Text says what is wrong and what is accepted.
 	Text string
 }
 

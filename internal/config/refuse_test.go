@@ -9,8 +9,7 @@ import (
 	"mcmw/internal/config"
 )
 
-// badValues are, for every option with a range, values that are refused, and the end of the message: all after where
-// the value stands.
+// badValues are refused values of every option with a range, and the start of the message after the place of the value.
 var badValues = []struct {
 	option, value, message string
 }{
@@ -21,9 +20,9 @@ var badValues = []struct {
 	{"listen", "[::1", `"[::1" has more than one colon; `},
 	{"listen", "[::1]11", `"[::1]11" has no :port after the bracket; `},
 	{"listen", "[a:b:c]:1", `"[a:b:c]:1" has "a:b:c" in brackets, which is not an IPv6 address; `},
-	{"listen", "a/b:1", `"a/b:1" has '/' in its host name; letters, digits, '-', '_' and '.' may stand there; accepted: `},
-	{"listen", "unix:", `"unix:" has no path after the prefix unix; accepted: `},
-	{"listen", "unix:/a b", `"unix:/a b" has ' ' in its path; no space, comma or * may stand there; accepted: `},
+	{"listen", "a/b:1", `"a/b:1" has '/' in its host name; only letters, digits, '-', '_' and '.' are allowed; accepted: `},
+	{"listen", "unix:", `"unix:" has no path after unix:; accepted: `},
+	{"listen", "unix:/a b", `"unix:/a b" has ' ' in its path; space, comma and * are not allowed; accepted: `},
 	{"listen", "unix:/" + strings.Repeat("x", 107), `"unix:/` + strings.Repeat("x", 107) + `" has a path of 108 bytes; a unix socket's path has at most 107; accepted: `},
 	{"listen", "a,,b", `the value is empty; accepted: host, `},
 	{"listen", "a,a", `"a" is given twice; accepted: host, `},
@@ -36,7 +35,7 @@ var badValues = []struct {
 	{"servers", "=a", `"=a" has no name before the =; accepted: `},
 	{"servers", "n=", `"n=" has no host; accepted: `},
 	{"servers", ":11211", `":11211" has no host; accepted: `},
-	{"servers", "n\x01=a", `"n\x01=a" has '\x01' in its name; printable ASCII without space, comma, = and * may stand there; accepted: `},
+	{"servers", "n\x01=a", `"n\x01=a" has '\x01' in its name; printable ASCII without space, comma, = and * is allowed; accepted: `},
 	{"servers", "a b", `"a b" has a space in it, but is not twemproxy's "host:port:weight name"; accepted: `},
 	{"servers", "unix:/a b", `"unix:/a b" has the weight "/a"; `},
 	{"servers", "dns+", `"dns+" has no host; accepted: `},
@@ -46,13 +45,13 @@ var badValues = []struct {
 	{"servers", "dns+a:0", `"dns+a:0" has the port "0"; a port is a number from 1 to 65535; accepted: `},
 	{"servers", "dns+a..b", `"dns+a..b" has the label "" in the name to look up; a label has 1 to 63 bytes; accepted: `},
 	{"servers", "dns+" + strings.Repeat("a", 64), `"dns+` + strings.Repeat("a", 64) + `" has the label "` + strings.Repeat("a", 64) + `" in the name to look up; `},
-	{"servers", "dns+" + strings.Repeat("a.", 128), `"dns+` + strings.Repeat("a.", 128) + `" has a name of 255 bytes to look up; it may have 253; accepted: `},
-	{"servers", "dns4+10.0.0.1:5", `"dns4+10.0.0.1:5" has the address 10.0.0.1 where a name to look up belongs; accepted: `},
-	{"servers", "dns+[::1]:5", `"dns+[::1]:5" has the address ::1 where a name to look up belongs; accepted: `},
+	{"servers", "dns+" + strings.Repeat("a.", 128), `"dns+` + strings.Repeat("a.", 128) + `" has a name of 255 bytes to look up; a name has at most 253; accepted: `},
+	{"servers", "dns4+10.0.0.1:5", `"dns4+10.0.0.1:5" has the address 10.0.0.1 where a name to look up is expected; accepted: `},
+	{"servers", "dns+[::1]:5", `"dns+[::1]:5" has the address ::1 where a name to look up is expected; accepted: `},
 	{"servers", "dns+unix:/x", `"dns+unix:/x" is a unix socket, which has no name to look up; accepted: `},
 	{"servers", "dns+a/b", `"dns+a/b" has '/' in its host name; `},
-	{"servers", "dns+a*record", `"dns+a*record" has the weight "record", which only srv+ has; accepted: `},
-	{"servers", "a*record", `"a*record" has the weight "record", which only srv+ has; accepted: `},
+	{"servers", "dns+a*record", `"dns+a*record" has the weight "record", which only srv+ accepts; accepted: `},
+	{"servers", "a*record", `"a*record" has the weight "record", which only srv+ accepts; accepted: `},
 	{"servers", "srv+_a._b.c:5", `"srv+_a._b.c:5" has a port; SRV records have their own; accepted: `},
 	{"servers", "srv+a", `"srv+a" is not of the form srv+_service._proto.host; accepted: `},
 	{"servers", "srv+_a.b.c", `"srv+_a.b.c" is not of the form srv+_service._proto.host; accepted: `},
@@ -60,14 +59,14 @@ var badValues = []struct {
 	{"servers", "srv+_a._b", `"srv+_a._b" is not of the form srv+_service._proto.host; accepted: `},
 	{"servers", "k8s+_a._b.c.d", `"k8s+_a._b.c.d" is not of the form k8s+_port._proto.service.namespace.svc[.domain]; accepted: `},
 	{"servers", "k8s+a", `"k8s+a" is not of the form k8s+_port._proto.service.namespace.svc[.domain]; accepted: `},
-	{"servers", "k8s+_a._tcp.b.c.svc*record", `"k8s+_a._tcp.b.c.svc*record" has the weight "record", which only srv+ has; accepted: `},
+	{"servers", "k8s+_a._tcp.b.c.svc*record", `"k8s+_a._tcp.b.c.svc*record" has the weight "record", which only srv+ accepts; accepted: `},
 	{"servers", "srv+_a._b.c/d", `"srv+_a._b.c/d" has '/' in its host name; `},
 	{"servers", "srv+_a._b.c*0", `"srv+_a._b.c*0" has the weight "0"; `},
 	{"servers", "a@", `"a@" has the zone ""; a zone is 1 to 63 letters and digits, with -, _ and . between; accepted: `},
 	{"servers", "a@-b", `"a@-b" has the zone "-b"; `},
 	{"servers", "a@b*2", `"a@b*2" has the zone "b*2"; `},
 	{"servers", "a:1:2@b", `"a:1:2@b" has the weight "2@b"; `},
-	{"resolve-interval", "99ms", `"99ms" is too short; accepted: 100ms to 1h, with the unit: us, ms, s, m, h`},
+	{"resolve-interval", "99ms", `"99ms" is too short; accepted: 100ms to 1h, with a unit: us, ms, s, m, h`},
 	{"remove-after", "0", `"0" is too small; accepted: 1 to 1000000 answers`},
 	{"resolver", "10.0.0.10", `"10.0.0.10" is not an IP address with a port; accepted: ip:port, or system`},
 	{"resolver", "dns:53", `"dns:53" is not an IP address with a port; accepted: ip:port, or system`},
@@ -77,7 +76,7 @@ var badValues = []struct {
 	{"replicas", "501", `"501" is too large; accepted: all, or 1 to 500`},
 	{"replicas", "some", `"some" is not a whole number; accepted: all, or 1 to 500`},
 	{"read", "random", `"random" is unknown; accepted: default, round-robin, primary, least-busy, nearest`},
-	{"zone", "eu/1a", `"eu/1a" is no zone; accepted: 1 to 63 letters and digits, with -, _ and . between, or none`},
+	{"zone", "eu/1a", `"eu/1a" is not a zone; accepted: 1 to 63 letters and digits, with -, _ and . between, or none`},
 	{"read", "roundrobbin", `"roundrobbin" is unknown; did you mean round-robin?; accepted: `},
 	{"sharded", "maybe", `"maybe" is neither true nor false; accepted: true, false, yes, no, on, off, 1, 0`},
 	{"ring", "modula", `"modula" is unknown; accepted: rendezvous, twemproxy, libmemcached, libmemcached-weighted`},
@@ -97,7 +96,7 @@ var badValues = []struct {
 	{"change-step", "-1s", `"-1s" is too short; accepted: 0s to 1h`},
 	{"failure-limit", "0", `"0" is too small; accepted: 1 to 1000`},
 	{"rejoin", "maybe", `"maybe" is unknown; accepted: invalidate, flush, trust`},
-	{"sweep-every", "1d", `"1d" is not a duration; accepted: 0s to 24h, with the unit: us, ms, s, m, h`},
+	{"sweep-every", "1d", `"1d" is not a duration; accepted: 0s to 24h, with a unit: us, ms, s, m, h`},
 	{"sweep-rate", "0", `"0" is too small; accepted: 1 to 10000000`},
 	{"missed-memory", "1", `"1" is too small; accepted: 1k to 16g bytes`},
 	{"max-connections", "0", `"0" is too small; accepted: unlimited, or 1 to 1048576`},
@@ -110,7 +109,7 @@ var badValues = []struct {
 	{"ack", "most", `"most" is unknown; accepted: all, live, quorum, any`},
 	{"writers", "many", `"many" is unknown; accepted: auto, one, several`},
 	{"pool", "none", `"none" is unknown; accepted: shared, per-server`},
-	{"timeout", "1", `"1" has no unit; accepted: 1ms to 1h, with the unit: us, ms, s, m, h`},
+	{"timeout", "1", `"1" has no unit; accepted: 1ms to 1h, with a unit: us, ms, s, m, h`},
 	{"timeout", "soon", `"soon" is not a duration; accepted: 1ms to 1h`},
 	{"timeout", "999us", `"999us" is too short; accepted: 1ms to 1h`},
 	{"timeout", "-1s", `"-1s" is too short; accepted: 1ms to 1h`},
@@ -134,10 +133,10 @@ var badValues = []struct {
 	{"max-multiget-line", "2g", `"2g" is too large; accepted: 2k to 1g bytes`},
 	{"listen", "notls:unix:/x", `"notls:unix:/x" is a unix socket, which never has TLS; accepted: host, `},
 	{"listen", "notls:", `"notls:" is empty; accepted: host, `},
-	{"listen", "notls:a", `"notls:a" needs tls-cert, which is not given: without it no address has TLS`},
-	{"tls-cert", "nowhere", `"nowhere" needs tls-key, which is not given`},
-	{"tls-key", "nowhere", `"nowhere" needs tls-cert, which is not given`},
-	{"tls-client-ca", "nowhere", `"nowhere" needs tls-cert, which is not given`},
+	{"listen", "notls:a", `"notls:a" needs tls-cert: without a certificate no address has TLS`},
+	{"tls-cert", "nowhere", `"nowhere" needs tls-key, which is missing`},
+	{"tls-key", "nowhere", `"nowhere" needs tls-cert, which is missing`},
+	{"tls-client-ca", "nowhere", `"nowhere" needs tls-cert, which is missing`},
 	{"handshake-timeout", "0s", `"0s" is too short; accepted: 1ms to 1h`},
 	{"auth-file", "nowhere", `"nowhere": no such file or directory`},
 	{"server-tls", "maybe", `"maybe" is neither true nor false; `},
@@ -209,7 +208,7 @@ func TestABadValueIsRefusedInEverySourceWithItsPlaceAndWhatIsAccepted(t *testing
 	}
 }
 
-func TestABadValueIsRefusedAlsoWhereItIsOverridden(t *testing.T) {
+func TestABadValueIsRefusedEvenIfItIsOverridden(t *testing.T) {
 	lines := refused(t, sources{
 		args: []string{"-m", "a", "--depth", "1", "--queue", "0", "--queue", "1"},
 		env:  []string{"MCMW_DEPTH=0"},
@@ -229,7 +228,7 @@ func TestTheFileIsStrict(t *testing.T) {
 		"max_value: 1m\n":                `mcmw.yaml:1: unknown key "max_value"; did you mean "max-value"?`,
 		"port: 1\n":                      `mcmw.yaml:1: unknown key "port"; did you mean "listen-port"?`,
 		"colour: red\n":                  "mcmw.yaml:1: unknown key \"colour\"; `mcmw config print` lists all",
-		"config: x\n":                    `mcmw.yaml:1: the key "config" cannot stand in the file itself`,
+		"config: x\n":                    `mcmw.yaml:1: the key "config" is not accepted in the file itself`,
 		"depth: 1\nqueue: 1\ndepth: 2\n": `mcmw.yaml:3: depth: given twice; first on line 1`,
 		"depth:\n":                       `mcmw.yaml:1: depth: no value; accepted: 1 to 4096 requests`,
 		"depth: \"\"\n":                  `mcmw.yaml:1: depth: the value is empty; accepted: 1 to 4096 requests`,
@@ -252,7 +251,7 @@ func TestTheFileIsStrict(t *testing.T) {
 	}
 }
 
-func TestAnEmptyFileSaysNothing(t *testing.T) {
+func TestAnEmptyFileSetsNothing(t *testing.T) {
 	for _, text := range []string{" ", "\n", "# only a comment\n", "---\n", "{}\n", "---\n...\n"} {
 		require.Equal(t, "default", sources{args: []string{"-m", "a"}, yaml: text}.load(t).Origin("depth").String(), text)
 	}
@@ -263,7 +262,7 @@ func TestAMissingFileIsNamed(t *testing.T) {
 	require.Equal(t, []string{"flag --config: cannot read the file: open nowhere.yaml: no such file or directory"},
 		refused(t, sources{args: []string{"-m", "a", "--config", "nowhere.yaml"}}))
 	require.Equal(t, []string{"flag --config: cannot read the file: open nowhere.yaml: no such file or directory"},
-		refused(t, sources{args: []string{"--config", "nowhere.yaml"}}), "the servers may stand in it")
+		refused(t, sources{args: []string{"--config", "nowhere.yaml"}}), "the servers may be in it")
 	require.Equal(t, []string{"env MCMW_CONFIG: cannot read the file: open nowhere.yaml: no such file or directory"},
 		refused(t, sources{args: []string{"-m", "a"}, env: []string{"MCMW_CONFIG=nowhere.yaml"}}))
 }
@@ -277,20 +276,20 @@ func TestOptionsThatContradictEachOtherAreRefused(t *testing.T) {
 			"twemproxy's host:port:weight [name], or names to look up: [name=]dns+host[:port][*weight][@zone] (also dns4+ and dns6+), " +
 			"[name=]srv+_service._proto.host[*weight|*record][@zone], " +
 			"[name=]k8s+_port._proto.service.namespace.svc[.domain][*weight][@zone], by -m, --servers, MCMW_SERVERS or the file"},
-		{[]string{"a"}, `flag arguments: "a" is unexpected; accepted: servers, after -m or --servers with the first of them`},
+		{[]string{"a"}, `flag arguments: "a" is unexpected; accepted: more servers, after -m or --servers and the first server`},
 		{[]string{"-m", "a", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas`},
 		{[]string{"-m", "a", "-m", "b", "--replicas", "1", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more`},
 		{[]string{"-m", "a", "--replicas", "2"}, `flag --replicas: "2" is more than there are servers (1); accepted: all, or 1 to 1`},
-		{[]string{"-m", "a", "b=a:11211"}, `flag -m, --servers: "a" and "b" both have the address a:11211; accepted: every address once`},
+		{[]string{"-m", "a", "b=a:11211"}, `flag -m, --servers: "a" and "b" both have the address a:11211; accepted: distinct addresses`},
 		{[]string{"-m", "x=a", "x=b"}, `flag -m, --servers: servers 1 and 2 are both named "x"; accepted: distinct names`},
 		{[]string{"-m", "a*2", "b", "--ring", "libmemcached"}, `flag -m, --servers: server "a" has weight 2, but ring libmemcached has no weights`},
-		{[]string{"-m", "a", "--hash", "md5"}, `flag --hash: "md5" is for a ring of points, and ring is "rendezvous"; accepted: default, or a ring of twemproxy, libmemcached`},
+		{[]string{"-m", "a", "--hash", "md5"}, `flag --hash: "md5" needs a ketama ring, and ring is "rendezvous"; accepted: default, or one of the rings twemproxy, libmemcached`},
 		{[]string{"-m", "dns+a,dns+a*2"}, `flag -m, --servers: "dns+a:11211" is given twice`},
-		{[]string{"-m", "a", "dns+b", "a*2"}, `flag -m, --servers: "a" and "a" both have the address a:11211; accepted: every address once`},
+		{[]string{"-m", "a", "dns+b", "a*2"}, `flag -m, --servers: "a" and "a" both have the address a:11211; accepted: distinct addresses`},
 		{[]string{"-m", "dns+a", "--replicas", "1", "--ack", "quorum"}, `flag --ack: "quorum" needs two replicas or more`},
 		{[]string{"-m", "127.0.0.1:11311"}, `flag -m, --servers: "127.0.0.1:11311" is an address mcmw itself listens on`},
 		{[]string{"-m", "a", "-l", "127.0.0.1,127.0.0.1:11311"}, `flag -l, --listen: "127.0.0.1:11311" is given twice`},
-		{[]string{"-m", "a", "-l", "127.0.0.1", "-p", "9150"}, `admin: "127.0.0.1:9150" is an address for clients; accepted: another one, or off`},
+		{[]string{"-m", "a", "-l", "127.0.0.1", "-p", "9150"}, `admin: "127.0.0.1:9150" is already an address for clients; accepted: another address, or off`},
 		{[]string{"-m", "a", "--max-line", "32k", "--max-multiget-line", "16k"}, `flag --max-multiget-line: "16k" is too small; accepted: at least max-line, 32k`},
 	} {
 		lines := refused(t, sources{args: bad.args})

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// live are the options whose values may change while mcmw runs. All others keep their values until it ends: a reload that
-// changes one of those is refused.
+// live are the options whose values a reload may change while mcmw runs. A reload that changes any other option is refused.
 var live = []string{
 	optionServers, optionPools, optionRoutes, optionShadows, optionMigrations, "replicas", "read", "ack", "writers", "change-step", "get-error", "failure-limit", "rejoin", "missed-memory", "sweep-every", "sweep-rate", "sharded", optionLarge, optionItemSize, "ring", "hash", "hash-tag",
 	"resolve-interval", "remove-after", "resolver",
@@ -19,13 +18,13 @@ var live = []string{
 	"log-level", "watch-interval",
 }
 
-// local are the options that may differ between middlewares in front of the same servers.
+// local are the options that may differ between the instances of a fleet, in front of the same servers.
 var local = []string{
 	"listen", "listen-port", "admin", "log-level", "log-format", "procs", "watch-interval",
 	"stats-file", "stats-window", "sample", "slow", "request-log", "log-keys", "hot-keys", "hot-age", "hot-memory", "zone",
 }
 
-// Live says whether the value may change while mcmw runs.
+// Live says whether a reload may change the value while mcmw runs.
 func (o *Option) Live() bool { return slices.Contains(live, o.Name) }
 
 // Change is an option whose value has changed.
@@ -40,8 +39,7 @@ func (c Change) String() string { return fmt.Sprintf("%s: %s -> %s", c.Option, c
 // Changes returns the options whose values differ from those in old, in the table's order.
 func (c *Config) Changes(old *Config) []Change {
 	var changes []Change
-	for i := range Options {
-		o := &Options[i]
+	for _, o := range Options {
 		if from, to := o.kind.get(old), o.kind.get(c); !reflect.DeepEqual(from, to) {
 			changes = append(changes, Change{o.Name, valueText(from), valueText(to)})
 		}
@@ -57,12 +55,12 @@ func valueText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// CheckReload returns what prevents c from replacing old while mcmw runs. The error is Problems.
+// CheckReload returns the reasons why c cannot replace old while mcmw runs. The error is Problems.
 func (c *Config) CheckReload(old *Config) error {
 	var problems Problems
 	for _, change := range c.Changes(old) {
 		if !Find(change.Option).Live() {
-			problems = append(problems, c.problem(change.Option, "%q cannot take the place of %q while mcmw runs; accepted: a restart",
+			problems = append(problems, c.problem(change.Option, "%q cannot replace %q while mcmw runs; accepted: a restart of mcmw",
 				change.To, change.From))
 		}
 	}
@@ -73,12 +71,11 @@ func (c *Config) CheckReload(old *Config) error {
 // fingerprintLength is the number of hexadecimal digits of a fingerprint.
 const fingerprintLength = 12
 
-// Fingerprint returns a short text that is equal for equal configurations, whatever their sources. Local options don't
-// count.
+// Fingerprint returns a short text that is equal for equal configurations, whatever their sources. It ignores local options.
 func (c *Config) Fingerprint() string {
 	var values []any
-	for i := range Options {
-		if o := &Options[i]; !slices.Contains(local, o.Name) && o.inFile() {
+	for _, o := range Options {
+		if !slices.Contains(local, o.Name) && o.inFile() {
 			values = append(values, o.Name, o.kind.get(c))
 		}
 	}

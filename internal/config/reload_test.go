@@ -10,7 +10,7 @@ import (
 	"mcmw/internal/route"
 )
 
-func TestWhatWasFoundIsCheckedAsWhatWasGivenIs(t *testing.T) {
+func TestServersThatWereLookedUpAreCheckedLikeThoseGiven(t *testing.T) {
 	found := func(names ...string) []route.Server {
 		var list []route.Server
 		for _, n := range names {
@@ -27,7 +27,7 @@ func TestWhatWasFoundIsCheckedAsWhatWasGivenIs(t *testing.T) {
 		{"--replicas 3", found("a=a:1", "b=b:1", "c=c:1"), ""},
 		{"--replicas 3", found("a=a:1", "b=b:1"), `flag --replicas: "3" is more than there are servers (2); accepted: all, or 1 to 2`},
 		{"--ack quorum", found("a=a:1"), `flag --ack: "quorum" needs two replicas or more, and a key has one; accepted: all, or more servers and replicas`},
-		{"", found("a=a:1", "b=a:1"), `flag -m, --servers: "a" and "b" both have the address a:1; accepted: every address once`},
+		{"", found("a=a:1", "b=a:1"), `flag -m, --servers: "a" and "b" both have the address a:1; accepted: distinct addresses`},
 		{"", found("a=a:1", "a=b:1"), `flag -m, --servers: servers 1 and 2 are both named "a"; accepted: distinct names`},
 		{"-l 10.0.0.1:1", found("a=10.0.0.1:1"), `flag -m, --servers: "10.0.0.1:1" is an address mcmw itself listens on`},
 	} {
@@ -40,7 +40,7 @@ func TestWhatWasFoundIsCheckedAsWhatWasGivenIs(t *testing.T) {
 	}
 }
 
-func TestChangesAreToldInTheTablesOrder(t *testing.T) {
+func TestChangesAreReportedInTheTablesOrder(t *testing.T) {
 	old := sources{args: strings.Fields("-m a b*2 --depth 1 -t 4")}.load(t)
 	now := sources{yaml: "servers: [a, x=b*2, dns+c]\nmax-value: 2m\nworkers: 4\ndepth: 2\n"}.load(t)
 	var lines []string
@@ -53,17 +53,17 @@ func TestChangesAreToldInTheTablesOrder(t *testing.T) {
 	require.Empty(t, now.Changes(now))
 }
 
-func TestWhatHoldsUntilTheEndIsRefusedWithItsPlace(t *testing.T) {
+func TestAChangeThatNeedsARestartIsRefusedWithItsPlace(t *testing.T) {
 	old := sources{args: strings.Fields("-m a"), yaml: "depth: 2\n"}.load(t)
 	now := sources{args: strings.Fields("-m b"), yaml: "depth: 1\nlisten: [127.0.0.2, 127.0.0.3]\nadmin: off\nlog-format: text\n", env: []string{"MCMW_LISTEN_PORT=5"}}.load(t)
-	require.EqualError(t, now.CheckReload(old), `mcmw.yaml:2: listen: "127.0.0.2,127.0.0.3" cannot take the place of "127.0.0.1" while mcmw runs; accepted: a restart
-env MCMW_LISTEN_PORT: "5" cannot take the place of "11311" while mcmw runs; accepted: a restart
-mcmw.yaml:3: admin: "off" cannot take the place of "127.0.0.1:9150" while mcmw runs; accepted: a restart
-mcmw.yaml:4: log-format: "text" cannot take the place of "auto" while mcmw runs; accepted: a restart`)
+	require.EqualError(t, now.CheckReload(old), `mcmw.yaml:2: listen: "127.0.0.2,127.0.0.3" cannot replace "127.0.0.1" while mcmw runs; accepted: a restart of mcmw
+env MCMW_LISTEN_PORT: "5" cannot replace "11311" while mcmw runs; accepted: a restart of mcmw
+mcmw.yaml:3: admin: "off" cannot replace "127.0.0.1:9150" while mcmw runs; accepted: a restart of mcmw
+mcmw.yaml:4: log-format: "text" cannot replace "auto" while mcmw runs; accepted: a restart of mcmw`)
 	require.NoError(t, old.CheckReload(old))
 }
 
-func TestEqualConfigurationsHaveOneFingerprintWhereverTheyComeFrom(t *testing.T) {
+func TestEqualConfigurationsHaveEqualFingerprintsWhateverTheirSources(t *testing.T) {
 	a := sources{args: strings.Fields("-m a b --depth 1 --log-level debug -l 127.0.0.2")}.load(t)
 	b := sources{yaml: "servers: [a, b]\ndepth: 1\n", env: []string{"MCMW_ADMIN=off"}}.load(t)
 	require.Equal(t, a.Fingerprint(), b.Fingerprint())

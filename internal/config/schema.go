@@ -9,7 +9,8 @@ import (
 // A value that it accepts may still be refused: a schema does not compare values with units.
 func (o *Option) Schema() map[string]any { return o.kind.schema() }
 
-// Range returns the least and the most of a size, in bytes, or of a time, in nanoseconds, which a schema can't compare; ok is false of other options.
+// Range returns the minimum and maximum of a size, in bytes, or of a time, in nanoseconds, which a schema can't compare; ok is false
+// for other options.
 func (o *Option) Range() (least, most int64, ok bool) {
 	switch k := o.kind.(type) {
 	case size:
@@ -20,7 +21,7 @@ func (o *Option) Range() (least, most int64, ok bool) {
 	return 0, 0, false
 }
 
-// pattern is a regular expression that matches any of alternatives, which are regular expressions.
+// pattern returns a regular expression that matches texts that match one of the alternatives as a whole.
 func pattern(alternatives ...string) string { return "^(" + strings.Join(alternatives, "|") + ")$" }
 
 func (k count) schema() map[string]any {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// allows reports whether a value passes s, of which it knows the keywords that Schema uses.
+// allows reports whether s accepts value. It knows the keywords that Schema uses.
 func allows(s map[string]any, value any) bool {
 	if values, ok := s["enum"].([]any); ok {
 		return slices.Contains(values, value)
@@ -32,15 +32,14 @@ func allows(s map[string]any, value any) bool {
 	return false
 }
 
-// Values as an operator may write them. That a size or a time is out of range only the option can tell, as it has a unit.
+// The samples are values as an operator might write them. Only the option can tell that a size or a time is out of range, because of the unit.
 func TestTheSchemaOfAnOptionAcceptsWhatTheOptionAccepts(t *testing.T) {
 	samples := []string{
 		"1", "-1", "3", "5", "70000", "99999999999", "0s", "5s", "1m30s", "1.5s", "5 s", "s", "16m", "16mb", "x", "auto", "all", "none", "off", "yes",
 		"any", "quorum", "evrything", "1/3", "1/0", "3/1", "rendezvous", "twemproxy", "{}", "{{}}", "10.0.0.1:53", "[::1]:53", "10.0.0.1",
 	}
 	outOfRange := regexp.MustCompile("^is (too|out of range)")
-	for i := range Options {
-		o := &Options[i]
+	for _, o := range Options {
 		if _, isList := o.kind.(list); isList || o.InFileOnly() {
 			continue
 		}
@@ -69,9 +68,8 @@ func TestTheSchemaOfAnOptionAcceptsWhatTheOptionAccepts(t *testing.T) {
 	}
 }
 
-func TestARangeIsWhatTheOptionAccepts(t *testing.T) {
-	for i := range Options {
-		o := &Options[i]
+func TestTheRangeOfAnOptionIsWhatItAccepts(t *testing.T) {
+	for _, o := range Options {
 		least, most, ok := o.Range()
 		format := func(n int64) string { return formatSize(int(n)) }
 		switch o.kind.(type) {
@@ -92,7 +90,7 @@ func TestARangeIsWhatTheOptionAccepts(t *testing.T) {
 	}
 }
 
-// asInYAML returns text as a YAML file has it.
+// asInYAML returns text as a YAML decoder does.
 func asInYAML(text string) any {
 	if n, err := strconv.Atoi(text); err == nil {
 		return n

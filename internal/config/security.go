@@ -23,16 +23,16 @@ var securityOptions = []string{
 	"server-tls-name", optionServerAuth,
 }
 
-// listenPlaces returns the addresses to listen on, without their TLS prefixes.
-func (c *Config) listenPlaces() []string {
-	places := c.ListenAddrs()
-	for i, a := range places {
-		places[i] = strings.TrimPrefix(a, noTLSPrefix)
+// listenAddrs returns the addresses to listen on without their prefixes notls:.
+func (c *Config) listenAddrs() []string {
+	addrs := c.ListenAddrs()
+	for i, a := range addrs {
+		addrs[i] = strings.TrimPrefix(a, noTLSPrefix)
 	}
-	return places
+	return addrs
 }
 
-// checkSecurity refuses options that require another one which is missing, and files that cannot be used.
+// checkSecurity refuses options that need another option, which is missing, and files that cannot be used.
 func (c *Config) checkSecurity() Problems {
 	s := c.security()
 	var problems Problems
@@ -46,9 +46,9 @@ func (c *Config) checkSecurity() Problems {
 		{"server-tls-cert", s.ServerFiles.Cert, s.ServerFiles.Key, "server-tls-key"},
 		{"server-tls-key", s.ServerFiles.Key, s.ServerFiles.Cert, "server-tls-cert"},
 	} {
-		unused := strings.HasPrefix(need.option, optionServerTLS) && !s.ServerTLS // which is what is said of it
+		unused := strings.HasPrefix(need.option, optionServerTLS) && !s.ServerTLS // reported below
 		if need.value != "" && need.missing == "" && !unused {
-			problems = append(problems, c.problem(need.option, "%q needs %s, which is not given", need.value, need.needed))
+			problems = append(problems, c.problem(need.option, "%q needs %s, which is missing", need.value, need.needed))
 		}
 	}
 	for _, o := range []struct{ option, value string }{
@@ -63,7 +63,7 @@ func (c *Config) checkSecurity() Problems {
 	}
 	for _, a := range c.Listen {
 		if strings.HasPrefix(a, noTLSPrefix) && s.TLS.Cert == "" {
-			problems = append(problems, c.problem("listen", "%q needs tls-cert, which is not given: without it no address has TLS", a))
+			problems = append(problems, c.problem("listen", "%q needs tls-cert: without a certificate no address has TLS", a))
 		}
 	}
 	if problems != nil {
@@ -72,13 +72,13 @@ func (c *Config) checkSecurity() Problems {
 	for _, of := range c.pooled([]string{optionServers}) {
 		for _, server := range of.Specs {
 			if of.Security.ServerTLS && s.ServerFiles.Name == "" && server.Lookup != discover.Static {
-				c.Warnings = append(c.Warnings, fmt.Sprintf("%s without server-tls-name: the servers of %s%s are dialled by IP addresses, and their certificates must be for those",
+				c.Warnings = append(c.Warnings, fmt.Sprintf("%s without server-tls-name: mcmw connects to the servers of %s%s by IP address, so their certificates must be valid for those addresses",
 					optionServerTLS, server.Lookup, server.Server.Addr))
 			}
 		}
 	}
 	secrets := []string{s.TLS.Key, s.AuthFile, s.ServerFiles.Key}
-	s.ServerAuthFile = "" // it is that of the pools which don't say otherwise
+	s.ServerAuthFile = "" // checked here, as the value of each pool
 	for _, of := range c.pooled([]string{optionServers}) {
 		path := of.Security.ServerAuthFile
 		if path == "" || slices.Contains(secrets, path) {
@@ -116,7 +116,7 @@ func (c *Config) checkSecurity() Problems {
 	return Problems{{Text: err.Error()}}
 }
 
-// security returns what Security says, with TLS to servers if those of any pool have it.
+// security returns Security, with ServerTLS set if any pool's servers have TLS.
 func (c *Config) security() middleware.Security {
 	s := c.Security
 	for i, p := range c.pools {

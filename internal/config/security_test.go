@@ -35,7 +35,7 @@ func issue(t *testing.T) {
 	require.NoError(t, os.Symlink(ca.File, "ca.pem"))
 }
 
-func TestEveryOptionOfSecurityReachesTheMiddleware(t *testing.T) {
+func TestEverySecurityOptionReachesTheMiddleware(t *testing.T) {
 	inDir(t, map[string]string{"users": "a:b\n", "login": "c:d\n"})
 	issue(t)
 	c := sources{args: []string{
@@ -55,7 +55,7 @@ func TestEveryOptionOfSecurityReachesTheMiddleware(t *testing.T) {
 	require.Equal(t, []string{"0.0.0.0:2", "notls:127.0.0.1:2", "notls:[::1]:3", "unix:/run/m.sock"}, c.Middleware().Listen)
 }
 
-func TestFilesOfSecretsThatEverybodyCanReadAreWarnings(t *testing.T) {
+func TestAFileOfSecretsThatEverybodyCanReadIsAWarning(t *testing.T) {
 	inDir(t, map[string]string{"users": "a:b\n", "login": "c:d\n"})
 	issue(t)
 	s := sources{args: []string{
@@ -78,35 +78,35 @@ func TestFilesThatCannotBeUsedAreNamedWithTheirOption(t *testing.T) {
 	tls := []string{"-m", "a", "--tls-cert", "cert.pem", "--tls-key", "key.pem"}
 	server := []string{"-m", "a", "--server-tls"}
 	for message, args := range map[string][]string{
-		`flag --tls-cert: "empty": holds no certificate in PEM form`:                               append(tls, "--tls-cert", "empty"),
-		`flag --tls-cert: "key.pem": holds no certificate in PEM form`:                             append(tls, "--tls-cert", "key.pem"),
-		`flag --tls-key: "nowhere": no such file or directory`:                                     append(tls, "--tls-key", "nowhere"),
-		`flag --tls-key: "text": holds no private key in PEM form`:                                 append(tls, "--tls-key", "text"),
-		`flag --tls-client-ca: "empty": holds no certificate in PEM form`:                          append(tls, "--tls-client-ca", "empty"),
-		`flag --server-tls-ca: "empty": holds no certificate in PEM form`:                          append(server, "--server-tls-ca", "empty"),
-		`flag --server-tls-cert: "cert.pem" needs server-tls-key, which is not given`:              append(server, "--server-tls-cert", "cert.pem"),
-		`flag --server-tls-key: "empty": holds no private key in PEM form`:                         append(server, "--server-tls-cert", "cert.pem", "--server-tls-key", "empty"),
-		`flag --auth-file: "text": line 1 is not of the form user:password`:                        {"-m", "a", "--auth-file", "text"},
-		`flag --auth-file: "empty": is empty; lines user:password are wanted`:                      {"-m", "a", "--auth-file", "empty"},
-		`flag --auth-file: ".": is a directory`:                                                    {"-m", "a", "--auth-file", "."},
-		`flag --server-auth-file: "two": has 2 lines; one user:password is wanted`:                 {"-m", "a", "--server-auth-file", "two"},
-		`flag -l, --listen: "127.0.0.1:11311" is given twice`:                                      append(tls, "-l", "127.0.0.1", "-l", "notls:127.0.0.1"),
-		`flag -m, --servers: "127.0.0.1:11311" is an address mcmw itself listens on`:               append(tls[2:], "-l", "notls:127.0.0.1", "-m", "127.0.0.1:11311"),
-		`flag --admin: "127.0.0.1:11311" is an address for clients; accepted: another one, or off`: append(tls, "-l", "notls:127.0.0.1", "--admin", "127.0.0.1:11311"),
+		`flag --tls-cert: "empty": holds no certificate in PEM form`:                                           append(tls, "--tls-cert", "empty"),
+		`flag --tls-cert: "key.pem": holds no certificate in PEM form`:                                         append(tls, "--tls-cert", "key.pem"),
+		`flag --tls-key: "nowhere": no such file or directory`:                                                 append(tls, "--tls-key", "nowhere"),
+		`flag --tls-key: "text": holds no private key in PEM form`:                                             append(tls, "--tls-key", "text"),
+		`flag --tls-client-ca: "empty": holds no certificate in PEM form`:                                      append(tls, "--tls-client-ca", "empty"),
+		`flag --server-tls-ca: "empty": holds no certificate in PEM form`:                                      append(server, "--server-tls-ca", "empty"),
+		`flag --server-tls-cert: "cert.pem" needs server-tls-key, which is missing`:                            append(server, "--server-tls-cert", "cert.pem"),
+		`flag --server-tls-key: "empty": holds no private key in PEM form`:                                     append(server, "--server-tls-cert", "cert.pem", "--server-tls-key", "empty"),
+		`flag --auth-file: "text": line 1 is not of the form user:password`:                                    {"-m", "a", "--auth-file", "text"},
+		`flag --auth-file: "empty": is empty; lines user:password are wanted`:                                  {"-m", "a", "--auth-file", "empty"},
+		`flag --auth-file: ".": is a directory`:                                                                {"-m", "a", "--auth-file", "."},
+		`flag --server-auth-file: "two": has 2 lines; one user:password is wanted`:                             {"-m", "a", "--server-auth-file", "two"},
+		`flag -l, --listen: "127.0.0.1:11311" is given twice`:                                                  append(tls, "-l", "127.0.0.1", "-l", "notls:127.0.0.1"),
+		`flag -m, --servers: "127.0.0.1:11311" is an address mcmw itself listens on`:                           append(tls[2:], "-l", "notls:127.0.0.1", "-m", "127.0.0.1:11311"),
+		`flag --admin: "127.0.0.1:11311" is already an address for clients; accepted: another address, or off`: append(tls, "-l", "notls:127.0.0.1", "--admin", "127.0.0.1:11311"),
 	} {
 		require.Equal(t, []string{message}, refused(t, sources{args: args}))
 	}
 }
 
-func TestServersThatAreLookedUpNeedANameForTheirCertificates(t *testing.T) {
+func TestServersThatAreLookedUpShouldHaveANameForTheirCertificates(t *testing.T) {
 	args := []string{"-m", "a", "dns+cache.local", "--server-tls"}
 	require.Equal(t, []string{
-		"server-tls without server-tls-name: the servers of dns+cache.local:11211 are dialled by IP addresses, and their certificates must be for those",
+		"server-tls without server-tls-name: mcmw connects to the servers of dns+cache.local:11211 by IP address, so their certificates must be valid for those addresses",
 	}, sources{args: args}.load(t).Warnings)
 	require.Empty(t, sources{args: append(args, "--server-tls-name", "cache.local")}.load(t).Warnings)
 }
 
-func TestThePoolsServersHaveTLSOrNot(t *testing.T) {
+func TestEachPoolsServersHaveTLSOrNot(t *testing.T) {
 	const pools = "pools:\n  a: {servers: [x]%s}\n  b: {servers: [dns+y]%s}\nroutes:\n  - {default: a}\n"
 	for _, c := range []struct {
 		beside, a, b string
@@ -128,7 +128,7 @@ func TestThePoolsServersHaveTLSOrNot(t *testing.T) {
 		refused(t, sources{yaml: "server-tls-name: x\n" + fmt.Sprintf(pools, "", "")}))
 }
 
-func TestEachPoolHasAPasswordForItsServersOrNone(t *testing.T) {
+func TestEachPoolHasItsOwnPasswordForItsServersOrNone(t *testing.T) {
 	inDir(t, map[string]string{"all": "a:hidden\n", "own": "c:hidden\n", "text": "hidden\n"})
 	dir, err := os.Getwd()
 	require.NoError(t, err)

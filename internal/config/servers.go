@@ -30,8 +30,7 @@ const serverForms = "[name=]host[:port][*weight][@zone], [name=]unix:/path[*weig
 // wordRecord is the weight that stands for the weight of each SRV record.
 const wordRecord = "record"
 
-// parseServer reads one entry of the list of servers from its text form. A server's name is the address as written unless
-// the text gives one.
+// parseServer reads one entry of the list of servers from its text form. A server without a name is named by its address as written.
 func parseServer(text string) (discover.Spec, error) {
 	if address, name, ok := strings.Cut(strings.TrimSpace(text), " "); ok {
 		return parseTwemproxy(address, strings.TrimSpace(name))
@@ -66,8 +65,8 @@ func parseServer(text string) (discover.Spec, error) {
 	return makeSpec(name, rest, weight, zone)
 }
 
-// isTwemproxy distinguishes host:port:weight and /path:weight from the other forms: no other form has two colons outside an
-// IPv6 address, or starts with a slash.
+// isTwemproxy reports whether text is host:port:weight or /path:weight. No other form has two colons outside an IPv6 address or
+// starts with a slash.
 func isTwemproxy(text string) bool {
 	if strings.HasPrefix(text, unixPrefix) || strings.HasPrefix(text, "[") {
 		return false
@@ -75,8 +74,7 @@ func isTwemproxy(text string) bool {
 	return strings.HasPrefix(text, "/") || strings.Count(text, ":") == 2 && !strings.Contains(text, "::")
 }
 
-// parseTwemproxy parses a server in the format of twemproxy's configuration, "host:port:weight" or "/path:weight", and a
-// name, which may be "".
+// parseTwemproxy parses a server in the format of twemproxy's configuration, "host:port:weight" or "/path:weight". name may be "".
 func parseTwemproxy(text, name string) (discover.Spec, error) {
 	i := strings.LastIndexByte(text, ':')
 	if i < 0 {
@@ -105,7 +103,7 @@ func parseWeight(text string) (int, error) {
 	return weight, nil
 }
 
-// zoneForm matches a zone: the value of a Kubernetes label, as nodes have it for theirs.
+// zoneForm matches a zone: the value of a Kubernetes label, such as a node's topology.kubernetes.io/zone.
 const (
 	zoneForm  = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 	zoneWords = "1 to 63 letters and digits, with -, _ and . between"
@@ -113,7 +111,7 @@ const (
 
 var zonePattern = regexp.MustCompile(pattern(zoneForm))
 
-// checkZone refuses a server's zone that is none.
+// checkZone refuses a text that is not a zone.
 func checkZone(zone string) error {
 	if !zonePattern.MatchString(zone) {
 		return fmt.Errorf("has the zone %q; a zone is %s", zone, zoneWords)
@@ -125,7 +123,7 @@ func checkZone(zone string) error {
 func makeSpec(name, address string, weight int, zone string) (discover.Spec, error) {
 	lookup, host := discover.CutLookup(address)
 	if weight == discover.RecordWeight && lookup != discover.Service {
-		return discover.Spec{}, fmt.Errorf("has the weight %q, which only %s has", wordRecord, discover.Service)
+		return discover.Spec{}, fmt.Errorf("has the weight %q, which only %s accepts", wordRecord, discover.Service)
 	}
 	s := discover.Spec{Lookup: lookup, Server: route.Server{Name: name, Addr: host, Weight: weight, Zone: zone}}
 	if lookup == discover.Static && name == "" {
@@ -175,7 +173,7 @@ const (
 // checkLookedUp refuses a host name that cannot be looked up.
 func checkLookedUp(host string) error {
 	if _, err := netip.ParseAddr(host); err == nil {
-		return fmt.Errorf("has the address %s where a name to look up belongs", host)
+		return fmt.Errorf("has the address %s where a name to look up is expected", host)
 	}
 	if err := checkHost(host); err != nil {
 		return err
@@ -185,7 +183,7 @@ func checkLookedUp(host string) error {
 		return errors.New("has no host")
 	}
 	if len(name) > maxDNSName {
-		return fmt.Errorf("has a name of %d bytes to look up; it may have %d", len(name), maxDNSName)
+		return fmt.Errorf("has a name of %d bytes to look up; a name has at most %d", len(name), maxDNSName)
 	}
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || len(label) > maxDNSLabel {
@@ -195,7 +193,7 @@ func checkLookedUp(host string) error {
 	return nil
 }
 
-// checkService refuses a name that cannot have SRV records, or is of no service of Kubernetes.
+// checkService refuses a name that cannot have SRV records or, for Endpoints, cannot be a service of Kubernetes.
 func checkService(lookup discover.Lookup, name string) error {
 	if strings.Contains(name, ":") {
 		return errors.New("has a port; SRV records have their own")
@@ -216,7 +214,7 @@ func checkServerName(name string) error {
 	}
 	for _, r := range name {
 		if r <= ' ' || r > '~' || r == ',' || r == '=' || r == '*' {
-			return fmt.Errorf("has %q in its name; printable ASCII without space, comma, = and * may stand there", r)
+			return fmt.Errorf("has %q in its name; printable ASCII without space, comma, = and * is allowed", r)
 		}
 	}
 	return nil

@@ -106,10 +106,10 @@ func TestAServersMappingIsStrict(t *testing.T) {
 		"{address: a, zone: b/c}":         `the mapping has the zone "b/c"; a zone is 1 to 63 letters and digits, with -, _ and . between; accepted: `,
 		"{address: 'unix:/a', zone: b}":   `the mapping is a unix socket, which has no zone; accepted: `,
 		"{address: 'a:x'}":                `the mapping has the port "x"; a port is a number from 1 to 65535; accepted: `,
-		"{address: a, name: 'b c'}":       `the mapping has ' ' in its name; printable ASCII without space, comma, = and * may stand there; accepted: `,
-		"{address: 'unix:/a b', name: x}": `the mapping has ' ' in its path; no space, comma or * may stand there; accepted: `,
-		"{address: 'unix:/a*b', name: x}": `the mapping has '*' in its path; no space, comma or * may stand there; accepted: `,
-		"{address: 'unix:/a=b'}":          `the mapping has '=' in its name; printable ASCII without space, comma, = and * may stand there; accepted: `,
+		"{address: a, name: 'b c'}":       `the mapping has ' ' in its name; printable ASCII without space, comma, = and * is allowed; accepted: `,
+		"{address: 'unix:/a b', name: x}": `the mapping has ' ' in its path; space, comma and * are not allowed; accepted: `,
+		"{address: 'unix:/a*b', name: x}": `the mapping has '*' in its path; space, comma and * are not allowed; accepted: `,
+		"{address: 'unix:/a=b'}":          `the mapping has '=' in its name; printable ASCII without space, comma, = and * is allowed; accepted: `,
 	} {
 		lines := refused(t, sources{yaml: "servers:\n  - ok\n  - " + text})
 		require.Len(t, lines, 1)

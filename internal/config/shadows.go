@@ -20,13 +20,13 @@ type shadowValue struct {
 	Compare bool    `yaml:"compare"`
 }
 
-// shadowEntry is a shadow, and where it is from.
+// shadowEntry is a shadow with its origin.
 type shadowEntry struct {
 	shadowValue
 	origin Origin
 }
 
-// What is copied to a shadow.
+// The requests that are copied to a shadow.
 const (
 	shadowReads = "reads"
 	shadowAll   = "all"
@@ -39,7 +39,7 @@ func (v *shadowValue) options() shadow.Options {
 // shadowValues is the value of the option shadows.
 type shadowValues []shadowValue
 
-// String is the value as a change of it is told.
+// String returns the value as messages about a change show it.
 func (v shadowValues) String() string {
 	var texts []string
 	for _, s := range v {
@@ -53,11 +53,10 @@ func (v shadowValues) String() string {
 }
 
 // shadowsKind is the list of shadows.
-type shadowsKind struct{}
+type shadowsKind struct{ noFlag }
 
-func (shadowsKind) placeholder() string { return "" }
 func (shadowsKind) accepts() string {
-	return "entries of the form {of: POOL, to: POOL, share: 0.1}, and in it what: reads or all, compare: true or false"
+	return "entries of the form {of: POOL, to: POOL, share: 0.1}, optionally with what: reads or all, and compare: true or false"
 }
 
 func (shadowsKind) reset(c *Config) { c.shadows = nil }
@@ -85,7 +84,7 @@ func (shadowsKind) set(c *Config, v given) error {
 	}
 	s := shadowEntry{shadowValue{Of: fields["of"], To: fields["to"], What: shadowReads, Compare: true}, v.origin}
 	if s.Share, err = strconv.ParseFloat(fields["share"], 64); err != nil {
-		return fmt.Errorf("has the share %q, which is no number", fields["share"])
+		return fmt.Errorf("has the share %q, which is not a number", fields["share"])
 	}
 	if what, ok := fields["what"]; ok {
 		s.What = what
@@ -113,7 +112,7 @@ func (shadowsKind) schema() map[string]any {
 	}}
 }
 
-// shadowTo returns the shadow that the pool called name is; nil: it is none.
+// shadowTo returns the entry whose shadow is the pool called name; nil: the pool is not a shadow.
 func (c *Config) shadowTo(name string) *shadowEntry {
 	at := slices.IndexFunc(c.shadows, func(s shadowEntry) bool { return s.To == name })
 	if at < 0 {
@@ -122,7 +121,7 @@ func (c *Config) shadowTo(name string) *shadowEntry {
 	return &c.shadows[at]
 }
 
-// checkShadows returns the problem of the shadows of pools with these names.
+// checkShadows returns the problems of the shadows; pools are the names of all pools.
 func (c *Config) checkShadows(pools []string) Problems {
 	if len(c.shadows) == 0 {
 		return nil

@@ -292,7 +292,7 @@ func TestAFileThatIsNotAcceptedIsRefusedWithTheTextOfTheStartAndChangesNothing(t
 			},
 			"servers: [a, b]\nreplicas: 3\n": {r.file + `:2: replicas: "3" is more than there are servers (2); accepted: all, or 1 to 2`},
 			"servers: [a]\nprocs: 1\ndepth: 1\n": {
-				r.file + `:2: procs: "1" cannot take the place of "auto" while mcmw runs; accepted: a restart`,
+				r.file + `:2: procs: "1" cannot replace "auto" while mcmw runs; accepted: a restart of mcmw`,
 			},
 		} {
 			count := r.reloads()[stats.ReloadRefused]
@@ -408,7 +408,7 @@ func TestAListThatIsNotAcceptedIsToldOnceAndTheOldOneStays(t *testing.T) {
 		}
 		r.dns.set(nil, "10.0.0.1", "10.0.0.9")
 		pass(time.Minute)
-		require.Equal(t, refused(r.file+`:1: servers: "x" and "10.0.0.9:1" both have the address 10.0.0.9:1; accepted: every address once`), r.logged(t))
+		require.Equal(t, refused(r.file+`:1: servers: "x" and "10.0.0.9:1" both have the address 10.0.0.9:1; accepted: distinct addresses`), r.logged(t))
 		require.Empty(t, r.m.all())
 
 		r.m.fail(errors.New("not today"))

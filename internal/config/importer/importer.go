@@ -1,7 +1,7 @@
 // Package importer translates the configuration of another proxy, twemproxy or mcrouter, into one of mcmw.
 //
-// What only places keys elsewhere, and so costs a cold cache, becomes a comment; what would change the answer that a client gets is
-// refused, with its line. A result is a file that package config accepts.
+// A difference that only places keys on other servers, and so costs a cold cache, becomes a comment. A setting without which a client
+// would get other answers is refused, with its line. A result is a file that package config accepts.
 package importer
 
 import (
@@ -18,18 +18,18 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// Options choose what of a file is translated.
+// Options choose the parts of a file that are translated.
 type Options struct {
-	// Pool is the pool of a file of twemproxy, "" the only one.
+	// Pool is the name of a pool in twemproxy's file, "" for the only one.
 	Pool string
-	// LeaveOut are keys of the file that are ignored where mcmw has nothing like them.
+	// LeaveOut are keys of the file to ignore, although mcmw has no equivalent.
 	LeaveOut []string
-	// Now is the time at which a warm-up starts.
+	// Now is the start of a warm-up.
 	Now time.Time
 }
 
-// Import returns the YAML file of mcmw for content, the text of the file called name. The error has a line for each mistake: the
-// file, the line, what is there, and what is accepted.
+// Import translates content, the text of the file called name, into a YAML file of mcmw. The error has a line for each mistake, with
+// the file, the line, what is wrong and what is accepted.
 func Import(name string, content []byte, o Options) ([]byte, error) {
 	d := &draft{file: name, leaveOut: o.LeaveOut}
 	if isJSON(content) {
@@ -38,7 +38,7 @@ func Import(name string, content []byte, o Options) ([]byte, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if o.Pool != "" {
-			return nil, errors.New("--pool is for twemproxy, whose pools have a port each; mcrouter's are chosen by its routes")
+			return nil, errors.New("--pool is for files of twemproxy; mcrouter chooses its pools by routes")
 		}
 		importMcrouter(d, root, o.Now)
 	} else {
@@ -47,20 +47,20 @@ func Import(name string, content []byte, o Options) ([]byte, error) {
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", name, err)
 		case root == nil:
-			return nil, fmt.Errorf("%s: empty; accepted: a file of twemproxy (YAML) or of mcrouter (JSON)", name)
+			return nil, fmt.Errorf("%s: empty; accepted: a configuration of twemproxy (YAML) or mcrouter (JSON)", name)
 		}
 		importTwemproxy(d, root, o.Pool)
 	}
 	return d.result()
 }
 
-// isJSON tells a file of mcrouter from one of twemproxy: only the former starts with a brace or a comment of JSON.
+// isJSON reports whether content is mcrouter's: only that starts with a brace or a JSON comment.
 func isJSON(content []byte) bool {
 	start := bytes.TrimSpace(content)
 	return bytes.HasPrefix(start, []byte("{")) || bytes.HasPrefix(start, []byte("/"))
 }
 
-// draft is a configuration of mcmw in the making.
+// draft is a configuration of mcmw while it is being built.
 type draft struct {
 	// fixed
 	file     string
@@ -71,7 +71,7 @@ type draft struct {
 	problems []userinput.Problem
 }
 
-// setting is an option of mcmw, and why it has its value.
+// setting is an option of mcmw with the reason for its value.
 type setting struct {
 	option string
 	value  any // a string, int, bool, []string, []setting for a mapping, []destination, or []move
@@ -101,18 +101,18 @@ func (d *draft) set(option string, value any, why string, args ...any) {
 
 func (d *draft) note(text string, args ...any) { d.notes = append(d.notes, fmt.Sprintf(text, args...)) }
 
-// refuse reports what mcmw can't express.
+// refuse adds a problem: something at a node that mcmw can't express.
 func (d *draft) refuse(at *yaml.Node, text string, args ...any) {
 	d.problems = append(d.problems, userinput.Problem{Line: at.Line, Text: fmt.Sprintf(text, args...)})
 }
 
-// refuseKey refuses the key of the file, unless it is to be left out.
+// refuseKey refuses a key of the file, unless leaveOut has it.
 func (d *draft) refuseKey(key *yaml.Node, why string) {
 	if slices.Contains(d.leaveOut, key.Value) {
 		d.note("Left out: %s (line %d): %s.", key.Value, key.Line, why)
 		return
 	}
-	d.refuse(key, "%s: %s; accepted: a file without it, or --leave-out %s", key.Value, why, key.Value)
+	d.refuse(key, "%s: %s; remove it, or ignore it with --leave-out %s", key.Value, why, key.Value)
 }
 
 // result returns the file, or all problems as one error.
@@ -130,12 +130,12 @@ func (d *draft) result() ([]byte, error) {
 		return nil, err
 	}
 	if err := config.CheckText("the result", content); err != nil {
-		return nil, fmt.Errorf("%s: mcmw does not accept it:\n%s", d.file, err.Error())
+		return nil, fmt.Errorf("%s: mcmw does not accept the translation:\n%w", d.file, err)
 	}
 	return content, nil
 }
 
-// write returns the file: the notes, then a line for each setting that ends with its reason.
+// write returns the file: the notes, then each setting with its reason as a comment.
 func (d *draft) write() ([]byte, error) {
 	root, err := mapping(d.settings)
 	if err != nil {
@@ -180,13 +180,13 @@ func mapping(settings []setting) (*yaml.Node, error) {
 	return n, nil
 }
 
-// oneLine returns text, which may have names of the file in it, fit for a comment.
+// oneLine returns text as one line, for a comment: names from the file may contain line breaks.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // field is a key of a mapping with its value.
 type field struct{ key, value *yaml.Node }
 
-// fields returns the keys of the mapping n with their values. It refuses a key that is given twice, and what is no mapping.
+// fields returns the keys of the mapping n with their values. It refuses repeated keys, and a node that is not a mapping.
 func (d *draft) fields(n *yaml.Node) []field {
 	if n.Kind != yaml.MappingNode {
 		d.refuse(n, "not a mapping; accepted: keys with values")
@@ -204,7 +204,7 @@ func (d *draft) fields(n *yaml.Node) []field {
 	return all
 }
 
-// texts returns the texts of the list n, which is what the file calls key.
+// texts returns the texts of the list n, the value of key.
 func (d *draft) texts(key, n *yaml.Node) []string {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		d.refuse(key, "%s: accepted: a list of texts", key.Value)

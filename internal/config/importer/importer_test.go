@@ -41,40 +41,40 @@ func TestAPoolOfTwemproxyBecomesAFileWithTheReasonOfEachValue(t *testing.T) {
 		want       string
 	}{
 		{"the first pool", twemproxyFile, Options{Pool: "alpha"}, `# Pool alpha of n.yml (twemproxy), by mcmw config import.
-# No option is needed for preconnect (line 7): mcmw always connects at the start.
+# No option is needed for preconnect (line 7): mcmw always connects when it starts.
 listen: # line 2
   - 0.0.0.0:22121
 hash-tag: '{}' # hash_tag, line 4
 failure-limit: 2 # server_failure_limit, line 9
-servers: # line 10; mcmw reads twemproxy's form
+servers: # line 10; mcmw accepts twemproxy's form
   - 10.0.0.1:11211:1 one
   - 10.0.0.2:11211:3
 replicas: 1 # twemproxy keeps a key on one server
 ring: twemproxy # distribution: ketama, line 5: keys stay where they are
 hash: one_at_a_time # line 3
 timeout: 400ms # line 6
-connect-timeout: 400ms # the same
+connect-timeout: 400ms # as timeout
 `},
 		{"another pool, with what mcmw has nothing like left out", twemproxyFile, Options{Pool: "beta", LeaveOut: []string{"auto_eject_hosts"}}, `# Pool beta of n.yml (twemproxy), by mcmw config import.
-# Left out: auto_eject_hosts (line 15): mcmw moves no key from a server that fails to another: gets of its keys are errors (or misses, with get-error), sets are errors.
-listen: # line 14; the socket's mode is not set to 0660: it comes from the umask
+# Left out: auto_eject_hosts (line 15): mcmw does not move the keys of a failed server to another: gets of them are errors (or misses, with get-error), and sets are errors.
+listen: # line 14; mcmw does not set the socket's mode to 0660: it depends on the umask
   - unix:/run/nutcracker.sock
-servers: # line 19; mcmw reads twemproxy's form
+servers: # line 19; mcmw accepts twemproxy's form
   - cache1:11211:1
 replicas: 1 # twemproxy keeps a key on one server
-ring: rendezvous # distribution: modula, line 17: mcmw has no such ring, so keys move and the cache starts cold
-timeout: 1s # twemproxy has none here and waits without end; mcmw always has one
-admin: 127.0.0.1:9151 # each mcmw of one machine needs its own; this is pool 2 of the file
+ring: rendezvous # distribution: modula, line 17: mcmw has no equivalent, so keys move and the cache starts cold
+timeout: 1s # none here: twemproxy waits forever; mcmw always has a timeout
+admin: 127.0.0.1:9151 # each mcmw on a machine needs its own; this is pool 2 of the file
 `},
 		{"the only pool, with twemproxy's defaults", "p: {listen: '[::1]:1', timeout: 0, servers: ['a:1:1']}", Options{}, `# Pool p of n.yml (twemproxy), by mcmw config import.
 listen: # line 1
   - '[::1]:1'
-servers: # line 1; mcmw reads twemproxy's form
+servers: # line 1; mcmw accepts twemproxy's form
   - a:1:1
 replicas: 1 # twemproxy keeps a key on one server
 ring: twemproxy # distribution: ketama, twemproxy's default: keys stay where they are
 hash: fnv1a_64 # twemproxy's default
-timeout: 1s # twemproxy has none here and waits without end; mcmw always has one
+timeout: 1s # none here: twemproxy waits forever; mcmw always has a timeout
 `},
 	} {
 		t.Run(c.name, func(t *testing.T) { requireImported(t, "n.yml", c.file, c.options, c.want) })
@@ -93,20 +93,20 @@ func requireImported(t *testing.T, name, content string, o Options, want string)
 func TestWhatTwemproxyDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 	const rest = "  listen: a:1\n  servers: [b:1:1]\n"
 	for content, message := range map[string]string{
-		"":            "n.yml: empty; accepted: a file of twemproxy (YAML) or of mcrouter (JSON)",
+		"":            "n.yml: empty; accepted: a configuration of twemproxy (YAML) or mcrouter (JSON)",
 		"p: [":        "n.yml: line 1: not YAML",
 		"p: 1":        "n.yml:1: not a mapping",
-		twemproxyFile: "n.yml:1: 2 pools, each with a port of its own: each needs an mcmw; accepted: --pool with one of alpha, beta, one after the other",
-		"p:\n" + rest + "  auto_eject_hosts: true":             "n.yml:4: auto_eject_hosts: mcmw moves no key from a server that fails to another",
+		twemproxyFile: "n.yml:1: 2 pools, each with its own port, so each needs its own mcmw; accepted: one file for each, with --pool and one of alpha, beta",
+		"p:\n" + rest + "  auto_eject_hosts: true":             "n.yml:4: auto_eject_hosts: mcmw does not move the keys of a failed server to another",
 		"p:\n" + rest + "  auto_eject_hosts: 1":                `n.yml:4: auto_eject_hosts: "1" is neither true nor false`,
-		"p:\n" + rest + "  redis: true":                        "n.yml:4: redis: mcmw speaks memcached's protocol only; accepted: a file without it, or --leave-out redis",
-		"p:\n" + rest + "  redis_auth: secret":                 "n.yml:4: redis_auth: mcmw speaks memcached's protocol only",
-		"p:\n" + rest + "  redis_db: 1":                        "n.yml:4: redis_db: mcmw speaks memcached's protocol only",
-		"p:\n" + rest + "  distribution: random":               "n.yml:4: distribution: random: each request goes to any server",
+		"p:\n" + rest + "  redis: true":                        "n.yml:4: redis: mcmw speaks only memcached's protocol; remove it, or ignore it with --leave-out redis",
+		"p:\n" + rest + "  redis_auth: secret":                 "n.yml:4: redis_auth: mcmw speaks only memcached's protocol",
+		"p:\n" + rest + "  redis_db: 1":                        "n.yml:4: redis_db: mcmw speaks only memcached's protocol",
+		"p:\n" + rest + "  distribution: random":               "n.yml:4: distribution: random sends each request to any server",
 		"p:\n" + rest + "  distribution: ring":                 `n.yml:4: distribution: "ring" is unknown; accepted: ketama, modula`,
 		"p:\n" + rest + "  hash: sha1":                         `n.yml:4: hash: "sha1" is unknown; accepted: fnv1a_64, `,
 		"p:\n" + rest + "  hash_tga: x":                        `n.yml:4: unknown key "hash_tga"; did you mean hash_tag?`,
-		"p:\n" + rest + "  hash_tag: [x]":                      "n.yml:4: hash_tag: not a value",
+		"p:\n" + rest + "  hash_tag: [x]":                      "n.yml:4: hash_tag: not a single value",
 		"p:\n" + rest + "  listen: b:2":                        `n.yml:4: "listen" is given twice; first on line 2`,
 		"p:\n" + rest + "  timeout: 1s":                        `n.yml:4: timeout: "1s" is not a whole number`,
 		"p:\n" + rest + "  hash_tag: abc":                      `"abc" has 3 bytes`,
@@ -114,7 +114,7 @@ func TestWhatTwemproxyDoesAndMcmwDoesNotIsRefusedWithItsLine(t *testing.T) {
 		"p:\n  servers: [a:1:1]\n":                             `n.yml:1: p: has no key "listen"`,
 		"p:\n  listen: a:1\n  servers: a:1:1\n":                "n.yml:3: servers: accepted: a list of texts",
 		"p:\n  listen: a:1\n  servers: [[a]]\n":                "n.yml:3: servers: accepted: a list of texts",
-		"p:\n  listen: a:1\n  servers:\n    - b:1:1 x:11211\n": `n.yml:4: servers: the name "x:11211" ends in the port that mcmw does not hash`,
+		"p:\n  listen: a:1\n  servers:\n    - b:1:1 x:11211\n": `n.yml:4: servers: the name "x:11211" ends with memcached's port, which mcmw does not hash`,
 		"p:\n  listen: a:1\n  servers: [a:1]\n":                "is an address mcmw itself listens on",
 		"p:\n  listen: a:1\n  servers: [b:1:1, b:1:1 c]\n":     "both have the address b:1",
 	} {

@@ -13,8 +13,8 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// parseJSON returns the object in content, as nodes with their lines. As mcrouter does, it accepts comments and a comma behind
-// the last element. The error is a *userinput.Problem.
+// parseJSON returns the object in content as nodes with lines. Like mcrouter, it accepts comments, and a comma after the last element.
+// The error is a *userinput.Problem.
 func parseJSON(content []byte) (*yaml.Node, error) {
 	plain := plainJSON(content)
 	p := jsonParser{decoder: json.NewDecoder(bytes.NewReader(plain)), content: plain}
@@ -25,7 +25,7 @@ func parseJSON(content []byte) (*yaml.Node, error) {
 	}
 	if err == nil {
 		if _, more := p.decoder.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("more behind the object; accepted: one object")
+			err = errors.New("text after the object; accepted: one object")
 		}
 	}
 	if err != nil {
@@ -34,10 +34,10 @@ func parseJSON(content []byte) (*yaml.Node, error) {
 	return root, nil
 }
 
-// plainJSON returns content with blanks in place of comments and of commas before a closing bracket. Lines stay where they are.
+// plainJSON returns content with comments, and commas before a closing bracket, replaced by spaces. Line numbers stay the same.
 func plainJSON(content []byte) []byte {
 	plain := bytes.Clone(content)
-	comma := -1 // where the last byte that counts is a comma
+	comma := -1 // the index of the last significant byte if that is a comma
 	blank := func(from, to int) {
 		for i := from; i < to; i++ {
 			if plain[i] != '\n' {
@@ -59,7 +59,7 @@ func plainJSON(content []byte) []byte {
 			end, closing := bytes.IndexByte(rest, '\n'), 0
 			if rest[1] == '*' {
 				if end, closing = bytes.Index(rest[2:], []byte("*/")), 4; end < 0 {
-					return plain // the slash is the mistake that the parser reports
+					return plain // the comment is not closed: the parser reports its slash
 				}
 			}
 			if end < 0 {
@@ -84,7 +84,7 @@ type jsonParser struct {
 	content []byte
 }
 
-// line returns the line of the token that was read last.
+// line returns the line of the last token read.
 func (p *jsonParser) line() int {
 	return 1 + bytes.Count(p.content[:p.decoder.InputOffset()], []byte("\n"))
 }
@@ -93,7 +93,7 @@ func (p *jsonParser) token() (json.Token, error) {
 	token, err := p.decoder.Token()
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, errors.New("not JSON: ends early")
+		return nil, errors.New("not JSON: the text ends too early")
 	case err != nil:
 		return nil, fmt.Errorf("not JSON: %w", err)
 	}

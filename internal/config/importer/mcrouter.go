@@ -2,6 +2,7 @@ package importer
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,13 +14,13 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// The ways of mcrouter to treat servers that all hold every key, which are replicas in mcmw.
+// mcrouter's routes for servers that all hold every key, which are replicas in mcmw.
 var (
-	// writesToAll has mcmw's ack for each way to write.
+	// writesToAll has mcmw's ack for each route that writes.
 	writesToAll = map[string]replica.Ack{
 		"AllSyncRoute": replica.AckAll, "AllMajorityRoute": replica.AckQuorum, "AllFastestRoute": replica.AckAny,
 	}
-	// readsOfAny has mcmw's read for each way to read.
+	// readsOfAny has mcmw's read for each route that reads.
 	readsOfAny = map[string]route.ReadPolicy{
 		"LatestRoute": route.ReadRoundRobin, "RandomRoute": route.ReadRoundRobin, "HostIdRoute": route.ReadRoundRobin,
 		"LoadBalancerRoute": route.ReadLeastBusy,
@@ -37,50 +38,50 @@ var operationRoutes = []string{"OperationSelectorRoute", "PrefixPolicyRoute"}
 
 const prefixRoute = "PrefixSelectorRoute"
 
-// failoverRoute uses another pool while servers fail, and failoverTime is how long a value lives there unless it says otherwise, seconds.
+// failoverRoute uses another pool while servers fail. failoverTime is the default lifetime of a value there, seconds.
 const (
 	failoverRoute = "FailoverWithExptimeRoute"
 	failoverTime  = 60
 )
 
-// The routes that move keys to another pool, and how long the first takes for half of it unless it says otherwise, seconds.
+// The routes that move keys to another pool. migrateTime is migrateRoute's default interval, half of the time it takes, seconds.
 const (
 	migrateRoute = "MigrateRoute"
 	migrateTime  = 3600
 	warmUpRoute  = "WarmUpRoute"
 )
 
-// notTranslated has the reason for each of mcrouter's routes that mcmw has nothing for.
+// notTranslated has mcrouter's routes that mcmw has no equivalent for, with the reasons.
 var notTranslated = map[string]string{
-	"AllAsyncRoute":           "it answers before a server did; a write that mcmw answers is on the servers",
-	"AllInitialRoute":         "it answers as the first server did, whatever the others do; ack live is nearest",
-	"BigValueRoute":           "mcrouter has it from its flag big-value-split-threshold, which is not in the file: write it as large-values and item-size",
+	"AllAsyncRoute":           "it answers before a server has; mcmw answers a write when the servers have it",
+	"AllInitialRoute":         "it answers as soon as the first server in the list has; ack live is the nearest",
+	"BigValueRoute":           "it comes from mcrouter's flag big-value-split-threshold, which is not in the file; set large-values and item-size",
 	"BlackholeRoute":          "mcmw drops no requests",
 	"DevNullRoute":            "mcmw drops no requests",
 	"ErrorRoute":              "mcmw refuses no keys",
 	"FailoverRoute":           "mcmw has no failover to another pool without an expiry; replicas are read in turn until one answers",
-	"HashStopAllowListRoute":  "mcmw hashes the key, or its hash-tag",
-	"KeySplitRoute":           "mcmw has hot-keys serve and replicas for keys that are asked for often",
+	"HashStopAllowListRoute":  "mcmw hashes the whole key, or its hash-tag",
+	"KeySplitRoute":           "for keys that are requested often mcmw has hot-keys serve and replicas",
 	"L1L2CacheRoute":          "mcmw fills no pool from another",
 	"L1L2SizeSplitRoute":      "mcmw places a value by its key, not its size",
-	"LatencyInjectionRoute":   "mcmw delays nothing on purpose",
+	"LatencyInjectionRoute":   "mcmw does not delay requests on purpose",
 	"LoggingRoute":            "mcmw has sample, slow and request-log",
 	"MissFailoverRoute":       "mcmw asks one replica, and a miss is an answer",
-	"ModifyExptimeRoute":      "mcmw sends what the client sent",
-	"ModifyKeyRoute":          "mcmw sends what the client sent",
+	"ModifyExptimeRoute":      "mcmw does not change what the client sent",
+	"ModifyKeyRoute":          "mcmw does not change what the client sent",
 	"NullRoute":               "mcmw drops no requests",
 	"OriginalClientHashRoute": "mcmw places a value by its key alone",
 	"RateLimitRoute":          "mcmw has queue-full shed",
 	"SaltedFailoverRoute":     "mcmw has no failover to another pool without an expiry; replicas are read in turn until one answers",
-	"ShadowRoute":             "mcmw copies requests by their keys: write it as shadows",
+	"ShadowRoute":             "mcmw chooses the requests to copy by their keys; set shadows",
 }
 
-// usage is what a part of the routes does with a pool.
+// usage is a route that sends requests to one pool, or to several pools of one server each.
 type usage struct {
 	at     *yaml.Node
 	handle string   // a key of writesToAll or readsOfAny, or poolRoute
-	pools  []string // one, or several of one server each
-	hash   field    // of a PoolRoute; zero if not given
+	pools  []string // one, or several pools of one server each
+	hash   field    // of a PoolRoute; the zero value if not given
 }
 
 func (u usage) sharded() bool { return u.handle == poolRoute }
@@ -90,42 +91,42 @@ func (u usage) same(o usage) bool { return u.handle == o.handle && slices.Equal(
 // way is how keys are written and read.
 type way struct {
 	writes, reads usage
-	// gutter is how, while the servers are down, with at most so many seconds; nil: not.
+	// gutter is used while the servers are down, and its values live at most so many seconds; nil: there is none.
 	gutter  *way
 	seconds int
-	// to is where the keys move, between start and end, unless only what is missed there is copied; nil: nowhere.
+	// to is where the keys move between start and end, or, if missed, where keys that reads miss are copied from start on; nil: nowhere.
 	to         *way
 	start, end time.Time
 	missed     bool
-	// from is where reads go; nil: where all else does.
+	// from is where reads go; nil: to the pool of the writes.
 	from *way
 }
 
-// plain reports whether w is of one pool alone.
+// plain reports whether w uses one pool alone.
 func (w way) plain() bool { return w.gutter == nil && w.to == nil && w.from == nil }
 
-// others are the ways of other pools in w.
+// others returns the ways of the other pools that w uses, nil for those it does not.
 func (w way) others() []*way { return []*way{w.gutter, w.to, w.from} }
 
 func (w way) same(o way) bool {
 	for i, mine := range w.others() {
-		if his := o.others()[i]; (mine == nil) != (his == nil) || mine != nil && !mine.same(*his) {
+		if other := o.others()[i]; (mine == nil) != (other == nil) || mine != nil && !mine.same(*other) {
 			return false
 		}
 	}
 	return w.writes.same(o.writes) && w.reads.same(o.reads) && w.seconds == o.seconds && w.missed == o.missed && w.start.Equal(o.start) && w.end.Equal(o.end)
 }
 
-// ofPool returns w as the pool of its writes has it, whatever reads of some keys do.
+// ofPool returns w for the pool of its writes, without another pool for reads.
 func (w way) ofPool() way {
 	w.from = nil
 	return w
 }
 
-// pool returns the name of mcmw's pool.
+// pool returns the name of the pool in mcmw.
 func (w way) pool() string { return strings.Join(w.writes.pools, "-") }
 
-// choice is the way of the keys that begin with prefix; "": of all others.
+// choice is the way of the keys that begin with prefix; "": of all other keys.
 type choice struct {
 	prefix string
 	way
@@ -136,13 +137,13 @@ type mcrouter struct {
 	*draft
 	now   time.Time
 	pools map[string]*yaml.Node
-	link  map[string]string // how the servers of the pool that is read are reached: option -> value
+	link  map[string]string // how mcmw connects to the servers of the current pool: option -> value
 }
 
 func importMcrouter(d *draft, root *yaml.Node, now time.Time) {
 	m := &mcrouter{draft: d, now: now, pools: make(map[string]*yaml.Node)}
 	d.note("%s (mcrouter), by mcmw config import.", d.file)
-	d.note("mcrouter has its port from its flags; mcmw's is listen-port, and its address listen.")
+	d.note("mcrouter's port is a flag; in mcmw set listen-port, and listen for the address.")
 	var trees []field
 	for _, f := range d.fields(root) {
 		switch f.key.Value {
@@ -159,7 +160,7 @@ func importMcrouter(d *draft, root *yaml.Node, now time.Time) {
 		case "routes":
 			trees = append(trees, m.prefixed(f)...)
 		default:
-			d.refuseKey(f.key, "mcmw has nothing like it")
+			d.refuseKey(f.key, "mcmw has no equivalent")
 		}
 	}
 	if len(trees) == 0 && len(d.problems) == 0 {
@@ -174,7 +175,7 @@ func importMcrouter(d *draft, root *yaml.Node, now time.Time) {
 		case i == 0:
 			first = choices
 		case !slices.EqualFunc(first, choices, func(a, b choice) bool { return a.prefix == b.prefix && a.same(b.way) }):
-			d.refuse(f.key, "%s: not routed as line %d, and mcmw takes no /region/cluster/ off a key; accepted: the same route for all, or a file with \"route\" for each, and an mcmw for its clients",
+			d.refuse(f.key, "%s: not the same route as on line %d, and mcmw does not remove /region/cluster/ from keys; accepted: the same route for all, or a file with one \"route\" and an mcmw for the clients of each",
 				f.key.Value, trees[0].key.Line)
 			return
 		}
@@ -184,7 +185,7 @@ func importMcrouter(d *draft, root *yaml.Node, now time.Time) {
 	}
 }
 
-// prefixed returns the routes of a choice by /region/cluster/, each with its name.
+// prefixed returns the routes that are chosen by /region/cluster/, each with that name.
 func (m *mcrouter) prefixed(routes field) (trees []field) {
 	if routes.value.Kind != yaml.SequenceNode {
 		trees = m.fields(routes.value)
@@ -198,7 +199,7 @@ func (m *mcrouter) prefixed(routes field) (trees []field) {
 				case "route":
 					route = f
 				default:
-					m.refuseKey(f.key, "mcmw has nothing like it")
+					m.refuseKey(f.key, "mcmw has no equivalent")
 				}
 			}
 			if names.key == nil || route.key == nil {
@@ -221,11 +222,11 @@ func (m *mcrouter) prefixed(routes field) (trees []field) {
 	if len(trees) == 0 {
 		m.refuse(routes.key, "routes: empty; accepted: routes for /region/cluster/")
 	}
-	m.note("mcmw takes no %s off a key (line %d): clients have to send keys without it.", strings.Join(names, ", "), routes.key.Line)
+	m.note("mcmw does not remove %s from keys (line %d): clients must send keys without it.", strings.Join(names, ", "), routes.key.Line)
 	return trees
 }
 
-// part splits a route into its name and what it is given: "Name|argument", or an object with a type.
+// part splits a route, "Name|argument" or an object with a type, into its name and its arguments.
 func (m *mcrouter) part(n *yaml.Node) (name string, arguments []field, short *yaml.Node, ok bool) {
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -250,7 +251,7 @@ func (m *mcrouter) part(n *yaml.Node) (name string, arguments []field, short *ya
 	return "", nil, nil, false
 }
 
-// tree returns the ways of the route at n; the last choice has no prefix.
+// tree returns the choices of the route at n; the last one has no prefix.
 func (m *mcrouter) tree(n *yaml.Node) (choices []choice, ok bool) {
 	name, arguments, _, ok := m.part(n)
 	switch {
@@ -263,14 +264,14 @@ func (m *mcrouter) tree(n *yaml.Node) (choices []choice, ok bool) {
 	return []choice{{"", w}}, ok
 }
 
-// way returns how the route at n, which chooses by no prefix, writes and reads.
+// way returns the way of the route at n, which must not choose by a prefix.
 func (m *mcrouter) way(n *yaml.Node) (w way, ok bool) {
 	name, arguments, _, ok := m.part(n)
 	switch {
 	case !ok:
 		return way{}, false
 	case name == prefixRoute:
-		m.refuse(n, "%s below another route; accepted: as the first route alone", name)
+		m.refuse(n, "%s below another route; accepted: only as the first route", name)
 		return way{}, false
 	case slices.Contains(operationRoutes, name):
 		return m.operations(n, name, arguments)
@@ -281,13 +282,24 @@ func (m *mcrouter) way(n *yaml.Node) (w way, ok bool) {
 	}
 	use, ok := m.leaf(n)
 	if _, readsOnly := readsOfAny[use.handle]; ok && readsOnly {
-		m.refuse(n, "%s: writes go to one server, and others are read; accepted: for get alone, with %s for set", use.handle, anyOf(writesToAll))
+		m.refuse(n, "%s: a write goes to one server, but reads go to others; accepted: only for get, with %s for set", use.handle, anyOf(writesToAll))
 		return way{}, false
 	}
 	return way{writes: use, reads: use}, ok
 }
 
-// failover translates a route with another one for the time in which its servers fail, whose pool becomes the gutter.
+// pair returns the ways of two routes that are arguments of the route name at n. Each must use one pool alone.
+func (m *mcrouter) pair(n *yaml.Node, name string, first, second *yaml.Node) (a, b way, ok bool) {
+	a, okA := m.way(first)
+	b, okB := m.way(second)
+	if okA && okB && !(a.plain() && b.plain()) {
+		m.refuse(n, "%s with a route that uses several pools; accepted: routes that use one pool each", name)
+		return way{}, way{}, false
+	}
+	return a, b, okA && okB
+}
+
+// failover translates a route that uses another route while its servers fail. The pool of that route becomes the gutter.
 func (m *mcrouter) failover(n *yaml.Node, arguments []field) (w way, ok bool) {
 	var normal, instead *yaml.Node
 	seconds := failoverTime
@@ -304,26 +316,21 @@ func (m *mcrouter) failover(n *yaml.Node, arguments []field) (w way, ok bool) {
 		case "failover_exptime":
 			seconds, ok = m.number(f)
 		default:
-			m.refuseKey(f.key, "mcmw has nothing like it")
+			m.refuseKey(f.key, "mcmw has no equivalent")
 		}
 	}
 	if normal == nil || instead == nil || instead.Kind == yaml.SequenceNode {
-		m.refuse(n, "%s: accepted: with a route as \"normal\", and one as \"failover\"", failoverRoute)
+		m.refuse(n, "%s: accepted: one route as \"normal\" and one as \"failover\"", failoverRoute)
 		return way{}, false
 	}
-	w, fine := m.way(normal)
-	gutter, also := m.way(instead)
-	if fine && also && !(w.plain() && gutter.plain()) {
-		m.refuse(n, "%s with a route of several pools in it; accepted: one pool as each", failoverRoute)
-		return way{}, false
-	}
+	w, gutter, valid := m.pair(n, failoverRoute, normal, instead)
 	w.gutter, w.seconds = &gutter, seconds
-	return w, ok && fine && also
+	return w, ok && valid
 }
 
-// moving translates a route that moves keys to another pool: from one moment to another, or as reads miss them there.
+// moving translates a route that moves keys to another pool: between two points in time, or when reads miss them there.
 func (m *mcrouter) moving(n *yaml.Node, name string, arguments []field) (w way, ok bool) {
-	of := map[string]*yaml.Node{}
+	sides := map[string]*yaml.Node{}
 	begins, interval := 0, migrateTime
 	from, to := "from", "to"
 	if name == warmUpRoute {
@@ -331,48 +338,41 @@ func (m *mcrouter) moving(n *yaml.Node, name string, arguments []field) (w way, 
 	}
 	ok = true
 	for _, f := range arguments {
-		fine := true
+		valid := true
 		switch key := f.key.Value; {
 		case key == from, key == to:
-			of[key] = f.value
+			sides[key] = f.value
 		case name == migrateRoute && key == "start_time":
-			begins, fine = m.number(f)
+			begins, valid = m.number(f)
 		case name == migrateRoute && key == "interval":
-			interval, fine = m.number(f)
+			interval, valid = m.number(f)
 		case name == warmUpRoute && key == "enable_metaget", name == warmUpRoute && key == "exptime" && f.value.Value == "0":
-			m.note("No option is needed for %s (line %d): mcmw copies what an item has left of its time.", key, f.key.Line)
+			m.note("No option is needed for %s (line %d): mcmw copies the time that an item has left.", key, f.key.Line)
 		case name == warmUpRoute && key == "exptime":
-			m.refuseKey(f.key, "mcmw copies what an item has left of its time; for a small cache in front of another one it has hot-keys serve")
+			m.refuseKey(f.key, "mcmw copies the time that an item has left; instead of a small cache in front of another it has hot-keys serve")
 		default:
-			m.refuseKey(f.key, "mcmw has nothing like it")
+			m.refuseKey(f.key, "mcmw has no equivalent")
 		}
-		ok = ok && fine
+		ok = ok && valid
 	}
-	for _, side := range []string{from, to} {
-		if of[side] == nil {
-			m.refuse(n, "%s: accepted: with a route as %q, and one as %q", name, from, to)
-			return way{}, false
-		}
+	if sides[from] == nil || sides[to] == nil {
+		m.refuse(n, "%s: accepted: one route as %q and one as %q", name, from, to)
+		return way{}, false
 	}
 	if name == migrateRoute && ok && (begins <= 0 || interval <= 0) {
-		m.refuse(n, "%s: accepted: with a start_time, seconds since 1970, and an interval above 0", name)
+		m.refuse(n, "%s: accepted: a start_time, in seconds since 1970, and an interval above 0", name)
 		return way{}, false
 	}
-	w, fine := m.way(of[from])
-	other, also := m.way(of[to])
-	if fine && also && !(w.plain() && other.plain()) {
-		m.refuse(n, "%s with a route of several pools in it; accepted: one pool as each", name)
-		return way{}, false
-	}
+	w, other, valid := m.pair(n, name, sides[from], sides[to])
 	w.to, w.missed = &other, name == warmUpRoute
 	if w.start = m.now; !w.missed {
 		w.start = time.Unix(int64(begins), 0)
 		w.end = w.start.Add(2 * time.Duration(interval) * time.Second)
 	}
-	return w, ok && fine && also
+	return w, ok && valid
 }
 
-// prefixes translates a choice by the prefix of the key: the longest counts, here and there.
+// prefixes translates a choice by the prefix of the key. In mcrouter and in mcmw the longest matching prefix counts.
 func (m *mcrouter) prefixes(n *yaml.Node, arguments []field) (choices []choice, ok bool) {
 	var wildcard *yaml.Node
 	ok = true
@@ -382,40 +382,41 @@ func (m *mcrouter) prefixes(n *yaml.Node, arguments []field) (choices []choice, 
 			wildcard = f.value
 		case "policies":
 			for _, policy := range m.fields(f.value) {
-				w, fine := m.way(policy.value)
+				w, valid := m.way(policy.value)
 				if policy.key.Value == "" {
-					m.refuse(policy.key, "%s: an empty prefix; accepted: wildcard, for all other keys", prefixRoute)
-					fine = false
+					m.refuse(policy.key, "%s: an empty prefix; accepted: \"wildcard\" for all other keys", prefixRoute)
+					valid = false
 				}
-				choices, ok = append(choices, choice{policy.key.Value, w}), ok && fine
+				choices, ok = append(choices, choice{policy.key.Value, w}), ok && valid
 			}
 		default:
-			m.refuseKey(f.key, "mcmw has nothing like it")
+			m.refuseKey(f.key, "mcmw has no equivalent")
 		}
 	}
 	if wildcard == nil {
-		m.refuse(n, "%s: no wildcard, so other keys have no servers; accepted: one with a wildcard", prefixRoute)
+		m.refuse(n, "%s: no \"wildcard\", so other keys have no servers; accepted: a route with a \"wildcard\"", prefixRoute)
 		return nil, false
 	}
-	w, fine := m.way(wildcard)
-	return append(choices, choice{"", w}), ok && fine
+	w, valid := m.way(wildcard)
+	return append(choices, choice{"", w}), ok && valid
 }
 
-// readCommands are the commands of operation_policies that read; the others write. Of two pools plainReads go to the one, and all else to the other.
+// readCommands are the commands of operation_policies that read; the others write. With two pools, plainReads go to one of them and all
+// other commands to the other.
 var (
 	readCommands = []string{"get", "gets", "gat", "gats", "metaget", "lease-get"}
 	plainReads   = []string{"get", "metaget", "lease-get"}
-	// changing are those that a default_policy has where two pools are used, unless they have policies of their own.
+	// changing are the commands that, with two pools, a default_policy stands for unless they have their own policies.
 	changing = []string{"set", "add", "replace", "append", "prepend", "cas", "incr", "decr", "touch", "delete", "gets", "gat", "gats"}
 )
 
-// operation is a command, and what is done with it.
+// operation is a command with its route.
 type operation struct {
 	command *yaml.Node
 	use     usage
 }
 
-// operations translates a choice by the command: one way for all reads, one for all writes, of one pool or of two.
+// operations translates a choice by the command: one route for all reads and one for all writes, to one pool or to two.
 func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (w way, ok bool) {
 	var byDefault *usage
 	var chosen []operation
@@ -423,24 +424,21 @@ func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (w w
 	for _, f := range arguments {
 		switch f.key.Value {
 		case "default_policy":
-			if use, fine := m.leaf(f.value); fine {
-				byDefault = &use
-			} else {
-				ok = false
-			}
+			use, valid := m.leaf(f.value)
+			byDefault, ok = &use, ok && valid
 		case "operation_policies":
 			for _, command := range m.fields(f.value) {
-				use, fine := m.leaf(command.value)
-				chosen, ok = append(chosen, operation{command.key, use}), ok && fine
+				use, valid := m.leaf(command.value)
+				chosen, ok = append(chosen, operation{command.key, use}), ok && valid
 			}
 		default:
-			m.refuseKey(f.key, "mcmw has nothing like it")
+			m.refuseKey(f.key, "mcmw has no equivalent")
 		}
 	}
 	if !ok {
 		return way{}, false
 	}
-	// first returns what is done with the first command that is one of commands, or, unless among, none of them.
+	// first returns the route of the first command that is one of commands or, if among is false, that is none of them.
 	first := func(among bool, commands []string) *usage {
 		if at := slices.IndexFunc(chosen, func(o operation) bool { return slices.Contains(commands, o.command.Value) == among }); at >= 0 {
 			return &chosen[at].use
@@ -458,17 +456,17 @@ func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (w w
 		case want == nil || want.same(o.use):
 			continue
 		case apart && want == writes && slices.Contains(readCommands, command):
-			m.refuse(o.command, "%s: of pool %s; it shows the cas or changes the item, so mcmw sends it where set goes, to pool %s; accepted: the route of set",
+			m.refuse(o.command, "%s: goes to pool %s, but it returns the cas or changes the item, so mcmw sends it to the pool of set, %s; accepted: the route of set",
 				command, strings.Join(o.use.pools, ", "), strings.Join(writes.pools, ", "))
 		default:
-			m.refuse(o.command, "%s: by %s of %s, but line %d has %s of %s; accepted: all commands that write alike, and all that read", command,
+			m.refuse(o.command, "%s: has %s of %s, but line %d has %s of %s; accepted: one route for all commands that write, and one for all that read", command,
 				o.use.handle, strings.Join(o.use.pools, ", "), want.at.Line, want.handle, strings.Join(want.pools, ", "))
 		}
 		return way{}, false
 	}
 	for i, use := range []*usage{writes, reads} {
 		if use == nil {
-			m.refuse(n, "%s: no route for %s; accepted: one, or a default_policy", name, []string{"set", "get"}[i])
+			m.refuse(n, "%s: no route for %s; accepted: a route for it, or a default_policy", name, []string{"set", "get"}[i])
 			return way{}, false
 		}
 	}
@@ -478,36 +476,36 @@ func (m *mcrouter) operations(n *yaml.Node, name string, arguments []field) (w w
 	return m.together(*writes, *reads, byDefault)
 }
 
-// apart completes the way of keys that are read in another pool than all else is done in.
+// apart returns the way of keys that are read in one pool, while all other commands go to another.
 func (m *mcrouter) apart(writes, reads usage, byDefault *usage, chosen []operation) (w way, ok bool) {
 	if byDefault != nil && !byDefault.same(writes) {
 		left := slices.DeleteFunc(slices.Clone(changing), func(command string) bool {
 			return slices.ContainsFunc(chosen, func(o operation) bool { return o.command.Value == command })
 		})
 		if len(left) > 0 {
-			m.refuse(byDefault.at, "default_policy: has %s for %s of %s, but line %d has %s of %s for what writes; accepted: the same for all but %s",
+			m.refuse(byDefault.at, "default_policy: has %s for %s of %s, but line %d has %s of %s for writes; accepted: the same route for all but %s",
 				byDefault.handle, strings.Join(left, ", "), strings.Join(byDefault.pools, ", "), writes.at.Line, writes.handle, strings.Join(writes.pools, ", "), plainReads[0])
 			return way{}, false
 		}
 	}
 	if _, toAll := writesToAll[writes.handle]; !toAll && !writes.sharded() {
-		m.refuse(writes.at, "%s: writes only one of the servers; accepted: %s, %s", writes.handle, anyOf(writesToAll), poolRoute)
+		m.refuse(writes.at, "%s: writes to only one of the servers; accepted: %s, %s", writes.handle, anyOf(writesToAll), poolRoute)
 		return way{}, false
 	}
 	return way{writes: writes, reads: writes, from: &way{writes: reads, reads: reads}}, true
 }
 
-// together completes the way of keys that are read and written in one pool.
+// together returns the way of keys that are read and written in one pool.
 func (m *mcrouter) together(writes, reads usage, byDefault *usage) (w way, ok bool) {
 	_, toAll := writesToAll[writes.handle]
 	_, ofAny := readsOfAny[reads.handle]
 	switch {
 	case byDefault != nil && !byDefault.same(writes) && !byDefault.same(reads):
-		m.refuse(byDefault.at, "default_policy: neither as set nor as get; accepted: all commands that write alike, and all that read")
+		m.refuse(byDefault.at, "default_policy: neither the route of set nor that of get; accepted: one route for all commands that write, and one for all that read")
 	case !toAll && !writes.sharded():
-		m.refuse(writes.at, "%s: writes only one of the servers that are read; accepted: %s", writes.handle, anyOf(writesToAll))
+		m.refuse(writes.at, "%s: writes to only one of the servers that are read; accepted: %s", writes.handle, anyOf(writesToAll))
 	case writes.sharded() && !reads.sharded():
-		m.refuse(reads.at, "%s: reads servers that set does not write; accepted: %s", reads.handle, poolRoute)
+		m.refuse(reads.at, "%s: reads servers that set does not write to; accepted: %s", reads.handle, poolRoute)
 	case toAll && !ofAny && !reads.sharded() && !reads.same(writes):
 		m.refuse(reads.at, "%s: accepted for get: %s, or %s", reads.handle, anyOf(readsOfAny), poolRoute)
 	default:
@@ -516,17 +514,12 @@ func (m *mcrouter) together(writes, reads usage, byDefault *usage) (w way, ok bo
 	return way{}, false
 }
 
-// translated lists the routes that mcmw can express.
+// translated lists the routes that have an equivalent in mcmw.
 func translated() string {
 	return strings.Join([]string{poolRoute, hashRoute, anyOf(writesToAll), anyOf(readsOfAny), strings.Join(operationRoutes, ", "), prefixRoute, failoverRoute, migrateRoute, warmUpRoute}, ", ")
 }
 
 // anyOf lists the names of m.
 func anyOf[T any](m map[string]T) string {
-	var names []string
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
+	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
 }

@@ -15,9 +15,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// What a mcrouter's routes are in mcmw's file.
-
-// emit sets the options for keys that are treated so: one pool's if all have the same way, several pools' otherwise.
+// emit sets the options for the choices: those of one pool if all have the same way, otherwise pools and routes.
 func (m *mcrouter) emit(choices []choice) {
 	var all, ways []way
 	var used []string
@@ -37,7 +35,7 @@ func (m *mcrouter) emit(choices []choice) {
 		}
 		for _, name := range w.writes.pools {
 			if slices.Contains(used, name) {
-				m.refuse(w.writes.at, "pool %q is used in two ways, or beside two sets of pools; accepted: each pool of servers in one", name)
+				m.refuse(w.writes.at, "pool %q is used by two routes that differ; accepted: each pool in one route", name)
 				return
 			}
 		}
@@ -50,7 +48,7 @@ func (m *mcrouter) emit(choices []choice) {
 	}
 	for _, name := range m.poolNames() {
 		if !slices.Contains(used, name) {
-			m.note("Pool %s has no route to it.", name)
+			m.note("No route leads to pool %s.", name)
 		}
 	}
 	why := strings.Join(used, ", ")
@@ -67,7 +65,7 @@ func (m *mcrouter) emit(choices []choice) {
 	m.reach(shared, why)
 	var pools []setting
 	var moves []move
-	var moving []string // the pools of these
+	var moving []string // the pools of moves
 	for _, w := range ways {
 		if w.to != nil {
 			moves, moving = append(moves, w.move()), append(moving, w.pool(), w.to.pool())
@@ -80,11 +78,11 @@ func (m *mcrouter) emit(choices []choice) {
 		maps.DeleteFunc(links[i], func(option, _ string) bool { return shared[option] != "" })
 		of.reach(links[i], strings.Join(w.writes.pools, ", "))
 		if w.gutter != nil {
-			of.set("gutter", w.gutter.pool(), "%s; mcmw uses it when all mcmw know that the servers are down, and deletes there what is written when they are back", failoverRoute)
+			of.set("gutter", w.gutter.pool(), "%s; mcmw uses it once all instances know that the servers are down; when they are back, each write deletes its key there", failoverRoute)
 			of.set("gutter-ttl", fmt.Sprintf("%ds", w.seconds), "failover_exptime")
 		}
 		if slices.Contains(moving, w.pool()) {
-			of.set("writers", middleware.WritersSeveral.String(), "which migrations need; it needs memcached 1.6.27")
+			of.set("writers", middleware.WritersSeveral.String(), "needed for migrations; needs memcached 1.6.27")
 		}
 		pools = append(pools, setting{option: w.pool(), value: of.settings})
 	}
@@ -106,11 +104,11 @@ func (m *mcrouter) emit(choices []choice) {
 	}
 	m.set("routes", routes, "%s", why)
 	if moves != nil {
-		m.set("migrations", moves, "each mcmw has to have the file before start; mcmw copies values, writes both pools, and lets no other client write them")
+		m.set("migrations", moves, "each mcmw instance needs this file before start; mcmw copies values and writes to both pools; no other client may write to them")
 	}
 }
 
-// move returns the entry of migrations of w.
+// move returns the entry of migrations for w.
 func (w way) move() move {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	if w.missed {
@@ -119,29 +117,29 @@ func (w way) move() move {
 	return move{From: w.pool(), To: w.to.pool(), Start: at(w.start), End: at(w.end)}
 }
 
-// treat sets how the keys of a pool are written and read.
+// treat sets the options for writing and reading the keys of a pool.
 func (m *mcrouter) treat(w way) {
 	writes, reads := w.writes, w.reads
 	if writes.sharded() {
 		m.set("replicas", 1, "%s, line %d: a key is on one server", poolRoute, writes.at.Line)
-		m.set("ring", route.RingRendezvous.String(), "mcmw has no hash of mcrouter's, so keys move and the cache starts cold")
+		m.set("ring", route.RingRendezvous.String(), "mcmw has none of mcrouter's hashes, so keys move and the cache starts cold")
 		return
 	}
 	m.set("replicas", "all", "%s, line %d: each server holds every key", writes.handle, writes.at.Line)
 	if ack, toAll := writesToAll[writes.handle]; toAll {
-		m.set("ack", ack.String(), "%s; live, mcmw's default, lets writes succeed while a server is down that nobody reads", writes.handle)
+		m.set("ack", ack.String(), "%s; with live, mcmw's default, writes succeed while a server is down, which nobody reads then", writes.handle)
 	}
 	switch policy, ofAny := readsOfAny[reads.handle]; {
 	case ofAny:
-		m.set("read", policy.String(), "%s, line %d; a server that fails is passed over", reads.handle, reads.at.Line)
+		m.set("read", policy.String(), "%s, line %d; reads skip a server that fails", reads.handle, reads.at.Line)
 	case reads.sharded():
 		m.set("read", route.ReadPrimary.String(), "%s, line %d", reads.handle, reads.at.Line)
 	default:
-		m.set("read", route.ReadRoundRobin.String(), "%s, line %d, asks all servers; mcmw keeps replicas alike and asks one", reads.handle, reads.at.Line)
+		m.set("read", route.ReadRoundRobin.String(), "%s, line %d, asks all servers; mcmw keeps replicas equal and asks one", reads.handle, reads.at.Line)
 	}
 }
 
-// agree takes value for an option that all servers of a pool of mcmw's have in common.
+// agree sets an option that all servers of a pool in mcmw share, and refuses a value that differs from an earlier one.
 func (m *mcrouter) agree(at *yaml.Node, option, value string) {
 	if before, given := m.link[option]; given && before != value {
 		m.refuse(at, "%s: %s here and %s before; accepted: the same for all servers of a pool", option, value, before)
@@ -149,7 +147,7 @@ func (m *mcrouter) agree(at *yaml.Node, option, value string) {
 	m.link[option] = value
 }
 
-// servers returns the servers of pools, and takes what is said about them.
+// servers returns the servers of pools, and collects the options for connecting to them in link.
 func (m *mcrouter) servers(pools []string) (servers []string) {
 	for _, name := range pools {
 		tls := "plain"
@@ -172,10 +170,10 @@ func (m *mcrouter) servers(pools []string) (servers []string) {
 					m.refuse(f.key, "security_mech: %q; accepted: plain, ssl", tls)
 				}
 			case "hostnames", "failure_domains", "region", "cluster":
-				m.note("No option is needed for %s (line %d): mcmw shows servers by the addresses given.", f.key.Value, f.key.Line)
+				m.note("No option is needed for %s (line %d): mcmw shows servers by their addresses.", f.key.Value, f.key.Line)
 			case "name":
 			default:
-				m.refuseKey(f.key, "mcmw has nothing like it")
+				m.refuseKey(f.key, "mcmw has no equivalent")
 			}
 		}
 		if list.key == nil {
@@ -194,7 +192,7 @@ func (m *mcrouter) servers(pools []string) (servers []string) {
 	return servers
 }
 
-// reach sets how servers are reached, which are those of pools.
+// reach sets the options in link, for connecting to the servers of pools.
 func (m *mcrouter) reach(link map[string]string, pools string) {
 	for _, option := range []string{"timeout", "connect-timeout"} {
 		if value, given := link[option]; given {
@@ -202,11 +200,11 @@ func (m *mcrouter) reach(link map[string]string, pools string) {
 		}
 	}
 	if link["server-tls"] == "ssl" {
-		m.set("server-tls", true, "ssl; the certificates are mcrouter's flags --pem-*: server-tls-ca, server-tls-cert, server-tls-key")
+		m.set("server-tls", true, "ssl; mcrouter's flags --pem-* name the certificates: set server-tls-ca, server-tls-cert, server-tls-key")
 	}
 }
 
-// server reads mcrouter's host:port:protocol:security:compression, of which all but host and port may be missing.
+// server parses mcrouter's host:port:protocol:security:compression. All but host and port may be missing.
 func (m *mcrouter) server(at *yaml.Node, text string) (address, security string, ok bool) {
 	host, rest, _ := strings.Cut(text, ":")
 	var port string

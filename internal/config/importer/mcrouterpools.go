@@ -2,6 +2,7 @@ package importer
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -9,7 +10,7 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// leaf returns what the route at n, which has no choice in it, does with a pool.
+// leaf returns the usage of the route at n, which must not choose between routes.
 func (m *mcrouter) leaf(n *yaml.Node) (usage, bool) {
 	name, arguments, short, ok := m.part(n)
 	if !ok {
@@ -22,23 +23,23 @@ func (m *mcrouter) leaf(n *yaml.Node) (usage, bool) {
 	target := short
 	for _, f := range arguments {
 		switch {
-		case known: // the route is refused whatever it is given
+		case known: // the route is refused whatever its arguments
 		case name == poolRoute && f.key.Value == "pool", name != poolRoute && f.key.Value == "children":
 			target = f.value
 		case name == poolRoute && f.key.Value == "hash":
 			use.hash = f
 		case name == hashRoute && slices.Contains(hashKeys, f.key.Value), name != poolRoute && f.key.Value == "name":
 		default:
-			m.refuseKey(f.key, name+" of mcmw has nothing like it")
+			m.refuseKey(f.key, name+" of mcmw has no equivalent")
 		}
 	}
 	switch {
 	case name == failoverRoute, name == migrateRoute, name == warmUpRoute:
-		m.refuse(n, "%s below a choice by the command; accepted: as the first route, or below a %s", name, prefixRoute)
+		m.refuse(n, "%s below a choice by the command; accepted: as the first route, or directly below a %s", name, prefixRoute)
 	case known:
 		m.refuse(n, "%s: %s; accepted: %s", name, why, translated())
 	case name != poolRoute && name != hashRoute && !toAll && !ofAny:
-		m.refuse(n, "%q is no route that mcmw knows; accepted: %s", name, translated())
+		m.refuse(n, "%q is not a route that mcmw knows; accepted: %s", name, translated())
 	case target == nil:
 		m.refuse(n, "%s: has no pool", name)
 	case name == poolRoute:
@@ -49,13 +50,13 @@ func (m *mcrouter) leaf(n *yaml.Node) (usage, bool) {
 	return usage{}, false
 }
 
-// hashKeys are the keys of a hash that only place keys elsewhere.
+// hashKeys are the arguments of a hash that only place keys on other servers.
 var hashKeys = []string{"hash_func", "salt"}
 
 // ofPool completes use, which hashes over the servers of the pool at n.
 func (m *mcrouter) ofPool(use usage, n *yaml.Node) (usage, bool) {
 	if n.Kind != yaml.ScalarNode {
-		m.refuse(n, "%s: not the name of a pool; accepted: a pool under \"pools\"", use.handle)
+		m.refuse(n, "%s: not the name of a pool; accepted: the name of a pool under \"pools\"", use.handle)
 		return usage{}, false
 	}
 	if m.pools[n.Value] == nil {
@@ -65,7 +66,7 @@ func (m *mcrouter) ofPool(use usage, n *yaml.Node) (usage, bool) {
 	if use.hash.key != nil && use.hash.value.Kind == yaml.MappingNode {
 		for _, f := range m.fields(use.hash.value) {
 			if !slices.Contains(hashKeys, f.key.Value) {
-				m.refuseKey(f.key, "mcmw has weights of servers, as in host:port*2")
+				m.refuseKey(f.key, "in mcmw servers have weights, as in host:port*2")
 			}
 		}
 	}
@@ -73,7 +74,7 @@ func (m *mcrouter) ofPool(use usage, n *yaml.Node) (usage, bool) {
 	return use, true
 }
 
-// ofServers completes use, which treats all servers of the children at n alike: "Pool|name", or pools of one server each.
+// ofServers completes use, which treats all servers of its children at n alike. The children are "Pool|name", or pools of one server each.
 func (m *mcrouter) ofServers(use usage, n *yaml.Node) (usage, bool) {
 	children := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
@@ -86,12 +87,12 @@ func (m *mcrouter) ofServers(use usage, n *yaml.Node) (usage, bool) {
 			return usage{}, false
 		case name == "Pool" && short != nil && len(children) == 1:
 		case name == poolRoute && use.handle != hashRoute:
-			pool, fine := m.leaf(child)
-			if !fine {
+			pool, ok := m.leaf(child)
+			if !ok {
 				return usage{}, false
 			}
 			if servers := m.serverNodes(pool.pools[0]); len(servers) != 1 {
-				m.refuse(child, "%s: a copy in each pool, and pool %q has %d servers; accepted: pools of one server, or one pool of servers that all hold every key, as in \"%s|Pool|%s\"",
+				m.refuse(child, "%s: stores a copy in each pool, but pool %q has %d servers; accepted: pools of one server each, or one pool whose servers all hold every key, as in \"%s|Pool|%s\"",
 					use.handle, pool.pools[0], len(servers), use.handle, pool.pools[0])
 				return usage{}, false
 			}
@@ -105,8 +106,8 @@ func (m *mcrouter) ofServers(use usage, n *yaml.Node) (usage, bool) {
 			m.refuse(child, "%s: accepted: \"Pool|name\"", use.handle)
 			return usage{}, false
 		}
-		pool, fine := m.ofPool(usage{handle: use.handle}, short)
-		if !fine {
+		pool, ok := m.ofPool(usage{handle: use.handle}, short)
+		if !ok {
 			return usage{}, false
 		}
 		use.pools = append(use.pools, pool.pools...)
@@ -118,12 +119,7 @@ func (m *mcrouter) ofServers(use usage, n *yaml.Node) (usage, bool) {
 }
 
 func (m *mcrouter) poolNames() []string {
-	var names []string
-	for name := range m.pools {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(m.pools))
 }
 
 // serverNodes returns the servers of the pool called name.

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -14,8 +15,8 @@ import (
 	"mcmw/internal/userinput"
 )
 
-// twemproxyKeys are the keys of a pool of twemproxy, each with what becomes of it. A key without translate has no counterpart, and
-// needs none: its note says why.
+// twemproxyKeys has the translation of every key of a pool of twemproxy. A key without translate has no counterpart and needs none:
+// note says why.
 var twemproxyKeys = map[string]struct {
 	translate func(d *draft, p *twemproxyPool, f field)
 	note      string
@@ -34,28 +35,28 @@ var twemproxyKeys = map[string]struct {
 	}},
 	"servers": {translate: (*draft).twemproxyServers},
 
-	"auto_eject_hosts": {translate: refusedTrue("mcmw moves no key from a server that fails to another: gets of its keys are errors (or misses, with get-error), sets are errors")},
-	"redis":            {translate: refusedTrue("mcmw speaks memcached's protocol only")},
-	"redis_auth":       {translate: func(d *draft, _ *twemproxyPool, f field) { d.refuseKey(f.key, "mcmw speaks memcached's protocol only") }},
-	"redis_db":         {translate: func(d *draft, _ *twemproxyPool, f field) { d.refuseKey(f.key, "mcmw speaks memcached's protocol only") }},
+	"auto_eject_hosts": {translate: refusedTrue("mcmw does not move the keys of a failed server to another: gets of them are errors (or misses, with get-error), and sets are errors")},
+	"redis":            {translate: refusedTrue(noRedis)},
+	"redis_auth":       {translate: refusedRedis},
+	"redis_db":         {translate: refusedRedis},
 
 	"backlog":              {note: "the system's limit is used"},
-	"client_connections":   {note: "twemproxy ignores it, too; mcmw has max-connections"},
-	"preconnect":           {note: "mcmw always connects at the start"},
+	"client_connections":   {note: "twemproxy ignores it; mcmw has max-connections"},
+	"preconnect":           {note: "mcmw always connects when it starts"},
 	"reuseport":            {note: "one mcmw uses several processors"},
 	"server_connections":   {note: "each worker has its own connections"},
-	"server_retry_timeout": {note: "a server that is down is probed, with back-off"},
+	"server_retry_timeout": {note: "mcmw probes a server that is down, with back-off"},
 	"tcpkeepalive":         {note: "always on"},
 }
 
-// twemproxyPool is what several keys of a pool decide together.
+// twemproxyPool has the values that are translated together, after all keys are known.
 type twemproxyPool struct {
 	name                        string
 	hash, distribution, timeout field // zero if not given
-	listens, holds              bool  // listen and servers are given
+	listens, hasServers         bool  // listen and servers are given
 }
 
-// importTwemproxy translates the pool called name of the file, "" the only one.
+// importTwemproxy translates the pool called name, or the only pool if name is "".
 func importTwemproxy(d *draft, root *yaml.Node, name string) {
 	pools := d.fields(root)
 	chosen := slices.IndexFunc(pools, func(f field) bool { return f.key.Value == name })
@@ -70,7 +71,7 @@ func importTwemproxy(d *draft, root *yaml.Node, name string) {
 		if name != "" {
 			d.refuse(root, "no pool is called %q; accepted: --pool with one of %s", name, strings.Join(names, ", "))
 		} else {
-			d.refuse(root, "%d pools, each with a port of its own: each needs an mcmw; accepted: --pool with one of %s, one after the other",
+			d.refuse(root, "%d pools, each with its own port, so each needs its own mcmw; accepted: one file for each, with --pool and one of %s",
 				len(pools), strings.Join(names, ", "))
 		}
 		return
@@ -82,35 +83,32 @@ func importTwemproxy(d *draft, root *yaml.Node, name string) {
 		known, ok := twemproxyKeys[f.key.Value]
 		switch {
 		case !ok:
-			var keys []string
-			for key := range twemproxyKeys {
-				keys = append(keys, key)
-			}
-			slices.Sort(keys)
-			d.refuse(f.key, "unknown key %q%s", f.key.Value, userinput.DidYouMean(f.key.Value, keys))
+			d.refuse(f.key, "unknown key %q%s", f.key.Value, userinput.DidYouMean(f.key.Value, slices.Sorted(maps.Keys(twemproxyKeys))))
 		case known.translate == nil:
 			d.note("No option is needed for %s (line %d): %s.", f.key.Value, f.key.Line, known.note)
 		case f.key.Value != "servers" && (f.value.Kind != yaml.ScalarNode || userinput.IsNull(f.value)):
-			d.refuse(f.key, "%s: not a value", f.key.Value)
+			d.refuse(f.key, "%s: not a single value", f.key.Value)
 		default:
 			known.translate(d, p, f)
 		}
 	}
-	for _, missing := range []struct {
-		key   string
-		given bool
-	}{{"listen", p.listens}, {"servers", p.holds}} {
-		if !missing.given {
-			d.refuse(pool.key, "%s: has no key %q", p.name, missing.key)
-		}
+	if !p.listens {
+		d.refuse(pool.key, "%s: has no key \"listen\"", p.name)
+	}
+	if !p.hasServers {
+		d.refuse(pool.key, "%s: has no key \"servers\"", p.name)
 	}
 	d.set("replicas", 1, "twemproxy keeps a key on one server")
 	d.twemproxyPlacement(p)
 	d.twemproxyTimeout(p)
 	if chosen > 0 {
-		d.set("admin", net.JoinHostPort("127.0.0.1", strconv.Itoa(9150+chosen)), "each mcmw of one machine needs its own; this is pool %d of the file", chosen+1)
+		d.set("admin", net.JoinHostPort("127.0.0.1", strconv.Itoa(9150+chosen)), "each mcmw on a machine needs its own; this is pool %d of the file", chosen+1)
 	}
 }
+
+const noRedis = "mcmw speaks only memcached's protocol"
+
+func refusedRedis(d *draft, _ *twemproxyPool, f field) { d.refuseKey(f.key, noRedis) }
 
 // refusedTrue refuses a switch that is on.
 func refusedTrue(why string) func(*draft, *twemproxyPool, field) {
@@ -139,7 +137,7 @@ func (d *draft) twemproxyListen(p *twemproxyPool, f field) {
 	address, why := f.value.Value, fmt.Sprintf("line %d", f.key.Line)
 	if path, mode, given := strings.Cut(address, " "); strings.HasPrefix(path, "/") {
 		if address = "unix:" + path; given {
-			why += fmt.Sprintf("; the socket's mode is not set to %s: it comes from the umask", mode)
+			why += fmt.Sprintf("; mcmw does not set the socket's mode to %s: it depends on the umask", mode)
 		}
 	} else if i := strings.LastIndexByte(address, ':'); i >= 0 {
 		address = net.JoinHostPort(strings.Trim(address[:i], "[]"), address[i+1:])
@@ -148,14 +146,14 @@ func (d *draft) twemproxyListen(p *twemproxyPool, f field) {
 }
 
 func (d *draft) twemproxyServers(p *twemproxyPool, f field) {
-	p.holds = true
+	p.hasServers = true
 	servers := d.texts(f.key, f.value)
 	for i, s := range servers {
 		if _, name, _ := strings.Cut(s, " "); strings.HasSuffix(name, ":"+strconv.Itoa(config.DefaultServerPort)) {
-			d.refuse(f.value.Content[i], "servers: the name %q ends in the port that mcmw does not hash; accepted: a name without a port", name)
+			d.refuse(f.value.Content[i], "servers: the name %q ends with memcached's port, which mcmw does not hash; accepted: a name without it", name)
 		}
 	}
-	d.set("servers", servers, "line %d; mcmw reads twemproxy's form", f.key.Line)
+	d.set("servers", servers, "line %d; mcmw accepts twemproxy's form", f.key.Line)
 }
 
 func (d *draft) twemproxyPlacement(p *twemproxyPool) {
@@ -176,15 +174,15 @@ func (d *draft) twemproxyPlacement(p *twemproxyPool) {
 		}
 		d.set("hash", hash, "%s", hashWhy)
 	case "modula":
-		d.set("ring", route.RingRendezvous.String(), "distribution: modula, %s: mcmw has no such ring, so keys move and the cache starts cold", why)
+		d.set("ring", route.RingRendezvous.String(), "distribution: modula, %s: mcmw has no equivalent, so keys move and the cache starts cold", why)
 	case "random":
-		d.refuseKey(p.distribution.key, "random: each request goes to any server, so what was stored is rarely found; mcmw places a key by its hash")
+		d.refuseKey(p.distribution.key, "random sends each request to any server, so values are rarely found; mcmw places a key by its hash")
 	default:
 		d.refuse(p.distribution.key, "distribution: %q is unknown; accepted: ketama, modula", distribution)
 	}
 }
 
-// twemproxyTimeout sets the timeouts. Those of twemproxy are in milliseconds, and none unless one above 0 is given.
+// twemproxyTimeout sets the timeouts. twemproxy's are in milliseconds; without one above 0 it has none.
 func (d *draft) twemproxyTimeout(p *twemproxyPool) {
 	if p.timeout.key != nil {
 		ms, ok := d.number(p.timeout)
@@ -194,9 +192,9 @@ func (d *draft) twemproxyTimeout(p *twemproxyPool) {
 		if ms > 0 {
 			value := fmt.Sprintf("%dms", ms)
 			d.set("timeout", value, "line %d", p.timeout.key.Line)
-			d.set("connect-timeout", value, "the same")
+			d.set("connect-timeout", value, "as timeout")
 			return
 		}
 	}
-	d.set("timeout", config.Find("timeout").Default, "twemproxy has none here and waits without end; mcmw always has one")
+	d.set("timeout", config.Find("timeout").Default, "none here: twemproxy waits forever; mcmw always has a timeout")
 }

@@ -93,8 +93,8 @@ func generate(root string) (map[string][]byte, error) {
 // liveOptions returns the template that lists the options that may change while mcmw runs.
 func liveOptions() string {
 	var names []string
-	for i := range config.Options {
-		if o := &config.Options[i]; o.Live() {
+	for _, o := range config.Options {
+		if o.Live() {
 			names = append(names, o.Name)
 		}
 	}
@@ -106,8 +106,8 @@ func liveOptions() string {
 func ranges() string {
 	var b strings.Builder
 	b.WriteString("\n{{- /* The least and the most of sizes, in bytes, and of times, in nanoseconds. */ -}}\n{{- define \"mcmw.ranges\" -}}\n")
-	for i := range config.Options {
-		if o := &config.Options[i]; !slices.Contains(managed, o.Name) && !o.PoolOnly {
+	for _, o := range config.Options {
+		if !slices.Contains(managed, o.Name) && !o.PoolOnly {
 			if least, most, ok := o.Range(); ok {
 				fmt.Fprintf(&b, "%s: {least: %d, most: %d, accepted: %q}\n", o.Name, least, most, o.Accepts())
 			}

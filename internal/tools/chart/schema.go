@@ -85,8 +85,7 @@ var managed = []string{
 // options returns the schema of the value config.
 func options() schema {
 	properties := map[string]any{}
-	for i := range config.Options {
-		o := &config.Options[i]
+	for _, o := range config.Options {
 		if slices.Contains(managed, o.Name) || o.PoolOnly {
 			continue
 		}
