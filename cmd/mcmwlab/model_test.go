@@ -79,13 +79,13 @@ func TestPredictSaysWhatOtherSettingsBring(t *testing.T) {
 	stdout, _, err := lab(context.Background(), "predict", dir, "--clients", "64", "--workers", "16", "--round-trip", "50us")
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "Predicted from sweep: 64 clients, 16 workers, 1 servers, 1 replicas.")
-	assert.Contains(t, stdout, "64 clients are beyond the 2 to 32 that were measured.")
-	assert.Contains(t, stdout, "0.050 ms between clients and middlewares takes the place of the measured 0.100 ms")
+	assert.Contains(t, stdout, "64 clients are outside the measured range, 2 to 32.")
+	assert.Contains(t, stdout, "between clients and middlewares is 0.050 ms instead of the measured 0.100 ms")
 	stdout, _, err = lab(context.Background(), "predict", dir, "--target-rate", "3000", "--target-p99", "20ms")
 	require.NoError(t, err)
 	assert.Contains(t, stdout, "settings meet 3000 ops/s with a p99 of 20ms; the cheapest first.")
 	_, _, err = lab(context.Background(), "predict", dir, "--target-rate", "1e8", "--target-p99", "1ms")
-	require.ErrorContains(t, err, "no setting makes 100000000 ops/s")
+	require.ErrorContains(t, err, "no setting reaches 100000000 ops/s")
 	assert.Equal(t, exitFailed, exitCode(err, io.Discard))
 }
 

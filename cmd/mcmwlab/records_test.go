@@ -182,8 +182,8 @@ func TestWhatALoadWroteAsJSONIsShownComparedAndReported(t *testing.T) {
 	_, _, err = lab(t.Context(), "factorial", path("a"), "--factors", "clients")
 	require.ErrorContains(t, err, "factor clients has the one level 2 in all runs")
 	for command, want := range map[string]string{
-		"model":    ": there is no point to model: expected complete runs through a middleware",
-		"predict":  ": there is no point to model: expected complete runs through a middleware",
+		"model":    ": no point can be modelled: expected complete runs through a middleware",
+		"predict":  ": no point can be modelled: expected complete runs through a middleware",
 		"capacity": `: factor "clients" doesn't vary, and no other does`,
 	} {
 		_, _, err = lab(t.Context(), command, path("a"))

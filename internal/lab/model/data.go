@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gonum.org/v1/gonum/stat"
+
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/sample"
 )
@@ -18,24 +20,24 @@ import (
 // Confidence is the confidence level of the measurements' intervals.
 const Confidence = 0.95
 
-// Setting is the setting at which a point was measured.
+// Setting is the setting of a point.
 type Setting struct {
-	Clients     int // requests outstanding: connections times pipeline
+	Clients     int // outstanding requests: connections times pipeline
 	Workers     int // of each middleware
 	Middlewares int
 	Depth       int // requests that a worker takes at a time
 	Servers     int
 	Replicas    int // servers that a write goes to
-	// Rest names the levels of other factors that vary within the record.
+	// Rest names the levels of the other factors that vary within the record.
 	Rest string
-	// PerServer says that each server has its own workers and a writer (--pool per-server).
+	// PerServer: each server has its own workers and a writer (--pool per-server).
 	PerServer bool
 }
 
 // AllWorkers is the number of workers of all middlewares.
 func (s Setting) AllWorkers() int { return s.Workers * s.Middlewares }
 
-// Configuration names the setting without its clients.
+// Configuration describes the setting without its clients.
 func (s Setting) Configuration() string {
 	text := fmt.Sprintf("%d workers", s.AllWorkers())
 	if s.Middlewares > 1 {
@@ -47,44 +49,43 @@ func (s Setting) Configuration() string {
 	return text
 }
 
-// Measured is a mean over the repetitions with its confidence interval, which is unbounded for a single one.
+// Measured is a mean over the repetitions with its confidence interval, which is unbounded for a single repetition.
 type Measured struct {
 	Mean     float64
 	Interval sample.Interval
 }
 
-// Point has the measurements at one setting. Times are seconds per request. NaN means unknown.
+// Point has the measurements at one setting. Times are seconds per request. NaN: unknown.
 type Point struct {
 	Setting
-	X, R, P99 Measured // as the clients see it
+	X, R, P99 Measured // at the clients
 	Most      float64  // largest throughput of a run
-	// As the middlewares see it.
-	Arrivals    float64 // throughput
-	Inside      float64 // response time
-	Net         float64 // net stage
-	Wait        float64 // queue stage
-	Service     float64 // worker, server and reply stages: how long a worker has it
-	Busy        float64 // workers that serve, of all middlewares
-	QueueLength float64
-	Think       float64 // of a client between reply and request; 0 where it was not measured
-	Classes     []Class
+	// At the middlewares:
+	Arrivals float64 // throughput
+	Inside   float64 // response time
+	Net      float64 // net stage
+	Wait     float64 // queue stage
+	Service  float64 // worker, server and reply stages: the time for which a worker has the request
+	Busy     float64 // busy workers of all middlewares
+	Think    float64 // Z, between a client's reply and its next request; 0 if it was not measured
+	Classes  []Class
 }
 
-// Class has the measurements of one kind of request at a point.
+// Class has the measurements of one command at a point.
 type Class struct {
-	Name    string  // get, set or multiget; all where commands were not distinguished
-	X, R    float64 // as the clients see it
-	Inside  float64 // response time as the middlewares see it
-	Service float64 // Inside less the net and queue stages, which are the same for all commands
-	Worker  float64 // worker stage, of all commands
+	Name    string  // get, set or multiget; "all" if commands were not distinguished
+	X, R    float64 // at the clients
+	Inside  float64 // response time at the middlewares
+	Service float64 // Inside less net and queue stages, whose times are those of all commands
+	Worker  float64 // worker stage of all commands
 }
 
-// Data is the input of models.
+// Data is the input of the models.
 type Data struct {
 	Name      string
 	Points    []Point // by configuration, then clients
-	RoundTrip float64 // of the path without load, s; 0 where it was not measured
-	// Notes are sentences about what is missing or left out.
+	RoundTrip float64 // of the path without load, s; 0 if it was not measured
+	// Notes are sentences about missing and left-out measurements.
 	Notes []string
 }
 
@@ -110,10 +111,10 @@ func (d *Data) Sweep(configuration string) []Point {
 	return points
 }
 
-// handled are the factors that a Setting has fields for, and those that these are computed from.
+// handled are the factors from which the fields of a Setting are computed. Other factors are in its Rest.
 var handled = []string{"clients", "connections", "pipeline", "load_processes", "load_threads", "workers", "middlewares", "depth", "servers", "replicas", "pool", "think_time"}
 
-// Read reads the models' input from a record.
+// Read returns the models' input from a record.
 func Read(ctx context.Context, r *record.Record) (*Data, error) {
 	runs, err := r.Runs(ctx)
 	if err != nil {
@@ -122,19 +123,19 @@ func Read(ctx context.Context, r *record.Record) (*Data, error) {
 	return FromRuns(r.Manifest(), runs)
 }
 
-// FromRuns makes the models' input from runs of a record with the manifest.
+// FromRuns returns the models' input from runs of a record with manifest m.
 func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 	d := &Data{Name: m.Name}
 	if rtt, ok := record.Find(m.Path, record.SourcePath, "round_trip_time_mean"); ok {
 		d.RoundTrip = rtt
 	} else {
-		d.Notes = append(d.Notes, "The round-trip time of the path is not in the record: the networks take it as 0.")
+		d.Notes = append(d.Notes, "The record does not have the round-trip time of the path; the networks use 0.")
 	}
 	varying := slices.DeleteFunc(record.Varying(runs), func(name string) bool { return slices.Contains(handled, name) })
 	left := map[string]int{}
-	held := 0
+	saturated := 0
 	for _, p := range record.Points(runs) {
-		held += leaveSaturated(&p)
+		saturated += leaveSaturated(&p)
 		point, why, err := newPoint(p, varying)
 		if err != nil {
 			return nil, fmt.Errorf("point %s: %w", record.Label(p.Factors, record.Varying(runs)), err)
@@ -146,13 +147,13 @@ func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 		d.Points = append(d.Points, point)
 	}
 	for _, why := range slices.Sorted(maps.Keys(left)) {
-		d.Notes = append(d.Notes, fmt.Sprintf("Left out are points %s: %d.", why, left[why]))
+		d.Notes = append(d.Notes, fmt.Sprintf("Points %s are left out: %d.", why, left[why]))
 	}
-	if held > 0 {
-		d.Notes = append(d.Notes, fmt.Sprintf("%d runs in which the load generator, or the machine under it, was the limit are left out; their points have others.", held))
+	if saturated > 0 {
+		d.Notes = append(d.Notes, fmt.Sprintf("Runs in which the load generator or its machine was the limit are left out: %d. Their points have other runs.", saturated))
 	}
 	if len(d.Points) == 0 {
-		return nil, fmt.Errorf("there is no point to model: expected complete runs through a middleware, with its stage times (%s)",
+		return nil, fmt.Errorf("no point can be modelled: expected complete runs through a middleware with stage times (%s)",
 			strings.Join(d.Notes, " "))
 	}
 	slices.SortStableFunc(d.Points, func(a, b Point) int {
@@ -163,7 +164,7 @@ func FromRuns(m record.Manifest, runs []record.Run) (*Data, error) {
 	return d, nil
 }
 
-// leaveSaturated takes from a point the runs that measured the load generator, unless all of them did, and returns how many it took.
+// leaveSaturated removes the runs in which the load generator was the limit, unless it was in all, and returns their number.
 func leaveSaturated(p *record.Point) int {
 	saturated := func(r record.Run) bool {
 		v, ok := r.Value(record.SourceClient, "saturated")
@@ -178,29 +179,23 @@ func leaveSaturated(p *record.Point) int {
 	return left
 }
 
-// newPoint returns the point, or why it can't be modelled.
+// newPoint returns the point, or the reason why it cannot be modelled.
 func newPoint(p record.Point, varying []string) (Point, string, error) {
 	out := Point{}
 	if p.Factors["middlewares"] == "0" {
 		return out, "without a middleware", nil
 	}
 	if p.Factors["workers"] == "" {
-		return out, "with no number of workers of a middleware", nil
+		return out, "without the number of workers", nil
 	}
 	if len(p.Complete()) == 0 {
-		return out, "with no complete run", nil
+		return out, "without a complete run", nil
 	}
 	var err error
 	if out.Setting, err = newSetting(p.Factors, varying); err != nil {
 		return out, "", err
 	}
-	mean := func(source, metric string) float64 {
-		values := p.Values(source, metric)
-		if len(values) == 0 {
-			return math.NaN()
-		}
-		return sample.Of(values).Mean
-	}
+	mean := func(source, metric string) float64 { return stat.Mean(p.Values(source, metric), nil) } // NaN of no values
 	measured := func(metric string) Measured {
 		m := sample.Of(p.Values(record.SourceClient, metric))
 		if m.N == 0 {
@@ -209,18 +204,16 @@ func newPoint(p record.Point, varying []string) (Point, string, error) {
 		return Measured{Mean: m.Mean, Interval: sample.MeanInterval(m, Confidence)}
 	}
 	out.X, out.R, out.P99 = measured("throughput"), measured("response_time_mean"), measured("response_time_p99")
-	for _, x := range p.Values(record.SourceClient, "throughput") {
-		out.Most = max(out.Most, x)
-	}
+	out.Most = slices.Max(append(p.Values(record.SourceClient, "throughput"), 0))
 	const mw = record.SourceMiddleware
 	out.Arrivals, out.Inside, out.Net, out.Wait = mean(mw, "throughput"), mean(mw, "response_time_mean"), mean(mw, "stage_net_mean"), mean(mw, "stage_queue_mean")
 	out.Service = mean(mw, "stage_worker_mean") + mean(mw, "stage_server_mean") + mean(mw, "stage_reply_mean")
-	out.Busy, out.QueueLength = mean(mw, "busy_workers_mean"), mean(mw, "queue_length_mean")
+	out.Busy = mean(mw, "busy_workers_mean")
 	if out.Think = mean(record.SourceClient, "think_time_mean"); math.IsNaN(out.Think) {
 		out.Think = 0
 	}
 	if !(out.X.Mean > 0) || !(out.R.Mean > 0) || !(out.Service > 0) {
-		return out, "with no throughput, response time or stages of the middleware", nil
+		return out, "without throughput, response time or stages of the middleware", nil
 	}
 	if math.IsNaN(out.Arrivals) {
 		out.Arrivals = out.X.Mean
@@ -233,7 +226,7 @@ func newPoint(p record.Point, varying []string) (Point, string, error) {
 	return out, "", nil
 }
 
-// newClasses returns what was measured by command; where nothing was, one class of all.
+// newClasses returns the classes by command; one class of all requests if nothing was measured by command.
 func newClasses(p *Point, mean func(source, metric string) float64) []Class {
 	const mw = record.SourceMiddleware
 	worker := mean(mw, "stage_worker_mean")

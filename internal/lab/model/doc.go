@@ -1,13 +1,13 @@
-// Package model builds queueing models of the middleware from a record's measurements and says how well they predict them.
+// Package model builds queueing models of the middleware from the measurements of a record, and tests how well they predict them.
 //
 //	record -> Read -> Data (points) -> Models -> Prediction per point -> Report; figures
 //	                                -> Own    -> Predict, Meet
 //
-// Four of the models are those of published reports about such middlewares, by their stated choices: M/M/1, M/M/m and networks of
-// queues of one class (the 2018 report, section 7) and of classes (the 2016 report, section 3). One is the same M/M/m with as many
-// customers as there are clients, one the same network with what clients and hosts do measured under load. The last is our own, of
-// service times that depend on how much is in service; see Own.
+// Four of the models are those of published reports about such middlewares: M/M/1, M/M/m, a network of queues with one class (the 2018
+// report, section 7), and one with several classes (the 2016 report, section 3). Two are variants: M/M/m with a limited number of
+// clients, and the network with the time outside the middleware measured under load. The last is the lab's own: its service times
+// depend on the number of requests in service; see Own.
 //
-// Units are base units: seconds, requests per second, ratios. The mathematics is that of package queueing; batches are
-// simulated by package simulate.
+// Values are in base units: seconds, requests per second, ratios. Symbols are those of package queueing, which has the mathematics.
+// Package simulate simulates batches.
 package model

@@ -1,59 +1,62 @@
 package model
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"mcmw/internal/lab/queueing"
 )
 
-// Parameter is a parameter of a model, and its source.
+// Parameter is a parameter of a model, with its source.
 type Parameter struct {
 	Name  string
 	Value float64
-	Unit  string // s, 1/s or nothing
+	Unit  string // s, 1/s or ""
 	From  string
 }
 
-// Prediction is a model's prediction for a point. NaN means that it does not predict the number.
+// Prediction is a model's prediction for a point. NaN: the model does not predict the value.
 type Prediction struct {
-	X, R        float64 // throughput, which open models are given; response time as the clients see it
-	Wait, Queue float64 // time and number in the queue before the workers
-	// Utilizations are by station, in the order of the path.
-	Utilizations []Station
-	Bottleneck   string // the station with the highest utilization
+	X, R         float64   // throughput, which open models are given; response time at the clients
+	Wait, Queue  float64   // time in the queue before the workers; number of requests in it
+	Utilizations []Station // in the order of the path
+	Bottleneck   string    // the station with the highest utilization
 	Parameters   []Parameter
-	// Problem says why there is no prediction; the numbers are NaN then.
-	Problem string
+	Problem      string // why there is no prediction: all numbers are NaN
 }
 
-// Station is the utilization of a station, by its name.
+// Station is the utilization of a station.
 type Station struct {
 	Name        string
 	Utilization float64
 }
 
-// none returns the prediction of a model that has none.
+// none returns the prediction of a model that cannot predict the point.
 func none(why string) Prediction {
 	nan := math.NaN()
 	return Prediction{X: nan, R: nan, Wait: nan, Queue: nan, Problem: why}
 }
 
+// noPoint is the Problem of a point whose configuration no other point has.
+const noPoint = "no other point has its configuration"
+
 // Model makes predictions.
 type Model struct {
 	Name string
-	// Open models are given the throughput and predict the response time alone.
+	// Open models are given the throughput and predict only the response time.
 	Open bool
-	// Fit takes the model's parameters from points, all or part of a record's, and returns a function that predicts
-	// others. From the predicted point it may use the setting and, if it is Open, the arrival rate.
+	// Fit takes the model's parameters from points, which are all or some points of d, and returns a function that predicts other points.
+	// That function may use the setting of the predicted point and, if the model is Open, its arrival rate.
 	Fit func(d *Data, points []Point) func(p Point) Prediction
 }
 
-// Models are all models, in the order in which they are shown.
+// Models lists the models in the order of the tables.
 var Models = []Model{
-	{Name: "M/M/1", Open: true, Fit: fitMM1},
-	{Name: "M/M/m", Open: true, Fit: fitMMm},
+	{Name: "M/M/1", Open: true, Fit: fitOpen("system", func(Point) int { return 1 })},
+	{Name: "M/M/m", Open: true, Fit: fitOpen("workers", func(p Point) int { return p.AllWorkers() })},
 	{Name: "M/M/m closed", Fit: fitClosed},
 	{Name: "network", Fit: fitNetwork},
 	{Name: "network, clients", Fit: fitNetworkOfClients},
@@ -61,105 +64,89 @@ var Models = []Model{
 	{Name: "own", Fit: fitOwn},
 }
 
+// sameConfiguration returns the points with the configuration of p.
 func sameConfiguration(points []Point, p Point) []Point {
 	d := Data{Points: points}
 	return d.Sweep(p.Configuration())
 }
 
-// capacity returns the largest mean throughput of a point with the configuration of p; 0 if there is none.
-func capacity(points []Point, p Point) float64 {
-	var x float64
-	for _, q := range sameConfiguration(points, p) {
-		x = max(x, q.X.Mean)
+// largest returns the largest value of the points; 0 if there are none.
+func largest(points []Point, value func(Point) float64) (most float64) {
+	for _, p := range points {
+		most = max(most, value(p))
 	}
-	return x
+	return most
 }
 
-// most returns the largest throughput of a run with the configuration of p; 0 if there is none.
-func most(points []Point, p Point) float64 {
-	var x float64
-	for _, q := range sameConfiguration(points, p) {
-		x = max(x, q.Most)
+// weighted returns the mean of a time per request over all requests of the points; NaN if there are none.
+func weighted(points []Point, time func(Point) float64) float64 {
+	var sum, weight float64
+	for _, p := range points {
+		sum, weight = sum+time(p)*p.Arrivals, weight+p.Arrivals
 	}
-	return x
+	return sum / weight
 }
 
-// fitMM1 is the 2018 report's section 7.1 (and the 2016 report's section 1): the whole system is one queue with one server, lambda
-// the throughput that the middlewares measure, mu the largest throughput observed with the configuration.
-func fitMM1(_ *Data, points []Point) func(Point) Prediction {
-	return func(p Point) Prediction {
-		mu := most(points, p)
-		if mu == 0 {
-			return none("no other point has its configuration")
-		}
-		q, err := queueing.NewMM1(p.Arrivals, mu)
-		if err != nil {
-			return none(steady(err, p.Arrivals/mu))
-		}
-		return Prediction{
-			X: p.Arrivals, R: q.MeanResponse(), Wait: q.MeanWait(), Queue: q.MeanQueue(),
-			Utilizations: []Station{{"system", q.Rho}}, Bottleneck: "system",
-			Parameters: []Parameter{lambda(p), {"mu", mu, "1/s", "largest client throughput of a run with this configuration"}},
-		}
-	}
-}
-
-func lambda(p Point) Parameter {
-	return Parameter{"lambda", p.Arrivals, "1/s", "throughput that the middlewares measure at the point"}
-}
-
-// steady says in a few words that a queue has no steady state, and other errors as they are.
-func steady(err error, rho float64) string {
-	if errors.Is(err, queueing.ErrUnstable) {
-		return fmt.Sprintf("no steady state: rho is %.3f", rho)
-	}
-	return err.Error()
-}
-
-// fitMMm is the 2018 report's section 7.2: as M/M/1, with m the workers of all middlewares and mu/m the rate of each.
-func fitMMm(_ *Data, points []Point) func(Point) Prediction {
-	return func(p Point) Prediction {
-		mu, m := most(points, p), p.AllWorkers()
-		if mu == 0 {
-			return none("no other point has its configuration")
-		}
-		q, err := queueing.NewMMm(p.Arrivals, mu/float64(m), m)
-		if err != nil {
-			return none(steady(err, p.Arrivals/mu))
-		}
-		return Prediction{
-			X: p.Arrivals, R: q.MeanResponse(), Wait: q.MeanWait(), Queue: q.MeanQueue(),
-			Utilizations: []Station{{"workers", q.Rho}}, Bottleneck: "workers",
-			Parameters: []Parameter{
-				lambda(p),
-				{"m", float64(m), "", "workers of all middlewares"},
-				{"mu", mu / float64(m), "1/s", "largest client throughput of a run with this configuration, over m"},
-			},
+// fitOpen is the Fit of M/M/m with as many servers as servers returns, under the name station. lambda is the throughput that the
+// middlewares measure, m mu the largest throughput observed with the configuration. With m = 1 it is section 7.1 of the 2018 report
+// (and section 1 of the 2016 report): the whole system is one queue with one server. With m = the workers of all middlewares it is
+// section 7.2.
+func fitOpen(station string, servers func(Point) int) func(*Data, []Point) func(Point) Prediction {
+	return func(_ *Data, points []Point) func(Point) Prediction {
+		return func(p Point) Prediction {
+			capacity, m := largest(sameConfiguration(points, p), func(q Point) float64 { return q.Most }), servers(p)
+			if capacity == 0 {
+				return none(noPoint)
+			}
+			q, err := queueing.NewMMm(p.Arrivals, capacity/float64(m), m)
+			if errors.Is(err, queueing.ErrUnstable) {
+				return none(fmt.Sprintf("no steady state: rho is %.3f", p.Arrivals/capacity))
+			}
+			if err != nil {
+				return none(err.Error())
+			}
+			parameters := []Parameter{{"lambda", p.Arrivals, "1/s", "throughput that the middlewares measure at the point"}}
+			from := "largest client throughput of a run with this configuration"
+			if m > 1 {
+				parameters = append(parameters, Parameter{"m", float64(m), "", "workers of all middlewares"})
+				from += ", over m"
+			}
+			return Prediction{
+				X: p.Arrivals, R: q.MeanResponse(), Wait: q.MeanWait(), Queue: q.MeanQueue(),
+				Utilizations: []Station{{station, q.Rho}}, Bottleneck: station,
+				Parameters: append(parameters, Parameter{"mu", q.Mu, "1/s", from}),
+			}
 		}
 	}
 }
 
-// fitClosed is M/M/m, mu from the largest mean of a point, with as many customers as there are clients, which do not send more while they wait:
-// the machine repairman's model (Jain, section 32.2).
+// clients and thinkTime are parameters of the closed models.
+func clients(p Point) Parameter { return Parameter{"N", float64(p.Clients), "", "clients"} }
+
+func thinkTime(p Point) Parameter {
+	return Parameter{"Z", p.Think, "s", "think time that the clients measured, or 0"}
+}
+
+// fitClosed is M/M/m with N customers, the clients, which wait for a reply before they send the next request: the machine repairman's
+// model (Jain, section 32.2). m/S is the largest mean throughput of a point.
 func fitClosed(_ *Data, points []Point) func(Point) Prediction {
 	return func(p Point) Prediction {
-		mu, m := capacity(points, p), p.AllWorkers()
-		if mu == 0 {
-			return none("no other point has its configuration")
+		capacity, m := largest(sameConfiguration(points, p), func(q Point) float64 { return q.X.Mean }), p.AllWorkers()
+		if capacity == 0 {
+			return none(noPoint)
 		}
-		n := queueing.Network{Think: p.Think, Stations: []queueing.Station{
-			{Name: "workers", Kind: queueing.Multi, Visits: 1, Service: float64(m) / mu, Servers: m},
-		}}
+		s := float64(m) / capacity
+		n := queueing.Network{Think: p.Think, Stations: []queueing.Station{{Name: "workers", Kind: queueing.Multi, Visits: 1, Service: s, Servers: m}}}
 		return solve(n, p, []Parameter{
-			{"N", float64(p.Clients), "", "clients"},
+			clients(p),
 			{"m", float64(m), "", "workers of all middlewares"},
-			{"S", float64(m) / mu, "s", "m over the largest client throughput of a point with this configuration"},
-			{"Z", p.Think, "s", "think time that the clients measured, or none"},
+			{"S", s, "s", "m over the largest client throughput of a point with this configuration"},
+			thinkTime(p),
 		}, "workers")
 	}
 }
 
-// solve returns the prediction of a network; pools are the names of the stations whose queues are those before the workers.
+// solve returns the prediction of a network. Wait and Queue are those before the stations with the names pools.
 func solve(n queueing.Network, p Point, parameters []Parameter, pools ...string) Prediction {
 	s, err := n.Solve(p.Clients)
 	if err != nil {
@@ -170,10 +157,8 @@ func solve(n queueing.Network, p Point, parameters []Parameter, pools ...string)
 		if n.Stations[i].Kind != queueing.Delay {
 			out.Utilizations = append(out.Utilizations, Station{station.Name, station.U})
 		}
-		for _, pool := range pools {
-			if station.Name == pool {
-				out.Queue += max(0, station.Q-station.Busy)
-			}
+		if slices.Contains(pools, station.Name) {
+			out.Queue += max(0, station.Q-station.Busy)
 		}
 	}
 	out.Wait = out.Queue / s.X
@@ -183,26 +168,20 @@ func solve(n queueing.Network, p Point, parameters []Parameter, pools ...string)
 	return out
 }
 
-// fullService returns the service time of a worker when all of them are busy: the mean over the points of p's configuration with
-// more clients than workers, by their throughputs; that of the most clients if there are none.
-func fullService(points []Point, p Point) (s float64, from string) {
-	var sum, weight float64
-	var last Point
-	for _, q := range sameConfiguration(points, p) {
-		if q.Clients > q.AllWorkers() {
-			sum, weight = sum+q.Service*q.Arrivals, weight+q.Arrivals
-		}
-		last = q
+// fullService returns the service time of a worker while all workers are busy, from the points of sweep with more clients than workers.
+// Without such points it is the service time with the most clients.
+func fullService(sweep []Point) (s float64, from string) {
+	full := slices.DeleteFunc(slices.Clone(sweep), func(q Point) bool { return q.Clients <= q.AllWorkers() })
+	if len(full) > 0 {
+		return weighted(full, func(q Point) float64 { return q.Service }), "worker, server and reply stages, at the points with more clients than workers"
 	}
-	if weight > 0 {
-		return sum / weight, "worker, server and reply stages, at the points with more clients than workers"
-	}
+	last := sweep[len(sweep)-1]
 	return last.Service, fmt.Sprintf("worker, server and reply stages with %d clients, the most that were measured", last.Clients)
 }
 
-// fitNetwork is the 2018 report's section 7.3, figure 29: delays of half a round trip to the middlewares and from them, and for each
-// middleware the net thread as a single server with the measured decoding time, and the workers as one station of many servers with the
-// service time measured when all are busy.
+// fitNetwork is section 7.3, figure 29, of the 2018 report: a delay of half a round trip in each direction between clients and
+// middlewares, and for each middleware a single server, the net thread, with the measured decoding time, and a station of many servers,
+// the workers, with the service time measured while all are busy.
 func fitNetwork(d *Data, points []Point) func(Point) Prediction {
 	return func(p Point) Prediction {
 		return solveNetwork(points, p, []queueing.Station{
@@ -212,41 +191,32 @@ func fitNetwork(d *Data, points []Point) func(Point) Prediction {
 	}
 }
 
-// fitNetworkOfClients is that network with what the clients' response time exceeds the middleware's by in place of the round-trip time. It
-// is measured under load, so it has the time in which requests and replies wait for the processors of the clients' hosts, or of one host
-// that all share; it grows with the number that is there as a Curve, fitted as in Own.
+// fitNetworkOfClients is fitNetwork with the difference between the clients' and the middleware's response time instead of the
+// round-trip time. The difference is measured under load, so it includes the time for which requests and replies wait for the processors
+// of the clients' hosts, or of one host that all programs share. It is a Curve over the number of requests there, fitted as in Own.
 func fitNetworkOfClients(_ *Data, points []Point) func(Point) Prediction {
-	fits := map[string]Curve{}
 	return func(p Point) Prediction {
-		curve, ok := fits[p.Rest]
-		if !ok {
-			var outside []observation
-			for _, q := range alike(points, p) {
-				if beyond := q.R.Mean - q.Inside; beyond > 0 {
-					outside = append(outside, observation{max(q.X.Mean*beyond, 1), beyond})
-				}
+		var outside []observation
+		for _, q := range alike(points, p) {
+			if beyond := q.R.Mean - q.Inside; beyond > 0 {
+				outside = append(outside, observation{max(q.X.Mean*beyond, 1), beyond})
 			}
-			curve = fitCurve(outside, 2)
-			fits[p.Rest] = curve
 		}
-		const from = "fitted to the client's response time less the middleware's, over the number there"
+		curve := fitCurve(outside, 2)
+		const from = "fitted to the client's response time less the middleware's, over the number of requests there"
 		return solveNetwork(points, p, []queueing.Station{curve.station("clients and network", p.Clients)},
 			Parameter{"s0 clients", curve.Alone, "s", from}, Parameter{"contention clients", curve.Contention, "s", from})
 	}
 }
 
-// solveNetwork returns the prediction of a network of the stations between clients and middlewares, and of net thread and workers
-// for each middleware.
+// solveNetwork returns the prediction of a network of the stations outside, and of net thread and workers for each middleware.
 func solveNetwork(points []Point, p Point, outside []queueing.Station, parameters ...Parameter) Prediction {
-	s, from := fullService(points, p)
-	if !(s > 0) {
-		return none("no other point has its configuration")
+	sweep := sameConfiguration(points, p)
+	if len(sweep) == 0 {
+		return none(noPoint)
 	}
-	var net, weight float64
-	for _, q := range sameConfiguration(points, p) {
-		net, weight = net+q.Net*q.Arrivals, weight+q.Arrivals
-	}
-	net /= weight
+	s, from := fullService(sweep)
+	net := weighted(sweep, func(q Point) float64 { return q.Net })
 	n := queueing.Network{Think: p.Think, Stations: outside}
 	visits := 1 / float64(p.Middlewares)
 	var pools []string
@@ -260,28 +230,29 @@ func solveNetwork(points []Point, p Point, outside []queueing.Station, parameter
 		)
 	}
 	return solve(n, p, append(
-		append([]Parameter{{"N", float64(p.Clients), "", "clients"}}, parameters...),
+		append([]Parameter{clients(p)}, parameters...),
 		Parameter{"S net thread", net, "s", "net stage, over all numbers of clients"},
 		Parameter{"S workers", s, "s", from},
 		Parameter{"V", visits, "", "one of the middlewares"},
-		Parameter{"Z", p.Think, "s", "think time that the clients measured, or none"},
+		thinkTime(p),
 	), pools...)
 }
 
-// fitMulticlass is the 2016 report's section 3, figure 7: the network as delays of half of what the clients' response time exceeds the
-// middleware's by; the receiver as a single server; reads with the server's time as a station of many servers. With workers of one
-// pool writes share it; with a pool per server a write is a single server, the writer, and a delay, the servers' answers.
+// fitMulticlass is section 3, figure 7, of the 2016 report, with a class for each command: a delay, the network, of the difference
+// between the clients' and the middleware's response time; a single server, the receiver; and a station of many servers, the workers,
+// with the middleware's response time less net and queue stages. If each server has its own pool, its writes do not use the workers
+// but a single server, the writer, and a delay, the servers' answers.
 //
-// The times are those measured with the configuration at the nearest number of clients. With the predicted point among the points
-// these are its own, which is what the report did, and no prediction; without it they are another point's.
+// The times are those of the configuration's point with the nearest number of clients. If the predicted point is among the points, the
+// model describes it with its own times, as the report did, and predicts nothing; otherwise the times are another point's.
 func fitMulticlass(_ *Data, points []Point) func(Point) Prediction {
 	return func(p Point) Prediction {
 		q, ok := nearest(sameConfiguration(points, p), p.Clients)
 		switch {
 		case !ok:
-			return none("no other point has its configuration")
+			return none(noPoint)
 		case len(q.Classes) == 0:
-			return none("what was measured by command is not known")
+			return none("the record has no measurements by command")
 		}
 		at := fmt.Sprintf("with %d clients, the nearest that were measured", q.Clients)
 		customers := split(p.Clients, q.Classes)
@@ -305,31 +276,25 @@ func fitMulticlass(_ *Data, points []Point) func(Point) Prediction {
 				Parameter{"S receiver " + c.Name, q.Net, "s", "net stage, " + at},
 				Parameter{"S worker " + c.Name, c.Service, "s", "the middleware's response time less net and queue stages, " + at})
 		}
-		m.Stations = []queueing.ClassStation{{Name: "network", Kind: queueing.Delay, Demands: network}}
-		parts := p.Middlewares
-		if p.PerServer {
-			parts *= p.Servers
-		}
-		share := func(demands []float64, by int) []float64 {
-			out := make([]float64, len(demands))
-			for i, v := range demands {
-				out[i] = v / float64(by)
+		add := func(s queueing.ClassStation, demands []float64, of int) {
+			for _, d := range demands {
+				s.Demands = append(s.Demands, d/float64(of))
 			}
-			return out
+			m.Stations = append(m.Stations, s)
 		}
+		add(queueing.ClassStation{Name: "network", Kind: queueing.Delay}, network, 1)
 		for i := range p.Middlewares {
-			m.Stations = append(m.Stations, queueing.ClassStation{Name: fmt.Sprintf("receiver %d", i+1), Demands: share(receiver, p.Middlewares)})
+			add(queueing.ClassStation{Name: fmt.Sprintf("receiver %d", i+1)}, receiver, p.Middlewares)
 		}
-		for i := range parts {
-			m.Stations = append(m.Stations, queueing.ClassStation{
-				Name: fmt.Sprintf("workers %d", i+1), Kind: queueing.Multi, Servers: p.Workers, Demands: share(pool, parts),
-			})
+		pools := p.Middlewares
+		if p.PerServer {
+			pools *= p.Servers
+		}
+		for i := range pools {
+			add(queueing.ClassStation{Name: fmt.Sprintf("workers %d", i+1), Kind: queueing.Multi, Servers: p.Workers}, pool, pools)
 			if p.PerServer {
-				m.Stations = append(
-					m.Stations,
-					queueing.ClassStation{Name: fmt.Sprintf("writer %d", i+1), Demands: share(writer, parts)},
-					queueing.ClassStation{Name: "answers", Kind: queueing.Delay, Demands: share(answers, parts)},
-				)
+				add(queueing.ClassStation{Name: fmt.Sprintf("writer %d", i+1)}, writer, pools)
+				add(queueing.ClassStation{Name: "answers", Kind: queueing.Delay}, answers, pools)
 			}
 		}
 		return solveClasses(m, parameters)
@@ -347,7 +312,7 @@ func nearest(points []Point, n int) (best Point, ok bool) {
 	return best, ok
 }
 
-// split divides clients by the throughputs of classes, at least one for each while there are enough.
+// split divides clients in proportion to the numbers X R of the classes. While there are enough clients, each class gets at least one.
 func split(clients int, classes []Class) []int {
 	var sum float64
 	for _, c := range classes {
@@ -356,8 +321,7 @@ func split(clients int, classes []Class) []int {
 	out := make([]int, len(classes))
 	left, most := clients, 0
 	for i, c := range classes {
-		// Leave at least one for each of the remaining classes.
-		room := max(0, left-(len(classes)-1-i))
+		room := max(0, left-(len(classes)-1-i)) // one for each of the following classes
 		out[i] = min(room, max(1, int(math.Round(float64(clients)*c.X*c.R/sum))))
 		left -= out[i]
 		if out[i] > out[most] {
@@ -368,16 +332,17 @@ func split(clients int, classes []Class) []int {
 	return out
 }
 
-// solveClasses returns the prediction of a network with classes: exact where that is quick, else by Linearizer.
+// maxStates is the number of states times stations up to which classes are solved exactly; that takes a moment.
+const maxStates = 12_000
+
+// solveClasses returns the prediction of a network with classes: exact for few states, otherwise by Linearizer.
 func solveClasses(m queueing.Multiclass, parameters []Parameter) Prediction {
-	how := "exact"
-	states := 1
+	states := len(m.Stations)
 	for _, c := range m.Classes {
 		states *= c.Customers + 1
 	}
-	const moment = 4000 // states
-	solve := m.Exact
-	if states*len(m.Stations) > 3*moment {
+	how, solve := "exact", m.Exact
+	if states > maxStates {
 		how, solve = "Linearizer", m.Linearizer
 	}
 	s, err := solve()
@@ -390,15 +355,16 @@ func solveClasses(m queueing.Multiclass, parameters []Parameter) Prediction {
 		out.R += s.X[c] * s.R[c]
 	}
 	out.R /= out.X
-	best := -1.0
 	for i, station := range s.Stations {
-		if m.Stations[i].Kind == queueing.Delay {
-			continue
-		}
-		out.Utilizations = append(out.Utilizations, Station{station.Name, station.UTotal})
-		if station.UTotal > best {
-			best, out.Bottleneck = station.UTotal, station.Name
+		if m.Stations[i].Kind != queueing.Delay {
+			out.Utilizations = append(out.Utilizations, Station{station.Name, station.UTotal})
 		}
 	}
+	out.Bottleneck = busiest(out.Utilizations)
 	return out
+}
+
+// busiest returns the name of the station with the highest utilization.
+func busiest(stations []Station) string {
+	return slices.MaxFunc(stations, func(a, b Station) int { return cmp.Compare(a.Utilization, b.Utilization) }).Name
 }

@@ -5,46 +5,48 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/mat"
+
 	"mcmw/internal/lab/queueing"
 	"mcmw/internal/lab/sample"
 	"mcmw/internal/lab/simulate"
 )
 
-// Curve is how a time grows with the number n >= 1 of users of a shared resource:
+// Curve is the growth of a time with the number n >= 1 of users of a shared resource:
 //
 //	t(n) = Alone + Contention (n-1) + Coherence n (n-1)
 //
 // Throughput n/t(n) is N. J. Gunther's universal scalability law ("Guerrilla Capacity Planning" (2007), chapter 4): Contention is
-// the time each waits for another, as at a processor or a server, Coherence the cost of each pair.
+// the time for which a user waits for each other user, as at a processor or a server; Coherence is the cost of each pair of users.
 type Curve struct{ Alone, Contention, Coherence float64 }
 
-// At returns t(n); fewer than one are taken as one.
+// At returns t(n), and t(1) for n < 1.
 func (c Curve) At(n float64) float64 {
 	n = max(n, 1)
 	return c.Alone + c.Contention*(n-1) + c.Coherence*n*(n-1)
 }
 
-// least is the shortest time that a station's rate is made of, s: shorter than anything that is measured.
+// least is the shortest time of a station, s. It is shorter than any measured time and keeps rates finite.
 const least = 1e-9
 
-// station returns the station where each of n customers stays for t(n), for n up to most; with more, its rate stays that of most.
+func (c Curve) time(n int) float64 { return max(c.At(float64(n)), least) }
+
+// station returns a station where each of n customers stays for t(n). For more than most customers it has the rate of most.
 func (c Curve) station(name string, most int) queueing.Station {
-	time := func(n int) float64 { return max(c.At(float64(n)), least) }
-	s := queueing.Station{Name: name, Kind: queueing.LoadDependent, Visits: 1, Service: time(1)}
+	s := queueing.Station{Name: name, Kind: queueing.LoadDependent, Visits: 1, Service: c.time(1)}
 	for n := 1; n <= most; n++ {
-		s.Rates = append(s.Rates, float64(n)/time(n)*s.Service)
+		s.Rates = append(s.Rates, float64(n)/c.time(n)*s.Service)
 	}
 	return s
 }
 
-// Own is the lab's own model: a closed network of two stations. Inside are the workers; the service time of a request
-// grows with the number of workers that serve, because they share servers and processors. Outside is all else (network, clients, net
-// stage), where a time that grows with the number there passes. Both curves are fitted to all points of a record, so that
-// a point with few clients, whose workers are faster than busy ones, is predicted as well as a saturated one, and so are numbers of workers
-// that were not measured.
+// Own is the lab's own model: a closed network of two stations. Inside are the workers: the service time of a request grows with the
+// number of busy workers, because they share servers and processors. Outside is everything else (network, clients, net stage): the time
+// there grows with the number of requests there. Both curves are fitted to all points of a record. So the model also predicts points
+// with few clients, whose workers are faster than when all are busy, and numbers of workers that were not measured.
 type Own struct {
 	Inside, Outside Curve
-	// Tail is the 99th percentile over the mean of the response times: the median of the points.
+	// Tail is the ratio of the 99th percentile of the response times to their mean: the median of the points.
 	Tail float64
 }
 
@@ -64,100 +66,67 @@ func FitOwn(points []Point) (Own, error) {
 		}
 	}
 	if len(inside) < 2 || len(outside) < 2 {
-		return o, fmt.Errorf("the own model is fitted to %d points: expected two at least whose response times are longer than their stages", min(len(inside), len(outside)))
+		return o, fmt.Errorf("the own model has %d points to fit: expected at least two whose response times are longer than their stages", min(len(inside), len(outside)))
 	}
-	// Without coherence outside: there the number is not bounded by workers, and a curve of the second degree would let
-	// throughput fall without end beyond what was measured.
+	// Outside has no coherence: the number of requests there is not limited by workers, and with a curve of the second degree the
+	// throughput would fall without end beyond the measurements.
 	o.Inside, o.Outside = fitCurve(inside, 3), fitCurve(outside, 2)
-	o.Tail = sample.Quantile(slices.Sorted(slices.Values(tails)), 0.5)
+	slices.Sort(tails)
+	o.Tail = sample.Quantile(tails, 0.5)
 	return o, nil
 }
 
-// observation is a time measured with n customers at a place.
+// observation is a time measured with n customers at a station.
 type observation struct{ n, time float64 }
 
-// fitCurve returns the curve without a negative coefficient that has the least sum of squared relative errors: of all choices of
-// coefficients, of the first so many, that are not 0, the best of those whose least squares are not negative.
+// maxCondition is the condition number above which the equations of a curve do not determine its coefficients.
+const maxCondition = 1e12
+
+// fitCurve returns the curve with the least sum of squared relative errors, of those whose coefficients are not negative. Coefficients
+// after the first so many are 0. It tries every choice of coefficients that are not 0.
 func fitCurve(observations []observation, coefficients int) Curve {
-	basis := func(o observation) [3]float64 {
-		return [3]float64{1 / o.time, (o.n - 1) / o.time, o.n * (o.n - 1) / o.time}
+	ones := mat.NewVecDense(max(1, len(observations)), nil)
+	for i := range ones.Len() {
+		ones.SetVec(i, 1)
 	}
 	best, lowest := Curve{}, math.Inf(1)
 	for chosen := 1; chosen < 1<<coefficients; chosen++ {
-		var a [3][3]float64
-		var b [3]float64
-		for _, o := range observations {
-			f := basis(o)
-			for i := range f {
-				for j := range f {
-					a[i][j] += f[i] * f[j]
-				}
-				b[i] += f[i]
+		var columns []int
+		for i := range coefficients {
+			if chosen&(1<<i) != 0 {
+				columns = append(columns, i)
 			}
 		}
-		for i := range a {
-			if chosen&(1<<i) == 0 {
-				a[i], b[i] = [3]float64{}, 0
-				for j := range a {
-					a[j][i] = 0
-				}
-				a[i][i] = 1
-			}
-		}
-		x, ok := solve3(a, b)
-		if !ok || x[0] < 0 || x[1] < 0 || x[2] < 0 {
+		if len(observations) < len(columns) {
 			continue
 		}
-		var sum float64
-		for _, o := range observations {
-			f := basis(o)
-			e := f[0]*x[0] + f[1]*x[1] + f[2]*x[2] - 1
-			sum += e * e
+		terms := mat.NewDense(len(observations), len(columns), nil)
+		for i, o := range observations {
+			for j, column := range columns {
+				terms.Set(i, j, []float64{1, o.n - 1, o.n * (o.n - 1)}[column]/o.time)
+			}
 		}
-		// A coefficient more must be worth more than rounding.
-		if sum < lowest*(1-1e-9) {
-			best, lowest = Curve{x[0], x[1], x[2]}, sum
+		var qr mat.QR
+		qr.Factorize(terms)
+		var x, errors mat.VecDense
+		if qr.Cond() > maxCondition || qr.SolveVecTo(&x, false, ones) != nil || mat.Min(&x) < 0 {
+			continue
+		}
+		errors.MulVec(terms, &x)
+		errors.SubVec(&errors, ones)
+		// Another coefficient must improve the fit by more than rounding does.
+		if sum := mat.Dot(&errors, &errors); sum < lowest*(1-1e-9) {
+			var c [3]float64
+			for j, column := range columns {
+				c[column] = x.AtVec(j)
+			}
+			best, lowest = Curve{c[0], c[1], c[2]}, sum
 		}
 	}
 	return best
 }
 
-// solve3 solves a x = b by elimination with pivots, and reports whether that could be done.
-func solve3(a [3][3]float64, b [3]float64) (x [3]float64, ok bool) {
-	var scale [3]float64
-	for i := range a {
-		scale[i] = a[i][i]
-	}
-	for i := range a {
-		pivot := i
-		for j := i + 1; j < 3; j++ {
-			if math.Abs(a[j][i]) > math.Abs(a[pivot][i]) {
-				pivot = j
-			}
-		}
-		a[i], a[pivot], b[i], b[pivot] = a[pivot], a[i], b[pivot], b[i]
-		if math.Abs(a[i][i]) <= 1e-12*scale[i] {
-			return x, false
-		}
-		for j := i + 1; j < 3; j++ {
-			f := a[j][i] / a[i][i]
-			for k := i; k < 3; k++ {
-				a[j][k] -= f * a[i][k]
-			}
-			b[j] -= f * b[i]
-		}
-	}
-	for i := 2; i >= 0; i-- {
-		x[i] = b[i]
-		for j := i + 1; j < 3; j++ {
-			x[i] -= a[i][j] * x[j]
-		}
-		x[i] /= a[i][i]
-	}
-	return x, true
-}
-
-// Solve returns the prediction for a number of clients with that think time and a number of workers over all middlewares.
+// Solve returns the prediction for clients with a think time and for the number of workers of all middlewares.
 func (o Own) Solve(clients, workers int, think float64) (Prediction, error) {
 	inside := o.Inside.station("workers", min(workers, clients))
 	outside := o.Outside.station("clients and network", clients)
@@ -174,14 +143,11 @@ func (o Own) Solve(clients, workers int, think float64) (Prediction, error) {
 	return o.prediction(clients, workers, s.X, s.R, busy, queue), nil
 }
 
-// Simulate is Solve for workers that take up to depth waiting requests at once, for which there is no formula. The time of a
-// batch is that of a request with as many in service: what batching saves is not modelled.
+// Simulate is Solve for workers that take up to depth waiting requests at once, for which there is no formula. A batch takes the time of
+// one request while as many requests are in service: the model ignores that batches save work.
 func (o Own) Simulate(clients, workers, depth int, think float64) (Prediction, error) {
-	time := func(c Curve) func(int) float64 {
-		return func(n int) float64 { return max(c.At(float64(n)), least) }
-	}
 	s, err := simulate.Run(simulate.System{
-		Customers: clients, Think: think, Workers: workers, Depth: depth, Inside: time(o.Inside), Outside: time(o.Outside),
+		Customers: clients, Think: think, Workers: workers, Depth: depth, Inside: o.Inside.time, Outside: o.Outside.time,
 	})
 	if err != nil {
 		return Prediction{}, err
@@ -189,23 +155,19 @@ func (o Own) Simulate(clients, workers, depth int, think float64) (Prediction, e
 	return o.prediction(clients, workers, s.X, float64(clients)/s.X-think, s.Busy, s.Queue), nil
 }
 
-// prediction returns what follows from throughput, response time, and the mean numbers of busy workers and waiting requests.
+// prediction returns the prediction with throughput x, response time r, and the mean numbers of busy workers and waiting requests.
 func (o Own) prediction(clients, workers int, x, r, busy, queue float64) Prediction {
 	out := Prediction{X: x, R: r, Queue: queue, Wait: queue / x}
-	// The throughput relative to the capacity of the clients' side.
 	outside := o.Outside.station("clients and network", clients)
-	most, _ := queueing.Network{Stations: []queueing.Station{outside}}.Capacity(max(clients, 1))
-	out.Utilizations = []Station{{"workers", busy / float64(workers)}, {outside.Name, x / most}}
-	out.Bottleneck = out.Utilizations[0].Name
-	if out.Utilizations[1].Utilization > out.Utilizations[0].Utilization {
-		out.Bottleneck = out.Utilizations[1].Name
-	}
+	capacity, _ := queueing.Network{Stations: []queueing.Station{outside}}.Capacity(max(clients, 1))
+	out.Utilizations = []Station{{"workers", busy / float64(workers)}, {outside.Name, x / capacity}}
+	out.Bottleneck = busiest(out.Utilizations)
 	return out
 }
 
-// parameters returns the model's numbers and where they are from.
 func (o Own) parameters() []Parameter {
-	const inside, outside = "fitted to worker, server and reply stages over busy workers", "fitted to the response time less queue and service over the number there"
+	const inside = "fitted to worker, server and reply stages, over busy workers"
+	const outside = "fitted to the response time less queue and service, over the number of requests there"
 	return []Parameter{
 		{"s0 inside", o.Inside.Alone, "s", inside},
 		{"contention inside", o.Inside.Contention, "s", inside},
@@ -215,17 +177,10 @@ func (o Own) parameters() []Parameter {
 	}
 }
 
-// fitOwn fits our model to the points with the settings that the predicted one has but for clients, workers and middlewares.
+// fitOwn fits Own to the points whose settings differ from the predicted one only in clients, workers and middlewares.
 func fitOwn(_ *Data, points []Point) func(Point) Prediction {
-	fits := map[string]func() (Own, error){}
 	return func(p Point) Prediction {
-		fit, ok := fits[p.Rest]
-		if !ok {
-			o, err := FitOwn(alike(points, p))
-			fit = func() (Own, error) { return o, err }
-			fits[p.Rest] = fit
-		}
-		o, err := fit()
+		o, err := FitOwn(alike(points, p))
 		if err != nil {
 			return none(err.Error())
 		}
@@ -238,7 +193,7 @@ func fitOwn(_ *Data, points []Point) func(Point) Prediction {
 	}
 }
 
-// alike returns the points with the settings of p but for clients, workers and middlewares.
+// alike returns the points whose settings differ from that of p only in clients, workers and middlewares.
 func alike(points []Point, p Point) []Point {
 	var out []Point
 	for _, q := range points {

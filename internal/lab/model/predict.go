@@ -8,15 +8,14 @@ import (
 	"slices"
 )
 
-// Change describes the differences from a measured setting: its numbers, 0 for unchanged, and the round-trip time between
-// clients and middlewares, NaN for unchanged.
+// Change describes a change of a measured setting: its numbers, 0 for unchanged, and the round-trip time between clients and
+// middlewares in seconds, NaN for unchanged.
 type Change struct {
 	Clients, Workers, Middlewares, Depth, Servers, Replicas int
 	RoundTrip                                               float64
 }
 
-// Range is a predicted value and the interval in which a measurement is expected, by the errors of predicting each measured point from the others
-// (see spread).
+// Range is a predicted value and the interval in which a measurement is expected; see spread.
 type Range struct{ Mean, Low, High float64 }
 
 // Forecast is the prediction for a setting.
@@ -24,21 +23,21 @@ type Forecast struct {
 	Setting
 	X, R, P99  Range
 	Bottleneck string
-	// Notes are its assumptions beyond the measurements.
+	// Notes are its assumptions, as sentences.
 	Notes []string
 }
 
-// Predictor predicts settings that were not measured, by the lab's own model.
+// Predictor predicts settings that were not measured, with the model Own.
 type Predictor struct {
 	data  *Data
-	base  Point // that changes are changes of: the configuration's point with the most clients
+	base  Point // the point with the largest throughput, to which a Change is applied
 	alike []Point
 	own   Own
-	// How far points are from their predictions from the others.
+	// The errors of predicting each point from the others.
 	spreadX, spreadR, spreadP99 spread
 }
 
-// NewPredictor returns a Predictor for changes to a measured setting, by default to the one with the largest throughput.
+// NewPredictor returns a Predictor for changes of the setting with the largest throughput.
 func NewPredictor(d *Data) (*Predictor, error) {
 	p := &Predictor{data: d, base: d.Points[0]}
 	for _, q := range d.Points {
@@ -55,7 +54,7 @@ func NewPredictor(d *Data) (*Predictor, error) {
 	for i, q := range p.alike {
 		o, err := FitOwn(slices.Delete(slices.Clone(p.alike), i, i+1))
 		if err != nil {
-			return nil, fmt.Errorf("%w; intervals take one more", err)
+			return nil, fmt.Errorf("%w; intervals need one more", err)
 		}
 		s, err := o.Solve(q.Clients, q.AllWorkers(), q.Think)
 		if err != nil {
@@ -70,8 +69,8 @@ func NewPredictor(d *Data) (*Predictor, error) {
 	return p, nil
 }
 
-// distance is how many times what was measured is above its prediction, and below it, at the ends of its confidence interval: where a
-// measurement of it may be. It is at least 1; below is infinite where the interval reaches down to 0.
+// distance has the ratios of a point's measurement to its prediction: above is (upper end of the confidence interval)/prediction, below
+// is prediction/(lower end). Both are at least 1; below is infinite if the interval reaches down to 0.
 type distance struct{ above, below float64 }
 
 func distanceOf(m Measured, predicted float64) distance {
@@ -82,15 +81,15 @@ func distanceOf(m Measured, predicted float64) distance {
 	return distance{max(1, high/predicted), max(1, predicted/low)}
 }
 
-// spread is the distances that hold Held of the Of points that were predicted from the others: enough that another point like them is within
-// in nine cases of ten, where there are points enough to say so (nine), or else all.
+// spread is the distance within which Held of the Of points are that were predicted from the others. Held is chosen so that another point
+// like them is within the distance with probability 0.9. That requires at least nine points; with fewer, Held is Of.
 type spread struct {
 	distance
 	Held, Of int
 }
 
-// spreadOf is split-conformal: of n points that could as well have come in another order, the next one is within the k-th smallest distance
-// with probability k/(n+1) (V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World" (2005)). Nothing is known of no points.
+// spreadOf is split-conformal: if n points are exchangeable, the next one is within the k-th smallest distance with probability k/(n+1)
+// (V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World" (2005)). The distance for no points is NaN.
 func spreadOf(all []distance) spread {
 	n := len(all)
 	if n == 0 {
@@ -104,7 +103,6 @@ func spreadOf(all []distance) spread {
 	return s
 }
 
-// around returns the range of a value.
 func (s spread) around(v float64) Range { return Range{Mean: v, Low: v / s.below, High: v * s.above} }
 
 // Predict returns the forecast for a change.
@@ -129,12 +127,12 @@ func (p *Predictor) Predict(c Change) (Forecast, error) {
 			*v.into = v.value
 		}
 	}
-	// With every server a replica, another number of servers is one of replicas.
+	// If every server is a replica, the replicas change with the servers.
 	if c.Replicas == 0 && p.base.Replicas == p.base.Servers {
 		f.Replicas = f.Servers
 	}
 	if f.Replicas > f.Servers {
-		return f, fmt.Errorf("%d replicas on %d servers: expected as many servers at least", f.Replicas, f.Servers)
+		return f, fmt.Errorf("%d replicas on %d servers: expected at least as many servers as replicas", f.Replicas, f.Servers)
 	}
 	own, notes, err := p.changed(&f.Setting, c.RoundTrip)
 	if err != nil {
@@ -145,10 +143,10 @@ func (p *Predictor) Predict(c Change) (Forecast, error) {
 	case f.Depth == p.base.Depth:
 		s, err = own.Solve(f.Clients, f.AllWorkers(), p.base.Think)
 	case p.base.Depth != 1:
-		return f, fmt.Errorf("a depth of %d from measurements with one of %d: expected measurements with a depth of 1", f.Depth, p.base.Depth)
+		return f, fmt.Errorf("a depth of %d from measurements with a depth of %d: expected measurements with a depth of 1", f.Depth, p.base.Depth)
 	default:
 		s, err = own.Simulate(f.Clients, f.AllWorkers(), f.Depth, p.base.Think)
-		notes = append(notes, fmt.Sprintf("Workers that take up to %d requests at a time are simulated; what a batch saves in system calls is not in it.", f.Depth))
+		notes = append(notes, fmt.Sprintf("Workers that take up to %d requests at a time are simulated; the simulation ignores that batches save system calls.", f.Depth))
 	}
 	if err != nil {
 		return f, err
@@ -159,7 +157,7 @@ func (p *Predictor) Predict(c Change) (Forecast, error) {
 	return f, nil
 }
 
-// changed returns the model for other servers and another path, and its assumptions.
+// changed returns the model for the servers and replicas of s and a round-trip time, and its assumptions.
 func (p *Predictor) changed(s *Setting, roundTrip float64) (own Own, notes []string, err error) {
 	own = p.own
 	if s.Servers != p.base.Servers || s.Replicas != p.base.Replicas {
@@ -173,8 +171,8 @@ func (p *Predictor) changed(s *Setting, roundTrip float64) (own Own, notes []str
 			scale := p.callsPerServer(s) / p.callsPerServer(&p.base.Setting)
 			own.Inside.Contention *= scale
 			own.Inside.Coherence *= scale
-			notes = append(notes, fmt.Sprintf("What workers wait for each other is taken as the servers' work, which changes %.2f times with the calls per server; "+
-				"no point was measured with %d servers and %d replicas.", scale, s.Servers, s.Replicas))
+			notes = append(notes, fmt.Sprintf("No point was measured with %d servers and %d replicas. Assumption: workers wait for each other because they share the servers, "+
+				"so that this time is proportional to the calls per server, which change by a factor of %.2f.", s.Servers, s.Replicas, scale))
 		}
 	}
 	if !math.IsNaN(roundTrip) {
@@ -182,16 +180,15 @@ func (p *Predictor) changed(s *Setting, roundTrip float64) (own Own, notes []str
 			return own, nil, fmt.Errorf("a round-trip time of %v s: expected a number, 0 or above", roundTrip)
 		}
 		if p.data.RoundTrip == 0 {
-			return own, nil, errors.New("another round-trip time cannot be predicted: the record doesn't have that of its own path")
+			return own, nil, errors.New("another round-trip time cannot be predicted: the record does not have the round-trip time of its path")
 		}
 		own.Outside.Alone = max(0, own.Outside.Alone+roundTrip-p.data.RoundTrip)
-		notes = append(notes, fmt.Sprintf("The round-trip time of %s ms between clients and middlewares takes the place of the measured %s ms.", ms(roundTrip), ms(p.data.RoundTrip)))
+		notes = append(notes, fmt.Sprintf("The round-trip time between clients and middlewares is %s ms instead of the measured %s ms.", ms(roundTrip), ms(p.data.RoundTrip)))
 	}
 	return own, notes, nil
 }
 
-// callsPerServer returns how many calls a request makes of each server on the mean: one for a read, as many as replicas for a
-// write.
+// callsPerServer returns the mean number of calls to each server per request. A read makes one call, a write one per replica.
 func (p *Predictor) callsPerServer(s *Setting) float64 {
 	var writes, all float64
 	for _, c := range p.base.Classes {
@@ -207,31 +204,31 @@ func (p *Predictor) callsPerServer(s *Setting) float64 {
 	return calls / float64(s.Servers)
 }
 
-// beyond says what is outside of the range of the measurements.
+// beyond returns a note for each number of the setting that is outside the range of the measurements.
 func (p *Predictor) beyond(s *Setting) []string {
 	var notes []string
-	say := func(what string, value int, of func(Point) int) {
+	note := func(name string, number func(Setting) int) {
 		low, high := math.MaxInt, 0
 		for _, q := range p.alike {
-			low, high = min(low, of(q)), max(high, of(q))
+			low, high = min(low, number(q.Setting)), max(high, number(q.Setting))
 		}
-		if value < low || value > high {
-			notes = append(notes, fmt.Sprintf("%d %s are beyond the %d to %d that were measured.", value, what, low, high))
+		if value := number(*s); value < low || value > high {
+			notes = append(notes, fmt.Sprintf("%d %s are outside the measured range, %d to %d.", value, name, low, high))
 		}
 	}
-	say("clients", s.Clients, func(q Point) int { return q.Clients })
-	say("workers in all", s.AllWorkers(), func(q Point) int { return q.AllWorkers() })
-	say("middlewares", s.Middlewares, func(q Point) int { return q.Middlewares })
+	note("clients", func(s Setting) int { return s.Clients })
+	note("workers in total", Setting.AllWorkers)
+	note("middlewares", func(s Setting) int { return s.Middlewares })
 	return notes
 }
 
-// Target is a rate of requests and the 99th percentile of the response times that must be kept at it.
+// Target is a rate of requests, and the 99th percentile of the response times that must not be exceeded at this rate.
 type Target struct {
 	Rate float64 // ops/s
 	P99  float64 // s
 }
 
-// Costs are the costs of one of each, in any unit.
+// Costs are the costs of one worker, middleware and server, in any unit.
 type Costs struct{ Worker, Middleware, Server float64 }
 
 // Of returns the cost of a setting.
@@ -245,15 +242,16 @@ type Offer struct {
 	Cost float64
 }
 
-// Meet returns the settings that meet the target, the cheapest first, of those up to twice the middlewares and servers that were
-// measured, with each number of workers that was. Of each it takes the least number of clients that make the rate; if
-// sure, also at the unfavourable ends of the intervals. If no setting meets the target, the error says how close the best one comes.
+// Meet returns the settings that meet the target, the cheapest first. It tries each measured number of workers, and up to twice the
+// measured middlewares and servers, unless change fixes them. Each setting has the smallest number of clients that reach the rate.
+// sure requires the target at the unfavourable ends of the intervals, too. If no setting meets the target, the error describes the
+// setting that comes closest.
 func (p *Predictor) Meet(t Target, costs Costs, change Change, sure bool) ([]Offer, error) {
 	if !(t.Rate > 0) || !(t.P99 > 0) {
 		return nil, fmt.Errorf("a target of %v ops/s and %v s: expected numbers above 0", t.Rate, t.P99)
 	}
 	if math.IsNaN(p.own.Tail) || p.spreadP99.Of == 0 {
-		return nil, errors.New("a target for the 99th percentile cannot be looked for: the record has none (response_time_p99 of the clients)")
+		return nil, errors.New("a target for the 99th percentile needs response_time_p99 of the clients, which the record does not have")
 	}
 	if !(costs.Worker >= 0 && costs.Middleware >= 0 && costs.Server >= 0) {
 		return nil, fmt.Errorf("costs of %v, %v and %v: expected numbers, 0 or above", costs.Worker, costs.Middleware, costs.Server)
@@ -266,23 +264,26 @@ func (p *Predictor) Meet(t Target, costs Costs, change Change, sure bool) ([]Off
 		}
 		middlewares, servers = max(middlewares, q.Middlewares), max(servers, q.Servers)
 	}
-	choose := func(fixed int, otherwise []int) []int {
-		if fixed > 0 {
-			return []int{fixed}
-		}
-		return otherwise
+	if change.Workers > 0 {
+		workers = []int{change.Workers}
 	}
+	// choices returns the first and the last number to try.
+	choices := func(fixed, measured int) (first, last int) {
+		if fixed > 0 {
+			return fixed, fixed
+		}
+		return 1, 2 * measured
+	}
+	firstMiddlewares, lastMiddlewares := choices(change.Middlewares, middlewares)
+	firstServers, lastServers := choices(change.Servers, servers)
 	var offers []Offer
 	nearest := ""
 	best := math.Inf(1)
-	for _, w := range choose(change.Workers, workers) {
-		for _, m := range choose(change.Middlewares, upTo(2*middlewares)) {
-			for _, s := range choose(change.Servers, upTo(2*servers)) {
+	for _, w := range workers {
+		for m := firstMiddlewares; m <= lastMiddlewares; m++ {
+			for s := max(firstServers, change.Replicas); s <= lastServers; s++ {
 				c := change
 				c.Workers, c.Middlewares, c.Servers = w, m, s
-				if c.Replicas > s {
-					continue
-				}
 				f, ok, err := p.carry(c, t.Rate, sure)
 				if err != nil {
 					return nil, err
@@ -294,38 +295,28 @@ func (p *Predictor) Meet(t Target, costs Costs, change Change, sure bool) ([]Off
 				if ok && tail <= t.P99 {
 					offers = append(offers, Offer{f, costs.Of(f.Setting)})
 				}
-				// The larger of the relative errors of rate and time.
+				// The factor by which the setting misses the target.
 				if off := max(t.Rate/f.X.Mean, tail/t.P99); off < best {
-					best, nearest = off, fmt.Sprintf("%s on %d servers makes %s ops/s with %d clients and a p99 of %s ms",
+					best, nearest = off, fmt.Sprintf("%s on %d servers, reaches %s ops/s with %d clients and a p99 of %s ms",
 						f.Configuration(), f.Servers, ops(f.X.Mean), f.Clients, ms(f.P99.Mean))
 				}
 			}
 		}
 	}
 	if len(offers) == 0 {
-		return nil, fmt.Errorf("no setting makes %s ops/s with a p99 below %s ms; the nearest, %s", ops(t.Rate), ms(t.P99), nearest)
+		return nil, fmt.Errorf("no setting reaches %s ops/s with a p99 below %s ms; the nearest, %s", ops(t.Rate), ms(t.P99), nearest)
 	}
 	slices.SortStableFunc(offers, func(a, b Offer) int {
-		if a.Cost != b.Cost {
-			return int(math.Copysign(1, a.Cost-b.Cost))
-		}
-		return int(math.Copysign(1, a.P99.Mean-b.P99.Mean))
+		return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(a.P99.Mean, b.P99.Mean))
 	})
 	return offers, nil
 }
 
-func upTo(n int) []int {
-	var all []int
-	for i := range n {
-		all = append(all, i+1)
-	}
-	return all
-}
-
-// maxClients is the largest number of clients that carry tries.
+// maxClients is the number of clients up to which carry doubles them.
 const maxClients = 1024
 
-// carry returns the forecast with the least number of clients that make a rate, or that of the largest rate and false.
+// carry returns the forecast with the smallest number of clients that reach a rate. If none does, it returns a forecast with as many
+// clients as it tried, and false.
 func (p *Predictor) carry(c Change, rate float64, sure bool) (f Forecast, ok bool, err error) {
 	makes := func(clients int) (Forecast, bool, error) {
 		c.Clients = clients
@@ -336,7 +327,7 @@ func (p *Predictor) carry(c Change, rate float64, sure bool) (f Forecast, ok boo
 		}
 		return f, x >= rate, err
 	}
-	low, high := 0, 1 // low clients are too few
+	low, high := 0, 1 // low clients do not reach the rate
 	for {
 		next, enough, err := makes(high)
 		if err != nil {

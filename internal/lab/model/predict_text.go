@@ -2,16 +2,17 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"mcmw/internal/lab/table"
 )
 
 func (p *Predictor) intervalNote() string {
-	return fmt.Sprintf("Intervals: %d of the record's %d points, each predicted from the others, are within such, with the %.0f %% confidence intervals of what was measured there.",
-		p.spreadX.Held, p.spreadX.Of, 100*Confidence)
+	return fmt.Sprintf("Intervals: when each of the record's %d points is predicted from the others, such intervals contain %d of them, with the %.0f %% confidence intervals of their measurements.",
+		p.spreadX.Of, p.spreadX.Held, 100*Confidence)
 }
 
-// interval writes a range.
+// text returns the texts of the value and of its interval.
 func (r Range) text(number func(float64) string) (value, interval string) {
 	if number(r.Low) == "-" {
 		return number(r.Mean), "-"
@@ -19,7 +20,7 @@ func (r Range) text(number func(float64) string) (value, interval string) {
 	return number(r.Mean), number(r.Low) + " to " + number(r.High)
 }
 
-// Table returns a forecast next to the measurements at the setting that it changes.
+// Table returns the table of a forecast and of the measurements at the base.
 func (p *Predictor) Table(f Forecast) table.Table {
 	configuration := f.Configuration()
 	if f.Depth != p.base.Depth {
@@ -40,18 +41,17 @@ func (p *Predictor) Table(f Forecast) table.Table {
 	row("throughput, ops/s", p.base.X.Mean, f.X, ops)
 	row("response time, ms", p.base.R.Mean, f.R, ms)
 	row("p99, ms", p.base.P99.Mean, f.P99, ms)
-	t.Rows = append(t.Rows, []string{"used most", "", f.Bottleneck})
+	t.Rows = append(t.Rows, []string{"most used", "", f.Bottleneck})
 	return t
 }
 
-// OffersTable lists settings that meet a target.
+// OffersTable returns a table of settings that meet a target.
 func (p *Predictor) OffersTable(caption string, offers []Offer) table.Table {
 	t := table.Table{
 		Caption: caption,
 		Columns: []string{"cost", "middlewares", "workers each", "servers", "clients", "ops/s", "interval", "p99 ms", "interval"},
 		Notes:   []string{p.intervalNote()},
 	}
-	seen := map[string]bool{}
 	for _, o := range offers {
 		x, xs := o.X.text(ops)
 		tail, tails := o.P99.text(ms)
@@ -59,8 +59,7 @@ func (p *Predictor) OffersTable(caption string, offers []Offer) table.Table {
 			text("%.2f", o.Cost), fmt.Sprint(o.Middlewares), fmt.Sprint(o.Workers), fmt.Sprint(o.Servers), fmt.Sprint(o.Clients), x, xs, tail, tails,
 		})
 		for _, note := range o.Notes {
-			if !seen[note] {
-				seen[note] = true
+			if !slices.Contains(t.Notes, note) {
 				t.Notes = append(t.Notes, note)
 			}
 		}

@@ -5,26 +5,28 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat"
 
 	"mcmw/internal/lab/plot"
 	"mcmw/internal/lab/table"
 )
 
-// Report has the models' predictions for each point of a record, with parameters from the whole record and, to validate the models, from
-// all points but the predicted one.
+// Report has the models' predictions for each point of a record.
 type Report struct {
 	Data   *Data
 	Models []ModelReport
 }
 
-// ModelReport has one model's predictions. Slices are by point.
+// ModelReport has the predictions of one model, by point.
 type ModelReport struct {
 	Model
 	All      []Prediction // with parameters from all points
-	LeaveOut []Prediction // with parameters from all other points
+	LeaveOut []Prediction // with parameters from all other points, to validate the model
 }
 
-// NewReport fits all models.
+// NewReport fits all models and validates them.
 func NewReport(d *Data) *Report {
 	r := Fitted(d)
 	for j := range r.Models {
@@ -37,7 +39,7 @@ func NewReport(d *Data) *Report {
 	return r
 }
 
-// Fitted fits all models to all points, without the predictions from other points.
+// Fitted fits all models to all points. LeaveOut stays empty.
 func Fitted(d *Data) *Report {
 	r := &Report{Data: d}
 	for _, m := range Models {
@@ -51,47 +53,30 @@ func Fitted(d *Data) *Report {
 	return r
 }
 
-// relative returns the relative error of what was predicted, NaN where there is none.
+// relative returns the relative error of a prediction; NaN if there is none.
 func relative(predicted, measured float64) float64 { return (predicted - measured) / measured }
 
-// Errors are the relative errors, as absolute values, of the predictions with parameters from the other points.
-type Errors struct {
-	X, R []float64
-}
-
-// Errors returns the errors at the points that keep selects and for which the model has a prediction.
-func (m *ModelReport) Errors(points []Point, keep func(Point) bool) Errors {
-	var e Errors
+// errors returns the absolute relative errors of the predictions with parameters from the other points, at the points that keep selects
+// and that the model predicts.
+func (m *ModelReport) errors(points []Point, keep func(Point) bool) (x, r []float64) {
 	for i, p := range points {
 		if !keep(p) {
 			continue
 		}
-		if x := math.Abs(relative(m.LeaveOut[i].X, p.X.Mean)); !m.Open && !math.IsNaN(x) {
-			e.X = append(e.X, x)
+		if e := math.Abs(relative(m.LeaveOut[i].X, p.X.Mean)); !m.Open && !math.IsNaN(e) {
+			x = append(x, e)
 		}
-		if r := math.Abs(relative(m.LeaveOut[i].R, p.R.Mean)); !math.IsNaN(r) {
-			e.R = append(e.R, r)
+		if e := math.Abs(relative(m.LeaveOut[i].R, p.R.Mean)); !math.IsNaN(e) {
+			r = append(r, e)
 		}
 	}
-	return e
+	return x, r
 }
 
-// mean returns the mean, NaN of nothing.
-func mean(values []float64) float64 {
-	var sum float64
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
-}
-
-// Texts of numbers; what is not known is a dash.
-func ops(v float64) string   { return text("%.0f", v) }
-func ms(v float64) string    { return text("%.3f", 1e3*v) }
-func share(v float64) string { return text("%.2f", v) }
-func percent(v float64) string {
-	return text("%+.1f %%", 100*v)
-}
+// The following functions format numbers; unknown ones are a dash.
+func ops(v float64) string     { return text("%.0f", v) }
+func ms(v float64) string      { return text("%.3f", 1e3*v) }
+func percent(v float64) string { return text("%+.1f %%", 100*v) }
 
 func text(format string, v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -100,7 +85,7 @@ func text(format string, v float64) string {
 	return fmt.Sprintf(format, v)
 }
 
-// Tables returns the report: predictions beside measurements for each configuration, parameters, and the comparison of the models.
+// Tables returns the tables of the report: for each configuration the predictions and the parameters, then the comparison of the models.
 func (r *Report) Tables() []table.Table {
 	var tables []table.Table
 	for _, name := range r.Data.Configurations() {
@@ -109,9 +94,10 @@ func (r *Report) Tables() []table.Table {
 	return append(tables, r.comparison())
 }
 
+// predictions returns the table of measurements and predictions of a configuration.
 func (r *Report) predictions(configuration string) table.Table {
 	t := table.Table{
-		Caption: fmt.Sprintf("%s: measured and predicted. X in ops/s, R and the wait in the queue in ms; errors relative to measured.", configuration),
+		Caption: fmt.Sprintf("%s: measured and predicted. X in ops/s, R and the wait in the queue in ms; errors are relative to the measurement.", configuration),
 		Columns: []string{"clients", "model", "X", "error", "R", "error", "wait", "error", "utilization", "bottleneck"},
 		Left:    []int{1, 8, 9},
 	}
@@ -136,27 +122,19 @@ func (r *Report) predictions(configuration string) table.Table {
 			if !(p.Wait > 0) {
 				wait = ""
 			}
+			var used []string
+			for _, s := range q.Utilizations {
+				used = append(used, s.Name+" "+text("%.2f", s.Utilization))
+			}
 			t.Rows = append(t.Rows, []string{
-				"", m.Name, x, xError, ms(q.R), percent(relative(q.R, p.R.Mean)), ms(q.Wait), wait, utilizations(q.Utilizations), q.Bottleneck,
+				"", m.Name, x, xError, ms(q.R), percent(relative(q.R, p.R.Mean)), ms(q.Wait), wait, strings.Join(used, ", "), q.Bottleneck,
 			})
 		}
 	}
 	return t
 }
 
-// utilizations writes them in a line; stations of the same name and number once.
-func utilizations(stations []Station) string {
-	line := ""
-	for i, s := range stations {
-		if i > 0 {
-			line += ", "
-		}
-		line += s.Name + " " + share(s.Utilization)
-	}
-	return line
-}
-
-// parameters has those of the models at the point of the configuration with the most clients.
+// parameters returns the table of the models' parameters at the point of the configuration with the most clients.
 func (r *Report) parameters(configuration string) table.Table {
 	last := -1
 	for i, p := range r.Data.Points {
@@ -165,7 +143,7 @@ func (r *Report) parameters(configuration string) table.Table {
 		}
 	}
 	t := table.Table{
-		Caption: fmt.Sprintf("%s: parameters with %d clients, and where each is from.", configuration, r.Data.Points[last].Clients),
+		Caption: fmt.Sprintf("%s: parameters with %d clients, and their sources.", configuration, r.Data.Points[last].Clients),
 		Columns: []string{"model", "parameter", "value", "from"}, Left: []int{1, 3},
 	}
 	for _, m := range r.Models {
@@ -185,16 +163,15 @@ func (r *Report) parameters(configuration string) table.Table {
 	return t
 }
 
-// comparison has the errors of the models with each point left out in turn.
+// comparison returns the table of the models' errors when each point is predicted from the others.
 func (r *Report) comparison() table.Table {
 	t := table.Table{
-		Caption: "How well each point is predicted from the others: mean and largest absolute relative error.",
+		Caption: "Errors of predicting each point from the others: mean and largest absolute relative error.",
 		Columns: []string{"model", "points", "predicted", "X mean", "X largest", "R mean", "R largest"}, Left: []int{1},
-		Notes: []string{
-			"The open models are given the throughput of the point. The multiclass model takes its times from the nearest number of clients: in the tables above from the point itself, as its report does, here from another.",
-		},
+		Notes: append([]string{
+			"The open models are given the throughput of the point. The multiclass model uses the times of the nearest number of clients: in the tables above those of the point itself, as in the 2016 report, here those of another point.",
+		}, r.Data.Notes...),
 	}
-	t.Notes = append(t.Notes, r.Data.Notes...)
 	for _, group := range []struct {
 		name string
 		keep func(Point) bool
@@ -213,23 +190,19 @@ func (r *Report) comparison() table.Table {
 			continue
 		}
 		for _, m := range r.Models {
-			e := m.Errors(r.Data.Points, group.keep)
-			t.Rows = append(t.Rows, []string{
-				m.Name, group.name, fmt.Sprintf("%d of %d", len(e.R), count), percent0(mean(e.X)), percent0(largest(e.X)), percent0(mean(e.R)), percent0(largest(e.R)),
-			})
+			x, r := m.errors(r.Data.Points, group.keep)
+			row := []string{m.Name, group.name, fmt.Sprintf("%d of %d", len(r), count)}
+			for _, errors := range [][]float64{x, r} {
+				mean, most := stat.Mean(errors, nil), math.NaN()
+				if len(errors) > 0 {
+					most = slices.Max(errors)
+				}
+				row = append(row, text("%.1f %%", 100*mean), text("%.1f %%", 100*most))
+			}
+			t.Rows = append(t.Rows, row)
 		}
 	}
 	return t
-}
-
-func percent0(v float64) string { return text("%.1f %%", 100*v) }
-
-// largest returns the largest value, NaN of nothing.
-func largest(values []float64) float64 {
-	if len(values) == 0 {
-		return math.NaN()
-	}
-	return slices.Max(values)
 }
 
 // Write writes the tables.
@@ -242,8 +215,8 @@ func (r *Report) Write(w io.Writer, f table.Format) error {
 	return nil
 }
 
-// Figures returns plots of measurements and predictions over the clients, by name: throughput and response-time. Without names
-// of models they show all models.
+// Figures returns two figures by name, throughput and response-time: the measurements and the predictions of the named models over the
+// clients. Without names they show all models.
 func (r *Report) Figures(models ...string) map[string]plot.Figure {
 	if len(models) > 0 {
 		chosen := *r
@@ -258,6 +231,7 @@ func (r *Report) Figures(models ...string) map[string]plot.Figure {
 	}
 }
 
+// figure returns a figure with a panel for each configuration. closed leaves out the open models.
 func (r *Report) figure(title string, y plot.Axis, closed bool, measured func(Point) Measured, predicted func(Prediction) float64) plot.Figure {
 	f := plot.Figure{Title: title}
 	for _, name := range r.Data.Configurations() {
