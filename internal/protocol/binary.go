@@ -2,11 +2,11 @@ package protocol
 
 import "encoding/binary"
 
-// Clients that speak the binary protocol are told that it is not supported.
+// Requests of the binary protocol are refused; these constants are what that needs.
 const (
 	// BinaryRequest is the first byte of every binary request, and of no text command.
 	BinaryRequest = 0x80
-	// BinaryHeader is the length of a binary message's header, bytes.
+	// BinaryHeader is the length of a binary message's header in bytes.
 	BinaryHeader = 24
 
 	binaryReply   = 0x81
@@ -14,7 +14,7 @@ const (
 	binaryText    = "Unknown command"
 )
 
-// RefuseBinary returns the reply, in the binary protocol, to the request with header: unknown command.
+// RefuseBinary returns the reply "Unknown command", in the binary protocol, to the request with this header.
 func RefuseBinary(header []byte) string {
 	reply := make([]byte, BinaryHeader, BinaryHeader+len(binaryText))
 	reply[0], reply[1] = binaryReply, header[1]

@@ -1,11 +1,11 @@
 package protocol
 
-// Command is what a request asks for. Its String is the label value of the metrics and the name on the wire.
+// Command is the command of a request. Its String is the label value in metrics and the name on the wire.
 type Command uint8
 
 // The commands of the text protocol.
 const (
-	Invalid Command = iota // a line that is answered with an error text and reaches no server
+	Invalid Command = iota // a line that gets an error text as its reply and reaches no server
 	Get
 	Gets
 	Gat
@@ -26,45 +26,45 @@ const (
 	Stats
 	Quit
 	Meta  // mg ms md ma mn me
-	Admin // slabs, lru, lru_crawler, cache_memlimit: administration of one server, passed through
+	Admin // slabs, lru, lru_crawler, cache_memlimit: administration of one server, passed on to the servers
 	NumCommands
 )
 
-// Traits are what a request does, as far as placement, order and replication need to know: those of its command, and for a meta command
-// those of its verb and flags.
+// Traits describe a request as far as placement, order and replication need it. They follow from its command, and for a meta command from
+// its verb and flags.
 type Traits uint16
 
 // The traits.
 const (
-	// Reads: the answer is what a server holds, and the request may be asked again of another without harm.
+	// Reads: the reply is what a server holds, and the request may be repeated at another server without harm.
 	Reads Traits = 1 << iota
-	// Writes: it changes what servers hold, and has to reach all that hold its keys. With Reads: it touches what it reads.
+	// Writes: it changes items, and must reach all servers that hold its keys. With Reads: it touches the items that it reads.
 	Writes
-	// First: it shows what only a key's first server knows: the cas, or what the item looks like there.
+	// First: it shows what only a key's first server knows: the cas, or details of the item there.
 	First
-	// Conditional: it changes the item only if that has the cas which the request names, and the first server alone knows.
+	// Conditional: it changes the item only if the item has the cas that the request names. Only the first server knows this cas.
 	Conditional
-	// Deletes: it leaves no copy of its key, whether there was one or not.
+	// Deletes: after it no copy of the key exists, whether there was one or not.
 	Deletes
-	// Marks: it may mark an item as stale, or store it as such. The reply does not say whether it did.
+	// Marks: it may mark an item as stale, or store it as stale. The reply does not say whether it did.
 	Marks
-	// Quiet: the reply that is the usual one is left out.
+	// Quiet: the usual reply is left out.
 	Quiet
-	// Fenced: the reply may be missing, or not say where it ends. An mn behind the request does.
+	// Fenced: there may be no reply, or the reply does not show where it ends. The reply to an mn after the request shows it.
 	Fenced
-	// Encoded: the line has the key in base64.
+	// Encoded: the key in the line is in base64.
 	Encoded
-	// Everywhere: it is for every server, whatever it holds.
+	// Everywhere: it is for every server, whatever the server holds.
 	Everywhere
 	// Local: the middleware answers it.
 	Local
 	// Closes: it ends the client's connection.
 	Closes
-	// Depends: whether it changes the item, or to what, depends on what the server holds.
+	// Depends: what the server holds decides whether it changes the item, or to which value.
 	Depends
-	// Makes: it may leave an item behind that it has made or changed.
+	// Makes: it may leave an item that it has created or changed.
 	Makes
-	// Builds: it makes the item of the one that is there, so that only a look tells what came of it.
+	// Builds: it derives the item from the existing one, so that only a read shows the result.
 	Builds
 	// Stamped: it names the cas that the item gets.
 	Stamped
@@ -73,7 +73,7 @@ const (
 // Has reports whether t has all of others.
 func (t Traits) Has(others Traits) bool { return t&others == others }
 
-// IsRead reports whether a request with t only asks what a key holds: it changes nothing, and does not show the cas, which belongs to a write. A route may
+// IsRead reports whether a request with t only reads values: it changes nothing, and does not show the cas, which serves a later write. A route may
 // send such requests to a pool of their own.
 func (t Traits) IsRead() bool { return t&(Reads|Writes|First) == Reads }
 
@@ -89,10 +89,10 @@ func kinds(ks ...ReplyKind) (s replySet) {
 
 func (s replySet) has(k ReplyKind) bool { return s&(1<<k) != 0 }
 
-// anyLine is what an administration command may be answered with, line by line.
+// anyLine is the set of elements that may be a line of the reply to an administration command.
 const anyLine = ^(replySet(1)<<ReplyValue | 1<<ReplyMetaValue | 1<<ReplyMetaNoop)
 
-// keyCount is how many keys a command names.
+// keyCount says how many keys a command names.
 type keyCount uint8
 
 const (
@@ -101,13 +101,13 @@ const (
 	manyKeys
 )
 
-// commands is what mcmw knows of each command. What a meta command does is in metaVerbs and metaFlags.
+// commands describes each command. The traits of meta commands are in metaVerbs and metaFlags.
 var commands = [NumCommands]struct {
 	name   string
 	keys   keyCount
 	traits Traits
-	// replies that consist of one element, which ends them, or of a list of more elements that an element of end closes. Error lines
-	// end every reply.
+	// A reply is one element of alone, or a list of elements of more that an element of end closes. Error lines end every
+	// reply.
 	alone, more, end replySet
 }{
 	Invalid:   {name: "invalid"},
@@ -135,7 +135,7 @@ var commands = [NumCommands]struct {
 	Admin: {"admin", noKey, Fenced, 0, anyLine, 0},
 }
 
-// String returns the command's name as it stands on the wire; "invalid", "meta" and "admin" stand for groups.
+// String returns the command's name on the wire. "invalid", "meta" and "admin" stand for groups of commands.
 func (c Command) String() string {
 	if c < NumCommands {
 		return commands[c].name
@@ -160,8 +160,8 @@ func (c Command) BringsValues() bool {
 // IsStorage reports whether c is a classic command that carries a data block.
 func (c Command) IsStorage() bool { return c >= Set && c <= Cas }
 
-// Accepts reports whether an element of kind k may stand in the reply to c, which is first in it or not, and whether it ends the reply.
-// fenced: an mn follows c, and its reply ends that to c, which may be missing.
+// Accepts reports whether the reply to c may contain an element of kind k, as its first element or a later one, and whether the element
+// is the last. fenced: an mn follows c, and the reply to the mn ends the reply to c, which may be missing.
 func (c Command) Accepts(k ReplyKind, first, fenced bool) (last, ok bool) {
 	t := &commands[c]
 	switch {

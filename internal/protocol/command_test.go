@@ -31,7 +31,7 @@ func TestARequestHasTheTraitsOfItsCommandAndFlags(t *testing.T) {
 		"ms a 0 E7": Writes | Makes | Stamped, "ms YQ== 0 b q": Writes | Makes | Encoded | Quiet | Fenced,
 		"md a": Writes | Deletes, "md a I T9": Writes | Makes | Depends | Marks, "md a x": Writes | Makes | Depends | Deletes,
 		"md a C7": Writes | Deletes | Depends | Conditional, "ma a N0 C7": Writes | Makes | Depends | Builds | Conditional,
-		// What is refused does nothing.
+		// A refused request does nothing.
 		"get": 0, "md a I I": 0, "incr a x": 0,
 	} {
 		var r Request
@@ -41,8 +41,8 @@ func TestARequestHasTheTraitsOfItsCommandAndFlags(t *testing.T) {
 	}
 }
 
-// The table of docs/routes.md. All that has a key and is not here goes with the writes.
-func TestOnlyWhatChangesNothingAndShowsNoCasIsARead(t *testing.T) {
+// This is the table of docs/routes.md. Requests with a key that are not in it are routed as writes.
+func TestARequestIsAReadIfItChangesNothingAndShowsNoCas(t *testing.T) {
 	lines := map[bool][]string{
 		true: {"get a", "get a b", "mg a", "mg a v", "mg a k s t f h l v q O1", "mg YQ== b v", "mg a C7 v"},
 		false: {
@@ -72,14 +72,14 @@ func TestOnlyWhatChangesNothingAndShowsNoCasIsARead(t *testing.T) {
 	for verb := range metaVerbs {
 		require.Equal(t, metaVerbs[verb] != 0, verbs[byte(verb)], "m%c", verb)
 	}
-	for flag, f := range metaFlags { // whatever a mg can be made by a flag
+	for flag, f := range metaFlags { // every flag that an mg may have
 		if r := metaVerbs['g']&^f.ends | f.adds; r.Has(Writes) || r.Has(First) {
 			require.False(t, r.IsRead(), "mg with %c", flag)
 		}
 	}
 }
 
-func TestAKeyInBase64IsDecodedAndOthersAreShownAsTheyAre(t *testing.T) {
+func TestAKeyInBase64IsDecodedAndOthersAreReturnedUnchanged(t *testing.T) {
 	for line, want := range map[string]string{"get a b": "a", "set a 0 0 0": "a", "mg aGUgbG8= b": "he lo", "mg aGUgbG8=": "aGUgbG8=", "stats items": ""} {
 		var r Request
 		_, _, err := limits().Decode([]byte(line+CRLF+CRLF), &r)
@@ -89,7 +89,7 @@ func TestAKeyInBase64IsDecodedAndOthersAreShownAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestAnElementStandsWhereItsCommandIsAnsweredWithItAndNowhereElse(t *testing.T) {
+func TestACommandAcceptsTheElementsOfItsRepliesAndNoOthers(t *testing.T) {
 	type verdict struct{ last, ok bool }
 	var (
 		no   = verdict{}
@@ -130,8 +130,8 @@ func TestAnElementStandsWhereItsCommandIsAnsweredWithItAndNowhereElse(t *testing
 	}
 }
 
-// Statistics are counted by command, and may.
-func TestNoOtherPackageTellsCommandsApartByName(t *testing.T) {
+// Package stats, which counts by command, is exempt.
+func TestNoOtherPackageDistinguishesCommandsByName(t *testing.T) {
 	var names []string
 	files := token.NewFileSet()
 	own, err := parser.ParseFile(files, "command.go", nil, 0)

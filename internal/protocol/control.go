@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// decodeControl decodes the commands that address a server rather than a key, and everything that is not a command.
+// decodeControl decodes the commands that address a server instead of a key, and lines that are no command.
 func decodeControl(r *Request, w *words) (int, error) {
 	r.takeNoReply(w)
 	if w.n == 0 {
@@ -44,17 +44,17 @@ func decodeControl(r *Request, w *words) (int, error) {
 	return -1, nil
 }
 
-// administration lists the administration commands that are passed on, each with the subcommands accepted. Every memcached
-// answers these with one line. Newer versions accept a prefix for a whole word (lru_crawler m for lru_crawler metadump), so
-// a subcommand must be written in full.
+// administration lists the administration commands that are passed on, each with its accepted subcommands. Every memcached
+// answers these with one line. Newer versions accept a prefix of a word (lru_crawler m for lru_crawler metadump), so a
+// subcommand must be written in full.
 var administration = map[string][]string{
 	"slabs":       {"reassign", "automove"},
 	"lru":         {"tune", "mode", "temp_ttl"},
 	"lru_crawler": {"enable", "disable", "crawl", "tocrawl", "sleep"},
 }
 
-// decodeAdmin decodes an administration command. Arguments that consist of letters, digits and signs are passed on for the
-// server to judge, a noreply among them included.
+// decodeAdmin decodes an administration command. Arguments of letters, digits and a few signs are passed on, including a noreply:
+// the server judges them.
 func decodeAdmin(r *Request, w *words) (int, error) {
 	subcommands, has := administration[string(w.word[0])]
 	switch {
@@ -64,7 +64,7 @@ func decodeAdmin(r *Request, w *words) (int, error) {
 		return r.refuse(TextError)
 	}
 	for _, word := range w.word[1:w.n] {
-		if bytes.ContainsFunc(word, notOfAName) {
+		if bytes.ContainsFunc(word, notInName) {
 			return r.refuse(TextError)
 		}
 	}
@@ -73,11 +73,12 @@ func decodeAdmin(r *Request, w *words) (int, error) {
 	return -1, nil
 }
 
-func notOfAName(c rune) bool {
+// notInName reports whether c must not appear in an argument of an administration command.
+func notInName(c rune) bool {
 	return !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '-' || c == '.' || c == ',')
 }
 
-// statistics are the arguments of stats that are passed on. Each is answered with a list or with one line.
+// statistics are the arguments of stats that are passed on. The reply to each is a list or one line.
 var statistics = []string{
 	"items", "slabs", "sizes", "sizes_enable", "sizes_disable", "settings", "conns", "reset", "extstore", "proxy", "proxyfuncs", "proxybe",
 }
@@ -88,7 +89,7 @@ func decodeStats(r *Request, w *words) (int, error) {
 	case w.n == 1:
 		count = 1
 	case w.is(1, "detail"):
-		// To any other word memcached answers with the words it accepts.
+		// If another word follows, memcached replies with the words that it accepts.
 		if w.is(2, "on") || w.is(2, "off") || w.is(2, "dump") {
 			count = 3
 		}

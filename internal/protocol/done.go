@@ -2,13 +2,13 @@ package protocol
 
 import "bytes"
 
-// Unclear reports whether what the write r leaves does not show in its answer: an item that is stale, or that somebody is to renew.
+// Unclear reports whether the reply to the write r does not show its full effect: the item may be stale, or a client may have to renew it.
 func (r *Request) Unclear() bool {
 	return r.Command == Meta && (r.Has(Marks) || HasFlag(r.Head, 'x') || r.Fetches() && r.Has(Depends))
 }
 
-// AppendDone appends what does elsewhere what r, a write, has done where it succeeded: whatever is there, if that was a condition. Its reply is never
-// left out. plain: what the key holds then doesn't depend on what it held.
+// AppendDone appends a request that repeats, on another server, what the write r has done where it succeeded. Conditions of r are dropped, and its
+// reply is never left out. plain: the resulting item does not depend on the one before.
 func (r *Request) AppendDone(dst []byte) (text []byte, plain bool) {
 	if r.Answer != "" {
 		dst, _ = r.AppendDeletion(dst)

@@ -5,19 +5,16 @@ import (
 	"strconv"
 )
 
-// longestRelative is the largest exptime that memcached takes for seconds from now, and not for a date.
-const longestRelative = 30 * 24 * 3600
-
-// AppendCapped appends the command line, which may have its end, so that no item which it stores or touches lives for more than ttl seconds, from 1
-// to longestRelative. Shorter exptimes stay, and what is over already. now is the time of day in seconds since 1970, for exptimes that are dates. The
-// line is one that was understood: words separated by one blank.
+// AppendCapped appends the command line with its exptime reduced, so that no item which it stores or touches lives for more than ttl seconds, from
+// 1 to LongestExpiry. Shorter exptimes stay, as do those in the past. now is the time in seconds since 1970, for exptimes that are dates. The line
+// must be valid, with its words separated by one blank; it may include its end.
 func AppendCapped(dst, line []byte, ttl, now int64) []byte {
 	text, end := line, []byte(nil)
 	if bytes.HasSuffix(line, []byte(CRLF)) {
 		text, end = line[:len(line)-len(CRLF)], []byte(CRLF)
 	}
 	verb, _ := cutWord(text)
-	at := 0 // the word that is the exptime; 0: none is
+	at := 0 // the index of the exptime among the words; 0: there is none
 	switch string(verb) {
 	case "set", "add", "replace", "append", "prepend", "cas":
 		at = 3
@@ -34,13 +31,13 @@ func AppendCapped(dst, line []byte, ttl, now int64) []byte {
 	for range at {
 		_, rest = cutWord(rest)
 	}
-	exptime, behind := cutWord(rest)
+	exptime, after := cutWord(rest)
 	dst = append(append(dst, text[:len(text)-len(rest)]...), ' ')
 	dst = appendCappedTime(dst, exptime, ttl, now)
-	return append(append(dst, behind...), end...)
+	return append(append(dst, after...), end...)
 }
 
-// appendCappedFlags is AppendCapped of a meta command without its end; stores: without the flag T its item would live for ever.
+// appendCappedFlags is AppendCapped for a meta command without its end. stores: without the flag T its item would never expire.
 func appendCappedFlags(dst, text []byte, stores bool, ttl, now int64) []byte {
 	flags := flagsOf(text)
 	dst = append(dst, text[:len(text)-len(flags)]...)
@@ -64,12 +61,12 @@ func appendCappedFlags(dst, text []byte, stores bool, ttl, now int64) []byte {
 	return dst
 }
 
-// appendCappedTime appends an exptime that ends at the same time, or after ttl seconds if that is earlier.
+// appendCappedTime appends an exptime at which the item expires when it does with exptime, or after ttl seconds if that is earlier.
 func appendCappedTime(dst, exptime []byte, ttl, now int64) []byte {
-	v, _ := strconv.ParseInt(string(exptime), 10, 64) // it was checked
-	if v > longestRelative {
+	v, _ := strconv.ParseInt(string(exptime), 10, 64) // it was checked before
+	if v > LongestExpiry {
 		if v -= now; v == 0 {
-			v = -1 // 0 would be for ever
+			v = -1 // 0 would mean no expiry
 		}
 	}
 	switch {

@@ -6,20 +6,20 @@ import (
 	"strconv"
 )
 
-// A value that is larger than a server's items is stored in pieces, and others are put in the place of what a client brought or a server holds; see package
-// large.
+// A value that is too large for one item of a server is stored in chunks; see package large. The functions of this file replace the value in a client's
+// request, or in a server's reply, by another one.
 
-// BringsValue reports whether r stores the value that it brings: a classic storage command or an ms.
+// BringsValue reports whether r carries a value to be stored: it is a classic storage command or an ms.
 func (r *Request) BringsValue() bool {
 	return r.Command.IsStorage() || r.Command == Meta && r.Arg[1] == 's'
 }
 
-// Joins reports whether r, which brings a value, puts it behind or before what is there.
+// Joins reports whether r, which carries a value, appends or prepends it to the existing one.
 func (r *Request) Joins() bool {
 	return r.Command == Append || r.Command == Prepend || r.Command == Meta && r.Has(Builds)
 }
 
-// Exptime returns the exptime of what r, which brings a value, stores.
+// Exptime returns the exptime with which r, which carries a value, stores it.
 func (r *Request) Exptime() []byte {
 	if r.Command != Meta {
 		_, _, exptime, _ := r.Stores()
@@ -31,7 +31,7 @@ func (r *Request) Exptime() []byte {
 	return []byte("0")
 }
 
-// Replace makes value, with the line end behind it, what r, which brings a value, stores.
+// Replace replaces the value that r carries by value, which includes the line end.
 func (r *Request) Replace(value []byte) {
 	before := 4 // words
 	if r.Command == Meta {
@@ -41,13 +41,13 @@ func (r *Request) Replace(value []byte) {
 	for range before {
 		_, rest = cutWord(rest)
 	}
-	_, behind := cutWord(rest)
+	_, after := cutWord(rest)
 	head := append(slices.Clone(r.Head[:len(r.Head)-len(rest)]), ' ')
 	head = strconv.AppendInt(head, int64(len(value)-len(CRLF)), 10)
-	r.Head, r.Data, r.Exact = append(head, behind...), value, false
+	r.Head, r.Data, r.Exact = append(head, after...), value, false
 }
 
-// AppendChunkStore appends the line that stores size bytes under key, under that version; 0: none.
+// AppendChunkStore appends the command line that stores size bytes under key, with the given version; 0: without one.
 func AppendChunkStore(dst, key []byte, size int, exptime []byte, version uint64) []byte {
 	dst = strconv.AppendInt(append(append(append(dst, "ms "...), key...), ' '), int64(size), 10)
 	if string(exptime) != "0" {
@@ -59,12 +59,13 @@ func AppendChunkStore(dst, key []byte, size int, exptime []byte, version uint64)
 	return append(dst, CRLF...)
 }
 
-// AppendChunkFetch appends what asks for the value under key.
+// AppendChunkFetch appends the request for the value of key.
 func AppendChunkFetch(dst, key []byte) []byte {
 	return append(append(append(dst, "mg "...), key...), " v k\r\n"...)
 }
 
-// AppendResized appends the line of element, a VALUE or a VA, as it is where its value has size bytes. shown: a VA's flag s tells the size, too.
+// AppendResized appends the line of element, a VALUE or a VA, with the size replaced by size. shown: the flag s of a VA also shows the size, and is
+// replaced, too.
 func AppendResized(dst, element []byte, size int, shown bool) []byte {
 	line := element[:bytes.IndexByte(element, '\r')]
 	before := 1 // words
@@ -93,7 +94,7 @@ func AppendResized(dst, element []byte, size int, shown bool) []byte {
 	return append(dst, CRLF...)
 }
 
-// Value returns the value in element, a complete VALUE or VA of that size.
+// Value returns the value in element, a complete VALUE or VA whose value has size bytes.
 func Value(element []byte, size int) []byte {
 	end := len(element) - len(CRLF)
 	return element[end-size : end]

@@ -5,19 +5,16 @@ import (
 	"math"
 )
 
-// A server's clock counts seconds: an item that has n left, or is stored for n, lives for more than n-1.
+// A server's clock counts seconds: an item that has n seconds left, or is stored for n seconds, lives for more than n-1 seconds.
 
-// life returns for how long an item lives at least that has so many seconds left, ns.
+// life returns the minimum time, in ns, that an item with the given number of seconds left lives.
 func life(seconds uint64) (ns int64) { return int64(max(1, seconds)-1) * 1e9 }
 
-// forever is the life of an item without an expiry, ns.
+// forever is the life of an item without an expiry, in ns.
 const forever = math.MaxInt64
 
-// longestDelay is the greatest exptime that is a number of seconds, not a date.
-const longestDelay = 30 * 24 * 60 * 60
-
-// LifeTold returns for how long an item lives at least, ns, by the reply to me, or 0: not for long, or there is none. memcached before 1.6.24 tells the
-// same of an item without an expiry and of one that ends in a second.
+// LifeTold returns the minimum time, in ns, that an item lives according to reply, the reply to me. 0: less than a second, or there is no item.
+// memcached before 1.6.24 sends the same reply for an item without an expiry and for one that expires within a second.
 func LifeTold(reply []byte) (ns int64) {
 	_, fields := cutWord(bytes.TrimSuffix(reply, []byte(CRLF)))
 	_, fields = cutWord(fields) // the key
@@ -38,11 +35,11 @@ func LifeTold(reply []byte) (ns int64) {
 	return 0
 }
 
-// LifeStored returns for how long an item lives at least, ns, that is stored with exptime, or 0: not for long, or until a date.
+// LifeStored returns the minimum time, in ns, that an item stored with exptime lives. 0: less than a second, or exptime is a date.
 func LifeStored(exptime []byte) (ns int64) {
 	seconds, _, ok := parseUint32(exptime)
 	switch {
-	case !ok || seconds > longestDelay:
+	case !ok || seconds > LongestExpiry:
 		return 0
 	case seconds == 0:
 		return forever

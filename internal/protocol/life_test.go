@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestHowLongAnItemLivesAtLeast(t *testing.T) {
+func TestTheMinimumLifeOfAnItem(t *testing.T) {
 	const second = 1_000_000_000 // ns
 	for reply, want := range map[string]int64{
 		"ME k exp=-1 la=0 cas=99 fetch=no cls=1 size=63\r\n": forever,

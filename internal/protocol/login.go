@@ -6,16 +6,16 @@ import (
 	"strconv"
 )
 
-// Login is what a client of a server with --auth-file must send first: a set, of any key, with the value "user password".
-// Its slices point into the buffer it was decoded from.
+// Login is the request that a client of a server with --auth-file must send first: a set, of any key, with the value
+// "user password". Its slices point into the buffer it was decoded from.
 type Login struct {
-	// Answer, if not empty, is the reply: this cannot be a correct login.
+	// Answer, if not empty, is the reply to a request that cannot be a correct login.
 	Answer string
 	// User and Password are the credentials that the client sent.
 	User, Password []byte
 }
 
-// memcached's texts about logins.
+// memcached's replies to logins.
 const (
 	TextStored          = "STORED\r\n"
 	TextUnauthenticated = "CLIENT_ERROR unauthenticated\r\n"
@@ -30,13 +30,13 @@ var ErrLoginTooLarge = errors.New("login too large")
 const (
 	// maxLoginLine is the number of bytes without a line end after which memcached closes the connection.
 	maxLoginLine = 2048
-	// maxLoginValue is the most that memcached's buffer, READ_BUFFER_SIZE, holds of a login after its line, bytes.
+	// maxLoginValue is the number of bytes of a login after its line that fit into memcached's buffer, READ_BUFFER_SIZE.
 	maxLoginValue = 16 << 10
 )
 
-// DecodeLogin decodes the login at the front of buf, from a client that has not authenticated yet, into r and returns the
-// bytes it takes. 0 means that it is incomplete; need is then the total number of bytes it is known to take, or 0 if that
-// isn't known yet. An error means that the connection must be closed.
+// DecodeLogin decodes the login at the front of buf, from a client that is not authenticated yet, into r and returns its length
+// in bytes. 0 means that it is incomplete; need is then its total length, or 0 if that isn't known yet. After an error the
+// connection must be closed.
 func DecodeLogin(buf []byte, r *Login) (n, need int, err error) {
 	*r = Login{}
 	if len(buf) < 2 {
@@ -79,7 +79,7 @@ func DecodeLogin(buf []byte, r *Login) (n, need int, err error) {
 	return total, 0, nil
 }
 
-// cString returns b up to its first zero byte, which is where memcached's string ends.
+// cString returns b up to its first zero byte, where memcached's string ends.
 func cString(b []byte) []byte {
 	if nul := bytes.IndexByte(b, 0); nul >= 0 {
 		return b[:nul]
@@ -87,8 +87,8 @@ func cString(b []byte) []byte {
 	return b
 }
 
-// AppendLogin appends a login. A server without authentication takes it for a set; the item it then stores has an unlikely
-// key and has expired already, so nobody can read it.
+// AppendLogin appends a login. A server without authentication takes it for a set. The item it then stores has an unlikely key
+// and has already expired, so nobody can read the password.
 func AppendLogin(dst []byte, user, password string) []byte {
 	dst = append(dst, "set mcmw-login 0 -1 "...)
 	dst = strconv.AppendInt(dst, int64(len(user)+1+len(password)), 10)

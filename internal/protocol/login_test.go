@@ -48,7 +48,7 @@ func TestLoginsAreDecodedAsMemcachedDoes(t *testing.T) {
 	}
 }
 
-func TestALoginThatMemcachedHasNoRoomForClosesTheConnection(t *testing.T) {
+func TestALoginTooLargeForMemcachedClosesTheConnection(t *testing.T) {
 	var l Login
 	_, _, err := DecodeLogin([]byte(strings.Repeat("x", 2049)), &l)
 	require.ErrorIs(t, err, ErrLineTooLong)

@@ -2,33 +2,33 @@ package protocol
 
 import "bytes"
 
-// metaVerbs are the traits of the meta commands by the second letter of their names.
+// metaVerbs are the traits of the meta commands, by the second letter of their names.
 var metaVerbs = ['z' + 1]Traits{'g': Reads, 'e': Reads | First, 's': Writes | Makes, 'd': Writes | Deletes, 'a': Writes | Makes | Builds | Depends}
 
-// metaFlag is what mcmw knows of a flag of a meta command.
+// metaFlag describes a flag of a meta command.
 type metaFlag struct {
-	// value says what may follow the letter; refusal is memcached's if something else does, "" for its general one.
+	// value says what may follow the letter. refusal is memcached's error if something else follows; "": its general error.
 	value   metaValue
 	refusal string
-	// adds and ends are the traits that a command has, and no longer has, by the flag.
+	// adds and ends are the traits that the flag adds to a command, and removes from it.
 	adds, ends Traits
 }
 
-// metaValue is what may follow the letter of a flag.
+// metaValue says what may follow the letter of a flag.
 type metaValue uint8
 
 const (
 	unknownFlag metaValue = iota
-	nothing               // whatever follows is dropped
-	keyInBase64           // nothing follows, and the key is in base64
+	nothing               // any text after the letter is dropped
+	keyInBase64           // as nothing; the key is in base64
 	exptime
 	number32
 	number64
-	letter // one; what follows it is dropped
+	letter // one letter; any text after it is dropped
 	text
 )
 
-// metaFlags are the flags by their letters.
+// metaFlags describes the flags, by their letters.
 var metaFlags = ['z' + 1]metaFlag{
 	'b': {keyInBase64, TextMetaKey, Encoded, 0},
 	'N': {exptime, TextMetaToken, Writes | Makes | Depends, Reads}, // makes the item
@@ -48,10 +48,10 @@ var metaFlags = ['z' + 1]metaFlag{
 	'l': {value: nothing}, 'h': {value: nothing}, 'u': {value: nothing}, 'x': {nothing, "", Makes | Depends, 0},
 }
 
-// modes are the traits that an ms has by its mode; a mode that nothing looks at may be any byte.
+// modes are the traits that the mode of an ms adds. The array has 256 elements, because a mode that is not checked may be any byte.
 var modes = [256]Traits{'E': Depends, 'R': Depends, 'A': Depends | Builds, 'P': Depends | Builds}
 
-// parse returns the part of word, what follows a flag's letter, that memcached reads; ok is false if it refuses it.
+// parse returns the part of word, the text after a flag's letter, that memcached reads. ok is false if memcached refuses word.
 func (v metaValue) parse(word []byte) (read []byte, ok bool) {
 	switch v {
 	case exptime:
@@ -70,7 +70,7 @@ func (v metaValue) parse(word []byte) (read []byte, ok bool) {
 	return nil, true
 }
 
-// takeMeta completes a meta command whose words were checked; first is that of its flags.
+// takeMeta completes a meta command whose words were checked; first is the index of its first flag.
 func (r *Request) takeMeta(w *words, first int) {
 	r.takeKeyed(w, Meta, w.n)
 	r.Arg = w.word[0]
@@ -83,17 +83,17 @@ func (r *Request) takeMeta(w *words, first int) {
 		}
 	}
 	if !r.Has(Writes) {
-		r.Traits &^= Conditional | Makes | Depends // memcached compares a cas with nothing to be written
+		r.Traits &^= Conditional | Makes | Depends // memcached ignores the cas of a command that writes nothing
 	}
 }
 
-// decodeKey appends to room the key that text is in base64. It was checked.
+// decodeKey appends the key that text holds in base64 to room. text was checked before.
 func decodeKey(room, text []byte) []byte {
 	key, _ := keyEncoding.AppendDecode(room, text)
 	return key
 }
 
-// flagsOf returns what follows the key, and the size of an ms, in a meta command's line.
+// flagsOf returns the flags in a meta command's line: the rest after the key, and after the size of an ms.
 func flagsOf(head []byte) []byte {
 	verb, rest := cutWord(head)
 	_, rest = cutWord(rest)
@@ -115,7 +115,7 @@ func cutWord(s []byte) (word, rest []byte) {
 	return s[:end], s[end:]
 }
 
-// AppendMeta appends the meta command line head, with its line end, leaving out the flags in drop.
+// AppendMeta appends the meta command line head and a line end, without the flags in drop.
 func AppendMeta(dst, head []byte, drop string) []byte {
 	return append(appendMeta(dst, head, drop), CRLF...)
 }
@@ -134,9 +134,10 @@ func appendMeta(dst, head []byte, drop string) []byte {
 	return dst
 }
 
-// MetaFits reports whether reply, or at least its line, can be the reply to the meta command line head: its code is one that
-// the verb allows, it has a value only if one was requested, and the opaque and the key in it are the request's. An HD or a
-// VA must return those of them that the request asked for, an ME its key. An mg with a cas that matches is answered without the value.
+// MetaFits reports whether reply, of which only the line is needed, can be the reply to the meta command line head: the verb allows
+// its code, it has a value only if one was requested, and its opaque and its key are those of the request. An HD or a VA must
+// return the opaque and the key if the request asked for them, an ME must return the key. An mg whose cas matches is answered
+// without the value.
 func MetaFits(head, reply []byte) bool {
 	line, _, _ := bytes.Cut(reply, []byte(CRLF))
 	verb, rest := cutWord(head)
@@ -188,12 +189,12 @@ func MetaFits(head, reply []byte) bool {
 	if string(code) == "VA" {
 		_, flags = cutWord(flags)
 	}
-	// The reply shows the key as the item was created: in base64 or not, whatever the request used.
+	// The reply shows the key in the form in which the item was created, in base64 or not, whichever the request used.
 	var room [DefaultMaxKey]byte
 	if encoded && (wantsKey || verb[1] == 'e') {
 		n, _ := keyEncoding.Decode(room[:], key)
 		if bytes.IndexByte(room[:n], ' ') >= 0 {
-			return true // a key shown as it is consists of words that look like flags
+			return true // a key that is shown unencoded consists of words that look like flags
 		}
 	}
 	shows := func(text []byte) bool {
@@ -224,7 +225,7 @@ func MetaFits(head, reply []byte) bool {
 	return string(code) != done || (hasKey == wantsKey && hasOpaque == (opaque != nil))
 }
 
-// AppendRenamed appends reply, to a meta command, with key in place of stored, where it shows that, in base64 or not.
+// AppendRenamed appends reply, the reply to a meta command, with key in place of the key stored wherever reply shows it, in base64 or not.
 func AppendRenamed(dst, reply, stored, key []byte) []byte {
 	line, data, _ := bytes.Cut(reply, []byte(CRLF))
 	code, words := cutWord(line)
@@ -265,7 +266,7 @@ func isKeyIn(text, key []byte) bool {
 	return err == nil && bytes.Equal(room[:n], key)
 }
 
-// LeavesOut reports whether reply, to the meta command r, is left out in quiet mode.
+// LeavesOut reports whether reply, the reply to the meta command r, is left out in quiet mode.
 func (r *Request) LeavesOut(reply []byte) bool {
 	code := reply[:2]
 	switch r.Arg[1] {
@@ -280,7 +281,7 @@ func (r *Request) LeavesOut(reply []byte) bool {
 }
 
 // MetaAlike reports whether two replies to one meta command say the same about the item: code, value, and whether it is
-// stale (X), won (W) or being renewed by another client (Z). What each server counts for itself (cas, times, hits) may
+// stale (X), won (W) or being renewed by another client (Z). Values that each server maintains on its own (cas, times, hits) may
 // differ.
 func MetaAlike(a, b []byte) bool {
 	lineA, dataA, _ := bytes.Cut(a, []byte(CRLF))

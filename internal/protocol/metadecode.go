@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// MaxMetaWords is the most words a meta command may have: memcached's MFLAG_MAX_OPT_LENGTH less one. Versions before
-	// 1.6.40 count one word more, and run the value after a line with too many words as commands.
+	// MaxMetaWords is the maximum number of words of a meta command: memcached's MFLAG_MAX_OPT_LENGTH less one. Versions before
+	// 1.6.40 allow one word more, and run the value after a line with too many words as commands.
 	MaxMetaWords = 19
-	// maxOpaque is memcached's MFLAG_MAX_OPAQUE_LENGTH: the longest O flag, its letter included.
+	// maxOpaque is memcached's MFLAG_MAX_OPAQUE_LENGTH: the maximum length of an O flag, including its letter.
 	maxOpaque = 32
 )
 
 // decodeMeta decodes a meta command. Only ms has a data block.
 func (l *Limits) decodeMeta(r *Request, w *words) (int, error) {
-	verb, first := w.word[0][1], 2 // of the flags
+	verb, first := w.word[0][1], 2 // first: the index of the first flag
 	if verb == 's' {
 		first = 3
 	}
@@ -51,7 +51,7 @@ func areFlags(w *words, first int) bool {
 	return true
 }
 
-// checkMeta returns the error that a meta command is refused with, or "", and keeps only the words that memcached looks at.
+// checkMeta returns the error with which a meta command is refused, or "". It keeps only the words that memcached reads.
 func (l *Limits) checkMeta(w *words, verb byte, first int) (refusal string) {
 	switch {
 	case len(w.word[1]) > l.MaxKey:
@@ -64,7 +64,7 @@ func (l *Limits) checkMeta(w *words, verb byte, first int) (refusal string) {
 		refusal = checkFlags(w, first)
 	}
 	if refusal == "" && verb == 'g' && w.hasFlag('b', first) && w.hasFlag('k', first) {
-		// The key of an item that an mg or ma created is shown unencoded.
+		// memcached shows the key of an item that an mg or ma created unencoded.
 		if holdsLineFeed, _ := checkKey(w.word[1]); holdsLineFeed {
 			refusal = TextNoBinaryKeyEcho
 		}
@@ -78,7 +78,7 @@ func (l *Limits) checkMeta(w *words, verb byte, first int) (refusal string) {
 	return checkMode(w, verb, first)
 }
 
-// hasFlag reports whether one of the words from first on is the flag.
+// hasFlag reports whether one of the words from first on is this flag.
 func (w *words) hasFlag(flag byte, first int) bool {
 	for _, word := range w.word[first:w.n] {
 		if word[0] == flag {
@@ -110,7 +110,7 @@ func checkDebug(w *words) (refusal string) {
 // mean one key.
 var keyEncoding = base64.StdEncoding.Strict()
 
-// checkKey reports whether text is a key in base64, and whether the key has a line feed in it.
+// checkKey reports whether text is a key in base64, and whether the key contains a line feed.
 func checkKey(text []byte) (holdsLineFeed, ok bool) {
 	if bytes.IndexByte(text, '\r') >= 0 { // the decoder would skip it
 		return false, false
@@ -120,8 +120,8 @@ func checkKey(text []byte) (holdsLineFeed, ok bool) {
 	return bytes.IndexByte(key[:n], '\n') >= 0, err == nil && n > 0
 }
 
-// checkFlags checks flag by flag, as memcached does: the error is that of the last flag with a wrong value, unless a flag is
-// repeated or unknown.
+// checkFlags checks flag by flag, as memcached does. A repeated or unknown flag is an error at once; otherwise the error is that of
+// the last flag with a wrong value.
 func checkFlags(w *words, first int) (refusal string) {
 	var seen [2]uint64
 	bad, text := false, TextBadFormat
@@ -155,7 +155,7 @@ func checkFlags(w *words, first int) (refusal string) {
 	return ""
 }
 
-// checkMode checks what memcached checks after all flags have been accepted.
+// checkMode makes the checks that memcached makes after all flags have been accepted: the mode, and the length of the opaque.
 func checkMode(w *words, verb byte, first int) (refusal string) {
 	opaque := ""
 	for _, word := range w.word[first:w.n] {

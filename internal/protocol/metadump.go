@@ -6,16 +6,16 @@ import "bytes"
 type Dumped struct {
 	// Key points into the line that was decoded.
 	Key []byte
-	// Accessed is when the item was last stored or read, seconds of the server's clock; 0 if the line does not say.
+	// Accessed is when the item was last stored or read, in seconds of the server's clock; 0 if the line does not say.
 	Accessed int64
 	// CAS is the item's cas; 0 if the line does not say, or the server keeps none (memcached -C).
 	CAS uint64
-	// Size is that of the item, its key and its value, bytes; 0 if the line does not say.
+	// Size is the size of the item with its key and value in bytes; 0 if the line does not say.
 	Size int64
 }
 
-// DecodeDumped reads a line of the reply to `lru_crawler metadump`, without its line end; ok is false if the line is no item.
-// The key, which is URL-encoded there, is decoded in place: line must not be read again.
+// DecodeDumped decodes a line of the reply to `lru_crawler metadump`, without its line end. ok is false if the line is no item.
+// The URL-encoded key is decoded in place, so line must not be read again.
 func DecodeDumped(line []byte) (d Dumped, ok bool) {
 	for n := 0; len(line) > 0; n++ {
 		word, rest, _ := bytes.Cut(line, []byte{' '})
@@ -23,7 +23,7 @@ func DecodeDumped(line []byte) (d Dumped, ok bool) {
 		name, value, _ := bytes.Cut(word, []byte{'='})
 		switch string(name) {
 		case "key":
-			if n > 0 { // a key with a blank that was not encoded could bring another one along
+			if n > 0 { // a key with an unencoded blank could contain another "key="
 				return d, false
 			}
 			if d.Key, ok = unescape(value); !ok {

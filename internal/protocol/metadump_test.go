@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestALineOfAMetadumpIsReadInAllItsShapes(t *testing.T) {
+func TestALineOfAMetadumpIsDecodedInAllItsForms(t *testing.T) {
 	for _, tc := range []struct {
 		line string
 		want Dumped
@@ -43,7 +43,7 @@ func TestALineOfAMetadumpIsReadInAllItsShapes(t *testing.T) {
 	}
 }
 
-func TestALineOfAMetadumpIsReadWithoutAllocation(t *testing.T) {
+func TestDecodingALineOfAMetadumpAllocatesNothing(t *testing.T) {
 	line := []byte("key=a%20key exp=-1 la=1700000000 cas=4611686018427387904 fetch=no cls=1 size=63 flags=0")
 	buffer := make([]byte, len(line))
 	assert.Zero(t, testing.AllocsPerRun(100, func() {

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestAMetaReplyFitsItsRequestOnly(t *testing.T) {
+func TestAMetaReplyFitsOnlyItsRequest(t *testing.T) {
 	for _, tc := range []struct {
 		head, reply string
 		fits        bool

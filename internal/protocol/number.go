@@ -2,8 +2,8 @@ package protocol
 
 import "math"
 
-// A number consists of digits only, no more than the strictest memcached reads: 1.6.40 and later refuse what strtol accepts
-// (signs, white space, overflow), and then run the value that follows as commands. Leading zeros are removed.
+// A number consists of digits only, and is no longer than the strictest memcached accepts: 1.6.40 and later refuse words that strtol
+// accepts (signs, white space, overflow), and then run the value that follows as commands. Leading zeros are removed.
 
 const (
 	// longest32 and longest64 are memcached's MCMC_TOKTO32_MAX and MCMC_TOKTO64_MAX: the longest words that it reads as
@@ -12,17 +12,17 @@ const (
 	longest64 = 22
 )
 
-// parseUint32 reads a 32-bit number, and returns its digits.
+// parseUint32 parses a 32-bit number, and also returns its digits.
 func parseUint32(word []byte) (v uint64, digits []byte, ok bool) {
 	return parseNumber(word, longest32, math.MaxUint32)
 }
 
-// parseUint64 reads a 64-bit number, and returns its digits.
+// parseUint64 parses a 64-bit number, and also returns its digits.
 func parseUint64(word []byte) (v uint64, digits []byte, ok bool) {
 	return parseNumber(word, longest64, math.MaxUint64)
 }
 
-// parseExptime reads a 31-bit number, or a minus sign and a number without leading zeros, and returns its digits with the
+// parseExptime parses a 31-bit number, or a minus sign and a number without leading zeros, and returns its digits with the
 // sign.
 func parseExptime(word []byte) (digits []byte, ok bool) {
 	if len(word) > 1 && word[0] == '-' && word[1] != '0' {

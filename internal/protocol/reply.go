@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// ReplyKind says what one element of a server's reply is: a VALUE or VA with its data, or a line.
+// ReplyKind is the kind of one element of a server's reply: a VALUE or VA with its data, or a line.
 type ReplyKind uint8
 
 // The kinds.
@@ -29,7 +29,7 @@ const (
 	ReplyError                        // ERROR
 	ReplyClientError                  // CLIENT_ERROR <text>
 	ReplyServerError                  // SERVER_ERROR <text>
-	ReplyText                         // any other line, as the administration commands answer
+	ReplyText                         // any other line, such as replies to administration commands
 )
 
 // IsError reports whether k is one of the three error lines.
@@ -40,19 +40,19 @@ type Reply struct {
 	Kind ReplyKind
 	// Key is the key of a VALUE.
 	Key []byte
-	// Data is the size of a value, bytes; known once its line is complete.
+	// Data is the size of a value in bytes; it is known once the line is complete.
 	Data int
 }
 
-// ErrReply: the bytes are not a reply of a memcached server. Where the next one starts can't be known, so the connection
-// they came from has to be closed.
+// ErrReply: the bytes are not a reply of a memcached server. The start of the next reply can't be known, so their connection must
+// be closed.
 var ErrReply = errors.New("not a memcached reply")
 
 const (
-	// maxReplyLine bounds a line of a reply, bytes. The longest lines that memcached sends are in `stats`, and are shorter
-	// than 4 KiB.
+	// maxReplyLine bounds a line of a reply, in bytes. The longest lines that memcached sends are those of `stats`, which are
+	// shorter than 4 KiB.
 	maxReplyLine = 64 << 10
-	// maxReplyData bounds the data of one item, bytes: memcached's own limit for -I.
+	// maxReplyData bounds the data of one item, in bytes: memcached's own limit for -I.
 	maxReplyData = 1 << 30
 )
 
@@ -95,8 +95,8 @@ func lineKind(word []byte) (kind ReplyKind, known bool) {
 	return ReplyText, false
 }
 
-// DecodeReply decodes the reply element at the front of buf into r and returns the bytes it takes. 0 means that it is
-// incomplete; need is then the number of bytes it is known to take, or 0 if that isn't known yet.
+// DecodeReply decodes the reply element at the front of buf into r and returns its length in bytes. 0 means that it is
+// incomplete; need is then its total length, or 0 if that isn't known yet.
 func DecodeReply(buf []byte, r *Reply) (n, need int, err error) {
 	eol := bytes.IndexByte(buf, '\n')
 	if eol < 0 {
@@ -128,7 +128,7 @@ func DecodeReply(buf []byte, r *Reply) (n, need int, err error) {
 	r.Key, r.Data = nil, 0
 	word := firstWord(line)
 	kind, known := lineKind(word)
-	// decr pads a number that became shorter with blanks.
+	// decr pads a number that has become shorter with blanks.
 	if !known && isDigits(word) && len(bytes.TrimRight(line[len(word):], " ")) == 0 {
 		kind = ReplyNumber
 	}

@@ -8,7 +8,7 @@ import (
 // Request is one decoded request. Its slices point into the buffer it was decoded from, unless its line had to be rewritten.
 type Request struct {
 	Command Command
-	// NoReply: the client wants no answer.
+	// NoReply: the client wants no reply.
 	NoReply bool
 	// Exact: Raw can be sent to a server as it is; it equals Head, CRLF, Data.
 	Exact bool
@@ -21,23 +21,23 @@ type Request struct {
 	Skip int
 	// Raw is the whole request as it was sent: line, line end, data block.
 	Raw []byte
-	// Head is the command line as it is sent to a server, without its end: the words that were understood, separated by one
-	// blank, numbers without leading zeros, no noreply. Every memcached reads it as it was read here.
+	// Head is the command line as it is sent to a server, without its end: the words that were decoded, separated by one
+	// blank, numbers without leading zeros, no noreply. Every memcached reads it as it was decoded here.
 	Head []byte
-	// Keys are the keys as they were sent, a blank between one and the next.
+	// Keys are the keys as they were sent, separated by one blank.
 	Keys []byte
-	// Arg is the exptime of gat and gats, the name of a stats argument, or the first word of a Meta or an Admin command.
+	// Arg is the exptime of gat and gats, the argument of stats, or the first word of a Meta or an Admin command.
 	Arg []byte
-	// Data is the data block with the CRLF behind it.
+	// Data is the data block including its CRLF.
 	Data []byte
-	// Answer, if not empty, is the reply, whatever the servers answer. Most such requests reach no server; see HasEffect.
+	// Answer, if not empty, is the reply, whatever the servers reply. Most such requests reach no server; see HasEffect.
 	Answer string
 }
 
-// HasEffect reports whether a request whose Answer is known must reach the servers all the same, because memcached does part
-// of it before it refuses the rest: a set of too large a value removes the old value, and a retrieval fetches, or touches,
-// the keys before one that is too long. Such a retrieval must not be forwarded as it was sent: memcached, when it refuses
-// it, drops the replies to the requests before it on the connection.
+// HasEffect reports whether a request with an Answer must reach the servers all the same, because memcached executes part of it
+// before it refuses the rest: a set with a too large value removes the old value, and a retrieval fetches, or touches, the keys
+// before one that is too long. Such a retrieval must not be forwarded as it was sent: when memcached refuses it, it drops the
+// replies to earlier requests of the connection.
 func (r *Request) HasEffect() bool {
 	switch {
 	case r.Command.IsRetrieval():
@@ -48,10 +48,10 @@ func (r *Request) HasEffect() bool {
 	return false
 }
 
-// Replies reports whether r is certain to be replied to; false if that depends.
+// Replies reports whether r certainly gets a reply. It returns false for requests that may get none.
 func (r *Request) Replies() bool { return !r.NoReply && !r.Has(Fenced) }
 
-// Key returns the first key as servers know it. One that was sent in base64 is appended to room.
+// Key returns the first key as servers know it. A key that was sent in base64 is decoded into room.
 func (r *Request) Key(room []byte) []byte {
 	switch {
 	case r.Has(Encoded):
@@ -62,7 +62,7 @@ func (r *Request) Key(room []byte) []byte {
 	return r.Keys
 }
 
-// Rename makes r the request of another key instead of its only one. Its line is appended to dst.
+// Rename replaces the only key of r by key. The new command line is appended to dst.
 func (r *Request) Rename(dst, key []byte) []byte {
 	start := len(dst)
 	verb, rest := cutWord(r.Head)
@@ -87,7 +87,7 @@ func (r *Request) Rename(dst, key []byte) []byte {
 	return dst
 }
 
-// Miss returns the answer that says that no key was found; ok is false if r has none.
+// Miss returns the reply to r if no key is found. ok is false if r is not a retrieval, so that there is no such reply.
 func (r *Request) Miss() (text string, ok bool) {
 	switch {
 	case r.Command.IsRetrieval():
@@ -104,11 +104,11 @@ func (r *Request) Miss() (text string, ok bool) {
 var (
 	// ErrLineTooLong: no line end within Limits.MaxLine bytes.
 	ErrLineTooLong = errors.New("request line too long")
-	// ErrHTTP: the line ends like an HTTP request's; memcached closes rather than answer a browser's headers.
+	// ErrHTTP: the line ends like that of an HTTP request. memcached closes the connection instead of answering a browser's headers.
 	ErrHTTP = errors.New("HTTP request on a memcached port")
 )
 
-// Texts of refusals: those of the newest memcached, and those for commands that mcmw does not pass on.
+// Texts of replies: those of the newest memcached, and those for commands that mcmw does not pass on.
 const (
 	TextError           = "ERROR\r\n"
 	TextEnd             = "END\r\n"
@@ -140,10 +140,9 @@ const (
 // CRLF ends every line.
 const CRLF = "\r\n"
 
-// Decode decodes the request at the front of buf into r and returns the bytes it takes. 0 means that the request is
-// incomplete; need is then the total number of bytes it is known to take, or 0 if that isn't known yet. A request that
-// memcached refuses is complete and carries the refusal in r.Answer. An error means that the connection must be closed. l
-// must have no zero fields (WithDefaults).
+// Decode decodes the request at the front of buf into r and returns its length in bytes. 0 means that the request is
+// incomplete; need is then its total length, or 0 if that isn't known yet. A request that memcached refuses is complete and
+// carries the refusal in r.Answer. After an error the connection must be closed. l must have no zero fields (WithDefaults).
 func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 	eol := bytes.IndexByte(buf, '\n')
 	if eol < 0 {
@@ -160,7 +159,7 @@ func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 	switch {
 	case n < minLine:
 		size, err = r.refuse(TextBadFormat)
-	// The commonest request by far is a get of one or more keys.
+	// By far the most common request is a get of one or more keys.
 	case len(line) > 4 && line[0] == 'g' && line[1] == 'e' && line[2] == 't' && line[3] == ' ':
 		size = l.decodeKeys(r, Get, len("get"))
 	default:
@@ -169,7 +168,7 @@ func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	// memcached before 1.6.40 ends a line at a zero byte, later ones don't.
+	// memcached before 1.6.40 ends a line at a zero byte, later versions don't.
 	if r.Command != Invalid && bytes.IndexByte(line, 0) >= 0 {
 		size, _ = r.refuseBlock(TextBadFormat, size)
 	}
@@ -197,15 +196,15 @@ func (l *Limits) Decode(buf []byte, r *Request) (n, need int, err error) {
 
 const wordNoReply = "noreply"
 
-// minLine is the length of memcached's shortest command line, its end included.
+// minLine is the length of memcached's shortest command line, including its end.
 const minLine = 4
 
-// checkUnfinishedLine bounds a line whose end hasn't arrived.
+// checkUnfinishedLine checks the length of a line whose end hasn't arrived.
 func (l *Limits) checkUnfinishedLine(buf []byte) error {
 	if len(buf) <= l.MaxLine {
 		return nil
 	}
-	// memcached exempts multi-gets, after at most 100 blanks.
+	// memcached exempts multi-gets that follow at most 100 blanks.
 	i := 0
 	for i < len(buf) && buf[i] == ' ' {
 		i++
@@ -218,8 +217,8 @@ func (l *Limits) checkUnfinishedLine(buf []byte) error {
 	return ErrLineTooLong
 }
 
-// decodeLine decodes a command line. It returns the size of the data block that follows, without the CRLF that ends it, or
-// -1 if there is none.
+// decodeLine decodes a command line. It returns the size of the data block that follows, without its CRLF, or -1 if there is
+// none.
 func (l *Limits) decodeLine(r *Request, line []byte) (size int, err error) {
 	var w words
 	w.split(line)
@@ -279,8 +278,8 @@ func (r *Request) refuse(text string) (int, error) {
 	return -1, nil
 }
 
-// refuseBlock is refuse for a request with a data block of a known size (-1: unknown), which is skipped and not taken for
-// the next request.
+// refuseBlock is refuse for a request with a data block of the given size, which is skipped, so that it is not taken for the next
+// request. -1: the size is unknown.
 func (r *Request) refuseBlock(text string, size int) (int, error) {
 	if size >= 0 {
 		r.Skip = size + 2
@@ -349,8 +348,7 @@ func (l *Limits) decodeTouching(r *Request, w *words, c Command) (int, error) {
 	return size, nil
 }
 
-// decodeStorage decodes a command with a data block. If its size can't be read, the data block is taken for the next
-// request.
+// decodeStorage decodes a command with a data block. If the size can't be decoded, the data block is taken for the next request.
 func (l *Limits) decodeStorage(r *Request, w *words, c Command) (int, error) {
 	size, ok := w.blockSize(4)
 	if !ok {
@@ -369,8 +367,8 @@ func (l *Limits) decodeStorage(r *Request, w *words, c Command) (int, error) {
 	return size, nil
 }
 
-// takeKeyed completes a command with one key, its second word, and count words in all. Of the words after them memcached
-// looks only for a noreply.
+// takeKeyed completes a command of count words, the second of which is its only key. memcached ignores further words, except a
+// noreply.
 func (r *Request) takeKeyed(w *words, c Command, count int) {
 	r.Head = w.line(count, r.Head)
 	r.Command, r.Keys, r.NumKeys = c, w.word[1], 1
@@ -401,8 +399,8 @@ func (l *Limits) decodeKeyed(r *Request, w *words, c Command) (int, error) {
 	return -1, nil
 }
 
-// appendDelete appends the line of a deletion, without its end. memcached from 1.6.40 on takes the key noreply for the word, too, unless
-// another is behind it; a 0 always may be.
+// appendDelete appends the line of a deletion, without its end. memcached 1.6.40 and later take the key "noreply" for the keyword, unless
+// another word follows it. A 0 is always allowed there.
 func appendDelete(dst, key []byte) []byte {
 	dst = append(append(dst, "delete "...), key...)
 	if string(key) == wordNoReply {
@@ -411,7 +409,7 @@ func appendDelete(dst, key []byte) []byte {
 	return dst
 }
 
-// AppendDeletion appends what deletes the key of r, a write, and returns the command that it is.
+// AppendDeletion appends a request that deletes the key of the write r, and returns the command of that request.
 func (r *Request) AppendDeletion(dst []byte) ([]byte, Command) {
 	if !r.Has(Encoded) {
 		return append(appendDelete(dst, r.Keys), CRLF...), Delete
@@ -419,8 +417,8 @@ func (r *Request) AppendDeletion(dst []byte) ([]byte, Command) {
 	return append(append(append(dst, "md "...), r.Keys...), " b\r\n"...), Meta
 }
 
-// AppendUnconditional appends the command line that stores, whatever is there, what r, a conditional write, stores where its cas is
-// found, and returns the command that it is. r's data block belongs behind it.
+// AppendUnconditional appends the command line that stores the item of the conditional write r without its condition, and returns
+// the command of that line. The caller appends r's data block.
 func (r *Request) AppendUnconditional(dst []byte) ([]byte, Command) {
 	if r.Command == Meta {
 		return AppendMeta(dst, r.Head, "Cq"), Meta

@@ -60,18 +60,18 @@ func TestARequestIsDecodedIntoItsParts(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, len(tc.in), n)
 			tc.want.Raw = []byte(tc.in)
-			r.Traits = 0 // have a test of their own
+			r.Traits = 0 // they have a test of their own
 			assert.Equal(t, tc.want, r)
 		})
 	}
 }
 
-func TestARefusedRequestCarriesTheNewestMemcachedsTextAndTakesItsDataBlockAlong(t *testing.T) {
+func TestARefusedRequestCarriesTheTextOfTheNewestMemcachedAndSkipsItsDataBlock(t *testing.T) {
 	long := strings.Repeat("k", 251)
 	const none = -1
 	for _, tc := range []struct {
 		in, want string
-		skip     int // bytes of a data block; none if what follows is the next request
+		skip     int // bytes of a data block; 0 if the bytes after the line are the next request
 	}{
 		{"\r\n", TextBadFormat, none},
 		{"\n", TextBadFormat, none},
@@ -161,7 +161,7 @@ func TestARefusedRequestCarriesTheNewestMemcachedsTextAndTakesItsDataBlockAlong(
 	}
 }
 
-func TestADataBlockHasToEndInCRLF(t *testing.T) {
+func TestADataBlockMustEndWithCRLF(t *testing.T) {
 	for _, in := range []string{"set k 0 0 3\r\nabcde", "ms k 3\r\nabc\n\r"} {
 		var r Request
 		n, _, err := limits().Decode([]byte(in), &r)
@@ -172,7 +172,7 @@ func TestADataBlockHasToEndInCRLF(t *testing.T) {
 	}
 }
 
-func TestNoReplySilencesARefusalOnlyWhereMemcachedHasReadIt(t *testing.T) {
+func TestNoReplySuppressesARefusalOnlyIfMemcachedHasReadIt(t *testing.T) {
 	for in, silent := range map[string]bool{
 		"set k 0 0 noreply\r\n": false, "set k 0 0 x noreply\r\n": false, "set k noreply\r\n": false, "set k x 0 1 noreply\r\n": true,
 		"cas k 0 0 1 noreply\r\n": true, "incr k x noreply\r\n": true, "incr k\r\n": false, "nonsense noreply\r\n": true,
@@ -208,7 +208,7 @@ func TestARetrievalWithATooLongKeyStillFetchesTheKeysBeforeIt(t *testing.T) {
 	}
 }
 
-func TestAnUnfinishedRequestSaysWhatItNeeds(t *testing.T) {
+func TestAnUnfinishedRequestTellsHowManyBytesItNeeds(t *testing.T) {
 	for in, need := range map[string]int{
 		"": 0, "get a": 0, "get a\r": 0, "set k 0 0 3\r\n": 18, "set k 0 0 3\r\nabc\r": 18, "ms k 3\r\nabc\r": 13,
 	} {
@@ -244,7 +244,7 @@ func TestAnHTTPRequestClosesTheConnection(t *testing.T) {
 	assert.Equal(t, ErrHTTP, err)
 }
 
-func TestNumbersHaveDigitsAloneAndNoMoreThanFit(t *testing.T) {
+func TestNumbersHaveOnlyDigitsAndDoNotOverflow(t *testing.T) {
 	for in, want := range map[string]string{
 		"0": "0", "5": "5", "005": "5", "000": "0", "4294967295": "4294967295", "00000000007": "7",
 		"": "", "+5": "", "-5": "", " 5": "", "5x": "", "\t5": "", "4294967296": "", "000000000007": "", "x": "",
@@ -285,7 +285,7 @@ func TestDecodingARequestAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestAModeAndAFlagMayBeAnyByte(t *testing.T) {
+func TestModesAndFlagsWithAnyByteAreDecodedWithoutPanic(t *testing.T) {
 	for _, in := range []string{"mg k M%c\r\n", "md k M%c\r\n", "ms k 1 M%c\r\nx\r\n", "ma k M%c\r\n", "mg k %c\r\n", "me k %c\r\n"} {
 		for b := range 256 {
 			request := bytes.Replace([]byte(in), []byte("%c"), []byte{byte(b)}, 1)
@@ -318,7 +318,7 @@ func FuzzDecodeRequest(f *testing.F) {
 		}
 		require.LessOrEqual(t, n, len(in))
 		assert.Equal(t, in[:n], r.Raw)
-		// The same bytes alone are the same request, and no part of them is one.
+		// The same bytes without the rest are the same request, and no shorter part of them is a request.
 		var again Request
 		m, _, err := l.Decode(in[:n], &again)
 		require.NoError(t, err)
@@ -333,7 +333,7 @@ func FuzzDecodeRequest(f *testing.F) {
 		if r.Command == Invalid || r.Command == Quit || r.HasEffect() || r.Answer != "" {
 			return
 		}
-		// What goes to a server is one request that nobody can read otherwise, and the one that was understood.
+		// The bytes sent to a server are one unambiguous request, and the same request that was decoded.
 		sent := append(append(append([]byte{}, r.Head...), CRLF...), r.Data...)
 		if r.Exact {
 			require.Equal(t, string(r.Raw), string(sent))
@@ -349,11 +349,11 @@ func FuzzDecodeRequest(f *testing.F) {
 			assert.Equal(t, strings.Fields(r.Command.String())[0], read.Name())
 			assert.Equal(t, string(r.Keys), strings.Join(read.Keys, " "))
 		}
-		// Its words are those of the client's line: numbers without zeros in front, flags without what nobody looks at.
+		// Its words are those of the client's line: numbers without leading zeros, flags without ignored text.
 		line := strings.FieldsFunc(string(in[:bytes.IndexByte(in, '\n')]), func(c rune) bool { return c == ' ' })
 		words := strings.Split(read.Line, " ")
 		if read.Name() == "me" {
-			words = words[:min(len(words), 3)] // the word that must follow its b for memcached to see it is mcmw's own
+			words = words[:min(len(words), 3)] // mcmw adds the word after b, without which memcached does not see the b
 		}
 		for i, word := range words[:min(len(line), len(words))] {
 			assert.True(t, strings.HasPrefix(strings.ReplaceAll(line[i], "0", ""), strings.ReplaceAll(word, "0", "")), "%q becomes %q", line[i], word)
@@ -377,7 +377,7 @@ func BenchmarkDecodeRequest(b *testing.B) {
 	}
 }
 
-func TestARequestIsCertainOfAReplyUnlessItMayBeQuiet(t *testing.T) {
+func TestARequestCertainlyGetsAReplyUnlessItMayBeQuiet(t *testing.T) {
 	for line, want := range map[string]bool{
 		"get k\r\n": true, "set k 0 0 1\r\nx\r\n": true, "set k 0 0 1 noreply\r\nx\r\n": false, "delete k noreply\r\n": false,
 		"mg k v\r\n": true, "mg k v q\r\n": false, "mn\r\n": true, "slabs reassign 1 2\r\n": false, "nonsense\r\n": true,

@@ -6,34 +6,35 @@ import (
 	"strconv"
 )
 
-// Several writers keep replicas alike by versions: every item that is stored gets a cas of its own (the flag E, memcached 1.6.27 and later), by
-// which copies are told apart. What follows writes the commands for that, and reads what answers them.
+// With several writers, versions show whether replicas are equal: every stored item gets a unique cas (the flag E of memcached 1.6.27 and
+// later). The functions of this file encode the commands for that, and decode their replies.
 
-// FirstVersion is the least version. The cas that a server gives out itself counts what it has stored, and does not come near.
+// FirstVersion is the lowest version. A cas that a server assigns itself counts its stored items, and stays far below.
 const FirstVersion = 1 << 62
 
-// FirstProvisional is the least version of a copy that nobody is to read yet. Those below it are of items.
+// FirstProvisional is the lowest version of a provisional copy, which must not be read yet. Lower versions belong to items.
 const FirstProvisional = 1 << 63
 
-// IsProvisional reports whether an item with that cas is such a copy.
+// IsProvisional reports whether an item with this cas is a provisional copy.
 func IsProvisional(cas uint64) bool { return cas >= FirstProvisional }
 
-// AppendMetaWithCAS appends the mg head, which does not ask for the cas, as one that does, and is always answered.
+// AppendMetaWithCAS appends the mg head, which does not request the cas, with the flag that requests it, and without the flag q.
 func AppendMetaWithCAS(dst, head []byte) []byte {
 	return append(appendMeta(dst, head, "q"), " c"+CRLF...)
 }
 
-// CutCAS returns where the cas that ends the line of a meta reply begins, where the line's end is, and the cas. ok is false if there is none.
+// CutCAS returns the cas that is the last flag in the line of a meta reply, the index in reply at which its flag starts (line), and the index
+// at which the line ends (after). ok is false if there is none.
 func CutCAS(reply []byte) (line, after int, cas uint64, ok bool) {
 	return cutLast(reply, " c")
 }
 
-// CutValueCAS is CutCAS for the VALUE that a gets is answered with.
+// CutValueCAS is CutCAS for a VALUE in the reply to a gets.
 func CutValueCAS(element []byte) (line, after int, cas uint64, ok bool) {
 	return cutLast(element, " ")
 }
 
-// cutLast finds the number behind prefix that ends the first line of text.
+// cutLast finds the number after the last prefix in the first line of text; the number ends the line.
 func cutLast(text []byte, prefix string) (line, after int, number uint64, ok bool) {
 	after = bytes.IndexByte(text, '\r')
 	if after < 0 {
@@ -47,8 +48,8 @@ func cutLast(text []byte, prefix string) (line, after int, number uint64, ok boo
 	return line, after, number, ok
 }
 
-// AppendVersioned appends the meta line that does what r, a storage command, an incr or a decr, does, or what the meta command r does, and
-// gives the item version as its cas. r's data block belongs behind it. The reply is never left out.
+// AppendVersioned appends the meta command line that does what r does and gives the item version as its cas. r is a storage command, an incr, a
+// decr or a meta command. The caller appends r's data block. The reply is never left out.
 func (r *Request) AppendVersioned(dst []byte, version uint64) []byte {
 	switch {
 	case r.Command == Meta:
@@ -76,7 +77,7 @@ func (r *Request) AppendVersioned(dst []byte, version uint64) []byte {
 	return appendVersion(dst, version)
 }
 
-// AppendVersionedCopy appends the meta line that stores what r, a storage command, stores, whatever is there.
+// AppendVersionedCopy appends the meta command line that stores the item of the storage command r unconditionally, with the given version.
 func (r *Request) AppendVersionedCopy(dst []byte, version uint64) []byte {
 	if r.Command == Meta {
 		return appendVersion(appendMeta(dst, r.Head, "qCMIN"), version)
@@ -84,10 +85,10 @@ func (r *Request) AppendVersionedCopy(dst []byte, version uint64) []byte {
 	return appendVersion(r.appendStorage(dst), version)
 }
 
-// IsSet reports whether r is a classic command that stores its data whatever is there.
+// IsSet reports whether r is a classic command that stores its data unconditionally.
 func (r *Request) IsSet() bool { return r.Command == Set }
 
-// Stores returns the words of r, a classic storage command, from the key on.
+// Stores returns the words of the classic storage command r, from the key to the size.
 func (r *Request) Stores() (key, flags, exptime, size []byte) {
 	_, rest := cutWord(r.Head)
 	key, rest = cutWord(rest)
@@ -114,7 +115,7 @@ func appendVersion(dst []byte, version uint64) []byte {
 	return append(strconv.AppendUint(append(dst, " E"...), version, 10), CRLF...)
 }
 
-// KeyText is a key as it stands in a meta command: as it is, or in base64.
+// KeyText is a key as written in a meta command: unencoded, or in base64.
 type KeyText struct {
 	Text    []byte
 	Encoded bool
@@ -127,7 +128,7 @@ func (k KeyText) append(dst []byte, verb string) []byte {
 	return append(append(append(dst, verb...), ' '), k.Text...)
 }
 
-// end ends a meta command of k.
+// end appends the end of a meta command for k.
 func (k KeyText) end(dst []byte) []byte {
 	if k.Encoded {
 		dst = append(dst, " b"...)
@@ -135,8 +136,8 @@ func (k KeyText) end(dst []byte) []byte {
 	return append(dst, CRLF...)
 }
 
-// endNamed ends a meta command of k whose reply is to say which key it is about; see MetaFits. A key in base64 gets an opaque for that: a server
-// that has moved its item shows it as it is, whatever bytes it has.
+// endNamed appends the end of a meta command for k whose reply must identify the key; see MetaFits. For a key in base64 an opaque does this, because
+// a server may show the key itself unencoded, whatever bytes it has.
 func (k KeyText) endNamed(dst []byte) []byte {
 	if k.Encoded {
 		dst = strconv.AppendUint(append(dst, " O"...), uint64(crc32.ChecksumIEEE(k.Text)), 10)
@@ -154,7 +155,7 @@ func (k KeyText) Key(dst []byte) []byte {
 	return append(dst, k.Text...)
 }
 
-// AppendLook appends what asks for the version of k's item, and for the whole item if that is wanted. It counts as no use of the item.
+// AppendLook appends a request for the version of k's item; whole: for the whole item. It does not count as a use of the item.
 func (k KeyText) AppendLook(dst []byte, whole bool) []byte {
 	if whole {
 		return k.AppendFetch(dst, " u v f t c")
@@ -162,28 +163,28 @@ func (k KeyText) AppendLook(dst []byte, whole bool) []byte {
 	return k.AppendFetch(dst, " u c")
 }
 
-// AppendFetch appends an mg with those flags, behind a blank.
+// AppendFetch appends an mg with the given flags, which begin with a blank.
 func (k KeyText) AppendFetch(dst []byte, flags string) []byte {
 	return k.endNamed(append(k.append(dst, "mg"), flags...))
 }
 
-// AppendGlance appends what asks for the version and the expiry of k's item. It counts as no use of the item.
+// AppendGlance appends a request for the version and the expiry of k's item. It does not count as a use of the item.
 func (k KeyText) AppendGlance(dst []byte) []byte {
 	return k.AppendFetch(dst, " u t c")
 }
 
-// LongestExpiry is the longest time to live, s: memcached takes what is more for a date.
+// LongestExpiry is the largest exptime, in seconds, that memcached takes for a time from now. It takes a larger one for a date.
 const LongestExpiry = 30 * 24 * 3600
 
-// AppendStore appends the line that stores a value under k as it was found: with its flags and expiry, under a new version. replaced is
-// the version that is to be there; 0: any.
+// AppendStore appends the command line that stores it under k with its flags and expiry, and with the given version. replaced is the version
+// that the existing item must have; 0: any.
 func (k KeyText) AppendStore(dst []byte, it Item, replaced, version uint64) []byte {
 	dst = strconv.AppendInt(append(k.append(dst, "ms"), ' '), int64(len(it.Data)-len(CRLF)), 10)
 	if it.Flags != 0 {
 		dst = strconv.AppendUint(append(dst, " F"...), uint64(it.Flags), 10)
 	}
 	if it.TTL >= 0 {
-		// A copy may be gone before its original.
+		// The copy may expire before the original.
 		dst = strconv.AppendInt(append(dst, " T"...), min(max(it.TTL, 1), LongestExpiry), 10)
 	}
 	if replaced != 0 {
@@ -193,7 +194,7 @@ func (k KeyText) AppendStore(dst []byte, it Item, replaced, version uint64) []by
 	return k.end(dst)
 }
 
-// AppendAdd appends the line that stores a value under k as it was found, with its flags and its version, if nothing is there; for at most that many
+// AppendAdd appends the command line that stores it under k with its flags and version if no item is there, for at most the given number of
 // seconds.
 func (k KeyText) AppendAdd(dst []byte, it Item, seconds int64) []byte {
 	if it.TTL < 0 || it.TTL > seconds {
@@ -203,30 +204,30 @@ func (k KeyText) AppendAdd(dst []byte, it Item, seconds int64) []byte {
 	return append(dst[:len(dst)-len(CRLF)], " ME"+CRLF...)
 }
 
-// AppendCut appends what deletes k's item if it has that version.
+// AppendCut appends a request that deletes k's item if it has the given version.
 func (k KeyText) AppendCut(dst []byte, version uint64) []byte {
 	return k.end(strconv.AppendUint(append(k.append(dst, "md"), " C"...), version, 10))
 }
 
-// AppendGiveBack appends what makes the next client that reads k's item, which is stale, the one that is to renew it. A look takes that from
-// it.
+// AppendGiveBack appends a request that makes the next client that reads k's item, which is stale, responsible for renewing it. A look by mcmw
+// had taken this role.
 func (k KeyText) AppendGiveBack(dst []byte, version uint64) []byte {
 	dst = strconv.AppendUint(append(k.append(dst, "md"), " I C"...), version, 10)
 	return k.end(strconv.AppendUint(append(dst, " E"...), version, 10))
 }
 
-// AppendTouch appends what changes the expiry of the item of r, an mg with T, and nothing else.
+// AppendTouch appends a request that only changes the expiry of the item, as the mg r with the flag T does.
 func (r *Request) AppendTouch(dst []byte) []byte {
 	return AppendMeta(dst, r.Head, "qNREMCvcfsthlukOPLxIJDF")
 }
 
-// AppendDeletion appends what deletes k's item, whatever it is.
+// AppendDeletion appends a request that deletes k's item unconditionally.
 func (k KeyText) AppendDeletion(dst []byte) []byte { return k.end(k.append(dst, "md")) }
 
-// HasFlag reports whether the meta command line head has the flag.
+// HasFlag reports whether the meta command line head has a flag.
 func HasFlag(head []byte, letter byte) bool { return flagOf(head, letter) != nil }
 
-// flagOf returns the flag with its argument, nil if head doesn't have it.
+// flagOf returns the flag with its argument; nil if head doesn't have it.
 func flagOf(head []byte, letter byte) []byte {
 	for flags := flagsOf(head); len(flags) > 0; {
 		var word []byte
@@ -237,7 +238,7 @@ func flagOf(head []byte, letter byte) []byte {
 	return nil
 }
 
-// Adds reports whether r stores only what is not there.
+// Adds reports whether r stores its item only if there is none.
 func (r *Request) Adds() bool {
 	if r.Command == Meta {
 		mode := flagOf(r.Head, 'M')
@@ -246,7 +247,7 @@ func (r *Request) Adds() bool {
 	return r.Command == Add
 }
 
-// AppendForgotten appends what r, which depends on an item, is answered with where there is none; an add, what it is answered with where there is
+// AppendForgotten appends the reply to r, which depends on an item, if there is no such item. For an add it appends the reply if there is
 // one.
 func (r *Request) AppendForgotten(dst []byte) []byte {
 	if r.Command != Meta {
@@ -279,17 +280,17 @@ func (r *Request) AppendForgotten(dst []byte) []byte {
 	return append(dst, CRLF...)
 }
 
-// Item is what a meta reply says about an item. Data points into the reply.
+// Item is an item as a meta reply shows it. Data points into the reply.
 type Item struct {
 	CAS   uint64
 	Flags uint32
-	TTL   int64 // seconds; negative: none
-	// Stale: it was marked as such. Won: the reply makes whoever gets it the one that is to renew it.
+	TTL   int64 // seconds; negative: the item does not expire
+	// Stale: the item was marked as stale. Won: the client that gets this reply is responsible for renewing the item.
 	Stale, Won bool
-	Data       []byte // the value with the line end behind it
+	Data       []byte // the value including its line end
 }
 
-// DecodeItem reads a reply to a meta command; ok is false if it shows no item.
+// DecodeItem decodes the reply to a meta command. ok is false if it shows no item.
 func DecodeItem(reply []byte) (it Item, ok bool) {
 	end := bytes.IndexByte(reply, '\n')
 	if end < len("HD\r") || string(reply[:2]) != "HD" && string(reply[:2]) != "VA" {
@@ -325,7 +326,7 @@ func DecodeItem(reply []byte) (it Item, ok bool) {
 	return it, true
 }
 
-// AppendWithCAS appends reply, to a meta command, with cas in place of the one that it shows: the item was given that afterwards.
+// AppendWithCAS appends reply, the reply to a meta command, with cas in place of the cas that it shows: the item got a new cas afterwards.
 func AppendWithCAS(dst, reply []byte, cas uint64) []byte {
 	end := bytes.IndexByte(reply, '\r')
 	for start := 0; start < end; {
@@ -343,7 +344,7 @@ func AppendWithCAS(dst, reply []byte, cas uint64) []byte {
 	return append(dst, reply[end:]...)
 }
 
-// Classic returns what the client of r is told where reply answers AppendVersioned: a classic command's has a form of its own.
+// Classic returns the reply to r in the form of r's command. reply is the reply to AppendVersioned, which is always a meta command.
 func (r *Request) Classic(reply []byte) []byte {
 	if r.Command == Meta {
 		return reply

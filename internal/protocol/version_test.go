@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestAReplyIsGivenTheCASThatItsItemHasAfterwards(t *testing.T) {
+func TestTheCASInAReplyIsReplaced(t *testing.T) {
 	for reply, want := range map[string]string{
 		"VA 2 c5 t-1\r\n10\r\n":   "VA 2 c77 t-1\r\n10\r\n",
 		"VA 2 kcc Ocx c5\r\nc5\r": "VA 2 kcc Ocx c77\r\nc5\r",

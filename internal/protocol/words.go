@@ -2,15 +2,15 @@ package protocol
 
 import "bytes"
 
-// maxWords is memcached's MCMC_PARSER_MAX_TOKENS less one: how many words of a line it separates. Words after them count
-// only as keys of a retrieval.
+// maxWords is memcached's MCMC_PARSER_MAX_TOKENS less one: the number of words of a line that it separates. Later words count only
+// as keys of a retrieval.
 const maxWords = 23
 
 // words are the first words of a command line, separated at blanks, as in memcached.
 type words struct {
 	word [maxWords][]byte
 	n    int
-	// plain: the words are in the line exactly as they are to be sent, separated by one blank.
+	// plain: the line already has the words exactly as they must be sent, separated by one blank.
 	plain bool
 }
 
@@ -42,14 +42,14 @@ func (w *words) last(s string) bool { return w.n > 0 && string(w.word[w.n-1]) ==
 // is reports whether there is a word i and it is s.
 func (w *words) is(i int, s string) bool { return i < w.n && string(w.word[i]) == s }
 
-// set replaces word i by text.
+// set replaces word i by text, which is word i or a shortened form of it.
 func (w *words) set(i int, text []byte) {
 	if len(text) != len(w.word[i]) {
 		w.word[i], w.plain = text, false
 	}
 }
 
-// uint32 reports whether word i is a 32-bit number, and removes its leading zeros.
+// uint32 returns the 32-bit number in word i, from which it removes leading zeros. ok is false if it is no such number.
 func (w *words) uint32(i int) (v uint64, ok bool) {
 	if i >= w.n {
 		return 0, false
@@ -61,7 +61,7 @@ func (w *words) uint32(i int) (v uint64, ok bool) {
 	return v, ok
 }
 
-// uint64 does the same for a 64-bit number.
+// uint64 reports whether word i is a 64-bit number, and removes its leading zeros.
 func (w *words) uint64(i int) bool {
 	if i >= w.n {
 		return false
@@ -73,7 +73,7 @@ func (w *words) uint64(i int) bool {
 	return ok
 }
 
-// exptime does the same for an expiry, which may be negative.
+// exptime is uint64 for an expiry, which may be negative.
 func (w *words) exptime(i int) bool {
 	if i >= w.n {
 		return false
@@ -99,7 +99,7 @@ func (w *words) flag(i int, value []byte) {
 	}
 }
 
-// line returns the first n words separated by one blank: the beginning of from, if it has that form.
+// line returns the first n words separated by one blank. If from already has this form, line returns its beginning.
 func (w *words) line(n int, from []byte) []byte {
 	size := n - 1
 	for _, word := range w.word[:n] {
