@@ -75,7 +75,7 @@ func TestCapacityTakesTheRuleOfTheExperiment(t *testing.T) {
 	assert.Contains(t, stdout, "upper 90 % confidence bound")
 	stdout, _, err = lab(context.Background(), "capacity", dir, "--below", "10ms")
 	require.NoError(t, err)
-	assert.Contains(t, stdout, "server=redis: up to 120 clients, 100,007/s ± 1.1 %; all that were measured hold, so more may")
+	assert.Contains(t, stdout, "server=redis: up to 120 clients, 100,007/s ± 1.1 %; all measured levels hold, higher ones may, too")
 }
 
 func TestCapacityRefusesWhatItCannotLookAt(t *testing.T) {

@@ -123,7 +123,7 @@ func TestCompareEndsWithTheCodeOfWhatItFound(t *testing.T) {
 		"no such source":      {[]string{before, slower, "--source", "clients"}, exitUsage, `--source "clients": the records have client`},
 		"no such metric":      {[]string{before, slower, "--metrics", "troughput"}, exitUsage, `--metrics "troughput": the records have errors, response_time_mean, throughput`},
 		"one record":          {[]string{before}, exitUsage, "takes the directories of two records or more"},
-		"no record":           {[]string{before, t.TempDir()}, exitFailed, "this is no record of mcmwlab"},
+		"no record":           {[]string{before, t.TempDir()}, exitFailed, "not a record of mcmwlab"},
 		"nothing in common":   {[]string{before, newTestRecord(t)}, exitFailed, "have no point in common"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestWhatALoadWroteAsJSONIsShownComparedAndReported(t *testing.T) {
 	for command, want := range map[string]string{
 		"model":    ": no point can be modelled: expected complete runs through a middleware",
 		"predict":  ": no point can be modelled: expected complete runs through a middleware",
-		"capacity": `: factor "clients" doesn't vary, and no other does`,
+		"capacity": `: factor "clients" doesn't vary, nor does any other`,
 	} {
 		_, _, err = lab(t.Context(), command, path("a"))
 		require.ErrorContains(t, err, path("a")+want)

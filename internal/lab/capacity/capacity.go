@@ -19,28 +19,28 @@ type Verdict string
 const (
 	Holds  Verdict = "holds"  // the metric's upper confidence bound is below the limit, and no request failed
 	Breaks Verdict = "breaks" // the lower confidence bound is not, or requests failed
-	Open   Verdict = "open"   // the limit is between the bounds, or there are less than two runs
+	Open   Verdict = "open"   // the limit is between the bounds, or there are fewer than two runs
 )
 
-// Capacity is what a record says about a rule.
+// Capacity has the highest loads in a record according to a rule.
 type Capacity struct {
 	Rule  Rule     `json:"rule"`
 	By    []string `json:"by"` // the factors whose levels make the lines
 	Lines []Line   `json:"lines"`
 }
 
-// Line is the levels of the raised factor where all other factors stay the same.
+// Line has the levels of the raised factor for one combination of the other factors.
 type Line struct {
 	Factors map[string]string `json:"factors"` // those of By
 	Levels  []Level           `json:"levels"`  // ascending
-	// Highest is the index of the highest level such that it and all lower ones hold; -1: the lowest doesn't hold.
+	// Highest is the index of the highest level for which it and all lower levels hold; -1 if the lowest doesn't hold.
 	Highest int `json:"highest"`
 }
 
 // Level is one load of a line.
 type Level struct {
 	Level      string    `json:"level"` // of the raised factor
-	Runs       int       `json:"runs"`  // complete ones that know the metric
+	Runs       int       `json:"runs"`  // complete ones that have the metric
 	Value      Estimated `json:"value"` // of the metric, in its unit
 	Throughput Estimated `json:"throughput"`
 	Failures   float64   `json:"failures"` // requests, over all runs
@@ -48,7 +48,7 @@ type Level struct {
 	Verdict    Verdict   `json:"verdict"`
 }
 
-// Estimated is a mean over runs with its one-sided confidence bounds; these are null, and Known false, with less than two runs.
+// Estimated is a mean over runs with its one-sided confidence bounds. With fewer than two runs these are null and Known is false.
 type Estimated struct {
 	Mean  float64       `json:"mean"`
 	Low   sample.Number `json:"low"`
@@ -56,31 +56,32 @@ type Estimated struct {
 	Known bool          `json:"known"`
 }
 
-// estimate returns the mean of values with bounds that each hold with a confidence: those of the two-sided interval of 2c - 1.
+// estimate returns the mean of values with its one-sided bounds of confidence c, which are those of the two-sided interval of confidence
+// 2c - 1.
 func estimate(values []float64, confidence float64) Estimated {
 	m := sample.Of(values)
 	i := sample.MeanInterval(m, 2*confidence-1)
 	return Estimated{Mean: m.Mean, Low: sample.Number(i.Low), High: sample.Number(i.High), Known: i.Known()}
 }
 
-// Find returns how far the raised factor goes. by are the factors whose levels make the lines; nil takes all that vary on their own. That others
-// vary, too, is an error, as is a factor that doesn't vary or isn't there.
+// Find finds the highest load of each line. by has the factors whose levels make the lines; nil stands for all factors that vary independently
+// of the raised one. It is an error if another factor varies, or if a given one doesn't.
 func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
 	if err := rule.Check(); err != nil {
 		return nil, err
 	}
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r record.Run) bool { return r.State != record.Complete })
 	if len(runs) == 0 {
-		return nil, errors.New("there are no complete runs: mcmwlab run makes them")
+		return nil, errors.New("there are no complete runs")
 	}
 	varying := record.Varying(runs)
 	if !slices.Contains(varying, rule.Over) {
 		if len(varying) == 0 {
-			return nil, fmt.Errorf("factor %q doesn't vary, and no other does: expected runs at several levels of the load", rule.Over)
+			return nil, fmt.Errorf("factor %q doesn't vary, nor does any other: expected runs at several levels of the load", rule.Over)
 		}
 		return nil, fmt.Errorf("factor %q doesn't vary: expected one of %s", rule.Over, strings.Join(varying, ", "))
 	}
-	others := slices.DeleteFunc(slices.Clone(varying), func(f string) bool { return f == rule.Over || follows(runs, f, rule.Over) })
+	others := slices.DeleteFunc(slices.Clone(varying), func(f string) bool { return f == rule.Over || record.Follows(runs, f, rule.Over) })
 	if by == nil {
 		by = others
 	}
@@ -90,8 +91,8 @@ func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
 		}
 	}
 	for _, f := range others {
-		if !slices.Contains(by, f) && !slices.ContainsFunc(by, func(b string) bool { return follows(runs, f, b) }) {
-			return nil, fmt.Errorf("factor %s varies, too: expected it among the factors of the lines (%s), or one of its levels selected", f, cmp.Or(strings.Join(by, ", "), "none"))
+		if !slices.Contains(by, f) && !slices.ContainsFunc(by, func(b string) bool { return record.Follows(runs, f, b) }) {
+			return nil, fmt.Errorf("factor %s varies, too: add it to the factors of the lines (%s), or select one of its levels", f, cmp.Or(strings.Join(by, ", "), "none"))
 		}
 	}
 	c := &Capacity{Rule: rule, By: by}
@@ -110,7 +111,7 @@ func Find(runs []record.Run, rule Rule, by []string) (*Capacity, error) {
 		c.Lines[at].Levels = append(c.Lines[at].Levels, l)
 	}
 	if !known {
-		return nil, fmt.Errorf("no run has %s of %s", rule.Metric, rule.Source)
+		return nil, fmt.Errorf("no run has the metric %s of the source %s", rule.Metric, rule.Source)
 	}
 	for i := range c.Lines {
 		c.Lines[i].judge()
@@ -154,19 +155,6 @@ func newLevel(p record.Point, rule Rule) Level {
 		l.Verdict = Holds
 	}
 	return l
-}
-
-// follows reports whether the level of a factor follows from that of another.
-func follows(runs []record.Run, factor, from string) bool {
-	levels := map[string]string{}
-	for _, run := range runs {
-		level, ok := levels[run.Factors[from]]
-		if ok && level != run.Factors[factor] {
-			return false
-		}
-		levels[run.Factors[from]] = run.Factors[factor]
-	}
-	return true
 }
 
 func only(factors map[string]string, names []string) map[string]string {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// runs returns a run for every value of the 99th percentile (ms) by clients.
+// runs returns runs of a server with so many clients, one for each 99th percentile (ms).
 func runs(server string, clients int, tails ...float64) (all []record.Run) {
 	for i, tail := range tails {
 		all = append(all, record.Run{
@@ -31,16 +32,9 @@ func runs(server string, clients int, tails ...float64) (all []record.Run) {
 	return all
 }
 
-func together(parts ...[]record.Run) (all []record.Run) {
-	for _, p := range parts {
-		all = append(all, p...)
-	}
-	return all
-}
-
-// example has a server that holds up to 10 clients, one that holds at all, one that never does, and one that can't be told at 2.
+// example has a server that holds up to 10 clients, one that holds at all levels, one that never holds, and one that is undecided at 2 clients.
 func example() []record.Run {
-	return together(
+	return slices.Concat(
 		runs("a", 10, 0.5, 0.51, 0.52), runs("a", 2, 0.2, 0.21, 0.2), runs("a", 100, 1.2, 1.21, 1.2), runs("a", 200, 0.3, 0.3, 0.3),
 		runs("b", 2, 0.2, 0.2, 0.2), runs("b", 10, 0.9, 0.91, 0.9),
 		runs("c", 2, 3, 3.1, 3),
@@ -54,15 +48,15 @@ func find(t require.TestingT, all []record.Run) *Capacity {
 	return c
 }
 
-func TestTheHighestLoadIsTheLastOfThoseThatAllHold(t *testing.T) {
+func TestTheHighestLoadIsTheLastBeforeTheFirstThatDoesNotHold(t *testing.T) {
 	c := find(t, example())
 	assert.Equal(t, []string{"server"}, c.By, "connections follow clients, keys don't vary")
 	require.Len(t, c.Lines, 4)
 	want := []string{
 		"server=a: up to 10 clients, 10,001/s ± 0.0 %; 100 clients break it (1.20 ms ± 0.8 %)",
-		"server=b: up to 10 clients, 10,001/s ± 0.0 %; all that were measured hold, so more may",
-		"server=c: no load that was measured holds; 2 clients break it (3.03 ms ± 3.2 %)",
-		"server=d: no load that was measured holds; at 2 clients it can't be told (867 µs, bounds 516 µs to 1.22 ms)",
+		"server=b: up to 10 clients, 10,001/s ± 0.0 %; all measured levels hold, higher ones may, too",
+		"server=c: no measured load holds; 2 clients break it (3.03 ms ± 3.2 %)",
+		"server=d: no measured load holds; at 2 clients it is undecided (867 µs, bounds 516 µs to 1.22 ms)",
 	}
 	for i, l := range c.Lines {
 		assert.Equal(t, want[i], c.Words(l))
@@ -86,10 +80,10 @@ func TestALevelWithFailuresOrWithoutRepetitionsDoesNotHold(t *testing.T) {
 	for i := range unknown {
 		unknown[i].Results = unknown[i].Results[1:]
 	}
-	c := find(t, together(runs("a", 2, 0.2, 0.2), failed, runs("b", 2, 0.2), lost, runs("c", 2, 0.2, 0.2), unknown))
+	c := find(t, slices.Concat(runs("a", 2, 0.2, 0.2), failed, runs("b", 2, 0.2), lost, runs("c", 2, 0.2, 0.2), unknown))
 	assert.Equal(t, "server=a: up to 2 clients, 2,000/s ± 0.2 %; at 4 clients 3 requests failed", c.Words(c.Lines[0]))
-	assert.Equal(t, "server=b: no load that was measured holds; at 2 clients there is one run (200 µs), which tells nothing", c.Words(c.Lines[1]))
-	assert.Equal(t, "server=c: up to 2 clients, 2,000/s ± 0.2 %; at 4 clients response_time_p99 is not known", c.Words(c.Lines[2]))
+	assert.Equal(t, "server=b: no measured load holds; at 2 clients there is only one run (200 µs), which decides nothing", c.Words(c.Lines[1]))
+	assert.Equal(t, "server=c: up to 2 clients, 2,000/s ± 0.2 %; at 4 clients response_time_p99 was not measured", c.Words(c.Lines[2]))
 	var text bytes.Buffer
 	for _, one := range c.Tables(true) {
 		require.NoError(t, one.Write(&text, table.Markdown))
@@ -98,7 +92,7 @@ func TestALevelWithFailuresOrWithoutRepetitionsDoesNotHold(t *testing.T) {
 	assert.Contains(t, text.String(), "mcmwlab show says which")
 }
 
-func TestRecordsThatTellNothingAreRefusedWithWhatThereIs(t *testing.T) {
+func TestRecordsWithoutTheNeededRunsAreRefused(t *testing.T) {
 	all := example()
 	rule := DefaultRule()
 	refused := func(want string, all []record.Run, rule Rule, by ...string) {
@@ -111,13 +105,13 @@ func TestRecordsThatTellNothingAreRefusedWithWhatThereIs(t *testing.T) {
 	refused(`factor "keys" doesn't vary: expected one of clients, connections, server`, all, rule)
 	rule = DefaultRule()
 	rule.Metric = "response_time_p999"
-	refused("no run has response_time_p999 of client", all, rule)
+	refused("no run has the metric response_time_p999 of the source client", all, rule)
 	refused(`factor "keys" doesn't vary: expected some of server`, all, DefaultRule(), "keys")
-	refused("factor server varies, too: expected it among the factors of the lines (none), or one of its levels selected", all, DefaultRule(), []string{}...)
-	refused(`metric "p99" is not known`, all, Rule{Metric: "p99"})
+	refused("factor server varies, too: add it to the factors of the lines (none), or select one of its levels", all, DefaultRule(), []string{}...)
+	refused(`unknown metric "p99"`, all, Rule{Metric: "p99"})
 	refused("limit 0: expected more than 0", all, Rule{})
 	refused("confidence 0.5: expected more than 0.5", all, Rule{Confidence: 0.5})
-	refused("no factor is raised", all, Rule{})
+	refused("the raised factor is missing", all, Rule{})
 
 	_, err := ParseLimit("throughput", "1ms")
 	assert.ErrorContains(t, err, `"1ms": expected a number more than 0`)
@@ -126,8 +120,8 @@ func TestRecordsThatTellNothingAreRefusedWithWhatThereIs(t *testing.T) {
 	assert.InDelta(t, 1000, v, 0)
 }
 
-func TestACapacityIsJSONWithNullForWhatIsNotKnown(t *testing.T) {
-	text, err := json.Marshal(find(t, together(runs("a", 1, 0.2), runs("a", 2, 0.3, 0.3))))
+func TestUnknownNumbersOfACapacityAreNullInJSON(t *testing.T) {
+	text, err := json.Marshal(find(t, slices.Concat(runs("a", 1, 0.2), runs("a", 2, 0.3, 0.3))))
 	require.NoError(t, err)
 	assert.Contains(t, string(text), `"value":{"mean":0.0002,"low":null,"high":null,"known":false}`)
 	assert.Contains(t, string(text), `"highest":-1`)

@@ -13,11 +13,11 @@ import (
 
 // Rule defines the quality of service, and the factor that is raised until it is violated.
 type Rule struct {
-	Source     string  `json:"source"` // whose metric, such as client
+	Source     string  `json:"source"` // of the metric, such as client
 	Metric     string  `json:"metric"`
 	Below      float64 `json:"below"`      // the limit, in the metric's unit
-	Over       string  `json:"over"`       // the factor that is raised
-	Confidence float64 `json:"confidence"` // with which a level must hold, one-sided; more than 0.5
+	Over       string  `json:"over"`       // the raised factor
+	Confidence float64 `json:"confidence"` // one-sided, of each level's bounds; more than 0.5
 }
 
 // DefaultRule is the quality of service of the 2016 thesis on memcached and Redis, section 1.3.1: 99 % of the requests in less than 1 ms.
@@ -30,11 +30,11 @@ func (r Rule) String() string {
 	return fmt.Sprintf("%s < %s at %s", r.Metric, record.Format(r.Metric, r.Below), r.Source)
 }
 
-// Check returns what is wrong with the rule.
+// Check returns the problems of the rule; nil if there are none.
 func (r Rule) Check() error {
 	var problems []error
 	if _, known := record.Describe(r.Metric); !known {
-		problems = append(problems, fmt.Errorf("metric %q is not known: expected one such as response_time_p99", r.Metric))
+		problems = append(problems, fmt.Errorf("unknown metric %q: expected one such as response_time_p99", r.Metric))
 	}
 	if !(r.Below > 0) || math.IsInf(r.Below, 0) {
 		problems = append(problems, fmt.Errorf("limit %v: expected more than 0", r.Below))
@@ -43,7 +43,7 @@ func (r Rule) Check() error {
 		problems = append(problems, fmt.Errorf("confidence %v: expected more than 0.5 and less than 1, such as 0.95", r.Confidence))
 	}
 	if r.Over == "" {
-		problems = append(problems, errors.New("no factor is raised: expected one such as clients"))
+		problems = append(problems, errors.New("the raised factor is missing: expected one such as clients"))
 	}
 	return errors.Join(problems...)
 }
@@ -57,7 +57,7 @@ func SplitMetric(text string) (source, metric string, err error) {
 	return source, metric, nil
 }
 
-// ParseLimit reads a limit of a metric: a number in its unit, or of a time a duration such as 1ms.
+// ParseLimit reads a limit of a metric: a number in the metric's unit or, for a time, a duration such as 1ms.
 func ParseLimit(metric, text string) (float64, error) {
 	m, _ := record.Describe(metric)
 	v, err := strconv.ParseFloat(text, 64)

@@ -2,23 +2,24 @@ package capacity
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/table"
 )
 
-// Explanation says how the highest load is found.
+// Explanation explains how the highest load is found.
 func (c *Capacity) Explanation() string {
-	return fmt.Sprintf("The highest load is the highest level of %s such that it and all lower ones hold: no request failed, and the upper %.0f %% confidence bound of %s over the "+
-		"repetitions is below %s. A level breaks if its lower bound is not, and is open if the limit is between the bounds, or with less than two runs.",
+	return fmt.Sprintf("The highest load is the highest level of %s for which it and all lower levels hold. A level holds if no request failed and the upper %.0f %% confidence bound "+
+		"of %s over the repetitions is below %s. It breaks if requests failed or the lower bound is not below the limit. Otherwise, and with fewer than two runs, it is open.",
 		c.Rule.Over, 100*c.Rule.Confidence, c.Rule.Metric, record.Format(c.Rule.Metric, c.Rule.Below))
 }
 
 // Name identifies a line: "server=redis"; "" if it is the only one.
 func (c *Capacity) Name(l Line) string { return record.Label(l.Factors, c.By) }
 
-// Top returns the highest level that holds with all lower ones; false if the lowest doesn't.
+// Top returns the highest level for which it and all lower levels hold; false if the lowest doesn't hold.
 func (l Line) Top() (Level, bool) {
 	if l.Highest < 0 {
 		return Level{}, false
@@ -26,7 +27,7 @@ func (l Line) Top() (Level, bool) {
 	return l.Levels[l.Highest], true
 }
 
-// Above returns the level after the highest that holds; false if that is the last.
+// Above returns the level above Top; false if there is none.
 func (l Line) Above() (Level, bool) {
 	if l.Highest+1 >= len(l.Levels) {
 		return Level{}, false
@@ -34,7 +35,7 @@ func (l Line) Above() (Level, bool) {
 	return l.Levels[l.Highest+1], true
 }
 
-// Words says how far a line goes, and what broke above.
+// Words describes in one sentence the highest load of a line, and the reason why the next level doesn't hold.
 func (c *Capacity) Words(l Line) string {
 	text := ""
 	if name := c.Name(l); name != "" {
@@ -44,42 +45,38 @@ func (c *Capacity) Words(l Line) string {
 	if holds {
 		text += fmt.Sprintf("up to %s %s, %s", top.Level, c.Rule.Over, shown("throughput", top.Throughput))
 	} else {
-		text += "no load that was measured holds"
+		text += "no measured load holds"
 	}
 	if _, more := l.Above(); !more {
-		return text + "; all that were measured hold, so more may"
+		return text + "; all measured levels hold, higher ones may, too"
 	}
 	return text + "; " + c.above(l)
 }
 
-// above says why the level above the highest doesn't hold.
+// above explains why the level above the highest doesn't hold.
 func (c *Capacity) above(l Line) string {
 	next, more := l.Above()
 	if !more {
-		return "nothing was measured"
+		return "not measured"
 	}
 	at := next.Level + " " + c.Rule.Over
 	switch {
 	case next.Failures > 0:
 		return fmt.Sprintf("at %s %.0f requests failed", at, next.Failures)
 	case next.Runs == 0:
-		return fmt.Sprintf("at %s %s is not known", at, c.Rule.Metric)
+		return fmt.Sprintf("at %s %s was not measured", at, c.Rule.Metric)
 	case !next.Value.Known:
-		return fmt.Sprintf("at %s there is one run (%s), which tells nothing", at, record.Format(c.Rule.Metric, next.Value.Mean))
+		return fmt.Sprintf("at %s there is only one run (%s), which decides nothing", at, record.Format(c.Rule.Metric, next.Value.Mean))
 	case next.Verdict == Breaks:
 		return fmt.Sprintf("%s break it (%s)", at, shown(c.Rule.Metric, next.Value))
 	default:
-		return fmt.Sprintf("at %s it can't be told (%s, bounds %s to %s)", at, record.Format(c.Rule.Metric, next.Value.Mean),
-			bound(c.Rule.Metric, float64(next.Value.Low)), record.Format(c.Rule.Metric, float64(next.Value.High)))
+		low := "0" // no metric is below 0
+		if next.Value.Low > 0 {
+			low = record.Format(c.Rule.Metric, float64(next.Value.Low))
+		}
+		return fmt.Sprintf("at %s it is undecided (%s, bounds %s to %s)", at, record.Format(c.Rule.Metric, next.Value.Mean), low,
+			record.Format(c.Rule.Metric, float64(next.Value.High)))
 	}
-}
-
-// bound returns a lower bound; a metric is not below 0.
-func bound(metric string, v float64) string {
-	if v <= 0 {
-		return "0"
-	}
-	return record.Format(metric, v)
 }
 
 // shown returns an estimate with half the distance of its bounds: "1.21 ms ± 3.4 %".
@@ -118,9 +115,8 @@ func (c *Capacity) Tables(all bool) []table.Table {
 			levels.Rows = append(levels.Rows, append(c.named(l), marked(v), fmt.Sprint(v.Runs), shown("throughput", v.Throughput), shown(c.Rule.Metric, v.Value), string(v.Verdict)))
 		}
 	}
-	if c.warned() {
-		note := "⚠: runs of this load violate checks; mcmwlab show says which."
-		highest.Notes = append(highest.Notes, note)
+	if slices.ContainsFunc(c.Lines, func(l Line) bool { return slices.ContainsFunc(l.Levels, func(v Level) bool { return v.Warnings > 0 }) }) {
+		highest.Notes = append(highest.Notes, "⚠: runs of this load violate checks; mcmwlab show says which.")
 	}
 	if !all {
 		return []table.Table{highest}
@@ -135,20 +131,10 @@ func (c *Capacity) named(l Line) (cells []string) {
 	return cells
 }
 
+// marked returns the name of a level, marked if runs of it have warnings.
 func marked(v Level) string {
 	if v.Warnings > 0 {
 		return v.Level + " ⚠"
 	}
 	return v.Level
-}
-
-func (c *Capacity) warned() bool {
-	for _, l := range c.Lines {
-		for _, v := range l.Levels {
-			if v.Warnings > 0 {
-				return true
-			}
-		}
-	}
-	return false
 }

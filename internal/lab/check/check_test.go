@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// good is a run that violates nothing: 64 clients of one middleware in front of three servers, 1:9, all replicas, 10 s.
+// good is a run without violations: 64 clients of one middleware in front of three servers, ratio 1:9, all replicas, 10 s.
 func good() record.Run {
 	run := record.Run{
 		State:   record.Complete,
@@ -55,15 +56,9 @@ func set(run *record.Run, source, metric string, value float64) {
 	run.Results = append(run.Results, record.Value{Source: source, Metric: metric, Value: value})
 }
 
-// unset takes a result away.
+// unset removes a result.
 func unset(run *record.Run, source, metric string) {
-	var kept []record.Value
-	for _, v := range run.Results {
-		if v.Source != source || v.Metric != metric {
-			kept = append(kept, v)
-		}
-	}
-	run.Results = kept
+	run.Results = slices.DeleteFunc(run.Results, func(v record.Value) bool { return v.Source == source && v.Metric == metric })
 }
 
 // windows replaces the values of the windows of a metric.
@@ -77,7 +72,7 @@ func windows(run *record.Run, metric string, value func(second int) float64) {
 
 func TestAGoodRunViolatesNothing(t *testing.T) { require.Empty(t, Run(good(), record.Manifest{})) }
 
-func TestEachCheckFindsWhatViolatesIt(t *testing.T) {
+func TestEachCheckFindsViolations(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*record.Run)
 		code   string // empty: no warning
@@ -98,12 +93,12 @@ func TestEachCheckFindsWhatViolatesIt(t *testing.T) {
 		"middleware sees too much": {func(r *record.Run) {
 			set(r, "middleware", "response_time_mean", 0.0090)
 			set(r, "middleware:0", "stage_server_mean", 0.0015)
-		}, InteractiveLawInner, "2.01 ms more than there is time for"},
+		}, InteractiveLawInner, "2.01 ms too much"},
 		"no round-trip time": {func(r *record.Run) {
 			unset(r, "path", "round_trip_time_mean")
 			set(r, "middleware", "response_time_mean", 1)
 		}, "", ""},
-		"queue length": {func(r *record.Run) { set(r, "middleware:0", "queue_length_mean", 30) }, LittleQueue, "middleware:0: the queue's mean length was 30.0; by Little's law 8,010 requests/s that wait 5.00 ms make 40.1"},
+		"queue length": {func(r *record.Run) { set(r, "middleware:0", "queue_length_mean", 30) }, LittleQueue, "middleware:0: the queue's mean length was 30.0; by Little's law 8,010 requests/s that wait 5.00 ms give 40.1"},
 		"queue of hardly anything": {func(r *record.Run) {
 			set(r, "middleware:0", "stage_queue_mean", 1e-5)
 			set(r, "middleware:0", "response_time_mean", 0.00201)
@@ -129,12 +124,12 @@ func TestEachCheckFindsWhatViolatesIt(t *testing.T) {
 			set(r, "client", "response_time_mean", 64/16_010.)
 			set(r, "middleware", "throughput_hot", 8000)
 			set(r, "server:b", "throughput", 801+7209/3+8000)
-		}, FlowServers, "there should be 9,612 to 16,821"},
-		"a server gets less":          {func(r *record.Run) { set(r, "server:b", "throughput", 2500) }, FlowServers, "10.0 % of them sets to 3 servers each, there should be 9,612"},
-		"fewer replicas":              {func(r *record.Run) { r.Factors["replicas"] = "1" }, FlowServers, "sets to 1 servers each, there should be 8,010"},
+		}, FlowServers, "should give 9,612 to 16,821"},
+		"a server gets less":          {func(r *record.Run) { set(r, "server:b", "throughput", 2500) }, FlowServers, "10.0 % of them sets to 3 servers each, should give 9,612"},
+		"fewer replicas":              {func(r *record.Run) { r.Factors["replicas"] = "1" }, FlowServers, "sets to 1 servers each, should give 8,010"},
 		"share by the clients' ratio": {func(r *record.Run) { unset(r, "middleware", "throughput_set"); r.Factors["ratio"] = "1:1" }, FlowServers, "50.0 % of them sets"},
 		"multi-gets in parts":         {func(r *record.Run) { r.Factors["keys_per_get"] = "6"; set(r, "server:b", "throughput", 9000) }, "", ""},
-		"more than all their keys":    {func(r *record.Run) { r.Factors["keys_per_get"] = "2"; set(r, "server:b", "throughput", 15_000) }, FlowServers, "there should be 9,612 to 16,821"},
+		"more than all their keys":    {func(r *record.Run) { r.Factors["keys_per_get"] = "2"; set(r, "server:b", "throughput", 15_000) }, FlowServers, "should give 9,612 to 16,821"},
 		"throughput drifts":           {func(r *record.Run) { windows(r, "throughput", func(s int) float64 { return 8000 + 60*float64(s) }) }, NotStationary, "the throughput (client) rises by 6.5 %"},
 		"response time drifts": {func(r *record.Run) {
 			windows(r, "response_time_mean", func(s int) float64 { return 0.008 - 1e-4*float64(s) })
@@ -175,7 +170,7 @@ func TestEachCheckFindsWhatViolatesIt(t *testing.T) {
 	}
 }
 
-func TestTheRoundTripTimeOfTheSetIsUsedWhereARunHasNone(t *testing.T) {
+func TestTheRoundTripTimeOfTheSetIsUsedIfARunHasNone(t *testing.T) {
 	run := good()
 	unset(&run, "path", "round_trip_time_mean")
 	set(&run, "middleware", "response_time_mean", 0.0048)
@@ -198,7 +193,7 @@ func TestTheReportsRunsFollowTheInteractiveLaw(t *testing.T) {
 	}
 }
 
-func TestASetIsHeldToItsRepetitions(t *testing.T) {
+func TestRepetitionsOfAPointAreCompared(t *testing.T) {
 	run := func(workers string, throughput float64) record.Run {
 		r := record.Run{State: record.Complete, Factors: map[string]string{"workers": workers, "depth": "1"}}
 		set(&r, "client", "throughput", throughput)
@@ -210,9 +205,9 @@ func TestASetIsHeldToItsRepetitions(t *testing.T) {
 	require.Empty(t, Set([]record.Run{run("8", 5000), run("8", 5100), run("64", 7000), run("64", 7100), run("64", 7200)}))
 	require.Equal(t, []record.Warning{
 		{Code: RepetitionVariation, Message: "workers=8: the coefficient of variation of the throughput (client) over 2 repetitions is 12.9 %"},
-		{Code: TooFewRepetitions, Message: "workers=64: 1 complete runs: no interval can be given"},
+		{Code: TooFewRepetitions, Message: "workers=64: 1 complete runs are too few for an interval"},
 	}, Set([]record.Run{run("8", 5000), run("8", 6000), run("64", 7000), failed}))
-	require.Equal(t, "the only point: 1 complete runs: no interval can be given", Set([]record.Run{run("8", 1)})[0].Message)
+	require.Equal(t, "the only point: 1 complete runs are too few for an interval", Set([]record.Run{run("8", 1)})[0].Message)
 	noClients := []record.Run{run("8", 1), run("8", 2)}
 	for i := range noClients {
 		unset(&noClients[i], "client", "throughput")
@@ -226,8 +221,6 @@ func TestTheWarningsOfARecordAreReplaced(t *testing.T) {
 	require.NoError(t, err)
 	defer r.Close()
 	run := good()
-	run.Results = append(run.Results, record.Value{Source: "client", Metric: "errors", Value: 5})
-	unset(&run, "client", "errors")
 	set(&run, "client", "errors", 5)
 	windows(&run, "throughput", func(s int) float64 { return 8000 + 60*float64(s) })
 	run.Warnings = []record.Warning{{Code: "old", Message: "from an earlier version"}}
@@ -266,8 +259,7 @@ func TestEveryCodeIsInTheListAndInTheDocumentation(t *testing.T) {
 	}
 }
 
-// busy gives a run on two processors samples of the host in which they are in use for these shares, and programs that used so many seconds of
-// the 20 there are.
+// busy is a run on two processors whose host samples have these shares, and whose programs used so many of the 20 seconds of processor time.
 func busy(user, system, softirq, steal, used float64) record.Run {
 	run := good()
 	for second := range 10 {
@@ -283,7 +275,7 @@ func busy(user, system, softirq, steal, used float64) record.Run {
 	return run
 }
 
-func TestLoadThatIsNotTheExperimentsIsFound(t *testing.T) {
+func TestForeignLoadIsFound(t *testing.T) {
 	two := record.Manifest{Host: record.Host{Cores: 2}}
 	for name, c := range map[string]struct {
 		run  record.Run
@@ -306,8 +298,8 @@ func TestLoadThatIsNotTheExperimentsIsFound(t *testing.T) {
 	}
 	unknown := busy(0.5, 0.5, 0, 0, 1)
 	unset(&unknown, "server:b", "seconds_cpu")
-	require.Empty(t, Run(unknown, two), "what a server used would pass for foreign")
+	require.Empty(t, Run(unknown, two), "the time of a server would count as foreign")
 	for _, m := range []record.Manifest{{}, {Host: record.Host{Cores: -1}}} {
-		require.Empty(t, Run(busy(0.5, 0.5, 0, 0, 1), m), "how many processors there are is not known")
+		require.Empty(t, Run(busy(0.5, 0.5, 0, 0, 1), m), "the number of processors is unknown")
 	}
 }

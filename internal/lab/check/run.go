@@ -12,8 +12,8 @@ import (
 	"mcmw/internal/spell"
 )
 
-// Run makes all checks of one run of a set. Its windows and host samples are used if they are there. Of the set are taken the round-trip time
-// that was measured before (Path; what the run itself has of the path goes first) and the host's processors.
+// Run makes all checks of one run. It uses the run's windows and host samples if the run has them. From the set's manifest it takes the number
+// of processors, and the round-trip time of the path if the run itself has none.
 func Run(run record.Run, set record.Manifest) []record.Warning {
 	if run.State == record.Failed {
 		return []record.Warning{{Code: RunFailed, Message: "the run failed: " + run.Error}}
@@ -43,9 +43,9 @@ func warn(code, format string, args ...any) []record.Warning {
 	return []record.Warning{{Code: code, Message: fmt.Sprintf(format, args...)}}
 }
 
-// population returns N, the number of requests that a closed loop's clients keep outstanding or think about; false for an open
-// loop, where the law of a closed system has no N.
-func population(run record.Run) (n float64, ok bool) {
+// Population returns N, the number of requests that the clients of a closed loop keep outstanding or think about; false for an open loop,
+// which has no N, or if it is unknown.
+func Population(run record.Run) (n float64, ok bool) {
 	if openLoop(run) {
 		return 0, false
 	}
@@ -59,43 +59,41 @@ func population(run record.Run) (n float64, ok bool) {
 	return connections, connections > 0
 }
 
-// openLoop reports whether requests arrived by a schedule.
+// openLoop reports whether requests were sent by a schedule.
 func openLoop(run record.Run) bool {
 	rate, ok := run.Factors["rate"]
 	return ok && rate != "" && rate != "0" && rate != "closed"
 }
 
-// steadyRate reports whether the load was meant to be the same all the time.
+// steadyRate reports whether the load was supposed to be constant.
 func steadyRate(run record.Run) bool {
 	_, number := run.Number("rate")
 	return number || !openLoop(run)
 }
 
-// thinkTime returns Z of the clients, s: as they measured it, or else as they were told; 0 if nothing is known of one.
-func thinkTime(run record.Run) float64 {
+// ThinkTime returns Z of the clients, s: the measured one, or else the configured one; 0 if there is neither.
+func ThinkTime(run record.Run) float64 {
 	if z, ok := run.Value(record.SourceClient, "think_time_mean"); ok {
 		return z
 	}
 	if z, ok := run.Number("think_time"); ok {
 		return z
 	}
-	if d, err := time.ParseDuration(run.Factors["think_time"]); err == nil {
-		return d.Seconds()
-	}
-	return 0
+	d, _ := time.ParseDuration(run.Factors["think_time"])
+	return d.Seconds()
 }
 
-// interactiveLaw holds the clients to the interactive response time law (Jain, section 33.4),
+// interactiveLaw checks the clients by the interactive response time law (Jain, section 33.4),
 //
 //	R = N/X - Z
 func interactiveLaw(run record.Run) []record.Warning {
-	n, closed := population(run)
+	n, closed := Population(run)
 	x, ok := run.Value(record.SourceClient, "throughput")
 	r, ok2 := run.Value(record.SourceClient, "response_time_mean")
 	if !closed || !ok || !ok2 || x <= 0 {
 		return nil
 	}
-	z := thinkTime(run)
+	z := ThinkTime(run)
 	expected := n/x - z
 	if math.Abs(r-expected) <= maxInteractive*max(r, expected) {
 		return nil
@@ -104,10 +102,10 @@ func interactiveLaw(run record.Run) []record.Warning {
 		duration(r), n, spell.Count(x), duration(z), duration(expected), percent((r-expected)/expected))
 }
 
-// interactiveLawInner holds the middlewares to the same law. To them a client is in its think time while its reply
-// and its next request are on their way, so that Z is the round-trip time on top of the clients' (the 2018 report, section 4).
+// interactiveLawInner checks the middlewares by the same law. For them the think time of a client includes the time in which its reply and
+// its next request travel, so that Z is the clients' think time plus the round-trip time (the 2018 report, section 4).
 func interactiveLawInner(run record.Run, path []record.Value) []record.Warning {
-	n, closed := population(run)
+	n, closed := Population(run)
 	x, ok := run.Value(record.SourceMiddleware, "throughput")
 	r, ok2 := run.Value(record.SourceMiddleware, "response_time_mean")
 	if !closed || !ok || !ok2 || x <= 0 {
@@ -119,26 +117,25 @@ func interactiveLawInner(run record.Run, path []record.Value) []record.Warning {
 			return nil
 		}
 	}
-	// What was answered from memory took no time to speak of there.
+	// Requests answered from memory took a negligible time in the middleware.
 	if hot := fromMemory(run); hot > 0 {
 		r *= x / (x + hot)
 		x += hot
 	}
-	z := thinkTime(run) + trip
+	z := ThinkTime(run) + trip
 	expected := n/x - z
 	if math.Abs(r-expected) <= maxInteractiveInner*n/x+trip {
 		return nil
 	}
 	difference := duration(expected-r) + " are spent outside the middlewares, or are not measured"
 	if r > expected {
-		difference = duration(r-expected) + " more than there is time for: the round-trip or the think time is overestimated"
+		difference = duration(r-expected) + " too much: the round-trip time or the think time is overestimated"
 	}
 	return warn(InteractiveLawInner, "the middlewares measured a mean response time of %s; by the interactive law %v requests at %s/s with %s between reply and next request take %s: %s",
 		duration(r), n, spell.Count(x), duration(z), duration(expected), difference)
 }
 
-// parts returns the sources of a kind one by one, such as middleware:0 and middleware:1; if there are none, the kind
-// itself.
+// parts returns the single sources of a kind, such as middleware:0 and middleware:1, or the kind itself if there are none.
 func parts(run record.Run, kind string) []string {
 	var sources []string
 	for _, v := range run.Results {
@@ -152,8 +149,8 @@ func parts(run record.Run, kind string) []string {
 	return sources
 }
 
-// littleQueue holds each middleware's queue to Little's law (Jain, section 30.3): the mean number in it is the throughput
-// times the mean time in it.
+// littleQueue checks each middleware's queue by Little's law (Jain, section 30.3): its mean length is the throughput times the mean time
+// in it.
 func littleQueue(run record.Run) []record.Warning {
 	var warnings []record.Warning
 	for _, source := range parts(run, record.SourceMiddleware) {
@@ -165,14 +162,14 @@ func littleQueue(run record.Run) []record.Warning {
 		}
 		expected := x * w
 		if math.Abs(length-expected) > maxLittle*max(length, expected)+minQueue {
-			warnings = append(warnings, warn(LittleQueue, "%s: the queue's mean length was %.1f; by Little's law %s requests/s that wait %s make %.1f",
+			warnings = append(warnings, warn(LittleQueue, "%s: the queue's mean length was %.1f; by Little's law %s requests/s that wait %s give %.1f",
 				source, length, spell.Count(x), duration(w), expected)...)
 		}
 	}
 	return warnings
 }
 
-// stageSum holds each middleware's stages to their sum.
+// stageSum checks that each middleware's stages add up to its response time.
 func stageSum(run record.Run) []record.Warning {
 	var warnings []record.Warning
 	for _, source := range parts(run, record.SourceMiddleware) {
@@ -190,7 +187,7 @@ func stageSum(run record.Run) []record.Warning {
 	return warnings
 }
 
-// flowClient checks the flow balance of clients and middlewares: clients receive as many replies as the middlewares sent.
+// flowClient checks the flow balance of clients and middlewares: clients receive as many replies as the middlewares send.
 func flowClient(run record.Run) []record.Warning {
 	clients, ok := run.Value(record.SourceClient, "throughput")
 	middlewares, ok2 := run.Value(record.SourceMiddleware, "throughput")
@@ -208,14 +205,14 @@ func fromMemory(run record.Run) float64 {
 	return hot
 }
 
-// apart reports whether a flow is not between least and most, but for the tolerance.
+// apart reports whether a flow is outside the range from least to most by more than the tolerance.
 func apart(flow, least, most float64) bool {
 	return flow < least*(1-maxFlow) || flow > most*(1+maxFlow)
 }
 
-// flowServers checks the requests at the servers against those at the middlewares: a set goes to all replicas of its key, a get to one
-// server, a multi-get to at least one and at most as many as it has keys. Where requests are answered from memory, a get may ask for how long its item
-// lives, too.
+// flowServers compares the requests at the servers with those at the middlewares: a set goes to all replicas of its key, a get to one server,
+// a multi-get to at least one and at most one per key. If middlewares answer requests from memory, a get can need a second request for the
+// item's remaining life time.
 func flowServers(run record.Run) []record.Warning {
 	x, ok := run.Value(record.SourceMiddleware, "throughput")
 	if !ok || x <= 0 {
@@ -248,11 +245,11 @@ func flowServers(run record.Run) []record.Warning {
 	if most > least {
 		expected += " to " + spell.Count(most)
 	}
-	return warn(FlowServers, "the servers counted %s requests/s; of the middlewares' %s, %s of them sets to %v servers each, there should be %s",
+	return warn(FlowServers, "the servers counted %s requests/s; the middlewares' %s, %s of them sets to %v servers each, should give %s",
 		spell.Count(servers), spell.Count(x), percent(sets), replicas, expected)
 }
 
-// writeShare returns which part of the requests are sets: as the middlewares counted, or else as the clients were told.
+// writeShare returns the share of sets in the requests: the one the middlewares counted, or else the configured one.
 func writeShare(run record.Run) (share float64, ok bool) {
 	x, _ := run.Value(record.SourceMiddleware, "throughput")
 	if sets, ok := run.Value(record.SourceMiddleware, "throughput_set"); ok {
@@ -267,18 +264,17 @@ func writeShare(run record.Run) (share float64, ok bool) {
 	return sets / (sets + gets), true
 }
 
-// replicas returns to how many of the servers a set goes.
+// replicas returns the number of servers to which a set goes.
 func replicas(run record.Run, servers int) (n float64, ok bool) {
 	n, ok = run.Number("replicas")
 	if ok && n >= 1 {
 		return min(n, float64(servers)), true
 	}
-	// Every server holds every key, unless something else is said.
-	all := run.Factors["replicas"] == "all" || run.Factors["replicas"] == ""
+	all := run.Factors["replicas"] == "all" || run.Factors["replicas"] == "" // the default
 	return float64(servers), all
 }
 
-// generatorSaturated asks the load processes whether they were the limit.
+// generatorSaturated checks that no load process reports that it was the limit.
 func generatorSaturated(run record.Run) []record.Warning {
 	var busy []string
 	for _, v := range run.Results {
@@ -289,34 +285,34 @@ func generatorSaturated(run record.Run) []record.Warning {
 	if busy == nil {
 		return nil
 	}
-	return warn(GeneratorSaturated, "the load generator or its machine was the limit (%s): what was measured is not the system", strings.Join(busy, ", "))
+	return warn(GeneratorSaturated, "the load generator or its machine was the limit (%s): the results don't describe the system under test", strings.Join(busy, ", "))
 }
 
-// Foreign is the processor time that the experiment's programs didn't use although the processors were busy.
+// Foreign is the processor time of programs that don't belong to the experiment, over all processors, in seconds.
 type Foreign struct {
-	Seconds float64 // of it, over all processors
-	Busy    float64 // in use by anyone, seconds
-	All     float64 // of the processors, idle or not, seconds
+	Seconds float64
+	Busy    float64 // time in which the processors were in use by any program
+	All     float64 // total time of the processors, idle or not
 }
 
-// Share is its part of the time in use.
+// Share returns the foreign share of the busy time.
 func (f Foreign) Share() float64 { return f.Seconds / max(f.Busy, f.Seconds) }
 
-// TooMuch reports whether it can have changed what was measured.
+// TooMuch reports whether the foreign load can have changed the measurements.
 func (f Foreign) TooMuch() bool {
 	return f.Seconds > maxForeign*max(f.Busy, f.Seconds) && f.Seconds > minForeign*f.All
 }
 
-// ForeignLoad compares the time in which the processors of the one host, or of the one that emulates the others, were in use with what the
-// experiment's programs say that they used; false where the run has not both. It is the least that others can have used: the time of interrupts
-// is nobody's, whether or not the kernel charges it to the program that it interrupts.
+// ForeignLoad compares the busy time of the processors of the only host, or of the one that emulates the others, with the time that the
+// experiment's programs used; false if the run doesn't have both. Seconds is a lower bound: the time of interrupts counts as nobody's, whether
+// or not the kernel charges it to the interrupted program.
 func ForeignLoad(run record.Run, set record.Manifest) (f Foreign, ok bool) {
-	used, known := map[string]float64{}, map[string]bool{}
+	used, hasParts := map[string]float64{}, map[string]bool{}
 	for _, v := range run.Results {
 		if v.Metric == "seconds_cpu" {
 			used[v.Source] = v.Value
 			kind, _, part := strings.Cut(v.Source, ":")
-			known[kind] = known[kind] || part
+			hasParts[kind] = hasParts[kind] || part
 		}
 	}
 	if _, ok := used[record.SourceClient]; !ok {
@@ -324,13 +320,13 @@ func ForeignLoad(run record.Run, set record.Manifest) (f Foreign, ok bool) {
 	}
 	for _, v := range run.Results {
 		if _, ok := used[v.Source]; v.Metric == "throughput" && !ok {
-			return f, false // what it used isn't known, and would pass for foreign
+			return f, false // its processor time is unknown, and would count as foreign
 		}
 	}
 	own := 0.0
 	for source, seconds := range used {
-		// client and middleware are the sums of client:0, middleware:0 and so on, where there are such.
-		if !known[source] {
+		// client and middleware are the sums of client:0, middleware:0 and so on, if the run has these.
+		if !hasParts[source] {
 			own += seconds
 		}
 	}
@@ -346,7 +342,7 @@ func ForeignLoad(run record.Run, set record.Manifest) (f Foreign, ok bool) {
 	if sampled <= 0 || run.Seconds <= 0 || set.Host.Cores <= 0 {
 		return f, false
 	}
-	// Samples are shares of all processors; they may begin and end a little off the measured window.
+	// Samples are shares of all processors. Their time can differ slightly from the measured window.
 	f.All = run.Seconds * float64(set.Host.Cores)
 	seconds := func(metrics ...string) (sum float64) {
 		for _, m := range metrics {
@@ -359,17 +355,17 @@ func ForeignLoad(run record.Run, set record.Manifest) (f Foreign, ok bool) {
 	return f, true
 }
 
-// foreignLoad warns of load that was not the experiment's.
+// foreignLoad warns of load that did not belong to the experiment.
 func foreignLoad(run record.Run, set record.Manifest) []record.Warning {
 	f, ok := ForeignLoad(run, set)
 	if !ok || !f.TooMuch() {
 		return nil
 	}
-	return warn(OtherLoad, "at least %s of the processor time in use was not the experiment's: %s of %s; something else ran on the machine",
+	return warn(OtherLoad, "at least %s of the processor time in use was not the experiment's: %s of %s; other programs ran on the machine",
 		percent(f.Share()), duration(f.Seconds), duration(f.Busy))
 }
 
-// misses counts the keys that were not there.
+// misses warns of keys that were not found.
 func misses(run record.Run) []record.Warning {
 	missed, ok := run.Value(record.SourceClient, "misses")
 	hits, ok2 := run.Value(record.SourceClient, "hits")
@@ -380,7 +376,7 @@ func misses(run record.Run) []record.Warning {
 		spell.Count(missed), spell.Count(missed+hits), percent(missed/(missed+hits)))
 }
 
-// failures counts the requests that failed.
+// failures warns of requests that failed.
 func failures(run record.Run) []record.Warning {
 	n, ok := run.Value(record.SourceClient, "errors")
 	if !ok || n <= 0 {
@@ -389,13 +385,13 @@ func failures(run record.Run) []record.Warning {
 	return warn(Errors, "%s requests were answered with an error, or not at all", spell.Count(n))
 }
 
-// averaged warns of a run that was several when it was imported.
+// averaged warns of an imported run that is the average of several.
 func averaged(run record.Run) []record.Warning {
 	n, ok := run.Value(record.SourceClient, "runs_averaged")
 	if !ok || n < 2 {
 		return nil
 	}
-	return warn(AveragedRuns, "an average of %v runs, whose spread isn't known; memtier_benchmark prints each with --print-all-runs", n)
+	return warn(AveragedRuns, "an average of %v runs, whose spread is unknown; memtier_benchmark prints each run with --print-all-runs", n)
 }
 
 func duration(seconds float64) string {

@@ -9,17 +9,17 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Set makes the checks that need all runs of a set: whether the repetitions of each point agree.
+// Set makes the checks that need all runs: whether the repetitions of each point agree.
 func Set(runs []record.Run) []record.Warning {
 	varying := record.Varying(runs)
 	var warnings []record.Warning
 	for _, point := range record.Points(runs) {
 		where := cmp.Or(record.Label(point.Factors, varying), "the only point")
 		if n := len(point.Complete()); n < minRepetitions {
-			warnings = append(warnings, warn(TooFewRepetitions, "%s: %d complete runs: no interval can be given", where, n)...)
+			warnings = append(warnings, warn(TooFewRepetitions, "%s: %d complete runs are too few for an interval", where, n)...)
 			continue
 		}
-		for _, metric := range []struct{ name, title string }{{"throughput", "throughput"}, {"response_time_mean", "mean response time"}} {
+		for _, metric := range steadyMetrics {
 			for _, source := range []string{record.SourceClient, record.SourceMiddleware} {
 				values := point.Values(source, metric.name)
 				if len(values) < minRepetitions {
@@ -29,14 +29,14 @@ func Set(runs []record.Run) []record.Warning {
 					warnings = append(warnings, warn(RepetitionVariation, "%s: the coefficient of variation of the %s (%s) over %d repetitions is %s",
 						where, metric.title, source, len(values), percent(v))...)
 				}
-				break // the middlewares are asked only where the clients know nothing
+				break // the middlewares' values are only used if the clients have none
 			}
 		}
 	}
 	return warnings
 }
 
-// Record makes all checks of a record and stores the warnings in it, in place of earlier ones. It returns how many there are.
+// Record makes all checks of a record, replaces the warnings in it, and returns their number.
 func Record(ctx context.Context, r *record.Record) (warnings int, err error) {
 	runs, err := r.Runs(ctx)
 	if err != nil {
@@ -46,10 +46,7 @@ func Record(ctx context.Context, r *record.Record) (warnings int, err error) {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		if run.Windows, err = r.Windows(run.ID); err != nil {
-			return 0, err
-		}
-		if run.HostSamples, err = r.HostSamples(run.ID); err != nil {
+		if err := readSeries(r, &run); err != nil {
 			return 0, err
 		}
 		found := Run(run, r.Manifest())
@@ -63,4 +60,13 @@ func Record(ctx context.Context, r *record.Record) (warnings int, err error) {
 		return 0, err
 	}
 	return warnings + len(set), nil
+}
+
+// readSeries adds the windows and host samples of a run, which the checks need, from its record.
+func readSeries(r *record.Record, run *record.Run) (err error) {
+	if run.Windows, err = r.Windows(run.ID); err != nil {
+		return err
+	}
+	run.HostSamples, err = r.HostSamples(run.ID)
+	return err
 }

@@ -2,36 +2,32 @@ package check
 
 import (
 	"math"
+	"slices"
 
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/sample"
 	"mcmw/internal/spell"
 )
 
-// series returns the values of a metric over a run's whole windows, from the clients or else the middlewares. A last window that is
-// shorter than the others is left out.
+// steadyMetrics are the metrics that should be the same in all windows of a run, and in all repetitions of a point.
+var steadyMetrics = []struct{ name, title string }{{"throughput", "throughput"}, {"response_time_mean", "mean response time"}}
+
+// series returns a metric's windows from the clients or, if they have none, from the middlewares. Windows that are shorter than the
+// others, such as the last one, are left out.
 func series(run record.Run, metric string) (source string, windows []record.Window) {
-	for _, source := range []string{record.SourceClient, record.SourceMiddleware} {
-		var windows []record.Window
-		longest := 0.0
+	longest := 0.0
+	for _, source = range []string{record.SourceClient, record.SourceMiddleware} {
 		for _, w := range run.Windows {
 			if w.Source == source && w.Metric == metric {
 				windows = append(windows, w)
 				longest = max(longest, w.Seconds)
 			}
 		}
-		if windows == nil {
-			continue
+		if windows != nil {
+			break
 		}
-		var whole []record.Window
-		for _, w := range windows {
-			if w.Seconds >= 0.9*longest {
-				whole = append(whole, w)
-			}
-		}
-		return source, whole
 	}
-	return "", nil
+	return source, slices.DeleteFunc(windows, func(w record.Window) bool { return w.Seconds < 0.9*longest })
 }
 
 func values(windows []record.Window) []float64 {
@@ -42,13 +38,13 @@ func values(windows []record.Window) []float64 {
 	return values
 }
 
-// stationary looks for a trend over the windows: in the throughput, and in the mean response time.
+// stationary looks for a trend of the throughput and of the mean response time over the windows.
 func stationary(run record.Run) []record.Warning {
 	if !steadyRate(run) {
 		return nil
 	}
 	var warnings []record.Warning
-	for _, metric := range []struct{ name, title string }{{"throughput", "throughput"}, {"response_time_mean", "mean response time"}} {
+	for _, metric := range steadyMetrics {
 		source, windows := series(run, metric.name)
 		trend := sample.TrendOf(values(windows))
 		if trend.P < significant && math.Abs(trend.Drift) > maxDrift {
@@ -63,8 +59,8 @@ func stationary(run record.Run) []record.Warning {
 	return warnings
 }
 
-// windowVariation looks at how much the throughput varies from window to window. A window in which n requests are counted varies by
-// about 1/sqrt(n) by chance alone.
+// windowVariation checks the variation of the throughput from window to window. The throughput of windows with n requests varies by about
+// 1/sqrt(n) by chance.
 func windowVariation(run record.Run) []record.Warning {
 	source, windows := series(run, "throughput")
 	if len(windows) < minWindows || !steadyRate(run) {

@@ -7,11 +7,11 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// needs are the checks that a run may not have the measurements for. Those about middlewares are asked only of runs that have such.
+// needs has, by check, a test whether a run has the measurements that the check needs.
 var needs = []struct {
 	code    string
 	can     func(record.Run, record.Manifest) bool
-	through bool // it is about middlewares
+	through bool // the check is only for runs through middlewares
 }{
 	{InteractiveLaw, has(record.SourceClient, "throughput", "response_time_mean"), false},
 	{InteractiveLawInner, func(run record.Run, set record.Manifest) bool {
@@ -41,13 +41,13 @@ func has(source string, metrics ...string) func(record.Run, record.Manifest) boo
 	}
 }
 
-// steady reports whether a run has the windows of a load that was meant to be steady.
+// steady reports whether a run has enough windows for the checks of a constant load, or needs none because its load is not constant.
 func steady(run record.Run, _ record.Manifest) bool {
 	_, windows := series(run, "throughput")
 	return len(windows) >= minWindows || !steadyRate(run)
 }
 
-// Unchecked returns the codes of the checks that a run doesn't have the measurements for. Its windows and host samples must be there.
+// Unchecked returns the codes of the checks for which a run, with its windows and host samples, doesn't have the measurements.
 func Unchecked(run record.Run, set record.Manifest) (codes []string) {
 	_, through := run.Value(record.SourceMiddleware, "throughput")
 	for _, n := range needs {
@@ -58,7 +58,8 @@ func Unchecked(run record.Run, set record.Manifest) (codes []string) {
 	return codes
 }
 
-// RecordUnchecked returns the checks that no run of a record has the measurements for: those of one complete run of each point are looked at.
+// RecordUnchecked returns the codes of the checks for which no point of a record has the measurements. It looks at one complete run of each
+// point.
 func RecordUnchecked(r *record.Record, runs []record.Run) (codes []string, err error) {
 	first := true
 	for _, point := range record.Points(runs) {
@@ -67,10 +68,7 @@ func RecordUnchecked(r *record.Record, runs []record.Run) (codes []string, err e
 			continue
 		}
 		run := complete[0]
-		if run.Windows, err = r.Windows(run.ID); err != nil {
-			return nil, err
-		}
-		if run.HostSamples, err = r.HostSamples(run.ID); err != nil {
+		if err := readSeries(r, &run); err != nil {
 			return nil, err
 		}
 		found := Unchecked(run, r.Manifest())

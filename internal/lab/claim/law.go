@@ -1,25 +1,25 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"mcmw/internal/lab/check"
 	"mcmw/internal/lab/record"
 )
 
-// Law: in every run of closed loops R = N/X - Z holds (Jain, section 33.5), with the response time of the clients.
+// Law requires that R = N/X - Z (Jain, section 33.4) holds in every run of a closed loop, with the response time of the clients.
 type Law struct {
-	// Of are the names of experiments; none: all of the claim's report that there are records of.
+	// Of has the names of experiments; empty: all experiments of the claim's report that have records.
 	Of []string `yaml:"of"`
 	// Throughput is the source of X: client (the default) or middleware.
 	Throughput string `yaml:"throughput"`
-	// Within is the greatest difference, as a part of the response time.
+	// Within is the largest difference, relative to the response time.
 	Within float64 `yaml:"within"`
 }
 
@@ -36,12 +36,7 @@ func (l *Law) check() error {
 	return first("law", append(errs, checkPart("within", l.Within))...)
 }
 
-func (l *Law) source() string {
-	if l.Throughput == "" {
-		return record.SourceClient
-	}
-	return l.Throughput
-}
+func (l *Law) source() string { return cmp.Or(l.Throughput, record.SourceClient) }
 
 func (l *Law) decide(_ context.Context, e *view) (Verdict, string) {
 	names := l.Of
@@ -62,7 +57,7 @@ func (l *Law) decide(_ context.Context, e *view) (Verdict, string) {
 			return NotComparable, why
 		}
 		for _, run := range set.runs {
-			// The question is whether the run violates the check of this law.
+			// A run may violate the check of this law: that is the question here.
 			if code := defect(run); run.State != record.Complete || code != "" && code != check.InteractiveLaw {
 				continue
 			}
@@ -77,31 +72,20 @@ func (l *Law) decide(_ context.Context, e *view) (Verdict, string) {
 		}
 	}
 	if runs == 0 {
-		return NotComparable, "no valid run of a closed loop in " + strings.Join(names, ", ")
+		return NotComparable, "there is no valid run of a closed loop in " + strings.Join(names, ", ")
 	}
 	text := fmt.Sprintf("off by at most %+.2f %% (%s) in %d valid runs; expected within %.3g %%", 100*worst, where, runs, 100*l.Within)
 	return judge(decided(math.Abs(worst) <= l.Within), text)
 }
 
-// Interactive returns by how much the clients' response time is greater than N/X - Z, as a part of it, with X of a source; false
-// for an open loop, or where something was not measured.
+// Interactive returns the difference of the clients' response time from N/X - Z, relative to it, with X of a source; false for an open loop,
+// or if a value was not measured.
 func Interactive(run record.Run, source string) (float64, bool) {
-	n, ok := run.Number("connections")
-	if pipeline, known := run.Number("pipeline"); known {
-		n *= pipeline
-	}
-	if rate, known := run.Number("rate"); known && rate > 0 {
-		return 0, false
-	}
-	think, known := run.Value(record.SourceClient, "think_time_mean")
-	if !known {
-		d, _ := time.ParseDuration(run.Factors["think_time"])
-		think = d.Seconds()
-	}
+	n, closed := check.Population(run)
 	x, okX := run.Value(source, "throughput")
 	r, okR := run.Value(record.SourceClient, "response_time_mean")
-	if !ok || !okX || !okR || x <= 0 || r <= 0 {
+	if !closed || !okX || !okR || x <= 0 || r <= 0 {
 		return 0, false
 	}
-	return (r - (n/x - think)) / r, true
+	return (r - (n/x - check.ThinkTime(run))) / r, true
 }

@@ -12,7 +12,7 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// clients adds what the load processes measured.
+// clients adds the measurements of the load processes, of each and of all together.
 func (c *collector) clients(loads []load.Result) {
 	for i := range loads {
 		if len(loads) > 1 {
@@ -22,7 +22,7 @@ func (c *collector) clients(loads []load.Result) {
 	c.client(record.SourceClient, loads)
 }
 
-// commandOf returns what a record calls a command of a load. Where the ratio has no multi-gets of their own, GETs may be such.
+// commandOf returns the name in records of a command of a load. If the ratio has no MULTIGETs, GETs of several keys are multi-gets.
 func commandOf(name string, l load.Result) string {
 	if name == "GET" && l.MultiGets == 0 && l.KeysPerGet > 1 {
 		return "multiget"
@@ -30,7 +30,7 @@ func commandOf(name string, l load.Result) string {
 	return strings.ToLower(name)
 }
 
-// client adds results and windows of load processes that worked at the same time.
+// client adds the results and windows of load processes that ran at the same time.
 func (c *collector) client(source string, loads []load.Result) {
 	total := make([]load.CommandResult, len(loads))
 	var cpu, read, written float64
@@ -89,20 +89,20 @@ func (c *collector) requests(source, command string, each []load.CommandResult) 
 	give("response_time_mean", latency/n)
 	h := merged(each)
 	if h == nil {
-		return // the driver of the load keeps no histogram
+		return // the driver of the load has no histogram
 	}
-	at := func(percentile float64) float64 { return float64(h.ValueAtPercentile(percentile)) / 1e9 }
 	give("response_time_stddev", h.StdDev()/1e9)
 	give("response_time_min", float64(h.Min())/1e9)
-	give("response_time_p50", at(50))
-	give("response_time_p90", at(90))
-	give("response_time_p95", at(95))
-	give("response_time_p99", at(99))
-	give("response_time_p999", at(99.9))
+	for _, p := range []struct {
+		name       string
+		percentile float64
+	}{{"p50", 50}, {"p90", 90}, {"p95", 95}, {"p99", 99}, {"p999", 99.9}} {
+		give("response_time_"+p.name, float64(h.ValueAtPercentile(p.percentile))/1e9)
+	}
 	give("response_time_max", float64(h.Max())/1e9)
 }
 
-// merged returns the latencies of all, ns; nil if some have no histogram.
+// merged returns the latencies of all results, ns; nil if one with requests has no histogram.
 func merged(each []load.CommandResult) *hdrhistogram.Histogram {
 	var all *hdrhistogram.Histogram
 	for _, r := range each {
@@ -132,19 +132,16 @@ func (c *collector) bins(source, command string, each []load.CommandResult) {
 	c.histogram(source, command, counts)
 }
 
-// shortestWindow is the least length of a window of the series: the last of a load may hold no more than its last replies.
+// shortestWindow is the least length of a window of the series. The last window of a load can be shorter: it has only the last replies.
 const shortestWindow = 100 * time.Millisecond
 
-// clientSeries adds the windows of load processes: the seconds that all of them have.
+// clientSeries adds the windows that all load processes have.
 func (c *collector) clientSeries(source string, loads []load.Result) {
 	for second := range len(loads[0].Windows) {
-		var rate, n, latency, failures float64
-		start, seconds := 0.0, 0.0
-		complete := true
+		var rate, n, latency, failures, start, seconds float64
 		for _, l := range loads {
 			if second >= len(l.Windows) || l.Windows[second].Length < shortestWindow {
-				complete = false
-				break
+				return
 			}
 			w := l.Windows[second]
 			rate += w.OpsPerSec
@@ -153,9 +150,6 @@ func (c *collector) clientSeries(source string, loads []load.Result) {
 			failures += float64(w.Failures)
 			start += (c.measured.from(l.Started) + float64(w.Index)) / float64(len(loads))
 			seconds = max(seconds, w.Length.Seconds())
-		}
-		if !complete {
-			break
 		}
 		c.window(source, start, seconds, "throughput", rate)
 		c.window(source, start, seconds, "errors", failures)

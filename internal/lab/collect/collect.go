@@ -2,6 +2,7 @@ package collect
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"strconv"
 	"time"
 
-	"mcmw/internal/lab/agent"
 	"mcmw/internal/lab/load"
 	"mcmw/internal/lab/record"
 	"mcmw/internal/lab/testbed"
@@ -24,13 +24,13 @@ type span struct {
 
 func (s span) seconds() float64 { return s.end.Sub(s.begin).Seconds() }
 
-// from returns how long after the beginning of the span t is, seconds.
+// from returns the time from the beginning of the span to t, seconds.
 func (s span) from(t time.Time) float64 { return t.Sub(s.begin).Seconds() }
 
-// maxSeconds bounds the times that outputs may hold, so that broken ones make no numbers out of range: a year.
+// maxSeconds, a year, is the longest time that is accepted in outputs. Broken outputs could otherwise give numbers out of range.
 const maxSeconds = 366 * 24 * 3600
 
-// Run puts the measurements of a run into r: when it was, results, windows, histograms and samples.
+// Run sets in r the start, the length, the results, windows, histograms and host samples of a run from its outputs.
 func Run(o *testbed.Outputs, r *record.Run) error {
 	loads, err := readLoads(o.Loads)
 	if err != nil {
@@ -46,7 +46,7 @@ func Run(o *testbed.Outputs, r *record.Run) error {
 		}
 	}
 	if s := measured.seconds(); s <= 0 || s > maxSeconds {
-		return fmt.Errorf("the load processes have measured no time together: from %v to %v", measured.begin, measured.end)
+		return fmt.Errorf("the load processes did not measure at the same time: the last began at %v, the first ended at %v", measured.begin, measured.end)
 	}
 	r.Started, r.Seconds = measured.begin.UTC(), measured.seconds()
 	c := &collector{run: r, measured: measured, cpu: map[string]float64{}, calls: map[string]float64{}}
@@ -65,12 +65,12 @@ func Run(o *testbed.Outputs, r *record.Run) error {
 		if len(o.Hosts) > 1 || o.Ground != nil {
 			source += ":" + name
 		}
-		if err := c.samples(source, o.Hosts[name]); err != nil {
+		if err := c.host(source, o.Hosts[name]); err != nil {
 			return fmt.Errorf("host %s: %w", name, err)
 		}
 	}
 	if o.Ground != nil {
-		if err := c.samples(record.SourceHost, o.Ground); err != nil {
+		if err := c.host(record.SourceHost, o.Ground); err != nil {
 			return fmt.Errorf("the machine that emulates the hosts: %w", err)
 		}
 	}
@@ -81,16 +81,6 @@ func Run(o *testbed.Outputs, r *record.Run) error {
 	return nil
 }
 
-// samples adds what the sampler of a host wrote.
-func (c *collector) samples(source string, text []byte) error {
-	readings, err := agent.ReadSamples(bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
-	c.host(source, readings)
-	return nil
-}
-
 func readLoads(texts [][]byte) (loads []load.Result, err error) {
 	for i, text := range texts {
 		var l load.Result
@@ -98,9 +88,13 @@ func readLoads(texts [][]byte) (loads []load.Result, err error) {
 			return nil, fmt.Errorf("result of client:%d: %w", i, err)
 		}
 		if l.Elapsed < 0 || l.Elapsed.Seconds() > maxSeconds {
-			return nil, fmt.Errorf("result of client:%d: it has measured for %v", i, l.Elapsed)
+			return nil, fmt.Errorf("result of client:%d: a length of %v", i, l.Elapsed)
 		}
-		if err := checkHistograms(l); err != nil {
+		err := checkHistogram("all requests", l.Total.Histogram)
+		for name, r := range l.Commands {
+			err = cmp.Or(err, checkHistogram(name, r.Histogram))
+		}
+		if err != nil {
 			return nil, fmt.Errorf("result of client:%d: %w", i, err)
 		}
 		loads = append(loads, l)
@@ -111,39 +105,30 @@ func readLoads(texts [][]byte) (loads []load.Result, err error) {
 	return loads, nil
 }
 
-// checkHistograms refuses histograms that aren't any.
-func checkHistograms(l load.Result) error {
-	for name, r := range l.Commands {
-		if err := checkHistogram(r.Histogram); err != nil {
-			return fmt.Errorf("histogram of %s: %w", name, err)
-		}
-	}
-	return checkHistogram(l.Total.Histogram)
-}
-
-func checkHistogram(h *load.Histogram) error {
+// checkHistogram returns an error if the bins of a histogram make no sense.
+func checkHistogram(command string, h *load.Histogram) error {
 	if h == nil {
 		return nil
 	}
 	if len(h.From) != len(h.To) || len(h.From) != len(h.Counts) {
-		return fmt.Errorf("%d lower bounds, %d upper bounds and %d counts", len(h.From), len(h.To), len(h.Counts))
+		return fmt.Errorf("histogram of %s: %d lower bounds, %d upper bounds and %d counts", command, len(h.From), len(h.To), len(h.Counts))
 	}
 	for i, from := range h.From {
 		if from < 0 || h.To[i] <= from || h.Counts[i] > math.MaxInt64 {
-			return fmt.Errorf("bin %d: %d values from %d to %d ns", i, h.Counts[i], from, h.To[i])
+			return fmt.Errorf("histogram of %s: bin %d: %d values from %d to %d ns", command, i, h.Counts[i], from, h.To[i])
 		}
 	}
 	return nil
 }
 
-// logged is a window of a statistics log that the measured window has a share of.
+// logged is a window of a statistics log that is at least partly in the measured window.
 type logged struct {
 	statlog.Window
-	share float64 // 0 to 1
-	start float64 // of that share, seconds from the beginning of the measured window
+	share float64 // the part in the measured window, 0 to 1
+	start float64 // of that part, seconds from the beginning of the measured window
 }
 
-// readLog returns the windows of a statistics log that lie inside the measured window, whole or in part.
+// readLog returns the windows of a statistics log that are at least partly in the measured window.
 func readLog(text []byte, measured span) (windows []logged, err error) {
 	n := 0
 	for line := range bytes.Lines(text) {
@@ -170,7 +155,7 @@ func readLog(text []byte, measured span) (windows []logged, err error) {
 type collector struct {
 	run      *record.Run
 	measured span
-	// cpu and calls are what the clients, the middlewares and the servers used of processor time, seconds, and of reads and writes.
+	// cpu is the processor time, seconds, and calls the number of reads and writes, of all clients, all middlewares and all servers.
 	cpu, calls map[string]float64
 }
 
@@ -182,7 +167,7 @@ func (c *collector) window(source string, start, seconds float64, metric string,
 	c.run.Windows = append(c.run.Windows, record.Window{Source: source, Start: start, Seconds: seconds, Metric: metric, Value: value})
 }
 
-// histogram adds the response times of a command. counts are by the bounds of the bins, ns; an upper bound may be
+// histogram adds the response times of a command. The keys of counts are the bounds of the bins, ns; the upper one may be
 // statlog.Unbounded.
 func (c *collector) histogram(source, command string, counts map[[2]int64]uint64) {
 	for _, bounds := range slices.SortedFunc(maps.Keys(counts), func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) }) {

@@ -21,7 +21,7 @@ import (
 
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// loadResult is what a load process that began to record so long after began wrote, over two seconds.
+// loadResult is the result of a load process that recorded for two seconds and started later than began.
 func loadResult(after time.Duration, rate uint64, mean time.Duration) []byte {
 	get := load.CommandResult{
 		Requests: rate * 2, OpsPerSec: float64(rate), Hits: rate * 2, Misses: 4,
@@ -44,7 +44,7 @@ func loadResult(after time.Duration, rate uint64, mean time.Duration) []byte {
 	return text
 }
 
-// statistics is a statistics log of windows of half a second from began on, of so many requests each.
+// statistics is a statistics log of windows of half a second, the first at began, with these numbers of requests.
 func statistics(requests ...uint64) []byte {
 	var text strings.Builder
 	text.WriteString(`{"type":"start","time":1}` + "\n")
@@ -68,7 +68,7 @@ func statistics(requests ...uint64) []byte {
 	return []byte(text.String())
 }
 
-// samples are those of a host with two processes, once a second from began on.
+// samples are n samples of a host with three processes, one a second, the first at began.
 func samples(n int) []byte {
 	var text []byte
 	for i := range n {
@@ -86,7 +86,7 @@ func samples(n int) []byte {
 	return text
 }
 
-// value returns a result that must be there.
+// value returns a result that the run must have.
 func value(t *testing.T, r *record.Run, source, metric string) float64 {
 	t.Helper()
 	v, ok := r.Value(source, metric)
@@ -98,7 +98,7 @@ func TestARunOfOneOfEachIsCollected(t *testing.T) {
 	var r record.Run
 	require.NoError(t, Run(&testbed.Outputs{
 		Loads:       [][]byte{loadResult(500*time.Millisecond, 1000, time.Millisecond)},
-		Middlewares: [][]byte{statistics(7, 400, 500, 600, 500, 7)}, // the first and the last lie outside
+		Middlewares: [][]byte{statistics(7, 400, 500, 600, 500, 7)}, // the first and the last are outside the measured window
 		Hosts:       map[string][]byte{"here": samples(5)},
 	}, &r))
 	assert.Equal(t, began.Add(500*time.Millisecond), r.Started)
@@ -147,7 +147,7 @@ func TestARunOfOneOfEachIsCollected(t *testing.T) {
 		}
 		assert.NotEqual(t, "response_time_mean_delete", w.Metric)
 	}
-	assert.Equal(t, []float64{1000, 1000, 900, 900, 1100, 1100}, rates, "client, then middleware and server by seconds; none of a millisecond")
+	assert.Equal(t, []float64{1000, 1000, 900, 900, 1100, 1100}, rates, "client, then middleware and server by second; not the window of a millisecond")
 	for _, metric := range []string{"min", "p50", "p90", "p95", "p99", "p999", "max"} {
 		assert.InEpsilon(t, 0.001, value(t, &r, "client", "response_time_"+metric), 0.001, metric)
 	}
@@ -182,7 +182,7 @@ func allMetrics(r *record.Run) (names []string) {
 	return names
 }
 
-func TestWindowsAtTheEndsCountByTheirPartInside(t *testing.T) {
+func TestWindowsAtTheEndsCountInProportion(t *testing.T) {
 	var r record.Run
 	require.NoError(t, Run(&testbed.Outputs{
 		Loads: [][]byte{loadResult(600*time.Millisecond, 1000, time.Millisecond)}, // to 2.6 s
@@ -197,10 +197,10 @@ func TestWindowsAtTheEndsCountByTheirPartInside(t *testing.T) {
 			counted += b.Count
 		}
 	}
-	assert.EqualValues(t, 500+100+200+300, counted, "bins of a window count whole or not at all")
+	assert.EqualValues(t, 500+100+200+300, counted, "all bins of a window count, or none")
 }
 
-func TestProgramsBesideEachOtherAddUp(t *testing.T) {
+func TestParallelProgramsAddUp(t *testing.T) {
 	var r record.Run
 	require.NoError(t, Run(&testbed.Outputs{
 		Loads:       [][]byte{loadResult(0, 1000, time.Millisecond), loadResult(100*time.Millisecond, 3000, 2*time.Millisecond)},
@@ -208,7 +208,7 @@ func TestProgramsBesideEachOtherAddUp(t *testing.T) {
 		Hosts:       map[string][]byte{"a": samples(4), "b": samples(4)},
 		Ground:      samples(4),
 	}, &r))
-	assert.Equal(t, began.Add(100*time.Millisecond), r.Started, "when all record")
+	assert.Equal(t, began.Add(100*time.Millisecond), r.Started, "when the last begins to record")
 	assert.InDelta(t, 1.9, r.Seconds, 1e-9)
 	assert.InDelta(t, 4000, value(t, &r, "client", "throughput"), 1e-9)
 	assert.InDelta(t, 0.00175, value(t, &r, "client", "response_time_mean"), 1e-9)
@@ -229,7 +229,7 @@ func TestProgramsBesideEachOtherAddUp(t *testing.T) {
 	assert.True(t, sources["host:a"] && sources["host:b"] && sources["host"])
 }
 
-func TestWhatWasMeasuredInDilatedTimeIsInTheTimeOfTheMachines(t *testing.T) {
+func TestDilatedMeasurementsAreConvertedToTheTimeOfTheMachines(t *testing.T) {
 	var r, slow record.Run
 	o := &testbed.Outputs{
 		Loads: [][]byte{loadResult(0, 1000, time.Millisecond)}, Middlewares: [][]byte{statistics(500, 500, 500, 500, 500)}, Hosts: map[string][]byte{"a": samples(4)},
@@ -264,29 +264,29 @@ func TestWhatWasMeasuredInDilatedTimeIsInTheTimeOfTheMachines(t *testing.T) {
 		require.GreaterOrEqual(t, i, 0)
 		return run.HostSamples[i]
 	}
-	assert.InDelta(t, idle(r).Value, idle(slow).Value, 1e-12, "a part of the time is one in any time")
+	assert.InDelta(t, idle(r).Value, idle(slow).Value, 1e-12, "shares of the time stay the same")
 	assert.InDelta(t, idle(r).Seconds/4, idle(slow).Seconds, 1e-12)
 }
 
-func TestAMultiGetIsAnotherCommand(t *testing.T) {
+func TestGetsOfSeveralKeysAreMultiGets(t *testing.T) {
 	text := strings.Replace(string(loadResult(0, 10, time.Millisecond)), `"keys_per_get":1`, `"keys_per_get":6`, 1)
 	var r record.Run
 	require.NoError(t, Run(&testbed.Outputs{Loads: [][]byte{[]byte(text)}}, &r))
 	assert.InDelta(t, 10, value(t, &r, "client", "throughput_multiget"), 1e-9)
 }
 
-func TestWhatCannotBeReadIsNamed(t *testing.T) {
+func TestUnreadableOutputsAreNamed(t *testing.T) {
 	good := loadResult(0, 1000, time.Millisecond)
 	for want, o := range map[string]*testbed.Outputs{
 		"there is no result of a load process":                             {},
 		"result of client:1: unexpected end of JSON input":                 {Loads: [][]byte{good, nil}},
-		"the load processes have measured no time together":                {Loads: [][]byte{good, loadResult(time.Hour, 1, 1)}},
+		"the load processes did not measure at the same time":              {Loads: [][]byte{good, loadResult(time.Hour, 1, 1)}},
 		"statistics log of middleware:0: line 2: ":                         {Loads: [][]byte{good}, Middlewares: [][]byte{[]byte("\nnonsense\n")}},
 		"the machine that emulates the hosts: samples of a host: line 1: ": {Loads: [][]byte{good}, Ground: []byte("nonsense\n{}\n")},
 		"host here: samples of a host: line 1: ":                           {Loads: [][]byte{good}, Hosts: map[string][]byte{"here": []byte("nonsense\n{}\n")}},
 		"histogram of GET: 1 lower bounds, 0 upper bounds and 0 counts":    {Loads: [][]byte{[]byte(`{"elapsed_ns":5,"commands":{"GET":{"histogram":{"from_ns":[1]}}}}`)}},
-		"bin 0: 1 values from 5 to 5 ns":                                   {Loads: [][]byte{[]byte(`{"elapsed_ns":5,"total":{"histogram":{"from_ns":[5],"to_ns":[5],"counts":[1]}}}`)}},
-		"result of client:0: it has measured for -1ns":                     {Loads: [][]byte{[]byte(`{"elapsed_ns":-1}`)}},
+		"histogram of all requests: bin 0: 1 values from 5 to 5 ns":        {Loads: [][]byte{[]byte(`{"elapsed_ns":5,"total":{"histogram":{"from_ns":[5],"to_ns":[5],"counts":[1]}}}`)}},
+		"result of client:0: a length of -1ns":                             {Loads: [][]byte{[]byte(`{"elapsed_ns":-1}`)}},
 		"result of client:0: json: cannot unmarshal string in":             {Loads: [][]byte{[]byte(`{"elapsed_ns":"x"}`)}},
 	} {
 		assert.ErrorContains(t, Run(o, new(record.Run)), want)

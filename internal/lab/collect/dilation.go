@@ -2,7 +2,7 @@ package collect
 
 import "mcmw/internal/lab/record"
 
-// speedUp puts what was measured by clocks that run so many times faster than those of the machines into the machines' time.
+// speedUp converts a run that was measured in real time to the time of machines with a dilation.
 func speedUp(r *record.Run, dilation float64) {
 	r.Seconds /= dilation
 	for i := range r.Results {
@@ -17,7 +17,7 @@ func speedUp(r *record.Run, dilation float64) {
 	}
 	for i := range r.Histograms {
 		b := &r.Histograms[i]
-		times := record.PerTime(b.Metric, dilation)
-		b.Lower, b.Upper = b.Lower*times, b.Upper*times
+		factor := record.PerTime(b.Metric, dilation)
+		b.Lower, b.Upper = b.Lower*factor, b.Upper*factor
 	}
 }

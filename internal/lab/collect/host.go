@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"sort"
@@ -11,8 +12,12 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// host adds what a host's samples say: its counters in windows, and the processor time of processes over the measured window.
-func (c *collector) host(source string, readings []agent.Reading) {
+// host adds the samples of a host: its counters as windows, and the processor time of processes over the measured window.
+func (c *collector) host(source string, text []byte) error {
+	readings, err := agent.ReadSamples(bytes.NewReader(text))
+	if err != nil || len(readings) == 0 {
+		return err
+	}
 	for i := 1; i < len(readings); i++ {
 		before, after := readings[i-1], readings[i]
 		middle := before.At.Add(after.At.Sub(before.At) / 2)
@@ -21,34 +26,35 @@ func (c *collector) host(source string, readings []agent.Reading) {
 		}
 		c.hostWindow(source, before, after)
 	}
-	if len(readings) == 0 {
-		return
+	// used returns the growth of a counter of a process over the measured window.
+	used := func(name string, counter func(agent.Reading) map[string]float64) float64 {
+		return max(at(readings, counter, name, c.measured.end)-at(readings, counter, name, c.measured.begin), 0)
 	}
-	for _, name := range slices.Sorted(maps.Keys(readings[len(readings)-1].Processes)) {
+	last := readings[len(readings)-1]
+	for _, name := range slices.Sorted(maps.Keys(last.Processes)) {
 		if strings.HasPrefix(name, record.SourceClient+":") {
-			continue // the load says itself what it has used while it measured
+			continue // the result of the load has its processor time
 		}
-		used := usedBy(readings, name, c.measured.end) - usedBy(readings, name, c.measured.begin)
-		c.result(name, "seconds_cpu", max(used, 0))
+		cpu := used(name, func(r agent.Reading) map[string]float64 { return r.Processes })
+		c.result(name, "seconds_cpu", cpu)
 		group := record.SourceServers
 		switch {
 		case strings.HasPrefix(name, record.SourceMiddleware+":"):
 			group = record.SourceMiddleware
-			c.addTo(group, "seconds_cpu", max(used, 0))
+			c.addTo(group, "seconds_cpu", cpu)
 		case !strings.HasPrefix(name, record.SourceServer):
 			continue
 		}
-		c.cpu[group] += max(used, 0)
-		last := readings[len(readings)-1]
+		c.cpu[group] += cpu
 		if memory, ok := last.Memory[name]; ok {
 			c.addTo(group, "memory_peak", memory)
-			calls := func(r agent.Reading) map[string]float64 { return r.Calls }
-			c.calls[group] += max(at(readings, calls, name, c.measured.end)-at(readings, calls, name, c.measured.begin), 0)
+			c.calls[group] += used(name, func(r agent.Reading) map[string]float64 { return r.Calls })
 		}
 	}
+	return nil
 }
 
-// perRequest adds what a request of the clients took of each kind of process.
+// perRequest adds the processor time and the system calls per request of the clients.
 func (c *collector) perRequest() {
 	rate, _ := c.run.Value(record.SourceClient, "throughput")
 	requests := rate * c.measured.seconds()
@@ -84,7 +90,7 @@ func (c *collector) hostWindow(source string, before, after agent.Reading) {
 			{"cpu_steal", func(c agent.CPU) float64 { return c.Steal }},
 			{"cpu_idle", func(c agent.CPU) float64 { return c.Idle }},
 		} {
-			// The kernel may correct idle and waiting times downwards.
+			// The kernel sometimes corrects idle and waiting times downwards.
 			add(source, category.metric, max(category.of(after.CPU)-category.of(before.CPU), 0)/total)
 		}
 	}
@@ -97,15 +103,10 @@ func (c *collector) hostWindow(source string, before, after agent.Reading) {
 	}
 }
 
-// grown returns by how much a counter has grown; 0 if it was set back.
+// grown returns the growth of a counter; 0 if it was reset.
 func grown(before, after uint64) float64 { return float64(max(after, before) - before) }
 
-// usedBy returns the processor time that a process had used at a moment, seconds.
-func usedBy(readings []agent.Reading, name string, moment time.Time) float64 {
-	return at(readings, func(r agent.Reading) map[string]float64 { return r.Processes }, name, moment)
-}
-
-// at returns what a counter of a process stood at, interpolated between readings.
+// at returns the value of a process's counter at a moment, interpolated between readings.
 func at(readings []agent.Reading, counter func(agent.Reading) map[string]float64, name string, moment time.Time) float64 {
 	after := sort.Search(len(readings), func(i int) bool { return !readings[i].At.Before(moment) })
 	switch after {
@@ -119,6 +120,7 @@ func at(readings []agent.Reading, counter func(agent.Reading) map[string]float64
 	return counter(a)[name] + share*(counter(b)[name]-counter(a)[name])
 }
 
+// addTo adds a value to a result, which it creates if needed.
 func (c *collector) addTo(source, metric string, value float64) {
 	for i := range c.run.Results {
 		if r := &c.run.Results[i]; r.Source == source && r.Metric == metric {

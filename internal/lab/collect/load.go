@@ -12,14 +12,15 @@ import (
 	"mcmw/internal/lab/testbed"
 )
 
-// LoadRun returns the run that a result of a load, as JSON, is of. One that was interrupted has failed.
+// LoadRun returns the run of a load from its result in JSON. If the load was interrupted, the run is a failed one.
 func LoadRun(text []byte) (run record.Run, err error) {
 	var l load.Result
-	if err := json.Unmarshal(text, &l); err != nil {
-		return run, fmt.Errorf("no result of a load: %w: expected what mcmwlab load writes with --json-out-file", err)
+	err = json.Unmarshal(text, &l)
+	if err == nil && (l.Driver == "" || l.Connections < 1) {
+		err = errors.New("driver or connections is missing")
 	}
-	if l.Driver == "" || l.Connections < 1 {
-		return run, errors.New("no result of a load: expected what mcmwlab load writes with --json-out-file")
+	if err != nil {
+		return run, fmt.Errorf("no result of a load: %w: expected a file that mcmwlab load wrote with --json-out-file", err)
 	}
 	run = record.Run{State: record.Complete, Factors: loadFactors(&l)}
 	if l.Interrupted {
@@ -30,7 +31,7 @@ func LoadRun(text []byte) (run record.Run, err error) {
 	return run, err
 }
 
-// loadFactors says by the names of an experiment's settings what a load was.
+// loadFactors returns the properties of a load by the names of an experiment's settings.
 func loadFactors(l *load.Result) map[string]string {
 	f := map[string]string{
 		"clients": strconv.Itoa(l.Connections), "connections": strconv.Itoa(l.Connections), "load_threads": strconv.Itoa(l.Threads),

@@ -11,10 +11,10 @@ import (
 	"mcmw/internal/statlog"
 )
 
-// commands are the commands of records by the classes of the statistics log. Other classes have no metrics of their own.
+// commands maps classes of the statistics log to the commands of records. Other classes have no metrics.
 var commands = map[string]string{"get": "get", "multi_get": "multiget", "set": "set"}
 
-// stages are the metrics of records by the stages of the statistics log.
+// stages maps stages of the statistics log to the metrics of records.
 var stages = map[string]string{
 	"net": "stage_net_mean", "queue": "stage_queue_mean", "worker": "stage_worker_mean", "server": "stage_server_mean", "reply": "stage_reply_mean",
 }
@@ -26,15 +26,15 @@ type sum struct {
 
 func (s sum) mean() float64 { return s.seconds / s.n }
 
-// counted is the sum over some windows of the statistics log. Windows may count in part, so requests may be fractional.
+// counted is the sum over some windows of statistics logs. Windows can count in part, so counts can be fractional.
 type counted struct {
 	seconds         float64 // length of one middleware's windows
 	requests        float64
-	hot             float64 // requests answered from memory, which are not in requests
+	hot             float64 // requests answered from memory; requests doesn't include them
 	errors          float64
 	keys, misses    float64
-	busy            float64 // worker seconds
-	waited, samples float64 // sampled queue
+	busy            float64 // seconds of busy workers
+	waited, samples float64 // sum and number of the sampled queue lengths
 	times           map[string]sum
 	bins            map[string]map[[2]int64]uint64 // by class and bounds
 }
@@ -43,7 +43,8 @@ func newCounted() *counted {
 	return &counted{times: map[string]sum{}, bins: map[string]map[[2]int64]uint64{}}
 }
 
-// add adds the share of a window that follows those so far. Bins can't be divided: they count if most of the window does.
+// add adds the window that follows those added so far, in proportion to its share. Bins can't be divided: they count if the share is at
+// least half.
 func (c *counted) add(w *logged) {
 	c.seconds += w.share * w.Seconds
 	c.requests += w.share * float64(w.Requests)
@@ -73,7 +74,7 @@ func (c *counted) add(w *logged) {
 	}
 }
 
-// metrics calls give for every metric of a middleware over the windows.
+// metrics calls give with every metric of a middleware over the windows.
 func (c *counted) metrics(give func(metric string, value float64)) {
 	give("throughput", c.requests/c.seconds)
 	if c.hot > 0 {
@@ -99,7 +100,7 @@ func (c *counted) metrics(give func(metric string, value float64)) {
 	}
 }
 
-// serverMetrics calls give for the metrics of every server, as the middleware sees them.
+// serverMetrics calls give with the metrics of every server, as the middleware measures them.
 func (c *counted) serverMetrics(give func(source, metric string, value float64)) {
 	for _, name := range slices.Sorted(maps.Keys(c.times)) {
 		if t := c.times[name]; strings.HasPrefix(name, record.SourceServer) && t.n > 0 {
@@ -109,14 +110,14 @@ func (c *counted) serverMetrics(give func(source, metric string, value float64))
 	}
 }
 
-// beside returns what middlewares that work at the same time come to together.
-func beside(all []*counted) *counted {
+// parallel returns the sum of middlewares that run at the same time.
+func parallel(all []*counted) *counted {
 	total := newCounted()
 	for _, c := range all {
 		if c.seconds == 0 {
 			continue
 		}
-		// Rates are those of all together: what each counts is taken for the same length.
+		// Counts that become rates are scaled to the same length, that of the first middleware.
 		scale := 1.0
 		if total.seconds == 0 {
 			total.seconds = c.seconds
@@ -130,7 +131,7 @@ func beside(all []*counted) *counted {
 		total.misses += c.misses
 		total.busy += c.busy * scale
 		if c.samples > 0 {
-			// The queues' lengths add up.
+			// The mean lengths of the queues add up.
 			total.waited, total.samples = total.waited/max(total.samples, 1)+c.waited/c.samples, 1
 		}
 		for name, t := range c.times {
@@ -149,7 +150,7 @@ func beside(all []*counted) *counted {
 	return total
 }
 
-// middlewares adds what the middlewares measured: windows of each one's statistics log.
+// middlewares adds the measurements of the middlewares from the windows of their statistics logs.
 func (c *collector) middlewares(logs [][]logged) {
 	var each []*counted
 	for i, windows := range logs {
@@ -162,7 +163,7 @@ func (c *collector) middlewares(logs [][]logged) {
 			c.middleware(numbered(record.SourceMiddleware, i), total)
 		}
 	}
-	total := beside(each)
+	total := parallel(each)
 	if total.seconds == 0 {
 		return
 	}
@@ -193,22 +194,22 @@ func (c *collector) middleware(source string, total *counted) {
 	}
 }
 
-// seriesLength is the length of the record's windows: those of the statistics log are put together to it.
+// seriesLength is the length of the record's windows. The shorter ones of the statistics log are combined.
 const seriesLength = time.Second
 
-// series adds windows of about a second of middlewares that work at the same time. The servers' are added with those of all.
+// series adds windows of about a second of middlewares that run at the same time. With all middlewares it also adds those of the servers.
 func (c *collector) series(source string, logs [][]logged) {
-	grouped := make([]map[int][]logged, len(logs)) // by second since the measured window began
-	there := map[int]bool{}
+	grouped := make([]map[int][]logged, len(logs)) // by second of the measured window
+	present := map[int]bool{}
 	for i, windows := range logs {
 		grouped[i] = map[int][]logged{}
 		for _, w := range windows {
 			second := int(w.start / seriesLength.Seconds())
 			grouped[i][second] = append(grouped[i][second], w)
-			there[second] = true
+			present[second] = true
 		}
 	}
-	for _, second := range slices.Sorted(maps.Keys(there)) {
+	for _, second := range slices.Sorted(maps.Keys(present)) {
 		var each []*counted
 		start, complete := math.Inf(1), true
 		for i := range logs {
@@ -221,9 +222,9 @@ func (c *collector) series(source string, logs [][]logged) {
 			each = append(each, total)
 		}
 		if !complete {
-			continue // a middleware that was held up for longer than a second has no window that begins in it
+			continue // a middleware that was delayed for more than a second has no window that begins in it
 		}
-		total := beside(each)
+		total := parallel(each)
 		total.metrics(func(metric string, value float64) { c.window(source, start, total.seconds, metric, value) })
 		if source == record.SourceMiddleware {
 			total.serverMetrics(func(server, metric string, value float64) { c.window(server, start, total.seconds, metric, value) })

@@ -11,22 +11,22 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Options say what to compare.
+// Options select what to compare.
 type Options struct {
-	Source     string   // whose metrics; empty: the clients'
-	Metrics    []string // each alone, or as SOURCE.METRIC where it is another's; empty: DefaultMetrics
+	Source     string   // of the metrics; empty: the clients
+	Metrics    []string // METRIC, or SOURCE.METRIC for a metric of another source; empty: DefaultMetrics
 	Confidence float64  // of intervals; 0: DefaultConfidence
-	// Paired says that the runs of a repetition were made beside each other, so that their ratios mean something.
+	// Paired: the runs of a repetition were made one after the other, so that their ratios are meaningful.
 	Paired bool
 }
 
-// DefaultConfidence is that of the intervals if nothing else is said.
+// DefaultConfidence is the default confidence of the intervals.
 const DefaultConfidence = 0.95
 
-// DefaultMetrics are compared if nothing else is said.
+// DefaultMetrics are compared by default.
 var DefaultMetrics = []string{"throughput", "response_time_mean", "response_time_p50", "response_time_p99"}
 
-// DefaultRatios are the metrics of paired runs that are compared if nothing else is said.
+// DefaultRatios are the default metrics for ratios of paired runs.
 var DefaultRatios = []string{
 	"throughput", "middleware.cpu_per_request", "middleware.calls_per_request", "response_time_p50", "response_time_p99", "servers.cpu_per_request", "cpu_per_request",
 	"middleware.memory_peak",
@@ -36,19 +36,19 @@ var DefaultRatios = []string{
 type Comparison struct {
 	Source     string  `json:"source"`
 	Confidence float64 `json:"confidence"`
-	// Differs are the factors that are constant in both, with different levels: [A's, B's]. They are what was changed.
+	// Differs has the factors that are constant in each record but not the same in both: the levels in A and B, by name.
 	Differs map[string][2]string `json:"differs,omitempty"`
 	Points  []Point              `json:"points"`
-	// Means are the changes over all points, of metrics that more than one has.
+	// Means are the changes over all points, of the metrics that more than one point has.
 	Means []GeometricMean `json:"geometric_means,omitempty"`
-	// OnlyA and OnlyB are the points without a counterpart, by their labels.
+	// OnlyA and OnlyB have the labels of the points that only one record has.
 	OnlyA []string `json:"only_a,omitempty"`
 	OnlyB []string `json:"only_b,omitempty"`
 }
 
 // Point is one point in both records.
 type Point struct {
-	Label    string            `json:"label"` // by the factors that vary
+	Label    string            `json:"label"` // levels of the varying factors
 	Factors  map[string]string `json:"factors"`
 	Metrics  []Metric          `json:"metrics"`
 	Warnings Warnings          `json:"warnings"`
@@ -65,15 +65,15 @@ type Metric struct {
 	Name string `json:"name"`
 	A    Sample `json:"a"`
 	B    Sample `json:"b"`
-	// Change is the ratio of the means less 1; not known where a mean is missing or A's is 0.
+	// Change is the ratio of the means minus 1; unknown if a mean is missing or A's is 0.
 	Change         sample.Number  `json:"change"`
 	ChangeInterval NumberInterval `json:"change_interval"`
-	// Effect is Hedges' g; WelchP and RankP are the probabilities of at least so large a difference where there is none, by Welch's
-	// test of means and by Mann and Whitney's of ranks.
+	// Effect is Hedges' g. WelchP and RankP are the probabilities of a difference at least this large if there is none, by Welch's
+	// test of means and by Mann and Whitney's test of ranks.
 	Effect sample.Number `json:"effect_size"`
 	WelchP sample.Number `json:"welch_p"`
 	RankP  sample.Number `json:"rank_p"`
-	// Ratio is B's value divided by A's, repetition by repetition; nil where the runs aren't paired.
+	// Ratio is B's value divided by A's, repetition by repetition; nil if the runs aren't paired.
 	Ratio *Ratio `json:"ratio,omitempty"`
 }
 
@@ -90,8 +90,8 @@ func (m Metric) Significant() bool {
 	return m.ChangeInterval.Known() && !sample.Interval(m.ChangeInterval).Contains(0)
 }
 
-// New compares the runs of two records. Points match if they have the same levels of every factor that varies in either record and that
-// both have.
+// New compares the runs of two records. Points match if they have the same levels of every factor that both records have and that varies in
+// at least one of them.
 func New(a, b []record.Run, o Options) *Comparison {
 	o.Source = cmp.Or(o.Source, record.SourceClient)
 	if len(o.Metrics) == 0 {
@@ -143,47 +143,37 @@ func New(a, b []record.Run, o Options) *Comparison {
 			c.OnlyB = append(c.OnlyB, label)
 		}
 	}
-	c.Means = c.GeometricMeans()
+	c.Means = c.geometricMeans()
 	return c
 }
 
-// split returns the source and the metric that a name means: SOURCE.METRIC, or a metric of the usual source.
-func split(name, usual string) (source, metric string) {
+// split returns the source and the metric of a name, which is SOURCE.METRIC, or METRIC for the default source.
+func split(name, defaultSource string) (source, metric string) {
 	if i := strings.LastIndexByte(name, '.'); i >= 0 {
 		return name[:i], name[i+1:]
 	}
-	return usual, name
+	return defaultSource, name
 }
 
+// keyFactors returns the factors that both records have and that vary in at least one.
 func keyFactors(a, b []record.Run) []string {
-	var keys []string
-	for _, name := range slices.Concat(record.Varying(a), record.Varying(b)) {
-		if !slices.Contains(keys, name) && has(a, name) && has(b, name) {
-			keys = append(keys, name)
-		}
-	}
+	keys := slices.Concat(record.Varying(a), record.Varying(b))
 	slices.Sort(keys)
-	return keys
+	return slices.DeleteFunc(slices.Compact(keys), func(name string) bool { return !has(a, name) || !has(b, name) })
 }
 
 func has(runs []record.Run, factor string) bool {
 	return slices.ContainsFunc(runs, func(run record.Run) bool { _, ok := run.Factors[factor]; return ok })
 }
 
-// group returns the points by their label. What differs only in factors that aren't keys is one point.
+// group returns the points by label. Runs that differ only in other factors than the keys belong to the same point.
 func group(runs []record.Run, keys []string) map[string]record.Point {
 	points := map[string]record.Point{}
 	for _, run := range runs {
 		label := record.Label(run.Factors, keys)
 		p := points[label]
-		if p.Factors == nil {
-			p.Factors = map[string]string{}
-			for _, name := range keys {
-				if level, ok := run.Factors[name]; ok {
-					p.Factors[name] = level
-				}
-			}
-		}
+		p.Factors = maps.Clone(run.Factors)
+		maps.DeleteFunc(p.Factors, func(name, _ string) bool { return !slices.Contains(keys, name) })
 		p.Runs = append(p.Runs, run)
 		points[label] = p
 	}

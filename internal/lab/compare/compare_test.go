@@ -16,7 +16,7 @@ import (
 	"mcmw/internal/lab/record"
 )
 
-// runs makes runs of a point, one per throughput; the response time is 64 requests' by the interactive law.
+// runs makes runs of a point, one per throughput. The response time follows from the interactive law for 64 requests.
 func runs(factors map[string]string, throughputs ...float64) []record.Run {
 	var runs []record.Run
 	for i, x := range throughputs {
@@ -38,7 +38,7 @@ func levels(pairs ...string) map[string]string {
 	return factors
 }
 
-// twoRecords are two points in both records, and one in each that the other doesn't have.
+// twoRecords have two points in common, and one more each.
 func twoRecords() (a, b []record.Run) {
 	a = append(a, runs(levels("workers=64", "pool=shared", "depth=1"), 9000, 9100, 8950)...)
 	a = append(a, runs(levels("workers=8", "pool=shared", "depth=1"), 5000, 5010, 4990)...)
@@ -55,7 +55,7 @@ func TestPointsAreMatchedByTheirFactors(t *testing.T) {
 	c := New(a, b, Options{})
 	require.Equal(t, map[string][2]string{"pool": {"shared", "per-server"}}, c.Differs)
 	require.Len(t, c.Points, 2)
-	require.Equal(t, "workers=8", c.Points[0].Label, "numbers in their order")
+	require.Equal(t, "workers=8", c.Points[0].Label, "levels are ordered by size")
 	require.Equal(t, "workers=64", c.Points[1].Label)
 	require.Equal(t, []string{"workers=128"}, c.OnlyA)
 	require.Equal(t, []string{"workers=16"}, c.OnlyB)
@@ -70,14 +70,14 @@ func TestPointsAreMatchedByTheirFactors(t *testing.T) {
 	require.False(t, same.Significant())
 }
 
-func TestAFactorThatOnlyOneRecordHasDoesNotKeepPointsApart(t *testing.T) {
+func TestAFactorThatOnlyOneRecordHasIsIgnored(t *testing.T) {
 	c := New(runs(levels("workers=8"), 1, 2), append(runs(levels("workers=8", "rate=1"), 1, 2), runs(levels("workers=8", "rate=2"), 3)...), Options{})
 	require.Len(t, c.Points, 1)
 	require.Len(t, c.Points[0].Metrics[0].B.Values, 3)
 	require.Empty(t, c.Points[0].Label)
 }
 
-func TestTheTextIsAsItShouldBe(t *testing.T) {
+func TestTheTextIsThatOfTheGoldenFile(t *testing.T) {
 	a, b := twoRecords()
 	var text strings.Builder
 	require.NoError(t, New(a, b, Options{}).WriteText(&text, "before", "after"))
@@ -87,9 +87,9 @@ func TestTheTextIsAsItShouldBe(t *testing.T) {
 	require.Contains(t, text.String(), "The records have no point in common.")
 }
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
-// golden compares with a file.
+// golden compares text with a file, which -update writes.
 func golden(t *testing.T, path, text string) {
 	t.Helper()
 	if *update {
@@ -100,7 +100,7 @@ func golden(t *testing.T, path, text string) {
 	require.Equal(t, string(want), text)
 }
 
-func TestWhatIsNotKnownIsNullInJSON(t *testing.T) {
+func TestUnknownNumbersAreNullInJSON(t *testing.T) {
 	c := New(runs(levels("workers=8"), 100), runs(levels("workers=8"), 110), Options{Metrics: []string{"throughput", "misses"}})
 	text, err := json.Marshal(c)
 	require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestConditionsAreJudged(t *testing.T) {
 		"throughput < -5%":          {c, 1, 0},
 		"throughput < -15%":         {c, 0, 0},
 		"throughput<=-5e0 %":        {c, 1, 0},
-		"throughput > 0.1%":         {c, 0, 0}, // the one that rose did so by chance
+		"throughput > 0.1%":         {c, 0, 0}, // one rose, but not significantly
 		"response_time_mean > 5%":   {c, 1, 0},
 		"response_time_mean > 8ms":  {c, 1, 0},
 		"response_time_mean > 1s":   {c, 0, 0},
@@ -149,7 +149,7 @@ func TestConditionsAreJudged(t *testing.T) {
 	require.Equal(t, []string{"workers=8: change -9.9 % [-10.7, -9.0]"}, v.Met)
 }
 
-// Records without any difference fail with the probability that is left over by the confidence, not with that of each comparison.
+// Records without any difference meet a condition with a probability of at most 1 - confidence in total, not for each comparison.
 func TestEqualRecordsWithManyComparisonsSeldomFail(t *testing.T) {
 	const trials, points, repetitions = 400, 12, 4
 	random := rand.New(rand.NewPCG(20, 5))
@@ -182,12 +182,12 @@ func TestEqualRecordsWithManyComparisonsSeldomFail(t *testing.T) {
 	require.Len(t, worse.Judge([]Condition{condition}, 1)[0].Met, 1)
 }
 
-func TestTheGeometricMeanIsTheInverseTheOtherWayRound(t *testing.T) {
+func TestSwappingTheRecordsInvertsTheGeometricMean(t *testing.T) {
 	a := slices.Concat(runs(levels("workers=8"), 100, 101, 99), runs(levels("workers=64"), 1000, 1010, 990), runs(levels("workers=32"), 0))
 	b := slices.Concat(runs(levels("workers=8"), 200, 202, 198), runs(levels("workers=64"), 500, 505, 495), runs(levels("workers=32"), 5))
 	there, back := New(a, b, Options{}).Means[0], New(b, a, Options{}).Means[0]
-	require.Equal(t, 2, there.Points, "of a point whose metric is 0 there is no ratio")
-	require.InDelta(t, 0, float64(there.Change), 1e-12, "twice and half")
+	require.Equal(t, 2, there.Points, "a point whose metric is 0 has no ratio")
+	require.InDelta(t, 0, float64(there.Change), 1e-12, "the ratios are 2 and 1/2")
 	require.InDelta(t, 1, (1+there.ChangeInterval.Low)*(1+back.ChangeInterval.High), 1e-9)
 	// Each of the four means has a relative standard error of 0.01/sqrt(3): half of the interval is t[0.975; 8] 0.01 sqrt(4/3)/2.
 	require.InDelta(t, 2.306*0.01*math.Sqrt(4.0/3)/2, math.Log(1+there.ChangeInterval.High), 1e-5)
@@ -196,21 +196,21 @@ func TestTheGeometricMeanIsTheInverseTheOtherWayRound(t *testing.T) {
 	require.False(t, single.ChangeInterval.Known())
 }
 
-func TestAChangeThatMayBeAnythingIsUnbounded(t *testing.T) {
+func TestAChangeFromAMeanThatMayBe0IsUnbounded(t *testing.T) {
 	var text strings.Builder
 	require.NoError(t, New(runs(levels(), 10, 100, 1000), runs(levels(), 500, 510, 490), Options{}).WriteText(&text, "A", "B"))
 	require.Contains(t, text.String(), "+35.1 % [unbounded]")
 }
 
-func TestAConditionThatIsNoneIsRefused(t *testing.T) {
+func TestMalformedConditionsAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                      "expected METRIC",
 		"throughput":            "expected METRIC",
 		"throughput = 5":        "expected METRIC",
 		"throughput < five":     "expected METRIC",
 		"throughput < 1.2.3":    `number "1.2.3"`,
-		"troughput < -5%":       `metric "troughput" is not known`,
-		"throughput < 5ms":      "throughput is in 1/s, not a time",
+		"troughput < -5%":       `unknown metric "troughput"`,
+		"throughput < 5ms":      "throughput is not a time, its unit is 1/s",
 		"throughput < -5% or x": "expected METRIC",
 	} {
 		_, err := ParseCondition(text)

@@ -12,20 +12,20 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// Condition is a statement about one metric of every point, such as "throughput < -5%" or "errors > 0".
+// Condition is a condition on one metric of every point, such as "throughput < -5%" or "errors > 0".
 type Condition struct {
 	Text      string
 	Metric    string
 	Above     bool    // > or >=; else < or <=
 	OrEqual   bool    // <= or >=
 	Threshold float64 // a ratio if Relative, else in the metric's unit
-	Relative  bool    // about the change from A to B, else about B alone
+	Relative  bool    // on the change from A to B, else on B's mean
 }
 
 var conditionForm = regexp.MustCompile(`^\s*((?:[a-z][^\s<>=]*\.)?[a-z][a-z0-9_]*)\s*(<=|>=|<|>)\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*(%|s|ms|us)?\s*$`)
 
-// ParseCondition reads METRIC OPERATOR NUMBER, where the number is a change with a percent sign, or else a value of B in
-// the metric's unit; times may have s, ms or us.
+// ParseCondition reads METRIC OPERATOR NUMBER. A number with a percent sign is a change. Other numbers are values of B in the metric's
+// unit; times can have the unit s, ms or us.
 func ParseCondition(text string) (Condition, error) {
 	parts := conditionForm.FindStringSubmatch(text)
 	if parts == nil {
@@ -35,7 +35,7 @@ func ParseCondition(text string) (Condition, error) {
 	_, name := split(parts[1], "")
 	metric, known := record.Describe(name)
 	if !known {
-		return Condition{}, fmt.Errorf("%q: metric %q is not known", text, parts[1])
+		return Condition{}, fmt.Errorf("%q: unknown metric %q", text, parts[1])
 	}
 	number, err := strconv.ParseFloat(parts[3], 64)
 	if err != nil {
@@ -47,7 +47,7 @@ func ParseCondition(text string) (Condition, error) {
 		c.Relative = true
 		c.Threshold /= 100
 	case unit != "" && metric.Unit != record.Seconds:
-		return Condition{}, fmt.Errorf("%q: %s is in %s, not a time", text, metric.Name, metric.Unit)
+		return Condition{}, fmt.Errorf("%q: %s is not a time, its unit is %s", text, metric.Name, metric.Unit)
 	case unit == "ms":
 		c.Threshold /= 1e3
 	case unit == "us":
@@ -66,30 +66,31 @@ func (c Condition) holds(x float64) bool {
 	return x < c.Threshold
 }
 
-// Verdict is the outcome of a condition.
+// Verdict is the result of a condition.
 type Verdict struct {
-	// Met says at which points the condition is met, Open at which that can't be told, both with the numbers.
+	// Met has the points at which the condition is met, Open those at which it is undecided, both with the numbers.
 	Met, Open []string
 }
 
-// Judge finds out where conditions are met, a verdict for each.
+// Judge returns a verdict for each condition.
 //
-// A change meets its condition if the estimate does and the change is told from chance: Welch's probability, adjusted by Holm for all the
-// changes that the conditions ask of, is below 1 - confidence. So equal records fail some condition with that probability at most, however
-// many points and metrics there are. Where repetitions are too few for a probability it is open whether it is met, as it is
-// where a record doesn't have the metric or the point. A value of B meets its condition if the mean does. Of several comparisons that are judged
-// together each has its part of what the confidence leaves over.
-func (c *Comparison) Judge(conditions []Condition, together int) []Verdict {
-	chance := c.family(conditions)
+// A change meets its condition if its estimate does and the change is significant: Welch's probability, adjusted by Holm for all changes that
+// the conditions test, is below 1 - confidence. So the probability that equal records meet any condition is at most 1 - confidence, for any
+// number of points and metrics. The condition is undecided if there are too few repetitions for a probability, or if a record doesn't
+// have the metric or the point. A value of B meets its condition if the mean does. comparisons is the number of comparisons that are judged
+// together; the probability 1 - confidence is divided among them.
+func (c *Comparison) Judge(conditions []Condition, comparisons int) []Verdict {
+	chance := c.chances(conditions)
 	verdicts := make([]Verdict, len(conditions))
 	for i, condition := range conditions {
-		verdicts[i] = c.judge(condition, chance, (1-c.Confidence)/float64(together))
+		verdicts[i] = c.judge(condition, chance, (1-c.Confidence)/float64(comparisons))
 	}
 	return verdicts
 }
 
-type asked struct {
-	point  int
+// tested identifies a change that is tested.
+type tested struct {
+	point  int // index
 	metric string
 }
 
@@ -101,14 +102,14 @@ func (p Point) metric(name string) (Metric, bool) {
 	return p.Metrics[i], true
 }
 
-// family returns the adjusted probabilities of the changes that conditions ask of. Two conditions about the same change are one.
-func (c *Comparison) family(conditions []Condition) map[asked]float64 {
-	chance := map[asked]float64{}
-	var order []asked
+// chances returns the adjusted probabilities of the changes that conditions test. Two conditions on the same change count as one.
+func (c *Comparison) chances(conditions []Condition) map[tested]float64 {
+	chance := map[tested]float64{}
+	var order []tested
 	var p []float64
 	for i, point := range c.Points {
 		for _, condition := range conditions {
-			key := asked{i, condition.Metric}
+			key := tested{i, condition.Metric}
 			m, ok := point.metric(condition.Metric)
 			if _, twice := chance[key]; twice || !ok || !condition.Relative {
 				continue
@@ -123,7 +124,8 @@ func (c *Comparison) family(conditions []Condition) map[asked]float64 {
 	return chance
 }
 
-func (c *Comparison) judge(condition Condition, chance map[asked]float64, most float64) Verdict {
+// judge judges one condition. Changes are significant if their probability in chance is below limit.
+func (c *Comparison) judge(condition Condition, chance map[tested]float64, limit float64) Verdict {
 	var v Verdict
 	for i, p := range c.Points {
 		m, ok := p.metric(condition.Metric)
@@ -138,15 +140,15 @@ func (c *Comparison) judge(condition Condition, chance map[asked]float64, most f
 			text = "change " + change(m)
 		}
 		text = name(p.Label) + ": " + text
-		probability := chance[asked{i, condition.Metric}]
+		probability := chance[tested{i, condition.Metric}]
 		switch {
 		case math.IsNaN(x):
 			v.Open = append(v.Open, text)
 		case !condition.holds(x):
-		case !condition.Relative || probability < most:
+		case !condition.Relative || probability < limit:
 			v.Met = append(v.Met, text)
 		case math.IsNaN(probability):
-			v.Open = append(v.Open, text+": too few repetitions to tell it from chance")
+			v.Open = append(v.Open, text+": too few repetitions for a test of significance")
 		}
 	}
 	for _, label := range slices.Concat(c.OnlyA, c.OnlyB) {

@@ -7,19 +7,19 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// GeometricMean is by how many times a metric of B is that of A, in the geometric mean over the points: unlike the arithmetic mean of ratios it is
-// the inverse when A and B change places (P. J. Fleming, J. J. Wallace, "How not to lie with statistics", Communications of the ACM 29, 1986).
+// GeometricMean is the geometric mean, over the points, of the ratio of a metric in B to that in A. Unlike the arithmetic mean of ratios it becomes
+// the inverse if A and B are swapped (P. J. Fleming, J. J. Wallace, "How not to lie with statistics", Communications of the ACM 29, 1986).
 type GeometricMean struct {
 	Metric string `json:"metric"`
 	Points int    `json:"points"` // that have the metric in both records
-	// Change is the geometric mean of the ratios less 1. Its interval is of the repetitions, with the points as they are: the variances of the
-	// logarithms (s^2/(n x^2) for each mean, to first order) add up, with Welch and Satterthwaite's degrees of freedom.
+	// Change is the geometric mean of the ratios minus 1. Its interval covers the variation over repetitions, not over other points: the
+	// variances of the logarithms (s^2/(n x^2) for each mean, to first order) add up, with Welch and Satterthwaite's degrees of freedom.
 	Change         sample.Number  `json:"change"`
 	ChangeInterval NumberInterval `json:"change_interval"`
 }
 
-// GeometricMeans returns those of the metrics that more than one point has in both records.
-func (c *Comparison) GeometricMeans() (means []GeometricMean) {
+// geometricMeans returns the means of the metrics that more than one point has in both records.
+func (c *Comparison) geometricMeans() (means []GeometricMean) {
 	for _, name := range c.metrics() {
 		g := GeometricMean{Metric: name, ChangeInterval: NumberInterval{math.Inf(-1), math.Inf(1)}}
 		sum, variance, freedom := 0.0, 0.0, 0.0
@@ -32,7 +32,7 @@ func (c *Comparison) GeometricMeans() (means []GeometricMean) {
 			g.Points++
 			sum += math.Log(b.Mean / a.Mean)
 			for _, side := range []sample.Moments{a, b} {
-				v := side.Variance() / (side.N * side.Mean * side.Mean) // NaN of a single run
+				v := side.Variance() / (side.N * side.Mean * side.Mean) // NaN for a single run
 				variance += v
 				freedom += v * v / (side.N - 1)
 			}
@@ -54,7 +54,7 @@ func (c *Comparison) GeometricMeans() (means []GeometricMean) {
 	return means
 }
 
-// text writes a mean: "geometric mean of 12 points: -5.2 % [-6.0, -4.4]".
+// text returns "geometric mean of 12 points: -5.2 % [-6.0, -4.4]".
 func (g GeometricMean) text() string {
 	m := Metric{Change: g.Change, ChangeInterval: g.ChangeInterval}
 	return fmt.Sprintf("geometric mean of %d points: %s", g.Points, change(m))

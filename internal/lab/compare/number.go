@@ -6,7 +6,7 @@ import (
 	"mcmw/internal/lab/sample"
 )
 
-// NumberInterval is an interval in JSON: its ends, null where it has none.
+// NumberInterval is an interval whose JSON is a list of its two ends, which are null if it is unbounded.
 type NumberInterval sample.Interval
 
 // Known reports whether the interval is bounded.

@@ -10,8 +10,8 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// Ratio is the median of ratios, and the least and the greatest of them. What slows the machine for a while slows both runs of a pair, so that
-// ratios of runs that follow each other differ less than the runs do.
+// Ratio has the median, the least and the greatest of some ratios of paired runs. A disturbance of the machine slows both runs of a pair, so
+// that the ratios vary less than the runs.
 type Ratio struct {
 	Pairs  int     `json:"pairs"`
 	Median float64 `json:"median"`
@@ -19,7 +19,7 @@ type Ratio struct {
 	Most   float64 `json:"greatest"`
 }
 
-// newRatio pairs the complete runs of two points by their repetitions; nil if there is no pair.
+// newRatio pairs the complete runs of two points with the same repetition. It returns nil if there is no pair.
 func newRatio(a, b record.Point, source, metric string) *Ratio {
 	var ratios []float64
 	for _, first := range a.Complete() {
@@ -46,8 +46,8 @@ func (r *Ratio) String() string {
 	return fmt.Sprintf("%.3f (%.3f to %.3f)", r.Median, r.Least, r.Most)
 }
 
-// WriteRatios writes what comparisons with the same side A say, in two tables: the ratios of pairs, and the medians of all sides. names are
-// those of A and of the others' sides B.
+// WriteRatios writes two tables of comparisons with the same side A: the ratios of the pairs, and the medians of all sides. names has the
+// name of A, then those of the comparisons' sides B.
 func WriteRatios(w io.Writer, format table.Format, comparisons []*Comparison, names []string) error {
 	metrics := comparisons[0].metrics()
 	ratios := table.Table{
@@ -85,7 +85,7 @@ func WriteRatios(w io.Writer, format table.Format, comparisons []*Comparison, na
 	return medians.Write(w, format)
 }
 
-// median writes the middle of values of a metric.
+// median returns the median of values of a metric as text.
 func median(metric string, values []float64) string {
 	if len(values) == 0 {
 		return "-"

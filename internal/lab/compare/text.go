@@ -13,8 +13,7 @@ import (
 	"mcmw/internal/lab/table"
 )
 
-// WriteText writes the comparison for people: one table per metric, a line per point. nameA and nameB say what the
-// records are called.
+// WriteText writes the comparison as text: one table per metric, a line per point. nameA and nameB are the names of the records.
 func (c *Comparison) WriteText(w io.Writer, nameA, nameB string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "A: %s\nB: %s\n", nameA, nameB)
@@ -52,26 +51,23 @@ func (c *Comparison) WriteText(w io.Writer, nameA, nameB string) error {
 		}
 	}
 	if len(c.Points) > 0 {
-		fmt.Fprintf(&b, "± and [..] are %.0f %% confidence intervals over the repetitions; ~: the interval contains no change.\n", 100*c.Confidence)
+		fmt.Fprintf(&b, "± and [..] are %.0f %% confidence intervals over the repetitions; ~: not significant, the interval contains 0.\n", 100*c.Confidence)
 		if n := c.changes(); n > 1 {
-			fmt.Fprintf(&b, "Each for itself: with no difference at all, some %.1f of the %d changes would be without ~.\n", (1-c.Confidence)*float64(n), n)
+			fmt.Fprintf(&b, "Each interval is for one change: without any difference, about %.1f of the %d changes would have no ~ by chance.\n", (1-c.Confidence)*float64(n), n)
 		}
 	} else {
 		b.WriteString("The records have no point in common.\n")
 	}
-	for _, only := range []struct {
-		who    string
-		labels []string
-	}{{"A", c.OnlyA}, {"B", c.OnlyB}} {
-		for _, label := range only.labels {
-			fmt.Fprintf(&b, "only in %s: %s\n", only.who, name(label))
+	for i, labels := range [][]string{c.OnlyA, c.OnlyB} {
+		for _, label := range labels {
+			fmt.Fprintf(&b, "only in %s: %s\n", []string{"A", "B"}[i], name(label))
 		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// changes returns how many changes have an interval.
+// changes returns the number of changes with a bounded interval.
 func (c *Comparison) changes() (n int) {
 	for _, p := range c.Points {
 		for _, m := range p.Metrics {
@@ -83,7 +79,7 @@ func (c *Comparison) changes() (n int) {
 	return n
 }
 
-// metrics returns the names of the metrics that any point has, in their order.
+// metrics returns the names of the metrics that at least one point has, in their order.
 func (c *Comparison) metrics() []string {
 	var names []string
 	for _, p := range c.Points {
@@ -103,10 +99,10 @@ func name(label string) string {
 	return label
 }
 
-// sampleText writes a sample: "12,345/s ±1.2 % (3)".
+// sampleText returns a sample as text: "12,345/s ±1.2 % (3)".
 func sampleText(metric string, s Sample) string {
 	if len(s.Values) == 0 {
-		return "not known"
+		return "unknown"
 	}
 	text := number(metric, s.Mean)
 	if s.Interval.Known() && s.Mean != 0 {
@@ -115,18 +111,18 @@ func sampleText(metric string, s Sample) string {
 	return text + fmt.Sprintf(" (%d)", len(s.Values))
 }
 
-// change writes a change: "-5.2 % [-6.0, -4.4]", with ~ where it is not significant.
+// change returns a change as text: "-5.2 % [-6.0, -4.4]", with ~ if it is not significant.
 func change(m Metric) string {
 	if !m.Change.Known() {
-		return "not known"
+		return "unknown"
 	}
 	text := fmt.Sprintf("%+.1f %%", 100*float64(m.Change))
 	switch {
 	case m.ChangeInterval.Known():
-	case len(m.A.Values) < 2 || len(m.B.Values) < 2: // a mean over points, too, has none of them then
+	case len(m.A.Values) < 2 || len(m.B.Values) < 2: // also for a geometric mean, which has no values
 		return text + " [too few]"
 	default:
-		// A's mean can't be told from 0, so that the ratio may be anything.
+		// A's mean is not significantly different from 0, so that the ratio can be anything.
 		return text + " [unbounded]"
 	}
 	text += fmt.Sprintf(" [%+.1f, %+.1f]", 100*m.ChangeInterval.Low, 100*m.ChangeInterval.High)
@@ -136,10 +132,10 @@ func change(m Metric) string {
 	return text
 }
 
-// number writes a value of a metric with its unit.
+// number returns a value of a metric as text with its unit.
 func number(metric string, x sample.Number) string {
 	if !x.Known() {
-		return "not known"
+		return "unknown"
 	}
 	_, of := split(metric, "")
 	return record.Format(of, float64(x))

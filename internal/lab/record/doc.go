@@ -1,4 +1,4 @@
-// Package record keeps the measurements of experiments: measured once, analysed as often as needed.
+// Package record stores the measurements of experiments: they are measured once and analysed as often as needed.
 //
 // # On disk
 //
@@ -9,14 +9,14 @@
 //	raw/RUN/...        the unchanged outputs of a run, from which the tables were made
 //
 // The tables are long (one value per row, named by source and metric), so that a new metric or factor needs no new column.
-// docs/record.md describes them for people who query them by SQL, pandas or DuckDB.
+// docs/record.md describes them for people who query them with SQL, pandas or DuckDB.
 //
-// Units are base units: seconds, bytes, operations, operations per second, ratios from 0 to 1. Formatting is up to whoever
-// displays a value.
+// Values are in base units: seconds, bytes, operations, operations per second, ratios from 0 to 1. The code that displays a value
+// formats it.
 //
 // # Failures
 //
-// A record is created completely or not at all, and a run is one transaction: a process that is killed leaves the runs that
-// it had added, each complete. Any number of processes may read while one writes. A full disk, a directory that can't be
-// written and a file that is not a record have errors of their own: ErrNoRecord, ErrExists, ErrFull and ErrReadOnly.
+// A record is created completely or not at all, and a run is added in one transaction: if the process is killed, the runs added so far
+// remain, each complete. Any number of processes can read while one writes. A directory without a record, an existing file or run, a full
+// disk and a directory that can't be written have their own errors: ErrNoRecord, ErrExists, ErrFull and ErrReadOnly.
 package record

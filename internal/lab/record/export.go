@@ -8,29 +8,29 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 )
 
-// Tables are the tables of a record, in the order in which they are described.
+// Tables are the tables of a record, in the order of docs/record.md.
 var Tables = []string{"runs", "factors", "metrics", "results", "windows", "histograms", "host_samples", "warnings"}
 
 // The formats of Export.
 const (
-	CSV   = "csv"   // a line of names, then the rows; nothing for NULL, inf for an infinite number
-	JSON  = "json"  // one array of objects; null for NULL and for an infinite number
-	JSONL = "jsonl" // one object per line, likewise
+	CSV   = "csv"   // a line of names, then the rows; NULL is an empty cell, an infinite number is inf
+	JSON  = "json"  // one array of objects; NULL and infinite numbers are null
+	JSONL = "jsonl" // one object per line, with the same values
 )
 
 // Formats are the formats of Export.
 var Formats = []string{CSV, JSON, JSONL}
 
-// Export writes every table to a file TABLE.FORMAT in a directory, which is made and must not hold such a file yet. All files are of
-// one moment. What was written when an error occurs stays.
+// Export writes every table to a file TABLE.FORMAT in a directory, which it creates if needed. A file that exists is an error. All files
+// show the same state of the record. After an error the files written so far stay.
 func (r *Record) Export(ctx context.Context, dir, format string) error {
 	if !slices.Contains(Formats, format) {
 		return fmt.Errorf("format %q: expected one of %v", format, Formats)
@@ -67,90 +67,60 @@ func exportTable(ctx context.Context, tx *sql.Tx, table, path, format string) (e
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(file)
-	var w rowWriter
+	out := bufio.NewWriter(file) // Flush returns the first error of all writes
+	lines := csv.NewWriter(out)
 	switch format {
 	case CSV:
-		w = &csvWriter{csv: csv.NewWriter(out)}
+		lines.Write(names)
 	case JSON:
-		w = &jsonWriter{out: out, names: names, begin: "[\n", between: ",\n", end: "\n]\n"}
-	default:
-		w = &jsonWriter{out: out, names: names, between: "\n", end: "\n"}
-	}
-	if err := w.head(names); err != nil {
-		return err
+		out.WriteString("[\n")
 	}
 	values, pointers := make([]any, len(names)), make([]any, len(names))
 	for i := range values {
 		pointers[i] = &values[i]
 	}
-	for rows.Next() {
+	for n := 0; rows.Next(); n++ {
 		if err := rows.Scan(pointers...); err != nil {
 			return err
 		}
-		if err := w.row(values); err != nil {
+		switch {
+		case format == CSV:
+			lines.Write(csvCells(values))
+			continue
+		case format == JSON && n > 0:
+			out.WriteString(",\n")
+		}
+		if err := writeObject(out, names, values); err != nil {
 			return err
 		}
+		if format == JSONL {
+			out.WriteString("\n")
+		}
 	}
-	return errors.Join(rows.Err(), w.foot(), out.Flush())
+	if format == JSON {
+		out.WriteString("\n]\n")
+	}
+	lines.Flush()
+	return errors.Join(rows.Err(), lines.Error(), out.Flush())
 }
 
-type rowWriter interface {
-	head(names []string) error
-	row(values []any) error
-	foot() error
-}
-
-type csvWriter struct {
-	csv  *csv.Writer
-	text []string // one row
-}
-
-func (w *csvWriter) head(names []string) error {
-	w.text = make([]string, len(names))
-	return w.csv.Write(names)
-}
-
-func (w *csvWriter) row(values []any) error {
+func csvCells(values []any) []string {
+	cells := make([]string, len(values))
 	for i, v := range values {
 		switch v := v.(type) {
 		case nil:
-			w.text[i] = ""
 		case float64:
-			w.text[i] = strconv.FormatFloat(v, 'g', -1, 64)
-			if math.IsInf(v, 0) {
-				w.text[i] = map[bool]string{true: "inf", false: "-inf"}[v > 0]
-			}
+			cells[i] = strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(v, 'g', -1, 64), "+")) // +Inf is inf
 		default:
-			w.text[i] = fmt.Sprint(v)
+			cells[i] = fmt.Sprint(v)
 		}
 	}
-	return w.csv.Write(w.text)
+	return cells
 }
 
-func (w *csvWriter) foot() error {
-	w.csv.Flush()
-	return w.csv.Error()
-}
-
-type jsonWriter struct {
-	out                 *bufio.Writer
-	names               []string
-	begin, between, end string
-	rows                int
-}
-
-func (w *jsonWriter) head([]string) error {
-	_, err := w.out.WriteString(w.begin)
-	return err
-}
-
-// row writes an object whose members are in the order of the columns.
-func (w *jsonWriter) row(values []any) error {
-	if w.rows > 0 {
-		io.WriteString(w.out, w.between) // the buffer keeps the error
-	}
-	w.rows++
+// writeObject writes a JSON object with its members in the order of the columns.
+func writeObject(out *bufio.Writer, names []string, values []any) error {
+	opening := "{"
 	for i, v := range values {
 		if x, ok := v.(float64); ok && math.IsInf(x, 0) {
 			v = nil
@@ -159,22 +129,8 @@ func (w *jsonWriter) row(values []any) error {
 		if err != nil {
 			return err
 		}
-		opening := ", "
-		if i == 0 {
-			opening = "{"
-		}
-		if _, err := fmt.Fprintf(w.out, "%s%q: %s", opening, w.names[i], text); err != nil {
-			return err
-		}
+		fmt.Fprintf(out, "%s%q: %s", opening, names[i], text)
+		opening = ", "
 	}
-	_, err := io.WriteString(w.out, "}")
-	return err
-}
-
-func (w *jsonWriter) foot() error {
-	if w.rows == 0 && w.begin == "" {
-		return nil
-	}
-	_, err := io.WriteString(w.out, w.end)
-	return err
+	return out.WriteByte('}')
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAnExportHoldsEveryTableInEveryFormat(t *testing.T) {
+func TestAnExportHasEveryTableInEveryFormat(t *testing.T) {
 	r := newRecord(t)
 	run := wholeRun()
 	run.Warnings[0].Message = "comma, \"quote\"\nand line"

@@ -8,50 +8,50 @@ import (
 	"mcmw/internal/spell"
 )
 
-// Units of metrics. A unit is that of the value as it is recorded; showing 0.012 s as 12 ms is up to the output.
+// Units of recorded values. Outputs may show another, such as 12 ms for 0.012 s.
 const (
 	Seconds             = "s"
 	Bytes               = "B"
 	BytesPerSecond      = "B/s"
-	Operations          = "1" // a count of requests, keys, places
+	Operations          = "1" // a number of requests, keys or entries
 	OperationsPerSecond = "1/s"
 	Ratio               = "ratio" // 0 to 1
 	Cores               = "cores" // seconds of processor time per second
 )
 
-// Metric describes what values of one name are.
+// Metric describes the values with one name.
 type Metric struct {
 	Name string // singular, snake case
 	Unit string
 	Help string
 }
 
-// Commands are the suffixes of metrics that count one kind of request alone, as in throughput_get.
+// Commands are the suffixes of metrics of only one kind of request, as in throughput_get.
 var Commands = []string{"get", "set", "multiget"}
 
-// metrics are those that every record knows. Those of byCommand may end in a suffix of Commands, too.
+// metrics and byCommand are the metrics that every record knows. Those of byCommand also exist with each suffix of Commands.
 var (
 	metrics = []Metric{
-		{"think_time_mean", Seconds, "mean time from a client's reply to its next request, beyond what the path takes"},
+		{"think_time_mean", Seconds, "mean time from a reply to the client's next request, without the time on the network"},
 		{"bytes_read", Bytes, "bytes that the clients received"},
 		{"bytes_written", Bytes, "bytes that the clients sent"},
-		{"saturated", Ratio, "1 if the load generator, or the machine under it, was the limit, not what it measured"},
-		{"runs_averaged", Operations, "runs that an imported one is the average of"},
+		{"saturated", Ratio, "1 if the load generator or its machine limited the throughput, not the system under test"},
+		{"runs_averaged", Operations, "number of runs whose average was imported as one run"},
 		{"seconds_cpu", Seconds, "processor time used in the measured window, user and system"},
-		{"cpu_per_request", Seconds, "processor time by the clients' requests, user and system"},
-		{"calls_per_request", Operations, "reads and writes of the process by the clients' requests; send, receive and waiting aren't counted"},
-		{"memory_peak", Bytes, "most memory that the processes have had resident"},
-		{"throughput_hot", OperationsPerSecond, "requests that the middleware answered from memory; they were in no stage, and throughput leaves them out"},
+		{"cpu_per_request", Seconds, "processor time per request of the clients, user and system"},
+		{"calls_per_request", Operations, "read and write system calls of the process per request of the clients, without send, receive and waiting"},
+		{"memory_peak", Bytes, "largest resident memory of the processes"},
+		{"throughput_hot", OperationsPerSecond, "requests that the middleware answered from memory; throughput and the stages don't include them"},
 		{"queue_length_mean", Operations, "mean number of requests in the queue"},
 		{"busy_workers_mean", Operations, "mean number of workers that serve a request"},
 		{"round_trip_time_mean", Seconds, "mean round-trip time of the path without load"},
-		{"bandwidth", BytesPerSecond, "what the path carries, one way"},
+		{"bandwidth", BytesPerSecond, "bandwidth of the path, one way"},
 		{"cpu_user", Ratio, "time of all cores in user mode"},
 		{"cpu_nice", Ratio, "time of all cores in user mode at low priority"},
 		{"cpu_system", Ratio, "time of all cores in the kernel"},
 		{"cpu_softirq", Ratio, "time of all cores in soft interrupts"},
 		{"cpu_irq", Ratio, "time of all cores in hardware interrupts"},
-		{"cpu_iowait", Ratio, "time of all cores idle while a disk is waited for"},
+		{"cpu_iowait", Ratio, "time of all cores idle while waiting for a disk"},
 		{"cpu_steal", Ratio, "time of all cores that the hypervisor gave to others"},
 		{"cpu_idle", Ratio, "time of all cores idle"},
 		{"net_rx_bytes", BytesPerSecond, "received by the host's network interfaces"},
@@ -74,10 +74,10 @@ var (
 		{"response_time_p95", Seconds, "95th percentile of the response times"},
 		{"response_time_p99", Seconds, "99th percentile of the response times"},
 		{"response_time_p999", Seconds, "99.9th percentile of the response times"},
-		{"hits", Operations, "keys asked for and found"},
-		{"misses", Operations, "keys asked for and not found"},
+		{"hits", Operations, "requested keys that were found"},
+		{"misses", Operations, "requested keys that were not found"},
 		{"errors", Operations, "requests answered with an error, or not at all"},
-		{"stage_net_mean", Seconds, "mean time from the read that completed a request to its place in the queue"},
+		{"stage_net_mean", Seconds, "mean time from the read that completed a request to its entry into the queue"},
 		{"stage_queue_mean", Seconds, "mean time in the queue"},
 		{"stage_worker_mean", Seconds, "mean time from the queue to the last write to a server"},
 		{"stage_server_mean", Seconds, "mean time from the last write to a server to the last server's reply"},
@@ -86,10 +86,10 @@ var (
 	}
 )
 
-// Stages are the metrics of a middleware's stages, in the order of the request's path; they add up to its response time.
+// Stages are the metrics of a middleware's stages, in the order in which a request passes them. Their sum is its response time.
 var Stages = []string{"stage_net_mean", "stage_queue_mean", "stage_worker_mean", "stage_server_mean", "stage_reply_mean"}
 
-// Describe returns what is known about the metric of a name, and whether that is anything.
+// Describe returns the description of a metric, and whether it is known.
 func Describe(name string) (Metric, bool) {
 	named := func(name string) func(Metric) bool { return func(m Metric) bool { return m.Name == name } }
 	if i := slices.IndexFunc(metrics, named(name)); i >= 0 {
@@ -122,8 +122,8 @@ func Format(metric string, v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// PerTime returns by what values of a metric have to be multiplied if time passed so many times slower for what was measured than for
-// the clock that it was measured by: times are shorter, rates higher. An unknown metric counts as neither.
+// PerTime returns the factor that converts a metric from real time to the time of machines with a dilation (see Manifest): times become
+// shorter, rates higher. It is 1 for metrics that are neither, and for unknown ones.
 func PerTime(name string, dilation float64) float64 {
 	metric, _ := Describe(name)
 	switch metric.Unit {

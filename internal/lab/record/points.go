@@ -11,10 +11,10 @@ import (
 // Point is one combination of factor levels with its runs, in the order of their repetitions.
 type Point struct {
 	Factors map[string]string
-	Runs    []Run // all, failed ones too
+	Runs    []Run // including failed ones
 }
 
-// Points groups runs by their levels of all factors, in the order in which the runs come.
+// Points groups runs by the levels of all factors, in the order of the runs.
 func Points(runs []Run) []Point {
 	var points []Point
 	places := map[string]int{}
@@ -42,7 +42,7 @@ func (p Point) Complete() []Run {
 	return complete
 }
 
-// Values returns what a metric came to at a source in the complete runs in which it is known.
+// Values returns the values of a metric at a source in the complete runs that have it.
 func (p Point) Values(source, metric string) []float64 {
 	var values []float64
 	for _, run := range p.Complete() {
@@ -53,24 +53,27 @@ func (p Point) Values(source, metric string) []float64 {
 	return values
 }
 
-// Varying returns the names of the factors that don't have the same level in all runs, in alphabetical order. A factor that
-// some runs don't have varies. What follows from the case, or the number of middlewares from the system, is left out.
+// Varying returns the names of the factors that don't have the same level in all runs, in alphabetical order. A factor that only some runs
+// have varies. Factors that depend only on the case are left out, and middlewares if it depends only on the system.
 func Varying(runs []Run) []string {
 	all := varying(runs)
-	follows := func(name, from string) bool {
-		if !slices.Contains(all, from) {
-			return false
-		}
-		level := map[string]string{}
-		return !slices.ContainsFunc(runs, func(run Run) bool {
-			before, seen := level[run.Factors[from]]
-			level[run.Factors[from]] = run.Factors[name]
-			return seen && before != run.Factors[name]
-		})
-	}
+	follows := func(name, from string) bool { return slices.Contains(all, from) && Follows(runs, name, from) }
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool {
 		return name != "case" && follows(name, "case") || name == "middlewares" && follows(name, "system")
 	})
+}
+
+// Follows reports whether the level of a factor depends only on the level of another one.
+func Follows(runs []Run, factor, from string) bool {
+	levels := map[string]string{}
+	for _, run := range runs {
+		level, ok := levels[run.Factors[from]]
+		if ok && level != run.Factors[factor] {
+			return false
+		}
+		levels[run.Factors[from]] = run.Factors[factor]
+	}
+	return true
 }
 
 // varying returns the factors that don't have the same level in all runs.
@@ -105,7 +108,7 @@ func Constant(runs []Run) map[string]string {
 	return constant
 }
 
-// Label writes the levels of the named factors for people: "workers=64, connections=96". A factor that isn't there is left out.
+// Label returns the levels of the named factors as text: "workers=64, connections=96". A factor without a level is left out.
 func Label(factors map[string]string, names []string) string {
 	var parts []string
 	for _, name := range names {
@@ -116,7 +119,7 @@ func Label(factors map[string]string, names []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// CompareLevels orders the levels of a factor as people do: numbers by size and before words, words by the alphabet.
+// CompareLevels orders the levels of a factor: first numbers, by size, then words, alphabetically.
 func CompareLevels(a, b string) int {
 	x, errX := strconv.ParseFloat(a, 64)
 	y, errY := strconv.ParseFloat(b, 64)

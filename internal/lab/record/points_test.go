@@ -24,7 +24,7 @@ func TestRunsAreGroupedByTheLevelsOfTheirFactors(t *testing.T) {
 	require.Empty(t, Constant(nil))
 
 	runs[1].Factors["pool"] = "shared"
-	require.Equal(t, []string{"pool", "workers"}, Varying(runs), "a factor that only some have varies")
+	require.Equal(t, []string{"pool", "workers"}, Varying(runs), "a factor that only some runs have varies")
 	workers, ok := runs[0].Number("workers")
 	require.True(t, ok)
 	require.Equal(t, 8.0, workers)
@@ -32,7 +32,7 @@ func TestRunsAreGroupedByTheLevelsOfTheirFactors(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestLevelsAreOrderedAsPeopleDo(t *testing.T) {
+func TestLevelsAreOrderedBySizeThenAlphabetically(t *testing.T) {
 	levels := []string{"shared", "128", "8", "none", "64", "1e1", "8.0"}
 	slices.SortFunc(levels, CompareLevels)
 	require.Equal(t, []string{"8", "8.0", "1e1", "64", "128", "none", "shared"}, levels)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Runs returns all runs with their factors, results and warnings, ordered by point, repetition and number.
+// Runs returns all runs with their factors, results and warnings, ordered by point, repetition and ID.
 func (r *Record) Runs(ctx context.Context) ([]Run, error) {
-	// One transaction, so that a run added meanwhile is there with all it has or not at all.
+	// One transaction, so that a run that is added meanwhile is complete or absent.
 	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, explain(r.dir, err)
@@ -19,8 +19,18 @@ func (r *Record) Runs(ctx context.Context) ([]Run, error) {
 	return runs, explain(r.dir, err)
 }
 
-func readRuns(ctx context.Context, tx *sql.Tx) ([]Run, error) {
-	runs, err := collect(ctx, tx, scanRun, "SELECT id, point, repetition, position, started, seconds, state, error FROM runs ORDER BY point, repetition, id")
+func readRuns(ctx context.Context, tx *sql.Tx) (runs []Run, err error) {
+	var run Run
+	var started string
+	to := []any{&run.ID, &run.Point, &run.Repetition, &run.Position, &started, &run.Seconds, &run.State, &run.Error}
+	err = each(ctx, tx, to, func() (err error) {
+		if run.Started, err = time.Parse(time.RFC3339Nano, started); err != nil {
+			return fmt.Errorf("run %d: started: %w", run.ID, err)
+		}
+		run.Factors = map[string]string{}
+		runs = append(runs, run)
+		return nil
+	}, "SELECT id, point, repetition, position, started, seconds, state, error FROM runs ORDER BY point, repetition, id")
 	if err != nil {
 		return nil, err
 	}
@@ -28,156 +38,90 @@ func readRuns(ctx context.Context, tx *sql.Tx) ([]Run, error) {
 	for i := range runs {
 		byID[runs[i].ID] = &runs[i]
 	}
-	// of returns the run that a row belongs to.
-	of := func(what string, id int64) (*Run, error) {
-		if run := byID[id]; run != nil {
-			return run, nil
-		}
-		return nil, fmt.Errorf("%s has a row of run %d, which is not there", what, id)
-	}
-	factors, err := collect(ctx, tx, scanFactor, "SELECT run, name, level FROM factors")
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range factors {
-		run, err := of("factors", f.run)
+	var id int64
+	var name, level string
+	var result Value
+	var warning Warning
+	for _, table := range []struct {
+		name, query string
+		to          []any
+		add         func(run *Run)
+	}{
+		{"factors", "SELECT run, name, level FROM factors", []any{&id, &name, &level}, func(run *Run) { run.Factors[name] = level }},
+		{
+			"results", "SELECT run, source, metric, value FROM results ORDER BY run, source, metric",
+			[]any{&id, &result.Source, &result.Metric, &result.Value},
+			func(run *Run) { run.Results = append(run.Results, result) },
+		},
+		{
+			"warnings", "SELECT run, code, message FROM warnings WHERE run IS NOT NULL ORDER BY rowid",
+			[]any{&id, &warning.Code, &warning.Message},
+			func(run *Run) { run.Warnings = append(run.Warnings, warning) },
+		},
+	} {
+		err := each(ctx, tx, table.to, func() error {
+			run := byID[id]
+			if run == nil {
+				return fmt.Errorf("%s has a row of run %d, which is not in runs", table.name, id)
+			}
+			table.add(run)
+			return nil
+		}, table.query)
 		if err != nil {
 			return nil, err
 		}
-		run.Factors[f.name] = f.level
-	}
-	results, err := collect(ctx, tx, scanResult, "SELECT run, source, metric, value FROM results ORDER BY run, source, metric")
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range results {
-		run, err := of("results", v.run)
-		if err != nil {
-			return nil, err
-		}
-		run.Results = append(run.Results, v.Value)
-	}
-	warnings, err := collect(ctx, tx, scanWarning, "SELECT run, code, message FROM warnings WHERE run IS NOT NULL ORDER BY rowid")
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range warnings {
-		run, err := of("warnings", w.run)
-		if err != nil {
-			return nil, err
-		}
-		run.Warnings = append(run.Warnings, w.Warning)
 	}
 	return runs, nil
 }
 
-// Warnings returns the warnings of the whole set; those of single runs are in Runs.
-func (r *Record) Warnings(ctx context.Context) ([]Warning, error) {
-	found, err := collect(ctx, r.db, scanWarning, "SELECT 0, code, message FROM warnings WHERE run IS NULL ORDER BY rowid")
-	if err != nil {
-		return nil, explain(r.dir, err)
-	}
-	var warnings []Warning
-	for _, w := range found {
-		warnings = append(warnings, w.Warning)
-	}
-	return warnings, nil
-}
-
-// Metrics returns the metrics of the record by name.
-func (r *Record) Metrics(ctx context.Context) (map[string]Metric, error) {
-	found, err := collect(ctx, r.db, func(rows *sql.Rows) (m Metric, err error) {
-		return m, rows.Scan(&m.Name, &m.Unit, &m.Help)
-	}, "SELECT name, unit, help FROM metrics")
-	if err != nil {
-		return nil, explain(r.dir, err)
-	}
-	metrics := make(map[string]Metric, len(found))
-	for _, m := range found {
-		metrics[m.Name] = m
-	}
-	return metrics, nil
+// Warnings returns the warnings of the whole set; Runs has those of single runs.
+func (r *Record) Warnings(ctx context.Context) (warnings []Warning, err error) {
+	var w Warning
+	err = each(ctx, r.db, []any{&w.Code, &w.Message}, func() error { warnings = append(warnings, w); return nil },
+		"SELECT code, message FROM warnings WHERE run IS NULL ORDER BY rowid")
+	return warnings, explain(r.dir, err)
 }
 
 // Windows returns the windows of a run, ordered by source, metric and start.
 func (r *Record) Windows(run int64) ([]Window, error) { return r.windows("windows", run) }
 
-// HostSamples returns what was seen of the host during a run, ordered by source, metric and start.
+// HostSamples returns the samples of the hosts during a run, ordered by source, metric and start.
 func (r *Record) HostSamples(run int64) ([]Window, error) { return r.windows("host_samples", run) }
 
-func (r *Record) windows(table string, run int64) ([]Window, error) {
-	windows, err := collect(context.Background(), r.db, func(rows *sql.Rows) (w Window, err error) {
-		return w, rows.Scan(&w.Source, &w.Start, &w.Seconds, &w.Metric, &w.Value)
-	}, "SELECT source, start, seconds, metric, value FROM "+table+" WHERE run = ? ORDER BY source, metric, start", run)
+func (r *Record) windows(table string, run int64) (windows []Window, err error) {
+	var w Window
+	err = each(context.Background(), r.db, []any{&w.Source, &w.Start, &w.Seconds, &w.Metric, &w.Value}, func() error { windows = append(windows, w); return nil },
+		"SELECT source, start, seconds, metric, value FROM "+table+" WHERE run = ? ORDER BY source, metric, start", run)
 	return windows, explain(r.dir, err)
 }
 
 // Histograms returns the histograms of a run, ordered by source, metric, command and lower edge.
-func (r *Record) Histograms(run int64) ([]Bin, error) {
-	bins, err := collect(context.Background(), r.db, func(rows *sql.Rows) (b Bin, err error) {
-		return b, rows.Scan(&b.Source, &b.Metric, &b.Command, &b.Lower, &b.Upper, &b.Count)
-	}, "SELECT source, metric, command, lower, upper, count FROM histograms WHERE run = ? ORDER BY source, metric, command, lower", run)
+func (r *Record) Histograms(run int64) (bins []Bin, err error) {
+	var b Bin
+	err = each(context.Background(), r.db, []any{&b.Source, &b.Metric, &b.Command, &b.Lower, &b.Upper, &b.Count}, func() error { bins = append(bins, b); return nil },
+		"SELECT source, metric, command, lower, upper, count FROM histograms WHERE run = ? ORDER BY source, metric, command, lower", run)
 	return bins, explain(r.dir, err)
 }
 
-func scanRun(rows *sql.Rows) (Run, error) {
-	run := Run{Factors: map[string]string{}}
-	var started string
-	if err := rows.Scan(&run.ID, &run.Point, &run.Repetition, &run.Position, &started, &run.Seconds, &run.State, &run.Error); err != nil {
-		return run, err
-	}
-	var err error
-	if run.Started, err = time.Parse(time.RFC3339Nano, started); err != nil {
-		return run, fmt.Errorf("run %d: started: %w", run.ID, err)
-	}
-	return run, nil
-}
-
-// The rows of tables that belong to runs.
-type (
-	factorOf struct {
-		run         int64
-		name, level string
-	}
-	resultOf struct {
-		run int64
-		Value
-	}
-	warningOf struct {
-		run int64
-		Warning
-	}
-)
-
-func scanFactor(rows *sql.Rows) (f factorOf, err error) {
-	return f, rows.Scan(&f.run, &f.name, &f.level)
-}
-
-func scanResult(rows *sql.Rows) (v resultOf, err error) {
-	return v, rows.Scan(&v.run, &v.Source, &v.Metric, &v.Value.Value)
-}
-
-func scanWarning(rows *sql.Rows) (w warningOf, err error) {
-	return w, rows.Scan(&w.run, &w.Code, &w.Message)
-}
-
+// querier is a database or a transaction.
 type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-func collect[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
+// each reads the rows of a query into to, one after the other, and calls f after each.
+func each(ctx context.Context, q querier, to []any, f func() error, query string, args ...any) error {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
-	var all []T
 	for rows.Next() {
-		one, err := scan(rows)
-		if err != nil {
-			return nil, err
+		if err := rows.Scan(to...); err != nil {
+			return err
 		}
-		all = append(all, one)
+		if err := f(); err != nil {
+			return err
+		}
 	}
-	return all, rows.Err()
+	return rows.Err()
 }

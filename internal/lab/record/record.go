@@ -16,10 +16,10 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// What can be wrong with a record. The errors returned wrap these and say where.
+// Errors of records. Returned errors wrap these and name the file or directory.
 var (
-	ErrNoRecord = errors.New("this is no record of mcmwlab")
-	ErrExists   = errors.New("there is something already, which is never replaced")
+	ErrNoRecord = errors.New("not a record of mcmwlab")
+	ErrExists   = errors.New("it exists already and is never replaced")
 	ErrFull     = errors.New("the disk is full")
 	ErrReadOnly = errors.New("it can't be written")
 )
@@ -27,23 +27,23 @@ var (
 const (
 	databaseName = "record.db"
 	rawName      = "raw"
-	// busyTimeout is how long, in milliseconds, one process waits for another's transaction.
+	// busyTimeout is the longest time, in milliseconds, that a process waits for another's transaction.
 	busyTimeout = 10_000
 )
 
-// Record is an open record. It may be used by several goroutines.
+// Record is an open record. It is safe for concurrent use.
 type Record struct {
 	dir      string
 	manifest Manifest
 	db       *sql.DB
 }
 
-// Create makes a record in a directory that doesn't exist or is empty, and returns it open. It never overwrites: if there is
-// something, the error is ErrExists. The record is there whole or not at all.
+// Create makes a record in a directory that doesn't exist or is empty, and opens it. It never overwrites anything: if the directory has
+// content, the error is ErrExists. It creates the whole record or nothing.
 func Create(dir string, m Manifest) (*Record, error) {
 	dir = filepath.Clean(dir)
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return nil, fmt.Errorf("%s: %w: choose another directory, or move it away", dir, ErrExists)
+		return nil, fmt.Errorf("%s: %w: choose another directory, or move this one away", dir, ErrExists)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, explain(dir, err)
 	}
@@ -58,14 +58,14 @@ func Create(dir string, m Manifest) (*Record, error) {
 	if err := fill(partial, m); err != nil {
 		return nil, errors.Join(explain(dir, err), os.RemoveAll(partial))
 	}
-	// The system call replaces an empty directory and no other; os.Rename refuses that one, too.
+	// The system call replaces an empty directory, but no other; os.Rename refuses an empty one, too.
 	if err := syscall.Rename(partial, dir); err != nil {
 		return nil, errors.Join(explain(dir, err), os.RemoveAll(partial))
 	}
 	return Open(dir)
 }
 
-// fill makes the files of a new record.
+// fill creates the files of a new record.
 func fill(dir string, m Manifest) (err error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
@@ -90,18 +90,18 @@ func fill(dir string, m Manifest) (err error) {
 	return writeManifest(dir, m)
 }
 
-// Open opens the record in a directory: to read, and to add runs where it can be written.
+// Open opens the record in a directory for reading and, if it can be written, for adding runs.
 func Open(dir string) (*Record, error) {
 	dir = filepath.Clean(dir)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w: there is no such file or directory", dir, ErrNoRecord)
+		return nil, fmt.Errorf("%s: %w: no such file or directory", dir, ErrNoRecord)
 	}
 	m, err := readManifest(dir)
 	if err != nil {
 		return nil, explain(dir, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, databaseName)); err != nil {
-		return nil, fmt.Errorf("%s: %w: there is no %s in it", dir, ErrNoRecord, databaseName)
+		return nil, fmt.Errorf("%s: %w: it has no %s", dir, ErrNoRecord, databaseName)
 	}
 	db, err := openDatabase(dir, "rw")
 	if err != nil {
@@ -121,9 +121,9 @@ func (r *Record) checkVersion() error {
 	case err != nil:
 		return err
 	case application != applicationID:
-		return fmt.Errorf("%w: %s is another program's", ErrNoRecord, databaseName)
+		return fmt.Errorf("%w: %s is of another program", ErrNoRecord, databaseName)
 	case version != schemaVersion:
-		return fmt.Errorf("%s has version %d of the tables, this program reads version %d: use the mcmwlab that made it", databaseName, version, schemaVersion)
+		return fmt.Errorf("%s has version %d of the tables, but this program reads version %d: use the version of mcmwlab that made it", databaseName, version, schemaVersion)
 	}
 	return nil
 }
@@ -141,16 +141,16 @@ func openDatabase(dir, mode string) (*sql.DB, error) {
 	return sql.Open("sqlite", dsn.String())
 }
 
-// Close ends the use of the record.
+// Close closes the record.
 func (r *Record) Close() error { return r.db.Close() }
 
 // Dir returns the record's directory.
 func (r *Record) Dir() string { return r.dir }
 
-// Manifest returns what the record is of.
+// Manifest returns the record's manifest.
 func (r *Record) Manifest() Manifest { return r.manifest }
 
-// RawDir makes the directory for a run's raw outputs, if it isn't there, and returns its path.
+// RawDir creates the directory of a run's raw outputs, if it doesn't exist, and returns its path.
 func (r *Record) RawDir(run int64) (string, error) {
 	path := filepath.Join(r.dir, rawName, strconv.FormatInt(run, 10))
 	if err := os.MkdirAll(path, 0o755); err != nil {
@@ -159,7 +159,7 @@ func (r *Record) RawDir(run int64) (string, error) {
 	return path, nil
 }
 
-// NextID returns the number that the next run without one will get.
+// NextID returns the ID that Add gives the next run without one.
 func (r *Record) NextID(ctx context.Context) (int64, error) {
 	var id int64
 	err := r.db.QueryRowContext(ctx, nextID).Scan(&id)
@@ -168,14 +168,14 @@ func (r *Record) NextID(ctx context.Context) (int64, error) {
 
 const nextID = "SELECT coalesce(max(id), 0) + 1 FROM runs"
 
-// explain says what an error of the file system or of SQLite means, and where.
+// explain adds the path to an error of the file system or of SQLite and, for known causes, one of the errors of this package.
 func explain(path string, err error) error {
 	if err == nil || errors.Is(err, ErrNoRecord) {
 		return err
 	}
 	code := -1
 	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
-		code = e.Code() & 0xff // without SQLite's extension
+		code = e.Code() & 0xff // the primary result code
 	}
 	var kind error
 	switch {

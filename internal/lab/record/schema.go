@@ -1,12 +1,12 @@
 package record
 
-// schemaVersion is the database's user_version. A change of the tables that older programs can't read raises it.
+// schemaVersion is the database's user_version. Increase it with every change of the tables that older programs can't read.
 const schemaVersion = 1
 
-// applicationID marks the database as a record's ("mcmw" in ASCII), for `file` and for Open.
+// applicationID is the database's application_id ("mcmw" in ASCII), by which Open and `file` recognize a record.
 const applicationID = 0x6d636d77
 
-// schema makes the tables. docs/record.md describes them.
+// schema creates the tables. docs/record.md describes them.
 const schema = `
 CREATE TABLE runs (
 	id         INTEGER PRIMARY KEY,

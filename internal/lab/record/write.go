@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Define makes metrics known to the record that Describe doesn't know. What is known already stays as it is.
+// Define adds metrics that Describe doesn't know to the record. A metric that the record has already stays as it is.
 func (r *Record) Define(metrics ...Metric) error {
 	return r.transact(func(tx *sql.Tx) error {
 		for _, m := range metrics {
@@ -27,12 +27,12 @@ func define(tx *sql.Tx, m Metric) error {
 	return err
 }
 
-// Add stores a run with all that it holds, in one transaction. A value that isn't finite (the mean of no requests) is not known,
-// and is left out. A run with the number of another, or a second complete one of the same point and repetition, is refused
-// with ErrExists; a metric that neither Describe knows nor was defined is an error.
+// Add stores a run with all its data in one transaction. It leaves out values that aren't finite, such as the mean of no requests. The error
+// is ErrExists if there is a run with the same ID, or a complete one of the same point and repetition. A metric that neither Describe nor
+// the record knows is an error.
 func (r *Record) Add(run Run) error {
 	if run.State != Complete && run.State != Failed {
-		return fmt.Errorf("run of point %d, repetition %d: state %q: expected %q or %q", run.Point, run.Repetition, run.State, Complete, Failed)
+		return fmt.Errorf("run of point %d, repetition %d has the state %q: expected %q or %q", run.Point, run.Repetition, run.State, Complete, Failed)
 	}
 	return r.transact(func(tx *sql.Tx) error {
 		if run.ID == 0 {
@@ -50,7 +50,7 @@ func (r *Record) Add(run Run) error {
 	})
 }
 
-// refuseSecond finds out whether the run is there already.
+// refuseSecond returns an error if the record has the run already.
 func refuseSecond(tx *sql.Tx, run Run) error {
 	var n int
 	if err := tx.QueryRow("SELECT count(*) FROM runs WHERE id = ?", run.ID).Scan(&n); err != nil {
@@ -69,7 +69,7 @@ func refuseSecond(tx *sql.Tx, run Run) error {
 	return err
 }
 
-// defineUsed makes sure that every metric of the run is in the table of metrics.
+// defineUsed adds every metric of the run to the table of metrics.
 func defineUsed(tx *sql.Tx, run Run) error {
 	used := map[string]bool{}
 	for _, v := range run.Results {
@@ -93,7 +93,7 @@ func defineUsed(tx *sql.Tx, run Run) error {
 			return err
 		}
 		if n == 0 {
-			return fmt.Errorf("run %d: metric %q is not known: define it with its unit", run.ID, name)
+			return fmt.Errorf("run %d: unknown metric %q: define it with its unit first", run.ID, name)
 		}
 	}
 	return nil
@@ -137,13 +137,10 @@ func insert(tx *sql.Tx, run Run) error {
 	return nil
 }
 
-// SetWarnings replaces the warnings of a run, or with run 0 those of the whole set.
+// SetWarnings replaces the warnings of a run or, if run is 0, those of the whole set.
 func (r *Record) SetWarnings(run int64, warnings []Warning) error {
 	return r.transact(func(tx *sql.Tx) error {
-		var id any // NULL for the set
-		if run != 0 {
-			id = run
-		}
+		id := sql.NullInt64{Int64: run, Valid: run != 0} // NULL for the set
 		if _, err := tx.Exec("DELETE FROM warnings WHERE run IS ?", id); err != nil {
 			return err
 		}
@@ -155,20 +152,20 @@ func (r *Record) SetWarnings(run int64, warnings []Warning) error {
 	})
 }
 
-// transact runs f in a transaction, which is there whole or not at all.
+// transact runs f in a transaction, and commits it unless f fails.
 func (r *Record) transact(f func(*sql.Tx) error) error {
 	tx, err := r.db.BeginTx(context.Background(), nil)
 	if err != nil {
 		return explain(r.dir, err)
 	}
-	defer tx.Rollback() // after Commit there is nothing to undo
+	defer tx.Rollback() // does nothing after Commit
 	if err := f(tx); err != nil {
 		return explain(r.dir, err)
 	}
 	return explain(r.dir, tx.Commit())
 }
 
-// inserter inserts rows of one run. It keeps the first error.
+// inserter inserts rows of one run, until the first error.
 type inserter struct {
 	tx        *sql.Tx
 	run       any
@@ -177,7 +174,7 @@ type inserter struct {
 	err       error
 }
 
-// row inserts the run and the values. The statement is prepared again only when the table changes.
+// row inserts the run's ID and the values. It prepares a statement only when the table changes.
 func (in *inserter) row(table string, values ...any) {
 	if in.err != nil {
 		return

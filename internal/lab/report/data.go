@@ -78,7 +78,7 @@ func (d *Data) distribution(run int64, source, metric, command string) (sample.H
 	for _, c := range slices.Sorted(maps.Keys(byCommand)) {
 		parts = append(parts, byCommand[c])
 	}
-	return sample.MergeHistograms(parts, nil)
+	return sample.MergeHistograms(parts...)
 }
 
 // Point is a combination of factor levels, with its runs.

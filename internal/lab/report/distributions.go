@@ -36,7 +36,7 @@ func (d *Data) merged(p Point, source, command string) (sample.Histogram, error)
 			parts = append(parts, h)
 		}
 	}
-	return sample.MergeHistograms(parts, nil)
+	return sample.MergeHistograms(parts...)
 }
 
 // percentile returns a percentile of the response times: from the histograms, or as it was recorded.

@@ -12,18 +12,18 @@ import (
 type Difference struct {
 	Difference float64
 	Interval   Interval // of the difference
-	P          float64  // probability of at least so large a difference of the samples if the means are equal; NaN if unknown
+	P          float64  // probability of a difference at least this large if the means are equal; NaN if unknown
 	Freedom    float64  // degrees of freedom
 }
 
-// Welch compares the means of two samples from normal distributions, whose variances may differ:
+// Welch compares the means of two samples from normal distributions with possibly different variances:
 //
 //	x2 - x1 +- t[1-a/2; v] S, S^2 = s1^2/n1 + s2^2/n2
 //	v = S^4 / ((s1^2/n1)^2/(n1-1) + (s2^2/n2)^2/(n2-1))
 //
 // B. L. Welch, "The generalization of Student's problem when several different population variances are involved", Biometrika
-// 34 (1947). (Jain, section 13.4.2, has n+1 in place of n-1, and 2 taken off.) With less than two values in a sample the
-// interval is without ends.
+// 34 (1947). (Jain, section 13.4.2, uses n+1 instead of n-1 and subtracts 2.) With fewer than two values in a sample the
+// interval is unbounded.
 func Welch(first, second Moments, confidence float64) Difference {
 	d := Difference{Difference: second.Mean - first.Mean, Interval: unknown, P: math.NaN(), Freedom: math.NaN()}
 	if first.N < 2 || second.N < 2 {
@@ -32,14 +32,14 @@ func Welch(first, second Moments, confidence float64) Difference {
 	v1, v2 := first.Variance()/first.N, second.Variance()/second.N
 	s := math.Sqrt(v1 + v2)
 	if s == 0 {
-		// Without spread every difference is one, and none is none.
+		// Without spread any difference is certain.
 		d.Interval, d.Freedom, d.P = Interval{d.Difference, d.Difference}, first.N+second.N-2, 0
 		if d.Difference == 0 {
 			d.P = 1
 		}
 		return d
 	}
-	// As ratios of the whole, so that tiny variances don't underflow.
+	// Ratios to the sum, so that tiny variances don't underflow.
 	r1, r2 := v1/(v1+v2), v2/(v1+v2)
 	d.Freedom = 1 / (r1*r1/(first.N-1) + r2*r2/(second.N-1))
 	d.Interval = Around(d.Difference, StudentQuantile((1+confidence)/2, d.Freedom)*s)
@@ -48,13 +48,12 @@ func Welch(first, second Moments, confidence float64) Difference {
 }
 
 // RatioInterval returns the confidence interval of the ratio of two means, second to first, by E. C. Fieller's theorem
-// ("Some problems in interval estimation", Journal of the Royal Statistical Society B 16, 1954) with Welch's degrees of freedom: all
-// ratios r for which x2 - r x1 is not significantly different from 0,
+// ("Some problems in interval estimation", Journal of the Royal Statistical Society B 16, 1954) with Welch's degrees of freedom. It
+// contains all ratios r for which x2 - r x1 is not significantly different from 0:
 //
 //	(x2 - r x1)^2 <= t^2 (s2^2/n2 + r^2 s1^2/n1), t = t[1-a/2; v]
 //
-// It is without ends where there are less than two values in a sample, or the first mean is not significantly different from
-// 0.
+// It is unbounded if a sample has fewer than two values, or if the first mean is not significantly different from 0.
 func RatioInterval(first, second Moments, confidence float64) Interval {
 	d := Welch(first, second, confidence)
 	if math.IsNaN(d.Freedom) || first.Mean == 0 {
@@ -73,10 +72,10 @@ func RatioInterval(first, second Moments, confidence float64) Interval {
 	return Interval{(b - root) / a, (b + root) / a}
 }
 
-// Holm returns the probabilities of several comparisons, adjusted so that with no difference anywhere the chance that ANY of them is below a
-// is at most a, whatever they have to do with each other: sorted, the i-th of m is multiplied by m-i+1, and none is less than one before it.
-// S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6 (1979). A probability that isn't
-// known (NaN) stays NaN, and doesn't count.
+// Holm returns the adjusted probabilities of several comparisons. If there is no difference anywhere, the chance that any of them is below a
+// is at most a, even if the comparisons depend on each other. The i-th smallest of m is multiplied by m-i+1, and none becomes less than the
+// one before it. S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6 (1979). An unknown
+// probability (NaN) stays NaN and is not counted in m.
 func Holm(p []float64) []float64 {
 	adjusted := slices.Clone(p)
 	var order []int
@@ -94,12 +93,12 @@ func Holm(p []float64) []float64 {
 	return adjusted
 }
 
-// EffectSize returns Hedges' g, by how many standard deviations the means of two samples differ, second minus first:
+// EffectSize returns Hedges' g: the difference of the means of two samples, second minus first, in standard deviations:
 //
 //	g = J (x2 - x1)/s, s^2 = (M2_1 + M2_2)/(n1+n2-2), J = 1 - 3/(4(n1+n2-2) - 1)
 //
 // L. V. Hedges, "Distribution theory for Glass's estimator of effect size and related estimators", Journal of Educational
-// Statistics 6 (1981). J takes away what few values exaggerate. It is NaN for less than two values in a sample, and infinite for
+// Statistics 6 (1981). J corrects the bias of small samples. The result is NaN if a sample has fewer than two values, and infinite for
 // means that differ without any spread.
 func EffectSize(first, second Moments) float64 {
 	if first.N < 2 || second.N < 2 {
@@ -113,17 +112,17 @@ func EffectSize(first, second Moments) float64 {
 	return (1 - 3/(4*freedom-1)) * d / math.Sqrt((first.M2+second.M2)/freedom)
 }
 
-// exactRanks is up to how many values in both samples together MannWhitney counts all orders.
+// exactRanks is the largest number of values, in both samples together, for which MannWhitney counts all orders.
 const exactRanks = 60
 
-// MannWhitney compares two samples by ranks: nothing is assumed about their distributions but that under the hypothesis it is the
-// same one. U is the number of pairs in which the second sample's value is the larger one, ties counting half;
-// p is how probable a U at least so far from its mean is. H. B. Mann, D. R. Whitney, "On a test of whether one of two random variables is
-// stochastically larger than the other", Annals of Mathematical Statistics 18 (1947).
+// MannWhitney compares two samples by ranks. Its hypothesis is that both have the same distribution, whatever that is. u is the number of
+// pairs in which the second sample's value is the larger one; ties count half. p is the probability of a u at least this far from its mean.
+// H. B. Mann, D. R. Whitney, "On a test of whether one of two random variables is stochastically larger than the other", Annals of
+// Mathematical Statistics 18 (1947).
 //
-// Up to 60 values p is exact, ties included: all ways are counted in which the ranks can fall to the samples. Beyond that it is the normal
-// approximation with corrections for ties and continuity. With few values p cannot be small: 3 and 3 have 0.1 at
-// least, 4 and 4 have 0.029. It is NaN if a sample is empty.
+// For at most exactRanks values p is exact, also with ties: it counts all assignments of the ranks to the samples. For more values it is the
+// normal approximation with corrections for ties and continuity. With few values p cannot be small: it is at least 0.1 for 3 and 3 values,
+// and 0.029 for 4 and 4. It is NaN if a sample is empty.
 func MannWhitney(first, second []float64) (u, p float64) {
 	n1, n2 := len(first), len(second)
 	if n1 == 0 || n2 == 0 {
@@ -131,7 +130,7 @@ func MannWhitney(first, second []float64) (u, p float64) {
 	}
 	all := slices.Concat(first, second)
 	slices.Sort(all)
-	// Twice the mean ranks, so that they are whole.
+	// Twice the mean ranks, which are whole numbers.
 	ranks := make([]int, len(all))
 	twice := make(map[float64]int, len(all))
 	ties := 0.0 // sum of t^3 - t
@@ -166,14 +165,14 @@ func MannWhitney(first, second []float64) (u, p float64) {
 	return u, 2 * distuv.UnitNormal.Survival(z)
 }
 
-// exactRankSum returns the probability that k of the ranks (twice the ranks, whole numbers) have a sum at least as far from its mean
-// as sum is.
+// exactRankSum returns the probability that the sum of k of the ranks is at least as far from its mean as sum is. ranks and sum are twice
+// the real ones, so that they are whole.
 func exactRankSum(ranks []int, k, sum int) float64 {
 	total := 0
 	for _, r := range ranks {
 		total += r
 	}
-	// ways[c][s] is how many choices of c ranks have the sum s.
+	// ways[c][s] is the number of choices of c ranks with the sum s.
 	ways := make([][]float64, k+1)
 	for c := range ways {
 		ways[c] = make([]float64, total+1)
@@ -186,7 +185,7 @@ func exactRankSum(ranks []int, k, sum int) float64 {
 			}
 		}
 	}
-	// Compared n times, distances from the mean k total/n are whole, too.
+	// The distances from the mean k total/n are multiplied by n, so that they are whole.
 	n := len(ranks)
 	distance := func(s int) int { return max(n*s-k*total, k*total-n*s) }
 	far, all := 0.0, 0.0

@@ -3,20 +3,20 @@ package sample
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
 
-// Bin holds Count values from Lower up to Upper. Upper may be +Inf. A count may be fractional, where values are weighted or
-// a bin was divided.
+// Bin holds Count values from Lower up to Upper. Upper may be +Inf. A count is fractional if the bin is a part of another.
 type Bin struct {
 	Lower, Upper, Count float64
 }
 
-// Histogram holds values by range: bins in ascending order that don't overlap. Gaps hold nothing.
+// Histogram has bins in ascending order that don't overlap. There are no values in the gaps between them.
 type Histogram []Bin
 
-// edgeTolerance is how far apart edges may be, relative to their size, that are the same but for rounding: 3 times 0.1
+// edgeTolerance is the largest difference, relative to their size, of edges that are considered the same: because of rounding, 3 times 0.1
 // is not 0.3.
 const edgeTolerance = 1e-9
 
@@ -25,24 +25,10 @@ func sameEdge(a, b float64) bool {
 	return a == b || (!math.IsInf(largest, 1) && math.Abs(a-b) <= edgeTolerance*largest)
 }
 
-// MergeHistograms adds up histograms over the same bins: windows, threads, repetitions. A bin that is missing in one counts as
-// empty there. Weights multiply the counts; nil stands for 1 each. Bins that overlap without being the same are an error:
-// Rebin them first.
-func MergeHistograms(histograms []Histogram, weights []float64) (Histogram, error) {
-	if weights != nil && len(weights) != len(histograms) {
-		return nil, fmt.Errorf("%d weights for %d histograms: expected as many", len(weights), len(histograms))
-	}
-	var all Histogram
-	for i, h := range histograms {
-		w := 1.0
-		if weights != nil {
-			w = weights[i]
-		}
-		for _, b := range h {
-			b.Count *= w
-			all = append(all, b)
-		}
-	}
+// MergeHistograms adds up histograms over the same bins, such as those of windows, threads or repetitions. A bin that is missing in one counts
+// as empty there. Bins that overlap without being the same are an error: Rebin them first.
+func MergeHistograms(histograms ...Histogram) (Histogram, error) {
+	all := slices.Concat(histograms...)
 	slices.SortStableFunc(all, func(a, b Bin) int { return cmp.Or(cmp.Compare(a.Lower, b.Lower), cmp.Compare(a.Upper, b.Upper)) })
 	var merged Histogram
 	for _, b := range all {
@@ -73,8 +59,8 @@ func (h Histogram) Total() float64 {
 	return total
 }
 
-// Mean returns the mean of the values, each taken to lie in the middle of its bin; in a bin without upper end, at its lower
-// edge. It is off by half a bin at most, unless there are values in such a bin. It is NaN for no values.
+// Mean returns the mean of the values, as if each were in the middle of its bin, or at the lower edge of an unbounded bin. The error is at
+// most half a bin if the unbounded bin is empty. It is NaN for no values.
 func (h Histogram) Mean() float64 {
 	sum := 0.0
 	for _, b := range h {
@@ -87,8 +73,8 @@ func (h Histogram) Mean() float64 {
 	return sum / h.Total()
 }
 
-// UpperQuantile returns the upper edge of the bin that the value at place ceil(n p) is in: the p-quantile is not more than that.
-// It is NaN for no values.
+// UpperQuantile returns the upper edge of the bin with the value at place ceil(n p), which is an upper bound of the p-quantile. It is NaN
+// for no values.
 func (h Histogram) UpperQuantile(p float64) float64 {
 	i, _ := h.find(p)
 	if i < 0 {
@@ -97,8 +83,8 @@ func (h Histogram) UpperQuantile(p float64) float64 {
 	return h[i].Upper
 }
 
-// Quantile returns the p-quantile, the values taken to be spread evenly over their bin: the place where the sum of counts is
-// n p. In a bin without upper end it is the bin's lower edge, which the quantile is not less than. It is NaN for no values.
+// Quantile returns the p-quantile, as if the values were spread evenly over their bins: the place where the sum of counts reaches
+// n p. In an unbounded bin it returns the lower edge, which is a lower bound of the quantile. It is NaN for no values.
 func (h Histogram) Quantile(p float64) float64 {
 	i, within := h.find(p)
 	switch {
@@ -110,7 +96,7 @@ func (h Histogram) Quantile(p float64) float64 {
 	return h[i].Lower + within*(h[i].Upper-h[i].Lower)
 }
 
-// find returns the bin in which the sum of counts reaches n p, and which part of the bin it takes; -1 for no values.
+// find returns the bin in which the sum of counts reaches n p, and the part of the bin that is needed for that; -1 for no values.
 func (h Histogram) find(p float64) (bin int, within float64) {
 	total := h.Total()
 	if !(total > 0) {
@@ -121,7 +107,7 @@ func (h Histogram) find(p float64) (bin int, within float64) {
 		if b.Count <= 0 {
 			continue
 		}
-		// The tolerance is for sums of fractional counts.
+		// The tolerance is for rounding in sums of fractional counts.
 		if sum+b.Count >= wanted*(1-1e-12) {
 			return i, min(max((wanted-sum)/b.Count, 0), 1)
 		}
@@ -131,8 +117,7 @@ func (h Histogram) find(p float64) (bin int, within float64) {
 	return last, 1
 }
 
-// below returns how much of b is below an edge, the values taken to be spread evenly over it; those of a bin without
-// upper end to be at its lower edge.
+// below returns how many values of b are below an edge, as if they were spread evenly over b, or were at the lower edge of an unbounded bin.
 func (b Bin) below(edge float64) float64 {
 	switch {
 	case edge <= b.Lower || sameEdge(edge, b.Lower):
@@ -143,12 +128,12 @@ func (b Bin) below(edge float64) float64 {
 	return b.Count * (edge - b.Lower) / (b.Upper - b.Lower)
 }
 
-// maxBins bounds what Rebin makes of a width that is tiny against the values.
+// maxBins is the largest number of bins that Rebin makes of one bin.
 const maxBins = 1 << 20
 
-// Rebin returns the values in bins from i width to (i+1) width. What is in a bin that reaches over several is divided among them in
-// proportion, so that the total stays. Bins without values are left out, and a bin without upper end stays as it is. The
-// width must be positive, and not tiny against the values.
+// Rebin returns the values in bins from i width to (i+1) width. A bin that covers several of these is divided among them in proportion, so
+// that the total stays the same. Bins without values are left out, and an unbounded bin stays as it is. The width must be positive,
+// and not tiny compared with the values.
 func (h Histogram) Rebin(width float64) (Histogram, error) {
 	if !(width > 0) || math.IsInf(width, 1) {
 		return nil, fmt.Errorf("bins of width %v: expected more than 0", width)
@@ -164,10 +149,9 @@ func (h Histogram) Rebin(width float64) (Histogram, error) {
 		if last-first > maxBins || math.Abs(last) > math.MaxInt32 {
 			return nil, fmt.Errorf("bins of width %v for values up to %v: expected at most %d bins", width, b.Upper, maxBins)
 		}
-		part := Bin{b.Lower, b.Upper, b.Count}
 		before := 0.0
 		for i := int(first); float64(i) < max(last, first+1); i++ {
-			below := part.below(float64(i+1) * width)
+			below := b.below(float64(i+1) * width)
 			if float64(i+1) >= last {
 				below = b.Count
 			}
@@ -177,20 +161,15 @@ func (h Histogram) Rebin(width float64) (Histogram, error) {
 			before = below
 		}
 	}
-	places := make([]int, 0, len(counts))
-	for i := range counts {
-		places = append(places, i)
-	}
-	slices.Sort(places)
-	rebinned := make(Histogram, 0, len(places)+len(open))
-	for _, i := range places {
+	rebinned := make(Histogram, 0, len(counts)+len(open))
+	for _, i := range slices.Sorted(maps.Keys(counts)) {
 		rebinned = append(rebinned, Bin{float64(i) * width, float64(i+1) * width, counts[i]})
 	}
 	return append(rebinned, open...), nil
 }
 
-// Resolution returns how exactly the values are known: the width of the widest bin that holds values up to the third quartile.
-// (Many recorders' bins grow with the values; those of the tail say nothing about the bulk.) It is 0 for no values.
+// Resolution returns the precision of the values: the width of the widest bin with values up to the third quartile. The wider bins of
+// larger values, which many recorders have, say nothing about most values. It is 0 for no values.
 func (h Histogram) Resolution() float64 {
 	widest, upTo := 0.0, h.Quantile(0.75)
 	for _, b := range h {
@@ -201,13 +180,13 @@ func (h Histogram) Resolution() float64 {
 	return widest
 }
 
-// FreedmanDiaconis returns the width of bins that shows n values with these quartiles well, but not less than the resolution with
-// which they were recorded, because finer bins would show where the recorder rounded, not how the values spread:
+// FreedmanDiaconis returns a good width of the bins in a plot of n values with these quartiles. It is at least the resolution with which the
+// values were recorded, because finer bins would show the recorder's rounding instead of the distribution:
 //
 //	max(2 (q75 - q25) / n^(1/3), resolution)
 //
 // D. Freedman, P. Diaconis, "On the histogram as a density estimator: L2 theory", Zeitschrift fuer
-// Wahrscheinlichkeitstheorie 57 (1981). A resolution of 0 stands for exact values. It is 0 if all that is, too.
+// Wahrscheinlichkeitstheorie 57 (1981). Exact values have the resolution 0. The result is 0 for exact values that are all equal.
 func FreedmanDiaconis(q25, q75, n, resolution float64) float64 {
 	if n <= 0 {
 		return resolution
@@ -215,8 +194,8 @@ func FreedmanDiaconis(q25, q75, n, resolution float64) float64 {
 	return max(2*(q75-q25)/math.Cbrt(n), resolution)
 }
 
-// Width returns the width of bins to show the histogram with, by FreedmanDiaconis. It is a multiple of the resolution, so that
-// no bin is divided where all bins are equally wide.
+// Width returns the width of bins in which to show the histogram, by FreedmanDiaconis. It is a multiple of the resolution, so that bins of
+// equal width are not divided.
 func (h Histogram) Width() float64 {
 	resolution := h.Resolution()
 	width := FreedmanDiaconis(h.Quantile(0.25), h.Quantile(0.75), h.Total(), resolution)
@@ -226,5 +205,5 @@ func (h Histogram) Width() float64 {
 	return resolution * max(1, math.Round(width/resolution))
 }
 
-// ceil is math.Ceil that takes for whole what is so but for rounding.
+// ceil is math.Ceil, except that it ignores a rounding error above a whole number.
 func ceil(x float64) float64 { return math.Ceil(x - 1e-9*max(1, math.Abs(x))) }

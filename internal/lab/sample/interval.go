@@ -24,11 +24,11 @@ func (i Interval) HalfWidth() float64 { return (i.High - i.Low) / 2 }
 // Contains reports whether x is in the interval.
 func (i Interval) Contains(x float64) bool { return i.Low <= x && x <= i.High }
 
-// Overlaps reports whether the intervals have a point in common, that is, whether the difference may be due to chance. An unbounded interval
-// overlaps every other.
+// Overlaps reports whether the intervals have a point in common. The difference can then be chance. An unbounded interval overlaps every
+// other.
 func (i Interval) Overlaps(o Interval) bool { return i.Low <= o.High && o.Low <= i.High }
 
-// Around returns x +- d; it is unbounded if d isn't known.
+// Around returns x +- d; it is unbounded if d is NaN.
 func Around(x, d float64) Interval {
 	if math.IsNaN(d) {
 		return unknown
@@ -41,12 +41,12 @@ func StudentQuantile(p, df float64) float64 {
 	return distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.Quantile(p)
 }
 
-// MeanInterval returns the confidence interval of the mean of which the values are a sample, for a confidence such as 0.95:
+// MeanInterval returns the confidence interval of a population's mean from the moments of a sample, for a confidence such as 0.95:
 //
 //	x +- t[1-a/2; n-1] s/sqrt(n), a = 1 - confidence
 //
-// (Jain, section 13.2.) It holds for values that are independent and normal, as means of runs are nearly. It is without ends for
-// less than two values.
+// (Jain, section 13.2.) It holds for values that are independent and normal; means of runs nearly are. It is unbounded for fewer than
+// two values.
 func MeanInterval(m Moments, confidence float64) Interval {
 	if m.N < 2 {
 		return unknown

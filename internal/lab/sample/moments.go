@@ -6,15 +6,14 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Moments summarize values: their number, their mean, and the sum of their squared distances from it. The zero value is
-// that of no values. Values may have weights; N is then the sum of the weights.
+// Moments summarize values: their number, their mean, and the sum of their squared distances from it. The zero value stands for no values.
 type Moments struct {
 	N    float64 `json:"n"`
 	Mean float64 `json:"mean"`
 	M2   float64 `json:"m2"`
 }
 
-// Of returns the moments of values, by two passes, so that a large common offset does no harm.
+// Of returns the moments of values. It makes two passes, so that a large common offset costs no precision.
 func Of(values []float64) Moments {
 	n := float64(len(values))
 	if len(values) < 2 {
@@ -33,34 +32,14 @@ func Of(values []float64) Moments {
 //	mean' = mean + (x - mean)/n',  M2' = M2 + (x - mean)(x - mean')
 //
 // B. P. Welford, "Note on a method for calculating corrected sums of squares and products", Technometrics 4 (1962).
-func (m *Moments) Add(x float64) { m.AddWeighted(x, 1) }
-
-// AddWeighted adds a value with the weight w >= 0 (D. H. D. West, Communications of the ACM 22, 1979).
-func (m *Moments) AddWeighted(x, w float64) {
-	m.Merge(Moments{N: w, Mean: x})
+func (m *Moments) Add(x float64) {
+	m.N++
+	d := x - m.Mean
+	m.Mean += d / m.N
+	m.M2 += d * (x - m.Mean)
 }
 
-// Merge adds other values:
-//
-//	mean' = mean + d n2/(n1+n2),  M2' = M2 + M2_2 + d^2 n1 n2/(n1+n2),  d = mean_2 - mean
-//
-// T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
-// Stanford STAN-CS-79-773 (1979).
-func (m *Moments) Merge(o Moments) {
-	if o.N == 0 {
-		return
-	}
-	if m.N == 0 {
-		*m = o
-		return
-	}
-	n, d := m.N+o.N, o.Mean-m.Mean
-	m.Mean += d * o.N / n
-	m.M2 += o.M2 + d*d*m.N*o.N/n
-	m.N = n
-}
-
-// Variance returns s^2 = M2/(n-1), the estimate for what the values are a sample of; NaN for less than two.
+// Variance returns s^2 = M2/(n-1), the estimate of the population's variance; NaN for fewer than two values.
 func (m Moments) Variance() float64 {
 	if m.N < 2 {
 		return math.NaN()
@@ -71,7 +50,7 @@ func (m Moments) Variance() float64 {
 // StdDev returns s, the square root of Variance.
 func (m Moments) StdDev() float64 { return math.Sqrt(m.Variance()) }
 
-// Variation returns the coefficient of variation, s/|x|: a ratio. It is NaN where the mean is 0 or s is not known.
+// Variation returns the coefficient of variation, s/|x|. It is NaN if the mean is 0 or s is unknown.
 func (m Moments) Variation() float64 {
 	if m.Mean == 0 {
 		return math.NaN()

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Number is a number that may be unknown (NaN) or unbounded. In JSON, which has neither, both are null.
+// Number is a number that may be NaN (unknown) or infinite. JSON has neither; there both are null.
 type Number float64
 
 // Known reports whether the number is known and finite.

@@ -11,32 +11,32 @@ import (
 // Trend describes the drift of a series of equally long windows.
 type Trend struct {
 	Tau   float64 // Kendall's rank correlation with time: -1 always falling, 0 none, 1 always rising
-	P     float64 // probability of at least so strong a trend in a series without one
+	P     float64 // probability of a trend at least this strong in a series without one
 	Slope float64 // Sen's: the median change from one window to the next
-	Drift float64 // change from the first to the last window by the slope, as a ratio to the median of the values; NaN if that is 0
+	Drift float64 // change from the first to the last window according to the slope, divided by the median of the values; NaN if that is 0
 }
 
-// MinTrend is the number of values that TrendOf needs.
+// MinTrend is the smallest number of values in which TrendOf finds a trend.
 const MinTrend = 8
 
-// TrendOf tests whether values in the order of time drift up or down, by M. G. Kendall's rank correlation with time (H. B. Mann,
-// "Nonparametric tests against trend", Econometrica 13, 1945), which assumes no distribution and is not moved by single
+// TrendOf tests whether values, in the order of time, drift up or down. It uses M. G. Kendall's rank correlation with time (H. B. Mann,
+// "Nonparametric tests against trend", Econometrica 13, 1945), which assumes no distribution and is robust against single
 // outliers:
 //
 //	S = sum over i < j of sign(x_j - x_i)
 //	Var S = (n(n-1)(2n+5) - sum of t(t-1)(2t+5))/18, t numbers of tied values
 //	Z = (S -+ 1)/sqrt(Var S c), tau = S/(n(n-1)/2)
 //
-// c corrects for windows that resemble their predecessors, as windows of a queue do, which would make S vary more than that and
-// find trends everywhere (S. Yue, C. Wang, "The Mann-Kendall test modified by effective sample size to detect trend in serially
-// correlated hydrological series", Water Resources Management 18, 2004): with r the correlation of neighbours after
-// the slope is taken off, where it is significantly more than 0,
+// c corrects for windows that resemble their predecessors, as windows of a queue do: these make S vary more than Var S says, so that
+// trends would be found everywhere (S. Yue, C. Wang, "The Mann-Kendall test modified by effective sample size to detect trend in serially
+// correlated hydrological series", Water Resources Management 18, 2004). If the correlation r of neighbours, after subtracting the slope,
+// is significantly more than 0,
 //
 //	c = 1 + 2 sum over k = 1..n-1 of (1 - k/n) r^k
 //
 // The slope is P. K. Sen's, the median of (x_j - x_i)/(j - i) over i < j ("Estimates of the regression coefficient based on
-// Kendall's tau", Journal of the American Statistical Association 63, 1968). For less than MinTrend values P is 1: nothing can be said.
-// Series of more than 600 values are first averaged to fewer.
+// Kendall's tau", Journal of the American Statistical Association 63, 1968). For fewer than MinTrend values P is 1.
+// Neighbours in series of more than 600 values are first averaged.
 func TrendOf(values []float64) Trend {
 	values = thin(values, 600)
 	n := len(values)
@@ -83,7 +83,7 @@ func TrendOf(values []float64) Trend {
 	return trend
 }
 
-// inflation returns c of TrendOf.
+// inflation returns the correction c of TrendOf.
 func inflation(values []float64, slope float64) float64 {
 	n := float64(len(values))
 	level := make([]float64, len(values))
@@ -116,11 +116,11 @@ func thin(values []float64, limit int) []float64 {
 	return means
 }
 
-// Autocorrelation returns the correlation of values with those lag places later:
+// Autocorrelation returns the correlation of values with the values that are lag places later:
 //
 //	sum of (x_i - x)(x_(i+lag) - x) / sum of (x_i - x)^2
 //
-// G. E. P. Box, G. M. Jenkins, "Time Series Analysis", section 2.1. It is NaN for values that are all the same, or no more than lag.
+// G. E. P. Box, G. M. Jenkins, "Time Series Analysis", section 2.1. It is NaN if all values are the same, or if there are at most lag values.
 func Autocorrelation(values []float64, lag int) float64 {
 	if len(values) <= lag {
 		return math.NaN()
