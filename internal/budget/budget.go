@@ -1,5 +1,6 @@
 // Package budget bounds the total amount of something that many goroutines hold. Unlike a weighted semaphore
-// (golang.org/x/sync/semaphore) a budget may be exceeded where a deadlock threatens, and serves those first that hold a part already.
+// (golang.org/x/sync/semaphore), a budget may be exceeded where the holders would deadlock otherwise, and goroutines that already
+// hold a part are served first.
 package budget
 
 import (
@@ -8,24 +9,24 @@ import (
 	"time"
 )
 
-// Budget is an amount that is taken in parts and given back. Its methods may be called from any goroutine.
+// Budget is an amount that is taken in parts and given back. Any goroutine may call its methods.
 type Budget struct {
 	limit int64 // static
 
-	// mu guards the fields below; nothing is waited for while it is held.
+	// mu guards the fields below. Its holder never waits for anything else.
 	mu      sync.Mutex
 	used    int64
-	waiting list.List // of *waiter, by falling part, then in order of arrival
+	waiting list.List // of *waiter: those with the largest part first, then in order of arrival
 	granted time.Time // when a waiter was last granted
 }
 
 type waiter struct {
 	n       int64
-	part    int64         // what it holds already
+	part    int64         // the amount that it already holds
 	granted chan struct{} // closed when n is taken
 }
 
-// New returns a budget of limit.
+// New returns a Budget of limit.
 func New(limit int64) *Budget { return &Budget{limit: limit} }
 
 // Used returns how much is taken.
@@ -35,7 +36,7 @@ func (b *Budget) Used() int64 {
 	return b.used
 }
 
-// Wanted reports whether somebody is waiting.
+// Wanted reports whether a goroutine is waiting.
 func (b *Budget) Wanted() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,7 +46,7 @@ func (b *Budget) Wanted() bool {
 // fits reports whether n can be taken. An n larger than the whole budget fits when nothing is taken.
 func (b *Budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.limit }
 
-// TryTake takes n if that much is left and nobody is waiting.
+// TryTake takes n if that much is left and no goroutine is waiting.
 func (b *Budget) TryTake(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,14 +67,14 @@ func (b *Budget) Force(n int64) {
 // Overdrawn reports whether more is taken than the budget allows.
 func (b *Budget) Overdrawn() bool { return b.Used() > b.limit }
 
-// Take takes n. It waits until stop is closed, or until no waiter was granted anything for as long as patience. It reports whether it
-// took it.
+// Take takes n, and waits if necessary. It gives up and returns false when stop is closed, or when no waiter has been granted anything
+// for as long as patience.
 func (b *Budget) Take(n int64, patience time.Duration, stop <-chan struct{}) bool {
 	return b.Grow(0, n, patience, stop)
 }
 
-// Grow is Take for a caller that holds part, and gives it back only once it has n. If such callers hold the whole budget, one of them
-// may exceed it, also in several steps, until it gives everything back: otherwise they would deadlock.
+// Grow is Take for a caller that holds part, and gives part back only once it has n. If such callers hold the whole budget, they would
+// deadlock. Therefore one of them may exceed the budget, also in several steps, until it gives everything back.
 func (b *Budget) Grow(part, n int64, patience time.Duration, stop <-chan struct{}) bool {
 	if b.TryTake(n) {
 		return true
@@ -90,18 +91,18 @@ func (b *Budget) Grow(part, n int64, patience time.Duration, stop <-chan struct{
 	}
 	b.grant()
 	b.mu.Unlock()
-	over := time.NewTimer(patience)
-	defer over.Stop()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
 	for waits := true; waits; {
 		select {
 		case <-w.granted:
 			return true
 		case <-stop:
 			waits = false
-		case <-over.C:
+		case <-timer.C:
 			rest := patience - b.sinceGrant()
 			waits = rest > 0
-			over.Reset(rest)
+			timer.Reset(rest)
 		}
 	}
 	b.mu.Lock()
@@ -123,7 +124,7 @@ func (b *Budget) sinceGrant() time.Duration {
 	return time.Since(b.granted)
 }
 
-// Give gives back n of what was taken.
+// Give gives back n of the amount taken.
 func (b *Budget) Give(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,11 +132,11 @@ func (b *Budget) Give(n int64) {
 	b.grant()
 }
 
-// grant gives what is left to those who wait, in their order; mu is held.
+// grant gives the remaining amount to the waiters, in their order; mu is held.
 func (b *Budget) grant() {
 	for e := b.waiting.Front(); e != nil; e = b.waiting.Front() {
 		w := e.Value.(*waiter)
-		if !b.lets(w) {
+		if !b.allows(w) {
 			return
 		}
 		b.waiting.Remove(e)
@@ -145,8 +146,8 @@ func (b *Budget) grant() {
 	}
 }
 
-// lets reports whether w may be granted. A waiter that exceeded the limit may go on: the others are within it.
-func (b *Budget) lets(w *waiter) bool {
+// allows reports whether w may be granted. A waiter that has exceeded the limit may take more if the others are within it.
+func (b *Budget) allows(w *waiter) bool {
 	if w.part > 0 {
 		return b.used-w.part <= b.limit
 	}

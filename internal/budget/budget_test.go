@@ -12,7 +12,7 @@ import (
 	"mcmw/internal/budget"
 )
 
-func TestNoMoreIsTakenThanThereIs(t *testing.T) {
+func TestNoMoreThanTheBudgetIsTaken(t *testing.T) {
 	b := budget.New(10)
 	require.True(t, b.TryTake(6))
 	require.False(t, b.TryTake(5))
@@ -22,7 +22,7 @@ func TestNoMoreIsTakenThanThereIs(t *testing.T) {
 	require.True(t, b.TryTake(6))
 }
 
-func TestWhatIsLargerThanTheBudgetIsTakenAlone(t *testing.T) {
+func TestAnAmountLargerThanTheBudgetIsTakenAlone(t *testing.T) {
 	b := budget.New(10)
 	require.True(t, b.TryTake(50))
 	require.False(t, b.TryTake(1))
@@ -31,7 +31,7 @@ func TestWhatIsLargerThanTheBudgetIsTakenAlone(t *testing.T) {
 	require.False(t, b.TryTake(50))
 }
 
-func TestThoseWhoWaitAreServedInTheirOrder(t *testing.T) {
+func TestWaitersAreServedInTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budget.New(10)
 		require.True(t, b.TryTake(10))
@@ -45,7 +45,7 @@ func TestThoseWhoWaitAreServedInTheirOrder(t *testing.T) {
 		}
 		b.Give(5)
 		synctest.Wait()
-		require.Empty(t, order, "the first one waits for more than there is, and the others behind it")
+		require.Empty(t, order, "the first one waits for more than is left, and the others wait for the first")
 		require.False(t, b.TryTake(1))
 		b.Give(5)
 		synctest.Wait()
@@ -57,7 +57,7 @@ func TestThoseWhoWaitAreServedInTheirOrder(t *testing.T) {
 	})
 }
 
-func TestThoseWhoHaveAPartNeverWaitForEachOther(t *testing.T) {
+func TestHoldersOfPartsDoNotDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := budget.New(10)
 		require.True(t, b.TryTake(5))
@@ -71,7 +71,7 @@ func TestThoseWhoHaveAPartNeverWaitForEachOther(t *testing.T) {
 		}
 		go func() { require.True(t, b.Take(1, time.Hour, nil)) }()
 		synctest.Wait()
-		require.Len(t, grown, 1, "one at a time gets more than there is")
+		require.Len(t, grown, 1, "one at a time may exceed the budget")
 		require.True(t, b.Wanted())
 		b.Give(5) // the smaller part of the first
 		synctest.Wait()
@@ -87,8 +87,8 @@ func TestThoseWhoHaveAPartNeverWaitForEachOther(t *testing.T) {
 	})
 }
 
-// What is in use exceeds the budget by what one of them takes at most.
-func TestThoseWhoGrowInStepsNeverWaitForEachOther(t *testing.T) {
+// The amount in use exceeds the budget at most by the amount that one of them takes.
+func TestHoldersThatGrowInStepsDoNotDeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, holders = 16, 16
 		b := budget.New(limit)
@@ -100,7 +100,7 @@ func TestThoseWhoGrowInStepsNeverWaitForEachOther(t *testing.T) {
 			go func() {
 				for part := int64(1); part < 16; part *= 4 {
 					assert.True(t, b.Grow(part, 4*part, time.Hour, nil))
-					assert.LessOrEqual(t, b.Used(), int64(limit+16+4), "one with its former and its next part")
+					assert.LessOrEqual(t, b.Used(), int64(limit+16+4), "one holds its previous and its next part")
 					b.Give(part)
 				}
 				b.Give(16)
@@ -113,7 +113,7 @@ func TestThoseWhoGrowInStepsNeverWaitForEachOther(t *testing.T) {
 	})
 }
 
-func TestPatienceIsOverWhenNobodyGotAnythingForSoLong(t *testing.T) {
+func TestAWaiterGivesUpWhenNoneWasGrantedForItsPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const others, each, patience = 10, 900 * time.Millisecond, time.Second
 		b := budget.New(10)
@@ -122,7 +122,7 @@ func TestPatienceIsOverWhenNobodyGotAnythingForSoLong(t *testing.T) {
 		for range others {
 			wg.Go(func() {
 				assert.True(t, b.Take(10, patience, nil))
-				time.Sleep(each) // of the bubble's time: how long it keeps what it got
+				time.Sleep(each) // holds it for this long, in the bubble's time
 				b.Give(10)
 			})
 			synctest.Wait()
@@ -143,10 +143,10 @@ func TestPatienceIsOverWhenNobodyGotAnythingForSoLong(t *testing.T) {
 	})
 }
 
-func TestWhoGivesUpLetsTheNextOneHaveIt(t *testing.T) {
+func TestAWaiterThatGivesUpLeavesTheAmountToTheNext(t *testing.T) {
 	for name, give := range map[string]func(stop chan struct{}){
-		"patience is over": func(chan struct{}) { time.Sleep(time.Second) },
-		"stopped":          func(stop chan struct{}) { close(stop) },
+		"patience ends": func(chan struct{}) { time.Sleep(time.Second) },
+		"stopped":       func(stop chan struct{}) { close(stop) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

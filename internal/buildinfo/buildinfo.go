@@ -1,5 +1,5 @@
-// Package buildinfo says which version of a program is running: what the linker was told, what the Go toolchain recorded, or
-// both.
+// Package buildinfo tells which version of a program is running, from the version given to the linker and from the information
+// that the Go toolchain recorded.
 package buildinfo
 
 import (
@@ -9,7 +9,7 @@ import (
 	"runtime/debug"
 )
 
-// Info is what is known about a program. Its JSON is the output of `mcmw version -o json`.
+// Info identifies the build of a program. Its JSON is the output of `mcmw version -o json`.
 type Info struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"` // "" if unknown
@@ -21,13 +21,13 @@ type Info struct {
 // described matches what `git describe --always --dirty` ends with: a commit, and whether the tree had changes.
 var described = regexp.MustCompile(`(?:^|-g)([0-9a-f]{7,40})(-dirty)?$`)
 
-// Read returns what is known about this program. version is what the linker was told, or "".
+// Read returns the Info of this program. version is the one given to the linker; "": none was.
 func Read(version string) Info {
 	build, _ := debug.ReadBuildInfo()
 	return read(version, build)
 }
 
-// read is Read with what the toolchain recorded, or nil.
+// read is Read with the information that the toolchain recorded; nil: none.
 func read(version string, build *debug.BuildInfo) Info {
 	info := Info{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if build != nil {
@@ -44,7 +44,7 @@ func read(version string, build *debug.BuildInfo) Info {
 			}
 		}
 	}
-	// A build outside the repository, such as that of a container image, has only what the linker was told.
+	// A build outside the repository, such as that of a container image, has only the version given to the linker.
 	if parts := described.FindStringSubmatch(version); parts != nil && info.Commit == "" {
 		modified := parts[2] != ""
 		info.Commit, info.Modified = parts[1], &modified

@@ -10,7 +10,7 @@ import (
 
 const commit = "64f9e3a6beb0d4ceb14e79942e1d704cf975b4ab"
 
-// built is what the toolchain records of a build from a repository.
+// built returns the information that the toolchain records for a build from a repository.
 func built(mainVersion, modified string) *debug.BuildInfo {
 	build := &debug.BuildInfo{Main: debug.Module{Version: mainVersion}}
 	if modified != "" {
@@ -19,7 +19,7 @@ func built(mainVersion, modified string) *debug.BuildInfo {
 	return build
 }
 
-func TestVersionCommitAndChangesAreToldHoweverTheProgramWasBuilt(t *testing.T) {
+func TestEveryKindOfBuildShowsItsVersionCommitAndChanges(t *testing.T) {
 	pseudo := "v0.0.0-20261122144436-64f9e3a6beb0"
 	for _, tc := range []struct {
 		how, linker string

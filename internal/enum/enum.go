@@ -1,4 +1,4 @@
-// Package enum names the values of enumerations. It is pure.
+// Package enum maps the values of enumerations to their names and back.
 package enum
 
 import (
@@ -14,7 +14,7 @@ type Names[T ~uint8] struct {
 	names []string
 }
 
-// New returns names for the values of T, in order. Errors call T what, such as "read policy".
+// New returns names for the values of T, in order. what describes T in errors, such as "read policy".
 func New[T ~uint8](what string, names ...string) Names[T] { return Names[T]{what, names} }
 
 // Of returns the name of v.
@@ -28,7 +28,7 @@ func (n Names[T]) Of(v T) string {
 // All returns all names, in the order of the values.
 func (n Names[T]) All() []string { return slices.Clone(n.names) }
 
-// Parse returns the value called name.
+// Parse returns the value with this name.
 func (n Names[T]) Parse(name string) (T, error) {
 	if i := slices.Index(n.names, name); i >= 0 {
 		return T(i), nil

@@ -8,7 +8,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Time returns a time of ns nanoseconds with three digits and its unit; 0 is no time.
+// Time formats a time of ns nanoseconds with three digits and a unit; for 0, which means no time, it returns a dash.
 func Time(ns float64) string {
 	if ns == 0 {
 		return "–"
@@ -24,7 +24,7 @@ func Time(ns float64) string {
 	return digits(ns/1e9) + " s"
 }
 
-// digits returns v with about three digits.
+// digits formats v with about three digits.
 func digits(v float64) string {
 	switch {
 	case v >= 99.95:
@@ -36,5 +36,5 @@ func digits(v float64) string {
 	}
 }
 
-// Count returns v as a whole number with its thousands apart.
+// Count formats v as a whole number with commas between the thousands.
 func Count(v float64) string { return humanize.Commaf(math.RoundToEven(v)) }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNumbersAreSpelledForPeople(t *testing.T) {
+func TestNumbersAreFormattedForPeople(t *testing.T) {
 	for ns, want := range map[float64]string{
 		0: "–", 12: "0.01 µs", 1234: "1.23 µs", 9996: "10.0 µs", 99_960: "100 µs", 999_499: "999 µs", 999_500: "1.00 ms",
 		12_345_678: "12.3 ms", 999_500_000: "1.00 s", 123_400_000_000: "123 s",

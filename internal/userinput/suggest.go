@@ -2,10 +2,10 @@ package userinput
 
 import "strings"
 
-// leastPart is the length, bytes, from which a part of a name is taken to mean the name.
+// leastPart is the minimum length, in bytes, of a part of a name that Suggest takes to mean the name.
 const leastPart = 4
 
-// Suggest returns the candidate that given most likely means: one with a typo, or one that contains it. "" when there is
+// Suggest returns the candidate that given most likely means: one of which it is a typo, or one that contains it; "" if there is
 // none.
 func Suggest(given string, candidates []string) string {
 	if c := Nearest(given, candidates); c != "" {
@@ -20,7 +20,7 @@ func Suggest(given string, candidates []string) string {
 	return ""
 }
 
-// Nearest returns the candidate that given is most likely a typo of: at most one edit in three letters. "" when there is
+// Nearest returns the candidate of which given is most likely a typo, with at most one edit per three letters; "" if there is
 // none.
 func Nearest(given string, candidates []string) string {
 	given = plain(given)
@@ -33,7 +33,7 @@ func Nearest(given string, candidates []string) string {
 	return best
 }
 
-// DidYouMean returns Suggest's answer as the end of a sentence, or "".
+// DidYouMean returns Suggest's result as a question at the end of a sentence; "" if there is none.
 func DidYouMean(given string, candidates []string) string {
 	if s := Suggest(given, candidates); s != "" {
 		return "; did you mean " + s + "?"
@@ -41,12 +41,13 @@ func DidYouMean(given string, candidates []string) string {
 	return ""
 }
 
-// plain maps different spellings of a name to one: max_value, maxValue, MAX-VALUE.
+// plain maps different spellings of a name to the same one: max_value, maxValue, MAX-VALUE.
 func plain(name string) string {
 	return strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(name))
 }
 
-// distance is the least number of inserted, deleted, replaced or swapped neighbouring bytes that turns a into b.
+// distance returns the minimum number of edits that turn a into b. An edit inserts, deletes or replaces a byte, or swaps two
+// neighbouring bytes.
 func distance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
