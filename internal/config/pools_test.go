@@ -206,9 +206,9 @@ func TestInvalidShadowsAreRefusedWithTheirLine(t *testing.T) {
 	for text, message := range map[string]string{
 		pools + "  - {of: a, to: d, share: 1}\n":                               `mcmw.yaml:9: shadows: the pool "d" is unknown; accepted: one of a, b, c`,
 		pools + "  - {of: d, to: c, share: 1}\n":                               `mcmw.yaml:9: shadows: the pool "d" is unknown`,
-		pools + "  - {of: a, to: c, share: 1}\n  - {of: b, to: c, share: 1}\n": `mcmw.yaml:10: shadows: pool "c" is the shadow of a second pool; accepted: of one`,
-		pools + "  - {of: a, to: a, share: 1}\n":                               `mcmw.yaml:9: shadows: pool "a" is to be its own shadow`,
-		pools + "  - {of: a, to: b, share: 1}\n":                               `mcmw.yaml:9: shadows: pool "b" has a route, so it can't be a shadow, too`,
+		pools + "  - {of: a, to: c, share: 1}\n  - {of: b, to: c, share: 1}\n": `mcmw.yaml:10: shadows: pool "c" is the shadow of two pools; accepted: of one pool`,
+		pools + "  - {of: a, to: a, share: 1}\n":                               `mcmw.yaml:9: shadows: pool "a" can't be its own shadow`,
+		pools + "  - {of: a, to: b, share: 1}\n":                               `mcmw.yaml:9: shadows: pool "b" has a route, so it can't be a shadow`,
 		pools + "  - {of: c, to: a, share: 1}\n":                               `mcmw.yaml:9: shadows: pool "a" has a route`,
 		pools + "  - {of: a, to: c, share: 0}\n":                               `mcmw.yaml:9: shadows: a share of 0; accepted: above 0, up to 1`,
 		pools + "  - {of: a, to: c, share: 2}\n":                               `mcmw.yaml:9: shadows: a share of 2; accepted: above 0, up to 1`,

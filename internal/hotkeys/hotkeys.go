@@ -1,10 +1,10 @@
 // Package hotkeys finds the keys that are asked for most, in bounded memory.
 //
 // Each worker counts a sample of the keys that it serves, by Space-Saving (Metwally, Agrawal and El Abbadi: Efficient Computation of
-// Frequent and Top-k Elements in Data Streams, 2005): a key that has more than 1/Counters of a worker's sample is among its counters. Counts are
-// halved every HalfLife, so that they are those of the last minute or so.
+// Frequent and Top-k Elements in Data Streams, 2005): a key with more than 1/Counters of a worker's sample is among its counters. Counts are
+// halved every HalfLife, so that they describe about the last minute.
 //
-// Values are values with which readers answer, if they are to. Which they are does not depend on the sample.
+// Values holds values with which readers answer gets of hot keys, if this is enabled. Which keys these are does not depend on the sample.
 package hotkeys
 
 import (
@@ -24,22 +24,22 @@ import (
 const (
 	// Counters is how many keys a worker counts.
 	Counters = 256
-	// HalfLife is in how much time the weight of a request falls to a half.
+	// HalfLife is the time in which the weight of a request falls to a half.
 	HalfLife = 10 * time.Second
-	// sampleEvery is the mean number of keys from one that is counted to the next.
+	// sampleEvery is the mean distance between two counted keys.
 	sampleEvery = 64
 	// maxKey is the length of the longest key, bytes.
 	maxKey = 250
 )
 
-// Mode says what is done about hot keys.
+// Mode says what is done with hot keys.
 type Mode uint8
 
 // The modes.
 const (
 	Detect Mode = iota // they are counted and shown
 	Off                // nothing
-	Serve              // they are counted and shown, and readers answer with their values; see Values
+	Serve              // they are counted and shown, and readers answer gets of them; see Values
 )
 
 // ModeNames are the modes' names.
@@ -47,18 +47,18 @@ var ModeNames = enum.New[Mode]("mode of hot keys", "detect", "off", "serve")
 
 func (m Mode) String() string { return ModeNames.Of(m) }
 
-// Keys are the sketches of all workers.
+// Keys has the sketches of all workers.
 type Keys struct {
 	seed maphash.Seed
 
-	// Served are the values that readers answer with; nil: none are kept. Static after construction.
+	// Served are the values with which readers answer; nil: there are none. Static after construction.
 	Served *Values
 
 	mu       sync.Mutex
-	sketches []*Sketch // guarded by mu: by the worker's number, nil where nobody asked for it
+	sketches []*Sketch // guarded by mu: by worker number; nil if nobody asked for it
 }
 
-// New returns Keys without a sketch.
+// New returns Keys without sketches.
 func New() *Keys { return &Keys{seed: maphash.MakeSeed()} }
 
 // Values returns k.Served, nil if k is nil.
@@ -69,7 +69,7 @@ func (k *Keys) Values() *Values {
 	return k.Served
 }
 
-// Sketch returns the sketch of the worker of this number, nil if k is nil. Workers of the same number that follow one another share it.
+// Sketch returns the sketch of the worker with that number, nil if k is nil. Workers that follow one another with the same number share it.
 func (k *Keys) Sketch(worker int) *Sketch {
 	if k == nil {
 		return nil
@@ -85,19 +85,19 @@ func (k *Keys) Sketch(worker int) *Sketch {
 	return k.sketches[worker]
 }
 
-// Sampler chooses which of a worker's keys are counted, and tells its Sketch. It belongs to the worker.
+// Sampler chooses which of a worker's keys are counted, and adds them to its Sketch. It belongs to the worker.
 type Sampler struct {
 	sketch *Sketch // nil: nothing is counted
-	left   int     // keys until the next that is counted
+	left   int     // keys until the next counted one
 	random uint64
 }
 
-// Sampler returns a sampler for s, which may be nil.
+// Sampler returns a sampler for s. s may be nil.
 func (s *Sketch) Sampler() Sampler {
 	return Sampler{sketch: s, random: 0x9e3779b97f4a7c15}
 }
 
-// Saw counts some of n keys, which blanks separate. now is in ns.
+// Saw counts some of n keys, which are separated by blanks. now is in ns.
 func (s *Sampler) Saw(keys []byte, n int, now int64) {
 	s.left -= n
 	if s.left >= 0 || s.sketch == nil {
@@ -106,9 +106,9 @@ func (s *Sampler) Saw(keys []byte, n int, now int64) {
 	s.count(keys, n, now)
 }
 
-// count counts the key at which Saw's count fell below 0, and those that follow by chance.
+// count counts the key at which left fell below 0, and later ones by chance.
 func (s *Sampler) count(keys []byte, n int, now int64) {
-	at := n + s.left // of the next one that is counted, from 0
+	at := n + s.left // index of the next key that is counted
 	for i := 0; s.left < 0; i++ {
 		key, rest, _ := bytes.Cut(keys, []byte(" "))
 		keys = rest
@@ -122,7 +122,7 @@ func (s *Sampler) count(keys []byte, n int, now int64) {
 	}
 }
 
-// gap returns how many keys on the next one is counted: 1 to twice the mean, so that no rhythm of requests hides a key.
+// gap returns the distance to the next counted key: 1 to twice the mean, so that no regular pattern of requests hides a key.
 func (s *Sampler) gap() int {
 	s.random ^= s.random << 13
 	s.random ^= s.random >> 7
@@ -130,17 +130,17 @@ func (s *Sampler) gap() int {
 	return 1 + int(s.random%(2*sampleEvery-1))
 }
 
-// Sketch counts the keys of one worker. Its worker adds to it, whoever wants a report reads it.
+// Sketch counts the keys of one worker. Its worker adds to it; any goroutine may read it.
 type Sketch struct {
 	seed maphash.Seed // static
 
 	mu     sync.Mutex // guards all below; held for some 100 ns
 	halved int64      // when counts were halved last, ns
-	total  uint64     // of what was added
-	used   int        // counters in use
-	// By counter. Of counts, up to over may be other keys'.
+	total  uint64     // weight of all keys added
+	used   int        // number of counters in use
+	// By counter. In counts, up to over may belong to other keys.
 	hashes, counts, over [Counters]uint64
-	keys                 []name // Counters of them, from the first key on: many workers are stand-ins that never serve one
+	keys                 []name // Counters of them, made when the first key is added: many workers are stand-ins that never serve one
 }
 
 // name is a key.
@@ -151,9 +151,10 @@ type name struct {
 
 func (n *name) bytes() []byte { return n.text[:n.size] }
 
-// weight is what an added key counts: a multiple of 1, because counts are halved.
+// weight is how much an added key counts. It is large because counts are halved.
 const weight = 1 << 16
 
+// add counts key.
 func (s *Sketch) add(key []byte, now int64) {
 	if len(key) == 0 || len(key) > maxKey {
 		return
@@ -185,7 +186,7 @@ func (s *Sketch) find(hash uint64, key []byte) int {
 	return -1
 }
 
-// replace returns the counter that a new key gets, with what may be others' in it; mu is held.
+// replace returns the counter for a new key, with the count that may belong to other keys; mu is held.
 func (s *Sketch) replace() int {
 	if s.used < Counters {
 		s.used++
@@ -201,7 +202,7 @@ func (s *Sketch) replace() int {
 	return at
 }
 
-// halve halves the counts for each HalfLife that is over at now, ns; mu is held.
+// halve halves the counts once for each HalfLife that has passed at now, ns; mu is held.
 func (s *Sketch) halve(now int64) {
 	if s.halved == 0 {
 		s.halved = now
@@ -221,38 +222,38 @@ func (s *Sketch) halve(now int64) {
 
 // Key is one of the keys that are asked for most.
 type Key struct {
-	// Name is the key, or, unless names may be shown, "#" and its hash, which is the same in every report of this process.
+	// Name is the key. If names must not be shown it is "#" and the key's hash, which is the same in every report of this process.
 	Name string `json:"name"`
-	// Share is the part of all keys asked for that is this one, 0 to 1: at least that, but for chance.
+	// Share is the key's part of all keys that were asked for, 0 to 1. Apart from sampling error it is a lower bound.
 	Share float64 `json:"share"`
-	// Servers are those that hold it; the caller fills them in.
+	// Servers are the servers that hold it; the caller sets them.
 	Servers []string `json:"servers"`
 
 	key string
 }
 
-// Report is which keys are asked for most.
+// Report says which keys are asked for most.
 type Report struct {
-	// Sampled is how many keys the shares are from, weighted by age.
+	// Sampled is the number of keys in the sample, weighted by age.
 	Sampled float64 `json:"sampled"`
-	// Top1, Top10 and Top100 are the shares of so many keys together.
+	// Top1, Top10 and Top100 are the shares of that many keys together.
 	Top1   float64 `json:"top1"`
 	Top10  float64 `json:"top10"`
 	Top100 float64 `json:"top100"`
-	// Served1, Served10 and Served100 are the parts of all keys asked for that are one of these and were answered from memory.
+	// Served1, Served10 and Served100 are the parts of all keys asked for that are among these keys and were answered from memory.
 	Served1   float64 `json:"served1"`
 	Served10  float64 `json:"served10"`
 	Served100 float64 `json:"served100"`
 	Keys      []Key   `json:"keys"` // the hottest first
-	// Hottest is by server the largest part of its requests that one key has, 0 to 1, if the requests for a key are spread evenly over
+	// Hottest is, by server, the largest part of its requests that one key has, 0 to 1. It assumes that the requests for a key are spread evenly over
 	// its servers, and those for the keys that are not counted over all servers.
 	Hottest map[string]float64 `json:"hottest"`
 }
 
-// leastSample is how many sampled keys a report needs; fewer say nothing.
+// leastSample is the minimum number of sampled keys for a report.
 const leastSample = 100
 
-// Report returns at most n keys at the time now, ns. names: with their names. servers are all, of returns those of a key.
+// Report returns at most n keys at the time now, ns. names: their names are shown. servers are all servers, and of returns those of a key.
 func (k *Keys) Report(n int, names bool, now int64, servers []string, of func(key []byte) []string) Report {
 	r := Report{Keys: []Key{}, Hottest: make(map[string]float64, len(servers))}
 	for _, s := range servers {
@@ -313,9 +314,9 @@ func (k *Keys) Report(n int, names bool, now int64, servers []string, of func(ke
 	return r
 }
 
-// spread fills in Hottest.
+// spread sets Hottest.
 func (r *Report) spread(keys []Key, servers []string) {
-	rest := 1.0 // of all requests, those for keys that are not counted
+	rest := 1.0 // part of all requests that is for keys that are not counted
 	loads, most := map[string]float64{}, map[string]float64{}
 	for i := range keys {
 		rest -= keys[i].Share
@@ -332,7 +333,7 @@ func (r *Report) spread(keys []Key, servers []string) {
 	}
 }
 
-// addTo adds what each key has for certain to sums, and returns the total, at the time now.
+// addTo adds to sums the count that each key has for certain at the time now, and returns the total.
 func (s *Sketch) addTo(sums map[string]uint64, now int64) (total uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

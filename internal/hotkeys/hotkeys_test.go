@@ -22,7 +22,7 @@ func names(r Report) (list []string) {
 	return list
 }
 
-func TestTheKeysAskedForMostAreFoundWithTheirShares(t *testing.T) {
+func TestTheMostRequestedKeysAreFoundWithTheirShares(t *testing.T) {
 	keys := New()
 	rng := rand.New(rand.NewPCG(1, 2))
 	samplers := []Sampler{keys.Sketch(0).Sampler(), keys.Sketch(3).Sampler()}
@@ -49,7 +49,7 @@ func TestTheKeysAskedForMostAreFoundWithTheirShares(t *testing.T) {
 	assert.InDelta(t, requests/sampleEvery, r.Sampled, requests/sampleEvery/10.0)
 }
 
-func TestKeysThatAreAllAlikeShowNoneAsHot(t *testing.T) {
+func TestNoKeyIsHotIfAllAreRequestedEquallyOften(t *testing.T) {
 	keys := New()
 	s := keys.Sketch(0).Sampler()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -61,7 +61,7 @@ func TestKeysThatAreAllAlikeShowNoneAsHot(t *testing.T) {
 	assert.Less(t, r.Top100, 0.05)
 }
 
-func TestAllKeysOfARetrievalAreSampledAlike(t *testing.T) {
+func TestAllKeysOfARetrievalAreSampledEquallyOften(t *testing.T) {
 	keys := New()
 	s := keys.Sketch(0).Sampler()
 	var list []string
@@ -81,7 +81,7 @@ func TestAllKeysOfARetrievalAreSampledAlike(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotAskedForAnyMoreIsForgotten(t *testing.T) {
+func TestAKeyThatIsNotRequestedAnyMoreIsForgotten(t *testing.T) {
 	keys := New()
 	s := keys.Sketch(0).Sampler()
 	for range 10_000 {
@@ -97,7 +97,7 @@ func TestWhatIsNotAskedForAnyMoreIsForgotten(t *testing.T) {
 	assert.Zero(t, keys.Report(2, true, later+100*int64(HalfLife), nil, nowhere).Sampled)
 }
 
-func TestNamesAreShownOnlyIfTheyMayBe(t *testing.T) {
+func TestNamesAreShownOnlyIfAllowed(t *testing.T) {
 	keys := New()
 	s := keys.Sketch(0).Sampler()
 	for range 10_000 {
@@ -109,7 +109,7 @@ func TestNamesAreShownOnlyIfTheyMayBe(t *testing.T) {
 	assert.Equal(t, names(r), names(keys.Report(1, false, 1, nil, nowhere)))
 }
 
-func TestFewRequestsSayNothing(t *testing.T) {
+func TestAReportNeedsEnoughRequests(t *testing.T) {
 	keys := New()
 	s := keys.Sketch(0).Sampler()
 	for range 50 {
@@ -119,7 +119,7 @@ func TestFewRequestsSayNothing(t *testing.T) {
 	assert.Empty(t, (*Keys)(nil).Report(1, true, 1, nil, nowhere).Keys)
 }
 
-func TestEveryServerHasAHottestShare(t *testing.T) {
+func TestAReportHasAHottestShareForEveryServer(t *testing.T) {
 	assert.Equal(t, map[string]float64{"a": 0, "b": 0}, (*Keys)(nil).Report(1, true, 1, []string{"a", "b"}, nowhere).Hottest)
 }
 

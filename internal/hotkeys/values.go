@@ -14,49 +14,49 @@ import (
 const (
 	// MaxServed is the size of the largest reply that is kept, bytes.
 	MaxServed = 16 << 10
-	// MaxAge is the most that --hot-age can be.
+	// MaxAge is the maximum of --hot-age.
 	MaxAge = time.Second
-	// AgeAlone is the age where nobody else writes the servers. Values are never old there: it bounds for how long one is served that its server has
-	// lost, and for how long the server sees no use of it.
+	// AgeAlone is the age if no other mcmw instance writes the servers. Values are never old then. The age bounds how long a value that its server has
+	// lost is served, and how long the server sees no use of it.
 	AgeAlone = 10 * time.Second
 )
 
 const (
-	// valueShards is how many parts Values have, each with a lock and a part of the memory.
+	// valueShards is the number of parts of Values, each with a lock and a part of the memory.
 	valueShards = 64
-	// valueStripes is how many stripes keys have. The write of a key makes the values of the others in its stripe count no more.
+	// valueStripes is the number of stripes of keys. A write of a key invalidates the values of all keys in its stripe.
 	valueStripes = 1 << 16
-	// seenCells is how many keys of gets without a value are remembered, the last of each cell.
+	// seenCells is how many keys of gets without a value are remembered: the last key of each cell.
 	seenCells = 1 << 16
-	// periods is how many of an age there are in which such gets are counted, and enough how many of a key in one make the reply to the last wanted:
-	// the value of a key that is asked for less often is served less than it costs.
-	periods, enough = 2, 3
-	// worth is how often a value has to be served for the next one to be wanted at once.
-	worth = 2
-	// entrySize is about what a value takes besides its reply, bytes.
+	// periods is the number of periods per age in which such gets are counted. enoughGets is the number of gets of a key in one period that makes the reply
+	// to the last one wanted: keeping the value of a key that is asked for less often costs more than it saves.
+	periods, enoughGets = 2, 3
+	// worthHits is how often a value has to be served before the next one is wanted at once.
+	worthHits = 2
+	// entrySize is about the memory of a value in addition to its reply, bytes.
 	entrySize = 160
-	// often is how often a value has to be served to be fetched again before it is too old, so that others need not wait meanwhile.
-	often = 32
+	// refreshHits is how often a value has to be served before it is fetched again while it still counts, so that other gets need not wait.
+	refreshHits = 32
 )
 
-// Values are the values of hot keys, with which readers answer instead of asking a server. Who writes a key says so before any server gets the
-// write, and again when no server can get it any more:
+// Values are the values of hot keys with which readers answer instead of asking a server. A writer of a key announces the write before any server gets
+// it, and ends it when no server can get it any more:
 //
 //	writer   Begin --> servers --> Keep --> End
 //	worker             Token --> the reply to a client's get --> Put
 //	reader                                                       Append: the value, or whether the reply to the get is wanted
 //
-// A token is given while no write of the key's stripe is under way, and a value counts only while none has begun since its token. So at the moment of
-// Append it is what the servers held last, if nobody writes them past these Values. It counts no longer than its age in any case.
+// A token is given only while no write of the key's stripe is in progress, and a value counts only while no write has begun since its token. So at the time of
+// Append it is what the servers held last, if all writes of the servers are announced here. It never counts for longer than its age.
 //
-// A reply is wanted if there were other gets of the key shortly before, so that keys that are asked for rarely cost next to nothing. What is kept is bounded: for a
-// new value those give way that were not served since they came, or since the last that gave way (CLOCK).
+// A reply is wanted if there were other gets of the key shortly before, so that keys that are rarely asked for cost almost nothing. Memory is bounded: a
+// new value evicts values that were not served since they were stored, or since the last eviction passed them (CLOCK).
 //
 // All methods may be called from any goroutine.
 type Values struct {
 	// Static after construction.
 	seed  maphash.Seed
-	room  int    // of a shard, bytes
+	room  int    // memory of a shard, bytes
 	asked Sketch // the keys that Append has answered
 
 	age     atomic.Int64 // ns
@@ -64,40 +64,41 @@ type Values struct {
 	writes  [valueStripes]progress
 	flushes progress
 	seen    [seenCells]atomic.Uint32
-	paused  atomic.Int64 // until when nothing is served, ns as stats.Now
+	paused  atomic.Int64 // nothing is served before this time, ns as stats.Now
 	untold  atomic.Bool  // see FirstUntold
 }
 
-// progress counts writes. Those that have begun and not ended are under way.
+// progress counts writes. Those that have begun and not ended are in progress.
 type progress struct{ begun, ended atomic.Uint32 }
 
-// idle returns how many writes have begun, and whether none is under way. One that begins meanwhile may not be noticed: it is not among those that have
-// begun.
+// idle returns how many writes have begun. ok: none of them is in progress. A write that begins during the call may or may not be among
+// them.
 func (p *progress) idle() (begun uint32, ok bool) {
-	begun = p.begun.Load() // first: later it could be more than have ended, though one of the earlier has not
+	begun = p.begun.Load() // first: if a later write has ended instead of an earlier one, the token is already outdated
 	return begun, p.ended.Load() == begun
 }
 
-// begin counts a write that begins. number is how many have; alone: no other is under way.
+// begin counts a write that begins. number is how many have begun. alone: no other is in progress.
 func (p *progress) begin() (number uint32, alone bool) {
-	ended := p.ended.Load() // first: those are all before this one
+	ended := p.ended.Load() // first: these ended before this write began
 	number = p.begun.Add(1)
 	return number, ended == number-1
 }
 
 // shard is a part of the values.
 type shard struct {
-	mu      sync.RWMutex // guards the fields below, and what they hold; nothing is waited for while it is held
-	buckets []*entry     // by hash: the first of a list
-	ring    []*entry     // all, in the order in which they give way
-	hand    int          // who is next
-	used    int          // bytes
+	// mu guards the fields below, and the entries in them. Nothing blocks while it is held.
+	mu      sync.RWMutex
+	buckets []*entry // by hash: the first entry of a list
+	ring    []*entry // all entries, in the order in which they are considered for eviction
+	hand    int      // the next one
+	used    int      // memory in use, bytes
 }
 
-// bucketSize is how much of a shard's memory there is a bucket for, bytes.
+// bucketSize is the memory of a shard per bucket, bytes.
 const bucketSize = 256
 
-// bucket returns where the list with that hash begins.
+// bucket returns the beginning of the list for that hash.
 func (s *shard) bucket(hash uint64) **entry { return &s.buckets[hash>>7%uint64(len(s.buckets))] }
 
 // find returns the entry with that hash, nil if there is none.
@@ -109,32 +110,32 @@ func (s *shard) find(hash uint64) *entry {
 	return e
 }
 
-// entry is the value of a key, or that there is none to be kept. The fields but the atomic ones are guarded by the shard's mu.
+// entry is the value of a key, or says that no value of it is kept. The fields are guarded by the shard's mu, except the atomic ones.
 type entry struct {
 	hash     uint64 // of the key
-	next     *entry // of its bucket
-	at       int    // in the ring
+	next     *entry // next entry of its bucket
+	at       int    // index in the ring
 	token    Token
-	until    int64        // until when it counts, ns as stats.Now
-	again    atomic.Int64 // when it is to be fetched again if it is served often, ns; taken by one reader
+	until    int64        // when it ceases to count, ns as stats.Now
+	again    atomic.Int64 // when it is fetched again if it is served often, ns; one reader takes it
 	hits     atomic.Uint32
-	reply    []byte // its beginning is beginning and the key; if nothing is kept, that is all
-	withheld bool   // nothing is kept
+	reply    []byte // begins with replyPrefix and the key; if withheld, that is all
+	withheld bool   // no value is kept
 }
 
-// beginning is that of all replies with a value.
-const beginning = "VALUE "
+// replyPrefix begins all replies with a value.
+const replyPrefix = "VALUE "
 
-// is reports whether e is of key.
-func (e *entry) is(key []byte) bool {
-	text := e.reply[len(beginning):]
+// isOf reports whether e is the entry of key.
+func (e *entry) isOf(key []byte) bool {
+	text := e.reply[len(replyPrefix):]
 	return len(text) > len(key) && text[len(key)] == ' ' && bytes.Equal(text[:len(key)], key)
 }
 
-// Token is a moment at which no write of a key was under way.
+// Token is a moment at which no write of a key was in progress.
 type Token struct{ writes, flushes uint32 }
 
-// NewValues returns Values that hold none yet, serve each for age at most, and take about memory bytes at most.
+// NewValues returns Values without a value. Each value is served for age at most, and all of them take about memory bytes at most.
 func NewValues(age time.Duration, memory int) *Values {
 	seed := maphash.MakeSeed()
 	v := &Values{seed: seed, room: memory / valueShards, asked: Sketch{seed: seed}}
@@ -145,36 +146,36 @@ func NewValues(age time.Duration, memory int) *Values {
 	return v
 }
 
-// SetAge makes age the most that values are served for; the present ones are not any more.
+// SetAge sets the maximum age of values. If it changes, the present values do not count any more.
 func (v *Values) SetAge(age time.Duration) {
 	if v.age.Swap(int64(age)) != int64(age) {
 		v.Forget()
 	}
 }
 
-// Forget makes all values count no more.
+// Forget invalidates all values.
 func (v *Values) Forget() {
 	v.flushes.begun.Add(1)
 	v.flushes.ended.Add(1)
 }
 
-// hash returns that of key, which is never 0.
+// hash returns the hash of key, which is never 0.
 func (v *Values) hash(key []byte) uint64 { return maphash.Bytes(v.seed, key) | 1 }
 
 func (v *Values) shard(hash uint64) *shard { return &v.shards[hash>>1%valueShards] }
 
 func (v *Values) stripe(hash uint64) *progress { return &v.writes[hash>>8%valueStripes] }
 
-// now returns the token of a value that counts.
+// now returns the token that a value must have to count.
 func (v *Values) now(hash uint64) Token {
 	return Token{v.stripe(hash).begun.Load(), v.flushes.begun.Load()}
 }
 
-// Write is one that is under way.
+// Write is a write in progress.
 type Write struct {
 	hash  uint64
-	token Token // of the value that is written
-	alone bool  // no other write of the stripe was under way when it began, and no flush
+	token Token // token of the value that is written
+	alone bool  // no other write of the stripe was in progress when it began, and no flush
 }
 
 // Begin says that key is about to be written.
@@ -187,24 +188,24 @@ func (v *Values) Begin(key []byte) Write {
 	return w
 }
 
-// Keep keeps, in place of a value that was served, what w has stored on all servers of its key: reply is what a get of it is answered with, in pieces.
-// asked and life are those of Put.
+// Keep keeps the value that w has stored on all servers of its key, if a value of the key was served before. reply is the reply to a get of the key, in pieces.
+// asked and life are as in Put.
 func (v *Values) Keep(w *Write, asked int64, life time.Duration, reply ...[]byte) {
 	if w.alone && life > 0 {
 		v.put(w.hash, w.token, asked, life, false, reply)
 	}
 }
 
-// End says that no server gets the write any more, unless it is not read before it has lost the key.
+// End says that no server gets the write any more. A server that might still get it must not be read before it has lost the key.
 func (v *Values) End(w *Write) { v.stripe(w.hash).ended.Add(1) }
 
 // BeginFlush is Begin for all keys.
 func (v *Values) BeginFlush() { v.flushes.begun.Add(1) }
 
-// clockError is by how much a server's time of day is taken to differ from this machine's at most.
+// clockError is the assumed maximum difference between a server's time of day and this machine's.
 const clockError = time.Minute
 
-// EndFlush is End for all keys, at now, ns, and the time of day clock, behind line, a flush_all. If that takes effect later nothing is served until then.
+// EndFlush is End for all keys, after the flush_all in line, at now, ns, and the time of day clock. If the flush_all takes effect later, nothing is served until then.
 func (v *Values) EndFlush(line []byte, now int64, clock time.Time) {
 	if _, delay, delayed := bytes.Cut(line, []byte(" ")); delayed {
 		until := int64(math.MaxInt64)
@@ -220,8 +221,8 @@ func (v *Values) EndFlush(line []byte, now int64, clock time.Time) {
 	v.flushes.ended.Add(1)
 }
 
-// Append appends to dst the reply to a get of key at now, ns; ok is false if a server is to be asked. If what it answers is wanted, wanted is what Token
-// and Put are to be told of it, otherwise 0. Without dst it says only whether there is a reply.
+// Append appends to dst the reply to a get of key at now, ns. ok is false if a server has to be asked; if that server's reply is wanted, wanted is the
+// argument for Token and Put, otherwise 0. If dst is nil, it only says whether there is a reply.
 func (v *Values) Append(dst, key []byte, now int64) (reply []byte, wanted uint64, ok bool) {
 	if now < v.paused.Load() {
 		return dst, 0, false
@@ -231,13 +232,13 @@ func (v *Values) Append(dst, key []byte, now int64) (reply []byte, wanted uint64
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	e := s.find(hash)
-	if e == nil || !e.is(key) {
+	if e == nil || !e.isOf(key) {
 		return dst, v.ifOften(hash, now), false
 	}
 	hits := e.hits.Load()
 	switch {
 	case now >= e.until || e.token != v.now(hash):
-		if hits >= worth && !e.withheld {
+		if hits >= worthHits && !e.withheld {
 			return dst, hash, false
 		}
 		return dst, v.ifOften(hash, now), false
@@ -245,7 +246,7 @@ func (v *Values) Append(dst, key []byte, now int64) (reply []byte, wanted uint64
 		return dst, 0, false
 	case dst == nil:
 		return nil, 0, true
-	case hits < often:
+	case hits < refreshHits:
 		e.hits.Store(hits + 1)
 	default:
 		if again := e.again.Load(); now >= again && e.again.CompareAndSwap(again, math.MaxInt64) {
@@ -255,31 +256,31 @@ func (v *Values) Append(dst, key []byte, now int64) (reply []byte, wanted uint64
 	return append(dst, e.reply...), 0, true
 }
 
-// ifOften counts a get of a key without a value at now, ns, and returns hash if there were enough of them.
+// ifOften counts a get of a key without a value at now, ns. It returns hash if there were enough of them, otherwise 0.
 func (v *Values) ifOften(hash uint64, now int64) uint64 {
-	const counter, period = 1<<4 - 1, 1<<12 - 1 // the lowest bits of a cell; those above are the key's
+	const counter, period = 1<<4 - 1, 1<<12 - 1 // the lowest bits of a cell; the bits above are the key's
 	cell := &v.seen[hash>>48]
 	mark := uint32(hash>>32)<<16 | uint32(now*periods/v.age.Load())&period<<4
 	count := uint32(1)
 	if old := cell.Load(); old&^counter == mark {
-		count = min(old&counter+1, enough) // one that others count meanwhile may be lost
+		count = min(old&counter+1, enoughGets) // a get that another goroutine counts at the same time may be lost
 	}
 	cell.Store(mark | count)
-	if count < enough {
+	if count < enoughGets {
 		return 0
 	}
 	return hash
 }
 
-// Sampler counts the keys that one goroutine has answered with what Append returned.
+// Sampler returns a sampler of the keys that one goroutine has answered with values of Append.
 func (v *Values) Sampler() Sampler {
 	s := v.asked.Sampler()
 	s.random = rand.Uint64() | 1
-	s.left = s.gap() // many ask for few keys before they end
+	s.left = s.gap() // a random start: many goroutines ask for few keys before they end
 	return s
 }
 
-// Token returns one for a value that is asked for after it; ok is false if a write is under way.
+// Token returns a token for a value that is asked for after the call. ok is false if a write is in progress.
 func (v *Values) Token(wanted uint64) (t Token, ok bool) {
 	var idle, unflushed bool
 	t.writes, idle = v.stripe(wanted).idle()
@@ -287,20 +288,20 @@ func (v *Values) Token(wanted uint64) (t Token, ok bool) {
 	return t, idle && unflushed
 }
 
-// FirstUntold reports whether it is called for the first time: by who finds that a server doesn't tell when items end.
+// FirstUntold reports whether it is called for the first time. It is called when a server does not tell when items expire.
 func (v *Values) FirstUntold() bool { return !v.untold.Swap(true) }
 
-// Put keeps reply, which a get of key was answered with. It was asked for at asked, ns as stats.Now, or later, and the item lives for life at least. Without
-// a reply, or with one that is too large or about to end, the key is not wanted again for an age, or until it is written.
+// Put keeps reply, a reply to a get of key. It was asked for at asked, ns as stats.Now, or later, and the item lives for life at least. Without
+// a reply, or with one that is too large or about to expire, the key is not wanted again for an age, or until it is written.
 func (v *Values) Put(wanted uint64, t Token, key, reply []byte, asked int64, life time.Duration) {
 	if life > 0 && len(reply) > 0 && len(reply) <= MaxServed {
 		v.put(wanted, t, asked, life, true, [][]byte{reply})
 		return
 	}
-	v.put(wanted, t, asked, 0, true, [][]byte{[]byte(beginning), key, []byte(" ")})
+	v.put(wanted, t, asked, 0, true, [][]byte{[]byte(replyPrefix), key, []byte(" ")})
 }
 
-// put keeps reply, in pieces, or, if life is 0, that nothing is kept. fresh: also if there is no value that was served in whose place it comes.
+// put keeps reply, in pieces; if life is 0, it notes that no value is kept. Unless fresh, it does so only if a value of the key was served before.
 func (v *Values) put(hash uint64, t Token, asked int64, life time.Duration, fresh bool, reply [][]byte) {
 	size := 0
 	for _, piece := range reply {
@@ -330,7 +331,7 @@ func (v *Values) put(hash uint64, t Token, asked int64, life time.Duration, fres
 	e.hits.Store(0)
 }
 
-// place returns the entry of hash, which is e unless that is nil, with room for a reply of size bytes; nil if the shard's room is too little.
+// place returns the entry for hash with room for a reply of size bytes; e is its present entry or nil. It returns nil if the shard is too small.
 func (s *shard) place(e *entry, hash uint64, size, room int) *entry {
 	if e != nil {
 		if n := cap(e.reply); n >= size && n <= 4*size+entrySize {
@@ -342,10 +343,10 @@ func (s *shard) place(e *entry, hash uint64, size, room int) *entry {
 		return nil
 	}
 	for s.used+entrySize+size > room {
-		gone := s.next()
-		s.remove(gone)
+		evicted := s.next()
+		s.remove(evicted)
 		if e == nil {
-			e = gone
+			e = evicted
 		}
 	}
 	if e == nil {
@@ -362,7 +363,7 @@ func (s *shard) place(e *entry, hash uint64, size, room int) *entry {
 	return e
 }
 
-// next returns the entry that is to give way.
+// next returns the entry to evict.
 func (s *shard) next() *entry {
 	for {
 		if s.hand >= len(s.ring) {
@@ -377,7 +378,7 @@ func (s *shard) next() *entry {
 	}
 }
 
-// remove takes e out.
+// remove removes e.
 func (s *shard) remove(e *entry) {
 	n := len(s.ring) - 1
 	s.ring[n].at = e.at

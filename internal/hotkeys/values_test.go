@@ -15,7 +15,7 @@ import (
 	"mcmw/internal/mctest"
 )
 
-// get returns the reply to a get of key, "" if there is none, and what is wanted.
+// get returns the reply to a get of key, "" if there is none, and wanted.
 func get(v *Values, key string, now int64) (reply string, wanted uint64) {
 	text, wanted, _ := v.Append([]byte{}, []byte(key), now)
 	return string(text), wanted
@@ -30,11 +30,12 @@ func served(v *Values, key string, now int64) string {
 	return ""
 }
 
+// replyOf returns the reply to a get of key with data.
 func replyOf(key, data string) []byte {
 	return fmt.Appendf(nil, "VALUE %s 0 %d\r\n%s\r\nEND\r\n", key, len(data), data)
 }
 
-// fill keeps data for key, asked for at asked.
+// fill keeps data for key, as asked for at asked.
 func fill(t *testing.T, v *Values, key, data string, asked int64) {
 	t.Helper()
 	wanted := v.hash([]byte(key))
@@ -54,9 +55,9 @@ func TestAValueCountsUntilItIsTooOldOrItsKeyIsWritten(t *testing.T) {
 	w := v.Begin([]byte("hot"))
 	assert.Empty(t, served(v, "hot", 1001))
 	_, ok := v.Token(wanted)
-	assert.False(t, ok, "a write is under way")
+	assert.False(t, ok, "a write is in progress")
 	v.End(&w)
-	assert.Empty(t, served(v, "hot", 1002), "the value is that before the write")
+	assert.Empty(t, served(v, "hot", 1002), "the value is older than the write")
 	v.Put(wanted, before, []byte("hot"), replyOf("hot", "old"), 1002, time.Hour)
 	assert.Empty(t, served(v, "hot", 1002), "it was asked for before the write")
 	fill(t, v, "hot", "y", 1003)
@@ -65,7 +66,7 @@ func TestAValueCountsUntilItIsTooOldOrItsKeyIsWritten(t *testing.T) {
 	assert.Empty(t, served(v, "hot", 1003), "it was fetched under another age")
 	v.Put(wanted, v.now(wanted), []byte("hot"), replyOf("hot", "z"), 1004, 50)
 	assert.Equal(t, "z", served(v, "hot", 1053))
-	assert.Empty(t, served(v, "hot", 1054), "the item ends before the age is over")
+	assert.Empty(t, served(v, "hot", 1054), "the item expires before the value is too old")
 }
 
 func TestAReplyIsWantedIfThereWereGetsShortlyBefore(t *testing.T) {
@@ -81,10 +82,10 @@ func TestAReplyIsWantedIfThereWereGetsShortlyBefore(t *testing.T) {
 	assert.Zero(t, wanted)
 }
 
-// want asks for key until the reply is wanted.
+// want asks for key until its reply is wanted.
 func want(t *testing.T, v *Values, key string, now int64) (wanted uint64) {
 	t.Helper()
-	for range enough {
+	for range enoughGets {
 		require.Zero(t, wanted)
 		_, wanted = get(v, key, now)
 	}
@@ -104,32 +105,32 @@ func TestAValueThatWasServedOftenEnoughIsWantedAgainAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsServedOftenIsFetchedForAllByOneBeforeItIsTooOld(t *testing.T) {
+func TestOneReaderRefreshesAnOftenServedValueBeforeItIsTooOld(t *testing.T) {
 	v := NewValues(800, 1<<20)
 	fill(t, v, "hot", "x", 1000)
-	for range often {
+	for range refreshHits {
 		require.Equal(t, "x", served(v, "hot", 1699))
 	}
 	require.Equal(t, "x", served(v, "hot", 1699))
 	reply, wanted := get(v, "hot", 1700)
 	assert.Empty(t, reply)
 	assert.NotZero(t, wanted)
-	assert.Equal(t, "x", served(v, "hot", 1700), "one is enough")
+	assert.Equal(t, "x", served(v, "hot", 1700), "one refresh is enough")
 	fill(t, v, "hot", "y", 1701)
 	assert.Equal(t, "y", served(v, "hot", 2401), "it is not served often")
 }
 
-func TestWhatCannotBeKeptIsNotWantedForAnAgeOrUntilItIsWritten(t *testing.T) {
-	for name, reply := range map[string][]byte{"large": replyOf("hot", strings.Repeat("x", MaxServed)), "missing": nil, "ending": replyOf("hot", "x")} {
+func TestAReplyThatCannotBeKeptIsNotWantedForAnAgeOrUntilItsKeyIsWritten(t *testing.T) {
+	for name, reply := range map[string][]byte{"large": replyOf("hot", strings.Repeat("x", MaxServed)), "missing": nil, "expiring": replyOf("hot", "x")} {
 		v := NewValues(100, 4<<20)
 		wanted := want(t, v, "hot", 1001)
 		token, _ := v.Token(wanted)
 		life := time.Hour
-		if name == "ending" {
+		if name == "expiring" {
 			life = 0
 		}
 		v.Put(wanted, token, []byte("hot"), reply, 1001, life)
-		for range enough {
+		for range enoughGets {
 			reply, wanted := get(v, "hot", 1100)
 			assert.Empty(t, reply, name)
 			assert.Zero(t, wanted, name)
@@ -144,43 +145,43 @@ func TestWhatCannotBeKeptIsNotWantedForAnAgeOrUntilItIsWritten(t *testing.T) {
 	}
 }
 
-// keep keeps data as what w has stored.
+// keep keeps data as the value that w has stored.
 func keep(v *Values, w *Write, key, data string, asked int64, life time.Duration) {
 	v.Keep(w, asked, life, []byte("VALUE "), fmt.Appendf(nil, "%s 0 %d\r\n%s\r\nEND\r\n", key, len(data), data))
 	v.End(w)
 }
 
-func TestWhatASetHasStoredTakesThePlaceOfWhatWasServed(t *testing.T) {
+func TestTheValueOfASetReplacesAValueThatWasServed(t *testing.T) {
 	v := NewValues(100, 1<<20)
 	fill(t, v, "hot", "x", 1000)
 	w := v.Begin([]byte("hot"))
 	keep(v, &w, "hot", "y", 1001, time.Hour)
-	assert.Empty(t, served(v, "hot", 1001), "nobody has asked for it")
+	assert.Empty(t, served(v, "hot", 1001), "no value of it was served")
 
 	fill(t, v, "hot", "x", 1000)
 	require.Equal(t, "x", served(v, "hot", 1001))
 	first, second := v.Begin([]byte("hot")), v.Begin([]byte("hot"))
 	keep(v, &second, "hot", "2", 1002, time.Hour)
-	assert.Empty(t, served(v, "hot", 1003), "the first may come behind the second")
+	assert.Empty(t, served(v, "hot", 1003), "the first write may take effect after the second")
 	keep(v, &first, "hot", "1", 1002, time.Hour)
-	assert.Empty(t, served(v, "hot", 1003), "the second may have come behind the first")
+	assert.Empty(t, served(v, "hot", 1003), "the second write may have taken effect after the first")
 
 	v.BeginFlush()
 	w = v.Begin([]byte("hot"))
 	v.EndFlush([]byte("flush_all"), 0, time.Time{})
 	keep(v, &w, "hot", "y", 1004, time.Hour)
-	assert.Empty(t, served(v, "hot", 1004), "a flush was under way")
+	assert.Empty(t, served(v, "hot", 1004), "a flush was in progress")
 
 	w = v.Begin([]byte("hot"))
 	keep(v, &w, "hot", "y", 1005, 50)
 	assert.Equal(t, "VALUE hot 0 1\r\ny\r\nEND\r\n", func() string { reply, _ := get(v, "hot", 1054); return reply }())
-	assert.Empty(t, served(v, "hot", 1055), "the item has ended")
+	assert.Empty(t, served(v, "hot", 1055), "the item has expired")
 	w = v.Begin([]byte("cold"))
 	keep(v, &w, "cold", "y", 1005, time.Hour)
 	assert.Empty(t, served(v, "cold", 1005), "it was not served")
 }
 
-func TestAFlushEndsAllValuesAndOneOfLaterUntilItIsDone(t *testing.T) {
+func TestAFlushInvalidatesAllValuesAndADelayedOnePausesServing(t *testing.T) {
 	v := NewValues(time.Second, 1<<20)
 	fill(t, v, "hot", "x", 0)
 	v.BeginFlush()
@@ -208,7 +209,7 @@ func TestAFlushEndsAllValuesAndOneOfLaterUntilItIsDone(t *testing.T) {
 	}
 }
 
-func TestAReportTellsHowMuchIsAnsweredFromMemory(t *testing.T) {
+func TestAReportShowsHowMuchIsAnsweredFromMemory(t *testing.T) {
 	k := New()
 	k.Served = NewValues(time.Second, 1<<20)
 	worker, reader := k.Sketch(0).Sampler(), k.Served.Sampler()
@@ -226,7 +227,7 @@ func TestAReportTellsHowMuchIsAnsweredFromMemory(t *testing.T) {
 	assert.Equal(t, r.Served1, r.Served100)
 }
 
-// used returns how many bytes values take, and checks the books.
+// used returns the memory that values take, bytes, and checks the bookkeeping.
 func used(t *testing.T, v *Values) (bytes int) {
 	t.Helper()
 	for i := range v.shards {
@@ -244,7 +245,7 @@ func used(t *testing.T, v *Values) (bytes int) {
 	return bytes
 }
 
-func TestValuesTakeNoMoreMemoryThanTheyMayAndThoseServedStay(t *testing.T) {
+func TestValuesStayWithinTheirMemoryAndServedOnesAreKept(t *testing.T) {
 	const memory = 1 << 20
 	v := NewValues(time.Hour, memory)
 	fill(t, v, "hot", "hot", 1)
@@ -254,14 +255,14 @@ func TestValuesTakeNoMoreMemoryThanTheyMayAndThoseServedStay(t *testing.T) {
 		if i%2 == 0 {
 			fill(t, v, fmt.Sprint("key-", i/2), strings.Repeat("y", i%500), 1)
 		}
-		require.Equal(t, "hot", served(v, "hot", 2), "behind %d others", i)
+		require.Equal(t, "hot", served(v, "hot", 2), "after %d others", i)
 		if i%1000 == 0 {
 			used(t, v)
 		}
 	}
 	assert.Greater(t, used(t, v), memory/2)
 	fill(t, v, "large", strings.Repeat("x", MaxServed-100), 1)
-	assert.Empty(t, served(v, "large", 2), "it would take more than a shard has")
+	assert.Empty(t, served(v, "large", 2), "it does not fit into a shard")
 	assert.Equal(t, "hot", served(v, "hot", 2))
 }
 
@@ -296,8 +297,8 @@ func TestAnsweringFromMemoryAllocatesNothing(t *testing.T) {
 	}))
 }
 
-// A key that is asked for at the rate r can be served rT/(1+rT) of the time where a value counts for T: then one get goes to a server, and rT follow.
-func TestWhatIsServedComesNearWhatTheAgeAllows(t *testing.T) {
+// If a value counts for a time T, a key that is asked for at a rate r can be served for a part rT/(1+rT) of its gets: one get goes to a server, and rT follow.
+func TestTheServedPartIsNearTheMaximumThatTheAgeAllows(t *testing.T) {
 	mctest.RaceSkips(t, mctest.Computes)
 	const keys, rate = 10_000, 75_000
 	sums, names := make([]float64, keys), make([][]byte, keys)
@@ -308,11 +309,11 @@ func TestWhatIsServedComesNearWhatTheAgeAllows(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for age, seconds := range map[time.Duration]int{100 * time.Millisecond: 4, AgeAlone: 24} {
-		allowed, before := 0.0, 0.0
+		possible, before := 0.0, 0.0
 		for _, s := range sums {
 			p := (s - before) / sum
 			before = s
-			allowed += p * rate * p * age.Seconds() / (1 + rate*p*age.Seconds())
+			possible += p * rate * p * age.Seconds() / (1 + rate*p*age.Seconds())
 		}
 		v := NewValues(age, 32<<20)
 		dst, served := make([]byte, 0, 256), 0
@@ -328,8 +329,8 @@ func TestWhatIsServedComesNearWhatTheAgeAllows(t *testing.T) {
 			}
 		}
 		share := float64(served) / float64(seconds*rate/2)
-		t.Logf("age %v: %.3f served, %.3f allowed", age, share, allowed)
-		assert.Greater(t, share, 0.8*allowed, age)
+		t.Logf("age %v: %.3f served, %.3f possible", age, share, possible)
+		assert.Greater(t, share, 0.8*possible, age)
 	}
 }
 

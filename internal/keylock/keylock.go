@@ -1,11 +1,11 @@
-// Package keylock gives the writes of one key one order across the workers of a pool.
+// Package keylock orders the writes of each key across the workers of a pool.
 //
 // Keys are divided into stripes. A worker that writes a key to several servers holds its stripe from before the first write
-// until every server has answered; so no other worker's write or read of that key is under way meanwhile. Two keys rarely
-// share a stripe (one pair in Stripes), and then only wait for each other.
+// until every server has answered. So no other worker writes or reads that key meanwhile. Two keys rarely
+// share a stripe (one pair in Stripes); then they only wait for each other.
 //
-// A worker that holds a stripe must not wait for another one, except in ascending order (LockAll): it tries, and serves in
-// its next round, when it holds nothing, what it could not lock. This rules out deadlock.
+// A worker that holds a stripe must not wait for another one, except in ascending order (LockAll). It tries to lock a stripe; if that fails, it
+// serves the request in its next round, when it holds nothing. This rules out deadlock.
 package keylock
 
 import (
@@ -15,25 +15,25 @@ import (
 	"sync/atomic"
 )
 
-// Stripes is the number of stripes. With 64 writes under way, the chance that one of them shares a stripe with a given key
-// is 0.4 %: this matters when they wait for a server that stalls.
+// Stripes is the number of stripes. With 64 writes in progress, one of them shares a stripe with a given key with a probability
+// of 0.4 %. This matters when they wait for a server that stalls.
 const Stripes = 16384
 
-// Table is the stripes of one middleware.
+// Table has the stripes of one middleware.
 type Table struct {
 	seed   maphash.Seed
-	owners [Stripes]atomic.Int32 // 0: free, else the holder
-	// waiting is the number of waiters. A waiter counts itself before it looks at the owner a last time, and an unlocker
-	// looks at the count after it cleared the owner: one of the two sees the other.
+	owners [Stripes]atomic.Int32 // 0: free, otherwise the holder
+	// waiting is the number of waiters. A waiter counts itself before its last look at the owner, and Unlock
+	// reads the count after it has cleared the owner. So one of the two sees the other.
 	waiting atomic.Int32
 
-	// mu guards the time between a waiter's last look and its sleep, and parked. Nothing else happens while it is held.
+	// mu guards parked, and the time between a waiter's last look and its sleep. Nothing else happens while it is held.
 	mu     sync.Mutex
-	freed  *sync.Cond    // a stripe that is waited for was released, or its holder parked
-	parked map[int32]int // holders that keep their stripes for long -> the server that they wait for
+	freed  *sync.Cond    // a stripe that has waiters was released, or its holder was parked
+	parked map[int32]int // holders that keep their stripes for long -> the servers that they wait for
 }
 
-// Free is returned by Await and LockAll when no other owner holds the stripes.
+// Free is what Await and LockAll return if no other owner holds the stripes.
 const Free = -1
 
 // New returns a table of free stripes.
@@ -52,7 +52,7 @@ func (t *Table) Held(stripe uint32, owner int32) bool {
 	return o != 0 && o != owner
 }
 
-// Try locks stripe for owner, a number above 0, without waiting. held: owner holds it now; taken: it did not hold it before,
+// Try locks stripe for owner, a number above 0, without waiting. held: owner holds it now. taken: owner did not hold it before,
 // and must Unlock it.
 func (t *Table) Try(stripe uint32, owner int32) (held, taken bool) {
 	if t.owners[stripe].CompareAndSwap(0, owner) {
@@ -72,7 +72,7 @@ func (t *Table) Unlock(stripe uint32) {
 	t.mu.Unlock()
 }
 
-// Park says that owner will hold its stripes for long, because server does not answer: from then on only patient callers
+// Park says that owner will hold its stripes for long, because server does not answer. From then on only patient callers
 // wait for them.
 func (t *Table) Park(owner int32, server int) {
 	t.mu.Lock()
@@ -81,15 +81,15 @@ func (t *Table) Park(owner int32, server int) {
 	t.freed.Broadcast()
 }
 
-// Unpark undoes Park; owner must not hold a stripe any more.
+// Unpark undoes Park. owner must hold no stripe any more.
 func (t *Table) Unpark(owner int32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.parked, owner)
 }
 
-// Await waits until no other owner holds stripe and returns Free; another owner may have locked it again by then. Without
-// patience it does not wait for a parked holder, and returns the server that the holder waits for.
+// Await waits until no other owner holds stripe, and returns Free; another owner may have locked it again by then. A caller that is not
+// patient does not wait for a parked holder: Await returns the server that the holder waits for.
 func (t *Table) Await(stripe uint32, owner int32, patient bool) (server int) {
 	if !t.Held(stripe, owner) {
 		return Free
@@ -107,9 +107,9 @@ func (t *Table) Await(stripe uint32, owner int32, patient bool) (server int) {
 	return Free
 }
 
-// LockAll locks the stripes, which it sorts, waiting for each like Await; the caller must hold none. It returns those to
-// unlock, each once; or none, and the server that a parked holder waits for instead of Free, if it did not wait for that
-// holder.
+// LockAll locks the stripes, which it sorts, and waits for each like Await. The caller must hold none. It returns the stripes to
+// unlock, each once, and Free. If it does not wait for a parked holder it returns no stripes, and the server that the
+// holder waits for.
 func (t *Table) LockAll(stripes []uint32, owner int32, patient bool) (taken []uint32, server int) {
 	slices.Sort(stripes)
 	stripes = slices.Compact(stripes)

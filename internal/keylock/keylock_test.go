@@ -15,7 +15,7 @@ func TestAStripeHasOneHolder(t *testing.T) {
 	assert.True(t, held && taken)
 	held, taken = l.Try(s, 1)
 	assert.True(t, held)
-	assert.False(t, taken, "it is given back once")
+	assert.False(t, taken, "it must be unlocked only once")
 	held, _ = l.Try(s, 2)
 	assert.False(t, held)
 	assert.True(t, l.Held(s, 2))
@@ -24,7 +24,7 @@ func TestAStripeHasOneHolder(t *testing.T) {
 	assert.False(t, l.Held(s, 2))
 }
 
-func TestAWaiterGoesOnWhenTheStripeIsGivenBack(t *testing.T) {
+func TestAWaiterContinuesWhenTheStripeIsUnlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New()
 		l.Try(7, 1)
@@ -42,7 +42,7 @@ func TestAWaiterGoesOnWhenTheStripeIsGivenBack(t *testing.T) {
 	})
 }
 
-func TestWorkersThatTakeManyStripesExcludeEachOtherAndEnd(t *testing.T) {
+func TestWorkersThatLockManyStripesExcludeEachOtherWithoutDeadlock(t *testing.T) {
 	l := New()
 	var counters [8]int // counters[i] is guarded by stripe i
 	var wg sync.WaitGroup
@@ -88,7 +88,7 @@ func BenchmarkTryAndUnlock(b *testing.B) {
 	}
 }
 
-func TestWhoIsNotPatientDoesNotWaitForAHolderThatIsParked(t *testing.T) {
+func TestACallerThatIsNotPatientDoesNotWaitForAParkedHolder(t *testing.T) {
 	l := New()
 	l.Try(7, 1)
 	waited := make(chan int)
@@ -102,7 +102,7 @@ func TestWhoIsNotPatientDoesNotWaitForAHolderThatIsParked(t *testing.T) {
 	assert.Empty(t, taken)
 	assert.Equal(t, 5, server)
 	held, _ := l.Try(3, 4)
-	assert.True(t, held, "what was taken before it is given back")
+	assert.True(t, held, "the stripes locked before it are unlocked")
 
 	l.Unlock(7)
 	assert.Equal(t, Free, <-patient)

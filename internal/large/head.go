@@ -10,57 +10,57 @@ import (
 )
 
 const (
-	// magic begins every head, and no value that a client brought: such values are stored inline behind a head. It begins with no digit, so that
-	// memcached refuses to count with a head.
+	// magic begins every head, and no client's value on a server: such values are stored inline after a head. Its first byte is no digit, so
+	// memcached refuses to increment a head.
 	magic = "\x93mcmwL\r\n"
-	// format is the only one there is. A head of another one is not understood, and its value is a miss.
+	// format is the only format so far. A head with another format is not understood, and its value is a miss.
 	format = 1
 
-	// HeadSize is the size of a head, bytes; an inline value follows it.
+	// HeadSize is the size of a head, bytes. An inline value follows it.
 	HeadSize = 48
 
-	// MaxChunks is how many chunks a value has at most.
+	// MaxChunks is the maximum number of chunks of a value.
 	MaxChunks = 4096
 
-	// ItemOverhead is the most that an item of memcached 1.6 takes besides its value, bytes, rounded up: header 48, cas 8, key 250 and its end, flags 4, line
+	// ItemOverhead is the most that an item of memcached 1.6 takes in addition to its value, bytes, rounded up: header 48, cas 8, key 250 and its end, flags 4, line
 	// end 2.
 	ItemOverhead = 512
 )
 
-// Version tells one large value from all others: its chunks are stored under keys that are made of it. It is random, so nobody can know it who has
-// not read the head.
+// Version tells a large value from all others. Its chunks are stored under keys that contain it. It is random, so only those who have read the head
+// know it.
 type Version [16]byte
 
-// NewVersion returns a version that no other value has.
+// NewVersion returns a new random version.
 func NewVersion() (v Version) {
 	_, _ = rand.Read(v[:]) // never fails
 	return v
 }
 
-// Head describes a value: the key's item holds it in place of the value.
+// Head describes a value. The key's item holds it in place of the value.
 type Head struct {
 	Version Version
 	// Total is the size of the value, bytes.
 	Total int
-	// Chunk is the size of each of its chunks but the last, bytes; 0: the value is inline, behind the head.
+	// Chunk is the size of each chunk except the last, bytes; 0: the value is inline, after the head.
 	Chunk int
-	// Sum is that of the value; see Sum.
+	// Sum is the checksum of the value; see the function Sum.
 	Sum uint32
 }
 
-// Begins reports whether value, as a client brings it, can be taken for a head, or, as a server holds it, begins one.
+// Begins reports whether value begins like a head: a client's value could be taken for one, a server's value has one.
 func Begins(value []byte) bool {
 	return len(value) >= len(magic) && string(value[:len(magic)]) == magic
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Sum returns the checksum of what has the checksum sum, followed by more. That of nothing is 0.
+// Sum returns the checksum of the bytes with the checksum sum followed by more. The checksum of no bytes is 0.
 func Sum(sum uint32, more []byte) uint32 { return crc32.Update(sum, castagnoli, more) }
 
-// Append appends h; an inline value belongs behind it.
+// Append appends h. An inline value has to follow it.
 //
-//	0 magic  8 format  9 inline (0 or 1)  10 0  12 chunk  16 total  24 version  40 sum of the value  44 sum of 0 to 43
+//	0 magic  8 format  9 inline (0 or 1)  10 0  12 chunk  16 total  24 version  40 checksum of the value  44 checksum of bytes 0 to 43
 func (h *Head) Append(dst []byte) []byte {
 	start := len(dst)
 	dst = append(dst, magic...)
@@ -76,7 +76,7 @@ func (h *Head) Append(dst []byte) []byte {
 	return binary.BigEndian.AppendUint32(dst, Sum(0, dst[start:]))
 }
 
-// Decode reads the head in an item's value. inline is a value that is behind it; ok is false if this is no head that Append wrote, or not all of it.
+// Decode reads the head in an item's value. inline is the value after it. ok is false if Append has not written this head, or if part of it is missing.
 func Decode(value []byte) (h Head, inline []byte, ok bool) {
 	if len(value) < HeadSize || !Begins(value) || value[8] != format {
 		return Head{}, nil, false
@@ -97,7 +97,7 @@ func Decode(value []byte) (h Head, inline []byte, ok bool) {
 	return h, nil, len(inline) == 0 && h.Total > 0 && h.Chunks() <= MaxChunks
 }
 
-// Inline reports whether the value is behind the head.
+// Inline reports whether the value is stored after the head.
 func (h *Head) Inline() bool { return h.Chunk == 0 }
 
 // Chunks returns how many chunks the value has.
@@ -123,24 +123,24 @@ func New(version Version, value []byte, chunk int) Head {
 	return Head{Version: version, Total: len(value), Chunk: chunk, Sum: Sum(0, value)}
 }
 
-// NewInline returns the head of a value behind it.
+// NewInline returns the head of a value that follows it.
 func NewInline(value []byte) Head { return Head{Total: len(value), Sum: Sum(0, value)} }
 
 const (
-	// margin is how much longer a chunk lives than the head that is stored behind it, s.
+	// margin is how much longer than its head a chunk lives, s.
 	margin = 60
-	// longestDelay is the greatest exptime that is a number of seconds, not a date.
+	// longestDelay is the greatest exptime that is a number of seconds and not a date.
 	longestDelay = 30 * 24 * 3600
 	// lastDate is the greatest exptime.
 	lastDate = 1<<31 - 1
 )
 
-// AppendExptime appends the exptime of the chunks of a value with exptime, which was checked: they live longer by a margin. now is the time of day, seconds
+// AppendExptime appends the exptime of the chunks of a value with exptime, which was checked: they live longer by margin. now is the time of day, seconds
 // since 1970.
 func AppendExptime(dst, exptime []byte, now int64) []byte {
 	v, _ := strconv.ParseInt(string(exptime), 10, 64)
 	switch {
-	case v <= 0: // for ever, or over
+	case v <= 0: // never expires, or is expired
 	case v > longestDelay:
 		v = min(v+margin, lastDate)
 	case v+margin > longestDelay: // would be a date

@@ -11,7 +11,7 @@ import (
 	"mcmw/internal/large"
 )
 
-func TestAHeadIsReadAsItWasWritten(t *testing.T) {
+func TestADecodedHeadEqualsTheEncodedOne(t *testing.T) {
 	for _, size := range []int{1, 9, 10, 11, 100} {
 		h := large.New(large.NewVersion(), make([]byte, size), 10)
 		text := h.Append([]byte("before"))[len("before"):]
@@ -32,7 +32,7 @@ func TestAHeadIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestAValueThatLooksLikeAHeadIsReadAsItWasWritten(t *testing.T) {
+func TestAnInlineValueMayBeginLikeAHead(t *testing.T) {
 	other := large.New(large.NewVersion(), []byte("value"), 2)
 	for _, value := range [][]byte{other.Append(nil), nil, []byte("x")} {
 		h := large.NewInline(value)
@@ -43,7 +43,7 @@ func TestAValueThatLooksLikeAHeadIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestADamagedHeadIsNone(t *testing.T) {
+func TestADamagedHeadIsNotDecoded(t *testing.T) {
 	chunked := large.New(large.NewVersion(), make([]byte, 100), 10)
 	inline := large.NewInline([]byte("value"))
 	for _, text := range [][]byte{chunked.Append(nil), append(inline.Append(nil), "value"...)} {
@@ -58,7 +58,7 @@ func TestADamagedHeadIsNone(t *testing.T) {
 			assert.False(t, ok, "the first %d bytes", i)
 		}
 		_, _, ok := large.Decode(append(bytes.Clone(text), 0))
-		assert.False(t, ok, "a byte more")
+		assert.False(t, ok, "one byte more")
 	}
 	for _, h := range []large.Head{{Total: 0, Chunk: 1}, {Total: large.MaxChunks + 1, Chunk: 1}, {Total: 1 << 41, Chunk: 1 << 30}} {
 		_, _, ok := large.Decode(h.Append(nil))
@@ -95,12 +95,12 @@ func FuzzDecode(f *testing.F) {
 	f.Add(append(inline.Append(nil), "value"...))
 	f.Add([]byte("value"))
 	f.Fuzz(func(t *testing.T, value []byte) {
-		h, behind, ok := large.Decode(value)
+		h, inline, ok := large.Decode(value)
 		if !ok {
 			return
 		}
-		if !bytes.Equal(append(h.Append(nil), behind...), value) {
-			t.Fatalf("%x is read as %+v, which is written otherwise", value, h)
+		if !bytes.Equal(append(h.Append(nil), inline...), value) {
+			t.Fatalf("%x is decoded as %+v, which is encoded differently", value, h)
 		}
 		if h.Inline() != (h.Chunks() == 0) || h.Chunks() > large.MaxChunks {
 			t.Fatalf("%+v has %d chunks", h, h.Chunks())

@@ -1,16 +1,16 @@
-// Package replica decides what a client is told about a write that went to several servers, and which of them have to be
+// Package replica decides which answer a client gets to a write that went to several servers, and which of these servers have to be
 // repaired. It is pure.
 package replica
 
 import "mcmw/internal/enum"
 
-// Ack says how many replicas must give an answer before the client gets it.
+// Ack says how many replicas must have given an answer before the client gets it.
 type Ack uint8
 
-// The acknowledgement modes.
+// The acknowledgement modes: how many replicas that is.
 const (
-	AckAll    Ack = iota // every replica
-	AckLive              // every replica that answers; nobody may read the others until they are clean
+	AckAll    Ack = iota // all
+	AckLive              // all that answer; no mcmw instance reads the others until they are clean
 	AckQuorum            // more than half
 	AckAny               // one
 )
@@ -20,7 +20,7 @@ var AckNames = enum.New[Ack]("ack", "all", "live", "quorum", "any")
 
 func (a Ack) String() string { return AckNames.Of(a) }
 
-// needed returns how many of the replicas must agree.
+// needed returns how many replicas must have given the same answer.
 func (a Ack) needed(answers []Answer) int {
 	switch a {
 	case AckLive:
@@ -53,19 +53,19 @@ const (
 // Answer is one replica's answer to a write.
 type Answer struct {
 	Outcome Outcome
-	// Group is equal for equal answers.
+	// Group is equal for equal answers, and different for different ones.
 	Group int
-	// Arrived is the order in which the answers arrived.
+	// Arrived orders the answers by their arrival.
 	Arrived int
 }
 
-// Decide returns the answer for the client, and appends to repair the replicas that must be repaired, by deleting the key
-// there, so that a later read misses rather than returns a wrong value:
+// Decide returns the index of the answer that the client gets, and appends to repair the replicas that must be repaired, by deleting the key
+// there, so that a later read misses instead of returning a wrong value:
 //
-//   - the success that most replicas gave, if as many as Ack demands did; else the refusal, if as many gave the same;
-//     else the error, if all of them gave the same. Replicas that answered anything else, or nothing, are repaired.
-//   - else the last answer that is not a success. If it is a refusal, replicas that answered otherwise are repaired. If it
-//     stands for replicas that gave no answer while the others agree, only those are repaired: the write may have been done,
+//   - It is the success that most replicas gave, if at least as many gave it as ack demands; otherwise a refusal that as many gave;
+//     otherwise an error that all of them gave. Replicas that answered anything else, or nothing, are repaired.
+//   - Otherwise it is the last answer that is not a success. If this is a refusal, replicas that answered differently are repaired. If it
+//     stands for replicas that gave no answer while the others agree, only the silent ones are repaired: the write may have been done,
 //     like any write whose acknowledgement was lost. Otherwise the state is not known, and all are repaired.
 func Decide(ack Ack, answers []Answer, repair []int) (chosen int, repaired []int) {
 	needed := ack.needed(answers)
@@ -94,7 +94,7 @@ func Decide(ack Ack, answers []Answer, repair []int) (chosen int, repaired []int
 	return chosen, repair
 }
 
-// largest returns the first member of the largest group with outcome o, -1 if it has fewer than needed.
+// largest returns the first member of the largest group with outcome o; -1 if it has fewer than needed members.
 func largest(answers []Answer, o Outcome, needed int) int {
 	best, size := -1, needed-1
 	for i, a := range answers {
@@ -116,25 +116,17 @@ func largest(answers []Answer, o Outcome, needed int) int {
 
 // last returns the last of the answers that are not successes, or the last of all if there is none.
 func last(answers []Answer) int {
-	best := -1
+	best := 0
 	for i, a := range answers {
-		if a.Outcome != Success && (best < 0 || a.Arrived > answers[best].Arrived) {
-			best = i
-		}
-	}
-	if best >= 0 {
-		return best
-	}
-	best = 0
-	for i, a := range answers {
-		if a.Arrived > answers[best].Arrived {
+		failed, bestFailed := a.Outcome != Success, answers[best].Outcome != Success
+		if failed && !bestFailed || failed == bestFailed && a.Arrived > answers[best].Arrived {
 			best = i
 		}
 	}
 	return best
 }
 
-// agreement returns the group of the replicas that answered, if any did, they agree, and none failed.
+// agreement returns the group of the replicas that answered. agreed: at least one answered, all that did agree, and none failed.
 func agreement(answers []Answer) (group int, agreed bool) {
 	for _, a := range answers {
 		switch {

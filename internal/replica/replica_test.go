@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// answers parses one word per replica in the order of arrival: a success, a refusal, an error ("!") or silence ("-").
-// Successes and refusals with different letters say different things.
+// answers parses one word per replica, in the order of arrival: a success (s), a refusal (r), an error (!) or silence (-).
+// Different words are different answers.
 func answers(s string) (list []Answer) {
 	groups := map[string]int{}
 	for i, w := range strings.Fields(s) {
@@ -32,7 +32,7 @@ func answers(s string) (list []Answer) {
 	return list
 }
 
-func TestTheClientIsToldWhatEnoughReplicasAnswered(t *testing.T) {
+func TestTheClientGetsTheAnswerThatEnoughReplicasGave(t *testing.T) {
 	for _, tc := range []struct {
 		answers          string
 		all, quorum, any string // chosen index, then the repaired replicas

@@ -8,18 +8,18 @@ import (
 	"mcmw/internal/protocol"
 )
 
-// answer is what a reply to a read says of a key.
+// answer is what a reply to a read says about a key.
 type answer struct {
 	held  bool
 	sum   uint64 // of the value, if hasValue
 	flags uint32 // if hasFlags
-	// The reply shows the value, the flags.
+	// hasValue, hasFlags: the reply shows the value, the flags.
 	hasValue, hasFlags bool
-	// unclear: it shows an item that one client is to renew, so others are told something else.
+	// unclear: it shows an item that one client has to renew, so other clients get another answer.
 	unclear bool
 }
 
-// ofValue returns what a VALUE says, whose key and data have these sizes, bytes.
+// ofValue returns what a VALUE says. key and data are the sizes of its key and its data, bytes.
 func ofValue(element []byte, key, data int) answer {
 	a := answer{held: true, hasValue: true, hasFlags: true}
 	for _, c := range element[len("VALUE ")+key+len(" "):] {
@@ -33,7 +33,7 @@ func ofValue(element []byte, key, data int) answer {
 	return a
 }
 
-// ofMeta returns what a reply to an mg says; flags: they were asked for.
+// ofMeta returns what a reply to an mg says. flags: the mg asked for the flags.
 func ofMeta(element []byte, flags bool) answer {
 	it, held := protocol.DecodeItem(element)
 	a := answer{held: held, flags: it.Flags, hasFlags: held && flags, hasValue: it.Data != nil, unclear: it.Stale || it.Won}
@@ -43,10 +43,10 @@ func ofMeta(element []byte, flags bool) answer {
 	return a
 }
 
-// equal reports whether both say the same, as far as both say it.
+// equal reports whether a and b say the same about everything that both show.
 func (a answer) equal(b answer) bool {
 	return a.held == b.held && (!a.hasValue || !b.hasValue || a.sum == b.sum) && (!a.hasFlags || !b.hasFlags || a.flags == b.flags)
 }
 
-// digest is equal for equal answers.
+// digest returns a hash that is the same for equal answers that show the same fields.
 func (a answer) digest() uint64 { return a.sum ^ uint64(a.flags)*0x9e3779b97f4a7c15 }

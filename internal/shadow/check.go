@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Entry says which pool is the shadow of which.
+// Entry says that the pool To is the shadow of the pool Of.
 type Entry struct {
 	Of, To string
-	// Share is the part of the keys whose requests are copied.
+	// Share is the part of the keys whose requests are copied, above 0, up to 1.
 	Share float64
 }
 
@@ -21,7 +21,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.why }
 
-// Check reports the first entry that makes no sense: pools are all there are, routed those that have keys. Its error is an *Error.
+// Check returns an *Error about the first wrong entry. pools are all pools, routed those that have keys.
 func Check(pools, routed []string, entries []Entry) error {
 	for i, e := range entries {
 		refuse := func(text string, args ...any) error { return &Error{i, fmt.Sprintf(text, args...)} }
@@ -35,15 +35,15 @@ func Check(pools, routed []string, entries []Entry) error {
 		}
 		switch {
 		case e.Of == e.To:
-			return refuse("pool %q is to be its own shadow; accepted: another pool, which has no route", e.To)
+			return refuse("pool %q can't be its own shadow; accepted: another pool, which has no route", e.To)
 		case slices.Contains(routed, e.To):
-			return refuse("pool %q has a route, so it can't be a shadow, too; accepted: a pool without one", e.To)
+			return refuse("pool %q has a route, so it can't be a shadow; accepted: a pool without a route", e.To)
 		case !slices.Contains(routed, e.Of):
-			return refuse("pool %q has no route, so it gets no requests to be copied; accepted: one of %s", e.Of, strings.Join(routed, ", "))
+			return refuse("pool %q has no route, so it gets no requests to copy; accepted: one of %s", e.Of, strings.Join(routed, ", "))
 		case has(func(e Entry) string { return e.Of }):
-			return refuse("pool %q has a second shadow; accepted: one", e.Of)
+			return refuse("pool %q has two shadows; accepted: one", e.Of)
 		case has(func(e Entry) string { return e.To }):
-			return refuse("pool %q is the shadow of a second pool; accepted: of one", e.To)
+			return refuse("pool %q is the shadow of two pools; accepted: of one pool", e.To)
 		case !(e.Share > 0 && e.Share <= 1):
 			return refuse("a share of %v; accepted: above 0, up to 1", e.Share)
 		}

@@ -8,9 +8,9 @@ import (
 	"mcmw/internal/wire"
 )
 
-// Copier hands what a worker answers to the shadows of the pools. It belongs to the worker.
+// Copier copies requests that a worker answers to the shadows of their pools. It belongs to the worker.
 type Copier struct {
-	// Out gets the answer to a read on its way to the client.
+	// Out gets the answer to a read, for the client.
 	Out *wire.Gather
 
 	pool  func(r *protocol.Request, key []byte) int
@@ -19,23 +19,23 @@ type Copier struct {
 	// Of the read that is being answered.
 	request *protocol.Request
 	wanted  []wanted
-	next    int  // the first of wanted that the answer may still show
-	compare bool // a shadow's answer is compared
-	failed  bool // the answer has an error
+	next    int  // index in wanted of the first key that the rest of the answer may show
+	compare bool // the answer of some shadow is compared
+	failed  bool // the answer contains an error
 }
 
-// wanted is a key that is to be copied.
+// wanted is a key that is copied.
 type wanted struct {
 	box  *outbox
 	hash uint64
-	key  []byte // as it was sent
+	key  []byte // as the client sent it
 	at   int    // its offset in the request's keys
 	told answer
 	seen bool
 }
 
-// NewCopier returns a copier for pools with these feeds, nil where a pool has none; pool returns the number of the one to which a request
-// goes for a key. It returns nil if no pool has one.
+// NewCopier returns a copier for pools with these feeds; a feed is nil if its pool has no shadow. pool returns the number of the pool to which a request
+// goes for a key. NewCopier returns nil if no pool has a shadow.
 func NewCopier(pool func(r *protocol.Request, key []byte) int, feeds []*Feed) *Copier {
 	var c *Copier
 	for i, f := range feeds {
@@ -50,7 +50,7 @@ func NewCopier(pool func(r *protocol.Request, key []byte) int, feeds []*Feed) *C
 	return c
 }
 
-// box returns where r is copied to for key; nil: nowhere.
+// box returns the outbox to which r is copied for key, and key's hash; nil if it is not copied.
 func (c *Copier) box(r *protocol.Request, key []byte) (b *outbox, h uint64) {
 	b = c.boxes[c.pool(r, key)]
 	if b == nil {
@@ -62,8 +62,8 @@ func (c *Copier) box(r *protocol.Request, key []byte) (b *outbox, h uint64) {
 	return b, h
 }
 
-// Begin looks at r before it is answered; key is its first, as servers know it. It returns true for a read that is to be copied: then what the
-// client is told goes through c, and Read follows.
+// Begin looks at r before it is answered. key is its first key as servers know it. If it returns true, r is a read to copy: the answer must be written
+// to c, and Read called after it.
 func (c *Copier) Begin(r *protocol.Request, key []byte) bool {
 	if r.Answer != "" || !r.Has(protocol.Reads) || !r.Command.IsRetrieval() && !r.Fetches() {
 		return false
@@ -97,10 +97,10 @@ func (c *Copier) Add(piece []byte) {
 	}
 }
 
-// AddString is Add of what is no value.
+// AddString is Add for text that contains no value.
 func (c *Copier) AddString(piece string) { c.Out.AddString(piece) }
 
-// look finds what a piece says of the keys that are wanted.
+// look notes what a piece says about the wanted keys.
 func (c *Copier) look(piece []byte) {
 	for len(piece) > 0 {
 		var rep protocol.Reply
@@ -121,7 +121,7 @@ func (c *Copier) look(piece []byte) {
 	}
 }
 
-// find returns what is wanted of the key, whose value comes next in the answer; nil: nothing. The values come in the order of the keys.
+// find returns the wanted element for key, whose value comes next in the answer; nil if it is not wanted. Values come in the order of the keys.
 func (c *Copier) find(key []byte) *wanted {
 	if len(c.wanted) == 1 && bytes.Equal(c.wanted[0].key, key) {
 		return &c.wanted[0]
@@ -138,21 +138,21 @@ func (c *Copier) find(key []byte) *wanted {
 	return nil
 }
 
-// Read copies the read that was answered last: of its keys, those that stand before the offset rest, or all if that is negative. Where result is a
-// failure, a key without a value is one that the client was told nothing of.
+// Read copies the read that was answered last. Of its keys it copies those before the offset rest, or all if rest is negative. If result is a
+// failure, a key without a value is not compared, because the client got no answer for it.
 func (c *Copier) Read(result stats.Result, rest int, o Order) {
 	failed := c.failed || result == stats.ResultServerError || result == stats.ResultClientError
 	for i := range c.wanted {
 		w := &c.wanted[i]
 		if rest >= 0 && w.at >= rest {
-			break // it is answered later
+			break // the rest is answered later
 		}
 		compare := w.box.options.Load().compare
 		if compare && failed && !w.seen {
 			continue
 		}
 		read := copied{key: w.hash, compare: compare && !w.told.unclear, told: w.told, order: o}
-		p := w.box.room(len("mg  v f O4294967295 b\r\n")+len(c.request.Arg)+len(w.key), &read)
+		p := w.box.reserve(len("mg  v f O4294967295 b\r\n")+len(c.request.Arg)+len(w.key), &read)
 		if p == nil {
 			continue
 		}
@@ -163,7 +163,7 @@ func (c *Copier) Read(result stats.Result, rest int, o Order) {
 	c.request = nil
 }
 
-// appendRead appends what asks the shadow for a key of r.
+// appendRead appends the request that asks the shadow for a key of r.
 func appendRead(dst []byte, r *protocol.Request, key []byte) []byte {
 	switch {
 	case r.Has(protocol.Encoded):
@@ -176,7 +176,7 @@ func appendRead(dst []byte, r *protocol.Request, key []byte) []byte {
 	return append(append(dst, key...), protocol.CRLF...)
 }
 
-// Write copies r, if it is a write, which was answered with result; key is its key as servers know it.
+// Write copies r, if it is a write, after it was answered with result. key is its key as servers know it.
 func (c *Copier) Write(r *protocol.Request, key []byte, result stats.Result, o Order) {
 	switch {
 	case !r.Has(protocol.Writes) || r.Has(protocol.Reads):
@@ -193,14 +193,14 @@ func (c *Copier) Write(r *protocol.Request, key []byte, result stats.Result, o O
 	}
 }
 
-// write copies the write r.
+// write copies the write r with the hash key.
 func (b *outbox) write(r *protocol.Request, key uint64, result stats.Result, o Order) {
 	c := copied{key: key, write: true, flush: r.NumKeys == 0, order: o}
 	switch {
 	case r.Answer != "" && !r.HasEffect(), result == stats.ResultClientError:
 		return
 	case r.Answer != "":
-		// The value was too large, and the old one was deleted.
+		// The value was too large, and the old value was deleted.
 	case result == stats.ResultServerError && c.flush:
 		b.doubts.flush.Store(o.Received)
 		return
@@ -210,7 +210,7 @@ func (b *outbox) write(r *protocol.Request, key uint64, result stats.Result, o O
 	case result != stats.ResultOK && !r.Has(protocol.Deletes):
 		return
 	}
-	p := b.room(len(r.Head)+len(r.Data)+2*len(protocol.CRLF), &c)
+	p := b.reserve(len(r.Head)+len(r.Data)+2*len(protocol.CRLF), &c)
 	if p == nil {
 		return
 	}
@@ -221,7 +221,7 @@ func (b *outbox) write(r *protocol.Request, key uint64, result stats.Result, o O
 	p.add(c)
 }
 
-// HandOver hands over what was copied.
+// HandOver hands the copies over to the feeds.
 func (c *Copier) HandOver() {
 	for _, b := range c.boxes {
 		if b != nil {

@@ -8,40 +8,40 @@ import (
 	"mcmw/internal/stats"
 )
 
-// Options are what is copied to a shadow.
+// Options say what is copied to a shadow.
 type Options struct {
-	// Share is the part of the keys whose requests are copied, above 0 to 1.
+	// Share is the part of the keys whose requests are copied, above 0, up to 1.
 	Share float64
-	// All: writes are copied, too.
+	// All: writes are copied as well as reads.
 	All bool
-	// Compare: the answers to reads are compared with the clients'.
+	// Compare: the shadow's answers to reads are compared with the clients'.
 	Compare bool
-	// Within is how long the pool takes at most for a request, from when the first server has done it.
+	// Within is the longest time between the moment when the first server of the pool has executed a request and its answer.
 	Within time.Duration
 }
 
 const (
 	// feedLength is how many parcels may wait.
 	feedLength = 256
-	// feedBytes is how large the requests may be that workers gather, that wait, and that are under way.
+	// feedBytes bounds the size of the requests that workers gather, that wait, and that are in progress, bytes.
 	feedBytes = 16 << 20
-	// maxParcel is how many copies a parcel has at most.
+	// maxParcel is the maximum number of copies in a parcel.
 	maxParcel = 128
 	// keepParcel is the largest text that a parcel keeps for its next use, bytes.
 	keepParcel = 64 << 10
 )
 
-// Feed takes the copies for a shadow from the workers. Its methods may be called from any goroutine, but for Run.
+// Feed takes the copies for a shadow from the workers. Any goroutine may call its methods, except Run.
 type Feed struct {
 	options atomic.Pointer[limits]
 	counts  *stats.Shadow
 	doubts  doubts
 	// parcels: workers -> Run. Capacity in parcels; never closed.
 	parcels chan *parcel
-	bytes   atomic.Int64 // of the copies that there are
+	bytes   atomic.Int64 // size of all present copies
 }
 
-// limits are Options as they are used.
+// limits are Options in the form in which they are used.
 type limits struct {
 	share        uint64
 	all, compare bool
@@ -55,25 +55,25 @@ func NewFeed(o Options, counts *stats.Shadow) *Feed {
 	return f
 }
 
-// Change changes what is copied.
+// Change changes the options.
 func (f *Feed) Change(o Options) {
 	f.options.Store(&limits{share: limit(o.Share), all: o.All, compare: o.Compare, within: int64(o.Within)})
 }
 
-// parcel is what a worker hands over at a time. It belongs to the worker, then to Run.
+// parcel is a group of copies that a worker hands over. It belongs to the worker, then to Run.
 type parcel struct {
-	text   []byte // of the requests, one behind the other
+	text   []byte // the requests, one after the other
 	copies []copied
-	taken  int64 // of Feed.bytes
+	taken  int64 // its part of Feed.bytes
 }
 
 // copied is a request for the shadow.
 type copied struct {
-	end int // of it in the parcel's text
-	key uint64
-	// write: it is one; otherwise a read. flush: it is a flush_all. plain: what the key holds then doesn't depend on what it held.
+	end int    // offset in the parcel's text at which it ends
+	key uint64 // hash
+	// write: it is a write; otherwise a read. flush: it is a flush_all. plain: it is a write whose result does not depend on the previous item.
 	write, flush, plain bool
-	// compare: told, what the client was told, is compared.
+	// compare: the shadow's answer is compared with told, the client's answer.
 	compare bool
 	told    answer
 	order   Order
@@ -81,20 +81,20 @@ type copied struct {
 
 // Order says when a request was served.
 type Order struct {
-	// Worker is the number of the worker that served it in the round that began at Dequeued, as the Index-th request of that.
+	// Worker is the number of the worker that served it. It is the Index-th request of the worker's round that began at Dequeued.
 	Worker, Index int32
-	// Dequeued is before anything of it was sent to a server, Received not before they were done with it, ns as stats.Now.
+	// Dequeued is before anything of it was sent to a server, Received after the servers have executed it, ns as stats.Now.
 	Dequeued, Received int64
-	// Locked: no other worker wrote the key until it was handed over.
+	// Locked: no other worker wrote the key before the copy was handed over.
 	Locked bool
 }
 
-// before reports whether the write with that order is known to have taken effect before the one with o.
-func (was *Order) before(o *Order) bool {
-	if was.Worker == o.Worker && was.Dequeued == o.Dequeued {
-		return was.Index < o.Index
+// before reports whether a write with order o is known to have taken effect before a write with order next that was handed over later.
+func (o *Order) before(next *Order) bool {
+	if o.Worker == next.Worker && o.Dequeued == next.Dequeued {
+		return o.Index < next.Index
 	}
-	return was.Received <= o.Dequeued || was.Locked && o.Locked
+	return o.Received <= next.Dequeued || o.Locked && next.Locked
 }
 
 var parcels = sync.Pool{New: func() any { return new(parcel) }}
@@ -108,14 +108,14 @@ func (p *parcel) release() {
 	parcels.Put(p)
 }
 
-// outbox is what a worker has for a feed.
+// outbox is a worker's access to a feed.
 type outbox struct {
 	*Feed
-	parcel *parcel // nil: nothing
+	parcel *parcel // nil: there are no copies
 }
 
-// room returns the parcel that takes a request of at most n bytes, c; nil if it is dropped. add follows.
-func (b *outbox) room(n int, c *copied) *parcel {
+// reserve returns the parcel that takes c, a request of at most n bytes, to be passed to add; nil if c is dropped.
+func (b *outbox) reserve(n int, c *copied) *parcel {
 	if b.parcel != nil && len(b.parcel.copies) == maxParcel {
 		b.handOver()
 	}
@@ -131,7 +131,7 @@ func (b *outbox) room(n int, c *copied) *parcel {
 	return b.parcel
 }
 
-// dropped counts a request that is not copied.
+// dropped counts a request that is not copied, and notes the doubt about its key.
 func (b *outbox) dropped(why stats.ShadowDrop, c *copied) {
 	b.counts.Dropped(why, 1)
 	switch {
@@ -142,7 +142,7 @@ func (b *outbox) dropped(why stats.ShadowDrop, c *copied) {
 	}
 }
 
-// add adds a request whose text was put at the end of p's.
+// add adds a request whose text was appended to p's.
 func (p *parcel) add(c copied) {
 	c.end = len(p.text)
 	p.copies = append(p.copies, c)
@@ -157,7 +157,7 @@ func (b *outbox) handOver() {
 	b.parcel = nil
 	n := len(p.copies)
 	select {
-	case b.parcels <- p: // it is Run's from here on
+	case b.parcels <- p: // it belongs to Run from here on
 		b.counts.Copied(n)
 	default:
 		b.bytes.Add(-p.taken)

@@ -10,11 +10,11 @@ import (
 	"mcmw/internal/wire"
 )
 
-// batchBytes is how large the requests of a batch are that consists of several parcels.
+// batchBytes bounds the size of a batch that consists of several parcels: a batch of this size gets no further parcel.
 const batchBytes = 1 << 20
 
-// Run sends what is copied, until ctx is done and nothing is under way. l are the limits of requests; put queues a batch for the shadow's workers. The
-// shadow has to answer each.
+// Run sends the copies, until ctx is done and no batch is in progress. l are the limits of requests. put queues a batch for the shadow's workers. The
+// shadow has to answer each batch.
 func (f *Feed) Run(ctx context.Context, l *protocol.Limits, put func(*request.Batch)) {
 	j := &judge{feed: f, answered: make(chan struct{}, 1)}
 	var batch []*parcel
@@ -52,43 +52,43 @@ func (f *Feed) Run(ctx context.Context, l *protocol.Limits, put func(*request.Ba
 }
 
 const (
-	// writeSlots is by how many hashes the latest writes are known, suspicions how many keys with other answers are remembered, memory how long
-	// one keeps the place from others.
+	// writeSlots is the number of slots for the latest writes. suspicions is the number of slots for keys with different answers, and memory is how
+	// long one of these keeps its slot from other keys, ns.
 	writeSlots = 1 << 12
 	suspicions = 1 << 12
 	memory     = int64(time.Minute)
 )
 
-// judge is the client that the shadow answers: it compares, and keeps nothing. It belongs to Run, and between put and answered to the shadow's worker.
+// judge is the client that the shadow answers. It compares answers, and keeps none. It belongs to Run, and between put and answered to the shadow's worker.
 type judge struct {
 	feed *Feed
 	// answered: the shadow's worker -> Run; one token, capacity 1, never closed.
 	answered chan struct{}
 
 	copies []copied // of the batch
-	next   int      // the first that is not answered
-	says   answer   // what came of that
+	next   int      // the first copy that is not answered
+	reply  answer   // what the reply to it has said so far
 
 	writes    [writeSlots]latest
 	suspected [suspicions]suspicion
 }
 
-// latest is the write of a slot that was done last.
+// latest is the latest write in a slot.
 type latest struct {
 	key uint64
 	Order
 }
 
-// suspicion is that of a difference: what the client and the shadow were told of a key.
+// suspicion is a difference that was seen once: the answers of the client's pool and of the shadow for a key, as digests.
 type suspicion struct {
 	key, client, shadow uint64
-	since               int64 // when both had answered so, ns as stats.Now
+	since               int64 // when both had answered, ns as stats.Now
 }
 
-// Crowded is request.Client's.
+// Crowded implements request.Client.
 func (j *judge) Crowded() bool { return false }
 
-// Reply takes all that the shadow answers.
+// Reply takes everything that the shadow answers.
 func (j *judge) Reply(g *wire.Gather) int {
 	for _, piece := range g.Pieces() {
 		for len(piece) > 0 && j.next < len(j.copies) {
@@ -109,10 +109,10 @@ func (j *judge) Reply(g *wire.Gather) int {
 func (j *judge) element(rep *protocol.Reply, element []byte) {
 	switch {
 	case rep.Kind == protocol.ReplyValue:
-		j.says = ofValue(element, len(rep.Key), rep.Data)
+		j.reply = ofValue(element, len(rep.Key), rep.Data)
 		return
 	case rep.Kind == protocol.ReplyMetaValue, rep.Kind == protocol.ReplyMetaLine:
-		j.says = ofMeta(element, true)
+		j.reply = ofMeta(element, true)
 	}
 	j.conclude(rep.Kind.IsError())
 }
@@ -120,8 +120,8 @@ func (j *judge) element(rep *protocol.Reply, element []byte) {
 // conclude ends the next copy.
 func (j *judge) conclude(failed bool) {
 	c := &j.copies[j.next]
-	says := j.says
-	j.next, j.says = j.next+1, answer{}
+	shadow := j.reply
+	j.next, j.reply = j.next+1, answer{}
 	if c.write {
 		j.wrote(c, failed)
 	}
@@ -130,12 +130,12 @@ func (j *judge) conclude(failed bool) {
 	case failed:
 		result = stats.ShadowError
 	case c.compare:
-		result = j.compare(c, says)
+		result = j.compare(c, shadow)
 	}
 	j.feed.counts.Answered(result, stats.Now()-c.order.Received)
 }
 
-// wrote judges what a write leaves of the key's doubts.
+// wrote decides whether a write makes its key doubtful or ends the doubt.
 func (j *judge) wrote(c *copied, failed bool) {
 	d := &j.feed.doubts
 	switch {
@@ -164,13 +164,13 @@ func (j *judge) wrote(c *copied, failed bool) {
 	}
 }
 
-// suspicion returns the place of a key's.
+// suspicion returns the slot of the key with that hash.
 func (j *judge) suspicion(key uint64) *suspicion { return &j.suspected[key%suspicions] }
 
 // compare compares the shadow's answer with the client's.
-func (j *judge) compare(c *copied, says answer) stats.ShadowResult {
+func (j *judge) compare(c *copied, shadow answer) stats.ShadowResult {
 	s := j.suspicion(c.key)
-	if c.told.equal(says) {
+	if c.told.equal(shadow) {
 		if s.key == c.key {
 			*s = suspicion{}
 		}
@@ -179,9 +179,9 @@ func (j *judge) compare(c *copied, says answer) stats.ShadowResult {
 	if j.feed.doubts.has(c.key) {
 		return stats.ShadowUnknown
 	}
-	now := suspicion{c.key, c.told.digest(), says.digest(), c.order.Received}
+	now := suspicion{c.key, c.told.digest(), shadow.digest(), c.order.Received}
 	switch known := s.key == c.key && s.client == now.client && s.shadow == now.shadow; {
-	case !says.held:
+	case !shadow.held:
 		return stats.ShadowMiss
 	case !c.told.held:
 		return stats.ShadowHit
@@ -193,22 +193,22 @@ func (j *judge) compare(c *copied, says answer) stats.ShadowResult {
 	return stats.ShadowUnknown
 }
 
-// Finish is request.Client's.
+// Finish implements request.Client.
 func (j *judge) Finish() { j.answered <- struct{}{} }
 
-// Stall is request.Client's; it isn't called, because all is taken.
+// Stall implements request.Client. It is not called, because Reply takes everything.
 func (j *judge) Stall([]byte, *request.Batch) {
-	panic("shadow: a client stalls that takes all replies")
+	panic("shadow: Stall was called, although Reply takes everything")
 }
 
-// end ends the copies that got no answer.
+// end ends the copies that got no answer, as failed.
 func (j *judge) end() {
 	for j.next < len(j.copies) {
 		j.conclude(true)
 	}
 }
 
-// batchOf returns a batch of the requests in texts, one behind the other; nil if one can't be decoded.
+// batchOf returns a batch of the requests in texts, one after the other; nil if one cannot be decoded.
 func (j *judge) batchOf(texts [][]byte, l *protocol.Limits) *request.Batch {
 	size := 0
 	for _, text := range texts {

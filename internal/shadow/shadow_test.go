@@ -17,7 +17,7 @@ import (
 	"mcmw/internal/wire"
 )
 
-func TestAShareOfTheKeysIsInWhateverTheyLookLike(t *testing.T) {
+func TestAShareHasItsPartOfKeysOfAnyForm(t *testing.T) {
 	for _, share := range []float64{0.01, 0.1, 0.5, 1} {
 		for _, form := range []string{"k%d", "user:%d:name", "%08x"} {
 			const n = 20_000
@@ -37,22 +37,22 @@ func TestAShareOfTheKeysIsInWhateverTheyLookLike(t *testing.T) {
 	}
 }
 
-func TestShadowsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidShadowsAreRefused(t *testing.T) {
 	pools, routed := []string{"a", "b", "c", "d"}, []string{"a", "b"}
 	require.NoError(t, Check(pools, routed, []Entry{{"a", "c", 0.1}, {"b", "d", 1}}))
 	for message, entries := range map[string][]Entry{
-		`the pool "x" is unknown; accepted: one of a, b, c, d`:                              {{"x", "c", 1}},
-		`the pool "y" is unknown; accepted: one of a, b, c, d`:                              {{"a", "y", 1}},
-		`pool "a" is to be its own shadow; accepted: another pool, which has no route`:      {{"a", "a", 1}},
-		`pool "b" has a route, so it can't be a shadow, too; accepted: a pool without one`:  {{"a", "b", 1}},
-		`pool "c" has no route, so it gets no requests to be copied; accepted: one of a, b`: {{"a", "c", 1}, {"c", "d", 1}},
-		`pool "d" has no route, so it gets no requests to be copied; accepted: one of a, b`: {{"d", "c", 1}},
-		`pool "a" has a second shadow; accepted: one`:                                       {{"a", "c", 1}, {"a", "d", 1}},
-		`pool "c" is the shadow of a second pool; accepted: of one`:                         {{"a", "c", 1}, {"b", "c", 1}},
-		`a share of 0; accepted: above 0, up to 1`:                                          {{"a", "c", 0}},
-		`a share of 1.1; accepted: above 0, up to 1`:                                        {{"a", "c", 1.1}},
-		`a share of -0.5; accepted: above 0, up to 1`:                                       {{"a", "c", -0.5}},
-		`a share of NaN; accepted: above 0, up to 1`:                                        {{"a", "c", math.NaN()}},
+		`the pool "x" is unknown; accepted: one of a, b, c, d`:                            {{"x", "c", 1}},
+		`the pool "y" is unknown; accepted: one of a, b, c, d`:                            {{"a", "y", 1}},
+		`pool "a" can't be its own shadow; accepted: another pool, which has no route`:    {{"a", "a", 1}},
+		`pool "b" has a route, so it can't be a shadow; accepted: a pool without a route`: {{"a", "b", 1}},
+		`pool "c" has no route, so it gets no requests to copy; accepted: one of a, b`:    {{"a", "c", 1}, {"c", "d", 1}},
+		`pool "d" has no route, so it gets no requests to copy; accepted: one of a, b`:    {{"d", "c", 1}},
+		`pool "a" has two shadows; accepted: one`:                                         {{"a", "c", 1}, {"a", "d", 1}},
+		`pool "c" is the shadow of two pools; accepted: of one pool`:                      {{"a", "c", 1}, {"b", "c", 1}},
+		`a share of 0; accepted: above 0, up to 1`:                                        {{"a", "c", 0}},
+		`a share of 1.1; accepted: above 0, up to 1`:                                      {{"a", "c", 1.1}},
+		`a share of -0.5; accepted: above 0, up to 1`:                                     {{"a", "c", -0.5}},
+		`a share of NaN; accepted: above 0, up to 1`:                                      {{"a", "c", math.NaN()}},
 	} {
 		err := Check(pools, routed, entries)
 		var wrong *Error
@@ -72,11 +72,11 @@ func TestAKeyIsInDoubtUntilAWriteThatBeganLater(t *testing.T) {
 	require.False(t, d.has(b))
 	d.clear(b, 9*ms)
 	d.clear(a, 5*ms)
-	require.True(t, d.has(a), "that write began no later")
+	require.True(t, d.has(a), "the write did not begin later")
 	d.add(a, 8*ms)
 	d.add(a, 6*ms)
 	d.clear(a, 7*ms)
-	require.True(t, d.has(a), "another one became doubtful later")
+	require.True(t, d.has(a), "another write made it doubtful later")
 	d.clear(a, 9*ms)
 	require.False(t, d.has(a))
 
@@ -86,7 +86,7 @@ func TestAKeyIsInDoubtUntilAWriteThatBeganLater(t *testing.T) {
 	other := a ^ 1<<61
 	for _, key := range []uint64{a, same, other} {
 		d.clear(key, 9*ms)
-		require.True(t, d.has(key), "keys that share a slot can't be told apart")
+		require.True(t, d.has(key), "keys that share a slot cannot be told apart")
 	}
 	require.False(t, d.has(b))
 	d.flush.Store(5 * ms)
@@ -117,7 +117,7 @@ func newBench(o Options) *bench {
 	return b
 }
 
-// serve copies a request that was answered like this. It returns what the client gets.
+// serve copies a request that is answered with result and pieces. It returns what the client gets.
 func (b *bench) serve(t *testing.T, text string, result stats.Result, pieces ...string) string {
 	t.Helper()
 	l := protocol.Limits{}.WithDefaults()
@@ -144,7 +144,7 @@ func (b *bench) serve(t *testing.T, text string, result stats.Result, pieces ...
 	return string(b.Out.AppendFrom(nil, 0))
 }
 
-// taken returns the copies that wait, and the texts of their requests.
+// taken takes the waiting copies, and returns them with the texts of their requests.
 func (b *bench) taken() (texts []string, copies []copied) {
 	for {
 		select {
@@ -162,7 +162,7 @@ func (b *bench) taken() (texts []string, copies []copied) {
 	}
 }
 
-func TestAWriteIsCopiedAsWhatCameOfIt(t *testing.T) {
+func TestAWriteIsCopiedAsItsEffect(t *testing.T) {
 	const ok, refused, failed = stats.ResultOK, stats.ResultNotStored, stats.ResultServerError
 	for _, c := range []struct {
 		request string
@@ -215,15 +215,15 @@ func TestAWriteIsCopiedAsWhatCameOfIt(t *testing.T) {
 		b = newBench(Options{Share: 1, Compare: true})
 		b.serve(t, c.request, c.result)
 		texts, _ = b.taken()
-		require.Empty(t, texts, "reads alone: %s", c.request)
+		require.Empty(t, texts, "only reads are copied: %s", c.request)
 	}
 	b := newBench(Options{Share: 1, All: true})
 	b.serve(t, "set s 0 0 "+fmt.Sprint(2<<20)+"\r\n", stats.ResultServerError)
 	texts, _ := b.taken()
-	require.Equal(t, []string{"delete s\r\n"}, texts, "too large a value removes the old one")
+	require.Equal(t, []string{"delete s\r\n"}, texts, "a value that is too large removes the old one")
 }
 
-func TestAReadIsCopiedKeyByKeyWithWhatTheClientWasTold(t *testing.T) {
+func TestAReadIsCopiedKeyByKeyWithTheClientsAnswer(t *testing.T) {
 	held := func(value string, flags uint32) answer {
 		return ofValue(fmt.Appendf(nil, "VALUE s %d %d\r\n%s\r\n", flags, len(value), value), 1, len(value))
 	}
@@ -273,10 +273,10 @@ func TestAReadIsCopiedKeyByKeyWithWhatTheClientWasTold(t *testing.T) {
 
 	b.serve(t, "get s s2 s3\r\n", stats.ResultServerError, "VALUE s2 0 1\r\na\r\n", "SERVER_ERROR x\r\n")
 	texts, _ = b.taken()
-	require.Equal(t, []string{"get s2\r\n"}, texts, "of the others the client was told nothing")
+	require.Equal(t, []string{"get s2\r\n"}, texts, "the client got no answer for the others")
 	b.serve(t, "mg s v\r\n", stats.ResultOK, "VA 3 W\r\nabc\r\n")
 	_, copies := b.taken()
-	require.False(t, copies[0].compare, "another client is told something else")
+	require.False(t, copies[0].compare, "another client gets another answer")
 	b.feed.Change(Options{Share: 1})
 	b.serve(t, "get s s2\r\n", stats.ResultServerError, "SERVER_ERROR x\r\n")
 	_, copies = b.taken()
@@ -284,7 +284,7 @@ func TestAReadIsCopiedKeyByKeyWithWhatTheClientWasTold(t *testing.T) {
 	require.False(t, copies[0].compare)
 }
 
-func TestWhatIsAnsweredInPortionsIsCopiedOnce(t *testing.T) {
+func TestAReadThatIsAnsweredInPortionsIsCopiedOnce(t *testing.T) {
 	b := newBench(Options{Share: 1, Compare: true})
 	var r protocol.Request
 	l := protocol.Limits{}.WithDefaults()
@@ -298,14 +298,14 @@ func TestWhatIsAnsweredInPortionsIsCopiedOnce(t *testing.T) {
 	require.Equal(t, []string{"get s1\r\n", "get s2\r\n"}, texts)
 }
 
-// dropped returns how many were dropped, by reason.
+// dropped returns how many copies were dropped, by reason.
 func dropped(s *stats.Shadow) [stats.NumShadowDrops]uint64 { return snapshot(s).Dropped }
 
 func snapshot(s *stats.Shadow) stats.ShadowSnapshot {
 	return stats.New(stats.Options{Shadows: []*stats.Shadow{s}}).Snapshot().Shadows[0]
 }
 
-func TestWhatDoesNotFitIsDroppedAndItsKeysAreInDoubt(t *testing.T) {
+func TestCopiesThatDoNotFitAreDroppedAndTheirKeysAreInDoubt(t *testing.T) {
 	b := newBench(Options{Share: 1, All: true, Compare: true})
 	for range feedLength {
 		b.serve(t, "get s\r\n", stats.ResultMiss, "END\r\n")
@@ -335,7 +335,7 @@ func TestWhatDoesNotFitIsDroppedAndItsKeysAreInDoubt(t *testing.T) {
 	require.True(t, b.feed.doubts.has(hash(fmt.Appendf(nil, "s%d", feedBytes>>20))))
 }
 
-// shadowServer answers batches by what it holds.
+// shadowServer answers batches with fixed replies.
 type shadowServer struct {
 	t      *testing.T
 	values map[string]string // by request: the reply
@@ -358,7 +358,7 @@ func (s *shadowServer) put(b *request.Batch) {
 	b.Release()
 }
 
-// judged lets the shadow answer what waits, and returns what came of it.
+// judged lets the shadow answer the waiting copies, and returns the results.
 func (b *bench) judged(t *testing.T, j *judge, values map[string]string) (results []stats.ShadowResult) {
 	t.Helper()
 	s := &shadowServer{t: t, values: values}
@@ -381,7 +381,7 @@ func (b *bench) judged(t *testing.T, j *judge, values map[string]string) (result
 	return results
 }
 
-func TestADifferenceCountsOnceItWasSeenTwiceWithoutAWriteBetween(t *testing.T) {
+func TestADifferenceCountsWhenItWasSeenTwiceWithoutAWriteBetween(t *testing.T) {
 	b := newBench(Options{Share: 1, All: true, Compare: true})
 	j := &judge{feed: b.feed, answered: make(chan struct{}, 1)}
 	get := func(answer, shadow string) stats.ShadowResult {
@@ -446,12 +446,12 @@ func TestAKeyInDoubtIsNeitherDifferentNorMissing(t *testing.T) {
 	last := func() int64 { return j.writes[hash([]byte("s"))%writeSlots].Received }
 	write(func(*Order) {})
 	write(func(o *Order) { o.Dequeued = last() - 1 })
-	doubtful("two writes were under way at once")
+	doubtful("two writes were concurrent")
 	write(func(o *Order) { o.Received, o.Dequeued = last()-2, last()-3 })
 	doubtful("the earlier of two writes came later")
 	b.serve(t, "set s 0 0 1\r\na\r\n", stats.ResultOK)
 	b.judged(t, j, map[string]string{"set s 0 0 1\r\na\r\n": "SERVER_ERROR away\r\n"})
-	b.now = max(b.now, stats.Now()) + timeUnit // by whose clock the failure was
+	b.now = max(b.now, stats.Now()) + timeUnit // the failure has a time of stats.Now
 	doubtful("the shadow failed")
 	b.serve(t, "set s 0 0 1\r\nb\r\n", stats.ResultServerError)
 	doubtful("the pool failed")
@@ -466,7 +466,7 @@ func TestAKeyInDoubtIsNeitherDifferentNorMissing(t *testing.T) {
 	require.Equal(t, stats.ShadowDifferent, get(z))
 	write(func(o *Order) { *o = at; o.Index = 1 })
 	require.Equal(t, stats.ShadowUnknown, get(z))
-	require.Equal(t, stats.ShadowUnknown, get(z), "the round planned them the other way round")
+	require.Equal(t, stats.ShadowUnknown, get(z), "the round planned them in the other order")
 
 	write(func(*Order) {})
 	j.writes[hash([]byte("s"))%writeSlots].key++
@@ -474,7 +474,7 @@ func TestAKeyInDoubtIsNeitherDifferentNorMissing(t *testing.T) {
 	doubtful("the lock of another key orders nothing")
 }
 
-func TestADifferenceIsOlderThanAnyWriteThatMayExplainIt(t *testing.T) {
+func TestADifferenceCountsOnlyWhenNoConcurrentWriteCanExplainIt(t *testing.T) {
 	b := newBench(Options{Share: 1, All: true, Compare: true, Within: 25 * time.Millisecond}) // 2 to 3 requests of serve
 	j := &judge{feed: b.feed, answered: make(chan struct{}, 1)}
 	get := func(key string) stats.ShadowResult {
@@ -493,15 +493,15 @@ func TestADifferenceIsOlderThanAnyWriteThatMayExplainIt(t *testing.T) {
 		}
 	}
 	require.Equal(t, stats.ShadowUnknown, get(other))
-	require.Equal(t, stats.ShadowDifferent, get("s"), "a key that shares its place does not hide it")
+	require.Equal(t, stats.ShadowDifferent, get("s"), "a key that shares its slot does not hide it")
 	b.now += memory
 	require.Equal(t, stats.ShadowUnknown, get(other))
-	require.Equal(t, stats.ShadowUnknown, get("s"), "the place is the other's by now")
+	require.Equal(t, stats.ShadowUnknown, get("s"), "the slot now belongs to the other key")
 	b.now += int64(time.Second)
 	require.Equal(t, stats.ShadowDifferent, get(other))
 }
 
-func TestAShadowThatAnswersNonsenseFailsWhatItWasAsked(t *testing.T) {
+func TestCopiesAnsweredWithNonsenseCountAsErrors(t *testing.T) {
 	b := newBench(Options{Share: 1, All: true, Compare: true})
 	j := &judge{feed: b.feed, answered: make(chan struct{}, 1)}
 	b.serve(t, "get s\r\n", stats.ResultMiss, "END\r\n")
@@ -509,7 +509,7 @@ func TestAShadowThatAnswersNonsenseFailsWhatItWasAsked(t *testing.T) {
 	require.Equal(t, []stats.ShadowResult{stats.ShadowError, stats.ShadowError}, b.judged(t, j, map[string]string{"get s\r\n": "VALUE s 0 x"}))
 }
 
-func TestTheCopiesOfAllWorkersReachTheShadowOnceEachAndInOrder(t *testing.T) {
+func TestEachCopyReachesTheShadowOnceAndInOrder(t *testing.T) {
 	b := newBench(Options{Share: 1, All: true, Compare: true})
 	s := &shadowServer{t: t, values: map[string]string{"get s\r\n": "END\r\n"}}
 	ctx, stop := context.WithCancel(context.Background())
