@@ -223,7 +223,7 @@ func TestAConfigurationThatIsRefusedUnderLoadChangesNothing(t *testing.T) {
 	write("depth: 0\n")
 	awaitLog(t, p.stderr, `mcmw.yaml:5: depth: \"0\" is too small; accepted: 1 to 4096 requests"`)
 	write("procs: 7\n")
-	awaitLog(t, p.stderr, `mcmw.yaml:5: procs: \"7\" cannot take the place of \"auto\" while mcmw runs; accepted: a restart"`)
+	awaitLog(t, p.stderr, `mcmw.yaml:5: procs: \"7\" cannot replace \"auto\" while mcmw runs; accepted: a restart of mcmw"`)
 
 	stats := func() map[string]string {
 		values := map[string]string{}
