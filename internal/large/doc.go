@@ -13,9 +13,9 @@
 //
 // # What decides
 //
-// The head alone is the item: replicas agree on it, conditions (add, replace, cas) compare it, and deletion, expiry, repair and invalidation apply to it. The chunks are on
-// the servers of their head, not where their own keys would be placed. So a replica has a value completely or not at all, and failover, changes of servers and marks work
-// for a value of any size as for one item. A server that did not get the chunks does not get the head: the key is deleted there.
+// The head alone is the item: replicas agree on it, conditions (add, replace, cas) compare it, and deletion, expiry, repair and invalidation apply to it. The
+// chunks are on the servers of their head, not where their own keys would be placed. So a replica has a value completely or not at all, and failover, changes
+// of servers and marks work for a value of any size as for one item. A server that did not get the chunks does not get the head: the key is deleted there.
 //
 // # Steps
 //
@@ -33,15 +33,16 @@
 //
 // # What remains
 //
-// A head whose chunks are incomplete, for example after evictions, remains until a read finds it. The read deletes it before it answers a miss, so that the key is also missing
-// for add and replace. It reads the item again and deletes it by its cas if it is still that head; if another value has replaced it, it reads that. Until then the value
-// counts as not evicted. As with any value, each server evicts on its own, and the first server decides.
+// A head whose chunks are incomplete, for example after evictions, remains until a read finds it. The read deletes it before it answers a miss, so that the key
+// is also missing for add and replace. It reads the item again and deletes it by its cas if it is still that head; if another value has replaced it, it reads
+// that. Until then the value counts as not evicted. As with any value, each server evicts on its own, and the first server decides.
 //
-// An overwritten or deleted value leaves its chunks behind: they expire a minute after the value would have, or are evicted. To delete them, each write would have to read
-// first. A touch changes only the head's lifetime, because otherwise it would have to read the head: the value is a miss once its chunks have expired.
+// An overwritten or deleted value leaves its chunks behind: they expire a minute after the value would have, or are evicted. To delete them, each write would
+// have to read first. A touch changes only the head's lifetime, because otherwise it would have to read the head: the value is a miss once its chunks have
+// expired.
 //
 // # Turning it on and off
 //
-// A mcmw that does not know heads hands them to clients as values. So all instances must understand heads before one writes any: with a limit not above the item size heads are
-// read, and nothing is split.
+// A mcmw that does not know heads hands them to clients as values. So all instances must understand heads before one writes any: with a limit not above the
+// item size heads are read, and nothing is split.
 package large

@@ -49,18 +49,18 @@ type Call struct {
 	cutKey int32
 }
 
-// Follows says what follows if a call gets no reply. Time must be left for it.
+// Follows says what can follow the end of a call, so that time must be left for it.
 type Follows uint8
 
-// What can follow.
+// The values of Follows.
 const (
 	FollowsNothing Follows = iota
-	FollowsRead            // another server is asked
-	FollowsRepair          // a write that other servers have is repaired
-	FollowsCopies          // a write that the first server may have decided is copied
+	FollowsRead // if the call fails, another server is asked
+	FollowsRepair // if the call fails, the other servers may be repaired
+	FollowsCopies // if the call succeeds, the other servers get copies
 )
 
-// Follows returns what follows if call n gets no reply.
+// Follows returns what can follow the end of call n.
 func (p *Planner) Follows(n int32) Follows {
 	if p.Calls[n].IsCheck() {
 		return FollowsNothing

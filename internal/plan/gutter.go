@@ -7,7 +7,7 @@ import (
 	"mcmw/internal/route"
 )
 
-// A pool's gutter (route.Options.Gutter) stands in for servers that are down. The states of a key's servers put the key in one of four states:
+// A pool's gutter (route.Options.Gutter) stands in for servers that are down. The states of a key's servers put the key in one of these states:
 //
 //	its servers      reads         writes        each write also deletes    name
 //	are read         its servers   its servers   nothing                    shut
@@ -16,9 +16,9 @@ import (
 //	are all away     the gutter    the gutter    on its servers             away
 //
 // A mcmw instance enters away only when all others are open or away. Afterwards all stay open for as long as an item in the gutter can live. So of any two
-// instances, one writes or deletes whatever the other reads: open is compatible with away and with shut, and shut never meets away. When a write that begins
-// while the gutter is shut ends, the gutter can hold nothing older than it. A write that a server which is away does not get counts as
-// missed; the key is deleted there before the server is read. In the gutter every item expires after GutterTTL.
+// instances, one writes or deletes whatever the other reads: open is compatible with away and with shut, and shut never meets away. When a write that began
+// while the gutter was shut ends, the gutter holds nothing older than the write. A deletion that does not reach a server that is away counts as
+// missed: the key is deleted there before the server is read again. In the gutter every item expires after GutterTTL.
 //
 // While a pool's gutter changes, or the pool gets keys (route.Options.Closed), no instance is away, and open concerns the gutters before and after the change. So an
 // instance that has changed its gutter is compatible with one that has not: of two neighbouring phases (route.Phase) at most one uses a gutter, in which the other
@@ -102,7 +102,8 @@ func (p *Planner) addOtherHolders(in, own *route.Router, key []byte) {
 	}
 }
 
-// addGutters is addOtherHolders for the gutters of the pool in, if they may hold key. While routes move the key to or from a gutter, it also has its regular place there.
+// addGutters is addOtherHolders for the gutters of the pool in, if they may hold key. While routes move the key to or from a gutter, it also has its regular
+// place there.
 func (p *Planner) addGutters(in *route.Router, key []byte) {
 	if len(in.Gutters()) == 0 || !p.open(in, key) {
 		return

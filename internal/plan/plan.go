@@ -20,7 +20,7 @@
 //	write     set: store it on all ---------------------------------------------> answer --> check
 //	compare   ask the first server --> copy to the others ----------------------> answer --> check
 //	               |'--> refused, or no reply ----------------------------------> answer
-//	               '--> (append, incr: and fetch the result) the server gave it a cas of its own --> give it a version --> copy ..
+//	               '--> (append, incr: and fetch the item) it has a cas of the server's own --> give it a version --> copy ..
 package plan
 
 import (
@@ -62,7 +62,7 @@ type Options struct {
 	LargeVersion func() large.Version
 }
 
-// Pool are the options of a pool's writes.
+// Pool has the options of a pool's writes.
 type Pool struct {
 	// Ack says how many replicas must have given an answer before the client gets it.
 	Ack replica.Ack
@@ -88,7 +88,7 @@ type Server struct {
 // Planner plans requests, one round after another. It belongs to one goroutine. Requests and calls are identified by their indexes,
 // which are valid until Reset. Slices keep their memory from round to round.
 type Planner struct {
-	// Servers is updated by the caller.
+	// Servers has the state of each server. The caller keeps it up to date.
 	Servers []Server
 	// Requests and Calls are those of the round. Plan, PlanChecks and Next append to Calls.
 	Requests []Request
@@ -227,7 +227,7 @@ const (
 	warming                // of a read: other servers are asked for what a pool that is warmed up does not hold
 	emptying               // of a gat: what that pool holds is deleted
 	retrying               // of a read: other servers are asked for what a server failed to answer
-	stamping               // of compare: the first server gives what it has stored a version
+	stamping // of compare: the item that the first server has stored gets a version
 	copying                // of compare: the others get what the first server has stored
 	chunking               // of write and compare, before sent: the servers get the chunks of a value
 	gathering              // of read: the chunks of values are asked for

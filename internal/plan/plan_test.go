@@ -809,7 +809,7 @@ func TestARequestIsTroubledOnlyByServersThatItNeeds(t *testing.T) {
 	assert.Equal(t, 0, trouble("version"))
 }
 
-func TestFollowsSaysWhatNeedsTimeAfterACallFails(t *testing.T) {
+func TestFollowsSaysForWhatTimeMustBeLeft(t *testing.T) {
 	x := plan(t, setup{servers: 3, replicas: 2})
 	x.request("get a")
 	assert.Equal(t, FollowsRead, x.Follows(0))

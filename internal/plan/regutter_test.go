@@ -100,14 +100,14 @@ type gutterer struct {
 	at    int // index in ways
 	ways  []guttered
 	world *guttering
-	// obeys: it obeys the marks of the other one. lingers: it does so although it has no gutter any more.
-	obeys, lingers bool
+	// respects: it respects the marks of the other one. lingers: it does so although it has no gutter any more.
+	respects, lingers bool
 	make           func(phase guttered) *driver
 }
 
 // enterPhase replaces the driver.
 func (w *gutterer) enterPhase(at int) {
-	obeyed := w.obeys
+	respected := w.respects
 	w.at = at
 	missed := map[int]bool{}
 	if w.loser.driver != nil {
@@ -115,7 +115,7 @@ func (w *gutterer) enterPhase(at int) {
 	}
 	w.driver = w.make(w.ways[at])
 	w.missed = missed
-	w.lingers = obeyed && (w.stage == barred || w.stage == away) && !w.world.hasty
+	w.lingers = respected && (w.stage == barred || w.stage == away) && !w.world.hasty
 	w.know(w.stage)
 }
 
@@ -124,15 +124,15 @@ func (w *gutterer) know(stage stage) {
 	w.stage = stage
 	s := &w.planner.Servers[w.world.victim]
 	w.lingers = w.lingers && stage != open
-	obeys := w.lingers // until no mark is left
+	respects := w.lingers // until no mark is left
 	for _, p := range w.router.Pools() {
-		obeys = obeys || len(p.Gutters()) > 0 && (p.Gutter() != nil || !w.world.blind)
+		respects = respects || len(p.Gutters()) > 0 && (p.Gutter() != nil || !w.world.blind)
 	}
-	w.obeys = obeys
-	s.Readable = !obeys || stage == shut || stage == open
+	w.respects = respects
+	s.Readable = !respects || stage == shut || stage == open
 	s.Stale = !s.Readable
-	s.Away = obeys && (stage == away || stage == again)
-	s.Open = obeys && stage != shut && !w.world.secret
+	s.Away = respects && (stage == away || stage == again)
+	s.Open = respects && stage != shut && !w.world.secret
 }
 
 // waits reports whether a read must wait because it would go to a server that is not read.

@@ -23,10 +23,10 @@ import (
 	"mcmw/internal/worker"
 )
 
-// benchConnections is the number of clients of the closed loops: each sends when its last reply has come.
+// benchConnections is the number of clients of the closed loops. Each sends a request when it has the reply to the previous one.
 const benchConnections = 64
 
-// benchPools are the pools that are compared: as they are by default, and synchronous workers.
+// benchPools are the compared arrangements of workers: the default, synchronous workers, and workers per server.
 var benchPools = []struct {
 	name    string
 	options middleware.Options
@@ -36,12 +36,12 @@ var benchPools = []struct {
 	{"per-server", middleware.Options{Pool: middleware.PoolPerServer}},
 }
 
-// warmUp is the number of requests that each client sends before anything is measured: connections are made, and the
-// middleware knows its servers.
+// warmUp is the number of requests that each client sends before the measurement begins. They open the connections, and let the
+// middleware find out about its servers.
 const warmUp = 10
 
 // closedLoop lets the clients send requests until b.N are answered, and returns the response times, sorted, in
-// nanoseconds. request appends a client's next request; reply is what answers it.
+// nanoseconds. request appends a client's next request; reply is the expected reply.
 func closedLoop(b *testing.B, addr string, request func(dst []byte, random *rand.Rand) []byte, reply string) []int64 {
 	b.Helper()
 	var left atomic.Int64
@@ -100,7 +100,7 @@ func closedLoop(b *testing.B, addr string, request func(dst []byte, random *rand
 	return all
 }
 
-// processTime returns the processor time that the process, the middleware and its clients, has used so far.
+// processTime returns the processor time that the process has used so far, which includes the middleware and its clients.
 func processTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -116,7 +116,7 @@ func quantile(sorted []int64, q float64) int64 {
 	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
-// Three replicas: what the order of the writes of one key costs, where keys are many and where all clients write one.
+// Three replicas: the cost of ordering the writes of one key, for many keys and for one key that all clients write.
 func BenchmarkReplicatedSet(b *testing.B) {
 	for _, pool := range benchPools {
 		for _, load := range []struct {
@@ -136,7 +136,7 @@ func BenchmarkReplicatedSet(b *testing.B) {
 	}
 }
 
-// startPaced starts a server that takes service for every get, one after the other over all its connections.
+// startPaced starts a server that serves one get at a time over all its connections, and takes service for each.
 func startPaced(b *testing.B, service time.Duration) string {
 	var one sync.Mutex
 	return mctest.StartScript(b, func(p *mctest.Peer) {

@@ -135,7 +135,7 @@ func (w *Worker) readBefore(s, other int) bool {
 	return w.measures() && w.planner.Servers[s].Load < w.planner.Servers[other].Load
 }
 
-// deadline returns until when to wait for server s, ns. Some of the time is kept for what follows if it does not answer. If all waiting calls are reads that
+// deadline returns until when to wait for server s, ns. Some of the time is kept for what can follow. If all waiting calls are reads that
 // other servers can answer, this is half the time, to ask those. After a write to several servers it is a smaller part, to copy or repair.
 func (w *Worker) deadline(s int) int64 {
 	timeout := w.timeouts[s]
@@ -165,7 +165,7 @@ func (w *Worker) deadline(s int) int64 {
 // must not count as stalled.
 const leastTime = 16
 
-// reserve is the divisor for the part of the timeout that is kept for what follows a failure, an eighth.
+// reserve is the divisor for the part of the timeout that is kept for what can follow, an eighth.
 const reserve = 8
 
 // end returns when the time for requests[i], or for a check (-1), ends, ns; timeout is how long it may take. The time begins when the client has sent the request.

@@ -19,7 +19,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// unreachable is a server to which connections can be cut, and then are neither made nor refused.
+// unreachable is a proxy in front of a server. It can be made unreachable: then connections to it are neither made nor refused.
 type unreachable struct {
 	t      *testing.T
 	l      *net.TCPListener
@@ -30,7 +30,7 @@ type unreachable struct {
 	conns []net.Conn
 }
 
-// startUnreachable puts one, which can be reached at first, in front of the server at target.
+// startUnreachable starts a proxy in front of the server at target. It is reachable at first.
 func startUnreachable(t *testing.T, target string) *unreachable {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -86,7 +86,7 @@ func (u *unreachable) end() {
 	u.conns = nil
 }
 
-// backlog sets how many connections wait to be accepted. The kernel drops what asks for another.
+// backlog sets how many connections may wait to be accepted. The kernel drops further requests for a connection.
 func (u *unreachable) backlog(n int) {
 	raw, err := u.l.SyscallConn()
 	require.NoError(u.t, err)
@@ -94,11 +94,11 @@ func (u *unreachable) backlog(n int) {
 	require.NoError(u.t, err)
 }
 
-// Cut makes the server unreachable.
+// Cut makes the proxy unreachable.
 func (u *unreachable) Cut() {
 	u.end()
 	u.backlog(0)
-	for dropped := 0; dropped < 2; { // one may be a busy machine's
+	for dropped := 0; dropped < 2; { // a single drop may be a busy machine's
 		c, err := net.DialTimeout("tcp", u.l.Addr().String(), 100*time.Millisecond)
 		var late net.Error
 		switch {
@@ -113,8 +113,8 @@ func (u *unreachable) Cut() {
 	}
 }
 
-// Mend makes it reachable again.
-func (u *unreachable) Mend() {
+// Restore makes the proxy reachable again.
+func (u *unreachable) Restore() {
 	u.backlog(128)
 	require.NoError(u.t, u.l.SetDeadline(time.Time{}))
 	u.begin()
@@ -134,7 +134,7 @@ func TestRequestsOfARoundDoNotWaitForAConnectionThatTheyDoNotNeed(t *testing.T) 
 				})
 			})
 			b := startUnreachable(t, mctest.StartMemcached(t).Addr())
-			// Nobody can wait for a timeout and pass.
+			// A request that waits for a timeout fails the test.
 			o := middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 8, Timeout: 10 * time.Minute, StallAfter: stallAfter}}
 			for pool, addr := range map[string]string{"a": a.Addr(), "b": b.l.Addr().String()} {
 				o.Pools = append(o.Pools, middleware.PoolOptions{
@@ -164,7 +164,7 @@ func TestRequestsOfARoundDoNotWaitForAConnectionThatTheyDoNotNeed(t *testing.T) 
 				}, mctest.Patience, mctest.Tick)
 				require.Equal(t, "END\r\n", other.ask("get a:z\r\n", 1))
 			}
-			b.Mend()
+			b.Restore()
 			require.Equal(t, "VALUE b:x 0 1\r\nx\r\nEND\r\n", needs.ask("", 3))
 		})
 	}

@@ -24,7 +24,7 @@ func awaitState(t *testing.T, m *mwtest.MW, i int, state backend.State) {
 		mctest.Patience, 5*time.Millisecond, "server %d never became %s", i, state)
 }
 
-// store repeats a set until it succeeds: on a busy machine a healthy server may miss a short timeout, too.
+// store repeats a set until it succeeds: on a busy machine even a healthy server may miss a short timeout.
 func store(c *client, key, value string) {
 	c.t.Helper()
 	for range 100 {
@@ -54,7 +54,7 @@ func TestKillingAReplicaFailsNoRead(t *testing.T) {
 	awaitState(t, m, 1, backend.Down)
 }
 
-func TestAReadIsTriedOnEveryReplicaThatIsLeft(t *testing.T) {
+func TestAReadIsTriedOnEveryRemainingReplica(t *testing.T) {
 	m, servers := replicas(t, 3, middleware.Options{Workers: 1, ServerOptions: backend.ServerOptions{FailureLimit: 1_000_000}})
 	c := dial(t, m.Addrs()[0].String())
 	for i := range 10 {
@@ -67,7 +67,7 @@ func TestAReadIsTriedOnEveryReplicaThatIsLeft(t *testing.T) {
 	}
 }
 
-func TestAWriteThatAReplicaMissedIsAnsweredByAckAndTheReplicaNamed(t *testing.T) {
+func TestAckDecidesTheAnswerToAWriteThatAReplicaMissedAndAnErrorNamesTheReplica(t *testing.T) {
 	for ack, want := range map[replica.Ack]string{replica.AckAll: "SERVER_ERROR ", replica.AckQuorum: "STORED\r\n", replica.AckAny: "STORED\r\n"} {
 		t.Run(ack.String(), func(t *testing.T) {
 			m, servers := replicas(t, 3, middleware.Options{RequestOptions: worker.RequestOptions{Ack: ack}})
@@ -85,7 +85,7 @@ func TestAWriteThatAReplicaMissedIsAnsweredByAckAndTheReplicaNamed(t *testing.T)
 	}
 }
 
-func TestAServerServesNothingThatItMissed(t *testing.T) {
+func TestAServerServesNoValueWhoseReplacementItMissed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		options middleware.Options
 		outage  func(s *mctest.Server) (end func())
@@ -116,7 +116,7 @@ func TestAServerServesNothingThatItMissed(t *testing.T) {
 			awaitState(t, m, 1, backend.Up)
 			for range 6 {
 				for i := range 10 {
-					// A miss is honest, and so is an error; an old value is not.
+					// A miss or an error is allowed; an old value is not.
 					reply := c.ask(fmt.Sprintf("get key%d\r\n", i), 1)
 					if reply != "END\r\n" && !strings.HasPrefix(reply, "SERVER_ERROR") {
 						assert.Equal(t, "new\r\nEND\r\n", c.ask("", 2))
@@ -127,7 +127,7 @@ func TestAServerServesNothingThatItMissed(t *testing.T) {
 			if tc.flushed {
 				assert.Empty(t, get(t, servers[1], "key15"))
 			} else {
-				assert.Equal(t, "old", get(t, servers[1], "key15"), "what it did not miss is kept")
+				assert.Equal(t, "old", get(t, servers[1], "key15"), "keys of which it missed no write are kept")
 			}
 		})
 	}
@@ -149,7 +149,7 @@ func TestAServerThatIsDownFailsAtOnce(t *testing.T) {
 	assert.NotEmpty(t, before.Health.Why)
 }
 
-func TestAReadThatNoServerAnswersIsAMissIfAskedFor(t *testing.T) {
+func TestAReadThatNoServerAnswersIsAMissIfConfigured(t *testing.T) {
 	m, servers := replicas(t, 2, middleware.Options{RequestOptions: worker.RequestOptions{GetErrorMiss: true}})
 	c := dial(t, m.Addrs()[0].String())
 	c.ask("set k 0 0 1\r\nx\r\n", 1)

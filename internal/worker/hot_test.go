@@ -16,8 +16,8 @@ import (
 	"mcmw/internal/stats"
 )
 
-// startTelling starts a server of that version, of which every item but missing is x, but for bad, which it mistakes for another, and a middleware that serves from memory. It says told of all
-// items. got returns the requests that came.
+// startTelling starts a server of that version, and a middleware that answers from memory. Every item of the server is x, except missing, which does not exist,
+// and bad, whose reply is about another key. It replies told to every me. got returns the requests that the server got.
 func startTelling(t *testing.T, version, told string) (m *mwtest.MW, got func() []string) {
 	var mu sync.Mutex
 	var lines []string
@@ -58,7 +58,7 @@ func startTelling(t *testing.T, version, told string) (m *mwtest.MW, got func() 
 	}
 }
 
-// inOneHalf repeats do until it was done within one half of the time for which a value is served: so long the gets of a key are counted together.
+// inOneHalf repeats do until it runs within one half of the time for which a value is served. The gets of a key within such a half are counted together.
 func inOneHalf(do func()) {
 	half := func() int64 { return stats.Now() / int64(hotkeys.AgeAlone/2) }
 	for begun := int64(-1); begun != half(); {
@@ -70,13 +70,13 @@ func inOneHalf(do func()) {
 func TestTheReplyToTheThirdGetOfAKeyIsServedFromMemory(t *testing.T) {
 	for _, c := range []struct {
 		name, key, told string
-		asked           []string // of the server, for five gets
+		asked           []string // of the server, by five gets
 		hot             uint64
 	}{
 		{"a value", "k", "ME k exp=-1 la=0 cas=1 fetch=no cls=1 size=60\r\n", []string{"get k", "get k", "get k", "me k"}, 2},
 		{"a value that lives for long", "k", "ME k exp=60 la=0 cas=1 fetch=no cls=1 size=60\r\n", []string{"get k", "get k", "get k", "me k"}, 2},
-		{"a value about to end", "k", "ME k exp=1 la=0 cas=1 fetch=no cls=1 size=60\r\n", []string{"get k", "get k", "get k", "me k", "get k", "get k"}, 0},
-		{"a value that has ended meanwhile", "k", "EN\r\n", []string{"get k", "get k", "get k", "me k", "get k", "get k"}, 0},
+		{"a value that expires soon", "k", "ME k exp=1 la=0 cas=1 fetch=no cls=1 size=60\r\n", []string{"get k", "get k", "get k", "me k", "get k", "get k"}, 0},
+		{"a value that has expired meanwhile", "k", "EN\r\n", []string{"get k", "get k", "get k", "me k", "get k", "get k"}, 0},
 		{"no value", "missing", "EN\r\n", []string{"get missing", "get missing", "get missing", "me missing", "get missing", "get missing"}, 0},
 		{"an error", "k", "SERVER_ERROR out of memory\r\n", []string{"get k", "get k", "get k", "me k", "get k", "me k", "get k", "me k"}, 0},
 	} {
@@ -100,7 +100,7 @@ func TestTheReplyToTheThirdGetOfAKeyIsServedFromMemory(t *testing.T) {
 	}
 }
 
-func TestNothingIsServedFromMemoryOfAServerThatDoesNotTellWhenItemsEnd(t *testing.T) {
+func TestNothingIsServedFromMemoryIfTheServerDoesNotTellWhenItemsExpire(t *testing.T) {
 	m, got := startTelling(t, "1.6.23", "ME k exp=-1\r\n")
 	c := m.Dial(t)
 	for range 3 {
@@ -109,8 +109,8 @@ func TestNothingIsServedFromMemoryOfAServerThatDoesNotTellWhenItemsEnd(t *testin
 	assert.Equal(t, []string{"get k", "get k", "get k"}, got())
 }
 
-// What a server that breaks the protocol has answered before may have been about other keys.
-func TestNoValueOfAServerThatBreaksTheProtocolIsServedFromMemoryAnyMore(t *testing.T) {
+// Earlier replies of a server that breaks the protocol may belong to other keys.
+func TestValuesInMemoryAreForgottenWhenAServerBreaksTheProtocol(t *testing.T) {
 	var c *mctest.Client
 	var got func() []string
 	inOneHalf(func() {
@@ -125,5 +125,5 @@ func TestNoValueOfAServerThatBreaksTheProtocolIsServedFromMemoryAnyMore(t *testi
 	assert.Contains(t, c.MustDo(t, "get bad\r\n"), "SERVER_ERROR")
 	c.MustDo(t, "get k\r\n")
 	asked := got()
-	assert.Equal(t, []string{"get k", "me k"}, asked[len(asked)-2:], "it was served and is wanted again")
+	assert.Equal(t, []string{"get k", "me k"}, asked[len(asked)-2:], "it was served before, so it is wanted again")
 }

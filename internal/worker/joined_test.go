@@ -16,16 +16,16 @@ import (
 	"mcmw/internal/route"
 )
 
-// held are scripted servers that answer `get wait` when they are told to.
+// held are scripted servers that hold back their reply to `get wait` until they are told to send it.
 type held struct {
 	servers []route.Server
 	waits   chan struct{} // a worker waits for the reply to "get wait"
 	release chan struct{}
-	// answer gives the reply to any other line: "", none; hangUp closes the connection. mu is held.
+	// answer returns the reply to any other line: "" sends none; hangUp closes the connection. mu is held.
 	answer func(line string) string
 
 	mu    sync.Mutex
-	lines []string // those that answer was asked for
+	lines []string // the lines for which answer was called
 }
 
 const hangUp = "hang up"
@@ -63,14 +63,14 @@ func (s *held) serve(p *mctest.Peer) {
 	}
 }
 
-// got returns the requests that came, but for the held one.
+// got returns the requests that arrived, except the one that is held.
 func (s *held) got() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lines
 }
 
-// inOneRound has one client wait for a server, and each of the others queue its requests meanwhile; then the only worker serves
+// inOneRound lets one client wait for a server. Meanwhile each of the others queues its requests, so that the only worker serves
 // these in one round.
 func (s *held) inOneRound(t *testing.T, m *mwtest.MW, requests ...string) (clients []*mctest.Client) {
 	t.Helper()
@@ -110,7 +110,7 @@ func TestEqualGetsOfARoundAreOneRequestToAServer(t *testing.T) {
 	}
 }
 
-func TestAGetBehindAWriteOfItsKeyDoesNotJoinOneBeforeIt(t *testing.T) {
+func TestAGetAfterAWriteOfItsKeyDoesNotJoinAGetBeforeIt(t *testing.T) {
 	for _, write := range []string{"set hot 0 0 3\r\nnew\r\n", "flush_all\r\n", "md hot\r\n", "ms aG90 3 b\r\nnew\r\n", "gat 0 cold hot\r\n"} {
 		writes := 0
 		s := startHeld(t, 1, func(line string) string {
@@ -136,12 +136,12 @@ func TestAGetBehindAWriteOfItsKeyDoesNotJoinOneBeforeIt(t *testing.T) {
 		clients := s.inOneRound(t, m, "get hot\r\n", write+"get hot\r\n", "get hot\r\n")
 		assert.Equal(t, "VALUE hot 0 1\r\n0\r\nEND\r\n", clients[0].MustReply(t))
 		clients[1].MustReply(t)
-		assert.Equal(t, "VALUE hot 0 1\r\n1\r\nEND\r\n", clients[1].MustReply(t), "behind %q", write)
+		assert.Equal(t, "VALUE hot 0 1\r\n1\r\nEND\r\n", clients[1].MustReply(t), "after %q", write)
 		assert.Equal(t, "VALUE hot 0 1\r\n1\r\nEND\r\n", clients[2].MustReply(t))
 	}
 }
 
-func TestAReadThatFailsIsAskedOfAnotherServerOnceForAllThatJoinedIt(t *testing.T) {
+func TestAFailedReadIsSentToAnotherServerOnceForAllThatJoinedIt(t *testing.T) {
 	asked := 0
 	s := startHeld(t, 2, func(string) string {
 		asked++
@@ -166,8 +166,8 @@ func TestAnErrorIsTheAnswerToAllThatJoined(t *testing.T) {
 	assert.Equal(t, []string{"get hot"}, s.got())
 }
 
-// A round holds a few MiB for clients, and a value that several share counts for each.
-func TestAValueThatIsTooMuchForAllOfItsClientsIsAskedForAgain(t *testing.T) {
+// A round holds a few MiB for clients, and a value that several clients share counts for each.
+func TestAValueThatIsTooLargeForAllOfItsClientsTogetherIsAskedForAgain(t *testing.T) {
 	value := fmt.Sprintf("VALUE hot 0 %d\r\n%s\r\nEND\r\n", 1<<20, strings.Repeat("x", 1<<20))
 	s := startHeld(t, 1, func(string) string { return value })
 	m := mwtest.Start(t, middleware.Options{Workers: 1, Servers: s.servers})
@@ -180,7 +180,7 @@ func TestAValueThatIsTooMuchForAllOfItsClientsIsAskedForAgain(t *testing.T) {
 	assert.Less(t, n, 10)
 }
 
-func TestASharedReplyStaysUntilTheLastOfItsClientsHasIt(t *testing.T) {
+func TestASharedReplyIsKeptUntilTheLastOfItsClientsHasIt(t *testing.T) {
 	s := startHeld(t, 1, func(string) string { return "VALUE hot 0 1\r\nx\r\nEND\r\n" })
 	m := mwtest.Start(t, middleware.Options{Workers: 1, Servers: s.servers})
 	clients := s.inOneRound(t, m, "get hot\r\n", "get hot\r\nget wait\r\n")

@@ -17,7 +17,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// Values that the servers take and mcmw does not are stored past it.
+// The values that servers accept but mcmw does not are stored on the servers directly.
 func TestAValueLargerThanMaxValueIsAnErrorAndNoFailureOfItsServer(t *testing.T) {
 	for _, maxValue := range []int{1 << 10, 1 << 20} {
 		for _, n := range []int{1, 3} {

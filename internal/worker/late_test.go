@@ -16,8 +16,8 @@ import (
 	"mcmw/internal/worker"
 )
 
-// What a server sends between rounds answers nobody: the connection is given up before another client's reply is read from it.
-func TestAReplyTooManyThatComesLateIsNobodys(t *testing.T) {
+// Bytes that a server sends between rounds answer no request: the connection is closed before another client's reply is read from it.
+func TestASurplusReplyThatArrivesLateAnswersNoRequest(t *testing.T) {
 	send, sent := make(chan struct{}), make(chan struct{})
 	script := mctest.StartScript(t, func(p *mctest.Peer) {
 		p.Answer(func(line string) string {
@@ -42,14 +42,14 @@ func TestAReplyTooManyThatComesLateIsNobodys(t *testing.T) {
 	m := mwtest.Start(t, middleware.Options{Servers: mwtest.Named(script.Addr()), Workers: 1})
 	require.Equal(t, "DELETED\r\n", m.Dial(t).MustDo(t, "delete k\r\n"))
 	other := m.Dial(t)
-	require.Equal(t, "MN\r\n", other.MustDo(t, "mn\r\n")) // its connection is there
+	require.Equal(t, "MN\r\n", other.MustDo(t, "mn\r\n")) // now its connection exists
 	close(send)
 	<-sent
 	require.Equal(t, "VALUE k 0 4\r\ngood\r\nEND\r\n", other.MustDo(t, "get k\r\n"))
 }
 
-// The first reply came before the request: the second STORED is of the server, and nobody knows what it stored.
-func TestAWriteIsDoubtedIfTheServerThenSendsMoreThanItWasAskedFor(t *testing.T) {
+// The first reply existed before the request. The second STORED is the reply to the request, so it is not known what the server stored.
+func TestAWriteCountsAsMissedIfTheServerThenSendsASurplusReply(t *testing.T) {
 	deleted := make(chan struct{})
 	script := mctest.StartScript(t, func(p *mctest.Peer) {
 		p.Answer(func(line string) string {
@@ -73,15 +73,15 @@ func TestAWriteIsDoubtedIfTheServerThenSendsMoreThanItWasAskedFor(t *testing.T) 
 	select {
 	case <-deleted:
 	case <-time.After(mctest.Patience):
-		t.Fatal("the key is not deleted where nobody knows what it holds")
+		t.Fatal("the key is not deleted on the server that may hold any value of it")
 	}
 }
 
-// A server that stalls in the middle of its reply is read on behind others that were asked for the same request.
-func TestValuesThatComeInPartsAreNotLostWhenAnotherServerAnswersBetween(t *testing.T) {
+// A worker continues with a server that stalls in the middle of its reply after other servers have answered the same request.
+func TestValuesThatArriveInPartsAreNotLostWhenAnotherServerAnswersBetween(t *testing.T) {
 	var m *mwtest.MW
 	stalls := func() uint64 { return m.Stats().Snapshot().Servers[0].Health.Stalls }
-	var before atomic.Uint64 // the stalls before the request: on a busy machine the server may have stalled before it reads it
+	var before atomic.Uint64 // number of stalls before the request: on a busy machine the server may stall before it reads the request
 	o := middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{StallAfter: 10 * time.Millisecond}}
 	o.Placement.Replicas = 1
 	script := func(s int) *mctest.Script {
@@ -115,7 +115,7 @@ func TestValuesThatComeInPartsAreNotLostWhenAnotherServerAnswersBetween(t *testi
 		keys[s] = append(keys[s], key)
 	}
 	c := dial(t, m.Addr())
-	for range 4 { // the rounds take turns in which server they read first
+	for range 4 { // the server that is read first changes from round to round
 		asked := []string{keys[0][0], keys[1][0], keys[0][1], keys[1][1], keys[0][2], keys[1][2]}
 		want := ""
 		for _, key := range asked {

@@ -31,7 +31,7 @@ type marks struct {
 // missed says that server missed requests[request].
 type missed struct{ request, server int32 }
 
-// noteFlush says, when a flush_all has ended, that the servers have lost all keys that they held.
+// noteFlush says, when a flush_all has ended, that the servers have also lost the records that mcmw keeps on them, such as marks.
 func (w *Worker) noteFlush() {
 	for i := range w.requests {
 		if w.marks.flushAll && w.requests[i].done && w.planner.Requests[i].IsFlush() {

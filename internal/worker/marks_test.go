@@ -18,7 +18,7 @@ import (
 	"mcmw/internal/worker"
 )
 
-// twoPools starts a middleware before two pools of three servers: a has the keys that begin with a, b all others. In front of a it heeds the marks of others.
+// twoPools starts a middleware in front of two pools of three servers. Pool a has the keys that begin with a, pool b all others. The servers of a carry marks.
 func twoPools(t *testing.T, o middleware.Options) (m *mwtest.MW, a, b []*mctest.Server) {
 	t.Helper()
 	a, b = mctest.StartNewMemcacheds(t, 3), mctest.StartNewMemcacheds(t, 3)
@@ -38,7 +38,7 @@ func twoPools(t *testing.T, o middleware.Options) (m *mwtest.MW, a, b []*mctest.
 	return mwtest.Start(t, o), a, b
 }
 
-// sends lets n clients send request, in which %d stands for a client's number, and returns a channel with their answers.
+// sends lets n clients send request, in which %d stands for the client's number, and returns a channel with their answers.
 func sends(t *testing.T, m *mwtest.MW, n int, request string) <-chan string {
 	answers := make(chan string, n)
 	for i := range n {
@@ -55,8 +55,8 @@ func sends(t *testing.T, m *mwtest.MW, n int, request string) <-chan string {
 	return answers
 }
 
-// outage calls do while a server that m had first is down. If do returns false, because on a busy machine the looks at the marks were too old for anybody
-// to know what the server missed, it comes back, and there is another outage.
+// outage calls do while server, the first of m's, is down. If do returns false there is another outage: on a busy machine the marks may have been read too long ago
+// to know what the server missed.
 func outage(t *testing.T, m *mwtest.MW, server *mctest.Server, do func() bool) {
 	t.Helper()
 	state := func() string { return m.Stats().Snapshot().Servers[0].Health.State }
@@ -71,8 +71,8 @@ func outage(t *testing.T, m *mwtest.MW, server *mctest.Server, do func() bool) {
 	}
 }
 
-// A write that a server missed is answered when all know, which takes more than half a second. All workers do something else meanwhile.
-func TestRequestsOfOnePoolAreAnsweredWhileWritesOfAnotherWaitUntilAMissedOneIsKnown(t *testing.T) {
+// A write that a server missed is answered when all mcmw instances know of it, which takes more than half a second. Meanwhile all workers do other work.
+func TestRequestsOfOnePoolAreAnsweredWhileWritesOfAnotherWaitForAMark(t *testing.T) {
 	for name, o := range map[string]middleware.Options{
 		"one worker":             {Workers: 1},
 		"synchronous workers":    {Workers: 2, RequestOptions: worker.RequestOptions{Depth: 1}},
@@ -107,8 +107,8 @@ func TestRequestsOfOnePoolAreAnsweredWhileWritesOfAnotherWaitUntilAMissedOneIsKn
 	}
 }
 
-// What waits with a write of its connection is answered behind it, in order, and as if it had been asked then.
-func TestWhatIsBehindAWriteThatWaitsUntilItIsKnownWhoMissedItIsAnsweredInOrder(t *testing.T) {
+// Requests that follow such a write on its connection are answered after it, in order, with the values of that time.
+func TestRequestsAfterAWriteThatWaitsForAMarkAreAnsweredInOrder(t *testing.T) {
 	const last = "VALUE b 0 1\r\n7\r\nEND\r\n"
 	m, a, _ := twoPools(t, middleware.Options{Workers: 1})
 	outage(t, m, a[0], func() bool {
@@ -123,7 +123,7 @@ func TestWhatIsBehindAWriteThatWaitsUntilItIsKnownWhoMissedItIsAnsweredInOrder(t
 		} {
 			got := c.MustReply(t)
 			if strings.Contains(got, "SERVER_ERROR a-server-") {
-				for got != last { // nothing of it may come behind the next outage's
+				for got != last { // no reply may remain for the next outage
 					got = c.MustReply(t)
 				}
 				return false
@@ -138,8 +138,8 @@ func TestWhatIsBehindAWriteThatWaitsUntilItIsKnownWhoMissedItIsAnsweredInOrder(t
 	})
 }
 
-// Where it can't be known, the write fails, and so do those behind it; what other pools hold is answered.
-func TestAWriteThatNobodyCanKnowToBeMissedFailsAndWhatIsBehindItIsAnswered(t *testing.T) {
+// If no mark can be set, the write fails, and so do later writes to the pool. Requests to other pools are answered.
+func TestAWriteWhoseMarkCannotBeSetFailsAndLaterRequestsAreAnswered(t *testing.T) {
 	m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: time.Second}})
 	c := m.Dial(t)
 	require.Equal(t, "STORED\r\n", c.MustDo(t, "set b 0 0 1\r\n1\r\n"))
@@ -156,8 +156,8 @@ func TestAWriteThatNobodyCanKnowToBeMissedFailsAndWhatIsBehindItIsAnswered(t *te
 	assert.True(t, strings.HasPrefix(c.MustDo(t, "get b a\r\n"), "VALUE b 0 1\r\n1\r\n"))
 }
 
-// While too few servers of a pool say who missed writes, none of it is read, and its reads wait until their time is over; no longer, however many come.
-func TestAReadThatWaitsForAServerIsAnsweredInTimeWhileOthersComeToWait(t *testing.T) {
+// While too few servers of a pool can be asked for marks, none of them is read, and reads wait until their timeout, but no longer, however many arrive.
+func TestAReadThatWaitsForAServerIsAnsweredInTimeWhileMoreReadsArrive(t *testing.T) {
 	m, a, _ := twoPools(t, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 400 * time.Millisecond}})
 	a[0].Stop()
 	a[1].Stop()
@@ -166,9 +166,9 @@ func TestAReadThatWaitsForAServerIsAnsweredInTimeWhileOthersComeToWait(t *testin
 	more := 0
 	for ; len(first) == 0; more++ {
 		sends(t, m, 1, "get a%d\r\n")
-		time.Sleep(40 * time.Millisecond) // the rate at which they come; nothing is waited for by it
+		time.Sleep(40 * time.Millisecond) // the rate at which reads arrive; it waits for nothing
 	}
 	assert.Contains(t, <-first, "SERVER_ERROR ") // on a machine that is late for the timeout it may name a server of b
-	// Ten come within the timeout. The limit is made of pauses because a machine that is late for the timeout is so for each of these.
+	// Ten arrive within the timeout. The limit consists of pauses, because a machine that is late for the timeout is also late for each pause.
 	assert.Less(t, more, 50)
 }

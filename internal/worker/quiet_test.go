@@ -8,7 +8,7 @@ import (
 	"mcmw/internal/middleware"
 )
 
-func TestAQuietArithmeticThatMakesItsItemIsNotAnswered(t *testing.T) {
+func TestAQuietArithmeticCommandThatCreatesItsItemIsNotAnswered(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		pools(t, func(t *testing.T, o middleware.Options) {
 			m, _ := replicas(t, n, o)

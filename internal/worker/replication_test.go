@@ -40,7 +40,7 @@ func dial(t testing.TB, addr string) *client {
 	return &client{t: t, c: c, r: bufio.NewReader(c)}
 }
 
-// ask sends request, which args complete, and returns as many lines of the reply.
+// ask sends request, formatted with args, and returns that many lines of the reply.
 func (c *client) ask(request string, lines int, args ...any) string {
 	c.t.Helper()
 	if len(args) > 0 {
@@ -80,8 +80,8 @@ func get(t testing.TB, s *mctest.Server, key string) string {
 	return strings.TrimSuffix(value, "\r\nEND\r\n")
 }
 
-// The reply to incr names no key, so a count that answers another request can't be told from the right one. The other replicas' answers decide.
-func TestACountThatAServerMakesUpIsOutvotedByAQuorum(t *testing.T) {
+// The reply to incr names no key, so a wrong count cannot be recognized. The other replicas' answers decide.
+func TestAWrongCountOfOneServerIsOutvotedByAQuorum(t *testing.T) {
 	for ack, want := range map[replica.Ack]string{replica.AckAll: "NOT_FOUND\r\n", replica.AckQuorum: "NOT_FOUND\r\n", replica.AckAny: "5\r\n"} {
 		for liar := range 3 {
 			t.Run(fmt.Sprintf("ack %v, server %d", ack, liar), func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestACountThatAServerMakesUpIsOutvotedByAQuorum(t *testing.T) {
 
 func TestReplicasThatDisagreeAreRepairedByDeletion(t *testing.T) {
 	for _, tc := range []struct {
-		name, before string // before runs on the first server of the list alone
+		name, before string // before is sent directly to the first server of the list
 		request      string
 		all, any     string   // the client's answer
 		left         []string // on the three servers with ack all
@@ -130,7 +130,7 @@ func TestReplicasThatDisagreeAreRepairedByDeletion(t *testing.T) {
 					want = tc.all
 				}
 				if tc.left == nil && ack == replica.AckAll {
-					// Which value is answered depends on which came last; the others are gone.
+					// The value that came last is the answer; the others are deleted.
 					got := c.ask(tc.request, 1)
 					assert.Contains(t, want, got)
 				} else {
@@ -153,7 +153,7 @@ func TestReplicasThatDisagreeAreRepairedByDeletion(t *testing.T) {
 	}
 }
 
-// pools runs a test with the workers organised either way.
+// pools runs a test with each way to assign workers to servers.
 func pools(t *testing.T, test func(t *testing.T, o middleware.Options)) {
 	t.Run("shared", func(t *testing.T) { test(t, middleware.Options{Workers: 4}) })
 	t.Run("per server", func(t *testing.T) { test(t, middleware.Options{Workers: 2, Pool: middleware.PoolPerServer}) })
@@ -171,7 +171,7 @@ func testCasIsCopied(t *testing.T, o middleware.Options) {
 		token := strings.Fields(head)[4]
 		assert.Equal(t, "STORED\r\n", c.ask("cas "+key+" 8 0 1 "+token+"\r\nb\r\n", 1))
 		assert.Equal(t, "EXISTS\r\n", c.ask("cas "+key+" 9 0 1 "+token+"\r\nc\r\n", 1))
-		// What follows in the same batch sees it, on whatever server.
+		// Later requests of the same batch see its effect on every server.
 		head = c.ask("gets "+key+"\r\n", 3)
 		token = strings.Fields(head)[4]
 		reply := c.ask("cas "+key+" 1 0 1 "+token+" noreply\r\nd\r\n"+strings.Repeat("get "+key+"\r\n", 3), 9)
@@ -194,7 +194,7 @@ func testMetaOverReplicas(t *testing.T, o middleware.Options) {
 	for _, s := range servers {
 		assert.Equal(t, "abc", get(t, s, "k"))
 	}
-	// Quiet: misses, and stores that worked, leave nothing behind; mn says where the batch ends.
+	// Quiet: misses and successful stores have no reply; mn marks the end of the batch.
 	assert.Equal(t, "VA 3\r\nabc\r\nMN\r\n", c.ask("mg none v q\r\nms k2 1 q\r\nx\r\nmd k2 q\r\nmg k v q\r\nmn\r\n", 3))
 	// A conditional store is compared on one server and copied.
 	token := strings.TrimPrefix(strings.TrimSpace(c.ask("mg k c\r\n", 1)), "HD c")
@@ -254,8 +254,8 @@ func testReadModifyWrite(t *testing.T, o middleware.Options) {
 	}
 }
 
-// memcached drops the replies to what came before a retrieval that it refuses for a long key; behind the middleware these
-// belong to other clients.
+// memcached drops the replies to the requests before a retrieval that it refuses for a long key. Behind the middleware these
+// requests belong to other clients.
 func TestARefusedRetrievalCostsNobodyElseAReply(t *testing.T) {
 	m, _ := replicas(t, 1, middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Depth: 64}})
 	long := strings.Repeat("k", 251)
@@ -279,7 +279,7 @@ func TestARefusedRetrievalCostsNobodyElseAReply(t *testing.T) {
 }
 
 func TestReadsOfAKeyInOneBatchNeverGoBackInTime(t *testing.T) {
-	// Two copies on three servers, which are suspect as soon as they are busy: reads are asked again of others all the time.
+	// Two copies on three servers, which are suspect as soon as they are busy: many reads are sent to a second server.
 	o := middleware.Options{Workers: 2, RequestOptions: worker.RequestOptions{Depth: 2, StallAfter: 50 * time.Microsecond, Timeout: time.Minute}}
 	o.Placement = route.Options{Replicas: 2, Read: route.ReadRoundRobin}
 	m, servers := replicas(t, 3, o)

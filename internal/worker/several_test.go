@@ -32,7 +32,7 @@ func fleet(t *testing.T, n int, o middleware.Options) ([]*mwtest.MW, []*mctest.S
 	return list, servers
 }
 
-// crowd lets writers do something at once, each through one of the middlewares.
+// crowd lets that many writers call do at the same time, each through one of the middlewares.
 func crowd(t *testing.T, list []*mwtest.MW, writers int, do func(c *client, writer int)) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -43,7 +43,7 @@ func crowd(t *testing.T, list []*mwtest.MW, writers int, do func(c *client, writ
 	wg.Wait()
 }
 
-// differ returns the keys that servers hold in more than one way.
+// differ returns the keys of which servers hold different values.
 func differ(t *testing.T, servers []*mctest.Server, keys int) (differing []string) {
 	held := make([]map[string]bool, keys)
 	for _, s := range servers {
@@ -67,7 +67,7 @@ func differ(t *testing.T, servers []*mctest.Server, keys int) (differing []strin
 	return differing
 }
 
-// ended waits until the middlewares have checked what they stored, by ending them.
+// ended stops the middlewares, which waits until they have checked what they stored.
 func ended(t *testing.T, list []*mwtest.MW) {
 	t.Helper()
 	for _, m := range list {
@@ -94,7 +94,7 @@ func TestReplicasBehindThreeMiddlewaresAreAlike(t *testing.T) {
 				crowd(t, list, writers, func(c *client, w int) {
 					r := rand.New(rand.NewPCG(1, uint64(w)))
 					for range 3 {
-						for k := range keys { // all at the same time
+						for k := range keys { // all writers at the same time
 							command := kind(r)
 							value := strconv.Itoa(w*1000 + k)
 							if strings.Count(command, "%") == 1 {
@@ -117,13 +117,13 @@ func TestReplicasBehindThreeMiddlewaresAreAlike(t *testing.T) {
 					assert.NotZero(t, m.Stats().Snapshot().Agreement.Checks)
 					found += m.Stats().Snapshot().Agreement.Disagreements
 				}
-				t.Log(found, "disagreements were found and ended")
+				t.Log(found, "disagreements were found and repaired")
 			})
 		}
 	}
 }
 
-func TestNoIncrementIsLostAndNoAddWonTwiceBehindThreeMiddlewares(t *testing.T) {
+func TestNoIncrementIsLostAndNoAddSucceedsTwiceBehindThreeMiddlewares(t *testing.T) {
 	const writers, times = 12, 100
 	list, _ := fleet(t, 3, middleware.Options{Placement: route.Options{Read: route.ReadPrimary}})
 	dial(t, list[0].Addr()).ask("set n 0 0 1\r\n0\r\n", 1)
@@ -156,13 +156,13 @@ func TestNoIncrementIsLostAndNoAddWonTwiceBehindThreeMiddlewares(t *testing.T) {
 	}
 }
 
-func TestAnItemThatIsAnotherKeysIsNotCopied(t *testing.T) {
+func TestAnItemOfAnotherKeyIsNotCopied(t *testing.T) {
 	for _, line := range []string{"incr n 1\r\n", "ma bg== b v\r\n"} {
 		copied := make(chan string, 100)
 		serve := func(p *mctest.Peer) {
 			for text, ok := p.Line(); ok; text, ok = p.Line() {
 				switch words := strings.Fields(text); {
-				case strings.HasPrefix(text, "ms bWNtdyBwcm9iZQ=="): // whether the server has versions
+				case strings.HasPrefix(text, "ms bWNtdyBwcm9iZQ=="): // the probe whether the server supports versions
 					p.Line()
 					p.Send("HD c4611686018427387904\r\n")
 				case p.Known(text):
@@ -193,7 +193,7 @@ func TestAnItemThatIsAnotherKeysIsNotCopied(t *testing.T) {
 }
 
 func TestACheckDeletesNothingWhileAnotherWorkerStoresTheKey(t *testing.T) {
-	// The first worker's look is answered when the second's set has reached one server, but not the other; that waits for some looks.
+	// The first worker's look is answered when the second worker's set has reached one server. The set reaches the other server only after some more looks.
 	looking, stored, release := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	var cuts atomic.Int32
 	serve := func(late bool) func(p *mctest.Peer) {
@@ -203,7 +203,7 @@ func TestACheckDeletesNothingWhileAnotherWorkerStoresTheKey(t *testing.T) {
 		return func(p *mctest.Peer) {
 			for text, ok := p.Line(); ok; text, ok = p.Line() {
 				switch words := strings.Fields(text); {
-				case strings.HasPrefix(text, "ms bWNtdyBwcm9iZQ=="): // whether the server has versions
+				case strings.HasPrefix(text, "ms bWNtdyBwcm9iZQ=="): // the probe whether the server supports versions
 					p.Line()
 					p.Send("HD c4611686018427387904\r\n")
 				case p.Known(text):
@@ -256,19 +256,19 @@ func TestACheckDeletesNothingWhileAnotherWorkerStoresTheKey(t *testing.T) {
 	assert.Zero(t, cuts.Load())
 }
 
-// withoutVersions starts servers, the last of which gives items no version.
+// withoutVersions starts two servers, the second of which does not support versions.
 func withoutVersions(t *testing.T) []*mctest.Server {
 	return append(mctest.StartNewMemcacheds(t, 1), mctest.StartNewMemcached(t, "-C"))
 }
 
-func TestInFrontOfServersWithoutVersionsReplicasHaveOneWriterUnlessSeveralAreAskedFor(t *testing.T) {
+func TestInFrontOfServersWithoutVersionsThereIsOneWriterUnlessSeveralAreConfigured(t *testing.T) {
 	servers := withoutVersions(t)
 	o := middleware.Options{Servers: mwtest.Servers(servers...)}
 	m := mwtest.Start(t, o)
 	assert.False(t, m.Stats().Snapshot().Several)
 	c := dial(t, m.Addr())
 	assert.Equal(t, "STORED\r\n", c.ask("set k 0 0 1\r\nx\r\n", 1))
-	assert.Equal(t, "HD\r\n", c.ask("ms k 1 E5\r\nx\r\n", 1), "the versions are nobody's")
+	assert.Equal(t, "HD\r\n", c.ask("ms k 1 E5\r\nx\r\n", 1), "mcmw does not use versions, so clients may")
 
 	o.Writers, o.Ready = middleware.WritersSeveral, middleware.ReadyAll
 	m = mwtest.Begin(t, o)
@@ -279,12 +279,12 @@ func TestInFrontOfServersWithoutVersionsReplicasHaveOneWriterUnlessSeveralAreAsk
 	assert.Contains(t, dial(t, m.Addr()).ask("set k 0 0 1\r\nx\r\n", 1), "SERVER_ERROR server-2: ")
 }
 
-func TestAServerThatNoLongerHasVersionsIsNotUsed(t *testing.T) {
+func TestAServerThatNoLongerSupportsVersionsIsNotUsed(t *testing.T) {
 	good, bad := mctest.StartNewMemcacheds(t, 2), mctest.StartNewMemcached(t, "-C")
 	o := middleware.Options{Listen: []string{"127.0.0.1:0"}, Servers: mwtest.Servers(good...)}
 	m := mwtest.Start(t, o)
 	require.True(t, m.Stats().Snapshot().Several)
-	o.Servers = mwtest.Servers(good[0], bad) // the same names: one has moved
+	o.Servers = mwtest.Servers(good[0], bad) // the same names: one server has moved
 	require.NoError(t, m.Apply(t.Context(), o))
 	c := dial(t, m.Addr())
 	assert.Regexp(t, "^SERVER_ERROR server-2: .*1.6.27", c.ask("set k 0 0 1\r\nx\r\n", 1))
@@ -300,8 +300,8 @@ func TestOneReplicaNeedsNoVersions(t *testing.T) {
 	}
 }
 
-// What appends make is fetched to be copied. Of a round's the worker holds as much as of values that can't be read again; the rest is found on its
-// first server alone.
+// The items that appends make are fetched to be copied. In a round the worker holds as many bytes of them as of values that cannot be read again. Items beyond that
+// remain on their first server only.
 func TestAppendsOfARoundHoldNoMoreThanReadsDo(t *testing.T) {
 	const clients, size, most = 18, 1_000_000, 16 << 20
 	servers := mctest.StartNewMemcacheds(t, 3, "-I", "2m", "-m", "128")
@@ -320,7 +320,7 @@ func TestAppendsOfARoundHoldNoMoreThanReadsDo(t *testing.T) {
 	for k := range clients {
 		require.Equal(t, "STORED\r\n", first.MustDo(t, fmt.Sprintf("set k%d 0 0 %d\r\n%s\r\n", k, size, value)))
 	}
-	// The worker would wait for a check that a server owes it.
+	// A check that a server has not answered would hold up the worker.
 	require.Eventually(t, func() bool { return m.Stats().Snapshot().Agreement.Checks == clients }, mctest.Patience, mctest.Tick)
 	for _, p := range proxies {
 		p.Inject(mctest.Fault{Stall: true})
@@ -340,7 +340,7 @@ func TestAppendsOfARoundHoldNoMoreThanReadsDo(t *testing.T) {
 	for _, c := range list {
 		require.Equal(t, "STORED\r\n", c.MustReply(t))
 	}
-	first.MustReply(t) // an end waits for who is owed one
+	first.MustReply(t) // mcmw stops only when clients have their replies
 	require.NoError(t, m.Stop())
 	copied := 0
 	for k := range clients {

@@ -36,11 +36,11 @@ func keysOf(t *testing.T, o middleware.Options, m *mwtest.MW, servers []*mctest.
 	return keys
 }
 
-// silence is for how long a server that runs is not silent, busy as the machine may be: if all replicas of a key seem to stall, its
+// silence is longer than a server that runs is silent, even on a busy machine: if all replicas of a key seem to stall, its
 // requests wait together with those for the frozen one.
 const silence = 500 * time.Millisecond
 
-// arrangements are the pools in which a stalled server must not hold up others.
+// arrangements are arrangements of workers in which a stalled server must not hold up requests to other servers.
 var arrangements = map[string]middleware.Options{
 	"one worker":             {Workers: 1, RequestOptions: worker.RequestOptions{Depth: 8}},
 	"synchronous workers":    {Workers: 3, RequestOptions: worker.RequestOptions{Depth: 1}},
@@ -50,7 +50,7 @@ var arrangements = map[string]middleware.Options{
 func TestRequestsThatDoNotNeedAStalledServerDoNotWaitForIt(t *testing.T) {
 	for name, o := range arrangements {
 		t.Run(name, func(t *testing.T) {
-			// Nobody can wait for the timeout and pass.
+			// A request that waits for the timeout fails the test.
 			o.Timeout, o.StallAfter = 10*time.Minute, silence
 			o.Placement.Replicas = 1
 			m, servers := replicas(t, 3, o)
@@ -67,7 +67,7 @@ func TestRequestsThatDoNotNeedAStalledServerDoNotWaitForIt(t *testing.T) {
 			for i, key := range frozen {
 				w := dial(t, addr)
 				waiting = append(waiting, w)
-				// What needs the server, in every way, with something behind it that does not.
+				// Every kind of request that needs the server.
 				w.ask([]string{"get %s\r\n", "set %s 0 0 1\r\nx\r\n", "mg %s v\r\n", "gat 0 %s\r\n", "delete %s\r\n", "get " + others[0] + " %s\r\n"}[i%6], 0, key)
 			}
 			for range 20 {
@@ -86,7 +86,7 @@ func TestRequestsThatDoNotNeedAStalledServerDoNotWaitForIt(t *testing.T) {
 					"VALUE " + key + " 0 1\r\nx\r\nEND\r\n", "STORED\r\n", "VA 1\r\nx\r\n", "VALUE " + key + " 0 1\r\nx\r\nEND\r\n", "DELETED\r\n",
 					"VALUE " + others[0] + " 0 1\r\nx\r\nVALUE " + key + " 0 1\r\nx\r\nEND\r\n",
 				}[i%6]
-				assert.Equal(t, want, w.ask("", []int{3, 1, 2, 3, 1, 5}[i%6]), "what waited for %s", key)
+				assert.Equal(t, want, w.ask("", []int{3, 1, 2, 3, 1, 5}[i%6]), "request for %s", key)
 				assert.Equal(t, "VALUE "+others[1]+" 0 1\r\nx\r\nEND\r\n", w.ask("get %s\r\n", 3, others[1]))
 			}
 			for _, key := range frozen {
@@ -96,7 +96,7 @@ func TestRequestsThatDoNotNeedAStalledServerDoNotWaitForIt(t *testing.T) {
 	}
 }
 
-func TestAStalledReplicaHoldsUpItsWritesAlone(t *testing.T) {
+func TestAStalledReplicaHoldsUpOnlyItsWrites(t *testing.T) {
 	for name, o := range arrangements {
 		t.Run(name, func(t *testing.T) {
 			o.Timeout, o.StallAfter = 10*time.Minute, silence
@@ -113,7 +113,7 @@ func TestAStalledReplicaHoldsUpItsWritesAlone(t *testing.T) {
 				writers = append(writers, w)
 				w.ask([]string{"set %d-key 0 0 1\r\ny\r\n", "touch %d-key 0\r\n"}[i%2], 0, i)
 			}
-			// Reads of other keys are answered by the other replicas. (Few keys: one that shares a lock with a write waits for it.)
+			// The other replicas answer reads of other keys. (Few keys: a key that shares a lock with a write waits for it.)
 			for range 30 {
 				for i := 10; i < 14; i++ {
 					assert.Equal(t, fmt.Sprintf("VALUE %d-key 0 1\r\nx\r\nEND\r\n", i), c.ask("get %d-key\r\n", 3, i))
@@ -136,7 +136,7 @@ func TestAStalledReplicaHoldsUpItsWritesAlone(t *testing.T) {
 	}
 }
 
-func TestWhatNeedsAStalledServerIsAnsweredAtItsDeadlineAndThenAtOnce(t *testing.T) {
+func TestARequestThatNeedsAStalledServerFailsAtItsDeadlineAndLaterAtOnce(t *testing.T) {
 	o := middleware.Options{Workers: 2, RequestOptions: worker.RequestOptions{Timeout: time.Second, StallAfter: 20 * time.Millisecond}, ServerOptions: backend.ServerOptions{ConnectTimeout: time.Second}}
 	o.Placement.Replicas = 1
 	m, servers := replicas(t, 2, o)
@@ -168,7 +168,7 @@ func TestWhatNeedsAStalledServerIsAnsweredAtItsDeadlineAndThenAtOnce(t *testing.
 				break
 			}
 		}
-		// A write that was given up may be there or not; what it was to replace must not.
+		// The value of an abandoned write may be there or not; the value before it must not be there.
 		if i%2 == 1 {
 			assert.NotEqual(t, "old\r\nEND\r\n", reply, key)
 		} else {
@@ -177,8 +177,8 @@ func TestWhatNeedsAStalledServerIsAnsweredAtItsDeadlineAndThenAtOnce(t *testing.
 	}
 }
 
-// What comes while the patient worker waits for a stalled server is found when its time is over, and is never sent.
-func TestAWriteWhoseTimeIsOverBeforeItIsSentCountsAsMissed(t *testing.T) {
+// Requests that arrive while the patient worker waits for a stalled server have timed out when it takes them, and are never sent.
+func TestAWriteThatTimesOutBeforeItIsSentCountsAsMissed(t *testing.T) {
 	o := middleware.Options{Workers: 1, RequestOptions: worker.RequestOptions{Timeout: 2 * time.Second, StallAfter: 20 * time.Millisecond}, ServerOptions: backend.ServerOptions{ConnectTimeout: 2 * time.Second}}
 	o.Placement.Replicas, o.FailureLimit = 1, 1000
 	for write, command := range map[string]string{"set": "set %s 0 0 3\r\nnew\r\n", "flush": "flush_all\r\n"} {
@@ -200,7 +200,7 @@ func TestAWriteWhoseTimeIsOverBeforeItIsSentCountsAsMissed(t *testing.T) {
 					w.ask(strings.ReplaceAll(command, "%s", key), 0)
 					continue
 				}
-				// The pool's worker has the first one, the patient one the second.
+				// The pool's worker has the first one, the patient worker the second.
 				w.ask("get %s\r\n", 0, key)
 				require.Eventually(t, func() bool {
 					now := m.Stats().Snapshot()
@@ -264,13 +264,13 @@ func TestAQuietReadThatWaitsInVainForAStalledServerIsAMissWithoutAReply(t *testi
 			c.ask("mg k v q\r\nme k\r\nmn\r\n", 0)
 		}
 		for _, c := range waiting {
-			assert.Contains(t, c.ask("", 1), "SERVER_ERROR ", "me says what it can't show")
+			assert.Contains(t, c.ask("", 1), "SERVER_ERROR ", "me has no miss that could stand for an error")
 			assert.Equal(t, "MN\r\n", c.ask("", 1))
 		}
 	}
 }
 
-// Also of the first requests that find the servers stalled, of those that need several, and of those that come behind others on their
+// This includes the first requests that find the servers stalled, requests that need several servers, and requests that follow others on their
 // connection.
 func TestWithAllServersStalledARequestTakesNoLongerThanTheTimeout(t *testing.T) {
 	requests := []string{
@@ -284,7 +284,7 @@ func TestWithAllServersStalledARequestTakesNoLongerThanTheTimeout(t *testing.T) 
 				o := o
 				o.Timeout, o.StallAfter, o.FailureLimit = 8*time.Second, 50*time.Millisecond, 1<<20
 				o.Placement.Replicas, o.Sharded = copies, true
-				// A busy machine is late now and then, what waits for one server after the other always.
+				// A busy machine is late sometimes, a request that waits for one server after the other always.
 				if late := askStalled(t, o, requests); late != "" {
 					late = askStalled(t, o, requests)
 					require.Empty(t, late, "longer than the timeout, twice")
@@ -294,7 +294,7 @@ func TestWithAllServersStalledARequestTakesNoLongerThanTheTimeout(t *testing.T) 
 	}
 }
 
-// askStalled sends requests, twice each, to a middleware with o whose servers are stalled, and says how many of them take longer than the timeout, if any.
+// askStalled sends each request twice to a middleware with o whose servers are stalled. late says how many replies take longer than the timeout, "" if none does.
 func askStalled(t *testing.T, o middleware.Options, requests []string) (late string) {
 	m, servers := replicas(t, 3, o)
 	for _, s := range servers {
@@ -307,8 +307,8 @@ func askStalled(t *testing.T, o middleware.Options, requests []string) (late str
 		waiting = append(waiting, c)
 		c.ask(requests[i%len(requests)], 0)
 	}
-	// What waits for one server after the other takes half as long again. The limit is made of pauses because a machine that is
-	// late for the timeouts is so for each of these.
+	// A request that waits for one server after the other takes half as long again. The limit consists of pauses, because a machine that is
+	// late for the timeouts is also late for each pause.
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
@@ -334,7 +334,7 @@ func askStalled(t *testing.T, o middleware.Options, requests []string) (late str
 			}
 			return ok
 		case <-over:
-			late = fmt.Sprintf("%d of %d requests, of which the next is %q", len(waiting)-n, len(waiting), requests[n%len(requests)])
+			late = fmt.Sprintf("%d of %d requests are late, the first of them is %q", len(waiting)-n, len(waiting), requests[n%len(requests)])
 			return false
 		}
 	}
@@ -342,7 +342,7 @@ func askStalled(t *testing.T, o middleware.Options, requests []string) (late str
 	for take(n) {
 		n++
 	}
-	for range answered { // late, but answered: nothing may be under way when the servers go on
+	for range answered { // late, but answered: no request may be in progress when the servers continue
 	}
 	return late
 }

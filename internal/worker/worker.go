@@ -1,4 +1,4 @@
-// Package worker is the pool that serves the queue. A worker works in rounds: it takes up to depth waiting requests and plans them (package
+// Package worker has the pool of workers that serves the queue. A worker works in rounds: it takes up to depth waiting requests and plans them (package
 // plan), sends one write per server, collects the replies, takes requests through further steps, and answers each client with one write.
 //
 // A worker owns one connection to every server; nobody else uses these connections. All requests of a round that go to one
@@ -192,7 +192,7 @@ type part struct {
 	repeatable  bool
 }
 
-// pending is a request of the round: what the worker knows of it in addition to the planner.
+// pending is what the worker knows of a request of the round, in addition to what the planner knows.
 type pending struct {
 	part    int32
 	stripe  uint32 // of the key of a replicated write
